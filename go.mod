@@ -1,0 +1,3 @@
+module softrdma
+
+go 1.26

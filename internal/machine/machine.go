@@ -1,0 +1,135 @@
+// Package machine is what the protocol machines of RC, UC and UD share: the
+// doors through which the adapter feeds and drains them, and the environment
+// that it lends them. A machine does no I/O, starts no goroutine and reads no
+// clock: packets and the time come in, packets and the next deadline go out.
+// The adapter calls one machine from one goroutine at a time.
+package machine
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// Never is the deadline of a machine that waits for nothing.
+const Never = time.Duration(1<<63 - 1)
+
+// A Machine is the transport half of a queue pair. Times are on the device's
+// monotonic clock.
+type Machine interface {
+	// Receive takes a packet whose ICRC, P_Key, QPN and transport were checked.
+	// The packet and its payload are the caller's again when it returns.
+	Receive(now time.Duration, in *In)
+
+	// Next fills out with the next packet to send and tells whether there is
+	// one. Slices in out.Payload are registered memory or the work queue's, and
+	// stay as they are until the machine is called again.
+	Next(now time.Duration, out *Out) bool
+
+	// Deadline is when Expire wants to be called, Never for not at all.
+	Deadline() time.Duration
+
+	// Expire acts on deadlines that have passed.
+	Expire(now time.Duration)
+
+	// Transition follows a change of Port.Attr.State that was already checked
+	// and made; from is the state before. Entering Reset forgets everything,
+	// entering Err flushes both queues (Next does it, a few at a time).
+	Transition(now time.Duration, from qp.State)
+}
+
+// In is a received packet with what the network told of it.
+type In struct {
+	ib.Packet
+	Src, Dst netip.AddrPort
+	TOS, TTL uint8 // traffic class and hop limit on IPv6
+}
+
+// Out is a packet to send. The machine sets the headers but the padding and
+// the P_Key, which the adapter sets, and the pieces of the payload in order.
+type Out struct {
+	ib.Packet          // Payload unused
+	Path      *qp.Path // where to
+	Pieces    [][]byte // the payload; the machine appends to Pieces[:0]
+	Len       int      // sum of the lengths of Pieces
+}
+
+// A CQ takes completions.
+type CQ interface {
+	Push(*queue.CQE)
+}
+
+// A Receive is a receive work request taken from a queue, copied so that the
+// queue's slot is free again.
+type Receive struct {
+	WRID   uint64
+	Length uint64 // sum of the entries
+	SGEs   []memory.SGE
+}
+
+// A ReceiveQueue is a private or a shared receive queue.
+type ReceiveQueue interface {
+	// Take copies the oldest request into r, reusing r.SGEs, and removes it.
+	// It tells whether there was one.
+	Take(r *Receive) bool
+	// Shared tells a shared queue, whose requests are not flushed with one
+	// queue pair.
+	Shared() bool
+}
+
+// An Event is an affiliated asynchronous event; the numbers are those of
+// ibv_event_type.
+type Event uint8
+
+// The events.
+const (
+	EventCQErr            Event = 0
+	EventQPFatal          Event = 1
+	EventQPReqErr         Event = 2
+	EventQPAccessErr      Event = 3
+	EventCommEst          Event = 4
+	EventSQDrained        Event = 5
+	EventPathMig          Event = 6
+	EventPathMigErr       Event = 7
+	EventDeviceFatal      Event = 8
+	EventPortActive       Event = 9
+	EventPortErr          Event = 10
+	EventSRQErr           Event = 14
+	EventSRQLimitReached  Event = 15
+	EventQPLastWQEReached Event = 16
+	EventGIDChange        Event = 18
+)
+
+// A Host is what a machine reports to.
+type Host interface {
+	// Event raises an asynchronous event of the queue pair.
+	Event(p *Port, e Event, d reason.Detail)
+	// Refuse counts and traces a refusal: a drop, a NAK, an error.
+	Refuse(p *Port, d reason.Detail)
+	// StateChanged traces a transition that the machine made by itself
+	// (to SQE, SQD drained or ERR); Port.Attr.State is already the new one.
+	StateChanged(p *Port, from qp.State, d reason.Detail)
+}
+
+// A Port is one queue pair's environment. The adapter fills it before it makes
+// the machine; the machine changes nothing but Attr.State and Attr.SQDraining.
+type Port struct {
+	QPN      uint32
+	Type     qp.Type
+	PD       uint32
+	Attr     qp.Attr
+	Memory   *memory.Table
+	SQ       *queue.SendRing
+	SQSigAll bool // every send work request is signalled
+	RQ       ReceiveQueue
+	SendCQ   CQ
+	RecvCQ   CQ
+	Host     Host
+	Window   int                       // bytes that may be in flight unacknowledged
+	AHs      func(num uint32) *qp.Path // address handles by number, for UD
+}

@@ -1,0 +1,97 @@
+// Package memory owns regions, windows and their keys, and checks every access
+// to registered memory, local and remote (IBTA 10.6, 9.4.1). Keys are
+// unpredictable. A region's bytes are reached by slicing, never through a
+// pointer that a peer named.
+package memory
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+// An SGE is a scatter/gather entry; the layout is rxe_sge's.
+type SGE struct {
+	Addr   uint64
+	Length uint32
+	LKey   uint32
+}
+
+// A Kind tells regions and the two types of windows apart.
+type Kind uint8
+
+// The kinds.
+const (
+	MR  Kind = iota
+	MW1      // window type 1: any queue pair of its protection domain
+	MW2      // window type 2: the queue pair that bound it
+)
+
+// A Region is registered memory, or a window on it. It is immutable once its
+// table has published it, except that it can become invalid.
+type Region struct {
+	Kind   Kind
+	Key    uint32 // L_Key and R_Key of a region, R_Key of a window
+	PD     uint32
+	QPN    uint32 // of a bound type 2 window
+	Base   uint64 // address of the first byte, as peers name it
+	Access qp.Access
+
+	mem     []byte
+	parent  *Region
+	valid   atomic.Bool
+	windows atomic.Int32 // windows bound to this region
+}
+
+// Len is the region's length in bytes.
+func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
+
+// Valid tells whether the key may be used: registered, or bound.
+func (r *Region) Valid() bool { return r.valid.Load() }
+
+// Bytes gives n bytes at addr, nil where they are not all inside the region.
+func (r *Region) Bytes(addr uint64, n int) []byte {
+	off := addr - r.Base
+	if off > uint64(len(r.mem)) || uint64(n) > uint64(len(r.mem))-off {
+		return nil
+	}
+	return r.mem[off : off+uint64(n) : off+uint64(n)]
+}
+
+// Word gives the 8-byte word at addr, which must be inside the region and, in
+// memory, aligned: nil otherwise.
+func (r *Region) Word(addr uint64) *uint64 {
+	b := r.Bytes(addr, 8)
+	if b == nil || uintptr(unsafe.Pointer(&b[0]))&7 != 0 {
+		return nil
+	}
+	return (*uint64)(unsafe.Pointer(&b[0]))
+}
+
+// CheckRemote tells why a peer may not reach n bytes at addr with the right
+// access through this region on queue pair qpn of protection domain pd; the
+// zero Detail when it may. IBTA 9.4.1, 10.6.3.3: key, then PD, then bounds and
+// rights. A message of no bytes is not checked at all by its caller.
+func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Access) reason.Detail {
+	switch {
+	case !r.Valid():
+		return reason.Detail{Reason: reason.KeyInvalid, Expected: 1, Found: 0}
+	case r.PD != pd:
+		return reason.Detail{Reason: reason.KeyWrongPD, Expected: uint64(pd), Found: uint64(r.PD)}
+	case r.Kind == MW2 && r.QPN != qpn:
+		return reason.Detail{Reason: reason.KeyQP, Expected: uint64(r.QPN), Found: uint64(qpn)}
+	case r.Access&access != access:
+		return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(access), Found: uint64(r.Access)}
+	}
+	return r.bounds(addr, n, reason.KeyBounds)
+}
+
+func (r *Region) bounds(addr, n uint64, why reason.Reason) reason.Detail {
+	off := addr - r.Base
+	if addr < r.Base || off > r.Len() || n > r.Len()-off {
+		return reason.Detail{Reason: why, Expected: r.Base + r.Len(), Found: addr + n}
+	}
+	return reason.Detail{}
+}

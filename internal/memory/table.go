@@ -1,0 +1,230 @@
+package memory
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+// indexShift separates a key's 24-bit index from the 8-bit variant that the
+// owner of a type 2 window may choose (IBTA 10.6.3.3.1).
+const indexShift = 8
+
+// Errors of the table. ErrBusy and the others are wrapped with what was found.
+var (
+	ErrBusy   = errors.New("memory in use")
+	ErrAccess = errors.New("access rights do not fit together")
+	ErrKey    = errors.New("no such key")
+)
+
+// A Table holds a device's regions by key. Look-ups may run beside changes.
+type Table struct {
+	mu      sync.RWMutex
+	regions map[uint32]*Region // by index
+}
+
+// NewTable makes an empty table.
+func NewTable() *Table { return &Table{regions: make(map[uint32]*Region)} }
+
+// Count is how many regions and windows there are.
+func (t *Table) Count() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.regions)
+}
+
+// Lookup finds the region of a key, nil when there is none.
+func (t *Table) Lookup(key uint32) *Region {
+	t.mu.RLock()
+	r := t.regions[key>>indexShift]
+	t.mu.RUnlock()
+	if r == nil || r.Key != key {
+		return nil
+	}
+	return r
+}
+
+// Register makes a region over mem, whose memory the caller keeps alive and
+// owns; peers name its first byte by base. Remote write and atomic rights want
+// local write (IBTA 11.2.8.2).
+func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
+	if err := CheckAccess(access); err != nil {
+		return nil, err
+	}
+	r := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem}
+	r.valid.Store(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r, t.publish(r)
+}
+
+// CheckAccess tells whether rights fit together.
+func CheckAccess(access qp.Access) error {
+	if access&(qp.RemoteWrite|qp.RemoteAtomic) != 0 && access&qp.LocalWrite == 0 {
+		return fmt.Errorf("%w: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE, found %#x", ErrAccess, access)
+	}
+	return nil
+}
+
+// publish gives r an unpredictable key of a free index.
+func (t *Table) publish(r *Region) error {
+	var b [4]byte
+	for range 64 {
+		if _, err := rand.Read(b[:]); err != nil {
+			return err
+		}
+		key := binary.LittleEndian.Uint32(b[:])
+		i := key >> indexShift
+		if i == 0 || t.regions[i] != nil {
+			continue
+		}
+		r.Key = key
+		t.regions[i] = r
+		return nil
+	}
+	return fmt.Errorf("memory keys used up: %d in use", len(t.regions))
+}
+
+// Reregister replaces a region by another with a new key, as ibv_rereg_mr may.
+// Nil mem keeps the memory and base. The old key stays good when it fails.
+func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
+	if mem == nil {
+		mem, base = old.mem, old.Base
+	}
+	if n := old.windows.Load(); n != 0 {
+		return nil, fmt.Errorf("%w: %d windows are bound to region %#x", ErrBusy, n, old.Key)
+	}
+	r, err := t.Register(pd, mem, base, access)
+	if err != nil {
+		return nil, err
+	}
+	return r, t.Deregister(old)
+}
+
+// Deregister takes a region away. It fails with ErrBusy while windows are
+// bound to it (IBTA 10.6.7.2.6).
+func (t *Table) Deregister(r *Region) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := r.windows.Load(); n != 0 {
+		return fmt.Errorf("%w: %d windows are bound to region %#x", ErrBusy, n, r.Key)
+	}
+	if t.regions[r.Key>>indexShift] != r {
+		return fmt.Errorf("%w: region %#x", ErrKey, r.Key)
+	}
+	r.valid.Store(false)
+	delete(t.regions, r.Key>>indexShift)
+	return nil
+}
+
+// AllocWindow makes an unbound window of the given kind and returns its key.
+func (t *Table) AllocWindow(pd uint32, kind Kind) (uint32, error) {
+	r := &Region{Kind: kind, PD: pd}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.publish(r)
+	return r.Key, err
+}
+
+// FreeWindow takes the window of a key away, bound or not.
+func (t *Table) FreeWindow(key uint32) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.regions[key>>indexShift]
+	if r == nil || r.Kind == MR {
+		return fmt.Errorf("%w: window %#x", ErrKey, key)
+	}
+	r.unbind()
+	delete(t.regions, key>>indexShift)
+	return nil
+}
+
+// unbind makes a window invalid and lets its region go.
+func (r *Region) unbind() {
+	if r.valid.Swap(false) && r.parent != nil {
+		r.parent.windows.Add(-1)
+	}
+}
+
+// A Bind is what a bind work request asks for.
+type Bind struct {
+	Window uint32 // present key of the window
+	NewKey uint32 // key after the bind: another variant of the same index
+	Region uint32 // L_Key of the region
+	Addr   uint64
+	Length uint64 // 0 unbinds a type 1 window
+	Access qp.Access
+	PD     uint32
+	QPN    uint32
+}
+
+// Bind binds a window (IBTA 10.6.7.2, 11.4.4.1). The zero Detail is success.
+func (t *Table) Bind(b *Bind) reason.Detail {
+	refused := reason.Detail{Reason: reason.BindRefused, Expected: uint64(b.Window), Found: uint64(b.Region)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.regions[b.Window>>indexShift]
+	switch {
+	case w == nil || w.Key != b.Window || w.Kind == MR || w.PD != b.PD:
+		return refused
+	case b.NewKey>>indexShift != b.Window>>indexShift:
+		return refused
+	case w.Kind == MW2 && w.Valid(): // a type 2 window must be invalidated first
+		return refused
+	case w.Kind == MW2 && b.Length == 0:
+		return refused
+	}
+	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access}
+	if b.Length != 0 {
+		m := t.regions[b.Region>>indexShift]
+		if m == nil || m.Key != b.Region || m.Kind != MR || !m.Valid() || m.PD != b.PD {
+			return refused
+		}
+		// IBTA 10.6.7.2: the region must allow binding, and local write where
+		// the window allows remote write or atomic.
+		if m.Access&qp.MWBind == 0 || CheckAccess(b.Access|m.Access&qp.LocalWrite) != nil || m.Access&qp.ZeroBased != 0 {
+			return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(b.Access | qp.MWBind), Found: uint64(m.Access)}
+		}
+		if d := m.bounds(b.Addr, b.Length, reason.KeyBounds); d.Reason != reason.None {
+			return d
+		}
+		off := b.Addr - m.Base
+		n.mem = m.mem[off : off+b.Length : off+b.Length]
+		n.Base = b.Addr
+		if b.Access&qp.ZeroBased != 0 {
+			n.Base = 0
+		}
+		if n.Kind == MW2 {
+			n.QPN = b.QPN
+		}
+		n.parent = m
+		m.windows.Add(1)
+		n.valid.Store(true)
+	}
+	w.unbind()
+	t.regions[b.NewKey>>indexShift] = n
+	return reason.Detail{}
+}
+
+// Invalidate makes a type 2 window's key invalid, by the peer (remote) or by a
+// local work request on queue pair qpn (IBTA 10.6.7.2.4, 11.4.4). The window
+// may be bound again under another variant of the key.
+func (t *Table) Invalidate(key, pd, qpn uint32) reason.Detail {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.regions[key>>indexShift]
+	if w == nil || w.Key != key || w.Kind != MW2 || w.PD != pd || w.Valid() && w.QPN != qpn {
+		return reason.Detail{Reason: reason.InvalidateRefused, Expected: uint64(qpn), Found: uint64(key)}
+	}
+	w.unbind()
+	return reason.Detail{}
+}
+
+// Addr is the address of a slice's first byte, the usual base of a region.
+func Addr(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -1,0 +1,139 @@
+// Package qp holds what a queue pair is, apart from any protocol: its types,
+// states, attributes, and the table of legal transitions with the attributes
+// that each needs and allows (IBTA 10.3.1 and 11.2.5.2). Numbers are those of
+// libibverbs, so that they mean the same on every side.
+package qp
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/psn"
+)
+
+// A Type is a service type; the numbers are those of ibv_qp_type.
+type Type uint8
+
+// The service types.
+const (
+	RC Type = 2
+	UC Type = 3
+	UD Type = 4
+)
+
+// String gives the usual name.
+func (t Type) String() string {
+	switch t {
+	case RC:
+		return "RC"
+	case UC:
+		return "UC"
+	case UD:
+		return "UD"
+	}
+	return "unknown type"
+}
+
+// A State is a queue pair's state; the numbers are those of ibv_qp_state.
+type State uint8
+
+// The states (IBTA 10.3.1).
+const (
+	Reset State = iota
+	Init
+	RTR
+	RTS
+	SQD
+	SQE
+	Err
+)
+
+// String gives the specification's name.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "unknown state"
+}
+
+var stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
+
+// Access is a set of rights; the numbers are those of ibv_access_flags.
+type Access uint32
+
+// The rights. Local read is always there.
+const (
+	LocalWrite   Access = 1 << 0
+	RemoteWrite  Access = 1 << 1
+	RemoteRead   Access = 1 << 2
+	RemoteAtomic Access = 1 << 3
+	MWBind       Access = 1 << 4
+	ZeroBased    Access = 1 << 5
+)
+
+// A Mask names attributes; the numbers are those of ibv_qp_attr_mask.
+type Mask uint32
+
+// The attributes.
+const (
+	MaskState            Mask = 1 << 0
+	MaskCurState         Mask = 1 << 1
+	MaskEnSQDAsyncNotify Mask = 1 << 2
+	MaskAccess           Mask = 1 << 3
+	MaskPKeyIndex        Mask = 1 << 4
+	MaskPort             Mask = 1 << 5
+	MaskQKey             Mask = 1 << 6
+	MaskAV               Mask = 1 << 7
+	MaskPathMTU          Mask = 1 << 8
+	MaskTimeout          Mask = 1 << 9
+	MaskRetryCnt         Mask = 1 << 10
+	MaskRNRRetry         Mask = 1 << 11
+	MaskRQPSN            Mask = 1 << 12
+	MaskMaxRdAtomic      Mask = 1 << 13
+	MaskAltPath          Mask = 1 << 14
+	MaskMinRNRTimer      Mask = 1 << 15
+	MaskSQPSN            Mask = 1 << 16
+	MaskMaxDestRdAtomic  Mask = 1 << 17
+	MaskPathMigState     Mask = 1 << 18
+	MaskCap              Mask = 1 << 19
+	MaskDestQPN          Mask = 1 << 20
+)
+
+// A Path is where packets go: what an address handle resolves to.
+type Path struct {
+	Dst          netip.AddrPort // the peer's address and UDP port (4791 by the standard)
+	SGIDIndex    uint8
+	FlowLabel    uint32 // 20 bits; 0 derives the source port from the QPNs
+	TrafficClass uint8  // its upper six bits are the DSCP
+	HopLimit     uint8  // 0 means 64
+}
+
+// Attr are the attributes of a queue pair.
+type Attr struct {
+	State           State
+	PathMTU         int // bytes: 256, 512, 1024, 2048 or 4096
+	QKey            uint32
+	RQPSN           psn.PSN
+	SQPSN           psn.PSN
+	DestQPN         uint32
+	Access          Access
+	Path            Path
+	PKeyIndex       uint16
+	Port            uint8
+	MaxRdAtomic     uint8
+	MaxDestRdAtomic uint8
+	MinRNRTimer     uint8 // field of IBTA table 45
+	Timeout         uint8 // field: 4.096 µs × 2^Timeout, 0 is for ever
+	RetryCnt        uint8 // 0..7
+	RNRRetry        uint8 // 0..7, 7 is for ever
+	EnSQDNotify     bool
+	SQDraining      bool
+}
+
+// AckTimeout is the local acknowledge timeout, 0 for none (IBTA 9.7.6.1.3).
+func (a *Attr) AckTimeout() time.Duration {
+	if a.Timeout == 0 {
+		return 0
+	}
+	return 4096 * time.Nanosecond << (a.Timeout & 31)
+}

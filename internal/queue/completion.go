@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"unsafe"
+
+	"softrdma/internal/reason"
+)
+
+// A Status is a completion's status; names and numbers are ibv_wc_status's.
+type Status uint32
+
+// The statuses.
+const (
+	Success Status = iota
+	LocLenErr
+	LocQPOpErr
+	LocEECOpErr
+	LocProtErr
+	WRFlushErr
+	MWBindErr
+	BadRespErr
+	LocAccessErr
+	RemInvReqErr
+	RemAccessErr
+	RemOpErr
+	RetryExcErr
+	RNRRetryExcErr
+	LocRDDViolErr
+	RemInvRDReqErr
+	RemAbortErr
+	InvEECNErr
+	InvEECStateErr
+	FatalErr
+	RespTimeoutErr
+	GeneralErr
+)
+
+// A WCOp is what completed; the numbers are ibv_wc_opcode's.
+type WCOp uint32
+
+// The completed operations.
+const (
+	WCSend        WCOp = 0
+	WCWrite       WCOp = 1
+	WCRead        WCOp = 2
+	WCCompareSwap WCOp = 3
+	WCFetchAdd    WCOp = 4
+	WCBindMW      WCOp = 5
+	WCLocalInv    WCOp = 6
+	WCRecv        WCOp = 1 << 7
+	WCRecvRDMAImm WCOp = 1<<7 + 1
+)
+
+// Flags of a completion; the numbers are ibv_wc_flags'.
+const (
+	WCGRH     uint32 = 1 << 0
+	WCImm     uint32 = 1 << 1
+	WCWithInv uint32 = 1 << 3
+)
+
+// A CQE is ib_uverbs_wc, with the numbers of the reason in the space that the
+// ring's slots have behind it.
+type CQE struct {
+	WRID      uint64
+	Status    Status
+	Op        WCOp
+	Reason    reason.Reason // vendor_err
+	ByteLen   uint32
+	ImmInv    uint32 // immediate data in network order, or the invalidated R_Key
+	QPN       uint32
+	SrcQPN    uint32
+	Flags     uint32
+	PKeyIndex uint16
+	SLID      uint16
+	SL        uint8
+	DLIDPath  uint8
+	PortNum   uint8
+	Solicited uint8 // reserved in ib_uverbs_wc: the completion is a solicited event
+	Expected  uint64
+	Found     uint64
+}
+
+// CQELen is the length of a completion.
+const CQELen = int(unsafe.Sizeof(CQE{}))
+
+// A CompletionRing is the ring of a completion queue.
+type CompletionRing struct{ Ring }
+
+// NewCompletionRing makes a ring for depth completions.
+func NewCompletionRing(depth int) *CompletionRing {
+	r := &CompletionRing{}
+	r.init(depth, CQELen)
+	return r
+}
+
+// At is the completion at index i.
+func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }

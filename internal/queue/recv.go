@@ -1,0 +1,52 @@
+package queue
+
+import (
+	"unsafe"
+
+	"softrdma/internal/memory"
+)
+
+// RecvWQE is rxe_recv_wqe without its scatter entries, which follow it.
+type RecvWQE struct {
+	WRID   uint64
+	_      [2]uint32
+	Length uint32 // room in bytes
+	_      uint32
+	_      uint32
+	NumSGE uint32
+	_      uint32
+	_      uint32
+}
+
+// RecvWQELen is the length of a receive work request without entries.
+const RecvWQELen = int(unsafe.Sizeof(RecvWQE{}))
+
+// A RecvRing is a receive queue, of a queue pair or shared.
+type RecvRing struct {
+	Ring
+	maxSGE int
+}
+
+// NewRecvRing makes a receive queue for depth requests of at most maxSGE entries.
+func NewRecvRing(depth, maxSGE int) *RecvRing {
+	r := &RecvRing{maxSGE: maxSGE}
+	r.init(depth, RecvWQELen+maxSGE*sgeLen)
+	return r
+}
+
+// MaxSGE is how many entries a request may have.
+func (r *RecvRing) MaxSGE() int { return r.maxSGE }
+
+// At is the request at index i; it is valid until the index is released.
+func (r *RecvRing) At(i uint32) *RecvWQE { return (*RecvWQE)(r.at(i)) }
+
+// SGEs are the entries of the request at index i, at most MaxSGE.
+func (r *RecvRing) SGEs(i uint32) []memory.SGE {
+	n := min(int(r.At(i).NumSGE), r.maxSGE)
+	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), RecvWQELen)), n)
+}
+
+// SGERoom is the room for entries of the request at index i, for the producer.
+func (r *RecvRing) SGERoom(i uint32) []memory.SGE {
+	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), RecvWQELen)), r.maxSGE)
+}

@@ -1,0 +1,168 @@
+package queue
+
+import (
+	"unsafe"
+
+	"softrdma/internal/memory"
+)
+
+// An Op is a work request's operation; the numbers are those of ibv_wr_opcode.
+type Op uint32
+
+// The operations.
+const (
+	Write       Op = 0
+	WriteImm    Op = 1
+	Send        Op = 2
+	SendImm     Op = 3
+	Read        Op = 4
+	CompareSwap Op = 5
+	FetchAdd    Op = 6
+	LocalInv    Op = 7
+	BindMW      Op = 8
+	SendInv     Op = 9
+)
+
+// Flags of a send work request; the numbers are those of ibv_send_flags.
+type Flags uint32
+
+// The flags.
+const (
+	Fence     Flags = 1 << 0
+	Signaled  Flags = 1 << 1
+	Solicited Flags = 1 << 2
+	Inline    Flags = 1 << 3
+)
+
+// AV is rxe_av: the address vector of a datagram, as the driver fills it.
+type AV struct {
+	PortNum      uint8
+	NetworkType  uint8 // 1 IPv4, 2 IPv6
+	DMAC         [6]byte
+	DGID         [16]byte
+	FlowLabel    uint32
+	SGIDIndex    uint8
+	HopLimit     uint8
+	TrafficClass uint8
+	_            uint8
+	SGIDAddr     [28]byte // sockaddr_in or sockaddr_in6; unused, the device knows its addresses
+	DGIDAddr     [28]byte
+}
+
+// SendWQE is rxe_send_wqe without its scatter/gather entries, which follow it.
+// The union of the operations is spelled out as the accessors below.
+type SendWQE struct {
+	WRID   uint64
+	_      uint32
+	Op     Op
+	Flags  Flags
+	ImmInv uint32 // immediate data in network order, or the R_Key to invalidate
+	u      [15]uint64
+	_      [2]uint32 // status, state: the kernel's own
+	_      uint64    // iova
+	_      [6]uint32 // mask, psns, ack length, ssn, read and atomic state
+	Length uint32    // of the message, in bytes
+	_      uint32
+	_      uint32
+	NumSGE uint32
+	_      uint32
+	_      uint32
+}
+
+// RDMA is the remote end of a WRITE or READ.
+type RDMA struct {
+	Addr uint64
+	RKey uint32
+	_    uint32
+}
+
+// Atomic is the remote end and the operands of an atomic.
+type Atomic struct {
+	Addr       uint64
+	CompareAdd uint64 // compare of CompareSwap, addend of FetchAdd
+	Swap       uint64
+	RKey       uint32
+	_          uint32
+}
+
+// UD is the destination of a datagram.
+type UD struct {
+	RemoteQPN  uint32
+	RemoteQKey uint32
+	PKeyIndex  uint16
+	_          uint16
+	AHNum      uint32 // index of the address handle, 0 takes AV
+	_          [4]uint32
+	AV         AV
+}
+
+// MW is what to bind.
+type MW struct {
+	Addr   uint64
+	Length uint64
+	MRLKey uint32
+	MWRKey uint32
+	RKey   uint32 // the new key
+	Access uint32
+}
+
+// RDMA views the union.
+func (w *SendWQE) RDMA() *RDMA { return (*RDMA)(unsafe.Pointer(&w.u)) }
+
+// Atomic views the union.
+func (w *SendWQE) Atomic() *Atomic { return (*Atomic)(unsafe.Pointer(&w.u)) }
+
+// UD views the union.
+func (w *SendWQE) UD() *UD { return (*UD)(unsafe.Pointer(&w.u)) }
+
+// MW views the union.
+func (w *SendWQE) MW() *MW { return (*MW)(unsafe.Pointer(&w.u)) }
+
+const sgeLen = int(unsafe.Sizeof(memory.SGE{}))
+
+// A SendRing is a send queue.
+type SendRing struct {
+	Ring
+	maxSGE, maxInline int
+}
+
+// SendWQELen is the length of a send work request without entries.
+const SendWQELen = int(unsafe.Sizeof(SendWQE{}))
+
+// NewSendRing makes a send queue for depth requests of at most maxSGE entries
+// or maxInline bytes of inline data each.
+func NewSendRing(depth, maxSGE, maxInline int) *SendRing {
+	r := &SendRing{maxSGE: maxSGE, maxInline: maxInline}
+	r.init(depth, SendWQELen+max(maxSGE*sgeLen, maxInline))
+	return r
+}
+
+// MaxSGE is how many entries a request may have.
+func (r *SendRing) MaxSGE() int { return r.maxSGE }
+
+// MaxInline is how many bytes of inline data a request may have.
+func (r *SendRing) MaxInline() int { return r.maxInline }
+
+// At is the request at index i; it is valid until the index is released.
+func (r *SendRing) At(i uint32) *SendWQE { return (*SendWQE)(r.at(i)) }
+
+// SGEs are the entries of the request at index i, at most MaxSGE.
+func (r *SendRing) SGEs(i uint32) []memory.SGE {
+	n := min(int(r.At(i).NumSGE), r.maxSGE)
+	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), SendWQELen)), n)
+}
+
+// SGERoom is the room for entries of the request at index i, for the producer.
+func (r *SendRing) SGERoom(i uint32) []memory.SGE {
+	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), SendWQELen)), r.maxSGE)
+}
+
+// InlineRoom is the room for inline data of the request at index i.
+func (r *SendRing) InlineRoom(i uint32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(r.at(i), SendWQELen)), r.maxInline)
+}
+
+// InlineData is the inline data of the request at index i.
+func (r *SendRing) InlineData(i uint32) []byte {
+	return r.InlineRoom(i)[:min(int(r.At(i).Length), r.maxInline)]
+}

@@ -1,0 +1,194 @@
+// Package reason names every place where softrdma drops a packet, answers
+// with a NAK, completes with an error or refuses a call. The same name stands
+// in the Go error, the completion, the trace and the counters, and
+// `softrdma explain` knows them all.
+package reason
+
+import "fmt"
+
+// A Reason is one named refusal. It travels in the vendor_err field of
+// completions; numbers are stable within a build only, names are for ever.
+type Reason uint32
+
+// A Detail is a reason with what was expected and what was found; what the two
+// numbers are is told by the reason's row.
+type Detail struct {
+	Reason          Reason
+	Expected, Found uint64
+}
+
+// String gives the sentence, with both numbers.
+func (d Detail) String() string {
+	if int(d.Reason) >= len(rows) || d.Reason == None {
+		return d.Reason.String()
+	}
+	return fmt.Sprintf(rows[d.Reason].format, d.Expected, d.Found)
+}
+
+// String gives the name.
+func (r Reason) String() string {
+	if int(r) < len(rows) {
+		return rows[r].name
+	}
+	return fmt.Sprintf("reason %d", uint32(r))
+}
+
+// The reasons. Each has its row in rows.
+const (
+	None Reason = iota
+
+	// Packets dropped before they reach a queue pair.
+	PacketShort
+	PacketOpcode
+	PacketVersion
+	PacketPad
+	PacketExtraPayload
+	PacketICRC
+	PacketPKey
+	PacketQPN
+	PacketTransport
+	PacketQPState
+	PacketSource
+	PacketMulticast
+	PacketQKey
+	PacketNoReceive
+	PacketTooLong
+
+	// The RC and UC responders.
+	SequenceAhead
+	SequenceDuplicate
+	SequenceDuplicateUnknown
+	SequenceGap
+	OpcodeSequence
+	OpcodeUnsupported
+	TooManyReads
+	NoReceive
+	ReceiveTooSmall
+	ReceiveLocalKey
+	LengthMTU
+	LengthShortSegment
+	LengthExceedsRETH
+	LengthBelowRETH
+	LengthLimit
+	KeyUnknown
+	KeyWrongPD
+	KeyInvalid
+	KeyBounds
+	KeyAccess
+	KeyQP
+	QPAccess
+	AtomicAlignment
+	InvalidateRefused
+
+	// The requester and its completer.
+	RetryExceeded
+	RNRRetryExceeded
+	NAKInvalidRequest
+	NAKRemoteAccess
+	NAKRemoteOperational
+	NAKReserved
+	ResponseLength
+	ResponseUnexpected
+	ResponseGhost
+	LocalKey
+	LocalBounds
+	LocalAccess
+	LocalLength
+	LocalOpcode
+	LocalQPState
+	BindRefused
+	Flushed
+
+	// Queues and objects.
+	CQOverflow
+	QueueFull
+	TooManySGEs
+	InlineTooLong
+	ObjectBusy
+	AddressUnreachable
+	SendRefused
+
+	// Packets lost on the way out.
+	SendFailed
+	SendWouldBlock
+
+	Count // how many there are
+)
+
+type row struct {
+	name   string
+	format string // takes expected, then found
+}
+
+var rows = [Count]row{
+	None:               {"NONE", ""},
+	PacketShort:        {"PACKET_SHORT", "packet too short: expected at least %d bytes, found %d"},
+	PacketOpcode:       {"PACKET_OPCODE", "unknown opcode: expected one of the table's %d, found %#x"},
+	PacketVersion:      {"PACKET_VERSION", "transport header version: expected %d, found %d"},
+	PacketPad:          {"PACKET_PAD", "padding or length: expected a multiple of %d, found %d"},
+	PacketExtraPayload: {"PACKET_EXTRA_PAYLOAD", "payload behind an opcode without one: expected %d bytes, found %d"},
+	PacketICRC:         {"PACKET_ICRC", "wrong ICRC: expected %#08x, found %#08x"},
+	PacketPKey:         {"PACKET_PKEY", "wrong P_Key: expected %#04x, found %#04x"},
+	PacketQPN:          {"PACKET_QPN", "no such queue pair: one of %d expected, found QPN %#06x"},
+	PacketTransport:    {"PACKET_TRANSPORT", "opcode of another transport: expected %d, found %d"},
+	PacketQPState:      {"PACKET_QP_STATE", "queue pair not ready to receive: expected at least state %d, found %d"},
+	PacketSource:       {"PACKET_SOURCE", "packet from another address than the connection's peer: expected ...%08x, found ...%08x"},
+	PacketMulticast:    {"PACKET_MULTICAST", "no queue pair attached to the group: expected one of %d, found group ...%08x"},
+	PacketQKey:         {"PACKET_QKEY", "wrong Q_Key: QP wants %#x, packet has %#x"},
+	PacketNoReceive:    {"PACKET_NO_RECEIVE", "no receive posted for a datagram: expected %d, found %d"},
+	PacketTooLong:      {"PACKET_TOO_LONG", "datagram longer than the receive buffer: room for %d, found %d"},
+
+	SequenceAhead:            {"SEQUENCE_AHEAD", "PSN sequence error: expected %#06x, found %#06x"},
+	SequenceDuplicate:        {"SEQUENCE_DUPLICATE", "duplicate request: expected PSN %#06x, found %#06x"},
+	SequenceDuplicateUnknown: {"SEQUENCE_DUPLICATE_UNKNOWN", "duplicate READ or ATOMIC no longer held: expected PSN %#06x, found %#06x"},
+	SequenceGap:              {"SEQUENCE_GAP", "packets lost on an unreliable connection: expected PSN %#06x, found %#06x"},
+	OpcodeSequence:           {"OPCODE_SEQUENCE", "opcode out of sequence: behind %#02x came %#02x"},
+	OpcodeUnsupported:        {"OPCODE_UNSUPPORTED", "request not supported by this queue pair: transport %d, opcode %#02x"},
+	TooManyReads:             {"TOO_MANY_READS", "more READs and ATOMICs in flight than max_dest_rd_atomic %d: found %d"},
+	NoReceive:                {"NO_RECEIVE", "receiver not ready: no receive posted (min_rnr_timer field %d, message %d)"},
+	ReceiveTooSmall:          {"RECEIVE_TOO_SMALL", "message longer than the receive buffer: room for %d bytes, found %d"},
+	ReceiveLocalKey:          {"RECEIVE_LOCAL_KEY", "receive buffer not writable through its L_Key %#x: at address %#x"},
+	LengthMTU:                {"LENGTH_MTU", "packet longer than the path MTU: expected at most %d, found %d"},
+	LengthShortSegment:       {"LENGTH_SHORT_SEGMENT", "First or Middle packet not of the path MTU: expected %d, found %d"},
+	LengthExceedsRETH:        {"LENGTH_EXCEEDS_RETH", "more payload than the RETH's length: expected %d more, found %d"},
+	LengthBelowRETH:          {"LENGTH_BELOW_RETH", "message ends short of the RETH's length: expected %d more, found %d"},
+	LengthLimit:              {"LENGTH_LIMIT", "message over 2^31 bytes: expected at most %d, found %d"},
+	KeyUnknown:               {"KEY_UNKNOWN", "no memory with this key: one of %d keys expected, found %#x"},
+	KeyWrongPD:               {"KEY_WRONG_PD", "key of another protection domain: expected PD %d, found PD %d"},
+	KeyInvalid:               {"KEY_INVALID", "key invalidated or not yet bound: expected state %d, found %d"},
+	KeyBounds:                {"KEY_BOUNDS", "access outside of the memory: ends at %#x, access ends at %#x"},
+	KeyAccess:                {"KEY_ACCESS", "memory lacks the access right: needs %#x, has %#x"},
+	KeyQP:                    {"KEY_QP", "memory window bound to another queue pair: expected %#06x, found %#06x"},
+	QPAccess:                 {"QP_ACCESS", "queue pair does not allow this remote operation: needs %#x, has %#x"},
+	AtomicAlignment:          {"ATOMIC_ALIGNMENT", "atomic address not aligned: expected a multiple of %d, found %#x"},
+	InvalidateRefused:        {"INVALIDATE_REFUSED", "key cannot be invalidated by the peer: expected a type 2 window of this queue pair (%#x), found key %#x"},
+
+	RetryExceeded:        {"RETRY_EXCEEDED", "peer did not answer: retry_cnt %d used up, %d timeouts"},
+	RNRRetryExceeded:     {"RNR_RETRY_EXCEEDED", "peer had no receive posted: rnr_retry %d used up, %d RNR NAKs"},
+	NAKInvalidRequest:    {"NAK_INVALID_REQUEST", "peer found the request invalid: message PSN %#06x, NAK at %#06x"},
+	NAKRemoteAccess:      {"NAK_REMOTE_ACCESS", "peer refused access to its memory: message PSN %#06x, NAK at %#06x"},
+	NAKRemoteOperational: {"NAK_REMOTE_OPERATIONAL", "peer could not carry out the request: message PSN %#06x, NAK at %#06x"},
+	NAKReserved:          {"NAK_RESERVED", "NAK with a reserved code: message PSN %#06x, syndrome %#02x"},
+	ResponseLength:       {"RESPONSE_LENGTH", "READ response of the wrong length: expected %d, found %d"},
+	ResponseUnexpected:   {"RESPONSE_UNEXPECTED", "response does not match the oldest request: expected PSN %#06x, found %#06x"},
+	ResponseGhost:        {"RESPONSE_GHOST", "acknowledge of something never sent: next PSN %#06x, found %#06x"},
+	LocalKey:             {"LOCAL_KEY", "no local memory with this L_Key in the PD: PD %d, L_Key %#x"},
+	LocalBounds:          {"LOCAL_BOUNDS", "scatter/gather entry outside of its memory: ends at %#x, entry ends at %#x"},
+	LocalAccess:          {"LOCAL_ACCESS", "local memory lacks the access right: needs %#x, has %#x"},
+	LocalLength:          {"LOCAL_LENGTH", "message length: at most %d, found %d"},
+	LocalOpcode:          {"LOCAL_OPCODE", "operation not supported by this queue pair: type %d, operation %d"},
+	LocalQPState:         {"LOCAL_QP_STATE", "queue pair in the wrong state: expected state %d, found %d"},
+	BindRefused:          {"BIND_REFUSED", "memory window cannot be bound: window %#x, region %#x"},
+	Flushed:              {"FLUSHED", "flushed: the queue pair went to the error state (first error %d, status %d)"},
+
+	CQOverflow:         {"CQ_OVERFLOW", "completion queue overflow: room for %d, found %d"},
+	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},
+	TooManySGEs:        {"TOO_MANY_SGES", "too many scatter/gather entries: at most %d, found %d"},
+	InlineTooLong:      {"INLINE_TOO_LONG", "inline data too long: at most %d bytes, found %d"},
+	ObjectBusy:         {"OBJECT_BUSY", "object in use: expected %d users, found %d"},
+	AddressUnreachable: {"ADDRESS_UNREACHABLE", "no route to the address: address family %d wanted, found %d"},
+	SendRefused:        {"SEND_REFUSED", "peer's host answers that nobody listens on the UDP port: expected %d, errno %d"},
+
+	SendFailed:     {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %d"},
+	SendWouldBlock: {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},
+}

@@ -1,0 +1,120 @@
+// Package trace is the one stream of what happens in a device: packets sent
+// and received, states changed, refusals with their reasons, completions.
+// Captures, counters, logs and consoles read it. With no listener an event
+// costs one predictable branch; refusals are counted always.
+package trace
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/reason"
+)
+
+// A Kind is what an event tells.
+type Kind uint8
+
+// The kinds of event.
+const (
+	Sent     Kind = iota // a packet left
+	Received             // a packet came in
+	Refused              // a drop, a NAK or an error, with its reason
+	State                // a queue pair changed its state
+	Completed
+)
+
+// An Event is valid only during the call of Listener.Trace; what a listener
+// keeps it copies.
+type Event struct {
+	Kind   Kind
+	Time   time.Time
+	QPN    uint32
+	Detail reason.Detail
+	Packet Packet
+	From   uint8 // State: the states' numbers
+	To     uint8
+}
+
+// A Packet is a packet from BTH to ICRC, in pieces, and its addresses.
+type Packet struct {
+	Src, Dst netip.AddrPort
+	TOS, TTL uint8
+	ID       uint16 // IPv4 identification that the ICRC was computed with
+	Pieces   [][]byte
+}
+
+// A Listener takes events, on the goroutine that caused them and under the
+// lane's lock: it must be quick and must not call the device.
+type Listener interface {
+	Trace(*Event)
+}
+
+// A Stream belongs to one device. The zero value is ready.
+type Stream struct {
+	listeners atomic.Pointer[[]Listener]
+	mu        sync.Mutex
+	counters  [reason.Count]atomic.Uint64
+}
+
+// On tells whether anybody listens.
+func (s *Stream) On() bool { return s.listeners.Load() != nil }
+
+// Emit gives the event to the listeners. Call it only when On.
+func (s *Stream) Emit(e *Event) {
+	l := s.listeners.Load()
+	if l == nil {
+		return
+	}
+	for _, x := range *l {
+		x.Trace(e)
+	}
+}
+
+// Refuse counts a refusal, and emits it when anybody listens.
+func (s *Stream) Refuse(qpn uint32, d reason.Detail) {
+	if d.Reason < reason.Count {
+		s.counters[d.Reason].Add(1)
+	}
+	if s.On() {
+		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d})
+	}
+}
+
+// Counter is how often a reason was given.
+func (s *Stream) Counter(r reason.Reason) uint64 {
+	if r >= reason.Count {
+		return 0
+	}
+	return s.counters[r].Load()
+}
+
+// Attach adds a listener; the function returned takes it away again.
+func (s *Stream) Attach(l Listener) (detach func()) {
+	s.change(func(old []Listener) []Listener { return append(old, l) })
+	return func() {
+		s.change(func(old []Listener) (kept []Listener) {
+			for _, x := range old {
+				if x != l {
+					kept = append(kept, x)
+				}
+			}
+			return kept
+		})
+	}
+}
+
+func (s *Stream) change(f func([]Listener) []Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var old []Listener
+	if p := s.listeners.Load(); p != nil {
+		old = append(old, *p...)
+	}
+	if l := f(old); len(l) > 0 {
+		s.listeners.Store(&l)
+	} else {
+		s.listeners.Store(nil)
+	}
+}

@@ -1,0 +1,70 @@
+package ib
+
+import (
+	"encoding/binary"
+
+	"softrdma/internal/psn"
+)
+
+// BTHLen is the length of the base transport header in bytes.
+const BTHLen = 12
+
+// A BTH is the base transport header (IBTA 9.2).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+---------------+-+-+---+-------+-------------------------------+
+//	|    OpCode     |S|M|Pad| TVer  |        Partition Key          |
+//	+---------------+-+-+---+-------+-------------------------------+
+//	|F|B| Reserved  |             Destination QP                    |
+//	+-+-+-----------+-----------------------------------------------+
+//	|A| Reserved    |             Packet Sequence Number            |
+//	+-+-------------+-----------------------------------------------+
+//
+// F and B are the FECN and BECN bits that annex A17 defines in the byte which
+// the ICRC leaves out (resv8a).
+type BTH struct {
+	Opcode    Opcode
+	Solicited bool
+	MigReq    bool
+	Pad       uint8 // bytes of padding behind the payload, 0..3
+	Version   uint8 // transport header version, 0
+	PKey      uint16
+	FECN      bool
+	BECN      bool
+	DestQPN   uint32 // 24 bits
+	AckReq    bool
+	PSN       psn.PSN
+}
+
+func (h *BTH) parse(b []byte) {
+	_ = b[BTHLen-1]
+	h.Opcode = Opcode(b[0])
+	h.Solicited = b[1]&0x80 != 0
+	h.MigReq = b[1]&0x40 != 0
+	h.Pad = b[1] >> 4 & 3
+	h.Version = b[1] & 0xf
+	h.PKey = binary.BigEndian.Uint16(b[2:])
+	q := binary.BigEndian.Uint32(b[4:])
+	h.FECN, h.BECN = q&(1<<31) != 0, q&(1<<30) != 0
+	h.DestQPN = q & 0xffffff
+	p := binary.BigEndian.Uint32(b[8:])
+	h.AckReq = p&(1<<31) != 0
+	h.PSN = psn.New(p)
+}
+
+func (h *BTH) put(b []byte) {
+	_ = b[BTHLen-1]
+	b[0] = byte(h.Opcode)
+	b[1] = bit(h.Solicited, 7) | bit(h.MigReq, 6) | h.Pad&3<<4 | h.Version&0xf
+	binary.BigEndian.PutUint16(b[2:], h.PKey)
+	binary.BigEndian.PutUint32(b[4:], h.DestQPN&0xffffff|uint32(bit(h.FECN, 7)|bit(h.BECN, 6))<<24)
+	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7))<<24)
+}
+
+func bit(set bool, n uint) byte {
+	if set {
+		return 1 << n
+	}
+	return 0
+}

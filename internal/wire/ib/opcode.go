@@ -1,0 +1,169 @@
+package ib
+
+// An Opcode is the first byte of the BTH: three bits of transport and five of
+// operation (IBTA 9.2.1, table 38).
+type Opcode uint8
+
+// A Transport is the upper three bits of an opcode.
+type Transport uint8
+
+// The transports that RoCE carries here. RD, XRC and CNP's 0x81 are their own.
+const (
+	RC Transport = 0
+	UC Transport = 1
+	RD Transport = 2
+	UD Transport = 3
+)
+
+// The operations of the reliable connection (IBTA table 38).
+const (
+	RCSendFirst          Opcode = 0x00
+	RCSendMiddle         Opcode = 0x01
+	RCSendLast           Opcode = 0x02
+	RCSendLastImm        Opcode = 0x03
+	RCSendOnly           Opcode = 0x04
+	RCSendOnlyImm        Opcode = 0x05
+	RCWriteFirst         Opcode = 0x06
+	RCWriteMiddle        Opcode = 0x07
+	RCWriteLast          Opcode = 0x08
+	RCWriteLastImm       Opcode = 0x09
+	RCWriteOnly          Opcode = 0x0a
+	RCWriteOnlyImm       Opcode = 0x0b
+	RCReadRequest        Opcode = 0x0c
+	RCReadResponseFirst  Opcode = 0x0d
+	RCReadResponseMiddle Opcode = 0x0e
+	RCReadResponseLast   Opcode = 0x0f
+	RCReadResponseOnly   Opcode = 0x10
+	RCAcknowledge        Opcode = 0x11
+	RCAtomicAcknowledge  Opcode = 0x12
+	RCCompareSwap        Opcode = 0x13
+	RCFetchAdd           Opcode = 0x14
+	RCSendLastInvalidate Opcode = 0x16
+	RCSendOnlyInvalidate Opcode = 0x17
+	UCSendFirst          Opcode = 0x20
+	UCSendMiddle         Opcode = 0x21
+	UCSendLast           Opcode = 0x22
+	UCSendLastImm        Opcode = 0x23
+	UCSendOnly           Opcode = 0x24
+	UCSendOnlyImm        Opcode = 0x25
+	UCWriteFirst         Opcode = 0x26
+	UCWriteMiddle        Opcode = 0x27
+	UCWriteLast          Opcode = 0x28
+	UCWriteLastImm       Opcode = 0x29
+	UCWriteOnly          Opcode = 0x2a
+	UCWriteOnlyImm       Opcode = 0x2b
+	UDSendOnly           Opcode = 0x64
+	UDSendOnlyImm        Opcode = 0x65
+	CongestionNotify     Opcode = 0x81 // CNP, annex A17.9.1
+)
+
+// A Kind is what an opcode asks for, whatever its transport and segment.
+type Kind uint8
+
+// The kinds of packet.
+const (
+	KindNone Kind = iota
+	KindSend
+	KindWrite
+	KindReadRequest
+	KindReadResponse
+	KindAcknowledge
+	KindAtomicAcknowledge
+	KindCompareSwap
+	KindFetchAdd
+	KindCongestion
+)
+
+// Headers is the set of extended headers that follow the BTH, in the order of
+// the bits (IBTA 9.2, figure "extended transport headers").
+type Headers uint8
+
+// The extended headers.
+const (
+	HasDETH Headers = 1 << iota
+	HasRETH
+	HasAtomicETH
+	HasAETH
+	HasAtomicAckETH
+	HasImmDt
+	HasIETH
+)
+
+// Info is a row of the opcode table. Parsing, building and the sequence checks
+// of every transport are driven by it and by nothing else.
+type Info struct {
+	Name    string
+	Kind    Kind
+	First   bool // starts a message (FIRST or ONLY)
+	Last    bool // ends a message (LAST or ONLY)
+	Headers Headers
+	Len     int  // BTH and extended headers, in bytes
+	Payload bool // a payload may follow
+}
+
+// Info returns the opcode's row, nil for one that is not defined.
+func (o Opcode) Info() *Info { return table[o] }
+
+// Transport returns the upper three bits.
+func (o Opcode) Transport() Transport { return Transport(o >> 5) }
+
+// String gives the name of the specification, or the number.
+func (o Opcode) String() string {
+	if i := table[o]; i != nil {
+		return i.Name
+	}
+	return "opcode 0x" + hex8(uint8(o))
+}
+
+func hex8(b uint8) string {
+	const d = "0123456789abcdef"
+	return string([]byte{d[b>>4], d[b&15]})
+}
+
+const (
+	first  = 1
+	middle = 0
+	last   = 2
+	only   = 3
+)
+
+var table = func() (t [256]*Info) {
+	row := func(o Opcode, name string, k Kind, seg int, h Headers, payload bool) {
+		i := &Info{Name: name, Kind: k, First: seg&first != 0, Last: seg&last != 0, Headers: h, Payload: payload}
+		i.Len = BTHLen + h.length()
+		t[o] = i
+	}
+	for _, tr := range []struct {
+		base Opcode
+		name string
+	}{{0x00, "RC "}, {0x20, "UC "}} {
+		b, n := tr.base, tr.name
+		row(b|RCSendFirst, n+"SEND First", KindSend, first, 0, true)
+		row(b|RCSendMiddle, n+"SEND Middle", KindSend, middle, 0, true)
+		row(b|RCSendLast, n+"SEND Last", KindSend, last, 0, true)
+		row(b|RCSendLastImm, n+"SEND Last with Immediate", KindSend, last, HasImmDt, true)
+		row(b|RCSendOnly, n+"SEND Only", KindSend, only, 0, true)
+		row(b|RCSendOnlyImm, n+"SEND Only with Immediate", KindSend, only, HasImmDt, true)
+		row(b|RCWriteFirst, n+"RDMA WRITE First", KindWrite, first, HasRETH, true)
+		row(b|RCWriteMiddle, n+"RDMA WRITE Middle", KindWrite, middle, 0, true)
+		row(b|RCWriteLast, n+"RDMA WRITE Last", KindWrite, last, 0, true)
+		row(b|RCWriteLastImm, n+"RDMA WRITE Last with Immediate", KindWrite, last, HasImmDt, true)
+		row(b|RCWriteOnly, n+"RDMA WRITE Only", KindWrite, only, HasRETH, true)
+		row(b|RCWriteOnlyImm, n+"RDMA WRITE Only with Immediate", KindWrite, only, HasRETH|HasImmDt, true)
+	}
+	row(RCReadRequest, "RC RDMA READ Request", KindReadRequest, only, HasRETH, false)
+	row(RCReadResponseFirst, "RC RDMA READ Response First", KindReadResponse, first, HasAETH, true)
+	row(RCReadResponseMiddle, "RC RDMA READ Response Middle", KindReadResponse, middle, 0, true)
+	row(RCReadResponseLast, "RC RDMA READ Response Last", KindReadResponse, last, HasAETH, true)
+	row(RCReadResponseOnly, "RC RDMA READ Response Only", KindReadResponse, only, HasAETH, true)
+	row(RCAcknowledge, "RC Acknowledge", KindAcknowledge, only, HasAETH, false)
+	row(RCAtomicAcknowledge, "RC ATOMIC Acknowledge", KindAtomicAcknowledge, only, HasAETH|HasAtomicAckETH, false)
+	row(RCCompareSwap, "RC CmpSwap", KindCompareSwap, only, HasAtomicETH, false)
+	row(RCFetchAdd, "RC FetchAdd", KindFetchAdd, only, HasAtomicETH, false)
+	row(RCSendLastInvalidate, "RC SEND Last with Invalidate", KindSend, last, HasIETH, true)
+	row(RCSendOnlyInvalidate, "RC SEND Only with Invalidate", KindSend, only, HasIETH, true)
+	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)
+	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)
+	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.1
+	return t
+}()

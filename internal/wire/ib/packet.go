@@ -1,0 +1,175 @@
+// Package ib is the packet format of the InfiniBand transport as RoCE v2
+// carries it: the BTH and every extended header of RC, UC and UD, the GRH of
+// datagrams, and the ICRC. One opcode table drives parsing, building and the
+// sequence checks of the transports above.
+//
+// It does no I/O, keeps no state and never panics on any input. Parsed
+// payloads alias the buffer that they were parsed from.
+package ib
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// UDPPort is the destination port of RoCE v2 (annex A17.4.5.2).
+const UDPPort = 4791
+
+// ICRCLen is the length of the invariant CRC behind each packet.
+const ICRCLen = 4
+
+// A Packet is a transport packet, from the BTH to the payload. Which of the
+// extended headers count is told by the opcode's row in the table.
+type Packet struct {
+	BTH
+	DETH      DETH
+	RETH      RETH
+	AtomicETH AtomicETH
+	AETH      AETH
+	AtomicAck uint64 // original remote data (AtomicAckETH)
+	Imm       uint32 // immediate data, in host order of its big-endian field
+	IETH      uint32 // R_Key to invalidate
+	Payload   []byte // without padding; aliases the receive buffer
+}
+
+// A ParseError says what a packet's bytes lack. Err is one of the sentinels.
+type ParseError struct {
+	Opcode          Opcode
+	Expected, Found int
+	Err             error
+}
+
+// Error names what was expected and found.
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("%v: expected %d, found %d (%v)", e.Err, e.Expected, e.Found, e.Opcode)
+}
+
+// Unwrap gives the sentinel.
+func (e *ParseError) Unwrap() error { return e.Err }
+
+// Fault is why Parse refused a packet; the zero value is none. It is a value
+// and not an error because the receive path must not allocate.
+type Fault uint8
+
+// The faults.
+const (
+	OK           Fault = iota
+	Short              // fewer bytes than the opcode's headers and the ICRC
+	BadOpcode          // not in the table
+	BadVersion         // transport header version other than 0
+	BadPad             // padding longer than the payload, or the length no multiple of 4
+	ExtraPayload       // payload behind an opcode that has none
+)
+
+// Parse reads a packet from the bytes between the UDP header and the end of
+// the ICRC. The packet's Payload aliases b. On a fault the fields up to it are
+// set, as far as bytes were there.
+func (p *Packet) Parse(b []byte) Fault {
+	if len(b) < BTHLen+ICRCLen {
+		return Short
+	}
+	p.BTH.parse(b)
+	i := p.Opcode.Info()
+	if i == nil {
+		return BadOpcode
+	}
+	if p.Version != 0 {
+		return BadVersion
+	}
+	n := len(b) - ICRCLen
+	if n < i.Len {
+		return Short
+	}
+	p.parseExtended(i.Headers, b[BTHLen:i.Len])
+	body := n - i.Len
+	if int(p.Pad) > body || n&3 != 0 {
+		return BadPad
+	}
+	p.Payload = b[i.Len : n-int(p.Pad) : n-int(p.Pad)]
+	if !i.Payload && body != 0 {
+		return ExtraPayload
+	}
+	return OK
+}
+
+func (p *Packet) parseExtended(h Headers, b []byte) {
+	if h&HasDETH != 0 {
+		p.DETH.parse(b)
+		b = b[DETHLen:]
+	}
+	if h&HasRETH != 0 {
+		p.RETH.parse(b)
+		b = b[RETHLen:]
+	}
+	if h&HasAtomicETH != 0 {
+		p.AtomicETH.parse(b)
+		b = b[AtomicETHLen:]
+	}
+	if h&HasAETH != 0 {
+		p.AETH.parse(b)
+		b = b[AETHLen:]
+	}
+	if h&HasAtomicAckETH != 0 {
+		p.AtomicAck = binary.BigEndian.Uint64(b)
+		b = b[AtomicAckETHLen:]
+	}
+	if h&HasImmDt != 0 {
+		p.Imm = binary.BigEndian.Uint32(b)
+		b = b[ImmDtLen:]
+	}
+	if h&HasIETH != 0 {
+		p.IETH = binary.BigEndian.Uint32(b)
+	}
+}
+
+// HeaderLen is the length of the BTH and the extended headers.
+func (p *Packet) HeaderLen() int { return p.Opcode.Info().Len }
+
+// PutHeaders writes the headers to b, which must hold HeaderLen bytes, and
+// returns how many it wrote. The opcode must be in the table.
+func (p *Packet) PutHeaders(b []byte) int {
+	i := p.Opcode.Info()
+	p.BTH.put(b)
+	h, e := i.Headers, b[BTHLen:i.Len]
+	if h&HasDETH != 0 {
+		p.DETH.put(e)
+		e = e[DETHLen:]
+	}
+	if h&HasRETH != 0 {
+		p.RETH.put(e)
+		e = e[RETHLen:]
+	}
+	if h&HasAtomicETH != 0 {
+		p.AtomicETH.put(e)
+		e = e[AtomicETHLen:]
+	}
+	if h&HasAETH != 0 {
+		p.AETH.put(e)
+		e = e[AETHLen:]
+	}
+	if h&HasAtomicAckETH != 0 {
+		binary.BigEndian.PutUint64(e, p.AtomicAck)
+		e = e[AtomicAckETHLen:]
+	}
+	if h&HasImmDt != 0 {
+		binary.BigEndian.PutUint32(e, p.Imm)
+		e = e[ImmDtLen:]
+	}
+	if h&HasIETH != 0 {
+		binary.BigEndian.PutUint32(e, p.IETH)
+	}
+	return i.Len
+}
+
+// Append appends headers, payload and padding (from BTH.Pad) to b, without
+// the ICRC, which depends on the addresses: see PseudoHeader.
+func (p *Packet) Append(b []byte) []byte {
+	var h [MaxHeaderLen]byte
+	n := p.PutHeaders(h[:])
+	b = append(b, h[:n]...)
+	b = append(b, p.Payload...)
+	return append(b, make([]byte, p.Pad)...)
+}
+
+// PadLen is the padding that a payload of n bytes needs (IBTA 9.2.3).
+func PadLen(n int) uint8 { return uint8(-n & 3) }
