@@ -22,6 +22,12 @@ const MaxPackets = 128
 type Flow struct {
 	Src, Dst netip.AddrPort // both ports as they are on the wire
 	Handle   int            // the link's own
+
+	// Segments is how many packets of a batch leave as one datagram, which is
+	// segmented on its way; 0 is all. On IPv4, packet i of a batch leaves with
+	// identification i modulo Segments, which its ICRC covers. Send may lower
+	// it, for the batches after the present one.
+	Segments int
 }
 
 // A Tx is a batch to one flow: packets of Size bytes each, except that the

@@ -1,0 +1,238 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// ErrOverflow is wrapped by what a completion queue that overflowed answers.
+var ErrOverflow = errors.New("completion queue overflow")
+
+// Arming of a completion queue.
+const (
+	disarmed  = 0
+	solicited = 1
+	next      = 2
+)
+
+// A CQ is a completion queue. Lanes produce, one caller at a time consumes.
+type CQ struct {
+	dev  *Device
+	refs atomic.Int32 // queue pairs
+
+	mu         sync.Mutex // producers, resize
+	ring       atomic.Pointer[queue.CompletionRing]
+	overflowed atomic.Bool
+
+	armed   atomic.Uint32
+	channel *Channel
+}
+
+// CreateCQ makes a completion queue with room for depth completions; events go
+// to the channel, which may be nil.
+func (d *Device) CreateCQ(depth int, ch *Channel) (*CQ, error) {
+	if err := d.add(&d.counts.CQ, 1); err != nil {
+		return nil, err
+	}
+	c := &CQ{dev: d, channel: ch}
+	c.ring.Store(queue.NewCompletionRing(depth))
+	if ch != nil {
+		ch.refs.Add(1)
+	}
+	return c, nil
+}
+
+// Destroy gives the queue up, unless queue pairs use it.
+func (c *CQ) Destroy() error {
+	if n := c.refs.Load(); n != 0 {
+		return fmt.Errorf("%w: %d work queues complete to the completion queue", ErrBusy, n)
+	}
+	c.dev.events.drop(c)
+	if c.channel != nil {
+		c.channel.drop(c)
+		c.channel.refs.Add(-1)
+	}
+	return c.dev.add(&c.dev.counts.CQ, -1)
+}
+
+// Depth is how many completions the queue holds.
+func (c *CQ) Depth() int { return c.ring.Load().Depth() }
+
+// Resize gives the queue another depth and keeps what is in it. The caller
+// keeps consumers away meanwhile.
+func (c *CQ) Resize(depth int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.ring.Load()
+	if n := old.Len(); n > depth {
+		return fmt.Errorf("completion queue cannot shrink to %d: it holds %d completions", depth, n)
+	}
+	r := queue.NewCompletionRing(depth)
+	w := r.Producer()
+	for i, end := old.Consumer(), old.Producer(); i != end; i = old.Next(i) {
+		*r.At(w) = *old.At(i)
+		w = r.Next(w)
+	}
+	r.Publish(w)
+	c.ring.Store(r)
+	return nil
+}
+
+// Push implements machine.CQ.
+func (c *CQ) Push(e *queue.CQE) {
+	c.mu.Lock()
+	r := c.ring.Load()
+	if c.overflowed.Load() || r.Full() {
+		first := !c.overflowed.Swap(true)
+		c.mu.Unlock()
+		if first {
+			c.overflow(r.Depth())
+		}
+		return
+	}
+	i := r.Producer()
+	*r.At(i) = *e
+	r.Publish(i + 1)
+	c.mu.Unlock()
+	if a := c.armed.Load(); a != disarmed {
+		c.fire(a, e)
+	}
+}
+
+// overflow reports an overrun (IBTA 11.6.3.2: CQ error, an affiliated event).
+// The queue takes no more completions; the queue pairs that complete to it
+// are moved to the error state by the lane.
+func (c *CQ) overflow(depth int) {
+	d := reason.Detail{Reason: reason.CQOverflow, Expected: uint64(depth), Found: uint64(depth + 1)}
+	c.dev.Trace.Refuse(0, d)
+	c.dev.Raise(machine.EventCQErr, c, d)
+	c.dev.lane.overflows.Store(true)
+}
+
+// fire delivers the event that the queue was armed for.
+func (c *CQ) fire(armed uint32, e *queue.CQE) {
+	// An unsuccessful completion counts as solicited (IBTA 11.4.2.2).
+	if armed == solicited && e.Solicited == 0 && e.Status == queue.Success {
+		return
+	}
+	if c.channel != nil && c.armed.CompareAndSwap(armed, disarmed) {
+		c.channel.push(c)
+	}
+}
+
+// Arm asks for one event at the next completion, or only at the next solicited
+// or failed one. Completions that are there already raise none: poll after it.
+func (c *CQ) Arm(solicitedOnly bool) {
+	if solicitedOnly {
+		c.armed.CompareAndSwap(disarmed, solicited)
+		return
+	}
+	c.armed.Store(next)
+}
+
+// Err is ErrOverflow once the queue has overflowed.
+func (c *CQ) Err() error {
+	if c.overflowed.Load() {
+		return fmt.Errorf("%w: it holds %d completions; poll more often or make it deeper", ErrOverflow, c.Depth())
+	}
+	return nil
+}
+
+// Ring is the present ring, for the consumer.
+func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
+
+// Progress makes the device progress on the caller's goroutine: what a
+// consumer does that found the ring empty.
+func (c *CQ) Progress() { c.dev.lane.poll() }
+
+// Closed is closed with the device.
+func (c *CQ) Closed() <-chan struct{} { return c.dev.lane.done }
+
+// A Channel is a completion channel: it queues the events of many CQs.
+type Channel struct {
+	dev    *Device
+	refs   atomic.Int32
+	mu     sync.Mutex
+	list   []*CQ
+	signal chan struct{}
+}
+
+// CreateChannel makes a completion channel.
+func (d *Device) CreateChannel() (*Channel, error) {
+	if err := d.add(&d.counts.Channel, 1); err != nil {
+		return nil, err
+	}
+	return &Channel{dev: d, signal: make(chan struct{}, 1)}, nil
+}
+
+// Destroy gives the channel up, unless completion queues use it.
+func (h *Channel) Destroy() error {
+	if n := h.refs.Load(); n != 0 {
+		return fmt.Errorf("%w: %d completion queues use the channel", ErrBusy, n)
+	}
+	return h.dev.add(&h.dev.counts.Channel, -1)
+}
+
+func (h *Channel) push(c *CQ) {
+	h.mu.Lock()
+	h.list = append(h.list, c)
+	h.mu.Unlock()
+	h.wake()
+}
+
+func (h *Channel) wake() {
+	select {
+	case h.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (h *Channel) drop(c *CQ) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := h.list[:0]
+	for _, x := range h.list {
+		if x != c {
+			kept = append(kept, x)
+		}
+	}
+	h.list = kept
+}
+
+func (h *Channel) take() *CQ {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.list) == 0 {
+		return nil
+	}
+	c := h.list[0]
+	copy(h.list, h.list[1:])
+	h.list = h.list[:len(h.list)-1]
+	if len(h.list) > 0 {
+		h.wake()
+	}
+	return c
+}
+
+// Next waits for the next event and returns its completion queue.
+func (h *Channel) Next(ctx context.Context) (*CQ, error) {
+	for {
+		if c := h.take(); c != nil {
+			return c, nil
+		}
+		select {
+		case <-h.signal:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-h.dev.lane.done:
+			return nil, ErrClosed
+		}
+	}
+}

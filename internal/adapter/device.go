@@ -1,0 +1,284 @@
+// Package adapter is the channel adapter: it owns every object of a device,
+// binds rings, memory, protocol machines and a link together, and makes them
+// progress. A lane owns one link and the queue pairs on it; one goroutine at a
+// time progresses a lane: whoever posts, whoever polls, or the lane's own when
+// nobody else does.
+//
+// The adapter holds no protocol rules, which are the machines', and offers no
+// friendly interface, which is package verbs: it is what hardware would be,
+// seen from its driver.
+package adapter
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/trace"
+)
+
+// ErrBusy is wrapped by the refusal to destroy an object that others use.
+var ErrBusy = errors.New("object in use")
+
+// ErrClosed is returned by operations on a closed device.
+var ErrClosed = errors.New("device closed")
+
+// DefaultPKey is the one entry of the partition table: full membership of the
+// default partition, as RoCE has it (annex A17.7).
+const DefaultPKey = 0xffff
+
+// A Config is what a device is made of. Link is required.
+type Config struct {
+	Link link.Link // the device closes it
+
+	// Clock is the device's monotonic time; nil takes the system's.
+	Clock func() time.Duration
+
+	// Manual leaves out the lane's goroutine: the caller drives the device
+	// with Progress, as simulated time wants it.
+	Manual bool
+
+	// Spin is how long the lane's goroutine looks for packets before it
+	// sleeps in the kernel; 0 goes to sleep at once.
+	Spin time.Duration
+
+	// Window bounds the bytes that one queue pair has in flight; 0 derives it
+	// from the link's receive buffer.
+	Window int
+
+	// MTU is the port's active MTU in bytes, the longest datagram payload; 0
+	// means 4096.
+	MTU int
+}
+
+// A Device is one channel adapter with one port.
+type Device struct {
+	cfg    Config
+	clock  func() time.Duration
+	lane   *lane
+	Memory *memory.Table
+	Trace  *trace.Stream
+
+	mu     sync.Mutex
+	counts Counts
+	nextPD uint32
+	nextAH uint32
+	closed bool
+
+	ahMu sync.RWMutex
+	ahs  map[uint32]*qp.Path
+
+	events eventQueue
+}
+
+// Counts are the numbers of objects that exist.
+type Counts struct {
+	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
+}
+
+// Open makes a device on a link.
+func Open(cfg Config) *Device {
+	if cfg.MTU == 0 {
+		cfg.MTU = 4096
+	}
+	if cfg.Window == 0 {
+		// Leave room for other peers: half of what the socket can hold, and no
+		// more than the megabyte behind which the rate no longer grows.
+		cfg.Window = min(max(cfg.Link.ReceiveBuffer()/2, 64<<10), 1<<20)
+	}
+	d := &Device{
+		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
+		ahs: make(map[uint32]*qp.Path),
+	}
+	if d.clock == nil {
+		epoch := time.Now()
+		d.clock = func() time.Duration { return time.Since(epoch) }
+	}
+	d.events.init()
+	d.lane = newLane(d, cfg.Link)
+	if !cfg.Manual {
+		go d.lane.run()
+	}
+	return d
+}
+
+// Local is the address and port that the device receives on.
+func (d *Device) Local() netip.AddrPort { return d.cfg.Link.Local() }
+
+// MTU is the port's active MTU in bytes.
+func (d *Device) MTU() int { return d.cfg.MTU }
+
+// Count tells how many objects exist.
+func (d *Device) Count() Counts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.counts
+	c.MR = d.Memory.Count() - c.MW
+	return c
+}
+
+// Progress drives a Manual device at the present time of its clock and tells
+// when it wants to be driven again, machine.Never for not before a packet.
+func (d *Device) Progress() time.Duration {
+	d.lane.mu.Lock()
+	for d.lane.progress() {
+	}
+	next := d.lane.next()
+	d.lane.unlock()
+	return next
+}
+
+// Close ends the device: every queue pair stops, its memory is forgotten and
+// waiters are woken with ErrClosed. Objects need not be destroyed before.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+	return d.lane.close()
+}
+
+// add changes a count of objects, refusing new ones on a closed device.
+func (d *Device) add(n *int, by int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed && by > 0 {
+		return ErrClosed
+	}
+	*n += by
+	return nil
+}
+
+// A PD is a protection domain.
+type PD struct {
+	dev  *Device
+	ID   uint32
+	refs atomic.Int32
+}
+
+// AllocPD makes a protection domain.
+func (d *Device) AllocPD() (*PD, error) {
+	if err := d.add(&d.counts.PD, 1); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nextPD++
+	return &PD{dev: d, ID: d.nextPD}, nil
+}
+
+// Device is the domain's device.
+func (p *PD) Device() *Device { return p.dev }
+
+// Dealloc gives the domain up, unless objects are left in it.
+func (p *PD) Dealloc() error {
+	if n := p.refs.Load(); n != 0 {
+		return fmt.Errorf("%w: %d objects are left in protection domain %d", ErrBusy, n, p.ID)
+	}
+	return p.dev.add(&p.dev.counts.PD, -1)
+}
+
+// Register makes a memory region in the domain (see memory.Table.Register).
+func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	if err := p.dev.add(&p.dev.counts.MR, 0); err != nil {
+		return nil, err
+	}
+	r, err := p.dev.Memory.Register(p.ID, mem, base, access)
+	if err == nil {
+		p.refs.Add(1)
+	}
+	return r, err
+}
+
+// Deregister takes a region of the domain away.
+func (p *PD) Deregister(r *memory.Region) error {
+	err := p.dev.Memory.Deregister(r)
+	if err == nil {
+		p.refs.Add(-1)
+	}
+	return err
+}
+
+// AllocWindow makes an unbound memory window and returns its key.
+func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
+	if err := p.dev.add(&p.dev.counts.MW, 1); err != nil {
+		return 0, err
+	}
+	key, err := p.dev.Memory.AllocWindow(p.ID, kind)
+	if err != nil {
+		p.dev.add(&p.dev.counts.MW, -1)
+		return 0, err
+	}
+	p.refs.Add(1)
+	return key, nil
+}
+
+// FreeWindow takes a window of the domain away.
+func (p *PD) FreeWindow(key uint32) error {
+	err := p.dev.Memory.FreeWindow(key)
+	if err == nil {
+		p.refs.Add(-1)
+		err = p.dev.add(&p.dev.counts.MW, -1)
+	}
+	return err
+}
+
+// CreateAH makes an address handle and returns its number, by which datagram
+// work requests name it.
+func (p *PD) CreateAH(path qp.Path) (uint32, error) {
+	if err := p.dev.add(&p.dev.counts.AH, 1); err != nil {
+		return 0, err
+	}
+	p.refs.Add(1)
+	d := p.dev
+	d.ahMu.Lock()
+	defer d.ahMu.Unlock()
+	for {
+		d.nextAH++
+		if d.nextAH != 0 && d.ahs[d.nextAH] == nil {
+			d.ahs[d.nextAH] = &path
+			return d.nextAH, nil
+		}
+	}
+}
+
+// DestroyAH gives an address handle up; datagrams posted with it before are
+// sent or fail.
+func (p *PD) DestroyAH(num uint32) error {
+	d := p.dev
+	d.ahMu.Lock()
+	defer d.ahMu.Unlock()
+	if d.ahs[num] == nil {
+		return fmt.Errorf("no address handle %d", num)
+	}
+	delete(d.ahs, num)
+	p.refs.Add(-1)
+	return d.add(&d.counts.AH, -1)
+}
+
+func (d *Device) path(num uint32) *qp.Path {
+	d.ahMu.RLock()
+	defer d.ahMu.RUnlock()
+	return d.ahs[num]
+}
+
+// random24 is an unpredictable number of 24 bits.
+func random24() uint32 {
+	var b [4]byte
+	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
+	return binary.LittleEndian.Uint32(b[:]) >> 8
+}
+
+var _ machine.Host = (*Device)(nil)

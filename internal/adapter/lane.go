@@ -1,0 +1,291 @@
+package adapter
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+const (
+	// pollGrace is how long after somebody polled the lane's goroutine still
+	// leaves the progress to them, and pollPause how long it then stays away.
+	pollGrace = 50 * time.Microsecond
+	pollPause = 200 * time.Microsecond
+
+	// receiveBudget and transmitBudget bound one round of progress, so that
+	// acknowledges and new requests keep each other going.
+	receiveBudget  = 4
+	transmitBudget = 8
+)
+
+// A lane owns a link and the queue pairs on it. Everything but the fields
+// below "any goroutine" belongs to the holder of mu.
+type lane struct {
+	dev  *Device
+	link link.Link
+
+	mu     sync.Mutex
+	qps    map[uint32]*QP
+	groups map[netip.Addr][]*QP
+	ready  fifo
+	timers timerHeap
+	flows  map[flowKey]*txFlow
+	tx     transmitter
+
+	rx      link.Rx
+	in      machine.In
+	out     machine.Out
+	head    ib.PseudoHeader // of the batch's source and destination
+	src     netip.AddrPort
+	dst     netip.AddrPort
+	nextID  uint16 // identification expected of the next packet from src
+	checker ib.Checker
+
+	// any goroutine
+	bellMu    sync.Mutex
+	bells     []*QP
+	rung      atomic.Bool
+	polled    atomic.Int64 // when somebody polled last
+	sleeping  atomic.Int64 // until when the goroutine sleeps; 0 while awake
+	overflows atomic.Bool  // a completion queue overflowed
+	closing   atomic.Bool
+	done      chan struct{}
+	stopped   chan struct{}
+}
+
+func newLane(d *Device, l link.Link) *lane {
+	x := &lane{
+		dev: d, link: l,
+		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow),
+		done: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	x.tx.init(x)
+	if d.cfg.Manual {
+		close(x.stopped)
+	}
+	x.polled.Store(-int64(time.Hour))
+	return x
+}
+
+// run is the lane's own goroutine: it makes progress when nobody polls, and
+// sleeps in the kernel when there is nothing to do.
+func (l *lane) run() {
+	defer close(l.stopped)
+	idleSince := time.Duration(-1)
+	for !l.closing.Load() {
+		now := l.dev.clock()
+		if now-time.Duration(l.polled.Load()) < pollGrace {
+			time.Sleep(pollPause)
+			idleSince = -1
+			continue
+		}
+		l.mu.Lock()
+		busy := l.progress()
+		deadline := l.next()
+		if !busy && idleSince < 0 {
+			idleSince = now
+		}
+		asleep := !busy && now-idleSince >= l.dev.cfg.Spin
+		if asleep {
+			l.sleeping.Store(int64(deadline))
+		}
+		l.unlock()
+		if busy {
+			idleSince = -1
+		}
+		if !asleep {
+			continue
+		}
+		l.wait(deadline)
+		l.sleeping.Store(0)
+		idleSince = -1
+	}
+}
+
+func (l *lane) wait(deadline time.Duration) {
+	d := time.Duration(-1)
+	if deadline != machine.Never {
+		d = max(deadline-l.dev.clock(), 0)
+	}
+	if err := l.link.Wait(d); err != nil && !l.closing.Load() {
+		// A link that cannot wait any more ends the port, not the process.
+		l.dev.Raise(machine.EventDeviceFatal, nil, reason.Detail{Reason: reason.SendFailed})
+		l.closing.Store(true)
+	}
+}
+
+// poll is progress on the goroutine of somebody who waits for a completion.
+func (l *lane) poll() {
+	if !l.mu.TryLock() {
+		return
+	}
+	l.polled.Store(int64(l.dev.clock()))
+	l.progress()
+	l.unlock()
+}
+
+// unlock gives the lane up. Doorbells that rang while it was held are served
+// first, so that none waits for somebody to come by.
+func (l *lane) unlock() {
+	for {
+		next := l.next()
+		if s := l.sleeping.Load(); s != 0 && int64(next) < s {
+			l.sleeping.Store(int64(next))
+			l.link.Wake()
+		}
+		l.mu.Unlock()
+		if !l.rung.Load() || !l.mu.TryLock() {
+			return
+		}
+		l.takeBells()
+		l.transmit(l.dev.clock())
+	}
+}
+
+// progress runs one round: doorbells, packets in, timers, packets out. It
+// tells whether there was anything to do.
+func (l *lane) progress() bool {
+	if l.closing.Load() {
+		return false
+	}
+	now := l.dev.clock()
+	busy := l.takeBells()
+	for range receiveBudget {
+		ok, err := l.link.Receive(&l.rx)
+		if err != nil || !ok {
+			break
+		}
+		l.receive(now, &l.rx)
+		busy = true
+	}
+	l.expire(now)
+	if l.overflows.Swap(false) {
+		l.failOverflowed(now)
+	}
+	return l.transmit(now) || busy
+}
+
+// next is when the lane wants to progress again without a packet.
+func (l *lane) next() time.Duration {
+	if l.ready.len() > 0 {
+		return 0
+	}
+	return l.timers.next()
+}
+
+func (l *lane) expire(now time.Duration) {
+	for {
+		q := l.timers.due(now)
+		if q == nil {
+			return
+		}
+		if q.m.Deadline() <= now {
+			q.m.Expire(now)
+			l.ready.push(q)
+		}
+		l.timers.set(q, q.m.Deadline())
+	}
+}
+
+// transmit lets the ready queue pairs send in turn and tells whether there
+// were any.
+func (l *lane) transmit(now time.Duration) bool {
+	if l.ready.len() == 0 {
+		return false
+	}
+	for range transmitBudget {
+		q := l.ready.pop()
+		if q == nil {
+			break
+		}
+		if l.burst(now, q) {
+			l.ready.push(q)
+		}
+		l.timers.lower(q, q.m.Deadline())
+	}
+	l.tx.flush()
+	return true
+}
+
+// burst sends up to two batches of a queue pair and tells whether it has more.
+func (l *lane) burst(now time.Duration, q *QP) (more bool) {
+	for range 2 * link.MaxPackets {
+		l.out.Pieces, l.out.Len, l.out.Path = l.out.Pieces[:0], 0, nil
+		if !q.m.Next(now, &l.out) {
+			return false
+		}
+		if f := l.flowOf(q, l.out.Path); f != nil {
+			l.tx.add(q, f, &l.out)
+		}
+	}
+	return true
+}
+
+// ring is the doorbell: work was posted to q's send queue, or q's state wants
+// it to send.
+func (l *lane) ring(q *QP) {
+	if l.mu.TryLock() {
+		l.ready.push(q)
+		l.transmit(l.dev.clock())
+		l.unlock()
+		return
+	}
+	if !q.belled.Swap(true) {
+		l.bellMu.Lock()
+		l.bells = append(l.bells, q)
+		l.rung.Store(true)
+		l.bellMu.Unlock()
+	}
+	// The holder may have looked for bells just before this one rang.
+	if l.mu.TryLock() {
+		l.takeBells()
+		l.transmit(l.dev.clock())
+		l.unlock()
+	}
+}
+
+func (l *lane) takeBells() bool {
+	if !l.rung.Load() {
+		return false
+	}
+	l.bellMu.Lock()
+	for i, q := range l.bells {
+		q.belled.Store(false)
+		l.ready.push(q)
+		l.bells[i] = nil
+	}
+	l.bells = l.bells[:0]
+	l.rung.Store(false)
+	l.bellMu.Unlock()
+	return true
+}
+
+// failOverflowed moves the queue pairs of overflowed completion queues to the
+// error state (IBTA 11.6.3.2).
+func (l *lane) failOverflowed(now time.Duration) {
+	for _, q := range l.qps {
+		if q.sendCQ.overflowed.Load() || q.recvCQ.overflowed.Load() {
+			q.fail(now, reason.Detail{Reason: reason.CQOverflow})
+		}
+	}
+}
+
+func (l *lane) close() error {
+	l.closing.Store(true)
+	l.link.Wake()
+	<-l.stopped
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.flows {
+		l.link.CloseFlow(f.flow)
+	}
+	clear(l.flows)
+	close(l.done)
+	return l.link.Close()
+}

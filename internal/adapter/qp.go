@@ -1,0 +1,301 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/rc"
+	"softrdma/internal/reason"
+	"softrdma/internal/uc"
+	"softrdma/internal/ud"
+)
+
+// A QP is a queue pair: a protocol machine with its rings, on a lane. The
+// driver posts to SQ and RQ and rings Doorbell.
+type QP struct {
+	machine.Port
+	Recv *queue.RecvRing // private receive queue, nil with an SRQ
+
+	pd     *PD
+	lane   *lane
+	m      machine.Machine
+	sendCQ *CQ
+	recvCQ *CQ
+	srq    *SRQ
+
+	// The lane's:
+	flow      *txFlow // of a connection
+	ready     bool
+	destroyed bool
+	timer     int // index in the heap, -1 when not in it
+	due       time.Duration
+	groups    []netip.Addr
+	sendError reason.Detail // why the system refused to send last
+
+	belled atomic.Bool
+}
+
+// A QPConfig says what a queue pair is made of. Depths are what the rings hold
+// at least; with an SRQ there is no private receive queue.
+type QPConfig struct {
+	Type               qp.Type
+	SendCQ, RecvCQ     *CQ
+	SRQ                *SRQ
+	SendDepth, SendSGE int
+	RecvDepth, RecvSGE int
+	Inline             int
+	SignalAll          bool
+}
+
+// CreateQP makes a queue pair in state RESET with an unpredictable number.
+func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
+	d := p.dev
+	if err := d.add(&d.counts.QP, 1); err != nil {
+		return nil, err
+	}
+	q := &QP{pd: p, lane: d.lane, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, timer: -1, due: machine.Never}
+	q.Port = machine.Port{
+		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
+		SQ:     queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline),
+		SendCQ: q, RecvCQ: c.RecvCQ, Host: d, Window: d.cfg.Window, AHs: d.path,
+	}
+	if c.SRQ != nil {
+		q.RQ = c.SRQ
+		c.SRQ.refs.Add(1)
+	} else {
+		q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
+		q.RQ = recvQueue{q.Recv}
+	}
+	p.refs.Add(1)
+	c.SendCQ.refs.Add(1)
+	c.RecvCQ.refs.Add(1)
+	l := d.lane
+	l.mu.Lock()
+	defer l.unlock()
+	for {
+		n := random24()
+		if n > 0xff && n < multicastQPN && l.qps[n] == nil {
+			q.QPN = n
+			break
+		}
+	}
+	switch c.Type {
+	case qp.RC:
+		q.m = rc.New(&q.Port)
+	case qp.UC:
+		q.m = uc.New(&q.Port)
+	default:
+		q.m = ud.New(&q.Port)
+		q.Attr.PathMTU = d.cfg.MTU
+	}
+	l.qps[q.QPN] = q
+	return q, nil
+}
+
+// Push implements machine.CQ for the send side: an exceeded retry whose
+// packets the system refused to send is explained by that refusal.
+func (q *QP) Push(e *queue.CQE) {
+	if e.Status == queue.RetryExcErr && q.sendError.Reason != reason.None {
+		e.Reason, e.Expected, e.Found = q.sendError.Reason, q.sendError.Expected, q.sendError.Found
+	}
+	q.sendCQ.Push(e)
+}
+
+// Doorbell tells the device that the send queue has new requests.
+func (q *QP) Doorbell() { q.lane.ring(q) }
+
+// Modify changes the attributes that mask names, of which the state is one
+// when it changes (IBTA 11.2.5.2). Nothing is changed when it fails.
+func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
+	l := q.lane
+	l.mu.Lock()
+	defer l.unlock()
+	if q.destroyed {
+		return errors.New("queue pair destroyed")
+	}
+	from := q.Attr.State
+	to := from
+	if mask&qp.MaskState != 0 {
+		to = a.State
+	}
+	if mask&qp.MaskCurState != 0 && a.CurState != from {
+		return fmt.Errorf("queue pair is in state %v, cur_state says %v", from, a.CurState)
+	}
+	if err := qp.Check(q.Type, from, to, mask); err != nil {
+		return err
+	}
+	if err := qp.Validate(mask, a); err != nil {
+		return err
+	}
+	if mask&qp.MaskPathMTU != 0 && a.PathMTU > l.dev.cfg.MTU {
+		return fmt.Errorf("path MTU %d exceeds the port's active MTU %d", a.PathMTU, l.dev.cfg.MTU)
+	}
+	if err := q.openFlow(mask, a); err != nil {
+		return err
+	}
+	q.Attr.Apply(mask, a)
+	q.enter(l.dev.clock(), from)
+	return nil
+}
+
+// openFlow opens the flow of a connection whose path is being set.
+func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
+	if q.Type == qp.UD || mask&qp.MaskAV == 0 {
+		return nil
+	}
+	dest := q.Attr.DestQPN
+	if mask&qp.MaskDestQPN != 0 {
+		dest = a.DestQPN
+	}
+	f, err := q.lane.link.OpenFlow(a.Path.Dst, flowLabel(&a.Path, q.QPN, dest))
+	if err != nil {
+		return fmt.Errorf("no path to %v: %w", a.Path.Dst, err)
+	}
+	q.closeFlow()
+	q.flow = newTxFlow(f)
+	return nil
+}
+
+func (q *QP) closeFlow() {
+	if q.flow != nil {
+		q.lane.tx.flush()
+		q.lane.link.CloseFlow(q.flow.flow)
+		q.flow = nil
+	}
+}
+
+// enter follows a transition out of the state from.
+func (q *QP) enter(now time.Duration, from qp.State) {
+	l := q.lane
+	if q.Attr.State != from {
+		l.dev.StateChanged(&q.Port, from, reason.Detail{})
+		q.m.Transition(now, from)
+	}
+	if q.Attr.State == qp.Reset {
+		q.SQ.Release(q.SQ.Producer())
+		if q.Recv != nil {
+			q.Recv.Release(q.Recv.Producer())
+		}
+		q.closeFlow()
+		q.sendError = reason.Detail{}
+	}
+	l.timers.set(q, q.m.Deadline())
+	l.ready.push(q)
+	l.transmit(now)
+}
+
+// fail moves the queue pair to the error state for a reason of the adapter's.
+func (q *QP) fail(now time.Duration, why reason.Detail) {
+	from := q.Attr.State
+	if from == qp.Reset || from == qp.Err {
+		return
+	}
+	q.Attr.State = qp.Err
+	q.lane.dev.Raise(machine.EventQPFatal, q, why)
+	q.enter(now, from)
+}
+
+// Query returns a copy of the attributes.
+func (q *QP) Query() qp.Attr {
+	q.lane.mu.Lock()
+	defer q.lane.unlock()
+	return q.Attr
+}
+
+// Device is the queue pair's device.
+func (q *QP) Device() *Device { return q.pd.dev }
+
+// SRQ is the shared receive queue, nil for none.
+func (q *QP) SRQ() *SRQ { return q.srq }
+
+// AttachMulticast makes a UD queue pair receive datagrams to an IP multicast
+// group (IBTA 10.5.2).
+func (q *QP) AttachMulticast(group netip.Addr) error {
+	l := q.lane
+	l.mu.Lock()
+	defer l.unlock()
+	if q.Type != qp.UD {
+		return fmt.Errorf("multicast wants a UD queue pair, found %v: %w", q.Type, errors.ErrUnsupported)
+	}
+	if !group.IsMulticast() {
+		return fmt.Errorf("%v is no multicast address", group)
+	}
+	for _, x := range l.groups[group] {
+		if x == q {
+			return nil
+		}
+	}
+	if len(l.groups[group]) == 0 {
+		if err := l.link.Join(group); err != nil {
+			return fmt.Errorf("joining %v: %w", group, err)
+		}
+	}
+	l.groups[group] = append(l.groups[group], q)
+	q.groups = append(q.groups, group)
+	return nil
+}
+
+// DetachMulticast ends AttachMulticast.
+func (q *QP) DetachMulticast(group netip.Addr) error {
+	l := q.lane
+	l.mu.Lock()
+	defer l.unlock()
+	if !q.detach(group) {
+		return fmt.Errorf("queue pair %#06x is not attached to %v", q.QPN, group)
+	}
+	return nil
+}
+
+func (q *QP) detach(group netip.Addr) (found bool) {
+	l := q.lane
+	var kept []*QP
+	for _, x := range l.groups[group] {
+		if x == q {
+			found = true
+		} else {
+			kept = append(kept, x)
+		}
+	}
+	if !found {
+		return false
+	}
+	l.groups[group] = kept
+	if len(kept) == 0 {
+		delete(l.groups, group)
+		_ = l.link.Leave(group) // the kernel forgets it with the socket at the latest
+	}
+	return true
+}
+
+// Destroy gives the queue pair up. Work requests that have not completed
+// never will.
+func (q *QP) Destroy() error {
+	l := q.lane
+	l.mu.Lock()
+	if q.destroyed {
+		l.unlock()
+		return nil
+	}
+	for _, g := range q.groups {
+		q.detach(g)
+	}
+	q.closeFlow()
+	l.timers.remove(q)
+	q.destroyed = true
+	delete(l.qps, q.QPN)
+	l.unlock()
+	q.pd.dev.events.drop(q)
+	q.sendCQ.refs.Add(-1)
+	q.recvCQ.refs.Add(-1)
+	if q.srq != nil {
+		q.srq.refs.Add(-1)
+	}
+	q.pd.refs.Add(-1)
+	return q.pd.dev.add(&q.pd.dev.counts.QP, -1)
+}

@@ -1,0 +1,136 @@
+package adapter
+
+import (
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/trace"
+	"softrdma/internal/wire/ib"
+)
+
+// multicastQPN is the destination of multicast datagrams (IBTA 9.2.7).
+const multicastQPN = 0xffffff
+
+// receive takes a batch apart and gives its packets to their queue pairs.
+func (l *lane) receive(now time.Duration, rx *link.Rx) {
+	if rx.Src != l.src || rx.Dst != l.dst {
+		l.src, l.dst, l.nextID = rx.Src, rx.Dst, 0
+		l.head = ib.NewPseudoHeader(rx.Src, rx.Dst)
+	}
+	// Our own peers number the packets of a batch from 0; others count on.
+	if l.nextID <= link.MaxPackets {
+		l.nextID = 0
+	}
+	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = rx.Src, rx.Dst, rx.TOS, rx.HopLimit
+	for data := rx.Data; len(data) > 0; {
+		n := min(max(rx.Size, 1), len(data))
+		l.packet(now, data[:n:n])
+		data = data[n:]
+	}
+}
+
+// packet checks one packet in the order of IBTA 9.6 and dispatches it. What it
+// refuses is gone for good, with a name.
+func (l *lane) packet(now time.Duration, b []byte) {
+	in := &l.in
+	fault := in.Parse(b)
+	if fault == ib.Short {
+		l.drop(b, 0, reason.PacketShort, ib.BTHLen+ib.ICRCLen, uint64(len(b)))
+		return
+	}
+	id, ok := l.checker.Check(&l.head, l.nextID, b)
+	l.nextID = id + 1
+	if l.dev.Trace.On() {
+		l.trace(b, id)
+	}
+	if !ok {
+		l.nextID = 0
+		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.head.Sum(0, b)), uint64(ib.ICRC(b)))
+		return
+	}
+	switch fault {
+	case ib.OK:
+	case ib.BadOpcode:
+		l.drop(b, in.DestQPN, reason.PacketOpcode, 256, uint64(in.Opcode))
+		return
+	case ib.BadVersion:
+		l.drop(b, in.DestQPN, reason.PacketVersion, 0, uint64(in.Version))
+		return
+	case ib.ExtraPayload:
+		l.drop(b, in.DestQPN, reason.PacketExtraPayload, 0, uint64(len(in.Payload)))
+		return
+	default:
+		l.drop(b, in.DestQPN, reason.PacketPad, 4, uint64(len(b)))
+		return
+	}
+	if in.Opcode == ib.CongestionNotify {
+		return // rate control is not this lane's yet; the packet is counted by the trace
+	}
+	// IBTA 10.9.3: the low 15 bits must match, and one side be a full member.
+	// The device has the default key alone, as a full member.
+	if in.PKey&0x7fff != DefaultPKey&0x7fff {
+		l.drop(b, in.DestQPN, reason.PacketPKey, DefaultPKey, uint64(in.PKey))
+		return
+	}
+	if in.DestQPN == multicastQPN {
+		l.multicast(now, b)
+		return
+	}
+	q := l.qps[in.DestQPN]
+	if q == nil {
+		l.drop(b, in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(in.DestQPN))
+		return
+	}
+	l.deliver(now, q, b)
+}
+
+func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
+	if want := transport(q.Type); l.in.Opcode.Transport() != want {
+		l.drop(b, q.QPN, reason.PacketTransport, uint64(want), uint64(l.in.Opcode.Transport()))
+		return
+	}
+	if s := q.Attr.State; s < qp.RTR || s == qp.Err {
+		l.drop(b, q.QPN, reason.PacketQPState, uint64(qp.RTR), uint64(s))
+		return
+	}
+	q.m.Receive(now, &l.in)
+	l.ready.push(q)
+}
+
+// multicast gives a datagram to every queue pair attached to its group
+// (IBTA 10.5.2). Each sees the packet as it came.
+func (l *lane) multicast(now time.Duration, b []byte) {
+	qps := l.groups[l.in.Dst.Addr()]
+	if len(qps) == 0 {
+		a := l.in.Dst.Addr().As16()
+		low := uint64(a[12])<<24 | uint64(a[13])<<16 | uint64(a[14])<<8 | uint64(a[15])
+		l.drop(b, multicastQPN, reason.PacketMulticast, uint64(len(l.groups)), low)
+		return
+	}
+	for _, q := range qps {
+		l.deliver(now, q, b)
+	}
+}
+
+func transport(t qp.Type) ib.Transport {
+	switch t {
+	case qp.RC:
+		return ib.RC
+	case qp.UC:
+		return ib.UC
+	}
+	return ib.UD
+}
+
+func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
+	l.dev.Trace.Refuse(qpn, reason.Detail{Reason: r, Expected: expected, Found: found})
+}
+
+func (l *lane) trace(b []byte, id uint16) {
+	l.dev.Trace.Emit(&trace.Event{
+		Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN,
+		Packet: trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Pieces: [][]byte{b}},
+	})
+}

@@ -1,0 +1,130 @@
+package adapter
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// take copies the oldest request of a ring and frees its slot.
+func take(ring *queue.RecvRing, r *machine.Receive) bool {
+	if ring.Len() == 0 {
+		return false
+	}
+	i := ring.Consumer()
+	w := ring.At(i)
+	r.WRID, r.Length = w.WRID, 0
+	r.SGEs = append(r.SGEs[:0], ring.SGEs(i)...)
+	for _, s := range r.SGEs {
+		r.Length += uint64(s.Length)
+	}
+	ring.Release(i + 1)
+	return true
+}
+
+// recvQueue is the private receive queue of a queue pair.
+type recvQueue struct{ ring *queue.RecvRing }
+
+func (q recvQueue) Take(r *machine.Receive) bool { return take(q.ring, r) }
+func (q recvQueue) Shared() bool                 { return false }
+
+// An SRQ is a shared receive queue.
+type SRQ struct {
+	pd   *PD
+	refs atomic.Int32
+
+	mu    sync.Mutex // consumers, resize
+	ring  atomic.Pointer[queue.RecvRing]
+	limit int // armed limit, 0 for none
+}
+
+// CreateSRQ makes a shared receive queue for depth requests of at most maxSGE
+// entries.
+func (p *PD) CreateSRQ(depth, maxSGE int) (*SRQ, error) {
+	if err := p.dev.add(&p.dev.counts.SRQ, 1); err != nil {
+		return nil, err
+	}
+	p.refs.Add(1)
+	s := &SRQ{pd: p}
+	s.ring.Store(queue.NewRecvRing(depth, maxSGE))
+	return s, nil
+}
+
+// Destroy gives the queue up, unless queue pairs use it.
+func (s *SRQ) Destroy() error {
+	if n := s.refs.Load(); n != 0 {
+		return fmt.Errorf("%w: %d queue pairs receive from the shared receive queue", ErrBusy, n)
+	}
+	s.pd.dev.events.drop(s)
+	s.pd.refs.Add(-1)
+	return s.pd.dev.add(&s.pd.dev.counts.SRQ, -1)
+}
+
+// Ring is the present ring, for the producer.
+func (s *SRQ) Ring() *queue.RecvRing { return s.ring.Load() }
+
+// SetLimit arms the limit event: it is raised once when fewer than limit
+// requests are left; 0 disarms it (IBTA 10.2.9.4).
+func (s *SRQ) SetLimit(limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if depth := s.ring.Load().Depth(); limit < 0 || limit > depth {
+		return fmt.Errorf("SRQ limit: expected 0 to %d, found %d", depth, limit)
+	}
+	s.limit = limit
+	s.checkLimit()
+	return nil
+}
+
+// Limit is the armed limit.
+func (s *SRQ) Limit() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limit
+}
+
+// Resize gives the queue another depth and keeps what is posted. The caller
+// keeps producers away meanwhile.
+func (s *SRQ) Resize(depth int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.ring.Load()
+	if n := old.Len(); n > depth || depth < s.limit {
+		return fmt.Errorf("SRQ cannot shrink to %d: %d receives are posted and the limit is %d", depth, n, s.limit)
+	}
+	r := queue.NewRecvRing(depth, old.MaxSGE())
+	w := r.Producer()
+	for i, end := old.Consumer(), old.Producer(); i != end; i = old.Next(i) {
+		*r.At(w) = *old.At(i)
+		copy(r.SGERoom(w), old.SGEs(i))
+		w = r.Next(w)
+	}
+	r.Publish(w)
+	s.ring.Store(r)
+	return nil
+}
+
+// Take implements machine.ReceiveQueue.
+func (s *SRQ) Take(r *machine.Receive) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ok := take(s.ring.Load(), r)
+	if ok {
+		s.checkLimit()
+	}
+	return ok
+}
+
+func (s *SRQ) checkLimit() {
+	if n := s.ring.Load().Len(); s.limit > 0 && n < s.limit {
+		s.pd.dev.Raise(machine.EventSRQLimitReached, s, reason.Detail{Expected: uint64(s.limit), Found: uint64(n)})
+		s.limit = 0
+	}
+}
+
+// Shared implements machine.ReceiveQueue.
+func (s *SRQ) Shared() bool { return true }
