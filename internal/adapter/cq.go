@@ -33,6 +33,8 @@ type CQ struct {
 
 	armed   atomic.Uint32
 	channel *Channel
+
+	Owner any // the driver's own object
 }
 
 // CreateCQ makes a completion queue with room for depth completions; events go

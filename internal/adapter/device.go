@@ -58,6 +58,10 @@ type Config struct {
 	// MTU is the port's active MTU in bytes, the longest datagram payload; 0
 	// means 4096.
 	MTU int
+
+	// Random draws queue pair numbers and keys; nil takes crypto/rand.
+	// Simulations that must run the same way twice set it, nobody else does.
+	Random func() uint32
 }
 
 // A Device is one channel adapter with one port.
@@ -99,6 +103,7 @@ func Open(cfg Config) *Device {
 		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
 		ahs: make(map[uint32]*qp.Path),
 	}
+	d.Memory.Random = cfg.Random
 	if d.clock == nil {
 		epoch := time.Now()
 		d.clock = func() time.Duration { return time.Since(epoch) }
@@ -202,13 +207,24 @@ func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region
 	return r, err
 }
 
-// Deregister takes a region of the domain away.
+// Deregister takes a region of the domain away. When it returns no lane
+// touches the region's memory any more.
 func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
 		p.refs.Add(-1)
+		p.dev.lane.barrier()
 	}
 	return err
+}
+
+// Reregister replaces a region of the domain (see memory.Table.Reregister).
+func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access)
+	if err == nil {
+		p.dev.lane.barrier()
+	}
+	return r, err
 }
 
 // AllocWindow makes an unbound memory window and returns its key.
@@ -275,7 +291,10 @@ func (d *Device) path(num uint32) *qp.Path {
 }
 
 // random24 is an unpredictable number of 24 bits.
-func random24() uint32 {
+func (d *Device) random24() uint32 {
+	if d.cfg.Random != nil {
+		return d.cfg.Random() >> 8
+	}
 	var b [4]byte
 	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
 	return binary.LittleEndian.Uint32(b[:]) >> 8

@@ -103,6 +103,9 @@ func (d *Device) Refuse(p *machine.Port, why reason.Detail) { d.Trace.Refuse(p.Q
 
 // StateChanged implements machine.Host.
 func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail) {
+	if q := d.lane.qps[p.QPN]; q != nil {
+		q.state.Store(uint32(p.Attr.State))
+	}
 	if d.Trace.On() {
 		d.Trace.Emit(&trace.Event{Kind: trace.State, Time: time.Now(), QPN: p.QPN, Detail: why, From: uint8(from), To: uint8(p.Attr.State)})
 	}

@@ -37,6 +37,7 @@ type lane struct {
 	timers timerHeap
 	flows  map[flowKey]*txFlow
 	tx     transmitter
+	sent   []*QP // unacknowledged queue pairs whose packets wait in tx
 
 	rx      link.Rx
 	in      machine.In
@@ -148,6 +149,13 @@ func (l *lane) unlock() {
 	}
 }
 
+// barrier waits until the present holder of the lane is through: what was made
+// invalid before is not in use after.
+func (l *lane) barrier() {
+	l.mu.Lock()
+	l.unlock()
+}
+
 // progress runs one round: doorbells, packets in, timers, packets out. It
 // tells whether there was anything to do.
 func (l *lane) progress() bool {
@@ -207,9 +215,19 @@ func (l *lane) transmit(now time.Duration) bool {
 		if l.burst(now, q) {
 			l.ready.push(q)
 		}
+		if q.sender != nil {
+			l.sent = append(l.sent, q)
+			continue
+		}
 		l.timers.lower(q, q.m.Deadline())
 	}
 	l.tx.flush()
+	for i, q := range l.sent {
+		q.sender.Sent()
+		l.timers.lower(q, q.m.Deadline())
+		l.sent[i] = nil
+	}
+	l.sent = l.sent[:0]
 	return true
 }
 

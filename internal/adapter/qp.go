@@ -20,11 +20,13 @@ import (
 // driver posts to SQ and RQ and rings Doorbell.
 type QP struct {
 	machine.Port
-	Recv *queue.RecvRing // private receive queue, nil with an SRQ
+	Recv  *queue.RecvRing // private receive queue, nil with an SRQ
+	Owner any             // the driver's own object
 
 	pd     *PD
 	lane   *lane
 	m      machine.Machine
+	sender machine.Sender // m, where it wants to know that packets left
 	sendCQ *CQ
 	recvCQ *CQ
 	srq    *SRQ
@@ -39,6 +41,7 @@ type QP struct {
 	sendError reason.Detail // why the system refused to send last
 
 	belled atomic.Bool
+	state  atomic.Uint32 // copy of Attr.State for StateHint
 }
 
 // A QPConfig says what a queue pair is made of. Depths are what the rings hold
@@ -79,7 +82,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	l.mu.Lock()
 	defer l.unlock()
 	for {
-		n := random24()
+		n := d.random24()
 		if n > 0xff && n < multicastQPN && l.qps[n] == nil {
 			q.QPN = n
 			break
@@ -94,6 +97,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		q.m = ud.New(&q.Port)
 		q.Attr.PathMTU = d.cfg.MTU
 	}
+	q.sender, _ = q.m.(machine.Sender)
 	l.qps[q.QPN] = q
 	return q, nil
 }
@@ -173,6 +177,7 @@ func (q *QP) closeFlow() {
 // enter follows a transition out of the state from.
 func (q *QP) enter(now time.Duration, from qp.State) {
 	l := q.lane
+	q.state.Store(uint32(q.Attr.State))
 	if q.Attr.State != from {
 		l.dev.StateChanged(&q.Port, from, reason.Detail{})
 		q.m.Transition(now, from)
@@ -200,6 +205,9 @@ func (q *QP) fail(now time.Duration, why reason.Detail) {
 	q.lane.dev.Raise(machine.EventQPFatal, q, why)
 	q.enter(now, from)
 }
+
+// StateHint is the state as it was a moment ago, without waiting for the lane.
+func (q *QP) StateHint() qp.State { return qp.State(q.state.Load()) }
 
 // Query returns a copy of the attributes.
 func (q *QP) Query() qp.Attr {

@@ -40,6 +40,8 @@ type SRQ struct {
 	mu    sync.Mutex // consumers, resize
 	ring  atomic.Pointer[queue.RecvRing]
 	limit int // armed limit, 0 for none
+
+	Owner any // the driver's own object
 }
 
 // CreateSRQ makes a shared receive queue for depth requests of at most maxSGE

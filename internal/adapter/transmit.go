@@ -123,7 +123,7 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
 	o.PKey = DefaultPKey
 	size := o.HeaderLen() + o.Len + int(o.Pad) + ib.ICRCLen
 	if t.n > 0 && (t.sealed || f != t.flow || size > t.tx.Size || t.tx.Bytes+size > link.MaxBatch ||
-		t.n >= f.flow.MaxPackets() || tos != t.tx.TOS || hops != t.tx.HopLimit) {
+		t.n >= link.MaxPackets || tos != t.tx.TOS || hops != t.tx.HopLimit) {
 		t.flush()
 	}
 	if t.n == 0 {
@@ -132,12 +132,12 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
 	first := len(t.tx.Pieces)
 	start := t.used
 	t.put(o, size)
-	t.sealed = size < t.tx.Size
-	t.tx.Bytes += size
-	t.n++
 	if t.lane.dev.Trace.On() {
 		t.emit(q, o, start, first)
 	}
+	t.sealed = size < t.tx.Size
+	t.tx.Bytes += size
+	t.n++
 }
 
 // put writes the packet: into the arena as a whole, or its header and trailer
@@ -146,7 +146,7 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
 func (t *transmitter) put(o *machine.Out, size int) {
 	start := t.used
 	end := start + o.PutHeaders(t.arena[start:])
-	crc := t.flow.head.Begin(size, uint16(t.n), t.arena[start:end])
+	crc := t.flow.head.Begin(size, t.id(), t.arena[start:end])
 	if size <= stageLimit || o.Opcode.Info().Kind == ib.KindReadResponse {
 		body := end
 		for _, p := range o.Pieces {
@@ -168,6 +168,14 @@ func (t *transmitter) put(o *machine.Out, size int) {
 	end += ib.ICRCLen
 	t.piece(start, end)
 	t.used = end
+}
+
+// id is the IPv4 identification that the packet being added will leave with.
+func (t *transmitter) id() uint16 {
+	if s := t.flow.flow.Segments; s != 0 {
+		return uint16(t.n % s)
+	}
+	return uint16(t.n)
 }
 
 func (t *transmitter) pad(at int, n uint8) int {
@@ -195,7 +203,7 @@ func (t *transmitter) piece(start, end int) {
 func (t *transmitter) emit(q *QP, o *machine.Out, start, first int) {
 	h := o.HeaderLen()
 	e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN}
-	e.Packet = trace.Packet{Src: t.flow.flow.Src, Dst: t.flow.flow.Dst, TOS: t.tx.TOS, TTL: t.tx.HopLimit, ID: uint16(t.n - 1)}
+	e.Packet = trace.Packet{Src: t.flow.flow.Src, Dst: t.flow.flow.Dst, TOS: t.tx.TOS, TTL: t.tx.HopLimit, ID: t.id()}
 	if len(t.tx.Pieces) > first && t.used-start < h+o.Len+int(o.Pad)+ib.ICRCLen {
 		e.Packet.Pieces = append(e.Packet.Pieces, t.arena[start:start+h])
 		e.Packet.Pieces = append(e.Packet.Pieces, o.Pieces...)

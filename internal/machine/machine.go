@@ -43,6 +43,15 @@ type Machine interface {
 	Transition(now time.Duration, from qp.State)
 }
 
+// A Sender is a Machine without acknowledges (UC, UD): a work request is
+// complete once its last packet has left, since its memory is read until then.
+// The caller tells it by Sent after it has transmitted all that it holds.
+// Without Sent, the call of Next after one that found nothing and Expire, whose
+// deadline is at hand, have the same effect.
+type Sender interface {
+	Sent()
+}
+
 // In is a received packet with what the network told of it.
 type In struct {
 	ib.Packet

@@ -25,6 +25,10 @@ var (
 
 // A Table holds a device's regions by key. Look-ups may run beside changes.
 type Table struct {
+	// Random draws keys; nil takes crypto/rand. Simulations that must run the
+	// same way twice set it before the first key is drawn, nobody else does.
+	Random func() uint32
+
 	mu      sync.RWMutex
 	regions map[uint32]*Region // by index
 }
@@ -74,12 +78,8 @@ func CheckAccess(access qp.Access) error {
 
 // publish gives r an unpredictable key of a free index.
 func (t *Table) publish(r *Region) error {
-	var b [4]byte
 	for range 64 {
-		if _, err := rand.Read(b[:]); err != nil {
-			return err
-		}
-		key := binary.LittleEndian.Uint32(b[:])
+		key := t.random()
 		i := key >> indexShift
 		if i == 0 || t.regions[i] != nil {
 			continue
@@ -89,6 +89,15 @@ func (t *Table) publish(r *Region) error {
 		return nil
 	}
 	return fmt.Errorf("memory keys used up: %d in use", len(t.regions))
+}
+
+func (t *Table) random() uint32 {
+	if t.Random != nil {
+		return t.Random()
+	}
+	var b [4]byte
+	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
+	return binary.LittleEndian.Uint32(b[:])
 }
 
 // Reregister replaces a region by another with a new key, as ibv_rereg_mr may.

@@ -112,7 +112,7 @@ type Path struct {
 type Attr struct {
 	State           State
 	CurState        State // expected present state, checked when Modify names it
-	PathMTU         int // bytes: 256, 512, 1024, 2048 or 4096
+	PathMTU         int   // bytes: 256, 512, 1024, 2048 or 4096
 	QKey            uint32
 	RQPSN           psn.PSN
 	SQPSN           psn.PSN

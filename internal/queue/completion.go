@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"softrdma/internal/reason"
@@ -95,3 +96,12 @@ func NewCompletionRing(depth int) *CompletionRing {
 
 // At is the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }
+
+// NetworkOrder turns immediate data from a number into the four bytes that work
+// requests and completions carry, in network order as a C program sees them;
+// and back.
+func NetworkOrder(v uint32) uint32 {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], v)
+	return binary.NativeEndian.Uint32(b[:])
+}

@@ -98,6 +98,12 @@ const (
 	LocalQPState
 	BindRefused
 	Flushed
+	ResponseStale
+	ResponseGap
+	ResponseOpcode
+	NAKSequence
+	NAKNotReady
+	AckTimeout
 
 	// Queues and objects.
 	CQOverflow
@@ -107,6 +113,7 @@ const (
 	ObjectBusy
 	AddressUnreachable
 	SendRefused
+	AddressHandle
 
 	// Packets lost on the way out.
 	SendFailed
@@ -180,6 +187,12 @@ var rows = [Count]row{
 	LocalQPState:         {"LOCAL_QP_STATE", "queue pair in the wrong state: expected state %d, found %d"},
 	BindRefused:          {"BIND_REFUSED", "memory window cannot be bound: window %#x, region %#x"},
 	Flushed:              {"FLUSHED", "flushed: the queue pair went to the error state (first error %d, status %d)"},
+	ResponseStale:        {"RESPONSE_STALE", "response to something already answered: oldest outstanding PSN %#06x, found %#06x"},
+	ResponseGap:          {"RESPONSE_GAP", "response to a READ or ATOMIC lost, asked again: expected PSN %#06x, found %#06x"},
+	ResponseOpcode:       {"RESPONSE_OPCODE", "response does not fit its request: work request operation %d, response opcode %#02x"},
+	NAKSequence:          {"NAK_SEQUENCE", "peer missed a packet, sent again: oldest outstanding PSN %#06x, NAK at %#06x"},
+	NAKNotReady:          {"NAK_NOT_READY", "peer had no receive posted, sent again later: rnr_retry %d, RNR NAK %d"},
+	AckTimeout:           {"ACK_TIMEOUT", "no acknowledge in time, sent again: retry_cnt %d, timeout %d"},
 
 	CQOverflow:         {"CQ_OVERFLOW", "completion queue overflow: room for %d, found %d"},
 	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},
@@ -188,6 +201,7 @@ var rows = [Count]row{
 	ObjectBusy:         {"OBJECT_BUSY", "object in use: expected %d users, found %d"},
 	AddressUnreachable: {"ADDRESS_UNREACHABLE", "no route to the address: address family %d wanted, found %d"},
 	SendRefused:        {"SEND_REFUSED", "peer's host answers that nobody listens on the UDP port: expected %d, errno %d"},
+	AddressHandle:      {"ADDRESS_HANDLE", "no such address handle: one of PD %d expected, found %d"},
 
 	SendFailed:     {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %d"},
 	SendWouldBlock: {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},

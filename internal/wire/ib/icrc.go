@@ -12,52 +12,65 @@ import (
 // ones stand where a native packet has its LRH.
 
 const (
-	ipv4Len = 20
-	ipv6Len = 40
-	udpLen  = 8
+	ipv4Len    = 20
+	maxIPv4Len = 60 // with options
+	ipv6Len    = 40
+	udpLen     = 8
 )
 
 // seed is the CRC after the eight bytes of ones.
 var seed = crc32.ChecksumIEEE([]byte{255, 255, 255, 255, 255, 255, 255, 255})
 
-// A PseudoHeader holds the IP and UDP headers between two addresses as the
-// ICRC sees them. It is a value; each direction of a flow has its own.
+// A PseudoHeader stands for the IP and UDP headers between two addresses as
+// the ICRC sees them. It is a small value; each direction of a flow has its own.
+//
+// It holds the CRC's register behind the headers with lengths and
+// identification zero: a CRC is linear, so that Begin adds what these fields
+// contribute from tables. Doing so is quicker than a CRC over the headers, and
+// keeps them out of hash/crc32, which lets its argument escape to the heap.
 type PseudoHeader struct {
-	b [ipv6Len + udpLen]byte
-	n int
+	register uint32
+	n        uint8 // length of both headers
 }
 
 // NewPseudoHeader returns the pseudo-header of packets from src to dst. The
 // IPv4 header is that of an unfragmented packet without options which must not
 // be fragmented (DF), as RoCE v2 wants (A17.4.3).
-func NewPseudoHeader(src, dst netip.AddrPort) (h PseudoHeader) {
+func NewPseudoHeader(src, dst netip.AddrPort) PseudoHeader {
+	var b [ipv6Len + udpLen]byte
+	n := ipv6Len
 	s, d := src.Addr().Unmap(), dst.Addr().Unmap()
-	if s.Is4() {
-		h.n = ipv4Len + udpLen
-		h.b[0] = 0x45
-		h.b[1] = 0xff                 // type of service: masked
-		h.b[6] = 0x40                 // DF
-		h.b[8] = 0xff                 // time to live: masked
-		h.b[9] = 17                   // UDP
-		h.b[10], h.b[11] = 0xff, 0xff // checksum: masked
+	if s.Is4() && d.Is4() {
+		n = ipv4Len
+		b[0] = 0x45
+		b[6] = 0x40 // DF
+		b[9] = protocolUDP
 		s4, d4 := s.As4(), d.As4()
-		copy(h.b[12:], s4[:])
-		copy(h.b[16:], d4[:])
+		copy(b[12:], s4[:])
+		copy(b[16:], d4[:])
 	} else {
-		h.n = ipv6Len + udpLen
-		// Version stays; traffic class and flow label are masked.
-		h.b[0], h.b[1], h.b[2], h.b[3] = 0x6f, 0xff, 0xff, 0xff
-		h.b[6] = 17   // UDP
-		h.b[7] = 0xff // hop limit: masked
+		b[0] = 0x60
+		b[6] = protocolUDP
 		s6, d6 := s.As16(), d.As16()
-		copy(h.b[8:], s6[:])
-		copy(h.b[24:], d6[:])
+		copy(b[8:], s6[:])
+		copy(b[24:], d6[:])
 	}
-	u := h.b[h.n-udpLen : h.n]
-	binary.BigEndian.PutUint16(u, src.Port())
-	binary.BigEndian.PutUint16(u[2:], dst.Port())
-	u[6], u[7] = 0xff, 0xff // checksum: masked
-	return h
+	binary.BigEndian.PutUint16(b[n:], src.Port())
+	binary.BigEndian.PutUint16(b[n+2:], dst.Port())
+	mask(b[:n+udpLen])
+	return PseudoHeader{^crc32.Update(seed, crc32.IEEETable, b[:n+udpLen]), uint8(n + udpLen)}
+}
+
+// mask sets the fields that routers change to ones (A17.3.3), in IP and UDP
+// headers that are known to be whole.
+func mask(b []byte) {
+	if b[0]>>4 == 4 {
+		b[1], b[8], b[10], b[11] = 0xff, 0xff, 0xff, 0xff // type of service, time to live, checksum
+	} else {
+		b[0] |= 0x0f                                    // traffic class and flow label
+		b[1], b[2], b[3], b[7] = 0xff, 0xff, 0xff, 0xff // ... and hop limit
+	}
+	b[len(b)-2], b[len(b)-1] = 0xff, 0xff // UDP checksum
 }
 
 // IPv4 tells whether the header is IPv4's, whose identification field a UDP
@@ -69,19 +82,49 @@ func (h *PseudoHeader) IPv4() bool { return h.n == ipv4Len+udpLen }
 // start with the BTH. The identification counts in IPv4 only. Continue with
 // Extend over payload and padding.
 func (h *PseudoHeader) Begin(length int, id uint16, headers []byte) uint32 {
-	var b [ipv6Len + udpLen + BTHLen]byte
-	copy(b[:], h.b[:h.n])
+	udp := uint16(udpLen + length)
+	r := h.register ^ contribution(udp, udpLen-4-2) // the UDP length
 	if h.IPv4() {
-		binary.BigEndian.PutUint16(b[2:], uint16(ipv4Len+udpLen+length))
-		binary.BigEndian.PutUint16(b[4:], id)
+		r ^= contribution(ipv4Len+udp, ipv4Len+udpLen-2-2) ^ contribution(id, ipv4Len+udpLen-4-2)
 	} else {
-		binary.BigEndian.PutUint16(b[4:], uint16(udpLen+length))
+		r ^= contribution(udp, ipv6Len+udpLen-4-2)
 	}
-	binary.BigEndian.PutUint16(b[h.n-4:], uint16(udpLen+length))
-	copy(b[h.n:], headers[:BTHLen])
-	b[h.n+4] = 0xff // resv8a: masked
-	crc := crc32.Update(seed, crc32.IEEETable, b[:h.n+BTHLen])
-	return crc32.Update(crc, crc32.IEEETable, headers[BTHLen:])
+	// resv8a, the fifth byte, is masked.
+	r = step(r, binary.LittleEndian.Uint32(headers))
+	r = step(r, binary.LittleEndian.Uint32(headers[4:])|0xff)
+	b := headers[8:]
+	for ; len(b) >= 4; b = b[4:] {
+		r = step(r, binary.LittleEndian.Uint32(b))
+	}
+	for _, c := range b { // no header has these, but what was received may
+		r = r>>8 ^ tail[0][byte(r)^c]
+	}
+	return ^r
+}
+
+// distances is one more than the most bytes that stand behind a byte in what
+// Begin computes: behind the length of an IPv6 header.
+const distances = ipv6Len + udpLen - 4
+
+// tail[k][b] is the CRC's register after byte b and k bytes of zero.
+var tail = func() (t [distances][256]uint32) {
+	for b := range 256 {
+		r := crc32.IEEETable[b]
+		for k := range distances {
+			t[k][b] = r
+			r = r>>8 ^ crc32.IEEETable[byte(r)]
+		}
+	}
+	return t
+}()
+
+// contribution is what a 16-bit field with n bytes behind it adds.
+func contribution(v uint16, n int) uint32 { return tail[n+1][v>>8] ^ tail[n][v&0xff] }
+
+// step takes the register over four bytes, given as they lie in memory.
+func step(r, w uint32) uint32 {
+	r ^= w
+	return tail[3][byte(r)] ^ tail[2][byte(r>>8)] ^ tail[1][byte(r>>16)] ^ tail[0][r>>24]
 }
 
 // Extend continues a CRC over more of the packet.
@@ -96,7 +139,33 @@ func ICRC(packet []byte) uint32 { return binary.LittleEndian.Uint32(packet[len(p
 // Sum computes the ICRC of a packet given from BTH to ICRC (the last four
 // bytes, not read). The packet has at least BTHLen+ICRCLen bytes.
 func (h *PseudoHeader) Sum(id uint16, packet []byte) uint32 {
-	return h.Begin(len(packet), id, packet[:len(packet)-ICRCLen])
+	return Extend(h.Begin(len(packet), id, packet[:BTHLen]), packet[BTHLen:len(packet)-ICRCLen])
+}
+
+// SumCaptured computes the ICRC of a packet, given from BTH to ICRC, under the
+// IP and UDP headers that it was captured with: options, flags and
+// identification count as they stand. It tells false where the headers are not
+// those of IPv4 or IPv6 with UDP directly behind.
+func SumCaptured(headers, packet []byte) (uint32, bool) {
+	if len(headers) < ipv4Len+udpLen || len(packet) < BTHLen+ICRCLen {
+		return 0, false
+	}
+	var b [maxIPv4Len + udpLen + BTHLen]byte
+	n := len(headers)
+	if n > maxIPv4Len+udpLen {
+		return 0, false
+	}
+	copy(b[:], headers)
+	v4 := b[0]>>4 == 4 && int(b[0]&15)*4+udpLen == n
+	v6 := b[0]>>4 == 6 && n == ipv6Len+udpLen
+	if !v4 && !v6 {
+		return 0, false
+	}
+	mask(b[:n])
+	copy(b[n:], packet[:BTHLen])
+	b[n+4] = 0xff // resv8a
+	crc := crc32.Update(seed, crc32.IEEETable, b[:n+BTHLen])
+	return crc32.Update(crc, crc32.IEEETable, packet[BTHLen:len(packet)-ICRCLen]), true
 }
 
 // A Checker checks the ICRC of received packets. The zero value is ready. It
@@ -115,8 +184,12 @@ type Checker struct {
 }
 
 // Check tells whether the packet, given from BTH to ICRC, has the right ICRC
-// for some identification, and which one.
+// for some identification, and which one. A packet too short for a BTH and an
+// ICRC has none.
 func (c *Checker) Check(h *PseudoHeader, id uint16, packet []byte) (uint16, bool) {
+	if len(packet) < BTHLen+ICRCLen {
+		return 0, false
+	}
 	diff := h.Sum(id, packet) ^ ICRC(packet)
 	if diff == 0 {
 		return id, true
@@ -125,7 +198,7 @@ func (c *Checker) Check(h *PseudoHeader, id uint16, packet []byte) (uint16, bool
 		return 0, false
 	}
 	// The word of the header at bytes 4..7: identification, flags, fragment.
-	behind := h.n - 8 + len(packet) - ICRCLen
+	behind := int(h.n) - 8 + len(packet) - ICRCLen
 	if c.behind != behind {
 		c.behind, c.inverse = behind, inversePower(32+8*behind)
 	}

@@ -168,8 +168,10 @@ func (p *Packet) Append(b []byte) []byte {
 	n := p.PutHeaders(h[:])
 	b = append(b, h[:n]...)
 	b = append(b, p.Payload...)
-	return append(b, make([]byte, p.Pad)...)
+	return append(b, padding[:p.Pad&3]...)
 }
+
+var padding [3]byte
 
 // PadLen is the padding that a payload of n bytes needs (IBTA 9.2.3).
 func PadLen(n int) uint8 { return uint8(-n & 3) }

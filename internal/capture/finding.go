@@ -1,0 +1,119 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A Level is how bad a finding is.
+type Level uint8
+
+// The levels.
+const (
+	Note    Level = iota // worth knowing, and as the protocol wants it
+	Warning              // the network lost, doubled or delayed something
+	Fault                // a peer or the network broke the protocol
+)
+
+// String names the level.
+func (l Level) String() string { return [...]string{"note", "warning", "fault"}[min(l, Fault)] }
+
+// A Finding is something to say about a packet.
+type Finding struct {
+	Level  Level
+	Detail reason.Detail // None where no reason fits
+	Text   string        // an explanation; empty where the detail says it all
+}
+
+// String gives the reason's name, its sentence and the explanation.
+func (f Finding) String() string {
+	switch {
+	case f.Detail.Reason == reason.None:
+		return f.Text
+	case f.Text == "":
+		return f.Detail.Reason.String() + ": " + f.Detail.String()
+	}
+	return f.Detail.Reason.String() + ": " + f.Text
+}
+
+// Line formats a packet and its findings on one line: number, time since
+// start, addresses, headers, length, and a verdict.
+func Line(p *Packet, start time.Time, findings []Finding) string {
+	b := fmt.Appendf(nil, "%6d %11.6f %v > %v ", p.Number, p.Time.Sub(start).Seconds(), p.Src, p.Dst)
+	if len(p.Data) < ib.BTHLen {
+		b = fmt.Appendf(b, "%d bytes", p.Length)
+	} else {
+		b = p.AppendLine(b)
+	}
+	if p.ECN() == 3 {
+		b = append(b, " CE"...)
+	}
+	switch {
+	case p.ICRC == Bad:
+		b = append(b, " [ICRC bad]"...)
+	case p.ICRC == Unchecked:
+		b = append(b, " [ICRC unchecked]"...)
+	case len(findings) == 0:
+		b = append(b, " [ok]"...)
+	}
+	for _, f := range findings {
+		b = fmt.Appendf(b, " [%v: %v]", f.Level, f)
+	}
+	for _, c := range p.Comments {
+		b = fmt.Appendf(b, " {%s}", printable(c))
+	}
+	return string(b)
+}
+
+// printable keeps what a file says from steering the terminal: a comment is
+// somebody else's text.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// malformed translates what Parse says to a reason with its numbers.
+func malformed(p *Packet) reason.Detail {
+	n := uint64(p.Length)
+	switch p.Fault {
+	case ib.Short:
+		want := uint64(ib.BTHLen + ib.ICRCLen)
+		if i := p.Opcode.Info(); i != nil && len(p.Data) >= ib.BTHLen {
+			want = uint64(i.Len + ib.ICRCLen)
+		}
+		if p.Truncated {
+			n = uint64(len(p.Data))
+		}
+		return reason.Detail{Reason: reason.PacketShort, Expected: want, Found: n}
+	case ib.BadOpcode:
+		return reason.Detail{Reason: reason.PacketOpcode, Expected: opcodes, Found: uint64(p.Opcode)}
+	case ib.BadVersion:
+		return reason.Detail{Reason: reason.PacketVersion, Expected: 0, Found: uint64(p.Version)}
+	case ib.BadPad:
+		if n%4 == 0 {
+			n = uint64(p.Pad)
+		}
+		return reason.Detail{Reason: reason.PacketPad, Expected: 4, Found: n}
+	case ib.ExtraPayload:
+		return reason.Detail{Reason: reason.PacketExtraPayload, Expected: 0, Found: uint64(len(p.Payload))}
+	}
+	return reason.Detail{}
+}
+
+// opcodes is how many opcodes are defined.
+var opcodes = func() (n uint64) {
+	for o := range 256 {
+		if ib.Opcode(o).Info() != nil {
+			n++
+		}
+	}
+	return n
+}()

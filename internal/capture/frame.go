@@ -1,0 +1,142 @@
+package capture
+
+import (
+	"net/netip"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"softrdma/internal/wire/ib"
+)
+
+// A decoder takes the headers below RoCE v2 off captured frames.
+type decoder struct {
+	ethernet layers.Ethernet
+	vlan     layers.Dot1Q
+	cooked   layers.LinuxSLL
+	cooked2  layers.LinuxSLL2
+	loopback layers.Loopback
+	ip4      layers.IPv4
+	ip6      layers.IPv6
+	udp      layers.UDP
+
+	parsers map[gopacket.LayerType]*gopacket.DecodingLayerParser
+	found   []gopacket.LayerType
+	headers [60 + udpLen]byte // IP and UDP headers of the present packet
+	n       int               // how many bytes of them; 0 where the ICRC cannot be known
+}
+
+// first is the layer that frames of a link type begin with.
+func first(link layers.LinkType, data []byte) gopacket.LayerType {
+	switch link {
+	case layers.LinkTypeEthernet:
+		return layers.LayerTypeEthernet
+	case layers.LinkTypeLinuxSLL:
+		return layers.LayerTypeLinuxSLL
+	case layers.LinkTypeLinuxSLL2:
+		return layers.LayerTypeLinuxSLL2
+	case layers.LinkTypeNull, layers.LinkTypeLoop:
+		return layers.LayerTypeLoopback
+	case layers.LinkTypeIPv4:
+		return layers.LayerTypeIPv4
+	case layers.LinkTypeIPv6:
+		return layers.LayerTypeIPv6
+	case layers.LinkTypeRaw, 12, 14: // the numbers of raw IP on some systems
+		if len(data) > 0 && data[0]>>4 == 6 {
+			return layers.LayerTypeIPv6
+		}
+		return layers.LayerTypeIPv4
+	}
+	return gopacket.LayerTypeZero
+}
+
+func (d *decoder) parser(t gopacket.LayerType) *gopacket.DecodingLayerParser {
+	if p := d.parsers[t]; p != nil {
+		return p
+	}
+	p := gopacket.NewDecodingLayerParser(t, &d.ethernet, &d.vlan, &d.cooked, &d.cooked2,
+		&d.loopback, &d.ip4, &d.ip6, &d.udp)
+	p.IgnoreUnsupported = true
+	if d.parsers == nil {
+		d.parsers = make(map[gopacket.LayerType]*gopacket.DecodingLayerParser)
+	}
+	d.parsers[t] = p
+	return p
+}
+
+// decode fills in p what the headers tell, and tells whether the frame is a
+// UDP datagram in one piece.
+func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
+	t := first(link, data)
+	if t == gopacket.LayerTypeZero {
+		return false
+	}
+	parser := d.parser(t)
+	if err := parser.DecodeLayers(data, &d.found); err != nil || len(d.found) < 2 {
+		return false
+	}
+	if d.found[len(d.found)-1] != layers.LayerTypeUDP {
+		return false
+	}
+	var src, dst netip.Addr
+	var ip []byte
+	switch d.found[len(d.found)-2] {
+	case layers.LayerTypeIPv4:
+		src, _ = netip.AddrFromSlice(d.ip4.SrcIP)
+		dst, _ = netip.AddrFromSlice(d.ip4.DstIP)
+		p.TOS, p.TTL, p.ID = d.ip4.TOS, d.ip4.TTL, d.ip4.Id
+		ip = d.ip4.Contents
+	case layers.LayerTypeIPv6:
+		src, _ = netip.AddrFromSlice(d.ip6.SrcIP)
+		dst, _ = netip.AddrFromSlice(d.ip6.DstIP)
+		p.TOS, p.TTL = d.ip6.TrafficClass, d.ip6.HopLimit
+		if ip = d.ip6.Contents; d.ip6.HopByHop != nil {
+			ip = nil // the ICRC of a packet with extension headers is not defined
+		}
+	default:
+		return false
+	}
+	p.Src = netip.AddrPortFrom(src, uint16(d.udp.SrcPort))
+	p.Dst = netip.AddrPortFrom(dst, uint16(d.udp.DstPort))
+	p.Data = d.udp.Payload
+	p.Length = max(len(p.Data), int(d.udp.Length)-udpLen)
+	p.Truncated = parser.Truncated && len(p.Data) < p.Length
+	d.n = 0
+	if ip != nil {
+		d.n = copy(d.headers[:], ip)
+		d.n += copy(d.headers[d.n:], d.udp.Contents)
+	}
+	return true
+}
+
+// judge parses the packet and checks its ICRC.
+func (d *decoder) judge(p *Packet) {
+	if p.Truncated {
+		p.judgeTruncated()
+		return
+	}
+	p.Fault = p.Parse(p.Data)
+	sum, ok := ib.SumCaptured(d.headers[:d.n], p.Data)
+	if !ok {
+		return
+	}
+	p.Expected, p.Found, p.ICRC = sum, ib.ICRC(p.Data), Bad
+	if p.Expected == p.Found {
+		p.ICRC = Good
+	}
+}
+
+// judgeTruncated reads the headers of a packet whose end is missing: the rest
+// is taken as zero, so that what can be told of it is told.
+func (p *Packet) judgeTruncated() {
+	if len(p.Data) < ib.BTHLen || p.Length > maxSnap {
+		p.Fault = ib.Short
+		return
+	}
+	whole := make([]byte, p.Length)
+	copy(whole, p.Data)
+	p.Fault = p.Parse(whole)
+	if i := p.Opcode.Info(); i != nil && len(p.Data) < i.Len {
+		p.Fault = ib.Short // the extended headers are cut as well
+	}
+}

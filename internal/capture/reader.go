@@ -1,0 +1,162 @@
+package capture
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"softrdma/internal/wire/ib"
+)
+
+// maxSnap bounds the packets of a classic pcap file.
+const maxSnap = 256 << 10
+
+// A Direction is which way a packet went by the interface that captured it.
+type Direction uint8
+
+// The directions.
+const (
+	Unknown Direction = iota
+	Inbound
+	Outbound
+)
+
+// A Verdict is what the ICRC of a packet says.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Unchecked Verdict = iota // not all of the packet was captured
+	Good
+	Bad
+)
+
+// A Packet is a RoCE v2 packet of a capture.
+type Packet struct {
+	ib.Packet
+	Number    int // in the file, from 1, counting packets of every kind
+	Time      time.Time
+	Src, Dst  netip.AddrPort
+	TOS, TTL  uint8
+	ID        uint16 // IPv4 identification
+	Direction Direction
+	Comments  []string
+
+	Data      []byte // from BTH to ICRC, as far as captured; valid until the next packet
+	Length    int    // from BTH to ICRC, on the wire
+	Fault     ib.Fault
+	ICRC      Verdict
+	Expected  uint32 // ICRC that the packet should have
+	Found     uint32 // ICRC that it has
+	Truncated bool   // the capture holds only the packet's beginning
+}
+
+// ECN is the packet's congestion field: 3 says that a router marked it.
+func (p *Packet) ECN() uint8 { return p.TOS & 3 }
+
+// A Reader yields the RoCE v2 packets of a capture file, pcapng or pcap, of
+// the link types Ethernet (with VLAN tags), Linux cooked (1 and 2), raw IP and
+// BSD loopback. Everything else in the file is counted and passed over.
+type Reader struct {
+	read    func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error)
+	link    layers.LinkType // of a pcap file; in pcapng each packet has its own
+	ports   []uint16
+	number  int
+	roce    int
+	decoder decoder
+}
+
+// NewReader reads the start of a capture. Packets count as RoCE v2 when they
+// go to UDP port 4791 or to one of the further ports.
+func NewReader(r io.Reader, ports ...uint16) (*Reader, error) {
+	c := &Reader{ports: append([]uint16{ib.UDPPort}, ports...)}
+	b := bufio.NewReaderSize(r, writeBuffer)
+	magic, err := b.Peek(4)
+	if err != nil {
+		return nil, fmt.Errorf("not a capture file: %d bytes long", len(magic))
+	}
+	switch m := binary.LittleEndian.Uint32(magic); {
+	case m == blockSection:
+		err = c.openNG(b)
+	case m == 0xa1b2c3d4 || m == 0xd4c3b2a1 || m == 0xa1b23c4d || m == 0x4d3cb2a1:
+		err = c.openClassic(b)
+	case m&0xffff == 0x8b1f:
+		return nil, errors.New("capture file compressed with gzip: expected pcapng or pcap")
+	default:
+		return nil, fmt.Errorf("not a capture file: expected pcapng or pcap, found magic number 0x%08x", m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Reader) openNG(b *bufio.Reader) error {
+	ng, err := pcapgo.NewNgReader(&blocks{r: b}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	if err != nil {
+		return fmt.Errorf("pcapng: %w", err)
+	}
+	c.read = ng.ZeroCopyReadPacketDataWithOptions
+	return nil
+}
+
+func (c *Reader) openClassic(b *bufio.Reader) error {
+	f, err := pcapgo.NewReader(b)
+	if err != nil {
+		return fmt.Errorf("pcap: %w", err)
+	}
+	f.SetSnaplen(min(f.Snaplen(), maxSnap))
+	c.link = f.LinkType() & 0x0fff // the upper bits tell of a frame check sequence
+	c.read = func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error) {
+		data, info, err := f.ZeroCopyReadPacketData()
+		return data, info, pcapgo.NgPacketOptions{}, err
+	}
+	return nil
+}
+
+// Next reads the next RoCE v2 packet into p, whose slices hold until the next
+// call. The error is io.EOF at the end of the file, and io.ErrUnexpectedEOF
+// where the file ends within a packet.
+func (c *Reader) Next(p *Packet) error {
+	for {
+		data, info, opts, err := c.read()
+		if err == io.EOF {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("capture, behind packet %d: %w", c.number, err)
+		}
+		c.number++
+		link := c.link
+		if len(info.AncillaryData) > 0 {
+			link, _ = info.AncillaryData[0].(layers.LinkType)
+		}
+		*p = Packet{Number: c.number, Time: info.Timestamp, Comments: opts.Comments}
+		if !c.decoder.decode(link, data, p) || !slices.Contains(c.ports, p.Dst.Port()) {
+			continue
+		}
+		if opts.Flags != nil {
+			p.Direction = directions[opts.Flags.Direction&3]
+		}
+		c.roce++
+		c.decoder.judge(p)
+		return nil
+	}
+}
+
+var directions = [4]Direction{
+	pcapgo.NgEpbFlagDirectionInbound:  Inbound,
+	pcapgo.NgEpbFlagDirectionOutbound: Outbound,
+}
+
+// Packets is how many packets were read so far, and how many of them RoCE v2's.
+func (c *Reader) Packets() (all, roce int) { return c.number, c.roce }

@@ -1,0 +1,242 @@
+package capture
+
+import (
+	"fmt"
+
+	"softrdma/internal/psn"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// restart is the jump of the PSN that means another connection on the same
+// queue pair numbers rather than lost packets.
+const restart = 1 << 16
+
+// A flow is what is known of one direction of a connection.
+type flow struct {
+	Connection
+	peer *flow // the other direction
+
+	seen bool    // a request was seen
+	base psn.PSN // of the first one
+	high psn.PSN // behind the latest one
+	mtu  int     // path MTU, 0 while unknown
+
+	// The message at high. Known is false behind a gap until one starts.
+	known     bool
+	open      bool // it goes on
+	last      ib.Opcode
+	counted   bool   // it has a RETH
+	remaining uint64 // of the RETH's length
+
+	hole   span      // missing so far
+	reads  []request // READs and ATOMICs, the latest at the end
+	recent []request // starts of messages, the latest at the end
+}
+
+type span struct{ from, to psn.PSN }
+
+func (s span) holds(p psn.PSN) bool { return !p.Before(s.from) && p.Before(s.to) }
+
+// A request is the start of a message.
+type request struct {
+	opcode ib.Opcode
+	psn    psn.PSN
+	addr   uint64
+	rkey   uint32
+	length uint32
+	next   int // READ: the response expected next
+}
+
+// count is how many PSNs a request takes: a READ takes those of its responses
+// (IBTA 9.7.3.1). Without an MTU it is an upper bound.
+func (r *request) count(mtu int) int {
+	if r.opcode != ib.RCReadRequest {
+		return 1
+	}
+	if mtu == 0 {
+		mtu = 256
+	}
+	return max(1, int((uint64(r.length)+uint64(mtu)-1)/uint64(mtu)))
+}
+
+func (r *request) String() string {
+	s := fmt.Sprintf("%v PSN %v", r.opcode, r.psn)
+	if h := r.opcode.Info().Headers; h&(ib.HasRETH|ib.HasAtomicETH) != 0 {
+		s += fmt.Sprintf(", address 0x%x, length %d, R_Key 0x%x", r.addr, r.length, r.rkey)
+	}
+	return s
+}
+
+func newRequest(p *Packet, i *ib.Info) request {
+	r := request{opcode: p.Opcode, psn: p.PSN}
+	switch {
+	case i.Headers&ib.HasRETH != 0:
+		r.addr, r.rkey, r.length = p.RETH.Addr, p.RETH.RKey, p.RETH.Length
+	case i.Headers&ib.HasAtomicETH != 0:
+		r.addr, r.rkey, r.length = p.AtomicETH.Addr, p.AtomicETH.RKey, 8
+	}
+	return r
+}
+
+// request takes a request packet: PSN first, as a responder does (IBTA 9.7.4),
+// then the opcode's sequence, then the length.
+func (a *Analyzer) request(f *flow, p *Packet, i *ib.Info) {
+	r := newRequest(p, i)
+	f.settle(p.PSN)
+	d := p.PSN.Sub(f.high)
+	switch {
+	case !f.seen:
+		f.seen, f.base, f.high, f.known = true, p.PSN, p.PSN, i.First
+	case (d > restart || d < -restart) && i.First:
+		a.note("PSN starts again at %v: another connection", p.PSN)
+		*f = flow{Connection: f.Connection, seen: true, base: p.PSN, high: p.PSN, known: true}
+	case d > 0:
+		a.gap(f, p, d)
+		f.known, f.open = i.First, false
+	case d < 0:
+		a.again(f, p, i, r)
+		return
+	}
+	f.remember(r, i)
+	f.high = p.PSN.Add(r.count(f.mtu))
+	if f.known {
+		a.sequence(f, p, i)
+		a.length(f, p, i)
+	} else if i.Last {
+		f.known = true
+	}
+	f.last, f.open = p.Opcode, !i.Last
+}
+
+// settle learns the MTU from the PSN behind a READ whose number of responses
+// was not known.
+func (f *flow) settle(p psn.PSN) {
+	if f.mtu != 0 || len(f.reads) == 0 || f.last != ib.RCReadRequest {
+		return
+	}
+	r := &f.reads[len(f.reads)-1]
+	if f.high != r.psn.Add(r.count(0)) {
+		return
+	}
+	for m := 256; m <= maxMTU; m *= 2 {
+		if p == r.psn.Add(r.count(m)) {
+			f.high = p
+			if r.count(m) != r.count(2*m) && (m == 256 || r.count(m) != r.count(m/2)) {
+				f.mtu = m
+			}
+			return
+		}
+	}
+}
+
+// setMTU learns the MTU from a packet that must be of this length.
+func (f *flow) setMTU(n int) {
+	if f.mtu != 0 || n < 256 || n > maxMTU || n&(n-1) != 0 {
+		return
+	}
+	f.mtu = n
+	if f.last == ib.RCReadRequest && len(f.reads) > 0 {
+		r := &f.reads[len(f.reads)-1]
+		if f.high == r.psn.Add(r.count(0)) {
+			f.high = r.psn.Add(r.count(n))
+		}
+	}
+}
+
+func (a *Analyzer) gap(f *flow, p *Packet, d int) {
+	f.Missing += uint64(d)
+	f.hole = span{f.high, p.PSN}
+	if p.Opcode.Transport() == ib.UC { // IBTA 9.8.3.1: the message is lost and nobody is told
+		a.findPSN(Warning, reason.SequenceGap, f.high, p.PSN, "")
+		return
+	}
+	a.findPSN(Warning, reason.SequenceAhead, f.high, p.PSN, "")
+}
+
+// again takes a request whose PSN is behind the latest.
+func (a *Analyzer) again(f *flow, p *Packet, i *ib.Info, r request) {
+	if f.hole.holds(p.PSN) {
+		a.note("fills the gap from %v to %v: sent again, or late", f.hole.from, f.hole.to.Add(-1))
+		if p.PSN == f.hole.from {
+			f.hole.from = p.PSN.Add(r.count(f.mtu))
+		}
+		f.remember(r, i)
+		return
+	}
+	f.Retransmitted++
+	a.findPSN(Warning, reason.SequenceDuplicate, f.high, p.PSN,
+		fmt.Sprintf("sent again or doubled: next PSN is %v, found %v", f.high, p.PSN))
+	if r.opcode == ib.RCReadRequest { // it may ask for a part of what the first asked for
+		f.remember(r, i)
+	}
+}
+
+func (f *flow) remember(r request, i *ib.Info) {
+	if i.First {
+		f.recent = push(f.recent, r, maxRecent)
+	}
+	if i.Kind == ib.KindReadRequest || i.Kind == ib.KindCompareSwap || i.Kind == ib.KindFetchAdd {
+		f.reads = push(f.reads, r, maxReads)
+	}
+}
+
+// push appends, and drops the older half of a list that is full.
+func push(list []request, r request, limit int) []request {
+	if len(list) == limit {
+		list = list[:copy(list, list[limit/2:])]
+	}
+	return append(list, r)
+}
+
+// sequence checks that the opcode may follow the last (IBTA 9.7.4.1.2, 9.8.2.2.2).
+func (a *Analyzer) sequence(f *flow, p *Packet, i *ib.Info) {
+	if f.open == i.First || f.open && f.last.Info().Kind != i.Kind {
+		a.fault(reason.OpcodeSequence, uint64(f.last), uint64(p.Opcode),
+			fmt.Sprintf("%v came behind %v", p.Opcode, f.behind()))
+		f.counted = false
+	}
+}
+
+// behind names what the last packet was.
+func (f *flow) behind() string {
+	if f.last.Info().Last && !f.open {
+		return f.last.String() + ", which ended its message"
+	}
+	return f.last.String()
+}
+
+// length checks the payload against MTU and RETH (IBTA 9.7.4.1.6, 9.7.4.1.7).
+func (a *Analyzer) length(f *flow, p *Packet, i *ib.Info) {
+	n := len(p.Payload)
+	if !i.Last {
+		f.setMTU(n)
+	}
+	switch {
+	case f.mtu != 0 && n > f.mtu:
+		a.fault(reason.LengthMTU, uint64(f.mtu), uint64(n), "")
+	case !i.Last && n != f.mtu:
+		a.fault(reason.LengthShortSegment, uint64(f.mtu), uint64(n), "")
+	case i.Last && !i.First && n == 0:
+		a.fault(reason.LengthShortSegment, 1, 0, "a Last packet must have a payload")
+	}
+	if i.Kind != ib.KindWrite {
+		f.counted = false
+		return
+	}
+	if i.First {
+		f.counted, f.remaining = true, uint64(p.RETH.Length)
+	}
+	if !f.counted {
+		return
+	}
+	if uint64(n) > f.remaining {
+		a.fault(reason.LengthExceedsRETH, f.remaining, uint64(n), "")
+		f.counted = false
+		return
+	}
+	if i.Last && uint64(n) < f.remaining {
+		a.fault(reason.LengthBelowRETH, f.remaining, uint64(n), "")
+	}
+	f.remaining -= uint64(n)
+}

@@ -1,0 +1,246 @@
+// Package capture writes what a device sends and receives to pcapng files,
+// reads captures of RoCE v2 traffic from any tool, and says what is wrong with
+// each packet in them.
+//
+// It owns the files' formats and the judgement of traffic seen from outside.
+// It never touches a device: the Writer only listens to its trace, and nothing
+// here is on the data path of a device that nobody captures.
+package capture
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/trace"
+	"softrdma/internal/wire/ib"
+)
+
+const (
+	writeBuffer = 64 << 10
+	udpLen      = 8
+	maxComments = 8 // per packet; what comes beyond is counted
+)
+
+// ErrClosed is returned by a Writer that was closed already.
+var ErrClosed = errors.New("capture closed")
+
+// A Writer writes a device's packets to a pcapng file, as a listener of its
+// trace. Packets get the IP and UDP headers that they have on the wire, so that
+// their ICRC verifies; refusals and changes of state stand as comments at the
+// packet before them. Its memory is bounded; it starts no goroutine.
+//
+// A Writer may be attached to several streams at once.
+type Writer struct {
+	mu      sync.Mutex
+	out     *bufio.Writer
+	ng      *pcapgo.NgWriter
+	err     error // the first one; nothing is written behind a failed write
+	broken  bool  // the output failed
+	closed  bool
+	packets uint64
+
+	// The last packet is held until the next one comes, so that what the
+	// device says about it can stand beside it.
+	held     bool
+	frame    []byte // from the IP header to the ICRC
+	data     []byte // the part of frame from the BTH on
+	info     gopacket.CaptureInfo
+	flags    pcapgo.NgEpbFlags
+	comments []string
+	omitted  int
+}
+
+// NewWriter starts a pcapng file on w, which stays the caller's to close.
+func NewWriter(w io.Writer) (*Writer, error) {
+	c := &Writer{out: bufio.NewWriterSize(w, writeBuffer)}
+	ng, err := pcapgo.NewNgWriterInterface(c.out, pcapgo.NgInterface{
+		Name: "softrdma", LinkType: layers.LinkTypeRaw, OS: runtime.GOOS, TimestampResolution: 9,
+	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{
+		Hardware: runtime.GOARCH, OS: runtime.GOOS, Application: "softrdma",
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("start of capture: %w", err)
+	}
+	c.ng = ng
+	return c, nil
+}
+
+// Trace takes an event; it is trace.Listener's method.
+func (c *Writer) Trace(e *trace.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.broken {
+		return
+	}
+	switch e.Kind {
+	case trace.Sent:
+		c.hold(e, pcapgo.NgEpbFlagDirectionOutbound)
+	case trace.Received:
+		c.hold(e, pcapgo.NgEpbFlagDirectionInbound)
+	case trace.Refused:
+		// A packet dropped before anybody traced it comes with its refusal.
+		if len(e.Packet.Pieces) > 0 && !c.holds(&e.Packet) {
+			c.hold(e, pcapgo.NgEpbFlagDirectionInbound)
+		}
+		c.comment(fmt.Sprintf("QP 0x%06x %v: %v", e.QPN, e.Detail.Reason, e.Detail))
+	case trace.State:
+		s := fmt.Sprintf("QP 0x%06x %v -> %v", e.QPN, qp.State(e.From), qp.State(e.To))
+		if e.Detail.Reason != reason.None {
+			s = fmt.Sprintf("%s, %v: %v", s, e.Detail.Reason, e.Detail)
+		}
+		c.comment(s)
+	}
+}
+
+// holds tells whether the packet held is this one.
+func (c *Writer) holds(p *trace.Packet) bool {
+	rest := c.data
+	if !c.held {
+		return false
+	}
+	for _, b := range p.Pieces {
+		if len(b) > len(rest) || !bytes.Equal(b, rest[:len(b)]) {
+			return false
+		}
+		rest = rest[len(b):]
+	}
+	return len(rest) == 0
+}
+
+func (c *Writer) comment(s string) {
+	if len(c.comments) >= maxComments {
+		c.omitted++
+		return
+	}
+	c.comments = append(c.comments, s)
+}
+
+// hold writes the packet held so far and builds the event's. Comments from
+// before the first packet go to the first packet.
+func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
+	c.write()
+	if err := c.build(&e.Packet); err != nil {
+		c.fail(err)
+		return
+	}
+	c.held = true
+	c.flags.Direction = direction
+	t := e.Time
+	if t.Unix() < 0 { // the format's time starts in 1970
+		t = time.Unix(0, 0)
+	}
+	c.info = gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(c.frame), Length: len(c.frame)}
+}
+
+// build puts the frame together: IP and UDP headers, and the packet's pieces.
+func (c *Writer) build(p *trace.Packet) error {
+	n := 0
+	for _, b := range p.Pieces {
+		n += len(b)
+	}
+	if n > 1<<16-1-udpLen-ib.GRHLen {
+		return fmt.Errorf("packet of %d bytes does not fit in a UDP datagram", n)
+	}
+	var ip [ib.GRHLen]byte
+	src, dst := p.Src.Addr().Unmap(), p.Dst.Addr().Unmap()
+	k := ib.PutIP(ip[:], src, dst, p.TOS, p.TTL, p.ID, udpLen+n)
+	var udp [udpLen]byte
+	ib.PutUDP(udp[:], p.Src.Port(), p.Dst.Port(), n, 0)
+	c.frame = append(append(c.frame[:0], ip[:k]...), udp[:]...)
+	for _, b := range p.Pieces {
+		c.frame = append(c.frame, b...)
+	}
+	c.data = c.frame[k+udpLen:]
+	if k == ib.GRHLen { // IPv6 does not do without the checksum that IPv4 omits
+		sum := ib.UDPChecksum(src, dst, c.frame[k:])
+		ib.PutUDP(c.frame[k:], p.Src.Port(), p.Dst.Port(), n, sum)
+	}
+	return nil
+}
+
+// write writes the packet held, if there is one.
+func (c *Writer) write() {
+	if !c.held {
+		return
+	}
+	if c.omitted > 0 {
+		c.comments = append(c.comments, fmt.Sprintf("and %d more", c.omitted))
+	}
+	o := pcapgo.NgPacketOptions{Flags: &c.flags, Comments: c.comments}
+	if err := c.ng.WritePacketWithOptions(c.info, c.frame, o); err != nil {
+		c.fail(err)
+		c.broken = true
+	} else {
+		c.packets++
+	}
+	c.held = false
+	clear(c.comments)
+	c.comments, c.omitted = c.comments[:0], 0
+}
+
+func (c *Writer) fail(err error) {
+	if c.err == nil {
+		c.err = fmt.Errorf("capture, behind packet %d: %w", c.packets, err)
+	}
+}
+
+// Packets is how many packets were written, or are in the buffer.
+func (c *Writer) Packets() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held {
+		return c.packets + 1
+	}
+	return c.packets
+}
+
+// Flush gives everything that was traced to the output, and returns the first
+// error there was.
+func (c *Writer) Flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	return c.flush()
+}
+
+func (c *Writer) flush() error {
+	if !c.broken {
+		c.write()
+		err := c.ng.Flush()
+		if err == nil {
+			err = c.out.Flush()
+		}
+		if err != nil {
+			c.fail(err)
+			c.broken = true
+		}
+	}
+	return c.err
+}
+
+// Close flushes, and returns the first error there was since NewWriter. Events
+// that come later are ignored. It does not close the output.
+func (c *Writer) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	err := c.flush()
+	c.closed = true
+	return err
+}

@@ -1,0 +1,187 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/link"
+)
+
+// firstPort is the lowest source port of flows: RoCE v2 senders put 14 bits
+// that depend on the flow into the dynamic ports (A17.4.5.2 wants a port that
+// stays the same for the flow and differs between flows).
+const firstPort = 0xc000
+
+// portOf folds a label to a source port. Of a 20-bit flow label it is the same
+// port that Linux's RoCE drivers take.
+func portOf(label uint32) uint16 {
+	return firstPort | uint16((label^label>>14^label>>28)&0x3fff)
+}
+
+// portTries is how many ports are tried before any free one is taken.
+const portTries = 16
+
+// portAfter is the i-th port to try: a stride that is odd visits all ports.
+func portAfter(port uint16, i int) uint16 {
+	return firstPort | uint16((int(port)+i*509)&0x3fff)
+}
+
+type flowKey struct {
+	dst  netip.AddrPort
+	port uint16 // as the label asks for it
+}
+
+// A flow is a link.Flow with its socket. The endpoint and the destination are
+// the system's own types.
+type flow struct {
+	link.Flow
+	keys []flowKey // under which it is found
+	uses int
+	end  *endpoint
+	own  bool // end is the flow's own and not the receiving socket
+	to   destination
+}
+
+// A flowTable shares flows by peer and label and keeps their sockets within a
+// bound. One goroutine at a time uses it.
+type flowTable struct {
+	limit   int // sockets
+	sockets int
+	flows   []*flow // by handle; nil is free
+	byKey   map[flowKey]*flow
+}
+
+// A flowOpener makes sockets for a flowTable.
+type flowOpener interface {
+	// dial makes a socket that sends to dst, from port when it can be had.
+	dial(dst netip.AddrPort, port uint16) (end *endpoint, src netip.AddrPort, err error)
+	// receiver is the receiving socket, which can send to anybody.
+	receiver() (end *endpoint, src netip.AddrPort)
+	// destination is dst as a socket wants it.
+	destination(dst netip.AddrPort) destination
+	// segments is how many packets the link sends as one.
+	segments() int
+}
+
+// open finds or makes a flow and counts one more use of it.
+func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *link.Flow {
+	key := flowKey{dst, portOf(label)}
+	if f := t.byKey[key]; f != nil {
+		f.uses++
+		return &f.Flow
+	}
+	f := t.dial(o, key)
+	if f == nil {
+		f = t.fold(o, key)
+	}
+	f.uses++
+	f.keys = append(f.keys, key)
+	t.byKey[key] = f
+	return &f.Flow
+}
+
+// dial makes a flow with a socket of its own, nil when that cannot be had:
+// sockets beyond the bound or the process's, all ports taken.
+func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
+	if t.sockets >= t.limit {
+		return nil
+	}
+	end, src, err := o.dial(key.dst, key.port)
+	if err != nil {
+		return nil
+	}
+	t.sockets++
+	f := t.add(o, key.dst)
+	f.end, f.own, f.Src = end, true, onWire(src)
+	return f
+}
+
+// fold finds another flow to the same peer, the same one for the same label
+// and the same flows; or makes one from the receiving socket.
+func (t *flowTable) fold(o flowOpener, key flowKey) *flow {
+	var same []*flow
+	for _, f := range t.flows {
+		if f != nil && f.Dst == key.dst {
+			same = append(same, f)
+		}
+	}
+	if len(same) > 0 {
+		return same[int(key.port)%len(same)]
+	}
+	end, src := o.receiver()
+	f := t.add(o, key.dst)
+	f.end, f.Src = end, onWire(src)
+	return f
+}
+
+func (t *flowTable) add(o flowOpener, dst netip.AddrPort) *flow {
+	f := &flow{to: o.destination(dst)}
+	f.Dst, f.Segments = dst, o.segments()
+	for i := range t.flows {
+		if t.flows[i] == nil {
+			f.Handle = i
+			t.flows[i] = f
+			return f
+		}
+	}
+	f.Handle = len(t.flows)
+	t.flows = append(t.flows, f)
+	return f
+}
+
+// find gives the flow of a handle, nil when it is not open.
+func (t *flowTable) find(p *link.Flow) *flow {
+	if p == nil || uint(p.Handle) >= uint(len(t.flows)) {
+		return nil
+	}
+	f := t.flows[p.Handle]
+	if f == nil || &f.Flow != p {
+		return nil
+	}
+	return f
+}
+
+// close takes away one use, and returns the socket to close with the last one.
+func (t *flowTable) close(p *link.Flow) *endpoint {
+	f := t.find(p)
+	if f == nil {
+		return nil
+	}
+	if f.uses--; f.uses > 0 {
+		return nil
+	}
+	for _, k := range f.keys {
+		delete(t.byKey, k)
+	}
+	t.flows[f.Handle] = nil
+	if !f.own {
+		return nil
+	}
+	t.sockets--
+	return f.end
+}
+
+// each calls do for every socket that flows own.
+func (t *flowTable) each(do func(*endpoint)) {
+	for _, f := range t.flows {
+		if f != nil && f.own {
+			do(f.end)
+		}
+	}
+}
+
+func newFlowTable(limit int) flowTable {
+	return flowTable{limit: limit, byKey: make(map[flowKey]*flow)}
+}
+
+// sendError makes the error of a batch.
+func (f *flow) sendError(tx *link.Tx, err error, earlier bool) error {
+	return &SendError{Src: f.Src, Dst: f.Dst, Bytes: tx.Bytes, Size: tx.Size, Earlier: earlier, Err: err}
+}
+
+func errNoFlow(p *link.Flow) error {
+	if p == nil {
+		return fmt.Errorf("send: %w: none given", ErrFlow)
+	}
+	return fmt.Errorf("send to %v: %w", p.Dst, ErrFlow)
+}

@@ -1,0 +1,165 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// A groupSet holds the multicast groups that were joined, each with a socket
+// bound to its address; an epoll instance tells which of them has packets.
+type groupSet struct {
+	mu     sync.Mutex
+	epoll  int
+	groups []group
+	count  atomic.Int32
+	event  [1]unix.EpollEvent
+}
+
+type group struct {
+	addr netip.Addr // as packets show it
+	fd   int
+	uses int
+}
+
+func (s *groupSet) init() (err error) {
+	s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	return os.NewSyscallError("epoll_create1", err)
+}
+
+func (s *groupSet) free() {
+	for _, g := range s.groups {
+		_ = unix.Close(g.fd)
+	}
+	if s.epoll >= 0 {
+		_ = unix.Close(s.epoll)
+	}
+}
+
+func (s *groupSet) find(a netip.Addr) int {
+	for i := range s.groups {
+		if s.groups[i].addr == a {
+			return i
+		}
+	}
+	return -1
+}
+
+// Join receives packets to a group as well, on the link's interface. A group
+// that is joined twice must be left twice. Any goroutine may call it.
+func (l *Link) Join(addr netip.Addr) error {
+	if !l.enter() {
+		return link.ErrClosed
+	}
+	defer l.leave()
+	a := addr.Unmap().WithZone("")
+	if !a.IsMulticast() || a.Is4() != l.local.Addr().Is4() {
+		return fmt.Errorf("join %v on %v: %w", addr, l.local, ErrGroup)
+	}
+	s := &l.group
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.find(a); i >= 0 {
+		s.groups[i].uses++
+		return nil
+	}
+	fd, err := l.openGroup(a)
+	if err != nil {
+		return fmt.Errorf("join %v on interface %d: %w", a, l.cfg.Interface, err)
+	}
+	s.groups = append(s.groups, group{addr: a, fd: fd, uses: 1})
+	s.count.Add(1)
+	return nil
+}
+
+// Leave ends a Join.
+func (l *Link) Leave(addr netip.Addr) error {
+	if !l.enter() {
+		return link.ErrClosed
+	}
+	defer l.leave()
+	s := &l.group
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.find(addr.Unmap().WithZone(""))
+	if i < 0 {
+		return fmt.Errorf("leave %v on %v: %w: not joined", addr, l.local, ErrGroup)
+	}
+	if s.groups[i].uses--; s.groups[i].uses > 0 {
+		return nil
+	}
+	_ = unix.Close(s.groups[i].fd) // leaves the group and the epoll instance
+	s.groups = append(s.groups[:i], s.groups[i+1:]...)
+	s.count.Add(-1)
+	return nil
+}
+
+// openGroup makes a socket that receives what is sent to a group's address on
+// the link's interface. Other processes may have theirs for the same group.
+func (l *Link) openGroup(a netip.Addr) (int, error) {
+	e, err := newEndpoint(l.local, l.cfg)
+	if err != nil {
+		return -1, err
+	}
+	l.prepareReceive(e.fd)
+	err = errors.Join(
+		unix.SetsockoptInt(e.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+		l.addMembership(e.fd, a))
+	if err == nil {
+		err = bind(e.fd, netip.AddrPortFrom(a, l.local.Port()), uint32(l.cfg.Interface))
+	}
+	if err == nil {
+		err = unix.EpollCtl(l.group.epoll, unix.EPOLL_CTL_ADD, e.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(e.fd)})
+	}
+	if err != nil {
+		_ = unix.Close(e.fd)
+		return -1, err
+	}
+	return e.fd, nil
+}
+
+// addMembership joins on the link's interface alone: without MULTICAST_ALL the
+// memberships of other sockets on other interfaces do not count for this one.
+func (l *Link) addMembership(fd int, a netip.Addr) error {
+	if a.Is4() {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
+		return unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+			&unix.IPMreqn{Multiaddr: a.As4(), Ifindex: int32(l.cfg.Interface)})
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
+	return unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
+		&unix.IPv6Mreq{Multiaddr: a.As16(), Interface: uint32(l.cfg.Interface)})
+}
+
+// receiveGroup takes a batch from a group's socket, in turns where several have
+// some.
+func (l *Link) receiveGroup(rx *link.Rx) (bool, unix.Errno) {
+	s := &l.group
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.epoll), uintptr(unsafe.Pointer(&s.event)), 1, 0, 0, 0)
+	if err == unix.EINTR {
+		return false, 0
+	}
+	if err != 0 || n == 0 {
+		return false, err
+	}
+	for i := range s.groups {
+		if g := &s.groups[i]; g.fd == int(s.event[0].Fd) {
+			ok, err := l.in.from(g.fd, rx)
+			rx.Dst = netip.AddrPortFrom(g.addr, l.in.local.Port())
+			return ok, err
+		}
+	}
+	return false, 0
+}

@@ -1,0 +1,357 @@
+//go:build !linux || softrdma_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"softrdma/internal/link"
+)
+
+// A Link is a link.Link over UDP sockets of the net package: one packet per
+// system call, with a goroutine that receives. It tells neither type of
+// service nor hop limit of what it received, and knows no multicast groups.
+type Link struct {
+	lifetime
+	cfg   Config
+	local netip.AddrPort
+	rx    endpoint
+	flows flowTable
+
+	full   chan packet   // received, not yet taken
+	free   chan []byte   // buffers for the next
+	held   []byte        // the buffer that the last Receive gave away
+	ready  chan struct{} // something was put in full
+	wake   chan struct{}
+	ended  chan struct{}
+	packet []byte // being sent
+
+	receiveBuffer int
+}
+
+var _ link.Link = (*Link)(nil)
+
+// An endpoint is a socket, with the header fields that were last set on it.
+type endpoint struct {
+	conn      *net.UDPConn
+	tos, hops int // -1 before the first
+}
+
+type destination = netip.AddrPort
+
+type packet struct {
+	data []byte
+	src  netip.AddrPort
+}
+
+const (
+	// bufferLen holds the longest packet: the MTU of 4096, headers, ICRC.
+	bufferLen = 4608
+
+	// buffers is how many packets wait for Receive.
+	buffers = 512
+)
+
+// Open opens the link of one local address; port 0 takes any. The address must
+// be a single one of this host, and no other link may be open on it.
+func Open(local netip.AddrPort, cfg Config) (*Link, error) {
+	local, err := checkLocal(local)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := interfaceOf(local.Addr()); err != nil {
+		return nil, fmt.Errorf("open UDP link on %v: %w: expected an address of this host", local, err)
+	}
+	l := &Link{cfg: cfg.withDefaults(), local: local}
+	if l.rx, err = l.listen(local); err != nil {
+		return nil, fmt.Errorf("open UDP link: address %v already in use by another device, or not to be had: %w", local, err)
+	}
+	l.local = netip.AddrPortFrom(local.Addr(), l.rx.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	// What is granted cannot be asked portably. Systems other than Linux grant
+	// what is wanted or nothing; the usable share is as there.
+	if l.rx.conn.SetReadBuffer(l.cfg.ReceiveBuffer) == nil {
+		l.receiveBuffer = l.cfg.ReceiveBuffer * 45 / 100
+	} else {
+		l.receiveBuffer = 64 << 10
+	}
+	l.receiveBuffer = min(l.receiveBuffer, buffers*bufferLen)
+	l.flows = newFlowTable(l.cfg.MaxFlowSockets)
+	l.full, l.free = make(chan packet, buffers), make(chan []byte, buffers+1)
+	l.ready, l.wake, l.ended = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	for range buffers {
+		l.free <- make([]byte, bufferLen)
+	}
+	l.lifetime.init(l.release)
+	l.enter()
+	go l.read()
+	return l, nil
+}
+
+func (l *Link) listen(a netip.AddrPort) (endpoint, error) {
+	network := "udp6"
+	if a.Addr().Is4() {
+		network = "udp4"
+	}
+	c, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(a))
+	if err != nil {
+		return endpoint{}, err
+	}
+	_ = c.SetWriteBuffer(l.cfg.SendBuffer)
+	o := optionsOf(a.Addr())
+	if o.fragment != 0 { // where the system can: RoCE v2 forbids fragments (A17.4.3)
+		_ = setOption(c, o.level, o.fragment, o.never)
+	}
+	return endpoint{conn: c, tos: -1, hops: -1}, nil
+}
+
+// read receives for as long as the link is open.
+func (l *Link) read() {
+	defer l.leave()
+	for {
+		var b []byte
+		select {
+		case b = <-l.free:
+		case <-l.ended:
+			return
+		}
+		n, src, err := l.rx.conn.ReadFromUDPAddrPort(b[:bufferLen])
+		if l.closed() {
+			return
+		}
+		if err != nil || n == 0 {
+			// Errors are of earlier packets that were sent (Windows), or of a
+			// datagram longer than any RoCE v2 packet.
+			l.free <- b
+			if err != nil && !errors.Is(err, errTooLong) {
+				time.Sleep(time.Millisecond)
+			}
+			continue
+		}
+		l.full <- packet{b[:n], onWire(src)}
+		select {
+		case l.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// release closes everything; lifetime calls it when nobody is inside.
+func (l *Link) release() {
+	l.flows.each(func(e *endpoint) { _ = e.conn.Close() })
+	_ = l.rx.conn.Close()
+}
+
+// Close ends every call on the link, the present and later ones, with
+// link.ErrClosed.
+func (l *Link) Close() error {
+	l.lifetime.close(func() {
+		close(l.ended)
+		_ = l.rx.conn.SetReadDeadline(time.Now())
+	})
+	return nil
+}
+
+// Local is the address and port that peers send to.
+func (l *Link) Local() netip.AddrPort { return l.local }
+
+// ReceiveBuffer is the usable size of the receive buffer in bytes, an estimate.
+func (l *Link) ReceiveBuffer() int { return l.receiveBuffer }
+
+// OpenFlow gives the flow to a peer.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
+	if !l.enter() {
+		return nil, link.ErrClosed
+	}
+	defer l.leave()
+	dst, err := checkPeer(l.local, dst)
+	if err != nil {
+		return nil, err
+	}
+	return l.flows.open(l, dst, label), nil
+}
+
+// CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
+// goroutine at a time.
+func (l *Link) CloseFlow(f *link.Flow) {
+	if !l.enter() {
+		return
+	}
+	defer l.leave()
+	if e := l.flows.close(f); e != nil {
+		_ = e.conn.Close()
+	}
+}
+
+func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
+
+func (l *Link) segments() int { return 1 }
+
+func (l *Link) destination(dst netip.AddrPort) destination {
+	if dst.Addr().IsLinkLocalUnicast() && dst.Addr().Is6() {
+		return netip.AddrPortFrom(dst.Addr().WithZone(l.local.Addr().Zone()), dst.Port())
+	}
+	return dst
+}
+
+// dial makes a flow's socket. Nobody reads it: its buffer is small.
+func (l *Link) dial(_ netip.AddrPort, port uint16) (*endpoint, netip.AddrPort, error) {
+	var e endpoint
+	var err error
+	for i := range portTries {
+		if e, err = l.listen(netip.AddrPortFrom(l.local.Addr(), portAfter(port, i))); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		if e, err = l.listen(netip.AddrPortFrom(l.local.Addr(), 0)); err != nil {
+			return nil, l.local, err
+		}
+	}
+	_ = e.conn.SetReadBuffer(bufferLen)
+	src := netip.AddrPortFrom(l.local.Addr(), e.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	return &e, src, nil
+}
+
+// Send transmits a batch, packet by packet.
+func (l *Link) Send(tx *link.Tx) error {
+	if !l.enter() {
+		return link.ErrClosed
+	}
+	defer l.leave()
+	f := l.flows.find(tx.Flow)
+	if f == nil {
+		return errNoFlow(tx.Flow)
+	}
+	if err := checkBatch(tx); err != nil {
+		return err
+	}
+	l.setHeader(f, tx)
+	l.packet = l.packet[:0]
+	left := tx.Bytes
+	for _, p := range tx.Pieces {
+		for len(p) > 0 {
+			if left == 0 {
+				return errPieces(tx)
+			}
+			n := min(len(p), tx.Size-len(l.packet), left)
+			l.packet = append(l.packet, p[:n]...)
+			p, left = p[n:], left-n
+			if len(l.packet) == tx.Size || left == 0 {
+				if _, err := f.end.conn.WriteToUDPAddrPort(l.packet, f.to); err != nil {
+					return f.sendError(tx, err, false)
+				}
+				l.packet = l.packet[:0]
+			}
+		}
+	}
+	if left != 0 {
+		return errPieces(tx)
+	}
+	return nil
+}
+
+// setHeader sets type of service and hop limit where they change. A system
+// that refuses sends with its defaults, which the ICRC does not cover.
+func (l *Link) setHeader(f *flow, tx *link.Tx) {
+	o := optionsOf(l.local.Addr())
+	if f.end.tos != int(tx.TOS) && o.tos != 0 {
+		_ = setOption(f.end.conn, o.level, o.tos, int(tx.TOS))
+		f.end.tos = int(tx.TOS)
+	}
+	if f.end.hops != int(tx.HopLimit) && o.hops != 0 {
+		hops := int(tx.HopLimit)
+		if hops == 0 {
+			hops = 64
+		}
+		_ = setOption(f.end.conn, o.level, o.hops, hops)
+		f.end.hops = int(tx.HopLimit)
+	}
+}
+
+// Receive fills rx with the next packet, without waiting. Its addresses have
+// no zone: they are of the link's interface.
+func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	if !l.enter() {
+		return false, link.ErrClosed
+	}
+	defer l.leave()
+	select {
+	case p := <-l.full:
+		if l.held != nil {
+			l.free <- l.held
+		}
+		l.held = p.data[:bufferLen]
+		*rx = link.Rx{Data: p.data, Size: len(p.data), Src: p.src, Dst: onWire(l.local)}
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// Wait blocks until something can be received, Wake or Close is called or d has
+// passed; d < 0 is for ever.
+func (l *Link) Wait(d time.Duration) error {
+	if !l.enter() {
+		return link.ErrClosed
+	}
+	defer l.leave()
+	var timeout <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timeout = t.C
+	}
+	for len(l.full) == 0 {
+		select {
+		case <-l.ready: // or was, before the last Receive
+			continue
+		case <-l.wake:
+		case <-timeout:
+		case <-l.ended:
+			return link.ErrClosed
+		}
+		break
+	}
+	if l.closed() {
+		return link.ErrClosed
+	}
+	return nil
+}
+
+// Wake ends the present or the next Wait.
+func (l *Link) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Join is not supported.
+func (l *Link) Join(group netip.Addr) error {
+	if l.closed() {
+		return link.ErrClosed
+	}
+	return fmt.Errorf("join %v: multicast groups on %s: %w", group, runtime.GOOS, errors.ErrUnsupported)
+}
+
+// Leave is not supported.
+func (l *Link) Leave(group netip.Addr) error { return l.Join(group) }
+
+// options are the numbers of socket options, which differ between systems; 0
+// is an option that the system lacks.
+type options struct {
+	level, tos, hops int
+	fragment, never  int // the option that forbids fragmentation, and its value
+}
+
+func optionsOf(a netip.Addr) options {
+	if a.Is4() {
+		return options4
+	}
+	return options6
+}

@@ -1,0 +1,140 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// A receiver holds what Receive needs, so that it allocates nothing.
+type receiver struct {
+	data    [1 << 16]byte
+	control [128]byte
+	name    unix.RawSockaddrInet6
+	iov     unix.Iovec
+	head    unix.Msghdr
+	local   netip.AddrPort // as packets show it
+	turn    uint8
+}
+
+func (r *receiver) init(local netip.AddrPort) {
+	r.local = onWire(local)
+	r.iov.Base = &r.data[0]
+	r.iov.SetLen(len(r.data))
+	r.head.Name = (*byte)(unsafe.Pointer(&r.name))
+	r.head.Iov = &r.iov
+	r.head.SetIovlen(1)
+	r.head.Control = &r.control[0]
+}
+
+// groupTurns is how often a group's socket comes first: with each so many
+// calls, that steady unicast traffic cannot starve it.
+const groupTurns = 16
+
+// Receive fills rx with the next batch, without waiting. Its addresses have no
+// zone: they are of the link's interface.
+func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	if !l.enter() {
+		return false, link.ErrClosed
+	}
+	var ok bool
+	var err unix.Errno
+	if l.group.count.Load() == 0 {
+		ok, err = l.in.from(l.rx.fd, rx)
+	} else {
+		ok, err = l.receiveAny(rx)
+	}
+	l.leave()
+	if err != 0 {
+		return false, err
+	}
+	return ok, nil
+}
+
+// receiveAny takes from the link's own socket first, seldom from groups first.
+func (l *Link) receiveAny(rx *link.Rx) (ok bool, err unix.Errno) {
+	l.in.turn++
+	if l.in.turn%groupTurns == 0 {
+		if ok, err = l.receiveGroup(rx); ok || err != 0 {
+			return ok, err
+		}
+		return l.in.from(l.rx.fd, rx)
+	}
+	if ok, err = l.in.from(l.rx.fd, rx); ok || err != 0 {
+		return ok, err
+	}
+	return l.receiveGroup(rx)
+}
+
+// from receives one batch from a socket.
+func (r *receiver) from(fd int, rx *link.Rx) (bool, unix.Errno) {
+	for range 8 {
+		r.head.Namelen = unix.SizeofSockaddrInet6
+		r.head.SetControllen(len(r.control))
+		n, _, err := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.head)), unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EAGAIN:
+			return false, 0
+		case err == unix.EINTR:
+			continue
+		case err != 0:
+			return false, err
+		case n == 0 || r.head.Flags&unix.MSG_TRUNC != 0:
+			continue // an empty datagram, or one that no UDP datagram can be
+		}
+		r.fill(rx, int(n))
+		return true, 0
+	}
+	return false, 0
+}
+
+func (r *receiver) fill(rx *link.Rx, n int) {
+	rx.Data = r.data[:n:n]
+	rx.Size = n
+	rx.Dst = r.local
+	rx.TOS, rx.HopLimit = 0, 0
+	if r.name.Family == unix.AF_INET {
+		s := (*unix.RawSockaddrInet4)(unsafe.Pointer(&r.name))
+		rx.Src = netip.AddrPortFrom(netip.AddrFrom4(s.Addr), swap(s.Port))
+	} else {
+		rx.Src = netip.AddrPortFrom(netip.AddrFrom16(r.name.Addr), swap(r.name.Port))
+	}
+	r.readControl(rx, int(r.head.Controllen))
+}
+
+// readControl reads the control messages: the size of coalesced packets, type
+// of service and hop limit.
+func (r *receiver) readControl(rx *link.Rx, n int) {
+	for at := 0; at+unix.SizeofCmsghdr <= n; {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&r.control[at]))
+		length := int(h.Len)
+		if length < unix.SizeofCmsghdr || at+length > n {
+			return
+		}
+		data := r.control[at+unix.CmsgLen(0) : at+length]
+		v := 0
+		switch {
+		case len(data) >= 4:
+			v = int(int32(binary.NativeEndian.Uint32(data)))
+		case len(data) >= 1:
+			v = int(data[0]) // IP_TOS is a byte
+		}
+		switch {
+		case h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO:
+			if v > 0 && v < rx.Size {
+				rx.Size = v
+			}
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_TOS, h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_TCLASS:
+			rx.TOS = uint8(v)
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_TTL, h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_HOPLIMIT:
+			rx.HopLimit = uint8(v)
+		}
+		at += unix.CmsgSpace(length - unix.CmsgLen(0))
+	}
+}

@@ -1,0 +1,177 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// The ICRC covers the IPv4 identification, so the batches that leave a host
+// must have the values that Flow.Segments promises. A TUN device shows packets
+// as they would be on the wire. It lives in a network namespace of its own, in
+// which this test runs once more.
+func TestSegmentsHaveKnownIdentification(t *testing.T) {
+	if os.Getenv("SOFTRDMA_TEST_NAMESPACE") == "" {
+		runInNamespace(t)
+		return
+	}
+	const mtu = 9000
+	tun := openTUN(t, netip.MustParseAddr("10.9.9.1"), mtu)
+	for _, c := range []struct {
+		name     string
+		cfg      Config
+		segments int // of the flow, as after a fall-back; 0 leaves it
+		packets  int
+		size     int
+	}{
+		{"batch of 15", Config{}, 0, 15, 4096},
+		{"batch of 128", Config{}, 0, 128, 64},
+		{"single packets", Config{}, 0, 1, 64},
+		{"from the receiving socket", Config{MaxFlowSockets: -1}, 0, 15, 4096},
+		{"batch of 100 by a kernel that takes 64", Config{}, 64, 100, 64},
+		{"no segmentation", Config{NoSegmentation: true}, 0, 15, 4096},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := Open(netip.MustParseAddrPort("10.9.9.1:4791"), c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			f := openFlow(t, l, netip.MustParseAddrPort("10.9.9.2:4791"), 7)
+			if c.segments != 0 {
+				f.Segments = c.segments
+			}
+			data := pattern(c.packets * c.size)
+			for range 3 {
+				send(t, l, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: c.size})
+				for i := range c.packets {
+					p := tun.packet(t)
+					if len(p) != 28+c.size {
+						t.Fatalf("packet %d has %d bytes, want %d", i, len(p), 28+c.size)
+					}
+					if id := int(binary.BigEndian.Uint16(p[4:])); id != i%f.Segments {
+						t.Fatalf("packet %d has identification %d, want %d", i, id, i%f.Segments)
+					}
+					if flags := binary.BigEndian.Uint16(p[6:]); flags != 0x4000 {
+						t.Fatalf("packet %d has flags and fragment offset %#04x, want DF alone (0x4000)", i, flags)
+					}
+				}
+			}
+		})
+	}
+	t.Run("packet over the MTU", func(t *testing.T) {
+		l, err := Open(netip.MustParseAddrPort("10.9.9.1:4791"), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		f := openFlow(t, l, netip.MustParseAddrPort("10.9.9.2:4791"), 7)
+		for _, n := range []int{mtu, 3 * mtu} {
+			err := l.Send(&link.Tx{Flow: f, Pieces: [][]byte{make([]byte, n)}, Bytes: n, Size: mtu})
+			if !errors.Is(err, unix.EMSGSIZE) {
+				t.Fatalf("send of %d bytes in packets of %d: %v, want EMSGSIZE", n, mtu, err)
+			}
+			if f.Segments != link.MaxPackets {
+				t.Fatalf("flow of %d segments after a packet over the MTU, want %d", f.Segments, link.MaxPackets)
+			}
+		}
+	})
+}
+
+func runInNamespace(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "SOFTRDMA_TEST_NAMESPACE=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil && os.Getenv("CI") == "" && hasSkip(out):
+		t.Skipf("skipped in its namespace:\n%s", out)
+	case err == nil && !hasSkip(out):
+		t.Logf("%s", out)
+	case err != nil && !errors.As(err, &exit) && os.Getenv("CI") == "":
+		t.Skipf("no user and network namespaces here: %v", err)
+	default:
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func hasSkip(out []byte) bool {
+	for i := range out {
+		if i+9 <= len(out) && string(out[i:i+9]) == "--- SKIP:" {
+			return true
+		}
+	}
+	return false
+}
+
+type tunDevice struct{ fd int }
+
+// openTUN makes a TUN device without any offload, with an address of a /24.
+func openTUN(t *testing.T, addr netip.Addr, mtu uint32) *tunDevice {
+	t.Helper()
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("/dev/net/tun: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const name = "tun0"
+	request := func(set func(*unix.Ifreq)) *unix.Ifreq {
+		r, err := unix.NewIfreq(name)
+		must(err)
+		set(r)
+		return r
+	}
+	must(unix.IoctlIfreq(fd, unix.TUNSETIFF, request(func(r *unix.Ifreq) { r.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI) })))
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	must(err)
+	defer unix.Close(s)
+	a := addr.As4()
+	must(unix.IoctlIfreq(s, unix.SIOCSIFADDR, request(func(r *unix.Ifreq) { must(r.SetInet4Addr(a[:])) })))
+	must(unix.IoctlIfreq(s, unix.SIOCSIFNETMASK, request(func(r *unix.Ifreq) { must(r.SetInet4Addr([]byte{255, 255, 255, 0})) })))
+	must(unix.IoctlIfreq(s, unix.SIOCSIFMTU, request(func(r *unix.Ifreq) { r.SetUint32(mtu) })))
+	must(unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request(func(r *unix.Ifreq) { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING) })))
+	return &tunDevice{fd}
+}
+
+// packet is the next IPv4 packet with UDP that the device sends.
+func (d *tunDevice) packet(t *testing.T) []byte {
+	t.Helper()
+	b := make([]byte, 1<<16)
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+		n, err := unix.Read(d.fd, b)
+		if err == unix.EAGAIN {
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}, 10)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n >= 28 && b[0] == 0x45 && b[9] == unix.IPPROTO_UDP {
+			return b[:n]
+		}
+	}
+	t.Fatal("no packet left within a second")
+	return nil
+}

@@ -1,0 +1,305 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+const (
+	// maxPieces is UIO_MAXIOV: the kernel takes no longer gather list.
+	maxPieces = 1024
+
+	// oldSegments is how many segments kernels before 6.9 accept.
+	oldSegments = 64
+)
+
+// A sender holds what Send needs, so that it allocates nothing.
+type sender struct {
+	segments int // that a new flow begins with
+	iov      [maxPieces + link.MaxPackets]unix.Iovec
+	msgs     [link.MaxPackets]unix.Mmsghdr
+	control  segmentControl
+	bounce   []byte
+	scrap    [512]byte // for the error queue, whose content does not matter
+}
+
+// A segmentControl is the control message UDP_SEGMENT, aligned as cmsghdr.
+type segmentControl struct {
+	head unix.Cmsghdr
+	size uint16
+	_    [6]byte
+}
+
+func (s *sender) init(fd int, cfg Config) {
+	s.segments = 1
+	if !cfg.NoSegmentation && canSegment(fd) {
+		s.segments = link.MaxPackets
+	}
+	s.control.head.Level, s.control.head.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	s.control.head.SetLen(unix.CmsgLen(2))
+}
+
+// canSegment asks whether the kernel knows UDP_SEGMENT at all: one that does
+// not ignores the control message, and would send a batch as one datagram.
+func canSegment(fd int) bool {
+	if unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1400) != nil {
+		return false
+	}
+	n, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
+	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil && err == nil && n == 1400
+}
+
+// Send transmits a batch: as one datagram to be segmented where it can.
+func (l *Link) Send(tx *link.Tx) error {
+	if !l.enter() {
+		return link.ErrClosed
+	}
+	err := l.send(tx)
+	l.leave()
+	return err
+}
+
+func (l *Link) send(tx *link.Tx) error {
+	f := l.flows.find(tx.Flow)
+	if f == nil {
+		return errNoFlow(tx.Flow)
+	}
+	if err := checkBatch(tx); err != nil {
+		return err
+	}
+	if int(tx.TOS) != f.end.tos || int(tx.HopLimit) != f.end.hops {
+		if err := l.setHeader(f.end, tx); err != nil {
+			return f.sendError(tx, err, false)
+		}
+	}
+	pieces := tx.Pieces
+	if len(pieces) > maxPieces {
+		pieces = l.out.join(pieces)
+	}
+	var earlier, err unix.Errno
+	segments := f.Segments
+	for {
+		n, ok := l.out.cut(pieces, min(tx.Size, tx.Bytes)*f.Segments)
+		if !ok {
+			clear(l.out.iov[:])
+			return errPieces(tx)
+		}
+		err = l.transmit(f, tx, n, &earlier)
+		if err == 0 || !f.fallBack(tx, err) {
+			break
+		}
+	}
+	runtime.KeepAlive(pieces)
+	switch {
+	case err != 0:
+		f.Segments = segments // shorter ones did not help
+		return f.sendError(tx, err, false)
+	case earlier != 0:
+		return f.sendError(tx, earlier, true)
+	}
+	return nil
+}
+
+// fallBack lowers the flow's segments after an error that a system without
+// segmentation, or with shorter batches, gives: a device without checksum
+// offload (EIO), IPsec (EIO), a kernel that allows 64 (EINVAL). It tells
+// whether another try is worth it.
+func (f *flow) fallBack(tx *link.Tx, err unix.Errno) bool {
+	if f.Segments == 1 || tx.Bytes <= tx.Size {
+		return false
+	}
+	switch err {
+	case unix.EINVAL:
+		if f.Segments > oldSegments && tx.Bytes > oldSegments*tx.Size {
+			f.Segments = oldSegments
+			return true
+		}
+	case unix.EIO, unix.ENOPROTOOPT, unix.EOPNOTSUPP:
+	default:
+		return false
+	}
+	f.Segments = 1
+	return true
+}
+
+// setHeader sets type of service and hop limit for the packets to come: they
+// change seldom, so that a cached socket option is cheaper than two control
+// messages with each batch.
+func (l *Link) setHeader(e *endpoint, tx *link.Tx) error {
+	hops := int(tx.HopLimit)
+	if hops == 0 {
+		hops = -1 // the system's default
+	}
+	level, tos, unicast, multicast := unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_UNICAST_HOPS, unix.IPV6_MULTICAST_HOPS
+	if l.local.Addr().Is4() {
+		level, tos, unicast, multicast = unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL, unix.IP_MULTICAST_TTL
+	}
+	if e.tos != int(tx.TOS) {
+		if err := unix.SetsockoptInt(e.fd, level, tos, int(tx.TOS)); err != nil {
+			return err
+		}
+		e.tos = int(tx.TOS)
+	}
+	if e.hops != int(tx.HopLimit) {
+		if err := unix.SetsockoptInt(e.fd, level, unicast, hops); err != nil {
+			return err
+		}
+		if err := unix.SetsockoptInt(e.fd, level, multicast, hops); err != nil {
+			return err
+		}
+		e.hops = int(tx.HopLimit)
+	}
+	return nil
+}
+
+// join copies a gather list that is too long for the kernel.
+func (s *sender) join(pieces [][]byte) [][]byte {
+	s.bounce = s.bounce[:0]
+	for _, p := range pieces {
+		s.bounce = append(s.bounce, p...)
+	}
+	return [][]byte{s.bounce}
+}
+
+// cut spreads pieces over messages of n bytes each, the last may be shorter,
+// and returns how many messages there are; false when there are too many.
+func (s *sender) cut(pieces [][]byte, n int) (int, bool) {
+	iov, msg, first, room := 0, 0, 0, n
+	for _, p := range pieces {
+		for len(p) > 0 {
+			if room == 0 {
+				if msg+1 == len(s.msgs) {
+					return 0, false
+				}
+				s.endMessage(msg, first, iov)
+				msg, first, room = msg+1, iov, n
+			}
+			if iov == len(s.iov) {
+				return 0, false
+			}
+			k := min(len(p), room)
+			s.iov[iov].Base = &p[0]
+			s.iov[iov].SetLen(k)
+			iov++
+			p, room = p[k:], room-k
+		}
+	}
+	s.endMessage(msg, first, iov)
+	return msg + 1, true
+}
+
+func (s *sender) endMessage(msg, from, to int) {
+	h := &s.msgs[msg].Hdr
+	h.Iov = &s.iov[from]
+	h.SetIovlen(to - from)
+}
+
+// transmit sends the n messages that were cut. Pointers to the caller's memory
+// do not stay: memory that the caller unmaps must not be found here later.
+func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.Errno {
+	s := &l.out
+	s.control.size = uint16(min(tx.Size, 1<<16-1))
+	for i := range s.msgs[:n] {
+		h := &s.msgs[i].Hdr
+		h.Name, h.Namelen = nil, 0
+		if !f.end.connected {
+			h.Name, h.Namelen = (*byte)(unsafe.Pointer(&f.to.name)), f.to.len
+		}
+		h.Control = nil
+		h.SetControllen(0)
+		if f.Segments > 1 && tx.Bytes > tx.Size {
+			h.Control = (*byte)(unsafe.Pointer(&s.control))
+			h.SetControllen(int(unsafe.Sizeof(s.control)))
+		}
+	}
+	err := l.push(f.end, s.msgs[:n], earlier)
+	last := &s.msgs[n-1].Hdr
+	used := int((uintptr(unsafe.Pointer(last.Iov))-uintptr(unsafe.Pointer(&s.iov)))/unsafe.Sizeof(s.iov[0])) + int(last.Iovlen)
+	clear(s.iov[:used])
+	return err
+}
+
+// push gives messages to the kernel. It waits a little for room, and asks once
+// more after an error, which can be about an earlier batch.
+func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.Errno {
+	var deadline time.Time
+	var again bool
+	for len(msgs) > 0 {
+		n, err := sendMessages(e.fd, msgs)
+		switch err {
+		case 0:
+			msgs = msgs[n:]
+			again = false
+		case unix.EINTR:
+		case unix.EAGAIN, unix.ENOBUFS:
+			if deadline.IsZero() {
+				deadline = time.Now().Add(patience)
+			}
+			if !l.waitRoom(e.fd, err, deadline) {
+				return err
+			}
+		default:
+			l.drainErrors(e)
+			if again {
+				*earlier = 0
+				return err
+			}
+			again, *earlier = true, err
+		}
+	}
+	return 0
+}
+
+// sendMessages tells how many messages left; none with an error. The calls do
+// not block, so the scheduler need not know of them.
+func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
+	if len(msgs) == 1 {
+		_, _, err := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0].Hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		return 1, err
+	}
+	n, _, err := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), err
+}
+
+// waitRoom waits until a full socket has room, or after ENOBUFS, which a full
+// queue of the interface gives, a moment. It tells whether to try again.
+func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
+	left := time.Until(deadline)
+	if left <= 0 || l.closed() {
+		return false
+	}
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	if err == unix.ENOBUFS {
+		p, left = nil, min(left, 100*time.Microsecond)
+	}
+	ts := unix.NsecToTimespec(left.Nanoseconds())
+	if _, err := unix.Ppoll(p, &ts, nil); err == nil && len(p) == 1 && p[0].Revents&unix.POLLERR != 0 {
+		l.drainErrors(&endpoint{fd: fd})
+	}
+	return true
+}
+
+// drainErrors empties the error queue of a flow's socket; what it says is in
+// the error that the send already gave.
+func (l *Link) drainErrors(e *endpoint) {
+	if e.fd == l.rx.fd {
+		return // asks for no reports
+	}
+	s := &l.out
+	for range 64 {
+		iov := unix.Iovec{Base: &s.scrap[0]}
+		iov.SetLen(len(s.scrap))
+		h := unix.Msghdr{Iov: &iov}
+		h.SetIovlen(1)
+		if _, _, err := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(e.fd), uintptr(unsafe.Pointer(&h)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != 0 && err != unix.EINTR {
+			return
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// Package udp is the link over the system's UDP sockets, as any program may
+// open them: RoCE v2 without root and without a kernel module. It owns the
+// sockets of one local address: one that receives on the RoCE v2 port, one per
+// flow that only sends, one per multicast group. It never looks into packets,
+// retransmits, orders or checks them.
+//
+// # The IPv4 identification
+//
+// The ICRC covers the identification field of the IPv4 header (annex A17.3.3),
+// which the system fills. On Linux, sockets of this package give it known
+// values: a socket that is not connected and must not fragment (DF) sends
+// identification 0, and packet i of a batch that is segmented on its way gets
+// i, whether the kernel or the adapter segments it. (A connected socket counts
+// up from a random number instead, so IPv4 sockets stay unconnected although
+// connected ones are faster. This is tested against a TUN device, in
+// segment_linux_test.go.) Flow.Segments tells after how many packets of a batch
+// the count begins again. IPv6 has no such field, and its sockets are connected.
+//
+// macOS and the BSDs send identification 0 with DF as well. Windows counts, so
+// peers that check strictly refuse its packets over IPv4, but not over IPv6.
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/link"
+)
+
+// Config is how a link is opened. The zero value is good for most.
+type Config struct {
+	// ReceiveBuffer and SendBuffer are the wanted sizes of the socket buffers
+	// in bytes, 4 MiB when 0. The system may grant less: see
+	// Link.ReceiveBuffer.
+	ReceiveBuffer int
+	SendBuffer    int
+
+	// Interface is the index of the interface for multicast; 0 is the one
+	// that holds the local address.
+	Interface int
+
+	// NoSegmentation sends every packet by itself although the system could
+	// segment batches.
+	NoSegmentation bool
+
+	// MaxFlowSockets bounds the sockets of flows, 256 when 0; negative is
+	// none. Flows beyond share the sockets to the same peer, and when there is
+	// none leave from the receiving socket, with its port.
+	MaxFlowSockets int
+}
+
+const (
+	defaultBuffer      = 4 << 20
+	defaultFlowSockets = 256
+
+	// patience is how long Send waits for room in a full socket buffer.
+	patience = 5 * time.Millisecond
+
+	// maxDatagram is the largest payload of an IPv4 UDP datagram, which a
+	// batch must fit into to be segmented.
+	maxDatagram = 65535 - 20 - 8
+)
+
+func (c Config) withDefaults() Config {
+	if c.ReceiveBuffer <= 0 {
+		c.ReceiveBuffer = defaultBuffer
+	}
+	if c.SendBuffer <= 0 {
+		c.SendBuffer = defaultBuffer
+	}
+	if c.MaxFlowSockets == 0 {
+		c.MaxFlowSockets = defaultFlowSockets
+	}
+	return c
+}
+
+// Errors of flows and batches that cannot be sent at all.
+var (
+	// ErrFamily is returned for a peer whose address is of the other family
+	// than the link's.
+	ErrFamily = errors.New("address of the wrong family")
+
+	// ErrFlow is returned for a flow that is not, or no longer, open.
+	ErrFlow = errors.New("flow not open on this link")
+
+	// ErrBatch is returned for a batch that the link's limits do not allow.
+	ErrBatch = errors.New("batch out of limits")
+
+	// ErrGroup is returned for Join with an address that is no multicast group
+	// of the link's family, and for Leave of a group that was not joined.
+	ErrGroup = errors.New("not a multicast group of this link")
+)
+
+// A SendError is why a batch, or an earlier one, was lost on its way out.
+type SendError struct {
+	Src, Dst    netip.AddrPort
+	Bytes, Size int
+
+	// Earlier tells that the network reported the loss of an earlier batch
+	// (ICMP) and that the present one left.
+	Earlier bool
+
+	// Err is the system's error. It is EAGAIN or ENOBUFS when the socket or
+	// the interface had no room, ECONNREFUSED when the peer's host answered
+	// that nobody listens there, EMSGSIZE when a packet exceeds the path's MTU.
+	Err error
+}
+
+func (e *SendError) Error() string {
+	what := "batch"
+	if e.Earlier {
+		what = "an earlier batch than this"
+	}
+	return fmt.Sprintf("send %s of %d bytes in packets of %d from %v to %v: %v", what, e.Bytes, e.Size, e.Src, e.Dst, e.Err)
+}
+
+// Unwrap gives the system's error.
+func (e *SendError) Unwrap() error { return e.Err }
+
+// checkLocal gives the local address in its one form, or why it cannot be one.
+func checkLocal(local netip.AddrPort) (netip.AddrPort, error) {
+	a := local.Addr().Unmap()
+	switch {
+	case !a.IsValid():
+		return local, fmt.Errorf("open UDP link: local address missing: expected an IPv4 or IPv6 address of this host")
+	case a.IsUnspecified():
+		return local, fmt.Errorf("open UDP link: %v is every address: expected a single one, which the ICRC covers", a)
+	case a.IsMulticast():
+		return local, fmt.Errorf("open UDP link: %v is a multicast group: expected an address of this host", a)
+	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
+		return local, fmt.Errorf("open UDP link: %v is link-local: expected an interface with it, as in %v%%eth0", a, a)
+	}
+	return netip.AddrPortFrom(a, local.Port()), nil
+}
+
+// onWire is an address as packets show it, without a zone.
+func onWire(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// checkPeer gives a peer's address as packets show it.
+func checkPeer(local, dst netip.AddrPort) (netip.AddrPort, error) {
+	w := onWire(dst)
+	switch {
+	case !w.Addr().IsValid() || w.Addr().IsUnspecified() || w.Port() == 0:
+		return w, fmt.Errorf("open flow to %v: expected an address and a port", dst)
+	case w.Addr().Is4() != local.Addr().Is4():
+		return w, fmt.Errorf("open flow to %v: %w: the link's is %v", dst, ErrFamily, local.Addr())
+	}
+	return w, nil
+}
+
+// checkBatch refuses what no socket can send.
+func checkBatch(tx *link.Tx) error {
+	if tx.Size > 0 && tx.Bytes > 0 && tx.Bytes <= maxDatagram && (tx.Size >= tx.Bytes || tx.Bytes <= link.MaxPackets*tx.Size) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes in packets of %d: expected 1 to %d bytes in at most %d packets",
+		ErrBatch, tx.Bytes, tx.Size, maxDatagram, link.MaxPackets)
+}
+
+// errPieces is for pieces whose lengths are not what tx.Bytes says.
+func errPieces(tx *link.Tx) error {
+	n := 0
+	for _, p := range tx.Pieces {
+		n += len(p)
+	}
+	return fmt.Errorf("%w: %d bytes in %d pieces: expected %d bytes", ErrBatch, n, len(tx.Pieces), tx.Bytes)
+}
+
+// interfaceOf finds the interface that holds a local address. All of
+// 127.0.0.0/8 is the loopback's.
+func interfaceOf(a netip.Addr) (*net.Interface, error) {
+	ifaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for i := range ifaces {
+		if z := a.Zone(); z != "" && z != ifaces[i].Name && z != fmt.Sprint(ifaces[i].Index) {
+			continue
+		}
+		addrs, err := ifaces[i].Addrs()
+		if err != nil {
+			continue // the interface has gone meanwhile
+		}
+		for _, x := range addrs {
+			if n, ok := x.(*net.IPNet); ok && holds(n, a, ifaces[i].Flags&net.FlagLoopback != 0) {
+				return &ifaces[i], nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no interface has address %v", a)
+}
+
+func holds(n *net.IPNet, a netip.Addr, loopback bool) bool {
+	own, ok := netip.AddrFromSlice(n.IP)
+	if !ok {
+		return false
+	}
+	return own.Unmap() == a.WithZone("") || loopback && a.Is4() && a.IsLoopback() && own.Unmap().Is4()
+}

@@ -1,0 +1,166 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// receive takes an acknowledge or a response from the peer.
+func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
+	e := r.sequence(in.PSN)
+	switch {
+	case int32(e-r.max) >= 0:
+		// IBTA 9.7.5.1: a response to nothing that was sent is a ghost.
+		r.q.refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: wire(r.max), Found: uint64(in.PSN)})
+		return
+	case int32(e-r.una) < 0:
+		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: wire(r.una), Found: uint64(in.PSN)})
+		return
+	}
+	switch info.Kind {
+	case ib.KindAcknowledge:
+		r.acknowledge(now, e, in.AETH.Syndrome)
+	default:
+		r.response(now, e, in, info)
+	}
+}
+
+// acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.5.2).
+func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
+	if s.IsACK() {
+		if r.advance(now, e+1) {
+			r.gap(e)
+		}
+		return
+	}
+	if !s.IsRNR() && !s.IsNAK() {
+		r.q.refuse(reason.Detail{Reason: reason.NAKReserved, Expected: wire(r.una), Found: uint64(s)})
+		return
+	}
+	// IBTA 9.7.5.1.2: any NAK acknowledges all that came before it.
+	if r.advance(now, e) {
+		r.gap(e)
+		return
+	}
+	if r.p.Attr.State == qp.Err || r.una != e {
+		return
+	}
+	switch {
+	case s.IsRNR():
+		r.notReady(now, s)
+	case s == ib.NAKSequence:
+		if r.nxt != r.una { // otherwise it is being repeated already
+			r.repeat(reason.Detail{Reason: reason.NAKSequence, Expected: wire(r.una), Found: wire(e)})
+		}
+	default:
+		r.refused(e, s)
+	}
+}
+
+// refused fails the request that the peer will not carry out.
+func (r *requester) refused(e uint32, s ib.Syndrome) {
+	d := reason.Detail{Expected: wire(r.requests[r.head].first), Found: wire(e)}
+	status := queue.RemOpErr
+	switch s {
+	case ib.NAKInvalidRequest:
+		d.Reason, status = reason.NAKInvalidRequest, queue.RemInvReqErr
+	case ib.NAKRemoteAccess:
+		d.Reason, status = reason.NAKRemoteAccess, queue.RemAccessErr
+	case ib.NAKRemoteOperational:
+		d.Reason = reason.NAKRemoteOperational
+	default:
+		d.Reason, d.Found = reason.NAKReserved, uint64(s)
+	}
+	r.fail(status, d)
+}
+
+// advance takes note that the peer has executed everything before sequence
+// number e, and completes what that completes, in order. It stops at a READ or
+// an atomic that was not answered and tells so when e lies behind it: its
+// response was lost (IBTA 9.7.5.1.3, implied NAK).
+func (r *requester) advance(now time.Duration, e uint32) (skipped bool) {
+	una, head := r.una, r.head
+loop:
+	for head != r.end {
+		w := &r.requests[head]
+		switch {
+		case w.state&failed != 0:
+			r.release(head)
+			r.fail(r.failStatus, r.failDetail)
+			return false
+		case w.local():
+			if w.state&done == 0 {
+				break loop
+			}
+		case w.state&started == 0:
+			break loop
+		case w.responds():
+			if r.una != w.last+1 {
+				skipped = int32(e-r.una) > 0
+				break loop
+			}
+		case int32(e-w.last) <= 0: // a part of the message at most
+			if n := e - r.una; int32(n) > 0 {
+				r.acked += n * (r.mtu + overhead)
+				r.una = e
+			}
+			break loop
+		default:
+			n := r.una - w.first
+			r.acked += w.length - n*r.mtu + (w.last+1-r.una)*overhead
+			r.una = w.last + 1
+		}
+		r.complete(head, w)
+		head = r.p.SQ.Next(head)
+	}
+	r.release(head)
+	if r.una != una {
+		r.progress(now)
+	}
+	return skipped
+}
+
+// release gives the ring's entries before head back.
+func (r *requester) release(head uint32) {
+	if head == r.head {
+		return
+	}
+	// A request that completed before it was sent again need not be.
+	if r.p.SQ.Distance(r.head, r.cur) < r.p.SQ.Distance(r.head, head) {
+		r.cur, r.off = head, 0
+		r.gather.Restart()
+	}
+	r.head = head
+	r.p.SQ.Release(head)
+}
+
+// complete completes a request with success. IBTA 10.8.3.1: only signalled
+// ones have a completion.
+func (r *requester) complete(i uint32, w *request) {
+	if w.responds() {
+		r.reads--
+	}
+	if !r.p.SQSigAll && queue.Flags(w.flags)&queue.Signaled == 0 {
+		return
+	}
+	c := r.q.completion(r.p.SQ.At(i).WRID, completedAs(queue.Op(w.op)), queue.Success, reason.Detail{})
+	c.ByteLen = w.length
+	r.p.SendCQ.Push(c)
+}
+
+// fail completes the oldest request in error and ends the connection
+// (IBTA 10.8.3.2, 9.9.2.4).
+func (r *requester) fail(s queue.Status, d reason.Detail) {
+	r.q.refuse(d)
+	i := r.head
+	w := &r.requests[i]
+	r.q.enterErr(d, s)
+	r.p.SendCQ.Push(r.q.completion(r.p.SQ.At(i).WRID, completedAs(queue.Op(w.op)), s, d))
+	r.release(r.p.SQ.Next(i))
+	r.q.resp.stop()
+}

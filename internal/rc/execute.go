@@ -1,0 +1,150 @@
+package rc
+
+import (
+	"sync/atomic"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// execute carries out a request that passed all checks.
+func (r *responder) execute(in *machine.In, info *ib.Info) {
+	switch info.Kind {
+	case ib.KindSend:
+		if !r.place(in) {
+			return
+		}
+	case ib.KindWrite:
+		if info.First {
+			r.addr, r.left, r.total = in.RETH.Addr, in.RETH.Length, in.RETH.Length
+		}
+		if !r.write(in.Payload) {
+			return
+		}
+	case ib.KindReadRequest:
+		r.holdRead(in)
+		return
+	default:
+		r.atomic(in, info)
+		return
+	}
+	r.opcode = in.Opcode
+	r.expected = in.PSN.Next()
+	r.message = info.Kind
+	if info.Last {
+		r.message = ib.KindNone
+		r.msn = r.msn.Next()
+	}
+	if in.AckReq {
+		r.ack, r.ackPSN = true, in.PSN
+	}
+	if info.Headers&ib.HasIETH != 0 && !r.invalidate(in) {
+		return
+	}
+	if info.Last && r.taken {
+		r.complete(in, info)
+	}
+}
+
+// place puts the payload of a SEND into the receive (IBTA 9.4.1).
+func (r *responder) place(in *machine.In) bool {
+	d := r.cursor.Scatter(r.p.Memory, r.p.PD, r.recv.SGEs, r.received, in.Payload)
+	switch d.Reason {
+	case reason.None:
+		r.received += uint64(len(in.Payload))
+		return true
+	case reason.LocalLength:
+		r.fatal(ib.NAKInvalidRequest, queue.LocLenErr, machine.EventQPReqErr, d)
+	default:
+		// IBTA 9.9.3, class A: the fault is on this side.
+		r.fatal(ib.NAKRemoteOperational, queue.LocProtErr, machine.EventQPReqErr, d)
+	}
+	return false
+}
+
+// write puts the payload of a WRITE into its region.
+func (r *responder) write(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	to := r.region.Bytes(r.addr, len(b))
+	if to == nil {
+		r.denied(reason.Detail{Reason: reason.KeyBounds, Expected: r.region.Base + r.region.Len(), Found: r.addr + uint64(len(b))})
+		return false
+	}
+	copy(to, b)
+	r.addr += uint64(len(b))
+	r.left -= uint32(len(b))
+	return true
+}
+
+// invalidate carries out the second half of a SEND with invalidate. Where the
+// key cannot be invalidated, the message was executed nevertheless and is
+// acknowledged; the error is this side's to report (IBTA 9.9.3, class J).
+func (r *responder) invalidate(in *machine.In) bool {
+	d := r.p.Memory.Invalidate(in.IETH, r.p.PD, r.p.QPN)
+	if d.Reason == reason.None {
+		return true
+	}
+	r.q.refuse(d)
+	r.end(queue.RemInvReqErr, machine.EventQPAccessErr, d)
+	return false
+}
+
+// complete completes the receive of a SEND, or of a WRITE with immediate data
+// (IBTA 11.4.2.1).
+func (r *responder) complete(in *machine.In, info *ib.Info) {
+	r.taken = false
+	c := r.q.completion(r.recv.WRID, queue.WCRecv, queue.Success, reason.Detail{})
+	c.ByteLen = uint32(r.received)
+	if info.Kind == ib.KindWrite {
+		c.Op, c.ByteLen = queue.WCRecvRDMAImm, r.total
+	}
+	switch {
+	case info.Headers&ib.HasImmDt != 0:
+		c.Flags, c.ImmInv = queue.WCImm, swap(in.Imm)
+	case info.Headers&ib.HasIETH != 0:
+		c.Flags, c.ImmInv = queue.WCWithInv, in.IETH
+	}
+	c.PortNum = r.p.Attr.Port
+	if in.Solicited {
+		c.Solicited = 1
+	}
+	r.p.RecvCQ.Push(c)
+}
+
+// atomic carries out an atomic with the processor's own atomics, so that it is
+// one also against this host's programs (IBTA 9.4.5). The original value is
+// kept for a duplicate.
+func (r *responder) atomic(in *machine.In, info *ib.Info) {
+	h := &in.AtomicETH
+	word := r.region.Word(h.Addr)
+	if h.Addr&7 != 0 || word == nil {
+		// IBTA 9.4.5: the address is aligned; Linux answers this NAK as well.
+		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: 8, Found: h.Addr})
+		return
+	}
+	var old uint64
+	if info.Kind == ib.KindFetchAdd {
+		old = atomic.AddUint64(word, h.SwapAdd) - h.SwapAdd
+	} else {
+		old = compareSwap(word, h.Compare, h.SwapAdd)
+	}
+	r.msn = r.msn.Next()
+	res := r.hold(in)
+	res.atomic, res.value = true, old
+	r.region = nil
+	r.accepted(in, 1)
+}
+
+// compareSwap stores swap where the word holds compare, and returns what it held.
+func compareSwap(word *uint64, compare, swap uint64) uint64 {
+	for {
+		old := atomic.LoadUint64(word)
+		if old != compare || atomic.CompareAndSwapUint64(word, compare, swap) {
+			return old
+		}
+	}
+}

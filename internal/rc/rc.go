@@ -1,0 +1,239 @@
+package rc
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// burst is how many packets READ responses and requests send in turn when both
+// have something to send: long enough to fill batches of equal packets, short
+// enough that neither starves.
+const burst = 16
+
+// A QP is the transport half of a reliable connection's queue pair. It
+// implements machine.Machine.
+type QP struct {
+	p    *machine.Port
+	req  requester
+	resp responder
+
+	first       reason.Reason // what took the queue pair to the error state
+	firstStatus queue.Status
+	turn        uint8 // packets of the present turn; see burst
+	established bool  // EventCommEst was raised
+	exhausted   bool  // EventQPLastWQEReached was raised
+
+	cqe queue.CQE // scratch: a completion must not be allocated
+}
+
+var _ machine.Machine = (*QP)(nil)
+
+// New makes the machine of a queue pair.
+func New(p *machine.Port) *QP {
+	q := &QP{p: p}
+	q.req.init(q)
+	q.resp.init(q)
+	return q
+}
+
+// Receive implements machine.Machine.
+func (q *QP) Receive(now time.Duration, in *machine.In) {
+	st := q.p.Attr.State
+	if st < qp.RTR || st == qp.Err {
+		q.refuse(reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(st)})
+		return
+	}
+	if want := q.p.Attr.Path.Dst.Addr(); in.Src.Addr() != want && in.Src.Addr().Unmap() != want.Unmap() {
+		q.refuse(reason.Detail{Reason: reason.PacketSource, Expected: tail(want), Found: tail(in.Src.Addr())})
+		return
+	}
+	// IBTA 10.3.1.3, 11.6.3.1: the first packet in RTR tells that the peer is there.
+	if st == qp.RTR && !q.established {
+		q.established = true
+		q.p.Host.Event(q.p, machine.EventCommEst, reason.Detail{})
+	}
+	info := in.Opcode.Info()
+	if info == nil || in.Opcode.Transport() != ib.RC {
+		q.refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
+		return
+	}
+	switch info.Kind {
+	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge:
+		q.req.receive(now, in, info)
+	default:
+		q.resp.receive(in, info)
+	}
+	q.settle()
+}
+
+// settle does what an error or progress may have left to do.
+func (q *QP) settle() {
+	switch q.p.Attr.State {
+	case qp.Err:
+		q.flush()
+	case qp.SQD:
+		q.req.drain()
+	}
+}
+
+// Next implements machine.Machine.
+func (q *QP) Next(now time.Duration, out *machine.Out) bool {
+	switch q.p.Attr.State {
+	case qp.RTS:
+		if !q.resp.owes() {
+			if q.req.next(now, out) {
+				return true
+			}
+			q.settle() // a work request may have failed here
+			return q.resp.owes() && q.resp.next(out)
+		}
+		return q.both(now, out)
+	case qp.SQD:
+		more := q.both(now, out)
+		if !more {
+			q.settle()
+		}
+		return more
+	case qp.Err:
+		// What was posted since is flushed as well (IBTA 10.3.1.7).
+		q.flush()
+		return q.resp.owes() && q.resp.next(out)
+	case qp.RTR:
+		return q.resp.owes() && q.resp.next(out)
+	}
+	return false
+}
+
+// both lets responses go before requests, but gives READ responses and
+// requests turns of burst packets each while both have something to send.
+func (q *QP) both(now time.Duration, out *machine.Out) bool {
+	streaming := q.resp.pending > 0
+	requests := streaming && q.turn >= burst
+	if requests && q.req.next(now, out) {
+		if q.turn++; q.turn >= 2*burst {
+			q.turn = 0
+		}
+		return true
+	}
+	if q.resp.owes() && q.resp.next(out) {
+		if streaming && q.turn < burst {
+			q.turn++
+		}
+		return true
+	}
+	if !requests && q.req.next(now, out) {
+		return true
+	}
+	q.settle()
+	return q.resp.owes() && q.resp.next(out)
+}
+
+// Deadline implements machine.Machine.
+func (q *QP) Deadline() time.Duration { return min(q.req.ackAt, q.req.rnrAt) }
+
+// Expire implements machine.Machine.
+func (q *QP) Expire(now time.Duration) {
+	q.req.expire(now)
+	q.settle()
+}
+
+// Transition implements machine.Machine.
+func (q *QP) Transition(_ time.Duration, from qp.State) {
+	a := &q.p.Attr
+	switch a.State {
+	case qp.Reset:
+		q.reset()
+	case qp.RTR:
+		q.resp.start()
+	case qp.RTS:
+		a.SQDraining = false
+		if from == qp.RTR {
+			q.req.start()
+		}
+	case qp.SQD:
+		a.SQDraining = true
+		q.req.drain()
+	case qp.Err:
+		if from != qp.Err {
+			q.req.stop()
+			q.resp.stop()
+		}
+		q.flush()
+	}
+}
+
+// reset forgets everything, the posted work requests too (IBTA 10.3.1.1).
+func (q *QP) reset() {
+	q.req.reset()
+	q.resp.reset()
+	q.first, q.firstStatus = reason.None, queue.Success
+	q.established, q.exhausted, q.turn = false, false, 0
+}
+
+// enterErr takes the queue pair to the error state by itself. The queues are
+// flushed by whoever was called from outside, see settle.
+func (q *QP) enterErr(d reason.Detail, s queue.Status) {
+	from := q.p.Attr.State
+	if from == qp.Err {
+		return
+	}
+	q.first, q.firstStatus = d.Reason, s
+	q.p.Attr.State = qp.Err
+	q.p.Attr.SQDraining = false
+	q.req.stop()
+	q.p.Host.StateChanged(q.p, from, d)
+}
+
+func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
+
+// flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7,
+// 10.8.3). A shared receive queue belongs to others as well: it keeps its
+// requests, and the consumer is told that this queue pair takes no more of
+// them (IBTA 10.2.9.4).
+func (q *QP) flush() {
+	q.req.flush()
+	q.resp.flush()
+	if q.p.RQ != nil && q.p.RQ.Shared() && !q.exhausted {
+		q.exhausted = true
+		q.p.Host.Event(q.p, machine.EventQPLastWQEReached, reason.Detail{Reason: reason.Flushed, Expected: uint64(q.first), Found: uint64(q.firstStatus)})
+	}
+}
+
+// flushed is the detail of a flushed completion: what came first.
+func (q *QP) flushed() reason.Detail {
+	return reason.Detail{Reason: reason.Flushed, Expected: uint64(q.first), Found: uint64(q.firstStatus)}
+}
+
+// completion starts a completion in the scratch space. One in error is a
+// solicited event whatever was asked (IBTA 11.4.2.2).
+func (q *QP) completion(wrid uint64, op queue.WCOp, s queue.Status, d reason.Detail) *queue.CQE {
+	q.cqe = queue.CQE{
+		WRID: wrid, Op: op, Status: s, QPN: q.p.QPN,
+		Reason: d.Reason, Expected: d.Expected, Found: d.Found,
+	}
+	if s != queue.Success {
+		q.cqe.Solicited = 1
+	}
+	return &q.cqe
+}
+
+// swap turns immediate data between the host order of the packet and the
+// network order of the work request and completion.
+func swap(v uint32) uint32 {
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], v)
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// tail is the end of an address, as the reason PACKET_SOURCE shows it.
+func tail(a netip.Addr) uint64 {
+	b := a.As16()
+	return uint64(binary.BigEndian.Uint32(b[12:]))
+}

@@ -1,0 +1,230 @@
+package rc
+
+import (
+	"math/bits"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+const (
+	// maxInFlight is how many PSNs may be unacknowledged: half of the space,
+	// so that old and new can be told apart (IBTA 9.7.2).
+	maxInFlight = 1 << (psn.Bits - 1)
+
+	// maxMessage is the longest message (IBTA 9.4.3).
+	maxMessage = 1 << 31
+
+	// ackInterval is after how many bytes of a message an acknowledge is asked
+	// for before its end, so that the window moves on within long messages.
+	ackInterval = 64 << 10
+
+	// overhead is what a packet costs of the window beside its payload: its
+	// headers, so that short messages fill the window as well.
+	overhead = 64
+)
+
+// A request is what the requester remembers of a work request beside the ring:
+// what it read there, which may change under it when the ring is shared with
+// another process, and which PSNs the message has. The sequence numbers are
+// PSNs that go on counting beyond 24 bits, so that a READ of 2^23 packets can
+// be told from none; psn.New makes the PSN.
+type request struct {
+	first, last uint32 // sequence numbers; last is first-1 where there are no packets
+	length      uint32 // of the message
+	op          uint8  // queue.Op
+	flags       uint8  // queue.Flags
+	state       uint8  // the constants below
+}
+
+// The states of a request, as bits.
+const (
+	started  = 1 << iota // its first packet left
+	done                 // local operation carried out
+	failed               // completes in error when all before it have completed
+	repeated             // READ asked for again, maybe from its middle
+)
+
+func (w *request) local() bool {
+	return queue.Op(w.op) == queue.BindMW || queue.Op(w.op) == queue.LocalInv
+}
+func (w *request) read() bool { return queue.Op(w.op) == queue.Read }
+func (w *request) atomic() bool {
+	return queue.Op(w.op) == queue.CompareSwap || queue.Op(w.op) == queue.FetchAdd
+}
+func (w *request) responds() bool { return w.op >= uint8(queue.Read) && w.op <= uint8(queue.FetchAdd) }
+
+// A requester turns work requests into packets. Its completer is in
+// completer.go, what it does about losses in retry.go.
+type requester struct {
+	q *QP
+	p *machine.Port
+
+	requests []request // by index of the ring; made with the first work request
+
+	// Ring indices, oldest first: head is the oldest request not completed,
+	// cur the one to send from, end the next one to fetch.
+	head, cur, end uint32
+
+	// Sequence numbers: una is the oldest one unacknowledged, nxt the one to
+	// send next, max the first that was never sent. nxt is before max while
+	// packets are sent again.
+	una, nxt, max uint32
+
+	off      uint32 // bytes of the request at cur that were sent
+	mtu      uint32
+	mtuShift uint8
+
+	reads        uint8  // READs and atomics sent and not completed
+	retries      uint8  // repetitions without progress
+	rnrs         uint8  // RNR NAKs without progress
+	gapSeen      bool   // repeated for an implied NAK, no progress since
+	sent, acked  uint32 // what packets cost of the window; the difference is in flight
+	sinceRequest uint32 // bytes since an acknowledge was asked for
+
+	ackAt time.Duration // the peer's answer is due (IBTA 9.7.6.1.3)
+	rnrAt time.Duration // the peer asked to wait until then
+
+	failStatus queue.Status // of the request marked failed
+	failDetail reason.Detail
+
+	gather, scatter memory.Cursor
+}
+
+func (r *requester) init(q *QP) {
+	r.q, r.p = q, q.p
+	r.ackAt, r.rnrAt = machine.Never, machine.Never
+}
+
+// start begins with the first PSN of the connection.
+func (r *requester) start() {
+	a := &r.p.Attr
+	i := r.p.SQ.Consumer()
+	r.head, r.cur, r.end = i, i, i
+	r.una, r.nxt, r.max = uint32(a.SQPSN), uint32(a.SQPSN), uint32(a.SQPSN)
+	r.mtu = uint32(a.PathMTU)
+	r.mtuShift = uint8(bits.TrailingZeros32(r.mtu))
+}
+
+// stop ends the timers.
+func (r *requester) stop() { r.ackAt, r.rnrAt = machine.Never, machine.Never }
+
+func (r *requester) reset() {
+	requests := r.requests
+	*r = requester{requests: requests, q: r.q, p: r.p}
+	r.stop()
+	sq := r.p.SQ
+	sq.Release(sq.Producer())
+	i := sq.Consumer()
+	r.head, r.cur, r.end = i, i, i
+}
+
+// flush completes everything in the ring with WR_FLUSH_ERR.
+func (r *requester) flush() {
+	sq := r.p.SQ
+	i, end := sq.Consumer(), sq.Producer()
+	if i == end {
+		return
+	}
+	for ; i != end; i = sq.Next(i) {
+		s := sq.At(i)
+		r.p.SendCQ.Push(r.q.completion(s.WRID, completedAs(s.Op), queue.WRFlushErr, r.q.flushed()))
+	}
+	sq.Release(end)
+	r.head, r.cur, r.end = end, end, end
+}
+
+// drain ends the drained-to-be state once every message that was started has
+// completed (IBTA 10.3.1.6).
+func (r *requester) drain() {
+	a := &r.p.Attr
+	if !a.SQDraining || r.head != r.end && r.requests[r.head].state&(started|done|failed) != 0 {
+		return
+	}
+	a.SQDraining = false
+	r.p.Host.StateChanged(r.p, qp.SQD, reason.Detail{})
+	if a.EnSQDNotify {
+		r.p.Host.Event(r.p, machine.EventSQDrained, reason.Detail{})
+	}
+}
+
+// next produces the next request packet.
+func (r *requester) next(now time.Duration, out *machine.Out) bool {
+	for r.rnrAt == machine.Never {
+		if r.cur == r.end && !r.fetch() {
+			return false
+		}
+		w := &r.requests[r.cur]
+		if w.state&(started|done|failed) == 0 && !r.admit(w) || w.state&failed != 0 {
+			return false
+		}
+		switch {
+		case w.local():
+			if w.state&done == 0 && !r.local(w) {
+				return false
+			}
+			r.forward()
+			r.advance(now, r.una) // complete it if nothing is before it
+			continue
+		case w.responds():
+			return r.ask(now, w, out)
+		}
+		return r.segment(now, w, out)
+	}
+	return false
+}
+
+// forward goes on to the request behind cur.
+func (r *requester) forward() {
+	r.cur = r.p.SQ.Next(r.cur)
+	r.off = 0
+	r.gather.Restart()
+}
+
+// admit tells whether a new message may start now.
+func (r *requester) admit(w *request) bool {
+	if r.p.Attr.State != qp.RTS {
+		return false // SQD: only messages that were started go on
+	}
+	// IBTA 10.8.3.3: a fence waits for the READs and atomics before it.
+	if queue.Flags(w.flags)&queue.Fence != 0 && r.reads > 0 {
+		return false
+	}
+	if w.responds() && r.reads >= r.p.Attr.MaxRdAtomic {
+		return false
+	}
+	return true
+}
+
+// fits tells whether n PSNs and cost of the window may be added to what is in
+// flight. A single packet fits into any window.
+func (r *requester) fits(n, cost uint32) bool {
+	if r.nxt-r.una+n > maxInFlight {
+		return false
+	}
+	flight := r.sent - r.acked
+	return flight == 0 || int64(flight)+int64(cost) <= int64(r.p.Window)
+}
+
+// account accounts for a packet that takes n PSNs.
+func (r *requester) account(now time.Duration, w *request, n, cost uint32) {
+	w.state |= started
+	r.nxt += n
+	r.sent += cost
+	if int32(r.nxt-r.max) > 0 {
+		r.max = r.nxt
+	}
+	if r.ackAt == machine.Never {
+		r.arm(now)
+	}
+}
+
+// sequence extends a PSN of the peer to a sequence number near una.
+func (r *requester) sequence(p psn.PSN) uint32 {
+	return r.una + uint32(p.Sub(psn.New(r.una)))
+}

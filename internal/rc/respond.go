@@ -1,0 +1,112 @@
+package rc
+
+import (
+	"softrdma/internal/machine"
+	"softrdma/internal/psn"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// owes tells whether there is anything to answer.
+func (r *responder) owes() bool { return r.pending > 0 || r.nak || r.ack }
+
+// next produces the next answer. READ responses and atomic acknowledges go
+// first, oldest first, as each acknowledges all that is before it; what is
+// owed behind them is one NAK or one coalesced acknowledge (IBTA 9.7.5.1.2).
+func (r *responder) next(out *machine.Out) bool {
+	if r.pending > 0 {
+		res := r.oldest()
+		if res.atomic {
+			r.answerAtomic(res, out)
+			return true
+		}
+		if r.answerRead(res, out) {
+			return true
+		}
+	}
+	switch {
+	case r.nak:
+		r.nak, r.ack = false, false
+		r.header(out, ib.RCAcknowledge, r.nakPSN)
+		out.AETH = ib.AETH{Syndrome: r.syndrome, MSN: r.msn}
+	case r.ack:
+		r.ack = false
+		r.header(out, ib.RCAcknowledge, r.ackPSN)
+		out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: r.msn}
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *responder) header(out *machine.Out, op ib.Opcode, p psn.PSN) {
+	out.BTH = ib.BTH{Opcode: op, DestQPN: r.p.Attr.DestQPN, PSN: p}
+	out.Path = &r.p.Attr.Path
+	out.Pieces, out.Len = out.Pieces[:0], 0
+	// An acknowledge owed for what this answer acknowledges is paid with it.
+	if r.ack && !r.ackPSN.After(p) {
+		r.ack = false
+	}
+}
+
+func (r *responder) answerAtomic(res *resource, out *machine.Out) {
+	r.header(out, ib.RCAtomicAcknowledge, res.first)
+	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: res.msn}
+	out.AtomicAck = res.value
+	r.answered(res)
+}
+
+func (r *responder) answered(res *resource) {
+	res.pending, res.region = false, nil
+	r.pending--
+	r.current = -1
+}
+
+// answerRead produces the next response packet of a READ. The memory is read
+// when the packet is made, so its key must still be good then.
+func (r *responder) answerRead(res *resource, out *machine.Out) bool {
+	p := res.first.Add(int(res.pos >> r.shift))
+	n := min(res.to-res.pos, r.mtu)
+	var b []byte
+	if n > 0 {
+		if res.region.Valid() {
+			b = res.region.Bytes(res.addr+uint64(res.pos), int(n))
+		}
+		if b == nil {
+			r.giveUp(p, reason.Detail{Reason: reason.KeyInvalid, Expected: 1})
+			return false
+		}
+	}
+	op := ib.RCReadResponseMiddle
+	last := res.pos+n == res.to
+	switch first := res.pos == res.from; {
+	case first && last:
+		op = ib.RCReadResponseOnly
+	case first:
+		op = ib.RCReadResponseFirst
+	case last:
+		op = ib.RCReadResponseLast
+	}
+	r.header(out, op, p)
+	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: res.msn}
+	if n > 0 {
+		out.Pieces = append(out.Pieces, b)
+		out.Len = int(n)
+	}
+	res.pos += n
+	if last {
+		r.answered(res)
+	}
+	return true
+}
+
+// giveUp ends a READ whose memory went away while it was answered: the NAK
+// stands in the place of the response, and nothing behind it is answered.
+func (r *responder) giveUp(p psn.PSN, d reason.Detail) {
+	r.pending, r.current = 0, -1
+	for i := range r.ring {
+		r.ring[i].pending, r.ring[i].region = false, nil
+	}
+	r.denied(d)
+	r.nakPSN = p
+}

@@ -1,0 +1,89 @@
+package rc
+
+import (
+	"encoding/binary"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// wire is a sequence number's PSN, for details.
+func wire(e uint32) uint64 { return uint64(psn.New(e)) }
+
+// response takes a packet that answers a READ or an atomic. It acknowledges
+// all requests before it as well (IBTA 9.7.5.1.2).
+func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
+	if r.advance(now, e) {
+		r.gap(e)
+		return
+	}
+	if r.p.Attr.State == qp.Err || r.una != e || r.head == r.end {
+		return
+	}
+	w := &r.requests[r.head]
+	fits := info.Kind == ib.KindReadResponse && w.read() || info.Kind == ib.KindAtomicAcknowledge && w.atomic()
+	// IBTA 9.9.2.4.2: the response must be one that the request can have.
+	if !fits || info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
+		r.badResponse(w, in.Opcode)
+		return
+	}
+	var d reason.Detail
+	if w.read() {
+		if !r.readOpcode(w, e, info) {
+			r.badResponse(w, in.Opcode)
+			return
+		}
+		done := (e - w.first) << r.mtuShift
+		if want := min(w.length-done, r.mtu); len(in.Payload) != int(want) {
+			r.fail(queue.LocLenErr, reason.Detail{Reason: reason.ResponseLength, Expected: uint64(want), Found: uint64(len(in.Payload))})
+			return
+		}
+		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), uint64(done), in.Payload)
+	} else {
+		// IBTA 9.4.5.1: the original value, in the host's order.
+		var b [8]byte
+		binary.NativeEndian.PutUint64(b[:], in.AtomicAck)
+		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), 0, b[:])
+	}
+	if d.Reason != reason.None {
+		r.fail(localStatus(d), d)
+		return
+	}
+	r.answered(now, e, w)
+}
+
+// answered goes on behind a response packet that was taken.
+func (r *requester) answered(now time.Duration, e uint32, w *request) {
+	r.una = e + 1
+	if e == w.last {
+		r.acked += overhead
+		r.scatter.Restart()
+		r.advance(now, r.una)
+	}
+	if r.p.Attr.State != qp.Err {
+		r.progress(now)
+	}
+}
+
+// readOpcode checks the sequence of READ responses (IBTA 9.7.5.1.4). Behind a
+// repeated request, responses may start anew from where it began, or go on in
+// the middle of the message, as Linux's responder does and as responses to the
+// first request still under way do.
+func (r *requester) readOpcode(w *request, e uint32, info *ib.Info) bool {
+	if info.Last != (e == w.last) {
+		return false
+	}
+	if e == w.first {
+		return info.First
+	}
+	return !info.First || w.state&repeated != 0
+}
+
+func (r *requester) badResponse(w *request, op ib.Opcode) {
+	r.fail(queue.BadRespErr, reason.Detail{Reason: reason.ResponseOpcode, Expected: uint64(w.op), Found: uint64(op)})
+}

@@ -1,0 +1,69 @@
+package reason
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestReasonEveryRowIsComplete(t *testing.T) {
+	name := regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
+	seen := map[string]Reason{}
+	for r := None; r < Count; r++ {
+		if !name.MatchString(r.String()) {
+			t.Errorf("reason %d is named %q, expected capitals and underscores", r, r)
+		}
+		if other, ok := seen[r.String()]; ok {
+			t.Errorf("reasons %d and %d are both named %v", other, r, r)
+		}
+		seen[r.String()] = r
+	}
+}
+
+// fmt marks a verb that does not fit its argument with %!, one too few and one
+// too many alike.
+func TestReasonFormatsMatchTheirNumbers(t *testing.T) {
+	for r := None + 1; r < Count; r++ {
+		for _, n := range []uint64{0, 1, 1 << 31, 1<<64 - 1} {
+			s := Detail{r, n, n}.String()
+			if s == "" || strings.Contains(s, "%!") {
+				t.Errorf("%v with %d prints as %q", r, n, s)
+			}
+		}
+		a, b := Detail{r, 1, 2}.String(), Detail{r, 3, 2}.String()
+		c := Detail{r, 1, 4}.String()
+		if a == b || a == c {
+			t.Errorf("%v does not print both numbers: %q", r, a)
+		}
+		if s := r.Sentence(); strings.Contains(s, "%") || !strings.Contains(s, "…") {
+			t.Errorf("%v has the sentence %q", r, s)
+		}
+	}
+}
+
+func TestReasonWidths(t *testing.T) {
+	for _, c := range []struct {
+		d    Detail
+		want string
+	}{
+		{Detail{PacketICRC, 0x1234, 0xdeadbeef}, "wrong ICRC: expected 0x00001234, found 0xdeadbeef"},
+		{Detail{SequenceAhead, 0x12, 0xffffff}, "PSN sequence error: expected 0x000012, found 0xffffff"},
+		{Detail{PacketPKey, 0xffff, 1}, "wrong P_Key: expected 0xffff, found 0x0001"},
+		{Detail{OpcodeSequence, 0, 2}, "opcode out of sequence: behind 0x00 came 0x02"},
+	} {
+		if got := c.d.String(); got != c.want {
+			t.Errorf("found %q, expected %q", got, c.want)
+		}
+	}
+}
+
+func TestReasonUnknownPrintsItsNumber(t *testing.T) {
+	for _, got := range []string{Count.String(), Count.Sentence(), Detail{Reason: Count}.String()} {
+		if !strings.HasPrefix(got, "reason ") {
+			t.Errorf("found %q, expected the number", got)
+		}
+	}
+	if got := (Detail{}).String(); got != "NONE" {
+		t.Errorf("no reason prints as %q", got)
+	}
+}

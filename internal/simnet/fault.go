@@ -1,0 +1,186 @@
+package simnet
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"softrdma/internal/wire/ib"
+)
+
+// Faults are what one direction of a link does to packets. Probabilities are
+// of 0 to 1 per packet. The zero value is a fast network without faults.
+type Faults struct {
+	Loss      float64
+	Duplicate float64 // the copy follows its packet, Jitter apart
+	Corrupt   float64 // one to four bits flip, in the source port, headers or payload
+	Reorder   float64 // the packet is late by up to ReorderBy, others pass it
+
+	ReorderBy time.Duration // 0 means four times the delay
+	Delay     time.Duration // at least; 0 means a microsecond
+	Jitter    time.Duration // up to so much more delay, without reordering
+
+	Bandwidth int64 // bits per second on the wire; 0 is without bound
+	Queue     int   // bytes that may wait for their turn; 0 means 1 MiB
+	MarkAbove int   // bytes waiting above which ECN-capable packets are marked CE; 0 is never
+
+	MTU int // longest datagram payload that passes; 0 is any
+}
+
+// Stats count the packets of one direction and their fates.
+type Stats struct {
+	Packets    int // that came to this direction
+	Lost       int
+	Duplicated int
+	Corrupted  int
+	Reordered  int
+	Marked     int
+	QueueFull  int // lost for want of room in the queue
+	TooLong    int // lost for the MTU
+}
+
+const (
+	defaultDelay = time.Microsecond
+	defaultQueue = 1 << 20
+
+	// wireOverhead is what a datagram takes on an Ethernet besides its
+	// payload: preamble, header, FCS, gap, IPv4 and UDP.
+	wireOverhead = 8 + 14 + 4 + 12 + 20 + 8
+)
+
+// A direction is one way of a link with its faults.
+type direction struct {
+	faults Faults
+	random *rand.Rand
+	busy   time.Duration // the wire is taken until then
+	last   time.Duration // arrival of the last packet that kept its order
+	stats  Stats
+}
+
+// chance draws whether something of this probability happens. Nothing is drawn
+// for what never happens, so that adding a kind of fault leaves old seeds alone.
+func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() < p }
+
+// pass takes a packet through the direction of link l, to arrive at link to
+// (nil: in the middle of the network) or nowhere.
+func (d *direction) pass(n *Network, l, to *Link, p *packet) {
+	f := &d.faults
+	d.stats.Packets++
+	if f.MTU > 0 && len(p.data) > f.MTU {
+		d.stats.TooLong++
+		n.lose(noteTooLong, l, p)
+		return
+	}
+	at, ok := d.queue(n, l, p)
+	if !ok {
+		return
+	}
+	if d.chance(f.Loss) {
+		d.stats.Lost++
+		n.lose(noteLost, l, p)
+		return
+	}
+	if d.chance(f.Corrupt) {
+		d.stats.Corrupted++
+		d.corrupt(p)
+		n.note(noteCorrupted, l.index, p)
+	}
+	at += d.delay()
+	if d.chance(f.Reorder) {
+		d.stats.Reordered++
+		n.note(noteReordered, l.index, p)
+		at += d.lateness()
+	} else {
+		at = max(at, d.last)
+		d.last = at
+	}
+	if d.chance(f.Duplicate) {
+		d.stats.Duplicated++
+		n.note(noteDuplicated, l.index, p)
+		n.schedule(at+d.jitter(), to, n.copy(p))
+	}
+	n.schedule(at, to, p)
+}
+
+// queue lets the packet wait for the wire and tells when it has left it.
+func (d *direction) queue(n *Network, l *Link, p *packet) (time.Duration, bool) {
+	f := &d.faults
+	if f.Bandwidth == 0 {
+		return n.now, true
+	}
+	room := f.Queue
+	if room == 0 {
+		room = defaultQueue
+	}
+	d.busy = max(d.busy, n.now)
+	waiting := int((d.busy - n.now).Seconds() * float64(f.Bandwidth) / 8)
+	if waiting+len(p.data) > room {
+		d.stats.QueueFull++
+		n.lose(noteQueueFull, l, p)
+		return 0, false
+	}
+	// RFC 3168, 5: a packet whose ECN field is 01 or 10 is marked 11 instead
+	// of being dropped later.
+	if f.MarkAbove > 0 && waiting > f.MarkAbove && (p.tos&3 == 1 || p.tos&3 == 2) {
+		d.stats.Marked++
+		p.tos |= 3
+		n.note(noteMarked, l.index, p)
+	}
+	bits := int64(len(p.data)+wireOverhead) * 8
+	d.busy += time.Duration(bits * int64(time.Second) / f.Bandwidth)
+	return d.busy, true
+}
+
+func (d *direction) delay() time.Duration {
+	t := d.faults.Delay
+	if t == 0 {
+		t = defaultDelay
+	}
+	return t + d.jitter()
+}
+
+func (d *direction) jitter() time.Duration {
+	if d.faults.Jitter <= 0 {
+		return 0
+	}
+	return time.Duration(d.random.Int64N(int64(d.faults.Jitter) + 1))
+}
+
+func (d *direction) lateness() time.Duration {
+	most := d.faults.ReorderBy
+	if most == 0 {
+		most = 4 * max(d.faults.Delay, defaultDelay)
+	}
+	return time.Duration(1 + d.random.Int64N(int64(most)))
+}
+
+// corrupt flips bits of the source port, the headers, the payload or the ICRC.
+//
+// A receiver behind a UDP socket does not see the IPv4 identification and
+// solves for it, so that one corrupted packet in 65,536 has a good ICRC for
+// some identification; and one byte of the BTH, resv8a, is not covered. On a
+// real network the UDP checksum stands in front of both. Here more bits flip
+// until the packet can be told from a good one.
+func (d *direction) corrupt(p *packet) {
+	for flips := 1 + d.random.IntN(4); flips > 0 || undetected(p); flips-- {
+		bit := d.random.IntN(16 + 8*len(p.data))
+		if bit < 16 {
+			p.src = withPort(p.src, p.src.Port()^1<<bit)
+			continue
+		}
+		bit -= 16
+		p.data[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+func undetected(p *packet) bool {
+	h := ib.NewPseudoHeader(p.src, p.dst)
+	var c ib.Checker
+	_, ok := c.Check(&h, 0, p.data)
+	return ok
+}
+
+// lose ends a packet's way.
+func (n *Network) lose(why note, l *Link, p *packet) {
+	n.note(why, l.index, p)
+	n.drop(p)
+}

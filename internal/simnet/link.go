@@ -1,0 +1,327 @@
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/wire/ib"
+)
+
+const (
+	defaultReceiveBuffer = 4 << 20
+
+	// firstPort and portMask are the source ports of flows, as Linux folds
+	// flow labels to them (rdma_flow_label_to_udp_sport).
+	firstPort = 0xc000
+	portMask  = 0x3fff
+)
+
+// Errors of a simulated link.
+var (
+	ErrFamily = errors.New("address of the wrong family")
+	ErrFlow   = errors.New("flow not open on this link")
+	ErrBatch  = errors.New("batch out of limits")
+	ErrGroup  = errors.New("not a multicast group of this link")
+	ErrICRC   = errors.New("sent with a wrong ICRC")
+	// ErrWait says that nobody may sleep on virtual time: devices on simnet
+	// are driven by it.
+	ErrWait = errors.New("a simulated link cannot wait")
+)
+
+// A LinkConfig is how a link is attached. The zero value is good for most.
+type LinkConfig struct {
+	Egress, Ingress Faults // towards the network, and from it
+
+	// ReceiveBuffer is how many bytes may wait for Receive; 0 means 4 MiB.
+	ReceiveBuffer int
+
+	// Segments is what flows are opened with (see link.Flow).
+	Segments int
+
+	// Ports bounds the source ports of flows; 0 means all 16,384.
+	Ports int
+
+	// NoCoalescing gives packets to Receive one by one. Otherwise packets of
+	// one flow and size that wait together come as one batch, as the system's
+	// receive offload joins them.
+	NoCoalescing bool
+
+	// AnyICRC lets packets with a wrong ICRC be sent. Otherwise Send refuses
+	// them: the sender must know the identification that the packet leaves with.
+	AnyICRC bool
+}
+
+// A Link is one attachment to the network. It implements link.Link.
+type Link struct {
+	net    *Network
+	index  int
+	local  netip.AddrPort
+	config LinkConfig
+	closed bool
+
+	out, in direction
+	flows   []*flow
+	groups  []netip.Addr
+
+	inbox  []*packet // from head on
+	head   int
+	bytes  int // waiting in the inbox
+	buffer []byte
+
+	// Overruns counts packets lost for want of room in the receive buffer.
+	Overruns int
+	// Wrong is the first packet that Send refused for its ICRC, if any.
+	Wrong error
+}
+
+type flow struct {
+	link.Flow
+	pseudo ib.PseudoHeader
+	uses   int
+}
+
+var _ link.Link = (*Link)(nil)
+
+// SetFaults changes the faults of both directions for packets to come.
+func (l *Link) SetFaults(egress, ingress Faults) { l.out.faults, l.in.faults = egress, ingress }
+
+// Stats are the counts of both directions.
+func (l *Link) Stats() (egress, ingress Stats) { return l.out.stats, l.in.stats }
+
+// Local implements link.Link.
+func (l *Link) Local() netip.AddrPort { return l.local }
+
+// OpenFlow implements link.Link.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
+	switch {
+	case l.closed:
+		return nil, link.ErrClosed
+	case dst.Addr().Is4() != l.local.Addr().Is4():
+		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
+	}
+	port := (label ^ label>>14 ^ label>>28) & portMask
+	if l.config.Ports > 0 {
+		port %= uint32(l.config.Ports)
+	}
+	src := netip.AddrPortFrom(l.local.Addr(), uint16(firstPort|port))
+	handle := -1
+	for i, f := range l.flows {
+		if f == nil {
+			handle = i
+			continue
+		}
+		if f.Src == src && f.Dst == dst {
+			f.uses++
+			return &f.Flow, nil
+		}
+	}
+	f := &flow{Flow: link.Flow{Src: src, Dst: dst, Segments: l.config.Segments}, pseudo: ib.NewPseudoHeader(src, dst), uses: 1}
+	if handle < 0 {
+		handle = len(l.flows)
+		l.flows = append(l.flows, nil)
+	}
+	f.Handle = handle
+	l.flows[handle] = f
+	return &f.Flow, nil
+}
+
+// CloseFlow implements link.Link.
+func (l *Link) CloseFlow(f *link.Flow) {
+	if x := l.open(f); x != nil {
+		if x.uses--; x.uses == 0 {
+			l.flows[f.Handle] = nil
+		}
+	}
+}
+
+// Flows is how many flows are open.
+func (l *Link) Flows() (n int) {
+	for _, f := range l.flows {
+		if f != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *Link) open(f *link.Flow) *flow {
+	if f == nil || uint(f.Handle) >= uint(len(l.flows)) {
+		return nil
+	}
+	if x := l.flows[f.Handle]; x != nil && &x.Flow == f {
+		return x
+	}
+	return nil
+}
+
+// Send implements link.Link. It holds the adapter to the contract of batches.
+func (l *Link) Send(tx *link.Tx) error {
+	if l.closed {
+		return link.ErrClosed
+	}
+	f := l.open(tx.Flow)
+	if f == nil {
+		return ErrFlow
+	}
+	total := 0
+	for _, b := range tx.Pieces {
+		total += len(b)
+	}
+	if tx.Size <= 0 || total != tx.Bytes || total > link.MaxBatch || total > link.MaxPackets*tx.Size {
+		return fmt.Errorf("%w: %d bytes (said to be %d) in packets of %d", ErrBatch, total, tx.Bytes, tx.Size)
+	}
+	if mtu := l.out.faults.MTU; mtu > 0 && tx.Size > mtu {
+		return fmt.Errorf("packets of %d bytes over an MTU of %d: %w", tx.Size, mtu, syscall.EMSGSIZE)
+	}
+	return l.cut(f, tx, total)
+}
+
+// cut takes a batch apart and sends its packets.
+func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
+	piece, at := 0, 0
+	for i := 0; total > 0; i++ {
+		p := l.net.packet(min(tx.Size, total))
+		total -= len(p.data)
+		for n := 0; n < len(p.data); {
+			b := tx.Pieces[piece][at:]
+			k := copy(p.data[n:], b)
+			n, at = n+k, at+k
+			if k == len(b) {
+				piece, at = piece+1, 0
+			}
+		}
+		p.src, p.dst, p.tos, p.hops = tx.Flow.Src, tx.Flow.Dst, tx.TOS, tx.HopLimit
+		if err := l.strict(f, i, p); err != nil {
+			l.net.drop(p)
+			return err
+		}
+		l.net.note(noteSent, l.index, p)
+		l.out.pass(l.net, l, nil, p)
+	}
+	return nil
+}
+
+// strict checks a packet as a receiver does that sees the identification.
+func (l *Link) strict(f *flow, i int, p *packet) error {
+	if l.config.AnyICRC {
+		return nil
+	}
+	if f.Segments > 0 {
+		i %= f.Segments
+	}
+	if len(p.data) < ib.BTHLen+ib.ICRCLen || f.pseudo.Sum(uint16(i), p.data) != ib.ICRC(p.data) {
+		err := fmt.Errorf("%w: packet %d of a batch, %d bytes", ErrICRC, i, len(p.data))
+		if l.Wrong == nil {
+			l.Wrong = err
+		}
+		return err
+	}
+	return nil
+}
+
+// enqueue lets a packet wait for Receive, if there is room.
+func (l *Link) enqueue(p *packet) bool {
+	if l.closed || l.bytes+len(p.data) > l.config.ReceiveBuffer {
+		l.Overruns++
+		l.net.lose(noteBufferFull, l, p)
+		return false
+	}
+	l.net.note(noteReceived, l.index, p)
+	if l.head > 0 && len(l.inbox) == cap(l.inbox) {
+		l.inbox = l.inbox[:copy(l.inbox, l.inbox[l.head:])]
+		l.head = 0
+	}
+	l.inbox = append(l.inbox, p)
+	l.bytes += len(p.data)
+	return true
+}
+
+func (l *Link) wants(group netip.AddrPort) bool {
+	if l.closed || group.Port() != l.local.Port() {
+		return false
+	}
+	for _, g := range l.groups {
+		if g == group.Addr() {
+			return true
+		}
+	}
+	return false
+}
+
+// Receive implements link.Link.
+func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	if l.closed {
+		return false, link.ErrClosed
+	}
+	if l.head == len(l.inbox) {
+		return false, nil
+	}
+	first := l.inbox[l.head]
+	rx.Src, rx.Dst, rx.TOS, rx.HopLimit, rx.Size = first.src, first.dst, first.tos, first.hops, len(first.data)
+	l.buffer = l.buffer[:0]
+	for l.head < len(l.inbox) {
+		p := l.inbox[l.head]
+		if p != first && (l.config.NoCoalescing || !joins(rx, p) || len(l.buffer)+len(p.data) > link.MaxBatch) {
+			break
+		}
+		l.buffer = append(l.buffer, p.data...)
+		l.bytes -= len(p.data)
+		l.inbox[l.head] = nil
+		l.head++
+		l.net.drop(p)
+		if len(p.data) < rx.Size {
+			break // a shorter packet ends a batch
+		}
+	}
+	rx.Data = l.buffer
+	return true, nil
+}
+
+// joins tells whether a packet may follow in a batch.
+func joins(rx *link.Rx, p *packet) bool {
+	return p.src == rx.Src && p.dst == rx.Dst && p.tos == rx.TOS && p.hops == rx.HopLimit &&
+		len(p.data) <= rx.Size && len(p.data) > 0
+}
+
+// Wait implements link.Link; it refuses.
+func (l *Link) Wait(time.Duration) error { return ErrWait }
+
+// Wake implements link.Link.
+func (l *Link) Wake() {}
+
+// Join implements link.Link.
+func (l *Link) Join(group netip.Addr) error {
+	if !group.IsMulticast() || group.Is4() != l.local.Addr().Is4() {
+		return fmt.Errorf("%w: %v", ErrGroup, group)
+	}
+	l.groups = append(l.groups, group)
+	return nil
+}
+
+// Leave implements link.Link.
+func (l *Link) Leave(group netip.Addr) error {
+	for i, g := range l.groups {
+		if g == group {
+			l.groups = append(l.groups[:i], l.groups[i+1:]...)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %v", ErrGroup, group)
+}
+
+// ReceiveBuffer implements link.Link.
+func (l *Link) ReceiveBuffer() int { return l.config.ReceiveBuffer }
+
+// Close implements link.Link.
+func (l *Link) Close() error {
+	l.closed = true
+	return nil
+}
+
+func withPort(a netip.AddrPort, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr(), port)
+}

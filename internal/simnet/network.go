@@ -1,0 +1,255 @@
+// Package simnet is a network that exists in memory: links over a virtual
+// clock, with loss, duplication, reordering, corruption, delay, queues and ECN
+// marks drawn from a seed. What happens on it depends on the seed and on what
+// is sent, and on nothing else: it starts no goroutine, reads no clock and
+// ranges over no map, so a run that failed is replayed by its seed.
+//
+// It knows nothing of RDMA but the ICRC, and that only to hold the sender to it
+// and to keep corrupted packets detectable. It never drives a device except
+// through the Driver that it was given. Nothing in it may be called from two
+// goroutines at a time.
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+const never = time.Duration(math.MaxInt64)
+
+// Errors of Run, wrapped with the time.
+var (
+	// ErrLimit is returned when the time that Run was given has passed.
+	ErrLimit = errors.New("virtual time limit passed")
+	// ErrIdle is returned when nothing is under way and nobody waits for a
+	// deadline, so that the condition can never come true.
+	ErrIdle = errors.New("network idle for ever")
+	// ErrSteps is returned when MaxSteps events happened: something keeps
+	// itself busy.
+	ErrSteps = errors.New("too many events")
+)
+
+// MaxSteps bounds the events of one Run.
+const MaxSteps = 20_000_000
+
+// A Driver is a device that the network drives: Progress makes it act at the
+// present time and tells when it wants to be driven again without a packet. A
+// time that has passed means at once.
+type Driver interface{ Progress() time.Duration }
+
+// A Network joins links. It is used by one goroutine.
+type Network struct {
+	now     time.Duration
+	seed    uint64
+	seq     uint64
+	events  eventHeap
+	links   []*Link
+	drivers []Driver
+	free    []*packet
+	hash    uint64
+}
+
+// New makes an empty network whose faults are drawn from seed.
+func New(seed uint64) *Network {
+	return &Network{seed: seed, hash: seed}
+}
+
+// Clock is the virtual time, for the devices on the network.
+func (n *Network) Clock() time.Duration { return n.now }
+
+// Hash identifies all that happened so far: each packet's bytes, way, time and
+// fate. Equal seeds and equal senders give equal hashes.
+func (n *Network) Hash() uint64 { return n.hash }
+
+// Random is a source of random numbers that depends on the network's seed and
+// the name alone, for what devices on it draw.
+func (n *Network) Random(name uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(n.seed, name))
+}
+
+// Attach makes a link with an address of its own.
+func (n *Network) Attach(local netip.AddrPort, c LinkConfig) *Link {
+	if n.find(local) != nil {
+		panic(fmt.Sprintf("simnet: %v is attached already", local))
+	}
+	i := uint64(len(n.links))
+	l := &Link{
+		net: n, index: len(n.links), local: local, config: c,
+		out: direction{faults: c.Egress, random: n.Random(1<<32 | i<<1)},
+		in:  direction{faults: c.Ingress, random: n.Random(1<<32 | i<<1 | 1)},
+	}
+	if l.config.ReceiveBuffer == 0 {
+		l.config.ReceiveBuffer = defaultReceiveBuffer
+	}
+	n.links = append(n.links, l)
+	return l
+}
+
+func (n *Network) find(a netip.AddrPort) *Link {
+	for _, l := range n.links {
+		if l.local == a && !l.closed {
+			return l
+		}
+	}
+	return nil
+}
+
+// Drive makes the network drive a device, in the order of the calls.
+func (n *Network) Drive(d Driver) { n.drivers = append(n.drivers, d) }
+
+// Release ends Drive, before the device is closed.
+func (n *Network) Release(d Driver) {
+	for i, x := range n.drivers {
+		if x == d {
+			n.drivers = append(n.drivers[:i:i], n.drivers[i+1:]...)
+			return
+		}
+	}
+}
+
+// Step lets every device progress at the present time, advances the clock to
+// whatever comes first, a packet or a device's deadline, and lets the packets of
+// that moment arrive and the devices progress again. It tells false when there
+// is nothing to come.
+func (n *Network) Step() bool {
+	if !n.advance(n.progress(), never) {
+		return false
+	}
+	n.progress()
+	return true
+}
+
+// progress drives every device and tells when the first one wants to be driven
+// again.
+func (n *Network) progress() time.Duration {
+	next := never
+	for _, d := range n.drivers {
+		next = min(next, d.Progress())
+	}
+	return next
+}
+
+// advance moves the clock to the next arrival or, when that is earlier, to
+// next, but not beyond the limit. It tells false when nothing comes at all.
+func (n *Network) advance(next, limit time.Duration) bool {
+	next = min(next, n.events.next())
+	if next == never {
+		return false
+	}
+	if next > limit {
+		n.now = limit
+		return true
+	}
+	n.now = max(n.now, next)
+	for n.events.next() <= n.now {
+		n.arrive(n.events.pop())
+	}
+	return true
+}
+
+// Run goes on until the condition holds, for at most the limit of virtual time.
+// The condition is looked at whenever the devices have progressed.
+func (n *Network) Run(until func() bool, limit time.Duration) error {
+	end := n.now + limit
+	for range MaxSteps {
+		n.progress()
+		switch {
+		case until():
+			return nil
+		case n.now >= end:
+			return fmt.Errorf("%w: %v", ErrLimit, limit)
+		case !n.advance(n.progress(), end): // again: the condition may have posted
+			return fmt.Errorf("%w: at %v", ErrIdle, n.now)
+		}
+	}
+	return fmt.Errorf("%w: %d by %v", ErrSteps, MaxSteps, n.now)
+}
+
+// Sleep goes on until so much virtual time has passed, whatever happens in it.
+func (n *Network) Sleep(d time.Duration) {
+	end := n.now + d
+	for n.now < end {
+		if !n.advance(n.progress(), end) {
+			n.now = end
+		}
+	}
+	n.progress()
+}
+
+// Inject puts a datagram into the receive queue of the link with address dst,
+// as if it had arrived from src with no fault on its way. It tells false where
+// there is no such link or no room.
+func (n *Network) Inject(src, dst netip.AddrPort, tos, hops uint8, data []byte) bool {
+	l := n.find(dst)
+	if l == nil {
+		return false
+	}
+	p := n.packet(len(data))
+	copy(p.data, data)
+	p.src, p.dst, p.tos, p.hops = src, dst, tos, hops
+	return l.enqueue(p)
+}
+
+// packet takes a packet of n bytes from the free list.
+func (n *Network) packet(size int) *packet {
+	var p *packet
+	if k := len(n.free) - 1; k >= 0 {
+		p = n.free[k]
+		n.free = n.free[:k]
+	} else {
+		p = &packet{}
+	}
+	if cap(p.data) < size {
+		p.data = make([]byte, size, max(size, 2048))
+	}
+	p.data = p.data[:size]
+	return p
+}
+
+func (n *Network) drop(p *packet) { n.free = append(n.free, p) }
+
+// arrive carries a packet on that has come to the end of a stage of its way.
+func (n *Network) arrive(e event) {
+	p := e.packet
+	if e.link != nil {
+		e.link.enqueue(p)
+		return
+	}
+	if p.dst.Addr().IsMulticast() {
+		for _, l := range n.links {
+			if l.wants(p.dst) {
+				n.enter(l, n.copy(p))
+			}
+		}
+		n.drop(p)
+		return
+	}
+	l := n.find(p.dst)
+	if l == nil {
+		n.note(noteUnreachable, -1, p)
+		n.drop(p)
+		return
+	}
+	n.enter(l, p)
+}
+
+// enter takes a packet through the faults between the network and a link.
+func (n *Network) enter(l *Link, p *packet) { l.in.pass(n, l, l, p) }
+
+func (n *Network) copy(p *packet) *packet {
+	c := n.packet(len(p.data))
+	copy(c.data, p.data)
+	c.src, c.dst, c.tos, c.hops = p.src, p.dst, p.tos, p.hops
+	return c
+}
+
+// schedule lets a packet arrive at link l, or in the middle of the network
+// when l is nil.
+func (n *Network) schedule(at time.Duration, l *Link, p *packet) {
+	n.seq++
+	n.events.push(event{at: at, seq: n.seq, link: l, packet: p})
+}

@@ -1,0 +1,42 @@
+// Package uc is the unreliable connection as a machine without I/O: SEND and
+// RDMA WRITE to one peer, in order, with lost messages dropped silently
+// (IBTA 9.8.3). It owns segmentation and reassembly; the queues' completions
+// are package unreliable's. It never retries, never answers a packet, and does
+// no READ and no ATOMIC, which an unreliable connection has not.
+package uc
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/unreliable"
+)
+
+// A QP is the transport half of a queue pair of type UC.
+type QP struct {
+	unreliable.Queues
+	requester
+	responder
+}
+
+var (
+	_ machine.Machine = (*QP)(nil)
+	_ machine.Sender  = (*QP)(nil)
+)
+
+// New makes the machine of p, which stays the caller's to fill and to read.
+func New(p *machine.Port) *QP { return &QP{Queues: unreliable.New(p)} }
+
+// Transition follows a change of the state.
+func (q *QP) Transition(now time.Duration, from qp.State) {
+	q.Queues.Transition(now, from)
+	switch {
+	case q.Attr.State == qp.Reset:
+		q.requester, q.responder = requester{}, responder{}
+	case q.Attr.State == qp.RTR && from == qp.Init:
+		q.responder = responder{psn: q.Attr.RQPSN}
+	case q.Attr.State == qp.RTS && from == qp.RTR:
+		q.requester = requester{psn: q.Attr.SQPSN}
+	}
+}

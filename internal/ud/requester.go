@@ -1,0 +1,122 @@
+package ud
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// ownQKey in a work request's Q_Key takes the queue pair's own (IBTA 10.2.5).
+const ownQKey = 1 << 31
+
+// Next fills out with the next packet and tells whether there is one.
+func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
+	for q.Ready() {
+		i, w := q.Head()
+		if w == nil {
+			return false
+		}
+		if status, d := q.packet(i, w, out); status != queue.Success {
+			q.Fail(status, d)
+			continue
+		}
+		q.psn = q.psn.Next()
+		q.Done()
+		return true
+	}
+	return false
+}
+
+// packet makes the packet of request i. What the request says is read once:
+// its memory may be another process's.
+func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status, reason.Detail) {
+	op, n, flags := w.Op, w.Length, w.Flags
+	if op != queue.Send && op != queue.SendImm {
+		// IBTA 11.4.1.1, table 79: nothing but SEND.
+		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(q.Type), Found: uint64(op)}
+	}
+	if int64(n) > int64(q.Attr.PathMTU) {
+		// IBTA C10-93.1.1 would have it vanish without an error; hardware tells.
+		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: uint64(q.Attr.PathMTU), Found: uint64(n)}
+	}
+	if status, d := q.Check(i, w, n); status != queue.Success {
+		return status, d
+	}
+	to := *w.UD()
+	if d := q.resolve(&to, out); d.Reason != reason.None {
+		return queue.LocQPOpErr, d
+	}
+	q.send.Restart()
+	pieces, status, d := q.Gather(&q.send, i, flags&queue.Inline != 0, 0, int(n), out.Pieces[:0])
+	out.Pieces = pieces
+	if status != queue.Success {
+		return status, d
+	}
+	out.BTH = ib.BTH{Opcode: ib.UDSendOnly, DestQPN: to.RemoteQPN & 0xffffff, PSN: q.psn, Solicited: flags&queue.Solicited != 0}
+	if op == queue.SendImm {
+		out.Opcode = ib.UDSendOnlyImm
+		out.Imm = queue.NetworkOrder(w.ImmInv)
+	}
+	out.DETH = ib.DETH{QKey: to.RemoteQKey, SrcQPN: q.QPN}
+	if to.RemoteQKey&ownQKey != 0 {
+		out.DETH.QKey = q.Attr.QKey
+	}
+	out.Len = int(n)
+	return queue.Success, reason.Detail{}
+}
+
+// resolve finds where a datagram goes: by its address handle, or by the address
+// vector that the request itself holds.
+func (q *QP) resolve(to *queue.UD, out *machine.Out) reason.Detail {
+	if to.AHNum != 0 {
+		if q.AHs != nil {
+			out.Path = q.AHs(to.AHNum)
+		}
+		if q.AHs == nil || out.Path == nil {
+			return reason.Detail{Reason: reason.AddressHandle, Expected: uint64(q.PD), Found: uint64(to.AHNum)}
+		}
+		return reason.Detail{}
+	}
+	av := &to.AV
+	dst, ok := address(av.DGIDAddr[:])
+	if !ok {
+		return reason.Detail{Reason: reason.AddressUnreachable, Expected: inet, Found: uint64(family(av.DGIDAddr[:]))}
+	}
+	q.path = qp.Path{
+		Dst: dst, SGIDIndex: av.SGIDIndex, FlowLabel: av.FlowLabel & 0xfffff,
+		TrafficClass: av.TrafficClass, HopLimit: av.HopLimit,
+	}
+	out.Path = &q.path
+	return reason.Detail{}
+}
+
+// Address families of Linux's sockaddr, which address vectors hold on every
+// system.
+const (
+	inet  = 2
+	inet6 = 10
+)
+
+func family(b []byte) uint16 { return binary.NativeEndian.Uint16(b) }
+
+// address reads the sockaddr_in or sockaddr_in6 of an address vector. Port 0,
+// which is what drivers leave there, is the standard's.
+func address(b []byte) (netip.AddrPort, bool) {
+	port := binary.BigEndian.Uint16(b[2:])
+	if port == 0 {
+		port = ib.UDPPort
+	}
+	switch family(b) {
+	case inet:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port), true
+	case inet6:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])).Unmap(), port), true
+	}
+	return netip.AddrPort{}, false
+}

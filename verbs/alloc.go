@@ -1,0 +1,116 @@
+package verbs
+
+import (
+	"fmt"
+	"sync"
+
+	"softrdma/internal/memory"
+)
+
+// AllocConfig tells AllocMemory what memory is wanted.
+type AllocConfig struct {
+	HugePages bool // of the system's huge page size; an error where it has none free
+}
+
+// Memory is page-aligned memory outside of the Go heap.
+type Memory struct {
+	mu  sync.Mutex
+	buf []byte // whole pages, as mapped
+	len int
+	use *allocation
+}
+
+// AllocMemory maps n bytes of zeroed, page-aligned memory outside of the Go
+// heap, which the garbage collector does not scan. Free gives it back.
+func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("alloc memory: expected more than 0 bytes, found %d", n)
+	}
+	buf, err := mapMemory(n, cfg.HugePages)
+	if err != nil {
+		return nil, fmt.Errorf("alloc %d bytes of memory: %w", n, err)
+	}
+	a := &allocation{addr: memory.Addr(buf), len: uint64(len(buf))}
+	allocated.Lock()
+	allocated.list = append(allocated.list, a)
+	allocated.Unlock()
+	return &Memory{buf: buf, len: n, use: a}, nil
+}
+
+// Bytes is the memory; it must not be used after Free.
+func (m *Memory) Bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.buf == nil {
+		return nil
+	}
+	return m.buf[:m.len:m.len]
+}
+
+// Free unmaps the memory. It fails with ErrBusy while a region is registered
+// over it. A second Free does nothing.
+func (m *Memory) Free() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.buf == nil {
+		return nil
+	}
+	allocated.Lock()
+	defer allocated.Unlock()
+	if m.use.regions > 0 {
+		return fmt.Errorf("free memory: %w: %d regions are registered over it", ErrBusy, m.use.regions)
+	}
+	for i, a := range allocated.list {
+		if a == m.use {
+			allocated.list = append(allocated.list[:i], allocated.list[i+1:]...)
+			break
+		}
+	}
+	buf := m.buf
+	m.buf = nil
+	return unmapMemory(buf)
+}
+
+// allocation is a range of AllocMemory's, with the regions that lie in it.
+type allocation struct {
+	addr, len uint64
+	regions   int
+}
+
+// allocated are the ranges that are mapped now: what the device may reach must
+// not be unmapped under it.
+var allocated struct {
+	sync.Mutex
+	list []*allocation
+}
+
+func allocationOf(buf []byte) *allocation {
+	if len(buf) == 0 {
+		return nil
+	}
+	at := memory.Addr(buf)
+	for _, a := range allocated.list {
+		if at-a.addr < a.len {
+			return a
+		}
+	}
+	return nil
+}
+
+// holdAllocated counts a region over buf; the function returned ends it.
+func holdAllocated(buf []byte) (release func()) {
+	allocated.Lock()
+	defer allocated.Unlock()
+	if a := allocationOf(buf); a != nil {
+		a.regions++
+	}
+	return func() { releaseAllocated(buf) }
+}
+
+func releaseAllocated(buf []byte) {
+	allocated.Lock()
+	defer allocated.Unlock()
+	if a := allocationOf(buf); a != nil {
+		a.regions--
+	}
+}

@@ -1,0 +1,83 @@
+package verbs
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+)
+
+// An Endpoint is what a peer must know of a connected queue pair; the two
+// sides exchange them out of band, as JSON for example.
+type Endpoint struct {
+	QPN     uint32 `json:"qpn"`
+	PSN     uint32 `json:"psn"` // of the first packet that this side sends
+	GID     GID    `json:"gid"`
+	UDPPort uint16 `json:"port,omitempty"` // 0 means 4791
+	MTU     int    `json:"mtu"`            // active MTU of the port
+}
+
+// Endpoint makes the queue pair's endpoint, with an unpredictable first PSN.
+// Make it once per connection: Connect wants the same one.
+func (q *QP) Endpoint() Endpoint {
+	var b [4]byte
+	rand.Read(b[:])
+	d := q.Device()
+	e := Endpoint{QPN: q.Number(), PSN: binary.LittleEndian.Uint32(b[:]) >> 8, GID: d.GID(), MTU: d.a.MTU()}
+	if p := d.Addr().Port(); p != Port {
+		e.UDPPort = p
+	}
+	return e
+}
+
+// ConnectConfig tunes Connect; the zero value suits a local network.
+type ConnectConfig struct {
+	Access      Access // what the peer may do; 0 means everything remote
+	PathMTU     int    // 0 takes the smaller of both ports' MTUs
+	Timeout     uint8  // 0 means 14, 67 ms
+	RetryCnt    uint8  // 0 means 7
+	RNRRetry    uint8  // 0 means 7, without end
+	MinRNRTimer uint8  // 0 means 12, 640 µs
+	ReadAtomic  uint8  // READs and atomics in flight each way; 0 means 16
+
+	FlowLabel    uint32
+	HopLimit     uint8
+	TrafficClass uint8
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Connect takes an RC or UC queue pair from RESET to RTS, connected to the
+// remote endpoint; local is what the peer was told (see Endpoint).
+func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
+	mtu := cfg.PathMTU
+	if mtu == 0 {
+		mtu = local.MTU
+		if remote.MTU != 0 {
+			mtu = min(mtu, remote.MTU)
+		}
+	}
+	if local.QPN != q.Number() {
+		return fmt.Errorf("connect QP %#06x: the local endpoint is QP %#06x's", q.Number(), local.QPN)
+	}
+	reads := or(cfg.ReadAtomic, 16)
+	err := q.ToInit(InitAttr{Access: or(cfg.Access, RemoteWrite|RemoteRead|RemoteAtomic)})
+	if err != nil {
+		return err
+	}
+	err = q.ToRTR(RTRAttr{
+		PathMTU: mtu, DestQPN: remote.QPN, RQPSN: remote.PSN, MaxDestRdAtomic: reads, MinRNRTimer: or(cfg.MinRNRTimer, 12),
+		AV: AddressVector{DGID: remote.GID, UDPPort: remote.UDPPort, FlowLabel: cfg.FlowLabel, HopLimit: cfg.HopLimit, TrafficClass: cfg.TrafficClass},
+	})
+	if err != nil {
+		return err
+	}
+	return q.ToRTS(RTSAttr{
+		SQPSN: local.PSN, Timeout: or(cfg.Timeout, 14), RetryCnt: or(cfg.RetryCnt, 7), RNRRetry: or(cfg.RNRRetry, 7), MaxRdAtomic: reads,
+	})
+}

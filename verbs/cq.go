@@ -1,0 +1,282 @@
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// A WC is a work completion (ibv_wc, IBTA 11.4.2.1).
+type WC struct {
+	WRID           uint64
+	Status         Status
+	Op             WCOp   // not set on an error
+	ByteLen        uint32 // of receives, READs and atomics; with the 40-byte GRH area on UD
+	Imm            uint32 // with WCWithImm
+	InvalidatedKey uint32 // with WCWithInv
+	QPN            uint32
+	SrcQPN         uint32 // UD
+	Flags          WCFlags
+	PKeyIndex      uint16
+
+	why reason.Detail
+}
+
+// WCOp is what completed: the numbers of ibv_wc_opcode.
+type WCOp = queue.WCOp
+
+// The completed operations.
+const (
+	WCSend        = queue.WCSend
+	WCWrite       = queue.WCWrite
+	WCRead        = queue.WCRead
+	WCCompareSwap = queue.WCCompareSwap
+	WCFetchAdd    = queue.WCFetchAdd
+	WCBindMW      = queue.WCBindMW
+	WCLocalInv    = queue.WCLocalInv
+	WCRecv        = queue.WCRecv
+	WCRecvRDMAImm = queue.WCRecvRDMAImm
+)
+
+// WCFlags tell what else a completion has: the numbers of ibv_wc_flags.
+type WCFlags uint32
+
+// The flags.
+const (
+	WCGRH     = WCFlags(queue.WCGRH)     // the receive buffer starts with the GRH area
+	WCWithImm = WCFlags(queue.WCImm)     // Imm is set
+	WCWithInv = WCFlags(queue.WCWithInv) // InvalidatedKey is set
+)
+
+// Err is nil for a success, otherwise a *CompletionError.
+func (w *WC) Err() error {
+	if w.Status == Success {
+		return nil
+	}
+	return &CompletionError{Status: w.Status, WRID: w.WRID, QPN: w.QPN, why: w.why}
+}
+
+// Reason is the name of the reason of an unsuccessful completion.
+func (w *WC) Reason() string { return w.why.Reason.String() }
+
+// CQConfig says what a completion queue is made of.
+type CQConfig struct {
+	// Depth is how many completions the queue holds at least, 1 to MaxCQDepth;
+	// 0 means 256. A queue that is not polled in time overflows, which is
+	// fatal to it and to its queue pairs.
+	Depth int
+
+	// Channel takes the queue's events; nil makes one of the queue's own,
+	// which Wait uses.
+	Channel *CompChannel
+}
+
+// A CQ is a completion queue.
+type CQ struct {
+	dev     *Device
+	a       *adapter.CQ
+	channel *CompChannel
+	own     bool
+
+	mu sync.Mutex // consumers
+}
+
+// CreateCQ makes a completion queue (IBTA 11.2.6.1).
+func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
+	depth, err := depthOf("CQ", cfg.Depth, 256, MaxCQDepth)
+	if err != nil {
+		return nil, err
+	}
+	c := &CQ{dev: d, channel: cfg.Channel}
+	if c.channel == nil {
+		c.own = true
+		if c.channel, err = d.CreateCompChannel(); err != nil {
+			return nil, err
+		}
+	}
+	if c.a, err = d.a.CreateCQ(depth, c.channel.a); err != nil {
+		return nil, fmt.Errorf("create CQ: %w", err)
+	}
+	c.a.Owner = c
+	return c, nil
+}
+
+func depthOf(what string, n, def, limit int) (int, error) {
+	if n == 0 {
+		n = def
+	}
+	if n < 1 || n > limit {
+		return 0, fmt.Errorf("create %s: depth: expected 1 to %d, found %d", what, limit, n)
+	}
+	return n, nil
+}
+
+// Depth is how many completions the queue holds.
+func (c *CQ) Depth() int { return c.a.Depth() }
+
+// Resize changes the depth and keeps what the queue holds (IBTA 11.2.6.3).
+func (c *CQ) Resize(depth int) error {
+	depth, err := depthOf("CQ", depth, 1, MaxCQDepth)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.a.Resize(depth)
+}
+
+// Destroy gives the queue up; ErrBusy while queue pairs complete to it.
+func (c *CQ) Destroy() error {
+	if err := c.a.Destroy(); err != nil {
+		return fmt.Errorf("destroy CQ: %w", err)
+	}
+	if c.own {
+		return c.channel.Destroy()
+	}
+	return nil
+}
+
+// Poll moves completions to wcs, oldest first, and returns how many. It never
+// blocks or allocates. When the queue is empty it lets the device receive, so
+// that polling in a loop is the fastest way to wait. ErrOverflow comes once
+// the queue has overflowed and what it held is taken.
+func (c *CQ) Poll(wcs []WC) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.take(wcs)
+	if n == 0 && len(wcs) > 0 {
+		c.a.Progress()
+		if n = c.take(wcs); n == 0 {
+			return 0, c.empty()
+		}
+	}
+	return n, nil
+}
+
+func (c *CQ) empty() error {
+	if err := c.a.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-c.a.Closed():
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+func (c *CQ) take(wcs []WC) int {
+	r := c.a.Ring()
+	i, n := r.Consumer(), min(r.Len(), len(wcs))
+	for k := range n {
+		wcs[k].from(r.At(i))
+		i = r.Next(i)
+	}
+	if n > 0 {
+		r.Release(i)
+	}
+	return n
+}
+
+func (w *WC) from(e *queue.CQE) {
+	*w = WC{
+		WRID: e.WRID, Status: e.Status, Op: e.Op, ByteLen: e.ByteLen, QPN: e.QPN, SrcQPN: e.SrcQPN,
+		Flags: WCFlags(e.Flags), PKeyIndex: e.PKeyIndex,
+		why: reason.Detail{Reason: e.Reason, Expected: e.Expected, Found: e.Found},
+	}
+	switch {
+	case w.Flags&WCWithImm != 0:
+		w.Imm = queue.NetworkOrder(e.ImmInv)
+	case w.Flags&WCWithInv != 0:
+		w.InvalidatedKey = e.ImmInv
+	}
+}
+
+// Arm asks for one event on the queue's channel: at the next completion, or
+// with solicitedOnly at the next solicited or failed one (ibv_req_notify_cq).
+// Completions that are in the queue already raise none: poll after arming.
+func (c *CQ) Arm(solicitedOnly bool) { c.a.Arm(solicitedOnly) }
+
+// Wait blocks until the queue holds a completion, or ctx ends. It is for a
+// queue without a shared channel; with one, use Arm and CompChannel.Next. It
+// looks for the device's spin time before it sleeps.
+func (c *CQ) Wait(ctx context.Context) error { return c.wait(ctx, false) }
+
+// WaitSolicited is Wait for a solicited or failed completion; it also returns
+// when the queue holds any completion at the time of the call.
+func (c *CQ) WaitSolicited(ctx context.Context) error { return c.wait(ctx, true) }
+
+func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
+	if !c.own {
+		return fmt.Errorf("wait on a CQ with a shared completion channel: expected its own, use CompChannel.Next")
+	}
+	for {
+		if c.spin(solicitedOnly) {
+			return nil
+		}
+		c.a.Arm(solicitedOnly)
+		if c.a.Ring().Len() > 0 {
+			return nil
+		}
+		if err := c.empty(); err != nil {
+			return err
+		}
+		if _, err := c.channel.a.Next(ctx); err != nil {
+			return err
+		}
+		if c.a.Ring().Len() > 0 {
+			return nil
+		}
+	}
+}
+
+// spin polls for the device's spin time.
+func (c *CQ) spin(solicitedOnly bool) bool {
+	if c.a.Ring().Len() > 0 {
+		return true
+	}
+	if solicitedOnly || c.dev.spin <= 0 {
+		return false
+	}
+	for start := time.Now(); time.Since(start) < c.dev.spin; {
+		c.a.Progress()
+		if c.a.Ring().Len() > 0 {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+// A CompChannel is a completion channel: it takes the events of many CQs.
+type CompChannel struct {
+	a *adapter.Channel
+}
+
+// CreateCompChannel makes a completion channel.
+func (d *Device) CreateCompChannel() (*CompChannel, error) {
+	a, err := d.a.CreateChannel()
+	if err != nil {
+		return nil, fmt.Errorf("create completion channel: %w", err)
+	}
+	return &CompChannel{a}, nil
+}
+
+// Next waits for the event of an armed completion queue and returns the queue,
+// which is then disarmed: arm it again, then poll it (ibv_get_cq_event).
+func (h *CompChannel) Next(ctx context.Context) (*CQ, error) {
+	a, err := h.a.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Owner.(*CQ), nil
+}
+
+// Destroy gives the channel up; ErrBusy while completion queues use it.
+func (h *CompChannel) Destroy() error { return h.a.Destroy() }

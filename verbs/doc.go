@@ -1,0 +1,45 @@
+// Package verbs gives Go programs the RDMA verbs on any network adapter: the
+// operations of libibverbs in user space, over plain UDP as RoCE v2, without
+// RDMA hardware, kernel module or privileges.
+//
+// A program opens a [Device] by network interface or local address, allocates
+// a protection domain ([PD]), registers memory ([MR]), creates completion
+// queues ([CQ]) and queue pairs ([QP]), tells the peer where they are (out of
+// band), connects and posts work:
+//
+//	dev, err := verbs.Open("127.0.0.1", verbs.Config{})
+//	pd, err := dev.AllocPD()
+//	mr, err := pd.RegisterMemory(make([]byte, 4096), verbs.LocalWrite|verbs.RemoteWrite)
+//	cq, err := dev.CreateCQ(verbs.CQConfig{Depth: 16})
+//	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq})
+//	err = qp.Connect(qp.Endpoint(), remote, verbs.ConnectConfig{})
+//	err = qp.PostSend(verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+//		SGL: []verbs.SGE{mr.SGE(0, 8)}, RemoteAddr: addr, RKey: rkey})
+//	n, err := cq.Poll(wcs)
+//
+// # Progress
+//
+// Posting transmits on the caller's goroutine and polling an empty queue
+// receives on it, so a program that polls pays no hand-over. For one that does
+// not, the device has a goroutine that sleeps in the kernel while nothing
+// happens: the target of one-sided operations need not call anything.
+//
+// # Memory
+//
+// Registered memory stays the program's. Between posting a work request and
+// its completion the device may read (send) or write (receive, READ) the
+// memory that it names; remote peers may access a region as long as it is
+// registered with remote rights. As with hardware, the program synchronises
+// with its peer by completions, or by atomics on the memory.
+//
+// # Errors
+//
+// Calls return errors that name what was expected and what was found, and
+// match the sentinels of this package by errors.Is. What this build or
+// transport cannot do wraps errors.ErrUnsupported. Completions carry the
+// status of ibv_wc_status and a named reason: see [WC.Err], and
+// `softrdma explain`.
+//
+// Methods may be called from any goroutine unless they say otherwise. Numbers
+// of constants are those of libibverbs.
+package verbs

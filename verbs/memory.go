@@ -1,0 +1,221 @@
+package verbs
+
+import (
+	"fmt"
+	"sync"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+)
+
+// Access is a set of rights to memory: the numbers of ibv_access_flags. Local
+// read is always granted.
+type Access = qp.Access
+
+// The rights (IBTA 11.2.8.2). RemoteWrite and RemoteAtomic need LocalWrite.
+const (
+	LocalWrite   = qp.LocalWrite
+	RemoteWrite  = qp.RemoteWrite
+	RemoteRead   = qp.RemoteRead
+	RemoteAtomic = qp.RemoteAtomic
+	MWBind       = qp.MWBind
+	ZeroBased    = qp.ZeroBased // peers name the first byte by address 0
+)
+
+// An SGE is a scatter/gather entry: Length bytes at Addr in the region of LKey.
+type SGE = memory.SGE
+
+// A PD is a protection domain.
+type PD struct {
+	dev *Device
+	a   *adapter.PD
+}
+
+// AllocPD makes a protection domain (IBTA 11.2.3).
+func (d *Device) AllocPD() (*PD, error) {
+	a, err := d.a.AllocPD()
+	if err != nil {
+		return nil, fmt.Errorf("alloc PD: %w", err)
+	}
+	return &PD{d, a}, nil
+}
+
+// Device is the domain's device.
+func (p *PD) Device() *Device { return p.dev }
+
+// Dealloc gives the domain up; ErrBusy while objects are left in it.
+func (p *PD) Dealloc() error { return p.a.Dealloc() }
+
+// An MR is a memory region.
+type MR struct {
+	pd *PD
+
+	mu  sync.Mutex
+	r   *memory.Region
+	buf []byte
+}
+
+// RegisterMemory registers buf, Go memory or AllocMemory's, which stays the
+// caller's and must not be given to another use before the region is gone. The
+// device keeps Go memory alive. An empty buffer is allowed.
+func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
+	if uint64(len(buf)) > MaxRegionLength {
+		return nil, fmt.Errorf("register memory: at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
+	}
+	release := holdAllocated(buf)
+	r, err := p.a.Register(buf, base(buf, access), access)
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("register memory: %w", err)
+	}
+	return &MR{pd: p, r: r, buf: buf}, nil
+}
+
+func base(buf []byte, access Access) uint64 {
+	if access&ZeroBased != 0 {
+		return 0
+	}
+	return memory.Addr(buf)
+}
+
+// PD is the region's protection domain.
+func (m *MR) PD() *PD {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pd
+}
+
+func (m *MR) region() *memory.Region {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.r
+}
+
+// LKey is the key by which local work requests name the region.
+func (m *MR) LKey() uint32 { return m.region().Key }
+
+// RKey is the key by which peers name the region.
+func (m *MR) RKey() uint32 { return m.region().Key }
+
+// Addr is the address of the region's first byte: 0 with ZeroBased.
+func (m *MR) Addr() uint64 { return m.region().Base }
+
+// Len is the region's length in bytes.
+func (m *MR) Len() int { return int(m.region().Len()) }
+
+// Bytes is the memory that was registered.
+func (m *MR) Bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.buf
+}
+
+// SGE is the entry of n bytes at offset off. It is not checked here: posting
+// it completes with LocProtErr where it lies outside of the region.
+func (m *MR) SGE(off, n int) SGE {
+	r := m.region()
+	return SGE{Addr: r.Base + uint64(off), Length: uint32(n), LKey: r.Key}
+}
+
+// Reregister changes the region's memory (nil keeps it) and rights
+// (IBTA 11.2.8.5, ibv_rereg_mr). Its keys change. It fails with ErrBusy while
+// windows are bound to the region, and then, as on any error, changes nothing.
+func (m *MR) Reregister(buf []byte, access Access) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if buf == nil {
+		buf = m.buf
+	}
+	hold := holdAllocated(buf)
+	r, err := m.pd.a.Reregister(m.r, buf, base(buf, access), access)
+	if err != nil {
+		hold()
+		return fmt.Errorf("re-register memory: %w", err)
+	}
+	releaseAllocated(m.buf)
+	m.r, m.buf = r, buf
+	return nil
+}
+
+// Deregister takes the region away; peers that name it are refused from now
+// on. It fails with ErrBusy while windows are bound to it. When it returns the
+// device no longer touches the memory.
+func (m *MR) Deregister() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.pd.a.Deregister(m.r); err != nil {
+		return fmt.Errorf("deregister memory: %w", err)
+	}
+	releaseAllocated(m.buf)
+	m.buf = nil
+	return nil
+}
+
+// An MWType is a type of memory window.
+type MWType uint8
+
+// The types (IBTA 10.6.7.2): type 1 is bound with PostBind's OpBindMW by a new
+// key that the device makes; type 2 by a key that the program makes, is tied
+// to its queue pair, and can be invalidated by either side.
+const (
+	MWType1 MWType = 1
+	MWType2 MWType = 2
+)
+
+// An MW is a memory window: a key to a part of a region, bound and unbound by
+// work requests.
+type MW struct {
+	pd  *PD
+	typ MWType
+
+	mu  sync.Mutex
+	key uint32
+}
+
+// AllocMW makes an unbound window (IBTA 11.2.8.8).
+func (p *PD) AllocMW(t MWType) (*MW, error) {
+	var kind memory.Kind
+	switch t {
+	case MWType1:
+		kind = memory.MW1
+	case MWType2:
+		kind = memory.MW2
+	default:
+		return nil, fmt.Errorf("alloc MW: expected type 1 or 2, found %d", t)
+	}
+	key, err := p.a.AllocWindow(kind)
+	if err != nil {
+		return nil, fmt.Errorf("alloc MW: %w", err)
+	}
+	return &MW{pd: p, typ: t, key: key}, nil
+}
+
+// Type is the window's type.
+func (w *MW) Type() MWType { return w.typ }
+
+// RKey is the window's present key; posting a bind changes it at once, though
+// it is good only when the bind has completed.
+func (w *MW) RKey() uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.key
+}
+
+// next advances the key to its next variant (ibv_inc_rkey).
+func (w *MW) next() (old, key uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old = w.key
+	w.key = old&^0xff | (old+1)&0xff
+	return old, w.key
+}
+
+func (w *MW) restore(key uint32) {
+	w.mu.Lock()
+	w.key = key
+	w.mu.Unlock()
+}
+
+// Dealloc takes the window away, bound or not (IBTA 11.2.8.10).
+func (w *MW) Dealloc() error { return w.pd.a.FreeWindow(w.RKey()) }

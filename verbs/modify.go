@@ -1,0 +1,142 @@
+package verbs
+
+import (
+	"fmt"
+
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+)
+
+// InitAttr takes a queue pair from RESET to INIT.
+type InitAttr struct {
+	Access    Access // what peers may do: RemoteWrite, RemoteRead, RemoteAtomic (RC, UC)
+	QKey      uint32 // UD
+	PKeyIndex uint16 // 0
+}
+
+// RTRAttr takes a queue pair from INIT to RTR, ready to receive. UD needs none
+// of its fields.
+type RTRAttr struct {
+	PathMTU         int           // required: 256, 512, 1024, 2048 or 4096, the same at both ends
+	DestQPN         uint32        // required: the peer's queue pair number
+	RQPSN           uint32        // PSN of the peer's first packet, 24 bits
+	AV              AddressVector // required: where the peer is
+	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, 0 refuses them (RC)
+	MinRNRTimer     uint8         // field of IBTA table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC)
+}
+
+// RTSAttr takes a queue pair from RTR (or SQD) to RTS, ready to send.
+type RTSAttr struct {
+	SQPSN       uint32 // PSN of the first packet, 24 bits
+	Timeout     uint8  // 4.096 µs × 2^Timeout; 0 waits for ever (RC)
+	RetryCnt    uint8  // 0 to 7 (RC)
+	RNRRetry    uint8  // 0 to 6, 7 is without end (RC)
+	MaxRdAtomic uint8  // READs and atomics in flight, at most the peer's MaxDestRdAtomic (RC)
+}
+
+// ToInit makes the transition RESET → INIT.
+func (q *QP) ToInit(a InitAttr) error {
+	mask := qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort
+	if q.Type() == UD {
+		mask |= qp.MaskQKey
+	} else {
+		mask |= qp.MaskAccess
+	}
+	return q.modify(mask, &qp.Attr{State: qp.Init, PKeyIndex: a.PKeyIndex, Port: 1, Access: a.Access, QKey: a.QKey})
+}
+
+// ToRTR makes the transition INIT → RTR. An error names each attribute that is
+// missing.
+func (q *QP) ToRTR(a RTRAttr) error {
+	mask := qp.MaskState
+	attr := qp.Attr{State: qp.RTR}
+	if q.Type() != UD {
+		mask |= qp.MaskRQPSN
+		attr.RQPSN = psn.PSN(a.RQPSN)
+		if a.PathMTU != 0 {
+			mask |= qp.MaskPathMTU
+			attr.PathMTU = a.PathMTU
+		}
+		if a.DestQPN != 0 {
+			mask |= qp.MaskDestQPN
+			attr.DestQPN = a.DestQPN
+		}
+		if a.AV.DGID != (GID{}) {
+			path, err := q.Device().path(&a.AV)
+			if err != nil {
+				return fmt.Errorf("QP %#06x to RTR: %w", q.Number(), err)
+			}
+			mask |= qp.MaskAV
+			attr.Path = path
+		}
+	}
+	if q.Type() == RC {
+		mask |= qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer
+		attr.MaxDestRdAtomic, attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
+	}
+	return q.modify(mask, &attr)
+}
+
+// ToRTS makes the transition RTR → RTS.
+func (q *QP) ToRTS(a RTSAttr) error {
+	mask := qp.MaskState | qp.MaskSQPSN
+	if q.Type() == RC {
+		mask |= qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic
+	}
+	return q.modify(mask, &qp.Attr{
+		State: qp.RTS, SQPSN: psn.PSN(a.SQPSN), Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, MaxRdAtomic: a.MaxRdAtomic,
+	})
+}
+
+// Resume makes the transitions SQD → RTS and SQE → RTS.
+func (q *QP) Resume() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.RTS}) }
+
+// ToSQD stops the send queue after the requests that were started (IBTA
+// 10.3.1.5); with notify, EventSQDrained tells when they have finished.
+func (q *QP) ToSQD(notify bool) error {
+	return q.modify(qp.MaskState|qp.MaskEnSQDAsyncNotify, &qp.Attr{State: qp.SQD, EnSQDNotify: notify})
+}
+
+// ToErr flushes both queues: what is posted completes with WRFlushErr.
+func (q *QP) ToErr() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
+
+// ToReset empties both queues without completions and forgets everything.
+func (q *QP) ToReset() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Reset}) }
+
+func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
+	if err := q.a.Modify(mask, a); err != nil {
+		return fmt.Errorf("QP %#06x to %v: %w", q.Number(), a.State, err)
+	}
+	return nil
+}
+
+// QPAttr is what Query tells of a queue pair.
+type QPAttr struct {
+	State           State
+	PathMTU         int
+	Access          Access
+	QKey            uint32
+	DestQPN         uint32
+	RQPSN, SQPSN    uint32 // as they were set
+	MaxRdAtomic     uint8
+	MaxDestRdAtomic uint8
+	MinRNRTimer     uint8
+	Timeout         uint8
+	RetryCnt        uint8
+	RNRRetry        uint8
+	SQDraining      bool // in SQD, requests are still on their way
+	MaxSend         int
+	MaxSendSGE      int
+	MaxInline       int
+}
+
+// Query returns the queue pair's attributes (IBTA 11.2.5.3).
+func (q *QP) Query() QPAttr {
+	a := q.a.Query()
+	return QPAttr{
+		State: a.State, PathMTU: a.PathMTU, Access: a.Access, QKey: a.QKey, DestQPN: a.DestQPN,
+		RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic,
+		MinRNRTimer: a.MinRNRTimer, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, SQDraining: a.SQDraining,
+		MaxSend: q.a.SQ.Depth(), MaxSendSGE: q.a.SQ.MaxSGE(), MaxInline: q.a.SQ.MaxInline(),
+	}
+}

@@ -1,0 +1,229 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// A QPType is a transport service: the numbers of ibv_qp_type.
+type QPType = qp.Type
+
+// The services.
+const (
+	RC = qp.RC // reliable connection
+	UC = qp.UC // unreliable connection
+	UD = qp.UD // unreliable datagram
+)
+
+// A State is a queue pair's state (IBTA 10.3.1).
+type State = qp.State
+
+// The states.
+const (
+	Reset = qp.Reset
+	Init  = qp.Init
+	RTR   = qp.RTR
+	RTS   = qp.RTS
+	SQD   = qp.SQD
+	SQE   = qp.SQE
+	Err   = qp.Err
+)
+
+// QPConfig says what a queue pair is made of.
+type QPConfig struct {
+	Type   QPType // required
+	SendCQ *CQ    // required
+	RecvCQ *CQ    // nil takes SendCQ
+	SRQ    *SRQ   // receive from a shared queue; nil for one of its own
+
+	MaxSend    int // depth of the send queue, 1 to MaxQueueDepth; 0 means 128
+	MaxRecv    int // depth of the receive queue; 0 means 128; not with SRQ
+	MaxSendSGE int // entries of a request, at most MaxSGE; 0 means 4
+	MaxRecvSGE int // 0 means 4
+	MaxInline  int // bytes of inline data, at most MaxInline; 0 for none
+
+	SignalAll bool // every send request completes with a WC (sq_sig_all)
+}
+
+// A QP is a queue pair.
+type QP struct {
+	pd             *PD
+	a              *adapter.QP
+	sendCQ, recvCQ *CQ
+	srq            *SRQ
+
+	sendMu, recvMu sync.Mutex // producers of the two rings
+}
+
+// CreateQP makes a queue pair in state RESET (IBTA 11.2.5.1). Its number is
+// unpredictable.
+func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
+	switch cfg.Type {
+	case RC, UC, UD:
+	default:
+		return nil, fmt.Errorf("create QP: type: expected RC, UC or UD, found %d: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	if cfg.SendCQ == nil {
+		return nil, errors.New("create QP: expected a SendCQ, found none")
+	}
+	if cfg.RecvCQ == nil {
+		cfg.RecvCQ = cfg.SendCQ
+	}
+	if cfg.SendCQ.dev != p.dev || cfg.RecvCQ.dev != p.dev || cfg.SRQ != nil && cfg.SRQ.pd.dev != p.dev {
+		return nil, errors.New("create QP: its completion queues and SRQ must be of its device")
+	}
+	a, err := cfg.adapter()
+	if err != nil {
+		return nil, err
+	}
+	q := &QP{pd: p, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
+	if q.a, err = p.a.CreateQP(a); err != nil {
+		return nil, fmt.Errorf("create QP: %w", err)
+	}
+	q.a.Owner = q
+	return q, nil
+}
+
+func (c *QPConfig) adapter() (*adapter.QPConfig, error) {
+	a := &adapter.QPConfig{Type: c.Type, SendCQ: c.SendCQ.a, RecvCQ: c.RecvCQ.a, SignalAll: c.SignalAll, Inline: c.MaxInline}
+	var err error
+	for _, d := range []struct {
+		what            string
+		n, def, highest int
+		to              *int
+	}{
+		{"QP send queue", c.MaxSend, 128, MaxQueueDepth, &a.SendDepth},
+		{"QP receive queue", c.MaxRecv, 128, MaxQueueDepth, &a.RecvDepth},
+		{"QP send entries", c.MaxSendSGE, 4, MaxSGE, &a.SendSGE},
+		{"QP receive entries", c.MaxRecvSGE, 4, MaxSGE, &a.RecvSGE},
+	} {
+		if *d.to, err = depthOf(d.what, d.n, d.def, d.highest); err != nil {
+			return nil, err
+		}
+	}
+	if c.MaxInline < 0 || c.MaxInline > MaxInline {
+		return nil, fmt.Errorf("create QP: inline data: expected 0 to %d bytes, found %d", MaxInline, c.MaxInline)
+	}
+	if c.SRQ != nil {
+		a.SRQ = c.SRQ.a
+	}
+	return a, nil
+}
+
+// Number is the queue pair's number, 24 bits.
+func (q *QP) Number() uint32 { return q.a.QPN }
+
+// Type is the transport service.
+func (q *QP) Type() QPType { return q.a.Type }
+
+// PD is the protection domain.
+func (q *QP) PD() *PD { return q.pd }
+
+// Device is the device.
+func (q *QP) Device() *Device { return q.pd.dev }
+
+// State is the present state.
+func (q *QP) State() State { return q.a.Query().State }
+
+// Destroy gives the queue pair up; requests that have not completed never
+// will. Their memory is the caller's again when it returns.
+func (q *QP) Destroy() error { return q.a.Destroy() }
+
+// PostSend posts requests to the send queue, in order. It copies them, never
+// blocks and does not allocate but for an error, a *PostError: ErrQueueFull
+// when there is no room, another when a request is malformed. Errors of keys,
+// bounds and rights come as completions. In RESET, INIT and RTR nothing can be
+// posted; in ERR requests complete as flushed.
+func (q *QP) PostSend(wrs ...SendWR) error {
+	q.sendMu.Lock()
+	defer q.sendMu.Unlock()
+	if s := q.a.StateHint(); s < RTS {
+		return refuse(0, reason.LocalQPState, int(RTS), int(s), nil)
+	}
+	r := q.a.SQ
+	i, full := r.Producer(), r.Depth()-r.Len()
+	var err error
+	for k := range wrs {
+		if k >= full {
+			err = refuse(k, reason.QueueFull, r.Depth(), r.Len()+k, ErrQueueFull)
+			break
+		}
+		if e := q.encode(&wrs[k], i); e != nil {
+			err = &PostError{Index: k, Err: e}
+			break
+		}
+		i = r.Next(i)
+	}
+	r.Publish(i)
+	q.a.Doorbell()
+	return err
+}
+
+func (q *QP) encode(w *SendWR, i uint32) error {
+	if err := w.encode(q.a.SQ, i); err != nil {
+		return err
+	}
+	if q.a.Type != UD {
+		return nil
+	}
+	if w.AH == nil {
+		return errors.New("UD work request: expected an AH, found none")
+	}
+	u := q.a.SQ.At(i).UD()
+	*u = queue.UD{RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey, AHNum: w.AH.num}
+	return nil
+}
+
+// PostRecv posts requests to the queue pair's own receive queue, in order. It
+// copies them and never blocks. In RESET nothing can be posted.
+func (q *QP) PostRecv(wrs ...RecvWR) error {
+	if q.srq != nil {
+		return errors.New("post receive: the queue pair receives from an SRQ: post there")
+	}
+	q.recvMu.Lock()
+	defer q.recvMu.Unlock()
+	if s := q.a.StateHint(); s == Reset {
+		return refuse(0, reason.LocalQPState, int(Init), int(s), nil)
+	}
+	err := postRecv(q.a.Recv, wrs)
+	if q.a.StateHint() == Err {
+		q.a.Doorbell() // flushes
+	}
+	return err
+}
+
+func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
+	i, room := r.Producer(), r.Depth()-r.Len()
+	var err error
+	for k := range wrs {
+		w := &wrs[k]
+		if k >= room {
+			err = refuse(k, reason.QueueFull, r.Depth(), r.Len()+k, ErrQueueFull)
+			break
+		}
+		if len(w.SGL) > r.MaxSGE() {
+			err = refuse(k, reason.TooManySGEs, r.MaxSGE(), len(w.SGL), nil)
+			break
+		}
+		e := r.At(i)
+		*e = queue.RecvWQE{WRID: w.WRID, NumSGE: uint32(len(w.SGL))}
+		copy(r.SGERoom(i), w.SGL)
+		i = r.Next(i)
+	}
+	r.Publish(i)
+	return err
+}
+
+// AttachMulticast makes a UD queue pair receive datagrams sent to a multicast
+// group, joined on the device's interface (IBTA 11.3.1).
+func (q *QP) AttachMulticast(group netip.Addr) error { return q.a.AttachMulticast(group) }
+
+// DetachMulticast ends AttachMulticast.
+func (q *QP) DetachMulticast(group netip.Addr) error { return q.a.DetachMulticast(group) }

@@ -1,0 +1,171 @@
+package verbs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/host"
+)
+
+// Limits of every device.
+const (
+	MaxMessage      = 1 << 31 // bytes of one message
+	MaxSGE          = 256     // entries of one work request
+	MaxInline       = 4096    // bytes of inline data
+	MaxQueueDepth   = 1 << 16 // work requests of a queue
+	MaxCQDepth      = 1 << 22 // completions of a queue
+	MaxReadAtomic   = 128     // READs and atomics in flight, either way
+	MaxRegionLength = 1 << 46 // bytes of a region
+)
+
+// A GID is a global identifier: an IPv6 address, or an IPv4 address mapped
+// into one (IBTA A17.4.2).
+type GID [16]byte
+
+// GIDFrom makes the GID of an address.
+func GIDFrom(a netip.Addr) GID { return a.As16() }
+
+// ParseGID reads what GID.String prints.
+func ParseGID(s string) (GID, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return GID{}, fmt.Errorf("GID: expected an IPv6 or IPv4 address, found %q", s)
+	}
+	return a.As16(), nil
+}
+
+// Addr is the address that the GID stands for, IPv4 unmapped.
+func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
+
+// String gives the GID as an address, IPv4 as ::ffff:a.b.c.d.
+func (g GID) String() string { return netip.AddrFrom16(g).String() }
+
+// MarshalText and UnmarshalText make a GID a string in JSON.
+func (g GID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (g *GID) UnmarshalText(b []byte) (err error) {
+	*g, err = ParseGID(string(b))
+	return err
+}
+
+// A GIDEntry is a row of the port's GID table.
+type GIDEntry struct {
+	Index     int
+	GID       GID
+	Type      string // "RoCE v2"
+	Interface string // network interface that has the address
+}
+
+func gidTable(c host.Choice) []GIDEntry {
+	// A device is bound to one address, and so its table has that one first
+	// and alone: a GID that it cannot receive on would be a false promise.
+	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), "RoCE v2", c.Interface.Name}}
+}
+
+// GIDs is the port's GID table.
+func (d *Device) GIDs() []GIDEntry { return append([]GIDEntry(nil), d.gids...) }
+
+// GID is the entry at index 0, which connections use.
+func (d *Device) GID() GID { return d.gids[0].GID }
+
+// A GUID is a 64-bit identifier.
+type GUID uint64
+
+// String prints the GUID as ibv_devinfo does: 0011:2233:4455:6677.
+func (g GUID) String() string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(g))
+	return fmt.Sprintf("%02x%02x:%02x%02x:%02x%02x:%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
+}
+
+// DeviceAttr is what a device can do (ibv_query_device).
+type DeviceAttr struct {
+	Name            string
+	NodeGUID        GUID
+	SysImageGUID    GUID
+	MaxMRSize       uint64
+	MaxQPWR         int
+	MaxSGE          int
+	MaxInline       int
+	MaxCQE          int
+	MaxSRQWR        int
+	MaxQPRdAtom     int // as responder: max_dest_rd_atomic's limit
+	MaxQPInitRdAtom int
+	AtomicCap       string // "IBV_ATOMIC_HCA": atomic also against this CPU's atomics
+	PhysPorts       int
+	MaxPKeys        int
+}
+
+// Query returns the device's attributes.
+func (d *Device) Query() DeviceAttr {
+	return DeviceAttr{
+		Name: d.Name(), NodeGUID: GUID(d.guid), SysImageGUID: GUID(d.guid),
+		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
+		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
+		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
+	}
+}
+
+// PortAttr is the state of the port (ibv_query_port).
+type PortAttr struct {
+	Active    bool
+	MaxMTU    int // bytes
+	ActiveMTU int // bytes
+	SpeedMbps int // 0 where the system does not tell
+	GIDs      int
+	PKey      uint16
+	LinkLayer string
+}
+
+// QueryPort returns the port's attributes as they are now.
+func (d *Device) QueryPort() PortAttr {
+	i := d.choice.Interface
+	return PortAttr{
+		Active: i.Up, MaxMTU: 4096, ActiveMTU: d.a.MTU(), SpeedMbps: i.SpeedMbps,
+		GIDs: len(d.gids), PKey: 0xffff, LinkLayer: "Ethernet",
+	}
+}
+
+// DeviceInfo describes an address of this machine that Open takes.
+type DeviceInfo struct {
+	Interface string
+	Addr      netip.Addr
+	GUID      GUID
+	GID       GID
+	Up        bool
+	Loopback  bool
+	LinkMTU   int // bytes, of the network interface
+	ActiveMTU int // bytes, 0 where not even a path MTU of 256 fits
+	SpeedMbps int
+	MAC       string
+	Best      bool // what Open("") takes
+	Why       []string
+}
+
+// Devices lists the addresses of this machine that Open takes, the best first.
+// None of them is opened.
+func Devices() ([]DeviceInfo, error) {
+	ifs, err := host.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list RDMA devices: %w", err)
+	}
+	best, bestErr := host.DefaultDevice()
+	var list, rest []DeviceInfo
+	for _, i := range ifs {
+		for _, a := range i.Addrs {
+			info := DeviceInfo{
+				Interface: i.Name, Addr: a, GUID: GUID(host.GUID(i, a)), GID: GIDFrom(a.WithZone("")), Up: i.Up, Loopback: i.Loopback,
+				LinkMTU: i.MTU, ActiveMTU: host.MTUFor(i.MTU), SpeedMbps: i.SpeedMbps, MAC: i.MAC.String(),
+			}
+			if bestErr == nil && best.Interface.Index == i.Index && best.Addr.Addr() == a {
+				info.Best, info.Why = true, best.Why
+				list = append(list, info)
+			} else {
+				rest = append(rest, info)
+			}
+		}
+	}
+	return append(list, rest...), nil
+}

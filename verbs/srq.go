@@ -1,0 +1,78 @@
+package verbs
+
+import (
+	"fmt"
+	"sync"
+
+	"softrdma/internal/adapter"
+)
+
+// SRQConfig says what a shared receive queue is made of.
+type SRQConfig struct {
+	MaxRecv int // depth, 1 to MaxQueueDepth; 0 means 128
+	MaxSGE  int // entries of a request; 0 means 4
+	Limit   int // arms the limit event; 0 for none
+}
+
+// An SRQ is a shared receive queue (IBTA 10.2.9).
+type SRQ struct {
+	pd *PD
+	a  *adapter.SRQ
+	mu sync.Mutex // producers
+}
+
+// CreateSRQ makes a shared receive queue.
+func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
+	depth, err := depthOf("SRQ", cfg.MaxRecv, 128, MaxQueueDepth)
+	if err != nil {
+		return nil, err
+	}
+	sges, err := depthOf("SRQ entries", cfg.MaxSGE, 4, MaxSGE)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Limit < 0 || cfg.Limit > depth {
+		return nil, fmt.Errorf("create SRQ: limit: expected 0 to %d, found %d", depth, cfg.Limit)
+	}
+	a, err := p.a.CreateSRQ(depth, sges)
+	if err != nil {
+		return nil, fmt.Errorf("create SRQ: %w", err)
+	}
+	s := &SRQ{pd: p, a: a}
+	a.Owner = s
+	if cfg.Limit > 0 {
+		return s, a.SetLimit(cfg.Limit)
+	}
+	return s, nil
+}
+
+// PostRecv posts receive requests, in order; it copies them and never blocks.
+func (s *SRQ) PostRecv(wrs ...RecvWR) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return postRecv(s.a.Ring(), wrs)
+}
+
+// SetLimit arms the limit event: EventSRQLimitReached comes once, when fewer
+// than n requests are left. 0 disarms it.
+func (s *SRQ) SetLimit(n int) error { return s.a.SetLimit(n) }
+
+// Limit is the armed limit, 0 for none and after the event.
+func (s *SRQ) Limit() int { return s.a.Limit() }
+
+// Resize changes the depth and keeps what is posted.
+func (s *SRQ) Resize(depth int) error {
+	depth, err := depthOf("SRQ", depth, 1, MaxQueueDepth)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.a.Resize(depth)
+}
+
+// Depth is how many requests the queue holds.
+func (s *SRQ) Depth() int { return s.a.Ring().Depth() }
+
+// Destroy gives the queue up; ErrBusy while queue pairs receive from it.
+func (s *SRQ) Destroy() error { return s.a.Destroy() }

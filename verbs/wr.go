@@ -1,0 +1,181 @@
+package verbs
+
+import (
+	"fmt"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// Op is the operation of a send work request: the numbers of ibv_wr_opcode.
+type Op = queue.Op
+
+// The operations.
+const (
+	OpWrite       = queue.Write
+	OpWriteImm    = queue.WriteImm
+	OpSend        = queue.Send
+	OpSendImm     = queue.SendImm
+	OpRead        = queue.Read
+	OpCompareSwap = queue.CompareSwap
+	OpFetchAdd    = queue.FetchAdd
+	OpLocalInv    = queue.LocalInv
+	OpBindMW      = queue.BindMW
+	OpSendInv     = queue.SendInv
+)
+
+// SendFlags modify a send work request: the numbers of ibv_send_flags.
+type SendFlags = queue.Flags
+
+// The flags.
+const (
+	Fence     = queue.Fence     // start only after the READs and atomics before it
+	Signaled  = queue.Signaled  // complete with a WC also on success
+	Solicited = queue.Solicited // make the peer's completion a solicited event
+)
+
+// A SendWR is a work request for a send queue (IBTA 11.4.1.1). What it holds
+// is copied by PostSend; the memory that SGL names must stay as it is until
+// the request completes. Atomics take one entry of 8 bytes for the result.
+type SendWR struct {
+	WRID  uint64
+	Op    Op
+	Flags SendFlags
+	SGL   []SGE
+
+	// Inline is sent in place of SGL's memory and may be reused at once; at
+	// most QPConfig.MaxInline bytes. For SEND and WRITE.
+	Inline []byte
+
+	Imm           uint32 // OpSendImm, OpWriteImm
+	InvalidateKey uint32 // OpSendInv: the peer's key; OpLocalInv: a window's
+
+	RemoteAddr uint64 // WRITE, READ, atomics
+	RKey       uint32
+
+	Compare uint64 // OpCompareSwap
+	Swap    uint64 // OpCompareSwap
+	Add     uint64 // OpFetchAdd
+
+	AH         *AH // UD
+	RemoteQPN  uint32
+	RemoteQKey uint32 // with the high bit set the queue pair's own is used
+
+	Bind *Bind // OpBindMW
+}
+
+// A Bind says what OpBindMW binds: Length bytes at Addr of region MR, for
+// peers with the rights Access. A type 1 window bound to no bytes is unbound.
+type Bind struct {
+	MW     *MW
+	MR     *MR
+	Addr   uint64
+	Length uint64
+	Access Access
+}
+
+// A RecvWR is a work request for a receive queue (IBTA 11.4.1.2). On UD the
+// first 40 bytes of the memory are the GRH area.
+type RecvWR struct {
+	WRID uint64
+	SGL  []SGE
+}
+
+// A PostError tells which of the posted requests was refused, and why; those
+// before it are posted, those from it on are not.
+type PostError struct {
+	Index int
+	Err   error
+
+	why reason.Detail
+}
+
+// Error names the request and the refusal.
+func (e *PostError) Error() string { return fmt.Sprintf("work request %d: %v", e.Index, e.Err) }
+
+// Unwrap gives the refusal.
+func (e *PostError) Unwrap() error { return e.Err }
+
+// ErrQueueFull is wrapped by a PostError when the queue has no room. Requests
+// leave it when they, or later ones, complete.
+var ErrQueueFull = fmt.Errorf("work queue full")
+
+func refuse(i int, r reason.Reason, expected, found int, sentinel error) *PostError {
+	d := reason.Detail{Reason: r, Expected: uint64(expected), Found: uint64(found)}
+	e := &PostError{Index: i, why: d}
+	if sentinel != nil {
+		e.Err = fmt.Errorf("%w: %v", sentinel, d)
+	} else {
+		e.Err = fmt.Errorf("%v", d)
+	}
+	return e
+}
+
+// encode writes the request to slot i of the ring.
+func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
+	q := r.At(i)
+	*q = queue.SendWQE{WRID: w.WRID, Op: w.Op, Flags: w.Flags &^ queue.Inline}
+	if w.Inline != nil {
+		if len(w.Inline) > r.MaxInline() {
+			return refuse(0, reason.InlineTooLong, r.MaxInline(), len(w.Inline), nil)
+		}
+		if len(w.SGL) > 0 {
+			return fmt.Errorf("inline data beside %d scatter/gather entries: expected one of the two", len(w.SGL))
+		}
+		q.Flags |= queue.Inline
+		q.Length = uint32(copy(r.InlineRoom(i), w.Inline))
+	} else {
+		if len(w.SGL) > r.MaxSGE() {
+			return refuse(0, reason.TooManySGEs, r.MaxSGE(), len(w.SGL), nil)
+		}
+		var n uint64
+		room := r.SGERoom(i)
+		for k := range w.SGL {
+			room[k] = w.SGL[k]
+			n += uint64(w.SGL[k].Length)
+		}
+		if n > MaxMessage {
+			return refuse(0, reason.LocalLength, MaxMessage, int(n), nil)
+		}
+		q.NumSGE, q.Length = uint32(len(w.SGL)), uint32(n)
+	}
+	return w.encodeRemote(q)
+}
+
+func (w *SendWR) encodeRemote(q *queue.SendWQE) error {
+	switch w.Op {
+	case OpSend:
+	case OpSendImm:
+		q.ImmInv = queue.NetworkOrder(w.Imm)
+	case OpSendInv, OpLocalInv:
+		q.ImmInv = w.InvalidateKey
+	case OpWrite, OpRead, OpWriteImm:
+		if w.Op == OpWriteImm {
+			q.ImmInv = queue.NetworkOrder(w.Imm)
+		}
+		q.RDMA().Addr, q.RDMA().RKey = w.RemoteAddr, w.RKey
+	case OpCompareSwap:
+		*q.Atomic() = queue.Atomic{Addr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.Compare, Swap: w.Swap}
+	case OpFetchAdd:
+		*q.Atomic() = queue.Atomic{Addr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.Add}
+	case OpBindMW:
+		return w.encodeBind(q)
+	default:
+		return fmt.Errorf("unknown operation %d", w.Op)
+	}
+	return nil
+}
+
+func (w *SendWR) encodeBind(q *queue.SendWQE) error {
+	b := w.Bind
+	if b == nil || b.MW == nil || b.MR == nil && b.Length != 0 {
+		return fmt.Errorf("OpBindMW: expected Bind with MW and MR, found %+v", b)
+	}
+	m := q.MW()
+	m.Addr, m.Length, m.Access = b.Addr, b.Length, uint32(b.Access)
+	if b.MR != nil {
+		m.MRLKey = b.MR.LKey()
+	}
+	m.MWRKey, m.RKey = b.MW.next()
+	return nil
+}
