@@ -18,6 +18,10 @@ const (
 	pollGrace = 50 * time.Microsecond
 	pollPause = 200 * time.Microsecond
 
+	// yieldAfter is after how many polls in vain a poller offers its processor
+	// to others, who may have to run before anything can come.
+	yieldAfter = 16
+
 	// receiveBudget and transmitBudget bound one round of progress, so that
 	// acknowledges and new requests keep each other going.
 	receiveBudget  = 4
@@ -45,6 +49,7 @@ type lane struct {
 	head    ib.PseudoHeader // of the batch's source and destination
 	src     netip.AddrPort
 	dst     netip.AddrPort
+	empty   uint   // polls in vain
 	nextID  uint16 // identification expected of the next packet from src
 	checker ib.Checker
 
@@ -124,11 +129,21 @@ func (l *lane) wait(deadline time.Duration) {
 // poll is progress on the goroutine of somebody who waits for a completion.
 func (l *lane) poll() {
 	if !l.mu.TryLock() {
+		// The holder may have been preempted; spinning would keep it so.
+		yield()
 		return
 	}
 	l.polled.Store(int64(l.dev.clock()))
-	l.progress()
+	if l.progress() {
+		l.empty = 0
+	} else {
+		l.empty++
+	}
+	tired := l.empty%yieldAfter == yieldAfter-1
 	l.unlock()
+	if tired {
+		yield()
+	}
 }
 
 // unlock gives the lane up. Doorbells that rang while it was held are served

@@ -26,7 +26,8 @@ type Analyzer struct {
 	order    []*flow
 	between  map[hosts][]*flow
 	findings []Finding
-	beyond   uint64
+
+	untracked uint64
 }
 
 // NewAnalyzer makes an Analyzer that has seen nothing.
@@ -72,9 +73,9 @@ func (a *Analyzer) Connections() []Connection {
 	return all
 }
 
-// Untracked is how many packets belonged to connections beyond those that the
-// Analyzer keeps apart.
-func (a *Analyzer) Untracked() uint64 { return a.beyond }
+// Untracked is how many packets are in no Connection: damaged ones of which no
+// good one was seen, and those of connections beyond what the Analyzer keeps.
+func (a *Analyzer) Untracked() uint64 { return a.untracked }
 
 // Add takes the next packet and tells what there is to say about it. The slice
 // holds until the next call.
@@ -82,7 +83,7 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	a.findings = a.findings[:0]
 	f := a.flow(p)
 	if f == nil {
-		a.beyond++
+		a.untracked++
 		f = &flow{} // judged by itself
 	}
 	f.Packets++
@@ -130,16 +131,14 @@ func (a *Analyzer) single(p *Packet) {
 	}
 }
 
-// flow finds or makes the state of a packet's direction; nil beyond the bound.
+// flow finds or makes the state of a packet's direction. It is nil for damaged
+// packets, whose QPN may be wrong, where there is none, and beyond the bound.
 func (a *Analyzer) flow(p *Packet) *flow {
 	k := flowKey{hosts{p.Src.Addr(), p.Dst.Addr()}, p.DestQPN, p.Opcode.Transport()}
-	if len(p.Data) < ib.BTHLen {
-		k.qpn, k.transport = 0, 0
-	}
-	if f := a.flows[k]; f != nil {
+	if f := a.flows[k]; f != nil && len(p.Data) >= ib.BTHLen {
 		return f
 	}
-	if len(a.order) >= maxFlows {
+	if p.ICRC == Bad || p.Fault != ib.OK || len(a.order) >= maxFlows {
 		return nil
 	}
 	f := &flow{Connection: Connection{Src: k.src, Dst: k.dst, QPN: k.qpn, Opcode: p.Opcode}}

@@ -216,7 +216,7 @@ func (a *Analyzer) length(f *flow, p *Packet, i *ib.Info) {
 	case f.mtu != 0 && n > f.mtu:
 		a.fault(reason.LengthMTU, uint64(f.mtu), uint64(n), "")
 	case !i.Last && n != f.mtu:
-		a.fault(reason.LengthShortSegment, uint64(f.mtu), uint64(n), "")
+		a.fault(reason.LengthShortSegment, uint64(max(f.mtu, 256)), uint64(n), "")
 	case i.Last && !i.First && n == 0:
 		a.fault(reason.LengthShortSegment, 1, 0, "a Last packet must have a payload")
 	}

@@ -39,7 +39,7 @@ func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 	}
 	r := f.find(p.PSN, i.Kind)
 	if r == nil {
-		a.findPSN(Fault, reason.ResponseUnexpected, f.oldest(p.PSN), p.PSN,
+		a.findPSN(Fault, reason.ResponseUnexpected, f.oldest(), p.PSN,
 			fmt.Sprintf("%v without a request", p.Opcode))
 		return
 	}
@@ -63,7 +63,7 @@ func (f *flow) find(p psn.PSN, k ib.Kind) *request {
 }
 
 // oldest is the PSN of the oldest READ or ATOMIC remembered, or the next PSN.
-func (f *flow) oldest(psn.PSN) psn.PSN {
+func (f *flow) oldest() psn.PSN {
 	if len(f.reads) > 0 {
 		return f.reads[0].psn
 	}

@@ -13,6 +13,7 @@ type Cursor struct {
 	start  uint64 // message offset of that entry's first byte
 	region *Region
 	key    uint32
+	access qp.Access // that region was checked for
 }
 
 // Reset puts the cursor back to the start, for another list.
@@ -60,24 +61,23 @@ func (c *Cursor) next(t *Table, pd uint32, list []SGE, pos uint64, n int, access
 	for c.entry < len(list) && pos-c.start >= uint64(list[c.entry].Length) {
 		c.start += uint64(list[c.entry].Length)
 		c.entry++
-		c.region = nil
 	}
 	if c.entry >= len(list) {
 		return nil, reason.Detail{Reason: reason.LocalLength, Expected: c.start, Found: pos + uint64(n)}
 	}
 	e := &list[c.entry]
-	if c.region == nil || c.key != e.LKey || !c.region.Valid() {
+	if c.region == nil || c.key != e.LKey || c.access != access || !c.region.Valid() {
 		r, d := t.local(pd, e, access)
 		if d.Reason != reason.None {
 			return nil, d
 		}
-		c.region, c.key = r, e.LKey
+		c.region, c.key, c.access = r, e.LKey, access
 	}
 	off := pos - c.start
 	n = int(min(uint64(n), uint64(e.Length)-off))
 	b := c.region.Bytes(e.Addr+off, n)
 	if b == nil {
-		return nil, reason.Detail{Reason: reason.LocalBounds, Expected: c.region.Base + c.region.Len(), Found: e.Addr + uint64(e.Length)}
+		return nil, reason.Detail{Reason: reason.LocalBounds, Expected: c.region.Base + c.region.Len(), Found: end(e.Addr, uint64(e.Length))}
 	}
 	return b, reason.Detail{}
 }

@@ -91,7 +91,15 @@ func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Ac
 func (r *Region) bounds(addr, n uint64, why reason.Reason) reason.Detail {
 	off := addr - r.Base
 	if addr < r.Base || off > r.Len() || n > r.Len()-off {
-		return reason.Detail{Reason: why, Expected: r.Base + r.Len(), Found: addr + n}
+		return reason.Detail{Reason: why, Expected: r.Base + r.Len(), Found: end(addr, n)}
 	}
 	return reason.Detail{}
+}
+
+// end is where n bytes at addr end, at most the end of the address space.
+func end(addr, n uint64) uint64 {
+	if addr+n < addr {
+		return 1<<64 - 1
+	}
+	return addr + n
 }

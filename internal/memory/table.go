@@ -20,6 +20,7 @@ const indexShift = 8
 var (
 	ErrBusy   = errors.New("memory in use")
 	ErrAccess = errors.New("access rights do not fit together")
+	ErrBounds = errors.New("memory wraps around the address space")
 	ErrKey    = errors.New("no such key")
 )
 
@@ -61,11 +62,17 @@ func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (
 	if err := CheckAccess(access); err != nil {
 		return nil, err
 	}
+	if base+uint64(len(mem)) < base {
+		return nil, fmt.Errorf("%w: %d bytes at %#x", ErrBounds, len(mem), base)
+	}
 	r := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem}
 	r.valid.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return r, t.publish(r)
+	if err := t.publish(r); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // CheckAccess tells whether rights fit together.
@@ -113,7 +120,11 @@ func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, acce
 	if err != nil {
 		return nil, err
 	}
-	return r, t.Deregister(old)
+	if err := t.Deregister(old); err != nil {
+		_ = t.Deregister(r) // nobody knows its key
+		return nil, err
+	}
+	return r, nil
 }
 
 // Deregister takes a region away. It fails with ErrBusy while windows are
@@ -137,8 +148,10 @@ func (t *Table) AllocWindow(pd uint32, kind Kind) (uint32, error) {
 	r := &Region{Kind: kind, PD: pd}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.publish(r)
-	return r.Key, err
+	if err := t.publish(r); err != nil {
+		return 0, err
+	}
+	return r.Key, nil
 }
 
 // FreeWindow takes the window of a key away, bound or not.
@@ -160,6 +173,10 @@ func (r *Region) unbind() {
 		r.parent.windows.Add(-1)
 	}
 }
+
+// windowRights are the rights that a window can give. Local rights are its
+// region's: one that is named in a bind must not stand in for the region's.
+const windowRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.ZeroBased
 
 // A Bind is what a bind work request asks for.
 type Bind struct {
@@ -189,7 +206,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 	case w.Kind == MW2 && b.Length == 0:
 		return refused
 	}
-	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access}
+	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access & windowRights}
 	if b.Length != 0 {
 		m := t.regions[b.Region>>indexShift]
 		if m == nil || m.Key != b.Region || m.Kind != MR || !m.Valid() || m.PD != b.PD {
@@ -197,7 +214,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		}
 		// IBTA 10.6.7.2: the region must allow binding, and local write where
 		// the window allows remote write or atomic.
-		if m.Access&qp.MWBind == 0 || CheckAccess(b.Access|m.Access&qp.LocalWrite) != nil || m.Access&qp.ZeroBased != 0 {
+		if m.Access&qp.MWBind == 0 || CheckAccess(n.Access|m.Access&qp.LocalWrite) != nil || m.Access&qp.ZeroBased != 0 {
 			return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(b.Access | qp.MWBind), Found: uint64(m.Access)}
 		}
 		if d := m.bounds(b.Addr, b.Length, reason.KeyBounds); d.Reason != reason.None {

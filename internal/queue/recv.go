@@ -42,7 +42,7 @@ func (r *RecvRing) At(i uint32) *RecvWQE { return (*RecvWQE)(r.at(i)) }
 
 // SGEs are the entries of the request at index i, at most MaxSGE.
 func (r *RecvRing) SGEs(i uint32) []memory.SGE {
-	n := min(int(r.At(i).NumSGE), r.maxSGE)
+	n := min(r.At(i).NumSGE, uint32(r.maxSGE))
 	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), RecvWQELen)), n)
 }
 

@@ -148,7 +148,7 @@ func (r *SendRing) At(i uint32) *SendWQE { return (*SendWQE)(r.at(i)) }
 
 // SGEs are the entries of the request at index i, at most MaxSGE.
 func (r *SendRing) SGEs(i uint32) []memory.SGE {
-	n := min(int(r.At(i).NumSGE), r.maxSGE)
+	n := min(r.At(i).NumSGE, uint32(r.maxSGE))
 	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), SendWQELen)), n)
 }
 
@@ -164,5 +164,5 @@ func (r *SendRing) InlineRoom(i uint32) []byte {
 
 // InlineData is the inline data of the request at index i.
 func (r *SendRing) InlineData(i uint32) []byte {
-	return r.InlineRoom(i)[:min(int(r.At(i).Length), r.maxInline)]
+	return r.InlineRoom(i)[:min(r.At(i).Length, uint32(r.maxInline))]
 }

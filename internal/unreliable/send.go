@@ -142,11 +142,11 @@ func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reas
 	case n > maxMessage:
 		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: maxMessage, Found: uint64(n)}
 	case w.Flags&queue.Inline != 0:
-		if int(n) > q.SQ.MaxInline() {
+		if uint64(n) > uint64(q.SQ.MaxInline()) {
 			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(q.SQ.MaxInline()), Found: uint64(n)}
 		}
 		return queue.Success, reason.Detail{}
-	case int(w.NumSGE) > q.SQ.MaxSGE():
+	case uint64(w.NumSGE) > uint64(q.SQ.MaxSGE()):
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.TooManySGEs, Expected: uint64(q.SQ.MaxSGE()), Found: uint64(w.NumSGE)}
 	}
 	if d := q.Memory.CheckList(q.PD, q.SQ.SGEs(i), 0); d.Reason != reason.None {

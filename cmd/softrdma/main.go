@@ -1,0 +1,34 @@
+// Command softrdma looks at RDMA devices, and pings, measures, captures and
+// explains RDMA traffic on any network adapter.
+//
+// It owns the command line: flags, tables, exit codes. It never speaks a
+// protocol of RDMA by itself: that is what package verbs is for.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal ends the command in order, a second one at once.
+	context.AfterFunc(ctx, stop)
+	cmd, err := newRootCommand().ExecuteContextC(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
+		os.Exit(exitInterrupted)
+	}
+	code := exitCode(err)
+	switch code {
+	case exitOK:
+	case exitUsage:
+		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", oneLine(err), cmd.CommandPath())
+	default:
+		fmt.Fprintf(os.Stderr, "softrdma: %s\n", oneLine(err))
+	}
+	os.Exit(code)
+}

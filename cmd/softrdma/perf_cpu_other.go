@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+func schedYield() { time.Sleep(time.Microsecond) }

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/verbs"
+)
+
+const pingpongLong = `Bounces messages between two machines and tells how long it took.
+
+Without HOST it waits for a peer, with HOST it goes to the one that waits
+there. The peer is softrdma pingpong, or ibv_rc_pingpong, ibv_uc_pingpong,
+ibv_ud_pingpong or ibv_srq_pingpong of the Linux RDMA tools, which need
+-g INDEX with the index of a RoCE v2 GID. Both sides need the same -t, -s, -m
+and -n (and -q with -t srq); those of the Linux tools are the defaults here.
+
+The sides find each other by TCP (port 18515), the messages travel by RoCE v2
+(UDP port 4791).`
+
+const pingpongExample = `  softrdma pingpong                          wait on the best address
+  softrdma pingpong HOST                     ping the one that waits there
+
+  softrdma pingpong -d 127.0.0.1             both on one machine: two addresses
+  softrdma pingpong -d 127.0.0.2 127.0.0.1
+
+  ibv_rc_pingpong -d rxe0 -g 1               on a machine with Soft RoCE ...
+  softrdma pingpong HOST                     ... and ping it from here`
+
+// A pingpong is the command with its flags.
+type pingpong struct {
+	cmd      *cobra.Command
+	out      io.Writer
+	kind     string
+	device   string
+	gidIndex int
+	port     uint16
+	size     byteSize
+	mtu      int
+	iters    int
+	rxDepth  int
+	numQP    int
+	events   bool
+	check    bool
+	sl       int
+	timeout  time.Duration
+	host     string // empty: wait for the peer
+}
+
+// pingpongKinds are the values of -t.
+var pingpongKinds = []string{"rc", "uc", "ud", "srq"}
+
+func newPingpongCommand() *cobra.Command {
+	p := &pingpong{size: 4096}
+	cmd := &cobra.Command{
+		Use: "pingpong [flags] [HOST]", Short: "Bounce messages with a softrdma or an ibv_*_pingpong",
+		Long: pingpongLong, Example: pingpongExample, Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.cmd, p.out = cmd, cmd.OutOrStdout()
+			if len(args) > 0 {
+				p.host = args[0]
+			}
+			if err := p.checkFlags(); err != nil {
+				return err
+			}
+			return p.run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&p.kind, "type", "t", "rc", "`SERVICE`: rc, uc, ud, or srq (rc with a shared receive queue)")
+	f.StringVarP(&p.device, "device", "d", "", "`INTERFACE-OR-ADDRESS` to use (default: the best address)")
+	f.IntVarP(&p.gidIndex, "gid-idx", "g", 0, "`INDEX` of the local GID")
+	f.Uint16VarP(&p.port, "port", "p", 18515, "TCP `PORT` on which the sides find each other")
+	f.VarP(&p.size, "size", "s", "bytes of a message (ud: 1024)")
+	f.IntVarP(&p.mtu, "mtu", "m", 1024, "path `MTU`: 256, 512, 1024, 2048 or 4096")
+	f.IntVarP(&p.iters, "iters", "n", 1000, "`NUMBER` of exchanges")
+	f.IntVarP(&p.rxDepth, "rx-depth", "r", 500, "`NUMBER` of receives to post at a time")
+	f.IntVarP(&p.numQP, "num-qp", "q", 16, "`NUMBER` of queue pairs (srq)")
+	f.BoolVarP(&p.events, "events", "e", false, "sleep until a completion comes, do not poll")
+	f.BoolVarP(&p.check, "chk", "c", false, "validate the messages (at both sides)")
+	f.IntVarP(&p.sl, "sl", "l", 0, "service `LEVEL`, 0 to 7: the packets' class selector")
+	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
+	return cmd
+}
+
+// checkFlags refuses what cannot work before anything is opened.
+func (p *pingpong) checkFlags() error {
+	p.kind = strings.ToLower(p.kind)
+	switch {
+	case !slices.Contains(pingpongKinds, p.kind):
+		return usageErrorf("-t: expected rc, uc, ud or srq, found %q", p.kind)
+	case p.size < 1 || p.size > verbs.MaxMessage:
+		return usageErrorf("-s: expected 1 to %d bytes, found %d", int64(verbs.MaxMessage), p.size)
+	case p.iters < 1:
+		return usageErrorf("-n: expected at least 1, found %d", p.iters)
+	case p.rxDepth < 1 || p.rxDepth > verbs.MaxQueueDepth:
+		return usageErrorf("-r: expected 1 to %d, found %d", verbs.MaxQueueDepth, p.rxDepth)
+	case p.sl < 0 || p.sl > 7:
+		return usageErrorf("-l: expected 0 to 7, found %d", p.sl)
+	case p.gidIndex < 0:
+		return usageErrorf("-g: expected an index from 0, found %d", p.gidIndex)
+	case p.timeout <= 0:
+		return usageErrorf("--timeout: expected a positive duration such as 10s, found %v", p.timeout)
+	case !slices.Contains([]int{256, 512, 1024, 2048, 4096}, p.mtu):
+		return usageErrorf("-m: expected 256, 512, 1024, 2048 or 4096, found %d", p.mtu)
+	}
+	if p.kind == "srq" {
+		if p.numQP < 1 || p.numQP > maxRallyQPs {
+			return usageErrorf("-q: expected 1 to %d, found %d", maxRallyQPs, p.numQP)
+		}
+		if p.numQP > p.rxDepth {
+			return usageErrorf("-r %d is too small for %d queue pairs: each needs a receive", p.rxDepth, p.numQP)
+		}
+		return nil
+	}
+	if p.cmd.Flags().Changed("num-qp") {
+		return usageErrorf("-q is for -t srq only")
+	}
+	if p.kind == "ud" {
+		if p.cmd.Flags().Changed("mtu") {
+			return usageErrorf("-m is not for -t ud: a datagram is a packet")
+		}
+		if !p.cmd.Flags().Changed("size") {
+			p.size = 1024
+		}
+	}
+	return nil
+}
+
+// checkDevice refuses what the device cannot do.
+func (p *pingpong) checkDevice(dev *verbs.Device) error {
+	mtu := dev.QueryPort().ActiveMTU
+	switch n := len(dev.GIDs()); {
+	case p.gidIndex >= n:
+		return usageErrorf("-g %d: %v has the GIDs 0 to %d (see: softrdma devices -v)", p.gidIndex, dev.Addr().Addr(), n-1)
+	case p.kind == "ud" && int64(p.size) > int64(mtu):
+		return usageErrorf("-s %d: a datagram of %s is at most %d bytes, its MTU", p.size, dev.Name(), mtu)
+	case p.kind != "ud" && p.mtu > mtu:
+		return usageErrorf("-m %d: the MTU of %s is %d", p.mtu, dev.Name(), mtu)
+	}
+	return nil
+}
+
+func (p *pingpong) run(ctx context.Context) (err error) {
+	dev, closeDevice, err := openDevice(p.cmd, p.device, verbs.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDevice()) }()
+	if err := p.checkDevice(dev); err != nil {
+		return err
+	}
+	r, err := newRally(p, dev)
+	if err != nil {
+		return err
+	}
+	if err := p.meet(ctx, r); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := r.play(ctx); err != nil {
+		return err
+	}
+	p.report(time.Since(start))
+	return nil
+}
+
+// meet exchanges the addresses with the peer and connects the queue pairs. The
+// server's are ready before it tells where they are, as the client sends at
+// once.
+func (p *pingpong) meet(ctx context.Context, r *rally) error {
+	if p.host != "" {
+		p.print("local", r.local)
+		e, err := dialExchange(ctx, p.host, p.port, p.timeout)
+		if err != nil {
+			return err
+		}
+		defer e.close()
+		if err := e.send(ctx, r.local); err != nil {
+			return err
+		}
+		remote, err := e.receive(ctx, len(r.local))
+		if err != nil {
+			return err
+		}
+		if err := e.sendDone(ctx); err != nil {
+			return err
+		}
+		p.print("remote", remote)
+		return r.connect(remote)
+	}
+	l, err := listenExchange(ctx, p.port)
+	if err != nil {
+		return err
+	}
+	p.print("local", r.local)
+	e, err := acceptExchange(ctx, l, p.timeout)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	remote, err := e.receive(ctx, len(r.local))
+	if err != nil {
+		return err
+	}
+	p.print("remote", remote)
+	if err := r.connect(remote); err != nil {
+		return err
+	}
+	if err := e.send(ctx, r.local); err != nil {
+		return err
+	}
+	return e.receiveDone(ctx)
+}
+
+// print shows the addresses of a side as the Linux tools do, letter by letter.
+func (p *pingpong) print(side string, list []destination) {
+	sep := ","
+	if p.kind == "ud" && side == "local" {
+		sep = ":"
+	}
+	for i := range list[:p.queuePairs()] {
+		fmt.Fprintln(p.out, list[i].line(side, sep))
+	}
+}
+
+func (p *pingpong) queuePairs() int {
+	if p.kind == "srq" {
+		return p.numQP
+	}
+	return 1
+}
+
+func (p *pingpong) report(took time.Duration) {
+	bytes := int64(p.size) * int64(p.iters) * 2
+	usec := float64(took) / float64(time.Microsecond)
+	fmt.Fprintf(p.out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, took.Seconds(), float64(bytes)*8/usec)
+	fmt.Fprintf(p.out, "%d iters in %.2f seconds = %.2f usec/iter\n", p.iters, took.Seconds(), usec/float64(p.iters))
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// version is that of builds which Go's tools gave none.
+const version = "0.1.0-dev"
+
+const rootLong = `softrdma is RDMA on any network adapter: no RDMA hardware, no kernel module,
+no root. On the wire it is RoCE v2 and nothing else: it talks to Linux's Soft
+RoCE (rdma_rxe) and to hardware adapters.
+
+A device is an address of this machine. Commands take it as -d INTERFACE or
+-d ADDRESS; without -d they take the best routable address, which
+"softrdma devices -v" tells the reason of. RoCE v2 uses UDP port 4791: open it
+in firewalls. Two devices on one machine have two addresses, for example
+127.0.0.1 and 127.0.0.2.`
+
+const rootExample = `  softrdma devices                       what can be opened here
+  softrdma pingpong -d 127.0.0.1         wait for a peer ...
+  softrdma pingpong -d 127.0.0.2 127.0.0.1   ... and ping it, from another terminal
+  softrdma pingpong -g 0 --pcap ping.pcapng HOST
+                                         ping a host that runs ibv_rc_pingpong
+  softrdma capture ping.pcapng           what went over the wire, and what is wrong with it
+  softrdma explain RNR                   what a status or a reason means`
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "softrdma",
+		Short:         "RDMA on any network adapter",
+		Long:          rootLong,
+		Example:       rootExample,
+		Version:       buildVersion(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("softrdma {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.PersistentFlags().String(pcapFlag, "", "capture the packets of the command's device to `FILE` (pcapng, for Wireshark and softrdma capture)")
+	root.AddCommand(
+		newDevicesCommand(),
+		newPingpongCommand(),
+		newPerfCommand(),
+		newDemoCommand(),
+		newCaptureCommand(),
+		newExplainCommand(),
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
+	)
+	for _, c := range root.Commands() {
+		usageArgs(c)
+	}
+	return root
+}
+
+// knownCommand refuses a first argument that is no command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+		return usageErrorf("unknown command %q: did you mean %s?", args[0], strings.Join(s, " or "))
+	}
+	return usageErrorf("unknown command %q", args[0])
+}
+
+// usageArgs makes what cobra finds wrong with arguments errors of usage.
+func usageArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		usageArgs(sub)
+	}
+}
+
+func buildVersion() string {
+	v, revision := version, ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if m := info.Main.Version; m != "" && m != "(devel)" {
+			v = m
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				revision = " " + s.Value[:12]
+			}
+		}
+	}
+	return fmt.Sprintf("%s%s (%s %s/%s)", v, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,298 @@
+// Package rig sets devices up on a simulated network and does the plain
+// posting and polling that a driver does, for tests that want the channel
+// adapter without the verbs above it. It owns nothing: what it opens is the
+// caller's. It is no part of the product; only tests import it.
+package rig
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/simnet"
+)
+
+// A Host is a device with its link and one protection domain.
+type Host struct {
+	Net  *simnet.Network
+	Link *simnet.Link
+	Dev  *adapter.Device
+	PD   *adapter.PD
+}
+
+// Open attaches a device to the network, which drives it. Link, Clock, Manual
+// and, where it is nil, Random of cfg are set here.
+func Open(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config) (*Host, error) {
+	h := &Host{Net: n, Link: n.Attach(local, lc)}
+	cfg.Link, cfg.Clock, cfg.Manual = h.Link, n.Clock, true
+	if cfg.Random == nil {
+		a := local.Addr().As16()
+		cfg.Random = n.Random(2<<32 | uint64(a[14])<<8 | uint64(a[15])).Uint32
+	}
+	h.Dev = adapter.Open(cfg)
+	pd, err := h.Dev.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	h.PD = pd
+	n.Drive(h.Dev)
+	return h, nil
+}
+
+// Close gives the domain up and closes the device. The error tells of objects
+// that are left.
+func (h *Host) Close() error {
+	err := h.PD.Dealloc()
+	if c := h.Dev.Count(); err == nil && c != (adapter.Counts{}) {
+		err = fmt.Errorf("objects left on %v: %+v", h.Link.Local(), c)
+	}
+	h.Net.Release(h.Dev)
+	if e := h.Dev.Close(); err == nil {
+		err = e
+	}
+	if n := h.Link.Flows(); err == nil && n != 0 {
+		err = fmt.Errorf("%d flows left open on %v", n, h.Link.Local())
+	}
+	return err
+}
+
+// Options are the attributes of a connection; the zero value is good for most.
+type Options struct {
+	MTU          int           // path MTU, 0 means 1024
+	PSN          [2]psn.PSN    // first PSNs of a and b
+	Access       [2]*qp.Access // what a and b allow their peers; nil is everything
+	Reads        uint8         // outstanding READs and atomics, 0 means 8
+	Timeout      uint8         // field, 0 means 14 (67 ms)
+	NoTimeout    bool          // wait for ever
+	Retry        uint8         // 0 means 7
+	NoRetry      bool          // not once
+	RNRRetry     uint8         // 0 means 7, for ever
+	NoRNRRetry   bool          // not once
+	MinRNRTimer  uint8         // 0 means 6 (80 µs)
+	TrafficClass uint8
+	FlowLabel    uint32
+}
+
+const (
+	defaultTimeout  = 14
+	defaultRetry    = 7
+	defaultRNRTimer = 6
+
+	// AllAccess is every right that a queue pair can give its peer.
+	AllAccess = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic
+)
+
+func (o *Options) attr(i int, self, peer *adapter.QP) qp.Attr {
+	or := func(v, d uint8, none bool) uint8 {
+		switch {
+		case none:
+			return 0
+		case v == 0:
+			return d
+		}
+		return v
+	}
+	a := qp.Attr{
+		Port: 1, PathMTU: o.MTU, RQPSN: o.PSN[1-i], SQPSN: o.PSN[i], DestQPN: peer.QPN, Access: AllAccess,
+		Path: qp.Path{
+			Dst: peer.Device().Local(), TrafficClass: o.TrafficClass, FlowLabel: o.FlowLabel,
+		},
+		MaxRdAtomic: or(o.Reads, 8, false), MaxDestRdAtomic: or(o.Reads, 8, false),
+		MinRNRTimer: or(o.MinRNRTimer, defaultRNRTimer, false), Timeout: or(o.Timeout, defaultTimeout, o.NoTimeout),
+		RetryCnt: or(o.Retry, defaultRetry, o.NoRetry), RNRRetry: or(o.RNRRetry, defaultRetry, o.NoRNRRetry),
+	}
+	if a.PathMTU == 0 {
+		a.PathMTU = 1024
+	}
+	if o.Access[i] != nil {
+		a.Access = *o.Access[i]
+	}
+	return a
+}
+
+// Masks of the three transitions up to RTS.
+const (
+	maskInitConnected = qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess
+	maskRTRUC         = qp.MaskState | qp.MaskAV | qp.MaskPathMTU | qp.MaskDestQPN | qp.MaskRQPSN
+	maskRTRRC         = maskRTRUC | qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer
+	maskRTSUC         = qp.MaskState | qp.MaskSQPSN
+	maskRTSRC         = maskRTSUC | qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic
+)
+
+// Connect takes two queue pairs of one connection from RESET to RTS.
+func Connect(a, b *adapter.QP, o Options) error {
+	for i, self := range []*adapter.QP{a, b} {
+		peer := b
+		if i == 1 {
+			peer = a
+		}
+		if err := connect(self, o.attr(i, self, peer)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func connect(q *adapter.QP, attr qp.Attr) error {
+	rtr, rts := maskRTRRC, maskRTSRC
+	if q.Type == qp.UC {
+		rtr, rts = maskRTRUC, maskRTSUC
+	}
+	return steps(q, attr, maskInitConnected, rtr, rts)
+}
+
+func steps(q *adapter.QP, attr qp.Attr, masks ...qp.Mask) error {
+	for i, m := range masks {
+		attr.State = qp.Init + qp.State(i)
+		if err := q.Modify(m, &attr); err != nil {
+			return fmt.Errorf("to %v: %w", attr.State, err)
+		}
+	}
+	return nil
+}
+
+// ReadyUD takes a datagram queue pair from RESET to RTS.
+func ReadyUD(q *adapter.QP, qkey uint32, first psn.PSN) error {
+	return steps(q, qp.Attr{Port: 1, QKey: qkey, SQPSN: first},
+		qp.MaskState|qp.MaskPKeyIndex|qp.MaskPort|qp.MaskQKey, qp.MaskState, qp.MaskState|qp.MaskSQPSN)
+}
+
+// ToErr takes a queue pair to the error state.
+func ToErr(q *adapter.QP) error { return q.Modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
+
+// A Send is a send work request. Inline, when not nil, is the data and SGEs do
+// not count.
+type Send struct {
+	ID     uint64
+	Op     queue.Op
+	Flags  queue.Flags
+	ImmInv uint32 // as it stands in memory
+	SGEs   []memory.SGE
+	Inline []byte
+
+	Addr uint64 // remote
+	RKey uint32
+
+	CompareAdd, Swap uint64
+	UD               queue.UD
+	MW               queue.MW
+}
+
+// ErrFull is returned when a work queue has no room.
+var ErrFull = fmt.Errorf("work queue full")
+
+// PostSend posts a list of requests with one ring of the doorbell.
+func PostSend(q *adapter.QP, list ...Send) error {
+	r := q.SQ
+	if r.Depth()-r.Len() < len(list) {
+		return ErrFull
+	}
+	i := r.Producer()
+	for k := range list {
+		if err := putSend(r, i, &list[k]); err != nil {
+			return err
+		}
+		i = r.Next(i)
+	}
+	r.Publish(i)
+	q.Doorbell()
+	return nil
+}
+
+func putSend(r *queue.SendRing, i uint32, s *Send) error {
+	w := r.At(i)
+	w.WRID, w.Op, w.Flags, w.ImmInv, w.NumSGE, w.Length = s.ID, s.Op, s.Flags, s.ImmInv, 0, 0
+	switch s.Op {
+	case queue.CompareSwap, queue.FetchAdd:
+		*w.Atomic() = queue.Atomic{Addr: s.Addr, CompareAdd: s.CompareAdd, Swap: s.Swap, RKey: s.RKey}
+	case queue.BindMW:
+		*w.MW() = s.MW
+	case queue.Write, queue.WriteImm, queue.Read:
+		*w.RDMA() = queue.RDMA{Addr: s.Addr, RKey: s.RKey}
+	default:
+		*w.UD() = s.UD
+	}
+	if s.Inline != nil {
+		if len(s.Inline) > r.MaxInline() {
+			return fmt.Errorf("inline data of %d bytes, room for %d", len(s.Inline), r.MaxInline())
+		}
+		w.Flags |= queue.Inline
+		w.Length = uint32(copy(r.InlineRoom(i), s.Inline))
+		return nil
+	}
+	if len(s.SGEs) > r.MaxSGE() {
+		return fmt.Errorf("%d entries, room for %d", len(s.SGEs), r.MaxSGE())
+	}
+	w.NumSGE = uint32(copy(r.SGERoom(i), s.SGEs))
+	for _, e := range s.SGEs {
+		w.Length += e.Length
+	}
+	return nil
+}
+
+// PostRecv posts a receive request to a private or shared queue.
+func PostRecv(r *queue.RecvRing, id uint64, sges ...memory.SGE) error {
+	if r.Full() {
+		return ErrFull
+	}
+	if len(sges) > r.MaxSGE() {
+		return fmt.Errorf("%d entries, room for %d", len(sges), r.MaxSGE())
+	}
+	i := r.Producer()
+	w := r.At(i)
+	w.WRID, w.Length, w.NumSGE = id, 0, uint32(copy(r.SGERoom(i), sges))
+	for _, e := range sges {
+		w.Length += e.Length
+	}
+	r.Publish(r.Next(i))
+	return nil
+}
+
+// Poll takes completions off a queue, as many as fit into dst, and returns how
+// many.
+func Poll(c *adapter.CQ, dst []queue.CQE) (n int) {
+	r := c.Ring()
+	i := r.Consumer()
+	for end := r.Producer(); i != end && n < len(dst); i = r.Next(i) {
+		dst[n] = *r.At(i)
+		n++
+	}
+	r.Release(i)
+	return n
+}
+
+// Wait runs the network until count completions have come to c, or the limit
+// of virtual time (one minute) has passed.
+func (h *Host) Wait(c *adapter.CQ, count int) ([]queue.CQE, error) {
+	got := make([]queue.CQE, count)
+	n := 0
+	err := h.Net.Run(func() bool {
+		n += Poll(c, got[n:])
+		return n == count
+	}, waitLimit)
+	return got[:n], err
+}
+
+// Events takes the events that are queued now.
+func (h *Host) Events() (list []adapter.AsyncEvent) {
+	for {
+		e, err := h.Dev.NextEvent(done)
+		if err != nil {
+			return list
+		}
+		list = append(list, e)
+	}
+}
+
+// Types are the events' types.
+func Types(list []adapter.AsyncEvent) (types []machine.Event) {
+	for _, e := range list {
+		types = append(types, e.Type)
+	}
+	return types
+}
