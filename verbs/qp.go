@@ -145,14 +145,14 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
 	if s := q.a.StateHint(); s < RTS {
-		return refuse(0, reason.LocalQPState, int(RTS), int(s), nil)
+		return &PostError{Err: refusal(reason.LocalQPState, int(RTS), int(s))}
 	}
 	r := q.a.SQ
 	i, full := r.Producer(), r.Depth()-r.Len()
 	var err error
 	for k := range wrs {
 		if k >= full {
-			err = refuse(k, reason.QueueFull, r.Depth(), r.Len()+k, ErrQueueFull)
+			err = &PostError{k, fmt.Errorf("%w: %w", ErrQueueFull, refusal(reason.QueueFull, r.Depth(), r.Len()+k))}
 			break
 		}
 		if e := q.encode(&wrs[k], i); e != nil {
@@ -190,7 +190,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
 	if s := q.a.StateHint(); s == Reset {
-		return refuse(0, reason.LocalQPState, int(Init), int(s), nil)
+		return &PostError{Err: refusal(reason.LocalQPState, int(Init), int(s))}
 	}
 	err := postRecv(q.a.Recv, wrs)
 	if q.a.StateHint() == Err {
@@ -205,11 +205,11 @@ func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
 	for k := range wrs {
 		w := &wrs[k]
 		if k >= room {
-			err = refuse(k, reason.QueueFull, r.Depth(), r.Len()+k, ErrQueueFull)
+			err = &PostError{k, fmt.Errorf("%w: %w", ErrQueueFull, refusal(reason.QueueFull, r.Depth(), r.Len()+k))}
 			break
 		}
 		if len(w.SGL) > r.MaxSGE() {
-			err = refuse(k, reason.TooManySGEs, r.MaxSGE(), len(w.SGL), nil)
+			err = &PostError{k, refusal(reason.TooManySGEs, r.MaxSGE(), len(w.SGL))}
 			break
 		}
 		e := r.At(i)

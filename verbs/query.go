@@ -99,9 +99,11 @@ type DeviceAttr struct {
 }
 
 // Query returns the device's attributes.
-func (d *Device) Query() DeviceAttr {
+func (d *Device) Query() DeviceAttr { return attributes(d.Name(), GUID(d.guid)) }
+
+func attributes(name string, guid GUID) DeviceAttr {
 	return DeviceAttr{
-		Name: d.Name(), NodeGUID: GUID(d.guid), SysImageGUID: GUID(d.guid),
+		Name: name, NodeGUID: guid, SysImageGUID: guid,
 		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
 		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
 		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
@@ -143,6 +145,21 @@ type DeviceInfo struct {
 	Best      bool // what Open("") takes
 	Why       []string
 }
+
+// Query returns what Device.Query will when the device is open.
+func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID) }
+
+// QueryPort returns what Device.QueryPort will when the device is open without
+// a bound of its MTU.
+func (i *DeviceInfo) QueryPort() PortAttr {
+	return PortAttr{
+		Active: i.Up, MaxMTU: 4096, ActiveMTU: i.ActiveMTU, SpeedMbps: i.SpeedMbps,
+		GIDs: 1, PKey: 0xffff, LinkLayer: "Ethernet",
+	}
+}
+
+// GIDs is the table that Device.GIDs will give when the device is open.
+func (i *DeviceInfo) GIDs() []GIDEntry { return []GIDEntry{{0, i.GID, "RoCE v2", i.Interface}} }
 
 // Devices lists the addresses of this machine that Open takes, the best first.
 // None of them is opened.

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 
 	"softrdma/internal/queue"
@@ -86,8 +87,6 @@ type RecvWR struct {
 type PostError struct {
 	Index int
 	Err   error
-
-	why reason.Detail
 }
 
 // Error names the request and the refusal.
@@ -98,17 +97,11 @@ func (e *PostError) Unwrap() error { return e.Err }
 
 // ErrQueueFull is wrapped by a PostError when the queue has no room. Requests
 // leave it when they, or later ones, complete.
-var ErrQueueFull = fmt.Errorf("work queue full")
+var ErrQueueFull = errors.New("post again when work has completed")
 
-func refuse(i int, r reason.Reason, expected, found int, sentinel error) *PostError {
-	d := reason.Detail{Reason: r, Expected: uint64(expected), Found: uint64(found)}
-	e := &PostError{Index: i, why: d}
-	if sentinel != nil {
-		e.Err = fmt.Errorf("%w: %v", sentinel, d)
-	} else {
-		e.Err = fmt.Errorf("%v", d)
-	}
-	return e
+// refusal is a named reason as an error.
+func refusal(r reason.Reason, expected, found int) error {
+	return fmt.Errorf("%v", reason.Detail{Reason: r, Expected: uint64(expected), Found: uint64(found)})
 }
 
 // encode writes the request to slot i of the ring.
@@ -117,7 +110,7 @@ func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 	*q = queue.SendWQE{WRID: w.WRID, Op: w.Op, Flags: w.Flags &^ queue.Inline}
 	if w.Inline != nil {
 		if len(w.Inline) > r.MaxInline() {
-			return refuse(0, reason.InlineTooLong, r.MaxInline(), len(w.Inline), nil)
+			return refusal(reason.InlineTooLong, r.MaxInline(), len(w.Inline))
 		}
 		if len(w.SGL) > 0 {
 			return fmt.Errorf("inline data beside %d scatter/gather entries: expected one of the two", len(w.SGL))
@@ -126,7 +119,7 @@ func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 		q.Length = uint32(copy(r.InlineRoom(i), w.Inline))
 	} else {
 		if len(w.SGL) > r.MaxSGE() {
-			return refuse(0, reason.TooManySGEs, r.MaxSGE(), len(w.SGL), nil)
+			return refusal(reason.TooManySGEs, r.MaxSGE(), len(w.SGL))
 		}
 		var n uint64
 		room := r.SGERoom(i)
@@ -135,7 +128,7 @@ func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 			n += uint64(w.SGL[k].Length)
 		}
 		if n > MaxMessage {
-			return refuse(0, reason.LocalLength, MaxMessage, int(n), nil)
+			return refusal(reason.LocalLength, MaxMessage, int(n))
 		}
 		q.NumSGE, q.Length = uint32(len(w.SGL)), uint32(n)
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 // ErrBusy is wrapped by the refusal to destroy an object that others use.
-var ErrBusy = errors.New("object in use")
+var ErrBusy = memory.ErrBusy
 
 // ErrClosed is returned by operations on a closed device.
 var ErrClosed = errors.New("device closed")

@@ -24,6 +24,11 @@ const (
 	blockEnhanced   = 6
 )
 
+// errCut is the error of a file that ends within a block. It is not
+// io.ErrUnexpectedEOF itself, which the library takes for a good end where it
+// comes between blocks.
+var errCut = fmt.Errorf("file ends within a block: %w", io.ErrUnexpectedEOF)
+
 // blocks is an io.Reader over a pcapng file that passes on only the blocks that
 // a reader of packets needs, and none that is too long: the library believes
 // the lengths that it reads.
@@ -32,6 +37,7 @@ type blocks struct {
 	order      binary.ByteOrder
 	left       int64 // bytes of the present block
 	interfaces int
+	cut        bool // the file ended within a block
 }
 
 func (b *blocks) Read(p []byte) (int, error) {
@@ -46,7 +52,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.left -= int64(n)
 	if err == io.EOF && b.left > 0 {
-		err = io.ErrUnexpectedEOF
+		b.cut, err = true, errCut
 	}
 	return n, err
 }
@@ -57,7 +63,8 @@ func (b *blocks) next() error {
 	h, err := b.r.Peek(12)
 	if len(h) < 8 {
 		if len(h) > 0 {
-			return io.ErrUnexpectedEOF
+			b.cut = true
+			return errCut
 		}
 		return err
 	}
@@ -91,7 +98,8 @@ func (b *blocks) next() error {
 	for n > 0 {
 		k, err := b.r.Discard(int(min(n, 1<<20)))
 		if err != nil {
-			return io.ErrUnexpectedEOF
+			b.cut = true
+			return errCut
 		}
 		n -= int64(k)
 	}

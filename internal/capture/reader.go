@@ -68,6 +68,7 @@ func (p *Packet) ECN() uint8 { return p.TOS & 3 }
 // BSD loopback. Everything else in the file is counted and passed over.
 type Reader struct {
 	read    func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error)
+	blocks  blocks          // of a pcapng file
 	link    layers.LinkType // of a pcap file; in pcapng each packet has its own
 	ports   []uint16
 	number  int
@@ -101,7 +102,8 @@ func NewReader(r io.Reader, ports ...uint16) (*Reader, error) {
 }
 
 func (c *Reader) openNG(b *bufio.Reader) error {
-	ng, err := pcapgo.NewNgReader(&blocks{r: b}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	c.blocks.r = b
+	ng, err := pcapgo.NewNgReader(&c.blocks, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 	if err != nil {
 		return fmt.Errorf("pcapng: %w", err)
 	}
@@ -124,13 +126,16 @@ func (c *Reader) openClassic(b *bufio.Reader) error {
 }
 
 // Next reads the next RoCE v2 packet into p, whose slices hold until the next
-// call. The error is io.EOF at the end of the file, and io.ErrUnexpectedEOF
-// where the file ends within a packet.
+// call. The error is io.EOF at the end of the file, and wraps
+// io.ErrUnexpectedEOF where the file ends within a packet.
 func (c *Reader) Next(p *Packet) error {
 	for {
 		data, info, opts, err := c.read()
 		if err == io.EOF {
 			return err
+		}
+		if err != nil && c.blocks.cut { // the library does not wrap what it was told
+			err = errCut
 		}
 		if err != nil {
 			return fmt.Errorf("capture, behind packet %d: %w", c.number, err)

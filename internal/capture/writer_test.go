@@ -60,7 +60,7 @@ func everyOpcode() (all []ib.Packet) {
 	return all
 }
 
-func writeAll(t *testing.T, events ...*trace.Event) []byte {
+func writeAll(t testing.TB, events ...*trace.Event) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(&b)

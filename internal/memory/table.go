@@ -18,7 +18,7 @@ const indexShift = 8
 
 // Errors of the table. ErrBusy and the others are wrapped with what was found.
 var (
-	ErrBusy   = errors.New("memory in use")
+	ErrBusy   = errors.New("object in use")
 	ErrAccess = errors.New("access rights do not fit together")
 	ErrBounds = errors.New("memory wraps around the address space")
 	ErrKey    = errors.New("no such key")
@@ -135,7 +135,7 @@ func (t *Table) Deregister(r *Region) error {
 	if n := r.windows.Load(); n != 0 {
 		return fmt.Errorf("%w: %d windows are bound to region %#x", ErrBusy, n, r.Key)
 	}
-	if t.regions[r.Key>>indexShift] != r {
+	if r.Kind != MR || t.regions[r.Key>>indexShift] != r {
 		return fmt.Errorf("%w: region %#x", ErrKey, r.Key)
 	}
 	r.valid.Store(false)
@@ -145,6 +145,9 @@ func (t *Table) Deregister(r *Region) error {
 
 // AllocWindow makes an unbound window of the given kind and returns its key.
 func (t *Table) AllocWindow(pd uint32, kind Kind) (uint32, error) {
+	if kind != MW1 && kind != MW2 {
+		return 0, fmt.Errorf("%w: window of type %d", errors.ErrUnsupported, kind)
+	}
 	r := &Region{Kind: kind, PD: pd}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"bytes"
 	"net/netip"
 	"testing"
 	"time"
@@ -50,8 +51,10 @@ type reports struct {
 	states  []qp.State
 }
 
-func (h *reports) Event(_ *machine.Port, e machine.Event, _ reason.Detail) { h.events = append(h.events, e) }
-func (h *reports) Refuse(_ *machine.Port, d reason.Detail)                 { h.refused = append(h.refused, d) }
+func (h *reports) Event(_ *machine.Port, e machine.Event, _ reason.Detail) {
+	h.events = append(h.events, e)
+}
+func (h *reports) Refuse(_ *machine.Port, d reason.Detail) { h.refused = append(h.refused, d) }
 func (h *reports) StateChanged(p *machine.Port, _ qp.State, _ reason.Detail) {
 	h.states = append(h.states, p.Attr.State)
 }
@@ -263,7 +266,7 @@ func (w *pair) put(from int, out *machine.Out) {
 		at := max(0, len(w.wire[to])-late)
 		w.wire[to] = append(w.wire[to], packet{})
 		copy(w.wire[to][at+1:], w.wire[to][at:])
-		w.wire[to][at] = packet{b, w.n[from].addr}
+		w.wire[to][at] = packet{bytes.Clone(b), w.n[from].addr}
 	}
 }
 

@@ -66,8 +66,7 @@ func (g *golden) split() (headers, packet []byte, src, dst netip.AddrPort, id ui
 // goldenFiles tell in their heads where the packets come from.
 var goldenFiles = []string{"testdata/published.txt", "testdata/rxe.txt"}
 
-// Every opcode of the table is there but those that Linux's drivers cannot be
-// brought to send.
+// Every opcode of the table was seen from somebody else.
 func TestGoldenPacketsCoverTheOpcodes(t *testing.T) {
 	seen := map[Opcode]bool{}
 	for _, file := range goldenFiles {

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"softrdma/verbs"
+)
+
+const (
+	maxRallyQPs = 256 // the sides of srq always tell as many destinations
+	rallyQKey   = 0x11111111
+	grhLen      = 40
+)
+
+// Work request numbers: bits of what a queue pair waits for.
+const (
+	rallyRecv = 1 << iota
+	rallySend
+)
+
+// A rally is the queue pairs of one side of a pingpong, with their memory.
+//
+// The client serves on every queue pair; from then on each side sends when
+// both its last message was sent and the peer's next one has come. Both sides
+// receive into the memory that they send from, and so what the client sent
+// comes back.
+type rally struct {
+	p      *pingpong
+	dev    *verbs.Device
+	pd     *verbs.PD
+	cq     *verbs.CQ
+	srq    *verbs.SRQ
+	qps    []*verbs.QP
+	index  map[uint32]int // of qps by number
+	mr     *verbs.MR
+	local  []destination
+	recvs  []verbs.RecvWR // posted a part at a time
+	send   []verbs.SendWR // one, for all queue pairs
+	ball   ball
+	posted int     // receives
+	state  []uint8 // of each queue pair, what it waits for
+
+	sent, received int
+	progress       atomic.Int64 // completions, for the watchdog
+}
+
+// newRally makes the queue pairs, ready to receive messages as soon as they
+// are connected.
+func newRally(p *pingpong, dev *verbs.Device) (*rally, error) {
+	r := &rally{p: p, dev: dev, index: map[uint32]int{}}
+	n := p.queuePairs()
+	r.state = make([]uint8, n)
+	r.ball = newBall(p)
+	var err error
+	if r.pd, err = dev.AllocPD(); err != nil {
+		return nil, err
+	}
+	if r.mr, err = r.pd.RegisterMemory(r.ball.memory, verbs.LocalWrite); err != nil {
+		return nil, err
+	}
+	if r.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: p.rxDepth + n}); err != nil {
+		return nil, err
+	}
+	if p.kind == "srq" {
+		if r.srq, err = r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: p.rxDepth, MaxSGE: 1}); err != nil {
+			return nil, err
+		}
+		r.local = make([]destination, maxRallyQPs)
+	} else {
+		r.local = make([]destination, 1)
+	}
+	for i := range n {
+		if err := r.addQP(i); err != nil {
+			return nil, err
+		}
+	}
+	r.recvs = make([]verbs.RecvWR, p.rxDepth)
+	sgl := []verbs.SGE{r.mr.SGE(0, r.ball.recvLen())}
+	for i := range r.recvs {
+		r.recvs[i] = verbs.RecvWR{WRID: rallyRecv, SGL: sgl}
+	}
+	r.send = []verbs.SendWR{{
+		WRID: rallySend, Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{r.mr.SGE(r.ball.sendAt, int(p.size))},
+	}}
+	return r, r.refill()
+}
+
+func (r *rally) addQP(i int) error {
+	cfg := verbs.QPConfig{Type: verbs.RC, SendCQ: r.cq, SRQ: r.srq, MaxSend: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
+	init := verbs.InitAttr{}
+	switch r.p.kind {
+	case "uc":
+		cfg.Type = verbs.UC
+	case "ud":
+		cfg.Type, init.QKey = verbs.UD, rallyQKey
+	}
+	if r.srq == nil {
+		cfg.MaxRecv = r.p.rxDepth
+	}
+	q, err := r.pd.CreateQP(cfg)
+	if err != nil {
+		return err
+	}
+	e := q.Endpoint()
+	r.qps = append(r.qps, q)
+	r.index[q.Number()] = i
+	r.local[i] = destination{lid: e.UDPPort, qpn: e.QPN, psn: e.PSN, gid: e.GID}
+	return q.ToInit(init)
+}
+
+// refill posts receives until as many as wished are there.
+func (r *rally) refill() error {
+	post := r.qps[0].PostRecv
+	if r.srq != nil {
+		post = r.srq.PostRecv
+	}
+	if err := post(r.recvs[r.posted:]...); err != nil {
+		return fmt.Errorf("post receives: %w", err)
+	}
+	r.posted = len(r.recvs)
+	return nil
+}
+
+// connect brings the queue pairs to RTS, each with the peer's of its place.
+func (r *rally) connect(remote []destination) error {
+	if n := len(r.qps); n < len(remote) && remote[n].qpn != 0 {
+		return fmt.Errorf("the peer has more than %d queue pairs: both sides need the same -q", n)
+	}
+	for i, q := range r.qps {
+		if err := remote[i].check(); err != nil {
+			return err
+		}
+		av := remote[i].path(r.p.gidIndex, r.p.sl)
+		rtr := verbs.RTRAttr{MaxDestRdAtomic: 1, MinRNRTimer: 12}
+		rts := verbs.RTSAttr{SQPSN: r.local[i].psn, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}
+		if r.p.kind == "ud" {
+			ah, err := r.pd.CreateAH(av)
+			if err != nil {
+				return err
+			}
+			r.send[0].AH, r.send[0].RemoteQPN, r.send[0].RemoteQKey = ah, remote[i].qpn, rallyQKey
+		} else {
+			rtr.PathMTU, rtr.DestQPN, rtr.RQPSN, rtr.AV = r.p.mtu, remote[i].qpn, remote[i].psn, av
+		}
+		if err := q.ToRTR(rtr); err != nil {
+			return err
+		}
+		if err := q.ToRTS(rts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play exchanges the messages. It ends early when ctx does, on an unsuccessful
+// completion and when the peer's time without any completion is over.
+func (r *rally) play(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go r.watch(ctx, cancel)
+	var ended atomic.Bool
+	defer context.AfterFunc(ctx, func() { ended.Store(true) })()
+
+	for i := range r.qps {
+		r.state[i] = rallyRecv
+		if r.p.host != "" {
+			if err := r.serve(i); err != nil {
+				return err
+			}
+		}
+	}
+	wcs := make([]verbs.WC, 64)
+	for r.received < r.p.iters || r.sent < r.p.iters {
+		if ended.Load() {
+			return context.Cause(ctx)
+		}
+		if r.p.events {
+			if err := r.cq.Wait(ctx); err != nil {
+				if ctx.Err() != nil {
+					err = context.Cause(ctx)
+				}
+				return err
+			}
+		}
+		n, err := r.cq.Poll(wcs)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			runtime.Gosched()
+			continue
+		}
+		if err := r.take(wcs[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch ends the rally when no completion came for the peer's time.
+func (r *rally) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(max(r.p.timeout/8, time.Millisecond))
+	defer tick.Stop()
+	last, since := int64(0), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if n := r.progress.Load(); n != last {
+				last, since = n, now
+			} else if now.Sub(since) >= r.p.timeout {
+				cancel(peerErrorf("nothing came from the peer for %v, after %d completions; %s", r.p.timeout, n, r.silence()))
+				return
+			}
+		}
+	}
+}
+
+// silence tells what may have happened to a peer that says nothing.
+func (r *rally) silence() string {
+	if r.p.kind == "uc" || r.p.kind == "ud" {
+		return fmt.Sprintf("%s does not repeat lost messages: try again, and see --pcap where they stay", r.p.kind)
+	}
+	return "is the peer still there, with the same -n, -s and -m, and UDP port 4791 open?"
+}
+
+// take handles completions. Those of flushed requests only say that the queue
+// pair failed: what made it fail comes first or soon after.
+func (r *rally) take(wcs []verbs.WC) error {
+	r.progress.Add(int64(len(wcs)))
+	var flushed error
+	for i := range wcs {
+		w := &wcs[i]
+		if w.Status == verbs.WRFlushErr {
+			flushed = w.Err()
+			continue
+		}
+		if err := w.Err(); err != nil {
+			return fmt.Errorf("exchange %d of %d: %w", min(r.received+1, r.p.iters), r.p.iters, err)
+		}
+		if err := r.complete(w); err != nil {
+			return err
+		}
+	}
+	return flushed
+}
+
+func (r *rally) complete(w *verbs.WC) error {
+	i, ok := r.index[w.QPN]
+	if !ok {
+		return fmt.Errorf("completion of an unknown queue pair %#06x", w.QPN)
+	}
+	if w.WRID == rallySend {
+		r.sent++
+	} else if err := r.arrived(w); err != nil {
+		return err
+	}
+	r.state[i] &^= uint8(w.WRID)
+	if r.state[i] == 0 && r.sent < r.p.iters {
+		return r.serve(i)
+	}
+	return nil
+}
+
+// arrived takes the peer's message.
+func (r *rally) arrived(w *verbs.WC) error {
+	r.received++
+	if want := r.ball.recvLen(); int(w.ByteLen) != want {
+		return dataErrorf("message %d has %d bytes, expected %d: both sides need the same -s",
+			r.received, int(w.ByteLen)-r.ball.grh, want-r.ball.grh)
+	}
+	if r.p.check {
+		if err := r.ball.check(); err != nil {
+			return dataErrorf("message %d: %w", r.received, err)
+		}
+	}
+	if r.posted--; r.posted < len(r.qps)+1 {
+		return r.refill()
+	}
+	return nil
+}
+
+// serve sends a message on queue pair i.
+func (r *rally) serve(i int) error {
+	if r.p.check {
+		r.ball.mark(r.sent)
+	}
+	if err := r.qps[i].PostSend(r.send...); err != nil {
+		if errors.Is(err, verbs.ErrQueueFull) {
+			return fmt.Errorf("send before the last message was sent: %w", err)
+		}
+		return err
+	}
+	r.state[i] = rallyRecv | rallySend
+	return nil
+}

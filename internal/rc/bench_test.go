@@ -1,0 +1,162 @@
+package rc
+
+import (
+	"testing"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+)
+
+// last is a completion queue that keeps a count and the last completion.
+type last struct {
+	n   int
+	cqe queue.CQE
+}
+
+func (c *last) Push(e *queue.CQE) { c.n++; c.cqe = *e }
+
+// pump moves packets between two machines in memory, without a network.
+type pump struct {
+	n    [2]*node
+	cq   [2]last
+	out  machine.Out
+	in   machine.In
+	list []memory.SGE
+}
+
+func newPump(tb testing.TB) *pump {
+	u := &pump{}
+	w := newPair(tb, func(i int, p *machine.Port) {
+		p.SendCQ, p.RecvCQ, p.SQSigAll = &u.cq[i], &u.cq[i], false
+		p.SQ = queue.NewSendRing(255, 2, 64)
+		p.Attr.PathMTU, p.Window = 4096, 1<<20
+	})
+	u.n = w.n
+	return u
+}
+
+// post posts a WRITE of n bytes without touching the heap.
+func (u *pump) post(op queue.Op, n int, signalled bool) {
+	a, b := u.n[0], u.n[1]
+	sq := a.port.SQ
+	i := sq.Producer()
+	s := sq.At(i)
+	*s = queue.SendWQE{WRID: uint64(i), Op: op, NumSGE: 1, Length: uint32(n)}
+	if signalled {
+		s.Flags = queue.Signaled
+	}
+	*s.RDMA() = b.target(0)
+	if op == queue.FetchAdd {
+		*s.Atomic() = b.word(0)
+	}
+	sq.SGERoom(i)[0] = a.sge(0, n)
+	sq.Publish(sq.Next(i))
+}
+
+// run moves packets until there are none and tells how many there were.
+func (u *pump) run() (n int) {
+	for moved := true; moved; {
+		moved = false
+		for i := range u.n {
+			u.in.Src = testAddrs[i]
+			for range 64 {
+				if !u.n[i].q.Next(0, &u.out) {
+					break
+				}
+				u.in.Packet = u.out.Packet
+				u.in.Payload = nil
+				if len(u.out.Pieces) > 0 {
+					u.in.Payload = u.out.Pieces[0]
+				}
+				u.n[1-i].q.Receive(0, &u.in)
+				moved = true
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func benchmarkPair(b *testing.B, op queue.Op, size, batch int) {
+	u := newPump(b)
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	packets := 0
+	for i := 0; i < b.N; i += batch {
+		for k := range batch {
+			u.post(op, size, k == batch-1)
+		}
+		packets += u.run()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(packets), "ns/packet")
+	if u.n[0].port.SQ.Len() != 0 || u.n[0].port.Attr.State != qp.RTS {
+		b.Fatal("work left undone")
+	}
+}
+
+func BenchmarkPairWrite8(b *testing.B)    { benchmarkPair(b, queue.Write, 8, 64) }
+func BenchmarkPairWrite4096(b *testing.B) { benchmarkPair(b, queue.Write, 4096, 64) }
+func BenchmarkPairWrite64K(b *testing.B)  { benchmarkPair(b, queue.Write, 65536, 16) }
+func BenchmarkPairRead4096(b *testing.B)  { benchmarkPair(b, queue.Read, 4096, 64) }
+
+// BenchmarkNextWrite8 is the requester alone: fetch, segment and completion by
+// one acknowledge for 64 messages.
+func BenchmarkNextWrite8(b *testing.B) {
+	u := newPump(b)
+	a := u.n[0]
+	b.ReportAllocs()
+	for i := 0; i < b.N; i += 64 {
+		for range 64 {
+			u.post(queue.Write, 8, false)
+		}
+		for a.q.Next(0, &u.out) {
+		}
+		u.in.Src = testAddrs[1]
+		u.in.Packet = ackPacket(0x1f, u.out.PSN)
+		a.q.Receive(0, &u.in)
+	}
+	if a.port.SQ.Len() != 0 {
+		b.Fatal("work left undone")
+	}
+}
+
+// BenchmarkNextWrite4096 is the requester alone within long messages.
+func BenchmarkNextWrite4096(b *testing.B) {
+	u := newPump(b)
+	a := u.n[0]
+	b.ReportAllocs()
+	for i := 0; i < b.N; i += 16 {
+		u.post(queue.Write, 65536, false)
+		for a.q.Next(0, &u.out) {
+		}
+		u.in.Src = testAddrs[1]
+		u.in.Packet = ackPacket(0x1f, u.out.PSN)
+		a.q.Receive(0, &u.in)
+	}
+	if a.port.SQ.Len() != 0 {
+		b.Fatal("work left undone")
+	}
+}
+
+func TestSteadyPathDoesNotAllocate(t *testing.T) {
+	for _, op := range []queue.Op{queue.Write, queue.Read, queue.FetchAdd, queue.Send} {
+		u := newPump(t)
+		work := func() {
+			for range 4 {
+				u.post(op, 9000, true)
+				if op == queue.Send {
+					u.n[1].postRecv(0, u.n[1].sge(0, 9000))
+				}
+			}
+			u.run()
+		}
+		if n := testing.AllocsPerRun(100, work); n != 0 {
+			t.Errorf("operation %d: %v allocations", op, n)
+		}
+		if c := u.cq[0].cqe; u.cq[0].n < 400 || c.Status != queue.Success {
+			t.Errorf("operation %d: %d completions, the last %+v", op, u.cq[0].n, c)
+		}
+	}
+}

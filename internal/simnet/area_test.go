@@ -1,0 +1,157 @@
+package simnet_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+)
+
+// An area is a registered memory region beside the model of what it must hold.
+type area struct {
+	name   string
+	base   uint64
+	region *memory.Region
+	mem    []byte
+	want   []byte
+	maybe  []patch // what requests without a verdict may have written
+	loose  []span  // where anything may stand
+}
+
+// A patch is data at an offset.
+type patch struct {
+	off  int
+	data []byte
+}
+
+// A span is a part of an area.
+type span struct {
+	area   *area
+	off, n int
+}
+
+// newArea registers n bytes, random ones where fill says so. Areas lie at
+// addresses that depend on nothing but their order, as packets show them.
+func (h *host) newArea(name string, n int, access qp.Access, fill bool) *area {
+	w := h.w
+	w.nextBase += uint64(n+0xfffff) &^ 0xffff
+	a := &area{name: fmt.Sprintf("%s of host %d", name, h.index), base: w.nextBase, mem: aligned(n)}
+	if fill {
+		for i := 0; i+8 <= n; i += 8 {
+			binary.LittleEndian.PutUint64(a.mem[i:], w.rng.Uint64())
+		}
+	}
+	a.want = bytes.Clone(a.mem)
+	var err error
+	if a.region, err = h.PD.Register(a.mem, a.base, access); err != nil {
+		w.fail("registering %s: %v", name, err)
+	}
+	h.areas = append(h.areas, a)
+	return a
+}
+
+func (a *area) write(off int, data []byte) { copy(a.want[off:], data) }
+
+// check compares the memory with the model.
+func (a *area) check() error {
+	if bytes.Equal(a.mem, a.want) {
+		return nil
+	}
+	for i := range a.mem {
+		if a.mem[i] != a.want[i] && !a.explained(i) {
+			return fmt.Errorf("%s: byte %d is %#02x, expected %#02x", a.name, i, a.mem[i], a.want[i])
+		}
+	}
+	return nil
+}
+
+func (a *area) explained(i int) bool {
+	for _, s := range a.loose {
+		if i >= s.off && i < s.off+s.n {
+			return true
+		}
+	}
+	for _, p := range a.maybe {
+		if i >= p.off && i < p.off+len(p.data) && p.data[i-p.off] == a.mem[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// entry is the scatter/gather entry of a span.
+func (s span) entry() memory.SGE {
+	return memory.SGE{Addr: s.area.base + uint64(s.off), Length: uint32(s.n), LKey: s.area.region.Key}
+}
+
+func entries(list []span) (sges []memory.SGE) {
+	for _, s := range list {
+		sges = append(sges, s.entry())
+	}
+	return sges
+}
+
+// gather reads the model's bytes of a list of spans.
+func gather(list []span) (b []byte) {
+	for _, s := range list {
+		b = append(b, s.area.want[s.off:s.off+s.n]...)
+	}
+	return b
+}
+
+// found reads the memory's bytes of the first n of a list of spans.
+func found(list []span, n int) (b []byte) {
+	for _, s := range list {
+		k := min(n-len(b), s.n)
+		b = append(b, s.area.mem[s.off:s.off+k]...)
+	}
+	return b
+}
+
+// scatter takes data into the model along a list of spans.
+func scatter(list []span, data []byte) {
+	for _, s := range list {
+		n := min(len(data), s.n)
+		s.area.write(s.off, data[:n])
+		data = data[n:]
+	}
+}
+
+// settle takes the memory as it stands into the model.
+func settle(list []span) {
+	for _, s := range list {
+		s.area.write(s.off, s.area.mem[s.off:s.off+s.n])
+	}
+}
+
+func loosen(list []span) {
+	for _, s := range list {
+		s.area.loose = append(s.area.loose, s)
+	}
+}
+
+// cut cuts n bytes at off into at most k spans in random order, some empty.
+func (w *world) cut(a *area, off, n, k int) (list []span) {
+	if n == 0 && w.rng.IntN(2) == 0 {
+		return nil
+	}
+	for k = 1 + w.rng.IntN(k); k > 1; k-- {
+		part := w.rng.IntN(n + 1)
+		list = append(list, span{a, off, part})
+		off, n = off+part, n-part
+	}
+	list = append(list, span{a, off, n})
+	w.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// anywhere gathers n bytes from at most k random places of an area.
+func (w *world) anywhere(a *area, n, k int) (list []span) {
+	list = w.cut(a, 0, n, k)
+	for i := range list {
+		list[i].off = w.rng.IntN(len(a.mem) - list[i].n + 1)
+	}
+	return list
+}

@@ -1,0 +1,452 @@
+package simnet_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/simnet/rig"
+)
+
+// aligned is memory on a word's boundary, as atomics want it.
+func aligned(n int) []byte {
+	w := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n)
+}
+
+// An end is one queue pair with its program, and what the model knows of both.
+type end struct {
+	w    *world
+	name string
+	h    *host
+	kind qp.Type
+	q    *adapter.QP
+	peer *end // of a connection
+
+	maxSGE, inline int
+	signalAll      bool
+
+	target  *area    // what the peer WRITEs to
+	results *area    // where READs and atomics go
+	words   *area    // what the peer's atomics change
+	counts  []uint64 // the model of words
+	alts    [][]uint64
+
+	budget  int   // work requests still to be posted
+	seq     int   // posted
+	pending []*wr // posted and not known to be complete, in order
+	failed  bool  // a request completed in error
+	toErr   bool  // the program took the queue pair to ERR
+	dead    bool  // destroyed
+	stopped bool  // in SQE until the program takes it out
+	sqd     bool
+	fence   bool // the next request must be fenced
+
+	inbound []*wr // what the peer sent to be received, in order
+	nextIn  int
+	taken   int     // datagrams and messages received
+	from    []int   // by sender: index into its outbound of the next one
+	recvs   []*recv // posted to the private queue, in order
+	slots   *slots
+	lastErr bool // a receive completed in error
+
+	window     *window
+	trouble    trouble
+	troubleAt  int
+	caused     bool // this side has made trouble
+	rnrLimited bool
+
+	dgram *datagrams
+}
+
+// A wr is a work request and what must come of it.
+type wr struct {
+	rig.Send
+	seq      int
+	signaled bool
+	data     []byte // sent, or expected of a READ
+
+	consumes bool   // takes a receive of the peer
+	to       *area  // WRITE: where to
+	off      int    // WRITE: offset there
+	result   []span // READ and atomics
+	from     *area  // READ of the peer's target: read from there
+	word     int    // atomics
+	sharing  bool   // an atomic on the host's shared words
+
+	expect []queue.Status // what trouble may end in; nil is success
+	done   func(ok bool)  // of windows
+}
+
+// A recv is a posted receive.
+type recv struct {
+	id    uint64
+	spans []span
+	room  int
+	slot  int
+	slots *slots
+	done  bool
+}
+
+// recvID marks the numbers of receives.
+const recvID = 1 << 63
+
+// newEnd makes a queue pair of a random shape.
+func (w *world) newEnd(kind qp.Type, h *host) *end {
+	e := &end{
+		w: w, h: h, kind: kind, name: fmt.Sprintf("%v end %d on host %d", kind, len(w.ends), h.index),
+		maxSGE: 1 + w.rng.IntN(5), inline: w.rng.IntN(200), signalAll: w.chance(20),
+		budget: 5 + w.rng.IntN(50),
+	}
+	c := adapter.QPConfig{
+		Type: kind, SendCQ: h.cq(), RecvCQ: h.cq(), SendDepth: 1 + w.rng.IntN(40), SendSGE: e.maxSGE,
+		RecvDepth: 1 + w.rng.IntN(20), RecvSGE: 1 + w.rng.IntN(4), Inline: e.inline, SignalAll: e.signalAll,
+	}
+	if h.srq != nil && kind != qp.UD && w.chance(60) {
+		c.SRQ = h.srq.queue
+	}
+	q, err := h.PD.CreateQP(&c)
+	if err != nil {
+		w.fail("%v", err)
+		return nil
+	}
+	e.q = q
+	switch {
+	case c.SRQ != nil:
+		e.slots = h.srq.slots
+		e.slots.strict = e.slots.strict && kind == qp.RC
+	default:
+		e.slots = h.newSlots(q.Recv, kind == qp.RC)
+	}
+	if kind != qp.UD {
+		e.target = h.newArea("target", 1<<16, qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead|qp.MWBind, true)
+	}
+	if kind == qp.RC {
+		e.results = h.newArea("results", 1<<17, qp.LocalWrite, true)
+		e.words = h.newArea("words", 32, qp.LocalWrite|qp.RemoteAtomic, true)
+		for i := range 4 {
+			e.counts = append(e.counts, word(e.words.mem, i))
+			e.alts = append(e.alts, []uint64{e.counts[i]})
+		}
+		if w.chance(40) {
+			e.newWindow()
+		}
+	}
+	w.ends = append(w.ends, e)
+	h.ends = append(h.ends, e)
+	return e
+}
+
+func word(b []byte, i int) uint64 { return binary.NativeEndian.Uint64(b[8*i:]) }
+
+// broken tells whether this end's errors have a cause.
+func (e *end) broken() bool {
+	return e.toErr || e.caused || e.peer != nil && (e.peer.caused || e.peer.toErr)
+}
+
+// gone tells whether the peer answers no more.
+func (e *end) gone() bool { return e.peer != nil && (e.peer.dead || e.peer.failed || e.peer.toErr || e.broken()) }
+
+func (e *end) finished() bool {
+	switch {
+	case e.dead:
+		return true
+	case e.budget > 0 || len(e.pending) > 0 || e.stopped:
+		return false
+	case e.kind == qp.RC && !e.failed && !e.gone():
+		return e.nextIn == len(e.inbound)
+	}
+	return true
+}
+
+// act plays a round of the program and tells whether it did anything.
+func (e *end) act() bool {
+	if e.dead {
+		return false
+	}
+	busy := false
+	if e.w.chance(60) {
+		busy = e.postReceives()
+	}
+	if e.stopped {
+		return e.resume() || busy
+	}
+	if e.budget > 0 && !e.failed && e.kind != qp.UD && e.w.chance(2) {
+		e.drain()
+	}
+	if e.budget > 0 && e.w.chance(50) {
+		busy = e.post() || busy
+	}
+	return busy
+}
+
+// drain takes the queue pair to SQD; the event brings it back.
+func (e *end) drain() {
+	if e.sqd || e.q.Query().State != qp.RTS {
+		return
+	}
+	if err := e.q.Modify(qp.MaskState|qp.MaskEnSQDAsyncNotify, &qp.Attr{State: qp.SQD, EnSQDNotify: true}); err != nil {
+		e.w.fail("%s to SQD: %v", e.name, err)
+	}
+	e.sqd = true
+}
+
+func (e *end) drained() {
+	if !e.sqd {
+		e.w.fail("%s: drained without being asked", e.name)
+	}
+	e.sqd = false
+	if e.q.Query().State == qp.SQD {
+		e.w.check(e.q.Modify(qp.MaskState, &qp.Attr{State: qp.RTS}))
+	}
+}
+
+// resume takes the queue pair out of SQE.
+func (e *end) resume() bool {
+	if len(e.pending) > 0 && e.q.SQ.Len() > 0 {
+		return false // to be flushed
+	}
+	if s := e.q.Query().State; s != qp.SQE {
+		e.w.fail("%s: in %v after a failed request, expected SQE", e.name, s)
+	}
+	e.w.check(e.q.Modify(qp.MaskState, &qp.Attr{State: qp.RTS}))
+	if len(e.pending) == 0 {
+		e.stopped = false
+	}
+	return true
+}
+
+// post posts a list of up to four requests.
+func (e *end) post() bool {
+	var list []rig.Send
+	var wrs []*wr
+	for n := 1 + e.w.rng.IntN(4); n > 0 && e.budget > 0 && e.q.SQ.Len()+len(list) < e.q.SQ.Depth(); n-- {
+		r := e.make()
+		if r == nil {
+			break
+		}
+		e.budget--
+		r.seq = e.seq
+		r.ID = uint64(e.seq)
+		e.seq++
+		if e.budget == 0 || r.expect != nil || r.done != nil || e.signalAll || e.w.chance(40) {
+			r.signaled = true
+			if !e.signalAll {
+				r.Flags |= queue.Signaled
+			}
+		}
+		if e.fence || e.w.chance(10) {
+			r.Flags |= queue.Fence
+			e.fence = false
+		}
+		if r.from != nil {
+			e.fence = true
+		}
+		wrs, list = append(wrs, r), append(list, r.Send)
+	}
+	if len(list) == 0 {
+		return false
+	}
+	e.pending = append(e.pending, wrs...)
+	for _, r := range wrs {
+		if r.consumes {
+			e.peer.inbound = append(e.peer.inbound, r)
+		}
+	}
+	if err := rig.PostSend(e.q, list...); err != nil {
+		e.w.fail("%s: posting: %v", e.name, err)
+	}
+	return true
+}
+
+// sent takes a completion of the send queue: in order, each signalled or failed
+// request once.
+func (e *end) sent(c *queue.CQE) {
+	w := e.w
+	if int(c.Status) < len(w.stats.completions) {
+		w.stats.completions[c.Status]++
+	}
+	for {
+		if len(e.pending) == 0 {
+			w.fail("%s: completion of nothing: %+v", e.name, *c)
+			return
+		}
+		r := e.pending[0]
+		e.pending = e.pending[1:]
+		if r.ID == c.WRID {
+			e.verdict(r, c)
+			return
+		}
+		if r.signaled || e.failed || e.stopped {
+			w.fail("%s: request %d (%v) completed before request %d", e.name, c.WRID, c.Status, r.seq)
+			return
+		}
+		e.succeed(r)
+	}
+}
+
+// verdict checks the completion of request r.
+func (e *end) verdict(r *wr, c *queue.CQE) {
+	w := e.w
+	switch {
+	case c.Status == queue.Success:
+		if e.failed || e.stopped {
+			w.fail("%s: request %d succeeded behind a failed one", e.name, r.seq)
+		} else if r.expect != nil && !slices.Contains(r.expect, queue.Success) {
+			w.fail("%s: request %d succeeded, expected %v", e.name, r.seq, r.expect)
+		}
+		if !r.signaled {
+			w.fail("%s: request %d completed unasked", e.name, r.seq)
+		}
+		if c.Op != operation(r.Op) || c.QPN != e.q.QPN {
+			w.fail("%s: request %d completed as %+v", e.name, r.seq, *c)
+		}
+		e.succeed(r)
+		return
+	case e.failed:
+		if c.Status != queue.WRFlushErr {
+			w.fail("%s: request %d behind a failed one completed with status %d", e.name, r.seq, c.Status)
+		}
+	case e.stopped:
+		if c.Status != queue.WRFlushErr {
+			w.fail("%s: request %d posted in SQE completed with status %d", e.name, r.seq, c.Status)
+		}
+	case !e.may(r, c):
+		w.fail("%s: request %d (operation %d) failed with status %d: %v", e.name, r.seq, r.Op, c.Status, detail(c))
+	case e.kind != qp.RC && c.Status != queue.WRFlushErr:
+		e.stopped = true
+	default:
+		e.failed = true
+		e.budget = min(e.budget, 3) // what is posted now is flushed
+	}
+	e.unsure(r)
+}
+
+// may tells whether the first failure of an end has a cause.
+func (e *end) may(r *wr, c *queue.CQE) bool {
+	switch {
+	case slices.Contains(r.expect, c.Status):
+		return true
+	case c.Status == queue.WRFlushErr:
+		return e.broken()
+	case c.Status == queue.RetryExcErr:
+		return e.kind == qp.RC && (e.w.profile.harsh || e.gone())
+	case c.Status == queue.RNRRetryExcErr:
+		return e.kind == qp.RC && e.rnrLimited
+	}
+	return false
+}
+
+// succeed takes what a request did into the model.
+func (e *end) succeed(r *wr) {
+	w := e.w
+	w.stats.ops[r.Op]++
+	w.stats.bytes += len(r.data)
+	switch r.Op {
+	case queue.Write, queue.WriteImm:
+		if e.kind == qp.RC {
+			r.to.write(r.off, r.data)
+		} else {
+			e.unsure(r)
+		}
+	case queue.Read:
+		want := r.data
+		if r.from != nil {
+			want = r.from.want[r.off : r.off+len(r.data)]
+		}
+		e.result(r, want)
+	case queue.CompareSwap, queue.FetchAdd:
+		e.counted(r)
+	}
+	if r.done != nil {
+		r.done(true)
+	}
+}
+
+// result checks the bytes that a request brought.
+func (e *end) result(r *wr, want []byte) {
+	if got := found(r.result, len(want)); !bytes.Equal(got, want) {
+		e.w.fail("%s: request %d (operation %d) brought %s", e.name, r.seq, r.Op, differ(got, want))
+	}
+	scatter(r.result, want)
+}
+
+// counted checks what an atomic found and takes it into the model.
+func (e *end) counted(r *wr) {
+	var old uint64
+	if r.sharing {
+		h := e.peer.h
+		old = binary.NativeEndian.Uint64(found(r.result, 8))
+		if h.olds[old] {
+			e.w.fail("%s: two FETCH_ADDs on host %d found %d", e.name, h.index, old)
+		}
+		h.olds[old] = true
+		h.added++
+	} else {
+		p := e.peer
+		old = p.counts[r.word]
+		p.counts[r.word] = r.operate(old)
+		p.alts[r.word] = []uint64{p.counts[r.word]}
+	}
+	e.result(r, binary.NativeEndian.AppendUint64(nil, old))
+}
+
+// operate is what an atomic makes of a word.
+func (r *wr) operate(v uint64) uint64 {
+	switch {
+	case r.Op == queue.FetchAdd:
+		return v + r.CompareAdd
+	case v == r.CompareAdd:
+		return r.Swap
+	}
+	return v
+}
+
+// unsure notes what a request without success may have done all the same.
+func (e *end) unsure(r *wr) {
+	switch r.Op {
+	case queue.Write, queue.WriteImm:
+		if r.to != nil {
+			r.to.maybe = append(r.to.maybe, patch{r.off, r.data})
+		}
+	case queue.Read:
+		loosen(r.result)
+	case queue.CompareSwap, queue.FetchAdd:
+		loosen(r.result)
+		if r.sharing {
+			e.peer.h.maybe++
+		} else if r.to != nil {
+			a := e.peer.alts[r.word]
+			e.peer.alts[r.word] = append(a, r.operate(a[len(a)-1]))
+		}
+	}
+	if r.done != nil {
+		r.done(false)
+	}
+}
+
+func operation(o queue.Op) queue.WCOp {
+	switch o {
+	case queue.Write, queue.WriteImm:
+		return queue.WCWrite
+	case queue.Read:
+		return queue.WCRead
+	case queue.CompareSwap:
+		return queue.WCCompareSwap
+	case queue.FetchAdd:
+		return queue.WCFetchAdd
+	case queue.BindMW:
+		return queue.WCBindMW
+	case queue.LocalInv:
+		return queue.WCLocalInv
+	}
+	return queue.WCSend
+}
+
+var errWait = errors.New("not now")

@@ -1,0 +1,340 @@
+package simnet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/machine"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/rig"
+)
+
+// timeLimit is how much virtual time a world may take: waiting longer is
+// waiting for ever.
+const timeLimit = 60 * time.Second
+
+// A world is all that one seed makes: hosts, queue pairs, their programs and
+// the model of what must come of them.
+type world struct {
+	rng     *rand.Rand
+	net     *simnet.Network
+	profile profile
+	hosts   []*host
+	ends    []*end
+	recvs   []*recv // by number
+	err     error
+
+	nextBase uint64
+	due      time.Duration // of the application
+	idle     uint          // rounds in which it found nothing to do
+	timeout  uint8         // field of the connections
+	pace     time.Duration // of the application
+	stats    tally
+}
+
+// A tally counts what happened, to show that the seeds reach it.
+type tally struct {
+	completions [32]int // of work requests, by status
+	ops         [16]int // successful, by operation
+	receives    int
+	datagrams   int
+	steps       int
+	bytes       int
+	refusals    [reason.Count]uint64
+}
+
+// A host is a device with what the model knows of it.
+type host struct {
+	*rig.Host
+	w        *world
+	index    int
+	cqs      []*adapter.CQ
+	srq      *shared
+	areas    []*area
+	source   *area // what is sent
+	readable *area // what peers READ
+	shared   *area // words that all peers add to
+	added    uint64
+	maybe    uint64 // additions without a verdict
+	olds     map[uint64]bool
+	ends     []*end
+	ahs      []uint32
+}
+
+// fail notes the first thing that went wrong.
+func (w *world) fail(format string, a ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("at %v: %s", w.net.Clock(), fmt.Sprintf(format, a...))
+	}
+}
+
+func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
+
+func newWorld(seed uint64) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000}
+	w.profile = newProfile(w)
+	six := w.chance(40)
+	w.net.Drive(w)
+	for i := range 2 + w.rng.IntN(2) {
+		w.addHost(i, six)
+	}
+	for range 1 + w.rng.IntN(4) {
+		kind := qp.RC
+		if w.chance(20) {
+			kind = qp.UC
+		}
+		a := w.hosts[w.rng.IntN(len(w.hosts))]
+		b := w.hosts[w.rng.IntN(len(w.hosts))] // may be the same
+		w.connect(kind, a, b)
+	}
+	if w.chance(50) {
+		w.addDatagrams()
+	}
+	return w
+}
+
+func (w *world) addHost(i int, six bool) {
+	p := &w.profile
+	a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 4791)
+	if six {
+		a = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i + 1)}), 4791)
+	}
+	lc := simnet.LinkConfig{
+		Egress: p.faults, Ingress: p.faults, ReceiveBuffer: p.buffer,
+		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4),
+	}
+	r, err := rig.Open(w.net, a, lc, adapter.Config{Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)]})
+	if err != nil {
+		w.fail("%v", err)
+		return
+	}
+	h := &host{Host: r, w: w, index: i, olds: make(map[uint64]bool)}
+	w.hosts = append(w.hosts, h)
+	for range 1 + w.rng.IntN(3) {
+		c, err := h.Dev.CreateCQ(4096, nil)
+		if err != nil {
+			w.fail("%v", err)
+			return
+		}
+		h.cqs = append(h.cqs, c)
+	}
+	h.source = h.newArea("source", 1<<17, 0, true)
+	h.readable = h.newArea("readable", 1<<17, qp.RemoteRead, true)
+	h.shared = h.newArea("shared words", 64, qp.LocalWrite|qp.RemoteAtomic, false)
+	if w.chance(40) {
+		h.newShared()
+	}
+}
+
+func (h *host) cq() *adapter.CQ { return h.cqs[h.w.rng.IntN(len(h.cqs))] }
+
+// connect makes a connection with a program on both sides.
+func (w *world) connect(kind qp.Type, a, b *host) {
+	x, y := w.newEnd(kind, a), w.newEnd(kind, b)
+	if w.err != nil {
+		return
+	}
+	x.peer, y.peer = y, x
+	o := rig.Options{
+		MTU: 256 << w.rng.IntN(5), Reads: uint8(1 + w.rng.IntN(16)), Timeout: w.timeout,
+		MinRNRTimer: uint8(1 + w.rng.IntN(12)), TrafficClass: uint8(w.rng.IntN(256)), FlowLabel: uint32(w.rng.IntN(3)),
+	}
+	for i := range o.PSN {
+		o.PSN[i] = w.firstPSN()
+	}
+	if w.chance(10) {
+		o.RNRRetry, o.NoRNRRetry = uint8(w.rng.IntN(3)), true
+		o.NoRNRRetry = o.RNRRetry == 0
+		x.rnrLimited, y.rnrLimited = true, true
+	}
+	if err := rig.Connect(x.q, y.q, o); err != nil {
+		w.fail("connecting: %v", err)
+	}
+	if kind == qp.RC && w.chance(30) {
+		x.trouble = trouble(1 + w.rng.IntN(int(troubles)-1))
+		x.troubleAt = w.rng.IntN(x.budget)
+	}
+}
+
+// firstPSN is often close to the wrap.
+func (w *world) firstPSN() psn.PSN {
+	p := w.rng.Uint32()
+	if w.chance(50) {
+		p = 0xffffff - uint32(w.rng.IntN(64))
+	}
+	return psn.New(p)
+}
+
+// Progress is the application: at random times it posts, polls and meddles.
+func (w *world) Progress() time.Duration {
+	if w.net.Clock() < w.due {
+		return w.due
+	}
+	busy := false
+	for _, h := range w.hosts {
+		busy = h.poll() || busy
+		h.events()
+	}
+	for _, e := range w.ends {
+		if w.err == nil {
+			busy = e.act() || busy
+		}
+	}
+	if busy {
+		w.idle = 0
+	} else {
+		w.idle = min(w.idle+1, 5)
+	}
+	w.due = w.net.Clock() + 1 + time.Duration(w.rng.Int64N(int64(w.pace)<<w.idle))
+	return w.due
+}
+
+// poll takes completions off the host's queues, not always and not all.
+func (h *host) poll() (any bool) {
+	var batch [16]queue.CQE
+	for _, c := range h.cqs {
+		if h.w.chance(30) {
+			continue
+		}
+		if err := c.Err(); err != nil {
+			h.w.fail("%v", err)
+		}
+		for range 1 + h.w.rng.IntN(3) {
+			n := rig.Poll(c, batch[:1+h.w.rng.IntN(len(batch))])
+			for i := range n {
+				h.completion(&batch[i])
+			}
+			any = any || n > 0
+		}
+	}
+	return any
+}
+
+func (h *host) completion(c *queue.CQE) {
+	e := h.end(c.QPN)
+	switch {
+	case e == nil:
+		h.w.fail("completion for unknown queue pair %#x: %+v", c.QPN, c)
+	case e.dead: // what it completed before it was destroyed says nothing new
+	case c.WRID&recvID != 0:
+		e.received(c)
+	default:
+		e.sent(c)
+	}
+}
+
+func (h *host) end(qpn uint32) *end {
+	for _, e := range h.ends {
+		if e.q.QPN == qpn {
+			return e
+		}
+	}
+	return nil
+}
+
+// events takes the asynchronous events.
+func (h *host) events() {
+	for _, v := range h.Events() {
+		q, _ := v.Element.(*adapter.QP)
+		switch v.Type {
+		case machine.EventSQDrained:
+			if e := h.end(q.QPN); e != nil && !e.dead {
+				e.drained()
+			}
+		case machine.EventCommEst, machine.EventSRQLimitReached, machine.EventQPLastWQEReached:
+		case machine.EventQPReqErr, machine.EventQPAccessErr:
+			if e := h.end(q.QPN); e != nil && !e.broken() {
+				h.w.fail("%s: event %d without a cause: %v", e.name, v.Type, v.Detail)
+			}
+		default:
+			h.w.fail("event %d: %v", v.Type, v.Detail)
+		}
+	}
+}
+
+func (w *world) finished() bool {
+	if w.err != nil {
+		return true
+	}
+	w.stats.steps++
+	for _, e := range w.ends {
+		if !e.finished() {
+			return false
+		}
+	}
+	return true
+}
+
+// run plays the world to its end and checks everything.
+func (w *world) run() error {
+	if w.err == nil {
+		if err := w.net.Run(w.finished, timeLimit); err != nil {
+			w.fail("%v; %s", err, w.waiting())
+		}
+	}
+	w.net.Sleep(4 * w.profile.trip())
+	for _, e := range w.ends {
+		if w.err == nil {
+			e.drainReceives()
+		}
+	}
+	if w.err == nil {
+		w.checkEnd()
+	}
+	if w.err == nil {
+		w.tearDown()
+	}
+	return w.err
+}
+
+// waiting tells who is not finished.
+func (w *world) waiting() (s string) {
+	for _, e := range w.ends {
+		if !e.finished() {
+			s += fmt.Sprintf("%s in %v: %d to post, %d pending, %d of %d received; ", e.name, e.q.Query().State,
+				e.budget, len(e.pending), e.nextIn, len(e.inbound))
+		}
+	}
+	return s
+}
+
+func (w *world) tearDown() {
+	for _, h := range w.hosts {
+		for _, e := range h.ends {
+			w.check(e.q.Destroy())
+			e.freeWindow()
+		}
+		h.Events()
+		for _, c := range h.cqs {
+			w.check(c.Destroy())
+		}
+		if h.srq != nil {
+			w.check(h.srq.queue.Destroy())
+		}
+		for _, n := range h.ahs {
+			w.check(h.PD.DestroyAH(n))
+		}
+		for _, a := range h.areas {
+			w.check(h.PD.Deregister(a.region))
+		}
+		for r := range w.stats.refusals {
+			w.stats.refusals[r] += h.Dev.Trace.Counter(reason.Reason(r))
+		}
+		w.check(h.Link.Wrong)
+		w.check(h.Close())
+	}
+	w.net.Release(w)
+}
+
+func (w *world) check(err error) {
+	if err != nil {
+		w.fail("%v", err)
+	}
+}

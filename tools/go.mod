@@ -1,0 +1,3 @@
+module softrdma/tools
+
+go 1.26.0
