@@ -15,7 +15,7 @@ import (
 const (
 	// pollGrace is how long after somebody polled the lane's goroutine still
 	// leaves the progress to them, and pollPause how long it then stays away.
-	pollGrace = 50 * time.Microsecond
+	pollGrace = 250 * time.Microsecond
 	pollPause = 200 * time.Microsecond
 
 	// yieldAfter is after how many polls in vain a poller offers its processor

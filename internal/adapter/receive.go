@@ -36,7 +36,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 func (l *lane) packet(now time.Duration, b []byte) {
 	in := &l.in
 	fault := in.Parse(b)
-	if fault == ib.Short {
+	if len(b) < ib.BTHLen+ib.ICRCLen {
 		l.drop(b, 0, reason.PacketShort, ib.BTHLen+ib.ICRCLen, uint64(len(b)))
 		return
 	}
@@ -52,6 +52,9 @@ func (l *lane) packet(now time.Duration, b []byte) {
 	}
 	switch fault {
 	case ib.OK:
+	case ib.Short:
+		l.drop(b, in.DestQPN, reason.PacketShort, uint64(in.HeaderLen()+ib.ICRCLen), uint64(len(b)))
+		return
 	case ib.BadOpcode:
 		l.drop(b, in.DestQPN, reason.PacketOpcode, 256, uint64(in.Opcode))
 		return

@@ -171,7 +171,7 @@ func TestCursorDoesNotAllocate(t *testing.T) {
 
 func FuzzCursor(f *testing.F) {
 	f.Add(uint64(0), uint32(100), uint64(50), uint32(60), uint64(90), 20, uint64(1000))
-	f.Add(^uint64(0), uint32(1<<31), ^uint64(0)-5, ^uint32(0), uint64(1)<<32, 1<<31, ^uint64(0)-100)
+	f.Add(^uint64(0), uint32(1<<31), ^uint64(0)-5, ^uint32(0), uint64(1)<<32, 1000, ^uint64(0)-100)
 	f.Fuzz(func(t *testing.T, a1 uint64, n1 uint32, a2 uint64, n2 uint32, pos uint64, n int, base uint64) {
 		x := NewTable()
 		r, err := x.Register(pd, make([]byte, 256), base, qp.LocalWrite)

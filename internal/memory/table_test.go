@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 	"sync"
 	"testing"
@@ -183,7 +184,7 @@ func TestBytesAndWordStayInside(t *testing.T) {
 		want bool
 	}{
 		{1000, 64, true}, {1063, 1, true}, {1064, 0, true}, {1000, 65, false}, {1064, 1, false}, {999, 1, false},
-		{1000, -1, false}, {^uint64(0), 1001, false}, {0, 1 << 62, false},
+		{1000, -1, false}, {^uint64(0), 1001, false}, {0, math.MaxInt, false},
 	} {
 		b := r.Bytes(c.addr, c.n)
 		if (b != nil) != c.want || c.want && (len(b) != c.n || cap(b) != c.n) {

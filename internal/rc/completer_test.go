@@ -390,3 +390,78 @@ func TestCompleterAnswerToRepeatedReadMayStartInTheMiddle(t *testing.T) {
 		w.wantStatuses(&a.send, queue.Success)
 	}
 }
+
+func TestRetryCopyOfNotReadyCountsOnce(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RNRRetry = 1 })
+	a := w.n[0]
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	w.take(0, 1)
+	for range 3 {
+		w.inject(0, ackPacket(ib.RNRNAK|5, testPSN0))
+	}
+	if a.port.Attr.State != qp.RTS || a.count(reason.NAKNotReady) != 1 {
+		t.Errorf("state %v, refused %v", a.port.Attr.State, a.refused)
+	}
+}
+
+// TestRetryAnswerBeforeRepetitionKeepsLocalOperation has the answer to a READ
+// come when the READ is about to be asked for again, with a local operation
+// waiting behind it.
+func TestRetryAnswerBeforeRepetitionKeepsLocalOperation(t *testing.T) {
+	w := newPair(t, nil)
+	a, b := w.n[0], w.n[1]
+	key, _ := a.port.Memory.AllocWindow(7, memory.MW2)
+	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+	a.post(wqe{op: queue.BindMW, flags: queue.Fence, mw: queue.MW{
+		Addr: a.mr.Base, Length: 64, MRLKey: a.mr.Key, MWRKey: key, RKey: key ^ 1,
+	}})
+	w.postWrites(1)
+	w.take(0, 100)
+	w.now = a.q.Deadline()
+	a.q.Expire(w.now)
+	w.deliver(1, 1)
+	w.take(1, 1)
+	w.deliver(0, 1)
+	w.wantStatuses(&a.send, 0)
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0, 0)
+	if a.port.Memory.Lookup(key^1) == nil {
+		t.Error("not bound")
+	}
+}
+
+func TestRequesterErrorSilencesResponder(t *testing.T) {
+	w := newPair(t, nil)
+	a, b := w.n[0], w.n[1]
+	b.post(wqe{op: queue.Read, list: []memory.SGE{b.sge(0, 3000)}, remote: a.target(0)})
+	w.postWrites(1)
+	w.take(1, 1)
+	w.take(0, 1)
+	w.deliver(0, 1)
+	if n := w.take(0, 2); n != 2 {
+		t.Fatalf("%d READ responses", n)
+	}
+	w.inject(0, ackPacket(ib.NAKRemoteOperational, testPSN0))
+	w.wantStatuses(&a.send, queue.RemOpErr)
+	if n := w.take(0, 100); n != 0 {
+		t.Errorf("%d packets sent in the error state", n)
+	}
+}
+
+func TestRequesterDrainDoesNotStartWhatWaits(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.MaxRdAtomic = 1 })
+	a, b := w.n[0], w.n[1]
+	for range 2 {
+		a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+	}
+	w.take(0, 10)
+	a.to(w.now, qp.SQD)
+	w.settle()
+	w.wantStatuses(&a.send, 0)
+	if a.port.Attr.SQDraining {
+		t.Error("still draining")
+	}
+	a.to(w.now, qp.RTS)
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0)
+}

@@ -133,6 +133,12 @@ func TestResponderRefusals(t *testing.T) {
 		}, acc, reason.KeyAccess, 0},
 		{"atomic, unknown key", 0, func(x world) []ib.Packet { return []ib.Packet{atomicTo(x, 0, 5)} }, acc, reason.KeyUnknown, 0},
 		{"atomic, misaligned", 0, func(x world) []ib.Packet { return []ib.Packet{atomicTo(x, 4, x.b.mr.Key)} }, inv, reason.AtomicAlignment, 0},
+		{"atomic, misaligned as the peer names it", 0, func(x world) []ib.Packet {
+			mr, _ := x.b.port.Memory.Register(7, asBytes(make([]uint64, 8)), 0x44, allAccess)
+			k := atomicTo(x, 0, mr.Key)
+			k.AtomicETH.Addr = 0x4c
+			return []ib.Packet{k}
+		}, inv, reason.AtomicAlignment, 0},
 		{"receive not writable", 0, func(x world) []ib.Packet {
 			mr, _ := x.b.port.Memory.Register(7, make([]byte, 64), 0, 0)
 			for x.b.rq.Len() > 0 {
@@ -637,4 +643,70 @@ func TestResetForgetsEverything(t *testing.T) {
 	w.postWrites(2)
 	w.settle()
 	w.wantStatuses(&a.send, 0, 0)
+}
+
+func TestResponderReboundWindowWorksAgain(t *testing.T) {
+	w := newPair(t, nil)
+	b := w.n[1]
+	key := w.boundWindow()
+	h := ib.RETH{Addr: b.mr.Base, RKey: key, Length: 8}
+	w.inject(1, writePacket(ib.RCWriteOnly, 0, 8, h))
+	b.port.Memory.Invalidate(key, 7, b.port.QPN)
+	if d := b.port.Memory.Bind(&memory.Bind{Window: key, NewKey: key, Region: b.mr.Key, Addr: b.mr.Base, Length: 64,
+		Access: qp.RemoteWrite, PD: 7, QPN: b.port.QPN}); d.Reason != reason.None {
+		t.Fatal(d)
+	}
+	w.inject(1, writePacket(ib.RCWriteOnly, 1, 8, h))
+	if got := w.answers(); len(got) != 1 || got[0].AETH.Syndrome != ib.ACKNoCredits || got[0].AETH.MSN != 2 {
+		t.Errorf("answers %+v", got)
+	}
+}
+
+func TestResponderDuplicateWriteAckedOnlyUpToRead(t *testing.T) {
+	w := newPair(t, nil)
+	b := w.n[1]
+	h := ib.RETH{Addr: b.mr.Base, RKey: b.mr.Key, Length: 8}
+	w.inject(1, writePacket(ib.RCWriteOnly, 0, 8, h))
+	w.inject(1, writePacket(ib.RCReadRequest, 1, 0, h))
+	if got := w.answers(); len(got) != 1 || got[0].Opcode != ib.RCReadResponseOnly {
+		t.Fatalf("answers %+v: the response acknowledges the WRITE as well", got)
+	}
+	w.inject(1, writePacket(ib.RCWriteOnly, 2, 8, h))
+	w.answers()
+	w.inject(1, writePacket(ib.RCWriteOnly, 0, 8, h))
+	if got := w.answers(); len(got) != 1 || got[0].PSN != testPSN0 {
+		t.Errorf("answers %+v", got)
+	}
+}
+
+func TestResponderAnswerToDuplicateMakesRoomForNewRead(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.MaxDestRdAtomic = 1 })
+	b := w.n[1]
+	h := ib.RETH{Addr: b.mr.Base, RKey: b.mr.Key, Length: 8}
+	w.inject(1, writePacket(ib.RCReadRequest, 0, 0, h))
+	w.answers()
+	w.inject(1, writePacket(ib.RCReadRequest, 0, 0, h))
+	w.inject(1, writePacket(ib.RCReadRequest, 1, 0, h))
+	if got := w.answers(); len(got) != 1 || got[0].Opcode != ib.RCReadResponseOnly || got[0].PSN != psn.PSN(testPSN0).Add(1) {
+		t.Errorf("answers %+v", got)
+	}
+}
+
+func TestResponderDuplicateReadAnsweredBeforeLaterOne(t *testing.T) {
+	w := newPair(t, nil)
+	b := w.n[1]
+	h := ib.RETH{Addr: b.mr.Base, RKey: b.mr.Key, Length: 8}
+	w.inject(1, writePacket(ib.RCReadRequest, 0, 0, h))
+	w.answers()
+	h.Length = 4 * testMTU
+	w.inject(1, writePacket(ib.RCReadRequest, 1, 0, h))
+	w.take(1, 2)
+	h.Length = 8
+	w.inject(1, writePacket(ib.RCReadRequest, 0, 0, h))
+	w.sent[0] = nil
+	w.take(1, 100)
+	want := []ib.Opcode{ib.RCReadResponseOnly, ib.RCReadResponseMiddle, ib.RCReadResponseLast}
+	if got := w.opcodes(0); !slices.Equal(got, want) || w.sent[0][0].PSN != testPSN0 {
+		t.Errorf("answers %v, want %v", got, want)
+	}
 }

@@ -3,7 +3,6 @@ package simnet_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -45,13 +44,14 @@ type end struct {
 	toErr   bool  // the program took the queue pair to ERR
 	dead    bool  // destroyed
 	stopped bool  // in SQE until the program takes it out
+	resumed bool  // and back in RTS
 	sqd     bool
 	fence   bool // the next request must be fenced
 
 	inbound []*wr // what the peer sent to be received, in order
 	nextIn  int
-	taken   int     // datagrams and messages received
-	from    []int   // by sender: index into its outbound of the next one
+	taken   int     // messages received on an unreliable connection
+	unsent  int     // messages to this end whose request failed
 	recvs   []*recv // posted to the private queue, in order
 	slots   *slots
 	lastErr bool // a receive completed in error
@@ -62,7 +62,8 @@ type end struct {
 	caused     bool // this side has made trouble
 	rnrLimited bool
 
-	dgram *datagrams
+	dgram        *datagrams
+	flushedSends int
 }
 
 // A wr is a work request and what must come of it.
@@ -151,7 +152,9 @@ func (e *end) broken() bool {
 }
 
 // gone tells whether the peer answers no more.
-func (e *end) gone() bool { return e.peer != nil && (e.peer.dead || e.peer.failed || e.peer.toErr || e.broken()) }
+func (e *end) gone() bool {
+	return e.peer != nil && (e.peer.dead || e.peer.failed || e.peer.toErr || e.broken())
+}
 
 func (e *end) finished() bool {
 	switch {
@@ -167,7 +170,7 @@ func (e *end) finished() bool {
 
 // act plays a round of the program and tells whether it did anything.
 func (e *end) act() bool {
-	if e.dead {
+	if e.dead || e.w.ending {
 		return false
 	}
 	busy := false
@@ -209,23 +212,23 @@ func (e *end) drained() {
 
 // resume takes the queue pair out of SQE.
 func (e *end) resume() bool {
-	if len(e.pending) > 0 && e.q.SQ.Len() > 0 {
-		return false // to be flushed
+	if !e.resumed {
+		if s := e.q.Query().State; s != qp.SQE {
+			e.w.fail("%s: in %v after a failed request, expected SQE", e.name, s)
+		}
+		e.w.check(e.q.Modify(qp.MaskState, &qp.Attr{State: qp.RTS}))
+		e.resumed = true
 	}
-	if s := e.q.Query().State; s != qp.SQE {
-		e.w.fail("%s: in %v after a failed request, expected SQE", e.name, s)
+	if len(e.pending) > 0 {
+		return false // flushed completions are still to be polled
 	}
-	e.w.check(e.q.Modify(qp.MaskState, &qp.Attr{State: qp.RTS}))
-	if len(e.pending) == 0 {
-		e.stopped = false
-	}
+	e.stopped, e.resumed = false, false
 	return true
 }
 
 // post posts a list of up to four requests.
 func (e *end) post() bool {
 	var list []rig.Send
-	var wrs []*wr
 	for n := 1 + e.w.rng.IntN(4); n > 0 && e.budget > 0 && e.q.SQ.Len()+len(list) < e.q.SQ.Depth(); n-- {
 		r := e.make()
 		if r == nil {
@@ -248,13 +251,12 @@ func (e *end) post() bool {
 		if r.from != nil {
 			e.fence = true
 		}
-		wrs, list = append(wrs, r), append(list, r.Send)
+		e.pending, list = append(e.pending, r), append(list, r.Send)
 	}
 	if len(list) == 0 {
 		return false
 	}
-	e.pending = append(e.pending, wrs...)
-	for _, r := range wrs {
+	for _, r := range e.pending[len(e.pending)-len(list):] {
 		if r.consumes {
 			e.peer.inbound = append(e.peer.inbound, r)
 		}
@@ -353,7 +355,7 @@ func (e *end) succeed(r *wr) {
 		if e.kind == qp.RC {
 			r.to.write(r.off, r.data)
 		} else {
-			e.unsure(r)
+			r.to.maybe = append(r.to.maybe, patch{r.off, r.data}) // sent is not received
 		}
 	case queue.Read:
 		want := r.data
@@ -410,6 +412,10 @@ func (r *wr) operate(v uint64) uint64 {
 
 // unsure notes what a request without success may have done all the same.
 func (e *end) unsure(r *wr) {
+	e.flushedSends++
+	if r.consumes {
+		e.peer.unsent++
+	}
 	switch r.Op {
 	case queue.Write, queue.WriteImm:
 		if r.to != nil {
@@ -448,5 +454,3 @@ func operation(o queue.Op) queue.WCOp {
 	}
 	return queue.WCSend
 }
-
-var errWait = errors.New("not now")

@@ -30,6 +30,7 @@ type world struct {
 	ends    []*end
 	recvs   []*recv // by number
 	err     error
+	ending  bool // nothing is posted any more
 
 	nextBase uint64
 	due      time.Duration // of the application
@@ -280,6 +281,7 @@ func (w *world) run() error {
 		}
 	}
 	w.net.Sleep(4 * w.profile.trip())
+	w.ending = true
 	for _, e := range w.ends {
 		if w.err == nil {
 			e.drainReceives()

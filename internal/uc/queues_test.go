@@ -120,7 +120,7 @@ func TestBadRequestStopsSendQueueAlone(t *testing.T) {
 		{"SEND with invalidate", func(a *end) { a.PostSend(op(queue.SendInv, 2), sge(a, 8)) }, queue.LocQPOpErr, reason.LocalOpcode},
 		{"no operation", func(a *end) { a.PostSend(op(77, 2), sge(a, 8)) }, queue.LocQPOpErr, reason.LocalOpcode},
 		{"bind", func(a *end) { a.PostSend(op(queue.BindMW, 2)) }, queue.MWBindErr, reason.BindRefused},
-		{"invalidate", func(a *end) { a.PostSend(op(queue.LocalInv, 2)) }, queue.MWBindErr, reason.InvalidateRefused},
+		{"invalidate", func(a *end) { a.PostSend(op(queue.LocalInv, 2)) }, queue.LocQPOpErr, reason.InvalidateRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := pair(t)
@@ -215,6 +215,53 @@ func TestErrorStateFlushesBothQueues(t *testing.T) {
 	machinetest.Drain(a.m, 0)
 	wantResults(t, &a.Sent, result{90, queue.WRFlushErr})
 	wantResults(t, &a.Received, result{91, queue.WRFlushErr})
+}
+
+func TestFlushGoesOnInTurns(t *testing.T) {
+	a, _ := pair(t)
+	for i := range 80 {
+		a.PostRecv(uint64(i))
+	}
+	a.Move(a.m, qp.Err)
+	machinetest.Drain(a.m, 0)
+	n := len(a.Received.List)
+	if n == 0 || n >= 80 || a.m.Deadline() != 0 {
+		t.Errorf("%d of 80 flushed at once, deadline %v", n, a.m.Deadline())
+	}
+	for range 5 {
+		a.m.Expire(0)
+	}
+	if n := len(a.Received.List); n != 80 || a.m.Deadline() != machine.Never {
+		t.Errorf("%d of 80 flushed, deadline %v", n, a.m.Deadline())
+	}
+}
+
+func TestFlushOfSendsGoesOnInTurns(t *testing.T) {
+	a, _ := pair(t)
+	for i := range 60 {
+		a.PostSend(op(queue.Send, uint64(i)))
+	}
+	a.Move(a.m, qp.Err)
+	machinetest.Drain(a.m, 0)
+	if n := len(a.Sent.List); n == 0 || n == 60 || a.m.Deadline() != 0 {
+		t.Errorf("%d of 60 flushed at once, deadline %v", n, a.m.Deadline())
+	}
+	a.m.Expire(0)
+	if n := len(a.Sent.List); n != 60 || a.m.Deadline() != machine.Never {
+		t.Errorf("%d of 60 flushed, deadline %v", n, a.m.Deadline())
+	}
+}
+
+func TestMessageLimitIsNamed(t *testing.T) {
+	for n, limit := range map[uint32]uint64{1 << 31: 8, 1<<31 + 1: 1 << 31} {
+		a, _ := pair(t)
+		a.PostSend(func(w *queue.SendWQE) { w.Op, w.Length = queue.Send, n }, machinetest.SGE(a.src, 0, 8))
+		machinetest.Drain(a.m, 0)
+		// IBTA C9-94: 2^31 is allowed, and fails for its short list alone.
+		if len(a.Refused) != 1 || a.Refused[0].Reason != reason.LocalLength || a.Refused[0].Expected != limit {
+			t.Errorf("%d bytes: found %v", n, a.Refused)
+		}
+	}
 }
 
 func TestErrorStateFlushesReceiveOfUnfinishedMessage(t *testing.T) {

@@ -219,9 +219,12 @@ func TestLostPacketDropsItsMessageAlone(t *testing.T) {
 		if c.ByteLen != 600 || !bytes.Equal(b.dstB[:600], a.srcB[50:650]) {
 			t.Errorf("lost packet %d: found %d bytes", lost, c.ByteLen)
 		}
-		if got := b.Reasons(); len(got) == 0 || got[0] != reason.SequenceGap {
-			t.Errorf("lost packet %d: reasons %v", lost, got)
+		// The gap is named once, then each packet that came without a First.
+		want := []reason.Reason{reason.SequenceGap}
+		for range 2 - lost {
+			want = append(want, reason.OpcodeSequence)
 		}
+		wantReasons(t, b, want...)
 		if b.Attr.State != qp.RTS {
 			t.Errorf("state %v", b.Attr.State)
 		}
@@ -292,6 +295,36 @@ func TestResponderNewMessageEndsUnfinishedOne(t *testing.T) {
 	wantReasons(t, b, reason.OpcodeSequence)
 	if c := wantOne(t, &b.Received, queue.Success, 1); string(b.dstB[:c.ByteLen]) != "whole" {
 		t.Errorf("found %q", b.dstB[:c.ByteLen])
+	}
+}
+
+func TestResponderEmptyLastIsDropped(t *testing.T) {
+	for _, o := range [][2]ib.Opcode{{ib.UCSendFirst, ib.UCSendLast}, {ib.UCWriteFirst, ib.UCWriteLast}} {
+		a, b := pair(t)
+		b.PostRecv(1, machinetest.SGE(b.dst, 0, 1000))
+		in := &machine.In{Src: machinetest.AddrA}
+		in.Opcode, in.PSN, in.Payload = o[0], a.firstPSN, make([]byte, 256)
+		in.RETH = ib.RETH{Addr: b.target.Base, RKey: b.target.Key, Length: 257}
+		b.m.Receive(0, in)
+		in.Opcode, in.PSN, in.Payload = o[1], a.firstPSN.Next(), nil
+		b.m.Receive(0, in)
+		wantReasons(t, b, reason.LengthShortSegment)
+		if l := b.Received.Take(); len(l) != 0 {
+			t.Errorf("completions: %+v", l)
+		}
+	}
+}
+
+func TestReceiveStartsAtFirstEntryOfEachRequest(t *testing.T) {
+	a, b := pair(t)
+	b.PostRecv(1, machinetest.SGE(b.dst, 0, 0), machinetest.SGE(b.dst, 0, 100))
+	b.PostRecv(2, machinetest.SGE(b.dst, 200, 50), machinetest.SGE(b.dst, 300, 50))
+	for range 2 {
+		a.PostSend(op(queue.Send, 1), machinetest.SGE(a.src, 1, 80))
+	}
+	send(b, machinetest.Drain(a.m, 0)...)
+	if got := append(slices.Clone(b.dstB[200:250]), b.dstB[300:330]...); !bytes.Equal(got, a.srcB[1:81]) || !bytes.Equal(b.dstB[:80], a.srcB[1:81]) {
+		t.Error("wrong data")
 	}
 }
 

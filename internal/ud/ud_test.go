@@ -293,6 +293,24 @@ func TestReceiveRefusals(t *testing.T) {
 	}
 }
 
+func TestRequestsStartAtTheirFirstEntry(t *testing.T) {
+	a, b := newEnd(t, 1), newEnd(t, 2)
+	b.PostRecv(1, machinetest.SGE(b.dst, 0, 0), machinetest.SGE(b.dst, 0, 200))
+	b.PostRecv(2, machinetest.SGE(b.dst, 400, 60), machinetest.SGE(b.dst, 500, 60))
+	a.PostSend(to(queue.Send, 1), machinetest.SGE(a.src, 0, 0), machinetest.SGE(a.src, 9, 50))
+	a.PostSend(to(queue.Send, 2), machinetest.SGE(a.src, 100, 30), machinetest.SGE(a.src, 200, 30))
+	for _, p := range machinetest.Drain(a.m, 0) {
+		b.m.Receive(0, machinetest.Decode(p, machinetest.AddrA, machinetest.AddrB))
+	}
+	if !bytes.Equal(b.dstB[40:90], a.srcB[9:59]) {
+		t.Error("first datagram: wrong data")
+	}
+	want := append(slices.Clone(a.srcB[100:130]), a.srcB[200:230]...)
+	if got := append(slices.Clone(b.dstB[440:460]), b.dstB[500:540]...); !bytes.Equal(got, want) {
+		t.Error("second datagram: wrong data")
+	}
+}
+
 func TestReceiveIgnoresPSN(t *testing.T) {
 	b := newEnd(t, 2)
 	for i, p := range []uint32{5, 5, 1, 0xffffff} {

@@ -11,6 +11,7 @@ import (
 // windows, and tells whether it was one (IBTA 11.4.1.1, table 79).
 func (q *Queues) Local(w *queue.SendWQE) bool {
 	var d reason.Detail
+	status := queue.MWBindErr
 	switch w.Op {
 	case queue.BindMW:
 		m := w.MW()
@@ -19,6 +20,7 @@ func (q *Queues) Local(w *queue.SendWQE) bool {
 			Access: qp.Access(m.Access), PD: q.PD, QPN: q.QPN,
 		})
 	case queue.LocalInv:
+		status = queue.LocQPOpErr // as Linux does
 		d = q.Memory.Invalidate(w.ImmInv, q.PD, q.QPN)
 	default:
 		return false
@@ -26,7 +28,7 @@ func (q *Queues) Local(w *queue.SendWQE) bool {
 	if d.Reason == reason.None {
 		q.Done()
 	} else {
-		q.Fail(queue.MWBindErr, d) // IBTA 11.6.2: memory management operation error
+		q.Fail(status, d)
 	}
 	return true
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/link"
@@ -70,6 +71,39 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			}
 		})
 	}
+	// A queue discipline that lets hardly anything through holds packets, which
+	// count against the socket's buffer; one of little room drops them.
+	for _, c := range []struct {
+		name  string
+		limit uint32
+		want  unix.Errno
+	}{
+		{"socket buffer full", 1 << 20, unix.EAGAIN},
+		{"interface queue full", 5000, unix.ENOBUFS},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			release := throttle(t, c.limit)
+			l, err := Open(netip.MustParseAddrPort("10.9.9.1:4791"), Config{SendBuffer: 64 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			f := openFlow(t, l, netip.MustParseAddrPort("10.9.9.2:4791"), 7)
+			tx := &link.Tx{Flow: f, Pieces: [][]byte{pattern(4000)}, Bytes: 4000, Size: 4000}
+			start := time.Now()
+			sent := 0
+			for err = l.Send(tx); err == nil && sent < 400; err = l.Send(tx) {
+				sent++
+				start = time.Now()
+			}
+			if took := time.Since(start); !errors.Is(err, c.want) || took < patience || took > 100*patience {
+				t.Fatalf("after %d packets that nobody takes: %v within %v, want %v after about %v", sent, err, took, c.want, patience)
+			}
+			release()
+			send(t, l, tx)
+			tun.packet(t)
+		})
+	}
 	t.Run("packet over the MTU", func(t *testing.T) {
 		l, err := Open(netip.MustParseAddrPort("10.9.9.1:4791"), Config{})
 		if err != nil {
@@ -118,6 +152,28 @@ func hasSkip(out []byte) bool {
 		}
 	}
 	return false
+}
+
+// throttle slows the TUN device down to almost nothing, with a queue of so many
+// bytes, until release is called.
+func throttle(t *testing.T, limit uint32) (release func()) {
+	t.Helper()
+	dev, err := netlink.LinkByName("tun0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Parent: netlink.HANDLE_ROOT},
+		Rate:       1000, Buffer: 8e9 / 64, Limit: limit, // 8000 bytes at once, as time in ticks of 64 ns
+	}
+	if err := netlink.QdiscAdd(q); err != nil {
+		t.Skipf("no token bucket filter (sch_tbf): %v", err)
+	}
+	return func() {
+		if err := netlink.QdiscDel(q); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 type tunDevice struct{ fd int }

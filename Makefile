@@ -1,0 +1,100 @@
+# The project's checks. `make test` runs all of them and is what CI runs;
+# `make check` leaves out the lab of virtual machines, which takes root.
+#
+# Go 1.26 is needed, everything else is fetched by Go or installed by the
+# targets themselves.
+
+GO      ?= go
+BIN     := bin
+VERSION ?=
+
+# The only C compiler that is needed is the race detector's.
+export CGO_ENABLED = 0
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := build
+
+.PHONY: build
+build: ## build the command to bin/softrdma
+	$(GO) build -o $(BIN)/softrdma ./cmd/softrdma
+
+.PHONY: test
+test: check interop ## every check there is
+
+.PHONY: check
+check: format vet lint race unit examples cross ## every check but the lab
+
+.PHONY: format
+format: ## all files are as gofmt writes them
+	@files=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:" $$files; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, for each system
+	GOOS=linux $(GO) vet ./...
+	GOOS=linux $(GO) vet -tags interop ./interop/...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	cd tools && $(GO) mod verify
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+
+# The linter is a tool of a module of its own, so that its dependencies are not
+# this module's.
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../$(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
+	$(BIN)/golangci-lint config verify --schema tools/golangci.jsonschema.json 2>/dev/null || $(BIN)/golangci-lint linters >/dev/null
+	$(BIN)/golangci-lint run ./...
+	$(BIN)/golangci-lint run --build-tags interop ./interop/...
+
+# The race detector needs a C compiler on most systems. Without one this fails
+# in CI and is left out elsewhere.
+.PHONY: race
+race: ## unit tests with the race detector, few seeds
+	@if command -v $${CC:-gcc} >/dev/null; then set -x; CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./...; \
+	elif [ -n "$$CI" ]; then echo "race: no C compiler (gcc)"; exit 1; \
+	else echo "SKIPPED race: no C compiler (gcc)"; fi
+
+.PHONY: unit
+unit: ## unit tests, all seeds
+	$(GO) test -timeout 15m ./...
+
+.PHONY: examples
+examples: ## the examples do what they say
+	@set -e; for d in examples/*/; do echo "$(GO) run ./$$d"; timeout 60 $(GO) run ./$$d; done
+
+.PHONY: cross
+cross: ## the command builds for other systems
+	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/softrdma
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/softrdma
+	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
+	GOOS=freebsd GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
+
+.PHONY: interop
+interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debian packages)
+	$(GO) test -tags interop -count=1 -timeout 20m ./interop/...
+
+# Each fuzz target for FUZZTIME.
+FUZZTIME ?= 20s
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	@set -e; grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for f in $$(grep -rh '^func Fuzz' $$dir/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$dir; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## benchmarks with allocations
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BIN)
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12

@@ -1,0 +1,68 @@
+// Package host knows the machine that softrdma runs on: its network
+// interfaces and addresses, which of them can be RDMA devices, and which is
+// the best. It opens no sockets and changes nothing.
+package host
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sort"
+)
+
+// An Interface is a network interface with its addresses.
+type Interface struct {
+	Name      string
+	Index     int
+	MAC       net.HardwareAddr // empty where there is none
+	MTU       int              // bytes of an IP packet
+	Up        bool             // administratively up and running
+	Loopback  bool
+	SpeedMbps int          // 0 where the system does not tell
+	Addrs     []netip.Addr // unicast; link-local IPv6 with its zone
+}
+
+// Interfaces lists the network interfaces by index.
+func Interfaces() ([]Interface, error) {
+	list, err := interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Index < list[j].Index })
+	return list, nil
+}
+
+// withZone gives link-local IPv6 addresses the interface's name as their zone.
+func withZone(a netip.Addr, name string) netip.Addr {
+	a = a.Unmap()
+	if a.Is6() && a.IsLinkLocalUnicast() {
+		return a.WithZone(name)
+	}
+	return a.WithZone("")
+}
+
+// portable lists the interfaces by what the standard library tells.
+func portable() ([]Interface, error) {
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var list []Interface
+	for _, n := range ifs {
+		i := Interface{
+			Name: n.Name, Index: n.Index, MAC: n.HardwareAddr, MTU: n.MTU,
+			Up: n.Flags&net.FlagUp != 0 && n.Flags&net.FlagRunning != 0, Loopback: n.Flags&net.FlagLoopback != 0,
+		}
+		addrs, err := n.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsMulticast() {
+				i.Addrs = append(i.Addrs, withZone(p.Addr(), n.Name))
+			}
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}

@@ -1,0 +1,135 @@
+package simnet_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+var (
+	seedCount = flag.Int("seeds", 1000, "how many seeds TestSeeds plays")
+	firstSeed = flag.Uint64("first", 1, "the first of them")
+	oneSeed   = flag.Uint64("seed", 0, "play this seed alone")
+)
+
+// mixed spreads consecutive numbers over all seeds.
+func mixed(i uint64) uint64 {
+	i = (i ^ i>>30) * 0xbf58476d1ce4e5b9
+	i = (i ^ i>>27) * 0x94d049bb133111eb
+	return i ^ i>>31
+}
+
+// TestSeeds plays worlds of random devices, connections, requests and faults
+// against a plain model. A seed that fails is replayed by the command printed.
+func TestSeeds(t *testing.T) {
+	if *oneSeed != 0 {
+		w := newWorld(*oneSeed)
+		t.Logf("%s network: %+v", w.profile.name, w.profile.faults)
+		for _, e := range w.ends {
+			t.Logf("%s, QPN %#x, trouble %d", e.name, e.q.QPN, e.trouble)
+		}
+		if err := w.run(); err != nil {
+			t.Error(err)
+		}
+		t.Logf("%v of virtual time, trace %#x", w.net.Clock(), w.net.Hash())
+		return
+	}
+	n := *seedCount
+	if testing.Short() {
+		n = min(n, 100)
+	}
+	var sum tally
+	profiles := map[string]int{}
+	var virtual time.Duration
+	start := time.Now()
+	failed := 0
+	for i := range uint64(n) {
+		seed := mixed(*firstSeed + i)
+		w := newWorld(seed)
+		if err := w.run(); err != nil {
+			t.Errorf("%s: %v\n\tgo test ./internal/simnet -run TestSeeds -seed=%#x", w.profile.name, err, seed)
+			if failed++; failed == 10 {
+				t.Fatal("giving up")
+			}
+		}
+		sum.add(&w.stats)
+		profiles[w.profile.name]++
+		virtual += w.net.Clock()
+	}
+	t.Logf("%d seeds in %v, %v of virtual time: %v", n, time.Since(start).Round(time.Millisecond), virtual, &sum)
+	t.Logf("profiles %v", profiles)
+	if failed == 0 && n >= 100 {
+		sum.reached(t)
+	}
+}
+
+func (s *tally) add(o *tally) {
+	for i, v := range o.completions {
+		s.completions[i] += v
+	}
+	for i, v := range o.ops {
+		s.ops[i] += v
+	}
+	for i, v := range o.refusals {
+		s.refusals[i] += v
+	}
+	s.receives += o.receives
+	s.datagrams += o.datagrams
+	s.steps += o.steps
+	s.bytes += o.bytes
+}
+
+// String tells what the seeds reached.
+func (s *tally) String() string {
+	out := fmt.Sprintf("%d bytes, %d receives, %d datagrams, %d steps; operations %v; statuses %v;", s.bytes,
+		s.receives, s.datagrams, s.steps, s.ops[:queue.SendInv+1], s.completions[:queue.GeneralErr+1])
+	for r, n := range s.refusals {
+		if n > 0 {
+			out += fmt.Sprintf(" %v %d", reason.Reason(r), n)
+		}
+	}
+	return out
+}
+
+// reached fails where the seeds miss what they are meant to exercise.
+func (s *tally) reached(t *testing.T) {
+	for op := range queue.SendInv + 1 {
+		if s.ops[op] == 0 {
+			t.Errorf("operation %d never succeeded", op)
+		}
+	}
+	for _, st := range []queue.Status{queue.Success, queue.LocLenErr, queue.LocQPOpErr, queue.LocProtErr, queue.WRFlushErr,
+		queue.MWBindErr, queue.RemInvReqErr, queue.RemAccessErr, queue.RetryExcErr, queue.RNRRetryExcErr} {
+		if s.completions[st] == 0 {
+			t.Errorf("no request ended with status %d", st)
+		}
+	}
+	for _, r := range []reason.Reason{reason.PacketICRC, reason.SequenceAhead, reason.SequenceDuplicate, reason.NoReceive,
+		reason.SequenceGap, reason.PacketQKey, reason.PacketNoReceive, reason.PacketTooLong, reason.AckTimeout} {
+		if s.refusals[r] == 0 {
+			t.Errorf("nothing was refused for %v", r)
+		}
+	}
+}
+
+// TestSeedReplaysExactly is what makes a failing seed worth printing.
+func TestSeedReplaysExactly(t *testing.T) {
+	for i := range uint64(20) {
+		seed := mixed(1_000_000 + i)
+		var hash [2]uint64
+		for k := range hash {
+			w := newWorld(seed)
+			if err := w.run(); err != nil {
+				t.Errorf("seed %#x: %v", seed, err)
+			}
+			hash[k] = w.net.Hash()
+		}
+		if hash[0] != hash[1] {
+			t.Errorf("seed %#x: traces %#x and %#x", seed, hash[0], hash[1])
+		}
+	}
+}
