@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"softrdma/verbs"
@@ -33,7 +32,6 @@ type flow struct {
 	batch    int
 	posted   []time.Duration // of the first lists, since start
 	finished []time.Duration
-	lists    int
 }
 
 // A sender is a queue pair's sending half.
@@ -169,7 +167,10 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 	for i := range f.senders {
 		r.Messages += f.senders[i].done
 	}
-	r.Bytes, r.Peak = r.Messages*int64(f.size), f.peak()
+	r.Bytes = r.Messages * int64(f.size)
+	if r.Seconds > 0 {
+		r.Peak = max(f.peak(), float64(r.Bytes)/r.Seconds)
+	}
 	return r, nil
 }
 
@@ -187,12 +188,14 @@ func (f *flow) fill() error {
 				f.end(s)
 				break
 			}
-			if f.lists < peakLists {
+			list := len(f.posted)
+			if list < peakLists && n == f.batch {
 				f.posted = append(f.posted, now)
+			} else {
+				list = peakLists
 			}
 			last := &s.wrs[n-1]
-			last.Flags, last.WRID = verbs.Signaled, uint64(f.lists)<<32|uint64(i)<<16|uint64(n)
-			f.lists++
+			last.Flags, last.WRID = verbs.Signaled, uint64(list)<<32|uint64(i)<<16|uint64(n)
 			err := f.side.qps[i].PostSend(s.wrs[:n]...)
 			last.Flags = 0
 			if err != nil {

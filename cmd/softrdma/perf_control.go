@@ -127,7 +127,13 @@ func (c *control) next(ctx context.Context) (*controlMessage, error) {
 	case m := <-c.in:
 		return m, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		// What the peer said before it went counts.
+		select {
+		case m := <-c.in:
+			return m, nil
+		default:
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 

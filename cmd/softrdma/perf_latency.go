@@ -19,8 +19,11 @@ type round struct {
 	target int // offset of the memory that receives, at both ends
 }
 
-// newLatencies makes the histogram of a latency test, in nanoseconds.
-func newLatencies() *hdrhistogram.Histogram {
+// latencies is the histogram of a latency test, in nanoseconds; nil records
+// nothing.
+type latencies = *hdrhistogram.Histogram
+
+func newLatencies() latencies {
 	return hdrhistogram.New(1, int64(100*time.Second), 3)
 }
 
@@ -45,7 +48,7 @@ func (s *side) postReceives(r *round, n int64) error {
 }
 
 // ping is the client's end of a round; it records the time of each round trip.
-func (s *side) ping(ctx context.Context, r *round, h *hdrhistogram.Histogram) error {
+func (s *side) ping(ctx context.Context, r *round, h latencies) error {
 	t := newTurn(s, r)
 	last := time.Now()
 	for i := int64(1); i <= r.count; i++ {
@@ -73,7 +76,7 @@ func (s *side) ping(ctx context.Context, r *round, h *hdrhistogram.Histogram) er
 // pong is the server's end of a round. The target of READs and atomics has
 // nothing to answer and only makes progress.
 func (s *side) pong(ctx context.Context, r *round, c *control) error {
-	if r.op == opRead || r.op == opAtomic {
+	if !oneWay(r.op) {
 		return s.serve(ctx, c)
 	}
 	t := newTurn(s, r)
@@ -115,8 +118,10 @@ func newTurn(s *side, r *round) *turn {
 		w.Op, w.Flags = verbs.OpRead, verbs.Signaled
 	case opAtomic:
 		w.Op, w.Flags, w.Add = verbs.OpFetchAdd, verbs.Signaled, 1
+	case opSwap:
+		w.Op, w.Flags = verbs.OpCompareSwap, verbs.Signaled
 	}
-	if (r.op == opSend || r.op == opWrite) && r.size <= inlineLimit {
+	if oneWay(r.op) && r.size <= inlineLimit {
 		w.SGL, w.Inline = nil, s.buf[r.source:r.source+r.size]
 	}
 	t.recv[0].SGL = []verbs.SGE{s.mr.SGE(r.target, r.size)}
@@ -202,7 +207,7 @@ type latencyResult struct {
 	P999       float64 `json:"p99_9_us"`
 }
 
-func newLatencyResult(h *hdrhistogram.Histogram, size int, half bool) latencyResult {
+func newLatencyResult(h latencies, size int, half bool) latencyResult {
 	us := float64(time.Microsecond)
 	if half {
 		us *= 2

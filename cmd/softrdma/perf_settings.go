@@ -15,6 +15,8 @@ const (
 	opRead   = "read"
 	opSend   = "send"
 	opAtomic = "atomic"
+	opSwap   = "swap" // the demo's
+	opTCP    = "tcp"  // the demo's
 
 	metricBandwidth = "bw"
 	metricLatency   = "lat"

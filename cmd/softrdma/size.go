@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// A byteSize is a flag's number of bytes: 4096, 0x1000, 64K, 1M or 2G, where
-// the letters stand for powers of 1024.
+// A byteSize is a flag's number of bytes: 4096, 0x1000, 64K, 1MiB or 2G,
+// where the letters stand for powers of 1024.
 type byteSize int64
 
 var sizeUnits = map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 
 // Set reads the size; it is pflag.Value's method.
 func (s *byteSize) Set(v string) error {
+	v = strings.TrimSuffix(v, "iB")
 	digits, unit := v, int64(1)
 	if v != "" && !strings.HasPrefix(v, "0x") {
 		if u, ok := sizeUnits[v[len(v)-1]&^0x20]; ok {

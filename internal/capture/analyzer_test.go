@@ -164,7 +164,7 @@ func TestAnalyzerOpcodeOutOfSequence(t *testing.T) {
 		{"9.7.4.1.2: Only within a message", []ib.Opcode{ib.RCSendFirst, ib.RCSendOnlyImm}},
 		{"9.7.4.1.2: READ within a message", []ib.Opcode{ib.RCSendFirst, ib.RCReadRequest}},
 		{"9.7.4.1.2: WRITE Middle within a SEND", []ib.Opcode{ib.RCSendFirst, ib.RCWriteMiddle}},
-		{"9.8.2.2.2: the same on UC", []ib.Opcode{ib.UCSendFirst, ib.UCWriteLast}},
+		{"9.8.2.2: the same on UC", []ib.Opcode{ib.UCSendFirst, ib.UCWriteLast}},
 	} {
 		s := newScript(t)
 		for n, o := range c.o {
@@ -245,7 +245,7 @@ func TestAnalyzerResponses(t *testing.T) {
 	s.ask(read(7, 1000))
 	s.answer(op(ib.RCReadResponseFirst, 7, 256))
 	s.answer(op(ib.RCReadResponseLast, 8, 256), reason.ResponseOpcode)
-	// The rest is asked for again, from the middle: IBTA 9.7.5.1.8.
+	// The rest is asked for again, from the middle: IBTA 9.7.5.1.
 	s.ask(read(8, 744), reason.SequenceDuplicate)
 	s.answer(op(ib.RCReadResponseFirst, 8, 256))
 	s.answer(op(ib.RCReadResponseMiddle, 9, 256))

@@ -49,7 +49,7 @@ type request struct {
 }
 
 // count is how many PSNs a request takes: a READ takes those of its responses
-// (IBTA 9.7.3.1). Without an MTU it is an upper bound.
+// (IBTA 9.7.3). Without an MTU it is an upper bound.
 func (r *request) count(mtu int) int {
 	if r.opcode != ib.RCReadRequest {
 		return 1
@@ -147,7 +147,7 @@ func (f *flow) setMTU(n int) {
 func (a *Analyzer) gap(f *flow, p *Packet, d int) {
 	f.Missing += uint64(d)
 	f.hole = span{f.high, p.PSN}
-	if p.Opcode.Transport() == ib.UC { // IBTA 9.8.3.1: the message is lost and nobody is told
+	if p.Opcode.Transport() == ib.UC { // IBTA 9.8.2.2: the message is lost and nobody is told
 		a.findPSN(Warning, reason.SequenceGap, f.high, p.PSN, "")
 		return
 	}
@@ -189,7 +189,7 @@ func push(list []request, r request, limit int) []request {
 	return append(list, r)
 }
 
-// sequence checks that the opcode may follow the last (IBTA 9.7.4.1.2, 9.8.2.2.2).
+// sequence checks that the opcode may follow the last (IBTA 9.7.4.1.2, 9.8.2.2).
 func (a *Analyzer) sequence(f *flow, p *Packet, i *ib.Info) {
 	if f.open == i.First || f.open && f.last.Info().Kind != i.Kind {
 		a.fault(reason.OpcodeSequence, uint64(f.last), uint64(p.Opcode),
@@ -206,7 +206,7 @@ func (f *flow) behind() string {
 	return f.last.String()
 }
 
-// length checks the payload against MTU and RETH (IBTA 9.7.4.1.6, 9.7.4.1.7).
+// length checks the payload against MTU and RETH (IBTA 9.7.4.1).
 func (a *Analyzer) length(f *flow, p *Packet, i *ib.Info) {
 	n := len(p.Payload)
 	if !i.Last {

@@ -70,7 +70,11 @@ func resolve(name string, list []Interface) (Choice, error) {
 
 // parse reads an address with or without a port.
 func parse(s string) (netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+	bare := s
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") { // not "[fe80::1%eth0]:4792": a zone may hold anything
+		bare = s[1 : len(s)-1]
+	}
+	if a, err := netip.ParseAddr(bare); err == nil {
 		return netip.AddrPortFrom(a.Unmap(), Port), nil
 	}
 	h, p, err := net.SplitHostPort(s)

@@ -84,13 +84,12 @@ func (r *requester) refused(e uint32, s ib.Syndrome) {
 // an atomic that was not answered and tells so when e lies behind it: its
 // response was lost (IBTA 9.7.5.1.3, implied NAK).
 func (r *requester) advance(now time.Duration, e uint32) (skipped bool) {
-	una, head := r.una, r.head
+	una := r.una
 loop:
-	for head != r.end {
-		w := &r.requests[head]
+	for r.head != r.end {
+		w := &r.requests[r.head]
 		switch {
 		case w.state&failed != 0:
-			r.release(head)
 			r.fail(r.failStatus, r.failDetail)
 			return false
 		case w.local():
@@ -115,10 +114,8 @@ loop:
 			r.acked += w.length - n*r.mtu + (w.last+1-r.una)*overhead
 			r.una = w.last + 1
 		}
-		r.complete(head, w)
-		head = r.p.SQ.Next(head)
+		r.complete(w)
 	}
-	r.release(head)
 	if r.una != una {
 		r.progress(now)
 	}
@@ -127,9 +124,6 @@ loop:
 
 // release gives the ring's entries before head back.
 func (r *requester) release(head uint32) {
-	if head == r.head {
-		return
-	}
 	// A request that completed before it was sent again need not be.
 	if r.p.SQ.Distance(r.head, r.cur) < r.p.SQ.Distance(r.head, head) {
 		r.cur, r.off = head, 0
@@ -139,17 +133,21 @@ func (r *requester) release(head uint32) {
 	r.p.SQ.Release(head)
 }
 
-// complete completes a request with success. IBTA 10.8.3.1: only signalled
-// ones have a completion.
-func (r *requester) complete(i uint32, w *request) {
+// complete completes the oldest request with success and gives its slot back,
+// before its completion can be seen: whoever counts completions may post
+// again at once. IBTA 10.8.3.1: only signalled requests have a completion.
+func (r *requester) complete(w *request) {
+	wrid, length, op := r.p.SQ.At(r.head).WRID, w.length, queue.Op(w.op)
+	signalled := r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0
 	if w.responds() {
 		r.reads--
 	}
-	if !r.p.SQSigAll && queue.Flags(w.flags)&queue.Signaled == 0 {
+	r.release(r.p.SQ.Next(r.head))
+	if !signalled {
 		return
 	}
-	c := r.q.completion(r.p.SQ.At(i).WRID, completedAs(queue.Op(w.op)), queue.Success, reason.Detail{})
-	c.ByteLen = w.length
+	c := r.q.completion(wrid, completedAs(op), queue.Success, reason.Detail{})
+	c.ByteLen = length
 	r.p.SendCQ.Push(c)
 }
 
@@ -157,10 +155,9 @@ func (r *requester) complete(i uint32, w *request) {
 // (IBTA 10.8.3.2, 9.9.2.4).
 func (r *requester) fail(s queue.Status, d reason.Detail) {
 	r.q.refuse(d)
-	i := r.head
-	w := &r.requests[i]
+	wrid, op := r.p.SQ.At(r.head).WRID, queue.Op(r.requests[r.head].op)
 	r.q.enterErr(d, s)
-	r.p.SendCQ.Push(r.q.completion(r.p.SQ.At(i).WRID, completedAs(queue.Op(w.op)), s, d))
-	r.release(r.p.SQ.Next(i))
+	r.release(r.p.SQ.Next(r.head))
+	r.p.SendCQ.Push(r.q.completion(wrid, completedAs(op), s, d))
 	r.q.resp.stop()
 }

@@ -202,7 +202,7 @@ func (q *QP) flush() {
 	q.resp.flush()
 	if q.p.RQ != nil && q.p.RQ.Shared() && !q.exhausted {
 		q.exhausted = true
-		q.p.Host.Event(q.p, machine.EventQPLastWQEReached, reason.Detail{Reason: reason.Flushed, Expected: uint64(q.first), Found: uint64(q.firstStatus)})
+		q.p.Host.Event(q.p, machine.EventQPLastWQEReached, q.flushed())
 	}
 }
 

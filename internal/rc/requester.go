@@ -131,11 +131,12 @@ func (r *requester) flush() {
 	if i == end {
 		return
 	}
-	for ; i != end; i = sq.Next(i) {
-		s := sq.At(i)
-		r.p.SendCQ.Push(r.q.completion(s.WRID, completedAs(s.Op), queue.WRFlushErr, r.q.flushed()))
+	for i != end {
+		wrid, op := sq.At(i).WRID, sq.At(i).Op
+		i = sq.Next(i)
+		sq.Release(i) // before the completion can be seen
+		r.p.SendCQ.Push(r.q.completion(wrid, completedAs(op), queue.WRFlushErr, r.q.flushed()))
 	}
-	sq.Release(end)
 	r.head, r.cur, r.end = end, end, end
 }
 

@@ -28,8 +28,11 @@ type shared struct {
 
 func (h *host) newSlots(ring *queue.RecvRing, strict bool) *slots {
 	s := &slots{ring: ring, size: 64 << h.w.rng.IntN(9), strict: strict}
-	s.area = h.newArea("receive buffer", s.size*ring.Depth(), qp.LocalWrite, true)
-	for i := range ring.Depth() {
+	// More than the ring holds: a queue pair that is destroyed keeps the request
+	// of a shared queue that it had taken.
+	n := ring.Depth() + 10
+	s.area = h.newArea("receive buffer", s.size*n, qp.LocalWrite, true)
+	for i := range n {
 		s.free = append(s.free, i)
 	}
 	return s
@@ -124,6 +127,7 @@ func (e *end) receiveFailed(r *recv, c *queue.CQE) {
 	}
 	e.lastErr = true
 	loosen(r.spans)
+	r.slots.free = append(r.slots.free, r.slot)
 }
 
 // match finds the message that a receive completed with, and checks its bytes.

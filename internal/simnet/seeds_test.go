@@ -14,6 +14,7 @@ var (
 	seedCount = flag.Int("seeds", 1000, "how many seeds TestSeeds plays")
 	firstSeed = flag.Uint64("first", 1, "the first of them")
 	oneSeed   = flag.Uint64("seed", 0, "play this seed alone")
+	tell      = flag.Bool("tell", false, "with -seed, print all packets, refusals and changes of state")
 )
 
 // mixed spreads consecutive numbers over all seeds.
@@ -29,6 +30,11 @@ func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
 		w := newWorld(*oneSeed)
 		t.Logf("%s network: %+v", w.profile.name, w.profile.faults)
+		for _, h := range w.hosts {
+			if *tell {
+				h.Dev.Trace.Attach(teller{h})
+			}
+		}
 		for _, e := range w.ends {
 			t.Logf("%s, QPN %#x, trouble %d", e.name, e.q.QPN, e.trouble)
 		}

@@ -6,6 +6,7 @@ package trace
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,9 +52,13 @@ type Listener interface {
 	Trace(*Event)
 }
 
+// An attachment is one call of Attach. Its address tells it apart from others
+// of the same listener, whose type need not be comparable.
+type attachment struct{ Listener }
+
 // A Stream belongs to one device. The zero value is ready.
 type Stream struct {
-	listeners atomic.Pointer[[]Listener]
+	listeners atomic.Pointer[[]*attachment]
 	mu        sync.Mutex
 	counters  [reason.Count]atomic.Uint64
 }
@@ -90,27 +95,25 @@ func (s *Stream) Counter(r reason.Reason) uint64 {
 	return s.counters[r].Load()
 }
 
-// Attach adds a listener; the function returned takes it away again.
+// Attach adds a listener; the function returned takes it away again. An event
+// that is being emitted on another goroutine meanwhile may still reach it.
 func (s *Stream) Attach(l Listener) (detach func()) {
-	s.change(func(old []Listener) []Listener { return append(old, l) })
+	a := &attachment{l}
+	s.change(func(old []*attachment) []*attachment { return append(old, a) })
 	return func() {
-		s.change(func(old []Listener) (kept []Listener) {
-			for _, x := range old {
-				if x != l {
-					kept = append(kept, x)
-				}
-			}
-			return kept
+		s.change(func(old []*attachment) []*attachment {
+			return slices.DeleteFunc(old, func(x *attachment) bool { return x == a })
 		})
 	}
 }
 
-func (s *Stream) change(f func([]Listener) []Listener) {
+// change replaces the list by an altered copy: who emits may read the old one.
+func (s *Stream) change(f func([]*attachment) []*attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var old []Listener
+	var old []*attachment
 	if p := s.listeners.Load(); p != nil {
-		old = append(old, *p...)
+		old = slices.Clone(*p)
 	}
 	if l := f(old); len(l) > 0 {
 		s.listeners.Store(&l)

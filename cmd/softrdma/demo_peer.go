@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// peerPatience is how long the second process may take to end when its
+// standard input has ended.
+const peerPatience = 2 * time.Second
+
+// A demoPeer is the second process, as the first one sees it.
+type demoPeer struct {
+	control *control
+	cmd     *exec.Cmd
+	cancel  context.CancelFunc
+}
+
+// startDemoPeer runs this program as the second process, which opens one of
+// the devices. The context returned ends when the process does. The process
+// ends when its standard input does, and so cannot outlive this one.
+func startDemoPeer(ctx context.Context, devices []string) (*demoPeer, context.Context, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(self, "demo", demoPeerName, strings.Join(devices, ","))
+	cmd.SysProcAttr = dieWithParent()
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	p := &demoPeer{cmd: cmd}
+	p.control, ctx, p.cancel = newControl(ctx, out, in)
+	return p, ctx, nil
+}
+
+// stop ends the second process and waits until it is gone.
+func (p *demoPeer) stop() {
+	p.control.send(&controlMessage{Do: doBye})
+	kill := time.AfterFunc(peerPatience, func() { p.cmd.Process.Kill() })
+	p.cmd.Wait() // closes the pipes
+	kill.Stop()
+	p.cancel()
+}
+
+const demoPeerName = "peer"
+
+// newDemoPeerCommand is the second process's own command.
+func newDemoPeerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    demoPeerName + " DEVICE,...",
+		Short:  "The second process of the demo, which the first one starts",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// Ctrl-C reaches both processes; the first one decides.
+			signal.Ignore(os.Interrupt, syscall.SIGHUP)
+			return runDemoPeer(cmd, strings.Split(args[0], ","), os.Stdin, cmd.OutOrStdout())
+		},
+	}
+}
+
+// runDemoPeer serves the first process until it says goodbye or is gone. What
+// goes wrong is told to it, not to the terminal.
+func runDemoPeer(cmd *cobra.Command, devices []string, in io.Reader, out io.Writer) error {
+	c, ctx, cancel := newControl(cmd.Context(), in, out)
+	defer cancel()
+	err := serveDemo(ctx, cmd, c, devices)
+	if err != nil && ctx.Err() == nil {
+		c.fail(err)
+	}
+	return nil
+}
+
+func serveDemo(ctx context.Context, cmd *cobra.Command, c *control, devices []string) error {
+	dev, err := openFirst(cmd, devices)
+	if err != nil {
+		return err
+	}
+	defer dev.close()
+	s, err := newDemoServer(ctx, dev, c)
+	if err != nil {
+		return err
+	}
+	defer s.side.close()
+	return s.run(ctx)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// The kernel's TCP, for comparison: plain writes of 1 MiB, read at once to
+// their place. Its congestion control is cubic where the system lets a program
+// choose, since BBR throttles a single stream on the loopback.
+
+// listen opens a socket for the client's next connection.
+func (s *demoServer) listen(ctx context.Context) (string, error) {
+	lc := net.ListenConfig{Control: chooseCubic}
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.dev.Addr().Addr().String(), "0"))
+	if err != nil {
+		return "", err
+	}
+	l.(*net.TCPListener).SetDeadline(time.Now().Add(acceptLimit))
+	s.listener = l
+	return l.Addr().String(), nil
+}
+
+// accept takes the client's connection, which ends with ctx.
+func (s *demoServer) accept(ctx context.Context) (net.Conn, func(), error) {
+	defer s.listener.Close()
+	conn, err := s.listener.Accept()
+	if err != nil {
+		return nil, nil, peerErrorf("TCP: %w", err)
+	}
+	return conn, closeWith(ctx, conn), nil
+}
+
+// closeWith closes the connection when ctx ends, or by the returned function.
+func closeWith(ctx context.Context, conn net.Conn) func() {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	return func() {
+		stop()
+		conn.Close()
+	}
+}
+
+// dial connects to the server from the address of this process's device, so
+// that packets take the same way as those of RDMA.
+func (d *demoClient) dial(ctx context.Context, ready *controlMessage) (net.Conn, func(), error) {
+	from := d.dev.Addr().Addr()
+	dialer := net.Dialer{Timeout: acceptLimit, Control: chooseCubic, LocalAddr: &net.TCPAddr{IP: from.AsSlice(), Zone: from.Zone()}}
+	conn, err := dialer.DialContext(ctx, "tcp", ready.Address)
+	if err != nil {
+		return nil, nil, peerErrorf("TCP: %w", err)
+	}
+	return conn, closeWith(ctx, conn), nil
+}
+
+// tcp writes the file and waits for the word that all of it was read.
+func (d *demoClient) tcp(ctx context.Context, ready *controlMessage) error {
+	conn, done, err := d.dial(ctx, ready)
+	if err != nil {
+		return err
+	}
+	defer done()
+	data := d.data()
+	for at := 0; at < len(data); at += demoChunk {
+		if _, err := conn.Write(data[at:min(at+demoChunk, len(data))]); err != nil {
+			return fmt.Errorf("TCP: %w", err)
+		}
+		d.bar.set(int64(at + demoChunk))
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		return fmt.Errorf("TCP: %w", err)
+	}
+	return nil
+}
+
+// tcp reads the file to its place.
+func (s *demoServer) tcp(ctx context.Context, _ *controlMessage) error {
+	conn, done, err := s.accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	data := s.data()
+	for at := 0; at < len(data); at += demoChunk {
+		if _, err := io.ReadFull(conn, data[at:min(at+demoChunk, len(data))]); err != nil {
+			return fmt.Errorf("TCP: %w", err)
+		}
+	}
+	_, err = conn.Write([]byte{1})
+	return err
+}
+
+// tcpPing times round trips of 8 bytes; like the ends of RDMA's tests, both
+// ends poll.
+func (d *demoClient) tcpPing(ctx context.Context, ready *controlMessage, n int64, h latencies) error {
+	conn, done, err := d.dial(ctx, ready)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var b [8]byte
+	last := time.Now()
+	for range n {
+		if _, err = conn.Write(b[:]); err == nil {
+			err = pollRead(conn, b[:])
+		}
+		if err != nil {
+			return fmt.Errorf("TCP: %w", err)
+		}
+		now := time.Now()
+		h.RecordValue(int64(now.Sub(last)))
+		last = now
+	}
+	return nil
+}
+
+// tcpPong answers tcpPing.
+func (s *demoServer) tcpPong(ctx context.Context, n int64) error {
+	conn, done, err := s.accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var b [8]byte
+	for range n {
+		if err = pollRead(conn, b[:]); err == nil {
+			_, err = conn.Write(b[:])
+		}
+		if err != nil {
+			return fmt.Errorf("TCP: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/verbs"
+)
+
+const perfLong = `Measures the bandwidth or the latency of an operation between two ends, as
+perftest does. Start the server first, without HOST, then the client with the
+server's HOST. The server takes all settings from the client.
+
+Without -d each end takes the address by which it reaches the other. On one
+machine the client takes a second address, or a second UDP port.
+
+Bandwidth is that of payload, in powers of ten for Gb/sec. Latency is half of
+the round trip for send and write, and all of it for read and atomic. After
+each size the data is checked at its destination.`
+
+const perfExample = `  softrdma perf write bw                     the server
+  softrdma perf write bw HOST                the client
+  softrdma perf read lat -s 8 -n 100000 HOST
+  softrdma perf send bw -a -q 4 --json HOST`
+
+// perfOptions are the command's flags.
+type perfOptions struct {
+	perfSettings
+	device string
+	size   byteSize
+	all    bool
+	port   uint16
+	json   bool
+	keep   bool
+}
+
+func newPerfCommand() *cobra.Command {
+	opt := &perfOptions{}
+	cmd := &cobra.Command{
+		Use:     "perf {write|read|send|atomic} {bw|lat} [HOST]",
+		Short:   "Measure bandwidth and latency",
+		Long:    perfLong,
+		Example: perfExample,
+		Args:    perfArgs,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return perfOperations, cobra.ShellCompDirectiveNoFileComp
+			case 1:
+				return perfMetrics, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runPerf(cmd, opt, args) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&opt.device, "device", "d", "", "`DEVICE`: network interface or local address")
+	f.VarP(&opt.size, "size", "s", "message size (default 64KiB for bw, 2 for lat, 8 for atomic)")
+	f.BoolVarP(&opt.all, "all", "a", false, "all message sizes from 2 B to 8 MiB")
+	f.IntVarP(&opt.Iterations, "iters", "n", 0, "messages of each queue pair and size (default 5000 for bw, 1000 for lat; with -a fewer of large ones)")
+	f.Float64VarP(&opt.Seconds, "duration", "D", 0, "measure each size for so many `seconds`, in place of -n")
+	f.IntVarP(&opt.QPs, "qps", "q", 1, "queue pairs")
+	f.IntVarP(&opt.Depth, "depth", "t", 128, "requests in flight on each queue pair")
+	f.IntVarP(&opt.MTU, "mtu", "m", 0, "path MTU: 256 to 4096 (default the largest that both ends carry)")
+	f.Uint16VarP(&opt.port, "port", "p", 18516, "TCP port of the server, for the exchange of settings")
+	f.BoolVarP(&opt.Events, "events", "e", false, "sleep for completions in place of polling")
+	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "both ends send; results are the sum")
+	f.BoolVar(&opt.json, "json", false, "print one JSON object")
+	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
+	cmd.MarkFlagsMutuallyExclusive("size", "all")
+	cmd.MarkFlagsMutuallyExclusive("iters", "duration")
+	return cmd
+}
+
+func perfArgs(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) < 2 || len(args) > 3:
+		return usageErrorf("expected an operation, bw or lat, and for a client the server's HOST; found %d arguments", len(args))
+	case !slices.Contains(perfOperations, args[0]):
+		return usageErrorf("operation: expected %s; found %q", strings.Join(perfOperations, ", "), args[0])
+	case !slices.Contains(perfMetrics, args[1]):
+		return usageErrorf("expected bw or lat, found %q", args[1])
+	}
+	return nil
+}
+
+func runPerf(cmd *cobra.Command, opt *perfOptions, args []string) error {
+	ctx := cmd.Context()
+	opt.Operation, opt.Metric = args[0], args[1]
+	if len(args) == 3 {
+		if opt.keep {
+			return usageErrorf("--keep is for the server, which has no HOST")
+		}
+		opt.defaults(cmd)
+		if err := opt.check(); err != nil {
+			return err
+		}
+		return runClient(ctx, cmd, opt, args[2])
+	}
+	return runServer(ctx, cmd, opt)
+}
+
+// runServer opens the device that -d names, so that what is wrong with it
+// shows at once, and serves.
+func runServer(ctx context.Context, cmd *cobra.Command, opt *perfOptions) error {
+	p := &perfServer{cmd: cmd, keep: opt.keep}
+	if opt.device != "" {
+		dev, closeDevice, err := openDevice(cmd, opt.device, verbs.Config{})
+		if err != nil {
+			return err
+		}
+		defer closeDevice()
+		p.dev = opened{dev, closeDevice}
+	}
+	return p.listen(ctx, opt.port)
+}
+
+// defaults fills in what the user left open.
+func (o *perfOptions) defaults(cmd *cobra.Command) {
+	latency := o.Metric == metricLatency
+	switch {
+	case o.all && o.Operation != opAtomic:
+		o.Sizes = sweepSizes()
+	case cmd.Flags().Changed("size"):
+		o.Sizes = []int{int(o.size)}
+	case o.Operation == opAtomic:
+		o.Sizes = []int{8}
+	case latency:
+		o.Sizes = []int{2}
+	default:
+		o.Sizes = []int{64 << 10}
+	}
+	if o.Iterations == 0 && !cmd.Flags().Changed("iters") {
+		o.Iterations = 5000
+		if latency {
+			o.Iterations = 1000
+		}
+	} else {
+		o.all = false // an explicit count holds for every size
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/verbs"
+)
+
+// spareDevices is how many other addresses or ports are tried where the first
+// choice is in use by another device.
+const spareDevices = 8
+
+// An opened is a device with the function that closes it, see openDevice.
+type opened struct {
+	*verbs.Device
+	close func() error
+}
+
+// deviceNames are the devices to try when the user named none and peers on
+// this machine are to be reached at addr: first addr itself, then other
+// loopback addresses, which not every system has, then other UDP ports, which
+// only softrdma knows.
+func deviceNames(addr netip.Addr) []string {
+	names := []string{addr.String()}
+	if addr.Is4() && addr.IsLoopback() {
+		for a := addr.Next(); len(names) <= spareDevices; a = a.Next() {
+			names = append(names, a.String())
+		}
+	}
+	for i := range uint16(spareDevices) {
+		names = append(names, netip.AddrPortFrom(addr, verbs.Port+1+i).String())
+	}
+	return names
+}
+
+// openFirst opens the first of the devices that is there and not in use.
+func openFirst(cmd *cobra.Command, names []string) (opened, error) {
+	var first error
+	for _, name := range names {
+		dev, closeDevice, err := openDevice(cmd, name, verbs.Config{})
+		if err == nil {
+			return opened{dev, closeDevice}, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !deviceTaken(err) {
+			return opened{}, err
+		}
+	}
+	return opened{}, fmt.Errorf("%w (nor is any of %s to %s free)", first, names[min(1, len(names)-1)], names[len(names)-1])
+}
+
+// deviceTaken tells whether an address is in use by another device, or is none
+// of this machine: macOS and Windows have no loopback address but 127.0.0.1.
+func deviceTaken(err error) bool {
+	const (
+		wsaAddrInUse    = syscall.Errno(10048) // Windows' numbers, which nobody else uses
+		wsaAddrNotAvail = syscall.Errno(10049)
+	)
+	for _, no := range []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, wsaAddrInUse, wsaAddrNotAvail} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A bandwidthResult is what a bandwidth test of one size found, of both
+// directions together.
+type bandwidthResult struct {
+	Size       int     `json:"bytes"`
+	Iterations int64   `json:"iterations"`
+	Peak       float64 `json:"bw_peak_gbit_per_s"`
+	Average    float64 `json:"bw_average_gbit_per_s"`
+	MiB        float64 `json:"bw_average_mib_per_s"`
+	Rate       float64 `json:"messages_per_s"`
+	ClientCPU  float64 `json:"client_cpu_s_per_gib"`
+	ServerCPU  float64 `json:"server_cpu_s_per_gib"`
+}
+
+func newBandwidthResult(size int, client, server flowResult) bandwidthResult {
+	r := bandwidthResult{Size: size, Iterations: client.Messages + server.Messages}
+	for _, d := range []flowResult{client, server} {
+		if d.Seconds > 0 {
+			r.Peak += d.Peak * 8e-9
+			r.Average += float64(d.Bytes) / d.Seconds * 8e-9
+			r.MiB += float64(d.Bytes) / d.Seconds / (1 << 20)
+			r.Rate += float64(d.Messages) / d.Seconds
+		}
+	}
+	if gib := float64(client.Bytes+server.Bytes) / giB; gib > 0 {
+		r.ClientCPU, r.ServerCPU = client.CPU/gib, server.CPU/gib
+	}
+	return r
+}
+
+var bandwidthHeader = fmt.Sprintf(" %-10s %-12s %17s %20s %19s %14s",
+	"#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "BW average[MiB/s]", "MsgRate[Mpps]")
+
+// String is the result's row under bandwidthHeader.
+func (r bandwidthResult) String() string {
+	return fmt.Sprintf(" %-10d %-12d %17.3f %20.3f %19.2f %14.6f", r.Size, r.Iterations, r.Peak, r.Average, r.MiB, r.Rate/1e6)
+}
+
+// A perfReport shows results: as rows while they come, or with --json as one
+// object at the end.
+type perfReport struct {
+	out  io.Writer
+	json bool
+
+	Operation     string            `json:"operation"`
+	Metric        string            `json:"metric"`
+	Bidirectional bool              `json:"bidirectional"`
+	Events        bool              `json:"events"`
+	QPs           int               `json:"qps"`
+	Depth         int               `json:"depth"`
+	MTU           int               `json:"mtu"`
+	Client        string            `json:"client"`
+	Server        string            `json:"server"`
+	Bandwidth     []bandwidthResult `json:"bandwidth,omitempty"`
+	Latency       []latencyResult   `json:"latency,omitempty"`
+}
+
+func newPerfReport(cmd *cobra.Command, opt *perfOptions, client, server string, mtu int) *perfReport {
+	r := &perfReport{
+		out: cmd.OutOrStdout(), json: opt.json, Operation: opt.Operation, Metric: opt.Metric, Bidirectional: opt.Bidirectional,
+		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server,
+	}
+	if !r.json {
+		r.title()
+	}
+	return r
+}
+
+var perfTitles = map[string]string{
+	opWrite: "RDMA WRITE", opRead: "RDMA READ", opSend: "SEND", opAtomic: "Atomic FETCH_AND_ADD",
+}
+
+func (r *perfReport) title() {
+	kind, header := "bandwidth", bandwidthHeader
+	if r.Metric == metricLatency {
+		kind, header = "latency", latencyHeader
+	}
+	if r.Bidirectional {
+		kind = "bidirectional " + kind
+	}
+	waiting := "polling"
+	if r.Events {
+		waiting = "events"
+	}
+	rule := strings.Repeat("-", len(header)+1)
+	fmt.Fprintf(r.out, "%s\n%s %s test\n", rule, perfTitles[r.Operation], kind)
+	fmt.Fprintf(r.out, " client %s, server %s, RC, %d queue pairs, ", r.Client, r.Server, r.QPs)
+	if r.Metric == metricBandwidth {
+		fmt.Fprintf(r.out, "depth %d, ", r.Depth)
+	}
+	fmt.Fprintf(r.out, "MTU %d, %s\n%s\n%s\n", r.MTU, waiting, rule, header)
+}
+
+func (r *perfReport) bandwidth(b bandwidthResult) {
+	r.Bandwidth = append(r.Bandwidth, b)
+	r.row(b)
+}
+
+func (r *perfReport) latency(l latencyResult) {
+	r.Latency = append(r.Latency, l)
+	r.row(l)
+}
+
+func (r *perfReport) row(s fmt.Stringer) {
+	if !r.json {
+		fmt.Fprintln(r.out, s)
+	}
+}
+
+// finish ends the report.
+func (r *perfReport) finish() error {
+	if r.json {
+		e := json.NewEncoder(r.out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	_, err := fmt.Fprintln(r.out, strings.Repeat("-", len(bandwidthHeader)+1))
+	return err
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// helloLimit is how long a peer may take to say what it wants.
+const helloLimit = 10 * time.Second
+
+// keepAlive makes the end of a peer's host known within ten seconds.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+// A perfServer measures what its clients tell it to.
+type perfServer struct {
+	cmd  *cobra.Command
+	dev  opened // without a Device it is opened for each client
+	keep bool
+}
+
+// listen serves one client, or with keep one after another until ctx ends.
+func (p *perfServer) listen(ctx context.Context, port uint16) error {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	l, err := lc.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	fmt.Fprintf(p.cmd.ErrOrStderr(), "waiting for a client on TCP port %d\n", l.Addr().(*net.TCPAddr).Port)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		err = p.serve(ctx, conn)
+		conn.Close()
+		if !p.keep || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(p.cmd.ErrOrStderr(), "client %v: %s\n", conn.RemoteAddr(), oneLine(err))
+		}
+	}
+}
+
+// serve runs the tests of one client.
+func (p *perfServer) serve(ctx context.Context, conn net.Conn) error {
+	c, ctx, cancel := newControl(ctx, conn, conn)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })()
+	err := p.run(ctx, c, conn)
+	if err != nil {
+		c.fail(err)
+	}
+	return err
+}
+
+func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
+	early, stop := context.WithTimeoutCause(ctx, helloLimit, peerErrorf("the client said nothing for %v", helloLimit))
+	defer stop()
+	m, err := c.expect(early, doHello)
+	if err != nil {
+		return err
+	}
+	if m.Version != perfVersion || m.Settings == nil {
+		return peerErrorf("client: expected softrdma perf of protocol version %d, found version %d", perfVersion, m.Version)
+	}
+	set := m.Settings
+	if err := set.check(); err != nil {
+		return peerErrorf("client's settings: %w", err)
+	}
+	dev := p.dev
+	if dev.Device == nil {
+		if dev, err = openFirst(p.cmd, deviceNames(addrOf(conn.LocalAddr()))); err != nil {
+			return err
+		}
+		defer dev.close()
+	}
+	s, err := newSide(dev.Device, set.side())
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	fmt.Fprintf(p.cmd.ErrOrStderr(), "client %v measures %s %s on device %v\n", conn.RemoteAddr(), set.Operation, set.Metric, dev.Addr())
+	m, err = c.ask(ctx, &controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}, doConnect)
+	if err != nil {
+		return err
+	}
+	if err := s.connect(m, set.MTU); err != nil {
+		return err
+	}
+	m, err = c.ask(ctx, &controlMessage{Do: doReady}, doBegin)
+	for ; err == nil; m, err = c.next(ctx) {
+		switch {
+		case m.Do == doBye:
+			return nil
+		case m.Do != doBegin:
+			return peerErrorf("control channel: expected %q, found %q", doBegin, m.Do)
+		case !slices.Contains(set.Sizes, m.Size) || m.Count < 0:
+			return peerErrorf("control channel: %d messages of %d bytes were not announced", m.Count, m.Size)
+		case set.Metric == metricLatency:
+			err = serveLatency(ctx, c, s, set, m)
+		default:
+			err = serveBandwidth(ctx, c, s, set, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// serveBandwidth is the server's end of a bandwidth test of one size.
+func serveBandwidth(ctx context.Context, c *control, s *side, set *perfSettings, m *controlMessage) error {
+	f, err := newFlow(s, set, m.Size, m.Count, m.Seed, set.Bidirectional)
+	if err != nil {
+		return err
+	}
+	cpu := cpuTime()
+	if err := c.send(&controlMessage{Do: doReady}); err != nil {
+		return err
+	}
+	var r flowResult
+	if f.sending || f.expects {
+		if r, err = f.run(ctx); err != nil {
+			return err
+		}
+	}
+	end, err := c.expect(ctx, doEnd)
+	if err != nil {
+		return err
+	}
+	r.CPU = (cpuTime() - cpu).Seconds()
+	if set.Operation != opRead || set.Bidirectional {
+		if err := f.verify(end.Count); err != nil {
+			return err
+		}
+	}
+	return c.send(&controlMessage{Do: doDone, Result: &r})
+}
+
+// serveLatency is the server's end of a round of a latency test.
+func serveLatency(ctx context.Context, c *control, s *side, set *perfSettings, m *controlMessage) error {
+	if m.Count < 1 {
+		return peerErrorf("control channel: expected a round of messages, found %d", m.Count)
+	}
+	r := round{op: set.Operation, size: m.Size, count: m.Count, target: set.target()}
+	if err := s.prepare(&r); err != nil {
+		return err
+	}
+	if err := c.send(&controlMessage{Do: doReady}); err != nil {
+		return err
+	}
+	if err := s.pong(ctx, &r, c); err != nil {
+		return err
+	}
+	if _, err := c.expect(ctx, doEnd); err != nil {
+		return err
+	}
+	return c.send(&controlMessage{Do: doDone})
+}
+
+// addrOf is the IP address of an end of a TCP connection.
+func addrOf(a net.Addr) netip.Addr {
+	if t, ok := a.(*net.TCPAddr); ok {
+		return t.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+// dialControl connects to a server.
+func dialControl(ctx context.Context, host string, port uint16) (net.Conn, error) {
+	d := net.Dialer{Timeout: helloLimit, KeepAliveConfig: keepAlive}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(port)))
+	var no *net.DNSError
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.As(err, &no):
+		return nil, peerErrorf("server %s: %w", host, err)
+	}
+	return nil, peerErrorf("server %s: %w (start it there first: softrdma perf, the same test without HOST)", host, err)
+}

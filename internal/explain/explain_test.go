@@ -1,0 +1,157 @@
+package explain
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+func TestEveryEntryIsComplete(t *testing.T) {
+	names := map[string]bool{}
+	for _, e := range All() {
+		if names[e.Name] && e.Kind == Reason {
+			t.Errorf("%s stands twice", e.Name)
+		}
+		names[e.Name] = true
+		for what, s := range map[string]string{"meaning": e.Meaning, "cause": e.Cause, "place to look": e.Look, "remedy": e.Remedy, "clause": e.Clause} {
+			if s == "" {
+				t.Errorf("%s has no %s", e.Name, what)
+			}
+			if strings.Contains(s, "%") || strings.Contains(s, "\n") {
+				t.Errorf("%s: %s is %q", e.Name, what, s)
+			}
+		}
+		for what, s := range map[string]string{"cause": e.Cause, "place to look": e.Look, "remedy": e.Remedy} {
+			if !strings.HasSuffix(s, ".") {
+				t.Errorf("%s: %s is not a sentence: %q", e.Name, what, s)
+			}
+		}
+		if p := e.String(); !strings.HasPrefix(p, e.Name) || !strings.Contains(p, e.Remedy) {
+			t.Errorf("%s prints as %q", e.Name, p)
+		}
+	}
+	for _, e := range All() {
+		for _, s := range e.See {
+			if !names[s] {
+				t.Errorf("%s refers to %s, which is unknown", e.Name, s)
+			}
+		}
+	}
+}
+
+func TestEveryReasonAndStatusIsThere(t *testing.T) {
+	kinds := map[Kind]int{}
+	for _, e := range All() {
+		kinds[e.Kind]++
+	}
+	if kinds[Reason] != int(reason.Count)-1 || kinds[Status] != int(queue.Statuses) {
+		t.Errorf("%d reasons and %d statuses, expected %d and %d", kinds[Reason], kinds[Status], reason.Count-1, queue.Statuses)
+	}
+	if total := len(packets) + len(responder) + len(requester) + len(objects); total != int(reason.Count)-1 {
+		t.Errorf("the groups hold %d reasons, expected %d each in one group", total, reason.Count-1)
+	}
+	for s := range 256 {
+		known := ib.Syndrome(s).IsACK() || ib.Syndrome(s).IsRNR() || s >= 0x60 && s <= 0x64
+		if got := syndrome(ib.Syndrome(s)) != ""; got != known {
+			t.Errorf("syndrome %#02x known: %v, expected %v", s, got, known)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for _, c := range []struct {
+		query string
+		want  string // names, in order
+	}{
+		{"9", "IBV_WC_REM_INV_REQ_ERR IBV_EVENT_PORT_ACTIVE"},
+		{"12", "IBV_WC_RETRY_EXC_ERR"},
+		{" 13 ", "IBV_WC_RNR_RETRY_EXC_ERR"},
+		{"0x62", "NAK_REMOTE_ACCESS_ERROR"},
+		{"0x2c", "NAK_RNR"},
+		{"0x1f", "ACK"},
+		{"IBV_WC_RETRY_EXC_ERR", "IBV_WC_RETRY_EXC_ERR"},
+		{"ibv_wc_retry_exc_err", "IBV_WC_RETRY_EXC_ERR"},
+		{"RETRY_EXC_ERR", "IBV_WC_RETRY_EXC_ERR"},
+		{"retry exceeded", "RETRY_EXCEEDED IBV_WC_RETRY_EXC_ERR"},
+		{"RETRY_EXCEEDED", "RETRY_EXCEEDED"},
+		{"Retry-Exc", "RETRY_EXCEEDED IBV_WC_RETRY_EXC_ERR"},
+		{"KEY_BOUNDS", "KEY_BOUNDS"},
+		{"key bounds", "KEY_BOUNDS"},
+		{"rnr retry", "RNR_RETRY_EXCEEDED IBV_WC_RNR_RETRY_EXC_ERR"},
+		{"wr flush", "IBV_WC_WR_FLUSH_ERR"},
+		{"flushed", "FLUSHED"},
+		{"IBV_EVENT_SQ_DRAINED", "IBV_EVENT_SQ_DRAINED"},
+		{"sq drained", "IBV_EVENT_SQ_DRAINED"},
+		{"icrc", "PACKET_ICRC"},
+		{"bounds", "KEY_BOUNDS LOCAL_BOUNDS"},
+	} {
+		found, err := Lookup(c.query)
+		if err != nil {
+			t.Errorf("%q: %v", c.query, err)
+			continue
+		}
+		var names []string
+		for _, e := range found {
+			names = append(names, e.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%q finds %s, expected %s", c.query, got, c.want)
+		}
+	}
+}
+
+func TestLookupEveryNameFindsItself(t *testing.T) {
+	for _, e := range All() {
+		for _, q := range []string{e.Name, strings.ToLower(e.Name)} {
+			found, err := Lookup(q)
+			if err != nil || len(found) != 1 || found[0].Name != e.Name {
+				t.Errorf("%q finds %d entries, %v", q, len(found), err)
+			}
+		}
+		words := strings.ReplaceAll(e.Name, "_", " ")
+		found, err := Lookup(words)
+		if err != nil || !slices.ContainsFunc(found, func(f Entry) bool { return f.Name == e.Name }) {
+			t.Errorf("%q does not find %s: %v", words, e.Name, err)
+		}
+	}
+}
+
+func TestLookupBySentence(t *testing.T) {
+	found, err := Lookup("nobody listens")
+	if err != nil || len(found) != 1 || found[0].Name != "SEND_REFUSED" {
+		t.Errorf("found %v, %v, expected SEND_REFUSED", found, err)
+	}
+}
+
+func TestLookupMissNamesTheNearest(t *testing.T) {
+	_, err := Lookup("RETRY_EXX_ERR")
+	var miss *NotFoundError
+	if !errors.As(err, &miss) || len(miss.Nearest) == 0 || miss.Nearest[0] != "IBV_WC_RETRY_EXC_ERR" {
+		t.Errorf("%v, expected IBV_WC_RETRY_EXC_ERR as the nearest", err)
+	}
+	if !strings.Contains(err.Error(), "IBV_WC_RETRY_EXC_ERR") || !strings.Contains(err.Error(), `"RETRY_EXX_ERR"`) {
+		t.Errorf("error is %q", err)
+	}
+	for _, q := range []string{"", "  ", "99", "-1", "0xfff", "0x99", "_-_", strings.Repeat("x", 10000)} {
+		if found, err := Lookup(q); !errors.As(err, &miss) || len(found) != 0 {
+			t.Errorf("%.20q: found %v, %v, expected a miss", q, found, err)
+		}
+	}
+}
+
+func FuzzLookup(f *testing.F) {
+	f.Add("retry exceeded")
+	f.Add("0x")
+	f.Add("é_9")
+	f.Fuzz(func(t *testing.T, q string) {
+		found, err := Lookup(q)
+		if (err == nil) != (len(found) > 0) {
+			t.Fatalf("%d entries and error %v", len(found), err)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"softrdma/internal/wire/ib"
+)
+
+// A NotFoundError says that nothing has this name, and what is called nearly so.
+type NotFoundError struct {
+	Query   string
+	Nearest []string
+}
+
+// Error lists the nearest names.
+func (e *NotFoundError) Error() string {
+	if len(e.Nearest) == 0 {
+		return fmt.Sprintf("nothing is known as %q", e.Query)
+	}
+	return fmt.Sprintf("nothing is known as %q; nearest are %s", e.Query, strings.Join(e.Nearest, ", "))
+}
+
+// Lookup finds what a user asks for: the number of a completion status or an
+// event ("9"), an acknowledge's syndrome ("0x62"), a name in whole or without
+// its prefix ("IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "KEY_BOUNDS"), words of a
+// name ("retry exceeded"), or words of a sentence ("no receive posted").
+func Lookup(query string) ([]Entry, error) {
+	words := split(query)
+	all := All()
+	if len(words) == 0 {
+		return nil, &NotFoundError{Query: query}
+	}
+	if found, isNumber := byNumber(all, strings.TrimSpace(query)); isNumber {
+		if len(found) == 0 {
+			return nil, &NotFoundError{Query: query}
+		}
+		return found, nil
+	}
+	name := strings.Join(words, "_")
+	if !strings.EqualFold(strings.TrimSpace(query), name) {
+		// Words rather than a name: the same words may stand in several.
+		if found := byWords(all, split(short(name))); found != nil {
+			return found, nil
+		}
+	}
+	if found := keep(all, func(e *Entry) bool { return e.Name == name }); found != nil {
+		return found, nil
+	}
+	if found := keep(all, func(e *Entry) bool { return e.short() == short(name) }); found != nil {
+		return found, nil
+	}
+	if found := byWords(all, split(short(name))); found != nil {
+		return found, nil
+	}
+	if found := byText(all, words); found != nil {
+		return found, nil
+	}
+	return nil, &NotFoundError{Query: query, Nearest: nearest(all, short(name))}
+}
+
+// split gives the words of a query in capitals.
+func split(s string) []string {
+	return strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+func short(name string) string {
+	for _, p := range [...]string{"IBV_WC_", "IB_WC_", eventPrefix, "IB_EVENT_", "WC_", "EVENT_"} {
+		if s, ok := strings.CutPrefix(name, p); ok {
+			return s
+		}
+	}
+	return name
+}
+
+func (e *Entry) short() string { return short(e.Name) }
+
+func keep(all []Entry, f func(*Entry) bool) (found []Entry) {
+	for i := range all {
+		if f(&all[i]) {
+			found = append(found, all[i])
+		}
+	}
+	return found
+}
+
+// byNumber takes decimal numbers for statuses and events, hexadecimal ones for
+// syndromes, as each is usually printed.
+func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
+	hex := strings.HasPrefix(strings.ToLower(s), "0x")
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil {
+		if n, err = strconv.ParseInt(s, 10, 64); err != nil {
+			return nil, false
+		}
+	}
+	if hex {
+		if n > 0xff {
+			return nil, true
+		}
+		name := syndrome(ib.Syndrome(n))
+		return keep(all, func(e *Entry) bool { return e.Kind == Syndrome && e.Name == name }), true
+	}
+	return keep(all, func(e *Entry) bool {
+		return int64(e.Number) == n && n >= 0 && (e.Kind == Status || e.Kind == Event)
+	}), true
+}
+
+// byWords finds names that have all words of the query, one being the
+// beginning of the other ("exceeded" is EXC), and of these the ones with the
+// fewest words besides.
+func byWords(all []Entry, words []string) (found []Entry) {
+	best := -1
+	for _, e := range all {
+		rest := split(e.short())
+		matched := true
+		for _, w := range words {
+			i := slices.IndexFunc(rest, func(n string) bool { return alike(n, w) })
+			if i < 0 {
+				matched = false
+				break
+			}
+			rest = slices.Delete(rest, i, i+1)
+		}
+		if !matched {
+			continue
+		}
+		left := 0
+		for _, n := range rest {
+			if n != "ERR" && n != "ERROR" {
+				left++
+			}
+		}
+		switch {
+		case best < 0 || left < best:
+			best, found = left, []Entry{e}
+		case left == best:
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// alike tells whether a word of a name and one of a query are the same or
+// shortened forms.
+func alike(a, b string) bool {
+	return a == b || min(len(a), len(b)) >= 3 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
+}
+
+// byText finds meanings that hold all words of the query.
+func byText(all []Entry, words []string) []Entry {
+	return keep(all, func(e *Entry) bool {
+		text := split(e.Meaning)
+		for _, w := range words {
+			if !slices.Contains(text, w) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+const suggestions = 4
+
+// nearest gives the names that the fewest changes of letters lead to.
+func nearest(all []Entry, name string) (names []string) {
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var near []candidate
+	for _, e := range all {
+		if d := distance(name, e.short()); d <= max(3, len(name)/2) {
+			near = append(near, candidate{e.Name, d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
+	for _, c := range near[:min(suggestions, len(near))] {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// distance counts the insertions, deletions and replacements between two
+// words. Queries are short; very long ones are as far as they are long.
+func distance(a, b string) int {
+	if len(a) > 64 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

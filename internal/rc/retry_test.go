@@ -1,0 +1,143 @@
+package rc
+
+import (
+	"testing"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+func TestRetryTimeoutsExhaustRetryCount(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RetryCnt = 3 })
+	a := w.n[0]
+	w.fate = dropAll
+	w.postWrites(1)
+	start := w.now
+	w.settle()
+	w.wantStatuses(&a.send, queue.RetryExcErr)
+	if n := len(w.sent[1]); n != 4 {
+		t.Errorf("sent %d times, want 4", n)
+	}
+	if c := a.send.list[0]; c.Reason != reason.RetryExceeded || c.Expected != 3 || c.Found != 4 {
+		t.Errorf("completion %+v", c)
+	}
+	if d, want := w.now-start, 4*a.port.Attr.AckTimeout(); d < want || d > want+100*time.Microsecond {
+		t.Errorf("gave up after %v, want %v", d, want)
+	}
+}
+
+func TestRetryWithoutTimeoutNeverEnds(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.Timeout = 0 })
+	w.fate = dropAll
+	w.postWrites(1)
+	w.settle()
+	if len(w.n[0].send.list) != 0 || w.n[0].q.Deadline() != machine.Never {
+		t.Errorf("completed %+v, deadline %v", w.n[0].send.list, w.n[0].q.Deadline())
+	}
+}
+
+func TestRetryLostAckRepeatsRequestOnce(t *testing.T) {
+	w := newPair(t, nil)
+	a, b := w.n[0], w.n[1]
+	add := b.word(0)
+	add.CompareAdd = 1
+	w.fate = drop(0, 0, 1)
+	b.postRecv(1, b.sge(100, 8))
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	a.post(wqe{op: queue.FetchAdd, list: []memory.SGE{a.sge(8, 8)}, atomic: add})
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0)
+	w.wantStatuses(&b.recv, 0)
+	if got := *b.mr.Word(b.mr.Base); got != 1 {
+		t.Errorf("added %d times", got)
+	}
+}
+
+func TestRetryNotReadyWaitsTheTimeAskedFor(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.MinRNRTimer = 14 })
+	a, b := w.n[0], w.n[1]
+	wait := ib.RNRTimer(14)
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	w.quiet()
+	if d := a.q.Deadline() - w.now; d > wait || d < wait-20*time.Microsecond {
+		t.Fatalf("waits %v, want %v", d, wait)
+	}
+	if n := w.take(0, 10); n != 0 {
+		t.Fatalf("%d packets sent while waiting", n)
+	}
+	b.postRecv(1, b.sge(0, 8))
+	b.postRecv(2, b.sge(0, 8))
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0)
+	w.wantStatuses(&b.recv, 0, 0)
+	if a.count(reason.NAKNotReady) != 1 || b.count(reason.NoReceive) != 1 || a.count(reason.AckTimeout) != 0 {
+		t.Errorf("refused %v, %v", a.refused, b.refused)
+	}
+}
+
+func TestRetryNotReadyExhaustsRNRRetry(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RNRRetry = 2 })
+	a, b := w.n[0], w.n[1]
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	w.settle()
+	w.wantStatuses(&a.send, queue.RNRRetryExcErr)
+	if c := a.send.list[0]; c.Reason != reason.RNRRetryExceeded || b.count(reason.NoReceive) != 3 {
+		t.Errorf("%+v; refused %v", c, b.refused)
+	}
+}
+
+func TestRetryNotReadySevenIsForEver(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RetryCnt = 0 })
+	a, b := w.n[0], w.n[1]
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	for b.count(reason.NoReceive) < 50 {
+		w.quiet()
+		w.now = a.q.Deadline()
+		a.q.Expire(w.now)
+	}
+	b.postRecv(1, b.sge(0, 8))
+	w.settle()
+	w.wantStatuses(&a.send, 0)
+}
+
+func TestRetryCopyOfNotReadyCountsOnce(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RNRRetry = 1 })
+	a := w.n[0]
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	w.take(0, 1)
+	for range 3 {
+		w.inject(0, ackPacket(ib.RNRNAK|5, testPSN0))
+	}
+	if a.port.Attr.State != qp.RTS || a.count(reason.NAKNotReady) != 1 {
+		t.Errorf("state %v, refused %v", a.port.Attr.State, a.refused)
+	}
+}
+
+func TestRetryAnswerBeforeRepetitionKeepsLocalOperation(t *testing.T) {
+	w := newPair(t, nil)
+	a, b := w.n[0], w.n[1]
+	key, _ := a.port.Memory.AllocWindow(7, memory.MW2)
+	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+	a.post(wqe{op: queue.BindMW, flags: queue.Fence, mw: queue.MW{
+		Addr: a.mr.Base, Length: 64, MRLKey: a.mr.Key, MWRKey: key, RKey: key ^ 1,
+	}})
+	w.postWrites(1)
+	w.take(0, 100)
+	w.now = a.q.Deadline()
+	a.q.Expire(w.now)
+	w.deliver(1, 1)
+	w.take(1, 1)
+	w.deliver(0, 1)
+	w.wantStatuses(&a.send, 0)
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0, 0)
+	if a.port.Memory.Lookup(key^1) == nil {
+		t.Error("not bound")
+	}
+}

@@ -1,0 +1,130 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updateBaseline = flag.Bool("update-baseline", false, "record testdata/rxe_baseline.json anew")
+
+// exerciseMTU is the path MTU of the scenarios that do not say.
+const exerciseMTU = 1024
+
+// baseline is what rxe against rxe did: testdata/rxe_baseline.json.
+type baseline struct {
+	Kernel  string   `json:"kernel"`
+	Results []Result `json:"results"`
+}
+
+func baselinePath() string { return filepath.Join(sourceDir(), "testdata", "rxe_baseline.json") }
+
+func loadBaseline(t *testing.T) map[string]map[string]Result {
+	t.Helper()
+	content, err := os.ReadFile(baselinePath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b baseline
+	if err := json.Unmarshal(content, &b); err != nil {
+		t.Fatalf("%s: %v", baselinePath(), err)
+	}
+	byName := map[string]map[string]Result{}
+	for _, r := range b.Results {
+		if byName[r.Scenario] == nil {
+			byName[r.Scenario] = map[string]Result{}
+		}
+		byName[r.Scenario][r.Role] = r
+	}
+	return byName
+}
+
+// writeBaseline writes a result a line, so that a change shows as one.
+func writeBaseline(t *testing.T, kernel string, names []string, got map[string]map[string]Result) {
+	t.Helper()
+	var out bytes.Buffer
+	out.WriteString(`{"kernel": "` + kernel + `", "results": [`)
+	separator := "\n"
+	for _, name := range names {
+		for _, role := range []string{Client, Server} {
+			r := got[name][role]
+			r.GRH = ""
+			line, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.WriteString(separator)
+			out.Write(line)
+			separator = ",\n"
+		}
+	}
+	out.WriteString("\n]}\n")
+	if err := os.WriteFile(baselinePath(), out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scenarioNames returns the names of the scenarios that a filter takes, in order.
+func scenarioNames(t *testing.T, take func(*Scenario) bool) []string {
+	t.Helper()
+	all, err := Scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range all {
+		if take(&all[i]) {
+			names = append(names, all[i].Name)
+		}
+	}
+	return names
+}
+
+func everyScenario(*Scenario) bool { return true }
+
+// checkResult compares a result with the expected one.
+func checkResult(t *testing.T, want, got Result) {
+	t.Helper()
+	got.GRH = ""
+	if got.Scenario == "" {
+		t.Errorf("%s: there is no result", want.Role)
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: -expected +found\n%s", want.Role, diff)
+	}
+}
+
+func TestBaselineRxeAgainstRxe(t *testing.T) {
+	lab := openLab(t)
+	names := scenarioNames(t, everyScenario)
+	got, err := Exercise(within(t, 4*time.Minute), RxeExerciser{lab.Guests[1]}, RxeExerciser{lab.Guests[0]}, names, false, exerciseMTU)
+	if err != nil {
+		t.Error(err)
+	}
+	if *updateBaseline {
+		if t.Failed() {
+			t.Fatal("not recorded")
+		}
+		writeBaseline(t, lab.Kernel.Version, names, got)
+	}
+	want := loadBaseline(t)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			for _, role := range []string{Client, Server} {
+				if want[name][role].Scenario == "" {
+					t.Fatalf("the baseline has no %s; record it with -update-baseline", role)
+				}
+				checkResult(t, want[name][role], got[name][role])
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Exerciser runs one end of scenarios.
+type Exerciser interface {
+	// Address is where a server listens, without the port.
+	Address(v6 bool) string
+	// start starts the end. The results come on its standard output, one JSON value per line.
+	start(ctx context.Context, args []string, v6 bool) (running, error)
+	// waitListen waits until the end listens.
+	waitListen(ctx context.Context, port int) error
+	String() string
+}
+
+// running is an end that has been started.
+type running interface {
+	// wait returns the standard output. The error quotes the standard error.
+	wait(ctx context.Context) (stdout string, err error)
+	kill()
+}
+
+// maxRestarts bounds how often an exercise goes on behind a scenario that ended a process.
+const maxRestarts = 8
+
+// Exercise runs scenarios between two ends and returns the results by scenario and role. Behind a scenario that ends
+// a peer's process, the rest run in new processes; the error tells of all such ends.
+func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int) (map[string]map[string]Result, error) {
+	all := map[string]map[string]Result{}
+	for _, name := range names {
+		all[name] = map[string]Result{}
+	}
+	var errs []error
+	for restarts := 0; len(names) > 0; restarts++ {
+		done, err := exerciseOnce(ctx, server, client, names, v6, mtu, all)
+		if err != nil {
+			failed := "(after the last)"
+			if done < len(names) {
+				failed = names[done]
+			}
+			errs = append(errs, fmt.Errorf("%v serves %v: %s: %w", server, client, failed, err))
+		}
+		if err == nil || done >= len(names) || restarts == maxRestarts || ctx.Err() != nil {
+			break
+		}
+		names = names[done+1:]
+	}
+	return all, errors.Join(errs...)
+}
+
+// exerciseOnce returns how many scenarios both ends finished.
+func exerciseOnce(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int, all map[string]map[string]Result) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, errors.New("the exercise took longer than 3 minutes"))
+	defer cancel()
+	port := nextPort()
+	common := []string{"--port", strconv.Itoa(port), "--mtu", strconv.Itoa(mtu)}
+	s, err := server.start(ctx, append([]string{"--role", Server, "--listen", server.Address(v6)}, common...), v6)
+	if err != nil {
+		return 0, err
+	}
+	defer s.kill()
+	if err := server.waitListen(ctx, port); err != nil {
+		s.kill()
+		_, said := s.wait(ctx)
+		return 0, fmt.Errorf("the server: %w; %w", err, said)
+	}
+	c, err := client.start(ctx, append([]string{"--role", Client, "--connect", server.Address(v6), "--scenario", strings.Join(names, ",")}, common...), v6)
+	if err != nil {
+		return 0, err
+	}
+	clientSaid, err1 := c.wait(ctx)
+	if err1 != nil {
+		err1 = fmt.Errorf("the client: %w", err1)
+	}
+	// The server ends when the client's connection does.
+	ending, cancel := context.WithTimeoutCause(ctx, 70*time.Second, errors.New("the server did not end with the client's connection"))
+	defer cancel()
+	serverSaid, err2 := s.wait(ending)
+	if err2 != nil {
+		err2 = fmt.Errorf("the server: %w", err2)
+	}
+	n, err3 := collect(clientSaid, all)
+	m, err4 := collect(serverSaid, all)
+	return min(n, m), errors.Join(err1, err2, err3, err4)
+}
+
+// collect reads results and returns how many there were.
+func collect(stdout string, into map[string]map[string]Result) (int, error) {
+	n := 0
+	for line := range strings.Lines(stdout) {
+		if !strings.HasPrefix(line, `{"scenario"`) {
+			continue
+		}
+		var r Result
+		decode := json.NewDecoder(strings.NewReader(line))
+		decode.DisallowUnknownFields()
+		if err := decode.Decode(&r); err != nil {
+			return n, fmt.Errorf("a result: %w: %s", err, line)
+		}
+		if into[r.Scenario] == nil {
+			return n, fmt.Errorf("a result for %q, which was not asked for", r.Scenario)
+		}
+		into[r.Scenario][r.Role] = r
+		n++
+	}
+	return n, nil
+}
+
+// RxeExerciser is testdata/verbs_peer.py in a guest.
+type RxeExerciser struct{ Guest *Guest }
+
+func (r RxeExerciser) String() string { return "rxe in guest " + r.Guest.Name }
+
+// Address implements [Exerciser].
+func (r RxeExerciser) Address(v6 bool) string {
+	if v6 {
+		return r.Guest.IPv6
+	}
+	return r.Guest.IPv4
+}
+
+// GIDIndex is the index of the guest's address in rxe's GID table: the link-local address comes first.
+func GIDIndex(v6 bool) int {
+	if v6 {
+		return 2
+	}
+	return 1
+}
+
+func (r RxeExerciser) start(ctx context.Context, args []string, v6 bool) (running, error) {
+	script := filepath.Join(sourceDir(), "testdata", "verbs_peer.py")
+	argv := append([]string{"/usr/bin/python3", script, "--dev", "rxe0", "--gid-index", strconv.Itoa(GIDIndex(v6))}, args...)
+	p, err := r.Guest.Start(ctx, argv...)
+	if err != nil {
+		return nil, err
+	}
+	return guestRunning{p}, nil
+}
+
+func (r RxeExerciser) waitListen(ctx context.Context, port int) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return r.Guest.WaitListen(ctx, port)
+}
+
+type guestRunning struct{ p *Process }
+
+func (g guestRunning) wait(ctx context.Context) (string, error) {
+	r, err := g.p.Wait(ctx)
+	return r.Stdout, err
+}
+
+func (g guestRunning) kill() { g.p.Kill() }
+
+// HostExerciser is a program on the host's end with the command line of testdata/verbs_peer.py.
+type HostExerciser struct {
+	Lab  *Lab
+	Path string
+}
+
+func (h HostExerciser) String() string { return "softrdma" }
+
+// Address implements [Exerciser].
+func (h HostExerciser) Address(v6 bool) string {
+	if v6 {
+		return HostIPv6
+	}
+	return HostIPv4
+}
+
+func (h HostExerciser) start(ctx context.Context, args []string, v6 bool) (running, error) {
+	r := &hostRunning{done: make(chan struct{})}
+	runCtx, cancel := context.WithCancel(ctx)
+	r.cancel = cancel
+	cmd := h.Lab.Host(runCtx, append([]string{h.Path, "--dev", h.Address(v6)}, args...)...)
+	cmd.Stdout, cmd.Stderr = &r.stdout, &r.stderr
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return nil, err
+	}
+	go func() {
+		defer close(r.done)
+		r.err = cmd.Wait()
+	}()
+	return r, nil
+}
+
+func (h HostExerciser) waitListen(ctx context.Context, port int) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return h.Lab.WaitListen(ctx, port)
+}
+
+type hostRunning struct {
+	stdout, stderr bytes.Buffer // read only when done
+	err            error
+	done           chan struct{}
+	cancel         context.CancelFunc
+}
+
+func (r *hostRunning) wait(ctx context.Context) (string, error) {
+	var late error
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		late = context.Cause(ctx)
+		r.cancel()
+		<-r.done
+	}
+	if err := errors.Join(late, r.err); err != nil {
+		return r.stdout.String(), fmt.Errorf("%w; it said:\n%s", err, tail(r.stderr.String(), 1500))
+	}
+	return r.stdout.String(), nil
+}
+
+func (r *hostRunning) kill() { r.cancel() }

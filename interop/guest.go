@@ -1,0 +1,201 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"softrdma/interop/internal/control"
+)
+
+// bootPatience bounds a boot. It takes some 6 s on an idle machine.
+const bootPatience = 3 * time.Minute
+
+// Guest is a running virtual machine with the device rxe0 on eth0.
+type Guest struct {
+	Name string
+	IPv4 string
+	IPv6 string
+	MAC  string
+	// Console is the file with everything that the guest's kernel and first script said.
+	Console string
+
+	qemu   *exec.Cmd
+	exited chan struct{} // closed when qemu has ended
+	ready  chan struct{} // closed when the agent takes requests
+
+	sendMu sync.Mutex
+	send   *json.Encoder
+	port   net.Conn
+
+	mu        sync.Mutex
+	lastID    uint64
+	processes map[uint64]*Process
+	gone      error // why no request can be answered any more
+}
+
+// bootGuest starts the guest with the given index, 0 or 1, and does not wait for it.
+func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
+	g := &Guest{
+		Name:      string(rune('a' + index)),
+		IPv4:      fmt.Sprintf("10.77.0.%d", 2+index),
+		IPv6:      fmt.Sprintf("fd77::%d", 2+index),
+		MAC:       fmt.Sprintf("52:54:00:77:00:%02x", 2+index),
+		exited:    make(chan struct{}),
+		ready:     make(chan struct{}),
+		processes: map[uint64]*Process{},
+	}
+	g.Console = filepath.Join(l.dir, "console-"+g.Name+".log")
+	tap := "tap" + g.Name
+	if err := l.network.addTap(ctx, tap); err != nil {
+		return nil, err
+	}
+	port, peer, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer peer.Close()
+	g.port, g.send = port, json.NewEncoder(port)
+
+	argv := l.network.inside([]string{
+		"qemu-system-x86_64", "-name", "softrdma-lab-" + g.Name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", fmt.Sprint(l.processors()), "-m", "1024",
+		"-kernel", l.Kernel.Image(), "-initrd", l.initramfs, "-append", g.commandLine(l),
+		"-serial", "file:" + g.Console,
+		"-netdev", "tap,id=net0,ifname=" + tap + ",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=net0,romfile=,mac=" + g.MAC,
+		"-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+		"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,fd=3",
+		"-device", "virtserialport,chardev=agent,name=" + control.PortName,
+	})
+	said, err := os.Create(filepath.Join(l.dir, "qemu-"+g.Name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	g.qemu = exec.Command(argv[0], argv[1:]...)
+	g.qemu.Stdout, g.qemu.Stderr = said, said
+	g.qemu.ExtraFiles = []*os.File{peer}
+	g.qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := g.qemu.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		g.qemu.Wait()
+		close(g.exited)
+	}()
+	go g.receive()
+	return g, nil
+}
+
+func (g *Guest) commandLine(l *Lab) string {
+	return strings.Join([]string{
+		// A panic ends qemu at once, because of -no-reboot.
+		"console=ttyS0", "loglevel=6", "panic=-1", "net.ifnames=0", "mitigations=off", "random.trust_cpu=on", "tsc=reliable",
+		"lab.name=" + g.Name, "lab.modules=" + l.Kernel.Modules(), fmt.Sprintf("lab.mtu=%d", MTU),
+		"lab.ip4=" + g.IPv4 + "/24", "lab.ip6=" + g.IPv6 + "/64",
+	}, " ")
+}
+
+// socketPair returns the lab's end of the control channel and the end that qemu inherits.
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "qemu's control")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
+}
+
+// waitReady returns when the guest takes requests.
+func (g *Guest) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, fmt.Errorf("no agent answered within %v", bootPatience))
+	defer cancel()
+	select {
+	case <-g.ready:
+		return nil
+	case <-g.exited:
+		return g.failure(fmt.Errorf("qemu ended: %v", g.qemu.ProcessState))
+	case <-ctx.Done():
+		return g.failure(context.Cause(ctx))
+	}
+}
+
+// failure adds to an error what the guest's console said last and where to read the rest.
+func (g *Guest) failure(err error) error {
+	console, _ := os.ReadFile(g.Console)
+	return fmt.Errorf("guest %s: %w; its console is %s and ends with:\n%s", g.Name, err, g.Console, tail(string(console), 1500))
+}
+
+// receive hands the agent's events to their processes until the guest ends.
+func (g *Guest) receive() {
+	in := json.NewDecoder(g.port)
+	var err error
+	for {
+		var e control.Event
+		if err = in.Decode(&e); err != nil {
+			break
+		}
+		if e.Kind == control.KindReady {
+			close(g.ready)
+			continue
+		}
+		g.mu.Lock()
+		p := g.processes[e.ID]
+		if e.Kind == control.KindExit || e.Kind == control.KindFailed {
+			delete(g.processes, e.ID)
+		}
+		g.mu.Unlock()
+		if p != nil {
+			p.handle(e)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the guest ended")
+	}
+	g.mu.Lock()
+	g.gone = err
+	left := g.processes
+	g.processes = nil
+	g.mu.Unlock()
+	for _, p := range left {
+		p.handle(control.Event{Kind: control.KindFailed, Error: err.Error()})
+	}
+}
+
+func (g *Guest) request(r control.Request) error {
+	g.sendMu.Lock()
+	defer g.sendMu.Unlock()
+	g.port.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	return g.send.Encode(r)
+}
+
+// close ends the guest. The agent powers it off; a guest that does not is killed.
+func (g *Guest) close() {
+	g.request(control.Request{Op: control.OpPowerOff})
+	select {
+	case <-g.exited:
+	case <-time.After(5 * time.Second):
+		g.qemu.Process.Kill()
+		<-g.exited
+	}
+	g.port.Close()
+}

@@ -1,0 +1,82 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Addresses in the lab's network. The first is the host's end, where softrdma runs.
+const (
+	HostIPv4 = "10.77.0.1"
+	HostIPv6 = "fd77::1"
+	// MTU leaves room for a path MTU of 4096 and its headers.
+	MTU = 9000
+
+	bridge = "lab0"
+)
+
+// network is a network namespace with a bridge. The namespace has no name: it is held by a process that ends when
+// the lab does, in whatever way the lab ends, and the kernel then takes down all that is in it.
+type network struct {
+	holder *exec.Cmd
+	keep   io.Closer // the holder ends when this is closed
+}
+
+func newNetwork(ctx context.Context) (*network, error) {
+	holder := exec.Command("cat")
+	keep, err := holder.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := holder.Start(); err != nil {
+		return nil, &LackError{"a network namespace", err.Error()}
+	}
+	n := &network{holder: holder, keep: keep}
+	for _, args := range [][]string{
+		{"link", "set", "lo", "up"},
+		// Without snooping, multicast reaches every port at once.
+		{"link", "add", bridge, "mtu", strconv.Itoa(MTU), "type", "bridge", "mcast_snooping", "0"},
+		{"addr", "add", HostIPv4 + "/24", "dev", bridge},
+		{"-6", "addr", "add", HostIPv6 + "/64", "dev", bridge, "nodad"},
+		{"link", "set", bridge, "up"},
+	} {
+		if err := n.ip(ctx, args...); err != nil {
+			n.close()
+			return nil, &LackError{"a bridge in a network namespace", err.Error()}
+		}
+	}
+	return n, nil
+}
+
+// addTap makes a port of the bridge for a guest.
+func (n *network) addTap(ctx context.Context, name string) error {
+	if err := n.ip(ctx, "tuntap", "add", name, "mode", "tap"); err != nil {
+		return &LackError{"a tap device", err.Error()}
+	}
+	return n.ip(ctx, "link", "set", name, "mtu", strconv.Itoa(MTU), "master", bridge, "up")
+}
+
+func (n *network) ip(ctx context.Context, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	_, err := output(ctx, "", n.inside(append([]string{"ip"}, args...))...)
+	return err
+}
+
+// inside returns the command line that runs argv in the namespace.
+func (n *network) inside(argv []string) []string {
+	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.holder.Process.Pid), "--"}, argv...)
+}
+
+func (n *network) close() {
+	n.keep.Close()
+	n.holder.Wait()
+}

@@ -1,0 +1,181 @@
+// Peer is one end of the verbs exerciser over softrdma: the counterpart of ../testdata/verbs_peer.py, with the same
+// command line, messages, scenarios and results. ../README.md is the protocol.
+//
+//	peer --role server --dev 10.77.0.1 --listen 10.77.0.1 --port 18515
+//	peer --role client --dev 10.77.0.1 --connect 10.77.0.2 --port 18515 --scenario rc_send_1,ud_send_1
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"softrdma/interop"
+	"softrdma/verbs"
+)
+
+// patience is how long the peer may take for a message.
+const patience = 60 * time.Second
+
+type options struct {
+	role     string
+	dev      string
+	listen   string
+	connect  string
+	port     int
+	mtu      int
+	scenario string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.role, "role", "", "client or server")
+	flag.StringVar(&o.dev, "dev", "", "the device: a local address or a network interface")
+	flag.Int("gid-index", 0, "taken for likeness with verbs_peer.py; a device has one GID that connections use")
+	flag.StringVar(&o.listen, "listen", "0.0.0.0", "where the server listens")
+	flag.StringVar(&o.connect, "connect", "127.0.0.1", "where the client connects to")
+	flag.IntVar(&o.port, "port", 18515, "the TCP port")
+	flag.IntVar(&o.mtu, "mtu", 1024, "path MTU where the scenario does not say")
+	flag.StringVar(&o.scenario, "scenario", "all", "names with commas between, or all; the server runs what the client names")
+	flag.Parse()
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
+	if o.role != interop.Client && o.role != interop.Server {
+		return fmt.Errorf("--role is %q, not client or server", o.role)
+	}
+	all, err := interop.Scenarios()
+	if err != nil {
+		return err
+	}
+	device, err := verbs.Open(o.dev, verbs.Config{})
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	pd, err := device.AllocPD()
+	if err != nil {
+		return err
+	}
+	p := &peer{options: o, device: device, pd: pd, scenarios: map[string]*interop.Scenario{}}
+	var names []string
+	for i := range all {
+		p.scenarios[all[i].Name] = &all[i]
+		names = append(names, all[i].Name)
+	}
+	if o.role == interop.Server {
+		return p.serve()
+	}
+	if o.scenario != "all" {
+		names = strings.Split(o.scenario, ",")
+	}
+	return p.call(names)
+}
+
+type peer struct {
+	options
+	device    *verbs.Device
+	pd        *verbs.PD
+	scenarios map[string]*interop.Scenario
+}
+
+func (p *peer) serve() error {
+	l, err := net.Listen("tcp", net.JoinHostPort(p.listen, strconv.Itoa(p.port)))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
+	fmt.Printf("{\"listening\": %d}\n", p.port)
+	c, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for w := newWire(c); ; {
+		var hello interop.Hello
+		if err := w.receive(&hello); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		s := p.scenarios[hello.Scenario]
+		if s == nil {
+			if err := w.send(interop.Hello{Scenario: hello.Scenario, Error: "no scenario is named " + hello.Scenario}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.one(w, s, &hello); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *peer) call(names []string) error {
+	address := net.JoinHostPort(p.connect, strconv.Itoa(p.port))
+	c, err := net.DialTimeout("tcp", address, 5*time.Second)
+	for deadline := time.Now().Add(patience); err != nil; c, err = net.DialTimeout("tcp", address, 5*time.Second) {
+		if time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	defer c.Close()
+	w := newWire(c)
+	for _, name := range names {
+		s := p.scenarios[name]
+		if s == nil {
+			return fmt.Errorf("no scenario is named %s", name)
+		}
+		if err := p.one(w, s, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one runs a scenario; hello is the peer's when it is known already.
+func (p *peer) one(w *wire, s *interop.Scenario, hello *interop.Hello) error {
+	began := time.Now()
+	e, err := p.openEnd(w, s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	result, err := e.run(hello)
+	ended := time.Now()
+	if err := errors.Join(err, e.close()); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %.2f s, closed in %.2f s\n", s.Name, ended.Sub(began).Seconds(), time.Since(ended).Seconds())
+	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+// wire is the conversation with the peer: JSON values, one per line.
+type wire struct {
+	conn net.Conn
+	in   *json.Decoder
+	out  *json.Encoder
+}
+
+func newWire(c net.Conn) *wire {
+	return &wire{conn: c, in: json.NewDecoder(c), out: json.NewEncoder(c)}
+}
+
+func (w *wire) send(message any) error { return w.out.Encode(message) }
+
+func (w *wire) receive(message any) error {
+	w.conn.SetReadDeadline(time.Now().Add(patience))
+	return w.in.Decode(message)
+}
