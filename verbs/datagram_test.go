@@ -28,7 +28,7 @@ func (s *side) recv(t testing.TB, id uint64, off, n int) {
 }
 
 func TestDatagramArrivesBehindGRHArea(t *testing.T) {
-	a, b := newSide(t, "127.0.0.1", 8192, verbs.UD), newSide(t, "127.0.0.2", 8192, verbs.UD)
+	a, b := newSide(t, addrA, 8192, verbs.UD), newSide(t, addrB, 8192, verbs.UD)
 	a.readyUD(t, 0x11)
 	b.readyUD(t, 0x22)
 	ah, err := a.pd.CreateAH(verbs.AddressVector{DGID: b.dev.GID(), HopLimit: 9})
@@ -52,7 +52,7 @@ func TestDatagramArrivesBehindGRHArea(t *testing.T) {
 	}
 	// RoCE v2 lays an IPv4 header into the area's last 20 bytes.
 	h := b.buf[20:40]
-	if h[0] != 0x45 || h[8] != 9 || !bytes.Equal(h[12:20], []byte{127, 0, 0, 1, 127, 0, 0, 2}) {
+	if h[0] != 0x45 || h[8] != 9 || !bytes.Equal(h[12:20], []byte{127, 7, 0, 1, 127, 7, 0, 2}) {
 		t.Fatalf("header in the GRH area: % x", h)
 	}
 	if n := counter(b.dev, "PACKET_QKEY"); n != 1 {
@@ -64,7 +64,7 @@ func TestDatagramArrivesBehindGRHArea(t *testing.T) {
 }
 
 func TestMulticastReachesEveryAttachedQP(t *testing.T) {
-	a, b := newSide(t, "127.0.0.1", 8192, verbs.UD), newSide(t, "127.0.0.2", 8192, verbs.UD)
+	a, b := newSide(t, addrA, 8192, verbs.UD), newSide(t, addrB, 8192, verbs.UD)
 	a.readyUD(t, 5)
 	b.readyUD(t, 5)
 	group := netip.MustParseAddr("239.10.20.30")

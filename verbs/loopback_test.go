@@ -10,6 +10,12 @@ import (
 	"softrdma/verbs"
 )
 
+// The addresses of these tests, which other packages' tests leave alone.
+const (
+	addrA = "127.7.0.1"
+	addrB = "127.7.0.2"
+)
+
 // A side is one end of a loopback pair.
 type side struct {
 	dev *verbs.Device
@@ -49,7 +55,7 @@ func newSide(t testing.TB, addr string, size int, typ verbs.QPType) *side {
 // pair connects two devices of this process.
 func pair(t testing.TB, size int, typ verbs.QPType) (a, b *side) {
 	t.Helper()
-	a, b = newSide(t, "127.0.0.1", size, typ), newSide(t, "127.0.0.2", size, typ)
+	a, b = newSide(t, addrA, size, typ), newSide(t, addrB, size, typ)
 	a.peer, b.peer = b, a
 	ea, eb := a.qp.Endpoint(), b.qp.Endpoint()
 	if err := a.qp.Connect(ea, eb, verbs.ConnectConfig{}); err != nil {

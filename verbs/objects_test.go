@@ -14,7 +14,7 @@ import (
 )
 
 func TestObjectsInUseRefuseToGo(t *testing.T) {
-	s := newSide(t, "127.0.0.1", 64, verbs.RC)
+	s := newSide(t, addrA, 64, verbs.RC)
 	for name, err := range map[string]error{"PD": s.pd.Dealloc(), "CQ": s.cq.Destroy()} {
 		if !errors.Is(err, verbs.ErrBusy) {
 			t.Errorf("%s in use: expected ErrBusy, found %v", name, err)
@@ -42,7 +42,7 @@ func TestObjectsInUseRefuseToGo(t *testing.T) {
 }
 
 func TestAllocatedMemoryIsHeldWhileRegistered(t *testing.T) {
-	s := newSide(t, "127.0.0.1", 64, verbs.RC)
+	s := newSide(t, addrA, 64, verbs.RC)
 	m, err := verbs.AllocMemory(10000, verbs.AllocConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestAllocatedMemoryIsHeldWhileRegistered(t *testing.T) {
 }
 
 func TestTransitionErrorNamesWhatIsMissing(t *testing.T) {
-	s := newSide(t, "127.0.0.1", 64, verbs.RC)
+	s := newSide(t, addrA, 64, verbs.RC)
 	if err := s.qp.ToRTR(verbs.RTRAttr{}); err == nil || !strings.Contains(err.Error(), "RESET") {
 		t.Fatalf("RESET to RTR: %v", err)
 	}
@@ -127,7 +127,7 @@ func TestMemoryWindowType2(t *testing.T) {
 }
 
 func TestSharedReceiveQueueRaisesLimitEvent(t *testing.T) {
-	a, b := newSide(t, "127.0.0.1", 4096, verbs.RC), newSide(t, "127.0.0.2", 4096, verbs.RC)
+	a, b := newSide(t, addrA, 4096, verbs.RC), newSide(t, addrB, 4096, verbs.RC)
 	srq, err := b.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8, Limit: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestOneChannelServesManyCQs(t *testing.T) {
 }
 
 func TestCompletionQueueOverflowFailsItsQPs(t *testing.T) {
-	a, b := newSide(t, "127.0.0.1", 4096, verbs.RC), newSide(t, "127.0.0.2", 4096, verbs.RC)
+	a, b := newSide(t, addrA, 4096, verbs.RC), newSide(t, addrB, 4096, verbs.RC)
 	small, err := a.dev.CreateCQ(verbs.CQConfig{Depth: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -326,9 +326,9 @@ func TestErrorStateFlushes(t *testing.T) {
 }
 
 func TestPeerThatIsNotThereIsExplained(t *testing.T) {
-	a := newSide(t, "127.0.0.1", 64, verbs.RC)
+	a := newSide(t, addrA, 64, verbs.RC)
 	local := a.qp.Endpoint()
-	remote := verbs.Endpoint{QPN: 0x1234, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 127, 15: 99}}
+	remote := verbs.Endpoint{QPN: 0x1234, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 127, 13: 7, 15: 99}}
 	if err := a.qp.Connect(local, remote, verbs.ConnectConfig{Timeout: 8, RetryCnt: 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 			t.Log(err)
 		}
 	}
-	if _, err := verbs.Open("127.0.0.1", verbs.Config{}); err == nil {
+	if _, err := verbs.Open(addrA, verbs.Config{}); err == nil {
 		t.Error("opened an address twice")
 	} else {
 		t.Log(err)

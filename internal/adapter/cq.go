@@ -134,9 +134,10 @@ func (c *CQ) fire(armed uint32, e *queue.CQE) {
 func (c *CQ) Arm(solicitedOnly bool) {
 	if solicitedOnly {
 		c.armed.CompareAndSwap(disarmed, solicited)
-		return
+	} else {
+		c.armed.Store(next)
 	}
-	c.armed.Store(next)
+	c.dev.lane.attend()
 }
 
 // Err is ErrOverflow once the queue has overflowed.
@@ -152,7 +153,7 @@ func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 
 // Progress makes the device progress on the caller's goroutine: what a
 // consumer does that found the ring empty.
-func (c *CQ) Progress() { c.dev.lane.poll() }
+func (c *CQ) Progress() { c.dev.lane.poll(c) }
 
 // Closed is closed with the device.
 func (c *CQ) Closed() <-chan struct{} { return c.dev.lane.done }

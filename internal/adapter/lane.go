@@ -18,6 +18,8 @@ const (
 	pollGrace = 250 * time.Microsecond
 	pollPause = 200 * time.Microsecond
 
+	neverPolled = -int64(time.Hour)
+
 	// yieldAfter is after how many polls in vain a poller offers its processor
 	// to others, who may have to run before anything can come.
 	yieldAfter = 16
@@ -54,15 +56,18 @@ type lane struct {
 	checker ib.Checker
 
 	// any goroutine
-	bellMu    sync.Mutex
-	bells     []*QP
-	rung      atomic.Bool
-	polled    atomic.Int64 // when somebody polled last
-	sleeping  atomic.Int64 // until when the goroutine sleeps; 0 while awake
-	overflows atomic.Bool  // a completion queue overflowed
-	closing   atomic.Bool
-	done      chan struct{}
-	stopped   chan struct{}
+	bellMu     sync.Mutex
+	bells      []*QP
+	rung       atomic.Bool
+	polled     atomic.Int64 // when somebody polled last
+	pausing    atomic.Bool  // the goroutine stays away for pollers
+	attention  chan struct{}
+	sleeping   atomic.Int64 // until when the goroutine sleeps; 0 while awake
+	pauseTimer *time.Timer
+	overflows  atomic.Bool // a completion queue overflowed
+	closing    atomic.Bool
+	done       chan struct{}
+	stopped    chan struct{}
 }
 
 func newLane(d *Device, l link.Link) *lane {
@@ -75,7 +80,8 @@ func newLane(d *Device, l link.Link) *lane {
 	if d.cfg.Manual {
 		close(x.stopped)
 	}
-	x.polled.Store(-int64(time.Hour))
+	x.polled.Store(neverPolled)
+	x.attention, x.pauseTimer = make(chan struct{}, 1), time.NewTimer(pollPause)
 	return x
 }
 
@@ -87,7 +93,7 @@ func (l *lane) run() {
 	for !l.closing.Load() {
 		now := l.dev.clock()
 		if now-time.Duration(l.polled.Load()) < pollGrace {
-			time.Sleep(pollPause)
+			l.pause()
 			idleSince = -1
 			continue
 		}
@@ -114,6 +120,32 @@ func (l *lane) run() {
 	}
 }
 
+// pause stays away from the lane for pollPause, or until a poller gives up.
+func (l *lane) pause() {
+	l.pausing.Store(true)
+	if l.dev.clock()-time.Duration(l.polled.Load()) < pollGrace {
+		l.pauseTimer.Reset(pollPause)
+		select {
+		case <-l.attention:
+		case <-l.pauseTimer.C:
+		}
+		l.pauseTimer.Stop()
+	}
+	l.pausing.Store(false)
+}
+
+// attend tells that whoever polled so far goes to sleep until an event: the
+// lane's goroutine makes progress from now on.
+func (l *lane) attend() {
+	l.polled.Store(neverPolled)
+	if l.pausing.Load() {
+		select {
+		case l.attention <- struct{}{}:
+		default:
+		}
+	}
+}
+
 func (l *lane) wait(deadline time.Duration) {
 	d := time.Duration(-1)
 	if deadline != machine.Never {
@@ -126,15 +158,31 @@ func (l *lane) wait(deadline time.Duration) {
 	}
 }
 
-// poll is progress on the goroutine of somebody who waits for a completion.
-func (l *lane) poll() {
+// poll is progress on the goroutine of somebody who waits for a completion on
+// c. It returns as soon as there is one: what is to be sent then, acknowledges
+// mostly, leaves together with what the consumer posts in answer, or with its
+// next poll, at the latest when the lane's goroutine finds that nobody polls.
+func (l *lane) poll(c *CQ) {
 	if !l.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
 		yield()
 		return
 	}
-	l.polled.Store(int64(l.dev.clock()))
-	if l.progress() {
+	now := l.dev.clock()
+	l.polled.Store(int64(now))
+	ring := c.ring.Load()
+	busy := l.takeBells()
+	for range receiveBudget {
+		if !l.receiveBatch(now) {
+			break
+		}
+		if busy = true; ring.Len() > 0 {
+			l.empty = 0
+			l.unlock()
+			return
+		}
+	}
+	if l.rest(now) || busy {
 		l.empty = 0
 	} else {
 		l.empty++
@@ -180,18 +228,30 @@ func (l *lane) progress() bool {
 	now := l.dev.clock()
 	busy := l.takeBells()
 	for range receiveBudget {
-		ok, err := l.link.Receive(&l.rx)
-		if err != nil || !ok {
+		if !l.receiveBatch(now) {
 			break
 		}
-		l.receive(now, &l.rx)
 		busy = true
 	}
+	return l.rest(now) || busy
+}
+
+// receiveBatch takes one batch from the link and tells whether there was one.
+func (l *lane) receiveBatch(now time.Duration) bool {
+	if ok, err := l.link.Receive(&l.rx); err != nil || !ok {
+		return false
+	}
+	l.receive(now, &l.rx)
+	return true
+}
+
+// rest does what a round of progress does behind receiving.
+func (l *lane) rest(now time.Duration) bool {
 	l.expire(now)
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
 	}
-	return l.transmit(now) || busy
+	return l.transmit(now)
 }
 
 // next is when the lane wants to progress again without a packet.

@@ -43,7 +43,11 @@ func (f Finding) String() string {
 // Line formats a packet and its findings on one line: number, time since
 // start, addresses, headers, length, and a verdict.
 func Line(p *Packet, start time.Time, findings []Finding) string {
-	b := fmt.Appendf(nil, "%6d %11.6f %v > %v ", p.Number, p.Time.Sub(start).Seconds(), p.Src, p.Dst)
+	b := fmt.Appendf(nil, "%6d", p.Number)
+	if p.Part != 0 {
+		b = fmt.Appendf(b, ".%d", p.Part)
+	}
+	b = fmt.Appendf(b, " %11.6f %v > %v ", p.Time.Sub(start).Seconds(), p.Src, p.Dst)
 	if len(p.Data) < ib.BTHLen {
 		b = fmt.Appendf(b, "%d bytes", p.Length)
 	} else {

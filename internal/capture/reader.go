@@ -43,7 +43,8 @@ const (
 // A Packet is a RoCE v2 packet of a capture.
 type Packet struct {
 	ib.Packet
-	Number    int // in the file, from 1, counting packets of every kind
+	Number    int // in the file, from 1, counting frames of every kind
+	Part      int // which packet of a frame that holds several, from 1; else 0
 	Time      time.Time
 	Src, Dst  netip.AddrPort
 	TOS, TTL  uint8
@@ -74,6 +75,8 @@ type Reader struct {
 	number  int
 	roce    int
 	decoder decoder
+	parts   parts
+	size    int // length of the parts found last
 }
 
 // NewReader reads the start of a capture. Packets count as RoCE v2 when they
@@ -129,6 +132,10 @@ func (c *Reader) openClassic(b *bufio.Reader) error {
 // call. The error is io.EOF at the end of the file, and wraps
 // io.ErrUnexpectedEOF where the file ends within a packet.
 func (c *Reader) Next(p *Packet) error {
+	if c.nextPart(p) {
+		c.roce++
+		return nil
+	}
 	for {
 		data, info, opts, err := c.read()
 		if err == io.EOF {
@@ -154,6 +161,7 @@ func (c *Reader) Next(p *Packet) error {
 		}
 		c.roce++
 		c.decoder.judge(p)
+		c.split(p)
 		return nil
 	}
 }
@@ -163,5 +171,6 @@ var directions = [4]Direction{
 	pcapgo.NgEpbFlagDirectionOutbound: Outbound,
 }
 
-// Packets is how many packets were read so far, and how many of them RoCE v2's.
-func (c *Reader) Packets() (all, roce int) { return c.number, c.roce }
+// Packets is how many frames were read so far, and how many RoCE v2 packets
+// were in them.
+func (c *Reader) Packets() (frames, roce int) { return c.number, c.roce }

@@ -94,6 +94,9 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 			q.settle() // a work request may have failed here
 			return q.resp.owes() && q.resp.next(out)
 		}
+		if q.resp.acknowledges() {
+			return q.acknowledged(now, out)
+		}
 		return q.both(now, out)
 	case qp.SQD:
 		more := q.both(now, out)
@@ -109,6 +112,19 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 		return q.resp.owes() && q.resp.next(out)
 	}
 	return false
+}
+
+// acknowledged lets up to burst requests go before an acknowledge, which is
+// shorter than they are: answers to a message and its acknowledge leave as one
+// batch. Nothing is ordered between the two directions of a connection.
+func (q *QP) acknowledged(now time.Duration, out *machine.Out) bool {
+	if q.turn < burst && q.req.next(now, out) {
+		q.turn++
+		return true
+	}
+	q.turn = 0
+	q.settle()
+	return q.resp.owes() && q.resp.next(out)
 }
 
 // both lets responses go before requests, but gives READ responses and

@@ -10,6 +10,9 @@ import (
 // owes tells whether there is anything to answer.
 func (r *responder) owes() bool { return r.pending > 0 || r.nak || r.ack }
 
+// acknowledges tells whether nothing but an acknowledge is owed.
+func (r *responder) acknowledges() bool { return r.ack && !r.nak && r.pending == 0 }
+
 // next produces the next answer. READ responses and atomic acknowledges go
 // first, oldest first, as each acknowledges all that is before it; what is
 // owed behind them is one NAK or one coalesced acknowledge (IBTA 9.7.5.1.2).

@@ -16,8 +16,9 @@
 // segment_linux_test.go.) Flow.Segments tells after how many packets of a batch
 // the count begins again. IPv6 has no such field, and its sockets are connected.
 //
-// macOS and the BSDs send identification 0 with DF as well. Windows counts, so
-// peers that check strictly refuse its packets over IPv4, but not over IPv6.
+// Other systems are not tested. RFC 6864 lets a system send identification 0
+// with DF, as macOS and FreeBSD are known to do; from one that counts, peers
+// that check strictly refuse packets over IPv4, but not over IPv6.
 package udp
 
 import (

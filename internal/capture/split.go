@@ -1,0 +1,98 @@
+package capture
+
+import (
+	"encoding/binary"
+
+	"softrdma/internal/wire/ib"
+)
+
+// Segmentation offload gives the network, and what captures on it, several
+// packets in one frame: equal lengths but the last, concatenated behind one UDP
+// header. Captures on loopback and virtual interfaces show such frames. They
+// cannot be told by their headers, but by the ICRC: the first packet of a frame
+// that is wrong as a whole has a right ICRC at one length.
+
+// longest is the length of the longest packet that there is.
+const longest = ib.MaxHeaderLen + maxMTU + ib.ICRCLen
+
+// parts are the packets of a frame that are still to be given out.
+type parts struct {
+	packet Packet // what is common to all
+	rest   []byte
+	size   int // of each but the last
+	n      int // given out so far
+}
+
+// split finds out whether a packet is several, and keeps the others.
+func (c *Reader) split(p *Packet) {
+	if p.ICRC != Bad || p.Truncated {
+		return
+	}
+	size := c.size
+	if !c.decoder.partGood(p.Data, size) {
+		size = 0
+		for n := ib.BTHLen + ib.ICRCLen; n <= longest && size == 0; n += 4 {
+			if c.decoder.partGood(p.Data, n) {
+				size = n
+			}
+		}
+		if size == 0 {
+			return
+		}
+	}
+	c.size = size
+	c.parts = parts{packet: *p, rest: p.Data, size: size}
+	c.nextPart(p)
+}
+
+// nextPart gives out the next packet of a frame, and tells whether there is one.
+func (c *Reader) nextPart(p *Packet) bool {
+	t := &c.parts
+	if len(t.rest) == 0 {
+		return false
+	}
+	n := min(t.size, len(t.rest))
+	*p = Packet{Number: t.packet.Number, Part: t.n + 1, Time: t.packet.Time, Src: t.packet.Src, Dst: t.packet.Dst,
+		TOS: t.packet.TOS, TTL: t.packet.TTL, ID: t.packet.ID, Direction: t.packet.Direction,
+		Data: t.rest[:n:n], Length: n}
+	if c.decoder.ipv4() {
+		p.ID += uint16(t.n) // segmentation counts the identification up
+	}
+	if t.n == 0 {
+		p.Comments = t.packet.Comments
+	}
+	t.rest = t.rest[n:]
+	t.n++
+	c.decoder.describe(n, p.ID)
+	c.decoder.judge(p)
+	return true
+}
+
+// partGood tells whether the first n bytes of a frame are a packet.
+func (d *decoder) partGood(data []byte, n int) bool {
+	if n < ib.BTHLen+ib.ICRCLen || n >= len(data) {
+		return false
+	}
+	saved := d.headers
+	id := binary.BigEndian.Uint16(d.headers[4:])
+	d.describe(n, id)
+	sum, ok := ib.SumCaptured(d.headers[:d.n], data[:n])
+	d.headers = saved
+	return ok && sum == ib.ICRC(data[:n])
+}
+
+func (d *decoder) ipv4() bool { return d.headers[0]>>4 == 4 }
+
+// describe makes the headers those of a packet of n bytes.
+func (d *decoder) describe(n int, id uint16) {
+	if d.n == 0 {
+		return
+	}
+	binary.BigEndian.PutUint16(d.headers[d.n-4:], uint16(udpLen+n))
+	if d.ipv4() {
+		binary.BigEndian.PutUint16(d.headers[2:], uint16(d.n+n))
+		binary.BigEndian.PutUint16(d.headers[4:], id)
+	} else {
+		binary.BigEndian.PutUint16(d.headers[4:], uint16(udpLen+n))
+	}
+}

@@ -1,0 +1,288 @@
+package verbs_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/verbs"
+)
+
+// The same path by RDMA and by the kernel, between two processes, in turn: the
+// second process is this test binary again.
+//
+//	go test ./verbs -run '^$' -bench AgainstKernel -benchtime 1x
+
+const (
+	benchPeerEnv = "SOFTRDMA_BENCH_PEER"
+
+	kernelRounds  = 5
+	kernelStream  = 512   // messages of 1 MiB
+	kernelRallies = 20000 // round trips of 8 bytes
+)
+
+// A benchOrder is what the first process tells the second, and its answer.
+type benchOrder struct {
+	Do       string
+	Count    int
+	Endpoint verbs.Endpoint
+	Memory   benchMemory
+	Port     int
+}
+
+// TestBenchmarkPeer is the second process of BenchmarkAgainstKernel.
+func TestBenchmarkPeer(t *testing.T) {
+	addr := os.Getenv(benchPeerEnv)
+	if addr == "" {
+		t.Skip("the second process of BenchmarkAgainstKernel, which starts it")
+	}
+	e := newBenchEnd(t, addr)
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	k := newKernelEnd(t, addr)
+	for {
+		var o benchOrder
+		if in.Decode(&o) != nil {
+			return
+		}
+		switch o.Do {
+		case "connect":
+			e.connect(t, o.Endpoint, o.Memory)
+			k.connect(t, o.Endpoint.GID.Addr().String(), o.Port)
+			out.Encode(benchOrder{Endpoint: e.local, Memory: e.memory(), Port: k.port})
+		case "rally":
+			clear(e.mem[benchSlot : benchSlot+8])
+			out.Encode(o)
+			e.rally(t, o.Count, false)
+		case "udp":
+			out.Encode(o)
+			k.rallyUDP(t, o.Count, false)
+		case "tcp-rally":
+			conn := k.tcp(t, out)
+			rallyTCP(t, conn, o.Count, false)
+			conn.Close()
+		case "tcp":
+			conn := k.tcp(t, out)
+			for range o.Count {
+				if _, err := io.ReadFull(conn, e.mem[benchSlot:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			conn.Write([]byte{1})
+			conn.Close()
+		}
+	}
+}
+
+// A kernelEnd is one end of the kernel's own protocols.
+type kernelEnd struct {
+	addr string
+	udp  int
+	port int
+}
+
+func newKernelEnd(tb testing.TB, addr string) *kernelEnd {
+	tb.Helper()
+	k := &kernelEnd{addr: addr}
+	var err error
+	if k.udp, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { unix.Close(k.udp) })
+	if err := unix.Bind(k.udp, sockaddr(addr, 0)); err != nil {
+		tb.Fatal(err)
+	}
+	sa, err := unix.Getsockname(k.udp)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	k.port = sa.(*unix.SockaddrInet4).Port
+	return k
+}
+
+func sockaddr(addr string, port int) *unix.SockaddrInet4 {
+	return &unix.SockaddrInet4{Addr: [4]byte(net.ParseIP(addr).To4()), Port: port}
+}
+
+func (k *kernelEnd) connect(tb testing.TB, addr string, port int) {
+	if err := unix.Connect(k.udp, sockaddr(addr, port)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// rallyUDP sends 8 bytes to and fro with the fewest system calls there can be.
+func (k *kernelEnd) rallyUDP(tb testing.TB, count int, first bool) {
+	rallyRaw(tb, k.udp, count, first)
+}
+
+func rallyRaw(tb testing.TB, fd, count int, first bool) {
+	var b [8]byte
+	for range count {
+		if first {
+			if _, err := unix.Write(fd, b[:]); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		for {
+			n, err := unix.Read(fd, b[:])
+			if n == len(b) {
+				break
+			}
+			if err != unix.EAGAIN && err != unix.EINTR {
+				tb.Fatalf("read: %d bytes, %v", n, err)
+			}
+		}
+		if !first {
+			if _, err := unix.Write(fd, b[:]); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// rallyTCP does the same over a connection.
+func rallyTCP(tb testing.TB, conn net.Conn, count int, first bool) {
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) { rallyRaw(tb, int(fd), count, first) })
+}
+
+func cubic(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
+}
+
+// tcp listens, tells the first process where, and takes its connection.
+func (k *kernelEnd) tcp(tb testing.TB, out *json.Encoder) net.Conn {
+	lc := net.ListenConfig{Control: cubic}
+	l, err := lc.Listen(tb.Context(), "tcp", net.JoinHostPort(k.addr, "0"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	out.Encode(benchOrder{Port: l.Addr().(*net.TCPAddr).Port})
+	conn, err := l.Accept()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return conn
+}
+
+// A benchPeer is the second process, as the first one sees it.
+type benchPeer struct {
+	in   *json.Encoder
+	out  *json.Decoder
+	addr string
+}
+
+func startBenchPeer(b *testing.B) *benchPeer {
+	b.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := &benchPeer{addr: benchAddr()}
+	cmd := exec.Command(self, "-test.run=^TestBenchmarkPeer$")
+	cmd.Env = append(os.Environ(), benchPeerEnv+"="+p.addr)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	p.in, p.out = json.NewEncoder(in), json.NewDecoder(out)
+	return p
+}
+
+func (p *benchPeer) ask(b *testing.B, o benchOrder) (answer benchOrder) {
+	b.Helper()
+	if err := p.in.Encode(o); err != nil {
+		b.Fatal(err)
+	}
+	if err := p.out.Decode(&answer); err != nil {
+		b.Fatalf("second process: %v", err)
+	}
+	return answer
+}
+
+func (p *benchPeer) dial(b *testing.B, o benchOrder) net.Conn {
+	b.Helper()
+	a := p.ask(b, o)
+	d := net.Dialer{Control: cubic}
+	conn, err := d.DialContext(b.Context(), "tcp", (&net.TCPAddr{IP: net.ParseIP(p.addr), Port: a.Port}).String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return conn
+}
+
+// BenchmarkAgainstKernel reports medians of interleaved rounds: the rate of
+// WRITEs of 1 MiB beside that of one TCP connection, and half the round trip of
+// 8-byte WRITEs beside that of datagrams, with both ends polling.
+func BenchmarkAgainstKernel(b *testing.B) {
+	p := startBenchPeer(b)
+	addr := benchAddr()
+	e, k := newBenchEnd(b, addr), newKernelEnd(b, addr)
+	a := p.ask(b, benchOrder{Do: "connect", Endpoint: e.local, Memory: e.memory(), Port: k.port})
+	e.connect(b, a.Endpoint, a.Memory)
+	k.connect(b, p.addr, a.Port)
+
+	timed := map[string][]float64{}
+	measure := func(name string, f func()) {
+		start := time.Now()
+		f()
+		timed[name] = append(timed[name], time.Since(start).Seconds())
+	}
+	for range kernelRounds * b.N {
+		measure("write", func() { e.stream(b, kernelStream) })
+		conn := p.dial(b, benchOrder{Do: "tcp", Count: kernelStream})
+		measure("tcp", func() {
+			for range kernelStream {
+				if _, err := conn.Write(e.mem[:benchSlot]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			io.ReadFull(conn, make([]byte, 1))
+		})
+		conn.Close()
+		clear(e.mem[benchSlot : benchSlot+8])
+		p.ask(b, benchOrder{Do: "rally", Count: kernelRallies})
+		measure("write-8B", func() { e.rally(b, kernelRallies, true) })
+		p.ask(b, benchOrder{Do: "udp", Count: kernelRallies})
+		measure("udp-8B", func() { k.rallyUDP(b, kernelRallies, true) })
+		conn = p.dial(b, benchOrder{Do: "tcp-rally", Count: kernelRallies})
+		measure("tcp-8B", func() { rallyTCP(b, conn, kernelRallies, true) })
+		conn.Close()
+	}
+	median := func(name string) float64 {
+		slices.Sort(timed[name])
+		return timed[name][len(timed[name])/2]
+	}
+	gbs := func(name string) float64 { return kernelStream * benchSlot / median(name) / 1e9 }
+	half := func(name string) float64 { return median(name) / kernelRallies / 2 * 1e6 }
+	b.ReportMetric(gbs("write"), "write-GB/s")
+	b.ReportMetric(gbs("tcp"), "tcp-GB/s")
+	b.ReportMetric(gbs("write")/gbs("tcp"), "write/tcp")
+	b.ReportMetric(half("write-8B"), "write8B-µs")
+	b.ReportMetric(half("udp-8B"), "udp8B-µs")
+	b.ReportMetric(half("tcp-8B"), "tcp8B-µs")
+	b.ReportMetric(half("write-8B")/half("udp-8B"), "write8B/udp8B")
+}
