@@ -128,12 +128,18 @@ func transport(t qp.Type) ib.Transport {
 }
 
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
-	l.dev.Trace.Refuse(qpn, reason.Detail{Reason: r, Expected: expected, Found: found})
+	d := reason.Detail{Reason: r, Expected: expected, Found: found}
+	if !l.dev.Trace.On() {
+		l.dev.Trace.Refuse(qpn, d)
+		return
+	}
+	l.dev.Trace.RefusePacket(qpn, d, l.traced(b, l.nextID-1))
 }
 
 func (l *lane) trace(b []byte, id uint16) {
-	l.dev.Trace.Emit(&trace.Event{
-		Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN,
-		Packet: trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Pieces: [][]byte{b}},
-	})
+	l.dev.Trace.Emit(&trace.Event{Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN, Packet: l.traced(b, id)})
+}
+
+func (l *lane) traced(b []byte, id uint16) trace.Packet {
+	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Pieces: [][]byte{b}}
 }

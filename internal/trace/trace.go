@@ -78,12 +78,15 @@ func (s *Stream) Emit(e *Event) {
 }
 
 // Refuse counts a refusal, and emits it when anybody listens.
-func (s *Stream) Refuse(qpn uint32, d reason.Detail) {
+func (s *Stream) Refuse(qpn uint32, d reason.Detail) { s.RefusePacket(qpn, d, Packet{}) }
+
+// RefusePacket is Refuse for a packet that is dropped.
+func (s *Stream) RefusePacket(qpn uint32, d reason.Detail, p Packet) {
 	if d.Reason < reason.Count {
 		s.counters[d.Reason].Add(1)
 	}
 	if s.On() {
-		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d})
+		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d, Packet: p})
 	}
 }
 
