@@ -93,7 +93,7 @@ type DeviceAttr struct {
 	MaxSRQWR        int
 	MaxQPRdAtom     int // as responder: max_dest_rd_atomic's limit
 	MaxQPInitRdAtom int
-	AtomicCap       string // "IBV_ATOMIC_HCA": atomic also against this CPU's atomics
+	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics
 	PhysPorts       int
 	MaxPKeys        int
 }

@@ -103,43 +103,43 @@ func printDevicesVerbose(out io.Writer, list []verbs.DeviceInfo) error {
 }
 
 func printDevice(w io.Writer, d *verbs.DeviceInfo) {
-	row := func(name string, v any) { fmt.Fprintf(w, "    %s:\t%v\n", name, v) }
+	row := func(name string, v any) { fmt.Fprintf(w, "    %s\t%v\n", name, v) }
 	best := ""
 	if d.Best {
 		best = ", the best device"
 	}
 	fmt.Fprintf(w, "%s on %s%s\n", d.Addr, d.Interface, best)
 	for i, why := range d.Why {
-		row([]string{"chosen because", ""}[min(i, 1)], why)
+		row([]string{"chosen because:", ""}[min(i, 1)], why)
 	}
 	a, p := d.Query(), d.QueryPort()
-	row("transport", "RoCE v2 over UDP port "+fmt.Sprint(verbs.Port))
-	row("node_guid", a.NodeGUID)
-	row("sys_image_guid", a.SysImageGUID)
+	row("transport:", "RoCE v2 over UDP port "+fmt.Sprint(verbs.Port))
+	row("node_guid:", a.NodeGUID)
+	row("sys_image_guid:", a.SysImageGUID)
 	if d.MAC != "" {
-		row("mac", d.MAC)
+		row("mac:", d.MAC)
 	}
-	row("max_mr_size", a.MaxMRSize)
-	row("max_msg_sz", uint64(verbs.MaxMessage))
-	row("max_qp_wr", a.MaxQPWR)
-	row("max_srq_wr", a.MaxSRQWR)
-	row("max_sge", a.MaxSGE)
-	row("max_inline_data", a.MaxInline)
-	row("max_cqe", a.MaxCQE)
-	row("max_qp_rd_atom", a.MaxQPRdAtom)
-	row("max_qp_init_rd_atom", a.MaxQPInitRdAtom)
-	row("atomic_cap", a.AtomicCap)
-	row("max_pkeys", a.MaxPKeys)
-	row("phys_port_cnt", a.PhysPorts)
-	row("port 1 state", "PORT_"+stateName(p.Active))
-	row("link_layer", p.LinkLayer)
-	row("link mtu", d.LinkMTU)
-	row("max_mtu", p.MaxMTU)
-	row("active_mtu", mtuName(p.ActiveMTU))
-	row("active_speed", speedName(p.SpeedMbps))
-	row("pkey[0]", fmt.Sprintf("%#04x", p.PKey))
+	row("max_mr_size:", a.MaxMRSize)
+	row("max_msg_sz:", uint64(verbs.MaxMessage))
+	row("max_qp_wr:", a.MaxQPWR)
+	row("max_srq_wr:", a.MaxSRQWR)
+	row("max_sge:", a.MaxSGE)
+	row("max_inline_data:", a.MaxInline)
+	row("max_cqe:", a.MaxCQE)
+	row("max_qp_rd_atom:", a.MaxQPRdAtom)
+	row("max_qp_init_rd_atom:", a.MaxQPInitRdAtom)
+	row("atomic_cap:", a.AtomicCap)
+	row("max_pkeys:", a.MaxPKeys)
+	row("phys_port_cnt:", a.PhysPorts)
+	row("port 1 state:", "PORT_"+stateName(p.Active))
+	row("link_layer:", p.LinkLayer)
+	row("link mtu:", d.LinkMTU)
+	row("max_mtu:", p.MaxMTU)
+	row("active_mtu:", mtuName(p.ActiveMTU))
+	row("active_speed:", speedName(p.SpeedMbps))
+	row("pkey[0]:", fmt.Sprintf("%#04x", p.PKey))
 	for _, g := range d.GIDs() {
-		row(fmt.Sprintf("gid[%d]", g.Index), fmt.Sprintf("%v, %s, %s", g.GID, g.Type, g.Interface))
+		row(fmt.Sprintf("gid[%d]:", g.Index), fmt.Sprintf("%v, %s, %s", g.GID, g.Type, g.Interface))
 	}
 }
 

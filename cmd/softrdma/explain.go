@@ -1,5 +1,118 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
 
-func newExplainCommand() *cobra.Command { return pending("explain") }
+	"github.com/spf13/cobra"
+
+	"softrdma/internal/explain"
+)
+
+const explainLong = `Tells what a status, a reason, a NAK or an event means: what brings it about,
+where to look, what usually mends it, and which clause of the specification
+wants it so.
+
+QUERY is a name in whole or in part, words of its sentence, the number of a
+completion status or an event, or an acknowledge's syndrome as 0xNN. Without
+QUERY it lists all names.`
+
+const explainExample = `  softrdma explain IBV_WC_RETRY_EXC_ERR
+  softrdma explain retry exceeded
+  softrdma explain 12
+  softrdma explain 0x62
+  softrdma explain | grep -i key`
+
+func newExplainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain [QUERY...]", Short: "Tell what a status, reason, NAK or event means, and what mends it",
+		Long: explainLong, Example: explainExample, PreRunE: opensNoDevice,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if len(args) == 0 {
+				return listExplained(out)
+			}
+			entries, err := lookup(args)
+			if err != nil {
+				return fmt.Errorf("%w (softrdma explain lists all)", err)
+			}
+			for i, e := range entries {
+				if i > 0 {
+					fmt.Fprintln(out)
+				}
+				fmt.Fprint(out, wrap(e.String(), outputWidth, explainIndent))
+			}
+			return nil
+		},
+	}
+}
+
+// lookup takes the arguments as words of one query, and where nothing is called
+// so as a query each.
+func lookup(args []string) ([]explain.Entry, error) {
+	found, err := explain.Lookup(strings.Join(args, " "))
+	if !errors.As(err, new(*explain.NotFoundError)) || len(args) == 1 {
+		return found, err
+	}
+	for _, a := range args {
+		entries, each := explain.Lookup(a)
+		if each != nil {
+			return nil, err
+		}
+		found = append(found, entries...)
+	}
+	return found, nil
+}
+
+func listExplained(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var kind explain.Kind
+	for _, e := range explain.All() {
+		if e.Kind != kind {
+			if kind != "" {
+				fmt.Fprintln(w)
+			}
+			kind = e.Kind
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Kind, e.Name, e.Meaning)
+	}
+	return w.Flush()
+}
+
+const (
+	outputWidth   = 80
+	explainIndent = 12 // of what stands behind a field's name
+)
+
+// wrap breaks the texts of fields between words so that no line is longer than
+// width, where words allow it. Fields are two spaces, a name and a text that
+// starts at indent, as is what is broken off.
+func wrap(text string, width, indent int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "  ") || len(line) < indent {
+			b.WriteString(line)
+			continue
+		}
+		b.WriteString(line[:indent])
+		column := indent
+		for i, word := range strings.Fields(line[indent:]) {
+			n := utf8.RuneCountInString(word)
+			if column+1+n > width && i > 0 {
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+				column = indent
+			} else if i > 0 {
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += n
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

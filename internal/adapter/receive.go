@@ -46,8 +46,8 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		l.trace(b, id)
 	}
 	if !ok {
-		l.nextID = 0
 		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.head.Sum(0, b)), uint64(ib.ICRC(b)))
+		l.nextID = 0
 		return
 	}
 	switch fault {

@@ -85,6 +85,7 @@ type requester struct {
 	rnrs         uint8  // RNR NAKs without progress
 	gapSeen      bool   // repeated for an implied NAK, no progress since
 	sent, acked  uint32 // what packets cost of the window; the difference is in flight
+	window       window
 	sinceRequest uint32 // bytes since an acknowledge was asked for
 
 	ackAt time.Duration // the peer's answer is due (IBTA 9.7.6.1.3)
@@ -108,6 +109,7 @@ func (r *requester) start() {
 	r.head, r.cur, r.end = i, i, i
 	r.una, r.nxt, r.max = uint32(a.SQPSN), uint32(a.SQPSN), uint32(a.SQPSN)
 	r.mtu = uint32(a.PathMTU)
+	r.window.start(r.p.Window)
 	r.mtuShift = uint8(bits.TrailingZeros32(r.mtu))
 }
 
@@ -209,7 +211,7 @@ func (r *requester) fits(n, cost uint32) bool {
 		return false
 	}
 	flight := r.sent - r.acked
-	return flight == 0 || int64(flight)+int64(cost) <= int64(r.p.Window)
+	return flight == 0 || int64(flight)+int64(cost) <= int64(r.window.size)
 }
 
 // account accounts for a packet that takes n PSNs.

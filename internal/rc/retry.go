@@ -23,6 +23,7 @@ func (r *requester) arm(now time.Duration) {
 // does the timer while anything is unanswered (IBTA 9.9.2.1.1, 9.7.6.1.3).
 func (r *requester) progress(now time.Duration) {
 	r.retries, r.rnrs, r.gapSeen = 0, 0, false
+	r.window.grow(r.acked, r.mtu, r.p.Window)
 	r.ackAt = machine.Never
 	switch d := int32(r.nxt - r.una); {
 	case d > 0:
@@ -72,6 +73,7 @@ func (r *requester) repeat(d reason.Detail) {
 		return
 	}
 	r.retries++
+	r.window.shrink(r.mtu, r.p.Window)
 	r.rewind()
 }
 
