@@ -106,7 +106,7 @@ func checkResult(t *testing.T, want, got Result) {
 func TestBaselineRxeAgainstRxe(t *testing.T) {
 	lab := openLab(t)
 	names := scenarioNames(t, everyScenario)
-	got, err := Exercise(within(t, 4*time.Minute), RxeExerciser{lab.Guests[1]}, RxeExerciser{lab.Guests[0]}, names, false, exerciseMTU)
+	got, err := Exercise(within(t, 150*time.Second), RxeExerciser{lab.Guests[1]}, RxeExerciser{lab.Guests[0]}, names, false, exerciseMTU)
 	if err != nil {
 		t.Error(err)
 	}

@@ -35,6 +35,9 @@ type running interface {
 // maxRestarts bounds how often an exercise goes on behind a scenario that ended a process.
 const maxRestarts = 8
 
+// exercisePatience is how long one pair of processes may take. All scenarios take 20 s on an idle machine.
+const exercisePatience = 100 * time.Second
+
 // Exercise runs scenarios between two ends and returns the results by scenario and role. Behind a scenario that ends
 // a peer's process, the rest run in new processes; the error tells of all such ends.
 func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int) (map[string]map[string]Result, error) {
@@ -62,7 +65,7 @@ func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 
 
 // exerciseOnce returns how many scenarios both ends finished.
 func exerciseOnce(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int, all map[string]map[string]Result) (int, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, errors.New("the exercise took longer than 3 minutes"))
+	ctx, cancel := context.WithTimeoutCause(ctx, exercisePatience, fmt.Errorf("the exercise took longer than %v", exercisePatience))
 	defer cancel()
 	port := nextPort()
 	common := []string{"--port", strconv.Itoa(port), "--mtu", strconv.Itoa(mtu)}

@@ -89,10 +89,11 @@ func expectations(t *testing.T, softrdma string) map[string]map[string]Result {
 // withoutWording takes out of a pair what is not to be compared: how a refusal is worded, and a hash that may be any.
 func withoutWording(want, got Result) (Result, Result) {
 	for _, r := range []*Result{&want, &got} {
-		r.Refused = slices.Clone(r.Refused)
-		for i := range r.Refused {
-			r.Refused[i] = Refusal{Step: r.Refused[i].Step}
+		var steps []Refusal
+		for _, refusal := range r.Refused {
+			steps = append(steps, Refusal{Step: refusal.Step})
 		}
+		r.Refused = steps
 	}
 	if want.SHA256 == anyHash {
 		got.SHA256 = anyHash
@@ -110,7 +111,7 @@ func exerciseSoftrdma(t *testing.T, softrdma string, v6 bool, take func(*Scenari
 	if softrdma == Client {
 		server, client = rxe, soft
 	}
-	got, err := Exercise(within(t, 4*time.Minute), server, client, names, v6, exerciseMTU)
+	got, err := Exercise(within(t, 150*time.Second), server, client, names, v6, exerciseMTU)
 	if err != nil {
 		t.Error(err)
 	}

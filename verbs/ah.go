@@ -3,12 +3,13 @@ package verbs
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
 	"softrdma/internal/qp"
 )
 
 // An AddressVector is where a queue pair's or a datagram's packets go (IBTA
-// 11.2.2.1): the fields of ibv_ah_attr that RoCE v2 uses.
+// 11.2.2, annex A17.4.2): the fields of ibv_ah_attr that RoCE v2 uses.
 type AddressVector struct {
 	DGID         GID    // the peer's address, or a multicast group's
 	SGIDIndex    uint8  // 0: a device has one GID
@@ -53,9 +54,11 @@ type AH struct {
 	pd  *PD
 	num uint32
 	v   AddressVector
+
+	gone atomic.Bool
 }
 
-// CreateAH makes an address handle (IBTA 11.2.2.1).
+// CreateAH makes an address handle (IBTA 11.2.2).
 func (p *PD) CreateAH(v AddressVector) (*AH, error) {
 	path, err := p.dev.path(&v)
 	if err != nil {
@@ -65,11 +68,16 @@ func (p *PD) CreateAH(v AddressVector) (*AH, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create AH: %w", err)
 	}
-	return &AH{p, num, v}, nil
+	return &AH{pd: p, num: num, v: v}, nil
 }
 
 // Query returns what the handle was made of.
 func (h *AH) Query() AddressVector { return h.v }
 
 // Destroy gives the handle up; datagrams that were not sent yet fail.
-func (h *AH) Destroy() error { return h.pd.a.DestroyAH(h.num) }
+func (h *AH) Destroy() error {
+	if h.gone.Swap(true) {
+		return nil
+	}
+	return h.pd.a.DestroyAH(h.num)
+}

@@ -57,8 +57,8 @@ func (m *Memory) Free() error {
 	}
 	allocated.Lock()
 	defer allocated.Unlock()
-	if m.use.regions > 0 {
-		return fmt.Errorf("free memory: %w: %d regions are registered over it", ErrBusy, m.use.regions)
+	if n := m.use.count(); n > 0 {
+		return fmt.Errorf("free memory: %w: %d regions are registered over it", ErrBusy, n)
 	}
 	for i, a := range allocated.list {
 		if a == m.use {
@@ -74,7 +74,14 @@ func (m *Memory) Free() error {
 // allocation is a range of AllocMemory's, with the regions that lie in it.
 type allocation struct {
 	addr, len uint64
-	regions   int
+	regions   map[*Device]int // of each device that is open
+}
+
+func (a *allocation) count() (n int) {
+	for _, k := range a.regions {
+		n += k
+	}
+	return n
 }
 
 // allocated are the ranges that are mapped now: what the device may reach must
@@ -97,20 +104,35 @@ func allocationOf(buf []byte) *allocation {
 	return nil
 }
 
-// holdAllocated counts a region over buf; the function returned ends it.
-func holdAllocated(buf []byte) (release func()) {
+// holdAllocated counts a region of a device over buf.
+func holdAllocated(d *Device, buf []byte) {
 	allocated.Lock()
 	defer allocated.Unlock()
 	if a := allocationOf(buf); a != nil {
-		a.regions++
+		if a.regions == nil {
+			a.regions = make(map[*Device]int)
+		}
+		a.regions[d]++
 	}
-	return func() { releaseAllocated(buf) }
 }
 
-func releaseAllocated(buf []byte) {
+// releaseAllocated ends holdAllocated. After releaseDevice it does nothing: the
+// memory may be gone, and its addresses be another allocation's.
+func releaseAllocated(d *Device, buf []byte) {
 	allocated.Lock()
 	defer allocated.Unlock()
-	if a := allocationOf(buf); a != nil {
-		a.regions--
+	if a := allocationOf(buf); a != nil && a.regions[d] > 0 {
+		if a.regions[d]--; a.regions[d] == 0 {
+			delete(a.regions, d)
+		}
+	}
+}
+
+// releaseDevice ends all regions of a device that was closed.
+func releaseDevice(d *Device) {
+	allocated.Lock()
+	defer allocated.Unlock()
+	for _, a := range allocated.list {
+		delete(a.regions, d)
 	}
 }

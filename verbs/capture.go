@@ -1,15 +1,22 @@
 package verbs
 
 import (
+	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"softrdma/internal/capture"
 )
 
 // A Capture writes a device's packets to a pcapng file that Wireshark reads.
 type Capture struct {
+	dev    *Device
 	w      *capture.Writer
 	detach func()
+
+	once sync.Once
+	err  error
 }
 
 // Capture writes every packet that the device sends and receives from now on
@@ -19,16 +26,25 @@ func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Capture{w: cw}
-	c.detach = d.a.Trace.Attach(cw)
+	c := &Capture{dev: d, w: cw}
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.a.Closed(); err != nil {
+		return nil, fmt.Errorf("capture: %w", err)
+	}
+	c.detach = d.a.Trace.Attach(cw)
 	d.captures = append(d.captures, c)
-	d.mu.Unlock()
 	return c, nil
 }
 
 // Close ends the capture and returns the first error of writing it.
 func (c *Capture) Close() error {
-	c.detach()
-	return c.w.Close()
+	c.once.Do(func() {
+		c.detach()
+		c.err = c.w.Close()
+		c.dev.mu.Lock()
+		defer c.dev.mu.Unlock()
+		c.dev.captures = slices.DeleteFunc(c.dev.captures, func(x *Capture) bool { return x == c })
+	})
+	return c.err
 }

@@ -2,9 +2,11 @@ package verbs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter"
@@ -84,23 +86,30 @@ type CQ struct {
 	channel *CompChannel
 	own     bool
 
-	mu sync.Mutex // consumers
+	mu      sync.Mutex // consumers
+	waiters atomic.Int32
 }
 
-// CreateCQ makes a completion queue (IBTA 11.2.6.1).
+// CreateCQ makes a completion queue (IBTA 11.2, ibv_create_cq).
 func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
 	depth, err := depthOf("CQ", cfg.Depth, 256, MaxCQDepth)
 	if err != nil {
 		return nil, err
 	}
 	c := &CQ{dev: d, channel: cfg.Channel}
-	if c.channel == nil {
+	switch {
+	case c.channel == nil:
 		c.own = true
 		if c.channel, err = d.CreateCompChannel(); err != nil {
 			return nil, err
 		}
+	case c.channel.dev != d:
+		return nil, errors.New("create CQ: its completion channel must be of its device")
 	}
 	if c.a, err = d.a.CreateCQ(depth, c.channel.a); err != nil {
+		if c.own {
+			err = errors.Join(err, c.channel.Destroy())
+		}
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
 	c.a.Owner = c
@@ -120,7 +129,8 @@ func depthOf(what string, n, def, limit int) (int, error) {
 // Depth is how many completions the queue holds.
 func (c *CQ) Depth() int { return c.a.Depth() }
 
-// Resize changes the depth and keeps what the queue holds (IBTA 11.2.6.3).
+// Resize changes the depth and keeps what the queue holds (IBTA 11.2,
+// ibv_resize_cq).
 func (c *CQ) Resize(depth int) error {
 	depth, err := depthOf("CQ", depth, 1, MaxCQDepth)
 	if err != nil {
@@ -163,12 +173,7 @@ func (c *CQ) empty() error {
 	if err := c.a.Err(); err != nil {
 		return err
 	}
-	select {
-	case <-c.a.Closed():
-		return ErrClosed
-	default:
-		return nil
-	}
+	return c.a.Gone()
 }
 
 func (c *CQ) take(wcs []WC) int {
@@ -216,6 +221,8 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 	if !c.own {
 		return fmt.Errorf("wait on a CQ with a shared completion channel: expected its own, use CompChannel.Next")
 	}
+	c.waiters.Add(1)
+	defer c.waiters.Add(-1)
 	for {
 		if c.spin(solicitedOnly) {
 			return nil
@@ -231,6 +238,11 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 			return err
 		}
 		if c.a.Ring().Len() > 0 {
+			// The event disarmed the queue for everybody who waits, and there
+			// may be a completion for each.
+			if c.waiters.Load() > 1 {
+				c.a.Pass()
+			}
 			return nil
 		}
 	}
@@ -256,7 +268,8 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 
 // A CompChannel is a completion channel: it takes the events of many CQs.
 type CompChannel struct {
-	a *adapter.Channel
+	dev *Device
+	a   *adapter.Channel
 }
 
 // CreateCompChannel makes a completion channel.
@@ -265,7 +278,7 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create completion channel: %w", err)
 	}
-	return &CompChannel{a}, nil
+	return &CompChannel{d, a}, nil
 }
 
 // Next waits for the event of an armed completion queue and returns the queue,

@@ -16,14 +16,15 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Port is the UDP port of RoCE v2 (IBTA A17.4.5.2).
+// Port is the UDP port of RoCE v2 (annex A17.3.2.2).
 const Port = ib.UDPPort
 
 // Sentinels for errors.Is.
 var (
-	ErrBusy     = adapter.ErrBusy     // the object is in use by others
-	ErrClosed   = adapter.ErrClosed   // the device is closed
-	ErrOverflow = adapter.ErrOverflow // a completion queue overflowed
+	ErrBusy      = adapter.ErrBusy      // the object is in use by others
+	ErrClosed    = adapter.ErrClosed    // the device is closed
+	ErrDestroyed = adapter.ErrDestroyed // the object was destroyed
+	ErrOverflow  = adapter.ErrOverflow  // a completion queue overflowed
 )
 
 // DefaultSpin is how long a device looks for packets before it sleeps.
@@ -132,9 +133,12 @@ func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 func (d *Device) Explain() []string { return d.choice.Why }
 
 // Close ends the device with all its objects. Waiting calls return ErrClosed.
-// Captures are finished; Close returns the first error of one.
+// Captures are finished; Close returns the first error of one. When it returns
+// the device no longer touches registered memory, and holds none of
+// AllocMemory's. A second Close waits for the first.
 func (d *Device) Close() error {
 	err := d.a.Close()
+	releaseDevice(d)
 	d.mu.Lock()
 	captures := d.captures
 	d.captures = nil

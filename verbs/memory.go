@@ -13,7 +13,7 @@ import (
 // read is always granted.
 type Access = qp.Access
 
-// The rights (IBTA 11.2.8.2). RemoteWrite and RemoteAtomic need LocalWrite.
+// The rights (IBTA 10.6.3). RemoteWrite and RemoteAtomic need LocalWrite.
 const (
 	LocalWrite   = qp.LocalWrite
 	RemoteWrite  = qp.RemoteWrite
@@ -32,7 +32,7 @@ type PD struct {
 	a   *adapter.PD
 }
 
-// AllocPD makes a protection domain (IBTA 11.2.3).
+// AllocPD makes a protection domain (IBTA 10.2.3).
 func (d *Device) AllocPD() (*PD, error) {
 	a, err := d.a.AllocPD()
 	if err != nil {
@@ -51,9 +51,10 @@ func (p *PD) Dealloc() error { return p.a.Dealloc() }
 type MR struct {
 	pd *PD
 
-	mu  sync.Mutex
-	r   *memory.Region
-	buf []byte
+	mu   sync.Mutex
+	r    *memory.Region
+	buf  []byte
+	gone bool
 }
 
 // RegisterMemory registers buf, Go memory or AllocMemory's, which stays the
@@ -63,10 +64,10 @@ func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 	if uint64(len(buf)) > MaxRegionLength {
 		return nil, fmt.Errorf("register memory: at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
-	release := holdAllocated(buf)
+	holdAllocated(p.dev, buf) // before it is found out whether the device is open, see releaseDevice
 	r, err := p.a.Register(buf, base(buf, access), access)
 	if err != nil {
-		release()
+		releaseAllocated(p.dev, buf)
 		return nil, fmt.Errorf("register memory: %w", err)
 	}
 	return &MR{pd: p, r: r, buf: buf}, nil
@@ -119,36 +120,42 @@ func (m *MR) SGE(off, n int) SGE {
 }
 
 // Reregister changes the region's memory (nil keeps it) and rights
-// (IBTA 11.2.8.5, ibv_rereg_mr). Its keys change. It fails with ErrBusy while
+// (IBTA 11.2, ibv_rereg_mr). Its keys change. It fails with ErrBusy while
 // windows are bound to the region, and then, as on any error, changes nothing.
 func (m *MR) Reregister(buf []byte, access Access) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone {
+		return fmt.Errorf("re-register memory: memory region: %w", ErrDestroyed)
+	}
 	if buf == nil {
 		buf = m.buf
 	}
-	hold := holdAllocated(buf)
+	holdAllocated(m.pd.dev, buf)
 	r, err := m.pd.a.Reregister(m.r, buf, base(buf, access), access)
 	if err != nil {
-		hold()
+		releaseAllocated(m.pd.dev, buf)
 		return fmt.Errorf("re-register memory: %w", err)
 	}
-	releaseAllocated(m.buf)
+	releaseAllocated(m.pd.dev, m.buf)
 	m.r, m.buf = r, buf
 	return nil
 }
 
 // Deregister takes the region away; peers that name it are refused from now
 // on. It fails with ErrBusy while windows are bound to it. When it returns the
-// device no longer touches the memory.
+// device no longer touches the memory. A second Deregister does nothing.
 func (m *MR) Deregister() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone {
+		return nil
+	}
 	if err := m.pd.a.Deregister(m.r); err != nil {
 		return fmt.Errorf("deregister memory: %w", err)
 	}
-	releaseAllocated(m.buf)
-	m.buf = nil
+	releaseAllocated(m.pd.dev, m.buf)
+	m.buf, m.gone = nil, true
 	return nil
 }
 
@@ -169,11 +176,12 @@ type MW struct {
 	pd  *PD
 	typ MWType
 
-	mu  sync.Mutex
-	key uint32
+	mu   sync.Mutex
+	key  uint32
+	gone bool
 }
 
-// AllocMW makes an unbound window (IBTA 11.2.8.8).
+// AllocMW makes an unbound window (IBTA 10.6.7).
 func (p *PD) AllocMW(t MWType) (*MW, error) {
 	var kind memory.Kind
 	switch t {
@@ -217,5 +225,16 @@ func (w *MW) restore(key uint32) {
 	w.mu.Unlock()
 }
 
-// Dealloc takes the window away, bound or not (IBTA 11.2.8.10).
-func (w *MW) Dealloc() error { return w.pd.a.FreeWindow(w.RKey()) }
+// Dealloc takes the window away, bound or not (IBTA 10.6.7).
+func (w *MW) Dealloc() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone {
+		return nil
+	}
+	if err := w.pd.a.FreeWindow(w.key); err != nil {
+		return fmt.Errorf("dealloc MW: %w", err)
+	}
+	w.gone = true
+	return nil
+}

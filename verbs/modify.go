@@ -22,7 +22,7 @@ type RTRAttr struct {
 	RQPSN           uint32        // PSN of the peer's first packet, 24 bits
 	AV              AddressVector // required: where the peer is
 	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, 0 refuses them (RC)
-	MinRNRTimer     uint8         // field of IBTA table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC)
+	MinRNRTimer     uint8         // field of IBTA 9.7.5.2.8, table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC)
 }
 
 // RTSAttr takes a queue pair from RTR (or SQD) to RTS, ready to send.

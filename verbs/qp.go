@@ -145,7 +145,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
 	if s := q.a.StateHint(); s < RTS {
-		return &PostError{Err: refusal(reason.LocalQPState, int(RTS), int(s))}
+		return q.refuse(RTS, s)
 	}
 	r := q.a.SQ
 	i, full := r.Producer(), r.Depth()-r.Len()
@@ -166,6 +166,15 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	return err
 }
 
+// refuse is why nothing can be posted: the state, or that the queue pair or its
+// device is gone.
+func (q *QP) refuse(want, found State) error {
+	if err := q.a.Gone(); err != nil {
+		return &PostError{Err: err}
+	}
+	return &PostError{Err: refusal(reason.LocalQPState, int(want), int(found))}
+}
+
 func (q *QP) encode(w *SendWR, i uint32) error {
 	if err := w.encode(q.a.SQ, i); err != nil {
 		return err
@@ -175,6 +184,9 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 	}
 	if w.AH == nil {
 		return errors.New("UD work request: expected an AH, found none")
+	}
+	if w.AH.pd != q.pd {
+		return errors.New("UD work request: its AH must be of the queue pair's protection domain")
 	}
 	u := q.a.SQ.At(i).UD()
 	*u = queue.UD{RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey, AHNum: w.AH.num}
@@ -190,7 +202,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
 	if s := q.a.StateHint(); s == Reset {
-		return &PostError{Err: refusal(reason.LocalQPState, int(Init), int(s))}
+		return q.refuse(Init, s)
 	}
 	err := postRecv(q.a.Recv, wrs)
 	if q.a.StateHint() == Err {
@@ -222,7 +234,7 @@ func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
 }
 
 // AttachMulticast makes a UD queue pair receive datagrams sent to a multicast
-// group, joined on the device's interface (IBTA 11.3.1).
+// group, joined on the device's interface (IBTA 10.5, 11.3).
 func (q *QP) AttachMulticast(group netip.Addr) error { return q.a.AttachMulticast(group) }
 
 // DetachMulticast ends AttachMulticast.

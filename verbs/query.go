@@ -20,7 +20,7 @@ const (
 )
 
 // A GID is a global identifier: an IPv6 address, or an IPv4 address mapped
-// into one (IBTA A17.4.2).
+// into one (annex A17.4.1.1).
 type GID [16]byte
 
 // GIDFrom makes the GID of an address.

@@ -11,7 +11,7 @@ import (
 type SRQConfig struct {
 	MaxRecv int // depth, 1 to MaxQueueDepth; 0 means 128
 	MaxSGE  int // entries of a request; 0 means 4
-	Limit   int // arms the limit event; 0 for none
+	Limit   int // arms the limit event for when the queue was filled; 0 for none
 }
 
 // An SRQ is a shared receive queue (IBTA 10.2.9).
@@ -40,9 +40,7 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	}
 	s := &SRQ{pd: p, a: a}
 	a.Owner = s
-	if cfg.Limit > 0 {
-		return s, a.SetLimit(cfg.Limit)
-	}
+	a.StartLimit(cfg.Limit)
 	return s, nil
 }
 
@@ -50,6 +48,9 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.a.Gone(); err != nil {
+		return &PostError{Err: err}
+	}
 	return postRecv(s.a.Ring(), wrs)
 }
 

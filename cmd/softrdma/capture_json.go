@@ -86,7 +86,7 @@ func (s *jsonSink) packet(p *capture.Packet, findings []capture.Finding) error {
 		ICRC: [...]string{capture.Unchecked: "unchecked", capture.Good: "good", capture.Bad: "bad"}[p.ICRC],
 	}
 	if len(p.Data) >= ib.BTHLen {
-		r.Opcode, r.QPN, r.PSN, r.Headers = p.Opcode.String(), p.DestQPN, uint32(p.PSN), p.Packet.String()
+		r.Opcode, r.QPN, r.PSN, r.Headers = p.Opcode.String(), p.DestQPN, uint32(p.PSN), p.String()
 	}
 	for _, f := range findings {
 		r.Findings = append(r.Findings, record(f))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,7 +26,7 @@ const (
 // A CQ is a completion queue. Lanes produce, one caller at a time consumes.
 type CQ struct {
 	dev  *Device
-	refs atomic.Int32 // queue pairs
+	uses uses // queue pairs
 
 	mu         sync.Mutex // producers, resize
 	ring       atomic.Pointer[queue.CompletionRing]
@@ -40,26 +41,32 @@ type CQ struct {
 // CreateCQ makes a completion queue with room for depth completions; events go
 // to the channel, which may be nil.
 func (d *Device) CreateCQ(depth int, ch *Channel) (*CQ, error) {
+	if err := d.Closed(); err != nil {
+		return nil, err
+	}
+	if ch != nil && !ch.uses.hold() {
+		return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
+	}
 	if err := d.add(&d.counts.CQ, 1); err != nil {
+		if ch != nil {
+			ch.uses.drop()
+		}
 		return nil, err
 	}
 	c := &CQ{dev: d, channel: ch}
 	c.ring.Store(queue.NewCompletionRing(depth))
-	if ch != nil {
-		ch.refs.Add(1)
-	}
 	return c, nil
 }
 
 // Destroy gives the queue up, unless queue pairs use it.
 func (c *CQ) Destroy() error {
-	if n := c.refs.Load(); n != 0 {
-		return fmt.Errorf("%w: %d work queues complete to the completion queue", ErrBusy, n)
+	if did, err := c.uses.end("completion queue"); !did {
+		return err
 	}
 	c.dev.events.drop(c)
 	if c.channel != nil {
 		c.channel.drop(c)
-		c.channel.refs.Add(-1)
+		c.channel.uses.drop()
 	}
 	return c.dev.add(&c.dev.counts.CQ, -1)
 }
@@ -70,6 +77,9 @@ func (c *CQ) Depth() int { return c.ring.Load().Depth() }
 // Resize gives the queue another depth and keeps what is in it. The caller
 // keeps consumers away meanwhile.
 func (c *CQ) Resize(depth int) error {
+	if err := c.Gone(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.ring.Load()
@@ -140,6 +150,23 @@ func (c *CQ) Arm(solicitedOnly bool) {
 	c.dev.lane.attend()
 }
 
+// Gone is ErrClosed or ErrDestroyed once there is no queue any more.
+func (c *CQ) Gone() error {
+	if c.uses.gone() {
+		return fmt.Errorf("completion queue: %w", ErrDestroyed)
+	}
+	select {
+	case <-c.dev.lane.done:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// Pass gives the event that was taken from the channel to the next who waits
+// for it: one event may be about more than one completion.
+func (c *CQ) Pass() { c.channel.push(c) }
+
 // Err is ErrOverflow once the queue has overflowed.
 func (c *CQ) Err() error {
 	if c.overflowed.Load() {
@@ -155,16 +182,14 @@ func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 // consumer does that found the ring empty.
 func (c *CQ) Progress() { c.dev.lane.poll(c) }
 
-// Closed is closed with the device.
-func (c *CQ) Closed() <-chan struct{} { return c.dev.lane.done }
-
 // A Channel is a completion channel: it queues the events of many CQs.
 type Channel struct {
 	dev    *Device
-	refs   atomic.Int32
+	uses   uses // completion queues
 	mu     sync.Mutex
 	list   []*CQ
 	signal chan struct{}
+	gone   chan struct{} // closed with Destroy
 }
 
 // CreateChannel makes a completion channel.
@@ -172,14 +197,15 @@ func (d *Device) CreateChannel() (*Channel, error) {
 	if err := d.add(&d.counts.Channel, 1); err != nil {
 		return nil, err
 	}
-	return &Channel{dev: d, signal: make(chan struct{}, 1)}, nil
+	return &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{})}, nil
 }
 
 // Destroy gives the channel up, unless completion queues use it.
 func (h *Channel) Destroy() error {
-	if n := h.refs.Load(); n != 0 {
-		return fmt.Errorf("%w: %d completion queues use the channel", ErrBusy, n)
+	if did, err := h.uses.end("completion channel"); !did {
+		return err
 	}
+	close(h.gone)
 	return h.dev.add(&h.dev.counts.Channel, -1)
 }
 
@@ -200,13 +226,7 @@ func (h *Channel) wake() {
 func (h *Channel) drop(c *CQ) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := h.list[:0]
-	for _, x := range h.list {
-		if x != c {
-			kept = append(kept, x)
-		}
-	}
-	h.list = kept
+	h.list = slices.DeleteFunc(h.list, func(x *CQ) bool { return x == c })
 }
 
 func (h *Channel) take() *CQ {
@@ -216,8 +236,7 @@ func (h *Channel) take() *CQ {
 		return nil
 	}
 	c := h.list[0]
-	copy(h.list, h.list[1:])
-	h.list = h.list[:len(h.list)-1]
+	h.list = slices.Delete(h.list, 0, 1)
 	if len(h.list) > 0 {
 		h.wake()
 	}
@@ -234,6 +253,8 @@ func (h *Channel) Next(ctx context.Context) (*CQ, error) {
 		case <-h.signal:
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-h.gone:
+			return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
 		case <-h.dev.lane.done:
 			return nil, ErrClosed
 		}

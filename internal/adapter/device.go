@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"softrdma/internal/link"
@@ -33,7 +32,7 @@ var ErrBusy = memory.ErrBusy
 var ErrClosed = errors.New("device closed")
 
 // DefaultPKey is the one entry of the partition table: full membership of the
-// default partition, as RoCE has it (annex A17.7).
+// default partition, as RoCE has it (annex A17.4.7).
 const DefaultPKey = 0xffff
 
 // A Config is what a device is made of. Link is required.
@@ -77,6 +76,9 @@ type Device struct {
 	nextPD uint32
 	nextAH uint32
 	closed bool
+
+	closing  sync.Once
+	closeErr error
 
 	ahMu sync.RWMutex
 	ahs  map[uint32]*qp.Path
@@ -143,16 +145,27 @@ func (d *Device) Progress() time.Duration {
 }
 
 // Close ends the device: every queue pair stops, its memory is forgotten and
-// waiters are woken with ErrClosed. Objects need not be destroyed before.
+// waiters are woken with ErrClosed. Objects need not be destroyed before. When
+// it returns, by the first or another call, no registered memory is touched
+// any more.
 func (d *Device) Close() error {
-	d.mu.Lock()
-	if d.closed {
+	d.closing.Do(func() {
+		d.mu.Lock()
+		d.closed = true
 		d.mu.Unlock()
-		return nil
+		d.closeErr = d.lane.close()
+	})
+	return d.closeErr
+}
+
+// Closed is ErrClosed once Close was called.
+func (d *Device) Closed() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
 	}
-	d.closed = true
-	d.mu.Unlock()
-	return d.lane.close()
+	return nil
 }
 
 // add changes a count of objects, refusing new ones on a closed device.
@@ -170,7 +183,36 @@ func (d *Device) add(n *int, by int) error {
 type PD struct {
 	dev  *Device
 	ID   uint32
-	refs atomic.Int32
+	uses uses
+}
+
+// hold counts one more object in the domain.
+func (p *PD) hold() error {
+	if err := p.dev.Closed(); err != nil {
+		return err
+	}
+	if !p.uses.hold() {
+		return fmt.Errorf("protection domain %d: %w", p.ID, ErrDestroyed)
+	}
+	return nil
+}
+
+// add is hold, and counts the object among the device's.
+func (p *PD) add(n *int) error {
+	if err := p.hold(); err != nil {
+		return err
+	}
+	if err := p.dev.add(n, 1); err != nil {
+		p.uses.drop()
+		return err
+	}
+	return nil
+}
+
+// remove ends add.
+func (p *PD) remove(n *int) {
+	p.uses.drop()
+	_ = p.dev.add(n, -1) // fewer objects are never refused
 }
 
 // AllocPD makes a protection domain.
@@ -189,20 +231,20 @@ func (p *PD) Device() *Device { return p.dev }
 
 // Dealloc gives the domain up, unless objects are left in it.
 func (p *PD) Dealloc() error {
-	if n := p.refs.Load(); n != 0 {
-		return fmt.Errorf("%w: %d objects are left in protection domain %d", ErrBusy, n, p.ID)
+	if did, err := p.uses.end("protection domain"); !did {
+		return err
 	}
 	return p.dev.add(&p.dev.counts.PD, -1)
 }
 
 // Register makes a memory region in the domain (see memory.Table.Register).
 func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
-	if err := p.dev.add(&p.dev.counts.MR, 0); err != nil {
+	if err := p.hold(); err != nil {
 		return nil, err
 	}
 	r, err := p.dev.Memory.Register(p.ID, mem, base, access)
-	if err == nil {
-		p.refs.Add(1)
+	if err != nil {
+		p.uses.drop()
 	}
 	return r, err
 }
@@ -212,7 +254,7 @@ func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region
 func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
-		p.refs.Add(-1)
+		p.uses.drop()
 		p.dev.lane.barrier()
 	}
 	return err
@@ -220,6 +262,9 @@ func (p *PD) Deregister(r *memory.Region) error {
 
 // Reregister replaces a region of the domain (see memory.Table.Reregister).
 func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	if err := p.dev.Closed(); err != nil {
+		return nil, err
+	}
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access)
 	if err == nil {
 		p.dev.lane.barrier()
@@ -229,15 +274,14 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 
 // AllocWindow makes an unbound memory window and returns its key.
 func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
-	if err := p.dev.add(&p.dev.counts.MW, 1); err != nil {
+	if err := p.add(&p.dev.counts.MW); err != nil {
 		return 0, err
 	}
 	key, err := p.dev.Memory.AllocWindow(p.ID, kind)
 	if err != nil {
-		p.dev.add(&p.dev.counts.MW, -1)
+		p.remove(&p.dev.counts.MW)
 		return 0, err
 	}
-	p.refs.Add(1)
 	return key, nil
 }
 
@@ -245,8 +289,7 @@ func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
 func (p *PD) FreeWindow(key uint32) error {
 	err := p.dev.Memory.FreeWindow(key)
 	if err == nil {
-		p.refs.Add(-1)
-		err = p.dev.add(&p.dev.counts.MW, -1)
+		p.remove(&p.dev.counts.MW)
 	}
 	return err
 }
@@ -254,10 +297,9 @@ func (p *PD) FreeWindow(key uint32) error {
 // CreateAH makes an address handle and returns its number, by which datagram
 // work requests name it.
 func (p *PD) CreateAH(path qp.Path) (uint32, error) {
-	if err := p.dev.add(&p.dev.counts.AH, 1); err != nil {
+	if err := p.add(&p.dev.counts.AH); err != nil {
 		return 0, err
 	}
-	p.refs.Add(1)
 	d := p.dev
 	d.ahMu.Lock()
 	defer d.ahMu.Unlock()
@@ -280,8 +322,8 @@ func (p *PD) DestroyAH(num uint32) error {
 		return fmt.Errorf("no address handle %d", num)
 	}
 	delete(d.ahs, num)
-	p.refs.Add(-1)
-	return d.add(&d.counts.AH, -1)
+	p.remove(&d.counts.AH)
+	return nil
 }
 
 func (d *Device) path(num uint32) *qp.Path {

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ func (q *eventQueue) take() (AsyncEvent, bool) {
 		return AsyncEvent{}, false
 	}
 	e := q.list[0]
-	q.list = q.list[1:]
+	q.list = slices.Delete(q.list, 0, 1)
 	if len(q.list) > 0 {
 		q.wake()
 	}
@@ -60,13 +61,7 @@ func (q *eventQueue) take() (AsyncEvent, bool) {
 func (q *eventQueue) drop(element any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	kept := q.list[:0]
-	for _, e := range q.list {
-		if e.Element != element {
-			kept = append(kept, e)
-		}
-	}
-	q.list = kept
+	q.list = slices.DeleteFunc(q.list, func(e AsyncEvent) bool { return e.Element == element })
 }
 
 // NextEvent waits for the next asynchronous event.

@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -44,6 +45,7 @@ type lane struct {
 	flows  map[flowKey]*txFlow
 	tx     transmitter
 	sent   []*QP // unacknowledged queue pairs whose packets wait in tx
+	closed bool  // the link is: nothing more is received or sent
 
 	rx      link.Rx
 	in      machine.In
@@ -155,13 +157,20 @@ func (l *lane) wait(deadline time.Duration) {
 		// A link that cannot wait any more ends the port, not the process.
 		l.dev.Raise(machine.EventDeviceFatal, nil, reason.Detail{Reason: reason.SendFailed})
 		l.closing.Store(true)
+		l.mu.Lock()
+		for _, q := range l.qps { // who waits for a completion gets a flushed one
+			q.fail(l.dev.clock(), reason.Detail{Reason: reason.SendFailed})
+		}
+		l.unlock()
 	}
 }
 
 // poll is progress on the goroutine of somebody who waits for a completion on
 // c. It returns as soon as there is one: what is to be sent then, acknowledges
-// mostly, leaves together with what the consumer posts in answer, or with its
+// mostly, leaves together with what the consumer posts in answer, or with the
 // next poll, at the latest when the lane's goroutine finds that nobody polls.
+// What the poll before left, others' doorbells and timers are not put off
+// again: a consumer that finds a completion with each poll would starve them.
 func (l *lane) poll(c *CQ) {
 	if !l.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
@@ -172,11 +181,12 @@ func (l *lane) poll(c *CQ) {
 	l.polled.Store(int64(now))
 	ring := c.ring.Load()
 	busy := l.takeBells()
+	late := l.next() <= now
 	for range receiveBudget {
 		if !l.receiveBatch(now) {
 			break
 		}
-		if busy = true; ring.Len() > 0 {
+		if busy = true; ring.Len() > 0 && !late {
 			l.empty = 0
 			l.unlock()
 			return
@@ -238,6 +248,9 @@ func (l *lane) progress() bool {
 
 // receiveBatch takes one batch from the link and tells whether there was one.
 func (l *lane) receiveBatch(now time.Duration) bool {
+	if l.closed {
+		return false
+	}
 	if ok, err := l.link.Receive(&l.rx); err != nil || !ok {
 		return false
 	}
@@ -247,6 +260,9 @@ func (l *lane) receiveBatch(now time.Duration) bool {
 
 // rest does what a round of progress does behind receiving.
 func (l *lane) rest(now time.Duration) bool {
+	if l.closed {
+		return false
+	}
 	l.expire(now)
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
@@ -256,7 +272,10 @@ func (l *lane) rest(now time.Duration) bool {
 
 // next is when the lane wants to progress again without a packet.
 func (l *lane) next() time.Duration {
-	if l.ready.len() > 0 {
+	switch {
+	case l.closed:
+		return machine.Never
+	case l.ready.len() > 0 || l.overflows.Load():
 		return 0
 	}
 	return l.timers.next()
@@ -279,7 +298,7 @@ func (l *lane) expire(now time.Duration) {
 // transmit lets the ready queue pairs send in turn and tells whether there
 // were any.
 func (l *lane) transmit(now time.Duration) bool {
-	if l.ready.len() == 0 {
+	if l.closed || l.ready.len() == 0 {
 		return false
 	}
 	for range transmitBudget {
@@ -369,12 +388,31 @@ func (l *lane) failOverflowed(now time.Duration) {
 	}
 }
 
+// settle sends what is owed now. poll leaves acknowledges for later, and there
+// is no later for a queue pair that goes away: without them the peer's last
+// requests would fail though they were executed and completed here.
+func (l *lane) settle() {
+	if l.closing.Load() {
+		return
+	}
+	for range l.ready.len()/transmitBudget + 1 {
+		l.transmit(l.dev.clock())
+	}
+}
+
 func (l *lane) close() error {
+	l.mu.Lock()
+	l.settle()
+	l.unlock()
 	l.closing.Store(true)
 	l.link.Wake()
 	<-l.stopped
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, q := range l.qps {
+		q.state.Store(uint32(qp.Reset)) // see StateHint
+	}
+	l.closed = true
 	for _, f := range l.flows {
 		l.link.CloseFlow(f.flow)
 	}

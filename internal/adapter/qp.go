@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +60,11 @@ type QPConfig struct {
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
 func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	d := p.dev
-	if err := d.add(&d.counts.QP, 1); err != nil {
+	if err := p.add(&d.counts.QP); err != nil {
+		return nil, err
+	}
+	if err := c.hold(); err != nil {
+		p.remove(&d.counts.QP)
 		return nil, err
 	}
 	q := &QP{pd: p, lane: d.lane, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, timer: -1, due: machine.Never}
@@ -70,17 +75,17 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	}
 	if c.SRQ != nil {
 		q.RQ = c.SRQ
-		c.SRQ.refs.Add(1)
 	} else {
 		q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
 		q.RQ = recvQueue{q.Recv}
 	}
-	p.refs.Add(1)
-	c.SendCQ.refs.Add(1)
-	c.RecvCQ.refs.Add(1)
 	l := d.lane
 	l.mu.Lock()
 	defer l.unlock()
+	if l.closed {
+		q.release()
+		return nil, ErrClosed
+	}
 	for {
 		n := d.random24()
 		if n > 0xff && n < multicastQPN && l.qps[n] == nil {
@@ -102,6 +107,34 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	return q, nil
 }
 
+// hold counts the new queue pair as a user of its queues.
+func (c *QPConfig) hold() error {
+	list := []*uses{&c.SendCQ.uses, &c.RecvCQ.uses}
+	if c.SRQ != nil {
+		list = append(list, &c.SRQ.uses)
+	}
+	for i, u := range list {
+		if u.hold() {
+			continue
+		}
+		for _, u := range list[:i] {
+			u.drop()
+		}
+		return fmt.Errorf("%s of the queue pair: %w", []string{"send completion queue", "receive completion queue", "shared receive queue"}[i], ErrDestroyed)
+	}
+	return nil
+}
+
+// release ends the use of everything that the queue pair is made of.
+func (q *QP) release() {
+	q.sendCQ.uses.drop()
+	q.recvCQ.uses.drop()
+	if q.srq != nil {
+		q.srq.uses.drop()
+	}
+	q.pd.remove(&q.pd.dev.counts.QP)
+}
+
 // Push implements machine.CQ for the send side: an exceeded retry whose
 // packets the system refused to send is explained by that refusal.
 func (q *QP) Push(e *queue.CQE) {
@@ -120,8 +153,8 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	l := q.lane
 	l.mu.Lock()
 	defer l.unlock()
-	if q.destroyed {
-		return errors.New("queue pair destroyed")
+	if err := q.gone(); err != nil {
+		return err
 	}
 	from := q.Attr.State
 	to := from
@@ -142,6 +175,9 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	}
 	if err := q.openFlow(mask, a); err != nil {
 		return err
+	}
+	if to == qp.Err || to == qp.Reset {
+		l.settle()
 	}
 	q.Attr.Apply(mask, a)
 	q.enter(l.dev.clock(), from)
@@ -206,7 +242,28 @@ func (q *QP) fail(now time.Duration, why reason.Detail) {
 	q.enter(now, from)
 }
 
+// gone is why nothing can be done with the queue pair any more. The caller has
+// the lane.
+func (q *QP) gone() error {
+	switch {
+	case q.destroyed:
+		return fmt.Errorf("queue pair %#06x: %w", q.QPN, ErrDestroyed)
+	case q.lane.closed:
+		return ErrClosed
+	}
+	return nil
+}
+
+// Gone is ErrClosed or ErrDestroyed once there is no queue pair any more.
+func (q *QP) Gone() error {
+	q.lane.mu.Lock()
+	defer q.lane.unlock()
+	return q.gone()
+}
+
 // StateHint is the state as it was a moment ago, without waiting for the lane.
+// It is RESET, in which nothing can be posted, once the queue pair or its
+// device is gone.
 func (q *QP) StateHint() qp.State { return qp.State(q.state.Load()) }
 
 // Query returns a copy of the attributes.
@@ -223,11 +280,14 @@ func (q *QP) Device() *Device { return q.pd.dev }
 func (q *QP) SRQ() *SRQ { return q.srq }
 
 // AttachMulticast makes a UD queue pair receive datagrams to an IP multicast
-// group (IBTA 10.5.2).
+// group (IBTA 10.5).
 func (q *QP) AttachMulticast(group netip.Addr) error {
 	l := q.lane
 	l.mu.Lock()
 	defer l.unlock()
+	if err := q.gone(); err != nil {
+		return err
+	}
 	if q.Type != qp.UD {
 		return fmt.Errorf("multicast wants a UD queue pair, found %v: %w", q.Type, errors.ErrUnsupported)
 	}
@@ -254,6 +314,9 @@ func (q *QP) DetachMulticast(group netip.Addr) error {
 	l := q.lane
 	l.mu.Lock()
 	defer l.unlock()
+	if err := q.gone(); err != nil {
+		return err
+	}
 	if !q.detach(group) {
 		return fmt.Errorf("queue pair %#06x is not attached to %v", q.QPN, group)
 	}
@@ -274,6 +337,7 @@ func (q *QP) detach(group netip.Addr) (found bool) {
 		return false
 	}
 	l.groups[group] = kept
+	q.groups = slices.DeleteFunc(q.groups, func(g netip.Addr) bool { return g == group })
 	if len(kept) == 0 {
 		delete(l.groups, group)
 		_ = l.link.Leave(group) // the kernel forgets it with the socket at the latest
@@ -290,20 +354,17 @@ func (q *QP) Destroy() error {
 		l.unlock()
 		return nil
 	}
-	for _, g := range q.groups {
-		q.detach(g)
+	l.settle()
+	for len(q.groups) > 0 {
+		q.detach(q.groups[0])
 	}
 	q.closeFlow()
 	l.timers.remove(q)
 	q.destroyed = true
+	q.state.Store(uint32(qp.Reset))
 	delete(l.qps, q.QPN)
 	l.unlock()
 	q.pd.dev.events.drop(q)
-	q.sendCQ.refs.Add(-1)
-	q.recvCQ.refs.Add(-1)
-	if q.srq != nil {
-		q.srq.refs.Add(-1)
-	}
-	q.pd.refs.Add(-1)
-	return q.pd.dev.add(&q.pd.dev.counts.QP, -1)
+	q.release()
+	return nil
 }

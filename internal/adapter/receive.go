@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// multicastQPN is the destination of multicast datagrams (IBTA 9.2.7).
+// multicastQPN is the destination of multicast datagrams (IBTA 10.5).
 const multicastQPN = 0xffffff
 
 // receive takes a batch apart and gives its packets to their queue pairs.
@@ -24,10 +24,12 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 		l.nextID = 0
 	}
 	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = rx.Src, rx.Dst, rx.TOS, rx.HopLimit
-	for data := rx.Data; len(data) > 0; {
+	for data := rx.Data; ; { // an empty datagram is a packet too, and refused
 		n := min(max(rx.Size, 1), len(data))
 		l.packet(now, data[:n:n])
-		data = data[n:]
+		if data = data[n:]; len(data) == 0 {
+			return
+		}
 	}
 }
 
@@ -103,7 +105,7 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 }
 
 // multicast gives a datagram to every queue pair attached to its group
-// (IBTA 10.5.2). Each sees the packet as it came.
+// (IBTA 10.5). Each sees the packet as it came.
 func (l *lane) multicast(now time.Duration, b []byte) {
 	qps := l.groups[l.in.Dst.Addr()]
 	if len(qps) == 0 {

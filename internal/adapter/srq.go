@@ -35,7 +35,7 @@ func (q recvQueue) Shared() bool                 { return false }
 // An SRQ is a shared receive queue.
 type SRQ struct {
 	pd   *PD
-	refs atomic.Int32
+	uses uses // queue pairs
 
 	mu    sync.Mutex // consumers, resize
 	ring  atomic.Pointer[queue.RecvRing]
@@ -47,10 +47,9 @@ type SRQ struct {
 // CreateSRQ makes a shared receive queue for depth requests of at most maxSGE
 // entries.
 func (p *PD) CreateSRQ(depth, maxSGE int) (*SRQ, error) {
-	if err := p.dev.add(&p.dev.counts.SRQ, 1); err != nil {
+	if err := p.add(&p.dev.counts.SRQ); err != nil {
 		return nil, err
 	}
-	p.refs.Add(1)
 	s := &SRQ{pd: p}
 	s.ring.Store(queue.NewRecvRing(depth, maxSGE))
 	return s, nil
@@ -58,20 +57,36 @@ func (p *PD) CreateSRQ(depth, maxSGE int) (*SRQ, error) {
 
 // Destroy gives the queue up, unless queue pairs use it.
 func (s *SRQ) Destroy() error {
-	if n := s.refs.Load(); n != 0 {
-		return fmt.Errorf("%w: %d queue pairs receive from the shared receive queue", ErrBusy, n)
+	if did, err := s.uses.end("shared receive queue"); !did {
+		return err
 	}
 	s.pd.dev.events.drop(s)
-	s.pd.refs.Add(-1)
-	return s.pd.dev.add(&s.pd.dev.counts.SRQ, -1)
+	s.pd.remove(&s.pd.dev.counts.SRQ)
+	return nil
+}
+
+// Gone is ErrClosed or ErrDestroyed once there is no queue any more.
+func (s *SRQ) Gone() error {
+	if s.uses.gone() {
+		return fmt.Errorf("shared receive queue: %w", ErrDestroyed)
+	}
+	select {
+	case <-s.pd.dev.lane.done:
+		return ErrClosed
+	default:
+		return nil
+	}
 }
 
 // Ring is the present ring, for the producer.
 func (s *SRQ) Ring() *queue.RecvRing { return s.ring.Load() }
 
 // SetLimit arms the limit event: it is raised once when fewer than limit
-// requests are left; 0 disarms it (IBTA 10.2.9.4).
+// requests are left; 0 disarms it (IBTA 10.2.9).
 func (s *SRQ) SetLimit(limit int) error {
+	if err := s.Gone(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if depth := s.ring.Load().Depth(); limit < 0 || limit > depth {
@@ -80,6 +95,14 @@ func (s *SRQ) SetLimit(limit int) error {
 	s.limit = limit
 	s.checkLimit()
 	return nil
+}
+
+// StartLimit arms the limit of a new queue. That the queue is empty raises no
+// event: it has not been filled yet.
+func (s *SRQ) StartLimit(limit int) {
+	s.mu.Lock()
+	s.limit = limit
+	s.mu.Unlock()
 }
 
 // Limit is the armed limit.
@@ -92,6 +115,9 @@ func (s *SRQ) Limit() int {
 // Resize gives the queue another depth and keeps what is posted. The caller
 // keeps producers away meanwhile.
 func (s *SRQ) Resize(depth int) error {
+	if err := s.Gone(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.ring.Load()

@@ -126,7 +126,7 @@ func (a *Analyzer) single(p *Packet) {
 	if len(p.Payload) > maxMTU {
 		a.fault(reason.LengthMTU, maxMTU, uint64(len(p.Payload)), "")
 	}
-	if p.PKey&0x7fff == 0 { // IBTA 10.9: such a key is invalid
+	if p.PKey&0x7fff == 0 { // IBTA 10.9, C10-116: such a key is invalid
 		a.fault(reason.PacketPKey, 0xffff, uint64(p.PKey), "")
 	}
 }

@@ -206,7 +206,7 @@ func (f *flow) behind() string {
 	return f.last.String()
 }
 
-// length checks the payload against MTU and RETH (IBTA 9.7.4.1).
+// length checks the payload against MTU and RETH (IBTA 9.7.4.1.6).
 func (a *Analyzer) length(f *flow, p *Packet, i *ib.Info) {
 	n := len(p.Payload)
 	if !i.Last {

@@ -71,7 +71,7 @@ func (f *flow) oldest() psn.PSN {
 }
 
 // readResponse checks a response's place in its READ and its length (IBTA
-// 9.7.5.1, 11.2).
+// 9.7.6).
 func (a *Analyzer) readResponse(f *flow, r *request, p *Packet, i *ib.Info) {
 	k := p.PSN.Sub(r.psn)
 	switch {

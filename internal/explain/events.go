@@ -45,7 +45,7 @@ var eventTexts = []eventText{
 		"Post more receives and arm the limit again.", "IBTA 11.6.3, 10.2.9"}},
 	{machine.EventQPLastWQEReached, "QP_LAST_WQE_REACHED", "A queue pair on a shared receive queue has taken its last receive.", text{
 		"The queue pair went to ERR and takes no more receives from the shared queue.", "The first failed completion of the queue pair.",
-		"Drain its completions; it can be destroyed or RESET now.", "IBTA 11.6.3, 10.3.1"}},
+		"Drain its completions; it can be destroyed or RESET now.", "IBTA 11.6.3, 10.2.9.4"}},
 	{machine.EventGIDChange, "GID_CHANGE", "The table of the port's addresses changed.", text{
 		"An address was added to or taken from the interface.", "`ip address` on the interface.",
 		"Query the table again; connections by an address that is gone must be made anew.", "libibverbs, ibv_get_async_event(3)"}},

@@ -8,7 +8,7 @@ var objects = map[reason.Reason]text{
 		"More completions came than the completion queue has room for.",
 		"cqe of the completion queue against the depths of all queues that complete to it, and how often it is polled.",
 		"Make the completion queue as deep as the sum of the queues, or poll more often.",
-		"IBTA 10.8.5, 11.6.3"},
+		"IBTA 11.6.3"},
 	reason.QueueFull: {
 		"A work request was posted to a queue that is full. Unsignalled sends free their place only when a later signalled one was polled.",
 		"max_send_wr or max_recv_wr, and how many completions were polled.",
@@ -33,7 +33,7 @@ var objects = map[reason.Reason]text{
 		"The system has no route to the peer's address, or the address is of another family than the device's.",
 		"`ip route get ADDRESS`, the device's addresses, and sgid_index.",
 		"Choose the device and the sgid_index whose address family and network fit the peer.",
-		"annex A17.4.5"},
+		"annex A17.4.2"},
 	reason.SendRefused: {
 		"The peer's host answered that nobody listens on its UDP port: no RDMA device is there.",
 		"Whether the peer's process runs, and whether its device has the address and port that were named.",

@@ -18,17 +18,17 @@ var packets = map[reason.Reason]text{
 		"The transport header version is not 0, the only one that is defined.",
 		"A capture: the packet was damaged, or is not RoCE v2.",
 		"Keep other traffic off the UDP port.",
-		"IBTA 9.2.5, 9.6.1"},
+		"IBTA 9.2, 9.6.1"},
 	reason.PacketPad: {
 		"The packet's length is no multiple of 4, or it names more padding than there is payload.",
 		"A capture: a sender that pads wrongly, or a box that cuts or extends packets.",
 		"Update the peer's driver or firmware.",
-		"IBTA 9.2.3, 9.4.1"},
+		"IBTA 9.2, 9.6.1"},
 	reason.PacketExtraPayload: {
 		"Bytes follow an opcode that has no payload: an acknowledge, an atomic or a READ request.",
 		"A capture of the packet and of the peer that sent it.",
 		"Update the peer's driver or firmware.",
-		"IBTA 9.4"},
+		"IBTA 9.4, table 38"},
 	reason.PacketICRC: {
 		"The invariant CRC does not fit the packet: it was damaged on the way, or a device changed a field that must not change (addresses, ports, IPv4 identification).",
 		"Whether every packet fails (address translation, a tunnel or a firewall rewrites headers) or few do (damage on the path); `softrdma capture` shows the CRC expected and found.",
@@ -58,25 +58,25 @@ var packets = map[reason.Reason]text{
 		"A packet for a connected queue pair came from another address than that of its peer.",
 		"The GIDs that were exchanged; a peer with several addresses may send from another one.",
 		"Name the address that the peer sends from, or bind the peer to the one that was named.",
-		"IBTA 9.6.1, annex A17.4.5"},
+		"IBTA 9.6.1.2.3, annex A17.4.4.2"},
 	reason.PacketMulticast: {
 		"No queue pair of this device is attached to the multicast group.",
 		"ibv_attach_mcast on this end, and the group's address on the sender.",
 		"Attach a UD queue pair to the group before the sender sends.",
-		"IBTA 10.5.2"},
+		"IBTA 10.5"},
 	reason.PacketQKey: {
 		"The datagram's Q_Key is not the queue pair's.",
 		"qkey in the modify to INIT here, and remote_qkey in the sender's work request (a value with the highest bit set takes the sender's own).",
 		"Use the same Q_Key on both ends.",
-		"IBTA 9.6.1, 10.2.4"},
+		"IBTA 9.6.1.4.1, 10.2.5"},
 	reason.PacketNoReceive: {
 		"A datagram came and no receive was posted: UD drops it and tells nobody.",
 		"How many receives are posted and how fast they are posted again.",
 		"Post more receives, and post them again before handling what came.",
-		"IBTA 9.8.3.2"},
+		"IBTA 9.8.3"},
 	reason.PacketTooLong: {
 		"A datagram is longer than the receive request that took it.",
 		"The length of the receive's scatter list: 40 bytes for the global route header count as well.",
 		"Post receives of the path MTU and 40 bytes.",
-		"IBTA 9.8.3.2, 11.4.1.2"},
+		"IBTA 9.8.3, 11.4.1.2"},
 }

@@ -23,7 +23,7 @@ var requester = map[reason.Reason]text{
 		"The peer refused access to its memory: the R_Key, the bounds or the rights are wrong.",
 		"R_Key, remote address and length of this work request; registration and access flags on the peer; its own reason, when it is softrdma too.",
 		"Register the memory with the remote right, and send address and key as registered.",
-		"IBTA 9.7.5.2, 9.9.2"},
+		"IBTA 9.7.5.2.4, 9.9.2"},
 	reason.NAKRemoteOperational: {
 		"The peer could not carry out the request for a reason of its own, such as a receive whose scatter list it cannot write.",
 		"The completions and the asynchronous events of the peer.",
@@ -33,22 +33,22 @@ var requester = map[reason.Reason]text{
 		"The peer answered with a NAK code that the specification reserves, or that belongs to RD.",
 		"A capture of the acknowledge.",
 		"Update the peer's driver or firmware.",
-		"IBTA 9.7.5.2.1"},
+		"IBTA 9.7.5.2"},
 	reason.ResponseLength: {
 		"A READ response is not as long as its place in the READ wants.",
 		"path_mtu of both queue pairs.",
 		"Set the same path_mtu on both ends.",
-		"IBTA 9.7.5.1, 9.9.2"},
+		"IBTA 9.7.6, 9.9.2"},
 	reason.ResponseUnexpected: {
 		"A READ response or ATOMIC acknowledge does not answer a request that waits for it.",
 		"A capture: a second peer with the same queue pair number, a peer that restarted, or a late double.",
 		"Use new random PSNs for each connection; update the peer where it answers wrongly.",
-		"IBTA 9.7.5.1, 9.9.2"},
+		"IBTA 9.7.6, 9.9.2"},
 	reason.ResponseGhost: {
 		"An acknowledge names a PSN that was never sent: it is from an earlier connection of the same queue pair numbers, or forged.",
 		"Whether the queue pair was reset and used again; sq_psn of both connections.",
 		"Nothing: the packet is dropped. Use random PSNs.",
-		"IBTA 9.7.5.1, 9.9.2"},
+		"IBTA 9.7.6, 9.9.2"},
 	reason.LocalKey: {
 		"An entry of the gather or scatter list names no memory of the queue pair's protection domain.",
 		"lkey of each entry, the PD of region and queue pair, and whether the region was deregistered.",
@@ -68,22 +68,22 @@ var requester = map[reason.Reason]text{
 		"The message is longer than the operation or the transport allows: 2^31 bytes, the path MTU on UD, 8 bytes on atomics, or the list's own length.",
 		"The sum of the list's lengths, and the path MTU on UD.",
 		"Split the message.",
-		"IBTA 9.7.7, 9.8.3.1, 11.4.1.1"},
+		"IBTA C9-94, C10-93.1.1, 11.4.1.1"},
 	reason.LocalOpcode: {
 		"The queue pair's type does not offer this operation: UC has no READ and no ATOMIC, UD has SENDs only.",
 		"opcode of the work request and qp_type.",
 		"Use RC, or another operation.",
-		"IBTA 9.1.1, 11.4.1.1"},
+		"IBTA 9.4, 11.4.1.1"},
 	reason.LocalQPState: {
 		"The work request was posted, or the transition asked for, in a state that does not take it.",
 		"The states that the queue pair went through; an error may have moved it to ERR or SQE.",
 		"Post sends in RTS and receives from INIT on; after an error go through RESET again.",
-		"IBTA 10.3.1, 10.8.3"},
+		"IBTA 10.3.1, 10.8.2"},
 	reason.BindRefused: {
 		"The window cannot be bound: wrong type or PD, bound already, a length of 0 on type 2, or a key of another index.",
 		"The window's type, the region's PD, and the new R_Key (only its lowest 8 bits may change).",
 		"Invalidate a type 2 window before binding it again, and make the new key with ibv_inc_rkey.",
-		"IBTA 10.6.7.2, 11.4.4.1"},
+		"IBTA 10.6.7.2"},
 	reason.Flushed: {
 		"The queue pair went to ERR before this work request was done; it was not carried out, or nobody knows.",
 		"The first completion of this queue pair with another status than flushed: it holds the cause. Without one the program, or the peer's disconnect, moved it to ERR.",
@@ -93,17 +93,17 @@ var requester = map[reason.Reason]text{
 		"A response answers something that is answered already: a double, or the answer to a request that was sent again.",
 		"Whether requests are sent again often, and the peer's delay against timeout.",
 		"Nothing when rare. Else raise timeout.",
-		"IBTA 9.7.5.1, 9.9.2"},
+		"IBTA 9.7.6, 9.9.2"},
 	reason.ResponseGap: {
 		"A response to a READ or ATOMIC did not arrive while a later one did; the rest is asked for again.",
 		"Counters of drops on this host: socket receive buffer and adapter rings.",
 		"Raise net.core.rmem_max, or have fewer or shorter READs in flight.",
-		"IBTA 9.7.5.1, 9.9.2"},
+		"IBTA 9.7.6, 9.9.2"},
 	reason.ResponseOpcode: {
 		"The response's opcode does not fit its request or its place in it: a First in the middle, or an ATOMIC acknowledge of a READ.",
 		"path_mtu of both queue pairs, and a capture.",
 		"Set the same path_mtu on both ends; update the peer's driver or firmware.",
-		"IBTA 9.7.5.1, 9.9.2"},
+		"IBTA 9.7.6, 9.9.2"},
 	reason.NAKSequence: {
 		"The peer missed a packet and asks for it again; everything from it on is sent again.",
 		"Counters of drops on the peer's host and on the path.",

@@ -67,7 +67,7 @@ var statusTexts = [queue.Statuses]statusText{
 		"The R_Key, the address range or the access rights are wrong, or the memory was deregistered.",
 		"R_Key, remote address and length of the work request; registration and flags on the peer.",
 		"Register with IBV_ACCESS_REMOTE_READ, _WRITE or _ATOMIC, and send address and key as registered.",
-		"IBTA 11.6.2, 9.7.5.2"}, []reason.Reason{reason.NAKRemoteAccess, reason.KeyUnknown, reason.KeyBounds, reason.KeyAccess, reason.KeyWrongPD}},
+		"IBTA 11.6.2, 9.7.5.2.4"}, []reason.Reason{reason.NAKRemoteAccess, reason.KeyUnknown, reason.KeyBounds, reason.KeyAccess, reason.KeyWrongPD}},
 	queue.RemOpErr: {"Remote operational error: the peer could not complete the request.", text{
 		"Something of the peer's own went wrong, most often a receive whose memory it cannot write.",
 		"The completions and asynchronous events of the peer.",

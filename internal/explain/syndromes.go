@@ -13,11 +13,11 @@ type syndromeText struct {
 	see reason.Reason
 }
 
-// syndromeTexts explains the syndromes of acknowledges (IBTA 9.7.5.2.1, tables
+// syndromeTexts explains the syndromes of acknowledges (IBTA 9.7.5.2, tables
 // 44 to 46).
 var syndromeTexts = []syndromeText{
 	{ib.ACK, "ACK", "Positive acknowledge: everything up to the PSN was carried out. The low five bits are credits for further messages, 0x1f says that credits are not used.", text{
-		"The request was good.", "Nothing.", "Nothing.", "IBTA 9.7.5.2.1, 9.7.7.2"}, reason.None},
+		"The request was good.", "Nothing.", "Nothing.", "IBTA 9.7.5.2, 9.7.7.2"}, reason.None},
 	{ib.RNRNAK, "NAK_RNR", "Receiver not ready: no receive was posted. The low five bits (syndromes 0x20 to 0x3f) say how long to wait before sending again.", text{
 		"The peer posts too few receives, or too late.",
 		"How the peer posts receives, and its min_rnr_timer.",
@@ -37,7 +37,7 @@ var syndromeTexts = []syndromeText{
 		"A wrong R_Key, an address out of bounds, or a missing right.",
 		"R_Key, address and length in the request; registration on the responder.",
 		"Register with the remote right, and use address and key as registered.",
-		"IBTA 9.7.5.2"}, reason.NAKRemoteAccess},
+		"IBTA 9.7.5.2.4"}, reason.NAKRemoteAccess},
 	{ib.NAKRemoteOperational, "NAK_REMOTE_OPERATIONAL_ERROR", "The responder could not carry out the request. It is final: the requester's queue pair goes to ERR.", text{
 		"An error of the responder's own, such as a receive whose memory it cannot write.",
 		"Completions and asynchronous events of the responder.",
@@ -45,7 +45,7 @@ var syndromeTexts = []syndromeText{
 		"IBTA 9.7.5.2"}, reason.NAKRemoteOperational},
 	{ib.NAKInvalidRDRequest, "NAK_INVALID_RD_REQUEST", "The responder found a request of the reliable datagram service invalid.", text{
 		"A peer that uses RD, which softrdma and today's adapters do not have.",
-		"A capture.", "Use RC, UC or UD.", "IBTA 9.7.5.2.1"}, reason.NAKReserved},
+		"A capture.", "Use RC, UC or UD.", "IBTA 9.7.5.2"}, reason.NAKReserved},
 }
 
 func syndromes() (all []Entry) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Port is the UDP port of RoCE v2 (annex A17.4.5.2).
+// Port is the UDP port of RoCE v2 (annex A17.3.2.2).
 const Port = 4791
 
 // ErrNoDevice is wrapped when a name is no interface or address of this machine.

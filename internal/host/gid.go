@@ -18,7 +18,7 @@ type GIDEntry struct {
 
 // GIDTable lists the GIDs of an interface, as Linux builds a port's table: the
 // link-local one first, then one per address. IPv4 addresses are mapped into
-// IPv6 (A17.4.2).
+// IPv6 (A17.4.1.1).
 func GIDTable(i Interface) []GIDEntry {
 	addrs := slices.Clone(i.Addrs)
 	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return order(a) - order(b) })

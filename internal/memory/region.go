@@ -1,5 +1,5 @@
 // Package memory owns regions, windows and their keys, and checks every access
-// to registered memory, local and remote (IBTA 10.6, 9.4.1). Keys are
+// to registered memory, local and remote (IBTA 10.6, 9.7.4.1.5). Keys are
 // unpredictable. A region's bytes are reached by slicing, never through a
 // pointer that a peer named.
 package memory
@@ -72,7 +72,7 @@ func (r *Region) Word(addr uint64) *uint64 {
 
 // CheckRemote tells why a peer may not reach n bytes at addr with the right
 // access through this region on queue pair qpn of protection domain pd; the
-// zero Detail when it may. IBTA 9.4.1, 10.6.3.3: key, then PD, then bounds and
+// zero Detail when it may. IBTA 9.7.4.1.5, 10.6.3: key, then PD, then bounds and
 // rights. A message of no bytes is not checked at all by its caller.
 func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Access) reason.Detail {
 	switch {

@@ -13,7 +13,7 @@ import (
 )
 
 // indexShift separates a key's 24-bit index from the 8-bit variant that the
-// owner of a type 2 window may choose (IBTA 10.6.3.3.1).
+// owner of a type 2 window may choose (IBTA 10.6.7.2).
 const indexShift = 8
 
 // Errors of the table. ErrBusy and the others are wrapped with what was found.
@@ -57,7 +57,7 @@ func (t *Table) Lookup(key uint32) *Region {
 
 // Register makes a region over mem, whose memory the caller keeps alive and
 // owns; peers name its first byte by base. Remote write and atomic rights want
-// local write (IBTA 11.2.8.2).
+// local write (IBTA 10.6.3).
 func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
 	if err := CheckAccess(access); err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ type Bind struct {
 	QPN    uint32
 }
 
-// Bind binds a window (IBTA 10.6.7.2, 11.4.4.1). The zero Detail is success.
+// Bind binds a window (IBTA 10.6.7.2, C10-72 to C10-75). The zero Detail is success.
 func (t *Table) Bind(b *Bind) reason.Detail {
 	refused := reason.Detail{Reason: reason.BindRefused, Expected: uint64(b.Window), Found: uint64(b.Region)}
 	t.mu.Lock()
@@ -204,9 +204,9 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		return refused
 	case b.NewKey>>indexShift != b.Window>>indexShift:
 		return refused
-	case w.Kind == MW2 && w.Valid(): // a type 2 window must be invalidated first
+	case w.Kind == MW2 && w.Valid(): // o10-37.2.30: a type 2 window must be invalidated first
 		return refused
-	case w.Kind == MW2 && b.Length == 0:
+	case w.Kind == MW2 && b.Length == 0: // o10-37.2.40: binding no bytes does not invalidate it
 		return refused
 	}
 	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access & windowRights}
@@ -215,7 +215,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		if m == nil || m.Key != b.Region || m.Kind != MR || !m.Valid() || m.PD != b.PD {
 			return refused
 		}
-		// IBTA 10.6.7.2: the region must allow binding, and local write where
+		// IBTA C10-73, C10-74: the region must allow binding, and local write where
 		// the window allows remote write or atomic.
 		if m.Access&qp.MWBind == 0 || CheckAccess(n.Access|m.Access&qp.LocalWrite) != nil || m.Access&qp.ZeroBased != 0 {
 			return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(b.Access | qp.MWBind), Found: uint64(m.Access)}
@@ -242,7 +242,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 }
 
 // Invalidate makes a type 2 window's key invalid, by the peer (remote) or by a
-// local work request on queue pair qpn (IBTA 10.6.7.2.4, 11.4.4). The window
+// local work request on queue pair qpn (IBTA 10.6.7.2, o10-37.2.26). The window
 // may be bound again under another variant of the key.
 func (t *Table) Invalidate(key, pd, qpn uint32) reason.Detail {
 	t.mu.Lock()

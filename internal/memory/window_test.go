@@ -45,7 +45,7 @@ func TestBoundWindowGivesItsPartAlone(t *testing.T) {
 		wantReason(t, "above", w.CheckRemote(pd, qpn, 1010, 21, qp.RemoteWrite), reason.KeyBounds)
 		wantReason(t, "right", w.CheckRemote(pd, qpn, 1010, 1, qp.RemoteRead), reason.KeyAccess)
 		wantReason(t, "PD", w.CheckRemote(pd+1, qpn, 1010, 1, qp.RemoteWrite), reason.KeyWrongPD)
-		// IBTA 10.6.7.2.2: type 2 belongs to the queue pair that bound it.
+		// IBTA 10.6.7.2: type 2 belongs to the queue pair that bound it.
 		other := reason.None
 		if kind == MW2 {
 			other = reason.KeyQP
@@ -180,7 +180,7 @@ func TestInvalidateRefusals(t *testing.T) {
 	if w.Valid() || r.windows.Load() != 0 {
 		t.Error("still valid")
 	}
-	// IBTA 10.6.7.2.4: it may be bound again, by another queue pair too.
+	// IBTA 10.6.7.2: it may be bound again, by another queue pair too.
 	b.Window, b.NewKey, b.QPN = b.NewKey, b.Window, qpn+1
 	wantReason(t, "bind again", x.Bind(b), reason.None)
 	wantReason(t, "new owner", x.Lookup(b.NewKey).CheckRemote(pd, qpn+1, 1010, 1, qp.RemoteWrite), reason.None)

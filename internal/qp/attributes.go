@@ -82,7 +82,7 @@ func (e *RangeError) Unwrap() error { return e.Err }
 // of outstanding READs do, is the device's to check.
 func Validate(mask Mask, a *Attr) error {
 	if mask&MaskAltPath != 0 {
-		// Automatic path migration (IBTA 17.2.8) has no meaning on one port.
+		// Automatic path migration (IBTA 10.4, 17.2.8) has no meaning on one port.
 		return &RangeError{MaskAltPath, "no alternate path", "one", errors.ErrUnsupported}
 	}
 	if mask&MaskPathMTU != 0 && !validMTU(a.PathMTU) {

@@ -123,7 +123,7 @@ type Attr struct {
 	Port            uint8
 	MaxRdAtomic     uint8
 	MaxDestRdAtomic uint8
-	MinRNRTimer     uint8 // field of IBTA table 45
+	MinRNRTimer     uint8 // field of IBTA 9.7.5.2.8, table 45
 	Timeout         uint8 // field: 4.096 µs × 2^Timeout, 0 is for ever
 	RetryCnt        uint8 // 0..7
 	RNRRetry        uint8 // 0..7, 7 is for ever
@@ -131,7 +131,8 @@ type Attr struct {
 	SQDraining      bool
 }
 
-// AckTimeout is the local acknowledge timeout, 0 for none (IBTA 9.7.6.1.3).
+// AckTimeout is the local acknowledge timeout, 0 for none (IBTA 9.7.6.1.3,
+// C9-140).
 func (a *Attr) AckTimeout() time.Duration {
 	if a.Timeout == 0 {
 		return 0

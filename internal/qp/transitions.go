@@ -23,7 +23,7 @@ const (
 	liveUD = MaskCurState | MaskQKey
 )
 
-// IBTA 11.2.5.2, tables 91 to 97, as Linux reads them: from RESET the error
+// IBTA 11.2.5.2, its table of state transitions, as Linux reads it: from RESET the error
 // state cannot be reached, and modifying in RTR wants the move to RTS.
 // Every state may go to RESET, and every one but RESET to ERR: see Allowed.
 var (

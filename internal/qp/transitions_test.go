@@ -10,7 +10,7 @@ import (
 // letters below; every other legal one takes IBV_QP_STATE alone.
 var columns = [][2]State{{Reset, Init}, {Init, Init}, {Init, RTR}, {RTR, RTS}, {RTS, RTS}, {RTS, SQD}, {SQD, RTS}, {SQD, SQD}, {SQE, RTS}}
 
-// spec states IBTA tables 91 to 97 by attribute: R required, O optional, a dot
+// spec states the table of IBTA 11.2.5.2 by attribute: R required, O optional, a dot
 // for not allowed, an X for no such transition.
 var spec = map[Type]string{
 	RC: `IBV_QP_CUR_STATE           ...OO.O.X

@@ -15,7 +15,7 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 	e := r.sequence(in.PSN)
 	switch {
 	case int32(e-r.max) >= 0:
-		// IBTA 9.7.5.1: a response to nothing that was sent is a ghost.
+		// IBTA 9.7.6: a response to nothing that was sent is a ghost.
 		r.q.refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: wire(r.max), Found: uint64(in.PSN)})
 		return
 	case int32(e-r.una) < 0:
@@ -30,7 +30,7 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 	}
 }
 
-// acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.5.2).
+// acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.6).
 func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 	if s.IsACK() {
 		if r.advance(now, e+1) {
@@ -82,7 +82,7 @@ func (r *requester) refused(e uint32, s ib.Syndrome) {
 // advance takes note that the peer has executed everything before sequence
 // number e, and completes what that completes, in order. It stops at a READ or
 // an atomic that was not answered and tells so when e lies behind it: its
-// response was lost (IBTA 9.7.5.1.3, implied NAK).
+// response was lost (IBTA 9.7.6, implied NAK).
 func (r *requester) advance(now time.Duration, e uint32) (skipped bool) {
 	una := r.una
 loop:
@@ -135,7 +135,7 @@ func (r *requester) release(head uint32) {
 
 // complete completes the oldest request with success and gives its slot back,
 // before its completion can be seen: whoever counts completions may post
-// again at once. IBTA 10.8.3.1: only signalled requests have a completion.
+// again at once. IBTA 10.7.3.1: only signalled requests have a completion.
 func (r *requester) complete(w *request) {
 	wrid, length, op := r.p.SQ.At(r.head).WRID, w.length, queue.Op(w.op)
 	signalled := r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0
@@ -152,7 +152,7 @@ func (r *requester) complete(w *request) {
 }
 
 // fail completes the oldest request in error and ends the connection
-// (IBTA 10.8.3.2, 9.9.2.4).
+// (IBTA 9.9.2, 10.10.2.2).
 func (r *requester) fail(s queue.Status, d reason.Detail) {
 	r.q.refuse(d)
 	wrid, op := r.p.SQ.At(r.head).WRID, queue.Op(r.requests[r.head].op)

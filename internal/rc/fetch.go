@@ -38,7 +38,7 @@ func (r *requester) fetch() bool {
 }
 
 // packets is how many PSNs a message takes: one for a message of no bytes and
-// for an atomic, those of the responses for a READ (IBTA 9.7.3.3).
+// for an atomic, those of the responses for a READ (IBTA 9.7.3).
 func (r *requester) packets(w *request) uint32 {
 	if w.atomic() || w.length == 0 {
 		return 1

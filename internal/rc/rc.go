@@ -212,7 +212,7 @@ func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
 // flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7,
 // 10.8.3). A shared receive queue belongs to others as well: it keeps its
 // requests, and the consumer is told that this queue pair takes no more of
-// them (IBTA 10.2.9.4).
+// them (IBTA 10.2.9.4, o11-5.2.5).
 func (q *QP) flush() {
 	q.req.flush()
 	q.resp.flush()

@@ -17,7 +17,7 @@ const (
 	// so that old and new can be told apart (IBTA 9.7.2).
 	maxInFlight = 1 << (psn.Bits - 1)
 
-	// maxMessage is the longest message (IBTA 9.4.3).
+	// maxMessage is the longest message (IBTA 9.4.3, C9-94).
 	maxMessage = 1 << 31
 
 	// ackInterval is after how many bytes of a message an acknowledge is asked
@@ -143,7 +143,7 @@ func (r *requester) flush() {
 }
 
 // drain ends the drained-to-be state once every message that was started has
-// completed (IBTA 10.3.1.6).
+// completed (IBTA 10.3.1.5).
 func (r *requester) drain() {
 	a := &r.p.Attr
 	if !a.SQDraining || r.head != r.end && r.requests[r.head].state&(started|done|failed) != 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // A resource is what the responder remembers of a READ or an atomic, so that
-// it can answer it and a duplicate of it (IBTA 9.7.5.1.5). There are
+// it can answer it and a duplicate of it (IBTA 9.7.5.1). There are
 // max_dest_rd_atomic of them; the oldest makes room for the next.
 type resource struct {
 	addr   uint64
@@ -33,7 +33,7 @@ type resource struct {
 
 // vacant tells whether a new READ or atomic can be remembered: there is a
 // place at all, and the oldest resource was answered. The peer sends no more
-// of them than it was told to (IBTA 9.7.5.1.5); the answer to a duplicate is
+// of them than it was told to (IBTA 9.4.4); the answer to a duplicate is
 // given up when the peer has gone on.
 func (r *responder) vacant() bool {
 	depth := int(r.p.Attr.MaxDestRdAtomic)
@@ -69,7 +69,7 @@ func (r *responder) hold(in *machine.In) *resource {
 }
 
 // holdRead remembers a READ. Its PSNs are those of its responses, and it
-// counts as completed from now on (C9-148).
+// counts as completed from now on (IBTA 9.7.7, C9-148).
 func (r *responder) holdRead(in *machine.In) {
 	r.msn = r.msn.Next()
 	res := r.hold(in)
@@ -114,7 +114,7 @@ func (r *responder) lookup(p psn.PSN) *resource {
 	return nil
 }
 
-// duplicate answers a request that was executed before (IBTA 9.7.5.1.5,
+// duplicate answers a request that was executed before (IBTA 9.7.5.1,
 // C9-105): SENDs and WRITEs are acknowledged again, READs and atomics answered
 // again while they are remembered, and dropped without a word otherwise.
 func (r *responder) duplicate(in *machine.In, info *ib.Info) {
@@ -153,7 +153,7 @@ func (r *responder) acknowledgeAgain(p psn.PSN) {
 }
 
 // readAgain owes the answer to a duplicate READ: to all of one that is
-// remembered, or to a part of it (IBTA 9.7.5.1.5). The key is looked at anew.
+// remembered, or to a part of it (IBTA 9.7.5.1). The key is looked at anew.
 func (r *responder) readAgain(in *machine.In) bool {
 	res := r.lookup(in.PSN)
 	if res == nil || res.atomic {

@@ -104,7 +104,8 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 }
 
 // giveUp ends a READ whose memory went away while it was answered: the NAK
-// stands in the place of the response, and nothing behind it is answered.
+// stands in the place of the response (IBTA 9.7.5.1.3, 9.7.5.2.4), and nothing
+// behind it is answered.
 func (r *responder) giveUp(p psn.PSN, d reason.Detail) {
 	r.pending, r.current = 0, -1
 	for i := range r.ring {

@@ -128,7 +128,7 @@ func (r *responder) receive(in *machine.In, info *ib.Info) {
 	r.execute(in, info)
 }
 
-// ahead answers a request behind a lost one (IBTA 9.7.5.2.4): one NAK, then
+// ahead answers a request behind a lost one (IBTA 9.7.5.2, class B): one NAK, then
 // silence until the expected request comes.
 func (r *responder) ahead(in *machine.In) {
 	r.q.refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
@@ -207,7 +207,8 @@ func (r *responder) provide(in *machine.In, info *ib.Info) bool {
 	return false
 }
 
-// measure checks the payload against MTU, RETH and receive (IBTA 9.7.4.1.6).
+// measure checks the payload against MTU, RETH and receive (IBTA 9.7.4.1.6,
+// C9-92, C9-94).
 func (r *responder) measure(in *machine.In, info *ib.Info) bool {
 	n := uint32(len(in.Payload))
 	switch {
@@ -258,7 +259,7 @@ func (r *responder) measureWrite(in *machine.In, info *ib.Info, n uint32) bool {
 	return false
 }
 
-// permit checks the R_Key (IBTA 9.7.4.1.5, 10.6.3.3): whole messages at their
+// permit checks the R_Key (IBTA 9.7.4.1.5, 10.6.3): whole messages at their
 // first packet, later packets only for the key's being valid still. A message
 // of no bytes needs no key (C9-88).
 func (r *responder) permit(in *machine.In, info *ib.Info) bool {
@@ -304,19 +305,19 @@ func (r *responder) find(key uint32, addr, n uint64, access qp.Access) (*memory.
 	return reg, reg.CheckRemote(r.p.PD, r.p.QPN, addr, n, access)
 }
 
-// invalid refuses a request that breaks the rules (IBTA 9.9.3, class C).
+// invalid refuses a request that breaks the rules (IBTA 9.9.3.1.3, class C).
 func (r *responder) invalid(d reason.Detail) {
 	r.fatal(ib.NAKInvalidRequest, queue.RemInvReqErr, machine.EventQPReqErr, d)
 }
 
-// denied refuses a request that its key does not allow (IBTA 9.9.3, class C).
+// denied refuses a request that its key does not allow (IBTA 9.9.3.1.3, class C).
 func (r *responder) denied(d reason.Detail) {
 	r.fatal(ib.NAKRemoteAccess, queue.RemAccessErr, machine.EventQPAccessErr, d)
 }
 
 // fatal refuses a request and ends the connection: the peer gets the NAK, the
-// consumer the error, by the receive in use or else by an event (IBTA 9.9.3.1,
-// 11.6.3.2).
+// consumer the error, by the receive in use or else by an event (IBTA
+// 9.9.3.1.3, C9-222.1.1; 11.6.3.2).
 func (r *responder) fatal(s ib.Syndrome, status queue.Status, e machine.Event, d reason.Detail) {
 	r.q.refuse(d)
 	r.reject(s)

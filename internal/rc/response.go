@@ -27,7 +27,7 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 	}
 	w := &r.requests[r.head]
 	fits := info.Kind == ib.KindReadResponse && w.read() || info.Kind == ib.KindAtomicAcknowledge && w.atomic()
-	// IBTA 9.9.2.4.2: the response must be one that the request can have.
+	// IBTA 9.9.2: the response must be one that the request can have.
 	if !fits || info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
 		r.badResponse(w, in.Opcode)
 		return
@@ -45,7 +45,7 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 		}
 		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), uint64(done), in.Payload)
 	} else {
-		// IBTA 9.4.5.1: the original value, in the host's order.
+		// IBTA 9.4.5: the original value, in the host's order.
 		var b [8]byte
 		binary.NativeEndian.PutUint64(b[:], in.AtomicAck)
 		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), 0, b[:])
@@ -70,7 +70,7 @@ func (r *requester) answered(now time.Duration, e uint32, w *request) {
 	}
 }
 
-// readOpcode checks the sequence of READ responses (IBTA 9.7.5.1.4). Behind a
+// readOpcode checks the sequence of READ responses (IBTA 9.7.6). Behind a
 // repeated request, responses may start anew from where it began, or go on in
 // the middle of the message, as Linux's responder does and as responses to the
 // first request still under way do.

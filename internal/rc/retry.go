@@ -20,7 +20,7 @@ func (r *requester) arm(now time.Duration) {
 }
 
 // progress follows news from the peer: the retry counters start anew, and so
-// does the timer while anything is unanswered (IBTA 9.9.2.1.1, 9.7.6.1.3).
+// does the timer while anything is unanswered (IBTA 9.9.2, 9.7.6.1.3).
 func (r *requester) progress(now time.Duration) {
 	r.retries, r.rnrs, r.gapSeen = 0, 0, false
 	r.window.grow(r.acked, r.mtu, r.p.Window)
@@ -51,7 +51,7 @@ func (r *requester) expire(now time.Duration) {
 
 // gap acts on a response that skips an unanswered READ or atomic: that one's
 // response was lost, and is asked for again without waiting for the timer
-// (IBTA 9.7.5.1.3, implied NAK). The responses behind it say so again each;
+// (IBTA 9.7.6, implied NAK). The responses behind it say so again each;
 // only the first counts.
 func (r *requester) gap(e uint32) {
 	d := reason.Detail{Reason: reason.ResponseGap, Expected: wire(r.una), Found: wire(e)}
@@ -64,7 +64,7 @@ func (r *requester) gap(e uint32) {
 }
 
 // repeat goes back to the oldest unanswered packet, or gives up
-// (IBTA 9.9.2.1.1: NAKs for sequence errors, implied NAKs and timeouts count
+// (IBTA 9.9.2: NAKs for sequence errors, implied NAKs and timeouts count
 // against one retry counter).
 func (r *requester) repeat(d reason.Detail) {
 	r.q.refuse(d)

@@ -60,7 +60,7 @@ func (r *requester) segment(now time.Duration, w *request, out *machine.Out) boo
 		r.endMessage(op, w, s, out)
 		return true
 	}
-	// IBTA 9.7.5.1.1: an acknowledge may be asked for with any packet. With the
+	// IBTA 9.7.5.1: an acknowledge may be asked for with any packet. With the
 	// window full nothing would ask for it later.
 	if r.sinceRequest >= ackInterval || !r.fits(1, r.mtu+overhead) {
 		out.AckReq = true
@@ -79,7 +79,7 @@ func (r *requester) endMessage(op queue.Op, w *request, s *queue.SendWQE, out *m
 	case queue.SendInv:
 		out.IETH = s.ImmInv
 	}
-	// IBTA 9.2.4: solicited events belong to what completes a receive.
+	// IBTA 9.2: solicited events belong to what completes a receive.
 	out.Solicited = op != queue.Write && queue.Flags(w.flags)&queue.Solicited != 0
 	r.forward()
 }
@@ -101,7 +101,7 @@ func (r *requester) payload(w *request, n uint32, out *machine.Out) bool {
 
 // ask produces the packet of the READ or atomic at cur. A READ that was partly
 // answered asks for the rest, which the responder takes for a duplicate of a
-// part (IBTA 9.7.5.1.5).
+// part (IBTA 9.7.5.1).
 func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 	n := w.last + 1 - r.nxt
 	if !r.fits(n, overhead) {

@@ -1,6 +1,6 @@
 // Package uc is the unreliable connection as a machine without I/O: SEND and
 // RDMA WRITE to one peer, in order, with lost messages dropped silently
-// (IBTA 9.8.3). It owns segmentation and reassembly; the queues' completions
+// (IBTA 9.8.2). It owns segmentation and reassembly; the queues' completions
 // are package unreliable's. It never retries, never answers a packet, and does
 // no READ and no ATOMIC, which an unreliable connection has not.
 package uc

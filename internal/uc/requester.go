@@ -57,7 +57,7 @@ func (q *QP) start(i uint32, w *queue.SendWQE) bool {
 	case queue.Write, queue.WriteImm:
 		q.base = ib.UCWriteFirst
 	default:
-		// IBTA 11.4.1.1, table 79: no READ, no ATOMIC, no invalidate.
+		// IBTA 11.4.1.1: no READ, no ATOMIC, no invalidate.
 		q.Fail(queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(q.Type), Found: uint64(op)})
 		return false
 	}
@@ -81,7 +81,7 @@ func (q *QP) packet(i uint32, out *machine.Out) bool {
 	}
 	first, last := r.pos == 0, r.length-r.pos == uint32(n)
 	out.BTH = ib.BTH{Opcode: r.opcode(first, last), DestQPN: q.Attr.DestQPN, PSN: r.psn}
-	// IBTA 9.2.2: a solicited event is asked for by the last packet of a SEND
+	// IBTA 9.2: a solicited event is asked for by the last packet of a SEND
 	// or of a WRITE with immediate data.
 	out.Solicited = last && r.flags&queue.Solicited != 0 && (r.base == ib.UCSendFirst || r.imm)
 	if first {

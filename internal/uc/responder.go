@@ -32,7 +32,7 @@ type responder struct {
 	length uint64
 }
 
-// Receive takes a packet. IBTA 9.8.3: whatever is wrong with it, its message
+// Receive takes a packet. IBTA 9.8.2.2: whatever is wrong with it, its message
 // is dropped without a word to the peer, and the next First or Only is taken
 // up again.
 func (q *QP) Receive(_ time.Duration, in *machine.In) {
@@ -44,7 +44,7 @@ func (q *QP) Receive(_ time.Duration, in *machine.In) {
 	expected := q.responder.psn
 	q.responder.psn = in.PSN.Next()
 	if expected != in.PSN {
-		// IBTA 9.8.3.1: packets were lost, and the message that they belonged
+		// IBTA 9.8.2.2.1: packets were lost, and the message that they belonged
 		// to with them. A message that starts here is whole nevertheless.
 		q.Host.Refuse(q.Port, reason.Detail{Reason: reason.SequenceGap, Expected: uint64(expected), Found: uint64(in.PSN)})
 		q.abandon()
@@ -83,7 +83,7 @@ func (q *QP) admit(in *machine.In) reason.Detail {
 		return reason.Detail{Reason: reason.PacketTransport, Expected: uint64(ib.UC), Found: uint64(in.Opcode.Transport())}
 	}
 	if peer, src := q.Attr.Path.Dst.Addr().Unmap(), in.Src.Addr().Unmap(); peer != src {
-		// IBTA 9.6.1.3, A17.4: a connected queue pair hears its peer alone.
+		// IBTA 9.6.1.2.3, A17.4.4.2: a connected queue pair hears its peer alone.
 		return reason.Detail{Reason: reason.PacketSource, Expected: low32(peer), Found: low32(src)}
 	}
 	if q.Attr.State == qp.RTR && !q.told {
@@ -102,7 +102,7 @@ func low32(a netip.Addr) uint64 {
 	return uint64(binary.BigEndian.Uint32(b[12:]))
 }
 
-// checkSequence checks the order of First, Middle and Last (IBTA 9.8.3.2).
+// checkSequence checks the order of First, Middle and Last (IBTA 9.8.2.2).
 func (q *QP) checkSequence(i *ib.Info, in *machine.In) reason.Detail {
 	r := &q.responder
 	refused := reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.opcode), Found: uint64(in.Opcode)}
@@ -140,7 +140,7 @@ func (q *QP) checkResources(i *ib.Info, _ *machine.In) reason.Detail {
 }
 
 // checkLength checks the payload against the path MTU and the segment: First
-// and Middle are full, Last is not empty (IBTA 9.8.3.2.2, C9-92).
+// and Middle are full, Last is not empty (IBTA 9.8.2.2, C9-92).
 func (q *QP) checkLength(i *ib.Info, in *machine.In) reason.Detail {
 	n, mtu := len(in.Payload), q.Attr.PathMTU
 	switch {

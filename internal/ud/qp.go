@@ -1,5 +1,5 @@
 // Package ud is the unreliable datagram as a machine without I/O: messages of
-// one packet to any queue pair of type UD or to a multicast group (IBTA 9.8.4).
+// one packet to any queue pair of type UD or to a multicast group (IBTA 9.8.3).
 // It owns what is particular to datagrams: address vectors, Q_Keys, and the
 // global route header that precedes each received one; the queues' completions
 // are package unreliable's. It never retries, answers nothing, and remembers

@@ -38,7 +38,7 @@ func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
 func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status, reason.Detail) {
 	op, n, flags := w.Op, w.Length, w.Flags
 	if op != queue.Send && op != queue.SendImm {
-		// IBTA 11.4.1.1, table 79: nothing but SEND.
+		// IBTA 11.4.1.1: nothing but SEND.
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(q.Type), Found: uint64(op)}
 	}
 	if int64(n) > int64(q.Attr.PathMTU) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Receive takes a datagram, to this queue pair or to a group that it is
-// attached to. IBTA 9.8.4: what does not fit is dropped without a word to the
+// attached to. IBTA 9.8.3: what does not fit is dropped without a word to the
 // sender, and a receive request that it was too long for waits for the next.
 func (q *QP) Receive(_ time.Duration, in *machine.In) {
 	if d := q.receive(in); d.Reason != reason.None {
@@ -28,7 +28,7 @@ func (q *QP) receive(in *machine.In) reason.Detail {
 		return reason.Detail{Reason: reason.PacketTransport, Expected: uint64(ib.UD), Found: uint64(in.Opcode.Transport())}
 	case in.DETH.QKey != q.Attr.QKey: // IBTA 9.6.1.4.1, 10.2.5
 		return reason.Detail{Reason: reason.PacketQKey, Expected: uint64(q.Attr.QKey), Found: uint64(in.DETH.QKey)}
-	case len(in.Payload) > q.Attr.PathMTU: // IBTA 9.8.4, C9-92
+	case len(in.Payload) > q.Attr.PathMTU: // IBTA 9.8.3, C9-92
 		return reason.Detail{Reason: reason.LengthMTU, Expected: uint64(q.Attr.PathMTU), Found: uint64(len(in.Payload))}
 	}
 	r := q.Take()
@@ -39,7 +39,7 @@ func (q *QP) receive(in *machine.In) reason.Detail {
 	if n > r.Length {
 		return reason.Detail{Reason: reason.PacketTooLong, Expected: r.Length, Found: n}
 	}
-	// Annex A17.4.5.1: the network header precedes the data, whichever it was.
+	// Annex A17.4.5.2: the network header precedes the data, whichever it was.
 	length := i.Len + len(in.Payload) + int(in.Pad) + ib.ICRCLen
 	ib.PutGRH(q.grh[:], in.Src.Addr(), in.Dst.Addr(), in.TOS, in.TTL, 0, length)
 	q.recv.Restart()

@@ -280,7 +280,7 @@ func TestReceiveRefusals(t *testing.T) {
 			if l := b.Received.Take(); len(l) != 0 || b.dstB[30] != 0 {
 				t.Errorf("completions %+v", l)
 			}
-			// IBTA 9.8.4: the next datagram is received all the same.
+			// IBTA 9.8.3: the next datagram is received all the same.
 			b.Attr.State = qp.RTS
 			b.PostRecv(2, machinetest.SGE(b.dst, 0, 100))
 			b.m.Receive(0, datagram("192.0.2.1:1", "192.0.2.2:4791", "next"))

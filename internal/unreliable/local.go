@@ -8,7 +8,7 @@ import (
 )
 
 // Local carries out the head where it is an operation on this side's memory
-// windows, and tells whether it was one (IBTA 11.4.1.1, table 79).
+// windows, and tells whether it was one (IBTA 10.6.7, 11.4.1.1).
 func (q *Queues) Local(w *queue.SendWQE) bool {
 	var d reason.Detail
 	status := queue.MWBindErr

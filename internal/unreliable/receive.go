@@ -10,7 +10,7 @@ import (
 
 // Take gives the receive request that the present message goes to, nil when
 // none is posted. It stays taken until Deliver: a message that is dropped half
-// way leaves it for the next one. IBTA 9.8.3 completes a request of a shared
+// way leaves it for the next one. IBTA 9.9.3 completes a request of a shared
 // queue in error instead (class E); here an unreliable loss stays silent.
 func (q *Queues) Take() *machine.Receive {
 	if !q.held {
@@ -73,7 +73,7 @@ func (q *Queues) flushReceives() {
 	switch {
 	case q.RQ == nil:
 	case q.RQ.Shared():
-		if entered { // IBTA 11.6.3.1
+		if entered { // IBTA 11.6.3.1, o11-5.2.5
 			q.Host.Event(q.Port, machine.EventQPLastWQEReached, reason.Detail{})
 		}
 	default:

@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// maxMessage is the longest message (IBTA 9.8.3, C9-94).
+// maxMessage is the longest message (IBTA C9-94).
 const maxMessage = 1 << 31
 
 // Ready tells whether requests may be sent. Call it whenever a packet is
@@ -136,7 +136,7 @@ func completedOp(op queue.Op) queue.WCOp {
 }
 
 // Check tells why the data of request i, of n bytes, cannot be sent: status and
-// reason, as a requester finds them before the first packet (IBTA 9.9.2.1).
+// reason, as a requester finds them before the first packet (IBTA 9.9.2).
 func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reason.Detail) {
 	switch {
 	case n > maxMessage:

@@ -10,7 +10,7 @@ import (
 )
 
 // pollMS is how long a poll waits where its step does not say.
-const pollMS = 20000
+const pollMS = 10000
 
 // refusedError is a step that the verbs refused: it belongs in the result.
 type refusedError struct{ error }

@@ -31,7 +31,7 @@ QKEY = 0x11111111
 ACCESS = ["LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND"]
 QP_ACCESS = ["REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC"]
 PATIENCE = 60  # seconds for a message of the peer
-POLL_MS = 20000  # for a completion
+POLL_MS = 10000  # for a completion
 
 # The period is prime, so data that lands a whole number of packets off shows.
 PATTERN = {

@@ -8,7 +8,7 @@ import (
 )
 
 // firstPort is the lowest source port of flows: RoCE v2 senders put 14 bits
-// that depend on the flow into the dynamic ports (A17.4.5.2 wants a port that
+// that depend on the flow into the dynamic ports (A17.3.2.1 wants a port that
 // stays the same for the flow and differs between flows).
 const firstPort = 0xc000
 

@@ -103,7 +103,7 @@ func (l *Link) listen(a netip.AddrPort) (endpoint, error) {
 	}
 	_ = c.SetWriteBuffer(l.cfg.SendBuffer)
 	o := optionsOf(a.Addr())
-	if o.fragment != 0 { // where the system can: RoCE v2 forbids fragments (A17.4.3)
+	if o.fragment != 0 { // where the system can: RoCE v2 forbids fragments (A17.3.1.1.5)
 		_ = setOption(c, o.level, o.fragment, o.never)
 	}
 	return endpoint{conn: c, tos: -1, hops: -1}, nil

@@ -142,7 +142,7 @@ func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
 		return e, os.NewSyscallError("socket", err)
 	}
 	e.fd = fd
-	// Never fragment: RoCE v2 forbids it (A17.4.3), and the identification is
+	// Never fragment: RoCE v2 forbids it (A17.3.1.1.5), and the identification is
 	// known only so.
 	if family == unix.AF_INET {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)

@@ -28,8 +28,8 @@ func (h *AETH) put(b []byte) {
 	binary.BigEndian.PutUint32(b, uint32(h.Syndrome)<<24|uint32(h.MSN))
 }
 
-// A Syndrome says whether an acknowledge is positive, and why not (IBTA 9.7.5.2.1,
-// tables 44 and 46): bits 6-5 choose, bits 4-0 are credits, timer or code.
+// A Syndrome says whether an acknowledge is positive, and why not (IBTA 9.7.5.2,
+// tables 44 to 46): bits 6-5 choose, bits 4-0 are credits, timer or code.
 type Syndrome uint8
 
 // Positive acknowledge and the NAK codes.
@@ -56,10 +56,11 @@ func (s Syndrome) IsNAK() bool { return s&0xe0 == 0x60 }
 // RNRTimer is the time that the low five bits ask the requester to wait.
 func (s Syndrome) RNRTimer() time.Duration { return RNRTimer(uint8(s & 0x1f)) }
 
-// RNRTimer decodes a five-bit RNR NAK timer field (IBTA table 45).
+// RNRTimer decodes a five-bit RNR NAK timer field (IBTA 9.7.5.2.8,
+// table 45).
 func RNRTimer(field uint8) time.Duration { return rnrTimers[field&0x1f] }
 
-// IBTA table 45, in units of 10 µs.
+// IBTA 9.7.5.2.8, table 45, in units of 10 µs.
 var rnrTimers = func() (d [32]time.Duration) {
 	for i, v := range [32]int{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
 		768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152} {

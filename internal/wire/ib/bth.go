@@ -21,8 +21,9 @@ const BTHLen = 12
 //	|A| Reserved    |             Packet Sequence Number            |
 //	+-+-------------+-----------------------------------------------+
 //
-// F and B are the FECN and BECN bits that annex A17 defines in the byte which
-// the ICRC leaves out (resv8a).
+// F and B are the FECN and BECN bits of annex A10, in the byte that the ICRC
+// leaves out (resv8a). RoCE v2 does not use them and ignores them (A17.4.8,
+// CA17-29): its marks of congestion are the IP header's.
 type BTH struct {
 	Opcode    Opcode
 	Solicited bool

@@ -15,7 +15,7 @@ const protocolUDP = 17
 // length bytes behind the IP header, and returns the header's own length. The
 // identification counts in IPv4 only. b has at least GRHLen bytes.
 //
-//	IPv4: version 4, no options, DF, checksum (annex A17.4.3)
+//	IPv4: version 4, no options, DF, checksum (annex A17.3.1.1)
 //	IPv6: version 6, next header UDP, flow label 0
 func PutIP(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) int {
 	src, dst = src.Unmap(), dst.Unmap()
@@ -57,7 +57,7 @@ func PutUDP(b []byte, src, dst uint16, length int, checksum uint16) int {
 
 // PutGRH writes the 40 bytes that precede a received datagram in its buffer:
 // the IPv6 header, or twenty bytes of zero and the IPv4 header (annex
-// A17.4.5.1). The packet's length is given from BTH to ICRC.
+// A17.4.5.2). The packet's length is given from BTH to ICRC.
 func PutGRH(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) {
 	b = b[:GRHLen]
 	if src.Unmap().Is4() && dst.Unmap().Is4() {

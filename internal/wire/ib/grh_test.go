@@ -19,7 +19,7 @@ func TestPutIPChecksumSumsToOnes(t *testing.T) {
 func TestPutGRHLayout(t *testing.T) {
 	b := bytes.Repeat([]byte{0xee}, GRHLen+1)
 	PutGRH(b, v4src.Addr(), v4dst.Addr(), 2, 64, 0, 36)
-	// A17.4.5.1: the IPv4 header lies in the last twenty bytes.
+	// A17.4.5.2: the IPv4 header lies in the last twenty bytes.
 	want, _ := hex.DecodeString("00000000000000000000000000000000000000004502004000004000401126a90a0000010a000002" + "ee")
 	if !bytes.Equal(b, want) {
 		t.Errorf("IPv4:\nexpected % x\nfound    % x", want, b)

@@ -35,7 +35,7 @@ type PseudoHeader struct {
 
 // NewPseudoHeader returns the pseudo-header of packets from src to dst. The
 // IPv4 header is that of an unfragmented packet without options which must not
-// be fragmented (DF), as RoCE v2 wants (A17.4.3).
+// be fragmented (DF), as RoCE v2 wants (A17.3.1.1.5).
 func NewPseudoHeader(src, dst netip.AddrPort) PseudoHeader {
 	var b [ipv6Len + udpLen]byte
 	n := ipv6Len

@@ -54,7 +54,7 @@ const (
 	UCWriteOnlyImm       Opcode = 0x2b
 	UDSendOnly           Opcode = 0x64
 	UDSendOnlyImm        Opcode = 0x65
-	CongestionNotify     Opcode = 0x81 // CNP, annex A17.9.1
+	CongestionNotify     Opcode = 0x81 // CNP, annex A17.9.3
 )
 
 // A Kind is what an opcode asks for, whatever its transport and segment.
@@ -75,7 +75,7 @@ const (
 )
 
 // Headers is the set of extended headers that follow the BTH, in the order of
-// the bits (IBTA 9.2, figure "extended transport headers").
+// the bits (IBTA table 38).
 type Headers uint8
 
 // The extended headers.
@@ -164,6 +164,6 @@ var table = func() (t [256]*Info) {
 	row(RCSendOnlyInvalidate, "RC SEND Only with Invalidate", KindSend, only, HasIETH, true)
 	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)
 	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)
-	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.1
+	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.3
 	return t
 }()

@@ -12,7 +12,7 @@ import (
 	"fmt"
 )
 
-// UDPPort is the destination port of RoCE v2 (annex A17.4.5.2).
+// UDPPort is the destination port of RoCE v2 (annex A17.3.2.2).
 const UDPPort = 4791
 
 // ICRCLen is the length of the invariant CRC behind each packet.
@@ -173,5 +173,5 @@ func (p *Packet) Append(b []byte) []byte {
 
 var padding [3]byte
 
-// PadLen is the padding that a payload of n bytes needs (IBTA 9.2.3).
+// PadLen is the padding that a payload of n bytes needs (IBTA 9.2).
 func PadLen(n int) uint8 { return uint8(-n & 3) }

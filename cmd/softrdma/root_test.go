@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"softrdma/verbs"
+)
+
+func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		word string
+	}{
+		{[]string{"devces"}, "did you mean devices?"},
+		{[]string{"zzz"}, `unknown command "zzz"`},
+		{[]string{"--nonsense"}, "--nonsense"},
+		{[]string{"pingpong", "-Z"}, "see: softrdma pingpong --help"},
+		{[]string{"pingpong", "a", "b"}, "at most 1 arg"},
+		{[]string{"pingpong", "-s", "12Q"}, "64K"},
+		{[]string{"pingpong", "-t", "xrc"}, "rc, uc, ud or srq"},
+		{[]string{"pingpong", "-n", "0"}, "-n"},
+		{[]string{"pingpong", "-m", "1500"}, "1024"},
+		{[]string{"pingpong", "-l", "8"}, "0 to 7"},
+		{[]string{"pingpong", "-r", "0"}, "-r"},
+		{[]string{"pingpong", "-q", "3"}, "-t srq"},
+		{[]string{"pingpong", "-t", "srq", "-q", "8", "-r", "7"}, "8 queue pairs"},
+		{[]string{"pingpong", "-t", "ud", "-m", "512"}, "-m"},
+		{[]string{"pingpong", "--timeout", "0s"}, "positive"},
+		{[]string{"pingpong", "-d", "127.0.0.1", "-g", "7"}, "-g 7"},
+		{[]string{"devices", "extra"}, "extra"},
+		{[]string{"devices", "--pcap", "x"}, "nothing to capture"},
+		{[]string{"explain", "--pcap", "x", "RNR"}, "nothing to capture"},
+		{[]string{"capture"}, "accepts 1 arg"},
+		{[]string{"capture", "--port", "70000", "x"}, "65535"},
+	} {
+		p := start(t, c.args...)
+		p.fails(exitUsage, c.word)
+		if out := p.stdout.String(); out != "" {
+			t.Errorf("%v printed %q", c.args, out)
+		}
+	}
+}
+
+func TestCommandHelpTellsExamplesAndExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{nil, []string{"Examples:", "softrdma devices", "pingpong", "4791"}},
+		{[]string{"--version"}, []string{"softrdma ", "go1."}},
+		{[]string{"help", "exit-codes"}, []string{"0   success", "2   the command line", "3   the peer", "4   data", "130   interrupted"}},
+		{[]string{"pingpong", "--help"}, []string{"ibv_rc_pingpong", "--rx-depth", "--pcap FILE"}},
+	} {
+		out := run(t, c.args...)
+		for _, w := range c.words {
+			if !strings.Contains(out, w) {
+				t.Errorf("softrdma %v: expected %q, found\n%s", c.args, w, out)
+			}
+		}
+	}
+}
+
+func TestEveryCommandHasExamples(t *testing.T) {
+	for _, c := range newRootCommand().Commands() {
+		if c.Runnable() && (c.Short == "" || c.Long == "" || c.Example == "") && !c.Hidden {
+			t.Errorf("%s lacks a short text, a long text or an example", c.Name())
+		}
+	}
+}
+
+func TestExitCodeOfErrors(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, exitOK},
+		{errors.New("x"), exitFailed},
+		{fmt.Errorf("y: %w", usageErrorf("x")), exitUsage},
+		{errors.Join(errors.New("x"), peerErrorf("y")), exitPeer},
+		{dataErrorf("x"), exitData},
+		{context.DeadlineExceeded, exitPeer},
+		{fmt.Errorf("x: %w", os.ErrDeadlineExceeded), exitPeer},
+		{&verbs.CompletionError{Status: verbs.RetryExcErr}, exitPeer},
+		{&verbs.CompletionError{Status: verbs.RNRRetryExcErr}, exitPeer},
+		{&verbs.CompletionError{Status: verbs.RemAccessErr}, exitFailed},
+	} {
+		if got := exitCode(c.err); got != c.code {
+			t.Errorf("%v: code %d, expected %d", c.err, got, c.code)
+		}
+	}
+}
+
+func TestErrorOfManyLinesPrintsOne(t *testing.T) {
+	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
+		t.Errorf("found %q", got)
+	}
+}

@@ -1,0 +1,406 @@
+package adapter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// A stub is a link without a network: it keeps what is sent, and receives what
+// the test gives it.
+type stub struct {
+	local netip.AddrPort
+	give  []byte // the packet that Receive gives, again and again
+	from  netip.AddrPort
+
+	mu     sync.Mutex
+	sent   [][]byte
+	broken bool // Wait fails
+	closed bool
+	late   int // calls that want the link open, after Close
+
+	wake  chan struct{}
+	waits atomic.Int32
+}
+
+func newStub(addr string) *stub {
+	return &stub{local: netip.MustParseAddrPort(addr), wake: make(chan struct{}, 1)}
+}
+
+// use notes a call that no device makes when the link is closed.
+func (s *stub) use() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.late++
+		return link.ErrClosed
+	}
+	return nil
+}
+
+func (s *stub) Local() netip.AddrPort { return s.local }
+func (s *stub) OpenFlow(dst netip.AddrPort, _ uint32) (*link.Flow, error) {
+	return &link.Flow{Src: s.local, Dst: dst}, s.use()
+}
+func (s *stub) CloseFlow(*link.Flow) {}
+func (s *stub) Send(tx *link.Tx) error {
+	if err := s.use(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, bytes.Join(tx.Pieces, nil))
+	return nil
+}
+func (s *stub) Receive(rx *link.Rx) (bool, error) {
+	if s.give == nil {
+		return false, s.use()
+	}
+	*rx = link.Rx{Data: bytes.Clone(s.give), Size: len(s.give), Src: s.from, Dst: s.local}
+	return true, s.use()
+}
+func (s *stub) Wait(d time.Duration) error {
+	s.waits.Add(1)
+	var timeout <-chan time.Time
+	if d >= 0 {
+		timeout = time.After(d)
+	}
+	select {
+	case <-s.wake:
+	case <-timeout:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		return errors.New("broken")
+	}
+	return nil
+}
+func (s *stub) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+func (s *stub) Join(netip.Addr) error  { return s.use() }
+func (s *stub) Leave(netip.Addr) error { return nil }
+func (s *stub) ReceiveBuffer() int     { return 1 << 20 }
+func (s *stub) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+func (s *stub) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sent)
+}
+
+// An end is a device on a stub with a queue pair in RTS.
+type end struct {
+	t    *testing.T
+	link *stub
+	dev  *Device
+	pd   *PD
+	cq   *CQ
+	qp   *QP
+	mr   *memory.Region
+}
+
+func newEnd(t *testing.T, addr string, cfg Config, typ qp.Type, depth int) *end {
+	t.Helper()
+	e := &end{t: t, link: newStub(addr)}
+	cfg.Link = e.link
+	e.dev = Open(cfg)
+	t.Cleanup(func() { _ = e.dev.Close() })
+	var err error
+	e.pd, err = e.dev.AllocPD()
+	e.check(err)
+	e.cq, err = e.dev.CreateCQ(depth, nil)
+	e.check(err)
+	mem := make([]byte, 4096)
+	e.mr, err = e.pd.Register(mem, memory.Addr(mem), qp.LocalWrite)
+	e.check(err)
+	e.qp = e.create(typ, e.cq)
+	return e
+}
+
+func (e *end) check(err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// create makes a queue pair to an end that is not there, in RTS.
+func (e *end) create(typ qp.Type, cq *CQ) *QP {
+	e.t.Helper()
+	q, err := e.pd.CreateQP(&QPConfig{Type: typ, SendCQ: cq, RecvCQ: cq, SendDepth: 16, SendSGE: 1, RecvDepth: 16, RecvSGE: 1})
+	e.check(err)
+	a := qp.Attr{
+		Port: 1, PathMTU: 1024, DestQPN: 0x1234, Path: qp.Path{Dst: netip.MustParseAddrPort("192.0.2.9:4791")},
+		Timeout: 1, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1, QKey: 5,
+	}
+	masks := map[qp.State]qp.Mask{qp.Init: qp.MaskPKeyIndex | qp.MaskPort, qp.RTS: qp.MaskSQPSN}
+	switch typ {
+	case qp.UD:
+		masks[qp.Init] |= qp.MaskQKey
+	case qp.RC:
+		masks[qp.RTR] |= qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer
+		masks[qp.RTS] |= qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic
+		fallthrough
+	case qp.UC:
+		masks[qp.Init] |= qp.MaskAccess
+		masks[qp.RTR] |= qp.MaskAV | qp.MaskPathMTU | qp.MaskDestQPN | qp.MaskRQPSN
+	}
+	a.RQPSN, a.SQPSN = psn.New(1), psn.New(1)
+	for _, a.State = range []qp.State{qp.Init, qp.RTR, qp.RTS} {
+		e.check(q.Modify(masks[a.State]|qp.MaskState, &a))
+	}
+	return q
+}
+
+// send posts n signalled messages without data.
+func (e *end) send(q *QP, n int, w queue.SendWQE) {
+	i := q.SQ.Producer()
+	for range n {
+		*q.SQ.At(i) = w
+		i = q.SQ.Next(i)
+	}
+	q.SQ.Publish(i)
+	q.Doorbell()
+}
+
+func (e *end) recv() {
+	r := e.qp.Recv
+	i := r.Producer()
+	*r.At(i) = queue.RecvWQE{NumSGE: 1}
+	r.SGERoom(i)[0] = memory.SGE{Addr: e.mr.Base, Length: 64, LKey: e.mr.Key}
+	r.Publish(r.Next(i))
+}
+
+// datagram is a UD packet without data from another device to e's queue pair.
+func (e *end) datagram() ([]byte, netip.AddrPort) {
+	p := newEnd(e.t, "192.0.2.8:4791", Config{Manual: true}, qp.UD, 16)
+	ah, err := p.pd.CreateAH(qp.Path{Dst: e.link.local})
+	e.check(err)
+	w := queue.SendWQE{Op: queue.Send}
+	*w.UD() = queue.UD{RemoteQPN: e.qp.QPN, RemoteQKey: 5, AHNum: ah}
+	p.send(p.qp, 1, w)
+	if len(p.link.sent) != 1 {
+		e.t.Fatalf("sent %d datagrams, expected 1", len(p.link.sent))
+	}
+	return p.link.sent[0], p.link.local
+}
+
+// next waits for an event of one type.
+func (e *end) next(want machine.Event) AsyncEvent {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for {
+		v, err := e.dev.NextEvent(ctx)
+		if err != nil {
+			e.t.Fatalf("waiting for event %d: %v", want, err)
+		}
+		if v.Type == want {
+			return v
+		}
+	}
+}
+
+// One who polls a busy completion queue receives on every poll and leaves at
+// the first completion. Other queue pairs' timers must not wait for that.
+func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
+	now := time.Duration(1)
+	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
+	other, err := e.dev.CreateCQ(16, nil)
+	e.check(err)
+	rc := e.create(qp.RC, other)
+	e.send(rc, 1, queue.SendWQE{Op: queue.Send})
+	if n := e.link.count(); n != 1 {
+		t.Fatalf("sent %d packets, expected 1", n)
+	}
+	e.link.give, e.link.from = e.datagram()
+	for range 20 {
+		e.recv()
+		now += time.Millisecond
+		e.cq.Progress()
+		if e.cq.Ring().Len() == 0 {
+			t.Fatal("no completion: the test wants one with each poll")
+		}
+		e.cq.Ring().Release(e.cq.Ring().Producer())
+	}
+	// The timer is of 8 µs, and each of the polls but the first may serve it.
+	if n := e.link.count(); n < 4 {
+		t.Fatalf("sent %d packets in 20 ms of silence from the peer, expected several repetitions", n)
+	}
+}
+
+// The same for what others want sent while the lane is taken.
+func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
+	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
+	uc := e.create(qp.UC, e.cq)
+	e.link.give, e.link.from = e.datagram()
+	e.dev.lane.mu.Lock()
+	e.send(uc, 1, queue.SendWQE{Op: queue.Send}) // finds the lane taken
+	e.dev.lane.mu.Unlock()
+	for range 3 {
+		e.recv()
+		e.cq.Progress()
+		e.cq.Ring().Release(e.cq.Ring().Producer())
+	}
+	if n := e.link.count(); n != 1 {
+		t.Fatalf("sent %d packets, expected the one posted", n)
+	}
+}
+
+// Nobody polls and nothing arrives: the overflow is acted on all the same.
+func TestOverflowFailsQPsThoughNobodyPolls(t *testing.T) {
+	for _, spin := range []time.Duration{0, time.Hour} {
+		e := newEnd(t, "192.0.2.1:4791", Config{Spin: spin}, qp.UC, 1)
+		for spin == 0 && e.link.waits.Load() == 0 {
+			time.Sleep(time.Millisecond) // until the lane sleeps
+		}
+		e.send(e.qp, 8, queue.SendWQE{Op: queue.Send, Flags: queue.Signaled})
+		if v := e.next(machine.EventQPFatal); v.Element != e.qp || v.Detail.Reason != reason.CQOverflow {
+			t.Fatalf("event %+v", v)
+		}
+		if s := e.qp.Query().State; s != qp.Err {
+			t.Fatalf("state %v", s)
+		}
+		if !errors.Is(e.cq.Err(), ErrOverflow) {
+			t.Fatalf("completion queue: %v", e.cq.Err())
+		}
+	}
+}
+
+// A link that breaks must not leave its users waiting for ever.
+func TestLinkThatCannotWaitFailsQPs(t *testing.T) {
+	e := newEnd(t, "192.0.2.1:4791", Config{}, qp.RC, 16)
+	e.recv()
+	e.link.mu.Lock()
+	e.link.broken = true
+	e.link.mu.Unlock()
+	e.link.Wake()
+	e.next(machine.EventDeviceFatal)
+	for end := time.Now().Add(5 * time.Second); e.cq.Ring().Len() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the receive was not flushed")
+		}
+	}
+	if c := e.cq.Ring().At(e.cq.Ring().Consumer()); c.Status != queue.WRFlushErr {
+		t.Fatalf("status %v, expected WR_FLUSH_ERR", c.Status)
+	}
+	e.check(e.dev.Close())
+}
+
+func TestClosedDeviceLeavesLinkAlone(t *testing.T) {
+	e := newEnd(t, "192.0.2.1:4791", Config{}, qp.RC, 16)
+	ud := e.create(qp.UD, e.cq)
+	e.check(ud.AttachMulticast(netip.MustParseAddr("239.1.1.1")))
+	e.send(e.qp, 1, queue.SendWQE{Op: queue.Send}) // unanswered: its timer runs
+	e.check(e.dev.Close())
+	n := e.link.count()
+	e.send(e.qp, 1, queue.SendWQE{Op: queue.Send})
+	for range 5 {
+		time.Sleep(time.Millisecond)
+		e.cq.Progress()
+		e.dev.Progress()
+	}
+	for name, err := range map[string]error{
+		"modify":    e.qp.Modify(qp.MaskState, &qp.Attr{State: qp.Err}),
+		"attach":    ud.AttachMulticast(netip.MustParseAddr("239.1.1.2")),
+		"create QP": second(e.pd.CreateQP(&QPConfig{Type: qp.UD, SendCQ: e.cq, RecvCQ: e.cq, SendDepth: 1, SendSGE: 1, RecvDepth: 1, RecvSGE: 1})),
+		"register":  second(e.pd.Register(make([]byte, 8), 0, 0)),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: expected %q, found %v", name, ErrClosed, err)
+		}
+	}
+	e.check(ud.Destroy())
+	e.check(e.qp.Destroy())
+	if e.link.late != 0 || e.link.count() != n {
+		t.Fatalf("%d calls of a closed link, %d packets more", e.link.late, e.link.count()-n)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestAttachAndDetachLeavesNothing(t *testing.T) {
+	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 16)
+	g := netip.MustParseAddr("239.1.1.1")
+	for range 10 {
+		e.check(e.qp.AttachMulticast(g))
+		e.check(e.qp.DetachMulticast(g))
+	}
+	if n, m := len(e.qp.groups), len(e.dev.lane.groups); n != 0 || m != 0 {
+		t.Fatalf("%d groups left with the queue pair, %d with the lane", n, m)
+	}
+}
+
+// Posting, polling, sleeping and waking in every interleaving that there is
+// time for: a request that was posted is sent, without anybody's further help.
+func TestPostedRequestIsSentWhoeverHasTheLane(t *testing.T) {
+	e := newEnd(t, "192.0.2.1:4791", Config{}, qp.UC, 1<<12)
+	qps := []*QP{e.qp, e.create(qp.UC, e.cq), e.create(qp.UC, e.cq)}
+	stop := make(chan struct{})
+	var pollers, posters sync.WaitGroup
+	for range 2 {
+		pollers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				e.cq.Progress()
+				if i%1000 == 999 {
+					e.cq.Arm(false)
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		})
+	}
+	const each = 2000
+	for _, q := range qps {
+		posters.Go(func() {
+			for range each {
+				for q.SQ.Full() {
+					time.Sleep(time.Microsecond)
+				}
+				e.send(q, 1, queue.SendWQE{Op: queue.Send})
+			}
+		})
+	}
+	posters.Wait()
+	close(stop)
+	pollers.Wait()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		left := 0
+		for _, q := range qps {
+			left += q.SQ.Len()
+		}
+		if left == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d requests still posted, with nobody to send them", left)
+		}
+	}
+}
