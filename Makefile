@@ -6,7 +6,6 @@
 
 GO      ?= go
 BIN     := bin
-VERSION ?=
 
 # The only C compiler that is needed is the race detector's.
 export CGO_ENABLED = 0
@@ -26,7 +25,7 @@ check: format vet lint race unit examples cross ## every check but the lab
 
 .PHONY: format
 format: ## all files are as gofmt writes them
-	@files=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+	@files=$$(gofmt -l .); \
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:" $$files; exit 1; fi
 
 .PHONY: vet
@@ -46,7 +45,6 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
-	$(BIN)/golangci-lint config verify --schema tools/golangci.jsonschema.json 2>/dev/null || $(BIN)/golangci-lint linters >/dev/null
 	$(BIN)/golangci-lint run ./...
 	$(BIN)/golangci-lint run --build-tags interop ./interop/...
 
@@ -62,9 +60,10 @@ race: ## unit tests with the race detector, few seeds
 unit: ## unit tests, all seeds
 	$(GO) test -timeout 15m ./...
 
+LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples
 examples: ## the examples do what they say
-	@set -e; for d in examples/*/; do echo "$(GO) run ./$$d"; timeout 60 $(GO) run ./$$d; done
+	@set -e; for d in examples/*/; do echo "$(GO) run ./$$d"; $(LIMIT) $(GO) run ./$$d; done
 
 .PHONY: cross
 cross: ## the command builds for other systems

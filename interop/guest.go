@@ -188,14 +188,14 @@ func (g *Guest) request(r control.Request) error {
 	return g.send.Encode(r)
 }
 
-// close ends the guest. The agent powers it off; a guest that does not is killed.
+// close ends the guest: the agent powers it off when the control channel ends, here as when the lab's process dies.
+// A guest that does not go is killed.
 func (g *Guest) close() {
-	g.request(control.Request{Op: control.OpPowerOff})
+	g.port.Close()
 	select {
 	case <-g.exited:
 	case <-time.After(5 * time.Second):
 		g.qemu.Process.Kill()
 		<-g.exited
 	}
-	g.port.Close()
 }

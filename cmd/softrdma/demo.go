@@ -58,12 +58,14 @@ func newDemoCommand() *cobra.Command {
 	f.Var(&opt.size, "size", "size of the file that the demo makes (default 256MiB, with --pcap 4MiB)")
 	f.StringVar(&opt.addr, "addr", "", "`ADDRESS` of the first process's device, or A,B of both (default 127.0.0.1,127.0.0.2 or what else is free)")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
-	cmd.MarkFlagsMutuallyExclusive("file", "size")
 	cmd.AddCommand(newDemoPeerCommand())
 	return cmd
 }
 
 func runDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions) error {
+	if err := notBoth(cmd, "file", "size"); err != nil {
+		return err
+	}
 	ours, theirs, err := demoDevices(opt.addr)
 	if err != nil {
 		return err

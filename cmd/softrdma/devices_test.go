@@ -14,7 +14,7 @@ func TestDevicesListsWhatOpenTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list) == 0 {
-		t.Skip("SKIPPED: this machine has no address")
+		lacks(t, "an address")
 	}
 	table, verbose := run(t, "devices"), run(t, "devices", "-v")
 	for i := range list {
@@ -78,6 +78,6 @@ func TestDevicesTellsWhatTheOpenDeviceDoes(t *testing.T) {
 		dev.Close()
 	}
 	if opened == 0 {
-		t.Skip("SKIPPED: every address is taken by another device")
+		lacks(t, "an address that is not taken by another device")
 	}
 }

@@ -17,7 +17,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends the command in order, a second one at once.
 	context.AfterFunc(ctx, stop)
-	cmd, err := newRootCommand().ExecuteContextC(ctx)
+	cmd, err := execute(ctx)
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
 		os.Exit(exitInterrupted)

@@ -190,3 +190,12 @@ func freePort(t *testing.T) string {
 	defer l.Close()
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
+
+// lacks skips a test for which this machine lacks something; CI has it all.
+func lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal("CI lacks ", what)
+	}
+	t.Skip("SKIPPED: this machine lacks ", what)
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 
@@ -71,8 +72,6 @@ func newPerfCommand() *cobra.Command {
 	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "both ends send; results are the sum")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
-	cmd.MarkFlagsMutuallyExclusive("size", "all")
-	cmd.MarkFlagsMutuallyExclusive("iters", "duration")
 	return cmd
 }
 
@@ -91,6 +90,12 @@ func perfArgs(_ *cobra.Command, args []string) error {
 func runPerf(cmd *cobra.Command, opt *perfOptions, args []string) error {
 	ctx := cmd.Context()
 	opt.Operation, opt.Metric = args[0], args[1]
+	if err := notBoth(cmd, "size", "all"); err != nil {
+		return err
+	}
+	if err := notBoth(cmd, "iters", "duration"); err != nil {
+		return err
+	}
 	if len(args) == 3 {
 		if opt.keep {
 			return usageErrorf("--keep is for the server, which has no HOST")
@@ -104,10 +109,21 @@ func runPerf(cmd *cobra.Command, opt *perfOptions, args []string) error {
 	return runServer(ctx, cmd, opt)
 }
 
+// notBoth refuses two flags that exclude each other.
+func notBoth(cmd *cobra.Command, a, b string) error {
+	if cmd.Flag(a).Changed && cmd.Flag(b).Changed {
+		return usageErrorf("--%s and --%s: expected one of them", a, b)
+	}
+	return nil
+}
+
 // runServer opens the device that -d names, so that what is wrong with it
 // shows at once, and serves.
 func runServer(ctx context.Context, cmd *cobra.Command, opt *perfOptions) error {
-	p := &perfServer{cmd: cmd, keep: opt.keep}
+	p := &perfServer{cmd: cmd, notes: cmd.OutOrStdout(), keep: opt.keep}
+	if opt.json {
+		p.notes = io.Discard // the results are the client's
+	}
 	if opt.device != "" {
 		dev, closeDevice, err := openDevice(cmd, opt.device, verbs.Config{})
 		if err != nil {

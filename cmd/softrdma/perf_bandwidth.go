@@ -147,18 +147,19 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 		if err := f.fill(); err != nil {
 			return r, err
 		}
-		if err := f.side.poll(ctx); err != nil {
-			return r, err
-		}
-		if err := f.account(); err != nil {
-			return r, err
-		}
 		if f.sending && f.busy == 0 && r.Seconds == 0 {
 			r.Seconds = time.Since(f.start).Seconds()
 			r.CPU = (cpuTime() - cpu).Seconds()
 			if err := f.mark(); err != nil {
 				return r, err
 			}
+			continue
+		}
+		if err := f.side.poll(ctx); err != nil {
+			return r, err
+		}
+		if err := f.account(); err != nil {
+			return r, err
 		}
 	}
 	if !f.sending {

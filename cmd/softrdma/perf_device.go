@@ -49,11 +49,11 @@ func openFirst(cmd *cobra.Command, names []string) (opened, error) {
 		if first == nil {
 			first = err
 		}
-		if !deviceTaken(err) {
+		if len(names) == 1 || !deviceTaken(err) {
 			return opened{}, err
 		}
 	}
-	return opened{}, fmt.Errorf("%w (nor is any of %s to %s free)", first, names[min(1, len(names)-1)], names[len(names)-1])
+	return opened{}, fmt.Errorf("%w (nor is any of %s to %s free)", first, names[1], names[len(names)-1])
 }
 
 // deviceTaken tells whether an address is in use by another device, or is none

@@ -51,6 +51,7 @@ func (r bandwidthResult) String() string {
 type perfReport struct {
 	out  io.Writer
 	json bool
+	rule string
 
 	Operation     string            `json:"operation"`
 	Metric        string            `json:"metric"`
@@ -92,13 +93,13 @@ func (r *perfReport) title() {
 	if r.Events {
 		waiting = "events"
 	}
-	rule := strings.Repeat("-", len(header)+1)
-	fmt.Fprintf(r.out, "%s\n%s %s test\n", rule, perfTitles[r.Operation], kind)
+	r.rule = strings.Repeat("-", len(header)+1)
+	fmt.Fprintf(r.out, "%s\n%s %s test\n", r.rule, perfTitles[r.Operation], kind)
 	fmt.Fprintf(r.out, " client %s, server %s, RC, %d queue pairs, ", r.Client, r.Server, r.QPs)
 	if r.Metric == metricBandwidth {
 		fmt.Fprintf(r.out, "depth %d, ", r.Depth)
 	}
-	fmt.Fprintf(r.out, "MTU %d, %s\n%s\n%s\n", r.MTU, waiting, rule, header)
+	fmt.Fprintf(r.out, "MTU %d, %s\n%s\n%s\n", r.MTU, waiting, r.rule, header)
 }
 
 func (r *perfReport) bandwidth(b bandwidthResult) {
@@ -124,6 +125,6 @@ func (r *perfReport) finish() error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	_, err := fmt.Fprintln(r.out, strings.Repeat("-", len(bandwidthHeader)+1))
+	_, err := fmt.Fprintln(r.out, r.rule)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -20,9 +21,10 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interva
 
 // A perfServer measures what its clients tell it to.
 type perfServer struct {
-	cmd  *cobra.Command
-	dev  opened // without a Device it is opened for each client
-	keep bool
+	cmd   *cobra.Command
+	notes io.Writer
+	dev   opened // without a Device it is opened for each client
+	keep  bool
 }
 
 // listen serves one client, or with keep one after another until ctx ends.
@@ -34,7 +36,7 @@ func (p *perfServer) listen(ctx context.Context, port uint16) error {
 	}
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	fmt.Fprintf(p.cmd.ErrOrStderr(), "waiting for a client on TCP port %d\n", l.Addr().(*net.TCPAddr).Port)
+	fmt.Fprintf(p.notes, "waiting for a client on TCP port %d\n", l.Addr().(*net.TCPAddr).Port)
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -46,7 +48,7 @@ func (p *perfServer) listen(ctx context.Context, port uint16) error {
 			return err
 		}
 		if err != nil {
-			fmt.Fprintf(p.cmd.ErrOrStderr(), "client %v: %s\n", conn.RemoteAddr(), oneLine(err))
+			fmt.Fprintf(p.notes, "client %v: %s\n", conn.RemoteAddr(), oneLine(err))
 		}
 	}
 }
@@ -89,7 +91,7 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 		return err
 	}
 	defer s.close()
-	fmt.Fprintf(p.cmd.ErrOrStderr(), "client %v measures %s %s on device %v\n", conn.RemoteAddr(), set.Operation, set.Metric, dev.Addr())
+	fmt.Fprintf(p.notes, "client %v measures %s %s on device %v\n", conn.RemoteAddr(), set.Operation, set.Metric, dev.Addr())
 	m, err = c.ask(ctx, &controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}, doConnect)
 	if err != nil {
 		return err

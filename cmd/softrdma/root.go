@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -46,7 +48,6 @@ func newRootCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("softrdma {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	root.PersistentFlags().String(pcapFlag, "", "capture the packets of the command's device to `FILE` (pcapng, for Wireshark and softrdma capture)")
 	root.AddCommand(
 		newDevicesCommand(),
@@ -57,9 +58,7 @@ func newRootCommand() *cobra.Command {
 		newExplainCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
 	)
-	for _, c := range root.Commands() {
-		usageArgs(c)
-	}
+	codeRuns(root)
 	return root
 }
 
@@ -74,19 +73,30 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usageErrorf("unknown command %q", args[0])
 }
 
-// usageArgs makes what cobra finds wrong with arguments errors of usage.
-func usageArgs(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return &exitError{exitUsage, err}
+// codeRuns gives what the commands return their exit codes, so that errors
+// without one are those that cobra finds before it runs a command: of usage.
+func codeRuns(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if err == nil {
+				return nil
 			}
-			return nil
+			return &exitError{exitCode(err), err}
 		}
 	}
 	for _, sub := range c.Commands() {
-		usageArgs(sub)
+		codeRuns(sub)
 	}
+}
+
+// execute runs the command line and gives the command that it names.
+func execute(ctx context.Context) (*cobra.Command, error) {
+	cmd, err := newRootCommand().ExecuteContextC(ctx)
+	if err != nil && !errors.As(err, new(*exitError)) {
+		err = &exitError{exitUsage, err}
+	}
+	return cmd, err
 }
 
 // buildVersion is the version that Go gave the build, with what it runs on.

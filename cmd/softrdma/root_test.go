@@ -31,7 +31,7 @@ func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
 		{[]string{"pingpong", "-t", "srq", "-q", "8", "-r", "7"}, "8 queue pairs"},
 		{[]string{"pingpong", "-t", "ud", "-m", "512"}, "-m"},
 		{[]string{"pingpong", "--timeout", "0s"}, "positive"},
-		{[]string{"pingpong", "-d", "127.0.0.1", "-g", "7"}, "-g 7"},
+		{[]string{"pingpong", "-d", loopbackDevice(t), "-g", "7"}, "-g 7"},
 		{[]string{"devices", "extra"}, "extra"},
 		{[]string{"devices", "--pcap", "x"}, "nothing to capture"},
 		{[]string{"explain", "--pcap", "x", "RNR"}, "nothing to capture"},

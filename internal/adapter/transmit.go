@@ -20,7 +20,8 @@ const (
 	// wins up to about 1.5 KB.
 	stageLimit = 1536
 
-	// ect0 marks packets as ECN-capable (RFC 3168; annex A17.9).
+	// ect0 marks packets as ECN-capable (RFC 3168; annex A17.3.1.1.3,
+	// A17.9.3).
 	ect0 = 0x02
 
 	defaultHopLimit = 64

@@ -59,9 +59,8 @@ func resolve(name string, list []Interface) (Choice, error) {
 			}
 		}
 	}
-	// Linux takes all of 127.0.0.0/8 as local, though only one is configured.
 	for _, i := range list {
-		if i.Loopback && at.Addr().Is4() && at.Addr().IsLoopback() {
+		if local(i, at.Addr()) {
 			return Choice{at, i, []string{fmt.Sprintf("%v is a loopback address, local to %s.", at.Addr(), i.Name)}}, nil
 		}
 	}

@@ -15,15 +15,18 @@ import (
 // interfaces asks the kernel by netlink, which also tells whether a link runs.
 func interfaces() ([]Interface, error) {
 	links, err := netlink.LinkList()
-	if err != nil {
-		return portable() // a sandbox may forbid netlink
+	if err != nil { // a sandbox may forbid netlink
+		if list, err := byIoctl(); err == nil {
+			return list, nil
+		}
+		return portable()
 	}
 	var list []Interface
 	for _, l := range links {
 		a := l.Attrs()
 		i := Interface{
 			Name: a.Name, Index: a.Index, MAC: a.HardwareAddr, MTU: a.MTU, Loopback: a.Flags&net.FlagLoopback != 0,
-			Up:        a.Flags&net.FlagUp != 0 && (a.OperState == netlink.OperUp || a.OperState == netlink.OperUnknown),
+			Up:        running(a),
 			SpeedMbps: speed(a.Name),
 		}
 		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)

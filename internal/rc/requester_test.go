@@ -205,6 +205,41 @@ func TestRequesterReadsLimitedByMaxRdAtomic(t *testing.T) {
 	}
 }
 
+// What a READ asks for comes to this side's buffers, as one burst: it counts.
+func TestRequesterReadsCountTheirResponsesInWindow(t *testing.T) {
+	const window = 6 * (testMTU + overhead)
+	w := newPair(t, func(_ int, p *machine.Port) { p.Window = window })
+	a, b := w.n[0], w.n[1]
+	fill(b.mem, 1)
+	for i := range 4 {
+		a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(1000*i, 3*testMTU)}, remote: b.target(1000 * i)})
+	}
+	if n := w.take(0, 100); n != 2 {
+		t.Fatalf("%d READs of 3 packets in a window of 6", n)
+	}
+	w.deliver(1, 100)
+	for range 3 { // two responses leave no room for three more
+		w.take(1, 1)
+		if n := w.take(0, 100); n != 0 {
+			t.Fatal("a READ left before there was room")
+		}
+		w.deliver(0, 1)
+	}
+	if n := w.take(0, 100); n != 1 {
+		t.Fatalf("%d READs left for one that was answered", n)
+	}
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0, 0, 0)
+	for i := range 4 {
+		if !bytes.Equal(a.mem[1000*i:][:3*testMTU], b.mem[1000*i:][:3*testMTU]) {
+			t.Errorf("READ %d: wrong bytes", i)
+		}
+	}
+	if r := &a.q.req; r.sent != r.acked {
+		t.Errorf("%d bytes of the window were never given back", r.sent-r.acked)
+	}
+}
+
 func TestRequesterFenceWaitsForReads(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]

@@ -54,14 +54,14 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 		r.fail(localStatus(d), d)
 		return
 	}
-	r.answered(now, e, w)
+	r.answered(now, e, w, uint32(len(in.Payload)))
 }
 
-// answered goes on behind a response packet that was taken.
-func (r *requester) answered(now time.Duration, e uint32, w *request) {
+// answered goes on behind a response packet of n bytes that was taken.
+func (r *requester) answered(now time.Duration, e uint32, w *request, n uint32) {
 	r.una = e + 1
+	r.acked += n + overhead
 	if e == w.last {
-		r.acked += overhead
 		r.scatter.Restart()
 		r.advance(now, r.una)
 	}

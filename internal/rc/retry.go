@@ -83,6 +83,9 @@ func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
 	if r.rnrAt != machine.Never || r.nxt == r.una {
 		return // a copy of one that was seen
 	}
+	// The peer answers: what was lost before was lost on the way, and counts
+	// against its being gone no more.
+	r.retries = 0
 	limit := r.p.Attr.RNRRetry
 	r.q.refuse(reason.Detail{Reason: reason.NAKNotReady, Expected: uint64(limit), Found: uint64(r.rnrs) + 1})
 	if limit != rnrForEver {

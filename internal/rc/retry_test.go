@@ -106,6 +106,31 @@ func TestRetryNotReadySevenIsForEver(t *testing.T) {
 	w.wantStatuses(&a.send, 0)
 }
 
+// The peer that is not ready answers. Where some of its answers are lost on the
+// way, it has not gone away.
+func TestRetryNotReadyStartsRetryCountAnew(t *testing.T) {
+	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RetryCnt = 2 })
+	a, b := w.n[0], w.n[1]
+	w.fate = func(to, i int, _ *ib.Packet) (copies, late int) {
+		if to == 0 && i%2 == 1 {
+			return 0, 0
+		}
+		return 1, 0
+	}
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+	for b.count(reason.NoReceive) < 20 && len(a.send.list) == 0 {
+		w.quiet()
+		w.now = a.q.Deadline()
+		a.q.Expire(w.now)
+	}
+	b.postRecv(1, b.sge(0, 8))
+	w.settle()
+	w.wantStatuses(&a.send, 0)
+	if n := a.count(reason.AckTimeout); n < 5 {
+		t.Errorf("%d timeouts: the answers were not lost", n)
+	}
+}
+
 func TestRetryCopyOfNotReadyCountsOnce(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RNRRetry = 1 })
 	a := w.n[0]

@@ -95,8 +95,6 @@ func (a *agent) serve(port io.Reader) error {
 			go a.run(r)
 		case control.OpSignal:
 			a.signal(r.ID, syscall.Signal(r.Signal))
-		case control.OpPowerOff:
-			return io.EOF
 		default:
 			a.send(control.Event{ID: r.ID, Kind: control.KindFailed, Error: fmt.Sprintf("unknown op %q", r.Op)})
 		}

@@ -13,8 +13,6 @@ const (
 	OpStart Op = "start"
 	// OpSignal sends a signal to the process group of the program whose OpStart had the same ID. No events.
 	OpSignal Op = "signal"
-	// OpPowerOff ends the guest. No events.
-	OpPowerOff Op = "poweroff"
 )
 
 // Request is what the lab sends.

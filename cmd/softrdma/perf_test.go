@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// perfPair runs a test between a server and a client.
+func perfPair(t *testing.T, args ...string) (server, client *process) {
+	t.Helper()
+	port := freePort(t)
+	server = start(t, "perf", args[0], args[1], "-p", port, "-d", loopbackDevice(t))
+	server.prints("waiting for a client")
+	client = start(t, append(append([]string{"perf"}, args...), "-p", port, "-d", loopbackDevice(t), "127.0.0.1")...)
+	return server, client
+}
+
+func TestPerfEachOperation(t *testing.T) {
+	row := map[string]*regexp.Regexp{
+		metricBandwidth: regexp.MustCompile(`(?m)^ (\d+) +(\d+) +\d+\.\d{3} +\d+\.\d{3} +\d+\.\d\d +\d+\.\d{6}$`),
+		metricLatency:   regexp.MustCompile(`(?m)^ (\d+) +(\d+)( +\d+\.\d\d){7}$`),
+	}
+	for _, op := range perfOperations {
+		for _, metric := range perfMetrics {
+			t.Run(op+" "+metric, func(t *testing.T) {
+				size := "5000"
+				if op == opAtomic {
+					size = "8"
+				}
+				server, client := perfPair(t, op, metric, "-s", size, "-n", "300")
+				out := client.succeeds()
+				server.succeeds()
+				m := row[metric].FindAllStringSubmatch(out, -1)
+				if len(m) != 1 || m[0][1] != size || m[0][2] != "300" {
+					t.Errorf("expected one row of 300 messages of %s bytes, found\n%s", size, out)
+				}
+				if !strings.Contains(out, perfTitles[op]) || !strings.Contains(out, "#bytes") {
+					t.Errorf("expected title and header, found\n%s", out)
+				}
+			})
+		}
+	}
+}
+
+func TestPerfVariants(t *testing.T) {
+	for _, args := range []string{
+		"write bw -b -q 3 -s 20000 -n 100",
+		"send bw -b -q 2 -s 3000 -n 200 -e",
+		"read bw -b -t 1 -n 50 -s 1",
+		"atomic bw -b -q 2 -n 300",
+		"write bw -D 0.2 -m 256",
+		"send lat -D 0.2 -e",
+		"send bw -D 0.2 -s 1M",
+		"read lat -n 50 -s 100000",
+	} {
+		t.Run(args, func(t *testing.T) {
+			server, client := perfPair(t, strings.Fields(args)...)
+			client.succeeds()
+			server.succeeds()
+		})
+	}
+}
+
+func TestPerfJSONTellsBothEnds(t *testing.T) {
+	server, client := perfPair(t, "write", "bw", "-s", "100K", "-n", "200", "-b", "--json")
+	var r perfReport
+	if err := json.Unmarshal([]byte(client.succeeds()), &r); err != nil {
+		t.Fatal(err)
+	}
+	server.succeeds()
+	if r.Operation != opWrite || !r.Bidirectional || r.QPs != 1 || r.MTU != 4096 || r.Client == r.Server || len(r.Bandwidth) != 1 {
+		t.Fatalf("unexpected report %+v", r)
+	}
+	b := r.Bandwidth[0]
+	if b.Size != 100<<10 || b.Iterations != 400 || b.Average <= 0 || b.Peak < b.Average || b.Rate <= 0 || b.ClientCPU <= 0 || b.ServerCPU <= 0 {
+		t.Errorf("unexpected result %+v", b)
+	}
+}
+
+func TestPerfSweepHasEachSize(t *testing.T) {
+	server, client := perfPair(t, "write", "lat", "-a", "-n", "3", "--json")
+	var r perfReport
+	if err := json.Unmarshal([]byte(client.succeeds()), &r); err != nil {
+		t.Fatal(err)
+	}
+	server.succeeds()
+	if len(r.Latency) != 23 || r.Latency[0].Size != 2 || r.Latency[22].Size != 8<<20 {
+		t.Errorf("expected 2 B to 8 MiB, found %+v", r.Latency)
+	}
+	for _, l := range r.Latency {
+		if l.Iterations != 3 || l.Min <= 0 || l.Min > l.Typical || l.Typical > l.P99 || l.P99 > l.P999 || l.P999 > l.Max {
+			t.Errorf("latencies out of order: %+v", l)
+		}
+	}
+}
+
+func TestPerfWithoutDeviceFindsTwoOnOneMachine(t *testing.T) {
+	port := freePort(t)
+	server := start(t, "perf", "send", "lat", "-p", port)
+	server.prints("waiting for a client")
+	out := run(t, "perf", "send", "lat", "-p", port, "-n", "20", "--json", "127.0.0.1")
+	server.succeeds()
+	var r perfReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Client == r.Server || !strings.HasPrefix(r.Client, "127.0.0.") {
+		t.Errorf("expected two loopback devices, found %s and %s", r.Client, r.Server)
+	}
+}
+
+func TestPerfWrongArguments(t *testing.T) {
+	for args, word := range map[string]string{
+		"write":                              "HOST",
+		"write bw a b":                       "HOST",
+		"push bw":                            "push",
+		"write speed":                        "speed",
+		"write bw -s 0 localhost":            "-s",
+		"write bw -s 3G localhost":           "-s",
+		"write bw -s x localhost":            "x",
+		"write bw -m 1000 localhost":         "-m",
+		"write bw -q 0 localhost":            "-q",
+		"write bw -q 1000 -s 8M localhost":   "memory",
+		"write bw -t 100000 localhost":       "-t",
+		"write bw -n 0 localhost":            "-n",
+		"write bw -n -1 localhost":           "-n",
+		"write bw -n 5 -D 1 localhost":       "duration",
+		"write bw -D -1 localhost":           "-D",
+		"write bw -a -s 5 localhost":         "size",
+		"write lat -e localhost":             "polling memory",
+		"write lat -b localhost":             "-b",
+		"write lat -q 2 localhost":           "-q",
+		"atomic bw -s 16 localhost":          "8 bytes",
+		"write bw --keep localhost":          "--keep",
+		"write bw --no-such-flag localhost":  "no-such-flag",
+		"write bw -D 1e300 localhost":        "-D",
+		"write lat -s 8 -n 2 --port 99999 x": "99999",
+	} {
+		start(t, append([]string{"perf"}, strings.Fields(args)...)...).fails(exitUsage, word)
+	}
+}
+
+func TestPerfServerThatIsNotThere(t *testing.T) {
+	start(t, "perf", "write", "bw", "-p", freePort(t), "127.0.0.1").fails(exitPeer, "start it there first")
+}
+
+func TestPerfDeviceInUseIsSaidAtOnce(t *testing.T) {
+	dev := loopbackDevice(t)
+	server := start(t, "perf", "write", "bw", "-p", freePort(t), "-d", dev)
+	server.prints("waiting for a client")
+	start(t, "perf", "write", "bw", "-p", freePort(t), "-d", dev).fails(exitFailed, "address already in use")
+}
+
+// A peer that dies ends the other end at once, not after a time-out.
+func TestPerfPeerThatDies(t *testing.T) {
+	for _, who := range []string{"client", "server"} {
+		t.Run(who, func(t *testing.T) {
+			server, client := perfPair(t, "write", "bw", "-D", "60")
+			server.prints("measures write bw")
+			time.Sleep(300 * time.Millisecond)
+			dies, lives := client, server
+			if who == "server" {
+				dies, lives = server, client
+			}
+			dies.cmd.Process.Kill()
+			start := time.Now()
+			lives.fails(exitPeer, "went away")
+			if d := time.Since(start); d > 5*time.Second {
+				t.Errorf("the other end took %v to notice", d)
+			}
+		})
+	}
+}
+
+// What a server is told is checked, whoever says it.
+func TestPerfServerRefusesForeignSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		line string
+		want string
+	}{
+		"no message":    {"GET / HTTP/1.1\r\n\r\n", "expected a message"},
+		"version":       {`{"do":"hello","version":99,"settings":{}}`, "version"},
+		"no settings":   {`{"do":"hello","version":1}`, "version"},
+		"no hello":      {`{"do":"begin","count":3}`, `"hello"`},
+		"operation":     {`{"do":"hello","version":1,"settings":{"operation":"x","metric":"bw","sizes":[1],"iterations":1,"qps":1,"depth":1}}`, `"x"`},
+		"negative size": {`{"do":"hello","version":1,"settings":{"operation":"write","metric":"bw","sizes":[-5],"iterations":1,"qps":1,"depth":1}}`, "-s"},
+		"memory":        {`{"do":"hello","version":1,"settings":{"operation":"write","metric":"bw","sizes":[1073741824],"iterations":1,"qps":1000,"depth":1}}`, "memory"},
+		"no endpoints": {`{"do":"hello","version":1,"settings":{"operation":"write","metric":"bw","sizes":[8],"iterations":1,"qps":1,"depth":1}}` + "\n" +
+			`{"do":"connect"}`, "endpoints"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			server := start(t, "perf", "write", "bw", "-p", port, "-d", loopbackDevice(t))
+			server.prints("waiting for a client")
+			conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintln(conn, c.line)
+			server.fails(exitPeer, c.want)
+		})
+	}
+}
+
+func TestPatternDiffersWhereItDoes(t *testing.T) {
+	for _, n := range []int{1, 7, 8, 9, 1000} {
+		b := make([]byte, n)
+		fillPattern(b, 5)
+		if at := differs(b, 5); at >= 0 {
+			t.Errorf("%d bytes: differ from themselves at %d", n, at)
+		}
+		for _, at := range []int{0, n / 2, n - 1} {
+			b[at] ^= 1
+			if found := differs(b, 5); found != at {
+				t.Errorf("%d bytes changed at %d: found %d", n, at, found)
+			}
+			b[at] ^= 1
+		}
+	}
+}
