@@ -9,11 +9,11 @@ import (
 // An Endpoint is what a peer must know of a connected queue pair; the two
 // sides exchange them out of band, as JSON for example.
 type Endpoint struct {
-	QPN     uint32 `json:"qpn"`
-	PSN     uint32 `json:"psn"` // of the first packet that this side sends
+	QPN     uint32 `json:"qpn"` // 24 bits
+	PSN     uint32 `json:"psn"` // of the first packet that this side sends, 24 bits
 	GID     GID    `json:"gid"`
 	UDPPort uint16 `json:"port,omitempty"` // 0 means 4791
-	MTU     int    `json:"mtu"`            // active MTU of the port
+	MTU     int    `json:"mtu"`            // active MTU of the port, bytes
 }
 
 // Endpoint makes the queue pair's endpoint, with an unpredictable first PSN.
@@ -29,7 +29,9 @@ func (q *QP) Endpoint() Endpoint {
 	return e
 }
 
-// ConnectConfig tunes Connect; the zero value suits a local network.
+// ConnectConfig tunes Connect; the zero value suits a local network. Ranges are
+// those of RTRAttr and RTSAttr; what 0 means there (no timeout, no repetition)
+// cannot be asked for here.
 type ConnectConfig struct {
 	Access      Access // what the peer may do; 0 means everything remote
 	PathMTU     int    // 0 takes the smaller of both ports' MTUs
@@ -39,7 +41,7 @@ type ConnectConfig struct {
 	MinRNRTimer uint8  // 0 means 12, 640 µs
 	ReadAtomic  uint8  // READs and atomics in flight each way; 0 means 16
 
-	FlowLabel    uint32
+	FlowLabel    uint32 // as in AddressVector
 	HopLimit     uint8
 	TrafficClass uint8
 }
@@ -53,7 +55,10 @@ func or[T comparable](v, def T) T {
 }
 
 // Connect takes an RC or UC queue pair from RESET to RTS, connected to the
-// remote endpoint; local is what the peer was told (see Endpoint).
+// remote endpoint; local is what the peer was told (see Endpoint). The peer
+// must be in RTR before it gets packets: post sends once it has said so, or let
+// the repetition of RC find it. On an error the queue pair stays in the state
+// that it had reached: ToReset it.
 func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 	mtu := cfg.PathMTU
 	if mtu == 0 {

@@ -16,14 +16,14 @@ import (
 
 // A WC is a work completion (ibv_wc, IBTA 11.4.2.1).
 type WC struct {
-	WRID           uint64
+	WRID           uint64 // of the work request
 	Status         Status
-	Op             WCOp   // not set on an error
+	Op             WCOp   // counts on a success alone
 	ByteLen        uint32 // of receives, READs and atomics; with the 40-byte GRH area on UD
 	Imm            uint32 // with WCWithImm
 	InvalidatedKey uint32 // with WCWithInv
-	QPN            uint32
-	SrcQPN         uint32 // UD
+	QPN            uint32 // of this side
+	SrcQPN         uint32 // of the sender (UD)
 	Flags          WCFlags
 	PKeyIndex      uint16
 

@@ -40,8 +40,8 @@ type Config struct {
 	// buffers in bytes, 0 for 4 MiB. The system may grant less.
 	ReceiveBuffer, SendBuffer int
 
-	// Window bounds the bytes in flight of one queue pair; 0 derives it from
-	// the granted receive buffer.
+	// Window bounds the bytes in flight of one queue pair; 0 means half of the
+	// granted receive buffer, at least 64 KiB and at most 1 MiB.
 	Window int
 
 	// MTU bounds the port's active MTU: 256, 512, 1024, 2048 or 4096; 0 takes
@@ -57,6 +57,8 @@ type Device struct {
 	gids   []GIDEntry
 	zone   string
 	spin   time.Duration
+
+	watcher *host.Watcher // nil where the system has none
 
 	mu       sync.Mutex
 	captures []*Capture
@@ -101,6 +103,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		zone: choice.Addr.Addr().Zone(),
 	}
 	d.gids = gidTable(choice)
+	d.watch()
 	return d, nil
 }
 
@@ -137,6 +140,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 // the device no longer touches registered memory, and holds none of
 // AllocMemory's. A second Close waits for the first.
 func (d *Device) Close() error {
+	d.unwatch()
 	err := d.a.Close()
 	releaseDevice(d)
 	d.mu.Lock()

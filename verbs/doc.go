@@ -12,7 +12,8 @@
 //	mr, err := pd.RegisterMemory(make([]byte, 4096), verbs.LocalWrite|verbs.RemoteWrite)
 //	cq, err := dev.CreateCQ(verbs.CQConfig{Depth: 16})
 //	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq})
-//	err = qp.Connect(qp.Endpoint(), remote, verbs.ConnectConfig{})
+//	local := qp.Endpoint() // tell the peer, and learn its own: remote
+//	err = qp.Connect(local, remote, verbs.ConnectConfig{})
 //	err = qp.PostSend(verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
 //		SGL: []verbs.SGE{mr.SGE(0, 8)}, RemoteAddr: addr, RKey: rkey})
 //	n, err := cq.Poll(wcs)
@@ -39,6 +40,9 @@
 // transport cannot do wraps errors.ErrUnsupported. Completions carry the
 // status of ibv_wc_status and a named reason: see [WC.Err], and
 // `softrdma explain`.
+//
+// The package is the driver of a device that lives in this process: it fills
+// rings and reads them, and holds no rule of the protocol.
 //
 // Methods may be called from any goroutine unless they say otherwise. Numbers
 // of constants are those of libibverbs.

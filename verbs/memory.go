@@ -15,12 +15,12 @@ type Access = qp.Access
 
 // The rights (IBTA 10.6.3). RemoteWrite and RemoteAtomic need LocalWrite.
 const (
-	LocalWrite   = qp.LocalWrite
-	RemoteWrite  = qp.RemoteWrite
-	RemoteRead   = qp.RemoteRead
-	RemoteAtomic = qp.RemoteAtomic
-	MWBind       = qp.MWBind
-	ZeroBased    = qp.ZeroBased // peers name the first byte by address 0
+	LocalWrite   = qp.LocalWrite   // the device may write: receives, READs and atomics put data here
+	RemoteWrite  = qp.RemoteWrite  // peers may WRITE
+	RemoteRead   = qp.RemoteRead   // peers may READ
+	RemoteAtomic = qp.RemoteAtomic // peers may carry out atomics
+	MWBind       = qp.MWBind       // windows may be bound to it
+	ZeroBased    = qp.ZeroBased    // peers name the first byte by address 0
 )
 
 // An SGE is a scatter/gather entry: Length bytes at Addr in the region of LKey.
@@ -59,7 +59,8 @@ type MR struct {
 
 // RegisterMemory registers buf, Go memory or AllocMemory's, which stays the
 // caller's and must not be given to another use before the region is gone. The
-// device keeps Go memory alive. An empty buffer is allowed.
+// device keeps Go memory alive. An empty buffer is allowed. It fails where the
+// rights do not fit together: remote writing and atomics need LocalWrite.
 func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 	if uint64(len(buf)) > MaxRegionLength {
 		return nil, fmt.Errorf("register memory: at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
@@ -162,9 +163,10 @@ func (m *MR) Deregister() error {
 // An MWType is a type of memory window.
 type MWType uint8
 
-// The types (IBTA 10.6.7.2): type 1 is bound with PostBind's OpBindMW by a new
-// key that the device makes; type 2 by a key that the program makes, is tied
-// to its queue pair, and can be invalidated by either side.
+// The types (IBTA 10.6.7.2). Both are bound by OpBindMW under a new key, which
+// posting makes (see MW.RKey). Type 1 can be bound again at any time, and is
+// unbound by binding no bytes. Type 2 is tied to the queue pair that bound it,
+// can be invalidated by either side, and must be before it is bound again.
 const (
 	MWType1 MWType = 1
 	MWType2 MWType = 2

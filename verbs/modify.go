@@ -10,31 +10,31 @@ import (
 // InitAttr takes a queue pair from RESET to INIT.
 type InitAttr struct {
 	Access    Access // what peers may do: RemoteWrite, RemoteRead, RemoteAtomic (RC, UC)
-	QKey      uint32 // UD
-	PKeyIndex uint16 // 0
+	QKey      uint32 // that datagrams to this queue pair must have (UD)
+	PKeyIndex uint16 // 0: a device has one partition key
 }
 
 // RTRAttr takes a queue pair from INIT to RTR, ready to receive. UD needs none
 // of its fields.
 type RTRAttr struct {
 	PathMTU         int           // required: 256, 512, 1024, 2048 or 4096, the same at both ends
-	DestQPN         uint32        // required: the peer's queue pair number
+	DestQPN         uint32        // required: the peer's queue pair number, 24 bits
 	RQPSN           uint32        // PSN of the peer's first packet, 24 bits
 	AV              AddressVector // required: where the peer is
-	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, 0 refuses them (RC)
+	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight; 0 refuses them (RC)
 	MinRNRTimer     uint8         // field of IBTA 9.7.5.2.8, table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC)
 }
 
 // RTSAttr takes a queue pair from RTR (or SQD) to RTS, ready to send.
 type RTSAttr struct {
 	SQPSN       uint32 // PSN of the first packet, 24 bits
-	Timeout     uint8  // 4.096 µs × 2^Timeout; 0 waits for ever (RC)
-	RetryCnt    uint8  // 0 to 7 (RC)
+	Timeout     uint8  // 0 to 31: 4.096 µs × 2^Timeout; 0 waits for ever (RC)
+	RetryCnt    uint8  // 0 to 7 repetitions without progress (RC)
 	RNRRetry    uint8  // 0 to 6, 7 is without end (RC)
-	MaxRdAtomic uint8  // READs and atomics in flight, at most the peer's MaxDestRdAtomic (RC)
+	MaxRdAtomic uint8  // READs and atomics in flight, at most the peer's MaxDestRdAtomic; 0 allows none (RC)
 }
 
-// ToInit makes the transition RESET → INIT.
+// ToInit makes the transition RESET → INIT. Receives can be posted from then on.
 func (q *QP) ToInit(a InitAttr) error {
 	mask := qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort
 	if q.Type() == UD {
@@ -88,7 +88,8 @@ func (q *QP) ToRTS(a RTSAttr) error {
 	})
 }
 
-// Resume makes the transitions SQD → RTS and SQE → RTS.
+// Resume makes the transitions SQD → RTS and, on UC and UD, SQE → RTS (IBTA
+// 10.3.1.5, 10.3.1.6). What was posted in SQE is flushed, not sent.
 func (q *QP) Resume() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.RTS}) }
 
 // ToSQD stops the send queue after the requests that were started (IBTA
@@ -97,10 +98,12 @@ func (q *QP) ToSQD(notify bool) error {
 	return q.modify(qp.MaskState|qp.MaskEnSQDAsyncNotify, &qp.Attr{State: qp.SQD, EnSQDNotify: notify})
 }
 
-// ToErr flushes both queues: what is posted completes with WRFlushErr.
+// ToErr flushes both queues (IBTA 10.3.1.7): what is posted, and what will be,
+// completes with WRFlushErr. It is refused in RESET.
 func (q *QP) ToErr() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
 
-// ToReset empties both queues without completions and forgets everything.
+// ToReset empties both queues without completions and forgets everything
+// (IBTA 10.3.1.1).
 func (q *QP) ToReset() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Reset}) }
 
 func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
@@ -113,7 +116,7 @@ func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
 // QPAttr is what Query tells of a queue pair.
 type QPAttr struct {
 	State           State
-	PathMTU         int
+	PathMTU         int // bytes
 	Access          Access
 	QKey            uint32
 	DestQPN         uint32

@@ -367,3 +367,17 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 		t.Error("registered REMOTE_WRITE without LOCAL_WRITE")
 	}
 }
+
+func TestTooManyReadsInFlightAreRefused(t *testing.T) {
+	a := newSide(t, addrA, 64, verbs.RC)
+	if err := a.qp.ToInit(verbs.InitAttr{}); err != nil {
+		t.Fatal(err)
+	}
+	err := a.qp.ToRTR(verbs.RTRAttr{PathMTU: 1024, DestQPN: 5, AV: verbs.AddressVector{DGID: a.dev.GID()}, MaxDestRdAtomic: verbs.MaxReadAtomic + 1})
+	if err == nil || !strings.Contains(err.Error(), "129") {
+		t.Fatalf("max_dest_rd_atomic 129: %v", err)
+	}
+	if s := a.qp.State(); s != verbs.Init {
+		t.Fatalf("state %v after a refusal", s)
+	}
+}

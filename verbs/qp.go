@@ -27,13 +27,13 @@ type State = qp.State
 
 // The states.
 const (
-	Reset = qp.Reset
-	Init  = qp.Init
-	RTR   = qp.RTR
-	RTS   = qp.RTS
-	SQD   = qp.SQD
-	SQE   = qp.SQE
-	Err   = qp.Err
+	Reset = qp.Reset // nothing can be posted
+	Init  = qp.Init  // receives can be posted
+	RTR   = qp.RTR   // ready to receive: takes packets
+	RTS   = qp.RTS   // ready to send
+	SQD   = qp.SQD   // send queue drained, or draining
+	SQE   = qp.SQE   // send queue stopped by an error (UC, UD)
+	Err   = qp.Err   // everything is flushed
 )
 
 // QPConfig says what a queue pair is made of.

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/host"
 )
 
 // Limits of every device.
 const (
-	MaxMessage      = 1 << 31 // bytes of one message
-	MaxSGE          = 256     // entries of one work request
-	MaxInline       = 4096    // bytes of inline data
-	MaxQueueDepth   = 1 << 16 // work requests of a queue
-	MaxCQDepth      = 1 << 22 // completions of a queue
-	MaxReadAtomic   = 128     // READs and atomics in flight, either way
-	MaxRegionLength = 1 << 46 // bytes of a region
+	MaxMessage      = 1 << 31               // bytes of one message
+	MaxSGE          = 256                   // entries of one work request
+	MaxInline       = 4096                  // bytes of inline data
+	MaxQueueDepth   = 1 << 16               // work requests of a queue
+	MaxCQDepth      = 1 << 22               // completions of a queue
+	MaxReadAtomic   = adapter.MaxReadAtomic // READs and atomics in flight, either way
+	MaxRegionLength = 1 << 46               // bytes of a region
 )
 
 // A GID is a global identifier: an IPv6 address, or an IPv4 address mapped
@@ -64,8 +65,14 @@ func gidTable(c host.Choice) []GIDEntry {
 	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), "RoCE v2", c.Interface.Name}}
 }
 
-// GIDs is the port's GID table.
-func (d *Device) GIDs() []GIDEntry { return append([]GIDEntry(nil), d.gids...) }
+// GIDs is the port's GID table as it is now: without an entry while the
+// device's address is not the interface's.
+func (d *Device) GIDs() []GIDEntry {
+	if !d.portState().Addr {
+		return nil
+	}
+	return append([]GIDEntry(nil), d.gids...)
+}
 
 // GID is the entry at index 0, which connections use.
 func (d *Device) GID() GID { return d.gids[0].GID }
@@ -85,14 +92,14 @@ type DeviceAttr struct {
 	Name            string
 	NodeGUID        GUID
 	SysImageGUID    GUID
-	MaxMRSize       uint64
-	MaxQPWR         int
-	MaxSGE          int
-	MaxInline       int
-	MaxCQE          int
-	MaxSRQWR        int
-	MaxQPRdAtom     int // as responder: max_dest_rd_atomic's limit
-	MaxQPInitRdAtom int
+	MaxMRSize       uint64 // bytes of a region
+	MaxQPWR         int    // work requests of a queue
+	MaxSGE          int    // entries of a work request
+	MaxInline       int    // bytes
+	MaxCQE          int    // completions of a queue
+	MaxSRQWR        int    // requests of a shared receive queue
+	MaxQPRdAtom     int    // as responder: max_dest_rd_atomic's limit
+	MaxQPInitRdAtom int    // as requester: max_rd_atomic's limit
 	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics
 	PhysPorts       int
 	MaxPKeys        int
@@ -112,10 +119,10 @@ func attributes(name string, guid GUID) DeviceAttr {
 
 // PortAttr is the state of the port (ibv_query_port).
 type PortAttr struct {
-	Active    bool
-	MaxMTU    int // bytes
-	ActiveMTU int // bytes
-	SpeedMbps int // 0 where the system does not tell
+	Active    bool // the interface is up and running
+	MaxMTU    int  // bytes
+	ActiveMTU int  // bytes
+	SpeedMbps int  // 0 where the system does not tell
 	GIDs      int
 	PKey      uint16
 	LinkLayer string
@@ -123,11 +130,15 @@ type PortAttr struct {
 
 // QueryPort returns the port's attributes as they are now.
 func (d *Device) QueryPort() PortAttr {
-	i := d.choice.Interface
-	return PortAttr{
-		Active: i.Up, MaxMTU: 4096, ActiveMTU: d.a.MTU(), SpeedMbps: i.SpeedMbps,
-		GIDs: len(d.gids), PKey: 0xffff, LinkLayer: "Ethernet",
+	s := d.portState()
+	a := PortAttr{
+		Active: s.Up, MaxMTU: 4096, ActiveMTU: d.a.MTU(), SpeedMbps: d.choice.Interface.SpeedMbps,
+		PKey: 0xffff, LinkLayer: "Ethernet",
 	}
+	if s.Addr {
+		a.GIDs = len(d.gids)
+	}
+	return a
 }
 
 // DeviceInfo describes an address of this machine that Open takes.

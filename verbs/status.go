@@ -64,18 +64,18 @@ type EventType uint8
 
 // The events.
 const (
-	EventCQErr            = EventType(machine.EventCQErr)
-	EventQPFatal          = EventType(machine.EventQPFatal)
-	EventQPReqErr         = EventType(machine.EventQPReqErr)
-	EventQPAccessErr      = EventType(machine.EventQPAccessErr)
-	EventCommEst          = EventType(machine.EventCommEst)
-	EventSQDrained        = EventType(machine.EventSQDrained)
-	EventDeviceFatal      = EventType(machine.EventDeviceFatal)
+	EventCQErr            = EventType(machine.EventCQErr)       // a completion queue overflowed
+	EventQPFatal          = EventType(machine.EventQPFatal)     // a queue pair went to ERR, for the reason given
+	EventQPReqErr         = EventType(machine.EventQPReqErr)    // the peer's request was invalid; now in ERR
+	EventQPAccessErr      = EventType(machine.EventQPAccessErr) // the peer's access was refused; now in ERR
+	EventCommEst          = EventType(machine.EventCommEst)     // the first packet came in RTR
+	EventSQDrained        = EventType(machine.EventSQDrained)   // see QP.ToSQD
+	EventDeviceFatal      = EventType(machine.EventDeviceFatal) // the device cannot go on
 	EventPortActive       = EventType(machine.EventPortActive)
 	EventPortErr          = EventType(machine.EventPortErr)
 	EventSRQErr           = EventType(machine.EventSRQErr)
-	EventSRQLimitReached  = EventType(machine.EventSRQLimitReached)
-	EventQPLastWQEReached = EventType(machine.EventQPLastWQEReached)
+	EventSRQLimitReached  = EventType(machine.EventSRQLimitReached)  // see SRQ.SetLimit
+	EventQPLastWQEReached = EventType(machine.EventQPLastWQEReached) // in ERR, takes no more of its SRQ
 	EventGIDChange        = EventType(machine.EventGIDChange)
 )
 

@@ -13,16 +13,16 @@ type Op = queue.Op
 
 // The operations.
 const (
-	OpWrite       = queue.Write
-	OpWriteImm    = queue.WriteImm
-	OpSend        = queue.Send
-	OpSendImm     = queue.SendImm
-	OpRead        = queue.Read
-	OpCompareSwap = queue.CompareSwap
-	OpFetchAdd    = queue.FetchAdd
-	OpLocalInv    = queue.LocalInv
-	OpBindMW      = queue.BindMW
-	OpSendInv     = queue.SendInv
+	OpWrite       = queue.Write       // RDMA WRITE to RemoteAddr (RC, UC)
+	OpWriteImm    = queue.WriteImm    // the same, and completes a receive of the peer with Imm (RC, UC)
+	OpSend        = queue.Send        // to the peer's oldest receive (RC, UC, UD)
+	OpSendImm     = queue.SendImm     // the same with Imm (RC, UC, UD)
+	OpRead        = queue.Read        // RDMA READ from RemoteAddr to SGL (RC)
+	OpCompareSwap = queue.CompareSwap // stores Swap where the remote word holds Compare (RC)
+	OpFetchAdd    = queue.FetchAdd    // adds Add to the remote word (RC)
+	OpLocalInv    = queue.LocalInv    // invalidates a type 2 window of this side (RC, UC)
+	OpBindMW      = queue.BindMW      // binds a window, see Bind (RC, UC)
+	OpSendInv     = queue.SendInv     // OpSend, and invalidates the peer's InvalidateKey (RC)
 )
 
 // SendFlags modify a send work request: the numbers of ibv_send_flags.
@@ -39,10 +39,10 @@ const (
 // is copied by PostSend; the memory that SGL names must stay as it is until
 // the request completes. Atomics take one entry of 8 bytes for the result.
 type SendWR struct {
-	WRID  uint64
+	WRID  uint64 // the program's own, given back by the completion
 	Op    Op
 	Flags SendFlags
-	SGL   []SGE
+	SGL   []SGE // at most QPConfig.MaxSendSGE entries, MaxMessage bytes in all (UD: the path MTU)
 
 	// Inline is sent in place of SGL's memory and may be reused at once; at
 	// most QPConfig.MaxInline bytes. For SEND and WRITE.
@@ -52,14 +52,14 @@ type SendWR struct {
 	InvalidateKey uint32 // OpSendInv: the peer's key; OpLocalInv: a window's
 
 	RemoteAddr uint64 // WRITE, READ, atomics
-	RKey       uint32
+	RKey       uint32 // of the peer's memory at RemoteAddr
 
 	Compare uint64 // OpCompareSwap
 	Swap    uint64 // OpCompareSwap
 	Add     uint64 // OpFetchAdd
 
-	AH         *AH // UD
-	RemoteQPN  uint32
+	AH         *AH    // UD: where to, required
+	RemoteQPN  uint32 // UD: 24 bits; 0xffffff with a multicast address
 	RemoteQKey uint32 // with the high bit set the queue pair's own is used
 
 	Bind *Bind // OpBindMW
@@ -69,24 +69,24 @@ type SendWR struct {
 // peers with the rights Access. A type 1 window bound to no bytes is unbound.
 type Bind struct {
 	MW     *MW
-	MR     *MR
-	Addr   uint64
-	Length uint64
-	Access Access
+	MR     *MR    // registered with MWBind
+	Addr   uint64 // as MR.Addr counts
+	Length uint64 // bytes
+	Access Access // RemoteWrite and RemoteAtomic want a region with LocalWrite
 }
 
 // A RecvWR is a work request for a receive queue (IBTA 11.4.1.2). On UD the
 // first 40 bytes of the memory are the GRH area.
 type RecvWR struct {
-	WRID uint64
-	SGL  []SGE
+	WRID uint64 // the program's own, given back by the completion
+	SGL  []SGE  // memory with LocalWrite; at most QPConfig.MaxRecvSGE entries
 }
 
 // A PostError tells which of the posted requests was refused, and why; those
 // before it are posted, those from it on are not.
 type PostError struct {
-	Index int
-	Err   error
+	Index int   // among those of the call, from 0
+	Err   error // wraps ErrQueueFull where there was no room
 }
 
 // Error names the request and the refusal.

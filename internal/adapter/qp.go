@@ -17,6 +17,10 @@ import (
 	"softrdma/internal/ud"
 )
 
+// MaxReadAtomic is how many READs and atomics a queue pair may have in flight,
+// and how many of its peer's it holds resources for.
+const MaxReadAtomic = 128
+
 // A QP is a queue pair: a protocol machine with its rings, on a lane. The
 // driver posts to SQ and RQ and rings Doorbell.
 type QP struct {

@@ -1,7 +1,7 @@
 // Package memory owns regions, windows and their keys, and checks every access
 // to registered memory, local and remote (IBTA 10.6, 9.7.4.1.5). Keys are
 // unpredictable. A region's bytes are reached by slicing, never through a
-// pointer that a peer named.
+// pointer that a peer named. It knows no packet, and never waits for one.
 package memory
 
 import (

@@ -2,6 +2,9 @@
 // states, attributes, and the table of legal transitions with the attributes
 // that each needs and allows (IBTA 10.3.1 and 11.2.5.2). Numbers are those of
 // libibverbs, so that they mean the same on every side.
+//
+// It owns the table and the ranges of attributes. It changes no queue pair, and
+// knows no packet.
 package qp
 
 import (

@@ -86,6 +86,7 @@ type requester struct {
 	gapSeen      bool   // repeated for an implied NAK, no progress since
 	sent, acked  uint32 // what packets cost of the window; the difference is in flight
 	window       window
+	due          uint32 // what the READs and atomics in flight bring
 	sinceRequest uint32 // bytes since an acknowledge was asked for
 
 	ackAt time.Duration // the peer's answer is due (IBTA 9.7.6.1.3)
@@ -212,6 +213,13 @@ func (r *requester) fits(n, cost uint32) bool {
 	}
 	flight := r.sent - r.acked
 	return flight == 0 || int64(flight)+int64(cost) <= int64(r.window.size)
+}
+
+// fitsDue tells whether n bytes may be added to what READs in flight bring.
+// That comes as one burst to the buffer of this side's own socket, whose size is
+// known: the port's window bounds it, not the one that feels for the peer's.
+func (r *requester) fitsDue(n uint32) bool {
+	return r.due == 0 || int64(r.due)+int64(n) <= int64(r.p.Window)
 }
 
 // account accounts for a packet that takes n PSNs.

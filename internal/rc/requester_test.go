@@ -235,8 +235,8 @@ func TestRequesterReadsCountTheirResponsesInWindow(t *testing.T) {
 			t.Errorf("READ %d: wrong bytes", i)
 		}
 	}
-	if r := &a.q.req; r.sent != r.acked {
-		t.Errorf("%d bytes of the window were never given back", r.sent-r.acked)
+	if r := &a.q.req; r.sent != r.acked || r.due != 0 {
+		t.Errorf("%d bytes of the window were never given back, %d are due", r.sent-r.acked, r.due)
 	}
 }
 

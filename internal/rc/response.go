@@ -60,8 +60,9 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 // answered goes on behind a response packet of n bytes that was taken.
 func (r *requester) answered(now time.Duration, e uint32, w *request, n uint32) {
 	r.una = e + 1
-	r.acked += n + overhead
+	r.due -= n + overhead
 	if e == w.last {
+		r.acked += overhead
 		r.scatter.Restart()
 		r.advance(now, r.una)
 	}

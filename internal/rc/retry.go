@@ -102,7 +102,7 @@ func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
 // rewind sends again from the oldest unanswered packet on (go-back-N).
 func (r *requester) rewind() {
 	r.nxt = r.una
-	r.sent = r.acked
+	r.sent, r.due = r.acked, 0
 	r.sinceRequest = 0
 	r.ackAt = machine.Never
 	r.gather.Restart()

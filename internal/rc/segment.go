@@ -103,14 +103,12 @@ func (r *requester) payload(w *request, n uint32, out *machine.Out) bool {
 // answered asks for the rest, which the responder takes for a duplicate of a
 // part (IBTA 9.7.5.1).
 func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
-	// What a READ brings comes to this side's buffers in one burst, so that it
-	// counts as what is sent does.
 	n := w.last + 1 - r.nxt
-	cost := n * overhead
+	brings := n * overhead
 	if w.read() {
-		cost += w.length - r.off
+		brings += w.length - r.off
 	}
-	if !r.fits(n, cost) {
+	if !r.fits(n, overhead) || !r.fitsDue(brings) {
 		return false
 	}
 	s := r.p.SQ.At(r.cur)
@@ -133,7 +131,8 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 	if w.state&started == 0 {
 		r.reads++
 	}
-	r.account(now, w, n, cost)
+	r.account(now, w, n, overhead)
+	r.due += brings
 	r.sinceRequest = 0
 	r.forward()
 	return true

@@ -2,6 +2,9 @@
 // with a NAK, completes with an error or refuses a call. The same name stands
 // in the Go error, the completion, the trace and the counters, and
 // `softrdma explain` knows them all.
+//
+// It owns the names and their sentences. It never decides, counts or prints:
+// whoever refuses something does.
 package reason
 
 import "fmt"

@@ -2,6 +2,9 @@
 // and received, states changed, refusals with their reasons, completions.
 // Captures, counters, logs and consoles read it. With no listener an event
 // costs one predictable branch; refusals are counted always.
+//
+// It owns the counters and the list of listeners. It keeps no event, writes no
+// file and never changes what it tells of.
 package trace
 
 import (

@@ -110,6 +110,7 @@ type SendError struct {
 	Err error
 }
 
+// Error tells what was to be sent, where to, and the system's error.
 func (e *SendError) Error() string {
 	what := "batch"
 	if e.Earlier {

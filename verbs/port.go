@@ -1,0 +1,54 @@
+package verbs
+
+import (
+	"fmt"
+
+	"softrdma/internal/host"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+)
+
+// watch makes the device raise events of its port. Where the system does not
+// tell of changes the device works on without them, and Explain says so.
+func (d *Device) watch() {
+	w, err := host.Watch(d.choice, d.portChanged)
+	if err != nil {
+		d.choice.Why = append(d.choice.Why, fmt.Sprintf("Port events will not come: %v.", err))
+		return
+	}
+	d.watcher = w
+}
+
+func (d *Device) unwatch() {
+	if d.watcher != nil {
+		d.watcher.Close()
+	}
+}
+
+// portChanged raises the events of IBTA 11.6.3.2: the port's, and as Linux has
+// it one for the GID table, whose entry is the device's address.
+func (d *Device) portChanged(old, now host.PortState) {
+	switch {
+	case old.Up && !now.Up:
+		d.a.Raise(machine.EventPortErr, nil, reason.Detail{})
+	case !old.Up && now.Up:
+		d.a.Raise(machine.EventPortActive, nil, reason.Detail{})
+	}
+	if old.Addr != now.Addr {
+		d.a.Raise(machine.EventGIDChange, nil, reason.Detail{})
+	}
+}
+
+// portState is the present state of the port.
+func (d *Device) portState() host.PortState {
+	if d.watcher != nil {
+		if s, ok := d.watcher.State(); ok {
+			return s
+		}
+	}
+	s, err := host.State(d.choice)
+	if err != nil { // what it was like when the device was opened
+		return host.PortState{Up: d.choice.Interface.Up, Addr: true}
+	}
+	return s
+}

@@ -1,0 +1,111 @@
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"softrdma/internal/host/hosttest"
+	"softrdma/verbs"
+)
+
+// event waits for the next event of a device.
+func event(t *testing.T, d *verbs.Device, want verbs.EventType) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if e, err := d.NextEvent(ctx); err != nil || e.Type != want {
+		t.Errorf("event %v (%v), expected %v", e, err, want)
+		runtime.Goexit()
+	}
+}
+
+func TestPortEventsFollowInterfaceAndAddress(t *testing.T) {
+	hosttest.InNamespace(t, func(t *testing.T) {
+		l, other := hosttest.Cable(t, "port0", "10.1.2.3/24")
+		before := use()
+		d, err := verbs.Open("port0", verbs.Config{})
+		hosttest.Must(t, err)
+		port := func(active bool, gids int) {
+			t.Helper()
+			if p := d.QueryPort(); p.Active != active || p.GIDs != gids || len(d.GIDs()) != gids {
+				t.Errorf("port %+v with %d GIDs, expected active %v with %d", p, len(d.GIDs()), active, gids)
+			}
+		}
+		port(true, 1)
+		hosttest.Must(t, netlink.LinkSetDown(l))
+		event(t, d, verbs.EventPortErr)
+		port(false, 1)
+		hosttest.Must(t, netlink.LinkSetUp(l))
+		event(t, d, verbs.EventPortActive)
+		port(true, 1)
+		hosttest.Must(t, netlink.LinkSetDown(other)) // the cable
+		event(t, d, verbs.EventPortErr)
+		hosttest.Must(t, netlink.LinkSetUp(other))
+		event(t, d, verbs.EventPortActive)
+		a, err := netlink.ParseAddr("10.1.2.3/24")
+		hosttest.Must(t, err)
+		hosttest.Must(t, netlink.AddrDel(l, a))
+		event(t, d, verbs.EventGIDChange)
+		port(true, 0)
+		hosttest.Must(t, netlink.AddrAdd(l, a))
+		event(t, d, verbs.EventGIDChange)
+		port(true, 1)
+		hosttest.Must(t, d.Close())
+		hosttest.Must(t, netlink.LinkDel(l))
+		if _, err := d.NextEvent(t.Context()); !errors.Is(err, verbs.ErrClosed) {
+			t.Errorf("event after Close: %v", err)
+		}
+		port(false, 0)
+		noLeak(t, before)
+	})
+}
+
+// The address that went and came back carries the same connection on.
+func TestConnectionOutlivesPortThatWasDown(t *testing.T) {
+	hosttest.InNamespace(t, func(t *testing.T) {
+		l, _ := hosttest.Cable(t, "port0", "10.1.2.3/24")
+		lo, err := netlink.LinkByName("lo")
+		hosttest.Must(t, err)
+		hosttest.Must(t, netlink.LinkSetUp(lo))
+		z := newZoo(t, "10.1.2.3")
+		defer z.dev.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		a, err := netlink.ParseAddr("10.1.2.3/24")
+		hosttest.Must(t, err)
+		hosttest.Must(t, netlink.AddrDel(l, a))
+		event(t, z.dev, verbs.EventGIDChange)
+		hosttest.Must(t, z.write())
+		time.Sleep(20 * time.Millisecond) // lost, but within the retries
+		hosttest.Must(t, netlink.AddrAdd(l, a))
+		hosttest.Must(t, z.cq.Wait(ctx))
+		var wc [1]verbs.WC
+		if n, err := z.cq.Poll(wc[:]); n != 1 || err != nil || wc[0].Err() != nil {
+			t.Errorf("polled %d: %v, %v", n, err, wc[0].Err())
+		}
+	})
+}
+
+func TestOpenWhereNetlinkIsForbidden(t *testing.T) {
+	hosttest.OnThread(t, func() {
+		hosttest.ForbidNetlink(t)
+		z := newZoo(t, leakA)
+		defer z.dev.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		hosttest.Must(t, errors.Join(z.write(), z.cq.Wait(ctx)))
+		if p := z.dev.QueryPort(); !p.Active || p.GIDs != 1 {
+			t.Errorf("port %+v", p)
+		}
+		if !slices.ContainsFunc(z.dev.Explain(), func(s string) bool { return strings.Contains(s, "Port events will not come") }) {
+			t.Errorf("not explained: %q", z.dev.Explain())
+		}
+	})
+}
