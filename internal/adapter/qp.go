@@ -177,6 +177,10 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	if mask&qp.MaskPathMTU != 0 && a.PathMTU > l.dev.cfg.MTU {
 		return fmt.Errorf("path MTU %d exceeds the port's active MTU %d", a.PathMTU, l.dev.cfg.MTU)
 	}
+	if r, d := a.MaxRdAtomic, a.MaxDestRdAtomic; mask&qp.MaskMaxRdAtomic != 0 && r > MaxReadAtomic ||
+		mask&qp.MaskMaxDestRdAtomic != 0 && d > MaxReadAtomic {
+		return fmt.Errorf("READs and atomics in flight: at most %d each way, found max_rd_atomic %d, max_dest_rd_atomic %d", MaxReadAtomic, r, d)
+	}
 	if err := q.openFlow(mask, a); err != nil {
 		return err
 	}
