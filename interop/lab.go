@@ -74,14 +74,6 @@ func (l *Lab) open(ctx context.Context, cache string) (err error) {
 	return nil
 }
 
-// processors is how many CPUs a guest gets.
-func (l *Lab) processors() int {
-	if l.count > 1 {
-		return 1
-	}
-	return 2
-}
-
 // Host returns a command that runs on the host, in the lab's network, and ends with the lab's process or with ctx.
 func (l *Lab) Host(ctx context.Context, argv ...string) *exec.Cmd {
 	argv = l.network.inside(argv)

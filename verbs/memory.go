@@ -221,12 +221,6 @@ func (w *MW) next() (old, key uint32) {
 	return old, w.key
 }
 
-func (w *MW) restore(key uint32) {
-	w.mu.Lock()
-	w.key = key
-	w.mu.Unlock()
-}
-
 // Dealloc takes the window away, bound or not (IBTA 10.6.7).
 func (w *MW) Dealloc() error {
 	w.mu.Lock()

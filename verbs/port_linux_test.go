@@ -3,7 +3,6 @@ package verbs_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,17 +13,6 @@ import (
 	"softrdma/internal/host/hosttest"
 	"softrdma/verbs"
 )
-
-// event waits for the next event of a device.
-func event(t *testing.T, d *verbs.Device, want verbs.EventType) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if e, err := d.NextEvent(ctx); err != nil || e.Type != want {
-		t.Errorf("event %v (%v), expected %v", e, err, want)
-		runtime.Goexit()
-	}
-}
 
 func TestPortEventsFollowInterfaceAndAddress(t *testing.T) {
 	hosttest.InNamespace(t, func(t *testing.T) {

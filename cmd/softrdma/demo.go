@@ -90,7 +90,7 @@ func runDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions) error {
 	}
 	defer d.side.close()
 	if cmd.Flag(pcapFlag).Changed {
-		d.divisor = captureDivisor
+		d.divisor, d.repeats = captureDivisor, 1
 	}
 	if err := d.load(opt); err != nil {
 		return err

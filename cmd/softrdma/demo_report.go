@@ -48,6 +48,7 @@ type demoReport struct {
 	SHA256     string    `json:"sha256"`
 	Client     string    `json:"client"`
 	Server     string    `json:"server"`
+	Repeats    int       `json:"runs"`
 	Capture    string    `json:"capture,omitempty"`
 	Operations []demoRow `json:"operations"`
 }
@@ -85,7 +86,11 @@ func (r *demoReport) text() string {
 }
 
 func (r *demoReport) notes() string {
-	s := "Latency is half of the round trip; of READ and atomics, which the other end's\nprogram takes no part in, all of it. Both ends poll, also over TCP.\n"
+	s := ""
+	if r.Repeats > 1 {
+		s = fmt.Sprintf("Time is the median of %d runs. ", r.Repeats)
+	}
+	s += "Latency is half of the round trip; of READ and\natomics, which the other end's program takes no part in, all of it. Both ends poll, also over TCP.\n"
 	if runtime.GOOS == "linux" {
 		s += "TCP is the kernel's, with writes of 1 MiB and cubic.\n"
 	}

@@ -143,11 +143,12 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 	var r flowResult
 	cpu := cpuTime()
 	f.start = time.Now()
-	for f.busy > 0 || f.marks > 0 || f.open > 0 {
+	for marked := !f.sending; !marked || f.marks > 0 || f.open > 0; {
 		if err := f.fill(); err != nil {
 			return r, err
 		}
-		if f.sending && f.busy == 0 && r.Seconds == 0 {
+		if f.busy == 0 && !marked {
+			marked = true
 			r.Seconds = time.Since(f.start).Seconds()
 			r.CPU = (cpuTime() - cpu).Seconds()
 			if err := f.mark(); err != nil {

@@ -1,7 +1,9 @@
 package adapter
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -381,7 +383,8 @@ func (l *lane) takeBells() bool {
 // failOverflowed moves the queue pairs of overflowed completion queues to the
 // error state (IBTA 11.6.3.2).
 func (l *lane) failOverflowed(now time.Duration) {
-	for _, q := range l.qps {
+	for _, n := range slices.Sorted(maps.Keys(l.qps)) { // in the same order in every run
+		q := l.qps[n]
 		if q.sendCQ.overflowed.Load() || q.recvCQ.overflowed.Load() {
 			q.fail(now, reason.Detail{Reason: reason.CQOverflow})
 		}

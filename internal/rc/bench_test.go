@@ -19,11 +19,10 @@ func (c *last) Push(e *queue.CQE) { c.n++; c.cqe = *e }
 
 // pump moves packets between two machines in memory, without a network.
 type pump struct {
-	n    [2]*node
-	cq   [2]last
-	out  machine.Out
-	in   machine.In
-	list []memory.SGE
+	n   [2]*node
+	cq  [2]last
+	out machine.Out
+	in  machine.In
 }
 
 func newPump(tb testing.TB) *pump {

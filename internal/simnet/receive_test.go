@@ -57,9 +57,8 @@ func (e *end) postReceives() bool {
 		if len(s.free) == 0 || s.ring.Full() {
 			break
 		}
-		// The slot is as large as the messages, the last bytes are not offered.
 		k := e.w.rng.IntN(len(s.free))
-		r := &recv{id: recvID | uint64(len(e.w.recvs)), slot: s.free[k], slots: s, room: s.size}
+		r := &recv{id: recvID | uint64(len(e.w.recvs)), slot: s.free[k], slots: s}
 		s.free = append(s.free[:k], s.free[k+1:]...)
 		r.spans = e.w.cut(s.area, r.slot*s.size, s.size, s.ring.MaxSGE())
 		e.w.recvs = append(e.w.recvs, r)

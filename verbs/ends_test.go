@@ -1,0 +1,124 @@
+package verbs_test
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// ends says what two connected ends are made of. The zero value of a field is
+// good for most.
+type ends struct {
+	a, b    string // addresses, required: tests that run at a time have distinct ones
+	size    int    // bytes of each buffer, 0 means 64 KiB
+	qp      verbs.QPConfig
+	connect verbs.ConnectConfig
+	mtu     int
+}
+
+// open makes two devices, each with a queue pair that is not connected.
+func (e ends) open(t testing.TB) (a, b *side) {
+	t.Helper()
+	a, b = e.side(t, e.a), e.side(t, e.b)
+	a.peer, b.peer = b, a
+	return a, b
+}
+
+func (e ends) side(t testing.TB, addr string) *side {
+	t.Helper()
+	if e.size == 0 {
+		e.size = 1 << 16
+	}
+	s := &side{buf: make([]byte, e.size)}
+	var err error
+	if s.dev, err = verbs.Open(addr, verbs.Config{MTU: e.mtu}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.dev.Close() })
+	if s.pd, err = s.dev.AllocPD(); err != nil {
+		t.Fatal(err)
+	}
+	if s.cq, err = s.dev.CreateCQ(verbs.CQConfig{Depth: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	if s.mr, err = s.pd.RegisterMemory(s.buf, allRights); err != nil {
+		t.Fatal(err)
+	}
+	e.qp.SendCQ = s.cq
+	if s.qp, err = s.pd.CreateQP(e.qp); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const allRights = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind
+
+// pair is open, and connects the two.
+func (e ends) pair(t testing.TB) (a, b *side) {
+	t.Helper()
+	a, b = e.open(t)
+	e.join(t, a, b)
+	return a, b
+}
+
+func (e ends) join(t testing.TB, a, b *side) {
+	t.Helper()
+	ea, eb := a.qp.Endpoint(), b.qp.Endpoint()
+	if err := a.qp.Connect(ea, eb, e.connect); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.qp.Connect(eb, ea, e.connect); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write is a signalled WRITE of n bytes at the same offset of both buffers.
+func (s *side) write(off, n int) verbs.SendWR {
+	return verbs.SendWR{
+		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(off, n)},
+		RemoteAddr: s.peer.mr.Addr() + uint64(off), RKey: s.peer.mr.RKey(),
+	}
+}
+
+// fill gives b unlike bytes.
+func fill(b []byte, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+}
+
+// holds checks that want lies at off of s's buffer, and only that between
+// the two bytes around it, which are canary.
+func (s *side) holds(t testing.TB, off int, want []byte) {
+	t.Helper()
+	got := s.buf[off : off+len(want)]
+	if !bytes.Equal(got, want) {
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("%d bytes at %d: byte %d is %#x, expected %#x", len(want), off, i, got[i], want[i])
+			}
+		}
+	}
+	if a, b := s.buf[off-1], s.buf[off+len(want)]; a != canary || b != canary {
+		t.Fatalf("%d bytes at %d: the bytes around them are %#x and %#x, expected %#x", len(want), off, a, b, canary)
+	}
+}
+
+const canary = 0xa5
+
+// event waits for the next event of a device.
+func event(t *testing.T, d *verbs.Device, want verbs.EventType) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if e, err := d.NextEvent(ctx); err != nil || e.Type != want {
+		t.Errorf("event %v (%v), expected %v", e, err, want)
+		runtime.Goexit()
+	}
+}

@@ -1,0 +1,140 @@
+package verbs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// 64 queue pairs between two devices, each with a goroutine at either end that
+// posts and waits as it likes: messages of all kinds at once, every byte where
+// it belongs. Half of the queue pairs share a completion queue per device.
+func TestManyQueuePairsAtOnce(t *testing.T) {
+	const qps, rounds, slot = 64, 12, 1 << 15
+	e := ends{size: qps * slot, qp: verbs.QPConfig{Type: verbs.RC}}
+	a, b := e.side(t, "127.7.6.1"), e.side(t, "127.7.6.2")
+	var all sync.WaitGroup
+	for i := range qps {
+		x, y := a.again(t, i), b.again(t, i)
+		x.peer, y.peer = y, x
+		e.join(t, x, y)
+		all.Go(func() { x.talk(t, i*slot, slot, rounds, true) })
+		all.Go(func() { y.talk(t, i*slot, slot, rounds, false) })
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("still talking")
+	}
+	for name, n := range map[string]uint64{"a": counter(a.dev, "PACKET_ICRC"), "b": counter(b.dev, "PACKET_ICRC")} {
+		if n != 0 {
+			t.Errorf("%d packets of %s with a wrong ICRC", n, name)
+		}
+	}
+}
+
+// again is another queue pair on s's device with s's memory and a completion
+// queue of its own.
+func (s *side) again(t *testing.T, i int) *side {
+	t.Helper()
+	n := *s
+	var err error
+	if n.cq, err = s.dev.CreateCQ(verbs.CQConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := verbs.QPConfig{Type: verbs.RC, SendCQ: n.cq, MaxSend: 1 + i%8, MaxRecv: 4}
+	if n.qp, err = s.pd.CreateQP(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+// talk exchanges messages: the first end fills its slot and WRITEs a half of
+// it, then SENDs a word that says so; the other READs the half back, compares
+// and answers with a SEND.
+func (s *side) talk(t *testing.T, at, slot, rounds int, first bool) {
+	fail := func(err error) bool {
+		if err != nil {
+			t.Error(fmt.Errorf("queue pair %d of %v: %w", at/slot, s.dev.Addr(), err))
+		}
+		return err != nil
+	}
+	half := slot / 2
+	target := s.peer.mr.Addr() + uint64(at)
+	for r := range rounds {
+		n := 1 + (at/7+r*1999)%half
+		recv := verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(at+slot-8, 8)}}
+		if first {
+			fill(s.buf[at:at+n], uint64(at+r))
+			if fail(s.qp.PostRecv(recv)) || fail(s.done(
+				verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.mr.SGE(at, n)}, RemoteAddr: target, RKey: s.peer.mr.RKey()})) ||
+				fail(s.done(verbs.SendWR{Op: verbs.OpSend})) || fail(s.next(verbs.WCRecv)) {
+				return
+			}
+			continue
+		}
+		if fail(s.qp.PostRecv(recv)) || fail(s.next(verbs.WCRecv)) || fail(s.done(
+			verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{s.mr.SGE(at+half-8, n)}, RemoteAddr: target, RKey: s.peer.mr.RKey()})) {
+			return
+		}
+		want := make([]byte, n)
+		fill(want, uint64(at+r))
+		if n <= half-8 && !bytes.Equal(s.buf[at:at+n], want) {
+			t.Errorf("queue pair %d, round %d: written bytes differ", at/slot, r)
+			return
+		}
+		if !bytes.Equal(s.buf[at+half-8:at+half-8+n], want) {
+			t.Errorf("queue pair %d, round %d: read bytes differ", at/slot, r)
+			return
+		}
+		if fail(s.done(verbs.SendWR{Op: verbs.OpSend})) {
+			return
+		}
+	}
+}
+
+// done posts a request and waits until it has completed.
+func (s *side) done(w verbs.SendWR) error {
+	w.Flags |= verbs.Signaled
+	if err := s.qp.PostSend(w); err != nil {
+		return err
+	}
+	op := verbs.WCSend
+	switch w.Op {
+	case verbs.OpWrite:
+		op = verbs.WCWrite
+	case verbs.OpRead:
+		op = verbs.WCRead
+	}
+	return s.next(op)
+}
+
+// next waits for the next completion, which must be of op.
+func (s *side) next(op verbs.WCOp) error {
+	var wc [1]verbs.WC
+	for end := time.Now().Add(time.Minute); ; {
+		n, err := s.cq.Poll(wc[:])
+		switch {
+		case err != nil:
+			return err
+		case n == 1 && wc[0].Err() != nil:
+			return wc[0].Err()
+		case n == 1 && wc[0].Op != op:
+			return fmt.Errorf("completion of operation %d, expected %d", wc[0].Op, op)
+		case n == 1:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("no completion of operation %d", op)
+		}
+		if err := s.cq.Wait(context.Background()); err != nil {
+			return err
+		}
+	}
+}
