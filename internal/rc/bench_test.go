@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 )
