@@ -40,8 +40,8 @@ const exercisePatience = 100 * time.Second
 
 // Exercise runs scenarios between two ends and returns the results by scenario and role. Behind a scenario that ends
 // a peer's process, the rest run in new processes; the error tells of all such ends.
-func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int) (map[string]map[string]Result, error) {
-	all := map[string]map[string]Result{}
+func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int) (Results, error) {
+	all := Results{}
 	for _, name := range names {
 		all[name] = map[string]Result{}
 	}
@@ -64,7 +64,7 @@ func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 
 }
 
 // exerciseOnce returns how many scenarios both ends finished.
-func exerciseOnce(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int, all map[string]map[string]Result) (int, error) {
+func exerciseOnce(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int, all Results) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, exercisePatience, fmt.Errorf("the exercise took longer than %v", exercisePatience))
 	defer cancel()
 	port := nextPort()
@@ -100,7 +100,7 @@ func exerciseOnce(ctx context.Context, server, client Exerciser, names []string,
 }
 
 // collect reads results and returns how many there were.
-func collect(stdout string, into map[string]map[string]Result) (int, error) {
+func collect(stdout string, into Results) (int, error) {
 	n := 0
 	for line := range strings.Lines(stdout) {
 		if !strings.HasPrefix(line, `{"scenario"`) {

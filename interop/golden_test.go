@@ -100,7 +100,10 @@ func recordGolden(t *testing.T) {
 		lab.Guests[1].Run(ctx, "timeout", "0.7", "ibv_rc_pingpong", "-d", "rxe0", "-g", "1")
 	}
 	names := scenarioNames(t, func(s *Scenario) bool { return s.Golden })
-	want := loadBaseline(t)
+	want, err := Baseline()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, v6 := range []bool{false, true} {
 		fresh := filepath.Join(lab.Dir(), filepath.Base(goldenPath(v6)))
 		capture, err := lab.Capture(ctx, fresh, "udp port 4791")

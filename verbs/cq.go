@@ -222,7 +222,16 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 		return fmt.Errorf("wait on a CQ with a shared completion channel: expected its own, use CompChannel.Next")
 	}
 	c.waiters.Add(1)
-	defer c.waiters.Add(-1)
+	err := c.sleep(ctx, solicitedOnly)
+	// The event that woke one disarmed the queue for all who wait: there may be
+	// completions for them as well, and nothing else that tells them.
+	if c.waiters.Add(-1) > 0 {
+		c.a.Pass()
+	}
+	return err
+}
+
+func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 	for {
 		if c.spin(solicitedOnly) {
 			return nil
@@ -238,11 +247,6 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 			return err
 		}
 		if c.a.Ring().Len() > 0 {
-			// The event disarmed the queue for everybody who waits, and there
-			// may be a completion for each.
-			if c.waiters.Load() > 1 {
-				c.a.Pass()
-			}
 			return nil
 		}
 	}

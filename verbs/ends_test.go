@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 
@@ -118,7 +117,6 @@ func event(t *testing.T, d *verbs.Device, want verbs.EventType) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if e, err := d.NextEvent(ctx); err != nil || e.Type != want {
-		t.Errorf("event %v (%v), expected %v", e, err, want)
-		runtime.Goexit()
+		t.Fatalf("event %v (%v), expected %v", e, err, want)
 	}
 }

@@ -133,7 +133,6 @@ func TestSharedReceiveQueueResizesUnderTraffic(t *testing.T) {
 	if err := srq.SetLimit(ahead + 1); err != nil { // fewer are posted: told at once
 		t.Fatal(err)
 	}
-	event(t, b.dev, verbs.EventCommEst)
 	event(t, b.dev, verbs.EventSRQLimitReached)
 	if n := srq.Limit(); n != 0 {
 		t.Fatalf("limit %d after its event", n)

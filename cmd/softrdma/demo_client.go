@@ -14,8 +14,9 @@ const (
 	demoDepth    = 16      // messages in flight
 	demoReceives = 64      // receives that the second process keeps posted
 
-	demoRepeats    = 3      // of moving the file: the median counts
-	demoRounds     = 10_000 // of a latency test
+	demoRepeats    = 3         // of moving the file: the median counts
+	demoRepeatSize = 512 << 20 // a larger file is moved once
+	demoRounds     = 10_000    // of a latency test
 	demoWarmUp     = 500
 	demoAdditions  = 20_000 // by each end
 	demoExchanges  = 5_000  // by each end
@@ -86,6 +87,9 @@ func newDemoClient(ctx context.Context, dev opened, c *control, size int) (*demo
 		return nil, err
 	}
 	d := &demoClient{side: s, c: c, dev: dev, size: size, scratch: demoScratchAt(size), divisor: 1, repeats: demoRepeats}
+	if size > demoRepeatSize {
+		d.repeats = 1
+	}
 	hello, err := c.ask(ctx, &controlMessage{Do: doConnect, Size: size, Endpoints: s.local, Memory: s.memory()}, doHello)
 	if err == nil {
 		d.peer = hello.Device

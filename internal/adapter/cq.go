@@ -163,8 +163,8 @@ func (c *CQ) Gone() error {
 	}
 }
 
-// Pass gives the event that was taken from the channel to the next who waits
-// for it: one event may be about more than one completion.
+// Pass gives an event to the next who waits on the channel: one event may be
+// about more than one completion.
 func (c *CQ) Pass() { c.channel.push(c) }
 
 // Err is ErrOverflow once the queue has overflowed.

@@ -25,9 +25,8 @@ const (
 
 // A target is a device with queue pairs of every type, and their peers.
 type target struct {
-	a, b   *side
-	qps    [3][2]*adapter.QP // RC, UC, UD: peer's, target's
-	firsts uint32
+	a, b *side
+	qps  [3][2]*adapter.QP // RC, UC, UD: peer's, target's
 }
 
 func newTarget(t testing.TB) *target {

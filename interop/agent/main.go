@@ -31,7 +31,7 @@ func main() {
 	}
 	a := &agent{out: json.NewEncoder(port), running: map[uint64]*os.Process{}}
 	a.send(control.Event{Kind: control.KindReady})
-	if err := a.serve(port); err != nil && !errors.Is(err, io.EOF) {
+	if err := a.serve(port); !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, "agent:", err)
 	}
 	fmt.Fprintln(os.Stderr, "agent: the lab is gone, powering off")
@@ -83,6 +83,7 @@ func (a *agent) send(e control.Event) {
 	}
 }
 
+// serve carries out requests until the port gives an error, io.EOF at its end.
 func (a *agent) serve(port io.Reader) error {
 	in := json.NewDecoder(bufio.NewReaderSize(port, 64<<10))
 	for {

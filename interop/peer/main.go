@@ -55,28 +55,19 @@ func run(o options) error {
 	if o.role != interop.Client && o.role != interop.Server {
 		return fmt.Errorf("--role is %q, not client or server", o.role)
 	}
-	all, err := interop.Scenarios()
-	if err != nil {
-		return err
-	}
 	device, err := verbs.Open(o.dev, verbs.Config{})
 	if err != nil {
 		return err
 	}
 	defer device.Close()
-	pd, err := device.AllocPD()
+	p, err := newPeer(o, device, os.Stdout, os.Stderr)
 	if err != nil {
 		return err
-	}
-	p := &peer{options: o, device: device, pd: pd, scenarios: map[string]*interop.Scenario{}}
-	var names []string
-	for i := range all {
-		p.scenarios[all[i].Name] = &all[i]
-		names = append(names, all[i].Name)
 	}
 	if o.role == interop.Server {
 		return p.serve()
 	}
+	names := p.names
 	if o.scenario != "all" {
 		names = strings.Split(o.scenario, ",")
 	}
@@ -88,6 +79,26 @@ type peer struct {
 	device    *verbs.Device
 	pd        *verbs.PD
 	scenarios map[string]*interop.Scenario
+	names     []string
+	results   *json.Encoder
+	log       io.Writer
+}
+
+func newPeer(o options, device *verbs.Device, out, log io.Writer) (*peer, error) {
+	all, err := interop.Scenarios()
+	if err != nil {
+		return nil, err
+	}
+	pd, err := device.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{options: o, device: device, pd: pd, scenarios: map[string]*interop.Scenario{}, results: json.NewEncoder(out), log: log}
+	for i := range all {
+		p.scenarios[all[i].Name] = &all[i]
+		p.names = append(p.names, all[i].Name)
+	}
+	return p, nil
 }
 
 func (p *peer) serve() error {
@@ -102,6 +113,11 @@ func (p *peer) serve() error {
 	if err != nil {
 		return err
 	}
+	return p.answer(c)
+}
+
+// answer runs what the client names until it closes the connection.
+func (p *peer) answer(c net.Conn) error {
 	defer c.Close()
 	for w := newWire(c); ; {
 		var hello interop.Hello
@@ -158,8 +174,8 @@ func (p *peer) one(w *wire, s *interop.Scenario, hello *interop.Hello) error {
 	if err := errors.Join(err, e.close()); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	fmt.Fprintf(os.Stderr, "%s: %.2f s, closed in %.2f s\n", s.Name, ended.Sub(began).Seconds(), time.Since(ended).Seconds())
-	return json.NewEncoder(os.Stdout).Encode(result)
+	fmt.Fprintf(p.log, "%s: %.2f s, closed in %.2f s\n", s.Name, ended.Sub(began).Seconds(), time.Since(ended).Seconds())
+	return p.results.Encode(result)
 }
 
 // wire is the conversation with the peer: JSON values, one per line.

@@ -185,14 +185,17 @@ func (e *end) poll(s *interop.Step) error {
 
 // drain takes what comes on both queues for a while.
 func (e *end) drain(d time.Duration) error {
-	for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
-		for name := range e.cqs {
-			if _, err := e.take(name, 16); err != nil {
+	for until := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
+		over := time.Now().After(until) // one more look after the time
+		for name, cq := range e.cqs {
+			if _, err := e.take(name, cq.Depth()); err != nil {
 				return err
 			}
 		}
+		if over {
+			return nil
+		}
 	}
-	return nil
 }
 
 // take moves up to max completions into the result.

@@ -256,9 +256,13 @@ class Side:
 
     def do_drain(self, step):
         end = time.monotonic() + step["ms"] / 1000
-        while time.monotonic() < end:
+        while True:
+            over = time.monotonic() >= end  # one more look after the time
             for name in self.cqs:
-                self.collect(name, 1, 0)
+                while self.collect(name, 1, 0):
+                    pass
+            if over:
+                return
             time.sleep(0.005)
 
     def collect(self, name, n, ms):
