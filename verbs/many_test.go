@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -30,8 +31,14 @@ func TestManyQueuePairsAtOnce(t *testing.T) {
 	go func() { all.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(2 * time.Minute):
-		t.Fatal("still talking")
+	case <-time.After(time.Minute):
+		for _, d := range []*verbs.Device{a.dev, b.dev} {
+			for name, n := range d.Counters() {
+				t.Logf("%v: %s %d", d.Addr(), name, n)
+			}
+		}
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("still talking:\n%s", stacks[:runtime.Stack(stacks, true)])
 	}
 	for name, n := range map[string]uint64{"a": counter(a.dev, "PACKET_ICRC"), "b": counter(b.dev, "PACKET_ICRC")} {
 		if n != 0 {
