@@ -31,6 +31,13 @@ const (
 	// acknowledges and new requests keep each other going.
 	receiveBudget  = 4
 	transmitBudget = 8
+
+	// overdue is for how many rounds deadlines may wait for a link that always
+	// has more to receive: what a deadline waits for may be in it, and repeating
+	// what was answered would make the overload worse. Rounds and not a time: a
+	// process that was not running finds its deadlines passed and the answers
+	// in the link. They are a receive buffer's worth of small packets.
+	overdue = 512
 )
 
 // A lane owns a link and the queue pairs on it. Everything but the fields
@@ -56,6 +63,8 @@ type lane struct {
 	src     netip.AddrPort
 	dst     netip.AddrPort
 	empty   uint   // polls in vain
+	drained bool   // the link had nothing to receive when last asked
+	crowded uint   // rounds since then
 	nextID  uint16 // identification expected of the next packet from src
 	checker ib.Checker
 
@@ -253,7 +262,8 @@ func (l *lane) receiveBatch(now time.Duration) bool {
 	if l.closed {
 		return false
 	}
-	if ok, err := l.link.Receive(&l.rx); err != nil || !ok {
+	ok, err := l.link.Receive(&l.rx)
+	if l.drained = err != nil || !ok; l.drained {
 		return false
 	}
 	l.receive(now, &l.rx)
@@ -265,7 +275,10 @@ func (l *lane) rest(now time.Duration) bool {
 	if l.closed {
 		return false
 	}
-	l.expire(now)
+	if l.crowded++; l.drained || l.crowded > overdue {
+		l.crowded = 0
+		l.expire(now)
+	}
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
 	}

@@ -237,7 +237,7 @@ func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 		t.Fatalf("sent %d packets, expected 1", n)
 	}
 	e.link.give, e.link.from = e.datagram()
-	for range 20 {
+	for range 150 {
 		e.recv()
 		now += time.Millisecond
 		e.cq.Progress()
@@ -246,9 +246,9 @@ func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 		}
 		e.cq.Ring().Release(e.cq.Ring().Producer())
 	}
-	// The timer is of 8 µs, and each of the polls but the first may serve it.
+	// The timer is of 8 µs, and served as often as overdue lets it.
 	if n := e.link.count(); n < 4 {
-		t.Fatalf("sent %d packets in 20 ms of silence from the peer, expected several repetitions", n)
+		t.Fatalf("sent %d packets in 150 ms of silence from the peer, expected several repetitions", n)
 	}
 }
 

@@ -12,10 +12,13 @@ import (
 // rnrForEver is the RNR retry count that never ends (IBTA 9.7.5.2.8).
 const rnrForEver = 7
 
-// arm starts the wait for the peer's answer.
+// arm starts the wait for the peer's answer. The standard lets the wait be up to
+// four times the timeout that was set (IBTA 9.7.6.1.3). The first wait takes it as
+// it is, repetitions the twofold and the fourfold: a peer or a network that is
+// overloaded is not helped by more of the same.
 func (r *requester) arm(now time.Duration) {
 	if d := r.p.Attr.AckTimeout(); d != 0 {
-		r.ackAt = now + d
+		r.ackAt = now + d<<min(r.retries, 2)
 	}
 }
 
