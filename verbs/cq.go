@@ -252,14 +252,16 @@ func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 	}
 }
 
-// spin polls for the device's spin time.
+// spin polls for the device's spin time, unless somebody does that already: who
+// spins receives for the whole device, and wakes those who sleep.
 func (c *CQ) spin(solicitedOnly bool) bool {
 	if c.a.Ring().Len() > 0 {
 		return true
 	}
-	if solicitedOnly || c.dev.spin <= 0 {
+	if solicitedOnly || c.dev.spin <= 0 || !c.dev.spinning.CompareAndSwap(false, true) {
 		return false
 	}
+	defer c.dev.spinning.Store(false)
 	for start := time.Now(); time.Since(start) < c.dev.spin; {
 		c.a.Progress()
 		if c.a.Ring().Len() > 0 {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter"
@@ -57,6 +58,8 @@ type Device struct {
 	gids   []GIDEntry
 	zone   string
 	spin   time.Duration
+
+	spinning atomic.Bool // a waiter spins
 
 	watcher *host.Watcher // nil where the system has none
 

@@ -3,7 +3,10 @@ package verbs_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,9 +38,7 @@ func (e ends) side(t testing.TB, addr string) *side {
 	}
 	s := &side{buf: make([]byte, e.size)}
 	var err error
-	if s.dev, err = verbs.Open(addr, verbs.Config{MTU: e.mtu}); err != nil {
-		t.Fatal(err)
-	}
+	s.dev = openDevice(t, addr, verbs.Config{MTU: e.mtu})
 	t.Cleanup(func() { s.dev.Close() })
 	if s.pd, err = s.dev.AllocPD(); err != nil {
 		t.Fatal(err)
@@ -55,6 +56,20 @@ func (e ends) side(t testing.TB, addr string) *side {
 	return s
 }
 
+// openDevice waits for an address that another run of these tests has.
+func openDevice(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		d, err := verbs.Open(addr, cfg)
+		if err == nil {
+			return d
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
 const allRights = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind
 
 // pair is open, and connects the two.
@@ -65,8 +80,14 @@ func (e ends) pair(t testing.TB) (a, b *side) {
 	return a, b
 }
 
+// join connects two ends. The timeout is one that a busy machine does not
+// reach (2.1 s): a READ that is repeated is carried out again, at a time when
+// the test may be writing there.
 func (e ends) join(t testing.TB, a, b *side) {
 	t.Helper()
+	if e.connect.Timeout == 0 {
+		e.connect.Timeout = 19
+	}
 	ea, eb := a.qp.Endpoint(), b.qp.Endpoint()
 	if err := a.qp.Connect(ea, eb, e.connect); err != nil {
 		t.Fatal(err)
@@ -86,10 +107,9 @@ func (s *side) write(off, n int) verbs.SendWR {
 
 // fill gives b unlike bytes.
 func fill(b []byte, seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 0))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	_, _ = rand.NewChaCha8(key).Read(b) // never fails
 }
 
 // holds checks that want lies at off of s's buffer, and only that between

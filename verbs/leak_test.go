@@ -73,8 +73,7 @@ func newZoo(t testing.TB, addr string) *zoo {
 			t.Fatal(e)
 		}
 	}
-	z.dev, err = verbs.Open(addr, verbs.Config{})
-	check(err)
+	z.dev = openDevice(t, addr, verbs.Config{})
 	z.pd, err = z.dev.AllocPD()
 	check(err)
 	z.ch, err = z.dev.CreateCompChannel()
@@ -209,8 +208,11 @@ func second[T any](_ T, err error) error { return err }
 // A device that closes under everything that can be going on.
 func TestCloseEndsWhatIsGoingOn(t *testing.T) {
 	newZoo(t, leakA).dev.Close()
-	before := use()
-	for range 20 {
+	before, rounds := use(), 20
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
 		z := newZoo(t, leakA)
 		var all sync.WaitGroup
 		until := func(f func() error) {

@@ -33,9 +33,7 @@ func newSide(t testing.TB, addr string, size int, typ verbs.QPType) *side {
 	t.Helper()
 	s := &side{buf: make([]byte, size)}
 	var err error
-	if s.dev, err = verbs.Open(addr, verbs.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	s.dev = openDevice(t, addr, verbs.Config{})
 	t.Cleanup(func() { s.dev.Close() })
 	if s.pd, err = s.dev.AllocPD(); err != nil {
 		t.Fatal(err)

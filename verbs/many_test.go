@@ -12,20 +12,25 @@ import (
 	"softrdma/verbs"
 )
 
+const (
+	manyRounds = 8
+	manySlot   = 8 << 10
+)
+
 // 64 queue pairs between two devices, each with a goroutine at either end that
 // posts and waits as it likes: messages of all kinds at once, every byte where
-// it belongs. Half of the queue pairs share a completion queue per device.
+// it belongs.
 func TestManyQueuePairsAtOnce(t *testing.T) {
-	const qps, rounds, slot = 64, 12, 1 << 15
-	e := ends{size: qps * slot, qp: verbs.QPConfig{Type: verbs.RC}}
+	const qps, each = 64, 2 * manyRounds * manySlot
+	e := ends{size: qps * each, qp: verbs.QPConfig{Type: verbs.RC}}
 	a, b := e.side(t, "127.7.6.1"), e.side(t, "127.7.6.2")
 	var all sync.WaitGroup
 	for i := range qps {
 		x, y := a.again(t, i), b.again(t, i)
 		x.peer, y.peer = y, x
 		e.join(t, x, y)
-		all.Go(func() { x.talk(t, i*slot, slot, rounds, true) })
-		all.Go(func() { y.talk(t, i*slot, slot, rounds, false) })
+		all.Go(func() { x.talk(t, i*each, true) })
+		all.Go(func() { y.talk(t, i*each, false) })
 	}
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
@@ -61,42 +66,38 @@ func (s *side) again(t *testing.T, i int) *side {
 	return &n
 }
 
-// talk exchanges messages: the first end fills its slot and WRITEs a half of
-// it, then SENDs a word that says so; the other READs the half back, compares
-// and answers with a SEND.
-func (s *side) talk(t *testing.T, at, slot, rounds int, first bool) {
+// talk exchanges messages. In each round the first end fills a slot and WRITEs
+// it, then SENDs a word that says so; the other compares, READs the slot into
+// the next one, compares and answers with a SEND.
+func (s *side) talk(t *testing.T, at int, first bool) {
 	fail := func(err error) bool {
 		if err != nil {
-			t.Error(fmt.Errorf("queue pair %d of %v: %w", at/slot, s.dev.Addr(), err))
+			t.Errorf("queue pair %#06x of %v: %v", s.qp.Number(), s.dev.Addr(), err)
 		}
 		return err != nil
 	}
-	half := slot / 2
-	target := s.peer.mr.Addr() + uint64(at)
-	for r := range rounds {
-		n := 1 + (at/7+r*1999)%half
-		recv := verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(at+slot-8, 8)}}
+	for r := range manyRounds {
+		from := at + 2*r*manySlot
+		n := 1 + (at/7+r*1999)%manySlot
+		w := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.mr.SGE(from, n)}, RemoteAddr: s.peer.mr.Addr() + uint64(from), RKey: s.peer.mr.RKey()}
+		if fail(s.qp.PostRecv(verbs.RecvWR{})) {
+			return
+		}
 		if first {
-			fill(s.buf[at:at+n], uint64(at+r))
-			if fail(s.qp.PostRecv(recv)) || fail(s.done(
-				verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.mr.SGE(at, n)}, RemoteAddr: target, RKey: s.peer.mr.RKey()})) ||
-				fail(s.done(verbs.SendWR{Op: verbs.OpSend})) || fail(s.next(verbs.WCRecv)) {
+			fill(s.buf[from:from+n], uint64(from))
+			if fail(s.done(w)) || fail(s.done(verbs.SendWR{Op: verbs.OpSend})) || fail(s.next(verbs.WCRecv)) {
 				return
 			}
 			continue
 		}
-		if fail(s.qp.PostRecv(recv)) || fail(s.next(verbs.WCRecv)) || fail(s.done(
-			verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{s.mr.SGE(at+half-8, n)}, RemoteAddr: target, RKey: s.peer.mr.RKey()})) {
+		w.Op, w.SGL[0] = verbs.OpRead, s.mr.SGE(from+manySlot, n)
+		if fail(s.next(verbs.WCRecv)) || fail(s.done(w)) {
 			return
 		}
 		want := make([]byte, n)
-		fill(want, uint64(at+r))
-		if n <= half-8 && !bytes.Equal(s.buf[at:at+n], want) {
-			t.Errorf("queue pair %d, round %d: written bytes differ", at/slot, r)
-			return
-		}
-		if !bytes.Equal(s.buf[at+half-8:at+half-8+n], want) {
-			t.Errorf("queue pair %d, round %d: read bytes differ", at/slot, r)
+		fill(want, uint64(from))
+		if !bytes.Equal(s.buf[from:from+n], want) || !bytes.Equal(s.buf[from+manySlot:from+manySlot+n], want) {
+			t.Errorf("queue pair %#06x, round %d: other bytes", s.qp.Number(), r)
 			return
 		}
 		if fail(s.done(verbs.SendWR{Op: verbs.OpSend})) {

@@ -104,7 +104,7 @@ func TestSharedReceiveQueueResizesUnderTraffic(t *testing.T) {
 	if err := b.qp.PostRecv(verbs.RecvWR{}); err == nil {
 		t.Fatal("posted to a queue pair with an SRQ")
 	}
-	const count, ahead = 3000, 40
+	const count, ahead = 1000, 40
 	post := func(i int) {
 		if err := srq.PostRecv(verbs.RecvWR{WRID: uint64(i), SGL: []verbs.SGE{b.mr.SGE(0, 64)}}); err != nil {
 			t.Fatal(err)

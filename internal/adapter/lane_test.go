@@ -237,9 +237,10 @@ func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 		t.Fatalf("sent %d packets, expected 1", n)
 	}
 	e.link.give, e.link.from = e.datagram()
-	for range 150 {
+	const polls = 20 * overdue
+	for range polls {
 		e.recv()
-		now += time.Millisecond
+		now += 200 * time.Millisecond / polls
 		e.cq.Progress()
 		if e.cq.Ring().Len() == 0 {
 			t.Fatal("no completion: the test wants one with each poll")
@@ -248,7 +249,35 @@ func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 	}
 	// The timer is of 8 µs, and served as often as overdue lets it.
 	if n := e.link.count(); n < 4 {
-		t.Fatalf("sent %d packets in 150 ms of silence from the peer, expected several repetitions", n)
+		t.Fatalf("sent %d packets in 200 ms of silence from the peer, expected several repetitions", n)
+	}
+}
+
+// A process that did not run finds its deadlines passed, and the answers in the
+// link: they count.
+func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
+	now := time.Duration(1)
+	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
+	rc := e.create(qp.RC, e.cq)
+	e.send(rc, 1, queue.SendWQE{Op: queue.Send})
+	round := func() {
+		e.dev.lane.mu.Lock()
+		e.dev.lane.progress()
+		e.dev.lane.mu.Unlock()
+	}
+	round()
+	now += time.Second
+	e.link.give, e.link.from = e.datagram()
+	for range 10 {
+		round()
+	}
+	if n := e.link.count(); n != 1 {
+		t.Fatalf("sent %d packets, expected no repetition while there are packets to look at", n)
+	}
+	e.link.give = nil
+	round()
+	if n := e.link.count(); n != 2 {
+		t.Fatalf("sent %d packets, expected a repetition now", n)
 	}
 }
 

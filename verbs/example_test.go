@@ -1,0 +1,117 @@
+package verbs_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"softrdma/verbs"
+)
+
+// exampleEnd is a device with 64 bytes of memory, a completion queue and a
+// queue pair: what one process has. The examples have two of them.
+type exampleEnd struct {
+	dev *verbs.Device
+	mr  *verbs.MR
+	cq  *verbs.CQ
+	qp  *verbs.QP
+}
+
+func openExample(addr string) *exampleEnd {
+	dev, err := verbs.Open(addr, verbs.Config{})
+	check(err)
+	pd, err := dev.AllocPD()
+	check(err)
+	mr, err := pd.RegisterMemory(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
+	check(err)
+	cq, err := dev.CreateCQ(verbs.CQConfig{})
+	check(err)
+	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
+	check(err)
+	return &exampleEnd{dev, mr, cq, qp}
+}
+
+// connectExample connects two ends. Between processes, the endpoints travel by
+// other means: as JSON over TCP, in a file, in the environment.
+func connectExample(a, b *exampleEnd) {
+	atA, atB := a.qp.Endpoint(), b.qp.Endpoint()
+	check(a.qp.Connect(atA, atB, verbs.ConnectConfig{}))
+	check(b.qp.Connect(atB, atA, verbs.ConnectConfig{}))
+}
+
+// completion waits for the next completion.
+func (e *exampleEnd) completion() verbs.WC {
+	check(e.cq.Wait(context.Background()))
+	var wc [1]verbs.WC
+	_, err := e.cq.Poll(wc[:])
+	check(err)
+	check(wc[0].Err())
+	return wc[0]
+}
+
+func check(err error) {
+	if err != nil {
+		log.Panic(err)
+	}
+}
+
+// RDMA WRITE: one side puts bytes into the other's memory, which does nothing
+// for it.
+func Example_write() {
+	a, b := openExample("127.7.9.1"), openExample("127.7.9.2")
+	defer a.dev.Close()
+	defer b.dev.Close()
+	connectExample(a, b)
+
+	n := copy(a.mr.Bytes(), "written by the peer")
+	check(a.qp.PostSend(verbs.SendWR{
+		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, n)},
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}))
+	a.completion()
+	b.qp.State() // the device orders its WRITEs before what it is asked
+	fmt.Printf("%s\n", b.mr.Bytes()[:n])
+	// Output: written by the peer
+}
+
+// SEND: the receiver says beforehand where the next message goes, and learns
+// from a completion that it has come.
+func Example_send() {
+	a, b := openExample("127.7.9.1"), openExample("127.7.9.2")
+	defer a.dev.Close()
+	defer b.dev.Close()
+	connectExample(a, b)
+
+	check(b.qp.PostRecv(verbs.RecvWR{WRID: 42, SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
+	n := copy(a.mr.Bytes(), "a message")
+	check(a.qp.PostSend(verbs.SendWR{Op: verbs.OpSendImm, Imm: 7, SGL: []verbs.SGE{a.mr.SGE(0, n)}}))
+	wc := b.completion()
+	fmt.Printf("request %d took %d bytes with %d: %s\n", wc.WRID, wc.ByteLen, wc.Imm, b.mr.Bytes()[:wc.ByteLen])
+	// Output: request 42 took 9 bytes with 7: a message
+}
+
+// A completion that failed says what was expected and what was found.
+func ExampleWC_Err() {
+	a, b := openExample("127.7.9.1"), openExample("127.7.9.2")
+	defer a.dev.Close()
+	defer b.dev.Close()
+	connectExample(a, b)
+
+	check(a.qp.PostSend(verbs.SendWR{
+		Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, 64)},
+		RemoteAddr: b.mr.Addr() + 1, RKey: b.mr.RKey(), // one byte too far
+	}))
+	check(a.cq.Wait(context.Background()))
+	var wc [1]verbs.WC
+	_, err := a.cq.Poll(wc[:])
+	check(err)
+	fmt.Println(wc[0].Status)
+	fmt.Println(wc[0].Reason())
+	for name, n := range b.dev.Counters() { // the peer knows why
+		fmt.Println(name, n)
+	}
+	// Output:
+	// IBV_WC_REM_ACCESS_ERR
+	// NAK_REMOTE_ACCESS
+	// KEY_BOUNDS 1
+}
