@@ -26,9 +26,9 @@ const (
 
 	// Many short rounds: on a machine that others use as well, some of them
 	// go undisturbed.
-	kernelRounds  = 25
-	kernelStream  = 128  // messages of 1 MiB
-	kernelRallies = 4000 // round trips of 8 bytes
+	kernelRounds  = 31
+	kernelStream  = 64   // messages of 1 MiB
+	kernelRallies = 1000 // round trips of 8 bytes
 )
 
 // A benchOrder is what the first process tells the second, and its answer.

@@ -55,7 +55,7 @@ func TestDatagramOverIPv6(t *testing.T) {
 			}
 		}
 	}
-	// One byte more than the MTU does not fit in a datagram (IBTA 9.8.3).
+	// One byte more than the MTU does not fit in a datagram (IBTA 9.8.4).
 	a.post(t, verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: to, SGL: []verbs.SGE{a.mr.SGE(0, mtu+1)}, RemoteQPN: b.qp.Number(), RemoteQKey: 0x22})
 	if wc := a.one(t); wc.Status != verbs.LocLenErr {
 		t.Fatalf("status %v", wc.Status)

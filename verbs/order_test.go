@@ -117,8 +117,8 @@ func TestPostOfTooManyRequestsPostsWhatFits(t *testing.T) {
 	}
 }
 
-// Requests that are not signalled free their slots with the next one that is
-// (IBTA 10.8.5.1), by Linux's count: as soon as they have completed.
+// Requests that are not signalled free their slots: at the latest when the
+// completion of the next one that is can be seen.
 func TestUnsignaledRequestsLeaveTheQueue(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 		a, _ := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: typ, MaxSend: 7}}.pair(t)

@@ -25,7 +25,7 @@ func (d *Device) unwatch() {
 	}
 }
 
-// portChanged raises the events of IBTA 11.6.3.2: the port's, and as Linux has
+// portChanged raises the events of IBTA 11.6.3: the port's, and as Linux has
 // it one for the GID table, whose entry is the device's address.
 func (d *Device) portChanged(old, now host.PortState) {
 	switch {

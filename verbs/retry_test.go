@@ -254,3 +254,39 @@ func TestPortOverride(t *testing.T) {
 		}
 	}
 }
+
+// What a consumer was told of has been acknowledged, whatever it does next:
+// its peer's request does not fail because the queue pair ends then.
+func TestReceiverThatEndsHasAcknowledged(t *testing.T) {
+	for name, end := range map[string]func(s *side) error{
+		"close":   func(s *side) error { return s.dev.Close() },
+		"destroy": func(s *side) error { return s.qp.Destroy() },
+		"error":   func(s *side) error { return s.qp.ToErr() },
+		"reset":   func(s *side) error { return s.qp.ToReset() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 10 {
+				e := ends{a: "127.7.5.9", b: "127.7.5.10", qp: verbs.QPConfig{Type: verbs.RC}, connect: verbs.ConnectConfig{Timeout: 8, RetryCnt: 1}}
+				a, b := e.pair(t)
+				b.recv(t, 1, 0, 10)
+				a.post(t, verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 10)}})
+				wcs := make([]verbs.WC, 1)
+				for {
+					n, err := b.cq.Poll(wcs)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n == 1 {
+						break
+					}
+				}
+				if err := end(b); err != nil {
+					t.Fatal(err)
+				}
+				a.ok(t, verbs.WCSend)
+				a.dev.Close()
+				b.dev.Close()
+			}
+		})
+	}
+}

@@ -1,9 +1,7 @@
-// Counter counts in one word of memory from many places at once: goroutines of
-// this process, other processes, and the CPU of the machine that has the word.
-// RDMA atomics make each addition count once.
+// Counter counts in one word from goroutines, other processes and the CPU of
+// the machine that has it, at once: RDMA atomics make each addition count.
 //
-//	counter                               # has the word, and counts
-//	counter -join 127.8.0.1 -device eth0  # counts in that of another process
+//	counter -join 127.8.0.1 -device eth0  # counts in another process's word
 package main
 
 import (
@@ -15,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -25,12 +24,10 @@ import (
 var (
 	join       = flag.String("join", "", "count in the word that is there")
 	device     = flag.String("device", "127.8.0.2", "device to count from")
-	goroutines = flag.Int("goroutines", 4, "that count in each process")
 	processes  = flag.Int("processes", 2, "to start that count as well")
+	goroutines = flag.Int("goroutines", 4, "that count in each process")
 	adds       = flag.Int("n", 500, "additions of each goroutine")
 )
-
-const port = "18514" // TCP, where ends are exchanged
 
 type word struct { // what a counter must know
 	At   verbs.Endpoint
@@ -41,16 +38,15 @@ type word struct { // what a counter must know
 func main() {
 	flag.Parse()
 	if *join != "" {
-		countAll()
+		count()
 		return
 	}
 	*join = "127.8.0.1"
 	counter := serve(*join)
 	var all sync.WaitGroup
-	all.Go(countAll)
+	all.Go(count)
 	for i := range *processes {
-		c := exec.Command(must(os.Executable()), "-join", *join, "-device", fmt.Sprintf("127.8.0.%d", 3+i),
-			"-n", fmt.Sprint(*adds), "-goroutines", fmt.Sprint(*goroutines))
+		c := exec.Command(must(os.Executable()), slices.Concat(os.Args[1:], []string{"-join", *join, "-device", fmt.Sprintf("127.8.0.%d", 3+i)})...)
 		c.Stderr = os.Stderr
 		all.Go(func() { check(c.Run()) })
 	}
@@ -59,25 +55,23 @@ func main() {
 	}
 	all.Wait()
 	got, want := atomic.LoadUint64(counter), uint64(*adds*(1+*goroutines*(1+*processes)))
-	fmt.Printf("counted to %d, expected %d\n", got, want)
 	if got != want {
-		os.Exit(1)
+		log.Fatalf("counted to %d, expected %d", got, want)
 	}
+	fmt.Printf("counted to %d\n", got)
 }
 
 // serve offers a word of memory and connects a queue pair for each who asks.
 // The device does the rest: nothing here is called while others count.
 func serve(addr string) *uint64 {
 	dev := must(verbs.Open(addr, verbs.Config{}))
-	pd := must(dev.AllocPD())
+	pd, cq := must(dev.AllocPD()), must(dev.CreateCQ(verbs.CQConfig{}))
 	mem := must(verbs.AllocMemory(8, verbs.AllocConfig{})).Bytes()
 	mr := must(pd.RegisterMemory(mem, verbs.LocalWrite|verbs.RemoteAtomic))
-	cq := must(dev.CreateCQ(verbs.CQConfig{}))
-	l := must(net.Listen("tcp", net.JoinHostPort(dev.Addr().Addr().String(), port)))
+	l := must(net.Listen("tcp", net.JoinHostPort(addr, "18514")))
 	go func() {
 		for {
-			conn := must(l.Accept())
-			var peer verbs.Endpoint
+			conn, peer := must(l.Accept()), verbs.Endpoint{}
 			check(json.NewDecoder(conn).Decode(&peer))
 			qp := must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq}))
 			at := qp.Endpoint()
@@ -88,35 +82,30 @@ func serve(addr string) *uint64 {
 	return (*uint64)(unsafe.Pointer(&mem[0]))
 }
 
-func countAll() {
+// count adds 1 again and again, from goroutines with a queue pair each.
+func count() {
 	dev := must(verbs.Open(*device, verbs.Config{}))
 	defer dev.Close()
 	var all sync.WaitGroup
 	for range *goroutines {
-		all.Go(func() { count(dev) })
+		all.Go(func() {
+			pd, cq := must(dev.AllocPD()), must(dev.CreateCQ(verbs.CQConfig{}))
+			before, wc := must(pd.RegisterMemory(make([]byte, 8), verbs.LocalWrite)), make([]verbs.WC, 1)
+			qp := must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq}))
+			conn, at, w := must(net.Dial("tcp", net.JoinHostPort(*join, "18514"))), qp.Endpoint(), word{}
+			check(json.NewEncoder(conn).Encode(at))
+			check(json.NewDecoder(conn).Decode(&w))
+			check(qp.Connect(at, w.At, verbs.ConnectConfig{}))
+			for range *adds {
+				check(qp.PostSend(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled,
+					SGL: []verbs.SGE{before.SGE(0, 8)}, RemoteAddr: w.Addr, RKey: w.RKey}))
+				check(cq.Wait(context.Background()))
+				must(cq.Poll(wc))
+				check(wc[0].Err())
+			}
+		})
 	}
 	all.Wait()
-}
-
-// count adds 1 again and again, on a queue pair of its own.
-func count(dev *verbs.Device) {
-	pd := must(dev.AllocPD())
-	mr := must(pd.RegisterMemory(make([]byte, 8), verbs.LocalWrite)) // takes the value before
-	cq := must(dev.CreateCQ(verbs.CQConfig{}))
-	qp := must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq}))
-	conn := must(net.Dial("tcp", net.JoinHostPort(*join, port)))
-	at, w := qp.Endpoint(), word{}
-	check(json.NewEncoder(conn).Encode(at))
-	check(json.NewDecoder(conn).Decode(&w))
-	check(qp.Connect(at, w.At, verbs.ConnectConfig{}))
-	add := verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, 8)}, RemoteAddr: w.Addr, RKey: w.RKey}
-	wc := make([]verbs.WC, 1)
-	for range *adds {
-		check(qp.PostSend(add))
-		check(cq.Wait(context.Background()))
-		must(cq.Poll(wc))
-		check(wc[0].Err())
-	}
 }
 
 func check(err error) {
