@@ -3,12 +3,14 @@ package verbs_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"softrdma/internal/host/hosttest"
 	"softrdma/verbs"
@@ -96,4 +98,32 @@ func TestOpenWhereNetlinkIsForbidden(t *testing.T) {
 			t.Errorf("not explained: %q", z.dev.Explain())
 		}
 	})
+}
+
+// Devices that nobody uses cost nothing: neither their lanes nor the watch of
+// their ports runs.
+func TestIdleDevicesCostNothing(t *testing.T) {
+	for _, addr := range []string{leakA, leakB, "127.7.1.3"} {
+		defer newZoo(t, addr).dev.Close()
+	}
+	cost := func() (cpu time.Duration, switches int64) {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw
+	}
+	var cpu time.Duration
+	var switches int64
+	for range 5 { // the runtime has something to do now and then
+		runtime.GC()
+		time.Sleep(50 * time.Millisecond)
+		c, n := cost()
+		time.Sleep(200 * time.Millisecond)
+		cpu, switches = cost()
+		if cpu, switches = cpu-c, switches-n; cpu < 2*time.Millisecond && switches < 20 {
+			return
+		}
+	}
+	t.Fatalf("3 idle devices used %v of CPU and ran %d times in 200 ms", cpu, switches)
 }

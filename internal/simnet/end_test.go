@@ -53,6 +53,7 @@ type end struct {
 	recvs   []*recv // posted to the private queue, in order
 	slots   *slots
 	lastErr bool // a receive completed in error
+	flushes int  // times that receives were posted after that
 
 	window     *window
 	trouble    trouble

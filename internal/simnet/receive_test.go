@@ -51,6 +51,12 @@ func (h *host) newShared() {
 // postReceives tops the receive queue up, often not to its brim.
 func (e *end) postReceives() bool {
 	s := e.slots
+	if e.lastErr && e.q.Recv != nil {
+		if e.flushes == 3 {
+			return false // they are flushed at once, and the slots are free again
+		}
+		e.flushes++
+	}
 	n := e.w.rng.IntN(s.ring.Depth() + 1)
 	any := false
 	for range n {
