@@ -180,7 +180,7 @@ func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 
 // Progress makes the device progress on the caller's goroutine: what a
 // consumer does that found the ring empty.
-func (c *CQ) Progress() { c.dev.lane.poll(c) }
+func (c *CQ) Progress() { c.dev.lane.poll() }
 
 // A Channel is a completion channel: it queues the events of many CQs.
 type Channel struct {

@@ -176,13 +176,14 @@ func (l *lane) wait(deadline time.Duration) {
 	}
 }
 
-// poll is progress on the goroutine of somebody who waits for a completion on
-// c. It returns as soon as there is one: what is to be sent then, acknowledges
-// mostly, leaves together with what the consumer posts in answer, or with the
-// next poll, at the latest when the lane's goroutine finds that nobody polls.
-// What the poll before left, others' doorbells and timers are not put off
-// again: a consumer that finds a completion with each poll would starve them.
-func (l *lane) poll(c *CQ) {
+// poll is progress on the goroutine of somebody who waits for a completion, or
+// for a peer's WRITE to show in memory. It returns as soon as packets came:
+// what is to be sent then, acknowledges mostly, leaves together with what the
+// consumer posts in answer, or with the next poll, at the latest when the
+// lane's goroutine finds that nobody polls. What the poll before left, others'
+// doorbells and timers are not put off again: a consumer that finds packets
+// with each poll would starve them.
+func (l *lane) poll() {
 	if !l.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
 		yield()
@@ -190,14 +191,13 @@ func (l *lane) poll(c *CQ) {
 	}
 	now := l.dev.clock()
 	l.polled.Store(int64(now))
-	ring := c.ring.Load()
 	busy := l.takeBells()
 	late := l.next() <= now
 	for range receiveBudget {
 		if !l.receiveBatch(now) {
 			break
 		}
-		if busy = true; ring.Len() > 0 && !late {
+		if busy = true; !late {
 			l.empty = 0
 			l.unlock()
 			return

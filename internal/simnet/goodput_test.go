@@ -110,6 +110,9 @@ func (c *course) goodput(t *testing.T) (float64, *runner) {
 // TestGoodputByLossAndDelay holds the reliable connection's recovery against
 // bounds. All times are virtual: a cell is the same number on every machine.
 func TestGoodputByLossAndDelay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves a gigabyte")
+	}
 	losses := [...]float64{0, 0.0001, 0.001, 0.01, 0.05}
 	delays := [...]time.Duration{0, 50 * time.Microsecond, 500 * time.Microsecond, 5 * time.Millisecond}
 	for _, op := range []struct {
