@@ -52,6 +52,25 @@ const (
 	WCRecvRDMAImm WCOp = 1<<7 + 1
 )
 
+// Completed is the operation that the completion of a request tells.
+func (o Op) Completed() WCOp {
+	switch o {
+	case Write, WriteImm:
+		return WCWrite
+	case Read:
+		return WCRead
+	case CompareSwap:
+		return WCCompareSwap
+	case FetchAdd:
+		return WCFetchAdd
+	case LocalInv:
+		return WCLocalInv
+	case BindMW:
+		return WCBindMW
+	}
+	return WCSend
+}
+
 // Flags of a completion; the numbers are ibv_wc_flags'.
 const (
 	WCGRH     uint32 = 1 << 0

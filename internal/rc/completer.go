@@ -146,7 +146,7 @@ func (r *requester) complete(w *request) {
 	if !signalled {
 		return
 	}
-	c := r.q.completion(wrid, completedAs(op), queue.Success, reason.Detail{})
+	c := r.q.completion(wrid, op.Completed(), queue.Success, reason.Detail{})
 	c.ByteLen = length
 	r.p.SendCQ.Push(c)
 }
@@ -158,6 +158,6 @@ func (r *requester) fail(s queue.Status, d reason.Detail) {
 	wrid, op := r.p.SQ.At(r.head).WRID, queue.Op(r.requests[r.head].op)
 	r.q.enterErr(d, s)
 	r.release(r.p.SQ.Next(r.head))
-	r.p.SendCQ.Push(r.q.completion(wrid, completedAs(op), s, d))
+	r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), s, d))
 	r.q.resp.stop()
 }

@@ -104,7 +104,7 @@ func (r *responder) complete(in *machine.In, info *ib.Info) {
 	}
 	switch {
 	case info.Headers&ib.HasImmDt != 0:
-		c.Flags, c.ImmInv = queue.WCImm, swap(in.Imm)
+		c.Flags, c.ImmInv = queue.WCImm, queue.NetworkOrder(in.Imm)
 	case info.Headers&ib.HasIETH != 0:
 		c.Flags, c.ImmInv = queue.WCWithInv, in.IETH
 	}

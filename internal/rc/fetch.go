@@ -115,22 +115,3 @@ func (r *requester) failLater(w *request, s queue.Status, d reason.Detail) {
 	r.failStatus, r.failDetail = s, d
 	r.advance(0, r.una)
 }
-
-// completedAs is the operation that a completion tells.
-func completedAs(op queue.Op) queue.WCOp {
-	switch op {
-	case queue.Write, queue.WriteImm:
-		return queue.WCWrite
-	case queue.Read:
-		return queue.WCRead
-	case queue.CompareSwap:
-		return queue.WCCompareSwap
-	case queue.FetchAdd:
-		return queue.WCFetchAdd
-	case queue.LocalInv:
-		return queue.WCLocalInv
-	case queue.BindMW:
-		return queue.WCBindMW
-	}
-	return queue.WCSend
-}

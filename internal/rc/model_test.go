@@ -96,7 +96,7 @@ func (f *flow) choose(w *wqe, wrid uint64, data []byte, n int) {
 		n = 8
 	}
 	f.expect = append(f.expect, func(c queue.CQE) error {
-		if c.Status != queue.Success || c.WRID != wrid || c.Op != completedAs(w.op) || c.ByteLen != uint32(n) {
+		if c.Status != queue.Success || c.WRID != wrid || c.Op != w.op.Completed() || c.ByteLen != uint32(n) {
 			return fmt.Errorf("completion %+v (%v) of request %d, %d bytes", c, reason.Detail{Reason: c.Reason, Expected: c.Expected, Found: c.Found}, wrid, n)
 		}
 		if result != nil {

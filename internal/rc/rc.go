@@ -240,14 +240,6 @@ func (q *QP) completion(wrid uint64, op queue.WCOp, s queue.Status, d reason.Det
 	return &q.cqe
 }
 
-// swap turns immediate data between the host order of the packet and the
-// network order of the work request and completion.
-func swap(v uint32) uint32 {
-	var b [4]byte
-	binary.NativeEndian.PutUint32(b[:], v)
-	return binary.BigEndian.Uint32(b[:])
-}
-
 // tail is the end of an address, as the reason PACKET_SOURCE shows it.
 func tail(a netip.Addr) uint64 {
 	b := a.As16()

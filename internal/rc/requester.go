@@ -138,7 +138,7 @@ func (r *requester) flush() {
 		wrid, op := sq.At(i).WRID, sq.At(i).Op
 		i = sq.Next(i)
 		sq.Release(i) // before the completion can be seen
-		r.p.SendCQ.Push(r.q.completion(wrid, completedAs(op), queue.WRFlushErr, r.q.flushed()))
+		r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), queue.WRFlushErr, r.q.flushed()))
 	}
 	r.head, r.cur, r.end = end, end, end
 }

@@ -38,9 +38,9 @@ func TestRequesterSegmentsToPathMTU(t *testing.T) {
 	long := func(n *node) []memory.SGE { return []memory.SGE{n.sge(0, 300), n.sge(1000, 1), n.sge(2000, 299)} }
 	for _, r := range []row{
 		{"send", wqe{op: queue.Send}, []ib.Opcode{ib.RCSendFirst, ib.RCSendMiddle, ib.RCSendLast}},
-		{"send with immediate", wqe{op: queue.SendImm, imm: swap(0x01020304)}, []ib.Opcode{ib.RCSendFirst, ib.RCSendMiddle, ib.RCSendLastImm}},
+		{"send with immediate", wqe{op: queue.SendImm, imm: queue.NetworkOrder(0x01020304)}, []ib.Opcode{ib.RCSendFirst, ib.RCSendMiddle, ib.RCSendLastImm}},
 		{"write", wqe{op: queue.Write}, []ib.Opcode{ib.RCWriteFirst, ib.RCWriteMiddle, ib.RCWriteLast}},
-		{"write with immediate", wqe{op: queue.WriteImm, imm: swap(0x01020304)}, []ib.Opcode{ib.RCWriteFirst, ib.RCWriteMiddle, ib.RCWriteLastImm}},
+		{"write with immediate", wqe{op: queue.WriteImm, imm: queue.NetworkOrder(0x01020304)}, []ib.Opcode{ib.RCWriteFirst, ib.RCWriteMiddle, ib.RCWriteLastImm}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			w := newPair(t, nil)

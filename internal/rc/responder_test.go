@@ -261,7 +261,7 @@ func TestResponderWriteWithImmediateNotReadyAtItsLastPacket(t *testing.T) {
 	b.postRecv(5)
 	w.inject(1, last)
 	w.wantStatuses(&b.recv, queue.Success)
-	want := queue.CQE{WRID: 5, Op: queue.WCRecvRDMAImm, ByteLen: testMTU + 1, ImmInv: swap(0x11223344), QPN: b.port.QPN, Flags: queue.WCImm, PortNum: 1, Solicited: 1}
+	want := queue.CQE{WRID: 5, Op: queue.WCRecvRDMAImm, ByteLen: testMTU + 1, ImmInv: queue.NetworkOrder(0x11223344), QPN: b.port.QPN, Flags: queue.WCImm, PortNum: 1, Solicited: 1}
 	if c := b.recv.list[0]; c != want {
 		t.Errorf("completion %+v, want %+v", c, want)
 	}

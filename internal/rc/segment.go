@@ -75,7 +75,7 @@ func (r *requester) endMessage(op queue.Op, w *request, s *queue.SendWQE, out *m
 	r.sinceRequest = 0
 	switch op {
 	case queue.SendImm, queue.WriteImm:
-		out.Imm = swap(s.ImmInv)
+		out.Imm = queue.NetworkOrder(s.ImmInv)
 	case queue.SendInv:
 		out.IETH = s.ImmInv
 	}

@@ -104,7 +104,7 @@ func (q *Queues) complete(i uint32, f fault) {
 	w := q.SQ.At(i)
 	tell := q.SQSigAll || w.Flags&queue.Signaled != 0 || f.status != queue.Success
 	q.cqe = queue.CQE{
-		WRID: w.WRID, Status: f.status, Op: completedOp(w.Op), ByteLen: w.Length, QPN: q.QPN, PortNum: q.Attr.Port,
+		WRID: w.WRID, Status: f.status, Op: w.Op.Completed(), ByteLen: w.Length, QPN: q.QPN, PortNum: q.Attr.Port,
 		Reason: f.detail.Reason, Expected: f.detail.Expected, Found: f.detail.Found,
 	}
 	if f.status != queue.Success {
@@ -115,24 +115,6 @@ func (q *Queues) complete(i uint32, f fault) {
 	if tell {
 		q.SendCQ.Push(&q.cqe)
 	}
-}
-
-func completedOp(op queue.Op) queue.WCOp {
-	switch op {
-	case queue.Write, queue.WriteImm:
-		return queue.WCWrite
-	case queue.Read:
-		return queue.WCRead
-	case queue.CompareSwap:
-		return queue.WCCompareSwap
-	case queue.FetchAdd:
-		return queue.WCFetchAdd
-	case queue.BindMW:
-		return queue.WCBindMW
-	case queue.LocalInv:
-		return queue.WCLocalInv
-	}
-	return queue.WCSend
 }
 
 // Check tells why the data of request i, of n bytes, cannot be sent: status and
