@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"net/netip"
+
+	"softrdma/internal/crc"
 )
 
 // The ICRC of RoCE v2 (annex A17.3.3, IBTA 7.8.1) covers the IP and UDP headers
@@ -128,7 +130,7 @@ func step(r, w uint32) uint32 {
 }
 
 // Extend continues a CRC over more of the packet.
-func Extend(crc uint32, b []byte) uint32 { return crc32.Update(crc, crc32.IEEETable, b) }
+func Extend(sum uint32, b []byte) uint32 { return crc.Update(sum, crc.IEEE, b) }
 
 // PutICRC writes the finished CRC as it stands on the wire.
 func PutICRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }

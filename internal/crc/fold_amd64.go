@@ -1,0 +1,16 @@
+package crc
+
+import "golang.org/x/sys/cpu"
+
+// folds tells whether fold works here. x/sys/cpu tells of VPCLMULQDQ only
+// together with AVX-512, which fold does not need.
+var folds = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ && leaf7ECX()&(1<<10) != 0
+
+// leaf7ECX is register ECX of CPUID leaf 7; bit 10 tells of VPCLMULQDQ.
+func leaf7ECX() uint32
+
+// fold folds the register and n bytes at p, a positive multiple of 16, into 16
+// bytes that leave the same CRC when the register is zero before them.
+//
+//go:noescape
+func fold(rest *[16]byte, register uint32, p *byte, n int, k *[3][4]uint64)
