@@ -13,15 +13,21 @@ import (
 
 // A Table is a polynomial with what is computed from it.
 type Table struct {
-	// fold are the multipliers that carry 128 bits over a distance: x^(d+32)
-	// and x^(d-32) modulo the polynomial, for d of 1024, 256 and 128 bits, each
-	// pair twice so that it fills 256 bits.
-	fold [3][4]uint64
+	k    multipliers
+	tail [4][256]uint32 // tail[n][b] is the register after byte b and n bytes of zero
+	std  *crc32.Table
+}
 
-	// tail[k][b] is the register after byte b and k bytes of zero.
-	tail [4][256]uint32
+// multipliers are what fold multiplies by, in the layout that it reads.
+type multipliers struct {
+	// far carry 128 bits over a distance d: x^(d+32) and x^(d-32) modulo the
+	// polynomial, for d of 1024, 256 and 128 bits, each pair twice so that it
+	// fills 256 bits.
+	far [3][4]uint64
 
-	std *crc32.Table
+	// near are x^96 and x^64, which bring 128 bits down to 64, then the
+	// polynomial and its reciprocal for Barrett's reduction to 32.
+	near [4]uint64
 }
 
 // IEEE is the CRC-32 of Ethernet and of InfiniBand's ICRC.
@@ -30,23 +36,24 @@ var IEEE = newTable(crc32.IEEETable, crc32.IEEE)
 // newTable makes the table of a polynomial in its reversed form.
 func newTable(std *crc32.Table, reversed uint32) *Table {
 	t := &Table{std: std}
-	for i, distance := range [...]int{1024, 256, 128} {
-		near, far := multiplier(reversed, distance+32), multiplier(reversed, distance-32)
-		t.fold[i] = [4]uint64{near, far, near, far}
+	for i, d := range [...]int{1024, 256, 128} {
+		high, low := power(reversed, d+32), power(reversed, d-32)
+		t.k.far[i] = [4]uint64{high, low, high, low}
 	}
+	t.k.near = [4]uint64{power(reversed, 96), power(reversed, 64), uint64(reversed)<<1 | 1, reciprocal(reversed)}
 	for b := range 256 {
 		r := std[b]
-		for k := range t.tail {
-			t.tail[k][b] = r
+		for n := range t.tail {
+			t.tail[n][b] = r
 			r = r>>8 ^ std[byte(r)]
 		}
 	}
 	return t
 }
 
-// multiplier is x^n modulo the polynomial, reversed, and shifted by the one bit
-// that a product of reversed polynomials lacks.
-func multiplier(reversed uint32, n int) uint64 {
+// power is x^n modulo the polynomial, reversed, and shifted by the one bit that
+// a product of reversed polynomials lacks.
+func power(reversed uint32, n int) uint64 {
 	p := bits.Reverse32(reversed)
 	r := uint32(1)
 	for range n {
@@ -58,32 +65,41 @@ func multiplier(reversed uint32, n int) uint64 {
 	return uint64(bits.Reverse32(r)) << 1
 }
 
+// reciprocal is the quotient of x^64 and the polynomial, 33 bits reversed.
+func reciprocal(reversed uint32) uint64 {
+	p := 1<<32 | uint64(bits.Reverse32(reversed))
+	quotient, rest := uint64(1)<<32, (p^1<<32)<<32 // the first step of a division, done
+	for i := 31; i >= 0; i-- {
+		if rest>>(32+i)&1 != 0 {
+			quotient |= 1 << i
+			rest ^= p << i
+		}
+	}
+	return bits.Reverse64(quotient) >> 31
+}
+
 // foldFrom is the length from which folding pays; measured.
-const foldFrom = 256
+const foldFrom = 128
 
 // Update continues a checksum over b, as crc32.Update does.
 func Update(crc uint32, t *Table, b []byte) uint32 {
 	if !folds || len(b) < foldFrom {
 		return crc32.Update(crc, t.std, b)
 	}
-	var rest [16]byte
 	n := len(b) &^ 15
-	fold(&rest, ^crc, &b[0], n, &t.fold)
-	// What is left of the folded bytes stands for all of them.
-	r, b := t.words(0, rest[:]), b[n:]
-	return ^t.bytes(t.words(r, b), b[len(b)&^3:])
+	r := fold(^crc, &b[0], n, &t.k)
+	if n < len(b) {
+		r = t.rest(r, b[n:])
+	}
+	return ^r
 }
 
-// words takes the register over all whole words of four bytes.
-func (t *Table) words(r uint32, b []byte) uint32 {
+// rest takes the register over the bytes that do not fill 128 bits.
+func (t *Table) rest(r uint32, b []byte) uint32 {
 	for ; len(b) >= 4; b = b[4:] {
 		r ^= binary.LittleEndian.Uint32(b)
 		r = t.tail[3][byte(r)] ^ t.tail[2][byte(r>>8)] ^ t.tail[1][byte(r>>16)] ^ t.tail[0][r>>24]
 	}
-	return r
-}
-
-func (t *Table) bytes(r uint32, b []byte) uint32 {
 	for _, c := range b {
 		r = r>>8 ^ t.tail[0][byte(r)^c]
 	}

@@ -9,8 +9,7 @@ var folds = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ && leaf7ECX()&(1<<10) != 0
 // leaf7ECX is register ECX of CPUID leaf 7; bit 10 tells of VPCLMULQDQ.
 func leaf7ECX() uint32
 
-// fold folds the register and n bytes at p, a positive multiple of 16, into 16
-// bytes that leave the same CRC when the register is zero before them.
+// fold takes the register over n bytes at p, a positive multiple of 16.
 //
 //go:noescape
-func fold(rest *[16]byte, register uint32, p *byte, n int, k *[3][4]uint64)
+func fold(register uint32, p *byte, n int, k *multipliers) uint32

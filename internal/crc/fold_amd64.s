@@ -28,13 +28,12 @@ none:
 	MOVL $0, ret+0(FP)
 	RET
 
-// func fold(rest *[16]byte, register uint32, p *byte, n int, k *[3][4]uint64)
-TEXT ·fold(SB), NOSPLIT, $0-40
-	MOVQ    rest+0(FP), DI
-	MOVL    register+8(FP), AX
-	MOVQ    p+16(FP), SI
-	MOVQ    n+24(FP), CX
-	MOVQ    k+32(FP), DX
+// func fold(register uint32, p *byte, n int, k *multipliers) uint32
+TEXT ·fold(SB), NOSPLIT, $0-36
+	MOVL    register+0(FP), AX
+	MOVQ    p+8(FP), SI
+	MOVQ    n+16(FP), CX
+	MOVQ    k+24(FP), DX
 	VMOVD   AX, X8             // clears the register's upper bits
 	VMOVDQU 64(DX), X9         // multipliers over 128 bits
 	CMPQ    CX, $128
@@ -94,7 +93,26 @@ lanes:
 	SUBQ $16, CX
 	JMP  lanes
 
-done:
-	VMOVDQU X0, 0(DI)
+done: // 128 bits to 96, to 64
+	VMOVDQU    96(DX), X9          // x^96, x^64
+	VPCMPEQD   X3, X3, X3
+	VPSRLDQ    $12, X3, X3         // mask of 32 bits
+	VPCLMULQDQ $0x00, X0, X9, X1
+	VPSRLDQ    $8, X0, X0
+	VPXOR      X1, X0, X0
+	VPSRLDQ    $4, X0, X2
+	VPAND      X3, X0, X0
+	VPCLMULQDQ $0x01, X0, X9, X0
+	VPXOR      X2, X0, X0
+
+	// Barrett: the quotient by the reciprocal, the rest by the polynomial.
+	VMOVDQU    112(DX), X9         // polynomial, reciprocal
+	VPAND      X3, X0, X1
+	VPCLMULQDQ $0x01, X1, X9, X1
+	VPAND      X3, X1, X1
+	VPCLMULQDQ $0x00, X1, X9, X1
+	VPXOR      X1, X0, X0
+	VPEXTRD    $1, X0, AX
+	MOVL       AX, ret+32(FP)
 	VZEROUPPER
 	RET
