@@ -20,9 +20,11 @@ const (
 	// maxMessage is the longest message (IBTA 9.4.3, C9-94).
 	maxMessage = 1 << 31
 
-	// ackInterval is after how many bytes of a message an acknowledge is asked
-	// for before its end, so that the window moves on within long messages.
-	ackInterval = 64 << 10
+	// ackShare is the part of the window, one in so many, after which an
+	// acknowledge is asked for before a message's end, so that the window moves
+	// on within long messages. There are few, as each costs both ends a system
+	// call; and however small the window is, what fills it has asked for one.
+	ackShare = 4
 
 	// overhead is what a packet costs of the window beside its payload: its
 	// headers, so that short messages fill the window as well.

@@ -125,26 +125,27 @@ func TestRequesterCompletionsSignalledInOrder(t *testing.T) {
 	}
 }
 
-func TestRequesterWindowFullWaitsAndAsksForAck(t *testing.T) {
-	const window = 4 * (testMTU + overhead)
-	w := newPair(t, func(_ int, p *machine.Port) { p.Window = window })
-	a, b := w.n[0], w.n[1]
-	a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 20*testMTU)}, remote: b.target(0)})
-	if n := w.take(0, 100); n != 4 {
-		t.Fatalf("%d packets in a window of 4", n)
-	}
-	for i, p := range w.sent[1] {
-		if p.AckReq != (i == 3) {
-			t.Errorf("packet %d: AckReq %v", i, p.AckReq)
+func TestRequesterWindowFullHasAskedForAck(t *testing.T) {
+	const packet = testMTU + overhead
+	for window := 1; window < 10*packet; window += 37 {
+		w := newPair(t, func(_ int, p *machine.Port) { p.Window = window })
+		a, b := w.n[0], w.n[1]
+		a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 20*testMTU)}, remote: b.target(0)})
+		if n, want := w.take(0, 100), max(1, window/packet); n != want {
+			t.Fatalf("%d packets in a window of %d bytes, want %d", n, window, want)
 		}
-	}
-	w.settle()
-	w.wantStatuses(&a.send, queue.Success)
-	if n := a.count(reason.AckTimeout); n != 0 {
-		t.Errorf("%d timeouts", n)
-	}
-	if got := len(w.sent[1]); got != 20 {
-		t.Errorf("%d packets sent, want 20", got)
+		asks := func(p ib.Packet) bool { return p.AckReq }
+		if !slices.ContainsFunc(w.sent[1], asks) {
+			t.Errorf("a window of %d bytes is full and no acknowledge was asked for", window)
+		}
+		w.settle()
+		w.wantStatuses(&a.send, queue.Success)
+		if n := a.count(reason.AckTimeout); n != 0 {
+			t.Errorf("window of %d bytes: %d timeouts", window, n)
+		}
+		if got := len(w.sent[1]); got != 20 {
+			t.Errorf("window of %d bytes: %d packets sent, want 20", window, got)
+		}
 	}
 }
 
@@ -162,7 +163,8 @@ func TestRequesterWindowSmallerThanPacketSendsOneByOne(t *testing.T) {
 func TestRequesterLongMessageAsksForAckInside(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Window = 1 << 30 })
 	a, b := w.n[0], w.n[1]
-	a.q.req.window.size = 1 << 30
+	const interval = 2 * testMem
+	a.q.req.window.size = ackShare * interval
 	full := a.sge(0, testMem)
 	a.post(wqe{op: queue.Write, list: []memory.SGE{full}, remote: b.target(0)})
 	list := []memory.SGE{full, full, full, full}
@@ -175,8 +177,9 @@ func TestRequesterLongMessageAsksForAckInside(t *testing.T) {
 			asked = append(asked, i)
 		}
 	}
-	per := ackInterval / testMTU
-	if want := []int{per - 1, 2*per - 1, 3*per - 1, 4*per - 1, 5*per - 1}; !slices.Equal(asked, want) {
+	per := interval / testMTU
+	end := testMem/testMTU - 1 // of the first message, which asks as well
+	if want := []int{end, end + per, end + 2*per}; !slices.Equal(asked, want) {
 		t.Errorf("asked at %v, want %v", asked, want)
 	}
 	w.settle()

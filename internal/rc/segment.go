@@ -60,9 +60,8 @@ func (r *requester) segment(now time.Duration, w *request, out *machine.Out) boo
 		r.endMessage(op, w, s, out)
 		return true
 	}
-	// IBTA 9.7.5.1: an acknowledge may be asked for with any packet. With the
-	// window full nothing would ask for it later.
-	if r.sinceRequest >= ackInterval || !r.fits(1, r.mtu+overhead) {
+	// IBTA 9.7.5.1: an acknowledge may be asked for with any packet.
+	if int64(r.sinceRequest) >= int64(r.window.size/ackShare) {
 		out.AckReq = true
 		r.sinceRequest = 0
 	}
