@@ -86,6 +86,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		}
 		mtu = cfg.MTU
 	}
+	vacate(choice.Addr)
 	l, err := udp.Open(choice.Addr, udp.Config{
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: choice.Interface.Index,
 	})
@@ -99,14 +100,14 @@ func Open(name string, cfg Config) (*Device, error) {
 	case spin < 0:
 		spin = 0
 	}
+	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	d := &Device{
-		a:      adapter.Open(adapter.Config{Link: l, Spin: spin, Window: cfg.Window, MTU: mtu}),
-		choice: choice, spin: spin,
-		guid: host.GUID(choice.Interface, choice.Addr.Addr()),
-		zone: choice.Addr.Addr().Zone(),
+		a:      adapter.Open(adapter.Config{Link: l, Spin: spin, Window: cfg.Window, MTU: mtu, GUID: guid}),
+		choice: choice, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(),
 	}
 	d.gids = gidTable(choice)
 	d.watch()
+	opened.add(d)
 	return d, nil
 }
 
@@ -143,6 +144,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 // the device no longer touches registered memory, and holds none of
 // AllocMemory's. A second Close waits for the first.
 func (d *Device) Close() error {
+	opened.remove(d)
 	d.unwatch()
 	err := d.a.Close()
 	releaseDevice(d)

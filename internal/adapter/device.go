@@ -58,6 +58,9 @@ type Config struct {
 	// means 4096.
 	MTU int
 
+	// GUID is the device's, by which communication managers know it.
+	GUID uint64
+
 	// Random draws queue pair numbers and keys; nil takes crypto/rand.
 	// Simulations that must run the same way twice set it, nobody else does.
 	Random func() uint32
@@ -332,14 +335,17 @@ func (d *Device) path(num uint32) *qp.Path {
 	return d.ahs[num]
 }
 
-// random24 is an unpredictable number of 24 bits.
-func (d *Device) random24() uint32 {
+// random32 is an unpredictable number.
+func (d *Device) random32() uint32 {
 	if d.cfg.Random != nil {
-		return d.cfg.Random() >> 8
+		return d.cfg.Random()
 	}
 	var b [4]byte
 	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
-	return binary.LittleEndian.Uint32(b[:]) >> 8
+	return binary.LittleEndian.Uint32(b[:])
 }
+
+// random24 is an unpredictable number of 24 bits.
+func (d *Device) random24() uint32 { return d.random32() >> 8 }
 
 var _ machine.Host = (*Device)(nil)

@@ -48,6 +48,7 @@ type lane struct {
 
 	mu     sync.Mutex
 	qps    map[uint32]*QP
+	gsi    *QP // queue pair 1, which is not in qps
 	groups map[netip.Addr][]*QP
 	ready  fifo
 	timers timerHeap
@@ -90,6 +91,7 @@ func newLane(d *Device, l link.Link) *lane {
 		done: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	x.tx.init(x)
+	x.gsi = newGSI(x)
 	if d.cfg.Manual {
 		close(x.stopped)
 	}
@@ -184,13 +186,13 @@ func (l *lane) wait(deadline time.Duration) {
 // doorbells and timers are not put off again: a consumer that finds packets
 // with each poll would starve them.
 func (l *lane) poll() {
+	now := l.dev.clock()
+	l.polled.Store(int64(now)) // the lane's goroutine leaves the next round to us
 	if !l.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
 		yield()
 		return
 	}
-	now := l.dev.clock()
-	l.polled.Store(int64(now))
 	busy := l.takeBells()
 	late := l.next() <= now
 	for range receiveBudget {
@@ -205,6 +207,7 @@ func (l *lane) poll() {
 	}
 	if l.rest(now) || busy {
 		l.empty = 0
+		l.polled.Store(int64(l.dev.clock())) // sending may have taken long
 	} else {
 		l.empty++
 	}

@@ -84,6 +84,9 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		return
 	}
 	q := l.qps[in.DestQPN]
+	if in.DestQPN == gsiQPN {
+		q = l.gsi
+	}
 	if q == nil {
 		l.drop(b, in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(in.DestQPN))
 		return

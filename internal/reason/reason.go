@@ -122,6 +122,51 @@ const (
 	SendFailed
 	SendWouldBlock
 
+	// Breaches of the rsockets protocol.
+	SocketVersion
+	SocketConnData
+	SocketTarget
+	SocketNoCredit
+	SocketOverrun
+	SocketMessage
+	SocketMapping
+
+	// The communication manager.
+	MADLength
+	MADVersion
+	MADClass
+	MADClassVersion
+	MADMethod
+	MADAttribute
+	CMService
+	CMTransport
+	CMGID
+	CMPeerGID
+	CMMTU
+	CMPKey
+	CMBacklog
+	CMCommID
+	CMSource
+	CMState
+	CMDuplicate
+	CMQPN
+	CMStale
+	CMSimultaneous
+	CMAlternatePath
+	CMReqTimeout
+	CMRepTimeout
+	CMDreqTimeout
+	CMSIDRTimeout
+	CMRejected
+	CMSIDRRefused
+	CMPrivateData
+	CMServiceBusy
+	CMParameter
+	CMIPHeader
+	CMIPAddress
+	CMServiceType
+	CMQKey
+
 	Count // how many there are
 )
 
@@ -208,4 +253,47 @@ var rows = [Count]row{
 
 	SendFailed:     {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %d"},
 	SendWouldBlock: {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},
+
+	SocketVersion:  {"SOCKET_VERSION", "version of the connection data: expected %d, found %d"},
+	SocketConnData: {"SOCKET_CONN_DATA", "connection data too short: expected %d bytes, found %d"},
+	SocketTarget:   {"SOCKET_TARGET", "buffer told that cannot be used: %d bytes of the one before are left, the new one has %d"},
+	SocketNoCredit: {"SOCKET_NO_CREDIT", "data sent without credit: at most %d messages expected, found one more to make %d"},
+	SocketOverrun:  {"SOCKET_OVERRUN", "data sent without room: %d bytes expected at most, found %d"},
+	SocketMessage:  {"SOCKET_MESSAGE", "message that has no meaning: expected operation %d or another that is known, found %d"},
+	SocketMapping:  {"SOCKET_MAPPING", "mapped memory told in an entry that does not exist: one of %d expected, found number %d"},
+
+	MADLength:       {"MAD_LENGTH", "management datagram of the wrong length: expected %d bytes, found %d"},
+	MADVersion:      {"MAD_VERSION", "management datagram of another base version: expected %d, found %d"},
+	MADClass:        {"MAD_CLASS", "management class that is not served: expected %#02x, found %#02x"},
+	MADClassVersion: {"MAD_CLASS_VERSION", "another version of the communication manager's messages: expected %d, found %d"},
+	MADMethod:       {"MAD_METHOD", "method that the communication manager does not have: expected %#02x, found %#02x"},
+	MADAttribute:    {"MAD_ATTRIBUTE", "unknown message of the communication manager: expected one of %d, found attribute %#04x"},
+	CMService:       {"CM_SERVICE", "no listener for the service ID: one of %d expected, found %#016x"},
+	CMTransport:     {"CM_TRANSPORT", "connection request for another transport than RC and UC: expected at most %d, found %d"},
+	CMGID:           {"CM_GID", "connection request for another address than the device's: expected ...%08x, found ...%08x"},
+	CMPeerGID:       {"CM_PEER_GID", "connection request whose sender names no address that it can be reached at: sent from ...%08x, names ...%08x"},
+	CMMTU:           {"CM_MTU", "connection request with a path MTU that the device does not have: expected at most %d, found %d"},
+	CMPKey:          {"CM_PKEY", "connection request for another partition: expected %#04x, found %#04x"},
+	CMBacklog:       {"CM_BACKLOG", "more connection requests than the listener's backlog: room for %d, found %d"},
+	CMCommID:        {"CM_COMM_ID", "no connection with these communication IDs: local %#08x, remote %#08x"},
+	CMSource:        {"CM_SOURCE", "message of a connection from another address than its peer's: expected ...%08x, found ...%08x"},
+	CMState:         {"CM_STATE", "connection in the wrong state: expected state %d, found %d"},
+	CMDuplicate:     {"CM_DUPLICATE", "message that was received before: attribute %#04x, in state %d"},
+	CMQPN:           {"CM_QPN", "disconnect of another queue pair: expected QPN %#06x, found %#06x"},
+	CMStale:         {"CM_STALE", "peer forgot the connection and uses its queue pair again: communication ID %#08x, QPN %#06x"},
+	CMSimultaneous:  {"CM_SIMULTANEOUS", "both ends ask for the same connection, and this end's request counts: own QPN %#06x, peer's %#06x"},
+	CMAlternatePath: {"CM_ALTERNATE_PATH", "alternate paths are not supported: expected %d, found attribute %#04x"},
+	CMReqTimeout:    {"CM_REQ_TIMEOUT", "peer did not answer the connection request: %d retries used up, last wait %d ms"},
+	CMRepTimeout:    {"CM_REP_TIMEOUT", "peer did not confirm the connection that it asked for: %d retries used up, last wait %d ms"},
+	CMDreqTimeout:   {"CM_DREQ_TIMEOUT", "peer did not confirm the disconnect: %d retries used up, last wait %d ms"},
+	CMSIDRTimeout:   {"CM_SIDR_TIMEOUT", "peer did not answer the question for a service ID: %d retries used up, last wait %d ms"},
+	CMRejected:      {"CM_REJECTED", "peer rejected the connection: in state %d, reason %d"},
+	CMSIDRRefused:   {"CM_SIDR_REFUSED", "peer does not serve the service ID by datagrams: expected status %d, found %d"},
+	CMPrivateData:   {"CM_PRIVATE_DATA", "private data too long for the message: at most %d bytes, found %d"},
+	CMServiceBusy:   {"CM_SERVICE_BUSY", "service ID has a listener already: expected %d, found service ID %#016x"},
+	CMParameter:     {"CM_PARAMETER", "parameter of a connection out of range: at most %d, found %d"},
+	CMIPHeader:      {"CM_IP_HEADER", "connection request whose IP header is of another version: expected version %d with IP version 4 or 6, found %#04x"},
+	CMIPAddress:     {"CM_IP_ADDRESS", "connection request with an IP address that does not fit: expected ...%08x, found ...%08x"},
+	CMServiceType:   {"CM_SERVICE_TYPE", "connection request for another service type than the listener's: expected %d, found %d"},
+	CMQKey:          {"CM_QKEY", "datagram peer with another Q_Key than its id has: expected %#08x, found %#08x"},
 }

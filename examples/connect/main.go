@@ -1,0 +1,70 @@
+// Connect sends a greeting over a connection that the communication manager
+// makes: the client needs to know an address and a port, as with TCP, and any
+// program on librdmacm can be the other end. Here both live in this process.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+func main() {
+	l := must(rdmacm.Listen("127.0.0.1:7471", rdmacm.ListenConfig{}))
+	defer l.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		serve(l)
+	}()
+
+	ctx := context.Background()
+	c := must(rdmacm.Dial(ctx, l.Addr().String(), rdmacm.Dialer{
+		QP: verbs.QPConfig{MaxInline: 64},
+	}))
+	check(c.QP().PostSend(verbs.SendWR{
+		Op: verbs.OpSend, Flags: verbs.Signaled, Inline: []byte("hello from " + c.LocalAddr().String()),
+	}))
+	wait(c.SendCQ())
+	<-done
+	check(c.Close())
+}
+
+// serve takes one connection. The receive is posted before the request is
+// accepted: the peer may send as soon as it is.
+func serve(l *rdmacm.Listener) {
+	ctx := context.Background()
+	r := must(l.Request(ctx))
+	pd := must(r.PD())
+	mr := must(pd.RegisterMemory(make([]byte, 64), verbs.LocalWrite))
+	qp := must(r.CreateQP(pd, verbs.QPConfig{}))
+	check(qp.PostRecv(verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(0, mr.Len())}}))
+	c := must(r.Accept(ctx, rdmacm.ConnParam{}))
+	wc := wait(c.RecvCQ())
+	fmt.Printf("%v receives %q\n", c.LocalAddr(), mr.Bytes()[:wc.ByteLen])
+	check(mr.Deregister())
+	check(c.Close())
+}
+
+// wait takes the next completion.
+func wait(cq *verbs.CQ) verbs.WC {
+	check(cq.Wait(context.Background()))
+	var wc [1]verbs.WC
+	must(cq.Poll(wc[:]))
+	check(wc[0].Err())
+	return wc[0]
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}

@@ -1,0 +1,48 @@
+// Package cm is the communication manager (IBTA chapter 12) of one device as a
+// protocol machine: connection establishment and release by REQ, MRA, REP, RTU,
+// REJ, DREQ and DREP, and service ID resolution by SIDR_REQ and SIDR_REP.
+// Alternate paths (LAP) are refused, as RoCE has none.
+//
+// Like the machines of the transports it does no I/O, starts no goroutine and
+// reads no clock: datagrams of queue pair 1, calls and the time come in;
+// datagrams, events and the next deadline go out. One goroutine at a time
+// calls a Manager and all that belongs to it.
+//
+// It owns what is between two communication managers. It never touches a queue
+// pair: it tells by Attr what the transitions of one want, and its user makes
+// them. Ports, address resolution, backlogs of accepted connections and who
+// may listen where are its user's too.
+//
+// # Life of a connection
+//
+// The active side calls Connect (REQ), hears RepReceived, brings its queue pair
+// to RTS and calls Ready (RTU). The passive side hears ReqReceived on a
+// Listener, brings its queue pair to RTS and calls Accept (REP), and hears
+// RtuReceived. Either calls Disconnect (DREQ), upon which the other hears
+// DreqReceived and calls DisconnectReply (DREP). Both then hear TimewaitExit
+// once late packets of the connection must be gone. Each Conn is given back by
+// Destroy, in whatever state it is.
+//
+// What an event hands over is valid until the handler returns. The handler may
+// queue; it must not call the Manager.
+//
+// # Where this differs from Linux's communication manager
+//
+// Messages and times are the same, and so is every answer that a peer relies
+// on. Beyond that:
+//
+//   - A destroyed connection lives on without its user until its DREQ is
+//     answered or given up and its time wait is over, so that a lost DREQ or
+//     DREP does not leave the peer waiting.
+//   - A REP for a connection that does not exist is rejected (reason 6), and an
+//     end that gives up waiting says so by a REJ (reason 4), so that the other
+//     end need not time out as well (IBTA 12.6.7.2, 12.9.8.7).
+//   - A connection's messages must come from its peer's address. Stale
+//     connections and doubles are told by address, GUID and number, so that two
+//     devices which share a GUID do not harm each other.
+//   - Late doubles of a REQ are known for doubles during the time wait.
+//   - REQs are checked for what the device cannot do (transport, address, path
+//     MTU, partition) and rejected with the fitting reason.
+//   - Simultaneous requests of two active sides make one connection where both
+//     ask for it by ConnectParams.PeerToPeer (IBTA 12.10.4).
+package cm

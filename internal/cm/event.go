@@ -1,0 +1,108 @@
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A Kind says what an Event tells.
+type Kind uint8
+
+// The events. In brackets the connection's state after it.
+const (
+	// ReqReceived: a peer asks for a connection (ReqReceived). Conn is new, or
+	// in a simultaneous connect the own one. REQ and Listener are set.
+	EventReqReceived Kind = iota + 1
+	// RepReceived: the peer accepted (RepReceived). REP is set.
+	EventRepReceived
+	// RtuReceived: the peer is ready (Established).
+	EventRtuReceived
+	// Established: Establish was called before the RTU came (Established).
+	EventEstablished
+	// RejReceived: the peer rejected (Idle; Timewait where a queue pair may
+	// have been in use). Reject, ARI and Detail are set.
+	EventRejReceived
+	// MraReceived: the peer takes longer (MRAReqReceived or MRARepReceived).
+	// ServiceTimeout is set.
+	EventMraReceived
+	// DreqReceived: the peer disconnects (DreqReceived); wants DisconnectReply.
+	EventDreqReceived
+	// DrepReceived: the peer confirmed the disconnect (Timewait).
+	EventDrepReceived
+	// ReqTimeout: no answer to the REQ (Idle). Detail is set.
+	EventReqTimeout
+	// RepTimeout: no answer to the REP (Timewait). Detail is set.
+	EventRepTimeout
+	// DreqTimeout: no answer to the DREQ (Timewait). Detail is set.
+	EventDreqTimeout
+	// TimewaitExit: the time wait is over (Idle).
+	EventTimewaitExit
+	// StaleConnection: the peer forgot this connection and uses its queue pair
+	// for another; a DREQ was sent (DreqSent). Detail is set.
+	EventStaleConnection
+	// SidrReqReceived: a peer asks who serves a service ID by datagrams.
+	// Inquiry, SIDRReq and Listener are set.
+	EventSidrReqReceived
+	// SidrRepReceived: the peer answered. Lookup and SIDRRep are set, and Detail
+	// where its status is not success.
+	EventSidrRepReceived
+	// SidrTimeout: no answer to the SIDR_REQ. Lookup and Detail are set.
+	EventSidrTimeout
+)
+
+var kinds = [...]string{
+	EventReqReceived:     "ReqReceived",
+	EventRepReceived:     "RepReceived",
+	EventRtuReceived:     "RtuReceived",
+	EventEstablished:     "Established",
+	EventRejReceived:     "RejReceived",
+	EventMraReceived:     "MraReceived",
+	EventDreqReceived:    "DreqReceived",
+	EventDrepReceived:    "DrepReceived",
+	EventReqTimeout:      "ReqTimeout",
+	EventRepTimeout:      "RepTimeout",
+	EventDreqTimeout:     "DreqTimeout",
+	EventTimewaitExit:    "TimewaitExit",
+	EventStaleConnection: "StaleConnection",
+	EventSidrReqReceived: "SidrReqReceived",
+	EventSidrRepReceived: "SidrRepReceived",
+	EventSidrTimeout:     "SidrTimeout",
+}
+
+// String names the event.
+func (k Kind) String() string {
+	if int(k) < len(kinds) && kinds[k] != "" {
+		return kinds[k]
+	}
+	return fmt.Sprintf("event %d", uint8(k))
+}
+
+// An Event is what a Manager tells its user. It and all that it points to but
+// Conn, Listener, Lookup and Inquiry are the Manager's again when the handler
+// returns.
+type Event struct {
+	Kind     Kind
+	Conn     *Conn
+	Listener *Listener
+	Lookup   *Lookup
+	Inquiry  *Inquiry
+
+	REQ     *mad.REQ
+	REP     *mad.REP
+	SIDRReq *mad.SIDRReq
+	SIDRRep *mad.SIDRRep
+
+	// Private is the message's private data, with the zeros that fill it up:
+	// messages do not carry its length. Nil where no message is the cause.
+	Private []byte
+
+	Reject         mad.RejectReason
+	ARI            []byte // additional reject information
+	ServiceTimeout uint8  // of an MRA: 4.096 µs times 2 to its power
+
+	Source netip.AddrPort // where a message came from; the zero AddrPort for timeouts
+	Detail reason.Detail
+}

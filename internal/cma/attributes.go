@@ -1,0 +1,68 @@
+package cma
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+)
+
+// InitQPAttr gives what the id's queue pair wants for a transition to INIT, RTR
+// or RTS. A connection's is known from its request or reply on; INIT without
+// access rights before.
+func (id *ID) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
+	id.m.lock()
+	defer id.m.unlock()
+	if id.dev == nil {
+		return 0, qp.Attr{}, fmt.Errorf("attributes for %v: %w", to, errNotResolved)
+	}
+	mask, attr, err := id.attr(to)
+	if err != nil {
+		return 0, qp.Attr{}, fmt.Errorf("attributes for %v: %w", to, err)
+	}
+	o := &id.option
+	if mask&qp.MaskTimeout != 0 && o.ackTimeoutSet {
+		attr.Timeout = o.ackTimeout
+	}
+	if mask&qp.MaskMinRNRTimer != 0 && o.minRNRSet {
+		attr.MinRNRTimer = o.minRNR
+	}
+	return mask, attr, nil
+}
+
+var errNotResolved = errors.New("expected an id with a device, found none: its address is not resolved")
+
+func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
+	if id.kind == qp.UD {
+		return id.datagramAttr(to)
+	}
+	if id.conn == nil {
+		if to != qp.Init {
+			return 0, attr, errors.New("expected a connection, found none")
+		}
+		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess, qp.Attr{State: qp.Init, Port: 1}, nil
+	}
+	err = id.dev.do(func(_ *cm.Manager, _ time.Duration) (err error) {
+		mask, attr, err = id.conn.Attr(to)
+		return err
+	})
+	return mask, attr, err
+}
+
+// datagramAttr are the attributes of a UD queue pair, which wants nothing of
+// its peers'.
+func (id *ID) datagramAttr(to qp.State) (qp.Mask, qp.Attr, error) {
+	switch to {
+	case qp.Init:
+		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskQKey,
+			qp.Attr{State: qp.Init, Port: 1, QKey: id.defaultQKey()}, nil
+	case qp.RTR:
+		return qp.MaskState, qp.Attr{State: qp.RTR}, nil
+	case qp.RTS:
+		return qp.MaskState | qp.MaskSQPSN, qp.Attr{State: qp.RTS, SQPSN: psn.PSN(id.m.random() >> 8)}, nil
+	}
+	return 0, qp.Attr{}, fmt.Errorf("expected INIT, RTR or RTS, found %v", to)
+}

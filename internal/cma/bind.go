@@ -1,0 +1,78 @@
+package cma
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// errNoIPoIB: the port space of IP over InfiniBand wants a link layer that RoCE
+// does not have.
+var errNoIPoIB = fmt.Errorf("RDMA_PS_IPOIB wants an InfiniBand link, found Ethernet: %w", errors.ErrUnsupported)
+
+// Bind gives the id an address and a port. The unspecified address takes no
+// device yet: a listener listens on all of them, and ResolveAddr chooses one.
+// Port 0 draws an ephemeral one.
+func (id *ID) Bind(local netip.AddrPort) error {
+	id.m.lock()
+	defer id.m.unlock()
+	return id.bind(local, netip.AddrPort{})
+}
+
+// bind is Bind on the way to a peer, whose address makes ephemeral ports of the
+// same number differ.
+func (id *ID) bind(local, remote netip.AddrPort) error {
+	if err := id.want("bind", Idle); err != nil {
+		return err
+	}
+	local = unmap(local)
+	if err := checkLocal(local.Addr()); err != nil {
+		return fmt.Errorf("bind %v: %w", local, err)
+	}
+	if id.space == PortSpaceIPoIB {
+		return fmt.Errorf("bind %v: %w", local, errNoIPoIB)
+	}
+	if !local.Addr().IsUnspecified() {
+		if err := id.acquire(local.Addr()); err != nil {
+			return fmt.Errorf("bind %v: %w", local, err)
+		}
+	}
+	if !id.option.afOnlySet {
+		// As Linux has it with net.ipv6.bindv6only = 0.
+		id.option.afOnly = local.Addr().Is4()
+	}
+	id.local, id.remote = local, remote
+	if err := id.m.takePort(id); err != nil {
+		id.local, id.remote = netip.AddrPort{}, netip.AddrPort{}
+		id.leave()
+		return fmt.Errorf("bind: %w", err)
+	}
+	id.state = AddrBound
+	return nil
+}
+
+// unmap makes an IPv4 address in IPv6 clothes one of IPv4, so that addresses
+// compare.
+func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
+func checkLocal(a netip.Addr) error {
+	switch {
+	case !a.IsValid():
+		return errors.New("expected an IP address, found none")
+	case a.IsMulticast():
+		return errors.New("expected an address of this host, found a multicast group")
+	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
+		return errors.New("a link-local address wants a zone (fe80::1%eth0)")
+	}
+	return nil
+}
+
+// acquire takes the device of a local address.
+func (id *ID) acquire(local netip.Addr) error {
+	d, err := id.m.acquire(udp(local, id.option.localUDP))
+	if err != nil {
+		return err
+	}
+	id.use(d)
+	return nil
+}

@@ -1,0 +1,190 @@
+package cma
+
+import (
+	"fmt"
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/mad"
+)
+
+// Connect sends the connect request, or the look-up of a UD id. The peer's
+// answer is an event: EventConnectResponse, which the program accepts with
+// Accept(nil) when its queue pair is in RTS, or EventEstablished of a UD id;
+// else EventRejected or EventUnreachable.
+func (id *ID) Connect(p *ConnParam) error {
+	id.m.lock()
+	defer id.m.unlock()
+	if err := id.want("connect", RouteResolved); err != nil {
+		return err
+	}
+	if id.kind == qp.UD {
+		return id.ask(p)
+	}
+	if err := limit("connect request", p.PrivateData, mad.REQPrivateLen-mad.IPHeaderLen); err != nil {
+		return err
+	}
+	o := &id.option
+	err := id.dev.do(func(c *cm.Manager, now time.Duration) (err error) {
+		id.conn, err = c.Connect(now, &cm.ConnectParams{
+			Service: mad.ServiceOf(id.space, id.remote.Port()), Path: id.route.Path, Type: id.kind,
+			QPN: p.QPN, PathMTU: id.route.MTU, PacketLifeTime: id.route.PacketLifeTime,
+			ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+			RetryCount: min(p.RetryCount, 7), RNRRetryCount: min(p.RNRRetryCount, 7),
+			FlowControl: p.FlowControl, SRQ: p.SRQ,
+			RemoteResponseTimeout: o.responseTimeout, LocalResponseTimeout: o.responseTimeout, Retries: o.retries,
+			Private: id.private(p.PrivateData), Context: id,
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("connect to %v: %w", id.remote, err)
+	}
+	id.state = Connect
+	return nil
+}
+
+// private puts the addresses in front of a request's private data (annex
+// A11.3.2).
+func (id *ID) private(data []byte) []byte {
+	b := make([]byte, mad.IPHeaderLen+len(data))
+	h := mad.NewIPHeader(id.local, id.remote.Addr())
+	h.Put(b)
+	copy(b[mad.IPHeaderLen:], data)
+	return b
+}
+
+// delay tells the peer to wait for longer than it would, if it asks again.
+func (id *ID) delay() {
+	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // the peer may have gone away meanwhile
+		return id.conn.Delay(now, cm.DefaultMRATimeout|cm.DelayOnDuplicate, nil)
+	})
+}
+
+// Accept answers a connect request: with p, which names the id's queue pair,
+// that is in RTS by then. It completes a connect response where p is nil.
+// Accept of a request whose peer has gone away meanwhile tells so.
+func (id *ID) Accept(p *ConnParam) error {
+	id.m.lock()
+	defer id.m.unlock()
+	if err := id.want("accept", Connect); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case id.lost != nil:
+		return fmt.Errorf("accept: the request of %v is void: %w", id.remote, id.lost)
+	case id.inquiry != nil:
+		err = id.reply(p)
+	case id.conn == nil:
+		return fmt.Errorf("accept: expected a connect request or response, found none")
+	case p == nil:
+		err = id.dev.do(func(_ *cm.Manager, now time.Duration) error { return id.conn.Ready(now, nil) })
+	default:
+		err = id.accept(p)
+	}
+	if err != nil {
+		return fmt.Errorf("accept: %w", err)
+	}
+	id.waiting = false
+	return nil
+}
+
+func (id *ID) accept(p *ConnParam) error {
+	if err := limit("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
+		return err
+	}
+	return id.dev.do(func(_ *cm.Manager, now time.Duration) error {
+		return id.conn.Accept(now, &cm.AcceptParams{
+			QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+			RNRRetryCount: min(p.RNRRetryCount, 7), FlowControl: p.FlowControl, SRQ: p.SRQ, Private: p.PrivateData,
+		})
+	})
+}
+
+// Reject refuses a connect request, an inquiry or a connect response, as a
+// program does (reason 28). The id is to be destroyed then.
+func (id *ID) Reject(private []byte) error { return id.RejectFor(mad.RejectConsumer, private) }
+
+// RejectFor is Reject with another reason; an inquiry has only one.
+func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
+	id.m.lock()
+	defer id.m.unlock()
+	if err := id.want("reject", Connect); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case id.inquiry != nil:
+		err = id.refuse(private)
+	case id.conn == nil:
+		return fmt.Errorf("reject: expected a connect request or response, found none")
+	default:
+		if err = limit("rejection", private, mad.REJPrivateLen); err == nil {
+			err = id.dev.do(func(_ *cm.Manager, now time.Duration) error { return id.conn.Reject(now, why, nil, private) })
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reject: %w", err)
+	}
+	return nil
+}
+
+// Disconnect ends the connection, or answers the peer's wish to end it; the
+// program moves its queue pair to ERR before.
+func (id *ID) Disconnect() error {
+	id.m.lock()
+	defer id.m.unlock()
+	if err := id.want("disconnect", Connect, Disconnect); err != nil {
+		return err
+	}
+	if id.conn == nil {
+		return fmt.Errorf("disconnect: expected a connection, found an id of service type %v", id.kind)
+	}
+	err := id.dev.do(func(_ *cm.Manager, now time.Duration) error {
+		switch id.conn.State() {
+		case cm.DreqReceived:
+			return id.conn.DisconnectReply(now, nil)
+		case cm.DreqSent, cm.Timewait:
+			return nil // both ends wish it
+		}
+		return id.conn.Disconnect(now, nil)
+	})
+	if err != nil {
+		return fmt.Errorf("disconnect: %w", err)
+	}
+	return nil
+}
+
+// Establish tells that the queue pair received a packet before the peer's
+// ready-to-use message came, which may have been lost (the asynchronous event
+// IBV_EVENT_COMM_EST; rdma_notify).
+func (id *ID) Establish() error {
+	id.m.lock()
+	defer id.m.unlock()
+	if err := id.want("establish", Connect); err != nil {
+		return err
+	}
+	if id.conn == nil {
+		return fmt.Errorf("establish: expected a connection, found an id of service type %v", id.kind)
+	}
+	return id.dev.do(func(_ *cm.Manager, now time.Duration) error { return id.conn.Establish(now) })
+}
+
+// abandon gives up what the id has at its device's communication manager.
+func (id *ID) abandon() {
+	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // a closed device has forgotten everything
+		if id.conn != nil {
+			id.conn.Destroy(now)
+		}
+		if id.lookup != nil {
+			id.lookup.Destroy(now)
+		}
+		if id.inquiry != nil {
+			id.inquiry.Destroy(now)
+		}
+		return nil
+	})
+	id.conn, id.lookup, id.inquiry = nil, nil, nil
+}

@@ -1,0 +1,121 @@
+package cma
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/cm"
+	"softrdma/internal/reason"
+)
+
+// A device is one that ids use. It is the Manager's, and exists while uses is
+// not zero; however many there are, the host counts one.
+type device struct {
+	m         *Manager
+	dev       *adapter.Device
+	uses      int
+	ids       map[*ID]struct{} // whose device it is
+	listeners map[*cm.Listener]*ID
+}
+
+// acquire opens the device of an address, or counts one more use of it.
+func (m *Manager) acquire(local netip.AddrPort) (*device, error) {
+	dev, err := m.host.Acquire(local)
+	if err != nil {
+		return nil, err
+	}
+	if d := m.devices[dev]; d != nil {
+		m.host.Release(dev)
+		d.uses++
+		return d, nil
+	}
+	d := &device{m: m, dev: dev, uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[*cm.Listener]*ID)}
+	err = d.do(func(c *cm.Manager, now time.Duration) error {
+		c.SetHandler(func(e *cm.Event) { m.inbox.add(d, e) })
+		return nil
+	})
+	if err != nil {
+		m.host.Release(dev)
+		return nil, fmt.Errorf("device %v: %w", local, err)
+	}
+	m.devices[dev] = d
+	return d, nil
+}
+
+// release ends one use.
+func (d *device) release() {
+	if d.uses--; d.uses > 0 {
+		return
+	}
+	delete(d.m.devices, d.dev)
+	_ = d.do(func(c *cm.Manager, now time.Duration) error { // a closed device reports nothing any more
+		c.SetHandler(nil)
+		return nil
+	})
+	d.m.host.Release(d.dev)
+}
+
+// do runs f on the device's communication manager. What that reports meanwhile
+// waits in the inbox.
+func (d *device) do(f func(c *cm.Manager, now time.Duration) error) error {
+	var err error
+	if e := d.dev.CM(func(c *cm.Manager, now time.Duration) { err = f(c, now) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// refuse counts and traces what the ids above a communication manager refuse.
+func (d *device) refuse(why reason.Detail) { d.dev.Trace.Refuse(cmQPN, why) }
+
+// cmQPN is the number of the queue pair of communication management (IBTA
+// 12.2): the general service interface.
+const cmQPN = 1
+
+// use makes a device the id's own. The use that was counted passes to the id.
+func (id *ID) use(d *device) {
+	id.dev = d
+	d.ids[id] = struct{}{}
+}
+
+// leave ends use.
+func (id *ID) leave() {
+	if d := id.dev; d != nil {
+		id.dev = nil
+		delete(d.ids, id)
+		d.release()
+	}
+}
+
+// RemoveDevice ends the use of a device that its owner is going to close, or
+// has closed: ids on it get EventDeviceRemoval and can only be destroyed;
+// listeners on all devices go on without it. When it returns no id has to do
+// with the device any more.
+func (m *Manager) RemoveDevice(dev *adapter.Device) {
+	m.lock()
+	defer m.unlock()
+	d := m.devices[dev]
+	if d == nil {
+		return
+	}
+	d.uses++ // until all is over
+	for _, id := range m.sorted(m.wildcards) {
+		for i := len(id.listens) - 1; i >= 0; i-- {
+			if id.listens[i].dev == d {
+				id.unlistenOn(i)
+			}
+		}
+	}
+	for _, id := range m.sorted(d.ids) {
+		waiting := id.waiting
+		id.release()
+		id.state = DeviceRemoval
+		// As with every event, not before the program knows the id as its own.
+		if !waiting {
+			id.push(Event{Type: EventDeviceRemoval})
+		}
+	}
+	d.release()
+}

@@ -1,0 +1,26 @@
+package cma
+
+import (
+	"net/netip"
+
+	"softrdma/internal/adapter"
+)
+
+// A Host finds and opens devices. Its methods are called with the Manager
+// locked: they must not call the Manager.
+type Host interface {
+	// Source is the local address that the host's routing gives for a peer.
+	Source(dst netip.Addr) (netip.Addr, error)
+
+	// Acquire opens the device of a local address (UDP port 0: 4791) or counts
+	// one more use of it. The device may have another address than the one
+	// asked for, where that is taken: an id that has not chosen its address
+	// takes the device's.
+	Acquire(local netip.AddrPort) (*adapter.Device, error)
+
+	// Release ends one use of a device.
+	Release(*adapter.Device)
+
+	// Addresses are the local addresses that a wildcard listener listens on.
+	Addresses() ([]netip.Addr, error)
+}

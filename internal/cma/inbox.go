@@ -1,0 +1,111 @@
+package cma
+
+import (
+	"bytes"
+	"sync"
+
+	"softrdma/internal/cm"
+)
+
+// A report is an event of a device's communication manager that waits to be
+// served.
+type report struct {
+	dev *device
+	cm.Event
+}
+
+// The inbox takes what communication managers report. They report with their
+// device's lane held, where nothing may be called and nothing waited for; the
+// Manager serves it under its own lock, which is taken before a lane's.
+type inbox struct {
+	m       *Manager
+	running sync.WaitGroup
+
+	mu      sync.Mutex // the innermost lock
+	list    []report
+	serving bool
+}
+
+// add queues an event, and starts the goroutine that serves it unless it runs
+// already.
+func (b *inbox) add(d *device, e *cm.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(b.list, report{d, keep(e)})
+	if b.m.cfg.Manual || b.serving {
+		return
+	}
+	b.serving = true
+	b.running.Go(b.run)
+}
+
+// keep copies what is the communication manager's again after the report.
+func keep(e *cm.Event) cm.Event {
+	k := *e
+	k.Private, k.ARI = bytes.Clone(e.Private), bytes.Clone(e.ARI)
+	k.REQ, k.REP, k.SIDRReq, k.SIDRRep = clone(e.REQ), clone(e.REP), clone(e.SIDRReq), clone(e.SIDRRep)
+	return k
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// run serves the inbox until there is nothing left in it.
+func (b *inbox) run() {
+	for b.more() {
+		b.m.lock()
+		b.m.unlock()
+	}
+}
+
+// more tells whether there is something to serve, and that the goroutine ends
+// if there is not.
+func (b *inbox) more() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serving = len(b.list) > 0
+	return b.serving
+}
+
+func (b *inbox) take() (list []report) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list, b.list = b.list, nil
+	return list
+}
+
+// serve acts on what devices have reported, in order, and tells whether there
+// was anything.
+func (m *Manager) serve() (served bool) {
+	for {
+		list := m.inbox.take()
+		if len(list) == 0 {
+			return served
+		}
+		served = true
+		for i := range list {
+			m.handle(&list[i])
+		}
+	}
+}
+
+// handle acts on one report.
+func (m *Manager) handle(r *report) {
+	switch r.Kind {
+	case cm.EventReqReceived, cm.EventSidrReqReceived:
+		m.request(r)
+	case cm.EventSidrRepReceived, cm.EventSidrTimeout:
+		if id, ok := r.Lookup.Context.(*ID); ok {
+			id.answered(r)
+		}
+	default:
+		if id, ok := r.Conn.Context.(*ID); ok {
+			id.report(r)
+		}
+	}
+}

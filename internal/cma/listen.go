@@ -1,0 +1,161 @@
+package cma
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/wire/mad"
+)
+
+// MaxBacklog is the longest backlog, and the one of listeners that name none.
+const MaxBacklog = 1024
+
+// A listening is a listener on one device.
+type listening struct {
+	dev *device
+	l   *cm.Listener
+}
+
+// Listen makes the id take connect requests: of its own device, or of all if
+// it is bound to the unspecified address; an id that is not bound is bound to
+// that of IPv4 first. Backlog bounds the requests that Next has not given to the
+// program (0 means MaxBacklog, which is the most): more are ignored, so that
+// their peers ask again.
+//
+// On all devices means those that can be had: another process may hold the
+// device of one address. Listen fails if none can be had; LeftOut tells which.
+func (id *ID) Listen(backlog int) error {
+	id.m.lock()
+	defer id.m.unlock()
+	if id.state == Idle {
+		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), netip.AddrPort{}); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	if err := id.want("listen", AddrBound); err != nil {
+		return err
+	}
+	// A port that others may reuse is a listener's alone.
+	if id.option.reuse {
+		if err := id.m.checkPort(id.port, id, false); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		id.option.reuse = false
+	}
+	if backlog <= 0 || backlog > MaxBacklog {
+		backlog = MaxBacklog
+	}
+	id.backlog = backlog
+	var err error
+	if id.dev != nil {
+		err = id.listenOn(id.dev)
+	} else {
+		err = id.listenOnAll()
+	}
+	if err != nil {
+		return fmt.Errorf("listen on %v: %w", id.local, err)
+	}
+	id.state = Listen
+	return nil
+}
+
+func (id *ID) service() mad.ServiceID { return mad.ServiceOf(id.space, id.local.Port()) }
+
+// listenOn listens on a device, whose use passes to the id.
+func (id *ID) listenOn(d *device) error {
+	return d.do(func(c *cm.Manager, now time.Duration) error {
+		l, err := c.Listen(now, id.service())
+		if err != nil {
+			return err
+		}
+		l.Backlog = id.backlog
+		id.listens = append(id.listens, listening{d, l})
+		d.listeners[l] = id
+		return nil
+	})
+}
+
+func (id *ID) listenOnAll() error {
+	addrs, err := id.m.host.Addresses()
+	if err != nil {
+		return fmt.Errorf("no list of this host's addresses: %w", err)
+	}
+	id.leftOut = nil
+	for _, a := range addrs {
+		id.listenTo(a.Unmap())
+	}
+	if len(id.listens) == 0 {
+		return errors.Join(append([]error{errNoDevice}, id.leftOut...)...)
+	}
+	id.m.wildcards[id] = struct{}{}
+	return nil
+}
+
+var errNoDevice = errors.New("expected a device to listen on, found none")
+
+// listenTo listens on one address of a wildcard, unless the wildcard is of the
+// other family alone or listens there already.
+func (id *ID) listenTo(a netip.Addr) {
+	if a.Is4() != id.local.Addr().Is4() && id.option.afOnly || a.Is6() && id.local.Addr().Is4() {
+		return
+	}
+	for _, x := range id.listens {
+		if x.dev.dev.Local() == udp(a, id.option.localUDP) {
+			return
+		}
+	}
+	d, err := id.m.acquire(udp(a, id.option.localUDP))
+	if err == nil {
+		if err = id.listenOn(d); err != nil {
+			d.release()
+		}
+	}
+	if err != nil {
+		id.leftOut = append(id.leftOut, fmt.Errorf("%v: %w", a, err))
+	}
+}
+
+// LeftOut tells on which addresses a listener on all devices could not listen,
+// and why.
+func (id *ID) LeftOut() []error {
+	id.m.lock()
+	defer id.m.unlock()
+	return id.leftOut
+}
+
+// Refresh makes listeners on all devices listen on addresses that the host has
+// got since. Devices whose address is gone are ended by RemoveDevice.
+func (m *Manager) Refresh() error {
+	m.lock()
+	defer m.unlock()
+	for _, id := range m.sorted(m.wildcards) {
+		if err := id.listenOnAll(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlisten ends what Listen began.
+func (id *ID) unlisten() {
+	for len(id.listens) > 0 {
+		id.unlistenOn(0)
+	}
+	delete(id.m.wildcards, id)
+}
+
+func (id *ID) unlistenOn(i int) {
+	x := id.listens[i]
+	id.listens = append(id.listens[:i:i], id.listens[i+1:]...)
+	delete(x.dev.listeners, x.l)
+	_ = x.dev.do(func(c *cm.Manager, now time.Duration) error { // a closed device listens to nothing
+		x.l.Close()
+		return nil
+	})
+	if x.dev != id.dev {
+		x.dev.release()
+	}
+}

@@ -1,0 +1,70 @@
+package cma
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"softrdma/internal/qp"
+)
+
+// multicastQPN is the queue pair number of datagrams to a group (IBTA 9.6.1.1).
+const multicastQPN = 0xffffff
+
+// A group is one that an id has joined.
+type group struct {
+	addr    netip.Addr
+	context any
+}
+
+// JoinMulticast makes the id a member of a group. EventMulticastJoin gives what
+// datagrams to the group want, and the group as queue pairs attach to it:
+// attaching is what makes the host's network deliver it (IGMP, MLD). Context
+// comes back with the events of the group.
+func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
+	id.m.lock()
+	defer id.m.unlock()
+	const op = "join multicast"
+	if err := id.want(op, AddrBound, AddrResolved); err != nil {
+		return err
+	}
+	addr = addr.Unmap()
+	switch {
+	case id.kind != qp.UD:
+		return fmt.Errorf("%s: expected service type UD, found %v", op, id.kind)
+	case id.dev == nil:
+		return fmt.Errorf("%s: expected an id bound to an address of this host, found %v", op, id.local)
+	case !addr.IsMulticast():
+		return fmt.Errorf("%s: expected a multicast group, found %v", op, addr)
+	case addr.Is4() != id.local.Addr().Is4():
+		return fmt.Errorf("%s: expected a group of the family of %v, found %v", op, id.local.Addr(), addr)
+	}
+	id.groups = append(id.groups, group{addr, context})
+	id.push(Event{
+		Type: EventMulticastJoin, Group: addr, Context: context,
+		UD: UDParam{
+			Path: qp.Path{Dst: udp(addr, id.option.remoteUDP), HopLimit: hopLimit, TrafficClass: id.option.tos},
+			QPN:  multicastQPN, QKey: id.defaultQKey(),
+		},
+	})
+	return nil
+}
+
+// LeaveMulticast ends JoinMulticast. An event of the group that nobody has
+// taken is dropped.
+func (id *ID) LeaveMulticast(addr netip.Addr) error {
+	id.m.lock()
+	defer id.m.unlock()
+	addr = addr.Unmap()
+	i := slices.IndexFunc(id.groups, func(g group) bool { return g.addr == addr })
+	if i < 0 {
+		return fmt.Errorf("leave multicast: the id has not joined %v", addr)
+	}
+	id.groups = slices.Delete(id.groups, i, i+1)
+	id.ch.drop(id, func(e *Event) bool { return e.Group == addr })
+	return nil
+}
+
+// MGID is the multicast GID of a group in RoCE v2, as Linux derives it: the
+// IPv6 address, or the IPv4 address mapped into one.
+func MGID(group netip.Addr) [16]byte { return group.As16() }

@@ -1,0 +1,134 @@
+package cma
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/ib"
+)
+
+// options are what a user can set of an id.
+type options struct {
+	reuse     bool
+	afOnly    bool
+	afOnlySet bool
+	tos       uint8
+
+	ackTimeout    uint8
+	ackTimeoutSet bool
+	minRNR        uint8
+	minRNRSet     bool
+
+	localUDP, remoteUDP uint16 // 0: 4791
+
+	responseTimeout, retries uint8 // 0: the communication manager's default
+}
+
+// set changes an option under the Manager's lock.
+func (id *ID) set(op string, f func(o *options) error) error {
+	id.m.lock()
+	defer id.m.unlock()
+	if id.state == Destroying {
+		return fmt.Errorf("%s: %w", op, ErrDestroyed)
+	}
+	return f(&id.option)
+}
+
+// SetTOS sets the traffic class of the connection (RDMA_OPTION_ID_TOS). It has
+// effect before ResolveRoute; a listener gives its own to the ids of requests.
+func (id *ID) SetTOS(tos uint8) error {
+	return id.set("set TOS", func(o *options) error { o.tos = tos; return nil })
+}
+
+// SetReuseAddr lets Bind share a port with others that allow it
+// (RDMA_OPTION_ID_REUSEADDR). A listener cannot have it: Listen ends it.
+func (id *ID) SetReuseAddr(on bool) error {
+	return id.set("set reuse address", func(o *options) error {
+		if on && id.state == Listen {
+			return &StateError{"set reuse address", []State{Idle, AddrBound}, id.state}
+		}
+		o.reuse = on
+		return nil
+	})
+}
+
+// SetAFOnly restricts an IPv6 wildcard to IPv6 (RDMA_OPTION_ID_AFONLY). Without
+// it one takes IPv4 as well.
+func (id *ID) SetAFOnly(on bool) error {
+	return id.set("set AF only", func(o *options) error {
+		o.afOnly, o.afOnlySet = on, true
+		return id.want("set AF only", Idle, AddrBound)
+	})
+}
+
+// SetAckTimeout sets the queue pair's acknowledge timeout: 4.096 µs × 2^field,
+// 0 for none (RDMA_OPTION_ID_ACK_TIMEOUT). Set before ResolveRoute it is also
+// twice the path's packet life time.
+func (id *ID) SetAckTimeout(field uint8) error {
+	return id.set("set acknowledge timeout", func(o *options) error {
+		if id.kind != qp.RC {
+			return fmt.Errorf("set acknowledge timeout: expected service type RC, found %v", id.kind)
+		}
+		if field > 31 {
+			return fmt.Errorf("set acknowledge timeout: expected 0..31, found %d", field)
+		}
+		o.ackTimeout, o.ackTimeoutSet = field, true
+		return nil
+	})
+}
+
+// SetMinRNRTimer sets how long the peer waits after it found no receive posted:
+// the field of IBTA 9.7.5.2.8, table 45.
+func (id *ID) SetMinRNRTimer(field uint8) error {
+	return id.set("set minimum RNR timer", func(o *options) error {
+		if id.kind != qp.RC {
+			return fmt.Errorf("set minimum RNR timer: expected service type RC, found %v", id.kind)
+		}
+		if field > 31 {
+			return fmt.Errorf("set minimum RNR timer: expected 0..31, found %d", field)
+		}
+		o.minRNR, o.minRNRSet = field, true
+		return nil
+	})
+}
+
+// SetUDPPorts says which UDP ports the id's device and the peer's have; 0 means
+// 4791, as with everybody but softrdma. It has effect before Bind and
+// ResolveAddr, and no counterpart in librdmacm.
+func (id *ID) SetUDPPorts(local, remote uint16) error {
+	return id.set("set UDP ports", func(o *options) error {
+		o.localUDP, o.remoteUDP = local, remote
+		return nil
+	})
+}
+
+// SetResponseTimeout sets how long the peer may take for an answer, 4.096 µs ×
+// 2^field, and how often a message is sent again without one. Zero leaves
+// Linux's values, 4.3 s and 15 times. It has no counterpart in librdmacm.
+func (id *ID) SetResponseTimeout(field, retries uint8) error {
+	return id.set("set response timeout", func(o *options) error {
+		if field > 31 || retries > 15 {
+			return fmt.Errorf("set response timeout: expected 0..31 and 0..15 retries, found %d and %d", field, retries)
+		}
+		o.responseTimeout, o.retries = field, retries
+		return nil
+	})
+}
+
+// responseTime is the response timeout as a time.
+func (o *options) responseTime() time.Duration {
+	if o.responseTimeout == 0 {
+		return 0
+	}
+	return 4096 * time.Nanosecond << o.responseTimeout
+}
+
+// udp gives an address its UDP port.
+func udp(a netip.Addr, port uint16) netip.AddrPort {
+	if port == 0 {
+		port = ib.UDPPort
+	}
+	return netip.AddrPortFrom(a, port)
+}

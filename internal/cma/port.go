@@ -1,0 +1,122 @@
+package cma
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+)
+
+// Ephemeral ports (ip_local_port_range as Linux has it).
+const (
+	firstEphemeral = 32768
+	lastEphemeral  = 60999
+)
+
+// A port is one number of a port space.
+type port struct {
+	space  PortSpace
+	number uint16
+}
+
+// takePort gives a bound id its port: the one that it asked for, or one drawn
+// from the ephemeral ones. Any port may be asked for: those below 1024 protect
+// nobody in a process of its own.
+func (m *Manager) takePort(id *ID) error {
+	if id.local.Port() == 0 {
+		return m.drawPort(id)
+	}
+	p := port{id.space, id.local.Port()}
+	if err := m.checkPort(p, id, id.option.reuse); err != nil {
+		return err
+	}
+	m.own(p, id)
+	return nil
+}
+
+func (m *Manager) own(p port, id *ID) {
+	id.local = netip.AddrPortFrom(id.local.Addr(), p.number)
+	id.port = p
+	m.ports[p] = append(m.ports[p], id)
+}
+
+// dropPort ends takePort.
+func (m *Manager) dropPort(id *ID) {
+	if id.port == (port{}) {
+		return
+	}
+	rest := slices.DeleteFunc(m.ports[id.port], func(x *ID) bool { return x == id })
+	if len(rest) == 0 {
+		delete(m.ports, id.port)
+	} else {
+		m.ports[id.port] = rest
+	}
+	id.port = port{}
+}
+
+// checkPort tells whether an id may have a port, or listen on the one that it
+// has, beside those who have it already.
+func (m *Manager) checkPort(p port, id *ID, reuse bool) error {
+	for _, x := range m.ports[p] {
+		if x == id || reuse && x.option.reuse {
+			continue
+		}
+		a, b := id.local.Addr(), x.local.Addr()
+		if id.option.afOnly && x.option.afOnly && a.Is4() != b.Is4() {
+			continue
+		}
+		switch {
+		case a.IsUnspecified() || b.IsUnspecified():
+			return &PortError{id.space, netip.AddrPortFrom(a, p.number), x.local, ErrAddrNotAvail}
+		case a == b:
+			return &PortError{id.space, netip.AddrPortFrom(a, p.number), x.local, ErrAddrInUse}
+		}
+	}
+	return nil
+}
+
+// drawPort gives an id an ephemeral port: a free one, or one whose users differ
+// from it in an address or in the peer's port.
+func (m *Manager) drawPort(id *ID) error {
+	first, last := m.cfg.FirstPort, m.cfg.LastPort
+	if first == 0 || last < first {
+		first, last = firstEphemeral, lastEphemeral
+	}
+	count := uint32(last-first) + 1
+	start := m.random() % count
+	for i := range count {
+		p := port{id.space, first + uint16((start+i)%count)}
+		// The port given last is not given again at once, if there is another.
+		if p == m.lastPort && count > 1 || !m.unique(p, id) {
+			continue
+		}
+		m.lastPort = p
+		m.own(p, id)
+		return nil
+	}
+	return &PortError{Space: id.space, Addr: id.local, Err: ErrAddrNotAvail}
+}
+
+func (m *Manager) unique(p port, id *ID) bool {
+	differ := func(a, b netip.Addr) bool {
+		return a.IsValid() && b.IsValid() && !a.IsUnspecified() && !b.IsUnspecified() && a != b
+	}
+	for _, x := range m.ports[p] {
+		mine, other := id.remote.Port(), x.remote.Port()
+		if mine != 0 && other != 0 && mine != other ||
+			differ(id.local.Addr(), x.local.Addr()) || differ(id.remote.Addr(), x.remote.Addr()) {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+func (m *Manager) random() uint32 {
+	if m.cfg.Random != nil {
+		return m.cfg.Random()
+	}
+	var b [4]byte
+	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
+	return binary.LittleEndian.Uint32(b[:])
+}

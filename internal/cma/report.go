@@ -1,0 +1,57 @@
+package cma
+
+import (
+	"softrdma/internal/cm"
+	"softrdma/internal/wire/mad"
+)
+
+// report turns what the communication manager tells of the id's connection
+// into an event.
+func (id *ID) report(r *report) {
+	after := id.state == Disconnect && r.Kind == cm.EventTimewaitExit
+	if id.state != Connect && !after {
+		return
+	}
+	e := Event{Detail: r.Detail}
+	switch r.Kind {
+	case cm.EventReqTimeout, cm.EventRepTimeout:
+		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
+	case cm.EventRepReceived:
+		e.Type, e.Conn = EventConnectResponse, replied(r.REP, r.Private)
+		id.delay()
+	case cm.EventRtuReceived, cm.EventEstablished:
+		e.Type = EventEstablished
+	case cm.EventRejReceived:
+		e.Type, e.Status, e.Conn.PrivateData = EventRejected, int(r.Reject), r.Private
+		e.Err = &RejectedError{id.remote, r.Reject, r.Private, r.Detail}
+	case cm.EventDreqTimeout:
+		e.Type, e.Status, e.Err = EventDisconnected, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
+		id.state = Disconnect
+	case cm.EventDreqReceived, cm.EventDrepReceived, cm.EventStaleConnection:
+		e.Type = EventDisconnected
+		id.state = Disconnect
+	case cm.EventTimewaitExit:
+		if !after {
+			return // of a connection that was never there: its event was another
+		}
+		e.Type = EventTimewaitExit
+	default:
+		return // EventMraReceived: the peer takes longer
+	}
+	if id.waiting {
+		// The program does not know the id as its own yet. It hears by Accept.
+		if id.lost == nil {
+			id.lost = e.Err
+		}
+		return
+	}
+	id.push(e)
+}
+
+// replied are a reply's parameters from where this end stands.
+func replied(p *mad.REP, private []byte) ConnParam {
+	return ConnParam{
+		PrivateData: private, ResponderResources: p.InitiatorDepth, InitiatorDepth: p.ResponderResources,
+		FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, QPN: p.QPN,
+	}
+}

@@ -1,0 +1,109 @@
+package cma
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// request makes an id of a connect request or an inquiry and gives it to the
+// listener's channel, or refuses it. Like Linux's rdma_cm it refuses as a
+// program would: reject reason 28 or SIDR status 2.
+func (m *Manager) request(r *report) {
+	l := r.dev.listeners[r.Listener]
+	if l == nil || l.state != Listen {
+		r.discard() // the listener was destroyed while the request was under way
+		return
+	}
+	var h mad.IPHeader
+	if why := l.match(r, &h); why.Reason != reason.None {
+		r.dev.refuse(why)
+		r.discard()
+		return
+	}
+	id := l.ch.newID(l.space, l.kind)
+	id.Context = l.Context
+	id.state, id.waiting = Connect, true
+	id.option.tos, id.option.afOnly = l.option.tos, l.option.afOnly
+	id.local = netip.AddrPortFrom(r.dev.dev.Local().Addr(), l.local.Port())
+	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
+	r.dev.uses++
+	id.use(r.dev)
+	e := Event{Type: EventConnectRequest, ID: id, Listener: l}
+	private := r.Private[mad.IPHeaderLen:]
+	if r.Inquiry != nil {
+		id.inquiry = r.Inquiry
+		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: packetLifeTime}
+		e.UD = UDParam{PrivateData: private}
+	} else {
+		id.conn, r.Conn.Context = r.Conn, id
+		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: packetLifeTime}
+		e.Conn = requested(r.REQ, private)
+		// The program may take its time: the peer is told so if it asks again.
+		id.delay()
+	}
+	l.ch.push(e)
+}
+
+// requested are a request's parameters from where this end stands: what the
+// peer serves is what this end may start.
+func requested(q *mad.REQ, private []byte) ConnParam {
+	return ConnParam{
+		PrivateData: private, ResponderResources: q.InitiatorDepth, InitiatorDepth: q.ResponderResources,
+		FlowControl: q.FlowControl, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount, SRQ: q.SRQ, QPN: q.QPN,
+	}
+}
+
+// match tells why a request is not for the listener, if it is not (annex
+// A11.3.2).
+func (id *ID) match(r *report, h *mad.IPHeader) reason.Detail {
+	if !h.Parse(r.Private) || h.Version != 0 {
+		return reason.Detail{
+			Reason: reason.CMIPHeader, Expected: 0, Found: uint64(h.Version)<<8 | uint64(h.IPVersion),
+		}
+	}
+	local, dst := r.dev.dev.Local().Addr().WithZone(""), h.Dst.Unmap()
+	if dst != local || id.option.afOnly && dst.Is4() != id.local.Addr().Is4() {
+		return reason.Detail{Reason: reason.CMIPAddress, Expected: low(local), Found: low(dst)}
+	}
+	if h.Src.IsUnspecified() || h.Src.IsMulticast() || h.Src.Is4() != h.Dst.Is4() {
+		return reason.Detail{Reason: reason.CMIPAddress, Expected: low(r.Source.Addr()), Found: low(h.Src)}
+	}
+	if t := r.kind(); t != id.kind {
+		return reason.Detail{Reason: reason.CMServiceType, Expected: uint64(id.kind), Found: uint64(t)}
+	}
+	return reason.Detail{}
+}
+
+// low are the last four bytes of an address.
+func low(a netip.Addr) (v uint64) {
+	b := a.As16()
+	for _, x := range b[12:] {
+		v = v<<8 | uint64(x)
+	}
+	return v
+}
+
+// kind is the service type that a request asks for.
+func (r *report) kind() qp.Type {
+	if r.Inquiry != nil {
+		return qp.UD
+	}
+	return r.Conn.Type()
+}
+
+// discard refuses a request that no id was made of.
+func (r *report) discard() {
+	_ = r.dev.do(func(_ *cm.Manager, now time.Duration) error { // a closed device has forgotten it
+		if r.Inquiry != nil {
+			r.Inquiry.Destroy(now)
+		} else {
+			r.Conn.Destroy(now)
+		}
+		return nil
+	})
+}

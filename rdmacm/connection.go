@@ -1,0 +1,158 @@
+package rdmacm
+
+import (
+	"fmt"
+
+	"softrdma/internal/cma"
+	"softrdma/verbs"
+)
+
+// Connect asks the destination for a connection or, in PortSpaceUDP, for its
+// queue pair (rdma_connect). EventEstablished, EventConnectResponse,
+// EventRejected, EventUnreachable or EventConnectError ends it. Nil is the zero
+// ConnParam.
+func (id *ID) Connect(p *ConnParam) error {
+	if p == nil {
+		p = &ConnParam{}
+	}
+	c, err := p.request(id.PortSpace())
+	if err == nil {
+		err = id.c.Connect(id.describe(c))
+	}
+	if err != nil {
+		return fmt.Errorf("connect to %v: %w", id.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// describe names the id's queue pair, where it has one.
+func (id *ID) describe(c *cma.ConnParam) *cma.ConnParam {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp != nil {
+		c.QPN, c.SRQ = id.qp.Number(), id.srq
+	}
+	return c
+}
+
+// Accept accepts a connect request or lookup (rdma_accept): the queue pair goes
+// to RTS, and EventEstablished comes when the peer is ready; a lookup is
+// answered at once, without an event. Nil is the zero ConnParam.
+func (id *ID) Accept(p *ConnParam) error {
+	if p == nil {
+		p = &ConnParam{}
+	}
+	c, err := p.accept(id.PortSpace(), &id.asked)
+	if err != nil {
+		return fmt.Errorf("accept %v: %w", id.RemoteAddr(), err)
+	}
+	if !id.datagram() {
+		err = id.toRTS(c)
+	}
+	if err == nil {
+		err = id.c.Accept(id.describe(c))
+	}
+	if err != nil {
+		id.toErr()
+		return fmt.Errorf("accept %v: %w", id.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// Reject rejects a connect request or lookup (rdma_reject) with up to
+// MaxPrivateReject bytes for the peer, in PortSpaceUDP MaxPrivateAnswer.
+func (id *ID) Reject(private []byte) error {
+	limit := MaxPrivateReject
+	if id.datagram() {
+		limit = MaxPrivateAnswer
+	}
+	err := checkPrivate(private, limit)
+	if err == nil {
+		err = id.c.Reject(private)
+	}
+	if err != nil {
+		return fmt.Errorf("reject %v: %w", id.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// Disconnect ends the connection, or answers the peer that ended it
+// (rdma_disconnect): the queue pair goes to ERR, and EventDisconnected comes
+// when the peer has answered.
+func (id *ID) Disconnect() error {
+	id.toErr()
+	if err := id.c.Disconnect(); err != nil {
+		return fmt.Errorf("disconnect from %v: %w", id.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// Establish completes the connection of an id without a queue pair after
+// EventConnectResponse (rdma_establish).
+func (id *ID) Establish() error {
+	if id.QP() != nil {
+		return fmt.Errorf("establish: expected an id without a queue pair: Next establishes those with one")
+	}
+	if err := id.c.Accept(nil); err != nil {
+		return fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// Notify tells the id of an event of its queue pair (rdma_notify).
+// verbs.EventCommEst establishes an accepted connection whose peer sends
+// already, though its last message was lost; others are refused.
+func (id *ID) Notify(e verbs.EventType) error {
+	if e != verbs.EventCommEst {
+		return fmt.Errorf("notify: expected %v, found %v", verbs.EventCommEst, e)
+	}
+	if err := id.c.Establish(); err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	return nil
+}
+
+// progress does what librdmacm does with an event before the program sees it;
+// false keeps it from the program.
+func (id *ID) progress(e *Event) bool {
+	id.mu.Lock()
+	gone, broken, hasQP := id.away || id.destroyed, id.broken, id.qp != nil
+	id.mu.Unlock()
+	if gone {
+		return false
+	}
+	switch e.Type {
+	case EventConnectResponse:
+		if hasQP {
+			id.respond(e)
+		}
+	case EventRejected:
+		if broken {
+			return false
+		}
+		id.toErr()
+	case EventDisconnected:
+		return !broken
+	case EventMulticastJoin:
+		id.joined(e)
+	}
+	return true
+}
+
+// respond moves the queue pair to RTS and tells the peer so.
+func (id *ID) respond(e *Event) {
+	err := id.toRTS(nil)
+	if err == nil {
+		err = id.c.Accept(nil)
+	}
+	if err == nil {
+		e.Type = EventEstablished
+		return
+	}
+	id.toErr()
+	id.mu.Lock()
+	id.broken = true
+	id.mu.Unlock()
+	e.Type, e.Status = EventConnectError, cma.StatusInvalid
+	e.Err = fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), err)
+}

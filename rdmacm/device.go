@@ -1,0 +1,181 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/bridge"
+	"softrdma/internal/cma"
+	"softrdma/internal/host"
+	"softrdma/verbs"
+)
+
+// linger is how long a device stays open after its last use: successive
+// connections need not open it anew, and the last messages find it there.
+const linger = 250 * time.Millisecond
+
+// devices are those that ids of this process are on.
+var devices = &deviceTable{used: make(map[*adapter.Device]*deviceUse)}
+
+// manager is this process's.
+var manager = sync.OnceValue(func() *cma.Manager { return cma.New(devices, cma.Config{}) })
+
+func init() {
+	bridge.Vacate = devices.vacate
+	bridge.Closing = devices.closing
+}
+
+// A deviceTable is the cma.Host of a process: devices of package verbs by
+// address, opened when they are first wanted and counted, or found where the
+// program has opened them.
+type deviceTable struct {
+	opening sync.Mutex // one is looked for and opened at a time; taken before mu
+
+	mu      sync.Mutex
+	used    map[*adapter.Device]*deviceUse
+	visitor *deviceUse // what Source means, for the Acquire that follows it
+}
+
+// A deviceUse is a device and how many ids are on it.
+type deviceUse struct {
+	dev     *verbs.Device
+	n       int
+	own     bool        // opened here, so closed here
+	visitor bool        // see deviceTable.Source
+	idle    *time.Timer // closes the device; runs while own and n is 0
+}
+
+// Acquire gives the device of a local address, and counts one more use of it.
+func (t *deviceTable) Acquire(local netip.AddrPort) (*adapter.Device, error) {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	u := t.takeVisitor(local)
+	if u == nil {
+		var err error
+		if u, err = t.open(fullAddr(local)); err != nil {
+			return nil, err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := bridge.Device(u.dev)
+	if t.used[a] != u {
+		return nil, fmt.Errorf("device %v: %w", u.dev.Addr(), verbs.ErrClosed) // meanwhile, by the program
+	}
+	u.n++
+	if u.idle != nil {
+		u.idle.Stop()
+		u.idle = nil
+	}
+	return a, nil
+}
+
+// Release ends one use of a device.
+func (t *deviceTable) Release(a *adapter.Device) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.used[a]
+	if u == nil {
+		return // closed by the program
+	}
+	if u.n--; u.n == 0 {
+		t.rest(u)
+	}
+}
+
+// Addresses are those that a listener on an unspecified address listens on.
+func (t *deviceTable) Addresses() ([]netip.Addr, error) { return host.LocalAddresses() }
+
+// open finds or opens the device of an address. The caller holds opening.
+func (t *deviceTable) open(at netip.AddrPort) (*deviceUse, error) {
+	dev, own := t.opened(at), false
+	if dev == nil {
+		var err error
+		if dev, err = verbs.Open(at.String(), verbs.Config{}); err != nil {
+			return nil, err
+		}
+		own = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := bridge.Device(dev)
+	if u := t.used[a]; u != nil {
+		return u, nil
+	}
+	u := &deviceUse{dev: dev, own: own}
+	t.used[a] = u
+	t.rest(u)
+	return u, nil
+}
+
+// opened is the device that this process has open on an address.
+func (t *deviceTable) opened(at netip.AddrPort) *verbs.Device {
+	dev, _ := bridge.Opened(at).(*verbs.Device)
+	return dev
+}
+
+// rest lets go of a device without users: of the program's at once, of an own
+// one after a moment. The caller holds mu.
+func (t *deviceTable) rest(u *deviceUse) {
+	if u.own {
+		u.idle = time.AfterFunc(linger, func() { t.close(u) })
+		return
+	}
+	delete(t.used, bridge.Device(u.dev))
+}
+
+// close closes an own device that has no users.
+func (t *deviceTable) close(u *deviceUse) {
+	t.mu.Lock()
+	a := bridge.Device(u.dev)
+	idle := t.used[a] == u && u.n == 0
+	if idle {
+		delete(t.used, a)
+	}
+	t.mu.Unlock()
+	if idle {
+		_ = u.dev.Close() // it has no captures, whose errors these would be
+	}
+}
+
+// vacate closes the own device on an address if it has no users (bridge.Vacate).
+func (t *deviceTable) vacate(at netip.AddrPort) {
+	if dev := t.opened(at); dev != nil {
+		t.mu.Lock()
+		u := t.used[bridge.Device(dev)]
+		t.mu.Unlock()
+		if u != nil && u.own {
+			t.close(u)
+		}
+	}
+}
+
+// closing forgets a device that the program closes (bridge.Closing).
+func (t *deviceTable) closing(dev any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.used, bridge.Device(dev))
+}
+
+// verbsDevice is the device of package verbs that an adapter's belongs to.
+func (t *deviceTable) verbsDevice(a *adapter.Device) *verbs.Device {
+	if a == nil {
+		return nil
+	}
+	if dev := t.opened(a.Local()); dev != nil && bridge.Device(dev) == a {
+		return dev
+	}
+	return nil
+}
+
+// fullAddr names the UDP port that 0 means.
+func fullAddr(a netip.AddrPort) netip.AddrPort {
+	port := a.Port()
+	if port == 0 {
+		port = verbs.Port
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap(), port)
+}

@@ -1,0 +1,51 @@
+// Package rdmacm connects RDMA queue pairs by IP addresses and ports, as
+// librdmacm does: the communication manager of InfiniBand (IBTA chapter 12)
+// with the IP addressing of annex A11, over RoCE v2. The other end is any
+// program on librdmacm or the kernel's rdma_cm, or another one on this package.
+//
+// # Go's manners
+//
+// A server listens and accepts, a client dials; both get a [Conn] whose queue
+// pair is in RTS:
+//
+//	l, err := rdmacm.Listen("192.0.2.1:7471", rdmacm.ListenConfig{})
+//	c, err := l.Accept(ctx)
+//
+//	c, err := rdmacm.Dial(ctx, "192.0.2.1:7471", rdmacm.Dialer{})
+//	err = c.QP().PostSend(…)
+//
+// Who must register memory and post receives before the peer can send takes
+// the steps one by one: [Dialer.Resolve] gives an [Endpoint], a queue pair made
+// there stands in INIT, and [Endpoint.Connect] makes the connection; on the
+// other side [Listener.Request] gives a [Request] to accept or reject.
+//
+// # As librdmacm has it
+//
+// An [EventChannel] takes the events of its [ID]s, whose calls start what an
+// event ends: Bind, ResolveAddr, ResolveRoute, CreateQP, Connect, Listen,
+// Accept, Reject, Disconnect, Destroy. Names of events are librdmacm's. A
+// program written for librdmacm goes over line by line.
+//
+// # Devices
+//
+// An id finds its device by the host's routing, like a socket: the local
+// address from which the destination is reached is the device, which is opened
+// when it is first wanted and closed with the last id on it. A device that the
+// program opened itself (verbs.Open) on that address is found and shared. A
+// destination on this machine's loopback takes 127.0.0.1; where another process
+// has that device, another free address of 127.0.0.0/8, unless the program
+// named a local address.
+//
+// # How long things take
+//
+// Requests are sent again as Linux does it: 15 times, each time 4.3 s after
+// the last, so a peer that does not answer is given up after more than a
+// minute. Calls that wait take a context, which ends them at once and leaves
+// nothing behind: give one a deadline.
+//
+// # What it never does
+//
+// The package holds no rule of the protocol, which are those of internal/cm and
+// internal/cma. It moves queue pairs through their states, as librdmacm's user
+// space does, and gives ids and connections the shape of Go.
+package rdmacm

@@ -1,0 +1,138 @@
+package rdmacm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"softrdma/verbs"
+)
+
+// An end is what an Endpoint, a Request and a Conn are about: an id of the hub
+// and the events that have come for it.
+type end struct {
+	id   *ID
+	done chan struct{} // closed by finish
+
+	mu    sync.Mutex
+	queue []Event
+	came  chan struct{} // holds one when the queue has grown since wait looked
+	gone  bool          // the peer has turned away before the connection stood
+	err   error         // of finish
+	left  bool          // by this side
+	watch func()        // called on the hub's goroutine when an event has come
+}
+
+func newEnd() *end {
+	return &end{done: make(chan struct{}), came: make(chan struct{}, 1)}
+}
+
+// deliver takes an event on the hub's goroutine.
+func (e *end) deliver(v *Event) {
+	switch v.Type {
+	case EventTimewaitExit, EventAddrChange:
+		return
+	case EventDisconnected:
+		e.disconnected()
+		return
+	case EventDeviceRemoval:
+		e.id.toErr()
+		e.finish(fmt.Errorf("device of %v: %w", e.id.LocalAddr(), verbs.ErrClosed))
+		return
+	}
+	e.mu.Lock()
+	e.queue = append(e.queue, *v)
+	if v.Type == EventRejected || v.Type == EventUnreachable || v.Type == EventConnectError {
+		e.gone = true
+	}
+	select {
+	case e.came <- struct{}{}:
+	default:
+	}
+	watch := e.watch
+	e.mu.Unlock()
+	if watch != nil {
+		watch()
+	}
+}
+
+// disconnected answers the peer that has ended the connection.
+func (e *end) disconnected() {
+	e.mu.Lock()
+	left := e.left
+	e.mu.Unlock()
+	if !left {
+		_ = e.id.Disconnect() // refused where the peer waits no longer
+		e.finish(fmt.Errorf("%w by %v", ErrDisconnected, e.id.RemoteAddr()))
+	}
+}
+
+// finish ends the connection, or what was to become one, for a reason.
+func (e *end) finish(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = why
+		close(e.done)
+	}
+}
+
+// take is the oldest event.
+func (e *end) take() (Event, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.queue) == 0 {
+		return Event{}, false
+	}
+	v := e.queue[0]
+	e.queue = e.queue[1:]
+	return v, true
+}
+
+// wait waits for an event, and makes the failure of one an error. It is for
+// one caller at a time.
+func (e *end) wait(ctx context.Context, what string) (Event, error) {
+	for {
+		if v, ok := e.take(); ok {
+			return v, v.Err
+		}
+		select {
+		case <-e.came:
+		case <-e.done:
+			if v, ok := e.take(); ok {
+				return v, v.Err
+			}
+			return Event{}, e.why()
+		case <-ctx.Done():
+			return Event{}, fmt.Errorf("expected %s %v, found none in time: %w", what, e.id.RemoteAddr(), ctx.Err())
+		}
+	}
+}
+
+// turnedAway tells whether there is no peer any more that waits.
+func (e *end) turnedAway() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.gone || e.err != nil
+}
+
+// why is what finish was given.
+func (e *end) why() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// leave ends the connection from this side.
+func (e *end) leave() error {
+	e.mu.Lock()
+	first := e.err == nil
+	e.left = e.left || first
+	e.mu.Unlock()
+	if !first {
+		return nil
+	}
+	err := e.id.Disconnect()
+	e.finish(fmt.Errorf("%w by this side", ErrDisconnected))
+	return err
+}

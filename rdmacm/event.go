@@ -1,0 +1,108 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/wire/mad"
+)
+
+// An EventType is the type of an event: the numbers of rdma_cm_event_type.
+// String gives its name there.
+type EventType = cma.EventType
+
+// The events.
+const (
+	EventAddrResolved    = cma.EventAddrResolved    // ResolveAddr has succeeded
+	EventAddrError       = cma.EventAddrError       // ResolveAddr has failed
+	EventRouteResolved   = cma.EventRouteResolved   // ResolveRoute has succeeded
+	EventRouteError      = cma.EventRouteError      // ResolveRoute has failed
+	EventConnectRequest  = cma.EventConnectRequest  // a peer wants to connect: Event.ID is a new id to accept or reject
+	EventConnectResponse = cma.EventConnectResponse // the peer has accepted an id without a queue pair: Establish it
+	EventConnectError    = cma.EventConnectError    // the queue pair could not be moved, or the messages did not fit
+	EventUnreachable     = cma.EventUnreachable     // the peer does not answer; or it has refused a lookup
+	EventRejected        = cma.EventRejected        // the peer has rejected
+	EventEstablished     = cma.EventEstablished     // the connection is there, or a lookup has its answer
+	EventDisconnected    = cma.EventDisconnected    // the connection has ended
+	EventDeviceRemoval   = cma.EventDeviceRemoval   // the device is gone: Destroy the id
+	EventMulticastJoin   = cma.EventMulticastJoin   // JoinMulticast has succeeded
+	EventMulticastError  = cma.EventMulticastError  // JoinMulticast has failed
+	EventAddrChange      = cma.EventAddrChange      // the device's address has changed
+	EventTimewaitExit    = cma.EventTimewaitExit    // the queue pair may be used again
+)
+
+// An Event is what happened to an id.
+type Event struct {
+	Type   EventType
+	ID     *ID
+	Listen *ID // EventConnectRequest: the id that listens
+
+	// Status is 0 or librdmacm's: of EventRejected the reason's code, of a
+	// refused lookup (EventUnreachable) its status, of other failures a
+	// negative errno of Linux. Err says the same in words: a *RejectedError,
+	// an *UnreachableError, a *ResolveError or another that names its cause.
+	Status int
+	Err    error
+
+	Conn    ConnParam // what the peer sent, by the events of connections
+	UD      UDParam   // PortSpaceUDP's, and EventMulticastJoin
+	Context any       // EventMulticastJoin, EventMulticastError: what JoinMulticast was given
+
+	group netip.Addr // of the same
+}
+
+// String names the event and, where it failed, why.
+func (e Event) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%v: %v", e.Type, e.Err)
+	}
+	return e.Type.String()
+}
+
+// event makes an event of the manager's. It is not ok where the program is not
+// to see it.
+func (ch *EventChannel) event(c *cma.Event) (e Event, ok bool) {
+	e = Event{Type: c.Type, Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
+	if c.Type == cma.EventConnectRequest {
+		e.Listen, _ = c.Listener.Context.(*ID)
+		if e.Listen == nil || ch.hold() != nil {
+			c.ID.Destroy()
+			return e, false
+		}
+		e.ID = &ID{c: c.ID, ch: ch, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
+		c.ID.Context = e.ID
+		return e, true
+	}
+	if e.ID, _ = c.ID.Context.(*ID); e.ID == nil {
+		return e, false
+	}
+	e.Err = e.failure(c)
+	return e, e.ID.progress(&e)
+}
+
+// failure says in words why an event is one of failure.
+func (e *Event) failure(c *cma.Event) error {
+	peer := c.ID.Remote()
+	switch {
+	case c.Type == cma.EventRejected,
+		c.Type == cma.EventUnreachable && c.Status > 0: // IBTA 12.11.2: the status of a SIDR_REP
+		return rejected(c, peer)
+	case c.Type == cma.EventUnreachable:
+		return &UnreachableError{Addr: peer, Err: c.Err}
+	case c.Type == cma.EventAddrError, c.Type == cma.EventRouteError:
+		return &ResolveError{Addr: peer.String(), Err: c.Err}
+	}
+	return c.Err
+}
+
+func rejected(c *cma.Event, peer netip.AddrPort) *RejectedError {
+	if c.Type == cma.EventRejected {
+		return &RejectedError{
+			Addr: peer, Code: uint16(c.Status), Reason: mad.RejectReason(c.Status).Words(), PrivateData: c.Conn.PrivateData,
+		}
+	}
+	return &RejectedError{
+		Addr: peer, Code: uint16(c.Status), Reason: mad.SIDRStatus(c.Status).String(), PrivateData: c.UD.PrivateData,
+	}
+}

@@ -1,0 +1,198 @@
+package rdmacm
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"softrdma/internal/cma"
+	"softrdma/verbs"
+)
+
+// An ID is one end of a connection, of a datagram service or of a multicast
+// group, or a listener: what rdma_cm_id is.
+type ID struct {
+	// Context is the program's own. An id that comes with a connect request
+	// has its listener's.
+	Context any
+
+	c     *cma.ID
+	asked ConnParam // of a connect request
+
+	run     *hubRun      // of an id of the hub; guarded by its mutex
+	deliver func(*Event) // takes the events of an id of the hub
+
+	mu        sync.Mutex
+	ch        *EventChannel
+	dev       *verbs.Device // that UseDevice named
+	remoteUDP uint16
+	pd        *verbs.PD // the id's own
+	qp        *verbs.QP
+	srq       bool
+	sendCQ    *verbs.CQ // made with the queue pair
+	recvCQ    *verbs.CQ
+	groups    map[netip.Addr]netip.Addr // that the queue pair is attached to: the address of its GID
+	broken    bool                      // the queue pair could not be moved when the reply came
+	away      bool                      // of leave
+	destroyed bool
+}
+
+// UseDevice puts the id on a device of the program's, before Bind and
+// ResolveAddr. Without it the local address or the host's routing chooses.
+func (id *ID) UseDevice(dev *verbs.Device) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if have := devices.opened(dev.Addr()); have != dev {
+		return fmt.Errorf("use device %v: %w", dev.Addr(), verbs.ErrClosed)
+	}
+	if err := id.c.SetUDPPorts(dev.Addr().Port(), id.remoteUDP); err != nil {
+		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
+	}
+	id.dev = dev
+	return nil
+}
+
+// Bind gives the id a local address and port (rdma_bind_addr). An unspecified
+// address means every one, or UseDevice's; port 0 chooses one.
+func (id *ID) Bind(local netip.AddrPort) error {
+	local, err := id.onDevice(local)
+	if err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	if err := id.c.Bind(local); err != nil {
+		return fmt.Errorf("bind to %v: %w", local, err)
+	}
+	return nil
+}
+
+// onDevice puts the address of UseDevice in the place of an unspecified one.
+func (id *ID) onDevice(local netip.AddrPort) (netip.AddrPort, error) {
+	id.mu.Lock()
+	dev := id.dev
+	id.mu.Unlock()
+	a := local.Addr().Unmap()
+	if dev == nil {
+		return netip.AddrPortFrom(a, local.Port()), nil
+	}
+	has := dev.Addr().Addr()
+	if a.IsValid() && !a.IsUnspecified() && a != has {
+		return local, fmt.Errorf("expected an address of device %v, found %v", has, a)
+	}
+	return netip.AddrPortFrom(has, local.Port()), nil
+}
+
+// ResolveAddr finds the device by which the destination is reached
+// (rdma_resolve_addr). A valid src is bound first. It does not wait for the
+// network: EventAddrResolved or EventAddrError comes at once.
+func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
+	dst = netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
+	if !dst.Addr().IsValid() || dst.Addr().IsUnspecified() {
+		return &ResolveError{Addr: dst.String(), Err: errors.New("expected a peer's address, found none")}
+	}
+	src, err := id.onDevice(src)
+	if err != nil {
+		return &ResolveError{Addr: dst.String(), Err: err}
+	}
+	if src.Addr().IsValid() && !sameFamily(src.Addr(), dst.Addr()) {
+		return &ResolveError{Addr: dst.String(), Err: fmt.Errorf("expected the family of the local address %v, found the other", src.Addr())}
+	}
+	if err := id.c.ResolveAddr(src, dst); err != nil {
+		return &ResolveError{Addr: dst.String(), Err: err}
+	}
+	return nil
+}
+
+// ResolveRoute finds the path to the destination (rdma_resolve_route):
+// EventRouteResolved or EventRouteError.
+func (id *ID) ResolveRoute() error {
+	if err := id.c.ResolveRoute(); err != nil {
+		return &ResolveError{Addr: id.RemoteAddr().String(), Err: err}
+	}
+	return nil
+}
+
+// Listen lets connect requests come (rdma_listen), at most backlog at a time
+// that the program has not taken with Next; 0 means DefaultBacklog.
+func (id *ID) Listen(backlog int) error {
+	if backlog < 0 {
+		return fmt.Errorf("listen: backlog: expected 0 or more, found %d", backlog)
+	}
+	if backlog == 0 {
+		backlog = DefaultBacklog
+	}
+	if err := id.c.Listen(backlog); err != nil {
+		return fmt.Errorf("listen on %v: %w", id.LocalAddr(), err)
+	}
+	return nil
+}
+
+// Migrate moves the id, with its events that were not taken yet, to another
+// channel (rdma_migrate_id).
+func (id *ID) Migrate(to *EventChannel) error {
+	if err := to.hold(); err != nil {
+		return fmt.Errorf("migrate id: %w", err)
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.c.Migrate(to.c); err != nil {
+		to.drop()
+		return fmt.Errorf("migrate id: %w", err)
+	}
+	id.ch.drop()
+	id.ch = to
+	return nil
+}
+
+// Destroy gives the id up in any state (rdma_destroy_id) with its queue pair,
+// completion queues and protection domain. A peer that waits is rejected, one
+// that is connected is told. No event of the id comes after. It fails with
+// ErrBusy where the program has objects left in the protection domain, which
+// it keeps then: call it again.
+func (id *ID) Destroy() error {
+	id.mu.Lock()
+	first := !id.destroyed
+	id.destroyed = true
+	id.mu.Unlock()
+	if !first {
+		return id.deallocPD()
+	}
+	err := id.DestroyQP()
+	err = errors.Join(err, id.deallocPD())
+	id.leave()
+	return err
+}
+
+// leave takes the id away from the peer and from its channel, and leaves the
+// queue pair in its state.
+func (id *ID) leave() {
+	id.mu.Lock()
+	ch := id.ch
+	first := !id.away
+	id.away = true
+	id.mu.Unlock()
+	if first {
+		id.c.Destroy()
+		ch.drop()
+	}
+}
+
+// Channel is the channel that the id reports to.
+func (id *ID) Channel() *EventChannel {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.ch
+}
+
+// PortSpace is the id's port space.
+func (id *ID) PortSpace() PortSpace { return id.c.PortSpace() }
+
+// LocalAddr is the local address and port, as far as they are known.
+func (id *ID) LocalAddr() netip.AddrPort { return id.c.Local() }
+
+// RemoteAddr is the peer's address and port, as far as they are known.
+func (id *ID) RemoteAddr() netip.AddrPort { return id.c.Remote() }
+
+// Device is the id's device, nil before it is known. It is closed with the
+// last id on it, unless the program opened it.
+func (id *ID) Device() *verbs.Device { return devices.verbsDevice(id.c.Device()) }

@@ -1,0 +1,273 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"softrdma/verbs"
+)
+
+// DefaultBacklog is how many requests wait for a listener that names no
+// other number.
+const DefaultBacklog = 128
+
+// A ListenConfig says how to listen. The zero value is right for most programs.
+type ListenConfig struct {
+	Device    *verbs.Device // nil: the local address is the device; every one for an unspecified address
+	PortSpace PortSpace     // 0 means PortSpaceTCP
+	Backlog   int           // requests that wait to be taken; more are rejected; 0 means DefaultBacklog
+
+	TOS        uint8 // as in Dialer
+	AckTimeout uint8
+	ReuseAddr  bool
+	AfOnly     bool // [::] takes IPv6 alone
+
+	QP    verbs.QPConfig // what Accept makes queue pairs of, as in Dialer
+	Param ConnParam      // what Accept tells the peer
+}
+
+// A Listener waits for peers.
+type Listener struct {
+	cfg ListenConfig
+	id  *ID
+
+	mu       sync.Mutex
+	changed  chan struct{}     // closed, and replaced, when what follows changes
+	requests []*Request        // not taken yet
+	pending  map[*Request]bool // that Accept has answered, until a caller takes them
+	settled  []*Request        // of those, established or failed
+	err      error             // ErrClosed, or why the listener ended
+}
+
+// Listen listens on "host:port"; an empty host means every local address, port
+// 0 chooses one.
+func Listen(addr string, cfg ListenConfig) (*Listener, error) {
+	list, err := lookup(context.Background(), addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", &ResolveError{Addr: addr, Err: err})
+	}
+	if cfg.PortSpace == 0 {
+		cfg.PortSpace = PortSpaceTCP
+	}
+	if cfg.Backlog == 0 {
+		cfg.Backlog = DefaultBacklog
+	}
+	l := &Listener{cfg: cfg, changed: make(chan struct{}), pending: make(map[*Request]bool)}
+	if l.id, err = events.newID(cfg.PortSpace, cfg.QP.Type, l.deliver); err != nil {
+		return nil, err
+	}
+	if err := l.listen(list[0]); err != nil {
+		return nil, errors.Join(err, events.release(l.id))
+	}
+	return l, nil
+}
+
+func (l *Listener) listen(at netip.AddrPort) error {
+	if l.cfg.Device != nil {
+		if err := l.id.UseDevice(l.cfg.Device); err != nil {
+			return err
+		}
+	}
+	err := l.id.setOptions(map[Option]int{
+		OptionTOS: int(l.cfg.TOS), OptionAckTimeout: int(l.cfg.AckTimeout),
+		OptionReuseAddr: one(l.cfg.ReuseAddr), OptionAfOnly: one(l.cfg.AfOnly),
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.id.Bind(at); err != nil {
+		return err
+	}
+	return l.id.Listen(l.cfg.Backlog)
+}
+
+// deliver takes an event of the listening id on the hub's goroutine.
+func (l *Listener) deliver(v *Event) {
+	switch v.Type {
+	case EventConnectRequest:
+		if !l.queue(v) {
+			_ = v.ID.Destroy() // rejects it; it has nothing yet that could be busy
+		}
+	case EventDeviceRemoval:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.err = or(l.err, fmt.Errorf("device of listener %v: %w", l.Addr(), verbs.ErrClosed))
+		l.change()
+	}
+}
+
+// queue keeps a new request, unless there are too many.
+func (l *Listener) queue(v *Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil || len(l.requests) >= l.cfg.Backlog {
+		return false
+	}
+	r := &Request{end: newEnd(), cfg: &l.cfg, param: v.Conn}
+	if v.ID.datagram() {
+		r.param.PrivateData = v.UD.PrivateData
+	}
+	r.end.id = v.ID
+	if !events.adopt(v.ID, l.id, r.end.deliver) {
+		return false
+	}
+	l.requests = append(l.requests, r)
+	l.change()
+	return true
+}
+
+// change wakes who waits. The caller holds mu.
+func (l *Listener) change() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Request waits for the next peer that wants to connect.
+func (l *Listener) Request(ctx context.Context) (*Request, error) {
+	for {
+		l.mu.Lock()
+		r, changed, err := l.next(), l.changed, l.err
+		l.mu.Unlock()
+		switch {
+		case err != nil:
+			return nil, l.why(err)
+		case r != nil && r.end.turnedAway():
+			_ = r.release()
+		case r != nil:
+			return r, nil
+		default:
+			if err := waitFor(ctx, changed); err != nil {
+				return nil, l.why(err)
+			}
+		}
+	}
+}
+
+// next takes the oldest request. The caller holds mu.
+func (l *Listener) next() *Request {
+	if l.err != nil || len(l.requests) == 0 {
+		return nil
+	}
+	r := l.requests[0]
+	l.requests = l.requests[1:]
+	return r
+}
+
+func (l *Listener) why(err error) error { return fmt.Errorf("listener %v: %w", l.Addr(), err) }
+
+func waitFor(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Accept waits for the next connection: it makes its queue pair, accepts and
+// waits until the peer is ready. Several peers are waited for at a time; those
+// that vanish in between are passed over. An error that is neither the
+// context's nor ErrClosed tells why one peer could not be accepted; the
+// listener goes on.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	for {
+		l.mu.Lock()
+		err, changed := l.err, l.changed
+		done := l.takeSettled()
+		var r *Request
+		if done == nil && len(l.pending) < l.cfg.Backlog {
+			if r = l.next(); r != nil {
+				l.pending[r] = true
+			}
+		}
+		l.mu.Unlock()
+		switch {
+		case err != nil:
+			return nil, l.why(err)
+		case done != nil:
+			if v, ok := done.end.take(); ok && v.Type == EventEstablished {
+				return done.conn(), nil
+			}
+			_ = done.release() // the peer vanished
+		case r != nil:
+			if err := l.accept(r); err != nil {
+				return nil, err
+			}
+		default:
+			if err := waitFor(ctx, changed); err != nil {
+				return nil, l.why(err)
+			}
+		}
+	}
+}
+
+// accept answers a request. What comes of it settles it.
+func (l *Listener) accept(r *Request) error {
+	r.ended = true
+	r.end.mu.Lock()
+	r.end.watch = func() { l.settle(r) }
+	r.end.mu.Unlock()
+	err := r.begin(&l.cfg.Param)
+	if err == nil && r.end.id.datagram() {
+		r.end.deliver(&Event{Type: EventEstablished}) // an answered lookup has no event
+	}
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	delete(l.pending, r)
+	l.change()
+	l.mu.Unlock()
+	gone := r.end.turnedAway()
+	if e := r.release(); !gone {
+		return errors.Join(err, e)
+	}
+	return nil
+}
+
+// settle notes that an answered request is established or has failed.
+func (l *Listener) settle(r *Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[r] {
+		l.pending[r] = false
+		l.settled = append(l.settled, r)
+		l.change()
+	}
+}
+
+// takeSettled takes the oldest of them. The caller holds mu.
+func (l *Listener) takeSettled() *Request {
+	if l.err != nil || len(l.settled) == 0 {
+		return nil
+	}
+	r := l.settled[0]
+	l.settled = l.settled[1:]
+	delete(l.pending, r)
+	return r
+}
+
+// Addr is the local address and port.
+func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
+
+// Close stops listening: waiting calls return ErrClosed, and requests that were
+// not taken are rejected.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.err = fmt.Errorf("%w", ErrClosed)
+	left := l.requests
+	for r := range l.pending {
+		left = append(left, r)
+	}
+	l.requests, l.settled, l.pending = nil, nil, make(map[*Request]bool)
+	l.change()
+	l.mu.Unlock()
+	var err error
+	for _, r := range left {
+		err = errors.Join(err, r.release())
+	}
+	return errors.Join(err, events.release(l.id))
+}

@@ -1,0 +1,62 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/cma"
+)
+
+// JoinMulticast joins a group (rdma_join_multicast): EventMulticastJoin brings
+// where to send to, and the queue pair receives from then on what is sent to
+// the group. The event's Context is context.
+func (id *ID) JoinMulticast(group netip.Addr, context any) error {
+	group = group.Unmap()
+	if !group.IsMulticast() {
+		return fmt.Errorf("join multicast: expected a group, found %v", group)
+	}
+	if err := id.c.JoinMulticast(group, context); err != nil {
+		return fmt.Errorf("join multicast group %v: %w", group, err)
+	}
+	return nil
+}
+
+// joined attaches the queue pair to the group of an event.
+func (id *ID) joined(e *Event) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp == nil {
+		return
+	}
+	err := id.qp.AttachMulticast(e.UD.AV.DGID.Addr())
+	if err == nil {
+		if id.groups == nil {
+			id.groups = make(map[netip.Addr]netip.Addr)
+		}
+		id.groups[e.group] = e.UD.AV.DGID.Addr()
+		return
+	}
+	e.Type, e.Status = EventMulticastError, cma.StatusInvalid
+	e.Err = fmt.Errorf("attach the queue pair to multicast group %v: %w", e.group, err)
+}
+
+// LeaveMulticast ends JoinMulticast (rdma_leave_multicast).
+func (id *ID) LeaveMulticast(group netip.Addr) error {
+	group = group.Unmap()
+	id.mu.Lock()
+	at, attached := id.groups[group]
+	q := id.qp
+	delete(id.groups, group)
+	id.mu.Unlock()
+	var err error
+	if attached && q != nil {
+		err = q.DetachMulticast(at)
+	}
+	if e := id.c.LeaveMulticast(group); e != nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("leave multicast group %v: %w", group, err)
+	}
+	return nil
+}

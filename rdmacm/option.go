@@ -1,0 +1,67 @@
+package rdmacm
+
+import (
+	"fmt"
+	"math"
+)
+
+// An Option is an option of an id: rdma_set_option's.
+type Option int
+
+// The options.
+const (
+	OptionTOS           Option = iota // type of service of the packets, 0 to 255 (RDMA_OPTION_ID_TOS)
+	OptionReuseAddr                   // 1: share the port with others that set it (RDMA_OPTION_ID_REUSEADDR)
+	OptionAfOnly                      // 1: a listener on [::] takes IPv6 alone (RDMA_OPTION_ID_AFONLY)
+	OptionAckTimeout                  // the queue pair's timeout, 0 to 31: 4.096 µs × 2^n (RDMA_OPTION_ID_ACK_TIMEOUT)
+	OptionMinRNRTimer                 // field of IBTA 9.7.5.2.8, table 45, 0 to 31 (rdma_set_min_rnr_timer)
+	OptionRemoteUDPPort               // UDP port of the peer's device, where it is not 4791 (softrdma's own)
+)
+
+var optionNames = [...]string{"TOS", "ReuseAddr", "AfOnly", "AckTimeout", "MinRNRTimer", "RemoteUDPPort"}
+
+// String names the option.
+func (o Option) String() string {
+	if o >= 0 && int(o) < len(optionNames) {
+		return optionNames[o]
+	}
+	return fmt.Sprintf("Option(%d)", int(o))
+}
+
+// SetOption sets an option, before the call that it affects (rdma_set_option).
+func (id *ID) SetOption(o Option, value int) error {
+	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, math.MaxUint16}
+	if o < 0 || int(o) >= len(limits) {
+		return fmt.Errorf("set option: expected one of %v, found %v", optionNames, o)
+	}
+	if value < 0 || value > limits[o] {
+		return fmt.Errorf("set option %v: expected 0 to %d, found %d", o, limits[o], value)
+	}
+	if err := id.setOption(o, value); err != nil {
+		return fmt.Errorf("set option %v: %w", o, err)
+	}
+	return nil
+}
+
+func (id *ID) setOption(o Option, value int) error {
+	switch o {
+	case OptionTOS:
+		return id.c.SetTOS(uint8(value))
+	case OptionReuseAddr:
+		return id.c.SetReuseAddr(value == 1)
+	case OptionAfOnly:
+		return id.c.SetAFOnly(value == 1)
+	case OptionAckTimeout:
+		return id.c.SetAckTimeout(uint8(value))
+	case OptionMinRNRTimer:
+		return id.c.SetMinRNRTimer(uint8(value))
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	var local uint16
+	if id.dev != nil {
+		local = id.dev.Addr().Port()
+	}
+	id.remoteUDP = uint16(value)
+	return id.c.SetUDPPorts(local, id.remoteUDP)
+}

@@ -1,0 +1,190 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+	"softrdma/verbs"
+)
+
+// A PortSpace is a set of port numbers and the service behind them: the
+// numbers of rdma_port_space.
+type PortSpace = cma.PortSpace
+
+// The port spaces.
+const (
+	PortSpaceTCP = cma.PortSpaceTCP // reliable connections
+	PortSpaceUDP = cma.PortSpaceUDP // datagrams: a lookup gives the peer's queue pair
+	PortSpaceIB  = cma.PortSpaceIB  // any service
+)
+
+// DefaultReadAtomic is how many READs and atomics of either side may be in
+// flight where a ConnParam does not say.
+const DefaultReadAtomic = 16
+
+// Zero stands for 0 in those fields of a ConnParam where 0 means a default.
+const Zero uint8 = 0xfe
+
+// A ConnParam is what the two ends of a connection tell each other
+// (rdma_conn_param). The zero value is right for most programs. Where it comes
+// with an event or a Request it holds what the peer asked, and 0 is 0.
+type ConnParam struct {
+	// PrivateData goes to the peer with the request, the reply or the datagram
+	// lookup: see the constants MaxPrivate…. It arrives padded with zeros.
+	PrivateData []byte
+
+	// ResponderResources is how many READs and atomics of the peer may be in
+	// flight, InitiatorDepth how many of this side, at most
+	// verbs.MaxReadAtomic; Zero none. 0 means DefaultReadAtomic. When accepting
+	// 0 means as many as the peer asked for, and more are never given.
+	ResponderResources, InitiatorDepth uint8
+
+	// FlowControl announces end-to-end flow control. Shared receive queues
+	// cannot have it.
+	FlowControl bool
+
+	// RetryCount is how often a request is sent again without an answer, 1 to
+	// 7; 0 means 7, Zero never. Accepting ignores it: it is the client's to say.
+	RetryCount uint8
+
+	// RNRRetryCount is how often the peer sends again when this side had no
+	// receive posted, 1 to 7, where 7 is without end; 0 means 7, Zero never.
+	RNRRetryCount uint8
+
+	// SRQ and QPN describe a queue pair that is not the id's: whoever moves it
+	// through its states himself (see ID.QPAttr). Ignored where there is one.
+	SRQ bool
+	QPN uint32
+}
+
+// How many bytes of private data a message has room for, of an id whose
+// addresses are IP's (annex A11.6).
+const (
+	MaxPrivateRequest = 56  // Dial, Connect in PortSpaceTCP: 92 less the 36 bytes of the addresses
+	MaxPrivateAccept  = 196 // Accept in PortSpaceTCP
+	MaxPrivateReject  = 148 // Reject in PortSpaceTCP
+	MaxPrivateLookup  = 180 // Lookup, Connect in PortSpaceUDP: 216 less 36
+	MaxPrivateAnswer  = 136 // Accept and Reject in PortSpaceUDP
+)
+
+// A UDParam tells where datagrams go (rdma_ud_param): what a lookup or joining
+// a multicast group found.
+type UDParam struct {
+	PrivateData []byte              // the peer's
+	AV          verbs.AddressVector // for verbs.PD.CreateAH
+	QPN         uint32              // for verbs.SendWR.RemoteQPN
+	QKey        uint32              // for verbs.SendWR.RemoteQKey
+}
+
+// orDefault reads a field of a ConnParam whose 0 means a default.
+func orDefault(v, def uint8) uint8 {
+	switch v {
+	case 0:
+		return def
+	case Zero:
+		return 0
+	}
+	return v
+}
+
+// request makes the parameters of a request or lookup.
+func (p *ConnParam) request(ps PortSpace) (*cma.ConnParam, error) {
+	limit := MaxPrivateRequest
+	if ps == PortSpaceUDP {
+		limit = MaxPrivateLookup
+	}
+	c, err := p.manager(limit)
+	if err != nil {
+		return nil, err
+	}
+	c.ResponderResources = orDefault(p.ResponderResources, DefaultReadAtomic)
+	c.InitiatorDepth = orDefault(p.InitiatorDepth, DefaultReadAtomic)
+	return c, checkReadAtomic(c)
+}
+
+// accept makes the parameters of the answer to a request: never more than it
+// asked for (IBTA 12.7.29, 12.7.30), since more would not be kept.
+func (p *ConnParam) accept(ps PortSpace, asked *ConnParam) (*cma.ConnParam, error) {
+	limit := MaxPrivateAccept
+	if ps == PortSpaceUDP {
+		limit = MaxPrivateAnswer
+	}
+	c, err := p.manager(limit)
+	if err != nil {
+		return nil, err
+	}
+	c.ResponderResources = orDefault(p.ResponderResources, min(asked.ResponderResources, verbs.MaxReadAtomic))
+	c.InitiatorDepth = orDefault(p.InitiatorDepth, min(asked.InitiatorDepth, verbs.MaxReadAtomic))
+	if err := checkReadAtomic(c); err != nil {
+		return nil, err
+	}
+	c.ResponderResources = min(c.ResponderResources, asked.ResponderResources)
+	c.InitiatorDepth = min(c.InitiatorDepth, asked.InitiatorDepth)
+	return c, nil
+}
+
+// manager makes what requests and answers have in common.
+func (p *ConnParam) manager(limit int) (*cma.ConnParam, error) {
+	if err := checkPrivate(p.PrivateData, limit); err != nil {
+		return nil, err
+	}
+	c := &cma.ConnParam{
+		PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPN: p.QPN,
+		RetryCount: orDefault(p.RetryCount, 7), RNRRetryCount: orDefault(p.RNRRetryCount, 7),
+	}
+	switch {
+	case c.RetryCount > 7:
+		return nil, fmt.Errorf("retry count: expected 0 to 7, found %d", c.RetryCount)
+	case c.RNRRetryCount > 7:
+		return nil, fmt.Errorf("RNR retry count: expected 0 to 7, found %d", c.RNRRetryCount)
+	case c.QPN >= 1<<24:
+		return nil, fmt.Errorf("queue pair number: expected 24 bits, found %#x", c.QPN)
+	}
+	return c, nil
+}
+
+func checkPrivate(b []byte, limit int) error {
+	if len(b) > limit {
+		return fmt.Errorf("%w: expected at most %d bytes, found %d", ErrPrivateData, limit, len(b))
+	}
+	return nil
+}
+
+func checkReadAtomic(c *cma.ConnParam) error {
+	switch {
+	case c.ResponderResources > verbs.MaxReadAtomic:
+		return fmt.Errorf("responder resources: expected at most %d, found %d", verbs.MaxReadAtomic, c.ResponderResources)
+	case c.InitiatorDepth > verbs.MaxReadAtomic:
+		return fmt.Errorf("initiator depth: expected at most %d, found %d", verbs.MaxReadAtomic, c.InitiatorDepth)
+	}
+	return nil
+}
+
+// connParam is what an event brought.
+func connParam(c *cma.ConnParam) ConnParam {
+	return ConnParam{
+		PrivateData: c.PrivateData, ResponderResources: c.ResponderResources, InitiatorDepth: c.InitiatorDepth,
+		FlowControl: c.FlowControl, RetryCount: c.RetryCount, RNRRetryCount: c.RNRRetryCount, SRQ: c.SRQ, QPN: c.QPN,
+	}
+}
+
+// udParam is what an event brought.
+func udParam(u *cma.UDParam) UDParam {
+	return UDParam{PrivateData: u.PrivateData, AV: addressVector(&u.Path), QPN: u.QPN, QKey: u.QKey}
+}
+
+// addressVector gives a path as package verbs has it.
+func addressVector(p *qp.Path) verbs.AddressVector {
+	if !p.Dst.IsValid() {
+		return verbs.AddressVector{}
+	}
+	return verbs.AddressVector{
+		DGID: verbs.GIDFrom(p.Dst.Addr().WithZone("")), SGIDIndex: p.SGIDIndex, FlowLabel: p.FlowLabel,
+		HopLimit: p.HopLimit, TrafficClass: p.TrafficClass, UDPPort: p.Dst.Port(),
+	}
+}
+
+// sameFamily tells whether two addresses can be ends of one connection.
+func sameFamily(a, b netip.Addr) bool { return a.Unmap().Is4() == b.Unmap().Is4() }

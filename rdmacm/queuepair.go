@@ -1,0 +1,246 @@
+package rdmacm
+
+import (
+	"errors"
+	"fmt"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+	"softrdma/verbs"
+)
+
+// QP is the id's queue pair, nil before CreateQP.
+func (id *ID) QP() *verbs.QP {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.qp
+}
+
+// SendCQ and RecvCQ are the completion queues that CreateQP made, nil where its
+// cfg had them.
+func (id *ID) SendCQ() *verbs.CQ {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.sendCQ
+}
+
+// RecvCQ is the completion queue of receives that CreateQP made.
+func (id *ID) RecvCQ() *verbs.CQ {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.recvCQ
+}
+
+// PD is the id's own protection domain, made at the first call and deallocated
+// with the id.
+func (id *ID) PD() (*verbs.PD, error) {
+	dev := id.Device()
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.ownPD(dev)
+}
+
+// ownPD is PD. The caller holds mu.
+func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
+	switch {
+	case id.destroyed:
+		return nil, fmt.Errorf("id: %w", ErrClosed)
+	case id.pd != nil:
+		return id.pd, nil
+	case dev == nil:
+		return nil, errors.New("expected an id on a device: bind it or resolve an address first")
+	}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	id.pd = pd
+	return pd, nil
+}
+
+func (id *ID) deallocPD() error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.pd == nil {
+		return nil
+	}
+	if err := id.pd.Dealloc(); errors.Is(err, ErrBusy) {
+		return fmt.Errorf("protection domain of the id: %w", err)
+	}
+	id.pd = nil
+	return nil
+}
+
+// CreateQP makes the id's queue pair (rdma_create_qp) and takes it to INIT, so
+// that receives can be posted, or in PortSpaceUDP to RTS. Next and the calls of
+// the id move it on. A nil pd takes the id's own. A cfg of Type 0 is of the
+// port space's; one without completion queues gets them, as deep as its own
+// queues, destroyed with the queue pair.
+func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
+	dev := id.Device()
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp != nil {
+		return nil, errors.New("create QP: the id has one")
+	}
+	own, err := id.ownPD(dev)
+	if err != nil {
+		return nil, fmt.Errorf("create QP: %w", err)
+	}
+	if pd == nil {
+		pd = own
+	}
+	if pd.Device() != dev {
+		return nil, fmt.Errorf("create QP: expected a protection domain of device %v, found one of %v", dev.Addr(), pd.Device().Addr())
+	}
+	if cfg.Type == 0 {
+		cfg.Type = id.c.Type()
+	}
+	if cfg.Type != id.c.Type() {
+		return nil, fmt.Errorf("create QP: type: expected %v, found %v", id.c.Type(), cfg.Type)
+	}
+	if err := id.createCQs(dev, &cfg); err != nil {
+		return nil, fmt.Errorf("create QP: %w", err)
+	}
+	q, err := pd.CreateQP(cfg)
+	if err != nil {
+		return nil, errors.Join(err, id.destroyCQs())
+	}
+	if err := id.begin(q); err != nil {
+		return nil, errors.Join(err, q.Destroy(), id.destroyCQs())
+	}
+	id.qp, id.srq = q, cfg.SRQ != nil
+	return q, nil
+}
+
+// createCQs makes the completion queues that cfg does not have.
+func (id *ID) createCQs(dev *verbs.Device, cfg *verbs.QPConfig) (err error) {
+	const depth = 128 // of a queue pair's queues by default
+	if cfg.SendCQ == nil {
+		if id.sendCQ, err = dev.CreateCQ(verbs.CQConfig{Depth: max(cfg.MaxSend, depth)}); err != nil {
+			return err
+		}
+		cfg.SendCQ = id.sendCQ
+		if cfg.RecvCQ == nil {
+			n := max(cfg.MaxRecv, depth)
+			if cfg.SRQ != nil {
+				n = cfg.SRQ.Depth()
+			}
+			if id.recvCQ, err = dev.CreateCQ(verbs.CQConfig{Depth: n}); err != nil {
+				return errors.Join(err, id.destroyCQs())
+			}
+			cfg.RecvCQ = id.recvCQ
+		}
+	}
+	return nil
+}
+
+func (id *ID) destroyCQs() (err error) {
+	for _, c := range []**verbs.CQ{&id.sendCQ, &id.recvCQ} {
+		if *c != nil {
+			err = errors.Join(err, (*c).Destroy())
+			*c = nil
+		}
+	}
+	return err
+}
+
+// DestroyQP gives the queue pair up (rdma_destroy_qp), with the completion
+// queues that CreateQP made.
+func (id *ID) DestroyQP() error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp == nil {
+		return nil
+	}
+	err := id.qp.Destroy()
+	id.qp = nil
+	return errors.Join(err, id.destroyCQs())
+}
+
+// datagram tells whether the id's queue pair is UD.
+func (id *ID) datagram() bool { return id.c.Type() == verbs.UD }
+
+// InitAttr gives the attributes that take a queue pair of the id to INIT
+// (rdma_init_qp_attr), for a program that moves it itself.
+func (id *ID) InitAttr() (verbs.InitAttr, error) {
+	_, a, err := id.c.InitQPAttr(qp.Init)
+	return verbs.InitAttr{Access: a.Access, QKey: a.QKey, PKeyIndex: a.PKeyIndex}, err
+}
+
+// RTRAttr gives the attributes that take it to RTR, when the peer is known.
+func (id *ID) RTRAttr() (verbs.RTRAttr, error) {
+	_, a, err := id.c.InitQPAttr(qp.RTR)
+	return verbs.RTRAttr{
+		PathMTU: a.PathMTU, DestQPN: a.DestQPN, RQPSN: uint32(a.RQPSN), AV: addressVector(&a.Path),
+		MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer,
+	}, err
+}
+
+// RTSAttr gives the attributes that take it to RTS.
+func (id *ID) RTSAttr() (verbs.RTSAttr, error) {
+	_, a, err := id.c.InitQPAttr(qp.RTS)
+	return verbs.RTSAttr{
+		SQPSN: uint32(a.SQPSN), Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, MaxRdAtomic: a.MaxRdAtomic,
+	}, err
+}
+
+// begin takes a new queue pair as far as it goes without a peer.
+func (id *ID) begin(q *verbs.QP) error {
+	a, err := id.InitAttr()
+	if err != nil {
+		return fmt.Errorf("create QP: %w", err)
+	}
+	if err := q.ToInit(a); err != nil || q.Type() != verbs.UD {
+		return err
+	}
+	if err := q.ToRTR(verbs.RTRAttr{}); err != nil {
+		return err
+	}
+	return q.ToRTS(verbs.RTSAttr{})
+}
+
+// toRTS takes the queue pair through RTR to RTS, now that the peer is known: in
+// INIT once more, because what the peer may do is known only now. On the
+// accepting side c has how many READs and atomics were agreed on; on the other
+// the reply had it, which may be more than the device can.
+func (id *ID) toRTS(c *cma.ConnParam) error {
+	q := id.QP()
+	if q == nil {
+		return nil
+	}
+	first, err := id.InitAttr()
+	if err != nil {
+		return err
+	}
+	if err := q.ToInit(first); err != nil {
+		return err
+	}
+	ready, err := id.RTRAttr()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		ready.MaxDestRdAtomic = c.ResponderResources
+	}
+	ready.MaxDestRdAtomic = min(ready.MaxDestRdAtomic, verbs.MaxReadAtomic)
+	if err := q.ToRTR(ready); err != nil {
+		return err
+	}
+	last, err := id.RTSAttr()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		last.MaxRdAtomic = c.InitiatorDepth
+	}
+	last.MaxRdAtomic = min(last.MaxRdAtomic, verbs.MaxReadAtomic)
+	return q.ToRTS(last)
+}
+
+// toErr flushes the queue pair, if it has got anywhere.
+func (id *ID) toErr() {
+	if q := id.QP(); q != nil && q.State() != verbs.Reset {
+		_ = q.ToErr() // refused only where the queue pair or its device is gone
+	}
+}

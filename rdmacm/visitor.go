@@ -1,0 +1,99 @@
+package rdmacm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+
+	"softrdma/internal/host"
+	"softrdma/verbs"
+)
+
+// Source is the local address from which ids reach a destination.
+//
+// A client to an address of this machine is a visitor: it takes no address that
+// a server may want, before or after. One address is one device, so the client
+// would keep the server from starting, or fail where that one runs. A visitor
+// gets a loopback address of its own (127.64.0.0 to 127.253.255.254, by
+// random); of IPv6, which has one, the route's address with a UDP port of its
+// own. Where this process has the device of the route's source open anyway,
+// that one is taken.
+func (t *deviceTable) Source(dst netip.Addr) (netip.Addr, error) {
+	src, err := host.Source(dst)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	t.setVisitor(nil)
+	if t.opened(fullAddr(netip.AddrPortFrom(src, 0))) != nil {
+		return src, nil
+	}
+	if here, err := host.IsLocal(dst.Unmap()); err != nil || !here {
+		return src, nil
+	}
+	if u := t.findVisitor(src); u != nil {
+		return u.dev.Addr().Addr(), nil
+	}
+	for range 64 {
+		u, err := t.open(visitorAddr(src))
+		switch {
+		case err == nil:
+			t.mu.Lock()
+			u.visitor = true
+			t.visitor = u
+			t.mu.Unlock()
+			return u.dev.Addr().Addr(), nil
+		case !host.AddressInUse(err):
+			return src, nil // on this system only 127.0.0.1 is local
+		}
+	}
+	return src, nil
+}
+
+// visitorAddr draws an address for a client to this machine.
+func visitorAddr(src netip.Addr) netip.AddrPort {
+	var b [4]byte
+	rand.Read(b[:])
+	if src.Is4() {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + b[0]%190, b[1], 1 + b[2]%254}), verbs.Port)
+	}
+	return netip.AddrPortFrom(src, 49152+binary.BigEndian.Uint16(b[:])%16384) // the ports for private use
+}
+
+func (t *deviceTable) setVisitor(u *deviceUse) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.visitor = u
+}
+
+// findVisitor finds the device of another client to this machine.
+func (t *deviceTable) findVisitor(src netip.Addr) *deviceUse {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range t.used {
+		at := u.dev.Addr().Addr()
+		if !u.visitor || at != src && !(at.Is4() && src.Is4()) {
+			continue
+		}
+		if u.idle != nil && !u.idle.Reset(linger) {
+			continue // is being closed
+		}
+		t.visitor = u
+		return u
+	}
+	return nil
+}
+
+// takeVisitor is what Source meant by an address without a UDP port. The
+// manager asks for it right after Source; any other Acquire forgets it.
+func (t *deviceTable) takeVisitor(local netip.AddrPort) *deviceUse {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.visitor
+	t.visitor = nil
+	if u == nil || local.Port() != 0 || u.dev.Addr().Addr() != local.Addr() {
+		return nil
+	}
+	return u
+}

@@ -1,0 +1,66 @@
+package rdmanet
+
+import (
+	"time"
+
+	"softrdma/rdmanet/internal/rsocket"
+	"softrdma/verbs"
+)
+
+// The defaults of Options.
+const (
+	DefaultBuffer    = 256 << 10
+	DefaultKeepAlive = 15 * time.Second
+	DefaultLinger    = 5 * time.Second
+
+	DefaultMappedMemory = 16
+)
+
+// minBuffer is the smallest buffer of either kind.
+const minBuffer = 8 << 10
+
+// Options tune connections. The zero value is right for most programs.
+type Options struct {
+	// ReadBuffer and WriteBuffer are the bytes of the registered memory that a
+	// connection receives to and sends from, at least 8 KiB; 0 means
+	// DefaultBuffer.
+	ReadBuffer, WriteBuffer int
+
+	// KeepAlive is how often the peer's device is asked whether it is there;
+	// 0 means DefaultKeepAlive, negative never.
+	KeepAlive time.Duration
+
+	// Linger is how long Close waits for the peer's device to get what was
+	// written; 0 means DefaultLinger, negative not at all.
+	Linger time.Duration
+
+	// Spin is how long a call that waits looks for packets before it sleeps;
+	// 0 means verbs.DefaultSpin, negative not at all.
+	Spin time.Duration
+
+	// MappedMemory is how many ranges of its memory the peer may map at a time
+	// (riomap, Conn.MapMemory); 0 means DefaultMappedMemory, negative none.
+	MappedMemory int
+}
+
+func or[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return max(v, 0)
+}
+
+// sizes are the bytes of half the receive buffer and of the send buffer.
+func (o *Options) sizes() (half, send int) {
+	return max(or(o.ReadBuffer, DefaultBuffer), minBuffer) / 2, max(or(o.WriteBuffer, DefaultBuffer), minBuffer)
+}
+
+func (o *Options) keepAlive() time.Duration { return or(o.KeepAlive, DefaultKeepAlive) }
+func (o *Options) linger() time.Duration    { return or(o.Linger, DefaultLinger) }
+func (o *Options) spin() time.Duration      { return or(o.Spin, verbs.DefaultSpin) }
+
+// iomaps is how many entries the table of mapped memory has.
+func (o *Options) iomaps() int {
+	_, n := rsocket.ScaleIomaps(or(o.MappedMemory, DefaultMappedMemory))
+	return n
+}

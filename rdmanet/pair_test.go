@@ -1,0 +1,123 @@
+package rdmanet
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"softrdma/rdmanet/internal/rsocket"
+	"softrdma/verbs"
+)
+
+// A wire is a link without a communication manager.
+type wire struct {
+	qp    *verbs.QP
+	pd    *verbs.PD
+	peer  *wire
+	ended atomic.Bool
+	mute  bool // does not tell the peer that it ends
+}
+
+func (w *wire) Err() error {
+	if w.ended.Load() {
+		return errDisconnected
+	}
+	return nil
+}
+
+func (w *wire) Disconnect() error {
+	if w.ended.Swap(true) {
+		return nil
+	}
+	err := w.qp.ToErr()
+	if !w.mute {
+		_ = w.peer.Disconnect()
+	}
+	return err
+}
+
+func (w *wire) Close() error { return errors.Join(w.qp.Destroy(), w.pd.Dealloc()) }
+
+// openDevice opens a device on a loopback address that nobody has.
+func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
+	t.Helper()
+	for {
+		d, err := verbs.Open(fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)), cfg)
+		if err == nil {
+			return d
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// half is one side of a pair before it is connected.
+func half(t testing.TB, dev *verbs.Device, o Options) (*Conn, *wire) {
+	t.Helper()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newConn(dev, pd, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	qp, err := pd.CreateQP(c.qpConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, &wire{qp: qp, pd: pd}
+}
+
+// join connects two halves.
+func join(t testing.TB, a, b *Conn, wa, wb *wire) {
+	t.Helper()
+	wa.peer, wb.peer = wb, wa
+	ea, eb := wa.qp.Endpoint(), wb.qp.Endpoint()
+	cfg := verbs.ConnectConfig{Timeout: 17}
+	if err := errors.Join(wa.qp.Connect(ea, eb, cfg), wb.qp.Connect(eb, ea, cfg), a.attach(wa.qp), b.attach(wb.qp)); err != nil {
+		t.Fatal(err)
+	}
+	da, err := rsocket.ParseConnData(a.connData(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := rsocket.ParseConnData(b.connData(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addrs := [2]net.Addr{net.TCPAddrFromAddrPort(wa.qp.Device().Addr()), net.TCPAddrFromAddrPort(wb.qp.Device().Addr())}
+	a.start(&db, wa, addrs[0], addrs[1])
+	b.start(&da, wb, addrs[1], addrs[0])
+}
+
+// pair makes two connected connections on devices of their own.
+func pair(t testing.TB, o Options) (a, b *Conn) {
+	t.Helper()
+	a, b, _, _ = pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), o)
+	return a, b
+}
+
+func pairOn(t testing.TB, da, db *verbs.Device, o Options) (a, b *Conn, wa, wb *wire) {
+	t.Helper()
+	t.Cleanup(func() {
+		da.Close()
+		db.Close()
+	})
+	a, wa = half(t, da, o)
+	b, wb = half(t, db, o)
+	join(t, a, b, wa, wb)
+	t.Cleanup(func() {
+		a.Close()
+		b.Close()
+	})
+	return a, b, wa, wb
+}
+
+func soon() time.Time { return time.Now().Add(20 * time.Second) }

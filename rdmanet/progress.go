@@ -1,0 +1,218 @@
+package rdmanet
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/rdmanet/internal/rsocket"
+	"softrdma/verbs"
+)
+
+// What a work request was, in the lowest byte of its WRID.
+const (
+	workRecv    = iota
+	workData    // data from the send buffer: the span stands above
+	workInline  // data that went with the request
+	workControl // a message of controlSlots
+	workLast    // a message of lastSlots
+	workGoodbye // the last of them, after which the connection is over
+)
+
+// progress takes completions, posts what they ask for, and wakes who waits for
+// them. The caller holds mu.
+func (c *Conn) progress() {
+	for {
+		n, err := c.cq.Poll(c.wcs[:])
+		for i := range c.wcs[:n] {
+			c.complete(&c.wcs[i])
+		}
+		if err != nil {
+			c.fail(err)
+		}
+		if n < len(c.wcs) {
+			break
+		}
+	}
+	if c.recvs > 0 && !c.life.Gone() {
+		if err := c.qp.PostRecv(c.empty[:c.recvs]...); err != nil {
+			c.fail(err)
+		}
+		c.recvs = 0
+	}
+	c.update()
+	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
+		if s.waiting && c.ready(s) {
+			s.tell()
+		}
+	}
+}
+
+func (c *Conn) complete(wc *verbs.WC) {
+	switch wc.WRID & 0xff {
+	case workRecv:
+		if wc.Status == verbs.Success {
+			c.recvs++
+			if err := c.receive(wc); err != nil {
+				c.fail(err)
+			}
+		}
+	case workData:
+		c.posted--
+		c.out.Done(uint32(wc.WRID >> 8))
+	case workInline:
+		c.posted--
+	case workControl:
+		c.controls--
+	case workGoodbye:
+		c.lasts--
+		c.life.End()
+	case workLast:
+		c.lasts--
+	}
+	if wc.Status != verbs.Success {
+		c.broken(wc)
+	}
+}
+
+// receive takes a message of the peer's.
+func (c *Conn) receive(wc *verbs.WC) error {
+	if wc.Flags&verbs.WCWithImm == 0 || wc.Op != verbs.WCRecvRDMAImm {
+		return &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(wc.Op)}}
+	}
+	m := rsocket.Message(wc.Imm)
+	switch m.Op() {
+	case rsocket.OpData:
+		if err := c.rx.Arrived(m.Data()); err != nil {
+			return err
+		}
+		if c.noRead {
+			c.drop()
+		}
+	case rsocket.OpCredits:
+		c.tx.Grant(m.Data())
+		// The message came with the bytes of an entry, or with none: looking at
+		// the table without being told could find half of an entry.
+		if wc.ByteLen == rsocket.SGELen {
+			i := c.tx.NextTarget()
+			return c.tx.Tell(rsocket.ParseTarget(c.store.table[i*rsocket.SGELen:]))
+		}
+	case rsocket.OpIomap:
+		return c.maps.told(c, m.Data(), wc.ByteLen)
+	case rsocket.OpControl:
+		c.life.Control(m.Data())
+	default:
+		return &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(m.Op())}}
+	}
+	return nil
+}
+
+// drop throws away what came after CloseRead.
+func (c *Conn) drop() {
+	for c.rx.Unread() > 0 {
+		_, n := c.rx.Next()
+		c.rx.Consume(n)
+	}
+}
+
+// broken takes an unsuccessful completion.
+func (c *Conn) broken(wc *verbs.WC) {
+	if c.err != nil || c.life.Gone() {
+		return
+	}
+	if wc.Status == verbs.WRFlushErr && errors.Is(c.link.Err(), errDisconnected) {
+		// The peer is gone without a word, as a process is that was killed. To
+		// rsockets that is the end of the stream, and so it is to TCP.
+		c.life.End()
+		return
+	}
+	errno := syscall.ECONNRESET
+	if wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr {
+		errno = syscall.ETIMEDOUT
+	}
+	c.fail(fmt.Errorf("%w: %w", errno, wc.Err()))
+}
+
+// fail ends the connection with an error.
+func (c *Conn) fail(err error) {
+	if c.err == nil {
+		c.err = err
+		if !c.closed {
+			_ = c.link.Disconnect() // the peer shall know; what fails now is told by err
+		}
+	}
+	c.life.End()
+	c.r.deadline.end()
+	c.w.deadline.end()
+	c.hand()
+}
+
+// update tells the peer what is due: credit, and the half of the buffer that
+// was read.
+func (c *Conn) update() {
+	for c.rx.Due() && !c.life.Gone() && !c.closed {
+		if c.controls == controlSlots {
+			c.later()
+			return
+		}
+		u := c.rx.Update()
+		w := &c.wr[0]
+		*w = verbs.SendWR{WRID: workControl, Op: verbs.OpWriteImm, Imm: uint32(u.Message)}
+		if u.Length > 0 {
+			w.RemoteAddr, w.RKey = c.peer.PutTarget(c.small[:], rsocket.SGE{
+				Addr: c.store.recvMR.Addr() + uint64(u.Off), Key: c.store.recvMR.RKey(), Length: uint32(u.Length),
+			})
+			w.Inline = c.small[:rsocket.SGELen]
+		}
+		if c.send() {
+			c.controls++
+		}
+	}
+}
+
+// later sees to it that what is due is told even if the program calls nothing.
+func (c *Conn) later() {
+	if c.kick == nil {
+		c.kick = time.AfterFunc(kickInterval, c.kicked)
+		return
+	}
+	c.kick.Reset(kickInterval)
+}
+
+func (c *Conn) kicked() {
+	if !c.begin() {
+		return
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.progress()
+	}
+}
+
+// control sends a message that closes something.
+func (c *Conn) control(m rsocket.Message) {
+	if c.err != nil {
+		return
+	}
+	id := uint64(workLast)
+	if m.Data() == rsocket.ControlDisconnect {
+		id = workGoodbye
+	}
+	c.wr[0] = verbs.SendWR{WRID: id, Op: verbs.OpWriteImm, Imm: uint32(m)}
+	if c.send() {
+		c.lasts++
+	}
+}
+
+// send posts the request in wr, and tells whether it did.
+func (c *Conn) send() bool {
+	err := c.qp.PostSend(c.wr[:]...)
+	if err != nil {
+		c.fail(err)
+	}
+	return err == nil
+}

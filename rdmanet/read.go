@@ -1,0 +1,167 @@
+package rdmanet
+
+import (
+	"errors"
+	"io"
+	"net"
+)
+
+// Read reads what has come, at least one byte unless p is empty; it waits while
+// there is none. io.EOF tells that the peer has closed its direction or the
+// connection.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.r.turn.Lock()
+	defer c.r.turn.Unlock()
+	n, err := c.read(p)
+	return n, c.readError(err)
+}
+
+func (c *Conn) readError(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return c.opError("read", err)
+}
+
+func (c *Conn) read(p []byte) (n int, err error) {
+	if !c.begin() {
+		return 0, net.ErrClosed
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.awaitData(); err != nil {
+		return 0, err
+	}
+	for n < len(p) && c.rx.Unread() > 0 {
+		off, k := c.rx.Next()
+		k = min(k, len(p)-n)
+		from := c.store.recv[off : off+k]
+		if k > smallCopy {
+			c.mu.Unlock()
+			copy(p[n:], from)
+			c.mu.Lock()
+		} else {
+			copy(p[n:], from)
+		}
+		n += k
+		if c.noRead { // which has dropped all of it meanwhile
+			break
+		}
+		c.rx.Consume(k)
+	}
+	c.update()
+	return n, nil
+}
+
+// awaitData waits until there is something to read.
+func (c *Conn) awaitData() error {
+	if c.noRead && !c.closed {
+		return io.EOF
+	}
+	err := c.await(&c.r)
+	switch {
+	case err != nil:
+		return err
+	case c.noRead:
+		return io.EOF
+	case c.rx.Unread() > 0:
+		return nil
+	case c.err != nil:
+		return c.err
+	}
+	return io.EOF
+}
+
+// WriteTo writes what comes to w until the peer closes its direction, straight
+// from the memory that the peer has written it to. It implements io.WriterTo.
+func (c *Conn) WriteTo(w io.Writer) (total int64, err error) {
+	c.r.turn.Lock()
+	defer c.r.turn.Unlock()
+	for {
+		piece, err := c.borrow()
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return total, c.readError(err)
+		}
+		n, err := w.Write(piece)
+		if n < 0 || n > len(piece) {
+			n, err = 0, errors.Join(errors.New("rdmanet: a Writer returned a count that cannot be"), err)
+		}
+		c.giveBack(n)
+		total += int64(n)
+		switch {
+		case err != nil:
+			return total, err
+		case n < len(piece):
+			return total, io.ErrShortWrite
+		}
+	}
+}
+
+// borrow waits for data and gives it out, as it lies in the receive buffer.
+// Until giveBack the memory stays, also when the connection is closed.
+func (c *Conn) borrow() ([]byte, error) {
+	if !c.begin() {
+		return nil, net.ErrClosed
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.awaitData(); err != nil {
+		return nil, err
+	}
+	c.pins++
+	off, n := c.rx.Next()
+	return c.store.recv[off : off+min(n, maxTransfer)], nil
+}
+
+// giveBack ends borrow: n bytes were used.
+func (c *Conn) giveBack(n int) {
+	using := c.begin()
+	c.mu.Lock()
+	if using && !c.noRead {
+		c.rx.Consume(n)
+		c.update()
+	}
+	c.unpin()
+	c.mu.Unlock()
+	if using {
+		c.end()
+	}
+}
+
+// unpin ends a foreign call's use of the memory; mu is held.
+func (c *Conn) unpin() {
+	if c.pins--; c.pins == 0 && c.freed {
+		_ = c.store.mem.Free() // Close deregistered it
+	}
+}
+
+// CloseRead refuses more data: Read returns io.EOF from now on, and what still
+// comes is thrown away. The peer is not told, but where CloseWrite was called
+// before: then the connection is over.
+func (c *Conn) CloseRead() error {
+	if !c.begin() {
+		return c.opError("close", net.ErrClosed)
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("close", net.ErrClosed)
+	}
+	if m, send := c.life.CloseRead(); send {
+		c.control(m)
+	}
+	c.noRead = true
+	c.drop()
+	c.update()
+	c.r.deadline.end()
+	return nil
+}

@@ -1,0 +1,64 @@
+package rdmanet
+
+import (
+	"errors"
+
+	"softrdma/rdmanet/internal/rsocket"
+	"softrdma/verbs"
+)
+
+// storage is a connection's registered memory: one mapping of three regions,
+// so that the peer can reach no more than what it must.
+type storage struct {
+	mem *verbs.Memory
+
+	recv, send, table       []byte
+	recvMR, sendMR, tableMR *verbs.MR
+}
+
+const page = 4096
+
+func pages(n int) int { return (n + page - 1) / page * page }
+
+// tableLen is the length of the target table with the entries of mapped memory
+// behind it.
+func tableLen(iomaps int) int {
+	return rsocket.TargetEntries*rsocket.SGELen + iomaps*rsocket.IomapLen
+}
+
+func newStorage(pd *verbs.PD, recv, send, iomaps int) (*storage, error) {
+	table := tableLen(iomaps)
+	mem, err := verbs.AllocMemory(pages(recv)+pages(send)+pages(table), verbs.AllocConfig{})
+	if err != nil {
+		return nil, err
+	}
+	s := &storage{mem: mem}
+	b := mem.Bytes()
+	for _, part := range []struct {
+		n      int
+		access verbs.Access
+		buf    *[]byte
+		mr     **verbs.MR
+	}{
+		{recv, verbs.LocalWrite | verbs.RemoteWrite, &s.recv, &s.recvMR},
+		{send, 0, &s.send, &s.sendMR},
+		{table, verbs.LocalWrite | verbs.RemoteWrite, &s.table, &s.tableMR},
+	} {
+		*part.buf, b = b[:part.n:part.n], b[pages(part.n):]
+		if *part.mr, err = pd.RegisterMemory(*part.buf, part.access); err != nil {
+			return nil, errors.Join(err, s.deregister(), mem.Free())
+		}
+	}
+	return s, nil
+}
+
+// deregister takes the regions away; the memory stays.
+func (s *storage) deregister() error {
+	var errs []error
+	for _, mr := range []*verbs.MR{s.recvMR, s.sendMR, s.tableMR} {
+		if mr != nil {
+			errs = append(errs, mr.Deregister())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,218 @@
+package rdmanet
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"softrdma/verbs"
+)
+
+// Write writes p: it returns when all of it is posted, or the connection has
+// ended or the deadline passed. Like TCP's it does not tell whether the peer
+// has read it.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.w.turn.Lock()
+	defer c.w.turn.Unlock()
+	n, err := c.write(p)
+	if err != nil {
+		err = c.opError("write", err)
+	}
+	return n, err
+}
+
+func (c *Conn) write(p []byte) (n int, err error) {
+	if !c.begin() {
+		return 0, net.ErrClosed
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(p) == 0 {
+		return 0, c.unwritable()
+	}
+	for n < len(p) {
+		if err := c.awaitRoom(wantRoom); err != nil {
+			return n, err
+		}
+		k := min(len(p)-n, c.tx.Room(), maxTransfer)
+		if k <= maxInline {
+			err = c.sendInline(p[n : n+k])
+		} else {
+			k, err = c.sendCopy(p[n : n+k])
+		}
+		if err != nil {
+			return n, err
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// unwritable is why nothing can be written.
+func (c *Conn) unwritable() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.err != nil && !c.noWrite:
+		return c.err
+	case !c.life.Writable():
+		return errPipe
+	}
+	return nil
+}
+
+// awaitRoom waits until there is what w says.
+func (c *Conn) awaitRoom(w want) error {
+	if err := c.unwritable(); err != nil {
+		return err
+	}
+	c.w.want = w
+	if err := c.await(&c.w); err != nil {
+		return err
+	}
+	return c.unwritable()
+}
+
+// sendInline sends a message of a few bytes.
+func (c *Conn) sendInline(p []byte) error {
+	w := &c.wr[0]
+	*w = verbs.SendWR{WRID: workInline, Op: verbs.OpWriteImm, Inline: p}
+	return c.sendData(len(p))
+}
+
+// sendCopy sends a message of up to len(p) bytes by way of the send buffer.
+func (c *Conn) sendCopy(p []byte) (n int, err error) {
+	off, n, id := c.out.Take(len(p))
+	if to := c.store.send[off : off+n]; n > smallCopy {
+		c.mu.Unlock()
+		copy(to, p)
+		c.mu.Lock()
+	} else {
+		copy(to, p)
+	}
+	if err = c.unwritable(); err == nil {
+		err = c.sendSpan(off, n, id)
+	}
+	c.out.Done(id)
+	return n, err
+}
+
+// sendSpan sends a message out of the send buffer.
+func (c *Conn) sendSpan(off, n int, id uint32) error {
+	c.sge[0] = c.store.sendMR.SGE(off, n)
+	c.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, Op: verbs.OpWriteImm, SGL: c.sge[:]}
+	if err := c.sendData(n); err != nil {
+		return err
+	}
+	c.out.Hold(id)
+	return nil
+}
+
+// ReadFrom writes what r gives until its end, which r reads straight into the
+// memory that it is sent from. It implements io.ReaderFrom. Write may be called
+// while r is waited for.
+func (c *Conn) ReadFrom(r io.Reader) (total int64, err error) {
+	for {
+		off, n, id, err := c.reserve()
+		if err != nil {
+			return total, c.opError("write", err)
+		}
+		k, end := r.Read(c.store.send[off : off+n])
+		if k < 0 || k > n {
+			k, end = 0, errors.New("rdmanet: a Reader returned a count that cannot be")
+		}
+		sent, err := c.fill(off, n, k, id)
+		total += int64(sent)
+		switch {
+		case err != nil:
+			return total, c.opError("write", err)
+		case end == io.EOF:
+			return total, nil
+		case end != nil:
+			return total, end
+		}
+	}
+}
+
+// reserve waits for room and takes memory to fill. Until fill the memory
+// stays, also when the connection is closed.
+func (c *Conn) reserve() (off, n int, id uint32, err error) {
+	c.w.turn.Lock()
+	defer c.w.turn.Unlock()
+	if !c.begin() {
+		return 0, 0, 0, net.ErrClosed
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.awaitRoom(wantRoom); err != nil {
+		return 0, 0, 0, err
+	}
+	off, n, id = c.out.Take(min(maxTransfer, len(c.store.send)/2))
+	c.pins++
+	return off, n, id, nil
+}
+
+// fill ends reserve: k of the n bytes are there and are sent.
+func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
+	c.w.turn.Lock()
+	defer c.w.turn.Unlock()
+	using := c.begin()
+	if using {
+		defer c.end()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.unpin()
+	if !using {
+		return 0, net.ErrClosed
+	}
+	c.out.Trim(id, n, k)
+	for sent < k && err == nil {
+		if err = c.awaitRoom(wantTarget); err != nil {
+			break
+		}
+		m := min(k-sent, c.tx.Room())
+		if err = c.sendSpan(off+sent, m, id); err == nil {
+			sent += m
+		}
+	}
+	c.out.Done(id)
+	return sent, err
+}
+
+// CloseWrite closes this side's direction: the peer reads to the end of the
+// stream, and may go on writing.
+func (c *Conn) CloseWrite() error {
+	if !c.begin() {
+		return c.opError("close", net.ErrClosed)
+	}
+	defer c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("close", net.ErrClosed)
+	}
+	if m, send := c.life.CloseWrite(); send {
+		c.control(m)
+	}
+	c.noWrite = true
+	c.w.deadline.end()
+	return nil
+}
+
+// sendData sends the message of n bytes of data in wr to where the peer wants
+// it. How a message travels is known here, in control and in update alone: a
+// transport without immediate data (RS_OPT_MSG_SEND, for iWARP) would post a
+// WRITE and a SEND of the message's four bytes.
+func (c *Conn) sendData(n int) error {
+	w := &c.wr[0]
+	w.Imm = uint32(dataMessage(n))
+	w.RemoteAddr, w.RKey = c.tx.Take(n)
+	if !c.send() {
+		return c.err
+	}
+	c.posted++
+	return nil
+}
