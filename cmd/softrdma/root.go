@@ -52,7 +52,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newDevicesCommand(),
 		newPingpongCommand(),
-		newPerfCommand(),
+		newPerfCommand(), newBenchCommand(),
 		newDemoCommand(),
 		newCaptureCommand(),
 		newExplainCommand(),

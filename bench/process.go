@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const (
+	client = 0
+	server = 1
+)
+
+// stopGrace is how long an end may take to end when it was told to.
+const stopGrace = 5 * time.Second
+
+// command makes the command of one end on the path.
+func (p *Path) command(ctx context.Context, end int, argv ...string) *exec.Cmd {
+	argv = append(append([]string(nil), p.Inside[end]...), argv...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = stopGrace
+	return cmd
+}
+
+// A daemon is a server end that serves until it is stopped.
+type daemon struct{ cmd *exec.Cmd }
+
+// startServer starts the server end and, unless ready is empty, waits until it
+// prints a line with that text. It returns what was printed so far.
+func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*daemon, string, error) {
+	d := &daemon{cmd: p.command(ctx, server, argv...)}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, "", err
+	}
+	d.cmd.Stdout, d.cmd.Stderr = in, in
+	err = d.cmd.Start()
+	in.Close()
+	if err != nil {
+		out.Close()
+		return nil, "", err
+	}
+	lines := bufio.NewScanner(out)
+	var said []string
+	for ready != "" && lines.Scan() {
+		said = append(said, lines.Text())
+		if strings.Contains(lines.Text(), ready) {
+			ready = ""
+		}
+	}
+	go func() { // what it says from now on; ends with the process
+		io.Copy(io.Discard, out)
+		out.Close()
+	}()
+	if ready == "" {
+		return d, strings.Join(said, "\n"), nil
+	}
+	err = d.cmd.Wait()
+	return nil, "", fmt.Errorf("%s: ended before it was ready: %w: %s", argv[0], errors.Join(err, ctx.Err()), strings.Join(said, "; "))
+}
+
+// stop ends the server.
+func (d *daemon) stop() {
+	d.cmd.Process.Kill()
+	d.cmd.Wait()
+}
+
+// runClient runs the client end to its end and returns what it printed.
+func (p *Path) runClient(ctx context.Context, argv ...string) ([]byte, error) {
+	cmd := p.command(ctx, client, argv...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(said.String()))
+	}
+	return out, nil
+}
+
+// run runs both ends: the server until the client has ended.
+func (p *Path) run(ctx context.Context, ready string, serve, ask []string) ([]byte, error) {
+	d, _, err := p.startServer(ctx, ready, serve...)
+	if err != nil {
+		return nil, err
+	}
+	defer d.stop()
+	return p.runClient(ctx, ask...)
+}
+
+// freePort is a port that most probably nobody listens on, outside of the
+// range that the system gives to clients.
+func freePort() uint16 { return uint16(20000 + rand.IntN(12000)) }

@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Run measures figures on one path.
+type Run struct {
+	Path     *Path
+	Tools    []Tool
+	Figures  []Figure
+	Rounds   int
+	Each     time.Duration // of one measurement
+	Progress func(done, all int, w Work)
+}
+
+// A Row is a figure with what was found. Ratios are taken within a round.
+type Row struct {
+	Figure  Figure    `json:"-"`
+	Name    string    `json:"figure"`
+	Of      float64   `json:"of"`      // median
+	Against float64   `json:"against"` // median
+	Unit    string    `json:"unit"`
+	Ratios  []float64 `json:"ratios"` // of each round
+	Ratio   float64   `json:"ratio"`  // median
+	Low     float64   `json:"low"`
+	High    float64   `json:"high"`
+	Gate    float64   `json:"gate"`
+	Stretch float64   `json:"stretch"`
+	Lack    string    `json:"lack,omitempty"` // why there is no ratio
+}
+
+// A Table is what a Run found.
+type Table struct {
+	Path    string            `json:"path"`
+	Rounds  int               `json:"rounds"`
+	Rows    []Row             `json:"figures"`
+	Results map[string]Result `json:"measurements"` // medians
+}
+
+// Do measures. A tool that fails or is missing is named in the rows that want
+// it; only the end of ctx ends the whole.
+func (r *Run) Do(ctx context.Context) (*Table, error) {
+	works := r.works()
+	found := make(map[Work][]Result)
+	lack := make(map[Work]string)
+	for round := range r.Rounds {
+		for i, w := range works {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if lack[w] != "" {
+				continue
+			}
+			if r.Progress != nil {
+				r.Progress(round*len(works)+i, r.Rounds*len(works), w)
+			}
+			got, err := r.measure(ctx, w)
+			if err != nil {
+				lack[w] = err.Error()
+				continue
+			}
+			found[w] = append(found[w], got)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t := &Table{Path: r.Path.Name, Rounds: r.Rounds, Results: make(map[string]Result)}
+	for _, w := range works {
+		if lack[w] == "" {
+			t.Results[w.String()] = medians(found[w])
+		}
+	}
+	for _, f := range r.Figures {
+		t.Rows = append(t.Rows, newRow(f, found, lack))
+	}
+	return t, nil
+}
+
+// works are the different works of all figures, in their order: neighbours in
+// a figure are neighbours in time.
+func (r *Run) works() (all []Work) {
+	for _, f := range r.Figures {
+		for _, w := range []Work{f.Of.Work, f.Against.Work} {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
+	for _, t := range r.Tools {
+		if t.Name() != w.Tool {
+			continue
+		}
+		if err := t.Lack(); err != nil {
+			return Result{}, err
+		}
+		limit := 30*time.Second + 4*r.Each
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%v took longer than %v", w, limit))
+		defer cancel()
+		got, err := t.Run(ctx, r.Path, w, r.Each)
+		if err != nil && ctx.Err() != nil {
+			err = errors.Join(context.Cause(ctx), err)
+		}
+		return got, err
+	}
+	return Result{}, fmt.Errorf("%s was left out", w.Tool)
+}
+
+func newRow(f Figure, found map[Work][]Result, lack map[Work]string) Row {
+	unit, scale := f.Of.Metric.show()
+	row := Row{Figure: f, Name: f.Name, Unit: unit, Gate: f.Gate, Stretch: f.Stretch}
+	for _, w := range []Work{f.Of.Work, f.Against.Work} {
+		if row.Lack = lack[w]; row.Lack != "" {
+			return row
+		}
+	}
+	a, b := found[f.Of.Work], found[f.Against.Work]
+	var of, against []float64
+	for i := range min(len(a), len(b)) {
+		x, y := a[i].value(f.Of.Metric), b[i].value(f.Against.Metric)
+		of, against = append(of, x*scale), append(against, y*scale)
+		row.Ratios = append(row.Ratios, x/y)
+	}
+	row.Of, row.Against, row.Ratio = median(of), median(against), median(row.Ratios)
+	row.Low, row.High = slices.Min(row.Ratios), slices.Max(row.Ratios)
+	if math.IsNaN(row.Ratio) || math.IsInf(row.Ratio, 0) {
+		row.Lack = fmt.Sprintf("%v of %v was not measured", f.Against.Metric, f.Against.Work)
+	}
+	return row
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
+
+func medians(all []Result) Result {
+	pick := func(get func(Result) float64) float64 {
+		v := make([]float64, len(all))
+		for i, r := range all {
+			v[i] = get(r)
+		}
+		return median(v)
+	}
+	return Result{
+		Throughput: pick(func(r Result) float64 { return r.Throughput }),
+		Rate:       pick(func(r Result) float64 { return r.Rate }),
+		CPU:        pick(func(r Result) float64 { return r.CPU }),
+		P50:        pick(func(r Result) float64 { return r.P50 }),
+		P99:        pick(func(r Result) float64 { return r.P99 }),
+	}
+}

@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Softrdma measures softrdma by its own command's perf.
+type Softrdma struct {
+	Path string // of the command
+}
+
+// Name is "softrdma".
+func (Softrdma) Name() string { return "softrdma" }
+
+// Lack is nil: softrdma runs wherever this package does.
+func (Softrdma) Lack() error { return nil }
+
+// perfReport is what `softrdma perf --json` prints, as far as it counts here.
+type perfReport struct {
+	Bandwidth []struct {
+		Gbit   float64 `json:"bw_average_gbit_per_s"`
+		Rate   float64 `json:"messages_per_s"`
+		Client float64 `json:"client_cpu_s_per_gib"`
+		Server float64 `json:"server_cpu_s_per_gib"`
+	} `json:"bandwidth"`
+	Latency []struct {
+		P50 float64 `json:"typical_us"`
+		P99 float64 `json:"p99_us"`
+	} `json:"latency"`
+}
+
+// streamDepth is how many messages of a stream are under way: little memory
+// for long ones, many short ones.
+func streamDepth(bytes int) int { return max(16, min(1024, (1<<20)/bytes)) }
+
+// Run implements Tool.
+func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
+	port := strconv.Itoa(int(freePort()))
+	serve := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", p.Server.String()}
+	ask := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", p.Client.String(), "--json", "-s", strconv.Itoa(w.Bytes),
+		"-D", fmt.Sprintf("%.2f", d.Seconds())}
+	if w.Kind == Ping {
+		serve[3], ask[3] = "lat", "lat"
+	} else {
+		ask = append(ask, "-t", strconv.Itoa(streamDepth(w.Bytes)))
+	}
+	if w.MTU != 0 {
+		ask = append(ask, "-m", strconv.Itoa(w.MTU))
+	}
+	if w.Events {
+		ask = append(ask, "-e")
+	}
+	out, err := p.run(ctx, "waiting", serve, append(ask, p.Server.String()))
+	if err != nil {
+		return Result{}, err
+	}
+	var r perfReport
+	if err := json.Unmarshal(out, &r); err != nil {
+		return Result{}, fmt.Errorf("softrdma perf --json: %w", err)
+	}
+	switch {
+	case w.Kind == Stream && len(r.Bandwidth) == 1:
+		b := r.Bandwidth[0]
+		return Result{Throughput: b.Gbit * 1e9 / 8, Rate: b.Rate, CPU: b.Client + b.Server}, nil
+	case w.Kind == Ping && len(r.Latency) == 1:
+		return Result{P50: r.Latency[0].P50, P99: r.Latency[0].P99}, nil
+	}
+	return Result{}, fmt.Errorf("softrdma perf --json: expected one result, found %d and %d", len(r.Bandwidth), len(r.Latency))
+}

@@ -1,0 +1,21 @@
+//go:build unix
+
+package bench
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cpuTime is the processor time that this process has used so far.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func readNow(fd uintptr, b []byte) (int, error) { return syscall.Read(int(fd), b) }

@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// A tcpEnd is one end of a TCP connection with cubic, beside the control one.
+type tcpEnd struct {
+	c *EndConfig
+	l net.Listener // of the server
+}
+
+func newTCPEnd(c *EndConfig) (end, error) {
+	e := &tcpEnd{c: c}
+	if !c.Server {
+		return e, nil
+	}
+	var err error
+	lc := net.ListenConfig{Control: chooseCubic}
+	e.l, err = lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(c.Local, c.Port+1).String())
+	return e, err
+}
+
+func (e *tcpEnd) close() {
+	if e.l != nil {
+		e.l.Close()
+	}
+}
+
+func (e *tcpEnd) ask() (Result, error) {
+	dialer := net.Dialer{Control: chooseCubic, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(e.c.Local, 0))}
+	conn, err := dialer.Dial("tcp", netip.AddrPortFrom(e.c.Peer, e.c.Port+1).String())
+	if err != nil {
+		return Result{}, err
+	}
+	defer conn.Close()
+	buf := make([]byte, e.c.Bytes)
+	until := time.Now().Add(time.Duration(e.c.Seconds * float64(time.Second)))
+	if e.c.Kind == Stream {
+		for time.Now().Before(until) {
+			if _, err := conn.Write(buf); err != nil {
+				return Result{}, err
+			}
+		}
+		conn.(*net.TCPConn).CloseWrite()
+		_, err := conn.Read(buf) // the server closes when it has read everything
+		if !errors.Is(err, io.EOF) {
+			return Result{}, err
+		}
+		return Result{}, nil
+	}
+	var trips []time.Duration
+	for last := time.Now(); last.Before(until) && len(trips) < maxSamples; {
+		if _, err := conn.Write(buf); err != nil {
+			return Result{}, err
+		}
+		if err := e.read(conn, buf); err != nil {
+			return Result{}, err
+		}
+		now := time.Now()
+		trips = append(trips, now.Sub(last))
+		last = now
+	}
+	return latencyOf(trips), nil
+}
+
+func (e *tcpEnd) serve() (n int64, err error) {
+	conn, err := e.l.Accept()
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	buf := make([]byte, e.c.Bytes)
+	for {
+		if err := e.read(conn, buf); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+		n += int64(len(buf))
+		if e.c.Kind == Ping {
+			if _, err := conn.Write(buf); err != nil {
+				return n, err
+			}
+		}
+	}
+}
+
+// read fills buf, spinning for a ping that is to be answered at once.
+func (e *tcpEnd) read(conn net.Conn, buf []byte) error {
+	if e.c.Kind == Stream || e.c.Events {
+		_, err := io.ReadFull(conn, buf)
+		return err
+	}
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	for len(buf) > 0 {
+		var n int
+		var no error
+		if err := raw.Read(func(fd uintptr) bool {
+			n, no = readNow(fd, buf)
+			return true
+		}); err != nil {
+			return err
+		}
+		switch {
+		case n > 0:
+			buf = buf[n:]
+		case no == nil:
+			return io.EOF
+		case !errors.Is(no, syscall.EAGAIN) && !errors.Is(no, syscall.EINTR):
+			return no
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// UCX measures UCX over TCP by ucx_perftest.
+type UCX struct{}
+
+// Name is "UCX-TCP".
+func (UCX) Name() string { return "UCX-TCP" }
+
+// Lack tells whether ucx_perftest is installed.
+func (UCX) Lack() error { return installed("ucx_perftest", "ucx-utils") }
+
+// speed is a guess of bytes and messages per second: ucx_perftest wants a
+// number of messages, not a time.
+const (
+	ucxBytes    = 2e9
+	ucxMessages = 1e5
+)
+
+// Run implements Tool.
+func (UCX) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
+	port := strconv.Itoa(int(freePort()))
+	n := int(d.Seconds() * min(ucxMessages, ucxBytes/float64(w.Bytes)))
+	env := []string{"env", "UCX_TLS=tcp,self", "UCX_WARN_UNUSED_ENV_VARS=n"}
+	serve := append(env[:len(env):len(env)], "ucx_perftest", "-p", port)
+	ask := append(env[:len(env):len(env)], "ucx_perftest", p.Server.String(), "-p", port, "-t", w.Op, "-s", strconv.Itoa(w.Bytes),
+		"-n", strconv.Itoa(max(n, 100)), "-w", strconv.Itoa(max(n/10, 10)), "-f", "-v")
+	s, _, err := p.startServer(ctx, "", serve...)
+	if err != nil {
+		return Result{}, err
+	}
+	defer s.stop()
+	var out []byte
+	for range 50 { // it says nothing when it listens
+		if out, err = p.runClient(ctx, ask...); err == nil || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return parseUCX(string(out), w.Kind)
+}
+
+// parseUCX reads the last line of ucx_perftest -v -f: iterations, then the
+// latency (median, average, overall), bandwidth and message rate.
+func parseUCX(out string, k Kind) (Result, error) {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		v, err := numbers(lines[i])
+		if err != nil || len(v) != 8 {
+			continue
+		}
+		if k == Ping {
+			return Result{P50: v[1]}, nil
+		}
+		return Result{Throughput: v[5] * (1 << 20), Rate: v[7]}, nil
+	}
+	return Result{}, fmt.Errorf("ucx_perftest: expected a line of 8 numbers, found %q", lines[len(lines)-1])
+}
+
+func numbers(line string) ([]float64, error) {
+	fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == ',' })
+	if len(fields) == 0 {
+		return nil, errors.New("empty")
+	}
+	v := make([]float64, len(fields))
+	for i, f := range fields {
+		var err error
+		if v[i], err = strconv.ParseFloat(f, 64); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}

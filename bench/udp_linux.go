@@ -1,0 +1,249 @@
+package bench
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The raw loop over UDP: what any user-space transport that sends datagrams of
+// a path MTU of 4096 can reach at most. It has no CRC, no queue pairs and no
+// retransmission, only a window so that nothing is lost.
+const (
+	segment  = 4096 + 32 // bytes of a packet with its headers
+	segments = 15        // in one batch
+	window   = 1 << 20   // bytes on their way
+	ackEvery = 64 << 10
+	bufSize  = 4 << 20 // wished size of the socket's buffers
+	quiet    = time.Second
+	sayEnd   = 1 // bytes of the datagram that ends the loop; nothing else is that short
+)
+
+func lackUDP() error { return nil }
+
+type udpEnd struct {
+	c       *EndConfig
+	fd      int
+	control [unix.SizeofCmsghdr + 8]byte
+	iov     unix.Iovec
+	hdr     unix.Msghdr
+}
+
+func newUDPEnd(c *EndConfig) (end, error) {
+	family := unix.AF_INET
+	if c.Local.Is6() {
+		family = unix.AF_INET6
+	}
+	kind := unix.SOCK_DGRAM | unix.SOCK_CLOEXEC
+	if !c.Events {
+		kind |= unix.SOCK_NONBLOCK
+	}
+	fd, err := unix.Socket(family, kind, 0)
+	if err != nil {
+		return nil, err
+	}
+	e := &udpEnd{c: c, fd: fd}
+	// Both ends know both ports: the control's, and the next for the client.
+	local, peer := c.Port+1, c.Port
+	if c.Server {
+		local, peer = peer, local
+	}
+	for _, step := range []func() error{
+		func() error { return unix.Bind(fd, sockaddr(c.Local.AsSlice(), local)) },
+		func() error { return unix.Connect(fd, sockaddr(c.Peer.AsSlice(), peer)) },
+		func() error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufSize) },
+		func() error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, bufSize) },
+		func() error { return unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) },
+		func() error {
+			if !c.Events {
+				return nil
+			}
+			return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(quiet / time.Second)})
+		},
+	} {
+		if err := step(); err != nil {
+			unix.Close(fd)
+			return nil, fmt.Errorf("UDP socket: %w", err)
+		}
+	}
+	return e, nil
+}
+
+func sockaddr(ip net.IP, port uint16) unix.Sockaddr {
+	if v4 := ip.To4(); v4 != nil {
+		return &unix.SockaddrInet4{Port: int(port), Addr: [4]byte(v4)}
+	}
+	return &unix.SockaddrInet6{Port: int(port), Addr: [16]byte(ip)}
+}
+
+func (e *udpEnd) close() { unix.Close(e.fd) }
+
+// send sends b as datagrams of size bytes.
+func (e *udpEnd) send(b []byte, size int) error {
+	e.iov.Base = &b[0]
+	e.iov.SetLen(len(b))
+	e.hdr = unix.Msghdr{Iov: &e.iov, Iovlen: 1}
+	if size < len(b) {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&e.control))
+		h.Level, h.Type = unix.SOL_UDP, unix.UDP_SEGMENT
+		h.SetLen(unix.CmsgLen(2))
+		binary.NativeEndian.PutUint16(e.control[unix.SizeofCmsghdr:], uint16(size))
+		e.hdr.Control = &e.control[0]
+		e.hdr.SetControllen(unix.CmsgSpace(2))
+	}
+	for {
+		_, _, no := e.call(unix.SYS_SENDMSG, uintptr(unsafe.Pointer(&e.hdr)), 0)
+		switch no {
+		case 0:
+			return nil
+		case unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
+			continue
+		}
+		return fmt.Errorf("sending %d bytes: %w", len(b), no)
+	}
+}
+
+// receive fills b with a batch of datagrams; 0 means that none is there, or
+// with Events that none came in time.
+func (e *udpEnd) receive(b []byte) (int, error) {
+	n, _, no := e.call(unix.SYS_RECVFROM, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	runtime.KeepAlive(b)
+	switch no {
+	case 0:
+		return int(n), nil
+	case unix.EAGAIN, unix.EINTR:
+		return 0, nil
+	}
+	return 0, fmt.Errorf("receiving: %w", no)
+}
+
+// call makes a system call: the runtime is told only of those that may sleep.
+func (e *udpEnd) call(trap, a, b uintptr) (uintptr, uintptr, syscall.Errno) {
+	if e.c.Events {
+		return syscall.Syscall6(trap, uintptr(e.fd), a, b, 0, 0, 0)
+	}
+	return syscall.RawSyscall6(trap, uintptr(e.fd), a, b, 0, 0, 0)
+}
+
+func (e *udpEnd) until() time.Time {
+	return time.Now().Add(time.Duration(e.c.Seconds * float64(time.Second)))
+}
+
+func (e *udpEnd) ask() (r Result, err error) {
+	if e.c.Kind == Ping {
+		r, err = e.ping()
+	} else {
+		err = e.stream()
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, e.send([]byte{0}, sayEnd)
+}
+
+func (e *udpEnd) stream() error {
+	data := make([]byte, segment*segments)
+	ack := make([]byte, 1<<16)
+	var sent, acked uint64
+	until, heard := e.until(), time.Now()
+	empty := 0
+	for now := time.Now(); now.Before(until); now = time.Now() {
+		for sent-acked+uint64(len(data)) <= window {
+			if err := e.send(data, segment); err != nil {
+				return err
+			}
+			sent += uint64(len(data))
+		}
+		n, err := e.receive(ack)
+		if err != nil {
+			return err
+		}
+		switch {
+		case n >= 8: // the last of what may be several
+			acked, heard, empty = binary.LittleEndian.Uint64(ack[n-8:n]), now, 0
+		case now.Sub(heard) > quiet:
+			return errors.New("datagrams were lost on a path that loses none: is its buffer too small?")
+		default:
+			empty++
+			e.rest(empty)
+		}
+	}
+	return nil
+}
+
+func (e *udpEnd) ping() (Result, error) {
+	out, in := make([]byte, e.c.Bytes), make([]byte, 1<<16)
+	var trips []time.Duration
+	until := e.until()
+	for last := time.Now(); last.Before(until) && len(trips) < maxSamples; {
+		if err := e.send(out, len(out)); err != nil {
+			return Result{}, err
+		}
+		if n, err := e.await(in); n == 0 {
+			return Result{}, errors.Join(errors.New("no answer to a datagram"), err)
+		}
+		now := time.Now()
+		trips = append(trips, now.Sub(last))
+		last = now
+	}
+	return latencyOf(trips), nil
+}
+
+// await receives, and gives up when nothing came for long.
+func (e *udpEnd) await(in []byte) (int, error) {
+	var start time.Time
+	for i := 1; ; i++ {
+		n, err := e.receive(in)
+		if n > 0 || err != nil || e.c.Events {
+			return n, err
+		}
+		e.rest(i)
+		if i%4096 != 0 {
+			continue
+		}
+		if start.IsZero() {
+			start = time.Now()
+		} else if time.Since(start) > quiet {
+			return 0, nil
+		}
+	}
+}
+
+// rest offers the processor to others after some polls in vain: the other end
+// may have to run on it.
+func (e *udpEnd) rest(empty int) {
+	if empty%16 == 0 {
+		syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
+
+func (e *udpEnd) serve() (total int64, err error) {
+	in := make([]byte, 1<<16)
+	var ack [8]byte
+	var acked int64
+	for {
+		n, err := e.await(in)
+		if n == 0 || n == sayEnd || err != nil {
+			return total, err
+		}
+		total += int64(n)
+		switch {
+		case e.c.Kind == Ping:
+			err = e.send(in[:n], n)
+		case total-acked >= ackEvery:
+			acked = total
+			binary.LittleEndian.PutUint64(ack[:], uint64(total))
+			err = e.send(ack[:], len(ack))
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"softrdma/bench"
+)
+
+type benchOptions struct {
+	rounds int
+	each   time.Duration
+	only   []string
+	json   bool
+}
+
+func newBenchCommand() *cobra.Command {
+	opt := &benchOptions{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure softrdma beside the kernel's TCP and UDP, iperf3 and UCX",
+		Long: `Runs softrdma and its peers side by side over the loopback, in turn, several
+rounds, and prints each figure's ratio: the median of the rounds, the lowest and
+the highest, and what it is to reach.
+
+Peers are the kernel's TCP with cubic and its UDP (loops of softrdma's own, which
+stand for the limit), iperf3, and ucx_perftest over TCP. One that is not
+installed is named in the table.
+
+Ratios count. Absolute figures hold for one machine, and only while nothing
+else runs on it.`,
+		Example: `  softrdma bench
+  softrdma bench --rounds 9 --time 2s --json > bench.json
+  softrdma bench --figures latency,rate`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd, opt) },
+	}
+	f := cmd.Flags()
+	f.IntVar(&opt.rounds, "rounds", 5, "measurements of each")
+	f.DurationVar(&opt.each, "time", time.Second, "time of one measurement")
+	f.StringSliceVar(&opt.only, "figures", nil, "only figures whose names contain one of these words")
+	f.BoolVar(&opt.json, "json", false, "print one JSON object")
+	cmd.AddCommand(newBenchEndCommand())
+	return cmd
+}
+
+func runBench(cmd *cobra.Command, opt *benchOptions) error {
+	if opt.rounds < 1 || opt.each < 10*time.Millisecond {
+		return usageErrorf("expected at least one round of 10ms, found %d of %v", opt.rounds, opt.each)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	path := bench.Loopback()
+	defer path.Close()
+	run := &bench.Run{
+		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: choose(bench.Figures(true), opt.only),
+		Tools: []bench.Tool{bench.Softrdma{Path: self}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}},
+	}
+	if len(run.Figures) == 0 {
+		return usageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
+	}
+	notes := cmd.ErrOrStderr()
+	run.Progress = func(done, all int, w bench.Work) { fmt.Fprintf(notes, "\r\033[K%d/%d %v", done+1, all, w) }
+	t, err := run.Do(cmd.Context())
+	fmt.Fprint(notes, "\r\033[K")
+	if err != nil {
+		return err
+	}
+	if opt.json {
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetIndent("", "  ")
+		return e.Encode(t)
+	}
+	return printBench(cmd.OutOrStdout(), t)
+}
+
+func choose(all []bench.Figure, words []string) (chosen []bench.Figure) {
+	for _, f := range all {
+		take := len(words) == 0
+		for _, w := range words {
+			take = take || strings.Contains(strings.ToLower(f.Name), strings.ToLower(w))
+		}
+		if take {
+			chosen = append(chosen, f)
+		}
+	}
+	return chosen
+}
+
+// printBench prints the table as docs/performance.md has it.
+func printBench(out io.Writer, t *bench.Table) error {
+	w := table.NewWriter()
+	w.SetTitle("%s, median of %d rounds", t.Path, t.Rounds)
+	w.AppendHeader(table.Row{"figure", "softrdma", "peer", "ratio", "lowest–highest", "gate", "stretch", ""})
+	var lacks []string
+	for _, r := range t.Rows {
+		bound := "≥"
+		if r.Figure.Less {
+			bound = "≤"
+		}
+		limits := table.Row{fmt.Sprintf("%s %g", bound, r.Gate), fmt.Sprintf("%s %g", bound, r.Stretch)}
+		if r.Lack != "" {
+			lacks = append(lacks, fmt.Sprintf("%s: %s", r.Name, oneLine(fmt.Errorf("%s", r.Lack))))
+			w.AppendRow(append(append(table.Row{r.Name, "", "", "–", ""}, limits...), "missing"))
+			continue
+		}
+		unit := func(v float64) string { return fmt.Sprintf("%.3g %s", v, r.Unit) }
+		w.AppendRow(append(append(table.Row{r.Name, unit(r.Of), unit(r.Against), fmt.Sprintf("%.2f", r.Ratio),
+			fmt.Sprintf("%.2f–%.2f", r.Low, r.High)}, limits...), verdict(&r)))
+	}
+	if _, err := fmt.Fprintln(out, w.Render()); err != nil {
+		return err
+	}
+	for _, l := range lacks {
+		if _, err := fmt.Fprintln(out, "missing:", l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func verdict(r *bench.Row) string {
+	switch {
+	case r.Figure.Reached(r.Ratio, r.Stretch):
+		return "stretch"
+	case r.Figure.Reached(r.Ratio, r.Gate):
+		return "gate"
+	}
+	return "below"
+}
+
+// newBenchEndCommand is one end of the kernel's loops, which bench starts.
+func newBenchEndCommand() *cobra.Command {
+	c := &bench.EndConfig{}
+	var kind, local, peer string
+	cmd := &cobra.Command{
+		Use: "end", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			c.Kind = bench.Kind(kind)
+			if c.Local, err = netip.ParseAddr(local); err != nil {
+				return usageErrorf("--local: %w", err)
+			}
+			if c.Peer, err = netip.ParseAddr(peer); err != nil {
+				return usageErrorf("--peer: %w", err)
+			}
+			return bench.RunEnd(cmd.Context(), c, json.NewEncoder(cmd.OutOrStdout()).Encode)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&c.Server, "server", false, "serve")
+	f.StringVar(&c.Op, "op", bench.OpUDP, "udp or tcp")
+	f.StringVar(&kind, "kind", string(bench.Stream), "stream or ping")
+	f.StringVar(&local, "local", "", "this end's address")
+	f.StringVar(&peer, "peer", "", "the other end's address")
+	f.Uint16Var(&c.Port, "port", 0, "port; the next one is used as well")
+	f.IntVar(&c.Bytes, "bytes", 0, "bytes of a message")
+	f.BoolVar(&c.Events, "events", false, "sleep in the kernel")
+	f.Float64Var(&c.Seconds, "seconds", 1, "time")
+	return cmd
+}
