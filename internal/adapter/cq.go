@@ -147,7 +147,6 @@ func (c *CQ) Arm(solicitedOnly bool) {
 	} else {
 		c.armed.Store(next)
 	}
-	c.dev.lane.attend()
 }
 
 // Gone is ErrClosed or ErrDestroyed once there is no queue any more.
@@ -190,6 +189,8 @@ type Channel struct {
 	list   []*CQ
 	signal chan struct{}
 	gone   chan struct{} // closed with Destroy
+
+	napping atomic.Bool // a waiter sleeps in the link, where signal does not reach it
 }
 
 // CreateChannel makes a completion channel.
@@ -206,6 +207,7 @@ func (h *Channel) Destroy() error {
 		return err
 	}
 	close(h.gone)
+	h.dev.lane.link.Wake()
 	return h.dev.add(&h.dev.counts.Channel, -1)
 }
 
@@ -221,6 +223,16 @@ func (h *Channel) wake() {
 	case h.signal <- struct{}{}:
 	default:
 	}
+	if h.napping.Load() {
+		h.dev.lane.link.Wake()
+	}
+}
+
+// idle tells whether there is nothing to wake for.
+func (h *Channel) idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.list) == 0 && !h.ended()
 }
 
 func (h *Channel) drop(c *CQ) {
@@ -245,18 +257,48 @@ func (h *Channel) take() *CQ {
 
 // Next waits for the next event and returns its completion queue.
 func (h *Channel) Next(ctx context.Context) (*CQ, error) {
+	l := h.dev.lane
 	for {
 		if c := h.take(); c != nil {
 			return c, nil
 		}
-		select {
-		case <-h.signal:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-h.gone:
-			return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
-		case <-h.dev.lane.done:
-			return nil, ErrClosed
+		if ctx.Err() == nil && !h.ended() && l.nap(ctx, h) {
+			continue
 		}
+		if c, err := h.sleep(ctx); c != nil || err != nil {
+			return c, err
+		}
+	}
+}
+
+// sleep waits for the signal while somebody else sleeps in the link.
+func (h *Channel) sleep(ctx context.Context) (*CQ, error) {
+	l := h.dev.lane
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
+	if !l.napping.Load() { // who did has just left, and did not see this waiter
+		l.attend()
+	}
+	select {
+	case <-h.signal:
+		return h.take(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-h.gone:
+		return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
+	case <-l.done:
+		return nil, ErrClosed
+	}
+}
+
+// ended tells whether the channel or its device is gone.
+func (h *Channel) ended() bool {
+	select {
+	case <-h.gone:
+		return true
+	case <-h.dev.lane.done:
+		return true
+	default:
+		return false
 	}
 }

@@ -78,7 +78,10 @@ type lane struct {
 	attention  chan struct{}
 	sleeping   atomic.Int64 // until when the goroutine sleeps; 0 while awake
 	pauseTimer *time.Timer
-	overflows  atomic.Bool // a completion queue overflowed
+	bed        sync.Mutex   // held by whoever sleeps in the link
+	napping    atomic.Bool  // a waiter does, or is about to
+	waiting    atomic.Int32 // waiters that sleep elsewhere
+	overflows  atomic.Bool  // a completion queue overflowed
 	closing    atomic.Bool
 	done       chan struct{}
 	stopped    chan struct{}
@@ -107,7 +110,7 @@ func (l *lane) run() {
 	idleSince := time.Duration(-1)
 	for !l.closing.Load() {
 		now := l.dev.clock()
-		if now-time.Duration(l.polled.Load()) < pollGrace {
+		if l.away(now) || !l.bed.TryLock() {
 			l.pause()
 			idleSince = -1
 			continue
@@ -126,20 +129,29 @@ func (l *lane) run() {
 		if busy {
 			idleSince = -1
 		}
-		if !asleep {
-			continue
+		if asleep && !l.closing.Load() {
+			l.wait(deadline)
+			l.sleeping.Store(0)
+			idleSince = -1
 		}
-		l.wait(deadline)
-		l.sleeping.Store(0)
-		idleSince = -1
+		l.bed.Unlock()
 	}
 }
 
-// pause stays away from the lane for pollPause, or until a poller gives up.
+// away tells whether somebody else makes the lane progress: a poller, or a
+// waiter that sleeps in the lane goroutine's place.
+func (l *lane) away(now time.Duration) bool {
+	return l.napping.Load() || now-time.Duration(l.polled.Load()) < pollGrace
+}
+
+// pause stays away from the lane for pollPause, or until a poller or waiter
+// gives up. While a waiter naps the timer is stopped; rise starts it.
 func (l *lane) pause() {
 	l.pausing.Store(true)
-	if l.dev.clock()-time.Duration(l.polled.Load()) < pollGrace {
-		l.pauseTimer.Reset(pollPause)
+	if now := l.dev.clock(); l.away(now) && !l.closing.Load() {
+		if !l.napping.Load() {
+			l.pauseTimer.Reset(pollPause)
+		}
 		select {
 		case <-l.attention:
 		case <-l.pauseTimer.C:
@@ -153,6 +165,11 @@ func (l *lane) pause() {
 // lane's goroutine makes progress from now on.
 func (l *lane) attend() {
 	l.polled.Store(neverPolled)
+	l.call()
+}
+
+// call ends the present pause of the lane's goroutine.
+func (l *lane) call() {
 	if l.pausing.Load() {
 		select {
 		case l.attention <- struct{}{}:
@@ -425,6 +442,7 @@ func (l *lane) close() error {
 	l.unlock()
 	l.closing.Store(true)
 	l.link.Wake()
+	l.call()
 	<-l.stopped
 	l.mu.Lock()
 	defer l.mu.Unlock()
