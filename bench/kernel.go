@@ -37,13 +37,23 @@ type EndConfig struct {
 	Peer    netip.Addr
 	Port    uint16
 	Bytes   int
+	Segment int // bytes of a datagram of a stream over UDP
 	Events  bool
 	Seconds float64
 }
 
+// segmentOf is the length of a RoCE packet with the largest path MTU that the
+// path carries.
+func segmentOf(p *Path) int {
+	if p.MTU < 4096+128 {
+		return 1024 + 32
+	}
+	return 4096 + 32
+}
+
 func (c *EndConfig) args(path string) []string {
 	a := []string{path, "bench", "end", "--op", c.Op, "--kind", string(c.Kind), "--local", c.Local.String(), "--peer", c.Peer.String(),
-		"--port", strconv.Itoa(int(c.Port)), "--bytes", strconv.Itoa(c.Bytes), "--seconds", fmt.Sprintf("%.2f", c.Seconds)}
+		"--port", strconv.Itoa(int(c.Port)), "--bytes", strconv.Itoa(c.Bytes), "--segment", strconv.Itoa(c.Segment), "--seconds", fmt.Sprintf("%.2f", c.Seconds)}
 	if c.Server {
 		a = append(a, "--server")
 	}
@@ -55,7 +65,8 @@ func (c *EndConfig) args(path string) []string {
 
 // Run implements Tool.
 func (k Kernel) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	c := EndConfig{Op: w.Op, Kind: w.Kind, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: w.Bytes, Events: w.Events, Seconds: d.Seconds()}
+	c := EndConfig{Op: w.Op, Kind: w.Kind, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: w.Bytes, Segment: segmentOf(p), Events: w.Events,
+		Seconds: d.Seconds()}
 	s := c
 	s.Server, s.Local, s.Peer = true, p.Server, p.Client
 	out, err := p.run(ctx, "ready", s.args(k.Path), c.args(k.Path))
@@ -101,6 +112,9 @@ const controlLimit = time.Minute
 func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
 	if c.Bytes < 2 || c.Bytes > 1<<24 {
 		return fmt.Errorf("bytes of a message: expected 2 to %d, found %d", 1<<24, c.Bytes)
+	}
+	if c.Segment < 64 || c.Segment > 1<<15 {
+		return fmt.Errorf("bytes of a datagram: expected 64 to %d, found %d", 1<<15, c.Segment)
 	}
 	e, err := newEnd(c)
 	if err != nil {

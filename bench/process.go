@@ -80,7 +80,9 @@ func (p *Path) runClient(ctx context.Context, argv ...string) ([]byte, error) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(said.String()))
+		// Some programs complain on the standard output.
+		text := strings.TrimSpace(said.String() + "\n" + string(out[max(0, len(out)-500):]))
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, text)
 	}
 	return out, nil
 }

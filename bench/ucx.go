@@ -29,9 +29,8 @@ const (
 func (UCX) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
 	port := strconv.Itoa(int(freePort()))
 	n := int(d.Seconds() * min(ucxMessages, ucxBytes/float64(w.Bytes)))
-	env := []string{"env", "UCX_TLS=tcp,self", "UCX_WARN_UNUSED_ENV_VARS=n"}
-	serve := append(env[:len(env):len(env)], "ucx_perftest", "-p", port)
-	ask := append(env[:len(env):len(env)], "ucx_perftest", p.Server.String(), "-p", port, "-t", w.Op, "-s", strconv.Itoa(w.Bytes),
+	serve := append(ucxEnv(p, server), "ucx_perftest", "-p", port)
+	ask := append(ucxEnv(p, client), "ucx_perftest", p.Server.String(), "-p", port, "-t", w.Op, "-s", strconv.Itoa(w.Bytes),
 		"-n", strconv.Itoa(max(n, 100)), "-w", strconv.Itoa(max(n/10, 10)), "-f", "-v")
 	s, _, err := p.startServer(ctx, "", serve...)
 	if err != nil {
@@ -81,4 +80,14 @@ func numbers(line string) ([]float64, error) {
 		}
 	}
 	return v, nil
+}
+
+// ucxEnv is how UCX is told to use TCP. Two ends on one machine would take the
+// loopback for a way between them, which it is not between namespaces.
+func ucxEnv(p *Path, end int) []string {
+	env := []string{"env", "UCX_TLS=tcp,self", "UCX_WARN_UNUSED_ENV_VARS=n"}
+	if d := p.Device[end]; d != "" {
+		env = append(env, "UCX_NET_DEVICES="+d)
+	}
+	return env
 }

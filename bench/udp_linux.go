@@ -14,12 +14,11 @@ import (
 )
 
 // The raw loop over UDP: what any user-space transport that sends datagrams of
-// a path MTU of 4096 can reach at most. It has no CRC, no queue pairs and no
+// that length can reach at most. It has no CRC, no queue pairs and no
 // retransmission, only a window so that nothing is lost.
 const (
-	segment  = 4096 + 32 // bytes of a packet with its headers
-	segments = 15        // in one batch
-	window   = 1 << 20   // bytes on their way
+	batch    = 62000   // bytes at most that leave with one system call
+	window   = 1 << 20 // bytes on their way
 	ackEvery = 64 << 10
 	bufSize  = 4 << 20 // wished size of the socket's buffers
 	quiet    = time.Second
@@ -149,14 +148,14 @@ func (e *udpEnd) ask() (r Result, err error) {
 }
 
 func (e *udpEnd) stream() error {
-	data := make([]byte, segment*segments)
+	data := make([]byte, batch/e.c.Segment*e.c.Segment)
 	ack := make([]byte, 1<<16)
 	var sent, acked uint64
 	until, heard := e.until(), time.Now()
 	empty := 0
 	for now := time.Now(); now.Before(until); now = time.Now() {
 		for sent-acked+uint64(len(data)) <= window {
-			if err := e.send(data, segment); err != nil {
+			if err := e.send(data, e.c.Segment); err != nil {
 				return err
 			}
 			sent += uint64(len(data))

@@ -73,9 +73,11 @@ type Tool interface {
 // A Path is what the two ends have between them.
 type Path struct {
 	Name   string
+	MTU    int // of the interfaces, bytes
 	Client netip.Addr
 	Server netip.Addr
 	Inside [2][]string // what a command line of the client and the server starts with
+	Device [2]string   // interfaces of the client and the server, where they count
 	close  func()
 }
 
@@ -88,5 +90,5 @@ func (p *Path) Close() {
 
 // Loopback is the path over the loopback interface.
 func Loopback() *Path {
-	return &Path{Name: "loopback", Client: netip.MustParseAddr("127.12.0.1"), Server: netip.MustParseAddr("127.12.0.2")}
+	return &Path{Name: "loopback", MTU: 65536, Client: netip.MustParseAddr("127.12.0.1"), Server: netip.MustParseAddr("127.12.0.2")}
 }

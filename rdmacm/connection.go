@@ -20,7 +20,7 @@ func (id *ID) Connect(p *ConnParam) error {
 		err = id.c.Connect(id.describe(c))
 	}
 	if err != nil {
-		return fmt.Errorf("connect to %v: %w", id.RemoteAddr(), err)
+		return fmt.Errorf("connect to %v: %w", id.RemoteAddr(), public(err))
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (id *ID) Accept(p *ConnParam) error {
 	}
 	if err != nil {
 		id.toErr()
-		return fmt.Errorf("accept %v: %w", id.RemoteAddr(), err)
+		return fmt.Errorf("accept %v: %w: %w", id.RemoteAddr(), ErrRequestVoid, public(err))
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (id *ID) Reject(private []byte) error {
 		err = id.c.Reject(private)
 	}
 	if err != nil {
-		return fmt.Errorf("reject %v: %w", id.RemoteAddr(), err)
+		return fmt.Errorf("reject %v: %w", id.RemoteAddr(), public(err))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (id *ID) Reject(private []byte) error {
 func (id *ID) Disconnect() error {
 	id.toErr()
 	if err := id.c.Disconnect(); err != nil {
-		return fmt.Errorf("disconnect from %v: %w", id.RemoteAddr(), err)
+		return fmt.Errorf("disconnect from %v: %w", id.RemoteAddr(), public(err))
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (id *ID) Establish() error {
 		return fmt.Errorf("establish: expected an id without a queue pair: Next establishes those with one")
 	}
 	if err := id.c.Accept(nil); err != nil {
-		return fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), err)
+		return fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), public(err))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (id *ID) Notify(e verbs.EventType) error {
 		return fmt.Errorf("notify: expected %v, found %v", verbs.EventCommEst, e)
 	}
 	if err := id.c.Establish(); err != nil {
-		return fmt.Errorf("notify: %w", err)
+		return fmt.Errorf("notify: %w", public(err))
 	}
 	return nil
 }
@@ -154,5 +154,5 @@ func (id *ID) respond(e *Event) {
 	id.broken = true
 	id.mu.Unlock()
 	e.Type, e.Status = EventConnectError, cma.StatusInvalid
-	e.Err = fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), err)
+	e.Err = fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), public(err))
 }

@@ -32,7 +32,7 @@ func init() {
 // address, opened when they are first wanted and counted, or found where the
 // program has opened them.
 type deviceTable struct {
-	opening sync.Mutex // one is looked for and opened at a time; taken before mu
+	opening sync.Mutex // one is looked for, opened or closed at a time; taken before mu
 
 	mu      sync.Mutex
 	used    map[*adapter.Device]*deviceUse
@@ -107,7 +107,9 @@ func (t *deviceTable) open(at netip.AddrPort) (*deviceUse, error) {
 	}
 	u := &deviceUse{dev: dev, own: own}
 	t.used[a] = u
-	t.rest(u)
+	if own {
+		t.rest(u)
+	}
 	return u, nil
 }
 
@@ -127,8 +129,11 @@ func (t *deviceTable) rest(u *deviceUse) {
 	delete(t.used, bridge.Device(u.dev))
 }
 
-// close closes an own device that has no users.
+// close closes an own device that has no users. Nobody looks for a device
+// meanwhile, who would still find it.
 func (t *deviceTable) close(u *deviceUse) {
+	t.opening.Lock()
+	defer t.opening.Unlock()
 	t.mu.Lock()
 	a := bridge.Device(u.dev)
 	idle := t.used[a] == u && u.n == 0
@@ -153,11 +158,17 @@ func (t *deviceTable) vacate(at netip.AddrPort) {
 	}
 }
 
-// closing forgets a device that the program closes (bridge.Closing).
+// closing takes a device that the program closes away from the ids on it
+// (bridge.Closing).
 func (t *deviceTable) closing(dev any) {
+	a := bridge.Device(dev)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.used, bridge.Device(dev))
+	u := t.used[a]
+	delete(t.used, a)
+	t.mu.Unlock()
+	if u != nil && u.n > 0 {
+		manager().RemoveDevice(a)
+	}
 }
 
 // verbsDevice is the device of package verbs that an adapter's belongs to.

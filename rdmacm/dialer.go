@@ -23,6 +23,11 @@ type Dialer struct {
 	AckTimeout uint8     // the queue pair's timeout, 4.096 µs × 2^n; 0 as Linux: by the route
 	ReuseAddr  bool      // share Local's port with others that set it
 
+	// ResponseTimeout is how long an answer of the peer's is waited for, 4.096 µs
+	// × 2^n, before the request is sent again, Retries how often it is. 0 means
+	// as Linux: 20, which is 4.3 s, and 15 times.
+	ResponseTimeout, Retries uint8
+
 	// QP is what Dial makes the queue pair of. Type 0 is the port space's: RC,
 	// in PortSpaceUDP UD. Without a SendCQ the connection gets completion
 	// queues of its own, which Conn.SendCQ and RecvCQ give.
@@ -133,14 +138,14 @@ func (d *Dialer) resolve(ctx context.Context, at netip.AddrPort) (*Endpoint, err
 		return nil, err
 	}
 	e.end.id = id
-	if err := d.route(ctx, e, at); err != nil {
+	if err := d.bind(ctx, e, at); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
 }
 
-// route takes a new endpoint through the steps up to the request.
-func (d *Dialer) route(ctx context.Context, e *Endpoint, at netip.AddrPort) error {
+// bind finds the device of a new endpoint.
+func (d *Dialer) bind(ctx context.Context, e *Endpoint, at netip.AddrPort) error {
 	id := e.end.id
 	if err := d.options(id); err != nil {
 		return err
@@ -148,13 +153,7 @@ func (d *Dialer) route(ctx context.Context, e *Endpoint, at netip.AddrPort) erro
 	if err := id.ResolveAddr(d.Local, at); err != nil {
 		return err
 	}
-	if _, err := e.end.wait(ctx, "the address of"); err != nil {
-		return err
-	}
-	if err := id.ResolveRoute(); err != nil {
-		return err
-	}
-	_, err := e.end.wait(ctx, "the route to")
+	_, err := e.end.wait(ctx, "the address of")
 	return err
 }
 
@@ -166,7 +165,7 @@ func (d *Dialer) options(id *ID) error {
 	}
 	return id.setOptions(map[Option]int{
 		OptionTOS: int(d.TOS), OptionAckTimeout: int(d.AckTimeout), OptionRemoteUDPPort: int(d.RemoteUDPPort),
-		OptionReuseAddr: one(d.ReuseAddr),
+		OptionReuseAddr: one(d.ReuseAddr), OptionResponseTimeout: int(d.ResponseTimeout), OptionRetries: int(d.Retries),
 	})
 }
 

@@ -31,10 +31,13 @@
 // An id finds its device by the host's routing, like a socket: the local
 // address from which the destination is reached is the device, which is opened
 // when it is first wanted and closed with the last id on it. A device that the
-// program opened itself (verbs.Open) on that address is found and shared. A
-// destination on this machine's loopback takes 127.0.0.1; where another process
-// has that device, another free address of 127.0.0.0/8, unless the program
-// named a local address.
+// program opened itself (verbs.Open) on that address is found and shared.
+//
+// A client to an address of this machine that names no local one gets a device
+// of its own: since one address is one device, it would otherwise take the
+// address of a server that another process has, or wants to start. It is a
+// random free address of 127.0.0.0/8, for IPv6 a random UDP port of [::1],
+// unless this process has the device of the usual address open.
 //
 // # How long things take
 //

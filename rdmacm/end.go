@@ -20,7 +20,7 @@ type end struct {
 	gone  bool          // the peer has turned away before the connection stood
 	err   error         // of finish
 	left  bool          // by this side
-	watch func()        // called on the hub's goroutine when an event has come
+	watch func()        // called when an event has come or finish was
 }
 
 func newEnd() *end {
@@ -70,10 +70,15 @@ func (e *end) disconnected() {
 // finish ends the connection, or what was to become one, for a reason.
 func (e *end) finish(why error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err == nil {
+	first := e.err == nil
+	if first {
 		e.err = why
 		close(e.done)
+	}
+	watch := e.watch
+	e.mu.Unlock()
+	if first && watch != nil {
+		watch()
 	}
 }
 

@@ -16,8 +16,9 @@ type Endpoint struct {
 	end *end
 	cfg verbs.QPConfig // of Connect, where CreateQP was not called
 
-	op   sync.Mutex // one that waits at a time
-	conn *Conn      // that it has become
+	op     sync.Mutex // one that waits at a time
+	routed bool
+	conn   *Conn // that it has become
 }
 
 // Device is the device.
@@ -75,6 +76,15 @@ func (e *Endpoint) request(ctx context.Context, p *ConnParam) (Event, error) {
 	if err := ctx.Err(); err != nil {
 		return Event{}, fmt.Errorf("connect to %v: %w", id.RemoteAddr(), err)
 	}
+	if !e.routed {
+		if err := id.ResolveRoute(); err != nil {
+			return Event{}, err
+		}
+		if _, err := e.end.wait(ctx, "the route to"); err != nil {
+			return Event{}, err
+		}
+		e.routed = true
+	}
 	if err := id.Connect(p); err != nil {
 		return Event{}, err
 	}
@@ -101,7 +111,7 @@ func (e *Endpoint) Lookup(ctx context.Context, private []byte) (UDParam, error) 
 }
 
 // JoinMulticast joins a group with the endpoint's queue pair and tells where to
-// send to (PortSpaceUDP). It is left with LeaveMulticast or Close.
+// send to (PortSpaceUDP), before any Lookup. It is left with LeaveMulticast or Close.
 func (e *Endpoint) JoinMulticast(ctx context.Context, group netip.Addr) (UDParam, error) {
 	e.op.Lock()
 	defer e.op.Unlock()

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"softrdma/internal/cma"
-	"softrdma/internal/wire/mad"
 )
 
 // An EventType is the type of an event: the numbers of rdma_cm_event_type.
@@ -83,26 +82,8 @@ func (ch *EventChannel) event(c *cma.Event) (e Event, ok bool) {
 
 // failure says in words why an event is one of failure.
 func (e *Event) failure(c *cma.Event) error {
-	peer := c.ID.Remote()
-	switch {
-	case c.Type == cma.EventRejected,
-		c.Type == cma.EventUnreachable && c.Status > 0: // IBTA 12.11.2: the status of a SIDR_REP
-		return rejected(c, peer)
-	case c.Type == cma.EventUnreachable:
-		return &UnreachableError{Addr: peer, Err: c.Err}
-	case c.Type == cma.EventAddrError, c.Type == cma.EventRouteError:
-		return &ResolveError{Addr: peer.String(), Err: c.Err}
+	if c.Type == cma.EventAddrError || c.Type == cma.EventRouteError {
+		return &ResolveError{Addr: c.ID.Remote().String(), Err: c.Err}
 	}
-	return c.Err
-}
-
-func rejected(c *cma.Event, peer netip.AddrPort) *RejectedError {
-	if c.Type == cma.EventRejected {
-		return &RejectedError{
-			Addr: peer, Code: uint16(c.Status), Reason: mad.RejectReason(c.Status).Words(), PrivateData: c.Conn.PrivateData,
-		}
-	}
-	return &RejectedError{
-		Addr: peer, Code: uint16(c.Status), Reason: mad.SIDRStatus(c.Status).String(), PrivateData: c.UD.PrivateData,
-	}
+	return public(c.Err)
 }

@@ -27,6 +27,8 @@ type ID struct {
 	ch        *EventChannel
 	dev       *verbs.Device // that UseDevice named
 	remoteUDP uint16
+	timeout   uint8 // options ResponseTimeout and Retries
+	retries   uint8
 	pd        *verbs.PD // the id's own
 	qp        *verbs.QP
 	srq       bool
@@ -61,7 +63,7 @@ func (id *ID) Bind(local netip.AddrPort) error {
 		return fmt.Errorf("bind: %w", err)
 	}
 	if err := id.c.Bind(local); err != nil {
-		return fmt.Errorf("bind to %v: %w", local, err)
+		return fmt.Errorf("bind to %v: %w", local, public(err))
 	}
 	return nil
 }
@@ -98,7 +100,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 		return &ResolveError{Addr: dst.String(), Err: fmt.Errorf("expected the family of the local address %v, found the other", src.Addr())}
 	}
 	if err := id.c.ResolveAddr(src, dst); err != nil {
-		return &ResolveError{Addr: dst.String(), Err: err}
+		return &ResolveError{Addr: dst.String(), Err: public(err)}
 	}
 	return nil
 }
@@ -107,13 +109,15 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 // EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute() error {
 	if err := id.c.ResolveRoute(); err != nil {
-		return &ResolveError{Addr: id.RemoteAddr().String(), Err: err}
+		return &ResolveError{Addr: id.RemoteAddr().String(), Err: public(err)}
 	}
 	return nil
 }
 
 // Listen lets connect requests come (rdma_listen), at most backlog at a time
-// that the program has not taken with Next; 0 means DefaultBacklog.
+// that were not accepted or rejected; 0 means DefaultBacklog. More are ignored:
+// their peers ask again. An id that is bound to an unspecified address listens
+// on every device that can be had, see LeftOut.
 func (id *ID) Listen(backlog int) error {
 	if backlog < 0 {
 		return fmt.Errorf("listen: backlog: expected 0 or more, found %d", backlog)
@@ -122,10 +126,14 @@ func (id *ID) Listen(backlog int) error {
 		backlog = DefaultBacklog
 	}
 	if err := id.c.Listen(backlog); err != nil {
-		return fmt.Errorf("listen on %v: %w", id.LocalAddr(), err)
+		return fmt.Errorf("listen on %v: %w", id.LocalAddr(), public(err))
 	}
 	return nil
 }
+
+// LeftOut tells on which addresses a listener on every device could not listen,
+// and why.
+func (id *ID) LeftOut() []error { return id.c.LeftOut() }
 
 // Migrate moves the id, with its events that were not taken yet, to another
 // channel (rdma_migrate_id).
@@ -137,7 +145,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 	defer id.mu.Unlock()
 	if err := id.c.Migrate(to.c); err != nil {
 		to.drop()
-		return fmt.Errorf("migrate id: %w", err)
+		return fmt.Errorf("migrate id: %w", public(err))
 	}
 	id.ch.drop()
 	id.ch = to

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"softrdma/internal/cma"
 	"softrdma/verbs"
 )
 
@@ -22,8 +23,11 @@ type ListenConfig struct {
 
 	TOS        uint8 // as in Dialer
 	AckTimeout uint8
-	ReuseAddr  bool
-	AfOnly     bool // [::] takes IPv6 alone
+
+	ResponseTimeout, Retries uint8
+
+	ReuseAddr bool
+	AfOnly    bool // [::] takes IPv6 alone
 
 	QP    verbs.QPConfig // what Accept makes queue pairs of, as in Dialer
 	Param ConnParam      // what Accept tells the peer
@@ -73,6 +77,7 @@ func (l *Listener) listen(at netip.AddrPort) error {
 	}
 	err := l.id.setOptions(map[Option]int{
 		OptionTOS: int(l.cfg.TOS), OptionAckTimeout: int(l.cfg.AckTimeout),
+		OptionResponseTimeout: int(l.cfg.ResponseTimeout), OptionRetries: int(l.cfg.Retries),
 		OptionReuseAddr: one(l.cfg.ReuseAddr), OptionAfOnly: one(l.cfg.AfOnly),
 	})
 	if err != nil {
@@ -81,7 +86,7 @@ func (l *Listener) listen(at netip.AddrPort) error {
 	if err := l.id.Bind(at); err != nil {
 		return err
 	}
-	return l.id.Listen(l.cfg.Backlog)
+	return l.id.Listen(cma.MaxBacklog) // the listener has its own count
 }
 
 // deliver takes an event of the listening id on the hub's goroutine.
@@ -169,9 +174,10 @@ func waitFor(ctx context.Context, changed <-chan struct{}) error {
 
 // Accept waits for the next connection: it makes its queue pair, accepts and
 // waits until the peer is ready. Several peers are waited for at a time; those
-// that vanish in between are passed over. An error that is neither the
-// context's nor ErrClosed tells why one peer could not be accepted; the
-// listener goes on.
+// that vanish in between, or ask for what no queue pair can, are passed over. An
+// error that is neither the context's nor ErrClosed is of this side: one peer
+// was rejected because ListenConfig or a limit of the device does not allow its
+// queue pair. The listener goes on.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	for {
 		l.mu.Lock()
@@ -221,11 +227,11 @@ func (l *Listener) accept(r *Request) error {
 	delete(l.pending, r)
 	l.change()
 	l.mu.Unlock()
-	gone := r.end.turnedAway()
-	if e := r.release(); !gone {
-		return errors.Join(err, e)
+	e := r.release()
+	if errors.Is(err, ErrRequestVoid) {
+		return nil
 	}
-	return nil
+	return errors.Join(err, e)
 }
 
 // settle notes that an answered request is established or has failed.
@@ -252,6 +258,10 @@ func (l *Listener) takeSettled() *Request {
 
 // Addr is the local address and port.
 func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
+
+// LeftOut tells on which addresses a listener on every local address could not
+// listen, and why: another process may have the device of one.
+func (l *Listener) LeftOut() []error { return l.id.LeftOut() }
 
 // Close stops listening: waiting calls return ErrClosed, and requests that were
 // not taken are rejected.

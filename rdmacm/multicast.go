@@ -16,7 +16,7 @@ func (id *ID) JoinMulticast(group netip.Addr, context any) error {
 		return fmt.Errorf("join multicast: expected a group, found %v", group)
 	}
 	if err := id.c.JoinMulticast(group, context); err != nil {
-		return fmt.Errorf("join multicast group %v: %w", group, err)
+		return fmt.Errorf("join multicast group %v: %w", group, public(err))
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (id *ID) LeaveMulticast(group netip.Addr) error {
 		err = e
 	}
 	if err != nil {
-		return fmt.Errorf("leave multicast group %v: %w", group, err)
+		return fmt.Errorf("leave multicast group %v: %w", group, public(err))
 	}
 	return nil
 }

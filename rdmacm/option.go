@@ -10,15 +10,17 @@ type Option int
 
 // The options.
 const (
-	OptionTOS           Option = iota // type of service of the packets, 0 to 255 (RDMA_OPTION_ID_TOS)
-	OptionReuseAddr                   // 1: share the port with others that set it (RDMA_OPTION_ID_REUSEADDR)
-	OptionAfOnly                      // 1: a listener on [::] takes IPv6 alone (RDMA_OPTION_ID_AFONLY)
-	OptionAckTimeout                  // the queue pair's timeout, 0 to 31: 4.096 µs × 2^n (RDMA_OPTION_ID_ACK_TIMEOUT)
-	OptionMinRNRTimer                 // field of IBTA 9.7.5.2.8, table 45, 0 to 31 (rdma_set_min_rnr_timer)
-	OptionRemoteUDPPort               // UDP port of the peer's device, where it is not 4791 (softrdma's own)
+	OptionTOS             Option = iota // type of service of the packets, 0 to 255 (RDMA_OPTION_ID_TOS)
+	OptionReuseAddr                     // 1: share the port with others that set it (RDMA_OPTION_ID_REUSEADDR)
+	OptionAfOnly                        // 1: a listener on [::] takes IPv6 alone (RDMA_OPTION_ID_AFONLY)
+	OptionAckTimeout                    // the queue pair's timeout, 0 to 31: 4.096 µs × 2^n (RDMA_OPTION_ID_ACK_TIMEOUT)
+	OptionMinRNRTimer                   // field of IBTA 9.7.5.2.8, table 45, 0 to 31 (rdma_set_min_rnr_timer)
+	OptionResponseTimeout               // how long an answer of the peer's is waited for, 1 to 31: 4.096 µs × 2^n; 0 means 20, 4.3 s (softrdma's own)
+	OptionRetries                       // how often a message is sent again without an answer, 1 to 15; 0 means 15 (softrdma's own)
+	OptionRemoteUDPPort                 // UDP port of the peer's device, where it is not 4791 (softrdma's own)
 )
 
-var optionNames = [...]string{"TOS", "ReuseAddr", "AfOnly", "AckTimeout", "MinRNRTimer", "RemoteUDPPort"}
+var optionNames = [...]string{"TOS", "ReuseAddr", "AfOnly", "AckTimeout", "MinRNRTimer", "ResponseTimeout", "Retries", "RemoteUDPPort"}
 
 // String names the option.
 func (o Option) String() string {
@@ -30,7 +32,7 @@ func (o Option) String() string {
 
 // SetOption sets an option, before the call that it affects (rdma_set_option).
 func (id *ID) SetOption(o Option, value int) error {
-	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, math.MaxUint16}
+	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, math.MaxUint16}
 	if o < 0 || int(o) >= len(limits) {
 		return fmt.Errorf("set option: expected one of %v, found %v", optionNames, o)
 	}
@@ -38,7 +40,7 @@ func (id *ID) SetOption(o Option, value int) error {
 		return fmt.Errorf("set option %v: expected 0 to %d, found %d", o, limits[o], value)
 	}
 	if err := id.setOption(o, value); err != nil {
-		return fmt.Errorf("set option %v: %w", o, err)
+		return fmt.Errorf("set option %v: %w", o, public(err))
 	}
 	return nil
 }
@@ -58,6 +60,14 @@ func (id *ID) setOption(o Option, value int) error {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	switch o {
+	case OptionResponseTimeout:
+		id.timeout = uint8(value)
+		return id.c.SetResponseTimeout(id.timeout, id.retries)
+	case OptionRetries:
+		id.retries = uint8(value)
+		return id.c.SetResponseTimeout(id.timeout, id.retries)
+	}
 	var local uint16
 	if id.dev != nil {
 		local = id.dev.Addr().Port()

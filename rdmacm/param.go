@@ -60,7 +60,7 @@ type ConnParam struct {
 }
 
 // How many bytes of private data a message has room for, of an id whose
-// addresses are IP's (annex A11.6).
+// addresses are IP's (annex A11.3.2).
 const (
 	MaxPrivateRequest = 56  // Dial, Connect in PortSpaceTCP: 92 less the 36 bytes of the addresses
 	MaxPrivateAccept  = 196 // Accept in PortSpaceTCP

@@ -188,8 +188,8 @@ func (id *ID) RTSAttr() (verbs.RTSAttr, error) {
 // begin takes a new queue pair as far as it goes without a peer.
 func (id *ID) begin(q *verbs.QP) error {
 	a, err := id.InitAttr()
-	if err != nil {
-		return fmt.Errorf("create QP: %w", err)
+	if err != nil { // its connection is over before it began
+		return fmt.Errorf("create QP: %w: %w", ErrRequestVoid, err)
 	}
 	if err := q.ToInit(a); err != nil || q.Type() != verbs.UD {
 		return err

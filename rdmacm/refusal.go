@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/cma"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -14,12 +16,18 @@ var (
 	ErrClosed       = errors.New("closed")                  // the object was closed or destroyed
 	ErrDisconnected = errors.New("connection disconnected") // a side ended the connection
 	ErrPrivateData  = errors.New("private data too long")   // see the constants MaxPrivate…
+	ErrAddrInUse    = cma.ErrAddrInUse                      // another id has the port
+	ErrAddrNotAvail = cma.ErrAddrNotAvail                   // no port is left
+
+	// ErrRequestVoid is wrapped where a request cannot be accepted any more, or
+	// never could: its peer has turned away, or asked for what no queue pair can.
+	ErrRequestVoid = errors.New("the request is void")
 )
 
 // A RejectedError is a peer's refusal.
 type RejectedError struct {
 	Addr        netip.AddrPort // the peer's
-	Code        uint16         // of table 106 (IBTA 12.6.7.2), or in PortSpaceUDP the status of table 120
+	Code        uint16         // of IBTA 12.6.7.2, or in PortSpaceUDP the status of IBTA 12.11.2
 	Reason      string         // the code in words
 	PrivateData []byte         // the peer's, padded with zeros
 }
@@ -32,7 +40,7 @@ func (e *RejectedError) Error() string {
 // An UnreachableError is a peer that does not answer.
 type UnreachableError struct {
 	Addr netip.AddrPort // the peer's
-	Err  error          // what was expected and found
+	Err  error          // what was expected and not found
 }
 
 // Error names the peer and what was missed.
@@ -52,3 +60,32 @@ func (e *ResolveError) Error() string { return fmt.Sprintf("resolve %s: %v", e.A
 
 // Unwrap gives the cause.
 func (e *ResolveError) Unwrap() error { return e.Err }
+
+// Timeout tells that time has run out, as net.Error has it.
+func (e *UnreachableError) Timeout() bool { return true }
+
+// public gives an error of the manager's as this package has it.
+func public(err error) error {
+	var reject *cma.RejectedError
+	var lookup *cma.LookupError
+	var late *cma.TimeoutError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &reject):
+		return &RejectedError{reject.Addr, uint16(reject.Reason), reject.Reason.Words(), reject.PrivateData}
+	case errors.As(err, &lookup):
+		return &RejectedError{lookup.Addr, uint16(lookup.Status), lookup.Status.String(), lookup.PrivateData}
+	case errors.As(err, &late):
+		return &UnreachableError{late.Addr, &detailError{late.Detail}}
+	case errors.Is(err, cma.ErrDestroyed), errors.Is(err, cma.ErrClosed):
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return err
+}
+
+// A detailError is a named reason as an error.
+type detailError struct{ why reason.Detail }
+
+// Error gives the reason's sentence.
+func (e *detailError) Error() string { return e.why.String() }

@@ -85,15 +85,15 @@ func (t *deviceTable) findVisitor(src netip.Addr) *deviceUse {
 	return nil
 }
 
-// takeVisitor is what Source meant by an address without a UDP port. The
+// takeVisitor is what Source meant by an address and the usual UDP port. The
 // manager asks for it right after Source; any other Acquire forgets it.
 func (t *deviceTable) takeVisitor(local netip.AddrPort) *deviceUse {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.visitor
 	t.visitor = nil
-	if u == nil || local.Port() != 0 || u.dev.Addr().Addr() != local.Addr() {
-		return nil
+	if u != nil && fullAddr(local) == netip.AddrPortFrom(u.dev.Addr().Addr(), verbs.Port) {
+		return u
 	}
-	return u
+	return nil
 }

@@ -6,11 +6,8 @@ import (
 	"net"
 	"time"
 
-	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
-
-func dataMessage(n int) rsocket.Message { return rsocket.NewMessage(rsocket.OpData, uint32(n)) }
 
 // Close closes the connection: calls that wait return net.ErrClosed, the peer
 // reads what was written and then io.EOF. Close waits until the peer's device
@@ -47,8 +44,9 @@ func (c *Conn) Close() error {
 // release gives up what the connection is made of. Nobody uses it any more but
 // foreign calls that have some of its memory.
 func (c *Conn) release() error {
-	err := errors.Join(kept(c.link.Disconnect()), kept(c.store.deregister()), kept(c.maps.close()),
-		kept(c.link.Close()), kept(c.cq.Destroy()), kept(c.events.Destroy()))
+	_ = c.link.Disconnect() // refused where the peer has ended it
+	err := errors.Join(kept(c.store.deregister()), kept(c.maps.close()),
+		kept(c.link.Close()), kept(c.cq.Destroy()), kept(c.events.Destroy()), kept(c.pd.Dealloc()))
 	c.busy.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +59,7 @@ func (c *Conn) release() error {
 // kept is an error that matters: that the device is gone, and everything with
 // it, does not.
 func kept(err error) error {
-	if errors.Is(err, verbs.ErrClosed) || errors.Is(err, errDisconnected) {
+	if errors.Is(err, verbs.ErrClosed) {
 		return nil
 	}
 	return err

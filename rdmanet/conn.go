@@ -21,8 +21,8 @@ const (
 	credits      = 240 // messages of data that the peer may send before we read
 	spareRecvs   = 15  // receives for messages that need no credit
 	maxInline    = 64
-	maxTransfer  = 64 << 10 // bytes of a message
-	smallCopy    = 4 << 10  // up to which copying holds the connection's lock
+	maxTransfer  = 128 << 10 // bytes of a message
+	smallCopy    = 4 << 10   // up to which copying holds the connection's lock
 	kickInterval = time.Millisecond
 )
 
@@ -31,9 +31,11 @@ const (
 type link interface {
 	// Err is why the connection has ended, nil while it stands.
 	Err() error
+	// Done is closed when it has.
+	Done() <-chan struct{}
 	// Disconnect moves the queue pair to ERR and tells the peer.
 	Disconnect() error
-	// Close gives the queue pair and its protection domain up.
+	// Close gives the queue pair up.
 	Close() error
 }
 
@@ -43,6 +45,7 @@ type Conn struct {
 	local, remote net.Addr
 
 	link   link
+	pd     *verbs.PD
 	qp     *verbs.QP
 	cq     *verbs.CQ
 	events *verbs.CompChannel
@@ -112,7 +115,7 @@ func (s *side) tell() {
 var noReceives = make([]verbs.RecvWR, credits+spareRecvs)
 
 // newConn makes all of a connection but its queue pair.
-func newConn(dev *verbs.Device, pd *verbs.PD, o *Options) (c *Conn, err error) {
+func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	half, send := o.sizes()
 	c = &Conn{
 		spin: o.spin(), linger: o.linger(), keep: o.keepAlive(), idle: make(chan struct{}), empty: noReceives,
@@ -122,8 +125,11 @@ func newConn(dev *verbs.Device, pd *verbs.PD, o *Options) (c *Conn, err error) {
 		s.init()
 	}
 	c.users.Store(1)
-	if c.store, err = newStorage(pd, 2*half, send, o.iomaps()); err != nil {
+	if c.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
+	}
+	if c.store, err = newStorage(c.pd, 2*half, send, o.iomaps()); err != nil {
+		return nil, errors.Join(err, c.pd.Dealloc())
 	}
 	if c.events, err = dev.CreateCompChannel(); err != nil {
 		return nil, errors.Join(err, c.discard())
@@ -152,7 +158,7 @@ func (c *Conn) discard() error {
 	if c.busy != nil {
 		c.busy.release()
 	}
-	return errors.Join(append(errs, c.store.mem.Free())...)
+	return errors.Join(append(errs, c.pd.Dealloc(), c.store.mem.Free())...)
 }
 
 // qpConfig is what the queue pair must be made of.
@@ -165,13 +171,13 @@ func (c *Conn) qpConfig() verbs.QPConfig {
 }
 
 // connData is what the peer must know.
-func (c *Conn) connData(b []byte) []byte {
+func (c *Conn) connData() []byte {
 	d := rsocket.ConnData{
 		Flags: rsocket.FlagIomap, Credits: credits, IomapSize: c.maps.announced,
 		Target: rsocket.SGE{Addr: c.store.tableMR.Addr(), Key: c.store.tableMR.RKey(), Length: rsocket.TargetEntries},
 		Data:   rsocket.SGE{Addr: c.store.recvMR.Addr(), Key: c.store.recvMR.RKey(), Length: uint32(len(c.store.recv) / 2)},
 	}
-	b = append(b[:0], make([]byte, rsocket.ConnDataLen)...)
+	b := make([]byte, rsocket.ConnDataLen)
 	d.Put(b)
 	return b
 }

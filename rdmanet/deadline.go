@@ -1,28 +1,34 @@
 package rdmanet
 
 import (
-	"os"
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A deadline is the context of calls of one direction: it ends when the time
-// that the program set has come, and for ever when the direction closes. It is
-// a context.Context so that a call can sleep on a completion channel with it,
-// and unlike those of package context it can be put off.
+// A deadline ends the calls of one direction: when the time has come that the
+// program set, and for ever when the direction closes. Unlike a context's it can
+// be put off, also when it has passed.
 type deadline struct {
 	passed atomic.Bool // the program's time has come
 
-	mu    sync.Mutex
-	at    time.Time
-	timer *time.Timer
-	done  chan struct{}
-	shut  bool // done is closed
-	over  bool // for ever
+	mu     sync.Mutex
+	at     time.Time
+	timer  *time.Timer
+	ctx    context.Context // ended, or ends with the deadline
+	cancel context.CancelFunc
+	over   bool // for ever
 }
 
-func (d *deadline) init() { d.done = make(chan struct{}) }
+func (d *deadline) init() { d.ctx, d.cancel = context.WithCancel(context.Background()) }
+
+// context is one that ends with the deadline as it is set now, or earlier.
+func (d *deadline) context() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ctx
+}
 
 // set sets the time, zero for none.
 func (d *deadline) set(t time.Time) {
@@ -35,12 +41,12 @@ func (d *deadline) set(t time.Time) {
 	wait := time.Until(t)
 	if !t.IsZero() && wait <= 0 {
 		d.passed.Store(true)
-		d.shutDown()
+		d.cancel()
 		return
 	}
 	d.passed.Store(false)
-	if d.shut && !d.over {
-		d.done, d.shut = make(chan struct{}), false
+	if d.ctx.Err() != nil && !d.over {
+		d.init()
 	}
 	switch {
 	case t.IsZero():
@@ -51,13 +57,13 @@ func (d *deadline) set(t time.Time) {
 	}
 }
 
-// fire may be late: for a time that was put off since.
+// fire may come late: for a time that was put off since.
 func (d *deadline) fire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.at.IsZero() && time.Until(d.at) <= 0 {
 		d.passed.Store(true)
-		d.shutDown()
+		d.cancel()
 	}
 }
 
@@ -66,7 +72,7 @@ func (d *deadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.over = true
-	d.shutDown()
+	d.cancel()
 }
 
 // stop gives the timer up.
@@ -77,38 +83,5 @@ func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
+	d.cancel()
 }
-
-func (d *deadline) shutDown() {
-	if !d.shut {
-		d.shut = true
-		close(d.done)
-	}
-}
-
-// Deadline implements context.Context.
-func (d *deadline) Deadline() (time.Time, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.at, !d.at.IsZero()
-}
-
-// Done implements context.Context.
-func (d *deadline) Done() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.done
-}
-
-// Err implements context.Context.
-func (d *deadline) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.shut {
-		return os.ErrDeadlineExceeded
-	}
-	return nil
-}
-
-// Value implements context.Context.
-func (d *deadline) Value(any) any { return nil }

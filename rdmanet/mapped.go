@@ -85,7 +85,7 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("map memory: the peer has room for %d mappings: %w", c.peer.Iomaps(), errors.ErrUnsupported)
 	}
-	mr, err := c.qp.PD().RegisterMemory(buf, verbs.LocalWrite|verbs.RemoteWrite)
+	mr, err := c.pd.RegisterMemory(buf, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultBuffer    = 256 << 10
+	DefaultBuffer    = 512 << 10
 	DefaultKeepAlive = 15 * time.Second
 	DefaultLinger    = 5 * time.Second
 

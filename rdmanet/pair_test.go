@@ -17,9 +17,9 @@ import (
 // A wire is a link without a communication manager.
 type wire struct {
 	qp    *verbs.QP
-	pd    *verbs.PD
 	peer  *wire
 	ended atomic.Bool
+	done  chan struct{}
 	mute  bool // does not tell the peer that it ends
 }
 
@@ -35,13 +35,15 @@ func (w *wire) Disconnect() error {
 		return nil
 	}
 	err := w.qp.ToErr()
+	close(w.done)
 	if !w.mute {
 		_ = w.peer.Disconnect()
 	}
 	return err
 }
 
-func (w *wire) Close() error { return errors.Join(w.qp.Destroy(), w.pd.Dealloc()) }
+func (w *wire) Done() <-chan struct{} { return w.done }
+func (w *wire) Close() error          { return w.qp.Destroy() }
 
 // openDevice opens a device on a loopback address that nobody has.
 func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
@@ -60,35 +62,36 @@ func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
 // half is one side of a pair before it is connected.
 func half(t testing.TB, dev *verbs.Device, o Options) (*Conn, *wire) {
 	t.Helper()
-	pd, err := dev.AllocPD()
+	c, err := newConn(dev, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newConn(dev, pd, &o)
+	qp, err := c.pd.CreateQP(c.qpConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	qp, err := pd.CreateQP(c.qpConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, &wire{qp: qp, pd: pd}
+	return c, &wire{qp: qp, done: make(chan struct{})}
 }
 
 // join connects two halves.
 func join(t testing.TB, a, b *Conn, wa, wb *wire) {
 	t.Helper()
+	joinWith(t, a, b, wa, wb, 17)
+}
+
+func joinWith(t testing.TB, a, b *Conn, wa, wb *wire, timeout uint8) {
+	t.Helper()
 	wa.peer, wb.peer = wb, wa
 	ea, eb := wa.qp.Endpoint(), wb.qp.Endpoint()
-	cfg := verbs.ConnectConfig{Timeout: 17}
+	cfg := verbs.ConnectConfig{Timeout: timeout}
 	if err := errors.Join(wa.qp.Connect(ea, eb, cfg), wb.qp.Connect(eb, ea, cfg), a.attach(wa.qp), b.attach(wb.qp)); err != nil {
 		t.Fatal(err)
 	}
-	da, err := rsocket.ParseConnData(a.connData(nil))
+	da, err := rsocket.ParseConnData(a.connData())
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := rsocket.ParseConnData(b.connData(nil))
+	db, err := rsocket.ParseConnData(b.connData())
 	if err != nil {
 		t.Fatal(err)
 	}

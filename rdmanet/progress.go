@@ -7,9 +7,14 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/rdmacm"
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
+
+// errDisconnected is why a connection ended that its peer, or this side, has
+// ended.
+var errDisconnected = rdmacm.ErrDisconnected
 
 // What a work request was, in the lowest byte of its WRID.
 const (
@@ -122,7 +127,7 @@ func (c *Conn) broken(wc *verbs.WC) {
 	if c.err != nil || c.life.Gone() {
 		return
 	}
-	if wc.Status == verbs.WRFlushErr && errors.Is(c.link.Err(), errDisconnected) {
+	if wc.Status == verbs.WRFlushErr && c.disconnected() {
 		// The peer is gone without a word, as a process is that was killed. To
 		// rsockets that is the end of the stream, and so it is to TCP.
 		c.life.End()
@@ -133,6 +138,24 @@ func (c *Conn) broken(wc *verbs.WC) {
 		errno = syscall.ETIMEDOUT
 	}
 	c.fail(fmt.Errorf("%w: %w", errno, wc.Err()))
+}
+
+// reasonDelay is how long after the queue pair was flushed the connection
+// manager may take to tell why.
+const reasonDelay = 200 * time.Millisecond
+
+// disconnected tells whether a flushed queue pair is so because the peer has
+// ended the connection.
+func (c *Conn) disconnected() bool {
+	if c.link.Err() == nil {
+		t := time.NewTimer(reasonDelay)
+		defer t.Stop()
+		select {
+		case <-c.link.Done():
+		case <-t.C:
+		}
+	}
+	return errors.Is(c.link.Err(), errDisconnected)
 }
 
 // fail ends the connection with an error.

@@ -2,6 +2,7 @@ package rdmanet
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"runtime"
@@ -80,7 +81,7 @@ func (c *Conn) await(s *side) error {
 			continue
 		}
 		s.waiting = true
-		done := s.deadline.Done()
+		done := s.deadline.context().Done()
 		c.mu.Unlock()
 		select {
 		case <-s.wake:
@@ -116,12 +117,13 @@ func (c *Conn) lead(s *side) {
 		c.stale = true
 		return
 	}
+	ctx := s.deadline.context()
 	c.mu.Unlock()
-	_, err := c.events.Next(&s.deadline)
+	_, err := c.events.Next(ctx)
 	c.mu.Lock()
 	switch {
 	case err == nil:
-	case err == os.ErrDeadlineExceeded:
+	case errors.Is(err, context.Canceled):
 		c.stale = true
 	default: // the device is gone
 		c.fail(err)

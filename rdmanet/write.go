@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 
+	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
 
@@ -208,7 +209,7 @@ func (c *Conn) CloseWrite() error {
 // WRITE and a SEND of the message's four bytes.
 func (c *Conn) sendData(n int) error {
 	w := &c.wr[0]
-	w.Imm = uint32(dataMessage(n))
+	w.Imm = uint32(rsocket.NewMessage(rsocket.OpData, uint32(n)))
 	w.RemoteAddr, w.RKey = c.tx.Take(n)
 	if !c.send() {
 		return c.err

@@ -16,6 +16,7 @@ import (
 )
 
 type benchOptions struct {
+	paths  []string
 	rounds int
 	each   time.Duration
 	only   []string
@@ -27,8 +28,8 @@ func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure softrdma beside the kernel's TCP and UDP, iperf3 and UCX",
-		Long: `Runs softrdma and its peers side by side over the loopback, in turn, several
-rounds, and prints each figure's ratio: the median of the rounds, the lowest and
+		Long: `Runs softrdma and its peers side by side over the loopback, or between two
+network namespaces (--paths, as root), in turn, several rounds, and prints each figure's ratio: the median of the rounds, the lowest and
 the highest, and what it is to reach.
 
 Peers are the kernel's TCP with cubic and its UDP (loops of softrdma's own, which
@@ -47,7 +48,8 @@ else runs on it.`,
 	f.IntVar(&opt.rounds, "rounds", 5, "measurements of each")
 	f.DurationVar(&opt.each, "time", time.Second, "time of one measurement")
 	f.StringSliceVar(&opt.only, "figures", nil, "only figures whose names contain one of these words")
-	f.BoolVar(&opt.json, "json", false, "print one JSON object")
+	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "loopback, veth1500, veth9000 (between two network namespaces; root)")
+	f.BoolVar(&opt.json, "json", false, "print one JSON array, a table a path")
 	cmd.AddCommand(newBenchEndCommand())
 	return cmd
 }
@@ -60,28 +62,59 @@ func runBench(cmd *cobra.Command, opt *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	path := bench.Loopback()
+	var tables []*bench.Table
+	for _, name := range opt.paths {
+		t, err := benchPath(cmd, opt, self, name)
+		if err != nil {
+			return err
+		}
+		if opt.json {
+			tables = append(tables, t)
+		} else if err := printBench(cmd.OutOrStdout(), t); err != nil {
+			return err
+		}
+	}
+	if !opt.json {
+		return nil
+	}
+	e := json.NewEncoder(cmd.OutOrStdout())
+	e.SetIndent("", "  ")
+	return e.Encode(tables)
+}
+
+// benchPath measures on one path.
+func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench.Table, error) {
+	path, err := openPath(name)
+	if err != nil {
+		return nil, err
+	}
 	defer path.Close()
 	run := &bench.Run{
-		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: choose(bench.Figures(true), opt.only),
+		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: choose(bench.Figures(name == "loopback"), opt.only),
 		Tools: []bench.Tool{bench.Softrdma{Path: self}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}},
 	}
 	if len(run.Figures) == 0 {
-		return usageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
+		return nil, usageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
 	}
-	notes := cmd.ErrOrStderr()
-	run.Progress = func(done, all int, w bench.Work) { fmt.Fprintf(notes, "\r\033[K%d/%d %v", done+1, all, w) }
-	t, err := run.Do(cmd.Context())
-	fmt.Fprint(notes, "\r\033[K")
-	if err != nil {
-		return err
+	if notes := cmd.ErrOrStderr(); isTerminal(notes) {
+		run.Progress = func(done, all int, w bench.Work) {
+			fmt.Fprintf(notes, "\r\033[K%s %d/%d %v", path.Name, done+1, all, w)
+		}
+		defer fmt.Fprint(notes, "\r\033[K")
 	}
-	if opt.json {
-		e := json.NewEncoder(cmd.OutOrStdout())
-		e.SetIndent("", "  ")
-		return e.Encode(t)
+	return run.Do(cmd.Context())
+}
+
+func openPath(name string) (*bench.Path, error) {
+	switch name {
+	case "loopback":
+		return bench.Loopback(), nil
+	case "veth1500":
+		return bench.Veth(1500)
+	case "veth9000":
+		return bench.Veth(9000)
 	}
-	return printBench(cmd.OutOrStdout(), t)
+	return nil, usageErrorf("--paths: expected loopback, veth1500 or veth9000, found %q", name)
 }
 
 func choose(all []bench.Figure, words []string) (chosen []bench.Figure) {
@@ -164,6 +197,7 @@ func newBenchEndCommand() *cobra.Command {
 	f.StringVar(&peer, "peer", "", "the other end's address")
 	f.Uint16Var(&c.Port, "port", 0, "port; the next one is used as well")
 	f.IntVar(&c.Bytes, "bytes", 0, "bytes of a message")
+	f.IntVar(&c.Segment, "segment", 4096+32, "bytes of a datagram of a stream over UDP")
 	f.BoolVar(&c.Events, "events", false, "sleep in the kernel")
 	f.Float64Var(&c.Seconds, "seconds", 1, "time")
 	return cmd

@@ -17,8 +17,7 @@ type demoProgress struct {
 }
 
 func newDemoProgress(out io.Writer, quiet bool) *demoProgress {
-	f, ok := out.(*os.File)
-	if quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+	if quiet || !isTerminal(out) {
 		return nil
 	}
 	return &demoProgress{out: out}
@@ -56,4 +55,10 @@ func (p *demoProgress) finish() {
 		p.bar.Clear()
 		p.bar = nil
 	}
+}
+
+// isTerminal tells whether somebody looks at what is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -26,7 +26,7 @@ type ConnectParams struct {
 	Path    qp.Path // to the peer; HopLimit 0 is told the peer as 64
 	Type    qp.Type // RC (also for 0) or UC
 	QPN     uint32  // of the own queue pair, 24 bits
-	PSN     psn.PSN // that the own requests start with, 24 bits; 0 draws one
+	PSN     psn.PSN // that the peer's requests start with, 24 bits; 0 draws one
 	PathMTU int     // bytes; 0 is the device's
 
 	// ResponderResources is how many READs and ATOMICs the own queue pair serves
@@ -66,7 +66,7 @@ type ConnectParams struct {
 // AcceptParams is what Accept answers.
 type AcceptParams struct {
 	QPN                uint32  // of the own queue pair, 24 bits
-	PSN                psn.PSN // that the own requests start with, 24 bits; 0 draws one
+	PSN                psn.PSN // that the peer's requests start with, 24 bits; 0 is Attr's
 	ResponderResources uint8   // as in ConnectParams: of this end
 	InitiatorDepth     uint8
 	RNRRetryCount      uint8 // 0 to 7: of the peer's queue pair

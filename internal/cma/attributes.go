@@ -12,7 +12,7 @@ import (
 
 // InitQPAttr gives what the id's queue pair wants for a transition to INIT, RTR
 // or RTS. A connection's is known from its request or reply on; INIT without
-// access rights before.
+// access rights before. A request whose peer has gone away gives a *VoidError.
 func (id *ID) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	id.m.lock()
 	defer id.m.unlock()
@@ -38,6 +38,9 @@ var errNotResolved = errors.New("expected an id with a device, found none: its a
 func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	if id.kind == qp.UD {
 		return id.datagramAttr(to)
+	}
+	if id.lost != nil {
+		return 0, attr, &VoidError{id.remote, id.lost}
 	}
 	if id.conn == nil {
 		if to != qp.Init {

@@ -2,6 +2,7 @@ package cma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"softrdma/internal/qp"
@@ -150,7 +151,10 @@ func all(*Event) bool { return true }
 func (id *ID) Migrate(to *EventChannel) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if to.closed || to.m != id.m {
+	if to.m != id.m {
+		return errors.New("migrate: expected a channel of the same manager, found another's")
+	}
+	if to.closed {
 		return ErrClosed
 	}
 	if id.state == Destroying {

@@ -64,7 +64,7 @@ func (id *ID) delay() {
 
 // Accept answers a connect request: with p, which names the id's queue pair,
 // that is in RTS by then. It completes a connect response where p is nil.
-// Accept of a request whose peer has gone away meanwhile tells so.
+// A request whose peer has gone away meanwhile gives a *VoidError.
 func (id *ID) Accept(p *ConnParam) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -74,7 +74,7 @@ func (id *ID) Accept(p *ConnParam) error {
 	var err error
 	switch {
 	case id.lost != nil:
-		return fmt.Errorf("accept: the request of %v is void: %w", id.remote, id.lost)
+		err = &VoidError{id.remote, id.lost}
 	case id.inquiry != nil:
 		err = id.reply(p)
 	case id.conn == nil:

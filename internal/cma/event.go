@@ -12,24 +12,25 @@ import (
 // rdma_cm_event_type.
 type EventType uint8
 
-// The events.
+// The events. Those marked with a star never come: what they tell of is known
+// when the call returns, or does not happen to devices that are one address.
 const (
 	EventAddrResolved EventType = iota
-	EventAddrError
+	EventAddrError              // no device; or a look-up found a Q_Key that the id cannot have
 	EventRouteResolved
-	EventRouteError
-	EventConnectRequest
-	EventConnectResponse
-	EventConnectError
-	EventUnreachable
-	EventRejected
-	EventEstablished
-	EventDisconnected
-	EventDeviceRemoval
-	EventMulticastJoin
-	EventMulticastError
-	EventAddrChange
-	EventTimewaitExit
+	EventRouteError      // *
+	EventConnectRequest  // Event.ID is new
+	EventConnectResponse // the peer accepted; Accept(nil) completes it
+	EventConnectError    // *
+	EventUnreachable     // no answer; or a look-up was refused
+	EventRejected        // by the peer
+	EventEstablished     // the connection; or a look-up found its peer
+	EventDisconnected    // by either end, or because the peer is gone
+	EventDeviceRemoval   // the id has no device any more, and can only be destroyed
+	EventMulticastJoin   // datagrams to the group want Event.UD
+	EventMulticastError  // *
+	EventAddrChange      // *
+	EventTimewaitExit    // late packets of the connection must be gone
 )
 
 var eventNames = [...]string{
@@ -51,12 +52,9 @@ func (t EventType) String() string {
 // Statuses of events that are no reject reason and no SIDR status: negative
 // error numbers of Linux, on every system.
 const (
-	StatusInvalid      = -22  // EINVAL
-	StatusNoDevice     = -19  // ENODEV
-	StatusTimedOut     = -110 // ETIMEDOUT
-	StatusUnreachable  = -113 // EHOSTUNREACH
-	StatusNoFamily     = -97  // EAFNOSUPPORT
-	StatusAddrNotAvail = -99  // EADDRNOTAVAIL
+	StatusNoDevice = -19  // ENODEV
+	StatusInvalid  = -22  // EINVAL
+	StatusTimedOut = -110 // ETIMEDOUT
 )
 
 // An Event is one event of an id, by value: it needs no acknowledge. Of Conn

@@ -56,7 +56,8 @@ type Route struct {
 // An ID is one communication identifier: rdma_cm_id. Its methods may be called
 // from any goroutine.
 type ID struct {
-	// Context is the user's. A new id of a connect request has its listener's.
+	// Context is the user's. A new id of a connect request has its listener's,
+	// which therefore must not change after Listen.
 	Context any
 
 	m     *Manager

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"softrdma/internal/cm"
@@ -102,16 +103,14 @@ func (id *ID) listenTo(a netip.Addr) {
 	if a.Is4() != id.local.Addr().Is4() && id.option.afOnly || a.Is6() && id.local.Addr().Is4() {
 		return
 	}
-	for _, x := range id.listens {
-		if x.dev.dev.Local() == udp(a, id.option.localUDP) {
-			return
+	d, err := id.m.acquire(udp(a, id.option.localUDP))
+	if err == nil && !slices.ContainsFunc(id.listens, func(x listening) bool { return x.dev == d }) {
+		if err = id.listenOn(d); err == nil {
+			return // with the use of the device
 		}
 	}
-	d, err := id.m.acquire(udp(a, id.option.localUDP))
-	if err == nil {
-		if err = id.listenOn(d); err != nil {
-			d.release()
-		}
+	if d != nil {
+		d.release()
 	}
 	if err != nil {
 		id.leftOut = append(id.leftOut, fmt.Errorf("%v: %w", a, err))
@@ -131,12 +130,11 @@ func (id *ID) LeftOut() []error {
 func (m *Manager) Refresh() error {
 	m.lock()
 	defer m.unlock()
+	var errs []error
 	for _, id := range m.sorted(m.wildcards) {
-		if err := id.listenOnAll(); err != nil {
-			return err
-		}
+		errs = append(errs, id.listenOnAll())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // unlisten ends what Listen began.

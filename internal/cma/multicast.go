@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/qp"
 )
 
-// multicastQPN is the queue pair number of datagrams to a group (IBTA 9.6.1.1).
+// multicastQPN is the queue pair number of datagrams to a group (IBTA 10.5).
 const multicastQPN = 0xffffff
 
 // A group is one that an id has joined.

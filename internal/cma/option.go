@@ -36,8 +36,8 @@ func (id *ID) set(op string, f func(o *options) error) error {
 	return f(&id.option)
 }
 
-// SetTOS sets the traffic class of the connection (RDMA_OPTION_ID_TOS). It has
-// effect before ResolveRoute; a listener gives its own to the ids of requests.
+// SetTOS sets the traffic class of the connection, of both directions
+// (RDMA_OPTION_ID_TOS). It has effect on the asking side, before ResolveRoute.
 func (id *ID) SetTOS(tos uint8) error {
 	return id.set("set TOS", func(o *options) error { o.tos = tos; return nil })
 }
@@ -58,8 +58,11 @@ func (id *ID) SetReuseAddr(on bool) error {
 // it one takes IPv4 as well.
 func (id *ID) SetAFOnly(on bool) error {
 	return id.set("set AF only", func(o *options) error {
+		if err := id.want("set AF only", Idle, AddrBound); err != nil {
+			return err
+		}
 		o.afOnly, o.afOnlySet = on, true
-		return id.want("set AF only", Idle, AddrBound)
+		return nil
 	})
 }
 

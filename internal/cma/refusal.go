@@ -108,3 +108,17 @@ type LookupError struct {
 func (e *LookupError) Error() string {
 	return fmt.Sprintf("%v refused the look-up: %v (status %d)", e.Addr, e.Status, uint8(e.Status))
 }
+
+// A VoidError is a request that cannot be accepted any more.
+type VoidError struct {
+	Addr netip.AddrPort // the peer's
+	Err  error          // what became of it: a *RejectedError where the peer took it back
+}
+
+// Error names the peer and what became of its request.
+func (e *VoidError) Error() string {
+	return fmt.Sprintf("the request of %v is void: %v", e.Addr, e.Err)
+}
+
+// Unwrap gives what became of it.
+func (e *VoidError) Unwrap() error { return e.Err }

@@ -28,7 +28,6 @@ func (m *Manager) request(r *report) {
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
 	id.state, id.waiting = Connect, true
-	id.option.tos, id.option.afOnly = l.option.tos, l.option.afOnly
 	id.local = netip.AddrPortFrom(r.dev.dev.Local().Addr(), l.local.Port())
 	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
 	r.dev.uses++
@@ -37,11 +36,11 @@ func (m *Manager) request(r *report) {
 	private := r.Private[mad.IPHeaderLen:]
 	if r.Inquiry != nil {
 		id.inquiry = r.Inquiry
-		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: packetLifeTime}
+		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.UD = UDParam{PrivateData: private}
 	} else {
 		id.conn, r.Conn.Context = r.Conn, id
-		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: packetLifeTime}
+		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.Conn = requested(r.REQ, private)
 		// The program may take its time: the peer is told so if it asks again.
 		id.delay()

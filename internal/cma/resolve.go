@@ -5,18 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/cm"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
-const (
-	// hopLimit is that of Linux's routes that name none.
-	hopLimit = 64
-
-	// packetLifeTime is what Linux takes for RoCE, where nobody can be asked:
-	// 4.096 µs × 2^18, about one second.
-	packetLifeTime = 18
-)
+// hopLimit is that of Linux's routes that name none.
+const hopLimit = 64
 
 // ResolveAddr finds the local address and the device for a peer, which the
 // event EventAddrResolved or EventAddrError tells. An id that is not bound yet
@@ -106,7 +101,7 @@ func (id *ID) ResolveRoute() error {
 			Dst: udp(id.remote.Addr(), o.remoteUDP), HopLimit: hopLimit, TrafficClass: o.tos, FlowLabel: id.flowLabel(),
 		},
 		MTU:            id.dev.dev.MTU(),
-		PacketLifeTime: packetLifeTime,
+		PacketLifeTime: cm.DefaultPacketLifeTime,
 	}
 	if o.ackTimeoutSet && o.ackTimeout != 0 {
 		// IBTA 12.7.34: the acknowledge timeout is twice the packet life time and

@@ -119,4 +119,24 @@ var requester = map[reason.Reason]text{
 		"Whether the peer is busy or gone, and timeout (4.096 µs times 2 to its power) against the path's delay.",
 		"Raise timeout; 14 is 67 ms.",
 		"IBTA 9.7.6.1.3"},
+	reason.PacketRepeated: {
+		"The peer, which is softrdma too, told which packets it misses, and those alone are sent again.",
+		"Counters of drops on the peer's host and on the path.",
+		"Nothing: this costs one packet per loss. Mend the path, or raise net.core.rmem_max on the peer, where there are many.",
+		"IBTA 9.7.5.1.1, 9.7.6"},
+	reason.RepeatNeedless: {
+		"The peer got packets twice: they were thought lost and were late, the acknowledge was lost, or the network doubled them.",
+		"Whether the path reorders packets: several routes, or queues of a bonded interface.",
+		"Nothing: the wait for late packets adapts itself.",
+		"RFC 8985"},
+	reason.TailProbe: {
+		"No answer came for about two round trips, so the last packet was sent again: its answer tells what was lost.",
+		"Whether the peer is busy, and counters of drops on the path.",
+		"Nothing: this finds losses before the local timeout does.",
+		"RFC 8985"},
+	reason.CongestionNotified: {
+		"The peer got packets that a router had marked for congestion, and asks for less.",
+		"Queues of the switches on the path; who else uses them.",
+		"Nothing: the rate recovers by itself.",
+		"annex A17.9.3"},
 }

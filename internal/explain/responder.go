@@ -124,4 +124,14 @@ var responder = map[reason.Reason]text{
 		"The key, the window's type, and the queue pair it is bound on.",
 		"Invalidate only type 2 windows, on the queue pair that they are bound to.",
 		"IBTA 9.4.1, 10.6.7.2"},
+	reason.SequenceHeld: {
+		"A request came behind one that was lost on the way. The peer is softrdma too, so it is kept and only the lost one is sent again.",
+		"Counters of drops on the path and of this host's sockets (`netstat -su`).",
+		"Nothing: this costs one packet per loss. Mend the path where there are many.",
+		"IBTA 9.7.5.1, 9.7.5.2"},
+	reason.CongestionMarked: {
+		"A router marked a packet because its queue is long, instead of dropping it later; the peer is told to send slower.",
+		"Queues of the switches on the path.",
+		"Nothing: this is how congestion is managed.",
+		"annex A17.9.3, RFC 3168"},
 }

@@ -82,6 +82,8 @@ const (
 	QPAccess
 	AtomicAlignment
 	InvalidateRefused
+	SequenceHeld
+	CongestionMarked
 
 	// The requester and its completer.
 	RetryExceeded
@@ -107,6 +109,10 @@ const (
 	NAKSequence
 	NAKNotReady
 	AckTimeout
+	PacketRepeated
+	RepeatNeedless
+	TailProbe
+	CongestionNotified
 
 	// Queues and objects.
 	CQOverflow
@@ -167,6 +173,39 @@ const (
 	CMServiceType
 	CMQKey
 
+	// iWARP: MPA, DDP and RDMAP.
+	MPAKey
+	MPARevision
+	MPAPrivate
+	MPAEarly
+	MPARejected
+	MPATimeout
+	MPAEnhanced
+	MPADepth
+	MPAReady
+	MPAState
+	MPALength
+	MPAMarker
+	MPACRC
+	DDPVersion
+	DDPQueue
+	DDPSequence
+	DDPOffset
+	DDPNoBuffer
+	DDPLength
+	RDMAPVersion
+	RDMAPOpcode
+	RDMAPResponse
+	RDMAPAtomic
+	RDMAPExtension
+	TermProtection
+	TermOperation
+	TermCatastrophic
+	TermStream
+	StreamClosed
+	StreamLost
+	IWARPType
+
 	Count // how many there are
 )
 
@@ -217,6 +256,8 @@ var rows = [Count]row{
 	QPAccess:                 {"QP_ACCESS", "queue pair does not allow this remote operation: needs %#x, has %#x"},
 	AtomicAlignment:          {"ATOMIC_ALIGNMENT", "atomic address not aligned: expected a multiple of %d, found %#x"},
 	InvalidateRefused:        {"INVALIDATE_REFUSED", "key cannot be invalidated by the peer: expected a type 2 window of this queue pair (%#x), found key %#x"},
+	SequenceHeld:             {"SEQUENCE_HELD", "request behind a lost one, kept until that comes: expected PSN %#06x, found %#06x"},
+	CongestionMarked:         {"CONGESTION_MARKED", "router marked a packet, peer notified: expected ECN field %d, found %d"},
 
 	RetryExceeded:        {"RETRY_EXCEEDED", "peer did not answer: retry_cnt %d used up, %d timeouts"},
 	RNRRetryExceeded:     {"RNR_RETRY_EXCEEDED", "peer had no receive posted: rnr_retry %d used up, %d RNR NAKs"},
@@ -241,6 +282,10 @@ var rows = [Count]row{
 	NAKSequence:          {"NAK_SEQUENCE", "peer missed a packet, sent again: oldest outstanding PSN %#06x, NAK at %#06x"},
 	NAKNotReady:          {"NAK_NOT_READY", "peer had no receive posted, sent again later: rnr_retry %d, RNR NAK %d"},
 	AckTimeout:           {"ACK_TIMEOUT", "no acknowledge in time, sent again: retry_cnt %d, timeout %d"},
+	PacketRepeated:       {"PACKET_REPEATED", "packets lost on the way, sent again alone: oldest outstanding PSN %#06x, repeated from %#06x"},
+	RepeatNeedless:       {"REPEAT_NEEDLESS", "packets came to the peer twice: %d so far, %d more"},
+	TailProbe:            {"TAIL_PROBE", "no answer for a while, last packet sent again to ask: waited %d µs, probe %d"},
+	CongestionNotified:   {"CONGESTION_NOTIFIED", "peer saw marks of congestion, sending slowed down: window %d bytes, %d bytes per second"},
 
 	CQOverflow:         {"CQ_OVERFLOW", "completion queue overflow: room for %d, found %d"},
 	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},
@@ -296,4 +341,36 @@ var rows = [Count]row{
 	CMIPAddress:     {"CM_IP_ADDRESS", "connection request with an IP address that does not fit: expected ...%08x, found ...%08x"},
 	CMServiceType:   {"CM_SERVICE_TYPE", "connection request for another service type than the listener's: expected %d, found %d"},
 	CMQKey:          {"CM_QKEY", "datagram peer with another Q_Key than its id has: expected %#08x, found %#08x"},
+
+	MPAKey:           {"MPA_KEY", "stream does not begin with the start-up frame of MPA: expected %#08x, found %#08x"},
+	MPARevision:      {"MPA_REVISION", "start-up frame of another revision of MPA: expected %d, found %d"},
+	MPAPrivate:       {"MPA_PRIVATE", "start-up frame with a wrong length of private data: expected %d bytes, found %d"},
+	MPAEarly:         {"MPA_EARLY", "peer sent data before it was allowed to: expected %d bytes, found %d"},
+	MPARejected:      {"MPA_REJECTED", "peer rejected the connection: expected flags without %#02x, found %#02x"},
+	MPATimeout:       {"MPA_TIMEOUT", "peer did not send its start-up frame in time: waited %d ms, %d bytes came"},
+	MPAEnhanced:      {"MPA_ENHANCED", "reply without the data of the enhanced set-up: expected flags with %#02x, found %#02x"},
+	MPADepth:         {"MPA_DEPTH", "peer wants more READs and ATOMICs served than this end can: at most %d, found %d"},
+	MPAReady:         {"MPA_READY", "no ready-to-receive frame that both ends have: expected one of %#x, found %#x"},
+	MPAState:         {"MPA_STATE", "stream in the wrong state: expected state %d, found %d"},
+	MPALength:        {"MPA_LENGTH", "ULPDU too short for its headers: expected at least %d bytes, found %d"},
+	MPAMarker:        {"MPA_MARKER", "marker does not point at its FPDU: expected %d, found %d"},
+	MPACRC:           {"MPA_CRC", "wrong CRC of an FPDU: expected %#08x, found %#08x"},
+	DDPVersion:       {"DDP_VERSION", "version of DDP: expected %d, found %d"},
+	DDPQueue:         {"DDP_QUEUE", "queue number that the message does not belong to: expected %d, found %d"},
+	DDPSequence:      {"DDP_SEQUENCE", "message out of sequence: expected MSN %d, found %d"},
+	DDPOffset:        {"DDP_OFFSET", "segment out of sequence: expected message offset %d, found %d"},
+	DDPNoBuffer:      {"DDP_NO_BUFFER", "no receive posted, which iWARP cannot wait for: message %d, %d posted"},
+	DDPLength:        {"DDP_LENGTH", "message of the wrong length: expected %d bytes, found %d"},
+	RDMAPVersion:     {"RDMAP_VERSION", "version of RDMAP: expected %d, found %d"},
+	RDMAPOpcode:      {"RDMAP_OPCODE", "unexpected RDMAP message: expected one of %d opcodes, found %#x"},
+	RDMAPResponse:    {"RDMAP_RESPONSE", "response does not fit the oldest READ or ATOMIC: expected %#x, found %#x"},
+	RDMAPAtomic:      {"RDMAP_ATOMIC", "atomic operation that the verbs do not have: expected at most %d, found %d"},
+	RDMAPExtension:   {"RDMAP_EXTENSION", "operation needs the extensions of RFC 7306, which the peer lacks: type %d, operation %d"},
+	TermProtection:   {"TERM_PROTECTION", "peer refused access to its memory: message %d, Terminate %#04x"},
+	TermOperation:    {"TERM_OPERATION", "peer found a message invalid: message %d, Terminate %#04x"},
+	TermCatastrophic: {"TERM_CATASTROPHIC", "peer could not go on: message %d, Terminate %#04x"},
+	TermStream:       {"TERM_STREAM", "peer found the stream broken: message %d, Terminate %#04x"},
+	StreamClosed:     {"STREAM_CLOSED", "connection closed: %d requests outstanding, %d bytes of an FPDU received"},
+	StreamLost:       {"STREAM_LOST", "connection lost: %d requests outstanding, %d bytes of an FPDU received"},
+	IWARPType:        {"IWARP_TYPE", "iWARP has reliable connections alone: expected type %d, found %d"},
 }

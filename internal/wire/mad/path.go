@@ -23,8 +23,6 @@ type Path struct {
 	AckTimeout          uint8 // 5 bits: 4.096 µs times 2 to its power
 }
 
-const pathLen = 44
-
 func (p *Path) parse(b []byte) {
 	p.LocalLID = binary.BigEndian.Uint16(b)
 	p.RemoteLID = binary.BigEndian.Uint16(b[2:])

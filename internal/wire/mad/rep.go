@@ -24,10 +24,10 @@ const REPPrivateLen = 196
 type REP struct {
 	LocalID, RemoteID  uint32
 	QKey               uint32
-	QPN                uint32 // of the sender, 24 bits
-	EECN               uint32 // 24 bits, RD only
-	StartingPSN        psn.PSN
-	VendorID           uint32 // 24 bits
+	QPN                uint32  // of the sender, 24 bits
+	EECN               uint32  // 24 bits, RD only
+	StartingPSN        psn.PSN // that the receiver's requests start with
+	VendorID           uint32  // 24 bits
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	TargetAckDelay     uint8 // 5 bits: 4.096 µs times 2 to its power

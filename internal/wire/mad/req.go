@@ -53,7 +53,7 @@ type REQ struct {
 	Transport             TransportType
 	ExtendedTransport     uint8 // 3 bits, counts where Transport is TransportExtended
 	FlowControl           bool
-	StartingPSN           psn.PSN // of the sender's requests
+	StartingPSN           psn.PSN // that the receiver's requests start with
 	RetryCount            uint8   // 3 bits: of the receiver's queue pair
 	RNRRetryCount         uint8   // 3 bits: of the receiver's queue pair
 	PKey                  uint16

@@ -30,7 +30,7 @@ type Receiver struct {
 func NewReceiver(half int, credits uint16) *Receiver {
 	return &Receiver{
 		half: half, credits: credits, lengths: make([]uint32, credits),
-		room: half, free: half, next: 1, limit: credits, due: credits / 2,
+		room: half, free: half, next: 1, limit: credits, due: max(credits/2, 1),
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *Receiver) Due() bool {
 
 // Update is what is due; it counts as told.
 func (r *Receiver) Update() (u Update) {
-	r.due = r.read + r.credits/2
+	r.due = r.read + max(r.credits/2, 1)
 	r.limit = r.read + r.credits
 	u.Message = NewMessage(OpCredits, uint32(r.limit))
 	if r.free >= r.half {

@@ -1,0 +1,304 @@
+package cm
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A Conn is one end of a connection.
+type Conn struct {
+	Context any // the user's
+
+	m        *Manager
+	listener *Listener // that counts the request while it waits for the user
+	timer    timer
+	waiting  *[mad.Len]byte // sent, repeated until its answer comes
+	private  []byte         // of the MRA, RTU or DREP that doubles are answered with
+	path     qp.Path        // of the queue pair's packets
+	peer     netip.AddrPort // where messages go
+	service  mad.ServiceID
+	guid     uint64        // of the peer's adapter
+	tid      uint64        // of the exchange that is under way
+	timeout  time.Duration // for an answer
+	wait     time.Duration // the same, or longer after an MRA
+
+	localID, remoteID   uint32
+	localQPN, remoteQPN uint32
+	sendPSN, recvPSN    psn.PSN // each end chooses where the other one's requests start (IBTA 12.7.29)
+
+	rejection      mad.RejectReason // by which this end took its REP back
+	state          State
+	kind           qp.Type
+	detached       bool // destroyed
+	known          bool // remoteID, remoteQPN and guid count
+	hasRemote      bool // in Manager.remotes
+	hasQPN         bool // in Manager.qpns
+	peerToPeer     bool
+	alternate      bool // the REQ had an alternate path
+	mtu            mad.MTU
+	ack            uint8 // acknowledge timeout, an exponent
+	retries        uint8 // of messages
+	left           uint8 // of them
+	serviceTimeout uint8 // of the MRA that was sent
+	resources      uint8 // READs and ATOMICs that this end serves
+	depth          uint8 // READs and ATOMICs that this end has in flight
+	retryCount     uint8
+	rnrRetry       uint8
+}
+
+// State is the connection's state.
+func (c *Conn) State() State { return c.state }
+
+// LocalID is this end's communication ID.
+func (c *Conn) LocalID() uint32 { return c.localID }
+
+// RemoteID is the peer's communication ID, 0 while it is unknown.
+func (c *Conn) RemoteID() uint32 { return c.remoteID }
+
+// LocalQPN is this end's queue pair, 0 before Connect or Accept named it.
+func (c *Conn) LocalQPN() uint32 { return c.localQPN }
+
+// RemoteQPN is the peer's queue pair, 0 while it is unknown.
+func (c *Conn) RemoteQPN() uint32 { return c.remoteQPN }
+
+// Service is the service ID that the connection was asked for.
+func (c *Conn) Service() mad.ServiceID { return c.service }
+
+// Type is the queue pair's, RC or UC.
+func (c *Conn) Type() qp.Type { return c.kind }
+
+// Path leads to the peer's queue pair.
+func (c *Conn) Path() qp.Path { return c.path }
+
+// newConn makes a connection without tables.
+func (m *Manager) newConn() *Conn {
+	c := &Conn{m: m, localID: m.newID()}
+	c.timer.owner = c
+	m.conns[c.localID] = c
+	m.live++
+	return c
+}
+
+// need is the error of a call in a state that does not allow it.
+func (c *Conn) need(op string, allowed ...State) error {
+	if slices.Contains(allowed, c.state) {
+		return nil
+	}
+	return &StateError{Op: op, Expected: allowed, Found: c.state}
+}
+
+// privateFits is the error of private data that the message has no room for.
+func privateFits(op, field string, n, room int) error {
+	if n <= room {
+		return nil
+	}
+	return &Error{op, field, reason.Detail{Reason: reason.CMPrivateData, Expected: uint64(room), Found: uint64(n)}}
+}
+
+// send sends a message of the connection.
+func (c *Conn) send(d *[mad.Len]byte) {
+	p := c.path
+	p.Dst = c.peer
+	c.m.send(p, d)
+}
+
+// ask sends a message and repeats it until its answer comes.
+func (c *Conn) ask(now time.Duration, d *[mad.Len]byte) {
+	c.waiting, c.left, c.wait = d, c.retries, c.timeout
+	c.send(d)
+	c.m.timers.set(&c.timer, now+c.wait)
+}
+
+// answered ends the repetition.
+func (c *Conn) answered() {
+	c.waiting = nil
+	c.m.timers.stop(&c.timer)
+}
+
+// decided gives the place in the listener's backlog back.
+func (c *Conn) decided() {
+	if c.listener != nil {
+		c.listener.waiting--
+		c.listener = nil
+	}
+}
+
+// leaveQPNs and leaveRemotes take the connection out of a table.
+func (c *Conn) leaveQPNs() {
+	if c.hasQPN {
+		delete(c.m.qpns, c.key(c.remoteQPN))
+		c.hasQPN = false
+	}
+}
+
+func (c *Conn) leaveRemotes() {
+	if c.hasRemote {
+		delete(c.m.remotes, c.key(c.remoteID))
+		c.hasRemote = false
+	}
+}
+
+func (c *Conn) key(num uint32) remoteKey { return remoteKey{home(c.peer), c.guid, num} }
+
+func (c *Conn) leaveCrossing() {
+	if c.peerToPeer {
+		delete(c.m.crossing, crossKey{home(c.peer), c.service})
+		c.peerToPeer = false
+	}
+}
+
+// reset makes the connection idle: no message reaches it any more.
+func (c *Conn) reset() {
+	c.answered()
+	c.decided()
+	c.leaveQPNs()
+	c.leaveRemotes()
+	c.leaveCrossing()
+	c.private = nil
+	c.state = Idle
+	delete(c.m.conns, c.localID)
+}
+
+// enterTimewait waits until late packets of the queue pair are gone (IBTA
+// 12.9.8.4). The peer may use its queue pair again meanwhile, but a late double
+// of its REQ is still known for one.
+func (c *Conn) enterTimewait(now time.Duration) {
+	c.waiting = nil
+	c.decided()
+	c.leaveQPNs()
+	c.leaveCrossing()
+	c.state = Timewait
+	c.m.timers.set(&c.timer, now+duration(c.ack))
+}
+
+// tell gives an event of the connection to its user, if it has one.
+func (c *Conn) tell(e Event) {
+	if c.detached {
+		return
+	}
+	e.Conn = c
+	c.m.tell(e)
+}
+
+// expire is called when the connection's deadline has passed.
+func (c *Conn) expire(now time.Duration) {
+	if c.state == Timewait {
+		c.reset()
+		c.tell(Event{Kind: EventTimewaitExit})
+		return
+	}
+	if c.left > 0 {
+		c.left--
+		c.send(c.waiting)
+		c.m.timers.set(&c.timer, now+c.wait)
+		return
+	}
+	c.giveUp(now)
+}
+
+// giveUp ends the wait for an answer, and tells the peer where it may wait as
+// well (IBTA 12.9.8.7).
+func (c *Conn) giveUp(now time.Duration) {
+	d := reason.Detail{Expected: uint64(c.retries), Found: uint64(c.wait.Milliseconds())}
+	e := Event{Kind: EventDreqTimeout}
+	switch c.state {
+	case ReqSent, MRAReqReceived:
+		c.sendREJ(mad.RejectTimeout, c.m.infoFor(mad.RejectTimeout), nil)
+		c.reset()
+		e.Kind, d.Reason = EventReqTimeout, reason.CMReqTimeout
+	case RepSent, MRARepReceived:
+		c.sendREJ(mad.RejectTimeout, c.m.infoFor(mad.RejectTimeout), nil)
+		c.enterTimewait(now)
+		e.Kind, d.Reason = EventRepTimeout, reason.CMRepTimeout
+	default: // DreqSent
+		c.enterTimewait(now)
+		d.Reason = reason.CMDreqTimeout
+	}
+	c.m.config.Refuse(d)
+	e.Detail = d
+	c.tell(e)
+}
+
+// Destroy gives the connection back, in any state: it rejects what it was asked
+// or asked for, disconnects what is established, and answers a disconnect. No
+// event comes after it. What the peer may still ask about, the Manager answers
+// by itself until the time wait is over.
+func (c *Conn) Destroy(now time.Duration) {
+	if c.detached {
+		return
+	}
+	c.m.live--
+	switch c.state {
+	case ReqSent, MRAReqReceived:
+		c.sendREJ(mad.RejectTimeout, c.m.infoFor(mad.RejectTimeout), nil)
+		c.reset()
+	case ReqReceived, MRAReqSent, RepReceived, MRARepSent:
+		c.sendREJ(mad.RejectConsumer, nil, nil)
+		c.reset()
+	case RepSent, MRARepReceived:
+		c.sendREJ(mad.RejectConsumer, nil, nil)
+		c.enterTimewait(now)
+	case Established:
+		c.sendDREQ(now, nil)
+	case DreqReceived:
+		c.sendDREP(now, nil)
+	}
+	c.detached = true
+	c.Context = nil
+}
+
+// find gives the connection that a message names by both communication IDs,
+// where the message comes from its peer.
+func (m *Manager) find(local, remote uint32) *Conn {
+	c := m.conns[local]
+	if c == nil || !c.known || c.remoteID != remote {
+		m.refuse(reason.CMCommID, uint64(local), uint64(remote))
+		return nil
+	}
+	return m.fromPeer(c)
+}
+
+// findAsking gives the connection whose REQ a message answers: it does not know
+// the peer's communication ID yet.
+func (m *Manager) findAsking(local, remote uint32) *Conn {
+	c := m.conns[local]
+	if c == nil || c.known {
+		m.refuse(reason.CMCommID, uint64(local), uint64(remote))
+		return nil
+	}
+	return m.fromPeer(c)
+}
+
+// asking tells whether an ID is that of a connection whose REQ waits for its
+// answer.
+func (m *Manager) asking(local uint32) bool {
+	c := m.conns[local]
+	return c != nil && !c.known
+}
+
+// fromPeer gives the connection if the message that is being received comes
+// from its peer's address. The port tells nothing: it spreads flows.
+func (m *Manager) fromPeer(c *Conn) *Conn {
+	from := home(m.received.from).Addr()
+	if from == home(c.peer).Addr() || from == home(c.path.Dst).Addr() {
+		return c
+	}
+	m.refuse(reason.CMSource, low(c.peer.Addr()), low(from))
+	return nil
+}
+
+// wrongState refuses a message that does not fit the state.
+func (c *Conn) wrongState(expected State) {
+	c.m.refuse(reason.CMState, uint64(expected), uint64(c.state))
+}
+
+// duplicate refuses a message that came before.
+func (c *Conn) duplicate(a mad.AttributeID) {
+	c.m.refuse(reason.CMDuplicate, uint64(a), uint64(c.state))
+}

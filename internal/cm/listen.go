@@ -1,0 +1,59 @@
+package cm
+
+import (
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A Listener hears requests for one service ID, both of connections and of
+// service ID resolution.
+type Listener struct {
+	Context any // the user's
+
+	// Backlog is how many requests may wait for Accept or Reject, or for
+	// Inquiry.Reply; more are dropped, and their senders try again. 0 is no
+	// limit.
+	Backlog int
+
+	m       *Manager
+	service mad.ServiceID
+	waiting int
+	closed  bool
+}
+
+// Listen makes a listener (IBTA 12.7.3). A service ID has one at a time; the
+// error is an *Error.
+func (m *Manager) Listen(_ time.Duration, sid mad.ServiceID) (*Listener, error) {
+	if m.listeners[sid] != nil {
+		return nil, &Error{"listen", "", reason.Detail{Reason: reason.CMServiceBusy, Expected: 0, Found: uint64(sid)}}
+	}
+	l := &Listener{m: m, service: sid}
+	m.listeners[sid] = l
+	return l, nil
+}
+
+// Service is what the listener listens on.
+func (l *Listener) Service() mad.ServiceID { return l.service }
+
+// Waiting is how many requests wait for the user's decision.
+func (l *Listener) Waiting() int { return l.waiting }
+
+// Close ends the listener. Requests that it heard go on.
+func (l *Listener) Close() {
+	if !l.closed {
+		l.closed = true
+		delete(l.m.listeners, l.service)
+	}
+}
+
+// admit takes a place in the backlog and tells whether there was one.
+func (l *Listener) admit() bool {
+	if l.Backlog > 0 && l.waiting >= l.Backlog {
+		l.m.refuse(reason.CMBacklog, uint64(l.Backlog), uint64(l.waiting)+1)
+		return false
+	}
+	l.waiting++
+	return true
+}

@@ -1,0 +1,296 @@
+package cm
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad"
+)
+
+// defaultPKey is the one partition that there is, as full member.
+const defaultPKey = 0xffff
+
+// Config is what a Manager is made of.
+type Config struct {
+	GUID     uint64              // Local CA GUID
+	Local    netip.AddrPort      // the device's address and UDP port
+	MTU      int                 // active MTU, bytes
+	AckDelay uint8               // Local CA ACK Delay, an exponent to 4.096 µs; Linux's Soft RoCE has 15
+	Random   func() uint32       // communication and transaction IDs, PSNs: unpredictable
+	Refuse   func(reason.Detail) // counts and traces a refusal; nil for nobody
+}
+
+// A Datagram is a management datagram to send from queue pair 1 to queue pair 1
+// of the path's end.
+type Datagram struct {
+	Path qp.Path
+	MAD  [mad.Len]byte
+}
+
+// A Manager is the communication manager of one device.
+type Manager struct {
+	config  Config
+	gid     mad.GID
+	handler func(*Event)
+
+	conns     map[uint32]*Conn    // by local communication ID
+	remotes   map[remoteKey]*Conn // by the peer's communication ID
+	qpns      map[remoteKey]*Conn // by the peer's QPN
+	crossing  map[crossKey]*Conn  // active ends that may meet another active end
+	listeners map[mad.ServiceID]*Listener
+	lookups   map[uint32]*Lookup // by request ID, which no connection has
+	inquiries map[inquiryKey]*Inquiry
+
+	live     int // connections that are not destroyed
+	timers   timers
+	queue    []pending
+	sent     int // of queue
+	event    Event
+	received scratch
+}
+
+// A remoteKey tells connections apart by a number of the peer's.
+type remoteKey struct {
+	peer netip.AddrPort // its address and UDP port, see home
+	guid uint64
+	num  uint32
+}
+
+// A crossKey tells what a simultaneous request is for.
+type crossKey struct {
+	peer    netip.AddrPort
+	service mad.ServiceID
+}
+
+// scratch is where messages are parsed to: one at a time, and none outlives the
+// call of Receive.
+type scratch struct {
+	from     netip.AddrPort
+	header   mad.Header
+	datagram *[mad.Len]byte
+	tos      uint8
+	req      mad.REQ
+	mra      mad.MRA
+	rej      mad.REJ
+	rep      mad.REP
+	rtu      mad.RTU
+	dreq     mad.DREQ
+	drep     mad.DREP
+	lap      mad.LAP
+	sidrReq  mad.SIDRReq
+	sidrRep  mad.SIDRRep
+}
+
+// A pending datagram waits for Next. Its bytes never change.
+type pending struct {
+	path qp.Path
+	mad  *[mad.Len]byte
+}
+
+// New makes the communication manager of a device.
+func New(c Config) *Manager {
+	if c.Refuse == nil {
+		c.Refuse = func(reason.Detail) {}
+	}
+	return &Manager{
+		config:    c,
+		gid:       mad.GIDFrom(c.Local.Addr()),
+		handler:   func(*Event) {},
+		conns:     map[uint32]*Conn{},
+		remotes:   map[remoteKey]*Conn{},
+		qpns:      map[remoteKey]*Conn{},
+		crossing:  map[crossKey]*Conn{},
+		listeners: map[mad.ServiceID]*Listener{},
+		lookups:   map[uint32]*Lookup{},
+		inquiries: map[inquiryKey]*Inquiry{},
+	}
+}
+
+// SetHandler sets who hears events. f is called from inside of the other calls;
+// it must neither block nor call the Manager.
+func (m *Manager) SetHandler(f func(*Event)) { m.handler = f }
+
+// Count tells how much a Manager holds.
+type Count struct {
+	Conns     int // not destroyed
+	Detached  int // destroyed, and known until the disconnect and the time wait are over
+	Lookups   int // without an answer
+	Inquiries int // without a reply
+	Listeners int
+	Timers    int
+	Queued    int // datagrams for Next
+}
+
+// Count counts.
+func (m *Manager) Count() Count {
+	n := Count{Conns: m.live, Lookups: len(m.lookups), Inquiries: len(m.inquiries), Listeners: len(m.listeners),
+		Timers: len(m.timers), Queued: len(m.queue) - m.sent}
+	for _, c := range m.conns {
+		if c.detached {
+			n.Detached++
+		}
+	}
+	return n
+}
+
+// Receive takes the payload of a SEND to queue pair 1, of any length and
+// content, with its source and traffic class.
+func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []byte) {
+	r := &m.received
+	d, refusal := mad.ParseHeader(b, &r.header)
+	if d == nil {
+		m.config.Refuse(refusal)
+		return
+	}
+	// The source port of a packet spreads flows; the destination is 4791 unless
+	// the message announces another (annex A17.3.2.1, A17.3.2.2).
+	r.datagram, r.tos, r.from = d, tos, netip.AddrPortFrom(src.Addr().Unmap(), ib.UDPPort)
+	if r.header.Port != 0 {
+		r.from = netip.AddrPortFrom(r.from.Addr(), r.header.Port)
+	}
+	if refusal.Reason != reason.None {
+		m.config.Refuse(refusal)
+		if refusal.Reason == reason.MADClassVersion && r.header.Method == mad.MethodSend {
+			m.refuseVersion()
+		}
+		return
+	}
+	m.dispatch(now)
+}
+
+func (m *Manager) dispatch(now time.Duration) {
+	r := &m.received
+	switch r.header.Attribute {
+	case mad.AttrREQ:
+		r.req.Parse(r.datagram)
+		m.receiveREQ(now, &r.req)
+	case mad.AttrMRA:
+		r.mra.Parse(r.datagram)
+		m.receiveMRA(now, &r.mra)
+	case mad.AttrREJ:
+		r.rej.Parse(r.datagram)
+		m.receiveREJ(now, &r.rej)
+	case mad.AttrREP:
+		r.rep.Parse(r.datagram)
+		m.receiveREP(now, &r.rep)
+	case mad.AttrRTU:
+		r.rtu.Parse(r.datagram)
+		m.receiveRTU(&r.rtu)
+	case mad.AttrDREQ:
+		r.dreq.Parse(r.datagram)
+		m.receiveDREQ(now, &r.dreq)
+	case mad.AttrDREP:
+		r.drep.Parse(r.datagram)
+		m.receiveDREP(now, &r.drep)
+	case mad.AttrSIDRReq:
+		r.sidrReq.Parse(r.datagram)
+		m.receiveSIDRReq(&r.sidrReq)
+	case mad.AttrSIDRRep:
+		r.sidrRep.Parse(r.datagram)
+		m.receiveSIDRRep(&r.sidrRep)
+	case mad.AttrLAP:
+		r.lap.Parse(r.datagram)
+		m.receiveLAP(&r.lap)
+	case mad.AttrAPR:
+		// Nobody here sends a LAP.
+		m.refuse(reason.CMAlternatePath, 0, uint64(mad.AttrAPR))
+	}
+}
+
+// Next fills out with the next datagram to send and tells whether there is one.
+func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
+	if m.sent == len(m.queue) {
+		return false
+	}
+	p := &m.queue[m.sent]
+	out.Path, out.MAD = p.path, *p.mad
+	*p = pending{}
+	m.sent++
+	if m.sent == len(m.queue) {
+		m.queue, m.sent = m.queue[:0], 0
+		if cap(m.queue) > keptQueue {
+			m.queue = nil
+		}
+	}
+	return true
+}
+
+// keptQueue is how long an empty queue's memory may be that is kept.
+const keptQueue = 1024
+
+// Deadline is when Expire wants to be called, machine.Never for not at all.
+func (m *Manager) Deadline() time.Duration { return m.timers.deadline() }
+
+// Expire acts on deadlines that have passed.
+func (m *Manager) Expire(now time.Duration) {
+	for m.timers.deadline() <= now {
+		m.timers[0].owner.expire(now)
+	}
+}
+
+func (m *Manager) refuse(r reason.Reason, expected, found uint64) {
+	m.config.Refuse(reason.Detail{Reason: r, Expected: expected, Found: found})
+}
+
+// tell gives an event to the handler.
+func (m *Manager) tell(e Event) {
+	m.event = e
+	m.handler(&m.event)
+	m.event = Event{}
+}
+
+// message begins a message. Where the device's UDP port is not the standard
+// one, the header tells it.
+func (m *Manager) message(a mad.AttributeID, tid uint64) *[mad.Len]byte {
+	h := mad.NewHeader(a, tid)
+	if p := m.config.Local.Port(); p != ib.UDPPort {
+		h.Port = p
+	}
+	d := new([mad.Len]byte)
+	h.Put(d)
+	return d
+}
+
+func (m *Manager) send(p qp.Path, d *[mad.Len]byte) {
+	m.queue = append(m.queue, pending{p, d})
+}
+
+// answer sends a message to where the one that is being received came from.
+func (m *Manager) answer(d *[mad.Len]byte) {
+	m.send(qp.Path{Dst: m.received.from, TrafficClass: m.received.tos}, d)
+}
+
+// transaction makes a transaction ID.
+func (m *Manager) transaction(id uint32) uint64 { return uint64(m.config.Random())<<32 | uint64(id) }
+
+// newID draws an ID that neither a connection nor a lookup has. It ends after
+// few draws, since there are more IDs than memory for connections.
+func (m *Manager) newID() uint32 {
+	for {
+		id := m.config.Random()
+		if _, used := m.conns[id]; used {
+			continue
+		}
+		if _, used := m.lookups[id]; !used && id != 0 {
+			return id
+		}
+	}
+}
+
+// home is an address in the form in which addresses are compared: zones count
+// here only, not for peers.
+func home(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// low is what of an address fits in a Detail.
+func low(a netip.Addr) uint64 {
+	if !a.IsValid() {
+		return 0
+	}
+	b := a.As16()
+	return uint64(b[12])<<24 | uint64(b[13])<<16 | uint64(b[14])<<8 | uint64(b[15])
+}

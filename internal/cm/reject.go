@@ -1,0 +1,153 @@
+package cm
+
+import (
+	"encoding/binary"
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// Reject refuses what the peer asked for or answered, and takes back what this
+// end asked for: it sends a REJ. A connection whose REP was sent goes through
+// the time wait. The error is a *StateError or an *Error.
+func (c *Conn) Reject(now time.Duration, r mad.RejectReason, ari, private []byte) error {
+	const op = "reject"
+	if err := c.need(op, ReqReceived, MRAReqSent, ReqSent, MRAReqReceived, RepReceived, MRARepSent, RepSent, MRARepReceived); err != nil {
+		return err
+	}
+	if err := privateFits(op, "ari", len(ari), mad.REJInfoLen); err != nil {
+		return err
+	}
+	if err := privateFits(op, "private", len(private), mad.REJPrivateLen); err != nil {
+		return err
+	}
+	c.sendREJ(r, ari, private)
+	if c.state == RepSent || c.state == MRARepReceived {
+		c.enterTimewait(now)
+	} else {
+		c.reset()
+	}
+	return nil
+}
+
+// sendREJ sends the REJ that the state wants.
+func (c *Conn) sendREJ(r mad.RejectReason, ari, private []byte) {
+	j := mad.REJ{LocalID: c.localID, RemoteID: c.remoteID, Of: mad.OfOther, Reason: r, InfoLen: uint8(len(ari))}
+	switch c.state {
+	case RepSent, MRARepReceived:
+		c.rejection = r
+	case ReqReceived:
+		j.LocalID, j.Of = 0, mad.OfREQ // the peer was told none yet
+	case MRAReqSent:
+		j.Of = mad.OfREQ
+	case RepReceived, MRARepSent:
+		j.Of = mad.OfREP
+	}
+	copy(j.Info[:], ari)
+	copy(j.Private[:], private)
+	d := c.m.message(mad.AttrREJ, c.tid)
+	j.Put(d)
+	c.send(d)
+}
+
+// infoFor is the additional information of a REJ: for a timeout the own GUID, by
+// which the peer finds the connection (IBTA 12.6.7.2).
+func (m *Manager) infoFor(r mad.RejectReason) []byte {
+	if r != mad.RejectTimeout {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(nil, m.config.GUID)
+}
+
+// answerREJ rejects the message that is being received without a connection;
+// the IDs are the message's, remote being the sender's.
+func (m *Manager) answerREJ(r mad.RejectReason, of mad.Which, remote, local uint32, ari []byte) {
+	j := mad.REJ{LocalID: local, RemoteID: remote, Of: of, Reason: r, InfoLen: uint8(len(ari))}
+	copy(j.Info[:], ari)
+	d := m.message(mad.AttrREJ, m.received.header.TID)
+	j.Put(d)
+	m.answer(d)
+}
+
+// refuseVersion answers a request of another class version with the own one
+// (IBTA 12.6.7.2): the communication ID lies in the same place in all of them.
+func (m *Manager) refuseVersion() {
+	r := &m.received
+	switch r.header.Attribute {
+	case mad.AttrREQ:
+		id := binary.BigEndian.Uint32(r.datagram[mad.HeaderLen:])
+		m.answerREJ(mad.RejectInvalidClassVersion, mad.OfREQ, id, 0, []byte{mad.CMClassVersion})
+	case mad.AttrSIDRReq:
+		r.sidrReq.Parse(r.datagram)
+		m.answerSIDR(&r.sidrReq, mad.SIDRUnsupportedVersion)
+	}
+}
+
+// rejected gives the connection that a REJ is for.
+func (m *Manager) rejected(j *mad.REJ) *Conn {
+	switch {
+	case j.Reason == mad.RejectTimeout && j.InfoLen >= 8:
+		return m.timedOut(j)
+	case j.Of == mad.OfREQ || m.asking(j.RemoteID):
+		// The REJ of a connection whose REP was sent may overtake the REP.
+		return m.findAsking(j.RemoteID, j.LocalID)
+	}
+	return m.find(j.RemoteID, j.LocalID)
+}
+
+// timedOut gives the connection that a peer waits for no longer (IBTA
+// 12.6.7.2): the one that it names, unless that has another peer. The sender may
+// never have heard of this end's ID; then it names its own GUID, with which its
+// communication ID is unique. Or this end never heard of the sender's ID,
+// because its REP was lost.
+func (m *Manager) timedOut(j *mad.REJ) *Conn {
+	if c := m.conns[j.RemoteID]; c != nil && (!c.known || c.remoteID == j.LocalID) {
+		return m.fromPeer(c)
+	}
+	guid := binary.BigEndian.Uint64(j.Info[:])
+	if c := m.remotes[remoteKey{home(m.received.from), guid, j.LocalID}]; c != nil {
+		return c
+	}
+	m.refuse(reason.CMCommID, uint64(j.RemoteID), uint64(j.LocalID))
+	return nil
+}
+
+func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
+	c := m.rejected(j)
+	if c == nil {
+		return
+	}
+	found := c.state
+	switch c.state {
+	case ReqSent, MRAReqReceived:
+		if c.peerToPeer && j.Reason == mad.RejectInvalidServiceID {
+			// The peer does not ask yet; it will, or this end's time runs out.
+			m.refuse(reason.CMRejected, uint64(c.state), uint64(j.Reason))
+			return
+		}
+		c.endRejected(now, j)
+	case RepSent, MRARepReceived, ReqReceived, MRAReqSent:
+		c.endRejected(now, j)
+	case Established, DreqSent, RepReceived, MRARepSent:
+		c.enterTimewait(now)
+	default: // DreqReceived, Timewait: over already
+		c.duplicate(mad.AttrREJ)
+		return
+	}
+	d := reason.Detail{Reason: reason.CMRejected, Expected: uint64(found), Found: uint64(j.Reason)}
+	m.config.Refuse(d)
+	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from, Detail: d})
+}
+
+// endRejected ends a connection that was not established. After a stale one the
+// queue pair's number must not be used at once; but the peer, whose REQ stands,
+// may send it again, and then it is no double.
+func (c *Conn) endRejected(now time.Duration, j *mad.REJ) {
+	if j.Reason == mad.RejectStaleConnection {
+		c.leaveRemotes()
+		c.enterTimewait(now)
+		return
+	}
+	c.reset()
+}

@@ -1,0 +1,192 @@
+package cm
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// receiveREQ is the passive side's door. The order of the checks is Linux's:
+// double, stale connection, listener; then what the device cannot do.
+func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ) {
+	r := &m.received
+	if port, ok := q.Announcement.Port(); ok {
+		r.from = netip.AddrPortFrom(r.from.Addr(), port)
+	}
+	key := remoteKey{home(r.from), q.GUID, q.LocalID}
+	if c := m.remotes[key]; c != nil {
+		m.doubleREQ(c)
+		return
+	}
+	crossing := m.crossed(q)
+	if crossing != nil && m.staysActive(crossing, q) {
+		m.refuse(reason.CMSimultaneous, uint64(crossing.localQPN), uint64(q.QPN))
+		return
+	}
+	key.num = q.QPN
+	if old := m.qpns[key]; old != nil {
+		m.answerREJ(mad.RejectStaleConnection, mad.OfREQ, q.LocalID, 0, nil)
+		m.stale(now, old)
+		return
+	}
+	l := m.listeners[q.Service]
+	if crossing == nil && l == nil {
+		m.refuse(reason.CMService, uint64(len(m.listeners)), uint64(q.Service))
+		m.answerREJ(mad.RejectInvalidServiceID, mad.OfREQ, q.LocalID, 0, nil)
+		return
+	}
+	if !m.acceptable(q) {
+		return
+	}
+	c := crossing
+	if c != nil {
+		c.answered()
+		c.leaveCrossing()
+		l = nil
+	} else if !l.admit() {
+		return
+	} else {
+		c = m.newConn()
+		c.listener = l
+	}
+	c.takeREQ(q)
+	c.tell(Event{Kind: EventReqReceived, Listener: l, REQ: q, Private: q.Private[:], Source: r.from})
+}
+
+// takeREQ makes the connection what the REQ asks for. What is local in the
+// message is remote here.
+func (c *Conn) takeREQ(q *mad.REQ) {
+	m := c.m
+	c.state, c.known = ReqReceived, true
+	c.service, c.tid, c.guid = q.Service, m.received.header.TID, q.GUID
+	c.remoteID, c.remoteQPN = q.LocalID, q.QPN
+	c.peer = m.received.from
+	// The queue pair's packets go to the GID that the peer names; messages go
+	// to where they come from.
+	c.path = qp.Path{
+		Dst:          netip.AddrPortFrom(m.withZone(q.Primary.LocalGID.Addr()), c.peer.Port()),
+		FlowLabel:    q.Primary.FlowLabel,
+		TrafficClass: q.Primary.TrafficClass,
+	}
+	c.kind = qp.RC
+	if q.Transport == mad.TransportUC {
+		c.kind = qp.UC
+	}
+	c.timeout, c.retries = duration(q.LocalResponseTimeout), q.MaxCMRetries
+	c.ack, c.mtu = q.Primary.AckTimeout, q.MTU
+	c.sendPSN, c.recvPSN = q.StartingPSN, psn.New(m.config.Random())
+	c.resources, c.depth = q.InitiatorDepth, q.ResponderResources
+	c.retryCount, c.rnrRetry = q.RetryCount, q.RNRRetryCount
+	c.alternate = !q.Alternate.IsZero()
+	m.remotes[c.key(c.remoteID)], c.hasRemote = c, true
+	m.qpns[c.key(c.remoteQPN)], c.hasQPN = c, true
+}
+
+// doubleREQ answers a REQ that came before (IBTA 12.9.8.3.1).
+func (m *Manager) doubleREQ(c *Conn) {
+	c.duplicate(mad.AttrREQ)
+	switch c.state {
+	case MRAReqSent:
+		c.sendMRA(mad.OfREQ)
+	case Timewait:
+		m.answerREJ(mad.RejectStaleConnection, mad.OfREQ, c.remoteID, c.localID, nil)
+	}
+}
+
+// crossed gives the own request that a peer's REQ meets (IBTA 12.10.4).
+func (m *Manager) crossed(q *mad.REQ) *Conn {
+	c := m.crossing[crossKey{home(m.received.from), q.Service}]
+	if c == nil || q.GUID == m.config.GUID && q.LocalID == c.localID {
+		return nil // the second: the own REQ, reflected
+	}
+	return c
+}
+
+// staysActive tells whether this end's request counts and the peer's is dropped
+// (IBTA 12.10.4).
+func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
+	if m.config.GUID != q.GUID {
+		return m.config.GUID > q.GUID
+	}
+	return c.localQPN > q.QPN
+}
+
+// acceptable rejects a REQ for what the device does not have.
+func (m *Manager) acceptable(q *mad.REQ) bool {
+	local, own := q.Primary.LocalGID.Addr(), home(m.config.Local).Addr()
+	mtu := mad.MTUFrom(m.config.MTU)
+	switch {
+	case q.Transport != mad.TransportRC && q.Transport != mad.TransportUC:
+		m.refuse(reason.CMTransport, uint64(mad.TransportUC), uint64(q.Transport))
+		m.answerREJ(mad.RejectInvalidTransport, mad.OfREQ, q.LocalID, 0, nil)
+	case q.PKey&0x7fff != defaultPKey&0x7fff:
+		// There is no reason for partitions; Linux gives the one for paths.
+		m.refuse(reason.CMPKey, defaultPKey, uint64(q.PKey))
+		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
+	case q.Primary.RemoteGID != m.gid:
+		m.refuse(reason.CMGID, low(own), low(q.Primary.RemoteGID.Addr()))
+		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
+	case local.IsUnspecified() || local.IsMulticast() || local.Is4() != own.Is4():
+		m.refuse(reason.CMPeerGID, low(m.received.from.Addr()), low(local))
+		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
+	case q.MTU.Bytes() == 0 || q.MTU > mtu:
+		m.refuse(reason.CMMTU, uint64(mtu.Bytes()), uint64(q.MTU.Bytes()))
+		// The greatest MTU that would do, as its field has it.
+		m.answerREJ(mad.RejectInvalidMTU, mad.OfREQ, q.LocalID, 0, []byte{byte(mtu) << 4})
+	default:
+		return true
+	}
+	return false
+}
+
+// stale ends a connection of which the peer knows nothing any more: it uses the
+// queue pair for another one (IBTA 12.4.1).
+func (m *Manager) stale(now time.Duration, old *Conn) {
+	d := reason.Detail{Reason: reason.CMStale, Expected: uint64(old.localID), Found: uint64(old.remoteQPN)}
+	m.config.Refuse(d)
+	if old.state != Established {
+		return // on its way out, or to a timeout
+	}
+	old.sendDREQ(now, nil)
+	old.tell(Event{Kind: EventStaleConnection, Source: m.received.from, Detail: d})
+}
+
+// Accept answers a request: it sends the REP (IBTA 12.9.6). The error is a
+// *StateError or an *Error.
+func (c *Conn) Accept(now time.Duration, p *AcceptParams) error {
+	const op = "accept"
+	if err := c.need(op, ReqReceived, MRAReqSent); err != nil {
+		return err
+	}
+	if err := privateFits(op, "Private", len(p.Private), mad.REPPrivateLen); err != nil {
+		return err
+	}
+	if err := within(op, limit{"QPN", uint64(p.QPN), 0xffffff}, limit{"PSN", uint64(p.PSN), 0xffffff},
+		limit{"RNRRetryCount", uint64(p.RNRRetryCount), 7}); err != nil {
+		return err
+	}
+	c.localQPN, c.recvPSN = p.QPN, or(p.PSN, c.recvPSN)
+	c.resources, c.depth = p.ResponderResources, p.InitiatorDepth
+	rep := mad.REP{
+		LocalID: c.localID, RemoteID: c.remoteID,
+		QPN: p.QPN, StartingPSN: c.recvPSN,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		TargetAckDelay: c.m.config.AckDelay, RNRRetryCount: p.RNRRetryCount,
+		FlowControl: p.FlowControl, SRQ: p.SRQ, GUID: c.m.config.GUID,
+	}
+	if c.alternate {
+		rep.Failover = mad.FailoverNotSupported
+	}
+	copy(rep.Private[:], p.Private)
+	d := c.m.message(mad.AttrREP, c.tid)
+	rep.Put(d)
+	c.decided()
+	c.private = nil
+	c.state = RepSent
+	c.ask(now, d)
+	return nil
+}

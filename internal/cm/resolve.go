@@ -1,0 +1,193 @@
+package cm
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A Lookup is a question for the queue pair that serves a service ID by
+// datagrams (IBTA 12.11).
+type Lookup struct {
+	Context any // the user's
+
+	m       *Manager
+	id      uint32
+	path    qp.Path
+	timer   timer
+	waiting *[mad.Len]byte
+	timeout time.Duration
+	retries uint8
+	left    uint8
+}
+
+// Resolve asks: it sends the SIDR_REQ. The error is an *Error.
+func (m *Manager) Resolve(now time.Duration, p *SIDRParams) (*Lookup, error) {
+	const op = "resolve"
+	if !p.Path.Dst.IsValid() || p.Path.Dst.Addr().Unmap().Is4() != m.config.Local.Addr().Unmap().Is4() {
+		return nil, &Error{op, "Path", reason.Detail{Reason: reason.CMGID, Expected: low(m.config.Local.Addr()), Found: low(p.Path.Dst.Addr())}}
+	}
+	if err := privateFits(op, "Private", len(p.Private), mad.SIDRReqPrivateLen); err != nil {
+		return nil, err
+	}
+	if err := within(op, limit{"Retries", uint64(p.Retries), 15}); err != nil {
+		return nil, err
+	}
+	l := &Lookup{Context: p.Context, m: m, id: m.newID(), path: p.Path, timeout: p.Timeout,
+		retries: or(p.Retries, DefaultRetries)}
+	l.left = l.retries
+	if l.timeout <= 0 {
+		l.timeout = duration(DefaultResponseTimeout)
+	}
+	l.timer.owner = l
+	q := mad.SIDRReq{RequestID: l.id, PKey: defaultPKey, Port: m.config.Local.Port(), Service: p.Service}
+	copy(q.Private[:], p.Private)
+	l.waiting = m.message(mad.AttrSIDRReq, m.transaction(l.id))
+	q.Put(l.waiting)
+	m.lookups[l.id] = l
+	m.send(l.path, l.waiting)
+	m.timers.set(&l.timer, now+l.timeout)
+	return l, nil
+}
+
+// Path leads to the peer.
+func (l *Lookup) Path() qp.Path { return l.path }
+
+// Destroy takes the question back. No event comes after it.
+func (l *Lookup) Destroy(_ time.Duration) { l.done() }
+
+func (l *Lookup) done() {
+	l.m.timers.stop(&l.timer)
+	if l.waiting != nil {
+		delete(l.m.lookups, l.id)
+		l.waiting = nil
+	}
+}
+
+// expire asks again, or gives up.
+func (l *Lookup) expire(now time.Duration) {
+	if l.left > 0 {
+		l.left--
+		l.m.send(l.path, l.waiting)
+		l.m.timers.set(&l.timer, now+l.timeout)
+		return
+	}
+	l.done()
+	d := reason.Detail{Reason: reason.CMSIDRTimeout, Expected: uint64(l.retries), Found: uint64(l.timeout.Milliseconds())}
+	l.m.config.Refuse(d)
+	l.m.tell(Event{Kind: EventSidrTimeout, Lookup: l, Detail: d})
+}
+
+func (m *Manager) receiveSIDRRep(p *mad.SIDRRep) {
+	l := m.lookups[p.RequestID]
+	if l == nil {
+		m.refuse(reason.CMCommID, uint64(p.RequestID), 0)
+		return
+	}
+	if from := home(m.received.from).Addr(); from != home(l.path.Dst).Addr() {
+		m.refuse(reason.CMSource, low(l.path.Dst.Addr()), low(from))
+		return
+	}
+	l.done()
+	e := Event{Kind: EventSidrRepReceived, Lookup: l, SIDRRep: p, Private: p.Private[:], Source: m.received.from}
+	if p.Status != mad.SIDRSuccess {
+		e.Detail = reason.Detail{Reason: reason.CMSIDRRefused, Expected: uint64(mad.SIDRSuccess), Found: uint64(p.Status)}
+		m.config.Refuse(e.Detail)
+	}
+	m.tell(e)
+}
+
+// An Inquiry is a peer's question that waits for Reply.
+type Inquiry struct {
+	Context any // the user's
+
+	m        *Manager
+	listener *Listener
+	key      inquiryKey
+	path     qp.Path
+	tid      uint64
+	service  mad.ServiceID
+	done     bool
+}
+
+// An inquiryKey tells a question from its doubles.
+type inquiryKey struct {
+	peer netip.AddrPort
+	id   uint32
+}
+
+func (m *Manager) receiveSIDRReq(q *mad.SIDRReq) {
+	r := &m.received
+	if q.Port != 0 {
+		r.from = netip.AddrPortFrom(r.from.Addr(), q.Port)
+	}
+	key := inquiryKey{home(r.from), q.RequestID}
+	if m.inquiries[key] != nil {
+		m.refuse(reason.CMDuplicate, uint64(mad.AttrSIDRReq), uint64(Idle))
+		return
+	}
+	l := m.listeners[q.Service]
+	if l == nil {
+		m.refuse(reason.CMService, uint64(len(m.listeners)), uint64(q.Service))
+		m.answerSIDR(q, mad.SIDRUnsupported)
+		return
+	}
+	if !l.admit() {
+		return
+	}
+	i := &Inquiry{m: m, listener: l, key: key, path: qp.Path{Dst: r.from, TrafficClass: r.tos}, tid: r.header.TID, service: q.Service}
+	m.inquiries[key] = i
+	m.tell(Event{Kind: EventSidrReqReceived, Listener: l, Inquiry: i, SIDRReq: q, Private: q.Private[:], Source: r.from})
+}
+
+// answerSIDR answers a question that nobody hears.
+func (m *Manager) answerSIDR(q *mad.SIDRReq, s mad.SIDRStatus) {
+	p := mad.SIDRRep{RequestID: q.RequestID, Status: s, Service: q.Service}
+	d := m.message(mad.AttrSIDRRep, m.received.header.TID)
+	p.Put(d)
+	m.answer(d)
+}
+
+// Path leads to the peer that asks.
+func (r *Inquiry) Path() qp.Path { return r.path }
+
+// Service is what it asks for.
+func (r *Inquiry) Service() mad.ServiceID { return r.service }
+
+// Reply answers: it sends the SIDR_REP, and the Inquiry is over. The error is a
+// *StateError after the first reply, or an *Error.
+func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
+	const op = "reply"
+	if r.done {
+		return &StateError{Op: op, Expected: []State{ReqReceived}, Found: Idle}
+	}
+	if err := privateFits(op, "Info", len(p.Info), mad.SIDRRepInfoLen); err != nil {
+		return err
+	}
+	if err := privateFits(op, "Private", len(p.Private), mad.SIDRRepPrivateLen); err != nil {
+		return err
+	}
+	if err := within(op, limit{"QPN", uint64(p.QPN), 0xffffff}); err != nil {
+		return err
+	}
+	a := mad.SIDRRep{RequestID: r.key.id, Status: p.Status, InfoLen: uint8(len(p.Info)), QPN: p.QPN, QKey: p.QKey, Service: r.service}
+	copy(a.Info[:], p.Info)
+	copy(a.Private[:], p.Private)
+	d := r.m.message(mad.AttrSIDRRep, r.tid)
+	a.Put(d)
+	r.m.send(r.path, d)
+	r.done = true
+	r.listener.waiting--
+	delete(r.m.inquiries, r.key)
+	return nil
+}
+
+// Destroy gives the Inquiry back; one without a reply is rejected.
+func (r *Inquiry) Destroy(now time.Duration) {
+	if !r.done {
+		_ = r.Reply(now, &SIDRReply{Status: mad.SIDRRejected})
+	}
+}

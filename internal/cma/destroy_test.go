@@ -1,0 +1,166 @@
+package cma_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+)
+
+// Each state is reached with listeners on the server, and the id that stands
+// in it is destroyed. Nothing is left of it then, no event comes after, and
+// its peer hears of it in time.
+func TestDestroyInEachState(t *testing.T) {
+	addr := func(a string) netip.AddrPort { return at(a) }
+	type ids = []*cma.ID
+	for _, c := range []struct {
+		name  string
+		state cma.State
+		reach func(w *world) (destroyed, others ids)
+		tells cma.EventType // to the other end, where it hears anything
+	}{
+		{"idle", cma.Idle, func(w *world) (ids, ids) { return ids{w.client.id(cma.PortSpaceTCP)}, nil }, 0},
+		{"bound", cma.AddrBound, func(w *world) (ids, ids) {
+			id := w.client.id(cma.PortSpaceTCP)
+			must(w, id.Bind(addr(client4)))
+			return ids{id}, nil
+		}, 0},
+		{"address resolved, event not taken", cma.AddrResolved, func(w *world) (ids, ids) {
+			id := w.client.id(cma.PortSpaceTCP)
+			must(w, id.ResolveAddr(netip.AddrPort{}, addr(server4)))
+			return ids{id}, nil
+		}, 0},
+		{"route resolved", cma.RouteResolved, func(w *world) (ids, ids) {
+			return ids{w.client.resolved(cma.PortSpaceTCP, server4)}, nil
+		}, 0},
+		{"listening", cma.Listen, func(w *world) (ids, ids) {
+			id := w.client.id(cma.PortSpaceTCP)
+			must(w, id.Listen(0))
+			return ids{id}, nil
+		}, 0},
+		{"request sent", cma.Connect, func(w *world) (ids, ids) {
+			return ids{w.client.connecting(cma.PortSpaceTCP, server4)}, nil
+		}, 0},
+		{"request received", cma.Connect, func(w *world) (ids, ids) {
+			c, s := w.requested()
+			return ids{s}, ids{c}
+		}, cma.EventRejected},
+		{"reply sent", cma.Connect, func(w *world) (ids, ids) {
+			c, s := w.requested()
+			must(w, s.Accept(&cma.ConnParam{QPN: 2}))
+			w.client.next(cma.EventConnectResponse)
+			return ids{s}, ids{c}
+		}, cma.EventRejected},
+		{"reply received", cma.Connect, func(w *world) (ids, ids) {
+			c, s := w.requested()
+			must(w, s.Accept(&cma.ConnParam{QPN: 2}))
+			w.client.next(cma.EventConnectResponse)
+			return ids{c}, ids{s}
+		}, cma.EventRejected},
+		{"established", cma.Connect, func(w *world) (ids, ids) {
+			c, s := w.established()
+			return ids{c}, ids{s}
+		}, cma.EventDisconnected},
+		{"disconnecting", cma.Connect, func(w *world) (ids, ids) {
+			c, s := w.established()
+			must(w, c.Disconnect())
+			return ids{c}, ids{s}
+		}, cma.EventDisconnected},
+		{"asked to disconnect", cma.Disconnect, func(w *world) (ids, ids) {
+			c, s := w.established()
+			must(w, c.Disconnect())
+			w.server.next(cma.EventDisconnected)
+			return ids{s}, ids{c}
+		}, cma.EventDisconnected},
+		{"time wait", cma.Disconnect, func(w *world) (ids, ids) {
+			c, s := w.established()
+			must(w, c.Disconnect())
+			w.server.next(cma.EventDisconnected)
+			must(w, s.Disconnect())
+			w.client.next(cma.EventDisconnected)
+			return ids{c, s}, nil
+		}, 0},
+		{"look-up sent", cma.Connect, func(w *world) (ids, ids) {
+			return ids{w.client.connecting(cma.PortSpaceUDP, server4)}, nil
+		}, 0},
+		{"look-up received", cma.Connect, func(w *world) (ids, ids) {
+			c := w.client.connecting(cma.PortSpaceUDP, server4)
+			return ids{w.server.next(cma.EventConnectRequest).ID}, ids{c}
+		}, cma.EventUnreachable},
+		{"member of a group", cma.AddrBound, func(w *world) (ids, ids) {
+			id := w.client.id(cma.PortSpaceUDP)
+			must(w, id.Bind(addr(client4)))
+			must(w, id.JoinMulticast(netip.MustParseAddr("239.1.2.3"), nil))
+			return ids{id}, nil
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.server.listen(cma.PortSpaceTCP, server4, 0)
+			w.server.listen(cma.PortSpaceUDP, server4, 0)
+			destroyed, others := c.reach(w)
+			for _, id := range destroyed {
+				if s := id.State(); s != c.state {
+					t.Errorf("state %v, expected %v", s, c.state)
+				}
+				id.Destroy()
+				id.Destroy() // again does nothing
+				if err := id.Bind(addr(client4)); !errors.Is(err, cma.ErrDestroyed) {
+					t.Errorf("bind after destroy: %v", err)
+				}
+				if _, _, err := id.InitQPAttr(qp.Init); err == nil {
+					t.Error("a destroyed id has attributes")
+				}
+			}
+			if c.tells != 0 {
+				on := w.client
+				if others[0].Channel() == w.server.ch {
+					on = w.server
+				}
+				if e := on.next(c.tells); e.ID != others[0] {
+					t.Errorf("event of %v", e.ID)
+				}
+			}
+			for _, id := range others {
+				id.Destroy()
+			}
+			// What was on its way when it ended may still make a request.
+			w.net.Sleep(time.Second)
+			for _, x := range []*computer{w.client, w.server} {
+				for e, ok := x.ch.Poll(); ok; e, ok = x.ch.Poll() {
+					if e.Type != cma.EventConnectRequest {
+						t.Errorf("late event %v", e.Type)
+						continue
+					}
+					e.ID.Destroy()
+				}
+			}
+			if n := w.client.m.Count(); n.IDs+n.Ports+n.Devices != 0 {
+				t.Errorf("client: %+v", n)
+			}
+			if n := w.server.m.Count(); n.IDs != 2 || n.Ports != 2 || n.Devices != 1 {
+				t.Errorf("server: %+v", n)
+			}
+			w.end()
+		})
+	}
+}
+
+// Requests that nobody has taken go with their listener.
+func TestDestroyOfListenerRejectsItsRequests(t *testing.T) {
+	w := newWorld(t)
+	l := w.server.listen(cma.PortSpaceTCP, "0.0.0.0", 0)
+	w.client.connecting(cma.PortSpaceTCP, server4)
+	w.client.connecting(cma.PortSpaceTCP, second4)
+	taken := w.server.next(cma.EventConnectRequest).ID
+	w.net.Sleep(time.Second)
+	l.Destroy()
+	w.client.next(cma.EventRejected)
+	w.server.quiet(time.Second)
+	must(t, taken.Accept(&cma.ConnParam{QPN: 2})) // this one lives on
+	w.client.next(cma.EventConnectResponse)
+	w.end()
+}

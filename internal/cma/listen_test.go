@@ -1,0 +1,212 @@
+package cma_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/rig"
+	"softrdma/internal/wire/mad"
+
+	"softrdma/internal/adapter"
+)
+
+func TestWildcardOfOneFamilyLeavesTheOther(t *testing.T) {
+	w := newWorld(t)
+	id := w.server.id(cma.PortSpaceTCP)
+	must(t, id.SetAFOnly(true))
+	must(t, id.Bind(at("::")))
+	must(t, id.Listen(0))
+	w.client.connecting(cma.PortSpaceTCP, server4)
+	if e := w.client.next(cma.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
+		t.Errorf("status %d, %v", e.Status, e.Err)
+	}
+	w.client.connecting(cma.PortSpaceTCP, server6)
+	w.server.next(cma.EventConnectRequest)
+	w.end()
+}
+
+func TestListenWithoutBindDrawsAPort(t *testing.T) {
+	w := newWorld(t)
+	id := w.server.id(cma.PortSpaceTCP)
+	must(t, id.Listen(0))
+	if a := id.Local(); !a.Addr().IsUnspecified() || !a.Addr().Is4() || a.Port() < 32768 {
+		t.Errorf("bound to %v", a)
+	}
+	w.end()
+}
+
+// Requests beyond the backlog are not rejected: their peers ask again until
+// there is room.
+func TestRequestsBeyondBacklogWaitForRoom(t *testing.T) {
+	for _, space := range []cma.PortSpace{cma.PortSpaceTCP, cma.PortSpaceUDP} {
+		w := newWorld(t)
+		w.server.listen(space, server4, 2)
+		for range 3 {
+			w.client.connecting(space, server4)
+		}
+		var taken []*cma.ID
+		for range 2 {
+			taken = append(taken, w.server.next(cma.EventConnectRequest).ID)
+		}
+		w.server.quiet(3 * time.Second)
+		w.client.quiet(0)
+		if n := w.server.devs[0].Dev.Trace.Counter(reason.CMBacklog); n == 0 {
+			t.Errorf("%v: no request was refused for the backlog", space)
+		}
+		must(t, taken[0].Accept(&cma.ConnParam{QPN: 2}))
+		w.server.next(cma.EventConnectRequest)
+		w.end()
+	}
+}
+
+func TestListenLeavesOutWhatItCannotHave(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.server.devs[1].Close())
+	id := w.server.id(cma.PortSpaceTCP)
+	must(t, id.Listen(0))
+	left := id.LeftOut()
+	if len(left) != 1 || !errors.Is(left[0], errNoSuchDevice) {
+		t.Errorf("left out: %v", left)
+	}
+	for _, i := range []int{0, 2} {
+		must(t, w.server.devs[i].Close())
+		w.server.m.RemoveDevice(w.server.devs[i].Dev)
+	}
+	none := w.server.id(cma.PortSpaceTCP)
+	if err := none.Listen(0); !errors.Is(err, errNoSuchDevice) || none.State() != cma.AddrBound {
+		t.Errorf("listen without a device: %v", err)
+	}
+	w.end()
+}
+
+func TestRefreshListensOnNewAddresses(t *testing.T) {
+	w := newWorld(t)
+	w.server.listen(cma.PortSpaceTCP, "0.0.0.0", 0)
+	const third = "10.0.2.2"
+	h, err := rig.Open(w.net, netip.MustParseAddrPort(third+":4791"), simnet.LinkConfig{}, adapter.Config{})
+	must(t, err)
+	w.server.devs = append(w.server.devs, h)
+	w.net.Release(w.server.m)
+	w.net.Drive(w.server.m) // behind the new device
+	must(t, w.server.m.Refresh())
+	must(t, w.server.m.Refresh()) // changes nothing
+	w.client.connecting(cma.PortSpaceTCP, third)
+	w.server.next(cma.EventConnectRequest)
+	w.end()
+}
+
+func TestRemoveDeviceEndsItsIDs(t *testing.T) {
+	w := newWorld(t)
+	wild := w.server.listen(cma.PortSpaceTCP, "0.0.0.0", 0)
+	bound := w.server.id(cma.PortSpaceUDP)
+	must(t, bound.Bind(at(server4)))
+	other := w.server.id(cma.PortSpaceUDP)
+	must(t, other.Bind(at(second4)))
+	_, conn := w.established()
+	_, waiting := w.requested()
+	dead := w.server.devs[0]
+
+	w.server.m.RemoveDevice(dead.Dev)
+	w.server.m.RemoveDevice(dead.Dev) // once is enough
+	for _, want := range []*cma.ID{bound, conn} {
+		if e := w.server.next(cma.EventDeviceRemoval); e.ID != want {
+			t.Errorf("event of another id")
+		}
+	}
+	w.server.quiet(0)
+	if n := w.server.uses[dead.Dev]; n != 0 {
+		t.Errorf("device used %d times", n)
+	}
+	var s *cma.StateError
+	if err := waiting.Accept(&cma.ConnParam{QPN: 2}); !errors.As(err, &s) || s.Found != cma.DeviceRemoval {
+		t.Errorf("accept: %v", err)
+	}
+	if conn.Device() != nil || conn.Disconnect() == nil {
+		t.Error("the connection goes on")
+	}
+	w.client.next(cma.EventDisconnected)
+	w.client.next(cma.EventRejected)
+	must(t, dead.Close())
+	// The wildcard listens on what is left.
+	w.client.connecting(cma.PortSpaceTCP, second4)
+	if e := w.server.next(cma.EventConnectRequest); e.Listener != wild {
+		t.Error("another listener")
+	}
+	w.end()
+}
+
+// A request with an IP header that is damaged or does not fit is rejected by
+// name, and nothing of it stays.
+func TestHostileRequestsAreRejected(t *testing.T) {
+	header := func(change func(b []byte)) []byte {
+		b := make([]byte, mad.IPHeaderLen)
+		h := mad.NewIPHeader(at(client4), netip.MustParseAddr(server4))
+		h.Put(b)
+		change(b)
+		return b
+	}
+	for _, c := range []struct {
+		name    string
+		private []byte
+		why     reason.Reason
+	}{
+		{"no header", nil, reason.CMIPHeader},
+		{"major version", header(func(b []byte) { b[0] = 0x10 }), reason.CMIPHeader},
+		{"minor version", header(func(b []byte) { b[0] = 1 }), reason.CMIPHeader},
+		{"IP version", header(func(b []byte) { b[1] = 0x50 }), reason.CMIPHeader},
+		{"other destination", header(func(b []byte) { b[35]++ }), reason.CMIPAddress},
+		{"family", header(func(b []byte) { b[1] = 0x60 }), reason.CMIPAddress},
+		{"no source", header(func(b []byte) { clear(b[4:20]) }), reason.CMIPAddress},
+		{"multicast source", header(func(b []byte) { b[16] = 224 }), reason.CMIPAddress},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			tcp := w.server.listen(cma.PortSpaceTCP, server4, 1)
+			w.server.listen(cma.PortSpaceUDP, server4, 1)
+			from, to := w.client.devs[0].Dev, qp.Path{Dst: w.server.devs[0].Dev.Local()}
+			var conn *cm.Conn
+			var lookup *cm.Lookup
+			var told []cm.Kind
+			must(t, from.CM(func(m *cm.Manager, now time.Duration) {
+				m.SetHandler(func(e *cm.Event) { told = append(told, e.Kind) })
+				var err error
+				conn, err = m.Connect(now, &cm.ConnectParams{
+					Service: mad.ServiceOf(cma.PortSpaceTCP, 7471), Path: to, QPN: 5, Private: c.private,
+				})
+				must(t, err)
+				lookup, err = m.Resolve(now, &cm.SIDRParams{
+					Service: mad.ServiceOf(cma.PortSpaceUDP, 7471), Path: to, Private: c.private,
+				})
+				must(t, err)
+			}))
+			w.server.quiet(time.Second)
+			if len(told) != 2 || told[0] != cm.EventRejReceived || told[1] != cm.EventSidrRepReceived {
+				t.Errorf("told %v", told)
+			}
+			if n := w.server.devs[0].Dev.Trace.Counter(c.why); n != 2 {
+				t.Errorf("%v counted %d times", c.why, n)
+			}
+			if n := w.server.m.Count(); n.IDs != 2 {
+				t.Errorf("%d ids", n.IDs)
+			}
+			must(t, from.CM(func(m *cm.Manager, now time.Duration) {
+				conn.Destroy(now)
+				lookup.Destroy(now)
+				m.SetHandler(nil)
+			}))
+			// The backlog of one has room again.
+			w.client.connecting(cma.PortSpaceTCP, server4)
+			if e := w.server.next(cma.EventConnectRequest); e.Listener != tcp {
+				t.Error("another listener")
+			}
+			w.end()
+		})
+	}
+}

@@ -1,0 +1,274 @@
+package cma_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/cma"
+	"softrdma/internal/link/udp"
+)
+
+// A loopback is a host of devices on real sockets of 127.0.0.0/8, which it
+// opens when they are wanted.
+type loopback struct {
+	mu     sync.Mutex
+	source netip.Addr
+	open   map[netip.AddrPort]*adapter.Device
+	uses   map[*adapter.Device]int
+}
+
+// loopbackUDP is the devices' UDP port, which nobody else uses.
+const loopbackUDP = 45791
+
+func (h *loopback) Source(netip.Addr) (netip.Addr, error)   { return h.source, nil }
+func (h *loopback) Addresses() (list []netip.Addr, _ error) { return []netip.Addr{h.source}, nil }
+
+func (h *loopback) Acquire(local netip.AddrPort) (*adapter.Device, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.open[local]
+	if d == nil {
+		l, err := udp.Open(local, udp.Config{})
+		if err != nil {
+			return nil, err
+		}
+		d = adapter.Open(adapter.Config{Link: l})
+		h.open[local] = d
+	}
+	h.uses[d]++
+	return d, nil
+}
+
+func (h *loopback) Release(d *adapter.Device) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.uses[d]--
+}
+
+func (h *loopback) close(t *testing.T) {
+	for at, d := range h.open {
+		if n := h.uses[d]; n != 0 {
+			t.Errorf("device %v is used %d times", at, n)
+		}
+		must(t, d.Close())
+	}
+}
+
+func newLoopback(source string) (*loopback, *cma.Manager) {
+	h := &loopback{source: netip.MustParseAddr(source), open: make(map[netip.AddrPort]*adapter.Device), uses: make(map[*adapter.Device]int)}
+	return h, cma.New(h, cma.Config{})
+}
+
+// serve accepts and ends what comes to a channel, until it is closed.
+func serve(ch *cma.EventChannel, qpn *atomic.Uint32) error {
+	for {
+		e, err := ch.Next(context.Background())
+		switch {
+		case errors.Is(err, cma.ErrClosed):
+			return nil
+		case err != nil:
+			return err
+		}
+		switch e.Type {
+		case cma.EventConnectRequest:
+			err = e.ID.Accept(&cma.ConnParam{QPN: qpn.Add(1)})
+		case cma.EventDisconnected:
+			err = e.ID.Disconnect()
+			e.ID.Destroy()
+		case cma.EventEstablished:
+		default:
+			err = fmt.Errorf("server: event %v: %w", e.Type, e.Err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// dial makes one connection on a channel of its own and ends it.
+func dial(m *cma.Manager, qpn uint32, server netip.AddrPort) error {
+	ch := m.NewChannel()
+	defer ch.Close()
+	id, err := ch.NewID(cma.PortSpaceTCP, 0)
+	if err != nil {
+		return err
+	}
+	if err := id.SetUDPPorts(loopbackUDP, loopbackUDP); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, step := range []struct {
+		call func() error
+		want cma.EventType
+	}{
+		{func() error { return id.ResolveAddr(netip.AddrPort{}, server) }, cma.EventAddrResolved},
+		{id.ResolveRoute, cma.EventRouteResolved},
+		{func() error { return id.Connect(&cma.ConnParam{QPN: qpn}) }, cma.EventConnectResponse},
+		{func() error { return errors.Join(id.Accept(nil), id.Disconnect()) }, cma.EventDisconnected},
+	} {
+		if err := step.call(); err != nil {
+			return err
+		}
+		e, err := ch.Next(ctx)
+		if err != nil || e.Type != step.want {
+			return fmt.Errorf("expected %v, found %v: %w", step.want, e.Type, errors.Join(err, e.Err))
+		}
+	}
+	return nil
+}
+
+// Many goroutines connect at once over real sockets, each device driven by its
+// own goroutine, and nothing is left in the end.
+func TestManyConnectAtOnceOverSockets(t *testing.T) {
+	before := runtime.NumGoroutine()
+	serverHost, server := newLoopback("127.7.0.2")
+	ch := server.NewChannel()
+	l, err := ch.NewID(cma.PortSpaceTCP, 0)
+	must(t, err)
+	must(t, l.SetUDPPorts(loopbackUDP, loopbackUDP))
+	must(t, l.Bind(at("0.0.0.0")))
+	must(t, l.Listen(0))
+	var serving, dialing sync.WaitGroup
+	var qpn atomic.Uint32
+	for range 2 {
+		serving.Go(func() {
+			if err := serve(ch, &qpn); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clientHost, client := newLoopback("127.7.0.1")
+	const dialers, rounds = 8, 25
+	for i := range dialers {
+		dialing.Go(func() {
+			for j := range rounds {
+				if err := dial(client, uint32(1+i*rounds+j), at("127.7.0.2")); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	dialing.Wait()
+	for range 1000 { // the server may still be about to destroy the last ones
+		if server.Count().IDs == 1 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := server.Count(); n.IDs != 1 {
+		t.Errorf("server: %+v", n)
+	}
+	must(t, ch.Close())
+	serving.Wait()
+	for _, m := range []*cma.Manager{client, server} {
+		m.Wait()
+		if n := m.Count(); n != (cma.Counts{}) {
+			t.Errorf("left over: %+v", n)
+		}
+	}
+	clientHost.close(t)
+	serverHost.close(t)
+	settle(t, before)
+}
+
+// Ids are destroyed by both ends at whatever moment; everything goes.
+func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
+	before := runtime.NumGoroutine()
+	serverHost, server := newLoopback("127.7.0.4")
+	clientHost, client := newLoopback("127.7.0.3")
+	ch := server.NewChannel()
+	l, err := ch.NewID(cma.PortSpaceTCP, 0)
+	must(t, err)
+	must(t, l.SetUDPPorts(loopbackUDP, loopbackUDP))
+	must(t, l.Bind(at("127.7.0.4")))
+	must(t, l.Listen(0))
+	var serving, dialing sync.WaitGroup
+	var qpn atomic.Uint32
+	for range 2 {
+		serving.Go(func() {
+			for {
+				e, err := ch.Next(context.Background())
+				switch {
+				case err != nil:
+					return
+				case e.Type == cma.EventConnectRequest && qpn.Add(1)%4 != 0:
+					// An error is a request that its peer has taken back.
+					_ = e.ID.Accept(&cma.ConnParam{QPN: qpn.Add(1)})
+				case e.Type != cma.EventEstablished:
+					e.ID.Destroy()
+				}
+			}
+		})
+	}
+	for i := range 8 {
+		dialing.Go(func() {
+			ch := client.NewChannel()
+			defer ch.Close()
+			for j := range 40 {
+				abandonAfter(t, ch, j%5, uint32(1+i*40+j))
+			}
+		})
+	}
+	dialing.Wait()
+	must(t, ch.Close())
+	serving.Wait()
+	for _, m := range []*cma.Manager{client, server} {
+		m.Wait()
+		if n := m.Count(); n != (cma.Counts{}) {
+			t.Errorf("left over: %+v", n)
+		}
+	}
+	clientHost.close(t)
+	serverHost.close(t)
+	settle(t, before)
+}
+
+// abandonAfter begins a connection and destroys its id after some steps.
+func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
+	id, err := ch.NewID(cma.PortSpaceTCP, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer id.Destroy()
+	_ = id.SetUDPPorts(loopbackUDP, loopbackUDP)
+	for i, call := range []func() error{
+		func() error { return id.ResolveAddr(netip.AddrPort{}, at("127.7.0.4")) },
+		id.ResolveRoute,
+		func() error { return id.Connect(&cma.ConnParam{QPN: qpn}) },
+		func() error { return id.Accept(nil) },
+	} {
+		if i == steps {
+			return
+		}
+		if err := call(); err != nil {
+			if i < 3 {
+				t.Errorf("step %d: %v", i, err)
+			}
+			return // the peer has taken back its reply
+		}
+		if i == 3 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		e, err := ch.Next(ctx)
+		cancel()
+		if err != nil || e.ID != id {
+			t.Errorf("step %d: event %v, %v", i, e.Type, err)
+			return
+		}
+		if e.Type != cma.EventConnectResponse && i == 2 {
+			return // rejected
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package cma_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+// A peer that dies leaves the other end with a named event in bounded time, in
+// whatever state it was.
+func TestPeerThatDies(t *testing.T) {
+	const bound = 10 * time.Minute
+	for _, c := range []struct {
+		name  string
+		until func(w *world) (survivor *computer)
+		event cma.EventType
+		why   reason.Reason
+	}{
+		{"before the request", func(w *world) *computer {
+			w.server.cut()
+			w.client.connecting(cma.PortSpaceTCP, server4)
+			return w.client
+		}, cma.EventUnreachable, reason.CMReqTimeout},
+		{"with the request", func(w *world) *computer {
+			w.requested()
+			w.server.cut()
+			return w.client
+		}, cma.EventUnreachable, reason.CMReqTimeout},
+		{"with the reply", func(w *world) *computer {
+			_, server := w.requested()
+			w.client.cut()
+			must(w, server.Accept(&cma.ConnParam{QPN: 2}))
+			return w.server
+		}, cma.EventUnreachable, reason.CMRepTimeout},
+		{"before the disconnect", func(w *world) *computer {
+			client, _ := w.established()
+			w.server.cut()
+			must(w, client.Disconnect())
+			return w.client
+		}, cma.EventDisconnected, reason.CMDreqTimeout},
+		{"with the disconnect", func(w *world) *computer {
+			client, _ := w.established()
+			must(w, client.Disconnect())
+			w.server.next(cma.EventDisconnected)
+			w.server.cut()
+			return w.client
+		}, cma.EventDisconnected, reason.CMDreqTimeout},
+		{"before the look-up", func(w *world) *computer {
+			w.server.cut()
+			w.client.connecting(cma.PortSpaceUDP, server4)
+			return w.client
+		}, cma.EventUnreachable, reason.CMSIDRTimeout},
+		{"with the look-up", func(w *world) *computer {
+			w.client.connecting(cma.PortSpaceUDP, server4)
+			w.server.next(cma.EventConnectRequest)
+			w.server.cut()
+			return w.client
+		}, cma.EventUnreachable, reason.CMSIDRTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.server.listen(cma.PortSpaceTCP, server4, 0)
+			w.server.listen(cma.PortSpaceUDP, server4, 0)
+			survivor := c.until(w)
+			start := w.net.Clock()
+			e := survivor.next(c.event)
+			var timeout *cma.TimeoutError
+			if e.Status != cma.StatusTimedOut || e.Detail.Reason != c.why || !errors.As(e.Err, &timeout) || !timeout.Timeout() {
+				t.Errorf("status %d, %v, %v", e.Status, e.Detail.Reason, e.Err)
+			}
+			if d := w.net.Clock() - start; d > bound {
+				t.Errorf("after %v, expected less than %v", d, bound)
+			}
+			w.end()
+		})
+	}
+}
+
+func TestResponseTimeoutShortensSilence(t *testing.T) {
+	w := newWorld(t)
+	w.server.cut()
+	for _, space := range []cma.PortSpace{cma.PortSpaceTCP, cma.PortSpaceUDP} {
+		id := w.client.resolved(space, server4)
+		must(t, id.SetResponseTimeout(14, 2)) // 67 ms
+		start := w.net.Clock()
+		must(t, id.Connect(&cma.ConnParam{QPN: 1}))
+		w.client.next(cma.EventUnreachable)
+		if d := w.net.Clock() - start; d < 100*time.Millisecond || d > 5*time.Second {
+			t.Errorf("%v: given up after %v", space, d)
+		}
+	}
+	w.end()
+}
+
+// A program that takes its time with a request does not lose it: the peer is
+// told to wait when it asks again.
+func TestSlowServerKeepsItsRequests(t *testing.T) {
+	w := newWorld(t)
+	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	client, server := w.requested()
+	w.client.quiet(65 * time.Second)
+	must(t, server.Accept(&cma.ConnParam{QPN: 2}))
+	w.client.next(cma.EventConnectResponse)
+	w.server.quiet(65 * time.Second)
+	must(t, client.Accept(nil))
+	w.server.next(cma.EventEstablished)
+	w.end()
+}
+
+// The client gives up its request before the server accepts it.
+func TestAcceptAfterPeerWentAwayTellsWhy(t *testing.T) {
+	w := newWorld(t)
+	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	client, server := w.requested()
+	client.Destroy()
+	w.server.quiet(time.Second) // nobody knows the id yet
+	_, _, attrErr := server.InitQPAttr(qp.Init)
+	for _, err := range []error{attrErr, server.Accept(&cma.ConnParam{QPN: 2})} {
+		var v *cma.VoidError
+		var r *cma.RejectedError
+		if !errors.As(err, &v) || v.Addr != server.Remote() || !errors.As(err, &r) {
+			t.Errorf("error %v", err)
+		}
+	}
+	w.end()
+}
+
+func TestLossySetUpSucceeds(t *testing.T) {
+	w := newWorld(t)
+	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	w.client.loss(0.4)
+	w.server.loss(0.4)
+	for range 20 {
+		client, server := w.established()
+		must(t, client.Disconnect())
+		w.server.next(cma.EventDisconnected)
+		must(t, server.Disconnect())
+		w.client.next(cma.EventDisconnected)
+		client.Destroy()
+		server.Destroy()
+	}
+	w.client.heal()
+	w.server.heal()
+	w.end()
+}

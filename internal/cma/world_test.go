@@ -1,0 +1,264 @@
+package cma_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/cm"
+	"softrdma/internal/cma"
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/rig"
+)
+
+// A computer is a Manager over devices on the simulated network, with one
+// channel. It is the Manager's host.
+type computer struct {
+	*testing.T
+	net  *simnet.Network
+	m    *cma.Manager
+	ch   *cma.EventChannel
+	devs []*rig.Host
+	uses map[*adapter.Device]int
+	fail error  // what Source and Addresses answer
+	qpn  uint32 // of the last request
+}
+
+func (c *computer) Source(dst netip.Addr) (netip.Addr, error) {
+	if c.fail != nil {
+		return netip.Addr{}, c.fail
+	}
+	for _, d := range c.devs {
+		if a := d.Dev.Local().Addr(); a.Is4() == dst.Is4() {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("network of %v is unreachable", dst)
+}
+
+var errNoSuchDevice = errors.New("no such device")
+
+func (c *computer) Acquire(local netip.AddrPort) (*adapter.Device, error) {
+	for _, d := range c.devs {
+		if d.Dev.Local() == local && d.Dev.Closed() == nil {
+			c.uses[d.Dev]++
+			return d.Dev, nil
+		}
+	}
+	return nil, fmt.Errorf("%w at %v", errNoSuchDevice, local)
+}
+
+func (c *computer) Release(d *adapter.Device) { c.uses[d]-- }
+
+func (c *computer) Addresses() (list []netip.Addr, err error) {
+	for _, d := range c.devs {
+		list = append(list, d.Dev.Local().Addr())
+	}
+	return list, c.fail
+}
+
+// A world is a client and a server.
+type world struct {
+	*testing.T
+	net            *simnet.Network
+	client, server *computer
+	goroutines     int
+}
+
+const (
+	client4 = "10.0.0.1"
+	server4 = "10.0.0.2"
+	client6 = "fd00::1"
+	server6 = "fd00::2"
+	second4 = "10.0.1.2" // the server's
+)
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, net: simnet.New(7), goroutines: runtime.NumGoroutine()}
+	w.client = w.computer(client4, client6)
+	w.server = w.computer(server4, second4, server6)
+	return w
+}
+
+func (w *world) computer(addrs ...string) *computer {
+	w.Helper()
+	c := &computer{T: w.T, net: w.net, uses: make(map[*adapter.Device]int)}
+	for _, a := range addrs {
+		h, err := rig.Open(w.net, netip.AddrPortFrom(netip.MustParseAddr(a), 4791), simnet.LinkConfig{}, adapter.Config{})
+		must(w, err)
+		c.devs = append(c.devs, h)
+	}
+	c.m = cma.New(c, cma.Config{Manual: true, Random: w.net.Random(uint64(len(addrs))).Uint32})
+	w.net.Drive(c.m)
+	c.ch = c.m.NewChannel()
+	return c
+}
+
+// end closes what is left of both computers' channels and tells of everything
+// that is left over then.
+func (w *world) end() {
+	w.Helper()
+	for _, c := range []*computer{w.client, w.server} {
+		must(w, c.ch.Close())
+		if n := c.m.Count(); n != (cma.Counts{}) {
+			w.Errorf("left over: %+v", n)
+		}
+		for d, n := range c.uses {
+			if n != 0 {
+				w.Errorf("device %v is used %d times", d.Local(), n)
+			}
+		}
+	}
+	w.net.Sleep(10 * time.Minute) // retries and time waits
+	for _, c := range []*computer{w.client, w.server} {
+		for _, d := range c.devs {
+			_ = d.Dev.CM(func(m *cm.Manager, _ time.Duration) {
+				if n := m.Count(); n != (cm.Count{}) {
+					w.Errorf("left over at %v: %+v", d.Dev.Local(), n)
+				}
+			})
+			if d.Dev.Closed() == nil {
+				must(w, d.Close())
+			}
+		}
+		c.m.Wait()
+	}
+	settle(w, w.goroutines)
+}
+
+// settle waits until there are no more goroutines than before: one that has
+// done its work may still have to end.
+func settle(t testing.TB, before int) {
+	t.Helper()
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the next event of a channel in virtual time, which must be of the
+// type.
+func next(t testing.TB, c *computer, ch *cma.EventChannel, want cma.EventType) (e cma.Event) {
+	t.Helper()
+	err := c.net.Run(func() (ok bool) { e, ok = ch.Poll(); return ok }, 20*time.Minute)
+	if err != nil {
+		t.Fatalf("waiting for %v: %v", want, err)
+	}
+	if e.Type != want {
+		t.Fatalf("event %v (status %d, %v), expected %v", e.Type, e.Status, e.Err, want)
+	}
+	if (e.Status != 0) != (e.Err != nil) {
+		t.Errorf("%v: status %d, but error %v", e.Type, e.Status, e.Err)
+	}
+	return e
+}
+
+func (c *computer) next(want cma.EventType) cma.Event {
+	c.Helper()
+	return next(c, c, c.ch, want)
+}
+
+// quiet tells that no event is waiting, and none comes for a while.
+func (c *computer) quiet(d time.Duration) {
+	c.Helper()
+	c.net.Sleep(d)
+	if e, ok := c.ch.Poll(); ok {
+		c.Errorf("unexpected event %v (status %d, %v)", e.Type, e.Status, e.Err)
+	}
+}
+
+func (c *computer) id(space cma.PortSpace) *cma.ID {
+	c.Helper()
+	id, err := c.ch.NewID(space, 0)
+	must(c, err)
+	return id
+}
+
+// listen makes a listener on an address and port 7471.
+func (c *computer) listen(space cma.PortSpace, addr string, backlog int) *cma.ID {
+	c.Helper()
+	id := c.id(space)
+	must(c, id.Bind(at(addr)))
+	must(c, id.Listen(backlog))
+	return id
+}
+
+func at(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), 7471) }
+
+// resolved is an id whose route to port 7471 of an address is known.
+func (c *computer) resolved(space cma.PortSpace, addr string) *cma.ID {
+	c.Helper()
+	id := c.id(space)
+	c.resolve(id, addr)
+	return id
+}
+
+func (c *computer) resolve(id *cma.ID, addr string) {
+	c.Helper()
+	must(c, id.ResolveAddr(netip.AddrPort{}, at(addr)))
+	c.next(cma.EventAddrResolved)
+	must(c, id.ResolveRoute())
+	c.next(cma.EventRouteResolved)
+}
+
+// connecting is an id that has sent its request, with a queue pair number of
+// its own.
+func (c *computer) connecting(space cma.PortSpace, addr string) *cma.ID {
+	c.Helper()
+	id := c.resolved(space, addr)
+	c.qpn++
+	must(c, id.Connect(&cma.ConnParam{QPN: 0x100 + c.qpn, RetryCount: 7, RNRRetryCount: 7}))
+	return id
+}
+
+// requested is a client's id and the server's new one, both in CONNECT.
+func (w *world) requested() (client, server *cma.ID) {
+	w.Helper()
+	client = w.client.connecting(cma.PortSpaceTCP, server4)
+	return client, w.server.next(cma.EventConnectRequest).ID
+}
+
+// established is both ends of a connection without queue pairs.
+func (w *world) established() (client, server *cma.ID) {
+	w.Helper()
+	client, server = w.requested()
+	must(w, server.Accept(&cma.ConnParam{QPN: 0x202, RNRRetryCount: 7}))
+	w.client.next(cma.EventConnectResponse)
+	must(w, client.Accept(nil))
+	w.server.next(cma.EventEstablished)
+	return client, server
+}
+
+// cut makes all links of a computer lose everything.
+func (c *computer) cut() { c.loss(1) }
+
+func (c *computer) heal() { c.loss(0) }
+
+func (c *computer) loss(p float64) {
+	for _, d := range c.devs {
+		d.Link.SetFaults(simnet.Faults{Loss: p}, simnet.Faults{})
+	}
+}
+
+// over is a context that has ended.
+var over = func() context.Context {
+	c, cancel := context.WithCancel(context.Background())
+	cancel()
+	return c
+}()

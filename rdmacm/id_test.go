@@ -1,0 +1,402 @@
+package rdmacm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"softrdma/internal/wire/mad"
+	"softrdma/verbs"
+)
+
+func newID(t testing.TB, ch *EventChannel, ps PortSpace) *ID {
+	t.Helper()
+	id, err := ch.NewID(ps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// expect takes the next event of a channel, which must be of a type.
+func expect(t testing.TB, ch *EventChannel, want EventType) Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := ch.Next(ctx)
+	if err != nil {
+		t.Errorf("expected %v, found %v", want, err)
+	} else if e.Type != want {
+		t.Errorf("expected %v, found %v", want, e)
+	}
+	return e
+}
+
+// toRoute takes an id to where it can connect.
+func toRoute(t testing.TB, ch *EventChannel, id *ID, to interface{ Addr() netip.AddrPort }) {
+	t.Helper()
+	if err := id.ResolveAddr(addr(clientIP, 0), to.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ch, EventAddrResolved)
+	if err := id.ResolveRoute(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ch, EventRouteResolved)
+}
+
+// pair is two channels, a listener's id on one and a client's on the other.
+type pair struct {
+	t                *testing.T
+	server, client   *EventChannel
+	listener, dialer *ID
+}
+
+type at netip.AddrPort
+
+func (a at) Addr() netip.AddrPort { return netip.AddrPort(a) }
+
+func newPair(t *testing.T, ps PortSpace) *pair {
+	t.Helper()
+	leavesNothing(t)
+	p := &pair{t: t, server: NewEventChannel(), client: NewEventChannel()}
+	p.listener, p.dialer = newID(t, p.server, ps), newID(t, p.client, ps)
+	t.Cleanup(func() {
+		if err := errors.Join(p.listener.Destroy(), p.dialer.Destroy(), p.server.Close(), p.client.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.listener.Bind(addr(serverIP, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.listener.Listen(4); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// destroy gives an id up with the test.
+func (p *pair) destroy(id *ID) *ID {
+	p.t.Helper()
+	p.t.Cleanup(func() {
+		if err := id.Destroy(); err != nil {
+			p.t.Error(err)
+		}
+	})
+	return id
+}
+
+func (p *pair) ok(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// request takes the dialer through its steps to a request at the listener.
+func (p *pair) request(param *ConnParam, withQP bool) *ID {
+	p.t.Helper()
+	toRoute(p.t, p.client, p.dialer, at(p.listener.LocalAddr()))
+	if withQP {
+		_, err := p.dialer.CreateQP(nil, verbs.QPConfig{})
+		p.ok(err)
+	}
+	p.ok(p.dialer.Connect(param))
+	e := expect(p.t, p.server, EventConnectRequest)
+	if e.Listen != p.listener || e.ID == nil {
+		p.t.Fatalf("found %+v", e)
+	}
+	return p.destroy(e.ID)
+}
+
+func TestIDConnectAcceptDisconnectEvents(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	p.listener.Context = "the listener's"
+	id := p.request(&ConnParam{PrivateData: []byte("q")}, true)
+	if id.Context != "the listener's" || id.PortSpace() != PortSpaceTCP || id.RemoteAddr() != p.dialer.LocalAddr() {
+		t.Errorf("found context %v, %v, peer %v", id.Context, id.PortSpace(), id.RemoteAddr())
+	}
+	q, err := id.CreateQP(nil, verbs.QPConfig{})
+	p.ok(err)
+	if q.State() != verbs.Init {
+		t.Errorf("expected INIT, found %v", q.State())
+	}
+	p.ok(id.Accept(&ConnParam{PrivateData: []byte("a")}))
+	e := expect(t, p.client, EventEstablished)
+	if e.ID != p.dialer || !bytes.HasPrefix(e.Conn.PrivateData, []byte("a\x00")) || e.Conn.QPN != q.Number() || e.Status != 0 || e.Err != nil {
+		t.Errorf("found %+v", e)
+	}
+	expect(t, p.server, EventEstablished)
+	if s, c := q.State(), p.dialer.QP().State(); s != verbs.RTS || c != verbs.RTS {
+		t.Errorf("expected RTS, found %v and %v", s, c)
+	}
+	p.ok(p.dialer.Disconnect())
+	expect(t, p.server, EventDisconnected)
+	if q.State() != verbs.RTS {
+		t.Errorf("the program has not disconnected: expected RTS, found %v", q.State())
+	}
+	p.ok(id.Disconnect())
+	expect(t, p.client, EventDisconnected)
+	if s, c := q.State(), p.dialer.QP().State(); s != verbs.Err || c != verbs.Err {
+		t.Errorf("expected ERR, found %v and %v", s, c)
+	}
+}
+
+func TestIDRejectEvent(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	id := p.request(nil, true)
+	p.ok(id.Reject([]byte("no")))
+	e := expect(t, p.client, EventRejected)
+	if e.Status != int(mad.RejectConsumer) || !bytes.HasPrefix(e.Conn.PrivateData, []byte("no\x00")) {
+		t.Errorf("found %+v", e)
+	}
+	if r := isReject(t, e.Err); r.Code != uint16(mad.RejectConsumer) || r.Addr != p.listener.LocalAddr() {
+		t.Errorf("found %+v", r)
+	}
+	if s := p.dialer.QP().State(); s != verbs.Err {
+		t.Errorf("expected ERR, found %v", s)
+	}
+	wants(t, e.Err, e.String()[len("RDMA_CM_EVENT_REJECTED: "):])
+}
+
+func TestIDWithoutQPEstablishes(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	id := p.request(&ConnParam{QPN: 0x123, ResponderResources: 2, InitiatorDepth: 3, SRQ: true}, false)
+	if a := id.asked; a.QPN != 0x123 || a.ResponderResources != 3 || a.InitiatorDepth != 2 || !a.SRQ {
+		t.Errorf("the request asks %+v", a)
+	}
+	p.ok(id.Accept(&ConnParam{QPN: 0x456}))
+	e := expect(t, p.client, EventConnectResponse)
+	if e.Conn.QPN != 0x456 {
+		t.Errorf("found %+v", e)
+	}
+	// The program moves its queue pair itself.
+	for _, end := range []struct {
+		id   *ID
+		peer uint32
+	}{{p.dialer, 0x456}, {id, 0x123}} {
+		if _, err := end.id.InitAttr(); err != nil {
+			t.Error(err)
+		}
+		rtr, err := end.id.RTRAttr()
+		if err != nil || rtr.DestQPN != end.peer || rtr.AV.DGID.Addr() != end.id.RemoteAddr().Addr() || rtr.PathMTU == 0 {
+			t.Errorf("found %+v, %v", rtr, err)
+		}
+		if rts, err := end.id.RTSAttr(); err != nil || rts.RetryCnt != 7 || rts.Timeout == 0 {
+			t.Errorf("found %+v, %v", rts, err)
+		}
+	}
+	p.ok(p.dialer.Establish())
+	expect(t, p.server, EventEstablished)
+}
+
+func TestIDNotifyEstablishesWithoutConfirmation(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	id := p.request(&ConnParam{QPN: 0x123}, false)
+	p.ok(id.Accept(&ConnParam{QPN: 0x456}))
+	p.ok(id.Notify(verbs.EventCommEst))
+	expect(t, p.server, EventEstablished)
+	if err := id.Notify(verbs.EventQPFatal); err == nil {
+		t.Error("another event was taken")
+	}
+}
+
+func TestIDEstablishWithQPRefused(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	p.request(nil, true)
+	if err := p.dialer.Establish(); err == nil {
+		t.Error("an id with a queue pair was established by hand")
+	}
+}
+
+func TestIDMigrateTakesEventsAlong(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	other := NewEventChannel()
+	defer other.Close()
+	id := p.request(nil, true)
+	_, err := id.CreateQP(nil, verbs.QPConfig{})
+	p.ok(err)
+	p.ok(id.Accept(nil))
+	expect(t, p.client, EventEstablished)
+	p.ok(p.dialer.Disconnect())
+	// Established and disconnected wait on the server's channel.
+	p.ok(id.Migrate(other))
+	if id.Channel() != other {
+		t.Error("the id reports to its old channel")
+	}
+	expect(t, other, EventEstablished)
+	expect(t, other, EventDisconnected)
+	if err := other.Close(); !errors.Is(err, ErrBusy) {
+		t.Errorf("expected %v, found %v", ErrBusy, err)
+	}
+	p.ok(id.Destroy())
+	p.ok(other.Close())
+	if err := p.dialer.Migrate(other); !errors.Is(err, ErrClosed) {
+		t.Errorf("to a closed channel: expected %v, found %v", ErrClosed, err)
+	}
+}
+
+func TestIDCallsOutOfOrderRefused(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	id := p.dialer
+	for name, err := range map[string]error{
+		"ResolveRoute": id.ResolveRoute(), "Connect": id.Connect(nil), "Accept": id.Accept(nil), "Reject": id.Reject(nil),
+		"Disconnect": id.Disconnect(), "Establish": id.Establish(), "Notify": id.Notify(verbs.EventCommEst),
+	} {
+		if err == nil {
+			t.Errorf("%s on a new id was taken", name)
+		}
+		wants(t, err, "expected")
+	}
+	if _, err := id.CreateQP(nil, verbs.QPConfig{}); err == nil {
+		t.Error("a queue pair was made without a device")
+	}
+	if err := p.listener.Listen(-1); err == nil {
+		t.Error("a negative backlog was taken")
+	}
+	p.ok(id.Destroy())
+	p.ok(id.Destroy())
+	if err := id.Bind(addr(clientIP, 0)); !errors.Is(err, ErrClosed) {
+		t.Errorf("on a destroyed id: expected %v, found %v", ErrClosed, err)
+	}
+	if _, err := id.PD(); !errors.Is(err, ErrClosed) {
+		t.Errorf("on a destroyed id: expected %v, found %v", ErrClosed, err)
+	}
+}
+
+func TestIDResolveUnspecifiedRefused(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	var r *ResolveError
+	if err := p.dialer.ResolveAddr(netip.AddrPort{}, netip.AddrPort{}); !errors.As(err, &r) {
+		t.Errorf("expected a *ResolveError, found %v", err)
+	}
+}
+
+func TestIDQPOfOtherDeviceRefused(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	toRoute(t, p.client, p.dialer, at(p.listener.LocalAddr()))
+	pd, err := p.listener.PD()
+	p.ok(err)
+	_, err = p.dialer.CreateQP(pd, verbs.QPConfig{})
+	wants(t, err, clientIP, serverIP)
+	_, err = p.dialer.CreateQP(nil, verbs.QPConfig{Type: verbs.UD})
+	wants(t, err, "expected RC, found UD")
+	if c := p.dialer.Device().Counts(); c.QP != 0 || c.CQ != 0 {
+		t.Errorf("refused queue pairs left %+v", c)
+	}
+}
+
+func TestIDSRQServesConnection(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	id := p.request(nil, true)
+	pd, err := id.PD()
+	p.ok(err)
+	srq, err := pd.CreateSRQ(verbs.SRQConfig{})
+	p.ok(err)
+	_, err = id.CreateQP(nil, verbs.QPConfig{SRQ: srq})
+	p.ok(err)
+	p.ok(id.Accept(nil))
+	if e := expect(t, p.client, EventEstablished); !e.Conn.SRQ {
+		t.Errorf("the reply does not tell of the SRQ: %+v", e.Conn)
+	}
+	p.ok(id.DestroyQP())
+	p.ok(srq.Destroy())
+}
+
+func TestChannelCloseDestroysUntakenRequests(t *testing.T) {
+	leavesNothing(t)
+	p := newPair(t, PortSpaceTCP)
+	toRoute(t, p.client, p.dialer, at(p.listener.LocalAddr()))
+	p.ok(p.dialer.Connect(&ConnParam{QPN: 5}))
+	p.ok(p.listener.Destroy())
+	p.ok(p.server.Close())
+	isReject(t, expect(t, p.client, EventRejected).Err)
+	if _, err := p.server.Next(within(t)); !errors.Is(err, ErrClosed) {
+		t.Errorf("expected %v, found %v", ErrClosed, err)
+	}
+	if _, err := p.server.NewID(PortSpaceTCP); !errors.Is(err, ErrClosed) {
+		t.Errorf("expected %v, found %v", ErrClosed, err)
+	}
+}
+
+func TestChannelDestroyedIDsEventsDropped(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	second := newID(t, p.client, PortSpaceTCP)
+	p.ok(p.dialer.ResolveAddr(addr(clientIP, 0), p.listener.LocalAddr()))
+	p.ok(second.ResolveAddr(addr(clientIP, 0), p.listener.LocalAddr()))
+	p.ok(p.dialer.Destroy())
+	if e := expect(t, p.client, EventAddrResolved); e.ID != second {
+		t.Errorf("found an event of a destroyed id")
+	}
+	p.ok(second.Destroy())
+}
+
+func TestIDUnconnectedServiceOfIB(t *testing.T) {
+	leavesNothing(t)
+	ch := NewEventChannel()
+	defer ch.Close()
+	id, err := ch.NewIDForType(PortSpaceIB, verbs.UC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer id.Destroy()
+	if err := id.Bind(addr(clientIP, 0)); err != nil {
+		t.Fatal(err)
+	}
+	q, err := id.CreateQP(nil, verbs.QPConfig{})
+	if err != nil || q.Type() != verbs.UC {
+		t.Errorf("found %v, %v", q, err)
+	}
+	if _, err := ch.NewIDForType(PortSpaceTCP, verbs.UD); err == nil {
+		t.Error("PortSpaceTCP took UD")
+	}
+}
+
+func TestIDDeviceClosedEvent(t *testing.T) {
+	leavesNothing(t)
+	dev, err := verbs.Open(ip(12), verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := NewEventChannel()
+	id := newID(t, ch, PortSpaceTCP)
+	if err := id.UseDevice(dev); err != nil {
+		t.Error(err)
+	}
+	if err := id.Bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
+		t.Error(err)
+	}
+	if id.Device() != dev {
+		t.Errorf("found device %v", id.Device())
+	}
+	dev.Close()
+	expect(t, ch, EventDeviceRemoval)
+	if id.Device() != nil {
+		t.Errorf("found device %v of an id without", id.Device())
+	}
+	if err := errors.Join(id.Destroy(), ch.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEventTypesNamedAsLibrdmacm(t *testing.T) {
+	names := []string{
+		"ADDR_RESOLVED", "ADDR_ERROR", "ROUTE_RESOLVED", "ROUTE_ERROR", "CONNECT_REQUEST", "CONNECT_RESPONSE",
+		"CONNECT_ERROR", "UNREACHABLE", "REJECTED", "ESTABLISHED", "DISCONNECTED", "DEVICE_REMOVAL", "MULTICAST_JOIN",
+		"MULTICAST_ERROR", "ADDR_CHANGE", "TIMEWAIT_EXIT",
+	}
+	for i, n := range names {
+		if s := EventType(i).String(); s != "RDMA_CM_EVENT_"+n {
+			t.Errorf("%d: expected RDMA_CM_EVENT_%s, found %s", i, n, s)
+		}
+	}
+	if EventTimewaitExit != 15 || EventEstablished != 9 {
+		t.Error("the numbers are not rdma_cm_event_type's")
+	}
+	if s := (Event{Type: EventConnectError, Err: errors.New("because")}).String(); !strings.HasSuffix(s, "CONNECT_ERROR: because") {
+		t.Errorf("found %q", s)
+	}
+}

@@ -1,0 +1,311 @@
+package rsocket
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"softrdma/internal/reason"
+)
+
+// An end is one side on paper: its memory, and what is on its way to it.
+type end struct {
+	tx     Sender
+	rx     *Receiver
+	remote Remote
+	buf    []byte
+	table  [TargetEntries * SGELen]byte
+	in     []packet
+	peer   *end
+
+	written, read int // bytes of the stream
+}
+
+// A packet is a WRITE with immediate data.
+type packet struct {
+	m    Message
+	data []byte
+	addr uint64
+}
+
+// The addresses of an end's memory.
+const (
+	bufAddr   = 0x10000
+	tableAddr = 0x90000
+)
+
+func newEnds(half int, credits uint16, flags uint8) (a, b *end) {
+	a, b = newEnd(half, credits), newEnd(half, credits)
+	a.peer, b.peer = b, a
+	for _, e := range []*end{a, b} {
+		d := ConnData{Flags: flags, Credits: credits, Target: SGE{tableAddr, 1, TargetEntries}, Data: SGE{bufAddr, 2, uint32(half)}}
+		e.peer.tx.Start(&d)
+		e.peer.remote.Start(&d)
+	}
+	return a, b
+}
+
+func newEnd(half int, credits uint16) *end {
+	return &end{rx: NewReceiver(half, credits), buf: make([]byte, 2*half)}
+}
+
+// stream is byte i of every stream.
+func stream(i int) byte { return byte(i*7 + i>>8) }
+
+// send sends up to n bytes and tells whether it could.
+func (e *end) send(n int) bool {
+	if n = min(n, e.tx.Room()); n == 0 {
+		return false
+	}
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = stream(e.written + i)
+	}
+	addr, key := e.tx.Take(n)
+	if key != 2 {
+		panic("data goes to memory that is not the buffer")
+	}
+	e.peer.in = append(e.peer.in, packet{NewMessage(OpData, uint32(n)), p, addr})
+	e.written += n
+	return true
+}
+
+// tell sends what is due and tells whether anything was.
+func (e *end) tell() (did bool) {
+	for e.rx.Due() {
+		u := e.rx.Update()
+		p := packet{m: u.Message}
+		if u.Length > 0 {
+			p.data = make([]byte, SGELen)
+			p.addr, _ = e.remote.PutTarget(p.data, SGE{bufAddr + uint64(u.Off), 2, uint32(u.Length)})
+		}
+		e.peer.in = append(e.peer.in, p)
+		did = true
+	}
+	return did
+}
+
+// receive takes the oldest packet and tells whether there was one.
+func (e *end) receive(t *testing.T) bool {
+	if len(e.in) == 0 {
+		return false
+	}
+	p := e.in[0]
+	e.in = e.in[1:]
+	var err error
+	switch {
+	case p.m.Op() == OpData:
+		if copy(e.buf[p.addr-bufAddr:], p.data) != len(p.data) {
+			t.Fatalf("%d bytes at %#x do not lie in the buffer", len(p.data), p.addr)
+		}
+		err = e.rx.Arrived(p.m.Data())
+	case p.m.Op() == OpCredits:
+		e.tx.Grant(p.m.Data())
+		if len(p.data) > 0 {
+			copy(e.table[p.addr-tableAddr:], p.data)
+			err = e.tx.Tell(ParseTarget(e.table[e.tx.NextTarget()*SGELen:]))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// take reads up to n bytes and tells whether there were any.
+func (e *end) take(t *testing.T, n int) bool {
+	off, k := e.rx.Next()
+	k = min(n, k)
+	for i, b := range e.buf[off : off+k] {
+		if b != stream(e.read+i) {
+			t.Fatalf("byte %d of the stream is %#x, expected %#x", e.read+i, b, stream(e.read+i))
+		}
+	}
+	e.rx.Consume(k)
+	e.read += k
+	return k > 0
+}
+
+// Both ends do what they may in any order; the streams must come whole, and
+// the machines must never get stuck.
+func TestStreamAnyOrder(t *testing.T) {
+	seeds := 300
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
+		half := 1 + r.IntN(300)
+		credits := uint16(1 + r.IntN(20))
+		total := 2000 + r.IntN(70000) // more messages than a credit counter holds, in some
+		size := 1 + r.IntN(2*half)
+		a, b := newEnds(half, credits, 0)
+		for step := 0; a.read < total || b.read < total; step++ {
+			e := a
+			if r.IntN(2) == 0 {
+				e = b
+			}
+			switch r.IntN(4) {
+			case 0:
+				if left := total - e.written; left > 0 {
+					e.send(min(left, 1+r.IntN(size)))
+				}
+			case 1:
+				e.receive(t)
+			case 2:
+				e.take(t, 1+r.IntN(size))
+			case 3:
+				e.tell()
+			}
+			if step > 200*(total+1000) {
+				t.Fatalf("seed %d: stuck: %d and %d of %d bytes came", seed, a.read, b.read, total)
+			}
+		}
+	}
+}
+
+// What a peer may send at once: both halves, if the credit suffices, and no more.
+func TestSenderStopsWhereThePeerHasNoRoomOrCredit(t *testing.T) {
+	for _, c := range []struct {
+		half    int
+		credits uint16
+		n       int // bytes of a message
+		want    int // bytes in all
+	}{
+		{100, 50, 100, 200},
+		{100, 50, 30, 200},
+		{100, 3, 30, 90},
+		{100, 1, 100, 100},
+	} {
+		a, b := newEnds(c.half, c.credits, FlagBigEndian&0)
+		b.tell()
+		for a.receive(t) {
+		}
+		for a.send(c.n) {
+		}
+		if a.written != c.want {
+			t.Errorf("%+v: found %d", c, a.written)
+		}
+		for b.receive(t) {
+		}
+		for b.take(t, 1000) {
+		}
+		b.tell()
+		for a.receive(t) {
+		}
+		if !a.send(1) {
+			t.Errorf("%+v: stuck although all was read", c)
+		}
+	}
+}
+
+// The credit counter has 16 bits and wraps.
+func TestCreditLimitWraps(t *testing.T) {
+	a, b := newEnds(64, 16, 0)
+	for a.written < 200_000 {
+		for a.send(1) {
+		}
+		for b.receive(t) {
+		}
+		for b.take(t, 1000) {
+		}
+		if !b.tell() && a.written < 200_000 {
+			t.Fatalf("stuck after %d messages", a.written)
+		}
+		for a.receive(t) {
+		}
+	}
+}
+
+func TestReceiverRefusesWhatBreaksTheProtocol(t *testing.T) {
+	check := func(name string, err error, want reason.Reason) {
+		t.Helper()
+		var f *Fault
+		if !errors.As(err, &f) || f.Detail.Reason != want {
+			t.Errorf("%s: expected %v, found %v", name, want, err)
+		}
+	}
+	r := NewReceiver(100, 2)
+	check("more than the first half", r.Arrived(101), reason.SocketOverrun)
+	r.Update()
+	check("more than both halves", r.Arrived(201), reason.SocketOverrun)
+	check("a length of 29 bits", r.Arrived(MaxData), reason.SocketOverrun)
+	if err := errors.Join(r.Arrived(100), r.Arrived(50)); err != nil {
+		t.Fatal(err)
+	}
+	check("a third message", r.Arrived(1), reason.SocketNoCredit)
+	r.Consume(100)
+	r.Update()
+	if err := r.Arrived(100); err != nil {
+		t.Errorf("after one was read: %v", err)
+	}
+
+	var s Sender
+	s.Start(&ConnData{Credits: 5, Data: SGE{0, 0, 10}})
+	if err := s.Tell(SGE{1, 1, 10}); err != nil {
+		t.Fatal(err)
+	}
+	check("a buffer that was not filled", s.Tell(SGE{1, 1, 10}), reason.SocketTarget)
+	s.Take(10)
+	check("a buffer of nothing", s.Tell(SGE{1, 1, 0}), reason.SocketTarget)
+}
+
+// A message of nothing takes a credit, gives it back at once, and is no end of
+// the stream.
+func TestReceiverMessageOfNothingIsCountedAlone(t *testing.T) {
+	r := NewReceiver(100, 4)
+	r.Update()
+	for range 100 {
+		if err := r.Counted(); err != nil {
+			t.Fatal(err)
+		}
+		if r.Unread() != 0 {
+			t.Fatalf("%d bytes to read", r.Unread())
+		}
+		if r.Due() {
+			r.Update()
+		}
+	}
+}
+
+// Any sequence of what a peer can send leaves the machine whole.
+func FuzzPeer(f *testing.F) {
+	f.Add([]byte{0, 10, 1, 5, 2, 3, 0, 200, 2, 100})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		r, s := NewReceiver(64, 4), Sender{}
+		s.Start(&ConnData{Credits: 3, Data: SGE{0, 0, 64}})
+		buf := make([]byte, 128)
+		for len(script) >= 2 {
+			op, n := script[0], int(script[1])
+			script = script[2:]
+			switch op % 6 {
+			case 0:
+				if r.Arrived(uint32(n)) != nil {
+					return
+				}
+			case 1:
+				off, k := r.Next()
+				bytes.Count(buf[off:off+k], []byte{0}) // in the buffer
+				r.Consume(min(n, k))
+			case 2:
+				if r.Due() {
+					r.Update()
+				}
+			case 3:
+				s.Grant(uint32(n))
+			case 4:
+				if s.Tell(SGE{0, 0, uint32(n)}) != nil {
+					return
+				}
+			case 5:
+				if k := min(n, s.Room()); k > 0 {
+					s.Take(k)
+				}
+			}
+			if r.Unread() < 0 || r.Unread() > 128 {
+				t.Fatalf("%d bytes unread of 128", r.Unread())
+			}
+		}
+	})
+}
