@@ -1,0 +1,104 @@
+package adapter
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad"
+)
+
+// datagram gives the device a UD packet to queue pair 1, with a right ICRC.
+func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload []byte) {
+	in := machine.In{Src: from, Dst: d.Local()}
+	in.Opcode, in.DestQPN, in.PKey, in.Payload = op, gsiQPN, DefaultPKey, payload
+	in.DETH = ib.DETH{QKey: qkey, SrcQPN: gsiQPN}
+	b := in.Append(nil)
+	b = append(b, 0, 0, 0, 0)
+	h := ib.NewPseudoHeader(from, d.Local())
+	ib.PutICRC(b[len(b)-ib.ICRCLen:], h.Sum(0, b))
+	l := d.lane
+	l.mu.Lock()
+	l.src, l.dst, l.head, l.in.Src, l.in.Dst = from, d.Local(), h, from, d.Local()
+	l.nextID = 0
+	l.packet(d.clock(), b)
+	l.transmit(d.clock())
+	l.unlock()
+}
+
+func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
+	peer := cm.New(cm.Config{GUID: 1, Local: netip.MustParseAddrPort("127.0.0.9:4791"), MTU: 1024, Random: func() uint32 { return 77 }, Refuse: func(reason.Detail) {}})
+	dev, link := gsiDevice(t)
+	p := cm.ConnectParams{Service: 5, QPN: 0x123}
+	p.Path.Dst = dev.Local()
+	if _, err := peer.Connect(0, &p); err != nil {
+		t.Fatal(err)
+	}
+	var out cm.Datagram
+	if !peer.Next(0, &out) {
+		t.Fatal("no REQ")
+	}
+	datagram(dev, netip.MustParseAddrPort("127.0.0.9:50000"), ib.UDSendOnly, gsiQKey, out.MAD[:])
+	if n := link.count(); n != 1 {
+		t.Fatalf("%d packets sent, want the REJ", n)
+	}
+	var sent ib.Packet
+	if f := sent.Parse(link.sent[0]); f != ib.OK {
+		t.Fatalf("fault %v", f)
+	}
+	if sent.DestQPN != gsiQPN || sent.DETH != (ib.DETH{QKey: gsiQKey, SrcQPN: gsiQPN}) || len(sent.Payload) != mad.Len {
+		t.Errorf("sent to QPN %d with %+v, %d bytes", sent.DestQPN, sent.DETH, len(sent.Payload))
+	}
+	var got cm.Event
+	peer.SetHandler(func(e *cm.Event) { got = *e })
+	peer.Receive(0, dev.Local(), 0, sent.Payload)
+	if got.Kind != cm.EventRejReceived || got.Reject != mad.RejectInvalidServiceID {
+		t.Errorf("the peer heard %v, %v", got.Kind, got.Reject)
+	}
+}
+
+func TestGSIForeignDatagramsAreRefusedByName(t *testing.T) {
+	dev, link := gsiDevice(t)
+	from := netip.MustParseAddrPort("127.0.0.9:50000")
+	for _, c := range []struct {
+		name string
+		op   ib.Opcode
+		qkey uint32
+		data []byte
+		want reason.Reason
+	}{
+		{"immediate data", ib.UDSendOnlyImm, gsiQKey, make([]byte, mad.Len), reason.PacketOpcode},
+		{"a user's Q_Key", ib.UDSendOnly, 0x11111111, make([]byte, mad.Len), reason.PacketQKey},
+	} {
+		before := dev.Trace.Counter(c.want)
+		datagram(dev, from, c.op, c.qkey, c.data)
+		if n := dev.Trace.Counter(c.want) - before; n != 1 {
+			t.Errorf("%s: %d refusals as %v, want 1", c.name, n, c.want)
+		}
+	}
+	if n := link.count(); n != 0 {
+		t.Errorf("%d packets sent in answer", n)
+	}
+}
+
+func TestGSIClosedDeviceHasNoManager(t *testing.T) {
+	dev, _ := gsiDevice(t)
+	dev.Close()
+	err := dev.CM(func(*cm.Manager, time.Duration) { t.Error("called") })
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("error %v, want %v", err, ErrClosed)
+	}
+}
+
+func gsiDevice(t *testing.T) (*Device, *stub) {
+	t.Helper()
+	link := newStub("127.0.0.5:4791")
+	dev := Open(Config{Link: link, Manual: true, MTU: 1024})
+	t.Cleanup(func() { dev.Close() })
+	return dev, link
+}
