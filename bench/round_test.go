@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A fake answers with the results that it was given, one a round.
+type fake struct {
+	name    string
+	results map[string][]Result // by operation
+	lack    error
+	asked   []Work
+}
+
+func (f *fake) Name() string { return f.name }
+func (f *fake) Lack() error  { return f.lack }
+func (f *fake) Run(_ context.Context, _ *Path, w Work, _ time.Duration) (Result, error) {
+	f.asked = append(f.asked, w)
+	r := f.results[w.Op]
+	if len(r) == 0 {
+		return Result{}, errors.New("out of order")
+	}
+	f.results[w.Op] = r[1:]
+	return r[0], nil
+}
+
+func fakeFigures() []Figure {
+	a, b := Work{Tool: "a", Op: "x"}, Work{Tool: "b", Op: "y"}
+	return []Figure{
+		{Name: "throughput", Of: Measure{a, Throughput}, Against: Measure{b, Throughput}, Gate: .5, Stretch: 2},
+		{Name: "latency", Of: Measure{a, P50}, Against: Measure{b, P50}, Less: true, Gate: 1, Stretch: .1},
+	}
+}
+
+func TestRunTakesRatiosWithinRounds(t *testing.T) {
+	// The machine is three times as fast in the second round.
+	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1e9, P50: 3}, {Throughput: 3e9, P50: 1}, {Throughput: 1e9, P50: 3}}}}
+	b := &fake{name: "b", results: map[string][]Result{"y": {{Throughput: 2e9, P50: 6}, {Throughput: 6e9, P50: 2}, {Throughput: 2e9, P50: 6}}}}
+	r := Run{Path: Loopback(), Tools: []Tool{a, b}, Figures: fakeFigures(), Rounds: 3}
+	got, err := r.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.asked) != 3 || len(b.asked) != 3 {
+		t.Errorf("measured %d and %d times, want 3: figures share measurements", len(a.asked), len(b.asked))
+	}
+	for _, row := range got.Rows {
+		if !slices.Equal(row.Ratios, []float64{.5, .5, .5}) || row.Ratio != .5 || row.Lack != "" {
+			t.Errorf("%s: ratios %v, median %v, lack %q", row.Name, row.Ratios, row.Ratio, row.Lack)
+		}
+	}
+	if row := got.Rows[0]; row.Of != 1 || row.Against != 2 || row.Unit != "GB/s" {
+		t.Errorf("%v against %v %s, want 1 against 2 GB/s", row.Of, row.Against, row.Unit)
+	}
+	if f := &got.Rows[0].Figure; !f.Reached(.5, f.Gate) || f.Reached(.5, f.Stretch) {
+		t.Error("more is better: .5 reaches .5 and not 2")
+	}
+	if f := &got.Rows[1].Figure; !f.Reached(.5, f.Gate) || f.Reached(.5, f.Stretch) {
+		t.Error("less is better: .5 reaches 1 and not .1")
+	}
+}
+
+func TestRunNamesMissingAndFailingPeers(t *testing.T) {
+	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1}}}}
+	for _, c := range []struct {
+		name  string
+		tools []Tool
+		want  string
+	}{
+		{"not installed", []Tool{a, &fake{name: "b", lack: errors.New("b is not installed")}}, "b is not installed"},
+		{"fails", []Tool{a, &fake{name: "b"}}, "out of order"},
+		{"not there", []Tool{a}, "b was left out"},
+	} {
+		a.results["x"] = []Result{{Throughput: 1}}
+		r := Run{Path: Loopback(), Tools: c.tools, Figures: fakeFigures(), Rounds: 1}
+		got, err := r.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lack := got.Rows[0].Lack; !strings.Contains(lack, c.want) {
+			t.Errorf("%s: lack %q, want %q", c.name, lack, c.want)
+		}
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := Run{Path: Loopback(), Figures: fakeFigures(), Rounds: 1}
+	if _, err := r.Do(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestParseUCXReadsTheLastLine(t *testing.T) {
+	const out = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n" +
+		"500,1,1,1,1,1,1,1\n10000,5.657,154.094,1023.976,0.05,2.5,6490,977\n"
+	if r, err := parseUCX(out, Ping); err != nil || r != (Result{P50: 5.657}) {
+		t.Errorf("ping: %+v, %v", r, err)
+	}
+	if r, err := parseUCX(out, Stream); err != nil || r != (Result{Throughput: 2.5 * (1 << 20), Rate: 977}) {
+		t.Errorf("stream: %+v, %v", r, err)
+	}
+	if _, err := parseUCX("no numbers", Stream); err == nil {
+		t.Error("no error for a text without numbers")
+	}
+}
+
+func TestFiguresNameToolsThatThereAre(t *testing.T) {
+	tools := map[string]bool{"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true}
+	for _, loopback := range []bool{true, false} {
+		for _, f := range Figures(loopback) {
+			if !tools[f.Of.Work.Tool] || !tools[f.Against.Work.Tool] {
+				t.Errorf("%s: tools %q and %q", f.Name, f.Of.Work.Tool, f.Against.Work.Tool)
+			}
+			if f.Reached(f.Gate, f.Stretch) {
+				t.Errorf("%s: the gate %v is not easier than the stretch %v", f.Name, f.Gate, f.Stretch)
+			}
+		}
+	}
+}
