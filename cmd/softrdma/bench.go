@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -21,6 +22,7 @@ type benchOptions struct {
 	each   time.Duration
 	only   []string
 	json   bool
+	html   string
 }
 
 func newBenchCommand() *cobra.Command {
@@ -50,6 +52,7 @@ else runs on it.`,
 	f.StringSliceVar(&opt.only, "figures", nil, "only figures whose names contain one of these words")
 	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "loopback, veth1500, veth9000 (between two network namespaces; root)")
 	f.BoolVar(&opt.json, "json", false, "print one JSON array, a table a path")
+	f.StringVar(&opt.html, "html", "", "write tables and plots over the message size to `FILE`; takes much longer")
 	cmd.AddCommand(newBenchEndCommand())
 	return cmd
 }
@@ -63,14 +66,22 @@ func runBench(cmd *cobra.Command, opt *benchOptions) error {
 		return err
 	}
 	var tables []*bench.Table
+	var plots []bench.Plot
 	for _, name := range opt.paths {
-		t, err := benchPath(cmd, opt, self, name)
+		t, more, err := benchPath(cmd, opt, self, name)
 		if err != nil {
 			return err
 		}
+		tables, plots = append(tables, t), append(plots, more...)
 		if opt.json {
-			tables = append(tables, t)
-		} else if err := printBench(cmd.OutOrStdout(), t); err != nil {
+			continue
+		}
+		if err := printBench(cmd.OutOrStdout(), t); err != nil {
+			return err
+		}
+	}
+	if opt.html != "" {
+		if err := writePage(opt.html, tables, plots); err != nil {
 			return err
 		}
 	}
@@ -82,11 +93,19 @@ func runBench(cmd *cobra.Command, opt *benchOptions) error {
 	return e.Encode(tables)
 }
 
+func writePage(name string, tables []*bench.Table, plots []bench.Plot) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(bench.WriteHTML(f, tables, plots), f.Close())
+}
+
 // benchPath measures on one path.
-func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench.Table, error) {
+func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench.Table, []bench.Plot, error) {
 	path, err := openPath(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer path.Close()
 	run := &bench.Run{
@@ -94,7 +113,7 @@ func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench
 		Tools: []bench.Tool{bench.Softrdma{Path: self}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}},
 	}
 	if len(run.Figures) == 0 {
-		return nil, usageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
+		return nil, nil, usageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
 	}
 	if notes := cmd.ErrOrStderr(); isTerminal(notes) {
 		run.Progress = func(done, all int, w bench.Work) {
@@ -102,7 +121,15 @@ func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench
 		}
 		defer fmt.Fprint(notes, "\r\033[K")
 	}
-	return run.Do(cmd.Context())
+	t, err := run.Do(cmd.Context())
+	if err != nil || opt.html == "" {
+		return t, nil, err
+	}
+	plots, err := run.Sweep(cmd.Context())
+	for i := range plots {
+		plots[i].Title += " (" + path.Name + ")"
+	}
+	return t, plots, err
 }
 
 func openPath(name string) (*bench.Path, error) {
@@ -137,10 +164,7 @@ func printBench(out io.Writer, t *bench.Table) error {
 	w.AppendHeader(table.Row{"figure", "softrdma", "peer", "ratio", "lowest–highest", "gate", "stretch", ""})
 	var lacks []string
 	for _, r := range t.Rows {
-		bound := "≥"
-		if r.Figure.Less {
-			bound = "≤"
-		}
+		bound := r.Figure.Bound()
 		limits := table.Row{fmt.Sprintf("%s %g", bound, r.Gate), fmt.Sprintf("%s %g", bound, r.Stretch)}
 		if r.Lack != "" {
 			lacks = append(lacks, fmt.Sprintf("%s: %s", r.Name, oneLine(fmt.Errorf("%s", r.Lack))))
@@ -149,7 +173,7 @@ func printBench(out io.Writer, t *bench.Table) error {
 		}
 		unit := func(v float64) string { return fmt.Sprintf("%.3g %s", v, r.Unit) }
 		w.AppendRow(append(append(table.Row{r.Name, unit(r.Of), unit(r.Against), fmt.Sprintf("%.2f", r.Ratio),
-			fmt.Sprintf("%.2f–%.2f", r.Low, r.High)}, limits...), verdict(&r)))
+			fmt.Sprintf("%.2f–%.2f", r.Low, r.High)}, limits...), r.Verdict()))
 	}
 	if _, err := fmt.Fprintln(out, w.Render()); err != nil {
 		return err
@@ -160,16 +184,6 @@ func printBench(out io.Writer, t *bench.Table) error {
 		}
 	}
 	return nil
-}
-
-func verdict(r *bench.Row) string {
-	switch {
-	case r.Figure.Reached(r.Ratio, r.Stretch):
-		return "stretch"
-	case r.Figure.Reached(r.Ratio, r.Gate):
-		return "gate"
-	}
-	return "below"
 }
 
 // newBenchEndCommand is one end of the kernel's loops, which bench starts.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
 
@@ -13,7 +14,9 @@ import (
 )
 
 func main() {
-	l := must(rdmacm.Listen("127.0.0.1:7471", rdmacm.ListenConfig{}))
+	addr := flag.String("listen", "127.0.0.1:7471", "local address and port of the server")
+	flag.Parse()
+	l := must(rdmacm.Listen(*addr, rdmacm.ListenConfig{}))
 	defer l.Close()
 	done := make(chan struct{})
 	go func() {

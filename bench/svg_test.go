@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestSVGIsWellFormedAndKeepsInside(t *testing.T) {
+	p := Plot{Title: "T & <t>", Unit: "GB/s", Log: true, Curves: []Curve{
+		{"a", []Point{{8, .001}, {4 << 20, 9.5}}}, {"b", []Point{{64, 1}}},
+	}}
+	for _, log := range []bool{true, false} {
+		p.Log = log
+		checkXML(t, p.SVG())
+		a := p.axes()
+		for _, c := range p.Curves {
+			for _, q := range c.Points {
+				if x, y := a.x(q.Bytes), a.y(q.Value); x < left || x > plotWidth-right || y < top || y > base {
+					t.Errorf("log %v: point %+v at %v, %v is outside of the axes", log, q, x, y)
+				}
+			}
+		}
+	}
+	empty := Plot{Title: "nothing"}
+	checkXML(t, empty.SVG())
+}
+
+func checkXML(t *testing.T, s string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(s))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%v in %s", err, s)
+		}
+	}
+}
+
+func TestWriteHTMLShowsEveryRow(t *testing.T) {
+	table := &Table{Path: "p<", Rounds: 3, Rows: []Row{
+		{Name: "good & fast", Ratio: 1, Gate: .5, Stretch: .9, Figure: Figure{Gate: .5, Stretch: .9}},
+		{Name: "absent", Lack: "x is not installed"},
+	}}
+	var b strings.Builder
+	if err := WriteHTML(&b, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"p&lt;", "good &amp; fast", "stretch", "absent", "x is not installed", "<svg"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+)
+
+// The test binary is the example as well: in the process that the test starts.
+func TestMain(m *testing.M) {
+	if os.Getenv("CONNECT_EXAMPLE") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestGreetingArrives(t *testing.T) {
+	c := exec.Command(os.Args[0], "-listen", "127.9.255.254:7471")
+	c.Env = append(os.Environ(), "CONNECT_EXAMPLE=1")
+	out, err := c.CombinedOutput()
+	if err != nil || !regexp.MustCompile(`^127\.9\.255\.254:7471 receives "hello from 127\.\d+\.\d+\.\d+:\d+"\n$`).Match(out) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
