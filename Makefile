@@ -63,7 +63,8 @@ unit: ## unit tests, all seeds
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples
 examples: ## the examples do what they say
-	@set -e; for d in examples/*/; do echo "$(GO) run ./$$d"; $(LIMIT) $(GO) run ./$$d; done
+	@set -e; for d in examples/*/; do echo "go run $$d"; (cd $$d && $(LIMIT) $(GO) run .); done
+	cd examples/grpc && $(GO) vet . && $(GO) test . && $(GO) mod tidy -diff
 
 .PHONY: cross
 cross: ## the command builds for other systems

@@ -191,9 +191,9 @@ func existsTest(ref string) error {
 // compliance statements. A bare number is a clause where "IBTA", "annex" or
 // another clause stands before it; the others are everywhere.
 var (
-	clause  = regexp.MustCompile(`\b(?:A17(?:\.\d+)+|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:5|7|8|9|10|11|17)(?:\.\d+)+|5)\b`)
+	clause  = regexp.MustCompile(`\b(?:A1[167](?:\.\d+)+|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:5|7|8|9|10|11|12|13|17)(?:\.\d+)+|5)\b`)
 	citing  = regexp.MustCompile(`(?:IBTA|[Aa]nnex)[ \n](?:` + clause.String() + `)(?:(?:, | to | and |; )(?:` + clause.String() + `))*`)
-	plain   = regexp.MustCompile(`\b(?:A17(?:\.\d+)+|CA17-\d+|[Co](?:9|10|11)-\d+(?:\.\d+)*)\b`)
+	plain   = regexp.MustCompile(`\b(?:A1[167](?:\.\d+)+|CA17-\d+|[Co](?:9|10|11)-\d+(?:\.\d+)*)\b`)
 	comment = regexp.MustCompile(`(?m)//[^\n]*(?:\n[ \t]*//[^\n]*)*|"(?:IBTA|annex)[^"]*"`)
 	slashes = regexp.MustCompile(`\n[ \t]*//`)
 )
@@ -204,7 +204,7 @@ func clauses(s string) []string { return clause.FindAllString(s, -1) }
 func cited(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, dir := range []string{"internal", "verbs", "cmd"} {
+	for _, dir := range []string{"internal", "verbs", "rdmacm", "rdmanet", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

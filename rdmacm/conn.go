@@ -53,7 +53,8 @@ func (c *Conn) Done() <-chan struct{} { return c.end.done }
 
 // Err is nil while the connection stands, and then why it ended: wraps
 // ErrDisconnected where a side disconnected, verbs.ErrClosed where the device
-// is gone.
+// is gone. It is there before the queue pair is in ERR: who finds flushed
+// completions finds the reason as well.
 func (c *Conn) Err() error { return c.end.why() }
 
 // Disconnect ends the connection: the queue pair goes to ERR, which flushes
@@ -74,6 +75,6 @@ func (c *Conn) Close() error {
 	if !c.end.id.datagram() {
 		_ = c.end.leave() // refused where the peer knows already
 	}
-	c.end.finish(ErrDisconnected)
+	c.end.finish(ErrDisconnected, func() {})
 	return events.release(c.end.id)
 }

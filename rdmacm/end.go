@@ -14,13 +14,14 @@ type end struct {
 	id   *ID
 	done chan struct{} // closed by finish
 
-	mu    sync.Mutex
-	queue []Event
-	came  chan struct{} // holds one when the queue has grown since wait looked
-	gone  bool          // the peer has turned away before the connection stood
-	err   error         // of finish
-	left  bool          // by this side
-	watch func()        // called when an event has come or finish was
+	mu       sync.Mutex
+	queue    []Event
+	came     chan struct{} // holds one when the queue has grown since wait looked
+	gone     bool          // the peer has turned away before the connection stood
+	err      error         // of finish
+	left     bool          // by this side
+	standing bool          // it was established
+	watch    func()        // called when an event has come or finish was
 }
 
 func newEnd() *end {
@@ -36,11 +37,15 @@ func (e *end) deliver(v *Event) {
 		e.disconnected()
 		return
 	case EventDeviceRemoval:
-		e.id.toErr()
-		e.finish(fmt.Errorf("device of %v: %w", e.id.LocalAddr(), verbs.ErrClosed))
+		e.finish(fmt.Errorf("device of %v: %w", e.id.LocalAddr(), verbs.ErrClosed), e.id.toErr)
 		return
 	}
 	e.mu.Lock()
+	if e.standing && v.Err != nil { // the peer took back what it had accepted
+		e.mu.Unlock()
+		e.finish(v.Err, e.id.toErr)
+		return
+	}
 	e.queue = append(e.queue, *v)
 	if v.Type == EventRejected || v.Type == EventUnreachable || v.Type == EventConnectError {
 		e.gone = true
@@ -62,24 +67,38 @@ func (e *end) disconnected() {
 	left := e.left
 	e.mu.Unlock()
 	if !left {
-		_ = e.id.Disconnect() // refused where the peer waits no longer
-		e.finish(fmt.Errorf("%w by %v", ErrDisconnected, e.id.RemoteAddr()))
+		e.finish(fmt.Errorf("%w by %v", ErrDisconnected, e.id.RemoteAddr()), func() {
+			_ = e.id.Disconnect() // refused where the peer waits no longer
+		})
 	}
 }
 
-// finish ends the connection, or what was to become one, for a reason.
-func (e *end) finish(why error) {
+// finish ends the connection, or what was to become one, for a reason: first
+// there is the reason, then stop moves the queue pair to ERR, whose flushed
+// completions make others ask for it, and then everybody is told.
+func (e *end) finish(why error, stop func()) {
 	e.mu.Lock()
 	first := e.err == nil
 	if first {
 		e.err = why
-		close(e.done)
 	}
 	watch := e.watch
 	e.mu.Unlock()
-	if first && watch != nil {
+	if !first {
+		return
+	}
+	stop()
+	close(e.done)
+	if watch != nil {
 		watch()
 	}
+}
+
+// stand tells that the connection stands.
+func (e *end) stand() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.standing = true
 }
 
 // take is the oldest event.
@@ -137,7 +156,7 @@ func (e *end) leave() error {
 	if !first {
 		return nil
 	}
-	err := e.id.Disconnect()
-	e.finish(fmt.Errorf("%w by this side", ErrDisconnected))
+	var err error
+	e.finish(fmt.Errorf("%w by this side", ErrDisconnected), func() { err = e.id.Disconnect() })
 	return err
 }

@@ -98,6 +98,7 @@ func (r *Request) begin(p *ConnParam) error {
 }
 
 func (r *Request) conn() *Conn {
+	r.end.stand()
 	return &Conn{end: r.end, param: r.param}
 }
 

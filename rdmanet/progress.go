@@ -127,7 +127,7 @@ func (c *Conn) broken(wc *verbs.WC) {
 	if c.err != nil || c.life.Gone() {
 		return
 	}
-	if wc.Status == verbs.WRFlushErr && c.disconnected() {
+	if wc.Status == verbs.WRFlushErr && errors.Is(c.link.Err(), errDisconnected) {
 		// The peer is gone without a word, as a process is that was killed. To
 		// rsockets that is the end of the stream, and so it is to TCP.
 		c.life.End()
@@ -138,24 +138,6 @@ func (c *Conn) broken(wc *verbs.WC) {
 		errno = syscall.ETIMEDOUT
 	}
 	c.fail(fmt.Errorf("%w: %w", errno, wc.Err()))
-}
-
-// reasonDelay is how long after the queue pair was flushed the connection
-// manager may take to tell why.
-const reasonDelay = 200 * time.Millisecond
-
-// disconnected tells whether a flushed queue pair is so because the peer has
-// ended the connection.
-func (c *Conn) disconnected() bool {
-	if c.link.Err() == nil {
-		t := time.NewTimer(reasonDelay)
-		defer t.Stop()
-		select {
-		case <-c.link.Done():
-		case <-t.C:
-		}
-	}
-	return errors.Is(c.link.Err(), errDisconnected)
 }
 
 // fail ends the connection with an error.

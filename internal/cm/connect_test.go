@@ -59,7 +59,7 @@ func TestConnectTellsBothSidesEverything(t *testing.T) {
 
 // TestRequestCarriesWhatLinuxExpects looks at the REQ and the REP as they leave.
 func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
-	w, a, b, ca, _ := established(t)
+	w, a, b, ca, cb := established(t)
 	var q mad.REQ
 	d := a.last[mad.AttrREQ]
 	q.Parse(&d)
@@ -86,6 +86,8 @@ func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
 	// All of one exchange have one transaction ID; a DREQ begins another.
 	w.must(ca.Disconnect(w.now, nil))
 	w.pass(2 * time.Millisecond)
+	w.must(cb.DisconnectReply(w.now, nil))
+	w.pass(2 * time.Millisecond)
 	tid := map[mad.AttributeID]uint64{}
 	for _, h := range []*host{a, b} {
 		for attr, d := range h.last {
@@ -97,7 +99,7 @@ func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
 			}
 		}
 	}
-	if tid[mad.AttrREQ] != tid[mad.AttrREP] || tid[mad.AttrREQ] != tid[mad.AttrRTU] || tid[mad.AttrREQ] == tid[mad.AttrDREQ] || uint32(tid[mad.AttrREQ]) != ca.LocalID() {
+	if tid[mad.AttrREQ] != tid[mad.AttrREP] || tid[mad.AttrREQ] != tid[mad.AttrRTU] || tid[mad.AttrREQ] == tid[mad.AttrDREQ] || tid[mad.AttrDREQ] != tid[mad.AttrDREP] || uint32(tid[mad.AttrREQ]) != ca.LocalID() {
 		t.Errorf("transaction IDs %x", tid)
 	}
 }
@@ -163,7 +165,7 @@ func TestAttributesFitEachOther(t *testing.T) {
 	var p mad.REP
 	d = b.last[mad.AttrREP]
 	p.Parse(&d)
-	if x.SQPSN != y.RQPSN || x.RQPSN != y.SQPSN || x.RQPSN != q.StartingPSN || y.RQPSN != p.StartingPSN || x.RQPSN == y.RQPSN {
+	if x.SQPSN != y.RQPSN || x.RQPSN != y.SQPSN || x.RQPSN != q.StartingPSN || y.RQPSN != p.StartingPSN || x.RQPSN == y.RQPSN || x.RQPSN == 0 || y.RQPSN == 0 {
 		t.Errorf("PSNs: a sends %v and expects %v, b sends %v and expects %v; told %v and %v",
 			x.SQPSN, x.RQPSN, y.SQPSN, y.RQPSN, q.StartingPSN, p.StartingPSN)
 	}
