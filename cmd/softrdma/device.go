@@ -30,25 +30,42 @@ var captures struct {
 // has the name as given, the next one FILE.2 before its extension, and so on.
 // Together in one file each packet between two of them would stand twice.
 func openDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Device, func() error, error) {
-	path, err := cmd.Flags().GetString(pcapFlag)
-	if err != nil {
-		return nil, nil, err
-	}
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
+	endCapture, err := captureDevice(cmd, dev)
+	if err != nil {
+		return nil, nil, errors.Join(err, dev.Close())
+	}
+	return dev, sync.OnceValue(func() error {
+		err := dev.Close() // with its capture, whose error it gives
+		if e := endCapture(); err == nil {
+			err = e
+		}
+		return err
+	}), nil
+}
+
+// captureDevice captures, with --pcap, a device that is open until the returned
+// function is called: one that the connection manager chose.
+func captureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) {
+	path, err := cmd.Flags().GetString(pcapFlag)
+	if err != nil {
+		return nil, err
+	}
 	if path == "" {
-		return dev, sync.OnceValue(dev.Close), nil
+		return func() error { return nil }, nil
 	}
 	f, err := os.Create(captureName(path))
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("--%s: %w", pcapFlag, err), dev.Close())
+		return nil, fmt.Errorf("--%s: %w", pcapFlag, err)
 	}
-	if _, err := dev.Capture(f); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("--%s: %w", pcapFlag, err), dev.Close(), f.Close())
+	c, err := dev.Capture(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--%s: %w", pcapFlag, err), f.Close())
 	}
-	return dev, sync.OnceValue(func() error { return errors.Join(dev.Close(), f.Close()) }), nil
+	return func() error { return errors.Join(c.Close(), f.Close()) }, nil
 }
 
 func captureName(path string) string {

@@ -15,6 +15,10 @@ const perfLong = `Measures the bandwidth or the latency of an operation between 
 perftest does. Start the server first, without HOST, then the client with the
 server's HOST. The server takes all settings from the client.
 
+The ends find each other by TCP, where the client tells its settings. With -R at
+the client the queue pairs are connected through the RDMA connection manager, as
+perftest's -R does it, and not by what was said there.
+
 Without -d each end takes the address by which it reaches the other. On one
 machine the client takes a second address, or a second UDP port.
 
@@ -70,6 +74,7 @@ func newPerfCommand() *cobra.Command {
 	f.Uint16VarP(&opt.port, "port", "p", 18516, "TCP port of the server, for the exchange of settings")
 	f.BoolVarP(&opt.Events, "events", "e", false, "sleep for completions in place of polling")
 	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "both ends send; results are the sum")
+	f.BoolVarP(&opt.Managed, "rdma-cm", "R", false, "connect the queue pairs through the RDMA connection manager (at the client)")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
 	return cmd

@@ -57,6 +57,12 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *perfOptions, host s
 	}
 	defer s.close()
 	p := &perfClient{set: &opt.perfSettings, sweep: opt.all, c: c, s: s}
+	if p.set.Managed {
+		if err := s.call(ctx, hello, addrOf(conn.RemoteAddr())); err != nil {
+			c.fail(err)
+			return err
+		}
+	}
 	if err := p.connect(ctx, hello); err != nil {
 		c.fail(err)
 		return err

@@ -24,6 +24,7 @@ type controlMessage struct {
 	Device    string           `json:"device,omitempty"`
 	Endpoints []verbs.Endpoint `json:"endpoints,omitempty"`
 	Memory    *remoteMemory    `json:"memory,omitempty"`
+	Service   *perfService     `json:"service,omitempty"` // in place of Endpoints
 
 	Operation string      `json:"operation,omitempty"`
 	Size      int         `json:"size,omitempty"`

@@ -92,8 +92,21 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 	}
 	defer s.close()
 	fmt.Fprintf(p.notes, "client %v measures %s %s on device %v\n", conn.RemoteAddr(), set.Operation, set.Metric, dev.Addr())
-	m, err = c.ask(ctx, &controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}, doConnect)
-	if err != nil {
+	hello := &controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}
+	if set.Managed {
+		if hello.Service, err = s.offer(); err != nil {
+			return err
+		}
+	}
+	if err := c.send(hello); err != nil {
+		return err
+	}
+	if set.Managed {
+		if err := s.answer(ctx, hello.Service); err != nil {
+			return err
+		}
+	}
+	if m, err = c.expect(ctx, doConnect); err != nil {
 		return err
 	}
 	if err := s.connect(m, set.MTU); err != nil {

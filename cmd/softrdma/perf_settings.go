@@ -49,6 +49,7 @@ type perfSettings struct {
 	MTU           int     `json:"mtu,omitempty"` // 0: the smaller of both ports'
 	Events        bool    `json:"events,omitempty"`
 	Bidirectional bool    `json:"bidirectional,omitempty"`
+	Managed       bool    `json:"rdma_cm,omitempty"` // connect through the connection manager
 }
 
 // check names what is wrong with settings; the server trusts no client.
@@ -76,6 +77,8 @@ func (p *perfSettings) check() error {
 		return usageErrorf("-e: the latency of WRITE is measured by polling memory, which raises no events")
 	case p.Bidirectional && p.Metric == metricLatency:
 		return usageErrorf("-b: latency is measured in both directions anyway")
+	case p.Managed && p.MTU != 0:
+		return usageErrorf("-m: with -R the path MTU is the connection manager's")
 	case p.Metric == metricLatency && p.QPs != 1:
 		return usageErrorf("-q: latency is measured on one queue pair, found %d", p.QPs)
 	}
@@ -127,7 +130,7 @@ func (p *perfSettings) duration() time.Duration {
 }
 
 func (p *perfSettings) side() sideConfig {
-	c := sideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events}
+	c := sideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events, Managed: p.Managed}
 	if p.Metric == metricLatency {
 		c.Depth, c.Inline = 4*signalEvery, inlineLimit
 	}

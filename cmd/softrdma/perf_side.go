@@ -36,6 +36,8 @@ type sideConfig struct {
 	Memory int // bytes
 	Inline int // bytes
 	Events bool
+
+	Managed bool // the queue pairs come with their connections, see side.call
 }
 
 // A side is one end of a measurement: queue pairs to the other end, all of
@@ -51,6 +53,8 @@ type side struct {
 	mr     *verbs.MR
 	buf    []byte
 	remote remoteMemory
+	cfg    sideConfig
+	links  *perfLinks // of queue pairs that the connection manager connects
 
 	events bool // sleep for completions instead of polling
 	single bool // one processor: the peer needs it between polls
@@ -64,7 +68,7 @@ type side struct {
 
 // newSide makes the objects of one end on a device, which stays the caller's.
 func newSide(dev *verbs.Device, cfg sideConfig) (s *side, err error) {
-	s = &side{dev: dev, events: cfg.Events, single: runtime.GOMAXPROCS(0) == 1}
+	s = &side{dev: dev, cfg: cfg, events: cfg.Events, single: runtime.GOMAXPROCS(0) == 1}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -85,10 +89,11 @@ func newSide(dev *verbs.Device, cfg sideConfig) (s *side, err error) {
 	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: cfg.QPs * (cfg.Depth + cfg.Recv)}); err != nil {
 		return nil, err
 	}
+	if cfg.Managed {
+		return s, nil
+	}
 	for range cfg.QPs {
-		qp, err := s.pd.CreateQP(verbs.QPConfig{
-			Type: verbs.RC, SendCQ: s.cq, MaxSend: cfg.Depth, MaxRecv: cfg.Recv, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: cfg.Inline,
-		})
+		qp, err := s.pd.CreateQP(s.qpConfig())
 		if err != nil {
 			return nil, err
 		}
@@ -98,10 +103,21 @@ func newSide(dev *verbs.Device, cfg sideConfig) (s *side, err error) {
 	return s, nil
 }
 
+// qpConfig is what each queue pair is made of.
+func (s *side) qpConfig() verbs.QPConfig {
+	return verbs.QPConfig{
+		Type: verbs.RC, SendCQ: s.cq, MaxSend: s.cfg.Depth, MaxRecv: s.cfg.Recv, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: s.cfg.Inline,
+	}
+}
+
 // close gives everything up but the device.
 func (s *side) close() {
-	for _, q := range s.qps {
-		q.Destroy()
+	if s.links != nil {
+		s.links.close() // with the queue pairs
+	} else {
+		for _, q := range s.qps {
+			q.Destroy()
+		}
 	}
 	if s.cq != nil {
 		s.cq.Destroy()
@@ -125,6 +141,10 @@ func (s *side) memory() *remoteMemory {
 // connect connects the queue pairs to those of the peer. An MTU of 0 takes the
 // smaller of both ports'.
 func (s *side) connect(peer *controlMessage, mtu int) error {
+	if s.links != nil && peer.Memory != nil {
+		s.remote = *peer.Memory
+		return nil
+	}
 	if len(peer.Endpoints) != len(s.qps) || peer.Memory == nil {
 		return peerErrorf("control channel: expected %d endpoints and a memory region, found %d endpoints", len(s.qps), len(peer.Endpoints))
 	}

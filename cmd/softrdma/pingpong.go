@@ -23,13 +23,20 @@ ibv_ud_pingpong or ibv_srq_pingpong of the Linux RDMA tools, which need
 and -n (and -q with -t srq); those of the Linux tools are the defaults here.
 
 The sides find each other by TCP (port 18515), the messages travel by RoCE v2
-(UDP port 4791).`
+(UDP port 4791). With -R at both sides they find each other through the RDMA
+connection manager, on the same port number of its own: UDP port 4791 is all
+that is used then. That is for softrdma at both ends and -t rc; the path MTU is
+the connection manager's, and without -d the one that waits does so on every
+address.`
 
 const pingpongExample = `  softrdma pingpong                          wait on the best address
   softrdma pingpong HOST                     ping the one that waits there
 
   softrdma pingpong -d 127.0.0.1             both on one machine: two addresses
   softrdma pingpong -d 127.0.0.2 127.0.0.1
+
+  softrdma pingpong -R                       through the connection manager
+  softrdma pingpong -R HOST
 
   ibv_rc_pingpong -d rxe0 -g 1               on a machine with Soft RoCE ...
   softrdma pingpong HOST                     ... and ping it from here`
@@ -51,6 +58,7 @@ type pingpong struct {
 	check    bool
 	sl       int
 	timeout  time.Duration
+	managed  bool   // connect through the connection manager
 	host     string // empty: wait for the peer
 }
 
@@ -70,6 +78,9 @@ func newPingpongCommand() *cobra.Command {
 			if err := p.checkFlags(); err != nil {
 				return err
 			}
+			if p.managed {
+				return p.runManaged(cmd.Context())
+			}
 			return p.run(cmd.Context())
 		},
 	}
@@ -86,6 +97,7 @@ func newPingpongCommand() *cobra.Command {
 	f.BoolVarP(&p.events, "events", "e", false, "sleep until a completion comes, do not poll")
 	f.BoolVarP(&p.check, "chk", "c", false, "validate the messages (at both sides)")
 	f.IntVarP(&p.sl, "sl", "l", 0, "service `LEVEL`, 0 to 7: the packets' class selector")
+	f.BoolVarP(&p.managed, "rdma-cm", "R", false, "connect through the RDMA connection manager, not by TCP (at both sides)")
 	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
 	return cmd
 }
@@ -110,6 +122,11 @@ func (p *pingpong) checkFlags() error {
 		return usageErrorf("--timeout: expected a positive duration such as 10s, found %v", p.timeout)
 	case !slices.Contains([]int{256, 512, 1024, 2048, 4096}, p.mtu):
 		return usageErrorf("-m: expected 256, 512, 1024, 2048 or 4096, found %d", p.mtu)
+	}
+	if p.managed {
+		if err := p.checkManaged(); err != nil {
+			return err
+		}
 	}
 	if p.kind == "srq" {
 		if p.numQP < 1 || p.numQP > maxRallyQPs {
@@ -157,7 +174,7 @@ func (p *pingpong) run(ctx context.Context) (err error) {
 	if err := p.checkDevice(dev); err != nil {
 		return err
 	}
-	r, err := newRally(p, dev)
+	r, err := newRally(p, dev, nil)
 	if err != nil {
 		return err
 	}

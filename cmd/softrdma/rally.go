@@ -32,6 +32,7 @@ const (
 type rally struct {
 	p      *pingpong
 	dev    *verbs.Device
+	create createQP // nil for queue pairs that are connected here
 	pd     *verbs.PD
 	cq     *verbs.CQ
 	srq    *verbs.SRQ
@@ -49,10 +50,13 @@ type rally struct {
 	progress       atomic.Int64 // completions, for the watchdog
 }
 
+// createQP makes a queue pair in INIT: the connection manager's way.
+type createQP func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)
+
 // newRally makes the queue pairs, ready to receive messages as soon as they
 // are connected.
-func newRally(p *pingpong, dev *verbs.Device) (*rally, error) {
-	r := &rally{p: p, dev: dev, index: map[uint32]int{}}
+func newRally(p *pingpong, dev *verbs.Device, create createQP) (*rally, error) {
+	r := &rally{p: p, dev: dev, create: create, index: map[uint32]int{}}
 	n := p.queuePairs()
 	r.state = make([]uint8, n)
 	r.ball = newBall(p)
@@ -103,7 +107,11 @@ func (r *rally) addQP(i int) error {
 	if r.srq == nil {
 		cfg.MaxRecv = r.p.rxDepth
 	}
-	q, err := r.pd.CreateQP(cfg)
+	create := r.create
+	if create == nil {
+		create = (*verbs.PD).CreateQP
+	}
+	q, err := create(r.pd, cfg)
 	if err != nil {
 		return err
 	}
@@ -111,6 +119,9 @@ func (r *rally) addQP(i int) error {
 	r.qps = append(r.qps, q)
 	r.index[q.Number()] = i
 	r.local[i] = destination{lid: e.UDPPort, qpn: e.QPN, psn: e.PSN, gid: e.GID}
+	if r.create != nil {
+		return nil
+	}
 	return q.ToInit(init)
 }
 

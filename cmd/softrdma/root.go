@@ -29,6 +29,8 @@ const rootExample = `  softrdma devices                       what can be opened
   softrdma pingpong -d 127.0.0.2 127.0.0.1   ... and ping it, from another terminal
   softrdma pingpong -g 0 --pcap ping.pcapng HOST
                                          ping a host that runs ibv_rc_pingpong
+  softrdma rping -c -a HOST -C 10        ping rping -s of librdmacm, or softrdma's
+  softrdma cat -l 7000                   netcat over RDMA: this end waits
   softrdma capture ping.pcapng           what went over the wire, and what is wrong with it
   softrdma explain RNR                   what a status or a reason means`
 
@@ -53,6 +55,7 @@ func newRootCommand() *cobra.Command {
 		newDevicesCommand(),
 		newPingpongCommand(),
 		newPerfCommand(), newBenchCommand(),
+		newRpingCommand(), newRcopyCommand(), newCatCommand(),
 		newDemoCommand(),
 		newCaptureCommand(),
 		newExplainCommand(),

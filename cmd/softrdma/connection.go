@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// Reasons of a RejectedError that have a remedy of their own (IBTA 12.6.7.2).
+const (
+	rejectNoListener = 8  // invalid service ID
+	rejectByProgram  = 28 // consumer reject
+)
+
+// connectError tells what an attempt to connect that failed within a time means,
+// and what to do: start is the command that should wait at the other end.
+func connectError(ctx context.Context, err error, at, start string, within time.Duration) error {
+	var rejected *rdmacm.RejectedError
+	var resolve *rdmacm.ResolveError
+	var name *net.DNSError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &rejected) && rejected.Code == rejectNoListener:
+		return peerErrorf("nobody waits at %s: start \"%s\" there first (%w)", at, start, rejected)
+	case errors.As(err, &rejected) && rejected.Code == rejectByProgram && privateText(rejected.PrivateData) != "":
+		return peerErrorf("%s refuses: %s", at, privateText(rejected.PrivateData))
+	case rejected != nil:
+		return peerErrorf("connect to %s: %w", at, rejected)
+	case errors.As(err, &resolve):
+		return peerErrorf("%w", resolve)
+	case errors.As(err, &name):
+		return peerErrorf("connect to %s: %w", at, name)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, new(*rdmacm.UnreachableError)):
+		return peerErrorf("no answer from %s within %v: expected \"%s\" or another program that waits there, and UDP port %d open between the two", at, within, start, verbs.Port)
+	}
+	return fmt.Errorf("connect to %s: %w", at, err)
+}
+
+// privateText is private data that is a text, without the zeros behind it, or
+// nothing.
+func privateText(b []byte) string {
+	s := strings.TrimRight(string(b), "\x00")
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
+		return ""
+	}
+	return s
+}
+
+// localDevice opens the device that a flag names: a network interface, a local
+// address, or a host name of this machine. Without a name, or with an
+// unspecified address, it opens none: the connection manager chooses.
+func localDevice(ctx context.Context, cmd *cobra.Command, name string) (opened, error) {
+	none := opened{close: func() error { return nil }}
+	if a, err := netip.ParseAddr(name); name == "" || err == nil && a.IsUnspecified() {
+		return none, nil
+	}
+	dev, closeDevice, err := openDevice(cmd, name, verbs.Config{})
+	if err != nil {
+		if found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name); len(found) > 0 && found[0].Unmap().String() != name {
+			dev, closeDevice, err = openDevice(cmd, found[0].Unmap().String(), verbs.Config{})
+		}
+	}
+	if err != nil {
+		return none, err
+	}
+	return opened{dev, closeDevice}, nil
+}
+
+// capturesOne refuses --pcap for a server that listens on every address: its
+// devices are not known before its clients come.
+func capturesOne(cmd *cobra.Command, dev opened, flag string) error {
+	if dev.Device == nil && cmd.Flags().Changed(pcapFlag) {
+		return usageErrorf("--%s: say which device to capture with %s, a server without it takes every one", pcapFlag, flag)
+	}
+	return nil
+}
+
+// listenError shortens what a server on every address meets where each of them
+// is another program's; flag is what gives it an address of its own.
+func listenError(err error, dev opened, flag string) error {
+	if err == nil || dev.Device != nil || !deviceTaken(err) {
+		return err
+	}
+	return fmt.Errorf("no address of this machine is free: other programs have UDP port %d of each, softrdma's or Linux's Soft RoCE (rdma_rxe); give this one an address of its own with %s, on the loopback any of 127.0.0.0/8", verbs.Port, flag)
+}
+
+// waitingAt is the sentence of a server that has begun to listen.
+func waitingAt(at netip.AddrPort) string {
+	if at.Addr().IsUnspecified() {
+		return fmt.Sprintf("waiting for a client on port %d of every address", at.Port())
+	}
+	return fmt.Sprintf("waiting for a client on %v port %d", at.Addr(), at.Port())
+}
+
+// unlessGone is err, unless it only says that what was to be given up is gone
+// already.
+func unlessGone(err error) error {
+	for _, gone := range []error{rdmacm.ErrDisconnected, rdmacm.ErrClosed, verbs.ErrClosed, verbs.ErrDestroyed} {
+		if errors.Is(err, gone) {
+			return nil
+		}
+	}
+	return err
+}

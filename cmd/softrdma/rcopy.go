@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const rcopyLong = `Copies a file to another machine over RDMA.
+
+Without arguments it is the server, which takes files until it is interrupted.
+With SOURCE and SERVER it copies the file there, under the name DESTINATION or
+the same as here. The other end is softrdma rcopy or the rcopy of librdmacm.
+
+The server knows no users and no passwords: whoever reaches it can write. So it
+writes below --dir alone, the working directory by default. --dir / lets clients
+write wherever the server may, which is what librdmacm's does. A file that is
+there already is replaced.`
+
+const rcopyExample = `  softrdma rcopy --dir /srv/incoming         the server
+  softrdma rcopy data.bin HOST               copy data.bin to /srv/incoming/data.bin
+  softrdma rcopy /etc/fstab HOST:fstab.old
+
+  rcopy                                      librdmacm's, with Soft RoCE, waits ...
+  softrdma rcopy data.bin HOST:/tmp/data.bin ... and gets a file from here`
+
+// An rcopy is the command with its flags.
+type rcopy struct {
+	streamEnd
+	out  io.Writer
+	port uint16
+	addr string
+	dir  string
+	once bool
+}
+
+func newRcopyCommand() *cobra.Command {
+	r := &rcopy{}
+	cmd := &cobra.Command{
+		Use: "rcopy [SOURCE SERVER[:DESTINATION]] [flags]", Short: "Copy a file over RDMA, as rcopy does",
+		Long: rcopyLong, Example: rcopyExample, Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.cmd, r.out = cmd, cmd.OutOrStdout()
+			if err := r.check(args); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return r.serve(cmd.Context())
+			}
+			return r.copy(cmd.Context(), args[0], args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Uint16VarP(&r.port, "port", "p", 7427, "`PORT` of the server")
+	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR` or interface to wait on (default every address)")
+	f.StringVar(&r.dir, "dir", ".", "server: `DIRECTORY` below which files are written; / for everywhere")
+	f.BoolVar(&r.once, "once", false, "server: end after one client, with a code that tells whether it went well")
+	r.flags(f, "how long the peer may say nothing")
+	return cmd
+}
+
+func (r *rcopy) check(args []string) error {
+	if err := r.checkFlags(); err != nil {
+		return err
+	}
+	if r.port == 0 {
+		return usageErrorf("-p: expected 1 to 65535, found 0")
+	}
+	switch len(args) {
+	case 0:
+		if r.source != "" {
+			return usageErrorf("-I is for the client; the server's address is -a")
+		}
+	case 1:
+		return usageErrorf("expected SOURCE and SERVER[:DESTINATION], or nothing for a server; found %q alone", args[0])
+	case 2:
+		for _, flag := range []string{"address", "dir", "once"} {
+			if r.cmd.Flags().Changed(flag) {
+				return usageErrorf("--%s is for the server", flag)
+			}
+		}
+	}
+	return nil
+}
+
+// serverPath parts SERVER[:DESTINATION]. An IPv6 address before a destination
+// stands in brackets.
+func serverPath(s string) (server, path string) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.String(), ""
+	}
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		if host, after, ok := strings.Cut(rest, "]"); ok && (after == "" || after[0] == ':') {
+			return host, strings.TrimPrefix(after, ":")
+		}
+	}
+	server, path, _ = strings.Cut(s, ":")
+	return server, path
+}
+
+// copied is the last line of both ends, as rcopy has it.
+func copied(n int64, took time.Duration) string {
+	s := max(took.Seconds(), 1e-9)
+	return fmt.Sprintf("%d bytes in %.2f seconds = %.2f Gb/sec", n, s, float64(n)*8e-9/s)
+}
+
+// copy is the client.
+func (r *rcopy) copy(ctx context.Context, source, to string) (err error) {
+	f, size, mode, err := openSource(source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	server, path := serverPath(to)
+	switch {
+	case server == "":
+		return usageErrorf("expected SERVER[:DESTINATION], found %q", to)
+	case path == "":
+		path = source
+	}
+	if len(path) > rcopyMaxPath || strings.ContainsRune(path, 0) {
+		return usageErrorf("destination: expected a name of up to %d bytes, found %d", rcopyMaxPath, len(path))
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	conn, err := r.dial(ctx, server, r.port, "softrdma rcopy")
+	if err != nil {
+		return err
+	}
+	// What was sent has been confirmed, so nothing is left to be waited for.
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
+	c := &rcopyClient{newRcopyStream(conn, r.timeout)}
+	took, err := c.send(f, size, mode, path)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, c.failed(err))
+	}
+	fmt.Fprintf(r.out, "copied %s to %s:%s\n%s\n", source, server, path, copied(size, took))
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"softrdma/rdmanet"
+)
+
+// The commands of rcopy; an answer is the command with rcopyAnswer.
+const (
+	rcopyOpen  = 1 // data: the file's mode; the name follows, filled up with zeros
+	rcopyClose = 2
+	rcopyWrite = 3 // 64 bits of length follow, and then the file
+	rcopyReply = 0x80
+)
+
+// An rcopyHeader begins each message of rcopy, which has it in the byte order of
+// its host; softrdma has the one that all its hosts have.
+//
+//	 0      1      2      4       8              16
+//	+------+------+------+-------+---------------+
+//	| ver  | cmd  | len  | data  |      id       |   little-endian
+//	+------+------+------+-------+---------------+
+//
+// The length counts the header. In an answer, data is 0 or an errno of Linux.
+type rcopyHeader struct {
+	version uint8
+	command uint8
+	length  uint16
+	data    uint32
+	id      uint64
+}
+
+const (
+	rcopyHeaderLen = 16
+	rcopyWriteLen  = rcopyHeaderLen + 8
+	rcopyMaxPath   = 4095 // what Linux opens
+
+	// rcopyLastWords is how long an end whose peer takes no more data waits
+	// for the answer that tells why.
+	rcopyLastWords = 2 * time.Second
+)
+
+func (h *rcopyHeader) append(b []byte) []byte {
+	b = append(b, h.version, h.command)
+	b = binary.LittleEndian.AppendUint16(b, h.length)
+	b = binary.LittleEndian.AppendUint32(b, h.data)
+	return binary.LittleEndian.AppendUint64(b, h.id)
+}
+
+func parseRcopyHeader(b []byte) (rcopyHeader, error) {
+	h := rcopyHeader{
+		b[0], b[1], binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]),
+	}
+	if h.version != 0 || h.length < rcopyHeaderLen {
+		return h, peerErrorf("expected a message of rcopy, version 0 and %d bytes or more, found version %d and %d bytes", rcopyHeaderLen, h.version, h.length)
+	}
+	return h, nil
+}
+
+// An rcopyStream is a connection whose peer may say nothing for a time.
+type rcopyStream struct {
+	conn    *rdmanet.Conn
+	timeout time.Duration
+}
+
+func newRcopyStream(conn *rdmanet.Conn, timeout time.Duration) rcopyStream {
+	return rcopyStream{conn, timeout}
+}
+
+// Read and Write give the peer its time anew.
+func (s rcopyStream) Read(b []byte) (int, error) {
+	s.conn.SetReadDeadline(time.Now().Add(s.timeout))
+	return s.conn.Read(b)
+}
+
+func (s rcopyStream) Write(b []byte) (int, error) {
+	s.conn.SetWriteDeadline(time.Now().Add(s.timeout))
+	return s.conn.Write(b)
+}
+
+// failed tells what a failure of the stream means. Closing it does not wait once
+// more for a peer that was waited for.
+func (s rcopyStream) failed(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.conn.SetLinger(0)
+	}
+	return streamError(err)
+}
+
+// header takes a message's header. io.EOF tells that the peer has ended.
+func (s rcopyStream) header() (rcopyHeader, error) {
+	var b [rcopyHeaderLen]byte
+	if _, err := io.ReadFull(s, b[:]); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			err = errRcopyEnd
+		}
+		return rcopyHeader{}, err
+	}
+	return parseRcopyHeader(b[:])
+}
+
+// errRcopyEnd is what is left of a peer that ends in the middle of a message.
+var errRcopyEnd = peerErrorf("the peer ended the connection in the middle of a copy")
+
+// rcopyErrors are the numbers of an answer: errno of Linux, whatever the system,
+// with what they come of here.
+var rcopyErrors = []struct {
+	number uint32
+	is     error
+	words  string
+}{
+	{1, syscall.EPERM, "operation not permitted"},
+	{2, fs.ErrNotExist, "no such file or directory"},
+	{5, syscall.EIO, "input/output error"},
+	{12, syscall.ENOMEM, "out of memory"},
+	{13, fs.ErrPermission, "permission denied, or outside of the server's --dir"},
+	{16, errRcopyBusy, "another file is open"},
+	{20, syscall.ENOTDIR, "not a directory"},
+	{21, syscall.EISDIR, "is a directory"},
+	{22, syscall.EINVAL, "invalid argument"},
+	{26, syscall.ETXTBSY, "file is being executed"},
+	{27, syscall.EFBIG, "file too large"},
+	{28, syscall.ENOSPC, "no space left on device"},
+	{30, syscall.EROFS, "read-only file system"},
+	{36, syscall.ENAMETOOLONG, "file name too long"},
+}
+
+var errRcopyBusy = errors.New("another file is open")
+
+// rcopyNumber is the number of an error in an answer.
+func rcopyNumber(err error) uint32 {
+	for _, e := range rcopyErrors {
+		if errors.Is(err, e.is) {
+			return e.number
+		}
+	}
+	return 5
+}
+
+// An rcopyRefusal is what a server answers when it cannot.
+type rcopyRefusal struct {
+	what   string
+	number uint32
+}
+
+func (e *rcopyRefusal) Error() string {
+	for _, r := range rcopyErrors {
+		if r.number == e.number {
+			return fmt.Sprintf("the server cannot %s: %s (errno %d)", e.what, r.words, e.number)
+		}
+	}
+	return fmt.Sprintf("the server cannot %s: errno %d of Linux", e.what, int32(e.number))
+}

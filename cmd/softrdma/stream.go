@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"softrdma/rdmacm"
+	"softrdma/rdmanet"
+)
+
+// A streamEnd is how commands that use rdmanet find each other: their flags, and
+// what they have open for it.
+type streamEnd struct {
+	cmd     *cobra.Command
+	source  string
+	timeout time.Duration
+	opened  []func() error
+}
+
+func (e *streamEnd) flags(f *pflag.FlagSet, silence string) {
+	f.StringVarP(&e.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from (default by the route)")
+	f.DurationVar(&e.timeout, "timeout", 10*time.Second, silence)
+}
+
+func (e *streamEnd) checkFlags() error {
+	if e.timeout <= 0 {
+		return usageErrorf("--timeout: expected a positive duration such as 10s, found %v", e.timeout)
+	}
+	return nil
+}
+
+// dial connects to a server; start is the command that should wait there.
+func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start string) (*rdmanet.Conn, error) {
+	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	dev, err := localDevice(ctx, e.cmd, e.source)
+	if err != nil {
+		return nil, err
+	}
+	e.opened = append(e.opened, dev.close)
+	within, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	if dev.Device == nil && e.cmd.Flags().Changed(pcapFlag) {
+		if err := e.capture(within, at); err != nil {
+			return nil, connectError(ctx, err, at, start, e.timeout)
+		}
+	}
+	d := rdmanet.Dialer{Device: dev.Device}
+	conn, err := d.DialContext(within, "rdma", at)
+	if err != nil {
+		return nil, connectError(ctx, err, at, start, e.timeout)
+	}
+	return conn.(*rdmanet.Conn), nil
+}
+
+// capture opens the device by which the server is reached ahead of the
+// connection, which will find and share it, and captures its packets.
+func (e *streamEnd) capture(ctx context.Context, at string) error {
+	to, err := new(rdmacm.Dialer).Resolve(ctx, at)
+	if err != nil {
+		return err
+	}
+	e.opened = append(e.opened, to.Close)
+	end, err := captureDevice(e.cmd, to.Device())
+	if err != nil {
+		return err
+	}
+	e.opened = append(e.opened, end)
+	return nil
+}
+
+// listen begins to wait on a device, or without a name on every address; flag
+// is what names it.
+func (e *streamEnd) listen(ctx context.Context, name string, port uint16, flag string) (*rdmanet.Listener, error) {
+	dev, err := localDevice(ctx, e.cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	e.opened = append(e.opened, dev.close)
+	if err := capturesOne(e.cmd, dev, flag); err != nil {
+		return nil, err
+	}
+	lc := rdmanet.ListenConfig{Device: dev.Device}
+	if dev.Device != nil {
+		name = "" // the device has it
+	}
+	l, err := lc.Listen(ctx, "rdma", net.JoinHostPort(name, strconv.Itoa(int(port))))
+	if err != nil {
+		return nil, listenError(err, dev, flag)
+	}
+	return l.(*rdmanet.Listener), nil
+}
+
+// close gives up what is open, the last first.
+func (e *streamEnd) close() error {
+	var err error
+	for i := len(e.opened) - 1; i >= 0; i-- {
+		err = errors.Join(err, unlessGone(e.opened[i]()))
+	}
+	e.opened = nil
+	return err
+}
+
+// streamError gives an error of reading or writing a stream the code of a peer
+// that is gone; those of files stay as they are.
+func streamError(err error) error {
+	var lost *net.OpError
+	switch {
+	case err == nil, !errors.As(err, &lost):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return peerErrorf("%v does not answer: %w", lost.Addr, err)
+	}
+	return peerErrorf("%w", err)
+}
+
+// listening is the sentence of a server on rdmanet that waits.
+func listening(a net.Addr) string {
+	if t, ok := a.(*net.TCPAddr); ok {
+		return waitingAt(t.AddrPort())
+	}
+	return a.String()
+}
