@@ -81,6 +81,9 @@ func (g *gsi) Next(now time.Duration, out *machine.Out) bool {
 	if !g.cm.Next(now, &g.out) {
 		return false
 	}
+	// A path's flow label spreads the packets of connections. Few datagrams set
+	// one up, and each label would keep a flow open.
+	g.out.Path.FlowLabel = 0
 	out.BTH = ib.BTH{Opcode: ib.UDSendOnly, DestQPN: gsiQPN, PSN: g.psn}
 	out.DETH = ib.DETH{QKey: gsiQKey, SrcQPN: gsiQPN}
 	out.Pieces, out.Len, out.Path = append(out.Pieces[:0], g.out.MAD[:]), mad.Len, &g.out.Path
