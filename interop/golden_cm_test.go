@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// cmMessages are the CM's messages by attribute ID (IBTA table 105), as far as
+// cmMessages are the CM's messages by attribute ID (IBTA 12.6), as far as
 // a Linux kernel sends them.
 var cmMessages = map[int]string{
 	0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP", 0x17: "SIDR_REQ", 0x18: "SIDR_REP",

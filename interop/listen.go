@@ -18,6 +18,27 @@ func (g *Guest) WaitListen(ctx context.Context, port int) error {
 	})
 }
 
+// WaitRDMAListen waits until a program in the guest listens on a port of the RDMA connection manager, in any port space.
+func (g *Guest) WaitRDMAListen(ctx context.Context, port int) error {
+	what := fmt.Sprintf(":%d ", port)
+	for {
+		r, err := g.Run(ctx, "rdma", "resource", "show", "cm_id")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(r.Stdout) {
+			if strings.Contains(line, "state LISTEN") && strings.Contains(strings.TrimSpace(line)+" ", what) {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nobody listens on RDMA port %d: %w", port, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // WaitListen waits until a program on the host's end listens on a TCP port.
 func (l *Lab) WaitListen(ctx context.Context, port int) error {
 	return waitListen(ctx, port, func() (string, error) {

@@ -16,6 +16,10 @@ import (
 const (
 	HostIPv4 = "10.77.0.1"
 	HostIPv6 = "fd77::1"
+	// HostIPv4Second is for a second softrdma at the same time: an address is one device. Routes do not choose it.
+	HostIPv4Second = "10.77.0.9"
+	// NobodyIPv4 is an address of the network that nobody has.
+	NobodyIPv4 = "10.77.0.99"
 	// MTU leaves room for a path MTU of 4096 and its headers.
 	MTU = 9000
 
@@ -45,6 +49,7 @@ func newNetwork(ctx context.Context) (*network, error) {
 		// Without snooping, multicast reaches every port at once.
 		{"link", "add", bridge, "mtu", strconv.Itoa(MTU), "type", "bridge", "mcast_snooping", "0"},
 		{"addr", "add", HostIPv4 + "/24", "dev", bridge},
+		{"addr", "add", HostIPv4Second + "/24", "dev", bridge},
 		{"-6", "addr", "add", HostIPv6 + "/64", "dev", bridge, "nodad"},
 		{"link", "set", bridge, "up"},
 	} {

@@ -25,6 +25,8 @@ var packages = []struct{ name, file string }{
 	{"ibverbs-providers", "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"},
 	{"ibverbs-utils", "/usr/bin/ibv_rc_pingpong"},
 	{"rdmacm-utils", "/usr/bin/rping"},
+	{"librdmacm1", "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"},
+	{"iperf3", "/usr/bin/iperf3"},
 	{"perftest", "/usr/bin/ib_write_bw"},
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }

@@ -13,7 +13,7 @@ import (
 
 // DefaultBacklog is how many requests wait for a listener that names no
 // other number.
-const DefaultBacklog = 128
+const DefaultBacklog = 1024
 
 // A ListenConfig says how to listen. The zero value is right for most programs.
 type ListenConfig struct {

@@ -2,7 +2,6 @@ package iperf3
 
 import (
 	"crypto/rand"
-	"io"
 	"net"
 	"time"
 )
@@ -102,7 +101,7 @@ func connect(dial func() (net.Conn, error), mine cookie) (net.Conn, error) {
 		return nil, wrap(err, "connect")
 	}
 	conn.SetWriteDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(conn, string(mine[:])); err != nil {
+	if _, err := conn.Write(mine[:]); err != nil {
 		conn.Close()
 		return nil, wrap(err, "send the cookie")
 	}

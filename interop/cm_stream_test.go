@@ -1,0 +1,242 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rstreamSizes are all that rstream -S all transfers. It does so 10,000 times each, which takes hours in an emulated
+// guest; here a size is a run of its own, and a few times.
+func rstreamSizes() []int {
+	sizes := []int{64}
+	for size := 128; size <= 4<<20; size *= 2 {
+		sizes = append(sizes, size, size+size/2)
+	}
+	return sizes
+}
+
+// rstreamLoop runs Linux's rstream once for each size. The shell counts the ports up by step.
+func rstreamLoop(end, addr string, port, step int) []string {
+	script := fmt.Sprintf(`port=%d; for size; do rstream %s %s -S $size -I 1 -C 2 -T v -p $port >/run/rstream.$port 2>&1 || { echo size $size:; cat /run/rstream.$port; exit 1; }; port=$((port + %d)); done`, port, end, addr, step)
+	return append([]string{"sh", "-c", script, "rstream"}, strings.Fields(joinSizes(" "))...)
+}
+
+func joinSizes(separator string) string {
+	var words []string
+	for _, size := range rstreamSizes() {
+		words = append(words, strconv.Itoa(size))
+	}
+	return strings.Join(words, separator)
+}
+
+// TestCMRstreamEverySize streams every size of rstream both ways, with softrdma as server and as client at the same time.
+func TestCMRstreamEverySize(t *testing.T) {
+	lab := openLab(t)
+	cmpeer := program(t, lab, "interop/cmpeer")
+	const patience = 80 * time.Second
+	options := []string{"-S", joinSizes(","), "-I", "1", "-C", "2"}
+	ctx := within(t, patience)
+
+	served := nextPort()
+	server := startHost(ctx, t, lab, append([]string{cmpeer, "rstream", "-b", HostIPv4Second, "-p", strconv.Itoa(served)}, options...)...)
+	if err := server.awaitServing(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client := startGuest(ctx, t, lab.Guests[0], rstreamLoop("-s", HostIPv4Second, served, 0)...)
+
+	first := nextPort()
+	for range rstreamSizes() {
+		nextPort()
+	}
+	theirs := startGuest(ctx, t, lab.Guests[1], rstreamLoop("-b", lab.Guests[1].IPv4, first, 1)...)
+	if err := lab.Guests[1].WaitRDMAListen(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	ours := startHost(ctx, t, lab, append([]string{cmpeer, "rstream", "-s", lab.Guests[1].IPv4, "-p", strconv.Itoa(first)}, options...)...)
+
+	for _, run := range []struct {
+		name string
+		ends []*end
+	}{{"softrdma_serves_linux", []*end{client, server}}, {"linux_serves_softrdma", []*end{ours, theirs}}} {
+		t.Run(run.name, func(t *testing.T) {
+			for _, e := range run.ends {
+				e.succeeds(t, patience)
+			}
+		})
+	}
+	for _, g := range lab.Guests {
+		checkIdle(ctx, t, g, cmPatience)
+	}
+}
+
+// TestCMRcopyFileArrivesWhole copies a file of some megabytes: the guest's kernel.
+func TestCMRcopyFileArrivesWhole(t *testing.T) {
+	lab := openLab(t)
+	softrdma := program(t, lab, "cmd/softrdma")
+	file := lab.Kernel.Image()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	want := hex.EncodeToString(sum[:])
+	g := lab.Guests[0]
+	// serve starts Linux's server, which never ends.
+	serve := func(ctx context.Context, t *testing.T, g *Guest) (*end, string) {
+		port := nextPort()
+		server := startGuest(ctx, t, g, "rcopy", "-p", strconv.Itoa(port))
+		if err := g.WaitRDMAListen(ctx, port); err != nil {
+			t.Fatal(err)
+		}
+		return server, strconv.Itoa(port)
+	}
+	check := func(ctx context.Context, t *testing.T, g *Guest, path string) {
+		r, err := g.Run(ctx, "sha256sum", path)
+		if err != nil || !strings.HasPrefix(r.Stdout, want) {
+			t.Errorf("%s has the SHA-256 %s %v, expected %s", path, r.Stdout, err, want)
+		}
+	}
+	t.Run("softrdma_serves_linux", func(t *testing.T) {
+		ctx := within(t, 2*cmPatience)
+		to := filepath.Join(lab.Dir(), "copied")
+		port := strconv.Itoa(nextPort())
+		server := startHost(ctx, t, lab, softrdma, "rcopy", "-a", HostIPv4, "-p", port, "--dir", filepath.Dir(to), "--once")
+		if err := server.awaitServing(ctx); err != nil {
+			t.Fatal(err)
+		}
+		startGuest(ctx, t, g, "rcopy", file, HostIPv4+":"+filepath.Base(to), "-p", port).succeeds(t, cmPatience)
+		server.succeeds(t, cmPatience)
+		got, err := os.ReadFile(to)
+		if sum := sha256.Sum256(got); err != nil || hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%d bytes with the SHA-256 %x arrived, %v; expected %d with %s", len(got), sum, err, len(content), want)
+		}
+	})
+	t.Run("linux_serves_softrdma", func(t *testing.T) {
+		ctx := within(t, 2*cmPatience)
+		server, port := serve(ctx, t, g)
+		startHost(ctx, t, lab, softrdma, "rcopy", file, g.IPv4+":/run/copied", "-p", port).succeeds(t, cmPatience)
+		check(ctx, t, g, "/run/copied")
+		server.kill()
+		<-server.done
+	})
+	t.Run("linux_serves_itself", func(t *testing.T) {
+		ctx := within(t, 2*cmPatience)
+		server, port := serve(ctx, t, lab.Guests[1])
+		startGuest(ctx, t, g, "rcopy", file, lab.Guests[1].IPv4+":/run/copied", "-p", port).succeeds(t, cmPatience)
+		check(ctx, t, lab.Guests[1], "/run/copied")
+		server.kill()
+		<-server.done
+	})
+}
+
+// TestCMIperf3UnderPreload runs an unmodified socket program in the guest against one that knows net.Conn alone.
+//
+// The guest's iperf3 is the client: Debian's librspreload 44.0 answers a server's select with the wrong descriptor, so
+// that iperf3 -s reads nothing, from whatever peer; also from Linux itself. -R lets the data flow the other way.
+func TestCMIperf3UnderPreload(t *testing.T) {
+	lab := openLab(t)
+	cmpeer := program(t, lab, "interop/cmpeer")
+	for _, run := range []struct {
+		name    string
+		options []string
+	}{{"linux_sends", nil}, {"linux_sends_2_streams", []string{"-P", "2"}}, {"softrdma_sends_2_streams", []string{"-P", "2", "-R"}}} {
+		t.Run(run.name, func(t *testing.T) {
+			ctx := within(t, 2*cmPatience)
+			port := strconv.Itoa(nextPort())
+			server := startHost(ctx, t, lab, cmpeer, "iperf3", "-B", HostIPv4, "-p", port)
+			if err := server.awaitServing(ctx); err != nil {
+				t.Fatal(err)
+			}
+			argv := append([]string{"env", "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so",
+				"iperf3", "-c", HostIPv4, "-p", port, "-t", "1"}, run.options...)
+			client := startGuest(ctx, t, lab.Guests[0], argv...)
+			client.succeeds(t, cmPatience)
+			if said := client.said(); !strings.Contains(said, "iperf Done.") {
+				t.Errorf("iperf3 does not say that it is done, but:\n%s", tail(said, 1500))
+			}
+			server.succeeds(t, cmPatience)
+			t.Log(strings.TrimSpace(server.said()))
+		})
+	}
+}
+
+// TestCMMulticastReachesEveryMember sends to a group from Linux to Linux and softrdma, and from softrdma to both guests.
+// Linux's mckey waits 3 s after it has joined.
+func TestCMMulticastReachesEveryMember(t *testing.T) {
+	lab := openLab(t)
+	cmpeer := program(t, lab, "interop/cmpeer")
+	a, b := lab.Guests[0], lab.Guests[1]
+	mckey := func(group, bind string, options ...string) []string {
+		return append([]string{"mckey", "-m", group, "-b", bind}, options...)
+	}
+	t.Run("linux_sends", func(t *testing.T) {
+		ctx := within(t, 2*cmPatience)
+		const group = "239.77.1.1"
+		ours := startHost(ctx, t, lab, append([]string{cmpeer}, mckey(group, HostIPv4)...)...)
+		if err := ours.awaitServing(ctx); err != nil {
+			t.Fatal(err)
+		}
+		theirs := startGuest(ctx, t, b, mckey(group, b.IPv4)...)
+		if err := awaitMember(ctx, b, group); err != nil {
+			t.Fatal(err)
+		}
+		sender := startGuest(ctx, t, a, mckey(group, a.IPv4, "-s")...)
+		for _, e := range []*end{sender, ours, theirs} {
+			e.succeeds(t, cmPatience)
+		}
+		if said := ours.said(); !strings.Contains(said, "joined dgid: ::ffff:"+group) {
+			t.Errorf("softrdma does not have the group's GID of Linux, but says:\n%s", said)
+		}
+	})
+	t.Run("softrdma_sends", func(t *testing.T) {
+		ctx := within(t, 2*cmPatience)
+		const group = "239.77.1.2"
+		var ends []*end
+		for _, g := range []*Guest{a, b} {
+			ends = append(ends, startGuest(ctx, t, g, mckey(group, g.IPv4)...))
+		}
+		for _, g := range []*Guest{a, b} {
+			if err := awaitMember(ctx, g, group); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ends = append(ends, startHost(ctx, t, lab, append([]string{cmpeer}, mckey(group, HostIPv4, "-s")...)...))
+		for _, e := range ends {
+			e.succeeds(t, cmPatience)
+		}
+	})
+	for _, g := range lab.Guests {
+		checkIdle(within(t, cmPatience), t, g, cmPatience)
+	}
+}
+
+// awaitMember waits until a guest's kernel has joined an IPv4 group, which its table gives in the order of memory.
+func awaitMember(ctx context.Context, g *Guest, group string) error {
+	var o [4]int
+	fmt.Sscanf(group, "%d.%d.%d.%d", &o[0], &o[1], &o[2], &o[3])
+	want := fmt.Sprintf("%02X%02X%02X%02X", o[3], o[2], o[1], o[0])
+	for {
+		r, err := g.Run(ctx, "cat", "/proc/net/igmp")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(r.Stdout, want) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("guest %s does not join %s: %w", g.Name, group, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

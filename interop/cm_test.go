@@ -1,0 +1,190 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A cmRole is one side of a run of librdmacm's example programs.
+type cmRole struct {
+	server bool
+	addr   string // the server's
+	port   int
+}
+
+// portOption gives -p.
+func (r cmRole) portOption() []string { return []string{"-p", strconv.Itoa(r.port)} }
+
+// serverOr chooses options by the side.
+func (r cmRole) serverOr(server, client []string) []string {
+	if r.server {
+		return server
+	}
+	return client
+}
+
+// with is for programs whose server binds by -b and whose client calls by -s.
+func (r cmRole) with(program string, options ...string) []string {
+	argv := append([]string{program}, r.serverOr([]string{"-b", r.addr}, []string{"-s", r.addr})...)
+	return append(argv, options...)
+}
+
+// A cmProgram is a program with options, which softrdma's takes as librdmacm's does.
+type cmProgram struct {
+	name string
+	argv func(cmRole) []string // the first word is the program
+	port int                   // the only one that the program knows; 0: any
+	v6   bool
+	// command: softrdma's end is a subcommand of softrdma, otherwise of cmpeer.
+	command bool
+	// endless: Linux's server goes on when its client has gone.
+	endless bool
+	// itself: Linux is also run against itself, to know failures that are not softrdma's.
+	itself bool
+}
+
+func rping(options ...string) func(cmRole) []string {
+	return func(r cmRole) []string {
+		argv := append([]string{"rping"}, r.serverOr([]string{"-s"}, []string{"-c"})...)
+		return append(append(append(argv, "-a", r.addr), r.portOption()...), options...)
+	}
+}
+
+func connecting(program string, options ...string) func(cmRole) []string {
+	return func(r cmRole) []string { return append(r.with(program, options...), r.portOption()...) }
+}
+
+// cmPrograms are the programs with one server and one client. rstream, rcopy, mckey and iperf3 have tests of their own.
+var cmPrograms = []cmProgram{
+	{name: "rping", argv: rping("-C", "100", "-V"), command: true, itself: true},
+	{name: "rping_ipv6", argv: rping("-C", "20", "-V"), command: true, v6: true, itself: true},
+	{name: "rping_large", argv: rping("-C", "10", "-V", "-S", "65535"), command: true},
+	{name: "rping_own_queue_pair", argv: rping("-C", "10", "-V", "-q"), command: true, itself: true},
+	{name: "ucmatose", argv: connecting("ucmatose", "-c", "5"), itself: true},
+	{name: "ucmatose_large", argv: connecting("ucmatose", "-C", "20", "-S", "100000")},
+	{name: "ucmatose_empty", argv: connecting("ucmatose", "-C", "0", "-c", "20")},
+	{name: "ucmatose_port_space_ib_migrate", argv: connecting("ucmatose", "-P", "ib", "-m", "-c", "3")},
+	{name: "ucmatose_tos_ack_timeout", argv: connecting("ucmatose", "-t", "32", "-a", "18")},
+	{name: "ucmatose_ipv6", argv: connecting("ucmatose"), v6: true},
+	{name: "udaddy", argv: func(r cmRole) []string { return r.with("udaddy", "-c", "5") }, port: 7174, itself: true},
+	{name: "udaddy_mtu", argv: func(r cmRole) []string { return r.with("udaddy", "-S", "4096") }, port: 7174},
+	{name: "udaddy_ipv6", argv: func(r cmRole) []string { return r.with("udaddy") }, port: 7174, v6: true},
+	{name: "rdma_server_and_client", argv: func(r cmRole) []string {
+		return append([]string{r.serverOr([]string{"rdma_server"}, []string{"rdma_client"})[0], "-s", r.addr}, r.portOption()...)
+	}, itself: true},
+	{name: "cmtime", argv: connecting("cmtime", "-c", "100"), endless: true, itself: true},
+	{name: "riostream_64", argv: connecting("riostream", "-S", "64", "-C", "10", "-I", "20", "-T", "v"), itself: true},
+	{name: "riostream_100000", argv: connecting("riostream", "-S", "100000", "-C", "5", "-I", "5", "-T", "v")},
+	{name: "rstream_ipv6", argv: connecting("rstream", "-S", "10000", "-C", "5", "-I", "5", "-T", "v"), v6: true, itself: true},
+}
+
+// softrdmaArgv puts softrdma's program before the options.
+func softrdmaArgv(t *testing.T, lab *Lab, p cmProgram, argv []string) []string {
+	pkg := "interop/cmpeer"
+	if p.command {
+		pkg = "cmd/softrdma"
+	}
+	return append([]string{program(t, lab, pkg)}, argv...)
+}
+
+// cmPatience is how long a program may take.
+const cmPatience = 20 * time.Second
+
+// nextPortFor returns the port of a run.
+func (p cmProgram) nextPortFor() int {
+	if p.port != 0 {
+		return p.port
+	}
+	return nextPort()
+}
+
+func addressOf(g *Guest, v6 bool) string {
+	if v6 {
+		return g.IPv6
+	}
+	return g.IPv4
+}
+
+// serveInGuest starts Linux's server and waits until it listens.
+func (p cmProgram) serveInGuest(ctx context.Context, t *testing.T, g *Guest) (*end, cmRole) {
+	t.Helper()
+	r := cmRole{server: true, addr: addressOf(g, p.v6), port: p.nextPortFor()}
+	e := startGuest(ctx, t, g, p.argv(r)...)
+	if err := g.WaitRDMAListen(ctx, r.port); err != nil {
+		t.Fatalf("%v; the server: %v\n%s", err, e.err, e.said())
+	}
+	r.server = false
+	return e, r
+}
+
+// finish waits for both ends. A server without end is killed.
+func (p cmProgram) finish(t *testing.T, server, client *end, linuxServes bool) {
+	t.Helper()
+	client.succeeds(t, cmPatience)
+	if p.endless && linuxServes {
+		server.kill()
+		<-server.done
+		return
+	}
+	if t.Failed() {
+		server.kill() // it would wait for ever
+		<-server.done
+		t.Logf("the server said:\n%s", tail(server.said(), 1500))
+		return
+	}
+	server.succeeds(t, cmPatience)
+}
+
+func TestCMSoftrdmaServesLinux(t *testing.T) {
+	lab := openLab(t)
+	for _, p := range cmPrograms {
+		t.Run(p.name, func(t *testing.T) {
+			ctx := within(t, 2*cmPatience)
+			r := cmRole{server: true, addr: HostIPv4, port: p.nextPortFor()}
+			if p.v6 {
+				r.addr = HostIPv6
+			}
+			server := startHost(ctx, t, lab, softrdmaArgv(t, lab, p, p.argv(r))...)
+			if err := server.awaitServing(ctx); err != nil {
+				t.Fatal(err)
+			}
+			r.server = false
+			client := startGuest(ctx, t, lab.Guests[0], p.argv(r)...)
+			p.finish(t, server, client, false)
+			checkIdle(ctx, t, lab.Guests[0], cmPatience)
+		})
+	}
+}
+
+func TestCMLinuxServesSoftrdma(t *testing.T) {
+	lab := openLab(t)
+	for _, p := range cmPrograms {
+		t.Run(p.name, func(t *testing.T) {
+			ctx := within(t, 2*cmPatience)
+			server, r := p.serveInGuest(ctx, t, lab.Guests[0])
+			client := startHost(ctx, t, lab, softrdmaArgv(t, lab, p, p.argv(r))...)
+			p.finish(t, server, client, true)
+			checkIdle(ctx, t, lab.Guests[0], cmPatience)
+		})
+	}
+}
+
+// TestCMLinuxAgainstItself shows that the runs are fair.
+func TestCMLinuxAgainstItself(t *testing.T) {
+	lab := openLab(t)
+	for _, p := range cmPrograms {
+		if !p.itself {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			ctx := within(t, 2*cmPatience)
+			server, r := p.serveInGuest(ctx, t, lab.Guests[1])
+			client := startGuest(ctx, t, lab.Guests[0], p.argv(r)...)
+			p.finish(t, server, client, true)
+		})
+	}
+}

@@ -1,0 +1,59 @@
+//go:build interop && linux
+
+package interop
+
+import (
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// TestCMTypeOfServiceIsOnEveryPacket sets the type of service at the client. The server has it from the REQ's primary
+// traffic class (IBTA 12.6.5), on its own packets and the connection manager's.
+func TestCMTypeOfServiceIsOnEveryPacket(t *testing.T) {
+	lab := openLab(t)
+	cmpeer := program(t, lab, "interop/cmpeer")
+	g := lab.Guests[0]
+	const dscp = 8 // the type of service without ECN's two bits, which softrdma sets
+	for _, run := range []struct {
+		name  string
+		linux bool // Linux is the client
+	}{{"softrdma_asks", false}, {"linux_asks", true}} {
+		t.Run(run.name, func(t *testing.T) {
+			ctx := within(t, 2*cmPatience)
+			port := nextPort()
+			file := filepath.Join(lab.Dir(), "tos_"+run.name+".pcapng")
+			capture, err := lab.Capture(ctx, file, "udp port 4791")
+			if err != nil {
+				t.Fatal(err)
+			}
+			options := []string{"-p", strconv.Itoa(port)}
+			client := append(options, "-t", strconv.Itoa(dscp<<2))
+			var ends []*end
+			if run.linux {
+				server := startHost(ctx, t, lab, append([]string{cmpeer, "ucmatose", "-b", HostIPv4}, options...)...)
+				if err := server.awaitServing(ctx); err != nil {
+					t.Fatal(err)
+				}
+				ends = []*end{startGuest(ctx, t, g, append([]string{"ucmatose", "-s", HostIPv4}, client...)...), server}
+			} else {
+				server := startGuest(ctx, t, g, append([]string{"ucmatose", "-b", g.IPv4}, options...)...)
+				if err := g.WaitRDMAListen(ctx, port); err != nil {
+					t.Fatal(err)
+				}
+				ends = []*end{startHost(ctx, t, lab, append([]string{cmpeer, "ucmatose", "-s", g.IPv4}, client...)...), server}
+			}
+			for _, e := range ends {
+				e.succeeds(t, cmPatience)
+			}
+			if err := capture.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			found := fieldCounts(ctx, t, file, "ip.dsfield.dscp")
+			// REQ, REP, RTU, DREQ, DREP; ten messages each way.
+			if len(found) != 1 || found[dscp] < 25 {
+				t.Errorf("packets by DSCP: %v, expected at least 25, all with %d", found, dscp)
+			}
+		})
+	}
+}

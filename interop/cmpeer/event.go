@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"softrdma/rdmacm"
+)
+
+// next waits for an event of one of the types; any other ends the program.
+func next(ctx context.Context, ch *rdmacm.EventChannel, want ...rdmacm.EventType) (rdmacm.Event, error) {
+	e, err := ch.Next(ctx)
+	if err != nil {
+		return e, fmt.Errorf("waiting for %v: %w", want, err)
+	}
+	for _, w := range want {
+		if e.Type == w {
+			return e, nil
+		}
+	}
+	if e.Err != nil {
+		return e, fmt.Errorf("%v, status %d: %w", e.Type, e.Status, e.Err)
+	}
+	return e, fmt.Errorf("%v where %v was expected", e.Type, want)
+}
+
+// resolve takes an id to where it knows its device and route. Nobody else may
+// have events on the channel.
+func resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID, src, dst netip.AddrPort) error {
+	if err := id.ResolveAddr(src, dst); err != nil {
+		return err
+	}
+	if _, err := next(ctx, ch, rdmacm.EventAddrResolved); err != nil {
+		return err
+	}
+	if err := id.ResolveRoute(); err != nil {
+		return err
+	}
+	_, err := next(ctx, ch, rdmacm.EventRouteResolved)
+	return err
+}
+
+// listenOn makes an id that listens for so many peers at a time.
+func listenOn(ch *rdmacm.EventChannel, ps rdmacm.PortSpace, local netip.AddrPort, backlog int) (*rdmacm.ID, error) {
+	id, err := ch.NewID(ps)
+	if err != nil {
+		return nil, err
+	}
+	if err := id.Bind(local); err != nil {
+		id.Destroy()
+		return nil, err
+	}
+	if err := id.Listen(backlog); err != nil {
+		id.Destroy()
+		return nil, err
+	}
+	listening()
+	return id, nil
+}

@@ -1,0 +1,70 @@
+// Cmpeer plays the example programs of librdmacm over softrdma, with the same
+// options, so that either end of each may be Linux's:
+//
+//	cmpeer ucmatose -b 10.77.0.1 -c 3
+//	cmpeer ucmatose -s 10.77.0.2 -c 3
+//
+// It does what the programs do, and looks closer: every completion must have
+// succeeded, every byte must be the one that was sent, and nothing may be left
+// of what it made. A server says "listening" when it is ready, and ends after
+// what it was told to serve. Whoever finds anything wrong says it on the
+// standard error and exits with 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// programs are what can be played.
+var programs = map[string]func(context.Context, *flag.FlagSet, []string) error{
+	"ucmatose": ucmatose, "udaddy": udaddy, "mckey": mckey, "cmtime": cmtime, "rdma_server": rdmaServer, "rdma_client": rdmaClient,
+	"rstream": rstream, "riostream": riostream, "iperf3": iperf3Peer,
+}
+
+func main() {
+	if len(os.Args) < 2 || programs[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: cmpeer", strings.Join(slices.Sorted(maps.Keys(programs)), "|"), "[options]")
+		os.Exit(2)
+	}
+	name := os.Args[1]
+	flags := flag.NewFlagSet(name, flag.ExitOnError)
+	// Whatever the peer does, the run ends.
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("a minute is over"))
+	defer cancel()
+	if err := programs[name](ctx, flags, os.Args[2:]); err != nil {
+		fmt.Fprintf(os.Stderr, "cmpeer %s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// listening tells whoever waits that a peer can come.
+func listening() { fmt.Println("listening") }
+
+// address reads an address without a port, which may be left out.
+func address(host, port string) (netip.AddrPort, error) {
+	if host == "" {
+		host = "0.0.0.0"
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.AddrPortFrom(a, uint16(n)), nil
+}
+
+func join(host, port string) string { return net.JoinHostPort(host, port) }

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// grhArea is what a datagram's receive buffer begins with.
+const grhArea = 40
+
+// A node is one connection of ucmatose, udaddy or mckey: an id with what its
+// messages need.
+type node struct {
+	id    *rdmacm.ID
+	count int // messages each way
+	size  int // of a message
+
+	pd       *verbs.PD
+	mr       *verbs.MR
+	sent     *verbs.CQ
+	received *verbs.CQ
+	qp       *verbs.QP
+
+	// UD: where datagrams go.
+	ah         *verbs.AH
+	remoteQPN  uint32
+	remoteQKey uint32
+}
+
+// open makes the objects and posts the receives. Receives are as many buffers;
+// what is sent lies behind them.
+func (n *node) open(kind verbs.QPType, receive bool) (err error) {
+	dev := n.id.Device()
+	if n.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	head := 0
+	if kind == verbs.UD {
+		head = grhArea
+		if mtu := dev.QueryPort().ActiveMTU; n.size > mtu {
+			return fmt.Errorf("message size %d is larger than the active MTU of %d", n.size, mtu)
+		}
+	}
+	slot := head + n.size
+	if n.mr, err = n.pd.RegisterMemory(make([]byte, slot*n.count+n.size+1), verbs.LocalWrite); err != nil {
+		return err
+	}
+	depth := max(1, n.count)
+	if n.sent, err = dev.CreateCQ(verbs.CQConfig{Depth: depth}); err != nil {
+		return err
+	}
+	if n.received, err = dev.CreateCQ(verbs.CQConfig{Depth: depth}); err != nil {
+		return err
+	}
+	n.qp, err = n.id.CreateQP(n.pd, verbs.QPConfig{
+		Type: kind, SendCQ: n.sent, RecvCQ: n.received, MaxSend: depth, MaxRecv: depth, MaxSendSGE: 1, MaxRecvSGE: 1, SignalAll: true,
+	})
+	if err != nil || !receive {
+		return err
+	}
+	for i := range n.count {
+		if err := n.qp.PostRecv(verbs.RecvWR{WRID: uint64(i), SGL: []verbs.SGE{n.mr.SGE(i*slot, slot)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send posts all messages.
+func (n *node) send() error {
+	buf := n.mr.Bytes()
+	out := len(buf) - 1 - n.size
+	for i := range buf[out : out+n.size] {
+		buf[out+i] = byte(i)
+	}
+	for range n.count {
+		wr := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{n.mr.SGE(out, n.size)}}
+		if n.ah != nil {
+			wr.Op, wr.Imm, wr.AH, wr.RemoteQPN, wr.RemoteQKey = verbs.OpSendImm, n.qp.Number(), n.ah, n.remoteQPN, n.remoteQKey
+		}
+		if err := n.qp.PostSend(wr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete waits for a completion of each message.
+func complete(ctx context.Context, cq *verbs.CQ, count int, each func(*verbs.WC) error) error {
+	var wcs [8]verbs.WC
+	for done := 0; done < count; {
+		if err := cq.Wait(ctx); err != nil {
+			return fmt.Errorf("after %d of %d completions: %w", done, count, errors.Join(err, context.Cause(ctx)))
+		}
+		k, err := cq.Poll(wcs[:])
+		if err != nil {
+			return err
+		}
+		for i := range wcs[:k] {
+			if err := wcs[i].Err(); err != nil {
+				return err
+			}
+			if each != nil {
+				if err := each(&wcs[i]); err != nil {
+					return err
+				}
+			}
+		}
+		done += k
+	}
+	return nil
+}
+
+func (n *node) awaitSent(ctx context.Context) error { return complete(ctx, n.sent, n.count, nil) }
+
+// awaitReceived also checks the messages' lengths. The first datagram tells
+// where to answer.
+func (n *node) awaitReceived(ctx context.Context) error {
+	head := 0
+	if n.qp.Type() == verbs.UD {
+		head = grhArea
+	}
+	return complete(ctx, n.received, n.count, func(w *verbs.WC) error {
+		if int(w.ByteLen) != head+n.size {
+			return fmt.Errorf("a message of %d bytes, expected %d", w.ByteLen, head+n.size)
+		}
+		if head == 0 || n.ah != nil {
+			return nil
+		}
+		return n.answerTo(w)
+	})
+}
+
+// answerTo makes the address handle for whoever sent a datagram, whose
+// immediate is its queue pair.
+func (n *node) answerTo(w *verbs.WC) (err error) {
+	if w.Flags&verbs.WCGRH == 0 || w.Flags&verbs.WCWithImm == 0 {
+		return fmt.Errorf("a datagram without GRH or immediate: flags %#x", w.Flags)
+	}
+	slot := n.mr.Bytes()[int(w.WRID)*(grhArea+n.size):]
+	// RoCE v2 leaves the IP header in the area, IPv4's in its last 20 bytes (annex A17.4.5.1).
+	src := netip.AddrFrom16([16]byte(slot[8:24]))
+	if slot[0]>>4 != 6 {
+		src = netip.AddrFrom4([4]byte(slot[grhArea-8:]))
+	}
+	if w.Imm != w.SrcQPN {
+		return fmt.Errorf("the immediate names queue pair %#x, the datagram is from %#x", w.Imm, w.SrcQPN)
+	}
+	n.remoteQPN = w.Imm
+	n.ah, err = n.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(src)})
+	return err
+}
+
+// reach makes the address handle that an event gave.
+func (n *node) reach(ud rdmacm.UDParam) (err error) {
+	n.remoteQPN, n.remoteQKey = ud.QPN, ud.QKey
+	n.ah, err = n.pd.CreateAH(ud.AV)
+	return err
+}
+
+// close gives everything up: what cannot be given up is an error.
+func (n *node) close() error {
+	var errs []error
+	if n.ah != nil {
+		errs = append(errs, n.ah.Destroy())
+	}
+	if n.qp != nil {
+		errs = append(errs, n.id.DestroyQP())
+	}
+	for _, cq := range []*verbs.CQ{n.sent, n.received} {
+		if cq != nil {
+			errs = append(errs, cq.Destroy())
+		}
+	}
+	if n.mr != nil {
+		errs = append(errs, n.mr.Deregister())
+	}
+	if n.pd != nil {
+		errs = append(errs, n.pd.Dealloc())
+	}
+	return errors.Join(append(errs, n.id.Destroy())...)
+}
+
+func closeNodes(nodes []*node) error {
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, n.close())
+	}
+	return errors.Join(errs...)
+}
+
+// qkey is the Q_Key of queue pairs that rdma_cm made (RDMA_UDP_QKEY).
+const qkey = 0x01234567
