@@ -42,7 +42,6 @@ func recordings(t *testing.T) (all []recording) {
 	return all
 }
 
-
 // fresh makes the message of an attribute.
 func fresh(a AttributeID) message {
 	switch a {
