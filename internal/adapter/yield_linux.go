@@ -1,7 +1,15 @@
 package adapter
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
 
-// yield offers the processor to another thread: the one that holds the lane,
-// or the peer's where both poll on the same processor.
-func yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+	"golang.org/x/sys/unix"
+)
+
+// yield offers the processor to another goroutine of this process, which with a
+// single processor may be the one that holds the lane, and to another thread,
+// which may be the peer's.
+func yield() {
+	runtime.Gosched()
+	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+}
