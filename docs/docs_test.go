@@ -191,7 +191,7 @@ func existsTest(ref string) error {
 // compliance statements. A bare number is a clause where "IBTA", "annex" or
 // another clause stands before it; the others are everywhere.
 var (
-	clause  = regexp.MustCompile(`\b(?:A1[167](?:\.\d+)+|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:5|7|8|9|10|11|12|13|17)(?:\.\d+)+|5)\b`)
+	clause  = regexp.MustCompile(`\b(?:RFC \d{4} \d+(?:\.\d+)*|A1[167](?:\.\d+)+|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:5|7|8|9|10|11|12|13|17)(?:\.\d+)+|5)\b`)
 	citing  = regexp.MustCompile(`(?:IBTA|[Aa]nnex)[ \n](?:` + clause.String() + `)(?:(?:, | to | and |; )(?:` + clause.String() + `))*`)
 	plain   = regexp.MustCompile(`\b(?:A1[167](?:\.\d+)+|CA17-\d+|[Co](?:9|10|11)-\d+(?:\.\d+)*)\b`)
 	comment = regexp.MustCompile(`(?m)//[^\n]*(?:\n[ \t]*//[^\n]*)*|"(?:IBTA|annex)[^"]*"`)

@@ -2,8 +2,10 @@ package rdmacm
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
+	"softrdma/internal/cma"
 	"softrdma/verbs"
 )
 
@@ -55,7 +57,17 @@ func (c *Conn) Done() <-chan struct{} { return c.end.done }
 // ErrDisconnected where a side disconnected, verbs.ErrClosed where the device
 // is gone. It is there before the queue pair is in ERR: who finds flushed
 // completions finds the reason as well.
-func (c *Conn) Err() error { return c.end.why() }
+func (c *Conn) Err() error {
+	if err := c.end.why(); err != nil || !c.end.id.iwarp() {
+		return err
+	}
+	// The end of a stream moves the queue pair by itself, before the event of it
+	// has come here.
+	if c.end.id.c.State() == cma.Disconnect {
+		return fmt.Errorf("%w by %v", ErrDisconnected, c.end.id.RemoteAddr())
+	}
+	return c.end.why()
+}
 
 // Disconnect ends the connection: the queue pair goes to ERR, which flushes
 // what is posted, and the peer is told. It does not wait for the peer. What was

@@ -80,8 +80,14 @@ func (id *ID) Reject(private []byte) error {
 // (rdma_disconnect): the queue pair goes to ERR, and EventDisconnected comes
 // when the peer has answered.
 func (id *ID) Disconnect() error {
+	// A stream ends in order as long as the queue pair operates, and takes it to
+	// ERR: what has completed may still be on its way.
+	if !id.iwarp() {
+		id.toErr()
+	}
+	err := id.c.Disconnect()
 	id.toErr()
-	if err := id.c.Disconnect(); err != nil {
+	if err != nil {
 		return fmt.Errorf("disconnect from %v: %w", id.RemoteAddr(), public(err))
 	}
 	return nil

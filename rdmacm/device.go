@@ -49,13 +49,13 @@ type deviceUse struct {
 }
 
 // Acquire gives the device of a local address, and counts one more use of it.
-func (t *deviceTable) Acquire(local netip.AddrPort) (*adapter.Device, error) {
+func (t *deviceTable) Acquire(local netip.AddrPort, p cma.Protocol) (*adapter.Device, error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	u := t.takeVisitor(local)
 	if u == nil {
 		var err error
-		if u, err = t.open(fullAddr(local)); err != nil {
+		if u, err = t.open(local); err != nil {
 			return nil, err
 		}
 	}
@@ -89,12 +89,13 @@ func (t *deviceTable) Release(a *adapter.Device) {
 // Addresses are those that a listener on an unspecified address listens on.
 func (t *deviceTable) Addresses() ([]netip.Addr, error) { return host.LocalAddresses() }
 
-// open finds or opens the device of an address. The caller holds opening.
+// open finds or opens the device of an address: of iWARP where the port is 0.
+// The caller holds opening.
 func (t *deviceTable) open(at netip.AddrPort) (*deviceUse, error) {
 	dev, own := t.opened(at), false
 	if dev == nil {
 		var err error
-		if dev, err = verbs.Open(at.String(), verbs.Config{}); err != nil {
+		if dev, err = verbs.Open(deviceName(at), verbs.Config{}); err != nil {
 			return nil, err
 		}
 		own = true
@@ -180,6 +181,14 @@ func (t *deviceTable) verbsDevice(a *adapter.Device) *verbs.Device {
 		return dev
 	}
 	return nil
+}
+
+// deviceName is what package verbs calls the device of an address.
+func deviceName(at netip.AddrPort) string {
+	if at.Port() == 0 {
+		return "iwarp:" + at.Addr().String()
+	}
+	return at.String()
 }
 
 // fullAddr names the UDP port that 0 means.

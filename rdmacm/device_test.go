@@ -81,7 +81,7 @@ func TestDialClosedDeviceRefused(t *testing.T) {
 
 func TestConnDeviceClosedEndsIt(t *testing.T) {
 	leavesNothing(t)
-	dev, err := verbs.Open(ip(12), verbs.Config{})
+	dev, err := verbs.Open(deviceNamed(ip(12)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestConnDeviceClosedEndsIt(t *testing.T) {
 
 func TestListenerDeviceClosedEndsIt(t *testing.T) {
 	leavesNothing(t)
-	dev, err := verbs.Open(ip(11), verbs.Config{})
+	dev, err := verbs.Open(deviceNamed(ip(11)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

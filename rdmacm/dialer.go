@@ -11,8 +11,13 @@ import (
 
 // A Dialer says how to connect. The zero value is right for most programs.
 type Dialer struct {
-	Device *verbs.Device  // nil: by the host's routing, see the package
-	Local  netip.AddrPort // local address and port in the port space; zero: by the host's routing, any port
+	Device *verbs.Device // nil: by the host's routing, see the package
+
+	// Protocol is what the device speaks that the host's routing gives: RoCE, or
+	// verbs.IWARP. A Device speaks what it speaks.
+	Protocol verbs.Protocol
+
+	Local netip.AddrPort // local address and port in the port space; zero: by the host's routing, any port
 
 	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791, where
 	// all but a softrdma device opened on another one receive.
@@ -158,7 +163,9 @@ func (d *Dialer) bind(ctx context.Context, e *Endpoint, at netip.AddrPort) error
 }
 
 func (d *Dialer) options(id *ID) error {
+	protocol := d.Protocol
 	if d.Device != nil {
+		protocol = d.Device.Protocol()
 		if err := id.UseDevice(d.Device); err != nil {
 			return err
 		}
@@ -166,6 +173,7 @@ func (d *Dialer) options(id *ID) error {
 	return id.setOptions(map[Option]int{
 		OptionTOS: int(d.TOS), OptionAckTimeout: int(d.AckTimeout), OptionRemoteUDPPort: int(d.RemoteUDPPort),
 		OptionReuseAddr: one(d.ReuseAddr), OptionResponseTimeout: int(d.ResponseTimeout), OptionRetries: int(d.Retries),
+		OptionProtocol: int(protocol),
 	})
 }
 

@@ -51,6 +51,9 @@ func (id *ID) UseDevice(dev *verbs.Device) error {
 	if err := id.c.SetUDPPorts(dev.Addr().Port(), id.remoteUDP); err != nil {
 		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
 	}
+	if err := id.c.SetProtocol(cma.Protocol(dev.Protocol())); err != nil {
+		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
+	}
 	id.dev = dev
 	return nil
 }

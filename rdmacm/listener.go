@@ -17,9 +17,10 @@ const DefaultBacklog = 1024
 
 // A ListenConfig says how to listen. The zero value is right for most programs.
 type ListenConfig struct {
-	Device    *verbs.Device // nil: the local address is the device; every one for an unspecified address
-	PortSpace PortSpace     // 0 means PortSpaceTCP
-	Backlog   int           // requests that wait to be taken; more are rejected; 0 means DefaultBacklog
+	Device    *verbs.Device  // nil: the local address is the device; every one for an unspecified address
+	Protocol  verbs.Protocol // as in Dialer
+	PortSpace PortSpace      // 0 means PortSpaceTCP
+	Backlog   int            // requests that wait to be taken; more are rejected; 0 means DefaultBacklog
 
 	TOS        uint8 // as in Dialer
 	AckTimeout uint8
@@ -71,6 +72,7 @@ func Listen(addr string, cfg ListenConfig) (*Listener, error) {
 
 func (l *Listener) listen(at netip.AddrPort) error {
 	if l.cfg.Device != nil {
+		l.cfg.Protocol = l.cfg.Device.Protocol()
 		if err := l.id.UseDevice(l.cfg.Device); err != nil {
 			return err
 		}
@@ -78,6 +80,7 @@ func (l *Listener) listen(at netip.AddrPort) error {
 	err := l.id.setOptions(map[Option]int{
 		OptionTOS: int(l.cfg.TOS), OptionAckTimeout: int(l.cfg.AckTimeout),
 		OptionResponseTimeout: int(l.cfg.ResponseTimeout), OptionRetries: int(l.cfg.Retries),
+		OptionProtocol:  int(l.cfg.Protocol),
 		OptionReuseAddr: one(l.cfg.ReuseAddr), OptionAfOnly: one(l.cfg.AfOnly),
 	})
 	if err != nil {

@@ -3,6 +3,9 @@ package rdmacm
 import (
 	"fmt"
 	"math"
+
+	"softrdma/internal/cma"
+	"softrdma/verbs"
 )
 
 // An Option is an option of an id: rdma_set_option's.
@@ -17,10 +20,11 @@ const (
 	OptionMinRNRTimer                   // field of IBTA 9.7.5.2.8, table 45, 0 to 31 (rdma_set_min_rnr_timer)
 	OptionResponseTimeout               // how long an answer of the peer's is waited for, 1 to 31: 4.096 µs × 2^n; 0 means 20, 4.3 s (softrdma's own)
 	OptionRetries                       // how often a message is sent again without an answer, 1 to 15; 0 means 15 (softrdma's own)
+	OptionProtocol                      // what the device speaks, a verbs.Protocol, before Bind and ResolveAddr; UseDevice sets it (softrdma's own)
 	OptionRemoteUDPPort                 // UDP port of the peer's device, where it is not 4791 (softrdma's own)
 )
 
-var optionNames = [...]string{"TOS", "ReuseAddr", "AfOnly", "AckTimeout", "MinRNRTimer", "ResponseTimeout", "Retries", "RemoteUDPPort"}
+var optionNames = [...]string{"TOS", "ReuseAddr", "AfOnly", "AckTimeout", "MinRNRTimer", "ResponseTimeout", "Retries", "Protocol", "RemoteUDPPort"}
 
 // String names the option.
 func (o Option) String() string {
@@ -32,7 +36,7 @@ func (o Option) String() string {
 
 // SetOption sets an option, before the call that it affects (rdma_set_option).
 func (id *ID) SetOption(o Option, value int) error {
-	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, math.MaxUint16}
+	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, int(verbs.IWARP), math.MaxUint16}
 	if o < 0 || int(o) >= len(limits) {
 		return fmt.Errorf("set option: expected one of %v, found %v", optionNames, o)
 	}
@@ -55,6 +59,8 @@ func (id *ID) setOption(o Option, value int) error {
 		return id.c.SetAFOnly(value == 1)
 	case OptionAckTimeout:
 		return id.c.SetAckTimeout(uint8(value))
+	case OptionProtocol:
+		return id.c.SetProtocol(cma.Protocol(value))
 	case OptionMinRNRTimer:
 		return id.c.SetMinRNRTimer(uint8(value))
 	}

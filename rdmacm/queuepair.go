@@ -213,8 +213,8 @@ func (id *ID) toRTS(c *cma.ConnParam) error {
 	if err != nil {
 		return err
 	}
-	if err := q.ToInit(first); err != nil {
-		return err
+	if err := q.ToInit(first); err != nil || id.iwarp() {
+		return err // iWARP takes it to RTS with the connection
 	}
 	ready, err := id.RTRAttr()
 	if err != nil {
@@ -236,6 +236,12 @@ func (id *ID) toRTS(c *cma.ConnParam) error {
 	}
 	last.MaxRdAtomic = min(last.MaxRdAtomic, verbs.MaxReadAtomic)
 	return q.ToRTS(last)
+}
+
+// iwarp tells whether the id's device speaks iWARP.
+func (id *ID) iwarp() bool {
+	dev := id.Device()
+	return dev != nil && dev.Protocol() == verbs.IWARP
 }
 
 // toErr flushes the queue pair, if it has got anywhere.

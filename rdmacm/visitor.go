@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"softrdma/internal/cma"
 	"softrdma/internal/host"
 	"softrdma/verbs"
 )
@@ -18,10 +19,12 @@ import (
 // random); of IPv6, which has one, the route's address with a UDP port of its
 // own. Where this process has the device of the route's source open anyway,
 // that one is taken.
-func (t *deviceTable) Source(dst netip.Addr) (netip.Addr, error) {
+//
+// iWARP devices are no visitors: any number of processes can have one address.
+func (t *deviceTable) Source(dst netip.Addr, p cma.Protocol) (netip.Addr, error) {
 	src, err := host.Source(dst)
-	if err != nil {
-		return netip.Addr{}, err
+	if err != nil || p == cma.IWARP {
+		return src, err
 	}
 	t.opening.Lock()
 	defer t.opening.Unlock()
@@ -92,7 +95,7 @@ func (t *deviceTable) takeVisitor(local netip.AddrPort) *deviceUse {
 	defer t.mu.Unlock()
 	u := t.visitor
 	t.visitor = nil
-	if u != nil && fullAddr(local) == netip.AddrPortFrom(u.dev.Addr().Addr(), verbs.Port) {
+	if u != nil && local == netip.AddrPortFrom(u.dev.Addr().Addr(), verbs.Port) {
 		return u
 	}
 	return nil

@@ -22,6 +22,25 @@ var serverIP, clientIP = ip(1), ip(2)
 
 func ip(n int) string { return fmt.Sprintf("127.9.%d.%d", os.Getpid()%256, n) }
 
+// testProtocol is what the tests' devices speak; see TestIWARPIsTheSame.
+var testProtocol verbs.Protocol
+
+// deviceNamed is what package verbs calls the tests' device of an address.
+func deviceNamed(ip string) string {
+	if testProtocol == verbs.IWARP {
+		return "iwarp:" + ip
+	}
+	return ip
+}
+
+// deviceAddr is the address and port of the tests' device.
+func deviceAddr(ip string) netip.AddrPort {
+	if testProtocol == verbs.IWARP {
+		return addr(ip, 0)
+	}
+	return addr(ip, verbs.Port)
+}
+
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
@@ -90,11 +109,12 @@ func addr(ip string, port uint16) netip.AddrPort {
 
 // client is a dialer on the client's address, impatient enough for a test.
 func client() Dialer {
-	return Dialer{Local: addr(clientIP, 0), QP: verbs.QPConfig{MaxInline: 64}}
+	return Dialer{Local: addr(clientIP, 0), Protocol: testProtocol, QP: verbs.QPConfig{MaxInline: 64}}
 }
 
 func listen(t testing.TB, cfg ListenConfig) *Listener {
 	t.Helper()
+	cfg.Protocol = testProtocol
 	if cfg.QP.MaxInline == 0 {
 		cfg.QP.MaxInline = 64
 	}

@@ -31,6 +31,11 @@ type Dialer struct {
 	// Device is the device to use; nil is the local address's.
 	Device *verbs.Device
 
+	// Protocol is what the local address's device speaks: RoCE, or verbs.IWARP.
+	// A Device speaks what it speaks. Both ends speak the same, and on iWARP the
+	// peer must have RFC 7306, as softrdma has: Linux's siw has not.
+	Protocol verbs.Protocol
+
 	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791, where
 	// all but a softrdma device opened on another one receive.
 	RemoteUDPPort uint16
@@ -101,7 +106,7 @@ func (d *Dialer) connect(ctx context.Context, at string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	cm := rdmacm.Dialer{Device: d.Device, Local: local, RemoteUDPPort: d.RemoteUDPPort, TOS: d.TOS}
+	cm := rdmacm.Dialer{Device: d.Device, Protocol: d.Protocol, Local: local, RemoteUDPPort: d.RemoteUDPPort, TOS: d.TOS}
 	e, err := cm.Resolve(ctx, at)
 	if err != nil {
 		return nil, err

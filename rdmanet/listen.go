@@ -21,6 +21,8 @@ type ListenConfig struct {
 	// one for an unspecified address.
 	Device *verbs.Device
 
+	Protocol verbs.Protocol // as in Dialer
+
 	// Backlog is how many peers wait to be accepted; more are rejected. 0 means
 	// rdmacm.DefaultBacklog.
 	Backlog int
@@ -89,7 +91,7 @@ func (lc *ListenConfig) listen(ctx context.Context, network, address string) (*L
 		l.cfg.Backlog = rdmacm.DefaultBacklog
 	}
 	l.cm, err = rdmacm.Listen(address, rdmacm.ListenConfig{
-		Device: lc.Device, Backlog: l.cfg.Backlog, TOS: lc.TOS, ReuseAddr: lc.ReuseAddr, AfOnly: bits == 128,
+		Device: lc.Device, Protocol: lc.Protocol, Backlog: l.cfg.Backlog, TOS: lc.TOS, ReuseAddr: lc.ReuseAddr, AfOnly: bits == 128,
 	})
 	if err != nil {
 		return nil, err

@@ -45,11 +45,15 @@ func (w *wire) Disconnect() error {
 func (w *wire) Done() <-chan struct{} { return w.done }
 func (w *wire) Close() error          { return w.qp.Destroy() }
 
+// testPrefix stands before the names of the devices that openDevice opens; see
+// TestIWARPIsTheSame.
+var testPrefix string
+
 // openDevice opens a device on a loopback address that nobody has.
 func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
 	t.Helper()
 	for {
-		d, err := verbs.Open(fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)), cfg)
+		d, err := verbs.Open(testPrefix+fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)), cfg)
 		if err == nil {
 			return d
 		}

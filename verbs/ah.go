@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
@@ -60,6 +61,9 @@ type AH struct {
 
 // CreateAH makes an address handle (IBTA 11.2.2).
 func (p *PD) CreateAH(v AddressVector) (*AH, error) {
+	if p.dev.protocol == IWARP {
+		return nil, fmt.Errorf("create AH: iWARP has no datagrams: %w", errors.ErrUnsupported)
+	}
 	path, err := p.dev.path(&v)
 	if err != nil {
 		return nil, fmt.Errorf("create AH: %w", err)

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,8 +21,12 @@ type Capture struct {
 }
 
 // Capture writes every packet that the device sends and receives from now on
-// to w as pcapng, until the capture or the device is closed.
+// to w as pcapng, until the capture or the device is closed. An iWARP device
+// has no packets of its own, and refuses.
 func (d *Device) Capture(w io.Writer) (*Capture, error) {
+	if d.protocol == IWARP {
+		return nil, fmt.Errorf("capture: iWARP is streams of the system's TCP, which tcpdump captures: %w", errors.ErrUnsupported)
+	}
 	cw, err := capture.NewWriter(w)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package verbs
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -60,6 +61,9 @@ func or[T comparable](v, def T) T {
 // the repetition of RC find it. On an error the queue pair stays in the state
 // that it had reached: ToReset it.
 func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
+	if q.Device().protocol == IWARP {
+		return fmt.Errorf("connect QP %#06x: iWARP wants a connection manager, package rdmacm: %w", q.Number(), errors.ErrUnsupported)
+	}
 	mtu := cfg.PathMTU
 	if mtu == 0 {
 		mtu = local.MTU

@@ -12,7 +12,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/host"
-	"softrdma/internal/link/udp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -38,7 +37,8 @@ type Config struct {
 	Spin time.Duration
 
 	// ReceiveBuffer and SendBuffer are the wished sizes of the socket's
-	// buffers in bytes, 0 for 4 MiB. The system may grant less.
+	// buffers in bytes, 0 for 4 MiB. The system may grant less. With iWARP they
+	// are each connection's, and 0 lets the system adapt them.
 	ReceiveBuffer, SendBuffer int
 
 	// Window bounds the bytes in flight of one queue pair; 0 means half of the
@@ -52,12 +52,13 @@ type Config struct {
 
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
-	a      *adapter.Device
-	choice host.Choice
-	guid   uint64
-	gids   []GIDEntry
-	zone   string
-	spin   time.Duration
+	a        *adapter.Device
+	choice   host.Choice
+	protocol Protocol
+	guid     uint64
+	gids     []GIDEntry
+	zone     string
+	spin     time.Duration
 
 	spinning atomic.Bool // a waiter spins
 
@@ -74,8 +75,17 @@ type Device struct {
 // An address may have a UDP port ("[::1]:4792") for a second device on the
 // same address; other implementations of RoCE v2 use port 4791 alone. One
 // address and port is one device: opening it twice fails.
+//
+// A name behind "iwarp:" ("iwarp:eth0", "iwarp:127.0.0.2", "iwarp:") opens an
+// iWARP device instead, which speaks to Linux's siw and other RNICs over TCP.
+// Programs are the same but for what iWARP does not have, which is refused with
+// errors.ErrUnsupported: queue pairs other than RC, hence multicast; SENDs with
+// immediate data; atomics and WRITEs with immediate data where the peer lacks
+// RFC 7306, which softrdma has and siw has not; and connecting queue pairs
+// otherwise than by package rdmacm. A SEND must find a receive posted: iWARP
+// cannot wait for one. iWARP wants Linux.
 func Open(name string, cfg Config) (*Device, error) {
-	choice, err := choose(name)
+	choice, protocol, err := choose(name)
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
 	}
@@ -87,9 +97,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		mtu = cfg.MTU
 	}
 	vacate(choice.Addr)
-	l, err := udp.Open(choice.Addr, udp.Config{
-		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: choice.Interface.Index,
-	})
+	l, err := openLink(protocol, &choice, &cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
 	}
@@ -103,19 +111,12 @@ func Open(name string, cfg Config) (*Device, error) {
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	d := &Device{
 		a:      adapter.Open(adapter.Config{Link: l, Spin: spin, Window: cfg.Window, MTU: mtu, GUID: guid}),
-		choice: choice, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(),
+		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(),
 	}
-	d.gids = gidTable(choice)
+	d.gids = gidTable(protocol, choice)
 	d.watch()
 	opened.add(d)
 	return d, nil
-}
-
-func choose(name string) (host.Choice, error) {
-	if name == "" {
-		return host.DefaultDevice()
-	}
-	return host.Resolve(name)
 }
 
 func checkMTU(want, max int) error {
@@ -133,7 +134,8 @@ func checkMTU(want, max int) error {
 // Name is the name of the network interface.
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
-// Addr is the local address and UDP port that peers send to.
+// Addr is the local address and UDP port that peers send to. The port of an
+// iWARP device is 0: each connection has a TCP port of its own.
 func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 
 // Explain tells how the device's address was chosen, a sentence a line.

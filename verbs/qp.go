@@ -176,6 +176,9 @@ func (q *QP) refuse(want, found State) error {
 }
 
 func (q *QP) encode(w *SendWR, i uint32) error {
+	if err := q.a.Supports(w.Op); err != nil {
+		return err
+	}
 	if err := w.encode(q.a.SQ, i); err != nil {
 		return err
 	}

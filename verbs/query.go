@@ -55,11 +55,14 @@ func (g *GID) UnmarshalText(b []byte) (err error) {
 type GIDEntry struct {
 	Index     int
 	GID       GID
-	Type      string // "RoCE v2"
+	Type      string // "RoCE v2" or "iWARP"
 	Interface string // network interface that has the address
 }
 
-func gidTable(c host.Choice) []GIDEntry {
+func gidTable(p Protocol, c host.Choice) []GIDEntry {
+	if p == IWARP {
+		return []GIDEntry{{0, interfaceGID(&c.Interface), p.String(), c.Interface.Name}}
+	}
 	// A device is bound to one address, and so its table has that one first
 	// and alone: a GID that it cannot receive on would be a false promise.
 	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), "RoCE v2", c.Interface.Name}}
@@ -90,6 +93,7 @@ func (g GUID) String() string {
 // DeviceAttr is what a device can do (ibv_query_device).
 type DeviceAttr struct {
 	Name            string
+	Transport       string // "InfiniBand", which RoCE is counted to, or "iWARP"
 	NodeGUID        GUID
 	SysImageGUID    GUID
 	MaxMRSize       uint64 // bytes of a region
@@ -100,17 +104,17 @@ type DeviceAttr struct {
 	MaxSRQWR        int    // requests of a shared receive queue
 	MaxQPRdAtom     int    // as responder: max_dest_rd_atomic's limit
 	MaxQPInitRdAtom int    // as requester: max_rd_atomic's limit
-	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics
+	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics; iWARP: with peers that have RFC 7306
 	PhysPorts       int
 	MaxPKeys        int
 }
 
 // Query returns the device's attributes.
-func (d *Device) Query() DeviceAttr { return attributes(d.Name(), GUID(d.guid)) }
+func (d *Device) Query() DeviceAttr { return attributes(d.Name(), GUID(d.guid), d.protocol) }
 
-func attributes(name string, guid GUID) DeviceAttr {
+func attributes(name string, guid GUID, p Protocol) DeviceAttr {
 	return DeviceAttr{
-		Name: name, NodeGUID: guid, SysImageGUID: guid,
+		Name: name, Transport: p.transport(), NodeGUID: guid, SysImageGUID: guid,
 		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
 		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
 		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
@@ -158,7 +162,7 @@ type DeviceInfo struct {
 }
 
 // Query returns what Device.Query will when the device is open.
-func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID) }
+func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID, RoCE) }
 
 // QueryPort returns what Device.QueryPort will when the device is open without
 // a bound of its MTU.

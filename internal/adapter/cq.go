@@ -41,6 +41,12 @@ type CQ struct {
 // CreateCQ makes a completion queue with room for depth completions; events go
 // to the channel, which may be nil.
 func (d *Device) CreateCQ(depth int, ch *Channel) (*CQ, error) {
+	return d.CreateCQOn(queue.NewCompletionRing(depth), ch)
+}
+
+// CreateCQOn is CreateCQ with a ring of the caller's, in memory that another
+// process consumes from.
+func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error) {
 	if err := d.Closed(); err != nil {
 		return nil, err
 	}
@@ -54,7 +60,7 @@ func (d *Device) CreateCQ(depth int, ch *Channel) (*CQ, error) {
 		return nil, err
 	}
 	c := &CQ{dev: d, channel: ch}
-	c.ring.Store(queue.NewCompletionRing(depth))
+	c.ring.Store(ring)
 	return c, nil
 }
 
@@ -76,17 +82,19 @@ func (c *CQ) Depth() int { return c.ring.Load().Depth() }
 
 // Resize gives the queue another depth and keeps what is in it. The caller
 // keeps consumers away meanwhile.
-func (c *CQ) Resize(depth int) error {
+func (c *CQ) Resize(depth int) error { return c.ResizeOn(queue.NewCompletionRing(depth)) }
+
+// ResizeOn is Resize to a ring of the caller's, which is empty.
+func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 	if err := c.Gone(); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.ring.Load()
-	if n := old.Len(); n > depth {
-		return fmt.Errorf("completion queue cannot shrink to %d: it holds %d completions", depth, n)
+	if n := old.Len(); n > r.Depth() {
+		return fmt.Errorf("completion queue cannot shrink to %d: it holds %d completions", r.Depth(), n)
 	}
-	r := queue.NewCompletionRing(depth)
 	w := r.Producer()
 	for i, end := old.Consumer(), old.Producer(); i != end; i = old.Next(i) {
 		*r.At(w) = *old.At(i)
@@ -190,6 +198,7 @@ type Channel struct {
 	signal chan struct{}
 	gone   chan struct{} // closed with Destroy
 
+	notify  func(*CQ)   // takes the events in place of list
 	napping atomic.Bool // a waiter sleeps in the link, where signal does not reach it
 }
 
@@ -199,6 +208,16 @@ func (d *Device) CreateChannel() (*Channel, error) {
 		return nil, err
 	}
 	return &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{})}, nil
+}
+
+// CreateNotifyChannel makes a completion channel whose events go to notify,
+// which is called with the lane held: it must not block nor call the device.
+func (d *Device) CreateNotifyChannel(notify func(*CQ)) (*Channel, error) {
+	h, err := d.CreateChannel()
+	if err == nil {
+		h.notify = notify
+	}
+	return h, err
 }
 
 // Destroy gives the channel up, unless completion queues use it.
@@ -212,6 +231,10 @@ func (h *Channel) Destroy() error {
 }
 
 func (h *Channel) push(c *CQ) {
+	if h.notify != nil {
+		h.notify(c)
+		return
+	}
 	h.mu.Lock()
 	h.list = append(h.list, c)
 	h.mu.Unlock()

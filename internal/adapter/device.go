@@ -18,10 +18,12 @@ import (
 	"sync"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
+	"softrdma/internal/rc"
 	"softrdma/internal/trace"
 )
 
@@ -54,6 +56,14 @@ type Config struct {
 	// from the link's receive buffer.
 	Window int
 
+	// Control is the congestion control of connections that do not choose their
+	// own (see congestion.Kind).
+	Control congestion.Kind
+
+	// Standard keeps to the standard's recovery also between peers that could
+	// do better: everything from a lost packet on is sent again.
+	Standard bool
+
 	// MTU is the port's active MTU in bytes, the longest datagram payload; 0
 	// means 4096.
 	MTU int
@@ -73,6 +83,7 @@ type Device struct {
 	lane   *lane
 	Memory *memory.Table
 	Trace  *trace.Stream
+	store  *rc.Store // nil with Standard
 
 	mu     sync.Mutex
 	counts Counts
@@ -109,6 +120,9 @@ func Open(cfg Config) *Device {
 		ahs: make(map[uint32]*qp.Path),
 	}
 	d.Memory.Random = cfg.Random
+	if !cfg.Standard {
+		d.store = rc.NewStore(rc.DefaultStore)
+	}
 	if d.clock == nil {
 		epoch := time.Now()
 		d.clock = func() time.Duration { return time.Since(epoch) }
@@ -246,6 +260,19 @@ func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region
 		return nil, err
 	}
 	r, err := p.dev.Memory.Register(p.ID, mem, base, access)
+	if err != nil {
+		p.uses.drop()
+	}
+	return r, err
+}
+
+// RegisterForeign makes a memory region of another process's memory in the
+// domain (see memory.Table.RegisterForeign).
+func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f memory.Foreign) (*memory.Region, error) {
+	if err := p.hold(); err != nil {
+		return nil, err
+	}
+	r, err := p.dev.Memory.RegisterForeign(p.ID, mirror, base, access, f)
 	if err != nil {
 		p.uses.drop()
 	}

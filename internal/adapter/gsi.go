@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"softrdma/internal/cm"
@@ -28,6 +30,9 @@ type gsi struct {
 	psn psn.PSN
 }
 
+// errNoGSI: iWARP sets connections up by its own frames, on their stream.
+var errNoGSI = fmt.Errorf("an iWARP device has no queue pair 1: %w", errors.ErrUnsupported)
+
 // newGSI makes queue pair 1. It is always there and ready; no driver owns it.
 func newGSI(l *lane) *QP {
 	d := l.dev
@@ -47,6 +52,9 @@ func newGSI(l *lane) *QP {
 // handler is called by whoever makes the device progress; it may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	l := d.lane
+	if l.streams != nil {
+		return errNoGSI
+	}
 	l.mu.Lock()
 	defer l.unlock()
 	if l.closed {

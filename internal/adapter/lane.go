@@ -46,16 +46,17 @@ type lane struct {
 	dev  *Device
 	link link.Link
 
-	mu     sync.Mutex
-	qps    map[uint32]*QP
-	gsi    *QP // queue pair 1, which is not in qps
-	groups map[netip.Addr][]*QP
-	ready  fifo
-	timers timerHeap
-	flows  map[flowKey]*txFlow
-	tx     transmitter
-	sent   []*QP // unacknowledged queue pairs whose packets wait in tx
-	closed bool  // the link is: nothing more is received or sent
+	mu      sync.Mutex
+	qps     map[uint32]*QP
+	gsi     *QP // queue pair 1, which is not in qps
+	groups  map[netip.Addr][]*QP
+	ready   fifo
+	timers  timerHeap
+	flows   map[flowKey]*txFlow
+	tx      transmitter
+	streams *streams // nil where the link carries packets
+	sent    []*QP    // unacknowledged queue pairs whose packets wait in tx
+	closed  bool     // the link is: nothing more is received or sent
 
 	rx      link.Rx
 	in      machine.In
@@ -94,6 +95,7 @@ func newLane(d *Device, l link.Link) *lane {
 		done: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	x.tx.init(x)
+	x.streams = newStreams(x)
 	x.gsi = newGSI(x)
 	if d.cfg.Manual {
 		close(x.stopped)
@@ -282,6 +284,10 @@ func (l *lane) receiveBatch(now time.Duration) bool {
 	if l.closed {
 		return false
 	}
+	if l.streams != nil {
+		l.drained = !l.streams.receive(now)
+		return !l.drained
+	}
 	ok, err := l.link.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
 		return false
@@ -310,7 +316,7 @@ func (l *lane) next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.ready.len() > 0 || l.overflows.Load():
+	case l.ready.len() > 0 || l.overflows.Load() || l.streams.pending():
 		return 0
 	}
 	return l.timers.next()
@@ -449,6 +455,7 @@ func (l *lane) close() error {
 	for _, q := range l.qps {
 		q.state.Store(uint32(qp.Reset)) // see StateHint
 	}
+	l.streams.close(l.dev.clock())
 	l.closed = true
 	for _, f := range l.flows {
 		l.link.CloseFlow(f.flow)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -47,6 +48,8 @@ type QP struct {
 
 	belled atomic.Bool
 	state  atomic.Uint32 // copy of Attr.State for StateHint
+
+	supports atomic.Uint32 // operations of an iWARP connection, a bit each
 }
 
 // A QPConfig says what a queue pair is made of. Depths are what the rings hold
@@ -59,11 +62,17 @@ type QPConfig struct {
 	RecvDepth, RecvSGE int
 	Inline             int
 	SignalAll          bool
+	SQ                 *queue.SendRing // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
+	RQ                 *queue.RecvRing // nil makes one of RecvDepth and RecvSGE
+	Control            congestion.Kind // of a connection; Default takes the device's
 }
 
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
 func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	d := p.dev
+	if err := d.checkType(c.Type); err != nil {
+		return nil, err
+	}
 	if err := p.add(&d.counts.QP); err != nil {
 		return nil, err
 	}
@@ -74,13 +83,17 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	q := &QP{pd: p, lane: d.lane, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, timer: -1, due: machine.Never}
 	q.Port = machine.Port{
 		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
-		SQ:     queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline),
-		SendCQ: q, RecvCQ: c.RecvCQ, Host: d, Window: d.cfg.Window, AHs: d.path,
+		SQ: c.SQ, SendCQ: q, RecvCQ: c.RecvCQ, Host: d, Window: d.cfg.Window, AHs: d.path,
+	}
+	if q.SQ == nil {
+		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
 	}
 	if c.SRQ != nil {
 		q.RQ = c.SRQ
 	} else {
-		q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
+		if q.Recv = c.RQ; q.Recv == nil {
+			q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
+		}
 		q.RQ = recvQueue{q.Recv}
 	}
 	l := d.lane
@@ -97,10 +110,16 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 			break
 		}
 	}
-	switch c.Type {
-	case qp.RC:
-		q.m = rc.New(&q.Port)
-	case qp.UC:
+	switch {
+	case l.streams != nil:
+		q.m = newConnected(q)
+	case c.Type == qp.RC:
+		control := c.Control
+		if control == congestion.Default {
+			control = d.cfg.Control
+		}
+		q.m = rc.New(&q.Port, rc.Config{Store: d.store, Control: control})
+	case c.Type == qp.UC:
 		q.m = uc.New(&q.Port)
 	default:
 		q.m = ud.New(&q.Port)
@@ -168,7 +187,8 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	if mask&qp.MaskCurState != 0 && a.CurState != from {
 		return fmt.Errorf("queue pair is in state %v, cur_state says %v", from, a.CurState)
 	}
-	if err := qp.Check(q.Type, from, to, mask); err != nil {
+	mask, err := q.check(from, to, mask)
+	if err != nil {
 		return err
 	}
 	if err := qp.Validate(mask, a); err != nil {
@@ -363,6 +383,9 @@ func (q *QP) Destroy() error {
 		return nil
 	}
 	l.settle()
+	if x, ok := q.m.(*connected); ok {
+		x.leave(l.dev.clock())
+	}
 	for len(q.groups) > 0 {
 		q.detach(q.groups[0])
 	}

@@ -70,9 +70,6 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		l.drop(b, in.DestQPN, reason.PacketPad, 4, uint64(len(b)))
 		return
 	}
-	if in.Opcode == ib.CongestionNotify {
-		return // rate control is not this lane's yet; the packet is counted by the trace
-	}
 	// IBTA 10.9.3: the low 15 bits must match, and one side be a full member.
 	// The device has the default key alone, as a full member.
 	if in.PKey&0x7fff != DefaultPKey&0x7fff {
@@ -95,7 +92,9 @@ func (l *lane) packet(now time.Duration, b []byte) {
 }
 
 func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
-	if want := transport(q.Type); l.in.Opcode.Transport() != want {
+	// Annex A17.9.3: notifications are of no transport; those of connections are
+	// obeyed.
+	if want := transport(q.Type); l.in.Opcode.Transport() != want && (q.Type != qp.RC || l.in.Opcode != ib.CongestionNotify) {
 		l.drop(b, q.QPN, reason.PacketTransport, uint64(want), uint64(l.in.Opcode.Transport()))
 		return
 	}

@@ -47,11 +47,17 @@ type SRQ struct {
 // CreateSRQ makes a shared receive queue for depth requests of at most maxSGE
 // entries.
 func (p *PD) CreateSRQ(depth, maxSGE int) (*SRQ, error) {
+	return p.CreateSRQOn(queue.NewRecvRing(depth, maxSGE))
+}
+
+// CreateSRQOn is CreateSRQ with a ring of the caller's, in memory that another
+// process posts to.
+func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	if err := p.add(&p.dev.counts.SRQ); err != nil {
 		return nil, err
 	}
 	s := &SRQ{pd: p}
-	s.ring.Store(queue.NewRecvRing(depth, maxSGE))
+	s.ring.Store(ring)
 	return s, nil
 }
 
@@ -115,6 +121,11 @@ func (s *SRQ) Limit() int {
 // Resize gives the queue another depth and keeps what is posted. The caller
 // keeps producers away meanwhile.
 func (s *SRQ) Resize(depth int) error {
+	return s.ResizeOn(depth, queue.NewRecvRing(depth, s.Ring().MaxSGE()))
+}
+
+// ResizeOn is Resize to a ring of the caller's, which is empty.
+func (s *SRQ) ResizeOn(depth int, r *queue.RecvRing) error {
 	if err := s.Gone(); err != nil {
 		return err
 	}
@@ -124,7 +135,6 @@ func (s *SRQ) Resize(depth int) error {
 	if n := old.Len(); n > depth || depth < s.limit {
 		return fmt.Errorf("SRQ cannot shrink to %d: %d receives are posted and the limit is %d", depth, n, s.limit)
 	}
-	r := queue.NewRecvRing(depth, old.MaxSGE())
 	w := r.Producer()
 	for i, end := old.Consumer(), old.Producer(); i != end; i = old.Next(i) {
 		*r.At(w) = *old.At(i)

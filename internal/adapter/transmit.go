@@ -21,7 +21,7 @@ const (
 	stageLimit = 1536
 
 	// ect0 marks packets as ECN-capable (RFC 3168; annex A17.3.1.1.3,
-	// A17.9.3).
+	// A17.9.3, CA17-5).
 	ect0 = 0x02
 
 	defaultHopLimit = 64
@@ -116,7 +116,11 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
 	if path == nil {
 		path = &q.Attr.Path
 	}
-	tos, hops := path.TrafficClass&^3|ect0, path.HopLimit
+	tos, hops := path.TrafficClass&^3, path.HopLimit
+	if o.Markable { // CA17-5: 00 where nobody slows down for marks
+		tos |= ect0
+		o.Markable = false
+	}
 	if hops == 0 {
 		hops = defaultHopLimit
 	}

@@ -108,6 +108,8 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	switch i := p.Opcode.Info(); {
 	case i.Kind == ib.KindCongestion:
 		a.note("the receiver saw congestion marks and asks to slow down")
+	case i.Kind == ib.KindSelectiveAck:
+		a.note("softrdma's own acknowledge: %d ranges are held behind a lost request", max(ib.Ranges(p.Payload), 0))
 	case p.Opcode.Transport() == ib.UD:
 	case response(i.Kind):
 		a.response(f, p, i)

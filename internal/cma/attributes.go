@@ -3,9 +3,7 @@ package cma
 import (
 	"errors"
 	"fmt"
-	"time"
 
-	"softrdma/internal/cm"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 )
@@ -42,17 +40,16 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	if id.lost != nil {
 		return 0, attr, &VoidError{id.remote, id.lost}
 	}
+	if id.option.protocol == IWARP {
+		return streamAttr(to)
+	}
 	if id.conn == nil {
 		if to != qp.Init {
 			return 0, attr, errors.New("expected a connection, found none")
 		}
 		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess, qp.Attr{State: qp.Init, Port: 1}, nil
 	}
-	err = id.dev.do(func(_ *cm.Manager, _ time.Duration) (err error) {
-		mask, attr, err = id.conn.Attr(to)
-		return err
-	})
-	return mask, attr, err
+	return id.conn.attr(to)
 }
 
 // datagramAttr are the attributes of a UD queue pair, which wants nothing of

@@ -32,6 +32,9 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 	if id.space == PortSpaceIPoIB {
 		return fmt.Errorf("bind %v: %w", local, errNoIPoIB)
 	}
+	if err := id.checkProtocol(); err != nil {
+		return fmt.Errorf("bind %v: %w", local, err)
+	}
 	if !local.Addr().IsUnspecified() {
 		if err := id.acquire(local.Addr()); err != nil {
 			return fmt.Errorf("bind %v: %w", local, err)
@@ -69,7 +72,7 @@ func checkLocal(a netip.Addr) error {
 
 // acquire takes the device of a local address.
 func (id *ID) acquire(local netip.Addr) error {
-	d, err := id.m.acquire(udp(local, id.option.localUDP))
+	d, err := id.m.acquire(id.place(local), id.option.protocol)
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,22 @@ func (id *ID) Connect(p *ConnParam) error {
 	if err := limit("connect request", p.PrivateData, mad.REQPrivateLen-mad.IPHeaderLen); err != nil {
 		return err
 	}
-	o := &id.option
+	connect := id.request
+	if id.option.protocol == IWARP {
+		connect = id.dial
+	}
+	if err := connect(p); err != nil {
+		return fmt.Errorf("connect to %v: %w", id.remote, err)
+	}
+	id.state = Connect
+	return nil
+}
+
+// request connects the id by its device's communication manager.
+func (id *ID) request(p *ConnParam) error {
+	o, x := &id.option, &managed{dev: id.dev}
 	err := id.dev.do(func(c *cm.Manager, now time.Duration) (err error) {
-		id.conn, err = c.Connect(now, &cm.ConnectParams{
+		x.c, err = c.Connect(now, &cm.ConnectParams{
 			Service: mad.ServiceOf(id.space, id.remote.Port()), Path: id.route.Path, Type: id.kind,
 			QPN: p.QPN, PathMTU: id.route.MTU, PacketLifeTime: id.route.PacketLifeTime,
 			ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
@@ -38,11 +51,10 @@ func (id *ID) Connect(p *ConnParam) error {
 		})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("connect to %v: %w", id.remote, err)
+	if err == nil {
+		id.conn = x
 	}
-	id.state = Connect
-	return nil
+	return err
 }
 
 // private puts the addresses in front of a request's private data (annex
@@ -53,13 +65,6 @@ func (id *ID) private(data []byte) []byte {
 	h.Put(b)
 	copy(b[mad.IPHeaderLen:], data)
 	return b
-}
-
-// delay tells the peer to wait for longer than it would, if it asks again.
-func (id *ID) delay() {
-	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // the peer may have gone away meanwhile
-		return id.conn.Delay(now, cm.DefaultMRATimeout|cm.DelayOnDuplicate, nil)
-	})
 }
 
 // Accept answers a connect request: with p, which names the id's queue pair,
@@ -80,27 +85,15 @@ func (id *ID) Accept(p *ConnParam) error {
 	case id.conn == nil:
 		return fmt.Errorf("accept: expected a connect request or response, found none")
 	case p == nil:
-		err = id.dev.do(func(_ *cm.Manager, now time.Duration) error { return id.conn.Ready(now, nil) })
+		err = id.conn.ready()
 	default:
-		err = id.accept(p)
+		err = id.conn.accept(p)
 	}
 	if err != nil {
 		return fmt.Errorf("accept: %w", err)
 	}
 	id.waiting = false
 	return nil
-}
-
-func (id *ID) accept(p *ConnParam) error {
-	if err := limit("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
-		return err
-	}
-	return id.dev.do(func(_ *cm.Manager, now time.Duration) error {
-		return id.conn.Accept(now, &cm.AcceptParams{
-			QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-			RNRRetryCount: min(p.RNRRetryCount, 7), FlowControl: p.FlowControl, SRQ: p.SRQ, Private: p.PrivateData,
-		})
-	})
 }
 
 // Reject refuses a connect request, an inquiry or a connect response, as a
@@ -121,9 +114,7 @@ func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 	case id.conn == nil:
 		return fmt.Errorf("reject: expected a connect request or response, found none")
 	default:
-		if err = limit("rejection", private, mad.REJPrivateLen); err == nil {
-			err = id.dev.do(func(_ *cm.Manager, now time.Duration) error { return id.conn.Reject(now, why, nil, private) })
-		}
+		err = id.conn.reject(why, private)
 	}
 	if err != nil {
 		return fmt.Errorf("reject: %w", err)
@@ -142,16 +133,7 @@ func (id *ID) Disconnect() error {
 	if id.conn == nil {
 		return fmt.Errorf("disconnect: expected a connection, found an id of service type %v", id.kind)
 	}
-	err := id.dev.do(func(_ *cm.Manager, now time.Duration) error {
-		switch id.conn.State() {
-		case cm.DreqReceived:
-			return id.conn.DisconnectReply(now, nil)
-		case cm.DreqSent, cm.Timewait:
-			return nil // both ends wish it
-		}
-		return id.conn.Disconnect(now, nil)
-	})
-	if err != nil {
+	if err := id.conn.disconnect(); err != nil {
 		return fmt.Errorf("disconnect: %w", err)
 	}
 	return nil
@@ -169,15 +151,19 @@ func (id *ID) Establish() error {
 	if id.conn == nil {
 		return fmt.Errorf("establish: expected a connection, found an id of service type %v", id.kind)
 	}
-	return id.dev.do(func(_ *cm.Manager, now time.Duration) error { return id.conn.Establish(now) })
+	return id.conn.establish()
 }
 
 // abandon gives up what the id has at its device's communication manager.
 func (id *ID) abandon() {
+	if id.conn != nil {
+		id.conn.release()
+		id.conn = nil
+	}
+	if id.lookup == nil && id.inquiry == nil {
+		return
+	}
 	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // a closed device has forgotten everything
-		if id.conn != nil {
-			id.conn.Destroy(now)
-		}
 		if id.lookup != nil {
 			id.lookup.Destroy(now)
 		}
@@ -186,5 +172,5 @@ func (id *ID) abandon() {
 		}
 		return nil
 	})
-	id.conn, id.lookup, id.inquiry = nil, nil, nil
+	id.lookup, id.inquiry = nil, nil
 }

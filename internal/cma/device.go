@@ -17,12 +17,12 @@ type device struct {
 	dev       *adapter.Device
 	uses      int
 	ids       map[*ID]struct{} // whose device it is
-	listeners map[*cm.Listener]*ID
+	listeners map[any]*ID      // by *cm.Listener or *adapter.StreamListener
 }
 
 // acquire opens the device of an address, or counts one more use of it.
-func (m *Manager) acquire(local netip.AddrPort) (*device, error) {
-	dev, err := m.host.Acquire(local)
+func (m *Manager) acquire(local netip.AddrPort, p Protocol) (*device, error) {
+	dev, err := m.host.Acquire(local, p)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +31,8 @@ func (m *Manager) acquire(local netip.AddrPort) (*device, error) {
 		d.uses++
 		return d, nil
 	}
-	d := &device{m: m, dev: dev, uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[*cm.Listener]*ID)}
-	err = d.do(func(c *cm.Manager, now time.Duration) error {
+	d := &device{m: m, dev: dev, uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[any]*ID)}
+	err = d.manage(func(c *cm.Manager, now time.Duration) error {
 		c.SetHandler(func(e *cm.Event) { m.inbox.add(d, e) })
 		return nil
 	})
@@ -50,11 +50,19 @@ func (d *device) release() {
 		return
 	}
 	delete(d.m.devices, d.dev)
-	_ = d.do(func(c *cm.Manager, now time.Duration) error { // a closed device reports nothing any more
+	_ = d.manage(func(c *cm.Manager, now time.Duration) error { // a closed device reports nothing any more
 		c.SetHandler(nil)
 		return nil
 	})
 	d.m.host.Release(d.dev)
+}
+
+// manage is do for devices that have a communication manager.
+func (d *device) manage(f func(c *cm.Manager, now time.Duration) error) error {
+	if d.dev.IWARP() {
+		return d.dev.Closed()
+	}
+	return d.do(f)
 }
 
 // do runs f on the device's communication manager. What that reports meanwhile

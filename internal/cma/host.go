@@ -10,13 +10,13 @@ import (
 // locked: they must not call the Manager.
 type Host interface {
 	// Source is the local address that the host's routing gives for a peer.
-	Source(dst netip.Addr) (netip.Addr, error)
+	Source(dst netip.Addr, p Protocol) (netip.Addr, error)
 
-	// Acquire opens the device of a local address (UDP port 0: 4791) or counts
-	// one more use of it. The device may have another address than the one
+	// Acquire opens the device of a local address and UDP port (iWARP's have
+	// none: 0) or counts one more use of it. The device may have another address than the one
 	// asked for, where that is taken: an id that has not chosen its address
 	// takes the device's.
-	Acquire(local netip.AddrPort) (*adapter.Device, error)
+	Acquire(local netip.AddrPort, p Protocol) (*adapter.Device, error)
 
 	// Release ends one use of a device.
 	Release(*adapter.Device)

@@ -72,6 +72,7 @@ type ID struct {
 	local  netip.AddrPort
 	remote netip.AddrPort
 	port   port // in Manager.ports; zero for none
+	drawn  bool // the port was, and not asked for
 	dev    *device
 	route  Route
 	qkey   uint32 // 0 until it is decided
@@ -82,7 +83,7 @@ type ID struct {
 	backlog int
 	leftOut []error
 
-	conn    *cm.Conn    // connection, either side
+	conn    connection  // either side
 	lookup  *cm.Lookup  // of a UD id
 	inquiry *cm.Inquiry // a look-up to answer
 	waiting bool        // a request that nobody has accepted yet

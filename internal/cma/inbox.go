@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"sync"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
+	"softrdma/internal/iwarp"
 )
 
 // A report is an event of a device's communication manager that waits to be
@@ -12,6 +14,7 @@ import (
 type report struct {
 	dev *device
 	cm.Event
+	stream *adapter.StreamEvent // of an iWARP device, in place of the other
 }
 
 // The inbox takes what communication managers report. They report with their
@@ -28,10 +31,12 @@ type inbox struct {
 
 // add queues an event, and starts the goroutine that serves it unless it runs
 // already.
-func (b *inbox) add(d *device, e *cm.Event) {
+func (b *inbox) add(d *device, e *cm.Event) { b.put(report{dev: d, Event: keep(e)}) }
+
+func (b *inbox) put(r report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.list = append(b.list, report{d, keep(e)})
+	b.list = append(b.list, r)
 	if b.m.cfg.Manual || b.serving {
 		return
 	}
@@ -96,6 +101,14 @@ func (m *Manager) serve() (served bool) {
 
 // handle acts on one report.
 func (m *Manager) handle(r *report) {
+	if e := r.stream; e != nil {
+		if id, ok := e.On.Context.(*ID); ok {
+			id.streamReport(e)
+		} else if e.Kind == iwarp.Requested {
+			m.streamRequest(r.dev, e)
+		}
+		return
+	}
 	switch r.Kind {
 	case cm.EventReqReceived, cm.EventSidrReqReceived:
 		m.request(r)

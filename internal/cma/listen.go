@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
 	"softrdma/internal/wire/mad"
 )
@@ -17,7 +18,8 @@ const MaxBacklog = 1024
 // A listening is a listener on one device.
 type listening struct {
 	dev *device
-	l   *cm.Listener
+	l   *cm.Listener            // of RoCE
+	s   *adapter.StreamListener // of iWARP
 }
 
 // Listen makes the id take connect requests: of its own device, or of all if
@@ -67,13 +69,16 @@ func (id *ID) service() mad.ServiceID { return mad.ServiceOf(id.space, id.local.
 
 // listenOn listens on a device, whose use passes to the id.
 func (id *ID) listenOn(d *device) error {
+	if id.option.protocol == IWARP {
+		return id.listenStream(d)
+	}
 	return d.do(func(c *cm.Manager, now time.Duration) error {
 		l, err := c.Listen(now, id.service())
 		if err != nil {
 			return err
 		}
 		l.Backlog = id.backlog
-		id.listens = append(id.listens, listening{d, l})
+		id.listens = append(id.listens, listening{dev: d, l: l})
 		d.listeners[l] = id
 		return nil
 	})
@@ -103,7 +108,7 @@ func (id *ID) listenTo(a netip.Addr) {
 	if a.Is4() != id.local.Addr().Is4() && id.option.afOnly || a.Is6() && id.local.Addr().Is4() {
 		return
 	}
-	d, err := id.m.acquire(udp(a, id.option.localUDP))
+	d, err := id.m.acquire(id.place(a), id.option.protocol)
 	if err == nil && !slices.ContainsFunc(id.listens, func(x listening) bool { return x.dev == d }) {
 		if err = id.listenOn(d); err == nil {
 			return // with the use of the device
@@ -148,11 +153,16 @@ func (id *ID) unlisten() {
 func (id *ID) unlistenOn(i int) {
 	x := id.listens[i]
 	id.listens = append(id.listens[:i:i], id.listens[i+1:]...)
-	delete(x.dev.listeners, x.l)
-	_ = x.dev.do(func(c *cm.Manager, now time.Duration) error { // a closed device listens to nothing
-		x.l.Close()
-		return nil
-	})
+	if x.s != nil {
+		delete(x.dev.listeners, x.s)
+		x.s.Close()
+	} else {
+		delete(x.dev.listeners, x.l)
+		_ = x.dev.do(func(c *cm.Manager, now time.Duration) error { // a closed device listens to nothing
+			x.l.Close()
+			return nil
+		})
+	}
 	if x.dev != id.dev {
 		x.dev.release()
 	}

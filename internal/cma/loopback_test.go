@@ -28,10 +28,10 @@ type loopback struct {
 // loopbackUDP is the devices' UDP port, which nobody else uses.
 const loopbackUDP = 45791
 
-func (h *loopback) Source(netip.Addr) (netip.Addr, error)   { return h.source, nil }
-func (h *loopback) Addresses() (list []netip.Addr, _ error) { return []netip.Addr{h.source}, nil }
+func (h *loopback) Source(netip.Addr, cma.Protocol) (netip.Addr, error) { return h.source, nil }
+func (h *loopback) Addresses() (list []netip.Addr, _ error)             { return []netip.Addr{h.source}, nil }
 
-func (h *loopback) Acquire(local netip.AddrPort) (*adapter.Device, error) {
+func (h *loopback) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d := h.open[local]

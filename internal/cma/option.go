@@ -11,6 +11,7 @@ import (
 
 // options are what a user can set of an id.
 type options struct {
+	protocol  Protocol
 	reuse     bool
 	afOnly    bool
 	afOnlySet bool

@@ -31,6 +31,7 @@ func (m *Manager) takePort(id *ID) error {
 		return err
 	}
 	m.own(p, id)
+	id.drawn = false
 	return nil
 }
 
@@ -92,6 +93,7 @@ func (m *Manager) drawPort(id *ID) error {
 		}
 		m.lastPort = p
 		m.own(p, id)
+		id.drawn = true
 		return nil
 	}
 	return &PortError{Space: id.space, Addr: id.local, Err: ErrAddrNotAvail}

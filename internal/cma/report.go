@@ -18,7 +18,7 @@ func (id *ID) report(r *report) {
 		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
 	case cm.EventRepReceived:
 		e.Type, e.Conn = EventConnectResponse, replied(r.REP, r.Private)
-		id.delay()
+		id.conn.(*managed).delay()
 	case cm.EventRtuReceived, cm.EventEstablished:
 		e.Type = EventEstablished
 	case cm.EventRejReceived:

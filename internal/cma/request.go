@@ -39,11 +39,12 @@ func (m *Manager) request(r *report) {
 		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.UD = UDParam{PrivateData: private}
 	} else {
-		id.conn, r.Conn.Context = r.Conn, id
+		x := &managed{r.dev, r.Conn}
+		id.conn, r.Conn.Context = x, id
 		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.Conn = requested(r.REQ, private)
 		// The program may take its time: the peer is told so if it asks again.
-		id.delay()
+		x.delay()
 	}
 	l.ch.push(e)
 }

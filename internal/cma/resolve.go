@@ -61,7 +61,7 @@ func (id *ID) findSource() error {
 	if id.dev != nil {
 		return nil
 	}
-	a, err := id.m.host.Source(id.remote.Addr())
+	a, err := id.m.host.Source(id.remote.Addr(), id.option.protocol)
 	if err != nil {
 		return fmt.Errorf("no route: %w", err)
 	}

@@ -29,7 +29,7 @@ type computer struct {
 	qpn  uint32 // of the last request
 }
 
-func (c *computer) Source(dst netip.Addr) (netip.Addr, error) {
+func (c *computer) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
 	if c.fail != nil {
 		return netip.Addr{}, c.fail
 	}
@@ -43,7 +43,7 @@ func (c *computer) Source(dst netip.Addr) (netip.Addr, error) {
 
 var errNoSuchDevice = errors.New("no such device")
 
-func (c *computer) Acquire(local netip.AddrPort) (*adapter.Device, error) {
+func (c *computer) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {
 	for _, d := range c.devs {
 		if d.Dev.Local() == local && d.Dev.Closed() == nil {
 			c.uses[d.Dev]++

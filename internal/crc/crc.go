@@ -33,6 +33,9 @@ type multipliers struct {
 // IEEE is the CRC-32 of Ethernet and of InfiniBand's ICRC.
 var IEEE = newTable(crc32.IEEETable, crc32.IEEE)
 
+// Castagnoli is the CRC-32C of iSCSI and of iWARP's MPA (RFC 5044 4.4).
+var Castagnoli = newTable(crc32.MakeTable(crc32.Castagnoli), crc32.Castagnoli)
+
 // newTable makes the table of a polynomial in its reversed form.
 func newTable(std *crc32.Table, reversed uint32) *Table {
 	t := &Table{std: std}

@@ -43,12 +43,12 @@ var iwarp = map[reason.Reason]text{
 		"The peer's reply asks for more READs and ATOMICs to be served at a time than this end has resources for.",
 		"The IRD of this end against the ORD in the peer's reply.",
 		"Ask for a greater responder_resources, or let the peer use a smaller initiator_depth.",
-		"RFC 6581 5.1"},
+		"RFC 6581 9.1"},
 	reason.MPAReady: {
 		"The initiator wants a peer-to-peer connection, and the responder takes none of the frames that could begin it.",
 		"The control bits in front of IRD and ORD of both frames in a capture.",
 		"Offer zero-length Write and Read, which Linux's siw has.",
-		"RFC 6581 5.2"},
+		"RFC 6581 9.2"},
 	reason.MPAState: {
 		"A call that the set-up of this connection does not allow now, such as accepting twice.",
 		"The order of the program's calls against the events.",
@@ -58,7 +58,7 @@ var iwarp = map[reason.Reason]text{
 		"The length of an FPDU is less than the headers of the message in it take.",
 		"A capture: the stream is out of step, or the peer errs.",
 		"Update the peer.",
-		"RFC 5044 4.2, 8"},
+		"RFC 5044 4.1, 8"},
 	reason.MPAMarker: {
 		"A marker in the stream does not point back at the start of the FPDU around it: the two ends do not agree where FPDUs begin.",
 		"A capture of the stream from its beginning.",
@@ -108,17 +108,17 @@ var iwarp = map[reason.Reason]text{
 		"The peer sent a message whose opcode is unknown, needs extensions that were not agreed on, or answers nothing that was asked.",
 		"The opcode in a capture, and what the set-up agreed on.",
 		"Agree on RFC 7306 at both ends, or use neither atomics nor immediate data.",
-		"RFC 5040 4.3, 7.2"},
+		"RFC 5040 4.1, 7.2"},
 	reason.RDMAPResponse: {
 		"A response names another place than the oldest READ's, or another request than the oldest atomic.",
 		"STag and offset of the response against the request in a capture.",
 		"Update the peer.",
-		"RFC 5040 5.2, RFC 7306 5.2.3"},
+		"RFC 5040 5.2, RFC 7306 5.2.2"},
 	reason.RDMAPAtomic: {
 		"An atomic request asks for another operation than fetch-and-add and compare-and-swap.",
 		"The operation code of the request in a capture.",
 		"Use the two operations that the verbs have.",
-		"RFC 7306 5.2"},
+		"RFC 7306 5.1"},
 	reason.RDMAPExtension: {
 		"An atomic, or a WRITE with immediate data, was posted to a connection whose peer has not told that it has RFC 7306. Linux's siw has not. A SEND with immediate data does not exist in iWARP at all.",
 		"What the set-up agreed on.",
@@ -159,4 +159,14 @@ var iwarp = map[reason.Reason]text{
 		"The type of the queue pair.",
 		"Use RC, or a RoCE device.",
 		"RFC 5040 1.1"},
+	reason.ConnectRefused: {
+		"The peer's host refused the TCP connection that iWARP runs on: nobody listens there.",
+		"Whether the peer listens on that port, and on an iWARP device.",
+		"Start the peer first, or correct the port.",
+		"RFC 5044 7.1"},
+	reason.ConnectFailed: {
+		"The TCP connection that iWARP runs on could not be made.",
+		"errno: 110 is no answer in time, 113 and 101 no route, 98 a local port that is taken, 24 too many open files.",
+		"Check the address, the route and firewalls.",
+		"RFC 5044 7.1"},
 }

@@ -44,6 +44,11 @@ var objects = map[reason.Reason]text{
 		"When the address handle was destroyed, and the PD of handle and queue pair.",
 		"Keep address handles until the sends that use them have completed.",
 		"IBTA 11.2, 11.4.1.1"},
+	reason.MemoryUnmapped: {
+		"A program under softrdma exec registered memory that is no longer mapped in it, or the program has ended: the system would not read or write it.",
+		"Whether the program unmapped or freed the memory before it deregistered it, and whether it still lives.",
+		"Keep memory mapped until its region is deregistered.",
+		"IBTA 10.6.3"},
 	reason.SendFailed: {
 		"The operating system refused to send a packet; the transport treats it as lost.",
 		"The errno: 90 (EMSGSIZE) is an MTU smaller than the path MTU with its headers, 1 (EPERM) a firewall, 101 (ENETUNREACH) a missing route.",

@@ -123,7 +123,7 @@ var requester = map[reason.Reason]text{
 		"The peer, which is softrdma too, told which packets it misses, and those alone are sent again.",
 		"Counters of drops on the peer's host and on the path.",
 		"Nothing: this costs one packet per loss. Mend the path, or raise net.core.rmem_max on the peer, where there are many.",
-		"IBTA 9.7.5.1.1, 9.7.6"},
+		"IBTA 9.7.5.1, 9.7.6"},
 	reason.RepeatNeedless: {
 		"The peer got packets twice: they were thought lost and were late, the acknowledge was lost, or the network doubled them.",
 		"Whether the path reorders packets: several routes, or queues of a bonded interface.",

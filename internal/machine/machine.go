@@ -66,6 +66,7 @@ type Out struct {
 	Path      *qp.Path // where to
 	Pieces    [][]byte // the payload; the machine appends to Pieces[:0]
 	Len       int      // sum of the lengths of Pieces
+	Markable  bool     // slows down for marks: may be sent as ECN-capable; whoever sends clears it
 }
 
 // A CQ takes completions.

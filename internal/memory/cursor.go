@@ -14,6 +14,8 @@ type Cursor struct {
 	region *Region
 	key    uint32
 	access qp.Access // that region was checked for
+
+	loaded, loadedEnd uint64 // message offsets that were read from another process
 }
 
 // Reset puts the cursor back to the start, for another list.
@@ -22,7 +24,7 @@ func (c *Cursor) Reset() { *c = Cursor{} }
 // Restart puts the cursor back to the start, for another list that is used on
 // the same protection domain with the same access. It keeps the region that
 // it knows, which saves the look-up where the lists are on the same region.
-func (c *Cursor) Restart() { c.entry, c.start = 0, 0 }
+func (c *Cursor) Restart() { c.entry, c.start, c.loadedEnd = 0, 0, 0 }
 
 // Gather appends to dst the n bytes at message offset pos of the list, as
 // slices of registered memory; they stay valid as the memory does.
@@ -31,6 +33,9 @@ func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 		b, d := c.next(t, pd, list, pos, n, 0)
 		if d.Reason != reason.None {
 			return dst, d
+		}
+		if c.region.foreign != nil && !c.fetch(&list[c.entry], pos, len(b)) {
+			return dst, unmapped(list[c.entry].Addr+pos-c.start, len(b))
 		}
 		dst = append(dst, b)
 		pos += uint64(len(b))
@@ -46,7 +51,11 @@ func (c *Cursor) Scatter(t *Table, pd uint32, list []SGE, pos uint64, data []byt
 		if d.Reason != reason.None {
 			return d
 		}
-		copy(b, data)
+		if c.region.foreign == nil {
+			copy(b, data)
+		} else if d = c.region.store(list[c.entry].Addr+pos-c.start-c.region.Base, b, data[:len(b)]); d.Reason != reason.None {
+			return d
+		}
 		pos += uint64(len(b))
 		data = data[len(b):]
 	}

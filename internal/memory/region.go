@@ -40,6 +40,7 @@ type Region struct {
 	Access qp.Access
 
 	mem     []byte
+	foreign *Foreign // nil: mem is the memory itself
 	parent  *Region
 	valid   atomic.Bool
 	windows atomic.Int32 // windows bound to this region
@@ -64,7 +65,7 @@ func (r *Region) Bytes(addr uint64, n int) []byte {
 // memory, aligned: nil otherwise.
 func (r *Region) Word(addr uint64) *uint64 {
 	b := r.Bytes(addr, 8)
-	if b == nil || uintptr(unsafe.Pointer(&b[0]))&7 != 0 {
+	if b == nil || !r.aligned(b, addr-r.Base) {
 		return nil
 	}
 	return (*uint64)(unsafe.Pointer(&b[0]))

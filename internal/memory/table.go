@@ -59,13 +59,16 @@ func (t *Table) Lookup(key uint32) *Region {
 // owns; peers name its first byte by base. Remote write and atomic rights want
 // local write (IBTA 10.6.3).
 func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
-	if err := CheckAccess(access); err != nil {
+	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem})
+}
+
+func (t *Table) register(r *Region) (*Region, error) {
+	if err := CheckAccess(r.Access); err != nil {
 		return nil, err
 	}
-	if base+uint64(len(mem)) < base {
-		return nil, fmt.Errorf("%w: %d bytes at %#x", ErrBounds, len(mem), base)
+	if r.Base+r.Len() < r.Base {
+		return nil, fmt.Errorf("%w: %d bytes at %#x", ErrBounds, r.Len(), r.Base)
 	}
-	r := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem}
 	r.valid.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,13 +113,18 @@ func (t *Table) random() uint32 {
 // Reregister replaces a region by another with a new key, as ibv_rereg_mr may.
 // Nil mem keeps the memory and base. The old key stays good when it fails.
 func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
-	if mem == nil {
+	keep := mem == nil
+	if keep {
 		mem, base = old.mem, old.Base
 	}
 	if n := old.windows.Load(); n != 0 {
 		return nil, fmt.Errorf("%w: %d windows are bound to region %#x", ErrBusy, n, old.Key)
 	}
-	r, err := t.Register(pd, mem, base, access)
+	n := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem}
+	if keep {
+		n.foreign = old.foreign
+	}
+	r, err := t.register(n)
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +233,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		}
 		off := b.Addr - m.Base
 		n.mem = m.mem[off : off+b.Length : off+b.Length]
+		n.foreign = m.foreign.part(off, b.Length)
 		n.Base = b.Addr
 		if b.Access&qp.ZeroBased != 0 {
 			n.Base = 0

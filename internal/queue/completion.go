@@ -107,11 +107,18 @@ const CQELen = int(unsafe.Sizeof(CQE{}))
 type CompletionRing struct{ Ring }
 
 // NewCompletionRing makes a ring for depth completions.
-func NewCompletionRing(depth int) *CompletionRing {
+func NewCompletionRing(depth int) *CompletionRing { return CompletionRingOn(nil, depth) }
+
+// CompletionRingOn is NewCompletionRing on memory that another process may
+// share (see SendRingOn), of at least CompletionRingLen bytes.
+func CompletionRingOn(mem []byte, depth int) *CompletionRing {
 	r := &CompletionRing{}
-	r.init(depth, CQELen)
+	r.init(mem, depth, CQELen)
 	return r
 }
+
+// CompletionRingLen is the length of the memory of a completion queue's ring.
+func CompletionRingLen(depth int) int { return RingLen(depth, CQELen) }
 
 // At is the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }

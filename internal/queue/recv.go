@@ -28,11 +28,18 @@ type RecvRing struct {
 }
 
 // NewRecvRing makes a receive queue for depth requests of at most maxSGE entries.
-func NewRecvRing(depth, maxSGE int) *RecvRing {
+func NewRecvRing(depth, maxSGE int) *RecvRing { return RecvRingOn(nil, depth, maxSGE) }
+
+// RecvRingOn is NewRecvRing on memory that another process may share (see
+// SendRingOn), of at least RecvRingLen bytes.
+func RecvRingOn(mem []byte, depth, maxSGE int) *RecvRing {
 	r := &RecvRing{maxSGE: maxSGE}
-	r.init(depth, RecvWQELen+maxSGE*sgeLen)
+	r.init(mem, depth, RecvWQELen+maxSGE*sgeLen)
 	return r
 }
+
+// RecvRingLen is the length of the memory of a receive queue.
+func RecvRingLen(depth, maxSGE int) int { return RingLen(depth, RecvWQELen+maxSGE*sgeLen) }
 
 // MaxSGE is how many entries a request may have.
 func (r *RecvRing) MaxSGE() int { return r.maxSGE }

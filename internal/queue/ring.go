@@ -49,8 +49,15 @@ func RingLen(depth, elem int) int {
 func slots(depth int) int { return 1 << bits.Len(uint(depth)) } // one stays empty
 func log2(elem int) int   { return bits.Len(uint(elem - 1)) }
 
-func (r *Ring) init(depth, elem int) {
-	r.mem = make([]uint64, RingLen(depth, elem)/8)
+// init makes the ring on mem, zeroed and aligned to 8 bytes, which the caller
+// keeps until nobody uses the ring any more; nil takes the heap's.
+func (r *Ring) init(mem []byte, depth, elem int) {
+	n := RingLen(depth, elem)
+	if mem == nil {
+		r.mem = make([]uint64, n/8)
+	} else {
+		r.mem = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem[:n]))), n/8)
+	}
 	r.h = (*header)(unsafe.Pointer(unsafe.SliceData(r.mem)))
 	r.data = unsafe.Add(unsafe.Pointer(r.h), headerLen)
 	r.mask = uint32(slots(depth) - 1)

@@ -132,10 +132,23 @@ const SendWQELen = int(unsafe.Sizeof(SendWQE{}))
 // NewSendRing makes a send queue for depth requests of at most maxSGE entries
 // or maxInline bytes of inline data each.
 func NewSendRing(depth, maxSGE, maxInline int) *SendRing {
+	return SendRingOn(nil, depth, maxSGE, maxInline)
+}
+
+// SendRingOn is NewSendRing on memory that another process may share: zeroed,
+// aligned to 8 bytes, of at least SendRingLen bytes, and the caller's to keep.
+func SendRingOn(mem []byte, depth, maxSGE, maxInline int) *SendRing {
 	r := &SendRing{maxSGE: maxSGE, maxInline: maxInline}
-	r.init(depth, SendWQELen+max(maxSGE*sgeLen, maxInline))
+	r.init(mem, depth, sendElem(maxSGE, maxInline))
 	return r
 }
+
+// SendRingLen is the length of the memory of a send queue.
+func SendRingLen(depth, maxSGE, maxInline int) int {
+	return RingLen(depth, sendElem(maxSGE, maxInline))
+}
+
+func sendElem(maxSGE, maxInline int) int { return SendWQELen + max(maxSGE*sgeLen, maxInline) }
 
 // MaxSGE is how many entries a request may have.
 func (r *SendRing) MaxSGE() int { return r.maxSGE }

@@ -12,6 +12,12 @@ import (
 
 // receive takes an acknowledge or a response from the peer.
 func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
+	if info.Kind == ib.KindSelectiveAck {
+		if r.q.selective() {
+			r.selectiveAck(now, in)
+		}
+		return
+	}
 	e := r.sequence(in.PSN)
 	switch {
 	case int32(e-r.max) >= 0:
@@ -33,8 +39,10 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 // acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.6).
 func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 	if s.IsACK() {
-		if r.advance(now, e+1) {
-			r.gap(e)
+		if r.board != nil {
+			r.answeredUpTo(now, e+1)
+		} else if r.advance(now, e+1) {
+			r.missing(now, e, e+1)
 		}
 		return
 	}
@@ -43,10 +51,44 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 		return
 	}
 	// IBTA 9.7.5.1.2: any NAK acknowledges all that came before it.
-	if r.advance(now, e) {
-		r.gap(e)
+	if r.board != nil {
+		r.board.refuse(e, s)
+		r.answeredUpTo(now, e)
 		return
 	}
+	if r.advance(now, e) {
+		if r.missing(now, e, e); r.board != nil {
+			r.board.refuse(e, s)
+		}
+		return
+	}
+	r.refusedAt(now, e, s)
+}
+
+// missing acts on an answer of sequence number e that says that everything up
+// to upTo was answered, while something before it was not. Between peers that
+// know of selective acknowledges the network may have let e overtake it.
+func (r *requester) missing(now time.Duration, e, upTo uint32) {
+	if !r.q.selective() || before(r.nxt, upTo) {
+		r.gap(now, e)
+		return
+	}
+	r.open()
+	r.answeredUpTo(now, upTo)
+}
+
+// answeredUpTo takes note that the peer has answered everything up to e.
+func (r *requester) answeredUpTo(now time.Duration, e uint32) {
+	if before(r.nxt, e) {
+		e = r.nxt
+	}
+	r.board.done = later(r.board.done, e)
+	r.arrived(now, r.una, e, false)
+	r.judge(now)
+}
+
+// refusedAt acts on a NAK of sequence number e when its turn has come.
+func (r *requester) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
 	if r.p.Attr.State == qp.Err || r.una != e {
 		return
 	}
@@ -55,6 +97,7 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 		r.notReady(now, s)
 	case s == ib.NAKSequence:
 		if r.nxt != r.una { // otherwise it is being repeated already
+			r.lostPacket(now)
 			r.repeat(reason.Detail{Reason: reason.NAKSequence, Expected: wire(r.una), Found: wire(e)})
 		}
 	default:
@@ -99,6 +142,11 @@ loop:
 		case w.state&started == 0:
 			break loop
 		case w.responds():
+			if r.board != nil && before(r.una, e) { // answered, in whatever order
+				if r.una = min32(e, w.last+1); r.una == w.last+1 {
+					r.acked += overhead
+				}
+			}
 			if r.una != w.last+1 {
 				skipped = int32(e-r.una) > 0
 				break loop
@@ -141,6 +189,9 @@ func (r *requester) complete(w *request) {
 	signalled := r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0
 	if w.responds() {
 		r.reads--
+		if w.state&landed != 0 {
+			r.landed--
+		}
 	}
 	r.release(r.p.SQ.Next(r.head))
 	if !signalled {

@@ -1,8 +1,6 @@
 package rc
 
 import (
-	"sync/atomic"
-
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -69,12 +67,10 @@ func (r *responder) write(b []byte) bool {
 	if len(b) == 0 {
 		return true
 	}
-	to := r.region.Bytes(r.addr, len(b))
-	if to == nil {
-		r.denied(reason.Detail{Reason: reason.KeyBounds, Expected: r.region.Base + r.region.Len(), Found: r.addr + uint64(len(b))})
+	if d := r.region.Put(r.addr, b); d.Reason != reason.None {
+		r.denied(d)
 		return false
 	}
-	copy(to, b)
 	r.addr += uint64(len(b))
 	r.left -= uint32(len(b))
 	return true
@@ -120,31 +116,23 @@ func (r *responder) complete(in *machine.In, info *ib.Info) {
 // kept for a duplicate.
 func (r *responder) atomic(in *machine.In, info *ib.Info) {
 	h := &in.AtomicETH
-	word := r.region.Word(h.Addr)
-	if h.Addr&7 != 0 || word == nil {
+	var old uint64
+	ok := h.Addr&7 == 0
+	switch {
+	case !ok:
+	case info.Kind == ib.KindFetchAdd:
+		old, ok = r.region.FetchAdd(h.Addr, h.SwapAdd)
+	default:
+		old, ok = r.region.CompareSwap(h.Addr, h.Compare, h.SwapAdd)
+	}
+	if !ok {
 		// IBTA 9.4.5: the address is aligned; Linux answers this NAK as well.
 		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: 8, Found: h.Addr})
 		return
 	}
-	var old uint64
-	if info.Kind == ib.KindFetchAdd {
-		old = atomic.AddUint64(word, h.SwapAdd) - h.SwapAdd
-	} else {
-		old = compareSwap(word, h.Compare, h.SwapAdd)
-	}
 	r.msn = r.msn.Next()
-	res := r.hold(in)
+	res := r.remember(in)
 	res.atomic, res.value = true, old
 	r.region = nil
 	r.accepted(in, 1)
-}
-
-// compareSwap stores swap where the word holds compare, and returns what it held.
-func compareSwap(word *uint64, compare, swap uint64) uint64 {
-	for {
-		old := atomic.LoadUint64(word)
-		if old != compare || atomic.CompareAndSwapUint64(word, compare, swap) {
-			return old
-		}
-	}
 }

@@ -36,6 +36,15 @@ func FuzzReceive(f *testing.F) {
 	read := requestPacket(ib.RCReadResponseFirst, 1, testMTU)
 	read.AETH.Syndrome = ib.ACKNoCredits
 	seed(read)
+	own := func(p ib.Packet) ib.Packet {
+		p.Selective = true
+		return p
+	}
+	told := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSelectiveAck, PSN: testPSN0}}
+	told.Payload = ib.AppendRange(ib.AppendRange(ib.AppendDuplicates(nil, 3), 1, 2), 2, 1)
+	seed(own(requestPacket(ib.RCSendLast, 2, 3)), own(requestPacket(ib.RCSendFirst, 1, testMTU)), own(requestPacket(ib.RCSendOnly, 0, 8)))
+	seed(own(told), own(read), own(ackPacket(ib.ACKNoCredits, testPSN0)))
+	seed(own(writePacket(ib.RCReadRequest, 3, 0, h)), own(writePacket(ib.RCReadRequest, 0, 0, h)), own(writePacket(ib.RCReadRequest, 0, 0, h)))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzReceive(t, data) })
 }
 
@@ -48,7 +57,7 @@ const (
 )
 
 func fuzzReceive(t *testing.T, data []byte) {
-	w := newPair(t, nil)
+	w := newSelective(t, nil)
 	a := w.n[0]
 	a.port.Attr.RQPSN = testPSN0
 	whole := bytes.Repeat([]byte{0x5a}, guard+4096+guard)
@@ -112,6 +121,7 @@ func fuzzReceive(t *testing.T, data []byte) {
 	if len(a.send.list) != 7 || len(a.recv.list) != 3 {
 		t.Fatalf("%d of 7 sends and %d of 3 receives completed", len(a.send.list), len(a.recv.list))
 	}
+	w.holdsNothing()
 	for i, c := range a.send.list {
 		if c.WRID != uint64(i) {
 			t.Fatalf("completion %d is of request %d", i, c.WRID)

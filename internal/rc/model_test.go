@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -216,7 +217,16 @@ func (f *flow) postRecvs() {
 func runModel(t *testing.T, seed uint64) {
 	const work = 60
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := newPair(t, func(_ int, p *machine.Port) {
+	// Of four seeds, two have ends that both know of selective acknowledges, and
+	// one has an end that does not.
+	var c [2]Config
+	for i := range c {
+		c[i].Control = congestion.Kind(r.IntN(5))
+		if seed%4 > 1 || seed%4 == 1 && i == 1 {
+			c[i].Store = NewStore([]int{DefaultStore, 64 << 10, 2 << 10}[r.IntN(3)])
+		}
+	}
+	w := newPairWith(t, c, func(_ int, p *machine.Port) {
 		p.Attr.PathMTU = testMTU
 		p.Window = 1000 + r.IntN(20000)
 		p.Attr.SQPSN, p.Attr.RQPSN = psn.New(uint32(0x1000000-r.IntN(200))), 0
@@ -291,12 +301,15 @@ func runModel(t *testing.T, seed uint64) {
 		if !bytes.Equal(w.n[i].mem[:srcLen], source[i]) {
 			t.Fatalf("seed %d: source memory of node %d changed", seed, i)
 		}
+		if q := w.n[i].q; q.req.board != nil || q.resp.order != nil || c[i].Store != nil && c[i].Store.used != 0 {
+			t.Fatalf("seed %d: node %d holds packets though nothing is missing", seed, i)
+		}
 	}
 }
 
 // TestModelRandomFaults runs by seed: the seed of a failure replays it.
 func TestModelRandomFaults(t *testing.T) {
-	seeds := 400
+	seeds := 800
 	if testing.Short() {
 		seeds = 50
 	}

@@ -121,11 +121,18 @@ const (
 
 const allAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
 
-// newPair connects two queue pairs; tune may change a port before.
+// newPair connects two queue pairs that keep to the standard; tune may change a
+// port before.
 func newPair(t testing.TB, tune func(i int, p *machine.Port)) *pair {
+	return newPairWith(t, [2]Config{}, tune)
+}
+
+// newPairWith connects two queue pairs of the given kinds.
+func newPairWith(t testing.TB, c [2]Config, tune func(i int, p *machine.Port)) *pair {
 	w := &pair{t: t, keep: true}
 	for i := range w.n {
 		w.n[i] = newNode(t, i, tune)
+		w.n[i].q = New(&w.n[i].port, c[i])
 	}
 	for _, n := range w.n {
 		n.to(w.now, qp.Init)
@@ -163,7 +170,7 @@ func newNode(t testing.TB, i int, tune func(i int, p *machine.Port)) *node {
 	if tune != nil {
 		tune(i, &n.port)
 	}
-	n.q = New(&n.port)
+	n.q = New(&n.port, Config{})
 	return n
 }
 

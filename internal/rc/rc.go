@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -24,6 +25,15 @@ type QP struct {
 	req  requester
 	resp responder
 
+	store *Store // nil without selective acknowledges
+	kind  congestion.Kind
+	ctl   congestion.Control
+	peer  peer
+
+	notify   bool          // a congestion notification is owed
+	notifyAt time.Duration // the next one may leave
+	paceAt   time.Duration // the control lets data leave again
+
 	first       reason.Reason // what took the queue pair to the error state
 	firstStatus queue.Status
 	turn        uint8 // packets of the present turn; see burst
@@ -35,9 +45,19 @@ type QP struct {
 
 var _ machine.Machine = (*QP)(nil)
 
+// A Config is what a queue pair has beside the standard. The zero value
+// recovers as the standard has it, and controls congestion by the default.
+type Config struct {
+	// Store makes selective acknowledges possible.
+	Store *Store
+	// Control is the control of congestion.
+	Control congestion.Kind
+}
+
 // New makes the machine of a queue pair.
-func New(p *machine.Port) *QP {
-	q := &QP{p: p}
+func New(p *machine.Port, c Config) *QP {
+	q := &QP{p: p, store: c.Store, kind: c.Control, paceAt: machine.Never}
+	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
 	q.req.init(q)
 	q.resp.init(q)
 	return q
@@ -60,17 +80,32 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.p.Host.Event(q.p, machine.EventCommEst, reason.Detail{})
 	}
 	info := in.Opcode.Info()
+	if info != nil && info.Kind == ib.KindCongestion {
+		q.notified(now)
+		return
+	}
 	if info == nil || in.Opcode.Transport() != ib.RC {
 		q.refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
 		return
 	}
-	switch info.Kind {
-	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge:
+	if in.TOS&3 == 3 {
+		q.marked(now)
+	}
+	q.meet(in, info)
+	if isAnswer(info.Kind) {
 		q.req.receive(now, in, info)
-	default:
+	} else {
 		q.resp.receive(in, info)
 	}
 	q.settle()
+}
+
+func isAnswer(k ib.Kind) bool {
+	switch k {
+	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge, ib.KindSelectiveAck:
+		return true
+	}
+	return false
 }
 
 // settle does what an error or progress may have left to do.
@@ -85,6 +120,24 @@ func (q *QP) settle() {
 
 // Next implements machine.Machine.
 func (q *QP) Next(now time.Duration, out *machine.Out) bool {
+	if !q.urgent(out) && !q.next(now, out) {
+		return false
+	}
+	out.Selective = q.announces()
+	if out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify; q.kind == congestion.DCQCN && !isAcknowledge(out.Opcode) {
+		q.ctl.Sent(now, out.Len+overhead)
+	}
+	return true
+}
+
+// next produces the next packet that has to take its turn.
+func (q *QP) next(now time.Duration, out *machine.Out) bool {
+	if q.waits(now) {
+		if q.resp.streams() {
+			return false
+		}
+		return q.resp.owes() && q.resp.next(out)
+	}
 	switch q.p.Attr.State {
 	case qp.RTS:
 		if !q.resp.owes() {
@@ -130,7 +183,7 @@ func (q *QP) acknowledged(now time.Duration, out *machine.Out) bool {
 // both lets responses go before requests, but gives READ responses and
 // requests turns of burst packets each while both have something to send.
 func (q *QP) both(now time.Duration, out *machine.Out) bool {
-	streaming := q.resp.pending > 0
+	streaming := q.resp.streams()
 	requests := streaming && q.turn >= burst
 	if requests && q.req.next(now, out) {
 		if q.turn++; q.turn >= 2*burst {
@@ -152,10 +205,16 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 }
 
 // Deadline implements machine.Machine.
-func (q *QP) Deadline() time.Duration { return min(q.req.ackAt, q.req.rnrAt) }
+func (q *QP) Deadline() time.Duration {
+	r := &q.req
+	return min(r.ackAt, r.rnrAt, r.lossAt, r.probeAt, q.paceAt)
+}
 
 // Expire implements machine.Machine.
 func (q *QP) Expire(now time.Duration) {
+	if q.paceAt <= now {
+		q.paceAt = machine.Never
+	}
 	q.req.expire(now)
 	q.settle()
 }
@@ -172,6 +231,7 @@ func (q *QP) Transition(_ time.Duration, from qp.State) {
 		a.SQDraining = false
 		if from == qp.RTR {
 			q.req.start()
+			q.ctl = congestion.New(q.kind, q.req.limits())
 		}
 	case qp.SQD:
 		a.SQDraining = true
@@ -191,6 +251,7 @@ func (q *QP) reset() {
 	q.resp.reset()
 	q.first, q.firstStatus = reason.None, queue.Success
 	q.established, q.exhausted, q.turn = false, false, 0
+	q.peer, q.notify, q.notifyAt, q.paceAt = unmet, false, 0, machine.Never
 }
 
 // enterErr takes the queue pair to the error state by itself. The queues are

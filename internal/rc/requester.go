@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -50,6 +51,7 @@ const (
 	done                 // local operation carried out
 	failed               // completes in error when all before it have completed
 	repeated             // READ asked for again, maybe from its middle
+	landed               // READ or atomic answered but for what is missing
 )
 
 func (w *request) local() bool {
@@ -81,18 +83,42 @@ type requester struct {
 	off      uint32 // bytes of the request at cur that were sent
 	mtu      uint32
 	mtuShift uint8
+	span     uint32 // of the peer, if it knows of selective acknowledges
 
-	reads        uint8  // READs and atomics sent and not completed
+	reads        uint16 // READs and atomics sent and not completed
+	landed       uint16 // of those, answered but for what is missing
 	retries      uint8  // repetitions without progress
 	rnrs         uint8  // RNR NAKs without progress
+	probes       uint8  // probes without progress
 	gapSeen      bool   // repeated for an implied NAK, no progress since
+	probing      bool   // a probe is to be sent
+	copying      bool   // the READ request at copied is to be sent a second time
+	copies       uint8  // READ requests to send twice, since one was lost
+	timing       bool   // timed and timedAt are set
+	timedRead    bool   // timed is of a READ or an atomic
 	sent, acked  uint32 // what packets cost of the window; the difference is in flight
-	window       window
+	counted      uint32 // acked as far as the control was told
 	due          uint32 // what the READs and atomics in flight bring
+	brought      uint32 // what they brought, as far as the control was not told
+	early        uint32 // of which the control was told before acked follows
 	sinceRequest uint32 // bytes since an acknowledge was asked for
+	doubles      uint32 // requests that the peer got twice, as it says
 
-	ackAt time.Duration // the peer's answer is due (IBTA 9.7.6.1.3)
-	rnrAt time.Duration // the peer asked to wait until then
+	ackAt   time.Duration // the peer's answer is due (IBTA 9.7.6.1.3)
+	rnrAt   time.Duration // the peer asked to wait until then
+	lossAt  time.Duration // something that is late counts as lost
+	probeAt time.Duration // the last packet is sent again to ask
+
+	copied   uint32
+	rtt      congestion.RTT // of acknowledges
+	readRTT  congestion.RTT // of answers with data, which wait for those before them
+	timed    uint32         // sequence number whose answer is timed
+	timedAt  time.Duration  // when its packet left
+	took     time.Duration  // the answer that was timed last, until the control was told
+	readTook time.Duration
+	patience time.Duration      // how late packets have come that were not lost
+	readCtl  congestion.Control // of what READs bring, made with the first
+	board    *board             // what is missing, nil while nothing is
 
 	failStatus queue.Status // of the request marked failed
 	failDetail reason.Detail
@@ -102,7 +128,7 @@ type requester struct {
 
 func (r *requester) init(q *QP) {
 	r.q, r.p = q, q.p
-	r.ackAt, r.rnrAt = machine.Never, machine.Never
+	r.stop()
 }
 
 // start begins with the first PSN of the connection.
@@ -112,15 +138,20 @@ func (r *requester) start() {
 	r.head, r.cur, r.end = i, i, i
 	r.una, r.nxt, r.max = uint32(a.SQPSN), uint32(a.SQPSN), uint32(a.SQPSN)
 	r.mtu = uint32(a.PathMTU)
-	r.window.start(r.p.Window)
+	r.span = span(r.mtu)
 	r.mtuShift = uint8(bits.TrailingZeros32(r.mtu))
 }
 
-// stop ends the timers.
-func (r *requester) stop() { r.ackAt, r.rnrAt = machine.Never, machine.Never }
+// stop ends the timers, and the account of what is missing.
+func (r *requester) stop() {
+	r.close()
+	r.ackAt, r.rnrAt, r.lossAt, r.probeAt = machine.Never, machine.Never, machine.Never, machine.Never
+	r.probing, r.timing, r.copying = false, false, false
+}
 
 func (r *requester) reset() {
 	requests := r.requests
+	r.stop()
 	*r = requester{requests: requests, q: r.q, p: r.p}
 	r.stop()
 	sq := r.p.SQ
@@ -161,6 +192,10 @@ func (r *requester) drain() {
 
 // next produces the next request packet.
 func (r *requester) next(now time.Duration, out *machine.Out) bool {
+	if r.copying && r.copyRead(out) || r.board != nil && r.rnrAt == machine.Never && r.repeatLost(now, out) ||
+		r.probing && r.probe(now, out) {
+		return true
+	}
 	for r.rnrAt == machine.Never {
 		if r.cur == r.end && !r.fetch() {
 			return false
@@ -201,27 +236,53 @@ func (r *requester) admit(w *request) bool {
 	if queue.Flags(w.flags)&queue.Fence != 0 && r.reads > 0 {
 		return false
 	}
-	if w.responds() && r.reads >= r.p.Attr.MaxRdAtomic {
-		return false
+	if w.responds() {
+		most := uint16(r.p.Attr.MaxRdAtomic)
+		return r.reads-r.landed < most && r.reads < keepFactor*most
 	}
 	return true
 }
 
+// keepFactor is how many times as many READs and atomics as agreed a responder
+// that knows of selective acknowledges remembers when it is asked to: those
+// behind a lost one are answered, and others go on in their place.
+const keepFactor = 4
+
 // fits tells whether n PSNs and cost of the window may be added to what is in
 // flight. A single packet fits into any window.
 func (r *requester) fits(n, cost uint32) bool {
-	if r.nxt-r.una+n > maxInFlight {
+	if all := r.nxt - r.una + n; all > r.span && (all > maxInFlight || r.reads == 0 && r.q.selective()) {
 		return false
 	}
-	flight := r.sent - r.acked
-	return flight == 0 || int64(flight)+int64(cost) <= int64(r.window.size)
+	flight := r.flight()
+	return flight == 0 || flight+int64(cost) <= int64(r.q.ctl.Window())
+}
+
+// flight is what is in flight: sent, not acknowledged, and neither known to have
+// arrived behind something missing nor given up as lost.
+func (r *requester) flight() int64 {
+	f := int64(r.sent - r.acked)
+	b := r.board
+	if b == nil || f == 0 {
+		return f
+	}
+	all := int64(r.nxt - r.una)
+	away := int64(b.high-r.una-b.missing) + int64(b.lost)
+	return f * max(all-away, 0) / all
 }
 
 // fitsDue tells whether n bytes may be added to what READs in flight bring.
 // That comes as one burst to the buffer of this side's own socket, whose size is
-// known: the port's window bounds it, not the one that feels for the peer's.
+// known: a control of its own bounds it, not the one that feels for the peer's.
 func (r *requester) fitsDue(n uint32) bool {
-	return r.due == 0 || int64(r.due)+int64(n) <= int64(r.p.Window)
+	if r.readCtl == nil {
+		r.readCtl = congestion.NewFetch(r.q.kind, r.limits())
+	}
+	return r.due == 0 || int64(r.due)+int64(n) <= int64(r.readCtl.Window())
+}
+
+func (r *requester) limits() congestion.Limits {
+	return congestion.Limits{Window: r.p.Window, Packet: int(r.mtu + overhead)}
 }
 
 // account accounts for a packet that takes n PSNs.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -164,7 +165,7 @@ func TestRequesterLongMessageAsksForAckInside(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Window = 1 << 30 })
 	a, b := w.n[0], w.n[1]
 	const interval = 2 * testMem
-	a.q.req.window.size = ackShare * interval
+	a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: ackShare * interval})
 	full := a.sge(0, testMem)
 	a.post(wqe{op: queue.Write, list: []memory.SGE{full}, remote: b.target(0)})
 	list := []memory.SGE{full, full, full, full}
@@ -326,7 +327,7 @@ func TestRequesterMessageOf2GiBTakesHalfThePSNs(t *testing.T) {
 			p.SQ, p.Window = queue.NewSendRing(3, entries, 0), 1<<40
 		})
 		a, b := w.n[0], w.n[1]
-		a.q.req.window.size = 1 << 40
+		a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: 1 << 40})
 		list := make([]memory.SGE, entries)
 		for i := range list {
 			list[i] = a.sge(0, testMem)

@@ -35,23 +35,38 @@ type resource struct {
 // place at all, and the oldest resource was answered. The peer sends no more
 // of them than it was told to (IBTA 9.4.4); the answer to a duplicate is
 // given up when the peer has gone on.
-func (r *responder) vacant() bool {
+//
+// With keep the peer asks to remember one more than that: an answer before it
+// was lost, and those behind the lost one must not push it out.
+func (r *responder) vacant(keep bool) bool {
 	depth := int(r.p.Attr.MaxDestRdAtomic)
 	if depth == 0 {
 		return false
 	}
-	if len(r.ring) != depth {
+	if len(r.ring) < depth {
 		r.ring = make([]resource, depth)
 		r.newest, r.held, r.pending, r.current = 0, 0, 0, -1
 	}
-	if r.held < depth {
+	if r.held < len(r.ring) {
+		return true
+	}
+	if keep && r.q.selective() && len(r.ring) < keepFactor*depth {
+		r.grow(min(2*len(r.ring), keepFactor*depth))
 		return true
 	}
 	return !r.ring[r.newest].pending || r.ring[r.newest].again
 }
 
-// hold remembers a new READ or atomic, and owes its answer.
-func (r *responder) hold(in *machine.In) *resource {
+// grow makes the ring one of n resources.
+func (r *responder) grow(n int) {
+	ring := make([]resource, n)
+	k := copy(ring, r.ring[r.newest:])
+	copy(ring[k:], r.ring[:r.newest])
+	r.ring, r.newest, r.current = ring, r.held, -1
+}
+
+// remember remembers a new READ or atomic, and owes its answer.
+func (r *responder) remember(in *machine.In) *resource {
 	res := &r.ring[r.newest]
 	if res.pending {
 		r.pending--
@@ -72,7 +87,7 @@ func (r *responder) hold(in *machine.In) *resource {
 // counts as completed from now on (IBTA 9.7.7, C9-148).
 func (r *responder) holdRead(in *machine.In) {
 	r.msn = r.msn.Next()
-	res := r.hold(in)
+	res := r.remember(in)
 	h := &in.RETH
 	res.addr, res.rkey, res.length, res.to, res.region = h.Addr, h.RKey, h.Length, h.Length, r.region
 	if h.Length != 0 {
@@ -121,7 +136,11 @@ func (r *responder) duplicate(in *machine.In, info *ib.Info) {
 	d := reason.Detail{Reason: reason.SequenceDuplicate, Expected: uint64(r.expected), Found: uint64(in.PSN)}
 	switch info.Kind {
 	case ib.KindSend, ib.KindWrite:
-		r.acknowledgeAgain(in.PSN)
+		if r.q.selective() {
+			r.again()
+		} else {
+			r.acknowledgeAgain(in.PSN)
+		}
 	case ib.KindReadRequest:
 		if !r.readAgain(in) {
 			d.Reason = reason.SequenceDuplicateUnknown
@@ -177,11 +196,42 @@ func (r *responder) readAgain(in *machine.In) bool {
 			return false
 		}
 	}
+	if r.q.selective() && h.Length != 0 {
+		r.partAgain(res, uint32(off), uint32(off)+h.Length, region)
+		return true
+	}
 	res.region = region
 	res.from = uint32(off)
 	res.pos, res.to = res.from, res.from+h.Length
 	r.owe(res)
 	return true
+}
+
+// maxParts bounds the list of parts; the peer asks again for what is left out.
+const maxParts = 256
+
+// partAgain owes the answer to a part of a READ, beside what the answer to the
+// READ itself has not come to yet.
+func (r *responder) partAgain(res *resource, from, to uint32, region *memory.Region) {
+	if res.pending && to <= res.to && to > res.pos {
+		if to = res.pos; from >= to {
+			return // on its way
+		}
+	}
+	for i := range r.parts {
+		if p := &r.parts[i]; p.first == res.first && p.pos <= from && to <= p.to {
+			return
+		}
+	}
+	if len(r.parts) >= maxParts {
+		return
+	}
+	if r.parts == nil {
+		r.parts = r.q.store.partList()
+	}
+	r.parts = append(r.parts, resource{
+		addr: res.addr, region: region, first: res.first, msn: res.msn, from: from, pos: from, to: to,
+	})
 }
 
 // owe puts an answer back on the list.

@@ -1,6 +1,8 @@
 package rc
 
 import (
+	"slices"
+
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/reason"
@@ -8,15 +10,23 @@ import (
 )
 
 // owes tells whether there is anything to answer.
-func (r *responder) owes() bool { return r.pending > 0 || r.nak || r.ack }
+func (r *responder) owes() bool {
+	return r.pending > 0 || r.nak || r.ack || r.tell || len(r.parts) > 0
+}
+
+// streams tells whether answers with data are owed.
+func (r *responder) streams() bool { return r.pending > 0 || len(r.parts) > 0 }
 
 // acknowledges tells whether nothing but an acknowledge is owed.
-func (r *responder) acknowledges() bool { return r.ack && !r.nak && r.pending == 0 }
+func (r *responder) acknowledges() bool { return r.ack && !r.nak && !r.streams() }
 
 // next produces the next answer. READ responses and atomic acknowledges go
 // first, oldest first, as each acknowledges all that is before it; what is
 // owed behind them is one NAK or one coalesced acknowledge (IBTA 9.7.5.1.2).
 func (r *responder) next(out *machine.Out) bool {
+	if len(r.parts) > 0 && r.answerPart(out) {
+		return true
+	}
 	if r.pending > 0 {
 		res := r.oldest()
 		if res.atomic {
@@ -24,6 +34,9 @@ func (r *responder) next(out *machine.Out) bool {
 			return true
 		}
 		if r.answerRead(res, out) {
+			if res.pos == res.to {
+				r.answered(res)
+			}
 			return true
 		}
 	}
@@ -73,7 +86,7 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 	var b []byte
 	if n > 0 {
 		if res.region.Valid() {
-			b = res.region.Bytes(res.addr+uint64(res.pos), int(n))
+			b = res.region.Read(res.addr+uint64(res.pos), int(n))
 		}
 		if b == nil {
 			r.giveUp(p, reason.Detail{Reason: reason.KeyInvalid, Expected: 1})
@@ -97,10 +110,33 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 		out.Len = int(n)
 	}
 	res.pos += n
-	if last {
-		r.answered(res)
+	return true
+}
+
+// answerPart produces the next response packet of a part of a READ that was
+// asked for once more. Parts go before everything else, as the peer waits for
+// them to go on.
+func (r *responder) answerPart(out *machine.Out) bool {
+	p := &r.parts[0]
+	if !r.answerRead(p, out) {
+		return false
+	}
+	if p.pos != p.to {
+		return true
+	}
+	if r.parts = slices.Delete(r.parts, 0, 1); len(r.parts) == 0 {
+		r.dropParts()
 	}
 	return true
+}
+
+// dropParts forgets the parts.
+func (r *responder) dropParts() {
+	if r.parts != nil {
+		clear(r.parts)
+		put(&r.q.store.parts, r.parts[:0])
+		r.parts = nil
+	}
 }
 
 // giveUp ends a READ whose memory went away while it was answered: the NAK
@@ -108,6 +144,7 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 // behind it is answered.
 func (r *responder) giveUp(p psn.PSN, d reason.Detail) {
 	r.pending, r.current = 0, -1
+	r.dropParts()
 	for i := range r.ring {
 		r.ring[i].pending, r.ring[i].region = false, nil
 	}

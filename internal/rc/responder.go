@@ -52,6 +52,14 @@ type responder struct {
 	syndrome ib.Syndrome // of the NAK
 	nakPSN   psn.PSN
 	ackPSN   psn.PSN
+
+	// Between peers that know of selective acknowledges:
+	tell     bool       // a selective acknowledge is owed
+	notReady bool       // an RNR NAK was sent: nothing is held until the expected PSN comes
+	short    [4]byte    // of a selective acknowledge without ranges
+	doubles  uint32     // requests that came twice
+	order    *reorder   // requests behind a lost one, nil without
+	parts    []resource // parts of READs to be answered once more
 }
 
 func (r *responder) init(q *QP) {
@@ -70,6 +78,7 @@ func (r *responder) start() {
 func (r *responder) stop() {
 	r.pending, r.current = 0, -1
 	r.nak, r.ack = false, false
+	r.forget()
 	r.region, r.known = nil, nil
 	for i := range r.ring {
 		r.ring[i].pending, r.ring[i].region = false, nil
@@ -78,6 +87,7 @@ func (r *responder) stop() {
 
 func (r *responder) reset() {
 	sges := r.recv.SGEs[:0]
+	r.forget()
 	*r = responder{q: r.q, p: r.p, current: -1}
 	r.recv.SGEs = sges
 	if r.p.RQ != nil && !r.p.RQ.Shared() {
@@ -88,6 +98,7 @@ func (r *responder) reset() {
 
 // flush completes the receive that was taken, and those of a private queue.
 func (r *responder) flush() {
+	r.forget()
 	if r.taken {
 		r.finish(queue.WRFlushErr, r.q.flushed())
 	}
@@ -113,14 +124,26 @@ func (r *responder) receive(in *machine.In, info *ib.Info) {
 	}
 	// PSN
 	switch d := in.PSN.Sub(r.expected); {
+	case d < 0 && in.Copy:
+		return // the first one came
 	case d > 0:
-		r.ahead(in)
+		if !r.hold(in, info, d) {
+			r.ahead(in)
+		}
 		return
 	case d < 0:
 		r.duplicate(in, info)
 		return
 	}
-	r.silent, r.nak = false, false
+	r.carryOut(in, info)
+	if r.order != nil {
+		r.resume()
+	}
+}
+
+// carryOut takes the expected request through the rest of the chain.
+func (r *responder) carryOut(in *machine.In, info *ib.Info) {
+	r.silent, r.notReady, r.nak = false, false, false
 	if !r.inSequence(in, info) || !r.allowed(in, info) || !r.provide(in, info) ||
 		!r.measure(in, info) || !r.permit(in, info) {
 		return
@@ -189,7 +212,7 @@ func (r *responder) provide(in *machine.In, info *ib.Info) bool {
 			return true
 		}
 	default:
-		if r.vacant() {
+		if r.vacant(in.Keep) {
 			return true
 		}
 		depth := uint64(r.p.Attr.MaxDestRdAtomic)
@@ -202,7 +225,7 @@ func (r *responder) provide(in *machine.In, info *ib.Info) bool {
 	}
 	// IBTA 9.7.5.2.8: the RNR NAK leaves ePSN unchanged.
 	r.q.refuse(reason.Detail{Reason: reason.NoReceive, Expected: uint64(r.p.Attr.MinRNRTimer), Found: uint64(r.msn)})
-	r.silent = true
+	r.silent, r.notReady = true, true
 	r.reject(ib.RNRNAK | ib.Syndrome(r.p.Attr.MinRNRTimer&0x1f))
 	return false
 }

@@ -18,8 +18,16 @@ func wire(e uint32) uint64 { return uint64(psn.New(e)) }
 // response takes a packet that answers a READ or an atomic. It acknowledges
 // all requests before it as well (IBTA 9.7.5.1.2).
 func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
+	if r.board != nil {
+		r.ahead(now, e, in, info)
+		return
+	}
 	if r.advance(now, e) {
-		r.gap(e)
+		if r.q.selective() {
+			r.ahead(now, e, in, info)
+		} else {
+			r.gap(now, e)
+		}
 		return
 	}
 	if r.p.Attr.State == qp.Err || r.una != e || r.head == r.end {
@@ -39,8 +47,8 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 			return
 		}
 		done := (e - w.first) << r.mtuShift
-		if want := min(w.length-done, r.mtu); len(in.Payload) != int(want) {
-			r.fail(queue.LocLenErr, reason.Detail{Reason: reason.ResponseLength, Expected: uint64(want), Found: uint64(len(in.Payload))})
+		if len(in.Payload) != int(min(w.length-done, r.mtu)) {
+			r.mismatch(w, e, in, info)
 			return
 		}
 		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), uint64(done), in.Payload)
@@ -61,6 +69,7 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 func (r *requester) answered(now time.Duration, e uint32, w *request, n uint32) {
 	r.una = e + 1
 	r.due -= n + overhead
+	r.brought += n + overhead
 	if e == w.last {
 		r.acked += overhead
 		r.scatter.Restart()
@@ -74,8 +83,12 @@ func (r *requester) answered(now time.Duration, e uint32, w *request, n uint32) 
 // readOpcode checks the sequence of READ responses (IBTA 9.7.6). Behind a
 // repeated request, responses may start anew from where it began, or go on in
 // the middle of the message, as Linux's responder does and as responses to the
-// first request still under way do.
+// first request still under way do. Between peers that know of selective
+// acknowledges any part may have been asked for alone.
 func (r *requester) readOpcode(w *request, e uint32, info *ib.Info) bool {
+	if w.state&repeated != 0 && r.q.selective() {
+		return true
+	}
 	if info.Last != (e == w.last) {
 		return false
 	}
@@ -83,6 +96,16 @@ func (r *requester) readOpcode(w *request, e uint32, info *ib.Info) bool {
 		return info.First
 	}
 	return !info.First || w.state&repeated != 0
+}
+
+// mismatch fails the oldest request for a response that it cannot have.
+func (r *requester) mismatch(w *request, e uint32, in *machine.In, info *ib.Info) {
+	want := min(w.length-(e-w.first)<<r.mtuShift, r.mtu)
+	if !w.read() || info.Kind != ib.KindReadResponse || info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
+		r.badResponse(w, in.Opcode)
+		return
+	}
+	r.fail(queue.LocLenErr, reason.Detail{Reason: reason.ResponseLength, Expected: uint64(want), Found: uint64(len(in.Payload))})
 }
 
 func (r *requester) badResponse(w *request, op ib.Opcode) {

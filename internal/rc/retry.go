@@ -20,14 +20,15 @@ func (r *requester) arm(now time.Duration) {
 	if d := r.p.Attr.AckTimeout(); d != 0 {
 		r.ackAt = now + d<<min(r.retries, 2)
 	}
+	r.armProbe(now)
 }
 
 // progress follows news from the peer: the retry counters start anew, and so
 // does the timer while anything is unanswered (IBTA 9.9.2, 9.7.6.1.3).
 func (r *requester) progress(now time.Duration) {
-	r.retries, r.rnrs, r.gapSeen = 0, 0, false
-	r.window.grow(r.acked, r.mtu, r.p.Window)
-	r.ackAt = machine.Never
+	r.retries, r.rnrs, r.probes, r.gapSeen = 0, 0, 0, false
+	r.tell(now)
+	r.ackAt, r.probeAt = machine.Never, machine.Never
 	switch d := int32(r.nxt - r.una); {
 	case d > 0:
 		r.arm(now)
@@ -37,10 +38,42 @@ func (r *requester) progress(now time.Duration) {
 	}
 }
 
+// tell tells the controls what has arrived since.
+func (r *requester) tell(now time.Duration) {
+	if r.timing && before(r.timed, r.una) {
+		r.sample(now)
+	}
+	took, readTook := r.took, r.readTook
+	r.took, r.readTook = 0, 0
+	n := r.acked - r.counted
+	r.counted = r.acked
+	early := min(n, r.early)
+	r.early -= early
+	if n -= early; n > 0 || took > 0 {
+		r.q.ctl.Acked(now, int(n), took, &r.rtt)
+	}
+	if r.brought > 0 {
+		r.readCtl.Acked(now, int(r.brought), readTook, &r.readRTT)
+		r.brought = 0
+	}
+}
+
 // expire acts on the timers that are due.
 func (r *requester) expire(now time.Duration) {
 	if r.rnrAt <= now {
 		r.rnrAt = machine.Never
+	}
+	if r.lossAt <= now {
+		r.lossAt = machine.Never
+		if r.board != nil {
+			r.detect(now)
+		}
+	}
+	if r.probeAt <= now {
+		r.probeAt = machine.Never
+		if r.una != r.nxt && r.rnrAt == machine.Never {
+			r.probing, r.probes = true, r.probes+1
+		}
 	}
 	if r.ackAt > now {
 		return
@@ -48,6 +81,10 @@ func (r *requester) expire(now time.Duration) {
 	r.ackAt = machine.Never
 	if r.una != r.nxt {
 		r.gapSeen = false
+		r.q.ctl.Timeout(now)
+		if r.readCtl != nil {
+			r.readCtl.Timeout(now)
+		}
 		r.repeat(reason.Detail{Reason: reason.AckTimeout, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retries) + 1})
 	}
 }
@@ -56,14 +93,24 @@ func (r *requester) expire(now time.Duration) {
 // response was lost, and is asked for again without waiting for the timer
 // (IBTA 9.7.6, implied NAK). The responses behind it say so again each;
 // only the first counts.
-func (r *requester) gap(e uint32) {
+func (r *requester) gap(now time.Duration, e uint32) {
 	d := reason.Detail{Reason: reason.ResponseGap, Expected: wire(r.una), Found: wire(e)}
 	if r.gapSeen || r.una == r.nxt {
 		r.q.refuse(d)
 		return
 	}
 	r.gapSeen = true
+	r.lostPacket(now)
 	r.repeat(d)
+}
+
+// lostPacket tells the control of one packet that was lost.
+func (r *requester) lostPacket(now time.Duration) {
+	if r.readCtl != nil && r.head != r.end && r.requests[r.head].responds() {
+		r.readCtl.Lost(now, int(r.mtu+overhead), &r.readRTT)
+		return
+	}
+	r.q.ctl.Lost(now, int(r.mtu+overhead), &r.rtt)
 }
 
 // repeat goes back to the oldest unanswered packet, or gives up
@@ -76,13 +123,13 @@ func (r *requester) repeat(d reason.Detail) {
 		return
 	}
 	r.retries++
-	r.window.shrink(r.mtu, r.p.Window)
 	r.rewind()
 }
 
 // notReady acts on an RNR NAK of the oldest unanswered packet: nothing is sent
 // until the time that the peer asks for has passed (IBTA 9.7.5.2.8).
 func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
+	r.probing = false
 	if r.rnrAt != machine.Never || r.nxt == r.una {
 		return // a copy of one that was seen
 	}
@@ -105,7 +152,9 @@ func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
 // rewind sends again from the oldest unanswered packet on (go-back-N).
 func (r *requester) rewind() {
 	r.nxt = r.una
+	r.close()
 	r.sent, r.due = r.acked, 0
+	r.timing, r.probing, r.probeAt = false, false, machine.Never
 	r.sinceRequest = 0
 	r.ackAt = machine.Never
 	r.gather.Restart()

@@ -26,52 +26,68 @@ var opcodes = [queue.SendInv + 1][4]ib.Opcode{
 	queue.SendInv:  {ib.RCSendMiddle, ib.RCSendFirst, ib.RCSendLastInvalidate, ib.RCSendOnlyInvalidate},
 }
 
+// shape is what segment of its message the packet at offset off is.
+func (r *requester) shape(w *request, off uint32) int {
+	seg := 0
+	if off == 0 {
+		seg = segFirst
+	}
+	if w.length-off <= r.mtu {
+		seg |= segLast
+	}
+	return seg
+}
+
 // segment produces the next packet of the SEND or WRITE at cur.
 func (r *requester) segment(now time.Duration, w *request, out *machine.Out) bool {
-	n := w.length - r.off
-	seg := segLast
-	if n > r.mtu {
-		n, seg = r.mtu, 0
-	}
-	if r.off == 0 {
-		seg |= segFirst
-	}
+	seg := r.shape(w, r.off)
+	n := min(w.length-r.off, r.mtu)
 	cost := n + overhead
-	if !r.fits(1, cost) {
+	if !r.fits(1, cost) || !r.fill(w, r.cur, r.off, seg, out) {
 		return false
 	}
-	s := r.p.SQ.At(r.cur)
+	out.PSN = psn.New(r.nxt)
+	r.account(now, w, 1, cost)
+	r.off += n
+	r.sinceRequest += n
+	switch {
+	case seg&segLast != 0:
+		out.AckReq = true
+		r.endMessage(w, r.cur, out)
+		r.forward()
+	// IBTA 9.7.5.1: an acknowledge may be asked for with any packet.
+	case int64(r.sinceRequest) >= int64(r.q.ctl.Window()/ackShare):
+		out.AckReq = true
+	}
+	if out.AckReq {
+		r.sinceRequest = 0
+		r.time(now, r.nxt-1, false)
+	}
+	return true
+}
+
+// fill makes the packet at offset off of the SEND or WRITE at ring index at,
+// but for its PSN.
+func (r *requester) fill(w *request, at, off uint32, seg int, out *machine.Out) bool {
+	n := min(w.length-off, r.mtu)
 	out.Pieces = out.Pieces[:0]
-	if n > 0 && !r.payload(w, n, out) {
+	if n > 0 && !r.payload(w, at, off, n, out) {
 		return false
 	}
 	out.Len = int(n)
 	out.Path = &r.p.Attr.Path
 	op := queue.Op(w.op)
-	out.BTH = ib.BTH{Opcode: opcodes[op][seg], DestQPN: r.p.Attr.DestQPN, PSN: psn.New(r.nxt)}
+	out.BTH = ib.BTH{Opcode: opcodes[op][seg], DestQPN: r.p.Attr.DestQPN}
 	if seg&segFirst != 0 && (op == queue.Write || op == queue.WriteImm) {
-		t := s.RDMA()
+		t := r.p.SQ.At(at).RDMA()
 		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: w.length}
-	}
-	r.account(now, w, 1, cost)
-	r.off += n
-	r.sinceRequest += n
-	if seg&segLast != 0 {
-		r.endMessage(op, w, s, out)
-		return true
-	}
-	// IBTA 9.7.5.1: an acknowledge may be asked for with any packet.
-	if int64(r.sinceRequest) >= int64(r.window.size/ackShare) {
-		out.AckReq = true
-		r.sinceRequest = 0
 	}
 	return true
 }
 
 // endMessage adds what only the last packet of a message has.
-func (r *requester) endMessage(op queue.Op, w *request, s *queue.SendWQE, out *machine.Out) {
-	out.AckReq = true
-	r.sinceRequest = 0
+func (r *requester) endMessage(w *request, at uint32, out *machine.Out) {
+	op, s := queue.Op(w.op), r.p.SQ.At(at)
 	switch op {
 	case queue.SendImm, queue.WriteImm:
 		out.Imm = queue.NetworkOrder(s.ImmInv)
@@ -80,17 +96,17 @@ func (r *requester) endMessage(op queue.Op, w *request, s *queue.SendWQE, out *m
 	}
 	// IBTA 9.2: solicited events belong to what completes a receive.
 	out.Solicited = op != queue.Write && queue.Flags(w.flags)&queue.Solicited != 0
-	r.forward()
 }
 
-// payload appends the next n bytes of the message at cur to out.
-func (r *requester) payload(w *request, n uint32, out *machine.Out) bool {
+// payload appends the n bytes at offset off of the message at ring index at to
+// out.
+func (r *requester) payload(w *request, at, off, n uint32, out *machine.Out) bool {
 	if queue.Flags(w.flags)&queue.Inline != 0 {
-		out.Pieces = append(out.Pieces, r.p.SQ.InlineRoom(r.cur)[r.off:r.off+n])
+		out.Pieces = append(out.Pieces, r.p.SQ.InlineRoom(at)[off:off+n])
 		return true
 	}
 	var d reason.Detail
-	out.Pieces, d = r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.cur), uint64(r.off), int(n), out.Pieces)
+	out.Pieces, d = r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(at), uint64(off), int(n), out.Pieces)
 	if d.Reason != reason.None {
 		r.failLater(w, localStatus(d), d)
 		return false
@@ -110,14 +126,32 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 	if !r.fits(n, overhead) || !r.fitsDue(brings) {
 		return false
 	}
-	s := r.p.SQ.At(r.cur)
+	if w.state&started == 0 {
+		r.reads++
+	}
+	r.question(w, r.cur, r.off, w.length-r.off, out)
+	out.PSN = psn.New(r.nxt)
+	r.time(now, r.nxt, true)
+	r.account(now, w, n, overhead)
+	r.due += brings
+	r.sinceRequest = 0
+	r.copyLater(w)
+	r.forward()
+	return true
+}
+
+// question makes the packet of the READ or atomic at ring index at, but for its
+// PSN; a READ asks for length bytes at offset off.
+func (r *requester) question(w *request, at, off, length uint32, out *machine.Out) {
+	s := r.p.SQ.At(at)
 	out.Pieces, out.Len = out.Pieces[:0], 0
 	out.Path = &r.p.Attr.Path
-	out.BTH = ib.BTH{Opcode: ib.RCReadRequest, DestQPN: r.p.Attr.DestQPN, AckReq: true, PSN: psn.New(r.nxt)}
+	out.BTH = ib.BTH{Opcode: ib.RCReadRequest, DestQPN: r.p.Attr.DestQPN, AckReq: true}
+	out.Keep = r.reads > uint16(r.p.Attr.MaxRdAtomic) && r.q.selective()
 	switch queue.Op(w.op) {
 	case queue.Read:
 		t := s.RDMA()
-		out.RETH = ib.RETH{Addr: t.Addr + uint64(r.off), RKey: t.RKey, Length: w.length - r.off}
+		out.RETH = ib.RETH{Addr: t.Addr + uint64(off), RKey: t.RKey, Length: length}
 	case queue.CompareSwap:
 		a := s.Atomic()
 		out.Opcode = ib.RCCompareSwap
@@ -127,12 +161,4 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 		out.Opcode = ib.RCFetchAdd
 		out.AtomicETH = ib.AtomicETH{Addr: a.Addr, RKey: a.RKey, SwapAdd: a.CompareAdd}
 	}
-	if w.state&started == 0 {
-		r.reads++
-	}
-	r.account(now, w, n, overhead)
-	r.due += brings
-	r.sinceRequest = 0
-	r.forward()
-	return true
 }

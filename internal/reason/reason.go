@@ -123,6 +123,7 @@ const (
 	AddressUnreachable
 	SendRefused
 	AddressHandle
+	MemoryUnmapped
 
 	// Packets lost on the way out.
 	SendFailed
@@ -205,6 +206,8 @@ const (
 	StreamClosed
 	StreamLost
 	IWARPType
+	ConnectRefused
+	ConnectFailed
 
 	Count // how many there are
 )
@@ -295,6 +298,7 @@ var rows = [Count]row{
 	AddressUnreachable: {"ADDRESS_UNREACHABLE", "no route to the address: address family %d wanted, found %d"},
 	SendRefused:        {"SEND_REFUSED", "peer's host answers that nobody listens on the UDP port: expected %d, errno %d"},
 	AddressHandle:      {"ADDRESS_HANDLE", "no such address handle: one of PD %d expected, found %d"},
+	MemoryUnmapped:     {"MEMORY_UNMAPPED", "the program's memory cannot be reached: %d bytes wanted at its address %#x"},
 
 	SendFailed:     {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %d"},
 	SendWouldBlock: {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},
@@ -373,4 +377,6 @@ var rows = [Count]row{
 	StreamClosed:     {"STREAM_CLOSED", "connection closed: %d requests outstanding, %d bytes of an FPDU received"},
 	StreamLost:       {"STREAM_LOST", "connection lost: %d requests outstanding, %d bytes of an FPDU received"},
 	IWARPType:        {"IWARP_TYPE", "iWARP has reliable connections alone: expected type %d, found %d"},
+	ConnectRefused:   {"CONNECT_REFUSED", "TCP connection refused by the peer's host: port %d, errno %d"},
+	ConnectFailed:    {"CONNECT_FAILED", "the system could not connect to the peer: port %d, errno %d"},
 }

@@ -133,7 +133,6 @@ func sameDatagram(m *wr, c *queue.CQE, data []byte) bool {
 // badHeader tells what is wrong with the 40 bytes in front of a datagram.
 func (e *end) badHeader(from *end, b []byte) string {
 	src, dst := from.h.Link.Local().Addr(), e.h.Link.Local().Addr()
-	ecn := uint8(2)
 	tos, hops := uint8(0), uint8(0)
 	if src.Is4() {
 		h := b[20:]
@@ -149,10 +148,8 @@ func (e *end) badHeader(from *end, b []byte) string {
 			return "not the IPv6 header"
 		}
 	}
-	if tos&3 == 3 && e.w.profile.faults.MarkAbove > 0 {
-		ecn = 3
-	}
-	if tos != from.dgram.tos&^3|ecn || hops != from.dgram.hops {
+	// CA17-5: datagrams slow down for nothing, so they are not ECN-capable.
+	if tos != from.dgram.tos&^3 || hops != from.dgram.hops {
 		return "traffic class or hop limit"
 	}
 	return ""

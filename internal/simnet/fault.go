@@ -36,6 +36,7 @@ type Stats struct {
 	Marked     int
 	QueueFull  int // lost for want of room in the queue
 	TooLong    int // lost for the MTU
+	Peak       int // the most bytes that waited for their turn
 }
 
 const (
@@ -118,6 +119,7 @@ func (d *direction) queue(n *Network, l *Link, p *packet) (time.Duration, bool) 
 		n.lose(noteQueueFull, l, p)
 		return 0, false
 	}
+	d.stats.Peak = max(d.stats.Peak, waiting+len(p.data))
 	// RFC 3168, 5: a packet whose ECN field is 01 or 10 is marked 11 instead
 	// of being dropped later.
 	if f.MarkAbove > 0 && waiting > f.MarkAbove && (p.tos&3 == 1 || p.tos&3 == 2) {

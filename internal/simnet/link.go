@@ -92,6 +92,9 @@ func (l *Link) SetFaults(egress, ingress Faults) { l.out.faults, l.in.faults = e
 // Stats are the counts of both directions.
 func (l *Link) Stats() (egress, ingress Stats) { return l.out.stats, l.in.stats }
 
+// RestartPeak forgets the peaks of both directions.
+func (l *Link) RestartPeak() { l.out.stats.Peak, l.in.stats.Peak = 0, 0 }
+
 // Local implements link.Link.
 func (l *Link) Local() netip.AddrPort { return l.local }
 

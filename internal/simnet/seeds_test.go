@@ -115,7 +115,9 @@ func (s *tally) reached(t *testing.T) {
 		}
 	}
 	for _, r := range []reason.Reason{reason.PacketICRC, reason.SequenceAhead, reason.SequenceDuplicate, reason.NoReceive,
-		reason.SequenceGap, reason.PacketQKey, reason.PacketNoReceive, reason.PacketTooLong, reason.AckTimeout} {
+		reason.SequenceGap, reason.PacketQKey, reason.PacketNoReceive, reason.PacketTooLong, reason.AckTimeout, reason.NAKSequence,
+		reason.SequenceHeld, reason.PacketRepeated, reason.RepeatNeedless, reason.TailProbe, reason.CongestionMarked,
+		reason.CongestionNotified} {
 		if s.refusals[r] == 0 {
 			t.Errorf("nothing was refused for %v", r)
 		}

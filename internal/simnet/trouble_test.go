@@ -63,6 +63,9 @@ func (e *end) makeTrouble() *wr {
 		r := e.makeAtomic()
 		r.to, r.sharing = nil, false
 		r.Addr, r.RKey, r.expect = e.peer.words.base+4, e.peer.words.region.Key, []queue.Status{queue.RemInvReqErr}
+		if r.Op == queue.Write || r.Op == queue.WriteImm { // there was no room for the result of an atomic
+			r.expect = access
+		}
 		return r
 	case badLKey:
 		return e.spoilLocal(e.makeSend())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
@@ -111,7 +112,9 @@ func (w *world) addHost(i int, six bool) {
 		Egress: p.faults, Ingress: p.faults, ReceiveBuffer: p.buffer,
 		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4),
 	}
-	r, err := rig.Open(w.net, a, lc, adapter.Config{Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)]})
+	r, err := rig.Open(w.net, a, lc, adapter.Config{
+		Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)], Standard: w.chance(20), Control: congestion.Kind(w.rng.IntN(5)),
+	})
 	if err != nil {
 		w.fail("%v", err)
 		return

@@ -201,8 +201,10 @@ func (q *QP) execute(i *ib.Info, in *machine.In) reason.Detail {
 			return reason.Detail{} // told already, and the state is ERR
 		}
 	} else if n != 0 {
-		b := r.region.Bytes(r.addr+r.pos, len(in.Payload))
-		copy(b, in.Payload) // all of the message was found to be inside
+		// All of the message was found to be inside.
+		if d := r.region.Put(r.addr+r.pos, in.Payload); d.Reason != reason.None {
+			return d
+		}
 	}
 	r.pos += n
 	if i.Last {

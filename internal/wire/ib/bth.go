@@ -18,8 +18,14 @@ const BTHLen = 12
 //	+---------------+-+-+---+-------+-------------------------------+
 //	|F|B| Reserved  |             Destination QP                    |
 //	+-+-+-----------+-----------------------------------------------+
-//	|A| Reserved    |             Packet Sequence Number            |
-//	+-+-------------+-----------------------------------------------+
+//	|A|S|K|C| Resvd |             Packet Sequence Number            |
+//	+-+-+-+-+-------+-----------------------------------------------+
+//
+// S, K and C are softrdma's own, out of the seven reserved bits that are sent as
+// zero and ignored by who does not know them, and that the ICRC covers: the
+// sender understands selective acknowledges; the READ or atomic is to be kept
+// beside the queue pair's agreed number of them; the packet is a copy sent in
+// case that the first one is lost.
 //
 // F and B are the FECN and BECN bits of annex A10, in the byte that the ICRC
 // leaves out (resv8a). RoCE v2 does not use them and ignores them (A17.4.8,
@@ -35,6 +41,9 @@ type BTH struct {
 	BECN      bool
 	DestQPN   uint32 // 24 bits
 	AckReq    bool
+	Selective bool // S
+	Keep      bool // K
+	Copy      bool // C
 	PSN       psn.PSN
 }
 
@@ -50,7 +59,7 @@ func (h *BTH) parse(b []byte) {
 	h.FECN, h.BECN = q&(1<<31) != 0, q&(1<<30) != 0
 	h.DestQPN = q & 0xffffff
 	p := binary.BigEndian.Uint32(b[8:])
-	h.AckReq = p&(1<<31) != 0
+	h.AckReq, h.Selective, h.Keep, h.Copy = p&(1<<31) != 0, p&(1<<30) != 0, p&(1<<29) != 0, p&(1<<28) != 0
 	h.PSN = psn.New(p)
 }
 
@@ -60,7 +69,7 @@ func (h *BTH) put(b []byte) {
 	b[1] = bit(h.Solicited, 7) | bit(h.MigReq, 6) | h.Pad&3<<4 | h.Version&0xf
 	binary.BigEndian.PutUint16(b[2:], h.PKey)
 	binary.BigEndian.PutUint32(b[4:], h.DestQPN&0xffffff|uint32(bit(h.FECN, 7)|bit(h.BECN, 6))<<24)
-	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7))<<24)
+	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7)|bit(h.Selective, 6)|bit(h.Keep, 5)|bit(h.Copy, 4))<<24)
 }
 
 func bit(set bool, n uint) byte {

@@ -55,6 +55,7 @@ const (
 	UDSendOnly           Opcode = 0x64
 	UDSendOnlyImm        Opcode = 0x65
 	CongestionNotify     Opcode = 0x81 // CNP, annex A17.9.3
+	RCSelectiveAck       Opcode = 0xd1 // softrdma's own, of the manufacturers' range 0xc0 to 0xff; see SelectiveAck
 )
 
 // A Kind is what an opcode asks for, whatever its transport and segment.
@@ -72,6 +73,7 @@ const (
 	KindCompareSwap
 	KindFetchAdd
 	KindCongestion
+	KindSelectiveAck
 )
 
 // Headers is the set of extended headers that follow the BTH, in the order of
@@ -104,8 +106,14 @@ type Info struct {
 // Info returns the opcode's row, nil for one that is not defined.
 func (o Opcode) Info() *Info { return table[o] }
 
-// Transport returns the upper three bits.
-func (o Opcode) Transport() Transport { return Transport(o >> 5) }
+// Transport returns the upper three bits; of a manufacturer's opcode, whose
+// those are not, the transport that it belongs to.
+func (o Opcode) Transport() Transport {
+	if o == RCSelectiveAck {
+		return RC
+	}
+	return Transport(o >> 5)
+}
 
 // String gives the name of the specification, or the number.
 func (o Opcode) String() string {
@@ -164,6 +172,7 @@ var table = func() (t [256]*Info) {
 	row(RCSendOnlyInvalidate, "RC SEND Only with Invalidate", KindSend, only, HasIETH, true)
 	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)
 	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)
+	row(RCSelectiveAck, "RC Selective Acknowledge (softrdma)", KindSelectiveAck, only, HasAETH, true)
 	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.3
 	return t
 }()

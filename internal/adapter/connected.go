@@ -1,0 +1,147 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"softrdma/internal/iwarp"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// A connected is the machine of a queue pair over iWARP: the protocol's own,
+// driven by a stream while it has one.
+type connected struct {
+	m  *iwarp.QP
+	q  *QP
+	on *Stream // nil without one
+}
+
+func newConnected(q *QP) *connected { return &connected{m: iwarp.New(&q.Port), q: q} }
+
+// Receive is never called: streams have no packets.
+func (x *connected) Receive(time.Duration, *machine.In) {}
+
+// Next sends on the stream, and flushes.
+func (x *connected) Next(now time.Duration, _ *machine.Out) bool {
+	if x.on != nil {
+		x.on.pump(now)
+	}
+	x.m.Settle(now)
+	return false
+}
+
+// Deadline is never: the stream has it.
+func (x *connected) Deadline() time.Duration { return machine.Never }
+
+// Expire has nothing to do.
+func (x *connected) Expire(time.Duration) {}
+
+// Transition follows a change of state by the user.
+func (x *connected) Transition(now time.Duration, from qp.State) {
+	on := x.on
+	x.m.Transition(now, from)
+	if on != nil {
+		on.after(now)
+	}
+	if x.q.Attr.State == qp.Reset {
+		x.on = nil
+		x.q.supports.Store(0)
+	}
+}
+
+// agree takes note of the operations that the connection has.
+func (x *connected) agree() {
+	var mask uint32
+	for op := range queue.Op(32) {
+		if x.m.Supports(op) == nil {
+			mask |= 1 << op
+		}
+	}
+	x.q.supports.Store(mask)
+}
+
+// leave lets go of the stream of a queue pair that is being destroyed: the peer
+// hears of it in order, and nobody here does.
+func (x *connected) leave(now time.Duration) {
+	x.q.SendCQ, x.q.RecvCQ, x.q.Host = nobody{}, nobody{}, nobody{}
+	if on := x.on; on != nil {
+		on.part(now)
+		on.pump(now)
+	}
+}
+
+// nobody is told of what becomes of a destroyed queue pair.
+type nobody struct{}
+
+// Push drops a completion.
+func (nobody) Push(*queue.CQE) {}
+
+// Event drops an event.
+func (nobody) Event(*machine.Port, machine.Event, reason.Detail) {}
+
+// Refuse drops a refusal.
+func (nobody) Refuse(*machine.Port, reason.Detail) {}
+
+// StateChanged drops a transition.
+func (nobody) StateChanged(*machine.Port, qp.State, reason.Detail) {}
+
+// Supports tells whether an operation can be posted: the error wraps
+// errors.ErrUnsupported where the transport or the peer does not have it.
+func (q *QP) Supports(op queue.Op) error {
+	if q.pd.dev.lane.streams == nil || op < 32 && q.supports.Load()&(1<<op) != 0 {
+		return nil
+	}
+	q.lane.mu.Lock()
+	defer q.lane.unlock()
+	return q.m.(*connected).m.Supports(op)
+}
+
+// checkType tells whether the device has queue pairs of a type.
+func (d *Device) checkType(t qp.Type) error {
+	if d.lane.streams == nil {
+		return nil
+	}
+	return iwarp.CheckType(t)
+}
+
+// check tells whether the queue pair may go from one state to another with
+// these attributes, and gives those that there are. iWARP ignores attributes
+// that are InfiniBand's alone, so that programs can be the same.
+func (q *QP) check(from, to qp.State, mask qp.Mask) (qp.Mask, error) {
+	if q.lane.streams == nil {
+		return mask, qp.Check(q.Type, from, to, mask)
+	}
+	switch {
+	case to == qp.Reset, to == qp.Err && from != qp.Reset, from == to,
+		from == qp.Reset && to == qp.Init, from == qp.Init && to == qp.RTR,
+		from == qp.RTS && to == qp.SQD, from == qp.SQD && to == qp.RTS:
+		return mask & connectedMask, nil
+	case to == qp.RTS && (from == qp.Init || from == qp.RTR):
+		// RFC 5044 7.1: full operation begins when both ends have agreed.
+		return 0, fmt.Errorf("iWARP queue pair from %v to RTS: expected a connection manager to take it there (package rdmacm): %w",
+			from, errors.ErrUnsupported)
+	}
+	return 0, &qp.TransitionError{Type: q.Type, From: from, To: to}
+}
+
+// connectedMask are the attributes that queue pairs over iWARP have.
+const connectedMask = qp.MaskState | qp.MaskCurState | qp.MaskEnSQDAsyncNotify | qp.MaskAccess | qp.MaskPKeyIndex |
+	qp.MaskPort | qp.MaskMaxRdAtomic | qp.MaskMaxDestRdAtomic
+
+// connectDetail is why a stream could not be connected.
+func connectDetail(err error, port uint16) reason.Detail {
+	d := reason.Detail{Reason: reason.ConnectFailed, Expected: uint64(port)}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		d.Found = uint64(no)
+		if no == syscall.ECONNREFUSED {
+			d.Reason = reason.ConnectRefused
+		}
+	}
+	return d
+}

@@ -1,0 +1,98 @@
+package cma
+
+import (
+	"time"
+
+	"softrdma/internal/cm"
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/mad"
+)
+
+// A connection is what an id has with its peer, whatever sets it up.
+type connection interface {
+	// attr gives what the queue pair wants for a transition.
+	attr(to qp.State) (qp.Mask, qp.Attr, error)
+	// ready completes a connect response.
+	ready() error
+	// accept answers a connect request.
+	accept(p *ConnParam) error
+	// reject refuses a connect request or response.
+	reject(why mad.RejectReason, private []byte) error
+	// disconnect ends it, or answers the peer's wish to end it.
+	disconnect() error
+	// establish tells that the queue pair hears the peer already.
+	establish() error
+	// release gives it up in any state.
+	release()
+}
+
+// A managed is a connection by the communication manager of a RoCE device.
+type managed struct {
+	dev *device
+	c   *cm.Conn
+}
+
+func (x *managed) do(f func(now time.Duration) error) error {
+	return x.dev.do(func(_ *cm.Manager, now time.Duration) error { return f(now) })
+}
+
+func (x *managed) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
+	err = x.do(func(time.Duration) (err error) {
+		mask, attr, err = x.c.Attr(to)
+		return err
+	})
+	return mask, attr, err
+}
+
+func (x *managed) ready() error {
+	return x.do(func(now time.Duration) error { return x.c.Ready(now, nil) })
+}
+
+// delay tells the peer to wait for longer than it would, if it asks again.
+func (x *managed) delay() {
+	_ = x.do(func(now time.Duration) error { // the peer may have gone away meanwhile
+		return x.c.Delay(now, cm.DefaultMRATimeout|cm.DelayOnDuplicate, nil)
+	})
+}
+
+func (x *managed) accept(p *ConnParam) error {
+	if err := limit("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
+		return err
+	}
+	return x.do(func(now time.Duration) error {
+		return x.c.Accept(now, &cm.AcceptParams{
+			QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+			RNRRetryCount: min(p.RNRRetryCount, 7), FlowControl: p.FlowControl, SRQ: p.SRQ, Private: p.PrivateData,
+		})
+	})
+}
+
+func (x *managed) reject(why mad.RejectReason, private []byte) error {
+	if err := limit("rejection", private, mad.REJPrivateLen); err != nil {
+		return err
+	}
+	return x.do(func(now time.Duration) error { return x.c.Reject(now, why, nil, private) })
+}
+
+func (x *managed) disconnect() error {
+	return x.do(func(now time.Duration) error {
+		switch x.c.State() {
+		case cm.DreqReceived:
+			return x.c.DisconnectReply(now, nil)
+		case cm.DreqSent, cm.Timewait:
+			return nil // both ends wish it
+		}
+		return x.c.Disconnect(now, nil)
+	})
+}
+
+func (x *managed) establish() error {
+	return x.do(func(now time.Duration) error { return x.c.Establish(now) })
+}
+
+func (x *managed) release() {
+	_ = x.do(func(now time.Duration) error { // a closed device has forgotten everything
+		x.c.Destroy(now)
+		return nil
+	})
+}

@@ -1,0 +1,229 @@
+package cma
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/iwarp"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A streamed is a connection by a stream of an iWARP device.
+type streamed struct {
+	id *ID
+	s  *adapter.Stream
+}
+
+// streamRights are what a queue pair over iWARP grants; memory regions grant
+// less. What READs and atomics are served is agreed on when it is connected.
+const streamRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic
+
+// streamAttr are the attributes of a queue pair over iWARP: with the connection
+// it goes to RTS by itself, as with Linux's iw_cm.
+func streamAttr(to qp.State) (qp.Mask, qp.Attr, error) {
+	switch to {
+	case qp.Init, qp.RTR:
+		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess, qp.Attr{State: to, Port: 1, Access: streamRights}, nil
+	case qp.RTS:
+		return 0, qp.Attr{State: to}, nil
+	}
+	return 0, qp.Attr{}, fmt.Errorf("expected INIT, RTR or RTS, found %v", to)
+}
+
+func (x *streamed) attr(to qp.State) (qp.Mask, qp.Attr, error) { return streamAttr(to) }
+
+func (x *streamed) ready() error {
+	return errors.New("expected a connect response, found none: iWARP connects queue pairs without one")
+}
+
+func (x *streamed) accept(p *ConnParam) error {
+	if err := limit("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
+		return err
+	}
+	return x.s.Accept(p.QPN, p.stream())
+}
+
+func (x *streamed) reject(_ mad.RejectReason, private []byte) error {
+	if err := limit("rejection", private, mad.REJPrivateLen); err != nil {
+		return err
+	}
+	return x.s.Reject(private)
+}
+
+func (x *streamed) disconnect() error { return x.s.Disconnect() }
+
+// establish has nothing to do: no message of the set-up can be lost.
+func (x *streamed) establish() error { return nil }
+
+func (x *streamed) release() { x.s.Release() }
+
+// stream are the parameters as a stream wants them.
+func (p *ConnParam) stream() *iwarp.Params {
+	return &iwarp.Params{IRD: uint16(p.ResponderResources), ORD: uint16(p.InitiatorDepth), Private: p.PrivateData}
+}
+
+// dial connects the id's queue pair by a stream.
+func (id *ID) dial(p *ConnParam) error {
+	params := p.stream()
+	o := &id.option
+	if o.responseTimeout != 0 || o.retries != 0 {
+		wait := o.responseTime()
+		if wait == 0 {
+			wait = 4096 * time.Nanosecond << 20
+		}
+		params.Timeout = wait * time.Duration(o.retries+1)
+	}
+	d := id.dev
+	cfg := &adapter.DialConfig{Dst: id.remote, TOS: o.tos, QPN: p.QPN, Params: *params, Context: id}
+	if !id.drawn {
+		cfg.Port = id.local.Port()
+	}
+	s, err := d.dev.Dial(cfg, func(e *adapter.StreamEvent) { d.m.inbox.addStream(d, e) })
+	if err != nil {
+		return err
+	}
+	id.conn = &streamed{id, s}
+	if at := s.Local(); at.Port() != 0 { // the system's choice, where this end had none
+		id.local = netip.AddrPortFrom(id.local.Addr(), at.Port())
+	}
+	return nil
+}
+
+// listenStream listens on an iWARP device. A port that was drawn here may be
+// somebody else's in the system: another one is drawn then.
+func (id *ID) listenStream(d *device) error {
+	for tries := 64; ; tries-- {
+		l, err := d.dev.ListenStream(id.local.Port(), id.backlog, func(e *adapter.StreamEvent) { d.m.inbox.addStream(d, e) })
+		if err == nil {
+			id.listens = append(id.listens, listening{dev: d, s: l})
+			d.listeners[l] = id
+			return nil
+		}
+		if !errors.Is(err, adapter.ErrPortTaken) {
+			return err
+		}
+		if !id.drawn || len(id.listens) > 0 || tries == 0 {
+			return &PortError{Space: id.space, Addr: id.local, Owner: id.local, Err: ErrAddrInUse}
+		}
+		id.m.dropPort(id)
+		if err := id.m.drawPort(id); err != nil {
+			return err
+		}
+	}
+}
+
+// addStream queues an event of a stream.
+func (b *inbox) addStream(d *device, e *adapter.StreamEvent) {
+	k := *e
+	k.Private = bytes.Clone(e.Private)
+	b.put(report{dev: d, stream: &k})
+}
+
+// streamRequest makes an id of a connect request.
+func (m *Manager) streamRequest(d *device, e *adapter.StreamEvent) {
+	l := d.listeners[e.Listener]
+	if l == nil || l.state != Listen {
+		e.On.Release() // the listener was destroyed while the request was under way
+		return
+	}
+	id := l.ch.newID(l.space, l.kind)
+	id.Context = l.Context
+	id.state, id.waiting, id.option.protocol = Connect, true, IWARP
+	id.local, id.remote = e.On.Local(), e.On.Remote()
+	d.uses++
+	id.use(d)
+	id.conn, e.On.Context = &streamed{id, e.On}, id
+	id.route = Route{Path: qp.Path{Dst: id.remote, HopLimit: hopLimit}, MTU: d.dev.MTU()}
+	a := &e.Agreement
+	p := ConnParam{
+		PrivateData:        padded(e.Private, mad.REQPrivateLen-mad.IPHeaderLen),
+		ResponderResources: depth(a.IRD), InitiatorDepth: depth(a.ORD),
+	}
+	if a.Revision < 2 { // which does not say
+		p.ResponderResources, p.InitiatorDepth = adapter.MaxReadAtomic, adapter.MaxReadAtomic
+	}
+	l.ch.push(Event{Type: EventConnectRequest, ID: id, Listener: l, Conn: p})
+}
+
+// depth is a number of READs that the verbs can have.
+func depth(n uint16) uint8 { return uint8(min(n, adapter.MaxReadAtomic)) }
+
+// padded fills private data up to what it comes as over InfiniBand, so that
+// programs find in it what they are used to.
+func padded(b []byte, n int) []byte {
+	if len(b) >= n {
+		return b
+	}
+	return append(b, make([]byte, n-len(b))...)
+}
+
+// streamReport turns what is told of the id's stream into an event.
+func (id *ID) streamReport(r *adapter.StreamEvent) {
+	if id.state != Connect {
+		return
+	}
+	if x, ok := id.conn.(*streamed); !ok || x.s != r.On {
+		return
+	}
+	e := Event{Detail: r.Detail}
+	switch r.Kind {
+	case iwarp.Established:
+		e.Type = EventEstablished
+		e.Conn = ConnParam{
+			PrivateData:        padded(r.Private, mad.REPPrivateLen),
+			ResponderResources: depth(r.Agreement.IRD), InitiatorDepth: depth(r.Agreement.ORD),
+		}
+	case iwarp.Rejected:
+		e.reject(id.remote, mad.RejectConsumer, padded(r.Private, mad.REJPrivateLen))
+	case iwarp.Refused:
+		e.refuse(id.remote)
+	case iwarp.Closed:
+		e.Type = EventDisconnected
+		id.state = Disconnect
+	default:
+		return
+	}
+	if id.waiting {
+		// The program does not know the id as its own yet. It hears by Accept.
+		id.lost = &StreamError{id.remote, r.Detail}
+		return
+	}
+	id.push(e)
+}
+
+// reject makes it the event of a peer's refusal.
+func (e *Event) reject(peer netip.AddrPort, why mad.RejectReason, private []byte) {
+	e.Type, e.Status, e.Conn.PrivateData = EventRejected, int(why), private
+	e.Err = &RejectedError{peer, why, private, e.Detail}
+}
+
+// refuse makes it the event of a set-up that failed, as the same failure is told
+// over InfiniBand.
+func (e *Event) refuse(peer netip.AddrPort) {
+	switch e.Detail.Reason {
+	case reason.ConnectRefused:
+		e.reject(peer, mad.RejectInvalidServiceID, nil)
+	case reason.StreamClosed, reason.StreamLost:
+		// A driver that cannot serve the request closes, as Linux's siw does.
+		e.reject(peer, mad.RejectNoResources, nil)
+	case reason.ConnectFailed, reason.MPATimeout:
+		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{peer, e.Detail}
+	default:
+		e.Type, e.Status, e.Err = EventConnectError, StatusInvalid, &StreamError{peer, e.Detail}
+	}
+}
+
+// A StreamError is a stream that could not be set up.
+type StreamError struct {
+	Addr   netip.AddrPort // the peer's
+	Detail reason.Detail
+}
+
+// Error names the peer and what went wrong.
+func (e *StreamError) Error() string { return fmt.Sprintf("%v: %v", e.Addr, e.Detail) }

@@ -1,0 +1,116 @@
+package congestion
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Kind is a way of control.
+type Kind uint8
+
+// The kinds. The zero value takes Window.
+const (
+	Default Kind = iota
+	Window       // by losses that come with a queue, and by marks
+	DCQCN        // by congestion notifications, with pacing
+	Delay        // by the round trip
+	None         // the port's window and nothing else
+	kinds
+)
+
+var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "none"}
+
+// String gives the name that ParseKind takes.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("control %d", uint8(k))
+}
+
+// ParseKind gives the kind of a name; the empty name is Default.
+func ParseKind(name string) (Kind, error) {
+	if name == "" {
+		return Default, nil
+	}
+	for k, n := range kindNames {
+		if n == name {
+			return Kind(k), nil
+		}
+	}
+	return Default, fmt.Errorf("no congestion control %q: one of %v expected", name, kindNames[1:])
+}
+
+// ECN tells whether the kind slows down for marks, so that its packets may be
+// sent as ECN-capable (annex A17, CA17-5; RFC 3168).
+func (k Kind) ECN() bool { return k == Default || k == Window || k == DCQCN }
+
+// Limits are what a control starts with.
+type Limits struct {
+	Window int // bytes in flight, the most there may be
+	Packet int // bytes of a full packet
+}
+
+// A Control is one queue pair's. Bytes count headers as well.
+type Control interface {
+	// Sent takes note of n bytes that leave now, repetitions too.
+	Sent(now time.Duration, n int)
+	// Acked takes note of n bytes that the peer has got, of which the last took
+	// sample to be acknowledged; 0 is unknown. rtt holds the sample already.
+	Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
+	// Lost takes note of n bytes that were lost on the way.
+	Lost(now time.Duration, n int, rtt *RTT)
+	// Timeout takes note of a peer that was silent for the whole timeout.
+	Timeout(now time.Duration)
+	// Notified takes note of a congestion notification (annex A17.9.3).
+	Notified(now time.Duration, rtt *RTT)
+
+	// Window is how many bytes may be in flight.
+	Window() int
+	// Ready is when the next packet may leave; a time that has passed is now.
+	Ready(now time.Duration) time.Duration
+	// Rate is the pace in bytes per second, 0 for none.
+	Rate() float64
+}
+
+// New makes a control.
+func New(k Kind, l Limits) Control {
+	switch k {
+	case DCQCN:
+		return newDCQCN(l)
+	case Delay:
+		return newDelay(l)
+	case None:
+		return &none{l.Window}
+	}
+	w := &window{}
+	w.start(l)
+	return w
+}
+
+// NewFetch makes the control of what a queue pair lets its READs bring. That
+// comes as a burst to the buffer of this side's own socket, whose size is known,
+// so it may be the whole window from the start. What answers take tells of how
+// many were asked for, not of a queue: losses alone count.
+func NewFetch(k Kind, l Limits) Control {
+	if k == Delay || k == None {
+		return New(k, l)
+	}
+	w := &window{}
+	w.start(l)
+	w.size = l.Window
+	w.losses.blind = true
+	return w
+}
+
+// none is the absence of control: the port's window.
+type none struct{ limit int }
+
+func (*none) Sent(time.Duration, int)                       {}
+func (*none) Acked(time.Duration, int, time.Duration, *RTT) {}
+func (*none) Lost(time.Duration, int, *RTT)                 {}
+func (*none) Timeout(time.Duration)                         {}
+func (*none) Notified(time.Duration, *RTT)                  {}
+func (n *none) Window() int                                 { return n.limit }
+func (*none) Ready(time.Duration) time.Duration             { return 0 }
+func (*none) Rate() float64                                 { return 0 }

@@ -1,0 +1,65 @@
+package congestion
+
+import "time"
+
+// An RTT follows the round trips of one connection (RFC 6298, 2). It takes 32
+// bytes: times are kept in nanoseconds up to four seconds.
+type RTT struct {
+	smoothed, deviation uint32
+	least, younger      uint32 // smallest of the last two epochs, and of this one
+	latest              uint32
+	epoch               time.Duration // when this epoch ends
+}
+
+// leastEpoch is for how long the smallest round trip is believed: a path that
+// got longer is known after two of them.
+const leastEpoch = 10 * time.Second
+
+const longest = time.Duration(1<<32 - 1)
+
+// Sample takes a round trip.
+func (r *RTT) Sample(now, d time.Duration) {
+	v := uint32(min(max(d, 1), longest))
+	r.latest = v
+	if r.smoothed == 0 {
+		r.smoothed, r.deviation = v, v/2
+		r.least, r.younger, r.epoch = v, v, now+leastEpoch
+		return
+	}
+	off := int64(v) - int64(r.smoothed)
+	r.smoothed = uint32(int64(r.smoothed) + off/8)
+	if off < 0 {
+		off = -off
+	}
+	r.deviation = uint32(int64(r.deviation) + (off-int64(r.deviation))/4)
+	r.younger = min(r.younger, v)
+	r.least = min(r.least, v)
+	if now >= r.epoch {
+		r.least, r.younger, r.epoch = r.younger, v, now+leastEpoch
+	}
+}
+
+// Known tells whether there was a sample.
+func (r *RTT) Known() bool { return r.smoothed != 0 }
+
+// Smoothed is the mean of late.
+func (r *RTT) Smoothed() time.Duration { return time.Duration(r.smoothed) }
+
+// Deviation is how far samples lie from it.
+func (r *RTT) Deviation() time.Duration { return time.Duration(r.deviation) }
+
+// Least is the smallest of late: the path without queues.
+func (r *RTT) Least() time.Duration { return time.Duration(r.least) }
+
+// Latest is the last sample.
+func (r *RTT) Latest() time.Duration { return time.Duration(r.latest) }
+
+// queueSlack is how much longer than twice the least a round trip may be
+// without telling of a queue: what processes wait for their processors.
+const queueSlack = 100 * time.Microsecond
+
+// Queued tells whether round trips are so long that packets must be waiting
+// somewhere: a loss is then more likely an overflow than an accident.
+func (r *RTT) Queued() bool {
+	return r.smoothed != 0 && max(r.Latest(), r.Smoothed()) > 2*r.Least()+queueSlack
+}

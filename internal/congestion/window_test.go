@@ -1,0 +1,87 @@
+package congestion
+
+import (
+	"testing"
+	"time"
+)
+
+func TestWindowGrowsToLimitAndHalvesOnTimeout(t *testing.T) {
+	const packet, limit = 1024, 1 << 20
+	var w window
+	w.start(Limits{Window: limit, Packet: packet})
+	if w.size != initialWindow {
+		t.Fatalf("starts with %d, expected %d", w.size, initialWindow)
+	}
+	rtt := calm()
+	for i := range 3 { // all of a window acknowledged doubles it
+		before := w.size
+		w.Acked(0, w.size, 0, rtt)
+		if w.size != min(2*before, limit) {
+			t.Fatalf("round %d: %d after %d", i, w.size, before)
+		}
+	}
+	w.Timeout(0)
+	if w.size != limit/2 {
+		t.Fatalf("after a timeout %d, expected %d", w.size, limit/2)
+	}
+	for range w.size / packet { // now it grows by one packet for each window
+		w.Acked(0, packet, 0, rtt)
+	}
+	if got := w.size - limit/2; got < packet-packet/8 || got > packet {
+		t.Fatalf("grew by %d in one window, expected about %d", got, packet)
+	}
+	for range 40 {
+		w.Timeout(0)
+	}
+	if w.size != leastPackets*packet {
+		t.Fatalf("least window %d, expected %d packets", w.size, leastPackets)
+	}
+}
+
+func TestWindowForgivesAccidentsAndHalvesForOverflows(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rtt   *RTT
+		share int // one packet lost in so many
+		want  bool
+	}{
+		{"1 % lost on a calm path", calm(), 100, false},
+		{"5 % lost on a calm path", calm(), 20, false},
+		{"1 % lost while packets wait", crowded(), 100, true},
+		{"a third lost on a calm path", calm(), 3, true},
+	} {
+		var w window
+		w.start(testLimits)
+		w.size, w.threshold = testLimit, testLimit
+		now := time.Duration(0)
+		for i := range 1000 {
+			now += c.rtt.Smoothed() / 250 // so many packets are under way
+			if i%c.share == 0 {
+				w.Lost(now, testPacket, c.rtt)
+			} else {
+				w.Acked(now, testPacket, 0, c.rtt)
+			}
+		}
+		if got := w.size < testLimit*3/4; got != c.want {
+			t.Errorf("%s: window %d", c.name, w.size)
+		}
+	}
+}
+
+func TestWindowHalvesOncePerRoundTrip(t *testing.T) {
+	var w window
+	w.start(testLimits)
+	w.size = testLimit
+	rtt := crowded()
+	for range 50 { // one queue that flowed over, and its marks
+		w.Lost(time.Second, testPacket, rtt)
+		w.Notified(time.Second, rtt)
+	}
+	if w.size != testLimit/2 {
+		t.Fatalf("window %d, expected half of %d", w.size, testLimit)
+	}
+	w.Lost(time.Second+2*rtt.Smoothed(), testPacket, rtt)
+	if w.size != testLimit/4 {
+		t.Fatalf("window %d a round trip later", w.size)
+	}
+}

@@ -1,0 +1,167 @@
+package iwarp
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// advance completes the oldest requests that are done, in the order of posting:
+// what is behind a READ waits for its answer.
+func (r *requester) advance(now time.Duration) {
+	for r.head != r.end && r.p.Attr.State != qp.Err {
+		w := &r.requests[r.head]
+		switch {
+		case w.state&failed != 0:
+			r.fail(now, r.failStatus, r.failDetail)
+			return
+		case w.state&done == 0:
+			return
+		}
+		r.complete(w)
+	}
+}
+
+// complete completes the oldest request with success and gives its slot back,
+// before its completion can be seen (IBTA 10.7.3.1: only signalled requests have
+// a completion).
+func (r *requester) complete(w *request) {
+	wrid, length, op := r.p.SQ.At(r.head).WRID, w.length, queue.Op(w.op)
+	signalled := r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0
+	r.release(r.p.SQ.Next(r.head))
+	if !signalled {
+		return
+	}
+	c := r.q.completion(wrid, op.Completed(), queue.Success, reason.Detail{})
+	c.ByteLen = length
+	r.p.SendCQ.Push(c)
+}
+
+// release gives the ring's entries before head back.
+func (r *requester) release(head uint32) {
+	if r.p.SQ.Distance(r.head, r.cur) < r.p.SQ.Distance(r.head, head) {
+		r.cur, r.off = head, 0
+	}
+	r.head = head
+	r.p.SQ.Release(head)
+}
+
+// failLater marks a request that cannot be carried out. It completes in error
+// when all before it have completed (IBTA 10.8.3: in order of posting).
+func (r *requester) failLater(now time.Duration, w *request, s queue.Status, d reason.Detail) {
+	w.state |= failed
+	r.failStatus, r.failDetail = s, d
+	r.advance(now)
+}
+
+// fail completes the oldest request in error and ends the connection. The peer
+// is told of a local catastrophic error where it can be told (RFC 5040 4.8).
+func (r *requester) fail(now time.Duration, s queue.Status, d reason.Detail) {
+	r.failAt(now, r.head, s, d, func() { r.q.terminate(now, iwarp.TermLocal, nil, d, s) })
+}
+
+// failAt completes the request at index i in error, and those before it as
+// flushed. end takes the queue pair to the error state.
+func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason.Detail, end func()) {
+	r.q.refuse(d)
+	sq := r.p.SQ
+	end()
+	for ; r.head != i; r.release(sq.Next(r.head)) {
+		q := sq.At(r.head)
+		r.p.SendCQ.Push(r.q.completion(q.WRID, q.Op.Completed(), queue.WRFlushErr, r.q.flushed()))
+	}
+	wrid, op := sq.At(i).WRID, queue.Op(r.requests[i].op)
+	r.release(sq.Next(i))
+	r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), s, d))
+}
+
+// terminated acts on a Terminate of the peer's: the request that it names fails
+// with the status that a NAK would give it. One that has completed already, as
+// SENDs and WRITEs do when TCP has them, cannot fail any more: then an event tells.
+// opening tells that nothing came before it.
+func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening bool) {
+	q := r.q
+	m.Term = settleTerm(m.Term, opening)
+	q.term = m.Term
+	status, why := told(m.Term)
+	i, ok := r.culprit(m)
+	d := reason.Detail{Reason: why, Found: uint64(m.Term)}
+	if m.HasDDP {
+		d.Expected = uint64(m.Segment.MSN)
+	}
+	end := func() {
+		q.enterErr(d, status)
+		if s := q.s; s != nil {
+			// RFC 5040 6.2: what a Terminate ends is closed, not answered.
+			s.out, s.taken = nil, 0
+			s.finish(d)
+		}
+	}
+	if ok {
+		r.failAt(now, i, status, d, end)
+		return
+	}
+	q.refuse(d)
+	end()
+	q.p.Host.Event(q.p, machine.EventQPFatal, d)
+}
+
+// settleTerm decides between two errors that look alike where Linux's siw may have
+// changed the places of layer and type: what ends a set-up comes before all else
+// (RFC 6581 8), what is wrong with a message does not.
+func settleTerm(t iwarp.Term, opening bool) iwarp.Term {
+	setup := t == iwarp.TermMPAIRD || t == iwarp.TermMPARTR
+	message := t == iwarp.TermOperationOpcode || t == iwarp.TermOperationStream
+	if setup && !opening || message && opening {
+		return t.Swapped()
+	}
+	return t
+}
+
+// culprit finds the request that a Terminate names by the header of its message.
+// Linux's siw gives another number than the READ's, so what the READ asks for
+// counts where it is told.
+func (r *requester) culprit(m *iwarp.Termination) (uint32, bool) {
+	if !m.HasDDP {
+		return 0, false
+	}
+	for i := r.head; i != r.end; i = r.p.SQ.Next(i) {
+		if w := &r.requests[i]; w.state&started != 0 && r.named(w, i, m) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// named tells whether a Terminate names the request at index i.
+func (r *requester) named(w *request, i uint32, m *iwarp.Termination) bool {
+	s := &m.Segment
+	to := r.p.SQ.At(i).RDMA()
+	switch {
+	case s.Tagged:
+		return w.write() && s.Opcode == iwarp.Write && to.RKey == s.STag && s.TO-to.Addr <= uint64(w.length)
+	case s.Queue == iwarp.QueueRead && m.HasRDMAP:
+		a := &m.Read
+		return w.is(queue.Read) && w.state&done == 0 && r.sinkIs(i, a) && a.Size == w.length && a.SourceSTag == to.RKey && a.SourceTO == to.Addr
+	case s.Queue == iwarp.QueueRead:
+		return w.responds() && w.msn == s.MSN
+	case s.Queue == iwarp.QueueSend:
+		return w.msn == s.MSN && (w.send() || w.is(queue.WriteImm) && w.state&written != 0)
+	}
+	return false
+}
+
+// sinkIs tells whether the READ at index i has the sink that a request names, and
+// the number where several have.
+func (r *requester) sinkIs(i uint32, a *iwarp.Read) bool {
+	for k := range r.reads {
+		if x := &r.asks[(r.oldest+k)%len(r.asks)]; x.req == i {
+			return x.stag == a.SinkSTag && x.to == a.SinkTO
+		}
+	}
+	return false
+}

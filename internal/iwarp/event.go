@@ -1,0 +1,46 @@
+package iwarp
+
+import (
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// An EventKind is what happened to a connection.
+type EventKind uint8
+
+// The kinds.
+const (
+	// Requested: a responder's peer asks for a connection. Accept or Reject it.
+	Requested EventKind = iota + 1
+	// Established: the queue pair is in RTS. A responder hears it when it may
+	// send: on a peer-to-peer connection when the initiator's first frame came.
+	Established
+	// Rejected: the peer's program, or its driver, said no.
+	Rejected
+	// Refused: the set-up failed, for the reason in Detail.
+	Refused
+	// Closed: an established connection ended, for the reason in Detail.
+	Closed
+)
+
+// An Event tells the connection manager's user of a stream. It is valid during
+// the call of the handler, which must not call the stream.
+type Event struct {
+	Kind      EventKind
+	Stream    *Stream
+	Agreement Agreement     // Established: of both ends. Requested: what this end is asked for; IRD is rdma_cm's responder_resources, ORD its initiator_depth
+	Private   []byte        // Requested, Rejected, and Established at the initiator: the peer's
+	Detail    reason.Detail // Rejected, Refused, Closed
+	Term      iwarp.Term    // Closed for a reason TERM_...: what the peer's Terminate says
+}
+
+// Shut is what a stream wants done with its TCP connection.
+type Shut uint8
+
+// The ways to shut, each going further than the one before.
+const (
+	ShutNothing Shut = iota
+	ShutWrite        // no more will be sent: half-close, and wait for the peer's end
+	ShutClose        // close
+	ShutAbort        // close with a reset: what was not sent is void
+)

@@ -1,0 +1,98 @@
+package iwarp
+
+import (
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// A fault is what this end makes of a fault of its peer's: a status for the
+// receive in use, or else an event. Both are what the RC responder gives for the
+// same fault.
+type fault struct {
+	d      reason.Detail
+	status queue.Status
+	event  machine.Event
+}
+
+// invalid is a breach of the protocol.
+func invalid(d reason.Detail) fault {
+	return fault{d, queue.RemInvReqErr, machine.EventQPReqErr}
+}
+
+// denied is an access that is not allowed.
+func denied(d reason.Detail) fault {
+	return fault{d, queue.RemAccessErr, machine.EventQPAccessErr}
+}
+
+// broken is a stream whose bytes are wrong.
+func broken(d reason.Detail) fault {
+	return fault{d, queue.GeneralErr, machine.EventQPFatal}
+}
+
+// taggedTerm is the error that a peer hears whose WRITE was refused (RFC 5041 7.2).
+// DDP has no error for rights, which RDMAP checks (RFC 5040 7.2); Linux's siw
+// takes DDP's for an invalid STag instead.
+func taggedTerm(d reason.Detail, wraps bool) iwarp.Term {
+	switch d.Reason {
+	case reason.KeyAccess, reason.QPAccess:
+		return iwarp.TermProtectionAccess
+	case reason.KeyWrongPD, reason.KeyQP:
+		return iwarp.TermTaggedStream
+	case reason.KeyBounds:
+		if wraps {
+			return iwarp.TermTaggedWrap
+		}
+		return iwarp.TermTaggedBounds
+	}
+	return iwarp.TermTaggedSTag
+}
+
+// protectionTerm is the error that a peer hears whose READ or atomic was refused
+// (RFC 5040 7.2).
+func protectionTerm(d reason.Detail, wraps bool) iwarp.Term {
+	switch d.Reason {
+	case reason.KeyAccess, reason.QPAccess:
+		return iwarp.TermProtectionAccess
+	case reason.KeyWrongPD, reason.KeyQP:
+		return iwarp.TermProtectionStream
+	case reason.KeyBounds:
+		if wraps {
+			return iwarp.TermProtectionWrap
+		}
+		return iwarp.TermProtectionBounds
+	}
+	return iwarp.TermProtectionSTag
+}
+
+// told is what a Terminate of the peer's means for the request that is the fault
+// of it: the status that a NAK of the same kind gives on InfiniBand, where Linux's
+// siw flushes.
+func told(t iwarp.Term) (queue.Status, reason.Reason) {
+	switch t.Layer() {
+	case iwarp.LayerRDMAP:
+		switch t.Type() {
+		case 1:
+			return queue.RemAccessErr, reason.TermProtection
+		case 2:
+			if t == iwarp.TermOperationStream || t == iwarp.TermOperationGlobal {
+				return queue.RemOpErr, reason.TermCatastrophic
+			}
+			return queue.RemInvReqErr, reason.TermOperation
+		}
+	case iwarp.LayerDDP:
+		switch t.Type() {
+		case 1:
+			if t == iwarp.TermTaggedVersion {
+				return queue.RemInvReqErr, reason.TermOperation
+			}
+			return queue.RemAccessErr, reason.TermProtection
+		case 2:
+			return queue.RemInvReqErr, reason.TermOperation
+		}
+	case iwarp.LayerMPA:
+		return queue.RemOpErr, reason.TermStream
+	}
+	return queue.RemOpErr, reason.TermCatastrophic
+}

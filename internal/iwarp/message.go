@@ -1,0 +1,188 @@
+package iwarp
+
+import (
+	"time"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// segment builds the next FPDU of the SEND or WRITE at cur.
+func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
+	t := &r.q.tx
+	header := iwarp.UntaggedLen
+	if w.write() {
+		header = iwarp.TaggedLen
+	}
+	n := w.length - r.off
+	last := int64(n) <= int64(t.payload(header))
+	if !last {
+		n = uint32(t.payload(header))
+	}
+	inArena := header + iwarp.CRCLen + 4
+	copied := n <= copyBelow || r.q.a.SendMarkers
+	if copied {
+		inArena += int(n)
+	}
+	if !t.room(out, inArena, r.p.SQ.MaxSGE()) {
+		return false
+	}
+	var d reason.Detail
+	r.pieces, d = r.payload(w, n)
+	if d.Reason != reason.None {
+		r.failLater(now, w, localStatus(d), d)
+		return false
+	}
+	s := r.segmentHeader(w, last)
+	s.Length = uint16(header - iwarp.LengthLen + int(n))
+	f := frame{done: none, req: r.cur, off: r.off}
+	if last && !w.is(queue.WriteImm) {
+		f.done = r.cur
+	}
+	w.state |= started
+	if copied {
+		b := t.open(int(s.Length))
+		at := s.Put(b)
+		for _, p := range r.pieces {
+			at += copy(b[at:], p)
+		}
+		t.seal(out, b, f)
+	} else {
+		s.Put(t.arena[t.used:])
+		t.gathered(out, header, int(n), r.pieces, f)
+	}
+	r.off += n
+	switch {
+	case !last:
+	case w.is(queue.WriteImm):
+		w.state |= written
+	default:
+		r.forward()
+	}
+	return true
+}
+
+// payload gives the next n bytes of the message at cur.
+func (r *requester) payload(w *request, n uint32) ([][]byte, reason.Detail) {
+	if queue.Flags(w.flags)&queue.Inline != 0 {
+		return append(r.pieces[:0], r.p.SQ.InlineRoom(r.cur)[r.off:r.off+n]), reason.Detail{}
+	}
+	return r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.cur), uint64(r.off), int(n), r.pieces[:0])
+}
+
+// segmentHeader is the header of the next segment of the message at cur.
+func (r *requester) segmentHeader(w *request, last bool) iwarp.Segment {
+	q := r.p.SQ.At(r.cur)
+	if w.write() {
+		to := q.RDMA()
+		return iwarp.Segment{Tagged: true, Last: last, Opcode: iwarp.Write, STag: to.RKey, TO: to.Addr + uint64(r.off)}
+	}
+	s := iwarp.Segment{Last: last, Opcode: iwarp.Send, Queue: iwarp.QueueSend, MO: r.off}
+	if w.state&started == 0 {
+		w.msn = r.msn[iwarp.QueueSend]
+		r.msn[iwarp.QueueSend]++
+	}
+	s.MSN = w.msn
+	solicited := queue.Flags(w.flags)&queue.Solicited != 0
+	switch {
+	case w.is(queue.SendInv) && solicited:
+		s.Opcode = iwarp.SendSEInvalidate
+	case w.is(queue.SendInv):
+		s.Opcode = iwarp.SendInvalidate
+	case solicited:
+		s.Opcode = iwarp.SendSE
+	}
+	if w.is(queue.SendInv) {
+		s.Invalidate = q.ImmInv
+	}
+	return s
+}
+
+// immediate builds the Immediate Data message behind a WRITE (RFC 7306 6), which
+// is how Linux's drivers send a WRITE with immediate data.
+func (r *requester) immediate(w *request, out *Out) bool {
+	t := &r.q.tx
+	const ulpdu = iwarp.UntaggedLen - iwarp.LengthLen + iwarp.ImmediateLen
+	if !t.room(out, iwarp.FPDULen(ulpdu), 0) {
+		return false
+	}
+	w.msn = r.msn[iwarp.QueueSend]
+	r.msn[iwarp.QueueSend]++
+	s := iwarp.Segment{Length: ulpdu, Last: true, Opcode: iwarp.Immediate, Queue: iwarp.QueueSend, MSN: w.msn}
+	if queue.Flags(w.flags)&queue.Solicited != 0 {
+		s.Opcode = iwarp.ImmediateSE
+	}
+	b := t.open(ulpdu)
+	iwarp.PutImmediate(b[s.Put(b):], queue.NetworkOrder(r.p.SQ.At(r.cur).ImmInv))
+	t.seal(out, b, frame{done: r.cur})
+	r.forward()
+	return true
+}
+
+// ask builds the request of the READ or atomic at cur.
+func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
+	t := &r.q.tx
+	if !t.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.AtomicLen), 0) {
+		return false
+	}
+	q := r.p.SQ.At(r.cur)
+	v := r.vacant()
+	v.sges = append(v.sges[:0], r.p.SQ.SGEs(r.cur)...)
+	// The answer is placed without another look at the rights.
+	if d := r.sink(w, v.sges); d.Reason != reason.None {
+		r.failLater(now, w, localStatus(d), d)
+		return false
+	}
+	w.state |= started
+	w.msn = r.msn[iwarp.QueueRead]
+	if w.is(queue.Read) {
+		to := q.RDMA()
+		m := iwarp.Read{Size: w.length, SourceSTag: to.RKey, SourceTO: to.Addr}
+		// A peer takes the sink for one buffer. Where it is several, the answer goes
+		// on counting behind the first, and is placed by its distance from there.
+		for i := range v.sges {
+			if v.sges[i].Length > 0 {
+				m.SinkSTag, m.SinkTO = v.sges[i].LKey, v.sges[i].Addr
+				break
+			}
+		}
+		r.putRead(out, &m, ask{req: r.cur, stag: m.SinkSTag, to: m.SinkTO, length: w.length})
+	} else {
+		r.putAtomic(out, w, q)
+	}
+	r.forward()
+	return true
+}
+
+// sink checks the list that an answer goes to: that it is writable, and that it is
+// still as long as the request was when it was fetched.
+func (r *requester) sink(w *request, list []memory.SGE) reason.Detail {
+	var sum uint64
+	for i := range list {
+		sum += uint64(list[i].Length)
+	}
+	if sum < uint64(w.length) {
+		return reason.Detail{Reason: reason.LocalLength, Expected: uint64(w.length), Found: sum}
+	}
+	return r.p.Memory.CheckList(r.p.PD, list, qp.LocalWrite)
+}
+
+// putAtomic builds an atomic request (RFC 7306 5.2.1).
+func (r *requester) putAtomic(out *Out, w *request, q *queue.SendWQE) {
+	t := &r.q.tx
+	const ulpdu = iwarp.UntaggedLen - iwarp.LengthLen + iwarp.AtomicLen
+	a := q.Atomic()
+	s := iwarp.Segment{Length: ulpdu, Last: true, Opcode: iwarp.AtomicRequest, Queue: iwarp.QueueRead, MSN: w.msn}
+	m := iwarp.Atomic{Op: iwarp.FetchAdd, ID: s.MSN, STag: a.RKey, TO: a.Addr, AddSwap: a.CompareAdd}
+	if w.is(queue.CompareSwap) {
+		m.Op, m.AddSwap, m.Compare = iwarp.CompareSwap, a.Swap, a.CompareAdd
+		m.AddSwapMask, m.CompareMask = ^uint64(0), ^uint64(0)
+	}
+	b := t.open(ulpdu)
+	m.Put(b[s.Put(b):])
+	r.remember(ask{req: r.cur, length: 8, msn: s.MSN, atomic: true})
+	t.seal(out, b, frame{done: none, armed: true})
+}

@@ -1,0 +1,58 @@
+package iwarp
+
+// arenaLen is the length of an arena: two of the longest FPDUs of READ
+// responses, which are copied, with the headers of many others.
+const arenaLen = 136 << 10
+
+// batchLen is how many bytes one call of Next gives at most, about.
+const batchLen = 128 << 10
+
+// maxPieces is how many pieces one call of Next gives at most, below what
+// systems take in one call (IOV_MAX is 1024).
+const maxPieces = 512
+
+// An arena is the memory of a batch: the bytes that are built, and what is
+// remembered of them.
+type arena struct {
+	b    []byte
+	list []frame
+}
+
+// A Pool lends the memory in which FPDUs are built. Streams hold some from Next
+// until all that it gave was sent, so a pool that a lane's streams share grows
+// to as many arenas as there are streams whose socket is full. It is used by one
+// goroutine at a time.
+type Pool struct{ free []*arena }
+
+func (p *Pool) get() *arena {
+	if n := len(p.free); n > 0 {
+		a := p.free[n-1]
+		p.free = p.free[:n-1]
+		return a
+	}
+	return &arena{b: make([]byte, arenaLen)}
+}
+
+func (p *Pool) put(a *arena) { p.free = append(p.free, a) }
+
+// Trim keeps at most n arenas that are not in use.
+func (p *Pool) Trim(n int) {
+	for len(p.free) > n {
+		p.free[len(p.free)-1] = nil
+		p.free = p.free[:len(p.free)-1]
+	}
+}
+
+// Out is bytes to send, as pieces in order: headers, copies, and registered
+// memory. The slice is kept from call to call; the pieces are valid until Sent.
+type Out struct {
+	Pieces [][]byte
+	Len    int // sum of their lengths
+}
+
+func (o *Out) reset() { o.Pieces, o.Len = o.Pieces[:0], 0 }
+
+func (o *Out) add(b []byte) {
+	o.Pieces = append(o.Pieces, b)
+	o.Len += len(b)
+}

@@ -1,0 +1,204 @@
+package iwarp
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// A QP is the transport half of a queue pair over iWARP. A Stream feeds and
+// drains it; without one, it flushes in the error state and does nothing else.
+type QP struct {
+	p *machine.Port
+	s *Stream   // the connection, nil before and after
+	a Agreement // of the connection
+
+	req requester
+	rd  reader
+	rx  receiver
+	tx  transmitter
+
+	held   bool // nothing is sent before the first FPDU came
+	silent bool // the first FPDU did not come yet
+
+	first       reason.Reason // what took the queue pair to the error state
+	firstStatus queue.Status
+	term        iwarp.Term // of the peer's Terminate
+	exhausted   bool       // EventQPLastWQEReached was raised
+
+	cqe queue.CQE // scratch: a completion must not be allocated
+}
+
+// New makes the machine of a queue pair. Port.Window and Port.AHs are not used.
+func New(p *machine.Port) *QP {
+	q := &QP{p: p}
+	q.init()
+	return q
+}
+
+func (q *QP) init() {
+	q.req.q, q.req.p = q, q.p
+	q.rd.q, q.rd.p = q, q.p
+	q.rx.q, q.rx.p = q, q.p
+	q.tx.q = q
+}
+
+// Stream is the queue pair's connection, nil without one.
+func (q *QP) Stream() *Stream { return q.s }
+
+// Agreement is what the connection's ends agreed on; IRD and ORD are the queue
+// pair's max_dest_rd_atomic and max_rd_atomic.
+func (q *QP) Agreement() Agreement { return q.a }
+
+// operate begins full operation on a stream.
+func (q *QP) operate(s *Stream, a Agreement) {
+	from := q.p.Attr.State
+	q.s, s.q, q.a = s, q, a
+	q.req.start()
+	q.rd.start()
+	q.rx.start()
+	q.tx.start(s.params.maxFPDU(a.SendMarkers))
+	q.held, q.silent = false, false
+	q.p.Attr.State = qp.RTS
+	q.p.Host.StateChanged(q.p, from, reason.Detail{})
+}
+
+// Settle does what posting to a queue pair in the error state, or progress, may
+// have left to do. The stream's doors call it; a queue pair without a stream has
+// nobody else who does.
+func (q *QP) Settle(now time.Duration) { q.settle(now) }
+
+func (q *QP) settle(time.Duration) {
+	switch q.p.Attr.State {
+	case qp.Err:
+		q.flush()
+	case qp.SQD:
+		q.req.drain()
+	}
+}
+
+// Transition follows a change of Port.Attr.State that was already checked and
+// made by the user; from is the state before. Set-up moves the queue pair to RTS
+// by itself. Entering Reset forgets everything, entering Err flushes both queues;
+// both end the connection without the peer's being told why.
+func (q *QP) Transition(now time.Duration, from qp.State) {
+	a := &q.p.Attr
+	switch a.State {
+	case qp.Reset:
+		q.tx.drop()
+		q.part(reason.Detail{Reason: reason.StreamClosed})
+		q.reset()
+	case qp.RTS:
+		a.SQDraining = false
+	case qp.SQD:
+		a.SQDraining = true
+		q.req.drain()
+	case qp.Err:
+		if from != qp.Err {
+			q.stop()
+			q.part(reason.Detail{Reason: reason.StreamClosed, Expected: uint64(q.req.outstanding()), Found: uint64(q.rx.begun())})
+		}
+		q.flush()
+	}
+}
+
+// part aborts the connection.
+func (q *QP) part(d reason.Detail) {
+	if s := q.s; s != nil {
+		q.s = nil
+		s.abort(d)
+	}
+}
+
+func (q *QP) reset() {
+	q.req.reset()
+	q.rd.reset()
+	q.rx.reset()
+	q.tx.reset()
+	q.a, q.term = Agreement{}, 0
+	q.first, q.firstStatus = reason.None, queue.Success
+	q.held, q.silent, q.exhausted = false, false, false
+}
+
+// stop drops what was to be sent and received. The bytes that complete an FPDU
+// under way are the stream's last ones.
+func (q *QP) stop() {
+	rest := q.tx.salvage()
+	if s := q.s; s != nil {
+		s.out, s.taken = append(s.out[s.taken:], rest...), 0
+	}
+	q.rx.dead = true
+	q.rd.stop()
+}
+
+// enterErr takes the queue pair to the error state by itself. The queues are
+// flushed by whoever was called from outside, see settle.
+func (q *QP) enterErr(d reason.Detail, s queue.Status) {
+	from := q.p.Attr.State
+	if from == qp.Err {
+		return
+	}
+	q.first, q.firstStatus = d.Reason, s
+	q.p.Attr.State = qp.Err
+	q.p.Attr.SQDraining = false
+	q.stop()
+	q.p.Host.StateChanged(q.p, from, d)
+}
+
+// disconnect ends the connection in order.
+func (q *QP) disconnect(now time.Duration, d reason.Detail) {
+	q.enterErr(d, queue.WRFlushErr)
+	q.s.wind(now, d)
+}
+
+// unfinished tells whether the end of the stream now would cut something off: an
+// FPDU that was begun, or READs and atomics that were not answered.
+func (q *QP) unfinished() bool { return q.rx.begun() > 0 || q.req.reads > 0 }
+
+// lose follows the end of the stream. Where that cut something off, the oldest
+// request completes as it does on InfiniBand when the peer answers no more.
+func (q *QP) lose(now time.Duration, d reason.Detail, cut bool) {
+	if q.p.Attr.State == qp.Err {
+		return
+	}
+	q.refuse(d)
+	if cut && q.req.head != q.req.end {
+		q.req.fail(now, queue.RetryExcErr, d)
+		return
+	}
+	q.enterErr(d, queue.WRFlushErr)
+}
+
+func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
+
+// flush completes all posted work requests with WR_FLUSH_ERR, as on InfiniBand
+// (IBTA 10.3.1.7, 10.8.3). A shared receive queue keeps its requests.
+func (q *QP) flush() {
+	q.req.flush()
+	q.rx.flush()
+	if q.p.RQ != nil && q.p.RQ.Shared() && !q.exhausted {
+		q.exhausted = true
+		q.p.Host.Event(q.p, machine.EventQPLastWQEReached, q.flushed())
+	}
+}
+
+// flushed is the detail of a flushed completion: what came first.
+func (q *QP) flushed() reason.Detail {
+	return reason.Detail{Reason: reason.Flushed, Expected: uint64(q.first), Found: uint64(q.firstStatus)}
+}
+
+// completion starts a completion in the scratch space.
+func (q *QP) completion(wrid uint64, op queue.WCOp, s queue.Status, d reason.Detail) *queue.CQE {
+	q.cqe = queue.CQE{
+		WRID: wrid, Op: op, Status: s, QPN: q.p.QPN,
+		Reason: d.Reason, Expected: d.Expected, Found: d.Found,
+	}
+	if s != queue.Success {
+		q.cqe.Solicited = 1
+	}
+	return &q.cqe
+}

@@ -1,0 +1,343 @@
+package iwarp
+
+import (
+	"encoding/binary"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+const (
+	// MinScratch is how long the scratch of Room must be at least.
+	MinScratch = peek
+
+	// directFrom is how much payload must be due for the room behind it to be
+	// short: then a call of the system brings payload to its place, and little
+	// else. With less due, more messages are read ahead and copied.
+	directFrom = 8 << 10
+
+	// peek is that short room: a trailer, and the headers of the next FPDU.
+	peek = 128
+)
+
+// Phases of a receiver, by what comes next.
+const (
+	inHeader uint8 = iota
+	inPayload
+	inTrailer
+)
+
+// Where payload goes.
+const (
+	toRegion uint8 = iota
+	toReceive
+	toAsk
+	toNowhere // there is none
+)
+
+// A receiver takes the stream apart and puts payload to its place. Placing comes
+// before the CRC is known where payload goes from the socket to its place;
+// nothing is told to anybody before (RFC 5041 5.4: placed, then delivered).
+type receiver struct {
+	q *QP
+	p *machine.Port
+
+	dead bool // what comes is not looked at any more
+
+	// The FPDU being read.
+	phase      uint8
+	have, need int
+	head       [iwarp.MaxTerminate]byte // headers, and messages without payload
+	seg        iwarp.Segment
+	info       *iwarp.Info
+	sum        uint32 // CRC so far
+	left       int    // payload to come
+	target     uint8
+	pad        int
+	tail       [3 + iwarp.CRCLen]byte
+	tailHave   int
+
+	// Markers.
+	pos     int // in the stream, modulo their spacing
+	fpdu    int // bytes of the stream since the length field of this FPDU
+	mark    [iwarp.MarkerLen]byte
+	markGot int
+
+	msn         [2]uint32 // expected, by queue
+	responseMSN uint32    // of the last Atomic Response sent
+	answerMSN   uint32    // of the next Atomic Response expected
+
+	// The receive in use.
+	recv     machine.Receive
+	taken    bool // recv was taken and not completed
+	sending  bool // a SEND of several segments has begun
+	sendOp   iwarp.Opcode
+	swallow  bool // the SEND that begins a peer-to-peer connection
+	received uint64
+	cursor   memory.Cursor
+
+	// The tagged message begun.
+	tagged   bool
+	taggedOp iwarp.Opcode
+	region   *memory.Region
+	known    *memory.Region // the region used last: saves looking it up
+	addr     uint64
+	writing  uint64 // bytes of the WRITE so far
+	wrote    uint64 // bytes of the WRITE that was the last message
+
+	sink  memory.Cursor
+	value [8]byte // of an Atomic Response
+}
+
+func (r *receiver) start() {
+	recv := r.recv.SGEs[:0]
+	*r = receiver{q: r.q, p: r.p, need: iwarp.LengthLen}
+	r.recv.SGEs = recv
+	r.msn = [2]uint32{1, 1}
+	r.answerMSN = 1
+}
+
+func (r *receiver) reset() {
+	r.start()
+	if r.p.RQ != nil && !r.p.RQ.Shared() {
+		for r.p.RQ.Take(&r.recv) {
+		}
+	}
+}
+
+// begun is how many bytes of an FPDU have come whose end has not.
+func (r *receiver) begun() int {
+	switch {
+	case r.dead:
+		return 0
+	case r.phase == inHeader:
+		return r.have + r.markGot
+	case r.phase == inPayload:
+		return int(r.seg.Length) + iwarp.LengthLen - r.left
+	}
+	return int(r.seg.Length) + iwarp.LengthLen + r.tailHave
+}
+
+// direct adds the places of the payload that is due to the stream's room, and
+// tells how much more shall be read behind it.
+func (q *QP) direct(now time.Duration) (behind int) {
+	r := &q.rx
+	s := q.s
+	// With markers in between, payload goes through scratch.
+	if r.phase != inPayload || q.a.ReceiveMarkers {
+		return 1 << 30
+	}
+	list, ok := r.places(now, s.list)
+	if !ok {
+		return 1 << 30
+	}
+	s.list, s.offered = list, r.left
+	if r.left >= directFrom {
+		return peek
+	}
+	return 1 << 30
+}
+
+// filled takes note of n bytes that were read to the places of Room.
+func (q *QP) filled(now time.Duration, n int) {
+	r := &q.rx
+	if q.a.CRC {
+		left := n
+		for _, b := range q.s.list {
+			k := min(left, len(b))
+			r.sum = iwarp.UpdateCRC(r.sum, b[:k])
+			if left -= k; left == 0 {
+				break
+			}
+		}
+	}
+	r.placed(n)
+}
+
+// feed takes the next bytes of the stream.
+func (q *QP) feed(now time.Duration, b []byte) {
+	r := &q.rx
+	for len(b) > 0 && !r.dead {
+		if !q.a.ReceiveMarkers {
+			b = r.consume(now, b)
+			continue
+		}
+		if r.pos == 0 {
+			b = r.marker(now, b)
+			continue
+		}
+		n := min(len(b), iwarp.MarkerSpacing-r.pos)
+		rest := r.consume(now, b[:n])
+		used := n - len(rest)
+		r.pos = (r.pos + used) % iwarp.MarkerSpacing
+		if r.fpdu += used; r.phase == inHeader && r.have == 0 {
+			r.fpdu = 0
+		}
+		b = b[used:]
+	}
+}
+
+// marker takes bytes of a marker (RFC 5044 4.3). It belongs to the FPDU around it,
+// or else to the one behind it, and so does its share of the CRC.
+func (r *receiver) marker(now time.Duration, b []byte) []byte {
+	n := copy(r.mark[r.markGot:], b)
+	r.markGot += n
+	if r.markGot < iwarp.MarkerLen {
+		return b[n:]
+	}
+	r.markGot = 0
+	r.pos = iwarp.MarkerLen
+	r.sum = iwarp.UpdateCRC(r.sum, r.mark[:])
+	if got := int(iwarp.Marker(r.mark[:])); got != r.fpdu {
+		r.q.fatal(now, iwarp.TermMPAMarker, nil, broken(reason.Detail{Reason: reason.MPAMarker, Expected: uint64(r.fpdu), Found: uint64(got)}))
+		return nil
+	}
+	if r.phase != inHeader || r.have > 0 {
+		r.fpdu += iwarp.MarkerLen
+	}
+	return b[n:]
+}
+
+// consume takes a step, of at most one FPDU, and gives the rest back.
+func (r *receiver) consume(now time.Duration, b []byte) []byte {
+	switch r.phase {
+	case inHeader:
+		if r.have == 0 {
+			if rest, ok := r.whole(now, b); ok {
+				return rest
+			}
+		}
+		return r.header(now, b)
+	case inPayload:
+		n := min(len(b), r.left)
+		if r.q.a.CRC {
+			r.sum = iwarp.UpdateCRC(r.sum, b[:n])
+		}
+		if !r.place(now, b[:n]) {
+			return nil
+		}
+		return b[n:]
+	}
+	return r.trailer(now, b)
+}
+
+// whole takes an FPDU that b holds from its beginning to its end. Then the CRC is
+// known before anything is looked at or placed.
+func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
+	if len(b) < iwarp.LengthLen {
+		return b, false
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	end := iwarp.LengthLen + n + iwarp.PadLen(n)
+	if len(b) < end+iwarp.CRCLen {
+		return b, false
+	}
+	if r.q.a.CRC {
+		if sum := iwarp.UpdateCRC(r.sum, b[:end]); sum != iwarp.CRC(b[end:]) {
+			r.corrupt(now, sum, iwarp.CRC(b[end:]))
+			return nil, true
+		}
+	}
+	rest = b[end+iwarp.CRCLen:]
+	if n == 0 {
+		r.ended(now)
+		return rest, true
+	}
+	need, ok := r.prefix(now, b)
+	if !ok || !r.begin(now, b[:need]) {
+		return nil, true
+	}
+	if r.left > 0 && !r.place(now, b[need:need+r.left]) {
+		return nil, true
+	}
+	r.finish(now, b[:need])
+	return rest, true
+}
+
+// header gathers the headers of an FPDU that comes in parts.
+func (r *receiver) header(now time.Duration, b []byte) []byte {
+	for {
+		n := copy(r.head[r.have:r.need], b)
+		if r.q.a.CRC {
+			r.sum = iwarp.UpdateCRC(r.sum, b[:n])
+		}
+		r.have += n
+		b = b[n:]
+		if r.have < r.need {
+			return b
+		}
+		switch r.need {
+		case iwarp.LengthLen:
+			r.seg.Length = binary.BigEndian.Uint16(r.head[:])
+			if r.seg.Length == 0 {
+				r.left, r.info = 0, nil
+				r.toTrailer()
+				return b
+			}
+			r.need = iwarp.PrefixLen
+		case iwarp.PrefixLen:
+			need, ok := r.prefix(now, r.head[:])
+			if !ok {
+				return nil
+			}
+			r.need = need
+		default:
+			if !r.begin(now, r.head[:r.need]) {
+				return nil
+			}
+			if r.left == 0 {
+				r.toTrailer()
+			} else {
+				r.phase = inPayload
+			}
+			return b
+		}
+	}
+}
+
+func (r *receiver) toTrailer() {
+	r.phase, r.tailHave = inTrailer, 0
+	r.pad = iwarp.PadLen(int(r.seg.Length))
+}
+
+// trailer gathers padding and CRC.
+func (r *receiver) trailer(now time.Duration, b []byte) []byte {
+	n := copy(r.tail[r.tailHave:r.pad+iwarp.CRCLen], b)
+	if k := min(r.pad-r.tailHave, n); k > 0 && r.q.a.CRC {
+		r.sum = iwarp.UpdateCRC(r.sum, b[:k])
+	}
+	if r.tailHave += n; r.tailHave < r.pad+iwarp.CRCLen {
+		return b[n:]
+	}
+	if got := iwarp.CRC(r.tail[r.pad:]); r.q.a.CRC && got != r.sum {
+		r.corrupt(now, r.sum, got)
+		return nil
+	}
+	h := r.head[:r.have]
+	if r.info == nil {
+		r.ended(now)
+	} else {
+		r.finish(now, h)
+	}
+	return b[n:]
+}
+
+// corrupt ends a stream whose bytes have changed on the way (RFC 5044 8).
+func (r *receiver) corrupt(now time.Duration, want, got uint32) {
+	r.q.fatal(now, iwarp.TermMPACRC, nil, broken(reason.Detail{Reason: reason.MPACRC, Expected: uint64(want), Found: uint64(got)}))
+}
+
+// ended readies the receiver for the next FPDU.
+func (r *receiver) ended(now time.Duration) {
+	r.phase, r.have, r.need, r.sum = inHeader, 0, iwarp.LengthLen, 0
+	if q := r.q; q.silent {
+		q.silent, q.held = false, false
+		q.s.deadline = machine.Never
+		if q.a.PeerToPeer {
+			q.s.tell(Established, reason.Detail{}, nil)
+		}
+	}
+}

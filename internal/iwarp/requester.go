@@ -1,0 +1,268 @@
+package iwarp
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// A request is what the requester remembers of a work request beside the ring,
+// which may change under it when it is shared with another process.
+type request struct {
+	length uint32 // of the message
+	msn    uint32 // on its queue, of untagged messages
+	op     uint8  // queue.Op
+	flags  uint8  // queue.Flags
+	state  uint8  // the constants below
+}
+
+// The states of a request, as bits.
+const (
+	started = 1 << iota // its first FPDU was built
+	done                // sent, or answered, or carried out
+	failed              // completes in error when all before it have completed
+	written             // the WRITE of a WRITE with immediate data was built
+)
+
+func (w *request) is(op queue.Op) bool { return queue.Op(w.op) == op }
+func (w *request) local() bool         { return w.is(queue.BindMW) || w.is(queue.LocalInv) }
+func (w *request) atomic() bool        { return w.is(queue.CompareSwap) || w.is(queue.FetchAdd) }
+func (w *request) responds() bool      { return w.is(queue.Read) || w.atomic() }
+func (w *request) send() bool          { return w.is(queue.Send) || w.is(queue.SendInv) }
+func (w *request) write() bool         { return w.is(queue.Write) || w.is(queue.WriteImm) }
+
+// An ask is a READ or an atomic that was not answered yet. Its scatter list is a
+// copy, as the peer's answer is placed by it without another look at the rights.
+type ask struct {
+	req    uint32 // none for the READ that begins a peer-to-peer connection
+	stag   uint32 // the sink, as the request names it
+	to     uint64
+	length uint32
+	pos    uint32 // bytes answered
+	msn    uint32
+	atomic bool
+	sges   []memory.SGE
+}
+
+// A requester turns work requests into messages, and completes them.
+type requester struct {
+	q *QP
+	p *machine.Port
+
+	requests []request // by index of the ring; made with the first work request
+
+	// Ring indices, oldest first: head is the oldest request not completed, cur
+	// the one to send from, end the next one to fetch.
+	head, cur, end uint32
+	off            uint32 // bytes of the message at cur that were built
+
+	msn [2]uint32 // of the next message, by queue
+
+	asks          []ask // a ring, as long as ORD
+	oldest, reads int
+	armed         int // of reads, how many were sent: the others cannot be answered yet
+
+	ready bool // the frame that begins a peer-to-peer connection is due
+
+	failStatus queue.Status // of the request marked failed
+	failDetail reason.Detail
+
+	gather memory.Cursor
+	pieces [][]byte
+}
+
+func (r *requester) start() {
+	i := r.p.SQ.Consumer()
+	r.head, r.cur, r.end, r.off = i, i, i, 0
+	r.msn = [2]uint32{1, 1} // RFC 5041 5.2: sequence numbers begin with 1
+	r.oldest, r.reads, r.armed = 0, 0, 0
+	r.ready = r.q.a.PeerToPeer && r.q.s.request.head.Reply
+	if n := int(r.q.a.ORD); len(r.asks) != n {
+		r.asks = make([]ask, n)
+	}
+}
+
+func (r *requester) reset() {
+	requests := r.requests
+	*r = requester{requests: requests, q: r.q, p: r.p}
+	sq := r.p.SQ
+	sq.Release(sq.Producer())
+	i := sq.Consumer()
+	r.head, r.cur, r.end = i, i, i
+}
+
+// outstanding is how many work requests have not completed.
+func (r *requester) outstanding() int { return r.p.SQ.Len() }
+
+// flush completes everything in the ring with WR_FLUSH_ERR.
+func (r *requester) flush() {
+	sq := r.p.SQ
+	i, end := sq.Consumer(), sq.Producer()
+	if i == end {
+		return
+	}
+	for i != end {
+		wrid, op := sq.At(i).WRID, sq.At(i).Op
+		i = sq.Next(i)
+		sq.Release(i) // before the completion can be seen
+		r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), queue.WRFlushErr, r.q.flushed()))
+	}
+	r.head, r.cur, r.end = end, end, end
+	r.reads, r.armed = 0, 0
+}
+
+// drain ends the drained-to-be state once every message that was started has
+// completed (IBTA 10.3.1.5).
+func (r *requester) drain() {
+	a := &r.p.Attr
+	if !a.SQDraining || r.head != r.end && r.requests[r.head].state&(started|done|failed) != 0 {
+		return
+	}
+	a.SQDraining = false
+	r.p.Host.StateChanged(r.p, qp.SQD, reason.Detail{})
+	if a.EnSQDNotify {
+		r.p.Host.Event(r.p, machine.EventSQDrained, reason.Detail{})
+	}
+}
+
+// sending tells whether the message at cur was built in part.
+func (r *requester) sending() bool {
+	if r.cur == r.end {
+		return false
+	}
+	s := r.requests[r.cur].state
+	return s&started != 0 && s&(done|failed) == 0
+}
+
+// waiting tells whether there may be something to send.
+func (r *requester) waiting() bool { return r.cur != r.p.SQ.Producer() }
+
+// next builds the next FPDU of a request.
+func (r *requester) next(now time.Duration, out *Out) bool {
+	for {
+		if r.cur == r.end && !r.fetch(now) {
+			return false
+		}
+		w := &r.requests[r.cur]
+		if w.state&(started|done|failed) == 0 && !r.admit(w) || w.state&failed != 0 {
+			return false
+		}
+		switch {
+		case w.local():
+			if w.state&done == 0 && !r.local(now, w) {
+				return false
+			}
+			r.forward()
+			r.advance(now)
+			if r.p.Attr.State == qp.Err {
+				return false
+			}
+			continue
+		case w.responds():
+			return r.ask(now, w, out)
+		case w.state&written != 0:
+			return r.immediate(w, out)
+		}
+		return r.segment(now, w, out)
+	}
+}
+
+// forward goes on to the request behind cur.
+func (r *requester) forward() {
+	r.cur = r.p.SQ.Next(r.cur)
+	r.off = 0
+	r.gather.Restart()
+}
+
+// admit tells whether a new message may start now.
+func (r *requester) admit(w *request) bool {
+	if r.p.Attr.State != qp.RTS {
+		return false // SQD: only messages that were started go on
+	}
+	// IBTA 10.8.3.3: a fence waits for the READs and atomics before it.
+	if queue.Flags(w.flags)&queue.Fence != 0 && r.reads > 0 {
+		return false
+	}
+	return !w.responds() || r.reads < len(r.asks)
+}
+
+// sendReady builds the frame that begins a peer-to-peer connection (RFC 6581 9.2).
+// It belongs to no work request.
+func (r *requester) sendReady(out *Out) bool {
+	r.ready = false
+	t := &r.q.tx
+	switch r.q.a.RTR {
+	case iwarp.RTRRead:
+		m := iwarp.Read{SinkSTag: 1, SourceSTag: 1}
+		r.putRead(out, &m, ask{req: none, stag: 1})
+	case iwarp.RTRSend:
+		s := iwarp.Segment{Length: iwarp.UntaggedLen - iwarp.LengthLen, Last: true, Opcode: iwarp.Send, Queue: iwarp.QueueSend, MSN: r.msn[iwarp.QueueSend]}
+		r.msn[iwarp.QueueSend]++
+		b := t.open(int(s.Length))
+		s.Put(b)
+		t.seal(out, b, frame{done: none})
+	default:
+		// The STag of a message of no bytes is not looked at; but some hardware
+		// has a use of its own for 0.
+		s := iwarp.Segment{Length: iwarp.TaggedLen - iwarp.LengthLen, Tagged: true, Last: true, Opcode: iwarp.Write, STag: 1}
+		b := t.open(int(s.Length))
+		s.Put(b)
+		t.seal(out, b, frame{done: none})
+	}
+	return true
+}
+
+// putRead builds a READ request, and remembers it as a.
+func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
+	t := &r.q.tx
+	s := iwarp.Segment{
+		Length: iwarp.UntaggedLen - iwarp.LengthLen + iwarp.ReadLen, Last: true, Opcode: iwarp.ReadRequest,
+		Queue: iwarp.QueueRead, MSN: r.msn[iwarp.QueueRead],
+	}
+	b := t.open(int(s.Length))
+	m.Put(b[s.Put(b):])
+	a.msn = s.MSN
+	r.remember(a)
+	t.seal(out, b, frame{done: none, armed: true})
+}
+
+// remember puts a READ or atomic behind the others that wait for an answer. The
+// scatter list of the place that it takes is the caller's to set before.
+func (r *requester) remember(a ask) {
+	at := &r.asks[(r.oldest+r.reads)%len(r.asks)]
+	a.sges = at.sges
+	if a.req == none {
+		a.sges = a.sges[:0]
+	}
+	*at = a
+	r.reads++
+	r.msn[iwarp.QueueRead]++
+}
+
+// vacant is where the next ask will be remembered.
+func (r *requester) vacant() *ask { return &r.asks[(r.oldest+r.reads)%len(r.asks)] }
+
+// first is the oldest READ or atomic that was sent, nil where none was.
+func (r *requester) first() *ask {
+	if r.armed == 0 {
+		return nil
+	}
+	return &r.asks[r.oldest]
+}
+
+// answered goes on behind the answer of the oldest.
+func (r *requester) answered(now time.Duration) {
+	a := &r.asks[r.oldest]
+	r.oldest = (r.oldest + 1) % len(r.asks)
+	r.reads--
+	r.armed--
+	if a.req != none {
+		r.requests[a.req].state |= done
+	}
+	r.advance(now)
+}

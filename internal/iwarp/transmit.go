@@ -1,0 +1,161 @@
+package iwarp
+
+import (
+	"time"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// turn is how many messages READ responses and requests send in turn when both
+// have something to send.
+const turn = 4
+
+// next fills out with the next batch of FPDUs, or with what is left of the last.
+func (q *QP) next(now time.Duration, out *Out) bool {
+	if st := q.p.Attr.State; st != qp.RTS && st != qp.SQD {
+		return false
+	}
+	t := &q.tx
+	if t.pending() {
+		d := t.again(out)
+		if d.Reason == reason.None {
+			return true
+		}
+		// The FPDU cannot be sent to its end: there is no way on, and none to say
+		// so to the peer.
+		out.reset()
+		q.refuse(d)
+		q.enterErr(d, queue.LocProtErr)
+		if s := q.s; s != nil {
+			s.abort(d)
+		}
+		q.settle(now)
+		return false
+	}
+	if q.held {
+		return false
+	}
+	t.begin()
+	for q.produce(now, out) {
+	}
+	if q.p.Attr.State == qp.Err {
+		out.reset() // nothing of the batch was sent
+		q.settle(now)
+		return false
+	}
+	if len(t.list) == 0 {
+		t.drop()
+		q.settle(now)
+		return false
+	}
+	return true
+}
+
+// produce adds one FPDU to the batch. A message's FPDUs follow each other without
+// those of another between them (RFC 5041 5.2).
+func (q *QP) produce(now time.Duration, out *Out) bool {
+	if q.req.ready {
+		return q.req.sendReady(out)
+	}
+	switch {
+	case q.rd.sending():
+		return q.rd.next(now, out)
+	case q.req.sending():
+		return q.req.next(now, out)
+	case q.rd.count > 0 && (q.rd.turns < turn || !q.req.waiting()):
+		if q.rd.turns < turn {
+			q.rd.turns++
+		}
+		return q.rd.next(now, out)
+	}
+	if q.rd.turns++; q.rd.turns >= 2*turn {
+		q.rd.turns = 0
+	}
+	if q.req.next(now, out) {
+		return true
+	}
+	q.rd.turns = 0
+	return q.p.Attr.State != qp.Err && q.rd.count > 0 && q.rd.next(now, out)
+}
+
+// sent takes note of n bytes that the socket took.
+func (q *QP) sent(now time.Duration, n int) {
+	t := &q.tx
+	for n > 0 && t.pending() {
+		f := &t.list[t.first]
+		if left := f.length - t.taken; n < left {
+			t.taken += n
+			break
+		} else {
+			n -= left
+		}
+		t.first++
+		t.taken = 0
+		if f.armed {
+			q.req.armed++
+		}
+		if f.done != none {
+			q.req.requests[f.done].state |= done
+		}
+	}
+	if !t.pending() {
+		t.drop()
+	}
+	// The verbs complete a SEND or WRITE when its memory is the consumer's again:
+	// once TCP has taken it. Nothing in RDMAP acknowledges it.
+	q.req.advance(now)
+}
+
+// fatal ends the connection for a fault of the peer's: a Terminate tells it, the
+// consumer hears by the receive in use or else by an event.
+func (q *QP) fatal(now time.Duration, t iwarp.Term, header []byte, f fault) {
+	q.refuse(f.d)
+	if q.p.Attr.State == qp.Err {
+		return
+	}
+	q.terminate(now, t, header, f.d, f.status)
+	if q.rx.taken {
+		q.rx.finishReceive(f.status, f.d)
+		return
+	}
+	q.p.Host.Event(q.p, f.event, f.d)
+}
+
+// terminate takes the queue pair to the error state, with a Terminate as its last
+// word (RFC 5040 6.2, 7).
+func (q *QP) terminate(now time.Duration, t iwarp.Term, header []byte, d reason.Detail, status queue.Status) {
+	q.enterErr(d, status)
+	s := q.s
+	if s == nil {
+		return
+	}
+	if s.shut == ShutAbort { // an FPDU was cut off
+		s.abort(d)
+		return
+	}
+	if !q.a.SendMarkers {
+		s.terminate(t, header, q.a.CRC)
+	} else {
+		q.terminateMarked(t, header)
+	}
+	s.wind(now, d)
+}
+
+// terminateMarked queues a Terminate with the markers that are due in it.
+func (q *QP) terminateMarked(t iwarp.Term, header []byte) {
+	s := q.s
+	before := s.out
+	s.out = nil
+	s.terminate(t, header, false)
+	x := transmitter{q: q, arena: make([]byte, marked(len(s.out))), pos: q.tx.pos}
+	copy(x.arena, s.out)
+	n := x.mark(len(s.out))
+	b := x.arena[:n]
+	if q.a.CRC {
+		iwarp.PutCRC(b[n-iwarp.CRCLen:], iwarp.UpdateCRC(0, b[:n-iwarp.CRCLen]))
+	}
+	s.out = append(before, b...)
+}

@@ -1,0 +1,288 @@
+package iwarp
+
+import (
+	"slices"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/iwarp"
+)
+
+// copyBelow is the length of payload up to which copying it beside its header is
+// cheaper than a piece of its own.
+const copyBelow = 1024
+
+// maxFrames is how many FPDUs one call of Next gives at most.
+const maxFrames = 256
+
+// none stands for no request.
+const none = ^uint32(0)
+
+// A frame is an FPDU that was built and not sent to its end. Its header and
+// trailer, and payload that was copied, stand in the arena at head; payload that
+// is gathered follows the first front bytes of them.
+type frame struct {
+	length  int // of the FPDU with all markers
+	head    int
+	inArena int
+	front   int
+	n       uint32 // payload gathered
+	req     uint32 // request that it is gathered from, none for a READ response
+	off     uint32 // message offset of it
+	region  *memory.Region
+	addr    uint64
+	done    uint32 // request that is sent when the frame is, or none
+	pos     int    // where in the stream it begins, modulo the spacing of markers
+	armed   bool   // the frame is a request that may be answered from then on
+}
+
+// A transmitter builds FPDUs and remembers them until the socket has them.
+type transmitter struct {
+	q     *QP
+	max   int // length of an FPDU without markers
+	lent  *arena
+	arena []byte // lent's
+	used  int
+	list  []frame
+	first int // first frame that was not sent to its end
+	taken int // bytes of it that were
+	batch int // bytes in list
+
+	pos    int // in the stream, modulo the spacing of markers
+	cursor memory.Cursor
+	pieces [][]byte
+
+	lastEnd int // where the last piece ends in the arena, 0 where it is not there
+	lastBeg int
+}
+
+func (t *transmitter) start(max int) {
+	t.drop()
+	t.max, t.pos = max, 0
+}
+
+func (t *transmitter) reset() {
+	t.drop()
+	*t = transmitter{q: t.q, pieces: t.pieces[:0]}
+}
+
+// drop forgets what was built, and gives its memory back.
+func (t *transmitter) drop() {
+	if a := t.lent; a != nil {
+		clear(t.list) // it names regions
+		a.list = t.list[:0]
+		if s := t.q.s; s != nil {
+			s.pool.put(a)
+		}
+	}
+	t.lent, t.arena, t.list = nil, nil, nil
+	t.first, t.taken, t.batch, t.used, t.lastEnd = 0, 0, 0, 0, 0
+}
+
+// pending tells whether there are frames that were not sent to their end.
+func (t *transmitter) pending() bool { return t.first < len(t.list) }
+
+// begin readies the transmitter for a new batch.
+func (t *transmitter) begin() {
+	t.drop()
+	t.lent = t.q.s.pool.get()
+	t.arena, t.list = t.lent.b, t.lent.list
+}
+
+// room tells whether the batch takes another frame of at most n bytes in the
+// arena and k pieces.
+func (t *transmitter) room(out *Out, n, k int) bool {
+	if len(t.list) == 0 {
+		return true
+	}
+	return t.batch < batchLen && len(t.list) < maxFrames && len(out.Pieces)+k+2 < maxPieces && t.used+marked(n) <= len(t.arena)
+}
+
+// marked bounds the length of n bytes of FPDU with markers.
+func marked(n int) int {
+	return n + iwarp.MarkerLen*(n/(iwarp.MarkerSpacing-iwarp.MarkerLen)+2)
+}
+
+// payload is how much payload an FPDU takes behind a header. All but the last
+// of a message fill it, so that they need no padding.
+func (t *transmitter) payload(header int) int { return t.max - header - iwarp.CRCLen }
+
+// open gives room for an FPDU of a ULPDU of n bytes that stands in the arena as a
+// whole. The caller writes the ULPDU behind the length, which the Segment's Put
+// writes, and calls seal.
+func (t *transmitter) open(n int) []byte {
+	b := t.arena[t.used : t.used+iwarp.FPDULen(n)]
+	clear(b[iwarp.LengthLen+n:])
+	return b
+}
+
+// seal ends what open began.
+func (t *transmitter) seal(out *Out, b []byte, f frame) {
+	n := len(b)
+	f.pos = t.pos
+	if t.q.a.SendMarkers {
+		n = t.mark(n)
+		b = t.arena[t.used : t.used+n]
+	}
+	if t.q.a.CRC {
+		iwarp.PutCRC(b[n-iwarp.CRCLen:], iwarp.UpdateCRC(0, b[:n-iwarp.CRCLen]))
+	}
+	f.length, f.head, f.inArena, f.front = n, t.used, n, n
+	t.used += n
+	t.push(out, &f)
+}
+
+// mark spreads the n bytes at used over markers, from the end backwards, and
+// tells the length (RFC 5044 4.3).
+func (t *transmitter) mark(n int) int {
+	const step = iwarp.MarkerSpacing - iwarp.MarkerLen
+	// lead is what comes before the first marker.
+	lead := (iwarp.MarkerSpacing - t.pos) % iwarp.MarkerSpacing
+	if lead >= n {
+		t.pos = (t.pos + n) % iwarp.MarkerSpacing
+		return n
+	}
+	markers := (n - lead + step - 1) / step
+	length := n + markers*iwarp.MarkerLen
+	b := t.arena[t.used : t.used+length]
+	start := 0 // of the FPDU, behind a marker that stands in front of it
+	if lead == 0 {
+		start = iwarp.MarkerLen
+	}
+	for i := markers - 1; i >= 0; i-- {
+		at := lead + i*iwarp.MarkerSpacing
+		from := lead + i*step
+		copy(b[at+iwarp.MarkerLen:], b[from:min(from+step, n)])
+		iwarp.PutMarker(b[at:], uint16(max(at-start, 0)))
+	}
+	t.pos = (t.pos + length) % iwarp.MarkerSpacing
+	return length
+}
+
+// push adds a frame that lies in the arena as a whole to the batch.
+func (t *transmitter) push(out *Out, f *frame) {
+	t.list = append(t.list, *f)
+	t.batch += f.length
+	t.addArena(out, f.head, f.inArena)
+}
+
+// addArena adds bytes of the arena to out, to the last piece where they follow it.
+func (t *transmitter) addArena(out *Out, at, n int) {
+	if n == 0 {
+		return
+	}
+	if t.lastEnd == at && t.lastEnd != 0 {
+		out.Pieces[len(out.Pieces)-1] = t.arena[t.lastBeg : at+n]
+		out.Len += n
+	} else {
+		t.lastBeg = at
+		out.add(t.arena[at : at+n])
+	}
+	t.lastEnd = at + n
+}
+
+// gathered adds an FPDU whose payload stays where it is: pieces, n bytes in all.
+// header stands at used already, of length h.
+func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
+	pad := iwarp.PadLen(h - iwarp.LengthLen + n)
+	tail := t.arena[t.used+h : t.used+h+pad+iwarp.CRCLen]
+	clear(tail)
+	if t.q.a.CRC {
+		sum := iwarp.UpdateCRC(0, t.arena[t.used:t.used+h])
+		for _, p := range pieces {
+			sum = iwarp.UpdateCRC(sum, p)
+		}
+		iwarp.PutCRC(tail[pad:], iwarp.UpdateCRC(sum, tail[:pad]))
+	}
+	f.head, f.front, f.inArena, f.n = t.used, h, h+len(tail), uint32(n)
+	f.length = f.inArena + n
+	t.used += f.inArena
+	t.list = append(t.list, f)
+	t.batch += f.length
+	t.addArena(out, f.head, h)
+	for _, p := range pieces {
+		out.add(p)
+	}
+	t.lastEnd = 0
+	t.addArena(out, f.head+h, len(tail))
+}
+
+// source gives the payload of a frame behind the first skip bytes.
+func (t *transmitter) source(f *frame, skip uint32) ([][]byte, reason.Detail) {
+	if f.req == none {
+		var b []byte
+		if f.region.Valid() {
+			b = f.region.Read(f.addr+uint64(skip), int(f.n-skip))
+		}
+		if b == nil {
+			return nil, reason.Detail{Reason: reason.KeyInvalid, Expected: 1}
+		}
+		t.pieces = append(t.pieces[:0], b)
+		return t.pieces, reason.Detail{}
+	}
+	t.cursor.Restart()
+	p := t.q.p
+	var d reason.Detail
+	t.pieces, d = t.cursor.Gather(p.Memory, p.PD, p.SQ.SGEs(f.req), uint64(f.off+skip), int(f.n-skip), t.pieces[:0])
+	return t.pieces, d
+}
+
+// again gives what is left of the batch. The memory that it lies in is looked up
+// anew, as it may have gone since.
+func (t *transmitter) again(out *Out) reason.Detail {
+	t.lastEnd = 0
+	skip := t.taken
+	for i := t.first; i < len(t.list); i++ {
+		if d := t.rest(out, &t.list[i], skip); d.Reason != reason.None {
+			return d
+		}
+		skip = 0
+	}
+	return reason.Detail{}
+}
+
+// rest adds a frame to out but for its first skip bytes.
+func (t *transmitter) rest(out *Out, f *frame, skip int) reason.Detail {
+	if skip < f.front {
+		t.addArena(out, f.head+skip, f.front-skip)
+		skip = 0
+	} else {
+		skip -= f.front
+	}
+	if n := int(f.n); skip < n {
+		pieces, d := t.source(f, uint32(skip))
+		if d.Reason != reason.None {
+			return d
+		}
+		for _, p := range pieces {
+			out.add(p)
+		}
+		t.lastEnd = 0
+		skip = 0
+	} else {
+		skip -= n
+	}
+	t.addArena(out, f.head+f.front+skip, f.inArena-f.front-skip)
+	return reason.Detail{}
+}
+
+// salvage drops the batch but for the frame that was sent in part: its rest is
+// returned as a copy, since what it lies in is flushed next. Where it cannot be
+// had any more, the stream ends in the middle.
+func (t *transmitter) salvage() []byte {
+	var b []byte
+	if t.pending() {
+		t.pos = t.list[t.first].pos
+	}
+	if t.pending() && t.taken > 0 {
+		t.pos = (t.pos + t.list[t.first].length) % iwarp.MarkerSpacing
+		var out Out
+		if d := t.rest(&out, &t.list[t.first], t.taken); d.Reason == reason.None {
+			b = slices.Concat(out.Pieces...)
+		} else if t.q.s != nil {
+			t.q.s.shut = ShutAbort
+		}
+	}
+	t.drop()
+	return b
+}

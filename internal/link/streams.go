@@ -1,0 +1,81 @@
+package link
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// ErrWouldBlock is returned by a call that would have to wait: Streams.Ready
+// tells when it no longer has to.
+var ErrWouldBlock = errors.New("would have to wait")
+
+// Streams is a link whose peers are connected by streams of bytes, as iWARP
+// wants them. It belongs to one lane as every Link does: Wait, Wake and Close
+// as there, everything else, the streams included, by one goroutine at a time.
+// It has no packets: Send, Receive, OpenFlow and Join refuse.
+//
+// Nothing here waits and nothing has a goroutine of its own: what would have to
+// wait gives ErrWouldBlock, and Ready tells once that it can go on. So whoever
+// has a stream must remember that it is ready until a call would have to wait
+// again.
+type Streams interface {
+	Link
+
+	// Listen accepts streams on a port of the link's address; port 0 takes any.
+	// Owner comes back with Ready.
+	Listen(port uint16, backlog int, owner any) (Listener, error)
+
+	// Dial begins to connect to a peer, from a port of the link's address, 0 for
+	// any. When the stream is writable, Stream.Connected tells how it went.
+	Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (Stream, error)
+
+	// Ready tells what has become ready since the last call, in as many entries
+	// of list as it says.
+	Ready(list []Readiness) (int, error)
+}
+
+// Readiness is what can go on.
+type Readiness struct {
+	Owner    any
+	Readable bool
+	Writable bool
+	Hangup   bool // the peer's end of the stream, or an error, is to be read
+}
+
+// A Listener accepts streams.
+type Listener interface {
+	// Addr is the address and port.
+	Addr() netip.AddrPort
+
+	// Accept takes the next stream, which belongs to owner, or gives
+	// ErrWouldBlock.
+	Accept(owner any) (Stream, error)
+
+	Close() error
+}
+
+// A Stream is a stream of bytes to and from one peer. Closing it takes its
+// owner out of what Ready tells from then on.
+type Stream interface {
+	Local() netip.AddrPort
+	Remote() netip.AddrPort
+
+	// Connected tells, of a dialled stream that became writable, whether it was
+	// connected (nil) or why it was not.
+	Connected() error
+
+	// Read fills pieces in order with what has come, and Write sends them in
+	// order, both as far as it goes without waiting: fewer bytes than asked for
+	// need not mean that there are no more. Read gives io.EOF at the end of the
+	// stream.
+	Read(pieces [][]byte) (int, error)
+	Write(pieces [][]byte) (int, error)
+
+	// ShutWrite tells the peer that nothing more will be sent.
+	ShutWrite() error
+
+	// Close ends the stream; what was written is still sent. Reset ends it with
+	// what was not sent void.
+	Close() error
+	Reset() error
+}

@@ -1,0 +1,281 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// A listener is a link.Listener.
+type listener struct {
+	l    *Link
+	fd   int
+	addr netip.AddrPort
+}
+
+// Listen accepts streams on a port of the link's address.
+func (l *Link) Listen(port uint16, backlog int, owner any) (link.Listener, error) {
+	if l.closed.Load() {
+		return nil, link.ErrClosed
+	}
+	at := netip.AddrPortFrom(l.local, port)
+	fd, err := l.socket()
+	if err != nil {
+		return nil, fmt.Errorf("listen on %v: %w", at, err)
+	}
+	x := &listener{l: l, fd: fd}
+	if err := x.listen(at, backlog, owner); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("listen on %v: %w", at, err)
+	}
+	return x, nil
+}
+
+func (x *listener) listen(at netip.AddrPort, backlog int, owner any) (err error) {
+	// Connections that were closed a moment ago do not keep the port.
+	if err := unix.SetsockoptInt(x.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	x.l.setBuffers(x.fd) // what is accepted inherits them
+	if err := unix.Bind(x.fd, x.l.sockaddr(at)); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	if err := unix.Listen(x.fd, backlog); err != nil {
+		return os.NewSyscallError("listen", err)
+	}
+	if x.addr, err = x.l.nameOf(x.fd); err != nil {
+		return err
+	}
+	return x.l.watch(x.fd, owner)
+}
+
+// Addr is the address and port.
+func (x *listener) Addr() netip.AddrPort { return x.addr }
+
+// Accept takes the next stream.
+func (x *listener) Accept(owner any) (link.Stream, error) {
+	for {
+		fd, peer, err := unix.Accept4(x.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		switch err {
+		case nil:
+		case unix.EAGAIN:
+			return nil, link.ErrWouldBlock
+		case unix.EINTR, unix.ECONNABORTED:
+			continue // the peer has gone again
+		default:
+			return nil, os.NewSyscallError("accept4", err)
+		}
+		s := &stream{l: x.l, fd: fd, remote: x.l.addrPort(peer)}
+		if s.local, err = x.l.nameOf(fd); err == nil {
+			err = s.start(owner)
+		}
+		if err != nil {
+			_ = unix.Close(fd)
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+// Close ends it; streams that were not accepted are reset.
+func (x *listener) Close() error { return x.l.forget(x.fd) }
+
+// A stream is a link.Stream.
+type stream struct {
+	l      *Link
+	fd     int
+	local  netip.AddrPort
+	remote netip.AddrPort
+}
+
+// Dial begins to connect to a peer.
+func (l *Link) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (link.Stream, error) {
+	if l.closed.Load() {
+		return nil, link.ErrClosed
+	}
+	dst = netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
+	if err := l.checkPeer(dst); err != nil {
+		return nil, fmt.Errorf("connect to %v: %w", dst, err)
+	}
+	fd, err := l.socket()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %v: %w", dst, err)
+	}
+	s := &stream{l: l, fd: fd, remote: dst}
+	if err := s.dial(port, tos, owner); err != nil {
+		if l.forget(fd) == link.ErrClosed {
+			_ = unix.Close(fd)
+		}
+		return nil, fmt.Errorf("connect to %v: %w", dst, err)
+	}
+	return s, nil
+}
+
+func (s *stream) dial(port uint16, tos uint8, owner any) (err error) {
+	if port == 0 {
+		// The port is chosen with the peer known, so that there are as many per
+		// peer as there are ports.
+		err = unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	} else {
+		err = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	}
+	if err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	if tos != 0 {
+		if err := s.setTOS(tos); err != nil {
+			return err
+		}
+	}
+	s.l.setBuffers(s.fd)
+	if err := unix.Bind(s.fd, s.l.sockaddr(netip.AddrPortFrom(s.l.local, port))); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	if err := s.start(owner); err != nil {
+		return err
+	}
+	if err := unix.Connect(s.fd, s.l.sockaddr(s.remote)); err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
+		return os.NewSyscallError("connect", err)
+	}
+	s.local, err = s.l.nameOf(s.fd)
+	return err
+}
+
+func (s *stream) setTOS(tos uint8) error {
+	level, option := unix.IPPROTO_IP, unix.IP_TOS
+	if s.remote.Addr().Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(s.fd, level, option, int(tos)))
+}
+
+// start sets up a socket that is to be connected, or is.
+func (s *stream) start(owner any) error {
+	// What is written is messages, and nothing to gather more for.
+	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	return s.l.watch(s.fd, owner)
+}
+
+// setBuffers sets the sizes that were asked for; the system bounds them.
+func (l *Link) setBuffers(fd int) {
+	if n := l.cfg.ReceiveBuffer; n > 0 {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, n)
+	}
+	if n := l.cfg.SendBuffer; n > 0 {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, n)
+	}
+}
+
+// Local is this end's address and port.
+func (s *stream) Local() netip.AddrPort { return s.local }
+
+// Remote is the peer's.
+func (s *stream) Remote() netip.AddrPort { return s.remote }
+
+// Connected tells how connecting went.
+func (s *stream) Connected() error {
+	n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return os.NewSyscallError("getsockopt", err)
+	case n != 0:
+		return os.NewSyscallError("connect", unix.Errno(n))
+	}
+	// Writable and without an error, but is it connected? A socket is reported
+	// once before connect began.
+	if _, err := unix.Getpeername(s.fd); err != nil {
+		return link.ErrWouldBlock
+	}
+	return nil
+}
+
+// Read reads what has come.
+func (s *stream) Read(pieces [][]byte) (int, error) {
+	count, length := s.l.gather(pieces)
+	if length == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, e := unix.RawSyscall(unix.SYS_READV, uintptr(s.fd), uintptr(unsafe.Pointer(&s.l.iov[0])), uintptr(count))
+		switch {
+		case e == unix.EINTR:
+			continue
+		case e != 0:
+			return 0, failure("readv", e)
+		case n == 0:
+			return 0, io.EOF
+		}
+		return int(n), nil
+	}
+}
+
+// Write writes as far as there is room.
+func (s *stream) Write(pieces [][]byte) (int, error) {
+	count, length := s.l.gather(pieces)
+	if length == 0 {
+		return 0, nil
+	}
+	h := &s.l.head
+	h.Iov = &s.l.iov[0]
+	h.SetIovlen(count)
+	for {
+		// Not writev: a peer that is gone is an error, not a signal.
+		n, _, e := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(h)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		switch e {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, failure("sendmsg", e)
+		}
+	}
+}
+
+func failure(call string, e unix.Errno) error {
+	if e == unix.EAGAIN {
+		return link.ErrWouldBlock
+	}
+	return os.NewSyscallError(call, e)
+}
+
+// gather makes the system's list of pieces, as many as it takes, and tells how
+// many there are and how long they are.
+func (l *Link) gather(pieces [][]byte) (count, length int) {
+	for _, p := range pieces {
+		if len(p) == 0 {
+			continue
+		}
+		if count == len(l.iov) {
+			break
+		}
+		l.iov[count].Base = unsafe.SliceData(p)
+		l.iov[count].SetLen(len(p))
+		count++
+		length += len(p)
+	}
+	return count, length
+}
+
+// ShutWrite tells the peer that nothing more will be sent.
+func (s *stream) ShutWrite() error {
+	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, unix.SHUT_WR))
+}
+
+// Close ends the stream.
+func (s *stream) Close() error { return s.l.forget(s.fd) }
+
+// Reset ends it at once.
+func (s *stream) Reset() error {
+	return errors.Join(
+		os.NewSyscallError("setsockopt", unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})),
+		s.Close())
+}

@@ -1,0 +1,189 @@
+package memory
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+// A Space is the memory of another process. It is asked with a lane held: it
+// never waits for that process, which may be stopped.
+type Space interface {
+	// Load reads len(dst) bytes at addr, all or none.
+	Load(dst []byte, addr uint64) error
+	// Store writes src at addr, all or none.
+	Store(addr uint64, src []byte) error
+}
+
+// Foreign is memory of another process: its mirror has a byte for each of the
+// region's, from address Addr of the process. Bytes of the mirror are the ones
+// that slices are made of; they are loaded before they are sent, and stored
+// after they are changed. Where the process shares the mirror's memory, in the
+// bytes from Shared to SharedEnd, there is nothing to load or store.
+type Foreign struct {
+	Space             Space
+	Addr              uint64
+	Shared, SharedEnd uint64 // offsets in the region
+}
+
+// ahead is how much of a message is loaded at once: a call costs as much as
+// copying some kilobytes.
+const ahead = 64 << 10
+
+// RegisterForeign is Register for memory of another process that mirror stands
+// for, which the caller keeps alive and mapped.
+func (t *Table) RegisterForeign(pd uint32, mirror []byte, base uint64, access qp.Access, f Foreign) (*Region, error) {
+	if f.Space == nil {
+		return nil, fmt.Errorf("%w: memory of no process", ErrBounds)
+	}
+	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mirror, foreign: &f})
+}
+
+// part is the foreign memory of a window that begins at offset off.
+func (f *Foreign) part(off, n uint64) *Foreign {
+	if f == nil {
+		return nil
+	}
+	clip := func(x uint64) uint64 { return min(max(x, off), off+n) - off }
+	return &Foreign{Space: f.Space, Addr: f.Addr + off, Shared: clip(f.Shared), SharedEnd: clip(f.SharedEnd)}
+}
+
+func (f *Foreign) shared(off, n uint64) bool { return off >= f.Shared && off+n <= f.SharedEnd }
+
+func unmapped(addr uint64, n int) reason.Detail {
+	return reason.Detail{Reason: reason.MemoryUnmapped, Expected: uint64(n), Found: addr}
+}
+
+// load brings n bytes at offset off of the mirror up to date. Bytes that are
+// shared are left alone: the program may be changing them.
+func (r *Region) load(off uint64, n int) bool {
+	f, end := r.foreign, off+uint64(n)
+	if f.Shared >= f.SharedEnd || end <= f.Shared || off >= f.SharedEnd {
+		return f.Space.Load(r.mem[off:end], f.Addr+off) == nil
+	}
+	return (off >= f.Shared || f.Space.Load(r.mem[off:f.Shared], f.Addr+off) == nil) &&
+		(end <= f.SharedEnd || f.Space.Load(r.mem[f.SharedEnd:end], f.Addr+f.SharedEnd) == nil)
+}
+
+// Read gives n bytes at addr to be sent now, nil where they are not all inside
+// the region or cannot be read.
+func (r *Region) Read(addr uint64, n int) []byte {
+	b := r.Bytes(addr, n)
+	if r.foreign != nil && b != nil && !r.load(addr-r.Base, n) {
+		return nil
+	}
+	return b
+}
+
+// Put copies data to addr; the zero Detail is success.
+func (r *Region) Put(addr uint64, data []byte) reason.Detail {
+	b := r.Bytes(addr, len(data))
+	switch {
+	case b == nil:
+		return reason.Detail{Reason: reason.KeyBounds, Expected: r.Base + r.Len(), Found: end(addr, uint64(len(data)))}
+	case r.foreign == nil:
+		copy(b, data)
+		return reason.Detail{}
+	}
+	return r.store(addr-r.Base, b, data)
+}
+
+// store copies data to b, the mirror at offset off, and from there to the
+// process: data itself would have to be on the heap, if a Space could see it.
+func (r *Region) store(off uint64, b, data []byte) reason.Detail {
+	f := r.foreign
+	if n := copy(b, data); !f.shared(off, uint64(n)) && f.Space.Store(f.Addr+off, b[:n]) != nil {
+		return unmapped(f.Addr+off, n)
+	}
+	return reason.Detail{}
+}
+
+// FetchAdd adds to the 8-byte word at addr, which must be inside the region
+// and, in memory, aligned, and gives what it held (IBTA 9.4.5).
+//
+// It is atomic against the processor's own atomics, in shared memory too. In
+// memory of another process that is not shared it is atomic against other
+// operations of the device alone (IBV_ATOMIC_HCA): the system has no call that
+// changes a word of another process in one step.
+func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
+	word, own := r.word(addr)
+	switch {
+	case word == nil:
+		return 0, false
+	case own:
+		return atomic.AddUint64(word, v) - v, true
+	}
+	old = *word
+	*word += v
+	return old, r.storeWord(addr)
+}
+
+// CompareSwap puts swap into the word at addr where that holds compare, and
+// gives what it held; see FetchAdd.
+func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
+	word, own := r.word(addr)
+	switch {
+	case word == nil:
+		return 0, false
+	case !own:
+		if old = *word; old != compare {
+			return old, true
+		}
+		*word = swap
+		return old, r.storeWord(addr)
+	}
+	for {
+		old = atomic.LoadUint64(word)
+		if old != compare || atomic.CompareAndSwapUint64(word, compare, swap) {
+			return old, true
+		}
+	}
+}
+
+// word gives the word at addr, nil where there is none, and whether the
+// processor's atomics on it are the program's as well.
+func (r *Region) word(addr uint64) (w *uint64, own bool) {
+	if w = r.Word(addr); w == nil || r.foreign == nil {
+		return w, true
+	}
+	off := addr - r.Base
+	if r.foreign.shared(off, 8) {
+		return w, true
+	}
+	if !r.load(off, 8) {
+		return nil, false
+	}
+	return w, false
+}
+
+func (r *Region) storeWord(addr uint64) bool {
+	return r.foreign.Space.Store(r.foreign.Addr+addr-r.Base, r.Bytes(addr, 8)) == nil
+}
+
+// fetch loads the bytes at offset off of the message that b, n bytes of entry
+// e, are, and of what follows them in the entry as much as is worth it. A
+// message that begins, again or another, is loaded anew.
+func (c *Cursor) fetch(e *SGE, pos uint64, n int) bool {
+	if pos != 0 && pos >= c.loaded && pos+uint64(n) <= c.loadedEnd {
+		return true
+	}
+	within := pos - c.start
+	more := int(min(uint64(e.Length)-within, max(uint64(n), ahead)))
+	if !c.region.load(e.Addr+within-c.region.Base, more) {
+		return false
+	}
+	c.loaded, c.loadedEnd = pos, pos+uint64(more)
+	return true
+}
+
+// aligned tells whether the memory that a word at mirror offset off stands for
+// is aligned.
+func (r *Region) aligned(b []byte, off uint64) bool {
+	if r.foreign != nil {
+		return (r.foreign.Addr+off)&7 == 0
+	}
+	return uintptr(unsafe.Pointer(&b[0]))&7 == 0
+}

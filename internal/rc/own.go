@@ -1,0 +1,96 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/congestion"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A peer is what is known of the other end: whether it announces in its
+// packets that it knows of selective acknowledges.
+type peer uint8
+
+const (
+	unmet peer = iota
+	standard
+	selective
+)
+
+// meet learns from the peer's packets. One that does not announce anything in
+// its first answer is taken for a standard one, and sees no reserved bit again.
+func (q *QP) meet(in *machine.In, info *ib.Info) {
+	switch {
+	case q.store == nil || q.peer == selective:
+	case in.Selective:
+		q.peer = selective
+	case q.peer == unmet && isAnswer(info.Kind):
+		q.peer = standard
+	}
+}
+
+// selective tells whether both ends know of selective acknowledges.
+func (q *QP) selective() bool { return q.peer == selective }
+
+// announces tells whether packets say so of this end.
+func (q *QP) announces() bool { return q.store != nil && q.peer != standard }
+
+// urgent produces what goes before everything else: a congestion notification,
+// or an acknowledge that tells what is missing.
+func (q *QP) urgent(out *machine.Out) bool {
+	if !q.notify && !q.resp.tell || q.p.Attr.State == qp.Err {
+		return false
+	}
+	if !q.notify {
+		q.resp.selectiveAck(out)
+		return true
+	}
+	// Annex A17.9.3: BECN set, PSN and the rest 0, 16 reserved bytes.
+	q.notify = false
+	out.BTH = ib.BTH{Opcode: ib.CongestionNotify, DestQPN: q.p.Attr.DestQPN, BECN: true}
+	out.Path = &q.p.Attr.Path
+	out.Pieces, out.Len = append(out.Pieces[:0], reserved[:]), len(reserved)
+	return true
+}
+
+// reserved is the payload of a congestion notification.
+var reserved [16]byte
+
+// marked takes note of a packet that a router marked (RFC 3168): the peer is
+// told, at most once in an interval.
+func (q *QP) marked(now time.Duration) {
+	if now < q.notifyAt {
+		return
+	}
+	q.notifyAt = now + congestion.NotifyInterval
+	q.notify = true
+	q.refuse(reason.Detail{Reason: reason.CongestionMarked, Expected: 2, Found: 3})
+}
+
+// notified slows down, as the peer asks for.
+func (q *QP) notified(now time.Duration) {
+	q.ctl.Notified(now, &q.req.rtt)
+	q.refuse(reason.Detail{Reason: reason.CongestionNotified, Expected: uint64(q.ctl.Window()), Found: uint64(q.ctl.Rate())})
+}
+
+// waits tells whether the control lets no data leave now.
+func (q *QP) waits(now time.Duration) bool {
+	if q.kind != congestion.DCQCN {
+		return false
+	}
+	at := q.ctl.Ready(now)
+	if at <= now {
+		q.paceAt = machine.Never
+		return false
+	}
+	q.paceAt = at
+	return true
+}
+
+// isAcknowledge tells packets that no control counts.
+func isAcknowledge(o ib.Opcode) bool {
+	return o == ib.RCAcknowledge || o == ib.RCSelectiveAck || o == ib.CongestionNotify
+}

@@ -1,0 +1,54 @@
+package ib
+
+import "encoding/binary"
+
+const (
+	// SelectiveAckLen is the length of a selective acknowledge's payload without
+	// ranges, RangeLen that of one.
+	SelectiveAckLen = 4
+	RangeLen        = 4
+
+	// MaxRanges bounds what one selective acknowledge tells.
+	MaxRanges = 120
+)
+
+// The payload of a selective acknowledge tells what its sender holds of the
+// requests behind the first one that it misses. BTH and AETH are those of an
+// ordinary acknowledge: everything up to the PSN was executed, if not yet
+// answered.
+//
+//	+---------------------------------------------------------------+
+//	|                          Duplicates                           |
+//	+-------------------------------+-------------------------------+
+//	|             Skip              |             Count             |  ranges, any number
+//	+-------------------------------+-------------------------------+
+//
+// Duplicates counts the requests that came a second time on this connection.
+// The first range begins Skip PSNs behind the PSN expected next, and each other
+// one Skip PSNs behind the end of the one before; Count PSNs of it are held.
+
+// Duplicates reads the count off the payload of a selective acknowledge, and
+// tells whether the payload is one.
+func Duplicates(payload []byte) (n uint32, ok bool) {
+	if len(payload) < SelectiveAckLen || len(payload)%RangeLen != 0 || len(payload) > SelectiveAckLen+MaxRanges*RangeLen {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(payload), true
+}
+
+// Ranges is how many ranges the payload of a selective acknowledge has.
+func Ranges(payload []byte) int { return (len(payload) - SelectiveAckLen) / RangeLen }
+
+// Range reads the i-th range.
+func Range(payload []byte, i int) (skip, count uint32) {
+	b := payload[SelectiveAckLen+i*RangeLen:]
+	return uint32(binary.BigEndian.Uint16(b)), uint32(binary.BigEndian.Uint16(b[2:]))
+}
+
+// AppendDuplicates begins the payload of a selective acknowledge.
+func AppendDuplicates(b []byte, n uint32) []byte { return binary.BigEndian.AppendUint32(b, n) }
+
+// AppendRange appends a range.
+func AppendRange(b []byte, skip, count uint16) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, skip), count)
+}
