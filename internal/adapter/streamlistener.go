@@ -26,7 +26,6 @@ type StreamListener struct {
 	backlog int
 
 	waiting int // streams that have not asked, or were not answered
-	asks    bool
 	ready   bool // there may be streams to accept
 	queued  bool
 	closed  bool

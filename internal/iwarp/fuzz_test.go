@@ -72,10 +72,10 @@ func fuzzStream(t *testing.T, mode byte, seed uint64, data []byte) {
 	x.rnd = rand.New(rand.NewPCG(seed, 3))
 	x.most = 1 + int(seed%3000)
 	crc, markers := mode&8 != 0, mode&4 != 0
-	switch {
-	case mode&3 == 0:
+	switch mode & 3 {
+	case 0:
 		x.s.Listen(0, 0)
-	case mode&3 == 1:
+	case 1:
 		x.s.Connect(0, x.q, &Params{IRD: 2, ORD: 2, NoCRC: true})
 	default:
 		p := &Params{IRD: 3, ORD: 3, NoCRC: !crc, Markers: markers, MaxFPDU: 256}

@@ -142,6 +142,6 @@ func FuzzParse(f *testing.F) {
 		if r.Parse(b) != (len(b) >= ReadLen) || a.Parse(b) != (len(b) >= AtomicLen) || v.Parse(b) != (len(b) >= AtomicValueLen) || m.Parse(b) != (len(b) >= 4) {
 			t.Fatal("length")
 		}
-		a.Apply(uint64(r.SinkTO))
+		a.Apply(r.SinkTO)
 	})
 }
