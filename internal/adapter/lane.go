@@ -3,6 +3,7 @@ package adapter
 import (
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,9 @@ const (
 // A lane owns a link and the queue pairs on it. Everything but the fields
 // below "any goroutine" belongs to the holder of mu.
 type lane struct {
-	dev  *Device
-	link link.Link
+	dev    *Device
+	link   link.Link
+	single bool // Go runs one goroutine at a time
 
 	mu      sync.Mutex
 	qps     map[uint32]*QP
@@ -90,7 +92,7 @@ type lane struct {
 
 func newLane(d *Device, l link.Link) *lane {
 	x := &lane{
-		dev: d, link: l,
+		dev: d, link: l, single: runtime.GOMAXPROCS(0) == 1,
 		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow),
 		done: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -209,7 +211,7 @@ func (l *lane) poll() {
 	l.polled.Store(int64(now)) // the lane's goroutine leaves the next round to us
 	if !l.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
-		yield()
+		l.yield()
 		return
 	}
 	busy := l.takeBells()
@@ -233,7 +235,7 @@ func (l *lane) poll() {
 	tired := l.empty%yieldAfter == yieldAfter-1
 	l.unlock()
 	if tired {
-		yield()
+		l.yield()
 	}
 }
 

@@ -25,7 +25,7 @@ type StreamListener struct {
 	handler func(*StreamEvent)
 	backlog int
 
-	waiting int // streams that have not asked, or were not answered
+	waiting int  // streams that have not asked, or were not answered
 	ready   bool // there may be streams to accept
 	queued  bool
 	closed  bool
@@ -56,13 +56,13 @@ func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEven
 // Addr is the address and port.
 func (x *StreamListener) Addr() netip.AddrPort { return x.l.Addr() }
 
-// Close ends the listener. Streams whose request nobody has answered are
-// rejected, and no event of the others comes.
+// Close ends the listener, and the streams on which no request has come yet. The
+// others are the user's.
 func (x *StreamListener) Close() {
 	_ = x.s.lane.withStreams(func(s *streams, now time.Duration) error { // a closed device has none
 		x.close()
 		for c := range s.open {
-			if c.listener == x && !c.asking { // the user has the others
+			if c.listener == x && !c.asking {
 				c.handler = nil
 				c.part(now)
 			}

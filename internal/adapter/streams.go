@@ -128,6 +128,7 @@ func (s *streams) close(now time.Duration) {
 	for c := range s.open {
 		c.handler = nil
 		c.part(now)
+		c.pump(now)
 		c.end(false)
 	}
 }

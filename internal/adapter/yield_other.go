@@ -5,4 +5,4 @@ package adapter
 import "runtime"
 
 // yield offers the processor to another goroutine.
-func yield() { runtime.Gosched() }
+func (l *lane) yield() { runtime.Gosched() }
