@@ -125,6 +125,7 @@ func (p cmProgram) serveInGuest(ctx context.Context, t *testing.T, g *Guest) (*e
 func (p cmProgram) finish(t *testing.T, server, client *end, linuxServes bool) {
 	t.Helper()
 	client.succeeds(t, cmPatience)
+	t.Logf("the client said:\n%s", tail(client.said(), 1500))
 	if p.endless && linuxServes {
 		server.kill()
 		<-server.done

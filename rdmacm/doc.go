@@ -39,6 +39,25 @@
 // random free address of 127.0.0.0/8, for IPv6 a random UDP port of [::1],
 // unless this process has the device of the usual address open.
 //
+// # iWARP
+//
+// The same code connects over iWARP: by a Device opened as "iwarp:eth0"
+// (verbs.Open), or by Protocol in [Dialer] and [ListenConfig], in PortSpaceTCP
+// alone. Ports are the host's TCP ports then, and any number of processes can
+// have one address. What is different lies in iWARP, where connections are
+// streams of TCP:
+//
+//   - The queue pair goes to RTS by itself when the connection stands, and to
+//     ERR when the stream ends: the program moves neither. There is no
+//     EventConnectResponse and no EventTimewaitExit.
+//   - A peer's host on which nobody listens says so: Dial is rejected at once,
+//     with the reason that RoCE has for a port without listener.
+//   - A peer that dies ends the connection, as TCP tells of it.
+//   - SENDs and WRITEs complete when TCP has taken them. Disconnect and Close
+//     still deliver what has completed.
+//
+// Private data is bounded and filled up as on RoCE.
+//
 // # How long things take
 //
 // Requests are sent again as Linux does it: 15 times, each time 4.3 s after

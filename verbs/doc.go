@@ -1,6 +1,6 @@
 // Package verbs gives Go programs the RDMA verbs on any network adapter: the
-// operations of libibverbs in user space, over plain UDP as RoCE v2, without
-// RDMA hardware, kernel module or privileges.
+// operations of libibverbs in user space, over plain UDP as RoCE v2 or over TCP
+// as iWARP (see Open), without RDMA hardware, kernel module or privileges.
 //
 // A program opens a [Device] by network interface or local address, allocates
 // a protection domain ([PD]), registers memory ([MR]), creates completion

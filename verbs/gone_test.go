@@ -35,6 +35,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"GID":               no(func() { z.dev.GID() }),
 			"GIDs":              no(func() { z.dev.GIDs() }),
 			"Name":              no(func() { z.dev.Name() }),
+			"Protocol":          no(func() { z.dev.Protocol() }),
 			"Query":             no(func() { z.dev.Query() }),
 			"QueryPort":         no(func() { z.dev.QueryPort() }),
 		},
@@ -121,7 +122,7 @@ func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 // succeed on a device that is closed and on an object that is gone.
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
-	"Addr": true, "Counters": true, "Counts": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Query": true, "QueryPort": true,
+	"Addr": true, "Counters": true, "Counts": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
 	"Bytes": true, "LKey": true, "Len": true, "RKey": true, "SGE": true,
 }

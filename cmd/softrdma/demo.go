@@ -174,7 +174,7 @@ func demoDevices(addr string) (ours, theirs []string, err error) {
 	list := strings.Split(addr, ",")
 	switch {
 	case addr == "":
-		names := deviceNames(loopback)
+		names := deviceNames(loopback, protocolRoCE)
 		return names, names, nil
 	case len(list) == 2:
 		return list[:1], list[1:], nil

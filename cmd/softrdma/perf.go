@@ -75,6 +75,7 @@ func newPerfCommand() *cobra.Command {
 	f.BoolVarP(&opt.Events, "events", "e", false, "sleep for completions in place of polling")
 	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "both ends send; results are the sum")
 	f.BoolVarP(&opt.Managed, "rdma-cm", "R", false, "connect the queue pairs through the RDMA connection manager (at the client)")
+	f.StringVar(&opt.Protocol, "protocol", "", "`PROTOCOL` of the devices: roce or iwarp, which implies -R (at the client; default that of -d, which is iwarp:DEVICE for iWARP, else roce)")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
 	return cmd
@@ -140,8 +141,20 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *perfOptions) error 
 	return p.listen(ctx, opt.port)
 }
 
+// choose makes the name of the device and the protocol agree.
+func (o *perfOptions) choose() {
+	switch {
+	case strings.HasPrefix(o.device, iwarpPrefix) && o.Protocol == "":
+		o.Protocol = protocolIWARP
+	case o.Protocol == protocolIWARP && o.device != "" && !strings.HasPrefix(o.device, iwarpPrefix):
+		o.device = iwarpPrefix + o.device
+	}
+	o.Managed = o.Managed || o.Protocol == protocolIWARP // which has nothing else
+}
+
 // defaults fills in what the user left open.
 func (o *perfOptions) defaults(cmd *cobra.Command) {
+	o.choose()
 	latency := o.Metric == metricLatency
 	switch {
 	case o.all && o.Operation != opAtomic:

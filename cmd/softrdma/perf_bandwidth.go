@@ -165,6 +165,9 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 	}
 	if !f.sending {
 		r.CPU = (cpuTime() - cpu).Seconds()
+	} else if f.streamed() {
+		// What completed was TCP's; now that the marks are answered it has arrived.
+		r.Seconds, r.CPU = time.Since(f.start).Seconds(), (cpuTime() - cpu).Seconds()
 	}
 	for i := range f.senders {
 		r.Messages += f.senders[i].done
@@ -286,12 +289,34 @@ func (f *flow) mark() error {
 		if f.set.Operation == opSend {
 			w[0].Op, w[0].Imm = verbs.OpSendImm, uint32(s.done)
 		}
+		if f.streamed() && f.set.Operation != opRead {
+			w = f.streamMark(w[0], i)
+		}
 		if err := f.side.qps[i].PostSend(w...); err != nil {
 			return err
 		}
 		f.marks++
 	}
 	return nil
+}
+
+// streamed tells whether requests complete when TCP has them, and not when they
+// have arrived: on iWARP.
+func (f *flow) streamed() bool { return f.side.dev.Protocol() == verbs.IWARP }
+
+// streamMark is a mark of WRITEs or SENDs on iWARP: a WRITE, with immediate data
+// for want of SENDs with it, and a READ, whose answer tells that all before it
+// has arrived.
+func (f *flow) streamMark(w verbs.SendWR, i int) []verbs.SendWR {
+	if w.Op == verbs.OpSendImm {
+		w.Op = verbs.OpWriteImm
+	}
+	w.Flags = 0
+	back := verbs.SendWR{
+		Op: verbs.OpRead, Flags: verbs.Signaled, WRID: markID, SGL: []verbs.SGE{f.side.mr.SGE(i*f.set.stride(), 1)},
+		RemoteAddr: w.RemoteAddr, RKey: w.RKey,
+	}
+	return []verbs.SendWR{w, back}
 }
 
 // verify checks what the peer's flow, or this end's READs, left in memory.

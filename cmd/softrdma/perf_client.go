@@ -42,7 +42,7 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *perfOptions, host s
 	}
 	names := []string{opt.device}
 	if opt.device == "" {
-		names = deviceNames(addrOf(conn.LocalAddr()))
+		names = deviceNames(addrOf(conn.LocalAddr()), opt.Protocol)
 	}
 	dev, err := openFirst(cmd, names)
 	if err != nil {

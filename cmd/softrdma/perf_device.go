@@ -15,6 +15,15 @@ import (
 // choice is in use by another device.
 const spareDevices = 8
 
+// The protocols of devices by their names in flags.
+const (
+	protocolRoCE  = "roce"
+	protocolIWARP = "iwarp"
+)
+
+// iwarpPrefix is in front of the names of iWARP devices, see verbs.Open.
+const iwarpPrefix = protocolIWARP + ":"
+
 // An opened is a device with the function that closes it, see openDevice.
 type opened struct {
 	*verbs.Device
@@ -25,7 +34,12 @@ type opened struct {
 // this machine are to be reached at addr: first addr itself, then other
 // loopback addresses, which not every system has, then other UDP ports, which
 // only softrdma knows.
-func deviceNames(addr netip.Addr) []string {
+//
+// Of iWARP it is one: any number of processes can have an address.
+func deviceNames(addr netip.Addr, protocol string) []string {
+	if protocol == protocolIWARP {
+		return []string{iwarpPrefix + addr.String()}
+	}
 	names := []string{addr.String()}
 	if addr.Is4() && addr.IsLoopback() {
 		for a := addr.Next(); len(names) <= spareDevices; a = a.Next() {

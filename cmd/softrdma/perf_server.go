@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"softrdma/verbs"
 )
 
 // helloLimit is how long a peer may take to say what it wants.
@@ -81,10 +83,13 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 	}
 	dev := p.dev
 	if dev.Device == nil {
-		if dev, err = openFirst(p.cmd, deviceNames(addrOf(conn.LocalAddr()))); err != nil {
+		if dev, err = openFirst(p.cmd, deviceNames(addrOf(conn.LocalAddr()), set.Protocol)); err != nil {
 			return err
 		}
 		defer dev.close()
+	}
+	if iwarp := dev.Protocol() == verbs.IWARP; iwarp != (set.Protocol == protocolIWARP) {
+		return peerErrorf("the client's device and this one, %v of %v, speak different protocols", dev.Addr().Addr(), dev.Protocol())
 	}
 	s, err := newSide(dev.Device, set.side())
 	if err != nil {

@@ -49,7 +49,8 @@ type perfSettings struct {
 	MTU           int     `json:"mtu,omitempty"` // 0: the smaller of both ports'
 	Events        bool    `json:"events,omitempty"`
 	Bidirectional bool    `json:"bidirectional,omitempty"`
-	Managed       bool    `json:"rdma_cm,omitempty"` // connect through the connection manager
+	Managed       bool    `json:"rdma_cm,omitempty"`  // connect through the connection manager
+	Protocol      string  `json:"protocol,omitempty"` // of the devices: protocolRoCE where empty, or protocolIWARP
 }
 
 // check names what is wrong with settings; the server trusts no client.
@@ -77,6 +78,8 @@ func (p *perfSettings) check() error {
 		return usageErrorf("-e: the latency of WRITE is measured by polling memory, which raises no events")
 	case p.Bidirectional && p.Metric == metricLatency:
 		return usageErrorf("-b: latency is measured in both directions anyway")
+	case p.Protocol != "" && p.Protocol != protocolRoCE && p.Protocol != protocolIWARP:
+		return usageErrorf("--protocol: expected %s or %s, found %q", protocolRoCE, protocolIWARP, p.Protocol)
 	case p.Managed && p.MTU != 0:
 		return usageErrorf("-m: with -R the path MTU is the connection manager's")
 	case p.Metric == metricLatency && p.QPs != 1:

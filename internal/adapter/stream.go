@@ -1,15 +1,12 @@
 package adapter
 
 import (
-	"fmt"
 	"io"
 	"net/netip"
 	"time"
 
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
-	"softrdma/internal/machine"
-	"softrdma/internal/qp"
 )
 
 // sendBatches is how many batches a stream sends in one turn.
@@ -51,61 +48,6 @@ type StreamEvent struct {
 	Listener *StreamListener // Requested
 }
 
-// A DialConfig says whom to connect and with what.
-type DialConfig struct {
-	Port    uint16 // of this end; 0 takes any
-	Dst     netip.AddrPort
-	TOS     uint8
-	QPN     uint32 // of the queue pair that is to be connected, in INIT or RTR
-	Params  iwarp.Params
-	Context any
-}
-
-// Dial connects a queue pair to a peer. How that went comes as an event:
-// Established, Rejected, or Refused for a reason of the network's or of the
-// set-up's.
-func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (c *Stream, err error) {
-	err = d.lane.withStreams(func(s *streams, now time.Duration) error {
-		x, err := s.lane.connectable(cfg.QPN)
-		if err != nil {
-			return err
-		}
-		c = s.newStream(handler)
-		c.Context, c.dialing, c.port = cfg.Context, true, cfg.Dst.Port()
-		if err := c.m.Connect(now, x.m, &cfg.Params); err != nil {
-			return err
-		}
-		c.join(x)
-		if c.conn, err = s.link.Dial(cfg.Port, cfg.Dst, cfg.TOS, c); err != nil {
-			c.fail(now, err)
-			return nil
-		}
-		s.open[c] = struct{}{}
-		c.after(now)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// connectable finds a queue pair that can be connected by a stream.
-func (l *lane) connectable(qpn uint32) (*connected, error) {
-	q := l.qps[qpn]
-	if q == nil {
-		return nil, fmt.Errorf("no queue pair %#06x to connect: %w", qpn, ErrDestroyed)
-	}
-	return q.m.(*connected), nil
-}
-
-func (s *streams) newStream(handler func(*StreamEvent)) *Stream {
-	c := &Stream{s: s, handler: handler}
-	c.m = iwarp.NewStream(&s.pool, c.event)
-	c.task = QP{lane: s.lane, m: (*streamTask)(c), timer: -1, due: machine.Never}
-	return c
-}
-
 // join leads from a queue pair to its stream and back.
 func (c *Stream) join(x *connected) {
 	x.on, c.qp = c, x.q
@@ -135,15 +77,6 @@ func (c *Stream) operates(a *iwarp.Agreement) {
 	c.qp.m.(*connected).agree()
 }
 
-// fail ends a stream that could not be connected.
-func (c *Stream) fail(now time.Duration, err error) {
-	d := connectDetail(err, c.port)
-	c.m.Abort(now)
-	c.event(&iwarp.Event{Kind: iwarp.Refused, Stream: c.m, Detail: d})
-	c.s.lane.dev.Trace.Refuse(c.qpn(), d)
-	c.end(true)
-}
-
 func (c *Stream) qpn() uint32 {
 	if c.qp == nil {
 		return 0
@@ -167,17 +100,6 @@ func (c *Stream) becameReady(now time.Duration, r *link.Readiness) {
 	if r.Readable && !c.closed {
 		c.readable = true
 		c.queue()
-	}
-}
-
-func (c *Stream) connects(now time.Duration) {
-	switch err := c.conn.Connected(); err {
-	case nil:
-		c.dialing = false
-	case link.ErrWouldBlock:
-		c.writable = false
-	default:
-		c.fail(now, err)
 	}
 }
 
@@ -406,40 +328,3 @@ func (c *Stream) Release() {
 		return nil
 	})
 }
-
-// streamTask is a Stream as what its lane schedules: its machine among those of
-// the queue pairs. It sends for itself and never has a packet.
-type streamTask Stream
-
-// Receive is never called.
-func (t *streamTask) Receive(time.Duration, *machine.In) {}
-
-// Next sends what there is.
-func (t *streamTask) Next(now time.Duration, _ *machine.Out) bool {
-	(*Stream)(t).pump(now)
-	return false
-}
-
-// Deadline is the stream's.
-func (t *streamTask) Deadline() time.Duration {
-	if t.closed {
-		return machine.Never
-	}
-	return t.m.Deadline()
-}
-
-// Expire acts on it.
-func (t *streamTask) Expire(now time.Duration) {
-	c := (*Stream)(t)
-	if c.closed {
-		return
-	}
-	c.m.Expire(now)
-	if c.dialing && c.over {
-		c.end(true)
-	}
-	c.after(now)
-}
-
-// Transition is never called.
-func (t *streamTask) Transition(time.Duration, qp.State) {}

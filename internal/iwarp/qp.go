@@ -106,12 +106,19 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 	}
 }
 
-// part aborts the connection.
+// part gives the connection up. One that is ending in order is left to end: what
+// it has to send are requests that have completed. Any other is aborted.
 func (q *QP) part(d reason.Detail) {
-	if s := q.s; s != nil {
-		q.s = nil
-		s.abort(d)
+	s := q.s
+	if s == nil {
+		return
 	}
+	q.s = nil
+	if s.state == ending {
+		s.q = nil
+		return
+	}
+	s.abort(d)
 }
 
 func (q *QP) reset() {

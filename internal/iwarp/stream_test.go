@@ -68,6 +68,31 @@ func TestDisconnectClosesBothEnds(t *testing.T) {
 	}
 }
 
+// A queue pair that is reset while its connection ends leaves it to end.
+func TestResetWhileDisconnectingCutsNothingOff(t *testing.T) {
+	p, a, b := connected(t, defaults(), defaults())
+	b.PostRecv(1, b.sge(0, 100000))
+	a.post(queue.Send, 0, 90000, queue.RDMA{})
+	p.most, a.limit = 5000, a.sent+5000
+	p.run()
+	if err := a.s.Disconnect(0); err != nil {
+		t.Fatal(err)
+	}
+	from := a.Attr.State
+	a.Attr.State = qp.Reset
+	a.q.Transition(0, from)
+	if s := a.s.Shut(); s == ShutAbort {
+		t.Fatal("the connection was aborted")
+	}
+	a.limit = 0
+	p.run()
+	for i, n := range p.n {
+		if n.shut != ShutClose || n.last().Kind != Closed {
+			t.Errorf("end %d: shut %d, heard %+v", i, n.shut, n.last())
+		}
+	}
+}
+
 // A disconnect within an FPDU sends it to its end.
 func TestDisconnectEndsTheFPDUUnderWay(t *testing.T) {
 	for _, markers := range []bool{false, true} {

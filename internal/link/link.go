@@ -1,6 +1,7 @@
 // Package link carries batches of packets between the adapter and a network:
 // UDP sockets, later raw Ethernet and AF_XDP, and the simulated network of the
-// tests. A link knows nothing of RDMA but the order of bytes that it is given.
+// tests. Streams are links of another kind: TCP, for iWARP. A link knows nothing
+// of RDMA but the order of bytes that it is given.
 package link
 
 import (

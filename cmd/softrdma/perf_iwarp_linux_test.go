@@ -1,0 +1,25 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A client's --protocol is the server's as well, and so is that of its -d.
+func TestPerfIWARP(t *testing.T) {
+	for _, args := range []string{
+		"write bw -q 3 -n 100", "send bw -b -q 2 -s 3000 -n 200", "read bw -n 100", "write lat -n 50", "send lat -n 50 -e", "atomic bw -n 300",
+	} {
+		t.Run(args, func(t *testing.T) {
+			list, port := strings.Fields(args), freePort(t)
+			server := start(t, "perf", list[0], list[1], "-p", port)
+			server.prints("waiting for a client")
+			client := start(t, append(append([]string{"perf"}, list...), "-p", port, "--protocol", "iwarp", "127.0.0.1")...)
+			if out := client.succeeds(); !strings.Contains(out, "#bytes") {
+				t.Errorf("expected a result, found\n%s", out)
+			}
+			server.succeeds()
+		})
+	}
+	start(t, "perf", "write", "bw", "--protocol", "tcp", "localhost").fails(exitUsage, "--protocol")
+}
