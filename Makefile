@@ -17,6 +17,12 @@ export CGO_ENABLED = 0
 build: ## build the command to bin/softrdma
 	$(GO) build -o $(BIN)/softrdma ./cmd/softrdma
 
+PRELOAD := preload/lib/softrdma-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH).so
+.PHONY: preload
+preload: $(PRELOAD) ## build the library of softrdma exec, which the next build embeds (C compiler)
+$(PRELOAD): $(wildcard preload/src/*)
+	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -o $@ preload/src/*.c -ldl
+
 .PHONY: test
 test: check interop ## every check there is
 

@@ -56,6 +56,7 @@ func newRootCommand() *cobra.Command {
 		newPingpongCommand(),
 		newPerfCommand(), newBenchCommand(),
 		newRpingCommand(), newRcopyCommand(), newCatCommand(),
+		newExecCommand(),
 		newDemoCommand(),
 		newCaptureCommand(),
 		newExplainCommand(),

@@ -35,7 +35,7 @@ func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 			return dst, d
 		}
 		if c.region.foreign != nil && !c.fetch(&list[c.entry], pos, len(b)) {
-			return dst, unmapped(list[c.entry].Addr+pos-c.start, len(b))
+			return dst, unmapped(c.region.foreign.Addr+list[c.entry].Addr+pos-c.start-c.region.Base, len(b))
 		}
 		dst = append(dst, b)
 		pos += uint64(len(b))

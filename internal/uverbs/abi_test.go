@@ -1,0 +1,81 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// The numbers were printed by a C program from Linux's rdma/ib_user_verbs.h,
+// rdma/rdma_user_cm.h and rdma/rdma_user_rxe.h with sizeof and offsetof.
+func TestLayoutIsTheKernels(t *testing.T) {
+	var (
+		dev   queryDeviceResp
+		ex    exQueryDeviceResp
+		port  queryPortResp
+		cqp   createQP
+		qq    queryQPResp
+		mq    modifyQP
+		attr  qpAttr
+		route ucmRoute
+		ev    ucmEvent
+	)
+	for name, x := range map[string][2]uintptr{
+		"ib_uverbs_query_device_resp":                        {unsafe.Sizeof(dev), 176},
+		"ib_uverbs_query_device_resp.max_sge":                {unsafe.Offsetof(dev.MaxSGE), 64},
+		"ib_uverbs_query_device_resp.max_qp_rd_atom":         {unsafe.Offsetof(dev.MaxQPRdAtom), 88},
+		"ib_uverbs_query_device_resp.atomic_cap":             {unsafe.Offsetof(dev.AtomicCap), 108},
+		"ib_uverbs_query_device_resp.max_srq_sge":            {unsafe.Offsetof(dev.MaxSRQSGE), 164},
+		"ib_uverbs_query_device_resp.phys_port_cnt":          {unsafe.Offsetof(dev.PhysPortCnt), 171},
+		"ib_uverbs_ex_query_device_resp":                     {unsafe.Sizeof(ex), 304},
+		"ib_uverbs_ex_query_device_resp.device_cap_flags_ex": {unsafe.Offsetof(ex.DeviceCapFlagsEx), 224},
+		"ib_uverbs_query_port_resp":                          {unsafe.Sizeof(port), 40},
+		"ib_uverbs_query_port_resp.state":                    {unsafe.Offsetof(port.State), 26},
+		"ib_uverbs_query_port_resp.link_layer":               {unsafe.Offsetof(port.LinkLayer), 37},
+		"ib_uverbs_reg_mr":                                   {unsafe.Sizeof(regMR{}), 40},
+		"ib_uverbs_create_cq":                                {unsafe.Sizeof(createCQ{}), 32},
+		"ib_uverbs_ex_create_cq":                             {unsafe.Sizeof(exCreateCQ{}), 32},
+		"ib_uverbs_resize_cq":                                {unsafe.Sizeof(resizeCQ{}), 16},
+		"ib_uverbs_create_ah":                                {unsafe.Sizeof(createAH{}), 56},
+		"ib_uverbs_create_qp":                                {unsafe.Sizeof(cqp), 56},
+		"ib_uverbs_create_qp.qp_type":                        {unsafe.Offsetof(cqp.Type), 53},
+		"ib_uverbs_ex_create_qp":                             {unsafe.Sizeof(exCreateQP{}), 64},
+		"ib_uverbs_create_qp_resp":                           {unsafe.Sizeof(createQPResp{}), 32},
+		"ib_uverbs_query_qp_resp":                            {unsafe.Sizeof(qq), 128},
+		"ib_uverbs_query_qp_resp.qp_state":                   {unsafe.Offsetof(qq.State), 108},
+		"ib_uverbs_query_qp_resp.sq_sig_all":                 {unsafe.Offsetof(qq.SQSigAll), 122},
+		"ib_uverbs_modify_qp":                                {unsafe.Sizeof(mq), 112},
+		"ib_uverbs_modify_qp.qp_handle":                      {unsafe.Offsetof(mq.QPHandle), 64},
+		"ib_uverbs_modify_qp.alt_timeout":                    {unsafe.Offsetof(mq.AltTimeout), 109},
+		"ib_uverbs_create_srq":                               {unsafe.Sizeof(createSRQ{}), 32},
+		"ib_uverbs_create_xsrq":                              {unsafe.Sizeof(createXSRQ{}), 48},
+		"ib_uverbs_create_srq_resp":                          {unsafe.Sizeof(createSRQResp{}), 16},
+		"ib_uverbs_attach_mcast":                             {unsafe.Sizeof(mcast{}), 24},
+		"ib_uverbs_qp_attr":                                  {unsafe.Sizeof(attr), 144},
+		"ib_uverbs_qp_attr.alt_timeout":                      {unsafe.Offsetof(attr.AltTimeout), 138},
+		"rxe_create_srq_resp":                                {unsafe.Sizeof(createSRQDriver{}), 24},
+		"rxe_create_qp_resp":                                 {unsafe.Sizeof(rxeQP{}), 32},
+		"rdma_ucm_create_id":                                 {unsafe.Sizeof(ucmCreate{}), 24},
+		"rdma_ucm_bind_ip":                                   {unsafe.Sizeof(ucmBindIPCmd{}), 40},
+		"rdma_ucm_resolve_ip":                                {unsafe.Sizeof(ucmResolveIPCmd{}), 64},
+		"rdma_ucm_resolve_addr":                              {unsafe.Sizeof(ucmResolveAddrCmd{}), 272},
+		"rdma_ucm_query_route_resp.ibdev_index":              {unsafe.Sizeof(route), 200},
+		"rdma_ucm_query_route_resp.src_addr":                 {unsafe.Offsetof(route.Src), 136},
+		"rdma_ucm_query_addr_resp.ibdev_index":               {unsafe.Sizeof(ucmAddr{}), 272},
+		"rdma_ucm_conn_param":                                {unsafe.Sizeof(connParam{}), 272},
+		"rdma_ucm_ud_param":                                  {unsafe.Sizeof(udParam{}), 304},
+		"rdma_ucm_connect.ece":                               {unsafe.Sizeof(ucmConnectCmd{}), 280},
+		"rdma_ucm_accept.ece":                                {unsafe.Sizeof(ucmAcceptCmd{}), 288},
+		"rdma_ucm_reject":                                    {unsafe.Sizeof(ucmRejectCmd{}), 264},
+		"rdma_ucm_event_resp":                                {unsafe.Sizeof(ev), 336},
+		"rdma_ucm_event_resp.param":                          {unsafe.Offsetof(ev.Param), 20},
+		"rdma_ucm_join_ip_mcast":                             {unsafe.Sizeof(ucmJoinIPCmd{}), 48},
+		"rdma_ucm_join_mcast":                                {unsafe.Sizeof(ucmJoinCmd{}), 152},
+		"rdma_ucm_set_option":                                {unsafe.Sizeof(ucmOption{}), 24},
+	} {
+		if x[0] != x[1] {
+			t.Errorf("%s: found %d, want %d", name, x[0], x[1])
+		}
+	}
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/binary"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/adapter"
+)
+
+// reports counts the events of an object that its program was told of. Who
+// destroys the object is told the number, and waits until so many were
+// acknowledged: those that were not read are taken back.
+type reports struct {
+	user uint64 // the program's own name of the object
+	to   *pipe
+
+	mu   sync.Mutex
+	n    uint32
+	dead bool
+}
+
+// tell gives the program an event.
+func (r *reports) tell(record []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dead && r.to != nil {
+		r.to.put(record)
+		r.n++
+	}
+}
+
+// end ends it and gives the number of events that were or will be read.
+func (r *reports) end() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dead && r.to != nil {
+		r.n -= uint32(r.to.drop(func(b []byte) bool { return binary.NativeEndian.Uint64(b) == r.user }))
+	}
+	r.dead = true
+	return r.n
+}
+
+func (r *reports) asyncEvent(t uint32) { r.tell(bytesOf(&asyncEvent{Element: r.user, EventType: t})) }
+
+// A channel is a completion channel: a pipe of the numbers by which the program
+// knows its completion queues.
+type channel struct {
+	a    *adapter.Channel
+	pipe *pipe
+
+	mu   sync.Mutex
+	uses int
+	gone bool // the program has closed it
+}
+
+func (x *context) createChannel(c *command) error {
+	p, end, err := newPipe(8)
+	if err != nil {
+		return err
+	}
+	h := &channel{pipe: p}
+	if h.a, err = x.dev.a.CreateNotifyChannel(func(q *adapter.CQ) { q.Owner.(*cq).completed() }); err != nil {
+		unix.Close(end)
+		p.close()
+		return err
+	}
+	if err := c.respond(bytesOf(&handleOnly{}), nil); err != nil {
+		unix.Close(end)
+		h.destroy()
+		return err
+	}
+	x.channels[p.inode] = h
+	c.answer.give(end, c.out.addr, 4, false)
+	s := x.file.server
+	s.running.Add(1)
+	if err := p.onClose(func() { defer s.running.Done(); h.leave(x) }); err != nil {
+		s.running.Done()
+	}
+	return nil
+}
+
+// leave is called when the program has closed the channel. Queues that use it
+// go on without events.
+func (h *channel) leave(x *context) {
+	f := x.file
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x.channels[h.pipe.inode] == h {
+		delete(x.channels, h.pipe.inode)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone = true
+	h.pipe.close()
+	if h.uses == 0 {
+		_ = h.a.Destroy()
+	}
+}
+
+func (h *channel) hold() {
+	h.mu.Lock()
+	h.uses++
+	h.mu.Unlock()
+}
+
+// drop ends hold; the last user of a channel that was closed takes it away.
+func (h *channel) drop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.uses--; h.uses == 0 && h.gone {
+		_ = h.a.Destroy()
+	}
+}
+
+// destroy is the end of its file.
+func (h *channel) destroy() {
+	_ = h.a.Destroy()
+	h.pipe.close()
+}
+
+// channelOf finds the channel that a program means by a descriptor, whatever
+// it was duplicated from; -1 is none.
+func (x *context) channelOf(p *process, fd int32) (*channel, error) {
+	if fd < 0 {
+		return nil, nil
+	}
+	inode, err := p.inodeOf(int(fd))
+	if err != nil {
+		return nil, err
+	}
+	h := x.channels[inode]
+	if h == nil {
+		return nil, syscall.EBADF
+	}
+	return h, nil
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"bytes"
+	stdcontext "context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// library builds the preloaded library, once for each test that wants it.
+func library(t *testing.T) string {
+	t.Helper()
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "gcc"
+	}
+	if _, err := exec.LookPath(cc); err != nil {
+		missing(t, cc)
+	}
+	src, err := filepath.Glob("../../preload/src/*.c")
+	if err != nil || len(src) == 0 {
+		t.Fatal("no sources of the preloaded library", err)
+	}
+	out := filepath.Join(t.TempDir(), "preload.so")
+	args := append([]string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
+		"-fvisibility=hidden", "-o", out}, src...)
+	if b, err := exec.Command(cc, append(args, "-ldl")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return out
+}
+
+// missing skips a test by the name of what it lacks, but not where everything
+// is installed.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%s is not installed", what)
+	}
+	t.Skipf("SKIPPED: %s is not installed", what)
+}
+
+// program makes a program that uses a server's device.
+func program(ctx stdcontext.Context, t *testing.T, s *Server, lib string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	if _, err := exec.LookPath(args[0]); err != nil {
+		missing(t, args[0])
+	}
+	c := exec.CommandContext(ctx, args[0], args[1:]...)
+	c.Env = append(os.Environ(), s.Environment(lib)...)
+	out := &bytes.Buffer{}
+	c.Stdout, c.Stderr = out, out
+	return c, out
+}
+
+func TestProgramsFindTheDevice(t *testing.T) {
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), patience)
+	defer cancel()
+	lib, s := library(t), newServer(t, "127.14.3.1")
+	for _, x := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"ibv_devices"}, []string{"rxe0"}},
+		{[]string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
+	} {
+		c, out := program(ctx, t, s, lib, x.args...)
+		if err := c.Run(); err != nil {
+			t.Fatalf("%v: %v\n%s", x.args, err, out)
+		}
+		for _, w := range x.words {
+			if !strings.Contains(out.String(), w) {
+				t.Errorf("%v: no %q in\n%s", x.args, w, out)
+			}
+		}
+	}
+	eventually(t, "nothing left", func() bool { return s.Count() == Counts{} })
+}
+
+// Each pair of programs runs on two devices, each with a server of its own.
+func TestProgramsRunUnchanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of real programs")
+	}
+	lib := library(t)
+	const peer = "127.14.3.2"
+	a, b := newServer(t, peer), newServer(t, "127.14.3.3")
+	for _, x := range []struct {
+		server, client []string
+		want           string // in what the client prints
+	}{
+		{[]string{"ibv_rc_pingpong", "-g", "0", "-c"}, []string{"ibv_rc_pingpong", "-g", "0", "-c", peer}, "1000 iters"},
+		{[]string{"ibv_rc_pingpong", "-g", "0", "-e"}, []string{"ibv_rc_pingpong", "-g", "0", "-e", peer}, "1000 iters"},
+		{[]string{"ibv_rc_pingpong", "-g", "0", "-N"}, []string{"ibv_rc_pingpong", "-g", "0", "-N", peer}, "1000 iters"},
+		{[]string{"ibv_uc_pingpong", "-g", "0", "-n", "100"}, []string{"ibv_uc_pingpong", "-g", "0", "-n", "100", peer}, "100 iters"},
+		{[]string{"ibv_ud_pingpong", "-g", "0", "-n", "100"}, []string{"ibv_ud_pingpong", "-g", "0", "-n", "100", peer}, "100 iters"},
+		{[]string{"ibv_srq_pingpong", "-g", "0"}, []string{"ibv_srq_pingpong", "-g", "0", peer}, "1000 iters"},
+		{[]string{"rping", "-s", "-a", peer, "-C", "10"}, []string{"rping", "-c", "-a", peer, "-C", "10", "-V", "-v"}, "rdma-ping-9"},
+		{[]string{"ucmatose", "-b", peer}, []string{"ucmatose", "-s", peer}, "return status 0"},
+		{[]string{"udaddy", "-b", peer}, []string{"udaddy", "-s", peer}, "return status 0"},
+		{[]string{"rstream", "-b", peer, "-S", "4096", "-C", "50"}, []string{"rstream", "-s", peer, "-S", "4096", "-C", "50"}, "custom"},
+		{[]string{"ib_write_lat", "-F", "-n", "100"}, []string{"ib_write_lat", "-F", "-n", "100", peer}, "t_typical"},
+		{[]string{"ib_send_bw", "-F", "-n", "100"}, []string{"ib_send_bw", "-F", "-n", "100", peer}, "MsgRate"},
+		{[]string{"ib_atomic_lat", "-F", "-n", "100"}, []string{"ib_atomic_lat", "-F", "-n", "100", peer}, "t_typical"},
+		{[]string{"ib_read_bw", "-R", "-F", "-n", "100"}, []string{"ib_read_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
+	} {
+		t.Run(strings.Join(x.client, " "), func(t *testing.T) {
+			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*patience)
+			defer cancel()
+			server, serverOut := program(ctx, t, a, lib, x.server...)
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var out *bytes.Buffer
+			err := errors.New("never started")
+			// The server needs a moment until it listens, and nothing tells of it.
+			for end := time.Now().Add(patience); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+				var client *exec.Cmd
+				client, out = program(ctx, t, b, lib, x.client...)
+				if err = client.Run(); err != nil && !strings.Contains(out.String(), "onnect") && !strings.Contains(out.String(), "REJECTED") {
+					break
+				}
+			}
+			if err != nil || !strings.Contains(out.String(), x.want) {
+				cancel()
+				_ = server.Wait()
+				t.Fatalf("client: %v\n%s\nserver:\n%s", err, out, serverOut)
+			}
+			if err := server.Wait(); err != nil {
+				t.Errorf("server: %v\n%s", err, serverOut)
+			}
+			eventually(t, "nothing left", func() bool { return a.Count() == Counts{} && b.Count() == Counts{} })
+		})
+	}
+}

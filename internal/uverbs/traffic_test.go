@@ -1,0 +1,305 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+)
+
+// ring gives the producer's and consumer's index of a ring and its slots, as
+// the rxe provider sees them.
+type ring struct{ b []byte }
+
+func (r ring) index(off int) *uint32 { return (*uint32)(unsafe.Pointer(&r.b[off])) }
+func (r ring) log2() uint32          { return *r.index(0) }
+func (r ring) mask() uint32          { return *r.index(4) }
+func (r ring) producer() *uint32     { return r.index(128) }
+func (r ring) consumer() *uint32     { return r.index(256) }
+func (r ring) slot(i uint32) unsafe.Pointer {
+	return unsafe.Pointer(&r.b[384+int(i&r.mask())<<r.log2()])
+}
+
+// A side is a queue pair of a client with its rings.
+type side struct {
+	f              *devFile
+	qpn            uint32
+	handle, cq     uint32
+	sq, rq, events ring
+	buf            []byte
+	key            uint32
+	channel        int
+}
+
+const rightsAll = uint32(qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind)
+
+// newSide makes everything that a program makes for a queue pair.
+func newSide(f *devFile, user uint64) *side {
+	s := &side{f: f, channel: -1, buf: f.alloc(16384)}
+	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
+	_, b, fds := do[handleOnly](f, cmdCreateCompChannel, bytesOf(&response{}), 4)
+	s.channel = fds[0]
+	// The library has stored the number of the descriptor.
+	binary.NativeEndian.PutUint32(b, uint32(s.channel))
+	f.t.Cleanup(func() { unix.Close(s.channel) })
+	cq, b, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{UserHandle: user + 1, CQE: 100, CompChannel: int32(s.channel)}), 24)
+	mi, _ := parse[mmInfo](b[8:])
+	s.cq, s.events = cq.CQHandle, ring{f.mmap(mi)}
+	q := createQP{exCreateQPBase: exCreateQPBase{
+		UserHandle: user, PDHandle: pd.Handle, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 10, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2,
+		MaxInline: 64, Type: uint8(qp.RC),
+	}}
+	r, b, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&q), 64)
+	maps, _ := parse[rxeQP](b[32:])
+	s.qpn, s.handle = r.QPN, r.QPHandle
+	s.sq, s.rq = ring{f.mmap(maps.SQ)}, ring{f.mmap(maps.RQ)}
+	m, _, _ := do[regMRResp](f, cmdRegMR, bytesOf(&regMR{
+		Start: addrOf(s.buf), Length: uint64(len(s.buf)), HCAVA: addrOf(s.buf), PDHandle: pd.Handle, AccessFlags: rightsAll,
+	}), 12)
+	s.key = m.LKey
+	return s
+}
+
+// connect takes the queue pair to RTS with a peer on the same device.
+func (s *side) connect(peer uint32, dgid [16]byte) {
+	for _, q := range []modifyQP{
+		{AttrMask: uint32(qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess), State: uint8(qp.Init), PortNum: 1, AccessFlags: 0xf},
+		{
+			AttrMask: uint32(qp.MaskState | qp.MaskAV | qp.MaskPathMTU | qp.MaskDestQPN | qp.MaskRQPSN | qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer),
+			State:    uint8(qp.RTR), PathMTU: 3, DestQPN: peer, MaxDestRdAtomic: 4, MinRNRTimer: 12,
+			Dest: qpDest{DGID: dgid, IsGlobal: 1, PortNum: 1, HopLimit: 64},
+		},
+		{
+			AttrMask: uint32(qp.MaskState | qp.MaskSQPSN | qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic),
+			State:    uint8(qp.RTS), Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4,
+		},
+	} {
+		q.QPHandle = s.handle
+		if no, _, _ := s.f.command(cmdModifyQP, bytesOf(&q), nil, 0); no != 0 {
+			s.f.t.Fatalf("to state %d: %v", q.State, no)
+		}
+	}
+}
+
+// post posts a request and rings the doorbell.
+func (s *side) post(op queue.Op, fill func(w *queue.SendWQE), sge ...memory.SGE) {
+	s.f.t.Helper()
+	i := *s.sq.producer()
+	w := (*queue.SendWQE)(s.sq.slot(i))
+	*w = queue.SendWQE{WRID: uint64(op) + 100, Op: op, Flags: queue.Signaled, NumSGE: uint32(len(sge))}
+	for k, e := range sge {
+		w.Length += e.Length
+		*(*memory.SGE)(unsafe.Add(s.sq.slot(i), queue.SendWQELen+16*k)) = e
+	}
+	if fill != nil {
+		fill(w)
+	}
+	*s.sq.producer() = (i + 1) & s.sq.mask()
+	if no, _, _ := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4); no != 0 {
+		s.f.t.Fatalf("doorbell: %v", no)
+	}
+}
+
+func (s *side) receive(sge memory.SGE) {
+	i := *s.rq.producer()
+	*(*queue.RecvWQE)(s.rq.slot(i)) = queue.RecvWQE{WRID: 7, NumSGE: 1}
+	*(*memory.SGE)(unsafe.Add(s.rq.slot(i), queue.RecvWQELen)) = sge
+	*s.rq.producer() = (i + 1) & s.rq.mask()
+}
+
+// completion waits for the next completion, which must be of a success.
+func (s *side) completion() queue.CQE {
+	s.f.t.Helper()
+	c := *s.events.consumer()
+	eventually(s.f.t, "a completion", func() bool { return *s.events.producer() != c })
+	e := *(*queue.CQE)(s.events.slot(c))
+	*s.events.consumer() = (c + 1) & s.events.mask()
+	if e.Status != queue.Success {
+		s.f.t.Fatalf("completion: %v %v", e.Status, e.Reason)
+	}
+	return e
+}
+
+func (s *side) sge(off, n int) memory.SGE {
+	return memory.SGE{Addr: addrOf(s.buf[off:]), Length: uint32(n), LKey: s.key}
+}
+
+// newPair connects two queue pairs of one client.
+func newPair(t *testing.T, s *Server) (a, b *side) {
+	f := newClient(t, s).open("uverbs0")
+	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
+	unix.Close(fds[0])
+	a, b = newSide(f, 0x1000), newSide(f, 0x2000)
+	dgid := s.cfg.Device.GID()
+	a.connect(b.qpn, dgid)
+	b.connect(a.qpn, dgid)
+	return a, b
+}
+
+func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
+	s := newServer(t, "127.14.0.1")
+	a, b := newPair(t, s)
+	for i := range a.buf {
+		a.buf[i] = byte(i * 7)
+	}
+	b.receive(b.sge(0, 5000))
+	a.post(queue.Send, nil, a.sge(0, 2000), a.sge(4000, 3000))
+	if e := a.completion(); e.Op != queue.WCSend || e.WRID != uint64(queue.Send)+100 {
+		t.Errorf("send completed as %+v", e)
+	}
+	if e := b.completion(); e.Op != queue.WCRecv || e.ByteLen != 5000 || e.WRID != 7 {
+		t.Errorf("receive completed as %+v", e)
+	}
+	if want := append(bytes.Clone(a.buf[:2000]), a.buf[4000:7000]...); !bytes.Equal(b.buf[:5000], want) {
+		t.Error("what was received is not what was sent")
+	}
+
+	target := func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf[8192:]), RKey: b.key} }
+	a.post(queue.Write, target, a.sge(100, 8000))
+	a.completion()
+	if !bytes.Equal(b.buf[8192:][:8000], a.buf[100:8100]) {
+		t.Error("what was written is not what was to be")
+	}
+	copy(b.buf[8192:], "changed by the program itself")
+	a.post(queue.Read, target, a.sge(0, 8000))
+	a.completion()
+	if !bytes.Equal(a.buf[:8000], b.buf[8192:][:8000]) {
+		t.Error("what was read is not what is there now")
+	}
+	a.post(queue.Write, func(w *queue.SendWQE) {
+		target(w)
+		w.Flags |= queue.Inline
+		w.Length = 6
+		copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(w), queue.SendWQELen)), 6), "inline")
+	})
+	a.completion()
+	if string(b.buf[8192:][:6]) != "inline" {
+		t.Errorf("inline data: found %q", b.buf[8192:][:6])
+	}
+
+	word := b.buf[16:24]
+	binary.NativeEndian.PutUint64(word, 40)
+	a.post(queue.FetchAdd, func(w *queue.SendWQE) {
+		*w.Atomic() = queue.Atomic{Addr: addrOf(word), CompareAdd: 2, RKey: b.key}
+	}, a.sge(0, 8))
+	a.completion()
+	a.post(queue.CompareSwap, func(w *queue.SendWQE) {
+		*w.Atomic() = queue.Atomic{Addr: addrOf(word), CompareAdd: 42, Swap: 1 << 40, RKey: b.key}
+	}, a.sge(8, 8))
+	a.completion()
+	if x, y, z := binary.NativeEndian.Uint64(a.buf), binary.NativeEndian.Uint64(a.buf[8:]), binary.NativeEndian.Uint64(word); x != 40 || y != 42 || z != 1<<40 {
+		t.Errorf("atomics gave %d and %d and left %#x", x, y, z)
+	}
+}
+
+func TestProgramMayWriteAgainFromSameBuffer(t *testing.T) {
+	// What was loaded for one message must not be sent with the next.
+	s := newServer(t, "127.14.0.2")
+	a, b := newPair(t, s)
+	for i := range 50 {
+		for k := range 3000 {
+			a.buf[k] = byte(i + k)
+		}
+		a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} }, a.sge(0, 3000))
+		a.completion()
+		if !bytes.Equal(a.buf[:3000], b.buf[:3000]) {
+			t.Fatalf("message %d brought other data", i)
+		}
+	}
+}
+
+func TestUnmappedMemoryFailsRequestAlone(t *testing.T) {
+	s := newServer(t, "127.14.0.3")
+	a, b := newPair(t, s)
+	gone, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := addrOf(gone)
+	m, _, _ := do[regMRResp](a.f, cmdRegMR, bytesOf(&regMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
+	if err := unix.Munmap(gone); err != nil {
+		t.Fatal(err)
+	}
+	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} },
+		memory.SGE{Addr: at, Length: 100, LKey: m.LKey})
+	c := *a.events.consumer()
+	eventually(t, "a completion", func() bool { return *a.events.producer() != c })
+	e := *(*queue.CQE)(a.events.slot(c))
+	if e.Status != queue.LocProtErr || e.Reason.String() != "MEMORY_UNMAPPED" {
+		t.Errorf("completed as %v with reason %v", e.Status, e.Reason)
+	}
+}
+
+func TestCompletionEventsAreReadAndCounted(t *testing.T) {
+	s := newServer(t, "127.14.0.4")
+	a, b := newPair(t, s)
+	arm := func() {
+		if no, _, _ := b.f.command(cmdReqNotifyCQ, bytesOf(&reqNotifyCQ{CQHandle: b.cq}), nil, 0); no != 0 {
+			t.Fatal(no)
+		}
+	}
+	event := func() {
+		b.receive(b.sge(0, 100))
+		arm()
+		a.post(queue.Send, nil, a.sge(0, 100))
+		a.completion()
+		b.completion()
+	}
+	event()
+	var record [8]byte
+	if n, err := unix.Read(b.channel, record[:]); n != 8 || err != nil || binary.NativeEndian.Uint64(record[:]) != 0x2001 {
+		t.Fatalf("read %d bytes %x: %v", n, record, err)
+	}
+	event() // is not read
+	eventually(t, "an event to be read", func() bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(b.channel), Events: unix.POLLIN}}, 0)
+		return n == 1
+	})
+	if no, _, _ := b.f.command(cmdDestroyCQ, bytesOf(&destroy{Handle: b.cq}), nil, 8); no != syscall.EBUSY {
+		t.Errorf("destroying a queue in use gave %v", no)
+	}
+	if no, _, _ := b.f.command(cmdDestroyQP, bytesOf(&destroy{Handle: b.handle}), nil, 4); no != 0 {
+		t.Fatal(no)
+	}
+	told, _, _ := do[destroyCQResp](b.f, cmdDestroyCQ, bytesOf(&destroy{Handle: b.cq}), 8)
+	if told.CompEvents != 1 || told.AsyncEvents != 0 {
+		t.Errorf("told %+v, one event was read", told)
+	}
+	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(b.channel), Events: unix.POLLIN}}, 0); n != 0 {
+		t.Error("an event of a queue that is gone can be read")
+	}
+}
+
+func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
+	s := newServer(t, "127.14.0.5")
+	f := newClient(t, s).open("uverbs0")
+	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
+	async := os.NewFile(uintptr(fds[0]), "async")
+	defer async.Close()
+	a, b := newSide(f, 0x1000), newSide(f, 0x2000)
+	a.connect(b.qpn, s.cfg.Device.GID())
+	b.connect(a.qpn, s.cfg.Device.GID())
+	// A WRITE with a wrong key moves the responder to the error state.
+	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: ^b.key} }, a.sge(0, 8))
+	var e asyncEvent
+	if _, err := async.Read(bytesOf(&e)); err != nil {
+		t.Fatal(err)
+	}
+	if e.Element != 0x2000 || e.EventType != 3 { // IBV_EVENT_QP_ACCESS_ERR
+		t.Errorf("found %+v", e)
+	}
+	told, _, _ := do[destroyResp](f, cmdDestroyQP, bytesOf(&destroy{Handle: b.handle}), 4)
+	if told.EventsReported != 1 {
+		t.Errorf("%d events reported, one was read", told.EventsReported)
+	}
+}

@@ -1,0 +1,216 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"syscall"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+)
+
+func gid(a netip.Addr) [16]byte {
+	if !a.IsValid() {
+		return [16]byte{}
+	}
+	return a.WithZone("").As16()
+}
+
+// pkey is the default partition's, big endian.
+var pkey = [2]byte{0xff, 0xff}
+
+func (m *manager) queryRoute(c *ucmCommand) error {
+	q, _ := parse[ucmByID](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	var r ucmRoute
+	putAddr(r.Src[:], x.id.Local())
+	putAddr(r.Dst[:], x.id.Remote())
+	if x.id.Device() != nil {
+		r.NodeGUID, r.PortNum = m.dev.guid(), 1
+		r.Path[0] = userPathRec{DGID: gid(x.id.Remote().Addr()), SGID: gid(x.id.Local().Addr()), PKey: pkey}
+		if route := x.id.Route(); route.MTU != 0 {
+			r.NumPaths = 1
+			p := &r.Path[0]
+			p.Reversible, p.NumbPath, p.MTU, p.MTUSelector = 1, 1, uint32(mtuEnum(route.MTU)), 2
+			p.HopLimit, p.TrafficClass = route.Path.HopLimit, route.Path.TrafficClass
+			binary.BigEndian.PutUint32(p.FlowLabel[:], route.Path.FlowLabel)
+			p.RateSelector, p.Rate = 2, 2 // 2.5 Gb/s: nothing is paced by it
+			p.LifeTimeSelector, p.LifeTime = 2, route.PacketLifeTime
+		}
+	}
+	return c.respond(q.Response, bytesOf(&r))
+}
+
+// The options of ucmQuery.
+const (
+	queryAddr = 0
+	queryPath = 1
+	queryGID  = 2
+)
+
+func (m *manager) query(c *ucmCommand) error {
+	q, _ := parse[ucmByID](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Arg != queryAddr {
+		return syscall.ENOSYS // programs that want IB's addresses find that there are none
+	}
+	if c.out < size[ucmAddr]() {
+		return syscall.ENOSPC
+	}
+	var r ucmAddr
+	r.SrcSize, r.DstSize = putAddr(r.Src[:], x.id.Local()), putAddr(r.Dst[:], x.id.Remote())
+	if x.id.Device() != nil {
+		r.NodeGUID, r.PortNum, r.PKey = m.dev.guid(), 1, pkey
+	}
+	return c.respond(q.Response, bytesOf(&r))
+}
+
+// params are the parameters of a command as cma has them.
+func (p *connParam) params() *cma.ConnParam {
+	return &cma.ConnParam{
+		PrivateData: p.Private[:p.PrivateLen], ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		FlowControl: p.FlowControl != 0, RetryCount: p.RetryCount & 7, RNRRetryCount: p.RNRRetryCount & 7, SRQ: p.SRQ != 0,
+		QPN: p.QPN, QKey: p.QKey,
+	}
+}
+
+func (m *manager) connect(c *ucmCommand) error {
+	q, _ := parse[ucmConnectCmd](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Conn.Valid == 0 {
+		return syscall.EINVAL
+	}
+	return x.id.Connect(q.Conn.params())
+}
+
+// accept answers a request, or completes a response that came. The id of a
+// request has no name of the program's until then.
+func (m *manager) accept(c *ucmCommand) error {
+	q, _ := parse[ucmAcceptCmd](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Conn.Valid == 0 {
+		return x.id.Accept(nil)
+	}
+	old := x.uid
+	x.uid = q.UID
+	if err := x.id.Accept(q.Conn.params()); err != nil {
+		x.uid = old
+		return err
+	}
+	return nil
+}
+
+func (m *manager) reject(c *ucmCommand) error {
+	q, _ := parse[ucmRejectCmd](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	return x.id.Reject(q.Private[:q.PrivateLen])
+}
+
+// ah is the address of a path as programs have it.
+func ahOf(p *qp.Path) ahAttr {
+	return ahAttr{
+		GRH: globalRoute{
+			DGID: gid(p.Dst.Addr()), FlowLabel: p.FlowLabel, SGIDIndex: p.SGIDIndex, HopLimit: max(p.HopLimit, 1), TrafficClass: p.TrafficClass,
+		},
+		IsGlobal: 1, PortNum: 1,
+	}
+}
+
+func (m *manager) initQPAttr(c *ucmCommand) error {
+	q, _ := parse[ucmByID](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Arg > uint32(qp.Err) {
+		return syscall.EINVAL
+	}
+	mask, a, err := x.id.InitQPAttr(qp.State(q.Arg))
+	if err != nil {
+		return err
+	}
+	r := qpAttr{
+		Mask: uint32(mask), State: uint32(a.State), CurState: uint32(a.CurState), PathMTU: uint32(mtuEnum(a.PathMTU)),
+		QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN, AccessFlags: uint32(a.Access),
+		PKeyIndex: a.PKeyIndex, MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer,
+		PortNum: a.Port, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
+	}
+	if mask&qp.MaskAV != 0 {
+		r.AH = ahOf(&a.Path)
+	}
+	return c.respond(q.Response, bytesOf(&r))
+}
+
+// The options of librdmacm.
+const (
+	optionID   = 0 // level
+	optionIB   = 1
+	optTOS     = 0
+	optReuse   = 1
+	optAFOnly  = 2
+	optTimeout = 3
+)
+
+func (m *manager) setOption(c *ucmCommand) error {
+	q, _ := parse[ucmOption](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Len > 4096 {
+		return syscall.EINVAL
+	}
+	b, err := c.load(q.Value, int(q.Len))
+	if err != nil {
+		return err
+	}
+	if q.Level == optionIB {
+		return syscall.ENOSYS // paths of a subnet administrator
+	}
+	number := func() (int32, error) {
+		if len(b) != 4 {
+			return 0, syscall.EINVAL
+		}
+		return int32(binary.NativeEndian.Uint32(b)), nil
+	}
+	switch {
+	case q.Level != optionID:
+		return syscall.ENOSYS
+	case q.Name == optTOS && len(b) == 1:
+		return x.id.SetTOS(b[0])
+	case q.Name == optTimeout && len(b) == 1:
+		return x.id.SetAckTimeout(b[0])
+	case q.Name == optReuse:
+		v, err := number()
+		if err != nil {
+			return err
+		}
+		return x.id.SetReuseAddr(v != 0)
+	case q.Name == optAFOnly:
+		v, err := number()
+		if err != nil {
+			return err
+		}
+		return x.id.SetAFOnly(v != 0)
+	case q.Name <= optTimeout:
+		return syscall.EINVAL
+	}
+	return syscall.ENOSYS
+}

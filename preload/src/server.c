@@ -1,0 +1,294 @@
+#include "preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct entry table[TABLE];
+
+/*
+ * Connections to the server. A call takes a free one for as long as it lasts,
+ * so that threads and signal handlers never wait for each other.
+ */
+#define POOL 32
+static struct {
+	atomic_int busy;
+	atomic_int fd; /* plus one: 0 is none */
+} pool[POOL];
+
+static struct sockaddr_un server;
+static socklen_t server_len;
+
+/* A child does not share connections with its parent. */
+static void child(void)
+{
+	int i, fd;
+
+	for (i = 0; i < POOL; i++) {
+		fd = atomic_exchange(&pool[i].fd, 0) - 1;
+		atomic_store(&pool[i].busy, 0);
+		if (fd >= 0) {
+			atomic_store(&table[fd].file, 0);
+			real()->close(fd);
+		}
+	}
+}
+
+void server_init(void)
+{
+	const char *s = getenv("SOFTRDMA_SOCKET");
+
+	if (!s || strlen(s) >= sizeof(server.sun_path))
+		return;
+	server.sun_family = AF_UNIX;
+	strcpy(server.sun_path, s);
+	server_len = sizeof(server);
+	pthread_atfork(NULL, NULL, child);
+}
+
+static int connect_server(void)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int fd;
+
+	if (server_len == 0) {
+		errno = ENODEV;
+		return -1;
+	}
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (fd >= TABLE || connect(fd, (struct sockaddr *)&server, server_len) < 0) {
+		real()->close(fd);
+		errno = ENODEV;
+		return -1;
+	}
+	/* The server reads and writes this process's memory. */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
+		prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
+	atomic_store(&table[fd].file, FILE_SOCKET);
+	return fd;
+}
+
+/* take gives a connection and its place in the pool, -1 for none. */
+static int take(int *slot)
+{
+	int i, fd;
+
+	for (i = 0; i < POOL; i++) {
+		if (atomic_load_explicit(&pool[i].busy, memory_order_relaxed) || atomic_exchange(&pool[i].busy, 1))
+			continue;
+		fd = atomic_load(&pool[i].fd) - 1;
+		if (fd < 0) {
+			fd = connect_server();
+			if (fd < 0) {
+				atomic_store(&pool[i].busy, 0);
+				return -1;
+			}
+			atomic_store(&pool[i].fd, fd + 1);
+		}
+		*slot = i;
+		return fd;
+	}
+	*slot = -1;
+	return connect_server();
+}
+
+static void drop(int fd)
+{
+	if (fd < TABLE)
+		atomic_store(&table[fd].file, 0);
+	real()->close(fd);
+}
+
+static void give(int slot, int fd, int broken)
+{
+	if (slot < 0 || broken) {
+		if (slot >= 0)
+			atomic_store(&pool[slot].fd, 0);
+		drop(fd);
+	}
+	if (slot >= 0)
+		atomic_store(&pool[slot].busy, 0);
+}
+
+static int receive(int sock, struct reply *p, int *fds, int *nfds)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(MAX_FDS * sizeof(int))];
+	} c;
+	struct iovec iov = { p, sizeof(*p) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	*nfds = 0;
+	do {
+		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR); /* the server answers at once */
+	if (n != (ssize_t)sizeof(*p))
+		return -1;
+	for (h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		*nfds = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(h), (size_t)*nfds * sizeof(int));
+	}
+	return 0;
+}
+
+/* forward does one call on the server: its result, or -errno. */
+int64_t forward(int file, const struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
+{
+	int slot, sock, tries, i;
+	struct pollfd pf;
+
+	for (;;) {
+		for (tries = 0;; tries++) {
+			sock = take(&slot);
+			if (sock < 0)
+				return -errno;
+			if (send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len)
+				break;
+			give(slot, sock, 1); /* somebody closed it behind our back */
+			if (tries == 2)
+				return -EIO;
+		}
+		if (receive(sock, p, fds, nfds) < 0) {
+			give(slot, sock, 1);
+			return -EIO;
+		}
+		give(slot, sock, 0);
+		if (!(p->flags & REPLY_WAIT))
+			break;
+		for (i = 0; i < *nfds; i++)
+			real()->close(fds[i]);
+		if (real()->fcntl(file, F_GETFL) & O_NONBLOCK)
+			return -EAGAIN;
+		pf = (struct pollfd){ .fd = file, .events = POLLIN };
+		if (poll(&pf, 1, -1) < 0)
+			return -errno;
+		if (pf.revents & (POLLERR | POLLHUP | POLLNVAL))
+			return -EIO;
+	}
+	return p->result;
+}
+
+/* call forwards a call that may bring descriptors, and sets errno. */
+int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len)
+{
+	struct request r;
+	struct reply p;
+	int fds[MAX_FDS], n, i;
+	int64_t got;
+
+	r.version = PROTOCOL;
+	r.op = op;
+	r.file = ours(fd);
+	r.arg[0] = a;
+	r.arg[1] = b;
+	r.arg[2] = c;
+	r.arg[3] = 0;
+	if (len > sizeof(r.data))
+		len = sizeof(r.data);
+	if (len)
+		memcpy(r.data, data, len);
+	got = forward(fd, &r, REQUEST_HEAD + len, &p, fds, &n);
+	if (got < 0) {
+		errno = (int)-got;
+		return -1;
+	}
+	for (i = 0; i < n; i++) {
+		if ((uint32_t)i >= p.nplaces || p.place[i].addr == 0) {
+			real()->close(fds[i]);
+			continue;
+		}
+		if (!(p.place[i].flags & O_CLOEXEC))
+			real()->fcntl(fds[i], F_SETFD, 0);
+		if (p.place[i].width == 8)
+			*(int64_t *)(uintptr_t)p.place[i].addr = fds[i];
+		else
+			*(int32_t *)(uintptr_t)p.place[i].addr = fds[i];
+	}
+	return got;
+}
+
+/* device_open opens a device file: its descriptor, or -1. */
+int device_open(const char *path, int flags)
+{
+	struct request r;
+	struct reply p;
+	int fds[MAX_FDS], n, i;
+	size_t len = strlen(path);
+	int64_t got;
+
+	if (len > sizeof(r.data)) {
+		errno = ENOENT;
+		return -1;
+	}
+	memset(&r, 0, REQUEST_HEAD);
+	r.version = PROTOCOL;
+	r.op = OP_OPEN;
+	r.arg[0] = (uint64_t)flags;
+	memcpy(r.data, path, len);
+	got = forward(-1, &r, REQUEST_HEAD + len, &p, fds, &n);
+	if (got >= 0 && n != 1)
+		got = -EIO;
+	if (got >= 0 && fds[0] >= TABLE)
+		got = -EMFILE;
+	if (got < 0) {
+		for (i = 0; i < n; i++)
+			real()->close(fds[i]);
+		errno = (int)-got;
+		return -1;
+	}
+	if (!(flags & O_CLOEXEC))
+		real()->fcntl(fds[0], F_SETFD, 0);
+	if (flags & O_NONBLOCK)
+		real()->fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	table[fds[0]].rdev = p.rdev;
+	atomic_store_explicit(&table[fds[0]].file, p.file, memory_order_release);
+	return fds[0];
+}
+
+/* forget is close's: the descriptor is nobody's now. */
+void forget(int fd)
+{
+	int i;
+
+	if (fd < 0 || fd >= TABLE)
+		return;
+	if (atomic_exchange(&table[fd].file, 0) != FILE_SOCKET)
+		return;
+	for (i = 0; i < POOL; i++) {
+		int want = fd + 1;
+
+		if (atomic_compare_exchange_strong(&pool[i].fd, &want, 0))
+			return;
+	}
+}
+
+/* copied is dup's: to is what from was. */
+void copied(int from, int to)
+{
+	uint64_t f = ours(from);
+
+	if (to < 0 || to >= TABLE)
+		return;
+	if (!f) {
+		if (atomic_load_explicit(&table[to].file, memory_order_relaxed))
+			forget(to);
+		return;
+	}
+	table[to].rdev = table[from].rdev;
+	atomic_store_explicit(&table[to].file, f, memory_order_release);
+}
