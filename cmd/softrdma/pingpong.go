@@ -186,7 +186,27 @@ func (p *pingpong) run(ctx context.Context) (err error) {
 		return err
 	}
 	p.report(time.Since(start))
+	p.stay(ctx)
 	return nil
+}
+
+// stayTime is some times as long as a peer waits for an acknowledge (timeout
+// 14, 67 ms) before it sends again.
+const stayTime = 300 * time.Millisecond
+
+// stay keeps a connected queue pair for a while after its last message. The
+// peer's last send is complete when its acknowledge has come. Were that lost, and
+// nobody here to answer the repetition, Linux's Soft RoCE would repeat it for ever.
+func (p *pingpong) stay(ctx context.Context) {
+	if p.kind != "rc" && p.kind != "srq" {
+		return
+	}
+	t := time.NewTimer(stayTime)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // meet exchanges the addresses with the peer and connects the queue pairs. The
