@@ -37,7 +37,7 @@ format: ## all files are as gofmt writes them
 .PHONY: vet
 vet: ## go vet, for each system
 	GOOS=linux $(GO) vet ./...
-	GOOS=linux $(GO) vet -tags interop ./interop/...
+	GOOS=linux $(GO) vet -tags interop ./interop/... ./internal/uverbs
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	cd tools && $(GO) mod verify
@@ -52,7 +52,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
 	$(BIN)/golangci-lint run ./...
-	$(BIN)/golangci-lint run --build-tags interop ./interop/...
+	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
@@ -80,8 +80,9 @@ cross: ## the command builds for other systems
 	GOOS=freebsd GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
 
 .PHONY: interop
-interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debian packages)
+interop: ## against Linux's Soft RoCE, in virtual machines, and Debian's programs under exec (root, installs Debian packages)
 	$(GO) test -tags interop -count=1 -timeout 20m ./interop/...
+	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s
