@@ -252,6 +252,17 @@ func TestAnalyzerResponses(t *testing.T) {
 	s.answer(op(ib.RCReadResponseLast, 10, 232))
 }
 
+func TestAnalyzerReadAskedAgainInPartMayGetTheFirstAnswers(t *testing.T) {
+	s := newScript(t)
+	s.ask(op(ib.RCSendFirst, 0, 256))
+	s.ask(op(ib.RCSendLast, 1, 1))
+	s.ask(read(2, 2*256))
+	s.answer(op(ib.RCReadResponseFirst, 2, 256))
+	s.ask(read(3, 256), reason.SequenceDuplicate)
+	s.answer(op(ib.RCReadResponseLast, 3, 256)) // of the first request
+	s.answer(op(ib.RCReadResponseOnly, 3, 256)) // of the second
+}
+
 func TestAnalyzerLearnsMTUFromReads(t *testing.T) {
 	s := newScript(t)
 	s.ask(read(100, 5000)) // 5 responses at 1024, 3 at 2048, 20 at 256

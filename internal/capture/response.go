@@ -37,7 +37,7 @@ func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 	if i.Kind == ib.KindAcknowledge || p.PSN.Before(f.base) {
 		return
 	}
-	r := f.find(p.PSN, i.Kind)
+	r := f.find(p.PSN, i)
 	if r == nil {
 		a.findPSN(Fault, reason.ResponseUnexpected, f.oldest(), p.PSN,
 			fmt.Sprintf("%v without a request", p.Opcode))
@@ -48,19 +48,31 @@ func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 	}
 }
 
-// find gives the latest READ or ATOMIC that the PSN answers.
-func (f *flow) find(p psn.PSN, k ib.Kind) *request {
+// find gives the READ or ATOMIC that the PSN answers: the latest one in which the
+// response has its place. A READ that was asked for again in part may still get
+// the answers to the first request, and so may one that has none of its own.
+func (f *flow) find(p psn.PSN, i *ib.Info) (latest *request) {
 	for n := len(f.reads) - 1; n >= 0; n-- {
 		r := &f.reads[n]
-		if read := r.opcode == ib.RCReadRequest; read != (k == ib.KindReadResponse) {
+		if read := r.opcode == ib.RCReadRequest; read != (i.Kind == ib.KindReadResponse) {
 			continue
 		}
-		if d := p.Sub(r.psn); d >= 0 && d < r.count(f.mtu) {
+		d := p.Sub(r.psn)
+		if d < 0 || d >= r.count(f.mtu) {
+			continue
+		}
+		if i.Kind != ib.KindReadResponse || f.mtu == 0 || placed(d, r.count(f.mtu), i) {
 			return r
 		}
+		if latest == nil {
+			latest = r
+		}
 	}
-	return nil
+	return latest
 }
+
+// placed tells whether a response may be number k of n.
+func placed(k, n int, i *ib.Info) bool { return i.Last == (k == n-1) && (k != 0 || i.First) }
 
 // oldest is the PSN of the oldest READ or ATOMIC remembered, or the next PSN.
 func (f *flow) oldest() psn.PSN {
@@ -89,7 +101,7 @@ func (a *Analyzer) readResponse(f *flow, r *request, p *Packet, i *ib.Info) {
 	if f.mtu == 0 {
 		n = 1
 	}
-	if i.Last != (k == n-1) || k == 0 && !i.First {
+	if !placed(k, n, i) {
 		a.fault(reason.ResponseOpcode, opRead, uint64(p.Opcode),
 			fmt.Sprintf("%v is response %d of %d", p.Opcode, k+1, n))
 		return
