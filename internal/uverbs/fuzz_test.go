@@ -46,7 +46,9 @@ func FuzzCommand(f *testing.F) {
 		if err := s.open(p, name, a); err != nil {
 			t.Fatal(err)
 		}
+		s.mu.Lock()
 		x := s.files[a.File]
+		s.mu.Unlock()
 		unix.Close(a.fds[0])
 		for range 2 {
 			a := &answer{}
