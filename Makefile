@@ -80,8 +80,11 @@ cross: ## the command builds for other systems
 	GOOS=freebsd GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
 
 .PHONY: interop
-interop: ## against Linux's Soft RoCE, in virtual machines, and Debian's programs under exec (root, installs Debian packages)
+interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debian packages)
 	$(GO) test -tags interop -count=1 -timeout 20m ./interop/...
+
+.PHONY: programs
+programs: ## Debian's programs under softrdma exec (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs
 
 # Each fuzz target for FUZZTIME.
