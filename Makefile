@@ -21,7 +21,7 @@ PRELOAD := preload/lib/softrdma-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH
 .PHONY: preload
 preload: $(PRELOAD) ## build the library of softrdma exec, which the next build embeds (C compiler)
 $(PRELOAD): $(wildcard preload/src/*)
-	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -o $@ preload/src/*.c -ldl
+	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c -ldl
 
 .PHONY: test
 test: check interop ## every check there is
@@ -37,7 +37,7 @@ format: ## all files are as gofmt writes them
 .PHONY: vet
 vet: ## go vet, for each system
 	GOOS=linux $(GO) vet ./...
-	GOOS=linux $(GO) vet -tags interop ./interop/... ./internal/uverbs
+	GOOS=linux $(GO) vet -tags interop ./interop/... ./internal/uverbs ./cmd/softrdma
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	cd tools && $(GO) mod verify
@@ -52,7 +52,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
 	$(BIN)/golangci-lint run ./...
-	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs
+	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs ./cmd/softrdma
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
@@ -65,6 +65,8 @@ race: ## unit tests with the race detector, few seeds
 .PHONY: unit
 unit: ## unit tests, all seeds
 	$(GO) test -timeout 15m ./...
+	$(GO) test -short ./verbs -args -inmemory
+	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples
@@ -81,11 +83,12 @@ cross: ## the command builds for other systems
 
 .PHONY: interop
 interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debian packages)
-	$(GO) test -tags interop -count=1 -timeout 20m ./interop/...
+	$(GO) test -tags interop -count=1 -timeout 30m ./interop/...
 
 .PHONY: programs
-programs: ## Debian's programs under softrdma exec (wants them and a C compiler)
-	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs
+programs: preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
+	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs ./cmd/softrdma
+	$(GO) run -tags interop ./interop/programs -write docs/interop.md
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s

@@ -1,5 +1,5 @@
 // Package bench measures softrdma beside its peers: the kernel's TCP and UDP,
-// iperf3 and UCX. All run as pairs of processes on the same path, in turn,
+// iperf3 and UCX, and in a virtual machine the kernel's Soft RoCE. All run as pairs of processes on the same path, in turn,
 // several rounds, so that a ratio is taken from neighbours in time: machines
 // are noisy, and absolute figures hold for one of them.
 //

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,6 +13,8 @@ import (
 const (
 	OpUDP = "udp" // UDP with segmentation and receive offload, both ends spinning: the limit
 	OpTCP = "tcp" // one stream with cubic
+
+	OpSystemTCP = "tcp as it is" // with the system's control of congestion
 )
 
 // Kernel measures loops of this package's own over the kernel's UDP and TCP.
@@ -28,18 +29,22 @@ func (Kernel) Name() string { return "kernel" }
 // Lack tells whether the system has segmentation offload of UDP.
 func (Kernel) Lack() error { return lackUDP() }
 
-// An EndConfig is what one end of Kernel's loops is told by its command line.
+// An EndConfig is what one end of Kernel's loops is told: as JSON, the one
+// argument of `softrdma bench end`.
 type EndConfig struct {
-	Server  bool
-	Op      string
-	Kind    Kind
-	Local   netip.Addr
-	Peer    netip.Addr
-	Port    uint16
-	Bytes   int
-	Segment int // bytes of a datagram of a stream over UDP
-	Events  bool
-	Seconds float64
+	Server  bool       `json:"server"`
+	Op      string     `json:"op"`
+	Kind    Kind       `json:"kind"`
+	Local   netip.Addr `json:"local"`
+	Peer    netip.Addr `json:"peer"`
+	Port    uint16     `json:"port"`    // the next one is used as well
+	Bytes   int        `json:"bytes"`   // of a message
+	Segment int        `json:"segment"` // bytes of a datagram of a stream over UDP
+	Events  bool       `json:"events"`  // sleep in the kernel
+	Seconds float64    `json:"seconds"`
+	Control string     `json:"control"` // of congestion, of TCP; "" is the system's
+	Flows   int        `json:"flows"`   // of Pour
+	Margin  float64    `json:"margin"`  // of Pour: seconds at either end that do not count
 }
 
 // segmentOf is the length of a RoCE packet with the largest path MTU that the
@@ -51,40 +56,82 @@ func segmentOf(p *Path) int {
 	return 4096 + 32
 }
 
-func (c *EndConfig) args(path string) []string {
-	a := []string{path, "bench", "end", "--op", c.Op, "--kind", string(c.Kind), "--local", c.Local.String(), "--peer", c.Peer.String(),
-		"--port", strconv.Itoa(int(c.Port)), "--bytes", strconv.Itoa(c.Bytes), "--segment", strconv.Itoa(c.Segment), "--seconds", fmt.Sprintf("%.2f", c.Seconds)}
-	if c.Server {
-		a = append(a, "--server")
+// ParseEndConfig reads what args wrote.
+func ParseEndConfig(text string) (*EndConfig, error) {
+	c := &EndConfig{}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("an end's orders: %w", err)
 	}
-	if c.Events {
-		a = append(a, "--events")
+	return c, c.check()
+}
+
+func (c *EndConfig) duration() time.Duration { return seconds(c.Seconds) }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// check names what is wrong with the orders.
+func (c *EndConfig) check() error {
+	switch {
+	case !c.Local.IsValid() || !c.Peer.IsValid():
+		return fmt.Errorf("addresses: expected two, found %v and %v", c.Local, c.Peer)
+	case c.Bytes < 2 || c.Bytes > 1<<24:
+		return fmt.Errorf("bytes of a message: expected 2 to %d, found %d", 1<<24, c.Bytes)
+	case c.Kind == Pour && (c.Op != OpTCP || c.Flows < 1 || c.Flows > pourFlows || !(c.Margin >= 0) || 2*c.Margin >= c.Seconds):
+		return fmt.Errorf("pouring: expected tcp, 1 to %d flows and a margin of less than half the time, found %s, %d, and %v of %v seconds",
+			pourFlows, c.Op, c.Flows, c.Margin, c.Seconds)
+	case c.Segment < 64 || c.Segment > 1<<15:
+		return fmt.Errorf("bytes of a datagram: expected 64 to %d, found %d", 1<<15, c.Segment)
 	}
-	return a
+	return nil
+}
+
+// args is the command line of the end.
+func (c *EndConfig) args(path string) ([]string, error) {
+	text, err := json.Marshal(c)
+	return []string{path, "bench", "end", string(text)}, err
 }
 
 // Run implements Tool.
-func (k Kernel) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	c := EndConfig{Op: w.Op, Kind: w.Kind, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: w.Bytes, Segment: segmentOf(p), Events: w.Events,
-		Seconds: d.Seconds()}
-	s := c
-	s.Server, s.Local, s.Peer = true, p.Server, p.Client
-	out, err := p.run(ctx, "ready", s.args(k.Path), c.args(k.Path))
-	if err != nil {
-		return Result{}, err
+func (k Kernel) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
+	op, control := w.Op, "cubic"
+	if op == OpSystemTCP {
+		op, control = OpTCP, ""
 	}
-	var r Result
+	out, err := k.both(ctx, p, EndConfig{
+		Op: op, Kind: w.Kind, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: w.Bytes, Segment: segmentOf(p), Events: w.Events,
+		Seconds: d.Seconds(), Control: control,
+	})
+	if err != nil {
+		return r, err
+	}
 	if err := json.Unmarshal(out, &r); err != nil {
-		return Result{}, fmt.Errorf("bench end: %w", err)
+		return r, fmt.Errorf("bench end: %w", err)
 	}
 	return r, nil
 }
 
+// both runs both ends of the client's orders, and returns what the client said.
+func (k Kernel) both(ctx context.Context, p *Path, c EndConfig) ([]byte, error) {
+	s := c
+	s.Server, s.Local, s.Peer = true, c.Peer, c.Local
+	serve, err := s.args(k.Path)
+	if err != nil {
+		return nil, err
+	}
+	ask, err := c.args(k.Path)
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx, "ready", serve, ask)
+}
+
 // An end is one end of a loop. The server's serve begins when the client's ask
-// is about to, and ends when that does; it tells how many bytes came.
+// is about to, and ends when that does.
 type end interface {
 	ask() (Result, error)
-	serve() (int64, error)
+	serve() (taken, error)
 	close()
 }
 
@@ -96,79 +143,4 @@ func newEnd(c *EndConfig) (end, error) {
 		return newTCPEnd(c)
 	}
 	return nil, fmt.Errorf("operation: expected %s or %s, found %q", OpUDP, OpTCP, c.Op)
-}
-
-// A report is what the server tells over a connection of its own at the end.
-type report struct {
-	Bytes int64   `json:"bytes"`
-	CPU   float64 `json:"cpu_s"`
-}
-
-// controlLimit bounds a whole measurement.
-const controlLimit = time.Minute
-
-// RunEnd is one end of a loop: `softrdma bench end` calls it. The server prints
-// "ready", the client the Result as JSON; each by say.
-func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
-	if c.Bytes < 2 || c.Bytes > 1<<24 {
-		return fmt.Errorf("bytes of a message: expected 2 to %d, found %d", 1<<24, c.Bytes)
-	}
-	if c.Segment < 64 || c.Segment > 1<<15 {
-		return fmt.Errorf("bytes of a datagram: expected 64 to %d, found %d", 1<<15, c.Segment)
-	}
-	e, err := newEnd(c)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	if c.Server {
-		return serveEnd(ctx, c, e, say)
-	}
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.Local, 0))}
-	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(c.Peer, c.Port).String())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(controlLimit))
-	begin, start := cpuTime(), time.Now()
-	r, err := e.ask()
-	if err != nil {
-		return err
-	}
-	elapsed := time.Since(start).Seconds()
-	used := cpuTime() - begin
-	var other report
-	if err := json.NewDecoder(conn).Decode(&other); err != nil {
-		return err
-	}
-	if c.Kind == Stream {
-		r.Throughput = float64(other.Bytes) / elapsed
-		r.Rate = r.Throughput / float64(c.Bytes)
-		r.CPU = (used.Seconds() + other.CPU) / (float64(other.Bytes) / (1 << 30))
-	}
-	return say(r)
-}
-
-func serveEnd(ctx context.Context, c *EndConfig, e end, say func(any) error) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", netip.AddrPortFrom(c.Local, c.Port).String())
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	if err := say("ready"); err != nil {
-		return err
-	}
-	conn, err := l.Accept()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(controlLimit))
-	begin := cpuTime()
-	got, err := e.serve()
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(conn).Encode(report{Bytes: got, CPU: (cpuTime() - begin).Seconds()})
 }

@@ -2,15 +2,21 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
+	"os"
+	"runtime"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // runPair runs both ends of a loop in this process and returns the client's
 // result.
 func runPair(t *testing.T, c EndConfig) Result {
 	t.Helper()
-	c.Port, c.Segment, c.Seconds = freePort(), 1024, .05
+	c.Port, c.Segment, c.Seconds, c.Control = freePort(), 1024, .05, "cubic"
 	c.Local, c.Peer = netip.MustParseAddr("127.12.1.1"), netip.MustParseAddr("127.12.1.2")
 	s := c
 	s.Server, s.Local, s.Peer = true, c.Peer, c.Local
@@ -52,6 +58,72 @@ func TestKernelLoopsMeasure(t *testing.T) {
 	}
 }
 
+// TestUDPEndWaitsOnThroughSignals: the runtime interrupts threads by signals,
+// and a receive with a time limit ends with EINTR then. It was taken for the end
+// of the loop, and the other end met a closed port.
+func TestUDPEndWaitsOnThroughSignals(t *testing.T) {
+	c := EndConfig{Op: OpUDP, Kind: Ping, Bytes: 8, Events: true, Port: freePort(), Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("127.12.1.6")}
+	waiting, err := newUDPEnd(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.close()
+	c.Server, c.Local, c.Peer = true, c.Peer, c.Local
+	sending, err := newUDPEnd(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sending.close()
+	thread, came := make(chan int, 1), make(chan int, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		thread <- unix.Gettid()
+		n, _ := waiting.(*udpEnd).await(make([]byte, 64))
+		came <- n
+	}()
+	tid := <-thread
+	in := fmt.Sprint(unix.SYS_RECVFROM)
+	for range 20 {
+		for asleep := false; !asleep && len(came) == 0; runtime.Gosched() {
+			call, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
+			if err != nil {
+				t.Skipf("cannot see what a thread waits for: %v", err)
+			}
+			asleep = strings.HasPrefix(string(call), in+" ")
+		}
+		if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sending.(*udpEnd).send(make([]byte, 8), 8); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-came; n != 8 {
+		t.Errorf("%d bytes came, expected 8", n)
+	}
+}
+
+func TestParseEndConfigReadsWhatArgsWrote(t *testing.T) {
+	c := EndConfig{
+		Server: true, Op: OpTCP, Kind: Stream, Bytes: 1 << 20, Segment: 1056, Events: true, Seconds: .25, Port: 4711,
+		Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("fe80::1%lo"),
+	}
+	argv, err := c.args("softrdma")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseEndConfig(argv[len(argv)-1])
+	if err != nil || *got != c {
+		t.Errorf("%+v, %v, expected %+v", got, err, c)
+	}
+	for _, text := range []string{"", "{}", `{"oops":1}`, "[]"} {
+		if _, err := ParseEndConfig(text); err == nil {
+			t.Errorf("%q: no error", text)
+		}
+	}
+}
+
 func TestRunEndRefusesBadOrders(t *testing.T) {
 	ok := EndConfig{Op: OpUDP, Kind: Ping, Bytes: 8, Segment: 1024, Local: netip.MustParseAddr("127.12.1.3"), Peer: netip.MustParseAddr("127.12.1.4")}
 	for name, change := range map[string]func(*EndConfig){
@@ -59,6 +131,7 @@ func TestRunEndRefusesBadOrders(t *testing.T) {
 		"too many bytes":  func(c *EndConfig) { c.Bytes = 1 << 30 },
 		"short datagrams": func(c *EndConfig) { c.Segment = 1 },
 		"no such loop":    func(c *EndConfig) { c.Op = "sctp" },
+		"nowhere":         func(c *EndConfig) { c.Peer = netip.Addr{} },
 	} {
 		c := ok
 		change(&c)

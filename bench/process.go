@@ -31,18 +31,22 @@ func (p *Path) command(ctx context.Context, end int, argv ...string) *exec.Cmd {
 }
 
 // A daemon is a server end that serves until it is stopped.
-type daemon struct{ cmd *exec.Cmd }
+type daemon struct{ stop func() }
 
 // startServer starts the server end and, unless ready is empty, waits until it
 // prints a line with that text. It returns what was printed so far.
 func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*daemon, string, error) {
-	d := &daemon{cmd: p.command(ctx, server, argv...)}
+	if p.place != nil {
+		stop, err := p.place.Serve(ctx, ready, argv...)
+		return &daemon{stop}, ready, err
+	}
+	cmd := p.command(ctx, server, argv...)
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, "", err
 	}
-	d.cmd.Stdout, d.cmd.Stderr = in, in
-	err = d.cmd.Start()
+	cmd.Stdout, cmd.Stderr = in, in
+	err = cmd.Start()
 	in.Close()
 	if err != nil {
 		out.Close()
@@ -61,20 +65,21 @@ func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*
 		out.Close()
 	}()
 	if ready == "" {
+		d := &daemon{func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}}
 		return d, strings.Join(said, "\n"), nil
 	}
-	err = d.cmd.Wait()
+	err = cmd.Wait()
 	return nil, "", fmt.Errorf("%s: ended before it was ready: %w: %s", argv[0], errors.Join(err, ctx.Err()), strings.Join(said, "; "))
-}
-
-// stop ends the server.
-func (d *daemon) stop() {
-	d.cmd.Process.Kill()
-	d.cmd.Wait()
 }
 
 // runClient runs the client end to its end and returns what it printed.
 func (p *Path) runClient(ctx context.Context, argv ...string) ([]byte, error) {
+	if p.place != nil {
+		return p.place.Run(ctx, argv...)
+	}
 	cmd := p.command(ctx, client, argv...)
 	var said bytes.Buffer
 	cmd.Stderr = &said

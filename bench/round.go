@@ -16,7 +16,7 @@ type Run struct {
 	Figures  []Figure
 	Rounds   int
 	Each     time.Duration // of one measurement
-	Progress func(done, all int, w Work)
+	Progress func(done, all int, w fmt.Stringer)
 }
 
 // A Row is a figure with what was found. Ratios are taken within a round.
@@ -26,7 +26,7 @@ type Row struct {
 	Of      float64   `json:"of"`      // median
 	Against float64   `json:"against"` // median
 	Unit    string    `json:"unit"`
-	Ratios  []float64 `json:"ratios"` // of each round
+	Ratios  []float64 `json:"ratios"` // of each round; of an absolute figure the values
 	Ratio   float64   `json:"ratio"`  // median
 	Low     float64   `json:"low"`
 	High    float64   `json:"high"`
@@ -87,14 +87,17 @@ func (r *Run) Do(ctx context.Context) (*Table, error) {
 // a figure are neighbours in time.
 func (r *Run) works() (all []Work) {
 	for _, f := range r.Figures {
-		for _, w := range []Work{f.Of.Work, f.Against.Work} {
-			if !slices.Contains(all, w) {
-				all = append(all, w)
+		for _, m := range f.measures() {
+			if !slices.Contains(all, m.Work) {
+				all = append(all, m.Work)
 			}
 		}
 	}
 	return all
 }
+
+// connectTime is what one of many queue pairs may take to connect.
+const connectTime = time.Millisecond
 
 func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
 	for _, t := range r.Tools {
@@ -104,7 +107,7 @@ func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
 		if err := t.Lack(); err != nil {
 			return Result{}, err
 		}
-		limit := 30*time.Second + 4*r.Each
+		limit := 30*time.Second + 4*r.Each + time.Duration(w.QPs)*connectTime
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%v took longer than %v", w, limit))
 		defer cancel()
 		got, err := t.Run(ctx, r.Path, w, r.Each)
@@ -119,24 +122,48 @@ func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
 func newRow(f Figure, found map[Work][]Result, lack map[Work]string) Row {
 	unit, scale := f.Of.Metric.show()
 	row := Row{Figure: f, Name: f.Name, Unit: unit, Gate: f.Gate, Stretch: f.Stretch}
-	for _, w := range []Work{f.Of.Work, f.Against.Work} {
-		if row.Lack = lack[w]; row.Lack != "" {
+	for _, m := range f.measures() {
+		if row.Lack = lack[m.Work]; row.Lack != "" {
 			return row
 		}
 	}
-	a, b := found[f.Of.Work], found[f.Against.Work]
-	var of, against []float64
-	for i := range min(len(a), len(b)) {
-		x, y := a[i].value(f.Of.Metric), b[i].value(f.Against.Metric)
-		of, against = append(of, x*scale), append(against, y*scale)
-		row.Ratios = append(row.Ratios, x/y)
+	if f.Absolute() {
+		row.take(values(found[f.Of.Work], f.Of.Metric), scale)
+		return row
 	}
-	row.Of, row.Against, row.Ratio = median(of), median(against), median(row.Ratios)
-	row.Low, row.High = slices.Min(row.Ratios), slices.Max(row.Ratios)
+	row.compare(values(found[f.Of.Work], f.Of.Metric), values(found[f.Against.Work], f.Against.Metric), scale)
 	if math.IsNaN(row.Ratio) || math.IsInf(row.Ratio, 0) {
 		row.Lack = fmt.Sprintf("%v of %v was not measured", f.Against.Metric, f.Against.Work)
 	}
 	return row
+}
+
+func values(all []Result, m Metric) (v []float64) {
+	for i := range all {
+		v = append(v, all[i].value(m))
+	}
+	return v
+}
+
+// compare fills the row in from two values of each round; scale makes them the
+// row's unit.
+func (r *Row) compare(a, b []float64, scale float64) {
+	var of, against []float64
+	for i := range min(len(a), len(b)) {
+		of, against = append(of, a[i]*scale), append(against, b[i]*scale)
+		r.Ratios = append(r.Ratios, a[i]/b[i])
+	}
+	r.Of, r.Against, r.Ratio = median(of), median(against), median(r.Ratios)
+	r.Low, r.High = slices.Min(r.Ratios), slices.Max(r.Ratios)
+}
+
+// take fills the row in from the values of an absolute figure.
+func (r *Row) take(values []float64, scale float64) {
+	for _, v := range values {
+		r.Ratios = append(r.Ratios, v*scale)
+	}
+	r.Ratio, r.Low, r.High = median(r.Ratios), slices.Min(r.Ratios), slices.Max(r.Ratios)
+	r.Of = r.Ratio
 }
 
 func median(v []float64) float64 {
@@ -161,5 +188,9 @@ func medians(all []Result) Result {
 		CPU:        pick(func(r Result) float64 { return r.CPU }),
 		P50:        pick(func(r Result) float64 { return r.P50 }),
 		P99:        pick(func(r Result) float64 { return r.P99 }),
+
+		Memory:      pick(func(r Result) float64 { return r.Memory }),
+		Allocations: pick(func(r Result) float64 { return r.Allocations }),
+		Idle:        pick(func(r Result) float64 { return r.Idle }),
 	}
 }

@@ -65,6 +65,44 @@ func TestRunTakesRatiosWithinRounds(t *testing.T) {
 	}
 }
 
+// A figure with nothing to compare with is the measure itself.
+func TestRunTakesAbsoluteFiguresAsTheyAre(t *testing.T) {
+	a := &fake{name: "a", results: map[string][]Result{"x": {{Idle: .02}, {Idle: .005}, {Idle: .001}}}}
+	f := Figure{Name: "idle", Of: Measure{Work{Tool: "a", Op: "x"}, Idleness}, Less: true, Gate: 1}
+	r := Run{Path: Loopback(), Tools: []Tool{a}, Figures: []Figure{f}, Rounds: 3}
+	got, err := r.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := got.Rows[0]
+	of, against, ratio, span := row.Cells()
+	if want := [4]string{"0.5 % of a core", "–", "–", "0.1–2"}; want != [4]string{of, against, ratio, span} || row.Verdict() != "gate" {
+		t.Errorf("%q %q %q %q is %s, expected %q", of, against, ratio, span, row.Verdict(), want)
+	}
+}
+
+func TestParseCrowdConfigNamesWhatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"qps":0,"seconds":1}`:                "queue pairs: expected 1 to 1048576, found 0",
+		`{"qps":2000000,"seconds":1}`:          "found 2000000",
+		`{"qps":1,"bytes":-1,"seconds":1}`:     "bytes of a message",
+		`{"qps":1,"bytes":1,"seconds":0}`:      "seconds: expected up to 3600, found 0",
+		`{"qps":1,"bytes":1,"seconds":1,"x":}`: "orders",
+		`{"qps":1,"seconds":1,"other":1}`:      "other",
+	} {
+		if _, err := ParseCrowdConfig(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", text, err, want)
+		}
+	}
+	c, err := ParseCrowdConfig(`{"qps":3,"bytes":4096,"seconds":1}`)
+	if err != nil || c.Flight() != crowdDepth || c.Depth() != crowdDepth/3 {
+		t.Errorf("%d messages under way, %d of a queue pair, %v", c.Flight(), c.Depth(), err)
+	}
+	if c.QPs = 1000_000; c.Depth() != 1 {
+		t.Errorf("depth %d, expected 1", c.Depth())
+	}
+}
+
 func TestRunNamesMissingAndFailingPeers(t *testing.T) {
 	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1}}}}
 	for _, c := range []struct {
@@ -115,10 +153,12 @@ func TestFiguresNameToolsThatThereAre(t *testing.T) {
 	tools := map[string]bool{"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true}
 	for _, loopback := range []bool{true, false} {
 		for _, f := range Figures(loopback) {
-			if !tools[f.Of.Work.Tool] || !tools[f.Against.Work.Tool] {
-				t.Errorf("%s: tools %q and %q", f.Name, f.Of.Work.Tool, f.Against.Work.Tool)
+			for _, m := range f.measures() {
+				if !tools[m.Work.Tool] {
+					t.Errorf("%s: tool %q", f.Name, m.Work.Tool)
+				}
 			}
-			if f.Reached(f.Gate, f.Stretch) {
+			if f.Gate != 0 && f.Reached(f.Gate, f.Stretch) {
 				t.Errorf("%s: the gate %v is not easier than the stretch %v", f.Name, f.Gate, f.Stretch)
 			}
 		}

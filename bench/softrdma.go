@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// Softrdma measures softrdma by its own command's perf.
+// Softrdma measures softrdma by its own command's perf, and many queue pairs by
+// `softrdma bench crowd`.
 type Softrdma struct {
-	Path string // of the command
+	Path       string // of the command
+	Congestion string // control of congestion, "" for the default
 }
 
 // Name is "softrdma".
@@ -26,6 +28,10 @@ type perfReport struct {
 		Rate   float64 `json:"messages_per_s"`
 		Client float64 `json:"client_cpu_s_per_gib"`
 		Server float64 `json:"server_cpu_s_per_gib"`
+
+		Messages       []int64           `json:"qp_iterations"`
+		ClientCounters map[string]uint64 `json:"client_counters"`
+		ServerCounters map[string]uint64 `json:"server_counters"`
 	} `json:"bandwidth"`
 	Latency []struct {
 		P50 float64 `json:"typical_us"`
@@ -35,13 +41,20 @@ type perfReport struct {
 
 // streamDepth is how many messages of a stream are under way: little memory
 // for long ones, many short ones.
-func streamDepth(bytes int) int { return max(16, min(1024, (1<<20)/bytes)) }
+func streamDepth(bytes int) int { return max(16, min(2048, (1<<20)/bytes)) }
 
 // Run implements Tool.
 func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
+	if w.QPs > 0 {
+		return s.crowd(ctx, p, w, d)
+	}
 	port := strconv.Itoa(int(freePort()))
-	serve := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", p.Server.String()}
-	ask := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", p.Client.String(), "--json", "-s", strconv.Itoa(w.Bytes),
+	device := ""
+	if w.Protocol != "" {
+		device = w.Protocol + ":"
+	}
+	serve := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(server)}
+	ask := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(client), "--json", "-s", strconv.Itoa(w.Bytes),
 		"-D", fmt.Sprintf("%.2f", d.Seconds())}
 	if w.Kind == Ping {
 		serve[3], ask[3] = "lat", "lat"
@@ -50,6 +63,9 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	}
 	if w.MTU != 0 {
 		ask = append(ask, "-m", strconv.Itoa(w.MTU))
+	}
+	if s.Congestion != "" && w.Protocol == "" {
+		ask = append(ask, "--congestion", s.Congestion)
 	}
 	if w.Events {
 		ask = append(ask, "-e")

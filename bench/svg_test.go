@@ -9,8 +9,8 @@ import (
 )
 
 func TestSVGIsWellFormedAndKeepsInside(t *testing.T) {
-	p := Plot{Title: "T & <t>", Unit: "GB/s", Log: true, Curves: []Curve{
-		{"a", []Point{{8, .001}, {4 << 20, 9.5}}}, {"b", []Point{{64, 1}}},
+	p := Plot{Title: "T & <t>", Unit: "GB/s", Log: true, Ticks: []Tick{{8, "8 B"}, {64, "< & >"}, {4 << 20, "4 MiB"}}, Curves: []Curve{
+		{Name: "a", Points: []Point{{8, .001}, {4 << 20, 9.5}}}, {Name: "b", Points: []Point{{64, 1}}, Dashed: true},
 	}}
 	for _, log := range []bool{true, false} {
 		p.Log = log
@@ -18,7 +18,7 @@ func TestSVGIsWellFormedAndKeepsInside(t *testing.T) {
 		a := p.axes()
 		for _, c := range p.Curves {
 			for _, q := range c.Points {
-				if x, y := a.x(q.Bytes), a.y(q.Value); x < left || x > plotWidth-right || y < top || y > base {
+				if x, y := p.x(q.X), a.y(q.Value); x < left || x > plotWidth-right || y < top || y > base {
 					t.Errorf("log %v: point %+v at %v, %v is outside of the axes", log, q, x, y)
 				}
 			}

@@ -2,16 +2,24 @@ package bench
 
 import "context"
 
-// A Curve is one line of a plot: a measure over the message size.
+// A Curve is one line of a plot.
 type Curve struct {
 	Name   string  `json:"name"`
 	Points []Point `json:"points"`
+	Dashed bool    `json:"dashed,omitempty"` // in the colour of the one before
 }
 
-// A Point is the median of the rounds at one size.
+// A Point is the median of the rounds at one tick.
 type Point struct {
-	Bytes int     `json:"bytes"`
+	X     float64 `json:"x"`     // the tick's
 	Value float64 `json:"value"` // in the plot's unit
+}
+
+// A Tick is a place on the axis to the right: a message size in bytes, a share
+// of packets lost.
+type Tick struct {
+	X    float64 `json:"x"`
+	Name string  `json:"name"`
 }
 
 // A Plot is some curves of one metric.
@@ -19,6 +27,7 @@ type Plot struct {
 	Title  string  `json:"title"`
 	Unit   string  `json:"unit"`
 	Log    bool    `json:"log"` // of the values
+	Ticks  []Tick  `json:"ticks"`
 	Curves []Curve `json:"curves"`
 }
 
@@ -82,6 +91,9 @@ func (r *Run) Sweep(ctx context.Context) ([]Plot, error) {
 func plot(title string, m Metric, log bool, lines []line, found map[Work][]Result) Plot {
 	unit, scale := m.show()
 	p := Plot{Title: title, Unit: unit, Log: log}
+	for _, n := range sweepSizes {
+		p.Ticks = append(p.Ticks, Tick{float64(n), sizeName(n)})
+	}
 	for _, l := range lines {
 		c := Curve{Name: l.name}
 		for _, n := range sweepSizes {
@@ -92,7 +104,7 @@ func plot(title string, m Metric, log bool, lines []line, found map[Work][]Resul
 			}
 			r := medians(found[w])
 			if v := r.value(m) * scale; v > 0 {
-				c.Points = append(c.Points, Point{n, v})
+				c.Points = append(c.Points, Point{float64(n), v})
 			}
 		}
 		if len(c.Points) > 0 {

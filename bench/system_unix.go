@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is the processor time that this process has used so far.
-func cpuTime() time.Duration {
+// CPUTime is the processor time that this process has used so far, its own and
+// the kernel's on its behalf.
+func CPUTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0

@@ -2,18 +2,24 @@ package bench
 
 import (
 	"errors"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/windows"
 )
 
-func cpuTime() time.Duration {
-	var created, exited, kernel, user syscall.Filetime
-	p, err := syscall.GetCurrentProcess()
-	if err != nil || syscall.GetProcessTimes(p, &created, &exited, &kernel, &user) != nil {
+// CPUTime is the processor time that this process has used so far, its own
+// and the kernel's on its behalf.
+func CPUTime() time.Duration {
+	var creation, exit, kernel, user windows.Filetime
+	if windows.GetProcessTimes(windows.CurrentProcess(), &creation, &exit, &kernel, &user) != nil {
 		return 0
 	}
-	ticks := func(f syscall.Filetime) int64 { return int64(f.HighDateTime)<<32 | int64(f.LowDateTime) }
-	return time.Duration(ticks(kernel)+ticks(user)) * 100
+	// These two are durations in units of 100 ns, not points in time.
+	return 100 * (ticks(kernel) + ticks(user))
+}
+
+func ticks(t windows.Filetime) time.Duration {
+	return time.Duration(t.HighDateTime)<<32 | time.Duration(t.LowDateTime)
 }
 
 func readNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }

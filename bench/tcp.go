@@ -6,14 +6,18 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// A tcpEnd is one end of a TCP connection with cubic, beside the control one.
+// A tcpEnd is one end of a TCP connection, beside the control one.
 type tcpEnd struct {
 	c *EndConfig
 	l net.Listener // of the server
+
+	poured  []net.Conn // of the client
+	pouring sync.WaitGroup
 }
 
 func newTCPEnd(c *EndConfig) (end, error) {
@@ -22,33 +26,48 @@ func newTCPEnd(c *EndConfig) (end, error) {
 		return e, nil
 	}
 	var err error
-	lc := net.ListenConfig{Control: chooseCubic}
+	lc := net.ListenConfig{Control: chooseControl(e.c.Control)}
 	e.l, err = lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(c.Local, c.Port+1).String())
 	return e, err
+}
+
+func (e *tcpEnd) dial() (*net.TCPConn, error) {
+	dialer := net.Dialer{Control: chooseControl(e.c.Control), LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(e.c.Local, 0))}
+	conn, err := dialer.Dial("tcp", netip.AddrPortFrom(e.c.Peer, e.c.Port+1).String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
 }
 
 func (e *tcpEnd) close() {
 	if e.l != nil {
 		e.l.Close()
 	}
+	for _, conn := range e.poured {
+		conn.Close()
+	}
+	e.pouring.Wait()
 }
 
 func (e *tcpEnd) ask() (Result, error) {
-	dialer := net.Dialer{Control: chooseCubic, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(e.c.Local, 0))}
-	conn, err := dialer.Dial("tcp", netip.AddrPortFrom(e.c.Peer, e.c.Port+1).String())
+	if e.c.Kind == Pour {
+		return Result{}, e.pour()
+	}
+	conn, err := e.dial()
 	if err != nil {
 		return Result{}, err
 	}
 	defer conn.Close()
 	buf := make([]byte, e.c.Bytes)
-	until := time.Now().Add(time.Duration(e.c.Seconds * float64(time.Second)))
+	until := time.Now().Add(e.c.duration())
 	if e.c.Kind == Stream {
 		for time.Now().Before(until) {
 			if _, err := conn.Write(buf); err != nil {
 				return Result{}, err
 			}
 		}
-		conn.(*net.TCPConn).CloseWrite()
+		conn.CloseWrite()
 		_, err := conn.Read(buf) // the server closes when it has read everything
 		if !errors.Is(err, io.EOF) {
 			return Result{}, err
@@ -70,10 +89,13 @@ func (e *tcpEnd) ask() (Result, error) {
 	return latencyOf(trips), nil
 }
 
-func (e *tcpEnd) serve() (n int64, err error) {
+func (e *tcpEnd) serve() (t taken, err error) {
+	if e.c.Kind == Pour {
+		return e.drink()
+	}
 	conn, err := e.l.Accept()
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	defer conn.Close()
 	buf := make([]byte, e.c.Bytes)
@@ -82,12 +104,12 @@ func (e *tcpEnd) serve() (n int64, err error) {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return n, err
+			return t, err
 		}
-		n += int64(len(buf))
+		t.Bytes += int64(len(buf))
 		if e.c.Kind == Ping {
 			if _, err := conn.Write(buf); err != nil {
-				return n, err
+				return t, err
 			}
 		}
 	}

@@ -117,8 +117,10 @@ func (e *udpEnd) receive(b []byte) (int, error) {
 	switch no {
 	case 0:
 		return int(n), nil
-	case unix.EAGAIN, unix.EINTR:
+	case unix.EAGAIN:
 		return 0, nil
+	case unix.EINTR: // as the runtime's own signals do it; with a time limit the kernel does not go on by itself
+		return e.receive(b)
 	}
 	return 0, fmt.Errorf("receiving: %w", no)
 }
@@ -132,7 +134,7 @@ func (e *udpEnd) call(trap, a, b uintptr) (uintptr, uintptr, syscall.Errno) {
 }
 
 func (e *udpEnd) until() time.Time {
-	return time.Now().Add(time.Duration(e.c.Seconds * float64(time.Second)))
+	return time.Now().Add(e.c.duration())
 }
 
 func (e *udpEnd) ask() (r Result, err error) {
@@ -223,26 +225,26 @@ func (e *udpEnd) rest(empty int) {
 	}
 }
 
-func (e *udpEnd) serve() (total int64, err error) {
+func (e *udpEnd) serve() (t taken, err error) {
 	in := make([]byte, 1<<16)
 	var ack [8]byte
 	var acked int64
 	for {
 		n, err := e.await(in)
 		if n == 0 || n == sayEnd || err != nil {
-			return total, err
+			return t, err
 		}
-		total += int64(n)
+		t.Bytes += int64(n)
 		switch {
 		case e.c.Kind == Ping:
 			err = e.send(in[:n], n)
-		case total-acked >= ackEvery:
-			acked = total
-			binary.LittleEndian.PutUint64(ack[:], uint64(total))
+		case t.Bytes-acked >= ackEvery:
+			acked = t.Bytes
+			binary.LittleEndian.PutUint64(ack[:], uint64(t.Bytes))
 			err = e.send(ack[:], len(ack))
 		}
 		if err != nil {
-			return total, err
+			return t, err
 		}
 	}
 }

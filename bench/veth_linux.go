@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -16,53 +18,74 @@ import (
 // Ethernet interfaces of the given MTU. It takes root. The namespaces have no
 // names: each is held by a process that ends with this one, and the kernel then
 // takes down all that is in it.
-func Veth(mtu int) (p *Path, err error) {
-	p = &Path{
+func Veth(mtu int) (*Path, error) {
+	p := &Path{
 		Device: [2]string{"veth0", "veth1"},
 		Name:   fmt.Sprintf("veth, MTU %d", mtu), MTU: mtu,
 		Client: netip.MustParseAddr("10.12.0.1"), Server: netip.MustParseAddr("10.12.0.2"),
 	}
+	ends, err := p.holdEnds()
+	if err == nil {
+		err = connect(ends, p, mtu)
+	}
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("two network namespaces with a veth pair (takes root): %w", err)
+	}
+	return p, nil
+}
+
+// holdEnds gives each end of the path a network namespace until it is closed.
+func (p *Path) holdEnds() (ends [2]*holder, err error) {
 	var holders []*holder
 	p.close = func() {
 		for _, h := range holders {
 			h.release()
 		}
 	}
-	defer func() {
-		if err != nil {
-			p.Close()
-			p, err = nil, fmt.Errorf("two network namespaces with a veth pair (takes root): %w", err)
-		}
-	}()
-	for end := range 2 {
+	for end := range ends {
 		h, err := hold()
 		if err != nil {
-			return p, err
+			return ends, err
 		}
 		holders = append(holders, h)
-		p.Inside[end] = []string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", h.cmd.Process.Pid), "--"}
+		ends[end] = h
+		in := fmt.Sprintf("/proc/%d/ns/", h.cmd.Process.Pid)
+		p.Inside[end] = []string{"nsenter", "--net=" + in + "net", "--mount=" + in + "mnt", "--"}
 	}
-	ends := [2]*holder{holders[client], holders[server]}
-	return p, connect(ends, p.Device, [2]netip.Addr{p.Client, p.Server}, mtu)
+	return ends, nil
 }
 
-// A holder is a process in a network namespace of its own.
+// A holder is a process in a network namespace of its own, with a /sys that
+// shows it: programs like UCX look their interfaces up there.
 type holder struct {
 	cmd  *exec.Cmd
 	keep io.Closer // it ends when this is closed
 }
 
 func hold() (*holder, error) {
-	cmd := exec.Command("cat")
+	cmd := exec.Command("sh", "-c", "mount -t sysfs sysfs /sys && echo ready && exec cat")
+	// Unshared and not cloned: then what is mounted stays inside.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Setpgid: true}
 	keep, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &holder{cmd, keep}, nil
+	h := &holder{cmd, keep}
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		h.release()
+		return nil, fmt.Errorf("mounting /sys: %s", strings.TrimSpace(said.String()))
+	}
+	return h, nil
 }
 
 func (h *holder) release() {
@@ -84,7 +107,7 @@ func (h *holder) inside() (*netlink.Handle, netns.NsHandle, error) {
 }
 
 // connect makes the pair in the client's namespace and moves one end over.
-func connect(ends [2]*holder, devices [2]string, addrs [2]netip.Addr, mtu int) error {
+func connect(ends [2]*holder, p *Path, mtu int) error {
 	var at [2]*netlink.Handle
 	for i, h := range ends {
 		n, ns, err := h.inside()
@@ -96,12 +119,12 @@ func connect(ends [2]*holder, devices [2]string, addrs [2]netip.Addr, mtu int) e
 		at[i] = n
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = devices[client], mtu
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: devices[server]}
+	attrs.Name, attrs.MTU = p.Device[client], mtu
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: p.Device[server]}
 	if err := at[client].LinkAdd(pair); err != nil {
 		return fmt.Errorf("veth pair: %w", err)
 	}
-	other, err := at[client].LinkByName(devices[server])
+	other, err := at[client].LinkByName(p.Device[server])
 	if err != nil {
 		return err
 	}
@@ -111,25 +134,31 @@ func connect(ends [2]*holder, devices [2]string, addrs [2]netip.Addr, mtu int) e
 	if err := at[client].LinkSetNsPid(other, ends[server].cmd.Process.Pid); err != nil {
 		return err
 	}
-	for i, name := range devices {
-		l, err := at[i].LinkByName(name)
-		if err != nil {
-			return err
-		}
-		a, err := netlink.ParseAddr(netip.PrefixFrom(addrs[i], 24).String())
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(at[i].AddrAdd(l, a), at[i].LinkSetUp(l)); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		lo, err := at[i].LinkByName("lo")
-		if err != nil {
-			return err
-		}
-		if err := at[i].LinkSetUp(lo); err != nil {
+	for i, addr := range [2]netip.Addr{p.Client, p.Server} {
+		if _, err := bringUp(at[i], p.Device[i], addr); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// bringUp gives an interface its address and takes it and the loopback of its
+// namespace into service.
+func bringUp(n *netlink.Handle, name string, addr netip.Addr) (netlink.Link, error) {
+	lo, err := n.LinkByName("lo")
+	if err != nil {
+		return nil, err
+	}
+	l, err := n.LinkByName(name)
+	if err != nil {
+		return nil, err
+	}
+	a, err := netlink.ParseAddr(netip.PrefixFrom(addr, 24).String())
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(n.LinkSetUp(lo), n.AddrAdd(l, a), n.LinkSetUp(l)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return l, nil
 }

@@ -14,6 +14,8 @@ type Kind string
 const (
 	Stream Kind = "stream" // messages one way, many under way
 	Ping   Kind = "ping"   // one message to and fro
+	Pour   Kind = "pour"   // as many bytes as the path takes, see Goodput
+	Idle   Kind = "idle"   // connections that nothing is sent over
 )
 
 // A Work is what one tool is to measure; comparable, so that the figures that
@@ -25,15 +27,29 @@ type Work struct {
 	Bytes  int    // of a message
 	MTU    int    // path MTU of RDMA, 0 for the path's
 	Events bool   // sleep for what comes instead of spinning
+
+	QPs int // queue pairs that take turns, see CrowdConfig; 0 is one of softrdma perf's
+
+	Protocol string // of softrdma's devices, as its --protocol takes it; "" is RoCE v2
 }
 
 // String names the work as the report does.
 func (w Work) String() string {
 	s := w.Tool
+	if w.Protocol != "" {
+		s += " " + w.Protocol
+	}
 	if w.Op != "" {
 		s += " " + w.Op
 	}
-	s += " " + sizeName(w.Bytes)
+	if w.Kind == Idle {
+		s += " idle"
+	} else {
+		s += " " + sizeName(w.Bytes)
+	}
+	if w.QPs != 0 {
+		s += fmt.Sprintf(" over %d queue pairs", w.QPs)
+	}
 	if w.MTU != 0 {
 		s += fmt.Sprintf(", MTU %d", w.MTU)
 	}
@@ -60,6 +76,10 @@ type Result struct {
 	CPU        float64 `json:"cpu_s_per_gib,omitempty"` // of both ends
 	P50        float64 `json:"p50_us,omitempty"`        // half a round trip
 	P99        float64 `json:"p99_us,omitempty"`
+
+	Memory      float64 `json:"idle_qp_bytes,omitempty"` // of a connected queue pair that nothing was posted to
+	Allocations float64 `json:"allocations,omitempty"`   // of an operation
+	Idle        float64 `json:"idle_cores,omitempty"`    // processors that an idle device keeps busy
 }
 
 // A Tool measures works of one peer. Run starts both ends on the path, waits
@@ -79,6 +99,18 @@ type Path struct {
 	Inside [2][]string // what a command line of the client and the server starts with
 	Device [2]string   // interfaces of the client and the server, where they count
 	close  func()
+
+	place Place  // where the ends run, nil on this machine
+	port  uint16 // UDP port of softrdma's devices, 0 for RoCE's
+}
+
+// device is the name of softrdma's device at an end.
+func (p *Path) device(end int) string {
+	addr := [2]netip.Addr{p.Client, p.Server}[end]
+	if p.port == 0 {
+		return addr.String()
+	}
+	return netip.AddrPortFrom(addr, p.port).String()
 }
 
 // Close takes down what was set up for the path.

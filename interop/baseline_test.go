@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var updateBaseline = flag.Bool("update-baseline", false, "record testdata/rxe_baseline.json anew")
+var updateBaseline = flag.Bool("update-baseline", false, "record testdata/rxe_baseline.json and siw_baseline.json anew")
 
 // exerciseMTU is the path MTU of the scenarios that do not say.
 const exerciseMTU = 1024
 
 // writeBaseline writes a result a line, so that a change shows as one.
-func writeBaseline(t *testing.T, kernel string, names []string, got Results) {
+func writeBaseline(t *testing.T, file, kernel string, names []string, got Results) {
 	t.Helper()
 	var out bytes.Buffer
 	out.WriteString(`{"kernel": "` + kernel + `", "results": [`)
@@ -39,7 +39,7 @@ func writeBaseline(t *testing.T, kernel string, names []string, got Results) {
 		}
 	}
 	out.WriteString("\n]}\n")
-	if err := os.WriteFile(filepath.Join(sourceDir(), "testdata", "rxe_baseline.json"), out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(sourceDir(), "testdata", file), out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,7 +60,8 @@ func scenarioNames(t *testing.T, take func(*Scenario) bool) []string {
 	return names
 }
 
-func everyScenario(*Scenario) bool { return true }
+// everyScenario takes those that Soft RoCE has.
+func everyScenario(s *Scenario) bool { return !s.OnlyIWARP() }
 
 // checkResult compares a result with the expected one.
 func checkResult(t *testing.T, want, got Result) {
@@ -75,6 +76,21 @@ func checkResult(t *testing.T, want, got Result) {
 	}
 }
 
+// checkResults compares the results of scenarios.
+func checkResults(t *testing.T, names []string, want, got Results) {
+	t.Helper()
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			for _, role := range []string{Client, Server} {
+				if want[name][role].Scenario == "" {
+					t.Fatalf("the baseline has no %s; record it with -update-baseline", role)
+				}
+				checkResult(t, want[name][role], got[name][role])
+			}
+		})
+	}
+}
+
 func TestBaselineRxeAgainstRxe(t *testing.T) {
 	lab := openLab(t)
 	names := scenarioNames(t, everyScenario)
@@ -86,21 +102,12 @@ func TestBaselineRxeAgainstRxe(t *testing.T) {
 		if t.Failed() {
 			t.Fatal("not recorded")
 		}
-		writeBaseline(t, lab.Kernel.Version, names, got)
+		writeBaseline(t, "rxe_baseline.json", lab.Kernel.Version, names, got)
 		return
 	}
 	want, err := Baseline()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			for _, role := range []string{Client, Server} {
-				if want[name][role].Scenario == "" {
-					t.Fatalf("the baseline has no %s; record it with -update-baseline", role)
-				}
-				checkResult(t, want[name][role], got[name][role])
-			}
-		})
-	}
+	checkResults(t, names, want, got)
 }

@@ -21,6 +21,10 @@ type Capture struct {
 
 // Capture writes the frames that a capture filter lets through into a pcapng file, until Stop.
 func (l *Lab) Capture(ctx context.Context, path, filter string) (*Capture, error) {
+	return l.captureOn(ctx, bridge, path, filter)
+}
+
+func (l *Lab) captureOn(ctx context.Context, bridge, path, filter string) (*Capture, error) {
 	c := &Capture{said: &lockedBuffer{}}
 	c.cmd = l.Host(ctx, "dumpcap", "-q", "-i", bridge, "-B", "16", "-f", filter, "-w", path)
 	c.cmd.Stderr = c.said

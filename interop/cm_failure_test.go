@@ -46,7 +46,7 @@ func TestCMLinuxLearnsWhySoftrdmaRejects(t *testing.T) {
 	t.Run("one_connection_too_many", func(t *testing.T) {
 		ctx := within(t, 2*cmPatience)
 		port := strconv.Itoa(nextPort())
-		server := startHost(ctx, t, lab, cmpeer, "ucmatose", "-b", HostIPv4, "-p", port, "-C", "0")
+		server := startHost(ctx, t, lab, cmpeer, "ucmatose", "-b", HostIPv4, "-p", port, "-C", "0", "-rejections", "1")
 		if err := server.awaitServing(ctx); err != nil {
 			t.Fatal(err)
 		}

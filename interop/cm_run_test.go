@@ -104,11 +104,20 @@ func (e *end) succeeds(t *testing.T, limit time.Duration) {
 	}
 }
 
-// idle is what Linux's device holds when no program uses it: the kernel's own queue pair 1.
-const idle = "pd 1 cq 1 qp 1 cm_id 0 mr 0"
+// What Linux's devices hold when no program uses them: rxe the kernel's own queue pair 1, siw nothing.
+const (
+	idle    = "rxe0: pd 1 cq 1 qp 1 cm_id 0 mr 0"
+	idleSiw = "siw0: pd 0 cq 0 qp 0 cm_id 0 mr 0"
+)
 
-// checkIdle waits until a guest's device holds nothing any more.
+// checkIdle waits until a guest's rxe device holds nothing any more.
 func checkIdle(ctx context.Context, t *testing.T, g *Guest, limit time.Duration) {
+	t.Helper()
+	checkDevice(ctx, t, g, idle, limit)
+}
+
+// checkDevice waits until a guest's device holds what is given.
+func checkDevice(ctx context.Context, t *testing.T, g *Guest, idle string, limit time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
 		r, err := g.Run(ctx, "rdma", "resource", "show")

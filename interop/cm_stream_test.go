@@ -9,60 +9,67 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// rstreamSizes are all that rstream -S all transfers. It does so 10,000 times each, which takes hours in an emulated
+// rstreamSizes are what rstream -S all transfers, up to half more than a size. It does so 10,000 times each, which takes hours in an emulated
 // guest; here a size is a run of its own, and a few times.
-func rstreamSizes() []int {
+func rstreamSizes(most int) []int {
 	sizes := []int{64}
-	for size := 128; size <= 4<<20; size *= 2 {
+	for size := 128; size <= most; size *= 2 {
 		sizes = append(sizes, size, size+size/2)
 	}
 	return sizes
 }
 
 // rstreamLoop runs Linux's rstream once for each size. The shell counts the ports up by step.
-func rstreamLoop(end, addr string, port, step int) []string {
+func rstreamLoop(end, addr string, port, step, most int) []string {
 	script := fmt.Sprintf(`port=%d; for size; do rstream %s %s -S $size -I 1 -C 2 -T v -p $port >/run/rstream.$port 2>&1 || { echo size $size:; cat /run/rstream.$port; exit 1; }; port=$((port + %d)); done`, port, end, addr, step)
-	return append([]string{"sh", "-c", script, "rstream"}, strings.Fields(joinSizes(" "))...)
+	return append([]string{"sh", "-c", script, "rstream"}, strings.Fields(joinSizes(" ", most))...)
 }
 
-func joinSizes(separator string) string {
+func joinSizes(separator string, most int) string {
 	var words []string
-	for _, size := range rstreamSizes() {
+	for _, size := range rstreamSizes(most) {
 		words = append(words, strconv.Itoa(size))
 	}
 	return strings.Join(words, separator)
 }
 
 // TestCMRstreamEverySize streams every size of rstream both ways, with softrdma as server and as client at the same time.
-func TestCMRstreamEverySize(t *testing.T) {
+func TestCMRstreamEverySize(t *testing.T) { rstreamEverySize(t, false, 4<<20) }
+
+func rstreamEverySize(t *testing.T, iwarp bool, most int) {
 	lab := openLab(t)
-	cmpeer := program(t, lab, "interop/cmpeer")
+	p := cmProgram{iwarp: iwarp}
+	cmpeer, theirAddr, second := []string{program(t, lab, "interop/cmpeer")}, p.guestAddress(lab.Guests[1]), HostIPv4Second
+	if iwarp {
+		cmpeer, second = append(cmpeer, "-iwarp"), HostIWARPv4Second
+	}
 	const patience = 80 * time.Second
-	options := []string{"-S", joinSizes(","), "-I", "1", "-C", "2"}
+	options := []string{"-S", joinSizes(",", most), "-I", "1", "-C", "2"}
 	ctx := within(t, patience)
 
 	served := nextPort()
-	server := startHost(ctx, t, lab, append([]string{cmpeer, "rstream", "-b", HostIPv4Second, "-p", strconv.Itoa(served)}, options...)...)
+	server := startHost(ctx, t, lab, slices.Concat(cmpeer, []string{"rstream", "-b", second, "-p", strconv.Itoa(served)}, options)...)
 	if err := server.awaitServing(ctx); err != nil {
 		t.Fatal(err)
 	}
-	client := startGuest(ctx, t, lab.Guests[0], rstreamLoop("-s", HostIPv4Second, served, 0)...)
+	client := startGuest(ctx, t, lab.Guests[0], rstreamLoop("-s", second, served, 0, most)...)
 
 	first := nextPort()
-	for range rstreamSizes() {
+	for range rstreamSizes(most) {
 		nextPort()
 	}
-	theirs := startGuest(ctx, t, lab.Guests[1], rstreamLoop("-b", lab.Guests[1].IPv4, first, 1)...)
+	theirs := startGuest(ctx, t, lab.Guests[1], rstreamLoop("-b", theirAddr, first, 1, most)...)
 	if err := lab.Guests[1].WaitRDMAListen(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	ours := startHost(ctx, t, lab, append([]string{cmpeer, "rstream", "-s", lab.Guests[1].IPv4, "-p", strconv.Itoa(first)}, options...)...)
+	ours := startHost(ctx, t, lab, slices.Concat(cmpeer, []string{"rstream", "-s", theirAddr, "-p", strconv.Itoa(first)}, options)...)
 
 	for _, run := range []struct {
 		name string
@@ -75,13 +82,20 @@ func TestCMRstreamEverySize(t *testing.T) {
 		})
 	}
 	for _, g := range lab.Guests {
-		checkIdle(ctx, t, g, cmPatience)
+		p.checkIdle(ctx, t, g)
 	}
 }
 
 // TestCMRcopyFileArrivesWhole copies a file of some megabytes: the guest's kernel.
-func TestCMRcopyFileArrivesWhole(t *testing.T) {
+func TestCMRcopyFileArrivesWhole(t *testing.T) { rcopyFileArrivesWhole(t, false) }
+
+func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 	lab := openLab(t)
+	p := cmProgram{iwarp: iwarp}
+	device := p.hostAddress()
+	if iwarp {
+		device = "iwarp:" + device
+	}
 	softrdma := program(t, lab, "cmd/softrdma")
 	file := lab.Kernel.Image()
 	content, err := os.ReadFile(file)
@@ -110,11 +124,11 @@ func TestCMRcopyFileArrivesWhole(t *testing.T) {
 		ctx := within(t, 2*cmPatience)
 		to := filepath.Join(lab.Dir(), "copied")
 		port := strconv.Itoa(nextPort())
-		server := startHost(ctx, t, lab, softrdma, "rcopy", "-a", HostIPv4, "-p", port, "--dir", filepath.Dir(to), "--once")
+		server := startHost(ctx, t, lab, softrdma, "rcopy", "-a", device, "-p", port, "--dir", filepath.Dir(to), "--once")
 		if err := server.awaitServing(ctx); err != nil {
 			t.Fatal(err)
 		}
-		startGuest(ctx, t, g, "rcopy", file, HostIPv4+":"+filepath.Base(to), "-p", port).succeeds(t, cmPatience)
+		startGuest(ctx, t, g, "rcopy", file, p.hostAddress()+":"+filepath.Base(to), "-p", port).succeeds(t, cmPatience)
 		server.succeeds(t, cmPatience)
 		got, err := os.ReadFile(to)
 		if sum := sha256.Sum256(got); err != nil || hex.EncodeToString(sum[:]) != want {
@@ -124,7 +138,7 @@ func TestCMRcopyFileArrivesWhole(t *testing.T) {
 	t.Run("linux_serves_softrdma", func(t *testing.T) {
 		ctx := within(t, 2*cmPatience)
 		server, port := serve(ctx, t, g)
-		startHost(ctx, t, lab, softrdma, "rcopy", file, g.IPv4+":/run/copied", "-p", port).succeeds(t, cmPatience)
+		startHost(ctx, t, lab, softrdma, "rcopy", "-I", device, file, p.guestAddress(g)+":/run/copied", "-p", port).succeeds(t, cmPatience)
 		check(ctx, t, g, "/run/copied")
 		server.kill()
 		<-server.done
@@ -132,7 +146,7 @@ func TestCMRcopyFileArrivesWhole(t *testing.T) {
 	t.Run("linux_serves_itself", func(t *testing.T) {
 		ctx := within(t, 2*cmPatience)
 		server, port := serve(ctx, t, lab.Guests[1])
-		startGuest(ctx, t, g, "rcopy", file, lab.Guests[1].IPv4+":/run/copied", "-p", port).succeeds(t, cmPatience)
+		startGuest(ctx, t, g, "rcopy", file, p.guestAddress(lab.Guests[1])+":/run/copied", "-p", port).succeeds(t, cmPatience)
 		check(ctx, t, lab.Guests[1], "/run/copied")
 		server.kill()
 		<-server.done

@@ -23,7 +23,7 @@ func TestCMTypeOfServiceIsOnEveryPacket(t *testing.T) {
 			ctx := within(t, 2*cmPatience)
 			port := nextPort()
 			file := filepath.Join(lab.Dir(), "tos_"+run.name+".pcapng")
-			capture, err := lab.Capture(ctx, file, "udp port 4791")
+			capture, err := lab.Capture(ctx, file, "udp port 4791 and udp[4:2] > 8") // not the empty one of link/udp's identify
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 // Package interop runs softrdma against other people's implementations of RDMA.
 //
-// It owns a lab: one or two virtual machines with Debian's kernel and its Soft RoCE (rdma_rxe) on a bridge inside a
-// network namespace of the lab's own, and the host's end of that bridge for softrdma. The root file system of a
+// It owns a lab: one or two virtual machines with Debian's kernel, its Soft RoCE (rdma_rxe) and soft iWARP (siw) on
+// bridges inside a network namespace of the lab's own, and the host's ends of the bridges for softrdma. The root file system of a
 // guest is the host's, read-only, so a program installed on the host runs in the guest. A guest is emulated: nothing
 // here needs KVM, RDMA hardware or a module in the host's kernel; it needs root and the Debian packages listed in
 // packages.go, which it installs itself.

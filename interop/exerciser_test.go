@@ -10,7 +10,7 @@ import (
 // exerciseSoftrdma runs scenarios with softrdma in a role and rxe in the other.
 func exerciseSoftrdma(t *testing.T, softrdma string, v6 bool, take func(*Scenario) bool) {
 	lab := openLab(t)
-	soft := HostExerciser{lab, program(t, lab, "interop/peer")}
+	soft := HostExerciser{Lab: lab, Path: program(t, lab, "interop/peer")}
 	rxe := RxeExerciser{lab.Guests[0]}
 	want, err := Expected(softrdma)
 	if err != nil {
@@ -25,12 +25,36 @@ func exerciseSoftrdma(t *testing.T, softrdma string, v6 bool, take func(*Scenari
 	if err != nil {
 		t.Error(err)
 	}
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			for _, role := range []string{Client, Server} {
-				checkResult(t, want[name][role], got[name][role])
-			}
+	playAgain(t, got, want, func(names []string) (Results, error) {
+		return Exercise(within(t, 60*time.Second), server, client, names, v6, exerciseMTU)
+	})
+	checkResults(t, names, want, got)
+}
+
+// unreliableTries is how often a scenario of unreliable queue pairs is played in which something did not come that should:
+// the network may lose packets, and rxe's own requester was seen to stand still behind a long UC WRITE.
+const unreliableTries = 3
+
+// playAgain repeats such scenarios, and puts what they gave then in place of what they had given.
+func playAgain(t *testing.T, got, want Results, play func(names []string) (Results, error)) {
+	t.Helper()
+	for range unreliableTries - 1 {
+		names := scenarioNames(t, func(s *Scenario) bool {
+			g, played := got[s.Name]
+			w := want[s.Name]
+			return played && s.QP != "RC" && (len(g[Client].Missing) > len(w[Client].Missing) || len(g[Server].Missing) > len(w[Server].Missing))
 		})
+		if len(names) == 0 {
+			return
+		}
+		t.Logf("played again, as something did not come: %v", names)
+		again, err := play(names)
+		if err != nil {
+			t.Error(err)
+		}
+		for name, r := range again {
+			got[name] = r
+		}
 	}
 }
 

@@ -21,18 +21,19 @@ import (
 )
 
 // bootPatience bounds a boot. It takes some 6 s on an idle machine.
-const bootPatience = 3 * time.Minute
+const bootPatience = 10 * time.Minute
 
 // processors is how many CPUs a guest has. With one alone, its receiving and its programs get in each other's way so
 // much that an acknowledge takes longer than the 67 ms that pingpongs wait.
 const processors = "2"
 
-// Guest is a running virtual machine with the device rxe0 on eth0.
+// Guest is a running virtual machine with the devices rxe0 on eth0 and siw0 on eth1.
 type Guest struct {
-	Name string
-	IPv4 string
-	IPv6 string
-	MAC  string
+	Name    string
+	IPv4    string // of eth0
+	IPv6    string
+	IWARPv4 string // of eth1
+	IWARPv6 string
 	// Console is the file with everything that the guest's kernel and first script said.
 	Console string
 
@@ -56,15 +57,22 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 		Name:      string(rune('a' + index)),
 		IPv4:      fmt.Sprintf("10.77.0.%d", 2+index),
 		IPv6:      fmt.Sprintf("fd77::%d", 2+index),
-		MAC:       fmt.Sprintf("52:54:00:77:00:%02x", 2+index),
+		IWARPv4:   fmt.Sprintf("10.78.0.%d", 2+index),
+		IWARPv6:   fmt.Sprintf("fd78::%d", 2+index),
 		exited:    make(chan struct{}),
 		ready:     make(chan struct{}),
 		processes: map[uint64]*Process{},
 	}
 	g.Console = filepath.Join(l.dir, "console-"+g.Name+".log")
-	tap := "tap" + g.Name
-	if err := l.network.addTap(ctx, tap); err != nil {
-		return nil, err
+	var adapters []string
+	for i, b := range []string{bridge, iwarpBridge} {
+		tap := fmt.Sprintf("tap%s%d", g.Name, i)
+		if err := l.network.addTap(ctx, tap, b); err != nil {
+			return nil, err
+		}
+		adapters = append(adapters,
+			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no", i, tap),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,romfile=,mac=52:54:00:%02d:00:%02x", i, 77+i, 2+index))
 	}
 	port, peer, err := socketPair()
 	if err != nil {
@@ -73,17 +81,15 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 	defer peer.Close()
 	g.port, g.send = port, json.NewEncoder(port)
 
-	argv := l.network.inside([]string{
+	argv := l.network.inside(append([]string{
 		"qemu-system-x86_64", "-name", "softrdma-lab-" + g.Name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", processors, "-m", "1024",
+		"-M", "q35", "-accel", "tcg,thread=multi", "-cpu", l.processor.model, "-smp", processors, "-m", "1024",
 		"-kernel", l.Kernel.Image(), "-initrd", l.initramfs, "-append", g.commandLine(l),
 		"-serial", "file:" + g.Console,
-		"-netdev", "tap,id=net0,ifname=" + tap + ",script=no,downscript=no",
-		"-device", "virtio-net-pci,netdev=net0,romfile=,mac=" + g.MAC,
 		"-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,fd=3",
 		"-device", "virtserialport,chardev=agent,name=" + control.PortName,
-	})
+	}, adapters...))
 	said, err := os.Create(filepath.Join(l.dir, "qemu-"+g.Name+".log"))
 	if err != nil {
 		return nil, err
@@ -106,10 +112,11 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 
 func (g *Guest) commandLine(l *Lab) string {
 	return strings.Join([]string{
-		// A panic ends qemu at once, because of -no-reboot.
-		"console=ttyS0", "loglevel=6", "panic=-1", "net.ifnames=0", "mitigations=off", "random.trust_cpu=on", "tsc=reliable",
+		// A panic ends qemu at once, because of -no-reboot. On a busy host the check of the timer takes it for broken.
+		"console=ttyS0", "loglevel=6", "panic=-1", "no_timer_check", "net.ifnames=0", "mitigations=off", "random.trust_cpu=on", "tsc=reliable",
 		"lab.name=" + g.Name, "lab.modules=" + l.Kernel.Modules(), fmt.Sprintf("lab.mtu=%d", MTU),
 		"lab.ip4=" + g.IPv4 + "/24", "lab.ip6=" + g.IPv6 + "/64",
+		"lab.iwarp4=" + g.IWARPv4 + "/24", "lab.iwarp6=" + g.IWARPv6 + "/64",
 	}, " ")
 }
 

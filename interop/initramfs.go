@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,15 +18,21 @@ import (
 //go:embed scripts/init.sh
 var initScript []byte
 
-// modules are loaded in this order, each after what it depends on. crc32_generic and crc32-pclmul are no
-// dependencies that modprobe knows, but without them rdma_rxe cannot make a device.
+// modules are loaded in this order, each after what it depends on. crc32_generic is no dependency that modprobe knows, but
+// without it rdma_rxe cannot make a device. Behind it come those that want what the processor has.
 var modules = []string{
 	"virtio_pci", "virtio_console", "virtio_net", "9p", "9pnet_virtio", "overlay", "configfs",
-	"crc32_generic", "crc32-pclmul", "ib_uverbs", "rdma_ucm", "rdma_rxe",
+	"crc32_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw",
+}
+
+// modulesOf are those of guests with a processor. Without crc32-pclmul, which is no dependency either, rdma_rxe takes crc32_generic.
+func modulesOf(p Processor) []string {
+	i := slices.Index(modules, "crc32_generic") + 1
+	return slices.Insert(slices.Clone(modules), i, p.modules...)
 }
 
 // buildInitramfs writes the guest's first root file system into dir and returns its path.
-func buildInitramfs(ctx context.Context, k Kernel, dir string) (string, error) {
+func buildInitramfs(ctx context.Context, k Kernel, p Processor, dir string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	root := filepath.Join(dir, "initramfs")
@@ -40,7 +47,7 @@ func buildInitramfs(ctx context.Context, k Kernel, dir string) (string, error) {
 	if err := os.WriteFile(filepath.Join(root, "init"), initScript, 0o755); err != nil {
 		return "", err
 	}
-	if err := copyModules(ctx, k, filepath.Join(root, "modules")); err != nil {
+	if err := copyModules(ctx, k, modulesOf(p), filepath.Join(root, "modules")); err != nil {
 		return "", err
 	}
 	if err := goBuild(ctx, "./interop/agent", filepath.Join(root, "agent")); err != nil {
@@ -50,10 +57,10 @@ func buildInitramfs(ctx context.Context, k Kernel, dir string) (string, error) {
 }
 
 // copyModules copies the modules flat and writes the order to load them in.
-func copyModules(ctx context.Context, k Kernel, to string) error {
+func copyModules(ctx context.Context, k Kernel, names []string, to string) error {
 	var order []string
 	seen := map[string]bool{}
-	for _, name := range modules {
+	for _, name := range names {
 		out, err := output(ctx, "", "modprobe", "-d", k.Root, "-S", k.Version, "--show-depends", name)
 		if err != nil {
 			return err

@@ -22,11 +22,12 @@ type Lab struct {
 	dir       string // logs, and the files of this run
 	initramfs string
 	count     int
+	processor Processor
 }
 
-// Open makes the lab with the given number of guests, 1 or 2. An error that is a [*LackError] tells what this
+// Open makes the lab with the given number of guests, 1 or 2, and their processor. An error that is a [*LackError] tells what this
 // machine would need.
-func Open(ctx context.Context, guests int) (*Lab, error) {
+func Open(ctx context.Context, guests int, p Processor) (*Lab, error) {
 	if guests < 1 || guests > 2 {
 		return nil, fmt.Errorf("a lab has 1 or 2 guests, not %d", guests)
 	}
@@ -38,7 +39,7 @@ func Open(ctx context.Context, guests int) (*Lab, error) {
 		return nil, err
 	}
 	removeOldRuns(cache)
-	l := &Lab{count: guests}
+	l := &Lab{count: guests, processor: p}
 	if err := l.open(ctx, cache); err != nil {
 		l.Close(true)
 		return nil, err
@@ -50,10 +51,13 @@ func (l *Lab) open(ctx context.Context, cache string) (err error) {
 	if l.Kernel, err = fetchKernel(ctx, cache); err != nil {
 		return err
 	}
+	if err = provideSiw(ctx, cache, l.Kernel); err != nil {
+		return err
+	}
 	if l.dir, err = os.MkdirTemp(cache, "run-*"); err != nil {
 		return err
 	}
-	if l.initramfs, err = buildInitramfs(ctx, l.Kernel, l.dir); err != nil {
+	if l.initramfs, err = buildInitramfs(ctx, l.Kernel, l.processor, l.dir); err != nil {
 		return err
 	}
 	if l.network, err = newNetwork(ctx); err != nil {

@@ -37,7 +37,7 @@ func openLab(t *testing.T) *Lab {
 	t.Helper()
 	shared.once.Do(func() {
 		began := time.Now()
-		shared.lab, shared.err = Open(context.Background(), 2)
+		shared.lab, shared.err = Open(context.Background(), 2, TestProcessor)
 		if shared.err == nil {
 			t.Logf("the lab with kernel %s is up after %v", shared.lab.Kernel.Version, time.Since(began).Round(time.Millisecond))
 		}
@@ -78,6 +78,9 @@ func program(t *testing.T, lab *Lab, pkg string) string {
 	build := sync.OnceValue(func() built {
 		if files, _ := filepath.Glob(filepath.Join(filepath.Dir(sourceDir()), pkg, "*.go")); len(files) == 0 {
 			return built{err: &LackError{pkg, "the package is not there yet"}}
+		}
+		if pkg == "cmd/softrdma" {
+			_ = makePreload() // who needs what it makes asks again
 		}
 		path, err := lab.BuildGo(context.Background(), pkg)
 		return built{path, err}

@@ -18,15 +18,20 @@ const (
 	HostIPv6 = "fd77::1"
 	// HostIPv4Second is for a second softrdma at the same time: an address is one device. Routes do not choose it.
 	HostIPv4Second = "10.77.0.9"
+	// The same in the network of iWARP, where the guests have siw.
+	HostIWARPv4       = "10.78.0.1"
+	HostIWARPv6       = "fd78::1"
+	HostIWARPv4Second = "10.78.0.9"
 	// NobodyIPv4 is an address of the network that nobody has.
 	NobodyIPv4 = "10.77.0.99"
 	// MTU leaves room for a path MTU of 4096 and its headers.
 	MTU = 9000
 
-	bridge = "lab0"
+	bridge      = "lab0"
+	iwarpBridge = "lab1"
 )
 
-// network is a network namespace with a bridge. The namespace has no name: it is held by a process that ends when
+// network is a network namespace with two bridges, one for RoCE and one for iWARP. The namespace has no name: it is held by a process that ends when
 // the lab does, in whatever way the lab ends, and the kernel then takes down all that is in it.
 type network struct {
 	holder *exec.Cmd
@@ -44,25 +49,38 @@ func newNetwork(ctx context.Context) (*network, error) {
 		return nil, &LackError{"a network namespace", err.Error()}
 	}
 	n := &network{holder: holder, keep: keep}
-	for _, args := range [][]string{
-		{"link", "set", "lo", "up"},
-		// Without snooping, multicast reaches every port at once.
-		{"link", "add", bridge, "mtu", strconv.Itoa(MTU), "type", "bridge", "mcast_snooping", "0"},
-		{"addr", "add", HostIPv4 + "/24", "dev", bridge},
-		{"addr", "add", HostIPv4Second + "/24", "dev", bridge},
-		{"-6", "addr", "add", HostIPv6 + "/64", "dev", bridge, "nodad"},
-		{"link", "set", bridge, "up"},
-	} {
-		if err := n.ip(ctx, args...); err != nil {
-			n.close()
-			return nil, &LackError{"a bridge in a network namespace", err.Error()}
-		}
+	err = n.ip(ctx, "link", "set", "lo", "up")
+	if err == nil {
+		err = n.addBridge(ctx, bridge, HostIPv4, HostIPv4Second, HostIPv6)
+	}
+	if err == nil {
+		err = n.addBridge(ctx, iwarpBridge, HostIWARPv4, HostIWARPv4Second, HostIWARPv6)
+	}
+	if err != nil {
+		n.close()
+		return nil, &LackError{"a bridge in a network namespace", err.Error()}
 	}
 	return n, nil
 }
 
-// addTap makes a port of the bridge for a guest.
-func (n *network) addTap(ctx context.Context, name string) error {
+func (n *network) addBridge(ctx context.Context, name, v4, second, v6 string) error {
+	for _, args := range [][]string{
+		// Without snooping, multicast reaches every port at once.
+		{"link", "add", name, "mtu", strconv.Itoa(MTU), "type", "bridge", "mcast_snooping", "0"},
+		{"addr", "add", v4 + "/24", "dev", name},
+		{"addr", "add", second + "/24", "dev", name},
+		{"-6", "addr", "add", v6 + "/64", "dev", name, "nodad"},
+		{"link", "set", name, "up"},
+	} {
+		if err := n.ip(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTap makes a port of a bridge for a guest.
+func (n *network) addTap(ctx context.Context, name, bridge string) error {
 	if err := n.ip(ctx, "tuntap", "add", name, "mode", "tap"); err != nil {
 		return &LackError{"a tap device", err.Error()}
 	}

@@ -12,8 +12,11 @@ import (
 	"time"
 )
 
-// packages are the Debian packages the lab needs, each with a file that is there when it is installed.
-var packages = []struct{ name, file string }{
+// A debianPackage is a package with a file that is there when it is installed.
+type debianPackage struct{ name, file string }
+
+// packages are the Debian packages the lab needs whatever the kernel; siw.go has those that it depends on.
+var packages = []debianPackage{
 	{"qemu-system-x86", "/usr/bin/qemu-system-x86_64"},
 	{"busybox-static", "/usr/bin/busybox"},
 	{"cpio", "/usr/bin/cpio"},
@@ -28,6 +31,7 @@ var packages = []struct{ name, file string }{
 	{"librdmacm1", "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"},
 	{"iperf3", "/usr/bin/iperf3"},
 	{"perftest", "/usr/bin/ib_write_bw"},
+	{"infiniband-diags", "/usr/sbin/ibstat"},
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 
@@ -38,9 +42,9 @@ func (e *LackError) Error() string {
 	return fmt.Sprintf("the interop lab lacks %s: %s", e.What, e.Why)
 }
 
-func missingPackages() []string {
+func missingPackages(wanted []debianPackage) []string {
 	var names []string
-	for _, p := range packages {
+	for _, p := range wanted {
 		if _, err := os.Stat(p.file); err != nil {
 			names = append(names, p.name)
 		}
@@ -56,7 +60,12 @@ func installPackages(ctx context.Context) error {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		return &LackError{"/dev/net/tun", err.Error()}
 	}
-	missing := missingPackages()
+	return install(ctx, packages)
+}
+
+// install installs those of some packages that are not there.
+func install(ctx context.Context, wanted []debianPackage) error {
+	missing := missingPackages(wanted)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -65,18 +74,18 @@ func installPackages(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
 	defer cancel()
-	install := append([]string{"apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=240",
+	command := append([]string{"apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=240",
 		"install", "--no-install-recommends"}, missing...)
-	if _, err := output(ctx, "", install...); err != nil {
+	if _, err := output(ctx, "", command...); err != nil {
 		// The list of packages may be missing or old.
 		if _, err := output(ctx, "", "apt-get", "-q", "update"); err != nil {
 			return &LackError{strings.Join(missing, ", "), err.Error()}
 		}
-		if _, err := output(ctx, "", install...); err != nil {
+		if _, err := output(ctx, "", command...); err != nil {
 			return &LackError{strings.Join(missing, ", "), err.Error()}
 		}
 	}
-	if missing = missingPackages(); len(missing) > 0 {
+	if missing = missingPackages(wanted); len(missing) > 0 {
 		return &LackError{strings.Join(missing, ", "), "apt-get install succeeded, but their files are not where packages.go looks"}
 	}
 	return nil

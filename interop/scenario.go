@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -25,6 +27,7 @@ type Scenario struct {
 	Golden bool    `json:"golden"` // recorded in the golden captures
 	MTU    int     `json:"mtu"`    // path MTU in bytes; 0: the end's own choice
 	PSN    *uint32 `json:"psn"`    // both ends' first PSN; nil: random
+	Cut    int     `json:"cut"`    // bytes behind which the connection is reset, by a relay between the ends; 0: not at all
 	Client End     `json:"client"`
 	Server End     `json:"server"`
 }
@@ -84,8 +87,12 @@ type Hello struct {
 	Addr     uint64 `json:"addr"`
 	RKey     uint32 `json:"rkey"`
 	Len      int    `json:"len"`
+	CM       string `json:"cm,omitempty"` // the address of an end whose queue pairs a connection manager connects
 	Error    string `json:"error,omitempty"`
 }
+
+// CMPortAbove is how much higher than the exerciser's port that of its connection manager is.
+const CMPortAbove = 10000
 
 // Barrier is the message of both ends at a barrier.
 type Barrier struct {
@@ -135,6 +142,27 @@ var scenarios = sync.OnceValues(func() ([]Scenario, error) {
 
 // Scenarios returns all scenarios in their order. The caller must not change them.
 func Scenarios() ([]Scenario, error) { return scenarios() }
+
+// OnlyIWARP tells whether a scenario is about what RoCE does not have, or has otherwise.
+func (s *Scenario) OnlyIWARP() bool { return strings.HasPrefix(s.Name, "iwarp_") }
+
+// OverIWARP tells whether iWARP has all that a scenario does: neither datagrams, nor atomics and immediate data with
+// siw, nor a receiver that is not ready yet, nor a peer that answers no more. siw has no memory windows, completes in any order, and WRITEs and SENDs whether a Terminate
+// comes or not.
+func (s *Scenario) OverIWARP() bool {
+	if s.Cut != 0 || s.OnlyIWARP() {
+		return s.Cut == 0
+	}
+	if s.QP != "RC" || strings.Contains(s.Name, "_rnr_") || slices.Contains([]string{"rc_psn_wrap", "rc_error_then_flush"}, s.Name) {
+		return false
+	}
+	for _, step := range slices.Concat(s.Client.Steps, s.Server.Steps) {
+		if strings.Contains(step.Op, "_IMM") || strings.HasPrefix(step.Op, "ATOMIC") || step.Op == "SEND_WITH_INV" || strings.HasSuffix(step.Do, "_mw") || step.Do == "destroy_qp" {
+			return false
+		}
+	}
+	return true
+}
 
 // Pattern returns the first content of an end's buffer. The period is prime, so data that lands a whole number of
 // packets off shows.

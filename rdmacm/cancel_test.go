@@ -58,7 +58,7 @@ func TestContextEndsAcceptWithoutPeers(t *testing.T) {
 func silentPeer(t *testing.T, to *Listener) *EventChannel {
 	t.Helper()
 	ch := NewEventChannel()
-	id := newID(t, ch, PortSpaceTCP)
+	id := newIDOn(t, ch, PortSpaceTCP, clientIP)
 	t.Cleanup(func() {
 		if err := errors.Join(id.Destroy(), ch.Close()); err != nil {
 			t.Error(err)

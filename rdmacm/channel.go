@@ -2,25 +2,50 @@ package rdmacm
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/bridge"
+	"softrdma/internal/connect"
 	"softrdma/verbs"
 )
 
 // An EventChannel takes the events of ids.
 type EventChannel struct {
-	c *cma.EventChannel
+	local  *source
+	signal chan struct{} // holds a token while there may be events
+	done   chan struct{} // closed by Close
 
-	mu     sync.Mutex
-	ids    int
-	closed bool
+	mu      sync.Mutex
+	ids     int
+	daemons []*source // whose devices have ids of the channel
+	closed  bool
+}
+
+// A source is a connection manager's part of an event channel. That of a daemon's
+// device ends with the last id.
+type source struct {
+	c   connect.Channel
+	dev *verbs.Device // the daemon's, nil for the devices of this process
+	ids int           // guarded by the channel's mutex
 }
 
 // NewEventChannel makes an event channel (rdma_create_event_channel).
-func NewEventChannel() *EventChannel { return &EventChannel{c: manager().NewChannel()} }
+func NewEventChannel() *EventChannel {
+	ch := &EventChannel{signal: make(chan struct{}, 1), done: make(chan struct{})}
+	c, _ := manager().NewChannel(ch.wake) // always there
+	ch.local = &source{c: c}
+	return ch
+}
+
+// wake tells who waits that there may be events.
+func (ch *EventChannel) wake() {
+	select {
+	case ch.signal <- struct{}{}:
+	default:
+	}
+}
 
 // NewID makes an id (rdma_create_id), whose events come on the channel.
 func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) { return ch.newID(ps, 0) }
@@ -32,35 +57,69 @@ func (ch *EventChannel) NewIDForType(ps PortSpace, t verbs.QPType) (*ID, error) 
 }
 
 func (ch *EventChannel) newID(ps PortSpace, t verbs.QPType) (*ID, error) {
-	if err := ch.hold(); err != nil {
+	s := ch.local
+	if err := ch.hold(s); err != nil {
 		return nil, fmt.Errorf("create id: %w", err)
 	}
-	c, err := ch.c.NewID(ps, t)
-	if err != nil {
-		ch.drop()
+	id := &ID{ch: ch, src: s}
+	var err error
+	if id.c, err = s.c.NewID(ps, t, id); err != nil {
+		ch.drop(s)
 		return nil, fmt.Errorf("create id: %w", err)
 	}
-	id := &ID{c: c, ch: ch}
-	c.Context = id
 	return id, nil
 }
 
-// hold counts one more id of the channel.
-func (ch *EventChannel) hold() error {
+// hold counts one more id of a source, which has one or is the local one.
+func (ch *EventChannel) hold(s *source) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.closed {
+	if ch.closed || s.dev != nil && s.ids == 0 {
 		return fmt.Errorf("event channel: %w", ErrClosed)
 	}
 	ch.ids++
+	s.ids++
 	return nil
 }
 
-// drop ends hold.
-func (ch *EventChannel) drop() {
+// holdFor is hold of the source that a device's ids have.
+func (ch *EventChannel) holdFor(dev *verbs.Device) (*source, error) {
+	if dev == nil || !dev.Daemon() {
+		return ch.local, ch.hold(ch.local)
+	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil, fmt.Errorf("event channel: %w", ErrClosed)
+	}
+	i := slices.IndexFunc(ch.daemons, func(s *source) bool { return s.dev == dev })
+	if i < 0 {
+		c, err := bridge.Driver(dev).(connect.Manager).NewChannel(ch.wake)
+		if err != nil {
+			return nil, err
+		}
+		i = len(ch.daemons)
+		ch.daemons = append(ch.daemons, &source{c: c, dev: dev})
+	}
+	s := ch.daemons[i]
+	ch.ids++
+	s.ids++
+	return s, nil
+}
+
+// drop ends hold.
+func (ch *EventChannel) drop(s *source) {
+	ch.mu.Lock()
 	ch.ids--
+	s.ids--
+	last := s.ids == 0 && s.dev != nil
+	if last {
+		ch.daemons = slices.DeleteFunc(ch.daemons, func(x *source) bool { return x == s })
+	}
+	ch.mu.Unlock()
+	if last {
+		_ = s.c.Close() // never fails
+	}
 }
 
 // Next waits for the next event (rdma_get_cm_event), and moves the queue pair
@@ -72,17 +131,55 @@ func (ch *EventChannel) drop() {
 // rejected, and destroyed.
 func (ch *EventChannel) Next(ctx context.Context) (Event, error) {
 	for {
-		c, err := ch.c.Next(ctx)
-		switch {
-		case errors.Is(err, cma.ErrClosed):
-			return Event{}, fmt.Errorf("event channel: %w", ErrClosed)
-		case err != nil:
+		s, c, err := ch.take(ctx)
+		if err != nil {
 			return Event{}, err
 		}
-		if e, ok := ch.event(&c); ok {
+		ch.wake() // there may be more, for others who wait
+		if e, ok := ch.event(s, &c); ok {
 			return e, nil
 		}
 	}
+}
+
+// take waits for what a manager tells.
+func (ch *EventChannel) take(ctx context.Context) (*source, connect.Event, error) {
+	for {
+		select {
+		case <-ch.done:
+			return nil, connect.Event{}, fmt.Errorf("event channel: %w", ErrClosed)
+		default:
+		}
+		if s, c, ok := ch.poll(); ok {
+			return s, c, nil
+		}
+		select {
+		case <-ch.signal:
+		case <-ch.done:
+		case <-ctx.Done():
+			// An event that came at the same time is not kept waiting.
+			if s, c, ok := ch.poll(); ok {
+				return s, c, nil
+			}
+			return nil, connect.Event{}, ctx.Err()
+		}
+	}
+}
+
+// poll is the next event of any source, if there is one now.
+func (ch *EventChannel) poll() (*source, connect.Event, bool) {
+	if c, ok := ch.local.c.Poll(); ok {
+		return ch.local, c, true
+	}
+	ch.mu.Lock()
+	daemons := slices.Clone(ch.daemons)
+	ch.mu.Unlock()
+	for _, s := range daemons {
+		if c, ok := s.c.Poll(); ok {
+			return s, c, true
+		}
+	}
+	return nil, connect.Event{}, false
 }
 
 // Close gives the channel up (rdma_destroy_event_channel); ErrBusy while ids
@@ -100,5 +197,6 @@ func (ch *EventChannel) Close() error {
 	if closed {
 		return nil
 	}
-	return ch.c.Close()
+	close(ch.done)
+	return ch.local.c.Close()
 }

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/bridge"
 	"softrdma/internal/cma"
+	"softrdma/internal/connect"
 	"softrdma/internal/host"
 	"softrdma/verbs"
 )
@@ -21,7 +23,7 @@ const linger = 250 * time.Millisecond
 var devices = &deviceTable{used: make(map[*adapter.Device]*deviceUse)}
 
 // manager is this process's.
-var manager = sync.OnceValue(func() *cma.Manager { return cma.New(devices, cma.Config{}) })
+var manager = sync.OnceValue(func() connect.Local { return connect.Local{Manager: cma.New(devices, cma.Config{})} })
 
 func init() {
 	bridge.Vacate = devices.vacate
@@ -50,12 +52,18 @@ type deviceUse struct {
 
 // Acquire gives the device of a local address, and counts one more use of it.
 func (t *deviceTable) Acquire(local netip.AddrPort, p cma.Protocol) (*adapter.Device, error) {
+	return t.AcquireAs(local, p, nil)
+}
+
+// AcquireAs is Acquire of a device with TLS, where way is a *tls.Config.
+func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (*adapter.Device, error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	security, _ := way.(*tls.Config)
 	u := t.takeVisitor(local)
 	if u == nil {
 		var err error
-		if u, err = t.open(local); err != nil {
+		if u, err = t.open(local, security); err != nil {
 			return nil, err
 		}
 	}
@@ -91,11 +99,17 @@ func (t *deviceTable) Addresses() ([]netip.Addr, error) { return host.LocalAddre
 
 // open finds or opens the device of an address: of iWARP where the port is 0.
 // The caller holds opening.
-func (t *deviceTable) open(at netip.AddrPort) (*deviceUse, error) {
+func (t *deviceTable) open(at netip.AddrPort, security *tls.Config) (*deviceUse, error) {
 	dev, own := t.opened(at), false
+	if dev != nil && !t.suits(dev, security) {
+		if !t.drop(dev) {
+			return nil, &SecurityError{Device: deviceName(at), TLS: bridge.Security(dev) != nil}
+		}
+		dev = nil
+	}
 	if dev == nil {
 		var err error
-		if dev, err = verbs.Open(deviceName(at), verbs.Config{}); err != nil {
+		if dev, err = verbs.Open(deviceName(at), verbs.Config{TLS: security}); err != nil {
 			return nil, err
 		}
 		own = true
@@ -112,6 +126,44 @@ func (t *deviceTable) open(at netip.AddrPort) (*deviceUse, error) {
 		t.rest(u)
 	}
 	return u, nil
+}
+
+// suits tells whether an open device has the TLS that is wanted. Where none is, a
+// device of the program's suits as it is, and one that was opened here only without.
+func (t *deviceTable) suits(dev *verbs.Device, want *tls.Config) bool {
+	if bridge.Security(dev) == want {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.used[bridge.Device(dev)]
+	return want == nil && (u == nil || !u.own)
+}
+
+// drop closes a device that was opened here if nobody uses it any more. The caller
+// holds opening.
+func (t *deviceTable) drop(dev *verbs.Device) bool {
+	t.mu.Lock()
+	u := t.used[bridge.Device(dev)]
+	t.mu.Unlock()
+	return u != nil && u.own && t.closeIdle(u)
+}
+
+// A SecurityError is a Dialer or ListenConfig whose TLS is not that of the device
+// that is open on its address: one address has one device in a process, with one
+// configuration of TLS or none.
+type SecurityError struct {
+	Device string // the device's name
+	TLS    bool   // that it has
+}
+
+// Error says what there is to do.
+func (e *SecurityError) Error() string {
+	have := "without TLS"
+	if e.TLS {
+		have = "with another TLS configuration"
+	}
+	return fmt.Sprintf("device %s is in use in this process %s: expected the same *tls.Config for all connections of an address", e.Device, have)
 }
 
 // opened is the device that this process has open on an address.
@@ -135,6 +187,11 @@ func (t *deviceTable) rest(u *deviceUse) {
 func (t *deviceTable) close(u *deviceUse) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	t.closeIdle(u)
+}
+
+// closeIdle is close for who holds opening, and tells whether there was no user.
+func (t *deviceTable) closeIdle(u *deviceUse) bool {
 	t.mu.Lock()
 	a := bridge.Device(u.dev)
 	idle := t.used[a] == u && u.n == 0
@@ -145,6 +202,7 @@ func (t *deviceTable) close(u *deviceUse) {
 	if idle {
 		_ = u.dev.Close() // it has no captures, whose errors these would be
 	}
+	return idle
 }
 
 // vacate closes the own device on an address if it has no users (bridge.Vacate).

@@ -14,7 +14,7 @@ func TestDialBothEndsInOneDevice(t *testing.T) {
 	leavesNothing(t)
 	l := listen(t, ListenConfig{})
 	d := client()
-	d.Local = addr(serverIP, 0)
+	d.Device, d.Local = testDevice(serverIP), addr(serverIP, 0)
 	c, s := connected(t, l, d)
 	if c.Device() != s.Device() || c.Device() == nil {
 		t.Errorf("devices: expected one, found %v and %v", c.Device().Addr(), s.Device().Addr())
@@ -30,7 +30,7 @@ func TestDialProgramsDevicesShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	b, err := verbs.Open(ip(12), verbs.Config{})
+	b, err := verbs.Open(deviceNamed(ip(12)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestDialProgramsDevicesShared(t *testing.T) {
 
 func TestDialDeviceAndOtherLocalRefused(t *testing.T) {
 	leavesNothing(t)
-	dev, err := verbs.Open(ip(12), verbs.Config{})
+	dev, err := verbs.Open(deviceNamed(ip(12)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDialDeviceAndOtherLocalRefused(t *testing.T) {
 
 func TestDialClosedDeviceRefused(t *testing.T) {
 	leavesNothing(t)
-	dev, err := verbs.Open(ip(12), verbs.Config{})
+	dev, err := verbs.Open(deviceNamed(ip(12)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

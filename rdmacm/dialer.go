@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -16,6 +17,12 @@ type Dialer struct {
 	// Protocol is what the device speaks that the host's routing gives: RoCE, or
 	// verbs.IWARP. A Device speaks what it speaks.
 	Protocol verbs.Protocol
+
+	// TLS, of iWARP, makes the connection TLS: what verbs.Config.TLS says holds. The
+	// device that the host's routing gives is opened with it, and all connections of
+	// its address in this process have the same. With a Device it must be nil, or
+	// the device's.
+	TLS *tls.Config
 
 	Local netip.AddrPort // local address and port in the port space; zero: by the host's routing, any port
 
@@ -170,11 +177,25 @@ func (d *Dialer) options(id *ID) error {
 			return err
 		}
 	}
+	if err := id.secure(d.TLS, protocol); err != nil {
+		return err
+	}
 	return id.setOptions(map[Option]int{
 		OptionTOS: int(d.TOS), OptionAckTimeout: int(d.AckTimeout), OptionRemoteUDPPort: int(d.RemoteUDPPort),
 		OptionReuseAddr: one(d.ReuseAddr), OptionResponseTimeout: int(d.ResponseTimeout), OptionRetries: int(d.Retries),
 		OptionProtocol: int(protocol),
 	})
+}
+
+// secure is UseTLS where there is a configuration.
+func (id *ID) secure(cfg *tls.Config, p verbs.Protocol) error {
+	switch {
+	case cfg == nil:
+		return nil
+	case p != verbs.IWARP:
+		return fmt.Errorf("TLS is iWARP's, found %v: %w", p, errors.ErrUnsupported)
+	}
+	return id.UseTLS(cfg)
 }
 
 // setOptions sets those that are not 0.

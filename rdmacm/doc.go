@@ -56,7 +56,16 @@
 //   - SENDs and WRITEs complete when TCP has taken them. Disconnect and Close
 //     still deliver what has completed.
 //
-// Private data is bounded and filled up as on RoCE.
+// Private data is bounded and filled up as on RoCE. TLS in Dialer and
+// ListenConfig makes the connections TLS: the devices that are opened here are
+// opened with it, one configuration for an address (SecurityError).
+//
+// # Devices of a daemon
+//
+// Connections on a device of a daemon's (verbs.Open) are the same: name it, as
+// Dialer.Device, ListenConfig.Device or by UseDevice. The ports are the
+// daemon's then, which all programs on it share. Listeners on every address
+// listen on the devices of this process alone.
 //
 // # How long things take
 //

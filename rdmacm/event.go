@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/connect"
 )
 
 // An EventType is the type of an event: the numbers of rdma_cm_event_type.
@@ -59,21 +60,21 @@ func (e Event) String() string {
 	return e.Type.String()
 }
 
-// event makes an event of the manager's. It is not ok where the program is not
-// to see it.
-func (ch *EventChannel) event(c *cma.Event) (e Event, ok bool) {
+// event makes an event of a manager's. It is not ok where the program is not to
+// see it.
+func (ch *EventChannel) event(s *source, c *connect.Event) (e Event, ok bool) {
 	e = Event{Type: c.Type, Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
 	if c.Type == cma.EventConnectRequest {
-		e.Listen, _ = c.Listener.Context.(*ID)
-		if e.Listen == nil || ch.hold() != nil {
-			c.ID.Destroy()
+		e.Listen, _ = c.Owner.(*ID)
+		if e.Listen == nil || ch.hold(s) != nil {
+			c.New.Destroy()
 			return e, false
 		}
-		e.ID = &ID{c: c.ID, ch: ch, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
-		c.ID.Context = e.ID
+		e.ID = &ID{c: c.New, ch: ch, src: s, dev: s.dev, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
+		c.New.SetOwner(e.ID)
 		return e, true
 	}
-	if e.ID, _ = c.ID.Context.(*ID); e.ID == nil {
+	if e.ID, _ = c.Owner.(*ID); e.ID == nil {
 		return e, false
 	}
 	e.Err = e.failure(c)
@@ -81,9 +82,9 @@ func (ch *EventChannel) event(c *cma.Event) (e Event, ok bool) {
 }
 
 // failure says in words why an event is one of failure.
-func (e *Event) failure(c *cma.Event) error {
+func (e *Event) failure(c *connect.Event) error {
 	if c.Type == cma.EventAddrError || c.Type == cma.EventRouteError {
-		return &ResolveError{Addr: c.ID.Remote().String(), Err: c.Err}
+		return &ResolveError{Addr: e.ID.RemoteAddr().String(), Err: c.Err}
 	}
 	return public(c.Err)
 }

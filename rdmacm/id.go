@@ -1,12 +1,14 @@
 package rdmacm
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/connect"
 	"softrdma/verbs"
 )
 
@@ -17,7 +19,7 @@ type ID struct {
 	// has its listener's.
 	Context any
 
-	c     *cma.ID
+	c     connect.ID
 	asked ConnParam // of a connect request
 
 	run     *hubRun      // of an id of the hub; guarded by its mutex
@@ -25,7 +27,10 @@ type ID struct {
 
 	mu        sync.Mutex
 	ch        *EventChannel
-	dev       *verbs.Device // that UseDevice named
+	src       *source        // of ch
+	dev       *verbs.Device  // that UseDevice named, or of src
+	options   map[Option]int // set, for what UseDevice puts behind the id
+	security  *tls.Config    // of UseTLS
 	remoteUDP uint16
 	timeout   uint8 // options ResponseTimeout and Retries
 	retries   uint8
@@ -45,16 +50,81 @@ type ID struct {
 func (id *ID) UseDevice(dev *verbs.Device) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if have := devices.opened(dev.Addr()); have != dev {
+	if err := id.c.SetProtocol(cma.Protocol(dev.Protocol())); err != nil {
+		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
+	}
+	if have := devices.opened(dev.Addr()); have != dev && !dev.Daemon() {
 		return fmt.Errorf("use device %v: %w", dev.Addr(), verbs.ErrClosed)
+	}
+	if err := id.manage(dev); err != nil {
+		return fmt.Errorf("use device %v: %w", dev.Addr(), public(err))
 	}
 	if err := id.c.SetUDPPorts(dev.Addr().Port(), id.remoteUDP); err != nil {
 		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
 	}
-	if err := id.c.SetProtocol(cma.Protocol(dev.Protocol())); err != nil {
-		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
-	}
 	id.dev = dev
+	return nil
+}
+
+// manage makes the id one of the device's connection manager, with the options
+// that it has. The caller holds mu.
+func (id *ID) manage(dev *verbs.Device) error {
+	s, err := id.ch.holdFor(dev)
+	if err != nil || s == id.src {
+		if err == nil {
+			id.ch.drop(s)
+		}
+		return err
+	}
+	c, err := s.c.NewID(id.c.PortSpace(), id.c.Type(), id)
+	if err == nil {
+		if err = id.carry(c, dev); err != nil {
+			c.Destroy()
+		}
+	}
+	if err != nil {
+		id.ch.drop(s)
+		return err
+	}
+	id.c.Destroy()
+	id.ch.drop(id.src)
+	id.c, id.src = c, s
+	return nil
+}
+
+// carry gives the options of the id to what is to stand behind it.
+func (id *ID) carry(c connect.ID, dev *verbs.Device) error {
+	if err := c.SetProtocol(cma.Protocol(dev.Protocol())); err != nil {
+		return err
+	}
+	if id.security != nil {
+		if err := c.SetWay(id.security); err != nil {
+			return err
+		}
+	}
+	for o, v := range id.options {
+		if err := setOption(c, o, v); err != nil {
+			return err
+		}
+	}
+	if id.timeout == 0 && id.retries == 0 {
+		return nil
+	}
+	return c.SetResponseTimeout(id.timeout, id.retries)
+}
+
+// UseTLS makes the id's device one with TLS, before Bind and ResolveAddr: what
+// verbs.Config.TLS says holds. It has no counterpart in librdmacm, and is for iWARP.
+func (id *ID) UseTLS(cfg *tls.Config) error {
+	if cfg == nil {
+		return errors.New("use TLS: expected a configuration, found none")
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.c.SetWay(cfg); err != nil {
+		return fmt.Errorf("use TLS: %w", public(err))
+	}
+	id.security = cfg
 	return nil
 }
 
@@ -141,17 +211,18 @@ func (id *ID) LeftOut() []error { return id.c.LeftOut() }
 // Migrate moves the id, with its events that were not taken yet, to another
 // channel (rdma_migrate_id).
 func (id *ID) Migrate(to *EventChannel) error {
-	if err := to.hold(); err != nil {
-		return fmt.Errorf("migrate id: %w", err)
-	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.c.Migrate(to.c); err != nil {
-		to.drop()
+	s, err := to.holdFor(id.src.dev)
+	if err != nil {
 		return fmt.Errorf("migrate id: %w", public(err))
 	}
-	id.ch.drop()
-	id.ch = to
+	if err := id.c.Migrate(s.c); err != nil {
+		to.drop(s)
+		return fmt.Errorf("migrate id: %w", public(err))
+	}
+	id.ch.drop(id.src)
+	id.ch, id.src = to, s
 	return nil
 }
 
@@ -178,13 +249,13 @@ func (id *ID) Destroy() error {
 // queue pair in its state.
 func (id *ID) leave() {
 	id.mu.Lock()
-	ch := id.ch
+	ch, src := id.ch, id.src
 	first := !id.away
 	id.away = true
 	id.mu.Unlock()
 	if first {
 		id.c.Destroy()
-		ch.drop()
+		ch.drop(src)
 	}
 }
 
@@ -206,4 +277,15 @@ func (id *ID) RemoteAddr() netip.AddrPort { return id.c.Remote() }
 
 // Device is the id's device, nil before it is known. It is closed with the
 // last id on it, unless the program opened it.
-func (id *ID) Device() *verbs.Device { return devices.verbsDevice(id.c.Device()) }
+func (id *ID) Device() *verbs.Device {
+	id.mu.Lock()
+	dev := id.src.dev
+	id.mu.Unlock()
+	switch {
+	case dev == nil:
+		return devices.verbsDevice(id.c.Device())
+	case !id.c.Local().IsValid() || id.c.Removed():
+		return nil
+	}
+	return dev
+}

@@ -21,6 +21,23 @@ func newID(t testing.TB, ch *EventChannel, ps PortSpace) *ID {
 	return id
 }
 
+// newIDOn is newID on the tests' device of an address.
+func newIDOn(t testing.TB, ch *EventChannel, ps PortSpace, ip string) *ID {
+	t.Helper()
+	id := newID(t, ch, ps)
+	onTestDevice(t, id, ip)
+	return id
+}
+
+func onTestDevice(t testing.TB, id *ID, ip string) {
+	t.Helper()
+	if dev := testDevice(ip); dev != nil {
+		if err := id.UseDevice(dev); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // expect takes the next event of a channel, which must be of a type.
 func expect(t testing.TB, ch *EventChannel, want EventType) Event {
 	t.Helper()
@@ -63,7 +80,7 @@ func newPair(t *testing.T, ps PortSpace) *pair {
 	t.Helper()
 	leavesNothing(t)
 	p := &pair{t: t, server: NewEventChannel(), client: NewEventChannel()}
-	p.listener, p.dialer = newID(t, p.server, ps), newID(t, p.client, ps)
+	p.listener, p.dialer = newIDOn(t, p.server, ps, serverIP), newIDOn(t, p.client, ps, clientIP)
 	t.Cleanup(func() {
 		if err := errors.Join(p.listener.Destroy(), p.dialer.Destroy(), p.server.Close(), p.client.Close()); err != nil {
 			t.Error(err)
@@ -324,7 +341,7 @@ func TestChannelCloseDestroysUntakenRequests(t *testing.T) {
 
 func TestChannelDestroyedIDsEventsDropped(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
-	second := newID(t, p.client, PortSpaceTCP)
+	second := newIDOn(t, p.client, PortSpaceTCP, clientIP)
 	p.ok(p.dialer.ResolveAddr(addr(clientIP, 0), p.listener.LocalAddr()))
 	p.ok(second.ResolveAddr(addr(clientIP, 0), p.listener.LocalAddr()))
 	p.ok(p.dialer.Destroy())
@@ -343,6 +360,7 @@ func TestIDUnconnectedServiceOfIB(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer id.Destroy()
+	onTestDevice(t, id, clientIP)
 	if err := id.Bind(addr(clientIP, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +375,7 @@ func TestIDUnconnectedServiceOfIB(t *testing.T) {
 
 func TestIDDeviceClosedEvent(t *testing.T) {
 	leavesNothing(t)
-	dev, err := verbs.Open(ip(12), verbs.Config{})
+	dev, err := verbs.Open(deviceNamed(ip(12)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

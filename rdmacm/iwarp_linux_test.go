@@ -19,6 +19,11 @@ import (
 func TestIWARPIsTheSame(t *testing.T) {
 	testProtocol = verbs.IWARP
 	defer func() { testProtocol = verbs.RoCE }()
+	connectionTests(t)
+}
+
+// connectionTests are those of what all devices do.
+func connectionTests(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(*testing.T)

@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,6 +20,7 @@ const DefaultBacklog = 1024
 type ListenConfig struct {
 	Device    *verbs.Device  // nil: the local address is the device; every one for an unspecified address
 	Protocol  verbs.Protocol // as in Dialer
+	TLS       *tls.Config    // as in Dialer; of an unspecified address, on every device
 	PortSpace PortSpace      // 0 means PortSpaceTCP
 	Backlog   int            // requests that wait to be taken; more are rejected; 0 means DefaultBacklog
 
@@ -76,6 +78,9 @@ func (l *Listener) listen(at netip.AddrPort) error {
 		if err := l.id.UseDevice(l.cfg.Device); err != nil {
 			return err
 		}
+	}
+	if err := l.id.secure(l.cfg.TLS, l.cfg.Protocol); err != nil {
+		return err
 	}
 	err := l.id.setOptions(map[Option]int{
 		OptionTOS: int(l.cfg.TOS), OptionAckTimeout: int(l.cfg.AckTimeout),

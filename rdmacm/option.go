@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/connect"
 	"softrdma/verbs"
 )
 
@@ -50,34 +51,46 @@ func (id *ID) SetOption(o Option, value int) error {
 }
 
 func (id *ID) setOption(o Option, value int) error {
-	switch o {
-	case OptionTOS:
-		return id.c.SetTOS(uint8(value))
-	case OptionReuseAddr:
-		return id.c.SetReuseAddr(value == 1)
-	case OptionAfOnly:
-		return id.c.SetAFOnly(value == 1)
-	case OptionAckTimeout:
-		return id.c.SetAckTimeout(uint8(value))
-	case OptionProtocol:
-		return id.c.SetProtocol(cma.Protocol(value))
-	case OptionMinRNRTimer:
-		return id.c.SetMinRNRTimer(uint8(value))
-	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	switch o {
+	case OptionProtocol:
+		return id.c.SetProtocol(cma.Protocol(value))
 	case OptionResponseTimeout:
 		id.timeout = uint8(value)
 		return id.c.SetResponseTimeout(id.timeout, id.retries)
 	case OptionRetries:
 		id.retries = uint8(value)
 		return id.c.SetResponseTimeout(id.timeout, id.retries)
+	case OptionRemoteUDPPort:
+		var local uint16
+		if id.dev != nil {
+			local = id.dev.Addr().Port()
+		}
+		id.remoteUDP = uint16(value)
+		return id.c.SetUDPPorts(local, id.remoteUDP)
 	}
-	var local uint16
-	if id.dev != nil {
-		local = id.dev.Addr().Port()
+	if err := setOption(id.c, o, value); err != nil {
+		return err
 	}
-	id.remoteUDP = uint16(value)
-	return id.c.SetUDPPorts(local, id.remoteUDP)
+	if id.options == nil {
+		id.options = make(map[Option]int)
+	}
+	id.options[o] = value
+	return nil
+}
+
+// setOption sets an option that stands for itself.
+func setOption(c connect.ID, o Option, value int) error {
+	switch o {
+	case OptionTOS:
+		return c.SetTOS(uint8(value))
+	case OptionReuseAddr:
+		return c.SetReuseAddr(value == 1)
+	case OptionAfOnly:
+		return c.SetAFOnly(value == 1)
+	case OptionAckTimeout:
+		return c.SetAckTimeout(uint8(value))
+	}
+	return c.SetMinRNRTimer(uint8(value))
 }

@@ -38,18 +38,18 @@ func serveAll(l *Listener) <-chan error {
 func TestThousandConnectionsLeaveNothing(t *testing.T) {
 	const n = 1000
 	leavesNothing(t)
-	a, err := verbs.Open(ip(21), verbs.Config{})
+	a, err := verbs.Open(deviceNamed(ip(21)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	b, err := verbs.Open(ip(22), verbs.Config{})
+	b, err := verbs.Open(deviceNamed(ip(22)), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
 	before := [2]any{a.Counts(), b.Counts()}
-	l, err := Listen(ip(21)+":0", ListenConfig{})
+	l, err := Listen(ip(21)+":0", ListenConfig{Device: a})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (t *deviceTable) Source(dst netip.Addr, p cma.Protocol) (netip.Addr, error)
 		return u.dev.Addr().Addr(), nil
 	}
 	for range 64 {
-		u, err := t.open(visitorAddr(src))
+		u, err := t.open(visitorAddr(src), nil)
 		switch {
 		case err == nil:
 			t.mu.Lock()

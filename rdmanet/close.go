@@ -154,7 +154,7 @@ func (c *Conn) ask() {
 	c.progress()
 	if c.controls < controlSlots && !c.life.Gone() {
 		c.wr[0] = verbs.SendWR{WRID: workControl, Op: verbs.OpWrite}
-		if c.send() {
+		if c.send(1) {
 			c.controls++
 		}
 	}

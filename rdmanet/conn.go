@@ -84,11 +84,16 @@ type Conn struct {
 	alive    *time.Timer // sends keep-alives
 	kick     *time.Timer // tries again to tell the peer what is due
 
-	wcs   [16]verbs.WC
-	wr    [1]verbs.SendWR
-	sge   [1]verbs.SGE
-	small [rsocket.IomapLen]byte
-	empty []verbs.RecvWR // shared: receives of nothing
+	sends    bool   // messages are sent, see message.go
+	peerHalf uint32 // how long the peer's targets are
+
+	wcs    [16]verbs.WC
+	wr     [2]verbs.SendWR
+	sge    [1]verbs.SGE
+	small  [rsocket.IomapLen]byte
+	word   [rsocket.MessageLen]byte
+	empty  []verbs.RecvWR // all receives
+	repost int            // the one of them that is posted next
 }
 
 // side is one direction of a connection, or its closing.
@@ -112,13 +117,11 @@ func (s *side) tell() {
 	}
 }
 
-var noReceives = make([]verbs.RecvWR, credits+spareRecvs)
-
 // newConn makes all of a connection but its queue pair.
 func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	half, send := o.sizes()
 	c = &Conn{
-		spin: o.spin(), linger: o.linger(), keep: o.keepAlive(), idle: make(chan struct{}), empty: noReceives,
+		spin: o.spin(), linger: o.linger(), keep: o.keepAlive(), idle: make(chan struct{}), sends: dev.Protocol() == verbs.IWARP,
 		rx: rsocket.NewReceiver(half, credits), out: rsocket.NewSendBuffer(send, spans),
 	}
 	for _, s := range []*side{&c.r, &c.w, &c.x} {
@@ -128,9 +131,10 @@ func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	if c.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
-	if c.store, err = newStorage(c.pd, 2*half, send, o.iomaps()); err != nil {
+	if c.store, err = newStorage(c.pd, 2*half, send, o.iomaps(), c.words()); err != nil {
 		return nil, errors.Join(err, c.pd.Dealloc())
 	}
+	c.empty = c.receives()
 	if c.events, err = dev.CreateCompChannel(); err != nil {
 		return nil, errors.Join(err, c.discard())
 	}
@@ -163,9 +167,13 @@ func (c *Conn) discard() error {
 
 // qpConfig is what the queue pair must be made of.
 func (c *Conn) qpConfig() verbs.QPConfig {
+	slots := dataSlots + controlSlots + lastSlots
+	if c.sends {
+		slots *= 2
+	}
 	return verbs.QPConfig{
 		Type: verbs.RC, SendCQ: c.cq, RecvCQ: c.cq, SignalAll: true,
-		MaxSend: dataSlots + controlSlots + lastSlots, MaxRecv: credits + spareRecvs,
+		MaxSend: slots, MaxRecv: receiveCount,
 		MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: maxInline,
 	}
 }
@@ -195,6 +203,7 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 	defer c.mu.Unlock()
 	c.link, c.local, c.remote = l, local, remote
 	c.tx.Start(peer)
+	c.peerHalf = peer.Data.Length
 	c.peer.Start(peer)
 	c.update()
 	c.keepAlive(c.keep)

@@ -2,6 +2,7 @@ package rdmanet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,9 +33,12 @@ type Dialer struct {
 	Device *verbs.Device
 
 	// Protocol is what the local address's device speaks: RoCE, or verbs.IWARP.
-	// A Device speaks what it speaks. Both ends speak the same, and on iWARP the
-	// peer must have RFC 7306, as softrdma has: Linux's siw has not.
+	// A Device speaks what it speaks. Both ends speak the same.
 	Protocol verbs.Protocol
+
+	// TLS, of iWARP, makes the connection TLS, between devices of softrdma: see
+	// rdmacm.Dialer. http and others need no other TLS then.
+	TLS *tls.Config
 
 	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791, where
 	// all but a softrdma device opened on another one receive.
@@ -106,7 +110,7 @@ func (d *Dialer) connect(ctx context.Context, at string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	cm := rdmacm.Dialer{Device: d.Device, Protocol: d.Protocol, Local: local, RemoteUDPPort: d.RemoteUDPPort, TOS: d.TOS}
+	cm := rdmacm.Dialer{Device: d.Device, Protocol: d.Protocol, TLS: d.TLS, Local: local, RemoteUDPPort: d.RemoteUDPPort, TOS: d.TOS}
 	e, err := cm.Resolve(ctx, at)
 	if err != nil {
 		return nil, err

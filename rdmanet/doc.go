@@ -18,7 +18,8 @@
 // package rdmacm: the peer is another program on this package, one that calls
 // rsocket, or any program for sockets under librspreload.so. Both speak one
 // version of one protocol, which package rdmanet/internal/rsocket holds. Only
-// streams; rsockets' datagrams are another protocol.
+// streams; rsockets' datagrams are another protocol. Over iWARP a message is a
+// SEND behind the WRITE of its data, as rsockets have it there.
 //
 // # As TCP has it, and where not
 //

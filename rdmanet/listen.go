@@ -2,6 +2,7 @@ package rdmanet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -22,6 +23,8 @@ type ListenConfig struct {
 	Device *verbs.Device
 
 	Protocol verbs.Protocol // as in Dialer
+
+	TLS *tls.Config // as in Dialer; a listener whose ClientAuth is 0 takes anybody
 
 	// Backlog is how many peers wait to be accepted; more are rejected. 0 means
 	// rdmacm.DefaultBacklog.
@@ -91,7 +94,7 @@ func (lc *ListenConfig) listen(ctx context.Context, network, address string) (*L
 		l.cfg.Backlog = rdmacm.DefaultBacklog
 	}
 	l.cm, err = rdmacm.Listen(address, rdmacm.ListenConfig{
-		Device: lc.Device, Protocol: lc.Protocol, Backlog: l.cfg.Backlog, TOS: lc.TOS, ReuseAddr: lc.ReuseAddr, AfOnly: bits == 128,
+		Device: lc.Device, Protocol: lc.Protocol, TLS: lc.TLS, Backlog: l.cfg.Backlog, TOS: lc.TOS, ReuseAddr: lc.ReuseAddr, AfOnly: bits == 128,
 	})
 	if err != nil {
 		return nil, err

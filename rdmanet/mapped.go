@@ -90,12 +90,12 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 		return nil, err
 	}
 	w := &c.wr[0]
-	*w = verbs.SendWR{WRID: workInline, Op: verbs.OpWriteImm, Imm: uint32(rsocket.NewMessage(rsocket.OpIomap, uint32(i)))}
+	*w = verbs.SendWR{WRID: workInline}
 	w.RemoteAddr, w.RKey = c.peer.PutIomap(c.small[:], i, rsocket.Iomap{
 		Offset: offset, Memory: rsocket.SGE{Addr: mr.Addr(), Key: mr.RKey(), Length: uint32(len(buf))},
 	})
 	w.Inline = c.small[:rsocket.IomapLen]
-	if !c.send() {
+	if !c.tell(rsocket.NewMessage(rsocket.OpIomap, uint32(i))) {
 		return nil, errors.Join(c.err, mr.Deregister())
 	}
 	c.tx.Spend()
@@ -170,7 +170,7 @@ func (c *Conn) writeMapped(p []byte, offset uint64) (int, error) {
 	c.wr[0] = verbs.SendWR{
 		WRID: workData | uint64(id)<<8, Op: verbs.OpWrite, SGL: c.sge[:], RemoteAddr: m.Memory.Addr + at, RKey: m.Memory.Key,
 	}
-	if !c.send() {
+	if !c.send(1) {
 		return 0, c.err
 	}
 	c.posted++

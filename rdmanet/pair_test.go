@@ -1,6 +1,7 @@
 package rdmanet
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -45,15 +46,28 @@ func (w *wire) Disconnect() error {
 func (w *wire) Done() <-chan struct{} { return w.done }
 func (w *wire) Close() error          { return w.qp.Destroy() }
 
-// testPrefix stands before the names of the devices that openDevice opens; see
-// TestIWARPIsTheSame.
-var testPrefix string
+// testPrefix stands before the names of the devices that openDevice opens, which
+// have testTLS; see TestIWARPIsTheSame.
+var (
+	testPrefix string
+	testTLS    *tls.Config
+	testDaemon func() string // names a device of a daemon, in place of an address
+)
+
+func address() string {
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
+}
 
 // openDevice opens a device on a loopback address that nobody has.
 func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
 	t.Helper()
+	cfg.TLS = testTLS
 	for {
-		d, err := verbs.Open(testPrefix+fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)), cfg)
+		name := testPrefix + address()
+		if testDaemon != nil {
+			name = testDaemon()
+		}
+		d, err := verbs.Open(name, cfg)
 		if err == nil {
 			return d
 		}

@@ -21,6 +21,7 @@ const (
 	workRecv    = iota
 	workData    // data from the send buffer: the span stands above
 	workInline  // data that went with the request
+	workWrite   // what is written before a message that is sent
 	workControl // a message of controlSlots
 	workLast    // a message of lastSlots
 	workGoodbye // the last of them, after which the connection is over
@@ -41,11 +42,13 @@ func (c *Conn) progress() {
 			break
 		}
 	}
-	if c.recvs > 0 && !c.life.Gone() {
-		if err := c.qp.PostRecv(c.empty[:c.recvs]...); err != nil {
+	for c.recvs > 0 && !c.life.Gone() {
+		n := min(c.recvs, len(c.empty)-c.repost)
+		if err := c.qp.PostRecv(c.empty[c.repost:][:n]...); err != nil {
 			c.fail(err)
 		}
-		c.recvs = 0
+		c.recvs -= n
+		c.repost = (c.repost + n) % len(c.empty)
 	}
 	c.update()
 	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
@@ -84,10 +87,10 @@ func (c *Conn) complete(wc *verbs.WC) {
 
 // receive takes a message of the peer's.
 func (c *Conn) receive(wc *verbs.WC) error {
-	if wc.Flags&verbs.WCWithImm == 0 || wc.Op != verbs.WCRecvRDMAImm {
-		return &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(wc.Op)}}
+	m, written, err := c.heard(wc)
+	if err != nil {
+		return err
 	}
-	m := rsocket.Message(wc.Imm)
 	switch m.Op() {
 	case rsocket.OpData:
 		if err := c.rx.Arrived(m.Data()); err != nil {
@@ -100,12 +103,13 @@ func (c *Conn) receive(wc *verbs.WC) error {
 		c.tx.Grant(m.Data())
 		// The message came with the bytes of an entry, or with none: looking at
 		// the table without being told could find half of an entry.
-		if wc.ByteLen == rsocket.SGELen {
-			i := c.tx.NextTarget()
-			return c.tx.Tell(rsocket.ParseTarget(c.store.table[i*rsocket.SGELen:]))
+		if written == rsocket.SGELen {
+			entry := c.target()
+			defer clear(entry)
+			return c.tx.Tell(rsocket.ParseTarget(entry))
 		}
 	case rsocket.OpIomap:
-		return c.maps.told(c, m.Data(), wc.ByteLen)
+		return c.maps.told(c, m.Data(), written)
 	case rsocket.OpControl:
 		c.life.Control(m.Data())
 	default:
@@ -164,14 +168,14 @@ func (c *Conn) update() {
 		}
 		u := c.rx.Update()
 		w := &c.wr[0]
-		*w = verbs.SendWR{WRID: workControl, Op: verbs.OpWriteImm, Imm: uint32(u.Message)}
+		*w = verbs.SendWR{WRID: workControl}
 		if u.Length > 0 {
 			w.RemoteAddr, w.RKey = c.peer.PutTarget(c.small[:], rsocket.SGE{
 				Addr: c.store.recvMR.Addr() + uint64(u.Off), Key: c.store.recvMR.RKey(), Length: uint32(u.Length),
 			})
 			w.Inline = c.small[:rsocket.SGELen]
 		}
-		if c.send() {
+		if c.tell(u.Message) {
 			c.controls++
 		}
 	}
@@ -207,15 +211,15 @@ func (c *Conn) control(m rsocket.Message) {
 	if m.Data() == rsocket.ControlDisconnect {
 		id = workGoodbye
 	}
-	c.wr[0] = verbs.SendWR{WRID: id, Op: verbs.OpWriteImm, Imm: uint32(m)}
-	if c.send() {
+	c.wr[0] = verbs.SendWR{WRID: id}
+	if c.tell(m) {
 		c.lasts++
 	}
 }
 
-// send posts the request in wr, and tells whether it did.
-func (c *Conn) send() bool {
-	err := c.qp.PostSend(c.wr[:]...)
+// send posts the first n requests in wr, and tells whether it did.
+func (c *Conn) send(n int) bool {
+	err := c.qp.PostSend(c.wr[:n]...)
 	if err != nil {
 		c.fail(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"softrdma/verbs"
 )
 
-// storage is a connection's registered memory: one mapping of three regions,
+// storage is a connection's registered memory: one mapping of some regions,
 // so that the peer can reach no more than what it must.
 type storage struct {
 	mem *verbs.Memory
 
-	recv, send, table       []byte
-	recvMR, sendMR, tableMR *verbs.MR
+	recv, send, table, words         []byte
+	recvMR, sendMR, tableMR, wordsMR *verbs.MR
 }
 
 const page = 4096
@@ -26,9 +26,9 @@ func tableLen(iomaps int) int {
 	return rsocket.TargetEntries*rsocket.SGELen + iomaps*rsocket.IomapLen
 }
 
-func newStorage(pd *verbs.PD, recv, send, iomaps int) (*storage, error) {
+func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 	table := tableLen(iomaps)
-	mem, err := verbs.AllocMemory(pages(recv)+pages(send)+pages(table), verbs.AllocConfig{})
+	mem, err := verbs.AllocMemory(pages(recv)+pages(send)+pages(table)+pages(words), verbs.AllocConfig{Device: pd.Device()})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,11 @@ func newStorage(pd *verbs.PD, recv, send, iomaps int) (*storage, error) {
 		{recv, verbs.LocalWrite | verbs.RemoteWrite, &s.recv, &s.recvMR},
 		{send, 0, &s.send, &s.sendMR},
 		{table, verbs.LocalWrite | verbs.RemoteWrite, &s.table, &s.tableMR},
+		{words, verbs.LocalWrite, &s.words, &s.wordsMR},
 	} {
+		if part.n == 0 {
+			continue
+		}
 		*part.buf, b = b[:part.n:part.n], b[pages(part.n):]
 		if *part.mr, err = pd.RegisterMemory(*part.buf, part.access); err != nil {
 			return nil, errors.Join(err, s.deregister(), mem.Free())
@@ -55,7 +59,7 @@ func newStorage(pd *verbs.PD, recv, send, iomaps int) (*storage, error) {
 // deregister takes the regions away; the memory stays.
 func (s *storage) deregister() error {
 	var errs []error
-	for _, mr := range []*verbs.MR{s.recvMR, s.sendMR, s.tableMR} {
+	for _, mr := range []*verbs.MR{s.recvMR, s.sendMR, s.tableMR, s.wordsMR} {
 		if mr != nil {
 			errs = append(errs, mr.Deregister())
 		}

@@ -78,7 +78,7 @@ func (c *Conn) awaitRoom(w want) error {
 // sendInline sends a message of a few bytes.
 func (c *Conn) sendInline(p []byte) error {
 	w := &c.wr[0]
-	*w = verbs.SendWR{WRID: workInline, Op: verbs.OpWriteImm, Inline: p}
+	*w = verbs.SendWR{WRID: workInline, Inline: p}
 	return c.sendData(len(p))
 }
 
@@ -102,7 +102,7 @@ func (c *Conn) sendCopy(p []byte) (n int, err error) {
 // sendSpan sends a message out of the send buffer.
 func (c *Conn) sendSpan(off, n int, id uint32) error {
 	c.sge[0] = c.store.sendMR.SGE(off, n)
-	c.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, Op: verbs.OpWriteImm, SGL: c.sge[:]}
+	c.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, SGL: c.sge[:]}
 	if err := c.sendData(n); err != nil {
 		return err
 	}
@@ -204,14 +204,11 @@ func (c *Conn) CloseWrite() error {
 }
 
 // sendData sends the message of n bytes of data in wr to where the peer wants
-// it. How a message travels is known here, in control and in update alone: a
-// transport without immediate data (RS_OPT_MSG_SEND, for iWARP) would post a
-// WRITE and a SEND of the message's four bytes.
+// it.
 func (c *Conn) sendData(n int) error {
 	w := &c.wr[0]
-	w.Imm = uint32(rsocket.NewMessage(rsocket.OpData, uint32(n)))
 	w.RemoteAddr, w.RKey = c.tx.Take(n)
-	if !c.send() {
+	if !c.tell(rsocket.NewMessage(rsocket.OpData, uint32(n))) {
 		return c.err
 	}
 	c.posted++

@@ -68,7 +68,7 @@ func (p *PD) CreateAH(v AddressVector) (*AH, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create AH: %w", err)
 	}
-	num, err := p.a.CreateAH(path)
+	num, err := p.drv.CreateAH(path)
 	if err != nil {
 		return nil, fmt.Errorf("create AH: %w", err)
 	}
@@ -83,5 +83,5 @@ func (h *AH) Destroy() error {
 	if h.gone.Swap(true) {
 		return nil
 	}
-	return h.pd.a.DestroyAH(h.num)
+	return h.pd.drv.DestroyAH(h.num)
 }

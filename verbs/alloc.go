@@ -1,15 +1,24 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
+	"softrdma/internal/driver"
 	"softrdma/internal/memory"
 )
 
 // AllocConfig tells AllocMemory what memory is wanted.
 type AllocConfig struct {
 	HugePages bool // of the system's huge page size; an error where it has none free
+
+	// Device is the one that the memory is for. What is for a daemon's device the
+	// daemon maps as well, once it is registered there: it is copied neither to
+	// the daemon nor back, and atomics on it are atomic against this process's. It
+	// has no huge pages. For devices of this process, and nil, there is nothing to
+	// choose.
+	Device *Device
 }
 
 // Memory is page-aligned memory outside of the Go heap.
@@ -26,11 +35,21 @@ func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("alloc memory: expected more than 0 bytes, found %d", n)
 	}
-	buf, err := mapMemory(n, cfg.HugePages)
+	a := &allocation{memfd: -1}
+	var buf []byte
+	var err error
+	switch shared := cfg.Device != nil && cfg.Device.remote; {
+	case shared && cfg.HugePages:
+		err = fmt.Errorf("huge pages are not shared with a daemon: %w", errors.ErrUnsupported)
+	case shared:
+		buf, a.memfd, err = mapShared(n)
+	default:
+		buf, err = mapMemory(n, cfg.HugePages)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("alloc %d bytes of memory: %w", n, err)
 	}
-	a := &allocation{addr: memory.Addr(buf), len: uint64(len(buf))}
+	a.addr, a.len = memory.Addr(buf), uint64(len(buf))
 	allocated.Lock()
 	allocated.list = append(allocated.list, a)
 	allocated.Unlock()
@@ -68,12 +87,13 @@ func (m *Memory) Free() error {
 	}
 	buf := m.buf
 	m.buf = nil
-	return unmapMemory(buf)
+	return errors.Join(unmapMemory(buf), closeShared(m.use.memfd))
 }
 
 // allocation is a range of AllocMemory's, with the regions that lie in it.
 type allocation struct {
 	addr, len uint64
+	memfd     int             // that it is mapped from, -1 for none
 	regions   map[*Device]int // of each device that is open
 }
 
@@ -102,6 +122,20 @@ func allocationOf(buf []byte) *allocation {
 		}
 	}
 	return nil
+}
+
+// bufferOf is memory to register, as the device may map it. The caller holds it.
+func bufferOf(buf []byte) driver.Buffer {
+	b := driver.Buffer{Mem: buf, Memfd: -1}
+	allocated.Lock()
+	defer allocated.Unlock()
+	if a := allocationOf(buf); a != nil && a.memfd >= 0 {
+		off := memory.Addr(buf) - a.addr
+		if off+uint64(len(buf)) <= a.len {
+			b.Shared, b.Memfd, b.Offset = true, a.memfd, off
+		}
+	}
+	return b
 }
 
 // holdAllocated counts a region of a device over buf.

@@ -46,7 +46,7 @@ func TestBenchmarkPeer(t *testing.T) {
 	if addr == "" {
 		t.Skip("the second process of BenchmarkAgainstKernel, which starts it")
 	}
-	e := newBenchEnd(t, addr)
+	e := newBenchEnd(t, addr, verbs.Config{NoLoopback: true})
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	k := newKernelEnd(t, addr)
 	for {
@@ -243,7 +243,7 @@ func (p *benchPeer) dial(b *testing.B, o benchOrder) net.Conn {
 func BenchmarkAgainstKernel(b *testing.B) {
 	p := startBenchPeer(b)
 	addr := benchAddr()
-	e, k := newBenchEnd(b, addr), newKernelEnd(b, addr)
+	e, k := newBenchEnd(b, addr, verbs.Config{NoLoopback: true}), newKernelEnd(b, addr)
 	a := p.ask(b, benchOrder{Do: "connect", Endpoint: e.local, Memory: e.memory(), Port: k.port})
 	e.connect(b, a.Endpoint, a.Memory)
 	k.connect(b, p.addr, a.Port)

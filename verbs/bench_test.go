@@ -39,9 +39,9 @@ func benchAddr() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 }
 
-func newBenchEnd(tb testing.TB, addr string) *benchEnd {
+func newBenchEnd(tb testing.TB, addr string, cfg verbs.Config) *benchEnd {
 	tb.Helper()
-	dev, err := verbs.Open(addr, verbs.Config{})
+	dev, err := verbs.Open(addr, cfg)
 	if err != nil {
 		tb.Skipf("benchmark device: %v", err)
 	}
@@ -79,9 +79,12 @@ func (e *benchEnd) connect(tb testing.TB, peer verbs.Endpoint, m benchMemory) {
 	}
 }
 
+// benchConfigs are how packets go between two devices of this process.
+var benchConfigs = map[string]verbs.Config{"sockets": {NoLoopback: true}, "memory": {}}
+
 // benchPair is two devices in this process.
-func benchPair(tb testing.TB) (a, b *benchEnd) {
-	a, b = newBenchEnd(tb, benchAddr()), newBenchEnd(tb, benchAddr())
+func benchPair(tb testing.TB, cfg verbs.Config) (a, b *benchEnd) {
+	a, b = newBenchEnd(tb, benchAddr(), cfg), newBenchEnd(tb, benchAddr(), cfg)
 	a.connect(tb, b.local, b.memory())
 	b.connect(tb, a.local, a.memory())
 	return a, b
@@ -162,7 +165,13 @@ func (e *benchEnd) rally(tb testing.TB, count int, first bool) {
 }
 
 func BenchmarkPostSendPoll(b *testing.B) {
-	e, _ := benchPair(b)
+	for name, cfg := range benchConfigs {
+		b.Run(name, func(b *testing.B) { benchmarkPostSendPoll(b, cfg) })
+	}
+}
+
+func benchmarkPostSendPoll(b *testing.B, cfg verbs.Config) {
+	e, _ := benchPair(b, cfg)
 	wrs := []verbs.SendWR{e.request(8)}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -175,7 +184,13 @@ func BenchmarkPostSendPoll(b *testing.B) {
 }
 
 func TestPostSendAndPollDoNotAllocate(t *testing.T) {
-	e, _ := benchPair(t)
+	for name, cfg := range benchConfigs {
+		t.Run(name, func(t *testing.T) { testDoNotAllocate(t, cfg) })
+	}
+}
+
+func testDoNotAllocate(t *testing.T, cfg verbs.Config) {
+	e, _ := benchPair(t, cfg)
 	wrs := []verbs.SendWR{e.request(8)}
 	once := func() {
 		if err := e.qp.PostSend(wrs...); err != nil {
@@ -193,14 +208,24 @@ func TestPostSendAndPollDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkWrite1MiB(b *testing.B) {
-	e, _ := benchPair(b)
-	b.SetBytes(benchSlot)
-	b.ResetTimer()
-	e.stream(b, b.N)
+	for name, cfg := range benchConfigs {
+		b.Run(name, func(b *testing.B) {
+			e, _ := benchPair(b, cfg)
+			b.SetBytes(benchSlot)
+			b.ResetTimer()
+			e.stream(b, b.N)
+		})
+	}
 }
 
 func BenchmarkWrite8BHalfRoundTrip(b *testing.B) {
-	e, f := benchPair(b)
+	for name, cfg := range benchConfigs {
+		b.Run(name, func(b *testing.B) { benchmarkHalfRoundTrip(b, cfg) })
+	}
+}
+
+func benchmarkHalfRoundTrip(b *testing.B, cfg verbs.Config) {
+	e, f := benchPair(b, cfg)
 	done := make(chan struct{})
 	b.ResetTimer()
 	go func() {

@@ -1,16 +1,19 @@
 package verbs
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"sync"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/bridge"
+	"softrdma/internal/driver"
 )
 
 func init() {
-	bridge.Device = func(dev any) *adapter.Device { return dev.(*Device).a }
-	bridge.QP = func(qp any) *adapter.QP { return qp.(*QP).a }
+	bridge.Device = func(dev any) *adapter.Device { return dev.(*Device).local }
+	bridge.Driver = func(dev any) driver.Device { return dev.(*Device).drv }
+	bridge.Security = func(dev any) *tls.Config { return dev.(*Device).security }
 	bridge.Opened = func(local netip.AddrPort) any {
 		if d := opened.find(local); d != nil {
 			return d

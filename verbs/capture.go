@@ -22,7 +22,7 @@ type Capture struct {
 
 // Capture writes every packet that the device sends and receives from now on
 // to w as pcapng, until the capture or the device is closed. An iWARP device
-// has no packets of its own, and refuses.
+// has no packets of its own, and refuses, as does a daemon's.
 func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if d.protocol == IWARP {
 		return nil, fmt.Errorf("capture: iWARP is streams of the system's TCP, which tcpdump captures: %w", errors.ErrUnsupported)
@@ -34,10 +34,13 @@ func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	c := &Capture{dev: d, w: cw}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.a.Closed(); err != nil {
+	if err := d.drv.Closed(); err != nil {
 		return nil, fmt.Errorf("capture: %w", err)
 	}
-	c.detach = d.a.Trace.Attach(cw)
+	if d.remote {
+		return nil, fmt.Errorf("capture: a daemon's device is captured by the daemon (--pcap): %w", errors.ErrUnsupported)
+	}
+	c.detach = d.local.Trace.Attach(cw)
 	d.captures = append(d.captures, c)
 	return c, nil
 }

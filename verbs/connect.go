@@ -23,7 +23,7 @@ func (q *QP) Endpoint() Endpoint {
 	var b [4]byte
 	rand.Read(b[:])
 	d := q.Device()
-	e := Endpoint{QPN: q.Number(), PSN: binary.LittleEndian.Uint32(b[:]) >> 8, GID: d.GID(), MTU: d.a.MTU()}
+	e := Endpoint{QPN: q.Number(), PSN: binary.LittleEndian.Uint32(b[:]) >> 8, GID: d.GID(), MTU: d.drv.MTU()}
 	if p := d.Addr().Port(); p != Port {
 		e.UDPPort = p
 	}

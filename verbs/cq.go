@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
@@ -82,7 +82,7 @@ type CQConfig struct {
 // A CQ is a completion queue.
 type CQ struct {
 	dev     *Device
-	a       *adapter.CQ
+	drv     driver.CQ
 	channel *CompChannel
 	own     bool
 
@@ -106,13 +106,12 @@ func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
 	case c.channel.dev != d:
 		return nil, errors.New("create CQ: its completion channel must be of its device")
 	}
-	if c.a, err = d.a.CreateCQ(depth, c.channel.a); err != nil {
+	if c.drv, err = d.drv.CreateCQ(depth, c.channel.drv, c); err != nil {
 		if c.own {
 			err = errors.Join(err, c.channel.Destroy())
 		}
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
-	c.a.Owner = c
 	return c, nil
 }
 
@@ -127,7 +126,7 @@ func depthOf(what string, n, def, limit int) (int, error) {
 }
 
 // Depth is how many completions the queue holds.
-func (c *CQ) Depth() int { return c.a.Depth() }
+func (c *CQ) Depth() int { return c.drv.Depth() }
 
 // Resize changes the depth and keeps what the queue holds (IBTA 11.2,
 // ibv_resize_cq).
@@ -138,12 +137,12 @@ func (c *CQ) Resize(depth int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.a.Resize(depth)
+	return c.drv.Resize(depth)
 }
 
 // Destroy gives the queue up; ErrBusy while queue pairs complete to it.
 func (c *CQ) Destroy() error {
-	if err := c.a.Destroy(); err != nil {
+	if err := c.drv.Destroy(); err != nil {
 		return fmt.Errorf("destroy CQ: %w", err)
 	}
 	if c.own {
@@ -161,7 +160,7 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 	defer c.mu.Unlock()
 	n := c.take(wcs)
 	if n == 0 && len(wcs) > 0 {
-		c.a.Progress()
+		c.drv.Progress()
 		if n = c.take(wcs); n == 0 {
 			return 0, c.empty()
 		}
@@ -170,14 +169,14 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 }
 
 func (c *CQ) empty() error {
-	if err := c.a.Err(); err != nil {
+	if err := c.drv.Gone(); err != nil {
 		return err
 	}
-	return c.a.Gone()
+	return c.drv.Err()
 }
 
 func (c *CQ) take(wcs []WC) int {
-	r := c.a.Ring()
+	r := c.drv.Ring()
 	i, n := r.Consumer(), min(r.Len(), len(wcs))
 	for k := range n {
 		wcs[k].from(r.At(i))
@@ -185,6 +184,11 @@ func (c *CQ) take(wcs []WC) int {
 	}
 	if n > 0 {
 		r.Release(i)
+	}
+	if c.dev.unnamed {
+		for k := range wcs[:n] {
+			wcs[k].why = reason.Detail{}
+		}
 	}
 	return n
 }
@@ -206,7 +210,7 @@ func (w *WC) from(e *queue.CQE) {
 // Arm asks for one event on the queue's channel: at the next completion, or
 // with solicitedOnly at the next solicited or failed one (ibv_req_notify_cq).
 // Completions that are in the queue already raise none: poll after arming.
-func (c *CQ) Arm(solicitedOnly bool) { c.a.Arm(solicitedOnly) }
+func (c *CQ) Arm(solicitedOnly bool) { c.drv.Arm(solicitedOnly) }
 
 // Wait blocks until the queue holds a completion, or ctx ends. It is for a
 // queue without a shared channel; with one, use Arm and CompChannel.Next. It
@@ -226,7 +230,7 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 	// The event that woke one disarmed the queue for all who wait: there may be
 	// completions for them as well, and nothing else that tells them.
 	if c.waiters.Add(-1) > 0 {
-		c.a.Pass()
+		c.drv.Pass()
 	}
 	return err
 }
@@ -236,17 +240,17 @@ func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 		if c.spin(solicitedOnly) {
 			return nil
 		}
-		c.a.Arm(solicitedOnly)
-		if c.a.Ring().Len() > 0 {
+		c.drv.Arm(solicitedOnly)
+		if c.drv.Ring().Len() > 0 {
 			return nil
 		}
 		if err := c.empty(); err != nil {
 			return err
 		}
-		if _, err := c.channel.a.Next(ctx); err != nil {
+		if _, err := c.channel.drv.Next(ctx); err != nil {
 			return err
 		}
-		if c.a.Ring().Len() > 0 {
+		if c.drv.Ring().Len() > 0 {
 			return nil
 		}
 	}
@@ -255,7 +259,7 @@ func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 // spin polls for the device's spin time, unless somebody does that already: who
 // spins receives for the whole device, and wakes those who sleep.
 func (c *CQ) spin(solicitedOnly bool) bool {
-	if c.a.Ring().Len() > 0 {
+	if c.drv.Ring().Len() > 0 {
 		return true
 	}
 	if solicitedOnly || c.dev.spin <= 0 || !c.dev.spinning.CompareAndSwap(false, true) {
@@ -263,8 +267,8 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 	}
 	defer c.dev.spinning.Store(false)
 	for start := time.Now(); time.Since(start) < c.dev.spin; {
-		c.a.Progress()
-		if c.a.Ring().Len() > 0 {
+		c.drv.Progress()
+		if c.drv.Ring().Len() > 0 {
 			return true
 		}
 		runtime.Gosched()
@@ -275,12 +279,12 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 // A CompChannel is a completion channel: it takes the events of many CQs.
 type CompChannel struct {
 	dev *Device
-	a   *adapter.Channel
+	drv driver.Channel
 }
 
 // CreateCompChannel makes a completion channel.
 func (d *Device) CreateCompChannel() (*CompChannel, error) {
-	a, err := d.a.CreateChannel()
+	a, err := d.drv.CreateChannel()
 	if err != nil {
 		return nil, fmt.Errorf("create completion channel: %w", err)
 	}
@@ -290,12 +294,12 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 // Next waits for the event of an armed completion queue and returns the queue,
 // which is then disarmed: arm it again, then poll it (ibv_get_cq_event).
 func (h *CompChannel) Next(ctx context.Context) (*CQ, error) {
-	a, err := h.a.Next(ctx)
+	owner, err := h.drv.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return a.Owner.(*CQ), nil
+	return owner.(*CQ), nil
 }
 
 // Destroy gives the channel up; ErrBusy while completion queues use it.
-func (h *CompChannel) Destroy() error { return h.a.Destroy() }
+func (h *CompChannel) Destroy() error { return h.drv.Destroy() }

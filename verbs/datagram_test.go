@@ -93,6 +93,8 @@ func TestMulticastReachesEveryAttachedQP(t *testing.T) {
 	}
 }
 
+// counter is how often a device gave a reason; a daemon's, which is in this
+// process, stands for the devices that it serves.
 func counter(d *verbs.Device, name string) uint64 {
 	for n, c := range d.Counters() {
 		if n == name {

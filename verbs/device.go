@@ -2,15 +2,18 @@ package verbs
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
 	"softrdma/internal/host"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -45,20 +48,73 @@ type Config struct {
 	// granted receive buffer, at least 64 KiB and at most 1 MiB.
 	Window int
 
+	// Congestion and Recovery are those of connections that do not choose their
+	// own (QPConfig). With iWARP both are TCP's, and must be empty.
+	Congestion CongestionControl
+	Recovery   Recovery
+
+	// Lanes is how many queue pairs can make progress at the same time; 0 means
+	// one, which is right for a few processors. Each lane has sockets, a lock
+	// and a goroutine of its own and an equal share of the queue pairs, which
+	// never block each other. Polling a completion queue polls each lane that
+	// its queue pairs are on, so a queue per thread is best. RoCE v2 on Linux
+	// has at most 64 lanes, iWARP and other systems one: more are refused with
+	// errors.ErrUnsupported.
+	Lanes int
+
+	// TLS, of an iWARP device, makes every connection TLS, which siw and RDMA
+	// adapters do not have: it is for softrdma at both ends, where the way between
+	// them is not to be trusted. SharedSecret gives a configuration by which two
+	// ends that know one secret trust each other; or give Certificates and, of the
+	// end that dials, RootCAs, of the one that listens, ClientCAs and ClientAuth.
+	// A listener with ClientAuth left 0 takes anybody. The certificate must be of
+	// the address that is dialled where ServerName is empty. MinVersion 0 means
+	// TLS 1.3; NextProtos is softrdma's.
+	TLS *tls.Config
+
+	// NoCRC, of an iWARP device, does without the CRC-32C of each FPDU on connections
+	// whose peer wants none either; where one end wants it, both have it. TCP's
+	// checksum, and TLS where there is one, are left then.
+	NoCRC bool
+
+	// Markers, of an iWARP device, asks peers for markers in what they send (RFC
+	// 5044 4.3), which some adapters want to see; they cost a copy. softrdma puts them
+	// in for peers that ask. siw has none, and refuses.
+	Markers bool
+
+	// PeerTimeout, of an iWARP device, is how long the peer's host may say
+	// nothing, acknowledges included, before a connection fails: 0 means
+	// 30 s, negative as long as the system has it.
+	PeerTimeout time.Duration
+
 	// MTU bounds the port's active MTU: 256, 512, 1024, 2048 or 4096; 0 takes
 	// the largest that the interface carries.
 	MTU int
+
+	// NoLoopback sends packets between devices of this process through the
+	// system as well, where captures of the network interface see them. They
+	// are handed over in memory otherwise; Device.Capture sees both.
+	NoLoopback bool
 }
+
+// loopback joins the devices of this process.
+var loopback adapter.Loopback
 
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
-	a        *adapter.Device
+	drv      driver.Device
+	local    *adapter.Device // what drv drives, nil where remote
+	remote   bool            // a daemon's
+	unnamed  bool            // which numbers reasons otherwise: another version
 	choice   host.Choice
 	protocol Protocol
 	guid     uint64
+	attr     DeviceAttr
+	state    func() host.PortState // of the port, now
 	gids     []GIDEntry
 	zone     string
 	spin     time.Duration
+	security *tls.Config // Config.TLS
 
 	spinning atomic.Bool // a waiter spins
 
@@ -83,9 +139,33 @@ type Device struct {
 // immediate data; atomics and WRITEs with immediate data where the peer lacks
 // RFC 7306, which softrdma has and siw has not; and connecting queue pairs
 // otherwise than by package rdmacm. A SEND must find a receive posted: iWARP
-// cannot wait for one. iWARP wants Linux.
+// cannot wait for one.
+//
+// A name behind "daemon:" opens a device that `softrdma daemon` serves to many
+// programs, and whatever opens it shares: "daemon:" the first device of the
+// daemon that `softrdma exec` finds as well, "daemon:/run/my/socket" that of the
+// daemon on a socket, and with "/rxe1" behind either another device than the
+// first. Of cfg Spin alone counts. Objects are this process's own, as is
+// memory, which the daemon reads and writes; AllocConfig.Device makes memory
+// that both map, so that nothing is copied in between. The device ends with the
+// daemon: by EventDeviceFatal, and ErrClosed of whatever waits. Captures are
+// for devices of this process.
 func Open(name string, cfg Config) (*Device, error) {
+	if rest, ok := strings.CutPrefix(name, daemonPrefix); ok {
+		d, err := openDaemon(rest, &cfg)
+		if err != nil {
+			return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+		}
+		return d, nil
+	}
 	choice, protocol, err := choose(name)
+	if err != nil {
+		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+	}
+	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
+	if err == nil && protocol == IWARP {
+		err = refuseTransmission("iWARP leaves both to TCP", cfg.Congestion, cfg.Recovery)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
 	}
@@ -97,26 +177,37 @@ func Open(name string, cfg Config) (*Device, error) {
 		mtu = cfg.MTU
 	}
 	vacate(choice.Addr)
-	l, err := openLink(protocol, &choice, &cfg)
+	links, err := openLinks(protocol, &choice, &cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
 	}
-	spin := cfg.Spin
-	switch {
-	case spin == 0:
-		spin = DefaultSpin
-	case spin < 0:
-		spin = 0
-	}
+	spin := cfg.spin()
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
-	d := &Device{
-		a:      adapter.Open(adapter.Config{Link: l, Spin: spin, Window: cfg.Window, MTU: mtu, GUID: guid}),
-		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(),
+	var b *adapter.Loopback
+	if protocol == RoCE && !cfg.NoLoopback {
+		b = &loopback
 	}
+	a := adapter.Open(adapter.Config{
+		Link: links[0], Lanes: links[1:], Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
+		Loopback: b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+	})
+	d := &Device{
+		drv: driver.Local{Device: a}, local: a,
+		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(), security: cfg.TLS,
+	}
+	d.attr, d.state = attributes(d.Name(), GUID(guid), protocol), d.portState
 	d.gids = gidTable(protocol, choice)
 	d.watch()
 	opened.add(d)
 	return d, nil
+}
+
+// spin is how long to look for packets before sleeping.
+func (c *Config) spin() time.Duration {
+	if c.Spin == 0 {
+		return DefaultSpin
+	}
+	return max(c.Spin, 0)
 }
 
 func checkMTU(want, max int) error {
@@ -131,7 +222,8 @@ func checkMTU(want, max int) error {
 	return nil
 }
 
-// Name is the name of the network interface.
+// Name is the name of the network interface, of a daemon's device that by which
+// the daemon serves it.
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
 // Addr is the local address and UDP port that peers send to. The port of an
@@ -148,7 +240,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 func (d *Device) Close() error {
 	opened.remove(d)
 	d.unwatch()
-	err := d.a.Close()
+	err := d.drv.Close()
 	releaseDevice(d)
 	d.mu.Lock()
 	captures := d.captures
@@ -161,14 +253,15 @@ func (d *Device) Close() error {
 }
 
 // Counts tells how many objects of each kind exist, for tests of leaks.
-func (d *Device) Counts() adapter.Counts { return d.a.Count() }
+func (d *Device) Counts() adapter.Counts { return d.drv.Count() }
 
 // Counters gives each named reason with how often it was given, those that
-// were given at least once.
+// were given at least once. Those of a daemon's device are of all its programs;
+// there are none where the daemon is of another version, or has ended.
 func (d *Device) Counters() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
-		for r := reason.None + 1; r < reason.Count; r++ {
-			if n := d.a.Trace.Counter(r); n != 0 && !yield(r.String(), n) {
+		for r, n := range d.drv.Counters() {
+			if !yield(r.String(), n) {
 				return
 			}
 		}
@@ -206,18 +299,18 @@ func (e Event) String() string {
 // NextEvent waits for the next asynchronous event of the device or of its
 // port, queue pairs, completion queues and shared receive queues.
 func (d *Device) NextEvent(ctx context.Context) (Event, error) {
-	a, err := d.a.NextEvent(ctx)
+	a, err := d.drv.NextEvent(ctx)
 	if err != nil {
 		return Event{}, err
 	}
 	e := Event{Type: EventType(a.Type), why: a.Detail}
-	switch x := a.Element.(type) {
-	case *adapter.QP:
-		e.QP, _ = x.Owner.(*QP)
-	case *adapter.CQ:
-		e.CQ, _ = x.Owner.(*CQ)
-	case *adapter.SRQ:
-		e.SRQ, _ = x.Owner.(*SRQ)
+	switch x := a.Owner.(type) {
+	case *QP:
+		e.QP = x
+	case *CQ:
+		e.CQ = x
+	case *SRQ:
+		e.SRQ = x
 	}
 	return e, nil
 }

@@ -41,8 +41,9 @@
 // status of ibv_wc_status and a named reason: see [WC.Err], and
 // `softrdma explain`.
 //
-// The package is the driver of a device that lives in this process: it fills
-// rings and reads them, and holds no rule of the protocol.
+// The package is the driver of a device that lives in this process, or in a
+// daemon (see Open): it fills rings and reads them, and holds no rule of the
+// protocol.
 //
 // Methods may be called from any goroutine unless they say otherwise. Numbers
 // of constants are those of libibverbs.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +23,8 @@ type ends struct {
 	qp      verbs.QPConfig
 	connect verbs.ConnectConfig
 	mtu     int
+	lanes   int
+	spin    time.Duration
 }
 
 // open makes two devices, each with a queue pair that is not connected.
@@ -38,7 +42,7 @@ func (e ends) side(t testing.TB, addr string) *side {
 	}
 	s := &side{buf: make([]byte, e.size)}
 	var err error
-	s.dev = openDevice(t, addr, verbs.Config{MTU: e.mtu})
+	s.dev = openDevice(t, addr, verbs.Config{MTU: e.mtu, Lanes: e.lanes, Spin: e.spin})
 	t.Cleanup(func() { s.dev.Close() })
 	if s.pd, err = s.dev.AllocPD(); err != nil {
 		t.Fatal(err)
@@ -56,9 +60,43 @@ func (e ends) side(t testing.TB, addr string) *side {
 	return s
 }
 
-// openDevice waits for an address that another run of these tests has.
+// lanes lets every test run with devices of several lanes.
+var lanes = flag.Int("lanes", 1, "how many lanes devices have where the test does not say it")
+
+// inMemory lets packets between the devices of a test stay in memory, as they do
+// in programs; otherwise they take the sockets, as between processes.
+var inMemory = flag.Bool("inmemory", false, "hand packets between devices over in memory")
+
+// onDaemon lets tests have devices of a daemon, which serves the address.
+var onDaemon = flag.Bool("daemon", false, "test devices of a daemon")
+
+// openServed opens an address as a daemon's device, nil where there is none.
+var openServed func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
+
+// needOwn skips a test of what devices of this process alone have.
+func needOwn(t testing.TB, why string) {
+	t.Helper()
+	if *onDaemon {
+		t.Skip("SKIPPED with -daemon: ", why)
+	}
+}
+
+// openDevice opens an address as the flags of these tests say.
 func openDevice(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	t.Helper()
+	if *onDaemon && !strings.HasPrefix(addr, "iwarp:") {
+		return openServed(t, addr, cfg)
+	}
+	return openInProcess(t, addr, cfg)
+}
+
+// openInProcess waits for an address that another run of these tests has.
+func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
+	t.Helper()
+	if cfg.Lanes == 0 && !strings.HasPrefix(addr, "iwarp:") {
+		cfg.Lanes = *lanes
+	}
+	cfg.NoLoopback = cfg.NoLoopback || !*inMemory
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		d, err := verbs.Open(addr, cfg)
 		if err == nil {

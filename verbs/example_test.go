@@ -115,3 +115,18 @@ func ExampleWC_Err() {
 	// NAK_REMOTE_ACCESS
 	// KEY_BOUNDS 1
 }
+
+// A device of the daemon that serves this machine's programs, with memory that
+// the daemon maps as well: between two programs it is copied once.
+func ExampleOpen_daemon() {
+	dev, err := verbs.Open("daemon:", verbs.Config{})
+	check(err)
+	defer dev.Close()
+	mem, err := verbs.AllocMemory(1<<20, verbs.AllocConfig{Device: dev})
+	check(err)
+	pd, err := dev.AllocPD()
+	check(err)
+	mr, err := pd.RegisterMemory(mem.Bytes(), verbs.LocalWrite|verbs.RemoteWrite)
+	check(err)
+	fmt.Println(dev.Name(), mr.Len())
+}

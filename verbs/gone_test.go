@@ -31,6 +31,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Addr":              no(func() { z.dev.Addr() }),
 			"Counters":          no(func() { counter(z.dev, "") }),
 			"Counts":            no(func() { z.dev.Counts() }),
+			"Daemon":            no(func() { z.dev.Daemon() }),
 			"Explain":           no(func() { z.dev.Explain() }),
 			"GID":               no(func() { z.dev.GID() }),
 			"GIDs":              no(func() { z.dev.GIDs() }),
@@ -122,7 +123,7 @@ func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 // succeed on a device that is closed and on an object that is gone.
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
-	"Addr": true, "Counters": true, "Counts": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true,
+	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
 	"Bytes": true, "LKey": true, "Len": true, "RKey": true, "SGE": true,
 }

@@ -21,8 +21,14 @@ const (
 // posts and waits as it likes: messages of all kinds at once, every byte where
 // it belongs.
 func TestManyQueuePairsAtOnce(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		t.Run(fmt.Sprintf("lanes %d", lanes), func(t *testing.T) { manyAtOnce(t, lanes) })
+	}
+}
+
+func manyAtOnce(t *testing.T, lanes int) {
 	const qps, each = 64, 2 * manyRounds * manySlot
-	e := ends{size: qps * each, qp: verbs.QPConfig{Type: verbs.RC}}
+	e := ends{size: qps * each, qp: verbs.QPConfig{Type: verbs.RC}, lanes: lanes}
 	a, b := e.side(t, "127.7.6.1"), e.side(t, "127.7.6.2")
 	var all sync.WaitGroup
 	for i := range qps {
@@ -141,5 +147,38 @@ func (s *side) next(op verbs.WCOp) error {
 		if err := s.cq.Wait(ctx); err != nil {
 			return fmt.Errorf("no completion of operation %d: %w", op, err)
 		}
+	}
+}
+
+// What is posted to many queue pairs leaves though its poster polls no more.
+func TestMessagesOfManyQueuePairsNeedNoPoll(t *testing.T) {
+	const qps, size = 100, 4 << 10
+	e := ends{size: size, qp: verbs.QPConfig{Type: verbs.RC, MaxSend: 1, MaxRecv: 1}}
+	a, b := e.side(t, "127.7.6.3"), e.side(t, "127.7.6.4")
+	var from []*verbs.QP
+	for range qps {
+		x, y := *a, *b
+		var err error
+		for _, s := range []*side{&x, &y} {
+			cfg := e.qp
+			cfg.SendCQ = s.cq
+			if s.qp, err = s.pd.CreateQP(cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.join(t, &x, &y)
+		y.recv(t, 0, 0, size)
+		from = append(from, x.qp)
+	}
+	if _, err := a.cq.Poll(make([]verbs.WC, 1)); err != nil { // and the lane's goroutine stays away for a while
+		t.Fatal(err)
+	}
+	for _, q := range from {
+		if err := q.PostSend(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.mr.SGE(0, size)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range qps {
+		b.ok(t, verbs.WCRecv)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 )
@@ -29,30 +29,30 @@ type SGE = memory.SGE
 // A PD is a protection domain.
 type PD struct {
 	dev *Device
-	a   *adapter.PD
+	drv driver.PD
 }
 
 // AllocPD makes a protection domain (IBTA 10.2.3).
 func (d *Device) AllocPD() (*PD, error) {
-	a, err := d.a.AllocPD()
+	p, err := d.drv.AllocPD()
 	if err != nil {
 		return nil, fmt.Errorf("alloc PD: %w", err)
 	}
-	return &PD{d, a}, nil
+	return &PD{d, p}, nil
 }
 
 // Device is the domain's device.
 func (p *PD) Device() *Device { return p.dev }
 
 // Dealloc gives the domain up; ErrBusy while objects are left in it.
-func (p *PD) Dealloc() error { return p.a.Dealloc() }
+func (p *PD) Dealloc() error { return p.drv.Dealloc() }
 
 // An MR is a memory region.
 type MR struct {
 	pd *PD
 
 	mu   sync.Mutex
-	r    *memory.Region
+	r    driver.Region
 	buf  []byte
 	gone bool
 }
@@ -66,7 +66,7 @@ func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 		return nil, fmt.Errorf("register memory: at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
 	holdAllocated(p.dev, buf) // before it is found out whether the device is open, see releaseDevice
-	r, err := p.a.Register(buf, base(buf, access), access)
+	r, err := p.drv.Register(bufferOf(buf), base(buf, access), access)
 	if err != nil {
 		releaseAllocated(p.dev, buf)
 		return nil, fmt.Errorf("register memory: %w", err)
@@ -88,7 +88,7 @@ func (m *MR) PD() *PD {
 	return m.pd
 }
 
-func (m *MR) region() *memory.Region {
+func (m *MR) region() driver.Region {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.r
@@ -104,7 +104,7 @@ func (m *MR) RKey() uint32 { return m.region().Key }
 func (m *MR) Addr() uint64 { return m.region().Base }
 
 // Len is the region's length in bytes.
-func (m *MR) Len() int { return int(m.region().Len()) }
+func (m *MR) Len() int { return int(m.region().Len) }
 
 // Bytes is the memory that was registered.
 func (m *MR) Bytes() []byte {
@@ -133,7 +133,7 @@ func (m *MR) Reregister(buf []byte, access Access) error {
 		buf = m.buf
 	}
 	holdAllocated(m.pd.dev, buf)
-	r, err := m.pd.a.Reregister(m.r, buf, base(buf, access), access)
+	r, err := m.pd.drv.Reregister(m.r, bufferOf(buf), base(buf, access), access)
 	if err != nil {
 		releaseAllocated(m.pd.dev, buf)
 		return fmt.Errorf("re-register memory: %w", err)
@@ -152,7 +152,7 @@ func (m *MR) Deregister() error {
 	if m.gone {
 		return nil
 	}
-	if err := m.pd.a.Deregister(m.r); err != nil {
+	if err := m.pd.drv.Deregister(m.r); err != nil {
 		return fmt.Errorf("deregister memory: %w", err)
 	}
 	releaseAllocated(m.pd.dev, m.buf)
@@ -194,7 +194,7 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 	default:
 		return nil, fmt.Errorf("alloc MW: expected type 1 or 2, found %d", t)
 	}
-	key, err := p.a.AllocWindow(kind)
+	key, err := p.drv.AllocWindow(kind)
 	if err != nil {
 		return nil, fmt.Errorf("alloc MW: %w", err)
 	}
@@ -228,7 +228,7 @@ func (w *MW) Dealloc() error {
 	if w.gone {
 		return nil
 	}
-	if err := w.pd.a.FreeWindow(w.key); err != nil {
+	if err := w.pd.drv.FreeWindow(w.key); err != nil {
 		return fmt.Errorf("dealloc MW: %w", err)
 	}
 	w.gone = true

@@ -107,7 +107,7 @@ func (q *QP) ToErr() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Er
 func (q *QP) ToReset() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Reset}) }
 
 func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
-	if err := q.a.Modify(mask, a); err != nil {
+	if err := q.drv.Modify(mask, a); err != nil {
 		return fmt.Errorf("QP %#06x to %v: %w", q.Number(), a.State, err)
 	}
 	return nil
@@ -135,11 +135,11 @@ type QPAttr struct {
 
 // Query returns the queue pair's attributes (IBTA 11.2.5.3).
 func (q *QP) Query() QPAttr {
-	a := q.a.Query()
+	a := q.drv.Query()
 	return QPAttr{
 		State: a.State, PathMTU: a.PathMTU, Access: a.Access, QKey: a.QKey, DestQPN: a.DestQPN,
 		RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic,
 		MinRNRTimer: a.MinRNRTimer, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, SQDraining: a.SQDraining,
-		MaxSend: q.a.SQ.Depth(), MaxSendSGE: q.a.SQ.MaxSGE(), MaxInline: q.a.SQ.MaxInline(),
+		MaxSend: q.sq.Depth(), MaxSendSGE: q.sq.MaxSGE(), MaxInline: q.sq.MaxInline(),
 	}
 }

@@ -248,6 +248,19 @@ func TestCompletionQueueOverflowFailsItsQPs(t *testing.T) {
 
 func TestAtomicsAgreeWithLocalAtomics(t *testing.T) {
 	a, b := pair(t, 4096, verbs.RC)
+	mem, err := verbs.AllocMemory(4096, verbs.AllocConfig{Device: b.dev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.mr.Reregister(mem.Bytes(), allRights); err != nil {
+		t.Fatal(err)
+	}
+	b.buf = mem.Bytes()
+	t.Cleanup(func() {
+		if err := errors.Join(b.mr.Deregister(), mem.Free()); err != nil {
+			t.Error(err)
+		}
+	})
 	word := (*uint64)(unsafe.Pointer(&b.buf[0]))
 	const each = 2000
 	stop := make(chan struct{})

@@ -30,12 +30,12 @@ func (d *Device) unwatch() {
 func (d *Device) portChanged(old, now host.PortState) {
 	switch {
 	case old.Up && !now.Up:
-		d.a.Raise(machine.EventPortErr, nil, reason.Detail{})
+		d.local.Raise(machine.EventPortErr, nil, reason.Detail{})
 	case !old.Up && now.Up:
-		d.a.Raise(machine.EventPortActive, nil, reason.Detail{})
+		d.local.Raise(machine.EventPortActive, nil, reason.Detail{})
 	}
 	if old.Addr != now.Addr {
-		d.a.Raise(machine.EventGIDChange, nil, reason.Detail{})
+		d.local.Raise(machine.EventGIDChange, nil, reason.Detail{})
 	}
 }
 

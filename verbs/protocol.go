@@ -1,10 +1,13 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/host"
 	"softrdma/internal/link"
 	"softrdma/internal/link/tcp"
@@ -61,18 +64,48 @@ func choose(name string) (host.Choice, Protocol, error) {
 	return c, IWARP, nil
 }
 
-// openLink opens what carries the device's packets or streams.
-func openLink(p Protocol, c *host.Choice, cfg *Config) (link.Link, error) {
+// openLinks opens what carries the packets or streams of the device's lanes.
+func openLinks(p Protocol, c *host.Choice, cfg *Config) (links []link.Link, err error) {
+	lanes := max(cfg.Lanes, 1)
+	if lanes > adapter.MaxLanes {
+		return nil, fmt.Errorf("lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
+	}
 	if p == IWARP {
+		if lanes > 1 {
+			return nil, fmt.Errorf("lanes: expected 1 of an iWARP device, found %d: %w", lanes, errors.ErrUnsupported)
+		}
 		// The system would allow it, but one address is one device.
 		if opened.find(c.Addr) != nil {
 			return nil, fmt.Errorf("address %v already in use by another iWARP device of this process", c.Addr.Addr())
 		}
-		return tcp.Open(c.Addr.Addr(), tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer})
+		t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout}
+		var l link.Streams
+		if cfg.TLS != nil {
+			l, err = tcp.OpenTLS(c.Addr.Addr(), t, cfg.TLS)
+		} else {
+			l, err = tcp.Open(c.Addr.Addr(), t)
+		}
+		return []link.Link{l}, err
 	}
-	return udp.Open(c.Addr, udp.Config{
+	if cfg.TLS != nil || cfg.PeerTimeout != 0 || cfg.NoCRC || cfg.Markers {
+		return nil, fmt.Errorf("TLS, NoCRC, Markers and PeerTimeout are iWARP's, expected a device %s%v: %w", iwarpPrefix, c.Addr.Addr(), errors.ErrUnsupported)
+	}
+	all, err := udp.OpenLanes(c.Addr, udp.Config{
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index,
-	})
+	}, lanes)
+	for _, l := range all {
+		links = append(links, l)
+	}
+	return links, err
+}
+
+// nodeGUID tells the iWARP device of an interface from its RoCE device, whose GUID
+// is made of the MAC and ff:fe in the middle (EUI-64).
+func (p Protocol) nodeGUID(g GUID) GUID {
+	if p == IWARP {
+		g ^= 1 << 24
+	}
+	return g
 }
 
 // Protocol is what the device speaks.
@@ -80,7 +113,7 @@ func (d *Device) Protocol() Protocol { return d.protocol }
 
 // interfaceGID is the one GID of an iWARP port: the interface's MAC address, as
 // Linux's siw shows it. Nothing is sent to it.
-func interfaceGID(i *host.Interface) (g GID) {
-	copy(g[:], i.MAC)
+func interfaceGID(mac net.HardwareAddr) (g GID) {
+	copy(g[:], mac)
 	return g
 }

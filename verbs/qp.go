@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -49,13 +49,20 @@ type QPConfig struct {
 	MaxRecvSGE int // 0 means 4
 	MaxInline  int // bytes of inline data, at most MaxInline; 0 for none
 
+	// Of RC over RoCE, and without Recovery of UC; empty takes the device's.
+	Congestion CongestionControl
+	Recovery   Recovery
+
 	SignalAll bool // every send request completes with a WC (sq_sig_all)
 }
 
 // A QP is a queue pair.
 type QP struct {
 	pd             *PD
-	a              *adapter.QP
+	drv            driver.QP
+	typ            QPType
+	sq             *queue.SendRing
+	rq             *queue.RecvRing // nil with srq
 	sendCQ, recvCQ *CQ
 	srq            *SRQ
 
@@ -79,20 +86,23 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if cfg.SendCQ.dev != p.dev || cfg.RecvCQ.dev != p.dev || cfg.SRQ != nil && cfg.SRQ.pd.dev != p.dev {
 		return nil, errors.New("create QP: its completion queues and SRQ must be of its device")
 	}
-	a, err := cfg.adapter()
+	c, err := cfg.driver()
 	if err != nil {
 		return nil, err
 	}
-	q := &QP{pd: p, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
-	if q.a, err = p.a.CreateQP(a); err != nil {
+	if err := cfg.transmission(p.dev.protocol, c); err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)
 	}
-	q.a.Owner = q
+	q := &QP{pd: p, typ: cfg.Type, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
+	if q.drv, err = p.drv.CreateQP(c, q); err != nil {
+		return nil, fmt.Errorf("create QP: %w", err)
+	}
+	q.sq, q.rq = q.drv.SendRing(), q.drv.RecvRing()
 	return q, nil
 }
 
-func (c *QPConfig) adapter() (*adapter.QPConfig, error) {
-	a := &adapter.QPConfig{Type: c.Type, SendCQ: c.SendCQ.a, RecvCQ: c.RecvCQ.a, SignalAll: c.SignalAll, Inline: c.MaxInline}
+func (c *QPConfig) driver() (*driver.QPConfig, error) {
+	a := &driver.QPConfig{Type: c.Type, SendCQ: c.SendCQ.drv, RecvCQ: c.RecvCQ.drv, SignalAll: c.SignalAll, Inline: c.MaxInline}
 	var err error
 	for _, d := range []struct {
 		what            string
@@ -112,16 +122,16 @@ func (c *QPConfig) adapter() (*adapter.QPConfig, error) {
 		return nil, fmt.Errorf("create QP: inline data: expected 0 to %d bytes, found %d", MaxInline, c.MaxInline)
 	}
 	if c.SRQ != nil {
-		a.SRQ = c.SRQ.a
+		a.SRQ = c.SRQ.drv
 	}
 	return a, nil
 }
 
 // Number is the queue pair's number, 24 bits.
-func (q *QP) Number() uint32 { return q.a.QPN }
+func (q *QP) Number() uint32 { return q.drv.Number() }
 
 // Type is the transport service.
-func (q *QP) Type() QPType { return q.a.Type }
+func (q *QP) Type() QPType { return q.typ }
 
 // PD is the protection domain.
 func (q *QP) PD() *PD { return q.pd }
@@ -130,11 +140,11 @@ func (q *QP) PD() *PD { return q.pd }
 func (q *QP) Device() *Device { return q.pd.dev }
 
 // State is the present state.
-func (q *QP) State() State { return q.a.Query().State }
+func (q *QP) State() State { return q.drv.Query().State }
 
 // Destroy gives the queue pair up; requests that have not completed never
 // will. Their memory is the caller's again when it returns.
-func (q *QP) Destroy() error { return q.a.Destroy() }
+func (q *QP) Destroy() error { return q.drv.Destroy() }
 
 // PostSend posts requests to the send queue, in order. It copies them, never
 // blocks and does not allocate but for an error, a *PostError: ErrQueueFull
@@ -144,10 +154,10 @@ func (q *QP) Destroy() error { return q.a.Destroy() }
 func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
-	if s := q.a.StateHint(); s < RTS {
+	if s := q.drv.StateHint(); s < RTS {
 		return q.refuse(RTS, s)
 	}
-	r := q.a.SQ
+	r := q.sq
 	i, full := r.Producer(), r.Depth()-r.Len()
 	var err error
 	for k := range wrs {
@@ -162,27 +172,27 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 		i = r.Next(i)
 	}
 	r.Publish(i)
-	q.a.Doorbell()
+	q.drv.Doorbell()
 	return err
 }
 
 // refuse is why nothing can be posted: the state, or that the queue pair or its
 // device is gone.
 func (q *QP) refuse(want, found State) error {
-	if err := q.a.Gone(); err != nil {
+	if err := q.drv.Gone(); err != nil {
 		return &PostError{Err: err}
 	}
 	return &PostError{Err: refusal(reason.LocalQPState, int(want), int(found))}
 }
 
 func (q *QP) encode(w *SendWR, i uint32) error {
-	if err := q.a.Supports(w.Op); err != nil {
+	if err := q.drv.Supports(w.Op); err != nil {
 		return err
 	}
-	if err := w.encode(q.a.SQ, i); err != nil {
+	if err := w.encode(q.sq, i); err != nil {
 		return err
 	}
-	if q.a.Type != UD {
+	if q.typ != UD {
 		return nil
 	}
 	if w.AH == nil {
@@ -191,7 +201,7 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 	if w.AH.pd != q.pd {
 		return errors.New("UD work request: its AH must be of the queue pair's protection domain")
 	}
-	u := q.a.SQ.At(i).UD()
+	u := q.sq.At(i).UD()
 	*u = queue.UD{RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey, AHNum: w.AH.num}
 	return nil
 }
@@ -204,12 +214,12 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	}
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
-	if s := q.a.StateHint(); s == Reset {
+	if s := q.drv.StateHint(); s == Reset {
 		return q.refuse(Init, s)
 	}
-	err := postRecv(q.a.Recv, wrs)
-	if q.a.StateHint() == Err {
-		q.a.Doorbell() // flushes
+	err := postRecv(q.rq, wrs)
+	if q.drv.StateHint() == Err {
+		q.drv.Doorbell() // flushes
 	}
 	return err
 }
@@ -238,7 +248,7 @@ func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
 
 // AttachMulticast makes a UD queue pair receive datagrams sent to a multicast
 // group, joined on the device's interface (IBTA 10.5, 11.3).
-func (q *QP) AttachMulticast(group netip.Addr) error { return q.a.AttachMulticast(group) }
+func (q *QP) AttachMulticast(group netip.Addr) error { return q.drv.AttachMulticast(group) }
 
 // DetachMulticast ends AttachMulticast.
-func (q *QP) DetachMulticast(group netip.Addr) error { return q.a.DetachMulticast(group) }
+func (q *QP) DetachMulticast(group netip.Addr) error { return q.drv.DetachMulticast(group) }

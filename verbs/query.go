@@ -3,13 +3,15 @@ package verbs
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/host"
 )
 
-// Limits of every device.
+// Limits of every device of this process; Device.Query tells those of a
+// daemon's.
 const (
 	MaxMessage      = 1 << 31               // bytes of one message
 	MaxSGE          = 256                   // entries of one work request
@@ -61,7 +63,7 @@ type GIDEntry struct {
 
 func gidTable(p Protocol, c host.Choice) []GIDEntry {
 	if p == IWARP {
-		return []GIDEntry{{0, interfaceGID(&c.Interface), p.String(), c.Interface.Name}}
+		return []GIDEntry{{0, interfaceGID(c.Interface.MAC), p.String(), c.Interface.Name}}
 	}
 	// A device is bound to one address, and so its table has that one first
 	// and alone: a GID that it cannot receive on would be a false promise.
@@ -71,7 +73,7 @@ func gidTable(p Protocol, c host.Choice) []GIDEntry {
 // GIDs is the port's GID table as it is now: without an entry while the
 // device's address is not the interface's.
 func (d *Device) GIDs() []GIDEntry {
-	if !d.portState().Addr {
+	if !d.state().Addr {
 		return nil
 	}
 	return append([]GIDEntry(nil), d.gids...)
@@ -104,17 +106,17 @@ type DeviceAttr struct {
 	MaxSRQWR        int    // requests of a shared receive queue
 	MaxQPRdAtom     int    // as responder: max_dest_rd_atomic's limit
 	MaxQPInitRdAtom int    // as requester: max_rd_atomic's limit
-	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics; iWARP: with peers that have RFC 7306
+	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
 	PhysPorts       int
 	MaxPKeys        int
 }
 
 // Query returns the device's attributes.
-func (d *Device) Query() DeviceAttr { return attributes(d.Name(), GUID(d.guid), d.protocol) }
+func (d *Device) Query() DeviceAttr { return d.attr }
 
 func attributes(name string, guid GUID, p Protocol) DeviceAttr {
 	return DeviceAttr{
-		Name: name, Transport: p.transport(), NodeGUID: guid, SysImageGUID: guid,
+		Name: name, Transport: p.transport(), NodeGUID: p.nodeGUID(guid), SysImageGUID: guid,
 		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
 		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
 		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
@@ -134,9 +136,9 @@ type PortAttr struct {
 
 // QueryPort returns the port's attributes as they are now.
 func (d *Device) QueryPort() PortAttr {
-	s := d.portState()
+	s := d.state()
 	a := PortAttr{
-		Active: s.Up, MaxMTU: 4096, ActiveMTU: d.a.MTU(), SpeedMbps: d.choice.Interface.SpeedMbps,
+		Active: s.Up, MaxMTU: 4096, ActiveMTU: d.drv.MTU(), SpeedMbps: d.choice.Interface.SpeedMbps,
 		PKey: 0xffff, LinkLayer: "Ethernet",
 	}
 	if s.Addr {
@@ -159,10 +161,14 @@ type DeviceInfo struct {
 	MAC       string
 	Best      bool // what Open("") takes
 	Why       []string
+
+	// Protocol is what Query, QueryPort and GIDs tell of. Devices gives RoCE;
+	// every address is a device of the other protocol as well.
+	Protocol Protocol
 }
 
 // Query returns what Device.Query will when the device is open.
-func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID, RoCE) }
+func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID, i.Protocol) }
 
 // QueryPort returns what Device.QueryPort will when the device is open without
 // a bound of its MTU.
@@ -174,7 +180,14 @@ func (i *DeviceInfo) QueryPort() PortAttr {
 }
 
 // GIDs is the table that Device.GIDs will give when the device is open.
-func (i *DeviceInfo) GIDs() []GIDEntry { return []GIDEntry{{0, i.GID, "RoCE v2", i.Interface}} }
+func (i *DeviceInfo) GIDs() []GIDEntry {
+	g := i.GID
+	if i.Protocol == IWARP {
+		mac, _ := net.ParseMAC(i.MAC) // none where the interface has none
+		g = interfaceGID(mac)
+	}
+	return []GIDEntry{{0, g, i.Protocol.String(), i.Interface}}
+}
 
 // Devices lists the addresses of this machine that Open takes, the best first.
 // None of them is opened.

@@ -259,7 +259,7 @@ func TestReceiverThatEndsHasAcknowledged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
-				e := ends{a: "127.7.5.9", b: "127.7.5.10", qp: verbs.QPConfig{Type: verbs.RC}, connect: verbs.ConnectConfig{Timeout: 8, RetryCnt: 1}}
+				e := ends{a: "127.7.5.9", b: "127.7.5.10", qp: verbs.QPConfig{Type: verbs.RC}, connect: verbs.ConnectConfig{Timeout: 17, RetryCnt: 1}}
 				a, b := e.pair(t)
 				b.recv(t, 1, 0, 10)
 				a.post(t, verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 10)}})

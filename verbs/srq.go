@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
 )
 
 // SRQConfig says what a shared receive queue is made of.
@@ -16,9 +16,9 @@ type SRQConfig struct {
 
 // An SRQ is a shared receive queue (IBTA 10.2.9).
 type SRQ struct {
-	pd *PD
-	a  *adapter.SRQ
-	mu sync.Mutex // producers
+	pd  *PD
+	drv driver.SRQ
+	mu  sync.Mutex // producers
 }
 
 // CreateSRQ makes a shared receive queue.
@@ -34,13 +34,10 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	if cfg.Limit < 0 || cfg.Limit > depth {
 		return nil, fmt.Errorf("create SRQ: limit: expected 0 to %d, found %d", depth, cfg.Limit)
 	}
-	a, err := p.a.CreateSRQ(depth, sges)
-	if err != nil {
+	s := &SRQ{pd: p}
+	if s.drv, err = p.drv.CreateSRQ(depth, sges, cfg.Limit, s); err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
-	s := &SRQ{pd: p, a: a}
-	a.Owner = s
-	a.StartLimit(cfg.Limit)
 	return s, nil
 }
 
@@ -48,18 +45,18 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.a.Gone(); err != nil {
+	if err := s.drv.Gone(); err != nil {
 		return &PostError{Err: err}
 	}
-	return postRecv(s.a.Ring(), wrs)
+	return postRecv(s.drv.Ring(), wrs)
 }
 
 // SetLimit arms the limit event: EventSRQLimitReached comes once, when fewer
 // than n requests are left. 0 disarms it.
-func (s *SRQ) SetLimit(n int) error { return s.a.SetLimit(n) }
+func (s *SRQ) SetLimit(n int) error { return s.drv.SetLimit(n) }
 
 // Limit is the armed limit, 0 for none and after the event.
-func (s *SRQ) Limit() int { return s.a.Limit() }
+func (s *SRQ) Limit() int { return s.drv.Limit() }
 
 // Resize changes the depth and keeps what is posted.
 func (s *SRQ) Resize(depth int) error {
@@ -69,11 +66,11 @@ func (s *SRQ) Resize(depth int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.a.Resize(depth)
+	return s.drv.Resize(depth)
 }
 
 // Depth is how many requests the queue holds.
-func (s *SRQ) Depth() int { return s.a.Ring().Depth() }
+func (s *SRQ) Depth() int { return s.drv.Ring().Depth() }
 
 // Destroy gives the queue up; ErrBusy while queue pairs receive from it.
-func (s *SRQ) Destroy() error { return s.a.Destroy() }
+func (s *SRQ) Destroy() error { return s.drv.Destroy() }

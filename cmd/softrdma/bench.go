@@ -1,12 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/bench"
+	"softrdma/verbs"
 )
 
 type benchOptions struct {
@@ -23,6 +25,9 @@ type benchOptions struct {
 	only   []string
 	json   bool
 	html   string
+
+	congestion string
+	loss       bool
 }
 
 func newBenchCommand() *cobra.Command {
@@ -31,29 +36,53 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure softrdma beside the kernel's TCP and UDP, iperf3 and UCX",
 		Long: `Runs softrdma and its peers side by side over the loopback, or between two
-network namespaces (--paths, as root), in turn, several rounds, and prints each figure's ratio: the median of the rounds, the lowest and
-the highest, and what it is to reach.
+network namespaces (--paths, as root), in turn, several rounds, and prints each
+figure's ratio: the median of the rounds, the lowest and the highest, and what
+it is to reach.
+
+One loop compares WRITEs over 1,000 and 100,000 queue pairs in turn with those
+over one, and tells what idle ones cost (--figures "queue pair").
 
 Peers are the kernel's TCP with cubic and its UDP (loops of softrdma's own, which
 stand for the limit), iperf3, and ucx_perftest over TCP. One that is not
 installed is named in the table.
 
+With --paths guest softrdma runs in a virtual machine beside Linux's Soft RoCE,
+which perftest measures; and the same perftest under "softrdma exec" beside it
+and beside ucx_perftest over TCP and over shared memory (--figures exec). It
+takes root, and softrdma's source: the virtual machine is that of its
+interoperation tests (make preload && go run -tags interop ./cmd/softrdma bench
+--paths guest), which get what they lack from Debian.
+
+With --loss the goodput of softrdma, of softrdma's go-back-N and of TCP with
+cubic and with bbr is measured over a relay between two network namespaces (as
+root), which loses 0 to 5 % of the packets and has round trips of 0.1 to 20 ms,
+with packets in order and with 1 % of them late; and how sixteen flows share a
+bottleneck that marks packets (ECN). All cross the same relay.
+
 Ratios count. Absolute figures hold for one machine, and only while nothing
 else runs on it.`,
 		Example: `  softrdma bench
   softrdma bench --rounds 9 --time 2s --json > bench.json
-  softrdma bench --figures latency,rate`,
+  softrdma bench --figures latency,rate
+  softrdma bench --figures "queue pair"
+  sudo go run -tags interop ./cmd/softrdma bench --paths guest
+  sudo go run -tags interop ./cmd/softrdma bench --paths guest --figures exec
+  sudo softrdma bench --loss --rounds 3 --html loss.html
+  sudo softrdma bench --loss --figures "1ms with","16 flows"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd, opt) },
 	}
 	f := cmd.Flags()
 	f.IntVar(&opt.rounds, "rounds", 5, "measurements of each")
 	f.DurationVar(&opt.each, "time", time.Second, "time of one measurement")
-	f.StringSliceVar(&opt.only, "figures", nil, "only figures whose names contain one of these words")
-	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "loopback, veth1500, veth9000 (between two network namespaces; root)")
-	f.BoolVar(&opt.json, "json", false, "print one JSON array, a table a path")
+	f.StringSliceVar(&opt.only, "figures", nil, "only figures, or with --loss courses, whose names contain one of these words")
+	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "loopback; veth1500, veth9000 (between two network namespaces; root); guest (a virtual machine, beside Linux's rxe; root)")
+	f.StringVar(&opt.congestion, "congestion", "", "softrdma's `CONTROL` of congestion: window, dcqcn, delay or none (default window)")
+	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
+	f.BoolVar(&opt.json, "json", false, "print one JSON array, a table a path; with --loss one object")
 	f.StringVar(&opt.html, "html", "", "write tables and plots over the message size to `FILE`; takes much longer")
-	cmd.AddCommand(newBenchEndCommand())
+	cmd.AddCommand(newBenchEndCommand(), newBenchCrowdCommand())
 	return cmd
 }
 
@@ -61,9 +90,15 @@ func runBench(cmd *cobra.Command, opt *benchOptions) error {
 	if opt.rounds < 1 || opt.each < 10*time.Millisecond {
 		return usageErrorf("expected at least one round of 10ms, found %d of %v", opt.rounds, opt.each)
 	}
+	if _, err := verbs.ParseCongestionControl(opt.congestion); err != nil {
+		return usageErrorf("--congestion: %w", err)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if opt.loss {
+		return benchLoss(cmd, opt, self)
 	}
 	var tables []*bench.Table
 	var plots []bench.Plot
@@ -81,7 +116,8 @@ func runBench(cmd *cobra.Command, opt *benchOptions) error {
 		}
 	}
 	if opt.html != "" {
-		if err := writePage(opt.html, tables, plots); err != nil {
+		page := func(w io.Writer) error { return bench.WriteHTML(w, tables, plots) }
+		if err := writePage(opt.html, page); err != nil {
 			return err
 		}
 	}
@@ -93,34 +129,45 @@ func runBench(cmd *cobra.Command, opt *benchOptions) error {
 	return e.Encode(tables)
 }
 
-func writePage(name string, tables []*bench.Table, plots []bench.Plot) error {
+// writePage writes a page to a file.
+func writePage(name string, page func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(bench.WriteHTML(f, tables, plots), f.Close())
+	return errors.Join(page(f), f.Close())
+}
+
+// progress shows what is being measured on a terminal, until done.
+func progress(cmd *cobra.Command, path string) (show func(n, all int, what fmt.Stringer), done func()) {
+	notes := cmd.ErrOrStderr()
+	if !isTerminal(notes) {
+		return nil, func() {}
+	}
+	return func(n, all int, what fmt.Stringer) { fmt.Fprintf(notes, "\r\033[K%s %d/%d %v", path, n+1, all, what) },
+		func() { fmt.Fprint(notes, "\r\033[K") }
 }
 
 // benchPath measures on one path.
 func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench.Table, []bench.Plot, error) {
-	path, err := openPath(name)
+	path, err := openPath(cmd.Context(), name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer path.Close()
 	run := &bench.Run{
-		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: choose(bench.Figures(name == "loopback"), opt.only),
-		Tools: []bench.Tool{bench.Softrdma{Path: self}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}},
+		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: choose(path.Figures(), opt.only),
+		Tools: []bench.Tool{
+			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
+			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
+		},
 	}
 	if len(run.Figures) == 0 {
 		return nil, nil, usageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
 	}
-	if notes := cmd.ErrOrStderr(); isTerminal(notes) {
-		run.Progress = func(done, all int, w bench.Work) {
-			fmt.Fprintf(notes, "\r\033[K%s %d/%d %v", path.Name, done+1, all, w)
-		}
-		defer fmt.Fprint(notes, "\r\033[K")
-	}
+	var done func()
+	run.Progress, done = progress(cmd, path.Name)
+	defer done()
 	t, err := run.Do(cmd.Context())
 	if err != nil || opt.html == "" {
 		return t, nil, err
@@ -132,7 +179,11 @@ func benchPath(cmd *cobra.Command, opt *benchOptions, self, name string) (*bench
 	return t, plots, err
 }
 
-func openPath(name string) (*bench.Path, error) {
+// guestDevice is the RDMA device of a guest's kernel, by its IPv4 address: the
+// GID of index 0 is that of the link-local address.
+var guestDevice = bench.Perftest{Device: "rxe0", GID: 1}
+
+func openPath(ctx context.Context, name string) (*bench.Path, error) {
 	switch name {
 	case "loopback":
 		return bench.Loopback(), nil
@@ -140,79 +191,69 @@ func openPath(name string) (*bench.Path, error) {
 		return bench.Veth(1500)
 	case "veth9000":
 		return bench.Veth(9000)
+	case "guest":
+		return openGuest(ctx)
 	}
-	return nil, usageErrorf("--paths: expected loopback, veth1500 or veth9000, found %q", name)
+	return nil, usageErrorf("--paths: expected loopback, veth1500, veth9000 or guest, found %q", name)
 }
 
-func choose(all []bench.Figure, words []string) (chosen []bench.Figure) {
-	for _, f := range all {
-		take := len(words) == 0
-		for _, w := range words {
-			take = take || strings.Contains(strings.ToLower(f.Name), strings.ToLower(w))
-		}
-		if take {
-			chosen = append(chosen, f)
-		}
-	}
-	return chosen
+func choose(all []bench.Figure, words []string) []bench.Figure {
+	return slices.DeleteFunc(all, func(f bench.Figure) bool { return !named(f.Name, words) })
+}
+
+// named tells whether a name contains one of the words, if there are any.
+func named(name string, words []string) bool {
+	return len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {
+		return strings.Contains(strings.ToLower(name), strings.ToLower(w))
+	})
 }
 
 // printBench prints the table as docs/performance.md has it.
 func printBench(out io.Writer, t *bench.Table) error {
-	w := table.NewWriter()
-	w.SetTitle("%s, median of %d rounds", t.Path, t.Rounds)
-	w.AppendHeader(table.Row{"figure", "softrdma", "peer", "ratio", "lowest–highest", "gate", "stretch", ""})
-	var lacks []string
-	for _, r := range t.Rows {
-		bound := r.Figure.Bound()
-		limits := table.Row{fmt.Sprintf("%s %g", bound, r.Gate), fmt.Sprintf("%s %g", bound, r.Stretch)}
-		if r.Lack != "" {
-			lacks = append(lacks, fmt.Sprintf("%s: %s", r.Name, oneLine(fmt.Errorf("%s", r.Lack))))
-			w.AppendRow(append(append(table.Row{r.Name, "", "", "–", ""}, limits...), "missing"))
-			continue
-		}
-		unit := func(v float64) string { return fmt.Sprintf("%.3g %s", v, r.Unit) }
-		w.AppendRow(append(append(table.Row{r.Name, unit(r.Of), unit(r.Against), fmt.Sprintf("%.2f", r.Ratio),
-			fmt.Sprintf("%.2f–%.2f", r.Low, r.High)}, limits...), r.Verdict()))
-	}
-	if _, err := fmt.Fprintln(out, w.Render()); err != nil {
+	if _, err := fmt.Fprintln(out, figureTable(fmt.Sprintf("%s, median of %d rounds", t.Path, t.Rounds), t.Rows)); err != nil {
 		return err
 	}
-	for _, l := range lacks {
-		if _, err := fmt.Fprintln(out, "missing:", l); err != nil {
+	for _, r := range t.Rows {
+		if r.Lack == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "missing: %s: %s\n", r.Name, oneLine(errors.New(r.Lack))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func figureTable(title string, rows []bench.Row) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	w := table.NewWriter()
+	w.SetTitle(title)
+	w.AppendHeader(table.Row{"figure", "softrdma", "peer", "ratio", "lowest–highest", "gate", "stretch", ""})
+	for i := range rows {
+		r := &rows[i]
+		limits := table.Row{r.Limit(r.Gate), r.Limit(r.Stretch)}
+		if r.Lack != "" {
+			w.AppendRow(append(append(table.Row{r.Name, "", "", "–", ""}, limits...), "missing"))
+			continue
+		}
+		of, against, ratio, span := r.Cells()
+		w.AppendRow(append(append(table.Row{r.Name, of, against, ratio, span}, limits...), r.Verdict()))
+	}
+	return w.Render()
+}
+
 // newBenchEndCommand is one end of the kernel's loops, which bench starts.
 func newBenchEndCommand() *cobra.Command {
-	c := &bench.EndConfig{}
-	var kind, local, peer string
-	cmd := &cobra.Command{
-		Use: "end", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			c.Kind = bench.Kind(kind)
-			if c.Local, err = netip.ParseAddr(local); err != nil {
-				return usageErrorf("--local: %w", err)
-			}
-			if c.Peer, err = netip.ParseAddr(peer); err != nil {
-				return usageErrorf("--peer: %w", err)
+	return &cobra.Command{
+		Use: "end ORDERS", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := bench.ParseEndConfig(args[0])
+			if err != nil {
+				return usageErrorf("%w", err)
 			}
 			return bench.RunEnd(cmd.Context(), c, json.NewEncoder(cmd.OutOrStdout()).Encode)
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&c.Server, "server", false, "serve")
-	f.StringVar(&c.Op, "op", bench.OpUDP, "udp or tcp")
-	f.StringVar(&kind, "kind", string(bench.Stream), "stream or ping")
-	f.StringVar(&local, "local", "", "this end's address")
-	f.StringVar(&peer, "peer", "", "the other end's address")
-	f.Uint16Var(&c.Port, "port", 0, "port; the next one is used as well")
-	f.IntVar(&c.Bytes, "bytes", 0, "bytes of a message")
-	f.IntVar(&c.Segment, "segment", 4096+32, "bytes of a datagram of a stream over UDP")
-	f.BoolVar(&c.Events, "events", false, "sleep in the kernel")
-	f.Float64Var(&c.Seconds, "seconds", 1, "time")
-	return cmd
 }

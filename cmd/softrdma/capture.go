@@ -173,7 +173,7 @@ func (t *textSink) packet(p *capture.Packet, findings []capture.Finding) error {
 
 func (t *textSink) summary(s *captureSummary) error {
 	if s.roce == 0 {
-		_, err := fmt.Fprintf(t.out, "\nNo RoCE v2 packet among %s; --port takes those to other UDP ports than 4791.\n", plural(s.all, "packet"))
+		_, err := fmt.Fprintf(t.out, "\nNo RoCE v2 packet among %s; --port takes those to other UDP ports than 4791. iWARP is TCP, which Wireshark takes apart.\n", plural(s.all, "packet"))
 		return err
 	}
 	fmt.Fprintf(t.out, "\n%s of %s in %.3f s: %s, %s, %s.\n", plural(s.roce, "RoCE v2 packet"), plural(s.all, "captured packet"),

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -62,7 +63,7 @@ func newCatCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address")
+	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address; daemon:SOCKET/rxe1:PORT on a daemon's device")
 	f.BoolVarP(&c.verbose, "verbose", "v", false, "tell on standard error who is connected and how much went over")
 	c.flags(f, "how long connecting may take")
 	return cmd
@@ -70,28 +71,38 @@ func newCatCommand() *cobra.Command {
 
 // parse reads the arguments.
 func (c *cat) parse(args []string) (err error) {
-	if err := c.checkFlags(); err != nil {
-		return err
-	}
 	listening := c.cmd.Flags().Changed("listen")
 	switch {
 	case listening && len(args) > 0:
 		return usageErrorf("-l [ADDR:]PORT takes no HOST: found %q", args[0])
 	case listening && c.source != "":
 		return usageErrorf("-I is for the one that goes to a HOST; with -l the address stands before the port")
+	case listening && strings.HasPrefix(c.wait, daemonPrefix):
+		// The name has colons itself.
+		i := strings.LastIndexByte(c.wait, ':')
+		c.host = c.wait[:max(i, len(daemonPrefix))]
+		c.port, err = portNumber(c.wait[i+1:])
 	case listening:
-		c.host, c.port, err = hostPort(c.wait)
-		return err
+		rest, iwarp := strings.CutPrefix(c.wait, iwarpPrefix)
+		if c.host, c.port, err = hostPort(rest); err == nil && iwarp {
+			c.host = iwarpPrefix + c.host
+		}
 	case len(args) == 1:
 		c.host, c.port, err = hostPort(args[0])
 	case len(args) == 2:
 		c.host = args[0]
 		c.port, err = portNumber(args[1])
 	}
-	if err == nil && c.host == "" {
-		err = usageErrorf("expected HOST PORT, or -l [ADDR:]PORT")
+	if err != nil {
+		return err
 	}
-	return err
+	local := new(string)
+	if listening {
+		local = &c.host
+	} else if c.host == "" {
+		return usageErrorf("expected HOST PORT, or -l [ADDR:]PORT")
+	}
+	return c.checkFlags(local)
 }
 
 // hostPort reads "PORT" or "HOST:PORT".

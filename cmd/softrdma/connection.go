@@ -24,10 +24,12 @@ const (
 
 // connectError tells what an attempt to connect that failed within a time means,
 // and what to do: start is the command that should wait at the other end.
-func connectError(ctx context.Context, err error, at, start string, within time.Duration) error {
+func connectError(ctx context.Context, err error, at, start string, p protocolFlag, within time.Duration) error {
+	start = p.start(start)
 	var rejected *rdmacm.RejectedError
 	var resolve *rdmacm.ResolveError
 	var name *net.DNSError
+	var hint string
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -42,7 +44,10 @@ func connectError(ctx context.Context, err error, at, start string, within time.
 	case errors.As(err, &name):
 		return peerErrorf("connect to %s: %w", at, name)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, new(*rdmacm.UnreachableError)):
-		return peerErrorf("no answer from %s within %v: expected \"%s\" or another program that waits there, and UDP port %d open between the two", at, within, start, verbs.Port)
+		if !p.iwarp() {
+			hint = "; where that one speaks iWARP, --protocol " + protocolIWARP
+		}
+		return peerErrorf("no answer from %s within %v: expected \"%s\" or another program that waits there, and %s open between the two%s", at, within, start, p.opens(at), hint)
 	}
 	return fmt.Errorf("connect to %s: %w", at, err)
 }
@@ -58,17 +63,36 @@ func privateText(b []byte) string {
 }
 
 // localDevice opens the device that a flag names: a network interface, a local
-// address, or a host name of this machine. Without a name, or with an
-// unspecified address, it opens none: the connection manager chooses.
-func localDevice(ctx context.Context, cmd *cobra.Command, name string) (opened, error) {
+// address, or a host name of this machine, for iWARP behind "iwarp:". Without a
+// name, or with an unspecified address, it opens none: the connection manager
+// chooses; but with flags of iWARP one by which peer is reached, "host:port", which a server
+// leaves empty.
+func localDevice(ctx context.Context, cmd *cobra.Command, name, peer string, p protocolFlag) (opened, error) {
 	none := opened{close: func() error { return nil }}
-	if a, err := netip.ParseAddr(name); name == "" || err == nil && a.IsUnspecified() {
-		return none, nil
-	}
-	dev, closeDevice, err := openDevice(cmd, name, verbs.Config{})
+	secure, err := security(cmd, hostOf(peer))
 	if err != nil {
-		if found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name); len(found) > 0 && found[0].Unmap().String() != name {
-			dev, closeDevice, err = openDevice(cmd, found[0].Unmap().String(), verbs.Config{})
+		return none, err
+	}
+	if err := wantsIWARP(cmd, p.iwarp()); err != nil {
+		return none, err
+	}
+	if a, err := netip.ParseAddr(name); name == "" || err == nil && a.IsUnspecified() {
+		if iwarpFlags(cmd) == nil {
+			return none, nil
+		}
+		if name, err = chosenDevice(ctx, peer); err != nil {
+			return none, err
+		}
+	}
+	cfg := verbs.Config{TLS: secure}
+	dev, closeDevice, err := openDevice(cmd, name, cfg)
+	if err != nil {
+		host, iwarp := strings.CutPrefix(name, iwarpPrefix)
+		if found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host); len(found) > 0 && found[0].Unmap().String() != host {
+			if host = found[0].Unmap().String(); iwarp {
+				host = iwarpPrefix + host
+			}
+			dev, closeDevice, err = openDevice(cmd, host, cfg)
 		}
 	}
 	if err != nil {
@@ -88,8 +112,8 @@ func capturesOne(cmd *cobra.Command, dev opened, flag string) error {
 
 // listenError shortens what a server on every address meets where each of them
 // is another program's; flag is what gives it an address of its own.
-func listenError(err error, dev opened, flag string) error {
-	if err == nil || dev.Device != nil || !deviceTaken(err) {
+func listenError(err error, dev opened, p protocolFlag, flag string) error {
+	if err == nil || dev.Device != nil || p.iwarp() || !deviceTaken(err) {
 		return err
 	}
 	return fmt.Errorf("no address of this machine is free: other programs have UDP port %d of each, softrdma's or Linux's Soft RoCE (rdma_rxe); give this one an address of its own with %s, on the loopback any of 127.0.0.0/8", verbs.Port, flag)

@@ -36,7 +36,7 @@ func TestConnectErrorTellsWhatToDo(t *testing.T) {
 		{t.Context(), errors.New("odd"), exitFailed, "connect to HOST:7: dial: odd"},
 		{ended, &rdmacm.RejectedError{Addr: at, Code: 8}, exitFailed, "context canceled"},
 	} {
-		err := connectError(c.ctx, fmt.Errorf("dial: %w", c.err), "HOST:7", "softrdma x", 3*time.Second)
+		err := connectError(c.ctx, fmt.Errorf("dial: %w", c.err), "HOST:7", "softrdma x", "", 3*time.Second)
 		if exitCode(err) != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: expected code %d and %q, found %d and %q", c.err, c.code, c.says, exitCode(err), err)
 		}
@@ -45,7 +45,7 @@ func TestConnectErrorTellsWhatToDo(t *testing.T) {
 
 func TestListenErrorNamesTheFlag(t *testing.T) {
 	taken := fmt.Errorf("listen: %w", syscall.EADDRINUSE)
-	if err := listenError(taken, opened{}, "-a ADDR"); !strings.Contains(err.Error(), "-a ADDR") || !strings.Contains(err.Error(), "4791") {
+	if err := listenError(taken, opened{}, "", "-a ADDR"); !strings.Contains(err.Error(), "-a ADDR") || !strings.Contains(err.Error(), "4791") {
 		t.Errorf("found %q", err)
 	}
 	other := errors.New("other")
@@ -53,7 +53,7 @@ func TestListenErrorNamesTheFlag(t *testing.T) {
 		err error
 		dev opened
 	}{{nil, opened{}}, {other, opened{}}, {taken, opened{Device: new(verbs.Device)}}} {
-		if err := listenError(c.err, c.dev, "-a ADDR"); err != c.err {
+		if err := listenError(c.err, c.dev, "", "-a ADDR"); err != c.err {
 			t.Errorf("expected %v, found %v", c.err, err)
 		}
 	}

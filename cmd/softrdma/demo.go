@@ -25,6 +25,7 @@ Nothing is left behind: no file, no process, no socket.`
 const demoExample = `  softrdma demo
   softrdma demo --file /boot/vmlinuz
   softrdma demo --addr ::1
+  softrdma demo --protocol iwarp
   softrdma demo --pcap demo.pcapng       then open it in Wireshark`
 
 const (
@@ -40,6 +41,8 @@ type demoOptions struct {
 	size byteSize
 	addr string
 	json bool
+
+	protocol protocolFlag
 }
 
 func newDemoCommand() *cobra.Command {
@@ -57,6 +60,7 @@ func newDemoCommand() *cobra.Command {
 	f.StringVar(&opt.file, "file", "", "move this `FILE` (default: one that the demo makes, in memory)")
 	f.Var(&opt.size, "size", "size of the file that the demo makes (default 256MiB, with --pcap 4MiB)")
 	f.StringVar(&opt.addr, "addr", "", "`ADDRESS` of the first process's device, or A,B of both (default 127.0.0.1,127.0.0.2 or what else is free)")
+	opt.protocol.flag(f, "")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
 	cmd.AddCommand(newDemoPeerCommand())
 	return cmd
@@ -66,7 +70,7 @@ func runDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions) error {
 	if err := notBoth(cmd, "file", "size"); err != nil {
 		return err
 	}
-	ours, theirs, err := demoDevices(opt.addr)
+	ours, theirs, err := opt.devices()
 	if err != nil {
 		return err
 	}
@@ -79,7 +83,7 @@ func runDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions) error {
 		return err
 	}
 	defer dev.close()
-	peer, ctx, err := startDemoPeer(ctx, theirs)
+	peer, ctx, err := startDemoPeer(ctx, theirs, iwarpFlags(cmd))
 	if err != nil {
 		return err
 	}
@@ -89,8 +93,8 @@ func runDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions) error {
 		return err
 	}
 	defer d.side.close()
-	if cmd.Flag(pcapFlag).Changed {
-		d.divisor, d.repeats = captureDivisor, 1
+	if cmd.Flag(pcapFlag).Changed || securityFlags(cmd) != nil {
+		d.divisor, d.repeats = slowDivisor, 1
 	}
 	if err := d.load(opt); err != nil {
 		return err
@@ -169,19 +173,28 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// demoDevices are the devices to try for each of the two processes.
-func demoDevices(addr string) (ours, theirs []string, err error) {
-	list := strings.Split(addr, ",")
+// devices are the devices to try for each of the two processes.
+func (o *demoOptions) devices() (ours, theirs []string, err error) {
+	list := strings.Split(o.addr, ",")
+	for i := range list {
+		if err := o.protocol.join(&list[i]); err != nil {
+			return nil, nil, err
+		}
+	}
 	switch {
-	case addr == "":
-		names := deviceNames(loopback, protocolRoCE)
+	case o.addr == "":
+		names := deviceNames(loopback, o.protocol)
 		return names, names, nil
-	case len(list) == 2:
-		return list[:1], list[1:], nil
 	case len(list) > 2:
 		return nil, nil, usageErrorf("--addr: expected one address or two, found %d", len(list))
+	case len(list) == 2 && strings.HasPrefix(list[0], iwarpPrefix) != strings.HasPrefix(list[1], iwarpPrefix):
+		return nil, nil, usageErrorf("--addr: expected two devices of one protocol, found %s", o.addr)
+	case len(list) == 2:
+		return list[:1], list[1:], nil
+	case o.protocol.iwarp():
+		return list, list, nil // any number of processes can have it
 	}
-	second, err := nextPort(addr)
+	second, err := nextPort(o.addr)
 	if err != nil {
 		return nil, nil, usageErrorf("--addr: %w", err)
 	}

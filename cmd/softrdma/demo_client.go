@@ -3,16 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
+	"softrdma/bench"
 	"softrdma/verbs"
 )
 
 const (
-	demoChunk    = 1 << 20 // bytes of a message, and of a write to TCP
-	demoDepth    = 16      // messages in flight
-	demoReceives = 64      // receives that the second process keeps posted
+	demoChunk = 1 << 20 // bytes of a message, and of a write to TCP
+	demoDepth = 16      // messages in flight
 
 	demoRepeats    = 3         // of moving the file: the median counts
 	demoRepeatSize = 512 << 20 // a larger file is moved once
@@ -20,7 +21,7 @@ const (
 	demoWarmUp     = 500
 	demoAdditions  = 20_000 // by each end
 	demoExchanges  = 5_000  // by each end
-	captureDivisor = 10     // of these numbers with --pcap
+	slowDivisor    = 10     // of these numbers with --pcap and TLS
 )
 
 // Behind the file, the memory of both ends has room for latency tests and
@@ -56,12 +57,16 @@ var demoOperations = []demoOperation{
 }
 
 // demoSideConfig is what both processes use.
-func demoSideConfig(size int) sideConfig {
+func demoSideConfig(dev opened, size int) sideConfig {
 	return sideConfig{
-		QPs: 1, Depth: 4 * signalEvery, Recv: max(demoReceives, 2*signalEvery), Inline: inlineLimit,
+		Managed: dev.Protocol() == verbs.IWARP, // which has nothing else
+		QPs:     1, Depth: 4 * signalEvery, Recv: max(demoMessages(size), 2*signalEvery), Inline: inlineLimit,
 		Memory: demoScratchAt(size) + demoScratch,
 	}
 }
+
+// demoMessages is how many messages move the file.
+func demoMessages(size int) int { return (size + demoChunk - 1) / demoChunk }
 
 // demoScratchAt is the offset of the scratch memory.
 func demoScratchAt(size int) int { return (size + demoScratch - 1) &^ (demoScratch - 1) }
@@ -82,7 +87,7 @@ type demoClient struct {
 
 // newDemoClient connects this process's end to that of the second process.
 func newDemoClient(ctx context.Context, dev opened, c *control, size int) (*demoClient, error) {
-	s, err := newSide(dev.Device, demoSideConfig(size))
+	s, err := newSide(dev.Device, demoSideConfig(dev, size))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +98,12 @@ func newDemoClient(ctx context.Context, dev opened, c *control, size int) (*demo
 	hello, err := c.ask(ctx, &controlMessage{Do: doConnect, Size: size, Endpoints: s.local, Memory: s.memory()}, doHello)
 	if err == nil {
 		d.peer = hello.Device
-		err = s.connect(hello, 0)
+		if s.cfg.Managed {
+			err = s.call(ctx, hello, netip.Addr{})
+		}
+		if err == nil {
+			err = s.connect(hello, 0)
+		}
 	}
 	if err != nil {
 		s.close()
@@ -102,12 +112,20 @@ func newDemoClient(ctx context.Context, dev opened, c *control, size int) (*demo
 	return d, nil
 }
 
+// protocol is what both devices speak.
+func (d *demoClient) protocol() protocolFlag {
+	if d.dev.Protocol() == verbs.IWARP {
+		return protocolIWARP
+	}
+	return protocolRoCE
+}
+
 // data is the file.
 func (d *demoClient) data() []byte { return d.side.buf[:d.size] }
 
 // run moves the file by every operation.
 func (d *demoClient) run(ctx context.Context) (*demoReport, error) {
-	r := &demoReport{Bytes: d.size, SHA256: d.sum, Client: d.dev.Addr().String(), Server: d.peer, Repeats: d.repeats}
+	r := &demoReport{Bytes: d.size, SHA256: d.sum, Client: deviceName(d.dev.Device), Server: d.protocol().name(d.peer), Protocol: d.dev.Protocol().String(), Repeats: d.repeats}
 	for i := range demoOperations {
 		o := &demoOperations[i]
 		row, err := d.median(ctx, o)
@@ -153,12 +171,12 @@ func (d *demoClient) transfer(ctx context.Context, o *demoOperation) (*demoRow, 
 		watched = ctx // nothing of ours completes
 	}
 	defer stop()
-	cpu, start := cpuTime(), time.Now()
+	cpu, start := bench.CPUTime(), time.Now()
 	if err := o.client(d, watched, ready); err != nil {
 		return nil, err
 	}
 	row := &demoRow{Name: o.name, Title: o.title, Bytes: int64(d.size), Count: count, Seconds: time.Since(start).Seconds()}
-	client := (cpuTime() - cpu).Seconds()
+	client := (bench.CPUTime() - cpu).Seconds()
 	end, err := d.c.ask(ctx, &controlMessage{Do: doEnd}, doDone)
 	if err != nil {
 		return nil, err
@@ -229,7 +247,7 @@ func demoRound(op string, n int64, scratch int) round {
 func (d *demoClient) stream(ctx context.Context, request func(at, n int) verbs.SendWR) error {
 	posted, done := 0, int64(0)
 	base := d.side.sent
-	total := int64((d.size + demoChunk - 1) / demoChunk)
+	total := int64(demoMessages(d.size))
 	for done < total {
 		for posted < d.size && int64(posted/demoChunk)-done < demoDepth {
 			n := min(demoChunk, d.size-posted)

@@ -25,14 +25,14 @@ type demoPeer struct {
 }
 
 // startDemoPeer runs this program as the second process, which opens one of
-// the devices. The context returned ends when the process does. The process
+// the devices, with the flags given. The context returned ends when the process does. The process
 // ends when its standard input does, and so cannot outlive this one.
-func startDemoPeer(ctx context.Context, devices []string) (*demoPeer, context.Context, error) {
+func startDemoPeer(ctx context.Context, devices, flags []string) (*demoPeer, context.Context, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(self, "demo", demoPeerName, strings.Join(devices, ","))
+	cmd := exec.Command(self, append([]string{"demo", demoPeerName, strings.Join(devices, ",")}, flags...)...)
 	cmd.SysProcAttr = dieWithParent()
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

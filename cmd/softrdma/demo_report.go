@@ -46,6 +46,7 @@ type demoReport struct {
 	File       string    `json:"file"`
 	Bytes      int       `json:"bytes"`
 	SHA256     string    `json:"sha256"`
+	Protocol   string    `json:"protocol"`
 	Client     string    `json:"client"`
 	Server     string    `json:"server"`
 	Repeats    int       `json:"runs"`
@@ -65,7 +66,7 @@ func (r *demoReport) print(w io.Writer, asJSON bool) error {
 
 func (r *demoReport) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d bytes (%s) from %s to %s and, by READ, back:\n\n", r.Bytes, r.File, r.Client, r.Server)
+	fmt.Fprintf(&b, "%d bytes (%s) by %s from %s to %s and, by READ, back:\n\n", r.Bytes, r.File, r.Protocol, r.Client, r.Server)
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault

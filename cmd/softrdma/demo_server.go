@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"softrdma/bench"
 )
 
 // demoServer is the second process's end.
@@ -24,19 +26,36 @@ func newDemoServer(ctx context.Context, dev opened, c *control) (*demoServer, er
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSide(dev.Device, demoSideConfig(m.Size))
+	s, err := newSide(dev.Device, demoSideConfig(dev, m.Size))
 	if err != nil {
 		return nil, err
 	}
-	err = s.connect(m, 0)
-	if err == nil {
-		err = c.send(&controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()})
-	}
-	if err != nil {
+	if err := s.welcome(ctx, c, m); err != nil {
 		s.close()
 		return nil, err
 	}
 	return &demoServer{side: s, c: c, dev: dev, size: m.Size, scratch: demoScratchAt(m.Size)}, nil
+}
+
+// welcome connects to the first process's queue pair, which m tells of.
+func (s *side) welcome(ctx context.Context, c *control, m *controlMessage) (err error) {
+	hello := &controlMessage{Do: doHello, Device: s.dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}
+	if s.cfg.Managed {
+		if hello.Service, err = s.offer(); err != nil {
+			return err
+		}
+		if err = c.send(hello); err != nil {
+			return err
+		}
+		if err = s.answer(ctx, hello.Service); err != nil {
+			return err
+		}
+		return s.connect(m, 0)
+	}
+	if err = s.connect(m, 0); err != nil {
+		return err
+	}
+	return c.send(hello)
 }
 
 func (s *demoServer) data() []byte { return s.side.buf[:s.size] }
@@ -87,7 +106,7 @@ func (s *demoServer) transfer(ctx context.Context, m *controlMessage) error {
 	if err != nil {
 		return err
 	}
-	cpu := cpuTime()
+	cpu := bench.CPUTime()
 	if err := s.c.send(ready); err != nil {
 		return err
 	}
@@ -99,7 +118,7 @@ func (s *demoServer) transfer(ctx context.Context, m *controlMessage) error {
 	if _, err := s.c.expect(ctx, doEnd); err != nil {
 		return err
 	}
-	done := &controlMessage{Do: doDone, CPU: (cpuTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter)}
+	done := &controlMessage{Do: doDone, CPU: (bench.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter)}
 	if o.count == 0 {
 		done.SHA256 = sumOf(s.data())
 	}

@@ -22,14 +22,25 @@ var captures struct {
 	n int
 }
 
-// openDevice opens a device as verbs.Open does and, with --pcap, captures its
-// packets until the returned function closes it. The function may be called
-// more than once and returns the first error of closing device and capture.
+// openDevice opens a device as verbs.Open does, with what flags say of iWARP, and,
+// with --pcap, captures its packets until the returned function closes it. The
+// function may be called more than once and returns the first error of closing
+// device and capture.
 //
 // A process that opens several devices gets a file for each of them: the first
 // has the name as given, the next one FILE.2 before its extension, and so on.
 // Together in one file each packet between two of them would stand twice.
 func openDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Device, func() error, error) {
+	if cfg.TLS == nil {
+		var err error
+		if cfg.TLS, err = security(cmd, ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := wantsIWARP(cmd, strings.HasPrefix(name, iwarpPrefix)); err != nil {
+		return nil, nil, err
+	}
+	applyIWARPFlags(cmd, &cfg)
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
 		return nil, nil, err
@@ -83,6 +94,9 @@ func captureName(path string) string {
 func opensNoDevice(cmd *cobra.Command, _ []string) error {
 	if cmd.Flags().Changed(pcapFlag) {
 		return usageErrorf("%s opens no device: --%s has nothing to capture", cmd.CommandPath(), pcapFlag)
+	}
+	if given := iwarpFlags(cmd); given != nil {
+		return usageErrorf("%s opens no device: %s has no connection to be for", cmd.CommandPath(), given[0])
 	}
 	return nil
 }

@@ -17,18 +17,28 @@ const devicesLong = `Lists the addresses of this machine that can be an RDMA dev
 the one that commands take without -d. None of them is opened.
 
 -v tells of each what ibv_devinfo -v tells of an adapter: limits, GUID, the GID
-table, the port's state, MTUs and speed; and of the best why it was chosen.`
+table, the port's state, MTUs and speed; and of the best why it was chosen.
+
+Every address is a device of either protocol: with --protocol iwarp it is told
+what it is as an iWARP device.
+
+Where a daemon can be found (softrdma daemon), its devices follow, by the names
+that -d takes.`
 
 func newDevicesCommand() *cobra.Command {
 	var verbose, asJSON bool
+	var protocol protocolFlag
 	cmd := &cobra.Command{
 		Use: "devices [flags]", Short: "List the RDMA devices of this machine",
-		Long: devicesLong, Args: cobra.NoArgs, PreRunE: opensNoDevice,
+		Long: devicesLong, Args: noDevice, PreRunE: opensNoDevice,
 		Example: "  softrdma devices\n  softrdma devices -v\n  softrdma devices --json | jq '.[0].address'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := verbs.Devices()
 			if err != nil {
 				return err
+			}
+			for i := range list {
+				list[i].Protocol = protocol.protocol()
 			}
 			out := cmd.OutOrStdout()
 			switch {
@@ -37,13 +47,19 @@ func newDevicesCommand() *cobra.Command {
 			case len(list) == 0:
 				return errors.New("this machine has no address that could be an RDMA device: bring an interface up, \"ip link set lo up\" is enough")
 			case verbose:
-				return printDevicesVerbose(out, list)
+				err = printDevicesVerbose(out, list)
+			default:
+				err = printDevices(out, list)
 			}
-			return printDevices(out, list)
+			if err == nil && !protocol.iwarp() {
+				printDaemons(out)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "tell everything about each device")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "tell everything as JSON")
+	protocol.flag(cmd.Flags(), "")
 	return cmd
 }
 
@@ -113,7 +129,7 @@ func printDevice(w io.Writer, d *verbs.DeviceInfo) {
 		row([]string{"chosen because:", ""}[min(i, 1)], why)
 	}
 	a, p := d.Query(), d.QueryPort()
-	row("transport:", "RoCE v2 over UDP port "+fmt.Sprint(verbs.Port))
+	row("transport:", transportName(d.Protocol))
 	row("node_guid:", a.NodeGUID)
 	row("sys_image_guid:", a.SysImageGUID)
 	if d.MAC != "" {
@@ -143,6 +159,13 @@ func printDevice(w io.Writer, d *verbs.DeviceInfo) {
 	}
 }
 
+func transportName(p verbs.Protocol) string {
+	if p == verbs.IWARP {
+		return "iWARP over TCP"
+	}
+	return fmt.Sprintf("RoCE v2 over UDP port %d", verbs.Port)
+}
+
 // A deviceRecord is a device in JSON.
 type deviceRecord struct {
 	Interface string       `json:"interface"`
@@ -156,7 +179,8 @@ type deviceRecord struct {
 	LinkMTU   int          `json:"link_mtu"`
 	ActiveMTU int          `json:"active_mtu"`
 	SpeedMbps int          `json:"speed_mbps,omitempty"`
-	UDPPort   int          `json:"udp_port"`
+	Protocol  string       `json:"protocol"`
+	UDPPort   int          `json:"udp_port,omitempty"` // of RoCE v2
 	GIDs      []gidRecord  `json:"gids"`
 	Limits    limitsRecord `json:"limits"`
 }
@@ -188,10 +212,13 @@ func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
 		a := d.Query()
 		records[i] = deviceRecord{
 			Interface: d.Interface, Address: d.Addr.String(), Best: d.Best, Why: d.Why, GUID: d.GUID.String(), MAC: strings.ToLower(d.MAC),
-			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, UDPPort: verbs.Port,
+			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(),
 			Limits: limitsRecord{
 				a.MaxMRSize, verbs.MaxMessage, a.MaxQPWR, a.MaxSRQWR, a.MaxSGE, a.MaxInline, a.MaxCQE, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap,
 			},
+		}
+		if d.Protocol == verbs.RoCE {
+			records[i].UDPPort = verbs.Port
 		}
 		for _, g := range d.GIDs() {
 			records[i].GIDs = append(records[i].GIDs, gidRecord{g.Index, g.GID.String(), g.Type, g.Interface})
@@ -204,4 +231,12 @@ func writeJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// noDevice refuses arguments: the list is of all devices.
+func noDevice(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageErrorf("%s lists every device, expected no argument, found %q", cmd.CommandPath(), args[0])
 }

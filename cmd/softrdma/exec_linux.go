@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"softrdma/internal/driver/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/preload"
 	"softrdma/verbs"
@@ -19,8 +20,17 @@ import (
 // execGrace is how long a program that was asked to end may take for it.
 const execGrace = 10 * time.Second
 
-// runExec serves a device to one program and its children, until it ends.
-func runExec(cmd *cobra.Command, device string, verbose bool, args []string) (err error) {
+// runExec runs a program on a daemon's devices, or serves it one of its own and
+// of its children until it ends.
+func runExec(cmd *cobra.Command, s *execSettings, args []string) (err error) {
+	device, err := s.protocol.device(s.device)
+	if err != nil {
+		return err
+	}
+	places, err := s.places(cmd)
+	if err != nil {
+		return err
+	}
 	program, err := exec.LookPath(args[0])
 	if err != nil {
 		return err
@@ -38,35 +48,88 @@ func runExec(cmd *cobra.Command, device string, verbose bool, args []string) (er
 	if err := os.WriteFile(path, library, 0o755); err != nil {
 		return err
 	}
-	dev, closeDevice, err := openDevice(cmd, device, verbs.Config{})
+	env, err := s.daemon(cmd, places, path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeDevice()) }()
-	cfg := uverbs.Config{Device: dev, Dir: dir}
-	if verbose {
+	if env == nil {
+		var end func() error
+		if env, end, err = s.serve(cmd, device, dir, path); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	c := exec.CommandContext(cmd.Context(), program, args[1:]...)
+	c.Args[0] = args[0]
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
+	c.Env = append(os.Environ(), env...)
+	if s.share {
+		c.Env = append(c.Env, uverbs.ShareMemory)
+	}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = execGrace
+	return programError(args[0], c.Run())
+}
+
+// places are where a daemon may be, none where the program is to have a device
+// of its own.
+func (s *execSettings) places(cmd *cobra.Command) ([]string, error) {
+	switch own := s.device != "" || s.protocol != "" || cmd.Flags().Changed(pcapFlag) || securityFlags(cmd) != nil; {
+	case s.socket != "" && own:
+		return nil, usageErrorf("--socket: the devices are the daemon's, and so are -d, --protocol, --%s and what secures them", pcapFlag)
+	case s.socket != "":
+		return []string{s.socket}, nil
+	case own:
+		return nil, nil
+	}
+	return daemon.Sockets(), nil
+}
+
+// daemon looks for a daemon and gives the environment of its programs, nil
+// where there is none.
+func (s *execSettings) daemon(cmd *cobra.Command, places []string, library string) ([]string, error) {
+	for _, place := range places {
+		info, err := daemon.Ask(place)
+		switch {
+		case err == nil:
+			if s.verbose {
+				for _, d := range info.Devices {
+					fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s, of the daemon on %s (process %d)\n", d, place, info.PID)
+				}
+			}
+			return uverbs.Environment(library, place, info.Tree), nil
+		case s.socket != "":
+			return nil, fmt.Errorf("daemon on %s: %w", place, err)
+		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+		default:
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", place, err)
+		}
+	}
+	return nil, nil
+}
+
+// serve begins to serve a device to the program alone.
+func (s *execSettings) serve(cmd *cobra.Command, device, dir, library string) (env []string, end func() error, err error) {
+	dev, closeDevice, err := openDevice(cmd, device, verbs.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := uverbs.Config{Devices: []*verbs.Device{dev}, Dir: dir}
+	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
 	}
 	server, err := uverbs.Serve(cfg)
 	if err != nil {
-		return err
+		return nil, nil, errors.Join(err, closeDevice())
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
-	if verbose {
-		defer func() {
+	return server.Environment(library), func() error {
+		if s.verbose {
 			for name, n := range dev.Counters() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %d\n", name, n)
 			}
-		}()
-	}
-
-	c := exec.CommandContext(cmd.Context(), program, args[1:]...)
-	c.Args[0] = args[0]
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
-	c.Env = append(os.Environ(), server.Environment(path)...)
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = execGrace
-	return programError(args[0], c.Run())
+		}
+		return errors.Join(server.Close(), closeDevice())
+	}, nil
 }
 
 // programError makes the exit code that softrdma ends with of a program's end.

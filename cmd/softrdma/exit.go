@@ -27,7 +27,7 @@ const exitCodesText = `softrdma ends with one of these codes:
     2   the command line is wrong
     3   the peer could not be reached, went away or did not answer in time
     4   data arrived that differs from what was sent
-  130   interrupted by SIGINT (Ctrl-C) or SIGTERM
+  130   interrupted by SIGINT (Ctrl-C) or SIGTERM, which end softrdma daemon with 0
 
 Every failure prints one line on standard error. Where it names a status or a
 reason, "softrdma explain NAME" tells its cause and what usually mends it.

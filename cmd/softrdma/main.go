@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,7 +19,7 @@ func main() {
 	// The first signal ends the command in order, a second one at once.
 	context.AfterFunc(ctx, stop)
 	cmd, err := execute(ctx)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !errors.Is(err, errEnded) {
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
 		os.Exit(exitInterrupted)
 	}

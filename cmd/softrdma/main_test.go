@@ -71,6 +71,7 @@ func (o *output) String() string {
 func prepare(t *testing.T, args ...string) *process {
 	p := &process{t: t, cmd: exec.Command(builtCommand, args...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.WaitDelay = time.Second // children of its may outlive it
 	return p
 }
 

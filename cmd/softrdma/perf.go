@@ -63,11 +63,12 @@ func newPerfCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVarP(&opt.device, "device", "d", "", "`DEVICE`: network interface or local address")
+	f.StringVarP(&opt.device, "device", "d", "", "`DEVICE`: network interface or local address, for iWARP iwarp:DEVICE; daemon: or daemon:SOCKET/rxe1 for a daemon's")
 	f.VarP(&opt.size, "size", "s", "message size (default 64KiB for bw, 2 for lat, 8 for atomic)")
 	f.BoolVarP(&opt.all, "all", "a", false, "all message sizes from 2 B to 8 MiB")
 	f.IntVarP(&opt.Iterations, "iters", "n", 0, "messages of each queue pair and size (default 5000 for bw, 1000 for lat; with -a fewer of large ones)")
 	f.Float64VarP(&opt.Seconds, "duration", "D", 0, "measure each size for so many `seconds`, in place of -n")
+	f.Float64Var(&opt.Margin, "margin", 0, "`seconds` at the start and at the end of -D that do not count")
 	f.IntVarP(&opt.QPs, "qps", "q", 1, "queue pairs")
 	f.IntVarP(&opt.Depth, "depth", "t", 128, "requests in flight on each queue pair")
 	f.IntVarP(&opt.MTU, "mtu", "m", 0, "path MTU: 256 to 4096 (default the largest that both ends carry)")
@@ -75,7 +76,9 @@ func newPerfCommand() *cobra.Command {
 	f.BoolVarP(&opt.Events, "events", "e", false, "sleep for completions in place of polling")
 	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "both ends send; results are the sum")
 	f.BoolVarP(&opt.Managed, "rdma-cm", "R", false, "connect the queue pairs through the RDMA connection manager (at the client)")
-	f.StringVar(&opt.Protocol, "protocol", "", "`PROTOCOL` of the devices: roce or iwarp, which implies -R (at the client; default that of -d, which is iwarp:DEVICE for iWARP, else roce)")
+	opt.Protocol.flag(f, "; iwarp implies -R; the server takes the client's")
+	f.StringVar((*string)(&opt.Congestion), "congestion", "", "`CONTROL` of congestion at both ends: window, dcqcn, delay or none (at the client; default window)")
+	f.StringVar((*string)(&opt.Recovery), "recovery", "", "how both ends make up for `LOSS`: selective-repeat or go-back-n (at the client; default selective-repeat)")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
 	return cmd
@@ -100,6 +103,9 @@ func runPerf(cmd *cobra.Command, opt *perfOptions, args []string) error {
 		return err
 	}
 	if err := notBoth(cmd, "iters", "duration"); err != nil {
+		return err
+	}
+	if err := opt.Protocol.join(&opt.device); err != nil {
 		return err
 	}
 	if len(args) == 3 {
@@ -141,20 +147,9 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *perfOptions) error 
 	return p.listen(ctx, opt.port)
 }
 
-// choose makes the name of the device and the protocol agree.
-func (o *perfOptions) choose() {
-	switch {
-	case strings.HasPrefix(o.device, iwarpPrefix) && o.Protocol == "":
-		o.Protocol = protocolIWARP
-	case o.Protocol == protocolIWARP && o.device != "" && !strings.HasPrefix(o.device, iwarpPrefix):
-		o.device = iwarpPrefix + o.device
-	}
-	o.Managed = o.Managed || o.Protocol == protocolIWARP // which has nothing else
-}
-
 // defaults fills in what the user left open.
 func (o *perfOptions) defaults(cmd *cobra.Command) {
-	o.choose()
+	o.Managed = o.Managed || o.Protocol.iwarp() // which has nothing else
 	latency := o.Metric == metricLatency
 	switch {
 	case o.all && o.Operation != opAtomic:

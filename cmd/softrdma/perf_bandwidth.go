@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"maps"
+	"sync/atomic"
 	"time"
 
+	"softrdma/bench"
 	"softrdma/verbs"
 )
 
@@ -11,7 +14,8 @@ const (
 	maxBatch  = 32   // requests posted in one list, the last of which is signaled
 	peakLists = 2048 // lists whose times are kept for the peak
 
-	markID = 1 << 63 // work request of a mark, see flow.mark
+	markID   = 1 << 63 // work request of a mark, see flow.mark
+	creditID = 1 << 62 // of a READ of the credits of the queue pair in its lower bits
 )
 
 // A flow is a bandwidth test of one message size, at one end.
@@ -26,9 +30,10 @@ type flow struct {
 	senders  []sender
 	takers   []taker
 	busy     int // senders that have messages left or in flight
-	marks    int // marks in flight
+	marks    int // marks and READs of credits in flight
 	open     int // takers whose peer has not ended
 	start    time.Time
+	from, to time.Duration // between the margins
 	batch    int
 	posted   []time.Duration // of the first lists, since start
 	finished []time.Duration
@@ -38,23 +43,30 @@ type flow struct {
 type sender struct {
 	wrs          []verbs.SendWR
 	posted, done int64
+	counted      int64 // of done, those between the margins
 	over         bool
+	credit       int64 // messages that the peer has receives for, where it counts
+	asking       bool  // a READ of the peer's is in flight
 }
 
 // A taker is a queue pair's receiving half.
 type taker struct {
 	wrs   []verbs.RecvWR
 	taken int64
-	due   int // receives to post again
+	due   int     // receives to post again
+	count *uint64 // that were posted; the peer reads it
 }
 
 // flowResult is what one end of a flow sent.
 type flowResult struct {
 	Messages int64   `json:"messages"`
-	Bytes    int64   `json:"bytes"`
-	Seconds  float64 `json:"seconds"`
-	Peak     float64 `json:"peak"` // bytes per second
-	CPU      float64 `json:"cpu"`  // seconds of processor time
+	Counted  []int64 `json:"counted"` // of each queue pair, those between the margins
+	Bytes    int64   `json:"bytes"`   // of Counted
+	Seconds  float64 `json:"seconds"` // that they took
+	Peak     float64 `json:"peak"`    // bytes per second
+	CPU      float64 `json:"cpu"`     // seconds of processor time, for all messages
+
+	Counters map[string]uint64 `json:"counters,omitempty"` // of the device, by reason
 }
 
 // newFlow prepares one end: memory as the other end expects to find it, and
@@ -69,7 +81,7 @@ func newFlow(s *side, set *perfSettings, size int, limit int64, seed uint64, sen
 	for i := range s.qps {
 		fillPattern(f.source(i), seed+uint64(i))
 		if sending {
-			f.senders = append(f.senders, sender{wrs: f.requests(i)})
+			f.senders = append(f.senders, sender{wrs: f.requests(i), credit: int64(2*set.Depth) - 1})
 		}
 		if f.expects {
 			f.takers = append(f.takers, f.taker(i))
@@ -84,6 +96,7 @@ func newFlow(s *side, set *perfSettings, size int, limit int64, seed uint64, sen
 		}
 	}
 	f.busy, f.open = len(f.senders), len(f.takers)
+	f.from, f.to = set.steady()
 	return f, nil
 }
 
@@ -123,7 +136,7 @@ func (f *flow) requests(i int) []verbs.SendWR {
 
 func (f *flow) taker(i int) taker {
 	w := verbs.RecvWR{WRID: uint64(i), SGL: []verbs.SGE{f.side.mr.SGE(f.set.target()+i*f.set.stride(), f.size)}}
-	t := taker{wrs: make([]verbs.RecvWR, f.batch)}
+	t := taker{wrs: make([]verbs.RecvWR, f.batch), count: f.side.word(f.set.credit(i))}
 	for k := range t.wrs {
 		t.wrs[k] = w
 	}
@@ -133,7 +146,37 @@ func (f *flow) taker(i int) taker {
 func (t *taker) post(q *verbs.QP) error {
 	n := min(t.due, len(t.wrs))
 	t.due -= n
-	return q.PostRecv(t.wrs[:n]...)
+	if err := q.PostRecv(t.wrs[:n]...); err != nil {
+		return err
+	}
+	atomic.AddUint64(t.count, uint64(n))
+	return nil
+}
+
+// counts tells whether the peer has to be asked how many receives it has posted:
+// of SENDs on iWARP, which knows no waiting for them.
+func (f *flow) counts() bool { return f.streamed() && f.set.Operation == opSend }
+
+// ask reads the peer's count where there may soon be too few. One receive is
+// kept for the mark.
+func (f *flow) ask(i int) error {
+	s := &f.senders[i]
+	if s.asking || int(s.credit-s.posted) > f.set.Depth+f.batch {
+		return nil
+	}
+	s.asking = true
+	f.marks++
+	return f.side.qps[i].PostSend(verbs.SendWR{
+		Op: verbs.OpRead, Flags: verbs.Signaled, WRID: creditID | uint64(i), SGL: []verbs.SGE{f.side.mr.SGE(f.set.credit(i)+8, 8)},
+		RemoteAddr: f.side.remote.Addr + uint64(f.set.credit(i)), RKey: f.side.remote.RKey,
+	})
+}
+
+// credited takes the answer.
+func (f *flow) credited(i int) {
+	f.marks--
+	f.senders[i].asking = false
+	f.senders[i].credit = int64(atomic.LoadUint64(f.side.word(f.set.credit(i)+8))) - 1
 }
 
 // run sends what there is to send and takes what comes, until both are over.
@@ -141,7 +184,7 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 	ctx, stop := f.side.watch(ctx)
 	defer stop()
 	var r flowResult
-	cpu := cpuTime()
+	cpu := bench.CPUTime()
 	f.start = time.Now()
 	for marked := !f.sending; !marked || f.marks > 0 || f.open > 0; {
 		if err := f.fill(); err != nil {
@@ -150,7 +193,7 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 		if f.busy == 0 && !marked {
 			marked = true
 			r.Seconds = time.Since(f.start).Seconds()
-			r.CPU = (cpuTime() - cpu).Seconds()
+			r.CPU = (bench.CPUTime() - cpu).Seconds()
 			if err := f.mark(); err != nil {
 				return r, err
 			}
@@ -164,15 +207,21 @@ func (f *flow) run(ctx context.Context) (flowResult, error) {
 		}
 	}
 	if !f.sending {
-		r.CPU = (cpuTime() - cpu).Seconds()
+		r.CPU = (bench.CPUTime() - cpu).Seconds()
 	} else if f.streamed() {
 		// What completed was TCP's; now that the marks are answered it has arrived.
-		r.Seconds, r.CPU = time.Since(f.start).Seconds(), (cpuTime() - cpu).Seconds()
+		r.Seconds, r.CPU = time.Since(f.start).Seconds(), (bench.CPUTime() - cpu).Seconds()
 	}
 	for i := range f.senders {
-		r.Messages += f.senders[i].done
+		s := &f.senders[i]
+		r.Messages += s.done
+		r.Counted = append(r.Counted, s.counted)
+		r.Bytes += s.counted * int64(f.size)
 	}
-	r.Bytes = r.Messages * int64(f.size)
+	if f.set.Margin > 0 {
+		r.Seconds = (f.to - f.from).Seconds()
+	}
+	r.Counters = maps.Collect(f.side.dev.Counters())
 	if r.Seconds > 0 {
 		r.Peak = max(f.peak(), float64(r.Bytes)/r.Seconds)
 	}
@@ -184,6 +233,14 @@ func (f *flow) fill() error {
 	for i := range f.senders {
 		s := &f.senders[i]
 		for !s.over && int(s.posted-s.done)+f.batch <= f.set.Depth {
+			if f.counts() {
+				if err := f.ask(i); err != nil {
+					return err
+				}
+				if s.credit < s.posted+int64(f.batch) {
+					break
+				}
+			}
 			now := time.Since(f.start)
 			n := f.batch
 			if f.limit > 0 {
@@ -232,12 +289,17 @@ func (f *flow) account() error {
 			}
 		case wc.WRID == markID:
 			f.marks--
+		case wc.WRID&creditID != 0:
+			f.credited(int(wc.WRID &^ creditID))
 		default:
 			if now == 0 {
 				now = time.Since(f.start)
 			}
 			s := &f.senders[wc.WRID>>16&0xffff]
 			s.done += int64(wc.WRID & 0xffff)
+			if now >= f.from && now < f.to {
+				s.counted += int64(wc.WRID & 0xffff)
+			}
 			if wc.WRID>>32 < peakLists {
 				f.finished = append(f.finished, now)
 			}

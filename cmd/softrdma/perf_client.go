@@ -67,7 +67,7 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *perfOptions, host s
 		c.fail(err)
 		return err
 	}
-	p.report = newPerfReport(cmd, opt, dev.Addr().String(), hello.Device, s.qps[0].Query().PathMTU)
+	p.report = newPerfReport(cmd, opt, deviceName(dev.Device), opt.Protocol.name(hello.Device), s.qps[0].Query().PathMTU)
 	if err := p.run(ctx); err != nil {
 		c.fail(err)
 		return err

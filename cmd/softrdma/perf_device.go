@@ -15,15 +15,6 @@ import (
 // choice is in use by another device.
 const spareDevices = 8
 
-// The protocols of devices by their names in flags.
-const (
-	protocolRoCE  = "roce"
-	protocolIWARP = "iwarp"
-)
-
-// iwarpPrefix is in front of the names of iWARP devices, see verbs.Open.
-const iwarpPrefix = protocolIWARP + ":"
-
 // An opened is a device with the function that closes it, see openDevice.
 type opened struct {
 	*verbs.Device
@@ -36,8 +27,8 @@ type opened struct {
 // only softrdma knows.
 //
 // Of iWARP it is one: any number of processes can have an address.
-func deviceNames(addr netip.Addr, protocol string) []string {
-	if protocol == protocolIWARP {
+func deviceNames(addr netip.Addr, protocol protocolFlag) []string {
+	if protocol.iwarp() {
 		return []string{iwarpPrefix + addr.String()}
 	}
 	names := []string{addr.String()}

@@ -20,19 +20,29 @@ type bandwidthResult struct {
 	Rate       float64 `json:"messages_per_s"`
 	ClientCPU  float64 `json:"client_cpu_s_per_gib"`
 	ServerCPU  float64 `json:"server_cpu_s_per_gib"`
+
+	// Shares are the iterations of each queue pair, the client's first.
+	Shares         []int64           `json:"qp_iterations,omitempty"`
+	ClientCounters map[string]uint64 `json:"client_counters,omitempty"` // of the whole run, by reason
+	ServerCounters map[string]uint64 `json:"server_counters,omitempty"`
 }
 
 func newBandwidthResult(size int, client, server flowResult) bandwidthResult {
-	r := bandwidthResult{Size: size, Iterations: client.Messages + server.Messages}
+	r := bandwidthResult{
+		Size: size, Shares: append(client.Counted, server.Counted...), ClientCounters: client.Counters, ServerCounters: server.Counters,
+	}
+	for _, n := range r.Shares {
+		r.Iterations += n
+	}
 	for _, d := range []flowResult{client, server} {
 		if d.Seconds > 0 {
 			r.Peak += d.Peak * 8e-9
 			r.Average += float64(d.Bytes) / d.Seconds * 8e-9
 			r.MiB += float64(d.Bytes) / d.Seconds / (1 << 20)
-			r.Rate += float64(d.Messages) / d.Seconds
+			r.Rate += float64(d.Bytes) / float64(size) / d.Seconds
 		}
 	}
-	if gib := float64(client.Bytes+server.Bytes) / giB; gib > 0 {
+	if gib := float64(client.Messages+server.Messages) * float64(size) / giB; gib > 0 {
 		r.ClientCPU, r.ServerCPU = client.CPU/gib, server.CPU/gib
 	}
 	return r
@@ -60,6 +70,8 @@ type perfReport struct {
 	QPs           int               `json:"qps"`
 	Depth         int               `json:"depth"`
 	MTU           int               `json:"mtu"`
+	Congestion    string            `json:"congestion,omitempty"`
+	Recovery      string            `json:"recovery,omitempty"`
 	Client        string            `json:"client"`
 	Server        string            `json:"server"`
 	Bandwidth     []bandwidthResult `json:"bandwidth,omitempty"`
@@ -70,6 +82,7 @@ func newPerfReport(cmd *cobra.Command, opt *perfOptions, client, server string, 
 	r := &perfReport{
 		out: cmd.OutOrStdout(), json: opt.json, Operation: opt.Operation, Metric: opt.Metric, Bidirectional: opt.Bidirectional,
 		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server,
+		Congestion: string(opt.Congestion), Recovery: string(opt.Recovery),
 	}
 	if !r.json {
 		r.title()
@@ -99,7 +112,17 @@ func (r *perfReport) title() {
 	if r.Metric == metricBandwidth {
 		fmt.Fprintf(r.out, "depth %d, ", r.Depth)
 	}
-	fmt.Fprintf(r.out, "MTU %d, %s\n%s\n%s\n", r.MTU, waiting, r.rule, header)
+	if r.MTU != 0 { // iWARP has TCP's segments
+		fmt.Fprintf(r.out, "MTU %d, ", r.MTU)
+	}
+	fmt.Fprint(r.out, waiting)
+	if r.Congestion != "" {
+		fmt.Fprintf(r.out, ", congestion control %s", r.Congestion)
+	}
+	if r.Recovery != "" {
+		fmt.Fprintf(r.out, ", %s", r.Recovery)
+	}
+	fmt.Fprintf(r.out, "\n%s\n%s\n", r.rule, header)
 }
 
 func (r *perfReport) bandwidth(b bandwidthResult) {

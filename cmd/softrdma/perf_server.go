@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"softrdma/verbs"
+	"softrdma/bench"
 )
 
 // helloLimit is how long a peer may take to say what it wants.
@@ -88,15 +89,15 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 		}
 		defer dev.close()
 	}
-	if iwarp := dev.Protocol() == verbs.IWARP; iwarp != (set.Protocol == protocolIWARP) {
-		return peerErrorf("the client's device and this one, %v of %v, speak different protocols", dev.Addr().Addr(), dev.Protocol())
+	if here := dev.Protocol(); here != set.Protocol.protocol() {
+		return peerErrorf("the client's device speaks %v and this one, %s, %v: expected the same --protocol", set.Protocol.protocol(), deviceName(dev.Device), here)
 	}
 	s, err := newSide(dev.Device, set.side())
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	fmt.Fprintf(p.notes, "client %v measures %s %s on device %v\n", conn.RemoteAddr(), set.Operation, set.Metric, dev.Addr())
+	fmt.Fprintf(p.notes, "client %v measures %s %s on device %s\n", conn.RemoteAddr(), set.Operation, set.Metric, deviceName(dev.Device))
 	hello := &controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}
 	if set.Managed {
 		if hello.Service, err = s.offer(); err != nil {
@@ -144,7 +145,7 @@ func serveBandwidth(ctx context.Context, c *control, s *side, set *perfSettings,
 	if err != nil {
 		return err
 	}
-	cpu := cpuTime()
+	cpu := bench.CPUTime()
 	if err := c.send(&controlMessage{Do: doReady}); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func serveBandwidth(ctx context.Context, c *control, s *side, set *perfSettings,
 	if err != nil {
 		return err
 	}
-	r.CPU = (cpuTime() - cpu).Seconds()
+	r.CPU, r.Counters = (bench.CPUTime() - cpu).Seconds(), maps.Collect(s.dev.Counters())
 	if set.Operation != opRead || set.Bidirectional {
 		if err := f.verify(end.Count); err != nil {
 			return err

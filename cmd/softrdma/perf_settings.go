@@ -35,22 +35,28 @@ const (
 	maxPerfMemory = 4 << 30 // bytes that a server maps for a client
 	maxPerfQPs    = 1024
 	maxPerfDepth  = 8192
+
+	creditLen = 64 // bytes of a queue pair's credits, a cache line
 )
 
 // perfSettings are what the client tells the server to measure.
 type perfSettings struct {
-	Operation     string  `json:"operation"`
-	Metric        string  `json:"metric"`
-	Sizes         []int   `json:"sizes"`             // bytes of a message
-	Iterations    int     `json:"iterations"`        // messages of a QP and size
-	Seconds       float64 `json:"seconds,omitempty"` // per size, in place of Iterations
-	QPs           int     `json:"qps"`
-	Depth         int     `json:"depth"`         // requests in flight of a QP
-	MTU           int     `json:"mtu,omitempty"` // 0: the smaller of both ports'
-	Events        bool    `json:"events,omitempty"`
-	Bidirectional bool    `json:"bidirectional,omitempty"`
-	Managed       bool    `json:"rdma_cm,omitempty"`  // connect through the connection manager
-	Protocol      string  `json:"protocol,omitempty"` // of the devices: protocolRoCE where empty, or protocolIWARP
+	Operation     string       `json:"operation"`
+	Metric        string       `json:"metric"`
+	Sizes         []int        `json:"sizes"`             // bytes of a message
+	Iterations    int          `json:"iterations"`        // messages of a QP and size
+	Seconds       float64      `json:"seconds,omitempty"` // per size, in place of Iterations
+	Margin        float64      `json:"margin,omitempty"`  // seconds at either end of these that do not count
+	QPs           int          `json:"qps"`
+	Depth         int          `json:"depth"`         // requests in flight of a QP
+	MTU           int          `json:"mtu,omitempty"` // 0: the smaller of both ports'
+	Events        bool         `json:"events,omitempty"`
+	Bidirectional bool         `json:"bidirectional,omitempty"`
+	Managed       bool         `json:"rdma_cm,omitempty"`  // connect through the connection manager
+	Protocol      protocolFlag `json:"protocol,omitempty"` // of the devices
+
+	Congestion verbs.CongestionControl `json:"congestion,omitempty"`
+	Recovery   verbs.Recovery          `json:"recovery,omitempty"`
 }
 
 // check names what is wrong with settings; the server trusts no client.
@@ -70,6 +76,10 @@ func (p *perfSettings) check() error {
 		return usageErrorf("expected 1 to 64 message sizes, found %d", len(p.Sizes))
 	case !(p.Seconds >= 0) || math.IsInf(p.Seconds, 1) || p.Seconds > 86400:
 		return usageErrorf("-D: expected up to 86400 seconds, found %v", p.Seconds)
+	case !(p.Margin >= 0) || p.Margin > 0 && 2*p.Margin >= p.Seconds:
+		return usageErrorf("--margin: expected less than half of -D, %v seconds, found %v", p.Seconds, p.Margin)
+	case p.Margin > 0 && (p.Metric != metricBandwidth || p.Bidirectional):
+		return usageErrorf("--margin: only for bandwidth in one direction")
 	case p.Seconds == 0 && p.Iterations < 1:
 		return usageErrorf("-n: expected at least 1, found %d", p.Iterations)
 	case p.Operation == opAtomic && (len(p.Sizes) != 1 || p.Sizes[0] != 8):
@@ -80,10 +90,20 @@ func (p *perfSettings) check() error {
 		return usageErrorf("-b: latency is measured in both directions anyway")
 	case p.Protocol != "" && p.Protocol != protocolRoCE && p.Protocol != protocolIWARP:
 		return usageErrorf("--protocol: expected %s or %s, found %q", protocolRoCE, protocolIWARP, p.Protocol)
+	case p.Protocol == protocolIWARP && (p.Congestion != "" || p.Recovery != ""):
+		return usageErrorf("--congestion, --recovery: iWARP leaves both to TCP")
+	case p.Protocol == protocolIWARP && p.MTU != 0:
+		return usageErrorf("-m: iWARP has TCP's segments, and no path MTU of its own")
 	case p.Managed && p.MTU != 0:
 		return usageErrorf("-m: with -R the path MTU is the connection manager's")
 	case p.Metric == metricLatency && p.QPs != 1:
 		return usageErrorf("-q: latency is measured on one queue pair, found %d", p.QPs)
+	}
+	if _, err := verbs.ParseCongestionControl(string(p.Congestion)); err != nil {
+		return usageErrorf("--congestion: %w", err)
+	}
+	if _, err := verbs.ParseRecovery(string(p.Recovery)); err != nil {
+		return usageErrorf("--recovery: %w", err)
 	}
 	switch p.MTU {
 	case 0, 256, 512, 1024, 2048, 4096:
@@ -114,7 +134,11 @@ func (p *perfSettings) stride() int { return (slices.Max(p.Sizes) + 64) &^ 63 }
 // stride for each queue pair, behind the ones that this end's operations read.
 func (p *perfSettings) target() int { return p.QPs * p.stride() }
 
-func (p *perfSettings) memory() int { return 2 * p.target() }
+// credit is where a queue pair's word lies that tells how many receives it has
+// posted, see taker.grant; behind it arrives the peer's.
+func (p *perfSettings) credit(i int) int { return 2*p.target() + i*creditLen }
+
+func (p *perfSettings) memory() int { return p.credit(p.QPs) }
 
 // iterations is how many messages of a size a queue pair sends, 0 for as many
 // as the time allows.
@@ -132,8 +156,18 @@ func (p *perfSettings) duration() time.Duration {
 	return time.Duration(p.Seconds * float64(time.Second))
 }
 
+// steady is the part of the duration that counts.
+func (p *perfSettings) steady() (from, to time.Duration) {
+	if p.Margin == 0 {
+		return 0, math.MaxInt64
+	}
+	m := time.Duration(p.Margin * float64(time.Second))
+	return m, p.duration() - m
+}
+
 func (p *perfSettings) side() sideConfig {
-	c := sideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events, Managed: p.Managed}
+	c := sideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events, Managed: p.Managed,
+		Congestion: p.Congestion, Recovery: p.Recovery}
 	if p.Metric == metricLatency {
 		c.Depth, c.Inline = 4*signalEvery, inlineLimit
 	}
@@ -141,6 +175,7 @@ func (p *perfSettings) side() sideConfig {
 		// As many again as can be on their way, so that a receive is there
 		// while others are being posted.
 		c.Recv = max(2*p.Depth, 2*signalEvery)
+		c.Depth += 2 // beside the mark for a READ of the peer's credit
 	}
 	return c
 }

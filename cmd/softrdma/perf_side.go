@@ -37,6 +37,9 @@ type sideConfig struct {
 	Inline int // bytes
 	Events bool
 
+	Congestion verbs.CongestionControl
+	Recovery   verbs.Recovery
+
 	Managed bool // the queue pairs come with their connections, see side.call
 }
 
@@ -77,7 +80,7 @@ func newSide(dev *verbs.Device, cfg sideConfig) (s *side, err error) {
 	if s.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
-	if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{}); err != nil {
+	if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{Device: dev}); err != nil {
 		return nil, err
 	}
 	s.buf = s.mem.Bytes()
@@ -107,6 +110,7 @@ func newSide(dev *verbs.Device, cfg sideConfig) (s *side, err error) {
 func (s *side) qpConfig() verbs.QPConfig {
 	return verbs.QPConfig{
 		Type: verbs.RC, SendCQ: s.cq, MaxSend: s.cfg.Depth, MaxRecv: s.cfg.Recv, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: s.cfg.Inline,
+		Congestion: s.cfg.Congestion, Recovery: s.cfg.Recovery,
 	}
 }
 

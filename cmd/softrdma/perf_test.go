@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"regexp"
 	"strings"
@@ -57,6 +58,9 @@ func TestPerfVariants(t *testing.T) {
 		"send lat -D 0.2 -e",
 		"send bw -D 0.2 -s 1M",
 		"read lat -n 50 -s 100000",
+		"write bw -n 50 -s 100000 --congestion dcqcn --recovery go-back-n",
+		"send bw -n 50 -s 100000 --congestion none --recovery selective-repeat",
+		"write lat -n 50 --congestion delay",
 	} {
 		t.Run(args, func(t *testing.T) {
 			server, client := perfPair(t, strings.Fields(args)...)
@@ -99,6 +103,23 @@ func TestPerfSweepHasEachSize(t *testing.T) {
 	}
 }
 
+func TestPerfMarginsLeaveOutBothEnds(t *testing.T) {
+	server, client := perfPair(t, "write", "bw", "-s", "100K", "-q", "2", "-D", "0.4", "--margin", "0.15", "--json")
+	var r perfReport
+	if err := json.Unmarshal([]byte(client.succeeds()), &r); err != nil {
+		t.Fatal(err)
+	}
+	server.succeeds()
+	b := r.Bandwidth[0]
+	if len(b.Shares) != 2 || b.Shares[0] <= 0 || b.Shares[1] <= 0 || b.Shares[0]+b.Shares[1] != b.Iterations {
+		t.Fatalf("%d messages counted, of each queue pair %v", b.Iterations, b.Shares)
+	}
+	// 0.1 seconds count.
+	if want := float64(b.Iterations*100<<10) * 8e-9 / 0.1; math.Abs(b.Average-want) > want/1000 {
+		t.Errorf("%v Gbit/s, expected %v", b.Average, want)
+	}
+}
+
 func TestPerfWithoutDeviceFindsTwoOnOneMachine(t *testing.T) {
 	port := freePort(t)
 	server := start(t, "perf", "send", "lat", "-p", port)
@@ -116,30 +137,36 @@ func TestPerfWithoutDeviceFindsTwoOnOneMachine(t *testing.T) {
 
 func TestPerfWrongArguments(t *testing.T) {
 	for args, word := range map[string]string{
-		"write":                              "HOST",
-		"write bw a b":                       "HOST",
-		"push bw":                            "push",
-		"write speed":                        "speed",
-		"write bw -s 0 localhost":            "-s",
-		"write bw -s 3G localhost":           "-s",
-		"write bw -s x localhost":            "x",
-		"write bw -m 1000 localhost":         "-m",
-		"write bw -q 0 localhost":            "-q",
-		"write bw -q 1000 -s 8M localhost":   "memory",
-		"write bw -t 100000 localhost":       "-t",
-		"write bw -n 0 localhost":            "-n",
-		"write bw -n -1 localhost":           "-n",
-		"write bw -n 5 -D 1 localhost":       "duration",
-		"write bw -D -1 localhost":           "-D",
-		"write bw -a -s 5 localhost":         "size",
-		"write lat -e localhost":             "polling memory",
-		"write lat -b localhost":             "-b",
-		"write lat -q 2 localhost":           "-q",
-		"atomic bw -s 16 localhost":          "8 bytes",
-		"write bw --keep localhost":          "--keep",
-		"write bw --no-such-flag localhost":  "no-such-flag",
-		"write bw -D 1e300 localhost":        "-D",
-		"write lat -s 8 -n 2 --port 99999 x": "99999",
+		"write":                                                    "HOST",
+		"write bw a b":                                             "HOST",
+		"push bw":                                                  "push",
+		"write speed":                                              "speed",
+		"write bw -s 0 localhost":                                  "-s",
+		"write bw -s 3G localhost":                                 "-s",
+		"write bw -s x localhost":                                  "x",
+		"write bw -m 1000 localhost":                               "-m",
+		"write bw -q 0 localhost":                                  "-q",
+		"write bw -q 1000 -s 8M localhost":                         "memory",
+		"write bw -t 100000 localhost":                             "-t",
+		"write bw -n 0 localhost":                                  "-n",
+		"write bw -n -1 localhost":                                 "-n",
+		"write bw -n 5 -D 1 localhost":                             "duration",
+		"write bw -D 1 --margin .5 localhost":                      "--margin",
+		"write bw --margin 1 localhost":                            "--margin",
+		"write lat -D 1 --margin .1 localhost":                     "--margin",
+		"write bw -D -1 localhost":                                 "-D",
+		"write bw -a -s 5 localhost":                               "size",
+		"write lat -e localhost":                                   "polling memory",
+		"write lat -b localhost":                                   "-b",
+		"write lat -q 2 localhost":                                 "-q",
+		"atomic bw -s 16 localhost":                                "8 bytes",
+		"write bw --keep localhost":                                "--keep",
+		"write bw --no-such-flag localhost":                        "no-such-flag",
+		"write bw -D 1e300 localhost":                              "-D",
+		"write bw --congestion cubic localhost":                    "expected window, dcqcn, delay or none",
+		"write bw --recovery none localhost":                       "expected selective-repeat or go-back-n",
+		"write bw --recovery go-back-n --protocol iwarp localhost": "TCP",
+		"write lat -s 8 -n 2 --port 99999 x":                       "99999",
 	} {
 		start(t, append([]string{"perf"}, strings.Fields(args)...)...).fails(exitUsage, word)
 	}

@@ -58,7 +58,8 @@ type pingpong struct {
 	check    bool
 	sl       int
 	timeout  time.Duration
-	managed  bool   // connect through the connection manager
+	managed  bool // connect through the connection manager
+	protocol protocolFlag
 	host     string // empty: wait for the peer
 }
 
@@ -86,7 +87,7 @@ func newPingpongCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&p.kind, "type", "t", "rc", "`SERVICE`: rc, uc, ud, or srq (rc with a shared receive queue)")
-	f.StringVarP(&p.device, "device", "d", "", "`INTERFACE-OR-ADDRESS` to use (default: the best address)")
+	f.StringVarP(&p.device, "device", "d", "", "`INTERFACE-OR-ADDRESS` to use, for iWARP behind \"iwarp:\"; daemon: or daemon:SOCKET/rxe1 for a daemon's (default: the best address)")
 	f.IntVarP(&p.gidIndex, "gid-idx", "g", 0, "`INDEX` of the local GID")
 	f.Uint16VarP(&p.port, "port", "p", 18515, "TCP `PORT` on which the sides find each other")
 	f.VarP(&p.size, "size", "s", "bytes of a message (ud: 1024)")
@@ -98,6 +99,7 @@ func newPingpongCommand() *cobra.Command {
 	f.BoolVarP(&p.check, "chk", "c", false, "validate the messages (at both sides)")
 	f.IntVarP(&p.sl, "sl", "l", 0, "service `LEVEL`, 0 to 7: the packets' class selector")
 	f.BoolVarP(&p.managed, "rdma-cm", "R", false, "connect through the RDMA connection manager, not by TCP (at both sides)")
+	p.protocol.flag(f, "; iwarp wants -R")
 	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
 	return cmd
 }
@@ -105,6 +107,9 @@ func newPingpongCommand() *cobra.Command {
 // checkFlags refuses what cannot work before anything is opened.
 func (p *pingpong) checkFlags() error {
 	p.kind = strings.ToLower(p.kind)
+	if err := p.protocol.join(&p.device); err != nil {
+		return err
+	}
 	switch {
 	case !slices.Contains(pingpongKinds, p.kind):
 		return usageErrorf("-t: expected rc, uc, ud or srq, found %q", p.kind)
@@ -114,6 +119,10 @@ func (p *pingpong) checkFlags() error {
 		return usageErrorf("-n: expected at least 1, found %d", p.iters)
 	case p.rxDepth < 1 || p.rxDepth > verbs.MaxQueueDepth:
 		return usageErrorf("-r: expected 1 to %d, found %d", verbs.MaxQueueDepth, p.rxDepth)
+	case p.protocol.iwarp() && (p.kind == "uc" || p.kind == "ud"):
+		return usageErrorf("-t %s: iWARP has reliable connections alone: %w", p.kind, errors.ErrUnsupported)
+	case p.protocol.iwarp() && !p.managed:
+		return usageErrorf("iWARP connects queue pairs through the connection manager alone, expected -R (at both sides): %w", errors.ErrUnsupported)
 	case p.sl < 0 || p.sl > 7:
 		return usageErrorf("-l: expected 0 to 7, found %d", p.sl)
 	case p.gidIndex < 0:

@@ -49,7 +49,11 @@ func (p *pingpong) differs(client string) string {
 
 // runManaged is run through the connection manager.
 func (p *pingpong) runManaged(ctx context.Context) (err error) {
-	dev, err := localDevice(ctx, p.cmd, p.device)
+	peer := ""
+	if p.host != "" {
+		peer = net.JoinHostPort(p.host, strconv.Itoa(int(p.port)))
+	}
+	dev, err := localDevice(ctx, p.cmd, p.device, peer, p.protocol)
 	if err != nil {
 		return err
 	}
@@ -68,7 +72,7 @@ func (p *pingpong) call(ctx context.Context, dev *verbs.Device) (err error) {
 	at := net.JoinHostPort(p.host, strconv.Itoa(int(p.port)))
 	within, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	d := rdmacm.Dialer{Device: dev, TOS: uint8(p.sl) << 5}
+	d := rdmacm.Dialer{Device: dev, Protocol: p.protocol.protocol(), TOS: uint8(p.sl) << 5}
 	e, err := d.Resolve(within, at)
 	if err != nil {
 		return p.connectError(ctx, err, at)
@@ -93,14 +97,14 @@ func (p *pingpong) call(ctx context.Context, dev *verbs.Device) (err error) {
 }
 
 func (p *pingpong) connectError(ctx context.Context, err error, at string) error {
-	return connectError(ctx, err, at, "softrdma pingpong -R", p.timeout)
+	return connectError(ctx, err, at, "softrdma pingpong -R", p.protocol, p.timeout)
 }
 
 // answer is the server: it waits for one client.
 func (p *pingpong) answer(ctx context.Context, dev opened) (err error) {
-	l, err := rdmacm.Listen(net.JoinHostPort("", strconv.Itoa(int(p.port))), rdmacm.ListenConfig{Device: dev.Device, TOS: uint8(p.sl) << 5})
+	l, err := rdmacm.Listen(net.JoinHostPort("", strconv.Itoa(int(p.port))), rdmacm.ListenConfig{Device: dev.Device, Protocol: p.protocol.protocol(), TOS: uint8(p.sl) << 5})
 	if err != nil {
-		return listenError(err, dev, "-d ADDRESS")
+		return listenError(err, dev, p.protocol, "-d ADDRESS")
 	}
 	defer func() { err = errors.Join(err, unlessGone(l.Close())) }()
 	fmt.Fprintln(p.out, waitingAt(l.Addr()))
@@ -128,9 +132,7 @@ func (p *pingpong) answer(ctx context.Context, dev opened) (err error) {
 // server that did would take the acknowledge of the last message away.
 func (p *pingpong) playOver(ctx context.Context, r *rally, conn *rdmacm.Conn) (err error) {
 	defer func() { err = errors.Join(err, unlessGone(conn.Close())) }()
-	local, remote := r.ends(conn)
-	p.print("local", []destination{local})
-	p.print("remote", []destination{remote})
+	p.printEnds(r, conn)
 	start := time.Now()
 	if err := r.play(ctx); err != nil {
 		if err = connEnded(conn, err); !errors.Is(err, rdmacm.ErrDisconnected) || !r.answered() {
@@ -146,6 +148,18 @@ func (p *pingpong) playOver(ctx context.Context, r *rally, conn *rdmacm.Conn) (e
 		}
 	}
 	return nil
+}
+
+// printEnds shows the two queue pairs. Of an iWARP peer the address is all that
+// is known.
+func (p *pingpong) printEnds(r *rally, conn *rdmacm.Conn) {
+	if p.protocol.iwarp() {
+		fmt.Fprintf(p.out, "  local address:  %v, QPN 0x%06x\n  remote address: %v\n", conn.LocalAddr(), r.qps[0].Number(), conn.RemoteAddr())
+		return
+	}
+	local, remote := r.ends(conn)
+	p.print("local", []destination{local})
+	p.print("remote", []destination{remote})
 }
 
 // answered tells whether a server has sent its last message. A client that has

@@ -59,7 +59,7 @@ func newRcopyCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Uint16VarP(&r.port, "port", "p", 7427, "`PORT` of the server")
-	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR` or interface to wait on (default every address)")
+	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR`, interface or daemon:SOCKET/rxe1 to wait on (default every address)")
 	f.StringVar(&r.dir, "dir", ".", "server: `DIRECTORY` below which files are written; / for everywhere")
 	f.BoolVar(&r.once, "once", false, "server: end after one client, with a code that tells whether it went well")
 	r.flags(f, "how long the peer may say nothing")
@@ -67,7 +67,7 @@ func newRcopyCommand() *cobra.Command {
 }
 
 func (r *rcopy) check(args []string) error {
-	if err := r.checkFlags(); err != nil {
+	if err := r.checkFlags(&r.addr); err != nil {
 		return err
 	}
 	if r.port == 0 {

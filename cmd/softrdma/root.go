@@ -15,14 +15,16 @@ import (
 const version = "0.1.0-dev"
 
 const rootLong = `softrdma is RDMA on any network adapter: no RDMA hardware, no kernel module,
-no root. On the wire it is RoCE v2 and nothing else: it talks to Linux's Soft
-RoCE (rdma_rxe) and to hardware adapters.
+no root. On the wire it is RoCE v2, or iWARP, and nothing else: it talks to
+Linux's Soft RoCE (rdma_rxe) and soft iWARP (siw), and to hardware adapters.
 
 A device is an address of this machine. Commands take it as -d INTERFACE or
 -d ADDRESS; without -d they take the best routable address, which
 "softrdma devices -v" tells the reason of. RoCE v2 uses UDP port 4791: open it
 in firewalls. Two devices on one machine have two addresses, for example
-127.0.0.1 and 127.0.0.2.`
+127.0.0.1 and 127.0.0.2.
+
+With --protocol iwarp, or a device iwarp:DEVICE, commands speak iWARP over TCP.`
 
 const rootExample = `  softrdma devices                       what can be opened here
   softrdma pingpong -d 127.0.0.1         wait for a peer ...
@@ -51,12 +53,13 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("softrdma {{.Version}}\n")
 	root.PersistentFlags().String(pcapFlag, "", "capture the packets of the command's device to `FILE` (pcapng, for Wireshark and softrdma capture)")
+	addIWARPFlags(root)
 	root.AddCommand(
 		newDevicesCommand(),
 		newPingpongCommand(),
 		newPerfCommand(), newBenchCommand(),
 		newRpingCommand(), newRcopyCommand(), newCatCommand(),
-		newExecCommand(),
+		newExecCommand(), newDaemonCommand(),
 		newDemoCommand(),
 		newCaptureCommand(),
 		newExplainCommand(),

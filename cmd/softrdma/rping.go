@@ -55,6 +55,7 @@ type rping struct {
 	own        bool
 	debug      bool
 	timeout    time.Duration
+	protocol   protocolFlag
 
 	printing sync.Mutex // a persistent server's clients print at a time
 }
@@ -87,7 +88,7 @@ func newRpingCommand() *cobra.Command {
 	f.SortFlags = false
 	f.BoolVarP(&p.server, "server", "s", false, "wait for a client")
 	f.BoolVarP(&p.client, "client", "c", false, "ping the server at -a")
-	f.StringVarP(&p.addr, "address", "a", "", "`ADDR`: the server's host or address; of -s the local one, or interface (default every address)")
+	f.StringVarP(&p.addr, "address", "a", "", "`ADDR`: the server's host or address; of -s the local one, interface or daemon:SOCKET/rxe1 (default every address)")
 	f.Uint16VarP(&p.port, "port", "p", 7174, "`PORT` of the server")
 	f.IntVarP(&p.count, "count", "C", 0, "`NUMBER` of pings of the client, 0 for no end")
 	f.VarP(&p.size, "size", "S", "bytes of a ping, 23 to 65535; with -s the most that a client may send, which without -S is any")
@@ -95,8 +96,9 @@ func newRpingCommand() *cobra.Command {
 	f.BoolVarP(&p.validate, "validate", "V", false, "validate each ping")
 	f.BoolVarP(&p.persistent, "persistent", "P", false, "server: go on with further clients, many at a time, until interrupted")
 	f.BoolVarP(&p.own, "own-qp", "q", false, "move the queue pair through its states here, not in the connection manager")
-	f.StringVarP(&p.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from (default by the route)")
+	f.StringVarP(&p.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from, or daemon:SOCKET/rxe1 (default by the route)")
 	f.BoolVarP(&p.debug, "debug", "d", false, "tell each step on standard error")
+	p.protocol.flag(f, "")
 	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
 	return cmd
 }
@@ -124,6 +126,21 @@ func (p *rping) checkFlags() error {
 	}
 	if p.server && !changed("size") {
 		p.size = rpingMaxSize
+	}
+	return p.checkProtocol()
+}
+
+// checkProtocol makes the device and the protocol agree.
+func (p *rping) checkProtocol() error {
+	device := &p.source
+	if p.server {
+		device = &p.addr
+	}
+	if err := p.protocol.join(device); err != nil {
+		return err
+	}
+	if p.own && p.protocol.iwarp() {
+		return usageErrorf("-q: iWARP takes a queue pair through its states with its connection: %w", errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -185,7 +202,7 @@ func (p *rping) validated() string {
 
 // runClient pings the server.
 func (p *rping) runClient(ctx context.Context) (err error) {
-	dev, err := localDevice(ctx, p.cmd, p.source)
+	dev, err := localDevice(ctx, p.cmd, p.source, p.at(), p.protocol)
 	if err != nil {
 		return err
 	}
@@ -194,7 +211,7 @@ func (p *rping) runClient(ctx context.Context) (err error) {
 	defer cancel()
 	end, err := p.resolve(dial, dev.Device)
 	if err != nil {
-		return connectError(ctx, err, p.at(), "softrdma rping -s", p.timeout)
+		return connectError(ctx, err, p.at(), "softrdma rping -s", p.protocol, p.timeout)
 	}
 	endCapture := func() error { return nil }
 	if dev.Device == nil {
@@ -209,7 +226,7 @@ func (p *rping) runClient(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.connect(dial); err != nil {
-		return connectError(ctx, err, p.at(), "softrdma rping -s", p.timeout)
+		return connectError(ctx, err, p.at(), "softrdma rping -s", p.protocol, p.timeout)
 	}
 	p.debugf("connected to %v from %v", s.link.RemoteAddr(), end.Device().Addr())
 	start := time.Now()

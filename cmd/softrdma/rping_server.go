@@ -37,7 +37,7 @@ func (p *rping) listen(dev *verbs.Device) (rpingListener, error) {
 	if p.own {
 		return listenOwn(p, dev)
 	}
-	l, err := rdmacm.Listen(p.everywhere(dev).String(), rdmacm.ListenConfig{Device: dev})
+	l, err := rdmacm.Listen(p.everywhere(dev).String(), rdmacm.ListenConfig{Device: dev, Protocol: p.protocol.protocol()})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (p *rping) listen(dev *verbs.Device) (rpingListener, error) {
 
 // runServer answers one client, or with -P any number.
 func (p *rping) runServer(ctx context.Context) (err error) {
-	dev, err := localDevice(ctx, p.cmd, p.addr)
+	dev, err := localDevice(ctx, p.cmd, p.addr, "", p.protocol)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (p *rping) runServer(ctx context.Context) (err error) {
 	}
 	l, err := p.listen(dev.Device)
 	if err != nil {
-		return listenError(err, dev, "-a ADDR")
+		return listenError(err, dev, p.protocol, "-a ADDR")
 	}
 	p.print("%s", waitingAt(l.Addr()))
 	if p.persistent {

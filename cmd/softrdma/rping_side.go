@@ -57,7 +57,7 @@ func (p *rping) resolve(ctx context.Context, dev *verbs.Device) (rpingEnd, error
 	if p.own {
 		return resolveOwn(ctx, p, dev)
 	}
-	d := rdmacm.Dialer{Device: dev}
+	d := rdmacm.Dialer{Device: dev, Protocol: p.protocol.protocol()}
 	e, err := d.Resolve(ctx, p.at())
 	if err != nil {
 		return nil, err

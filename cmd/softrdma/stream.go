@@ -22,24 +22,31 @@ type streamEnd struct {
 	source  string
 	timeout time.Duration
 	opened  []func() error
+
+	protocol protocolFlag
 }
 
 func (e *streamEnd) flags(f *pflag.FlagSet, silence string) {
-	f.StringVarP(&e.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from (default by the route)")
+	f.StringVarP(&e.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from, or daemon:SOCKET/rxe1 (default by the route)")
+	e.protocol.flag(f, "")
 	f.DurationVar(&e.timeout, "timeout", 10*time.Second, silence)
 }
 
-func (e *streamEnd) checkFlags() error {
+// checkFlags refuses what cannot work; local is the name of a server's device.
+func (e *streamEnd) checkFlags(local *string) error {
 	if e.timeout <= 0 {
 		return usageErrorf("--timeout: expected a positive duration such as 10s, found %v", e.timeout)
 	}
-	return nil
+	if err := e.protocol.join(&e.source); err != nil {
+		return err
+	}
+	return e.protocol.join(local)
 }
 
 // dial connects to a server; start is the command that should wait there.
 func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start string) (*rdmanet.Conn, error) {
 	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	dev, err := localDevice(ctx, e.cmd, e.source)
+	dev, err := localDevice(ctx, e.cmd, e.source, at, e.protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +55,13 @@ func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start st
 	defer cancel()
 	if dev.Device == nil && e.cmd.Flags().Changed(pcapFlag) {
 		if err := e.capture(within, at); err != nil {
-			return nil, connectError(ctx, err, at, start, e.timeout)
+			return nil, connectError(ctx, err, at, start, e.protocol, e.timeout)
 		}
 	}
-	d := rdmanet.Dialer{Device: dev.Device}
+	d := rdmanet.Dialer{Device: dev.Device, Protocol: e.protocol.protocol()}
 	conn, err := d.DialContext(within, "rdma", at)
 	if err != nil {
-		return nil, connectError(ctx, err, at, start, e.timeout)
+		return nil, connectError(ctx, err, at, start, e.protocol, e.timeout)
 	}
 	return conn.(*rdmanet.Conn), nil
 }
@@ -62,7 +69,7 @@ func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start st
 // capture opens the device by which the server is reached ahead of the
 // connection, which will find and share it, and captures its packets.
 func (e *streamEnd) capture(ctx context.Context, at string) error {
-	to, err := new(rdmacm.Dialer).Resolve(ctx, at)
+	to, err := (&rdmacm.Dialer{Protocol: e.protocol.protocol()}).Resolve(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,7 @@ func (e *streamEnd) capture(ctx context.Context, at string) error {
 // listen begins to wait on a device, or without a name on every address; flag
 // is what names it.
 func (e *streamEnd) listen(ctx context.Context, name string, port uint16, flag string) (*rdmanet.Listener, error) {
-	dev, err := localDevice(ctx, e.cmd, name)
+	dev, err := localDevice(ctx, e.cmd, name, "", e.protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +93,13 @@ func (e *streamEnd) listen(ctx context.Context, name string, port uint16, flag s
 	if err := capturesOne(e.cmd, dev, flag); err != nil {
 		return nil, err
 	}
-	lc := rdmanet.ListenConfig{Device: dev.Device}
+	lc := rdmanet.ListenConfig{Device: dev.Device, Protocol: e.protocol.protocol()}
 	if dev.Device != nil {
 		name = "" // the device has it
 	}
 	l, err := lc.Listen(ctx, "rdma", net.JoinHostPort(name, strconv.Itoa(int(port))))
 	if err != nil {
-		return nil, listenError(err, dev, flag)
+		return nil, listenError(err, dev, e.protocol, flag)
 	}
 	return l.(*rdmanet.Listener), nil
 }

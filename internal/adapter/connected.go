@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/iwarp"
+	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -26,13 +27,14 @@ func newConnected(q *QP) *connected { return &connected{m: iwarp.New(&q.Port), q
 // Receive is never called: streams have no packets.
 func (x *connected) Receive(time.Duration, *machine.In) {}
 
-// Next sends on the stream, and flushes.
+// Next sends on the stream, and flushes. There is more where requests were posted
+// since: one whose driver saw those before it may not have rung the doorbell.
 func (x *connected) Next(now time.Duration, _ *machine.Out) bool {
 	if x.on != nil {
 		x.on.pump(now)
 	}
 	x.m.Settle(now)
-	return false
+	return x.q.Attr.State == qp.Err && x.q.SQ.Producer() != x.q.SQ.Consumer()
 }
 
 // Deadline is never: the stream has it.
@@ -66,8 +68,13 @@ func (x *connected) agree() {
 }
 
 // leave lets go of the stream of a queue pair that is being destroyed: the peer
-// hears of it in order, and nobody here does.
+// hears of it in order, and nobody here does. The machine outlives the memory in
+// which the program posted.
 func (x *connected) leave(now time.Duration) {
+	x.q.SQ.Detach()
+	if x.q.Recv != nil {
+		x.q.Recv.Detach()
+	}
 	x.q.SendCQ, x.q.RecvCQ, x.q.Host = nobody{}, nobody{}, nobody{}
 	if on := x.on; on != nil {
 		on.part(now)
@@ -93,7 +100,7 @@ func (nobody) StateChanged(*machine.Port, qp.State, reason.Detail) {}
 // Supports tells whether an operation can be posted: the error wraps
 // errors.ErrUnsupported where the transport or the peer does not have it.
 func (q *QP) Supports(op queue.Op) error {
-	if q.pd.dev.lane.streams == nil || op < 32 && q.supports.Load()&(1<<op) != 0 {
+	if q.lane.streams == nil || op < 32 && q.supports.Load()&(1<<op) != 0 {
 		return nil
 	}
 	q.lane.mu.Lock()
@@ -103,7 +110,7 @@ func (q *QP) Supports(op queue.Op) error {
 
 // checkType tells whether the device has queue pairs of a type.
 func (d *Device) checkType(t qp.Type) error {
-	if d.lane.streams == nil {
+	if d.lanes[0].streams == nil {
 		return nil
 	}
 	return iwarp.CheckType(t)
@@ -135,6 +142,10 @@ const connectedMask = qp.MaskState | qp.MaskCurState | qp.MaskEnSQDAsyncNotify |
 
 // connectDetail is why a stream could not be connected.
 func connectDetail(err error, port uint16) reason.Detail {
+	var f *link.Failure
+	if errors.As(err, &f) {
+		return f.Detail
+	}
 	d := reason.Detail{Reason: reason.ConnectFailed, Expected: uint64(port)}
 	var no syscall.Errno
 	if errors.As(err, &no) {

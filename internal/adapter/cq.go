@@ -16,13 +16,6 @@ import (
 // ErrOverflow is wrapped by what a completion queue that overflowed answers.
 var ErrOverflow = errors.New("completion queue overflow")
 
-// Arming of a completion queue.
-const (
-	disarmed  = 0
-	solicited = 1
-	next      = 2
-)
-
 // A CQ is a completion queue. Lanes produce, one caller at a time consumes.
 type CQ struct {
 	dev  *Device
@@ -32,8 +25,12 @@ type CQ struct {
 	ring       atomic.Pointer[queue.CompletionRing]
 	overflowed atomic.Bool
 
+	arm     *atomic.Uint32 // queue.ArmSolicited and queue.ArmCompletion: armed, or the ring's
 	armed   atomic.Uint32
 	channel *Channel
+
+	lanes atomic.Uint64 // laneSet: they complete here, or did
+	turn  atomic.Uint32 // which of them is to progress first
 
 	Owner any // the driver's own object
 }
@@ -59,7 +56,10 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 		}
 		return nil, err
 	}
-	c := &CQ{dev: d, channel: ch}
+	c := &CQ{dev: d, channel: ch, arm: ring.Arm()}
+	if c.arm == nil {
+		c.arm = &c.armed
+	}
 	c.ring.Store(ring)
 	return c, nil
 }
@@ -89,6 +89,7 @@ func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 	if err := c.Gone(); err != nil {
 		return err
 	}
+	c.dev.barrier() // doorbells that rang before complete what they can
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.ring.Load()
@@ -101,6 +102,9 @@ func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 		w = r.Next(w)
 	}
 	r.Publish(w)
+	if c.overflowed.Load() {
+		r.SetState(1)
+	}
 	c.ring.Store(r)
 	return nil
 }
@@ -109,19 +113,17 @@ func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 func (c *CQ) Push(e *queue.CQE) {
 	c.mu.Lock()
 	r := c.ring.Load()
-	if c.overflowed.Load() || r.Full() {
+	if c.overflowed.Load() || !r.Put(e) {
 		first := !c.overflowed.Swap(true)
+		r.SetState(1)
 		c.mu.Unlock()
 		if first {
 			c.overflow(r.Depth())
 		}
 		return
 	}
-	i := r.Producer()
-	*r.At(i) = *e
-	r.Publish(i + 1)
 	c.mu.Unlock()
-	if a := c.armed.Load(); a != disarmed {
+	if a := c.arm.Load(); a != queue.Disarmed {
 		c.fire(a, e)
 	}
 }
@@ -133,16 +135,21 @@ func (c *CQ) overflow(depth int) {
 	d := reason.Detail{Reason: reason.CQOverflow, Expected: uint64(depth), Found: uint64(depth + 1)}
 	c.dev.Trace.Refuse(0, d)
 	c.dev.Raise(machine.EventCQErr, c, d)
-	c.dev.lane.overflows.Store(true)
+	for _, l := range c.dev.lanes {
+		l.overflows.Store(true)
+		if len(c.dev.lanes) > 1 {
+			l.link.Wake() // the queue's producer has one of them only
+		}
+	}
 }
 
 // fire delivers the event that the queue was armed for.
 func (c *CQ) fire(armed uint32, e *queue.CQE) {
 	// An unsuccessful completion counts as solicited (IBTA 11.4.2.2).
-	if armed == solicited && e.Solicited == 0 && e.Status == queue.Success {
+	if armed&queue.ArmCompletion == 0 && (armed&queue.ArmSolicited == 0 || e.Solicited == 0 && e.Status == queue.Success) {
 		return
 	}
-	if c.channel != nil && c.armed.CompareAndSwap(armed, disarmed) {
+	if c.channel != nil && c.arm.CompareAndSwap(armed, queue.Disarmed) {
 		c.channel.push(c)
 	}
 }
@@ -151,9 +158,9 @@ func (c *CQ) fire(armed uint32, e *queue.CQE) {
 // or failed one. Completions that are there already raise none: poll after it.
 func (c *CQ) Arm(solicitedOnly bool) {
 	if solicitedOnly {
-		c.armed.CompareAndSwap(disarmed, solicited)
+		c.arm.CompareAndSwap(queue.Disarmed, queue.ArmSolicited)
 	} else {
-		c.armed.Store(next)
+		c.arm.Store(queue.ArmCompletion)
 	}
 }
 
@@ -163,7 +170,7 @@ func (c *CQ) Gone() error {
 		return fmt.Errorf("completion queue: %w", ErrDestroyed)
 	}
 	select {
-	case <-c.dev.lane.done:
+	case <-c.dev.done:
 		return ErrClosed
 	default:
 		return nil
@@ -177,9 +184,14 @@ func (c *CQ) Pass() { c.channel.push(c) }
 // Err is ErrOverflow once the queue has overflowed.
 func (c *CQ) Err() error {
 	if c.overflowed.Load() {
-		return fmt.Errorf("%w: it holds %d completions; poll more often or make it deeper", ErrOverflow, c.Depth())
+		return Overflowed(c.Depth())
 	}
 	return nil
+}
+
+// Overflowed is ErrOverflow of a queue of a depth.
+func Overflowed(depth int) error {
+	return fmt.Errorf("%w: it holds %d completions; poll more often or make it deeper", ErrOverflow, depth)
 }
 
 // Ring is the present ring, for the consumer.
@@ -187,7 +199,33 @@ func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 
 // Progress makes the device progress on the caller's goroutine: what a
 // consumer does that found the ring empty.
-func (c *CQ) Progress() { c.dev.lane.poll() }
+func (c *CQ) Progress() {
+	d := c.dev
+	if len(d.lanes) == 1 {
+		d.lanes[0].poll()
+		return
+	}
+	sources := laneSet(c.lanes.Load())
+	if sources == 0 {
+		sources = d.lanes[0].bit()
+	}
+	first, rest := sources.from(int(c.turn.Add(1)) % len(d.lanes))
+	for _, s := range [...]laneSet{first, rest} {
+		for s != 0 {
+			if s.next(d).poll(); c.ring.Load().Len() > 0 {
+				return
+			}
+		}
+	}
+}
+
+// serve notes that queue pairs of a lane complete here.
+func (c *CQ) serve(l *lane) {
+	c.lanes.Or(uint64(l.bit()))
+	if c.channel != nil {
+		c.channel.lanes.Or(uint64(l.bit()))
+	}
+}
 
 // A Channel is a completion channel: it queues the events of many CQs.
 type Channel struct {
@@ -198,8 +236,9 @@ type Channel struct {
 	signal chan struct{}
 	gone   chan struct{} // closed with Destroy
 
-	notify  func(*CQ)   // takes the events in place of list
-	napping atomic.Bool // a waiter sleeps in the link, where signal does not reach it
+	lanes  atomic.Uint64 // laneSet of the queues
+	notify func(*CQ)     // takes the events in place of list
+	nest   nest
 }
 
 // CreateChannel makes a completion channel.
@@ -207,7 +246,7 @@ func (d *Device) CreateChannel() (*Channel, error) {
 	if err := d.add(&d.counts.Channel, 1); err != nil {
 		return nil, err
 	}
-	return &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{})}, nil
+	return &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{}), nest: nest{alarm: &alarm{}}}, nil
 }
 
 // CreateNotifyChannel makes a completion channel whose events go to notify,
@@ -226,7 +265,8 @@ func (h *Channel) Destroy() error {
 		return err
 	}
 	close(h.gone)
-	h.dev.lane.link.Wake()
+	h.nest.alarm.ring()
+	h.nest.leave()
 	return h.dev.add(&h.dev.counts.Channel, -1)
 }
 
@@ -246,9 +286,7 @@ func (h *Channel) wake() {
 	case h.signal <- struct{}{}:
 	default:
 	}
-	if h.napping.Load() {
-		h.dev.lane.link.Wake()
-	}
+	h.nest.alarm.ring()
 }
 
 // idle tells whether there is nothing to wake for.
@@ -280,12 +318,11 @@ func (h *Channel) take() *CQ {
 
 // Next waits for the next event and returns its completion queue.
 func (h *Channel) Next(ctx context.Context) (*CQ, error) {
-	l := h.dev.lane
 	for {
 		if c := h.take(); c != nil {
 			return c, nil
 		}
-		if ctx.Err() == nil && !h.ended() && l.nap(ctx, h) {
+		if ctx.Err() == nil && !h.ended() && h.nap(ctx) {
 			continue
 		}
 		if c, err := h.sleep(ctx); c != nil || err != nil {
@@ -294,13 +331,24 @@ func (h *Channel) Next(ctx context.Context) (*CQ, error) {
 	}
 }
 
-// sleep waits for the signal while somebody else sleeps in the link.
+// sources are the lanes that events come from.
+func (h *Channel) sources() laneSet {
+	if s := laneSet(h.lanes.Load()); s != 0 {
+		return s
+	}
+	return h.dev.lanes[0].bit()
+}
+
+// sleep waits for the signal while others sleep in the links.
 func (h *Channel) sleep(ctx context.Context) (*CQ, error) {
-	l := h.dev.lane
-	l.waiting.Add(1)
-	defer l.waiting.Add(-1)
-	if !l.napping.Load() { // who did has just left, and did not see this waiter
-		l.attend()
+	sources := h.sources()
+	for s := sources; s != 0; {
+		l := s.next(h.dev)
+		l.waiting.Add(1)
+		defer l.waiting.Add(-1)
+		if !l.napping.Load() { // who did has just left, and did not see this waiter
+			l.attend()
+		}
 	}
 	select {
 	case <-h.signal:
@@ -309,7 +357,8 @@ func (h *Channel) sleep(ctx context.Context) (*CQ, error) {
 		return nil, ctx.Err()
 	case <-h.gone:
 		return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
-	case <-l.done:
+	case <-h.dev.done:
+		h.nest.leave()
 		return nil, ErrClosed
 	}
 }
@@ -319,7 +368,7 @@ func (h *Channel) ended() bool {
 	select {
 	case <-h.gone:
 		return true
-	case <-h.dev.lane.done:
+	case <-h.dev.done:
 		return true
 	default:
 		return false

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/congestion"
@@ -23,7 +24,6 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
-	"softrdma/internal/rc"
 	"softrdma/internal/trace"
 )
 
@@ -40,6 +40,11 @@ const DefaultPKey = 0xffff
 // A Config is what a device is made of. Link is required.
 type Config struct {
 	Link link.Link // the device closes it
+
+	// Lanes are the links of further lanes, on the same address and port: what
+	// is for queue pair n comes to link n modulo their number (link.LaneOf),
+	// Link being the first. The device closes them.
+	Lanes []link.Link
 
 	// Clock is the device's monotonic time; nil takes the system's.
 	Clock func() time.Duration
@@ -60,13 +65,20 @@ type Config struct {
 	// own (see congestion.Kind).
 	Control congestion.Kind
 
-	// Standard keeps to the standard's recovery also between peers that could
-	// do better: everything from a lost packet on is sent again.
-	Standard bool
+	// Recovery is that of connections that do not choose their own.
+	Recovery Recovery
 
 	// MTU is the port's active MTU in bytes, the longest datagram payload; 0
 	// means 4096.
 	MTU int
+
+	// Loopback is shared with other devices of this process, to which packets
+	// are handed over in memory; nil for none.
+	Loopback *Loopback
+
+	// NoCRC and Markers are what a device of streams wants of each connection: no
+	// CRCs where the peer wants none either, and markers in what the peer sends.
+	NoCRC, Markers bool
 
 	// GUID is the device's, by which communication managers know it.
 	GUID uint64
@@ -80,10 +92,9 @@ type Config struct {
 type Device struct {
 	cfg    Config
 	clock  func() time.Duration
-	lane   *lane
+	lanes  []*lane // at least one
 	Memory *memory.Table
 	Trace  *trace.Stream
-	store  *rc.Store // nil with Standard
 
 	mu     sync.Mutex
 	counts Counts
@@ -91,11 +102,13 @@ type Device struct {
 	nextAH uint32
 	closed bool
 
+	placed   atomic.Uint32 // queue pairs made, to spread them over the lanes
+	done     chan struct{} // closed with the device
 	closing  sync.Once
 	closeErr error
 
 	ahMu sync.RWMutex
-	ahs  map[uint32]*qp.Path
+	ahs  map[uint32]*address
 
 	events eventQueue
 }
@@ -117,20 +130,29 @@ func Open(cfg Config) *Device {
 	}
 	d := &Device{
 		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
-		ahs: make(map[uint32]*qp.Path),
+		ahs: make(map[uint32]*address), done: make(chan struct{}),
 	}
 	d.Memory.Random = cfg.Random
-	if !cfg.Standard {
-		d.store = rc.NewStore(rc.DefaultStore)
-	}
 	if d.clock == nil {
 		epoch := time.Now()
 		d.clock = func() time.Duration { return time.Since(epoch) }
 	}
 	d.events.init()
-	d.lane = newLane(d, cfg.Link)
+	d.lanes = make([]*lane, 1+len(cfg.Lanes))
+	for i := range d.lanes {
+		l := cfg.Link
+		if i > 0 {
+			l = cfg.Lanes[i-1]
+		}
+		d.lanes[i] = newLane(d, i, l)
+	}
+	if cfg.Loopback != nil {
+		cfg.Loopback.add(d)
+	}
 	if !cfg.Manual {
-		go d.lane.run()
+		for _, l := range d.lanes { // all are there: they hand each other packets
+			go l.run()
+		}
 	}
 	return d
 }
@@ -153,11 +175,22 @@ func (d *Device) Count() Counts {
 // Progress drives a Manual device at the present time of its clock and tells
 // when it wants to be driven again, machine.Never for not before a packet.
 func (d *Device) Progress() time.Duration {
-	d.lane.mu.Lock()
-	for d.lane.progress() {
+	for busy := true; busy; {
+		busy = false
+		for _, l := range d.lanes {
+			l.mu.Lock()
+			for l.progress() {
+				busy = len(d.lanes) > 1 // others may have got something to do
+			}
+			l.unlock()
+		}
 	}
-	next := d.lane.next()
-	d.lane.unlock()
+	next := machine.Never
+	for _, l := range d.lanes {
+		l.mu.Lock()
+		next = min(next, l.next())
+		l.mu.Unlock()
+	}
 	return next
 }
 
@@ -170,7 +203,19 @@ func (d *Device) Close() error {
 		d.mu.Lock()
 		d.closed = true
 		d.mu.Unlock()
-		d.closeErr = d.lane.close()
+		if b := d.cfg.Loopback; b != nil {
+			b.remove(d)
+		}
+		for _, l := range d.lanes {
+			l.stop()
+		}
+		for _, l := range d.lanes {
+			l.close()
+		}
+		close(d.done)
+		for _, l := range d.lanes {
+			d.closeErr = errors.Join(d.closeErr, l.link.Close())
+		}
 	})
 	return d.closeErr
 }
@@ -267,8 +312,12 @@ func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region
 }
 
 // RegisterForeign makes a memory region of another process's memory in the
-// domain (see memory.Table.RegisterForeign).
+// domain (see memory.Table.RegisterForeign). The mirror is one lane's: a device
+// with more is refused.
 func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f memory.Foreign) (*memory.Region, error) {
+	if n := len(p.dev.lanes); n > 1 {
+		return nil, fmt.Errorf("memory of another process wants a device with 1 lane, found %d: %w", n, errors.ErrUnsupported)
+	}
 	if err := p.hold(); err != nil {
 		return nil, err
 	}
@@ -285,7 +334,7 @@ func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
 		p.uses.drop()
-		p.dev.lane.barrier()
+		p.dev.barrier()
 	}
 	return err
 }
@@ -297,7 +346,7 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 	}
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access)
 	if err == nil {
-		p.dev.lane.barrier()
+		p.dev.barrier()
 	}
 	return r, err
 }
@@ -324,6 +373,12 @@ func (p *PD) FreeWindow(key uint32) error {
 	return err
 }
 
+// An address is what an address handle stands for.
+type address struct {
+	pd   *PD
+	path qp.Path
+}
+
 // CreateAH makes an address handle and returns its number, by which datagram
 // work requests name it.
 func (p *PD) CreateAH(path qp.Path) (uint32, error) {
@@ -336,7 +391,7 @@ func (p *PD) CreateAH(path qp.Path) (uint32, error) {
 	for {
 		d.nextAH++
 		if d.nextAH != 0 && d.ahs[d.nextAH] == nil {
-			d.ahs[d.nextAH] = &path
+			d.ahs[d.nextAH] = &address{p, path}
 			return d.nextAH, nil
 		}
 	}
@@ -348,18 +403,25 @@ func (p *PD) DestroyAH(num uint32) error {
 	d := p.dev
 	d.ahMu.Lock()
 	defer d.ahMu.Unlock()
-	if d.ahs[num] == nil {
-		return fmt.Errorf("no address handle %d", num)
+	if a := d.ahs[num]; a == nil || a.pd != p {
+		return fmt.Errorf("no address handle %d in protection domain %d", num, p.ID)
 	}
 	delete(d.ahs, num)
 	p.remove(&d.counts.AH)
 	return nil
 }
 
-func (d *Device) path(num uint32) *qp.Path {
+// path is where an address handle leads, nil where the domain has no such one:
+// queue pairs use those of their own domain alone (IBTA 10.2.3), and their
+// numbers are easily guessed.
+func (p *PD) path(num uint32) *qp.Path {
+	d := p.dev
 	d.ahMu.RLock()
 	defer d.ahMu.RUnlock()
-	return d.ahs[num]
+	if a := d.ahs[num]; a != nil && a.pd == p {
+		return &a.path
+	}
+	return nil
 }
 
 // random32 is an unpredictable number.

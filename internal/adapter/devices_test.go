@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/link"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -16,12 +18,24 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
+// A counting link counts the batches that leave.
+type countingLink struct {
+	link.Link
+	sent atomic.Int64
+}
+
+func (l *countingLink) Send(tx *link.Tx) error {
+	l.sent.Add(1)
+	return l.Link.Send(tx)
+}
+
 // open makes a device on the loopback interface, driven by its own goroutine.
-func open(t *testing.T, addr string) *side {
+func open(t *testing.T, addr string, b *adapter.Loopback) (*side, *countingLink) {
 	t.Helper()
-	l, err := udp.Open(netip.MustParseAddrPort(addr), udp.Config{})
+	sock, err := udp.Open(netip.MustParseAddrPort(addr), udp.Config{})
 	must(t, err)
-	s := &side{Host: &rig.Host{Dev: adapter.Open(adapter.Config{Link: l})}, mem: make([]byte, regionLen)}
+	l := &countingLink{Link: sock}
+	s := &side{Host: &rig.Host{Dev: adapter.Open(adapter.Config{Link: l, Loopback: b})}, mem: make([]byte, regionLen)}
 	s.PD, err = s.Dev.AllocPD()
 	must(t, err)
 	s.cq, err = s.Dev.CreateCQ(64, nil)
@@ -29,7 +43,7 @@ func open(t *testing.T, addr string) *side {
 	s.qp = s.newQP(t, qp.RC, nil)
 	s.mr, err = s.PD.Register(s.mem, memory.Addr(s.mem), qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead|qp.RemoteAtomic)
 	must(t, err)
-	return s
+	return s, l
 }
 
 // complete polls until count completions have come.
@@ -49,7 +63,15 @@ func (s *side) complete(count int) (got []queue.CQE) {
 // Two devices of one process talk over real sockets, each driven by its own
 // goroutine and by whoever polls, while both sides post at once.
 func TestTwoDevicesInOneProcess(t *testing.T) {
-	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
+	a, _ := open(t, "127.0.0.1:0", nil)
+	b, _ := open(t, "127.0.0.1:0", nil)
+	bothWays(t, a, b)
+}
+
+// bothWays has both sides send each other messages at the same time, and ends
+// them.
+func bothWays(t *testing.T, a, b *side) {
+	t.Helper()
 	must(t, rig.Connect(a.qp, b.qp, rig.Options{MTU: 4096, PSN: [2]psn.PSN{0xfffff0, 7}}))
 	const messages, size = 300, 6000
 	var wait sync.WaitGroup

@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -8,6 +10,8 @@ import (
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	wire "softrdma/internal/wire/iwarp"
 )
 
 // A DialConfig says whom to connect and with what.
@@ -22,31 +26,75 @@ type DialConfig struct {
 
 // Dial connects a queue pair to a peer. How that went comes as an event:
 // Established, Rejected, or Refused for a reason of the network's or of the
-// set-up's.
+// set-up's. A peer that knows MPA's revision 1 alone closes on a request of
+// revision 2 (RFC 6581 10): unless Params names a revision it is connected once
+// more, with revision 1 and, where Port is 0, from another port.
 func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (c *Stream, err error) {
-	err = d.lane.withStreams(func(s *streams, now time.Duration) error {
+	err = d.lanes[0].withStreams(func(s *streams, now time.Duration) error {
 		x, err := s.lane.connectable(cfg.QPN)
 		if err != nil {
 			return err
 		}
 		c = s.newStream(handler)
 		c.Context, c.dialing, c.port = cfg.Context, true, cfg.Dst.Port()
-		if err := c.m.Connect(now, x.m, &cfg.Params); err != nil {
+		if err := c.m.Connect(now, x.m, d.wishes(&cfg.Params)); err != nil {
 			return err
 		}
 		c.join(x)
-		if c.conn, err = s.link.Dial(cfg.Port, cfg.Dst, cfg.TOS, c); err != nil {
-			c.fail(now, err)
-			return nil
+		if cfg.Params.Revision == 0 {
+			c.again = &again{cfg: *cfg}
+			c.again.cfg.Params.Private = bytes.Clone(cfg.Params.Private)
 		}
-		s.open[c] = struct{}{}
-		c.after(now)
+		c.connect(now, cfg)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// connect makes the connection by which the machine's request goes.
+func (c *Stream) connect(now time.Duration, cfg *DialConfig) {
+	conn, err := c.s.link.Dial(cfg.Port, cfg.Dst, cfg.TOS, c)
+	if err != nil {
+		c.fail(now, err)
+		return
+	}
+	c.take(conn)
+	c.s.open[c] = struct{}{}
+	c.after(now)
+}
+
+// An again is what another request needs, of revision 1.
+type again struct {
+	cfg DialConfig
+	due bool
+}
+
+// redial asks a peer once more that closed on the first request, with revision 1,
+// by another connection. Linux's drivers of hardware do so as well; its siw does
+// not.
+func (c *Stream) redial(now time.Duration) {
+	cfg := &c.again.cfg
+	cfg.Params.Revision = wire.Revision1
+	c.again, c.cause = nil, nil
+	_ = c.conn.Close() // its peer has gone
+	c.conn, c.dialing, c.readable, c.hangup, c.writable, c.unsent = nil, true, false, false, false, nil
+	c.s.lane.dev.Trace.Refuse(c.qpn(), reason.Detail{Reason: reason.MPAFallback, Expected: wire.Revision2, Found: wire.Revision1})
+	c.m = iwarp.NewStream(&c.s.pool, c.event)
+	if err := c.m.Connect(now, c.qp.m.(*connected).m, c.s.lane.dev.wishes(&cfg.Params)); err != nil {
+		c.fail(now, err)
+		return
+	}
+	c.connect(now, cfg)
+}
+
+// wishes are the parameters of a connection with what the device wants of all.
+func (d *Device) wishes(p *iwarp.Params) *iwarp.Params {
+	with := *p
+	with.NoCRC, with.Markers = p.NoCRC || d.cfg.NoCRC, p.Markers || d.cfg.Markers
+	return &with
 }
 
 // connectable finds a queue pair that can be connected by a stream.
@@ -68,6 +116,12 @@ func (s *streams) newStream(handler func(*StreamEvent)) *Stream {
 // fail ends a stream that could not be connected.
 func (c *Stream) fail(now time.Duration, err error) {
 	d := connectDetail(err, c.port)
+	if c.first.Reason != reason.None { // which tells more than that nobody listens any more
+		d = c.first
+	}
+	if f := (*link.Failure)(nil); errors.As(err, &f) {
+		c.cause = f
+	}
 	c.m.Abort(now)
 	c.event(&iwarp.Event{Kind: iwarp.Refused, Stream: c.m, Detail: d})
 	c.s.lane.dev.Trace.Refuse(c.qpn(), d)
@@ -78,6 +132,7 @@ func (c *Stream) connects(now time.Duration) {
 	switch err := c.conn.Connected(); err {
 	case nil:
 		c.dialing = false
+		c.m.SetSegment(c.conn.Segment())
 	case link.ErrWouldBlock:
 		c.writable = false
 	default:

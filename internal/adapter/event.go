@@ -74,7 +74,7 @@ func (d *Device) NextEvent(ctx context.Context) (AsyncEvent, error) {
 		case <-d.events.signal:
 		case <-ctx.Done():
 			return AsyncEvent{}, ctx.Err()
-		case <-d.lane.done:
+		case <-d.done:
 			if e, ok := d.events.take(); ok {
 				return e, nil
 			}
@@ -90,7 +90,7 @@ func (d *Device) Raise(t machine.Event, element any, why reason.Detail) {
 
 // Event implements machine.Host.
 func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
-	d.Raise(e, d.lane.qps[p.QPN], why)
+	d.Raise(e, d.laneOf(p.QPN).qps[p.QPN], why)
 }
 
 // Refuse implements machine.Host.
@@ -98,8 +98,8 @@ func (d *Device) Refuse(p *machine.Port, why reason.Detail) { d.Trace.Refuse(p.Q
 
 // StateChanged implements machine.Host.
 func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail) {
-	if q := d.lane.qps[p.QPN]; q != nil {
-		q.state.Store(uint32(p.Attr.State))
+	if q := d.laneOf(p.QPN).qps[p.QPN]; q != nil {
+		q.tellState(p.Attr.State)
 	}
 	if d.Trace.On() {
 		d.Trace.Emit(&trace.Event{Kind: trace.State, Time: time.Now(), QPN: p.QPN, Detail: why, From: uint8(from), To: uint8(p.Attr.State)})

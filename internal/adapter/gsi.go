@@ -51,7 +51,7 @@ func newGSI(l *lane) *QP {
 // until f returns, and then sends what the manager has to send. The manager's
 // handler is called by whoever makes the device progress; it may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
-	l := d.lane
+	l := d.laneOf(gsiQPN)
 	if l.streams != nil {
 		return errNoGSI
 	}

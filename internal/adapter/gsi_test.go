@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/cm"
+	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -22,11 +23,9 @@ func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload
 	b = append(b, 0, 0, 0, 0)
 	h := ib.NewPseudoHeader(from, d.Local())
 	ib.PutICRC(b[len(b)-ib.ICRCLen:], h.Sum(0, b))
-	l := d.lane
+	l := d.lanes[0]
 	l.mu.Lock()
-	l.src, l.dst, l.head, l.in.Src, l.in.Dst = from, d.Local(), h, from, d.Local()
-	l.nextID = 0
-	l.packet(d.clock(), b)
+	l.receive(d.clock(), &link.Rx{Data: b, Size: len(b), Src: from, Dst: d.Local()})
 	l.transmit(d.clock())
 	l.unlock()
 }

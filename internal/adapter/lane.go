@@ -9,29 +9,36 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/blocking"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
+	"softrdma/internal/memory"
 	"softrdma/internal/qp"
+	"softrdma/internal/rc"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
 const (
-	// pollGrace is how long after somebody polled the lane's goroutine still
-	// leaves the progress to them, and pollPause how long it then stays away.
-	pollGrace = 250 * time.Microsecond
-	pollPause = 200 * time.Microsecond
-
 	neverPolled = -int64(time.Hour)
 
 	// yieldAfter is after how many polls in vain a poller offers its processor
 	// to others, who may have to run before anything can come.
-	yieldAfter = 16
+	yieldAfter = 8
 
-	// receiveBudget and transmitBudget bound one round of progress, so that
-	// acknowledges and new requests keep each other going.
+	// receiveBudget, in batches, and transmitBudget, in packets, bound one round
+	// of progress, so that acknowledges and new requests keep each other going.
+	// A queue pair that has nothing to send counts for a packet, a stream, which
+	// sends for itself, for streamPackets.
 	receiveBudget  = 4
-	transmitBudget = 8
+	transmitBudget = receiveBudget * link.MaxPackets
+	streamPackets  = link.MaxPackets / 2
+
+	// maxBurst is how many packets of a queue pair leave when it is its turn.
+	maxBurst = 2 * link.MaxPackets
+
+	// unlockBudget bounds how long who gives a lane up serves others.
+	unlockBudget = 64
 
 	// overdue is for how many rounds deadlines may wait for a link that always
 	// has more to receive: what a deadline waits for may be in it, and repeating
@@ -45,158 +52,81 @@ const (
 // below "any goroutine" belongs to the holder of mu.
 type lane struct {
 	dev    *Device
+	index  int // among the device's
 	link   link.Link
 	single bool // Go runs one goroutine at a time
+	seat   seat
 
 	mu      sync.Mutex
 	qps     map[uint32]*QP
-	gsi     *QP // queue pair 1, which is not in qps
+	gsi     *QP // queue pair 1, which is not in qps; nil in other lanes than its own
+	store   *rc.Store
 	groups  map[netip.Addr][]*QP
-	ready   fifo
+	ready   readyList
 	timers  timerHeap
 	flows   map[flowKey]*txFlow
+	shares  map[netip.AddrPort]*share
 	tx      transmitter
 	streams *streams // nil where the link carries packets
 	sent    []*QP    // unacknowledged queue pairs whose packets wait in tx
-	closed  bool     // the link is: nothing more is received or sent
+	passed  laneSet  // that were handed packets
+	strays  strays   // that were taken from inbox
+	held    *lane    // of this process, taken to hand it packets
+	storing []*QP    // whose stores to other processes may wait
+	losses  []memory.Loss
+	closed  bool // the link is: nothing more is received or sent
 
 	rx      link.Rx
 	in      machine.In
 	out     machine.Out
-	head    ib.PseudoHeader // of the batch's source and destination
-	src     netip.AddrPort
-	dst     netip.AddrPort
-	empty   uint   // polls in vain
-	drained bool   // the link had nothing to receive when last asked
-	crowded uint   // rounds since then
-	nextID  uint16 // identification expected of the next packet from src
+	part    machine.Out // of a train
+	sources sources
+	from    *source // of the batch
+	empty   uint    // polls in vain
+	drained bool    // the link had nothing to receive when last asked
+	crowded uint    // rounds since then
+	bulk    bulk
+	nextID  uint16 // identification expected of the next packet
+	begun   bool   // the batch's first packet was looked at
 	checker ib.Checker
+	middles middles
 
 	// any goroutine
 	bellMu     sync.Mutex
 	bells      []*QP
+	inbox      strays // that came to other lanes
 	rung       atomic.Bool
 	polled     atomic.Int64 // when somebody polled last
 	pausing    atomic.Bool  // the goroutine stays away for pollers
 	attention  chan struct{}
 	sleeping   atomic.Int64 // until when the goroutine sleeps; 0 while awake
 	pauseTimer *time.Timer
-	bed        sync.Mutex   // held by whoever sleeps in the link
-	napping    atomic.Bool  // a waiter does, or is about to
-	waiting    atomic.Int32 // waiters that sleep elsewhere
-	overflows  atomic.Bool  // a completion queue overflowed
+	bed        sync.Mutex     // held by whoever sleeps in the link
+	turns      blocking.Turns // of the holder of bed
+	napping    atomic.Bool    // a waiter does, or is about to
+	waiting    atomic.Int32   // waiters that sleep elsewhere
+	overflows  atomic.Bool    // a completion queue overflowed
 	closing    atomic.Bool
-	done       chan struct{}
 	stopped    chan struct{}
 }
 
-func newLane(d *Device, l link.Link) *lane {
+func newLane(d *Device, index int, l link.Link) *lane {
 	x := &lane{
-		dev: d, link: l, single: runtime.GOMAXPROCS(0) == 1,
-		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow),
-		done: make(chan struct{}), stopped: make(chan struct{}),
+		dev: d, index: index, link: l, store: rc.NewStore(rc.DefaultStore / len(d.lanes)), single: runtime.GOMAXPROCS(0) == 1,
+		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[netip.AddrPort]*share),
+		stopped: make(chan struct{}), from: new(source),
 	}
 	x.tx.init(x)
 	x.streams = newStreams(x)
-	x.gsi = newGSI(x)
+	if link.LaneOf(gsiQPN, len(d.lanes)) == index {
+		x.gsi = newGSI(x)
+	}
 	if d.cfg.Manual {
 		close(x.stopped)
 	}
 	x.polled.Store(neverPolled)
 	x.attention, x.pauseTimer = make(chan struct{}, 1), time.NewTimer(pollPause)
 	return x
-}
-
-// run is the lane's own goroutine: it makes progress when nobody polls, and
-// sleeps in the kernel when there is nothing to do.
-func (l *lane) run() {
-	defer close(l.stopped)
-	idleSince := time.Duration(-1)
-	for !l.closing.Load() {
-		now := l.dev.clock()
-		if l.away(now) || !l.bed.TryLock() {
-			l.pause()
-			idleSince = -1
-			continue
-		}
-		l.mu.Lock()
-		busy := l.progress()
-		deadline := l.next()
-		if !busy && idleSince < 0 {
-			idleSince = now
-		}
-		asleep := !busy && now-idleSince >= l.dev.cfg.Spin
-		if asleep {
-			l.sleeping.Store(int64(deadline))
-		}
-		l.unlock()
-		if busy {
-			idleSince = -1
-		}
-		if asleep && !l.closing.Load() {
-			l.wait(deadline)
-			l.sleeping.Store(0)
-			idleSince = -1
-		}
-		l.bed.Unlock()
-	}
-}
-
-// away tells whether somebody else makes the lane progress: a poller, or a
-// waiter that sleeps in the lane goroutine's place.
-func (l *lane) away(now time.Duration) bool {
-	return l.napping.Load() || now-time.Duration(l.polled.Load()) < pollGrace
-}
-
-// pause stays away from the lane for pollPause, or until a poller or waiter
-// gives up. While a waiter naps the timer is stopped; rise starts it.
-func (l *lane) pause() {
-	l.pausing.Store(true)
-	if now := l.dev.clock(); l.away(now) && !l.closing.Load() {
-		if !l.napping.Load() {
-			l.pauseTimer.Reset(pollPause)
-		}
-		select {
-		case <-l.attention:
-		case <-l.pauseTimer.C:
-		}
-		l.pauseTimer.Stop()
-	}
-	l.pausing.Store(false)
-}
-
-// attend tells that whoever polled so far goes to sleep until an event: the
-// lane's goroutine makes progress from now on.
-func (l *lane) attend() {
-	l.polled.Store(neverPolled)
-	l.call()
-}
-
-// call ends the present pause of the lane's goroutine.
-func (l *lane) call() {
-	if l.pausing.Load() {
-		select {
-		case l.attention <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (l *lane) wait(deadline time.Duration) {
-	d := time.Duration(-1)
-	if deadline != machine.Never {
-		d = max(deadline-l.dev.clock(), 0)
-	}
-	if err := l.link.Wait(d); err != nil && !l.closing.Load() {
-		// A link that cannot wait any more ends the port, not the process.
-		l.dev.Raise(machine.EventDeviceFatal, nil, reason.Detail{Reason: reason.SendFailed})
-		l.closing.Store(true)
-		l.mu.Lock()
-		for _, q := range l.qps { // who waits for a completion gets a flushed one
-			q.fail(l.dev.clock(), reason.Detail{Reason: reason.SendFailed})
-		}
-		l.unlock()
-	}
 }
 
 // poll is progress on the goroutine of somebody who waits for a completion, or
@@ -216,9 +146,14 @@ func (l *lane) poll() {
 	}
 	busy := l.takeBells()
 	late := l.next() <= now
+	again := l.empty > 0 // a second look costs less than coming back for it
 	for range receiveBudget {
-		if !l.receiveBatch(now) {
-			break
+		if !l.receiveBatch(&now) {
+			if !again {
+				break
+			}
+			again = false
+			continue
 		}
 		if busy = true; !late {
 			l.empty = 0
@@ -242,14 +177,22 @@ func (l *lane) poll() {
 // unlock gives the lane up. Doorbells that rang while it was held are served
 // first, so that none waits for somebody to come by.
 func (l *lane) unlock() {
-	for {
+	for round := 0; ; round++ {
+		l.writeBack()
 		next := l.next()
 		if s := l.sleeping.Load(); s != 0 && int64(next) < s {
 			l.sleeping.Store(int64(next))
 			l.link.Wake()
 		}
 		l.mu.Unlock()
-		if !l.rung.Load() || !l.mu.TryLock() {
+		if !l.rung.Load() {
+			return
+		}
+		if round == unlockBudget {
+			l.link.Wake() // who sleeps there goes on
+			return
+		}
+		if !l.mu.TryLock() {
 			return
 		}
 		l.takeBells()
@@ -273,7 +216,7 @@ func (l *lane) progress() bool {
 	now := l.dev.clock()
 	busy := l.takeBells()
 	for range receiveBudget {
-		if !l.receiveBatch(now) {
+		if !l.receiveBatch(&now) {
 			break
 		}
 		busy = true
@@ -282,19 +225,23 @@ func (l *lane) progress() bool {
 }
 
 // receiveBatch takes one batch from the link and tells whether there was one.
-func (l *lane) receiveBatch(now time.Duration) bool {
+// Then now is the time after it came: the processor may have been lost since,
+// and round trips would come out shorter than the way is.
+func (l *lane) receiveBatch(now *time.Duration) bool {
 	if l.closed {
 		return false
 	}
 	if l.streams != nil {
-		l.drained = !l.streams.receive(now)
+		l.drained = !l.streams.receive(*now)
 		return !l.drained
 	}
 	ok, err := l.link.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
 		return false
 	}
-	l.receive(now, &l.rx)
+	*now = l.dev.clock()
+	l.bulk.add(len(l.rx.Data))
+	l.receive(*now, &l.rx)
 	return true
 }
 
@@ -318,7 +265,7 @@ func (l *lane) next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.ready.len() > 0 || l.overflows.Load() || l.streams.pending():
+	case l.ready.n > 0 || l.overflows.Load() || l.streams.pending():
 		return 0
 	}
 	return l.timers.next()
@@ -332,26 +279,37 @@ func (l *lane) expire(now time.Duration) {
 		}
 		if q.m.Deadline() <= now {
 			q.m.Expire(now)
+			l.count(q)
 			l.ready.push(q)
 		}
-		l.timers.set(q, q.m.Deadline())
+		l.expireShare(now, q)
+		l.timers.set(q, q.deadline())
 	}
 }
 
 // transmit lets the ready queue pairs send in turn and tells whether there
 // were any.
 func (l *lane) transmit(now time.Duration) bool {
-	if l.closed || l.ready.len() == 0 {
+	if l.closed || l.ready.n == 0 {
 		return false
 	}
-	for range transmitBudget {
+	l.ready.gathered = 0
+	least := 1
+	if l.streams != nil {
+		least = streamPackets
+	}
+	for budget := transmitBudget; budget > 0; {
 		q := l.ready.pop()
 		if q == nil {
 			break
 		}
-		if l.burst(now, q) {
+		l.writeBack() // q may acknowledge what was stored
+		n, more := l.burst(now, q)
+		if more {
 			l.ready.push(q)
 		}
+		budget -= max(n, least)
+		l.count(q)
 		if q.sender != nil {
 			l.sent = append(l.sent, q)
 			continue
@@ -365,29 +323,35 @@ func (l *lane) transmit(now time.Duration) bool {
 		l.sent[i] = nil
 	}
 	l.sent = l.sent[:0]
+	l.release()
 	return true
 }
 
-// burst sends up to two batches of a queue pair and tells whether it has more.
-func (l *lane) burst(now time.Duration, q *QP) (more bool) {
-	for range 2 * link.MaxPackets {
+// burst sends up to maxBurst packets of a queue pair, and tells how many those
+// were and whether it may have more.
+func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
+	l.out.Longest, l.out.Whole = l.longest(q)
+	for n < maxBurst {
 		l.out.Pieces, l.out.Len, l.out.Path = l.out.Pieces[:0], 0, nil
 		if !q.m.Next(now, &l.out) {
-			return false
+			return n, false
 		}
-		if f := l.flowOf(q, l.out.Path); f != nil {
-			l.tx.add(q, f, &l.out)
+		if f := l.flowOf(q, l.out.Path, l.out.DestQPN); f != nil {
+			n += l.tx.add(q, f, &l.out)
+		} else {
+			n++
 		}
 	}
-	return true
+	return n, true
 }
 
 // ring is the doorbell: work was posted to q's send queue, or q's state wants
 // it to send.
 func (l *lane) ring(q *QP) {
 	if l.mu.TryLock() {
-		l.ready.push(q)
-		l.transmit(l.dev.clock())
+		if l.ready.push(q); !l.gathers(q) {
+			l.transmit(l.dev.clock())
+		}
 		l.unlock()
 		return
 	}
@@ -416,8 +380,10 @@ func (l *lane) takeBells() bool {
 		l.bells[i] = nil
 	}
 	l.bells = l.bells[:0]
+	l.inbox, l.strays = l.strays, l.inbox
 	l.rung.Store(false)
 	l.bellMu.Unlock()
+	l.takeStrays()
 	return true
 }
 
@@ -439,12 +405,15 @@ func (l *lane) settle() {
 	if l.closing.Load() {
 		return
 	}
-	for range l.ready.len()/transmitBudget + 1 {
-		l.transmit(l.dev.clock())
+	for range l.ready.n/(transmitBudget/maxBurst) + 1 {
+		if !l.transmit(l.dev.clock()) {
+			return
+		}
 	}
 }
 
-func (l *lane) close() error {
+// stop ends the lane's goroutine.
+func (l *lane) stop() {
 	l.mu.Lock()
 	l.settle()
 	l.unlock()
@@ -452,10 +421,14 @@ func (l *lane) close() error {
 	l.link.Wake()
 	l.call()
 	<-l.stopped
+}
+
+// close ends the lane, which was stopped.
+func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, q := range l.qps {
-		q.state.Store(uint32(qp.Reset)) // see StateHint
+		q.tellState(qp.Reset) // see StateHint
 	}
 	l.streams.close(l.dev.clock())
 	l.closed = true
@@ -463,6 +436,4 @@ func (l *lane) close() error {
 		l.link.CloseFlow(f.flow)
 	}
 	clear(l.flows)
-	close(l.done)
-	return l.link.Close()
 }

@@ -50,9 +50,9 @@ func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
 	rc := e.create(qp.RC, e.cq)
 	e.send(rc, 1, queue.SendWQE{Op: queue.Send})
 	round := func() {
-		e.dev.lane.mu.Lock()
-		e.dev.lane.progress()
-		e.dev.lane.mu.Unlock()
+		e.dev.lanes[0].mu.Lock()
+		e.dev.lanes[0].progress()
+		e.dev.lanes[0].mu.Unlock()
 	}
 	round()
 	now += time.Second
@@ -70,14 +70,50 @@ func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
 	}
 }
 
+// A timed is a machine that notes when it was called.
+type timed struct {
+	machine.Machine
+	received, sent time.Duration
+}
+
+func (m *timed) Receive(now time.Duration, in *machine.In) {
+	m.received = now
+	m.Machine.Receive(now, in)
+}
+func (m *timed) Next(now time.Duration, out *machine.Out) bool {
+	m.sent = now
+	return m.Machine.Next(now, out)
+}
+
+// A process may lose its processor at any moment. A packet that came meanwhile
+// was not there before: round trips would come out shorter than the way is.
+func TestReceiveTellsTheTimeAfterThePacketCame(t *testing.T) {
+	for name, round := range map[string]func(e *end){
+		"progress": func(e *end) { e.dev.lanes[0].progress() }, "poll": func(e *end) { e.dev.lanes[0].poll() },
+	} {
+		now := time.Hour
+		e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
+		e.recv()
+		m := &timed{Machine: e.qp.begin(now)}
+		e.qp.m = m
+		e.link.give, e.link.from = e.datagram()
+		e.link.spend = func() { now += time.Millisecond }
+		e.dev.lanes[0].ready.push(e.qp) // otherwise a poll leaves sending to the next
+		round(e)
+		if m.received != now || m.sent != now {
+			t.Errorf("%s: the last packet came at %v, its machine was told %v, and that it sends at %v", name, now, m.received, m.sent)
+		}
+	}
+}
+
 // The same for what others want sent while the lane is taken.
 func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
 	uc := e.create(qp.UC, e.cq)
 	e.link.give, e.link.from = e.datagram()
-	e.dev.lane.mu.Lock()
+	e.dev.lanes[0].mu.Lock()
 	e.send(uc, 1, queue.SendWQE{Op: queue.Send}) // finds the lane taken
-	e.dev.lane.mu.Unlock()
+	e.dev.lanes[0].mu.Unlock()
 	for range 3 {
 		e.recv()
 		e.cq.Progress()
@@ -85,6 +121,24 @@ func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 	}
 	if n := e.link.count(); n != 1 {
 		t.Fatalf("sent %d packets, expected the one posted", n)
+	}
+}
+
+// A request that was posted before the queue shrinks completes before: where its
+// completion does not fit, the queue keeps its depth and does not overflow.
+func TestResizeOfCQCountsWhatWasPostedBefore(t *testing.T) {
+	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 16)
+	uc := e.create(qp.UC, e.cq)
+	e.dev.lanes[0].mu.Lock()
+	for range 2 {
+		e.send(uc, 1, queue.SendWQE{Op: queue.Send, Flags: queue.Signaled}) // finds the lane taken
+	}
+	e.dev.lanes[0].mu.Unlock()
+	if err := e.cq.Resize(1); err == nil {
+		t.Fatalf("shrunk to 1 for 2 completions, of which it has %d", e.cq.Ring().Len())
+	}
+	if n := e.cq.Ring().Len(); n != 2 || e.cq.Err() != nil {
+		t.Fatalf("%d completions, %v", n, e.cq.Err())
 	}
 }
 
@@ -167,7 +221,7 @@ func TestAttachAndDetachLeavesNothing(t *testing.T) {
 		e.check(e.qp.AttachMulticast(g))
 		e.check(e.qp.DetachMulticast(g))
 	}
-	if n, m := len(e.qp.groups), len(e.dev.lane.groups); n != 0 || m != 0 {
+	if n, m := len(e.qp.groups), len(e.dev.lanes[0].groups); n != 0 || m != 0 {
 		t.Fatalf("%d groups left with the queue pair, %d with the lane", n, m)
 	}
 }

@@ -49,6 +49,9 @@ func TestMulticastReachesEveryAttachedQP(t *testing.T) {
 	got, err := b.Wait(b.cq, 2)
 	must(t, err)
 	for i, c := range got {
+		if got[0].WRID == 1 { // queue pairs of two lanes are in no order
+			i = 1 - i
+		}
 		if c.WRID != uint64(i) || c.Status != queue.Success || c.ByteLen != ib.GRHLen+6 || c.SrcQPN != a.qp.QPN ||
 			string(b.mem[256*i+ib.GRHLen:][:6]) != "to all" {
 			t.Errorf("copy %d: %+v", i, c)

@@ -1,6 +1,7 @@
 package adapter_test
 
 import (
+	"flag"
 	"net/netip"
 	"testing"
 
@@ -33,9 +34,12 @@ func pair(t testing.TB, kind qp.Type, lc simnet.LinkConfig, cfg adapter.Config) 
 	return newSide(t, n, "10.0.0.1:4791", kind, lc, cfg), newSide(t, n, "10.0.0.2:4791", kind, lc, cfg)
 }
 
+// lanes lets every test run with devices of several lanes.
+var lanes = flag.Int("lanes", 1, "how many lanes devices have")
+
 func newSide(t testing.TB, n *simnet.Network, addr string, kind qp.Type, lc simnet.LinkConfig, cfg adapter.Config) *side {
 	t.Helper()
-	h, err := rig.Open(n, netip.MustParseAddrPort(addr), lc, cfg)
+	h, err := rig.OpenLanes(n, netip.MustParseAddrPort(addr), lc, cfg, *lanes)
 	must(t, err)
 	s := &side{Host: h, mem: make([]byte, regionLen)}
 	s.cq, err = h.Dev.CreateCQ(64, nil)

@@ -14,8 +14,6 @@ import (
 	"softrdma/internal/queue"
 	"softrdma/internal/rc"
 	"softrdma/internal/reason"
-	"softrdma/internal/uc"
-	"softrdma/internal/ud"
 )
 
 // MaxReadAtomic is how many READs and atomics a queue pair may have in flight,
@@ -29,17 +27,26 @@ type QP struct {
 	Recv  *queue.RecvRing // private receive queue, nil with an SRQ
 	Owner any             // the driver's own object
 
-	pd     *PD
-	lane   *lane
-	m      machine.Machine
-	sender machine.Sender // m, where it wants to know that packets left
-	sendCQ *CQ
-	recvCQ *CQ
-	srq    *SRQ
+	pd        *PD
+	lane      *lane
+	m         machine.Machine   // an idle until there is something to do
+	sender    machine.Sender    // m, where it wants to know that packets left
+	flyer     machine.Flyer     // m, where it knows what is in flight
+	continuer machine.Continuer // m, where it takes middles of messages
+	sendCQ    *CQ
+	recvCQ    *CQ
+	srq       *SRQ
+
+	control  congestion.Kind
+	recovery Recovery
 
 	// The lane's:
 	flow      *txFlow // of a connection
+	share     *share  // of what may be in flight to its peer
+	waiting   bool    // in share's line
+	admitted  bool    // and now it is its turn
 	ready     bool
+	next      *QP // behind it among those
 	destroyed bool
 	timer     int // index in the heap, -1 when not in it
 	due       time.Duration
@@ -64,7 +71,8 @@ type QPConfig struct {
 	SignalAll          bool
 	SQ                 *queue.SendRing // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
 	RQ                 *queue.RecvRing // nil makes one of RecvDepth and RecvSGE
-	Control            congestion.Kind // of a connection; Default takes the device's
+	Control            congestion.Kind // of a reliable connection; Default takes the device's
+	Recovery           Recovery        // the same
 }
 
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
@@ -80,10 +88,17 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		p.remove(&d.counts.QP)
 		return nil, err
 	}
-	q := &QP{pd: p, lane: d.lane, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, timer: -1, due: machine.Never}
+	l := d.lanes[int(d.placed.Add(1))%len(d.lanes)]
+	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, timer: -1, due: machine.Never}
+	if q.control == congestion.Default {
+		q.control = d.cfg.Control
+	}
+	if q.recovery == DefaultRecovery {
+		q.recovery = d.cfg.Recovery
+	}
 	q.Port = machine.Port{
 		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
-		SQ: c.SQ, SendCQ: q, RecvCQ: c.RecvCQ, Host: d, Window: d.cfg.Window, AHs: d.path,
+		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path,
 	}
 	if q.SQ == nil {
 		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
@@ -96,38 +111,44 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		}
 		q.RQ = recvQueue{q.Recv}
 	}
-	l := d.lane
 	l.mu.Lock()
 	defer l.unlock()
 	if l.closed {
 		q.release()
 		return nil, ErrClosed
 	}
-	for {
-		n := d.random24()
-		if n > 0xff && n < multicastQPN && l.qps[n] == nil {
-			q.QPN = n
-			break
-		}
-	}
+	q.QPN = d.newQPN(l)
+	c.SendCQ.serve(l)
+	c.RecvCQ.serve(l)
+	q.m = idle{q}
 	switch {
 	case l.streams != nil:
 		q.m = newConnected(q)
 	case c.Type == qp.RC:
-		control := c.Control
-		if control == congestion.Default {
-			control = d.cfg.Control
-		}
-		q.m = rc.New(&q.Port, rc.Config{Store: d.store, Control: control})
-	case c.Type == qp.UC:
-		q.m = uc.New(&q.Port)
-	default:
-		q.m = ud.New(&q.Port)
+		q.flyer = idle{q}
+	case c.Type == qp.UD:
 		q.Attr.PathMTU = d.cfg.MTU
 	}
-	q.sender, _ = q.m.(machine.Sender)
 	l.qps[q.QPN] = q
 	return q, nil
+}
+
+// connection is what a reliable connection has beside the standard.
+func (q *QP) connection() rc.Config {
+	c := rc.Config{Control: q.control}
+	if q.recovery != GoBackN {
+		c.Store = q.lane.store
+	}
+	return c
+}
+
+// pace is the control of an unreliable connection, which has notifications alone
+// to go by: DCQCN stands for whatever obeys them.
+func (q *QP) pace() congestion.Kind {
+	if q.control.ECN() {
+		return congestion.DCQCN
+	}
+	return congestion.None
 }
 
 // hold counts the new queue pair as a user of its queues.
@@ -161,11 +182,24 @@ func (q *QP) release() {
 // Push implements machine.CQ for the send side: an exceeded retry whose
 // packets the system refused to send is explained by that refusal.
 func (q *QP) Push(e *queue.CQE) {
+	q.stored(e)
 	if e.Status == queue.RetryExcErr && q.sendError.Reason != reason.None {
 		e.Reason, e.Expected, e.Found = q.sendError.Reason, q.sendError.Expected, q.sendError.Found
 	}
 	q.sendCQ.Push(e)
 }
+
+// received is machine.CQ for the receive side.
+type received struct{ q *QP }
+
+// Push implements machine.CQ.
+func (r received) Push(e *queue.CQE) {
+	r.q.stored(e)
+	r.q.recvCQ.Push(e)
+}
+
+// Posted is the length of the message posted last, 0 where all have completed.
+func (q *QP) Posted() int { return q.SQ.Posted() }
 
 // Doorbell tells the device that the send queue has new requests.
 func (q *QP) Doorbell() { q.lane.ring(q) }
@@ -221,27 +255,30 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 	if mask&qp.MaskDestQPN != 0 {
 		dest = a.DestQPN
 	}
-	f, err := q.lane.link.OpenFlow(a.Path.Dst, flowLabel(&a.Path, q.QPN, dest))
+	f, err := q.lane.openFlow(&a.Path, q.QPN, dest)
 	if err != nil {
 		return fmt.Errorf("no path to %v: %w", a.Path.Dst, err)
 	}
+	f.uses++
 	q.closeFlow()
-	q.flow = newTxFlow(f)
+	q.flow = f
+	q.lane.joinShare(q, a.Path.Dst)
 	return nil
 }
 
 func (q *QP) closeFlow() {
-	if q.flow != nil {
-		q.lane.tx.flush()
-		q.lane.link.CloseFlow(q.flow.flow)
+	if f := q.flow; f != nil {
 		q.flow = nil
+		f.uses--
+		q.lane.closeFlow(f)
+		q.lane.leaveShare(q)
 	}
 }
 
 // enter follows a transition out of the state from.
 func (q *QP) enter(now time.Duration, from qp.State) {
 	l := q.lane
-	q.state.Store(uint32(q.Attr.State))
+	q.tellState(q.Attr.State)
 	if q.Attr.State != from {
 		l.dev.StateChanged(&q.Port, from, reason.Detail{})
 		q.m.Transition(now, from)
@@ -254,7 +291,8 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		q.closeFlow()
 		q.sendError = reason.Detail{}
 	}
-	l.timers.set(q, q.m.Deadline())
+	l.count(q)
+	l.timers.set(q, q.deadline())
 	l.ready.push(q)
 	l.transmit(now)
 }
@@ -287,6 +325,12 @@ func (q *QP) Gone() error {
 	q.lane.mu.Lock()
 	defer q.lane.unlock()
 	return q.gone()
+}
+
+// tellState tells those who post of the state.
+func (q *QP) tellState(s qp.State) {
+	q.state.Store(uint32(s))
+	q.SQ.SetState(uint32(s))
 }
 
 // StateHint is the state as it was a moment ago, without waiting for the lane.
@@ -392,7 +436,7 @@ func (q *QP) Destroy() error {
 	q.closeFlow()
 	l.timers.remove(q)
 	q.destroyed = true
-	q.state.Store(uint32(qp.Reset))
+	q.tellState(qp.Reset)
 	delete(l.qps, q.QPN)
 	l.unlock()
 	q.pd.dev.events.drop(q)

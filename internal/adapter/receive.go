@@ -3,6 +3,7 @@ package adapter
 import (
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -15,22 +16,23 @@ const multicastQPN = 0xffffff
 
 // receive takes a batch apart and gives its packets to their queue pairs.
 func (l *lane) receive(now time.Duration, rx *link.Rx) {
-	if rx.Src != l.src || rx.Dst != l.dst {
-		l.src, l.dst, l.nextID = rx.Src, rx.Dst, 0
-		l.head = ib.NewPseudoHeader(rx.Src, rx.Dst)
+	if rx.Src != l.from.src || rx.Dst != l.from.dst {
+		l.from = l.sources.find(rx)
 	}
-	// Our own peers number the packets of a batch from 0; others count on.
-	if l.nextID <= link.MaxPackets {
-		l.nextID = 0
-	}
+	l.nextID, l.begun = l.from.expected(), false
 	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = rx.Src, rx.Dst, rx.TOS, rx.HopLimit
 	for data := rx.Data; ; { // an empty datagram is a packet too, and refused
 		n := min(max(rx.Size, 1), len(data))
-		l.packet(now, data[:n:n])
+		if b := data[:n:n]; !l.goesOn(now, b) {
+			l.packet(now, b)
+		}
 		if data = data[n:]; len(data) == 0 {
-			return
+			break
 		}
 	}
+	l.endMiddles()
+	l.from.next = l.nextID
+	l.callPassed()
 }
 
 // packet checks one packet in the order of IBTA 9.6 and dispatches it. What it
@@ -42,14 +44,18 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		l.drop(b, 0, reason.PacketShort, ib.BTHLen+ib.ICRCLen, uint64(len(b)))
 		return
 	}
-	id, ok := l.checker.Check(&l.head, l.nextID, b)
-	l.nextID = id + 1
+	id, ok := l.checker.Check(&l.from.head, l.nextID, b)
+	if !ok {
+		id = l.nextID
+	} else if !l.begun {
+		l.from.begin(id)
+	}
+	l.nextID, l.begun = id+1, true
 	if l.dev.Trace.On() {
 		l.trace(b, id)
 	}
 	if !ok {
-		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.head.Sum(0, b)), uint64(ib.ICRC(b)))
-		l.nextID = 0
+		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.from.head.Sum(id, b)), uint64(ib.ICRC(b)))
 		return
 	}
 	switch fault {
@@ -80,21 +86,19 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		l.multicast(now, b)
 		return
 	}
-	q := l.qps[in.DestQPN]
-	if in.DestQPN == gsiQPN {
-		q = l.gsi
+	l.dispatch(now, b)
+	if !in.Opcode.Info().Last {
+		l.expectMiddles(b)
 	}
-	if q == nil {
-		l.drop(b, in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(in.DestQPN))
-		return
-	}
-	l.deliver(now, q, b)
 }
 
 func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
-	// Annex A17.9.3: notifications are of no transport; those of connections are
-	// obeyed.
-	if want := transport(q.Type); l.in.Opcode.Transport() != want && (q.Type != qp.RC || l.in.Opcode != ib.CongestionNotify) {
+	// Annex A17.9.3: notifications are of no transport.
+	if l.in.Opcode == ib.CongestionNotify && q.Type != qp.RC && q.Type != qp.UC {
+		l.drop(b, q.QPN, reason.CongestionIgnored, uint64(congestion.DCQCN), uint64(q.QPN))
+		return
+	}
+	if want := transport(q.Type); l.in.Opcode.Transport() != want && l.in.Opcode != ib.CongestionNotify {
 		l.drop(b, q.QPN, reason.PacketTransport, uint64(want), uint64(l.in.Opcode.Transport()))
 		return
 	}
@@ -103,7 +107,16 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 		return
 	}
 	q.m.Receive(now, &l.in)
+	l.received(q)
+}
+
+// received goes on behind packets that q's machine took.
+func (l *lane) received(q *QP) {
+	l.count(q)
 	l.ready.push(q)
+	if l.dev.Memory.Deferred() {
+		l.stored(q)
+	}
 }
 
 // multicast gives a datagram to every queue pair attached to its group
@@ -133,7 +146,7 @@ func transport(t qp.Type) ib.Transport {
 
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
 	d := reason.Detail{Reason: r, Expected: expected, Found: found}
-	if !l.dev.Trace.On() {
+	if !l.dev.Trace.On() || b == nil {
 		l.dev.Trace.Refuse(qpn, d)
 		return
 	}

@@ -46,6 +46,8 @@ func TestReceiveRefusalCountsAndDoesNothingElse(t *testing.T) {
 		{"other partition", reason.PacketPKey, packet(func(p *ib.Packet) { p.PKey = 0x8001 })},
 		{"no such queue pair", reason.PacketQPN, packet(func(p *ib.Packet) { p.DestQPN ^= 0x10 })},
 		{"queue pair 0", reason.PacketQPN, packet(func(p *ib.Packet) { p.DestQPN = 0 })},
+		{"congestion notification for nobody", reason.CongestionIgnored, packet(func(p *ib.Packet) { p.Opcode, p.DestQPN = ib.CongestionNotify, p.DestQPN^0x10 })},
+		{"congestion notification for queue pair 1", reason.CongestionIgnored, packet(func(p *ib.Packet) { p.Opcode, p.DestQPN = ib.CongestionNotify, 1 })},
 		{"unreliable connection's opcode", reason.PacketTransport, packet(func(p *ib.Packet) { p.Opcode = ib.UCSendOnly })},
 		{"datagram", reason.PacketTransport, packet(func(p *ib.Packet) { p.Opcode = ib.UDSendOnly })},
 		{"multicast without a group", reason.PacketMulticast, packet(func(p *ib.Packet) { p.Opcode, p.DestQPN = ib.UDSendOnly, 0xffffff })},

@@ -7,41 +7,76 @@ import (
 	"softrdma/internal/machine"
 )
 
-// fifo is the list of queue pairs that may have something to send; one stands
-// in it at most once.
-type fifo struct {
-	list []*QP
-	head int
+// A readyList holds the queue pairs that may have something to send, each at
+// most once, in the order of rounds: within one, those of a flow come together,
+// so that their packets leave together. They are chained by QP.next, the flows
+// that have some by txFlow.next. The zero value is empty.
+type readyList struct {
+	n           int     // queue pairs
+	turn        *QP     // those of the flow whose turn it is
+	first, last *txFlow // the others
+	none        txFlow  // stands for queue pairs without a flow of their own
+
+	gathered int // doorbells that wait, see gathers
 }
 
-func (f *fifo) len() int { return len(f.list) - f.head }
-
-func (f *fifo) push(q *QP) {
+func (r *readyList) push(q *QP) {
 	if q.ready || q.destroyed {
 		return
 	}
-	q.ready = true
-	if f.head > 0 && len(f.list) == cap(f.list) {
-		f.list = f.list[:copy(f.list, f.list[f.head:])]
-		f.head = 0
+	f := q.flow
+	if f == nil {
+		f = &r.none
 	}
-	f.list = append(f.list, q)
+	switch {
+	case f.first != nil:
+		f.last.next = q
+	case r.first == nil:
+		f.first, r.first, r.last = q, f, f
+	default:
+		f.first, r.last.next, r.last = q, f, f
+	}
+	f.last = q
+	q.ready = true
+	r.n++
 }
 
-func (f *fifo) pop() *QP {
-	for f.head < len(f.list) {
-		q := f.list[f.head]
-		f.list[f.head] = nil
-		f.head++
-		if f.head == len(f.list) {
-			f.list, f.head = f.list[:0], 0
+func (r *readyList) pop() *QP {
+	for r.n > 0 {
+		if r.turn == nil {
+			f := r.first
+			r.turn, f.first, f.last = f.first, nil, nil
+			r.first, f.next = f.next, nil
 		}
+		q := r.turn
+		r.turn, q.next = q.next, nil
 		q.ready = false
+		r.n--
 		if !q.destroyed {
 			return q
 		}
 	}
 	return nil
+}
+
+const (
+	// gatherBeyond is how many bytes others have in flight to a peer where what
+	// is posted to a queue pair may wait for what is posted to them, and
+	// gatherAtMost for how many doorbells.
+	gatherBeyond = 64 << 10
+	gatherAtMost = 32
+)
+
+// gathers tells whether what was posted to q may wait for what is posted to
+// others, so that short messages of many leave as one batch. It may while others
+// have much on its way to the same peer: the next poll sends it, or the lane's
+// goroutine where none comes, unless that sleeps.
+func (l *lane) gathers(q *QP) bool {
+	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.ready.gathered == gatherAtMost-1 || l.sleeping.Load() != 0 {
+		return false
+	}
+	l.ready.gathered++
+	return true
 }
 
 // timerHeap holds the queue pairs that wait for a deadline, earliest first. A

@@ -30,6 +30,7 @@ func take(ring *queue.RecvRing, r *machine.Receive) bool {
 type recvQueue struct{ ring *queue.RecvRing }
 
 func (q recvQueue) Take(r *machine.Receive) bool { return take(q.ring, r) }
+func (q recvQueue) Len() int                     { return q.ring.Len() }
 func (q recvQueue) Shared() bool                 { return false }
 
 // An SRQ is a shared receive queue.
@@ -66,6 +67,10 @@ func (s *SRQ) Destroy() error {
 	if did, err := s.uses.end("shared receive queue"); !did {
 		return err
 	}
+	// The stream of a queue pair that was destroyed before may still end in order.
+	s.mu.Lock()
+	s.ring.Load().Detach()
+	s.mu.Unlock()
 	s.pd.dev.events.drop(s)
 	s.pd.remove(&s.pd.dev.counts.SRQ)
 	return nil
@@ -77,7 +82,7 @@ func (s *SRQ) Gone() error {
 		return fmt.Errorf("shared receive queue: %w", ErrDestroyed)
 	}
 	select {
-	case <-s.pd.dev.lane.done:
+	case <-s.pd.dev.done:
 		return ErrClosed
 	default:
 		return nil
@@ -162,6 +167,13 @@ func (s *SRQ) checkLimit() {
 		s.pd.dev.Raise(machine.EventSRQLimitReached, s, reason.Detail{Expected: uint64(s.limit), Found: uint64(n)})
 		s.limit = 0
 	}
+}
+
+// Len implements machine.ReceiveQueue.
+func (s *SRQ) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ring.Load().Len()
 }
 
 // Shared implements machine.ReceiveQueue.

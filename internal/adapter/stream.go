@@ -1,12 +1,15 @@
 package adapter
 
 import (
+	"errors"
 	"io"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
+	"softrdma/internal/reason"
 )
 
 // sendBatches is how many batches a stream sends in one turn.
@@ -23,11 +26,16 @@ type Stream struct {
 	s        *streams
 	m        *iwarp.Stream
 	conn     link.Stream
-	task     QP // stands for the stream among the lane's queue pairs
+	shown    atomic.Pointer[link.Stream] // conn, for Local and Remote, which any goroutine may ask
+	task     QP                          // stands for the stream among the lane's queue pairs
 	qp       *QP
 	handler  func(*StreamEvent)
 	listener *StreamListener // until it is answered
 	port     uint16          // that was dialled
+	cause    error           // why the link ended it, where the link knows more than the machine
+	again    *again          // what another request needs, nil where there is none to come
+	first    reason.Detail   // why the first request failed, where another one was made
+	unsent   error           // of a write: nothing more is sent, what has come is read to its end
 
 	dialing  bool // not connected yet
 	readable bool // until the link would have to wait
@@ -44,6 +52,7 @@ type Stream struct {
 // handler, which may only take note of it.
 type StreamEvent struct {
 	iwarp.Event
+	Err      error // what lies behind Detail, where the link knows more
 	On       *Stream
 	Listener *StreamListener // Requested
 }
@@ -61,10 +70,17 @@ func (c *Stream) event(e *iwarp.Event) {
 	case iwarp.Established:
 		c.operates(&e.Agreement)
 	default:
-		c.over = true
+		if e.Unanswered && c.again != nil && c.handler != nil {
+			c.first, c.again.due = e.Detail, true
+			return
+		}
+		if c.over = true; e.Kind == iwarp.Refused && c.qp == nil { // a queue pair's machine tells of its own
+			c.s.lane.dev.Trace.Refuse(0, e.Detail)
+		}
 	}
+	c.again = nil
 	if c.handler != nil {
-		c.handler(&StreamEvent{Event: *e, On: c, Listener: c.listener})
+		c.handler(&StreamEvent{Event: *e, Err: c.cause, On: c, Listener: c.listener})
 	}
 }
 
@@ -99,33 +115,37 @@ func (c *Stream) becameReady(now time.Duration, r *link.Readiness) {
 	}
 	if r.Readable && !c.closed {
 		c.readable = true
-		c.queue()
+		c.queue() // a stalled stream reads on when it is none any more
 	}
 }
 
 func (c *Stream) queue() {
 	if !c.queued {
 		c.queued = true
-		c.s.push(c)
+		c.s.turns.push(c)
 	}
 }
 
 // serve is one turn of reading.
 func (c *Stream) serve(now time.Duration) {
 	c.queued = false
-	if c.closed || c.dialing || !c.readable {
+	if c.closed || c.dialing || !c.readable || c.m.Stalled() {
 		return
 	}
 	room := c.m.Room(now, c.s.scratch)
 	n, err := c.conn.Read(room)
+	c.s.lane.bulk.add(n)
 	c.m.Filled(now, n)
 	switch {
+	case err != nil && c.unsent != nil:
+		c.readable = false
+		c.breaks(now, c.unsent)
 	case err == link.ErrWouldBlock:
 		c.readable = false
 	case err != nil:
 		c.readable = false
-		c.m.Closed(now, err != io.EOF)
-	case !c.hangup:
+		c.breaks(now, err)
+	case !c.hangup && c.unsent == nil:
 		for _, p := range room {
 			n -= len(p)
 		}
@@ -134,15 +154,23 @@ func (c *Stream) serve(now time.Duration) {
 	}
 	c.s.lane.ready.push(&c.task)
 	c.after(now)
-	if c.readable && !c.closed {
-		c.queue()
+}
+
+// breaks tells the machine of the stream's end.
+func (c *Stream) breaks(now time.Duration, err error) {
+	var f *link.Failure
+	if !errors.As(err, &f) {
+		c.m.Closed(now, err != io.EOF)
+		return
 	}
+	c.cause = f
+	c.m.Failed(now, f.Detail)
 }
 
 // pump sends what there is, as far as a turn goes.
 func (c *Stream) pump(now time.Duration) {
 	defer c.after(now)
-	if c.closed || c.dialing || c.halved {
+	if c.closed || c.dialing || c.halved || c.unsent != nil {
 		return
 	}
 	out := &c.s.out
@@ -156,34 +184,41 @@ func (c *Stream) pump(now time.Duration) {
 		case err == link.ErrWouldBlock:
 			c.writable = false
 		case err != nil:
-			c.writable = false
-			c.m.Closed(now, true)
+			// What the peer said before it went, a Terminate perhaps, is still
+			// to be read.
+			c.writable, c.readable, c.unsent = false, true, err
+			c.queue()
 		}
 	}
 	c.s.lane.ready.push(&c.task)
 }
 
-// after does what the machine wants done with the connection, and minds its
-// deadline.
+// after does what the machine wants done with the connection, reads on where there
+// is something to read, and minds the machine's deadline.
 func (c *Stream) after(now time.Duration) {
-	if c.closed {
+	switch {
+	case c.closed:
+		return
+	case c.again != nil && c.again.due && c.handler != nil:
+		c.redial(now)
 		return
 	}
-	if !c.dialing || c.over {
-		switch c.m.Shut() {
-		case iwarp.ShutNothing:
-		case iwarp.ShutWrite:
-			if !c.halved {
-				c.halved = true
-				_ = c.conn.ShutWrite() // refused where the peer has gone: reading tells
-			}
-		case iwarp.ShutClose:
-			c.end(false)
-			return
-		case iwarp.ShutAbort:
-			c.end(true)
-			return
+	switch c.m.Shut() {
+	case iwarp.ShutNothing:
+	case iwarp.ShutWrite:
+		if !c.halved {
+			c.halved = true
+			_ = c.conn.ShutWrite() // refused where the peer has gone: reading tells
 		}
+	case iwarp.ShutClose:
+		c.end(false)
+		return
+	case iwarp.ShutAbort:
+		c.end(true)
+		return
+	}
+	if c.readable && !c.dialing && !c.m.Stalled() {
+		c.queue()
 	}
 	c.s.lane.timers.set(&c.task, c.m.Deadline())
 }
@@ -206,6 +241,9 @@ func (c *Stream) end(reset bool) {
 		} else {
 			_ = c.conn.Close()
 		}
+	}
+	for x := range c.s.listeners { // one may wait for a descriptor
+		x.queue()
 	}
 	if q := c.qp; q != nil {
 		if x := q.m.(*connected); x.on == c {
@@ -240,20 +278,26 @@ func (c *Stream) part(now time.Duration) {
 	c.after(now)
 }
 
+// take makes a connection the stream's.
+func (c *Stream) take(conn link.Stream) {
+	c.conn = conn
+	c.shown.Store(&conn)
+}
+
 // Local is this end's address and port.
 func (c *Stream) Local() netip.AddrPort {
-	if c.conn == nil {
-		return netip.AddrPort{}
+	if conn := c.shown.Load(); conn != nil {
+		return (*conn).Local()
 	}
-	return c.conn.Local()
+	return netip.AddrPort{}
 }
 
 // Remote is the peer's address and port.
 func (c *Stream) Remote() netip.AddrPort {
-	if c.conn == nil {
-		return netip.AddrPort{}
+	if conn := c.shown.Load(); conn != nil {
+		return (*conn).Remote()
 	}
-	return c.conn.Remote()
+	return netip.AddrPort{}
 }
 
 // do runs f on an open stream, and sends what is to be sent then.
@@ -276,13 +320,10 @@ func (c *Stream) Accept(qpn uint32, p *iwarp.Params) error {
 		if err != nil {
 			return err
 		}
-		before := c.qp
+		before, on := c.qp, x.on
 		c.join(x)
-		if err := c.m.Accept(now, x.m, p); err != nil {
-			c.qp = before
-			if x.on == c {
-				x.on = nil
-			}
+		if err := c.m.Accept(now, x.m, c.s.lane.dev.wishes(p)); err != nil {
+			c.qp, x.on = before, on
 			return err
 		}
 		a := x.m.Agreement()

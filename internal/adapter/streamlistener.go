@@ -36,7 +36,7 @@ type StreamListener struct {
 // answers, and the events of the stream from then on. At most backlog requests
 // wait for an answer: more wait in the system.
 func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEvent)) (x *StreamListener, err error) {
-	err = d.lane.withStreams(func(s *streams, now time.Duration) (err error) {
+	err = d.lanes[0].withStreams(func(s *streams, now time.Duration) (err error) {
 		x = &StreamListener{s: s, handler: handler, backlog: max(backlog, 1)}
 		if x.l, err = s.link.Listen(port, x.backlog, x); err != nil {
 			if errors.Is(err, syscall.EADDRINUSE) {
@@ -88,7 +88,7 @@ func (x *StreamListener) becameReady() {
 func (x *StreamListener) queue() {
 	if x.ready && !x.queued && !x.closed && x.waiting < min(x.backlog, maxHalfOpen) {
 		x.queued = true
-		x.s.push(x)
+		x.s.turns.push(x)
 	}
 }
 
@@ -106,13 +106,16 @@ func (x *StreamListener) serve(now time.Duration) {
 		return
 	case err != nil:
 		// Out of descriptors, mostly. There is no telling when there are some
-		// again: the next peer's coming, or the next answer, makes it try.
+		// again: the next peer's coming, the next answer or the end of a stream
+		// makes it try.
 		x.s.lane.dev.Trace.Refuse(0, connectDetail(err, x.l.Addr().Port()))
 		return
 	}
-	c.conn, c.listener = conn, x
+	c.take(conn)
+	c.listener = x
 	x.waiting++
 	x.s.open[c] = struct{}{}
+	c.m.SetSegment(conn.Segment())
 	_ = c.m.Listen(now, 0) // a new machine listens
 	c.after(now)
 	x.queue()

@@ -40,9 +40,8 @@ type streams struct {
 	scratch []byte
 
 	list   []link.Readiness
-	turns  []turn // who is readable, in order from head on
-	head   int
-	served int // turns since the link was asked
+	turns  fifo[turn] // who is readable
+	served int        // turns since the link was asked
 
 	open      map[*Stream]struct{}
 	listeners map[*StreamListener]struct{}
@@ -61,28 +60,7 @@ func newStreams(l *lane) *streams {
 }
 
 // pending tells whether somebody is known to be readable.
-func (s *streams) pending() bool { return s != nil && s.head < len(s.turns) }
-
-func (s *streams) push(t turn) {
-	if s.head > 0 && len(s.turns) == cap(s.turns) {
-		n := copy(s.turns, s.turns[s.head:])
-		clear(s.turns[n:])
-		s.turns, s.head = s.turns[:n], 0
-	}
-	s.turns = append(s.turns, t)
-}
-
-func (s *streams) pop() turn {
-	if s.head == len(s.turns) {
-		return nil
-	}
-	t := s.turns[s.head]
-	s.turns[s.head] = nil
-	if s.head++; s.head == len(s.turns) {
-		s.turns, s.head = s.turns[:0], 0
-	}
-	return t
-}
+func (s *streams) pending() bool { return s != nil && s.turns.len() > 0 }
 
 // receive lets one of those that are readable read, and tells whether there was
 // one.
@@ -91,11 +69,10 @@ func (s *streams) receive(now time.Duration) bool {
 		s.served = 0
 		s.ask(now)
 	}
-	t := s.pop()
-	if t == nil {
+	if !s.pending() {
 		return false
 	}
-	t.serve(now)
+	s.turns.pop().serve(now)
 	return true
 }
 
@@ -135,12 +112,12 @@ func (s *streams) close(now time.Duration) {
 
 // IWARP tells whether the device's queue pairs are connected by streams, as
 // iWARP has it.
-func (d *Device) IWARP() bool { return d.lane.streams != nil }
+func (d *Device) IWARP() bool { return d.lanes[0].streams != nil }
 
 // StreamCount tells how many streams and listeners exist, those that are only
 // waiting for their peer's end included.
 func (d *Device) StreamCount() (streams, listeners int) {
-	l := d.lane
+	l := d.lanes[0]
 	if l.streams == nil {
 		return 0, 0
 	}

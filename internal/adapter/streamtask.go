@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"syscall"
 	"time"
 
 	"softrdma/internal/machine"
@@ -34,10 +35,11 @@ func (t *streamTask) Expire(now time.Duration) {
 	if c.closed {
 		return
 	}
-	c.m.Expire(now)
-	if c.dialing && c.over {
-		c.end(true)
+	if c.dialing && c.m.Deadline() <= now {
+		c.fail(now, syscall.ETIMEDOUT)
+		return
 	}
+	c.m.Expire(now)
 	c.after(now)
 }
 

@@ -23,11 +23,15 @@ import (
 type stub struct {
 	local netip.AddrPort
 	give  []byte // the packet that Receive gives, again and again
+	spend func() // is called by Receive, if set
 	from  netip.AddrPort
 
+	forget bool // what is sent
+
 	mu     sync.Mutex
-	sent   [][]byte
-	broken bool // Wait fails
+	sent   [][]byte // a batch each
+	refuse error    // of Send
+	broken bool     // Wait fails
 	closed bool
 	late   int // calls that want the link open, after Close
 
@@ -59,14 +63,20 @@ func (s *stub) Send(tx *link.Tx) error {
 	if err := s.use(); err != nil {
 		return err
 	}
+	if s.forget {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, bytes.Join(tx.Pieces, nil))
-	return nil
+	return s.refuse
 }
 func (s *stub) Receive(rx *link.Rx) (bool, error) {
 	if s.give == nil {
 		return false, s.use()
+	}
+	if s.spend != nil {
+		s.spend()
 	}
 	*rx = link.Rx{Data: bytes.Clone(s.give), Size: len(s.give), Src: s.from, Dst: s.local}
 	return true, s.use()
@@ -112,7 +122,7 @@ func (s *stub) count() int {
 
 // An end is a device on a stub with a queue pair in RTS.
 type end struct {
-	t    *testing.T
+	t    testing.TB
 	link *stub
 	dev  *Device
 	pd   *PD
@@ -121,7 +131,7 @@ type end struct {
 	mr   *memory.Region
 }
 
-func newEnd(t *testing.T, addr string, cfg Config, typ qp.Type, depth int) *end {
+func newEnd(t testing.TB, addr string, cfg Config, typ qp.Type, depth int) *end {
 	t.Helper()
 	e := &end{t: t, link: newStub(addr)}
 	cfg.Link = e.link
@@ -149,7 +159,7 @@ func (e *end) check(err error) {
 // create makes a queue pair to an end that is not there, in RTS.
 func (e *end) create(typ qp.Type, cq *CQ) *QP {
 	e.t.Helper()
-	q, err := e.pd.CreateQP(&QPConfig{Type: typ, SendCQ: cq, RecvCQ: cq, SendDepth: 16, SendSGE: 1, RecvDepth: 16, RecvSGE: 1})
+	q, err := e.pd.CreateQP(&QPConfig{Type: typ, SendCQ: cq, RecvCQ: cq, SendDepth: 16, SendSGE: 2, RecvDepth: 16, RecvSGE: 1})
 	e.check(err)
 	a := qp.Attr{
 		Port: 1, PathMTU: 1024, DestQPN: 0x1234, Path: qp.Path{Dst: netip.MustParseAddrPort("192.0.2.9:4791")},

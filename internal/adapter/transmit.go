@@ -1,14 +1,13 @@
 package adapter
 
 import (
+	"encoding/binary"
 	"errors"
-	"net/netip"
 	"syscall"
 	"time"
 
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
-	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
@@ -25,68 +24,7 @@ const (
 	ect0 = 0x02
 
 	defaultHopLimit = 64
-
-	// maxDatagramFlows bounds the flows kept open for datagrams.
-	maxDatagramFlows = 256
 )
-
-// A txFlow is an open flow with its pseudo-header.
-type txFlow struct {
-	flow *link.Flow
-	head ib.PseudoHeader
-}
-
-func newTxFlow(f *link.Flow) *txFlow {
-	return &txFlow{flow: f, head: ib.NewPseudoHeader(f.Src, f.Dst)}
-}
-
-type flowKey struct {
-	dst   netip.AddrPort
-	label uint32
-}
-
-// flowLabel is the hash of a flow that its source port is derived from: the
-// address's own flow label or, without one, the queue pair numbers, as Linux
-// does it (rdma_calc_flow_label).
-func flowLabel(path *qp.Path, local, remote uint32) uint32 {
-	v := uint64(path.FlowLabel)
-	if v == 0 {
-		v = uint64(local) * uint64(remote)
-		v ^= v >> 20
-		v ^= v >> 40
-	}
-	return uint32(v) & 0xfffff
-}
-
-// flowOf is the flow that a packet of q to path leaves on: the connection's
-// own, or for datagrams one per destination. It is nil where none can be had.
-func (l *lane) flowOf(q *QP, path *qp.Path) *txFlow {
-	if q.flow != nil {
-		return q.flow
-	}
-	if path == nil {
-		return nil
-	}
-	key := flowKey{path.Dst, flowLabel(path, q.QPN, 0xffffff)}
-	if f := l.flows[key]; f != nil {
-		return f
-	}
-	if len(l.flows) >= maxDatagramFlows {
-		l.tx.flush()
-		for k, f := range l.flows {
-			l.link.CloseFlow(f.flow)
-			delete(l.flows, k)
-		}
-	}
-	f, err := l.link.OpenFlow(key.dst, key.label)
-	if err != nil {
-		l.dev.Trace.Refuse(q.QPN, sendDetail(err, 0))
-		return nil
-	}
-	t := newTxFlow(f)
-	l.flows[key] = t
-	return t
-}
 
 // A transmitter gathers packets of one flow and one size into a batch. It owns
 // the arena that headers, trailers and short packets are written to; payloads
@@ -98,20 +36,23 @@ type transmitter struct {
 	used   int
 	tx     link.Tx
 	flow   *txFlow
-	qp     *QP
+	qps    []*QP // whose packets these are; stale behind its end
 	n      int
+	head   int  // where the last packet's header lies in the arena
 	sealed bool // a shorter packet ends the batch
+	one    [1][]byte
 }
 
 func (t *transmitter) init(l *lane) {
 	t.lane = l
 	t.arena = make([]byte, link.MaxBatch+link.MaxPackets*(ib.MaxHeaderLen+8))
 	t.tx.Pieces = make([][]byte, 0, 4*link.MaxPackets)
+	t.qps = make([]*QP, 0, link.MaxPackets)
 }
 
-// add appends a packet to the batch, sending the batch before it where the
-// packet does not fit into it.
-func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
+// add hands a packet or train over in memory, or appends its packets to the
+// batch. It tells how many there were, a train in memory being one.
+func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 	path := o.Path
 	if path == nil {
 		path = &q.Attr.Path
@@ -126,13 +67,63 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
 	}
 	o.Pad = ib.PadLen(o.Len)
 	o.PKey = DefaultPKey
+	if to := t.lane.neighbour(f, o.DestQPN); to != nil {
+		t.lane.hand(to, q, f, o, tos, hops)
+		return 1
+	}
+	if o.Train <= 1 {
+		t.append(q, f, o, tos, hops)
+		return 1
+	}
+	t.train(q, f, o, tos, hops)
+	return o.Train
+}
+
+// train appends the packets of a train.
+func (t *transmitter) train(q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
+	mtu := q.Attr.PathMTU
+	for i := 0; i < o.Train; i++ {
+		t.append(q, f, t.lane.partOf(q, o, i), tos, hops)
+		for i > 0 && i+1 < o.Train-1 && t.next(o, i+1, mtu) {
+			i++
+		}
+	}
+	clear(t.lane.part.Pieces)
+}
+
+// next appends packet i of a train, neither its first nor its last, behind the one
+// before, whose header it has but for the PSN. It tells false, and does nothing,
+// where that does not do.
+func (t *transmitter) next(o *machine.Out, i, mtu int) bool {
+	size := ib.BTHLen + mtu + ib.ICRCLen
+	if t.n == 0 || size != t.tx.Size || t.tx.Bytes+size > link.MaxBatch || t.n >= link.MaxPackets || len(o.Pieces) != 1 || t.lane.dev.Trace.On() {
+		return false
+	}
+	start, end := t.used, t.used+ib.BTHLen
+	h := t.arena[start:end]
+	copy(h, t.arena[t.head:])
+	binary.BigEndian.PutUint32(h[8:], after(binary.BigEndian.Uint32(h[8:])))
+	t.one[0] = o.Pieces[0][i*mtu : (i+1)*mtu]
+	t.body(start, end, size, t.one[:], 0, o.Opcode.Info().Kind == ib.KindReadResponse)
+	t.one[0] = nil
+	t.tx.Bytes += size
+	t.n++
+	return true
+}
+
+// append adds a packet to the batch, sending the batch before it where the
+// packet does not fit into it.
+func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
 	size := o.HeaderLen() + o.Len + int(o.Pad) + ib.ICRCLen
 	if t.n > 0 && (t.sealed || f != t.flow || size > t.tx.Size || t.tx.Bytes+size > link.MaxBatch ||
 		t.n >= link.MaxPackets || tos != t.tx.TOS || hops != t.tx.HopLimit) {
 		t.flush()
 	}
 	if t.n == 0 {
-		t.flow, t.qp, t.tx.Flow, t.tx.Size, t.tx.TOS, t.tx.HopLimit = f, q, f.flow, size, tos, hops
+		t.flow, t.tx.Flow, t.tx.Size, t.tx.TOS, t.tx.HopLimit = f, f.flow, size, tos, hops
+	}
+	if n := len(t.qps); n == 0 || t.qps[n-1] != q {
+		t.qps = append(t.qps, q)
 	}
 	first := len(t.tx.Pieces)
 	start := t.used
@@ -145,28 +136,40 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) {
 	t.n++
 }
 
-// put writes the packet: into the arena as a whole, or its header and trailer
-// around the payload's own memory. Data that others may be changing while it
-// is sent, as READ responses read it, is copied before its CRC is computed.
+// put writes the packet.
 func (t *transmitter) put(o *machine.Out, size int) {
-	start := t.used
-	end := start + o.PutHeaders(t.arena[start:])
-	crc := t.flow.head.Begin(size, t.id(), t.arena[start:end])
-	if size <= stageLimit || o.Opcode.Info().Kind == ib.KindReadResponse {
-		body := end
-		for _, p := range o.Pieces {
+	end := t.used + o.PutHeaders(t.arena[t.used:])
+	t.body(t.used, end, size, o.Pieces, o.Pad, o.Opcode.Info().Kind == ib.KindReadResponse)
+}
+
+// body completes the packet whose headers lie from start to end in the arena: there
+// as a whole, or as its header and trailer around the payload's own memory. Data
+// that others may be changing while it is sent, as READ responses read it, is copied
+// before its CRC is computed.
+func (t *transmitter) body(start, end, size int, pieces [][]byte, pad uint8, changing bool) {
+	t.head = start
+	bth, behind := t.arena[start:start+ib.BTHLen], start+ib.BTHLen
+	var crc uint32
+	if size <= stageLimit || changing {
+		for _, p := range pieces {
 			end += copy(t.arena[end:], p)
 		}
-		end = t.pad(end, o.Pad)
-		crc = ib.Extend(crc, t.arena[body:end])
+		end = t.pad(end, pad)
+		crc = t.flow.head.Join(size, t.id(), bth, t.arena[behind:end])
 	} else {
 		t.piece(start, end)
-		for _, p := range o.Pieces {
+		t.tx.Pieces = append(t.tx.Pieces, pieces...)
+		if first := t.arena[behind:end]; len(first) > 0 {
+			crc = t.flow.head.Join(size, t.id(), bth, first)
+		} else {
+			crc = t.flow.head.Join(size, t.id(), bth, pieces[0])
+			pieces = pieces[1:]
+		}
+		for _, p := range pieces {
 			crc = ib.Extend(crc, p)
-			t.tx.Pieces = append(t.tx.Pieces, p)
 		}
 		start = end
-		end = t.pad(end, o.Pad)
+		end = t.pad(end, pad)
 		crc = ib.Extend(crc, t.arena[start:end])
 	}
 	ib.PutICRC(t.arena[end:], crc)
@@ -176,12 +179,7 @@ func (t *transmitter) put(o *machine.Out, size int) {
 }
 
 // id is the IPv4 identification that the packet being added will leave with.
-func (t *transmitter) id() uint16 {
-	if s := t.flow.flow.Segments; s != 0 {
-		return uint16(t.n % s)
-	}
-	return uint16(t.n)
-}
+func (t *transmitter) id() uint16 { return t.flow.flow.Identification(t.n) }
 
 func (t *transmitter) pad(at int, n uint8) int {
 	for range n {
@@ -226,11 +224,13 @@ func (t *transmitter) flush() {
 	}
 	if err := t.lane.link.Send(&t.tx); err != nil {
 		d := sendDetail(err, t.tx.Bytes)
-		t.qp.sendError = d
-		t.lane.dev.Trace.Refuse(t.qp.QPN, d)
+		for _, q := range t.qps {
+			q.sendError = d
+		}
+		t.lane.dev.Trace.Refuse(t.qps[0].QPN, d)
 	}
 	clear(t.tx.Pieces)
-	t.tx.Pieces, t.tx.Bytes = t.tx.Pieces[:0], 0
+	t.tx.Pieces, t.tx.Bytes, t.qps = t.tx.Pieces[:0], 0, t.qps[:0]
 	t.n, t.used, t.sealed = 0, 0, false
 }
 

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,10 +11,43 @@ import (
 // or the peer's where both poll on the same processor. Where Go runs one
 // goroutine at a time, others of this process get it too; elsewhere they have
 // threads of their own, and going through Go's scheduler costs a poller
-// microseconds.
+// microseconds. Where somebody took it again and again, it looks for another.
 func (l *lane) yield() {
 	if l.single {
 		runtime.Gosched()
 	}
+	before := l.dev.clock()
 	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	now := l.dev.clock()
+	if thread := unix.Gettid(); l.seat.yielded(thread, now-before, now) {
+		leaveProcessor(thread)
+	}
+}
+
+// leaveProcessor moves the thread to another of its processors, by forbidding
+// it this one for a moment. A thread that may run on one alone stays.
+func leaveProcessor(thread int) {
+	var own, others unix.CPUSet
+	if unix.SchedGetaffinity(thread, &own) != nil {
+		return
+	}
+	here, err := processor()
+	if err != nil {
+		return
+	}
+	others = own
+	others.Clear(here)
+	if others.Count() == 0 || unix.SchedSetaffinity(thread, &others) != nil {
+		return
+	}
+	_ = unix.SchedSetaffinity(thread, &own) // it was allowed these just now
+}
+
+// processor is the one that the caller runs on.
+func processor() (int, error) {
+	var cpu uint32
+	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {
+		return 0, errno
+	}
+	return int(cpu), nil
 }

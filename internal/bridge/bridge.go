@@ -1,16 +1,17 @@
 // Package bridge leads from the objects of package verbs to the adapter's
 // behind them, for the packages of this module that stand beside verbs: what
 // they need of a device is no part of the public interface. Package verbs sets
-// the functions when it is initialised; devices and queue pairs pass as any,
-// because this package stands below verbs.
+// the functions when it is initialised; devices pass as any, because this package stands below verbs.
 //
 // It owns nothing and keeps no state of its own.
 package bridge
 
 import (
+	"crypto/tls"
 	"net/netip"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
 )
 
 // Set by package verbs, never nil in a program that imports it.
@@ -18,8 +19,11 @@ var (
 	// Device gives the adapter's device behind a *verbs.Device.
 	Device func(dev any) *adapter.Device
 
-	// QP gives the adapter's queue pair behind a *verbs.QP.
-	QP func(qp any) *adapter.QP
+	// Driver gives what stands behind a *verbs.Device of either kind.
+	Driver func(dev any) driver.Device
+
+	// Security gives the configuration of TLS that a *verbs.Device was opened with.
+	Security func(dev any) *tls.Config
 
 	// Opened gives the *verbs.Device that this process has open on a local
 	// address and UDP port, nil for none.

@@ -121,10 +121,12 @@ func TestAnalyzerCleanTrafficHasNoFindings(t *testing.T) {
 		s.answer(op(ib.RCReadResponseLast, at.Add(7), 1))
 		s.answer(op(ib.RCAtomicAcknowledge, at.Add(8), 0))
 		s.answer(ack(at.Add(9), ib.ACK))
-		at = at.Add(10)
+		s.ask(write(ib.RCAtomicWrite, at.Add(10), 8, 8))
+		s.answer(op(ib.RCReadResponseOnly, at.Add(10), 0))
+		at = at.Add(11)
 	}
 	all := s.a.Connections()
-	if len(all) != 2 || all[0].PeerQPN != qpnA || all[1].PeerQPN != qpnB || all[0].Packets != 24 || all[1].Packets != 18 {
+	if len(all) != 2 || all[0].PeerQPN != qpnA || all[1].PeerQPN != qpnB || all[0].Packets != 27 || all[1].Packets != 21 {
 		t.Errorf("connections %+v, expected both directions of one", all)
 	}
 	if all[0].Retransmitted+all[0].Missing+all[1].NAKs != 0 {

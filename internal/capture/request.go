@@ -176,7 +176,10 @@ func (f *flow) remember(r request, i *ib.Info) {
 	if i.First {
 		f.recent = push(f.recent, r, maxRecent)
 	}
-	if i.Kind == ib.KindReadRequest || i.Kind == ib.KindCompareSwap || i.Kind == ib.KindFetchAdd {
+	if i.Kind == ib.KindAtomicWrite {
+		r.length = 0 // of what the answer brings
+	}
+	if i.Kind == ib.KindReadRequest || i.Kind == ib.KindCompareSwap || i.Kind == ib.KindFetchAdd || i.Kind == ib.KindAtomicWrite {
 		f.reads = push(f.reads, r, maxReads)
 	}
 }

@@ -54,7 +54,8 @@ func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 func (f *flow) find(p psn.PSN, i *ib.Info) (latest *request) {
 	for n := len(f.reads) - 1; n >= 0; n-- {
 		r := &f.reads[n]
-		if read := r.opcode == ib.RCReadRequest; read != (i.Kind == ib.KindReadResponse) {
+		// That to an ATOMIC WRITE is a READ response as well (IBTA A19).
+		if read := r.opcode == ib.RCReadRequest || r.opcode == ib.RCAtomicWrite; read != (i.Kind == ib.KindReadResponse) {
 			continue
 		}
 		d := p.Sub(r.psn)

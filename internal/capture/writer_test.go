@@ -33,7 +33,7 @@ func event(k trace.Kind, src, dst netip.AddrPort, id uint16, p ib.Packet) *trace
 	head = head[:p.PutHeaders(head)]
 	tail := make([]byte, int(p.Pad)+ib.ICRCLen)
 	n := len(head) + len(p.Payload) + len(tail)
-	crc := ib.Extend(ib.Extend(h.Begin(n, id, head), p.Payload), tail[:p.Pad])
+	crc := ib.Extend(ib.Extend(h.Join(n, id, head[:ib.BTHLen], head[ib.BTHLen:]), p.Payload), tail[:p.Pad])
 	ib.PutICRC(tail[p.Pad:], crc)
 	return &trace.Event{Kind: k, Time: epoch, QPN: p.DestQPN,
 		Packet: trace.Packet{Src: src, Dst: dst, TOS: 2, TTL: 64, ID: id, Pieces: [][]byte{head, p.Payload, tail}}}

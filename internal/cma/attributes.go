@@ -40,7 +40,7 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	if id.lost != nil {
 		return 0, attr, &VoidError{id.remote, id.lost}
 	}
-	if id.option.protocol == IWARP {
+	if id.iwarp() {
 		return streamAttr(to)
 	}
 	if id.conn == nil {

@@ -32,7 +32,7 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 	if id.space == PortSpaceIPoIB {
 		return fmt.Errorf("bind %v: %w", local, errNoIPoIB)
 	}
-	if err := id.checkProtocol(); err != nil {
+	if err := id.checkProtocol(id.iwarp()); err != nil {
 		return fmt.Errorf("bind %v: %w", local, err)
 	}
 	if !local.Addr().IsUnspecified() {
@@ -72,8 +72,12 @@ func checkLocal(a netip.Addr) error {
 
 // acquire takes the device of a local address.
 func (id *ID) acquire(local netip.Addr) error {
-	d, err := id.m.acquire(id.place(local), id.option.protocol)
+	d, err := id.m.acquire(id.place(local), &id.option)
 	if err != nil {
+		return err
+	}
+	if err := id.checkProtocol(d.dev.IWARP()); err != nil {
+		d.release()
 		return err
 	}
 	id.use(d)

@@ -12,6 +12,7 @@ import (
 // wait on one.
 type EventChannel struct {
 	m      *Manager
+	tell   func()        // called in place of signal, where it is not nil
 	signal chan struct{} // holds one token while list may be non-empty
 	done   chan struct{} // closed by Close
 
@@ -22,11 +23,15 @@ type EventChannel struct {
 }
 
 // NewChannel makes an event channel.
-func (m *Manager) NewChannel() *EventChannel {
+func (m *Manager) NewChannel() *EventChannel { return m.NewChannelFor(nil) }
+
+// NewChannelFor makes an event channel that nobody waits on: tell is called when
+// there may be events to take. It must not block, nor call the Manager.
+func (m *Manager) NewChannelFor(tell func()) *EventChannel {
 	m.lock()
 	defer m.unlock()
 	c := &EventChannel{
-		m: m, signal: make(chan struct{}, 1), done: make(chan struct{}), ids: make(map[*ID]struct{}),
+		m: m, tell: tell, signal: make(chan struct{}, 1), done: make(chan struct{}), ids: make(map[*ID]struct{}),
 	}
 	m.channels[c] = struct{}{}
 	return c
@@ -103,6 +108,10 @@ func (c *EventChannel) take() (e Event, ok bool, err error) {
 }
 
 func (c *EventChannel) wake() {
+	if c.tell != nil {
+		c.tell()
+		return
+	}
 	select {
 	case c.signal <- struct{}{}:
 	default:

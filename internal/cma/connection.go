@@ -26,7 +26,7 @@ func (id *ID) Connect(p *ConnParam) error {
 		return err
 	}
 	connect := id.request
-	if id.option.protocol == IWARP {
+	if id.iwarp() {
 		connect = id.dial
 	}
 	if err := connect(p); err != nil {

@@ -21,8 +21,14 @@ type device struct {
 }
 
 // acquire opens the device of an address, or counts one more use of it.
-func (m *Manager) acquire(local netip.AddrPort, p Protocol) (*device, error) {
-	dev, err := m.host.Acquire(local, p)
+func (m *Manager) acquire(local netip.AddrPort, o *options) (*device, error) {
+	var dev *adapter.Device
+	var err error
+	if h, ok := m.host.(Chooser); ok {
+		dev, err = h.AcquireAs(local, o.protocol, o.way)
+	} else {
+		dev, err = m.host.Acquire(local, o.protocol)
+	}
 	if err != nil {
 		return nil, err
 	}

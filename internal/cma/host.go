@@ -15,7 +15,7 @@ type Host interface {
 	// Acquire opens the device of a local address and UDP port (iWARP's have
 	// none: 0) or counts one more use of it. The device may have another address than the one
 	// asked for, where that is taken: an id that has not chosen its address
-	// takes the device's.
+	// takes the device's. With Any it is the device of whatever protocol.
 	Acquire(local netip.AddrPort, p Protocol) (*adapter.Device, error)
 
 	// Release ends one use of a device.
@@ -23,4 +23,13 @@ type Host interface {
 
 	// Addresses are the local addresses that a wildcard listener listens on.
 	Addresses() ([]netip.Addr, error)
+}
+
+// A Chooser is a Host whose devices can be opened in several ways.
+type Chooser interface {
+	Host
+
+	// AcquireAs is Acquire of a device that was, or is to be, opened in a certain
+	// way, of which the host alone knows what it means; nil is no wish.
+	AcquireAs(local netip.AddrPort, p Protocol, way any) (*adapter.Device, error)
 }

@@ -69,7 +69,10 @@ func (id *ID) service() mad.ServiceID { return mad.ServiceOf(id.space, id.local.
 
 // listenOn listens on a device, whose use passes to the id.
 func (id *ID) listenOn(d *device) error {
-	if id.option.protocol == IWARP {
+	if d.dev.IWARP() {
+		if err := id.checkProtocol(true); err != nil {
+			return err
+		}
 		return id.listenStream(d)
 	}
 	return d.do(func(c *cm.Manager, now time.Duration) error {
@@ -108,7 +111,20 @@ func (id *ID) listenTo(a netip.Addr) {
 	if a.Is4() != id.local.Addr().Is4() && id.option.afOnly || a.Is6() && id.local.Addr().Is4() {
 		return
 	}
-	d, err := id.m.acquire(id.place(a), id.option.protocol)
+	o := id.option
+	if o.protocol != Any {
+		id.listenAs(a, &o)
+		return
+	}
+	// iWARP's port is the system's, which may want another one (listenStream).
+	for _, o.protocol = range []Protocol{IWARP, RoCE} {
+		id.listenAs(a, &o)
+	}
+}
+
+// listenAs listens on the device of an address that options choose.
+func (id *ID) listenAs(a netip.Addr, o *options) {
+	d, err := id.m.acquire(id.place(a), o)
 	if err == nil && !slices.ContainsFunc(id.listens, func(x listening) bool { return x.dev == d }) {
 		if err = id.listenOn(d); err == nil {
 			return // with the use of the device

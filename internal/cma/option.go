@@ -12,6 +12,7 @@ import (
 // options are what a user can set of an id.
 type options struct {
 	protocol  Protocol
+	way       any // of opening the device, see Chooser
 	reuse     bool
 	afOnly    bool
 	afOnlySet bool

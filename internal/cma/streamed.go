@@ -71,6 +71,10 @@ func (p *ConnParam) stream() *iwarp.Params {
 // dial connects the id's queue pair by a stream.
 func (id *ID) dial(p *ConnParam) error {
 	params := p.stream()
+	// A peer-to-peer connection gives a responder that speaks first no more than
+	// the first FPDU does, which the machine sends in any case. And Linux's iw_cm
+	// crashes where one ends before its first frame was seen.
+	params.ClientServer = true
 	o := &id.option
 	if o.responseTimeout != 0 || o.retries != 0 {
 		wait := o.responseTime()
@@ -174,6 +178,9 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 	e := Event{Detail: r.Detail}
 	switch r.Kind {
 	case iwarp.Established:
+		if at := r.On.Local(); at.Port() != 0 { // where the link did not know it before
+			id.local = netip.AddrPortFrom(id.local.Addr(), at.Port())
+		}
 		e.Type = EventEstablished
 		e.Conn = ConnParam{
 			PrivateData:        padded(r.Private, mad.REPPrivateLen),
@@ -182,7 +189,7 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 	case iwarp.Rejected:
 		e.reject(id.remote, mad.RejectConsumer, padded(r.Private, mad.REJPrivateLen))
 	case iwarp.Refused:
-		e.refuse(id.remote)
+		e.refuse(id.remote, r.Err)
 	case iwarp.Closed:
 		e.Type = EventDisconnected
 		id.state = Disconnect
@@ -191,7 +198,7 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 	}
 	if id.waiting {
 		// The program does not know the id as its own yet. It hears by Accept.
-		id.lost = &StreamError{id.remote, r.Detail}
+		id.lost = &StreamError{id.remote, r.Detail, r.Err}
 		return
 	}
 	id.push(e)
@@ -205,7 +212,7 @@ func (e *Event) reject(peer netip.AddrPort, why mad.RejectReason, private []byte
 
 // refuse makes it the event of a set-up that failed, as the same failure is told
 // over InfiniBand.
-func (e *Event) refuse(peer netip.AddrPort) {
+func (e *Event) refuse(peer netip.AddrPort, behind error) {
 	switch e.Detail.Reason {
 	case reason.ConnectRefused:
 		e.reject(peer, mad.RejectInvalidServiceID, nil)
@@ -215,7 +222,7 @@ func (e *Event) refuse(peer netip.AddrPort) {
 	case reason.ConnectFailed, reason.MPATimeout:
 		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{peer, e.Detail}
 	default:
-		e.Type, e.Status, e.Err = EventConnectError, StatusInvalid, &StreamError{peer, e.Detail}
+		e.Type, e.Status, e.Err = EventConnectError, StatusInvalid, &StreamError{peer, e.Detail, behind}
 	}
 }
 
@@ -223,7 +230,16 @@ func (e *Event) refuse(peer netip.AddrPort) {
 type StreamError struct {
 	Addr   netip.AddrPort // the peer's
 	Detail reason.Detail
+	Err    error // what lies behind it, or nil
 }
 
 // Error names the peer and what went wrong.
-func (e *StreamError) Error() string { return fmt.Sprintf("%v: %v", e.Addr, e.Detail) }
+func (e *StreamError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%v: %v", e.Addr, e.Err)
+	}
+	return fmt.Sprintf("%v: %v", e.Addr, e.Detail)
+}
+
+// Unwrap gives what lies behind it.
+func (e *StreamError) Unwrap() error { return e.Err }

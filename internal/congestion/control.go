@@ -33,12 +33,12 @@ func ParseKind(name string) (Kind, error) {
 	if name == "" {
 		return Default, nil
 	}
-	for k, n := range kindNames {
-		if n == name {
-			return Kind(k), nil
+	for k := Window; k < kinds; k++ {
+		if name == kindNames[k] {
+			return k, nil
 		}
 	}
-	return Default, fmt.Errorf("no congestion control %q: one of %v expected", name, kindNames[1:])
+	return Default, fmt.Errorf("congestion control: expected %s, %s, %s or %s, found %q", Window, DCQCN, Delay, None, name)
 }
 
 // ECN tells whether the kind slows down for marks, so that its packets may be

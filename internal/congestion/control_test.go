@@ -1,6 +1,7 @@
 package congestion
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,14 +20,22 @@ func calm() *RTT {
 	return r
 }
 
+// last makes all of the last round trips of one length.
+func last(r *RTT, now, d time.Duration) {
+	for range 4 * lowTrips {
+		now += d
+		r.Sample(now, d)
+	}
+}
+
 func crowded() *RTT {
 	r := calm()
-	r.Sample(0, time.Millisecond)
+	last(r, 0, time.Millisecond)
 	return r
 }
 
 func TestKindNamesParse(t *testing.T) {
-	for k := range kinds {
+	for k := Window; k < kinds; k++ {
 		got, err := ParseKind(k.String())
 		if err != nil || got != k {
 			t.Errorf("%v parses as %v, %v", k, got, err)
@@ -35,8 +44,9 @@ func TestKindNamesParse(t *testing.T) {
 	if k, err := ParseKind(""); k != Default || err != nil {
 		t.Errorf("no name: %v, %v", k, err)
 	}
-	if _, err := ParseKind("cubic"); err == nil {
-		t.Error("an unknown control parses")
+	_, err := ParseKind("cubic")
+	if err == nil || !strings.Contains(err.Error(), `expected window, dcqcn, delay or none, found "cubic"`) {
+		t.Errorf("an unknown control: %v", err)
 	}
 }
 
@@ -103,8 +113,18 @@ func TestRTTFollowsSamplesAndForgetsTheLeast(t *testing.T) {
 		t.Fatalf("%+v after equal samples", r)
 	}
 	r.Sample(100*time.Millisecond, 2*time.Millisecond)
-	if !r.Queued() || r.Latest() != 2*time.Millisecond {
-		t.Fatalf("%+v: a tenfold round trip tells no queue", r)
+	if r.Queued() || r.Calm() || r.Latest() != 2*time.Millisecond {
+		t.Fatalf("%+v: one tenfold round trip tells a queue", r)
+	}
+	last(r, 100*time.Millisecond, 2*time.Millisecond)
+	if !r.Queued() || r.Low() != 2*time.Millisecond {
+		t.Fatalf("%+v: tenfold round trips tell no queue", r)
+	}
+	if r.Sample(120*time.Millisecond, 200*time.Microsecond); r.Queued() {
+		t.Fatalf("%+v: a queue that is gone", r)
+	}
+	if r.Sample(time.Second, 2*time.Millisecond); !r.Queued() {
+		t.Fatalf("%+v: what was long ago tells of no queue", r)
 	}
 	for i := range 300 { // the path got longer for good
 		r.Sample(time.Duration(i)*100*time.Millisecond, 2*time.Millisecond)

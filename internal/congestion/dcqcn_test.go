@@ -27,10 +27,119 @@ func TestDCQCNFirstNotificationHalvesTheMeasuredRate(t *testing.T) {
 	if !near(d.Rate(), 1.25e9/2, 0.05) {
 		t.Fatalf("rate %v, expected half of 1.25e9", d.Rate())
 	}
-	r := d.Rate()
-	d.Notified(now+NotifyInterval, calm())
-	if !near(d.Rate(), r/2, 0.01) {
-		t.Fatalf("rate %v after a second notification, before %v", d.Rate(), r)
+}
+
+// What was marked before a decrease could show is no reason for another.
+func TestDCQCNDecreasesOnceInARoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		rtt  RTT
+		trip time.Duration
+	}{{*calm(), 100 * time.Microsecond}, {RTT{}, alphaInterval}} {
+		d := newDCQCN(testLimits)
+		now := sending(d)
+		d.Notified(now, &c.rtt)
+		r := d.Rate()
+		if d.Notified(now+c.trip/2, &c.rtt); d.Rate() != r {
+			t.Errorf("rate %v half of %v after a decrease to %v", d.Rate(), c.trip, r)
+		}
+		if d.Notified(now+c.trip, &c.rtt); !near(d.Rate(), r/2, 0.01) {
+			t.Errorf("rate %v a round trip after a decrease to %v", d.Rate(), r)
+		}
+	}
+}
+
+// Where it takes longer until marks show, less is added at a time.
+func TestDCQCNStepsArePacketsInARoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		trip time.Duration
+		want float64
+	}{{100 * time.Microsecond, additive}, {5 * time.Millisecond, testPacket / .005}, {50 * time.Millisecond, testPacket / .05}} {
+		var rtt RTT
+		rtt.Sample(0, c.trip)
+		d := newDCQCN(testLimits)
+		now := sending(d)
+		d.Notified(now, &rtt)
+		for range fastRecovery {
+			now += max(raiseInterval, c.trip)
+			d.Acked(now, 0, 0, &rtt)
+			d.catchUp(now)
+		}
+		before := d.target
+		d.catchUp(now + max(raiseInterval, c.trip) - 1)
+		if d.target != before {
+			t.Errorf("round trip %v: raised twice in it", c.trip)
+		}
+		if d.catchUp(now + max(raiseInterval, c.trip)); !near(d.target-before, c.want, 1e-6) {
+			t.Errorf("round trip %v: a step of %v, expected %v", c.trip, d.target-before, c.want)
+		}
+	}
+}
+
+// A peer that is silent has not been told of marks either.
+func TestDCQCNRaisesNothingInSilence(t *testing.T) {
+	d := newDCQCN(testLimits)
+	now := sending(d)
+	d.Notified(now, calm())
+	d.Acked(now, testPacket, 0, calm())
+	rate := d.rate
+	now += 100 * raiseInterval
+	d.Acked(now, testPacket, 0, calm())
+	if d.rate != rate || d.byTime != 0 {
+		t.Errorf("raised from %v to %v, %d times, by an answer after long silence", rate, d.rate, d.byTime)
+	}
+	now += raiseInterval
+	if d.Acked(now, testPacket, 0, calm()); d.byTime == 0 {
+		t.Error("not raised when the peer was back")
+	}
+}
+
+// Who answers READs is acknowledged nothing.
+func TestDCQCNRaisesWhereNothingIsAcknowledged(t *testing.T) {
+	d := newDCQCN(testLimits)
+	now := sending(d)
+	d.Notified(now, calm())
+	for rate := d.rate; d.rate <= rate*3/2; now += raiseInterval {
+		d.Sent(now, 16*testPacket)
+		if now > time.Second {
+			t.Fatalf("rate %v, %v at the notification", d.rate, rate)
+		}
+	}
+}
+
+// An end that sleeps for long is not the network.
+func TestDCQCNForgetsALongSleep(t *testing.T) {
+	var rtt RTT
+	rtt.Sample(0, time.Millisecond)
+	d := newDCQCN(testLimits)
+	now := sending(d)
+	d.Notified(now, &rtt)
+	now += time.Second
+	rtt.Sample(now, 50*time.Millisecond)
+	d.byTime = 1
+	if d.Notified(now, &rtt); d.loop != 2*time.Millisecond {
+		t.Errorf("a round trip of %v after one of 1ms makes %v", rtt.Low(), d.loop)
+	}
+	last(&rtt, now, time.Millisecond)
+	d.byTime = 1
+	if d.Notified(now+time.Millisecond, &rtt); d.loop != time.Millisecond {
+		t.Errorf("round trips of %v make %v", rtt.Low(), d.loop)
+	}
+}
+
+// What the rate would send in a round trip is the most that is in flight, but
+// for some slack.
+func TestDCQCNBoundsWhatIsInFlight(t *testing.T) {
+	d := newDCQCN(testLimits)
+	now := sending(d)
+	before := d.Window()
+	var rtt RTT
+	const trip = time.Millisecond
+	for rtt.Sample(now, trip); d.Rate() != slowest; now += trip {
+		d.Notified(now, &rtt)
+		want := min(d.Rate()*(trip+trip/4).Seconds(), float64(before))
+		if want = max(want, leastPackets*testPacket); !near(float64(d.Window()), want, 0.01) {
+			t.Fatalf("window %d at %v bytes/s, expected %v", d.Window(), d.Rate(), want)
+		}
 	}
 }
 
@@ -43,6 +152,7 @@ func TestDCQCNRecoversThenProbes(t *testing.T) {
 	before, cut := d.target, d.rate
 	for i := range fastRecovery {
 		now += raiseInterval
+		d.Acked(now, 0, 0, calm())
 		d.catchUp(now)
 		want := before - (before-cut)/math.Pow(2, float64(i+1))
 		if !near(d.rate, want, 1e-6) {
@@ -57,8 +167,8 @@ func TestDCQCNRecoversThenProbes(t *testing.T) {
 	d.byBytes = fastRecovery + 1
 	now += raiseInterval
 	d.catchUp(now)
-	if d.target != before+additive+hyper {
-		t.Fatalf("target %v, expected a step of %v", d.target, hyper)
+	if d.target != before+additive+hyperSteps*additive {
+		t.Fatalf("target %v, expected a step of %v", d.target, hyperSteps*additive)
 	}
 }
 

@@ -9,6 +9,8 @@ type RTT struct {
 	least, younger      uint32 // smallest of the last two epochs, and of this one
 	latest              uint32
 	epoch               time.Duration // when this epoch ends
+	low, fresh          uint32        // smallest of the last lowTrips to twice as many, and of the latest of them
+	turn                time.Duration // when fresh begins anew
 }
 
 // leastEpoch is for how long the smallest round trip is believed: a path that
@@ -24,6 +26,7 @@ func (r *RTT) Sample(now, d time.Duration) {
 	if r.smoothed == 0 {
 		r.smoothed, r.deviation = v, v/2
 		r.least, r.younger, r.epoch = v, v, now+leastEpoch
+		r.low, r.fresh, r.turn = v, v, now+lowTrips*d
 		return
 	}
 	off := int64(v) - int64(r.smoothed)
@@ -32,6 +35,7 @@ func (r *RTT) Sample(now, d time.Duration) {
 		off = -off
 	}
 	r.deviation = uint32(int64(r.deviation) + (off-int64(r.deviation))/4)
+	r.settle(now, v)
 	r.younger = min(r.younger, v)
 	r.least = min(r.least, v)
 	if now >= r.epoch {
@@ -54,12 +58,35 @@ func (r *RTT) Least() time.Duration { return time.Duration(r.least) }
 // Latest is the last sample.
 func (r *RTT) Latest() time.Duration { return time.Duration(r.latest) }
 
-// queueSlack is how much longer than twice the least a round trip may be
+// lowTrips is for how many round trips all of them must be long to tell of a
+// queue. A process that waits for its processor makes some long, a queue all.
+const lowTrips = 2
+
+// settle follows the smallest round trip of the last few.
+func (r *RTT) settle(now time.Duration, v uint32) {
+	if now >= r.turn {
+		r.low, r.fresh = r.fresh, v
+		if now >= r.turn+lowTrips*r.Smoothed() {
+			r.low = v // what came before is too long ago
+		}
+		r.turn = now + lowTrips*r.Smoothed()
+	}
+	r.fresh = min(r.fresh, v)
+	r.low = min(r.low, v)
+}
+
+// Low is the smallest round trip of the last few.
+func (r *RTT) Low() time.Duration { return time.Duration(r.low) }
+
+// queueSlack is how much longer than twice the least all round trips may be
 // without telling of a queue: what processes wait for their processors.
 const queueSlack = 100 * time.Microsecond
 
+// Calm tells whether round trips are so short that nothing can be waiting.
+func (r *RTT) Calm() bool {
+	return max(r.smoothed, r.latest) < r.least+r.least/4+uint32(queueSlack/4)
+}
+
 // Queued tells whether round trips are so long that packets must be waiting
 // somewhere: a loss is then more likely an overflow than an accident.
-func (r *RTT) Queued() bool {
-	return r.smoothed != 0 && max(r.Latest(), r.Smoothed()) > 2*r.Least()+queueSlack
-}
+func (r *RTT) Queued() bool { return r.Low() > 2*r.Least()+queueSlack }

@@ -36,17 +36,35 @@ func (w *window) Sent(time.Duration, int) {}
 func (w *window) Acked(now time.Duration, n int, _ time.Duration, rtt *RTT) {
 	w.losses.delivered(now, n, rtt)
 	if w.size >= w.threshold && w.size > 0 {
-		w.part += n * w.limits.Packet
-		n = w.part / w.size // one packet for each window
+		w.part += n * w.step()
+		n = w.part / w.size
 		w.part -= n * w.size
 	}
 	w.size = min(w.size+n, w.limits.Window)
 }
 
+// step is how much the window grows in a round trip: by a packet at first, and
+// faster with each round trip that told of no queue once there were some in a
+// row. A window that was halved for nothing, or for others who are gone, would
+// take long to find the path's capacity again where round trips are long.
+func (w *window) step() int {
+	fast := min(int(w.losses.calm)-calmRounds, calmDoubles)
+	if fast <= 0 {
+		return w.limits.Packet
+	}
+	return max(min(w.limits.Packet<<fast, w.size/calmShare), w.limits.Packet)
+}
+
+const (
+	calmRounds  = 8  // round trips without a queue or a sign, then growth doubles with each
+	calmDoubles = 12 // so often at most
+	calmShare   = 8  // and up to this part of the window
+)
+
 // Lost implements Control.
 func (w *window) Lost(now time.Duration, n int, rtt *RTT) {
 	if w.losses.lost(now, n, w.limits.Packet, rtt) {
-		w.shrink()
+		w.shrink(w.losses.keep(rtt))
 	}
 }
 
@@ -54,16 +72,16 @@ func (w *window) Lost(now time.Duration, n int, rtt *RTT) {
 // marks of a round trip for one.
 func (w *window) Notified(now time.Duration, rtt *RTT) {
 	if w.losses.once(now, rtt) {
-		w.shrink()
+		w.shrink(leastKeep)
 	}
 }
 
 // Timeout implements Control.
-func (w *window) Timeout(time.Duration) { w.shrink() }
+func (w *window) Timeout(time.Duration) { w.shrink(leastKeep) }
 
-// shrink halves the window. A few packets may always be in flight.
-func (w *window) shrink() {
-	w.threshold = min(max(w.size/2, leastPackets*w.limits.Packet), w.limits.Window)
+// shrink keeps a part of the window. A few packets may always be in flight.
+func (w *window) shrink(keep float64) {
+	w.threshold = min(max(int(float64(w.size)*keep), leastPackets*w.limits.Packet), w.limits.Window)
 	w.size = w.threshold
 }
 
@@ -84,7 +102,9 @@ type losses struct {
 	got, gone       int           // bytes delivered and lost in it
 	oldGot, oldGone int           // and in the one before
 	told            bool          // of an overflow in this round
+	heavy           bool          // a large part was lost
 	blind           bool          // round trips tell nothing
+	calm            uint8         // rounds in a row without a sign of a queue
 }
 
 const (
@@ -97,7 +117,11 @@ const (
 // round begins a new round when the present one is over.
 func (l *losses) round(now time.Duration, rtt *RTT) {
 	if now >= l.end {
-		*l = losses{end: now + max(rtt.Smoothed(), 10*time.Microsecond), oldGot: l.got, oldGone: l.gone, blind: l.blind}
+		calm := min(l.calm+1, 100)
+		if l.told || !rtt.Calm() {
+			calm = 0
+		}
+		*l = losses{end: now + max(rtt.Smoothed(), 10*time.Microsecond), oldGot: l.got, oldGone: l.gone, blind: l.blind, calm: calm}
 	}
 }
 
@@ -106,17 +130,35 @@ func (l *losses) delivered(now time.Duration, n int, rtt *RTT) {
 	l.got += n
 }
 
+// The part of the window that stays after a sign of congestion: half, or more
+// where the queue is short. Then all that tells it from ends that are slow to
+// answer is that round trips are twice as long as they were ever, and who halves
+// would leave the path idle.
+const (
+	leastKeep = .5 // from round trips of four times the least on
+	mostKeep  = .8 // up to twice the least
+)
+
+// keep is that part after losses.
+func (l *losses) keep(rtt *RTT) float64 {
+	if l.heavy || rtt.Least() == 0 {
+		return leastKeep
+	}
+	long := float64(rtt.Low()) / float64(rtt.Least())
+	return min(max(mostKeep-(mostKeep-leastKeep)*(long-2)/2, leastKeep), mostKeep)
+}
+
 // lost tells whether n more bytes lost are, for the first time in the round,
 // an overflow.
 func (l *losses) lost(now time.Duration, n, packet int, rtt *RTT) bool {
 	l.round(now, rtt)
 	l.gone += n
 	gone := l.gone + l.oldGone
-	heavy := gone*heavyShare > l.got+l.oldGot+gone && gone > heavyLeast*packet
-	if l.told || !heavy && (l.blind || !rtt.Queued()) {
+	l.heavy = gone*heavyShare > l.got+l.oldGot+gone && gone > heavyLeast*packet
+	if l.told || !l.heavy && (l.blind || !rtt.Queued()) {
 		return false
 	}
-	l.told = true
+	l.tell(now, rtt)
 	return true
 }
 
@@ -126,6 +168,13 @@ func (l *losses) once(now time.Duration, rtt *RTT) bool {
 	if l.told {
 		return false
 	}
-	l.told = true
+	l.tell(now, rtt)
 	return true
+}
+
+// tell takes note of a sign that is acted upon: what shows for it comes a round
+// trip later.
+func (l *losses) tell(now time.Duration, rtt *RTT) {
+	l.told = true
+	l.end = max(l.end, now+rtt.Smoothed())
 }

@@ -68,6 +68,60 @@ func TestWindowForgivesAccidentsAndHalvesForOverflows(t *testing.T) {
 	}
 }
 
+// TestWindowKeepsTheMoreTheShorterTheQueue: where round trips are a little over
+// twice the least, ends that are slow to answer do that as well as a queue.
+func TestWindowKeepsTheMoreTheShorterTheQueue(t *testing.T) {
+	for _, c := range []struct {
+		trip time.Duration // of a path of 1 ms
+		keep float64
+	}{{2200 * time.Microsecond, .77}, {3 * time.Millisecond, .65}, {4 * time.Millisecond, .5}, {20 * time.Millisecond, .5}} {
+		r := &RTT{}
+		r.Sample(0, time.Millisecond)
+		last(r, 0, c.trip)
+		var w window
+		w.start(testLimits)
+		w.size = testLimit
+		w.Lost(time.Second, testPacket, r)
+		if got := float64(w.size) / testLimit; got < c.keep-.001 || got > c.keep+.001 {
+			t.Errorf("round trips of %v: %.3f of the window stays, expected %v", c.trip, got, c.keep)
+		}
+		w.Timeout(2 * time.Second)
+		if got := float64(w.size) / testLimit; got < c.keep/2-.001 || got > c.keep/2+.001 {
+			t.Errorf("after a timeout %.3f stays, expected half", got)
+		}
+	}
+}
+
+// TestWindowGrowsFasterOnACalmPath: one that was halved on a long path finds its
+// capacity in a few round trips more than it was calm for.
+func TestWindowGrowsFasterOnACalmPath(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	trips := func(r *RTT) (n int) {
+		var w window
+		w.start(testLimits)
+		w.size = testLimit / 2
+		w.threshold = w.size
+		now := time.Second
+		for ; w.size < testLimit*9/10 && n < 1000; n++ {
+			for range 16 {
+				now += trip / 16
+				w.Acked(now, w.size/16, 0, r)
+			}
+		}
+		return n
+	}
+	quiet, queued := &RTT{}, &RTT{}
+	quiet.Sample(0, trip)
+	queued.Sample(0, trip/2)
+	last(queued, 0, trip)
+	if n := trips(quiet); n < calmRounds || n > calmRounds+12 {
+		t.Errorf("%d round trips without a queue to double a window", n)
+	}
+	if n := trips(queued); n < 90 {
+		t.Errorf("%d round trips to double a window while packets wait, expected one packet in each", n)
+	}
+}
+
 func TestWindowHalvesOncePerRoundTrip(t *testing.T) {
 	var w window
 	w.start(testLimits)

@@ -1,6 +1,7 @@
 // Package crc computes CRC-32 faster than hash/crc32 where the processor
-// multiplies polynomials 256 bits at a time (VPCLMULQDQ): the ICRC is the
-// largest part of what a packet costs that no system call is.
+// multiplies polynomials 256 or 512 bits at a time (VPCLMULQDQ), and where it
+// does not multiply any: the ICRC is the largest part of what a packet costs
+// that no system call is.
 //
 // It owns the arithmetic, and knows nothing of packets.
 package crc
@@ -14,16 +15,15 @@ import (
 // A Table is a polynomial with what is computed from it.
 type Table struct {
 	k    multipliers
-	tail [4][256]uint32 // tail[n][b] is the register after byte b and n bytes of zero
+	tail [8][256]uint32 // tail[n][b] is the register after byte b and n bytes of zero
 	std  *crc32.Table
 }
 
 // multipliers are what fold multiplies by, in the layout that it reads.
 type multipliers struct {
 	// far carry 128 bits over a distance d: x^(d+32) and x^(d-32) modulo the
-	// polynomial, for d of 1024, 256 and 128 bits, each pair twice so that it
-	// fills 256 bits.
-	far [3][4]uint64
+	// polynomial, for d of 2048, 1024, 512, 256 and 128 bits.
+	far [5][2]uint64
 
 	// near are x^96 and x^64, which bring 128 bits down to 64, then the
 	// polynomial and its reciprocal for Barrett's reduction to 32.
@@ -39,9 +39,8 @@ var Castagnoli = newTable(crc32.MakeTable(crc32.Castagnoli), crc32.Castagnoli)
 // newTable makes the table of a polynomial in its reversed form.
 func newTable(std *crc32.Table, reversed uint32) *Table {
 	t := &Table{std: std}
-	for i, d := range [...]int{1024, 256, 128} {
-		high, low := power(reversed, d+32), power(reversed, d-32)
-		t.k.far[i] = [4]uint64{high, low, high, low}
+	for i, d := range [...]int{2048, 1024, 512, 256, 128} {
+		t.k.far[i] = [2]uint64{power(reversed, d+32), power(reversed, d-32)}
 	}
 	t.k.near = [4]uint64{power(reversed, 96), power(reversed, 64), uint64(reversed)<<1 | 1, reciprocal(reversed)}
 	for b := range 256 {
@@ -81,27 +80,61 @@ func reciprocal(reversed uint32) uint64 {
 	return bits.Reverse64(quotient) >> 31
 }
 
-// foldFrom is the length from which folding pays; measured.
-const foldFrom = 128
+// tableTo is the length up to which tables are quickest; measured. It is also
+// the least that fold takes.
+const tableTo = 16
 
 // Update continues a checksum over b, as crc32.Update does.
 func Update(crc uint32, t *Table, b []byte) uint32 {
-	if !folds || len(b) < foldFrom {
+	switch {
+	case len(b) < tableTo:
+		return ^t.rest(^crc, b)
+	case !folds && !multiplies && t == IEEE:
+		return ^t.sparse(^crc, b)
+	case !folds:
 		return crc32.Update(crc, t.std, b)
 	}
 	n := len(b) &^ 15
-	r := fold(^crc, &b[0], n, &t.k)
+	r := fold(^crc, &b[0], n, &t.k, wide)
 	if n < len(b) {
 		r = t.rest(r, b[n:])
 	}
 	return ^r
 }
 
+// Behind is the checksum of 16 bytes, low and high as they lie in memory, and b
+// behind them, from a register of zero: a register that is to be continued is added
+// to the first four bytes. Headers that are in registers anyway cost little so.
+func Behind(low, high uint64, t *Table, b []byte) uint32 {
+	if len(b) < tableTo || !folds {
+		r := t.word(t.word(0, low), high)
+		return Update(^r, t, b)
+	}
+	n := len(b) &^ 15
+	r := foldBehind(low, high, &b[0], n, &t.k, wide)
+	if n < len(b) {
+		r = t.rest(r, b[n:])
+	}
+	return ^r
+}
+
+// word takes the register over eight bytes.
+func (t *Table) word(r uint32, w uint64) uint32 {
+	r ^= uint32(w)
+	return t.tail[7][byte(r)] ^ t.tail[6][byte(r>>8)] ^ t.tail[5][byte(r>>16)] ^ t.tail[4][r>>24] ^
+		t.tail[3][byte(w>>32)] ^ t.tail[2][byte(w>>40)] ^ t.tail[1][byte(w>>48)] ^ t.tail[0][w>>56]
+}
+
 // rest takes the register over the bytes that do not fill 128 bits.
 func (t *Table) rest(r uint32, b []byte) uint32 {
-	for ; len(b) >= 4; b = b[4:] {
+	if len(b) >= 8 {
+		r = t.word(r, binary.LittleEndian.Uint64(b))
+		b = b[8:]
+	}
+	if len(b) >= 4 {
 		r ^= binary.LittleEndian.Uint32(b)
 		r = t.tail[3][byte(r)] ^ t.tail[2][byte(r>>8)] ^ t.tail[1][byte(r>>16)] ^ t.tail[0][r>>24]
+		b = b[4:]
 	}
 	for _, c := range b {
 		r = r>>8 ^ t.tail[0][byte(r)^c]

@@ -1,6 +1,7 @@
 package crc
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -25,6 +26,50 @@ func TestUpdateEveryLengthAndAlignmentIsHashCRC32(t *testing.T) {
 				if got != want {
 					t.Fatalf("%d bytes at alignment %d after %#08x: got %#08x, want %#08x", n, at, before, got, want)
 				}
+			}
+		}
+	}
+}
+
+// Both widths of folding are tested where the processor has both.
+func TestFoldEachWidthAndLengthIsHashCRC32(t *testing.T) {
+	if !folds {
+		t.Skip("this processor has no VPCLMULQDQ: nothing folds")
+	}
+	b := page(4200)
+	for n := tableTo; n <= len(b); n += 16 {
+		want := crc32.ChecksumIEEE(b[:n])
+		for _, w := range []bool{false, wide} {
+			if got := ^fold(^uint32(0), &b[0], n, &IEEE.k, w); got != want {
+				t.Fatalf("%d bytes, wide %v: got %#08x, want %#08x", n, w, got, want)
+			}
+		}
+	}
+}
+
+func TestBehindIsUpdateOverBoth(t *testing.T) {
+	b := page(4300)
+	low, high := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	for n := range len(b) - 16 {
+		for _, table := range []*Table{IEEE, Castagnoli} {
+			if got, want := Behind(low, high, table, b[16:16+n]), Update(^uint32(0), table, b[:16+n]); got != want {
+				t.Fatalf("%d bytes: got %#08x, want %#08x", n, got, want)
+			}
+		}
+	}
+}
+
+func TestFoldBehindEachWidthIsFold(t *testing.T) {
+	if !folds {
+		t.Skip("this processor has no VPCLMULQDQ: nothing folds")
+	}
+	b := page(4200)
+	low, high := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	for n := tableTo; n <= len(b)-16; n += 16 {
+		want := fold(0, &b[0], 16+n, &IEEE.k, wide)
+		for _, w := range []bool{false, wide} {
+			if got := foldBehind(low, high, &b[16], n, &IEEE.k, w); got != want {
+				t.Fatalf("%d bytes, wide %v: got %#08x, want %#08x", n, w, got, want)
 			}
 		}
 	}

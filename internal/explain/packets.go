@@ -79,4 +79,9 @@ var packets = map[reason.Reason]text{
 		"The length of the receive's scatter list: 40 bytes for the global route header count as well.",
 		"Post receives of the path MTU and 40 bytes.",
 		"IBTA 9.8.3, 11.4.1.2"},
+	reason.PacketStray: {
+		"The device has several lanes. The packet came to another lane than that of its queue pair, was to be handed over, and too many waited for that already.",
+		"Whether many queue pairs of the peer share one source port, so that packets for several lanes are joined on their way; the counter beside the packets received.",
+		"Nothing where it is rare: the packet is sent again. Otherwise open the device with one lane.",
+		"IBTA 9.7.6.1.3"},
 }

@@ -139,4 +139,9 @@ var requester = map[reason.Reason]text{
 		"Queues of the switches on the path; who else uses them.",
 		"Nothing: the rate recovers by itself.",
 		"annex A17.9.3"},
+	reason.CongestionIgnored: {
+		"A congestion notification came for a queue pair that is gone, or that has no congestion control: a datagram's, or one that chose none.",
+		"The control of the queue pair that the packets came from; whether it was destroyed while packets were on their way.",
+		"Nothing, if the queue pair is gone. Else choose a control that obeys marks (docs/congestion.md), or let nothing mark its packets.",
+		"annex A17.9.3"},
 }

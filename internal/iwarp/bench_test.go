@@ -25,6 +25,7 @@ func (s *stock) Take(r *machine.Receive) bool {
 	r.WRID, r.Length, r.SGEs = s.recv.WRID, s.recv.Length, append(r.SGEs[:0], s.recv.SGEs...)
 	return true
 }
+func (s *stock) Len() int     { return 1 }
 func (s *stock) Shared() bool { return true }
 
 // A pump moves bytes between two ends in memory, as sockets would: one copy out,

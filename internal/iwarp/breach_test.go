@@ -103,10 +103,10 @@ var breaches = []breach{
 	{"SEND too long in its second segment", "RFC 5041 7.2", func(r *raw) []byte {
 		return append(send(60, func(s *iwarp.Segment) { s.Last = false })(r), send(60, func(s *iwarp.Segment) { s.MO = 60 })(r)...)
 	}, iwarp.TermUntaggedLength, true, reason.ReceiveTooSmall, queue.LocLenErr, 0},
-	{"SEND of two kinds", "RFC 5041 5.2", func(r *raw) []byte {
+	{"SEND of two kinds", "RFC 5041 4.3", func(r *raw) []byte {
 		return append(send(60, func(s *iwarp.Segment) { s.Last = false })(r), send(4, func(s *iwarp.Segment) { s.MO, s.Opcode = 60, iwarp.SendSE })(r)...)
 	}, iwarp.TermOperationOpcode, true, reason.OpcodeSequence, queue.RemInvReqErr, 0},
-	{"SEND with a receive that is not writable", "RFC 5041 7", func(r *raw) []byte {
+	{"SEND with a receive that is not writable", "RFC 5041 7.2", func(r *raw) []byte {
 		x := r.other(machinetest.PD, 0, 0)
 		r.Receives.List[0].SGEs = []memory.SGE{{Length: 100, LKey: x.Key}}
 		return send(10, nil)(r)
@@ -120,12 +120,12 @@ var breaches = []breach{
 	{"WRITE that wraps", "RFC 5041 7.2", write(10, func(r *raw, s *iwarp.Segment) { s.TO = ^uint64(3) }), iwarp.TermTaggedWrap, true, reason.KeyBounds, 0, machine.EventQPAccessErr},
 	{"WRITE to another's STag", "RFC 5041 7.2", write(10, func(r *raw, s *iwarp.Segment) { s.STag, s.TO = r.other(99, 0, allAccess).Key, 0 }),
 		iwarp.TermTaggedStream, true, reason.KeyWrongPD, 0, machine.EventQPAccessErr},
-	{"WRITE to read-only memory", "RFC 5040 7.2", write(10, func(r *raw, s *iwarp.Segment) {
+	{"WRITE to read-only memory", "RFC 5041 7.1", write(10, func(r *raw, s *iwarp.Segment) {
 		s.STag, s.TO = r.other(machinetest.PD, 0, qp.RemoteRead).Key, 0
-	}), iwarp.TermProtectionAccess, true, reason.KeyAccess, 0, machine.EventQPAccessErr},
-	{"WRITE on a queue pair without", "RFC 5040 7.2", write(10, func(r *raw, s *iwarp.Segment) { r.Attr.Access = qp.RemoteRead }),
-		iwarp.TermProtectionAccess, true, reason.QPAccess, 0, machine.EventQPAccessErr},
-	{"answer within a WRITE", "RFC 5041 5.2", func(r *raw) []byte {
+	}), iwarp.TermTaggedSTag, true, reason.KeyAccess, 0, machine.EventQPAccessErr},
+	{"WRITE on a queue pair without", "RFC 5041 7.1", write(10, func(r *raw, s *iwarp.Segment) { r.Attr.Access = qp.RemoteRead }),
+		iwarp.TermTaggedSTag, true, reason.QPAccess, 0, machine.EventQPAccessErr},
+	{"answer within a WRITE", "RFC 5041 5.3", func(r *raw) []byte {
 		r.post(queue.Read, 0, 10, queue.RDMA{})
 		r.drain()
 		b := write(10, func(r *raw, s *iwarp.Segment) { s.Last = false })(r)
@@ -172,15 +172,15 @@ var breaches = []breach{
 		return b
 	}, iwarp.TermUntaggedBuffer, true, reason.TooManyReads, 0, machine.EventQPReqErr},
 
-	{"atomic of another operation", "RFC 7306 5.1", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.Op = 1 }), iwarp.TermOperationOther, true, reason.RDMAPAtomic, 0, machine.EventQPReqErr},
-	{"atomic not aligned", "RFC 7306 5", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.TO += 4 }), iwarp.TermOperationOther, true, reason.AtomicAlignment, 0, machine.EventQPReqErr},
-	{"atomic of an unknown STag", "RFC 7306 5", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.STag++ }), iwarp.TermProtectionSTag, true, reason.KeyUnknown, 0, machine.EventQPAccessErr},
-	{"atomic on a queue pair without", "RFC 7306 5", atomicFPDU(func(r *raw, m *iwarp.Atomic) { r.Attr.Access = qp.RemoteRead }),
+	{"atomic of another operation", "RFC 7306 5.2.1", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.Op = 1 }), iwarp.TermOperationOther, true, reason.RDMAPAtomic, 0, machine.EventQPReqErr},
+	{"atomic not aligned", "RFC 7306 8.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.TO += 4 }), iwarp.TermOperationStream, true, reason.AtomicAlignment, 0, machine.EventQPReqErr},
+	{"atomic of an unknown STag", "RFC 5040 7.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.STag++ }), iwarp.TermProtectionSTag, true, reason.KeyUnknown, 0, machine.EventQPAccessErr},
+	{"atomic on a queue pair without", "RFC 5040 7.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) { r.Attr.Access = qp.RemoteRead }),
 		iwarp.TermProtectionAccess, true, reason.QPAccess, 0, machine.EventQPAccessErr},
-	{"atomic answer to nothing", "RFC 7306 5", func(r *raw) []byte {
+	{"atomic answer to nothing", "RFC 7306 5.2.2", func(r *raw) []byte {
 		return r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.AtomicResponse, Queue: iwarp.QueueAtomicResponse, MSN: 1}, make([]byte, iwarp.AtomicValueLen))
 	}, iwarp.TermOperationOpcode, true, reason.RDMAPOpcode, 0, machine.EventQPReqErr},
-	{"immediate data within a SEND", "RFC 7306 6", func(r *raw) []byte {
+	{"immediate data within a SEND", "RFC 5041 5.3", func(r *raw) []byte {
 		b := send(60, func(s *iwarp.Segment) { s.Last = false })(r)
 		return append(b, r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Immediate, MSN: 1}, make([]byte, 8))...)
 	}, iwarp.TermOperationOpcode, true, reason.OpcodeSequence, queue.RemInvReqErr, 0},
@@ -205,7 +205,8 @@ func TestBreachIsTerminated(t *testing.T) {
 				if !ok || m.Term != c.term || m.HasDDP != c.header || m.HasLength != c.header {
 					t.Errorf("%s: sent %+v, %v, expected %v", c.clause, m, ok, c.term)
 				}
-				if c.header && !strings.Contains(c.name, "second") && m.HasRDMAP != (m.Segment.Opcode == iwarp.ReadRequest) {
+				protection := m.Term.Layer() == iwarp.LayerRDMAP && m.Term.Type() == 1
+				if c.header && m.HasRDMAP != (protection && m.Segment.Opcode == iwarp.ReadRequest) {
 					t.Errorf("sent %+v", m)
 				}
 				if r.Attr.State != qp.Err || r.last().Kind != Closed || r.last().Detail.Reason != c.want {
@@ -245,11 +246,11 @@ func ended(t *testing.T, r *raw) {
 		t.Errorf("shut %d, expected the write side", s)
 	}
 	r.receive([]byte("whatever comes"))
-	if d := r.s.Deadline(); d != closeTimeout {
+	if d := r.s.Deadline(); d != r.now+closeTimeout {
 		t.Errorf("deadline %v", d)
 	}
 	if r.rnd.IntN(2) == 0 {
-		r.s.Expire(closeTimeout)
+		r.s.Expire(r.now + closeTimeout)
 	} else {
 		r.s.Closed(0, r.rnd.IntN(2) == 0)
 	}

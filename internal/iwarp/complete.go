@@ -36,7 +36,7 @@ func (r *requester) complete(w *request) {
 	if !signalled {
 		return
 	}
-	c := r.q.completion(wrid, op.Completed(), queue.Success, reason.Detail{})
+	c := r.q.Completion(wrid, op.Completed(), queue.Success, reason.Detail{})
 	c.ByteLen = length
 	r.p.SendCQ.Push(c)
 }
@@ -59,7 +59,7 @@ func (r *requester) failLater(now time.Duration, w *request, s queue.Status, d r
 }
 
 // fail completes the oldest request in error and ends the connection. The peer
-// is told of a local catastrophic error where it can be told (RFC 5040 4.8).
+// is told of a local catastrophic error where it can be told (RFC 5040 7.1).
 func (r *requester) fail(now time.Duration, s queue.Status, d reason.Detail) {
 	r.failAt(now, r.head, s, d, func() { r.q.terminate(now, iwarp.TermLocal, nil, d, s) })
 }
@@ -72,11 +72,11 @@ func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason
 	end()
 	for ; r.head != i; r.release(sq.Next(r.head)) {
 		q := sq.At(r.head)
-		r.p.SendCQ.Push(r.q.completion(q.WRID, q.Op.Completed(), queue.WRFlushErr, r.q.flushed()))
+		r.p.SendCQ.Push(r.q.Completion(q.WRID, q.Op.Completed(), queue.WRFlushErr, r.q.Flushed()))
 	}
 	wrid, op := sq.At(i).WRID, queue.Op(r.requests[i].op)
 	r.release(sq.Next(i))
-	r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), s, d))
+	r.p.SendCQ.Push(r.q.Completion(wrid, op.Completed(), s, d))
 }
 
 // terminated acts on a Terminate of the peer's: the request that it names fails
@@ -96,7 +96,7 @@ func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening 
 	end := func() {
 		q.enterErr(d, status)
 		if s := q.s; s != nil {
-			// RFC 5040 6.2: what a Terminate ends is closed, not answered.
+			// RFC 5040 6.2.1: what a Terminate ends is closed, not answered.
 			s.out, s.taken = nil, 0
 			s.finish(d)
 		}
@@ -145,8 +145,7 @@ func (r *requester) named(w *request, i uint32, m *iwarp.Termination) bool {
 	case s.Tagged:
 		return w.write() && s.Opcode == iwarp.Write && to.RKey == s.STag && s.TO-to.Addr <= uint64(w.length)
 	case s.Queue == iwarp.QueueRead && m.HasRDMAP:
-		a := &m.Read
-		return w.is(queue.Read) && w.state&done == 0 && r.sinkIs(i, a) && a.Size == w.length && a.SourceSTag == to.RKey && a.SourceTO == to.Addr
+		return w.is(queue.Read) && w.state&done == 0 && r.asksFor(i, &m.Read)
 	case s.Queue == iwarp.QueueRead:
 		return w.responds() && w.msn == s.MSN
 	case s.Queue == iwarp.QueueSend:
@@ -155,13 +154,18 @@ func (r *requester) named(w *request, i uint32, m *iwarp.Termination) bool {
 	return false
 }
 
-// sinkIs tells whether the READ at index i has the sink that a request names, and
-// the number where several have.
-func (r *requester) sinkIs(i uint32, a *iwarp.Read) bool {
+// asksFor tells whether a is what the READ at index i asks for, or the end of it
+// that was not answered (RFC 5040 4.8). The sink counts where several READs ask
+// for the same.
+func (r *requester) asksFor(i uint32, a *iwarp.Read) bool {
+	from, length := r.p.SQ.At(i).RDMA(), uint64(r.requests[i].length)
 	for k := range r.reads {
-		if x := &r.asks[(r.oldest+k)%len(r.asks)]; x.req == i {
-			return x.stag == a.SinkSTag && x.to == a.SinkTO
+		x := &r.asks[(r.oldest+k)%len(r.asks)]
+		if x.req != i {
+			continue
 		}
+		answered := a.SinkTO - x.to
+		return a.SinkSTag == x.stag && answered <= length && uint64(a.Size) == length-answered && a.SourceSTag == from.RKey && a.SourceTO == from.Addr+answered
 	}
 	return false
 }

@@ -78,7 +78,7 @@ type completion struct {
 // complete completes the receive.
 func (r *receiver) complete(f completion) {
 	r.taken = false
-	c := r.q.completion(r.recv.WRID, f.op, queue.Success, reason.Detail{})
+	c := r.q.Completion(r.recv.WRID, f.op, queue.Success, reason.Detail{})
 	c.ByteLen, c.Flags, c.ImmInv = uint32(f.length), f.flags, f.immInv
 	c.PortNum = r.p.Attr.Port
 	if r.info.Solicited {
@@ -90,19 +90,20 @@ func (r *receiver) complete(f completion) {
 // finishReceive completes the receive in error.
 func (r *receiver) finishReceive(s queue.Status, d reason.Detail) {
 	r.taken = false
-	r.p.RecvCQ.Push(r.q.completion(r.recv.WRID, queue.WCRecv, s, d))
+	r.p.RecvCQ.Push(r.q.Completion(r.recv.WRID, queue.WCRecv, s, d))
 }
 
-// flush completes the receive that was taken, and those of a private queue.
+// flush completes the receive that was taken, and those that a private queue has
+// now: what is posted later is flushed by whoever is called then.
 func (r *receiver) flush() {
 	if r.taken {
-		r.finishReceive(queue.WRFlushErr, r.q.flushed())
+		r.finishReceive(queue.WRFlushErr, r.q.Flushed())
 	}
 	if r.p.RQ == nil || r.p.RQ.Shared() {
 		return
 	}
-	for r.p.RQ.Take(&r.recv) {
-		r.finishReceive(queue.WRFlushErr, r.q.flushed())
+	for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {
+		r.finishReceive(queue.WRFlushErr, r.q.Flushed())
 	}
 }
 
@@ -152,7 +153,7 @@ func (r *receiver) single(now time.Duration, h []byte) bool {
 	return true
 }
 
-// immediate delivers immediate data (RFC 7306 6). What comes right behind a WRITE
+// immediate delivers immediate data (RFC 7306 6.3). What comes right behind a WRITE
 // belongs to it: the completion tells its length, as on InfiniBand.
 func (r *receiver) immediate(now time.Duration, h []byte, wrote uint64) {
 	if r.sending {
@@ -193,7 +194,7 @@ func (r *receiver) answer(now time.Duration, h []byte) {
 	binary.NativeEndian.PutUint64(r.value[:], m.Value)
 	r.sink.Restart()
 	if d := r.sink.Scatter(r.p.Memory, r.p.PD, a.sges, 0, r.value[:]); d.Reason != reason.None {
-		r.failAnswer(now, iwarp.TermDDPLocal, nil, localStatus(d), d)
+		r.failAnswer(now, iwarp.TermDDPLocal, nil, machine.LocalStatus(d), d)
 		return
 	}
 	r.q.req.answered(now)

@@ -27,6 +27,9 @@
 //	timer:     s.Expire(now) when s.Deadline() has passed
 //	after each: s.Shut(), what to do with the socket
 //
+// A SEND that finds no receive stalls the stream: Room gives nothing and the socket
+// is left alone while Stalled, until a receive is found by Expire.
+//
 // Room gives slices of registered memory for the payload that is due, and scratch
 // behind them. Where much payload is due, the scratch behind it is short, so that
 // a read brings payload to its place and little else; where little is due, it is
@@ -65,12 +68,17 @@
 //
 //	from                  in                                              why
 //	RFC 5044 7.1.1        two reserved flags of start-up frames           two softrdma ends learn that both have RFC 7306
-//	RFC 5044 7.1.2        a responder begins after 50 ms of waiting       servers that speak first, behind siw's set-up (Params.Patience)
+//	RFC 5044 7.1.1        a third one, as Linux's siw has it              FPDUs that are longer than TCP's segments cost less
+//	RFC 5044 7.1.2        an initiator sends a WRITE of no bytes first,   siw as a responder does not see what comes right behind its reply
+//	                      and again up to 2 s later
+//	RFC 5044 7.1.2        a responder begins after 250 ms of waiting       servers that speak first, behind siw's set-up (Params.Patience)
+//	RFC 5040 6.2          an end comes 250 ms after the reply at least    siw takes one that it finds with the reply for a refusal
+//	RFC 6581 10           a reply of revision 1 is taken                   old hardware sends it, and Linux's drivers take it
 //	RFC 5041, RFC 5044    payload is placed before its CRC is checked     no copy; siw does so as well
 //	RFC 5040 4.8          Terminates with changed places are understood   siw's bit fields lie by the host's byte order
+//	siw                   a message waits a second for its receive         programs count on RNR; RFC 5041 7.1 lets it
 //	siw                   statuses in place of flushes                    the request that failed is known
 //	siw                   completions in order                            the verbs want it
-//	siw                   rights of a WRITE are refused by RDMAP          DDP has no error for them
 //	siw                   a SEND too long is refused as such              siw tells of no buffer
 //	siw                   too many READs are refused by DDP               siw tells a catastrophic error
 //	siw                   READs scatter to several entries                the sink is this end's own

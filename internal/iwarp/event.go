@@ -13,7 +13,7 @@ const (
 	// Requested: a responder's peer asks for a connection. Accept or Reject it.
 	Requested EventKind = iota + 1
 	// Established: the queue pair is in RTS. A responder hears it when it may
-	// send: on a peer-to-peer connection when the initiator's first frame came.
+	// send: on a peer-to-peer connection, and with softrdma, when the initiator's first frame came.
 	Established
 	// Rejected: the peer's program, or its driver, said no.
 	Rejected
@@ -32,6 +32,11 @@ type Event struct {
 	Private   []byte        // Requested, Rejected, and Established at the initiator: the peer's
 	Detail    reason.Detail // Rejected, Refused, Closed
 	Term      iwarp.Term    // Closed for a reason TERM_...: what the peer's Terminate says
+
+	// Unanswered, of Refused: the peer closed on a request of revision 2 that was
+	// sent to its end, without a byte in answer, and Params left the revision open.
+	// It may know revision 1 alone, which is worth another stream (RFC 6581 10).
+	Unanswered bool
 }
 
 // Shut is what a stream wants done with its TCP connection.

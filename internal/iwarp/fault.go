@@ -32,12 +32,10 @@ func broken(d reason.Detail) fault {
 }
 
 // taggedTerm is the error that a peer hears whose WRITE was refused (RFC 5041 7.2).
-// DDP has no error for rights, which RDMAP checks (RFC 5040 7.2); Linux's siw
-// takes DDP's for an invalid STag instead.
+// DDP has none for rights: an STag that allows no placement is not valid (7.1), and
+// RDMAP's error is for READs and invalidation alone (RFC 5040 4.8).
 func taggedTerm(d reason.Detail, wraps bool) iwarp.Term {
 	switch d.Reason {
-	case reason.KeyAccess, reason.QPAccess:
-		return iwarp.TermProtectionAccess
 	case reason.KeyWrongPD, reason.KeyQP:
 		return iwarp.TermTaggedStream
 	case reason.KeyBounds:

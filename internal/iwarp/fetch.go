@@ -3,14 +3,12 @@ package iwarp
 import (
 	"time"
 
+	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
-
-// maxMessage is the longest message that is sent. DDP has 2^32-1 (RFC 5041 4.3).
-const maxMessage = 1 << 31
 
 // Supports tells whether an operation can be posted to a connection: the error
 // wraps errors.ErrUnsupported. iWARP has no SEND with immediate data; atomics and
@@ -75,35 +73,22 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 	if w.local() {
 		return queue.Success, reason.Detail{}
 	}
-	if queue.Flags(w.flags)&queue.Inline != 0 && !w.responds() {
-		w.length = s.Length
-		if most := r.p.SQ.MaxInline(); int64(w.length) > int64(most) {
-			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(most), Found: uint64(w.length)}
-		}
-		return queue.Success, reason.Detail{}
+	inline := queue.Flags(w.flags)&queue.Inline != 0 && !w.responds()
+	length, status, d := r.p.Measure(i, inline)
+	if w.length = length; inline || status != queue.Success {
+		return status, d
 	}
 	w.flags &^= uint8(queue.Inline)
-	if n := s.NumSGE; int64(n) > int64(r.p.SQ.MaxSGE()) {
-		return queue.LocQPOpErr, reason.Detail{Reason: reason.TooManySGEs, Expected: uint64(r.p.SQ.MaxSGE()), Found: uint64(n)}
-	}
 	return r.checkList(w, r.p.SQ.SGEs(i))
 }
 
 // checkList checks a scatter/gather list. That of a READ is checked when it is
 // sent; one that a single FPDU will gather is left to that.
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
-	var sum uint64
-	for i := range list {
-		sum += uint64(list[i].Length)
-	}
-	if sum > maxMessage {
-		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: maxMessage, Found: sum}
-	}
-	w.length = uint32(sum)
 	switch {
 	case w.atomic():
-		if sum < 8 {
-			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: sum}
+		if w.length < 8 {
+			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: uint64(w.length)}
 		}
 		w.length = 8
 		return queue.Success, reason.Detail{}
@@ -111,38 +96,14 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 		return queue.Success, reason.Detail{}
 	}
 	d := r.p.Memory.CheckList(r.p.PD, list, 0)
-	return localStatus(d), d
-}
-
-// localStatus is the completion status of a refusal by local memory.
-func localStatus(d reason.Detail) queue.Status {
-	switch d.Reason {
-	case reason.None:
-		return queue.Success
-	case reason.LocalLength:
-		return queue.LocLenErr
-	}
-	return queue.LocProtErr
+	return machine.LocalStatus(d), d
 }
 
 // local carries out the local operation at cur: binding a memory window or
 // invalidating a key, at its place in the order (IBTA 10.6.7, 11.4.1.1). It
 // tells whether it succeeded.
 func (r *requester) local(now time.Duration, w *request) bool {
-	s := r.p.SQ.At(r.cur)
-	status := queue.LocQPOpErr
-	var d reason.Detail
-	if w.is(queue.LocalInv) {
-		d = r.p.Memory.Invalidate(s.ImmInv, r.p.PD, r.p.QPN)
-	} else {
-		status = queue.MWBindErr
-		m := s.MW()
-		d = r.p.Memory.Bind(&memory.Bind{
-			Window: m.MWRKey, NewKey: m.RKey, Region: m.MRLKey, Addr: m.Addr, Length: m.Length,
-			Access: qp.Access(m.Access), PD: r.p.PD, QPN: r.p.QPN,
-		})
-	}
-	if d.Reason != reason.None {
+	if status, d := r.p.Local(queue.Op(w.op), r.p.SQ.At(r.cur)); status != queue.Success {
 		r.failLater(now, w, status, d)
 		return false
 	}

@@ -3,6 +3,7 @@ package iwarp
 import (
 	"time"
 
+	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -33,7 +34,7 @@ func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 	var d reason.Detail
 	r.pieces, d = r.payload(w, n)
 	if d.Reason != reason.None {
-		r.failLater(now, w, localStatus(d), d)
+		r.failLater(now, w, machine.LocalStatus(d), d)
 		return false
 	}
 	s := r.segmentHeader(w, last)
@@ -101,7 +102,7 @@ func (r *requester) segmentHeader(w *request, last bool) iwarp.Segment {
 	return s
 }
 
-// immediate builds the Immediate Data message behind a WRITE (RFC 7306 6), which
+// immediate builds the Immediate Data message behind a WRITE (RFC 7306 6, 6.3), which
 // is how Linux's drivers send a WRITE with immediate data.
 func (r *requester) immediate(w *request, out *Out) bool {
 	t := &r.q.tx
@@ -133,7 +134,7 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	v.sges = append(v.sges[:0], r.p.SQ.SGEs(r.cur)...)
 	// The answer is placed without another look at the rights.
 	if d := r.sink(w, v.sges); d.Reason != reason.None {
-		r.failLater(now, w, localStatus(d), d)
+		r.failLater(now, w, machine.LocalStatus(d), d)
 		return false
 	}
 	w.state |= started
@@ -176,10 +177,9 @@ func (r *requester) putAtomic(out *Out, w *request, q *queue.SendWQE) {
 	const ulpdu = iwarp.UntaggedLen - iwarp.LengthLen + iwarp.AtomicLen
 	a := q.Atomic()
 	s := iwarp.Segment{Length: ulpdu, Last: true, Opcode: iwarp.AtomicRequest, Queue: iwarp.QueueRead, MSN: w.msn}
-	m := iwarp.Atomic{Op: iwarp.FetchAdd, ID: s.MSN, STag: a.RKey, TO: a.Addr, AddSwap: a.CompareAdd}
+	m := iwarp.Atomic{Op: iwarp.FetchAdd, ID: s.MSN, STag: a.RKey, TO: a.Addr, AddSwap: a.CompareAdd, CompareMask: ^uint64(0)}
 	if w.is(queue.CompareSwap) {
-		m.Op, m.AddSwap, m.Compare = iwarp.CompareSwap, a.Swap, a.CompareAdd
-		m.AddSwapMask, m.CompareMask = ^uint64(0), ^uint64(0)
+		m.Op, m.AddSwap, m.AddSwapMask, m.Compare = iwarp.CompareSwap, a.Swap, ^uint64(0), a.CompareAdd
 	}
 	b := t.open(ulpdu)
 	m.Put(b[s.Put(b):])

@@ -19,9 +19,17 @@ func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {
 	}
 	asks := &s.request.asks
 	f := iwarp.Frame{Reply: true, Revision: asks.Revision, Flags: p.flags()}
-	a := Agreement{Revision: asks.Revision, IRD: p.IRD, ORD: p.ORD, SendMarkers: asks.SendMarkers, ReceiveMarkers: p.Markers}
+	a := Agreement{
+		Revision: asks.Revision, IRD: p.IRD, ORD: p.ORD,
+		SendMarkers: asks.SendMarkers, ReceiveMarkers: p.Markers, Large: asks.Large,
+	}
 	// RFC 5044 7.1.1: CRCs are used where either side asks for them.
-	a.CRC = asks.CRC || !p.NoCRC
+	if a.CRC = asks.CRC || !p.NoCRC; a.CRC {
+		f.Flags |= iwarp.FlagCRC // Linux's siw, where it wants them, wants to hear it
+	}
+	if asks.Large {
+		f.Flags |= iwarp.FlagLarge // who does not know the flag does not get it
+	}
 	switch {
 	case p.Extensions == ExtensionsOn:
 		a.Extensions = true
@@ -32,16 +40,14 @@ func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {
 	var e *iwarp.Enhanced
 	if s.enhanced() {
 		f.Flags |= iwarp.FlagEnhanced
-		s.depths(&a)
-		e = &iwarp.Enhanced{IRD: a.IRD, ORD: a.ORD}
+		e = s.depths(&a)
 		if asks.PeerToPeer {
 			a.PeerToPeer, a.RTR = true, chooseRTR(asks.RTR, p.RTR)
 			if a.RTR == 0 {
 				return &Error{reason.Detail{Reason: reason.MPAReady, Expected: uint64(p.RTR), Found: uint64(asks.RTR)}}
 			}
 			if a.RTR == iwarp.RTRRead {
-				a.IRD = max(a.IRD, 1)
-				e.IRD = a.IRD
+				a.IRD, e.IRD = max(a.IRD, 1), max(e.IRD, 1)
 			}
 			e.PeerToPeer, e.RTR = true, a.RTR
 		}
@@ -56,7 +62,8 @@ func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {
 	// RFC 5044 7.1.2: the responder sends no FPDU before it has received one.
 	q.held, q.silent = true, true
 	s.state = operating
-	if !a.PeerToPeer {
+	// Who offers extensions is softrdma, whose first FPDU comes in any case.
+	if q.untold = a.PeerToPeer || asks.Extensions; !q.untold {
 		switch {
 		case p.Patience == 0:
 			s.deadline = now + patience
@@ -70,15 +77,20 @@ func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {
 
 // depths fits a responder's IRD and ORD to what the request asks for (RFC 6581
 // 9.1): it sends no more READs than the peer serves, and serves all that the
-// peer wants where it can.
-func (s *Stream) depths(a *Agreement) {
+// peer wants where it can. What the request leaves to the programs stays this
+// end's, and the reply leaves it to them as well.
+func (s *Stream) depths(a *Agreement) *iwarp.Enhanced {
 	asks := &s.request.asks
+	e := &iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}
 	if asks.ORD != iwarp.DepthUnknown {
 		a.ORD = min(a.ORD, asks.ORD)
+		e.ORD = a.ORD
 	}
 	if asks.IRD != iwarp.DepthUnknown {
 		a.IRD = min(a.IRD, asks.IRD)
+		e.IRD = a.IRD
 	}
+	return e
 }
 
 // chooseRTR chooses the frame that begins a peer-to-peer connection: Write, which
@@ -135,7 +147,12 @@ func (s *Stream) replied(now time.Duration, private []byte) {
 		s.tell(Rejected, d, private)
 		return
 	}
-	if h.Revision != p.Revision {
+	if h.Revision == iwarp.Revision1 && s.yields && p.Revision != iwarp.Revision1 {
+		// RFC 6581 10 has it close instead. Hardware that took the request goes on,
+		// and so do the drivers of Linux at its other end: without what only
+		// revision 2 tells.
+		s.q.refuse(reason.Detail{Reason: reason.MPAFallback, Expected: uint64(p.Revision), Found: uint64(h.Revision)})
+	} else if h.Revision != p.Revision {
 		s.refuseFrame(now, reason.Detail{Reason: reason.MPARevision, Expected: uint64(p.Revision), Found: uint64(h.Revision)})
 		return
 	}
@@ -143,9 +160,10 @@ func (s *Stream) replied(now time.Duration, private []byte) {
 		Revision: h.Revision, IRD: p.IRD, ORD: p.ORD,
 		CRC:         !p.NoCRC || h.Flags&iwarp.FlagCRC != 0,
 		SendMarkers: h.Flags&iwarp.FlagMarkers != 0, ReceiveMarkers: p.Markers,
+		Large: h.Flags&iwarp.FlagLarge != 0,
 	}
 	a.Extensions = p.Extensions == ExtensionsOn || p.Extensions == ExtensionsAsk && h.Flags&iwarp.FlagExtTaken != 0
-	if p.Revision == iwarp.Revision2 {
+	if h.Revision == iwarp.Revision2 {
 		if !s.enhanced() {
 			s.refuseFrame(now, reason.Detail{Reason: reason.MPAEnhanced, Expected: uint64(iwarp.FlagEnhanced), Found: uint64(h.Flags)})
 			return
@@ -160,6 +178,9 @@ func (s *Stream) replied(now time.Duration, private []byte) {
 	q := s.q
 	s.state = operating
 	q.operate(s, a)
+	if !a.Extensions { // softrdma does not sleep
+		s.deadline = now + nudges[0]
+	}
 	s.tell(Established, reason.Detail{}, private)
 }
 

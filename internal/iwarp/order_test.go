@@ -129,6 +129,10 @@ func TestReplyIsSentBeforeTheEnd(t *testing.T) {
 	if err := r.s.Disconnect(0); err != nil {
 		t.Fatal(err)
 	}
+	r.s.Expire(patience)
+	if r.s.Shut() != ShutNothing {
+		t.Errorf("shut %d before the reply was sent", r.s.Shut())
+	}
 	if b := r.drain(); len(b) != iwarp.FrameLen || r.s.Shut() != ShutWrite {
 		t.Errorf("sent % x, shut %d", b, r.s.Shut())
 	}

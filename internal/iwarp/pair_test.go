@@ -59,6 +59,7 @@ type pair struct {
 	most    int                      // longest piece
 	tamper  func(to int, b []byte)   // sees what is sent before it is received
 	sniff   func(from int, b []byte) // sees what is sent
+	late    func(i int)              // posts receives that a message waits for
 }
 
 // newPair makes two ends in INIT whose TCP connection is made. alter sees each
@@ -158,6 +159,14 @@ func (p *pair) write(i int) bool {
 // read feeds a node with bytes that are on the way to it.
 func (p *pair) read(i int) bool {
 	n := p.n[i]
+	if n.s.Stalled() {
+		if p.late != nil {
+			p.late(i)
+		}
+		p.now = max(p.now, n.s.Deadline())
+		n.s.Expire(p.now)
+		return true
+	}
 	if len(n.unread) == 0 {
 		if p.n[1-i].shut >= ShutWrite && !n.closed {
 			n.closed = true

@@ -27,17 +27,17 @@ const (
 
 // Params are what one end brings into the set-up of a connection.
 type Params struct {
-	Revision     uint8         // of the request: 1 or 2, 0 is 2; a reply has the request's
+	Revision     uint8         // of the request: 1 or 2; 0 is 2, or 1 with a peer that knows no other, see Event.Unanswered; a reply has the request's
 	NoCRC        bool          // no CRCs where the peer wants none either
 	Markers      bool          // the peer shall put markers into what it sends
-	ClientServer bool          // the initiator promises to send first: no peer-to-peer connection
+	ClientServer bool          // the initiator asks for no peer-to-peer connection (RFC 6581 9.2)
 	RTR          iwarp.RTR     // frames that may begin a peer-to-peer connection; 0: Write and Read for an initiator, any for a responder
 	IRD          uint16        // READs and atomics of the peer served at a time, at most MaxDepth
 	ORD          uint16        // READs and atomics of this end in flight at a time, at most MaxDepth
 	StrictIRD    bool          // an initiator refuses a reply that wants more than IRD; otherwise it serves up to MaxDepth
-	MaxFPDU      int           // longest FPDU to send, markers apart; 0 is 65536 bytes. The peer's NIC may want TCP's MSS
+	MaxFPDU      int           // longest FPDU to send, markers apart; 0 is 65536 bytes to a peer that takes such, otherwise what a segment of TCP holds
 	Extensions   Extensions    // messages of RFC 7306
-	Patience     time.Duration // how long a responder waits for the initiator's first FPDU before it sends by itself; 0 is 50 ms, less for ever, as RFC 5044 7.1.2 has it
+	Patience     time.Duration // how long a responder waits for the initiator's first FPDU before it sends by itself; 0 is 250 ms, less for ever, as RFC 5044 7.1.2 has it
 	Timeout      time.Duration // how long an initiator waits for the reply; 0 is 10 s
 	Private      []byte        // at most 512 bytes, 508 with revision 2; Linux's siw takes 256 and 252
 }
@@ -54,20 +54,36 @@ const (
 	// first word to its initiator. The RFC wants it to wait for ever; but initiators
 	// on Linux's siw ask for no peer-to-peer connection, and programs whose server
 	// speaks first expect to be served. A wait there must be, as siw drops a
-	// connection when an FPDU comes together with the reply.
-	patience = 50 * time.Millisecond
+	// connection when an FPDU comes before it has read the reply.
+	patience = 250 * time.Millisecond
 )
 
 // minFPDU holds every message without payload, and some payload of the others.
 const minFPDU = 128
 
-func (p *Params) maxFPDU(markers bool) int {
-	n := p.MaxFPDU
-	if n == 0 {
+// usualSegment is what a segment of TCP holds over Ethernet and IPv6: the guess
+// where the link does not know better.
+const usualSegment = 1440
+
+// maxFPDU is the length of the longest FPDU to send, without its markers. Where the
+// peer has not said that it takes longer ones, each fits a segment of TCP, and a
+// full one fills it, so that segments begin where FPDUs do (RFC 5044 4.5, 5.1).
+func (s *Stream) maxFPDU(a *Agreement) int {
+	n := s.params.MaxFPDU
+	switch {
+	case n != 0:
+	case a.Large:
 		n = iwarp.MaxFPDU
+	default:
+		if n = s.segment; n == 0 {
+			n = usualSegment
+		}
+		if a.SendMarkers {
+			n -= iwarp.MarkerLen * ((n + iwarp.MarkerSpacing - 1) / iwarp.MarkerSpacing)
+		}
 	}
 	most := iwarp.MaxFPDU
-	if markers {
+	if a.SendMarkers {
 		most = iwarp.MaxMarkedFPDU
 	}
 	return min(max(n, minFPDU), most) &^ 3
@@ -98,6 +114,7 @@ type Agreement struct {
 	RTR            iwarp.RTR // the frame that begins a peer-to-peer connection
 	IRD, ORD       uint16
 	Extensions     bool // RFC 7306
+	Large          bool // the peer takes FPDUs that are longer than TCP's segments
 }
 
 // An Error is a call that was refused. It wraps errors.ErrUnsupported where

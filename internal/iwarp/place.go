@@ -3,6 +3,7 @@ package iwarp
 import (
 	"time"
 
+	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -36,7 +37,7 @@ func (r *receiver) places(now time.Duration, list [][]byte) ([][]byte, bool) {
 		a := r.q.req.first()
 		list, direct, d = r.sink.Places(r.p.Memory, r.p.PD, a.sges, uint64(a.pos), r.left, list)
 		if d.Reason != reason.None {
-			r.failAnswer(now, iwarp.TermDDPLocal, nil, localStatus(d), d)
+			r.failAnswer(now, iwarp.TermDDPLocal, nil, machine.LocalStatus(d), d)
 		}
 	}
 	return list, direct
@@ -62,7 +63,7 @@ func (r *receiver) place(now time.Duration, b []byte) bool {
 	case toAsk:
 		a := r.q.req.first()
 		if d := r.sink.Scatter(r.p.Memory, r.p.PD, a.sges, uint64(a.pos), b); d.Reason != reason.None {
-			r.failAnswer(now, iwarp.TermDDPLocal, nil, localStatus(d), d)
+			r.failAnswer(now, iwarp.TermDDPLocal, nil, machine.LocalStatus(d), d)
 			return false
 		}
 	}

@@ -122,6 +122,24 @@ func TestMemoryGoesWhileUnderWay(t *testing.T) {
 			t.Errorf("sent %+v", m)
 		}
 	})
+	// RFC 5040 4.8: the Terminate tells what was left of the READ.
+	t.Run("read from in part", func(t *testing.T) {
+		r := newRaw(t, &Params{IRD: 4, ORD: 4, MaxFPDU: 1452}, nil)
+		const size = 300 << 10
+		from := r.region.Base
+		r.receive(r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.ReadRequest, Queue: 1, MSN: 1}, read(iwarp.Read{SinkSTag: 5, SinkTO: 70, Size: size, SourceSTag: r.region.Key, SourceTO: from})))
+		r.s.Next(0, &r.out)
+		answered := uint64(len(r.q.tx.list) * (1452 - iwarp.TaggedLen - iwarp.CRCLen))
+		r.s.Sent(0, r.out.Len)
+		if err := r.Memory.Deregister(r.region); err != nil {
+			t.Fatal(err)
+		}
+		m, ok := r.termination(true)
+		want := iwarp.Read{SinkSTag: 5, SinkTO: 70 + answered, Size: size - uint32(answered), SourceSTag: r.region.Key, SourceTO: from + answered}
+		if !ok || m.Term != iwarp.TermProtectionSTag || m.Read != want || answered == 0 || answered >= size {
+			t.Errorf("sent %+v, expected %+v", m, want)
+		}
+	})
 }
 
 // process is the memory of another process at address 0x7000.
@@ -171,6 +189,9 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 		p.run()
 		if len(a.Sent.List) != 5 || len(b.Sent.List) != 2 || len(a.Refused)+len(b.Refused) != 0 {
 			t.Fatalf("%s, %s, refused %v %v", brief(a.Sent.List), brief(b.Sent.List), a.Refused, b.Refused)
+		}
+		if l := b.Memory.Flush(); l != nil {
+			t.Fatal(l)
 		}
 		for what, same := range map[string]bool{
 			"received":   bytes.Equal(far.mem[:30000], a.mem[:30000]),

@@ -24,18 +24,16 @@ type QP struct {
 
 	held   bool // nothing is sent before the first FPDU came
 	silent bool // the first FPDU did not come yet
+	untold bool // and Established is told when it does
 
-	first       reason.Reason // what took the queue pair to the error state
-	firstStatus queue.Status
-	term        iwarp.Term // of the peer's Terminate
-	exhausted   bool       // EventQPLastWQEReached was raised
+	term iwarp.Term // of the peer's Terminate
 
-	cqe queue.CQE // scratch: a completion must not be allocated
+	machine.Completions
 }
 
 // New makes the machine of a queue pair. Port.Window and Port.AHs are not used.
 func New(p *machine.Port) *QP {
-	q := &QP{p: p}
+	q := &QP{p: p, Completions: machine.NewCompletions(p)}
 	q.init()
 	return q
 }
@@ -61,8 +59,8 @@ func (q *QP) operate(s *Stream, a Agreement) {
 	q.req.start()
 	q.rd.start()
 	q.rx.start()
-	q.tx.start(s.params.maxFPDU(a.SendMarkers))
-	q.held, q.silent = false, false
+	q.tx.start(s.maxFPDU(&a))
+	q.held, q.silent, q.untold = false, false, false
 	q.p.Attr.State = qp.RTS
 	q.p.Host.StateChanged(q.p, from, reason.Detail{})
 }
@@ -127,8 +125,8 @@ func (q *QP) reset() {
 	q.rx.reset()
 	q.tx.reset()
 	q.a, q.term = Agreement{}, 0
-	q.first, q.firstStatus = reason.None, queue.Success
-	q.held, q.silent, q.exhausted = false, false, false
+	q.Forget()
+	q.held, q.silent, q.untold = false, false, false
 }
 
 // stop drops what was to be sent and received. The bytes that complete an FPDU
@@ -138,7 +136,7 @@ func (q *QP) stop() {
 	if s := q.s; s != nil {
 		s.out, s.taken = append(s.out[s.taken:], rest...), 0
 	}
-	q.rx.dead = true
+	q.rx.dead, q.rx.stall = true, stall{}
 	q.rd.stop()
 }
 
@@ -149,7 +147,7 @@ func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 	if from == qp.Err {
 		return
 	}
-	q.first, q.firstStatus = d.Reason, s
+	q.Failed(d, s)
 	q.p.Attr.State = qp.Err
 	q.p.Attr.SQDraining = false
 	q.stop()
@@ -183,29 +181,9 @@ func (q *QP) lose(now time.Duration, d reason.Detail, cut bool) {
 func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
 
 // flush completes all posted work requests with WR_FLUSH_ERR, as on InfiniBand
-// (IBTA 10.3.1.7, 10.8.3). A shared receive queue keeps its requests.
+// (IBTA 10.3.1.7, 10.8.3), but those of a shared receive queue.
 func (q *QP) flush() {
 	q.req.flush()
 	q.rx.flush()
-	if q.p.RQ != nil && q.p.RQ.Shared() && !q.exhausted {
-		q.exhausted = true
-		q.p.Host.Event(q.p, machine.EventQPLastWQEReached, q.flushed())
-	}
-}
-
-// flushed is the detail of a flushed completion: what came first.
-func (q *QP) flushed() reason.Detail {
-	return reason.Detail{Reason: reason.Flushed, Expected: uint64(q.first), Found: uint64(q.firstStatus)}
-}
-
-// completion starts a completion in the scratch space.
-func (q *QP) completion(wrid uint64, op queue.WCOp, s queue.Status, d reason.Detail) *queue.CQE {
-	q.cqe = queue.CQE{
-		WRID: wrid, Op: op, Status: s, QPN: q.p.QPN,
-		Reason: d.Reason, Expected: d.Expected, Found: d.Found,
-	}
-	if s != queue.Success {
-		q.cqe.Solicited = 1
-	}
-	return &q.cqe
+	q.LeaveShared()
 }

@@ -20,7 +20,7 @@ type raw struct {
 // 2 without a peer-to-peer connection, that has heard its first FPDU.
 func newRaw(tb testing.TB, p *Params, alter func(p *machinetest.Port)) *raw {
 	r := newSetup(tb, alter)
-	r.receive(frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced | iwarp.FlagExtOffer, Revision: 2}, &iwarp.Enhanced{IRD: 4, ORD: 4}, nil))
+	r.receive(frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced | iwarp.FlagExtOffer | iwarp.FlagLarge, Revision: 2}, &iwarp.Enhanced{IRD: 4, ORD: 4}, nil))
 	if err := r.s.Accept(0, r.q, p); err != nil {
 		tb.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func seal(b []byte) []byte {
 // receive feeds bytes in pieces of random length.
 func (r *raw) receive(b []byte) {
 	r.unread = append(r.unread, b...)
-	for len(r.unread) > 0 && r.read(0) {
+	for (len(r.unread) > 0 || r.s.Stalled()) && r.read(0) {
 	}
 }
 

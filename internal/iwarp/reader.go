@@ -61,7 +61,7 @@ func (r *reader) hold(now time.Duration, h []byte) *serving {
 	return nil
 }
 
-// read takes a READ request (RFC 5040 5.2).
+// read takes a READ request (RFC 5040 5.2.1).
 func (r *reader) read(now time.Duration, h []byte) {
 	var m iwarp.Read
 	m.Parse(h[iwarp.UntaggedLen:])
@@ -110,7 +110,8 @@ func (r *reader) atomic(now time.Duration, h []byte) {
 	}
 	if m.TO&7 != 0 || region.Word(m.TO) == nil {
 		r.count--
-		r.q.fatal(now, iwarp.TermOperationOther, h, invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: 8, Found: m.TO}))
+		// RFC 7306 8.2 names the error.
+		r.q.fatal(now, iwarp.TermOperationStream, h, invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: 8, Found: m.TO}))
 		return
 	}
 	old, ok := apply(region, &m)
@@ -222,13 +223,15 @@ func (r *reader) answerAtomic(s *serving, out *Out) bool {
 }
 
 // giveUp ends a READ whose memory went away while it was answered. The Terminate
-// has the request's header, made anew.
+// has the request's header, of what was left of it (RFC 5040 4.8).
 func (r *reader) giveUp(now time.Duration, s *serving) {
 	var b [iwarp.UntaggedLen + iwarp.ReadLen]byte
 	h := iwarp.Segment{
 		Length: uint16(len(b) - iwarp.LengthLen), Last: true, Opcode: iwarp.ReadRequest,
 		Queue: iwarp.QueueRead, MSN: s.msn,
 	}
-	s.read.Put(b[h.Put(b[:]):])
+	left := s.read
+	left.SinkTO, left.SourceTO, left.Size = left.SinkTO+uint64(s.pos), left.SourceTO+uint64(s.pos), left.Size-s.pos
+	left.Put(b[h.Put(b[:]):])
 	r.q.fatal(now, iwarp.TermProtectionSTag, b[:], denied(reason.Detail{Reason: reason.KeyInvalid, Expected: 1}))
 }

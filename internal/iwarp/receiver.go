@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"bytes"
 	"encoding/binary"
 	"time"
 
@@ -18,6 +19,10 @@ const (
 	// short: then a call of the system brings payload to its place, and little
 	// else. With less due, more messages are read ahead and copied.
 	directFrom = 8 << 10
+
+	// longFrom is the length of an FPDU from which a call of the system for the
+	// next one's headers costs less than copying its payload.
+	longFrom = 16 << 10
 
 	// peek is that short room: a trailer, and the headers of the next FPDU.
 	peek = 128
@@ -45,7 +50,8 @@ type receiver struct {
 	q *QP
 	p *machine.Port
 
-	dead bool // what comes is not looked at any more
+	dead  bool // what comes is not looked at any more
+	stall stall
 
 	// The FPDU being read.
 	phase      uint8
@@ -103,7 +109,7 @@ func (r *receiver) start() {
 func (r *receiver) reset() {
 	r.start()
 	if r.p.RQ != nil && !r.p.RQ.Shared() {
-		for r.p.RQ.Take(&r.recv) {
+		for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {
 		}
 	}
 }
@@ -127,7 +133,16 @@ func (q *QP) direct(now time.Duration) (behind int) {
 	r := &q.rx
 	s := q.s
 	// With markers in between, payload goes through scratch.
-	if r.phase != inPayload || q.a.ReceiveMarkers {
+	if q.a.ReceiveMarkers {
+		return 1 << 30
+	}
+	// Behind a long FPDU comes another one, mostly. Its headers are read by
+	// themselves, so that its payload can be read to its place.
+	long := r.seg.Length >= longFrom
+	if r.phase != inPayload {
+		if long {
+			return peek
+		}
 		return 1 << 30
 	}
 	list, ok := r.places(now, s.list)
@@ -135,7 +150,7 @@ func (q *QP) direct(now time.Duration) (behind int) {
 		return 1 << 30
 	}
 	s.list, s.offered = list, r.left
-	if r.left >= directFrom {
+	if long || r.left >= directFrom {
 		return peek
 	}
 	return 1 << 30
@@ -160,7 +175,7 @@ func (q *QP) filled(now time.Duration, n int) {
 // feed takes the next bytes of the stream.
 func (q *QP) feed(now time.Duration, b []byte) {
 	r := &q.rx
-	for len(b) > 0 && !r.dead {
+	for len(b) > 0 && !r.dead && !r.stall.on {
 		if !q.a.ReceiveMarkers {
 			b = r.consume(now, b)
 			continue
@@ -177,6 +192,9 @@ func (q *QP) feed(now time.Duration, b []byte) {
 			r.fpdu = 0
 		}
 		b = b[used:]
+	}
+	if r.stall.on {
+		r.stall.rest = bytes.Clone(b)
 	}
 }
 
@@ -248,7 +266,7 @@ func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
 	}
 	need, ok := r.prefix(now, b)
 	if !ok || !r.begin(now, b[:need]) {
-		return nil, true
+		return r.unless(b), true
 	}
 	if r.left > 0 && !r.place(now, b[need:need+r.left]) {
 		return nil, true
@@ -286,7 +304,7 @@ func (r *receiver) header(now time.Duration, b []byte) []byte {
 			r.need = need
 		default:
 			if !r.begin(now, r.head[:r.need]) {
-				return nil
+				return r.unless(b)
 			}
 			if r.left == 0 {
 				r.toTrailer()
@@ -296,6 +314,14 @@ func (r *receiver) header(now time.Duration, b []byte) []byte {
 			return b
 		}
 	}
+}
+
+// unless gives the bytes back that begin left, unless it ended the connection.
+func (r *receiver) unless(b []byte) []byte {
+	if r.stall.on {
+		return b
+	}
+	return nil
 }
 
 func (r *receiver) toTrailer() {
@@ -336,7 +362,8 @@ func (r *receiver) ended(now time.Duration) {
 	if q := r.q; q.silent {
 		q.silent, q.held = false, false
 		q.s.deadline = machine.Never
-		if q.a.PeerToPeer {
+		if q.untold {
+			q.untold = false
 			q.s.tell(Established, reason.Detail{}, nil)
 		}
 	}

@@ -67,7 +67,7 @@ type requester struct {
 	oldest, reads int
 	armed         int // of reads, how many were sent: the others cannot be answered yet
 
-	ready bool // the frame that begins a peer-to-peer connection is due
+	ready iwarp.RTR // the frame that begins a connection is due, or a nudge; 0 for neither
 
 	failStatus queue.Status // of the request marked failed
 	failDetail reason.Detail
@@ -79,9 +79,18 @@ type requester struct {
 func (r *requester) start() {
 	i := r.p.SQ.Consumer()
 	r.head, r.cur, r.end, r.off = i, i, i, 0
-	r.msn = [2]uint32{1, 1} // RFC 5041 5.2: sequence numbers begin with 1
+	r.msn = [2]uint32{1, 1} // RFC 5041 4.3: sequence numbers begin with 1
 	r.oldest, r.reads, r.armed = 0, 0, 0
-	r.ready = r.q.a.PeerToPeer && r.q.s.request.head.Reply
+	switch {
+	case !r.q.s.initiator():
+		r.ready = 0
+	case r.q.a.PeerToPeer:
+		r.ready = r.q.a.RTR
+	default:
+		// RFC 5044 7.1.2: the first FPDU is the initiator's, and its program may
+		// have nothing to say.
+		r.ready = iwarp.RTRWrite
+	}
 	if n := int(r.q.a.ORD); len(r.asks) != n {
 		r.asks = make([]ask, n)
 	}
@@ -110,7 +119,7 @@ func (r *requester) flush() {
 		wrid, op := sq.At(i).WRID, sq.At(i).Op
 		i = sq.Next(i)
 		sq.Release(i) // before the completion can be seen
-		r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), queue.WRFlushErr, r.q.flushed()))
+		r.p.SendCQ.Push(r.q.Completion(wrid, op.Completed(), queue.WRFlushErr, r.q.Flushed()))
 	}
 	r.head, r.cur, r.end = end, end, end
 	r.reads, r.armed = 0, 0
@@ -191,12 +200,16 @@ func (r *requester) admit(w *request) bool {
 	return !w.responds() || r.reads < len(r.asks)
 }
 
-// sendReady builds the frame that begins a peer-to-peer connection (RFC 6581 9.2).
+// sendReady builds the frame that begins a connection (RFC 6581 9.2), or a nudge.
 // It belongs to no work request.
 func (r *requester) sendReady(out *Out) bool {
-	r.ready = false
 	t := &r.q.tx
-	switch r.q.a.RTR {
+	if !t.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.ReadLen), 0) {
+		return false
+	}
+	kind := r.ready
+	r.ready = 0
+	switch kind {
 	case iwarp.RTRRead:
 		m := iwarp.Read{SinkSTag: 1, SourceSTag: 1}
 		r.putRead(out, &m, ask{req: none, stag: 1})

@@ -12,7 +12,7 @@ import (
 
 // local is a fault of this end's memory.
 func local(d reason.Detail) fault {
-	return fault{d, localStatus(d), machine.EventQPReqErr}
+	return fault{d, machine.LocalStatus(d), machine.EventQPReqErr}
 }
 
 // prefix checks what a segment begins with, in the order of Linux's siw: both
@@ -68,17 +68,18 @@ func (r *receiver) opcode() fault {
 	return invalid(reason.Detail{Reason: reason.RDMAPOpcode, Expected: known, Found: uint64(r.seg.Opcode)})
 }
 
-// begin looks at the headers of a segment and finds the place of its payload.
+// begin looks at the headers of a segment and finds the place of its payload. It
+// tells false where the connection has ended, or the segment has to wait.
 func (r *receiver) begin(now time.Duration, h []byte) bool {
 	s := &r.seg
 	s.Parse(h)
 	r.left = int(s.Length) + iwarp.LengthLen - len(h)
 	r.target = toNowhere
 	if r.info.Control {
-		return true
+		return !r.immediateIsNext() || !r.lacks(now)
 	}
 	if s.Tagged {
-		// RFC 5041 5.2: the segments of a message come without another's between.
+		// RFC 5041 5.3: the segments of a message come without another's between.
 		if r.tagged && r.taggedOp != s.Opcode {
 			r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.taggedOp), Found: uint64(s.Opcode)}))
 			return false
@@ -93,7 +94,7 @@ func (r *receiver) begin(now time.Duration, h []byte) bool {
 
 // beginWrite checks the STag of a WRITE, of each segment by itself: where the
 // segments of a message lie is their sender's to say. Without payload there is
-// nothing to check (RFC 5040 5.1; RFC 6581 begins connections so).
+// nothing to check (RFC 5041 5.2), and RFC 6581 begins connections so.
 func (r *receiver) beginWrite(now time.Duration, h []byte) bool {
 	if r.left == 0 {
 		return true
@@ -126,7 +127,7 @@ func (r *receiver) beginSend(now time.Duration, h []byte) bool {
 			r.swallow, r.received = true, 0
 			break
 		}
-		if !r.take(now, h) {
+		if r.lacks(now) || !r.take(now, h) {
 			return false
 		}
 		r.sendOp = s.Opcode
@@ -147,6 +148,12 @@ func (r *receiver) beginSend(now time.Duration, h []byte) bool {
 	}
 	r.target = toReceive
 	return true
+}
+
+// immediateIsNext tells whether the segment is immediate data that takes a receive.
+func (r *receiver) immediateIsNext() bool {
+	s := &r.seg
+	return (s.Opcode == iwarp.Immediate || s.Opcode == iwarp.ImmediateSE) && s.Queue == iwarp.QueueSend && s.MSN == r.msn[iwarp.QueueSend] && !r.sending
 }
 
 // ready tells whether a SEND is the frame that begins a peer-to-peer connection:
@@ -173,7 +180,7 @@ func (r *receiver) ordered(now time.Duration, h []byte, queue uint32, counter in
 // take takes a receive for a new message.
 func (r *receiver) take(now time.Duration, h []byte) bool {
 	if r.p.RQ == nil || !r.p.RQ.Take(&r.recv) {
-		// iWARP has no NAK that lets the sender try again.
+		// iWARP has no NAK that lets the sender try again, and waited already.
 		r.q.fatal(now, iwarp.TermUntaggedBuffer, h, fault{
 			reason.Detail{Reason: reason.DDPNoBuffer, Expected: uint64(r.seg.MSN), Found: 0}, queue.LocQPOpErr, machine.EventQPFatal,
 		})

@@ -29,12 +29,12 @@ func (s *Stream) Connect(now time.Duration, q *QP, p *Params) error {
 	s.params = *p
 	s.params.Private = nil
 	if s.params.Revision == 0 {
-		s.params.Revision = iwarp.Revision2
+		s.params.Revision, s.yields = iwarp.Revision2, true
 	}
 	if s.params.RTR == 0 {
 		s.params.RTR = iwarp.RTRWrite | iwarp.RTRRead
 	}
-	f := iwarp.Frame{Revision: s.params.Revision, Flags: s.params.flags()}
+	f := iwarp.Frame{Revision: s.params.Revision, Flags: s.params.flags() | iwarp.FlagLarge}
 	if p.Extensions == ExtensionsAsk {
 		f.Flags |= iwarp.FlagExtOffer
 	}
@@ -141,8 +141,21 @@ func (s *Stream) collect(now time.Duration, b []byte) []byte {
 	return b
 }
 
+// foreign names what has come of a frame where it is TLS: a record of a handshake
+// or, in answer to a request, of an alert (RFC 8446 5.1).
+func (s *Stream) foreign() reason.Detail {
+	b := s.request.frame
+	if len(b) < 4 || b[0] != 0x16 && b[0] != 0x15 || b[1] != 3 {
+		return reason.Detail{}
+	}
+	return reason.Detail{Reason: reason.MPATLS, Expected: 0x4d504120, Found: be32(b)} // "MPA "
+}
+
 // frameHead checks a frame's first part.
 func (s *Stream) frameHead() reason.Detail {
+	if d := s.foreign(); d.Reason != reason.None {
+		return d
+	}
 	h := &s.request.head
 	reply := s.state == awaitReply
 	if f := h.Parse(s.request.frame); f != iwarp.FrameOK || h.Reply != reply {
@@ -178,7 +191,7 @@ func (s *Stream) refuseFrame(now time.Duration, d reason.Detail) {
 func (s *Stream) terminate(t iwarp.Term, header []byte, crc bool) {
 	var b [iwarp.MaxTerminate + 4 + iwarp.CRCLen]byte
 	n := iwarp.UntaggedLen + iwarp.PutTermination(b[iwarp.UntaggedLen:], t, header)
-	// RFC 5040 4.8: the first and only message of its queue.
+	// RFC 5040 5.4: the first and only message of its queue.
 	seg := iwarp.Segment{Length: uint16(n - iwarp.LengthLen), Last: true, Opcode: iwarp.Terminate, Queue: iwarp.QueueTerminate, MSN: 1}
 	seg.Put(b[:])
 	n += iwarp.PadLen(n - iwarp.LengthLen)
@@ -194,7 +207,7 @@ func (s *Stream) requested(private []byte) {
 	f := r.head.Flags
 	r.asks = Agreement{
 		Revision: r.head.Revision, CRC: f&iwarp.FlagCRC != 0, SendMarkers: f&iwarp.FlagMarkers != 0,
-		Extensions: f&iwarp.FlagExtOffer != 0,
+		Extensions: f&iwarp.FlagExtOffer != 0, Large: f&iwarp.FlagLarge != 0,
 	}
 	if s.enhanced() {
 		e := &r.enhanced

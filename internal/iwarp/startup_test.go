@@ -19,40 +19,40 @@ func TestConnectAgrees(t *testing.T) {
 		want [2]Agreement
 	}{
 		"defaults": {Params{IRD: 3, ORD: 9}, Params{IRD: 5, ORD: 2}, [2]Agreement{
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 3, ORD: 5, Extensions: true},
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 5, ORD: 2, Extensions: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 3, ORD: 5, Extensions: true, Large: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 5, ORD: 2, Extensions: true, Large: true},
 		}},
 		"the responder has more": {Params{IRD: 9, ORD: 2}, Params{IRD: 8, ORD: 12}, [2]Agreement{
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 9, ORD: 2, Extensions: true},
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 2, ORD: 9, Extensions: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 9, ORD: 2, Extensions: true, Large: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, IRD: 2, ORD: 9, Extensions: true, Large: true},
 		}},
 		"no CRCs": {Params{NoCRC: true}, Params{NoCRC: true}, [2]Agreement{
-			{Revision: 2, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true},
-			{Revision: 2, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true},
+			{Revision: 2, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true, Large: true},
+			{Revision: 2, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true, Large: true},
 		}},
 		"CRCs that one wants": {Params{NoCRC: true}, Params{}, [2]Agreement{
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true},
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true, Large: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true, Large: true},
 		}},
 		"markers one way": {Params{Markers: true}, Params{}, [2]Agreement{
-			{Revision: 2, CRC: true, ReceiveMarkers: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true},
-			{Revision: 2, CRC: true, SendMarkers: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true},
+			{Revision: 2, CRC: true, ReceiveMarkers: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true, Large: true},
+			{Revision: 2, CRC: true, SendMarkers: true, PeerToPeer: true, RTR: iwarp.RTRWrite, Extensions: true, Large: true},
 		}},
 		"revision 1": {Params{Revision: 1, IRD: 3, ORD: 9}, Params{IRD: 5, ORD: 2}, [2]Agreement{
-			{Revision: 1, CRC: true, IRD: 3, ORD: 9, Extensions: true},
-			{Revision: 1, CRC: true, IRD: 5, ORD: 2, Extensions: true},
+			{Revision: 1, CRC: true, IRD: 3, ORD: 9, Extensions: true, Large: true},
+			{Revision: 1, CRC: true, IRD: 5, ORD: 2, Extensions: true, Large: true},
 		}},
 		"client and server": {Params{ClientServer: true, IRD: 1, ORD: 1}, Params{IRD: 1, ORD: 1, Extensions: ExtensionsOff}, [2]Agreement{
-			{Revision: 2, CRC: true, IRD: 1, ORD: 1},
-			{Revision: 2, CRC: true, IRD: 1, ORD: 1},
+			{Revision: 2, CRC: true, IRD: 1, ORD: 1, Large: true},
+			{Revision: 2, CRC: true, IRD: 1, ORD: 1, Large: true},
 		}},
 		"begun by a READ": {Params{RTR: iwarp.RTRRead | iwarp.RTRSend}, Params{}, [2]Agreement{
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRRead, ORD: 1, Extensions: true},
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRRead, IRD: 1, Extensions: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRRead, ORD: 1, Extensions: true, Large: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRRead, IRD: 1, Extensions: true, Large: true},
 		}},
 		"begun by a SEND": {Params{RTR: iwarp.RTRSend | iwarp.RTRWrite}, Params{RTR: iwarp.RTRSend}, [2]Agreement{
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRSend, Extensions: true},
-			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRSend, Extensions: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRSend, Extensions: true, Large: true},
+			{Revision: 2, CRC: true, PeerToPeer: true, RTR: iwarp.RTRSend, Extensions: true, Large: true},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +68,12 @@ func TestConnectAgrees(t *testing.T) {
 				if len(n.Refused) > 0 || len(n.States) != 1 || n.States[0] != "INIT>RTS" {
 					t.Errorf("end %d went through %v, refused %v", i, n.States, n.Refused)
 				}
-				if n.s.Deadline() != machine.Never || n.s.Shut() != ShutNothing {
-					t.Errorf("end %d: deadline %v, shut %d", i, n.s.Deadline(), n.s.Shut())
+				due := machine.Never
+				if i == 0 && !c.want[0].Extensions {
+					due = nudges[0]
+				}
+				if n.s.Deadline() != due || n.s.Shut() != ShutNothing {
+					t.Errorf("end %d: deadline %v, expected %v; shut %d", i, n.s.Deadline(), due, n.s.Shut())
 				}
 			}
 			// Both may send, and what began the connection took no receive.
@@ -89,12 +93,12 @@ func TestConnectAgrees(t *testing.T) {
 
 func TestRequestFrameIsByTheRFC(t *testing.T) {
 	r := newInitiator(t, &Params{IRD: 4, ORD: 3, Private: []byte("hello")})
-	want := []byte("MPA ID Req Frame\x54\x02\x00\x09\x80\x04\xc0\x03hello")
+	want := []byte("MPA ID Req Frame\x5c\x02\x00\x09\x80\x04\xc0\x03hello")
 	if got := r.drain(); !bytes.Equal(got, want) {
 		t.Errorf("found % x, expected % x", got, want)
 	}
 	r = newInitiator(t, &Params{Revision: 1, NoCRC: true, Markers: true, Extensions: ExtensionsOff})
-	want = []byte("MPA ID Req Frame\x80\x01\x00\x00")
+	want = []byte("MPA ID Req Frame\x88\x01\x00\x00")
 	if got := r.drain(); !bytes.Equal(got, want) {
 		t.Errorf("found % x, expected % x", got, want)
 	}
@@ -147,7 +151,6 @@ func TestInitiatorRefusesReplies(t *testing.T) {
 		"something else":   {[]byte("HTTP/1.1 400 Bad Request\r\n"), iwarp.TermMPAFrame, reason.MPAKey},
 		"revision 0":       {frameBytes(iwarp.Frame{Reply: true}, nil, nil), iwarp.TermMPAFrame, reason.MPARevision},
 		"revision 3":       {frameBytes(iwarp.Frame{Reply: true, Flags: ok.Flags, Revision: 3}, enhanced, nil), iwarp.TermMPAFrame, reason.MPARevision},
-		"revision 1":       {frameBytes(iwarp.Frame{Reply: true, Revision: 1}, nil, nil), iwarp.TermMPAFrame, reason.MPARevision},
 		"too long":         {frameBytes(iwarp.Frame{Reply: true, Revision: 2, Private: 513}, nil, nil), iwarp.TermMPAFrame, reason.MPAPrivate},
 		"too short":        {frameBytes(iwarp.Frame{Reply: true, Flags: ok.Flags, Revision: 2}, nil, []byte("abc")), iwarp.TermMPAFrame, reason.MPAPrivate},
 		"not enhanced":     {frameBytes(iwarp.Frame{Reply: true, Flags: iwarp.FlagCRC, Revision: 2}, nil, []byte("abcd")), iwarp.TermMPAFrame, reason.MPAEnhanced},
@@ -392,5 +395,96 @@ func TestCallsOutOfState(t *testing.T) {
 	p.run()
 	if a.last().Kind != Established || len(a.last().Private) != 508 {
 		t.Errorf("heard %+v", a.last())
+	}
+}
+
+// A responder that could do without CRCs says that there are some, where its initiator
+// wants them.
+func TestReplyTellsOfCRCs(t *testing.T) {
+	for _, asks := range []iwarp.FrameFlags{0, iwarp.FlagCRC} {
+		r := newSetup(t, nil)
+		r.receive(frameBytes(iwarp.Frame{Flags: asks, Revision: 1}, nil, nil))
+		if err := r.s.Accept(0, r.q, &Params{NoCRC: true}); err != nil {
+			t.Fatal(err)
+		}
+		var f iwarp.Frame
+		if f.Parse(r.drain()); f.Flags != asks || r.q.a.CRC != (asks != 0) {
+			t.Errorf("asked by %#02x: replied %#02x, agreed on %+v", asks, f.Flags, r.q.a)
+		}
+	}
+}
+
+// RFC 6581 9.1: depths that the initiator leaves to the programs stay as they are,
+// and are left to them in the reply.
+func TestDepthsLeftToThePrograms(t *testing.T) {
+	for _, c := range []struct{ asks, reply, want iwarp.Enhanced }{
+		{iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}, iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}, iwarp.Enhanced{IRD: 5, ORD: 6}},
+		{iwarp.Enhanced{IRD: 2, ORD: iwarp.DepthUnknown}, iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: 2}, iwarp.Enhanced{IRD: 5, ORD: 2}},
+		{iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: 3}, iwarp.Enhanced{IRD: 3, ORD: iwarp.DepthUnknown}, iwarp.Enhanced{IRD: 3, ORD: 6}},
+	} {
+		r := newSetup(t, nil)
+		r.receive(frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced, Revision: 2}, &c.asks, nil))
+		if err := r.s.Accept(0, r.q, &Params{IRD: 5, ORD: 6}); err != nil {
+			t.Fatal(err)
+		}
+		var e iwarp.Enhanced
+		if e.Parse(r.drain()[iwarp.FrameLen:]); e != c.reply || r.q.a.IRD != c.want.IRD || r.q.a.ORD != c.want.ORD {
+			t.Errorf("asked for %+v: replied %+v, agreed on %+v", c.asks, e, r.q.a)
+		}
+	}
+	r := newInitiator(t, &Params{IRD: 5, ORD: 6, ClientServer: true})
+	r.drain()
+	r.receive(frameBytes(iwarp.Frame{Reply: true, Flags: iwarp.FlagEnhanced, Revision: 2}, &iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}, nil))
+	if r.q.a.IRD != 5 || r.q.a.ORD != 6 {
+		t.Errorf("agreed on %+v", r.q.a)
+	}
+}
+
+// RFC 5044 4.5, 5.1: to a peer that has not said that it takes more, FPDUs fill
+// segments of TCP.
+func TestFPDUsFillSegments(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		segment        int
+		large, markers bool
+		want           int // length of a full FPDU, without its markers
+	}{
+		{name: "Ethernet", segment: 1448, want: 1448},
+		{name: "no multiple of four", segment: 1463, want: 1460},
+		{name: "markers", segment: 1448, markers: true, want: 1448 - 3*iwarp.MarkerLen},
+		{name: "jumbo frames", segment: 8948, want: 8948},
+		{name: "unknown", want: usualSegment},
+		{name: "tiny", segment: 88, want: minFPDU},
+		{name: "a peer that takes more", segment: 1448, large: true, want: iwarp.MaxFPDU},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newInitiator(t, &Params{IRD: 4, ORD: 4, ClientServer: true})
+			r.most = 1 << 20
+			r.drain()
+			r.s.SetSegment(c.segment)
+			f := iwarp.Frame{Reply: true, Flags: iwarp.FlagEnhanced, Revision: 2}
+			if c.large {
+				f.Flags |= iwarp.FlagLarge
+			}
+			if c.markers {
+				f.Flags |= iwarp.FlagMarkers
+			}
+			r.receive(frameBytes(f, &iwarp.Enhanced{IRD: 4, ORD: 4}, nil))
+			r.drain()
+			r.post(queue.Write, 0, 200000, queue.RDMA{})
+			r.s.Next(0, &r.out)
+			for i, f := range r.q.tx.list[:len(r.q.tx.list)-1] {
+				markers := 0
+				if c.markers {
+					markers = f.length - c.want
+				}
+				if f.length-markers != c.want || c.segment >= minFPDU && !c.large && f.length > c.segment || markers%iwarp.MarkerLen != 0 {
+					t.Fatalf("FPDU %d of %d bytes, expected %d", i, f.length, c.want)
+				}
+			}
+			if len(r.q.tx.list) < 2 {
+				t.Fatalf("%d FPDUs", len(r.q.tx.list))
+			}
+		})
 	}
 }

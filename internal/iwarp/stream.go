@@ -36,12 +36,20 @@ type Stream struct {
 	out   []byte // frames of the set-up, and a queue pair's last words
 	taken int    // bytes of out that were sent
 
+	segment  int // bytes that a segment of TCP holds; 0 is unknown
 	deadline time.Duration
 	shut     Shut
-	told     bool // Closed, Rejected or Refused was told
-	offered  int  // bytes of direct room in list
-	list     [][]byte
-	scratch  []byte
+	nudged   int           // how often, of nudges; see there
+	yields   bool          // an initiator that goes on with revision 1 where its peer knows no other
+	waits    bool          // the end is due, and not told to the peer yet
+	told     bool          // Closed, Rejected or Refused was told
+	why      reason.Detail // that the link gave for the end
+
+	unanswered bool // see Event
+
+	offered int // bytes of direct room in list
+	list    [][]byte
+	scratch []byte
 }
 
 // NewStream makes the machine of a TCP connection that was made. pool lends the
@@ -50,17 +58,24 @@ func NewStream(pool *Pool, handler func(*Event)) *Stream {
 	return &Stream{pool: pool, handler: handler, deadline: machine.Never}
 }
 
+// SetSegment tells how many bytes a segment of the TCP connection holds, before the
+// set-up ends.
+func (s *Stream) SetSegment(n int) { s.segment = n }
+
 // QP is the queue pair that the stream carries, nil before Connect or Accept
 // and after the end.
 func (s *Stream) QP() *QP { return s.q }
 
 // Room gives where the next bytes of the stream are to be read to, in order:
 // registered memory where the payload of a message is due, then scratch, or a
-// part of it. The slices are valid until Filled, which is called before any
+// part of it; nothing while the stream is Stalled. The slices are valid until Filled, which is called before any
 // other door. scratch is the caller's, at least MinScratch long; it may serve
 // all streams, as nothing stays in it.
 func (s *Stream) Room(now time.Duration, scratch []byte) [][]byte {
 	s.list, s.offered = s.list[:0], 0
+	if s.Stalled() {
+		return nil
+	}
 	if s.receives() {
 		peek := s.q.direct(now)
 		scratch = scratch[:min(len(scratch), peek)]
@@ -94,6 +109,9 @@ func (s *Stream) Filled(now time.Duration, n int) {
 			b = nil
 		default:
 			b = nil // behind the end of the stream
+			if s.waits {
+				s.waits, s.deadline = false, now+closeTimeout
+			}
 		}
 	}
 	if s.q != nil {
@@ -108,6 +126,7 @@ func (s *Stream) Closed(now time.Duration, lost bool) {
 	case dead:
 		s.out, s.taken = nil, 0
 	case idle, awaitReply, awaitRequest, requested:
+		s.unanswered = s.state == awaitReply && s.yields && s.why.Reason == reason.None && len(s.out)+len(s.request.frame) == 0
 		s.refuse(now, s.end(lost))
 	case operating:
 		d := s.end(lost)
@@ -121,8 +140,20 @@ func (s *Stream) Closed(now time.Duration, lost bool) {
 	}
 }
 
+// Failed tells that the TCP connection broke for a reason that its link knows.
+func (s *Stream) Failed(now time.Duration, d reason.Detail) {
+	s.why = d
+	s.Closed(now, true)
+}
+
 // end is the detail of an end of the stream.
 func (s *Stream) end(lost bool) reason.Detail {
+	if s.why.Reason != reason.None {
+		return s.why
+	}
+	if d := s.foreign(); d.Reason != reason.None {
+		return d
+	}
 	d := reason.Detail{Reason: reason.StreamClosed}
 	if s.q != nil {
 		d.Expected, d.Found = uint64(s.q.req.outstanding()), uint64(s.q.rx.begun())
@@ -173,10 +204,15 @@ func (s *Stream) Sent(now time.Duration, n int) {
 }
 
 // Deadline is when Expire wants to be called, machine.Never for not at all.
-func (s *Stream) Deadline() time.Duration { return s.deadline }
+func (s *Stream) Deadline() time.Duration { return min(s.deadline, s.lookAt()) }
 
 // Expire acts on a deadline that has passed.
 func (s *Stream) Expire(now time.Duration) {
+	if s.lookAt() <= now {
+		q := s.q
+		q.look(now)
+		q.settle(now)
+	}
 	if s.deadline > now {
 		return
 	}
@@ -185,8 +221,16 @@ func (s *Stream) Expire(now time.Duration) {
 	case awaitReply, awaitRequest:
 		s.refuse(now, reason.Detail{Reason: reason.MPATimeout, Expected: uint64(s.request.wait / time.Millisecond), Found: uint64(len(s.request.frame))})
 	case operating:
-		s.q.held = false // see patience
+		if s.initiator() {
+			s.nudge(now)
+		} else {
+			s.q.held = false // see patience
+		}
 	case ending:
+		if s.waits {
+			s.waits, s.deadline = false, now+closeTimeout
+			return
+		}
 		s.finish(reason.Detail{Reason: reason.StreamClosed})
 	}
 }
@@ -210,7 +254,7 @@ func (s *Stream) Abort(now time.Duration) {
 // Shut tells what to do with the TCP connection now. Once it says ShutClose or
 // ShutAbort the stream is done with.
 func (s *Stream) Shut() Shut {
-	if s.state == ending && s.taken == len(s.out) {
+	if s.state == ending && s.taken == len(s.out) && !s.waits {
 		return max(s.shut, ShutWrite)
 	}
 	if s.state == dead && s.taken < len(s.out) && s.shut == ShutClose {
@@ -227,7 +271,13 @@ func (s *Stream) Disconnect(now time.Duration) error {
 		return &Error{reason.Detail{Reason: reason.MPAState, Expected: uint64(operating), Found: uint64(s.state)}}
 	}
 	d := reason.Detail{Reason: reason.StreamClosed, Expected: uint64(s.q.req.outstanding()), Found: uint64(s.q.rx.begun())}
+	// Until a peer that promised nothing has read the reply, see patience, an end
+	// looks like a refusal to Linux's siw.
+	unread, due := s.q.silent, s.deadline
 	s.q.disconnect(now, d)
+	if unread && s.state == ending && due != machine.Never {
+		s.waits, s.deadline = true, due
+	}
 	s.q.settle(now)
 	return nil
 }
@@ -282,7 +332,7 @@ func (s *Stream) tell(k EventKind, d reason.Detail, private []byte) {
 		}
 		s.told = true
 	}
-	e := Event{Kind: k, Stream: s, Detail: d, Private: private}
+	e := Event{Kind: k, Stream: s, Detail: d, Private: private, Unanswered: s.unanswered}
 	if s.q != nil {
 		e.Agreement, e.Term = s.q.a, s.q.term
 	}

@@ -124,6 +124,35 @@ func TestTerminateFailsTheREADThatItNames(t *testing.T) {
 	}
 }
 
+// RFC 5040 4.8: the READ that a Terminate names may have been answered in part.
+func TestTerminateNamesTheRestOfAREAD(t *testing.T) {
+	for _, c := range []struct {
+		answered uint32
+		size     uint32 // that the Terminate tells
+		failed   int
+	}{{0, 1000, 1}, {600, 400, 1}, {1000, 0, 1}, {600, 401, -1}, {1001, 0, -1}} {
+		r := newRaw(t, defaults(), nil)
+		for i := range 3 {
+			r.post(queue.Read, 1000*i, 1000, queue.RDMA{Addr: 0x1000, RKey: 0x77})
+		}
+		b := fpdus(t, r.drain(), true)[1]
+		var m iwarp.Read
+		m.Parse(b[iwarp.UntaggedLen:])
+		m.SinkTO, m.SourceTO, m.Size = m.SinkTO+uint64(c.answered), m.SourceTO+uint64(c.answered), c.size
+		m.Put(b[iwarp.UntaggedLen:])
+		r.receive(r.terminateFPDU(iwarp.TermProtectionSTag, b))
+		for i, x := range r.Sent.List {
+			want := queue.WRFlushErr
+			if i == c.failed {
+				want = queue.RemAccessErr
+			}
+			if x.Status != want {
+				t.Errorf("%d bytes answered, %d left: %s", c.answered, c.size, brief(r.Sent.List))
+			}
+		}
+	}
+}
+
 // Linux's siw has layer and type in each other's place, the flags elsewhere, and
 // the length of the READ for its number.
 func TestTerminateOfLinuxSiwFailsItsREAD(t *testing.T) {

@@ -55,16 +55,15 @@ func (q *QP) next(now time.Duration, out *Out) bool {
 }
 
 // produce adds one FPDU to the batch. A message's FPDUs follow each other without
-// those of another between them (RFC 5041 5.2).
+// those of another between them (RFC 5041 5.3).
 func (q *QP) produce(now time.Duration, out *Out) bool {
-	if q.req.ready {
-		return q.req.sendReady(out)
-	}
 	switch {
 	case q.rd.sending():
 		return q.rd.next(now, out)
 	case q.req.sending():
 		return q.req.next(now, out)
+	case q.req.ready != 0:
+		return q.req.sendReady(out)
 	case q.rd.count > 0 && (q.rd.turns < turn || !q.req.waiting()):
 		if q.rd.turns < turn {
 			q.rd.turns++
@@ -125,7 +124,7 @@ func (q *QP) fatal(now time.Duration, t iwarp.Term, header []byte, f fault) {
 }
 
 // terminate takes the queue pair to the error state, with a Terminate as its last
-// word (RFC 5040 6.2, 7).
+// word (RFC 5040 6.2.1, 7).
 func (q *QP) terminate(now time.Duration, t iwarp.Term, header []byte, d reason.Detail, status queue.Status) {
 	q.enterErr(d, status)
 	s := q.s

@@ -25,10 +25,28 @@ type Flow struct {
 	Handle   int            // the link's own
 
 	// Segments is how many packets of a batch leave as one datagram, which is
-	// segmented on its way; 0 is all. On IPv4, packet i of a batch leaves with
-	// identification i modulo Segments, which its ICRC covers. Send may lower
-	// it, for the batches after the present one.
+	// segmented on its way; 0 is all. Send may lower it, for the batches after
+	// the present one.
 	Segments int
+
+	// First is the IPv4 identification of the next datagram's first packet. Its
+	// other packets count on; with Counts the next datagram begins with one more
+	// than this one, otherwise with the same. Send keeps both.
+	First  uint16
+	Counts bool
+}
+
+// Identification is the IPv4 identification, which its ICRC covers, that packet
+// i of the next batch leaves with.
+func (f *Flow) Identification(i int) uint16 {
+	if f.Segments == 0 {
+		return f.First + uint16(i)
+	}
+	id := f.First + uint16(i%f.Segments)
+	if f.Counts {
+		id += uint16(i / f.Segments)
+	}
+	return id
 }
 
 // A Tx is a batch to one flow: packets of Size bytes each, except that the

@@ -3,11 +3,25 @@ package link
 import (
 	"errors"
 	"net/netip"
+
+	"softrdma/internal/reason"
 )
 
 // ErrWouldBlock is returned by a call that would have to wait: Streams.Ready
 // tells when it no longer has to.
 var ErrWouldBlock = errors.New("would have to wait")
+
+// A Failure is an error of a stream that has a reason of its own.
+type Failure struct {
+	Detail reason.Detail
+	Err    error
+}
+
+// Error gives the reason and what lies behind it.
+func (f *Failure) Error() string { return f.Detail.String() + ": " + f.Err.Error() }
+
+// Unwrap gives what lies behind it.
+func (f *Failure) Unwrap() error { return f.Err }
 
 // Streams is a link whose peers are connected by streams of bytes, as iWARP
 // wants them. It belongs to one lane as every Link does: Wait, Wake and Close
@@ -63,6 +77,10 @@ type Stream interface {
 	// Connected tells, of a dialled stream that became writable, whether it was
 	// connected (nil) or why it was not.
 	Connected() error
+
+	// Segment is how many bytes a packet of the stream holds, once it is
+	// connected; 0 where the system does not tell.
+	Segment() int
 
 	// Read fills pieces in order with what has come, and Write sends them in
 	// order, both as far as it goes without waiting: fewer bytes than asked for

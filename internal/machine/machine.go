@@ -28,7 +28,8 @@ type Machine interface {
 
 	// Next fills out with the next packet to send and tells whether there is
 	// one. Slices in out.Payload are registered memory or the work queue's, and
-	// stay as they are until the machine is called again.
+	// stay as they are until the machine is called again. It may be a train where
+	// out.Longest allows it.
 	Next(now time.Duration, out *Out) bool
 
 	// Deadline is when Expire wants to be called, Never for not at all.
@@ -52,11 +53,21 @@ type Sender interface {
 	Sent()
 }
 
+// A Continuer is a Machine (RC) that takes the packets in the middle of a message
+// at less cost.
+type Continuer interface {
+	// Continue does what Receive does with a packet, and tells so. Where the packet
+	// is not the very one expected in the middle of a message, it does nothing
+	// and tells false: Receive is to take it.
+	Continue(now time.Duration, in *In) bool
+}
+
 // In is a received packet with what the network told of it.
 type In struct {
 	ib.Packet
 	Src, Dst netip.AddrPort
 	TOS, TTL uint8 // traffic class and hop limit on IPv6
+	Train    int   // packets that it stands for, in memory; 0 is one
 }
 
 // Out is a packet to send. The machine sets the headers but the padding and
@@ -67,6 +78,9 @@ type Out struct {
 	Pieces    [][]byte // the payload; the machine appends to Pieces[:0]
 	Len       int      // sum of the lengths of Pieces
 	Markable  bool     // slows down for marks: may be sent as ECN-capable; whoever sends clears it
+	Longest   int      // train that may be made, in packets; the caller sets it, 0 is one
+	Whole     bool     // the train is handed over in memory as a whole; the caller sets it
+	Train     int      // packets that it stands for; 0 is one
 }
 
 // A CQ takes completions.
@@ -87,6 +101,9 @@ type ReceiveQueue interface {
 	// Take copies the oldest request into r, reusing r.SGEs, and removes it.
 	// It tells whether there was one.
 	Take(r *Receive) bool
+	// Len is how many requests there are. Who empties the queue takes so many: a
+	// producer may go on for ever.
+	Len() int
 	// Shared tells a shared queue, whose requests are not flushed with one
 	// queue pair.
 	Shared() bool
@@ -142,4 +159,8 @@ type Port struct {
 	Host     Host
 	Window   int                       // bytes that may be in flight unacknowledged
 	AHs      func(num uint32) *qp.Path // address handles by number, for UD
+	Share    *Share                    // of what may be in flight to the peer; nil has no such bound
+	Waits    bool                      // Share did not admit a packet
+	counted  int64                     // as Share has it, in its
+	epoch    uint32
 }

@@ -9,8 +9,11 @@ import (
 // where they are not all inside the region, or where a slice is not the memory
 // itself but a mirror of another process's: then Put is the way.
 func (r *Region) Place(addr uint64, n int) []byte {
-	if f := r.foreign; f != nil && !f.shared(addr-r.Base, uint64(n)) {
-		return nil
+	if f := r.foreign; f != nil {
+		if !f.shared(addr-r.Base, uint64(n)) {
+			return nil
+		}
+		r.table.deferred.settle()
 	}
 	return r.Bytes(addr, n)
 }
@@ -24,8 +27,11 @@ func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 		if d.Reason != reason.None {
 			return dst, false, d
 		}
-		if f := c.region.foreign; f != nil && !f.shared(list[c.entry].Addr+pos-c.start-c.region.Base, uint64(len(b))) {
-			return dst, false, reason.Detail{}
+		if f := c.region.foreign; f != nil {
+			if !f.shared(list[c.entry].Addr+pos-c.start-c.region.Base, uint64(len(b))) {
+				return dst, false, reason.Detail{}
+			}
+			t.deferred.settle()
 		}
 		dst = append(dst, b)
 		pos += uint64(len(b))

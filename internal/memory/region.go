@@ -42,6 +42,7 @@ type Region struct {
 	mem     []byte
 	foreign *Foreign // nil: mem is the memory itself
 	parent  *Region
+	table   *Table
 	valid   atomic.Bool
 	windows atomic.Int32 // windows bound to this region
 }

@@ -29,9 +29,9 @@ type Foreign struct {
 	Shared, SharedEnd uint64 // offsets in the region
 }
 
-// ahead is how much of a message is loaded at once: a call costs as much as
+// Ahead is how much of a message is loaded at once: a call costs as much as
 // copying some kilobytes.
-const ahead = 64 << 10
+const Ahead = 64 << 10
 
 // RegisterForeign is Register for memory of another process that mirror stands
 // for, which the caller keeps alive and mapped.
@@ -60,6 +60,7 @@ func unmapped(addr uint64, n int) reason.Detail {
 // load brings n bytes at offset off of the mirror up to date. Bytes that are
 // shared are left alone: the program may be changing them.
 func (r *Region) load(off uint64, n int) bool {
+	r.table.deferred.settle() // it may be what is loaded
 	f, end := r.foreign, off+uint64(n)
 	if f.Shared >= f.SharedEnd || end <= f.Shared || off >= f.SharedEnd {
 		return f.Space.Load(r.mem[off:end], f.Addr+off) == nil
@@ -91,11 +92,43 @@ func (r *Region) Put(addr uint64, data []byte) reason.Detail {
 	return r.store(addr-r.Base, b, data)
 }
 
-// store copies data to b, the mirror at offset off, and from there to the
-// process: data itself would have to be on the heap, if a Space could see it.
+// store brings data to the process. What one call is worth goes there at once;
+// less is copied to b, the mirror at offset off, and follows from there, at the
+// latest with Table.Flush. What is shared is there when it is copied. data is on
+// the heap, as a Space sees it.
 func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 	f := r.foreign
-	if n := copy(b, data); !f.shared(off, uint64(n)) && f.Space.Store(f.Addr+off, b[:n]) != nil {
+	for len(data) > 0 {
+		n, shared := f.run(off, len(data))
+		if shared {
+			r.table.deferred.settle()
+			copy(b, data[:n])
+		} else if d := r.storeAway(off, b, data[:n]); d.Reason != reason.None {
+			return d
+		}
+		off, b, data = off+uint64(n), b[n:], data[n:]
+	}
+	return reason.Detail{}
+}
+
+// run tells how many of n bytes at offset off are all shared, or all not.
+func (f *Foreign) run(off uint64, n int) (_ int, shared bool) {
+	switch {
+	case off >= f.SharedEnd || f.Shared >= f.SharedEnd:
+		return n, false
+	case off < f.Shared:
+		return int(min(uint64(n), f.Shared-off)), false
+	}
+	return int(min(uint64(n), f.SharedEnd-off)), true
+}
+
+// storeAway is store of bytes that are not shared.
+func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
+	if len(data) >= storeThrough {
+		return r.storeThrough(off, data)
+	}
+	f := r.foreign
+	if n := copy(b, data); !r.table.deferred.add(r, off, n) && f.Space.Store(f.Addr+off, b[:n]) != nil {
 		return unmapped(f.Addr+off, n)
 	}
 	return reason.Detail{}
@@ -143,6 +176,20 @@ func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
 	}
 }
 
+// SetWord puts v into the word at addr; see FetchAdd.
+func (r *Region) SetWord(addr, v uint64) (ok bool) {
+	word, own := r.word(addr)
+	switch {
+	case word == nil:
+		return false
+	case own:
+		atomic.StoreUint64(word, v)
+		return true
+	}
+	*word = v
+	return r.storeWord(addr)
+}
+
 // word gives the word at addr, nil where there is none, and whether the
 // processor's atomics on it are the program's as well.
 func (r *Region) word(addr uint64) (w *uint64, own bool) {
@@ -151,6 +198,7 @@ func (r *Region) word(addr uint64) (w *uint64, own bool) {
 	}
 	off := addr - r.Base
 	if r.foreign.shared(off, 8) {
+		r.table.deferred.settle()
 		return w, true
 	}
 	if !r.load(off, 8) {
@@ -171,7 +219,7 @@ func (c *Cursor) fetch(e *SGE, pos uint64, n int) bool {
 		return true
 	}
 	within := pos - c.start
-	more := int(min(uint64(e.Length)-within, max(uint64(n), ahead)))
+	more := int(min(uint64(e.Length)-within, max(uint64(n), Ahead)))
 	if !c.region.load(e.Addr+within-c.region.Base, more) {
 		return false
 	}

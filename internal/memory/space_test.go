@@ -120,6 +120,12 @@ func TestForeignMemoryIsWritten(t *testing.T) {
 	if old, ok := r.CompareSwap(r.Base+64, 7, 1); !ok || old != 9 || p.mem[64] != 9 {
 		t.Errorf("compare and swap that differs: %d %t, left %d", old, ok, p.mem[64])
 	}
+	if ok := r.SetWord(r.Base+64, 11); !ok || p.mem[64] != 11 {
+		t.Errorf("set to %d, %v", p.mem[64], ok)
+	}
+	if r.SetWord(r.Base+65, 1) {
+		t.Error("an unaligned word was set")
+	}
 	if _, ok := r.FetchAdd(r.Base+65, 1); ok {
 		t.Error("a word that is not aligned was changed")
 	}
@@ -172,5 +178,54 @@ func TestSharedPartOfForeignMemoryIsUsedInPlace(t *testing.T) {
 	p.loads = 0
 	if b := w.Read(r.Base+2048, 4096); p.loads != 1 || !bytes.Equal(b[:2048], p.mem[2048:4096]) || string(b[2048:2054]) != "putred" {
 		t.Errorf("a window across the border is wrong after %d loads", p.loads)
+	}
+}
+
+// A message across the borders reaches the program in order, each part in its
+// way: what is shared is not stored once more behind what the program has done
+// to it since.
+func TestSharedPartIsNotStored(t *testing.T) {
+	for _, n := range []int{2000, 100_000} { // deferred, and at once
+		x, r, p := newForeign(t, 3*n, Foreign{Shared: uint64(n / 2), SharedEnd: uint64(2 * n)})
+		before := bytes.Clone(p.mem[n/2 : 2*n])
+		msg := bytes.Repeat([]byte{0xaa, 0xbb}, 5*n/4)
+		if d := r.Put(r.Base, msg); d.Reason != reason.None {
+			t.Fatal(d)
+		}
+		if !bytes.Equal(r.mem[n/2:2*n], msg[n/2:2*n]) {
+			t.Errorf("%d: the shared part is not the message's", n)
+		}
+		if l := x.Flush(); len(l) != 0 {
+			t.Fatal(l)
+		}
+		if !bytes.Equal(p.mem[n/2:2*n], before) {
+			t.Errorf("%d: the shared part was stored as well", n)
+		}
+		if !bytes.Equal(p.mem[:n/2], msg[:n/2]) || !bytes.Equal(p.mem[2*n:5*n/2], msg[2*n:]) {
+			t.Errorf("%d: the rest was not stored", n)
+		}
+	}
+}
+
+// What waits to be stored comes before what is shared: a program may look for
+// the latter to know of the former.
+func TestSharedMemoryIsChangedBehindWhatWaits(t *testing.T) {
+	for name, then := range map[string]func(r *Region){
+		"a store":       func(r *Region) { r.Put(r.Base+4096, []byte{1}) },
+		"an atomic":     func(r *Region) { r.FetchAdd(r.Base+4096, 1) },
+		"a word":        func(r *Region) { r.SetWord(r.Base+4096, 1) },
+		"from a socket": func(r *Region) { r.Place(r.Base+4096, 1)[0] = 1 },
+		"a list from a socket": func(r *Region) {
+			var c Cursor
+			c.Places(r.table, 1, []SGE{{Addr: r.Base + 4096, Length: 1, LKey: r.Key}}, 0, 1, nil)
+		},
+	} {
+		_, r, p := newForeign(t, 8192, Foreign{Shared: 4096, SharedEnd: 8192})
+		if d := r.Put(r.Base, bytes.Repeat([]byte{0xaa}, 2000)); d.Reason != reason.None || p.mem[1999] == 0xaa {
+			t.Fatalf("%v: not deferred", d)
+		}
+		if then(r); p.mem[1999] != 0xaa {
+			t.Errorf("%s came before what was stored before it", name)
+		}
 	}
 }

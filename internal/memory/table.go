@@ -32,6 +32,8 @@ type Table struct {
 
 	mu      sync.RWMutex
 	regions map[uint32]*Region // by index
+
+	deferred deferred
 }
 
 // NewTable makes an empty table.
@@ -95,6 +97,7 @@ func (t *Table) publish(r *Region) error {
 			continue
 		}
 		r.Key = key
+		r.table = t
 		t.regions[i] = r
 		return nil
 	}
@@ -120,7 +123,7 @@ func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, acce
 	if n := old.windows.Load(); n != 0 {
 		return nil, fmt.Errorf("%w: %d windows are bound to region %#x", ErrBusy, n, old.Key)
 	}
-	n := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem}
+	n := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem, table: t}
 	if keep {
 		n.foreign = old.foreign
 	}
@@ -217,7 +220,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 	case w.Kind == MW2 && b.Length == 0: // o10-37.2.40: binding no bytes does not invalidate it
 		return refused
 	}
-	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access & windowRights}
+	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access & windowRights, table: t}
 	if b.Length != 0 {
 		m := t.regions[b.Region>>indexShift]
 		if m == nil || m.Key != b.Region || m.Kind != MR || !m.Valid() || m.PD != b.PD {

@@ -48,6 +48,7 @@ const (
 	WCFetchAdd    WCOp = 4
 	WCBindMW      WCOp = 5
 	WCLocalInv    WCOp = 6
+	WCAtomicWrite WCOp = 9
 	WCRecv        WCOp = 1 << 7
 	WCRecvRDMAImm WCOp = 1<<7 + 1
 )
@@ -65,6 +66,8 @@ func (o Op) Completed() WCOp {
 		return WCFetchAdd
 	case LocalInv:
 		return WCLocalInv
+	case AtomicWrite:
+		return WCAtomicWrite
 	case BindMW:
 		return WCBindMW
 	}
@@ -76,6 +79,14 @@ const (
 	WCGRH     uint32 = 1 << 0
 	WCImm     uint32 = 1 << 1
 	WCWithInv uint32 = 1 << 3
+)
+
+// What SL tells of a datagram that came: the kind of its network header
+// (IBTA A17.4.5.1), as adapters encode it: a UDP header, and IPv6 or IPv4
+// before it. RoCE has no service levels.
+const (
+	PacketIPv6 uint8 = 8 | 1
+	PacketIPv4 uint8 = 8 | 2
 )
 
 // A CQE is ib_uverbs_wc, with the numbers of the reason in the space that the
@@ -104,7 +115,10 @@ type CQE struct {
 const CQELen = int(unsafe.Sizeof(CQE{}))
 
 // A CompletionRing is the ring of a completion queue.
-type CompletionRing struct{ Ring }
+type CompletionRing struct {
+	Ring
+	siw *siwCompletions // in place of the ring, nil where completions are in it
+}
 
 // NewCompletionRing makes a ring for depth completions.
 func NewCompletionRing(depth int) *CompletionRing { return CompletionRingOn(nil, depth) }
@@ -120,8 +134,30 @@ func CompletionRingOn(mem []byte, depth int) *CompletionRing {
 // CompletionRingLen is the length of the memory of a completion queue's ring.
 func CompletionRingLen(depth int) int { return RingLen(depth, CQELen) }
 
+// Depth is how many completions it holds.
+func (r *CompletionRing) Depth() int {
+	if r.siw != nil {
+		return len(r.siw.slots)
+	}
+	return r.Ring.Depth()
+}
+
 // At is the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }
+
+// Put produces a completion, and tells whether there was room for it.
+func (r *CompletionRing) Put(e *CQE) bool {
+	if r.siw != nil {
+		return r.siw.put(e)
+	}
+	if r.Full() {
+		return false
+	}
+	i := r.Producer()
+	*r.At(i) = *e
+	r.Publish(r.Next(i))
+	return true
+}
 
 // NetworkOrder turns immediate data from a number into the four bytes that work
 // requests and completions carry, in network order as a C program sees them;

@@ -7,8 +7,8 @@ import (
 	"softrdma/internal/memory"
 )
 
-// The numbers were printed by a C program from Linux's rdma/rdma_user_rxe.h
-// and rdma/ib_user_verbs.h with sizeof and offsetof.
+// The numbers were printed by a C program from Linux's rdma/rdma_user_rxe.h,
+// rdma/siw-abi.h and rdma/ib_user_verbs.h with sizeof and offsetof.
 func TestLayoutIsThatOfTheDriver(t *testing.T) {
 	var (
 		w  SendWQE
@@ -21,6 +21,9 @@ func TestLayoutIsThatOfTheDriver(t *testing.T) {
 		a  Atomic
 		rd RDMA
 		m  MW
+		sq SIWSQE
+		rq SIWRQE
+		cq SIWCQE
 	)
 	const wr = 24 // offset of the union in rxe_send_wqe
 	for name, x := range map[string][2]uintptr{
@@ -93,6 +96,21 @@ func TestLayoutIsThatOfTheDriver(t *testing.T) {
 		"ib_uverbs_wc.reserved":                 {unsafe.Offsetof(c.Solicited), 47},
 		"ib_uverbs_wc's end":                    {unsafe.Offsetof(c.Expected), 48},
 		"a slot of the completion ring":         {uintptr(CQELen), 64},
+		"siw_sqe":                               {unsafe.Sizeof(sq), 120},
+		"siw_sqe.flags":                         {unsafe.Offsetof(sq.siwHead), 8},
+		"siw_sqe.rkey":                          {unsafe.Offsetof(sq.RKey), 12},
+		"siw_sqe.raddr":                         {unsafe.Offsetof(sq.RAddr), 16},
+		"siw_sqe.sge":                           {unsafe.Offsetof(sq.SGE), 24},
+		"siw_rqe":                               {unsafe.Sizeof(rq), 112},
+		"siw_rqe.flags":                         {unsafe.Offsetof(rq.siwHead), 8},
+		"siw_rqe.sge":                           {unsafe.Offsetof(rq.SGE), 16},
+		"siw_cqe":                               {unsafe.Sizeof(cq), 32},
+		"siw_cqe.flags":                         {unsafe.Offsetof(cq.siwDone), 8},
+		"siw_cqe.bytes":                         {unsafe.Offsetof(cq.Bytes), 12},
+		"siw_cqe.imm_data":                      {unsafe.Offsetof(cq.ImmInv), 16},
+		"siw_cqe.qp_id":                         {unsafe.Offsetof(cq.QPN), 24},
+		"siw_cq_ctrl":                           {unsafe.Sizeof(siwControl{}), 8},
+		"SIW_MAX_INLINE":                        {uintptr(SIWMaxInline), 80},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("%s: found %d, want %d", name, x[0], x[1])
@@ -118,13 +136,17 @@ func TestViewsFitIntoUnion(t *testing.T) {
 
 func TestHeaderTellsDriverItsSize(t *testing.T) {
 	r := NewSendRing(100, 4, 0) // 208+64 bytes, so 512
-	if r.h.log2ElemSize != 9 || r.h.indexMask != 127 {
-		t.Errorf("log2 %d, mask %d", r.h.log2ElemSize, r.h.indexMask)
+	third := uintptr(unsafe.Pointer(r.At(3)))
+	h := r.h.Load()
+	if h.log2ElemSize != 9 || h.indexMask != 127 {
+		t.Errorf("log2 %d, mask %d", h.log2ElemSize, h.indexMask)
 	}
-	if got := uintptr(unsafe.Pointer(r.At(3))) - uintptr(unsafe.Pointer(r.h)); got != 384+3*512 {
+	if got := third - uintptr(unsafe.Pointer(h)); got != 384+3*512 {
 		t.Errorf("slot 3 is at %d", got)
 	}
-	if n := NewCompletionRing(1); n.h.log2ElemSize != 6 {
-		t.Errorf("completions take %d bytes", 1<<n.h.log2ElemSize)
+	c := NewCompletionRing(1)
+	c.At(0) // takes memory
+	if n := c.h.Load().log2ElemSize; n != 6 {
+		t.Errorf("completions take %d bytes", 1<<n)
 	}
 }

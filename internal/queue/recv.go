@@ -25,6 +25,7 @@ const RecvWQELen = int(unsafe.Sizeof(RecvWQE{}))
 type RecvRing struct {
 	Ring
 	maxSGE int
+	siw    *siwReceives // where requests are posted, nil where that is the ring
 }
 
 // NewRecvRing makes a receive queue for depth requests of at most maxSGE entries.
@@ -34,15 +35,31 @@ func NewRecvRing(depth, maxSGE int) *RecvRing { return RecvRingOn(nil, depth, ma
 // SendRingOn), of at least RecvRingLen bytes.
 func RecvRingOn(mem []byte, depth, maxSGE int) *RecvRing {
 	r := &RecvRing{maxSGE: maxSGE}
-	r.init(mem, depth, RecvWQELen+maxSGE*sgeLen)
+	r.init(mem, depth, RecvWQELen+maxSGE*SGELen)
 	return r
 }
 
 // RecvRingLen is the length of the memory of a receive queue.
-func RecvRingLen(depth, maxSGE int) int { return RingLen(depth, RecvWQELen+maxSGE*sgeLen) }
+func RecvRingLen(depth, maxSGE int) int { return RingLen(depth, RecvWQELen+maxSGE*SGELen) }
 
 // MaxSGE is how many entries a request may have.
 func (r *RecvRing) MaxSGE() int { return r.maxSGE }
+
+// Len is how many requests it holds now.
+func (r *RecvRing) Len() int {
+	if r.siw != nil {
+		r.collect()
+	}
+	return r.Ring.Len()
+}
+
+// Producer is the index at which the next request is produced.
+func (r *RecvRing) Producer() uint32 {
+	if r.siw != nil {
+		r.collect()
+	}
+	return r.Ring.Producer()
+}
 
 // At is the request at index i; it is valid until the index is released.
 func (r *RecvRing) At(i uint32) *RecvWQE { return (*RecvWQE)(r.at(i)) }

@@ -6,7 +6,8 @@
 // The layout is the one that Linux's Soft RoCE shares with its user-space
 // driver (rdma_user_rxe.h): header, send and receive work requests and
 // completions have its fields at its offsets, so that an unmodified driver can
-// drive these rings. Rings hold one entry less than they have slots.
+// drive these rings. Rings hold one entry less than they have slots. Queues in
+// the layout of Linux's soft iWARP (siw.go) are taken into such rings.
 //
 // The package does no protocol, owns no memory regions and never blocks.
 package queue
@@ -17,11 +18,13 @@ import (
 	"unsafe"
 )
 
-// header is rxe_queue_buf: the indices stand on cache lines of their own.
+// header is rxe_queue_buf: the indices stand on cache lines of their own. The
+// state is this module's, where the layout has nothing.
 type header struct {
 	log2ElemSize uint32
 	indexMask    uint32
-	_            [30]uint32
+	state        atomic.Uint32
+	_            [29]uint32
 	producer     atomic.Uint32
 	_            [31]uint32
 	consumer     atomic.Uint32
@@ -31,13 +34,13 @@ type header struct {
 const headerLen = int(unsafe.Sizeof(header{}))
 
 // A Ring is a ring of equal elements. One goroutine at a time may produce and
-// one may consume; the two need no lock between them.
+// one may consume; the two need no lock between them. Memory of its own it takes
+// with its first entry: most queue pairs of a large machine are idle.
 type Ring struct {
-	h    *header
-	data unsafe.Pointer
+	h    atomic.Pointer[header] // the elements stand behind it; nil while there was none
 	mask uint32
 	log2 uint32
-	mem  []uint64 // keeps the memory alive and aligned
+	lent bool // the memory is another's
 }
 
 // RingLen is the length in bytes of the memory of a ring for at least depth
@@ -46,23 +49,63 @@ func RingLen(depth, elem int) int {
 	return headerLen + slots(depth)<<log2(elem)
 }
 
+// RingDepth is how many entries a ring holds that is made for at least depth.
+func RingDepth(depth int) int { return slots(depth) - 1 }
+
 func slots(depth int) int { return 1 << bits.Len(uint(depth)) } // one stays empty
 func log2(elem int) int   { return bits.Len(uint(elem - 1)) }
 
 // init makes the ring on mem, zeroed and aligned to 8 bytes, which the caller
 // keeps until nobody uses the ring any more; nil takes the heap's.
 func (r *Ring) init(mem []byte, depth, elem int) {
-	n := RingLen(depth, elem)
-	if mem == nil {
-		r.mem = make([]uint64, n/8)
-	} else {
-		r.mem = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem[:n]))), n/8)
-	}
-	r.h = (*header)(unsafe.Pointer(unsafe.SliceData(r.mem)))
-	r.data = unsafe.Add(unsafe.Pointer(r.h), headerLen)
 	r.mask = uint32(slots(depth) - 1)
 	r.log2 = uint32(log2(elem))
-	r.h.log2ElemSize, r.h.indexMask = r.log2, r.mask
+	if mem != nil {
+		_ = mem[:RingLen(depth, elem)] // it is long enough
+		r.lent = true
+		r.publish((*header)(unsafe.Pointer(unsafe.SliceData(mem))))
+	}
+}
+
+// own gives the ring memory of its own. Words have the alignment of the
+// elements' fields, and the collector need not look into them.
+//
+//go:noinline
+func (r *Ring) own() *header { return r.publish(r.alloc()) }
+
+func (r *Ring) alloc() *header {
+	words := make([]uint64, (headerLen+int(r.mask+1)<<r.log2)/8)
+	return (*header)(unsafe.Pointer(unsafe.SliceData(words)))
+}
+
+// detach moves a ring on memory that another has lent to memory of its own, with
+// the entries that are in it: the other's may go away then, and nothing more comes.
+// The consumer calls it.
+func (r *Ring) detach() {
+	old := r.h.Load()
+	if !r.lent || old == nil {
+		return
+	}
+	h := r.alloc()
+	h.log2ElemSize, h.indexMask = r.log2, r.mask
+	i, end := old.consumer.Load()&r.mask, old.producer.Load()&r.mask
+	h.consumer.Store(i)
+	h.producer.Store(end)
+	for ; i != end; i = r.Next(i) {
+		at := uintptr(headerLen) + uintptr(i)<<r.log2
+		n := 1 << r.log2
+		copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), at)), n), unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(old), at)), n))
+	}
+	r.h.Store(h)
+	r.lent = false
+}
+
+func (r *Ring) publish(h *header) *header {
+	h.log2ElemSize, h.indexMask = r.log2, r.mask
+	if !r.h.CompareAndSwap(nil, h) {
+		return r.h.Load()
+	}
+	return h
 }
 
 // Depth is how many entries the ring holds.
@@ -70,17 +113,33 @@ func (r *Ring) Depth() int { return int(r.mask) }
 
 // Len is how many entries it holds now.
 func (r *Ring) Len() int {
-	return int((r.h.producer.Load() - r.h.consumer.Load()) & r.mask)
+	h := r.h.Load()
+	if h == nil {
+		return 0
+	}
+	return int((h.producer.Load() - h.consumer.Load()) & r.mask)
 }
 
 // Full tells whether nothing can be produced.
 func (r *Ring) Full() bool { return r.Len() == int(r.mask) }
 
 // Producer is the index at which the next entry is produced.
-func (r *Ring) Producer() uint32 { return r.h.producer.Load() & r.mask }
+func (r *Ring) Producer() uint32 {
+	h := r.h.Load()
+	if h == nil {
+		return 0
+	}
+	return h.producer.Load() & r.mask
+}
 
 // Consumer is the index of the oldest entry.
-func (r *Ring) Consumer() uint32 { return r.h.consumer.Load() & r.mask }
+func (r *Ring) Consumer() uint32 {
+	h := r.h.Load()
+	if h == nil {
+		return 0
+	}
+	return h.consumer.Load() & r.mask
+}
 
 // Next is the index behind i.
 func (r *Ring) Next(i uint32) uint32 { return (i + 1) & r.mask }
@@ -89,11 +148,40 @@ func (r *Ring) Next(i uint32) uint32 { return (i + 1) & r.mask }
 func (r *Ring) Distance(a, b uint32) int { return int((b - a) & r.mask) }
 
 // Publish makes entries before index i visible to the consumer.
-func (r *Ring) Publish(i uint32) { r.h.producer.Store(i & r.mask) }
+func (r *Ring) Publish(i uint32) {
+	if h := r.h.Load(); h != nil { // else there are none
+		h.producer.Store(i & r.mask)
+	}
+}
 
 // Release gives entries before index i back to the producer.
-func (r *Ring) Release(i uint32) { r.h.consumer.Store(i & r.mask) }
+func (r *Ring) Release(i uint32) {
+	if h := r.h.Load(); h != nil {
+		h.consumer.Store(i & r.mask)
+	}
+}
+
+// SetState tells the program that shares the ring's memory of the state of what
+// the ring belongs to: of a send queue that of its queue pair (qp.State), of a
+// completion queue that it overflowed (1). Memory that is not shared has none.
+func (r *Ring) SetState(s uint32) {
+	if h := r.h.Load(); h != nil {
+		h.state.Store(s)
+	}
+}
+
+// State is what SetState told, 0 before. The device never looks at it.
+func (r *Ring) State() uint32 {
+	if h := r.h.Load(); h != nil {
+		return h.state.Load()
+	}
+	return 0
+}
 
 func (r *Ring) at(i uint32) unsafe.Pointer {
-	return unsafe.Add(r.data, uintptr(i&r.mask)<<r.log2)
+	h := r.h.Load()
+	if h == nil {
+		h = r.own()
+	}
+	return unsafe.Add(unsafe.Pointer(h), uintptr(headerLen)+uintptr(i&r.mask)<<r.log2)
 }

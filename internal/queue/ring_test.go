@@ -17,6 +17,23 @@ func TestRingHoldsAtLeastItsDepth(t *testing.T) {
 	}
 }
 
+func TestRingTakesMemoryWithItsFirstEntry(t *testing.T) {
+	r := NewSendRing(100, 4, 0)
+	r.Publish(r.Producer())
+	r.Release(r.Producer())
+	if r.Len() != 0 || r.Full() || r.Consumer() != 0 || r.Depth() != 127 {
+		t.Errorf("unused: %d entries from %d, depth %d", r.Len(), r.Consumer(), r.Depth())
+	}
+	if r.h.Load() != nil {
+		t.Error("an unused ring holds memory")
+	}
+	r.At(0).WRID = 7
+	r.Publish(1)
+	if r.Len() != 1 || r.At(r.Consumer()).WRID != 7 {
+		t.Errorf("%d entries, the first is %+v", r.Len(), r.At(0))
+	}
+}
+
 func TestRingFullEmptyAndWrap(t *testing.T) {
 	r := NewCompletionRing(3)
 	next := uint64(0) // written
@@ -56,12 +73,13 @@ func TestRingFullEmptyAndWrap(t *testing.T) {
 func TestRingMasksForeignIndices(t *testing.T) {
 	// Another process may write anything into the indices.
 	r := NewCompletionRing(3)
-	r.h.producer.Store(0xdeadbeef)
-	r.h.consumer.Store(0x12345678)
+	r.At(0) // takes memory
+	r.h.Load().producer.Store(0xdeadbeef)
+	r.h.Load().consumer.Store(0x12345678)
 	if r.Len() > r.Depth() || r.Producer() > 3 || r.Consumer() > 3 {
 		t.Errorf("%d entries from %d to %d", r.Len(), r.Consumer(), r.Producer())
 	}
-	r.h.log2ElemSize, r.h.indexMask = 31, ^uint32(0)
+	r.h.Load().log2ElemSize, r.h.Load().indexMask = 31, ^uint32(0)
 	r.At(0xffffffff).WRID = 1
 	if r.At(3).WRID != 1 {
 		t.Error("an index out of range is not masked")

@@ -21,6 +21,7 @@ const (
 	LocalInv    Op = 7
 	BindMW      Op = 8
 	SendInv     Op = 9
+	AtomicWrite Op = 15 // of the 8 bytes that follow the request, as inline data does
 )
 
 // Flags of a send work request; the numbers are those of ibv_send_flags.
@@ -118,12 +119,14 @@ func (w *SendWQE) UD() *UD { return (*UD)(unsafe.Pointer(&w.u)) }
 // MW views the union.
 func (w *SendWQE) MW() *MW { return (*MW)(unsafe.Pointer(&w.u)) }
 
-const sgeLen = int(unsafe.Sizeof(memory.SGE{}))
+// SGELen is the length of an entry in a ring, bytes.
+const SGELen = int(unsafe.Sizeof(memory.SGE{}))
 
 // A SendRing is a send queue.
 type SendRing struct {
 	Ring
 	maxSGE, maxInline int
+	siw               *siwSends // where requests are posted, nil where that is the ring
 }
 
 // SendWQELen is the length of a send work request without entries.
@@ -148,7 +151,7 @@ func SendRingLen(depth, maxSGE, maxInline int) int {
 	return RingLen(depth, sendElem(maxSGE, maxInline))
 }
 
-func sendElem(maxSGE, maxInline int) int { return SendWQELen + max(maxSGE*sgeLen, maxInline) }
+func sendElem(maxSGE, maxInline int) int { return SendWQELen + max(maxSGE*SGELen, maxInline) }
 
 // MaxSGE is how many entries a request may have.
 func (r *SendRing) MaxSGE() int { return r.maxSGE }
@@ -156,8 +159,27 @@ func (r *SendRing) MaxSGE() int { return r.maxSGE }
 // MaxInline is how many bytes of inline data a request may have.
 func (r *SendRing) MaxInline() int { return r.maxInline }
 
+// Producer is the index at which the next request is produced.
+func (r *SendRing) Producer() uint32 {
+	if r.siw != nil {
+		r.collect()
+	}
+	return r.Ring.Producer()
+}
+
 // At is the request at index i; it is valid until the index is released.
 func (r *SendRing) At(i uint32) *SendWQE { return (*SendWQE)(r.at(i)) }
+
+// Posted is the length of the newest message in the ring, 0 where there is none.
+// The producer may be changing it: it says what to expect, and no more. Of requests
+// that the consumer has to take out of another layout first it knows nothing.
+func (r *SendRing) Posted() int {
+	i := r.Ring.Producer()
+	if r.siw != nil || i == r.Consumer() {
+		return 0
+	}
+	return int(r.At((i - 1) & r.mask).Length)
+}
 
 // SGEs are the entries of the request at index i, at most MaxSGE.
 func (r *SendRing) SGEs(i uint32) []memory.SGE {

@@ -13,11 +13,14 @@ type board struct {
 	high uint32 // behind the last that arrived
 	done uint32 // behind the last that the peer is known to have executed: what it only holds it may still drop
 
+	answered uint32 // behind the last answer that came
+
 	missing, lost uint32 // sequence numbers in holes, and in those in state lost
 
-	// repeated is when the latest repetition left that has arrived: those that
-	// left earlier should have, too (RFC 8985, 6.2).
-	repeated time.Duration
+	// When the latest repetition left that has arrived, of a request and of a
+	// question for an answer: those that left earlier should have, too (RFC 8985,
+	// 6.2). Answers may wait behind others where acknowledges do not.
+	repeated, askedAgain time.Duration
 
 	// A NAK that waits until everything before it is answered.
 	nak         bool
@@ -87,6 +90,12 @@ func (b *board) index(e uint32) int {
 	return lo
 }
 
+// has tells whether sequence number e has arrived.
+func (b *board) has(e uint32) bool {
+	k := b.index(e)
+	return before(e, b.high) && (k == len(b.list) || before(e, b.list[k].first))
+}
+
 // split makes e a border between holes, where it lies in one.
 func (b *board) split(e uint32) {
 	i := b.index(e)
@@ -126,6 +135,23 @@ func (b *board) open(now time.Duration, end uint32, s holeState) {
 	b.list = append(b.list, hole{first: b.high, end: end, seen: now, state: s})
 	b.missing += end - b.high
 	b.high = end
+}
+
+func (b *board) repeatedOf(h *hole) *time.Duration {
+	if h.answer {
+		return &b.askedAgain
+	}
+	return &b.repeated
+}
+
+// overtaken tells whether something that left after the repetition of a hole
+// has arrived.
+func (b *board) overtaken(h *hole) bool {
+	behind := b.high
+	if h.answer {
+		behind = b.answered // not what is only known to have been asked for
+	}
+	return before(h.mark, behind) || h.sent < *b.repeatedOf(h)
 }
 
 // move gives a hole another state.

@@ -19,6 +19,10 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 		return
 	}
 	e := r.sequence(in.PSN)
+	if in.Train > 1 && (r.board != nil || before(e, r.una)) {
+		r.apart(now, in)
+		return
+	}
 	switch {
 	case int32(e-r.max) >= 0:
 		// IBTA 9.7.6: a response to nothing that was sent is a ghost.
@@ -96,9 +100,11 @@ func (r *requester) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
 	case s.IsRNR():
 		r.notReady(now, s)
 	case s == ib.NAKSequence:
-		if r.nxt != r.una { // otherwise it is being repeated already
+		if r.nxt != r.una && !r.sentAgain(now) { // otherwise it is being repeated already
 			r.lostPacket(now)
+			r.spread(now)
 			r.repeat(reason.Detail{Reason: reason.NAKSequence, Expected: wire(r.una), Found: wire(e)})
+			r.certain = true
 		}
 	default:
 		r.refused(e, s)
@@ -197,7 +203,7 @@ func (r *requester) complete(w *request) {
 	if !signalled {
 		return
 	}
-	c := r.q.completion(wrid, op.Completed(), queue.Success, reason.Detail{})
+	c := r.q.Completion(wrid, op.Completed(), queue.Success, reason.Detail{})
 	c.ByteLen = length
 	r.p.SendCQ.Push(c)
 }
@@ -209,6 +215,6 @@ func (r *requester) fail(s queue.Status, d reason.Detail) {
 	wrid, op := r.p.SQ.At(r.head).WRID, queue.Op(r.requests[r.head].op)
 	r.q.enterErr(d, s)
 	r.release(r.p.SQ.Next(r.head))
-	r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), s, d))
+	r.p.SendCQ.Push(r.q.Completion(wrid, op.Completed(), s, d))
 	r.q.resp.stop()
 }

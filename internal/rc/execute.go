@@ -1,6 +1,8 @@
 package rc
 
 import (
+	"encoding/binary"
+
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -29,14 +31,14 @@ func (r *responder) execute(in *machine.In, info *ib.Info) {
 		return
 	}
 	r.opcode = in.Opcode
-	r.expected = in.PSN.Next()
+	r.expected = in.PSN.Add(in.PSNs())
 	r.message = info.Kind
 	if info.Last {
 		r.message = ib.KindNone
 		r.msn = r.msn.Next()
 	}
 	if in.AckReq {
-		r.ack, r.ackPSN = true, in.PSN
+		r.ack, r.ackPSN = true, r.expected.Add(-1)
 	}
 	if info.Headers&ib.HasIETH != 0 && !r.invalidate(in) {
 		return
@@ -93,7 +95,7 @@ func (r *responder) invalidate(in *machine.In) bool {
 // (IBTA 11.4.2.1).
 func (r *responder) complete(in *machine.In, info *ib.Info) {
 	r.taken = false
-	c := r.q.completion(r.recv.WRID, queue.WCRecv, queue.Success, reason.Detail{})
+	c := r.q.Completion(r.recv.WRID, queue.WCRecv, queue.Success, reason.Detail{})
 	c.ByteLen = uint32(r.received)
 	if info.Kind == ib.KindWrite {
 		c.Op, c.ByteLen = queue.WCRecvRDMAImm, r.total
@@ -117,9 +119,15 @@ func (r *responder) complete(in *machine.In, info *ib.Info) {
 func (r *responder) atomic(in *machine.In, info *ib.Info) {
 	h := &in.AtomicETH
 	var old uint64
-	ok := h.Addr&7 == 0
+	addr := h.Addr
+	if info.Kind == ib.KindAtomicWrite {
+		addr = in.RETH.Addr
+	}
+	ok := addr&(atomicLen-1) == 0
 	switch {
 	case !ok:
+	case info.Kind == ib.KindAtomicWrite:
+		ok = r.region.SetWord(addr, binary.NativeEndian.Uint64(in.Payload))
 	case info.Kind == ib.KindFetchAdd:
 		old, ok = r.region.FetchAdd(h.Addr, h.SwapAdd)
 	default:
@@ -127,7 +135,7 @@ func (r *responder) atomic(in *machine.In, info *ib.Info) {
 	}
 	if !ok {
 		// IBTA 9.4.5: the address is aligned; Linux answers this NAK as well.
-		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: 8, Found: h.Addr})
+		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: atomicLen, Found: addr})
 		return
 	}
 	r.msn = r.msn.Next()

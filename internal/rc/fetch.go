@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -37,6 +38,9 @@ func (r *requester) fetch() bool {
 	return true
 }
 
+// atomicLen is what atomics work on, bytes.
+const atomicLen = 8
+
 // packets is how many PSNs a message takes: one for a message of no bytes and
 // for an atomic, those of the responses for a READ (IBTA 9.7.3).
 func (r *requester) packets(w *request) uint32 {
@@ -49,42 +53,35 @@ func (r *requester) packets(w *request) uint32 {
 // check finds what is wrong with a work request, and its length.
 func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status, reason.Detail) {
 	op := queue.Op(w.op)
-	if op > queue.SendInv || w.responds() && r.p.Attr.MaxRdAtomic == 0 {
+	if op > queue.SendInv && op != queue.AtomicWrite || w.responds() && r.p.Attr.MaxRdAtomic == 0 {
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(r.p.Type), Found: uint64(s.Op)}
 	}
 	if w.local() {
 		return queue.Success, reason.Detail{}
 	}
-	if queue.Flags(w.flags)&queue.Inline != 0 && !w.responds() {
-		w.length = s.Length
-		if most := r.p.SQ.MaxInline(); int64(w.length) > int64(most) {
-			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(most), Found: uint64(w.length)}
+	if op == queue.AtomicWrite {
+		if most := r.p.SQ.MaxInline(); most < atomicLen {
+			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(most), Found: atomicLen}
 		}
 		return queue.Success, reason.Detail{}
 	}
-	w.flags &^= uint8(queue.Inline)
-	if n := s.NumSGE; int64(n) > int64(r.p.SQ.MaxSGE()) {
-		return queue.LocQPOpErr, reason.Detail{Reason: reason.TooManySGEs, Expected: uint64(r.p.SQ.MaxSGE()), Found: uint64(n)}
+	inline := queue.Flags(w.flags)&queue.Inline != 0 && !w.responds()
+	length, status, d := r.p.Measure(i, inline)
+	if w.length = length; inline || status != queue.Success {
+		return status, d
 	}
+	w.flags &^= uint8(queue.Inline)
 	return r.checkList(w, r.p.SQ.SGEs(i))
 }
 
 // checkList checks a scatter/gather list. A list that one packet will gather
 // is left to that packet.
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
-	var sum uint64
-	for i := range list {
-		sum += uint64(list[i].Length)
-	}
-	if sum > maxMessage {
-		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: maxMessage, Found: sum}
-	}
-	w.length = uint32(sum)
 	var access qp.Access
 	switch {
 	case w.atomic():
-		if sum < 8 {
-			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: sum}
+		if w.length < 8 {
+			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: uint64(w.length)}
 		}
 		w.length = 8
 		access = qp.LocalWrite
@@ -94,18 +91,7 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 		return queue.Success, reason.Detail{}
 	}
 	d := r.p.Memory.CheckList(r.p.PD, list, access)
-	return localStatus(d), d
-}
-
-// localStatus is the completion status of a refusal by local memory.
-func localStatus(d reason.Detail) queue.Status {
-	switch d.Reason {
-	case reason.None:
-		return queue.Success
-	case reason.LocalLength:
-		return queue.LocLenErr
-	}
-	return queue.LocProtErr
+	return machine.LocalStatus(d), d
 }
 
 // failLater marks a request that cannot be carried out. It completes in error

@@ -214,7 +214,9 @@ func (f *flow) postRecvs() {
 
 // runModel runs random work in both directions through a faulty network and
 // checks every completion and every byte.
-func runModel(t *testing.T, seed uint64) {
+// Where middles is set, the middles of messages take the short way; the run
+// tells how many packets did.
+func runModel(t *testing.T, seed uint64, trains, middles bool) int {
 	const work = 60
 	r := rand.New(rand.NewPCG(seed, 1))
 	// Of four seeds, two have ends that both know of selective acknowledges, and
@@ -232,7 +234,10 @@ func runModel(t *testing.T, seed uint64) {
 		p.Attr.SQPSN, p.Attr.RQPSN = psn.New(uint32(0x1000000-r.IntN(200))), 0
 		p.Attr.MaxRdAtomic = uint8(1 + r.IntN(4))
 	})
-	w.keep = false
+	w.keep, w.middles = false, middles
+	if trains {
+		w.longest = func() int { return r.IntN(9) }
+	}
 	for i, n := range w.n {
 		n.port.Attr.RQPSN = w.n[1-i].port.Attr.SQPSN
 		for _, s := range []qp.State{qp.Reset, qp.Init, qp.RTR, qp.RTS} {
@@ -305,6 +310,7 @@ func runModel(t *testing.T, seed uint64) {
 			t.Fatalf("seed %d: node %d holds packets though nothing is missing", seed, i)
 		}
 	}
+	return w.taken
 }
 
 // TestModelRandomFaults runs by seed: the seed of a failure replays it.
@@ -314,9 +320,41 @@ func TestModelRandomFaults(t *testing.T) {
 		seeds = 50
 	}
 	for seed := range seeds {
-		runModel(t, uint64(seed))
+		runModel(t, uint64(seed), false, false)
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// Trains that are lost, doubled, late or divided among packets are what their
+// packets would be.
+func TestModelTrains(t *testing.T) {
+	seeds := 400
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		runModel(t, uint64(seed), true, false)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// What takes the short way is what it would be without, losses and all.
+func TestModelMiddles(t *testing.T) {
+	seeds, taken := 200, 0
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		taken += runModel(t, uint64(seed), seed%4 == 3, true)
+		if t.Failed() {
+			return
+		}
+	}
+	if taken < 10*seeds {
+		t.Errorf("%d packets in %d runs took the short way", taken, seeds)
 	}
 }

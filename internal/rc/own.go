@@ -41,37 +41,23 @@ func (q *QP) announces() bool { return q.store != nil && q.peer != standard }
 // urgent produces what goes before everything else: a congestion notification,
 // or an acknowledge that tells what is missing.
 func (q *QP) urgent(out *machine.Out) bool {
-	if !q.notify && !q.resp.tell || q.p.Attr.State == qp.Err {
+	if !q.notifier.Owes() && !q.resp.tell || q.p.Attr.State == qp.Err {
 		return false
 	}
-	if !q.notify {
-		q.resp.selectiveAck(out)
+	if q.notifier.Owes() {
+		q.notifier.Next(&q.p.Attr, out)
 		return true
 	}
-	// Annex A17.9.3: BECN set, PSN and the rest 0, 16 reserved bytes.
-	q.notify = false
-	out.BTH = ib.BTH{Opcode: ib.CongestionNotify, DestQPN: q.p.Attr.DestQPN, BECN: true}
-	out.Path = &q.p.Attr.Path
-	out.Pieces, out.Len = append(out.Pieces[:0], reserved[:]), len(reserved)
+	q.resp.selectiveAck(out)
 	return true
-}
-
-// reserved is the payload of a congestion notification.
-var reserved [16]byte
-
-// marked takes note of a packet that a router marked (RFC 3168): the peer is
-// told, at most once in an interval.
-func (q *QP) marked(now time.Duration) {
-	if now < q.notifyAt {
-		return
-	}
-	q.notifyAt = now + congestion.NotifyInterval
-	q.notify = true
-	q.refuse(reason.Detail{Reason: reason.CongestionMarked, Expected: 2, Found: 3})
 }
 
 // notified slows down, as the peer asks for.
 func (q *QP) notified(now time.Duration) {
+	if q.kind == congestion.None {
+		q.refuse(reason.Detail{Reason: reason.CongestionIgnored, Expected: uint64(congestion.Window), Found: uint64(q.p.QPN)})
+		return
+	}
 	q.ctl.Notified(now, &q.req.rtt)
 	q.refuse(reason.Detail{Reason: reason.CongestionNotified, Expected: uint64(q.ctl.Window()), Found: uint64(q.ctl.Rate())})
 }

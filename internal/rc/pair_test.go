@@ -93,8 +93,9 @@ type node struct {
 
 // packet is a packet under way, as bytes.
 type packet struct {
-	b   []byte
-	src netip.AddrPort
+	b     []byte
+	src   netip.AddrPort
+	train int
 }
 
 // pair is two ends with a network of one's own making between them.
@@ -110,6 +111,11 @@ type pair struct {
 	fate  func(to, i int, p *ib.Packet) (copies, late int)
 	count [2]int
 	keep  bool // remember what was sent
+
+	longest func() int // train that may be sent; nil sends packets
+
+	middles bool // packets are offered to Continue first
+	taken   int  // by it
 }
 
 const (
@@ -238,7 +244,13 @@ func (n *node) postRecv(wrid uint64, list ...memory.SGE) {
 // take drains node i's packets onto the wire and tells how many there were.
 func (w *pair) take(i, most int) (n int) {
 	var out machine.Out
-	for ; n < most && w.n[i].q.Next(w.now, &out); n++ {
+	for ; n < most; n++ {
+		if w.longest != nil {
+			out.Longest = w.longest()
+		}
+		if !w.n[i].q.Next(w.now, &out) {
+			break
+		}
 		w.put(i, &out)
 	}
 	return n
@@ -273,7 +285,7 @@ func (w *pair) put(from int, out *machine.Out) {
 		at := max(0, len(w.wire[to])-late)
 		w.wire[to] = append(w.wire[to], packet{})
 		copy(w.wire[to][at+1:], w.wire[to][at:])
-		w.wire[to][at] = packet{bytes.Clone(b), w.n[from].addr}
+		w.wire[to][at] = packet{bytes.Clone(b), w.n[from].addr, out.Train}
 	}
 }
 
@@ -282,19 +294,23 @@ func (w *pair) deliver(i, most int) (n int) {
 	for n = 0; n < most && len(w.wire[i]) > 0; n++ {
 		p := w.wire[i][0]
 		w.wire[i] = w.wire[i][1:]
-		w.give(i, p.b, p.src)
+		w.give(i, p)
 	}
 	return n
 }
 
-func (w *pair) give(i int, b []byte, src netip.AddrPort) {
-	in := machine.In{Src: src, Dst: w.n[i].addr}
-	if f := in.Parse(b); f != ib.OK {
+func (w *pair) give(i int, p packet) {
+	in := machine.In{Src: p.src, Dst: w.n[i].addr, Train: p.train}
+	if f := in.Parse(p.b); f != ib.OK {
 		w.t.Fatalf("node %d was sent a malformed packet: fault %d, %v", i, f, in.Opcode)
 	}
-	w.n[i].q.Receive(w.now, &in)
-	for k := range b {
-		b[k] = 0xdb // the buffer is the caller's again
+	if w.middles && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
+		w.taken++
+	} else {
+		w.n[i].q.Receive(w.now, &in)
+	}
+	for k := range p.b {
+		p.b[k] = 0xdb // the buffer is the caller's again
 	}
 }
 
@@ -302,7 +318,7 @@ func (w *pair) give(i int, b []byte, src netip.AddrPort) {
 func (w *pair) inject(i int, p ib.Packet) {
 	p.DestQPN = w.n[i].port.QPN
 	p.Pad = ib.PadLen(len(p.Payload))
-	w.give(i, append(p.Append(nil), 0, 0, 0, 0), testAddrs[1-i])
+	w.give(i, packet{b: append(p.Append(nil), 0, 0, 0, 0), src: testAddrs[1-i]})
 }
 
 // step moves packets once and tells whether there was anything to move.

@@ -30,20 +30,19 @@ type QP struct {
 	ctl   congestion.Control
 	peer  peer
 
-	notify   bool          // a congestion notification is owed
-	notifyAt time.Duration // the next one may leave
+	notifier machine.Notifier
 	paceAt   time.Duration // the control lets data leave again
 
-	first       reason.Reason // what took the queue pair to the error state
-	firstStatus queue.Status
 	turn        uint8 // packets of the present turn; see burst
 	established bool  // EventCommEst was raised
-	exhausted   bool  // EventQPLastWQEReached was raised
 
-	cqe queue.CQE // scratch: a completion must not be allocated
+	machine.Completions
 }
 
-var _ machine.Machine = (*QP)(nil)
+var (
+	_ machine.Machine   = (*QP)(nil)
+	_ machine.Continuer = (*QP)(nil)
+)
 
 // A Config is what a queue pair has beside the standard. The zero value
 // recovers as the standard has it, and controls congestion by the default.
@@ -56,7 +55,7 @@ type Config struct {
 
 // New makes the machine of a queue pair.
 func New(p *machine.Port, c Config) *QP {
-	q := &QP{p: p, store: c.Store, kind: c.Control, paceAt: machine.Never}
+	q := &QP{p: p, store: c.Store, kind: c.Control, paceAt: machine.Never, Completions: machine.NewCompletions(p)}
 	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
 	q.req.init(q)
 	q.resp.init(q)
@@ -70,8 +69,8 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.refuse(reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(st)})
 		return
 	}
-	if want := q.p.Attr.Path.Dst.Addr(); in.Src.Addr() != want && in.Src.Addr().Unmap() != want.Unmap() {
-		q.refuse(reason.Detail{Reason: reason.PacketSource, Expected: tail(want), Found: tail(in.Src.Addr())})
+	if !q.fromPeer(in) {
+		q.refuse(reason.Detail{Reason: reason.PacketSource, Expected: tail(q.p.Attr.Path.Dst.Addr()), Found: tail(in.Src.Addr())})
 		return
 	}
 	// IBTA 10.3.1.3, 11.6.3.1: the first packet in RTR tells that the peer is there.
@@ -88,8 +87,8 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
 		return
 	}
-	if in.TOS&3 == 3 {
-		q.marked(now)
+	if q.notifier.Look(now, in, q.p) && info.Kind == ib.KindReadResponse {
+		q.req.crowded(now)
 	}
 	q.meet(in, info)
 	if isAnswer(info.Kind) {
@@ -98,6 +97,13 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.resp.receive(in, info)
 	}
 	q.settle()
+}
+
+// fromPeer tells whether a packet comes from the address that the queue pair is
+// connected to.
+func (q *QP) fromPeer(in *machine.In) bool {
+	src, want := in.Src.Addr(), q.p.Attr.Path.Dst.Addr()
+	return src == want || src.Unmap() == want.Unmap()
 }
 
 func isAnswer(k ib.Kind) bool {
@@ -120,7 +126,10 @@ func (q *QP) settle() {
 
 // Next implements machine.Machine.
 func (q *QP) Next(now time.Duration, out *machine.Out) bool {
-	if !q.urgent(out) && !q.next(now, out) {
+	if q.kind == congestion.DCQCN && !out.Whole {
+		out.Longest = 0 // it paces packets
+	}
+	if out.Train = 0; !q.urgent(out) && !q.next(now, out) {
 		return false
 	}
 	out.Selective = q.announces()
@@ -249,9 +258,9 @@ func (q *QP) Transition(_ time.Duration, from qp.State) {
 func (q *QP) reset() {
 	q.req.reset()
 	q.resp.reset()
-	q.first, q.firstStatus = reason.None, queue.Success
-	q.established, q.exhausted, q.turn = false, false, 0
-	q.peer, q.notify, q.notifyAt, q.paceAt = unmet, false, 0, machine.Never
+	q.Forget()
+	q.established, q.turn = false, 0
+	q.peer, q.notifier, q.paceAt = unmet, machine.Notifier{}, machine.Never
 }
 
 // enterErr takes the queue pair to the error state by itself. The queues are
@@ -261,7 +270,7 @@ func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 	if from == qp.Err {
 		return
 	}
-	q.first, q.firstStatus = d.Reason, s
+	q.Failed(d, s)
 	q.p.Attr.State = qp.Err
 	q.p.Attr.SQDraining = false
 	q.req.stop()
@@ -271,34 +280,11 @@ func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
 
 // flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7,
-// 10.8.3). A shared receive queue belongs to others as well: it keeps its
-// requests, and the consumer is told that this queue pair takes no more of
-// them (IBTA 10.2.9.4, o11-5.2.5).
+// 10.8.3), but those of a shared receive queue.
 func (q *QP) flush() {
 	q.req.flush()
 	q.resp.flush()
-	if q.p.RQ != nil && q.p.RQ.Shared() && !q.exhausted {
-		q.exhausted = true
-		q.p.Host.Event(q.p, machine.EventQPLastWQEReached, q.flushed())
-	}
-}
-
-// flushed is the detail of a flushed completion: what came first.
-func (q *QP) flushed() reason.Detail {
-	return reason.Detail{Reason: reason.Flushed, Expected: uint64(q.first), Found: uint64(q.firstStatus)}
-}
-
-// completion starts a completion in the scratch space. One in error is a
-// solicited event whatever was asked (IBTA 11.4.2.2).
-func (q *QP) completion(wrid uint64, op queue.WCOp, s queue.Status, d reason.Detail) *queue.CQE {
-	q.cqe = queue.CQE{
-		WRID: wrid, Op: op, Status: s, QPN: q.p.QPN,
-		Reason: d.Reason, Expected: d.Expected, Found: d.Found,
-	}
-	if s != queue.Success {
-		q.cqe.Solicited = 1
-	}
-	return &q.cqe
+	q.LeaveShared()
 }
 
 // tail is the end of an address, as the reason PACKET_SOURCE shows it.

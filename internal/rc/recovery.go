@@ -58,7 +58,7 @@ func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
 func (r *requester) open() {
 	if r.board == nil {
 		r.board = r.q.store.board()
-		r.board.high, r.board.done = r.una, r.una
+		r.board.high, r.board.done, r.board.answered = r.una, r.una, r.una
 	}
 }
 
@@ -187,7 +187,8 @@ func (r *requester) found(now time.Duration, h *hole) {
 	case now-h.sent < r.least()*3/4:
 		r.learn(now - h.seen) // too early for the repetition: this is the first one
 	default:
-		r.board.repeated = max(r.board.repeated, h.sent)
+		t := r.board.repeatedOf(h)
+		*t = max(*t, h.sent)
 		r.patience -= r.patience / 64
 	}
 }
@@ -310,7 +311,7 @@ func (r *requester) detect(now time.Duration) {
 	r.lossAt = machine.Never
 	for i := range b.list {
 		h := &b.list[i]
-		if h.state == resent && (before(h.mark, b.high) || h.sent < b.repeated) {
+		if h.state == resent && b.overtaken(h) {
 			h.seen = now
 			b.move(h, late)
 		}
@@ -345,6 +346,7 @@ func (r *requester) lose(now time.Duration, h *hole) {
 	case !w.responds():
 		r.q.ctl.Lost(now, n, &r.rtt)
 	case h.answer:
+		r.copies = copiesPerLoss
 		r.readCtl.Lost(now, n, &r.readRTT)
 	default: // the request, one short packet
 		r.copies = copiesPerLoss

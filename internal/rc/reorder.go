@@ -126,9 +126,10 @@ func (r *responder) resume() {
 			break
 		}
 		h = r.order.pop()
-		if info := h.Opcode.Info(); h.PSN == r.expected {
+		switch info := h.Opcode.Info(); {
+		case h.PSN == r.expected:
 			r.carryOut(&h.In, info)
-		} else {
+		case !h.Copy:
 			r.duplicate(&h.In, info) // a part of a READ, asked for before the READ came
 		}
 		r.q.store.give(h)

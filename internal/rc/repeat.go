@@ -32,6 +32,9 @@ func (r *requester) repeatLost(now time.Duration, out *machine.Out) bool {
 		}
 		n = end - h.first
 		r.askFor(w, at, h.first, n, out)
+		if h.tries == 0 && !r.board.executed(w) {
+			r.copyLater(w, out)
+		}
 	case w.atomic():
 		r.askFor(w, at, h.first, 1, out)
 	default:
@@ -60,8 +63,9 @@ func (r *requester) repeatLost(now time.Duration, out *machine.Out) bool {
 func (r *requester) segmentAgain(w *request, at, e uint32, out *machine.Out) bool {
 	off := (e - w.first) << r.mtuShift
 	r.gather.Restart()
-	seg := r.shape(w, off)
-	ok := r.fill(w, at, off, seg, out)
+	n := min(w.length-off, r.mtu)
+	seg := r.shape(w, off, n)
+	ok := r.fill(w, at, off, n, seg, out)
 	if seg&segLast != 0 && ok {
 		r.endMessage(w, at, out)
 	}
@@ -85,18 +89,20 @@ func (r *requester) askFor(w *request, at, e, n uint32, out *machine.Out) {
 
 // A READ whose request is lost holds up those behind it, for as long as it
 // takes to find out and ask again, while a request is short beside what it
-// brings. So after a loss of one, some are sent twice, where a responder that
-// knows of selective acknowledges drops the second at once.
+// brings. So on a path that loses packets they are sent twice, where a responder
+// that knows of selective acknowledges drops the one that comes second. A
+// request that may have been answered before must go without the mark.
 const (
 	copiesPerLoss = 200
 	copyFrom      = 4 // packets that the READ brings
 )
 
-// copyLater has the READ that was just asked for asked for twice.
-func (r *requester) copyLater(w *request) {
+// copyLater has the READ that is being asked for asked for twice.
+func (r *requester) copyLater(w *request, out *machine.Out) {
 	if r.copies > 0 && w.read() && w.last-w.first >= copyFrom && r.q.selective() {
 		r.copies--
 		r.copying, r.copied = true, w.first
+		out.Copy = true
 	}
 }
 
@@ -176,6 +182,9 @@ func (r *requester) armProbe(now time.Duration) {
 func (r *requester) sample(now time.Duration) {
 	r.timing = false
 	took := max(now-r.timedAt, 1)
+	if r.timedAgain && took < r.rtt.Least() {
+		return // it was late, and came before it was sent again
+	}
 	if r.timedRead {
 		r.readRTT.Sample(now, took)
 		if r.board == nil { // otherwise it tells of what was missing, not of a queue
@@ -187,9 +196,12 @@ func (r *requester) sample(now time.Duration) {
 	r.took = took
 }
 
-// time begins to take the time until sequence number e is answered.
+// time begins to take the time until sequence number e is answered. When it was
+// sent before, the answer must be of the last time: the peer has said that it did
+// not take it.
 func (r *requester) time(now time.Duration, e uint32, read bool) {
-	if !r.timing && r.nxt == r.max {
+	if again := r.nxt != r.max; !r.timing && (!again || r.certain && e != r.una) {
+		r.timedAgain = again
 		r.timing, r.timedRead, r.timed, r.timedAt = true, read, e, now
 	}
 }
@@ -202,7 +214,6 @@ func (r *requester) ahead(now time.Duration, e uint32, in *machine.In, info *ib.
 		return // everything is being sent again
 	}
 	r.open()
-	high := r.board.high
 	r.board.done = later(r.board.done, e)
 	r.arrived(now, r.una, e, false)
 	i := r.find(e)
@@ -217,33 +228,27 @@ func (r *requester) ahead(now time.Duration, e uint32, in *machine.In, info *ib.
 		return
 	}
 	b := r.board
-	k := b.index(e)
-	if before(e, b.high) && (k == len(b.list) || before(e, b.list[k].first)) {
+	if b.has(e) {
 		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: wire(r.una), Found: wire(e)})
 		r.judge(now)
 		return
 	}
 	data, off := in.Payload, (e-w.first)<<r.mtuShift
-	var value [8]byte
 	if w.atomic() {
-		binary.NativeEndian.PutUint64(value[:], in.AtomicAck)
-		data, off = value[:], 0
+		binary.NativeEndian.PutUint64(r.original[:], in.AtomicAck)
+		data, off = r.original[:], 0
 	}
-	r.scatter.Restart()
-	d := r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(i), uint64(off), data)
-	r.scatter.Restart()
+	d := r.placeAhead(i, off, data)
 	switch {
 	case d.Reason == reason.None:
 		r.deliver(now, e, e+1)
-		if before(high, b.high) {
-			r.passed(later(high, r.una))
-		}
-		b.done = later(b.done, e+1)
+		r.passed(e + 1)
+		b.done = later(b.done, w.last+1)
 		n := uint32(len(in.Payload)) + overhead
 		r.due -= min(n, r.due)
 		r.brought += n
 	case e == r.una && i == r.head: // before its turn it stays missing
-		r.fail(localStatus(d), d)
+		r.fail(machine.LocalStatus(d), d)
 		return
 	}
 	r.judge(now)
@@ -262,12 +267,18 @@ func (r *requester) unlike(w *request, e uint32, in *machine.In, info *ib.Info) 
 	return info.Kind != ib.KindReadResponse || len(in.Payload) != int(min(w.length-done, r.mtu))
 }
 
-// passed notes the READs and atomics from sequence number e on whose answers
-// have all come or are missing: others may take their places at the peer.
-func (r *requester) passed(e uint32) {
-	for i := r.find(e); i != r.end; i = r.p.SQ.Next(i) {
+// passed takes note that the peer has answered up to sequence number end: of
+// the READs and atomics before it the answers have all come or are missing, and
+// others may take their places at the peer.
+func (r *requester) passed(end uint32) {
+	from := later(r.board.answered, r.una)
+	if !before(from, end) {
+		return
+	}
+	r.board.answered = end
+	for i := r.find(from); i != r.end; i = r.p.SQ.Next(i) {
 		w := &r.requests[i]
-		if !before(w.last, r.board.high) {
+		if !before(w.last, end) {
 			return
 		}
 		if w.responds() && w.state&landed == 0 {

@@ -18,14 +18,16 @@ const (
 	// so that old and new can be told apart (IBTA 9.7.2).
 	maxInFlight = 1 << (psn.Bits - 1)
 
-	// maxMessage is the longest message (IBTA 9.4.3, C9-94).
-	maxMessage = 1 << 31
-
 	// ackShare is the part of the window, one in so many, after which an
 	// acknowledge is asked for before a message's end, so that the window moves
 	// on within long messages. There are few, as each costs both ends a system
 	// call; and however small the window is, what fills it has asked for one.
 	ackShare = 4
+
+	// Over a path longer than longTrip it is the window that bounds the rate, and a
+	// quarter that has to have left before the next may move it is much of it.
+	longTrip     = 250 * time.Microsecond
+	longAckShare = 16
 
 	// overhead is what a packet costs of the window beside its payload: its
 	// headers, so that short messages fill the window as well.
@@ -57,11 +59,16 @@ const (
 func (w *request) local() bool {
 	return queue.Op(w.op) == queue.BindMW || queue.Op(w.op) == queue.LocalInv
 }
-func (w *request) read() bool { return queue.Op(w.op) == queue.Read }
+
+// read tells whether READ responses answer the request. That of an ATOMIC WRITE
+// is one without data, as if it had read nothing (IBTA A19).
+func (w *request) read() bool {
+	return queue.Op(w.op) == queue.Read || queue.Op(w.op) == queue.AtomicWrite
+}
 func (w *request) atomic() bool {
 	return queue.Op(w.op) == queue.CompareSwap || queue.Op(w.op) == queue.FetchAdd
 }
-func (w *request) responds() bool { return w.op >= uint8(queue.Read) && w.op <= uint8(queue.FetchAdd) }
+func (w *request) responds() bool { return w.read() || w.atomic() }
 
 // A requester turns work requests into packets. Its completer is in
 // completer.go, what it does about losses in retry.go.
@@ -95,6 +102,8 @@ type requester struct {
 	copying      bool   // the READ request at copied is to be sent a second time
 	copies       uint8  // READ requests to send twice, since one was lost
 	timing       bool   // timed and timedAt are set
+	timedAgain   bool   // timed was sent before
+	certain      bool   // what is sent again was not taken before: the peer said so
 	timedRead    bool   // timed is of a READ or an atomic
 	sent, acked  uint32 // what packets cost of the window; the difference is in flight
 	counted      uint32 // acked as far as the control was told
@@ -117,6 +126,7 @@ type requester struct {
 	took     time.Duration  // the answer that was timed last, until the control was told
 	readTook time.Duration
 	patience time.Duration      // how late packets have come that were not lost
+	stale    stale              // what was under way when it went back
 	readCtl  congestion.Control // of what READs bring, made with the first
 	board    *board             // what is missing, nil while nothing is
 
@@ -124,6 +134,7 @@ type requester struct {
 	failDetail reason.Detail
 
 	gather, scatter memory.Cursor
+	original        [atomicLen]byte // that an atomic brought, on its way to memory
 }
 
 func (r *requester) init(q *QP) {
@@ -171,7 +182,7 @@ func (r *requester) flush() {
 		wrid, op := sq.At(i).WRID, sq.At(i).Op
 		i = sq.Next(i)
 		sq.Release(i) // before the completion can be seen
-		r.p.SendCQ.Push(r.q.completion(wrid, op.Completed(), queue.WRFlushErr, r.q.flushed()))
+		r.p.SendCQ.Push(r.q.Completion(wrid, op.Completed(), queue.WRFlushErr, r.q.Flushed()))
 	}
 	r.head, r.cur, r.end = end, end, end
 }
@@ -249,13 +260,41 @@ func (r *requester) admit(w *request) bool {
 const keepFactor = 4
 
 // fits tells whether n PSNs and cost of the window may be added to what is in
-// flight. A single packet fits into any window.
-func (r *requester) fits(n, cost uint32) bool {
-	if all := r.nxt - r.una + n; all > r.span && (all > maxInFlight || r.reads == 0 && r.q.selective()) {
+// flight. A single packet fits into any window, and with nothing in flight so
+// does a READ of any length.
+func (r *requester) fits(now time.Duration, n, cost uint32) bool {
+	ahead := r.nxt - r.una
+	if all := ahead + n; all > r.span && (all > maxInFlight || ahead != 0 && r.reads == 0 && r.q.selective()) {
 		return false
 	}
 	flight := r.flight()
-	return flight == 0 || flight+int64(cost) <= int64(r.q.ctl.Window())
+	if flight == 0 {
+		return true
+	}
+	free := int64(r.q.ctl.Window()) - flight - int64(cost)
+	if free >= 0 && r.stale.bytes > 0 {
+		free -= r.stale.left(now)
+		if free < 0 {
+			r.q.paceAt = min(r.q.paceAt, now+staleQuantum)
+		}
+	}
+	return free >= 0
+}
+
+// admits tells whether the queue pairs to the peer together may have n bytes
+// more in flight, on their way there or back.
+func (r *requester) admits(n uint32) bool {
+	return r.p.Admits(r.flight()+int64(r.due)+int64(n), r.rtt.Least())
+}
+
+// InFlight implements machine.Flyer. What a peer that does not answer was sent
+// counts no more: others share the path.
+func (q *QP) InFlight() int64 {
+	r := &q.req
+	if s := q.p.Attr.State; s != qp.RTS && s != qp.SQD || r.retries > 0 || r.probes > 0 || r.rnrAt != machine.Never {
+		return 0
+	}
+	return r.flight() + int64(r.due)
 }
 
 // flight is what is in flight: sent, not acknowledged, and neither known to have
@@ -274,11 +313,21 @@ func (r *requester) flight() int64 {
 // fitsDue tells whether n bytes may be added to what READs in flight bring.
 // That comes as one burst to the buffer of this side's own socket, whose size is
 // known: a control of its own bounds it, not the one that feels for the peer's.
+// A long READ begins when half of the window is free, or its request would leave
+// when nothing is under way any more.
 func (r *requester) fitsDue(n uint32) bool {
 	if r.readCtl == nil {
 		r.readCtl = congestion.NewFetch(r.q.kind, r.limits())
 	}
-	return r.due == 0 || int64(r.due)+int64(n) <= int64(r.readCtl.Window())
+	return int64(r.due)+min(int64(n), int64(r.readCtl.Window()/2)) <= int64(r.readCtl.Window())
+}
+
+// crowded takes note that an answer was marked on its way: less is asked for at
+// a time. The peer is notified as well, and may pace its answers, but need not.
+func (r *requester) crowded(now time.Duration) {
+	if r.readCtl != nil {
+		r.readCtl.Notified(now, &r.readRTT)
+	}
 }
 
 func (r *requester) limits() congestion.Limits {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
@@ -161,30 +162,38 @@ func TestRequesterWindowSmallerThanPacketSendsOneByOne(t *testing.T) {
 	w.wantStatuses(&a.send, queue.Success)
 }
 
+// As many requests for an acknowledge as ackShare says fit into the window, more
+// over a long path.
 func TestRequesterLongMessageAsksForAckInside(t *testing.T) {
-	w := newPair(t, func(_ int, p *machine.Port) { p.Window = 1 << 30 })
-	a, b := w.n[0], w.n[1]
-	const interval = 2 * testMem
-	a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: ackShare * interval})
-	full := a.sge(0, testMem)
-	a.post(wqe{op: queue.Write, list: []memory.SGE{full}, remote: b.target(0)})
-	list := []memory.SGE{full, full, full, full}
-	b.postRecv(1, b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem))
-	a.post(wqe{op: queue.Send, list: list})
-	w.take(0, 1<<20)
-	var asked []int
-	for i, p := range w.sent[1] {
-		if p.AckReq {
-			asked = append(asked, i)
+	for _, c := range []struct {
+		trip  time.Duration
+		share int
+	}{{10 * time.Microsecond, ackShare}, {longTrip, ackShare}, {time.Millisecond, longAckShare}} {
+		w := newPair(t, func(_ int, p *machine.Port) { p.Window = 1 << 30 })
+		a, b := w.n[0], w.n[1]
+		const interval = testMem / 2
+		a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: c.share * interval})
+		a.q.req.rtt.Sample(0, c.trip)
+		full := a.sge(0, testMem)
+		list := []memory.SGE{full, full, full, full}
+		b.postRecv(1, b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem))
+		a.post(wqe{op: queue.Send, list: list})
+		w.settle()
+		w.wantStatuses(&a.send, queue.Success)
+		var asked, want []int
+		for i, p := range w.sent[1] {
+			if p.AckReq {
+				asked = append(asked, i)
+			}
+		}
+		per, packets := interval/(testMTU+overhead), 4*testMem/testMTU
+		for i := per; i < packets; i += per {
+			want = append(want, i-1)
+		}
+		if want = append(want, packets-1); !slices.Equal(asked, want) {
+			t.Errorf("round trip %v: asked at %v, want %v", c.trip, asked, want)
 		}
 	}
-	per := interval / testMTU
-	end := testMem/testMTU - 1 // of the first message, which asks as well
-	if want := []int{end, end + per, end + 2*per}; !slices.Equal(asked, want) {
-		t.Errorf("asked at %v, want %v", asked, want)
-	}
-	w.settle()
-	w.wantStatuses(&a.send, queue.Success, queue.Success)
 }
 
 func TestRequesterReadsLimitedByMaxRdAtomic(t *testing.T) {
@@ -321,7 +330,7 @@ func TestRequesterMessageOf2GiBTakesHalfThePSNs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: 8 million packets")
 	}
-	const entries = maxMessage / testMem
+	const entries = machine.MaxMessage / testMem
 	for _, op := range []queue.Op{queue.Write, queue.Read} {
 		w := newPair(t, func(i int, p *machine.Port) {
 			p.SQ, p.Window = queue.NewSendRing(3, entries, 0), 1<<40

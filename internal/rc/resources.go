@@ -24,11 +24,28 @@ type resource struct {
 
 	// The answer being sent: bytes from up to to of the READ, now at pos.
 	from, pos, to uint32
+	loaded        uint32 // up to where its bytes were read
 
 	opcode  ib.Opcode
 	atomic  bool
 	pending bool // there is something to send
 	again   bool // for a duplicate: the peer may have got it already
+}
+
+// read gives the next n bytes of the answer. More of them are read at once: what
+// the memory of another process costs is calls.
+func (res *resource) read(n uint32) []byte {
+	addr := res.addr + uint64(res.pos)
+	if res.pos != res.from && res.pos+n <= res.loaded {
+		return res.region.Bytes(addr, int(n))
+	}
+	run := min(res.to-res.pos, max(n, memory.Ahead))
+	b := res.region.Read(addr, int(run))
+	if b == nil {
+		return nil
+	}
+	res.loaded = res.pos + run
+	return b[:n:n]
 }
 
 // vacant tells whether a new READ or atomic can be remembered: there is a

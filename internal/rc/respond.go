@@ -66,7 +66,11 @@ func (r *responder) header(out *machine.Out, op ib.Opcode, p psn.PSN) {
 }
 
 func (r *responder) answerAtomic(res *resource, out *machine.Out) {
-	r.header(out, ib.RCAtomicAcknowledge, res.first)
+	op := ib.RCAtomicAcknowledge
+	if res.opcode == ib.RCAtomicWrite { // it has no original value to give (IBTA A19)
+		op = ib.RCReadResponseOnly
+	}
+	r.header(out, op, res.first)
 	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: res.msn}
 	out.AtomicAck = res.value
 	r.answered(res)
@@ -78,15 +82,16 @@ func (r *responder) answered(res *resource) {
 	r.current = -1
 }
 
-// answerRead produces the next response packet of a READ. The memory is read
+// answerRead produces the next response packet of a READ, or a train of them. The
+// memory is read
 // when the packet is made, so its key must still be good then.
 func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 	p := res.first.Add(int(res.pos >> r.shift))
-	n := min(res.to-res.pos, r.mtu)
+	n := min(res.to-res.pos, r.mtu*uint32(max(out.Longest, 1)))
 	var b []byte
 	if n > 0 {
 		if res.region.Valid() {
-			b = res.region.Read(res.addr+uint64(res.pos), int(n))
+			b = res.read(n)
 		}
 		if b == nil {
 			r.giveUp(p, reason.Detail{Reason: reason.KeyInvalid, Expected: 1})
@@ -108,6 +113,7 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 	if n > 0 {
 		out.Pieces = append(out.Pieces, b)
 		out.Len = int(n)
+		out.Train = int((n-1)>>r.shift + 1)
 	}
 	res.pos += n
 	return true

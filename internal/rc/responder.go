@@ -91,29 +91,30 @@ func (r *responder) reset() {
 	*r = responder{q: r.q, p: r.p, current: -1}
 	r.recv.SGEs = sges
 	if r.p.RQ != nil && !r.p.RQ.Shared() {
-		for r.p.RQ.Take(&r.recv) {
+		for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {
 		}
 	}
 }
 
-// flush completes the receive that was taken, and those of a private queue.
+// flush completes the receive that was taken, and those that a private queue has
+// now: what is posted later is flushed by whoever is called then.
 func (r *responder) flush() {
 	r.forget()
 	if r.taken {
-		r.finish(queue.WRFlushErr, r.q.flushed())
+		r.finish(queue.WRFlushErr, r.q.Flushed())
 	}
 	if r.p.RQ == nil || r.p.RQ.Shared() {
 		return
 	}
-	for r.p.RQ.Take(&r.recv) {
-		r.finish(queue.WRFlushErr, r.q.flushed())
+	for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {
+		r.finish(queue.WRFlushErr, r.q.Flushed())
 	}
 }
 
 // finish completes the receive in error.
 func (r *responder) finish(s queue.Status, d reason.Detail) {
 	r.taken = false
-	r.p.RecvCQ.Push(r.q.completion(r.recv.WRID, queue.WCRecv, s, d))
+	r.p.RecvCQ.Push(r.q.Completion(r.recv.WRID, queue.WCRecv, s, d))
 }
 
 // receive takes a request through the chain of IBTA 9.7.4 and 9.9.3. Each step
@@ -124,6 +125,12 @@ func (r *responder) receive(in *machine.In, info *ib.Info) {
 	}
 	// PSN
 	switch d := in.PSN.Sub(r.expected); {
+	case d != 0 && in.Train > 1:
+		for i := range in.Train {
+			p := in.Part(i, int(r.mtu))
+			r.receive(&p, p.Opcode.Info())
+		}
+		return
 	case d < 0 && in.Copy:
 		return // the first one came
 	case d > 0:
@@ -189,7 +196,7 @@ func (r *responder) allowed(in *machine.In, info *ib.Info) bool {
 // rights is what a kind of request needs, of the queue pair and of the memory.
 func rights(k ib.Kind) qp.Access {
 	switch k {
-	case ib.KindWrite:
+	case ib.KindWrite, ib.KindAtomicWrite:
 		return qp.RemoteWrite
 	case ib.KindReadRequest:
 		return qp.RemoteRead
@@ -233,19 +240,19 @@ func (r *responder) provide(in *machine.In, info *ib.Info) bool {
 // measure checks the payload against MTU, RETH and receive (IBTA 9.7.4.1.6,
 // C9-92, C9-94).
 func (r *responder) measure(in *machine.In, info *ib.Info) bool {
-	n := uint32(len(in.Payload))
+	n, full := uint32(len(in.Payload)), r.mtu*uint32(in.PSNs())
 	switch {
-	case n > r.mtu:
-		r.invalid(reason.Detail{Reason: reason.LengthMTU, Expected: uint64(r.mtu), Found: uint64(n)})
+	case n > full:
+		r.invalid(reason.Detail{Reason: reason.LengthMTU, Expected: uint64(full), Found: uint64(n)})
 		return false
-	case !info.Last && n != r.mtu:
-		r.invalid(reason.Detail{Reason: reason.LengthShortSegment, Expected: uint64(r.mtu), Found: uint64(n)})
+	case !info.Last && n != full:
+		r.invalid(reason.Detail{Reason: reason.LengthShortSegment, Expected: uint64(full), Found: uint64(n)})
 		return false
-	case info.Last && !info.First && n == 0:
-		r.invalid(reason.Detail{Reason: reason.LengthShortSegment, Expected: 1, Found: 0})
+	case info.Last && (!info.First || in.Train > 1) && n <= full-r.mtu:
+		r.invalid(reason.Detail{Reason: reason.LengthShortSegment, Expected: uint64(full-r.mtu) + 1, Found: uint64(n)})
 		return false
-	case info.Headers&ib.HasRETH != 0 && in.RETH.Length > maxMessage:
-		r.invalid(reason.Detail{Reason: reason.LengthLimit, Expected: maxMessage, Found: uint64(in.RETH.Length)})
+	case info.Headers&ib.HasRETH != 0 && in.RETH.Length > machine.MaxMessage:
+		r.invalid(reason.Detail{Reason: reason.LengthLimit, Expected: machine.MaxMessage, Found: uint64(in.RETH.Length)})
 		return false
 	}
 	switch info.Kind {
@@ -261,6 +268,12 @@ func (r *responder) measure(in *machine.In, info *ib.Info) bool {
 		}
 	case ib.KindWrite:
 		return r.measureWrite(in, info, n)
+	case ib.KindAtomicWrite:
+		// IBTA A19: one word, which one packet brings.
+		if in.RETH.Length != atomicLen || n != atomicLen {
+			r.invalid(reason.Detail{Reason: reason.LengthBelowRETH, Expected: atomicLen, Found: uint64(min(n, in.RETH.Length))})
+			return false
+		}
 	}
 	return true
 }
@@ -287,7 +300,7 @@ func (r *responder) measureWrite(in *machine.In, info *ib.Info, n uint32) bool {
 // of no bytes needs no key (C9-88).
 func (r *responder) permit(in *machine.In, info *ib.Info) bool {
 	switch info.Kind {
-	case ib.KindWrite, ib.KindReadRequest:
+	case ib.KindWrite, ib.KindReadRequest, ib.KindAtomicWrite:
 		if !info.First {
 			if r.region != nil && !r.region.Valid() {
 				r.denied(reason.Detail{Reason: reason.KeyInvalid, Expected: 1})

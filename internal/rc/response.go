@@ -23,7 +23,9 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 		return
 	}
 	if r.advance(now, e) {
-		if r.q.selective() {
+		if in.Train > 1 {
+			r.apart(now, in)
+		} else if r.q.selective() {
 			r.ahead(now, e, in, info)
 		} else {
 			r.gap(now, e)
@@ -42,35 +44,46 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 	}
 	var d reason.Detail
 	if w.read() {
-		if !r.readOpcode(w, e, info) {
+		if !r.readOpcode(w, e, uint32(in.PSNs()), info) {
 			r.badResponse(w, in.Opcode)
 			return
 		}
 		done := (e - w.first) << r.mtuShift
-		if len(in.Payload) != int(min(w.length-done, r.mtu)) {
+		if len(in.Payload) != int(min(w.length-done, uint32(in.PSNs())*r.mtu)) {
 			r.mismatch(w, e, in, info)
 			return
 		}
 		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), uint64(done), in.Payload)
 	} else {
 		// IBTA 9.4.5: the original value, in the host's order.
-		var b [8]byte
-		binary.NativeEndian.PutUint64(b[:], in.AtomicAck)
-		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), 0, b[:])
+		binary.NativeEndian.PutUint64(r.original[:], in.AtomicAck)
+		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), 0, r.original[:])
 	}
 	if d.Reason != reason.None {
-		r.fail(localStatus(d), d)
+		r.fail(machine.LocalStatus(d), d)
 		return
 	}
-	r.answered(now, e, w, uint32(len(in.Payload)))
+	r.answered(now, e, w, uint32(in.PSNs()), uint32(len(in.Payload)))
 }
 
-// answered goes on behind a response packet of n bytes that was taken.
-func (r *requester) answered(now time.Duration, e uint32, w *request, n uint32) {
-	r.una = e + 1
-	r.due -= n + overhead
-	r.brought += n + overhead
-	if e == w.last {
+// apart takes the packets of a train one by one.
+func (r *requester) apart(now time.Duration, in *machine.In) {
+	for i := range in.Train {
+		if r.p.Attr.State == qp.Err {
+			return
+		}
+		p := in.Part(i, int(r.mtu))
+		r.receive(now, &p, p.Opcode.Info())
+	}
+}
+
+// answered goes on behind response packets that were taken, train of them with n
+// bytes.
+func (r *requester) answered(now time.Duration, e uint32, w *request, train, n uint32) {
+	r.una = e + train
+	r.due -= n + train*overhead
+	r.brought += n + train*overhead
+	if r.una == w.last+1 {
 		r.acked += overhead
 		r.scatter.Restart()
 		r.advance(now, r.una)
@@ -85,11 +98,11 @@ func (r *requester) answered(now time.Duration, e uint32, w *request, n uint32) 
 // the middle of the message, as Linux's responder does and as responses to the
 // first request still under way do. Between peers that know of selective
 // acknowledges any part may have been asked for alone.
-func (r *requester) readOpcode(w *request, e uint32, info *ib.Info) bool {
+func (r *requester) readOpcode(w *request, e, train uint32, info *ib.Info) bool {
 	if w.state&repeated != 0 && r.q.selective() {
 		return true
 	}
-	if info.Last != (e == w.last) {
+	if info.Last != (e+train == w.last+1) {
 		return false
 	}
 	if e == w.first {

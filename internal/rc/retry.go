@@ -101,6 +101,7 @@ func (r *requester) gap(now time.Duration, e uint32) {
 	}
 	r.gapSeen = true
 	r.lostPacket(now)
+	r.spread(now)
 	r.repeat(d)
 }
 
@@ -154,7 +155,7 @@ func (r *requester) rewind() {
 	r.nxt = r.una
 	r.close()
 	r.sent, r.due = r.acked, 0
-	r.timing, r.probing, r.probeAt = false, false, machine.Never
+	r.timing, r.certain, r.probing, r.probeAt = false, false, false, machine.Never
 	r.sinceRequest = 0
 	r.ackAt = machine.Never
 	r.gather.Restart()

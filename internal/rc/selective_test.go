@@ -94,6 +94,25 @@ func TestSelectiveLostReadResponsesAreAskedForAlone(t *testing.T) {
 	w.holdsNothing()
 }
 
+// A READ of more responses than a peer keeps requests ahead is sent when nothing
+// is in flight: there is nothing that it could be too far ahead of.
+func TestSelectiveReadLongerThanTheSpanIsSent(t *testing.T) {
+	w := newSelective(t, nil)
+	a, b := w.n[0], w.n[1]
+	a.q.req.span = 8
+	fill(b.mem, 7)
+	const n = 10 * testMTU
+	w.postWrites(1)
+	w.settle() // each knows of the other now
+	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, n)}, remote: b.target(0)})
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0)
+	if !bytes.Equal(a.mem[:n], b.mem[:n]) {
+		t.Error("wrong bytes")
+	}
+	w.holdsNothing()
+}
+
 // TestSelectiveHeldSendWithoutReceiveIsNotDone: that the peer holds a message
 // does not mean that it has a place for it.
 func TestSelectiveHeldSendWithoutReceiveIsNotDone(t *testing.T) {
@@ -299,6 +318,14 @@ func TestMarkedPacketIsNotifiedOncePerInterval(t *testing.T) {
 	marked(5)
 	if n := notifications(); n != 1 || b.count(reason.CongestionMarked) != 2 {
 		t.Fatalf("%d notifications an interval later; refused %v", n, b.refused)
+	}
+}
+
+func TestNotificationWithoutControlIsNamed(t *testing.T) {
+	w := newPairWith(t, [2]Config{{Control: congestion.None}, {}}, nil)
+	w.inject(0, ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true}, Payload: make([]byte, 16)})
+	if a := w.n[0]; a.count(reason.CongestionIgnored) != 1 || a.count(reason.CongestionNotified) != 0 {
+		t.Errorf("refused %v", a.refused)
 	}
 }
 

@@ -56,6 +56,7 @@ const (
 	PacketQKey
 	PacketNoReceive
 	PacketTooLong
+	PacketStray
 
 	// The RC and UC responders.
 	SequenceAhead
@@ -113,6 +114,7 @@ const (
 	RepeatNeedless
 	TailProbe
 	CongestionNotified
+	CongestionIgnored
 
 	// Queues and objects.
 	CQOverflow
@@ -177,6 +179,7 @@ const (
 	// iWARP: MPA, DDP and RDMAP.
 	MPAKey
 	MPARevision
+	MPAFallback
 	MPAPrivate
 	MPAEarly
 	MPARejected
@@ -209,6 +212,26 @@ const (
 	ConnectRefused
 	ConnectFailed
 
+	// Programs that use a server's device (softrdma exec, softrdma daemon).
+	ClientUser
+	ClientMemory
+	ClientProtocol
+	ClientProcess
+	ClientFile
+	ClientLimit
+	MemoryPrivate
+	MemoryShared
+	ServerDescriptors
+	CommandHandle
+	CommandRefused
+
+	// TLS under MPA.
+	MPATLS
+	TLSPlain
+	TLSTrust
+	TLSHandshake
+	TLSLost
+
 	Count // how many there are
 )
 
@@ -234,6 +257,7 @@ var rows = [Count]row{
 	PacketQKey:         {"PACKET_QKEY", "wrong Q_Key: QP wants %#x, packet has %#x"},
 	PacketNoReceive:    {"PACKET_NO_RECEIVE", "no receive posted for a datagram: expected %d, found %d"},
 	PacketTooLong:      {"PACKET_TOO_LONG", "datagram longer than the receive buffer: room for %d, found %d"},
+	PacketStray:        {"PACKET_STRAY", "packet came to another lane than its queue pair's, whose room was used up: %d bytes expected at most, found %d more"},
 
 	SequenceAhead:            {"SEQUENCE_AHEAD", "PSN sequence error: expected %#06x, found %#06x"},
 	SequenceDuplicate:        {"SEQUENCE_DUPLICATE", "duplicate request: expected PSN %#06x, found %#06x"},
@@ -289,6 +313,7 @@ var rows = [Count]row{
 	RepeatNeedless:       {"REPEAT_NEEDLESS", "packets came to the peer twice: %d so far, %d more"},
 	TailProbe:            {"TAIL_PROBE", "no answer for a while, last packet sent again to ask: waited %d µs, probe %d"},
 	CongestionNotified:   {"CONGESTION_NOTIFIED", "peer saw marks of congestion, sending slowed down: window %d bytes, %d bytes per second"},
+	CongestionIgnored:    {"CONGESTION_IGNORED", "congestion notification that slows nobody down: expected a queue pair with control %d, found QPN %#06x"},
 
 	CQOverflow:         {"CQ_OVERFLOW", "completion queue overflow: room for %d, found %d"},
 	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},
@@ -348,6 +373,7 @@ var rows = [Count]row{
 
 	MPAKey:           {"MPA_KEY", "stream does not begin with the start-up frame of MPA: expected %#08x, found %#08x"},
 	MPARevision:      {"MPA_REVISION", "start-up frame of another revision of MPA: expected %d, found %d"},
+	MPAFallback:      {"MPA_FALLBACK", "peer did not answer a start-up frame of revision %d in kind: going on with revision %d"},
 	MPAPrivate:       {"MPA_PRIVATE", "start-up frame with a wrong length of private data: expected %d bytes, found %d"},
 	MPAEarly:         {"MPA_EARLY", "peer sent data before it was allowed to: expected %d bytes, found %d"},
 	MPARejected:      {"MPA_REJECTED", "peer rejected the connection: expected flags without %#02x, found %#02x"},
@@ -363,7 +389,7 @@ var rows = [Count]row{
 	DDPQueue:         {"DDP_QUEUE", "queue number that the message does not belong to: expected %d, found %d"},
 	DDPSequence:      {"DDP_SEQUENCE", "message out of sequence: expected MSN %d, found %d"},
 	DDPOffset:        {"DDP_OFFSET", "segment out of sequence: expected message offset %d, found %d"},
-	DDPNoBuffer:      {"DDP_NO_BUFFER", "no receive posted, which iWARP cannot wait for: message %d, %d posted"},
+	DDPNoBuffer:      {"DDP_NO_BUFFER", "no receive posted, for longer than iWARP waits: message %d, %d posted"},
 	DDPLength:        {"DDP_LENGTH", "message of the wrong length: expected %d bytes, found %d"},
 	RDMAPVersion:     {"RDMAP_VERSION", "version of RDMAP: expected %d, found %d"},
 	RDMAPOpcode:      {"RDMAP_OPCODE", "unexpected RDMAP message: expected one of %d opcodes, found %#x"},
@@ -379,4 +405,22 @@ var rows = [Count]row{
 	IWARPType:        {"IWARP_TYPE", "iWARP has reliable connections alone: expected type %d, found %d"},
 	ConnectRefused:   {"CONNECT_REFUSED", "TCP connection refused by the peer's host: port %d, errno %d"},
 	ConnectFailed:    {"CONNECT_FAILED", "the system could not connect to the peer: port %d, errno %d"},
+
+	ClientUser:        {"CLIENT_USER", "program's user is not allowed: the server's user is %d, the program's %d"},
+	ClientMemory:      {"CLIENT_MEMORY", "program's memory cannot be reached: process %d, errno %d"},
+	ClientProtocol:    {"CLIENT_PROTOCOL", "message of another version of softrdma: expected version %d, found %d"},
+	ClientProcess:     {"CLIENT_PROCESS", "connection used by another process than made it: expected process %d, found %d"},
+	ClientFile:        {"CLIENT_FILE", "device file used by another user than opened it: expected user %d, found %d"},
+	ClientLimit:       {"CLIENT_LIMIT", "the programs of one user hold too much of the server: at most %d, found %d"},
+	MemoryPrivate:     {"MEMORY_PRIVATE", "the program does not share memory of a region, which is copied twice: %d bytes, cause %d"},
+	MemoryShared:      {"MEMORY_SHARED", "memory handed in to be shared is not a sealed memfd that has the region: expected %#x, found %#x"},
+	ServerDescriptors: {"SERVER_DESCRIPTORS", "the server is out of descriptors: at most %d, errno %d"},
+	CommandHandle:     {"COMMAND_HANDLE", "no such object of this device file: %d objects, handle %d"},
+	CommandRefused:    {"COMMAND_REFUSED", "call on a device file refused: number %#x, errno %d"},
+
+	MPATLS:       {"MPA_TLS", "peer speaks TLS, this device does not: expected MPA's %#08x, found %#08x"},
+	TLSPlain:     {"TLS_PLAIN", "peer does not speak TLS, this device does: expected a record of type %d, found byte %d"},
+	TLSTrust:     {"TLS_TRUST", "peer not trusted: expected at least %d certificate that this end trusts, found %d that it does not"},
+	TLSHandshake: {"TLS_HANDSHAKE", "TLS handshake failed, or the peer does not trust this end: %d bytes sent, %d received"},
+	TLSLost:      {"TLS_LOST", "TLS stream broken or cut off: %d bytes sent, %d received"},
 }

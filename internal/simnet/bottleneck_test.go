@@ -25,7 +25,17 @@ type funnel struct {
 	queue     int // bytes before the bottleneck
 	markAbove int
 	delay     time.Duration // one way
-	standard  bool
+	recovery  adapter.Recovery
+	offer     int64 // bits per second that each program sends on an unreliable connection; 0: reliable ones
+	reads     bool  // the receiver READs from the others
+	together  bool  // all flows are of one device, whose own link has no limit
+}
+
+func (f *funnel) kind() qp.Type {
+	if f.offer > 0 {
+		return qp.UC
+	}
+	return qp.RC
 }
 
 // share is what one flow of a funnel is made of.
@@ -44,6 +54,8 @@ type flowing struct {
 	sink   *rig.Host
 	target *memory.Region
 	shares []*share
+	offer  int64
+	reads  bool
 }
 
 const (
@@ -51,12 +63,18 @@ const (
 	funnelDepth   = 32
 )
 
+// open makes the devices, but in a short run: the simulation is one goroutine,
+// in which the race detector finds nothing and takes forty times as long.
 func (f *funnel) open(t *testing.T) *flowing {
-	w := &flowing{net: simnet.New(7)}
+	t.Helper()
+	if testing.Short() {
+		t.Skip("moves gigabytes")
+	}
+	w := &flowing{net: simnet.New(7), offer: f.offer}
 	address := func(i int) netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 4791)
 	}
-	config := adapter.Config{Control: f.control, Standard: f.standard, Window: 1 << 20}
+	config := adapter.Config{Control: f.control, Recovery: f.recovery, Window: 1 << 20}
 	fail := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -72,26 +90,42 @@ func (f *funnel) open(t *testing.T) *flowing {
 	sinkCQ, err := w.sink.Dev.CreateCQ(16, nil)
 	fail(err)
 	w.target, err = w.sink.PD.Register(make([]byte, funnelMessage), 0x10000, qp.LocalWrite|qp.RemoteWrite)
+	w.reads = f.reads
 	fail(err)
 	for i := range f.flows {
 		s := &share{}
-		s.host, err = rig.Open(w.net, address(i+1), simnet.LinkConfig{
-			Egress: simnet.Faults{Delay: f.delay / 2, Bandwidth: f.bandwidth}, Ingress: simnet.Faults{Delay: f.delay / 2},
-		}, config)
-		fail(err)
+		if f.together && i > 0 {
+			s.host = w.shares[0].host
+		} else {
+			lc := simnet.LinkConfig{Egress: simnet.Faults{Delay: f.delay / 2, Bandwidth: f.bandwidth}, Ingress: simnet.Faults{Delay: f.delay / 2}}
+			if f.together {
+				lc.Egress.Bandwidth = 0
+			}
+			s.host, err = rig.Open(w.net, address(i+1), lc, config)
+			fail(err)
+		}
 		s.cq, err = s.host.Dev.CreateCQ(2*funnelDepth, nil)
 		fail(err)
-		s.mr, err = s.host.PD.Register(make([]byte, funnelMessage), 0x10000, qp.LocalWrite)
+		s.mr, err = s.host.PD.Register(make([]byte, funnelMessage), 0x10000, qp.LocalWrite|qp.RemoteRead)
 		fail(err)
 		s.qp, err = s.host.PD.CreateQP(&adapter.QPConfig{
-			Type: qp.RC, SendCQ: s.cq, RecvCQ: s.cq, SendDepth: funnelDepth, SendSGE: 1, RecvDepth: 1, RecvSGE: 1,
+			Type: f.kind(), SendCQ: s.cq, RecvCQ: s.cq, SendDepth: funnelDepth, SendSGE: 1, RecvDepth: 1, RecvSGE: 1,
 		})
 		fail(err)
+		cq, depth := sinkCQ, 1
+		if f.reads {
+			cq, err = w.sink.Dev.CreateCQ(2*funnelDepth, nil)
+			fail(err)
+			depth = funnelDepth
+		}
 		peer, err := w.sink.PD.CreateQP(&adapter.QPConfig{
-			Type: qp.RC, SendCQ: sinkCQ, RecvCQ: sinkCQ, SendDepth: 1, SendSGE: 1, RecvDepth: 1, RecvSGE: 1,
+			Type: f.kind(), SendCQ: cq, RecvCQ: cq, SendDepth: depth, SendSGE: 1, RecvDepth: 1, RecvSGE: 1,
 		})
 		fail(err)
-		fail(rig.Connect(s.qp, peer, rig.Options{MTU: 1024, Timeout: 14}))
+		fail(rig.Connect(s.qp, peer, rig.Options{MTU: 1024, Timeout: 14, Reads: 16}))
+		if f.reads {
+			s.qp, s.cq = peer, cq
+		}
 		w.shares = append(w.shares, s)
 	}
 	return w
@@ -108,16 +142,26 @@ func (w *flowing) step(t *testing.T) {
 			s.done++
 			s.unans--
 		}
-		for ; s.unans < funnelDepth; s.unans++ {
+		for ; s.unans < funnelDepth && w.offers(s); s.unans++ {
+			op, local, remote := queue.Write, s.mr, w.target
+			if w.reads {
+				op, local, remote = queue.Read, remote, local
+			}
 			err := rig.PostSend(s.qp, rig.Send{
-				Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{{Addr: 0x10000, Length: funnelMessage, LKey: s.mr.Key}},
-				Addr: 0x10000, RKey: w.target.Key,
+				Op: op, Flags: queue.Signaled, SGEs: []memory.SGE{{Addr: 0x10000, Length: funnelMessage, LKey: local.Key}},
+				Addr: 0x10000, RKey: remote.Key,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+}
+
+// offers tells whether a program has another message for its connection.
+func (w *flowing) offers(s *share) bool {
+	sent := float64(s.done+s.unans) * funnelMessage * 8
+	return w.offer == 0 || sent <= float64(w.offer)*w.net.Clock().Seconds()
 }
 
 // run runs the flows up to a moment.
@@ -196,6 +240,60 @@ func TestFlowsShareAMarkedBottleneck(t *testing.T) {
 	}
 }
 
+// TestFlowsShareASlowMarkedBottleneck: what is made for lines of 10 Gbit/s and more
+// does the same on slow and long ones, with a queue as `bench --loss` allows it.
+func TestFlowsShareASlowMarkedBottleneck(t *testing.T) {
+	for _, k := range []congestion.Kind{congestion.Window, congestion.DCQCN} {
+		for _, c := range []struct {
+			bandwidth int64
+			delay     time.Duration
+		}{{100e6, 50 * time.Microsecond}, {500e6, 10 * time.Microsecond}, {500e6, 50 * time.Microsecond}, {500e6, 500 * time.Microsecond}, {1e9, 50 * time.Microsecond}} {
+			f := funnel{control: k, flows: 16, bandwidth: c.bandwidth, queue: 4 << 20, markAbove: 64 << 10, delay: c.delay}
+			from := time.Duration(150e15 / c.bandwidth)
+			o := f.open(t).between(t, from, from*8/3)
+			t.Logf("%v, %d Mbit/s, delay %v: %.0f Mbit/s in all, fairness %.3f, at most %d bytes waiting", k, c.bandwidth/1e6, c.delay, o.total/1e6, o.fair, o.peak)
+			if o.fair < 0.95 || o.lost+o.first.QueueFull > 0 || o.peak > 512<<10 || o.total < 0.8*float64(f.bandwidth) {
+				t.Errorf("%v, %d Mbit/s, delay %v: %.0f Mbit/s, fairness %.3f, %d lost, %d bytes waiting",
+					k, c.bandwidth/1e6, c.delay, o.total/1e6, o.fair, o.lost+o.first.QueueFull, o.peak)
+			}
+		}
+	}
+}
+
+// stall lets all that leaves either end be late by d, for as long as that is.
+func (w *flowing) stall(t *testing.T, f *funnel, d time.Duration) {
+	late := func(d time.Duration) {
+		for _, s := range w.shares {
+			s.host.Link.SetFaults(simnet.Faults{Delay: f.delay/2 + d}, simnet.Faults{Delay: f.delay / 2})
+		}
+		w.sink.Link.SetFaults(simnet.Faults{Delay: f.delay/2 + d, Bandwidth: f.bandwidth},
+			simnet.Faults{Delay: f.delay / 2, Bandwidth: f.bandwidth, Queue: f.queue, MarkAbove: f.markAbove})
+	}
+	late(d)
+	w.run(t, w.net.Clock()+100*time.Microsecond)
+	late(0)
+	w.run(t, w.net.Clock()+d)
+}
+
+// TestFlowsOfOneDeviceSurviveAStall: when the way is open again after 50 ms in
+// which nothing came through, nobody takes the silence for an empty road.
+func TestFlowsOfOneDeviceSurviveAStall(t *testing.T) {
+	for _, k := range []congestion.Kind{congestion.Window, congestion.DCQCN} {
+		f := funnel{control: k, flows: 16, bandwidth: 500e6, queue: 4 << 20, markAbove: 64 << 10, delay: 50 * time.Microsecond, together: true}
+		w := f.open(t)
+		w.run(t, 500*time.Millisecond)
+		w.sink.Link.RestartPeak()
+		w.stall(t, &f, 50*time.Millisecond)
+		w.run(t, w.net.Clock()+50*time.Millisecond)
+		_, in := w.sink.Link.Stats()
+		o := w.between(t, w.net.Clock(), w.net.Clock()+400*time.Millisecond)
+		t.Logf("%v: at most %d bytes waiting behind the stall; then %.0f Mbit/s in all, fairness %.3f", k, in.Peak, o.total/1e6, o.fair)
+		if in.Peak > 384<<10 || in.QueueFull > 0 || o.fair < 0.95 || o.total < 0.8*float64(f.bandwidth) {
+			t.Errorf("%v: %d bytes waiting behind the stall, %d packets lost; then %.0f Mbit/s, fairness %.3f", k, in.Peak, in.QueueFull, o.total/1e6, o.fair)
+		}
+	}
+}
+
 // TestFlowsBackOffFromAnOverflow: without marks, the losses of a queue that
 // flows over are told from accidents, and the flows make room for each other.
 func TestFlowsBackOffFromAnOverflow(t *testing.T) {
@@ -214,5 +312,53 @@ func TestFlowsBackOffFromAnOverflow(t *testing.T) {
 	}
 	if lost[congestion.Delay] != 0 {
 		t.Errorf("control by delay loses %v of its packets", lost[congestion.Delay])
+	}
+}
+
+// TestUnreliableFlowsObeyNotifications: senders that nobody acknowledges slow
+// down to what a marked port carries, and share it.
+func TestUnreliableFlowsObeyNotifications(t *testing.T) {
+	for _, k := range []congestion.Kind{congestion.Window, congestion.None} { // of the device
+		f := funnel{control: k, flows: 16, bandwidth: 10e9, queue: 4 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond, offer: 2e9}
+		w := f.open(t)
+		from, to := 60*time.Millisecond, 160*time.Millisecond
+		if !k.ECN() {
+			from, to = time.Millisecond, 5*time.Millisecond // it floods
+		}
+		o := w.between(t, from, to)
+		t.Logf("%v: %.0f Mbit/s in all, fairness %.3f, at most %d bytes waiting, %d lost", k, o.total/1e6, o.fair, o.peak, o.lost)
+		if notified := w.sink.Dev.Trace.Counter(reason.CongestionMarked) > 0; notified != k.ECN() {
+			t.Errorf("%v: notifications sent: %v", k, notified)
+		}
+		if !k.ECN() {
+			if o.lost == 0 {
+				t.Error("nothing is lost without control: there is nothing to obey")
+			}
+			continue
+		}
+		if o.lost+o.first.QueueFull > 0 || o.peak > 512<<10 {
+			t.Errorf("%v: %d packets lost, %d of them at the start; %d bytes waited", k, o.lost+o.first.QueueFull, o.first.QueueFull, o.peak)
+		}
+		if o.fair < 0.95 || o.total < 0.7*float64(f.bandwidth) {
+			t.Errorf("%v: %.0f Mbit/s in all, fairness %.3f", k, o.total/1e6, o.fair)
+		}
+	}
+}
+
+// TestReadsShareAMarkedBottleneck: one receiver that READs from sixteen hosts
+// asks for no more than its port carries.
+func TestReadsShareAMarkedBottleneck(t *testing.T) {
+	for _, k := range []congestion.Kind{congestion.Window, congestion.DCQCN, congestion.Delay} {
+		f := funnel{control: k, flows: 16, bandwidth: 10e9, queue: 16 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond, reads: true}
+		w := f.open(t)
+		o := w.between(t, 40*time.Millisecond, 80*time.Millisecond)
+		t.Logf("%v: %.0f Mbit/s in all, fairness %.3f, at most %d bytes waiting, before that %d", k, o.total/1e6, o.fair, o.peak, o.first.Peak)
+		if o.lost+o.first.QueueFull > 0 || o.fair < 0.95 || o.total < 0.7*float64(f.bandwidth) {
+			t.Errorf("%v: %.0f Mbit/s in all, fairness %.3f, %d packets lost", k, o.total/1e6, o.fair, o.lost+o.first.QueueFull)
+		}
+		// A single READ is asked for as a whole, however small the window.
+		if o.peak > f.flows*funnelMessage*9/8 {
+			t.Errorf("%v: %d bytes waited", k, o.peak)
+		}
 	}
 }

@@ -26,6 +26,8 @@ type end struct {
 	q    *adapter.QP
 	peer *end // of a connection
 
+	manner manner // of a reliable one
+
 	maxSGE, inline int
 	signalAll      bool
 
@@ -106,6 +108,17 @@ func (w *world) newEnd(kind qp.Type, h *host) *end {
 	c := adapter.QPConfig{
 		Type: kind, SendCQ: h.cq(), RecvCQ: h.cq(), SendDepth: 1 + w.rng.IntN(40), SendSGE: e.maxSGE,
 		RecvDepth: 1 + w.rng.IntN(20), RecvSGE: 1 + w.rng.IntN(4), Inline: e.inline, SignalAll: e.signalAll,
+	}
+	if kind == qp.UC && w.chance(50) {
+		c.Control = w.newManner(h.manner).control
+	}
+	if kind == qp.RC {
+		// A choice that is left out is the device's.
+		e.manner = h.manner
+		if w.chance(50) {
+			e.manner = w.newManner(h.manner)
+			c.Control, c.Recovery = e.manner.control, e.manner.recovery
+		}
 	}
 	if h.srq != nil && kind != qp.UD && w.chance(60) {
 		c.SRQ = h.srq.queue

@@ -42,6 +42,9 @@ type LinkConfig struct {
 	// Segments is what flows are opened with (see link.Flow).
 	Segments int
 
+	// Counts has flows number datagrams from some number on (see link.Flow).
+	Counts bool
+
 	// Ports bounds the source ports of flows; 0 means all 16,384.
 	Ports int
 
@@ -49,6 +52,10 @@ type LinkConfig struct {
 	// one flow and size that wait together come as one batch, as the system's
 	// receive offload joins them.
 	NoCoalescing bool
+
+	// Steer tells which of the lanes of its address a packet comes to (see
+	// Network.AttachLanes); nil takes link.PacketLane.
+	Steer func(packet []byte, lanes int) int
 
 	// AnyICRC lets packets with a wrong ICRC be sent. Otherwise Send refuses
 	// them: the sender must know the identification that the packet leaves with.
@@ -61,6 +68,7 @@ type Link struct {
 	index  int
 	local  netip.AddrPort
 	config LinkConfig
+	lanes  []*Link // of the address, where there are several: the first one knows
 	closed bool
 
 	out, in direction
@@ -72,6 +80,8 @@ type Link struct {
 	bytes  int // waiting in the inbox
 	buffer []byte
 
+	// Batches counts the batches that were sent.
+	Batches int
 	// Overruns counts packets lost for want of room in the receive buffer.
 	Overruns int
 	// Wrong is the first packet that Send refused for its ICRC, if any.
@@ -122,7 +132,10 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
 			return &f.Flow, nil
 		}
 	}
-	f := &flow{Flow: link.Flow{Src: src, Dst: dst, Segments: l.config.Segments}, pseudo: ib.NewPseudoHeader(src, dst), uses: 1}
+	f := &flow{Flow: link.Flow{Src: src, Dst: dst, Segments: l.config.Segments, Counts: l.config.Counts}, pseudo: ib.NewPseudoHeader(src, dst), uses: 1}
+	if f.Counts {
+		f.First = uint16(label * 40503)
+	}
 	if handle < 0 {
 		handle = len(l.flows)
 		l.flows = append(l.flows, nil)
@@ -170,6 +183,7 @@ func (l *Link) Send(tx *link.Tx) error {
 	if f == nil {
 		return ErrFlow
 	}
+	l.Batches++
 	total := 0
 	for _, b := range tx.Pieces {
 		total += len(b)
@@ -186,7 +200,8 @@ func (l *Link) Send(tx *link.Tx) error {
 // cut takes a batch apart and sends its packets.
 func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 	piece, at := 0, 0
-	for i := 0; total > 0; i++ {
+	i := 0
+	for ; total > 0; i++ {
 		p := l.net.packet(min(tx.Size, total))
 		total -= len(p.data)
 		for n := 0; n < len(p.data); {
@@ -205,7 +220,18 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 		l.net.note(noteSent, l.index, p)
 		l.out.pass(l.net, l, nil, p)
 	}
+	if f.Counts {
+		f.First += uint16(f.datagram(i-1)) + 1
+	}
 	return nil
+}
+
+// datagram is in which datagram of a batch packet i leaves.
+func (f *flow) datagram(i int) int {
+	if f.Segments > 0 {
+		return i / f.Segments
+	}
+	return 0
 }
 
 // strict checks a packet as a receiver does that sees the identification.
@@ -213,10 +239,12 @@ func (l *Link) strict(f *flow, i int, p *packet) error {
 	if l.config.AnyICRC {
 		return nil
 	}
-	if f.Segments > 0 {
-		i %= f.Segments
+	id := i - f.datagram(i)*f.Segments
+	if f.Counts {
+		id += f.datagram(i)
 	}
-	if len(p.data) < ib.BTHLen+ib.ICRCLen || f.pseudo.Sum(uint16(i), p.data) != ib.ICRC(p.data) {
+	id += int(f.First)
+	if len(p.data) < ib.BTHLen+ib.ICRCLen || f.pseudo.Sum(uint16(id), p.data) != ib.ICRC(p.data) {
 		err := fmt.Errorf("%w: packet %d of a batch, %d bytes", ErrICRC, i, len(p.data))
 		if l.Wrong == nil {
 			l.Wrong = err
@@ -224,6 +252,18 @@ func (l *Link) strict(f *flow, i int, p *packet) error {
 		return err
 	}
 	return nil
+}
+
+// lane is the link of l's address that a packet comes to.
+func (l *Link) lane(packet []byte) *Link {
+	if len(l.lanes) < 2 {
+		return l
+	}
+	steer := l.config.Steer
+	if steer == nil {
+		steer = link.PacketLane
+	}
+	return l.lanes[steer(packet, len(l.lanes))]
 }
 
 // enqueue lets a packet wait for Receive, if there is room.

@@ -1,8 +1,10 @@
 // Package simnet is a network that exists in memory: links over a virtual
 // clock, with loss, duplication, reordering, corruption, delay, queues and ECN
-// marks drawn from a seed. What happens on it depends on the seed and on what
-// is sent, and on nothing else: it starts no goroutine, reads no clock and
-// ranges over no map, so a run that failed is replayed by its seed.
+// marks drawn from a seed; and links of streams, whose bytes come late, in other
+// pieces than they were written in, or to a sudden end. What happens on it
+// depends on the seed and on what is sent, and on nothing else: it starts no
+// goroutine, reads no clock and ranges over no map, so a run that failed is
+// replayed by its seed.
 //
 // It knows nothing of RDMA but the ICRC, and that only to hold the sender to it
 // and to keep corrupted packets detectable. It never drives a device except
@@ -17,6 +19,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"softrdma/internal/agenda"
 )
 
 const never = time.Duration(math.MaxInt64)
@@ -45,9 +49,9 @@ type Driver interface{ Progress() time.Duration }
 type Network struct {
 	now     time.Duration
 	seed    uint64
-	seq     uint64
-	events  eventHeap
+	events  agenda.Agenda[event]
 	links   []*Link
+	streams []*StreamLink
 	drivers []Driver
 	free    []*packet
 	hash    uint64
@@ -76,6 +80,22 @@ func (n *Network) Attach(local netip.AddrPort, c LinkConfig) *Link {
 	if n.find(local) != nil {
 		panic(fmt.Sprintf("simnet: %v is attached already", local))
 	}
+	return n.attach(local, c)
+}
+
+// AttachLanes makes so many links with one address, which packets are steered to
+// by their destination queue pair, as the system does it for sockets that share
+// a port.
+func (n *Network) AttachLanes(local netip.AddrPort, c LinkConfig, lanes int) []*Link {
+	first := n.Attach(local, c)
+	first.lanes = append(first.lanes, first)
+	for len(first.lanes) < lanes {
+		first.lanes = append(first.lanes, n.attach(local, c))
+	}
+	return first.lanes
+}
+
+func (n *Network) attach(local netip.AddrPort, c LinkConfig) *Link {
 	i := uint64(len(n.links))
 	l := &Link{
 		net: n, index: len(n.links), local: local, config: c,
@@ -136,7 +156,9 @@ func (n *Network) progress() time.Duration {
 // advance moves the clock to the next arrival or, when that is earlier, to
 // next, but not beyond the limit. It tells false when nothing comes at all.
 func (n *Network) advance(next, limit time.Duration) bool {
-	next = min(next, n.events.next())
+	if at, ok := n.events.Next(); ok {
+		next = min(next, at)
+	}
 	if next == never {
 		return false
 	}
@@ -145,10 +167,13 @@ func (n *Network) advance(next, limit time.Duration) bool {
 		return true
 	}
 	n.now = max(n.now, next)
-	for n.events.next() <= n.now {
-		n.arrive(n.events.pop())
+	for {
+		e, _, ok := n.events.Take(n.now)
+		if !ok {
+			return true
+		}
+		n.arrive(e)
 	}
-	return true
 }
 
 // Run goes on until the condition holds, for at most the limit of virtual time.
@@ -191,7 +216,7 @@ func (n *Network) Inject(src, dst netip.AddrPort, tos, hops uint8, data []byte) 
 	p := n.packet(len(data))
 	copy(p.data, data)
 	p.src, p.dst, p.tos, p.hops = src, dst, tos, hops
-	return l.enqueue(p)
+	return l.lane(data).enqueue(p)
 }
 
 // packet takes a packet of n bytes from the free list.
@@ -214,6 +239,10 @@ func (n *Network) drop(p *packet) { n.free = append(n.free, p) }
 
 // arrive carries a packet on that has come to the end of a stage of its way.
 func (n *Network) arrive(e event) {
+	if e.call != nil {
+		e.call()
+		return
+	}
 	p := e.packet
 	if e.link != nil {
 		e.link.enqueue(p)
@@ -234,7 +263,7 @@ func (n *Network) arrive(e event) {
 		n.drop(p)
 		return
 	}
-	n.enter(l, p)
+	n.enter(l.lane(p.data), p)
 }
 
 // enter takes a packet through the faults between the network and a link.
@@ -247,9 +276,13 @@ func (n *Network) copy(p *packet) *packet {
 	return c
 }
 
+// call lets f happen at a time.
+func (n *Network) call(at time.Duration, f func()) {
+	n.events.Add(at, event{call: f})
+}
+
 // schedule lets a packet arrive at link l, or in the middle of the network
 // when l is nil.
 func (n *Network) schedule(at time.Duration, l *Link, p *packet) {
-	n.seq++
-	n.events.push(event{at: at, seq: n.seq, link: l, packet: p})
+	n.events.Add(at, event{link: l, packet: p})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/queue"
 )
@@ -108,14 +109,14 @@ func goodputPlot(t *testing.T) *plot {
 	for _, c := range []struct {
 		name     string
 		op       queue.Op
-		standard bool
+		recovery adapter.Recovery
 	}{
-		{"WRITE, selective", queue.Write, false}, {"READ, selective", queue.Read, false},
-		{"WRITE, go-back-N", queue.Write, true}, {"READ, go-back-N", queue.Read, true},
+		{"WRITE, selective", queue.Write, adapter.SelectiveRepeat}, {"READ, selective", queue.Read, adapter.SelectiveRepeat},
+		{"WRITE, go-back-N", queue.Write, adapter.GoBackN}, {"READ, go-back-N", queue.Read, adapter.GoBackN},
 	} {
 		l := line{name: c.name}
 		for i, loss := range []float64{0, 0.0001, 0.001, 0.005, 0.01, 0.02, 0.05} {
-			k := course{op: c.op, loss: loss, delay: 500 * time.Microsecond, queue: 2 << 20, standard: c.standard}
+			k := course{op: c.op, loss: loss, delay: 500 * time.Microsecond, queue: 2 << 20, recovery: c.recovery}
 			v, _ := k.goodput(t)
 			l.x, l.y = append(l.x, float64(i)), append(l.y, v/1e6)
 		}

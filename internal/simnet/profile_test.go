@@ -17,6 +17,24 @@ type profile struct {
 	lossy    bool // packets may be lost, also for want of room
 	harsh    bool // so often that retries may run out
 	disorder bool // packets may be reordered or duplicated
+
+	lanes int                   // of every device
+	steer func([]byte, int) int // other than the system's, nil for that
+}
+
+// addLanes gives the devices of every fourth seed several lanes. On half of those
+// packets come to any lane, as batches do that were joined on their way: so they
+// may overtake each other.
+func (w *world) addLanes(seed uint64) {
+	p := &w.profile
+	switch p.lanes = 1; seed % 8 {
+	case 3:
+		p.lanes = 2
+	case 5:
+		p.lanes = 2 + int(seed>>3%2)
+		astray := w.net.Random(3 << 32)
+		p.steer, p.disorder = func(_ []byte, lanes int) int { return astray.IntN(lanes) }, true
+	}
 }
 
 // newProfile draws a profile, and the times that go with it.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter"
+	"softrdma/internal/congestion"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
@@ -48,7 +50,7 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 100)
 	}
-	var sum tally
+	sum := tally{manners: make(map[manner]int)}
 	profiles := map[string]int{}
 	var virtual time.Duration
 	start := time.Now()
@@ -87,6 +89,9 @@ func (s *tally) add(o *tally) {
 	s.datagrams += o.datagrams
 	s.steps += o.steps
 	s.bytes += o.bytes
+	for m, n := range o.manners {
+		s.manners[m] += n
+	}
 }
 
 // String tells what the seeds reached.
@@ -112,6 +117,15 @@ func (s *tally) reached(t *testing.T) {
 		queue.MWBindErr, queue.RemInvReqErr, queue.RemAccessErr, queue.RetryExcErr, queue.RNRRetryExcErr} {
 		if s.completions[st] == 0 {
 			t.Errorf("no request ended with status %d", st)
+		}
+	}
+	for control := congestion.Window; control <= congestion.None; control++ {
+		for recovery := adapter.SelectiveRepeat; recovery <= adapter.GoBackN; recovery++ {
+			for peer := adapter.SelectiveRepeat; peer <= adapter.GoBackN; peer++ {
+				if m := (manner{control, recovery, peer}); s.manners[m] == 0 {
+					t.Errorf("no connection with control %v and %v had a peer with %v", control, recovery, peer)
+				}
+			}
 		}
 	}
 	for _, r := range []reason.Reason{reason.PacketICRC, reason.SequenceAhead, reason.SequenceDuplicate, reason.NoReceive,

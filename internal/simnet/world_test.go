@@ -50,6 +50,25 @@ type tally struct {
 	steps       int
 	bytes       int
 	refusals    [reason.Count]uint64
+	manners     map[manner]int // ends of connections
+}
+
+// A manner is how a connection sends, and what its peer does about losses.
+type manner struct {
+	control        congestion.Kind
+	recovery, peer adapter.Recovery
+}
+
+// newManner draws one; def stands where another would be left to a default.
+func (w *world) newManner(def manner) manner {
+	m := manner{congestion.Kind(w.rng.IntN(int(congestion.None) + 1)), adapter.Recovery(w.rng.IntN(3)), 0}
+	if m.control == congestion.Default {
+		m.control = def.control
+	}
+	if m.recovery == adapter.DefaultRecovery {
+		m.recovery = def.recovery
+	}
+	return m
 }
 
 // A host is a device with what the model knows of it.
@@ -57,6 +76,7 @@ type host struct {
 	*rig.Host
 	w        *world
 	index    int
+	manner   manner // of connections that do not choose
 	cqs      []*adapter.CQ
 	srq      *shared
 	areas    []*area
@@ -80,8 +100,9 @@ func (w *world) fail(format string, a ...any) {
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000, stats: tally{manners: make(map[manner]int)}}
 	w.profile = newProfile(w)
+	w.addLanes(seed)
 	six := w.chance(40)
 	w.net.Drive(w)
 	for i := range 2 + w.rng.IntN(2) {
@@ -110,16 +131,18 @@ func (w *world) addHost(i int, six bool) {
 	}
 	lc := simnet.LinkConfig{
 		Egress: p.faults, Ingress: p.faults, ReceiveBuffer: p.buffer,
-		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4),
+		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4), Counts: w.chance(50),
 	}
-	r, err := rig.Open(w.net, a, lc, adapter.Config{
-		Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)], Standard: w.chance(20), Control: congestion.Kind(w.rng.IntN(5)),
-	})
+	lc.Steer = p.steer
+	m := w.newManner(manner{control: congestion.Window, recovery: adapter.SelectiveRepeat})
+	r, err := rig.OpenLanes(w.net, a, lc, adapter.Config{
+		Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)], Recovery: m.recovery, Control: m.control,
+	}, p.lanes)
 	if err != nil {
 		w.fail("%v", err)
 		return
 	}
-	h := &host{Host: r, w: w, index: i, olds: make(map[uint64]bool)}
+	h := &host{Host: r, w: w, index: i, manner: m, olds: make(map[uint64]bool)}
 	w.hosts = append(w.hosts, h)
 	for range 1 + w.rng.IntN(3) {
 		c, err := h.Dev.CreateCQ(4096, nil)
@@ -146,6 +169,11 @@ func (w *world) connect(kind qp.Type, a, b *host) {
 		return
 	}
 	x.peer, y.peer = y, x
+	if kind == qp.RC {
+		x.manner.peer, y.manner.peer = y.manner.recovery, x.manner.recovery
+		w.stats.manners[x.manner]++
+		w.stats.manners[y.manner]++
+	}
 	o := rig.Options{
 		MTU: 256 << w.rng.IntN(5), Reads: uint8(1 + w.rng.IntN(16)), Timeout: w.timeout,
 		MinRNRTimer: uint8(1 + w.rng.IntN(12)), TrafficClass: uint8(w.rng.IntN(256)), FlowLabel: uint32(w.rng.IntN(3)),
@@ -332,7 +360,9 @@ func (w *world) tearDown() {
 		for r := range w.stats.refusals {
 			w.stats.refusals[r] += h.Dev.Trace.Counter(reason.Reason(r))
 		}
-		w.check(h.Link.Wrong)
+		for _, l := range append(h.More, h.Link) {
+			w.check(l.Wrong)
+		}
 		w.check(h.Close())
 	}
 	w.net.Release(w)

@@ -8,6 +8,7 @@
 package trace
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"sync"
@@ -99,6 +100,17 @@ func (s *Stream) Counter(r reason.Reason) uint64 {
 		return 0
 	}
 	return s.counters[r].Load()
+}
+
+// Counters are how often each reason was given, from one on, of those that were.
+func (s *Stream) Counters(from reason.Reason) iter.Seq2[reason.Reason, uint64] {
+	return func(yield func(reason.Reason, uint64) bool) {
+		for r := max(from, reason.None+1); r < reason.Count; r++ {
+			if n := s.Counter(r); n != 0 && !yield(r, n) {
+				return
+			}
+		}
+	}
 }
 
 // Attach adds a listener; the function returned takes it away again. An event

@@ -1,13 +1,15 @@
 // Package uc is the unreliable connection as a machine without I/O: SEND and
 // RDMA WRITE to one peer, in order, with lost messages dropped silently
 // (IBTA 9.8.2). It owns segmentation and reassembly; the queues' completions
-// are package unreliable's. It never retries, never answers a packet, and does
-// no READ and no ATOMIC, which an unreliable connection has not.
+// are package unreliable's. It never retries, never answers a packet but a
+// marked one, and does no READ and no ATOMIC, which an unreliable connection has
+// not.
 package uc
 
 import (
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/unreliable"
@@ -18,6 +20,8 @@ type QP struct {
 	unreliable.Queues
 	requester
 	responder
+	pacer    pacer
+	notifier machine.Notifier
 }
 
 var (
@@ -25,8 +29,11 @@ var (
 	_ machine.Sender  = (*QP)(nil)
 )
 
-// New makes the machine of p, which stays the caller's to fill and to read.
-func New(p *machine.Port) *QP { return &QP{Queues: unreliable.New(p)} }
+// New makes the machine of p, which stays the caller's to fill and to read. The
+// control of congestion is DCQCN or none: others want acknowledges.
+func New(p *machine.Port, control congestion.Kind) *QP {
+	return &QP{Queues: unreliable.New(p), pacer: newPacer(control)}
+}
 
 // Transition follows a change of the state.
 func (q *QP) Transition(now time.Duration, from qp.State) {
@@ -34,6 +41,7 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 	switch {
 	case q.Attr.State == qp.Reset:
 		q.requester, q.responder = requester{}, responder{}
+		q.pacer, q.notifier = newPacer(q.pacer.kind), machine.Notifier{}
 	case q.Attr.State == qp.RTR && from == qp.Init:
 		q.responder = responder{psn: q.Attr.RQPSN}
 	case q.Attr.State == qp.RTS && from == qp.RTR:

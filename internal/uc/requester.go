@@ -27,16 +27,21 @@ type requester struct {
 }
 
 // Next fills out with the next packet and tells whether there is one.
-func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
+func (q *QP) Next(now time.Duration, out *machine.Out) bool {
+	if q.notifier.Owes() && q.Receiving() {
+		q.notifier.Next(&q.Attr, out)
+		return true
+	}
 	for q.Ready() {
 		i, w := q.Head()
-		if w == nil {
+		if w == nil || q.pacer.waits(now) {
 			return false
 		}
 		if !q.Begun() && (q.Local(w) || !q.start(i, w)) {
 			continue
 		}
 		if q.packet(i, out) {
+			out.Markable = q.pacer.sent(now, out.Len, q.Attr.PathMTU)
 			return true
 		}
 	}

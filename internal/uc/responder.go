@@ -14,9 +14,6 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// maxMessage is the longest message (IBTA C9-94).
-const maxMessage = 1 << 31
-
 // responder is the message being received.
 type responder struct {
 	psn    psn.PSN   // expected
@@ -35,12 +32,17 @@ type responder struct {
 // Receive takes a packet. IBTA 9.8.2.2: whatever is wrong with it, its message
 // is dropped without a word to the peer, and the next First or Only is taken
 // up again.
-func (q *QP) Receive(_ time.Duration, in *machine.In) {
+func (q *QP) Receive(now time.Duration, in *machine.In) {
 	if d := q.admit(in); d.Reason != reason.None {
 		q.Host.Refuse(q.Port, d)
 		return
 	}
 	i := in.Opcode.Info()
+	if i.Kind == ib.KindCongestion {
+		q.notified(now)
+		return
+	}
+	q.notifier.Look(now, in, q.Port)
 	expected := q.responder.psn
 	q.responder.psn = in.PSN.Next()
 	if expected != in.PSN {
@@ -79,7 +81,7 @@ func (q *QP) admit(in *machine.In) reason.Detail {
 	switch {
 	case !q.Receiving():
 		return reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(q.Attr.State)}
-	case i == nil || in.Opcode.Transport() != ib.UC:
+	case i == nil || in.Opcode.Transport() != ib.UC && i.Kind != ib.KindCongestion:
 		return reason.Detail{Reason: reason.PacketTransport, Expected: uint64(ib.UC), Found: uint64(in.Opcode.Transport())}
 	}
 	if peer, src := q.Attr.Path.Dst.Addr().Unmap(), in.Src.Addr().Unmap(); peer != src {
@@ -151,8 +153,8 @@ func (q *QP) checkLength(i *ib.Info, in *machine.In) reason.Detail {
 	case i.Last && !i.First && n == 0:
 		return reason.Detail{Reason: reason.LengthShortSegment, Expected: 1, Found: 0}
 	}
-	if i.Headers&ib.HasRETH != 0 && in.RETH.Length > maxMessage {
-		return reason.Detail{Reason: reason.LengthLimit, Expected: maxMessage, Found: uint64(in.RETH.Length)}
+	if i.Headers&ib.HasRETH != 0 && in.RETH.Length > machine.MaxMessage {
+		return reason.Detail{Reason: reason.LengthLimit, Expected: machine.MaxMessage, Found: uint64(in.RETH.Length)}
 	}
 	return reason.Detail{}
 }

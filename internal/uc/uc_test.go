@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/machine/machinetest"
 	"softrdma/internal/memory"
@@ -35,7 +36,7 @@ func newEnd(t testing.TB, qpn, peer uint32, first, expected psn.PSN) *end {
 	for i := range e.srcB {
 		e.srcB[i] = byte(i*7 + i>>8)
 	}
-	e.m = New(&e.Port.Port)
+	e.m = New(&e.Port.Port, congestion.DCQCN)
 	e.Attr.DestQPN, e.Attr.SQPSN, e.Attr.RQPSN = peer, first, expected
 	e.Attr.Path.Dst = machinetest.AddrB
 	if qpn != 1 {

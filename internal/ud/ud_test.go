@@ -229,9 +229,10 @@ func TestReceivePutsNetworkHeaderInFront(t *testing.T) {
 	for _, c := range []struct {
 		src, dst string
 		want     []byte
+		kind     uint8
 	}{
-		{"192.0.2.1:50000", "192.0.2.2:4791", grh4},
-		{"[2001:db8::1]:50000", "[2001:db8::2]:4791", grh6},
+		{"192.0.2.1:50000", "192.0.2.2:4791", grh4, queue.PacketIPv4},
+		{"[2001:db8::1]:50000", "[2001:db8::2]:4791", grh6, queue.PacketIPv6},
 	} {
 		b := newEnd(t, 2)
 		b.PostRecv(5, machinetest.SGE(b.dst, 0, 30), machinetest.SGE(b.dst, 30, 64)) // exactly enough
@@ -239,7 +240,7 @@ func TestReceivePutsNetworkHeaderInFront(t *testing.T) {
 		e := wantOne(t, &b.Received, queue.Success, 5)
 		want := queue.CQE{
 			WRID: 5, Op: queue.WCRecv, ByteLen: 94, ImmInv: queue.NetworkOrder(0x0a0b0c0d), QPN: 2, SrcQPN: 0x654321,
-			Flags: queue.WCGRH | queue.WCImm, PortNum: 1, Solicited: 1,
+			Flags: queue.WCGRH | queue.WCImm, SL: c.kind, PortNum: 1, Solicited: 1,
 		}
 		if e != want {
 			t.Errorf("found %+v", e)

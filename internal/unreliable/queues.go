@@ -107,7 +107,7 @@ func (q *Queues) forget() {
 	if q.RQ == nil || q.RQ.Shared() {
 		return
 	}
-	for q.RQ.Take(&q.recv) {
+	for n := q.RQ.Len(); n > 0 && q.RQ.Take(&q.recv); n-- {
 	}
 }
 

@@ -30,7 +30,7 @@ func (q *Queues) Scatter(c *memory.Cursor, pos uint64, data []byte) bool {
 		return true
 	}
 	// IBTA 9.9.3, class A: the receive queue's own error ends the queue pair.
-	f := fault{localStatus(d), d}
+	f := fault{machine.LocalStatus(d), d}
 	q.Host.Refuse(q.Port, d)
 	q.completeReceive(f)
 	q.enter(qp.Err, f)
@@ -43,6 +43,12 @@ func (q *Queues) Deliver(op queue.WCOp, n uint64, in *machine.In, flags uint32) 
 	q.cqe = queue.CQE{
 		WRID: q.recv.WRID, Op: op, ByteLen: uint32(n), QPN: q.QPN, SrcQPN: in.DETH.SrcQPN, Flags: flags,
 		PortNum: q.Attr.Port,
+	}
+	if flags&queue.WCGRH != 0 {
+		q.cqe.SL = queue.PacketIPv6
+		if in.Dst.Addr().Is4() {
+			q.cqe.SL = queue.PacketIPv4
+		}
 	}
 	if flags&queue.WCImm != 0 {
 		q.cqe.ImmInv = queue.NetworkOrder(in.Imm)

@@ -8,9 +8,6 @@ import (
 	"softrdma/internal/reason"
 )
 
-// maxMessage is the longest message (IBTA C9-94).
-const maxMessage = 1 << 31
-
 // Ready tells whether requests may be sent. Call it whenever a packet is
 // wanted: it also completes what has left since the last time that nothing was
 // found, and flushes.
@@ -121,8 +118,8 @@ func (q *Queues) complete(i uint32, f fault) {
 // reason, as a requester finds them before the first packet (IBTA 9.9.2).
 func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reason.Detail) {
 	switch {
-	case n > maxMessage:
-		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: maxMessage, Found: uint64(n)}
+	case n > machine.MaxMessage:
+		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: machine.MaxMessage, Found: uint64(n)}
 	case w.Flags&queue.Inline != 0:
 		if uint64(n) > uint64(q.SQ.MaxInline()) {
 			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(q.SQ.MaxInline()), Found: uint64(n)}
@@ -148,16 +145,5 @@ func (q *Queues) Gather(c *memory.Cursor, i uint32, inline bool, pos uint64, n i
 		return append(pieces, q.SQ.InlineRoom(i)[pos:pos+uint64(n)]), queue.Success, reason.Detail{}
 	}
 	pieces, d := c.Gather(q.Memory, q.PD, q.SQ.SGEs(i), pos, n, pieces)
-	return pieces, localStatus(d), d
-}
-
-// localStatus is the status of a scatter/gather list's refusal (IBTA 11.6.2).
-func localStatus(d reason.Detail) queue.Status {
-	switch d.Reason {
-	case reason.None:
-		return queue.Success
-	case reason.LocalLength:
-		return queue.LocLenErr
-	}
-	return queue.LocProtErr
+	return pieces, machine.LocalStatus(d), d
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,18 +21,29 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second
 
-// newServer serves a device on a loopback address of this test's own.
+// newServer serves a device on a loopback address of this test's own, or several:
+// their names as verbs.Open has them, with spaces between them.
 func newServer(t testing.TB, addr string) *Server {
 	t.Helper()
-	dev, err := verbs.Open(addr, verbs.Config{})
-	if err != nil {
-		t.Fatal(err)
+	return newServerOf(t, addr, Config{})
+}
+
+// newServerOf is newServer with a configuration but for what is the test's own.
+func newServerOf(t testing.TB, addr string, cfg Config) *Server {
+	t.Helper()
+	for name := range strings.FieldsSeq(addr) {
+		dev, err := verbs.Open(name, verbs.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Devices = append(cfg.Devices, dev)
 	}
 	dir, err := os.MkdirTemp("", "uverbs") // short: a socket's path has 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(Config{Device: dev, Dir: dir})
+	cfg.Dir = dir
+	s, err := Serve(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +51,17 @@ func newServer(t testing.TB, addr string) *Server {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if c := dev.Counts(); c != (adapter.Counts{}) {
-			t.Errorf("the device has %+v left", c)
+		for uid, a := range s.accounts {
+			if d, m := a.descriptors.n.Load(), a.mappings.n.Load(); d != 0 || m != 0 {
+				t.Errorf("user %d holds %d descriptors and %d mappings", uid, d, m)
+			}
 		}
-		dev.Close()
+		for _, dev := range cfg.Devices {
+			if c := dev.Counts(); c != (adapter.Counts{}) {
+				t.Errorf("device %v has %+v left", dev.Addr(), c)
+			}
+			dev.Close()
+		}
 		os.RemoveAll(dir)
 	})
 	return s
@@ -55,6 +74,9 @@ type client struct {
 	conn *net.UnixConn
 	mem  []byte // does not move
 	used int
+
+	rights []byte // go with the next message
+	text   string // that came with the last reply
 }
 
 func newClient(t testing.TB, s *Server) *client {
@@ -90,7 +112,7 @@ func (c *client) send(r request, data []byte) (reply, []int) {
 	if r.Version == 0 {
 		r.Version = protocol
 	}
-	if _, err := c.conn.Write(append(append([]byte(nil), bytesOf(&r)...), data...)); err != nil {
+	if _, _, err := c.conn.WriteMsgUnix(append(append([]byte(nil), bytesOf(&r)...), data...), c.rights, nil); err != nil {
 		c.t.Fatal(err)
 	}
 	buf, oob := make([]byte, 1024), make([]byte, 256)
@@ -102,6 +124,7 @@ func (c *client) send(r request, data []byte) (reply, []int) {
 	if !ok {
 		c.t.Fatalf("answer of %d bytes", n)
 	}
+	c.text = string(buf[size[reply]():n])
 	var fds []int
 	list, _ := unix.ParseSocketControlMessage(oob[:on])
 	for i := range list {
@@ -151,7 +174,7 @@ func (f *devFile) command(number uint32, core []byte, driver []byte, out int) (s
 		binary.NativeEndian.PutUint64(core, addrOf(to))
 	}
 	body := append(append([]byte(nil), core...), driver...)
-	h := cmdHeader{number, uint16((8 + len(body)) / 4), uint16(out / 4)}
+	h := cmdHeader{Command: number, InWords: uint16((8 + len(body)) / 4), OutWords: uint16(out / 4)}
 	n, fds, _ := f.write(append(bytesOf(&h), body...))
 	if n < 0 {
 		return syscall.Errno(-n), nil, nil

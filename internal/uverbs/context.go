@@ -4,8 +4,13 @@ package uverbs
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
-	"unsafe"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A context is an open uverbs file: the objects of one program behind their
@@ -13,11 +18,14 @@ import (
 type context struct {
 	file     *file
 	dev      *device
+	provider provider // the program's
 	objects  map[uint32]object
 	next     uint32
 	async    *pipe
+	own      bool                // a program of this module's, see uapi
 	channels map[uint64]*channel // by the inode of the program's end
 	maps     mappings
+	board    board
 }
 
 // An object is what a handle stands for.
@@ -30,7 +38,7 @@ type object interface {
 }
 
 func newContext(f *file, d *device) *context {
-	return &context{file: f, dev: d, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
+	return &context{file: f, dev: d, provider: d.provider, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
 }
 
 // add gives an object a handle.
@@ -48,7 +56,8 @@ func (x *context) add(o object) uint32 {
 func find[T object](x *context, handle uint32) (T, error) {
 	o, ok := x.objects[handle].(T)
 	if !ok {
-		return o, fmt.Errorf("handle %d is no %T: %w", handle, o, syscall.EINVAL)
+		return o, fmt.Errorf("no %s: %w", strings.TrimPrefix(fmt.Sprintf("%T", o), "*uverbs."),
+			refuse(syscall.EINVAL, reason.CommandHandle, uint64(len(x.objects)), uint64(handle)))
 	}
 	return o, nil
 }
@@ -78,6 +87,7 @@ func (x *context) end() {
 	for _, c := range x.channels {
 		c.destroy()
 	}
+	x.board.close()
 	for _, s := range x.maps.by {
 		s.close()
 	}
@@ -85,6 +95,41 @@ func (x *context) end() {
 		x.async.close()
 	}
 	x.dev.forget(x)
+}
+
+// fail flushes what was posted, for those who poll, and raises the event of a
+// fatal error, for those who wait (IBTA 11.6.3).
+func (x *context) fail() {
+	for _, o := range x.objects {
+		if q, ok := o.(*queuePair); ok {
+			// One in RESET has nothing to flush, and refuses.
+			_ = q.a.Modify(qp.MaskState, &qp.Attr{State: qp.Err})
+		}
+	}
+	if x.async != nil {
+		x.tell(machine.EventDeviceFatal, 0)
+	}
+}
+
+// tell gives the program an event of the device or its port.
+func (x *context) tell(t machine.Event, element uint64) {
+	e := uapi.OwnEvent{AsyncEvent: asyncEvent{Element: element, EventType: uint32(t)}}
+	x.async.put(bytesOf(&e)[:x.async.size])
+}
+
+// own is what a program of this module's adds to a command, the zero value
+// where there is nothing.
+func own[T any](c *command, x *context) T {
+	v, _ := ownPart[T](c, x)
+	return v
+}
+
+// ownPart is own, and tells whether there is something.
+func ownPart[T any](c *command, x *context) (v T, ok bool) {
+	if x.own {
+		v, ok = parse[T](c.driver)
+	}
+	return v, ok
 }
 
 // count implements service.
@@ -115,12 +160,6 @@ func (c *command) respond(core, driver []byte) error {
 type row struct {
 	in, out int
 	do      func(x *context, c *command) error
-}
-
-// size is a structure's.
-func size[T any]() int {
-	var v T
-	return int(unsafe.Sizeof(v))
 }
 
 // write carries out a command that was written (ib_uverbs_write).

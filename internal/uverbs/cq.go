@@ -8,12 +8,11 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/queue"
 )
 
-// minCQE is how deep a completion queue is at least. Programs that wait for
-// events may leave completions of theirs behind, and count on the slack that
-// hardware has.
+// minCQE is how deep a completion queue of a program with libibverbs is at
+// least. Programs that wait for events may leave completions of theirs behind,
+// and count on the slack that hardware has.
 const minCQE = 60
 
 // cq is a completion queue whose ring the program polls by itself.
@@ -21,6 +20,8 @@ type cq struct {
 	x       *context
 	a       *adapter.CQ
 	ring    *shared
+	depth   int
+	handle  uint32
 	channel *channel
 
 	async, comp reports
@@ -34,14 +35,14 @@ func (q *cq) completed() {
 	q.comp.tell(b[:])
 }
 
-func (q *cq) asyncEvent(t uint32) { q.async.asyncEvent(t) }
-func (q *cq) rank() int           { return rankQueue }
+func (q *cq) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
+func (q *cq) rank() int                       { return rankQueue }
 
 func (q *cq) destroy() error {
 	if err := q.a.Destroy(); err != nil {
 		return err
 	}
-	q.told = destroyCQResp{q.comp.end(), q.async.end()}
+	q.told = destroyCQResp{CompEvents: q.comp.end(), AsyncEvents: q.async.end()}
 	if q.channel != nil {
 		q.channel.drop()
 	}
@@ -65,30 +66,34 @@ func (x *context) newCQ(c *command, q *exCreateCQ) (*cq, mmInfo, error) {
 	if q.Flags&^2 != 0 || q.CompMask != 0 { // overruns may be ignored
 		return nil, mmInfo{}, syscall.EOPNOTSUPP
 	}
-	depth := max(int(q.CQE), minCQE)
+	depth := int(q.CQE)
+	if !x.own {
+		depth = max(depth, minCQE)
+	}
 	h, err := x.channelOf(c.process, q.CompChannel)
 	if err != nil {
 		return nil, mmInfo{}, err
 	}
-	ring, err := newShared(queue.CompletionRingLen(depth))
+	m := x.provider.completions(depth)
+	ring, mem, err := m.in(x)
 	if err != nil {
 		return nil, mmInfo{}, err
 	}
-	o := &cq{x: x, ring: ring, channel: h}
+	o := &cq{x: x, ring: mem, depth: m.depth, channel: h}
 	o.async.user, o.async.to, o.comp.user = q.UserHandle, x.async, q.UserHandle
 	var ch *adapter.Channel
 	if h != nil {
 		ch, o.comp.to = h.a, h.pipe
 	}
-	if o.a, err = x.dev.a.CreateCQOn(queue.CompletionRingOn(ring.mem, depth), ch); err != nil {
-		ring.close()
+	if o.a, err = x.dev.a.CreateCQOn(ring, ch); err != nil {
+		mem.close()
 		return nil, mmInfo{}, err
 	}
 	if h != nil {
 		h.hold()
 	}
 	o.a.Owner = o
-	return o, x.maps.add(ring), nil
+	return o, x.maps.add(mem), nil
 }
 
 func (x *context) createCQ(c *command) error {
@@ -98,7 +103,8 @@ func (x *context) createCQ(c *command) error {
 		return err
 	}
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
-		return bytesOf(&createCQResp{h, uint32(o.a.Depth())}), bytesOf(&mi)
+		o.handle = h
+		return bytesOf(&createCQResp{CQHandle: h, CQE: uint32(o.depth)}), x.provider.cq(o, mi)
 	})
 }
 
@@ -112,9 +118,10 @@ func (x *context) exCreateCQ(c *command) error {
 		r := struct {
 			createCQResp
 			exResp
-		}{createCQResp{h, uint32(o.a.Depth())}, exResp{}}
+		}{createCQResp{CQHandle: h, CQE: uint32(o.depth)}, exResp{}}
 		r.ResponseLength = uint32(size[createCQResp]() + size[exResp]())
-		return bytesOf(&r), bytesOf(&mi)
+		o.handle = h
+		return bytesOf(&r), x.provider.cq(o, mi)
 	})
 }
 
@@ -126,21 +133,25 @@ func (x *context) resizeCQ(c *command) error {
 	if err != nil {
 		return err
 	}
-	if q.CQE == 0 || q.CQE > maxCQE {
+	switch {
+	case !x.provider.resizes():
+		return syscall.EOPNOTSUPP
+	case q.CQE == 0 || q.CQE > maxCQE:
 		return syscall.EINVAL
 	}
-	ring, err := newShared(queue.CompletionRingLen(int(q.CQE)))
+	m := x.provider.completions(int(q.CQE))
+	ring, mem, err := m.in(x)
 	if err != nil {
 		return err
 	}
-	if err := o.a.ResizeOn(queue.CompletionRingOn(ring.mem, int(q.CQE))); err != nil {
-		ring.close()
+	if err := o.a.ResizeOn(ring); err != nil {
+		mem.close()
 		return err
 	}
 	x.release(o.ring)
-	o.ring = ring
-	mi := x.maps.add(ring)
-	return c.respond(bytesOf(&resizeCQResp{CQE: uint32(o.a.Depth())}), bytesOf(&mi))
+	o.ring, o.depth = mem, m.depth
+	mi := x.maps.add(mem)
+	return c.respond(bytesOf(&resizeCQResp{CQE: uint32(o.depth)}), x.provider.cq(o, mi))
 }
 
 func (x *context) destroyCQ(c *command) error {

@@ -1,9 +1,9 @@
 // Package uverbs serves the kernel's interface of RDMA devices to programs that
 // know nothing of softrdma: the commands of rdma/ib_user_verbs.h and
-// ib_user_ioctl_cmds.h, the queues of rdma_user_rxe.h, and the sysfs files
-// beside them. A small preloaded library forwards the program's system calls on
-// device files over a Unix socket; the program's own libibverbs and its rxe
-// provider do the rest.
+// ib_user_ioctl_cmds.h, the queues of rdma_user_rxe.h and siw-abi.h, and the
+// sysfs files and netlink messages beside them. A small preloaded library
+// forwards the program's system calls on device files over a Unix socket; the
+// program's own libibverbs and its rxe and siw providers do the rest.
 //
 // It owns what belongs to a client: its files, the objects behind their
 // handles, the memory shared with it, and the descriptors that tell it of

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // reports counts the events of an object that its program was told of. Who
@@ -45,7 +46,18 @@ func (r *reports) end() uint32 {
 	return r.n
 }
 
-func (r *reports) asyncEvent(t uint32) { r.tell(bytesOf(&asyncEvent{Element: r.user, EventType: t})) }
+func (r *reports) asyncEvent(e adapter.AsyncEvent) {
+	if r.to == nil {
+		return
+	}
+	o := uapi.OwnEvent{
+		AsyncEvent: asyncEvent{Element: r.user, EventType: uint32(e.Type)}, Expected: e.Detail.Expected, Found: e.Detail.Found,
+	}
+	if r.to.size == size[uapi.OwnEvent]() {
+		o.Reason = uint32(e.Detail.Reason)
+	}
+	r.tell(bytesOf(&o)[:r.to.size])
+}
 
 // A channel is a completion channel: a pipe of the numbers by which the program
 // knows its completion queues.
@@ -59,7 +71,7 @@ type channel struct {
 }
 
 func (x *context) createChannel(c *command) error {
-	p, end, err := newPipe(8)
+	p, end, err := newPipe(8, x.file.account)
 	if err != nil {
 		return err
 	}
@@ -75,7 +87,7 @@ func (x *context) createChannel(c *command) error {
 		return err
 	}
 	x.channels[p.inode] = h
-	c.answer.give(end, c.out.addr, 4, false)
+	c.answer.give(end, c.out.addr, 4, kindChannel)
 	s := x.file.server
 	s.running.Add(1)
 	if err := p.onClose(func() { defer s.running.Done(); h.leave(x) }); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"softrdma/internal/reason"
 )
 
 // maxCommand is the longest command that is read from a program. Longer ones
@@ -37,7 +37,11 @@ type file struct {
 	server *Server
 	id     uint64
 	name   string
-	tell   *pipe // the program's descriptor; readable where the file is
+	uid    uint32 // of who opened it
+	gid    uint32
+
+	account *account
+	tell    *pipe // the program's descriptor; readable where the file is
 
 	mu      sync.Mutex // one call at a time
 	ended   bool
@@ -49,6 +53,9 @@ type call struct {
 	process *process
 	file    *file
 	answer  *answer
+	fds     []int // that came with it
+
+	share, shareArg uint64 // what a write tells of sharing memory, see uapi
 }
 
 // load reads a program's memory.
@@ -75,13 +82,16 @@ type room struct {
 }
 
 // call carries out a request on the file.
-func (f *file) call(p *process, r *request, data []byte, a *answer) error {
+func (f *file) call(p *process, r *request, data []byte, fds []int, a *answer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
-		return syscall.EBADF
+		return syscall.EIO
 	}
-	c := &call{process: p, file: f, answer: a}
+	if p.uid != f.uid || p.gid != f.gid {
+		return refuse(syscall.EACCES, reason.ClientFile, uint64(f.uid), uint64(p.uid))
+	}
+	c := &call{process: p, file: f, answer: a, fds: fds}
 	switch r.Op {
 	case opWrite:
 		n := r.Arg[1]
@@ -94,11 +104,9 @@ func (f *file) call(p *process, r *request, data []byte, a *answer) error {
 				return err
 			}
 		}
-		if err := f.service.write(c, data[:n]); err != nil {
-			return err
-		}
 		a.Result = int64(n)
-		return nil
+		c.share, c.shareArg = r.Arg[2], r.Arg[3]
+		return f.service.write(c, data[:n])
 	case opIoctl:
 		return f.service.ioctl(c, r.Arg[0], r.Arg[1])
 	case opMmap:
@@ -107,6 +115,25 @@ func (f *file) call(p *process, r *request, data []byte, a *answer) error {
 		return syscall.EINVAL // neither kind of file is read
 	}
 	return syscall.ENOSYS
+}
+
+// leave ends the file for a program that says so: when it returns the device no
+// longer touches the program's memory.
+func (f *file) leave(p *process) error {
+	if p.uid != f.uid || p.gid != f.gid {
+		return refuse(syscall.EACCES, reason.ClientFile, uint64(f.uid), uint64(p.uid))
+	}
+	f.end()
+	return nil
+}
+
+// fail tells the program that the device is about to go.
+func (f *file) fail() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x, ok := f.service.(*context); ok && !f.ended {
+		x.fail()
+	}
 }
 
 // end gives the file up, once.
@@ -129,20 +156,6 @@ func (f *file) count() int {
 		return 0
 	}
 	return f.service.count()
-}
-
-// inodeOf tells which pipe a descriptor of a program's is.
-func (p *process) inodeOf(fd int) (uint64, error) {
-	var room [64]byte
-	n, err := unix.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, fd), room[:])
-	if err != nil {
-		return 0, syscall.EBADF
-	}
-	var inode uint64
-	if k, _ := fmt.Sscanf(string(room[:n]), "pipe:[%d]", &inode); k != 1 {
-		return 0, syscall.EBADF
-	}
-	return inode, nil
 }
 
 func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }

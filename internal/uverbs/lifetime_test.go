@@ -3,14 +3,12 @@
 package uverbs
 
 import (
-	"bufio"
-	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
 )
 
 func TestObjectsGoWithTheLastDescriptorOfTheirFile(t *testing.T) {
@@ -37,53 +35,55 @@ func TestObjectsGoWithTheLastDescriptorOfTheirFile(t *testing.T) {
 	eventually(t, "nothing left", func() bool { c := s.Count(); return c.Files == 0 && c.Objects == 0 })
 }
 
-// clientEnv makes this test a program that holds objects until it is killed.
-const clientEnv = "UVERBS_TEST_SOCKET"
-
-func TestHelperClient(t *testing.T) {
-	path := os.Getenv(clientEnv)
-	if path == "" {
-		t.Skip("not a test: TestKilledProgramLeavesNothing runs it")
-	}
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSide((&client{t: t, conn: conn, mem: mem}).open("uverbs0"), 0x1000)
-	fmt.Printf("ready %d\n", s.qpn)
-	select {}
-}
-
 func TestKilledProgramLeavesNothing(t *testing.T) {
 	s := newServer(t, "127.14.2.2")
-	c := exec.Command(os.Args[0], "-test.run=^TestHelperClient$", "-test.v")
-	c.Env = append(os.Environ(), clientEnv+"="+s.Socket())
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	qpn := 0
-	for r := bufio.NewScanner(out); r.Scan(); {
-		if n, _ := fmt.Sscanf(r.Text(), "ready %d", &qpn); n == 1 {
-			break
-		}
-	}
+	h := startHelper(t, s, nil)
 	if n := s.Count(); n.Objects != 5 || n.Processes != 1 {
 		t.Errorf("%+v", n)
 	}
-	if err := c.Process.Kill(); err != nil {
+	h.kill()
+	eventually(t, "nothing left", func() bool { return s.Count() == Counts{} })
+	if n := s.cfg.Devices[0].Counts(); n.QP != 0 || n.MR != 0 {
+		t.Errorf("the device has %+v left", n)
+	}
+}
+
+// A server that ends in order leaves nobody waiting: who polls finds what was
+// posted flushed, who waits for events reads one, and then the end.
+func TestServerThatEndsTellsItsPrograms(t *testing.T) {
+	s := newServer(t, "127.14.2.3")
+	f := newClient(t, s).open("uverbs0")
+	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
+	async := fds[0]
+	defer unix.Close(async)
+	a := newSide(f, 0x1000)
+	a.connect(0x123456, s.cfg.Devices[0].GID())
+	a.receive(a.sge(0, 100))
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait()
-	eventually(t, "nothing left", func() bool { return s.Count() == Counts{} })
-	if n := s.cfg.Device.Counts(); n.QP != 0 || n.MR != 0 {
-		t.Errorf("the device has %+v left", n)
+	if e := a.failure(); e.Status != queue.WRFlushErr || e.WRID != 7 {
+		t.Errorf("the receive completed as %+v", e)
+	}
+	var e asyncEvent
+	if n, err := unix.Read(async, bytesOf(&e)); n != 16 || err != nil || e.EventType != uint32(machine.EventDeviceFatal) {
+		t.Errorf("read %d bytes, %v: %+v", n, err, e)
+	}
+	for what, fd := range map[string]int{"events": async, "channel": a.channel, "file": f.fd} {
+		if n, err := unix.Read(fd, bytesOf(&e)); n != 0 || err != nil {
+			t.Errorf("%s: %d, %v; expected the end", what, n, err)
+		}
+	}
+}
+
+func TestConnectionsWithoutThreadAreServed(t *testing.T) {
+	s := newServer(t, "127.14.1.9")
+	s.threads.Add(maxThreads)
+	a, b := newPair(t, s)
+	copy(a.buf, "through Go's poller")
+	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} }, a.sge(0, 19))
+	a.completion()
+	if got := string(b.buf[:19]); got != "through Go's poller" {
+		t.Errorf("found %q", got)
 	}
 }

@@ -4,85 +4,55 @@ package uverbs
 
 import (
 	"syscall"
-	"unsafe"
+
+	"softrdma/internal/uverbs/uapi"
 )
 
-// protocol is the version of the messages between the preloaded library and
-// the server; both come from one build.
-const protocol = 1
-
-// The calls that the library forwards.
-const (
-	opOpen  = 1
-	opIoctl = 2
-	opWrite = 3
-	opRead  = 4
-	opMmap  = 5
-)
-
-// request is what the library sends: one message of a SOCK_SEQPACKET socket,
-// with up to maxData bytes behind it.
-type request struct {
-	Version, Op uint32
-	File        uint64
-	Arg         [4]uint64
-}
-
-const (
-	requestLen = int(unsafe.Sizeof(request{}))
-	maxData    = 256
-	maxFDs     = 4
-)
-
-// place is where in the program's memory a descriptor's number goes.
-type place struct {
-	Addr         uint64
-	Width, Flags uint32
-}
-
-// replyWait asks the library to call again when the file is readable.
-const replyWait = 1
-
-// reply is the answer, with up to maxFDs descriptors.
-type reply struct {
-	Result        int64
-	File          uint64
-	Rdev          uint64
-	Offset        uint64
-	Flags, Places uint32
-	Place         [maxFDs]place
-}
-
-// An answer is a reply being made, with the descriptors that go with it. They
-// are closed when it was sent, but for those that keep names.
+// An answer is a reply being made, with the descriptors that go with it, which
+// are closed when it was sent.
 type answer struct {
 	reply
 	fds  []int
-	keep []bool
+	data []byte // behind the reply: a text
+
+	exchange *exchange
+	sent     bool // already, see early
+
+	watch *queuePair // from now on, see offer
+}
+
+// early sends the answer while the call is still being carried out: nothing that
+// follows changes it.
+func (a *answer) early() {
+	if a.exchange != nil {
+		a.sent = a.exchange.send(a)
+	}
 }
 
 // give adds a descriptor whose number the library stores at addr, or returns
 // where that is 0.
-func (a *answer) give(fd int, addr uint64, width uint32, keep bool) {
+func (a *answer) give(fd int, addr uint64, width uint32, kind uint32) {
 	if addr != 0 {
-		a.Place[len(a.fds)] = place{Addr: addr, Width: width, Flags: syscall.O_CLOEXEC}
+		a.Place[len(a.fds)] = place{Addr: addr, Width: width, Flags: syscall.O_CLOEXEC, Kind: kind}
 		a.Places = uint32(len(a.fds)) + 1
 	}
 	a.fds = append(a.fds, fd)
-	a.keep = append(a.keep, keep)
 }
 
 func (a *answer) close() {
-	for i, fd := range a.fds {
-		if !a.keep[i] {
-			_ = syscall.Close(fd)
-		}
+	for _, fd := range a.fds {
+		_ = syscall.Close(fd)
 	}
 }
 
-// fail turns an error into the negative number of a system call's.
-func (a *answer) fail(err error) {
+// fail turns an error into the negative number of a system call's, with its
+// text where tell says so.
+func (a *answer) fail(err error, tell bool) {
 	a.close()
 	*a = answer{}
 	a.Result = -int64(errnoOf(err))
+	if tell {
+		text := err.Error()
+		a.data = []byte(text[:min(len(text), uapi.MaxText)])
+	}
 }

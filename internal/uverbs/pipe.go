@@ -19,6 +19,8 @@ type pipe struct {
 	inode uint64
 	w     *os.File
 
+	account *account
+
 	mu      sync.Mutex
 	backlog []byte // did not fit
 	pushing bool   // a goroutine waits for room
@@ -26,9 +28,13 @@ type pipe struct {
 }
 
 // newPipe makes a pipe and gives the program's end.
-func newPipe(size int) (p *pipe, end int, err error) {
+func newPipe(size int, a *account) (p *pipe, end int, err error) {
+	if err := a.descriptors.take(1); err != nil {
+		return nil, -1, err
+	}
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		a.descriptors.give(1)
 		return nil, -1, err
 	}
 	var st unix.Stat_t
@@ -40,9 +46,10 @@ func newPipe(size int) (p *pipe, end int, err error) {
 	if err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
+		a.descriptors.give(1)
 		return nil, -1, err
 	}
-	return &pipe{size: size, inode: st.Ino, w: os.NewFile(uintptr(fds[1]), "pipe")}, fds[0], nil
+	return &pipe{size: size, inode: st.Ino, w: os.NewFile(uintptr(fds[1]), "pipe"), account: a}, fds[0], nil
 }
 
 // onClose calls f, once, when the program has closed its end, or close was
@@ -167,7 +174,11 @@ func (p *pipe) unread() (b []byte) {
 // close ends the pipe: the program reads the end of a file.
 func (p *pipe) close() {
 	p.mu.Lock()
+	again := p.closed
 	p.closed = true
 	p.mu.Unlock()
-	_ = p.w.Close()
+	if !again {
+		_ = p.w.Close()
+		p.account.descriptors.give(1)
+	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // library builds the preloaded library, once for each test that wants it.
-func library(t *testing.T) string {
+func library(t testing.TB) string {
 	t.Helper()
 	cc := os.Getenv("CC")
 	if cc == "" {
@@ -30,7 +30,7 @@ func library(t *testing.T) string {
 	}
 	out := filepath.Join(t.TempDir(), "preload.so")
 	args := append([]string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
-		"-fvisibility=hidden", "-o", out}, src...)
+		"-fvisibility=hidden", "-Wl,--version-script=../../preload/src/preload.map", "-o", out}, src...)
 	if b, err := exec.Command(cc, append(args, "-ldl")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
@@ -39,7 +39,7 @@ func library(t *testing.T) string {
 
 // missing skips a test by the name of what it lacks, but not where everything
 // is installed.
-func missing(t *testing.T, what string) {
+func missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Fatalf("%s is not installed", what)
@@ -48,7 +48,7 @@ func missing(t *testing.T, what string) {
 }
 
 // program makes a program that uses a server's device.
-func program(ctx stdcontext.Context, t *testing.T, s *Server, lib string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+func program(ctx stdcontext.Context, t testing.TB, s *Server, lib string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	if _, err := exec.LookPath(args[0]); err != nil {
 		missing(t, args[0])
@@ -69,6 +69,8 @@ func TestProgramsFindTheDevice(t *testing.T) {
 		words []string
 	}{
 		{[]string{"ibv_devices"}, []string{"rxe0"}},
+		{[]string{"ibstat", "rxe0"}, []string{"State: Active", "Link layer: Ethernet"}},
+		{[]string{"ibstatus"}, []string{"4: ACTIVE"}},
 		{[]string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
 	} {
 		c, out := program(ctx, t, s, lib, x.args...)

@@ -3,14 +3,17 @@
 package uverbs
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/congestion"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A queuePair is one that the program posts to by itself.
@@ -22,101 +25,111 @@ type queuePair struct {
 	sigAll uint8
 	async  reports
 	told   uint32 // events, at the end
+	ended  bool
+
+	row, shy int // doorbells without another's between them, see watch
 }
 
-func (q *queuePair) asyncEvent(t uint32) { q.async.asyncEvent(t) }
-func (q *queuePair) rank() int           { return rankQP }
+func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
+func (q *queuePair) rank() int                       { return rankQP }
 
 func (q *queuePair) destroy() error {
+	q.x.dev.own(q.a.QPN, nil)
 	if err := q.a.Destroy(); err != nil {
 		return err
 	}
+	q.ended = true
+	q.x.board.clear(q.watchName())
 	q.told = q.async.end()
 	q.x.release(q.sq)
 	q.x.release(q.rq)
 	return nil
 }
 
-// rxeQP is what the provider is told beside: where its rings are.
-type rxeQP struct{ RQ, SQ mmInfo }
-
-func (x *context) newQP(q *exCreateQPBase) (*queuePair, rxeQP, error) {
+func (x *context) newQP(c *command, q *exCreateQPBase) (*queuePair, []byte, error) {
 	p, err := find[*pd](x, q.PDHandle)
 	if err != nil {
-		return nil, rxeQP{}, err
+		return nil, nil, err
 	}
 	send, err := find[*cq](x, q.SendCQ)
 	if err != nil {
-		return nil, rxeQP{}, err
+		return nil, nil, err
 	}
 	recv, err := find[*cq](x, q.RecvCQ)
 	if err != nil {
-		return nil, rxeQP{}, err
+		return nil, nil, err
 	}
+	maxSGE, maxInline := x.provider.limits()
 	switch t := qp.Type(q.Type); {
 	case t != qp.RC && t != qp.UC && t != qp.UD:
-		return nil, rxeQP{}, fmt.Errorf("queue pair type %d: %w", q.Type, syscall.EOPNOTSUPP)
-	case q.MaxSendWR > maxQPWR || q.MaxRecvWR > maxQPWR || q.MaxSendSGE > maxSGE || q.MaxRecvSGE > maxSGE || q.MaxInline > maxInline:
-		return nil, rxeQP{}, fmt.Errorf("%d sends of %d entries and %d bytes inline, %d receives of %d: %w",
+		return nil, nil, fmt.Errorf("queue pair type %d: %w", q.Type, syscall.EOPNOTSUPP)
+	case q.MaxSendWR > maxQPWR || q.MaxRecvWR > maxQPWR || q.MaxSendSGE > uint32(maxSGE) || q.MaxRecvSGE > uint32(maxSGE) || q.MaxInline > uint32(maxInline):
+		return nil, nil, fmt.Errorf("%d sends of %d entries and %d bytes inline, %d receives of %d: %w",
 			q.MaxSendWR, q.MaxSendSGE, q.MaxInline, q.MaxRecvWR, q.MaxRecvSGE, syscall.EINVAL)
 	}
 	o := &queuePair{x: x, sigAll: q.SQSigAll}
 	o.async.user, o.async.to = q.UserHandle, x.async
-	c := &adapter.QPConfig{Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0}
+	choice := own[uapi.OwnQP](c, x)
+	cfg := &adapter.QPConfig{
+		Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0,
+		Control: congestion.Kind(choice.Control), Recovery: adapter.Recovery(choice.Recovery),
+	}
 	if q.IsSRQ != 0 {
 		s, err := find[*srq](x, q.SRQ)
 		if err != nil {
-			return nil, rxeQP{}, err
+			return nil, nil, err
 		}
-		c.SRQ, q.MaxRecvWR, q.MaxRecvSGE = s.a, 0, 0
+		cfg.SRQ, q.MaxRecvWR, q.MaxRecvSGE = s.a, 0, 0
 	}
-	if err := o.rings(c, q); err != nil {
-		return nil, rxeQP{}, err
+	if err := o.rings(cfg, q); err != nil {
+		return nil, nil, err
 	}
-	if o.a, err = p.a.CreateQP(c); err != nil {
+	if o.a, err = p.a.CreateQP(cfg); err != nil {
 		o.sq.close()
 		o.rq.close()
-		return nil, rxeQP{}, err
+		return nil, nil, err
 	}
 	o.a.Owner = o
 	o.caps.QPN = o.a.QPN
-	maps := rxeQP{SQ: x.maps.add(o.sq)}
+	x.dev.own(o.a.QPN, c.process)
+	sq, rq := x.maps.add(o.sq), mmInfo{}
 	if o.rq != nil {
-		maps.RQ = x.maps.add(o.rq)
+		rq = x.maps.add(o.rq)
 	}
-	return o, maps, nil
+	return o, x.provider.qp(o, sq, rq), nil
 }
 
 // rings makes the queue pair's rings.
 func (q *queuePair) rings(c *adapter.QPConfig, w *exCreateQPBase) (err error) {
-	depth, sge, inline := int(max(w.MaxSendWR, 1)), int(w.MaxSendSGE), int(w.MaxInline)
-	if q.sq, err = newShared(queue.SendRingLen(depth, sge, inline)); err != nil {
+	// A request's room is for entries or for inline data, and all of it is told,
+	// as Linux's Soft RoCE does: rdma_xclient sends inline without asking for it.
+	inline := max(int(w.MaxSendSGE)*queue.SGELen, int(w.MaxInline))
+	send := q.x.provider.sends(int(max(w.MaxSendWR, 1)), inline/queue.SGELen, inline)
+	if c.SQ, q.sq, err = send.in(q.x); err != nil {
 		return err
 	}
-	c.SQ = queue.SendRingOn(q.sq.mem, depth, sge, inline)
-	q.caps = createQPResp{MaxSendWR: uint32(c.SQ.Depth()), MaxSendSGE: w.MaxSendSGE, MaxInline: w.MaxInline}
+	q.caps = createQPResp{MaxSendWR: uint32(send.depth), MaxSendSGE: uint32(c.SQ.MaxSGE()), MaxInline: uint32(c.SQ.MaxInline())}
 	if c.SRQ != nil {
 		return nil
 	}
-	depth, sge = int(max(w.MaxRecvWR, 1)), int(w.MaxRecvSGE)
-	if q.rq, err = newShared(queue.RecvRingLen(depth, sge)); err != nil {
+	recv := q.x.provider.receives(int(max(w.MaxRecvWR, 1)), int(w.MaxRecvSGE))
+	if c.RQ, q.rq, err = recv.in(q.x); err != nil {
 		q.sq.close()
 		return err
 	}
-	c.RQ = queue.RecvRingOn(q.rq.mem, depth, sge)
-	q.caps.MaxRecvWR, q.caps.MaxRecvSGE = uint32(c.RQ.Depth()), w.MaxRecvSGE
+	q.caps.MaxRecvWR, q.caps.MaxRecvSGE = uint32(recv.depth), w.MaxRecvSGE
 	return nil
 }
 
 func (x *context) createQP(c *command) error {
 	q, _ := parse[createQP](c.core)
-	o, maps, err := x.newQP(&q.exCreateQPBase)
+	o, driver, err := x.newQP(c, &q.ExCreateQPBase)
 	if err != nil {
 		return err
 	}
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
 		o.caps.QPHandle = h
-		return bytesOf(&o.caps), bytesOf(&maps)
+		return bytesOf(&o.caps), driver
 	})
 }
 
@@ -126,7 +139,7 @@ func (x *context) exCreateQP(c *command) error {
 	if q.CompMask != 0 || q.CreateFlags != 0 || q.SourceQPN != 0 {
 		return fmt.Errorf("mask %#x, flags %#x: %w", q.CompMask, q.CreateFlags, syscall.EOPNOTSUPP)
 	}
-	o, maps, err := x.newQP(&q.exCreateQPBase)
+	o, driver, err := x.newQP(c, &q.ExCreateQPBase)
 	if err != nil {
 		return err
 	}
@@ -137,12 +150,12 @@ func (x *context) exCreateQP(c *command) error {
 			exResp
 		}{o.caps, exResp{}}
 		r.ResponseLength = uint32(size[createQPResp]() + size[exResp]())
-		return bytesOf(&r), bytesOf(&maps)
+		return bytesOf(&r), driver
 	})
 }
 
 // attrs are the attributes of a command as the adapter has them.
-func (x *context) attrs(q *modifyQP, mask qp.Mask) (*qp.Attr, error) {
+func (x *context) attrs(q *modifyQP, mask qp.Mask, port uint16) (*qp.Attr, error) {
 	a := &qp.Attr{
 		State: qp.State(q.State), CurState: qp.State(q.CurState), QKey: q.QKey,
 		RQPSN: psn.PSN(q.RQPSN), SQPSN: psn.PSN(q.SQPSN), DestQPN: q.DestQPN, Access: qp.Access(q.AccessFlags) &^ ignoredAccess,
@@ -164,7 +177,7 @@ func (x *context) attrs(q *modifyQP, mask qp.Mask) (*qp.Attr, error) {
 		}
 		var err error
 		d := &q.Dest
-		if a.Path, err = x.dev.path(d.DGID, d.SGIDIndex, d.FlowLabel, d.TrafficClass, d.HopLimit); err != nil {
+		if a.Path, err = x.dev.path(d.DGID, port, d.SGIDIndex, d.FlowLabel, d.TrafficClass, d.HopLimit); err != nil {
 			return nil, err
 		}
 	}
@@ -178,14 +191,22 @@ func (x *context) modifyQP(c *command) error {
 		return err
 	}
 	mask := qp.Mask(q.AttrMask)
-	a, err := x.attrs(&q, mask)
+	a, err := x.attrs(&q, mask, own[uapi.OwnPath](c, x).UDPPort)
 	if err != nil {
 		return err
 	}
-	if err := o.a.Modify(mask, a); err != nil {
+	if err := o.a.Modify(mask, a); err != nil && (x.own || !x.dev.ignores(err)) {
 		return err
 	}
 	return c.respond(bytesOf(&exResp{ResponseLength: uint32(size[exResp]())}), nil)
+}
+
+// ignores tells whether a queue pair is left as it is: Linux's siw ignores states
+// that do not follow the present one, and librdmacm wants SQD of a queue pair
+// whose connection has ended by itself.
+func (d *device) ignores(err error) bool {
+	var t *qp.TransitionError
+	return d.a.IWARP() && errors.As(err, &t)
 }
 
 func (x *context) queryQP(c *command) error {
@@ -211,7 +232,21 @@ func (x *context) queryQP(c *command) error {
 			TrafficClass: p.TrafficClass, IsGlobal: 1, PortNum: 1,
 		}
 	}
-	return c.respond(bytesOf(&r), nil)
+	var more []byte
+	if x.own {
+		more = bytesOf(&uapi.OwnQPResp{Ops: supported(o.a)})
+	}
+	return c.respond(bytesOf(&r), more)
+}
+
+// supported are the operations that can be posted, by their numbers.
+func supported(q *adapter.QP) (mask uint32) {
+	for op := range queue.Op(32) {
+		if q.Supports(op) == nil {
+			mask |= 1 << op
+		}
+	}
+	return mask
 }
 
 func (x *context) destroyQP(c *command) error {
@@ -220,7 +255,7 @@ func (x *context) destroyQP(c *command) error {
 	if err != nil {
 		return err
 	}
-	return c.respond(bytesOf(&destroyResp{o.told}), nil)
+	return c.respond(bytesOf(&destroyResp{EventsReported: o.told}), nil)
 }
 
 // postSend is a doorbell: the requests are in the ring already.
@@ -233,9 +268,21 @@ func (x *context) postSend(c *command) error {
 	if q.WRCount != 0 || o.a.StateHint() < qp.RTS {
 		return syscall.EINVAL
 	}
+	if o.streams() {
+		o.offer(c.answer)
+	}
+	if o.a.Posted() >= longPost {
+		c.answer.early()
+	}
 	o.a.Doorbell()
 	return nil
 }
+
+// longPost is from how many bytes on a program does not wait until its request
+// is carried out: it posts the next one meanwhile, which is there when this one
+// is done. For less, the answer after it is the fastest way for the program to
+// see it done.
+const longPost = 128 << 10
 
 // group is the address of a multicast GID.
 func group(gid [16]byte) netip.Addr { return netip.AddrFrom16(gid).Unmap() }

@@ -21,7 +21,7 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 	cq, _, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{CQE: 1, CompChannel: -1}), 24)
 	at := addrOf(f.mem)
 	mr := func(m regMR) []byte { return bytesOf(&m) }
-	pair := func(q exCreateQPBase) []byte { return bytesOf(&createQP{exCreateQPBase: q}) }
+	pair := func(q exCreateQPBase) []byte { return bytesOf(&createQP{ExCreateQPBase: q}) }
 	for name, c := range map[string]struct {
 		number uint32
 		core   []byte
@@ -33,8 +33,8 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 		"command too short":        {cmdRegMR, make([]byte, 16), 12, syscall.ENOSPC},
 		"no room for the answer":   {cmdQueryDevice, bytesOf(&response{}), 8, syscall.ENOSPC},
 		"port 2":                   {cmdQueryPort, bytesOf(&queryPort{PortNum: 2}), 40, syscall.EINVAL},
-		"no such PD":               {cmdDeallocPD, bytesOf(&handleOnly{99}), 0, syscall.EINVAL},
-		"a CQ is no PD":            {cmdDeallocPD, bytesOf(&handleOnly{cq.CQHandle}), 0, syscall.EINVAL},
+		"no such PD":               {cmdDeallocPD, bytesOf(&handleOnly{Handle: 99}), 0, syscall.EINVAL},
+		"a CQ is no PD":            {cmdDeallocPD, bytesOf(&handleOnly{Handle: cq.CQHandle}), 0, syscall.EINVAL},
 		"region without a PD":      {cmdRegMR, mr(regMR{Start: at, HCAVA: at, Length: 10, PDHandle: 99}), 12, syscall.EINVAL},
 		"region of nothing":        {cmdRegMR, mr(regMR{Start: at, HCAVA: at, PDHandle: pd.Handle}), 12, syscall.EINVAL},
 		"region that wraps":        {cmdRegMR, mr(regMR{Start: at, HCAVA: at, Length: ^uint64(0), PDHandle: pd.Handle}), 12, syscall.EINVAL},
@@ -72,14 +72,14 @@ func TestAnswerToUnmappedMemoryLeavesNothing(t *testing.T) {
 	s := newServer(t, "127.14.1.2")
 	f := newClient(t, s).open("uverbs0")
 	body := response{Response: 4096}
-	h := cmdHeader{cmdAllocPD, 4, 1}
+	h := cmdHeader{Command: cmdAllocPD, InWords: 4, OutWords: 1}
 	if n, _, _ := f.write(append(bytesOf(&h), bytesOf(&body)...)); n != -int64(syscall.EFAULT) {
 		t.Errorf("found %d", n)
 	}
 	if c := s.Count(); c.Objects != 0 {
 		t.Errorf("%+v left", c)
 	}
-	if c := s.cfg.Device.Counts(); c.PD != 0 {
+	if c := s.cfg.Devices[0].Counts(); c.PD != 0 {
 		t.Errorf("%d protection domains left", c.PD)
 	}
 }
@@ -94,7 +94,7 @@ func TestRequestsRefused(t *testing.T) {
 	}{
 		"another version": {request{Version: 99, Op: opOpen}, "uverbs0", syscall.EPROTO},
 		"no such device":  {request{Op: opOpen}, "uverbs1", syscall.ENOENT},
-		"no such file":    {request{Op: opWrite, File: 12345}, "", syscall.EBADF},
+		"no such file":    {request{Op: opWrite, File: 12345}, "", syscall.EIO},
 	} {
 		if p, _ := c.send(x.r, []byte(x.data)); p.Result != -int64(x.want) {
 			t.Errorf("%s: found %d, want %v", name, p.Result, x.want)
@@ -167,7 +167,7 @@ func TestConnectionCommands(t *testing.T) {
 	}
 	ev := f.alloc(size[ucmEvent]())
 	get := func() (e ucmEvent, no syscall.Errno) {
-		no = f.ucm(ucmGetEvent, bytesOf(&response{addrOf(ev)}), len(ev))
+		no = f.ucm(ucmGetEvent, bytesOf(&response{Response: addrOf(ev)}), len(ev))
 		e, _ = parse[ucmEvent](ev)
 		return e, no
 	}
@@ -192,8 +192,15 @@ func TestConnectionCommands(t *testing.T) {
 	if n := f.ucm(ucmBindIP, bytesOf(&ucmBindIPCmd{ID: listener, Addr: sockaddr(5, 7777)}), 0); n != 0 {
 		t.Fatal(n)
 	}
-	if n := f.ucm(ucmListen, bytesOf(&ucmPair{listener, 5}), 0); n != 0 {
+	if n := f.ucm(ucmListen, bytesOf(&ucmPair{ID: listener, Arg: 5}), 0); n != 0 {
 		t.Fatal(n)
+	}
+	// Linux takes the loopback address, where no device has it, for any (libfabric).
+	any := create(0, 0x106)
+	local := sockaddr(0, 7778)
+	copy(local[4:], []byte{127, 0, 0, 1})
+	if n := f.ucm(ucmBindIP, bytesOf(&ucmBindIPCmd{ID: any, Addr: local}), 0); n != 0 {
+		t.Errorf("binding to the loopback address gave %v", n)
 	}
 	second := create(0, 0x106)
 	if n := f.ucm(ucmBindIP, bytesOf(&ucmBindIPCmd{ID: second, Addr: sockaddr(5, 7777)}), 0); n != syscall.EADDRINUSE {
@@ -215,7 +222,7 @@ func TestConnectionCommands(t *testing.T) {
 		t.Fatal(n)
 	}
 	route, _ := parse[ucmRoute](to)
-	if route.NumPaths != 1 || route.PortNum != 1 || route.NodeGUID != s.dev.guid() || route.Path[0].DGID != s.cfg.Device.GID() {
+	if route.NumPaths != 1 || route.PortNum != 1 || route.NodeGUID != s.devices[0].guid() || route.Path[0].DGID != s.cfg.Devices[0].GID() {
 		t.Errorf("route: %+v", route)
 	}
 	conn := connParam{QPN: 0x123, RetryCount: 7, Valid: 1, PrivateLen: 5}
@@ -239,7 +246,7 @@ func TestConnectionCommands(t *testing.T) {
 	if n := f.ucm(ucmDestroyID, bytesOf(&ucmByID{Response: addrOf(reported), ID: id}), 4); n != 0 || binary.NativeEndian.Uint32(reported) != 3 {
 		t.Errorf("destroyed with %v, %d events; three were read", n, binary.NativeEndian.Uint32(reported))
 	}
-	if n := f.ucm(ucmListen, bytesOf(&ucmPair{id, 5}), 0); n != syscall.ENOENT {
+	if n := f.ucm(ucmListen, bytesOf(&ucmPair{ID: id, Arg: 5}), 0); n != syscall.ENOENT {
 		t.Errorf("an id that is gone gave %v", n)
 	}
 }
@@ -247,7 +254,7 @@ func TestConnectionCommands(t *testing.T) {
 // ucm writes a command of connection management.
 func (f *devFile) ucm(number uint32, body []byte, out int) syscall.Errno {
 	f.t.Helper()
-	h := ucmHeader{number, uint16(len(body)), uint16(out)}
+	h := ucmHeader{Command: number, In: uint16(len(body)), Out: uint16(out)}
 	n, _, p := f.write(append(bytesOf(&h), body...))
 	if n < 0 {
 		if (p.Flags&replyWait != 0) != (n == -int64(syscall.EAGAIN)) {
@@ -256,4 +263,23 @@ func (f *devFile) ucm(number uint32, body []byte, out int) syscall.Errno {
 		return syscall.Errno(-n)
 	}
 	return 0
+}
+
+// Programs send inline without having asked for room: Linux's Soft RoCE tells
+// what a request's entries leave (rdma_xclient).
+func TestQueuePairTellsAllOfItsInlineRoom(t *testing.T) {
+	s := newServer(t, "127.14.1.3")
+	f := newClient(t, s).open("uverbs0")
+	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
+	cq, _, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{CQE: 1, CompChannel: -1}), 24)
+	for _, c := range []struct{ sge, inline, wantSGE, wantInline uint32 }{
+		{1, 0, 1, 16}, {2, 16, 2, 32}, {1, 64, 4, 64}, {0, 0, 0, 0}, {maxSGE, maxInline, maxSGE, maxInline},
+	} {
+		r, _, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&createQP{ExCreateQPBase: exCreateQPBase{
+			PDHandle: pd.Handle, SendCQ: cq.CQHandle, RecvCQ: cq.CQHandle, Type: uint8(qp.RC), MaxSendWR: 1, MaxSendSGE: c.sge, MaxInline: c.inline,
+		}}), 64)
+		if r.MaxSendSGE != c.wantSGE || r.MaxInline != c.wantInline {
+			t.Errorf("%+v: found %d entries, %d bytes", c, r.MaxSendSGE, r.MaxInline)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // The order in which objects go with their file.
@@ -34,7 +35,7 @@ func (x *context) allocPD(c *command) error {
 	if err != nil {
 		return err
 	}
-	return x.created(c, &pd{a}, func(h uint32) ([]byte, []byte) { return bytesOf(&handleOnly{h}), nil })
+	return x.created(c, &pd{a}, func(h uint32) ([]byte, []byte) { return bytesOf(&handleOnly{Handle: h}), nil })
 }
 
 // created gives a new object a handle and answers; an object that the program
@@ -60,13 +61,25 @@ type mr struct {
 	pd      *adapter.PD
 	r       *memory.Region
 	mapping []byte
+	account *account
+	parts   int64 // mappings that it takes at most
+
+	sharing *sharing // of its process, nil where that shares nothing
+	extent
+	share *share   // that its whole pages lie in, nil without one
+	left  []*share // when it went, what no region has any more
 }
 
 func (m *mr) destroy() error {
 	if err := m.pd.Deregister(m.r); err != nil {
 		return err
 	}
-	return unix.Munmap(m.mapping)
+	m.account.mappings.give(m.parts)
+	err := unix.Munmap(m.mapping)
+	if m.sharing != nil {
+		m.left = m.sharing.remove(m)
+	}
+	return err
 }
 func (m *mr) rank() int { return rankMemory }
 
@@ -84,43 +97,123 @@ func (x *context) regMR(c *command) error {
 	}
 	access := qp.Access(q.AccessFlags) &^ ignoredAccess
 	page := uint64(os.Getpagesize())
+	shared := own[uapi.OwnMR](c, x)
+	// The kernel wants the program's addresses to have the offset in a page that
+	// peers' have; nothing here needs that.
+	aligned := (q.Start-q.HCAVA)&(page-1) == 0 || x.own && access&qp.ZeroBased != 0
 	switch {
-	case access&^knownAccess != 0:
+	case access&^knownAccess != 0 && !(x.own && access&^knownAccess == qp.ZeroBased):
 		return fmt.Errorf("access flags %#x: %w", q.AccessFlags, syscall.EOPNOTSUPP)
-	case q.Length == 0 || q.Start+q.Length < q.Start || (q.Start-q.HCAVA)&(page-1) != 0 || q.Length > 1<<46:
+	case q.Length == 0 && !x.own || q.Start+q.Length < q.Start || !aligned || q.Length > 1<<46:
 		return fmt.Errorf("%d bytes at %#x, as %#x: %w", q.Length, q.Start, q.HCAVA, syscall.EINVAL)
 	}
-	if err := c.process.mapped(q.Start, q.Start+q.Length, access&writableAccess != 0); err != nil {
-		return err
-	}
-	m, err := newMR(p.a, c.process, &q, access)
+	from, to, err := c.process.mapped(q.Start, q.Start+q.Length, access&writableAccess != 0)
 	if err != nil {
 		return err
 	}
-	return x.created(c, m, func(h uint32) ([]byte, []byte) { return bytesOf(&regMRResp{h, m.r.Key, m.r.Key}), nil })
+	if shared.Flags&uapi.SharedMemory == 0 && x.askToShare(c, &q) {
+		return nil
+	}
+	m, err := x.newMR(c, p.a, &q, access, &shared)
+	if err != nil {
+		return err
+	}
+	if s := m.share; s != nil {
+		c.answer.File = s.id
+		from, to = s.start, s.end // which reach further than the region's pages where it is not new
+	}
+	if shared.Flags&uapi.SharedMemory == 0 {
+		c.answer.collapse(hugePage(), q.Start, q.Length, from, to)
+	}
+	return x.created(c, m, func(h uint32) ([]byte, []byte) {
+		return bytesOf(&regMRResp{MRHandle: h, LKey: m.r.Key, RKey: m.r.Key}), x.provider.mr(m.r.Key)
+	})
 }
 
-func newMR(p *adapter.PD, space memory.Space, q *regMR, access qp.Access) (*mr, error) {
+// newMR makes a region: of memory that a program of this module's own shares, or
+// of a program's memory, shared in part where it shares.
+func (x *context) newMR(c *command, p *adapter.PD, q *regMR, access qp.Access, own *uapi.OwnMR) (*mr, error) {
+	m := &mr{pd: p, account: x.file.account, parts: 1, extent: extent{q.Start, q.Start + q.Length}}
+	if own.Flags&uapi.SharedMemory == 0 {
+		if err := x.useShare(c, m); err != nil {
+			return nil, err
+		}
+	}
+	err := m.account.mappings.take(m.parts)
+	if err == nil {
+		if own.Flags&uapi.SharedMemory != 0 {
+			err = m.mapOwn(c.call, q, access, own.Offset)
+		} else {
+			err = m.mapMirror(c.process, q, access)
+		}
+		if err != nil {
+			m.account.mappings.give(m.parts)
+		}
+	}
+	if err != nil && m.sharing != nil {
+		m.sharing.remove(m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// mapMirror registers memory of a process, with a mirror of which the part that
+// is shared is the memory itself.
+func (m *mr) mapMirror(space memory.Space, q *regMR, access qp.Access) error {
 	page := uint64(os.Getpagesize())
 	lead := q.Start & (page - 1) // bytes of the mirror are aligned as the program's
-	mapping, err := unix.Mmap(-1, 0, int(lead+q.Length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	mapping, err := unix.Mmap(-1, 0, int(max(lead+q.Length, 1)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r, err := p.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, memory.Foreign{Space: space, Addr: q.Start})
+	f := memory.Foreign{Space: space, Addr: q.Start}
+	if m.share != nil {
+		part := wholePages(q)
+		err = m.share.copyTo(mapping[lead+part.start-q.Start:], part)
+		f.Shared, f.SharedEnd = part.start-q.Start, part.end-q.Start
+	}
+	if err == nil {
+		m.r, err = m.pd.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, f)
+	}
 	if err != nil {
 		_ = unix.Munmap(mapping)
-		return nil, err
+		return err
 	}
-	return &mr{pd: p, r: r, mapping: mapping}, nil
+	m.mapping = mapping
+	return nil
 }
 
-// mapped tells whether a process has all of a range mapped, and may write it.
-func (p *process) mapped(start, end uint64, write bool) error {
+// mapOwn registers memory that the program shares with this
+// process, by the descriptor that came with the command.
+func (m *mr) mapOwn(c *call, q *regMR, access qp.Access, offset uint64) error {
+	page := uint64(os.Getpagesize())
+	lead := offset & (page - 1)
+	if q.Start&(page-1) != lead || q.Length == 0 {
+		return fmt.Errorf("shared memory: %d bytes at %#x, offset %#x: %w", q.Length, q.Start, offset, syscall.EINVAL)
+	}
+	mapping, err := c.mapMemfd(offset, q.Length)
+	if err != nil {
+		return err
+	}
+	f := memory.Foreign{Space: c.process, Addr: q.Start, SharedEnd: q.Length}
+	if m.r, err = m.pd.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, f); err != nil {
+		_ = unix.Munmap(mapping)
+		return err
+	}
+	m.mapping = mapping
+	return nil
+}
+
+// mapped tells whether a process has all of a range mapped, and may write it, and
+// where the mappings begin and end that have it.
+func (p *process) mapped(start, end uint64, write bool) (first, last uint64, _ error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", p.pid))
 	if err != nil {
-		return syscall.ESRCH
+		return 0, 0, syscall.ESRCH
 	}
+	first, last = start, end
 	defer f.Close()
 	for s := bufio.NewScanner(f); start < end && s.Scan(); {
 		var from, to uint64
@@ -131,17 +224,22 @@ func (p *process) mapped(start, end uint64, write bool) error {
 		if from > start || perms[0] != 'r' || write && perms[1] != 'w' {
 			break
 		}
+		first, last = min(first, from), max(last, to)
 		start = to
 	}
 	if start < end {
-		return fmt.Errorf("memory at %#x: %w", start, syscall.EFAULT)
+		return 0, 0, fmt.Errorf("memory at %#x: %w", start, syscall.EFAULT)
 	}
-	return nil
+	return first, last, nil
 }
 
 func (x *context) deregMR(c *command) error {
 	h, _ := parse[handleOnly](c.core)
-	_, err := remove[*mr](x, h.Handle)
+	m, err := remove[*mr](x, h.Handle)
+	if err == nil && len(m.left) > 0 && m.left[0].process == c.process {
+		c.answer.Flags |= replyPrivate
+		c.answer.File = m.left[0].id
+	}
 	return err
 }
 
@@ -172,7 +270,7 @@ func (x *context) allocMW(c *command) error {
 	if err != nil {
 		return err
 	}
-	return x.created(c, &mw{p.a, key}, func(h uint32) ([]byte, []byte) { return bytesOf(&allocMWResp{h, key}), nil })
+	return x.created(c, &mw{p.a, key}, func(h uint32) ([]byte, []byte) { return bytesOf(&allocMWResp{MWHandle: h, RKey: key}), nil })
 }
 
 func (x *context) deallocMW(c *command) error {
@@ -199,7 +297,7 @@ func (x *context) createAH(c *command) error {
 	if q.Attr.PortNum != 1 || q.Attr.IsGlobal == 0 {
 		return syscall.EINVAL // RoCE has global routes alone
 	}
-	path, err := x.dev.path(g.DGID, g.SGIDIndex, g.FlowLabel, g.TrafficClass, g.HopLimit)
+	path, err := x.dev.path(g.DGID, own[uapi.OwnPath](c, x).UDPPort, g.SGIDIndex, g.FlowLabel, g.TrafficClass, g.HopLimit)
 	if err != nil {
 		return err
 	}
@@ -208,7 +306,7 @@ func (x *context) createAH(c *command) error {
 		return err
 	}
 	return x.created(c, &ah{p.a, num}, func(h uint32) ([]byte, []byte) {
-		return bytesOf(&handleOnly{h}), bytesOf(&[2]uint32{num})
+		return bytesOf(&handleOnly{Handle: h}), bytesOf(&[2]uint32{num})
 	})
 }
 

@@ -3,91 +3,146 @@
 package uverbs
 
 import (
+	stdcontext "context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/cma"
 	"softrdma/verbs"
 )
 
-// A Config says what a Server serves. Device and Dir are required.
+// A Config says what a Server serves. Devices and Dir are required.
 type Config struct {
-	Device *verbs.Device // stays the caller's
+	// Devices are what programs find as rxe0, rxe1 and so on, and iWARP devices
+	// as siw0, siw1 and so on. They stay the
+	// caller's. No two may have one GUID, by which librdmacm tells them apart.
+	Devices []*verbs.Device
 
-	// Dir is an empty directory of the caller's, for the socket and the tree of
-	// sysfs files. Who may enter it may use the device.
+	// Dir is a directory of the caller's, for the socket and the tree of sysfs
+	// files, which the server makes.
 	Dir string
+
+	// Socket is the path of the socket, where it is not "socket" in Dir.
+	Socket string
+
+	// Mode is the socket's; 0 takes 0600.
+	Mode fs.FileMode
+
+	// Allow tells whether programs of a user and group are served; nil serves
+	// the server's own user and root.
+	Allow func(uid, gid uint32) bool
 
 	// Log takes a line for each call that is refused, nil for none.
 	Log func(string)
 }
 
-// A Server gives programs a device.
+// A Server gives programs devices.
 type Server struct {
-	cfg Config
-	dev *device
-	ln  *net.UnixListener
+	cfg     Config
+	devices []*device
+	kinds   map[string]*kind // by the names of their device files
+	managed *managed
+	ln      *net.UnixListener
+	ctx     stdcontext.Context // of what runs for the server
+	stop    stdcontext.CancelFunc
 
 	mu        sync.Mutex // taken after a file's lock, and nothing after it
 	processes map[int]*process
 	files     map[uint64]*file
-	conns     map[*net.UnixConn]struct{}
+	conns     map[*net.UnixConn]struct{} // in Go's poller
+	exchanges map[*exchange]struct{}     // on threads
+	accounts  map[uint32]*account        // by user
+	stock     stock
 	closed    bool
 	running   sync.WaitGroup
+	threads   atomic.Int32 // of connections, and those that wanted one
+	watching  atomic.Int32 // threads that watch
 }
 
 // Serve starts a server.
 func Serve(cfg Config) (*Server, error) {
 	s := &Server{
-		cfg: cfg, processes: make(map[int]*process), files: make(map[uint64]*file), conns: make(map[*net.UnixConn]struct{}),
+		cfg: cfg, kinds: make(map[string]*kind),
+		processes: make(map[int]*process), files: make(map[uint64]*file), conns: make(map[*net.UnixConn]struct{}),
+		exchanges: make(map[*exchange]struct{}),
+		accounts:  make(map[uint32]*account), stock: newStock(),
 	}
-	s.dev = newDevice(cfg.Device)
-	if err := s.dev.writeTree(s.Tree()); err != nil {
-		return nil, fmt.Errorf("sysfs tree: %w", err)
-	}
-	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.Socket(), Net: "unixpacket"})
-	if err != nil {
+	if err := s.addDevices(); err != nil {
 		return nil, err
 	}
-	s.ln = ln
-	if err := passCredentials(ln); err != nil {
-		return nil, errors.Join(err, ln.Close())
+	if err := s.writeTree(); err != nil {
+		return nil, fmt.Errorf("sysfs tree: %w", err)
 	}
-	s.running.Add(2)
+	ln, err := listen(s.Socket(), cfg.Mode)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.Tree()))
+	}
+	s.ln = ln
+	s.ctx, s.stop = stdcontext.WithCancel(stdcontext.Background())
+	s.running.Add(1 + len(s.devices))
 	go s.accept()
-	go func() {
-		defer s.running.Done()
-		s.dev.deliverEvents()
-	}()
+	for _, d := range s.devices {
+		go func() {
+			defer s.running.Done()
+			d.deliverEvents(s.ctx)
+		}()
+	}
 	return s, nil
 }
 
-// passCredentials makes the system tell who sent each message; sockets that are
-// accepted inherit it.
-func passCredentials(c syscall.Conn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
+// addDevices makes the kinds of device files that there are.
+func (s *Server) addDevices() error {
+	for _, v := range s.cfg.Devices {
+		if v.Daemon() {
+			return fmt.Errorf("%s is another daemon's device: serve one of this process: %w", v.Name(), errors.ErrUnsupported)
+		}
+		d := newDevice(v, s.devices)
+		for _, other := range s.devices {
+			if other.guid() == d.guid() {
+				return fmt.Errorf("devices on %v and %v have the same GUID %v: take addresses of different interfaces",
+					other.addr(), d.addr(), v.Query().NodeGUID)
+			}
+		}
+		s.devices = append(s.devices, d)
+		s.kinds[d.file()] = &kind{rdev: d.rdev(), open: func(f *file) service { return newContext(f, d) }}
 	}
-	var e error
-	if err := raw.Control(func(fd uintptr) { e = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }); err != nil {
-		return err
+	if len(s.devices) == 0 {
+		return errors.New("a server of no device")
 	}
-	return e
+	h := host{s.devices}
+	s.managed = &managed{m: cma.New(h, cma.Config{}), host: h, ids: make(map[uint32]*ucmID), by: make(map[*cma.ID]*ucmID)}
+	s.kinds["rdma_cm"] = &kind{rdev: cmRdev, open: func(f *file) service { return newManager(f, s.managed) }}
+	return nil
 }
 
 // Socket is the path of the server's socket.
-func (s *Server) Socket() string { return filepath.Join(s.cfg.Dir, "socket") }
+func (s *Server) Socket() string {
+	if s.cfg.Socket != "" {
+		return s.cfg.Socket
+	}
+	return filepath.Join(s.cfg.Dir, "socket")
+}
+
+// Devices are the names by which programs find the devices, in their order.
+func (s *Server) Devices() (names []string) {
+	for _, d := range s.devices {
+		names = append(names, d.name)
+	}
+	return names
+}
 
 // Tree is the directory below which the sysfs files lie.
 func (s *Server) Tree() string { return filepath.Join(s.cfg.Dir, "tree") }
@@ -95,12 +150,22 @@ func (s *Server) Tree() string { return filepath.Join(s.cfg.Dir, "tree") }
 // Environment is what a program's environment needs, with the library's path in
 // LD_PRELOAD before what is there.
 func (s *Server) Environment(library string) []string {
+	return Environment(library, s.Socket(), s.Tree())
+}
+
+// Environment is what the environment of a program that uses the server of a
+// socket and a tree needs.
+func Environment(library, socket, tree string) []string {
 	preload := library
 	if old := os.Getenv("LD_PRELOAD"); old != "" {
 		preload += ":" + old
 	}
-	return []string{"LD_PRELOAD=" + preload, "SOFTRDMA_SOCKET=" + s.Socket(), "SOFTRDMA_TREE=" + s.Tree()}
+	return []string{"LD_PRELOAD=" + preload, "SOFTRDMA_SOCKET=" + socket, "SOFTRDMA_TREE=" + tree}
 }
+
+// ShareMemory is what the environment of a program needs beside that, whose
+// registered memory is to be shared with the server where it can be.
+const ShareMemory = "SOFTRDMA_SHARE_MEMORY=1"
 
 // Counts are the numbers of what clients hold.
 type Counts struct{ Files, Processes, Objects int }
@@ -117,7 +182,8 @@ func (s *Server) Count() Counts {
 	return c
 }
 
-// Close ends the server and takes everything from its clients.
+// Close ends the server and takes everything from its clients: they find their
+// requests flushed and an event of a fatal error of the device, and calls fail.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -128,6 +194,9 @@ func (s *Server) Close() error {
 	for c := range s.conns {
 		_ = c.Close()
 	}
+	for e := range s.exchanges {
+		e.hangUp()
+	}
 	files := slices.Collect(maps.Values(s.files))
 	for _, p := range s.processes {
 		p.close()
@@ -135,185 +204,31 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	err := s.ln.Close()
 	for _, f := range files {
+		f.fail()
 		f.end()
 	}
-	s.dev.close()
+	s.stop()
+	s.managed.m.Wait()
 	s.running.Wait()
-	return err
-}
-
-func (s *Server) accept() {
-	defer s.running.Done()
-	for {
-		c, err := s.ln.AcceptUnix()
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			_ = c.Close()
-			return
-		}
-		s.conns[c] = struct{}{}
-		s.running.Add(1)
-		s.mu.Unlock()
-		go s.serve(c)
-	}
-}
-
-// serve answers one connection's requests, one after the other.
-func (s *Server) serve(c *net.UnixConn) {
-	defer s.running.Done()
-	defer func() {
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-		_ = c.Close()
-	}()
-	buf := make([]byte, requestLen+maxData)
-	oob := make([]byte, 256)
-	for {
-		n, on, _, _, err := c.ReadMsgUnix(buf, oob)
-		if err != nil || n == 0 {
-			return
-		}
-		pid, err := sender(oob[:on])
-		if err != nil {
-			return
-		}
-		a := s.answer(pid, buf[:n])
-		var rights []byte
-		if len(a.fds) > 0 {
-			rights = unix.UnixRights(a.fds...)
-		}
-		_, _, err = c.WriteMsgUnix(bytesOf(&a.reply), rights, nil)
-		a.close()
-		if err != nil {
-			return
-		}
-	}
-}
-
-// sender is the process that a message came from. Descriptors that it sent are
-// closed: none are expected.
-func sender(oob []byte) (int, error) {
-	list, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return 0, err
-	}
-	pid := 0
-	for i := range list {
-		if fds, err := unix.ParseUnixRights(&list[i]); err == nil {
-			for _, fd := range fds {
-				_ = unix.Close(fd)
-			}
-			continue
-		}
-		cred, err := unix.ParseUnixCredentials(&list[i])
-		if err != nil {
-			continue
-		}
-		if uid := os.Geteuid(); int(cred.Uid) != uid && cred.Uid != 0 && uid != 0 {
-			return 0, syscall.EPERM
-		}
-		pid = int(cred.Pid)
-	}
-	if pid == 0 {
-		return 0, syscall.EPERM
-	}
-	return pid, nil
-}
-
-// answer carries out a request.
-func (s *Server) answer(pid int, b []byte) *answer {
-	a := &answer{}
-	r, ok := parse[request](b)
-	if !ok || r.Version != protocol {
-		a.fail(syscall.EPROTO)
-		return a
-	}
-	p := s.process(pid)
-	if p == nil {
-		a.fail(syscall.EIO)
-		return a
-	}
-	data := b[requestLen:]
-	if r.Op == opOpen {
-		if err := s.open(p, string(data), a); err != nil {
-			a.fail(err)
-		}
-		return a
-	}
-	s.mu.Lock()
-	f := s.files[r.File]
-	s.mu.Unlock()
-	if f == nil {
-		a.fail(syscall.EBADF)
-		return a
-	}
-	if err := f.call(p, &r, data, a); err != nil {
-		s.refused(p, f, &r, data, err)
-		flags := a.Flags
-		a.fail(err)
-		a.Flags = flags
-	}
-	return a
-}
-
-// refused logs a call that failed.
-func (s *Server) refused(p *process, f *file, r *request, data []byte, err error) {
-	if s.cfg.Log == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOTTY) {
-		return
-	}
-	what := fmt.Sprintf("call %d", r.Op)
-	switch {
-	case r.Op == opIoctl:
-		what = "ioctl"
-	case r.Op == opWrite && len(data) >= 4:
-		what = fmt.Sprintf("command %#x", binary.NativeEndian.Uint32(data))
-	}
-	s.cfg.Log(fmt.Sprintf("process %d, %s, %s: %v (errno %d)", p.pid, f.name, what, err, errnoOf(err)))
-}
-
-// process finds or begins what is known of a process.
-func (s *Server) process(pid int) *process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	if p := s.processes[pid]; p != nil && !p.gone.Load() {
-		return p
-	}
-	p := &process{pid: pid}
-	s.processes[pid] = p
-	s.running.Add(1)
-	if !p.watch(func() {
-		defer s.running.Done()
-		s.mu.Lock()
-		if s.processes[pid] == p {
-			delete(s.processes, pid)
-		}
-		s.mu.Unlock()
-		p.close()
-	}) {
-		s.running.Done()
-	}
-	return p
+	return errors.Join(err, os.RemoveAll(s.Tree()))
 }
 
 // open opens a device file: the program gets a descriptor whose closing tells.
-func (s *Server) open(p *process, name string, a *answer) error {
-	kind := s.dev.kind(name)
+// Probe is an address of the program's that is mapped, to see whether its memory
+// can be reached: a device that cannot is none.
+func (s *Server) open(p *process, name string, probe uint64, a *answer) error {
+	kind := s.kinds[name]
 	if kind == nil {
 		return syscall.ENOENT
 	}
-	tell, end, err := newPipe(1)
+	if err := p.reach(probe); err != nil {
+		return err
+	}
+	tell, end, err := newPipe(1, p.account)
 	if err != nil {
 		return err
 	}
-	f := &file{server: s, name: name, tell: tell}
+	f := &file{server: s, name: name, uid: p.uid, gid: p.gid, account: p.account, tell: tell}
 	f.service = kind.open(f)
 	s.mu.Lock()
 	if s.closed {
@@ -328,7 +243,7 @@ func (s *Server) open(p *process, name string, a *answer) error {
 	s.files[f.id] = f
 	s.running.Add(1)
 	s.mu.Unlock()
-	a.give(end, 0, 0, false)
+	a.give(end, 0, 0, 0)
 	a.File, a.Rdev = f.id, kind.rdev
 	if err := tell.onClose(func() {
 		defer s.running.Done()

@@ -12,12 +12,32 @@ import (
 // shared is memory that a program maps by an offset in its file, and this
 // process as well: a ring.
 type shared struct {
-	fd  int // -1 once the program has mapped it
-	mem []byte
+	fd      int // -1 once the program has mapped it
+	mem     []byte
+	account *account
 }
 
 // newShared makes shared memory that nobody can make shorter.
-func newShared(n int) (*shared, error) {
+func (x *context) newShared(n int) (*shared, error) {
+	a := x.file.account
+	if err := a.descriptors.take(1); err != nil {
+		return nil, err
+	}
+	if err := a.mappings.take(1); err != nil {
+		a.descriptors.give(1)
+		return nil, err
+	}
+	s, err := mapShared(n)
+	if err != nil {
+		a.descriptors.give(1)
+		a.mappings.give(1)
+		return nil, err
+	}
+	s.account = a
+	return s, nil
+}
+
+func mapShared(n int) (*shared, error) {
 	n = (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1)
 	fd, err := unix.MemfdCreate("softrdma", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -39,6 +59,14 @@ func newShared(n int) (*shared, error) {
 	return &shared{fd: fd, mem: mem}, nil
 }
 
+// hand gives the descriptor away.
+func (s *shared) hand() int {
+	fd := s.fd
+	s.fd = -1
+	s.account.descriptors.give(1)
+	return fd
+}
+
 // close unmaps the memory here; the program's mapping stays.
 func (s *shared) close() {
 	if s == nil {
@@ -47,8 +75,10 @@ func (s *shared) close() {
 	if s.fd >= 0 {
 		_ = unix.Close(s.fd)
 		s.fd = -1
+		s.account.descriptors.give(1)
 	}
 	_ = unix.Munmap(s.mem)
+	s.account.mappings.give(1)
 }
 
 // mappings are a file's shared memories by the offset at which it maps them.
@@ -78,8 +108,7 @@ func (m *mappings) take(c *call, offset, length uint64) error {
 	if s == nil || s.fd < 0 || length == 0 || length > uint64(len(s.mem)) {
 		return syscall.EINVAL
 	}
-	c.answer.give(s.fd, 0, 0, false)
-	s.fd = -1
+	c.answer.give(s.hand(), 0, 0, 0)
 	delete(m.by, offset)
 	return nil
 }

@@ -8,20 +8,22 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // srq is a shared receive queue that the program posts to by itself.
 type srq struct {
-	x     *context
-	a     *adapter.SRQ
-	ring  *shared
-	async reports
-	told  uint32 // events, at the end
+	x      *context
+	a      *adapter.SRQ
+	ring   *shared
+	depth  int
+	handle uint32
+	async  reports
+	told   uint32 // events, at the end
 }
 
-func (s *srq) asyncEvent(t uint32) { s.async.asyncEvent(t) }
-func (s *srq) rank() int           { return rankQueue }
+func (s *srq) asyncEvent(e adapter.AsyncEvent) { s.async.asyncEvent(e) }
+func (s *srq) rank() int                       { return rankQueue }
 
 func (s *srq) destroy() error {
 	if err := s.a.Destroy(); err != nil {
@@ -52,33 +54,30 @@ func (x *context) newSRQ(c *command, q *createSRQ) error {
 	if err != nil {
 		return err
 	}
-	if q.MaxWR == 0 || q.MaxWR > maxQPWR || q.MaxSGE == 0 || q.MaxSGE > maxSGE || q.SRQLimit > q.MaxWR {
+	most, _ := x.provider.limits()
+	if q.MaxWR == 0 || q.MaxWR > maxQPWR || q.MaxSGE == 0 || q.MaxSGE > uint32(most) || q.SRQLimit > q.MaxWR {
 		return fmt.Errorf("%d requests of %d entries, limit %d: %w", q.MaxWR, q.MaxSGE, q.SRQLimit, syscall.EINVAL)
 	}
-	depth, sge := int(q.MaxWR), int(q.MaxSGE)
-	ring, err := newShared(queue.RecvRingLen(depth, sge))
+	m := x.provider.receives(int(q.MaxWR), int(q.MaxSGE))
+	ring, mem, err := m.in(x)
 	if err != nil {
 		return err
 	}
-	o := &srq{x: x, ring: ring}
+	o := &srq{x: x, ring: mem, depth: m.depth}
 	o.async.user, o.async.to = q.UserHandle, x.async
-	if o.a, err = p.a.CreateSRQOn(queue.RecvRingOn(ring.mem, depth, sge)); err != nil {
-		ring.close()
+	if o.a, err = p.a.CreateSRQOn(ring); err != nil {
+		mem.close()
 		return err
 	}
 	o.a.StartLimit(int(q.SRQLimit))
 	o.a.Owner = o
-	mi := x.maps.add(ring)
+	mi := x.maps.add(mem)
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
-		r := createSRQResp{SRQHandle: h, MaxWR: uint32(o.a.Ring().Depth()), MaxSGE: q.MaxSGE, SRQN: h}
-		return bytesOf(&r), bytesOf(&createSRQDriver{MI: mi, SRQNum: h})
+		o.handle = h
+		r := createSRQResp{SRQHandle: h, MaxWR: uint32(o.depth), MaxSGE: q.MaxSGE, SRQN: h}
+		return bytesOf(&r), x.provider.srq(o, mi)
 	})
 }
-
-const (
-	srqMaxWR = 1 << 0
-	srqLimit = 1 << 1
-)
 
 func (x *context) modifySRQ(c *command) error {
 	q, _ := parse[modifySRQ](c.core)
@@ -86,15 +85,15 @@ func (x *context) modifySRQ(c *command) error {
 	if err != nil {
 		return err
 	}
-	if q.AttrMask&^(srqMaxWR|srqLimit) != 0 {
+	if q.AttrMask&^(uapi.SRQMaxWR|uapi.SRQLimit) != 0 {
 		return syscall.EINVAL
 	}
-	if q.AttrMask&srqMaxWR != 0 {
+	if q.AttrMask&uapi.SRQMaxWR != 0 {
 		if err := x.resizeSRQ(c, o, &q); err != nil {
 			return err
 		}
 	}
-	if q.AttrMask&srqLimit != 0 {
+	if q.AttrMask&uapi.SRQLimit != 0 {
 		return o.a.SetLimit(int(q.SRQLimit))
 	}
 	return nil
@@ -103,21 +102,24 @@ func (x *context) modifySRQ(c *command) error {
 // resizeSRQ gives the queue another ring. Where the program maps it is written
 // to an address that the provider gives with the command.
 func (x *context) resizeSRQ(c *command, o *srq, q *modifySRQ) error {
-	if q.MaxWR == 0 || q.MaxWR > maxQPWR || len(c.driver) < 8 {
+	switch {
+	case !x.provider.resizes():
+		return syscall.EOPNOTSUPP
+	case q.MaxWR == 0 || q.MaxWR > maxQPWR || len(c.driver) < 8:
 		return syscall.EINVAL
 	}
-	depth, sge := int(q.MaxWR), o.a.Ring().MaxSGE()
-	ring, err := newShared(queue.RecvRingLen(depth, sge))
+	m := x.provider.receives(int(q.MaxWR), o.a.Ring().MaxSGE())
+	ring, mem, err := m.in(x)
 	if err != nil {
 		return err
 	}
-	if err := o.a.ResizeOn(depth, queue.RecvRingOn(ring.mem, depth, sge)); err != nil {
-		ring.close()
+	if err := o.a.ResizeOn(int(q.MaxWR), ring); err != nil {
+		mem.close()
 		return err
 	}
 	x.release(o.ring)
-	o.ring = ring
-	mi := x.maps.add(ring)
+	o.ring, o.depth = mem, m.depth
+	mi := x.maps.add(mem)
 	return c.process.Store(binary.NativeEndian.Uint64(c.driver), bytesOf(&mi))
 }
 
@@ -127,8 +129,7 @@ func (x *context) querySRQ(c *command) error {
 	if err != nil {
 		return err
 	}
-	r := o.a.Ring()
-	return c.respond(bytesOf(&querySRQResp{MaxWR: uint32(r.Depth()), MaxSGE: uint32(r.MaxSGE()), SRQLimit: uint32(o.a.Limit())}), nil)
+	return c.respond(bytesOf(&querySRQResp{MaxWR: uint32(o.depth), MaxSGE: uint32(o.a.Ring().MaxSGE()), SRQLimit: uint32(o.a.Limit())}), nil)
 }
 
 func (x *context) destroySRQ(c *command) error {
@@ -137,5 +138,5 @@ func (x *context) destroySRQ(c *command) error {
 	if err != nil {
 		return err
 	}
-	return c.respond(bytesOf(&destroyResp{o.told}), nil)
+	return c.respond(bytesOf(&destroyResp{EventsReported: o.told}), nil)
 }

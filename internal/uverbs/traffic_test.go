@@ -5,9 +5,13 @@ package uverbs
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +48,10 @@ type side struct {
 const rightsAll = uint32(qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind)
 
 // newSide makes everything that a program makes for a queue pair.
-func newSide(f *devFile, user uint64) *side {
+func newSide(f *devFile, user uint64) *side { return newSideOf(f, user, 10) }
+
+// newSideOf is newSide with as many requests in the ring.
+func newSideOf(f *devFile, user uint64, requests uint32) *side {
 	s := &side{f: f, channel: -1, buf: f.alloc(16384)}
 	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
 	_, b, fds := do[handleOnly](f, cmdCreateCompChannel, bytesOf(&response{}), 4)
@@ -55,14 +62,14 @@ func newSide(f *devFile, user uint64) *side {
 	cq, b, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{UserHandle: user + 1, CQE: 100, CompChannel: int32(s.channel)}), 24)
 	mi, _ := parse[mmInfo](b[8:])
 	s.cq, s.events = cq.CQHandle, ring{f.mmap(mi)}
-	q := createQP{exCreateQPBase: exCreateQPBase{
-		UserHandle: user, PDHandle: pd.Handle, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 10, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2,
+	q := createQP{ExCreateQPBase: exCreateQPBase{
+		UserHandle: user, PDHandle: pd.Handle, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: requests, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2,
 		MaxInline: 64, Type: uint8(qp.RC),
 	}}
 	r, b, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&q), 64)
-	maps, _ := parse[rxeQP](b[32:])
+	rings, _ := parse[rxeQP](b[32:])
 	s.qpn, s.handle = r.QPN, r.QPHandle
-	s.sq, s.rq = ring{f.mmap(maps.SQ)}, ring{f.mmap(maps.RQ)}
+	s.sq, s.rq = ring{f.mmap(rings.SQ)}, ring{f.mmap(rings.RQ)}
 	m, _, _ := do[regMRResp](f, cmdRegMR, bytesOf(&regMR{
 		Start: addrOf(s.buf), Length: uint64(len(s.buf)), HCAVA: addrOf(s.buf), PDHandle: pd.Handle, AccessFlags: rightsAll,
 	}), 12)
@@ -94,6 +101,14 @@ func (s *side) connect(peer uint32, dgid [16]byte) {
 // post posts a request and rings the doorbell.
 func (s *side) post(op queue.Op, fill func(w *queue.SendWQE), sge ...memory.SGE) {
 	s.f.t.Helper()
+	s.put(op, fill, sge...)
+	if no, _, _ := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4); no != 0 {
+		s.f.t.Fatalf("doorbell: %v", no)
+	}
+}
+
+// put posts a request without a doorbell.
+func (s *side) put(op queue.Op, fill func(w *queue.SendWQE), sge ...memory.SGE) {
 	i := *s.sq.producer()
 	w := (*queue.SendWQE)(s.sq.slot(i))
 	*w = queue.SendWQE{WRID: uint64(op) + 100, Op: op, Flags: queue.Signaled, NumSGE: uint32(len(sge))}
@@ -104,10 +119,7 @@ func (s *side) post(op queue.Op, fill func(w *queue.SendWQE), sge ...memory.SGE)
 	if fill != nil {
 		fill(w)
 	}
-	*s.sq.producer() = (i + 1) & s.sq.mask()
-	if no, _, _ := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4); no != 0 {
-		s.f.t.Fatalf("doorbell: %v", no)
-	}
+	atomic.StoreUint32(s.sq.producer(), (i+1)&s.sq.mask())
 }
 
 func (s *side) receive(sge memory.SGE) {
@@ -135,12 +147,15 @@ func (s *side) sge(off, n int) memory.SGE {
 }
 
 // newPair connects two queue pairs of one client.
-func newPair(t *testing.T, s *Server) (a, b *side) {
+func newPair(t *testing.T, s *Server) (a, b *side) { return newPairOf(t, s, 10) }
+
+// newPairOf is newPair with as many requests in a ring.
+func newPairOf(t *testing.T, s *Server, requests uint32) (a, b *side) {
 	f := newClient(t, s).open("uverbs0")
 	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
 	unix.Close(fds[0])
-	a, b = newSide(f, 0x1000), newSide(f, 0x2000)
-	dgid := s.cfg.Device.GID()
+	a, b = newSideOf(f, 0x1000, requests), newSideOf(f, 0x2000, requests)
+	dgid := s.cfg.Devices[0].GID()
 	a.connect(b.qpn, dgid)
 	b.connect(a.qpn, dgid)
 	return a, b
@@ -202,6 +217,19 @@ func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
 	}
 }
 
+// TestProgramsOfADeviceOnAnotherPortReachIt: programs give GIDs and know of no
+// port, and one that gives the device's own means that device.
+func TestProgramsOfADeviceOnAnotherPortReachIt(t *testing.T) {
+	a, b := newPair(t, newServer(t, "127.14.0.7:4797"))
+	b.receive(b.sge(0, 8))
+	copy(a.buf, "to\x00itself")
+	a.post(queue.Send, nil, a.sge(0, 8))
+	a.completion()
+	if b.completion(); !bytes.Equal(b.buf[:8], a.buf[:8]) {
+		t.Errorf("received %q", b.buf[:8])
+	}
+}
+
 func TestProgramMayWriteAgainFromSameBuffer(t *testing.T) {
 	// What was loaded for one message must not be sent with the next.
 	s := newServer(t, "127.14.0.2")
@@ -237,6 +265,30 @@ func TestUnmappedMemoryFailsRequestAlone(t *testing.T) {
 	e := *(*queue.CQE)(a.events.slot(c))
 	if e.Status != queue.LocProtErr || e.Reason.String() != "MEMORY_UNMAPPED" {
 		t.Errorf("completed as %v with reason %v", e.Status, e.Reason)
+	}
+}
+
+// What was not stored is not acknowledged: the peer's request fails.
+func TestWriteToUnmappedMemoryFails(t *testing.T) {
+	s := newServer(t, "127.14.0.6")
+	a, b := newPair(t, s)
+	gone, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := addrOf(gone)
+	m, _, _ := do[regMRResp](a.f, cmdRegMR, bytesOf(&regMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
+	if err := unix.Munmap(gone); err != nil {
+		t.Fatal(err)
+	}
+	b.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: at, RKey: m.RKey} }, b.sge(0, 5000))
+	c := *b.events.consumer()
+	eventually(t, "a completion", func() bool { return *b.events.producer() != c })
+	if e := *(*queue.CQE)(b.events.slot(c)); e.Status == queue.Success {
+		t.Errorf("completed as %v", e.Status)
+	}
+	if maps.Collect(s.cfg.Devices[0].Counters())["MEMORY_UNMAPPED"] == 0 {
+		t.Error("the refusal was not counted")
 	}
 }
 
@@ -287,8 +339,8 @@ func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
 	async := os.NewFile(uintptr(fds[0]), "async")
 	defer async.Close()
 	a, b := newSide(f, 0x1000), newSide(f, 0x2000)
-	a.connect(b.qpn, s.cfg.Device.GID())
-	b.connect(a.qpn, s.cfg.Device.GID())
+	a.connect(b.qpn, s.cfg.Devices[0].GID())
+	b.connect(a.qpn, s.cfg.Devices[0].GID())
 	// A WRITE with a wrong key moves the responder to the error state.
 	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: ^b.key} }, a.sge(0, 8))
 	var e asyncEvent
@@ -301,5 +353,110 @@ func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
 	told, _, _ := do[destroyResp](f, cmdDestroyQP, bytesOf(&destroy{Handle: b.handle}), 4)
 	if told.EventsReported != 1 {
 		t.Errorf("%d events reported, one was read", told.EventsReported)
+	}
+}
+
+// write posts a WRITE of a number to the peer's memory, without a doorbell.
+func (s *side) write(peer *side, n uint32) {
+	binary.NativeEndian.PutUint32(s.buf, n)
+	s.put(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(peer.buf[8:]), RKey: peer.key} }, s.sge(0, 4))
+}
+
+// ring is a doorbell, which brings up to one descriptor.
+func (s *side) ring() []int {
+	s.f.t.Helper()
+	used := s.f.used
+	no, _, fds := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
+	s.f.used = used
+	if no != 0 || len(fds) > 1 {
+		s.f.t.Fatalf("doorbell: %v with %d descriptors", no, len(fds))
+	}
+	return fds
+}
+
+// A program that rings for one queue pair again and again is told that it need
+// not, and what it posts then is carried out, whenever the server stops to look.
+func TestWatchedQueuePairWantsNoDoorbell(t *testing.T) {
+	t.Run("ring of one", func(t *testing.T) { testWatched(t, 1) }) // goes round with every other request
+	t.Run("ring of ten", func(t *testing.T) { testWatched(t, 10) })
+}
+
+func testWatched(t *testing.T, requests uint32) {
+	processors = max(processors, 2)
+	a, b := newPairOf(t, newServer(t, "127.14.0.8"), requests)
+	name := a.f.id + uint64(a.handle)
+	word := new(atomic.Uint64)
+	rang, silent := 0, 0
+	for deadline := time.Now().Add(patience); silent < 1000; {
+		n := uint32(rang + silent + 1)
+		a.write(b, n)
+		if word.Load() == name {
+			silent++
+		} else {
+			rang++
+			for _, fd := range a.ring() {
+				m, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+				if unix.Close(fd); err != nil {
+					t.Fatal(err)
+				}
+				defer unix.Munmap(m)
+				word = (*atomic.Uint64)(unsafe.Pointer(&m[0]))
+			}
+		}
+		for atomic.LoadUint32(a.events.producer()) == *a.events.consumer() {
+			if runtime.Gosched(); time.Now().After(deadline) {
+				t.Fatalf("request %d is not carried out; %d doorbells rang, %d need not", n, rang, silent)
+			}
+		}
+		if a.completion(); binary.NativeEndian.Uint32(b.buf[8:]) != n {
+			t.Fatalf("found %d, expected %d", binary.NativeEndian.Uint32(b.buf[8:]), n)
+		}
+	}
+	if rang <= watchFrom {
+		t.Errorf("%d doorbells rang, expected more than %d before the first that need not", rang, watchFrom)
+	}
+	// Other calls are answered meanwhile, and the word goes with the queue pair.
+	do[destroyResp](a.f, cmdDestroyQP, bytesOf(&destroy{Handle: a.handle}), 4)
+	if word.Load() == name {
+		t.Error("a queue pair that is gone is watched")
+	}
+}
+
+// Programs that answer each other ring in turn, and the server watches neither.
+func TestQueuePairsThatRingInTurnAreNotWatched(t *testing.T) {
+	processors = max(processors, 2)
+	a, b := newPair(t, newServer(t, "127.14.0.9"))
+	for n := range uint32(10 * watchFrom) {
+		a.write(b, n)
+		first := a.ring()
+		a.completion()
+		b.write(a, n)
+		if second := b.ring(); len(first)+len(second) != 0 {
+			t.Fatal("a queue pair is watched")
+		}
+		b.completion()
+	}
+}
+
+// A doorbell for a long message is answered before the message is carried out,
+// and once. How long it is the program says where it may say anything.
+func TestLongMessageIsAnsweredOnceAndFirst(t *testing.T) {
+	a, b := newPair(t, newServer(t, "127.14.1.92"))
+	for i := range 20 {
+		a.buf[0] = byte(i) + 1
+		a.post(queue.Write, func(w *queue.SendWQE) {
+			*w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key}
+			w.Length = longPost
+		}, a.sge(0, 5000))
+		// The next call is answered for itself, and behind the message.
+		if q, _, _ := do[queryQPResp](a.f, cmdQueryQP, bytesOf(&queryQP{Response: 1, QPHandle: a.handle}), size[queryQPResp]()); q.DestQPN != b.qpn {
+			t.Fatalf("found the peer %#x, expected %#x", q.DestQPN, b.qpn)
+		}
+		if b.buf[0] != byte(i)+1 {
+			t.Fatal("the message was not carried out before the next call")
+		}
+		if e := a.completion(); e.ByteLen != 5000 {
+			t.Fatalf("completion of %d bytes, expected 5000", e.ByteLen)
+		}
 	}
 }

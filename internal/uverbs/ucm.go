@@ -4,64 +4,22 @@ package uverbs
 
 import (
 	stdcontext "context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"syscall"
 
-	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/uapi"
 )
-
-// host makes the one device all that there is for connections. It is the
-// caller's and stays open, so that there is nothing to count.
-type host struct{ d *device }
-
-func (h host) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
-	local := h.d.verbs.Addr().Addr()
-	if local.Is4() != dst.Unmap().Is4() {
-		return netip.Addr{}, fmt.Errorf("the device's address is %v, the peer's %v: %w", local, dst, syscall.ENETUNREACH)
-	}
-	return local, nil
-}
-
-func (h host) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {
-	if a := h.d.verbs.Addr().Addr(); a.WithZone("") != local.Addr().Unmap().WithZone("") {
-		return nil, fmt.Errorf("the device's address is %v, found %v: %w", a, local.Addr(), syscall.EADDRNOTAVAIL)
-	}
-	return h.d.a, nil
-}
-
-func (h host) Release(*adapter.Device) {}
-
-func (h host) Addresses() ([]netip.Addr, error) { return []netip.Addr{h.d.verbs.Addr().Addr()}, nil }
-
-func zoneName(index uint32) string {
-	if i, err := net.InterfaceByIndex(int(index)); err == nil {
-		return i.Name
-	}
-	return strconv.Itoa(int(index))
-}
-
-func zoneIndex(name string) uint32 {
-	if name == "" {
-		return 0
-	}
-	if i, err := net.InterfaceByName(name); err == nil {
-		return uint32(i.Index)
-	}
-	return 0
-}
 
 // managed is what the files of connection management of a server share: an id
 // may move from one to another.
 type managed struct {
-	m *cma.Manager
+	m    *cma.Manager
+	host host
 
 	mu   sync.Mutex // taken after a file's lock
 	ids  map[uint32]*ucmID
@@ -90,19 +48,19 @@ type membership struct {
 type manager struct {
 	all  *managed
 	file *file
-	dev  *device
 	ch   *cma.EventChannel
 	stop stdcontext.CancelFunc
+	own  bool // a program of this module's, see uapi
 
 	level sync.Mutex // the state of the file's readability
 	told  bool
 }
 
-func newManager(f *file, d *device, all *managed) *manager {
-	m := &manager{all: all, file: f, dev: d, ch: all.m.NewChannel()}
-	var ctx stdcontext.Context
-	ctx, m.stop = stdcontext.WithCancel(d.ctx)
+func newManager(f *file, all *managed) *manager {
 	s := f.server
+	m := &manager{all: all, file: f, ch: all.m.NewChannel()}
+	var ctx stdcontext.Context
+	ctx, m.stop = stdcontext.WithCancel(s.ctx)
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
@@ -265,6 +223,7 @@ func init() {
 		ucmJoinMcast:    {size[ucmJoinCmd](), 4, (*manager).join},
 		ucmLeaveMcast:   {size[ucmByID](), 4, (*manager).leave},
 		ucmMigrateID:    {size[ucmByID](), 4, (*manager).migrate},
+		uapi.CMOwn:      {size[uapi.OwnCM](), size[uapi.OwnCMResp](), (*manager).owned},
 	}
 }
 
@@ -283,8 +242,11 @@ func (m *manager) createID(c *ucmCommand) error {
 	if err != nil {
 		return err
 	}
+	if err := id.SetProtocol(cma.Any); err != nil {
+		return err
+	}
 	x := m.all.add(m, id, q.UID)
-	if err := c.respond(q.Response, bytesOf(&handleOnly{x.num})); err != nil {
+	if err := c.respond(q.Response, bytesOf(&handleOnly{Handle: x.num})); err != nil {
 		m.forget(x)
 		return err
 	}
@@ -308,7 +270,7 @@ func (m *manager) destroyID(c *ucmCommand) error {
 		return err
 	}
 	m.forget(x)
-	return c.respond(q.Response, bytesOf(&destroyResp{x.events}))
+	return c.respond(q.Response, bytesOf(&destroyResp{EventsReported: x.events}))
 }
 
 func (m *manager) bindIP(c *ucmCommand) error {
@@ -323,7 +285,7 @@ func (m *manager) bind(c *ucmCommand) error {
 }
 
 func (m *manager) bindTo(num uint32, addr []byte) error {
-	a, err := parseAddr(addr)
+	a, err := uapi.ParseAddr(addr)
 	if err != nil {
 		return err
 	}
@@ -331,7 +293,7 @@ func (m *manager) bindTo(num uint32, addr []byte) error {
 	if err != nil {
 		return err
 	}
-	return x.id.Bind(a)
+	return x.id.Bind(m.all.host.meant(a))
 }
 
 func (m *manager) resolveIP(c *ucmCommand) error {
@@ -345,11 +307,11 @@ func (m *manager) resolveAddr(c *ucmCommand) error {
 }
 
 func (m *manager) resolve(num uint32, src, dst []byte) error {
-	s, err := parseAddr(src)
+	s, err := uapi.ParseAddr(src)
 	if err != nil {
 		return err
 	}
-	d, err := parseAddr(dst)
+	d, err := uapi.ParseAddr(dst)
 	if err != nil {
 		return err
 	}
@@ -400,10 +362,4 @@ func (m *manager) notify(c *ucmCommand) error {
 		return syscall.EINVAL
 	}
 	return x.id.Establish()
-}
-
-// guid is the device's number as programs compare it.
-func (d *device) guid() (b [8]byte) {
-	binary.BigEndian.PutUint64(b[:], uint64(d.verbs.Query().NodeGUID))
-	return b
 }

@@ -3,10 +3,12 @@
 package uverbs
 
 import (
+	"slices"
 	"syscall"
 
 	"softrdma/internal/cma"
 	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // getEvent gives the program its next event. Where there is none, the library
@@ -23,7 +25,11 @@ func (m *manager) getEvent(c *ucmCommand) error {
 			return syscall.EAGAIN
 		}
 		r, known := m.event(&e)
-		if known {
+		switch {
+		case known && m.own:
+			more := ownEvent(&e)
+			return c.respond(q.Response, slices.Concat(bytesOf(&r), bytesOf(&more)))
+		case known:
 			return c.respond(q.Response, bytesOf(&r))
 		}
 	}
@@ -104,7 +110,7 @@ func (m *manager) join(c *ucmCommand) error {
 }
 
 func (m *manager) joinGroup(c *ucmCommand, to, uid uint64, num uint32, addr []byte) error {
-	a, err := parseAddr(addr)
+	a, err := uapi.ParseAddr(addr)
 	if err != nil {
 		return err
 	}
@@ -122,7 +128,7 @@ func (m *manager) joinGroup(c *ucmCommand, to, uid uint64, num uint32, addr []by
 	x.groups[n] = g
 	m.all.mu.Unlock()
 	if err = x.id.JoinMulticast(g.addr, g); err == nil {
-		if err = c.respond(to, bytesOf(&handleOnly{n})); err != nil {
+		if err = c.respond(to, bytesOf(&handleOnly{Handle: n})); err != nil {
 			_ = x.id.LeaveMulticast(g.addr)
 		}
 	}
@@ -160,7 +166,7 @@ func (m *manager) leave(c *ucmCommand) error {
 	if err := x.id.LeaveMulticast(g.addr); err != nil {
 		return err
 	}
-	return c.respond(q.Response, bytesOf(&destroyResp{g.events}))
+	return c.respond(q.Response, bytesOf(&destroyResp{EventsReported: g.events}))
 }
 
 // migrate moves an id here from the file of another descriptor of the program's.
@@ -172,11 +178,14 @@ func (m *manager) migrate(c *ucmCommand) error {
 	}
 	m.all.mu.Lock()
 	x := m.all.ids[q.ID]
+	var from *manager
+	if x != nil {
+		from = x.file
+	}
 	m.all.mu.Unlock()
-	if x == nil || x.file.file.tell.inode != inode {
+	if from == nil || from.file.tell.inode != inode {
 		return syscall.ENOENT
 	}
-	from := x.file
 	if err := x.id.Migrate(m.ch); err != nil {
 		return err
 	}
@@ -185,7 +194,7 @@ func (m *manager) migrate(c *ucmCommand) error {
 	m.all.mu.Unlock()
 	from.settle()
 	m.tell()
-	return c.respond(q.Response, bytesOf(&destroyResp{x.events}))
+	return c.respond(q.Response, bytesOf(&destroyResp{EventsReported: x.events}))
 }
 
 // settle ends the file's readability where its events have gone elsewhere.

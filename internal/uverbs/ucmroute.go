@@ -4,11 +4,15 @@ package uverbs
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"softrdma/internal/cma"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
 )
 
 func gid(a netip.Addr) [16]byte {
@@ -28,10 +32,10 @@ func (m *manager) queryRoute(c *ucmCommand) error {
 		return err
 	}
 	var r ucmRoute
-	putAddr(r.Src[:], x.id.Local())
-	putAddr(r.Dst[:], x.id.Remote())
-	if x.id.Device() != nil {
-		r.NodeGUID, r.PortNum = m.dev.guid(), 1
+	uapi.PutAddr(r.Src[:], x.id.Local())
+	uapi.PutAddr(r.Dst[:], x.id.Remote())
+	if d := m.all.host.of(x.id.Device()); d != nil {
+		r.NodeGUID, r.PortNum = d.guid(), 1
 		r.Path[0] = userPathRec{DGID: gid(x.id.Remote().Addr()), SGID: gid(x.id.Local().Addr()), PKey: pkey}
 		if route := x.id.Route(); route.MTU != 0 {
 			r.NumPaths = 1
@@ -66,15 +70,18 @@ func (m *manager) query(c *ucmCommand) error {
 		return syscall.ENOSPC
 	}
 	var r ucmAddr
-	r.SrcSize, r.DstSize = putAddr(r.Src[:], x.id.Local()), putAddr(r.Dst[:], x.id.Remote())
-	if x.id.Device() != nil {
-		r.NodeGUID, r.PortNum, r.PKey = m.dev.guid(), 1, pkey
+	r.SrcSize, r.DstSize = uapi.PutAddr(r.Src[:], x.id.Local()), uapi.PutAddr(r.Dst[:], x.id.Remote())
+	if d := m.all.host.of(x.id.Device()); d != nil {
+		r.NodeGUID, r.PortNum, r.PKey = d.guid(), 1, pkey
+	}
+	if m.own {
+		return c.respond(q.Response, slices.Concat(bytesOf(&r), bytesOf(&uapi.OwnCMAddr{State: uint32(x.id.State())})))
 	}
 	return c.respond(q.Response, bytesOf(&r))
 }
 
-// params are the parameters of a command as cma has them.
-func (p *connParam) params() *cma.ConnParam {
+// paramsOf are the parameters of a command as cma has them.
+func paramsOf(p *connParam) *cma.ConnParam {
 	return &cma.ConnParam{
 		PrivateData: p.Private[:p.PrivateLen], ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		FlowControl: p.FlowControl != 0, RetryCount: p.RetryCount & 7, RNRRetryCount: p.RNRRetryCount & 7, SRQ: p.SRQ != 0,
@@ -91,7 +98,20 @@ func (m *manager) connect(c *ucmCommand) error {
 	if q.Conn.Valid == 0 {
 		return syscall.EINVAL
 	}
-	return x.id.Connect(q.Conn.params())
+	if err := m.owns(c, x, q.Conn.QPN); err != nil {
+		return err
+	}
+	return x.id.Connect(paramsOf(&q.Conn))
+}
+
+// owns tells whether a process may connect a queue pair. Over RoCE the number is
+// only told to the peer; over iWARP the queue pair becomes the connection's.
+func (m *manager) owns(c *ucmCommand, x *ucmID, qpn uint32) error {
+	d := m.all.host.of(x.id.Device())
+	if d == nil || !d.a.IWARP() || d.ownedBy(qpn, c.process) {
+		return nil
+	}
+	return fmt.Errorf("no queue pair %#06x of this process: %w", qpn, refuse(syscall.EINVAL, reason.CommandHandle, 0, uint64(qpn)))
 }
 
 // accept answers a request, or completes a response that came. The id of a
@@ -105,9 +125,12 @@ func (m *manager) accept(c *ucmCommand) error {
 	if q.Conn.Valid == 0 {
 		return x.id.Accept(nil)
 	}
+	if err := m.owns(c, x, q.Conn.QPN); err != nil {
+		return err
+	}
 	old := x.uid
 	x.uid = q.UID
-	if err := x.id.Accept(q.Conn.params()); err != nil {
+	if err := x.id.Accept(paramsOf(&q.Conn)); err != nil {
 		x.uid = old
 		return err
 	}
@@ -155,17 +178,20 @@ func (m *manager) initQPAttr(c *ucmCommand) error {
 	if mask&qp.MaskAV != 0 {
 		r.AH = ahOf(&a.Path)
 	}
-	return c.respond(q.Response, bytesOf(&r))
+	if !m.own {
+		return c.respond(q.Response, bytesOf(&r))
+	}
+	return c.respond(q.Response, slices.Concat(bytesOf(&r), bytesOf(&uapi.OwnPath{UDPPort: a.Path.Dst.Port()})))
 }
 
 // The options of librdmacm.
 const (
-	optionID   = 0 // level
-	optionIB   = 1
-	optTOS     = 0
-	optReuse   = 1
-	optAFOnly  = 2
-	optTimeout = 3
+	optionID   = uapi.CMOptionID // level
+	optionIB   = uapi.CMOptionIB
+	optTOS     = uapi.CMOptionTOS
+	optReuse   = uapi.CMOptionReuseAddr
+	optAFOnly  = uapi.CMOptionAFOnly
+	optTimeout = uapi.CMOptionAckTimeout
 )
 
 func (m *manager) setOption(c *ucmCommand) error {
@@ -191,6 +217,12 @@ func (m *manager) setOption(c *ucmCommand) error {
 		return int32(binary.NativeEndian.Uint32(b)), nil
 	}
 	switch {
+	case q.Level == uapi.CMOptionOwn && m.own:
+		v, err := number()
+		if err != nil {
+			return err
+		}
+		return ownOption(x.id, q.Name, uint32(v))
 	case q.Level != optionID:
 		return syscall.ENOSYS
 	case q.Name == optTOS && len(b) == 1:

@@ -109,7 +109,7 @@ func (t *timing) call(ctx context.Context, host, port string) error {
 		began := time.Now()
 		if len(t.ids) == 0 {
 			for range t.count {
-				id, err := t.ch.NewID(rdmacm.PortSpaceTCP)
+				id, err := newID(t.ch, rdmacm.PortSpaceTCP)
 				if err != nil {
 					return err
 				}

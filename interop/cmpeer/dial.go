@@ -12,7 +12,7 @@ func listenStream(addr string, tcp bool) (net.Listener, error) {
 	if tcp {
 		return net.Listen("tcp", addr)
 	}
-	return rdmanet.Listen("rdma", addr)
+	return (&rdmanet.ListenConfig{Protocol: protocol}).Listen(context.Background(), "rdma", addr)
 }
 
 // dialStream connects as listenStream's peer.
@@ -21,5 +21,5 @@ func dialStream(ctx context.Context, addr string, tcp bool) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
 	}
-	return rdmanet.DialContext(ctx, "rdma", addr)
+	return (&rdmanet.Dialer{Protocol: protocol}).DialContext(ctx, "rdma", addr)
 }

@@ -43,7 +43,7 @@ func resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID, src, d
 
 // listenOn makes an id that listens for so many peers at a time.
 func listenOn(ch *rdmacm.EventChannel, ps rdmacm.PortSpace, local netip.AddrPort, backlog int) (*rdmacm.ID, error) {
-	id, err := ch.NewID(ps)
+	id, err := newID(ch, ps)
 	if err != nil {
 		return nil, err
 	}

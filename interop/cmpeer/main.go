@@ -4,6 +4,8 @@
 //	cmpeer ucmatose -b 10.77.0.1 -c 3
 //	cmpeer ucmatose -s 10.77.0.2 -c 3
 //
+// With -iwarp in front of the program's name its devices speak iWARP.
+//
 // It does what the programs do, and looks closer: every completion must have
 // succeeded, every byte must be the one that was sent, and nothing may be left
 // of what it made. A server says "listening" when it is ready, and ends after
@@ -24,6 +26,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"softrdma/rdmacm"
+	"softrdma/verbs"
 )
 
 // programs are what can be played.
@@ -32,17 +37,24 @@ var programs = map[string]func(context.Context, *flag.FlagSet, []string) error{
 	"rstream": rstream, "riostream": riostream, "iperf3": iperf3Peer,
 }
 
+// protocol is what the devices speak.
+var protocol = verbs.RoCE
+
 func main() {
-	if len(os.Args) < 2 || programs[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: cmpeer", strings.Join(slices.Sorted(maps.Keys(programs)), "|"), "[options]")
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "-iwarp" {
+		protocol, args = verbs.IWARP, args[1:]
+	}
+	if len(args) < 1 || programs[args[0]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: cmpeer [-iwarp]", strings.Join(slices.Sorted(maps.Keys(programs)), "|"), "[options]")
 		os.Exit(2)
 	}
-	name := os.Args[1]
+	name := args[0]
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
 	// Whatever the peer does, the run ends.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("a minute is over"))
 	defer cancel()
-	if err := programs[name](ctx, flags, os.Args[2:]); err != nil {
+	if err := programs[name](ctx, flags, args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "cmpeer %s: %v\n", name, err)
 		os.Exit(1)
 	}
@@ -68,3 +80,12 @@ func address(host, port string) (netip.AddrPort, error) {
 }
 
 func join(host, port string) string { return net.JoinHostPort(host, port) }
+
+// newID makes an id of the protocol.
+func newID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
+	id, err := ch.NewID(ps)
+	if err != nil {
+		return nil, err
+	}
+	return id, id.SetOption(rdmacm.OptionProtocol, int(protocol))
+}

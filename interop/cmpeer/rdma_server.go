@@ -22,7 +22,7 @@ func rdmaServer(ctx context.Context, f *flag.FlagSet, args []string) error {
 	host := f.String("s", "0.0.0.0", "address to listen on")
 	port := f.String("p", "7471", "port")
 	f.Parse(args)
-	l, err := rdmacm.Listen(join(*host, *port), rdmacm.ListenConfig{})
+	l, err := rdmacm.Listen(join(*host, *port), rdmacm.ListenConfig{Protocol: protocol})
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func rdmaClient(ctx context.Context, f *flag.FlagSet, args []string) error {
 	port := f.String("p", "7471", "port")
 	limit := f.Duration("limit", time.Minute, "how long connecting may take")
 	f.Parse(args)
-	e, err := (&rdmacm.Dialer{}).Resolve(ctx, join(*host, *port))
+	e, err := (&rdmacm.Dialer{Protocol: protocol}).Resolve(ctx, join(*host, *port))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ type connectOptions struct {
 	server, bind string
 	port         string
 	connections  int
+	rejections   int
 	count, size  int
 	tos          int
 	space        string
@@ -51,6 +52,7 @@ func ucmatose(ctx context.Context, f *flag.FlagSet, args []string) error {
 	f.StringVar(&o.port, "p", "7471", "port")
 	f.BoolVar(&o.migrate, "m", false, "migrate to another event channel before disconnecting")
 	f.IntVar(&o.ackTimeout, "a", 0, "timeout of the queue pair")
+	f.IntVar(&o.rejections, "rejections", 0, "requests beyond the connections that a server awaits, and rejects")
 	f.Parse(args)
 	m := &matose{o: o, ch: rdmacm.NewEventChannel(), space: rdmacm.PortSpaceTCP}
 	switch o.space {
@@ -92,7 +94,7 @@ func (m *matose) serve(ctx context.Context) error {
 		return err
 	}
 	defer l.Destroy()
-	for established := 0; established < m.o.connections; {
+	for established, rejected := 0, 0; established < m.o.connections || rejected < m.o.rejections; {
 		e, err := next(ctx, m.ch, rdmacm.EventConnectRequest, rdmacm.EventEstablished)
 		if err != nil {
 			return err
@@ -105,6 +107,7 @@ func (m *matose) serve(ctx context.Context) error {
 			if err := errors.Join(e.ID.Reject(nil), e.ID.Destroy()); err != nil {
 				return err
 			}
+			rejected++
 			continue
 		}
 		n := m.add(e.ID)
@@ -149,7 +152,7 @@ func (m *matose) call(ctx context.Context) error {
 		local = noAddress
 	}
 	for range m.o.connections {
-		id, err := m.ch.NewID(m.space)
+		id, err := newID(m.ch, m.space)
 		if err != nil {
 			return err
 		}

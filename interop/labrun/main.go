@@ -31,7 +31,7 @@ func main() {
 
 func run(guests int, patience time.Duration) error {
 	began := time.Now()
-	lab, err := interop.Open(context.Background(), guests)
+	lab, err := interop.Open(context.Background(), guests, interop.TestProcessor)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	"softrdma/interop"
+	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
@@ -37,6 +41,7 @@ type end struct {
 	cqs    map[string]*verbs.CQ
 	qp     *verbs.QP // nil when a step has destroyed it
 	psn    uint32
+	cm     *rdmacm.ID // of a connection that the connection manager made
 
 	other    interop.Hello
 	barriers int
@@ -87,8 +92,12 @@ func (e *end) hello() interop.Hello {
 	if mtu == 0 {
 		mtu = e.peer.mtu
 	}
+	cm := ""
+	if e.peer.cm != nil {
+		cm = e.peer.device.Addr().Addr().String()
+	}
 	return interop.Hello{
-		Scenario: e.scenario.Name, QPN: e.qp.Number(), PSN: e.psn, GID: e.peer.device.GID().String(), MTU: mtu, QKey: qkey,
+		CM: cm, Scenario: e.scenario.Name, QPN: e.qp.Number(), PSN: e.psn, GID: e.peer.device.GID().String(), MTU: mtu, QKey: qkey,
 		Addr: e.mr.Addr(), RKey: e.mr.RKey(), Len: len(e.buffer),
 	}
 }
@@ -121,7 +130,21 @@ func (e *end) run(other *interop.Hello) (interop.Result, error) {
 	if err := e.barrier(); err != nil {
 		return none, err
 	}
-	return e.result(), nil
+	e.settle()
+	result := e.result()
+	if e.peer.cm != nil {
+		return result, e.barrier() // the end of one side's connection is the other's
+	}
+	return result, nil
+}
+
+// settle gives WRITEs of the other end time: over iWARP they have completed when TCP has them, and not when they are in
+// their place.
+func (e *end) settle() {
+	other := e.scenario.End(map[string]string{interop.Client: interop.Server, interop.Server: interop.Client}[e.peer.role])
+	if e.peer.cm != nil && slices.ContainsFunc(other.Steps, func(s interop.Step) bool { return s.Op == "RDMA_WRITE" }) {
+		time.Sleep(300 * time.Millisecond)
+	}
 }
 
 func (e *end) result() interop.Result {
@@ -172,6 +195,10 @@ func (e *end) connect() error {
 	if err := e.qp.ToInit(init); err != nil {
 		return err
 	}
+	if e.peer.cm != nil {
+		e.cm, err = e.peer.cm.connect(e.qp, cmp.Or(e.peer.cmVia, e.other.CM))
+		return err
+	}
 	if err := e.qp.ToRTR(rtr); err != nil {
 		return err
 	}
@@ -190,6 +217,9 @@ func (e *end) close() error {
 	var errs []error
 	if e.mw != nil {
 		errs = append(errs, e.mw.Dealloc())
+	}
+	if e.cm != nil {
+		errs = append(errs, disconnect(e.cm))
 	}
 	if e.qp != nil {
 		errs = append(errs, e.qp.Destroy())

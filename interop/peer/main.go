@@ -24,11 +24,15 @@ import (
 // patience is how long the peer may take for a message.
 const patience = 60 * time.Second
 
+// acceptPatience is how long a client may take to come: the other implementation's begins with an interpreter.
+const acceptPatience = 5 * time.Minute
+
 type options struct {
 	role     string
 	dev      string
 	listen   string
 	connect  string
+	cmVia    string
 	port     int
 	mtu      int
 	scenario string
@@ -41,6 +45,7 @@ func main() {
 	flag.Int("gid-index", 0, "taken for likeness with verbs_peer.py; a device has one GID that connections use")
 	flag.StringVar(&o.listen, "listen", "0.0.0.0", "where the server listens")
 	flag.StringVar(&o.connect, "connect", "127.0.0.1", "where the client connects to")
+	flag.StringVar(&o.cmVia, "cm-via", "", "where the client's connection manager connects to, in place of the server")
 	flag.IntVar(&o.port, "port", 18515, "the TCP port")
 	flag.IntVar(&o.mtu, "mtu", 1024, "path MTU where the scenario does not say")
 	flag.StringVar(&o.scenario, "scenario", "all", "names with commas between, or all; the server runs what the client names")
@@ -64,6 +69,9 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	if p.cm != nil {
+		defer p.cm.close()
+	}
 	if o.role == interop.Server {
 		return p.serve()
 	}
@@ -78,8 +86,9 @@ type peer struct {
 	options
 	device    *verbs.Device
 	pd        *verbs.PD
+	cm        *manager // of an iWARP device
 	scenarios map[string]*interop.Scenario
-	names     []string
+	names     []string // of those that the device's protocol has
 	results   *json.Encoder
 	log       io.Writer
 }
@@ -94,9 +103,18 @@ func newPeer(o options, device *verbs.Device, out, log io.Writer) (*peer, error)
 		return nil, err
 	}
 	p := &peer{options: o, device: device, pd: pd, scenarios: map[string]*interop.Scenario{}, results: json.NewEncoder(out), log: log}
+	plays := func(s *interop.Scenario) bool { return !s.OnlyIWARP() }
+	if device.Protocol() == verbs.IWARP {
+		plays = (*interop.Scenario).OverIWARP
+		if p.cm, err = newManager(device, o.port, o.role == interop.Server); err != nil {
+			return nil, err
+		}
+	}
 	for i := range all {
 		p.scenarios[all[i].Name] = &all[i]
-		p.names = append(p.names, all[i].Name)
+		if plays(&all[i]) {
+			p.names = append(p.names, all[i].Name)
+		}
 	}
 	return p, nil
 }
@@ -107,7 +125,7 @@ func (p *peer) serve() error {
 		return err
 	}
 	defer l.Close()
-	l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
+	l.(*net.TCPListener).SetDeadline(time.Now().Add(acceptPatience))
 	fmt.Printf("{\"listening\": %d}\n", p.port)
 	c, err := l.Accept()
 	if err != nil {

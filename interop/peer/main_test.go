@@ -18,10 +18,12 @@ import (
 	"softrdma/verbs"
 )
 
-// openPeer opens a peer with a device of its own on a loopback address.
+// openPeer opens a peer with a device of its own on a loopback address. Its packets
+// go through sockets, as to rxe: in memory a message that does not fit is refused as
+// a whole, and on a network behind what fits.
 func openPeer(t *testing.T, role, address string) (*peer, *bytes.Buffer) {
 	t.Helper()
-	device, err := verbs.Open(address, verbs.Config{})
+	device, err := verbs.Open(address, verbs.Config{NoLoopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}

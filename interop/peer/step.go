@@ -164,7 +164,7 @@ func (e *end) poll(s *interop.Step) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(ms)*time.Millisecond)
 	defer cancel()
-	for left := s.N; left > 0; {
+	for left := max(s.N, 1); left > 0; {
 		n, err := e.take(s.CQ, left)
 		if err != nil {
 			return err

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # The guest's first script: loads the modules of the initramfs, puts a writable layer over the host's root file
-# system, sets up the network with its rxe device, and becomes the agent. What it needs to know is on the kernel's
+# system, sets up the networks with their rxe and siw devices, and becomes the agent. What it needs to know is on the kernel's
 # command line as lab.NAME=VALUE.
 export PATH=/bin
 busybox mkdir -p /proc /sys /dev /host /upper /new
@@ -43,13 +43,19 @@ mount -o bind "/host$lab_modules" /new/lib/modules || die "mount the modules of 
 ulimit -l unlimited
 hostname "$lab_name"
 ip link set lo up
-echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_ra
-echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad
-ip link set eth0 mtu "$lab_mtu" || die "set eth0's MTU to $lab_mtu"
-ip link set eth0 up
-ip addr add "$lab_ip4" dev eth0 || die "add $lab_ip4"
-chroot /new /usr/sbin/ip -6 addr add "$lab_ip6" dev eth0 nodad || die "add $lab_ip6"
-chroot /new /usr/bin/rdma link add rxe0 type rxe netdev eth0 || die "add rxe0"
+
+# device INTERFACE IPV4 IPV6 NAME TYPE
+device() {
+    echo 0 >"/proc/sys/net/ipv6/conf/$1/accept_ra"
+    echo 0 >"/proc/sys/net/ipv6/conf/$1/accept_dad"
+    ip link set "$1" mtu "$lab_mtu" || die "set the MTU of $1 to $lab_mtu"
+    ip link set "$1" up
+    ip addr add "$2" dev "$1" || die "add $2"
+    chroot /new /usr/sbin/ip -6 addr add "$3" dev "$1" nodad || die "add $3"
+    chroot /new /usr/bin/rdma link add "$4" type "$5" netdev "$1" || die "add $4"
+}
+device eth0 "$lab_ip4" "$lab_ip6" rxe0 rxe
+device eth1 "$lab_iwarp4" "$lab_iwarp6" siw0 siw
 
 cp /agent /new/run/agent
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8

@@ -16,8 +16,10 @@ import socket
 import sys
 import time
 
+import pyverbs.cm_enums as ce
 import pyverbs.enums as e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
+from pyverbs.cmid import CMID, AddrInfo, ConnParam
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
@@ -83,6 +85,7 @@ class Side:
         self.scenario, self.me = scenario, scenario[args.role]
         self.barriers = 0
         self.mw, self.mw_rkey, self.peer_mw_rkey = None, 0, 0
+        self.cmid = None
         self.result = {"scenario": scenario["name"], "role": args.role, "send": [], "recv": []}
         self.open()
 
@@ -95,7 +98,8 @@ class Side:
         pattern = PATTERN[self.args.role]
         self.mr.write((pattern * (size // len(pattern) + 1))[:size], size)
         self.cqs = {"send": CQ(self.ctx, 256), "recv": CQ(self.ctx, 256)}
-        cap = QPCap(max_send_wr=128, max_recv_wr=128, max_send_sge=8, max_recv_sge=8, max_inline_data=64)
+        pieces = 6 if self.args.cm else 8  # siw has no more
+        cap = QPCap(max_send_wr=128, max_recv_wr=128, max_send_sge=pieces, max_recv_sge=pieces, max_inline_data=64)
         init = QPInitAttr(qp_type=getattr(e, "IBV_QPT_" + self.scenario["qp"]), scq=self.cqs["send"], rcq=self.cqs["recv"], cap=cap, sq_sig_all=0)
         self.qp = QP(self.pd, init)
         self.psn = self.scenario.get("psn", secrets.randbits(24))
@@ -104,7 +108,7 @@ class Side:
         return {
             "scenario": self.scenario["name"], "qpn": self.qp.qp_num, "psn": self.psn, "gid": self.args.gid,
             "mtu": self.scenario.get("mtu", self.args.mtu), "qkey": QKEY,
-            "addr": self.mr.buf, "rkey": self.mr.rkey, "len": self.size,
+            "addr": self.mr.buf, "rkey": self.mr.rkey, "len": self.size, "cm": self.args.cm,
         }
 
     def connect(self, peer):
@@ -121,6 +125,9 @@ class Side:
             attr.qp_access_flags = bits("IBV_ACCESS_", me.get("qp_access", QP_ACCESS))
             mask |= e.IBV_QP_ACCESS_FLAGS
         self.qp.modify(attr, mask)
+        if self.args.cm:
+            self.manage()
+            return
 
         route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(peer["gid"]).exploded), sgid_index=self.args.gid_index)
         route.hop_limit = 64
@@ -153,7 +160,25 @@ class Side:
             mask |= e.IBV_QP_TIMEOUT | e.IBV_QP_RETRY_CNT | e.IBV_QP_RNR_RETRY | e.IBV_QP_MAX_QP_RD_ATOMIC
         self.qp.modify(attr, mask)
 
+    def manage(self):
+        """Lets the connection manager take the queue pair to RTS, which on iWARP nobody else can."""
+        rd = self.me.get("rd_atomic", 4)
+        param = ConnParam(resources=rd, depth=rd, qp_num=self.qp.qp_num)
+        if self.args.role == "server":
+            self.cmid = self.args.listener.get_request()
+            self.cmid.accept(param)
+        else:
+            way = AddrInfo(src=self.args.cm, dst=self.args.cm_via or self.peer["cm"], dst_service=str(self.args.cm_port), port_space=ce.RDMA_PS_TCP)
+            self.cmid = CMID(creator=way)
+            self.cmid.connect(param)
+
     def close(self):
+        if self.cmid is not None:
+            try:
+                self.cmid.disconnect()
+            except PyverbsError:
+                pass  # it has ended
+            self.cmid.close()
         # A bound window holds its queue pair: rxe waits 50 s for it in destroy_qp.
         for thing in (self.mw, self.qp, getattr(self, "ah", None), self.mr, *self.cqs.values()):
             if thing is not None:
@@ -170,6 +195,7 @@ class Side:
             except PyverbsError as err:
                 self.result.setdefault("refused", []).append({"step": i, "error": str(err)})
         self.do_barrier({})
+        self.settle()
         first = self.me.get("hash_from", 0)
         self.result["sha256"] = hashlib.sha256(self.mr.read(self.size - first, first)).hexdigest()
         if self.scenario["qp"] == "UD" and first == 40:
@@ -179,7 +205,15 @@ class Side:
             self.result["state"] = STATE[attr.qp_state]
         else:
             self.result["state"] = "DESTROYED"
+        if self.args.cm:
+            self.do_barrier({})  # the end of one side's connection is the other's
         return self.result
+
+    def settle(self):
+        """Over iWARP a WRITE has completed when TCP has it, and not when it is in its place."""
+        other = self.scenario["server" if self.args.role == "client" else "client"]
+        if self.args.cm and any(step.get("op") == "RDMA_WRITE" for step in other["steps"]):
+            time.sleep(0.3)
 
     def do_barrier(self, _):
         self.barriers += 1
@@ -218,6 +252,8 @@ class Side:
             wr.set_wr_atomic(self.key(step), remote, step["add"])
         elif op == "SEND_WITH_INV":
             wr.imm_data = self.key(step)  # the same union member in C
+            if self.args.cm:
+                wr.set_wr_rdma(self.key(step), 0)  # where siw's library looks for it
         if self.scenario["qp"] == "UD":
             wr.set_wr_ud(self.ah, self.peer["qpn"], self.peer["qkey"] ^ (1 if step.get("qkey") == "bad" else 0))
         self.qp.post_send(wr)
@@ -360,6 +396,8 @@ def main():
     p.add_argument("--listen", default="0.0.0.0")
     p.add_argument("--connect", default="127.0.0.1")
     p.add_argument("--port", type=int, default=18515)
+    p.add_argument("--cm", default="", help="own address on an iWARP device, whose queue pairs a connection manager connects; its port is 10000 above")
+    p.add_argument("--cm-via", default="", help="where the client's connection manager connects to, in place of the server")
     p.add_argument("--mtu", type=int, default=1024)
     p.add_argument("--scenario", default="all", help="names with commas between, or all; the server runs what the client names")
     p.add_argument("--scenarios", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios.json"))
@@ -369,6 +407,11 @@ def main():
     ctx = Context(name=args.dev)
     args.gid = str(ipaddress.IPv6Address(str(ctx.query_gid(1, args.gid_index))))
     pd = PD(ctx)
+    args.cm_port = args.port + 10000
+    if args.cm and args.role == "server":
+        here = AddrInfo(src=args.cm, src_service=str(args.cm_port), port_space=ce.RDMA_PS_TCP, flags=ce.RAI_PASSIVE)
+        args.listener = CMID(creator=here)
+        args.listener.listen()
     {"client": client, "server": server}[args.role](ctx, pd, args, scenarios)
 
 

@@ -15,9 +15,6 @@
 #include <unistd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-
-#define NETLINK_RDMA 20
 
 static struct real found;
 static atomic_int resolved;
@@ -51,6 +48,7 @@ __attribute__((constructor)) static void init(void)
 	real();
 	path_init();
 	server_init();
+	share_init();
 }
 
 /* Opening. */
@@ -141,6 +139,22 @@ EXPORT DIR *opendir(const char *path)
 	return real_function(redirect(path, buf, sizeof(buf)));
 }
 
+EXPORT int scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
+		   int (*compare)(const struct dirent **, const struct dirent **))
+{
+	char buf[PATH_ROOM];
+	NEXT(int (*)(const char *, struct dirent ***, int (*)(const struct dirent *),
+		     int (*)(const struct dirent **, const struct dirent **)), "scandir");
+	return real_function(redirect(path, buf, sizeof(buf)), list, filter, compare);
+}
+
+EXPORT int chdir(const char *path)
+{
+	char buf[PATH_ROOM];
+	NEXT(int (*)(const char *), "chdir");
+	return real_function(redirect(path, buf, sizeof(buf)));
+}
+
 EXPORT int access(const char *path, int mode)
 {
 	char buf[PATH_ROOM];
@@ -150,6 +164,17 @@ EXPORT int access(const char *path, int mode)
 	if (device_path(path) && device_number(path, &rdev) == 0)
 		return 0;
 	return real_function(redirect(path, buf, sizeof(buf)), mode);
+}
+
+EXPORT int faccessat(int dir, const char *path, int mode, int flags)
+{
+	char buf[PATH_ROOM];
+	uint64_t rdev;
+	NEXT(int (*)(int, const char *, int, int), "faccessat");
+
+	if (device_path(path) && device_number(path, &rdev) == 0)
+		return 0;
+	return real_function(dir, redirect(path, buf, sizeof(buf)), mode, flags);
 }
 
 EXPORT ssize_t readlink(const char *path, char *to, size_t size)
@@ -185,13 +210,19 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
 	if (!ours(fd))
 		return real()->write(fd, buf, n);
+	if (watched(fd, buf, n))
+		return (ssize_t)n;
 	return (ssize_t)call(fd, OP_WRITE, (uintptr_t)buf, n, 0, buf, n);
 }
 
 EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
-	if (!ours(fd))
+	uint64_t f = file_of(fd);
+
+	if (f <= FILE_SOCKET || f == FILE_NETLINK)
 		return real()->read(fd, buf, n);
+	if (f < FILE_FIRST)
+		return event_read(fd, buf, n);
 	return (ssize_t)call(fd, OP_READ, (uintptr_t)buf, n, 0, NULL, 0);
 }
 
@@ -218,7 +249,7 @@ static void *map(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	r.arg[1] = len;
 	r.arg[2] = (uint64_t)prot;
 	r.arg[3] = (uint64_t)flags;
-	got = forward(fd, &r, REQUEST_HEAD, &p, fds, &n);
+	got = forward(fd, &r, REQUEST_HEAD, -1, &p, fds, &n);
 	if (got >= 0 && n != 1)
 		got = -EIO;
 	if (got < 0) {
@@ -234,16 +265,38 @@ static void *map(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	return at;
 }
 
-EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+/*
+ * Communication libraries (UCX, Open MPI) put a jump of their own over the first
+ * bytes of whatever dlsym finds by this name, to learn of memory that comes and
+ * goes, and then call the kernel themselves. As hidden versions of libc's
+ * symbols these are what programs are linked to, and not what dlsym finds.
+ */
+#if defined(__GLIBC__) && defined(__x86_64__)
+#define MMAP_VERSION "GLIBC_2.2.5"
+#elif defined(__GLIBC__) && (defined(__aarch64__) || defined(__powerpc64__))
+#define MMAP_VERSION "GLIBC_2.17"
+#elif defined(__GLIBC__) && defined(__riscv)
+#define MMAP_VERSION "GLIBC_2.27"
+#endif
+
+#ifdef MMAP_VERSION
+#define MMAP(name) softrdma_##name
+__asm__(".symver softrdma_mmap, mmap@" MMAP_VERSION);
+__asm__(".symver softrdma_mmap64, mmap64@" MMAP_VERSION);
+#else
+#define MMAP(name) name
+#endif
+
+EXPORT void *MMAP(mmap)(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
 	if (!ours(fd))
 		return real()->mmap(addr, len, prot, flags, fd, off);
 	return map(addr, len, prot, flags, fd, off);
 }
 
-EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t off)
+EXPORT void *MMAP(mmap64)(void *addr, size_t len, int prot, int flags, int fd, off64_t off)
 {
-	return mmap(addr, len, prot, flags, fd, off);
+	return MMAP(mmap)(addr, len, prot, flags, fd, off);
 }
 
 EXPORT int close(int fd)
@@ -310,19 +363,4 @@ EXPORT int fcntl64(int fd, int command, ...)
 	arg = va_arg(ap, void *);
 	va_end(ap);
 	return fcntl_any(fd, command, arg);
-}
-
-/*
- * Without RDMA netlink the libraries read sysfs, of which there is a tree; the
- * kernel's own answer would be about another system.
- */
-EXPORT int socket(int domain, int type, int protocol)
-{
-	NEXT(int (*)(int, int, int), "socket");
-
-	if (__builtin_expect(domain == AF_NETLINK && protocol == NETLINK_RDMA, 0)) {
-		errno = EPROTONOSUPPORT;
-		return -1;
-	}
-	return real_function(domain, type, protocol);
 }

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 /* Messages on the server's socket, one per SOCK_SEQPACKET datagram. */
-enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_SYNC };
+enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_NETLINK = 8 };
 
 struct request {
 	uint32_t version; /* PROTOCOL */
@@ -27,7 +27,7 @@ struct request {
 	char data[256]; /* OPEN: the path; WRITE: the first bytes of the buffer */
 };
 
-#define PROTOCOL 1
+#define PROTOCOL 3
 #define REQUEST_HEAD offsetof(struct request, data)
 #define MAX_FDS 4
 
@@ -36,15 +36,42 @@ struct place {
 	uint64_t addr;
 	uint32_t width; /* bytes, 4 or 8 */
 	uint32_t flags; /* O_CLOEXEC */
+	uint32_t kind; /* FILE_ASYNC, FILE_CHANNEL or 0 */
+	uint32_t reserved;
 };
 
-enum { REPLY_WAIT = 1 }; /* nothing there yet: repeat when the file is readable */
+enum {
+	REPLY_WAIT = 1, /* nothing there yet: repeat when the file is readable */
+	REPLY_COLLAPSE = 2, /* make rdev bytes of memory from offset on huge pages, where that can be done */
+	REPLY_SHARE = 4, /* nothing done yet: share rdev bytes of memory from offset on, and repeat with what came of it */
+	REPLY_PRIVATE = 8, /* the share that file names may be private memory again */
+	REPLY_BOARD = 16, /* the descriptor is of the memory that board.c looks at */
+};
+
+/*
+ * What a WRITE tells of sharing memory, in arg[2]; arg[3] goes with it. The one
+ * that was answered with REPLY_SHARE is repeated with one of the last three.
+ */
+enum {
+	SHARE_OFFERED = 1,
+	SHARE_MEMFD, /* the descriptor that comes with it has the range from arg[3] on */
+	SHARE_KNOWN, /* as the share that arg[3] names: what the reply to an earlier WRITE had as its file */
+	SHARE_NOT, /* one of NOT_, below */
+};
+
+/* Why a range is not shared. */
+enum {
+	NOT_SYSTEM = 1, /* the system refused something, or there are too many ranges */
+	NOT_THREADS, /* there is more than one thread */
+	NOT_MAPPING, /* it is not all private anonymous memory, or is locked, or shared in part */
+	NOT_IO, /* the kernel may be writing to memory: io_uring, asynchronous I/O */
+};
 
 struct reply {
 	int64_t result; /* of the call, or -errno */
 	uint64_t file;
 	uint64_t rdev;
-	uint64_t offset; /* MMAP: where in the descriptor */
+	uint64_t offset; /* MMAP: where in the descriptor; REPLY_COLLAPSE: from where on */
 	uint32_t flags;
 	uint32_t nplaces;
 	struct place place[MAX_FDS];
@@ -52,22 +79,34 @@ struct reply {
 
 /* What a descriptor is to us. */
 struct entry {
-	_Atomic uint64_t file; /* 0: not ours; FILE_SOCKET: to the server */
-	uint64_t rdev;
+	_Atomic uint64_t file; /* 0: not ours; one of FILE_; or what OPEN gave */
+	uint64_t rdev; /* FILE_NETLINK: the port id */
+	atomic_int told; /* FILE_ASYNC: of the end of the device */
 };
 
-#define FILE_SOCKET 1
+enum {
+	FILE_SOCKET = 1, /* to the server */
+	FILE_ASYNC, /* asynchronous events */
+	FILE_CHANNEL, /* completion events */
+	FILE_NETLINK, /* RDMA's netlink */
+	FILE_FIRST = 16, /* what OPEN gives is not below */
+};
 #define TABLE (1 << 16)
 extern struct entry table[TABLE];
 
-static inline uint64_t ours(int fd)
+static inline uint64_t file_of(int fd)
 {
-	uint64_t f;
-
 	if (fd < 0 || fd >= TABLE)
 		return 0;
-	f = atomic_load_explicit(&table[fd].file, memory_order_acquire);
-	return f == FILE_SOCKET ? 0 : f;
+	return atomic_load_explicit(&table[fd].file, memory_order_acquire);
+}
+
+/* ours gives the device file behind a descriptor, or 0. */
+static inline uint64_t ours(int fd)
+{
+	uint64_t f = file_of(fd);
+
+	return f < FILE_FIRST ? 0 : f;
 }
 
 /* path.c */
@@ -77,12 +116,41 @@ int device_number(const char *path, uint64_t *rdev);
 void path_init(void);
 
 /* server.c */
-int64_t forward(int fd, const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
+int64_t forward(int fd, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds);
 int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len);
 int device_open(const char *path, int flags);
+int netlink_open(int type);
+ssize_t event_read(int fd, void *buf, size_t n);
 void forget(int fd);
 void copied(int from, int to);
 void server_init(void);
+
+/* share.c */
+
+/* What a WRITE offers, in arg[2]. */
+uint64_t share_offer(void);
+
+/*
+ * share_begin replaces a range of memory, where that can be done, and tells what
+ * came of it in arg[0] and arg[1], as arg[2] and arg[3] of the WRITE. With
+ * SHARE_MEMFD it gives the descriptor, which is the caller's, and share_end is
+ * told what the server calls the share, 0 where it has none.
+ */
+int share_begin(uintptr_t addr, size_t len, uint64_t *arg);
+void share_end(uint64_t id);
+
+/* share_undo gives the range of a share private memory, where that can be done. */
+void share_undo(uint64_t id);
+void share_init(void);
+
+/* board.c */
+void board_map(int memfd);
+
+/* watched tells that the server needs no message to find what a write tells it. */
+int watched(int fd, const void *buf, size_t n);
+
+/* poll.c */
+int device_gone(int fd);
 
 /* calls.c */
 struct real {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 struct entry table[TABLE];
@@ -136,42 +137,78 @@ static int receive(int sock, struct reply *p, int *fds, int *nfds)
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR); /* the server answers at once */
 	if (n != (ssize_t)sizeof(*p))
-		return -1;
+		return -EIO;
 	for (h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
 		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
 			continue;
 		*nfds = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(h), (size_t)*nfds * sizeof(int));
 	}
-	return 0;
+	/* Descriptors for which this process has no room are gone. */
+	return m.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
 
-/* forward does one call on the server: its result, or -errno. */
-int64_t forward(int file, const struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
+static void close_all(const int *fds, int n)
 {
-	int slot, sock, tries, i;
+	int i;
+
+	for (i = 0; i < n; i++)
+		real()->close(fds[i]);
+}
+
+/* send_request sends a request, with a descriptor where pass is one. */
+static int send_request(int sock, const struct request *r, size_t len, int pass)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c = { 0 };
+	struct iovec iov = { (void *)r, len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
+
+	if (pass < 0)
+		return send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len;
+	c.align.cmsg_level = SOL_SOCKET;
+	c.align.cmsg_type = SCM_RIGHTS;
+	c.align.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&c.align), &pass, sizeof(int));
+	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+/*
+ * forward does one call on the server: its result, or -errno. A file whose
+ * server is gone fails with EIO, as one whose device is. The descriptor pass
+ * goes with it, where that is not -1.
+ */
+int64_t forward(int file, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
+{
+	int slot, sock, tries, err;
 	struct pollfd pf;
+
+	*nfds = 0;
 
 	for (;;) {
 		for (tries = 0;; tries++) {
 			sock = take(&slot);
 			if (sock < 0)
-				return -errno;
-			if (send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len)
+				return errno == ENODEV && file >= 0 ? -EIO : -errno;
+			if (send_request(sock, r, len, pass))
 				break;
 			give(slot, sock, 1); /* somebody closed it behind our back */
 			if (tries == 2)
 				return -EIO;
 		}
-		if (receive(sock, p, fds, nfds) < 0) {
-			give(slot, sock, 1);
-			return -EIO;
+		err = receive(sock, p, fds, nfds);
+		give(slot, sock, err == -EIO);
+		if (err < 0) {
+			close_all(fds, *nfds);
+			*nfds = 0;
+			return err;
 		}
-		give(slot, sock, 0);
 		if (!(p->flags & REPLY_WAIT))
 			break;
-		for (i = 0; i < *nfds; i++)
-			real()->close(fds[i]);
+		close_all(fds, *nfds);
+		*nfds = 0;
 		if (real()->fcntl(file, F_GETFL) & O_NONBLOCK)
 			return -EAGAIN;
 		pf = (struct pollfd){ .fd = file, .events = POLLIN };
@@ -181,6 +218,31 @@ int64_t forward(int file, const struct request *r, size_t len, struct reply *p, 
 			return -EIO;
 	}
 	return p->result;
+}
+
+/* collapse makes huge pages of memory that lies in small ones. */
+static void collapse(uint64_t addr, uint64_t len)
+{
+	int err = errno;
+
+	/* Not libc's function, which programs watch for memory that goes away. */
+	syscall(SYS_madvise, addr, len, 25 /* MADV_COLLAPSE, of Linux 6.1 */);
+	errno = err;
+}
+
+/* call_shared shares what the reply asks for, and repeats the call with it. */
+static int64_t call_shared(int fd, struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
+{
+	int memfd = share_begin(p->offset, p->rdev, &r->arg[2]);
+	int64_t got;
+
+	close_all(fds, *nfds);
+	got = forward(fd, r, len, memfd, p, fds, nfds);
+	if (memfd >= 0) {
+		real()->close(memfd);
+		share_end(got < 0 ? 0 : p->file);
+	}
+	return got;
 }
 
 /* call forwards a call that may bring descriptors, and sets errno. */
@@ -196,17 +258,25 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	r.file = ours(fd);
 	r.arg[0] = a;
 	r.arg[1] = b;
-	r.arg[2] = c;
+	r.arg[2] = op == OP_WRITE ? share_offer() : c;
 	r.arg[3] = 0;
 	if (len > sizeof(r.data))
 		len = sizeof(r.data);
 	if (len)
 		memcpy(r.data, data, len);
-	got = forward(fd, &r, REQUEST_HEAD + len, &p, fds, &n);
+	got = forward(fd, &r, REQUEST_HEAD + len, -1, &p, fds, &n);
+	if (got >= 0 && p.flags & REPLY_SHARE)
+		got = call_shared(fd, &r, REQUEST_HEAD + len, &p, fds, &n);
 	if (got < 0) {
 		errno = (int)-got;
 		return -1;
 	}
+	if (p.flags & REPLY_PRIVATE)
+		share_undo(p.file);
+	if (p.flags & REPLY_BOARD && n == 1)
+		board_map(fds[0]);
+	if (p.flags & REPLY_COLLAPSE)
+		collapse(p.offset, p.rdev);
 	for (i = 0; i < n; i++) {
 		if ((uint32_t)i >= p.nplaces || p.place[i].addr == 0) {
 			real()->close(fds[i]);
@@ -214,6 +284,10 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 		}
 		if (!(p.place[i].flags & O_CLOEXEC))
 			real()->fcntl(fds[i], F_SETFD, 0);
+		if (fds[i] < TABLE && p.place[i].kind) {
+			atomic_store(&table[fds[i]].told, 0);
+			atomic_store(&table[fds[i]].file, p.place[i].kind);
+		}
 		if (p.place[i].width == 8)
 			*(int64_t *)(uintptr_t)p.place[i].addr = fds[i];
 		else
@@ -222,42 +296,109 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	return got;
 }
 
+/* obtain does a call that gives one descriptor: that, or -1. */
+static int obtain(struct request *r, size_t len, int cloexec, int nonblock, struct reply *p)
+{
+	int fds[MAX_FDS], n;
+	int64_t got;
+
+	r->version = PROTOCOL;
+	got = forward(-1, r, REQUEST_HEAD + len, -1, p, fds, &n);
+	if (got >= 0 && n != 1)
+		got = -EIO;
+	if (got >= 0 && fds[0] >= TABLE)
+		got = -EMFILE;
+	if (got < 0) {
+		close_all(fds, n);
+		errno = (int)-got;
+		return -1;
+	}
+	if (!cloexec)
+		real()->fcntl(fds[0], F_SETFD, 0);
+	if (nonblock)
+		real()->fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	return fds[0];
+}
+
 /* device_open opens a device file: its descriptor, or -1. */
 int device_open(const char *path, int flags)
 {
 	struct request r;
 	struct reply p;
-	int fds[MAX_FDS], n, i;
 	size_t len = strlen(path);
-	int64_t got;
+	int fd;
 
 	if (len > sizeof(r.data)) {
 		errno = ENOENT;
 		return -1;
 	}
 	memset(&r, 0, REQUEST_HEAD);
-	r.version = PROTOCOL;
 	r.op = OP_OPEN;
 	r.arg[0] = (uint64_t)flags;
+	r.arg[1] = (uintptr_t)&r; /* for the server to see whether it reaches our memory */
 	memcpy(r.data, path, len);
-	got = forward(-1, &r, REQUEST_HEAD + len, &p, fds, &n);
-	if (got >= 0 && n != 1)
-		got = -EIO;
-	if (got >= 0 && fds[0] >= TABLE)
-		got = -EMFILE;
-	if (got < 0) {
-		for (i = 0; i < n; i++)
-			real()->close(fds[i]);
-		errno = (int)-got;
+	fd = obtain(&r, len, flags & O_CLOEXEC, flags & O_NONBLOCK, &p);
+	if (fd < 0)
+		return -1;
+	table[fd].rdev = p.rdev;
+	atomic_store_explicit(&table[fd].file, p.file, memory_order_release);
+	return fd;
+}
+
+/* netlink_open opens a socket of RDMA's netlink: its descriptor, or -1. */
+int netlink_open(int type)
+{
+	struct request r;
+	struct reply p;
+	int fd;
+
+	memset(&r, 0, REQUEST_HEAD);
+	r.op = OP_NETLINK;
+	fd = obtain(&r, 0, type & SOCK_CLOEXEC, type & SOCK_NONBLOCK, &p);
+	if (fd < 0) {
+		errno = EPROTONOSUPPORT; /* as without it: the libraries read sysfs */
 		return -1;
 	}
-	if (!(flags & O_CLOEXEC))
-		real()->fcntl(fds[0], F_SETFD, 0);
-	if (flags & O_NONBLOCK)
-		real()->fcntl(fds[0], F_SETFL, O_NONBLOCK);
-	table[fds[0]].rdev = p.rdev;
-	atomic_store_explicit(&table[fds[0]].file, p.file, memory_order_release);
-	return fds[0];
+	table[fd].rdev = 0;
+	atomic_store_explicit(&table[fd].file, FILE_NETLINK, memory_order_release);
+	return fd;
+}
+
+/* What asynchronous events are read as (ib_uverbs_async_event_desc). */
+struct async_event {
+	uint64_t element;
+	uint32_t type, reserved;
+};
+
+#define DEVICE_FATAL 8 /* IBV_EVENT_DEVICE_FATAL */
+
+/*
+ * event_read is read's on an event descriptor. A server that ends tells of the
+ * end of the device; in place of one that was killed this does, once. Whoever
+ * waits for events of a device that is gone is told so, and never waits again.
+ */
+ssize_t event_read(int fd, void *buf, size_t n)
+{
+	ssize_t got = real()->read(fd, buf, n);
+	struct async_event e = { .type = DEVICE_FATAL };
+
+	if (table[fd].file == FILE_ASYNC && n >= sizeof(e)) {
+		if (got == (ssize_t)sizeof(e)) {
+			memcpy(&e, buf, sizeof(e));
+			if (e.type == DEVICE_FATAL)
+				atomic_store(&table[fd].told, 1);
+			return got;
+		}
+		if (got == 0 && !atomic_exchange(&table[fd].told, 1)) {
+			memcpy(buf, &e, sizeof(e));
+			return sizeof(e);
+		}
+	}
+	if (got == 0 && n > 0) {
+		errno = EIO;
+		return -1;
+	}
+	return got;
 }
 
 /* forget is close's: the descriptor is nobody's now. */
@@ -280,15 +421,16 @@ void forget(int fd)
 /* copied is dup's: to is what from was. */
 void copied(int from, int to)
 {
-	uint64_t f = ours(from);
+	uint64_t f = file_of(from);
 
 	if (to < 0 || to >= TABLE)
 		return;
-	if (!f) {
+	if (f <= FILE_SOCKET) {
 		if (atomic_load_explicit(&table[to].file, memory_order_relaxed))
 			forget(to);
 		return;
 	}
 	table[to].rdev = table[from].rdev;
+	atomic_store(&table[to].told, atomic_load(&table[from].told));
 	atomic_store_explicit(&table[to].file, f, memory_order_release);
 }

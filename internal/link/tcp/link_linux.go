@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,10 +15,10 @@ import (
 	"softrdma/internal/link"
 )
 
-// A Link is a link.Streams over TCP sockets.
-type Link struct {
+// An epollLink is a link.Streams over TCP sockets that one epoll watches.
+type epollLink struct {
+	doors
 	cfg   Config
-	local netip.Addr
 	zone  uint32 // scope of link-local IPv6 addresses
 	epoll int
 	event int // eventfd, which ends a Wait
@@ -50,12 +49,12 @@ const (
 
 // Open opens the link of one local address. Any number of links, of this and
 // other processes, may be open on it: ports are taken one by one.
-func Open(local netip.Addr, cfg Config) (*Link, error) {
+func Open(local netip.Addr, cfg Config) (link.Streams, error) {
 	local, err := checkLocal(local)
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{cfg: cfg, local: local, epoll: -1, event: -1, open: make(map[int]struct{})}
+	l := &epollLink{doors: doors{local}, cfg: cfg, epoll: -1, event: -1, open: make(map[int]struct{})}
 	if z := local.Zone(); z != "" {
 		if l.zone, err = zoneIndex(z); err != nil {
 			return nil, fmt.Errorf("open TCP link on %v: %w", local, err)
@@ -79,7 +78,7 @@ func zoneIndex(zone string) (uint32, error) {
 	return uint32(i.Index), nil
 }
 
-func (l *Link) init() (err error) {
+func (l *epollLink) init() (err error) {
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
@@ -100,7 +99,7 @@ func (l *Link) init() (err error) {
 
 // Close closes every stream and listener, what was written is still sent, and
 // ends the present and later calls of Wait with link.ErrClosed.
-func (l *Link) Close() error {
+func (l *epollLink) Close() error {
 	if l.closed.Swap(true) {
 		return nil
 	}
@@ -113,7 +112,7 @@ func (l *Link) Close() error {
 	return nil
 }
 
-func (l *Link) free() {
+func (l *epollLink) free() {
 	for fd := range l.open {
 		_ = unix.Close(fd)
 	}
@@ -127,7 +126,7 @@ func (l *Link) free() {
 }
 
 // socket makes a socket of the link's family.
-func (l *Link) socket() (int, error) {
+func (l *epollLink) socket() (int, error) {
 	family := unix.AF_INET6
 	if l.local.Is4() {
 		family = unix.AF_INET
@@ -137,7 +136,7 @@ func (l *Link) socket() (int, error) {
 }
 
 // watch makes Ready tell of a socket, which is open from now on.
-func (l *Link) watch(fd int, owner any) error {
+func (l *epollLink) watch(fd int, owner any) error {
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: always, Fd: int32(fd)}); err != nil {
 		return os.NewSyscallError("epoll_ctl", err)
 	}
@@ -150,7 +149,7 @@ func (l *Link) watch(fd int, owner any) error {
 }
 
 // forget closes a socket, which takes it out of what epoll watches.
-func (l *Link) forget(fd int) error {
+func (l *epollLink) forget(fd int) error {
 	if _, ok := l.open[fd]; !ok {
 		return link.ErrClosed
 	}
@@ -160,7 +159,7 @@ func (l *Link) forget(fd int) error {
 }
 
 // Ready tells what has become ready since the last call.
-func (l *Link) Ready(list []link.Readiness) (int, error) {
+func (l *epollLink) Ready(list []link.Readiness) (int, error) {
 	if l.closed.Load() {
 		return 0, link.ErrClosed
 	}
@@ -184,7 +183,7 @@ func (l *Link) Ready(list []link.Readiness) (int, error) {
 	return int(n), nil
 }
 
-func (l *Link) sockaddr(a netip.AddrPort) unix.Sockaddr {
+func (l *epollLink) sockaddr(a netip.AddrPort) unix.Sockaddr {
 	if a.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
 	}
@@ -197,7 +196,7 @@ func (l *Link) sockaddr(a netip.AddrPort) unix.Sockaddr {
 
 // addrPort is an address as the system gives it, with the link's zone where it
 // needs one.
-func (l *Link) addrPort(s unix.Sockaddr) netip.AddrPort {
+func (l *epollLink) addrPort(s unix.Sockaddr) netip.AddrPort {
 	switch s := s.(type) {
 	case *unix.SockaddrInet4:
 		return netip.AddrPortFrom(netip.AddrFrom4(s.Addr), uint16(s.Port))
@@ -211,22 +210,10 @@ func (l *Link) addrPort(s unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-func (l *Link) nameOf(fd int) (netip.AddrPort, error) {
+func (l *epollLink) nameOf(fd int) (netip.AddrPort, error) {
 	s, err := unix.Getsockname(fd)
 	if err != nil {
 		return netip.AddrPort{}, os.NewSyscallError("getsockname", err)
 	}
 	return l.addrPort(s), nil
-}
-
-// checkPeer refuses what no stream of the link can lead to.
-func (l *Link) checkPeer(dst netip.AddrPort) error {
-	a := dst.Addr()
-	switch {
-	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || dst.Port() == 0:
-		return errors.New("expected an address and a port")
-	case a.Is4() != l.local.Is4():
-		return fmt.Errorf("%w: the link's is %v", ErrFamily, l.local)
-	}
-	return nil
 }

@@ -15,13 +15,13 @@ import (
 
 // A listener is a link.Listener.
 type listener struct {
-	l    *Link
+	l    *epollLink
 	fd   int
 	addr netip.AddrPort
 }
 
 // Listen accepts streams on a port of the link's address.
-func (l *Link) Listen(port uint16, backlog int, owner any) (link.Listener, error) {
+func (l *epollLink) Listen(port uint16, backlog int, owner any) (link.Listener, error) {
 	if l.closed.Load() {
 		return nil, link.ErrClosed
 	}
@@ -67,8 +67,10 @@ func (x *listener) Accept(owner any) (link.Stream, error) {
 		case nil:
 		case unix.EAGAIN:
 			return nil, link.ErrWouldBlock
-		case unix.EINTR, unix.ECONNABORTED:
-			continue // the peer has gone again
+		case unix.EINTR, unix.ECONNABORTED, // the peer has gone again
+			// accept(2): errors of one connection, which others may be behind.
+			unix.ENETDOWN, unix.EPROTO, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
+			continue
 		default:
 			return nil, os.NewSyscallError("accept4", err)
 		}
@@ -89,14 +91,23 @@ func (x *listener) Close() error { return x.l.forget(x.fd) }
 
 // A stream is a link.Stream.
 type stream struct {
-	l      *Link
+	l      *epollLink
 	fd     int
 	local  netip.AddrPort
 	remote netip.AddrPort
 }
 
+// Segment is TCP's maximum segment size.
+func (s *stream) Segment() int {
+	n, err := unix.GetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // Dial begins to connect to a peer.
-func (l *Link) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (link.Stream, error) {
+func (l *epollLink) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (link.Stream, error) {
 	if l.closed.Load() {
 		return nil, link.ErrClosed
 	}
@@ -162,11 +173,20 @@ func (s *stream) start(owner any) error {
 	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
+	if err := s.l.cfg.silence().set(s.fd); err != nil {
+		return err
+	}
+	if s.remote.Addr().IsLoopback() || s.remote.Addr() == s.l.local {
+		// Between processes of one host no network is congested, and a control
+		// that paces, as BBR does, only costs its timers. Where the system does
+		// not let this program choose, its own is as good as it is.
+		_ = unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
+	}
 	return s.l.watch(s.fd, owner)
 }
 
 // setBuffers sets the sizes that were asked for; the system bounds them.
-func (l *Link) setBuffers(fd int) {
+func (l *epollLink) setBuffers(fd int) {
 	if n := l.cfg.ReceiveBuffer; n > 0 {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, n)
 	}
@@ -249,7 +269,7 @@ func failure(call string, e unix.Errno) error {
 
 // gather makes the system's list of pieces, as many as it takes, and tells how
 // many there are and how long they are.
-func (l *Link) gather(pieces [][]byte) (count, length int) {
+func (l *epollLink) gather(pieces [][]byte) (count, length int) {
 	for _, p := range pieces {
 		if len(p) == 0 {
 			continue

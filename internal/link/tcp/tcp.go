@@ -1,16 +1,20 @@
 // Package tcp is the link over the system's TCP sockets, as any program may
 // open them: iWARP without root and without a kernel module. It owns the
-// sockets of one local address, and on Linux one epoll descriptor for all of
-// them. It never looks into what it carries, and has neither goroutines nor
-// buffers of its own: a connection costs what its socket costs.
+// sockets of one local address, and never looks into what they carry.
 //
-// Systems other than Linux are not supported yet: Open says so.
+// There are two of it behind one contract. On Linux one epoll descriptor watches
+// all sockets: it has neither goroutines nor buffers of its own, and a connection
+// costs what its socket costs. On other systems, and everywhere with TLS, package
+// net reads and writes, by two goroutines for each connection, through a buffer
+// for each direction.
 package tcp
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"softrdma/internal/link"
 )
@@ -21,7 +25,16 @@ type Config struct {
 	// bytes; 0 leaves them to the system, which adapts them.
 	ReceiveBuffer int
 	SendBuffer    int
+
+	// PeerTimeout is how long the peer's host may say nothing before a
+	// connection fails, 0 for DefaultPeerTimeout, negative for as long as the
+	// system has it.
+	PeerTimeout time.Duration
 }
+
+// DefaultPeerTimeout is the time after which a peer's host counts as gone that
+// does not acknowledge what was sent, nor answer when nothing is.
+const DefaultPeerTimeout = 30 * time.Second
 
 // ErrFamily is returned for a peer whose address is of the other family than
 // the link's.
@@ -29,6 +42,35 @@ var ErrFamily = errors.New("address of the wrong family")
 
 // errPackets is what the doors for packets give.
 var errPackets = fmt.Errorf("a link of streams carries no packets: %w", errors.ErrUnsupported)
+
+// OpenTLS opens a link whose every stream is TLS 1.3 or what cfg asks for.
+func OpenTLS(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, error) {
+	return openConns(local, cfg, security)
+}
+
+// silence is how the system is told of PeerTimeout: by keep-alive probes after
+// idle, every interval, count of them, and for data by timeout; all 0 for not at
+// all.
+type silence struct {
+	idle, interval time.Duration
+	count          int
+	timeout        time.Duration
+}
+
+func (c *Config) silence() silence {
+	d := c.PeerTimeout
+	switch {
+	case d < 0:
+		return silence{}
+	case d == 0:
+		d = DefaultPeerTimeout
+	}
+	// Half of the time passes before the first probe, the system counts in
+	// seconds.
+	const probes = 3
+	second := func(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
+	return silence{idle: second(d / 2), interval: second(d / 2 / probes), count: probes, timeout: d}
+}
 
 // checkLocal gives the local address in its one form, or why it cannot be one.
 func checkLocal(a netip.Addr) (netip.Addr, error) {
@@ -42,29 +84,42 @@ func checkLocal(a netip.Addr) (netip.Addr, error) {
 	return a, nil
 }
 
+// doors are what every link of streams has, and refuses.
+type doors struct{ local netip.Addr }
+
+// checkPeer refuses what no stream of the link can lead to.
+func (d *doors) checkPeer(dst netip.AddrPort) error {
+	a := dst.Addr()
+	switch {
+	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || dst.Port() == 0:
+		return errors.New("expected an address and a port")
+	case a.Is4() != d.local.Is4():
+		return fmt.Errorf("%w: the link's is %v", ErrFamily, d.local)
+	}
+	return nil
+}
+
 // Local is the link's address. It has no port: each listener and each stream
 // has one of its own.
-func (l *Link) Local() netip.AddrPort { return netip.AddrPortFrom(l.local, 0) }
+func (d *doors) Local() netip.AddrPort { return netip.AddrPortFrom(d.local, 0) }
 
 // OpenFlow refuses: streams are dialled.
-func (l *Link) OpenFlow(netip.AddrPort, uint32) (*link.Flow, error) { return nil, errPackets }
+func (d *doors) OpenFlow(netip.AddrPort, uint32) (*link.Flow, error) { return nil, errPackets }
 
 // CloseFlow has nothing to do.
-func (l *Link) CloseFlow(*link.Flow) {}
+func (d *doors) CloseFlow(*link.Flow) {}
 
 // Send refuses.
-func (l *Link) Send(*link.Tx) error { return errPackets }
+func (d *doors) Send(*link.Tx) error { return errPackets }
 
 // Receive has nothing, ever.
-func (l *Link) Receive(*link.Rx) (bool, error) { return false, nil }
+func (d *doors) Receive(*link.Rx) (bool, error) { return false, nil }
 
 // Join refuses: streams have one peer each.
-func (l *Link) Join(netip.Addr) error { return errPackets }
+func (d *doors) Join(netip.Addr) error { return errPackets }
 
 // Leave refuses.
-func (l *Link) Leave(netip.Addr) error { return errPackets }
+func (d *doors) Leave(netip.Addr) error { return errPackets }
 
 // ReceiveBuffer is 0: no packet is lost for the want of one.
-func (l *Link) ReceiveBuffer() int { return 0 }
-
-var _ link.Streams = (*Link)(nil)
+func (d *doors) ReceiveBuffer() int { return 0 }

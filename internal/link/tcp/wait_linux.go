@@ -18,7 +18,7 @@ const (
 
 // Wake ends the present or the next Wait. It costs a system call only where
 // somebody sleeps.
-func (l *Link) Wake() {
+func (l *epollLink) Wake() {
 	if l.state.Swap(woken) != sleeping {
 		return
 	}
@@ -30,14 +30,14 @@ func (l *Link) Wake() {
 }
 
 // kick makes ppoll return. A full counter (EAGAIN) does as well.
-func (l *Link) kick() {
+func (l *epollLink) kick() {
 	one := [8]byte{0: 1, 7: 1} // not 0 in either order of bytes
 	_, _ = unix.Write(l.event, one[:])
 }
 
 // Wait blocks until something may be ready, Wake or Close is called or d has
 // passed; d < 0 is for ever. It blocks a thread, not the scheduler.
-func (l *Link) Wait(d time.Duration) error {
+func (l *epollLink) Wait(d time.Duration) error {
 	l.life.RLock()
 	defer l.life.RUnlock()
 	if l.closed.Load() {
@@ -55,7 +55,7 @@ func (l *Link) Wait(d time.Duration) error {
 	return err
 }
 
-func (l *Link) sleep(d time.Duration) error {
+func (l *epollLink) sleep(d time.Duration) error {
 	end := time.Now().Add(d)
 	for {
 		p := [2]unix.PollFd{

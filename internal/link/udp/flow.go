@@ -3,6 +3,8 @@ package udp
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 
 	"softrdma/internal/link"
 )
@@ -46,9 +48,38 @@ type flow struct {
 // bound. One goroutine at a time uses it.
 type flowTable struct {
 	limit   int // sockets
+	keep    int // of those without users
 	sockets int
 	flows   []*flow // by handle; nil is free
 	byKey   map[flowKey]*flow
+	idle    []*flow     // kept though nobody uses them, the last used at the end
+	kept    atomic.Bool // there are such, for who sleeps beside
+}
+
+// OpenFlow gives the flow to a peer. Flow addresses have no zone, as on the
+// wire; a link-local peer is one of the link's interface.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
+	if !l.enter() {
+		return nil, link.ErrClosed
+	}
+	defer l.leave()
+	dst, err := checkPeer(l.local, dst)
+	if err != nil {
+		return nil, err
+	}
+	return l.flows.open(l, dst, label), nil
+}
+
+// CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
+// goroutine at a time.
+func (l *Link) CloseFlow(f *link.Flow) {
+	if !l.enter() {
+		return
+	}
+	defer l.leave()
+	if e := l.flows.close(f); e != nil {
+		e.close()
+	}
 }
 
 // A flowOpener makes sockets for a flowTable.
@@ -61,16 +92,21 @@ type flowOpener interface {
 	destination(dst netip.AddrPort) destination
 	// segments is how many packets the link sends as one.
 	segments() int
+	// again makes a socket that others used ready for new users.
+	again(end *endpoint)
 }
 
 // open finds or makes a flow and counts one more use of it.
 func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *link.Flow {
 	key := flowKey{dst, portOf(label)}
-	if f := t.byKey[key]; f != nil {
+	if f := t.byKey[key]; f != nil && f.uses > 0 {
 		f.uses++
 		return &f.Flow
 	}
-	f := t.dial(o, key)
+	f := t.reuse(o, key)
+	if f == nil {
+		f = t.dial(o, key)
+	}
 	if f == nil {
 		f = t.fold(o, key)
 	}
@@ -83,7 +119,7 @@ func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *link.F
 // dial makes a flow with a socket of its own, nil when that cannot be had:
 // sockets beyond the bound or the process's, all ports taken.
 func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
-	if t.sockets >= t.limit {
+	if t.sockets-len(t.idle) >= t.limit {
 		return nil
 	}
 	end, src, err := o.dial(key.dst, key.port)
@@ -93,7 +129,38 @@ func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 	t.sockets++
 	f := t.add(o, key.dst)
 	f.end, f.own, f.Src = end, true, onWire(src)
+	f.First, f.Counts = end.identification()
 	return f
+}
+
+// reuse takes a flow to the peer that has no users: the one with the same label,
+// or else the one that was used last. It is another one to its users.
+func (t *flowTable) reuse(o flowOpener, key flowKey) *flow {
+	old := t.byKey[key]
+	for _, f := range slices.Backward(t.idle) {
+		if old == nil && f.Dst == key.dst {
+			old = f
+		}
+	}
+	if old == nil {
+		return nil
+	}
+	i := slices.Index(t.idle, old)
+	t.idle = slices.Delete(t.idle, i, i+1)
+	t.kept.Store(len(t.idle) > 0)
+	t.forget(old)
+	f := *old
+	t.flows[f.Handle] = &f
+	o.again(f.end)
+	return &f
+}
+
+// forget takes a flow's keys away.
+func (t *flowTable) forget(f *flow) {
+	for _, k := range f.keys {
+		delete(t.byKey, k)
+	}
+	f.keys = nil
 }
 
 // fold finds another flow to the same peer, the same one for the same label
@@ -101,7 +168,7 @@ func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 func (t *flowTable) fold(o flowOpener, key flowKey) *flow {
 	var same []*flow
 	for _, f := range t.flows {
-		if f != nil && f.Dst == key.dst {
+		if f != nil && f.Dst == key.dst && f.uses > 0 {
 			same = append(same, f)
 		}
 	}
@@ -135,13 +202,14 @@ func (t *flowTable) find(p *link.Flow) *flow {
 		return nil
 	}
 	f := t.flows[p.Handle]
-	if f == nil || &f.Flow != p {
+	if f == nil || &f.Flow != p || f.uses == 0 {
 		return nil
 	}
 	return f
 }
 
-// close takes away one use, and returns the socket to close with the last one.
+// close takes away one use, and returns a socket to close where more than are
+// kept have no users now.
 func (t *flowTable) close(p *link.Flow) *endpoint {
 	f := t.find(p)
 	if f == nil {
@@ -150,9 +218,15 @@ func (t *flowTable) close(p *link.Flow) *endpoint {
 	if f.uses--; f.uses > 0 {
 		return nil
 	}
-	for _, k := range f.keys {
-		delete(t.byKey, k)
+	if f.own {
+		if t.idle = append(t.idle, f); len(t.idle) <= min(t.keep, t.limit/2) {
+			t.kept.Store(true)
+			return nil
+		}
+		f = t.idle[0]
+		t.idle = slices.Delete(t.idle, 0, 1)
 	}
+	t.forget(f)
 	t.flows[f.Handle] = nil
 	if !f.own {
 		return nil
@@ -170,8 +244,21 @@ func (t *flowTable) each(do func(*endpoint)) {
 	}
 }
 
-func newFlowTable(limit int) flowTable {
-	return flowTable{limit: limit, byKey: make(map[flowKey]*flow)}
+// trim forgets the flows without users, and returns their sockets to close.
+func (t *flowTable) trim() (ends []*endpoint) {
+	for _, f := range t.idle {
+		t.forget(f)
+		t.flows[f.Handle] = nil
+		t.sockets--
+		ends = append(ends, f.end)
+	}
+	t.idle = nil
+	t.kept.Store(false)
+	return ends
+}
+
+func newFlowTable(limit, keep int) flowTable {
+	return flowTable{limit: limit, keep: keep, byKey: make(map[flowKey]*flow)}
 }
 
 // sendError makes the error of a batch.

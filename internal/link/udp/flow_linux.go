@@ -6,41 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/link"
 )
 
-// OpenFlow gives the flow to a peer. Flow addresses have no zone, as on the
-// wire; a link-local peer is one of the link's interface.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
-	if !l.enter() {
-		return nil, link.ErrClosed
-	}
-	defer l.leave()
-	dst, err := checkPeer(l.local, dst)
-	if err != nil {
-		return nil, err
-	}
-	return l.flows.open(l, dst, label), nil
-}
+const (
+	// keptFlows is how many flows without users are kept: a socket takes more
+	// to make than all else that a short connection does with it.
+	keptFlows = 16
 
-// CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
-// goroutine at a time.
-func (l *Link) CloseFlow(f *link.Flow) {
-	if !l.enter() {
-		return
-	}
-	defer l.leave()
-	if e := l.flows.close(f); e != nil {
-		_ = unix.Close(e.fd)
+	// keptTime is for how long they are while nothing is received.
+	keptTime = time.Second
+)
+
+// trim closes what has been kept for too long.
+func (l *Link) trim() {
+	l.stale.Store(false)
+	for _, e := range l.flows.trim() {
+		e.close()
 	}
 }
 
 func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
 
 func (l *Link) segments() int { return l.out.segments }
+
+// again drops what the network reported of the packets of former users.
+func (l *Link) again(e *endpoint) {
+	_, _ = unix.GetsockoptInt(e.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	l.drainErrors(e)
+}
 
 // dial makes a flow's socket.
 func (l *Link) dial(dst netip.AddrPort, port uint16) (*endpoint, netip.AddrPort, error) {
@@ -50,7 +46,7 @@ func (l *Link) dial(dst netip.AddrPort, port uint16) (*endpoint, netip.AddrPort,
 	}
 	src, err := l.prepareFlow(&e, dst, port)
 	if err != nil {
-		_ = unix.Close(e.fd)
+		e.close()
 		return nil, dst, err
 	}
 	return &e, src, nil
@@ -68,6 +64,10 @@ func (l *Link) prepareFlow(e *endpoint, dst netip.AddrPort, port uint16) (netip.
 	}
 	// What ICMP reports comes back as the error of a later send.
 	if l.local.Addr().Is4() {
+		if !dst.Addr().IsMulticast() {
+			e.first, e.counts = identify(e.fd, src, dst)
+			e.connected = e.counts
+		}
 		return src, unix.SetsockoptInt(e.fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1)
 	}
 	if err := unix.SetsockoptInt(e.fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1); err != nil {

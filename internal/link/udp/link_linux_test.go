@@ -274,10 +274,14 @@ func TestOpenOnLinkLocalWithZone(t *testing.T) {
 
 func TestWaitEndsByPacketWakeAndTime(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
-	f := openFlow(t, a, b.Local(), 7)
 	start := time.Now()
 	if err := b.Wait(20 * time.Millisecond); err != nil || time.Since(start) < 20*time.Millisecond {
 		t.Fatalf("wait of 20 ms: %v after %v", err, time.Since(start))
+	}
+	f := openFlow(t, a, b.Local(), 7)
+	var empty link.Rx
+	if ok, err := b.Receive(&empty); ok || err != nil {
+		t.Fatalf("received %d bytes, %v, from a flow on which nothing was sent", len(empty.Data), err)
 	}
 	b.Wake()
 	b.Wake()

@@ -42,6 +42,12 @@ type endpoint struct {
 	tos, hops int // -1 before the first
 }
 
+func (e *endpoint) close() { _ = e.conn.Close() }
+
+// identification is unknown to a portable socket; that of unconnected ones is 0
+// where the system does as Linux does.
+func (*endpoint) identification() (first uint16, counts bool) { return 0, false }
+
 type destination = netip.AddrPort
 
 type packet struct {
@@ -80,7 +86,7 @@ func Open(local netip.AddrPort, cfg Config) (*Link, error) {
 		l.receiveBuffer = 64 << 10
 	}
 	l.receiveBuffer = min(l.receiveBuffer, buffers*bufferLen)
-	l.flows = newFlowTable(l.cfg.MaxFlowSockets)
+	l.flows = newFlowTable(l.cfg.MaxFlowSockets, 0)
 	l.full, l.free = make(chan packet, buffers), make(chan []byte, buffers+1)
 	l.ready, l.wake, l.ended = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	for range buffers {
@@ -142,7 +148,7 @@ func (l *Link) read() {
 
 // release closes everything; lifetime calls it when nobody is inside.
 func (l *Link) release() {
-	l.flows.each(func(e *endpoint) { _ = e.conn.Close() })
+	l.flows.each((*endpoint).close)
 	_ = l.rx.conn.Close()
 }
 
@@ -162,31 +168,6 @@ func (l *Link) Local() netip.AddrPort { return l.local }
 // ReceiveBuffer is the usable size of the receive buffer in bytes, an estimate.
 func (l *Link) ReceiveBuffer() int { return l.receiveBuffer }
 
-// OpenFlow gives the flow to a peer.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
-	if !l.enter() {
-		return nil, link.ErrClosed
-	}
-	defer l.leave()
-	dst, err := checkPeer(l.local, dst)
-	if err != nil {
-		return nil, err
-	}
-	return l.flows.open(l, dst, label), nil
-}
-
-// CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
-// goroutine at a time.
-func (l *Link) CloseFlow(f *link.Flow) {
-	if !l.enter() {
-		return
-	}
-	defer l.leave()
-	if e := l.flows.close(f); e != nil {
-		_ = e.conn.Close()
-	}
-}
-
 func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
 
 func (l *Link) segments() int { return 1 }
@@ -197,6 +178,8 @@ func (l *Link) destination(dst netip.AddrPort) destination {
 	}
 	return dst
 }
+
+func (l *Link) again(*endpoint) {}
 
 // dial makes a flow's socket. Nobody reads it: its buffer is small.
 func (l *Link) dial(_ netip.AddrPort, port uint16) (*endpoint, netip.AddrPort, error) {

@@ -43,6 +43,9 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if !l.enter() {
 		return false, link.ErrClosed
 	}
+	if l.stale.Load() {
+		l.trim()
+	}
 	var ok bool
 	var err unix.Errno
 	if l.group.count.Load() == 0 {

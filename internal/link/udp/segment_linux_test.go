@@ -35,13 +35,14 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 		segments int // of the flow, as after a fall-back; 0 leaves it
 		packets  int
 		size     int
+		counts   bool // the flow has a socket of its own, which is connected
 	}{
-		{"batch of 15", Config{}, 0, 15, 4096},
-		{"batch of 128", Config{}, 0, 128, 64},
-		{"single packets", Config{}, 0, 1, 64},
-		{"from the receiving socket", Config{MaxFlowSockets: -1}, 0, 15, 4096},
-		{"batch of 100 by a kernel that takes 64", Config{}, 64, 100, 64},
-		{"no segmentation", Config{NoSegmentation: true}, 0, 15, 4096},
+		{"batch of 15", Config{}, 0, 15, 4096, true},
+		{"batch of 128", Config{}, 0, 128, 64, true},
+		{"single packets", Config{}, 0, 1, 64, true},
+		{"from the receiving socket", Config{MaxFlowSockets: -1}, 0, 15, 4096, false},
+		{"batch of 100 by a kernel that takes 64", Config{}, 64, 100, 64, true},
+		{"no segmentation", Config{NoSegmentation: true}, 0, 15, 4096, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, err := Open(netip.MustParseAddrPort("10.9.9.1:4791"), c.cfg)
@@ -50,19 +51,33 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			}
 			defer l.Close()
 			f := openFlow(t, l, netip.MustParseAddrPort("10.9.9.2:4791"), 7)
+			if f.Counts != c.counts {
+				t.Fatalf("identifications count: %v", f.Counts)
+			}
 			if c.segments != 0 {
 				f.Segments = c.segments
 			}
+			if c.counts {
+				if p := tun.packet(t); len(p) != headersLen {
+					t.Fatalf("the first datagram has %d bytes, want an empty one", len(p)-headersLen)
+				}
+			}
 			data := pattern(c.packets * c.size)
-			for range 3 {
+			for round := range 6 {
+				if round == 4 && c.counts { // a send in between fails, and is not numbered
+					if err := l.Send(&link.Tx{Flow: f, Pieces: [][]byte{pattern(mtu)}, Bytes: mtu, Size: mtu}); err == nil || f.Counts {
+						t.Fatalf("a packet that is too long: %v, identifications count: %v", err, f.Counts)
+					}
+				}
+				want := *f
 				send(t, l, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: c.size})
 				for i := range c.packets {
 					p := tun.packet(t)
 					if len(p) != 28+c.size {
 						t.Fatalf("packet %d has %d bytes, want %d", i, len(p), 28+c.size)
 					}
-					if id := int(binary.BigEndian.Uint16(p[4:])); id != i%f.Segments {
-						t.Fatalf("packet %d has identification %d, want %d", i, id, i%f.Segments)
+					if id := binary.BigEndian.Uint16(p[4:]); id != want.Identification(i) {
+						t.Fatalf("round %d: packet %d has identification %d, want %d", round, i, id, want.Identification(i))
 					}
 					if flags := binary.BigEndian.Uint16(p[6:]); flags != 0x4000 {
 						t.Fatalf("packet %d has flags and fragment offset %#04x, want DF alone (0x4000)", i, flags)

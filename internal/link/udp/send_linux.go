@@ -26,6 +26,7 @@ type sender struct {
 	iov      [maxPieces + link.MaxPackets]unix.Iovec
 	msgs     [link.MaxPackets]unix.Mmsghdr
 	control  segmentControl
+	dropped  bool // the interface's queue was full
 	bounce   []byte
 	scrap    [512]byte // for the error queue, whose content does not matter
 }
@@ -84,10 +85,11 @@ func (l *Link) send(tx *link.Tx) error {
 		pieces = l.out.join(pieces)
 	}
 	var earlier, err unix.Errno
-	segments := f.Segments
+	segments, n := f.Segments, 0
+	l.out.dropped = false
 	for {
-		n, ok := l.out.cut(pieces, min(tx.Size, tx.Bytes)*f.Segments)
-		if !ok {
+		var ok bool
+		if n, ok = l.out.cut(pieces, min(tx.Size, tx.Bytes)*f.Segments); !ok {
 			clear(l.out.iov[:])
 			return errPieces(tx)
 		}
@@ -97,6 +99,11 @@ func (l *Link) send(tx *link.Tx) error {
 		}
 	}
 	runtime.KeepAlive(pieces)
+	if f.Counts {
+		if f.First += uint16(n); err != 0 || earlier != 0 || l.out.dropped {
+			f.miscounted()
+		}
+	}
 	switch {
 	case err != 0:
 		f.Segments = segments // shorter ones did not help
@@ -261,6 +268,12 @@ func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.
 // not block, so the scheduler need not know of them.
 func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 	if len(msgs) == 1 {
+		h := &msgs[0].Hdr
+		if h.Iovlen == 1 && h.Control == nil { // 0.1 µs less than a message
+			_, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len),
+				unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
+			return 1, err
+		}
 		_, _, err := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0].Hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		return 1, err
 	}
@@ -271,6 +284,7 @@ func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 // waitRoom waits until a full socket has room, or after ENOBUFS, which a full
 // queue of the interface gives, a moment. It tells whether to try again.
 func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
+	l.out.dropped = l.out.dropped || err == unix.ENOBUFS
 	left := time.Until(deadline)
 	if left <= 0 || l.closed() {
 		return false

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ type Link struct {
 	rx    endpoint
 	wait  waiter
 	flows flowTable
+	stale atomic.Bool // flows has kept some for too long
 	in    receiver
 	out   sender
 	group groupSet
@@ -37,12 +39,19 @@ var _ link.Link = (*Link)(nil)
 type endpoint struct {
 	fd        int
 	connected bool
+	counts    bool // identifications count from first; see link.Flow
+	first     uint16
 	tos, hops int // -1 before the first
 }
 
+func (e *endpoint) close() { _ = unix.Close(e.fd) }
+
 // Open opens the link of one local address; port 0 takes any. The address must
 // be a single one of this host, and no other link may be open on it.
-func Open(local netip.AddrPort, cfg Config) (*Link, error) {
+func Open(local netip.AddrPort, cfg Config) (*Link, error) { return open(local, cfg, false) }
+
+// open is Open, and with shared lets others have the address and port as well.
+func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 	local, err := checkLocal(local)
 	if err != nil {
 		return nil, err
@@ -50,19 +59,24 @@ func Open(local netip.AddrPort, cfg Config) (*Link, error) {
 	l := &Link{cfg: cfg.withDefaults(), local: local}
 	l.lifetime.init(l.free)
 	l.rx.fd, l.wait.fd, l.group.epoll = -1, -1, -1
-	if err := l.openAll(); err != nil {
+	if err := l.openAll(shared); err != nil {
 		l.free()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Link) openAll() (err error) {
+func (l *Link) openAll(shared bool) (err error) {
 	if err := l.findInterface(); err != nil {
 		return err
 	}
 	if l.rx, err = newEndpoint(l.local, l.cfg); err != nil {
 		return fmt.Errorf("open UDP link on %v: %w", l.local, err)
+	}
+	if shared {
+		if err := shareable(l.rx.fd); err != nil {
+			return err
+		}
 	}
 	if err := bind(l.rx.fd, l.local, l.zone); err != nil {
 		return bindError(l.local, err)
@@ -87,13 +101,13 @@ func (l *Link) openAll() (err error) {
 	}
 	l.in.init(l.local)
 	l.out.init(l.rx.fd, l.cfg)
-	l.flows = newFlowTable(l.cfg.MaxFlowSockets)
+	l.flows = newFlowTable(l.cfg.MaxFlowSockets, keptFlows)
 	return nil
 }
 
 // free closes everything; lifetime calls it when nobody is inside.
 func (l *Link) free() {
-	l.flows.each(func(e *endpoint) { _ = unix.Close(e.fd) })
+	l.flows.each((*endpoint).close)
 	l.group.free()
 	l.wait.free()
 	if l.rx.fd >= 0 {

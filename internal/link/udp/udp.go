@@ -10,11 +10,12 @@
 // which the system fills. On Linux, sockets of this package give it known
 // values: a socket that is not connected and must not fragment (DF) sends
 // identification 0, and packet i of a batch that is segmented on its way gets
-// i, whether the kernel or the adapter segments it. (A connected socket counts
-// up from a random number instead, so IPv4 sockets stay unconnected although
-// connected ones are faster. This is tested against a TUN device, in
-// segment_linux_test.go.) Flow.Segments tells after how many packets of a batch
-// the count begins again. IPv6 has no such field, and its sockets are connected.
+// i, whether the kernel or the adapter segments it. (This is tested against a
+// TUN device, in segment_linux_test.go.) A connected socket, which sends a tenth
+// sooner, counts up from a random number instead; flows are connected where that
+// number can be learned (identify_linux.go). Flow.Segments tells after how many
+// packets of a batch the count begins again. IPv6 has no such field, and its
+// sockets are connected.
 //
 // Other systems are not tested. RFC 6864 lets a system send identification 0
 // with DF, as macOS and FreeBSD are known to do; from one that counts, peers

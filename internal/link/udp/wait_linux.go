@@ -18,7 +18,11 @@ import (
 type waiter struct {
 	fd    int // eventfd
 	state atomic.Uint32
+	count [8]byte // what drain reads
 }
+
+// one is a number that is not 0 in either order of bytes.
+var one = [8]byte{0: 1, 7: 1}
 
 // The states of a waiter.
 const (
@@ -40,14 +44,11 @@ func (w *waiter) free() {
 
 // kick makes ppoll return. A full counter (EAGAIN) does as well.
 func (w *waiter) kick() {
-	one := [8]byte{0: 1, 7: 1} // not 0 in either order of bytes
 	_, _ = unix.Write(w.fd, one[:])
 }
 
-func (w *waiter) drain() {
-	var b [8]byte
-	_, _ = unix.Read(w.fd, b[:])
-}
+// drain is called by who waits, and by one at a time.
+func (w *waiter) drain() { _, _ = unix.Read(w.fd, w.count[:]) }
 
 // Wake ends the present or the next Wait.
 func (l *Link) Wake() {
@@ -77,6 +78,10 @@ func (l *Link) Wait(d time.Duration) error {
 }
 
 func (l *Link) sleep(d time.Duration) error {
+	trim := l.flows.kept.Load() && (d < 0 || d > keptTime)
+	if trim { // who waited receives next, and closes them
+		d = keptTime
+	}
 	var start time.Time
 	if d > 0 {
 		start = time.Now()
@@ -107,6 +112,9 @@ func (l *Link) sleep(d time.Duration) error {
 		}
 		if d >= 0 {
 			if left = d - time.Since(start); left <= 0 || d == 0 {
+				if trim {
+					l.stale.Store(true)
+				}
 				return nil
 			}
 		}

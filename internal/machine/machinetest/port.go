@@ -54,8 +54,30 @@ func (q *Receives) Take(r *machine.Receive) bool {
 	return true
 }
 
+// Len implements machine.ReceiveQueue.
+func (q *Receives) Len() int { return len(q.List) }
+
 // Shared implements machine.ReceiveQueue.
 func (q *Receives) Shared() bool { return q.IsShared }
+
+// A Runaway is a receive queue whose producer is as fast as its consumer: a program
+// that posts without an end. Taking 100 times N panics.
+type Runaway struct{ N, Taken int }
+
+// Take implements machine.ReceiveQueue.
+func (q *Runaway) Take(r *machine.Receive) bool {
+	if q.Taken++; q.Taken > 100*q.N {
+		panic("taking from a queue that others post to does not end")
+	}
+	r.WRID, r.Length, r.SGEs = uint64(q.Taken), 0, r.SGEs[:0]
+	return true
+}
+
+// Len implements machine.ReceiveQueue.
+func (q *Runaway) Len() int { return q.N }
+
+// Shared implements machine.ReceiveQueue.
+func (q *Runaway) Shared() bool { return false }
 
 // A Port is a machine's environment that records what the machine reports.
 type Port struct {

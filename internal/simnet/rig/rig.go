@@ -21,6 +21,7 @@ import (
 type Host struct {
 	Net  *simnet.Network
 	Link *simnet.Link
+	More []*simnet.Link // of further lanes
 	Dev  *adapter.Device
 	PD   *adapter.PD
 }
@@ -28,8 +29,17 @@ type Host struct {
 // Open attaches a device to the network, which drives it. Link, Clock, Manual
 // and, where it is nil, Random of cfg are set here.
 func Open(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config) (*Host, error) {
-	h := &Host{Net: n, Link: n.Attach(local, lc)}
+	return OpenLanes(n, local, lc, cfg, 1)
+}
+
+// OpenLanes is Open with so many lanes.
+func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config, lanes int) (*Host, error) {
+	links := n.AttachLanes(local, lc, lanes)
+	h := &Host{Net: n, Link: links[0], More: links[1:]}
 	cfg.Link, cfg.Clock, cfg.Manual = h.Link, n.Clock, true
+	for _, l := range h.More {
+		cfg.Lanes = append(cfg.Lanes, l)
+	}
 	if cfg.Random == nil {
 		a := local.Addr().As16()
 		cfg.Random = n.Random(2<<32 | uint64(a[14])<<8 | uint64(a[15])).Uint32
@@ -55,8 +65,10 @@ func (h *Host) Close() error {
 	if e := h.Dev.Close(); err == nil {
 		err = e
 	}
-	if n := h.Link.Flows(); err == nil && n != 0 {
-		err = fmt.Errorf("%d flows left open on %v", n, h.Link.Local())
+	for _, l := range append(h.More, h.Link) {
+		if n := l.Flows(); err == nil && n != 0 {
+			err = fmt.Errorf("%d flows left open on %v", n, l.Local())
+		}
 	}
 	return err
 }
@@ -127,6 +139,9 @@ const (
 // Connect takes two queue pairs of one connection from RESET to RTS.
 func Connect(a, b *adapter.QP, o Options) error {
 	for i, self := range []*adapter.QP{a, b} {
+		if i == 1 && a == b {
+			break
+		}
 		peer := b
 		if i == 1 {
 			peer = a

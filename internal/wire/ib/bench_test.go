@@ -83,7 +83,7 @@ func TestPacketPathAllocatesNothing(t *testing.T) {
 				panic("refused")
 			}
 			k := p.PutHeaders(out[:])
-			PutICRC(out[:ICRCLen], Extend(h.Begin(len(data), 0, out[:k]), p.Payload))
+			PutICRC(out[:ICRCLen], Extend(h.Join(len(data), 0, out[:BTHLen], out[BTHLen:k]), p.Payload))
 			buf = p.Append(buf[:0])
 		})
 		if n != 0 {

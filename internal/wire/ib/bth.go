@@ -24,8 +24,8 @@ const BTHLen = 12
 // S, K and C are softrdma's own, out of the seven reserved bits that are sent as
 // zero and ignored by who does not know them, and that the ICRC covers: the
 // sender understands selective acknowledges; the READ or atomic is to be kept
-// beside the queue pair's agreed number of them; the packet is a copy sent in
-// case that the first one is lost.
+// beside the queue pair's agreed number of them; the packet was sent twice, and is
+// to be dropped where the other one came.
 //
 // F and B are the FECN and BECN bits of annex A10, in the byte that the ICRC
 // leaves out (resv8a). RoCE v2 does not use them and ignores them (A17.4.8,

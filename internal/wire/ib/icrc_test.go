@@ -109,7 +109,7 @@ func TestPseudoHeaderMappedAddressIsIPv4(t *testing.T) {
 	}
 }
 
-// Begin and Extend over any split give what Sum gives over the whole, and
+// Join and Extend over any split give what Sum gives over the whole, and
 // SumCaptured what both give.
 func TestICRCInPiecesEqualsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -124,7 +124,7 @@ func TestICRCInPiecesEqualsWhole(t *testing.T) {
 		body := b[:len(b)-ICRCLen]
 		cut := rapid.IntRange(BTHLen, len(body)).Draw(t, "cut")
 		again := rapid.IntRange(cut, len(body)).Draw(t, "second cut")
-		crc := Extend(Extend(h.Begin(len(b), id, body[:cut]), body[cut:again]), body[again:])
+		crc := Extend(Extend(h.Join(len(b), id, body[:BTHLen], body[BTHLen:cut]), body[cut:again]), body[again:])
 		if crc != whole {
 			t.Fatalf("in pieces %#08x, whole %#08x", crc, whole)
 		}

@@ -40,6 +40,7 @@ const (
 	RCFetchAdd           Opcode = 0x14
 	RCSendLastInvalidate Opcode = 0x16
 	RCSendOnlyInvalidate Opcode = 0x17
+	RCAtomicWrite        Opcode = 0x1d // annex A19
 	UCSendFirst          Opcode = 0x20
 	UCSendMiddle         Opcode = 0x21
 	UCSendLast           Opcode = 0x22
@@ -72,6 +73,7 @@ const (
 	KindAtomicAcknowledge
 	KindCompareSwap
 	KindFetchAdd
+	KindAtomicWrite
 	KindCongestion
 	KindSelectiveAck
 )
@@ -105,6 +107,20 @@ type Info struct {
 
 // Info returns the opcode's row, nil for one that is not defined.
 func (o Opcode) Info() *Info { return table[o] }
+
+// Segment returns the opcode of a part of a packet, with its beginning or its end
+// or both of them: of a SEND Only with Immediate, SEND First is that of the part
+// with the beginning, SEND Last with Immediate that with the end.
+func (o Opcode) Segment(begins, ends bool) Opcode {
+	seg := 0
+	if begins {
+		seg |= first
+	}
+	if ends {
+		seg |= last
+	}
+	return segments[o][seg]
+}
 
 // Transport returns the upper three bits; of a manufacturer's opcode, whose
 // those are not, the transport that it belongs to.
@@ -170,9 +186,35 @@ var table = func() (t [256]*Info) {
 	row(RCFetchAdd, "RC FetchAdd", KindFetchAdd, only, HasAtomicETH, false)
 	row(RCSendLastInvalidate, "RC SEND Last with Invalidate", KindSend, last, HasIETH, true)
 	row(RCSendOnlyInvalidate, "RC SEND Only with Invalidate", KindSend, only, HasIETH, true)
+	row(RCAtomicWrite, "RC ATOMIC WRITE Only", KindAtomicWrite, only, HasRETH, true)
 	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)
 	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)
 	row(RCSelectiveAck, "RC Selective Acknowledge (softrdma)", KindSelectiveAck, only, HasAETH, true)
 	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.3
+	return t
+}()
+
+// segments has the opcode of each segment of each opcode; see Opcode.Segment.
+var segments = func() (t [256][4]Opcode) {
+	const end = HasImmDt | HasIETH // headers that the last packet alone has
+	for o, i := range table {
+		if i == nil {
+			continue
+		}
+		for seg := range t[o] {
+			t[o][seg] = Opcode(o)
+			begins, ends := i.First && seg&first != 0, i.Last && seg&last != 0
+			var tail Headers
+			if ends {
+				tail = i.Headers & end
+			}
+			for p, x := range table {
+				if x != nil && Opcode(p).Transport() == Opcode(o).Transport() && x.Kind == i.Kind &&
+					x.First == begins && x.Last == ends && x.Headers&end == tail {
+					t[o][seg] = Opcode(p)
+				}
+			}
+		}
+	}
 	return t
 }()

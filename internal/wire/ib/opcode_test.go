@@ -121,3 +121,24 @@ func TestRNRTimerTable(t *testing.T) {
 		}
 	}
 }
+
+func TestOpcodeSegments(t *testing.T) {
+	for _, c := range []struct{ whole, begin, middle, end Opcode }{
+		{RCSendOnly, RCSendFirst, RCSendMiddle, RCSendLast},
+		{RCSendOnlyImm, RCSendFirst, RCSendMiddle, RCSendLastImm},
+		{RCSendOnlyInvalidate, RCSendFirst, RCSendMiddle, RCSendLastInvalidate},
+		{RCWriteOnly, RCWriteFirst, RCWriteMiddle, RCWriteLast},
+		{RCWriteOnlyImm, RCWriteFirst, RCWriteMiddle, RCWriteLastImm},
+		{RCWriteFirst, RCWriteFirst, RCWriteMiddle, RCWriteMiddle},
+		{RCWriteLastImm, RCWriteMiddle, RCWriteMiddle, RCWriteLastImm},
+		{RCReadResponseOnly, RCReadResponseFirst, RCReadResponseMiddle, RCReadResponseLast},
+		{UCWriteOnlyImm, UCWriteFirst, UCWriteMiddle, UCWriteLastImm},
+	} {
+		if b, m, e := c.whole.Segment(true, false), c.whole.Segment(false, false), c.whole.Segment(false, true); b != c.begin || m != c.middle || e != c.end {
+			t.Errorf("%v: found %v, %v, %v", c.whole, b, m, e)
+		}
+		if all := c.whole.Segment(true, true); all != c.whole {
+			t.Errorf("%v as a whole: found %v", c.whole, all)
+		}
+	}
+}

@@ -9,7 +9,7 @@ const (
 	ImmediateLen   = 8
 )
 
-// An AtomicOp is an atomic request's operation (RFC 7306 5.1).
+// An AtomicOp is an atomic request's operation (RFC 7306 5.2.1).
 type AtomicOp uint8
 
 // The operations that the verbs have.
@@ -119,7 +119,7 @@ func (a *AtomicValue) Put(b []byte) {
 	binary.BigEndian.PutUint64(b[4:], a.Value)
 }
 
-// PutImmediate writes the eight bytes of an Immediate Data message (RFC 7306 6):
+// PutImmediate writes the eight bytes of an Immediate Data message (RFC 7306 6.2):
 // the verbs' 32 bits stand first, as Linux's drivers put them.
 func PutImmediate(b []byte, v uint32) { binary.BigEndian.PutUint64(b, uint64(v)<<32) }
 

@@ -34,6 +34,10 @@ const (
 	FlagRejected FrameFlags = 0x20
 	FlagEnhanced FrameFlags = 0x10
 
+	// Reserved as well, and given a meaning by Linux's siw: the sender takes FPDUs
+	// that are longer than TCP's segments, which not all hardware does.
+	FlagLarge FrameFlags = 0x08
+
 	// Reserved by RFC 5044 7.1.1, which wants them sent as zero and not looked
 	// at. Two softrdma ends find out by them that both have the extensions of
 	// RFC 7306, which leaves that to others: a request offers, a reply takes.

@@ -86,9 +86,9 @@ var goldenFPDUs = []struct {
 	{"Read Request", "002e 41 41 00000000 00000001 00000001 00000000 6c2ca853 000021398b543388 00000d05 cf2f88e7 000021398b685b58 7f17057a",
 		Segment{Length: 46, Last: true, Opcode: ReadRequest, Queue: QueueRead, MSN: 1},
 		Read{SinkSTag: 0x6c2ca853, SinkTO: 0x21398b543388, Size: 3333, SourceSTag: 0xcf2f88e7, SourceTO: 0x21398b685b58}},
-	{"Atomic Request", "0046 41 4a 00000000 00000001 00000002 00000000 00000000 00000002 cf2f88e7 000021398b686328 0000000000000005 0000000000000000 0000000000000000 0000000000000000 c29b40c9",
+	{"Atomic Request", "0046 41 4a 00000000 00000001 00000002 00000000 00000000 00000002 cf2f88e7 000021398b686328 0000000000000005 0000000000000000 0000000000000000 ffffffffffffffff 8f620f0d",
 		Segment{Length: 70, Last: true, Opcode: AtomicRequest, Queue: QueueRead, MSN: 2},
-		Atomic{Op: FetchAdd, ID: 2, STag: 0xcf2f88e7, TO: 0x21398b686328, AddSwap: 5}},
+		Atomic{Op: FetchAdd, ID: 2, STag: 0xcf2f88e7, TO: 0x21398b686328, AddSwap: 5, CompareMask: 1<<64 - 1}},
 	{"Atomic Response", "001e 41 4b 00000000 00000003 00000001 00000000 00000002 6356493c2f221508 9c9dfb8b",
 		Segment{Length: 30, Last: true, Opcode: AtomicResponse, Queue: QueueAtomicResponse, MSN: 1},
 		AtomicValue{ID: 2, Value: 0x6356493c2f221508}},
@@ -238,5 +238,42 @@ func TestAtomicApply(t *testing.T) {
 		if got, _ := a.Apply(x); got != x+y {
 			t.Fatalf("%#x + %#x = %#x", x, y, got)
 		}
+	}
+}
+
+// The two FPDUs that RFC 5044 4.4 prints: SENDs of 24 bytes of zero on a stream with
+// markers, one behind the first marker and one around the second.
+func TestFPDUsWithMarkersOfTheRFC(t *testing.T) {
+	for _, c := range []struct {
+		bytes  string
+		marker int // where it stands
+		ptr    uint16
+		want   Segment
+	}{
+		{"00000000 002a 4143 00000000 00000000 00000001 00000000 000000000000000000000000000000000000000000000000 52239983", 0, 0,
+			Segment{Length: 42, Last: true, DDPVersion: 1, RDMAPVersion: 1, Opcode: Send, MSN: 1}},
+		{"002a 4143 00000000 00000000 00000002 00000000 00000014 000000000000000000000000000000000000000000000000 84925898", 20, 20,
+			Segment{Length: 42, Last: true, DDPVersion: 1, RDMAPVersion: 1, Opcode: Send, MSN: 2}},
+	} {
+		b := unhex(t, c.bytes)
+		end := len(b) - CRCLen
+		if got, want := UpdateCRC(0, b[:end]), CRC(b[end:]); got != want {
+			t.Errorf("CRC %#08x, expected %#08x", got, want)
+		}
+		if p := Marker(b[c.marker:]); p != c.ptr {
+			t.Errorf("marker points back by %d, expected %d", p, c.ptr)
+		}
+		var s Segment
+		if !s.Parse(append(b[:c.marker:c.marker], b[c.marker+MarkerLen:]...)) || s != c.want {
+			t.Errorf("%+v, expected %+v", s, c.want)
+		}
+	}
+}
+
+// RFC 5044 4.2: the receiver counts the lowest bits of a marker as zero, and does not
+// look at the reserved field.
+func TestMarkerIgnoresReservedBits(t *testing.T) {
+	if p := Marker([]byte{0xff, 0xff, 0x01, 0xff}); p != 0x1fc {
+		t.Errorf("%#x, expected 0x1fc", p)
 	}
 }

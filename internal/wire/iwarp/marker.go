@@ -19,5 +19,6 @@ const (
 // stands in, in bytes of the stream; 0 where the marker stands in front of it.
 func PutMarker(b []byte, fpduPtr uint16) { binary.BigEndian.PutUint32(b, uint32(fpduPtr)) }
 
-// Marker reads a marker's FPDUPTR.
-func Marker(b []byte) uint16 { return binary.BigEndian.Uint16(b[2:]) }
+// Marker reads a marker's FPDUPTR. Its two lowest bits count as zero whatever they
+// are, and the reserved field for nothing.
+func Marker(b []byte) uint16 { return binary.BigEndian.Uint16(b[2:]) &^ 3 }

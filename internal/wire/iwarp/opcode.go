@@ -2,7 +2,7 @@ package iwarp
 
 import "fmt"
 
-// An Opcode is an RDMAP message's type: 4 bits (RFC 5040 4.1, RFC 7306 4.2).
+// An Opcode is an RDMAP message's type: 4 bits (RFC 5040 4.1, RFC 7306 4.1).
 type Opcode uint8
 
 // The opcodes. Those from Immediate on are extensions of RFC 7306.

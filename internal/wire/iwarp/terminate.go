@@ -23,6 +23,9 @@ func (t Term) Type() uint8 { return uint8(t>>8) & 0xf }
 // Code is the code of the error, by layer and type.
 func (t Term) Code() uint8 { return uint8(t) }
 
+// protection tells whether the error is RDMAP's remote protection error.
+func (t Term) protection() bool { return t.Layer() == LayerRDMAP && t.Type() == 1 }
+
 // The layers.
 const (
 	LayerRDMAP = 0
@@ -30,7 +33,8 @@ const (
 	LayerMPA   = 2
 )
 
-// The errors (RFC 5040 4.8, RFC 5041 7, RFC 5044 8, RFC 6581 8, RFC 6580).
+// The errors (RFC 5040 4.8, RFC 5041 7.2, RFC 5044 8, RFC 6581 8; all in RFC 6580
+// 3.1 to 3.3).
 const (
 	TermLocal Term = 0x0000 // of RDMAP: local catastrophic error
 
@@ -105,8 +109,9 @@ func (t Term) Swapped() Term { return t&0xf000>>4 | t&0x0f00<<4 | t&0xff }
 //	|            Terminated RDMAP Header (28 bytes, R)              |
 //	+---------------------------------------------------------------+
 //
-// R comes with the header of an RDMA Read Request alone. Length and header
-// together are what the Segment of the offending message was.
+// R comes with the header of an RDMA Read Request that was refused for protection,
+// and with nothing else. Length and header together are what the Segment of the
+// offending message was.
 type Termination struct {
 	Term      Term
 	HasLength bool
@@ -157,7 +162,8 @@ func (t *Termination) parseTerm(b []byte) (flags uint8) {
 // PutTermination writes a Terminate message to b, which has room for it, and
 // tells its length. header is what the offending segment began with, from its
 // length field on: nothing, or a header of DDP with the RDMA Read Request behind
-// it or without.
+// it or without. What the error tells with it is as the table of RFC 5040 4.8 has
+// it.
 func PutTermination(b []byte, t Term, header []byte) int {
 	binary.BigEndian.PutUint16(b, uint16(t))
 	b[2], b[3] = 0, 0
@@ -167,7 +173,7 @@ func PutTermination(b []byte, t Term, header []byte) int {
 	}
 	b[2] = termHasLength | termHasDDP
 	n := s.HeaderLen()
-	if s.Opcode == ReadRequest && !s.Tagged && len(header) >= n+ReadLen {
+	if t.protection() && s.Opcode == ReadRequest && !s.Tagged && len(header) >= n+ReadLen {
 		b[2] |= termHasRDMAP
 		n += ReadLen
 	}

@@ -1,6 +1,9 @@
 package rsocket
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // A Message is the immediate data of a WRITE, or on transports without it the
 // payload of a SEND:
@@ -36,6 +39,16 @@ const MaxData = 1<<29 - 1
 
 // NewMessage makes a message.
 func NewMessage(op Op, data uint32) Message { return Message(uint32(op)<<29 | data&MaxData) }
+
+// MessageLen is the length of a message that travels as a SEND's payload, in its
+// sender's byte order: little-endian here, as the tables are.
+const MessageLen = 4
+
+// ParseMessage reads such a message.
+func ParseMessage(b []byte) Message { return Message(binary.LittleEndian.Uint32(b)) }
+
+// Put writes it.
+func (m Message) Put(b []byte) { binary.LittleEndian.PutUint32(b, uint32(m)) }
 
 // Op is the operation.
 func (m Message) Op() Op { return Op(m >> 29) }

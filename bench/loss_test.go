@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/bench/relay"
+)
+
+// A carrier is a relay of which each run comes as late as it was told.
+type carrier struct {
+	config relay.Config
+	runs   int
+	late   []float64 // of the first runs
+}
+
+func (c *carrier) Start(to relay.Config) error { c.config = to; return nil }
+
+func (c *carrier) Stop() (a Account, err error) {
+	if c.runs < len(c.late) {
+		a.LateP99 = c.late[c.runs]
+	}
+	c.runs++
+	a.Forward = relay.Stats{Entered: 10, Left: 9, Lost: 1, Marked: 3}
+	a.Later = 1000
+	return a, nil
+}
+
+// A pourer sends what the course lets through.
+type pourer struct {
+	name string
+	on   *carrier
+	lack error
+	fail error
+	per  float64 // part of the rate that each percent of loss takes
+}
+
+func (p pourer) Name() string { return p.name }
+func (p pourer) Lack() error  { return p.lack }
+
+func (p pourer) Pour(_ context.Context, _ *Path, flows int, d, margin time.Duration) (Goodput, error) {
+	if p.fail != nil {
+		return Goodput{}, p.fail
+	}
+	if d-2*margin != time.Second {
+		return Goodput{}, errors.New("not a second counts")
+	}
+	shares := make([]float64, flows)
+	for i := range shares {
+		shares[i] = 1e8 * (1 - p.per*100*p.on.config.Loss)
+	}
+	return newGoodput(shares), nil
+}
+
+func newLossRun(c *carrier, senders ...Sender) *LossRun {
+	return &LossRun{Relay: c, Network: LossNetwork(), Senders: senders, Courses: Courses(), Rounds: 2, Each: time.Second}
+}
+
+func TestLossRunTellsFiguresOfTheFirstSender(t *testing.T) {
+	c := &carrier{}
+	r := newLossRun(c, pourer{name: "softrdma", on: c, per: .05}, pourer{name: "TCP cubic", on: c, per: .8}, pourer{name: "TCP bbr", lack: errors.New("no bbr here")})
+	got, err := r.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 24 || len(got.Senders) != 2 || c.runs != 2*24*2 {
+		t.Fatalf("%d courses of %v, %d runs", len(got.Rows), got.Senders, c.runs)
+	}
+	if len(got.Lacks) != 1 || !strings.Contains(got.Lacks[0], "no bbr here") {
+		t.Errorf("lacks %q", got.Lacks)
+	}
+	want := []struct {
+		ratio   float64
+		verdict string
+	}{{.95, "gate"}, {.95 / .2, "gate"}, {.75, "gate"}}
+	if len(got.Figures) != len(want) {
+		t.Fatalf("%d figures", len(got.Figures))
+	}
+	for i, w := range want {
+		if f := got.Figures[i]; f.Ratio < w.ratio-1e-9 || f.Ratio > w.ratio+1e-9 || f.Verdict() != w.verdict {
+			t.Errorf("%s: %v, %s; expected %v, %s", f.Name, f.Ratio, f.Verdict(), w.ratio, w.verdict)
+		}
+	}
+	if s := got.Account.Forward; s.Lost != c.runs || s.Entered != 10*c.runs {
+		t.Errorf("the account of all runs is %+v", s)
+	}
+	plots := got.Plots()
+	if len(plots) != 3 || len(plots[0].Curves) != 4 || len(plots[0].Curves[0].Points) != 4 {
+		t.Errorf("plots %+v", plots)
+	}
+	for i := range plots {
+		checkXML(t, plots[i].SVG())
+	}
+}
+
+func TestLossRunNamesWhatFails(t *testing.T) {
+	c := &carrier{}
+	r := newLossRun(c, pourer{name: "softrdma", on: c, fail: errors.New("out of order")})
+	r.Courses, r.Rounds = r.Courses[:1], 1
+	got, err := r.Do(t.Context())
+	if err != nil || len(got.Lacks) != 1 || !strings.Contains(got.Lacks[0], "out of order") || !strings.Contains(got.Lacks[0], "100µs with 0 % lost") {
+		t.Errorf("%v, %q", err, got.Lacks)
+	}
+	if len(got.Figures) != 0 {
+		t.Errorf("figures of courses that were not measured: %v", got.Figures)
+	}
+}
+
+func TestLossRunRepeatsWhatTheRelayDisturbed(t *testing.T) {
+	c := &carrier{late: []float64{5e4, 100, 5e4, 5e4, 5e4, 100}}
+	r := newLossRun(c, pourer{name: "softrdma", on: c})
+	r.Courses, r.Rounds = r.Courses[:3], 1
+	got, err := r.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Once for the first course, twice and then no more for the second.
+	if got.Disturbed != 3 || c.runs != 6 {
+		t.Errorf("%d taken again, %d runs", got.Disturbed, c.runs)
+	}
+}
+
+func TestLossRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &carrier{}
+	if _, err := newLossRun(c, pourer{name: "softrdma", on: c}).Do(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestShareRunsTellFairnessAndQueue(t *testing.T) {
+	c := &carrier{}
+	r := newLossRun(c)
+	r.Courses = nil
+	r.Shares = ShareRuns([]Sender{pourer{name: "softrdma", on: c}, pourer{name: "TCP cubic", lack: errors.New("no cubic")}})
+	got, err := r.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := got.Shares[0]
+	if s.Flows != 16 || s.Fairness != 1 || s.Bits != 16e8 || s.Peak != 1000 || s.Marked != 6 || !s.Reached() {
+		t.Errorf("%+v", s)
+	}
+	if lack := got.Shares[1]; lack.Lack != "no cubic" || lack.Reached() {
+		t.Errorf("%+v", lack)
+	}
+	for what, spoil := range map[string]func(*ShareRow){
+		"unfair": func(s *ShareRow) { s.Fairness = .9 }, "a long queue": func(s *ShareRow) { s.Peak = 1 << 20 }, "loss": func(s *ShareRow) { s.Dropped = 1 },
+	} {
+		x := s
+		if spoil(&x); x.Reached() {
+			t.Errorf("%s reaches the gate", what)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// A tap is an Ethernet interface in a namespace whose other side is a
+// descriptor of this process: a frame written comes in there, a frame that is
+// sent there can be read.
+type tap struct {
+	fd   int
+	name string
+	in   *holder
+	seen [2]uint64 // see dropped
+}
+
+// tapFrames is how many frames an interface keeps for whoever reads it: more
+// than ever wait while this process waits for its processor.
+const tapFrames = 1 << 15
+
+// openTap makes the interface. Nothing is left to the "hardware": without
+// offloads a frame is a packet with a valid checksum, and no longer than the
+// MTU.
+func openTap(h *holder, name string) (*tap, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/dev/net/tun", Err: err}
+	}
+	var request struct {
+		name  [unix.IFNAMSIZ]byte
+		flags uint16
+		_     [22]byte
+	}
+	copy(request.name[:unix.IFNAMSIZ-1], name)
+	request.flags = unix.IFF_TAP | unix.IFF_NO_PI
+	for _, c := range []struct {
+		what string
+		op   uintptr
+		arg  uintptr
+	}{
+		{"TUNSETIFF", unix.TUNSETIFF, uintptr(unsafe.Pointer(&request))},
+		{"TUNSETOFFLOAD", unix.TUNSETOFFLOAD, 0},
+	} {
+		if _, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), c.op, c.arg); no != 0 {
+			unix.Close(fd)
+			return nil, fmt.Errorf("tap %s: %s: %w", name, c.what, no)
+		}
+	}
+	return &tap{fd: fd, name: name, in: h}, nil
+}
+
+// enter calls f on a thread that is in the holder's namespace, and ends.
+func (h *holder) enter(f func() error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // until the goroutine ends, and the thread with it
+		var ns netns.NsHandle
+		if ns, err = netns.GetFromPid(h.cmd.Process.Pid); err != nil {
+			return
+		}
+		defer ns.Close()
+		if err = netns.Set(ns); err == nil {
+			err = f()
+		}
+	}()
+	<-done
+	return err
+}
+
+// configure brings the interface up. The neighbour's address is known, so that
+// no answer to a question for it can be lost.
+func (t *tap) configure(mtu int, own, other netip.Addr, otherMAC net.HardwareAddr) error {
+	n, ns, err := t.in.inside()
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	defer n.Close()
+	l, err := n.LinkByName(t.name)
+	if err != nil {
+		return err
+	}
+	// Without an IPv6 address of its own the kernel sends nothing unasked.
+	const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE
+	if err := errors.Join(n.LinkSetMTU(l, mtu), n.LinkSetTxQLen(l, tapFrames), n.LinkSetIP6AddrGenMode(l, noAddress)); err != nil {
+		return fmt.Errorf("%s: %w", t.name, err)
+	}
+	if l, err = bringUp(n, t.name, own); err != nil {
+		return err
+	}
+	return n.NeighSet(&netlink.Neigh{
+		LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: other.AsSlice(), HardwareAddr: otherMAC,
+	})
+}
+
+func (t *tap) link() (netlink.Link, error) {
+	n, ns, err := t.in.inside()
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	defer n.Close()
+	return n.LinkByName(t.name)
+}
+
+// dropped is how many frames the interface itself has dropped since the last
+// call, either way.
+func (t *tap) dropped() (n uint64, err error) {
+	l, err := t.link()
+	if err != nil {
+		return 0, err
+	}
+	s := l.Attrs().Statistics
+	now := [2]uint64{s.TxDropped + s.TxErrors, s.RxDropped + s.RxErrors}
+	for i := range now {
+		n += now[i] - t.seen[i]
+	}
+	t.seen = now
+	return n, nil
+}

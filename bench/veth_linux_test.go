@@ -1,0 +1,46 @@
+package bench
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// asRoot skips a test of namespaces where nobody may make them.
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces: only root may make them")
+	}
+	if _, err := exec.LookPath("nsenter"); err != nil {
+		t.Skip("nsenter is not installed (Debian: apt install util-linux)")
+	}
+}
+
+// interfacesOf are those that /sys shows at an end.
+func interfacesOf(t *testing.T, p *Path, end int) []string {
+	t.Helper()
+	out, err := p.command(t.Context(), end, "ls", "/sys/class/net").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+// TestVethShowsEachEndItsInterfaces: UCX finds no device that /sys does not
+// show, and the namespace of the network alone leaves /sys as it was.
+func TestVethShowsEachEndItsInterfaces(t *testing.T) {
+	asRoot(t)
+	p, err := Veth(1500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for end, name := range p.Device {
+		if got := interfacesOf(t, p, end); !slices.Contains(got, name) || slices.Contains(got, p.Device[1-end]) {
+			t.Errorf("end %d sees %v, expected %s", end, got, name)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package main
+
+// yield gives the processor to another process.
+func yield() { schedYield() }

@@ -1,0 +1,37 @@
+package adapter
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPausesGrowWithThePolling(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ polled, pause time.Duration }{
+		{0, pollPause}, {8 * ms, 500 * time.Microsecond}, {16*ms - 1, ms - 1}, {16 * ms, ms + pauseSlack},
+		{100 * ms, 6*ms + pauseSlack}, {time.Hour, maxPollPause + pauseSlack},
+	} {
+		if p := pauseAfter(c.polled); p != c.pause {
+			t.Errorf("after %v: %v, expected %v", c.polled, p, c.pause)
+		}
+	}
+}
+
+func TestHabitOutlastsABreak(t *testing.T) {
+	const ms = time.Millisecond
+	h := habit{ending: true}
+	for _, step := range []struct {
+		at, polled time.Duration // polled is negative where nobody polls
+	}{
+		{5 * ms, 0}, {45 * ms, 40 * ms},
+		{45 * ms, -1}, {46 * ms, -1}, {47 * ms, 8 * ms}, // 2 ms cost 32
+		{57 * ms, 18 * ms}, {57 * ms, -1}, {60 * ms, 0}, // 3 ms cost all
+		{1060 * ms, maxHabit}, {1065 * ms, maxHabit}, {1065 * ms, -1}, {1075 * ms, maxHabit - 160*ms},
+	} {
+		if step.polled < 0 {
+			h.end(step.at)
+		} else if got := h.poll(step.at); got != step.polled {
+			t.Errorf("at %v they have polled for %v, expected %v", step.at, got, step.polled)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package adapter
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/rc"
+	"softrdma/internal/uc"
+	"softrdma/internal/ud"
+)
+
+// An idle stands for the machine of a queue pair that has had nothing to do
+// yet, as most of a hundred thousand have not: it takes no memory. The first
+// request or packet makes the machine, and so does a state that it acts on.
+type idle struct{ q *QP }
+
+var (
+	_ machine.Machine = idle{}
+	_ machine.Flyer   = idle{}
+)
+
+// Receive gives the packet to the machine.
+func (x idle) Receive(now time.Duration, in *machine.In) { x.q.begin(now).Receive(now, in) }
+
+// Next asks the machine where something was posted.
+func (x idle) Next(now time.Duration, out *machine.Out) bool {
+	return x.q.SQ.Len() > 0 && x.q.begin(now).Next(now, out)
+}
+
+// Deadline is never.
+func (idle) Deadline() time.Duration { return machine.Never }
+
+// Expire has nothing to do.
+func (idle) Expire(time.Duration) {}
+
+// InFlight is nothing.
+func (idle) InFlight() int64 { return 0 }
+
+// Transition leaves the states on the way to RTS to begin.
+func (x idle) Transition(now time.Duration, from qp.State) {
+	to := x.q.Attr.State
+	if to <= qp.RTS {
+		return
+	}
+	x.q.Attr.State = from
+	m := x.q.begin(now)
+	x.q.Attr.State = to
+	m.Transition(now, from)
+}
+
+// begin makes the machine of a queue pair in a state up to RTS, and takes it
+// there.
+func (q *QP) begin(now time.Duration) machine.Machine {
+	switch q.Type {
+	case qp.RC:
+		m := rc.New(&q.Port, q.connection())
+		q.m, q.flyer, q.continuer = m, m, m
+	case qp.UC:
+		m := uc.New(&q.Port, q.pace())
+		q.m, q.sender = m, m
+	default:
+		m := ud.New(&q.Port)
+		q.m, q.sender = m, m
+	}
+	to := q.Attr.State
+	for from := qp.Reset; from < to; from++ {
+		q.Attr.State = from + 1
+		q.m.Transition(now, from)
+	}
+	return q.m
+}

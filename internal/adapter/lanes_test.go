@@ -1,0 +1,149 @@
+package adapter
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// twoLanes is an end with a second lane, and a queue pair there.
+func twoLanes(t *testing.T, cfg Config, depth int) (e *end, other *QP, second *stub) {
+	t.Helper()
+	second = newStub("192.0.2.1:4791")
+	cfg.Lanes = []link.Link{second}
+	e = newEnd(t, "192.0.2.1:4791", cfg, qp.UD, depth)
+	other = e.create(qp.UD, e.cq)
+	if e.qp.lane == other.lane {
+		t.Fatal("both queue pairs are on one lane")
+	}
+	for _, q := range []*QP{e.qp, other} {
+		if e.dev.laneOf(q.QPN) != q.lane {
+			t.Errorf("queue pair %#x is on lane %d", q.QPN, q.lane.index)
+		}
+	}
+	if e.qp.lane.link == link.Link(second) {
+		second = e.link
+	}
+	e.link = e.qp.lane.link.(*stub)
+	return e, other, second
+}
+
+// A packet at the wrong lane is delivered at once where its lane is free, and
+// by whoever holds that where it is not.
+func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		e, other, second := twoLanes(t, Config{Manual: true}, 16)
+		e.recv()
+		second.give, second.from = e.datagram()
+		home, wrong := e.qp.lane, other.lane
+		if held {
+			home.mu.Lock()
+		}
+		wrong.mu.Lock()
+		wrong.receiveBatch(new(time.Duration))
+		wrong.unlock()
+		if held {
+			if n := e.cq.Ring().Len(); n != 0 {
+				t.Errorf("%d completions while somebody has the queue pair's lane", n)
+			}
+			home.unlock()
+		}
+		if n := e.cq.Ring().Len(); n != 1 {
+			t.Fatalf("held %v: %d completions, expected the datagram's", held, n)
+		}
+		c := e.cq.Ring().At(0)
+		if c.Status != queue.Success || c.QPN != e.qp.QPN || c.ByteLen != 40 {
+			t.Errorf("completion %+v", c)
+		}
+	}
+}
+
+func TestPacketsBeyondTheRoomForStraysAreDropped(t *testing.T) {
+	e, other, second := twoLanes(t, Config{Manual: true}, 16)
+	second.give, second.from = e.datagram()
+	home, wrong := e.qp.lane, other.lane
+	room := strayLimit / len(second.give)
+	home.mu.Lock()
+	wrong.mu.Lock()
+	for range room + 3 {
+		wrong.receiveBatch(new(time.Duration))
+	}
+	wrong.unlock()
+	if n := e.dev.Trace.Counter(reason.PacketStray); n != 3 {
+		t.Errorf("%d packets refused for want of room, expected 3", n)
+	}
+	home.unlock()
+	// Nothing was posted: each packet that was handed over is refused for that.
+	if n := e.dev.Trace.Counter(reason.PacketNoReceive); n != uint64(room) {
+		t.Errorf("%d packets handed over, expected %d", n, room)
+	}
+}
+
+func TestPacketOfNoQueuePairIsRefusedOnce(t *testing.T) {
+	e, other, second := twoLanes(t, Config{Manual: true}, 16)
+	second.give, second.from = e.datagram()
+	e.check(e.qp.Destroy())
+	other.lane.poll()
+	if n := e.dev.Trace.Counter(reason.PacketQPN); n == 0 || n > receiveBudget {
+		t.Errorf("%d packets refused, expected one with each of those received", n)
+	}
+}
+
+// Whoever polls a completion queue makes each lane progress that completes to
+// it, and the first packet of one does not keep the poller from the other.
+func TestPollProgressesTheLanesOfItsQueuePairs(t *testing.T) {
+	e, other, second := twoLanes(t, Config{Manual: true}, 64)
+	e.link.give, e.link.from = e.datagram()
+	mine := e.qp
+	e.qp = other
+	second.give, second.from = e.datagram()
+	came := map[uint32]int{}
+	for range 8 {
+		for _, q := range []*QP{mine, other} {
+			e.qp = q
+			e.recv()
+			e.recv()
+		}
+		e.cq.Progress()
+		for r := e.cq.Ring(); r.Len() > 0; r.Release(r.Next(r.Consumer())) {
+			came[r.At(r.Consumer()).QPN]++
+		}
+	}
+	if came[mine.QPN] == 0 || came[other.QPN] == 0 {
+		t.Errorf("completions by queue pair %v", came)
+	}
+}
+
+// The queue's producer has one lane only.
+func TestOverflowFailsQueuePairsOfEveryLane(t *testing.T) {
+	e, other, second := twoLanes(t, Config{}, 1)
+	for second.waits.Load() == 0 {
+		time.Sleep(time.Millisecond) // until the other lane sleeps
+	}
+	ah, err := e.pd.CreateAH(qp.Path{Dst: e.link.local})
+	e.check(err)
+	w := queue.SendWQE{Op: queue.Send, Flags: queue.Signaled}
+	*w.UD() = queue.UD{RemoteQPN: 7, AHNum: ah}
+	e.send(e.qp, 8, w)
+	failed := map[any]bool{}
+	for len(failed) < 2 {
+		failed[e.next(machine.EventQPFatal).Element] = true
+	}
+	if !failed[e.qp] || !failed[other] {
+		t.Errorf("failed: %v", failed)
+	}
+}
+
+func TestForeignMemoryWantsOneLane(t *testing.T) {
+	e, _, _ := twoLanes(t, Config{Manual: true}, 4)
+	if _, err := e.pd.RegisterForeign(make([]byte, 64), 0, 0, memory.Foreign{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("registered: %v", err)
+	}
+}

@@ -1,0 +1,195 @@
+package adapter
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/trace"
+	"softrdma/internal/wire/ib"
+)
+
+// A Loopback joins the devices of a process: packets from one to another, or
+// back to itself, are handed over in memory. The machines, the order of the
+// packets and what is traced are the same as on a network; there is no system
+// call, and no ICRC where nobody looks. The zero value is ready for use.
+type Loopback struct {
+	mu      sync.Mutex
+	devices map[netip.AddrPort]*Device
+	changes atomic.Uint32
+}
+
+func (b *Loopback) add(d *Device) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.devices == nil {
+		b.devices = make(map[netip.AddrPort]*Device)
+	}
+	b.devices[d.Local()] = d
+	b.changes.Add(1)
+}
+
+func (b *Loopback) remove(d *Device) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.devices, d.Local())
+	b.changes.Add(1)
+}
+
+func (b *Loopback) find(a netip.AddrPort) *Device {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.devices[a]
+}
+
+// neighbour is the lane of this process that a packet on a flow leads to, nil
+// for one that leaves. An address without a zone is of the sender's link.
+func (l *lane) neighbour(f *txFlow, qpn uint32) *lane {
+	b := l.dev.cfg.Loopback
+	if b == nil || qpn == multicastQPN {
+		return nil
+	}
+	if n := b.changes.Load(); n != f.changes {
+		dst := f.flow.Dst
+		f.changes, f.peer = n, b.find(netip.AddrPortFrom(dst.Addr().WithZone(l.dev.Local().Addr().Zone()), dst.Port()))
+	}
+	if f.peer == nil {
+		return nil
+	}
+	return f.peer.laneOf(qpn)
+}
+
+// trainBytes is how much is handed over at once. What one system call brings from
+// a program is given to the next while it is in the processor's cache.
+const trainBytes = 256 << 10
+
+// longest is how many packets of q may leave as a train: a batch to the network,
+// which is taken apart, and many as a whole to a lane of this process, where
+// nobody wants to see packets.
+func (l *lane) longest(q *QP) (n int, whole bool) {
+	switch {
+	case q.Type != qp.RC || q.flow == nil:
+		return 0, false
+	case l.neighbour(q.flow, q.Attr.DestQPN) == nil:
+		return min(link.MaxBatch/(q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), link.MaxPackets), false
+	case l.dev.Trace.On():
+		return 0, false
+	}
+	return trainBytes / q.Attr.PathMTU, true
+}
+
+// hand gives a packet of q to a lane of this process: at once where that lane
+// is free, which then stays taken until release, or else to its inbox.
+func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
+	traced := l.dev.Trace.On() || to.dev.Trace.On()
+	// A machine that sends to itself is not called with what it lent.
+	if l.take(to) && !traced && (to != l || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
+		to.accept(f, o, l.tx.join(o.Pieces), tos, hops)
+		return
+	}
+	if o.Train > 1 {
+		for i := range o.Train {
+			l.hand(to, q, f, l.partOf(q, o, i), tos, hops)
+		}
+		clear(l.part.Pieces)
+		return
+	}
+	l.tx.flush() // the arena is free now
+	b := l.tx.build(f, o, traced)
+	if traced {
+		e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: trace.Packet{
+			Src: f.flow.Src, Dst: f.flow.Dst, TOS: tos, TTL: hops, Pieces: [][]byte{b},
+		}}
+		l.dev.Trace.Emit(&e)
+		e.Kind, e.QPN = trace.Received, o.DestQPN
+		to.dev.Trace.Emit(&e)
+	}
+	if !to.put(stray{f.flow.Src, f.flow.Dst, tos, hops, len(b)}, b) {
+		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: strayLimit, Found: uint64(len(b))})
+	}
+	l.take(to) // who had it may have looked for strays just before
+}
+
+// partOf makes packet i of a train of q's, in place.
+func (l *lane) partOf(q *QP, o *machine.Out, i int) *machine.Out {
+	o.Part(i, q.Attr.PathMTU, &l.part)
+	l.part.Pad = ib.PadLen(l.part.Len)
+	return &l.part
+}
+
+// take makes l, whose holder the caller is, hold another lane as well, and
+// tells whether it does: it never waits. What was handed to the lane before
+// comes first.
+func (l *lane) take(to *lane) bool {
+	if to == l {
+		return true
+	}
+	if l.held != to {
+		l.release()
+		if !to.mu.TryLock() {
+			return false
+		}
+		l.held = to
+	}
+	to.takeBells()
+	return true
+}
+
+// release gives the lane up that take took, after it has sent what it owes.
+func (l *lane) release() {
+	if to := l.held; to != nil {
+		l.held = nil
+		to.transmit(to.dev.clock())
+		to.unlock()
+	}
+}
+
+// accept takes a packet from a lane of this process as it is.
+func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, tos, hops uint8) {
+	if l.closed {
+		return
+	}
+	in := &l.in
+	in.Packet = o.Packet
+	in.Payload, in.Train = payload, o.Train
+	in.Src, in.Dst, in.TOS, in.TTL = f.flow.Src, f.flow.Dst, tos, hops
+	l.dispatch(l.dev.clock(), nil)
+	in.Train = 0
+}
+
+// join gives the pieces of a payload as one, copied where there are several.
+func (t *transmitter) join(pieces [][]byte) []byte {
+	switch len(pieces) {
+	case 0:
+		return nil
+	case 1:
+		return pieces[0]
+	}
+	end := t.used
+	for _, p := range pieces {
+		end += copy(t.arena[end:], p)
+	}
+	return t.arena[t.used:end:end]
+}
+
+// build writes a packet as a whole to the arena, which is free. Without an
+// ICRC, which is not looked at on the way, the packet has four zeros there.
+func (t *transmitter) build(f *txFlow, o *machine.Out, icrc bool) []byte {
+	end := o.PutHeaders(t.arena)
+	for _, p := range o.Pieces {
+		end += copy(t.arena[end:], p)
+	}
+	end = t.pad(end, o.Pad)
+	b := t.arena[:end+ib.ICRCLen]
+	crc := uint32(0)
+	if icrc {
+		crc = f.head.Sum(0, b)
+	}
+	ib.PutICRC(b[end:], crc)
+	return b
+}

@@ -1,0 +1,389 @@
+package adapter
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+const (
+	middlesMTU  = 1024
+	middlesBase = 0x10000
+	middlesLen  = 64 * middlesMTU
+	readPackets = 40
+)
+
+// A taker is an end whose machine tells how many packets took the short way.
+type taker struct {
+	*end
+	machine.Continuer
+	taken int // so
+	mem   []byte
+	mr    *memory.Region
+	other *QP // of the same peer
+
+	flight int64 // that qp counts with, behind the packets
+}
+
+func (k *taker) Continue(now time.Duration, in *machine.In) bool {
+	ok := k.Continuer.Continue(now, in)
+	if ok {
+		k.taken++
+	}
+	return ok
+}
+
+func newTaker(t testing.TB) *taker {
+	k := &taker{end: newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64), mem: make([]byte, middlesLen)}
+	for k.other == nil || k.other.flow != k.qp.flow { // their answers leave as one batch
+		k.other = k.create(qp.RC, k.cq)
+	}
+	var err error
+	k.mr, err = k.pd.Register(k.mem, middlesBase, qp.LocalWrite|qp.RemoteWrite)
+	k.check(err)
+	for _, q := range []*QP{k.qp, k.other} {
+		q.Attr.Access = qp.RemoteWrite
+		q.begin(0)
+	}
+	k.Continuer = k.qp.continuer
+	k.qp.continuer = k
+	r := k.qp.Recv
+	for id := range uint64(8) { // of several lengths
+		i := r.Producer()
+		*r.At(i) = queue.RecvWQE{WRID: id, NumSGE: 1}
+		r.SGERoom(i)[0] = memory.SGE{Addr: middlesBase, Length: uint32(middlesLen >> (id % 3)), LKey: k.mr.Key}
+		r.Publish(r.Next(i))
+	}
+	return k
+}
+
+// read asks the peer for what readPackets packets bring.
+func (k *taker) read() {
+	i := k.qp.SQ.Producer()
+	w := k.qp.SQ.At(i)
+	*w = queue.SendWQE{Op: queue.Read, Flags: queue.Signaled, Length: readPackets * middlesMTU, NumSGE: 1}
+	*w.RDMA() = queue.RDMA{Addr: 1, RKey: 2}
+	k.qp.SQ.SGERoom(i)[0] = memory.SGE{Addr: middlesBase, Length: w.Length, LKey: k.mr.Key}
+	k.qp.SQ.Publish(k.qp.SQ.Next(i))
+	k.qp.Doorbell()
+}
+
+// A came is a packet as a test has it: without the keys and numbers that each
+// device draws by lot.
+type came struct {
+	ib.Packet
+	src     netip.AddrPort
+	tos     uint8
+	foreign bool // to the other queue pair
+	nobody  bool // to none
+	spoilt  bool // on its way
+	badKey  bool
+	size    int // of what is left of it, sealed again
+}
+
+func (k *taker) wire(c *came, id uint16) []byte {
+	p := c.Packet
+	p.PKey, p.DestQPN, p.Pad = DefaultPKey, k.qp.QPN, ib.PadLen(len(p.Payload))
+	switch {
+	case c.foreign:
+		p.DestQPN = k.other.QPN
+	case c.nobody:
+		p.DestQPN = 7
+	}
+	if p.RETH.RKey = k.mr.Key; c.badKey {
+		p.RETH.RKey = 0
+	}
+	b := append(p.Append(nil), 0, 0, 0, 0)
+	if c.size > 0 {
+		b = b[:min(c.size, len(b))]
+	}
+	if h := ib.NewPseudoHeader(c.src, k.link.local); len(b) >= ib.BTHLen+ib.ICRCLen {
+		ib.PutICRC(b[len(b)-ib.ICRCLen:], h.Sum(id, b))
+	}
+	if c.spoilt {
+		b[len(b)/2] ^= 0x10
+	}
+	return b
+}
+
+// take receives packets: one by one, or those that a system would join as batches
+// of up to most.
+func (k *taker) take(list []came, most int) {
+	l := k.qp.lane
+	var rx link.Rx
+	give := func() {
+		if len(rx.Data) > 0 {
+			l.receive(time.Second, &rx)
+		}
+	}
+	n := 0
+	for i := range list {
+		c := &list[i]
+		if n == most || c.src != rx.Src || c.tos != rx.TOS {
+			give()
+			n, rx = 0, link.Rx{Src: c.src, Dst: k.link.local, TOS: c.tos}
+		}
+		b := k.wire(c, uint16(n))
+		if n > 0 && (len(b) > rx.Size || len(rx.Data)%rx.Size != 0) {
+			give()
+			n, rx.Data = 0, nil
+			b = k.wire(c, 0)
+		}
+		if n == 0 {
+			rx.Size = len(b)
+		}
+		rx.Data = append(rx.Data, b...)
+		n++
+	}
+	give()
+	if k.other != nil {
+		k.flight = k.qp.share.Others(&k.other.Port)
+	}
+	l.transmit(time.Second)
+}
+
+// An outcome is what can be seen of what was received.
+type outcome struct {
+	Counters    map[string]uint64
+	Completions []string
+	Events      []machine.Event
+	Answers     []string
+	States      [2]qp.State
+	InFlight    int64
+}
+
+func (k *taker) outcome() (o outcome) {
+	o.Counters = make(map[string]uint64)
+	for r := range reason.Count {
+		if n := k.dev.Trace.Counter(r); n > 0 {
+			o.Counters[fmt.Sprint(r)] = n
+		}
+	}
+	for r := k.cq.Ring(); r.Len() > 0; r.Release(r.Next(r.Consumer())) {
+		c := *r.At(r.Consumer())
+		c.QPN = 0
+		o.Completions = append(o.Completions, fmt.Sprintf("%+v", c))
+	}
+	for {
+		e, ok := k.dev.events.take()
+		if !ok {
+			break
+		}
+		o.Events = append(o.Events, e.Type)
+	}
+	for _, b := range k.link.sent {
+		o.Answers = append(o.Answers, fmt.Sprintf("%x", b))
+	}
+	o.InFlight = k.flight
+	for i, q := range []*QP{k.qp, k.other} {
+		o.States[i] = q.Query().State
+	}
+	return o
+}
+
+// asPackets fails unless the packets do the same in batches as they do one by
+// one, and tells how many took the short way.
+func asPackets(t testing.TB, what string, list []came, most int) (o outcome, taken int) {
+	t.Helper()
+	one, many := newTaker(t), newTaker(t)
+	if list[0].Opcode.Info().Kind == ib.KindReadResponse {
+		one.read()
+		many.read()
+	}
+	one.take(list, 1)
+	many.take(list, most)
+	o = one.outcome()
+	if d := cmp.Diff(o, many.outcome()); d != "" {
+		t.Fatalf("%s: one by one (-) and in batches (+) %s", what, d)
+	}
+	if !bytes.Equal(one.mem, many.mem) {
+		t.Fatalf("%s: memory differs", what)
+	}
+	if one.taken != 0 {
+		t.Fatalf("%s: %d single packets took the short way", what, one.taken)
+	}
+	return o, many.taken
+}
+
+var middlesPeer = netip.MustParseAddrPort("192.0.2.9:4791")
+
+// packetsOf is the packets of a message of n packets, the last of which asks for an
+// acknowledge.
+func packetsOf(op ib.Opcode, first psn.PSN, n int) (list []came) {
+	for i := range n {
+		c := came{src: middlesPeer}
+		c.Opcode, c.PSN, c.AckReq = op.Segment(i == 0, i == n-1), first.Add(i), i == n-1
+		c.RETH = ib.RETH{Addr: middlesBase, Length: uint32(n * middlesMTU)}
+		c.Imm, c.AETH.Syndrome = 5, ib.ACKNoCredits
+		c.Payload = bytes.Repeat([]byte{byte(i + 1)}, middlesMTU)
+		list = append(list, c)
+	}
+	return list
+}
+
+func TestBatchIsItsPackets(t *testing.T) {
+	const n = 20
+	for _, c := range []struct {
+		name  string
+		op    ib.Opcode
+		spoil func(list []came) []came
+		taken int // at least
+		want  reason.Reason
+	}{
+		{"WRITE", ib.RCWriteOnly, nil, n - 3, reason.None},
+		{"WRITE with immediate", ib.RCWriteOnlyImm, nil, n - 3, reason.None},
+		{"SEND", ib.RCSendOnly, nil, n - 2, reason.None},
+		{"SEND with immediate", ib.RCSendOnlyImm, nil, n - 2, reason.None},
+		{"two SENDs", ib.RCSendOnly, func(l []came) []came { return append(l, packetsOf(ib.RCSendOnly, psn.New(1+n), 5)...) }, n + 1, reason.None},
+		{"READ", ib.RCReadResponseOnly, func([]came) []came { return packetsOf(ib.RCReadResponseOnly, 1, readPackets) }, readPackets - 3, reason.None},
+		{"READ that ends in the middle", ib.RCReadResponseOnly, func([]came) []came { return packetsOf(ib.RCReadResponseOnly, 1, readPackets)[:n] }, n - 2, reason.None},
+		{"gap in a READ", ib.RCReadResponseOnly, func([]came) []came {
+			return slices.Delete(packetsOf(ib.RCReadResponseOnly, 1, readPackets), 9, 10)
+		}, 7, reason.ResponseGap},
+		{"gap", ib.RCWriteOnly, func(l []came) []came { return slices.Delete(l, 9, 10) }, 7, reason.SequenceAhead},
+		{"gap before the last", ib.RCWriteOnly, func(l []came) []came { return slices.Delete(l, 18, 19) }, 16, reason.SequenceAhead},
+		{"duplicate", ib.RCWriteOnly, func(l []came) []came { return slices.Insert(l, 9, l[8]) }, n - 5, reason.SequenceDuplicate},
+		{"all of it twice", ib.RCSendOnly, func(l []came) []came { return append(l, l...) }, n - 3, reason.SequenceDuplicate},
+		{"wrong ICRC", ib.RCWriteOnly, func(l []came) []came { l[9].spoilt = true; return l }, 7, reason.PacketICRC},
+		{"foreign queue pair", ib.RCWriteOnly, func(l []came) []came { l[9].foreign = true; return l }, 7, reason.SequenceAhead},
+		{"no queue pair", ib.RCWriteOnly, func(l []came) []came { l[9].nobody = true; return l }, 7, reason.PacketQPN},
+		{"foreign address", ib.RCSendOnly, func(l []came) []came { l[9].src = netip.MustParseAddrPort("192.0.2.8:4791"); return l }, 7, reason.PacketSource},
+		{"key of nothing", ib.RCWriteOnly, func(l []came) []came { l[0].badKey = true; return l }, 0, reason.KeyUnknown},
+		{"more than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length = 9*middlesMTU + 5; return l }, 7, reason.LengthExceedsRETH},
+		{"less than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length += middlesMTU; return l }, n - 3, reason.LengthBelowRETH},
+		{"more than the receive holds", ib.RCSendOnly, func([]came) []came { return packetsOf(ib.RCSendOnly, 1, 70) }, 62, reason.ReceiveTooSmall},
+		{"short in the middle", ib.RCSendOnly, func(l []came) []came { l[9].Payload = l[9].Payload[:1000]; return l }, 7, reason.LengthShortSegment},
+		{"other opcode in the middle", ib.RCSendOnly, func(l []came) []came { l[9].Opcode = ib.RCWriteMiddle; return l }, 7, reason.OpcodeSequence},
+		{"acknowledge asked for in the middle", ib.RCWriteOnly, func(l []came) []came { l[9].AckReq = true; return l }, n - 4, reason.None},
+		{"marked", ib.RCWriteOnly, func(l []came) []came {
+			for i := range l {
+				l[i].tos = 3
+			}
+			return l
+		}, 0, reason.CongestionMarked},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list := packetsOf(c.op, 1, n)
+			if c.spoil != nil {
+				list = c.spoil(list)
+			}
+			o, taken := asPackets(t, c.name, list, link.MaxPackets)
+			if taken < c.taken || c.taken == 0 && taken != 0 {
+				t.Errorf("%d packets took the short way, expected %d", taken, c.taken)
+			}
+			if c.want != reason.None && o.Counters[fmt.Sprint(c.want)] == 0 || c.want == reason.None && len(o.Counters) > 0 {
+				t.Errorf("counters %v, expected %v", o.Counters, c.want)
+			}
+		})
+	}
+}
+
+// Random packets, most of them as they should be, do the same in batches as they
+// do one by one.
+func TestRandomBatchIsItsPackets(t *testing.T) {
+	runs, taken := 1000, 0
+	if testing.Short() {
+		runs = 100
+	}
+	for seed := range runs {
+		taken += randomBatch(t, uint64(seed))
+	}
+	if taken < 5*runs {
+		t.Errorf("%d packets of %d runs took the short way", taken, runs)
+	}
+}
+
+// FuzzBatch is TestRandomBatchIsItsPackets with seeds that a fuzzer finds.
+func FuzzBatch(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) { randomBatch(t, seed) })
+}
+
+func randomBatch(t testing.TB, seed uint64) (taken int) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	var list []came
+	next, announces := psn.New(1), r.IntN(2) == 0
+	read := r.IntN(3) == 0
+	if read {
+		list = packetsOf(ib.RCReadResponseOnly, next, readPackets)
+	}
+	for range r.IntN(5) {
+		op := []ib.Opcode{ib.RCWriteOnly, ib.RCWriteOnlyImm, ib.RCSendOnly, ib.RCSendOnlyImm}[r.IntN(4)]
+		if len(list) == 0 || read && len(list) == readPackets {
+			next = psn.New(1) // each direction has PSNs of its own
+		}
+		m := packetsOf(op, next, 1+r.IntN(40))
+		next = next.Add(len(m))
+		list = append(list, m...)
+	}
+	for i := range list {
+		list[i].Selective = announces
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	for range r.IntN(3) {
+		list = spoil(r, list)
+	}
+	_, taken = asPackets(t, fmt.Sprintf("seed %d", seed), list, 1+r.IntN(link.MaxPackets))
+	return taken
+}
+
+// spoil does something to one packet.
+func spoil(r *rand.Rand, list []came) []came {
+	i := r.IntN(len(list))
+	c := &list[i]
+	switch r.IntN(15) {
+	case 0:
+		if len(list) > 1 {
+			list = slices.Delete(list, i, i+1)
+		}
+	case 1:
+		list = slices.Insert(list, r.IntN(len(list)+1), *c)
+	case 2:
+		j := r.IntN(len(list))
+		list[i], list[j] = list[j], list[i]
+	case 3:
+		c.spoilt = true
+	case 4:
+		c.foreign = true
+	case 5:
+		c.nobody = true
+	case 6:
+		c.src = netip.AddrPortFrom(netip.MustParseAddr("192.0.2.8"), 4791)
+	case 7:
+		c.badKey = true
+	case 8:
+		c.RETH.Length = uint32(r.IntN(middlesLen))
+	case 9:
+		c.Payload = c.Payload[:r.IntN(middlesMTU+1)]
+	case 10:
+		if o := ib.Opcode(r.IntN(256)); o.Info() != nil {
+			c.Opcode = o
+		}
+	case 11:
+		c.AckReq, c.Solicited = r.IntN(2) == 0, r.IntN(2) == 0
+	case 12:
+		c.tos = uint8(r.IntN(4))
+	case 14:
+		c.size = 1 + r.IntN([]int{30, 1100}[r.IntN(2)])
+	case 13:
+		c.PSN = c.PSN.Add(r.IntN(9) - 4)
+	}
+	return list
+}

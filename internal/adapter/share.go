@@ -1,0 +1,146 @@
+package adapter
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"softrdma/internal/machine"
+)
+
+// A share is a machine.Share with the queue pairs that wait for room in it.
+type share struct {
+	machine.Share
+	peer  netip.AddrPort
+	users int
+	line  fifo[*QP] // who waits
+
+	// While somebody waits, watcher's place in the lane's heap is no later than
+	// stallAt, and that is later than the last progress by stallTime.
+	watcher *QP
+	stallAt time.Duration
+}
+
+// stallTime is how long nobody's bytes in flight may become fewer until they
+// are taken for lost: a peer's socket does not hold them for so long, and those
+// of queue pairs that do not answer must not be in the others' way.
+const stallTime = 30 * time.Millisecond
+
+func (s *share) wait(q *QP) {
+	if q.waiting {
+		return
+	}
+	q.waiting = true
+	s.line.push(q)
+}
+
+// admit lets the queue pair that waits longest try again. When it has had its
+// turn and found room, the next one does.
+func (s *share) admit(l *lane) {
+	if s.line.len() == 0 {
+		return
+	}
+	q := s.line.pop()
+	q.waiting, q.admitted = false, true
+	l.ready.push(q)
+}
+
+func (s *share) remove(q *QP) {
+	if q.waiting {
+		s.line.remove(slices.Index(s.line.waiting(), q))
+		q.waiting = false
+	}
+}
+
+// joinShare makes q share what may be in flight to a peer.
+func (l *lane) joinShare(q *QP, peer netip.AddrPort) {
+	if q.flyer == nil {
+		return
+	}
+	s := l.shares[peer]
+	if s == nil {
+		// Three quarters of what a socket like this one's holds: others send to
+		// the peer as well.
+		limit := max(l.link.ReceiveBuffer()*3/4/len(l.dev.lanes), l.dev.cfg.Window)
+		s = &share{Share: machine.Share{Limit: int64(limit)}, peer: peer}
+		l.shares[peer] = s
+	}
+	s.users++
+	q.share, q.Share = s, &s.Share
+}
+
+// leaveShare ends joinShare.
+func (l *lane) leaveShare(q *QP) {
+	s := q.share
+	if s == nil {
+		return
+	}
+	s.remove(q)
+	s.Count(&q.Port, 0)
+	q.share, q.Share, q.Waits = nil, nil, false
+	if s.watcher == q {
+		l.watch(s)
+	}
+	if s.users--; s.users == 0 {
+		delete(l.shares, s.peer)
+	}
+	s.admit(l)
+}
+
+// count takes note of what q has in flight after its machine was called, and
+// lets the next that waits try where there may be room.
+func (l *lane) count(q *QP) {
+	s := q.share
+	if s == nil {
+		return
+	}
+	less := s.Count(&q.Port, q.flyer.InFlight())
+	if less && s.watcher != nil {
+		s.stallAt = l.dev.clock() + stallTime
+	}
+	switch {
+	case q.Waits:
+		q.Waits = false
+		s.wait(q)
+		if s.watcher == nil {
+			s.stallAt = l.dev.clock() + stallTime
+			l.watch(s)
+		}
+	case less || q.admitted:
+		s.admit(l)
+	}
+	q.admitted = false
+}
+
+// watch lets the first in line look after stalls; nobody, where nobody waits.
+func (l *lane) watch(s *share) {
+	s.watcher = nil
+	if s.line.len() > 0 {
+		s.watcher = s.line.waiting()[0]
+		l.timers.lower(s.watcher, s.stallAt)
+	}
+}
+
+// deadline is when q wants to be looked at: its machine, or the share that it
+// watches.
+func (q *QP) deadline() time.Duration {
+	d := q.m.Deadline()
+	if s := q.share; s != nil && s.watcher == q {
+		d = min(d, s.stallAt)
+	}
+	return d
+}
+
+// expireShare acts on a stall of the share that q watches.
+func (l *lane) expireShare(now time.Duration, q *QP) {
+	s := q.share
+	if s == nil || s.watcher != q {
+		return
+	}
+	if s.stallAt <= now {
+		s.Forget()
+		s.stallAt = now + stallTime
+		s.admit(l)
+	}
+	l.watch(s)
+}

@@ -1,0 +1,128 @@
+package adapter
+
+import (
+	"io"
+	"syscall"
+	"testing"
+
+	"softrdma/internal/iwarp"
+	"softrdma/internal/link"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	wire "softrdma/internal/wire/iwarp"
+)
+
+// arrive has so many peers connect to the listener.
+func (e *streamEnd) arrive(n int) {
+	e.link.listen.come += n
+	e.link.ready = append(e.link.ready, link.Readiness{Owner: e.link.listen.owner, Readable: true})
+	e.dev.Progress()
+}
+
+// request is a request of revision 1.
+func request() []byte {
+	f := wire.Frame{Flags: wire.FlagCRC, Revision: 1}
+	b := make([]byte, wire.FrameLen)
+	f.Put(b)
+	return b
+}
+
+// asked listens, and gives the stream of a request.
+func (e *streamEnd) asked() *Stream {
+	e.t.Helper()
+	if e.link.listen == nil {
+		if _, err := e.dev.ListenStream(7, 4, e.handle); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	e.arrive(1)
+	e.receive(request())
+	if len(e.events) == 0 || e.events[len(e.events)-1].Kind != iwarp.Requested {
+		e.t.Fatalf("heard %+v", e.events)
+	}
+	return e.events[len(e.events)-1].On
+}
+
+// A request that cannot be answered with a queue pair leaves that and its connection
+// as they were.
+func TestAcceptWithAConnectedQueuePairIsRefused(t *testing.T) {
+	e := newStreamEnd(t)
+	e.establish()
+	first := e.stream()
+	c := e.asked()
+	if err := c.Accept(e.qp.QPN, &iwarp.Params{}); err == nil {
+		t.Fatal("accepted")
+	}
+	e.post(1, queue.Write)
+	if len(first.out) == 0 || e.qp.Query().State != qp.RTS {
+		t.Errorf("sent %d bytes in %v", len(first.out), e.qp.Query().State)
+	}
+	if err := c.Reject(nil); err != nil {
+		t.Errorf("rejecting it then: %v", err)
+	}
+	e.check(e.qp.Destroy())
+	if !first.halved {
+		t.Error("the connection does not end with its queue pair")
+	}
+}
+
+// Where the system gave no descriptor for a peer, the next one that is given back
+// goes to it, though nobody else comes.
+func TestListenerTriesAgainWhenAStreamEnds(t *testing.T) {
+	e := newStreamEnd(t)
+	e.establish()
+	first := e.stream()
+	if _, err := e.dev.ListenStream(7, 4, e.handle); err != nil {
+		t.Fatal(err)
+	}
+	e.link.listen.err = syscall.EMFILE
+	e.arrive(1)
+	if e.stream() != first {
+		t.Fatal("accepted")
+	}
+	e.link.listen.err = nil
+	e.breaks(io.EOF)
+	if !first.closed || e.stream() == first {
+		t.Fatalf("closed %t, accepted %t", first.closed, e.stream() != first)
+	}
+	e.receive(request())
+	if e.events[len(e.events)-1].Kind != iwarp.Requested {
+		t.Errorf("heard %+v", e.events)
+	}
+}
+
+// Peers that go in the middle of their request leave nothing, and make room for
+// others.
+func TestPeersThatGoInTheirRequestLeaveNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		sent []byte
+		end  error
+	}{
+		"nothing, end":    {nil, io.EOF},
+		"nothing, reset":  {nil, syscall.ECONNRESET},
+		"a part, end":     {request()[:11], io.EOF},
+		"a part, reset":   {request()[:19], syscall.ECONNRESET},
+		"request, end":    {request(), io.EOF},
+		"request, reset":  {request(), syscall.ECONNRESET},
+		"more than it":    {append(request(), 1), nil},
+		"something else":  {[]byte("GET / HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n"), nil},
+		"a wrong version": {[]byte("MPA ID Req Frame\x00\x03\x00\x00"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newStreamEnd(t)
+			x, err := e.dev.ListenStream(7, 1, e.handle)
+			e.check(err)
+			for range 3 {
+				e.arrive(1)
+				e.receive(c.sent)
+				if c.end != nil {
+					e.breaks(c.end)
+				}
+			}
+			if len(e.link.dialed) != 3 || x.waiting != 0 {
+				t.Errorf("%d accepted, %d waiting", len(e.link.dialed), x.waiting)
+			}
+			e.gone()
+		})
+	}
+}

@@ -1,0 +1,22 @@
+package blocking
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTurnIsDueOncePerPeriod(t *testing.T) {
+	var turns Turns
+	due := 0
+	for now := time.Duration(0); now < 10*period; now += period / 8 {
+		if turns.due(now) {
+			due++
+		}
+	}
+	if due != 9 {
+		t.Errorf("in ten periods, of which the first began with a turn: expected 9 turns, found %d", due)
+	}
+	if !turns.due(time.Hour) || turns.due(time.Hour+period-1) || !turns.due(time.Hour+period) {
+		t.Error("after a long sleep a turn is due at once, and then after a period")
+	}
+}

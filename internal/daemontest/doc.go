@@ -1,0 +1,6 @@
+// Package daemontest gives tests a daemon that is another process: the test's
+// own program, run once more. A package that uses it has a test that does
+// nothing but
+//
+//	func TestDaemonProcess(t *testing.T) { daemontest.Serve(t) }
+package daemontest

@@ -1,0 +1,151 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
+)
+
+// A conn is a connection to the daemon, on which one call at a time is made. It
+// blocks its thread: the daemon answers at once, and runs on this processor
+// meanwhile.
+//
+// A conn is never on a stack, which moves: the daemon writes answers to room.
+type conn struct {
+	fd   int
+	peer unix.Ucred
+	out  [uapi.RequestLen + uapi.MaxData]byte
+	in   [replyLen + uapi.MaxText]byte
+	room [roomLen]byte
+	long [longLen]byte // a command that has no place in out
+	oob  [64]byte
+	iov  unix.Iovec
+	head unix.Msghdr
+}
+
+const (
+	replyLen = int(unsafe.Sizeof(uapi.Reply{}))
+	roomLen  = 1024 // the longest answer to a command is shorter
+	longLen  = 512  // and so is the longest command
+)
+
+// dial connects to the daemon of a socket and lets it at this process's memory.
+func dial(socket string) (*conn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	c := &conn{fd: fd}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
+		c.close()
+		return nil, fmt.Errorf("connect to %s: %w", socket, err)
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	c.peer = *cred
+	// Where Yama is, programs let the daemon at their memory like this; where it
+	// is not, there is nothing to allow.
+	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(cred.Pid), 0, 0, 0)
+	return c, nil
+}
+
+func (c *conn) close() { _ = unix.Close(c.fd) }
+
+// hangUp ends a call on the connection, wherever it waits.
+func (c *conn) hangUp() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+
+// message is sendmsg or recvmsg of b with control messages.
+func (c *conn) message(number uintptr, b, control []byte) (int, syscall.Errno) {
+	c.iov.Base = &b[0]
+	c.iov.SetLen(len(b))
+	c.head = unix.Msghdr{Iov: &c.iov}
+	c.head.SetIovlen(1)
+	if len(control) > 0 {
+		c.head.Control = &control[0]
+		c.head.SetControllen(len(control))
+	}
+	for {
+		n, _, no := unix.Syscall(number, uintptr(c.fd), uintptr(unsafe.Pointer(&c.head)), unix.MSG_CMSG_CLOEXEC|unix.MSG_NOSIGNAL)
+		if no != unix.EINTR {
+			return int(n), no
+		}
+	}
+}
+
+// call makes a call and gives the reply, the text behind it and the descriptors
+// that came with it. An error is the connection's.
+func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []byte, fds []int, err error) {
+	r.Version = uapi.Protocol
+	n := copy(c.out[:], uapi.Bytes(r))
+	n += copy(c.out[n:], data)
+	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], rights); no != 0 {
+		return p, nil, nil, &lostError{no, true}
+	}
+	n, no := c.message(unix.SYS_RECVMSG, c.in[:], c.oob[:])
+	if no != 0 || n < replyLen {
+		return p, nil, nil, &lostError{no, false}
+	}
+	p, _ = uapi.Parse[uapi.Reply](c.in[:n])
+	if fds, err = descriptors(c.oob[:c.head.Controllen]); err == nil && c.head.Flags&unix.MSG_CTRUNC != 0 {
+		err = syscall.EMFILE // this process has no room for them
+	}
+	if err != nil {
+		closeAll(fds)
+		return p, nil, nil, err
+	}
+	return p, c.in[replyLen:n], fds, nil
+}
+
+// ring makes a call that was put together before, whose answer says nothing. It
+// does not allocate.
+func (c *conn) ring(request []byte) error {
+	n := copy(c.out[:], request)
+	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], nil); no != 0 {
+		return &lostError{no, true}
+	}
+	if n, no := c.message(unix.SYS_RECVMSG, c.in[:], nil); no != 0 || n < replyLen {
+		return &lostError{no, false}
+	}
+	return nil
+}
+
+// A lostError is the end of a connection in a call.
+type lostError struct {
+	no     syscall.Errno // 0: in order
+	unsent bool          // the daemon never had the request
+}
+
+func (e *lostError) Error() string {
+	if e.no == 0 {
+		return "the daemon hung up"
+	}
+	return fmt.Sprintf("connection to the daemon: %v", e.no)
+}
+
+func descriptors(control []byte) (fds []int, _ error) {
+	list, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if x, err := unix.ParseUnixRights(&list[i]); err == nil {
+			fds = append(fds, x...)
+		}
+	}
+	return fds, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/driver"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// own gives an object its number in events.
+func (d *Device) own(owner any) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.next
+	d.next++
+	d.owners[n] = owner
+	return n
+}
+
+func (d *Device) disown(n uint64) {
+	d.mu.Lock()
+	delete(d.owners, n)
+	d.mu.Unlock()
+}
+
+func (d *Device) owner(n uint64) (any, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o, ok := d.owners[n]
+	return o, ok
+}
+
+// NextEvent implements driver.Device. The last event of a device whose daemon
+// has ended is that of a fatal error.
+func (d *Device) NextEvent(ctx context.Context) (driver.Event, error) {
+	for {
+		var o uapi.OwnEvent
+		err := d.async.next(ctx, uapi.Bytes(&o))
+		switch {
+		case errors.Is(err, adapter.ErrClosed) && !d.leaving.Load() && !d.fatal.Swap(true):
+			return driver.Event{Type: machine.EventDeviceFatal}, nil
+		case err != nil:
+			return driver.Event{}, err
+		}
+		e := driver.Event{Type: machine.Event(o.EventType)}
+		if e.Type == machine.EventDeviceFatal {
+			d.fatal.Store(true)
+		}
+		if d.Info.Reasons {
+			e.Detail = reason.Detail{Reason: reason.Reason(o.Reason), Expected: o.Expected, Found: o.Found}
+		}
+		if o.Element < firstOwner {
+			return e, nil
+		}
+		if e.Owner, _ = d.owner(o.Element); e.Owner != nil {
+			return e, nil // the others' are destroyed
+		}
+	}
+}

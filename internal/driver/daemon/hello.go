@@ -1,0 +1,107 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"softrdma/internal/uverbs/uapi"
+)
+
+// SystemSocket is where root's daemon listens, and everybody looks for one.
+const SystemSocket = "/run/softrdma/socket"
+
+// UserSocket is where a user's daemon listens; "" where the system gives users
+// no such place.
+func UserSocket() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "softrdma", "socket")
+	}
+	return ""
+}
+
+// Sockets are the places where programs look for a daemon, the first first.
+func Sockets() []string {
+	if user := UserSocket(); user != "" {
+		return []string{user, SystemSocket}
+	}
+	return []string{SystemSocket}
+}
+
+// An Info is what a daemon tells of itself to those that start programs.
+type Info struct {
+	PID     int    // of the daemon
+	UID     uint32 // the daemon's user
+	Tree    string
+	Devices []string // name and address of each
+}
+
+// Ask asks the daemon of a socket about itself. The error wraps a
+// *RefusedError where it does not serve this process's user.
+func Ask(socket string) (*Info, error) {
+	c, err := dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	r := uapi.Request{Op: uapi.OpHello, Arg: [4]uint64{uint64(uintptr(unsafe.Pointer(c)))}}
+	p, text, fds, err := c.call(&r, nil, nil)
+	closeAll(fds)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Result < 0:
+		return nil, &RefusedError{string(text), syscall.Errno(-p.Result)}
+	}
+	lines := strings.Split(string(text), "\n")
+	return &Info{PID: int(c.peer.Pid), UID: c.peer.Uid, Tree: lines[0], Devices: lines[1:]}, nil
+}
+
+// A RefusedError tells why a daemon does not serve the programs of this
+// process's user.
+type RefusedError struct {
+	Text string // with the reason's name, "" from a daemon of another version
+	No   syscall.Errno
+}
+
+// Error gives the daemon's text.
+func (e *RefusedError) Error() string {
+	if e.Text == "" {
+		return e.No.Error()
+	}
+	return e.Text
+}
+
+// Unwrap gives the number of the refusal.
+func (e *RefusedError) Unwrap() error { return e.No }
+
+// absent tells whether an error means that nobody listens on a socket.
+func absent(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// find asks the daemon of a socket, or else the first that there is, and tells
+// which socket that was.
+func find(socket string) (string, *Info, error) {
+	places := Sockets()
+	if socket != "" {
+		places = []string{socket}
+	}
+	for _, place := range places {
+		info, err := Ask(place)
+		switch {
+		case err == nil:
+			return place, info, nil
+		case !absent(err):
+			return "", nil, fmt.Errorf("daemon on %s: %w", place, err)
+		}
+	}
+	return "", nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon), or name its socket (daemon:PATH): %w",
+		strings.Join(places, " or "), syscall.ENOENT)
+}

@@ -1,0 +1,173 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"softrdma/internal/link"
+)
+
+const (
+	// maxArriving is how many connections of a listener may be under way to the
+	// lane at a time, most of them in TLS's handshake.
+	maxArriving = 256
+
+	// acceptPause is how long a listener waits that the system gives no more
+	// descriptors to.
+	acceptPause = 100 * time.Millisecond
+)
+
+// An acceptor is a link.Listener. A goroutine accepts connections, and with TLS
+// one for each does the handshake before the lane sees it.
+type acceptor struct {
+	notice
+	l    *conns
+	nl   *net.TCPListener
+	addr netip.AddrPort
+	room chan struct{} // a token for each that is under way
+
+	mu      sync.Mutex
+	arrived []arrival
+	shut    bool
+}
+
+// An arrival is a connection for Accept, or why there is none.
+type arrival struct {
+	raw  *net.TCPConn
+	over transport
+	err  error
+}
+
+// Listen accepts streams on a port of the link's address. The backlog is the
+// system's.
+func (l *conns) Listen(port uint16, _ int, owner any) (link.Listener, error) {
+	at := netip.AddrPortFrom(l.local, port)
+	nl, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %v: %w", at, named(err))
+	}
+	a := &acceptor{l: l, nl: nl, addr: l.addrPort(nl.Addr()), room: make(chan struct{}, maxArriving)}
+	a.Owner = owner
+	if !l.add(a) {
+		_ = nl.Close()
+		return nil, link.ErrClosed
+	}
+	l.work.Go(a.run)
+	return a, nil
+}
+
+// run accepts until the listener is closed.
+func (a *acceptor) run() {
+	for {
+		a.room <- struct{}{} // taken again by Accept, and by Close from all
+		raw, err := a.nl.AcceptTCP()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			a.arrive(arrival{err: err})
+			select {
+			case <-time.After(acceptPause):
+			case <-a.l.ended.Done():
+			}
+		case a.l.security == nil:
+			a.arrive(a.prepare(raw))
+		default:
+			a.l.work.Go(func() { a.arrive(a.greet(raw)) })
+		}
+	}
+}
+
+func (a *acceptor) prepare(raw *net.TCPConn) arrival {
+	if err := a.l.prepare(raw); err != nil {
+		_ = raw.Close()
+		return arrival{err: err}
+	}
+	return arrival{raw: raw, over: raw}
+}
+
+// greet does the handshake.
+func (a *acceptor) greet(raw *net.TCPConn) arrival {
+	x := a.prepare(raw)
+	if x.err == nil {
+		if x.over, x.err = server(a.l.ended, raw, a.l.security); x.err != nil {
+			_ = raw.Close()
+		}
+	}
+	return x
+}
+
+// arrive hands something to Accept.
+func (a *acceptor) arrive(x arrival) {
+	a.mu.Lock()
+	if !a.shut {
+		a.arrived = append(a.arrived, x)
+		a.mu.Unlock()
+		a.l.tell(&a.notice, link.Readiness{Readable: true})
+		return
+	}
+	a.mu.Unlock()
+	x.refuse()
+	<-a.room
+}
+
+// refuse gives up a connection that nobody accepts.
+func (x *arrival) refuse() {
+	if x.raw != nil && x.err == nil {
+		_ = x.raw.SetLinger(0)
+		_ = x.raw.Close()
+	}
+}
+
+// Addr is the address and port.
+func (a *acceptor) Addr() netip.AddrPort { return a.addr }
+
+// Accept takes the next stream.
+func (a *acceptor) Accept(owner any) (link.Stream, error) {
+	a.mu.Lock()
+	if len(a.arrived) == 0 {
+		a.mu.Unlock()
+		return nil, link.ErrWouldBlock
+	}
+	x := a.arrived[0]
+	a.arrived = a.arrived[1:]
+	more := len(a.arrived) > 0
+	a.mu.Unlock()
+	<-a.room
+	if x.err != nil {
+		if more { // the lane does not try again by itself
+			a.l.tell(&a.notice, link.Readiness{Readable: true})
+		}
+		return nil, x.err
+	}
+	c := a.l.newConn(owner)
+	if !c.begin(x.raw, x.over) {
+		x.refuse()
+		return nil, link.ErrClosed
+	}
+	return c, nil
+}
+
+// Close ends it; streams that were not accepted are reset.
+func (a *acceptor) Close() error {
+	if err := a.l.remove(a, &a.notice); err != nil {
+		return err
+	}
+	err := a.nl.Close()
+	a.mu.Lock()
+	a.shut = true
+	rest := a.arrived
+	a.arrived = nil
+	a.mu.Unlock()
+	for i := range rest {
+		rest[i].refuse()
+	}
+	for range rest {
+		<-a.room
+	}
+	return err
+}

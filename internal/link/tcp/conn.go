@@ -1,0 +1,246 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"softrdma/internal/link"
+)
+
+// lingerPatience is how long a stream that was closed tries to send what was
+// written.
+const lingerPatience = 30 * time.Second
+
+// A conn is a link.Stream: two goroutines, one that reads the socket and one that
+// dials and writes it, and the lane, with a buffer between it and either.
+type conn struct {
+	notice
+	l       *conns
+	in, out *ring
+	stop    context.CancelFunc // ends dialling
+
+	mu            sync.Mutex // of what follows
+	local, remote netip.AddrPort
+	raw           *net.TCPConn // nil before it is connected
+	over          transport    // raw, or TLS over it
+	dialed        bool         // and how it went:
+	err           error
+	closed        bool
+}
+
+// A transport is what a stream's bytes go by.
+type transport interface {
+	net.Conn
+	CloseWrite() error
+}
+
+func (l *conns) newConn(owner any) *conn {
+	c := &conn{l: l, in: newRing(), out: newRing(), stop: func() {}}
+	c.Owner = owner
+	return c
+}
+
+// Dial begins to connect to a peer.
+func (l *conns) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (link.Stream, error) {
+	dst = netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
+	if err := l.checkPeer(dst); err != nil {
+		return nil, fmt.Errorf("connect to %v: %w", dst, err)
+	}
+	c := l.newConn(owner)
+	c.remote = dst
+	ctx, stop := context.WithCancel(l.ended)
+	c.stop = stop
+	if !l.add(c) {
+		stop()
+		return nil, link.ErrClosed
+	}
+	from := netip.AddrPortFrom(l.local, port)
+	if port != 0 {
+		c.local = from
+	}
+	l.work.Go(func() { c.dial(ctx, from, tos) })
+	return c, nil
+}
+
+// dial connects, and then is the goroutine that writes.
+func (c *conn) dial(ctx context.Context, from netip.AddrPort, tos uint8) {
+	defer c.stop()
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(from)}
+	if from.Port() != 0 {
+		d.Control = reuseAddress
+	}
+	nc, err := d.DialContext(ctx, "tcp", c.remote.String())
+	if err != nil {
+		c.connected(nil, nil, named(err))
+		return
+	}
+	raw := nc.(*net.TCPConn)
+	setTOS(raw, tos)
+	if err := c.l.prepare(raw); err != nil {
+		_ = raw.Close()
+		c.connected(nil, nil, err)
+		return
+	}
+	over := transport(raw)
+	if c.l.security != nil {
+		if over, err = client(ctx, raw, c.l.security, c.remote.Addr()); err != nil {
+			_ = raw.Close()
+			c.connected(nil, nil, err)
+			return
+		}
+	}
+	if c.connected(raw, over, nil) {
+		c.l.work.Go(c.read)
+		c.write()
+	}
+}
+
+// connected tells how connecting went, and whether the lane is still there.
+func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
+	c.mu.Lock()
+	c.raw, c.over, c.err, c.dialed = raw, over, err, true
+	closed := c.closed
+	if raw != nil {
+		c.local = c.l.addrPort(raw.LocalAddr())
+	}
+	c.mu.Unlock()
+	if closed && over != nil {
+		_ = raw.Close() // TLS has nothing to say yet
+	}
+	c.l.tell(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
+	return !closed && err == nil
+}
+
+// begin starts an accepted connection.
+func (c *conn) begin(raw *net.TCPConn, over transport) bool {
+	c.raw, c.over, c.dialed = raw, over, true
+	c.local, c.remote = c.l.addrPort(raw.LocalAddr()), c.l.addrPort(raw.RemoteAddr())
+	if !c.l.add(c) {
+		return false
+	}
+	c.l.work.Go(c.read)
+	c.l.work.Go(c.write)
+	c.l.tell(&c.notice, link.Readiness{Writable: true})
+	return true
+}
+
+// read is the goroutine that reads.
+func (c *conn) read() {
+	for {
+		b := c.in.room()
+		if b == nil {
+			return
+		}
+		n, err := c.over.Read(b)
+		if err != nil && err != io.EOF {
+			err = named(err)
+		}
+		c.in.filled(n, err)
+		c.l.tell(&c.notice, link.Readiness{Readable: true, Hangup: err != nil})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// write is the goroutine that writes. At the end it closes the connection.
+func (c *conn) write() {
+	defer c.over.Close()
+	for {
+		b, last, closed := c.out.next()
+		switch {
+		case len(b) > 0:
+			n, err := c.over.Write(b)
+			if c.out.sent(n, err) {
+				c.l.tell(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
+			}
+		case closed:
+			return
+		case last:
+			_ = c.over.CloseWrite() // refused where the peer has gone: reading tells
+			c.out.waitClosed()
+			return
+		}
+	}
+}
+
+// Local is this end's address and port.
+func (c *conn) Local() netip.AddrPort {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.local
+}
+
+// Remote is the peer's.
+func (c *conn) Remote() netip.AddrPort { return c.remote }
+
+// Connected tells how connecting went.
+func (c *conn) Connected() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.dialed {
+		return link.ErrWouldBlock
+	}
+	return c.err
+}
+
+// Segment is TCP's maximum segment size. TLS cuts the stream up by itself.
+func (c *conn) Segment() int {
+	c.mu.Lock()
+	raw := c.raw
+	c.mu.Unlock()
+	if raw == nil || c.l.security != nil {
+		return 0
+	}
+	return segmentOf(raw)
+}
+
+// Read reads what has come.
+func (c *conn) Read(pieces [][]byte) (int, error) { return c.in.read(pieces) }
+
+// Write writes as far as there is room.
+func (c *conn) Write(pieces [][]byte) (int, error) { return c.out.write(pieces) }
+
+// ShutWrite tells the peer that nothing more will be sent.
+func (c *conn) ShutWrite() error {
+	c.out.ends(false)
+	return nil
+}
+
+// Close ends the stream.
+func (c *conn) Close() error { return c.close(false) }
+
+// Reset ends it at once.
+func (c *conn) Reset() error { return c.close(true) }
+
+func (c *conn) close(reset bool) error {
+	if err := c.l.remove(c, &c.notice); err != nil {
+		return err
+	}
+	c.stop()
+	c.mu.Lock()
+	c.closed = true
+	raw, over := c.raw, c.over
+	c.mu.Unlock()
+	var err error
+	if over != nil {
+		if reset {
+			err = errors.Join(raw.SetLinger(0), raw.Close())
+		} else {
+			patience := lingerPatience
+			if c.l.closing() {
+				patience = closePatience
+			}
+			err = errors.Join(raw.SetWriteDeadline(time.Now().Add(patience)), raw.SetReadDeadline(time.Unix(1, 0)))
+		}
+	}
+	c.in.ends(true)
+	c.out.ends(true)
+	return err
+}

@@ -1,0 +1,234 @@
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"softrdma/internal/link"
+)
+
+// A conns is a link.Streams over package net's connections. Goroutines wait for
+// them in place of the lane, which finds in buffers what they have read.
+type conns struct {
+	doors
+	cfg      Config
+	security *tls.Config // nil for plain TCP
+
+	wake  chan struct{} // a token: a Wake, or something ready, that no Wait has returned for
+	ended context.Context
+	end   context.CancelFunc
+	work  sync.WaitGroup // the goroutines
+
+	waiting atomic.Int32 // length of ready
+	mu      sync.Mutex
+	ready   []*notice
+	open    map[interface{ Close() error }]struct{}
+	closed  bool
+}
+
+// closePatience is how long a link that is closed tries to send what was
+// written.
+const closePatience = 5 * time.Second
+
+func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, error) {
+	local, err := checkLocal(local)
+	if err != nil {
+		return nil, err
+	}
+	// Is the address this host's? A socket that is bound to it tells.
+	probe, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("open TCP link on %v: expected an address of this host: %w", local, err)
+	}
+	_ = probe.Close() // nothing came
+	l := &conns{doors: doors{local}, cfg: cfg, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
+	if security != nil {
+		l.security = secure(security)
+	}
+	l.ended, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// Close closes every stream and listener, and waits a while for what was written
+// to be sent.
+func (l *conns) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	var open []interface{ Close() error }
+	for c := range l.open {
+		open = append(open, c)
+	}
+	l.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // it is gone in any case
+	}
+	l.end()
+	l.Wake()
+	l.work.Wait()
+	return nil
+}
+
+// closing tells whether Close was called.
+func (l *conns) closing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// add notes what Close has to close. It tells false where the link is closed.
+func (l *conns) add(c interface{ Close() error }) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.open[c] = struct{}{}
+	return true
+}
+
+// remove takes it out again, with what was to be told of it.
+func (l *conns) remove(c interface{ Close() error }, n *notice) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.gone = true
+	if _, ok := l.open[c]; !ok {
+		return link.ErrClosed
+	}
+	delete(l.open, c)
+	return nil
+}
+
+// A notice is what there is to tell of a stream or listener. It is the link's,
+// under mu.
+type notice struct {
+	link.Readiness
+	queued, gone bool
+}
+
+// tell has Ready tell of something.
+func (l *conns) tell(n *notice, r link.Readiness) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.Readable, n.Writable, n.Hangup = n.Readable || r.Readable, n.Writable || r.Writable, n.Hangup || r.Hangup
+	if !n.queued && !n.gone && n.Owner != nil {
+		n.queued = true
+		l.ready = append(l.ready, n)
+		l.waiting.Store(int32(len(l.ready)))
+	}
+	l.Wake()
+}
+
+// Ready tells what has become ready since the last call.
+func (l *conns) Ready(list []link.Readiness) (int, error) {
+	if l.ended.Err() != nil {
+		return 0, link.ErrClosed
+	}
+	if l.waiting.Load() == 0 {
+		return 0, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k, n := 0, 0
+	for ; k < len(l.ready) && n < len(list); k++ {
+		x := l.ready[k]
+		x.queued = false
+		if x.gone {
+			continue
+		}
+		list[n] = x.Readiness
+		n++
+		x.Readiness = link.Readiness{Owner: x.Owner}
+	}
+	rest := copy(l.ready, l.ready[k:])
+	clear(l.ready[rest:])
+	l.ready = l.ready[:rest]
+	l.waiting.Store(int32(rest))
+	if rest > 0 {
+		l.Wake()
+	}
+	return n, nil
+}
+
+// Wake ends the present or the next Wait.
+func (l *conns) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wait blocks until something may be ready, Wake or Close is called or d has
+// passed; d < 0 is for ever.
+func (l *conns) Wait(d time.Duration) error {
+	var timeout <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-l.wake:
+	case <-timeout:
+	case <-l.ended.Done():
+	}
+	if l.ended.Err() != nil {
+		return link.ErrClosed
+	}
+	return nil
+}
+
+// prepare sets a connection up.
+func (l *conns) prepare(c *net.TCPConn) error {
+	if n := l.cfg.ReceiveBuffer; n > 0 {
+		_ = c.SetReadBuffer(n) // the system bounds them
+	}
+	if n := l.cfg.SendBuffer; n > 0 {
+		_ = c.SetWriteBuffer(n)
+	}
+	s := l.cfg.silence()
+	if s.count == 0 {
+		return nil
+	}
+	if err := c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: s.idle, Interval: s.interval, Count: s.count}); err != nil {
+		return err
+	}
+	return setUserTimeout(c, s.timeout)
+}
+
+// addrPort is an address as package net gives it, with the link's zone where it
+// needs one.
+func (l *conns) addrPort(a net.Addr) netip.AddrPort {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	at := t.AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// named gives errors of Windows' own the names that other systems have.
+func named(err error) error {
+	var no syscall.Errno
+	if !errors.As(err, &no) {
+		return err
+	}
+	switch no { // numbers that nobody else uses
+	case 10048:
+		return fmt.Errorf("%w (%w)", syscall.EADDRINUSE, err)
+	case 10061:
+		return fmt.Errorf("%w (%w)", syscall.ECONNREFUSED, err)
+	}
+	return err
+}

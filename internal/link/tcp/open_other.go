@@ -1,0 +1,13 @@
+//go:build !linux
+
+package tcp
+
+import (
+	"net/netip"
+
+	"softrdma/internal/link"
+)
+
+// Open opens the link of one local address. Any number of links, of this and
+// other processes, may be open on it: ports are taken one by one.
+func Open(local netip.Addr, cfg Config) (link.Streams, error) { return openConns(local, cfg, nil) }

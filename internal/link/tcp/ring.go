@@ -1,0 +1,165 @@
+package tcp
+
+import (
+	"sync"
+
+	"softrdma/internal/link"
+)
+
+// ringLen is the length of the buffer of one direction of a connection.
+const ringLen = 128 << 10
+
+// A ring is the buffer of one direction: the lane, which never waits, has one end
+// of it, and a goroutine, which does, the other.
+type ring struct {
+	mu     sync.Mutex
+	moved  sync.Cond // something changed that the goroutine waits for
+	buf    []byte
+	start  int
+	n      int
+	err    error // of the goroutine's end, behind what is in the buffer
+	last   bool  // the lane writes no more
+	closed bool  // the lane is not there any more
+	full   bool  // the lane met a full buffer and wants to be told of room
+}
+
+func newRing() *ring {
+	r := &ring{}
+	r.moved.L = &r.mu
+	return r
+}
+
+// free gives the part of the buffer behind what is in it that is in one piece,
+// held the part of what is in it.
+func (r *ring) free() []byte {
+	if r.buf == nil {
+		r.buf = make([]byte, ringLen)
+	}
+	at := (r.start + r.n) % ringLen
+	return r.buf[at:min(at+ringLen-r.n, ringLen)]
+}
+
+func (r *ring) held() []byte { return r.buf[r.start:min(r.start+r.n, ringLen)] }
+
+func (r *ring) drop(n int) {
+	r.n -= n
+	r.start = (r.start + n) % ringLen
+}
+
+// room waits, for the goroutine that reads the socket, until there is room; nil
+// is the lane's end. The room is the goroutine's until filled.
+func (r *ring) room() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.n == ringLen && !r.closed {
+		r.moved.Wait()
+	}
+	if r.closed {
+		return nil
+	}
+	return r.free()
+}
+
+// filled adds what was read, and the error that came with it.
+func (r *ring) filled(n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n += n
+	r.err = err
+}
+
+// read gives the lane what has come. Fewer bytes than the pieces are long is all
+// that there was.
+func (r *ring) read(pieces [][]byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		return 0, link.ErrWouldBlock
+	}
+	total := 0
+	for _, p := range pieces {
+		for len(p) > 0 && r.n > 0 {
+			n := copy(p, r.held())
+			r.drop(n)
+			p, total = p[n:], total+n
+		}
+	}
+	r.moved.Signal()
+	return total, nil
+}
+
+// write takes what the lane sends, as far as there is room.
+func (r *ring) write(pieces [][]byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return 0, r.err
+	}
+	total, length := 0, 0
+	for _, p := range pieces {
+		length += len(p)
+		for len(p) > 0 && r.n < ringLen {
+			n := copy(r.free(), p)
+			r.n += n
+			p, total = p[n:], total+n
+		}
+	}
+	if total > 0 {
+		r.moved.Signal()
+	}
+	if total < length {
+		r.full = true
+		if total == 0 {
+			return 0, link.ErrWouldBlock
+		}
+	}
+	return total, nil
+}
+
+// next waits, for the goroutine that writes the socket, until there is something
+// to write, which is its own until sent; or nothing more, of a lane that is still
+// there or not.
+func (r *ring) next() (b []byte, last, closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.n == 0 && !r.last && !r.closed {
+		r.moved.Wait()
+	}
+	if r.n > 0 {
+		return r.held(), false, false
+	}
+	return nil, r.last, r.closed
+}
+
+// sent drops what was written, and tells whether the lane waits for the room. An
+// error drops everything: nothing more will leave.
+func (r *ring) sent(n int, err error) (tell bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(n)
+	if err != nil {
+		r.n, r.err = 0, err
+	}
+	tell, r.full = r.full || err != nil, false
+	return tell
+}
+
+// ends tells that the lane writes no more, or is not there any more.
+func (r *ring) ends(closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last, r.closed = true, r.closed || closed
+	r.moved.Signal()
+}
+
+// waitClosed waits, behind an end of writing, for the lane's.
+func (r *ring) waitClosed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.closed {
+		r.moved.Wait()
+	}
+}

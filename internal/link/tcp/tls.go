@@ -1,0 +1,155 @@
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+)
+
+const (
+	// greetPatience is how long a handshake may take.
+	greetPatience = 10 * time.Second
+
+	// applicationProtocol is what both ends want of each other by ALPN, so that
+	// nobody takes a server of something else for one of MPA (RFC 7301).
+	applicationProtocol = "softrdma-mpa"
+
+	recordHandshake = 22 // the content type that TLS begins with (RFC 8446 5.1)
+)
+
+// goodbye is what a peer is told that does not begin with TLS: a fatal alert,
+// protocol_version (RFC 8446 6), by which an MPA initiator knows what it met.
+var goodbye = []byte{21, 3, 1, 0, 2, 2, 70}
+
+var errProtocol = errors.New("peer speaks TLS, but not softrdma's protocol in it: expected ALPN " + applicationProtocol)
+
+// secure is a configuration with what softrdma wants where it says nothing.
+func secure(cfg *tls.Config) *tls.Config {
+	cfg = cfg.Clone()
+	if cfg.MinVersion == 0 {
+		cfg.MinVersion = tls.VersionTLS13
+	}
+	cfg.NextProtos = []string{applicationProtocol}
+	return cfg
+}
+
+// A socket counts what TLS reads and writes, and knows whether TCP ended.
+type socket struct {
+	*net.TCPConn
+	in, out atomic.Uint64
+	ended   atomic.Bool
+}
+
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.TCPConn.Read(b)
+	s.in.Add(uint64(n))
+	if err == io.EOF {
+		s.ended.Store(true)
+	}
+	return n, err
+}
+
+func (s *socket) Write(b []byte) (int, error) {
+	n, err := s.TCPConn.Write(b)
+	s.out.Add(uint64(n))
+	return n, err
+}
+
+// A secured is a TLS connection whose errors have names.
+type secured struct {
+	*tls.Conn
+	below *socket
+	begun bool // the peer has sent something
+}
+
+// client does the handshake of the end that dialled, which wants the
+// certificate to be of the address, or of the name that cfg has.
+func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.Addr) (transport, error) {
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = peer.WithZone("").String()
+	}
+	s := &socket{TCPConn: raw}
+	return greet(ctx, s, tls.Client(s, cfg))
+}
+
+// server does the handshake of the end that listens.
+func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, error) {
+	s := &socket{TCPConn: raw}
+	over, err := greet(ctx, s, tls.Server(s, cfg))
+	if err == nil {
+		return over, nil
+	}
+	if header := (tls.RecordHeaderError{}); errors.As(err, &header) {
+		_, _ = raw.Write(goodbye)
+	}
+	// What the peer has sent is read, as TCP would else take the alert back.
+	_ = raw.CloseWrite()
+	_ = raw.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = io.Copy(io.Discard, io.LimitReader(raw, 1<<16))
+	return nil, err
+}
+
+func greet(ctx context.Context, s *socket, c *tls.Conn) (transport, error) {
+	ctx, cancel := context.WithTimeout(ctx, greetPatience)
+	defer cancel()
+	err := c.HandshakeContext(ctx)
+	if err == nil && c.ConnectionState().NegotiatedProtocol != applicationProtocol {
+		err = errProtocol
+	}
+	if err != nil {
+		return nil, s.failure(err, false)
+	}
+	return &secured{Conn: c, below: s}, nil
+}
+
+// failure names an error of TLS. Those of the system stay as they are, but in a
+// handshake, where a peer that knows no TLS ends the connection.
+func (s *socket) failure(err error, begun bool) error {
+	d := reason.Detail{Reason: reason.TLSLost, Expected: s.out.Load(), Found: s.in.Load()}
+	var header tls.RecordHeaderError
+	var trust *tls.CertificateVerificationError
+	var no syscall.Errno
+	switch {
+	case errors.As(err, &header):
+		d = reason.Detail{Reason: reason.TLSPlain, Expected: recordHandshake, Found: uint64(header.RecordHeader[0])}
+	case errors.As(err, &trust):
+		d = reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: uint64(len(trust.UnverifiedCertificates))}
+	case errors.Is(err, ErrUntrusted):
+		d = reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: 1}
+	case !begun:
+		d.Reason = reason.TLSHandshake
+	case errors.As(err, &no):
+		return err
+	}
+	return &link.Failure{Detail: d, Err: err}
+}
+
+// ErrUntrusted is wrapped by what a tls.Config's VerifyConnection gives for a
+// peer that is not trusted.
+var ErrUntrusted = errors.New("not trusted")
+
+// Read reads. An end of TCP that TLS did not announce is none: somebody on the
+// way may have cut the stream off (RFC 8446 6.1).
+func (s *secured) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.begun = s.begun || n > 0
+	switch {
+	case err == nil:
+	case err != io.EOF:
+		err = s.below.failure(err, s.begun)
+	case s.below.ended.Load():
+		err = s.below.failure(fmt.Errorf("TCP ended before TLS did: %w", io.ErrUnexpectedEOF), s.begun)
+	}
+	return n, err
+}

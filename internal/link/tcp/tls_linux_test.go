@@ -1,0 +1,263 @@
+package tcp
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+)
+
+// certificate makes one for an address, signed by itself.
+func certificate(t *testing.T, addr string) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.ParseIP(addr)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// trusting is a configuration of ends that trust each other alone, whatever
+// their addresses are.
+func trusting(t *testing.T) *tls.Config {
+	c, _ := certificate(t, "127.0.0.1")
+	return &tls.Config{
+		Certificates: []tls.Certificate{c}, ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) != 1 || !bytes.Equal(s.PeerCertificates[0].Raw, c.Certificate[0]) {
+				return ErrUntrusted
+			}
+			return nil
+		},
+	}
+}
+
+// failed gives the reason that an error has.
+func failed(err error) reason.Reason {
+	var f *link.Failure
+	if !errors.As(err, &f) {
+		return reason.None
+	}
+	return f.Detail.Reason
+}
+
+// meets dials with one configuration a listener of another, nil for plain TCP,
+// and gives what both ends heard: of dialling or reading, and of accepting.
+func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
+	t.Helper()
+	open := func(addr string, cfg *tls.Config) end {
+		l, err := openConns(netip.MustParseAddr(addr), Config{}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return end{t, l}
+	}
+	a, b := open("127.13.3.1", dial), open("127.13.3.2", listen)
+	at, ox, oy := &owner{}, &owner{}, &owner{}
+	nl, err := b.l.Listen(0, 1, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := a.l.Dial(0, nl.Addr(), 0, ox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		b.until(func() bool { return at.readable })
+		y, err := nl.Accept(oy)
+		if err == nil {
+			b.until(func() bool { return oy.readable })
+			_, err = y.Read([][]byte{make([]byte, 64)})
+		}
+		done <- err
+	}()
+	a.until(func() bool { return ox.writable })
+	if dialled = x.Connected(); dialled == nil {
+		if _, dialled = x.Write([][]byte{[]byte("MPA ID Req Frame....")}); dialled == nil {
+			select {
+			case accepted = <-done:
+				if accepted == nil {
+					return nil, nil
+				}
+				done <- accepted
+			case <-time.After(10 * time.Second):
+				t.Fatal("the listener heard nothing")
+			}
+			a.until(func() bool { return ox.readable })
+			_, dialled = x.Read([][]byte{make([]byte, 64)})
+		}
+	} else {
+		_ = x.Close()
+	}
+	select {
+	case accepted = <-done:
+	case <-time.After(15 * time.Second):
+		t.Fatal("the listener heard nothing")
+	}
+	return dialled, accepted
+}
+
+func TestTLSTrust(t *testing.T) {
+	one, ones := certificate(t, "127.13.3.2")
+	other, others := certificate(t, "127.13.3.2")
+	wrong, wrongs := certificate(t, "192.0.2.1")
+	certs := func(c ...tls.Certificate) []tls.Certificate { return c }
+	for _, c := range []struct {
+		name              string
+		dial, listen      *tls.Config
+		dialled, accepted reason.Reason
+	}{
+		{"same secret", trusting(t), nil, 0, 0},
+		{"another secret", trusting(t), trusting(t), reason.TLSTrust, reason.TLSHandshake},
+		{"authority", &tls.Config{RootCAs: ones}, &tls.Config{Certificates: certs(one)}, 0, 0},
+		{"authorities of both", &tls.Config{RootCAs: ones, Certificates: certs(other)},
+			&tls.Config{Certificates: certs(one), ClientCAs: others, ClientAuth: tls.RequireAndVerifyClientCert}, 0, 0},
+		{"another authority", &tls.Config{RootCAs: others}, &tls.Config{Certificates: certs(one)}, reason.TLSTrust, reason.TLSHandshake},
+		{"another address", &tls.Config{RootCAs: wrongs}, &tls.Config{Certificates: certs(wrong)}, reason.TLSTrust, reason.TLSHandshake},
+		{"no certificate of the client", &tls.Config{RootCAs: ones},
+			&tls.Config{Certificates: certs(one), ClientCAs: others, ClientAuth: tls.RequireAndVerifyClientCert}, reason.TLSHandshake, reason.TLSHandshake},
+		{"a client that is not trusted", &tls.Config{RootCAs: ones, Certificates: certs(one)},
+			&tls.Config{Certificates: certs(one), ClientCAs: others, ClientAuth: tls.RequireAndVerifyClientCert}, reason.TLSHandshake, reason.TLSTrust},
+		{"older version", &tls.Config{RootCAs: ones, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12},
+			&tls.Config{Certificates: certs(one)}, reason.TLSHandshake, reason.TLSHandshake},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.listen == nil {
+				c.listen = c.dial
+			}
+			dialled, accepted := meets(t, c.dial, c.listen)
+			if failed(dialled) != c.dialled || failed(accepted) != c.accepted {
+				t.Errorf("expected %v and %v, found %v and %v", c.dialled, c.accepted, dialled, accepted)
+			}
+		})
+	}
+}
+
+// A peer without TLS is told by an alert, whose bytes MPA knows.
+func TestTLSRefusesPlain(t *testing.T) {
+	dialled, accepted := meets(t, nil, trusting(t))
+	if failed(accepted) != reason.TLSPlain || !strings.Contains(accepted.Error(), "77") {
+		t.Errorf("the listener heard %v", accepted)
+	}
+	if dialled != nil {
+		t.Errorf("expected an alert to read, found %v", dialled)
+	}
+}
+
+// A server of another protocol in TLS is not taken for one of MPA.
+func TestTLSWantsItsApplicationProtocol(t *testing.T) {
+	secret := trusting(t)
+	nl, err := tls.Listen("tcp", "127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nl.Close()
+	go func() {
+		if c, err := nl.Accept(); err == nil {
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+	}()
+	l, err := OpenTLS(netip.MustParseAddr("127.0.0.1"), Config{}, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, o := end{t, l}, &owner{}
+	x, err := l.Dial(0, netip.MustParseAddrPort(nl.Addr().String()), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.until(func() bool { return o.writable })
+	if err := x.Connected(); failed(err) != reason.TLSHandshake || !errors.Is(err, errProtocol) {
+		t.Errorf("found %v", err)
+	}
+}
+
+// An end of TCP without TLS's, and a changed record, are no end in order.
+func TestTLSTruncationIsAFailure(t *testing.T) {
+	for name, f := range map[string]func(below *net.TCPConn){
+		"FIN":     func(c *net.TCPConn) { _ = c.CloseWrite() },
+		"garbage": func(c *net.TCPConn) { _, _ = c.Write([]byte("\x17\x03\x03\x00\x20" + strings.Repeat("x", 32))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := trusting(t)
+			k := opener(func(a netip.Addr, c Config) (link.Streams, error) { return OpenTLS(a, c, secret) })
+			a, b := k.open(t, "127.13.3.3"), k.open(t, "127.13.3.4")
+			x, y, ox, _ := streams(a, b)
+			if _, err := y.Write([][]byte{[]byte("data")}); err != nil {
+				t.Fatal(err)
+			}
+			a.until(func() bool { return ox.readable })
+			if n, err := x.Read([][]byte{make([]byte, 64)}); n != 4 || err != nil {
+				t.Fatal(n, err)
+			}
+			f(y.(*conn).raw)
+			a.until(func() bool { return ox.hangup })
+			if _, err := x.Read([][]byte{make([]byte, 64)}); failed(err) != reason.TLSLost {
+				t.Errorf("found %v", err)
+			}
+		})
+	}
+}
+
+// However links are closed, with whatever under way, their goroutines end.
+func TestConnsLeaveNoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	secret := trusting(t)
+	for range 5 {
+		k := opener(func(a netip.Addr, c Config) (link.Streams, error) { return OpenTLS(a, c, secret) })
+		la, _ := k(netip.MustParseAddr("127.13.3.5"), Config{})
+		lb, _ := k(netip.MustParseAddr("127.13.3.6"), Config{})
+		a, b := end{t, la}, end{t, lb}
+		x, _, _, _ := streams(a, b)
+		if _, err := x.Write([][]byte{make([]byte, 4*ringLen)}); err != nil {
+			t.Fatal(err)
+		}
+		nl, err := lb.Listen(0, 1, &owner{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := la.Dial(0, nl.Addr(), 0, &owner{}); err != nil { // left in its handshake
+			t.Fatal(err)
+		}
+		if err := errors.Join(lb.Close(), la.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			b := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, before %d\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
+		}
+	}
+}

@@ -1,0 +1,85 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"softrdma/internal/link"
+)
+
+// Connections that come and go take the socket of one that went, and packets
+// leave as they should; what the network reported of the former user's is gone.
+func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
+	for _, host := range loopbacks(t) {
+		a, b := pair(t, host, Config{})
+		gone, _ := pair(t, host, Config{})
+		var first *link.Flow
+		for i := range uint32(3 * keptFlows) {
+			f := openFlow(t, a, b.Local(), i)
+			if first == nil {
+				first = f
+			}
+			if f.Src != first.Src {
+				t.Fatalf("%s: connection %d leaves from %v, expected the former's %v", host, i, f.Src, first.Src)
+			}
+			p := pattern(64 + int(i))
+			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
+			if got := receiveAll(t, b, len(p)); string(got) != string(p) {
+				t.Fatalf("%s: other bytes", host)
+			}
+			a.CloseFlow(f)
+			if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); !errors.Is(err, ErrFlow) {
+				t.Errorf("%s: sent on a closed flow: %v", host, err)
+			}
+		}
+		if n := a.flows.sockets; n != 1 {
+			t.Errorf("%s: %d sockets", host, n)
+		}
+		// More than are kept are closed.
+		var all []*link.Flow
+		for i := range uint32(3 * keptFlows) {
+			all = append(all, openFlow(t, a, gone.Local(), i))
+		}
+		for _, f := range all {
+			a.CloseFlow(f)
+		}
+		if n := a.flows.sockets; n != keptFlows {
+			t.Errorf("%s: %d sockets kept, expected %d", host, n, keptFlows)
+		}
+		to := gone.Local()
+		if err := gone.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p := pattern(64)
+		f := openFlow(t, a, to, 1)
+		_ = a.Send(&link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}) // nobody listens
+		a.CloseFlow(f)
+		f = openFlow(t, a, to, 1)
+		if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); err != nil {
+			t.Errorf("%s: the next user hears of the former's packet: %v", host, err)
+		}
+	}
+}
+
+// What was kept is closed when nothing has come for a while.
+func TestFlowsWithoutUsersAreClosedInTime(t *testing.T) {
+	a, b := pair(t, "127.0.0.1", Config{})
+	a.CloseFlow(openFlow(t, a, b.Local(), 1))
+	if n := a.flows.sockets; n != 1 {
+		t.Fatalf("%d sockets kept, expected 1", n)
+	}
+	if err := a.Wait(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var rx link.Rx
+	if _, err := a.Receive(&rx); err != nil || a.flows.sockets != 0 {
+		t.Errorf("%d sockets, %v", a.flows.sockets, err)
+	}
+	a.Wake()
+	if err := a.Wait(-1); err != nil || a.stale.Load() {
+		t.Errorf("%v, stale %v", err, a.stale.Load())
+	}
+}

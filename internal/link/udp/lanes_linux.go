@@ -1,0 +1,91 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// OpenLanes opens n links of one local address: what is for queue pair q comes
+// to link q modulo n (link.LaneOf), but for packets that were joined to a batch
+// on their way, which come where the first of them belongs. The links share
+// nothing but the address and the port.
+//
+// Their receiving sockets are a group by SO_REUSEPORT. Sockets of flows are not
+// in it, also where they are connected: they have ports of their own.
+func OpenLanes(local netip.AddrPort, cfg Config, n int) (links []*Link, err error) {
+	first, err := Open(local, cfg)
+	if err != nil {
+		return nil, err
+	}
+	links = append(links, first)
+	defer func() {
+		if err != nil {
+			for _, l := range links {
+				err = errors.Join(err, l.Close())
+			}
+			links = nil
+		}
+	}()
+	if n == 1 {
+		return links, nil
+	}
+	// The first one is bound without the option, which fails where anybody else
+	// has the address; with it, another device could join the group.
+	if err := shareable(first.rx.fd); err != nil {
+		return nil, err
+	}
+	for len(links) < n {
+		l, err := open(first.local, first.cfg, true)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, l)
+	}
+	return links, steer(first.rx.fd, n)
+}
+
+// shareable lets more sockets bind to a socket's address and port.
+func shareable(fd int) error {
+	return os.NewSyscallError("setsockopt SO_REUSEPORT", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+}
+
+// steer makes the kernel choose among the sockets that share a port, which it
+// counts in the order in which they were bound.
+func steer(fd, n int) error {
+	code, err := bpf.Assemble(selector(n))
+	if err != nil {
+		return fmt.Errorf("steer packets to %d lanes: %w", n, err)
+	}
+	filter := make([]unix.SockFilter, len(code))
+	for i, c := range code {
+		filter[i] = unix.SockFilter{Code: c.Op, Jt: c.Jt, Jf: c.Jf, K: c.K}
+	}
+	p := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, no := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF,
+		uintptr(unsafe.Pointer(&p)), unsafe.Sizeof(p), 0)
+	if no != 0 {
+		return fmt.Errorf("steer packets to %d lanes: %w", n, os.NewSyscallError("setsockopt SO_ATTACH_REUSEPORT_CBPF", no))
+	}
+	return nil
+}
+
+// selector is link.PacketLane in the kernel, which runs it on what follows the
+// UDP header. Loading beyond the end of a packet gives 0.
+func selector(n int) []bpf.Instruction {
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: link.LaneOffset, Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: link.LaneMask},
+		bpf.ALUOpConstant{Op: bpf.ALUOpMod, Val: uint32(n)},
+		bpf.RetA{},
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !linux || softrdma_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+)
+
+// OpenLanes opens the link of a local address, of which there is one: other
+// systems than Linux cannot steer packets to the sockets of an address.
+func OpenLanes(local netip.AddrPort, cfg Config, n int) ([]*Link, error) {
+	if n != 1 {
+		return nil, fmt.Errorf("open UDP link on %v: lanes: expected 1 on %s, which cannot steer packets, found %d: %w",
+			local, runtime.GOOS, n, errors.ErrUnsupported)
+	}
+	l, err := Open(local, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return []*Link{l}, nil
+}

@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"softrdma/internal/reason"
+)
+
+const (
+	// deferFrom is from how many bytes on a store waits for what may follow it:
+	// a call costs as much as copying some kilobytes, and messages come in
+	// packets.
+	deferFrom = 1024
+
+	// storeThrough is from how many bytes on a store is made without the mirror:
+	// what follows would save less than the copy costs.
+	storeThrough = 64 << 10
+
+	// deferLimit is how many bytes wait at most.
+	deferLimit = 256 << 10
+)
+
+// A Loss is a store to another process that could not be made after it was
+// deferred.
+type Loss struct {
+	PD uint32
+	reason.Detail
+}
+
+// deferred are stores to another process that have come to its mirror and not
+// yet to the process: one run of bytes of one region.
+type deferred struct {
+	waiting atomic.Bool
+
+	mu     sync.Mutex
+	region *Region
+	off    uint64
+	n      int
+	losses []Loss
+}
+
+// add defers the store of n bytes at offset off of r, and tells false where it
+// is to be made now. Stores reach the process in order.
+func (d *deferred) add(r *Region, off uint64, n int) bool {
+	if n < deferFrom && !d.waiting.Load() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.region == r && off == d.off+uint64(d.n) && d.n+n <= deferLimit {
+		d.n += n
+		return true
+	}
+	d.write()
+	if n < deferFrom {
+		return false
+	}
+	d.region, d.off, d.n = r, off, n
+	d.waiting.Store(true)
+	return true
+}
+
+// storeThrough stores data at offset off from where it lies, behind what waits.
+func (r *Region) storeThrough(off uint64, data []byte) reason.Detail {
+	r.table.deferred.settle()
+	if f := r.foreign; f.Space.Store(f.Addr+off, data) != nil {
+		return unmapped(f.Addr+off, len(data))
+	}
+	return reason.Detail{}
+}
+
+// settle makes the stores that wait before anything that comes behind them.
+func (d *deferred) settle() {
+	if d.waiting.Load() {
+		d.mu.Lock()
+		d.write()
+		d.mu.Unlock()
+	}
+}
+
+// write makes the stores that wait.
+func (d *deferred) write() {
+	if d.region == nil {
+		return
+	}
+	r := d.region
+	if f := r.foreign; f.Space.Store(f.Addr+d.off, r.mem[d.off:d.off+uint64(d.n)]) != nil {
+		d.losses = append(d.losses, Loss{r.PD, unmapped(f.Addr+d.off, d.n)})
+	}
+	d.region, d.n = nil, 0
+	d.waiting.Store(false)
+}
+
+// Deferred tells whether stores to other processes wait for Flush.
+func (t *Table) Deferred() bool { return t.deferred.waiting.Load() }
+
+// Flush makes the stores to other processes that were deferred. A lane calls it
+// before anybody is told that they were made: before it acknowledges, completes
+// and is given up. It tells of those that failed, once.
+func (t *Table) Flush() []Loss {
+	d := &t.deferred
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.write()
+	losses := d.losses
+	d.losses = nil
+	return losses
+}

@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"softrdma/internal/memory"
+)
+
+// The second layout is the one that Linux's soft iWARP shares with its
+// user-space driver (siw-abi.h). It has no indices: each entry has a flag that
+// tells whose it is. Send and receive requests are taken out of it into a ring
+// of this process's own when the consumer asks what there is, so that nothing
+// that was checked can change behind the check; completions go straight to it.
+
+// SIWMaxSGE is how many entries a request in siw's layout has room for.
+const SIWMaxSGE = 6
+
+// SIWMaxInline is how many bytes of inline data: they take the place of all
+// entries but the first.
+const SIWMaxInline = (SIWMaxSGE - 1) * SGELen
+
+// The operations of siw's layout (enum siw_opcode).
+const (
+	siwWrite    = 0
+	siwRead     = 1
+	siwSend     = 3
+	siwSendInv  = 5
+	siwFetchAdd = 6
+	siwCompare  = 7
+	siwReceive  = 8
+)
+
+// The flags of siw's layout (enum siw_wqe_flags).
+const (
+	SIWValid     = 1 << 0 // the entry is the consumer's
+	SIWInline    = 1 << 1
+	SIWSignaled  = 1 << 2
+	SIWSolicited = 1 << 3
+	SIWReadFence = 1 << 4
+	siwRemInval  = 1 << 5
+)
+
+// siwHead is the word that a request begins with behind its number: 16 bits of
+// flags, the number of entries and the operation, in the order in which the
+// processor stores them. Whoever gives the entry away stores it last.
+type siwHead struct{ word atomic.Uint32 }
+
+func (h *siwHead) load() (flags uint16, sges, op uint8) {
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], h.word.Load())
+	return binary.NativeEndian.Uint16(b[:]), b[2], b[3]
+}
+
+// Post gives the entry to the consumer, as the driver does; flags are without
+// SIWValid.
+func (h *siwHead) Post(flags uint16, sges, op uint8) {
+	b := [4]byte{2: sges, 3: op}
+	binary.NativeEndian.PutUint16(b[:], flags|SIWValid)
+	h.word.Store(binary.NativeEndian.Uint32(b[:]))
+}
+
+// Posted tells whether the entry is the consumer's.
+func (h *siwHead) Posted() bool {
+	flags, _, _ := h.load()
+	return flags&SIWValid != 0
+}
+
+// release gives the entry back to the driver.
+func (h *siwHead) release() { h.word.Store(0) }
+
+// SIWSQE is siw_sqe, a send work request.
+type SIWSQE struct {
+	ID uint64
+	siwHead
+	RKey  uint32 // of the peer's memory, or to invalidate
+	RAddr uint64
+	SGE   [SIWMaxSGE]memory.SGE // with inline data the first one tells the length, and the data is in place of the others
+}
+
+// SIWRQE is siw_rqe, a receive work request.
+type SIWRQE struct {
+	ID uint64
+	siwHead
+	_   uint32
+	SGE [SIWMaxSGE]memory.SGE
+}
+
+// SIWCQE is siw_cqe, a completion.
+type SIWCQE struct {
+	ID uint64
+	siwDone
+	Bytes  uint32
+	ImmInv uint64
+	QPN    uint64
+}
+
+// siwDone is the word of a completion: 8 bits of flags, the operation and 16
+// bits of status.
+type siwDone struct{ word atomic.Uint32 }
+
+func (d *siwDone) load() (flags, op uint8, status uint16) {
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], d.word.Load())
+	return b[0], b[1], binary.NativeEndian.Uint16(b[2:])
+}
+
+func (d *siwDone) store(flags, op uint8, status uint16) {
+	b := [4]byte{0: flags, 1: op}
+	binary.NativeEndian.PutUint16(b[2:], status)
+	d.word.Store(binary.NativeEndian.Uint32(b[:]))
+}
+
+// siwControl is siw_cq_ctrl, which stands behind the completions.
+type siwControl struct {
+	arm atomic.Uint32
+	_   uint32
+}
+
+// SIWDepth is how many entries a queue in siw's layout has that holds at least
+// depth: indices run on and are taken modulo it.
+func SIWDepth(depth int) int { return 1 << bits.Len(uint(max(depth, 1)-1)) }
+
+// entries views memory as entries in siw's layout. The memory is aligned to 8
+// bytes, zeroed and long enough.
+func entries[T any](mem []byte, n int) []T {
+	var v T
+	_ = mem[:n*int(unsafe.Sizeof(v))]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem))), n)
+}

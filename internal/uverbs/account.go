@@ -1,0 +1,98 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+)
+
+// An account is what the programs of one user hold of what the server has few
+// of. One user's programs get half of it, so that whatever they do others are
+// served.
+type account struct {
+	descriptors quota // connections, processes, pipes, and rings that were not mapped
+	mappings    quota // rings and mirrors of regions
+}
+
+// A quota is a number that does not pass a limit.
+type quota struct {
+	n   atomic.Int64
+	max int64
+	no  syscall.Errno // of who wants more
+}
+
+// take adds n.
+func (q *quota) take(n int64) error {
+	if now := q.n.Add(n); now > q.max {
+		q.n.Add(-n)
+		return refuse(q.no, reason.ClientLimit, uint64(q.max), uint64(now))
+	}
+	return nil
+}
+
+// give ends take.
+func (q *quota) give(n int64) { q.n.Add(-n) }
+
+// A stock is what the server has for all users.
+type stock struct{ descriptors, mappings int64 }
+
+// newStock tells what the system leaves beside what this process has now.
+func newStock() stock {
+	s := stock{descriptorLimit(), mappingLimit()}
+	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
+		s.descriptors -= int64(len(list))
+	}
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		s.mappings -= int64(bytes.Count(maps, []byte{'\n'}))
+	}
+	return s
+}
+
+func (s stock) account() *account {
+	return &account{
+		descriptors: quota{max: s.descriptors / 2, no: syscall.EMFILE},
+		mappings:    quota{max: s.mappings / 2, no: syscall.ENOMEM},
+	}
+}
+
+// descriptorLimit is how many descriptors this process may have.
+func descriptorLimit() int64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<30 {
+		return 1 << 30
+	}
+	return int64(l.Cur)
+}
+
+// mappingLimit is how many parts the memory of this process may have: more, and
+// even Go's heap gets none.
+func mappingLimit() int64 {
+	b, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err == nil {
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
+			return n
+		}
+	}
+	return 65530 // Linux's default
+}
+
+// account is that of a user.
+func (s *Server) account(uid uint32) *account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.accounts[uid]
+	if a == nil {
+		a = s.stock.account()
+		s.accounts[uid] = a
+	}
+	return a
+}

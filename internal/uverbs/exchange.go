@@ -1,0 +1,162 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"net"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxThreads is how many connections have a thread of their own. A program
+// holds as many as it has threads that call at the same time, most hold one.
+const maxThreads = 256
+
+// An exchange receives the requests of one connection and sends the answers.
+//
+// It sleeps in the kernel, on a thread: a program's call sleeps until it is
+// answered, so that the system runs the thread in the program's place, on the
+// same processor, and the program after it again. Going through Go's poller and
+// scheduler instead takes several times as long, and longer where programs
+// that poll have all processors. Connections beyond maxThreads do.
+type exchange struct {
+	conn  *net.UnixConn
+	raw   syscall.RawConn
+	fd    int // -1: through Go's poller
+	data  [requestLen + maxData]byte
+	oob   [256]byte
+	reply []byte
+	iov   unix.Iovec
+	head  unix.Msghdr
+	n     int
+	no    syscall.Errno
+	try   [2]func(fd uintptr) bool // receive and send, without waiting
+}
+
+func newExchange(c *net.UnixConn) (*exchange, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	e := &exchange{conn: c, raw: raw, fd: -1}
+	for i, number := range [2]uintptr{unix.SYS_RECVMSG, unix.SYS_SENDMSG} {
+		e.try[i] = func(fd uintptr) bool {
+			return e.call(number, int(fd), unix.MSG_DONTWAIT) != unix.EAGAIN
+		}
+	}
+	return e, nil
+}
+
+// run calls f, on a thread where there is one to be had.
+func (e *exchange) run(s *Server, f func()) {
+	defer s.threads.Add(-1)
+	if s.threads.Add(1) > maxThreads {
+		f()
+		return
+	}
+	if e.leave(s) {
+		defer e.end(s)
+	}
+	f()
+}
+
+// leave takes the connection from Go's poller, whose thread each request would
+// wake as well. It tells whether it could.
+func (e *exchange) leave(s *Server) bool {
+	fd := -1
+	err := e.raw.Control(func(old uintptr) {
+		if n, err := unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			fd = n
+		}
+	})
+	if err != nil || fd < 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || unix.SetNonblock(fd, false) != nil {
+		_ = unix.Close(fd)
+		return false
+	}
+	e.fd = fd
+	delete(s.conns, e.conn)
+	s.exchanges[e] = struct{}{}
+	_ = e.conn.Close() // and not the connection, which fd is
+	return true
+}
+
+// end closes a connection that has left.
+func (e *exchange) end(s *Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.exchanges, e)
+	_ = unix.Close(e.fd)
+}
+
+// hangUp ends an exchange wherever it waits. The caller has the server's lock.
+func (e *exchange) hangUp() { _ = unix.Shutdown(e.fd, unix.SHUT_RDWR) }
+
+// call is recvmsg or sendmsg.
+func (e *exchange) call(number uintptr, fd int, flags uintptr) syscall.Errno {
+	for {
+		n, _, no := unix.Syscall(number, uintptr(fd), uintptr(unsafe.Pointer(&e.head)), flags|unix.MSG_CMSG_CLOEXEC|unix.MSG_NOSIGNAL)
+		if no != unix.EINTR {
+			e.n, e.no = int(n), no
+			return no
+		}
+	}
+}
+
+// receive waits for the next request and gives it with its control messages;
+// no bytes at the end.
+func (e *exchange) receive() (request, control []byte) {
+	e.iov.Base = &e.data[0]
+	e.iov.SetLen(len(e.data))
+	e.head = unix.Msghdr{Iov: &e.iov, Control: &e.oob[0]}
+	e.head.SetIovlen(1)
+	e.head.SetControllen(len(e.oob))
+	if e.fd >= 0 {
+		e.call(unix.SYS_RECVMSG, e.fd, 0)
+	} else if e.raw.Read(e.try[0]) != nil {
+		return nil, nil
+	}
+	if e.no != 0 || e.n <= 0 {
+		return nil, nil
+	}
+	return e.data[:e.n], e.oob[:e.head.Controllen]
+}
+
+// send sends an answer and tells whether that went well.
+func (e *exchange) send(a *answer) bool {
+	e.reply = append(append(e.reply[:0], bytesOf(&a.reply)...), a.data...)
+	e.iov.Base = &e.reply[0]
+	e.iov.SetLen(len(e.reply))
+	e.head = unix.Msghdr{Iov: &e.iov}
+	e.head.SetIovlen(1)
+	if len(a.fds) > 0 {
+		rights := unix.UnixRights(a.fds...)
+		e.head.Control = &rights[0]
+		e.head.SetControllen(len(rights))
+	}
+	if e.fd >= 0 {
+		e.call(unix.SYS_SENDMSG, e.fd, 0)
+	} else if e.raw.Write(e.try[1]) != nil {
+		return false
+	}
+	return e.no == 0
+}
+
+// credentials are those of a message that has nothing else beside it, which is
+// all but always so.
+func credentials(control []byte) *unix.Ucred {
+	if len(control) != unix.CmsgSpace(unix.SizeofUcred) {
+		return nil
+	}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+	if h.Level != unix.SOL_SOCKET || h.Type != unix.SCM_CREDENTIALS || int(h.Len) != unix.CmsgLen(unix.SizeofUcred) {
+		return nil
+	}
+	return (*unix.Ucred)(unsafe.Pointer(&control[unix.CmsgLen(0)]))
+}

@@ -1,0 +1,249 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/binary"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// What libraries ask RDMA's netlink for beside what package nl names, and what
+// they are told (rdma/rdma_netlink.h).
+const (
+	nldevGetPort    = 5
+	nldevGetChardev = 15
+
+	nldevInterface   = 50
+	nldevProtocol    = 67
+	nldevChardevType = 69
+	nldevChardevName = 70
+	nldevChardevABI  = 71
+	nldevChardev     = 72
+	nldevDriverID    = 73
+	nldevCopyOnFork  = 93
+)
+
+// maxNetlink is the longest request that has a meaning.
+const maxNetlink = 4 << 10
+
+// netlink opens a socket of RDMA's netlink: libraries learn of devices by it, and
+// of siw's driver in no other way. The program has an end of a pair of sockets,
+// and says no address on it that the system would look at.
+func (s *Server) netlink(p *process, a *answer) error {
+	if err := p.account.descriptors.take(1); err != nil {
+		return err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		p.account.descriptors.give(1)
+		return err
+	}
+	f := os.NewFile(uintptr(fds[0]), "netlink")
+	c, err := net.FileConn(f)
+	_ = f.Close()
+	if err != nil {
+		_ = unix.Close(fds[1])
+		p.account.descriptors.give(1)
+		return err
+	}
+	own := c.(*net.UnixConn)
+	a.give(fds[1], 0, 0, 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = own.Close()
+		return syscall.EIO
+	}
+	s.conns[own] = struct{}{}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		s.serveNetlink(own)
+		s.mu.Lock()
+		delete(s.conns, own)
+		s.mu.Unlock()
+		_ = own.Close()
+		p.account.descriptors.give(1)
+	}()
+	return nil
+}
+
+func (s *Server) serveNetlink(c *net.UnixConn) {
+	b := make([]byte, maxNetlink)
+	for {
+		n, err := c.Read(b)
+		if err != nil {
+			return
+		}
+		for _, m := range s.netlinkAnswers(b[:n]) {
+			if _, err := c.Write(m); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// netlinkAnswers are the messages that answer a request.
+func (s *Server) netlinkAnswers(b []byte) [][]byte {
+	h, ok := parse[unix.NlMsghdr](b)
+	if !ok || int(h.Len) < size[unix.NlMsghdr]() || int(h.Len) > len(b) {
+		return nil
+	}
+	attrs, err := nl.ParseRouteAttrAsMap(b[size[unix.NlMsghdr]():h.Len])
+	if err != nil {
+		return [][]byte{netlinkError(&h, syscall.EINVAL)}
+	}
+	dump := h.Flags&unix.NLM_F_DUMP == unix.NLM_F_DUMP
+	var list [][]byte
+	switch h.Type {
+	case nldev(nl.RDMA_NLDEV_CMD_GET):
+		list, err = s.netlinkDevices(&h, attrs, dump)
+	case nldev(nldevGetPort):
+		list, err = s.netlinkPorts(&h, attrs, dump)
+	case nldev(nldevGetChardev):
+		list, err = s.netlinkChardev(&h, attrs)
+	case nldev(nl.RDMA_NLDEV_CMD_SYS_GET):
+		// What is registered is found by its address, in whatever page it is.
+		list = [][]byte{netlinkMessage(&h, 0, attr8(nldevCopyOnFork, 1))}
+	default:
+		err = syscall.EOPNOTSUPP
+	}
+	switch {
+	case err != nil:
+		return [][]byte{netlinkError(&h, errnoOf(err))}
+	case dump:
+		done := h
+		done.Type = unix.NLMSG_DONE
+		return append(list, netlinkMessage(&done, unix.NLM_F_MULTI, make([]byte, 4)))
+	case h.Flags&unix.NLM_F_ACK != 0:
+		return append(list, netlinkError(&h, 0))
+	}
+	return list
+}
+
+// nldev is the type of messages of the clients that ask for devices.
+func nldev(command uint16) uint16 { return nl.RDMA_NL_NLDEV<<nl.RDMA_NL_GET_CLIENT_SHIFT | command }
+
+// netlinkMessage is a message of the type and the number of a request.
+func netlinkMessage(h *unix.NlMsghdr, flags uint16, parts ...[]byte) []byte {
+	r := unix.NlMsghdr{Type: h.Type, Flags: flags, Seq: h.Seq, Pid: h.Pid}
+	b := make([]byte, size[unix.NlMsghdr]())
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	r.Len = uint32(len(b))
+	copy(b, bytesOf(&r))
+	return b
+}
+
+// netlinkError refuses a request, or with 0 acknowledges it.
+func netlinkError(h *unix.NlMsghdr, no syscall.Errno) []byte {
+	e := *h
+	e.Type = unix.NLMSG_ERROR
+	return netlinkMessage(&e, 0, nl.Uint32Attr(uint32(-int32(no))), bytesOf(h))
+}
+
+func attr8(kind int, v uint8) []byte   { return nl.NewRtAttr(kind, []byte{v}).Serialize() }
+func attr32(kind int, v uint32) []byte { return nl.NewRtAttr(kind, nl.Uint32Attr(v)).Serialize() }
+func attrText(kind int, text string) []byte {
+	return nl.NewRtAttr(kind, nl.ZeroTerminated(text)).Serialize()
+}
+
+func attr64(kind int, v uint64) []byte {
+	return nl.NewRtAttr(kind, binary.NativeEndian.AppendUint64(nil, v)).Serialize()
+}
+
+// netlinkIndex is the device that a request names; nil where it names none.
+func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device, error) {
+	a, ok := in[nl.RDMA_NLDEV_ATTR_DEV_INDEX]
+	if !ok {
+		return nil, nil
+	}
+	if len(a.Value) < 4 {
+		return nil, syscall.EINVAL
+	}
+	if i := binary.NativeEndian.Uint32(a.Value); i < uint32(len(s.devices)) {
+		return s.devices[i], nil
+	}
+	return nil, syscall.EINVAL
+}
+
+// netlinkDevices tells of one device or of all.
+func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) (list [][]byte, _ error) {
+	if dump {
+		for _, d := range s.devices {
+			list = append(list, d.netlink(h, unix.NLM_F_MULTI))
+		}
+		return list, nil
+	}
+	d, err := s.netlinkIndex(in)
+	if err != nil || d == nil {
+		return nil, syscall.EINVAL
+	}
+	return [][]byte{d.netlink(h, 0)}, nil
+}
+
+func (d *device) netlink(h *unix.NlMsghdr, flags uint16) []byte {
+	guid := uint64(d.verbs.Query().NodeGUID)
+	kind, protocol := uint8(1), "roce" // of node: CA
+	if d.a.IWARP() {
+		kind, protocol = 4, "iw" // RNIC
+	}
+	return netlinkMessage(h, flags,
+		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.name),
+		attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1), // the last one
+		attr64(nl.RDMA_NLDEV_ATTR_NODE_GUID, guid), attr64(nl.RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, guid),
+		attr8(nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE, kind), attrText(nldevProtocol, protocol))
+}
+
+// netlinkPorts tells of the port of a device, which is the only one.
+func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) ([][]byte, error) {
+	d, err := s.netlinkIndex(in)
+	if err != nil || d == nil {
+		return nil, syscall.EINVAL
+	}
+	flags := uint16(0)
+	if dump {
+		flags = unix.NLM_F_MULTI
+	}
+	p, err := d.queryPort(1)
+	if err != nil {
+		return nil, err
+	}
+	return [][]byte{netlinkMessage(h, flags,
+		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.name), attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1),
+		attr8(nl.RDMA_NLDEV_ATTR_PORT_STATE, p.State), attr8(nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE, p.PhysState),
+		attr32(nldevInterface, uapi.ZoneIndex(d.verbs.Name())), attrText(nl.RDMA_NLDEV_ATTR_NDEV_NAME, d.verbs.Name()))}, nil
+}
+
+// netlinkChardev tells of the device file of a kind.
+func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr) ([][]byte, error) {
+	d, err := s.netlinkIndex(in)
+	if err != nil {
+		return nil, err
+	}
+	file := func(name string, abi, rdev uint64, more ...[]byte) [][]byte {
+		parts := [][]byte{attr64(nldevChardev, hugeDev(rdev)), attr64(nldevChardevABI, abi), attrText(nldevChardevName, name)}
+		return [][]byte{netlinkMessage(h, 0, append(parts, more...)...)}
+	}
+	switch kind := unix.ByteSliceToString(in[nldevChardevType].Value); {
+	case kind == "uverbs" && d != nil:
+		_, id := d.provider.driver()
+		return file(d.file(), 1, d.rdev(), attr32(nldevDriverID, id)), nil
+	case kind == "rdma_cm" && d == nil:
+		return file("rdma_cm", cmABI, cmRdev), nil
+	}
+	return nil, syscall.EOPNOTSUPP
+}
+
+// hugeDev is the number of a device as the kernel tells it (huge_encode_dev).
+func hugeDev(rdev uint64) uint64 {
+	major, minor := uint64(unix.Major(rdev)), uint64(unix.Minor(rdev))
+	return minor&0xff | major<<8 | minor&^0xff<<12
+}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// askNetlink writes a request on a socket of RDMA's netlink and reads messages up to the
+// one that ends the answer.
+func askNetlink(t *testing.T, fd int, kind, flags uint16, attrs ...[]byte) (list []syscall.NetlinkMessage) {
+	t.Helper()
+	h := unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_REQUEST | flags, Seq: 77, Pid: 5}
+	if _, err := unix.Write(fd, netlinkRequest(&h, attrs...)); err != nil {
+		t.Fatal(err)
+	}
+	for b := make([]byte, 4096); ; {
+		n, err := unix.Read(fd, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := syscall.ParseNetlinkMessage(b[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range got {
+			if m.Header.Seq != 77 || m.Header.Pid != 5 {
+				t.Errorf("found %+v", m.Header)
+			}
+			m.Data = append([]byte(nil), m.Data...)
+			list = append(list, m)
+			if m.Header.Flags&unix.NLM_F_MULTI == 0 || m.Header.Type == unix.NLMSG_DONE {
+				return list
+			}
+		}
+	}
+}
+
+func netlinkRequest(h *unix.NlMsghdr, attrs ...[]byte) []byte {
+	return netlinkMessage(h, h.Flags, attrs...)
+}
+
+func attrsOf(t *testing.T, m syscall.NetlinkMessage) map[uint16][]byte {
+	t.Helper()
+	parsed, err := nl.ParseRouteAttrAsMap(m.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[uint16][]byte)
+	for k, a := range parsed {
+		all[k] = a.Value
+	}
+	return all
+}
+
+// netlinkSocket opens one as the preloaded library does.
+func netlinkSocket(t *testing.T, s *Server) int {
+	t.Helper()
+	p, fds := newClient(t, s).send(request{Op: opNetlink}, nil)
+	if p.Result != 0 || len(fds) != 1 {
+		t.Fatalf("%+v with %d descriptors", p, len(fds))
+	}
+	t.Cleanup(func() { unix.Close(fds[0]) })
+	return fds[0]
+}
+
+func TestNetlinkTellsOfDevicesAndTheirDrivers(t *testing.T) {
+	s := newServer(t, "127.14.7.1 iwarp:127.14.7.2")
+	fd := netlinkSocket(t, s)
+	list := askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_GET), unix.NLM_F_DUMP)
+	if len(list) != 3 || list[2].Header.Type != unix.NLMSG_DONE {
+		t.Fatalf("%d messages", len(list))
+	}
+	for i, want := range []struct {
+		name, protocol string
+		node           byte
+		driver         uint32
+	}{{"rxe0", "roce", 1, 14}, {"siw0", "iw", 4, 18}} {
+		a := attrsOf(t, list[i])
+		guid := s.devices[i].guid()
+		if unix.ByteSliceToString(a[nl.RDMA_NLDEV_ATTR_DEV_NAME]) != want.name || unix.ByteSliceToString(a[nldevProtocol]) != want.protocol ||
+			a[nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE][0] != want.node || binary.NativeEndian.Uint64(a[nl.RDMA_NLDEV_ATTR_NODE_GUID]) != binary.BigEndian.Uint64(guid[:]) {
+			t.Errorf("device %d: %v", i, a)
+		}
+		index := attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, binary.NativeEndian.Uint32(a[nl.RDMA_NLDEV_ATTR_DEV_INDEX]))
+		one := askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_GET), 0, index)
+		if got := unix.ByteSliceToString(attrsOf(t, one[0])[nl.RDMA_NLDEV_ATTR_DEV_NAME]); got != want.name {
+			t.Errorf("device %d is told to be %q", i, got)
+		}
+		port := attrsOf(t, askNetlink(t, fd, nldev(nldevGetPort), 0, index)[0])
+		if port[nl.RDMA_NLDEV_ATTR_PORT_STATE][0] != 4 || port[nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE][0] != 5 ||
+			unix.ByteSliceToString(port[nl.RDMA_NLDEV_ATTR_NDEV_NAME]) != "lo" {
+			t.Errorf("port of device %d: %v", i, port)
+		}
+		file := attrsOf(t, askNetlink(t, fd, nldev(nldevGetChardev), 0, index, attrText(nldevChardevType, "uverbs"))[0])
+		if unix.ByteSliceToString(file[nldevChardevName]) != s.devices[i].file() || binary.NativeEndian.Uint32(file[nldevDriverID]) != want.driver ||
+			binary.NativeEndian.Uint64(file[nldevChardev]) != uint64(231<<8|192+i) || binary.NativeEndian.Uint64(file[nldevChardevABI]) != 1 {
+			t.Errorf("device file %d: %v", i, file)
+		}
+	}
+	file := attrsOf(t, askNetlink(t, fd, nldev(nldevGetChardev), 0, attrText(nldevChardevType, "rdma_cm"))[0])
+	if unix.ByteSliceToString(file[nldevChardevName]) != "rdma_cm" || binary.NativeEndian.Uint64(file[nldevChardev]) != 10<<8|59 {
+		t.Errorf("connection management: %v", file)
+	}
+	if a := attrsOf(t, askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_SYS_GET), 0)[0]); a[nldevCopyOnFork][0] != 1 {
+		t.Errorf("system: %v", a)
+	}
+}
+
+func TestNetlinkRefusesWhatItDoesNotKnow(t *testing.T) {
+	s := newServer(t, "127.14.7.3")
+	fd := netlinkSocket(t, s)
+	index := attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0)
+	for name, x := range map[string]struct {
+		kind  uint16
+		attrs [][]byte
+		want  syscall.Errno
+	}{
+		"another command":           {nldev(nl.RDMA_NLDEV_CMD_NEWLINK), nil, syscall.EOPNOTSUPP},
+		"another client":            {2<<10 | 1, nil, syscall.EOPNOTSUPP},
+		"no device":                 {nldev(nl.RDMA_NLDEV_CMD_GET), nil, syscall.EINVAL},
+		"a device that is not":      {nldev(nl.RDMA_NLDEV_CMD_GET), [][]byte{attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 9)}, syscall.EINVAL},
+		"the port of no device":     {nldev(nldevGetPort), nil, syscall.EINVAL},
+		"a short index":             {nldev(nl.RDMA_NLDEV_CMD_GET), [][]byte{attr8(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0)}, syscall.EINVAL},
+		"another file":              {nldev(nldevGetChardev), [][]byte{index, attrText(nldevChardevType, "umad")}, syscall.EOPNOTSUPP},
+		"an attribute out of range": {nldev(nl.RDMA_NLDEV_CMD_GET), [][]byte{{0xff, 0, 1, 0}}, syscall.EINVAL},
+	} {
+		m := askNetlink(t, fd, x.kind, 0, x.attrs...)[0]
+		if m.Header.Type != unix.NLMSG_ERROR || syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data))) != x.want {
+			t.Errorf("%s: type %d, % x", name, m.Header.Type, m.Data)
+		}
+	}
+}
+
+// FuzzNetlink asks anything.
+func FuzzNetlink(f *testing.F) {
+	h := unix.NlMsghdr{Type: nldev(nl.RDMA_NLDEV_CMD_GET), Flags: unix.NLM_F_DUMP}
+	f.Add(netlinkRequest(&h))
+	h = unix.NlMsghdr{Type: nldev(nldevGetChardev)}
+	f.Add(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(nldevChardevType, "uverbs")))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	pid := os.Getpid() // several processes fuzz at a time
+	s := newServer(f, fmt.Sprintf("127.17.%d.%d", pid>>8&0xff, 1+pid&0x7f))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, m := range s.netlinkAnswers(b) {
+			if _, err := syscall.ParseNetlinkMessage(m); err != nil {
+				t.Errorf("answered % x: %v", m, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// openOwn opens a device as programs of this module do, and gives what tells of
+// asynchronous events.
+func (c *client) openOwn() (*devFile, *os.File) {
+	c.t.Helper()
+	f := c.open("uverbs0")
+	no, b, fds := f.command(cmdGetContext, bytesOf(&response{}), bytesOf(&uapi.OwnContext{}), 8+size[uapi.OwnContextResp]())
+	if no != 0 || len(fds) != 1 {
+		c.t.Fatalf("GET_CONTEXT: %v, %d descriptors", no, len(fds))
+	}
+	about, _ := parse[uapi.OwnContextResp](b[8:])
+	if about.Port != 4791 || about.Reasons != uapi.Reasons() {
+		c.t.Fatalf("found %+v", about)
+	}
+	async := os.NewFile(uintptr(fds[0]), "async")
+	c.t.Cleanup(func() { async.Close() })
+	return f, async
+}
+
+// rightsOf sends the next command with descriptors.
+func (c *client) rightsOf(fds ...int) func() {
+	c.rights = unix.UnixRights(fds...)
+	return func() { c.rights = nil }
+}
+
+// newMemfd makes shared memory of n bytes.
+func newMemfd(t *testing.T, n, seals, flags int) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
+	if err == nil {
+		err = unix.Ftruncate(fd, int64(n))
+	}
+	if err == nil && seals != 0 {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+func TestMemoryIsSharedWhereItCannotShrink(t *testing.T) {
+	s := newServer(t, "127.14.7.1")
+	f, _ := newClient(t, s).openOwn()
+	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
+	const n = 3 << 12
+	good := newMemfd(t, n, unix.F_SEAL_SHRINK, 0)
+	readOnly, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", good), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(readOnly)
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(null)
+	reg := func(start, length, offset uint64, fds ...int) (syscall.Errno, regMRResp) {
+		if len(fds) > 0 {
+			defer f.rightsOf(fds...)()
+		}
+		no, b, _ := f.command(cmdRegMR, bytesOf(&regMR{Start: start, Length: length, HCAVA: start, PDHandle: pd.Handle, AccessFlags: rightsAll}),
+			bytesOf(&uapi.OwnMR{Flags: uapi.SharedMemory, Offset: offset}), 12)
+		r, _ := parse[regMRResp](b)
+		return no, r
+	}
+	at := addrOf(f.alloc(n)) &^ 4095 // mapped, and not the memfd: nobody looks there
+	before := openDescriptors(t)
+	for name, c := range map[string]struct {
+		start, length, offset uint64
+		fds                   []int
+		want                  syscall.Errno
+	}{
+		"no descriptor":        {at, 4096, 0, nil, syscall.EINVAL},
+		"two descriptors":      {at, 4096, 0, []int{good, good}, syscall.EINVAL},
+		"a device":             {at, 4096, 0, []int{null}, syscall.EINVAL},
+		"may shrink":           {at, 4096, 0, []int{newMemfd(t, n, 0, 0)}, syscall.EINVAL},
+		"read-only":            {at, 4096, 0, []int{readOnly}, syscall.EACCES},
+		"longer than the file": {at, n + 1, 0, []int{good}, syscall.EINVAL},
+		"behind its end":       {at, 1, n, []int{good}, syscall.EINVAL},
+		"an offset below 0":    {at, 4096, 1<<64 - 4096, []int{good}, syscall.EINVAL},
+		"nothing":              {at, 0, 0, []int{good}, syscall.EINVAL},
+		"at another alignment": {at + 8, 4096, 0, []int{good}, syscall.EINVAL},
+	} {
+		if no, _ := reg(c.start, c.length, c.offset, c.fds...); no != c.want {
+			t.Errorf("%s: %v, want %v", name, no, c.want)
+		}
+	}
+	no, r := reg(at+8, 5000, 4096+8, good)
+	if no != 0 {
+		t.Fatal(no)
+	}
+	// What the device writes is in the file, and nowhere else.
+	region := s.devices[0].a.Memory.Lookup(r.RKey)
+	if d := region.Put(at+8, []byte("shared")); d.Reason != reason.None {
+		t.Fatal(d)
+	}
+	var b [6]byte
+	if _, err := unix.Pread(good, b[:], 4096+8); err != nil || string(b[:]) != "shared" {
+		t.Errorf("found %q, %v", b, err)
+	}
+	eventually(t, "all descriptors closed", func() bool { return openDescriptors(t) <= before+1 }) // one for a memfd of the table
+}
+
+func TestOwnProgramsMayRegisterWhatOthersMayNot(t *testing.T) {
+	s := newServer(t, "127.14.7.2")
+	f, _ := newClient(t, s).openOwn()
+	other := newClient(t, s).open("uverbs0")
+	for _, d := range []*devFile{f, other} {
+		pd, _, _ := do[handleOnly](d, cmdAllocPD, bytesOf(&response{}), 4)
+		want := syscall.Errno(0)
+		if d == other {
+			want = syscall.EINVAL
+		}
+		buf := addrOf(d.alloc(4096)) + 8
+		for name, q := range map[string]regMR{
+			"no bytes":   {Start: buf, HCAVA: buf},
+			"zero-based": {Start: buf, Length: 64, AccessFlags: uint32(qp.ZeroBased)},
+		} {
+			q.PDHandle = pd.Handle
+			no, _, _ := d.command(cmdRegMR, bytesOf(&q), bytesOf(&uapi.OwnMR{}), 12)
+			if no != want && !(want != 0 && no == syscall.EOPNOTSUPP) {
+				t.Errorf("%s: %v, want %v", name, no, want)
+			}
+		}
+	}
+}
+
+func TestRefusalIsToldToWhoAsks(t *testing.T) {
+	s := newServer(t, "127.14.7.3")
+	f := newClient(t, s).open("uverbs0")
+	h := cmdHeader{Command: cmdDeallocPD, InWords: 3}
+	b := append(bytesOf(&h), binary.NativeEndian.AppendUint32(nil, 77)...)
+	f.send(request{Op: opWrite, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
+	if len(f.text) != 0 {
+		t.Errorf("nobody asked, told %q", f.text)
+	}
+	p, _ := f.send(request{Op: opWrite | opTell, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
+	if p.Result != -int64(syscall.EINVAL) || !strings.Contains(f.text, "COMMAND_HANDLE") || !strings.Contains(f.text, "77") {
+		t.Errorf("%d, told %q", p.Result, f.text)
+	}
+}
+
+func TestCloseTakesEverythingBeforeItReturns(t *testing.T) {
+	s := newServer(t, "127.14.7.4")
+	f := newClient(t, s).open("uverbs0")
+	newSide(f, 0x1000)
+	if p, _ := f.send(request{Op: opClose, File: f.id}, nil); p.Result != 0 {
+		t.Fatal(p.Result)
+	}
+	if c := s.cfg.Devices[0].Counts(); c.QP+c.CQ+c.MR+c.PD != 0 {
+		t.Errorf("left %+v", c)
+	}
+	if p, _ := f.send(request{Op: opClose, File: f.id}, nil); p.Result != -int64(syscall.EIO) {
+		t.Errorf("a second time: %d", p.Result)
+	}
+}
+
+func TestEventsOfOwnProgramsHaveReasons(t *testing.T) {
+	s := newServer(t, "127.14.7.5")
+	_, async := newClient(t, s).openOwn()
+	var e uapi.OwnEvent
+	s.devices[0].a.Raise(machine.EventPortErr, nil, reason.Detail{})
+	if _, err := async.Read(bytesOf(&e)); err != nil || e.Element != 1 || e.EventType != uint32(machine.EventPortErr) {
+		t.Errorf("found %+v, %v", e, err)
+	}
+}
+
+func TestOwnOptionsOfConnections(t *testing.T) {
+	s := newServer(t, "127.14.7.6")
+	f := cmFile{newClient(t, s).open("rdma_cm")}
+	id := f.id(0x106)
+	set := func(name, value uint32) syscall.Errno {
+		b := f.alloc(4)
+		binary.NativeEndian.PutUint32(b, value)
+		no, _ := f.do(ucmSetOption, bytesOf(&ucmOption{ID: id, Level: uapi.CMOptionOwn, Name: name, Value: addrOf(b), Len: 4}), -1, 0)
+		return no
+	}
+	if no := set(uapi.CMOwnMinRNRTimer, 3); no != syscall.ENOSYS {
+		t.Errorf("of a program that is not softrdma's: %v", no)
+	}
+	if no, _ := f.do(uapi.CMOwn, bytesOf(&uapi.OwnCM{Flags: 1}), 0, 8); no != syscall.EINVAL {
+		t.Errorf("with a flag: %v", no)
+	}
+	b := f.must(uapi.CMOwn, bytesOf(&uapi.OwnCM{}), 0, 8)
+	if binary.NativeEndian.Uint64(b) != uapi.Reasons() {
+		t.Errorf("found %#x", b)
+	}
+	for _, c := range []struct {
+		name, value uint32
+		want        syscall.Errno
+	}{
+		{uapi.CMOwnProtocol, 2, 0}, {uapi.CMOwnProtocol, 3, syscall.EINVAL},
+		{uapi.CMOwnMinRNRTimer, 31, 0}, {uapi.CMOwnMinRNRTimer, 32, syscall.EINVAL}, {uapi.CMOwnMinRNRTimer, 256, syscall.EINVAL},
+		{uapi.CMOwnUDPPort, 65535, 0}, {uapi.CMOwnUDPPort, 65536, syscall.EINVAL},
+		{uapi.CMOwnTimeout, 15<<8 | 31, 0}, {uapi.CMOwnTimeout, 16 << 8, syscall.EINVAL}, {uapi.CMOwnTimeout, 1 << 16, syscall.EINVAL},
+		{99, 0, syscall.ENOSYS},
+	} {
+		if no := set(c.name, c.value); no != c.want {
+			t.Errorf("option %d = %d: %v, want %v", c.name, c.value, no, c.want)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+// Package uapi is what a program and the server of its devices say to each
+// other: messages on a Unix socket, which carry the commands of Linux's
+// rdma/ib_user_verbs.h with what the rxe provider is told beside
+// (rdma_user_rxe.h). Both sides of it are here: package uverbs, the server, and
+// internal/driver/daemon, this module's own programs. The third is the
+// preloaded library's, in C.
+//
+// It owns layouts and numbers, and does nothing.
+package uapi
+
+import "unsafe"
+
+// Parse reads a C structure from the front of b.
+func Parse[T any](b []byte) (v T, ok bool) {
+	if len(b) < int(unsafe.Sizeof(v)) {
+		return v, false
+	}
+	copy(Bytes(&v), b)
+	return v, true
+}
+
+// Bytes is the memory of a C structure. T has no pointers and no padding.
+func Bytes[T any](v *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
+}
+
+// Size is a structure's length in bytes.
+func Size[T any]() int {
+	var v T
+	return int(unsafe.Sizeof(v))
+}

@@ -1,0 +1,180 @@
+//go:build interop && linux
+
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// list is everything that is run, by package.
+func list() []program {
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), others(), iwarp())
+}
+
+// iwarp are the programs that run over iWARP, where connections are librdmacm's (perftest's -R) and reliable.
+func iwarp() []program {
+	const verbs, rdmacm = "ibverbs-utils", "rdmacm-utils"
+	all := []program{
+		alone(verbs, "ibv_devices", "siw0"),
+		alone(verbs, "ibv_devinfo -v", "iWARP (1)"),
+		both(verbs, "ibv_rc_pingpong -g 0", "").refusal("Failed to modify QP to RTR", "iWARP connects by librdmacm alone"),
+		pair(rdmacm, "rping -s -a SERVER -C 100 -V", "rping -c -a SERVER -C 100 -V -v", "rdma-ping-99"),
+		pair(rdmacm, "rdma_server", "rdma_client -s SERVER", "end 0"),
+		pair(rdmacm, "ucmatose -b SERVER -c 10", "ucmatose -s SERVER -c 10", "return status 0"),
+		pair(rdmacm, "cmtime -b SERVER", "cmtime -s SERVER", "destroy").serves(),
+		pair(rdmacm, "rstream -b SERVER -S 4096 -C 50 -T v", "rstream -s SERVER -S 4096 -C 50 -T v", "custom"),
+		pair(rdmacm, "riostream -b SERVER -S 4096 -C 10 -I 20 -T v", "riostream -s SERVER -S 4096 -C 10 -I 20 -T v", "custom"),
+		pair(rdmacm, "rcopy", "rcopy /etc/services SERVER:FOLDER/services-iwarp", "Gb/sec").serves(),
+		pair(rdmacm, "udaddy -b SERVER", "udaddy -s SERVER", "").refusal("bind address failed", "datagrams, which iWARP does not have"),
+	}
+	for _, line := range []string{
+		"ib_write_bw -R", "ib_write_bw -R -a -n 5", "ib_write_bw -R -q 4", "ib_write_bw -R -b", "ib_read_bw -R", "ib_read_bw -R -a -n 5", "ib_read_bw -R -e",
+		"ib_send_bw -R", "ib_send_bw -R -a -n 5", "ib_send_bw -R -e", "ib_send_bw -R -b", "ib_send_bw -R --use-srq",
+	} {
+		all = append(all, perftestPair(line, "MsgRate"))
+	}
+	for _, line := range []string{"ib_write_lat -R", "ib_read_lat -R", "ib_read_lat -R -e", "ib_send_lat -R", "ib_send_lat -R -e", "ib_send_lat -R -I 64 -s 8"} {
+		all = append(all, perftestPair(line, "t_typical"))
+	}
+	all = append(all,
+		perftestPair("ib_write_bw", "").refusal("to RTR", "iWARP connects by librdmacm alone"),
+		perftestPair("ib_atomic_bw -R", "").refusal("Couldn't post send", "siw's driver has no atomics"),
+		alone("iproute2", "rdma link", "siw0/1 state ACTIVE"))
+	for i := range all {
+		all[i].iwarp = true
+	}
+	return all
+}
+
+func ibverbsUtils() []program {
+	const pkg = "ibverbs-utils"
+	return []program{
+		alone(pkg, "ibv_devices", "rxe0"),
+		alone(pkg, "ibv_devinfo -v", "PORT_ACTIVE (4)"),
+		alone(pkg, interrupting+"ibv_asyncwatch", "rxe0: async event FD").ended().because("waits for events until it is ended"),
+		both(pkg, "ibv_rc_pingpong -g 0 -c", "1000 iters"),
+		both(pkg, "ibv_rc_pingpong -g 0 -e", "1000 iters"),
+		both(pkg, "ibv_rc_pingpong -g 0 -N", "1000 iters"),
+		both(pkg, "ibv_uc_pingpong -g 0", "1000 iters"),
+		both(pkg, "ibv_ud_pingpong -g 0", "1000 iters"),
+		both(pkg, "ibv_srq_pingpong -g 0", "1000 iters"),
+		both(pkg, "ibv_xsrq_pingpong -g 0", "").refusal("Couldn't Open the XRC Domain", "XRC, which Linux's Soft RoCE has neither"),
+	}
+}
+
+func rdmacmUtils() []program {
+	const pkg = "rdmacm-utils"
+	return []program{
+		pair(pkg, "rping -s -a SERVER -C 100 -V", "rping -c -a SERVER -C 100 -V -v", "rdma-ping-99"),
+		pair(pkg, "rdma_server", "rdma_client -s SERVER", "end 0"),
+		pair(pkg, "rdma_xserver -c r", "rdma_xclient -s SERVER -c r", "end 0").serves(),
+		pair(pkg, "rdma_xserver -c x", "rdma_xclient -s SERVER -c x", "").refusal("rdma_create_ep: Invalid argument", "XRC"),
+		pair(pkg, "ucmatose -b SERVER -c 10", "ucmatose -s SERVER -c 10", "return status 0"),
+		pair(pkg, "udaddy -b SERVER", "udaddy -s SERVER", "return status 0"),
+		pair(pkg, "mckey -b SERVER -m 239.7.7.7", "mckey -b CLIENT -m 239.7.7.7 -s", "return status 0").onTwoHosts(),
+		pair(pkg, "cmtime -b SERVER", "cmtime -s SERVER", "destroy").serves(),
+		pair(pkg, "rstream -b SERVER -S 4096 -C 50 -T v", "rstream -s SERVER -S 4096 -C 50 -T v", "custom"),
+		pair(pkg, "riostream -b SERVER -S 4096 -C 10 -I 20 -T v", "riostream -s SERVER -S 4096 -C 10 -I 20 -T v", "custom"),
+		pair(pkg, "rcopy", "rcopy /etc/services SERVER:FOLDER/services", "Gb/sec").serves(),
+		pair(pkg, "udpong -b SERVER", "udpong -s SERVER", "").onTwoHosts().refusal("rconnect:",
+			"sends by LIDs, which RoCE does not have; the same on Linux's Soft RoCE"),
+	}
+}
+
+// messages is how many messages perftest and UCX exchange where a line does not say. Latencies of programs that poll on few
+// processors are the scheduler's, and its default would take minutes.
+const (
+	messages = "200"
+	warming  = "10"
+)
+
+// perftestPair runs perftest as it is asked to, also where the processor's frequency varies (-F).
+func perftestPair(line, want string) program {
+	if !strings.Contains(line, " -n ") && !strings.Contains(line, " -D ") {
+		line += " -n " + messages
+	}
+	return both("perftest", line+" -F", want)
+}
+
+func perftest() []program {
+	var all []program
+	for _, line := range []string{
+		"ib_write_bw", "ib_write_bw -a -n 5", "ib_write_bw -b", "ib_write_bw -q 16", "ib_write_bw -R", "ib_write_bw -c UC", "ib_write_bw -I 32 -s 16",
+		"ib_write_bw -l 8", "ib_write_bw -m 4096", "ib_write_bw -t 1", "ib_write_bw -b --report-both", "ib_write_bw -D 1",
+		"ib_read_bw", "ib_read_bw -a -n 5", "ib_read_bw -b", "ib_read_bw -q 16", "ib_read_bw -R", "ib_read_bw -e", "ib_read_bw -o 4",
+		"ib_send_bw", "ib_send_bw -a -n 5", "ib_send_bw -b", "ib_send_bw -q 16", "ib_send_bw -R", "ib_send_bw -e", "ib_send_bw -I 64 -s 32",
+		"ib_send_bw -c UC", "ib_send_bw -c UD -s 1024", "ib_send_bw -c UD -b -s 1024", "ib_send_bw --use-srq", "ib_send_bw -q 8 --use-srq",
+		"ib_send_bw -c UD -s 1024 -g -M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:1",
+		"ib_atomic_bw", "ib_atomic_bw -A CMP_AND_SWAP", "ib_atomic_bw -b", "ib_atomic_bw -q 8", "ib_atomic_bw -R",
+	} {
+		all = append(all, perftestPair(line, "MsgRate"))
+	}
+	for _, line := range []string{
+		"ib_write_lat", "ib_write_lat -a -n 5", "ib_write_lat -I 64 -s 8", "ib_write_lat -c UC", "ib_write_lat -R",
+		"ib_read_lat", "ib_read_lat -a -n 5", "ib_read_lat -e", "ib_read_lat -R",
+		"ib_send_lat", "ib_send_lat -a -n 5", "ib_send_lat -e", "ib_send_lat -c UC", "ib_send_lat -c UD -s 64", "ib_send_lat -R", "ib_send_lat --use-srq",
+		"ib_atomic_lat", "ib_atomic_lat -A CMP_AND_SWAP", "ib_atomic_lat -e", "ib_atomic_lat -R",
+	} {
+		all = append(all, perftestPair(line, "t_typical"))
+	}
+	return append(all,
+		perftestPair("ib_write_bw -e", "").refusal("Events feature not available on WRITE verb", "perftest has no events for WRITE"),
+		perftestPair("ib_send_bw -c XRC", "").refusal("Couldn't create IB resources", "XRC, which Linux's Soft RoCE has neither"),
+		perftestPair("ib_write_bw --odp", "").refusal("Failed to create MR", "registration for paging on demand"),
+		perftestPair("ib_send_bw -c UD -s 1024 -g", "").refusal("Couldn't attach QP to MultiCast group",
+			"perftest's own group is IPv6's, on an IPv4 device; -M gives it another"),
+		perftestPair("raw_ethernet_bw -B 02:00:00:00:00:01 -E 02:00:00:00:00:02", "").refusal("raw", "raw packets"),
+	)
+}
+
+func ucx() []program {
+	const pkg = "ucx-utils"
+	var all []program
+	for _, tls := range []string{"rc_v,ud_v,self", "ud_v,self"} {
+		for _, test := range []string{"tag_lat", "tag_bw", "tag_sync_lat", "ucp_am_lat", "ucp_am_bw", "stream_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get"} {
+			all = append(all, pair(pkg, "ucx_perftest", "ucx_perftest SERVER -t "+test+" -s 20000 -n "+messages+" -w "+warming+"", "Final:").with("UCX_TLS="+tls))
+		}
+		for _, test := range []string{"ucp_fadd", "ucp_swap", "ucp_cswap"} {
+			all = append(all, pair(pkg, "ucx_perftest", "ucx_perftest SERVER -t "+test+" -s 8 -n "+messages+" -w "+warming+"", "Final:").with("UCX_TLS="+tls))
+		}
+	}
+	for _, test := range []string{"am_lat", "am_bw", "put_lat", "put_bw", "fadd", "cswap", "swap", "add_mr"} {
+		p := pair(pkg, "ucx_perftest -d rxe0:1 -x rc_verbs", "ucx_perftest SERVER -d rxe0:1 -x rc_verbs -n "+messages+" -w "+warming+" -s 8 -t "+test, "Final:")
+		if test == "swap" {
+			p = p.refusal("does not support", "UCX says that rc_verbs does not have it")
+		}
+		all = append(all, p)
+	}
+	for _, layout := range []string{"short", "bcopy", "zcopy"} {
+		all = append(all, pair(pkg, "ucx_perftest -d rxe0:1 -x ud_verbs",
+			"ucx_perftest SERVER -d rxe0:1 -x ud_verbs -n "+messages+" -w "+warming+" -t am_bw -D "+layout, "Final:"))
+	}
+	return append(all, alone(pkg, "ucx_info -d", "Transport: rc_verbs"))
+}
+
+// others are programs of other packages that link libibverbs or librdmacm.
+func others() []program {
+	const noMAD = "sends management datagrams of a subnet (umad), of which RoCE has none"
+	all := []program{
+		alone("infiniband-diags", "ibstat rxe0", "State: Active"),
+		alone("infiniband-diags", "ibstatus", "4: ACTIVE"),
+		alone("infiniband-diags", "ibhosts", "").refusal("can't open UMAD port", noMAD),
+		alone("iproute2", "rdma dev", "rxe0: node_type ca"),
+		alone("iproute2", "rdma link", "rxe0/1 state ACTIVE"),
+		alone("iproute2", "rdma res", "").refusal("Operation not supported", "counts the objects of the kernel's RDMA core"),
+	}
+	for _, test := range []string{"rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap"} {
+		all = append(all, pair("qperf", "qperf", "qperf -cm 1 -t 1 SERVER "+test, test+":").serves().because("without -cm 1 it connects by LIDs, which RoCE does not have"))
+	}
+	for _, verb := range []string{"write", "read", "send"} {
+		all = append(all, pair("fio", "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=4m --iodepth=16",
+			"fio --name=client --ioengine=rdma --hostname=SERVER --port=7204 --verb="+verb+" --rw=write --bs=64k --size=4m --iodepth=1", "IOPS="))
+	}
+	all = append(all, alone("libfabric-bin", "fi_info -p verbs", "FI_EP_DGRAM"))
+	for _, kind := range []string{"verbs -e msg", "verbs -e dgram", "verbs;ofi_rxm -e rdm", "verbs;ofi_rxd -e rdm"} {
+		line := "fi_pingpong -p " + kind + " -I 20"
+		all = append(all, both("libfabric-bin", line, "usec/xfer").onTwoHosts())
+	}
+	return all
+}

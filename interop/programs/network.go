@@ -1,0 +1,96 @@
+//go:build interop && linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// The addresses of a pair's ends: on one machine, and of two hosts.
+var (
+	loopback = [2]string{"127.0.0.1", "127.0.0.2"}
+	hosts    = [2]string{"10.78.0.1", "10.78.0.2"}
+)
+
+// namespaceEnv tells the process that it is in a network namespace of its own.
+const namespaceEnv = "SOFTRDMA_PROGRAMS_NAMESPACE"
+
+func inside() bool { return os.Getenv(namespaceEnv) != "" }
+
+// enter runs this program again in a network namespace, in a user namespace as well where it is not root, and gives
+// its exit status.
+func enter() int {
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Env = append(os.Environ(), namespaceEnv+"=1")
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
+	if uid := os.Geteuid(); uid != 0 {
+		c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	err := c.Run()
+	var e *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return max(e.ExitCode(), 1)
+	}
+	fmt.Fprintln(os.Stderr, "programs: a network namespace:", err)
+	return 1
+}
+
+// A network is this process's namespace, with loopback and one end of a cable, and another host's at the cable's
+// other end. A process holds that one; both go with this process.
+type network struct {
+	holder *exec.Cmd
+	keep   io.Closer
+}
+
+func newNetwork(ctx context.Context) (*network, error) {
+	n := &network{holder: exec.Command("cat")}
+	var err error
+	if n.keep, err = n.holder.StdinPipe(); err != nil {
+		return nil, err
+	}
+	n.holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := n.holder.Start(); err != nil {
+		return nil, err
+	}
+	other := fmt.Sprint(n.holder.Process.Pid)
+	for _, argv := range [][]string{
+		{"ip", "link", "set", "lo", "up"},
+		{"ip", "link", "add", "cable0", "type", "veth", "peer", "name", "cable1", "netns", other},
+		{"ip", "addr", "add", hosts[0] + "/24", "dev", "cable0"},
+		{"ip", "link", "set", "cable0", "up"},
+		n.at(1, "ip", "link", "set", "lo", "up"),
+		n.at(1, "ip", "addr", "add", hosts[1]+"/24", "dev", "cable1"),
+		n.at(1, "ip", "link", "set", "cable1", "up"),
+	} {
+		if b, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			n.close()
+			return nil, fmt.Errorf("%v: %w: %s", argv, err, b)
+		}
+	}
+	return n, nil
+}
+
+// at is the command line that runs argv on a host.
+func (n *network) at(host int, argv ...string) []string {
+	if host == 0 {
+		return argv
+	}
+	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.holder.Process.Pid), "--"}, argv...)
+}
+
+func (n *network) close() {
+	_ = n.keep.Close()
+	_ = n.holder.Wait()
+}

@@ -1,0 +1,114 @@
+/*
+ * Polling. A program that looks for completions without end takes a processor,
+ * and what it waits for may need that processor first: its peer's thread, or
+ * the server's. The function that polls stands in the device's context, where
+ * libibverbs lets it be replaced (struct ibv_context, the same since its
+ * version 1.0); the one here polls with the provider's, and offers the
+ * processor where that finds nothing. Now and then it looks whether there is a
+ * server yet: a program that only polls would not learn of its end otherwise.
+ */
+#include "preload.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+
+/* The beginning of struct ibv_context, as far as it is known here. */
+enum { OPS_POLL_CQ = 11, OPS = 32 };
+
+typedef int poll_function(void *cq, int n, void *wc);
+
+struct context {
+	void *device;
+	void *ops[OPS];
+	int cmd_fd;
+};
+
+/* Two providers drive devices of ours: those of rxe and siw. */
+static _Atomic(poll_function *) provider_poll[2];
+
+/* How many times in a row this thread may find nothing before it yields. */
+#define PATIENCE 8
+static __thread unsigned vain __attribute__((tls_model("initial-exec")));
+
+/* After how many times that it has yielded it looks for the server. */
+#define TRUST 256
+static __thread unsigned yields __attribute__((tls_model("initial-exec")));
+
+/* A device file is a pipe, whose other end the server has. */
+int device_gone(int fd)
+{
+	struct pollfd pf = { .fd = fd };
+	int old = errno, gone;
+
+	gone = poll(&pf, 1, 0) > 0 && (pf.revents & (POLLHUP | POLLERR));
+	errno = old;
+	return gone;
+}
+
+static int server_gone(void *cq)
+{
+	struct context *c = *(struct context **)cq; /* struct ibv_cq begins with it */
+
+	return ours(c->cmd_fd) && device_gone(c->cmd_fd);
+}
+
+static int poll_with(int provider, void *cq, int n, void *wc)
+{
+	int got = atomic_load_explicit(&provider_poll[provider], memory_order_relaxed)(cq, n, wc);
+
+	if (got) {
+		vain = 0;
+	} else if (++vain >= PATIENCE) {
+		vain = 0;
+		sched_yield();
+		if (++yields % TRUST == 0 && server_gone(cq))
+			return -EIO;
+	}
+	return got;
+}
+
+static int poll_first(void *cq, int n, void *wc) { return poll_with(0, cq, n, wc); }
+static int poll_second(void *cq, int n, void *wc) { return poll_with(1, cq, n, wc); }
+static poll_function *const polls[2] = { poll_first, poll_second };
+
+/* Where the library was loaded by dlopen, it does not stand behind this one. */
+static void *libibverbs(const char *name)
+{
+	void *symbol = next(name), *library;
+
+	if (!symbol && (library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD)))
+		symbol = dlsym(library, name);
+	return symbol;
+}
+
+EXPORT void *ibv_open_device(void *device)
+{
+	static _Atomic(void *) at;
+	void *symbol = atomic_load_explicit(&at, memory_order_relaxed);
+	struct context *c;
+	poll_function *poll, *known;
+	int i;
+
+	if (!symbol) {
+		symbol = libibverbs("ibv_open_device");
+		if (!symbol) {
+			errno = ENOSYS;
+			return NULL;
+		}
+		atomic_store_explicit(&at, symbol, memory_order_relaxed);
+	}
+	c = ((struct context *(*)(void *))symbol)(device);
+	if (!c || !ours(c->cmd_fd))
+		return c;
+	poll = (poll_function *)c->ops[OPS_POLL_CQ];
+	for (i = 0; i < 2; i++) {
+		known = NULL;
+		if (atomic_compare_exchange_strong(&provider_poll[i], &known, poll) || known == poll) {
+			c->ops[OPS_POLL_CQ] = (void *)polls[i];
+			break;
+		}
+	}
+	return c;
+}

@@ -1,0 +1,44 @@
+package verbs
+
+import (
+	"fmt"
+
+	"softrdma/internal/driver/daemon"
+	"softrdma/internal/host"
+)
+
+// openDaemon opens a device that a daemon serves.
+func openDaemon(name string, cfg *Config) (*Device, error) {
+	if err := cfg.refuseDaemons(); err != nil {
+		return nil, err
+	}
+	drv, err := daemon.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	about, limits := &drv.Info, &drv.Info.Limits
+	protocol := RoCE
+	if about.IWARP {
+		protocol = IWARP
+	}
+	d := &Device{
+		drv: drv, remote: true, unnamed: !about.Reasons, spin: cfg.spin(), guid: about.GUID, protocol: protocol,
+		choice: host.Choice{
+			Addr:      about.Addr,
+			Interface: host.Interface{Name: about.Name, SpeedMbps: about.SpeedMbps},
+			Why:       []string{fmt.Sprintf("The daemon on %s (process %d) serves it as %s.", about.Socket, about.PID, about.Name)},
+		},
+		state: func() host.PortState { return host.PortState{Up: drv.Up(), Addr: true} },
+	}
+	d.attr = DeviceAttr{
+		Name: about.Name, Transport: protocol.transport(), NodeGUID: GUID(d.guid), SysImageGUID: GUID(d.guid),
+		MaxMRSize: limits.MaxMRSize, MaxQPWR: int(limits.MaxQPWR), MaxSGE: int(limits.MaxSGE), MaxInline: daemon.MaxInline,
+		MaxCQE: int(limits.MaxCQE), MaxSRQWR: int(limits.MaxSRQWR), MaxQPRdAtom: int(limits.MaxQPRdAtom),
+		MaxQPInitRdAtom: int(limits.MaxQPInitRdAtom), AtomicCap: "IBV_ATOMIC_HCA", PhysPorts: 1, MaxPKeys: int(limits.MaxPKeys),
+	}
+	d.gids = gidTable(d.protocol, d.choice)
+	if d.protocol == IWARP {
+		d.gids[0].GID = about.GID // the interface's, of which nothing else is known
+	}
+	return d, nil
+}

@@ -1,0 +1,241 @@
+package verbs_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"softrdma/internal/uverbs"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/verbs"
+)
+
+func init() { openServed = serveAndOpen }
+
+// A served is a daemon in this process, with its device.
+type served struct {
+	dev    *verbs.Device
+	server *uverbs.Server
+	dir    string
+}
+
+// serve serves a device until the test ends.
+func serve(t testing.TB, devices ...*verbs.Device) *served {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "verbs") // short: a socket's path has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{dev: devices[0], dir: dir}
+	if s.server, err = uverbs.Serve(uverbs.Config{Devices: devices, Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.server.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, d := range devices {
+			d.Close()
+		}
+		os.RemoveAll(dir)
+	})
+	return s
+}
+
+func (s *served) name() string { return "daemon:" + filepath.Join(s.dir, "socket") }
+
+// open opens the first device.
+func (s *served) open(t testing.TB) *verbs.Device {
+	t.Helper()
+	d, err := verbs.Open(s.name(), verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// serving are the daemons of tests that run with -daemon, by address.
+var serving = make(map[string]*served)
+
+// serveAndOpen opens an address as a daemon's device.
+func serveAndOpen(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
+	t.Helper()
+	if cfg.Lanes > 1 {
+		needOwn(t, "a device with more lanes serves nobody")
+	}
+	d, err := openServedOn(t, addr, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func openServedOn(t testing.TB, addr string, cfg verbs.Config) (*verbs.Device, error) {
+	t.Helper()
+	s := serving[addr]
+	if s == nil {
+		spin := cfg.Spin
+		cfg.Spin = 0
+		s = serve(t, openInProcess(t, addr, cfg))
+		cfg.Spin = spin
+		names := []string{addr, s.dev.Addr().String()}
+		for _, name := range names {
+			serving[name] = s
+		}
+		t.Cleanup(func() {
+			for _, name := range names {
+				delete(serving, name)
+			}
+		})
+	}
+	return verbs.Open(s.name(), verbs.Config{Spin: cfg.Spin})
+}
+
+// daemonEnv makes this test another program: a daemon on the socket that comes
+// first, with devices on the addresses behind it.
+const daemonEnv = "VERBS_TEST_DAEMON"
+
+// otherReasons in place of an address lets it number reasons otherwise.
+const otherReasons = "other-reasons"
+
+// TestDaemonProcess is that program. It serves until its input ends.
+func TestDaemonProcess(t *testing.T) {
+	args := strings.Fields(os.Getenv(daemonEnv))
+	if len(args) == 0 {
+		t.Skip("not a test: others run it")
+	}
+	*inMemory = true // as softrdma daemon does
+	var devices []*verbs.Device
+	for _, addr := range args[1:] {
+		if addr == otherReasons {
+			uapi.Reasons = func() uint64 { return 1 }
+			continue
+		}
+		devices = append(devices, openInProcess(t, addr, verbs.Config{}))
+	}
+	server, err := uverbs.Serve(uverbs.Config{Devices: devices, Dir: filepath.Dir(args[0]), Socket: args[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("serving")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A daemonProcess is that program, running.
+type daemonProcess struct {
+	cmd    *exec.Cmd
+	in     io.Closer
+	socket string
+}
+
+func startDaemon(t testing.TB, addrs ...string) *daemonProcess {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "verbs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemonProcess{cmd: exec.Command("/proc/self/exe", "-test.run=^TestDaemonProcess$", "-test.v"), socket: filepath.Join(dir, "socket")}
+	d.cmd.Env = append(os.Environ(), daemonEnv+"="+strings.Join(append([]string{d.socket}, addrs...), " "))
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	d.cmd.Stderr = os.Stderr
+	in, err := d.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.in = in
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.kill()
+		os.RemoveAll(dir)
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if lines.Text() == "serving" {
+			return d
+		}
+		t.Log(lines.Text())
+	}
+	t.Fatal("the daemon ended")
+	return nil
+}
+
+func (d *daemonProcess) kill() {
+	if d.cmd.ProcessState == nil {
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait()
+	}
+}
+
+// name is a device's for verbs.Open.
+func (d *daemonProcess) name(device string) string { return "daemon:" + d.socket + "/" + device }
+
+func (d *daemonProcess) side(t testing.TB, device string, shared bool) *side {
+	t.Helper()
+	dev, err := verbs.Open(d.name(device), verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return daemonSide(t, dev, shared)
+}
+
+func (s *served) side(t testing.TB) *side { return daemonSide(t, s.open(t), false) }
+
+// daemonSide makes an end on a daemon's device, with memory that the daemon maps
+// too where shared says so.
+func daemonSide(t testing.TB, dev *verbs.Device, shared bool) *side {
+	t.Helper()
+	var err error
+	s := &side{dev: dev, buf: make([]byte, 1<<20)}
+	if shared {
+		mem, err := verbs.AllocMemory(len(s.buf), verbs.AllocConfig{Device: dev})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.buf = mem.Bytes()
+		t.Cleanup(func() {
+			dev.Close()
+			if err := mem.Free(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if s.pd, err = dev.AllocPD(); err != nil {
+		t.Fatal(err)
+	}
+	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	if s.mr, err = s.pd.RegisterMemory(s.buf, allRights); err != nil {
+		t.Fatal(err)
+	}
+	if s.qp, err = s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (d *daemonProcess) pair(t testing.TB, shared bool) (a, b *side) {
+	t.Helper()
+	a, b = d.side(t, "rxe0", shared), d.side(t, "rxe1", shared)
+	a.peer, b.peer = b, a
+	ends{}.join(t, a, b)
+	return a, b
+}
