@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"errors"
 	"fmt"
 
 	"softrdma/internal/cma"
@@ -130,7 +131,7 @@ func (id *ID) progress(e *Event) bool {
 	switch e.Type {
 	case EventConnectResponse:
 		if hasQP {
-			id.respond(e)
+			return id.respond(e)
 		}
 	case EventRejected:
 		if broken {
@@ -145,20 +146,25 @@ func (id *ID) progress(e *Event) bool {
 	return true
 }
 
-// respond moves the queue pair to RTS and tells the peer so.
-func (id *ID) respond(e *Event) {
+// respond moves the queue pair to RTS and tells the peer so. False is a peer
+// that has turned away again: the event that says why comes next.
+func (id *ID) respond(e *Event) bool {
 	err := id.toRTS(nil)
 	if err == nil {
 		err = id.c.Accept(nil)
 	}
 	if err == nil {
 		e.Type = EventEstablished
-		return
+		return true
 	}
 	id.toErr()
+	if errors.Is(err, cma.ErrOver) {
+		return false
+	}
 	id.mu.Lock()
 	id.broken = true
 	id.mu.Unlock()
 	e.Type, e.Status = EventConnectError, cma.StatusInvalid
 	e.Err = fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), public(err))
+	return true
 }

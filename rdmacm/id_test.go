@@ -179,6 +179,32 @@ func TestIDRejectEvent(t *testing.T) {
 	wants(t, e.Err, e.String()[len("RDMA_CM_EVENT_REJECTED: "):])
 }
 
+// TestIDRejectedBehindResponse has the accepting side turn away again before
+// the program takes the response: the rejection is what it hears.
+func TestIDRejectedBehindResponse(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	id := p.request(nil, true)
+	_, err := id.CreateQP(nil, verbs.QPConfig{})
+	p.ok(err)
+	p.ok(id.Accept(nil))
+	eventually(t, "the response", func() bool {
+		_, err := p.dialer.RTRAttr()
+		return err == nil
+	})
+	p.ok(id.Reject([]byte("after all not")))
+	eventually(t, "the connection's end", func() bool {
+		_, err := p.dialer.RTRAttr()
+		return err != nil
+	})
+	e := expect(t, p.client, EventRejected)
+	if r := isReject(t, e.Err); r.Code != uint16(mad.RejectConsumer) || !bytes.HasPrefix(r.PrivateData, []byte("after all not\x00")) {
+		t.Errorf("found %+v", r)
+	}
+	if s := p.dialer.QP().State(); s != verbs.Err {
+		t.Errorf("expected ERR, found %v", s)
+	}
+}
+
 func TestIDWithoutQPEstablishes(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	id := p.request(&ConnParam{QPN: 0x123, ResponderResources: 2, InitiatorDepth: 3, SRQ: true}, false)

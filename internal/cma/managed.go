@@ -1,6 +1,8 @@
 package cma
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"softrdma/internal/cm"
@@ -41,11 +43,21 @@ func (x *managed) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 		mask, attr, err = x.c.Attr(to)
 		return err
 	})
-	return mask, attr, err
+	return mask, attr, over(err)
 }
 
 func (x *managed) ready() error {
-	return x.do(func(now time.Duration) error { return x.c.Ready(now, nil) })
+	return over(x.do(func(now time.Duration) error { return x.c.Ready(now, nil) }))
+}
+
+// over gives ErrOver with the error of a connection that the peer has ended: by
+// a rejection behind its reply, for one.
+func over(err error) error {
+	var wrong *cm.StateError
+	if errors.As(err, &wrong) && (wrong.Found == cm.Timewait || wrong.Found == cm.Idle) {
+		return fmt.Errorf("%w: %w", ErrOver, err)
+	}
+	return err
 }
 
 // delay tells the peer to wait for longer than it would, if it asks again.

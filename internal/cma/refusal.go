@@ -15,6 +15,10 @@ var (
 	ErrClosed       = errors.New("event channel closed")
 	ErrAddrInUse    = errors.New("address in use")        // EADDRINUSE
 	ErrAddrNotAvail = errors.New("address not available") // EADDRNOTAVAIL
+
+	// ErrOver is a connection that has ended meanwhile; the event that says so
+	// is behind those already told.
+	ErrOver = errors.New("the connection is over")
 )
 
 // A StateError is a call that the id's state does not allow.
