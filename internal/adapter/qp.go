@@ -128,6 +128,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		q.flyer = idle{q}
 	case c.Type == qp.UD:
 		q.Attr.PathMTU = d.cfg.MTU
+		l.headed++
 	}
 	l.qps[q.QPN] = q
 	return q, nil
@@ -438,6 +439,9 @@ func (q *QP) Destroy() error {
 	q.destroyed = true
 	q.tellState(qp.Reset)
 	delete(l.qps, q.QPN)
+	if q.Type == qp.UD {
+		l.headed--
+	}
 	l.unlock()
 	q.pd.dev.events.drop(q)
 	q.release()

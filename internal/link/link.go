@@ -70,6 +70,10 @@ type Rx struct {
 	Src, Dst netip.AddrPort
 	TOS      uint8
 	HopLimit uint8
+
+	// Sparse is the caller's: TOS and HopLimit may be 0 for most of the packets
+	// that come one at a time, which a link may then receive quicker.
+	Sparse bool
 }
 
 // ErrClosed is returned by a link that was closed.

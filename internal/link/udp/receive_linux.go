@@ -21,6 +21,7 @@ type receiver struct {
 	head    unix.Msghdr
 	local   netip.AddrPort // as packets show it
 	turn    uint8
+	lone    lone
 }
 
 func (r *receiver) init(local netip.AddrPort) {
@@ -49,7 +50,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	var ok bool
 	var err unix.Errno
 	if l.group.count.Load() == 0 {
-		ok, err = l.in.from(l.rx.fd, rx)
+		ok, err = l.in.receive(l.rx.fd, rx)
 	} else {
 		ok, err = l.receiveAny(rx)
 	}
@@ -92,6 +93,7 @@ func (r *receiver) from(fd int, rx *link.Rx) (bool, unix.Errno) {
 			continue // an empty datagram, or one that no UDP datagram can be
 		}
 		r.fill(rx, int(n))
+		r.readControl(rx, int(r.head.Controllen))
 		return true, 0
 	}
 	return false, 0
@@ -108,7 +110,6 @@ func (r *receiver) fill(rx *link.Rx, n int) {
 	} else {
 		rx.Src = netip.AddrPortFrom(netip.AddrFrom16(r.name.Addr), swap(r.name.Port))
 	}
-	r.readControl(rx, int(r.head.Controllen))
 }
 
 // readControl reads the control messages: the size of coalesced packets, type
