@@ -39,6 +39,7 @@ func TestDaemonsDevicesAreTheSame(t *testing.T) {
 		{"MulticastEventHasContext", TestIDMulticastEventHasContext},
 		{"ConnectAcceptDisconnectEvents", TestIDConnectAcceptDisconnectEvents},
 		{"RejectEvent", TestIDRejectEvent},
+		{"RejectedBehindResponse", TestIDRejectedBehindResponse},
 		{"WithoutQPEstablishes", TestIDWithoutQPEstablishes},
 		{"NotifyEstablishesWithoutConfirmation", TestIDNotifyEstablishesWithoutConfirmation},
 		{"EstablishWithQPRefused", TestIDEstablishWithQPRefused},

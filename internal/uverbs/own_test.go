@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/cma"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -218,6 +219,18 @@ func TestOwnOptionsOfConnections(t *testing.T) {
 	} {
 		if no := set(c.name, c.value); no != c.want {
 			t.Errorf("option %d = %d: %v, want %v", c.name, c.value, no, c.want)
+		}
+	}
+}
+
+// That a connection is over is EINVAL to programs on librdmacm, as from the
+// kernel, and has a number of its own for those of this module.
+func TestConnectionThatIsOverHasTheKernelsNumber(t *testing.T) {
+	err := fmt.Errorf("attributes for INIT: %w", cma.ErrOver)
+	for own, want := range map[bool]syscall.Errno{false: syscall.EINVAL, true: uapi.ErrnoOver} {
+		m := &manager{own: own}
+		if no := errnoOf(m.numbered(err)); no != want {
+			t.Errorf("own %v: expected %v, found %v", own, want, no)
 		}
 	}
 }

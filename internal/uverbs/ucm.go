@@ -175,11 +175,12 @@ func (m *manager) write(c *call, buf []byte) error {
 	if int(h.Out) < r.out {
 		return syscall.ENOSPC
 	}
-	return ucmError(r.do(m, &ucmCommand{c, in, int(h.Out)}))
+	return m.numbered(r.do(m, &ucmCommand{c, in, int(h.Out)}))
 }
 
-// ucmError gives errors of cma the numbers that the kernel has for them.
-func ucmError(err error) error {
+// numbered gives errors of cma the numbers that the kernel has for them, or of
+// what only programs of this module's are told.
+func (m *manager) numbered(err error) error {
 	var no syscall.Errno
 	switch {
 	case err == nil || errors.As(err, &no):
@@ -188,6 +189,8 @@ func ucmError(err error) error {
 		return fmt.Errorf("%w (%w)", err, syscall.EADDRINUSE)
 	case errors.Is(err, cma.ErrAddrNotAvail):
 		return fmt.Errorf("%w (%w)", err, syscall.EADDRNOTAVAIL)
+	case m.own && errors.Is(err, cma.ErrOver):
+		return fmt.Errorf("%w (%w)", err, uapi.ErrnoOver)
 	}
 	return err
 }

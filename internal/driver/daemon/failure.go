@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A failureError is a call that the daemon refused: its text names the reason,
@@ -44,6 +45,8 @@ func (e *failureError) Unwrap() []error {
 		return []error{e.no, cma.ErrAddrInUse}
 	case syscall.EADDRNOTAVAIL:
 		return []error{e.no, cma.ErrAddrNotAvail}
+	case uapi.ErrnoOver:
+		return []error{e.no, cma.ErrOver}
 	}
 	return []error{e.no}
 }

@@ -1,5 +1,7 @@
 package uapi
 
+import "syscall"
+
 // CMOwn is a command of connection management that is no kernel's: the file is
 // one of this module's own programs from then on, and answers of GET_EVENT and
 // INIT_QP_ATTR have an own part behind them. It takes an OwnCM.
@@ -9,6 +11,10 @@ const CMOwn = 0x80000000
 type OwnCM struct{ Response, Flags uint64 }
 
 type OwnCMResp struct{ Reasons uint64 } // see Reasons
+
+// ErrnoOver refuses a call on a connection that has ended meanwhile, of which an
+// event tells. To other programs that is EINVAL, as the kernel has it.
+const ErrnoOver = syscall.ENOTCONN
 
 // The options at the level CMOptionOwn have no counterpart in librdmacm. Each
 // has four bytes.
