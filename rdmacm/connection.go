@@ -137,7 +137,9 @@ func (id *ID) progress(e *Event) bool {
 		if broken {
 			return false
 		}
-		id.toErr()
+		if id.deliver == nil { // else the end does, once there is the reason
+			id.toErr()
+		}
 	case EventDisconnected:
 		return !broken
 	case EventMulticastJoin:

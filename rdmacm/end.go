@@ -20,7 +20,7 @@ type end struct {
 	gone     bool          // the peer has turned away before the connection stood
 	err      error         // of finish
 	left     bool          // by this side
-	standing bool          // it was established
+	standing bool          // it was established, whether or not that was taken yet
 	watch    func()        // called when an event has come or finish was
 }
 
@@ -40,12 +40,14 @@ func (e *end) deliver(v *Event) {
 		e.finish(fmt.Errorf("device of %v: %w", e.id.LocalAddr(), verbs.ErrClosed), e.id.toErr)
 		return
 	}
-	e.mu.Lock()
-	if e.standing && v.Err != nil { // the peer took back what it had accepted
-		e.mu.Unlock()
+	switch {
+	case e.stands(v) && v.Err != nil: // the peer took back what it had accepted
 		e.finish(v.Err, e.id.toErr)
 		return
+	case v.Type == EventRejected:
+		e.id.toErr()
 	}
+	e.mu.Lock()
 	e.queue = append(e.queue, *v)
 	if v.Type == EventRejected || v.Type == EventUnreachable || v.Type == EventConnectError {
 		e.gone = true
@@ -94,11 +96,12 @@ func (e *end) finish(why error, stop func()) {
 	}
 }
 
-// stand tells that the connection stands.
-func (e *end) stand() {
+// stands tells whether the connection was established, at the latest by v.
+func (e *end) stands(v *Event) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.standing = true
+	e.standing = e.standing || v.Type == EventEstablished
+	return e.standing
 }
 
 // take is the oldest event.

@@ -66,7 +66,6 @@ func (e *Endpoint) Connect(ctx context.Context, p ConnParam) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.end.stand()
 	e.conn = &Conn{end: e.end, param: v.Conn}
 	return e.conn, nil
 }

@@ -205,6 +205,39 @@ func TestIDRejectedBehindResponse(t *testing.T) {
 	}
 }
 
+// The peer takes back what it had accepted before who waits for the connection
+// has looked: it gets a connection that has ended, with the reason.
+func TestConnRejectedBeforeItIsTakenHasEnded(t *testing.T) {
+	leavesNothing(t)
+	d := client()
+	ep, err := d.Resolve(within(t), addr(serverIP, 7).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ep.CreateQP(nil, d.QP); err != nil {
+		t.Fatal(err)
+	}
+	ep.end.deliver(&Event{Type: EventEstablished})
+	rejected := Event{Type: EventRejected, Err: &RejectedError{Code: 28}}
+	if !ep.end.id.progress(&rejected) || ep.end.id.QP().State() == verbs.Err {
+		t.Error("the queue pair is in ERR before there is a reason")
+	}
+	ep.end.deliver(&rejected)
+	if e, err := ep.end.wait(within(t), "the reply of"); err != nil || e.Type != EventEstablished {
+		t.Fatalf("found %v, %v", e, err)
+	}
+	c := &Conn{end: ep.end}
+	defer closed(t, c)
+	select {
+	case <-c.Done():
+	default:
+		t.Fatal("the connection stands")
+	}
+	if isReject(t, c.Err()).Code != 28 || c.QP().State() != verbs.Err {
+		t.Errorf("found %v, queue pair in %v", c.Err(), c.QP().State())
+	}
+}
+
 func TestIDWithoutQPEstablishes(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	id := p.request(&ConnParam{QPN: 0x123, ResponderResources: 2, InitiatorDepth: 3, SRQ: true}, false)

@@ -97,10 +97,7 @@ func (r *Request) begin(p *ConnParam) error {
 	return id.Accept(p)
 }
 
-func (r *Request) conn() *Conn {
-	r.end.stand()
-	return &Conn{end: r.end, param: r.param}
-}
+func (r *Request) conn() *Conn { return &Conn{end: r.end, param: r.param} }
 
 // release gives the request up with its queue pair: a peer that waits is
 // rejected.
