@@ -139,3 +139,16 @@ func TestRequestGoesOnAfterItsListenerCloses(t *testing.T) {
 		t.Errorf("%d wait, %+v", l.Waiting(), b.m.Count())
 	}
 }
+
+// TestEventsThatNobodyHears: a user may leave while a request that it has not
+// taken yet is withdrawn.
+func TestEventsThatNobodyHears(t *testing.T) {
+	w, a, b, ca, cb := requested(t)
+	b.m.SetHandler(nil)
+	ca.Destroy(w.now)
+	w.pass(2 * time.Millisecond)
+	w.state(cb, Idle)
+	cb.Destroy(w.now)
+	a.empty()
+	b.empty()
+}

@@ -95,10 +95,9 @@ func New(c Config) *Manager {
 	if c.Refuse == nil {
 		c.Refuse = func(reason.Detail) {}
 	}
-	return &Manager{
+	m := &Manager{
 		config:    c,
 		gid:       mad.GIDFrom(c.Local.Addr()),
-		handler:   func(*Event) {},
 		conns:     map[uint32]*Conn{},
 		remotes:   map[remoteKey]*Conn{},
 		qpns:      map[remoteKey]*Conn{},
@@ -107,11 +106,18 @@ func New(c Config) *Manager {
 		lookups:   map[uint32]*Lookup{},
 		inquiries: map[inquiryKey]*Inquiry{},
 	}
+	m.SetHandler(nil)
+	return m
 }
 
 // SetHandler sets who hears events. f is called from inside of the other calls;
-// it must neither block nor call the Manager.
-func (m *Manager) SetHandler(f func(*Event)) { m.handler = f }
+// it must neither block nor call the Manager. Nil is nobody.
+func (m *Manager) SetHandler(f func(*Event)) {
+	if f == nil {
+		f = func(*Event) {}
+	}
+	m.handler = f
+}
 
 // Count tells how much a Manager holds.
 type Count struct {
