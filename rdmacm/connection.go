@@ -149,7 +149,8 @@ func (id *ID) progress(e *Event) bool {
 }
 
 // respond moves the queue pair to RTS and tells the peer so. False is a peer
-// that has turned away again: the event that says why comes next.
+// that has turned away again, or a device that is gone: the event that says so
+// comes next.
 func (id *ID) respond(e *Event) bool {
 	err := id.toRTS(nil)
 	if err == nil {
@@ -160,7 +161,7 @@ func (id *ID) respond(e *Event) bool {
 		return true
 	}
 	id.toErr()
-	if errors.Is(err, cma.ErrOver) {
+	if errors.Is(err, cma.ErrOver) || id.c.Removed() {
 		return false
 	}
 	id.mu.Lock()

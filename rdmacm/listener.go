@@ -235,8 +235,9 @@ func (l *Listener) accept(r *Request) error {
 	delete(l.pending, r)
 	l.change()
 	l.mu.Unlock()
+	gone := r.Device() == nil && errors.Is(err, verbs.ErrClosed) // that one alone: a listener may have others
 	e := r.release()
-	if errors.Is(err, ErrRequestVoid) {
+	if errors.Is(err, ErrRequestVoid) || gone {
 		return nil
 	}
 	return errors.Join(err, e)

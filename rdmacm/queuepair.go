@@ -47,6 +47,8 @@ func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
 		return nil, fmt.Errorf("id: %w", ErrClosed)
 	case id.pd != nil:
 		return id.pd, nil
+	case dev == nil && (id.c.Removed() || id.c.Device() != nil): // it is not among the open ones any more
+		return nil, fmt.Errorf("device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
 	case dev == nil:
 		return nil, errors.New("expected an id on a device: bind it or resolve an address first")
 	}

@@ -140,7 +140,11 @@ type end interface {
 // prepare makes a connection with its queue pair on an end, which shut gives up
 // when that fails.
 func prepare(e end, o *Options, shut func() error) (*Conn, error) {
-	c, err := newConn(e.Device(), o)
+	dev := e.Device()
+	if dev == nil {
+		return nil, errors.Join(fmt.Errorf("prepare the connection: %w", verbs.ErrClosed), shut())
+	}
+	c, err := newConn(dev, o)
 	if err != nil {
 		return nil, errors.Join(err, shut())
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/rdmacm"
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
@@ -191,6 +192,21 @@ func TestDeviceClosedUnderAConnection(t *testing.T) {
 	}
 	if a.store.mem.Bytes() != nil {
 		t.Error("the memory is there still")
+	}
+}
+
+// A device that closes between the steps of a dial, or before its listener has
+// answered a request.
+func TestDeviceClosedUnderASetUp(t *testing.T) {
+	l, d := listen(t, ListenConfig{}), dialer(t)
+	cm := rdmacm.Dialer{Device: d.Device}
+	e, err := cm.Resolve(t.Context(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Device.Close()
+	if _, err := prepare(e, &Options{}, e.Close); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("expected %v, found %v", verbs.ErrClosed, err)
 	}
 }
 

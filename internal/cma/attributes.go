@@ -14,7 +14,11 @@ import (
 func (id *ID) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	id.m.lock()
 	defer id.m.unlock()
-	if id.dev == nil {
+	switch {
+	case id.dev != nil:
+	case id.state == DeviceRemoval, id.state == Destroying:
+		return 0, qp.Attr{}, id.want(fmt.Sprintf("attributes for %v", to), AddrBound, AddrResolved, RouteResolved, Connect)
+	default:
 		return 0, qp.Attr{}, fmt.Errorf("attributes for %v: %w", to, errNotResolved)
 	}
 	mask, attr, err := id.attr(to)

@@ -128,6 +128,9 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	if err := waiting.Accept(&cma.ConnParam{QPN: 2}); !errors.As(err, &s) || s.Found != cma.DeviceRemoval {
 		t.Errorf("accept: %v", err)
 	}
+	if _, _, err := conn.InitQPAttr(qp.Init); !errors.As(err, &s) || !errors.Is(err, adapter.ErrClosed) {
+		t.Errorf("attributes: %v", err)
+	}
 	if conn.Device() != nil || conn.Disconnect() == nil {
 		t.Error("the connection goes on")
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
@@ -35,6 +36,14 @@ func (e *StateError) Error() string {
 		names[i] = s.String()
 	}
 	return fmt.Sprintf("%s: expected an id in state %s, found %v", e.Op, strings.Join(names, " or "), e.Found)
+}
+
+// Unwrap gives adapter.ErrClosed where the id's device is gone.
+func (e *StateError) Unwrap() error {
+	if e.Found == DeviceRemoval {
+		return adapter.ErrClosed
+	}
+	return nil
 }
 
 // A PortError is a port that Bind or Listen cannot have.

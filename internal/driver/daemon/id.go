@@ -186,11 +186,11 @@ func (x *id) Removed() bool { return x.known() == cma.DeviceRemoval }
 func (x *id) remove() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.local.IsValid() || x.waiting || x.destroyed {
+	if !x.local.IsValid() || x.destroyed {
 		return false
 	}
 	x.state = cma.DeviceRemoval
-	return true
+	return !x.waiting
 }
 
 // found takes the addresses that came with an event.
