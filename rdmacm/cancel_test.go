@@ -9,15 +9,35 @@ import (
 
 func TestContextEndsDialWaitingForReply(t *testing.T) {
 	leavesNothing(t)
-	l := listen(t, ListenConfig{}) // takes requests, and nobody answers them
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	l := listen(t, ListenConfig{})
+	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
+	requests := make(chan *Request, 1)
+	go func() {
+		r, err := l.Request(within(t)) // nobody answers it
+		if err != nil {
+			t.Error(err)
+		}
+		requests <- r
+		cancel()
+	}()
 	d := client()
 	_, err := d.Dial(ctx, l.Addr().String())
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("expected %v, found %v", context.DeadlineExceeded, err)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("expected %v, found %v", context.Canceled, err)
 	}
 	wants(t, err, "expected the reply of "+l.Addr().String())
+	r := <-requests
+	if r == nil {
+		t.FailNow()
+	}
+	eventually(t, "a request that is void", func() bool {
+		_, err := r.end.id.InitAttr()
+		return err != nil
+	})
+	if err := r.Reject(nil); err != nil {
+		t.Errorf("the peer waits no longer, found %v", err)
+	}
 }
 
 func TestContextEndedBeforeDialSendsNothing(t *testing.T) {

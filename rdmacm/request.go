@@ -104,7 +104,8 @@ func (r *Request) conn() *Conn { return &Conn{end: r.end, param: r.param} }
 func (r *Request) release() error { return events.release(r.end.id) }
 
 // Reject rejects the request with up to MaxPrivateReject bytes for the peer, in
-// PortSpaceUDP MaxPrivateAnswer. More is refused, and the request is as it was.
+// PortSpaceUDP MaxPrivateAnswer. More is refused, and the request is as it was. A
+// peer that waits no longer is no error.
 func (r *Request) Reject(private []byte) error {
 	limit := MaxPrivateReject
 	if r.end.id.datagram() {
@@ -116,9 +117,6 @@ func (r *Request) Reject(private []byte) error {
 	if err := r.take(); err != nil {
 		return fmt.Errorf("reject: %w", err)
 	}
-	var err error
-	if !r.end.turnedAway() {
-		err = r.end.id.Reject(private)
-	}
-	return errors.Join(err, r.release())
+	_ = r.end.id.Reject(private) // refused where nobody waits for it any more
+	return r.release()
 }
