@@ -36,6 +36,8 @@ type Device struct {
 	pipe   *os.File // its descriptor: ends with the daemon
 	async  *records
 
+	moves sync.Mutex // ids between event channels, which hear of the end; taken before an id's
+
 	mu     sync.Mutex
 	idle   []*conn
 	conns  map[*conn]struct{}

@@ -134,6 +134,8 @@ func (h *events) readable() (ok bool) {
 
 // lose gives the channel's ids up: the device is gone.
 func (h *events) lose() {
+	h.d.moves.Lock()
+	defer h.d.moves.Unlock()
 	h.mu.Lock()
 	first := !h.lost
 	h.lost = true
@@ -142,11 +144,35 @@ func (h *events) lose() {
 	if !first {
 		return
 	}
-	ids = slices.DeleteFunc(ids, func(x *id) bool { return !x.remove() })
+	h.tell(slices.DeleteFunc(ids, func(x *id) bool { return !x.remove() })...)
+}
+
+// tell tells ids that their device is gone.
+func (h *events) tell(ids ...*id) {
 	h.mu.Lock()
-	h.left = ids
+	h.left = append(h.left, ids...)
 	h.mu.Unlock()
 	h.wake()
+}
+
+// join makes an id one of the channel's, and tells whether the device has ended.
+func (h *events) join(x *id) (lost bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ids != nil {
+		h.ids[x] = struct{}{}
+	}
+	return h.lost
+}
+
+// leave ends join, and tells whether the id was still to hear of the device's end.
+func (h *events) leave(x *id) (left bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ids, x)
+	n := len(h.left)
+	h.left = slices.DeleteFunc(h.left, func(y *id) bool { return y == x })
+	return len(h.left) < n
 }
 
 // removed is the event of an id whose device is gone.

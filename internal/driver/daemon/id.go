@@ -69,11 +69,7 @@ func (h *events) NewID(space cma.PortSpace, t qp.Type, owner any) (connect.ID, e
 func (h *events) newID(x *id) *id {
 	x.d, x.ch = h.d, h
 	x.uid = h.d.own(x)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ids != nil {
-		h.ids[x] = struct{}{}
-	}
+	h.join(x)
 	return x
 }
 
@@ -87,9 +83,7 @@ func (x *id) forget() {
 		x.d.disown(g.uid)
 	}
 	x.groups = nil
-	x.ch.mu.Lock()
-	delete(x.ch.ids, x)
-	x.ch.mu.Unlock()
+	x.ch.leave(x)
 }
 
 // channel is the channel that the id reports to, for an operation on the id.
@@ -181,12 +175,12 @@ func (x *id) Device() *adapter.Device { return nil }
 // Removed implements connect.ID.
 func (x *id) Removed() bool { return x.known() == cma.DeviceRemoval }
 
-// remove takes the device away, and tells whether the id was on it and is the
-// program's own.
+// remove takes the device away, and tells whether the id was on it until now and
+// is the program's own.
 func (x *id) remove() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.local.IsValid() || x.destroyed {
+	if !x.local.IsValid() || x.destroyed || x.state == cma.DeviceRemoval {
 		return false
 	}
 	x.state = cma.DeviceRemoval
@@ -501,18 +495,22 @@ func (x *id) Migrate(to connect.Channel) error {
 	if _, err := h.ask(uapi.CMMigrateID, uapi.Bytes(&q), uapi.Size[uapi.DestroyResp]()); err != nil {
 		return err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.ch = h
-	from.mu.Lock()
-	delete(from.ids, x)
-	from.mu.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ids != nil {
-		h.ids[x] = struct{}{}
-	}
+	x.move(from, h)
 	return nil
+}
+
+// move makes the id report to another channel, from which it hears as well if the
+// device has ended meanwhile.
+func (x *id) move(from, to *events) {
+	x.d.moves.Lock()
+	defer x.d.moves.Unlock()
+	x.mu.Lock()
+	x.ch = to
+	left, lost := from.leave(x), !x.destroyed && to.join(x)
+	x.mu.Unlock()
+	if left || lost && x.remove() {
+		to.tell(x)
+	}
 }
 
 // Destroy implements connect.ID. Where the daemon is gone there is nothing to
