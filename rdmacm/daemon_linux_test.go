@@ -40,6 +40,8 @@ func TestDaemonsDevicesAreTheSame(t *testing.T) {
 		{"ConnectAcceptDisconnectEvents", TestIDConnectAcceptDisconnectEvents},
 		{"RejectEvent", TestIDRejectEvent},
 		{"RejectedBehindResponse", TestIDRejectedBehindResponse},
+		{"RejectedBeforeItIsTakenHasEnded", TestConnRejectedBeforeItIsTakenHasEnded},
+		{"AnswersPeerThatLeavesAsWell", TestConnAnswersPeerThatLeavesAsWell},
 		{"WithoutQPEstablishes", TestIDWithoutQPEstablishes},
 		{"NotifyEstablishesWithoutConfirmation", TestIDNotifyEstablishesWithoutConfirmation},
 		{"EstablishWithQPRefused", TestIDEstablishWithQPRefused},

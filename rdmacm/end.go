@@ -68,11 +68,13 @@ func (e *end) disconnected() {
 	e.mu.Lock()
 	left := e.left
 	e.mu.Unlock()
-	if !left {
-		e.finish(fmt.Errorf("%w by %v", ErrDisconnected, e.id.RemoteAddr()), func() {
-			_ = e.id.Disconnect() // refused where the peer waits no longer
-		})
+	if left {
+		_ = e.id.c.Disconnect() // a message that crossed this side's wants its answer as well
+		return
 	}
+	e.finish(fmt.Errorf("%w by %v", ErrDisconnected, e.id.RemoteAddr()), func() {
+		_ = e.id.Disconnect() // refused where the peer waits no longer
+	})
 }
 
 // finish ends the connection, or what was to become one, for a reason: first

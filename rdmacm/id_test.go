@@ -238,6 +238,27 @@ func TestConnRejectedBeforeItIsTakenHasEnded(t *testing.T) {
 	}
 }
 
+// Both sides end the connection at a time, and this one's message is lost: the
+// peer is answered all the same, and not only when the connection is closed.
+func TestConnAnswersPeerThatLeavesAsWell(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	l := listen(t, ListenConfig{})
+	server := accepted(t, l)
+	toRoute(t, p.client, p.dialer, l)
+	_, err := p.dialer.CreateQP(nil, verbs.QPConfig{})
+	p.ok(err)
+	p.ok(p.dialer.Connect(nil))
+	expect(t, p.client, EventEstablished)
+	s := server()
+	defer closed(t, s)
+	s.end.mu.Lock()
+	s.end.left = true // its own message is lost
+	s.end.mu.Unlock()
+	s.end.finish(ErrDisconnected, func() {})
+	p.ok(p.dialer.Disconnect())
+	expect(t, p.client, EventDisconnected)
+}
+
 func TestIDWithoutQPEstablishes(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	id := p.request(&ConnParam{QPN: 0x123, ResponderResources: 2, InitiatorDepth: 3, SRQ: true}, false)
