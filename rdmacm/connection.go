@@ -122,12 +122,12 @@ func (id *ID) Notify(e verbs.EventType) error {
 // progress does what librdmacm does with an event before the program sees it;
 // false keeps it from the program.
 func (id *ID) progress(e *Event) bool {
-	id.mu.Lock()
-	gone, broken, hasQP := id.away || id.destroyed, id.broken, id.qp != nil
-	id.mu.Unlock()
-	if gone {
+	if id.gone() {
 		return false
 	}
+	id.mu.Lock()
+	broken, hasQP := id.broken, id.qp != nil
+	id.mu.Unlock()
 	switch e.Type {
 	case EventConnectResponse:
 		if hasQP {

@@ -66,7 +66,7 @@ func (ch *EventChannel) event(s *source, c *connect.Event) (e Event, ok bool) {
 	e = Event{Type: c.Type, Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
 	if c.Type == cma.EventConnectRequest {
 		e.Listen, _ = c.Owner.(*ID)
-		if e.Listen == nil || ch.hold(s) != nil {
+		if e.Listen == nil || e.Listen.gone() || ch.hold(s) != nil {
 			c.New.Destroy()
 			return e, false
 		}

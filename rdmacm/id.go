@@ -259,6 +259,13 @@ func (id *ID) leave() {
 	}
 }
 
+// gone tells whether the program has given the id up, or is about to.
+func (id *ID) gone() bool {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.away || id.destroyed
+}
+
 // Channel is the channel that the id reports to.
 func (id *ID) Channel() *EventChannel {
 	id.mu.Lock()

@@ -431,6 +431,20 @@ func TestChannelDestroyedIDsEventsDropped(t *testing.T) {
 	p.ok(second.Destroy())
 }
 
+// The listener is destroyed while a request is on its way to who waits for it.
+func TestChannelDestroyedListenersRequestRejected(t *testing.T) {
+	p := newPair(t, PortSpaceTCP)
+	toRoute(t, p.client, p.dialer, at(p.listener.LocalAddr()))
+	p.ok(p.dialer.Connect(&ConnParam{QPN: 5}))
+	s, c, err := p.server.take(within(t))
+	p.ok(err)
+	p.ok(p.listener.Destroy())
+	if e, ok := p.server.event(s, &c); ok {
+		t.Errorf("found %v", e)
+	}
+	isReject(t, expect(t, p.client, EventRejected).Err)
+}
+
 func TestIDUnconnectedServiceOfIB(t *testing.T) {
 	leavesNothing(t)
 	ch := NewEventChannel()
