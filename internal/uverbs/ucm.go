@@ -52,7 +52,7 @@ type manager struct {
 	stop stdcontext.CancelFunc
 	own  bool // a program of this module's, see uapi
 
-	level sync.Mutex // the state of the file's readability
+	level sync.Mutex // the state of the file's readability, and what was taken of its ids' events
 	told  bool
 }
 
@@ -81,16 +81,19 @@ func (m *manager) tell() {
 	}
 }
 
-// poll takes an event.
-func (m *manager) poll() (cma.Event, bool) {
+// poll takes an event, and makes one of the program's of it, if it is about what
+// that knows.
+func (m *manager) poll() (e cma.Event, r ucmEvent, known, ok bool) {
 	m.level.Lock()
-	e, ok := m.ch.Poll()
+	defer m.level.Unlock()
+	if e, ok = m.ch.Poll(); ok {
+		r, known = m.event(&e)
+	}
 	if m.told && m.ch.Pending() == 0 {
 		m.told = false
 		m.file.tell.drop(func([]byte) bool { return true })
 	}
-	m.level.Unlock()
-	return e, ok
+	return e, r, known, ok
 }
 
 func (m *manager) ioctl(*call, uint64, uint64) error     { return syscall.ENOTTY }

@@ -19,13 +19,11 @@ func (m *manager) getEvent(c *ucmCommand) error {
 		return syscall.ENOSPC
 	}
 	for {
-		e, ok := m.poll()
-		if !ok {
+		e, r, known, ok := m.poll()
+		switch {
+		case !ok:
 			c.answer.Flags |= replyWait
 			return syscall.EAGAIN
-		}
-		r, known := m.event(&e)
-		switch {
 		case known && m.own:
 			more := ownEvent(&e)
 			return c.respond(q.Response, slices.Concat(bytesOf(&r), bytesOf(&more)))
@@ -186,15 +184,27 @@ func (m *manager) migrate(c *ucmCommand) error {
 	if from == nil || from.file.tell.inode != inode {
 		return syscall.ENOENT
 	}
-	if err := x.id.Migrate(m.ch); err != nil {
+	taken, err := x.moveTo(m, from)
+	if err != nil {
 		return err
+	}
+	from.settle()
+	m.tell()
+	return c.respond(q.Response, bytesOf(&destroyResp{EventsReported: taken}))
+}
+
+// moveTo makes an id one of another file, and tells how many of its events were
+// taken from the one that it was of: none is after that.
+func (x *ucmID) moveTo(m, from *manager) (taken uint32, _ error) {
+	from.level.Lock()
+	defer from.level.Unlock()
+	if err := x.id.Migrate(m.ch); err != nil {
+		return 0, err
 	}
 	m.all.mu.Lock()
 	x.file = m
 	m.all.mu.Unlock()
-	from.settle()
-	m.tell()
-	return c.respond(q.Response, bytesOf(&destroyResp{EventsReported: x.events}))
+	return x.events, nil
 }
 
 // settle ends the file's readability where its events have gone elsewhere.

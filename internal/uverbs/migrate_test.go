@@ -1,0 +1,50 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"softrdma/internal/uverbs/uapi"
+)
+
+// One thread takes events of a file while another one moves the id that they are
+// about: the program is told of as many as it has, and acknowledges them all.
+func TestMigrateCountsWhatIsTakenMeanwhile(t *testing.T) {
+	at := netip.MustParseAddr("127.14.8.1")
+	s := newServer(t, at.String())
+	a, b := newClient(t, s), newClient(t, s)
+	from, to := cmFile{a.open("rdma_cm")}, cmFile{b.open("rdma_cm")}
+	usedA, usedB := a.used, b.used
+	taken := make(chan syscall.Errno)
+	for range 200 {
+		a.used, b.used = usedA, usedB
+		id := from.id(0x106)
+		q := ucmResolveAddrCmd{ID: id, TimeoutMS: 1000, DstSize: 16}
+		uapi.PutAddr(q.Dst[:], netip.AddrPortFrom(at, 7))
+		from.must(ucmResolveAddr, bytesOf(&q), 0, 0)
+		go func() {
+			no, _ := from.do(ucmGetEvent, bytesOf(&response{}), 0, size[ucmEvent]())
+			taken <- no
+		}()
+		told, _ := parse[destroyResp](to.must(ucmMigrateID, bytesOf(&ucmByID{ID: id, Arg: uint32(from.fd)}), 0, size[destroyResp]()))
+		want := uint32(1)
+		switch no := <-taken; no {
+		case 0:
+		case syscall.EAGAIN:
+			to.event(cmAddrResolved)
+			want = 0
+		default:
+			t.Fatal(no)
+		}
+		if told.EventsReported != want {
+			t.Fatalf("told of %d events, %d were taken", told.EventsReported, want)
+		}
+		end, _ := parse[destroyResp](to.must(ucmDestroyID, bytesOf(&ucmByID{ID: id}), 0, size[destroyResp]()))
+		if end.EventsReported != 1 {
+			t.Fatalf("told of %d events at the end", end.EventsReported)
+		}
+	}
+}
