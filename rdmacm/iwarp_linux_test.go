@@ -47,6 +47,9 @@ func connectionTests(t *testing.T) {
 		{"ContextEndsAcceptWithoutPeers", TestContextEndsAcceptWithoutPeers},
 		{"DeviceClosedEndsIt", TestConnDeviceClosedEndsIt},
 		{"ListenerDeviceClosedEndsIt", TestListenerDeviceClosedEndsIt},
+		{"EndpointOnClosedDeviceTellsSo", TestEndpointOnClosedDeviceTellsSo},
+		{"RequestOnClosedDevicePassedOver", TestListenerRequestOnClosedDevicePassedOver},
+		{"RejectedBeforeItIsTakenHasEnded", TestConnRejectedBeforeItIsTakenHasEnded},
 		{"ThousandConnectionsLeaveNothing", TestThousandConnectionsLeaveNothing},
 	} {
 		t.Run(c.name, c.test)
