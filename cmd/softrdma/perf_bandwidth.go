@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -51,10 +52,11 @@ type sender struct {
 
 // A taker is a queue pair's receiving half.
 type taker struct {
-	wrs   []verbs.RecvWR
-	taken int64
-	due   int     // receives to post again
-	count *uint64 // that were posted; the peer reads it
+	wrs    []verbs.RecvWR
+	taken  int64
+	due    int     // receives to post again
+	posted *int    // of the queue pair, and not taken
+	count  *uint64 // that were posted; the peer reads it
 }
 
 // flowResult is what one end of a flow sent.
@@ -89,7 +91,9 @@ func newFlow(s *side, set *perfSettings, size int, limit int64, seed uint64, sen
 	}
 	for i := range f.takers {
 		t := &f.takers[i]
-		for t.due = 2 * set.Depth; t.due > 0; {
+		left := *t.posted // by the flow of another size
+		atomic.StoreUint64(t.count, uint64(left))
+		for t.due = 2*set.Depth - left; t.due > 0; {
 			if err := t.post(s.qps[i]); err != nil {
 				return nil, err
 			}
@@ -134,9 +138,14 @@ func (f *flow) requests(i int) []verbs.SendWR {
 	return list
 }
 
+// taker has receives with room for every size: those that one flow leaves are
+// the next one's first.
 func (f *flow) taker(i int) taker {
-	w := verbs.RecvWR{WRID: uint64(i), SGL: []verbs.SGE{f.side.mr.SGE(f.set.target()+i*f.set.stride(), f.size)}}
-	t := taker{wrs: make([]verbs.RecvWR, f.batch), count: f.side.word(f.set.credit(i))}
+	if f.side.receives == nil {
+		f.side.receives = make([]int, len(f.side.qps))
+	}
+	w := verbs.RecvWR{WRID: uint64(i), SGL: []verbs.SGE{f.side.mr.SGE(f.set.target()+i*f.set.stride(), slices.Max(f.set.Sizes))}}
+	t := taker{wrs: make([]verbs.RecvWR, f.batch), posted: &f.side.receives[i], count: f.side.word(f.set.credit(i))}
 	for k := range t.wrs {
 		t.wrs[k] = w
 	}
@@ -149,6 +158,7 @@ func (t *taker) post(q *verbs.QP) error {
 	if err := q.PostRecv(t.wrs[:n]...); err != nil {
 		return err
 	}
+	*t.posted += n
 	atomic.AddUint64(t.count, uint64(n))
 	return nil
 }
@@ -314,6 +324,7 @@ func (f *flow) account() error {
 // take notes a SEND of the peer and posts its receive again, a list at a time.
 func (f *flow) take(wc *verbs.WC) error {
 	t := &f.takers[wc.WRID]
+	*t.posted--
 	if int(wc.ByteLen) != f.size {
 		return dataErrorf("SEND: expected %d bytes, received %d", f.size, wc.ByteLen)
 	}

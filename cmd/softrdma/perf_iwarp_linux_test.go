@@ -9,6 +9,7 @@ import (
 func TestPerfIWARP(t *testing.T) {
 	for _, args := range []string{
 		"write bw -q 3 -n 100", "send bw -b -q 2 -s 3000 -n 200", "read bw -n 100", "write lat -n 50", "send lat -n 50 -e", "atomic bw -n 300",
+		"send bw -a -n 3 -t 4",
 	} {
 		t.Run(args, func(t *testing.T) {
 			list, port := strings.Fields(args), freePort(t)

@@ -135,7 +135,7 @@ func (p *perfSettings) stride() int { return (slices.Max(p.Sizes) + 64) &^ 63 }
 func (p *perfSettings) target() int { return p.QPs * p.stride() }
 
 // credit is where a queue pair's word lies that tells how many receives it has
-// posted, see taker.grant; behind it arrives the peer's.
+// posted, see taker.post; behind it arrives the peer's.
 func (p *perfSettings) credit(i int) int { return 2*p.target() + i*creditLen }
 
 func (p *perfSettings) memory() int { return p.credit(p.QPs) }

@@ -59,6 +59,8 @@ type side struct {
 	cfg    sideConfig
 	links  *perfLinks // of queue pairs that the connection manager connects
 
+	receives []int // of each queue pair, posted and not taken, where flows have any
+
 	events bool // sleep for completions instead of polling
 	single bool // one processor: the peer needs it between polls
 	idle   int  // empty polls

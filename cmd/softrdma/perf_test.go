@@ -57,6 +57,7 @@ func TestPerfVariants(t *testing.T) {
 		"write bw -D 0.2 -m 256",
 		"send lat -D 0.2 -e",
 		"send bw -D 0.2 -s 1M",
+		"send bw -a -b -q 2 -n 3 -t 4",
 		"read lat -n 50 -s 100000",
 		"write bw -n 50 -s 100000 --congestion dcqcn --recovery go-back-n",
 		"send bw -n 50 -s 100000 --congestion none --recovery selective-repeat",
