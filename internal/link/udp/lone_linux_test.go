@@ -22,7 +22,7 @@ func newLoneRig(t *testing.T, host string) *loneRig {
 	return &loneRig{T: t, from: a, to: b, flow: openFlow(t, a, b.Local(), 7), rx: link.Rx{Sparse: true}}
 }
 
-const loneTOS = 0x2a // ECT(0)
+const capable = 0x2a // of congestion marks, with a DSCP
 
 func (r *loneRig) send(p []byte, size int, tos uint8) {
 	r.Helper()
@@ -61,8 +61,8 @@ func (r *loneRig) settle() {
 	r.Helper()
 	for range loneAfter {
 		r.expects(false)
-		r.one(loneTOS)
-		if r.rx.TOS != loneTOS || r.rx.HopLimit != 7 {
+		r.one(capable)
+		if r.rx.TOS != capable || r.rx.HopLimit != 7 {
 			r.Fatalf("TOS %#x, hop limit %d", r.rx.TOS, r.rx.HopLimit)
 		}
 	}
@@ -76,8 +76,8 @@ func TestLonePacketsAreReceivedWithoutHeaders(t *testing.T) {
 			r.settle()
 			told := 0
 			for range 10 * loneLook {
-				switch r.one(loneTOS); r.rx.TOS {
-				case loneTOS:
+				switch r.one(capable); r.rx.TOS {
+				case capable:
 					told++
 				case 0:
 				default:
@@ -98,7 +98,7 @@ func TestBatchEndsLonePackets(t *testing.T) {
 			r := newLoneRig(t, host)
 			r.settle()
 			data := pattern(10*1024 + 100)
-			r.send(data, 1024, loneTOS)
+			r.send(data, 1024, capable)
 			var got []byte
 			for len(got) < len(data) {
 				receive(t, r.to, &r.rx)
@@ -112,7 +112,7 @@ func TestBatchEndsLonePackets(t *testing.T) {
 			}
 			r.expects(false)
 			r.nothing()
-			r.send(data, 1024, loneTOS)
+			r.send(data, 1024, capable)
 			if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) || r.rx.Size != 1024 {
 				t.Fatalf("received %d bytes in packets of %d, want a batch", len(r.rx.Data), r.rx.Size)
 			}
@@ -126,7 +126,7 @@ func TestBatchEndsLonePackets(t *testing.T) {
 func TestBatchQueuedBeforeLonePackets(t *testing.T) {
 	r := newLoneRig(t, "127.0.0.1")
 	data := pattern(5 * 64)
-	r.send(data, 64, loneTOS)
+	r.send(data, 64, capable)
 	r.to.in.part(r.to.rx.fd)
 	r.expects(false)
 	if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) || r.rx.Size != 64 {
@@ -140,7 +140,7 @@ func TestLongPacketEndsLonePackets(t *testing.T) {
 	r := newLoneRig(t, "127.0.0.1")
 	r.settle()
 	data := pattern(loneSize + 1)
-	r.send(data, len(data), loneTOS)
+	r.send(data, len(data), capable)
 	if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) {
 		t.Fatalf("received %d bytes", len(r.rx.Data))
 	}
@@ -170,12 +170,12 @@ func TestEveryHeaderIsToldWhereWanted(t *testing.T) {
 	r.settle()
 	r.rx.Sparse = false
 	for range 2 * loneAfter {
-		r.one(loneTOS)
-		if r.expects(false); r.rx.TOS != loneTOS || r.rx.HopLimit != 7 {
+		r.one(capable)
+		if r.expects(false); r.rx.TOS != capable || r.rx.HopLimit != 7 {
 			t.Fatalf("TOS %#x, hop limit %d", r.rx.TOS, r.rx.HopLimit)
 		}
 	}
 	r.rx.Sparse = true // they were alone all the time
-	r.one(loneTOS)
+	r.one(capable)
 	r.expects(true)
 }
