@@ -4,6 +4,7 @@ package udp
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"softrdma/internal/link"
@@ -178,4 +179,20 @@ func TestEveryHeaderIsToldWhereWanted(t *testing.T) {
 	r.rx.Sparse = true // they were alone all the time
 	r.one(capable)
 	r.expects(true)
+}
+
+// A link that is a member of a group has datagrams, whose headers are wanted.
+func TestGroupsMemberReceivesBatchesAgain(t *testing.T) {
+	r := newLoneRig(t, "127.0.0.1")
+	r.settle()
+	if err := r.to.Join(netip.MustParseAddr("239.17.18.24")); err != nil {
+		t.Fatal(err)
+	}
+	r.rx.Sparse = false
+	r.one(capable)
+	data := pattern(5 * 64)
+	r.send(data, 64, capable)
+	if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) || r.rx.Size != 64 || r.rx.TOS != capable {
+		t.Fatalf("received %d bytes in packets of %d, TOS %#x; want the batch", len(r.rx.Data), r.rx.Size, r.rx.TOS)
+	}
 }

@@ -68,9 +68,9 @@ func (l *Link) receiveAny(rx *link.Rx) (ok bool, err unix.Errno) {
 		if ok, err = l.receiveGroup(rx); ok || err != 0 {
 			return ok, err
 		}
-		return l.in.from(l.rx.fd, rx)
+		return l.in.receive(l.rx.fd, rx)
 	}
-	if ok, err = l.in.from(l.rx.fd, rx); ok || err != 0 {
+	if ok, err = l.in.receive(l.rx.fd, rx); ok || err != 0 {
 		return ok, err
 	}
 	return l.receiveGroup(rx)
