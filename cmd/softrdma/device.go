@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,14 @@ func captureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) 
 	}
 	if path == "" {
 		return func() error { return nil }, nil
+	}
+	// A device that cannot be captured leaves a file that is there as it is.
+	probe, err := dev.Capture(io.Discard)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", pcapFlag, err)
+	}
+	if err := probe.Close(); err != nil {
+		return nil, fmt.Errorf("--%s: %w", pcapFlag, err)
 	}
 	f, err := os.Create(captureName(path))
 	if err != nil {

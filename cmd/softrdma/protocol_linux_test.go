@@ -85,7 +85,13 @@ func TestIWARPRefusals(t *testing.T) {
 		start(t, strings.Fields(args)...).fails(exitUsage, words...)
 	}
 	file := filepath.Join(t.TempDir(), "x.pcapng")
+	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	start(t, "rping", "-s", "-a", "iwarp:127.0.0.1", "--pcap", file).fails(exitFailed, "tcpdump", "unsupported")
+	if b, err := os.ReadFile(file); err != nil || string(b) != "kept" {
+		t.Errorf("a refused capture left %q of the file, %v", b, err)
+	}
 	at := loopbackDevice(t)
 	start(t, "rping", "-c", "-a", at, "--protocol", "iwarp").fails(exitPeer, `"softrdma rping -s --protocol iwarp"`)
 }
