@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"softrdma/internal/driver/daemon"
 )
@@ -49,6 +50,25 @@ func TestDaemonTakesThePlaceOfOneThatWasKilledOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, "daemon", "--socket", socket+"2", "-d", "127.21.1.3").fails(exitFailed, "something else")
+}
+
+// timeout(1) sends its signal to its child and to its group, which is twice.
+func TestDaemonLeavesNothingBehindASignalThatComesTwice(t *testing.T) {
+	d, socket := startDaemon(t, "-d", "127.21.1.4")
+	for range 2 {
+		if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // two of a kind at a time are one
+	}
+	if code := d.code(); code != exitOK {
+		t.Errorf("code %d, expected 0", code)
+	}
+	for _, left := range []string{socket, socket + ".d"} {
+		if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind (%v)", left, err)
+		}
+	}
 }
 
 // Who is not root cannot serve others, and says so before anything else.

@@ -12,12 +12,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends the command in order, a second one at once.
-	context.AfterFunc(ctx, stop)
+	// The first signal ends the command in order, a later one at once: not the
+	// same again, which timeout(1) sends to its child and then to its group.
+	context.AfterFunc(ctx, func() {
+		time.Sleep(time.Second)
+		stop()
+	})
 	cmd, err := execute(ctx)
 	if ctx.Err() != nil && !errors.Is(err, errEnded) {
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
