@@ -160,26 +160,26 @@ func Open(name string, cfg Config) (*Device, error) {
 	}
 	choice, protocol, err := choose(name)
 	if err != nil {
-		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+		return nil, openError(name, choice, err)
 	}
 	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
 	if err == nil && protocol == IWARP {
 		err = refuseTransmission("iWARP leaves both to TCP", cfg.Congestion, cfg.Recovery)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+		return nil, openError(name, choice, err)
 	}
 	mtu := host.MTUFor(choice.Interface.MTU)
 	if cfg.MTU != 0 {
 		if err := checkMTU(cfg.MTU, mtu); err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+			return nil, openError(name, choice, err)
 		}
 		mtu = cfg.MTU
 	}
 	vacate(choice.Addr)
 	links, err := openLinks(protocol, &choice, &cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+		return nil, openError(name, choice, err)
 	}
 	spin := cfg.spin()
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
@@ -200,6 +200,18 @@ func Open(name string, cfg Config) (*Device, error) {
 	d.watch()
 	opened.add(d)
 	return d, nil
+}
+
+// openError is the error of Open. A device that nobody named has the name of what
+// was chosen.
+func openError(name string, choice host.Choice, err error) error {
+	switch {
+	case name != "" && name != iwarpPrefix:
+		return fmt.Errorf("open RDMA device %q: %w", name, err)
+	case choice.Addr.IsValid():
+		return fmt.Errorf("open the best RDMA device, %v on %s: %w", choice.Addr.Addr(), choice.Interface.Name, err)
+	}
+	return fmt.Errorf("open the best RDMA device: %w", err)
 }
 
 // spin is how long to look for packets before sleeping.

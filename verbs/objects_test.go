@@ -394,3 +394,14 @@ func TestTooManyReadsInFlightAreRefused(t *testing.T) {
 		t.Fatalf("state %v after a refusal", s)
 	}
 }
+
+func TestOpenOfNoNameNamesTheDeviceThatIsInUse(t *testing.T) {
+	dev, err := verbs.Open("", verbs.Config{})
+	if err == nil { // else somebody else has it, and this is the error
+		defer dev.Close()
+		_, err = verbs.Open("", verbs.Config{})
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), "open the best RDMA device") {
+		t.Errorf("a second device on an address: %v", err)
+	}
+}

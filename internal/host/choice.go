@@ -15,6 +15,9 @@ const Port = 4791
 // ErrNoDevice is wrapped when a name is no interface or address of this machine.
 var ErrNoDevice = errors.New("no such network interface or local address")
 
+// errPort is an address of a device with a port that is none.
+var errPort = errors.New("UDP port")
+
 // A Choice is the address that a device is opened on, and why.
 type Choice struct {
 	Addr      netip.AddrPort
@@ -49,6 +52,9 @@ func resolve(name string, list []Interface) (Choice, error) {
 		}
 	}
 	at, err := parse(name)
+	if errors.Is(err, errPort) {
+		return Choice{}, fmt.Errorf("%w: found %q: %w", ErrNoDevice, name, err)
+	}
 	if err != nil {
 		return Choice{}, fmt.Errorf("%w: found %q, expected one of %s", ErrNoDevice, name, all(list))
 	}
@@ -86,7 +92,7 @@ func parse(s string) (netip.AddrPort, error) {
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
 	if err != nil || n == 0 {
-		return netip.AddrPort{}, fmt.Errorf("UDP port: expected 1 to 65535, found %q", p)
+		return netip.AddrPort{}, fmt.Errorf("%w: expected 1 to 65535, found %q", errPort, p)
 	}
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
 }
@@ -94,6 +100,9 @@ func parse(s string) (netip.AddrPort, error) {
 func all(list []Interface) string {
 	var s []string
 	for _, i := range list {
+		if len(i.Addrs) == 0 {
+			continue // no name of a device
+		}
 		var addrs []string
 		for _, a := range i.Addrs {
 			addrs = append(addrs, a.String())
@@ -101,7 +110,7 @@ func all(list []Interface) string {
 		s = append(s, fmt.Sprintf("%s (%s)", i.Name, strings.Join(addrs, ", ")))
 	}
 	if s == nil {
-		return "no interfaces at all"
+		return "none: no interface has an IP address"
 	}
 	return strings.Join(s, ", ")
 }

@@ -53,10 +53,19 @@ func TestResolveNameGivesAddress(t *testing.T) {
 }
 
 func TestResolveWrongNameNamesWhatExists(t *testing.T) {
-	for _, name := range []string{"eth7", "", "203.0.113.9", "fe80::1%tun0", "0.0.0.0", "127.0.0.1:0", "127.0.0.1:70000"} {
+	for _, name := range []string{"eth7", "", "203.0.113.9", "fe80::1%tun0", "0.0.0.0"} {
 		_, err := resolve(name, sample())
 		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "eth1 (198.51.100.1, fe80::3%eth1)") {
 			t.Errorf("%q: %v, want ErrNoDevice and what exists", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "br0") {
+			t.Errorf("%q: %v, offers an interface without addresses", name, err)
+		}
+	}
+	for _, name := range []string{"127.0.0.1:0", "127.0.0.1:70000"} {
+		_, err := resolve(name, sample())
+		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "UDP port: expected 1 to 65535") {
+			t.Errorf("%q: %v, want ErrNoDevice and what a port is", name, err)
 		}
 	}
 	if _, err := resolve("br0", sample()); err == nil || !strings.Contains(err.Error(), "interface br0 has no IP address") {
