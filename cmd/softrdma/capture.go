@@ -49,6 +49,7 @@ func newCaptureCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&v.json, "json", false, "print a JSON object per packet, and one for the summary")
 	cmd.Flags().UintSliceVar(&v.ports, "port", nil, "take packets to UDP port `N` as RoCE v2, too")
+	cmd.Flag("port").DefValue = "" // pflag would tell of []
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "end with code 1 when a packet is faulty")
 	return cmd
 }

@@ -8,7 +8,7 @@ import (
 
 const daemonLong = `Serves RDMA devices to the programs that "softrdma exec" starts, until it is
 interrupted. Without a daemon each exec has a device of its own; with one they
-share: any number of programs, each of many users, on one address.
+share: any number of programs, of one user or of several, on one address.
 
 The first -d is what programs find as rxe0, the next one as rxe1, and so on; those
 that speak iWARP (-d iwarp:DEVICE, or --protocol iwarp for all) as siw0, siw1.
@@ -60,7 +60,7 @@ type daemonSettings struct {
 func newDaemonCommand() *cobra.Command {
 	var s daemonSettings
 	cmd := &cobra.Command{
-		Use: "daemon [flags]", Short: "Serve one device to many programs under exec",
+		Use: "daemon [flags]", Short: "Serve devices to many programs, under exec and in Go",
 		Long: daemonLong, Example: daemonExample, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDaemon(cmd, &s) },
 	}

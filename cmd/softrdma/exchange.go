@@ -34,6 +34,9 @@ func dialExchange(ctx context.Context, host string, port uint16, timeout time.Du
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, peerErrorf("no pingpong waits on %s, TCP port %d: start the one without HOST first", host, port)
 	}
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && ctx.Err() == nil && !errors.As(err, new(*net.DNSError)) {
+		return nil, peerErrorf("no answer from %s, TCP port %d, by which the two ends find each other: is the host up, and does a firewall let the port pass? (%w)", host, port, err)
+	}
 	return nil, peerErrorf("reach the peer: %w", err)
 }
 

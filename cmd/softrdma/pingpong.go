@@ -123,6 +123,8 @@ func (p *pingpong) checkFlags() error {
 		return usageErrorf("-t %s: iWARP has reliable connections alone: %w", p.kind, errors.ErrUnsupported)
 	case p.protocol.iwarp() && !p.managed:
 		return usageErrorf("iWARP connects queue pairs through the connection manager alone, expected -R (at both sides): %w", errors.ErrUnsupported)
+	case p.port == 0:
+		return usageErrorf("-p: expected 1 to 65535, found 0")
 	case p.sl < 0 || p.sl > 7:
 		return usageErrorf("-l: expected 0 to 7, found %d", p.sl)
 	case p.gidIndex < 0:

@@ -287,3 +287,15 @@ func TestPingpongDeviceRefusals(t *testing.T) {
 	start(t, "pingpong", "-d", loopbackDevice(t), "-t", "ud", "-s", "4097").fails(exitUsage, "4096")
 	start(t, "pingpong", "-d", loopbackDevice(t), "--pcap", filepath.Join(t.TempDir(), "no", "file")).fails(exitFailed, "--pcap")
 }
+
+func TestPingpongWithoutAnAnswerNamesHostPortAndFirewall(t *testing.T) {
+	_, err := dialExchange(t.Context(), "127.0.0.1", 18515, time.Nanosecond)
+	if exitCode(err) != exitPeer {
+		t.Fatalf("found %v", err)
+	}
+	for _, w := range []string{"no answer from 127.0.0.1", "TCP port 18515", "firewall"} {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("expected %q in %q", w, err)
+		}
+	}
+}

@@ -239,7 +239,7 @@ func (r *rally) silence() string {
 	if r.p.kind == "uc" || r.p.kind == "ud" {
 		return fmt.Sprintf("%s does not repeat lost messages: try again, and see --pcap where they stay", r.p.kind)
 	}
-	return "is the peer still there, with the same -n, -s and -m, and UDP port 4791 open?"
+	return "is the peer still there, with the same -t, -n, -s and -m, and UDP port 4791 open?"
 }
 
 // take handles completions. Those of flushed requests only say that the queue

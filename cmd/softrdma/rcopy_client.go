@@ -18,13 +18,26 @@ func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err erro
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: expected a regular file, found %v", name, info.Mode().Type())
+		err = fmt.Errorf("%s: expected a regular file, found %s", name, fileKind(info.Mode()))
 	}
 	if err != nil {
 		f.Close()
 		return nil, 0, 0, err
 	}
 	return f, info.Size(), info.Mode(), nil
+}
+
+// fileKind names what is not a regular file.
+func fileKind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // modeRegular is S_IFREG of Linux: what the mode of a regular file begins with.

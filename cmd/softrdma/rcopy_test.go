@@ -313,7 +313,7 @@ func TestRcopyWrongArguments(t *testing.T) {
 		start(t, append([]string{"rcopy"}, strings.Fields(args)...)...).fails(exitUsage, word)
 	}
 	start(t, "rcopy", filepath.Join(t.TempDir(), "nosuch"), "host").fails(exitFailed, "nosuch")
-	start(t, "rcopy", t.TempDir(), "host").fails(exitFailed, "regular file")
+	start(t, "rcopy", t.TempDir(), "host").fails(exitFailed, "expected a regular file, found a directory")
 	start(t, "rcopy", "--dir", filepath.Join(t.TempDir(), "nosuch")).fails(exitFailed, "--dir", "nosuch")
 }
 

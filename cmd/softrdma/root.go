@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is that of builds which Go's tools gave none.
@@ -65,8 +67,22 @@ func newRootCommand() *cobra.Command {
 		newExplainCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
 	)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	codeRuns(root)
 	return root
+}
+
+// flagError says what a number of a flag is to be, which strconv's error does not.
+func flagError(err error) error {
+	bad, number := (*pflag.InvalidValueError)(nil), (*strconv.NumError)(nil)
+	if !errors.As(err, &bad) || !errors.As(err, &number) {
+		return err
+	}
+	want := "a number"
+	if bad.GetFlag().Value.Type() == "uint16" {
+		want = "0 to 65535"
+	}
+	return fmt.Errorf("--%s: expected %s, found %q", bad.GetFlag().Name, want, bad.GetValue())
 }
 
 // knownCommand refuses a first argument that is no command.
