@@ -178,26 +178,32 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	io.Copy(io.Discard, b)
 }
 
-// fill writes until there is no more room.
+// fill writes until the peer has got something, all of it, and has no more room.
 func fill(t *testing.T, c *Conn) (n int) {
 	t.Helper()
-	if err := c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
+	full := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.progress()
+		return n > 0 && c.posted == 0 && c.tx.Room() == 0
 	}
-	for {
+	for end := soon(); !full(); {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes were written, and there is room still or nothing comes of it", n)
+		}
+		if err := c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
 		k, err := c.Write(make([]byte, 10_000))
 		n += k
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if err := c.SetWriteDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		return n
 	}
+	if err := c.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A Write that its deadline ends has written what it says.
