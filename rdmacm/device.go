@@ -61,6 +61,10 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 	defer t.opening.Unlock()
 	security, _ := way.(*tls.Config)
 	u := t.takeVisitor(local)
+	visitor := u != nil
+	if visitor && !t.stands(u) { // it was closed since, for want of users
+		local, u = u.dev.Addr(), nil
+	}
 	if u == nil {
 		var err error
 		if u, err = t.open(local, security); err != nil {
@@ -69,6 +73,7 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	u.visitor = u.visitor || visitor
 	a := bridge.Device(u.dev)
 	if t.used[a] != u {
 		return nil, fmt.Errorf("device %v: %w", u.dev.Addr(), verbs.ErrClosed) // meanwhile, by the program
@@ -79,6 +84,13 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 		u.idle = nil
 	}
 	return a, nil
+}
+
+// stands tells whether a device was not closed since it was found.
+func (t *deviceTable) stands(u *deviceUse) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.used[bridge.Device(u.dev)] == u
 }
 
 // Release ends one use of a device.
