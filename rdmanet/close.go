@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"softrdma/verbs"
@@ -12,7 +13,10 @@ import (
 // Close closes the connection: calls that wait return net.ErrClosed, the peer
 // reads what was written and then io.EOF. Close waits until the peer's device
 // has got that, as long as SetLinger says, and gives up what the connection is
-// made of.
+// made of. Where it waits, its error tells of what was written and has not
+// arrived, as far as this end knows: that of the connection, EPIPE where the
+// peer was gone, or os.ErrDeadlineExceeded. A peer that closed on its own is no
+// error.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -27,7 +31,8 @@ func (c *Conn) Close() error {
 	c.w.deadline.end()
 	c.stopTimers()
 	c.x.deadline.set(time.Now().Add(c.linger))
-	_ = c.await(&c.x) // what the time did not suffice for is given up
+	late := c.await(&c.x) != nil // what the time did not suffice for is given up
+	lost := c.undelivered(late)
 	c.life.End()
 	c.mu.Unlock()
 	c.x.deadline.stop()
@@ -35,8 +40,22 @@ func (c *Conn) Close() error {
 	c.w.deadline.stop()
 	c.end()
 	<-c.idle
-	if err := c.release(); err != nil {
+	if err := errors.Join(lost, c.release()); err != nil {
 		return c.opError("close", err)
+	}
+	return nil
+}
+
+// undelivered is why the peer's device may not have got what was written.
+func (c *Conn) undelivered(late bool) error {
+	switch {
+	case c.linger <= 0:
+	case c.lost && c.err != nil:
+		return c.err
+	case c.lost:
+		return errPipe
+	case late && c.posted > 0:
+		return fmt.Errorf("the peer's device has not acknowledged all that was written within %v: %w", c.linger, os.ErrDeadlineExceeded)
 	}
 	return nil
 }

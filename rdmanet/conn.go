@@ -73,6 +73,7 @@ type Conn struct {
 	peer     rsocket.Remote
 	maps     mappings
 	posted   int   // messages of data
+	lost     bool  // some were not acknowledged when the connection failed
 	controls int   // other messages
 	lasts    int   // of them those of lastSlots
 	recvs    int   // receives to post again

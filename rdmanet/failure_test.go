@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +61,52 @@ func TestPeerThatDoesNotAnswerIsFoundOut(t *testing.T) {
 	}
 	if _, err := a.Write(make([]byte, 1)); !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Fatalf("writing: expected the same, found %v", err)
+	}
+}
+
+// What the peer's device never got is told by Close, the last call that can.
+func TestCloseTellsOfWhatDidNotArrive(t *testing.T) {
+	for name, c := range map[string]struct {
+		linger time.Duration
+		want   error
+	}{
+		"connection failed": {time.Minute, syscall.ETIMEDOUT},
+		"time is over":      {time.Millisecond, os.ErrDeadlineExceeded},
+		"not waited for":    {-1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			da, db := openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{})
+			defer da.Close()
+			defer db.Close()
+			a, wa := half(t, da, Options{KeepAlive: -1, Linger: c.linger})
+			b, wb := half(t, db, Options{KeepAlive: -1, Linger: -1})
+			joinWith(t, a, b, wa, wb, 10)
+			wa.mute, wb.mute = true, true
+			defer b.Close()
+			if err := wb.qp.ToReset(); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := a.Write([]byte("for nobody")); n != 10 || err != nil {
+				t.Fatal(n, err)
+			}
+			if err := a.Close(); !errors.Is(err, c.want) {
+				t.Errorf("expected %v, found %v", c.want, err)
+			}
+		})
+	}
+}
+
+// A peer that has read all and closed is no error, nor one that was told so.
+func TestCloseOfWhatArrivedSucceeds(t *testing.T) {
+	a, b := pair(t, Options{})
+	if _, err := a.Write([]byte("all")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(b, make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Close(), a.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -59,6 +59,12 @@ func (c *Conn) progress() {
 }
 
 func (c *Conn) complete(wc *verbs.WC) {
+	if wc.WRID&0xff == workGoodbye {
+		c.life.End() // whether it has arrived or not
+	}
+	if wc.Status != verbs.Success {
+		c.broken(wc)
+	}
 	switch wc.WRID & 0xff {
 	case workRecv:
 		if wc.Status == verbs.Success {
@@ -74,14 +80,8 @@ func (c *Conn) complete(wc *verbs.WC) {
 		c.posted--
 	case workControl:
 		c.controls--
-	case workGoodbye:
+	case workGoodbye, workLast:
 		c.lasts--
-		c.life.End()
-	case workLast:
-		c.lasts--
-	}
-	if wc.Status != verbs.Success {
-		c.broken(wc)
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *Conn) broken(wc *verbs.WC) {
 	if wc.Status == verbs.WRFlushErr && errors.Is(c.link.Err(), errDisconnected) {
 		// The peer is gone without a word, as a process is that was killed. To
 		// rsockets that is the end of the stream, and so it is to TCP.
-		c.life.End()
+		c.over()
 		return
 	}
 	errno := syscall.ECONNRESET
@@ -152,10 +152,16 @@ func (c *Conn) fail(err error) {
 			_ = c.link.Disconnect() // the peer shall know; what fails now is told by err
 		}
 	}
-	c.life.End()
+	c.over()
 	c.r.deadline.end()
 	c.w.deadline.end()
 	c.hand()
+}
+
+// over ends a connection that its peer did not end in order.
+func (c *Conn) over() {
+	c.lost = c.lost || c.posted > 0 && !c.life.Gone()
+	c.life.End()
 }
 
 // update tells the peer what is due: credit, and the half of the buffer that

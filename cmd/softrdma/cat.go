@@ -141,9 +141,12 @@ func (c *cat) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	c.note("connected to %v", conn.RemoteAddr())
-	return c.copy(ctx, conn)
+	err = c.copy(ctx, conn)
+	if e := conn.Close(); err == nil && e != nil {
+		err = c.failed("send", e)
+	}
+	return err
 }
 
 // connect goes to the peer, or waits for one.

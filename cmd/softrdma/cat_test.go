@@ -169,6 +169,25 @@ func TestCatPeerClosesBeforeItHasAll(t *testing.T) {
 	g.fails(exitPeer, "send", "broken pipe")
 }
 
+// What goes to a peer that was killed is a failure too, though nothing but its
+// silence tells.
+func TestCatPeerKilledBeforeItHasAll(t *testing.T) {
+	at := serverAddress(t)
+	s := catWaits(t, at, nil)
+	in, input := openInput(t)
+	g := catGoes(t, at, in)
+	s.tells("sent 0 bytes") // and has closed this direction
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.ended
+	if _, err := io.WriteString(input, "for nobody"); err != nil {
+		t.Fatal(err)
+	}
+	input.Close()
+	g.fails(exitPeer, "send", "acknowledged")
+}
+
 func TestCatNobodyThere(t *testing.T) {
 	at := serverAddress(t)
 	dev, err := verbs.Open(at, verbs.Config{})

@@ -130,7 +130,7 @@ func bounce(t *testing.T, server, client func() *process) {
 func TestProgramsWithoutTheirDaemonAreNotStarted(t *testing.T) {
 	needPrograms(t)
 	socket := filepath.Join(shortDir(t), "none")
-	start(t, "exec", "--socket", socket, "--", "true").fails(exitFailed, "daemon on "+socket)
+	start(t, "exec", "--socket", socket, "--", "true").fails(exitFailed, "no daemon listens on "+socket, "softrdma daemon --socket "+socket)
 	start(t, "exec", "--socket", socket, "-d", "lo", "--", "true").fails(exitUsage, "--socket")
 }
 

@@ -98,9 +98,12 @@ func (s *execSettings) daemon(cmd *cobra.Command, places []string, library strin
 				}
 			}
 			return uverbs.Environment(library, place, info.Tree), nil
+		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+			if s.socket != "" {
+				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", place, place, err)
+			}
 		case s.socket != "":
 			return nil, fmt.Errorf("daemon on %s: %w", place, err)
-		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
 		default:
 			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", place, err)
 		}
