@@ -73,7 +73,7 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.visitor = u.visitor || visitor
+	u.visitor = u.visitor || visitor && u.own
 	a := bridge.Device(u.dev)
 	if t.used[a] != u {
 		return nil, fmt.Errorf("device %v: %w", u.dev.Addr(), verbs.ErrClosed) // meanwhile, by the program

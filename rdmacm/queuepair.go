@@ -89,6 +89,9 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)
 	}
+	if dev == nil {
+		return nil, fmt.Errorf("create QP: device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
+	}
 	if pd == nil {
 		pd = own
 	}

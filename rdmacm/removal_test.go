@@ -13,13 +13,15 @@ import (
 // connect on it: each of them tells so, whichever comes first.
 
 func TestEndpointOnClosedDeviceTellsSo(t *testing.T) {
+	hasPD := map[string]bool{"CreateQP behind PD": true}
 	for name, call := range map[string]func(*Endpoint) error{
-		"CreateQP": func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
-		"Connect":  func(e *Endpoint) error { _, err := e.Connect(within(t), ConnParam{}); return err },
-		"PD":       func(e *Endpoint) error { _, err := e.PD(); return err },
-		"route":    func(e *Endpoint) error { return e.end.id.ResolveRoute() },
-		"request":  func(e *Endpoint) error { return e.end.id.Connect(nil) },
-		"INIT":     func(e *Endpoint) error { _, err := e.end.id.InitAttr(); return err },
+		"CreateQP behind PD": func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
+		"CreateQP":           func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
+		"Connect":            func(e *Endpoint) error { _, err := e.Connect(within(t), ConnParam{}); return err },
+		"PD":                 func(e *Endpoint) error { _, err := e.PD(); return err },
+		"route":              func(e *Endpoint) error { return e.end.id.ResolveRoute() },
+		"request":            func(e *Endpoint) error { return e.end.id.Connect(nil) },
+		"INIT":               func(e *Endpoint) error { _, err := e.end.id.InitAttr(); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
@@ -30,6 +32,11 @@ func TestEndpointOnClosedDeviceTellsSo(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer closed(t, e)
+			if hasPD[name] {
+				if _, err := e.PD(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			closed(t, dev)
 			if err := call(e); !errors.Is(err, verbs.ErrClosed) {
 				t.Errorf("expected %v, found %v", verbs.ErrClosed, err)

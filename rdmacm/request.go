@@ -104,8 +104,8 @@ func (r *Request) conn() *Conn { return &Conn{end: r.end, param: r.param} }
 func (r *Request) release() error { return events.release(r.end.id) }
 
 // Reject rejects the request with up to MaxPrivateReject bytes for the peer, in
-// PortSpaceUDP MaxPrivateAnswer. More is refused, and the request is as it was. A
-// peer that waits no longer is no error.
+// PortSpaceUDP MaxPrivateAnswer. More is refused, and the request is as it was. Where
+// nobody waits for it any more, or the device is gone, that is no error.
 func (r *Request) Reject(private []byte) error {
 	limit := MaxPrivateReject
 	if r.end.id.datagram() {

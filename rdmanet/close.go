@@ -54,7 +54,7 @@ func (c *Conn) undelivered(late bool) error {
 		return c.err
 	case c.lost:
 		return errPipe
-	case late && c.posted > 0:
+	case late && c.posted > 0 && !c.life.Gone():
 		return fmt.Errorf("the peer's device has not acknowledged all that was written within %v: %w", c.linger, os.ErrDeadlineExceeded)
 	}
 	return nil

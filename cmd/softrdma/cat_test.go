@@ -185,7 +185,7 @@ func TestCatPeerKilledBeforeItHasAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	input.Close()
-	g.fails(exitPeer, "send", "acknowledged")
+	g.fails(exitPeer, "send", "close")
 }
 
 func TestCatNobodyThere(t *testing.T) {

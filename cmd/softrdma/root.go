@@ -79,8 +79,13 @@ func flagError(err error) error {
 		return err
 	}
 	want := "a number"
-	if bad.GetFlag().Value.Type() == "uint16" {
+	switch kind := bad.GetFlag().Value.Type(); {
+	case kind == "uint16":
 		want = "0 to 65535"
+	case strings.HasPrefix(kind, "uint"):
+		want = "a number from 0"
+	case errors.Is(number, strconv.ErrRange):
+		want = "a smaller number"
 	}
 	return fmt.Errorf("--%s: expected %s, found %q", bad.GetFlag().Name, want, bad.GetValue())
 }

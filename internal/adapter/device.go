@@ -103,6 +103,7 @@ type Device struct {
 	closed bool
 
 	placed   atomic.Uint32 // queue pairs made, to spread them over the lanes
+	headed   atomic.Int32  // those that show the program their packets' IP headers: UD
 	done     chan struct{} // closed with the device
 	closing  sync.Once
 	closeErr error

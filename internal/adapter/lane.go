@@ -59,7 +59,6 @@ type lane struct {
 
 	mu      sync.Mutex
 	qps     map[uint32]*QP
-	headed  int // queue pairs that show the program their packets' IP headers: UD
 	gsi     *QP // queue pair 1, which is not in qps; nil in other lanes than its own
 	store   *rc.Store
 	groups  map[netip.Addr][]*QP
@@ -236,7 +235,7 @@ func (l *lane) receiveBatch(now *time.Duration) bool {
 		l.drained = !l.streams.receive(*now)
 		return !l.drained
 	}
-	l.rx.Sparse = l.headed == 0 && !l.dev.Trace.On()
+	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
 	ok, err := l.link.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
 		return false

@@ -128,7 +128,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		q.flyer = idle{q}
 	case c.Type == qp.UD:
 		q.Attr.PathMTU = d.cfg.MTU
-		l.headed++
+		d.headed.Add(1)
 	}
 	l.qps[q.QPN] = q
 	return q, nil
@@ -440,7 +440,7 @@ func (q *QP) Destroy() error {
 	q.tellState(qp.Reset)
 	delete(l.qps, q.QPN)
 	if q.Type == qp.UD {
-		l.headed--
+		l.dev.headed.Add(-1)
 	}
 	l.unlock()
 	q.pd.dev.events.drop(q)

@@ -198,6 +198,12 @@ func (m *manager) migrate(c *ucmCommand) error {
 func (x *ucmID) moveTo(m, from *manager) (taken uint32, _ error) {
 	from.level.Lock()
 	defer from.level.Unlock()
+	m.all.mu.Lock()
+	stays := x.file == from
+	m.all.mu.Unlock()
+	if !stays { // another thread was first
+		return 0, syscall.ENOENT
+	}
 	if err := x.id.Migrate(m.ch); err != nil {
 		return 0, err
 	}

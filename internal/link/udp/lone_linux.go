@@ -62,12 +62,12 @@ func (r *receiver) receive(fd int, rx *link.Rx) (ok bool, err unix.Errno) {
 	return ok, err
 }
 
-// part has the system coalesce nothing more. The socket was empty; what came
-// meanwhile may be coalesced, and of what size is only told while that is on.
+// part has the system coalesce nothing more, if it ever did. The socket was
+// empty; what came meanwhile may be coalesced, and of what size is only told
+// while that is on. A batch that another processor is just about to put there
+// comes as one packet, and is lost as in a network.
 func (r *receiver) part(fd int) {
-	if unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 0) != nil {
-		return
-	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 0) // as when the link was opened
 	if _, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&r.data)), 0, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0); err != unix.EAGAIN {
 		r.coalesce(fd)
 		return
