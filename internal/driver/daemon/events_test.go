@@ -46,3 +46,24 @@ func TestIDThatMovesHearsOfTheEndOnce(t *testing.T) {
 		})
 	}
 }
+
+// The daemon answers where an id is and ends before this side has noted it.
+func TestIDThatIsLocatedBehindTheEndHearsOfIt(t *testing.T) {
+	d := &Device{owners: make(map[uint64]any)}
+	h := &events{d: d, wake: func() {}, ids: make(map[*id]struct{})}
+	x := h.newID(&id{owner: "the id"})
+	h.lose()
+	if e, ok := h.removed(); ok {
+		t.Errorf("found %+v of an id without a device", e)
+	}
+	x.local = netip.MustParseAddrPort("127.0.0.1:7")
+	for range 2 {
+		x.catchUp()
+	}
+	if e, ok := h.removed(); !ok || e.Type != cma.EventDeviceRemoval || e.Owner != "the id" {
+		t.Errorf("found %+v, %v", e, ok)
+	}
+	if e, ok := h.removed(); ok {
+		t.Errorf("found %+v once more", e)
+	}
+}

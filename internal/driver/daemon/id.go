@@ -206,7 +206,25 @@ func (x *id) look() error {
 	}
 	r, _ := uapi.Parse[uapi.CMAddr](a)
 	x.at(r.Src[:], r.Dst[:])
+	x.catchUp()
 	return nil
+}
+
+// catchUp tells an id of the device's end that was not on it yet when its channel
+// noticed.
+func (x *id) catchUp() {
+	x.d.moves.Lock()
+	defer x.d.moves.Unlock()
+	h, err := x.channel("query")
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	lost := h.lost
+	h.mu.Unlock()
+	if lost && x.remove() {
+		h.tell(x)
+	}
 }
 
 // hear asks for the state.
