@@ -98,12 +98,13 @@ func TestBatchEndsLonePackets(t *testing.T) {
 		t.Run(host, func(t *testing.T) {
 			r := newLoneRig(t, host)
 			r.settle()
-			data := pattern(10*1024 + 100)
-			r.send(data, 1024, capable)
+			const size = loneSize + 1
+			data := pattern(10*size + 100)
+			r.send(data, size, capable)
 			var got []byte
 			for len(got) < len(data) {
 				receive(t, r.to, &r.rx)
-				if r.rx.Size != min(1024, len(data)-len(got)) || len(r.rx.Data) != r.rx.Size {
+				if r.rx.Size != min(size, len(data)-len(got)) || len(r.rx.Data) != r.rx.Size {
 					t.Fatalf("received %d bytes in packets of %d behind %d, want each packet by itself", len(r.rx.Data), r.rx.Size, len(got))
 				}
 				got = append(got, r.rx.Data...)
@@ -113,8 +114,8 @@ func TestBatchEndsLonePackets(t *testing.T) {
 			}
 			r.expects(false)
 			r.nothing()
-			r.send(data, 1024, capable)
-			if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) || r.rx.Size != 1024 {
+			r.send(data, size, capable)
+			if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) || r.rx.Size != size {
 				t.Fatalf("received %d bytes in packets of %d, want a batch", len(r.rx.Data), r.rx.Size)
 			}
 			r.nothing()
@@ -137,15 +138,23 @@ func TestBatchQueuedBeforeLonePackets(t *testing.T) {
 	r.settle()
 }
 
-func TestLongPacketEndsLonePackets(t *testing.T) {
-	r := newLoneRig(t, "127.0.0.1")
-	r.settle()
-	data := pattern(loneSize + 1)
-	r.send(data, len(data), capable)
-	if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) {
-		t.Fatalf("received %d bytes", len(r.rx.Data))
+func TestPacketsWithoutPauseEndLonePackets(t *testing.T) {
+	l := lone{on: true, run: loneAfter}
+	short := link.Rx{Data: pattern(64), Size: 64}
+	for range 3 {
+		for range loneBurst {
+			if l.count(true, &short); l.run == 0 {
+				t.Fatalf("ended behind %d packets", l.burst)
+			}
+		}
+		l.count(false, &short)
 	}
-	r.expects(false)
+	for range loneBurst + 1 {
+		l.count(true, &short)
+	}
+	if l.run != 0 {
+		t.Errorf("%d packets in a row, and more lone ones are expected", l.burst)
+	}
 }
 
 // A path that marks its packets is noticed, and each marked packet from then on.
