@@ -98,7 +98,7 @@ func (s *execSettings) daemon(cmd *cobra.Command, places []string, library strin
 				}
 			}
 			return uverbs.Environment(library, place, info.Tree), nil
-		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+		case daemon.Absent(err):
 			if s.socket != "" {
 				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", place, place, err)
 			}

@@ -246,18 +246,25 @@ func TestProgramMayWriteAgainFromSameBuffer(t *testing.T) {
 	}
 }
 
-func TestUnmappedMemoryFailsRequestAlone(t *testing.T) {
-	s := newServer(t, "127.14.0.3")
-	a, b := newPair(t, s)
+// unmapped registers memory that is then taken away.
+func unmapped(t *testing.T, f *devFile) (at uint64, m regMRResp) {
+	t.Helper()
 	gone, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := addrOf(gone)
-	m, _, _ := do[regMRResp](a.f, cmdRegMR, bytesOf(&regMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
+	at = addrOf(gone)
+	m, _, _ = do[regMRResp](f, cmdRegMR, bytesOf(&regMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
 	if err := unix.Munmap(gone); err != nil {
 		t.Fatal(err)
 	}
+	return at, m
+}
+
+func TestUnmappedMemoryFailsRequestAlone(t *testing.T) {
+	s := newServer(t, "127.14.0.3")
+	a, b := newPair(t, s)
+	at, m := unmapped(t, a.f)
 	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} },
 		memory.SGE{Addr: at, Length: 100, LKey: m.LKey})
 	c := *a.events.consumer()
@@ -272,15 +279,7 @@ func TestUnmappedMemoryFailsRequestAlone(t *testing.T) {
 func TestWriteToUnmappedMemoryFails(t *testing.T) {
 	s := newServer(t, "127.14.0.6")
 	a, b := newPair(t, s)
-	gone, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := addrOf(gone)
-	m, _, _ := do[regMRResp](a.f, cmdRegMR, bytesOf(&regMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
-	if err := unix.Munmap(gone); err != nil {
-		t.Fatal(err)
-	}
+	at, m := unmapped(t, a.f)
 	b.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: at, RKey: m.RKey} }, b.sge(0, 5000))
 	c := *b.events.consumer()
 	eventually(t, "a completion", func() bool { return *b.events.producer() != c })

@@ -81,8 +81,8 @@ func (e *RefusedError) Error() string {
 // Unwrap gives the number of the refusal.
 func (e *RefusedError) Unwrap() error { return e.No }
 
-// absent tells whether an error means that nobody listens on a socket.
-func absent(err error) bool {
+// Absent tells whether an error of Ask means that nobody listens on the socket.
+func Absent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
@@ -98,7 +98,7 @@ func find(socket string) (string, *Info, error) {
 		switch {
 		case err == nil:
 			return place, info, nil
-		case !absent(err):
+		case !Absent(err):
 			return "", nil, fmt.Errorf("daemon on %s: %w", place, err)
 		}
 	}

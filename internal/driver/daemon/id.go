@@ -219,10 +219,7 @@ func (x *id) catchUp() {
 	if err != nil {
 		return
 	}
-	h.mu.Lock()
-	lost := h.lost
-	h.mu.Unlock()
-	if lost && x.remove() {
+	if h.isLost() && x.remove() {
 		h.tell(x)
 	}
 }
