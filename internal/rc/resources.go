@@ -147,15 +147,17 @@ func (r *responder) lookup(p psn.PSN) *resource {
 }
 
 // duplicate answers a request that was executed before (IBTA 9.7.5.1,
-// C9-105): SENDs and WRITEs are acknowledged again, READs and atomics answered
-// again while they are remembered, and dropped without a word otherwise.
+// C9-105): SENDs and WRITEs are acknowledged again where they ask for it. READs
+// and atomics are answered again while they are remembered, and dropped
+// without an answer otherwise.
 func (r *responder) duplicate(in *machine.In, info *ib.Info) {
 	d := reason.Detail{Reason: reason.SequenceDuplicate, Expected: uint64(r.expected), Found: uint64(in.PSN)}
 	switch info.Kind {
 	case ib.KindSend, ib.KindWrite:
-		if r.q.selective() {
+		switch {
+		case r.q.selective():
 			r.again()
-		} else {
+		case in.AckReq:
 			r.acknowledgeAgain(in.PSN)
 		}
 	case ib.KindReadRequest:
@@ -173,18 +175,18 @@ func (r *responder) duplicate(in *machine.In, info *ib.Info) {
 	r.q.refuse(d)
 }
 
-// acknowledgeAgain owes an acknowledge up to the next READ or atomic behind p:
-// further on it would claim that those were answered, which their responses
-// alone can say.
+// acknowledgeAgain owes an acknowledge up to p, the PSN of a duplicate that
+// asks for one. C9-105 would allow the newest PSN for any duplicate, but
+// nothing newer than p is said for two reasons: it would claim that READs and
+// atomics behind p were answered, which their responses alone can say. And
+// Linux's rxe takes the second acknowledge of a message's last PSN for the end
+// of that message even while it is still repeating it. With a full send queue
+// it then finds the producer's index where its own stands, and sends nothing
+// any more. Acknowledges of the last packet cover those before it (IBTA
+// 9.7.5.1.2), so packets that do not ask need none.
 func (r *responder) acknowledgeAgain(p psn.PSN) {
-	upTo := r.expected.Add(-1)
-	for i := range r.held {
-		if f := r.ring[i].first; f.After(p) && !f.After(upTo) {
-			upTo = f.Add(-1)
-		}
-	}
-	if !r.ack || upTo.After(r.ackPSN) {
-		r.ack, r.ackPSN = true, upTo
+	if !r.ack || p.After(r.ackPSN) {
+		r.ack, r.ackPSN = true, p
 	}
 }
 

@@ -55,6 +55,45 @@ func TestResponderDuplicateSendAckedAgainNotExecuted(t *testing.T) {
 	}
 }
 
+// Linux's requester takes the second acknowledge of a message's last PSN for its end even while it repeats the message,
+// and then stops for good if its send queue is full. So a repetition must not see that PSN before its own last packet.
+func TestResponderDuplicateAcknowledgedWhereAskedUpToItself(t *testing.T) {
+	w := newPair(t, nil)
+	b := w.n[1]
+	b.postRecv(1, b.sge(0, 3*testMTU))
+	message := []ib.Packet{
+		requestPacket(ib.RCSendFirst, 0, testMTU), requestPacket(ib.RCSendMiddle, 1, testMTU), requestPacket(ib.RCSendLast, 2, testMTU),
+	}
+	message[0].AckReq, message[1].AckReq = false, false
+	for _, k := range message {
+		w.inject(1, k)
+	}
+	if got := w.answers(); len(got) != 1 || got[0].PSN != psn.PSN(testPSN0).Add(2) {
+		t.Fatalf("answers %+v", got)
+	}
+	for i, ask := range []bool{false, true, true} {
+		message[i].AckReq = ask
+		w.inject(1, message[i])
+		got := w.answers()
+		if !ask {
+			if len(got) != 0 {
+				t.Errorf("duplicate %d did not ask for an acknowledge: found %+v", i, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].PSN != psn.PSN(testPSN0).Add(i) || got[0].AETH != (ib.AETH{Syndrome: ib.ACKNoCredits, MSN: 1}) {
+			t.Errorf("duplicate %d: found %+v, expected one acknowledge of its own PSN", i, got)
+		}
+	}
+	for _, k := range message {
+		w.inject(1, k)
+	}
+	if got := w.answers(); len(got) != 1 || got[0].PSN != psn.PSN(testPSN0).Add(2) {
+		t.Errorf("a whole repetition at once: found %+v, expected one acknowledge of its end", got)
+	}
+	w.wantStatuses(&b.recv, 0)
+}
+
 func TestResponderDuplicateReadReplaysAnyPart(t *testing.T) {
 	w := newPair(t, nil)
 	b := w.n[1]
