@@ -106,6 +106,9 @@ func (t *deviceTable) Release(a *adapter.Device) {
 	}
 }
 
+// PathMTU is what the system knows of the way to a destination.
+func (t *deviceTable) PathMTU(dst netip.Addr) int { return host.PathMTU(dst) }
+
 // Addresses are those that a listener on an unspecified address listens on.
 func (t *deviceTable) Addresses() ([]netip.Addr, error) { return host.LocalAddresses() }
 

@@ -287,3 +287,24 @@ func TestListenerCloseEndsWaiting(t *testing.T) {
 		t.Errorf("after Close: expected %v, found %v", ErrClosed, err)
 	}
 }
+
+// TestDialTakesThePathMTUThatThePeerHas: only the peer's rejection tells that its
+// interface carries less than the client's and the path between them.
+func TestDialTakesThePathMTUThatThePeerHas(t *testing.T) {
+	leavesNothing(t)
+	dev, err := verbs.Open(ip(31), verbs.Config{MTU: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dev.Close() })
+	l, err := Listen(ip(31)+":0", ListenConfig{Device: dev, QP: verbs.QPConfig{MaxInline: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, l) })
+	c, s := connected(t, l, client())
+	if a, b := c.QP().Query().PathMTU, s.QP().Query().PathMTU; a != 1024 || b != 1024 {
+		t.Errorf("path MTU: expected 1024 at both ends, found %d and %d", a, b)
+	}
+	talk(t, c, s, "in packets that fit both ends")
+}

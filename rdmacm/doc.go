@@ -35,9 +35,14 @@
 //
 // A client to an address of this machine that names no local one gets a device
 // of its own: since one address is one device, it would otherwise take the
-// address of a server that another process has, or wants to start. It is a
-// random free address of 127.0.0.0/8, for IPv6 a random UDP port of [::1],
-// unless this process has the device of the usual address open.
+// address of a server that another process has, or wants to start. It is the
+// address that the server has with a random UDP port, for a server on 127.0.0.1
+// a random free address of 127.0.0.0/8, unless this process has the device of
+// the usual address open.
+//
+// The path MTU is the largest that the device, the route and an own address's
+// interface have room for. Where the peer's device has less, its rejection says
+// so, and the connection is asked for again with that.
 //
 // # iWARP
 //

@@ -45,11 +45,11 @@ func TestConnectionServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	l, err := Listen(local+":0", ListenConfig{Backlog: 256, QP: small})
+	l, err := Listen(net.JoinHostPort(local, "0"), ListenConfig{Backlog: 256, QP: small})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tcp, err := net.Listen("tcp", local+":0")
+	tcp, err := net.Listen("tcp", net.JoinHostPort(local, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

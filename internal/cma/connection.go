@@ -1,6 +1,7 @@
 package cma
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -38,7 +39,7 @@ func (id *ID) Connect(p *ConnParam) error {
 
 // request connects the id by its device's communication manager.
 func (id *ID) request(p *ConnParam) error {
-	o, x := &id.option, &managed{dev: id.dev}
+	o, x := &id.option, &managed{dev: id.dev, asked: remember(p)}
 	err := id.dev.do(func(c *cm.Manager, now time.Duration) (err error) {
 		x.c, err = c.Connect(now, &cm.ConnectParams{
 			Service: mad.ServiceOf(id.space, id.remote.Port()), Path: id.route.Path, Type: id.kind,
@@ -55,6 +56,30 @@ func (id *ID) request(p *ConnParam) error {
 		id.conn = x
 	}
 	return err
+}
+
+// remember copies the parameters of a request, whose private data is the caller's.
+func remember(p *ConnParam) *ConnParam {
+	q := *p
+	q.PrivateData = bytes.Clone(p.PrivateData)
+	return &q
+}
+
+// requestNarrower repeats a request that the peer rejected for its path MTU, with the
+// one that the rejection allows (IBTA 12.6.7.2, reason 26). Each repetition asks for
+// less, so a peer that rejects every path MTU ends it. It reports whether it did.
+func (id *ID) requestNarrower(r *report) bool {
+	x, ok := id.conn.(*managed)
+	if !ok || x.asked == nil || r.Reject != mad.RejectInvalidMTU {
+		return false
+	}
+	mtu := mad.AcceptableMTU(r.ARI).Bytes()
+	if mtu == 0 || mtu >= id.route.MTU {
+		return false
+	}
+	id.route.MTU = mtu
+	x.release()
+	return id.request(x.asked) == nil
 }
 
 // private puts the addresses in front of a request's private data (annex

@@ -12,6 +12,10 @@ type Host interface {
 	// Source is the local address that the host's routing gives for a peer.
 	Source(dst netip.Addr, p Protocol) (netip.Addr, error)
 
+	// PathMTU is the largest path MTU that the host knows to fit the way to a
+	// peer, 0 where it knows none.
+	PathMTU(dst netip.Addr) int
+
 	// Acquire opens the device of a local address and UDP port (iWARP's have
 	// none: 0) or counts one more use of it. The device may have another address than the one
 	// asked for, where that is taken: an id that has not chosen its address

@@ -29,6 +29,7 @@ type loopback struct {
 const loopbackUDP = 45791
 
 func (h *loopback) Source(netip.Addr, cma.Protocol) (netip.Addr, error) { return h.source, nil }
+func (h *loopback) PathMTU(netip.Addr) int                              { return 0 }
 func (h *loopback) Addresses() (list []netip.Addr, _ error)             { return []netip.Addr{h.source}, nil }
 
 func (h *loopback) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {

@@ -30,8 +30,9 @@ type connection interface {
 
 // A managed is a connection by the communication manager of a RoCE device.
 type managed struct {
-	dev *device
-	c   *cm.Conn
+	dev   *device
+	c     *cm.Conn
+	asked *ConnParam // of the own request while it has no answer
 }
 
 func (x *managed) do(f func(now time.Duration) error) error {

@@ -18,10 +18,15 @@ func (id *ID) report(r *report) {
 		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
 	case cm.EventRepReceived:
 		e.Type, e.Conn = EventConnectResponse, replied(r.REP, r.Private)
-		id.conn.(*managed).delay()
+		x := id.conn.(*managed)
+		x.asked = nil
+		x.delay()
 	case cm.EventRtuReceived, cm.EventEstablished:
 		e.Type = EventEstablished
 	case cm.EventRejReceived:
+		if id.requestNarrower(r) {
+			return
+		}
 		e.Type, e.Status, e.Conn.PrivateData = EventRejected, int(r.Reject), r.Private
 		e.Err = &RejectedError{id.remote, r.Reject, r.Private, r.Detail}
 	case cm.EventDreqTimeout:

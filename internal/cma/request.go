@@ -39,7 +39,7 @@ func (m *Manager) request(r *report) {
 		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.UD = UDParam{PrivateData: private}
 	} else {
-		x := &managed{r.dev, r.Conn}
+		x := &managed{dev: r.dev, c: r.Conn}
 		id.conn, r.Conn.Context = x, id
 		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.Conn = requested(r.REQ, private)

@@ -87,8 +87,8 @@ func wildcard(a netip.Addr) netip.Addr {
 }
 
 // ResolveRoute finds the path to the peer, which the event EventRouteResolved
-// tells. RoCE has no subnet administrator to ask: the path is the device's and
-// the options'.
+// tells. RoCE has no subnet administrator to ask: the path is the device's, the
+// host's routing's and the options'.
 func (id *ID) ResolveRoute() error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -100,7 +100,7 @@ func (id *ID) ResolveRoute() error {
 		Path: qp.Path{
 			Dst: udp(id.remote.Addr(), o.remoteUDP), HopLimit: hopLimit, TrafficClass: o.tos, FlowLabel: id.flowLabel(),
 		},
-		MTU:            id.dev.dev.MTU(),
+		MTU:            id.pathMTU(),
 		PacketLifeTime: cm.DefaultPacketLifeTime,
 	}
 	if o.ackTimeoutSet && o.ackTimeout != 0 {
@@ -111,6 +111,15 @@ func (id *ID) ResolveRoute() error {
 	id.state = RouteResolved
 	id.push(Event{Type: EventRouteResolved})
 	return nil
+}
+
+// pathMTU is what both the device and the way to the peer have room for.
+func (id *ID) pathMTU() int {
+	mtu := id.dev.dev.MTU()
+	if known := id.m.host.PathMTU(id.remote.Addr()); known != 0 {
+		mtu = min(mtu, known)
+	}
+	return mtu
 }
 
 // flowLabel spreads connections over the network's paths by their ports, with

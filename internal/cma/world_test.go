@@ -27,6 +27,8 @@ type computer struct {
 	uses map[*adapter.Device]int
 	fail error  // what Source and Addresses answer
 	qpn  uint32 // of the last request
+
+	pathMTU int // what PathMTU answers
 }
 
 func (c *computer) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
@@ -42,6 +44,8 @@ func (c *computer) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
 }
 
 var errNoSuchDevice = errors.New("no such device")
+
+func (c *computer) PathMTU(netip.Addr) int { return c.pathMTU }
 
 func (c *computer) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {
 	for _, d := range c.devs {

@@ -58,7 +58,7 @@ var connections = map[reason.Reason]text{
 	reason.CMMTU: {
 		"A peer asks for a longer path MTU than this device's interface carries, or for none at all.",
 		"The MTU of the interfaces on both ends and of the path between them.",
-		"Set the same interface MTU on both ends, or ask for the smaller path MTU.",
+		"Nothing where the peer is softrdma: it asks again with the MTU that the rejection names. Else set the same interface MTU on both ends, or ask for the smaller path MTU.",
 		"IBTA 12.6.5, 12.6.7.2"},
 	reason.CMPKey: {
 		"A peer asks for a connection in another partition than the default one (0xffff).",

@@ -35,6 +35,9 @@ func (h host) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no device has an address of the family of %v: %w", dst, syscall.ENETUNREACH)
 }
 
+// PathMTU is what the system knows.
+func (h host) PathMTU(dst netip.Addr) int { return hostpkg.PathMTU(dst) }
+
 // on finds the first device with an address that speaks a protocol.
 func (h host) on(a netip.Addr, p cma.Protocol) *device {
 	a = a.Unmap()

@@ -6,15 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
-	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/host/hosttest"
 	"softrdma/internal/link"
 )
 
@@ -23,8 +21,7 @@ import (
 // as they would be on the wire. It lives in a network namespace of its own, in
 // which this test runs once more.
 func TestSegmentsHaveKnownIdentification(t *testing.T) {
-	if os.Getenv("SOFTRDMA_TEST_NAMESPACE") == "" {
-		runInNamespace(t)
+	if !hosttest.Inside(t) {
 		return
 	}
 	const mtu = 9000
@@ -136,37 +133,6 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			}
 		}
 	})
-}
-
-func runInNamespace(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), "SOFTRDMA_TEST_NAMESPACE=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && os.Getenv("CI") == "" && hasSkip(out):
-		t.Skipf("skipped in its namespace:\n%s", out)
-	case err == nil && !hasSkip(out):
-		t.Logf("%s", out)
-	case err != nil && !errors.As(err, &exit) && os.Getenv("CI") == "":
-		t.Skipf("no user and network namespaces here: %v", err)
-	default:
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-func hasSkip(out []byte) bool {
-	for i := range out {
-		if i+9 <= len(out) && string(out[i:i+9]) == "--- SKIP:" {
-			return true
-		}
-	}
-	return false
 }
 
 // throttle slows the TUN device down to almost nothing, with a queue of so many

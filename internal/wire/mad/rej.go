@@ -48,5 +48,18 @@ func (m *REJ) Put(d *[Len]byte) {
 	copy(b[84:], m.Private[:])
 }
 
+// AcceptableMTU is the path MTU that the additional information of a REJ for an invalid
+// one (reason 26) names, 0 where it names none. The field lies as in a REQ, in the upper
+// four bits of its byte; it is taken from the lower four of a peer that puts it there.
+func AcceptableMTU(ari []byte) MTU {
+	if len(ari) == 0 {
+		return 0
+	}
+	if m := MTU(ari[0] >> 4); m != 0 {
+		return m
+	}
+	return MTU(ari[0] & 0xf)
+}
+
 // ARI is the additional information, never longer than its field.
 func (m *REJ) ARI() []byte { return m.Info[:min(int(m.InfoLen), REJInfoLen)] }
