@@ -1,8 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
 
 	"softrdma/verbs"
 )
@@ -19,4 +25,58 @@ func nextPort(name string) (string, error) {
 		return "", fmt.Errorf("expected an address such as 127.0.0.1 or ::1, found %q", name)
 	}
 	return netip.AddrPortFrom(a, verbs.Port+1).String(), nil
+}
+
+// sameFamily is those of the devices that a device on addr can reach. Names
+// that are no addresses stay.
+func sameFamily(names []string, addr netip.Addr) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		a, err := netip.ParseAddr(strings.TrimPrefix(name, iwarpPrefix))
+		if p, portErr := netip.ParseAddrPort(name); portErr == nil {
+			a, err = p.Addr(), nil
+		}
+		return err == nil && a.Is4() != addr.Is4()
+	})
+}
+
+// demoHint adds to an error what the user can do about it.
+func demoHint(err error, opt *demoOptions) error {
+	switch {
+	case opt.addr == "" && deviceTaken(err):
+		return fmt.Errorf("%w; name two free addresses of this machine: --addr A,B", err)
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w; both processes hold the file in memory: try a smaller one, --size 32M", err)
+	}
+	return err
+}
+
+// loopbackDown is the error of a machine whose loopback interface is down, as
+// it is in a new network namespace. Packets to it would be lost or refused.
+func loopbackDown() error {
+	if loopbackUp() {
+		return nil
+	}
+	if runtime.GOOS == "linux" {
+		return errors.New("the loopback interface is down, and the demo runs over it: ip link set lo up")
+	}
+	return errors.New("the loopback interface is down, and the demo runs over it")
+}
+
+// loopbackUp reports whether the loopback interface carries packets. Where that
+// cannot be found out it is taken to.
+func loopbackUp() bool {
+	list, err := net.Interfaces()
+	if err != nil {
+		return true
+	}
+	seen := false
+	for _, i := range list {
+		if i.Flags&net.FlagLoopback != 0 {
+			seen = true
+			if i.Flags&net.FlagUp != 0 {
+				return true
+			}
+		}
+	}
+	return !seen
 }

@@ -18,10 +18,10 @@ const (
 	demoRepeats    = 3         // of moving the file: the median counts
 	demoRepeatSize = 512 << 20 // a larger file is moved once
 	demoRounds     = 10_000    // of a latency test
-	demoWarmUp     = 500
-	demoAdditions  = 20_000 // by each end
-	demoExchanges  = 5_000  // by each end
-	slowDivisor    = 10     // of these numbers with --pcap and TLS
+	demoWarmUp     = 2_000     // rounds before, which do not count
+	demoAdditions  = 20_000    // by each end
+	demoExchanges  = 5_000     // by each end
+	slowDivisor    = 10        // of these numbers with --pcap and TLS
 )
 
 // Behind the file, the memory of both ends has room for latency tests and
@@ -128,6 +128,7 @@ func (d *demoClient) run(ctx context.Context) (*demoReport, error) {
 	r := &demoReport{Bytes: d.size, SHA256: d.sum, Client: deviceName(d.dev.Device), Server: d.protocol().name(d.peer), Protocol: d.dev.Protocol().String(), Repeats: d.repeats}
 	for i := range demoOperations {
 		o := &demoOperations[i]
+		d.bar.operation(i+1, len(demoOperations), o.title)
 		row, err := d.median(ctx, o)
 		if err != nil {
 			return nil, err
@@ -144,7 +145,8 @@ func (d *demoClient) run(ctx context.Context) (*demoReport, error) {
 // time.
 func (d *demoClient) median(ctx context.Context, o *demoOperation) (*demoRow, error) {
 	var rows []*demoRow
-	for range d.repeats {
+	for n := range d.repeats {
+		d.bar.transfer(n+1, d.repeats, d.size, o.count/d.divisor)
 		row, err := d.transfer(ctx, o)
 		if err != nil {
 			return nil, err
@@ -161,7 +163,6 @@ func (d *demoClient) transfer(ctx context.Context, o *demoOperation) (*demoRow, 
 	if o.name == opRead {
 		clear(d.data()) // it comes back from the other end
 	}
-	d.bar.begin(o.title, d.size, count)
 	ready, err := d.c.ask(ctx, &controlMessage{Do: doBegin, Operation: o.name, Count: count}, doReady)
 	if err != nil {
 		return nil, err
@@ -207,6 +208,7 @@ func (d *demoClient) check(o *demoOperation, row *demoRow, end *controlMessage) 
 
 // latency measures 8-byte messages of the operation's kind.
 func (d *demoClient) latency(ctx context.Context, o *demoOperation, row *demoRow) error {
+	d.bar.latency()
 	h := newLatencies()
 	for _, n := range []int64{demoWarmUp, demoRounds} {
 		h.Reset()

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,13 +26,14 @@ type demoPeer struct {
 	control *control
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc
+	stop    func() // ends the second process and waits until it is gone
 }
 
 // startDemoPeer runs this program as the second process, which opens one of
 // the devices, with the flags given. The context returned ends when the process does. The process
 // ends when its standard input does, and so cannot outlive this one.
 func startDemoPeer(ctx context.Context, devices, flags []string) (*demoPeer, context.Context, error) {
-	self, err := os.Executable()
+	self, err := ownProgram()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,20 +49,42 @@ func startDemoPeer(ctx context.Context, devices, flags []string) (*demoPeer, con
 		return nil, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("start the demo's second process, which is this program again: %w", err)
 	}
 	p := &demoPeer{cmd: cmd}
+	p.stop = sync.OnceFunc(p.end)
 	p.control, ctx, p.cancel = newControl(ctx, out, in)
 	return p, ctx, nil
 }
 
-// stop ends the second process and waits until it is gone.
-func (p *demoPeer) stop() {
+// ownProgram is the path of this program. Linux tells it in /proc, which a
+// container may lack; the way in which it was called then has to do.
+func ownProgram() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		return self, nil
+	}
+	if called, lookErr := exec.LookPath(os.Args[0]); lookErr == nil {
+		return filepath.Abs(called)
+	}
+	return "", fmt.Errorf("find this program to start it a second time: %w", err)
+}
+
+func (p *demoPeer) end() {
 	p.control.send(&controlMessage{Do: doBye})
 	kill := time.AfterFunc(peerPatience, func() { p.cmd.Process.Kill() })
 	p.cmd.Wait() // closes the pipes
 	kill.Stop()
 	p.cancel()
+}
+
+// explain adds to an error how a second process ended that went away; it has to
+// be stopped.
+func (p *demoPeer) explain(err error) error {
+	if state := p.cmd.ProcessState; errors.Is(err, errPeerGone) && state != nil && !state.Success() {
+		return fmt.Errorf("%w (the demo's second process ended with: %v; if the system ended it for lack of memory, try --size 32M)", err, state)
+	}
+	return err
 }
 
 const demoPeerName = "peer"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -8,51 +9,76 @@ import (
 	"golang.org/x/term"
 )
 
-// demoProgress shows on a terminal how far an operation has come. Where there
-// is none it is nil and shows nothing.
+// demoProgress shows what the demo is doing: on a terminal one line that moves
+// and is gone at the end, elsewhere a line for each operation. Its methods do
+// nothing on nil.
 type demoProgress struct {
-	out io.Writer
-	bar *progressbar.ProgressBar
-	max int64
+	out      io.Writer
+	terminal bool
+	title    string // of the operation, with its number
+	bar      *progressbar.ProgressBar
+	max      int64
 }
+
+// demoBarWidth is chosen for a line of at most 80 columns.
+const demoBarWidth = 40
 
 func newDemoProgress(out io.Writer, quiet bool) *demoProgress {
-	if quiet || !isTerminal(out) {
+	if quiet {
 		return nil
 	}
-	return &demoProgress{out: out}
+	return &demoProgress{out: out, terminal: isTerminal(out)}
 }
 
-// begin starts the bar of an operation on so many bytes, or if count is given
-// of so many requests.
-func (p *demoProgress) begin(title string, bytes int, count int64) {
+// operation begins operation n of the given number of operations.
+func (p *demoProgress) operation(n, of int, title string) {
 	if p == nil {
+		return
+	}
+	p.title = fmt.Sprintf("%d/%d %s", n, of, title)
+	if !p.terminal {
+		fmt.Fprintln(p.out, p.title)
+	}
+}
+
+// transfer begins one run of the operation, which moves so many bytes or, if
+// count is not 0, executes so many requests.
+func (p *demoProgress) transfer(run, runs, bytes int, count int64) {
+	if p == nil || !p.terminal {
 		return
 	}
 	p.finish()
 	p.max = int64(bytes)
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(title), progressbar.OptionClearOnFinish(),
-		progressbar.OptionThrottle(50e6), progressbar.OptionSetWidth(40),
-	}
 	if count > 0 {
 		p.max = count
-	} else {
-		options = append(options, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
 	}
-	p.bar = progressbar.NewOptions64(p.max, options...)
+	p.bar = progressbar.NewOptions64(p.max,
+		progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(fmt.Sprintf("%s, run %d/%d", p.title, run, runs)),
+		progressbar.OptionThrottle(50e6), progressbar.OptionSetWidth(demoBarWidth),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
 }
 
+// set tells how many bytes or requests of the run are done.
 func (p *demoProgress) set(n int64) {
-	if p != nil {
+	if p != nil && p.bar != nil {
 		p.bar.Set64(min(n, p.max))
 	}
 }
 
-// finish takes the bar off the terminal.
+// latency begins the latency test. Its line stands still: what redraws it would
+// take a processor from what is measured.
+func (p *demoProgress) latency() {
+	if p == nil || !p.terminal {
+		return
+	}
+	p.finish()
+	fmt.Fprintf(p.out, "%s, latency of 8 bytes", p.title)
+}
+
+// finish takes the line off the terminal.
 func (p *demoProgress) finish() {
-	if p != nil && p.bar != nil {
-		p.bar.Clear()
+	if p != nil && p.terminal {
+		fmt.Fprint(p.out, "\r\033[K")
 		p.bar = nil
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -52,6 +51,9 @@ type demoReport struct {
 	Repeats    int       `json:"runs"`
 	Capture    string    `json:"capture,omitempty"`
 	Operations []demoRow `json:"operations"`
+
+	Encrypted  bool `json:"-"` // RDMA is, TCP is not
+	Processors int  `json:"-"`
 }
 
 func (r *demoReport) print(w io.Writer, asJSON bool) error {
@@ -64,58 +66,172 @@ func (r *demoReport) print(w io.Writer, asJSON bool) error {
 	return err
 }
 
+// demoWidth is the width of a terminal that the report is made for.
+const demoWidth = 80
+
 func (r *demoReport) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d bytes (%s) by %s from %s to %s and, by READ, back:\n\n", r.Bytes, r.File, r.Protocol, r.Client, r.Server)
+	file := "a generated file"
+	if r.File != generatedFile {
+		file = r.File
+	}
+	fmt.Fprintf(&b, "%s (%s) by %s\nfrom %s to %s, and by READ back:\n\n", file, binaryBytes(float64(r.Bytes)), r.Protocol, r.Client, r.Server)
+	b.WriteString(r.table())
+	fmt.Fprintf(&b, "\n\nSHA-256 %s\n", r.SHA256)
+	for _, paragraph := range []string{r.notes(), r.captured(), r.meaning()} {
+		if paragraph != "" {
+			fmt.Fprintf(&b, "\n%s\n", trimLines(text.WrapSoft(paragraph, demoWidth)))
+		}
+	}
+	return b.String()
+}
+
+func (r *demoReport) table() string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
 	t.Style().Options.DrawBorder = false
-	t.AppendHeader(table.Row{"operation", "bytes", "time", "Gbit/s", "p50 8 B", "p99 8 B", "CPU s/GiB\nclient", "CPU s/GiB\nserver", "checked"})
+	t.AppendHeader(table.Row{"operation", "time", "rate", "p50 of\n8 bytes", "p99 of\n8 bytes", "CPU/GiB\nclient", "CPU/GiB\nserver"})
 	for _, o := range r.Operations {
 		t.AppendRow(o.cells())
 	}
 	var right []table.ColumnConfig
-	for n := 2; n <= 8; n++ {
+	for n := 2; n <= 7; n++ {
 		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(right)
-	b.WriteString(t.Render())
-	fmt.Fprintf(&b, "\n\nSHA-256 %s at both ends.\n", r.SHA256)
-	b.WriteString(r.notes())
-	return b.String()
+	return trimLines(t.Render())
 }
 
+// trimLines takes off the spaces that lines end with.
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// notes say how the figures were taken.
 func (r *demoReport) notes() string {
-	s := ""
+	s := "The file was compared after each run, and both counters hold the sum of both ends' additions. "
 	if r.Repeats > 1 {
-		s = fmt.Sprintf("Time is the median of %d runs. ", r.Repeats)
+		s += fmt.Sprintf("Time is the median of %d runs. ", r.Repeats)
 	}
-	s += "Latency is half of the round trip; of READ and\natomics, which the other end's program takes no part in, all of it. Both ends poll, also over TCP.\n"
-	if runtime.GOOS == "linux" {
-		s += "TCP is the kernel's, with writes of 1 MiB and cubic.\n"
-	}
-	if r.Capture != "" {
-		s += fmt.Sprintf("The packets are in %s: wireshark %s, or softrdma capture %s.\n", r.Capture, r.Capture, r.Capture)
+	s += "p50 and p99 are taken after a warm-up: half of the round trip, but all of it for READ and atomics," +
+		" which the other program takes no part in. Both ends poll, over TCP too."
+	if r.Processors == 1 {
+		s += " The two programs share one processor, so latency is the time to switch between them."
 	}
 	return s
 }
 
+func (r *demoReport) captured() string {
+	if r.Capture == "" {
+		return ""
+	}
+	return fmt.Sprintf("The packets are in %s: wireshark %s, or softrdma capture %s.", r.Capture, r.Capture, r.Capture)
+}
+
+// demoComparable is the size from which a file's throughput says more than how
+// long it takes to begin.
+const demoComparable = 16 << 20
+
+// meaning says in a sentence what the figures mean.
+func (r *demoReport) meaning() string {
+	write, tcp := r.operation(opWrite), r.operation(opTCP)
+	switch {
+	case r.Capture != "":
+		return "In short: every operation works, but each packet was also written to disk: measure speed without --pcap."
+	case write == nil || tcp == nil || write.Gbit == nil || tcp.Gbit == nil:
+		return ""
+	}
+	s := "In short: with no RDMA hardware, "
+	if r.Bytes >= demoComparable {
+		s += fmt.Sprintf("RDMA WRITE moved the file %s, and it ", besideTCP(*write.Gbit / *tcp.Gbit))
+	} else {
+		s += "RDMA WRITE "
+	}
+	s += fmt.Sprintf("put 8 bytes into the other program's memory in %s, where kernel TCP took %s", duration(write.P50), duration(tcp.P50))
+	if r.Encrypted {
+		s += "; RDMA was encrypted here, TCP was not"
+	}
+	return s + "."
+}
+
+// besideTCP words a ratio of throughputs. Runs differ by a tenth, which is not
+// called a difference.
+func besideTCP(ratio float64) string {
+	switch {
+	case ratio < 0.9:
+		return fmt.Sprintf("at %.0f %% of kernel TCP's rate", 100*ratio)
+	case ratio <= 1.1:
+		return "about as fast as kernel TCP"
+	}
+	return fmt.Sprintf("at %.1f times kernel TCP's rate", ratio)
+}
+
+func (r *demoReport) operation(name string) *demoRow {
+	for i := range r.Operations {
+		if r.Operations[i].Name == name {
+			return &r.Operations[i]
+		}
+	}
+	return nil
+}
+
 // cells is the row of the table.
 func (r *demoRow) cells() table.Row {
-	optional := func(format string, v *float64) string {
+	cpu := func(v *float64) string {
 		if v == nil {
 			return "-"
 		}
-		return fmt.Sprintf(format, *v)
+		return threeDigits(*v) + " s"
 	}
-	what := fmt.Sprint(r.Bytes)
-	if r.Count > 0 {
-		what = fmt.Sprintf("%d × 8", r.Count)
+	rate := ""
+	if r.Rate != nil {
+		rate = fmt.Sprintf("%.0f k/s", *r.Rate/1e3)
+	} else if r.Gbit != nil {
+		rate = binaryBytes(*r.Gbit/8e-9) + "/s"
 	}
-	return table.Row{
-		r.Title, what, fmt.Sprintf("%.3f s", r.Seconds), optional("%.2f", r.Gbit),
-		fmt.Sprintf("%.1f µs", r.P50), fmt.Sprintf("%.1f µs", r.P99),
-		optional("%.2f", r.ClientCPU), optional("%.2f", r.ServerCPU), r.Checked,
+	return table.Row{r.Title, duration(r.Seconds * 1e6), rate, duration(r.P50), duration(r.P99), cpu(r.ClientCPU), cpu(r.ServerCPU)}
+}
+
+// binaryBytes writes a number of bytes with three digits or a few more and a
+// unit of a power of 1024.
+func binaryBytes(n float64) string {
+	unit := 0
+	for ; n >= 1000 && unit < 4; unit++ {
+		n /= 1024
 	}
+	name := []string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
+	if unit == 0 {
+		return fmt.Sprintf("%.0f %s", n, name)
+	}
+	return threeDigits(n) + " " + name
+}
+
+// duration writes a time in microseconds with a unit that fits.
+func duration(µs float64) string {
+	for _, u := range []struct {
+		µs   float64
+		name string
+	}{{1e6, "s"}, {1e3, "ms"}} {
+		if µs >= u.µs*0.9995 {
+			return threeDigits(µs/u.µs) + " " + u.name
+		}
+	}
+	return threeDigits(µs) + " µs"
+}
+
+// threeDigits writes a number with three digits, none of them zeros at the end
+// of a whole number.
+func threeDigits(v float64) string {
+	switch {
+	case v == float64(int64(v)) || v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }

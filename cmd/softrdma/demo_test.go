@@ -12,26 +12,109 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"softrdma/verbs"
 )
 
 // demoAddrs are two devices of the demo's own.
 func demoAddrs(t *testing.T) string { return loopbackDevice(t) + "," + loopbackDevice(t) }
 
 func TestDemoTableHasEachOperation(t *testing.T) {
-	out := run(t, "demo", "--size", "3M", "--addr", demoAddrs(t))
-	number := `\s*[0-9.]+\s*`
-	latency := `\s*[0-9.]+ µs\s*`
+	p := start(t, "demo", "--size", "3M", "--addr", demoAddrs(t))
+	if code := p.code(); code != exitOK {
+		t.Fatalf("code %d: %s", code, &p.stderr)
+	}
+	out := p.stdout.String()
+	// Both streams in one file, as in a log: the phases in plain lines.
+	phases := ""
+	for i, o := range demoOperations {
+		phases += fmt.Sprintf("%d/%d %s\n", i+1, len(demoOperations), o.title)
+	}
+	if got := p.stderr.String(); got != phases {
+		t.Errorf("expected the phases\n%sfound\n%s", phases, got)
+	}
+	duration, rate, cpu := `\s*[0-9.]+ (µs|ms|s)\s*`, `\s*[0-9.]+ [KMG]iB/s\s*`, `\s*[0-9.]+ s`
 	for _, o := range demoOperations {
-		row := []string{regexp.QuoteMeta(o.title) + `\s*`, `\s*3145728\s*`, `\s*[0-9.]+ s\s*`, number, latency, latency, number, number, `\s*SHA-256\s*`}
+		row := []string{regexp.QuoteMeta(o.title) + `\s*`, duration, rate, duration, duration, cpu + `\s*`, cpu}
 		if o.count > 0 {
-			row[1], row[3], row[6], row[7], row[8] = fmt.Sprintf(`\s*%d × 8\s*`, o.count), `\s*-\s*`, `\s*-\s*`, `\s*-\s*`, `\s*sum\s*`
+			row[2], row[5], row[6] = `\s*[0-9]+ k/s\s*`, `\s*-\s*`, `\s*-`
 		}
 		if !regexp.MustCompile(`(?m)^\s*` + strings.Join(row, "│") + `$`).MatchString(out) {
 			t.Errorf("expected a row of %s, found\n%s", o.title, out)
 		}
 	}
-	if !regexp.MustCompile(`(?m)^SHA-256 [0-9a-f]{64} at both ends\.$`).MatchString(out) {
-		t.Errorf("expected the SHA-256, found\n%s", out)
+	if !regexp.MustCompile(`(?m)^SHA-256 [0-9a-f]{64}$`).MatchString(out) || !strings.Contains(out, "(3 MiB)") {
+		t.Errorf("expected the size and the SHA-256, found\n%s", out)
+	}
+	if !regexp.MustCompile(`(?s)In short: .* RDMA WRITE\s+put\s+8\s+bytes .*kernel\s+TCP\s+took [0-9.]+ .s\.\n$`).MatchString(out) {
+		t.Errorf("expected a sentence at the end that says what it means, found\n%s", out)
+	}
+	fitsTerminal(t, out)
+}
+
+// fitsTerminal wants lines of 80 columns at most, without spaces at their end.
+func fitsTerminal(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > demoWidth || strings.HasSuffix(line, " ") {
+			t.Errorf("a line of %d columns, or with spaces at its end: %q", n, line)
+		}
+	}
+}
+
+// demoFigures is a report whose figures are wide.
+func demoFigures(size int, write, tcp, writeP50, tcpP50 float64) *demoReport {
+	r := &demoReport{File: generatedFile, Bytes: size, SHA256: strings.Repeat("f", 64), Protocol: "RoCE v2", Client: "127.0.0.1:4791", Server: "127.0.0.2:4791", Repeats: 3}
+	for _, o := range demoOperations {
+		row := demoRow{Name: o.name, Title: o.title, Bytes: int64(size), Count: o.count, Seconds: 123.4, P50: 123_456, P99: 99_999_999}
+		row.rate(12345, 12345)
+		r.Operations = append(r.Operations, row)
+	}
+	*r.operation(opWrite).Gbit, r.operation(opWrite).P50 = write, writeP50
+	*r.operation(opTCP).Gbit, r.operation(opTCP).P50 = tcp, tcpP50
+	return r
+}
+
+func TestDemoReportFitsTerminal(t *testing.T) {
+	r := demoFigures(demoSize, 8888.8, 99, 1, 1)
+	r.Encrypted, r.Processors = true, 1
+	fitsTerminal(t, r.text())
+}
+
+func TestDemoSaysWhatFiguresMean(t *testing.T) {
+	for name, c := range map[string]struct {
+		report *demoReport
+		words  []string
+	}{
+		"slower":    {demoFigures(demoSize, 16, 32, 4, 8), []string{"moved the file at 50 % of kernel TCP's rate", "in 4 µs, where kernel TCP took 8 µs"}},
+		"as fast":   {demoFigures(demoSize, 30, 32, 4, 8), []string{"moved the file about as fast as kernel TCP"}},
+		"faster":    {demoFigures(demoSize, 48, 32, 12.34, 8), []string{"at 1.5 times kernel TCP's rate", "in 12.3 µs"}},
+		"small":     {demoFigures(1<<20, 16, 32, 1500, 0.5), []string{"RDMA WRITE put 8 bytes", "in 1.50 ms, where kernel TCP took 0.50 µs"}},
+		"encrypted": {func() *demoReport { r := demoFigures(1<<20, 1, 1, 1, 1); r.Encrypted = true; return r }(), []string{"encrypted here, TCP was not."}},
+		"captured":  {func() *demoReport { r := demoFigures(1<<20, 1, 1, 1, 1); r.Capture = "x"; return r }(), []string{"measure speed without --pcap"}},
+	} {
+		got := c.report.meaning()
+		for _, w := range c.words {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: expected %q, found %q", name, w, got)
+			}
+		}
+		if strings.Contains(got, "the file") != (c.report.Bytes >= demoComparable) {
+			t.Errorf("%s: the throughput of %d bytes: %q", name, c.report.Bytes, got)
+		}
+	}
+}
+
+func TestDemoFiguresHaveThreeDigits(t *testing.T) {
+	for got, want := range map[string]string{
+		duration(0.5): "0.50 µs", duration(9.999): "10.0 µs", duration(99.96): "100 µs", duration(999.9): "1.00 ms", duration(12_340): "12.3 ms", duration(2e6): "2 s",
+		binaryBytes(999): "999 B", binaryBytes(256 << 20): "256 MiB", binaryBytes(1023 << 20): "1.00 GiB", binaryBytes(3 << 30): "3 GiB", binaryBytes(1.5 * (1 << 30)): "1.50 GiB",
+	} {
+		if got != want {
+			t.Errorf("expected %q, found %q", want, got)
+		}
 	}
 }
 
@@ -70,8 +153,12 @@ func TestDemoIPv6ByPorts(t *testing.T) {
 	}
 	port := l.LocalAddr().(*net.UDPAddr).Port
 	l.Close()
-	out := run(t, "demo", "--size", "10000", "--addr", fmt.Sprintf("[::1]:%d", port))
-	if !strings.Contains(out, fmt.Sprintf("from [::1]:%d to [::1]:%d ", port, port+1)) {
+	p := start(t, "demo", "--size", "10000", "--addr", fmt.Sprintf("[::1]:%d", port))
+	if code := p.code(); code != exitOK {
+		t.Fatalf("code %d: %s", code, &p.stderr)
+	}
+	out := p.stdout.String()
+	if !strings.Contains(out, fmt.Sprintf("from [::1]:%d to [::1]:%d,", port, port+1)) {
 		t.Errorf("expected the ports %d and %d, found\n%s", port, port+1, out)
 	}
 }
@@ -95,7 +182,7 @@ func TestDemoCapture(t *testing.T) {
 	if code := p.code(); code != exitOK {
 		t.Fatalf("code %d: %s", code, &p.stderr)
 	}
-	if !strings.Contains(p.stderr.String(), "4 MiB") || !strings.Contains(p.stdout.String(), "4194304") || !strings.Contains(p.stdout.String(), file) {
+	if !strings.Contains(p.stderr.String(), "4 MiB") || !strings.Contains(p.stdout.String(), "(4 MiB)") || !strings.Contains(p.stdout.String(), file) {
 		t.Errorf("expected 4 MiB and the capture to be told, found\n%s%s", &p.stderr, &p.stdout)
 	}
 	out := run(t, "capture", "--strict", file)
@@ -223,5 +310,25 @@ func TestDemoSecondProcessThatDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	child.Kill()
-	p.fails(exitPeer, "went away")
+	if code := p.code(); code != exitPeer {
+		t.Errorf("code %d, expected %d", code, exitPeer)
+	}
+	for _, w := range []string{"went away", "signal: killed", "--size"} {
+		if !strings.Contains(p.stderr.String(), w) {
+			t.Errorf("expected %q, found %s", w, &p.stderr)
+		}
+	}
+}
+
+// Memory that the system does not give is an error, and no crash.
+func TestSideWithoutMemoryFails(t *testing.T) {
+	dev, err := verbs.Open(loopbackDevice(t), verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if s, err := newSide(dev, sideConfig{QPs: 1, Depth: 1, Recv: 1, Memory: 1 << 60}); err == nil {
+		s.close()
+		t.Error("expected an error for 2^60 bytes")
+	}
 }

@@ -72,40 +72,45 @@ type side struct {
 }
 
 // newSide makes the objects of one end on a device, which stays the caller's.
-func newSide(dev *verbs.Device, cfg sideConfig) (s *side, err error) {
-	s = &side{dev: dev, cfg: cfg, events: cfg.Events, single: runtime.GOMAXPROCS(0) == 1}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if s.pd, err = dev.AllocPD(); err != nil {
+func newSide(dev *verbs.Device, cfg sideConfig) (*side, error) {
+	s := &side{dev: dev, cfg: cfg, events: cfg.Events, single: runtime.GOMAXPROCS(0) == 1}
+	if err := s.allocate(); err != nil {
+		s.close()
 		return nil, err
 	}
+	return s, nil
+}
+
+// allocate makes the objects; where it fails, close gives up those that it made.
+func (s *side) allocate() (err error) {
+	dev, cfg := s.dev, s.cfg
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
 	if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{Device: dev}); err != nil {
-		return nil, err
+		return err
 	}
 	s.buf = s.mem.Bytes()
 	clear(s.buf) // no page is missing when the clock runs
 	all := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if s.mr, err = s.pd.RegisterMemory(s.buf, all); err != nil {
-		return nil, err
+		return err
 	}
 	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: cfg.QPs * (cfg.Depth + cfg.Recv)}); err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.Managed {
-		return s, nil
+		return nil
 	}
 	for range cfg.QPs {
 		qp, err := s.pd.CreateQP(s.qpConfig())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.qps = append(s.qps, qp)
 		s.local = append(s.local, qp.Endpoint())
 	}
-	return s, nil
+	return nil
 }
 
 // qpConfig is what each queue pair is made of.
