@@ -100,6 +100,12 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 		done; \
 	done
 
+# The attacks run with few packets among the unit tests.
+ATTACK_FACTOR ?= 20
+.PHONY: attack
+attack: ## the attacks of docs/security.md, ATTACK_FACTOR (20) times as many packets as the unit tests send
+	ATTACK_FACTOR=$(ATTACK_FACTOR) $(GO) test -count=1 -timeout 30m -run '^TestAttack' ./...
+
 .PHONY: bench
 bench: ## benchmarks with allocations
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -1,0 +1,87 @@
+package honest
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// Meanwhile runs rounds of honest traffic as long as the attack lasts, at least
+// one beside it and one behind it, and fails the test with the attack's error.
+func Meanwhile(t testing.TB, attack func() error, round func()) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- attack() }()
+	for rounds := 1; ; rounds++ {
+		round()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatalf("the attack: %v", err)
+			}
+			round()
+			t.Logf("%d rounds of honest traffic", rounds+1)
+			return
+		default:
+		}
+	}
+}
+
+// Refusals are a device's counters.
+func Refusals(d *verbs.Device) map[string]uint64 {
+	m := make(map[string]uint64)
+	for name, n := range d.Counters() {
+		m[name] = n
+	}
+	return m
+}
+
+// Counted waits until a device has refused something by name n times more often
+// than before, and fails the test where that does not happen.
+func Counted(t testing.TB, d *verbs.Device, before map[string]uint64, name string, n uint64) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		now := Refusals(d)
+		if now[name] >= before[name]+n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: expected %d more than %d, found %v", name, n, before[name], now)
+		}
+	}
+}
+
+// LeavesNothing checks at the end of the test that the process has no more
+// goroutines and descriptors than now. Call it first: what is opened behind it is
+// closed before it looks.
+func LeavesNothing(t testing.TB) {
+	t.Helper()
+	goroutines, descriptors := runtime.NumGoroutine(), Descriptors()
+	t.Cleanup(func() {
+		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+			g, d := runtime.NumGoroutine(), Descriptors()
+			if g <= goroutines && d <= descriptors {
+				return
+			}
+			if time.Now().After(end) {
+				b := make([]byte, 1<<20)
+				t.Errorf("goroutines: expected %d, found %d; descriptors: expected %d, found %d\n%s",
+					goroutines, g, descriptors, d, b[:runtime.Stack(b, true)])
+				return
+			}
+		}
+	})
+}
+
+// Descriptors is how many descriptors the process has, 0 where the system does
+// not say it.
+func Descriptors() int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(list)
+}

@@ -1,0 +1,122 @@
+package honest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"softrdma/rdmanet"
+	"softrdma/verbs"
+)
+
+// A Server sends back what its connections send, on a device of its own.
+type Server struct {
+	Dev    *verbs.Device
+	Client *verbs.Device // that Dial uses
+	Addr   netip.AddrPort
+
+	listener net.Listener
+	tls      *tls.Config
+	seed     uint64
+}
+
+// ServerConfig says what a Server is made of. The zero value is right for most.
+type ServerConfig struct {
+	Server, Client string // devices as verbs.Open names them; empty for free addresses of 127.0.0.0/8, "iwarp:" for ones of iWARP
+	Device         verbs.Config
+	Backlog        int
+}
+
+// NewServer listens on any port until the end of the test.
+func NewServer(t testing.TB, c ServerConfig) *Server {
+	t.Helper()
+	c.Device.NoLoopback = true
+	s := &Server{Dev: Open(t, c.Server, c.Device), Client: Open(t, c.Client, c.Device), tls: c.Device.TLS}
+	lc := rdmanet.ListenConfig{Device: s.Dev, Protocol: s.Dev.Protocol(), TLS: s.tls, Backlog: c.Backlog}
+	l, err := lc.Listen(context.Background(), "rdma", netip.AddrPortFrom(s.Dev.Addr().Addr(), 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.listener, s.Addr = l, l.Addr().(*net.TCPAddr).AddrPort()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.serve()
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	return s
+}
+
+func (s *Server) serve() {
+	for {
+		c, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(c, c) // the client sees what is missing
+		}()
+	}
+}
+
+// Dial connects to the server until the end of the test.
+func (s *Server) Dial(t testing.TB) net.Conn {
+	t.Helper()
+	d := rdmanet.Dialer{Device: s.Client, Protocol: s.Client.Protocol(), TLS: s.tls, RemoteUDPPort: s.Dev.Addr().Port(), Timeout: patience}
+	c, err := d.Dial("rdma", s.Addr.String())
+	if err != nil {
+		t.Fatalf("dial: %v, refused by the server: %v", err, Refusals(s.Dev))
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Echo sends n bytes on a connection and checks that they come back.
+func (s *Server) Echo(t testing.TB, c net.Conn, n int) {
+	t.Helper()
+	s.seed++
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], s.seed)
+	want, got := make([]byte, n), make([]byte, n)
+	_, _ = rand.NewChaCha8(key).Read(want) // never fails
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := c.Write(want)
+		written <- err
+	}()
+	_, err := io.ReadFull(c, got)
+	if err := errors.Join(err, <-written); err != nil {
+		t.Fatalf("echo of %d bytes: %v", n, err)
+	}
+	if !bytes.Equal(want, got) {
+		t.Fatalf("echo of %d bytes: other bytes came back", n)
+	}
+}
+
+// Round connects, sends n bytes there and back, and closes.
+func (s *Server) Round(t testing.TB, n int) {
+	t.Helper()
+	c := s.Dial(t)
+	s.Echo(t, c, n)
+	if err := c.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+}
