@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	"softrdma/internal/bridge"
+	"softrdma/internal/cma"
 	"softrdma/internal/connect"
+	"softrdma/internal/qp"
 	"softrdma/verbs"
 )
 
@@ -63,7 +65,7 @@ func (ch *EventChannel) newID(ps PortSpace, t verbs.QPType) (*ID, error) {
 	}
 	id := &ID{ch: ch, src: s}
 	var err error
-	if id.c, err = s.c.NewID(ps, t, id); err != nil {
+	if id.c, err = s.c.NewID(cma.PortSpace(ps), qp.Type(t), id); err != nil {
 		ch.drop(s)
 		return nil, fmt.Errorf("create id: %w", err)
 	}

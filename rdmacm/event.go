@@ -10,27 +10,30 @@ import (
 
 // An EventType is the type of an event: the numbers of rdma_cm_event_type.
 // String gives its name there.
-type EventType = cma.EventType
+type EventType uint8
 
 // The events.
 const (
-	EventAddrResolved    = cma.EventAddrResolved    // ResolveAddr has succeeded
-	EventAddrError       = cma.EventAddrError       // ResolveAddr has failed
-	EventRouteResolved   = cma.EventRouteResolved   // ResolveRoute has succeeded
-	EventRouteError      = cma.EventRouteError      // ResolveRoute has failed
-	EventConnectRequest  = cma.EventConnectRequest  // a peer wants to connect: Event.ID is a new id to accept or reject
-	EventConnectResponse = cma.EventConnectResponse // the peer has accepted an id without a queue pair: Establish it
-	EventConnectError    = cma.EventConnectError    // the queue pair could not be moved, or the messages did not fit
-	EventUnreachable     = cma.EventUnreachable     // the peer does not answer; or it has refused a lookup
-	EventRejected        = cma.EventRejected        // the peer has rejected
-	EventEstablished     = cma.EventEstablished     // the connection is there, or a lookup has its answer
-	EventDisconnected    = cma.EventDisconnected    // the connection has ended
-	EventDeviceRemoval   = cma.EventDeviceRemoval   // the device is gone: Destroy the id
-	EventMulticastJoin   = cma.EventMulticastJoin   // JoinMulticast has succeeded
-	EventMulticastError  = cma.EventMulticastError  // JoinMulticast has failed
-	EventAddrChange      = cma.EventAddrChange      // the device's address has changed
-	EventTimewaitExit    = cma.EventTimewaitExit    // the queue pair may be used again
+	EventAddrResolved    EventType = 0  // ResolveAddr has succeeded
+	EventAddrError       EventType = 1  // ResolveAddr has failed
+	EventRouteResolved   EventType = 2  // ResolveRoute has succeeded
+	EventRouteError      EventType = 3  // ResolveRoute has failed
+	EventConnectRequest  EventType = 4  // a peer wants to connect: Event.ID is a new id to accept or reject
+	EventConnectResponse EventType = 5  // the peer has accepted an id without a queue pair: Establish it
+	EventConnectError    EventType = 6  // the queue pair could not be moved, or the messages did not fit
+	EventUnreachable     EventType = 7  // the peer does not answer; or it has refused a lookup
+	EventRejected        EventType = 8  // the peer has rejected
+	EventEstablished     EventType = 9  // the connection is there, or a lookup has its answer
+	EventDisconnected    EventType = 10 // the connection has ended
+	EventDeviceRemoval   EventType = 11 // the device is gone: Destroy the id
+	EventMulticastJoin   EventType = 12 // JoinMulticast has succeeded
+	EventMulticastError  EventType = 13 // JoinMulticast has failed
+	EventAddrChange      EventType = 14 // the device's address has changed
+	EventTimewaitExit    EventType = 15 // the queue pair may be used again
 )
+
+// String gives the name of rdma_cm_event_type, as "RDMA_CM_EVENT_REJECTED".
+func (t EventType) String() string { return cma.EventType(t).String() }
 
 // An Event is what happened to an id.
 type Event struct {
@@ -63,7 +66,7 @@ func (e Event) String() string {
 // event makes an event of a manager's. It is not ok where the program is not to
 // see it.
 func (ch *EventChannel) event(s *source, c *connect.Event) (e Event, ok bool) {
-	e = Event{Type: c.Type, Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
+	e = Event{Type: EventType(c.Type), Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
 	if c.Type == cma.EventConnectRequest {
 		e.Listen, _ = c.Owner.(*ID)
 		if e.Listen == nil || e.Listen.gone() || ch.hold(s) != nil {

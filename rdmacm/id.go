@@ -274,7 +274,7 @@ func (id *ID) Channel() *EventChannel {
 }
 
 // PortSpace is the id's port space.
-func (id *ID) PortSpace() PortSpace { return id.c.PortSpace() }
+func (id *ID) PortSpace() PortSpace { return PortSpace(id.c.PortSpace()) }
 
 // LocalAddr is the local address and port, as far as they are known.
 func (id *ID) LocalAddr() netip.AddrPort { return id.c.Local() }

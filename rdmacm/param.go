@@ -11,14 +11,17 @@ import (
 
 // A PortSpace is a set of port numbers and the service behind them: the
 // numbers of rdma_port_space.
-type PortSpace = cma.PortSpace
+type PortSpace uint16
 
 // The port spaces.
 const (
-	PortSpaceTCP = cma.PortSpaceTCP // reliable connections
-	PortSpaceUDP = cma.PortSpaceUDP // datagrams: a lookup gives the peer's queue pair
-	PortSpaceIB  = cma.PortSpaceIB  // any service
+	PortSpaceTCP PortSpace = 0x0106 // reliable connections
+	PortSpaceUDP PortSpace = 0x0111 // datagrams: a lookup gives the peer's queue pair
+	PortSpaceIB  PortSpace = 0x013f // any service
 )
+
+// String gives the short name, as "TCP".
+func (p PortSpace) String() string { return cma.PortSpace(p).String() }
 
 // DefaultReadAtomic is how many READs and atomics of either side may be in
 // flight where a ConnParam does not say.

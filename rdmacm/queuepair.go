@@ -98,11 +98,12 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	if pd.Device() != dev {
 		return nil, fmt.Errorf("create QP: expected a protection domain of device %v, found one of %v", dev.Addr(), pd.Device().Addr())
 	}
+	service := verbs.QPType(id.c.Type())
 	if cfg.Type == 0 {
-		cfg.Type = id.c.Type()
+		cfg.Type = service
 	}
-	if cfg.Type != id.c.Type() {
-		return nil, fmt.Errorf("create QP: type: expected %v, found %v", id.c.Type(), cfg.Type)
+	if cfg.Type != service {
+		return nil, fmt.Errorf("create QP: type: expected %v, found %v", service, cfg.Type)
 	}
 	if err := id.createCQs(dev, &cfg); err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)
@@ -164,13 +165,13 @@ func (id *ID) DestroyQP() error {
 }
 
 // datagram tells whether the id's queue pair is UD.
-func (id *ID) datagram() bool { return id.c.Type() == verbs.UD }
+func (id *ID) datagram() bool { return id.c.Type() == qp.UD }
 
 // InitAttr gives the attributes that take a queue pair of the id to INIT
 // (rdma_init_qp_attr), for a program that moves it itself.
 func (id *ID) InitAttr() (verbs.InitAttr, error) {
 	_, a, err := id.c.InitQPAttr(qp.Init)
-	return verbs.InitAttr{Access: a.Access, QKey: a.QKey, PKeyIndex: a.PKeyIndex}, err
+	return verbs.InitAttr{Access: verbs.Access(a.Access), QKey: a.QKey, PKeyIndex: a.PKeyIndex}, err
 }
 
 // RTRAttr gives the attributes that take it to RTR, when the peer is known.

@@ -31,29 +31,32 @@ type WC struct {
 }
 
 // WCOp is what completed: the numbers of ibv_wc_opcode.
-type WCOp = queue.WCOp
+type WCOp uint32
 
 // The completed operations.
 const (
-	WCSend        = queue.WCSend
-	WCWrite       = queue.WCWrite
-	WCRead        = queue.WCRead
-	WCCompareSwap = queue.WCCompareSwap
-	WCFetchAdd    = queue.WCFetchAdd
-	WCBindMW      = queue.WCBindMW
-	WCLocalInv    = queue.WCLocalInv
-	WCRecv        = queue.WCRecv
-	WCRecvRDMAImm = queue.WCRecvRDMAImm
+	WCSend        WCOp = 0
+	WCWrite       WCOp = 1
+	WCRead        WCOp = 2
+	WCCompareSwap WCOp = 3
+	WCFetchAdd    WCOp = 4
+	WCBindMW      WCOp = 5
+	WCLocalInv    WCOp = 6
+	WCRecv        WCOp = 1 << 7   // a SEND came
+	WCRecvRDMAImm WCOp = 1<<7 + 1 // a WRITE with immediate data came
 )
+
+// String gives the name of ibv_wc_opcode, as "IBV_WC_RDMA_WRITE".
+func (o WCOp) String() string { return queue.WCOp(o).String() }
 
 // WCFlags tell what else a completion has: the numbers of ibv_wc_flags.
 type WCFlags uint32
 
 // The flags.
 const (
-	WCGRH     = WCFlags(queue.WCGRH)     // the receive buffer starts with the GRH area
-	WCWithImm = WCFlags(queue.WCImm)     // Imm is set
-	WCWithInv = WCFlags(queue.WCWithInv) // InvalidatedKey is set
+	WCGRH     WCFlags = 1 << 0 // the receive buffer starts with the GRH area
+	WCWithImm WCFlags = 1 << 1 // Imm is set
+	WCWithInv WCFlags = 1 << 3 // InvalidatedKey is set
 )
 
 // Err is nil for a success, otherwise a *CompletionError.
@@ -195,7 +198,7 @@ func (c *CQ) take(wcs []WC) int {
 
 func (w *WC) from(e *queue.CQE) {
 	*w = WC{
-		WRID: e.WRID, Status: e.Status, Op: e.Op, ByteLen: e.ByteLen, QPN: e.QPN, SrcQPN: e.SrcQPN,
+		WRID: e.WRID, Status: Status(e.Status), Op: WCOp(e.Op), ByteLen: e.ByteLen, QPN: e.QPN, SrcQPN: e.SrcQPN,
 		Flags: WCFlags(e.Flags), PKeyIndex: e.PKeyIndex,
 		why: reason.Detail{Reason: e.Reason, Expected: e.Expected, Found: e.Found},
 	}

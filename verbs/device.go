@@ -16,11 +16,10 @@ import (
 	"softrdma/internal/driver"
 	"softrdma/internal/host"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
 )
 
 // Port is the UDP port of RoCE v2 (annex A17.3.2.2).
-const Port = ib.UDPPort
+const Port = 4791
 
 // Sentinels for errors.Is.
 var (
@@ -264,8 +263,13 @@ func (d *Device) Close() error {
 	return err
 }
 
+// Counts are numbers of objects by their kinds.
+type Counts struct {
+	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
+}
+
 // Counts tells how many objects of each kind exist, for tests of leaks.
-func (d *Device) Counts() adapter.Counts { return d.drv.Count() }
+func (d *Device) Counts() Counts { return Counts(d.drv.Count()) }
 
 // Counters gives each named reason with how often it was given, those that
 // were given at least once. Those of a daemon's device are of all its programs;

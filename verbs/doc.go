@@ -46,5 +46,6 @@
 // protocol.
 //
 // Methods may be called from any goroutine unless they say otherwise. Numbers
-// of constants are those of libibverbs.
+// of constants are those of libibverbs; `go doc -all softrdma/verbs.TYPE` lists
+// those of a type.
 package verbs

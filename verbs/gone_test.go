@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/adapter"
 	"softrdma/verbs"
 )
 
@@ -176,7 +175,7 @@ func TestUseAfterCloseSaysSo(t *testing.T) {
 	if err := z.destroy(); err != nil {
 		t.Fatal(err)
 	}
-	if c := z.dev.Counts(); c != (adapter.Counts{}) {
+	if c := z.dev.Counts(); c != (verbs.Counts{}) {
 		t.Fatalf("objects left: %+v", c)
 	}
 }
@@ -188,12 +187,12 @@ func TestUseAfterDestroySaysSo(t *testing.T) {
 		if err := z.destroy(); err != nil {
 			t.Fatal(err)
 		}
-		if c := z.dev.Counts(); c != (adapter.Counts{}) {
+		if c := z.dev.Counts(); c != (verbs.Counts{}) {
 			t.Fatalf("objects left: %+v", c)
 		}
 	}
 	z.callAll(t, verbs.ErrDestroyed, z.dev)
-	if c := z.dev.Counts(); c != (adapter.Counts{}) {
+	if c := z.dev.Counts(); c != (verbs.Counts{}) {
 		t.Fatalf("objects made on objects that are gone: %+v", c)
 	}
 }

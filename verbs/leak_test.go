@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/adapter"
 	"softrdma/verbs"
 )
 
@@ -129,7 +128,7 @@ func TestDevicesAndObjectsLeaveNothing(t *testing.T) {
 			if err := z.destroy(); err != nil {
 				t.Fatal(err)
 			}
-			if c := z.dev.Counts(); c != (adapter.Counts{}) {
+			if c := z.dev.Counts(); c != (verbs.Counts{}) {
 				t.Fatalf("objects left: %+v", c)
 			}
 		}

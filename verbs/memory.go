@@ -11,20 +11,29 @@ import (
 
 // Access is a set of rights to memory: the numbers of ibv_access_flags. Local
 // read is always granted.
-type Access = qp.Access
+type Access uint32
 
 // The rights (IBTA 10.6.3). RemoteWrite and RemoteAtomic need LocalWrite.
 const (
-	LocalWrite   = qp.LocalWrite   // the device may write: receives, READs and atomics put data here
-	RemoteWrite  = qp.RemoteWrite  // peers may WRITE
-	RemoteRead   = qp.RemoteRead   // peers may READ
-	RemoteAtomic = qp.RemoteAtomic // peers may carry out atomics
-	MWBind       = qp.MWBind       // windows may be bound to it
-	ZeroBased    = qp.ZeroBased    // peers name the first byte by address 0
+	LocalWrite   Access = 1 << 0 // the device may write: receives, READs and atomics put data here
+	RemoteWrite  Access = 1 << 1 // peers may WRITE
+	RemoteRead   Access = 1 << 2 // peers may READ
+	RemoteAtomic Access = 1 << 3 // peers may carry out atomics
+	MWBind       Access = 1 << 4 // windows may be bound to it
+	ZeroBased    Access = 1 << 5 // peers name the first byte by address 0
 )
 
-// An SGE is a scatter/gather entry: Length bytes at Addr in the region of LKey.
-type SGE = memory.SGE
+// String names the rights as ibv_access_flags does without its prefix, joined
+// by bars, as "LOCAL_WRITE|REMOTE_READ", or "none".
+func (a Access) String() string { return qp.Access(a).String() }
+
+// An SGE is a scatter/gather entry: a piece of registered memory that a work
+// request sends from or receives to. MR.SGE makes one.
+type SGE struct {
+	Addr   uint64 // of the first byte, as MR.Addr counts
+	Length uint32 // bytes
+	LKey   uint32 // MR.LKey of the region
+}
 
 // A PD is a protection domain.
 type PD struct {
@@ -66,7 +75,7 @@ func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 		return nil, fmt.Errorf("register memory: at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
 	holdAllocated(p.dev, buf) // before it is found out whether the device is open, see releaseDevice
-	r, err := p.drv.Register(bufferOf(buf), base(buf, access), access)
+	r, err := p.drv.Register(bufferOf(buf), base(buf, access), qp.Access(access))
 	if err != nil {
 		releaseAllocated(p.dev, buf)
 		return nil, fmt.Errorf("register memory: %w", err)
@@ -133,7 +142,7 @@ func (m *MR) Reregister(buf []byte, access Access) error {
 		buf = m.buf
 	}
 	holdAllocated(m.pd.dev, buf)
-	r, err := m.pd.drv.Reregister(m.r, bufferOf(buf), base(buf, access), access)
+	r, err := m.pd.drv.Reregister(m.r, bufferOf(buf), base(buf, access), qp.Access(access))
 	if err != nil {
 		releaseAllocated(m.pd.dev, buf)
 		return fmt.Errorf("re-register memory: %w", err)

@@ -42,7 +42,7 @@ func (q *QP) ToInit(a InitAttr) error {
 	} else {
 		mask |= qp.MaskAccess
 	}
-	return q.modify(mask, &qp.Attr{State: qp.Init, PKeyIndex: a.PKeyIndex, Port: 1, Access: a.Access, QKey: a.QKey})
+	return q.modify(mask, &qp.Attr{State: qp.Init, PKeyIndex: a.PKeyIndex, Port: 1, Access: qp.Access(a.Access), QKey: a.QKey})
 }
 
 // ToRTR makes the transition INIT → RTR. An error names each attribute that is
@@ -137,7 +137,7 @@ type QPAttr struct {
 func (q *QP) Query() QPAttr {
 	a := q.drv.Query()
 	return QPAttr{
-		State: a.State, PathMTU: a.PathMTU, Access: a.Access, QKey: a.QKey, DestQPN: a.DestQPN,
+		State: State(a.State), PathMTU: a.PathMTU, Access: Access(a.Access), QKey: a.QKey, DestQPN: a.DestQPN,
 		RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic,
 		MinRNRTimer: a.MinRNRTimer, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, SQDraining: a.SQDraining,
 		MaxSend: q.sq.Depth(), MaxSendSGE: q.sq.MaxSGE(), MaxInline: q.sq.MaxInline(),

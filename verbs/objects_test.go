@@ -9,7 +9,6 @@ import (
 	"time"
 	"unsafe"
 
-	"softrdma/internal/adapter"
 	"softrdma/verbs"
 )
 
@@ -36,7 +35,7 @@ func TestObjectsInUseRefuseToGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := s.dev.Counts(); c != (adapter.Counts{}) {
+	if c := s.dev.Counts(); c != (verbs.Counts{}) {
 		t.Fatalf("objects left: %+v", c)
 	}
 }

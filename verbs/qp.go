@@ -7,34 +7,42 @@ import (
 	"sync"
 
 	"softrdma/internal/driver"
+	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
 
 // A QPType is a transport service: the numbers of ibv_qp_type.
-type QPType = qp.Type
+type QPType uint8
 
 // The services.
 const (
-	RC = qp.RC // reliable connection
-	UC = qp.UC // unreliable connection
-	UD = qp.UD // unreliable datagram
+	RC QPType = 2 // reliable connection
+	UC QPType = 3 // unreliable connection
+	UD QPType = 4 // unreliable datagram
 )
 
-// A State is a queue pair's state (IBTA 10.3.1).
-type State = qp.State
+// String gives the usual name.
+func (t QPType) String() string { return qp.Type(t).String() }
+
+// A State is a queue pair's state (IBTA 10.3.1): Reset 0, Init 1, RTR 2, RTS 3,
+// SQD 4, SQE 5, Err 6, which are the numbers of ibv_qp_state.
+type State uint8
 
 // The states.
 const (
-	Reset = qp.Reset // nothing can be posted
-	Init  = qp.Init  // receives can be posted
-	RTR   = qp.RTR   // ready to receive: takes packets
-	RTS   = qp.RTS   // ready to send
-	SQD   = qp.SQD   // send queue drained, or draining
-	SQE   = qp.SQE   // send queue stopped by an error (UC, UD)
-	Err   = qp.Err   // everything is flushed
+	Reset State = 0 // nothing can be posted
+	Init  State = 1 // receives can be posted
+	RTR   State = 2 // ready to receive: takes packets
+	RTS   State = 3 // ready to send
+	SQD   State = 4 // send queue drained, or draining
+	SQE   State = 5 // send queue stopped by an error (UC, UD)
+	Err   State = 6 // everything is flushed
 )
+
+// String gives the specification's name, as "RESET".
+func (s State) String() string { return qp.State(s).String() }
 
 // QPConfig says what a queue pair is made of.
 type QPConfig struct {
@@ -102,7 +110,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 }
 
 func (c *QPConfig) driver() (*driver.QPConfig, error) {
-	a := &driver.QPConfig{Type: c.Type, SendCQ: c.SendCQ.drv, RecvCQ: c.RecvCQ.drv, SignalAll: c.SignalAll, Inline: c.MaxInline}
+	a := &driver.QPConfig{Type: qp.Type(c.Type), SendCQ: c.SendCQ.drv, RecvCQ: c.RecvCQ.drv, SignalAll: c.SignalAll, Inline: c.MaxInline}
 	var err error
 	for _, d := range []struct {
 		what            string
@@ -140,7 +148,7 @@ func (q *QP) PD() *PD { return q.pd }
 func (q *QP) Device() *Device { return q.pd.dev }
 
 // State is the present state.
-func (q *QP) State() State { return q.drv.Query().State }
+func (q *QP) State() State { return State(q.drv.Query().State) }
 
 // Destroy gives the queue pair up; requests that have not completed never
 // will. Their memory is the caller's again when it returns.
@@ -154,7 +162,7 @@ func (q *QP) Destroy() error { return q.drv.Destroy() }
 func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
-	if s := q.drv.StateHint(); s < RTS {
+	if s := State(q.drv.StateHint()); s < RTS {
 		return q.refuse(RTS, s)
 	}
 	r := q.sq
@@ -186,7 +194,7 @@ func (q *QP) refuse(want, found State) error {
 }
 
 func (q *QP) encode(w *SendWR, i uint32) error {
-	if err := q.drv.Supports(w.Op); err != nil {
+	if err := q.drv.Supports(queue.Op(w.Op)); err != nil {
 		return err
 	}
 	if err := w.encode(q.sq, i); err != nil {
@@ -214,11 +222,11 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	}
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
-	if s := q.drv.StateHint(); s == Reset {
+	if s := State(q.drv.StateHint()); s == Reset {
 		return q.refuse(Init, s)
 	}
 	err := postRecv(q.rq, wrs)
-	if q.drv.StateHint() == Err {
+	if State(q.drv.StateHint()) == Err {
 		q.drv.Doorbell() // flushes
 	}
 	return err
@@ -239,7 +247,10 @@ func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
 		}
 		e := r.At(i)
 		*e = queue.RecvWQE{WRID: w.WRID, NumSGE: uint32(len(w.SGL))}
-		copy(r.SGERoom(i), w.SGL)
+		room := r.SGERoom(i)
+		for j := range w.SGL {
+			room[j] = memory.SGE(w.SGL[j])
+		}
 		i = r.Next(i)
 	}
 	r.Publish(i)

@@ -6,20 +6,19 @@ import (
 	"net"
 	"net/netip"
 
-	"softrdma/internal/adapter"
 	"softrdma/internal/host"
 )
 
 // Limits of every device of this process; Device.Query tells those of a
 // daemon's.
 const (
-	MaxMessage      = 1 << 31               // bytes of one message
-	MaxSGE          = 256                   // entries of one work request
-	MaxInline       = 4096                  // bytes of inline data
-	MaxQueueDepth   = 1 << 16               // work requests of a queue
-	MaxCQDepth      = 1 << 22               // completions of a queue
-	MaxReadAtomic   = adapter.MaxReadAtomic // READs and atomics in flight, either way
-	MaxRegionLength = 1 << 46               // bytes of a region
+	MaxMessage      = 1 << 31 // bytes of one message
+	MaxSGE          = 256     // entries of one work request
+	MaxInline       = 4096    // bytes of inline data
+	MaxQueueDepth   = 1 << 16 // work requests of a queue
+	MaxCQDepth      = 1 << 22 // completions of a queue
+	MaxReadAtomic   = 128     // READs and atomics in flight, either way
+	MaxRegionLength = 1 << 46 // bytes of a region
 )
 
 // A GID is a global identifier: an IPv6 address, or an IPv4 address mapped

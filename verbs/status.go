@@ -3,39 +3,42 @@ package verbs
 import (
 	"fmt"
 
-	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
 
 // A Status is the status of a completion: names and numbers of ibv_wc_status.
-type Status = queue.Status
+// `go doc -all softrdma/verbs.Status` lists the values.
+type Status uint32
 
 // The statuses (IBTA 11.6.2). `softrdma explain` tells cause and remedy of each.
 const (
-	Success        = queue.Success
-	LocLenErr      = queue.LocLenErr
-	LocQPOpErr     = queue.LocQPOpErr
-	LocEECOpErr    = queue.LocEECOpErr
-	LocProtErr     = queue.LocProtErr
-	WRFlushErr     = queue.WRFlushErr
-	MWBindErr      = queue.MWBindErr
-	BadRespErr     = queue.BadRespErr
-	LocAccessErr   = queue.LocAccessErr
-	RemInvReqErr   = queue.RemInvReqErr
-	RemAccessErr   = queue.RemAccessErr
-	RemOpErr       = queue.RemOpErr
-	RetryExcErr    = queue.RetryExcErr
-	RNRRetryExcErr = queue.RNRRetryExcErr
-	LocRDDViolErr  = queue.LocRDDViolErr
-	RemInvRDReqErr = queue.RemInvRDReqErr
-	RemAbortErr    = queue.RemAbortErr
-	InvEECNErr     = queue.InvEECNErr
-	InvEECStateErr = queue.InvEECStateErr
-	FatalErr       = queue.FatalErr
-	RespTimeoutErr = queue.RespTimeoutErr
-	GeneralErr     = queue.GeneralErr
+	Success        Status = 0
+	LocLenErr      Status = 1  // a message is too long for the request, or the request for the queue pair
+	LocQPOpErr     Status = 2  // the request is malformed, or does not fit the queue pair
+	LocEECOpErr    Status = 3  // reliable datagrams: never given
+	LocProtErr     Status = 4  // a scatter/gather entry is not in memory of its L_Key, or lacks the right
+	WRFlushErr     Status = 5  // not carried out: the queue pair is in ERR
+	MWBindErr      Status = 6  // a memory window cannot be bound so
+	BadRespErr     Status = 7  // a response of the peer does not fit the request
+	LocAccessErr   Status = 8  // this side's memory was refused to a request of the peer
+	RemInvReqErr   Status = 9  // the peer found the request invalid
+	RemAccessErr   Status = 10 // the peer refused access to its memory
+	RemOpErr       Status = 11 // the peer could not carry the request out
+	RetryExcErr    Status = 12 // the peer did not answer: RetryCnt is used up
+	RNRRetryExcErr Status = 13 // the peer had no receive posted: RNRRetry is used up
+	LocRDDViolErr  Status = 14 // reliable datagrams: never given
+	RemInvRDReqErr Status = 15 // reliable datagrams: never given
+	RemAbortErr    Status = 16 // the peer ended the operation
+	InvEECNErr     Status = 17 // reliable datagrams: never given
+	InvEECStateErr Status = 18 // reliable datagrams: never given
+	FatalErr       Status = 19 // the device failed
+	RespTimeoutErr Status = 20 // no response in time
+	GeneralErr     Status = 21 // another error
 )
+
+// String gives the name of ibv_wc_status, as "IBV_WC_RETRY_EXC_ERR".
+func (s Status) String() string { return queue.Status(s).String() }
 
 // A CompletionError is an unsuccessful completion as an error.
 type CompletionError struct {
@@ -64,19 +67,19 @@ type EventType uint8
 
 // The events.
 const (
-	EventCQErr            = EventType(machine.EventCQErr)       // a completion queue overflowed
-	EventQPFatal          = EventType(machine.EventQPFatal)     // a queue pair went to ERR, for the reason given
-	EventQPReqErr         = EventType(machine.EventQPReqErr)    // the peer's request was invalid; now in ERR
-	EventQPAccessErr      = EventType(machine.EventQPAccessErr) // the peer's access was refused; now in ERR
-	EventCommEst          = EventType(machine.EventCommEst)     // the first packet came in RTR
-	EventSQDrained        = EventType(machine.EventSQDrained)   // see QP.ToSQD
-	EventDeviceFatal      = EventType(machine.EventDeviceFatal) // the device cannot go on
-	EventPortActive       = EventType(machine.EventPortActive)
-	EventPortErr          = EventType(machine.EventPortErr)
-	EventSRQErr           = EventType(machine.EventSRQErr)
-	EventSRQLimitReached  = EventType(machine.EventSRQLimitReached)  // see SRQ.SetLimit
-	EventQPLastWQEReached = EventType(machine.EventQPLastWQEReached) // in ERR, takes no more of its SRQ
-	EventGIDChange        = EventType(machine.EventGIDChange)
+	EventCQErr            EventType = 0 // a completion queue overflowed
+	EventQPFatal          EventType = 1 // a queue pair went to ERR, for the reason given
+	EventQPReqErr         EventType = 2 // the peer's request was invalid; now in ERR
+	EventQPAccessErr      EventType = 3 // the peer's access was refused; now in ERR
+	EventCommEst          EventType = 4 // the first packet came in RTR
+	EventSQDrained        EventType = 5 // see QP.ToSQD
+	EventDeviceFatal      EventType = 8 // the device cannot go on
+	EventPortActive       EventType = 9
+	EventPortErr          EventType = 10
+	EventSRQErr           EventType = 14
+	EventSRQLimitReached  EventType = 15 // see SRQ.SetLimit
+	EventQPLastWQEReached EventType = 16 // in ERR, takes no more of its SRQ
+	EventGIDChange        EventType = 18
 )
 
 var eventNames = map[EventType]string{

@@ -4,35 +4,39 @@ import (
 	"errors"
 	"fmt"
 
+	"softrdma/internal/memory"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
 
 // Op is the operation of a send work request: the numbers of ibv_wr_opcode.
-type Op = queue.Op
+type Op uint32
 
 // The operations.
 const (
-	OpWrite       = queue.Write       // RDMA WRITE to RemoteAddr (RC, UC)
-	OpWriteImm    = queue.WriteImm    // the same, and completes a receive of the peer with Imm (RC, UC)
-	OpSend        = queue.Send        // to the peer's oldest receive (RC, UC, UD)
-	OpSendImm     = queue.SendImm     // the same with Imm (RC, UC, UD)
-	OpRead        = queue.Read        // RDMA READ from RemoteAddr to SGL (RC)
-	OpCompareSwap = queue.CompareSwap // stores Swap where the remote word holds Compare (RC)
-	OpFetchAdd    = queue.FetchAdd    // adds Add to the remote word (RC)
-	OpLocalInv    = queue.LocalInv    // invalidates a type 2 window of this side (RC, UC)
-	OpBindMW      = queue.BindMW      // binds a window, see Bind (RC, UC)
-	OpSendInv     = queue.SendInv     // OpSend, and invalidates the peer's InvalidateKey (RC)
+	OpWrite       Op = 0 // RDMA WRITE to RemoteAddr (RC, UC)
+	OpWriteImm    Op = 1 // the same, and completes a receive of the peer with Imm (RC, UC)
+	OpSend        Op = 2 // to the peer's oldest receive (RC, UC, UD)
+	OpSendImm     Op = 3 // the same with Imm (RC, UC, UD)
+	OpRead        Op = 4 // RDMA READ from RemoteAddr to SGL (RC)
+	OpCompareSwap Op = 5 // stores Swap where the remote word holds Compare (RC)
+	OpFetchAdd    Op = 6 // adds Add to the remote word (RC)
+	OpLocalInv    Op = 7 // invalidates a type 2 window of this side (RC, UC)
+	OpBindMW      Op = 8 // binds a window, see Bind (RC, UC)
+	OpSendInv     Op = 9 // OpSend, and invalidates the peer's InvalidateKey (RC)
 )
 
+// String gives the name of ibv_wr_opcode, as "IBV_WR_RDMA_WRITE".
+func (o Op) String() string { return queue.Op(o).String() }
+
 // SendFlags modify a send work request: the numbers of ibv_send_flags.
-type SendFlags = queue.Flags
+type SendFlags uint32
 
 // The flags.
 const (
-	Fence     = queue.Fence     // start only after the READs and atomics before it
-	Signaled  = queue.Signaled  // complete with a WC also on success
-	Solicited = queue.Solicited // make the peer's completion a solicited event
+	Fence     SendFlags = 1 << 0 // start only after the READs and atomics before it
+	Signaled  SendFlags = 1 << 1 // complete with a WC also on success
+	Solicited SendFlags = 1 << 2 // make the peer's completion a solicited event
 )
 
 // A SendWR is a work request for a send queue (IBTA 11.4.1.1). What it holds
@@ -107,7 +111,7 @@ func refusal(r reason.Reason, expected, found int) error {
 // encode writes the request to slot i of the ring.
 func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 	q := r.At(i)
-	*q = queue.SendWQE{WRID: w.WRID, Op: w.Op, Flags: w.Flags &^ queue.Inline}
+	*q = queue.SendWQE{WRID: w.WRID, Op: queue.Op(w.Op), Flags: queue.Flags(w.Flags) &^ queue.Inline}
 	if w.Inline != nil {
 		if len(w.Inline) > r.MaxInline() {
 			return refusal(reason.InlineTooLong, r.MaxInline(), len(w.Inline))
@@ -124,7 +128,7 @@ func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 		var n uint64
 		room := r.SGERoom(i)
 		for k := range w.SGL {
-			room[k] = w.SGL[k]
+			room[k] = memory.SGE(w.SGL[k])
 			n += uint64(w.SGL[k].Length)
 		}
 		if n > MaxMessage {

@@ -8,7 +8,9 @@
 package qp
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"softrdma/internal/psn"
@@ -34,7 +36,7 @@ func (t Type) String() string {
 	case UD:
 		return "UD"
 	}
-	return "unknown type"
+	return fmt.Sprintf("queue pair type %d", uint8(t))
 }
 
 // A State is a queue pair's state; the numbers are those of ibv_qp_state.
@@ -56,7 +58,7 @@ func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
 	}
-	return "unknown state"
+	return fmt.Sprintf("queue pair state %d", uint8(s))
 }
 
 var stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
@@ -73,6 +75,26 @@ const (
 	MWBind       Access = 1 << 4
 	ZeroBased    Access = 1 << 5
 )
+
+var accessNames = [...]string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED"}
+
+// String gives the names of ibv_access_flags without their prefix, joined by
+// bars; bits without a name are given as one number.
+func (a Access) String() string {
+	if a == 0 {
+		return "none"
+	}
+	var names []string
+	for i, n := range accessNames {
+		if a&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	if rest := uint32(a) >> len(accessNames) << len(accessNames); rest != 0 {
+		names = append(names, fmt.Sprintf("%#x", rest))
+	}
+	return strings.Join(names, "|")
+}
 
 // A Mask names attributes; the numbers are those of ibv_qp_attr_mask.
 type Mask uint32

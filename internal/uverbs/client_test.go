@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/adapter"
 	"softrdma/verbs"
 )
 
@@ -57,7 +56,7 @@ func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 			}
 		}
 		for _, dev := range cfg.Devices {
-			if c := dev.Counts(); c != (adapter.Counts{}) {
+			if c := dev.Counts(); c != (verbs.Counts{}) {
 				t.Errorf("device %v has %+v left", dev.Addr(), c)
 			}
 			dev.Close()

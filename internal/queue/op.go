@@ -1,0 +1,31 @@
+package queue
+
+import "fmt"
+
+var opNames = map[Op]string{
+	Write: "IBV_WR_RDMA_WRITE", WriteImm: "IBV_WR_RDMA_WRITE_WITH_IMM", Send: "IBV_WR_SEND", SendImm: "IBV_WR_SEND_WITH_IMM",
+	Read: "IBV_WR_RDMA_READ", CompareSwap: "IBV_WR_ATOMIC_CMP_AND_SWP", FetchAdd: "IBV_WR_ATOMIC_FETCH_AND_ADD",
+	LocalInv: "IBV_WR_LOCAL_INV", BindMW: "IBV_WR_BIND_MW", SendInv: "IBV_WR_SEND_WITH_INV", AtomicWrite: "IBV_WR_ATOMIC_WRITE",
+}
+
+// String gives the name that libibverbs gives the operation.
+func (o Op) String() string {
+	if s, ok := opNames[o]; ok {
+		return s
+	}
+	return fmt.Sprintf("operation %d", uint32(o))
+}
+
+var wcOpNames = map[WCOp]string{
+	WCSend: "IBV_WC_SEND", WCWrite: "IBV_WC_RDMA_WRITE", WCRead: "IBV_WC_RDMA_READ", WCCompareSwap: "IBV_WC_COMP_SWAP",
+	WCFetchAdd: "IBV_WC_FETCH_ADD", WCBindMW: "IBV_WC_BIND_MW", WCLocalInv: "IBV_WC_LOCAL_INV",
+	WCAtomicWrite: "IBV_WC_ATOMIC_WRITE", WCRecv: "IBV_WC_RECV", WCRecvRDMAImm: "IBV_WC_RECV_RDMA_WITH_IMM",
+}
+
+// String gives the name that libibverbs gives what completed.
+func (o WCOp) String() string {
+	if s, ok := wcOpNames[o]; ok {
+		return s
+	}
+	return fmt.Sprintf("completed operation %d", uint32(o))
+}
