@@ -17,17 +17,29 @@ type Endpoint struct {
 	MTU     int    `json:"mtu"`            // active MTU of the port, bytes
 }
 
-// Endpoint makes the queue pair's endpoint, with an unpredictable first PSN.
-// Make it once per connection: Connect wants the same one.
+// Endpoint is the queue pair's endpoint. It stays the same until ToReset: the
+// first call chooses an unpredictable PSN, unless ToRTS has set one, and later
+// calls repeat it.
 func (q *QP) Endpoint() Endpoint {
-	var b [4]byte
-	rand.Read(b[:])
 	d := q.Device()
-	e := Endpoint{QPN: q.Number(), PSN: binary.LittleEndian.Uint32(b[:]) >> 8, GID: d.GID(), MTU: d.drv.MTU()}
+	e := Endpoint{QPN: q.Number(), PSN: q.firstPSN(), GID: d.GID(), MTU: d.drv.MTU()}
 	if p := d.Addr().Port(); p != Port {
 		e.UDPPort = p
 	}
 	return e
+}
+
+const psnChosen = 1 << 24 // in QP.psn: the other bits are a PSN
+
+// firstPSN is the PSN of the first packet that this side sends, or will.
+func (q *QP) firstPSN() uint32 {
+	if v := q.psn.Load(); v != 0 {
+		return v &^ psnChosen
+	}
+	var b [4]byte
+	rand.Read(b[:])
+	q.psn.CompareAndSwap(0, psnChosen|binary.LittleEndian.Uint32(b[:])>>8)
+	return q.psn.Load() &^ psnChosen
 }
 
 // ConnectConfig tunes Connect; the zero value suits a local network. Ranges are
@@ -55,8 +67,8 @@ func or[T comparable](v, def T) T {
 	return v
 }
 
-// Connect takes an RC or UC queue pair from RESET to RTS, connected to the
-// remote endpoint; local is what the peer was told (see Endpoint). The peer
+// Connect takes an RC or UC queue pair from RESET, or from INIT where receives
+// were posted before, to RTS, connected to the remote endpoint; local is what the peer was told (see Endpoint). The peer
 // must be in RTR before it gets packets: post sends once it has said so, or let
 // the repetition of RC find it. On an error the queue pair stays in the state
 // that it had reached: ToReset it.

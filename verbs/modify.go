@@ -83,9 +83,13 @@ func (q *QP) ToRTS(a RTSAttr) error {
 	if q.Type() == RC {
 		mask |= qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic
 	}
-	return q.modify(mask, &qp.Attr{
+	err := q.modify(mask, &qp.Attr{
 		State: qp.RTS, SQPSN: psn.PSN(a.SQPSN), Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, MaxRdAtomic: a.MaxRdAtomic,
 	})
+	if err == nil {
+		q.psn.Store(psnChosen | a.SQPSN)
+	}
+	return err
 }
 
 // Resume makes the transitions SQD → RTS and, on UC and UD, SQE → RTS (IBTA
@@ -103,14 +107,31 @@ func (q *QP) ToSQD(notify bool) error {
 func (q *QP) ToErr() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
 
 // ToReset empties both queues without completions and forgets everything
-// (IBTA 10.3.1.1).
-func (q *QP) ToReset() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Reset}) }
+// (IBTA 10.3.1.1), the endpoint's PSN included.
+func (q *QP) ToReset() error {
+	err := q.modify(qp.MaskState, &qp.Attr{State: qp.Reset})
+	if err == nil {
+		q.psn.Store(0)
+	}
+	return err
+}
+
+// next are the calls that lead on from a state.
+var next = [...]string{
+	qp.Reset: "call ToInit first", qp.Init: "call ToRTR first", qp.RTR: "call ToRTS first",
+	qp.SQE: "call Resume or ToReset first", qp.Err: "call ToReset first",
+}
 
 func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
-	if err := q.drv.Modify(mask, a); err != nil {
-		return fmt.Errorf("QP %#06x to %v: %w", q.Number(), a.State, err)
+	err := q.drv.Modify(mask, a)
+	if err == nil {
+		return nil
 	}
-	return nil
+	from := q.drv.Query().State
+	if _, _, legal := qp.Allowed(qp.Type(q.typ), from, a.State); !legal && int(from) < len(next) && next[from] != "" {
+		return fmt.Errorf("QP %#06x to %v: %w: %s", q.Number(), a.State, err, next[from])
+	}
+	return fmt.Errorf("QP %#06x to %v: %w", q.Number(), a.State, err)
 }
 
 // QPAttr is what Query tells of a queue pair.

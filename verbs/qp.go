@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"softrdma/internal/driver"
 	"softrdma/internal/memory"
@@ -75,6 +76,8 @@ type QP struct {
 	srq            *SRQ
 
 	sendMu, recvMu sync.Mutex // producers of the two rings
+
+	psn atomic.Uint32 // psnChosen and the PSN of Endpoint, 0 where none was chosen
 }
 
 // CreateQP makes a queue pair in state RESET (IBTA 11.2.5.1). Its number is
@@ -83,7 +86,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	switch cfg.Type {
 	case RC, UC, UD:
 	default:
-		return nil, fmt.Errorf("create QP: type: expected RC, UC or UD, found %d: %w", cfg.Type, errors.ErrUnsupported)
+		return nil, fmt.Errorf("create QP: type: expected RC, UC or UD, found %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
 	if cfg.SendCQ == nil {
 		return nil, errors.New("create QP: expected a SendCQ, found none")
@@ -163,7 +166,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
 	if s := State(q.drv.StateHint()); s < RTS {
-		return q.refuse(RTS, s)
+		return q.refuse("post sends", RTS, s)
 	}
 	r := q.sq
 	i, full := r.Producer(), r.Depth()-r.Len()
@@ -186,11 +189,33 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 
 // refuse is why nothing can be posted: the state, or that the queue pair or its
 // device is gone.
-func (q *QP) refuse(want, found State) error {
+func (q *QP) refuse(what string, want, found State) error {
 	if err := q.drv.Gone(); err != nil {
 		return &PostError{Err: err}
 	}
-	return &PostError{Err: refusal(reason.LocalQPState, int(want), int(found))}
+	d := reason.Detail{Reason: reason.LocalQPState, Expected: uint64(want), Found: uint64(found)}
+	return &PostError{Err: fmt.Errorf("%v: %s before you %s", d, q.advice(want, found), what)}
+}
+
+// advice is which call takes the queue pair on from a state to another.
+func (q *QP) advice(want, found State) string {
+	switch {
+	case found == Reset && want == Init && q.pd.dev.protocol == IWARP:
+		return "call ToInit, or connect through package rdmacm,"
+	case q.pd.dev.protocol == IWARP:
+		return "connect through package rdmacm"
+	case found == Reset && want == Init:
+		return "call ToInit, or Connect,"
+	case q.typ == UD && found == Reset:
+		return "call ToInit, ToRTR and ToRTS"
+	case found == Reset:
+		return "call Connect (or ToInit, ToRTR and ToRTS)"
+	case q.typ == UD && found == Init:
+		return "call ToRTR and ToRTS"
+	case found == Init:
+		return "call Connect (or ToRTR and ToRTS)"
+	}
+	return "call ToRTS"
 }
 
 func (q *QP) encode(w *SendWR, i uint32) error {
@@ -215,7 +240,8 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 }
 
 // PostRecv posts requests to the queue pair's own receive queue, in order. It
-// copies them and never blocks. In RESET nothing can be posted.
+// copies them and never blocks. In RESET nothing can be posted: call ToInit
+// first, and Connect when the receives are there.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if q.srq != nil {
 		return errors.New("post receive: the queue pair receives from an SRQ: post there")
@@ -223,7 +249,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
 	if s := State(q.drv.StateHint()); s == Reset {
-		return q.refuse(Init, s)
+		return q.refuse("post receives", Init, s)
 	}
 	err := postRecv(q.rq, wrs)
 	if State(q.drv.StateHint()) == Err {

@@ -158,7 +158,7 @@ func (w *SendWR) encodeRemote(q *queue.SendWQE) error {
 	case OpBindMW:
 		return w.encodeBind(q)
 	default:
-		return fmt.Errorf("unknown operation %d", w.Op)
+		return fmt.Errorf("work request: expected one of the constants Op…, found %v", w.Op)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func serviceType(space PortSpace) qp.Type {
 func checkType(space PortSpace, t qp.Type) error {
 	switch {
 	case t != qp.RC && t != qp.UC && t != qp.UD:
-		return fmt.Errorf("unknown service type %d", t)
+		return fmt.Errorf("service type: expected RC, UC or UD, found %v", t)
 	case space == PortSpaceIB:
 		return nil
 	case space != PortSpaceTCP && space != PortSpaceUDP && space != PortSpaceIPoIB:

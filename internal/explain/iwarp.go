@@ -139,6 +139,11 @@ var iwarp = map[reason.Reason]text{
 		"The opcode in a capture, and what the set-up agreed on.",
 		"Agree on RFC 7306 at both ends, or use neither atomics nor immediate data.",
 		"RFC 5040 4.1, 7.2"},
+	reason.RDMAPSequence: {
+		"The peer sent another message before it had ended one, or went on with one that it had not begun.",
+		"The opcodes of both messages in a capture.",
+		"Update the peer.",
+		"RFC 5040 5.1"},
 	reason.RDMAPResponse: {
 		"A response names another place than the oldest READ's, or another request than the oldest atomic.",
 		"STag and offset of the response against the request in a capture.",

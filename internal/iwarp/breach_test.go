@@ -105,7 +105,7 @@ var breaches = []breach{
 	}, iwarp.TermUntaggedLength, true, reason.ReceiveTooSmall, queue.LocLenErr, 0},
 	{"SEND of two kinds", "RFC 5041 4.3", func(r *raw) []byte {
 		return append(send(60, func(s *iwarp.Segment) { s.Last = false })(r), send(4, func(s *iwarp.Segment) { s.MO, s.Opcode = 60, iwarp.SendSE })(r)...)
-	}, iwarp.TermOperationOpcode, true, reason.OpcodeSequence, queue.RemInvReqErr, 0},
+	}, iwarp.TermOperationOpcode, true, reason.RDMAPSequence, queue.RemInvReqErr, 0},
 	{"SEND with a receive that is not writable", "RFC 5041 7.2", func(r *raw) []byte {
 		x := r.other(machinetest.PD, 0, 0)
 		r.Receives.List[0].SGEs = []memory.SGE{{Length: 100, LKey: x.Key}}
@@ -130,7 +130,7 @@ var breaches = []breach{
 		r.drain()
 		b := write(10, func(r *raw, s *iwarp.Segment) { s.Last = false })(r)
 		return append(b, write(10, func(r *raw, s *iwarp.Segment) { s.Opcode = iwarp.ReadResponse })(r)...)
-	}, iwarp.TermOperationOpcode, true, reason.OpcodeSequence, 0, machine.EventQPReqErr},
+	}, iwarp.TermOperationOpcode, true, reason.RDMAPSequence, 0, machine.EventQPReqErr},
 	{"answer to nothing", "RFC 5040 7.2", write(10, func(r *raw, s *iwarp.Segment) { s.Opcode = iwarp.ReadResponse }),
 		iwarp.TermOperationOpcode, true, reason.RDMAPOpcode, 0, machine.EventQPReqErr},
 	{"answer to a READ that was not sent", "RFC 5040 7.2", func(r *raw) []byte {
@@ -183,7 +183,7 @@ var breaches = []breach{
 	{"immediate data within a SEND", "RFC 5041 5.3", func(r *raw) []byte {
 		b := send(60, func(s *iwarp.Segment) { s.Last = false })(r)
 		return append(b, r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Immediate, MSN: 1}, make([]byte, 8))...)
-	}, iwarp.TermOperationOpcode, true, reason.OpcodeSequence, queue.RemInvReqErr, 0},
+	}, iwarp.TermOperationOpcode, true, reason.RDMAPSequence, queue.RemInvReqErr, 0},
 }
 
 func TestBreachIsTerminated(t *testing.T) {

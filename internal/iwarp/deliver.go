@@ -158,7 +158,7 @@ func (r *receiver) single(now time.Duration, h []byte) bool {
 func (r *receiver) immediate(now time.Duration, h []byte, wrote uint64) {
 	if r.sending {
 		// A SEND that has not ended has the receive.
-		r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.sendOp), Found: uint64(r.seg.Opcode)}))
+		r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.RDMAPSequence, Expected: uint64(r.sendOp), Found: uint64(r.seg.Opcode)}))
 		return
 	}
 	if !r.take(now, h) {

@@ -81,7 +81,7 @@ func (r *receiver) begin(now time.Duration, h []byte) bool {
 	if s.Tagged {
 		// RFC 5041 5.3: the segments of a message come without another's between.
 		if r.tagged && r.taggedOp != s.Opcode {
-			r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.taggedOp), Found: uint64(s.Opcode)}))
+			r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.RDMAPSequence, Expected: uint64(r.taggedOp), Found: uint64(s.Opcode)}))
 			return false
 		}
 		if s.Opcode == iwarp.ReadResponse {
@@ -132,7 +132,7 @@ func (r *receiver) beginSend(now time.Duration, h []byte) bool {
 		}
 		r.sendOp = s.Opcode
 	case r.sendOp != s.Opcode:
-		r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.sendOp), Found: uint64(s.Opcode)}))
+		r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.RDMAPSequence, Expected: uint64(r.sendOp), Found: uint64(s.Opcode)}))
 		return false
 	}
 	if uint64(s.MO) != r.received {

@@ -83,7 +83,7 @@ func (t *Table) register(r *Region) (*Region, error) {
 // CheckAccess tells whether rights fit together.
 func CheckAccess(access qp.Access) error {
 	if access&(qp.RemoteWrite|qp.RemoteAtomic) != 0 && access&qp.LocalWrite == 0 {
-		return fmt.Errorf("%w: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE, found %#x", ErrAccess, access)
+		return fmt.Errorf("%w: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE, found %v", ErrAccess, access)
 	}
 	return nil
 }

@@ -53,10 +53,10 @@ func TestRegisterRefusals(t *testing.T) {
 		before := x.Count()
 		r, err := x.Register(pd, make([]byte, c.n), c.base, c.access)
 		if !errors.Is(err, c.want) {
-			t.Errorf("access %#x at %#x: found %v, want %v", c.access, c.base, err, c.want)
+			t.Errorf("access %v at %#x: found %v, want %v", c.access, c.base, err, c.want)
 		}
 		if ok := err == nil; ok != (r != nil) || x.Count()-before == 1 != ok {
-			t.Errorf("access %#x at %#x: %v, region %v, %d more", c.access, c.base, err, r, x.Count()-before)
+			t.Errorf("access %v at %#x: %v, region %v, %d more", c.access, c.base, err, r, x.Count()-before)
 		}
 	}
 }

@@ -49,7 +49,8 @@ func TestReasonWidths(t *testing.T) {
 		{Detail{PacketICRC, 0x1234, 0xdeadbeef}, "wrong ICRC: expected 0x00001234, found 0xdeadbeef"},
 		{Detail{SequenceAhead, 0x12, 0xffffff}, "PSN sequence error: expected 0x000012, found 0xffffff"},
 		{Detail{PacketPKey, 0xffff, 1}, "wrong P_Key: expected 0xffff, found 0x0001"},
-		{Detail{OpcodeSequence, 0, 2}, "opcode out of sequence: behind 0x00 came 0x02"},
+		{Detail{OpcodeSequence, 0, 2}, "opcode out of sequence: behind 0 came 2"}, // nobody has told the names here
+		{Detail{Flushed, uint64(KeyBounds), 10}, "flushed: the queue pair went to the error state (first error KEY_BOUNDS, status 10)"},
 	} {
 		if got := c.d.String(); got != c.want {
 			t.Errorf("found %q, expected %q", got, c.want)
