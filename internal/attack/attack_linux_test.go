@@ -1,6 +1,8 @@
 package attack_test
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -138,4 +140,16 @@ func TestAttackSendersSendAll(t *testing.T) {
 			t.Logf("%.0f requests a second", float64(n)/time.Since(begun).Seconds())
 		})
 	}
+}
+
+// noise is random bytes of random length, the same for one seed.
+func noise(seed uint64) []byte {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	r := rand.New(rand.NewChaCha8(key))
+	b := make([]byte, r.IntN(1+r.IntN(4200)))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
 }

@@ -1,8 +1,11 @@
 package honest
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,26 +42,44 @@ func Refusals(d *verbs.Device) map[string]uint64 {
 	return m
 }
 
-// Counted waits until a device has refused something by name n times more often
-// than before, and fails the test where that does not happen.
-func Counted(t testing.TB, d *verbs.Device, before map[string]uint64, name string, n uint64) {
-	t.Helper()
+// Refused waits until a device has refused n times more often than before by the
+// names, together, and tells where that does not happen.
+func Refused(d *verbs.Device, before map[string]uint64, n uint64, names ...string) error {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		now := Refusals(d)
-		if now[name] >= before[name]+n {
-			return
+		now, more := Refusals(d), uint64(0)
+		for _, name := range names {
+			more += now[name] - before[name]
+		}
+		if more >= n {
+			return nil
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: expected %d more than %d, found %v", name, n, before[name], now)
+			return fmt.Errorf("%v: expected %d more, found %d; before %v, now %v", names, n, more, before, now)
 		}
 	}
 }
+
+// Counted is Refused in the test's goroutine, which it fails.
+func Counted(t testing.TB, d *verbs.Device, before map[string]uint64, name string, n uint64) {
+	t.Helper()
+	if err := Refused(d, before, n, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// warm opens a socket, once: Go's poller has descriptors of its own from then on.
+var warm = sync.OnceFunc(func() {
+	if c, err := net.ListenPacket("udp", "127.0.0.1:0"); err == nil {
+		c.Close()
+	}
+})
 
 // LeavesNothing checks at the end of the test that the process has no more
 // goroutines and descriptors than now. Call it first: what is opened behind it is
 // closed before it looks.
 func LeavesNothing(t testing.TB) {
 	t.Helper()
+	warm()
 	goroutines, descriptors := runtime.NumGoroutine(), Descriptors()
 	t.Cleanup(func() {
 		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

@@ -28,6 +28,9 @@ type Server struct {
 	seed     uint64
 }
 
+// Same stands for the server's device where the client's is named.
+const Same = "the server's"
+
 // ServerConfig says what a Server is made of. The zero value is right for most.
 type ServerConfig struct {
 	Server, Client string // devices as verbs.Open names them; empty for free addresses of 127.0.0.0/8, "iwarp:" for ones of iWARP
@@ -39,7 +42,10 @@ type ServerConfig struct {
 func NewServer(t testing.TB, c ServerConfig) *Server {
 	t.Helper()
 	c.Device.NoLoopback = true
-	s := &Server{Dev: Open(t, c.Server, c.Device), Client: Open(t, c.Client, c.Device), tls: c.Device.TLS}
+	s := &Server{Dev: Open(t, c.Server, c.Device), tls: c.Device.TLS}
+	if s.Client = s.Dev; c.Client != Same {
+		s.Client = Open(t, c.Client, c.Device)
+	}
 	lc := rdmanet.ListenConfig{Device: s.Dev, Protocol: s.Dev.Protocol(), TLS: s.tls, Backlog: c.Backlog}
 	l, err := lc.Listen(context.Background(), "rdma", netip.AddrPortFrom(s.Dev.Addr().Addr(), 0).String())
 	if err != nil {
