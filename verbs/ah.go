@@ -14,7 +14,7 @@ import (
 type AddressVector struct {
 	DGID         GID    // the peer's address, or a multicast group's
 	SGIDIndex    uint8  // 0: a device has one GID
-	FlowLabel    uint32 // 20 bits; the UDP source port derives from it, or where 0 from the QP numbers
+	FlowLabel    uint32 // 20 bits; chooses one of at most four UDP source ports, which are random; where 0 the QP numbers do
 	HopLimit     uint8  // 0 means 64
 	TrafficClass uint8  // the upper six bits are the DSCP
 

@@ -38,9 +38,9 @@ const flowSpread = 4
 // maxDatagramFlows bounds the flows kept open for datagrams.
 const maxDatagramFlows = 256
 
-// flowLabel is the hash of a flow that its source port is derived from: the
-// address's own flow label or, without one, the queue pair numbers, as Linux
-// does it (rdma_calc_flow_label).
+// flowLabel is the hash that assigns packets to one of the flows to their peer: the
+// address's own flow label or, without one, the queue pair numbers, as Linux does it
+// (rdma_calc_flow_label).
 func flowLabel(path *qp.Path, local, remote uint32) uint32 {
 	v := uint64(path.FlowLabel)
 	if v == 0 {
@@ -71,7 +71,9 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 		return f, nil
 	}
 	l.trimFlows()
-	f, err := l.link.OpenFlow(path.Dst, label)
+	// The port is random: who sees no packet of a connection has to guess it
+	// (docs/security.md). A label may come from a peer's connect request, even a forged one.
+	f, err := l.link.OpenFlow(path.Dst, l.dev.random32())
 	if err != nil {
 		return nil, err
 	}

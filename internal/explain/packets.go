@@ -59,6 +59,11 @@ var packets = map[reason.Reason]text{
 		"The GIDs that were exchanged; a peer with several addresses may send from another one.",
 		"Name the address that the peer sends from, or bind the peer to the one that was named.",
 		"IBTA 9.6.1.2.3, annex A17.4.4.2"},
+	reason.PacketSourcePort: {
+		"A packet for a connected queue pair came from its peer's address, but from another UDP source port than the peer's packets, and its PSN is not the one due next.",
+		"Somebody forges the peer's address, or an address translator on the path gave the connection another port (then it goes on by itself after a retry).",
+		"Nothing for single ones. For many, find who sends them: `softrdma capture`, or filters against forged addresses (RFC 2827) on the network.",
+		"annex A17.3.2.1"},
 	reason.PacketMulticast: {
 		"No queue pair of this device is attached to the multicast group.",
 		"ibv_attach_mcast on this end, and the group's address on the sender.",

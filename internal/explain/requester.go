@@ -139,6 +139,11 @@ var requester = map[reason.Reason]text{
 		"Queues of the switches on the path; who else uses them.",
 		"Nothing: the rate recovers by itself.",
 		"annex A17.9.3"},
+	reason.CongestionPSN: {
+		"A congestion notification of a softrdma peer names the packet that was marked, and this one names none that this end sent of late. It slowed nothing down.",
+		"Somebody forges notifications, or this one is very late.",
+		"Nothing for single ones. For many, find who sends them with `softrdma capture`.",
+		"annex A17.9.3"},
 	reason.CongestionIgnored: {
 		"A congestion notification came for a queue pair that is gone, or that has no congestion control: a datagram's, or one that chose none.",
 		"The control of the queue pair that the packets came from; whether it was destroyed while packets were on their way.",

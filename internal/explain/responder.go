@@ -129,6 +129,11 @@ var responder = map[reason.Reason]text{
 		"Counters of drops on the path and of this host's sockets (`netstat -su`).",
 		"Nothing: this costs one packet per loss. Mend the path where there are many.",
 		"IBTA 9.7.5.1, 9.7.5.2"},
+	reason.HeldContradicted: {
+		"Two requests with the same PSN and different content came while one before them was missing. One of them may be forged, so neither is carried out: all that was held is dropped, and the peer sends it again.",
+		"Somebody forges packets of this connection, or the program changed a buffer that was being sent.",
+		"Do not write to a buffer before its work request has completed. Otherwise find who sends the packets, or use iWARP over TLS.",
+		"IBTA 9.7.5.1"},
 	reason.CongestionMarked: {
 		"A router marked a packet because its queue is long, instead of dropping it later; the peer is told to send slower.",
 		"Queues of the switches on the path.",

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -14,6 +15,7 @@ import (
 type Notifier struct {
 	at   time.Duration // the next one may leave
 	owed bool
+	psn  psn.PSN // of the packet that was marked
 }
 
 // marked is the ECN field of a packet that met a queue (RFC 3168, 5).
@@ -28,7 +30,7 @@ func (n *Notifier) Look(now time.Duration, in *In, p *Port) bool {
 		return false
 	}
 	if now >= n.at {
-		n.at, n.owed = now+congestion.NotifyInterval, true
+		n.at, n.owed, n.psn = now+congestion.NotifyInterval, true, in.PSN
 		p.Host.Refuse(p, reason.Detail{Reason: reason.CongestionMarked, Expected: 2, Found: marked})
 	}
 	return true
@@ -36,6 +38,9 @@ func (n *Notifier) Look(now time.Duration, in *In, p *Port) bool {
 
 // Owes tells whether a notification is to be sent.
 func (n *Notifier) Owes() bool { return n.owed }
+
+// About is the PSN of the packet that the notification is about.
+func (n *Notifier) About() psn.PSN { return n.psn }
 
 // Next produces the notification that is owed.
 func (n *Notifier) Next(a *qp.Attr, out *Out) {

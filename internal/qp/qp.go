@@ -128,7 +128,7 @@ const (
 type Path struct {
 	Dst          netip.AddrPort // the peer's address and UDP port (4791 by the standard)
 	SGIDIndex    uint8
-	FlowLabel    uint32 // 20 bits; 0 derives the source port from the QPNs
+	FlowLabel    uint32 // 20 bits; where 0 the QPNs choose the flow
 	TrafficClass uint8  // its upper six bits are the DSCP
 	HopLimit     uint8  // 0 means 64
 }

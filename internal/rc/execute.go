@@ -32,6 +32,7 @@ func (r *responder) execute(in *machine.In, info *ib.Info) {
 	}
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(in.PSNs())
+	r.latest = r.expected.Add(-1)
 	r.message = info.Kind
 	if info.Last {
 		r.message = ib.KindNone

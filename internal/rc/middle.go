@@ -19,13 +19,13 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 	info := in.Opcode.Info()
 	switch in.Opcode {
 	case ib.RCWriteMiddle, ib.RCSendMiddle:
-		if !q.resp.awaits(in, info) {
+		if !q.origins[ofRequests].Is(in.Src.Port()) || !q.resp.awaits(in, info) {
 			return false
 		}
 		q.meet(in, info)
 		q.resp.take(in, info)
 	case ib.RCReadResponseMiddle:
-		if !q.req.awaits(in) {
+		if !q.origins[ofAnswers].Is(in.Src.Port()) || !q.req.awaits(in) {
 			return false
 		}
 		q.meet(in, info)
@@ -33,6 +33,7 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 	default:
 		return false
 	}
+	q.heard = now
 	q.settle()
 	return true
 }

@@ -46,6 +46,9 @@ func (q *QP) urgent(out *machine.Out) bool {
 	}
 	if q.notifier.Owes() {
 		q.notifier.Next(&q.p.Attr, out)
+		if q.selective() {
+			out.PSN = q.notifier.About() // the peer can tell it from a forged one
+		}
 		return true
 	}
 	q.resp.selectiveAck(out)

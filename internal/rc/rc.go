@@ -30,6 +30,10 @@ type QP struct {
 	ctl   congestion.Control
 	peer  peer
 
+	origins [origins]machine.Origin
+	heard   time.Duration // the last packet from one of them
+	trusted bool          // the packet being received is from one of them
+
 	notifier machine.Notifier
 	paceAt   time.Duration // the control lets data leave again
 
@@ -73,30 +77,42 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.refuse(reason.Detail{Reason: reason.PacketSource, Expected: tail(q.p.Attr.Path.Dst.Addr()), Found: tail(in.Src.Addr())})
 		return
 	}
-	// IBTA 10.3.1.3, 11.6.3.1: the first packet in RTR tells that the peer is there.
-	if st == qp.RTR && !q.established {
-		q.established = true
-		q.p.Host.Event(q.p, machine.EventCommEst, reason.Detail{})
-	}
 	info := in.Opcode.Info()
 	if info != nil && info.Kind == ib.KindCongestion {
-		q.notified(now)
+		if q.notifies(in) {
+			q.notified(now)
+		}
 		return
 	}
 	if info == nil || in.Opcode.Transport() != ib.RC {
 		q.refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
 		return
 	}
+	if !q.genuine(now, in, info) {
+		return
+	}
 	if q.notifier.Look(now, in, q.p) && info.Kind == ib.KindReadResponse {
 		q.req.crowded(now)
 	}
-	q.meet(in, info)
+	if q.trusted {
+		q.met(in, info)
+	}
 	if isAnswer(info.Kind) {
 		q.req.receive(now, in, info)
 	} else {
 		q.resp.receive(in, info)
 	}
 	q.settle()
+}
+
+// met takes note of a packet of the peer's.
+func (q *QP) met(in *machine.In, info *ib.Info) {
+	// IBTA 10.3.1.3, 11.6.3.1: the first packet in RTR tells that the peer is there.
+	if q.p.Attr.State == qp.RTR && !q.established && q.origins[originOf(info.Kind)].Known() {
+		q.established = true
+		q.p.Host.Event(q.p, machine.EventCommEst, reason.Detail{})
+	}
+	q.meet(in, info)
 }
 
 // fromPeer tells whether a packet comes from the address that the queue pair is
@@ -261,6 +277,7 @@ func (q *QP) reset() {
 	q.Forget()
 	q.established, q.turn = false, 0
 	q.peer, q.notifier, q.paceAt = unmet, machine.Notifier{}, machine.Never
+	q.origins, q.heard = [origins]machine.Origin{}, 0
 }
 
 // enterErr takes the queue pair to the error state by itself. The queues are

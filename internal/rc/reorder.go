@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"bytes"
 	"slices"
 
 	"softrdma/internal/machine"
@@ -37,7 +38,7 @@ type run struct {
 // its turn comes, so that nothing of it shows before.
 func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
 	s := r.q.store
-	if s == nil || !r.q.selective() || r.notReady || len(in.Payload) > int(r.mtu) {
+	if s == nil || !r.q.selective() || !r.q.trusted || r.notReady || len(in.Payload) > int(r.mtu) {
 		return false
 	}
 	n := uint32(1)
@@ -52,6 +53,13 @@ func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
 	}
 	i := r.order.place(in.PSN)
 	if i >= 0 && in.PSN.Before(r.order.runs[i].end) {
+		if h := r.order.runs[i].find(in.PSN); h != nil && h.contradicts(in, info) {
+			// One of the two is forged, and nothing tells which: the peer sends all of
+			// it again.
+			r.q.refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+			r.forget()
+			return false
+		}
 		if !in.Copy {
 			r.again() // held already
 		}
@@ -70,6 +78,27 @@ func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
 		r.tell = true
 	}
 	return true
+}
+
+// find is the request of a run that has the PSN p, nil for none.
+func (u *run) find(p psn.PSN) *held {
+	for h := u.head; h != nil && !h.PSN.After(p); h = h.next {
+		if h.PSN == p {
+			return h
+		}
+	}
+	return nil
+}
+
+// contradicts reports whether a request cannot be a repetition of the held one,
+// though it has its PSN. A READ may be asked for in part (IBTA 9.7.5.1).
+func (h *held) contradicts(in *machine.In, info *ib.Info) bool {
+	has := info.Headers
+	return h.Opcode != in.Opcode || !bytes.Equal(h.Payload, in.Payload) ||
+		has&ib.HasRETH != 0 && (h.RETH.Addr != in.RETH.Addr || h.RETH.RKey != in.RETH.RKey ||
+			info.Kind != ib.KindReadRequest && h.RETH.Length != in.RETH.Length) ||
+		has&ib.HasAtomicETH != 0 && h.AtomicETH != in.AtomicETH ||
+		has&ib.HasImmDt != 0 && h.Imm != in.Imm || has&ib.HasIETH != 0 && h.IETH != in.IETH
 }
 
 // place is the last run that begins at p or before it, -1 for none. New

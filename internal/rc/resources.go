@@ -118,6 +118,7 @@ func (r *responder) holdRead(in *machine.In) {
 func (r *responder) accepted(in *machine.In, count uint32) {
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(int(count))
+	r.latest = in.PSN
 }
 
 // oldest is the resource to answer next: answers go out by PSN, and resources

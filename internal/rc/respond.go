@@ -116,6 +116,7 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 		out.Train = int((n-1)>>r.shift + 1)
 	}
 	res.pos += n
+	r.responded, r.answeredUpTo = true, p.Add(out.PSNs())
 	return true
 }
 

@@ -19,6 +19,7 @@ type responder struct {
 	p *machine.Port
 
 	expected psn.PSN // ePSN, the PSN of the next new request
+	latest   psn.PSN // of the last request executed; READs have more behind it
 	msn      psn.PSN // messages completed (IBTA 9.7.7)
 	mtu      uint32
 	shift    uint8 // 1<<shift is mtu
@@ -53,6 +54,9 @@ type responder struct {
 	nakPSN   psn.PSN
 	ackPSN   psn.PSN
 
+	responded    bool    // a READ response was sent
+	answeredUpTo psn.PSN // behind the last one
+
 	// Between peers that know of selective acknowledges:
 	tell     bool       // a selective acknowledge is owed
 	notReady bool       // an RNR NAK was sent: nothing is held until the expected PSN comes
@@ -70,6 +74,7 @@ func (r *responder) init(q *QP) {
 // start begins with the first PSN of the connection.
 func (r *responder) start() {
 	r.expected = r.p.Attr.RQPSN
+	r.latest = r.expected.Add(-1)
 	r.mtu = uint32(r.p.Attr.PathMTU)
 	r.shift = uint8(bits.TrailingZeros32(r.mtu))
 }

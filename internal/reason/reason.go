@@ -53,6 +53,7 @@ const (
 	PacketTransport
 	PacketQPState
 	PacketSource
+	PacketSourcePort
 	PacketMulticast
 	PacketQKey
 	PacketNoReceive
@@ -85,6 +86,7 @@ const (
 	AtomicAlignment
 	InvalidateRefused
 	SequenceHeld
+	HeldContradicted
 	CongestionMarked
 
 	// The requester and its completer.
@@ -116,6 +118,7 @@ const (
 	TailProbe
 	CongestionNotified
 	CongestionIgnored
+	CongestionPSN
 
 	// Queues and objects.
 	CQOverflow
@@ -255,6 +258,7 @@ var rows = [Count]row{
 	PacketTransport:    {"PACKET_TRANSPORT", "opcode of another transport: expected %v, found %v"},
 	PacketQPState:      {"PACKET_QP_STATE", "queue pair not ready to receive: expected at least state %v, found %v"},
 	PacketSource:       {"PACKET_SOURCE", "packet from another address than the connection's peer: expected ...%08x, found ...%08x"},
+	PacketSourcePort:   {"PACKET_SOURCE_PORT", "packet from another UDP source port than the connection's peer uses: expected %d, found %d"},
 	PacketMulticast:    {"PACKET_MULTICAST", "no queue pair attached to the group: expected one of %d, found group ...%08x"},
 	PacketQKey:         {"PACKET_QKEY", "wrong Q_Key: QP wants %#x, packet has %#x"},
 	PacketNoReceive:    {"PACKET_NO_RECEIVE", "no receive posted for a datagram: expected %d, found %d"},
@@ -286,6 +290,7 @@ var rows = [Count]row{
 	AtomicAlignment:          {"ATOMIC_ALIGNMENT", "atomic address not aligned: expected a multiple of %d, found %#x"},
 	InvalidateRefused:        {"INVALIDATE_REFUSED", "key cannot be invalidated by the peer: expected a type 2 window of this queue pair (%#x), found key %#x"},
 	SequenceHeld:             {"SEQUENCE_HELD", "request behind a lost one, kept until that comes: expected PSN %#06x, found %#06x"},
+	HeldContradicted:         {"HELD_CONTRADICTED", "two requests with one PSN and different content, all that was held is dropped: expected PSN %#06x, contradiction at %#06x"},
 	CongestionMarked:         {"CONGESTION_MARKED", "router marked a packet, peer notified: expected ECN field %d, found %d"},
 
 	RetryExceeded:        {"RETRY_EXCEEDED", "peer did not answer: retry_cnt %d used up, %d timeouts"},
@@ -316,6 +321,7 @@ var rows = [Count]row{
 	TailProbe:            {"TAIL_PROBE", "no answer for a while, last packet sent again to ask: waited %d µs, probe %d"},
 	CongestionNotified:   {"CONGESTION_NOTIFIED", "peer saw marks of congestion, sending slowed down: window %d bytes, %d bytes per second"},
 	CongestionIgnored:    {"CONGESTION_IGNORED", "congestion notification that slows nobody down: expected a queue pair with control %v, found QPN %#06x"},
+	CongestionPSN:        {"CONGESTION_PSN", "congestion notification about a packet that was not sent lately: next PSN %#06x, found %#06x"},
 
 	CQOverflow:         {"CQ_OVERFLOW", "completion queue overflow: room for %d, found %d"},
 	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},

@@ -1,0 +1,127 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// This file decides which packets can be the peer's. Addresses and queue pair
+// numbers are no secrets: a packet that has nothing else right may be forged.
+// docs/security.md has the rule, and what it is worth.
+
+// A standard peer may send its requests and its answers from different ports.
+const (
+	ofRequests = iota
+	ofAnswers
+	origins
+)
+
+func originOf(k ib.Kind) int {
+	if isAnswer(k) {
+		return ofAnswers
+	}
+	return ofRequests
+}
+
+// genuine reports whether a packet can be the peer's by its source port, and
+// refuses it otherwise. It notes in trusted whether something may be learned from
+// the packet, or kept of it.
+func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
+	which, port := originOf(info.Kind), in.Src.Port()
+	o := &q.origins[which]
+	q.trusted = true
+	switch {
+	case o.Is(port):
+	case !o.Known() && (q.isNext(in, which) || which == ofAnswers && q.req.awaited(in, info)):
+		if o.Learn(port) {
+			q.mistrust()
+		}
+	case !o.Known():
+		q.trusted = o.Guess(port)
+		return true
+	case q.peer != selective && o.Spread():
+	case q.isNext(in, which) && (q.peer != selective || now-q.heard >= machine.OriginQuiet):
+		o.Learn(port)
+	default:
+		q.refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(o.Port()), Found: uint64(port)})
+		return false
+	}
+	q.heard = now
+	return true
+}
+
+// mistrust forgets what was taken from a port that turns out not to be the peer's.
+func (q *QP) mistrust() {
+	q.peer = unmet
+	q.resp.forget()
+}
+
+// isNext reports whether a packet has the PSN that is due next, or the one before:
+// the last repetition of a peer that missed the answer.
+func (q *QP) isNext(in *machine.In, which int) bool {
+	if which == ofAnswers {
+		return q.req.isNext(in)
+	}
+	return in.PSN == q.resp.expected || in.PSN == q.resp.latest
+}
+
+// isNext reports whether an answer is to the oldest packet in flight or to the
+// youngest: whatever else is lost, the peer comes to answer that one in the end.
+func (r *requester) isNext(in *machine.In) bool {
+	e := r.sequence(in.PSN)
+	return r.una != r.max && (e == r.una || e == r.max-1)
+}
+
+// awaited reports whether an answer is to something in flight. A selective
+// acknowledge may also say that nothing new was executed.
+func (r *requester) awaited(in *machine.In, info *ib.Info) bool {
+	e := r.sequence(in.PSN)
+	if info.Kind == ib.KindSelectiveAck {
+		e++
+	}
+	return r.una != r.max && !before(e, r.una) && !before(r.max, e) && (e != r.max || info.Kind == ib.KindSelectiveAck)
+}
+
+// notifies reports whether a congestion notification is plausible. One of a
+// standard peer shows nothing of the connection (annex A17.9.3: its PSN is 0). One of
+// softrdma comes from the port that all its packets come from, and has the PSN of
+// the packet that was marked.
+func (q *QP) notifies(in *machine.In) bool {
+	if q.peer != selective {
+		return true
+	}
+	port, a, b := in.Src.Port(), &q.origins[ofRequests], &q.origins[ofAnswers]
+	if !a.Is(port) && !b.Is(port) {
+		q.refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(max(a.Port(), b.Port())), Found: uint64(port)})
+		return false
+	}
+	if !q.req.sentLately(in) && !q.resp.sentLately(in) {
+		q.refuse(reason.Detail{Reason: reason.CongestionPSN, Expected: wire(q.req.max), Found: uint64(in.PSN)})
+		return false
+	}
+	return true
+}
+
+// lately is how many PSNs before the oldest packet in flight a notification may be
+// about: it may have been overtaken by the acknowledge of what it is about.
+const lately = 256
+
+// sentLately reports whether a request with this PSN was under way of late.
+func (r *requester) sentLately(in *machine.In) bool {
+	e := r.sequence(in.PSN)
+	return before(e, r.max) && !before(e, r.una-lately)
+}
+
+// sentLately reports whether an answer with this PSN was under way of late: an
+// acknowledge, or a READ response, of which no window bounds how many there are.
+func (r *responder) sentLately(in *machine.In) bool {
+	d := r.expected.Sub(in.PSN)
+	if d > 0 && d <= lately {
+		return true
+	}
+	d = r.answeredUpTo.Sub(in.PSN)
+	return r.responded && d > 0 && uint32(d) <= span(r.mtu)
+}

@@ -1,0 +1,325 @@
+package rc
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// forge gives node i a packet with the peer's address, from a source port.
+func (w *pair) forge(i int, port uint16, p ib.Packet) {
+	p.DestQPN = w.n[i].port.QPN
+	p.Pad = ib.PadLen(len(p.Payload))
+	w.give(i, packet{b: append(p.Append(nil), 0, 0, 0, 0), src: netip.AddrPortFrom(testAddrs[1-i].Addr(), port)})
+}
+
+// The ports of testAddrs, and one that nobody of the connection uses.
+const (
+	truePort  = 4791
+	otherPort = 0xc001
+)
+
+// sendPacket is a forged SEND with the PSN that is d after the one expected of node 0.
+func sendPacket(d int, payload ...byte) ib.Packet {
+	return ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PSN: psn.PSN(testPSN0).Add(d), AckReq: true, Selective: true}, Payload: payload}
+}
+
+// A connection that runs, between two softrdma ends or with a standard peer.
+func newRunning(t testing.TB, selective bool) *pair {
+	w := newPair(t, nil)
+	if selective {
+		w = newSelective(t, nil)
+	}
+	w.postWrites(1)
+	w.settle()
+	w.n[0].send.list = nil
+	for _, n := range w.n {
+		n.refused = nil
+	}
+	return w
+}
+
+// TestForgedSendFromAnotherPortIsNotHeld: before the port was looked at, one such
+// packet in 4096 PSNs was executed in the place of the genuine one.
+func TestForgedSendFromAnotherPortIsNotHeld(t *testing.T) {
+	w := newRunning(t, true)
+	a, b := w.n[0], w.n[1]
+	for i := range uint64(4) {
+		b.postRecv(i, b.sge(int(i)*8, 8))
+	}
+	for d := 2; d < 4; d++ {
+		w.forge(1, otherPort, sendPacket(d, 0xee))
+	}
+	if b.count(reason.PacketSourcePort) != 2 || b.q.resp.order != nil {
+		t.Errorf("refused %v", b.refused)
+	}
+	for range 4 {
+		a.post(wqe{op: queue.Send, flags: queue.Inline, inline: []byte("genuine.")})
+	}
+	w.settle()
+	w.wantStatuses(&b.recv, 0, 0, 0, 0)
+	if want := bytes.Repeat([]byte("genuine."), 4); !bytes.Equal(b.mem[:32], want) {
+		t.Errorf("received %q", b.mem[:32])
+	}
+	w.holdsNothing()
+}
+
+// A request or an answer from another port counts only with a PSN that is due
+// next, and where the peer is softrdma only when that has been silent.
+func TestPacketFromAnotherPortCountsByItsPSN(t *testing.T) {
+	type row struct {
+		name      string
+		selective bool
+		silent    time.Duration
+		d         int // behind the PSN expected
+		taken     bool
+	}
+	for _, c := range []row{
+		{"standard, expected", false, 0, 0, true},
+		{"standard, last one again", false, 0, -1, true},
+		{"standard, ahead", false, time.Hour, 1, false},
+		{"standard, duplicate", false, time.Hour, -2, false},
+		{"softrdma, expected", true, 0, 0, false},
+		{"softrdma, expected, after a while", true, machine.OriginQuiet, 0, true},
+		{"softrdma, last one again, after a while", true, machine.OriginQuiet, -1, true},
+		{"softrdma, ahead", true, time.Hour, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newRunning(t, c.selective)
+			b := w.n[1]
+			b.postRecv(0)
+			w.now = b.q.heard + c.silent
+			p := sendPacket(1 + c.d)
+			p.Selective = c.selective
+			w.forge(1, otherPort, p)
+			if got := b.count(reason.PacketSourcePort) == 0; got != c.taken {
+				t.Errorf("taken %v, expected %v: %v", got, c.taken, b.refused)
+			}
+			if got := len(w.answers()) > 0; got != c.taken {
+				t.Errorf("answered %v, expected %v", got, c.taken)
+			}
+		})
+	}
+}
+
+// A peer that moves to another port goes on from there, at any time for a standard
+// one; one that spreads its packets over ports is not held to one.
+func TestPeerThatChangesItsPortGoesOn(t *testing.T) {
+	for _, selective := range []bool{false, true} {
+		w := newRunning(t, selective)
+		a, b := w.n[0], w.n[1]
+		for i := range uint16(20) {
+			w.now += machine.OriginQuiet
+			a.addr = netip.AddrPortFrom(a.addr.Addr(), 0xc000+i)
+			w.postWrites(10)
+			w.settle()
+			w.wantStatuses(&a.send, make([]queue.Status, 10)...)
+			a.send.list = nil
+			if n := a.count(reason.AckTimeout); n != 0 {
+				t.Fatalf("selective %v, port %d: %d timeouts, refused %v", selective, i, n, b.refused)
+			}
+		}
+		if selective {
+			continue
+		}
+		n := b.count(reason.PacketSourcePort)
+		for i := range uint16(60) { // each packet from another port
+			a.addr = netip.AddrPortFrom(a.addr.Addr(), 0xd000+i)
+			w.postWrites(1)
+			w.take(0, 1)
+		}
+		w.settle()
+		if b.count(reason.PacketSourcePort) != n || a.count(reason.AckTimeout) != 0 {
+			t.Errorf("a peer that spreads its packets is refused: %v", b.refused)
+		}
+	}
+}
+
+// Answers may come from another port than requests do.
+func TestAnswersAndRequestsHavePortsOfTheirOwn(t *testing.T) {
+	w := newPair(t, nil)
+	a, b := w.n[0], w.n[1]
+	answers, requests := netip.AddrPortFrom(b.addr.Addr(), 0xc010), netip.AddrPortFrom(b.addr.Addr(), 0xc020)
+	for range 20 {
+		w.postWrites(20)
+		w.take(0, 100)
+		w.deliver(1, 100)
+		b.addr = answers
+		w.take(1, 100)
+		a.postRecv(0)
+		b.post(wqe{op: queue.Send})
+		b.addr = requests
+		w.take(1, 1)
+		w.deliver(0, 100)
+		w.take(0, 100)
+		w.deliver(1, 100)
+	}
+	w.settle()
+	if a.count(reason.PacketSourcePort) != 0 || len(a.send.list) != 400 || len(a.recv.list) != 20 {
+		t.Errorf("%d and %d completions, refused %v", len(a.send.list), len(a.recv.list), a.refused)
+	}
+}
+
+// The first packet decides: nothing that is out of sequence teaches anything, and
+// what was kept of it is dropped when the peer turns out to use another port.
+func TestForgedPacketBeforeTheFirstTeachesNothing(t *testing.T) {
+	w := newPairWith(t, [2]Config{{}, {Store: NewStore(DefaultStore)}}, nil) // node 0 keeps to the standard
+	a, b := w.n[0], w.n[1]
+	b.to(0, qp.Reset)
+	b.to(0, qp.Init)
+	b.to(0, qp.RTR)
+	b.postRecv(0, b.sge(0, 8))
+	b.postRecv(1, b.sge(8, 8))
+	w.forge(1, otherPort, sendPacket(1, 0xee))
+	if b.raised(machine.EventCommEst) != 0 {
+		t.Error("a packet out of sequence tells that the peer is there")
+	}
+	b.to(0, qp.RTS)
+	for range 2 {
+		a.post(wqe{op: queue.Send, flags: queue.Inline, inline: []byte("genuine.")})
+	}
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0)
+	if string(b.mem[:16]) != "genuine.genuine." || b.q.peer == selective {
+		t.Errorf("received %q; peer %v", b.mem[:16], b.q.peer)
+	}
+	for _, p := range w.sent[0] {
+		if p.Opcode == ib.RCSelectiveAck && p.PSN != psn.PSN(testPSN0).Add(-1) {
+			t.Errorf("a standard peer was sent %v of PSN %v", p.Opcode, p.PSN)
+		}
+	}
+	w.holdsNothing()
+}
+
+// Where two requests have one PSN and different content, neither is carried out
+// before the peer has sent it once more.
+func TestHeldRequestThatIsContradictedIsSentAgain(t *testing.T) {
+	for _, forgedFirst := range []bool{true, false} {
+		w := newRunning(t, true)
+		a, b := w.n[0], w.n[1]
+		for i := range uint64(6) {
+			b.postRecv(i, b.sge(int(i)*8, 8))
+			a.post(wqe{op: queue.Send, flags: queue.Inline, inline: []byte("genuine.")})
+		}
+		forged := sendPacket(4, []byte("forged..")...)
+		if forgedFirst {
+			w.forge(1, truePort, forged)
+		}
+		w.count[1] = 0
+		w.fate = drop(1, 0)
+		w.take(0, 10)
+		w.deliver(1, 10)
+		if !forgedFirst {
+			w.forge(1, truePort, forged)
+		}
+		if b.count(reason.HeldContradicted) != 1 || b.q.resp.order != nil && forgedFirst == false {
+			t.Errorf("refused %v", b.refused)
+		}
+		w.settle()
+		w.wantStatuses(&a.send, 0, 0, 0, 0, 0, 0)
+		if want := bytes.Repeat([]byte("genuine."), 6); !bytes.Equal(b.mem[:48], want) {
+			t.Errorf("received %q", b.mem[:48])
+		}
+		w.holdsNothing()
+	}
+}
+
+// A repetition of what is held is none, whatever it is.
+func TestHeldRequestIsNotContradictedByItsRepetition(t *testing.T) {
+	for _, x := range []wqe{
+		{op: queue.Send, flags: queue.Inline, inline: []byte("12345678")},
+		{op: queue.SendImm, flags: queue.Inline, inline: []byte("12345678"), imm: 5},
+		{op: queue.Write, flags: queue.Inline, inline: []byte("12345678")},
+		{op: queue.Read}, {op: queue.FetchAdd, atomic: queue.Atomic{CompareAdd: 7}},
+	} {
+		w := newRunning(t, true)
+		a, b := w.n[0], w.n[1]
+		for i := range uint64(4) {
+			b.postRecv(i, b.sge(0, 64))
+			x.remote = b.target(64)
+			x.atomic.Addr, x.atomic.RKey = x.remote.Addr, x.remote.RKey
+			if x.flags&queue.Inline == 0 {
+				x.list = []memory.SGE{a.sge(0, 8)}
+			}
+			a.post(x)
+		}
+		w.count[1] = 0
+		w.fate = func(_, i int, _ *ib.Packet) (int, int) { // the first is late, the others come twice
+			if i == 0 {
+				return 0, 0
+			}
+			return 2, 0
+		}
+		w.take(0, 10)
+		w.fate = nil
+		w.settle()
+		w.wantStatuses(&a.send, 0, 0, 0, 0)
+		if b.count(reason.HeldContradicted) != 0 || b.count(reason.SequenceHeld) == 0 {
+			t.Errorf("%v: refused %v", x.op, b.refused)
+		}
+	}
+}
+
+// A notification of a softrdma peer shows what it is about; a standard one shows
+// nothing, and slows down (annex A17.9.3).
+func TestForgedNotificationNeedsPortAndPSN(t *testing.T) {
+	cnp := func(d int) ib.Packet {
+		return ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true, PSN: psn.PSN(testPSN0).Add(d)}, Payload: make([]byte, 16)}
+	}
+	w := newRunning(t, true)
+	a := w.n[0]
+	w.forge(0, otherPort, cnp(0))
+	w.forge(0, truePort, cnp(1))
+	w.forge(0, truePort, cnp(-3*lately))
+	w.forge(0, truePort, cnp(1<<22))
+	if a.count(reason.PacketSourcePort) != 1 || a.count(reason.CongestionPSN) != 3 || a.count(reason.CongestionNotified) != 0 {
+		t.Errorf("refused %v", a.refused)
+	}
+	w.forge(0, truePort, cnp(0))
+	if a.count(reason.CongestionNotified) != 1 {
+		t.Errorf("refused %v", a.refused)
+	}
+	w = newRunning(t, false)
+	if w.forge(0, otherPort, cnp(1<<22)); w.n[0].count(reason.CongestionNotified) != 1 {
+		t.Errorf("refused %v", w.n[0].refused)
+	}
+}
+
+// What a router marked is what the notification is about: a request, or an answer
+// to a READ.
+func TestNotificationIsAboutThePacketThatWasMarked(t *testing.T) {
+	w := newRunning(t, true)
+	a, b := w.n[0], w.n[1]
+	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 40*testMTU)}, remote: b.target(0)})
+	w.postWrites(3)
+	mark := func(i int) {
+		for _, p := range w.wire[i] {
+			in := machine.In{Src: p.src, Dst: w.n[i].addr, TOS: 3}
+			in.Parse(p.b)
+			w.n[i].q.Receive(w.now, &in)
+			w.now += time.Millisecond
+		}
+		w.wire[i] = nil
+	}
+	for range 4 {
+		w.take(0, 100)
+		mark(1)
+		w.take(1, 100)
+		mark(0)
+	}
+	w.settle()
+	for i, n := range w.n {
+		if n.count(reason.CongestionNotified) == 0 || n.count(reason.CongestionPSN) != 0 {
+			t.Errorf("node %d: %d notified, %d implausible", i, n.count(reason.CongestionNotified), n.count(reason.CongestionPSN))
+		}
+	}
+}
