@@ -82,6 +82,20 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	return t, nil
 }
 
+// replyFlow gives the flow of one answer to a peer that may have been forged. A
+// flow of its own would be a socket for each of them.
+func (l *lane) replyFlow(path *qp.Path, _, _ uint32) (*txFlow, error) {
+	if l.tx.flow == &l.reply {
+		l.tx.flush()
+	}
+	f, err := l.link.Reply(path.Dst)
+	if err != nil {
+		return nil, err
+	}
+	l.reply = txFlow{flow: f, head: ib.NewPseudoHeader(f.Src, f.Dst)}
+	return &l.reply, nil
+}
+
 // trimFlows closes those that were opened for datagrams when they are many.
 func (l *lane) trimFlows() {
 	n := 0
@@ -117,7 +131,11 @@ func (l *lane) flowOf(q *QP, path *qp.Path, remote uint32) *txFlow {
 	if path == nil {
 		return nil
 	}
-	f, err := l.openFlow(path, q.QPN, remote)
+	open := l.openFlow
+	if q == l.gsi && q.m.(*gsi).out.Reply {
+		open = l.replyFlow
+	}
+	f, err := open(path, q.QPN, remote)
 	if err != nil {
 		l.dev.Trace.Refuse(q.QPN, sendDetail(err, 0))
 		return nil

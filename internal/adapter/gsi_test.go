@@ -61,6 +61,24 @@ func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
 	}
 }
 
+// What answers strangers opens no flow, which would be a socket for each of them.
+func TestGSIAnswersToStrangersTakeNoFlow(t *testing.T) {
+	dev, link := gsiDevice(t)
+	var d [mad.Len]byte
+	h := mad.NewHeader(mad.AttrDREQ, 1)
+	h.Put(&d)
+	(&mad.DREQ{LocalID: 1, RemoteID: 2}).Put(&d)
+	for i := range 100 {
+		datagram(dev, netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}), 50000), ib.UDSendOnly, gsiQKey, d[:])
+	}
+	if n := link.count(); n != 100 {
+		t.Errorf("%d packets sent, expected 100", n)
+	}
+	if n := len(dev.lanes[0].flows); n != 0 {
+		t.Errorf("%d flows are open", n)
+	}
+}
+
 func TestGSIForeignDatagramsAreRefusedByName(t *testing.T) {
 	dev, link := gsiDevice(t)
 	from := netip.MustParseAddrPort("127.0.0.9:50000")

@@ -65,6 +65,7 @@ type lane struct {
 	ready   readyList
 	timers  timerHeap
 	flows   map[flowKey]*txFlow
+	reply   txFlow // of the answer that is being sent, see replyFlow
 	shares  map[netip.AddrPort]*share
 	tx      transmitter
 	streams *streams // nil where the link carries packets

@@ -27,7 +27,8 @@ func (c *cable) Local() netip.AddrPort { return c.local }
 func (c *cable) OpenFlow(dst netip.AddrPort, _ uint32) (*link.Flow, error) {
 	return &link.Flow{Src: c.local, Dst: dst}, nil
 }
-func (c *cable) CloseFlow(*link.Flow) {}
+func (c *cable) Reply(dst netip.AddrPort) (*link.Flow, error) { return c.OpenFlow(dst, 0) }
+func (c *cable) CloseFlow(*link.Flow)                         {}
 func (c *cable) Send(tx *link.Tx) error {
 	n := 0
 	for _, p := range tx.Pieces {

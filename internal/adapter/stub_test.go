@@ -58,7 +58,8 @@ func (s *stub) Local() netip.AddrPort { return s.local }
 func (s *stub) OpenFlow(dst netip.AddrPort, _ uint32) (*link.Flow, error) {
 	return &link.Flow{Src: s.local, Dst: dst}, s.use()
 }
-func (s *stub) CloseFlow(*link.Flow) {}
+func (s *stub) Reply(dst netip.AddrPort) (*link.Flow, error) { return s.OpenFlow(dst, 0) }
+func (s *stub) CloseFlow(*link.Flow)                         {}
 func (s *stub) Send(tx *link.Tx) error {
 	if err := s.use(); err != nil {
 		return err

@@ -18,6 +18,8 @@ type Conn struct {
 	m        *Manager
 	listener *Listener // that counts the request while it waits for the user
 	timer    timer
+	older    *Conn // in halfOpen
+	newer    *Conn
 	waiting  *[mad.Len]byte // sent, repeated until its answer comes
 	private  []byte         // of the MRA, RTU or DREP that doubles are answered with
 	path     qp.Path        // of the queue pair's packets
@@ -27,6 +29,7 @@ type Conn struct {
 	tid      uint64        // of the exchange that is under way
 	timeout  time.Duration // for an answer
 	wait     time.Duration // the same, or longer after an MRA
+	replied  time.Duration // when the REP was sent
 
 	localID, remoteID   uint32
 	localQPN, remoteQPN uint32
@@ -39,10 +42,14 @@ type Conn struct {
 	known          bool // remoteID, remoteQPN and guid count
 	hasRemote      bool // in Manager.remotes
 	hasQPN         bool // in Manager.qpns
+	half           bool // counted in halfOpen
+	unconfirmed    bool // chained there
+	unproven       bool // the peer has not shown that it is at its address
 	peerToPeer     bool
 	alternate      bool // the REQ had an alternate path
 	mtu            mad.MTU
 	ack            uint8 // acknowledge timeout, an exponent
+	early          uint8 // repetitions before the first time-out, see askEarly
 	retries        uint8 // of messages
 	left           uint8 // of them
 	serviceTimeout uint8 // of the MRA that was sent
@@ -109,15 +116,49 @@ func (c *Conn) send(d *[mad.Len]byte) {
 }
 
 // ask sends a message and repeats it until its answer comes.
-func (c *Conn) ask(now time.Duration, d *[mad.Len]byte) {
-	c.waiting, c.left, c.wait = d, c.retries, c.timeout
+func (c *Conn) ask(now time.Duration, d *[mad.Len]byte) { c.askFor(now, d, c.timeout, c.retries) }
+
+func (c *Conn) askFor(now time.Duration, d *[mad.Len]byte, wait time.Duration, retries uint8) {
+	c.waiting, c.left, c.wait = d, retries, wait
 	c.send(d)
 	c.m.timers.set(&c.timer, now+c.wait)
 }
 
+// A REQ is repeated twice before the peer's response timeout, which most peers
+// leave at four seconds: the first packet to a busy listener is easily lost, and
+// the time is meant for a program's answer. Peers know it for a double.
+const (
+	earlyRepeats = 2
+	earlyWait    = 200 * time.Millisecond // before the first, twice that before the second
+)
+
+// askEarly is ask with early repetitions, where there is time for them.
+func (c *Conn) askEarly(now time.Duration, d *[mad.Len]byte) {
+	c.ask(now, d)
+	if c.timeout > earlyWait<<earlyRepeats {
+		c.early = earlyRepeats
+		c.m.timers.set(&c.timer, now+earlyWait)
+	}
+}
+
+// repeatEarly repeats a message, and reports whether it was one of the early
+// times.
+func (c *Conn) repeatEarly(now time.Duration) bool {
+	if c.early == 0 {
+		return false
+	}
+	wait := c.wait
+	if c.early--; c.early > 0 {
+		wait = earlyWait << (earlyRepeats - c.early)
+	}
+	c.send(c.waiting)
+	c.m.timers.set(&c.timer, now+wait)
+	return true
+}
+
 // answered ends the repetition.
 func (c *Conn) answered() {
-	c.waiting = nil
+	c.waiting, c.early = nil, 0
 	c.m.timers.stop(&c.timer)
 }
 
@@ -126,6 +167,7 @@ func (c *Conn) decided() {
 	if c.listener != nil {
 		c.listener.waiting--
 		c.listener = nil
+		c.m.lot.retry = true
 	}
 }
 
@@ -157,6 +199,7 @@ func (c *Conn) leaveCrossing() {
 func (c *Conn) reset() {
 	c.answered()
 	c.decided()
+	c.leaveHalfOpen()
 	c.leaveQPNs()
 	c.leaveRemotes()
 	c.leaveCrossing()
@@ -169,12 +212,17 @@ func (c *Conn) reset() {
 // 12.9.8.4). The peer may use its queue pair again meanwhile, but a late double
 // of its REQ is still known for one.
 func (c *Conn) enterTimewait(now time.Duration) {
+	most := maxTimewait
+	if c.half {
+		most = shortTimewait
+	}
 	c.waiting = nil
 	c.decided()
+	c.leaveHalfOpen()
 	c.leaveQPNs()
 	c.leaveCrossing()
 	c.state = Timewait
-	c.m.timers.set(&c.timer, now+duration(c.ack))
+	c.m.timers.set(&c.timer, now+min(duration(c.ack), most))
 }
 
 // tell gives an event of the connection to its user, if it has one.
@@ -191,6 +239,9 @@ func (c *Conn) expire(now time.Duration) {
 	if c.state == Timewait {
 		c.reset()
 		c.tell(Event{Kind: EventTimewaitExit})
+		return
+	}
+	if c.repeatEarly(now) {
 		return
 	}
 	if c.left > 0 {
@@ -213,9 +264,10 @@ func (c *Conn) giveUp(now time.Duration) {
 		c.reset()
 		e.Kind, d.Reason = EventReqTimeout, reason.CMReqTimeout
 	case RepSent, MRARepReceived:
-		c.sendREJ(mad.RejectTimeout, c.m.infoFor(mad.RejectTimeout), nil)
-		c.enterTimewait(now)
-		e.Kind, d.Reason = EventRepTimeout, reason.CMRepTimeout
+		_, retries := c.confirmation()
+		d.Reason, d.Expected = reason.CMRepTimeout, uint64(retries)
+		c.abandon(now, d)
+		return
 	default: // DreqSent
 		c.enterTimewait(now)
 		d.Reason = reason.CMDreqTimeout

@@ -88,7 +88,7 @@ func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
 		c.peerToPeer = true
 	}
 	c.state = ReqSent
-	c.ask(now, m.newREQ(c, p, lifeTime))
+	c.askEarly(now, m.newREQ(c, p, lifeTime))
 	return c, nil
 }
 

@@ -62,13 +62,16 @@ func (c *Conn) newDREP() *[mad.Len]byte {
 
 func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	c := m.conns[q.RemoteID]
+	if c != nil && !c.known && m.fromPeer(c) != nil {
+		// The peer wants to know whether the REQ came from here (lot.park). The
+		// answer must not wait for others'.
+		m.reply(m.strangersDREP(q))
+		return
+	}
 	if c == nil || !c.known || c.remoteID != q.LocalID {
 		// What is no more is disconnected: the peer may stop waiting.
 		m.refuse(reason.CMCommID, uint64(q.RemoteID), uint64(q.LocalID))
-		p := mad.DREP{LocalID: q.RemoteID, RemoteID: q.LocalID}
-		d := m.message(mad.AttrDREP, m.received.header.TID)
-		p.Put(d)
-		m.answer(d)
+		m.answer(m.strangersDREP(q))
 		return
 	}
 	if m.fromPeer(c) == nil {
@@ -81,6 +84,8 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	switch c.state {
 	case RepSent, MRARepReceived, DreqSent: // the RTU was lost, or both disconnect at a time
 		c.answered()
+		c.proved()
+		c.leaveHalfOpen()
 	case Established:
 	case Timewait: // the DREP was lost
 		c.duplicate(mad.AttrDREQ)
@@ -102,7 +107,18 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from})
 }
 
+// strangersDREP answers the DREQ of a connection that does not exist.
+func (m *Manager) strangersDREP(q *mad.DREQ) *[mad.Len]byte {
+	p := mad.DREP{LocalID: q.RemoteID, RemoteID: q.LocalID}
+	d := m.message(mad.AttrDREP, m.received.header.TID)
+	p.Put(d)
+	return d
+}
+
 func (m *Manager) receiveDREP(now time.Duration, p *mad.DREP) {
+	if m.lot.answered(now, p) {
+		return
+	}
 	c := m.find(p.RemoteID, p.LocalID)
 	if c == nil {
 		return

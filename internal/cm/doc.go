@@ -26,6 +26,16 @@
 // What an event hands over is valid until the handler returns. The handler may
 // queue; it must not call the Manager.
 //
+// # Forged requests
+//
+// A REQ costs its sender one datagram with any source, and this end a connection
+// and whatever the program makes for it. So what peers can make a Manager hold is
+// bounded (halfOpen): connections between REQ and RTU, of all and of each source,
+// and every time that a peer chooses. As soon as requests come faster than peers
+// confirm, or a peer did not confirm, a request is heard only when its sender has
+// answered a DREQ with IDs that cannot be guessed (lot). Proven requests that find
+// no room are queued, and served source by source.
+//
 // # Where this differs from Linux's communication manager
 //
 // Messages and times are the same, and so is every answer that a peer relies
@@ -40,6 +50,8 @@
 //   - A connection's messages must come from its peer's address. Stale
 //     connections and doubles are told by address, GUID and number, so that two
 //     devices which share a GUID do not harm each other.
+//   - A REQ is repeated twice before its first time-out, and a REP every half
+//     second, for eight at most.
 //   - Late doubles of a REQ are known for doubles during the time wait.
 //   - REQs are checked for what the device cannot do (transport, address, path
 //     MTU, partition) and rejected with the fitting reason.

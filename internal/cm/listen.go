@@ -48,12 +48,5 @@ func (l *Listener) Close() {
 	}
 }
 
-// admit takes a place in the backlog and tells whether there was one.
-func (l *Listener) admit() bool {
-	if l.Backlog > 0 && l.waiting >= l.Backlog {
-		l.m.refuse(reason.CMBacklog, uint64(l.Backlog), uint64(l.waiting)+1)
-		return false
-	}
-	l.waiting++
-	return true
-}
+// full reports whether there is no room for another request.
+func (l *Listener) full() bool { return l.Backlog > 0 && l.waiting >= l.Backlog }

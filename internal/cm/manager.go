@@ -28,6 +28,10 @@ type Config struct {
 type Datagram struct {
 	Path qp.Path
 	MAD  [mad.Len]byte
+
+	// Reply says that no connection stands behind it: it answers one datagram,
+	// whose source may be forged, and nothing need be kept for a second one.
+	Reply bool
 }
 
 // A Manager is the communication manager of one device.
@@ -43,6 +47,10 @@ type Manager struct {
 	listeners map[mad.ServiceID]*Listener
 	lookups   map[uint32]*Lookup // by request ID, which no connection has
 	inquiries map[inquiryKey]*Inquiry
+
+	half    halfOpen
+	lot     lot
+	answers bucket // for messages that are nobody's
 
 	live     int // connections that are not destroyed
 	timers   timers
@@ -68,6 +76,7 @@ type crossKey struct {
 // scratch is where messages are parsed to: one at a time, and none outlives the
 // call of Receive.
 type scratch struct {
+	now      time.Duration
 	from     netip.AddrPort
 	header   mad.Header
 	datagram *[mad.Len]byte
@@ -86,8 +95,9 @@ type scratch struct {
 
 // A pending datagram waits for Next. Its bytes never change.
 type pending struct {
-	path qp.Path
-	mad  *[mad.Len]byte
+	path  qp.Path
+	mad   *[mad.Len]byte
+	reply bool
 }
 
 // New makes the communication manager of a device.
@@ -107,6 +117,8 @@ func New(c Config) *Manager {
 		inquiries: map[inquiryKey]*Inquiry{},
 	}
 	m.SetHandler(nil)
+	m.lot.init(m)
+	m.answers = newBucket(answerBurst, answerEvery)
 	return m
 }
 
@@ -125,15 +137,24 @@ type Count struct {
 	Detached  int // destroyed, and known until the disconnect and the time wait are over
 	Lookups   int // without an answer
 	Inquiries int // without a reply
+	Parked    int // requests that wait for their senders' proof, or with it for room
 	Listeners int
-	Timers    int
+	Timers    int // of connections and lookups
 	Queued    int // datagrams for Next
 }
 
 // Count counts.
 func (m *Manager) Count() Count {
 	n := Count{Conns: m.live, Lookups: len(m.lookups), Inquiries: len(m.inquiries), Listeners: len(m.listeners),
-		Timers: len(m.timers), Queued: len(m.queue) - m.sent}
+		Parked: m.lot.queued, Timers: len(m.timers), Queued: len(m.queue) - m.sent}
+	if m.lot.timer.place != 0 {
+		n.Timers--
+	}
+	for i := range m.lot.ring {
+		if m.lot.ring[i].tid != 0 {
+			n.Parked++
+		}
+	}
 	for _, c := range m.conns {
 		if c.detached {
 			n.Detached++
@@ -153,7 +174,7 @@ func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []
 	}
 	// The source port of a packet spreads flows; the destination is 4791 unless
 	// the message announces another (annex A17.3.2.1, A17.3.2.2).
-	r.datagram, r.tos, r.from = d, tos, netip.AddrPortFrom(src.Addr().Unmap(), ib.UDPPort)
+	r.now, r.datagram, r.tos, r.from = now, d, tos, netip.AddrPortFrom(src.Addr().Unmap(), ib.UDPPort)
 	if r.header.Port != 0 {
 		r.from = netip.AddrPortFrom(r.from.Addr(), r.header.Port)
 	}
@@ -165,6 +186,9 @@ func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []
 		return
 	}
 	m.dispatch(now)
+	if m.lot.retry && m.lot.queued > 0 {
+		m.lot.serve(now)
+	}
 }
 
 func (m *Manager) dispatch(now time.Duration) {
@@ -172,7 +196,7 @@ func (m *Manager) dispatch(now time.Duration) {
 	switch r.header.Attribute {
 	case mad.AttrREQ:
 		r.req.Parse(r.datagram)
-		m.receiveREQ(now, &r.req)
+		m.receiveREQ(now, &r.req, false)
 	case mad.AttrMRA:
 		r.mra.Parse(r.datagram)
 		m.receiveMRA(now, &r.mra)
@@ -193,7 +217,7 @@ func (m *Manager) dispatch(now time.Duration) {
 		m.receiveDREP(now, &r.drep)
 	case mad.AttrSIDRReq:
 		r.sidrReq.Parse(r.datagram)
-		m.receiveSIDRReq(&r.sidrReq)
+		m.receiveSIDRReq(now, &r.sidrReq, false)
 	case mad.AttrSIDRRep:
 		r.sidrRep.Parse(r.datagram)
 		m.receiveSIDRRep(&r.sidrRep)
@@ -212,7 +236,7 @@ func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
 		return false
 	}
 	p := &m.queue[m.sent]
-	out.Path, out.MAD = p.path, *p.mad
+	out.Path, out.MAD, out.Reply = p.path, *p.mad, p.reply
 	*p = pending{}
 	m.sent++
 	if m.sent == len(m.queue) {
@@ -261,12 +285,29 @@ func (m *Manager) message(a mad.AttributeID, tid uint64) *[mad.Len]byte {
 }
 
 func (m *Manager) send(p qp.Path, d *[mad.Len]byte) {
-	m.queue = append(m.queue, pending{p, d})
+	m.queue = append(m.queue, pending{path: p, mad: d})
 }
 
-// answer sends a message to where the one that is being received came from.
+// Answers to messages that are of no connection are as long as these, go where
+// these came from, and are as many a second at most: with forged sources they
+// hit somebody else.
+const (
+	answerBurst = 1000
+	answerEvery = time.Millisecond
+)
+
+// answer answers the message that is being received, which is of no connection.
 func (m *Manager) answer(d *[mad.Len]byte) {
-	m.send(qp.Path{Dst: m.received.from, TrafficClass: m.received.tos}, d)
+	if !m.answers.take(m.received.now) {
+		m.refuse(reason.CMAnswerRate, uint64(time.Second/answerEvery), low(m.received.from.Addr()))
+		return
+	}
+	m.reply(d)
+}
+
+// reply sends a message to where the one that is being received came from.
+func (m *Manager) reply(d *[mad.Len]byte) {
+	m.queue = append(m.queue, pending{qp.Path{Dst: m.received.from, TrafficClass: m.received.tos}, d, true})
 }
 
 // transaction makes a transaction ID.

@@ -102,8 +102,7 @@ func (m *Manager) receiveRTU(u *mad.RTU) {
 	}
 	switch {
 	case c.state == RepSent || c.state == MRARepReceived:
-		c.answered()
-		c.state = Established
+		c.confirmed()
 		c.tell(Event{Kind: EventRtuReceived, Private: u.Private[:], Source: m.received.from})
 	case c.state == Timewait && c.rejection != 0:
 		// The peer is ready for a connection that this end took back: the REJ was
@@ -122,10 +121,17 @@ func (c *Conn) Establish(_ time.Duration) error {
 	if err := c.need("establish", RepSent, MRARepReceived); err != nil {
 		return err
 	}
-	c.answered()
-	c.state = Established
+	c.confirmed()
 	c.tell(Event{Kind: EventEstablished})
 	return nil
+}
+
+// confirmed notes that the peer has the REP.
+func (c *Conn) confirmed() {
+	c.answered()
+	c.proved()
+	c.leaveHalfOpen()
+	c.state = Established
 }
 
 // Delay asks the peer to wait longer for the answer to its REQ or REP: it sends
@@ -181,6 +187,7 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 		c.state = MRAReqReceived
 	case c.state == RepSent && a.Of == mad.OfREP:
 		c.state = MRARepReceived
+		c.proved()
 	case c.state == MRAReqReceived || c.state == MRARepReceived:
 		c.duplicate(mad.AttrMRA)
 		return
@@ -188,7 +195,8 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 		c.wrongState(ReqSent)
 		return
 	}
-	c.wait = duration(a.ServiceTimeout) + duration(c.ack)
+	c.early = 0
+	c.wait = min(duration(a.ServiceTimeout)+duration(c.ack), maxDelay)
 	m.timers.set(&c.timer, now+c.wait)
 	c.tell(Event{Kind: EventMraReceived, ServiceTimeout: a.ServiceTimeout, Private: a.Private[:], Source: m.received.from})
 }

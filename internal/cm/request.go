@@ -11,8 +11,11 @@ import (
 )
 
 // receiveREQ is the passive side's door. The order of the checks is Linux's:
-// double, stale connection, listener; then what the device cannot do.
-func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ) {
+// double, stale connection, listener; then what the device cannot do, and then
+// whether the sender may be believed, unless it has proved its address. It
+// reports whether the request is done with: one of a proven sender may have to
+// wait for room.
+func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done bool) {
 	r := &m.received
 	if port, ok := q.Announcement.Port(); ok {
 		r.from = netip.AddrPortFrom(r.from.Addr(), port)
@@ -20,41 +23,80 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ) {
 	key := remoteKey{home(r.from), q.GUID, q.LocalID}
 	if c := m.remotes[key]; c != nil {
 		m.doubleREQ(c)
-		return
+		return true
 	}
 	crossing := m.crossed(q)
 	if crossing != nil && m.staysActive(crossing, q) {
 		m.refuse(reason.CMSimultaneous, uint64(crossing.localQPN), uint64(q.QPN))
-		return
+		return true
 	}
 	key.num = q.QPN
 	if old := m.qpns[key]; old != nil {
 		m.answerREJ(mad.RejectStaleConnection, mad.OfREQ, q.LocalID, 0, nil)
 		m.stale(now, old)
-		return
+		return true
 	}
 	l := m.listeners[q.Service]
 	if crossing == nil && l == nil {
 		m.refuse(reason.CMService, uint64(len(m.listeners)), uint64(q.Service))
 		m.answerREJ(mad.RejectInvalidServiceID, mad.OfREQ, q.LocalID, 0, nil)
-		return
+		return true
 	}
 	if !m.acceptable(q) {
-		return
+		return true
 	}
 	c := crossing
 	if c != nil {
 		c.answered()
 		c.leaveCrossing()
 		l = nil
-	} else if !l.admit() {
-		return
+		c.takeREQ(q)
 	} else {
+		key.num = q.LocalID
+		if admitted, done := m.admit(now, l, key, proven); !admitted {
+			return done
+		}
 		c = m.newConn()
-		c.listener = l
+		c.listener, c.unproven = l, !proven
+		c.takeREQ(q)
+		m.half.open(c)
 	}
-	c.takeREQ(q)
 	c.tell(Event{Kind: EventReqReceived, Listener: l, REQ: q, Private: q.Private[:], Source: r.from})
+	return true
+}
+
+// admit takes a place in the listener's backlog for the request that is being
+// received. Where it does not, it parks the request of a sender that has proved
+// nothing, and leaves that of a proven one to its queue unless done is set.
+func (m *Manager) admit(now time.Duration, l *Listener, k remoteKey, proven bool) (admitted, done bool) {
+	fits := m.fits(now, l, sourceOf(k.peer), proven)
+	switch {
+	case proven && !fits:
+		return false, false
+	case proven:
+	case l.full():
+		m.refuse(reason.CMBacklog, uint64(l.Backlog), uint64(l.waiting)+1)
+		return false, true
+	case !fits || !m.lot.trusts(now, k):
+		m.lot.park(now)
+		return false, true
+	}
+	l.waiting++
+	return true, true
+}
+
+// admitParked receives a request of a proven sender again, and reports whether
+// it is done with.
+func (m *Manager) admitParked(now time.Duration, p *parked) bool {
+	r := &m.received
+	r.now, r.datagram, r.tos, r.from = now, &p.mad, p.tos, p.from
+	mad.ParseHeader(p.mad[:], &r.header) // without fault, as before
+	if r.header.Attribute == mad.AttrSIDRReq {
+		r.sidrReq.Parse(r.datagram)
+		return m.receiveSIDRReq(now, &r.sidrReq, true)
+	}
+	r.req.Parse(r.datagram)
+	return m.receiveREQ(now, &r.req, true)
 }
 
 // takeREQ makes the connection what the REQ asks for. What is local in the
@@ -76,7 +118,7 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 	if q.Transport == mad.TransportUC {
 		c.kind = qp.UC
 	}
-	c.timeout, c.retries = duration(q.LocalResponseTimeout), q.MaxCMRetries
+	c.timeout, c.retries = min(duration(q.LocalResponseTimeout), maxResponse), q.MaxCMRetries
 	c.ack, c.mtu = q.Primary.AckTimeout, q.MTU
 	c.sendPSN, c.recvPSN = q.StartingPSN, psn.New(m.config.Random())
 	c.resources, c.depth = q.InitiatorDepth, q.ResponderResources
@@ -187,6 +229,10 @@ func (c *Conn) Accept(now time.Duration, p *AcceptParams) error {
 	c.decided()
 	c.private = nil
 	c.state = RepSent
-	c.ask(now, d)
+	if c.half {
+		c.m.half.wait(now, c)
+	}
+	wait, retries := c.confirmation()
+	c.askFor(now, d, wait, retries)
 	return nil
 }

@@ -119,7 +119,7 @@ type inquiryKey struct {
 	id   uint32
 }
 
-func (m *Manager) receiveSIDRReq(q *mad.SIDRReq) {
+func (m *Manager) receiveSIDRReq(now time.Duration, q *mad.SIDRReq, proven bool) (done bool) {
 	r := &m.received
 	if q.Port != 0 {
 		r.from = netip.AddrPortFrom(r.from.Addr(), q.Port)
@@ -127,20 +127,21 @@ func (m *Manager) receiveSIDRReq(q *mad.SIDRReq) {
 	key := inquiryKey{home(r.from), q.RequestID}
 	if m.inquiries[key] != nil {
 		m.refuse(reason.CMDuplicate, uint64(mad.AttrSIDRReq), uint64(Idle))
-		return
+		return true
 	}
 	l := m.listeners[q.Service]
 	if l == nil {
 		m.refuse(reason.CMService, uint64(len(m.listeners)), uint64(q.Service))
 		m.answerSIDR(q, mad.SIDRUnsupported)
-		return
+		return true
 	}
-	if !l.admit() {
-		return
+	if admitted, done := m.admit(now, l, remoteKey{peer: key.peer, num: key.id}, proven); !admitted {
+		return done
 	}
 	i := &Inquiry{m: m, listener: l, key: key, path: qp.Path{Dst: r.from, TrafficClass: r.tos}, tid: r.header.TID, service: q.Service}
 	m.inquiries[key] = i
 	m.tell(Event{Kind: EventSidrReqReceived, Listener: l, Inquiry: i, SIDRReq: q, Private: q.Private[:], Source: r.from})
+	return true
 }
 
 // answerSIDR answers a question that nobody hears.
@@ -181,6 +182,7 @@ func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
 	r.m.send(r.path, d)
 	r.done = true
 	r.listener.waiting--
+	r.m.lot.retry = true
 	delete(r.m.inquiries, r.key)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type world struct {
 	hosts []*host
 	air   flights // datagrams, and what users do later
 	order int
+	out   Datagram
 	// lose, and copies tell of each datagram that is sent what becomes of it.
 	lose   func(from *host, d *mad.Header) bool
 	copies func() int
@@ -45,7 +47,8 @@ type host struct {
 	refused []reason.Detail
 	sent    map[mad.AttributeID]int
 	last    map[mad.AttributeID][mad.Len]byte
-	user    func(seen) // reacts to an event, outside of the handler
+	user    func(seen)                          // reacts to an event, outside of the handler
+	foreign func(from netip.AddrPort, d []byte) // gets datagrams in place of m, unless it is nil
 }
 
 // seen is a copy of an event.
@@ -140,9 +143,8 @@ func (w *world) work() {
 				h.user(e)
 				again = true
 			}
-			var d Datagram
-			for h.m.Next(w.now, &d) {
-				h.transmit(&d)
+			for h.m.Next(w.now, &w.out) {
+				h.transmit(&w.out)
 				again = true
 			}
 		}
@@ -163,6 +165,9 @@ func (h *host) transmit(d *Datagram) {
 	lost := w.lose(h, &hd)
 	w.tell("%v %s sends %v %x, lost %v", w.now, h.name, hd.Attribute, d.MAD[mad.HeaderLen:mad.HeaderLen+12], lost)
 	if lost {
+		return
+	}
+	if !slices.ContainsFunc(w.hosts, func(to *host) bool { return to.addr == d.Path.Dst }) {
 		return
 	}
 	for range w.copies() {
@@ -214,7 +219,11 @@ func (w *world) arrive(f *flight) {
 		return
 	}
 	for _, h := range w.hosts {
-		if h.addr == f.to && !h.dead {
+		switch {
+		case h.addr != f.to || h.dead:
+		case h.foreign != nil:
+			h.foreign(f.from, f.mad[:])
+		default:
 			h.m.Receive(w.now, f.from, f.tos, f.mad[:])
 		}
 	}

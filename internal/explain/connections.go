@@ -70,6 +70,31 @@ var connections = map[reason.Reason]text{
 		"The backlog that the program listens with, and what it does between requests.",
 		"Listen with a longer backlog, and accept from a loop of its own.",
 		"IBTA 12.9.8.3.1"},
+	reason.CMChallenge: {
+		"Requests come faster than their senders confirm connections, or some were forged. So this one waits, unknown to the program, until its sender has answered a message to the address that it came from, which takes one round trip.",
+		"The counter over time, and a capture of messages to queue pair 1: from which addresses, and whether these exist.",
+		"Nothing when rare. Many at a time are a burst of clients, which does no harm, or a flood: filter forged source addresses in the network.",
+		"IBTA 12.6.10, 12.9.8"},
+	reason.CMUnproven: {
+		"The sender of a request did not answer a message to the address that the request came from, or more requests came meanwhile than are kept. Its address was forged, or the answer was lost.",
+		"A capture of messages to queue pair 1: to which addresses DREQs go, and which of them answer by a DREP.",
+		"Nothing where addresses are forged. A peer that never answers is admitted when it repeats its request.",
+		"IBTA 12.6.10, 12.9.8"},
+	reason.CMShare: {
+		"A source (an IPv4 address, or the /64 of an IPv6 address) has as many connections that are being established as it may have, and a request of it waited in vain for one of them to be done.",
+		"Whether the program accepts fast enough, and whether the clients of the source confirm: they, or somebody in their name, send requests only.",
+		"Accept from a loop of its own; let many clients of one host connect over a longer time. The request is sent again.",
+		"IBTA 12.9.8.3.1"},
+	reason.CMEvicted: {
+		"As many connections were being established as there may be, and the peer of this one, the oldest, had not confirmed the reply. It was rejected to make room.",
+		"The counters CM_CHALLENGE and CM_SHARE: a flood of requests from addresses that exist.",
+		"Filter the flood. A peer that was only slow connects again.",
+		"IBTA 12.6.7.2, 12.9.8.7"},
+	reason.CMAnswerRate: {
+		"Messages of connections that do not exist come so fast that not all of them are answered: with forged sources the answers would hit somebody else.",
+		"A capture of messages to queue pair 1: which ones, and from where.",
+		"Nothing when rare: who waits for the answer asks again. Else find the sender.",
+		"IBTA 12.6.7.2"},
 	reason.CMCommID: {
 		"A message names a connection that this end does not know: it ended, or this process is another than the one that it was made with.",
 		"Whether the program restarted or closed the connection; whether messages arrive long after they were sent.",

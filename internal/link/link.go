@@ -90,6 +90,11 @@ type Link interface {
 	// open. A link may fold labels to fewer ports than it was asked for.
 	OpenFlow(dst netip.AddrPort, label uint32) (*Flow, error)
 
+	// Reply gives the flow of one datagram to a peer that nothing is known of,
+	// from the port that peers send to. It opens nothing, and holds until the next
+	// Reply.
+	Reply(dst netip.AddrPort) (*Flow, error)
+
 	// CloseFlow gives up one use of a flow.
 	CloseFlow(*Flow)
 

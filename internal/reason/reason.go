@@ -158,6 +158,11 @@ const (
 	CMMTU
 	CMPKey
 	CMBacklog
+	CMChallenge
+	CMUnproven
+	CMShare
+	CMEvicted
+	CMAnswerRate
 	CMCommID
 	CMSource
 	CMState
@@ -357,6 +362,11 @@ var rows = [Count]row{
 	CMMTU:           {"CM_MTU", "connection request with a path MTU that the device does not have: expected at most %d, found %d"},
 	CMPKey:          {"CM_PKEY", "connection request for another partition: expected %#04x, found %#04x"},
 	CMBacklog:       {"CM_BACKLOG", "more connection requests than the listener's backlog: room for %d, found %d"},
+	CMChallenge:     {"CM_CHALLENGE", "request waits until its sender has shown that it is at its address: %d senders are trusted at a time, sender ...%08x"},
+	CMUnproven:      {"CM_UNPROVEN", "request dropped, whose sender did not show that it is at its address: within %d ms, kept for %d ms"},
+	CMShare:         {"CM_SHARE", "request dropped, there is no room for more requests of its sender: room for %d, found %d"},
+	CMEvicted:       {"CM_EVICTED", "connection given up for another one, as the peer did not confirm it: expected within %d ms, found none after %d ms"},
+	CMAnswerRate:    {"CM_ANSWER_RATE", "message of no connection not answered, as there are too many: expected at most %d a second, sender ...%08x"},
 	CMCommID:        {"CM_COMM_ID", "no connection with these communication IDs: local %#08x, remote %#08x"},
 	CMSource:        {"CM_SOURCE", "message of a connection from another address than its peer's: expected ...%08x, found ...%08x"},
 	CMState:         {"CM_STATE", "connection in the wrong state: expected %v, found %v"},

@@ -73,6 +73,7 @@ type Link struct {
 
 	out, in direction
 	flows   []*flow
+	reply   flow
 	groups  []netip.Addr
 
 	inbox  []*packet // from head on
@@ -145,6 +146,18 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
 	return &f.Flow, nil
 }
 
+// Reply implements link.Link.
+func (l *Link) Reply(dst netip.AddrPort) (*link.Flow, error) {
+	switch {
+	case l.closed:
+		return nil, link.ErrClosed
+	case dst.Addr().Is4() != l.local.Addr().Is4():
+		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
+	}
+	l.reply = flow{Flow: link.Flow{Src: l.local, Dst: dst, Segments: 1}, pseudo: ib.NewPseudoHeader(l.local, dst), uses: 1}
+	return &l.reply.Flow, nil
+}
+
 // CloseFlow implements link.Link.
 func (l *Link) CloseFlow(f *link.Flow) {
 	if x := l.open(f); x != nil {
@@ -165,6 +178,9 @@ func (l *Link) Flows() (n int) {
 }
 
 func (l *Link) open(f *link.Flow) *flow {
+	if f == &l.reply.Flow {
+		return &l.reply
+	}
 	if f == nil || uint(f.Handle) >= uint(len(l.flows)) {
 		return nil
 	}

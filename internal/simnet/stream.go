@@ -383,6 +383,9 @@ func (l *StreamLink) Local() netip.AddrPort { return netip.AddrPortFrom(l.local,
 // OpenFlow refuses: streams are dialled.
 func (l *StreamLink) OpenFlow(netip.AddrPort, uint32) (*link.Flow, error) { return nil, errPackets }
 
+// Reply refuses likewise.
+func (l *StreamLink) Reply(netip.AddrPort) (*link.Flow, error) { return nil, errPackets }
+
 // CloseFlow has nothing to do.
 func (l *StreamLink) CloseFlow(*link.Flow) {}
 

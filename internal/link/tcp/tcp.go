@@ -106,6 +106,9 @@ func (d *doors) Local() netip.AddrPort { return netip.AddrPortFrom(d.local, 0) }
 // OpenFlow refuses: streams are dialled.
 func (d *doors) OpenFlow(netip.AddrPort, uint32) (*link.Flow, error) { return nil, errPackets }
 
+// Reply refuses likewise.
+func (d *doors) Reply(netip.AddrPort) (*link.Flow, error) { return nil, errPackets }
+
 // CloseFlow has nothing to do.
 func (d *doors) CloseFlow(*link.Flow) {}
 

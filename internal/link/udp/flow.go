@@ -44,6 +44,9 @@ type flow struct {
 	to   destination
 }
 
+// replyHandle is the handle of Reply's flow, which is in no table.
+const replyHandle = -1
+
 // A flowTable shares flows by peer and label and keeps their sockets within a
 // bound. One goroutine at a time uses it.
 type flowTable struct {
@@ -52,6 +55,7 @@ type flowTable struct {
 	sockets int
 	flows   []*flow // by handle; nil is free
 	byKey   map[flowKey]*flow
+	reply   flow
 	idle    []*flow     // kept though nobody uses them, the last used at the end
 	kept    atomic.Bool // there are such, for who sleeps beside
 }
@@ -68,6 +72,23 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
 		return nil, err
 	}
 	return l.flows.open(l, dst, label), nil
+}
+
+// Reply implements link.Link, with the receiving socket.
+func (l *Link) Reply(dst netip.AddrPort) (*link.Flow, error) {
+	if !l.enter() {
+		return nil, link.ErrClosed
+	}
+	defer l.leave()
+	dst, err := checkPeer(l.local, dst)
+	if err != nil {
+		return nil, err
+	}
+	f := &l.flows.reply
+	end, src := l.receiver()
+	*f = flow{uses: 1, end: end, to: l.destination(dst)}
+	f.Handle, f.Src, f.Dst, f.Segments = replyHandle, onWire(src), dst, 1
+	return &f.Flow, nil
 }
 
 // CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
@@ -198,6 +219,9 @@ func (t *flowTable) add(o flowOpener, dst netip.AddrPort) *flow {
 
 // find gives the flow of a handle, nil when it is not open.
 func (t *flowTable) find(p *link.Flow) *flow {
+	if p == &t.reply.Flow {
+		return &t.reply
+	}
 	if p == nil || uint(p.Handle) >= uint(len(t.flows)) {
 		return nil
 	}

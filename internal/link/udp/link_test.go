@@ -358,3 +358,43 @@ func TestCloseBesideEveryCall(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// Reply opens no socket, and sends from where peers send to; each takes the
+// place of the one before.
+func TestReplyLeavesFromTheReceivingPort(t *testing.T) {
+	for _, host := range loopbacks(t) {
+		a, b := pair(t, host, Config{})
+		sockets := a.flows.sockets
+		old, err := a.Reply(b.Local())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old.Src != a.Local() || old.Dst != b.Local() || old.Identification(0) != 0 {
+			t.Errorf("%s: flow from %v to %v, identification %d", host, old.Src, old.Dst, old.Identification(0))
+		}
+		for i := range 300 {
+			to := b.Local()
+			if i%2 == 1 {
+				to = a.Local()
+			}
+			f, err := a.Reply(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := pattern(256)
+			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p), HopLimit: 64})
+			at := b
+			if i%2 == 1 {
+				at = a
+			}
+			var rx link.Rx
+			receive(t, at, &rx)
+			if rx.Src != a.Local() || string(rx.Data) != string(p) {
+				t.Fatalf("%s: %d bytes from %v", host, len(rx.Data), rx.Src)
+			}
+		}
+		if len(a.flows.flows) != 0 || a.flows.sockets != sockets {
+			t.Errorf("%s: %d flows, %d sockets", host, len(a.flows.flows), a.flows.sockets)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package cm
+
+import "time"
+
+// A bucket allows a burst of events, and as many more as time refills.
+type bucket struct {
+	burst int
+	every time.Duration // refills one
+
+	free int
+	at   time.Duration // of the last refill
+}
+
+func newBucket(burst int, every time.Duration) bucket {
+	return bucket{burst: burst, every: every, free: burst}
+}
+
+// take takes one and reports whether there was one.
+func (b *bucket) take(now time.Duration) bool {
+	if n := (now - b.at) / b.every; n > 0 {
+		b.free = int(min(time.Duration(b.burst), time.Duration(b.free)+n))
+		b.at += n * b.every
+	}
+	if b.free == 0 {
+		return false
+	}
+	b.free--
+	return true
+}
+
+// put gives one back.
+func (b *bucket) put() { b.free = min(b.free+1, b.burst) }
