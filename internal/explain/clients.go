@@ -45,10 +45,20 @@ var clients = map[reason.Reason]text{
 		"Who made the descriptor: softrdma's own libraries make such memory as is expected.",
 		"Use verbs.AllocMemory, or memfd_create with MFD_ALLOW_SEALING and F_SEAL_SHRINK.",
 		"memfd_create(2), fcntl(2)"},
+	reason.ClientDescriptors: {
+		"A program sent the server more descriptors with a message than any command takes. They were closed, and the command was not carried out.",
+		"The program: softrdma's own libraries send one descriptor at most, with memory to be shared.",
+		"Use the preloaded library or verbs.Open with a daemon's device; nothing else speaks this protocol.",
+		"no clause: local to the host"},
 	reason.ServerDescriptors: {
 		"The server cannot open another descriptor.",
 		"`ulimit -n` of the server, and how many programs use it.",
 		"Start the server with a larger limit (`ulimit -n`).",
+		"no clause: local to the host"},
+	reason.ServerReserve: {
+		"The programs of all users together hold three quarters of what the server has, of descriptors or of mappings. The rest is for its own work.",
+		"`ulimit -n` of the server and `vm.max_map_count`, and how many programs use it.",
+		"Start the server with larger limits, or use fewer rings and regions.",
 		"no clause: local to the host"},
 	reason.CommandHandle: {
 		"A command names an object by a handle that its device file does not have, or that is of another type.",

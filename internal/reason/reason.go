@@ -229,9 +229,11 @@ const (
 	ClientProcess
 	ClientFile
 	ClientLimit
+	ClientDescriptors
 	MemoryPrivate
 	MemoryShared
 	ServerDescriptors
+	ServerReserve
 	CommandHandle
 	CommandRefused
 
@@ -431,9 +433,11 @@ var rows = [Count]row{
 	ClientProcess:     {"CLIENT_PROCESS", "connection used by another process than made it: expected process %d, found %d"},
 	ClientFile:        {"CLIENT_FILE", "device file used by another user than opened it: expected user %d, found %d"},
 	ClientLimit:       {"CLIENT_LIMIT", "the programs of one user hold too much of the server: at most %d, found %d"},
+	ClientDescriptors: {"CLIENT_DESCRIPTORS", "message brought more descriptors than any command takes: expected %d at most, found %d or more"},
 	MemoryPrivate:     {"MEMORY_PRIVATE", "the program does not share memory of a region, which is copied twice: %d bytes, cause %v"},
 	MemoryShared:      {"MEMORY_SHARED", "memory handed in to be shared is not a sealed memfd that has the region: expected %#x, found %#x"},
 	ServerDescriptors: {"SERVER_DESCRIPTORS", "the server is out of descriptors: at most %d, errno %v"},
+	ServerReserve:     {"SERVER_RESERVE", "the programs of all users hold what the server has for them: at most %d, found %d"},
 	CommandHandle:     {"COMMAND_HANDLE", "no such object of this device file: %d objects, handle %d"},
 	CommandRefused:    {"COMMAND_REFUSED", "call on a device file refused: number %#x, errno %v"},
 

@@ -16,8 +16,10 @@ import (
 )
 
 // An account is what the programs of one user hold of what the server has few
-// of. One user's programs get half of it, so that whatever they do others are
-// served.
+// of. One user's programs get half of it, and those of all users three
+// quarters: whatever they do, others are served, and the server has descriptors
+// for its own work, as accepting connections, sockets of devices and the answers
+// to programs that are refused.
 type account struct {
 	descriptors quota // connections, processes, pipes, and rings that were not mapped
 	mappings    quota // rings and mirrors of regions
@@ -28,40 +30,57 @@ type quota struct {
 	n   atomic.Int64
 	max int64
 	no  syscall.Errno // of who wants more
+	why reason.Reason
+	all *quota // counts for it as well; nil for none
 }
 
 // take adds n.
 func (q *quota) take(n int64) error {
 	if now := q.n.Add(n); now > q.max {
 		q.n.Add(-n)
-		return refuse(q.no, reason.ClientLimit, uint64(q.max), uint64(now))
+		return refuse(q.no, q.why, uint64(q.max), uint64(now))
 	}
-	return nil
+	if q.all == nil {
+		return nil
+	}
+	err := q.all.take(n)
+	if err != nil {
+		q.n.Add(-n)
+	}
+	return err
 }
 
 // give ends take.
-func (q *quota) give(n int64) { q.n.Add(-n) }
-
-// A stock is what the server has for all users.
-type stock struct{ descriptors, mappings int64 }
-
-// newStock tells what the system leaves beside what this process has now.
-func newStock() stock {
-	s := stock{descriptorLimit(), mappingLimit()}
-	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
-		s.descriptors -= int64(len(list))
+func (q *quota) give(n int64) {
+	q.n.Add(-n)
+	if q.all != nil {
+		q.all.give(n)
 	}
-	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
-		s.mappings -= int64(bytes.Count(maps, []byte{'\n'}))
-	}
-	return s
 }
 
-func (s stock) account() *account {
-	return &account{
-		descriptors: quota{max: s.descriptors / 2, no: syscall.EMFILE},
-		mappings:    quota{max: s.mappings / 2, no: syscall.ENOMEM},
+// A stock is what the server has for the programs of all users.
+type stock struct{ descriptors, mappings quota }
+
+// newStock divides what the system leaves beside what this process has now.
+func newStock() *stock {
+	descriptors, mappings := descriptorLimit(), mappingLimit()
+	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
+		descriptors -= int64(len(list))
 	}
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		mappings -= int64(bytes.Count(maps, []byte{'\n'}))
+	}
+	return &stock{
+		descriptors: quota{max: descriptors / 4 * 3, no: syscall.EMFILE, why: reason.ServerReserve},
+		mappings:    quota{max: mappings / 4 * 3, no: syscall.ENOMEM, why: reason.ServerReserve},
+	}
+}
+
+func (s *stock) account() *account {
+	half := func(all *quota) quota {
+		return quota{max: all.max / 3 * 2, no: all.no, why: reason.ClientLimit, all: all}
+	}
+	return &account{descriptors: half(&s.descriptors), mappings: half(&s.mappings)}
 }
 
 // descriptorLimit is how many descriptors this process may have.

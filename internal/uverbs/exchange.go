@@ -14,6 +14,16 @@ import (
 // holds as many as it has threads that call at the same time, most hold one.
 const maxThreads = 256
 
+// maxRights is how many descriptors a message may bring. No command has a use
+// for more than one; there is room for one more so that a message with too many
+// can be told from one that the system cut short because this process has no
+// descriptors left.
+const maxRights = 2
+
+// controlLen is the room for control messages: the sender's credentials and
+// maxRights descriptors. The system closes what does not fit.
+const controlLen = 56
+
 // An exchange receives the requests of one connection and sends the answers.
 //
 // It sleeps in the kernel, on a thread: a program's call sleeps until it is
@@ -26,7 +36,7 @@ type exchange struct {
 	raw   syscall.RawConn
 	fd    int // -1: through Go's poller
 	data  [requestLen + maxData]byte
-	oob   [256]byte
+	oob   [controlLen]byte
 	reply []byte
 	iov   unix.Iovec
 	head  unix.Msghdr
@@ -109,9 +119,25 @@ func (e *exchange) call(number uintptr, fd int, flags uintptr) syscall.Errno {
 	}
 }
 
-// receive waits for the next request and gives it with its control messages;
-// no bytes at the end.
-func (e *exchange) receive() (request, control []byte) {
+// A message is what one recvmsg brought.
+type message struct {
+	data []byte
+	from *unix.Ucred // who sent it; nil: the system did not say
+	fds  []int       // the receiver's to close, whatever becomes of the message
+	cut  bool        // there were more descriptors
+}
+
+// close closes the descriptors that came with the message.
+func (m *message) close() {
+	for _, fd := range m.fds {
+		_ = unix.Close(fd)
+	}
+	m.fds = m.fds[:0]
+}
+
+// receive waits for the next message and reports whether there was one.
+// A message may be empty: unlike the end of the connection it has a sender.
+func (e *exchange) receive(m *message) bool {
 	e.iov.Base = &e.data[0]
 	e.iov.SetLen(len(e.data))
 	e.head = unix.Msghdr{Iov: &e.iov, Control: &e.oob[0]}
@@ -120,12 +146,36 @@ func (e *exchange) receive() (request, control []byte) {
 	if e.fd >= 0 {
 		e.call(unix.SYS_RECVMSG, e.fd, 0)
 	} else if e.raw.Read(e.try[0]) != nil {
-		return nil, nil
+		return false
 	}
-	if e.no != 0 || e.n <= 0 {
-		return nil, nil
+	if e.no != 0 || e.n < 0 || e.n == 0 && e.head.Controllen == 0 {
+		return false
 	}
-	return e.data[:e.n], e.oob[:e.head.Controllen]
+	m.data = e.data[:e.n]
+	m.take(e.oob[:e.head.Controllen])
+	m.cut = e.head.Flags&unix.MSG_CTRUNC != 0
+	return true
+}
+
+// take takes the sender and the descriptors out of control messages.
+func (m *message) take(control []byte) {
+	m.fds = m.fds[:0]
+	if m.from = credentials(control); m.from != nil {
+		return
+	}
+	for len(control) > 0 {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(control)
+		if err != nil {
+			return // nothing of the system's
+		}
+		one := unix.SocketControlMessage{Header: h, Data: data}
+		if fds, err := unix.ParseUnixRights(&one); err == nil {
+			m.fds = append(m.fds, fds...)
+		} else if from, err := unix.ParseUnixCredentials(&one); err == nil {
+			m.from = from
+		}
+		control = rest
+	}
 }
 
 // send sends an answer and tells whether that went well.

@@ -45,7 +45,8 @@ func FuzzCommand(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, device uint8, b []byte) {
 		name := []string{"uverbs0", "uverbs1", "rdma_cm", "rdma_cm"}[device%4]
-		p := s.join(&process{pid: victim.Process.Pid, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())})
+		uid := uint32(os.Geteuid())
+		p := s.join(&process{pid: victim.Process.Pid, uid: uid, gid: uint32(os.Getegid()), account: s.account(uid)})
 		a := &answer{}
 		if err := s.open(p, name, 0, a); err != nil {
 			t.Fatal(err)

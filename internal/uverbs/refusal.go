@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
+	"time"
 
 	"softrdma/internal/reason"
 )
@@ -54,7 +56,7 @@ func (s *Server) refused(p *process, name string, r *request, data []byte, err e
 		err = fmt.Errorf("%v: %w", reason.CommandRefused, err)
 	}
 	s.count(named.Detail)
-	s.logf("%v, %s, %s: %v (errno %d)", p, name, what, err, no)
+	s.logf(named.Reason, "%v, %s, %s: %v (errno %d)", p, name, what, err, no)
 }
 
 // noDescriptor is the refusal of a server that the system gives no more
@@ -66,8 +68,62 @@ func noDescriptor(no syscall.Errno) *refusal {
 // count counts a refusal among those of the first device: it may be of none.
 func (s *Server) count(d reason.Detail) { s.devices[0].a.Trace.Refuse(0, d) }
 
-func (s *Server) logf(format string, args ...any) {
-	if s.cfg.Log != nil {
-		s.cfg.Log(fmt.Sprintf(format, args...))
+// logf logs a line about a refusal, as often as lines of its reason may come.
+func (s *Server) logf(r reason.Reason, format string, args ...any) {
+	if s.cfg.Log == nil {
+		return
 	}
+	omitted, ok := s.lines.pass(r, time.Now())
+	if !ok {
+		return
+	}
+	line := fmt.Sprintf(format, args...)
+	if omitted > 0 {
+		line = fmt.Sprintf("%s (%d more lines of %v were left out before)", line, omitted, r)
+	}
+	s.cfg.Log(line)
+}
+
+// A logLimit bounds how many lines a second each reason gets. Programs choose
+// what they are refused for and how often, and must not fill the log.
+type logLimit struct {
+	mu sync.Mutex
+	by map[reason.Reason]*logged
+}
+
+// logged is what a logLimit knows of a reason.
+type logged struct {
+	left    int // lines that may come at once
+	since   time.Time
+	omitted int
+}
+
+const (
+	logBurst = 50 // lines at once
+	logEvery = time.Second
+)
+
+func newLogLimit() logLimit { return logLimit{by: make(map[reason.Reason]*logged)} }
+
+// pass reports whether a line may be logged now, and how many before it were
+// not.
+func (l *logLimit) pass(r reason.Reason, now time.Time) (omitted int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.by[r]
+	if x == nil {
+		x = &logged{left: logBurst, since: now}
+		l.by[r] = x
+	}
+	if n := now.Sub(x.since) / logEvery; n > 0 {
+		x.left = min(x.left+int(min(n, logBurst)), logBurst)
+		x.since = x.since.Add(n * logEvery)
+	}
+	if x.left == 0 {
+		x.omitted++
+		return 0, false
+	}
+	x.left--
+	omitted, x.omitted = x.omitted, 0
+	return omitted, true
 }

@@ -65,11 +65,13 @@ type Server struct {
 	conns     map[*net.UnixConn]struct{} // in Go's poller
 	exchanges map[*exchange]struct{}     // on threads
 	accounts  map[uint32]*account        // by user
-	stock     stock
+	stock     *stock
 	closed    bool
 	running   sync.WaitGroup
 	threads   atomic.Int32 // of connections, and those that wanted one
 	watching  atomic.Int32 // threads that watch
+	refusing  atomic.Int32 // connections that wait to hear why they are refused
+	lines     logLimit
 }
 
 // Serve starts a server.
@@ -78,7 +80,7 @@ func Serve(cfg Config) (*Server, error) {
 		cfg: cfg, kinds: make(map[string]*kind),
 		processes: make(map[int]*process), files: make(map[uint64]*file), conns: make(map[*net.UnixConn]struct{}),
 		exchanges: make(map[*exchange]struct{}),
-		accounts:  make(map[uint32]*account), stock: newStock(),
+		accounts:  make(map[uint32]*account), stock: newStock(), lines: newLogLimit(),
 	}
 	if err := s.addDevices(); err != nil {
 		return nil, err

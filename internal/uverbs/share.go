@@ -231,7 +231,7 @@ func (x *context) tellPrivate(c *command, e extent) {
 	}
 	why := reason.Detail{Reason: reason.MemoryPrivate, Expected: e.end - e.start, Found: c.shareArg}
 	s.count(why)
-	s.logf("%v, %s: %v: %d bytes at %#x: %s", c.process, x.file.name, why.Reason, e.end-e.start, e.start, cause)
+	s.logf(why.Reason, "%v, %s: %v: %d bytes at %#x: %s", c.process, x.file.name, why.Reason, e.end-e.start, e.start, cause)
 }
 
 // strictCommit tells whether the system fails who touches more memory than it

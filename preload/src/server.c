@@ -136,7 +136,7 @@ static int receive(int sock, struct reply *p, int *fds, int *nfds)
 	do {
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR); /* the server answers at once */
-	if (n != (ssize_t)sizeof(*p))
+	if (n < 0)
 		return -EIO;
 	for (h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
 		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
@@ -144,6 +144,9 @@ static int receive(int sock, struct reply *p, int *fds, int *nfds)
 		*nfds = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(h), (size_t)*nfds * sizeof(int));
 	}
+	/* The caller closes the descriptors, also of a reply that is none. */
+	if (n != (ssize_t)sizeof(*p))
+		return -EIO;
 	/* Descriptors for which this process has no room are gone. */
 	return m.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
@@ -216,6 +219,10 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 			return -errno;
 		if (pf.revents & (POLLERR | POLLHUP | POLLNVAL))
 			return -EIO;
+	}
+	if (p->result < 0) { /* brings none */
+		close_all(fds, *nfds);
+		*nfds = 0;
 	}
 	return p->result;
 }

@@ -105,10 +105,10 @@ func (d *Device) lost(err error) error {
 	return fmt.Errorf("%w: %w", adapter.ErrClosed, err)
 }
 
-// command carries out a command: core is what the kernel defines, whose first
+// obtain carries out a command that gives descriptors: core is what the kernel defines, whose first
 // eight bytes are the address of the answer where out is not 0, and own what is
 // added to it. The answer has out and behind it outOwn bytes.
-func (d *Device) command(number uint32, core, own []byte, out, outOwn int, rights ...int) (answer []byte, fds []int, err error) {
+func (d *Device) obtain(number uint32, core, own []byte, out, outOwn int, rights ...int) (answer []byte, fds []int, err error) {
 	h := uapi.CmdHeader{Command: number, InWords: uint16((8 + len(core) + len(own)) / 4), OutWords: uint16((out + outOwn) / 4)}
 	data := slices.Concat(uapi.Bytes(&h), core, own)
 	answer = make([]byte, out+outOwn)
@@ -126,10 +126,16 @@ func (d *Device) command(number uint32, core, own []byte, out, outOwn int, right
 	return answer, fds, err
 }
 
+// command is obtain without descriptors.
+func (d *Device) command(number uint32, core, own []byte, out, outOwn int, rights ...int) (answer []byte, err error) {
+	answer, fds, err := d.obtain(number, core, own, out, outOwn, rights...)
+	closeAll(fds)
+	return answer, err
+}
+
 // ask is command with an answer alone.
 func ask[T any](d *Device, number uint32, core []byte) (v T, err error) {
-	a, fds, err := d.command(number, core, nil, uapi.Size[T](), 0)
-	closeAll(fds)
+	a, err := d.command(number, core, nil, uapi.Size[T](), 0)
 	if err == nil {
 		v, _ = uapi.Parse[T](a)
 	}
@@ -138,8 +144,7 @@ func ask[T any](d *Device, number uint32, core []byte) (v T, err error) {
 
 // do is command without an answer.
 func (d *Device) do(number uint32, core []byte) error {
-	_, fds, err := d.command(number, core, nil, 0, 0)
-	closeAll(fds)
+	_, err := d.command(number, core, nil, 0, 0)
 	return err
 }
 

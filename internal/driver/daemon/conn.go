@@ -91,17 +91,21 @@ func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []
 		return p, nil, nil, &lostError{no, true}
 	}
 	n, no := c.message(unix.SYS_RECVMSG, c.in[:], c.oob[:])
-	if no != 0 || n < replyLen {
+	if no != 0 {
 		return p, nil, nil, &lostError{no, false}
 	}
-	p, _ = uapi.Parse[uapi.Reply](c.in[:n])
-	if fds, err = descriptors(c.oob[:c.head.Controllen]); err == nil && c.head.Flags&unix.MSG_CTRUNC != 0 {
+	fds, err = descriptors(c.oob[:c.head.Controllen])
+	switch {
+	case n < replyLen:
+		err = &lostError{0, false}
+	case err == nil && c.head.Flags&unix.MSG_CTRUNC != 0:
 		err = syscall.EMFILE // this process has no room for them
 	}
 	if err != nil {
 		closeAll(fds)
 		return p, nil, nil, err
 	}
+	p, _ = uapi.Parse[uapi.Reply](c.in[:n])
 	return p, c.in[replyLen:n], fds, nil
 }
 
@@ -131,15 +135,18 @@ func (e *lostError) Error() string {
 	return fmt.Sprintf("connection to the daemon: %v", e.no)
 }
 
+// descriptors are those of control messages. With an error there may be some,
+// too, which are the caller's to close.
 func descriptors(control []byte) (fds []int, _ error) {
-	list, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		if x, err := unix.ParseUnixRights(&list[i]); err == nil {
+	for len(control) > 0 {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(control)
+		if err != nil {
+			return fds, err
+		}
+		if x, err := unix.ParseUnixRights(&unix.SocketControlMessage{Header: h, Data: data}); err == nil {
 			fds = append(fds, x...)
 		}
+		control = rest
 	}
 	return fds, nil
 }

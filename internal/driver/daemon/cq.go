@@ -32,7 +32,7 @@ type channel struct {
 
 // CreateChannel implements driver.Device.
 func (d *Device) CreateChannel() (driver.Channel, error) {
-	_, fds, err := d.command(uapi.CmdCreateCompChannel, uapi.Bytes(&uapi.Response{}), nil, uapi.Size[uapi.HandleOnly](), 0)
+	_, fds, err := d.obtain(uapi.CmdCreateCompChannel, uapi.Bytes(&uapi.Response{}), nil, uapi.Size[uapi.HandleOnly](), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (d *Device) CreateCQ(depth int, ch driver.Channel, owner any) (driver.CQ, e
 	c := &completions{channel: h, number: d.own(owner)}
 	q := uapi.CreateCQ{UserHandle: c.number, CQE: uint32(depth), CompChannel: int32(h.records.fd)}
 	out := uapi.Size[uapi.CreateCQResp]()
-	a, _, err := d.command(uapi.CmdCreateCQ, uapi.Bytes(&q), nil, out, uapi.Size[uapi.MmInfo]())
+	a, err := d.command(uapi.CmdCreateCQ, uapi.Bytes(&q), nil, out, uapi.Size[uapi.MmInfo]())
 	if err != nil {
 		d.disown(c.number)
 		return nil, err
@@ -191,7 +191,7 @@ func (c *completions) Resize(depth int) error {
 	}
 	q := uapi.ResizeCQ{CQHandle: c.handle, CQE: uint32(depth)}
 	out := uapi.Size[uapi.ResizeCQResp]()
-	a, _, err := c.d.command(uapi.CmdResizeCQ, uapi.Bytes(&q), nil, out, uapi.Size[uapi.MmInfo]())
+	a, err := c.d.command(uapi.CmdResizeCQ, uapi.Bytes(&q), nil, out, uapi.Size[uapi.MmInfo]())
 	if err != nil {
 		return err
 	}

@@ -150,10 +150,10 @@ func (d *Device) openFile(name string) (file uint64, fd int, err error) {
 	}
 	d.give(c, err != nil)
 	if err == nil && len(fds) != 1 {
-		closeAll(fds)
 		err = fmt.Errorf("open gave %d descriptors: %w", len(fds), syscall.EPROTO)
 	}
 	if err != nil {
+		closeAll(fds)
 		return 0, -1, err
 	}
 	return p.File, fds[0], nil
@@ -183,7 +183,7 @@ func (d *Device) watch() {
 // describe asks what the device is.
 func (d *Device) describe() error {
 	own := uapi.OwnContext{}
-	a, fds, err := d.command(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&own),
+	a, fds, err := d.obtain(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&own),
 		uapi.Size[uapi.GetContextResp](), uapi.Size[uapi.OwnContextResp]())
 	if err != nil {
 		return err
@@ -220,8 +220,7 @@ func (d *Device) Counters() iter.Seq2[reason.Reason, uint64] {
 		for next := reason.Reason(0); d.Info.Reasons; {
 			own := uapi.OwnPort{From: uint32(next)}
 			n := uapi.Size[uapi.QueryPortResp]()
-			a, fds, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortResp]())
-			closeAll(fds)
+			a, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortResp]())
 			if err != nil {
 				return
 			}

@@ -63,8 +63,7 @@ func (o *object) end(call func() error) (did bool, err error) {
 // there were.
 func (o *object) destroy(number uint32, answer int) (did bool, err error) {
 	return o.end(func() error {
-		_, fds, err := o.d.command(number, uapi.Bytes(&uapi.Destroy{Handle: o.handle}), nil, answer, 0)
-		closeAll(fds)
+		_, err := o.d.command(number, uapi.Bytes(&uapi.Destroy{Handle: o.handle}), nil, answer, 0)
 		return err
 	})
 }
@@ -130,7 +129,7 @@ func (p *domain) Register(b driver.Buffer, base uint64, access qp.Access) (drive
 		own = uapi.OwnMR{Flags: uapi.SharedMemory, Offset: b.Offset}
 		rights = []int{b.Memfd}
 	}
-	a, _, err := d.command(uapi.CmdRegMR, uapi.Bytes(&q), uapi.Bytes(&own), uapi.Size[uapi.RegMRResp](), 0, rights...)
+	a, err := d.command(uapi.CmdRegMR, uapi.Bytes(&q), uapi.Bytes(&own), uapi.Size[uapi.RegMRResp](), 0, rights...)
 	if err != nil {
 		r.pin.Unpin()
 		return driver.Region{}, err
@@ -210,7 +209,7 @@ func (p *domain) CreateAH(path qp.Path) (uint32, error) {
 	}
 	q.Attr.IsGlobal, q.Attr.PortNum = 1, 1
 	own := uapi.OwnPath{UDPPort: path.Dst.Port()}
-	a, _, err := p.d.command(uapi.CmdCreateAH, uapi.Bytes(&q), uapi.Bytes(&own), uapi.Size[uapi.HandleOnly](), 4)
+	a, err := p.d.command(uapi.CmdCreateAH, uapi.Bytes(&q), uapi.Bytes(&own), uapi.Size[uapi.HandleOnly](), 4)
 	if err != nil {
 		return 0, err
 	}

@@ -59,7 +59,7 @@ func (p *domain) CreateQP(c *driver.QPConfig, owner any) (driver.QP, error) {
 	q.UserHandle = x.number
 	own := uapi.OwnQP{Control: uint8(c.Control), Recovery: uint8(c.Recovery)}
 	out := uapi.Size[uapi.CreateQPResp]()
-	a, _, err := d.command(uapi.CmdCreateQP, uapi.Bytes(&q), uapi.Bytes(&own), out, uapi.Size[uapi.RxeQP]())
+	a, err := d.command(uapi.CmdCreateQP, uapi.Bytes(&q), uapi.Bytes(&own), out, uapi.Size[uapi.RxeQP]())
 	if err != nil {
 		d.disown(x.number)
 		return nil, err
@@ -189,7 +189,7 @@ func (x *pair) Modify(mask qp.Mask, a *qp.Attr) error {
 			TrafficClass: p.TrafficClass, IsGlobal: 1, PortNum: 1,
 		}
 	}
-	_, _, err := x.d.command(uapi.CmdModifyQP, uapi.Bytes(&q), uapi.Bytes(&own), 0, 0)
+	_, err := x.d.command(uapi.CmdModifyQP, uapi.Bytes(&q), uapi.Bytes(&own), 0, 0)
 	return err
 }
 
@@ -211,7 +211,7 @@ func (x *pair) Query() qp.Attr {
 
 func (x *pair) query() (a qp.Attr, own uapi.OwnQPResp, err error) {
 	n := uapi.Size[uapi.QueryQPResp]()
-	b, _, err := x.d.command(uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: x.handle}), nil, n, uapi.Size[uapi.OwnQPResp]())
+	b, err := x.d.command(uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: x.handle}), nil, n, uapi.Size[uapi.OwnQPResp]())
 	if err != nil {
 		return a, own, err
 	}

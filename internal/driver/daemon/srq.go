@@ -31,7 +31,7 @@ func (p *domain) CreateSRQ(depth, maxSGE, limit int, owner any) (driver.SRQ, err
 	s := &receives{maxSGE: maxSGE, number: d.own(owner)}
 	q := uapi.CreateSRQ{UserHandle: s.number, PDHandle: p.handle, MaxWR: uint32(depth), MaxSGE: uint32(maxSGE), SRQLimit: uint32(limit)}
 	out := uapi.Size[uapi.CreateSRQResp]()
-	a, _, err := d.command(uapi.CmdCreateSRQ, uapi.Bytes(&q), nil, out, uapi.Size[uapi.CreateSRQDriver]())
+	a, err := d.command(uapi.CmdCreateSRQ, uapi.Bytes(&q), nil, out, uapi.Size[uapi.CreateSRQDriver]())
 	if err != nil {
 		d.disown(s.number)
 		return nil, err
@@ -91,7 +91,7 @@ func (s *receives) Resize(depth int) error {
 	var to [8]byte
 	binary.NativeEndian.PutUint64(to[:], uint64(uintptr(unsafe.Pointer(&s.resize))))
 	q := uapi.ModifySRQ{SRQHandle: s.handle, AttrMask: uapi.SRQMaxWR, MaxWR: uint32(depth)}
-	if _, _, err := s.d.command(uapi.CmdModifySRQ, uapi.Bytes(&q), to[:], 0, 0); err != nil {
+	if _, err := s.d.command(uapi.CmdModifySRQ, uapi.Bytes(&q), to[:], 0, 0); err != nil {
 		return err
 	}
 	r, err := s.query()

@@ -1,0 +1,109 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
+)
+
+// wrongDaemon answers each message on a socket with the same bytes and descriptors.
+func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, accepted chan struct{}) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "daemon") // short: a socket's path has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(dir, "socket"), Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		c, err := ln.AcceptUnix()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		close(accepted)
+		b := make([]byte, 2048)
+		for {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			if _, _, err := c.WriteMsgUnix(answer, unix.UnixRights(fds...), nil); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		ln.Close()
+		<-ended
+		os.RemoveAll(dir)
+	})
+	return ln.Addr().String(), accepted
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// A daemon that answers wrongly costs the program no descriptors.
+func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	good, refused := uapi.Reply{}, uapi.Reply{Result: -int64(syscall.EINVAL)}
+	for name, c := range map[string]struct {
+		answer []byte
+		fds    int
+		want   error
+		lost   bool
+	}{
+		"short":                {answer: uapi.Bytes(&good)[:replyLen-1], fds: 2, lost: true},
+		"too many descriptors": {answer: uapi.Bytes(&good), fds: 100, want: syscall.EMFILE},
+		"refused":              {answer: uapi.Bytes(&refused), fds: 2, want: syscall.EINVAL},
+		"where none belongs":   {answer: uapi.Bytes(&good), fds: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket, accepted := wrongDaemon(t, c.answer, slices.Repeat([]int{int(null.Fd())}, c.fds)...)
+			k, err := dial(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &Device{socket: socket, conns: map[*conn]struct{}{k: {}}, idle: []*conn{k}}
+			defer k.close()
+			<-accepted
+			before := openDescriptors(t)
+			err = d.do(uapi.CmdDeallocPD, make([]byte, 8))
+			lost := (*lostError)(nil)
+			if c.lost != errors.As(err, &lost) || !c.lost && !errors.Is(err, c.want) {
+				t.Errorf("found %v, expected %v, the connection lost: %v", err, c.want, c.lost)
+			}
+			if c.lost {
+				before-- // the connection, and soon the other end of it
+				k.fd = -1
+			}
+			if now := openDescriptors(t); now > before {
+				t.Errorf("%d descriptors, expected %d at most", now, before)
+			}
+		})
+	}
+}

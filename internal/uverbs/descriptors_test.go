@@ -1,0 +1,337 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+)
+
+// A rawClient sends messages that no library would send.
+type rawClient struct {
+	t  testing.TB
+	fd int
+}
+
+func newRawClient(t testing.TB, s *Server) *rawClient {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: s.Socket()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &rawClient{t, fd}
+	t.Cleanup(c.close)
+	return c
+}
+
+func (c *rawClient) close() {
+	if c.fd >= 0 {
+		unix.Close(c.fd)
+		c.fd = -1
+	}
+}
+
+// send sends a message with descriptors in blocks of the given sizes. It reports whether the server still took it.
+func (c *rawClient) send(data []byte, passed int, blocks ...int) bool {
+	var oob []byte
+	for _, n := range blocks {
+		oob = append(oob, unix.UnixRights(slices.Repeat([]int{passed}, n)...)...)
+	}
+	// Not unix.Sendmsg, which makes an empty message one of one byte.
+	h := unix.Msghdr{Control: unsafe.SliceData(oob)}
+	h.SetControllen(len(oob))
+	iov := unix.Iovec{Base: unsafe.SliceData(data)}
+	iov.SetLen(len(data))
+	h.Iov = &iov
+	h.SetIovlen(1)
+	_, _, no := unix.Syscall(unix.SYS_SENDMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&h)), unix.MSG_NOSIGNAL)
+	if no != 0 && no != unix.EPIPE && no != unix.ECONNRESET {
+		c.t.Fatalf("message of %d bytes with %v descriptors: %v", len(data), blocks, no)
+	}
+	return no == 0
+}
+
+// answered takes one answer. The system closes the descriptors that come with it, as there is no room for them.
+func (c *rawClient) answered() {
+	var b [2048]byte
+	_, _ = unix.Read(c.fd, b[:]) // an error is the end, of a client that is refused
+}
+
+// malformed is one message of the property test.
+func malformed(r *rand.Rand, file uint64) (data []byte, blocks []int) {
+	q := request{Version: protocol, Op: uint32(r.IntN(12)), File: file, Arg: [4]uint64{r.Uint64(), uint64(r.IntN(64)), r.Uint64(), r.Uint64()}}
+	switch r.IntN(6) {
+	case 0:
+		q.Op = r.Uint32()
+	case 1:
+		q.Op |= opTell
+	case 2:
+		q.Version = r.Uint32()
+	case 3:
+		q.File = r.Uint64()
+	}
+	data = bytesOf(&q)
+	switch r.IntN(5) {
+	case 0: // nothing but the header
+	case 1:
+		data = data[:r.IntN(len(data)+1)]
+	case 2:
+		data = append(data, "uverbs0"...)
+	case 3: // a command, known or not, with any words behind it
+		h := cmdHeader{Command: uint32(r.IntN(80)), InWords: uint16(r.IntN(20)), OutWords: uint16(r.IntN(20))}
+		data = append(append(data, bytesOf(&h)...), make([]byte, r.IntN(100))...)
+	case 4:
+		data = append(data, make([]byte, maxData+r.IntN(100))...)
+	}
+	if r.IntN(4) == 0 {
+		data = nil
+	}
+	// The system passes on 253 at most, of all blocks together.
+	blocks = [][]int{nil, {1}, {2}, {3}, {253}, {1, 1}, {1, 252}, {100, 1, 3}}[r.IntN(8)]
+	return data, blocks
+}
+
+// Whatever is wrong with a message, and whoever sends it, its descriptors are closed.
+func TestDescriptorsOfMalformedMessagesAreClosed(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 80
+	}
+	for who, allow := range map[string]bool{"allowed": true, "not allowed": false} {
+		t.Run(who, func(t *testing.T) {
+			s := newServerOf(t, "127.14.11.1", Config{Allow: func(_, _ uint32) bool { return allow }})
+			null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(null)
+			var file uint64
+			if allow { // commands of an open file; its process is known from now on
+				file = newClient(t, s).open("uverbs0").id
+			}
+			before := openDescriptors(t)
+			for seed := range uint64(rounds) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				c := newRawClient(t, s)
+				for range 1 + r.IntN(3) {
+					data, blocks := malformed(r, file)
+					if !c.send(data, null, blocks...) || r.IntN(4) == 0 {
+						break // closed in the middle, with messages that nobody has taken
+					}
+					c.answered()
+				}
+				c.close()
+			}
+			eventually(t, fmt.Sprintf("%d descriptors as before", before), func() bool { return openDescriptors(t) <= before })
+		})
+	}
+}
+
+// An empty message is one that can be told from the end of the connection only by what comes with it.
+func TestEmptyMessagesWithDescriptorsAreClosedAndCounted(t *testing.T) {
+	s, log := newServerFor(t, "127.14.11.2", nil)
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(null)
+	c := newRawClient(t, s)
+	c.send(nil, null)
+	c.answered() // its process is known now
+	before := openDescriptors(t)
+	for range 20 {
+		if !c.send(nil, null, 2) {
+			t.Fatal("the connection has ended")
+		}
+		c.answered()
+		if now := openDescriptors(t); now > before {
+			t.Fatalf("%d descriptors before, %d behind an empty message", before, now)
+		}
+	}
+	if !strings.Contains(log(), "CLIENT_PROTOCOL") {
+		t.Errorf("the log says %q", log())
+	}
+}
+
+// Users that are not allowed get an answer, but not more of the server at a time than maxRefusing connections.
+func TestConnectionsOfUsersThatAreNotAllowedAreFew(t *testing.T) {
+	s := newServerOf(t, "127.14.11.3", Config{Allow: func(_, _ uint32) bool { return false }})
+	const n = 300
+	before := openDescriptors(t)
+	var list []*rawClient
+	for range n {
+		list = append(list, newRawClient(t, s))
+	}
+	most := 0
+	eventually(t, "all but a few connections closed", func() bool {
+		most = max(most, openDescriptors(t)-before-n)
+		closed := 0
+		for _, c := range list {
+			p := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
+			if k, _ := unix.Poll(p, 0); k > 0 && p[0].Revents&unix.POLLHUP != 0 {
+				closed++
+			}
+		}
+		return closed >= n-maxRefusing
+	})
+	if limit := maxRefusing*connectionDescriptors + 2; most > limit { // one of accept, one of /proc/self/fd
+		t.Errorf("%d connections held %d descriptors of the server, expected %d at most", n, most, limit)
+	}
+	for _, c := range list {
+		c.close()
+	}
+	eventually(t, "all closed", func() bool { return openDescriptors(t) <= before })
+}
+
+// A user who is allowed and opens connections without end gets half of the descriptors, and no more.
+func TestConnectionsOfOneUserAreBounded(t *testing.T) {
+	s, log := newServerFor(t, "127.14.11.4", nil)
+	a := limited(s, 30, 100)
+	newClient(t, s).open("uverbs0") // the process is known from now on
+	const n = 300
+	before := openDescriptors(t)
+	var list []*rawClient
+	for range n {
+		list = append(list, newRawClient(t, s))
+	}
+	most := 0
+	eventually(t, "the connections beyond the limit refused", func() bool {
+		most = max(most, openDescriptors(t)-before-n)
+		return strings.Contains(log(), "CLIENT_LIMIT")
+	})
+	if limit := 30 + maxRefusing*connectionDescriptors + 2; most > limit {
+		t.Errorf("%d connections held %d descriptors of the server, expected %d at most", n, most, limit)
+	}
+	for _, c := range list {
+		c.close()
+	}
+	// A connection, its process and its file.
+	eventually(t, "all closed", func() bool { return a.descriptors.n.Load() == connectionDescriptors+processDescriptors+1 })
+	eventually(t, "few descriptors", func() bool { return openDescriptors(t) <= before })
+	newClient(t, s).open("uverbs0")
+}
+
+// All users together leave the server descriptors for its own work.
+func TestUsersTogetherLeaveAReserve(t *testing.T) {
+	s := newStock()
+	limit := descriptorLimit() - int64(openDescriptors(t))
+	step := max(limit/100, 1)
+	var held int64
+	for range 10 { // users
+		a := s.account()
+		var mine int64
+		for a.descriptors.take(step) == nil {
+			mine += step
+		}
+		if mine > limit/2 {
+			t.Errorf("one user holds %d of %d", mine, limit)
+		}
+		held += mine
+	}
+	if held == 0 || held > limit/4*3 {
+		t.Errorf("all users hold %d of %d, expected three quarters at most", held, limit)
+	}
+	a := s.account()
+	err := a.descriptors.take(2 * step)
+	if no := errnoOf(err); no != unix.EMFILE || !strings.Contains(err.Error(), "SERVER_RESERVE") || a.descriptors.n.Load() != 0 {
+		t.Errorf("one more user: %v (%v), holds %d", err, no, a.descriptors.n.Load())
+	}
+}
+
+// A server that the system gives no more descriptors goes on when it gets some, and neither spins nor fills the log.
+func TestServerSurvivesTheLackOfDescriptors(t *testing.T) {
+	s, log := newServerFor(t, "127.14.11.5", nil)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	// The connection is made with the last descriptor, so that there is none for the server's end of it.
+	var filled []int
+	defer func() {
+		for _, fd := range filled {
+			unix.Close(fd)
+		}
+	}()
+	next, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(next)
+	limit := unix.Rlimit{Cur: uint64(next) + 8, Max: old.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restored := false
+	restore := func() {
+		if !restored {
+			restored = true
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	defer restore()
+	sock, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &rawClient{t, sock}
+	defer c.close()
+	for {
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		filled = append(filled, fd)
+	}
+	if err := unix.Connect(sock, &unix.SockaddrUnix{Name: s.Socket()}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lack of descriptors told", func() bool { return strings.Contains(log(), "SERVER_DESCRIPTORS") })
+	restore()
+	// The connection that waited is served now.
+	c.send(bytesOf(&request{Version: protocol, Op: opHello}), 0)
+	p := []unix.PollFd{{Fd: int32(sock), Events: unix.POLLIN}}
+	if n, err := unix.Poll(p, int(patience.Milliseconds())); n != 1 {
+		t.Errorf("no answer when there were descriptors again: %v", err)
+	}
+}
+
+func TestLinesOfAReasonAreFew(t *testing.T) {
+	l := newLogLimit()
+	now := time.Unix(1000, 0)
+	logged := 0
+	for range 10 * logBurst {
+		if omitted, ok := l.pass(reason.ClientUser, now); ok {
+			logged++
+			if omitted != 0 {
+				t.Errorf("%d lines were left out before the first", omitted)
+			}
+		}
+	}
+	if logged != logBurst {
+		t.Errorf("%d lines at once, expected %d", logged, logBurst)
+	}
+	if _, ok := l.pass(reason.ClientLimit, now); !ok {
+		t.Error("another reason's line was left out")
+	}
+	now = now.Add(logEvery)
+	if omitted, ok := l.pass(reason.ClientUser, now); !ok || omitted != 9*logBurst {
+		t.Errorf("a second later: found %v with %d left out, expected true with %d", ok, omitted, 9*logBurst)
+	}
+	if _, ok := l.pass(reason.ClientUser, now); ok {
+		t.Error("two lines in that second")
+	}
+}
