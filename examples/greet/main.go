@@ -1,0 +1,143 @@
+// Greet is a server and a client, two processes that exchange a question and an
+// answer. The client asks by SEND, which takes a receive that the server posted.
+// The server answers by WRITE with immediate: the data goes straight to where
+// the client wants it, and the immediate data, here the length, takes a receive
+// of the client's, by which it learns that the answer is there.
+//
+//	greet -listen -device 192.0.2.1                   # the server
+//	greet -dial 192.0.2.1 -device 192.0.2.2 -name Ada # the client
+//
+// Without -listen and -dial it is the server, and starts a client itself.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	"softrdma/verbs"
+)
+
+var (
+	device = flag.String("device", "127.8.0.20", "RDMA device, by interface or address")
+	listen = flag.Bool("listen", false, "serve one client")
+	dial   = flag.String("dial", "", "address of the server to ask")
+	name   = flag.String("name", "world", "to ask with")
+)
+
+const (
+	size = 256     // bytes of memory at each end
+	port = "18516" // TCP, to exchange endpoints by
+)
+
+// An end is what one side must know of the other before RDMA can begin. It
+// travels over TCP, as JSON.
+type end struct {
+	At   verbs.Endpoint // of the queue pair
+	Addr uint64         // of the memory that the other side may write
+	RKey uint32         // the key to that memory
+}
+
+// A side is this process's part: memory, a queue of completions, a queue pair.
+type side struct {
+	mr   *verbs.MR
+	cq   *verbs.CQ
+	qp   *verbs.QP
+	peer end
+}
+
+// connect makes a side and connects it with the one at the other end of conn.
+func connect(dev *verbs.Device, conn net.Conn) *side {
+	pd := must(dev.AllocPD())
+	s := &side{
+		mr: must(pd.RegisterMemory(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite)),
+		cq: must(dev.CreateCQ(verbs.CQConfig{})),
+	}
+	s.qp = must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq}))
+
+	// A receive must be there before the peer's message is. Receives can be
+	// posted from INIT on, so before Connect: ToInit.
+	check(s.qp.ToInit(verbs.InitAttr{Access: verbs.RemoteWrite}))
+	check(s.qp.PostRecv(verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(0, size)}}))
+
+	check(json.NewEncoder(conn).Encode(end{s.qp.Endpoint(), s.mr.Addr(), s.mr.RKey()}))
+	check(json.NewDecoder(conn).Decode(&s.peer))
+	check(s.qp.Connect(s.qp.Endpoint(), s.peer.At, verbs.ConnectConfig{Access: verbs.RemoteWrite}))
+	return s
+}
+
+// next waits for the next completion.
+func (s *side) next() verbs.WC {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	check(s.cq.Wait(ctx))
+	wcs := make([]verbs.WC, 1)
+	must(s.cq.Poll(wcs))
+	check(wcs[0].Err())
+	return wcs[0]
+}
+
+// await waits for a completion of one kind, and passes over others: that a send
+// is done may be known before or after the peer's answer.
+func (s *side) await(op verbs.WCOp) verbs.WC {
+	for {
+		if wc := s.next(); wc.Op == op {
+			return wc
+		}
+	}
+}
+
+func serve(dev *verbs.Device, conn net.Conn) {
+	s := connect(dev, conn)
+	wc := s.await(verbs.WCRecv)
+	question := string(s.mr.Bytes()[:wc.ByteLen])
+	n := copy(s.mr.Bytes(), fmt.Sprintf("hello, %s, from %v", question, dev.Addr().Addr()))
+	check(s.qp.PostSend(verbs.SendWR{
+		Op: verbs.OpWriteImm, Imm: uint32(n), Flags: verbs.Signaled,
+		SGL: []verbs.SGE{s.mr.SGE(0, n)}, RemoteAddr: s.peer.Addr, RKey: s.peer.RKey,
+	}))
+	s.await(verbs.WCWrite) // the memory is ours again, and the client has the answer
+}
+
+func ask(dev *verbs.Device, conn net.Conn) {
+	s := connect(dev, conn)
+	n := copy(s.mr.Bytes(), *name)
+	check(s.qp.PostSend(verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}}))
+	wc := s.await(verbs.WCRecvRDMAImm)
+	fmt.Printf("%s\n", s.mr.Bytes()[:wc.Imm])
+}
+
+func main() {
+	flag.Parse()
+	dev := must(verbs.Open(*device, verbs.Config{}))
+	defer dev.Close()
+	if *dial != "" {
+		ask(dev, must(net.Dial("tcp", net.JoinHostPort(*dial, port))))
+		return
+	}
+	l := must(net.Listen("tcp", net.JoinHostPort(dev.Addr().Addr().String(), port)))
+	if !*listen {
+		c := exec.Command(must(os.Executable()), "-dial", *device, "-device", "127.8.0.21", "-name", *name)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		check(c.Start())
+		defer func() { check(c.Wait()) }()
+	}
+	serve(dev, must(l.Accept()))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
