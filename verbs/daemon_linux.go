@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"softrdma/internal/driver/daemon"
@@ -31,7 +32,7 @@ func openDaemon(name string, cfg *Config) (*Device, error) {
 		state: func() host.PortState { return host.PortState{Up: drv.Up(), Addr: true} },
 	}
 	d.attr = DeviceAttr{
-		Name: about.Name, Transport: protocol.transport(), NodeGUID: GUID(d.guid), SysImageGUID: GUID(d.guid),
+		Name: about.Name, Transport: protocol.transport(), NodeGUID: GUID(d.guid), SysImageGUID: GUID(binary.BigEndian.Uint64(limits.SysImageGUID[:])),
 		MaxMRSize: limits.MaxMRSize, MaxQPWR: int(limits.MaxQPWR), MaxSGE: int(limits.MaxSGE), MaxInline: daemon.MaxInline,
 		MaxCQE: int(limits.MaxCQE), MaxSRQWR: int(limits.MaxSRQWR), MaxQPRdAtom: int(limits.MaxQPRdAtom),
 		MaxQPInitRdAtom: int(limits.MaxQPInitRdAtom), AtomicCap: "IBV_ATOMIC_HCA", PhysPorts: 1, MaxPKeys: int(limits.MaxPKeys),

@@ -194,7 +194,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		drv: driver.Local{Device: a}, local: a,
 		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(), security: cfg.TLS,
 	}
-	d.attr, d.state = attributes(d.Name(), GUID(guid), protocol), d.portState
+	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), protocol), d.portState
 	d.gids = gidTable(protocol, choice)
 	d.watch()
 	opened.add(d)

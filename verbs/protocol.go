@@ -99,8 +99,7 @@ func openLinks(p Protocol, c *host.Choice, cfg *Config) (links []link.Link, err 
 	return links, err
 }
 
-// nodeGUID tells the iWARP device of an interface from its RoCE device, whose GUID
-// is made of the MAC and ff:fe in the middle (EUI-64).
+// nodeGUID tells the iWARP device of an address from its RoCE device.
 func (p Protocol) nodeGUID(g GUID) GUID {
 	if p == IWARP {
 		g ^= 1 << 24

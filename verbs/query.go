@@ -95,8 +95,8 @@ func (g GUID) String() string {
 type DeviceAttr struct {
 	Name            string
 	Transport       string // "InfiniBand", which RoCE is counted to, or "iWARP"
-	NodeGUID        GUID
-	SysImageGUID    GUID
+	NodeGUID        GUID   // of the device: of its address and its interface's MAC address
+	SysImageGUID    GUID   // of the interface, which several devices may share
 	MaxMRSize       uint64 // bytes of a region
 	MaxQPWR         int    // work requests of a queue
 	MaxSGE          int    // entries of a work request
@@ -113,9 +113,9 @@ type DeviceAttr struct {
 // Query returns the device's attributes.
 func (d *Device) Query() DeviceAttr { return d.attr }
 
-func attributes(name string, guid GUID, p Protocol) DeviceAttr {
+func attributes(name string, guid, system GUID, p Protocol) DeviceAttr {
 	return DeviceAttr{
-		Name: name, Transport: p.transport(), NodeGUID: p.nodeGUID(guid), SysImageGUID: guid,
+		Name: name, Transport: p.transport(), NodeGUID: p.nodeGUID(guid), SysImageGUID: system,
 		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
 		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
 		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
@@ -161,13 +161,15 @@ type DeviceInfo struct {
 	Best      bool // what Open("") takes
 	Why       []string
 
+	system GUID
+
 	// Protocol is what Query, QueryPort and GIDs tell of. Devices gives RoCE;
 	// every address is a device of the other protocol as well.
 	Protocol Protocol
 }
 
 // Query returns what Device.Query will when the device is open.
-func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID, i.Protocol) }
+func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID, i.system, i.Protocol) }
 
 // QueryPort returns what Device.QueryPort will when the device is open without
 // a bound of its MTU.
@@ -201,7 +203,7 @@ func Devices() ([]DeviceInfo, error) {
 		for _, a := range i.Addrs {
 			info := DeviceInfo{
 				Interface: i.Name, Addr: a, GUID: GUID(host.GUID(i, a)), GID: GIDFrom(a.WithZone("")), Up: i.Up, Loopback: i.Loopback,
-				LinkMTU: i.MTU, ActiveMTU: host.MTUFor(i.MTU), SpeedMbps: i.SpeedMbps, MAC: i.MAC.String(),
+				system: GUID(host.SystemGUID(i, a)), LinkMTU: i.MTU, ActiveMTU: host.MTUFor(i.MTU), SpeedMbps: i.SpeedMbps, MAC: i.MAC.String(),
 			}
 			if bestErr == nil && best.Interface.Index == i.Index && best.Addr.Addr() == a {
 				info.Best, info.Why = true, best.Why

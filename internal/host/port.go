@@ -22,14 +22,31 @@ func MTUFor(linkMTU int) int {
 	return 0
 }
 
-// GUID is a device's identifier: EUI-64 of the interface's MAC address, as
-// Soft RoCE makes it, or where there is none a hash of the address.
+// GUID is a device's identifier. Two devices on one interface have two, the same
+// after every restart: the manufacturer's part of the interface's MAC address
+// with the bit of locally administered identifiers, and 40 bits of a hash of the
+// whole MAC address and the device's address. Where there is no MAC address all
+// of it is hash.
 func GUID(i Interface, a netip.Addr) uint64 {
+	const local, group = 1 << 57, 1 << 56 // bits 0x02 and 0x01 of the first byte
+	h := fnv.New64a()
+	b := a.As16()
+	m := i.MAC
+	if len(m) != 6 || i.Loopback {
+		h.Write(b[:])
+		return h.Sum64()&^group | local
+	}
+	h.Write(m)
+	h.Write(b[:])
+	oui := uint64(m[0])<<56 | uint64(m[1])<<48 | uint64(m[2])<<40
+	return oui&^group | local | h.Sum64()&(1<<40-1)
+}
+
+// SystemGUID is what the devices of one interface have in common: EUI-64 of its
+// MAC address, as Soft RoCE has it, or where there is none the device's GUID.
+func SystemGUID(i Interface, a netip.Addr) uint64 {
 	if m := i.MAC; len(m) == 6 && !i.Loopback {
 		return binary.BigEndian.Uint64([]byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
 	}
-	h := fnv.New64a()
-	b := a.As16()
-	h.Write(b[:])
-	return h.Sum64()&^(1<<56) | 1<<57 // locally administered, of one device
+	return GUID(i, a)
 }

@@ -190,7 +190,7 @@ func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkR
 }
 
 func (d *device) netlink(h *unix.NlMsghdr, flags uint16) []byte {
-	guid := uint64(d.verbs.Query().NodeGUID)
+	q := d.verbs.Query()
 	kind, protocol := uint8(1), "roce" // of node: CA
 	if d.a.IWARP() {
 		kind, protocol = 4, "iw" // RNIC
@@ -198,7 +198,7 @@ func (d *device) netlink(h *unix.NlMsghdr, flags uint16) []byte {
 	return netlinkMessage(h, flags,
 		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.name),
 		attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1), // the last one
-		attr64(nl.RDMA_NLDEV_ATTR_NODE_GUID, guid), attr64(nl.RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, guid),
+		attr64(nl.RDMA_NLDEV_ATTR_NODE_GUID, uint64(q.NodeGUID)), attr64(nl.RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, uint64(q.SysImageGUID)),
 		attr8(nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE, kind), attrText(nldevProtocol, protocol))
 }
 

@@ -114,7 +114,7 @@ func (s *Server) addDevices() error {
 		d := newDevice(v, s.devices)
 		for _, other := range s.devices {
 			if other.guid() == d.guid() {
-				return fmt.Errorf("devices on %v and %v have the same GUID %v: take addresses of different interfaces",
+				return fmt.Errorf("devices on %v and %v have the same GUID %v: take another address",
 					other.addr(), d.addr(), v.Query().NodeGUID)
 			}
 		}

@@ -51,14 +51,14 @@ func (d *device) describe(files map[string]string) {
 	files[uverbs+"ibdev"] = d.name
 	files[uverbs+"dev"] = devNumber(d.rdev())
 	files[uverbs+"abi_version"] = "1"
-	guid := d.verbs.Query().NodeGUID.String()
+	q := d.verbs.Query()
 	ib := "sys/class/infiniband/" + d.name + "/"
 	files[ib+"node_type"] = "1: CA"
 	if d.a.IWARP() {
 		files[ib+"node_type"] = "4: RNIC"
 	}
-	files[ib+"node_guid"] = guid
-	files[ib+"sys_image_guid"] = guid
+	files[ib+"node_guid"] = q.NodeGUID.String()
+	files[ib+"sys_image_guid"] = q.SysImageGUID.String()
 	files[ib+"node_desc"] = "softrdma"
 	files[ib+"fw_ver"] = "0.0.0"
 	files[ib+"device/net/"+d.verbs.Name()+"/device"] = d.name // the name of the directory is what is read
