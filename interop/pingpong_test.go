@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -129,29 +130,85 @@ func (s softrdmaPlayer) play(ctx context.Context, p pingpong, port int, peer str
 	return said.String(), nil
 }
 
-// playPingpong runs both ends and checks that both tell of their exchanges.
+// attempts is how often a pingpong is played before Linux's getting stuck fails the test.
+const attempts = 3
+
+// playPingpong runs both ends and checks that both tell of their exchanges. It tries again where Linux is stuck, by its
+// own counters, and says so.
 func playPingpong(t *testing.T, server, client player, p pingpong) {
 	t.Helper()
-	if err := meet(t, server, client, p); err != nil {
+	for try := 1; ; try++ {
+		err := meet(t, runPatience, server, client, p)
+		stuck := (*StuckError)(nil)
+		if err == nil || !errors.As(err, &stuck) || try == attempts {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		note(t, "attempt %d of %d: %v", try, attempts, stuck)
+	}
+}
+
+// note logs what a test passes in spite of. Go shows the log of tests that fail; who wants to see it of others too gives a
+// file to append it to, as `make interop` does.
+func note(t *testing.T, format string, args ...any) {
+	t.Helper()
+	line := fmt.Sprintf(format, args...)
+	t.Log(line)
+	path := os.Getenv("SOFTRDMA_LAB_NOTES")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "NOTE %s: %s\n", t.Name(), line)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }
 
-// meet runs both ends, and tells what was wrong with them.
-func meet(t *testing.T, server, client player, p pingpong) error {
-	t.Helper()
-	ctx := within(t, 20*time.Second)
-	port := nextPort()
-	type end struct {
-		said string
-		err  error
+// How long a run may take, and its second end after the first has failed. A run takes a second on an idle machine, and half
+// a minute was seen on one that others kept busy. What stands still is found earlier: softrdma pingpong gives up when nothing
+// comes for 10 s.
+const (
+	runPatience = 3 * time.Minute
+	rxePatience = time.Minute // of rxe at both ends, which nobody would end
+	endPatience = 5 * time.Second
+)
+
+// An ended is how one end of a pingpong ended.
+type ended struct {
+	who, said string
+	err       error
+}
+
+func (e ended) failure() error {
+	if e.err == nil {
+		return nil
 	}
-	served := make(chan end, 1)
-	go func() {
-		said, err := server.play(ctx, p, port, "")
-		served <- end{said, err}
-	}()
-	listening, stop := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("10 s are over"))
+	return fmt.Errorf("the %s: %w", e.who, e.err)
+}
+
+// meet runs both ends, and tells what was wrong with them.
+func meet(t *testing.T, patience time.Duration, server, client player, p pingpong) error {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(within(t, patience))
+	defer cancel(nil)
+	look, err := watch(ctx, server, client, p)
+	if err != nil {
+		return err
+	}
+	port := nextPort()
+	ends := make(chan ended, 2)
+	play := func(who string, end player, peer string) {
+		said, err := end.play(ctx, p, port, peer)
+		ends <- ended{who, said, err}
+	}
+	go play("server", server, "")
+	listening, stop := context.WithTimeoutCause(ctx, time.Minute, errors.New("a minute is over"))
 	defer stop()
 	listenErr := make(chan error, 1)
 	go func() { listenErr <- server.waitListen(listening, port) }()
@@ -160,31 +217,49 @@ func meet(t *testing.T, server, client player, p pingpong) error {
 		if err != nil {
 			return fmt.Errorf("the server: %w", err)
 		}
-	case s := <-served:
+	case s := <-ends:
 		return fmt.Errorf("the server ended before the client came: %v\n%s", s.err, s.said)
 	}
-	said, err := client.play(ctx, p, port, server.address())
-	s := <-served
-	var wrong []error
-	if err != nil {
-		wrong = append(wrong, fmt.Errorf("the client: %w", err))
+	go play("client", client, server.address())
+	first := <-ends
+	var looked error
+	if first.err != nil {
+		looked = look(ctx) // while the other end is still there
+		end := time.AfterFunc(endPatience, func() {
+			cancel(fmt.Errorf("the %s failed, and %v later this end was still there", first.who, endPatience))
+		})
+		defer end.Stop()
 	}
-	if s.err != nil {
-		wrong = append(wrong, fmt.Errorf("the server: %w", s.err))
+	second := <-ends
+	if err := errors.Join(first.failure(), second.failure(), looked); err != nil {
+		return err
 	}
-	if len(wrong) > 0 {
-		return errors.Join(wrong...)
-	}
-	for who, said := range map[string]string{"client": said, "server": s.said} {
-		if want := fmt.Sprintf("%d iters in", p.n); !strings.Contains(said, want) {
-			return fmt.Errorf("the %s does not say %q, but:\n%s", who, want, said)
+	for _, e := range []ended{first, second} {
+		if want := fmt.Sprintf("%d iters in", p.n); !strings.Contains(e.said, want) {
+			return fmt.Errorf("the %s does not say %q, but:\n%s", e.who, want, e.said)
 		}
 	}
 	return nil
 }
 
-// TestPingpongRxeAgainstRxe shows that the runs are fair: Linux passes them against itself. It was seen to hang with itself
-// once in some hundred runs, which says nothing of fairness.
+// watch begins to watch rxe's end of a run against softrdma. The function that it returns tells, once the run has failed,
+// whether Linux is stuck. Only RC repeats messages, and the 16 queue pairs of ibv_srq_pingpong go on without one.
+func watch(ctx context.Context, server, client player, p pingpong) (look func(ctx context.Context) error, _ error) {
+	serves, isServer := server.(rxePlayer)
+	calls, isClient := client.(rxePlayer)
+	rxe, judge := calls, stuckClient
+	if isServer {
+		rxe, judge = serves, stuckServer
+	}
+	if p.kind != "rc" || isServer == isClient {
+		return func(context.Context) error { return nil }, nil
+	}
+	before, err := rxe.g.Counters(ctx)
+	return func(ctx context.Context) error { return rxe.g.look(ctx, before, p.n, judge) }, err
+}
+
+// TestPingpongRxeAgainstRxe shows that the runs are fair: Linux passes them against itself. On a busy machine it gets stuck
+// with itself once in some twenty runs of multi-packet messages (stuck.go), which says nothing of fairness.
 func TestPingpongRxeAgainstRxe(t *testing.T) {
 	lab := openLab(t)
 	for _, p := range []pingpong{
@@ -195,10 +270,14 @@ func TestPingpongRxeAgainstRxe(t *testing.T) {
 	} {
 		t.Run(p.String(), func(t *testing.T) {
 			server, client := rxePlayer{lab.Guests[1]}, rxePlayer{lab.Guests[0]}
-			if err := meet(t, server, client, p); err != nil {
-				t.Logf("run again, as Linux failed with itself: %v", err)
-				playPingpong(t, server, client, p)
+			var err error
+			for try := 1; try <= attempts; try++ {
+				if err = meet(t, rxePatience, server, client, p); err == nil {
+					return
+				}
+				note(t, "attempt %d of %d: Linux failed with itself: %v", try, attempts, err)
 			}
+			t.Error(err)
 		})
 	}
 }
@@ -215,7 +294,7 @@ func TestPingpongRxeServesSoftrdma(t *testing.T) {
 
 // playAll plays all pingpongs, as long as they do not all hang.
 func playAll(t *testing.T, server, client player) {
-	const patience = 150 * time.Second
+	const patience = 8 * time.Minute
 	deadline := time.Now().Add(patience)
 	for _, p := range pingpongs() {
 		if time.Now().After(deadline) {
