@@ -43,6 +43,7 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 // acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.6).
 func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 	if s.IsACK() {
+		r.credited(now, s)
 		if r.board != nil {
 			r.answeredUpTo(now, e+1)
 		} else if r.advance(now, e+1) {
@@ -198,6 +199,9 @@ func (r *requester) complete(w *request) {
 		if w.state&landed != 0 {
 			r.landed--
 		}
+	}
+	if w.takesReceive() {
+		r.taking--
 	}
 	r.release(r.p.SQ.Next(r.head))
 	if !signalled {

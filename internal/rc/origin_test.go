@@ -42,6 +42,7 @@ func newRunning(t testing.TB, selective bool) *pair {
 	w.postWrites(1)
 	w.settle()
 	w.n[0].send.list = nil
+	w.n[0].q.req.room = unlimited // receives are posted from now on
 	for _, n := range w.n {
 		n.refused = nil
 	}

@@ -28,6 +28,7 @@ func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
 		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: wire(r.una), Found: uint64(in.PSN)})
 		return
 	}
+	r.credited(now, in.AETH.Syndrome)
 	if n := doubles - r.doubles; int32(n) > 0 {
 		r.doubles = doubles
 		r.q.refuse(reason.Detail{Reason: reason.RepeatNeedless, Expected: uint64(doubles), Found: uint64(n)})

@@ -210,6 +210,6 @@ func (r *responder) selectiveAck(out *machine.Out) {
 		}
 	}
 	r.header(out, ib.RCSelectiveAck, r.expected.Add(-1))
-	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: r.msn}
+	out.AETH = ib.AETH{Syndrome: r.credits(), MSN: r.msn}
 	out.Pieces, out.Len = append(out.Pieces, b), len(b)
 }

@@ -92,6 +92,10 @@ type requester struct {
 	mtuShift uint8
 	span     uint32 // of the peer, if it knows of selective acknowledges
 
+	taking uint32        // messages sent and not completed that take a receive of the peer's
+	room   uint32        // how many of them there may be
+	tryAt  time.Duration // one is tried where room is 0
+
 	reads        uint16 // READs and atomics sent and not completed
 	landed       uint16 // of those, answered but for what is missing
 	retries      uint8  // repetitions without progress
@@ -150,6 +154,7 @@ func (r *requester) start() {
 	r.una, r.nxt, r.max = uint32(a.SQPSN), uint32(a.SQPSN), uint32(a.SQPSN)
 	r.mtu = uint32(a.PathMTU)
 	r.span = span(r.mtu)
+	r.room = unlimited
 	r.mtuShift = uint8(bits.TrailingZeros32(r.mtu))
 }
 
@@ -212,7 +217,7 @@ func (r *requester) next(now time.Duration, out *machine.Out) bool {
 			return false
 		}
 		w := &r.requests[r.cur]
-		if w.state&(started|done|failed) == 0 && !r.admit(w) || w.state&failed != 0 {
+		if w.state&(started|done|failed) == 0 && !r.admit(now, w) || w.state&failed != 0 {
 			return false
 		}
 		switch {
@@ -239,12 +244,15 @@ func (r *requester) forward() {
 }
 
 // admit tells whether a new message may start now.
-func (r *requester) admit(w *request) bool {
+func (r *requester) admit(now time.Duration, w *request) bool {
 	if r.p.Attr.State != qp.RTS {
 		return false // SQD: only messages that were started go on
 	}
 	// IBTA 10.8.3.3: a fence waits for the READs and atomics before it.
 	if queue.Flags(w.flags)&queue.Fence != 0 && r.reads > 0 {
+		return false
+	}
+	if w.takesReceive() && !r.receivable(now) {
 		return false
 	}
 	if w.responds() {
@@ -336,6 +344,9 @@ func (r *requester) limits() congestion.Limits {
 
 // account accounts for a packet that takes n PSNs.
 func (r *requester) account(now time.Duration, w *request, n, cost uint32) {
+	if w.state&started == 0 && w.takesReceive() {
+		r.taking++
+	}
 	w.state |= started
 	r.nxt += n
 	r.sent += cost

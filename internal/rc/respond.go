@@ -48,7 +48,7 @@ func (r *responder) next(out *machine.Out) bool {
 	case r.ack:
 		r.ack = false
 		r.header(out, ib.RCAcknowledge, r.ackPSN)
-		out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: r.msn}
+		out.AETH = ib.AETH{Syndrome: r.credits(), MSN: r.msn}
 	default:
 		return false
 	}

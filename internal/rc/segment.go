@@ -107,9 +107,10 @@ const quietLength = 256
 // quiet tells whether the message at cur, whose only packet was just accounted
 // for, need not be acknowledged for its own sake: nobody waits for its
 // completion, and a later message will ask, or the probe. It asks itself where
-// the send queue or the window would otherwise fill up with such messages.
+// the send queue, the window or the peer's receive queue would otherwise fill up with
+// such messages.
 func (r *requester) quiet(now time.Duration, w *request, seg int) bool {
-	if seg != segOnly || w.length > quietLength || r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0 || r.board != nil ||
+	if seg != segOnly || w.length > quietLength || r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0 || r.board != nil || w.takesReceive() && r.taking >= r.room/ackShare ||
 		r.p.SQ.Distance(r.head, r.cur) >= r.p.SQ.Depth()/ackShare || int64(r.sent-r.acked) >= int64(r.q.ctl.Window()/ackShare) {
 		return false
 	}

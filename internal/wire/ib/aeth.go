@@ -53,6 +53,29 @@ func (s Syndrome) IsRNR() bool { return s&0xe0 == RNRNAK }
 // IsNAK tells a NAK other than RNR.
 func (s Syndrome) IsNAK() bool { return s&0xe0 == 0x60 }
 
+// Credits is the positive acknowledge that tells of n credits, or of as many fewer
+// as the encoding has (IBTA 9.7.7.2.4, table 46).
+func Credits(n int) Syndrome {
+	code := Syndrome(len(creditCounts) - 1)
+	for int(creditCounts[code]) > n && code > 0 {
+		code--
+	}
+	return ACK | code
+}
+
+// Credits is the number of credits of a positive acknowledge, and false where
+// credits are not in use.
+func (s Syndrome) Credits() (n uint32, ok bool) {
+	if code := s & 0x1f; s.IsACK() && code != ACKNoCredits {
+		return creditCounts[code], true
+	}
+	return 0, false
+}
+
+// IBTA 9.7.7.2.4, table 46.
+var creditCounts = [...]uint32{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
+	768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768}
+
 // RNRTimer is the time that the low five bits ask the requester to wait.
 func (s Syndrome) RNRTimer() time.Duration { return RNRTimer(uint8(s & 0x1f)) }
 

@@ -243,3 +243,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// IBTA 9.7.7.2.4, table 46.
+func TestCreditsAreEncodedAsTheNextLowerCount(t *testing.T) {
+	for n, want := range map[int]uint32{0: 0, 1: 1, 4: 4, 5: 4, 6: 6, 7: 6, 9: 8, 12: 12, 127: 96, 128: 128, 1 << 20: 32768} {
+		s := Credits(n)
+		if got, ok := s.Credits(); !ok || got != want || !s.IsACK() {
+			t.Errorf("%d credits are %v, read as %d, %v; expected %d", n, s, got, ok, want)
+		}
+	}
+	for _, s := range []Syndrome{ACKNoCredits, RNRNAK | 3, NAKSequence} {
+		if n, ok := s.Credits(); ok {
+			t.Errorf("%v has %d credits", s, n)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/wire/ib"
+)
+
+// End-to-end credits (IBTA 9.7.7.2): an acknowledge tells how many receives are
+// posted at the responder, and a requester has no more messages in flight that
+// take one. Without that a sender of short messages overruns a receiver: all behind
+// the RNR NAK is dropped, and sent again.
+
+// creditPath is the longest round trip on which a requester keeps to credits. On a
+// longer one most of what is in flight is in the network, and receives are posted
+// by the time that it arrives.
+const creditPath = longTrip
+
+// credits is what an acknowledge tells of the receives that are posted. A shared
+// queue's are promised to nobody. Standard peers are told nothing: Linux's have no
+// use for it, and one that has would wait for receives that are posted without a word.
+func (r *responder) credits() ib.Syndrome {
+	if !r.q.selective() || r.p.RQ == nil || r.p.RQ.Shared() {
+		return ib.ACKNoCredits
+	}
+	n := r.p.RQ.Len()
+	if r.taken {
+		n++ // the requester counts the message that has it
+	}
+	return ib.Credits(n)
+}
+
+// credited takes note of the credits in an acknowledge.
+func (r *requester) credited(now time.Duration, s ib.Syndrome) {
+	n, ok := s.Credits()
+	if !ok {
+		n = unlimited
+	}
+	if r.room = n; n == 0 {
+		r.tryAt = now + min(max(2*r.rtt.Smoothed(), leastTry), mostTry)
+	}
+}
+
+// The peer may post receives without a word, so one message may always be tried
+// (IBTA 9.7.7.2.5). An RNR NAK costs more than to wait a moment before.
+const (
+	leastTry = 50 * time.Microsecond
+	mostTry  = 500 * time.Microsecond
+)
+
+// receivable reports whether the peer has a receive for one more message.
+func (r *requester) receivable(now time.Duration) bool {
+	switch {
+	case r.taking < r.room, r.rtt.Least() > creditPath:
+		return true
+	case r.taking > 0:
+		return false // its acknowledge will tell
+	case now < r.tryAt:
+		r.q.paceAt = min(r.q.paceAt, r.tryAt)
+		return false
+	}
+	return true
+}
+
+const unlimited = 1<<32 - 1
+
+// takesReceive reports whether the message takes a receive at the peer.
+func (w *request) takesReceive() bool {
+	switch queue.Op(w.op) {
+	case queue.Send, queue.SendImm, queue.SendInv, queue.WriteImm:
+		return true
+	}
+	return false
+}

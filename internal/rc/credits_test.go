@@ -1,0 +1,142 @@
+package rc
+
+import (
+	"testing"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// TestSenderKeepsToTheReceivesOfItsPeer: a receiver that posts a few receives at a
+// time gets as many messages, and none that it has to refuse.
+func TestSenderKeepsToTheReceivesOfItsPeer(t *testing.T) {
+	for _, x := range []wqe{{op: queue.Send}, {op: queue.WriteImm}, {op: queue.Send, flags: queue.Inline, inline: make([]byte, 48)}} {
+		w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.Timeout = 16 })
+		a, b := w.n[0], w.n[1]
+		const posted, rounds = 8, 10
+		refill := func(n int) {
+			for range n {
+				b.postRecv(0, b.sge(0, testMTU))
+			}
+		}
+		refill(posted)
+		w.sendOne(x)
+		w.quiet() // the acknowledge tells of what is left
+		refill(1)
+		done := 1
+		for range rounds {
+			for a.port.SQ.Len() < 30 {
+				a.post(x)
+			}
+			w.now += mostTry
+			w.take(0, 100)
+			if n := int(a.q.req.taking); n > posted {
+				t.Fatalf("%v: %d messages in flight, %d receives posted", x.op, n, posted)
+			}
+			w.deliver(1, 100)
+			n := len(b.recv.list) - done
+			if n == 0 {
+				t.Fatalf("%v: nothing came", x.op)
+			}
+			refill(n)
+			done += n
+			w.take(1, 100)
+			w.deliver(0, 100)
+		}
+		if done < posted*rounds/2 || b.count(reason.NoReceive) != 0 {
+			t.Errorf("%v: %d messages in %d rounds of %d receives, refused %v", x.op, done, rounds, posted, b.refused)
+		}
+	}
+}
+
+// sendOne posts a message from node 0.
+func (w *pair) sendOne(x wqe) {
+	x.remote = w.n[1].target(0)
+	w.n[0].post(x)
+}
+
+// Where the peer has no receive at all, one message at a time asks for it
+// (IBTA 9.7.7.2.5), and what takes none does not wait.
+func TestSenderWithoutCreditsTriesOne(t *testing.T) {
+	w := newSelective(t, nil)
+	a, b := w.n[0], w.n[1]
+	w.postWrites(1)
+	w.settle()
+	for range 5 {
+		a.post(wqe{op: queue.Send})
+	}
+	if n := w.take(0, 100); n != 0 || a.q.Deadline() > w.now+mostTry {
+		t.Errorf("%d messages left at once, deadline %v at %v", n, a.q.Deadline(), w.now)
+	}
+	w.now += mostTry
+	a.q.Expire(w.now)
+	if n := w.take(0, 100); n != 1 {
+		t.Errorf("%d messages left, expected 1", n)
+	}
+	for range 5 {
+		b.postRecv(0)
+	}
+	w.settle()
+	w.wantStatuses(&a.send, 0, 0, 0, 0, 0, 0)
+	if a.q.req.taking != 0 {
+		t.Errorf("%d messages count as in flight", a.q.req.taking)
+	}
+	for range 3 {
+		w.postWrites(1)
+		a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+	}
+	if n := w.take(0, 100); n != 6 {
+		t.Errorf("%d of 6 packets left", n)
+	}
+}
+
+// A long path has what is in flight in the network, and receives are posted by the
+// time that it arrives.
+func TestSenderOnALongPathDoesNotWaitForCredits(t *testing.T) {
+	w := newSelective(t, nil)
+	a, b := w.n[0], w.n[1]
+	for range 8 {
+		b.postRecv(0)
+	}
+	a.post(wqe{op: queue.Send})
+	w.take(0, 1)
+	w.now += 2 * creditPath
+	w.settle()
+	for range 30 {
+		a.post(wqe{op: queue.Send})
+	}
+	if n := w.take(0, 100); n != 30 {
+		t.Errorf("%d of 30 messages left", n)
+	}
+}
+
+// Standard peers are told of no credits, and neither is who shares a receive queue.
+func TestAcknowledgeTellsOfCredits(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		selective, shared bool
+		want              ib.Syndrome
+	}{
+		{"softrdma", true, false, ib.Credits(3)},
+		{"softrdma with a shared queue", true, true, ib.ACKNoCredits},
+		{"standard", false, false, ib.ACKNoCredits},
+	} {
+		tune := func(_ int, p *machine.Port) { p.RQ.(*receives).shared = c.shared }
+		w := newPair(t, tune)
+		if c.selective {
+			w = newSelective(t, tune)
+		}
+		for range 4 {
+			w.n[1].postRecv(0)
+		}
+		w.n[0].post(wqe{op: queue.Send})
+		w.take(0, 1)
+		w.deliver(1, 1)
+		if got := w.answers(); len(got) != 1 || got[0].AETH.Syndrome != c.want {
+			t.Errorf("%s: answers %+v, expected syndrome %#x", c.name, got, uint8(c.want))
+		}
+	}
+}
