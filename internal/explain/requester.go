@@ -139,6 +139,11 @@ var requester = map[reason.Reason]text{
 		"Queues of the switches on the path; who else uses them.",
 		"Nothing: the rate recovers by itself.",
 		"annex A17.9.3"},
+	reason.HeldUnsent: {
+		"The peer says that it holds a request of this end behind a lost one, but this end never sent it. It was forged; the peer is told to drop it with the next packet.",
+		"Somebody forges packets of this connection, from the right address and port.",
+		"Find who sends them with `softrdma capture` at the peer. Who can guess or see so much may forge more: use iWARP over TLS on such a network.",
+		"IBTA 9.7.5.1"},
 	reason.CongestionPSN: {
 		"A congestion notification of a softrdma peer names the packet that was marked, and this one names none that this end sent of late. It slowed nothing down.",
 		"Somebody forges notifications, or this one is very late.",

@@ -134,6 +134,11 @@ var responder = map[reason.Reason]text{
 		"Somebody forges packets of this connection, or the program changed a buffer that was being sent.",
 		"Do not write to a buffer before its work request has completed. Otherwise find who sends the packets, or use iWARP over TLS.",
 		"IBTA 9.7.5.1"},
+	reason.HeldDisowned: {
+		"Requests were held behind a lost one, and the peer says that it never sent them. They were forged, and were dropped without effect.",
+		"Somebody forges packets of this connection, from the right address and port.",
+		"Find who sends them with `softrdma capture`. Who can guess or see so much may forge more: use iWARP over TLS on such a network.",
+		"IBTA 9.7.5.1"},
 	reason.CongestionMarked: {
 		"A router marked a packet because its queue is long, instead of dropping it later; the peer is told to send slower.",
 		"Queues of the switches on the path.",

@@ -324,3 +324,71 @@ func TestNotificationIsAboutThePacketThatWasMarked(t *testing.T) {
 		}
 	}
 }
+
+// TestForgedSendAheadOfWhatWasSentIsDisowned: who guesses the port as well can have
+// requests held, but only those that the peer has in flight are ever carried out.
+func TestForgedSendAheadOfWhatWasSentIsDisowned(t *testing.T) {
+	for _, middles := range []bool{false, true} {
+		w := newRunning(t, true)
+		w.middles = middles
+		a, b := w.n[0], w.n[1]
+		for i := range uint64(30) {
+			b.postRecv(i, b.sge(int(i)*8, 8))
+		}
+		fill(a.mem, 3)
+		send := func(n int) {
+			for range n {
+				a.post(wqe{op: queue.Send, flags: queue.Inline, inline: []byte("genuine.")})
+			}
+		}
+		send(2) // are under way meanwhile
+		w.take(0, 2)
+		for _, d := range []int{6, 7, 20, 31, 32, 33, 40} {
+			w.forge(1, truePort, sendPacket(d, []byte("forged..")...))
+		}
+		w.settle()
+		if b.count(reason.SequenceHeld) != 7 || a.count(reason.HeldUnsent) == 0 {
+			t.Fatalf("refused %v, %v", a.refused, b.refused)
+		}
+		send(13)
+		a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 10*testMTU)}, remote: b.target(1000)})
+		w.settle()
+		send(15)
+		w.settle()
+		w.wantStatuses(&a.send, make([]queue.Status, 31)...)
+		w.wantStatuses(&b.recv, make([]queue.Status, 30)...)
+		if want := bytes.Repeat([]byte("genuine."), 30); !bytes.Equal(b.mem[:240], want) {
+			t.Errorf("received %q", b.mem[:240])
+		}
+		if !bytes.Equal(a.mem[:10*testMTU], b.mem[1000:1000+10*testMTU]) || b.count(reason.HeldDisowned) != 1 || a.count(reason.AckTimeout) != 0 {
+			t.Errorf("refused %v, %v", a.refused, b.refused)
+		}
+		if a.q.req.disowns() {
+			t.Error("it goes on to disown")
+		}
+		w.holdsNothing()
+	}
+}
+
+// Losses beside do not make a sender disown what it sent.
+func TestLossesAreNotDisowned(t *testing.T) {
+	w := newRunning(t, true)
+	a, b := w.n[0], w.n[1]
+	w.forge(1, truePort, sendPacket(30, 0xee))
+	w.quiet()
+	w.count[1] = 0
+	w.fate = func(to, i int, _ *ib.Packet) (int, int) { // every third is lost once
+		if to == 1 && i%3 == 0 {
+			return 0, 0
+		}
+		return 1, 0
+	}
+	fill(a.mem, 5)
+	a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 50*testMTU)}, remote: b.target(0)})
+	w.settle()
+	w.wantStatuses(&a.send, 0)
+	if !bytes.Equal(a.mem[:50*testMTU], b.mem[:50*testMTU]) || b.count(reason.HeldDisowned) != 1 || a.count(reason.HeldUnsent) == 0 {
+		t.Errorf("refused %v, %v", a.refused, b.refused)
+	}
+	w.holdsNothing()
+}

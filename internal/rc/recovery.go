@@ -47,7 +47,11 @@ func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
 	for i := range ranges {
 		skip, count := ib.Range(in.Payload, i)
 		first := at + skip
-		if at = first + count; !before(first, r.nxt) {
+		at = first + count
+		if before(r.max, at) {
+			r.disown(later(first, r.max))
+		}
+		if !before(first, r.nxt) {
 			break
 		}
 		r.arrived(now, first, r.nxt-uint32(max(int32(r.nxt-at), 0)), true)

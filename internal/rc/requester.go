@@ -96,6 +96,9 @@ type requester struct {
 	room   uint32        // how many of them there may be
 	tryAt  time.Duration // one is tried where room is 0
 
+	disowning bool   // the peer holds what was never sent, see disown.go
+	disowned  uint32 // from here on
+
 	reads        uint16 // READs and atomics sent and not completed
 	landed       uint16 // of those, answered but for what is missing
 	retries      uint8  // repetitions without progress

@@ -128,6 +128,9 @@ func (r *responder) receive(in *machine.In, info *ib.Info) {
 	if info.Kind == ib.KindCongestion || info.Kind == ib.KindNone {
 		return
 	}
+	if in.Disown && r.order != nil && r.q.trusted {
+		r.disown(in)
+	}
 	// PSN
 	switch d := in.PSN.Sub(r.expected); {
 	case d != 0 && in.Train > 1:

@@ -71,7 +71,7 @@ func (r *requester) segment(now time.Duration, w *request, out *machine.Out) boo
 	if !r.fits(now, train, cost) || !r.admits(cost) || !r.fill(w, r.cur, r.off, n, seg, out) {
 		return false
 	}
-	out.PSN, out.Train = psn.New(r.nxt), int(train)
+	out.PSN, out.Train, out.Disown = psn.New(r.nxt), int(train), r.disowns()
 	r.account(now, w, train, cost)
 	r.off += n
 	r.sinceRequest += cost
@@ -188,7 +188,7 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 	if fresh {
 		r.copyLater(w, out)
 	}
-	out.PSN = psn.New(r.nxt)
+	out.PSN, out.Disown = psn.New(r.nxt), r.disowns()
 	r.time(now, r.nxt, true)
 	r.account(now, w, n, overhead)
 	r.due += brings

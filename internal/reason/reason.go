@@ -87,6 +87,7 @@ const (
 	InvalidateRefused
 	SequenceHeld
 	HeldContradicted
+	HeldDisowned
 	CongestionMarked
 
 	// The requester and its completer.
@@ -119,6 +120,7 @@ const (
 	CongestionNotified
 	CongestionIgnored
 	CongestionPSN
+	HeldUnsent
 
 	// Queues and objects.
 	CQOverflow
@@ -298,6 +300,7 @@ var rows = [Count]row{
 	InvalidateRefused:        {"INVALIDATE_REFUSED", "key cannot be invalidated by the peer: expected a type 2 window of this queue pair (%#x), found key %#x"},
 	SequenceHeld:             {"SEQUENCE_HELD", "request behind a lost one, kept until that comes: expected PSN %#06x, found %#06x"},
 	HeldContradicted:         {"HELD_CONTRADICTED", "two requests with one PSN and different content, all that was held is dropped: expected PSN %#06x, contradiction at %#06x"},
+	HeldDisowned:             {"HELD_DISOWNED", "the peer never sent the requests that were held in its name, dropped: from PSN %#06x on, %d of them"},
 	CongestionMarked:         {"CONGESTION_MARKED", "router marked a packet, peer notified: expected ECN field %d, found %d"},
 
 	RetryExceeded:        {"RETRY_EXCEEDED", "peer did not answer: retry_cnt %d used up, %d timeouts"},
@@ -329,6 +332,7 @@ var rows = [Count]row{
 	CongestionNotified:   {"CONGESTION_NOTIFIED", "peer saw marks of congestion, sending slowed down: window %d bytes, %d bytes per second"},
 	CongestionIgnored:    {"CONGESTION_IGNORED", "congestion notification that slows nobody down: expected a queue pair with control %v, found QPN %#06x"},
 	CongestionPSN:        {"CONGESTION_PSN", "congestion notification about a packet that was not sent lately: next PSN %#06x, found %#06x"},
+	HeldUnsent:           {"HELD_UNSENT", "peer holds a request that was never sent, and is told to drop it: next PSN %#06x, held %#06x"},
 
 	CQOverflow:         {"CQ_OVERFLOW", "completion queue overflow: room for %d, found %d"},
 	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},

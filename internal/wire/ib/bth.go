@@ -18,14 +18,15 @@ const BTHLen = 12
 //	+---------------+-+-+---+-------+-------------------------------+
 //	|F|B| Reserved  |             Destination QP                    |
 //	+-+-+-----------+-----------------------------------------------+
-//	|A|S|K|C| Resvd |             Packet Sequence Number            |
-//	+-+-+-+-+-------+-----------------------------------------------+
+//	|A|S|K|C|D|Resvd|             Packet Sequence Number            |
+//	+-+-+-+-+-+-----+-----------------------------------------------+
 //
-// S, K and C are softrdma's own, out of the seven reserved bits that are sent as
+// S, K, C and D are softrdma's own, out of the seven reserved bits that are sent as
 // zero and ignored by who does not know them, and that the ICRC covers: the
 // sender understands selective acknowledges; the READ or atomic is to be kept
 // beside the queue pair's agreed number of them; the packet was sent twice, and is
-// to be dropped where the other one came.
+// to be dropped where the other one came; nothing from this PSN on was sent before,
+// and what is held of it is not the sender's.
 //
 // F and B are the FECN and BECN bits of annex A10, in the byte that the ICRC
 // leaves out (resv8a). RoCE v2 does not use them and ignores them (A17.4.8,
@@ -44,6 +45,7 @@ type BTH struct {
 	Selective bool // S
 	Keep      bool // K
 	Copy      bool // C
+	Disown    bool // D
 	PSN       psn.PSN
 }
 
@@ -59,7 +61,7 @@ func (h *BTH) parse(b []byte) {
 	h.FECN, h.BECN = q&(1<<31) != 0, q&(1<<30) != 0
 	h.DestQPN = q & 0xffffff
 	p := binary.BigEndian.Uint32(b[8:])
-	h.AckReq, h.Selective, h.Keep, h.Copy = p&(1<<31) != 0, p&(1<<30) != 0, p&(1<<29) != 0, p&(1<<28) != 0
+	h.AckReq, h.Selective, h.Keep, h.Copy, h.Disown = p&(1<<31) != 0, p&(1<<30) != 0, p&(1<<29) != 0, p&(1<<28) != 0, p&(1<<27) != 0
 	h.PSN = psn.New(p)
 }
 
@@ -69,7 +71,7 @@ func (h *BTH) put(b []byte) {
 	b[1] = bit(h.Solicited, 7) | bit(h.MigReq, 6) | h.Pad&3<<4 | h.Version&0xf
 	binary.BigEndian.PutUint16(b[2:], h.PKey)
 	binary.BigEndian.PutUint32(b[4:], h.DestQPN&0xffffff|uint32(bit(h.FECN, 7)|bit(h.BECN, 6))<<24)
-	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7)|bit(h.Selective, 6)|bit(h.Keep, 5)|bit(h.Copy, 4))<<24)
+	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7)|bit(h.Selective, 6)|bit(h.Keep, 5)|bit(h.Copy, 4)|bit(h.Disown, 3))<<24)
 }
 
 func bit(set bool, n uint) byte {
