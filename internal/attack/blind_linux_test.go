@@ -1,0 +1,117 @@
+package attack_test
+
+import (
+	"testing"
+
+	"softrdma/internal/attack"
+	"softrdma/internal/attack/honest"
+	"softrdma/internal/psn"
+	"softrdma/internal/wire/ib"
+)
+
+// blind is a forged request of softrdma's kind with the PSN that is d after the one
+// that the honest ends began with.
+func blind(g *target, d uint32) ib.Packet {
+	return ib.Packet{
+		BTH:     ib.BTH{Opcode: ib.RCSendOnly, PSN: psn.New(g.A.Local.PSN + d), AckReq: true, Selective: true},
+		Payload: []byte("forged.."),
+	}
+}
+
+// Forged SENDs from the peer's address over the whole space of PSNs, so close that
+// one of them is always within reach of a sequence that is kept ahead. The attacker
+// does not know the source port: as another user of the peer's host, who cannot
+// have it, or with guesses.
+func TestAttackBlindInjectionWithoutThePort(t *testing.T) {
+	const step = 2048
+	for _, r := range routes {
+		t.Run(r.name, func(t *testing.T) {
+			honest.LeavesNothing(t)
+			g := aim(t, r)
+			truth := g.ports[g.A]
+			at := 0
+			honest.Meanwhile(t, func() error {
+				for at < attack.Count(1<<24/step) {
+					g.ports[g.A] = 0xc000 | uint16(at*509)&0x3fff
+					if g.ports[g.A] == truth {
+						g.ports[g.A] ^= 1
+					}
+					err := g.strike(g.B, 256, []string{"PACKET_SOURCE_PORT"}, func(i int) ib.Packet {
+						return blind(g, uint32(at+i)*step+step/2)
+					})
+					if err != nil {
+						return err
+					}
+					at += 256
+				}
+				return nil
+			}, func() { g.Round(t, 5000) })
+		})
+	}
+}
+
+// Who has the port as well can have packets kept ahead, but the peer disowns what
+// it has not sent.
+func TestAttackBlindInjectionAheadIsDisowned(t *testing.T) {
+	for _, r := range raws {
+		t.Run(r.name, func(t *testing.T) {
+			honest.LeavesNothing(t)
+			g := aim(t, r)
+			for range attack.Count(3) {
+				sender, receiver := honest.Refusals(g.A.Dev), honest.Refusals(g.B.Dev)
+				first := g.next(t)
+				err := g.strike(g.B, 5, []string{"SEQUENCE_HELD"}, func(i int) ib.Packet {
+					p := blind(g, 0)
+					p.PSN = first.Add(2 + i)
+					return p
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				honest.Counted(t, g.A.Dev, sender, "HELD_UNSENT", 1)
+				g.Round(t, 8000)
+				honest.Counted(t, g.B.Dev, receiver, "HELD_DISOWNED", 1)
+				g.Round(t, 8000)
+			}
+		})
+	}
+}
+
+// next is the PSN of A's next request, as somebody sees it who hears a round: its
+// last request is a READ of one packet.
+func (g *target) next(t *testing.T) psn.PSN {
+	var last psn.PSN
+	for _, p := range honest.Sent(honest.Overhear(t, g.A.Dev, func() { g.Round(t, 64) }), g.A.Dev) {
+		if p.Opcode == ib.RCReadRequest {
+			last = p.PSN
+		}
+	}
+	return last.Next()
+}
+
+// Forged congestion notifications: from another port, and from the right one about
+// no packet that was sent of late.
+func TestAttackForgedNotifications(t *testing.T) {
+	for _, r := range raws {
+		t.Run(r.name, func(t *testing.T) {
+			honest.LeavesNothing(t)
+			g := aim(t, r)
+			truth := g.ports[g.B]
+			honest.Meanwhile(t, func() error {
+				for _, name := range []string{"PACKET_SOURCE_PORT", "CONGESTION_PSN"} {
+					g.ports[g.B] = truth
+					if name == "PACKET_SOURCE_PORT" {
+						g.ports[g.B] ^= 1
+					}
+					err := g.strike(g.A, attack.Count(100), []string{name}, func(i int) ib.Packet {
+						return ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true, PSN: far(g.A, true, i)}, Payload: make([]byte, 16)}
+					})
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}, func() { g.Round(t, 5000) })
+		})
+	}
+}
