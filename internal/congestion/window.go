@@ -9,8 +9,8 @@ const initialWindow = 128 << 10
 const leastPackets = 4
 
 // A window bounds what is in flight. The specification leaves that to
-// end-to-end credits, which count messages (IBTA 9.7.7.2) and which neither
-// Linux nor softrdma uses; what a software receiver runs out of is the buffer
+// end-to-end credits, which count messages (IBTA 9.7.7.2) and which Linux does not
+// use; what a software receiver runs out of beside receives is the buffer
 // of its socket, which all connections to it share. So the window follows what
 // arrives: it grows with what is acknowledged, up to the port's, and halves
 // once a round trip where packets were lost to a queue. A loss while round

@@ -23,6 +23,9 @@ type responder struct {
 	pos    uint64    // bytes already received
 	cursor memory.Cursor
 
+	origin machine.Origin // the peer's source port
+	heard  time.Duration  // the last packet from it
+
 	// of a WRITE
 	region *memory.Region
 	addr   uint64
@@ -33,7 +36,7 @@ type responder struct {
 // is dropped without a word to the peer, and the next First or Only is taken
 // up again.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
-	if d := q.admit(in); d.Reason != reason.None {
+	if d := q.admit(now, in); d.Reason != reason.None {
 		q.Host.Refuse(q.Port, d)
 		return
 	}
@@ -76,7 +79,7 @@ func (q *QP) abandon() {
 }
 
 // admit checks state, peer and opcode.
-func (q *QP) admit(in *machine.In) reason.Detail {
+func (q *QP) admit(now time.Duration, in *machine.In) reason.Detail {
 	i := in.Opcode.Info()
 	switch {
 	case !q.Receiving():
@@ -88,11 +91,38 @@ func (q *QP) admit(in *machine.In) reason.Detail {
 		// IBTA 9.6.1.2.3, A17.4.4.2: a connected queue pair hears its peer alone.
 		return reason.Detail{Reason: reason.PacketSource, Expected: low32(peer), Found: low32(src)}
 	}
+	if !q.genuine(now, i, in) {
+		return reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(q.origin.Port()), Found: uint64(in.Src.Port())}
+	}
 	if q.Attr.State == qp.RTR && !q.told {
 		q.told = true // IBTA 11.6.3.1
 		q.Host.Event(q.Port, machine.EventCommEst, reason.Detail{})
 	}
 	return reason.Detail{}
+}
+
+// originQuiet is for how long nothing must have come from the peer's source port
+// before a packet from another one is taken whatever its PSN is. Nothing is sent
+// again here, so a peer that changed its port and lost a packet would never be
+// heard again without it.
+const originQuiet = 10 * time.Second
+
+// genuine reports whether a packet can be the peer's by its source port, or by the
+// PSN that is due next: docs/security.md has the rule. Notifications may come from a
+// peer that sends nothing else.
+func (q *QP) genuine(now time.Duration, i *ib.Info, in *machine.In) bool {
+	o, port, next := &q.origin, in.Src.Port(), in.PSN == q.responder.psn
+	switch {
+	case i.Kind == ib.KindCongestion:
+		return true
+	case o.Is(port):
+	case next, o.Known() && now-q.heard >= originQuiet:
+		o.Learn(port)
+	case o.Known() && !o.Spread():
+		return false
+	}
+	q.heard = now
+	return true
 }
 
 // low32 is the end of an address, as much as a reason's number tells.
