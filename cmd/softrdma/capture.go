@@ -18,7 +18,7 @@ import (
 const captureLong = `Prints each RoCE v2 packet of a capture, a line each, with what is wrong with
 it, and a summary of the connections. Each packet's ICRC is checked.
 
-FILE is pcapng or pcap, of any tool: softrdma --pcap, Wireshark, tcpdump,
+FILE is pcapng or pcap, of any tool: --pcap, Wireshark, tcpdump,
 dumpcap. "-" reads it from standard input. A line ends with [ok], or with what
 there is to say:
 
@@ -39,7 +39,7 @@ func newCaptureCommand() *cobra.Command {
 	v := &captureView{}
 	cmd := &cobra.Command{
 		Use: "capture [flags] FILE", Short: "Show the RoCE v2 packets of a capture file, and what is wrong with them",
-		Long: captureLong, Args: cobra.ExactArgs(1), PreRunE: opensNoDevice,
+		Long: captureLong, Args: cobra.ExactArgs(1),
 		Example: "  softrdma capture packets.pcapng\n" +
 			"  tcpdump -i any -U -w - udp port 4791 | softrdma capture -\n" +
 			"  softrdma capture --json packets.pcapng | jq 'select(.findings)'",

@@ -66,6 +66,7 @@ func newCatCommand() *cobra.Command {
 	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address; daemon:SOCKET/rxe1:PORT on a daemon's device")
 	f.BoolVarP(&c.verbose, "verbose", "v", false, "tell on standard error who is connected and how much went over")
 	c.flags(f, "how long connecting may take")
+	addDeviceFlags(cmd)
 	return cmd
 }
 

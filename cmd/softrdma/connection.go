@@ -104,7 +104,7 @@ func localDevice(ctx context.Context, cmd *cobra.Command, name, peer string, p p
 // capturesOne refuses --pcap for a server that listens on every address: its
 // devices are not known before its clients come.
 func capturesOne(cmd *cobra.Command, dev opened, flag string) error {
-	if dev.Device == nil && cmd.Flags().Changed(pcapFlag) {
+	if dev.Device == nil && flagGiven(cmd, pcapFlag) {
 		return usageErrorf("--%s: say which device to capture with %s, a server without it takes every one", pcapFlag, flag)
 	}
 	return nil

@@ -71,5 +71,6 @@ func newDaemonCommand() *cobra.Command {
 	f.StringVar(&s.mode, "mode", "", "permissions of the socket, as `OCTAL` digits (default 600, with --allow 666: the daemon asks the system who connects)")
 	f.StringSliceVar(&s.allow, "allow", nil, "serve programs of these `USERS` as well: names, numbers, @GROUP, or all")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each call on a device that is refused, and at the end how often which reason was given")
+	addDeviceFlags(cmd)
 	return cmd
 }

@@ -70,6 +70,7 @@ func newDemoCommand() *cobra.Command {
 	f.StringVar(&opt.addr, "addr", "", "`ADDRESS` of the first process's device, or A,B of both (default 127.0.0.1,127.0.0.2, or ::1, or what else is free)")
 	opt.protocol.flag(f, "")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
+	addDeviceFlags(cmd)
 	cmd.AddCommand(newDemoPeerCommand())
 	return cmd
 }
@@ -115,7 +116,7 @@ func moveDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions, dev ope
 		return nil, err
 	}
 	defer d.side.close()
-	if cmd.Flag(pcapFlag).Changed || securityFlags(cmd) != nil {
+	if flagGiven(cmd, pcapFlag) || securityFlags(cmd) != nil {
 		d.divisor, d.repeats = slowDivisor, 1
 	}
 	if err := d.load(opt); err != nil {
@@ -127,7 +128,7 @@ func moveDemo(ctx context.Context, cmd *cobra.Command, opt *demoOptions, dev ope
 	if err != nil {
 		return nil, err
 	}
-	report.File, report.Capture = opt.name(), cmd.Flag(pcapFlag).Value.String()
+	report.File, report.Capture = opt.name(), flagText(cmd, pcapFlag)
 	report.Encrypted, report.Processors = securityFlags(cmd) != nil, runtime.GOMAXPROCS(0)
 	return report, nil
 }
@@ -148,7 +149,7 @@ func (o *demoOptions) bytes(cmd *cobra.Command) (int, error) {
 	}
 	if !cmd.Flags().Changed("size") {
 		o.size = demoSize
-		if cmd.Flag(pcapFlag).Changed {
+		if flagGiven(cmd, pcapFlag) {
 			o.size = demoCaptureSize
 			fmt.Fprintln(cmd.ErrOrStderr(), "--pcap writes every packet to disk: moving 4 MiB in place of 256 MiB (--size changes it)")
 		}

@@ -91,7 +91,7 @@ const demoPeerName = "peer"
 
 // newDemoPeerCommand is the second process's own command.
 func newDemoPeerCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:    demoPeerName + " DEVICE,...",
 		Short:  "The second process of the demo, which the first one starts",
 		Args:   cobra.ExactArgs(1),
@@ -102,6 +102,8 @@ func newDemoPeerCommand() *cobra.Command {
 			return runDemoPeer(cmd, strings.Split(args[0], ","), os.Stdin, cmd.OutOrStdout())
 		},
 	}
+	addIWARPFlags(cmd) // the first process hands them on
+	return cmd
 }
 
 // runDemoPeer serves the first process until it says goodbye or is gone. What

@@ -14,8 +14,30 @@ import (
 	"softrdma/verbs"
 )
 
-// pcapFlag is the persistent flag that openDevice honours.
+// pcapFlag is the flag that openDevice captures by.
 const pcapFlag = "pcap"
+
+// addDeviceFlags gives a command the flags that openDevice honours: those of
+// captures and of iWARP. Commands that open no device for their user don't have
+// them.
+func addDeviceFlags(cmd *cobra.Command) {
+	cmd.Flags().String(pcapFlag, "", "capture the packets of the command's device to `FILE` (pcapng, for Wireshark and softrdma capture)")
+	addIWARPFlags(cmd)
+}
+
+// flagText is the value of a flag, "" where the command has none of that name.
+func flagText(cmd *cobra.Command, name string) string {
+	if f := cmd.Flag(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// flagGiven reports whether a flag was given, which a command may not have.
+func flagGiven(cmd *cobra.Command, name string) bool {
+	f := cmd.Flag(name)
+	return f != nil && f.Changed
+}
 
 // captures counts the devices that this process captures, for the file names.
 var captures struct {
@@ -62,10 +84,7 @@ func openDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 // captureDevice captures, with --pcap, a device that is open until the returned
 // function is called: one that the connection manager chose.
 func captureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) {
-	path, err := cmd.Flags().GetString(pcapFlag)
-	if err != nil {
-		return nil, err
-	}
+	path := flagText(cmd, pcapFlag)
 	if path == "" {
 		return func() error { return nil }, nil
 	}
@@ -97,15 +116,4 @@ func captureName(path string) string {
 	}
 	ext := filepath.Ext(path)
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), captures.n, ext)
-}
-
-// opensNoDevice refuses --pcap for a command that has nothing to capture.
-func opensNoDevice(cmd *cobra.Command, _ []string) error {
-	if cmd.Flags().Changed(pcapFlag) {
-		return usageErrorf("%s opens no device: --%s has nothing to capture", cmd.CommandPath(), pcapFlag)
-	}
-	if given := iwarpFlags(cmd); given != nil {
-		return usageErrorf("%s opens no device: %s has no connection to be for", cmd.CommandPath(), given[0])
-	}
-	return nil
 }

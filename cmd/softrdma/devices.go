@@ -30,7 +30,7 @@ func newDevicesCommand() *cobra.Command {
 	var protocol protocolFlag
 	cmd := &cobra.Command{
 		Use: "devices [flags]", Short: "List the RDMA devices of this machine",
-		Long: devicesLong, Args: noDevice, PreRunE: opensNoDevice,
+		Long: devicesLong, Args: noDevice,
 		Example: "  softrdma devices\n  softrdma devices -v\n  softrdma devices --json | jq '.[0].address'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := verbs.Devices()

@@ -66,5 +66,6 @@ func newExecCommand() *cobra.Command {
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon whose devices the program is to find")
 	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma, where that can be done unnoticed")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each call on the device that is refused, and at the end how often which reason was given")
+	addDeviceFlags(cmd)
 	return cmd
 }

@@ -74,7 +74,7 @@ func runExec(cmd *cobra.Command, s *execSettings, args []string) (err error) {
 // places are where a daemon may be, none where the program is to have a device
 // of its own.
 func (s *execSettings) places(cmd *cobra.Command) ([]string, error) {
-	switch own := s.device != "" || s.protocol != "" || cmd.Flags().Changed(pcapFlag) || securityFlags(cmd) != nil; {
+	switch own := s.device != "" || s.protocol != "" || flagGiven(cmd, pcapFlag) || securityFlags(cmd) != nil; {
 	case s.socket != "" && own:
 		return nil, usageErrorf("--socket: the devices are the daemon's, and so are -d, --protocol, --%s and what secures them", pcapFlag)
 	case s.socket != "":

@@ -17,28 +17,41 @@ const explainLong = `Tells what a status, a reason, a NAK or an event means: wha
 where to look, what usually mends it, and which clause of the specification
 wants it so.
 
-QUERY is a name in whole or in part, words of its sentence, the number of a
-completion status or an event, or an acknowledge's syndrome as 0xNN. Without
-QUERY it lists all names.`
+QUERY is a name in whole or in part, words of its sentence, or a number that a
+message, a packet or a program printed, in decimal or as 0xNN: it tells every
+meaning of the number, as a completion status, a reject reason, an errno, an
+exit code and so on. Without QUERY it lists all names.
+
+With --json it prints an array of objects: kind, name, number, label (kind and
+number as they are usually printed), meaning, cause, look, remedy, clause and
+see (names of other entries); empty fields are left out.`
 
 const explainExample = `  softrdma explain IBV_WC_RETRY_EXC_ERR
   softrdma explain retry exceeded
   softrdma explain 12
+  softrdma explain 28
   softrdma explain 0x62
   softrdma explain | grep -i key`
 
 func newExplainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "explain [QUERY...]", Short: "Tell what a status, reason, NAK or event means, and what mends it",
-		Long: explainLong, Example: explainExample, PreRunE: opensNoDevice,
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "explain [QUERY...]", Short: "Tell what a status, reason, NAK, event or number means, and what mends it",
+		Long: explainLong, Example: explainExample, ValidArgsFunction: completeExplained,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
+			if len(args) == 0 && asJSON {
+				return writeJSON(out, explainRecords(explain.All()))
+			}
 			if len(args) == 0 {
 				return listExplained(out)
 			}
 			entries, err := lookup(args)
 			if err != nil {
 				return fmt.Errorf("%w (softrdma explain lists all)", err)
+			}
+			if asJSON {
+				return writeJSON(out, explainRecords(entries))
 			}
 			for i, e := range entries {
 				if i > 0 {
@@ -49,6 +62,31 @@ func newExplainCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+// An explainRecord is an entry in JSON.
+type explainRecord struct {
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name"`
+	Number  int      `json:"number"`
+	Label   string   `json:"label"`
+	Meaning string   `json:"meaning"`
+	Cause   string   `json:"cause,omitempty"`
+	Look    string   `json:"look,omitempty"`
+	Remedy  string   `json:"remedy,omitempty"`
+	Clause  string   `json:"clause,omitempty"`
+	See     []string `json:"see,omitempty"`
+}
+
+func explainRecords(entries []explain.Entry) []explainRecord {
+	list := make([]explainRecord, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		list[i] = explainRecord{string(e.Kind), e.Name, e.Number, e.Label(), e.Meaning, e.Cause, e.Look, e.Remedy, e.Clause, e.See}
+	}
+	return list
 }
 
 // lookup takes the arguments as words of one query, and where nothing is called

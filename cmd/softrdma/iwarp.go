@@ -8,14 +8,14 @@ import (
 	"softrdma/verbs"
 )
 
-// The persistent flags of iWARP connections, beside those of TLS.
+// The flags of iWARP connections, beside those of TLS.
 const (
 	noCRCFlag   = "no-crc"
 	markersFlag = "markers"
 )
 
 func addIWARPFlags(cmd *cobra.Command) {
-	f := cmd.PersistentFlags()
+	f := cmd.Flags()
 	f.Bool(noCRCFlag, false, "iWARP without CRCs, where the peer wants none either")
 	f.Bool(markersFlag, false, "iWARP with markers in what the peer sends; Linux's siw has none, and refuses")
 	addSecurityFlags(cmd)
@@ -24,7 +24,7 @@ func addIWARPFlags(cmd *cobra.Command) {
 // iwarpFlags are those of iWARP that were given, TLS's included, as arguments.
 func iwarpFlags(cmd *cobra.Command) (args []string) {
 	for _, name := range [...]string{noCRCFlag, markersFlag} {
-		if cmd.Flag(name).Value.String() == "true" {
+		if flagText(cmd, name) == "true" {
 			args = append(args, "--"+name)
 		}
 	}
@@ -42,6 +42,6 @@ func wantsIWARP(cmd *cobra.Command, iwarp bool) error {
 
 // applyIWARPFlags puts what the flags say into a device's configuration, but for TLS.
 func applyIWARPFlags(cmd *cobra.Command, cfg *verbs.Config) {
-	cfg.NoCRC = cfg.NoCRC || cmd.Flag(noCRCFlag).Value.String() == "true"
-	cfg.Markers = cfg.Markers || cmd.Flag(markersFlag).Value.String() == "true"
+	cfg.NoCRC = cfg.NoCRC || flagText(cmd, noCRCFlag) == "true"
+	cfg.Markers = cfg.Markers || flagText(cmd, markersFlag) == "true"
 }

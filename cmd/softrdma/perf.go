@@ -81,6 +81,7 @@ func newPerfCommand() *cobra.Command {
 	f.StringVar((*string)(&opt.Recovery), "recovery", "", "how both ends make up for `LOSS`: selective-repeat or go-back-n (at the client; default selective-repeat)")
 	f.BoolVar(&opt.json, "json", false, "print one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
+	addDeviceFlags(cmd)
 	return cmd
 }
 

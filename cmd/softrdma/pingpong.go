@@ -27,7 +27,11 @@ The sides find each other by TCP (port 18515), the messages travel by RoCE v2
 connection manager, on the same port number of its own: UDP port 4791 is all
 that is used then. That is for softrdma at both ends and -t rc; the path MTU is
 the connection manager's, and without -d the one that waits does so on every
-address.`
+address.
+
+With --json the result is one object on standard output: type (rc, uc, ud or
+srq), iters, size (bytes of a message), bytes (both ways), seconds,
+mbit_per_second and usec_per_iter. Everything else goes to standard error.`
 
 const pingpongExample = `  softrdma pingpong                          wait on the best address
   softrdma pingpong HOST                     ping the one that waits there
@@ -58,6 +62,7 @@ type pingpong struct {
 	check    bool
 	sl       int
 	timeout  time.Duration
+	json     bool
 	managed  bool // connect through the connection manager
 	protocol protocolFlag
 	host     string // empty: wait for the peer
@@ -73,6 +78,9 @@ func newPingpongCommand() *cobra.Command {
 		Long: pingpongLong, Example: pingpongExample, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.cmd, p.out = cmd, cmd.OutOrStdout()
+			if p.json {
+				p.out = cmd.ErrOrStderr()
+			}
 			if len(args) > 0 {
 				p.host = args[0]
 			}
@@ -101,6 +109,8 @@ func newPingpongCommand() *cobra.Command {
 	f.BoolVarP(&p.managed, "rdma-cm", "R", false, "connect through the RDMA connection manager, not by TCP (at both sides)")
 	p.protocol.flag(f, "; iwarp wants -R")
 	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
+	f.BoolVar(&p.json, "json", false, "print the result as one JSON object")
+	addDeviceFlags(cmd)
 	return cmd
 }
 
@@ -196,9 +206,9 @@ func (p *pingpong) run(ctx context.Context) (err error) {
 	if err := r.play(ctx); err != nil {
 		return err
 	}
-	p.report(time.Since(start))
+	err = p.report(time.Since(start))
 	p.stay(ctx)
-	return nil
+	return err
 }
 
 // stayTime is some times as long as a peer waits for an acknowledge (timeout
@@ -286,9 +296,26 @@ func (p *pingpong) queuePairs() int {
 	return 1
 }
 
-func (p *pingpong) report(took time.Duration) {
+// A pingpongRecord is a result in JSON.
+type pingpongRecord struct {
+	Type    string  `json:"type"`
+	Iters   int     `json:"iters"`
+	Size    int64   `json:"size"`  // bytes of a message
+	Bytes   int64   `json:"bytes"` // both ways
+	Seconds float64 `json:"seconds"`
+	Mbit    float64 `json:"mbit_per_second"`
+	Usec    float64 `json:"usec_per_iter"`
+}
+
+func (p *pingpong) report(took time.Duration) error {
 	bytes := int64(p.size) * int64(p.iters) * 2
 	usec := float64(took) / float64(time.Microsecond)
+	if p.json {
+		return writeJSON(p.cmd.OutOrStdout(), pingpongRecord{
+			p.kind, p.iters, int64(p.size), bytes, took.Seconds(), float64(bytes) * 8 / usec, usec / float64(p.iters),
+		})
+	}
 	fmt.Fprintf(p.out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, took.Seconds(), float64(bytes)*8/usec)
 	fmt.Fprintf(p.out, "%d iters in %.2f seconds = %.2f usec/iter\n", p.iters, took.Seconds(), usec/float64(p.iters))
+	return nil
 }

@@ -139,7 +139,9 @@ func (p *pingpong) playOver(ctx context.Context, r *rally, conn *rdmacm.Conn) (e
 			return err
 		}
 	}
-	p.report(time.Since(start))
+	if err := p.report(time.Since(start)); err != nil {
+		return err
+	}
 	if p.host == "" {
 		select {
 		case <-conn.Done():

@@ -63,6 +63,7 @@ func newRcopyCommand() *cobra.Command {
 	f.StringVar(&r.dir, "dir", ".", "server: `DIRECTORY` below which files are written; / for everywhere")
 	f.BoolVar(&r.once, "once", false, "server: end after one client, with a code that tells whether it went well")
 	r.flags(f, "how long the peer may say nothing")
+	addDeviceFlags(cmd)
 	return cmd
 }
 

@@ -54,8 +54,6 @@ func newRootCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("softrdma {{.Version}}\n")
-	root.PersistentFlags().String(pcapFlag, "", "capture the packets of the command's device to `FILE` (pcapng, for Wireshark and softrdma capture)")
-	addIWARPFlags(root)
 	root.AddCommand(
 		newDevicesCommand(),
 		newPingpongCommand(),
@@ -68,6 +66,7 @@ func newRootCommand() *cobra.Command {
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	addCompletions(root)
 	codeRuns(root)
 	return root
 }

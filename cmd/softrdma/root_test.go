@@ -36,8 +36,8 @@ func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
 		{[]string{"pingpong", "-p", "0"}, "-p: expected 1 to 65535"},
 		{[]string{"perf", "write", "bw", "-D", "x"}, `--duration: expected a number, found "x"`},
 		{[]string{"devices", "extra"}, "extra"},
-		{[]string{"devices", "--pcap", "x"}, "nothing to capture"},
-		{[]string{"explain", "--pcap", "x", "RNR"}, "nothing to capture"},
+		{[]string{"devices", "--pcap", "x"}, "unknown flag: --pcap"},
+		{[]string{"explain", "--pcap", "x", "RNR"}, "unknown flag: --pcap"},
 		{[]string{"capture"}, "accepts 1 arg"},
 		{[]string{"capture", "--port", "70000", "x"}, "65535"},
 	} {

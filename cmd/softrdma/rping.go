@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,11 @@ client pings until Ctrl-C.
 
 A softrdma server takes pings of any size (-S limits it); rping's takes those
 of its own -S. With -V the client compares what comes back with what it sent,
-and a softrdma server the pings with what rping sends.`
+and a softrdma server the pings with what rping sends.
+
+With --json each result is an object on a line of standard output: pings and validated,
+of the client also bytes (of a ping), seconds and usec_per_ping, of the server
+client, which is the client's address. Everything else goes to standard error.`
 
 const rpingExample = `  softrdma rping -s                          the server, on every address
   softrdma rping -c -a HOST -C 10 -v -V      the client
@@ -55,6 +60,7 @@ type rping struct {
 	own        bool
 	debug      bool
 	timeout    time.Duration
+	json       bool
 	protocol   protocolFlag
 
 	printing sync.Mutex // a persistent server's clients print at a time
@@ -75,6 +81,9 @@ func newRpingCommand() *cobra.Command {
 		Long: rpingLong, Example: rpingExample, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.cmd, p.out = cmd, cmd.OutOrStdout()
+			if p.json {
+				p.out = cmd.ErrOrStderr()
+			}
 			if err := p.checkFlags(); err != nil {
 				return err
 			}
@@ -100,6 +109,8 @@ func newRpingCommand() *cobra.Command {
 	f.BoolVarP(&p.debug, "debug", "d", false, "tell each step on standard error")
 	p.protocol.flag(f, "")
 	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
+	f.BoolVar(&p.json, "json", false, "print results as JSON objects, one on a line")
+	addDeviceFlags(cmd)
 	return cmd
 }
 
@@ -169,6 +180,28 @@ func (p *rping) print(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
+// An rpingRecord is a result in JSON.
+type rpingRecord struct {
+	Client    string  `json:"client,omitempty"` // of a server's
+	Pings     int     `json:"pings"`
+	Bytes     int     `json:"bytes,omitempty"` // of a ping, of a client's
+	Validated bool    `json:"validated"`
+	Seconds   float64 `json:"seconds,omitempty"` // of a client's
+	Usec      float64 `json:"usec_per_ping,omitempty"`
+}
+
+// result prints a result: in words, or with --json as an object.
+func (p *rping) result(r rpingRecord, format string, args ...any) error {
+	if !p.json {
+		p.print(format, args...)
+		return nil
+	}
+	r.Validated = p.validate
+	p.printing.Lock()
+	defer p.printing.Unlock()
+	return json.NewEncoder(p.cmd.OutOrStdout()).Encode(r)
+}
+
 func (p *rping) debugf(format string, args ...any) {
 	if p.debug {
 		p.printing.Lock()
@@ -232,8 +265,9 @@ func (p *rping) runClient(ctx context.Context) (err error) {
 	start := time.Now()
 	done, err := s.ping(ctx)
 	if took := time.Since(start); done > 0 && (err == nil || ctx.Err() != nil) {
-		p.print("%s of %d bytes in %.3f seconds, %.2f usec/ping%s", pings(done), p.size, took.Seconds(),
-			float64(took)/float64(time.Microsecond)/float64(done), p.validated())
+		each := float64(took) / float64(time.Microsecond) / float64(done)
+		r := rpingRecord{Pings: done, Bytes: int(p.size), Seconds: took.Seconds(), Usec: each}
+		err = errors.Join(err, p.result(r, "%s of %d bytes in %.3f seconds, %.2f usec/ping%s", pings(done), p.size, took.Seconds(), each, p.validated()))
 	}
 	return err
 }

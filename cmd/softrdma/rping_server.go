@@ -116,6 +116,5 @@ func (p *rping) answer(ctx context.Context, end rpingEnd) (err error) {
 	if err != nil {
 		return err
 	}
-	p.print("client %v: %s%s", peer, pings(n), p.validated())
-	return nil
+	return p.result(rpingRecord{Client: peer.String(), Pings: n}, "client %v: %s%s", peer, pings(n), p.validated())
 }

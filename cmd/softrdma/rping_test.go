@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -269,5 +270,31 @@ func TestFillPingAsRpingDoes(t *testing.T) {
 	const want = "rdma-ping-12: MNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]\x00"
 	if string(b) != want {
 		t.Errorf("expected %q, found %q", want, b)
+	}
+}
+
+// The result is all that stands on standard output.
+func TestResultsAsJSON(t *testing.T) {
+	server, client := rpingPair(t, "-V", "-C 3 -V --json")
+	var r rpingRecord
+	if code := client.code(); code != exitOK || json.Unmarshal([]byte(client.stdout.String()), &r) != nil {
+		t.Fatalf("code %d: %s%s", code, &client.stdout, &client.stderr)
+	}
+	server.succeeds()
+	if r.Pings != 3 || r.Bytes != rpingDefaultSize || !r.Validated || r.Seconds <= 0 || r.Usec <= 0 {
+		t.Errorf("found %+v", r)
+	}
+
+	port := freePort(t)
+	server = start(t, "pingpong", "-p", port, "-d", loopbackDevice(t), "-n", "7")
+	server.prints("local address")
+	client = start(t, "pingpong", "-p", port, "-d", loopbackDevice(t), "-n", "7", "--json", "127.0.0.1")
+	var p pingpongRecord
+	if code := client.code(); code != exitOK || json.Unmarshal([]byte(client.stdout.String()), &p) != nil {
+		t.Fatalf("code %d: %s%s", code, &client.stdout, &client.stderr)
+	}
+	server.succeeds()
+	if p.Type != "rc" || p.Iters != 7 || p.Size != 4096 || p.Bytes != 2*7*4096 || p.Seconds <= 0 || p.Usec <= 0 || p.Mbit <= 0 {
+		t.Errorf("found %+v", p)
 	}
 }

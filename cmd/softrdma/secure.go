@@ -16,7 +16,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The persistent flags that openDevice opens iWARP devices with TLS by.
+// The flags that openDevice opens iWARP devices with TLS by.
 const (
 	secretFlag      = "psk-file"
 	certificateFlag = "tls-cert"
@@ -25,7 +25,7 @@ const (
 )
 
 func addSecurityFlags(cmd *cobra.Command) {
-	f := cmd.PersistentFlags()
+	f := cmd.Flags()
 	f.String(secretFlag, "", "iWARP over TLS, with the peers that have the same secret: random bytes or text in `FILE`, such as of openssl rand -base64 32")
 	f.String(certificateFlag, "", "iWARP over TLS, with certificates: this end's, and those on its way to the authority, in `FILE` (PEM); with both of:")
 	f.String(keyFlag, "", "private key of --tls-cert in `FILE` (PEM)")
@@ -35,7 +35,7 @@ func addSecurityFlags(cmd *cobra.Command) {
 // securityFlags are those that were given, as arguments.
 func securityFlags(cmd *cobra.Command) (args []string) {
 	for _, name := range [...]string{secretFlag, certificateFlag, keyFlag, authorityFlag} {
-		if v := cmd.Flag(name).Value.String(); v != "" {
+		if v := flagText(cmd, name); v != "" {
 			args = append(args, "--"+name+"="+v)
 		}
 	}
@@ -48,7 +48,7 @@ func security(cmd *cobra.Command, host string) (*tls.Config, error) {
 	var files [4]string
 	given := 0
 	for i, name := range [...]string{secretFlag, certificateFlag, keyFlag, authorityFlag} {
-		if files[i] = cmd.Flag(name).Value.String(); files[i] != "" {
+		if files[i] = flagText(cmd, name); files[i] != "" {
 			given++
 		}
 	}

@@ -53,7 +53,7 @@ func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start st
 	e.opened = append(e.opened, dev.close)
 	within, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
-	if dev.Device == nil && e.cmd.Flags().Changed(pcapFlag) {
+	if dev.Device == nil && flagGiven(e.cmd, pcapFlag) {
 		if err := e.capture(within, at); err != nil {
 			return nil, connectError(ctx, err, at, start, e.protocol, e.timeout)
 		}

@@ -137,7 +137,7 @@ var connections = map[reason.Reason]text{
 		"IBTA 12.8, annex A16.7"},
 	reason.CMReqTimeout: {
 		"The peer's communication manager never answered the request: the host is off, takes no RoCE v2 packets, or its program never accepts.",
-		"Whether the peer has an RDMA device on the address (`softrdma ping`, `rdma link` on Linux); firewalls on UDP port 4791; a capture on both hosts.",
+		"Whether the peer has an RDMA device on the address (`softrdma devices`, `rdma link` on Linux); firewalls on UDP port 4791; a capture on both hosts.",
 		"Open UDP port 4791, and make the RDMA device on the peer.",
 		"IBTA 12.9.8.3.1, 12.9.8.7"},
 	reason.CMRepTimeout: {

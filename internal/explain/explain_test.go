@@ -2,6 +2,7 @@ package explain
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,14 +64,23 @@ func TestEveryReasonAndStatusIsThere(t *testing.T) {
 	}
 }
 
+// number is a query for a number, which finds most likely meanings first, and
+// others behind them.
+var number = regexp.MustCompile(`^ *(0x)?[0-9a-f]+ *$`)
+
 func TestLookup(t *testing.T) {
 	for _, c := range []struct {
 		query string
 		want  string // names, in order
 	}{
-		{"9", "IBV_WC_REM_INV_REQ_ERR IBV_EVENT_PORT_ACTIVE"},
-		{"12", "IBV_WC_RETRY_EXC_ERR"},
+		{"9", "IBV_WC_REM_INV_REQ_ERR IBV_EVENT_PORT_ACTIVE INVALID_TRANSPORT_TYPE RDMA_CM_EVENT_ESTABLISHED IBV_WR_SEND_WITH_INV IBV_WC_ATOMIC_WRITE RNR_TIMER_9"},
+		{"12", "IBV_WC_RETRY_EXC_ERR INVALID_GID RDMA_CM_EVENT_MULTICAST_JOIN RNR_TIMER_12"},
 		{" 13 ", "IBV_WC_RNR_RETRY_EXC_ERR"},
+		{"28", "CONSUMER_REJECT RNR_TIMER_28"},
+		{"consumer reject", "CONSUMER_REJECT"},
+		{"CONSUMER_REJECT", "CONSUMER_REJECT"},
+		{"130", "EXIT_130"},
+		{"0x0100", "RDMAP: invalid STag"},
 		{"0x62", "NAK_REMOTE_ACCESS_ERROR"},
 		{"0x2c", "NAK_RNR"},
 		{"0x1f", "ACK"},
@@ -99,7 +109,7 @@ func TestLookup(t *testing.T) {
 		for _, e := range found {
 			names = append(names, e.Name)
 		}
-		if got := strings.Join(names, " "); got != c.want {
+		if got := strings.Join(names, " "); got != c.want && !(number.MatchString(c.query) && strings.HasPrefix(got+" ", c.want+" ")) {
 			t.Errorf("%q finds %s, expected %s", c.query, got, c.want)
 		}
 	}
@@ -137,7 +147,7 @@ func TestLookupMissNamesTheNearest(t *testing.T) {
 	if !strings.Contains(err.Error(), "IBV_WC_RETRY_EXC_ERR") || !strings.Contains(err.Error(), `"RETRY_EXX_ERR"`) {
 		t.Errorf("error is %q", err)
 	}
-	for _, q := range []string{"", "  ", "99", "-1", "0xfff", "0x99", "_-_", strings.Repeat("x", 10000)} {
+	for _, q := range []string{"", "  ", "99999", "-10000", "0xfffff", "_-_", strings.Repeat("x", 10000)} {
 		if found, err := Lookup(q); !errors.As(err, &miss) || len(found) != 0 {
 			t.Errorf("%.20q: found %v, %v, expected a miss", q, found, err)
 		}

@@ -24,9 +24,8 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("nothing is known as %q; nearest are %s", e.Query, strings.Join(e.Nearest, ", "))
 }
 
-// Lookup finds what a user asks for: the number of a completion status or an
-// event ("9"), an acknowledge's syndrome ("0x62"), a name in whole or without
-// its prefix ("IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "KEY_BOUNDS"), words of a
+// Lookup finds what a user asks for: a number ("28", "0x62"), which may be one of
+// several kinds; a name in whole or without its prefix ("IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "KEY_BOUNDS"), words of a
 // name ("retry exceeded"), or words of a sentence ("no receive posted").
 func Lookup(query string) ([]Entry, error) {
 	words := split(query)
@@ -34,7 +33,8 @@ func Lookup(query string) ([]Entry, error) {
 	if len(words) == 0 {
 		return nil, &NotFoundError{Query: query}
 	}
-	if found, isNumber := byNumber(all, strings.TrimSpace(query)); isNumber {
+	more := numbers()
+	if found, isNumber := byNumber(slices.Concat(all, more), strings.TrimSpace(query)); isNumber {
 		if len(found) == 0 {
 			return nil, &NotFoundError{Query: query}
 		}
@@ -56,7 +56,16 @@ func Lookup(query string) ([]Entry, error) {
 	if found := byWords(all, split(short(name))); found != nil {
 		return found, nil
 	}
+	if found := keep(more, func(e *Entry) bool { return strings.Join(split(e.Name), "_") == name }); found != nil {
+		return found, nil
+	}
 	if found := byText(all, words); found != nil {
+		return found, nil
+	}
+	if found := byWords(more, words); found != nil {
+		return found, nil
+	}
+	if found := byText(more, words); found != nil {
 		return found, nil
 	}
 	return nil, &NotFoundError{Query: query, Nearest: nearest(all, short(name))}
@@ -87,8 +96,8 @@ func keep(all []Entry, f func(*Entry) bool) (found []Entry) {
 	return found
 }
 
-// byNumber takes decimal numbers for statuses and events, hexadecimal ones for
-// syndromes, as each is usually printed.
+// byNumber finds all meanings of a number. Those come first that are usually
+// printed as the query is, in decimal or in hexadecimal.
 func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
 	hex := strings.HasPrefix(strings.ToLower(s), "0x")
 	n, err := strconv.ParseInt(s, 0, 64)
@@ -97,16 +106,28 @@ func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
 			return nil, false
 		}
 	}
-	if hex {
-		if n > 0xff {
-			return nil, true
-		}
-		name := syndrome(ib.Syndrome(n))
-		return keep(all, func(e *Entry) bool { return e.Kind == Syndrome && e.Name == name }), true
+	if n < 0 {
+		// The connection manager's events have errors of the system so.
+		return keep(all, func(e *Entry) bool { return e.Kind == SystemError && int64(e.Number) == -n }), true
 	}
-	return keep(all, func(e *Entry) bool {
-		return int64(e.Number) == n && n >= 0 && (e.Kind == Status || e.Kind == Event)
-	}), true
+	found = keep(all, func(e *Entry) bool {
+		if e.Kind == Syndrome { // one entry stands for many numbers
+			return n <= 0xff && e.Name == syndrome(ib.Syndrome(n))
+		}
+		return int64(e.Number) == n
+	})
+	place := func(e Entry) int {
+		_, h := hexadecimal[e.Kind]
+		switch {
+		case e.Kind == Reason:
+			return 2 // few programs print vendor_err
+		case h == hex:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(found, func(a, b Entry) int { return place(a) - place(b) })
+	return found, true
 }
 
 // byWords finds names that have all words of the query, one being the

@@ -8,6 +8,9 @@ var opNames = map[Op]string{
 	LocalInv: "IBV_WR_LOCAL_INV", BindMW: "IBV_WR_BIND_MW", SendInv: "IBV_WR_SEND_WITH_INV", AtomicWrite: "IBV_WR_ATOMIC_WRITE",
 }
 
+// Known reports whether there is such an operation.
+func (o Op) Known() bool { return opNames[o] != "" }
+
 // String gives the name that libibverbs gives the operation.
 func (o Op) String() string {
 	if s, ok := opNames[o]; ok {
@@ -21,6 +24,9 @@ var wcOpNames = map[WCOp]string{
 	WCFetchAdd: "IBV_WC_FETCH_ADD", WCBindMW: "IBV_WC_BIND_MW", WCLocalInv: "IBV_WC_LOCAL_INV",
 	WCAtomicWrite: "IBV_WC_ATOMIC_WRITE", WCRecv: "IBV_WC_RECV", WCRecvRDMAImm: "IBV_WC_RECV_RDMA_WITH_IMM",
 }
+
+// Known reports whether there is such an operation.
+func (o WCOp) Known() bool { return wcOpNames[o] != "" }
 
 // String gives the name that libibverbs gives what completed.
 func (o WCOp) String() string {

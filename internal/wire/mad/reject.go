@@ -89,6 +89,12 @@ func (r RejectReason) String() string {
 	return fmt.Sprintf("reject reason %d", uint16(r))
 }
 
+// Known reports whether the specification defines the reason.
+func (r RejectReason) Known() bool {
+	_, ok := rejects[r]
+	return ok
+}
+
 // Words says the reason as a sentence without its stop.
 func (r RejectReason) Words() string {
 	if row, ok := rejects[r]; ok {

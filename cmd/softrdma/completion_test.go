@@ -1,0 +1,68 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestCompletionOffersWhatThereIs(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []string
+		not  string
+	}{
+		{[]string{"explain", "M"}, []string{"MAD_LENGTH\treason", "MPA_CRC\treason", "MEMORY_PRIVATE"}, "PACKET_ICRC"},
+		{[]string{"explain", "mpa_c"}, []string{"mpa_crc\treason"}, "MPA_CRC"},
+		{[]string{"explain", "IBV_WC_RETRY"}, []string{"IBV_WC_RETRY_EXC_ERR\tcompletion status"}, "IBV_WC_SUCCESS"},
+		{[]string{"pingpong", "-d", ""}, []string{"lo\t", "127.0.0.1\ton lo"}, "iwarp:"},
+		{[]string{"perf", "write", "bw", "--device", "iwarp:"}, []string{"iwarp:lo\t", "iwarp:127.0.0.1\ton lo"}, "\nlo\t"},
+		{[]string{"rping", "-I", ""}, []string{"127.0.0.1\ton lo"}, "go.mod"},
+		{[]string{"daemon", "-d", ""}, []string{"127.0.0.1\ton lo"}, "main.go"},
+		{[]string{"pingpong", "-t", ""}, []string{"rc", "uc", "ud", "srq"}, "main.go"},
+		{[]string{"cat", "--protocol", ""}, []string{"roce", "iwarp"}, "main.go"},
+		{[]string{"perf", ""}, []string{"write", "read", "send", "atomic"}, "bw"},
+		{[]string{"perf", "write", ""}, []string{"bw", "lat"}, "atomic"},
+		{[]string{"perf", "write", "bw", "--congestion", ""}, []string{"dcqcn", "delay"}, "main.go"},
+		{[]string{"devices", ""}, []string{":4\n"}, "main.go"}, // no files
+		{[]string{"d"}, []string{"daemon", "demo", "devices"}, "pingpong"},
+	} {
+		var b strings.Builder
+		root := newRootCommand()
+		root.SetOut(&b)
+		root.SetErr(io.Discard) // what the directive means
+		root.SetArgs(append([]string{"__complete"}, c.args...))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%q: %v", c.args, err)
+		}
+		out := b.String()
+		for _, w := range c.want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%q: expected %q in\n%s", c.args, w, out)
+			}
+		}
+		if strings.Contains(out, c.not) {
+			t.Errorf("%q: offers %q:\n%s", c.args, c.not, out)
+		}
+	}
+}
+
+// A command has the flags of captures, TLS and iWARP where it opens a device of
+// the user's choice, and nowhere else.
+func TestFlagsStandWhereTheyApply(t *testing.T) {
+	opens := map[string]bool{
+		"softrdma pingpong": true, "softrdma perf": true, "softrdma rping": true, "softrdma rcopy": true, "softrdma cat": true,
+		"softrdma exec": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo " + demoPeerName: true,
+	}
+	for _, cmd := range allCommands(newRootCommand()) {
+		for _, flag := range []string{pcapFlag, noCRCFlag, markersFlag, secretFlag, certificateFlag, keyFlag, authorityFlag} {
+			if flag == pcapFlag && cmd.Name() == demoPeerName {
+				continue // the command's first process captures
+			}
+			if has := cmd.Flag(flag) != nil; has != opens[cmd.CommandPath()] {
+				t.Errorf("%s has --%s: %v, expected %v", cmd.CommandPath(), flag, has, !has)
+			}
+		}
+	}
+	start(t, "explain", "--pcap", "x", "28").fails(exitUsage, "unknown flag: --pcap")
+}

@@ -1,0 +1,19 @@
+//go:build unix
+
+package explain
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// systemErrors are the error numbers of this system, which peers on Linux share.
+func systemErrors() (all []Entry) {
+	for n := syscall.Errno(1); n < 256; n++ {
+		if name := unix.ErrnoName(n); name != "" {
+			all = append(all, Entry{Kind: SystemError, Name: name, Number: int(n), Meaning: sentence(n.Error()), Clause: "errno(3)"})
+		}
+	}
+	return all
+}
