@@ -94,7 +94,7 @@ func checkResults(t *testing.T, names []string, want, got Results) {
 func TestBaselineRxeAgainstRxe(t *testing.T) {
 	lab := openLab(t)
 	names := scenarioNames(t, everyScenario)
-	got, err := Exercise(within(t, 150*time.Second), RxeExerciser{lab.Guests[1]}, RxeExerciser{lab.Guests[0]}, names, false, exerciseMTU)
+	got, err := Exercise(within(t, 8*time.Minute), RxeExerciser{lab.Guests[1]}, RxeExerciser{lab.Guests[0]}, names, false, exerciseMTU)
 	if err != nil {
 		t.Error(err)
 	}

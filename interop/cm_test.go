@@ -108,7 +108,7 @@ func (p cmProgram) softrdmaArgv(t *testing.T, lab *Lab, r cmRole) []string {
 }
 
 // cmPatience is how long a program may take.
-const cmPatience = 20 * time.Second
+const cmPatience = time.Minute
 
 // limit is how long the program may take.
 func (p cmProgram) limit() time.Duration { return cmPatience * time.Duration(max(p.patience, 1)) }

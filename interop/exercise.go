@@ -174,7 +174,7 @@ func startVerbsPeer(ctx context.Context, g *Guest, args []string) (running, erro
 }
 
 func (r RxeExerciser) waitListen(ctx context.Context, port int) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	return r.Guest.WaitListen(ctx, port)
 }
@@ -232,7 +232,7 @@ func (h HostExerciser) start(ctx context.Context, args []string, v6 bool) (runni
 }
 
 func (h HostExerciser) waitListen(ctx context.Context, port int) error {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	return h.Lab.WaitListen(ctx, port)
 }

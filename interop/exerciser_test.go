@@ -21,12 +21,12 @@ func exerciseSoftrdma(t *testing.T, softrdma string, v6 bool, take func(*Scenari
 	if softrdma == Client {
 		server, client = rxe, soft
 	}
-	got, err := Exercise(within(t, 150*time.Second), server, client, names, v6, exerciseMTU)
+	got, err := Exercise(within(t, 8*time.Minute), server, client, names, v6, exerciseMTU)
 	if err != nil {
 		t.Error(err)
 	}
 	playAgain(t, got, want, func(names []string) (Results, error) {
-		return Exercise(within(t, 60*time.Second), server, client, names, v6, exerciseMTU)
+		return Exercise(within(t, 3*time.Minute), server, client, names, v6, exerciseMTU)
 	})
 	checkResults(t, names, want, got)
 }
