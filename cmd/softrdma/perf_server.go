@@ -40,6 +40,8 @@ func (p *perfServer) listen(ctx context.Context, port uint16) error {
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	fmt.Fprintf(p.notes, "waiting for a client on TCP port %d\n", l.Addr().(*net.TCPAddr).Port)
+	failures := &throttle{print: func(line string) { fmt.Fprintln(p.notes, line) }}
+	defer failures.end()
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -51,7 +53,7 @@ func (p *perfServer) listen(ctx context.Context, port uint16) error {
 			return err
 		}
 		if err != nil {
-			fmt.Fprintf(p.notes, "client %v: %s\n", conn.RemoteAddr(), oneLine(err))
+			failures.line("client %v: %s", conn.RemoteAddr(), oneLine(err))
 		}
 	}
 }

@@ -32,9 +32,15 @@ func (r *rcopy) serve(ctx context.Context) (err error) {
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	fmt.Fprintf(r.out, "%s, files go below %s\n", listening(l.Addr()), into.dir)
+	var printing sync.Mutex
+	failures := &throttle{print: func(line string) {
+		printing.Lock()
+		defer printing.Unlock()
+		fmt.Fprintln(r.out, line)
+	}}
+	defer failures.end()
 	var clients sync.WaitGroup
 	defer clients.Wait()
-	var printing sync.Mutex
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -52,7 +58,7 @@ func (r *rcopy) serve(ctx context.Context) (err error) {
 		}
 		clients.Go(func() {
 			if err := s.run(ctx); err != nil && ctx.Err() == nil {
-				s.note("%s", oneLine(err))
+				failures.line("client %v: %s", conn.RemoteAddr(), oneLine(err))
 			}
 		})
 	}

@@ -64,6 +64,7 @@ type rping struct {
 	protocol   protocolFlag
 
 	printing sync.Mutex // a persistent server's clients print at a time
+	notes    *throttle  // of a server that goes on, nil of others
 }
 
 // The sizes of a ping: the largest that rping has memory for, and the smallest
@@ -193,13 +194,22 @@ type rpingRecord struct {
 // result prints a result: in words, or with --json as an object.
 func (p *rping) result(r rpingRecord, format string, args ...any) error {
 	if !p.json {
-		p.print(format, args...)
+		p.note(format, args...)
 		return nil
 	}
 	r.Validated = p.validate
 	p.printing.Lock()
 	defer p.printing.Unlock()
 	return json.NewEncoder(p.cmd.OutOrStdout()).Encode(r)
+}
+
+// note prints what a server has to say of a client.
+func (p *rping) note(format string, args ...any) {
+	if p.notes != nil {
+		p.notes.line(format, args...)
+		return
+	}
+	p.print(format, args...)
 }
 
 func (p *rping) debugf(format string, args ...any) {

@@ -80,7 +80,9 @@ func (p *rping) serveOne(ctx context.Context, l rpingListener) error {
 // serveAll answers clients until ctx ends. A client that fails is told of and
 // does not end the server.
 func (p *rping) serveAll(ctx context.Context, l rpingListener) error {
+	p.notes = &throttle{print: func(line string) { p.print("%s", line) }}
 	var clients sync.WaitGroup
+	defer p.notes.end()
 	defer clients.Wait()
 	for {
 		end, err := l.next(ctx)
@@ -89,7 +91,7 @@ func (p *rping) serveAll(ctx context.Context, l rpingListener) error {
 		}
 		clients.Go(func() {
 			if err := p.answer(ctx, end); err != nil && ctx.Err() == nil {
-				p.print("%s", oneLine(err))
+				p.note("%s", oneLine(err))
 			}
 		})
 	}
@@ -111,7 +113,7 @@ func (p *rping) answer(ctx context.Context, end rpingEnd) (err error) {
 		return err
 	}
 	peer := s.link.RemoteAddr()
-	p.print("client %v is connected", peer)
+	p.note("client %v is connected", peer)
 	n, err := s.answer(ctx)
 	if err != nil {
 		return err

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Of many lines at a time some are printed, and how many others there were; later
+// ones are printed again.
+func TestThrottleTellsWhatItLeavesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var lines []string
+		th := &throttle{print: func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, s)
+		}}
+		for i := range 1000 {
+			th.line("line %d", i)
+		}
+		if len(lines) != throttleLines {
+			t.Fatalf("%d lines at once", len(lines))
+		}
+		time.Sleep(2 * throttleTime)
+		synctest.Wait()
+		if want := fmt.Sprint(1000-throttleLines, " more lines"); len(lines) != throttleLines+1 || !strings.HasPrefix(lines[throttleLines], want) {
+			t.Fatalf("%d lines, the last %q, expected %q", len(lines), lines[len(lines)-1], want)
+		}
+		th.line("later")
+		if lines[len(lines)-1] != "later" {
+			t.Errorf("the last line is %q", lines[len(lines)-1])
+		}
+		for range 2 * throttleLines {
+			th.line("again")
+		}
+		th.end()
+		if last := lines[len(lines)-1]; !strings.Contains(last, "more lines left out") {
+			t.Errorf("the last line is %q", last)
+		}
+		th.end()
+	})
+}
