@@ -24,7 +24,8 @@ func TestDaemonsDevicesAreTheSame(t *testing.T) {
 		{"BothEndsInOneDevice", TestDialBothEndsInOneDevice},
 		{"DeviceAndOtherLocalRefused", TestDialDeviceAndOtherLocalRefused},
 		{"ClosedDeviceRefused", TestDialClosedDeviceRefused},
-		{"NobodyThereUnreachable", TestDialNobodyThereUnreachable},
+		{"NoDeviceRefused", TestDialNoDeviceRefused},
+		{"SilentPeerUnreachable", TestDialSilentPeerUnreachable},
 		{"ContextEndedBeforeDialSendsNothing", TestContextEndedBeforeDialSendsNothing},
 		{"ContextEndsRequestAcceptWithoutConfirmation", TestContextEndsRequestAcceptWithoutConfirmation},
 		{"AcceptGoesOnBesideSilentPeer", TestListenerAcceptGoesOnBesideSilentPeer},
@@ -193,6 +194,7 @@ func TestUseDeviceOfDaemonKeepsOptions(t *testing.T) {
 	if id.Device() != nil {
 		t.Error("the id has a device before it is bound")
 	}
+	silent(t, ip(99)+":4799")
 	if err := id.ResolveAddr(netip.AddrPort{}, addr(ip(99), 7)); err != nil {
 		t.Fatal(err)
 	}

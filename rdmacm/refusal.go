@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"softrdma/internal/cma"
 	"softrdma/internal/reason"
@@ -37,7 +38,9 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%v rejected the connection: %s (reason %d)", e.Addr, e.Reason, e.Code)
 }
 
-// An UnreachableError is a peer that does not answer.
+// An UnreachableError is a peer that does not answer. It wraps a syscall.Errno where the
+// network said why: syscall.ECONNREFUSED of a host on which no RDMA device is open,
+// syscall.EHOSTUNREACH and others of one that cannot be reached.
 type UnreachableError struct {
 	Addr netip.AddrPort // the peer's
 	Err  error          // what was expected and not found
@@ -61,8 +64,9 @@ func (e *ResolveError) Error() string { return fmt.Sprintf("resolve %s: %v", e.A
 // Unwrap gives the cause.
 func (e *ResolveError) Unwrap() error { return e.Err }
 
-// Timeout tells that time has run out, as net.Error has it.
-func (e *UnreachableError) Timeout() bool { return true }
+// Timeout reports whether time has run out, as net.Error has it: the network did not say
+// that the peer is not there.
+func (e *UnreachableError) Timeout() bool { return !errors.As(e.Err, new(syscall.Errno)) }
 
 // public gives an error of the manager's as this package has it.
 func public(err error) error {
@@ -89,3 +93,12 @@ type detailError struct{ why reason.Detail }
 
 // Error gives the reason's sentence.
 func (e *detailError) Error() string { return e.why.String() }
+
+// Unwrap gives the errno by which the network says that the peer is not there.
+func (e *detailError) Unwrap() error {
+	switch e.why.Reason {
+	case reason.SendRefused, reason.SendUnreachable:
+		return syscall.Errno(e.why.Found)
+	}
+	return nil
+}

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"softrdma/internal/cma"
 	"softrdma/internal/wire/mad"
@@ -32,8 +35,36 @@ func TestDialNoListenerRejected(t *testing.T) {
 	wants(t, err, serverIP, "no listener")
 }
 
-func TestDialNobodyThereUnreachable(t *testing.T) {
+// silent takes an address and UDP port without ever answering.
+func silent(t *testing.T, at string) {
+	t.Helper()
+	c, err := net.ListenPacket("udp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+}
+
+// TestDialNoDeviceRefused: the peer's host answers by ICMP that no device is open,
+// which is told long before the 70 s in which a request is repeated.
+func TestDialNoDeviceRefused(t *testing.T) {
 	leavesNothing(t)
+	d := client()
+	began := time.Now()
+	_, err := d.Dial(within(t), ip(99)+":7471")
+	var u *UnreachableError
+	if !errors.As(err, &u) || u.Addr != addr(ip(99), 7471) || u.Timeout() || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("expected an *UnreachableError that wraps ECONNREFUSED, found %v", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	wants(t, err, ip(99)+":7471 is unreachable", "nobody listens")
+}
+
+func TestDialSilentPeerUnreachable(t *testing.T) {
+	leavesNothing(t)
+	silent(t, ip(99)+":4791")
 	d := impatient()
 	_, err := d.Dial(within(t), ip(99)+":7471")
 	var u *UnreachableError

@@ -247,7 +247,7 @@ func (d *Dialer) dialError(network, address string, err error) error {
 		err = timeout{err}
 	case errors.As(err, &rejected):
 		err = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
-	case errors.As(err, &unreachable):
+	case errors.As(err, &unreachable) && !errors.As(unreachable, new(syscall.Errno)):
 		err = fmt.Errorf("%w: %w", syscall.EHOSTUNREACH, err)
 	}
 	op := &net.OpError{Op: "dial", Net: network, Source: d.LocalAddr, Err: err}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -28,6 +29,7 @@ func connectError(ctx context.Context, err error, at, start string, p protocolFl
 	start = p.start(start)
 	var rejected *rdmacm.RejectedError
 	var resolve *rdmacm.ResolveError
+	var unreachable *rdmacm.UnreachableError
 	var name *net.DNSError
 	var hint string
 	switch {
@@ -43,6 +45,13 @@ func connectError(ctx context.Context, err error, at, start string, p protocolFl
 		return peerErrorf("%w", resolve)
 	case errors.As(err, &name):
 		return peerErrorf("connect to %s: %w", at, name)
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &unreachable):
+		if !p.iwarp() {
+			hint = "; where that one speaks iWARP, --protocol " + protocolIWARP
+		}
+		return peerErrorf("nobody waits at %s: its host says that no RDMA device is open there; start \"%s\" there first%s (%w)", at, start, hint, unreachable)
+	case errors.As(err, new(syscall.Errno)) && errors.As(err, &unreachable):
+		return peerErrorf("%s cannot be reached: is its host up, and is there a route to it? (%w)", at, unreachable)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, new(*rdmacm.UnreachableError)):
 		if !p.iwarp() {
 			hint = "; where that one speaks iWARP, --protocol " + protocolIWARP

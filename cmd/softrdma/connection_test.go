@@ -32,6 +32,8 @@ func TestConnectErrorTellsWhatToDo(t *testing.T) {
 		{t.Context(), &rdmacm.ResolveError{Addr: "x:7", Err: errors.New("no such host")}, exitPeer, "no such host"},
 		{t.Context(), &net.DNSError{Name: "x", Err: "no such host"}, exitPeer, "connect to HOST:7: lookup x: no such host"},
 		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: errors.New("silence")}, exitPeer, "no answer from HOST:7 within 3s"},
+		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.ECONNREFUSED}, exitPeer, "nobody waits at HOST:7: its host says that no RDMA device is open there"},
+		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.EHOSTUNREACH}, exitPeer, "HOST:7 cannot be reached"},
 		{t.Context(), context.DeadlineExceeded, exitPeer, "UDP port 4791"},
 		{t.Context(), errors.New("odd"), exitFailed, "connect to HOST:7: dial: odd"},
 		{ended, &rdmacm.RejectedError{Addr: at, Code: 8}, exitFailed, "context canceled"},

@@ -91,6 +91,7 @@ type lane struct {
 	begun   bool   // the batch's first packet was looked at
 	checker ib.Checker
 	middles middles
+	hearing hearing
 
 	// any goroutine
 	bellMu     sync.Mutex
@@ -117,6 +118,7 @@ func newLane(d *Device, index int, l link.Link) *lane {
 		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[netip.AddrPort]*share),
 		stopped: make(chan struct{}), from: new(source),
 	}
+	x.hearing.link, _ = l.(link.Reporter)
 	x.tx.init(x)
 	x.streams = newStreams(x)
 	if link.LaneOf(gsiQPN, len(d.lanes)) == index {
@@ -252,6 +254,7 @@ func (l *lane) rest(now time.Duration) bool {
 	if l.closed {
 		return false
 	}
+	l.hear(now)
 	if l.crowded++; l.drained || l.crowded > overdue {
 		l.crowded = 0
 		l.expire(now)

@@ -35,6 +35,7 @@ type Conn struct {
 	localQPN, remoteQPN uint32
 	sendPSN, recvPSN    psn.PSN // each end chooses where the other one's requests start (IBTA 12.7.29)
 
+	hint           reason.Detail    // what the network says about waiting
 	rejection      mad.RejectReason // by which this end took its REP back
 	state          State
 	kind           qp.Type
@@ -119,7 +120,7 @@ func (c *Conn) send(d *[mad.Len]byte) {
 func (c *Conn) ask(now time.Duration, d *[mad.Len]byte) { c.askFor(now, d, c.timeout, c.retries) }
 
 func (c *Conn) askFor(now time.Duration, d *[mad.Len]byte, wait time.Duration, retries uint8) {
-	c.waiting, c.left, c.wait = d, retries, wait
+	c.waiting, c.left, c.wait, c.hint = d, retries, wait, reason.Detail{}
 	c.send(d)
 	c.m.timers.set(&c.timer, now+c.wait)
 }
@@ -266,11 +267,17 @@ func (c *Conn) giveUp(now time.Duration) {
 	case RepSent, MRARepReceived:
 		_, retries := c.confirmation()
 		d.Reason, d.Expected = reason.CMRepTimeout, uint64(retries)
+		if c.hint.Reason != reason.None {
+			d = c.hint
+		}
 		c.abandon(now, d)
 		return
 	default: // DreqSent
 		c.enterTimewait(now)
 		d.Reason = reason.CMDreqTimeout
+	}
+	if c.hint.Reason != reason.None { // which says why
+		d = c.hint
 	}
 	c.m.config.Refuse(d)
 	e.Detail = d

@@ -195,6 +195,9 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 		c.wrongState(ReqSent)
 		return
 	}
+	if c.hint.Reason != reason.None { // the peer is there, whatever the network said
+		c.hint, c.left = reason.Detail{}, c.retries
+	}
 	c.early = 0
 	c.wait = min(duration(a.ServiceTimeout)+duration(c.ack), maxDelay)
 	m.timers.set(&c.timer, now+c.wait)

@@ -19,6 +19,7 @@ type Lookup struct {
 	path    qp.Path
 	timer   timer
 	waiting *[mad.Len]byte
+	hint    reason.Detail // what the network says about waiting
 	timeout time.Duration
 	retries uint8
 	left    uint8
@@ -77,6 +78,9 @@ func (l *Lookup) expire(now time.Duration) {
 	}
 	l.done()
 	d := reason.Detail{Reason: reason.CMSIDRTimeout, Expected: uint64(l.retries), Found: uint64(l.timeout.Milliseconds())}
+	if l.hint.Reason != reason.None {
+		d = l.hint
+	}
 	l.m.config.Refuse(d)
 	l.m.tell(Event{Kind: EventSidrTimeout, Lookup: l, Detail: d})
 }

@@ -54,6 +54,11 @@ var objects = map[reason.Reason]text{
 		"The errno: 90 (EMSGSIZE) is an MTU smaller than the path MTU with its headers, 1 (EPERM) a firewall, 101 (ENETUNREACH) a missing route.",
 		"Lower path_mtu or raise the interface's MTU; open the firewall for UDP port 4791.",
 		"no clause: local to the host"},
+	reason.SendUnreachable: {
+		"A router, or this host itself, answered by ICMP that the peer's host or network cannot be reached. That may pass: packets are sent again as if lost.",
+		"The errno: 113 (EHOSTUNREACH) is a host that does not answer on its network, 101 (ENETUNREACH) a missing route, 13 (EACCES) a firewall.",
+		"See to the route, the peer's address, and that its host is up.",
+		"RFC 1122 3.2.2.1, RFC 4443 3.1"},
 	reason.SendWouldBlock: {
 		"The socket's send buffer stayed full, and packets wait.",
 		"Whether the interface is saturated or down, and net.core.wmem_max.",

@@ -62,6 +62,14 @@ type Continuer interface {
 	Continue(now time.Duration, in *In) bool
 }
 
+// A Doubter is a Machine (RC) that hears what the network says about its peer.
+type Doubter interface {
+	// Unreachable takes what the network (ICMP) answered to a packet with this
+	// header: d. It reports whether the packet is one that may be under way.
+	// What it says may be forged, and ends nothing by itself.
+	Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool
+}
+
 // In is a received packet with what the network told of it.
 type In struct {
 	ib.Packet

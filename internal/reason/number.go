@@ -61,6 +61,7 @@ var named = [Count][2]Number{
 	AddressUnreachable: {NumFamily, NumFamily},
 	SendRefused:        {0, NumErrno},
 	SendFailed:         {0, NumErrno},
+	SendUnreachable:    {0, NumErrno},
 
 	MADAttribute:  {0, NumCMAttribute},
 	CMTransport:   {NumCMTransport, NumCMTransport},

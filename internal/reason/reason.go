@@ -135,6 +135,7 @@ const (
 
 	// Packets lost on the way out.
 	SendFailed
+	SendUnreachable
 	SendWouldBlock
 
 	// Breaches of the rsockets protocol.
@@ -340,12 +341,13 @@ var rows = [Count]row{
 	InlineTooLong:      {"INLINE_TOO_LONG", "inline data too long: at most %d bytes, found %d"},
 	ObjectBusy:         {"OBJECT_BUSY", "object in use: expected %d users, found %d"},
 	AddressUnreachable: {"ADDRESS_UNREACHABLE", "no route to the address: address family %v wanted, found %v"},
-	SendRefused:        {"SEND_REFUSED", "peer's host answers that nobody listens on the UDP port: expected %d, found errno %v"},
+	SendRefused:        {"SEND_REFUSED", "peer's host answers that nobody listens on the UDP port: sent %d bytes, found errno %v"},
 	AddressHandle:      {"ADDRESS_HANDLE", "no such address handle: one of PD %d expected, found %d"},
 	MemoryUnmapped:     {"MEMORY_UNMAPPED", "the program's memory cannot be reached: %d bytes wanted at its address %#x"},
 
-	SendFailed:     {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %v"},
-	SendWouldBlock: {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},
+	SendFailed:      {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %v"},
+	SendUnreachable: {"SEND_UNREACHABLE", "network answers that the peer's host cannot be reached: sent %d bytes, found errno %v"},
+	SendWouldBlock:  {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},
 
 	SocketVersion:  {"SOCKET_VERSION", "version of the connection data: expected %d, found %d"},
 	SocketConnData: {"SOCKET_CONN_DATA", "connection data too short: expected %d bytes, found %d"},

@@ -32,10 +32,11 @@ func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
 
 func (l *Link) segments() int { return l.out.segments }
 
-// again drops what the network reported of the packets of former users.
+// again makes a flow's socket ready for new users. What the network reported of the
+// packets of former ones is theirs, and no error of the next send.
 func (l *Link) again(e *endpoint) {
 	_, _ = unix.GetsockoptInt(e.fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	l.drainErrors(e)
+	l.readErrors(e.fd)
 }
 
 // dial makes a flow's socket.
@@ -62,7 +63,11 @@ func (l *Link) prepareFlow(e *endpoint, dst netip.AddrPort, port uint16) (netip.
 	if err != nil {
 		return dst, err
 	}
-	// What ICMP reports comes back as the error of a later send.
+	// What ICMP reports comes by the socket's error queue, and until that was read as
+	// the error of a later send.
+	if err := l.reports.watch(e.fd); err != nil {
+		return src, err
+	}
 	if l.local.Addr().Is4() {
 		if !dst.Addr().IsMulticast() {
 			e.first, e.counts = identify(e.fd, src, dst)

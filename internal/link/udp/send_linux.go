@@ -28,7 +28,6 @@ type sender struct {
 	control  segmentControl
 	dropped  bool // the interface's queue was full
 	bounce   []byte
-	scrap    [512]byte // for the error queue, whose content does not matter
 }
 
 // A segmentControl is the control message UDP_SEGMENT, aligned as cmsghdr.
@@ -253,7 +252,7 @@ func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.
 				return err
 			}
 		default:
-			l.drainErrors(e)
+			l.drainErrors(e.fd)
 			if again {
 				*earlier = 0
 				return err
@@ -295,25 +294,15 @@ func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 	}
 	ts := unix.NsecToTimespec(left.Nanoseconds())
 	if _, err := unix.Ppoll(p, &ts, nil); err == nil && len(p) == 1 && p[0].Revents&unix.POLLERR != 0 {
-		l.drainErrors(&endpoint{fd: fd})
+		l.drainErrors(fd)
 	}
 	return true
 }
 
-// drainErrors empties the error queue of a flow's socket; what it says is in
-// the error that the send already gave.
-func (l *Link) drainErrors(e *endpoint) {
-	if e.fd == l.rx.fd {
-		return // asks for no reports
-	}
-	s := &l.out
-	for range 64 {
-		iov := unix.Iovec{Base: &s.scrap[0]}
-		iov.SetLen(len(s.scrap))
-		h := unix.Msghdr{Iov: &iov}
-		h.SetIovlen(1)
-		if _, _, err := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(e.fd), uintptr(unsafe.Pointer(&h)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != 0 && err != unix.EINTR {
-			return
-		}
+// drainErrors reads the error queue of a flow's socket, which keeps sends from
+// failing; Reports gives what was in it.
+func (l *Link) drainErrors(fd int) {
+	if fd != l.rx.fd { // which asks for no reports
+		l.readErrors(fd)
 	}
 }

@@ -49,6 +49,16 @@ type BTH struct {
 	PSN       psn.PSN
 }
 
+// Parse reads the header at the beginning of b, which may hold no more than that, as
+// where ICMP quotes a packet. It reports whether b is long enough.
+func (h *BTH) Parse(b []byte) bool {
+	if len(b) < BTHLen {
+		return false
+	}
+	h.parse(b)
+	return true
+}
+
 func (h *BTH) parse(b []byte) {
 	_ = b[BTHLen-1]
 	h.Opcode = Opcode(b[0])

@@ -1,0 +1,30 @@
+package link
+
+import (
+	"net/netip"
+	"syscall"
+)
+
+// A Report is what the network answered to a packet of a flow (ICMP, ICMPv6). Its
+// sender may have been anybody on the network: what it says is to be checked against
+// what was sent before it is believed.
+type Report struct {
+	Src, Dst netip.AddrPort // of the packet, with its UDP ports
+	Err      syscall.Errno  // ECONNREFUSED: nobody listens on the port; else the host or network is not reached
+	Quoted   []byte         // the beginning of the packet behind its UDP header, as much as came back
+}
+
+// A Reporter is a Link that knows what the network answers.
+type Reporter interface {
+	// Reported tells whether there may be something for Reports; any goroutine may
+	// ask.
+	Reported() bool
+
+	// Look makes Reported tell of what has come, in place of a Wait, where nobody
+	// sleeps in the link; any goroutine may call it.
+	Look()
+
+	// Reports gives f what was reported since. The report is the link's again when f
+	// returns. It follows the rule of Receive.
+	Reports(f func(*Report))
+}
