@@ -91,6 +91,9 @@ func (c *QPConfig) transmission(p Protocol, a *driver.QPConfig) (err error) {
 	if a.Control, a.Recovery, err = transmission(c.Congestion, c.Recovery); err != nil {
 		return err
 	}
+	if a.PeerTimeout, a.PeerProbe = c.PeerTimeout, c.PeerProbe; (c.PeerTimeout != 0 || c.PeerProbe != 0) && c.Type != RC {
+		return fmt.Errorf("PeerTimeout is a reliable connection's, found %v: %w", c.Type, errors.ErrUnsupported)
+	}
 	switch {
 	case p == IWARP:
 		return refuseTransmission("iWARP leaves both to TCP", c.Congestion, c.Recovery)

@@ -81,9 +81,18 @@ type Config struct {
 	// in for peers that ask. siw has none, and refuses.
 	Markers bool
 
-	// PeerTimeout, of an iWARP device, is how long the peer's host may say
-	// nothing, acknowledges included, before a connection fails: 0 means
-	// 30 s, negative as long as the system has it.
+	// PeerTimeout is how long a connection's peer may say nothing before the
+	// connection fails, with work in flight or none.
+	//
+	// With RoCE it is that of reliable connections which do not choose their own
+	// (QPConfig); 0 and negative values are for ever, as with adapters: an idle
+	// device then wakes for nothing. A peer that says nothing for a quarter of it is
+	// asked by a duplicate packet, which any adapter acknowledges by itself. So it is
+	// the peer's device that has to be there; where that is another softrdma it
+	// ends, and stops, with its process or daemon.
+	//
+	// With iWARP it is about the peer's host, whose TCP answers: 0 means 30 s,
+	// negative as long as the system has it.
 	PeerTimeout time.Duration
 
 	// MTU bounds the port's active MTU: 256, 512, 1024, 2048 or 4096; 0 takes
@@ -188,7 +197,8 @@ func Open(name string, cfg Config) (*Device, error) {
 	}
 	a := adapter.Open(adapter.Config{
 		Link: links[0], Lanes: links[1:], Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
-		Loopback: b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		PeerTimeout: cfg.PeerTimeout,
+		Loopback:    b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 	})
 	d := &Device{
 		drv: driver.Local{Device: a}, local: a,

@@ -87,8 +87,8 @@ func openLinks(p Protocol, c *host.Choice, cfg *Config) (links []link.Link, err 
 		}
 		return []link.Link{l}, err
 	}
-	if cfg.TLS != nil || cfg.PeerTimeout != 0 || cfg.NoCRC || cfg.Markers {
-		return nil, fmt.Errorf("TLS, NoCRC, Markers and PeerTimeout are iWARP's, expected a device %s%v: %w", iwarpPrefix, c.Addr.Addr(), errors.ErrUnsupported)
+	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
+		return nil, fmt.Errorf("TLS, NoCRC and Markers are iWARP's, expected a device %s%v: %w", iwarpPrefix, c.Addr.Addr(), errors.ErrUnsupported)
 	}
 	all, err := udp.OpenLanes(c.Addr, udp.Config{
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index,

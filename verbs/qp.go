@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"softrdma/internal/driver"
 	"softrdma/internal/memory"
@@ -61,6 +62,14 @@ type QPConfig struct {
 	// Of RC over RoCE, and without Recovery of UC; empty takes the device's.
 	Congestion CongestionControl
 	Recovery   Recovery
+
+	// PeerTimeout, of RC, is how long the peer may say nothing before the connection
+	// fails; 0 takes the device's, negative is for ever. See Config.PeerTimeout.
+	// PeerProbe is after how long it is asked; 0 is a quarter of PeerTimeout. A peer
+	// whose process has ended is then noticed about a second later, where its host
+	// says by ICMP that nobody listens any more.
+	PeerTimeout time.Duration
+	PeerProbe   time.Duration
 
 	SignalAll bool // every send request completes with a WC (sq_sig_all)
 }

@@ -68,6 +68,10 @@ type Config struct {
 	// Recovery is that of connections that do not choose their own.
 	Recovery Recovery
 
+	// PeerTimeout is that of reliable connections that do not choose their own (see
+	// machine.Port); 0 is for ever.
+	PeerTimeout time.Duration
+
 	// MTU is the port's active MTU in bytes, the longest datagram payload; 0
 	// means 4096.
 	MTU int

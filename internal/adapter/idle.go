@@ -40,6 +40,10 @@ func (idle) InFlight() int64 { return 0 }
 // Transition leaves the states on the way to RTS to begin.
 func (x idle) Transition(now time.Duration, from qp.State) {
 	to := x.q.Attr.State
+	if to == qp.RTS && x.q.PeerTimeout > 0 {
+		x.q.begin(now) // it has a clock to watch
+		return
+	}
 	if to <= qp.RTS {
 		return
 	}

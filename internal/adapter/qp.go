@@ -73,6 +73,8 @@ type QPConfig struct {
 	RQ                 *queue.RecvRing // nil makes one of RecvDepth and RecvSGE
 	Control            congestion.Kind // of a reliable connection; Default takes the device's
 	Recovery           Recovery        // the same
+	PeerTimeout        time.Duration   // the same; 0 takes the device's, negative is for ever
+	PeerProbe          time.Duration   // see machine.Port
 }
 
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
@@ -99,6 +101,12 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	q.Port = machine.Port{
 		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
 		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path,
+	}
+	if c.Type == qp.RC {
+		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
+		if q.PeerTimeout > 0 && c.PeerProbe > 0 {
+			q.PeerProbe = max(c.PeerProbe, leastPeerTimeout/4)
+		}
 	}
 	if q.SQ == nil {
 		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
@@ -168,6 +176,20 @@ func (c *QPConfig) hold() error {
 		return fmt.Errorf("%s of the queue pair: %w", []string{"send completion queue", "receive completion queue", "shared receive queue"}[i], ErrDestroyed)
 	}
 	return nil
+}
+
+// leastPeerTimeout bounds what keep-alive costs: a probe is sent every quarter.
+const leastPeerTimeout = 100 * time.Millisecond
+
+// peerTimeout is how long the peer of a connection may be silent.
+func (d *Device) peerTimeout(own time.Duration) time.Duration {
+	if own == 0 {
+		own = d.cfg.PeerTimeout
+	}
+	if own <= 0 {
+		return 0
+	}
+	return max(own, leastPeerTimeout)
 }
 
 // release ends the use of everything that the queue pair is made of.

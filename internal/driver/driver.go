@@ -10,6 +10,7 @@ import (
 	"context"
 	"iter"
 	"net/netip"
+	"time"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
@@ -84,6 +85,8 @@ type QPConfig struct {
 	SignalAll          bool
 	Control            congestion.Kind
 	Recovery           adapter.Recovery
+	PeerTimeout        time.Duration
+	PeerProbe          time.Duration
 }
 
 // A QP is a queue pair. The caller posts to its rings and rings Doorbell.

@@ -107,7 +107,7 @@ func (p localPD) CreateQP(c *QPConfig, owner any) (QP, error) {
 	a := &adapter.QPConfig{
 		Type: c.Type, SendCQ: c.SendCQ.(*adapter.CQ), RecvCQ: c.RecvCQ.(*adapter.CQ), SignalAll: c.SignalAll,
 		SendDepth: c.SendDepth, SendSGE: c.SendSGE, RecvDepth: c.RecvDepth, RecvSGE: c.RecvSGE, Inline: c.Inline,
-		Control: c.Control, Recovery: c.Recovery,
+		Control: c.Control, Recovery: c.Recovery, PeerTimeout: c.PeerTimeout, PeerProbe: c.PeerProbe,
 	}
 	if c.SRQ != nil {
 		a.SRQ = c.SRQ.(*adapter.SRQ)

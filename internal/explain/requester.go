@@ -134,6 +134,16 @@ var requester = map[reason.Reason]text{
 		"Whether the peer is busy, and counters of drops on the path.",
 		"Nothing: this finds losses before the local timeout does.",
 		"RFC 8985"},
+	reason.PeerProbe: {
+		"The peer has said nothing for a while, or the network says that it is gone: an empty duplicate that it has to acknowledge asks.",
+		"Nothing while the peer answers.",
+		"Nothing: idle connections with PeerTimeout are asked like this.",
+		"IBTA 9.7.5.1.1, C9-105"},
+	reason.PeerSilent: {
+		"The peer said nothing for as long as PeerTimeout allows, though it was asked three times. Its process is stopped, its host is gone, or the path is cut.",
+		"Whether the peer's process runs (a stopped one has state T in ps), its host and the network.",
+		"Connect again; a longer PeerTimeout bears longer pauses.",
+		"no clause: local to this end"},
 	reason.CongestionNotified: {
 		"The peer got packets that a router had marked for congestion, and asks for less.",
 		"Queues of the switches on the path; who else uses them.",

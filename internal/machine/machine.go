@@ -154,21 +154,23 @@ type Host interface {
 // A Port is one queue pair's environment. The adapter fills it before it makes
 // the machine; the machine changes nothing but Attr.State and Attr.SQDraining.
 type Port struct {
-	QPN      uint32
-	Type     qp.Type
-	PD       uint32
-	Attr     qp.Attr
-	Memory   *memory.Table
-	SQ       *queue.SendRing
-	SQSigAll bool // every send work request is signalled
-	RQ       ReceiveQueue
-	SendCQ   CQ
-	RecvCQ   CQ
-	Host     Host
-	Window   int                       // bytes that may be in flight unacknowledged
-	AHs      func(num uint32) *qp.Path // address handles by number, for UD
-	Share    *Share                    // of what may be in flight to the peer; nil has no such bound
-	Waits    bool                      // Share did not admit a packet
-	counted  int64                     // as Share has it, in its
-	epoch    uint32
+	QPN         uint32
+	Type        qp.Type
+	PD          uint32
+	Attr        qp.Attr
+	Memory      *memory.Table
+	SQ          *queue.SendRing
+	SQSigAll    bool // every send work request is signalled
+	RQ          ReceiveQueue
+	SendCQ      CQ
+	RecvCQ      CQ
+	Host        Host
+	PeerTimeout time.Duration             // a connection's peer may say nothing for so long; 0 is for ever
+	PeerProbe   time.Duration             // and is asked after so long, 0 is a quarter of that
+	Window      int                       // bytes that may be in flight unacknowledged
+	AHs         func(num uint32) *qp.Path // address handles by number, for UD
+	Share       *Share                    // of what may be in flight to the peer; nil has no such bound
+	Waits       bool                      // Share did not admit a packet
+	counted     int64                     // as Share has it, in its
+	epoch       uint32
 }

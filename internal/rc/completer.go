@@ -28,6 +28,8 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 		// IBTA 9.7.6: a response to nothing that was sent is a ghost.
 		r.q.refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: wire(r.max), Found: uint64(in.PSN)})
 		return
+	case int32(e-r.una) < 0 && r.q.answersProbe(now, e):
+		return
 	case int32(e-r.una) < 0:
 		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: wire(r.una), Found: uint64(in.PSN)})
 		return

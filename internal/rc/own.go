@@ -39,10 +39,13 @@ func (q *QP) selective() bool { return q.peer == selective }
 func (q *QP) announces() bool { return q.store != nil && q.peer != standard }
 
 // urgent produces what goes before everything else: a congestion notification,
-// or an acknowledge that tells what is missing.
+// an acknowledge that tells what is missing, or a question whether the peer is there.
 func (q *QP) urgent(out *machine.Out) bool {
-	if !q.notifier.Owes() && !q.resp.tell || q.p.Attr.State == qp.Err {
+	if !q.notifier.Owes() && !q.resp.tell && !q.alive.ask || q.p.Attr.State == qp.Err {
 		return false
+	}
+	if q.alive.ask {
+		return q.probe(out) || q.urgent(out)
 	}
 	if q.notifier.Owes() {
 		q.notifier.Next(&q.p.Attr, out)

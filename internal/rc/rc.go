@@ -29,6 +29,7 @@ type QP struct {
 	kind  congestion.Kind
 	ctl   congestion.Control
 	peer  peer
+	alive keepalive
 
 	origins [origins]machine.Origin
 	heard   time.Duration // the last packet from one of them
@@ -46,6 +47,7 @@ type QP struct {
 var (
 	_ machine.Machine   = (*QP)(nil)
 	_ machine.Continuer = (*QP)(nil)
+	_ machine.Doubter   = (*QP)(nil)
 )
 
 // A Config is what a queue pair has beside the standard. The zero value
@@ -61,6 +63,7 @@ type Config struct {
 func New(p *machine.Port, c Config) *QP {
 	q := &QP{p: p, store: c.Store, kind: c.Control, paceAt: machine.Never, Completions: machine.NewCompletions(p)}
 	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
+	q.alive.at = machine.Never
 	q.req.init(q)
 	q.resp.init(q)
 	return q
@@ -232,7 +235,7 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
 	r := &q.req
-	return min(r.ackAt, r.rnrAt, r.lossAt, r.probeAt, q.paceAt)
+	return min(r.ackAt, r.rnrAt, r.lossAt, r.probeAt, q.paceAt, q.alive.at)
 }
 
 // Expire implements machine.Machine.
@@ -241,11 +244,14 @@ func (q *QP) Expire(now time.Duration) {
 		q.paceAt = machine.Never
 	}
 	q.req.expire(now)
+	if q.alive.at <= now {
+		q.look(now)
+	}
 	q.settle()
 }
 
 // Transition implements machine.Machine.
-func (q *QP) Transition(_ time.Duration, from qp.State) {
+func (q *QP) Transition(now time.Duration, from qp.State) {
 	a := &q.p.Attr
 	switch a.State {
 	case qp.Reset:
@@ -257,6 +263,7 @@ func (q *QP) Transition(_ time.Duration, from qp.State) {
 		if from == qp.RTR {
 			q.req.start()
 			q.ctl = congestion.New(q.kind, q.req.limits())
+			q.startKeepalive(now)
 		}
 	case qp.SQD:
 		a.SQDraining = true
@@ -278,6 +285,7 @@ func (q *QP) reset() {
 	q.established, q.turn = false, 0
 	q.peer, q.notifier, q.paceAt = unmet, machine.Notifier{}, machine.Never
 	q.origins, q.heard = [origins]machine.Origin{}, 0
+	q.alive = keepalive{at: machine.Never}
 }
 
 // enterErr takes the queue pair to the error state by itself. The queues are

@@ -29,7 +29,9 @@ func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
 		return
 	}
 	r.credited(now, in.AETH.Syndrome)
-	if n := doubles - r.doubles; int32(n) > 0 {
+	if n := doubles - r.doubles; int32(n) > 0 && r.q.answersProbe(now, upTo-1) {
+		r.doubles = doubles // the probe among them
+	} else if int32(n) > 0 {
 		r.doubles = doubles
 		r.q.refuse(reason.Detail{Reason: reason.RepeatNeedless, Expected: uint64(doubles), Found: uint64(n)})
 	}

@@ -361,6 +361,9 @@ func (r *requester) account(now time.Duration, w *request, n, cost uint32) {
 	}
 }
 
+// before is the PSN before the oldest unacknowledged one.
+func (r *requester) before() psn.PSN { return psn.New(r.una - 1) }
+
 // sequence extends a PSN of the peer to a sequence number near una.
 func (r *requester) sequence(p psn.PSN) uint32 {
 	return r.una + uint32(p.Sub(psn.New(r.una)))

@@ -117,6 +117,8 @@ const (
 	PacketRepeated
 	RepeatNeedless
 	TailProbe
+	PeerProbe
+	PeerSilent
 	CongestionNotified
 	CongestionIgnored
 	CongestionPSN
@@ -330,6 +332,8 @@ var rows = [Count]row{
 	PacketRepeated:       {"PACKET_REPEATED", "packets lost on the way, sent again alone: oldest outstanding PSN %#06x, repeated from %#06x"},
 	RepeatNeedless:       {"REPEAT_NEEDLESS", "packets came to the peer twice: %d so far, %d more"},
 	TailProbe:            {"TAIL_PROBE", "no answer for a while, last packet sent again to ask: waited %d µs, probe %d"},
+	PeerProbe:            {"PEER_PROBE", "peer asked whether it is still there: an answer is due within %d ms, probe %d"},
+	PeerSilent:           {"PEER_SILENT", "peer does not answer any more: it may be silent for %d ms, and was for %d ms"},
 	CongestionNotified:   {"CONGESTION_NOTIFIED", "peer saw marks of congestion, sending slowed down: window %d bytes, %d bytes per second"},
 	CongestionIgnored:    {"CONGESTION_IGNORED", "congestion notification that slows nobody down: expected a queue pair with control %v, found QPN %#06x"},
 	CongestionPSN:        {"CONGESTION_PSN", "congestion notification about a packet that was not sent lately: next PSN %#06x, found %#06x"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"syscall"
+	"time"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
@@ -73,6 +74,7 @@ func (x *context) newQP(c *command, q *exCreateQPBase) (*queuePair, []byte, erro
 	cfg := &adapter.QPConfig{
 		Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0,
 		Control: congestion.Kind(choice.Control), Recovery: adapter.Recovery(choice.Recovery),
+		PeerTimeout: time.Duration(choice.PeerTimeout) * time.Millisecond, PeerProbe: time.Duration(choice.PeerProbe) * time.Millisecond,
 	}
 	if q.IsSRQ != 0 {
 		s, err := find[*srq](x, q.SRQ)

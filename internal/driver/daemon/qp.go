@@ -5,9 +5,11 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"softrdma/internal/driver"
 	"softrdma/internal/iwarp"
@@ -57,7 +59,7 @@ func (p *domain) CreateQP(c *driver.QPConfig, owner any) (driver.QP, error) {
 	}
 	x := &pair{number: d.own(owner)}
 	q.UserHandle = x.number
-	own := uapi.OwnQP{Control: uint8(c.Control), Recovery: uint8(c.Recovery)}
+	own := uapi.OwnQP{Control: uint8(c.Control), Recovery: uint8(c.Recovery), PeerTimeout: milliseconds(c.PeerTimeout), PeerProbe: milliseconds(c.PeerProbe)}
 	out := uapi.Size[uapi.CreateQPResp]()
 	a, err := d.command(uapi.CmdCreateQP, uapi.Bytes(&q), uapi.Bytes(&own), out, uapi.Size[uapi.RxeQP]())
 	if err != nil {
@@ -73,6 +75,11 @@ func (p *domain) CreateQP(c *driver.QPConfig, owner any) (driver.QP, error) {
 	}
 	x.bell = d.bellOf(x.handle)
 	return x, nil
+}
+
+// milliseconds is a time as messages have it.
+func milliseconds(d time.Duration) int32 {
+	return int32(max(min(d.Milliseconds(), math.MaxInt32), -1))
 }
 
 // mapRings takes the rings that the daemon made, with room for what was asked

@@ -41,7 +41,10 @@ type OwnPath struct {
 // numbers them.
 type OwnQP struct {
 	Control, Recovery uint8
-	_                 [6]uint8
+	_                 [2]uint8
+	PeerTimeout       int32 // milliseconds; 0 takes the device's, negative is for ever
+	PeerProbe         int32 // milliseconds; 0 is a quarter of it
+	_                 int32
 }
 
 // OwnQPResp is added to what QUERY_QP answers: the operations that can be posted,

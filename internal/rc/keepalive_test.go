@@ -1,0 +1,200 @@
+package rc
+
+import (
+	"testing"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// watchful gives the first end's peer four seconds.
+func watchful(i int, p *machine.Port) {
+	if i == 0 {
+		p.PeerTimeout = 4 * time.Second
+	}
+}
+
+// idle lets time pass, with the packets and timers that come.
+func (w *pair) idle(d time.Duration) {
+	for end := w.now + d; ; {
+		w.quiet()
+		at := min(w.n[0].q.Deadline(), w.n[1].q.Deadline())
+		if at > end {
+			w.now = end
+			return
+		}
+		w.now = max(w.now, at)
+		for _, n := range w.n {
+			if n.q.Deadline() <= w.now {
+				n.q.Expire(w.now)
+			}
+		}
+	}
+}
+
+// TestSilentPeerThatIsThereIsOnlyAsked: neither end's program notices anything, whether
+// the peer keeps to the standard or knows of selective acknowledges, and whether it
+// has ever got a request.
+func TestSilentPeerThatIsThereIsOnlyAsked(t *testing.T) {
+	for name, c := range map[string][2]Config{
+		"standard": {}, "selective": {{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}},
+	} {
+		for _, used := range []bool{false, true} {
+			w := newPairWith(t, c, func(i int, p *machine.Port) {
+				watchful(i, p)
+				if i == 1 {
+					p.Attr.Access = 0 // asks for no right
+				}
+			})
+			a, b := w.n[0], w.n[1]
+			if used {
+				b.postRecv(1, b.sge(0, 8))
+				a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+				w.quiet()
+			}
+			sends, receives := len(a.send.list), len(b.recv.list)
+			w.idle(time.Minute)
+			if a.count(reason.PeerProbe) < 30 || a.count(reason.PeerSilent) != 0 || a.count(reason.ResponseStale) != 0 {
+				t.Errorf("%s, used %v: probes %d, refused %v", name, used, a.count(reason.PeerProbe), a.refused[max(0, len(a.refused)-3):])
+			}
+			if a.port.Attr.State != qp.RTS || b.port.Attr.State != qp.RTS || len(a.send.list) != sends || len(b.recv.list) != receives || len(a.events)+len(b.events) != 0 {
+				t.Errorf("%s, used %v: the probes were noticed: %v, %v", name, used, a.events, b.events)
+			}
+			b.postRecv(2, b.sge(0, 8))
+			a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
+			w.quiet()
+			if len(a.send.list) != sends+1 || a.send.list[sends].Status != queue.Success {
+				t.Errorf("%s, used %v: the connection does not go on", name, used)
+			}
+		}
+	}
+}
+
+// TestSilentPeerThatIsGoneIsNoticed: an end that only receives notices it too.
+func TestSilentPeerThatIsGoneIsNoticed(t *testing.T) {
+	w := newPair(t, watchful)
+	a := w.n[0]
+	a.postRecv(7, a.sge(0, 8))
+	w.idle(10 * time.Second)
+	w.fate = dropAll
+	began := w.now
+	w.idle(3 * time.Second)
+	if a.port.Attr.State != qp.RTS {
+		t.Fatal("the peer was given up before its time")
+	}
+	w.idle(2 * time.Second)
+	if a.port.Attr.State != qp.Err || a.count(reason.PeerSilent) != 1 || a.raised(machine.EventQPFatal) != 1 {
+		t.Fatalf("after %v: %v, events %v, refused %v", w.now-began, a.port.Attr.State, a.events, a.refused)
+	}
+	w.wantStatuses(&a.recv, queue.WRFlushErr)
+	if a.q.Deadline() != machine.Never {
+		t.Errorf("the queue pair still waits until %v", a.q.Deadline())
+	}
+}
+
+// TestOwnPauseIsNoSilenceOfThePeer: a process that was stopped for longer than
+// PeerTimeout asks before it gives the peer up.
+func TestOwnPauseIsNoSilenceOfThePeer(t *testing.T) {
+	w := newPair(t, watchful)
+	w.now += time.Hour
+	w.idle(time.Minute)
+	if a := w.n[0]; a.port.Attr.State != qp.RTS || a.count(reason.PeerSilent) != 0 {
+		t.Errorf("%v, refused %v", a.port.Attr.State, a.refused)
+	}
+}
+
+// TestPeerTimeoutEndsRequestsWithoutTimeout: a queue pair with timeout 0 repeats
+// nothing and would wait for ever (IBTA 9.7.6.1.3).
+func TestPeerTimeoutEndsRequestsWithoutTimeout(t *testing.T) {
+	w := newPair(t, func(i int, p *machine.Port) { watchful(i, p); p.Attr.Timeout = 0 })
+	w.fate = dropAll
+	w.postWrites(1)
+	w.idle(5 * time.Second)
+	w.wantStatuses(&w.n[0].send, queue.RetryExcErr)
+	if c := w.n[0].send.list[0]; c.Reason != reason.PeerSilent || c.Expected != 4000 {
+		t.Errorf("completion %+v", c)
+	}
+}
+
+// TestNoPeerTimeoutNeverWakes: an idle connection waits for nothing.
+func TestNoPeerTimeoutNeverWakes(t *testing.T) {
+	w := newPair(t, nil)
+	w.postWrites(1)
+	w.settle()
+	for _, n := range w.n {
+		if n.q.Deadline() != machine.Never {
+			t.Errorf("waits until %v", n.q.Deadline())
+		}
+	}
+}
+
+var refusedByHost = reason.Detail{Reason: reason.SendRefused, Expected: 24, Found: 111}
+
+// TestUnreachableEndsConnectionToNobody: what was sent last is quoted, a request or an
+// acknowledge, and the peer answers no more.
+func TestUnreachableEndsConnectionToNobody(t *testing.T) {
+	for name, quoted := range map[string]ib.BTH{
+		"request":     {Opcode: ib.RCWriteOnly, PSN: testPSN0},
+		"acknowledge": {Opcode: ib.RCAcknowledge, PSN: testPSN1},
+	} {
+		w := newPair(t, nil)
+		a, b := w.n[0], w.n[1]
+		b.post(wqe{op: queue.Write, list: []memory.SGE{b.sge(0, 8)}, remote: a.target(0)})
+		w.quiet()
+		w.fate = dropAll
+		if name == "request" {
+			w.postWrites(1)
+			w.take(0, 1)
+		} else {
+			a.postRecv(7, a.sge(0, 8))
+		}
+		if !a.q.Unreachable(w.now, &quoted, refusedByHost) {
+			t.Fatalf("%s: not believed", name)
+		}
+		w.idle(3 * time.Second)
+		if a.port.Attr.State != qp.Err {
+			t.Errorf("%s: still %v", name, a.port.Attr.State)
+		}
+		if n := a.count(reason.PeerProbe); name == "acknowledge" && n != doubtProbes {
+			t.Errorf("%s: asked %d times", name, n)
+		}
+	}
+}
+
+// TestForgedUnreachableEndsNothing: a hint has the peer asked, and the peer answers. One
+// whose PSN is not under way, or that says something that may pass, does not even that.
+func TestForgedUnreachableEndsNothing(t *testing.T) {
+	w := newPair(t, nil)
+	a := w.n[0]
+	w.postWrites(1)
+	w.quiet()
+	soft := reason.Detail{Reason: reason.SendUnreachable, Found: 113}
+	for name, c := range map[string]struct {
+		quoted ib.BTH
+		d      reason.Detail
+		known  bool
+		asks   bool
+	}{
+		"PSN behind what was sent":    {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0 + 1}, refusedByHost, false, false},
+		"PSN long acknowledged":       {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0 - 5}, refusedByHost, false, false},
+		"acknowledge of the future":   {ib.BTH{Opcode: ib.RCAcknowledge, PSN: testPSN1}, refusedByHost, false, false},
+		"acknowledge of long ago":     {ib.BTH{Opcode: ib.RCAcknowledge, PSN: testPSN1 - answerSpan - 1}, refusedByHost, false, false},
+		"datagram":                    {ib.BTH{Opcode: ib.UDSendOnly, PSN: testPSN0}, refusedByHost, false, false},
+		"host that cannot be reached": {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0}, soft, true, false},
+		"the last packet":             {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0}, refusedByHost, true, true},
+	} {
+		before := a.count(reason.PeerProbe)
+		if known := a.q.Unreachable(w.now, &c.quoted, c.d); known != c.known {
+			t.Errorf("%s: known %v", name, known)
+		}
+		w.idle(3 * time.Second)
+		if asked := a.count(reason.PeerProbe) > before; asked != c.asks || a.port.Attr.State != qp.RTS {
+			t.Errorf("%s: asked %v, state %v", name, asked, a.port.Attr.State)
+		}
+	}
+}

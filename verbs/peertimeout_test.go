@@ -1,0 +1,92 @@
+package verbs_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// vanish closes an end's device; with silent something takes its address that never
+// answers, as of a stopped process or a host that is gone.
+func (s *side) vanish(t *testing.T, silent bool) {
+	t.Helper()
+	at := s.dev.Addr().String()
+	if err := s.dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !silent {
+		return
+	}
+	c, err := net.ListenPacket("udp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+}
+
+// receive posts a receive.
+func (s *side) receive(t *testing.T) {
+	t.Helper()
+	if err := s.qp.PostRecv(verbs.RecvWR{WRID: 9, SGL: []verbs.SGE{s.mr.SGE(0, 64)}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPeerTimeoutEndsIdleConnectionToSilentPeer(t *testing.T) {
+	e := ends{a: "127.7.61.1", b: "127.7.61.2", qp: verbs.QPConfig{Type: verbs.RC, PeerTimeout: 400 * time.Millisecond}}
+	a, b := e.pair(t)
+	a.receive(t)
+	b.vanish(t, true)
+	wc := a.one(t)
+	if wc.Status != verbs.WRFlushErr || !strings.Contains(wc.Err().Error(), "PEER_SILENT") {
+		t.Errorf("the receive completed with %v", wc.Err())
+	}
+	if a.qp.State() != verbs.Err {
+		t.Errorf("state %v", a.qp.State())
+	}
+}
+
+// TestPeerTimeoutLetsIdleConnectionsStand: the peer's device answers by itself, in
+// whatever state its program is.
+func TestPeerTimeoutLetsIdleConnectionsStand(t *testing.T) {
+	e := ends{a: "127.7.61.3", b: "127.7.61.4", qp: verbs.QPConfig{Type: verbs.RC, PeerTimeout: 400 * time.Millisecond}}
+	a, b := e.pair(t)
+	b.receive(t)
+	time.Sleep(2 * time.Second) // nothing is to happen
+	if a.qp.State() != verbs.RTS || b.qp.State() != verbs.RTS {
+		t.Fatalf("states %v and %v", a.qp.State(), b.qp.State())
+	}
+	a.post(t, verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}})
+	a.ok(t, verbs.WCSend)
+	b.ok(t, verbs.WCRecv)
+}
+
+// TestClosedPeerEndsRequestsSoon: the peer's host says by ICMP that nobody listens any
+// more. Without that the requests would be repeated for a minute.
+func TestClosedPeerEndsRequestsSoon(t *testing.T) {
+	for _, addr := range [][2]string{{"127.7.61.5", "127.7.61.6"}, {"[::1]:4861", "[::1]:4862"}} {
+		e := ends{a: addr[0], b: addr[1], qp: verbs.QPConfig{Type: verbs.RC}}
+		a, b := e.pair(t)
+		b.vanish(t, false)
+		began := time.Now()
+		a.post(t, a.write(0, 8))
+		wc := a.one(t)
+		if wc.Status != verbs.RetryExcErr || wc.Reason() != "SEND_REFUSED" {
+			t.Errorf("%s: the WRITE completed with %v", addr, wc.Err())
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: it took %v", addr, took)
+		}
+	}
+}
+
+func TestPeerTimeoutIsRefusedOfDatagrams(t *testing.T) {
+	e := ends{a: "127.7.61.7", b: "127.7.61.8", qp: verbs.QPConfig{Type: verbs.RC}}
+	a, _ := e.open(t)
+	if _, err := a.pd.CreateQP(verbs.QPConfig{Type: verbs.UD, SendCQ: a.cq, PeerTimeout: time.Second}); err == nil {
+		t.Error("a UD queue pair has a PeerTimeout")
+	}
+}
