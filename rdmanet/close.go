@@ -13,17 +13,20 @@ import (
 // Close closes the connection: calls that wait return net.ErrClosed, the peer
 // reads what was written and then io.EOF. Close waits until the peer's device
 // has got that, as long as SetLinger says, and gives up what the connection is
-// made of. Where it waits, its error tells of what was written and has not
-// arrived, as far as this end knows: that of the connection, EPIPE where the
-// peer was gone, or os.ErrDeadlineExceeded. A peer that closed on its own is no
-// error.
+// made of. Its error tells of what was written and has not arrived, as far as
+// this end knows: that of the connection, or os.ErrDeadlineExceeded. A peer that
+// closed on its own is no error.
+//
+// With a linger of 0 Close abandons the connection: it does not wait, gives no
+// error of the connection's, and the peer reads a *CutError, so that it does
+// not take a part for the whole.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return c.opError("close", net.ErrClosed)
 	}
-	if m, send := c.life.Close(); send {
+	if m, send := c.life.Close(); send && c.linger > 0 {
 		c.control(m)
 	}
 	c.closed = true
@@ -50,11 +53,9 @@ func (c *Conn) Close() error {
 func (c *Conn) undelivered(late bool) error {
 	switch {
 	case c.linger <= 0:
-	case c.lost && c.err != nil:
-		return c.err
 	case c.lost:
-		return errPipe
-	case late && c.posted > 0 && !c.life.Gone():
+		return c.err
+	case late && c.posted > 0 && !c.life.Left():
 		return fmt.Errorf("the peer's device has not acknowledged all that was written within %v: %w", c.linger, os.ErrDeadlineExceeded)
 	}
 	return nil
@@ -94,8 +95,8 @@ func (c *Conn) stopTimers() {
 }
 
 // SetLinger sets for how long Close waits for the peer's device to get what
-// was written: so many seconds, 0 for not at all; a negative number sets
-// Options.Linger's default.
+// was written: so many seconds; a negative number sets Options.Linger's
+// default. With 0 Close abandons the connection.
 func (c *Conn) SetLinger(sec int) error {
 	d := time.Duration(sec) * time.Second
 	if sec < 0 {

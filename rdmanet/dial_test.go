@@ -106,28 +106,6 @@ func TestCloseLosesNothingOverTheConnectionManager(t *testing.T) {
 	}
 }
 
-// A peer that disconnects without saying so first, as the kernel of a killed
-// process does.
-func TestPeerThatOnlyDisconnectsIsTheEnd(t *testing.T) {
-	l, d := listen(t, ListenConfig{}), dialer(t)
-	c, s := dial(t, d, l)
-	s.Write([]byte("last words"))
-	if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.Read(make([]byte, 1))
-		done <- err
-	}()
-	if err := s.link.Disconnect(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != io.EOF {
-		t.Fatalf("expected EOF, found %v", err)
-	}
-}
-
 func TestDialErrorsHaveNamesAndComeInTime(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	addr := l.Addr().String()

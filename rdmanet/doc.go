@@ -23,7 +23,7 @@
 //
 // # As TCP has it, and where not
 //
-// Read, Write, deadlines, half-close, io.ReaderFrom and io.WriterTo, EOF, EPIPE
+// Read, Write, deadlines, half-close, io.ReaderFrom and io.WriterTo, EPIPE
 // and net.ErrClosed are as a *net.TCPConn has them, and addresses are
 // *net.TCPAddr. Errors are *net.OpError and wrap the named reason of package
 // verbs or rdmacm. What differs:
@@ -33,9 +33,12 @@
 //   - Buffers have the size of Options and do not grow: together a megabyte of
 //     registered memory for each connection by default, of which is used what
 //     was once needed.
-//   - A peer that is killed is the end of the stream where its kernel
-//     disconnects; a machine that dies is found out by keep-alives, every 15
-//     seconds by default, as TCP's.
+//   - Only a peer that closes the connection or its direction ends the stream.
+//     One that is killed, or exits without closing, does not: Read returns a
+//     *CutError, which is io.ErrUnexpectedEOF, where TCP would return io.EOF. A
+//     machine that dies is found out by keep-alives, every 15 seconds by
+//     default.
+//   - SetLinger(0) and Close abandon the connection: the peer reads a *CutError.
 //   - Data that comes after CloseRead is thrown away when the program calls
 //     something.
 //

@@ -15,29 +15,6 @@ import (
 	"softrdma/verbs"
 )
 
-// A peer that ends without a word, as a killed process whose kernel
-// disconnects: the end of the stream.
-func TestPeerGoneWithoutAWordIsTheEnd(t *testing.T) {
-	a, b, _, wb := pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), Options{})
-	b.Write([]byte("last words"))
-	p := make([]byte, 10)
-	if _, err := io.ReadFull(a, p); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := a.Read(p)
-		done <- err
-	}()
-	wb.Disconnect()
-	if err := <-done; err != io.EOF {
-		t.Fatalf("expected EOF, found %v", err)
-	}
-	if _, err := a.Write(p); !errors.Is(err, syscall.EPIPE) {
-		t.Fatalf("expected EPIPE, found %v", err)
-	}
-}
-
 // A peer's device that does not answer any more is found out by a keep-alive,
 // though the program only reads.
 func TestPeerThatDoesNotAnswerIsFoundOut(t *testing.T) {

@@ -233,7 +233,8 @@ func (l *Listener) Close() error {
 	for {
 		select {
 		case c := <-l.ready:
-			err = errors.Join(err, c.Close())
+			// Nobody served this peer: it must not read the end of a stream.
+			err = errors.Join(err, c.SetLinger(0), c.Close())
 			continue
 		default:
 		}

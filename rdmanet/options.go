@@ -31,7 +31,7 @@ type Options struct {
 	KeepAlive time.Duration
 
 	// Linger is how long Close waits for the peer's device to get what was
-	// written; 0 means DefaultLinger, negative not at all.
+	// written; 0 means DefaultLinger, negative not at all: see Conn.Close.
 	Linger time.Duration
 
 	// Spin is how long a call that waits looks for packets before it sleeps;

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/rdmacm"
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
@@ -26,7 +27,7 @@ type wire struct {
 
 func (w *wire) Err() error {
 	if w.ended.Load() {
-		return errDisconnected
+		return rdmacm.ErrDisconnected
 	}
 	return nil
 }

@@ -7,14 +7,9 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
-	"softrdma/rdmacm"
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
-
-// errDisconnected is why a connection ended that its peer, or this side, has
-// ended.
-var errDisconnected = rdmacm.ErrDisconnected
 
 // What a work request was, in the lowest byte of its WRID.
 const (
@@ -126,22 +121,34 @@ func (c *Conn) drop() {
 	}
 }
 
-// broken takes an unsuccessful completion.
+// broken takes an unsuccessful completion. After the end of the connection that
+// is the queue being flushed, unless data is left whose receipt was waited for.
 func (c *Conn) broken(wc *verbs.WC) {
-	if c.err != nil || c.life.Gone() {
-		return
-	}
-	if wc.Status == verbs.WRFlushErr && errors.Is(c.link.Err(), errDisconnected) {
-		// The peer is gone without a word, as a process is that was killed. To
-		// rsockets that is the end of the stream, and so it is to TCP.
-		c.over()
+	if c.err != nil || c.life.Left() || c.life.Gone() && c.posted == 0 {
 		return
 	}
 	errno := syscall.ECONNRESET
 	if wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr {
 		errno = syscall.ETIMEDOUT
 	}
-	c.fail(fmt.Errorf("%w: %w", errno, wc.Err()))
+	err := wc.Err()
+	if wc.Status == verbs.WRFlushErr {
+		err = c.flushed(err)
+	}
+	c.fail(fmt.Errorf("%w: %w", errno, err))
+}
+
+// flushed is why the queue was flushed: that the connection has ended says more
+// than which request was flushed first.
+func (c *Conn) flushed(err error) error {
+	why := c.link.Err()
+	if why == nil {
+		return err
+	}
+	if e := (*verbs.CompletionError)(nil); errors.As(err, &e) && e.Cause() != "" {
+		return fmt.Errorf("%w (%s)", why, e.Cause())
+	}
+	return why
 }
 
 // fail ends the connection with an error.
@@ -152,16 +159,11 @@ func (c *Conn) fail(err error) {
 			_ = c.link.Disconnect() // the peer shall know; what fails now is told by err
 		}
 	}
-	c.over()
+	c.lost = c.lost || c.posted > 0 && !c.life.Left()
+	c.life.End()
 	c.r.deadline.end()
 	c.w.deadline.end()
 	c.hand()
-}
-
-// over ends a connection that its peer did not end in order.
-func (c *Conn) over() {
-	c.lost = c.lost || c.posted > 0 && !c.life.Gone()
-	c.life.End()
 }
 
 // update tells the peer what is due: credit, and the half of the buffer that

@@ -8,7 +8,8 @@ import (
 
 // Read reads what has come, at least one byte unless p is empty; it waits while
 // there is none. io.EOF tells that the peer has closed its direction or the
-// connection.
+// connection. Any other end of the connection is a *CutError, which is
+// io.ErrUnexpectedEOF: the peer was killed, or somebody cut the connection.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -70,14 +71,15 @@ func (c *Conn) awaitData() error {
 		return io.EOF
 	case c.rx.Unread() > 0:
 		return nil
-	case c.err != nil:
-		return c.err
+	case c.life.Ended():
+		return io.EOF
 	}
-	return io.EOF
+	return c.cut()
 }
 
 // WriteTo writes what comes to w until the peer closes its direction, straight
-// from the memory that the peer has written it to. It implements io.WriterTo.
+// from the memory that the peer has written it to. A stream that is cut is a
+// *CutError, as for Read. It implements io.WriterTo.
 func (c *Conn) WriteTo(w io.Writer) (total int64, err error) {
 	c.r.turn.Lock()
 	defer c.r.turn.Unlock()

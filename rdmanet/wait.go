@@ -29,8 +29,8 @@ func (c *Conn) ready(s *side) bool {
 		return c.rx.Unread() > 0 || !c.life.Readable()
 	case &c.w:
 		return !c.life.Writable() || c.posted < dataSlots && c.has(s.want)
-	default: // closing waits until the peer has got everything
-		return c.life.Gone() || c.posted+c.controls+c.lasts == 0
+	default: // closing waits until the peer's device has got everything
+		return c.err != nil || c.life.Left() || c.posted+c.controls+c.lasts == 0
 	}
 }
 

@@ -61,6 +61,19 @@ func (e *CompletionError) Error() string {
 // Reason is the name of the reason, as in traces and counters.
 func (e *CompletionError) Reason() string { return e.why.Reason.String() }
 
+// Cause is the name of the reason for which the queue pair went to ERR where the
+// request was flushed, "" where the program moved it there itself; else it is
+// Reason.
+func (e *CompletionError) Cause() string {
+	if e.why.Reason != reason.Flushed {
+		return e.Reason()
+	}
+	if first := reason.Reason(e.why.Expected); first != reason.None {
+		return first.String()
+	}
+	return ""
+}
+
 // An EventType is the type of an asynchronous event: the numbers of
 // ibv_event_type.
 type EventType uint8

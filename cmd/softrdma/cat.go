@@ -20,7 +20,8 @@ import (
 const catLong = `Connects standard input and output with a peer over RDMA, as netcat does over
 TCP: what comes on standard input goes to the peer, what the peer sends goes to
 standard output. At the end of the input the peer reads to its end and may go
-on sending; the command ends when both directions have.
+on sending; the command ends when both directions have. Code 0 says that both
+ended in order: a peer that is killed or cut off ends the command with code 3.
 
 With -l it waits for one peer, otherwise it goes to the one that waits at HOST.
 The peer is softrdma cat, a Go program on package rdmanet, or any program on
@@ -143,7 +144,9 @@ func (c *cat) run(ctx context.Context) (err error) {
 		return err
 	}
 	c.note("connected to %v", conn.RemoteAddr())
-	err = c.copy(ctx, conn)
+	if err = c.copy(ctx, conn); err != nil {
+		conn.SetLinger(0) // the peer must not take what it got for all
+	}
 	if e := conn.Close(); err == nil && e != nil {
 		err = c.failed("send", e)
 	}
@@ -218,7 +221,6 @@ func (c *cat) copy(ctx context.Context, conn *rdmanet.Conn) error {
 	for out != nil || in != nil {
 		select {
 		case <-ctx.Done():
-			conn.SetLinger(0)
 			return ctx.Err()
 		case sent = <-out:
 			if out = nil; sent.err != nil {

@@ -222,7 +222,7 @@ func TestCatInterruptedLeavesNothing(t *testing.T) {
 	if s.code() != exitInterrupted {
 		t.Errorf("code %d, expected %d", s.code(), exitInterrupted)
 	}
-	g.ends()
+	g.fails(exitPeer, "receive", "SOCKET_CUT")
 	checkFree(t, at, freePort(t))
 }
 
@@ -241,7 +241,7 @@ func TestCatOutputGone(t *testing.T) {
 	if s.code() != exitFailed || !strings.Contains(s.stderr.String(), "standard output") {
 		t.Errorf("expected a failure of standard output, found code %d, %s", s.code(), &s.stderr)
 	}
-	g.fails(exitPeer, "send")
+	g.fails(exitPeer)
 }
 
 func TestCatCapture(t *testing.T) {

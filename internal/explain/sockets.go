@@ -40,4 +40,9 @@ var sockets = map[reason.Reason]text{
 		"The size of the table in this side's connection data, and the number in the peer's message (immediate data 0xc000....), in a capture.",
 		"Map fewer ranges at a time, or set Options.MappedMemory.",
 		"librdmacm docs/rsocket: iomapped buffers"},
+	reason.SocketCut: {
+		"The connection ended, and the peer had not sent the message that ends a stream. Its program was killed, or ended without closing the connection; its machine or the path failed; or somebody on the path cut the connection.",
+		"Whether the peer's process ended, and how; the reason that the error names after this one. A program under librspreload.so has to close its sockets before it exits.",
+		"Treat what was read as incomplete, and transfer it again. End streams by Close or CloseWrite, with rsockets by rclose or rshutdown.",
+		"librdmacm docs/rsocket: RS_OP_CTRL"},
 }

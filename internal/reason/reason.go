@@ -148,6 +148,7 @@ const (
 	SocketOverrun
 	SocketMessage
 	SocketMapping
+	SocketCut
 
 	// The communication manager.
 	MADLength
@@ -360,6 +361,7 @@ var rows = [Count]row{
 	SocketOverrun:  {"SOCKET_OVERRUN", "data sent without room: %d bytes expected at most, found %d"},
 	SocketMessage:  {"SOCKET_MESSAGE", "message that has no meaning: expected operation %d or another that is known, found %d"},
 	SocketMapping:  {"SOCKET_MAPPING", "mapped memory told in an entry that does not exist: one of %d expected, found number %d"},
+	SocketCut:      {"SOCKET_CUT", "stream cut: expected a message of the peer that ends it (operation %d), found the connection over after %d bytes"},
 
 	MADLength:       {"MAD_LENGTH", "management datagram of the wrong length: expected %d bytes, found %d"},
 	MADVersion:      {"MAD_VERSION", "management datagram of another base version: expected %d, found %d"},

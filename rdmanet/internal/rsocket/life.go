@@ -6,16 +6,26 @@ type Life struct {
 	noRead  bool // nothing more comes, or nobody wants it
 	noWrite bool
 	gone    bool // neither side sends messages any more
+	ended   bool // the peer has sent SHUTDOWN or DISCONNECT
+	left    bool // the peer has sent DISCONNECT
 }
 
-// Readable tells whether data may still come.
+// Readable reports whether data may still come.
 func (l *Life) Readable() bool { return !l.noRead && !l.gone }
 
-// Writable tells whether data may be sent.
+// Writable reports whether data may be sent.
 func (l *Life) Writable() bool { return !l.noWrite && !l.gone }
 
-// Gone tells whether the connection is over.
+// Gone reports whether the connection is over.
 func (l *Life) Gone() bool { return l.gone }
+
+// Ended reports whether the peer has said that it sends no more data. A
+// connection that is over and has not Ended was cut: rclose and rshutdown of
+// librdmacm send a message before they disconnect, a killed process does not.
+func (l *Life) Ended() bool { return l.ended }
+
+// Left reports whether the peer has closed both directions: it reads no more.
+func (l *Life) Left() bool { return l.left }
 
 // End ends the connection.
 func (l *Life) End() { l.gone = true }
@@ -24,9 +34,9 @@ func (l *Life) End() { l.gone = true }
 func (l *Life) Control(data uint32) {
 	switch data {
 	case ControlDisconnect:
-		l.gone = true
+		l.gone, l.ended, l.left = true, true, true
 	case ControlShutdown:
-		l.noRead = true
+		l.noRead, l.ended = true, true
 		// With this side's own direction closed nothing is left.
 		l.gone = l.gone || l.noWrite
 	}

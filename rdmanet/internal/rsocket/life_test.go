@@ -54,3 +54,25 @@ func TestLifeFollowsRsockets(t *testing.T) {
 		}
 	}
 }
+
+// An end is what the peer has said: everything else is a cut.
+func TestLifeKnowsAnEndFromACut(t *testing.T) {
+	var cut, shut, closed Life
+	cut.End()
+	shut.Control(ControlShutdown)
+	shut.End()
+	closed.Control(ControlDisconnect)
+	var own Life
+	own.Close()
+	own.End()
+	for name, c := range map[string]struct {
+		l           *Life
+		ended, left bool
+	}{
+		"cut": {&cut, false, false}, "peer shuts writing": {&shut, true, false}, "peer closes": {&closed, true, true}, "this side closes": {&own, false, false},
+	} {
+		if !c.l.Gone() || c.l.Ended() != c.ended || c.l.Left() != c.left {
+			t.Errorf("%s: gone %v, ended %v, left %v", name, c.l.Gone(), c.l.Ended(), c.l.Left())
+		}
+	}
+}

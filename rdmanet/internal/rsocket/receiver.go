@@ -12,7 +12,8 @@ type Receiver struct {
 	first   int
 	count   int
 
-	pos    int // the oldest byte that was not read
+	total  uint64 // bytes that arrived
+	pos    int    // the oldest byte that was not read
 	unread int
 	room   int // bytes that the peer was told of and has not written
 
@@ -45,6 +46,7 @@ func (r *Receiver) Arrived(n uint32) error {
 	r.arrived++
 	r.room -= int(n)
 	r.unread += int(n)
+	r.total += uint64(n)
 	r.lengths[(r.first+r.count)%len(r.lengths)] = n
 	r.count++
 	r.drop()
@@ -64,6 +66,9 @@ func (r *Receiver) drop() {
 		r.read++
 	}
 }
+
+// Total is how many bytes have arrived.
+func (r *Receiver) Total() uint64 { return r.total }
 
 // Unread is how many bytes there are to read.
 func (r *Receiver) Unread() int { return r.unread }

@@ -1,0 +1,38 @@
+package rdmanet
+
+import (
+	"fmt"
+	"io"
+
+	"softrdma/internal/reason"
+	"softrdma/rdmanet/internal/rsocket"
+)
+
+// A CutError is what reading meets where the stream has stopped without the
+// message by which rsockets end it: the peer was killed, its program or machine
+// failed, or somebody cut the connection. What was read may be a part of what
+// the peer wanted to send. It is io.ErrUnexpectedEOF.
+type CutError struct {
+	Err error // what ended the connection
+
+	why reason.Detail
+}
+
+// Error tells what is missing, and what ended the connection.
+func (e *CutError) Error() string {
+	return fmt.Sprintf("%v: %v (see: softrdma explain %v): %v", io.ErrUnexpectedEOF, e.why, e.why.Reason, e.Err)
+}
+
+// Unwrap gives io.ErrUnexpectedEOF and Err.
+func (e *CutError) Unwrap() []error { return []error{io.ErrUnexpectedEOF, e.Err} }
+
+// cut is why there is nothing more to read where the peer has not ended its
+// direction. Only rsockets' own messages end it: the CM's DREQ and the end of
+// TCP come from the kernel of a killed process as well, and TLS's close-notify
+// from a softrdma device whose connection has failed.
+func (c *Conn) cut() error {
+	return &CutError{c.err, reason.Detail{Reason: reason.SocketCut, Expected: uint64(rsocket.OpControl), Found: c.rx.Total()}}
+}
+
+// Reason is the name of the reason, SOCKET_CUT.
+func (e *CutError) Reason() string { return e.why.Reason.String() }
