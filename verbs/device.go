@@ -71,6 +71,12 @@ type Config struct {
 	// TLS 1.3; NextProtos is softrdma's.
 	TLS *tls.Config
 
+	// TLSRefused, if set, is told of each peer that a listener of the device
+	// refused in its TLS handshake, and why: it has no secret, another one, a
+	// certificate that is not trusted, or speaks no TLS. It may be called from
+	// several goroutines, as often as somebody on the network likes.
+	TLSRefused func(peer netip.AddrPort, err error)
+
 	// NoCRC, of an iWARP device, does without the CRC-32C of each FPDU on connections
 	// whose peer wants none either; where one end wants it, both have it. TCP's
 	// checksum, and TLS where there is one, are left then.

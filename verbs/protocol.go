@@ -78,7 +78,7 @@ func openLinks(p Protocol, c *host.Choice, cfg *Config) (links []link.Link, err 
 		if opened.find(c.Addr) != nil {
 			return nil, fmt.Errorf("address %v already in use by another iWARP device of this process", c.Addr.Addr())
 		}
-		t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout}
+		t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}
 		var l link.Streams
 		if cfg.TLS != nil {
 			l, err = tcp.OpenTLS(c.Addr.Addr(), t, cfg.TLS)
@@ -115,4 +115,18 @@ func (d *Device) Protocol() Protocol { return d.protocol }
 func interfaceGID(mac net.HardwareAddr) (g GID) {
 	copy(g[:], mac)
 	return g
+}
+
+// refused is TLSRefused, with the name of the reason before what is behind it.
+func (cfg *Config) refused() func(netip.AddrPort, error) {
+	tell := cfg.TLSRefused
+	if tell == nil {
+		return nil
+	}
+	return func(peer netip.AddrPort, err error) {
+		if f := (*link.Failure)(nil); errors.As(err, &f) {
+			err = fmt.Errorf("%v: %w", f.Detail.Reason, err)
+		}
+		tell(peer, err)
+	}
 }

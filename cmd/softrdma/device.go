@@ -63,6 +63,9 @@ func openDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 	if err := wantsIWARP(cmd, strings.HasPrefix(name, iwarpPrefix)); err != nil {
 		return nil, nil, err
 	}
+	if cfg.TLS != nil {
+		cfg.TLSRefused = refusals.to(cmd.ErrOrStderr())
+	}
 	applyIWARPFlags(cmd, &cfg)
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
@@ -74,7 +77,7 @@ func openDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 	}
 	return dev, sync.OnceValue(func() error {
 		err := dev.Close() // with its capture, whose error it gives
-		if e := endCapture(); err == nil {
+		if e := endCapture(); e != nil {
 			err = e
 		}
 		return err
@@ -104,7 +107,13 @@ func captureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--%s: %w", pcapFlag, err), f.Close())
 	}
-	return func() error { return errors.Join(c.Close(), f.Close()) }, nil
+	return sync.OnceValue(func() error {
+		err := errors.Join(c.Close(), f.Close())
+		if err != nil {
+			err = outputFailed(fmt.Errorf("--%s: the capture is not whole: %w", pcapFlag, err))
+		}
+		return err
+	}), nil
 }
 
 func captureName(path string) string {

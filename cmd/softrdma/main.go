@@ -25,6 +25,9 @@ func main() {
 	})
 	cmd, err := execute(ctx)
 	if ctx.Err() != nil && !errors.Is(err, errEnded) {
+		if e := withOutputs(nil); e != nil {
+			fmt.Fprintf(os.Stderr, "softrdma: %s\n", oneLine(e))
+		}
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
 		os.Exit(exitInterrupted)
 	}

@@ -20,8 +20,12 @@ the same as here. The other end is softrdma rcopy or the rcopy of librdmacm.
 
 The server knows no users and no passwords: whoever reaches it can write. So it
 writes below --dir alone, the working directory by default. --dir / lets clients
-write wherever the server may, which is what librdmacm's does. A file that is
-there already is replaced.`
+write wherever the server may, which is what librdmacm's does.
+
+A file that is there already is replaced when the whole new one is on storage:
+until then it stays as it is. What comes is written beside it, to a file named
+.rcopy-*.part. Where a copy between two of softrdma was cut off, the same
+command goes on with it, in steps of 32 MiB; other partial files can be deleted.`
 
 const rcopyExample = `  softrdma rcopy --dir /srv/incoming         the server
   softrdma rcopy data.bin HOST               copy data.bin to /srv/incoming/data.bin
@@ -129,6 +133,9 @@ func (r *rcopy) copy(ctx context.Context, source, to string) (err error) {
 	if len(path) > rcopyMaxPath || strings.ContainsRune(path, 0) {
 		return usageErrorf("destination: expected a name of up to %d bytes, found %d", rcopyMaxPath, len(path))
 	}
+	if err := checkName(path); err != nil {
+		return usageErrorf("destination: %w", err)
+	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	conn, err := r.dial(ctx, server, r.port, "softrdma rcopy")
 	if err != nil {
@@ -138,13 +145,16 @@ func (r *rcopy) copy(ctx context.Context, source, to string) (err error) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
 	c := &rcopyClient{newRcopyStream(conn, r.timeout)}
-	took, err := c.send(f, size, mode, path)
+	from, took, err := c.send(f, size, mode, path)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, c.failed(err))
 	}
-	fmt.Fprintf(r.out, "copied %s to %s:%s\n%s\n", source, server, path, copied(size, took))
+	if from > 0 {
+		fmt.Fprintf(r.out, "went on after %d bytes of an earlier copy\n", from)
+	}
+	fmt.Fprintf(r.out, "copied %s to %s:%s\n%s\n", source, server, path, copied(size-from, took))
 	return nil
 }

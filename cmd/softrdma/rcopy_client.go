@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -46,52 +48,83 @@ const modeRegular = 0o100000
 // An rcopyClient is the end that sends a file.
 type rcopyClient struct{ rcopyStream }
 
-// send copies a file and tells how long the data took.
-func (c *rcopyClient) send(f io.Reader, size int64, mode fs.FileMode, path string) (took time.Duration, err error) {
-	if err := c.open(path, mode); err != nil {
+// rcopyKey names a source as it is now, so that the server can tell a part of it
+// from a part of something else. It is never 0.
+func rcopyKey(f *os.File) (uint64, error) {
+	info, err := f.Stat()
+	if err != nil {
 		return 0, err
+	}
+	path, err := filepath.Abs(f.Name())
+	if err != nil {
+		return 0, err
+	}
+	host, _ := os.Hostname() // without a name all the rest still tells
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", host, path, info.Size(), info.ModTime().UnixNano()))
+	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
+}
+
+// send copies a file, from where an earlier copy ended, and tells where that was
+// and how long the data took.
+func (c *rcopyClient) send(f *os.File, size int64, mode fs.FileMode, path string) (from int64, took time.Duration, err error) {
+	var key uint64
+	if size > rcopySync {
+		if key, err = rcopyKey(f); err != nil {
+			return 0, 0, err
+		}
+	}
+	id, err := c.open(path, mode, key)
+	if err != nil {
+		return 0, 0, err
+	}
+	if had := id - key; key != 0 && had <= uint64(size) { // else id is not an answer to it
+		from = int64(had)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return 0, 0, err
 	}
 	start := time.Now()
 	// A file of no bytes is there when it is open: librdmacm's server refuses to
 	// map none.
-	if size > 0 {
-		if err := c.data(f, size); err != nil {
-			return 0, err
+	if size > from {
+		if err := c.data(f, size-from); err != nil {
+			return 0, 0, err
 		}
 	}
 	took = time.Since(start)
-	return took, c.ask(rcopyHeader{command: rcopyClose, length: rcopyHeaderLen}, nil, "close the file")
+	_, err = c.ask(rcopyHeader{command: rcopyClose, length: rcopyHeaderLen}, nil, "close the file")
+	return from, took, err
 }
 
-func (c *rcopyClient) open(path string, mode fs.FileMode) error {
+func (c *rcopyClient) open(path string, mode fs.FileMode, key uint64) (id uint64, err error) {
 	name := make([]byte, (len(path)+8)&^7)
 	copy(name, path)
-	h := rcopyHeader{command: rcopyOpen, length: uint16(rcopyHeaderLen + len(name)), data: modeRegular | uint32(mode.Perm())}
+	h := rcopyHeader{command: rcopyOpen, length: uint16(rcopyHeaderLen + len(name)), data: modeRegular | uint32(mode.Perm()), id: key}
 	return c.ask(h, name, "open "+path)
 }
 
-// ask sends a message and takes its answer.
-func (c *rcopyClient) ask(h rcopyHeader, rest []byte, what string) error {
+// ask sends a message and takes its answer's id.
+func (c *rcopyClient) ask(h rcopyHeader, rest []byte, what string) (id uint64, err error) {
 	if _, err := c.Write(append(h.append(nil), rest...)); err != nil {
-		return err
+		return 0, err
 	}
 	return c.answer(h.command, what)
 }
 
-// answer takes the answer to a command.
-func (c *rcopyClient) answer(command uint8, what string) error {
+// answer takes the answer to a command, whose id it gives.
+func (c *rcopyClient) answer(command uint8, what string) (id uint64, err error) {
 	h, err := c.header()
 	switch {
-	case errors.Is(err, io.EOF):
-		return peerErrorf("the server ended the connection in place of an answer: expected it to %s", what)
+	case err == io.EOF:
+		return 0, peerErrorf("the server ended the connection in place of an answer: expected it to %s", what)
 	case err != nil:
-		return err
+		return 0, err
 	case h.command != command|rcopyReply || h.length != rcopyHeaderLen:
-		return peerErrorf("expected answer %#02x of %d bytes, found %#02x of %d", command|rcopyReply, rcopyHeaderLen, h.command, h.length)
+		return 0, peerErrorf("expected answer %#02x of %d bytes, found %#02x of %d", command|rcopyReply, rcopyHeaderLen, h.command, h.length)
 	case h.data != 0:
-		return &rcopyRefusal{what, h.data}
+		return 0, &rcopyRefusal{what, h.data}
 	}
-	return nil
+	return h.id, nil
 }
 
 // data sends the file's bytes.
@@ -111,7 +144,8 @@ func (c *rcopyClient) data(f io.Reader, size int64) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(rcopyWrite, "write the file")
+	_, err = c.answer(rcopyWrite, "write the file")
+	return err
 }
 
 // lastWords gives, in place of the failure to send more data, what the server
@@ -119,7 +153,7 @@ func (c *rcopyClient) data(f io.Reader, size int64) error {
 func (c *rcopyClient) lastWords(err error) error {
 	c.timeout = min(c.timeout, rcopyLastWords)
 	refusal := (*rcopyRefusal)(nil)
-	if said := c.answer(rcopyWrite, "write the file"); errors.As(said, &refusal) {
+	if _, said := c.answer(rcopyWrite, "write the file"); errors.As(said, &refusal) {
 		return refusal
 	}
 	return err

@@ -30,6 +30,11 @@ const (
 //	+------+------+------+-------+---------------+
 //
 // The length counts the header. In an answer, data is 0 or an errno of Linux.
+//
+// librdmacm's client leaves id 0, and its server gives it back. A softrdma client
+// opens a large file with an id that names its source, see rcopyKey; a server that has
+// a part of it from an earlier copy adds that many bytes to the id of its answer,
+// and gets what follows them.
 type rcopyHeader struct {
 	version uint8
 	command uint8

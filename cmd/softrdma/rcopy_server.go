@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,71 +62,11 @@ func (r *rcopy) serve(ctx context.Context) (err error) {
 	}
 }
 
-// An inbox is where clients may write.
-type inbox struct {
-	dir  string // absolute
-	root *os.Root
-}
-
-func openInbox(dir string) (*inbox, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(abs)
-	if err != nil {
-		return nil, fmt.Errorf("--dir: %w", err)
-	}
-	return &inbox{abs, root}, nil
-}
-
-func (in *inbox) close() { in.root.Close() }
-
-// create opens the file that a client names, empty. A name that leads out of the
-// directory, be it by a symbolic link, is refused with fs.ErrPermission.
-func (in *inbox) create(name string, perm fs.FileMode) (*os.File, error) {
-	const flags = os.O_RDWR | os.O_CREATE | os.O_TRUNC
-	asked := name
-	name = filepath.FromSlash(name)
-	everywhere := filepath.Dir(in.dir) == in.dir
-	if filepath.IsAbs(name) && !everywhere {
-		rel, err := filepath.Rel(in.dir, name)
-		if err != nil {
-			return nil, fmt.Errorf("%s is outside of %s: %w", asked, in.dir, fs.ErrPermission)
-		}
-		name = rel
-	}
-	var f *os.File
-	var err error
-	switch {
-	case name == "":
-		return nil, fmt.Errorf("a name of no characters: %w", syscall.EINVAL)
-	case everywhere:
-		f, err = os.OpenFile(filepath.Join(in.dir, name), flags, perm)
-	case !filepath.IsLocal(name):
-		return nil, fmt.Errorf("%s is outside of %s: %w", asked, in.dir, fs.ErrPermission)
-	default:
-		f, err = in.root.OpenFile(name, flags, perm)
-		if err != nil && strings.Contains(err.Error(), "escapes") {
-			err = fmt.Errorf("%s leads out of %s: %w", asked, in.dir, fs.ErrPermission)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s: expected a regular file: %w", asked, syscall.EINVAL))
-	}
-	return f, nil
-}
-
 // An rcopyServer is the end that gets files, of one client.
 type rcopyServer struct {
 	rcopyStream
 	into *inbox
-	file *os.File // that is open
-	size int64    // of it so far
+	file *delivery // that is open
 	took time.Duration
 	note func(format string, args ...any)
 }
@@ -139,12 +77,12 @@ func (s *rcopyServer) run(ctx context.Context) (err error) {
 	defer context.AfterFunc(ctx, func() { s.conn.SetLinger(0); s.conn.Close() })()
 	defer func() {
 		if s.file != nil {
-			err = errors.Join(err, s.file.Close())
+			err = errors.Join(err, s.file.abandon())
 		}
 	}()
 	for {
 		h, err := s.header()
-		if errors.Is(err, io.EOF) && s.file == nil {
+		if err == io.EOF && s.file == nil {
 			return nil
 		}
 		if err == nil {
@@ -153,11 +91,11 @@ func (s *rcopyServer) run(ctx context.Context) (err error) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF, err == io.ErrUnexpectedEOF: // a cut has a name of its own
 			err = errRcopyEnd
 		}
 		if err != nil && s.file != nil {
-			err = fmt.Errorf("%s is incomplete, it has %d bytes: %w", s.file.Name(), s.size, err)
+			err = fmt.Errorf("%s is incomplete, it has %d bytes: %w", s.file.path(), s.file.size, err)
 		}
 		if err != nil {
 			return s.failed(err)
@@ -168,9 +106,12 @@ func (s *rcopyServer) run(ctx context.Context) (err error) {
 // command carries a command out and answers it. An error ends the client.
 func (s *rcopyServer) command(h rcopyHeader) error {
 	var err error
+	id := h.id
 	switch h.command {
 	case rcopyOpen:
-		err = s.open(h)
+		if err = s.open(h); err == nil {
+			id += uint64(s.file.from)
+		}
 	case rcopyWrite:
 		err = s.write(h)
 	case rcopyClose:
@@ -182,7 +123,7 @@ func (s *rcopyServer) command(h rcopyHeader) error {
 	if err != nil {
 		number = rcopyNumber(err)
 	}
-	reply := rcopyHeader{command: h.command | rcopyReply, length: rcopyHeaderLen, data: number, id: h.id}
+	reply := rcopyHeader{command: h.command | rcopyReply, length: rcopyHeaderLen, data: number, id: id}
 	_, sent := s.Write(reply.append(nil))
 	if err == nil {
 		err = sent
@@ -199,11 +140,11 @@ func (s *rcopyServer) open(h rcopyHeader) error {
 		return fmt.Errorf("cannot open a second file: %w", errRcopyBusy)
 	}
 	path, _, _ := strings.Cut(string(name), "\x00")
-	f, err := s.into.create(path, fs.FileMode(h.data).Perm())
+	f, err := s.into.open(path, fs.FileMode(h.data).Perm(), h.id)
 	if err != nil {
 		return err
 	}
-	s.file, s.size, s.took = f, 0, 0
+	s.file, s.took = f, 0
 	return nil
 }
 
@@ -224,25 +165,21 @@ func (s *rcopyServer) write(h rcopyHeader) error {
 		return fmt.Errorf("a file of %d bytes: %w", size, syscall.EFBIG)
 	}
 	start := time.Now()
-	n, err := io.CopyBuffer(struct{ io.Writer }{s.file}, io.LimitReader(s, int64(size)), make([]byte, 256<<10))
-	s.size += n
+	err := s.file.take(s, int64(size))
 	s.took += time.Since(start)
-	if err == nil && uint64(n) < size {
-		err = io.EOF
-	}
 	return err
 }
 
-// finish closes the file.
+// finish gives the file its name.
 func (s *rcopyServer) finish() error {
 	if s.file == nil {
 		return nil
 	}
 	f := s.file
 	s.file = nil
-	if err := f.Close(); err != nil {
+	if err := f.finish(); err != nil {
 		return err
 	}
-	s.note("wrote %s, %s", f.Name(), copied(s.size, s.took))
+	s.note("wrote %s, %s", f.path(), copied(f.size-f.from, s.took))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -119,7 +120,14 @@ func codeRuns(c *cobra.Command) {
 
 // execute runs the command line and gives the command that it names.
 func execute(ctx context.Context) (*cobra.Command, error) {
-	cmd, err := newRootCommand().ExecuteContextC(ctx)
+	root := newRootCommand()
+	root.SetOut(checkedOutput{os.Stdout})
+	cmd, err := root.ExecuteContextC(ctx)
+	if e := withOutputs(err); e != nil && !errors.As(err, new(*exitError)) && withOutputs(nil) != nil {
+		return cmd, &exitError{exitFailed, e}
+	} else if e != err {
+		return cmd, &exitError{exitCode(err), e}
+	}
 	if err != nil && !errors.As(err, new(*exitError)) {
 		err = &exitError{exitUsage, err}
 	}

@@ -62,6 +62,7 @@ func security(cmd *cobra.Command, host string) (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", secretFlag, err)
 		}
+		warnOfReaders(cmd.ErrOrStderr(), files[0])
 		cfg, err := verbs.SharedSecret(bytes.TrimSpace(b))
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", secretFlag, err)

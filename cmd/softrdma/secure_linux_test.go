@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -59,7 +60,14 @@ func TestCommandsWithTLS(t *testing.T) {
 			start(t, args...).fails(exitFailed, c.says)
 		}
 		run(t, "rping", "-c", "-a", at, "--protocol", "iwarp", "--psk-file", psk, "-C", "1")
-		server.succeeds()
+		if code := server.code(); code != exitOK {
+			t.Errorf("the server: code %d: %s", code, &server.stderr)
+		}
+		for _, name := range []string{"TLS_HANDSHAKE", "TLS_PLAIN"} {
+			if told := server.stderr.String(); !regexp.MustCompile(`(?m)^softrdma: refused 127\.\S+:\d+: ` + name).MatchString(told) {
+				t.Errorf("expected the server to tell of a peer and %s, found %q", name, told)
+			}
+		}
 	})
 }
 

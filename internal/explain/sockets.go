@@ -45,4 +45,9 @@ var sockets = map[reason.Reason]text{
 		"Whether the peer's process ended, and how; the reason that the error names after this one. A program under librspreload.so has to close its sockets before it exits.",
 		"Treat what was read as incomplete, and transfer it again. End streams by Close or CloseWrite, with rsockets by rclose or rshutdown.",
 		"librdmacm docs/rsocket: RS_OP_CTRL"},
+	reason.FileName: {
+		"The name of a file that rcopy is to write has a control character, such as a line break or the beginning of a terminal's escape sequence. Printed, it could make up lines of a log.",
+		"The name, which the error prints quoted.",
+		"Name another destination: rcopy FILE HOST:NAME.",
+		"softrdma rcopy"},
 }

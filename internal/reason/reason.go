@@ -150,6 +150,9 @@ const (
 	SocketMapping
 	SocketCut
 
+	// Refusals of the commands.
+	FileName
+
 	// The communication manager.
 	MADLength
 	MADVersion
@@ -361,6 +364,7 @@ var rows = [Count]row{
 	SocketOverrun:  {"SOCKET_OVERRUN", "data sent without room: %d bytes expected at most, found %d"},
 	SocketMessage:  {"SOCKET_MESSAGE", "message that has no meaning: expected operation %d or another that is known, found %d"},
 	SocketMapping:  {"SOCKET_MAPPING", "mapped memory told in an entry that does not exist: one of %d expected, found number %d"},
+	FileName:       {"FILE_NAME", "control character in a file name: expected characters from %#02x on, found %#02x"},
 	SocketCut:      {"SOCKET_CUT", "stream cut: expected a message of the peer that ends it (operation %d), found the connection over after %d bytes"},
 
 	MADLength:       {"MAD_LENGTH", "management datagram of the wrong length: expected %d bytes, found %d"},

@@ -95,6 +95,9 @@ func (a *acceptor) greet(raw *net.TCPConn) arrival {
 	x := a.prepare(raw)
 	if x.err == nil {
 		if x.over, x.err = server(a.l.ended, raw, a.l.security); x.err != nil {
+			if f := a.l.cfg.Refused; f != nil && a.l.ended.Err() == nil {
+				f(a.l.addrPort(raw.RemoteAddr()), x.err)
+			}
 			_ = raw.Close()
 		}
 	}

@@ -30,6 +30,10 @@ type Config struct {
 	// connection fails, 0 for DefaultPeerTimeout, negative for as long as the
 	// system has it.
 	PeerTimeout time.Duration
+
+	// Refused, if set, is told of each peer whose TLS handshake with a listener
+	// failed, and why. It may be called from several goroutines.
+	Refused func(peer netip.AddrPort, err error)
 }
 
 // DefaultPeerTimeout is the time after which a peer's host counts as gone that
