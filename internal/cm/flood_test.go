@@ -12,15 +12,13 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-const (
-	floodRate = 50_000 // requests a second
-	floodTime = 2 * time.Second
-)
+const floodRate = 50_000 // requests a second
 
 // A flood forges requests to a host.
 type flood struct {
 	w      *world
 	to     *host
+	lasts  time.Duration
 	rand   *rand.Rand
 	source func() netip.AddrPort // of the next one
 	lookup bool                  // SIDR_REQs instead of REQs
@@ -30,8 +28,8 @@ type flood struct {
 }
 
 // start sends floodRate requests a second.
-func (f *flood) start(until time.Duration) {
-	if f.w.now >= until {
+func (f *flood) start() {
+	if f.w.now >= f.lasts {
 		return
 	}
 	src := f.source()
@@ -48,7 +46,7 @@ func (f *flood) start(until time.Duration) {
 	f.sent++
 	n := Count{Conns: f.to.m.live, Detached: len(f.to.m.conns) - f.to.m.live}
 	f.most.Conns, f.most.Detached = max(f.most.Conns, n.Conns), max(f.most.Detached, n.Detached)
-	f.w.later(f.w.now+time.Second/floodRate, func() { f.start(until) })
+	f.w.later(f.w.now+time.Second/floodRate, f.start)
 }
 
 // dead is a source that nobody has.
@@ -105,7 +103,10 @@ func flooded(t *testing.T) (*flood, *server) {
 	l.Backlog = 1024
 	s := &server{h: b}
 	b.user = s.hear
-	f := &flood{w: w, to: b, rand: rand.New(rand.NewPCG(1, 2))}
+	f := &flood{w: w, to: b, lasts: 2 * time.Second, rand: rand.New(rand.NewPCG(1, 2))}
+	if testing.Short() {
+		f.lasts /= 4
+	}
 	f.source = f.dead
 	return f, s
 }
@@ -117,8 +118,8 @@ func (f *flood) clients(n int) (inTime int) {
 	for i := range n {
 		f.connects(f.client(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), uint64(0x1000+i)), &inTime)
 	}
-	f.start(floodTime)
-	f.w.run(floodTime)
+	f.start()
+	f.w.run(f.lasts + time.Second)
 	return inTime
 }
 
@@ -136,7 +137,7 @@ func (f *flood) client(addr netip.Addr, guid uint64) *host {
 // connects lets a host connect at a time by chance, and counts it in time.
 func (f *flood) connects(h *host, inTime *int) {
 	w := f.w
-	w.later(floodTime/10+time.Duration(w.rand.Int64N(int64(floodTime*4/10))), func() {
+	w.later(f.lasts/10+time.Duration(w.rand.Int64N(int64(f.lasts*4/10))), func() {
 		p := h.quick(f.to)
 		p.QPN = w.rand.Uint32() >> 8
 		p.RemoteResponseTimeout, p.LocalResponseTimeout, p.PacketLifeTime, p.Retries = 0, 0, 0, 0
@@ -243,8 +244,8 @@ func TestFloodInAClientsOwnNameDoesNotLockItOut(t *testing.T) {
 		f.connects(h, &inTime)
 	}
 	f.source = func() netip.AddrPort { return h.addr }
-	f.start(floodTime)
-	f.w.run(floodTime)
+	f.start()
+	f.w.run(f.lasts + time.Second)
 	t.Logf("%d of %d clients connected within a second", inTime, n)
 	if inTime < n*9/10 {
 		t.Errorf("%d of %d clients connected within a second", inTime, n)
@@ -271,13 +272,13 @@ func TestFloodOfLookupsLeavesRoomForOthers(t *testing.T) {
 				answered++
 			}
 		}
-		w.later(time.Duration(i)*20*time.Millisecond, func() {
+		w.later(time.Duration(i)*f.lasts/2/n, func() {
 			_, err := h.m.Resolve(w.now, &SIDRParams{Service: service, Path: qp.Path{Dst: b.addr}})
 			w.must(err)
 		})
 	}
-	f.start(floodTime)
-	w.run(floodTime)
+	f.start()
+	w.run(f.lasts + time.Second)
 	if answered != n || heard > n+2*trustBurst {
 		t.Errorf("%d of %d lookups were answered; the program heard of %d, %d were forged", answered, n, heard, f.sent)
 	}
