@@ -106,7 +106,8 @@ func (s *floodServer) flood(t *testing.T) {
 	t.Logf("%d requests, %.0f a second, of which the system had no room for %d; of %d clients 99 in 100 connected within %v, half within %v; %d lines printed",
 		n, rate, overruns, clients, late, times[len(times)/2], lines)
 	// Where the machine is too slow for the flood packets are lost, the clients' too.
-	if late > time.Second && overruns == 0 {
+	// Unit tests share it with others, so that only make attack looks at the time.
+	if attack.Count(1) > 1 && late > time.Second && overruns == 0 {
 		t.Errorf("99 of 100 clients connected within %v, expected a second", late)
 	}
 	// Each real client may cause two lines, forged ones a few in all.
