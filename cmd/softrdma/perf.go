@@ -22,6 +22,9 @@ perftest's -R does it, and not by what was said there.
 Without -d each end takes the address by which it reaches the other. On one
 machine the client takes a second address, or a second UDP port.
 
+Each end says every second, by TCP, that it is there. An end that hears nothing
+for 10 seconds gives up: the other one is stopped, or its host is gone.
+
 Bandwidth is that of payload, in powers of ten for Gb/sec. Latency is half of
 the round trip for send and write, and all of it for read and atomic. After
 each size the data is checked at its destination.`

@@ -36,9 +36,12 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *perfOptions, host s
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now().Add(time.Second)) })()
 	early, stop := context.WithTimeoutCause(ctx, helloLimit, peerErrorf("server %s did not answer for %v", host, helloLimit))
 	defer stop()
-	hello, err := c.ask(early, &controlMessage{Do: doHello, Version: perfVersion, Settings: &opt.perfSettings}, doHello)
+	hello, err := c.ask(early, &controlMessage{Do: doHello, Version: perfVersion, Settings: &opt.perfSettings, Alive: true}, doHello)
 	if err != nil {
 		return err
+	}
+	if hello.Alive {
+		c.keepAlive(ctx)
 	}
 	names := []string{opt.device}
 	if opt.device == "" {

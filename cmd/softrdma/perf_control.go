@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"softrdma/verbs"
 )
@@ -20,6 +23,7 @@ type controlMessage struct {
 	Code  int    `json:"code,omitempty"` // exit code of the error
 
 	Version   int              `json:"version,omitempty"`
+	Alive     bool             `json:"alive,omitempty"` // of a hello: this end says every second that it is there
 	Settings  *perfSettings    `json:"settings,omitempty"`
 	Device    string           `json:"device,omitempty"`
 	Endpoints []verbs.Endpoint `json:"endpoints,omitempty"`
@@ -47,6 +51,15 @@ const (
 	doDone    = "done"
 	doEnd     = "end"
 	doBye     = "bye"
+	doAlive   = "alive"
+)
+
+// Each end says every aliveEvery that it is there, and gives up another one that has
+// said nothing for aliveLimit of these. The device of a stopped program may answer for
+// it, as adapters do, and so does the TCP of its host.
+const (
+	aliveEvery = time.Second
+	aliveLimit = 10
 )
 
 // remoteMemory is what a peer must know to reach this end's memory.
@@ -63,8 +76,11 @@ var errPeerGone = errors.New("the other end went away")
 
 // A control is one end's control channel.
 type control struct {
-	enc *json.Encoder
-	in  chan *controlMessage
+	mu     sync.Mutex // of enc
+	enc    *json.Encoder
+	in     chan *controlMessage
+	end    context.CancelCauseFunc
+	silent atomic.Int32 // aliveEvery since the peer's last message
 }
 
 // newControl starts reading messages from r. When r ends, or what it brings is
@@ -72,7 +88,7 @@ type control struct {
 // peer's death is noticed also by those who wait for something else.
 func newControl(ctx context.Context, r io.Reader, w io.Writer) (*control, context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	c := &control{enc: json.NewEncoder(w), in: make(chan *controlMessage, 4)}
+	c := &control{enc: json.NewEncoder(w), in: make(chan *controlMessage, 4), end: cancel}
 	go func() { cancel(c.read(ctx, r)) }()
 	return c, ctx, func() { cancel(context.Canceled) }
 }
@@ -89,6 +105,9 @@ func (c *control) read(ctx context.Context, r io.Reader) error {
 			// A failed peer ends the measurement, whatever this end is doing.
 			return &exitError{max(m.Code, exitFailed), fmt.Errorf("the other end: %s", m.Error)}
 		}
+		if c.silent.Store(0); m.Do == doAlive {
+			continue
+		}
 		select {
 		case c.in <- m:
 		case <-ctx.Done():
@@ -104,8 +123,35 @@ func (c *control) read(ctx context.Context, r io.Reader) error {
 	return peerErrorf("%w", errPeerGone)
 }
 
+// keepAlive tells the peer that this end is there, until ctx ends, and ends it when the
+// peer says nothing any more. It is for two ends that both do it. Ticks are counted and
+// not time: a process that was stopped itself has missed them as well.
+func (c *control) keepAlive(ctx context.Context) {
+	c.silent.Store(0)
+	go func() {
+		tick := time.NewTicker(aliveEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if c.silent.Add(1) > aliveLimit {
+				c.end(peerErrorf("the other end has said nothing for %v: its process is stopped, or its host is gone", aliveLimit*aliveEvery))
+				return
+			}
+			if c.send(&controlMessage{Do: doAlive}) != nil {
+				return // who reads says why
+			}
+		}
+	}()
+}
+
 // send sends a message.
 func (c *control) send(m *controlMessage) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.enc.Encode(m); err != nil {
 		return peerErrorf("%w: %w", errPeerGone, err)
 	}

@@ -106,8 +106,12 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 			return err
 		}
 	}
+	hello.Alive = m.Alive
 	if err := c.send(hello); err != nil {
 		return err
+	}
+	if m.Alive {
+		c.keepAlive(ctx)
 	}
 	if set.Managed {
 		if err := s.answer(ctx, hello.Service); err != nil {

@@ -43,6 +43,10 @@ func (e *streamEnd) checkFlags(local *string) error {
 	return e.protocol.join(local)
 }
 
+// streamOptions ask the peer every second whether it is there: an end that only receives
+// then notices within three seconds that the other one was killed.
+var streamOptions = rdmanet.Options{KeepAlive: time.Second}
+
 // dial connects to a server; start is the command that should wait there.
 func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start string) (*rdmanet.Conn, error) {
 	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
@@ -58,7 +62,7 @@ func (e *streamEnd) dial(ctx context.Context, host string, port uint16, start st
 			return nil, connectError(ctx, err, at, start, e.protocol, e.timeout)
 		}
 	}
-	d := rdmanet.Dialer{Device: dev.Device, Protocol: e.protocol.protocol()}
+	d := rdmanet.Dialer{Options: streamOptions, Device: dev.Device, Protocol: e.protocol.protocol()}
 	conn, err := d.DialContext(within, "rdma", at)
 	if err != nil {
 		return nil, connectError(ctx, err, at, start, e.protocol, e.timeout)
@@ -93,7 +97,7 @@ func (e *streamEnd) listen(ctx context.Context, name string, port uint16, flag s
 	if err := capturesOne(e.cmd, dev, flag); err != nil {
 		return nil, err
 	}
-	lc := rdmanet.ListenConfig{Device: dev.Device, Protocol: e.protocol.protocol()}
+	lc := rdmanet.ListenConfig{Options: streamOptions, Device: dev.Device, Protocol: e.protocol.protocol()}
 	if dev.Device != nil {
 		name = "" // the device has it
 	}
