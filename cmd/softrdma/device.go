@@ -64,7 +64,7 @@ func openDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 		return nil, nil, err
 	}
 	if cfg.TLS != nil {
-		cfg.TLSRefused = refusals.to(cmd.ErrOrStderr())
+		cfg.TLSRefused = tellRefused(cmd.ErrOrStderr())
 	}
 	applyIWARPFlags(cmd, &cfg)
 	dev, err := verbs.Open(name, cfg)

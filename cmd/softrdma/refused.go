@@ -7,60 +7,14 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
 )
 
-// refusals are the peers that failed in their TLS handshake with this process.
-var refusals = refusalLog{now: time.Now}
-
-// The rate of lines of a refusalLog.
-const (
-	refusalBurst    = 5
-	refusalInterval = time.Second
-)
-
-// A refusalLog tells of refused peers, in a line each. Anybody can be refused as
-// often as he likes, so that there are no more than refusalBurst lines at once
-// and one each refusalInterval after; the next line tells how many had none.
-type refusalLog struct {
-	now func() time.Time
-
-	mu      sync.Mutex
-	out     io.Writer
-	left    int       // lines that may be printed at since
-	since   time.Time // zero before the first
-	skipped int
-}
-
-// to gives tell, with where it prints.
-func (l *refusalLog) to(out io.Writer) func(netip.AddrPort, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.out = out
-	return l.tell
-}
-
-func (l *refusalLog) tell(peer netip.AddrPort, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	if l.since.IsZero() {
-		l.left, l.since = refusalBurst, now
-	}
-	if n := int(now.Sub(l.since) / refusalInterval); n > 0 {
-		l.left, l.since = min(l.left+n, refusalBurst), now
-	}
-	if l.left == 0 {
-		l.skipped++
-		return
-	}
-	l.left--
-	more := ""
-	if l.skipped > 0 {
-		more = fmt.Sprintf(" (and %d others since the last line)", l.skipped)
-		l.skipped = 0
-	}
-	fmt.Fprintf(l.out, "softrdma: refused %v: %s%s\n", peer, oneLine(err), more)
+// tellRefused gives a function that prints which peers failed in their TLS
+// handshake with this process, and why: no more lines than a throttle prints, as
+// anybody can be refused as often as he likes.
+func tellRefused(out io.Writer) func(netip.AddrPort, error) {
+	t := &throttle{print: func(line string) { fmt.Fprintln(out, "softrdma:", line) }}
+	return func(peer netip.AddrPort, err error) { t.line("refused %v: %s", peer, oneLine(err)) }
 }
 
 // warned is set when the process has warned of the file of a secret.

@@ -76,11 +76,11 @@ func TestTLSFlagsRefused(t *testing.T) {
 	for args, words := range map[string][]string{
 		"rping -s --psk-file " + psk:                               {"--psk-file", "iwarp"},
 		"cat -l 7000 --protocol iwarp --tls-cert x":                {"--tls-key", "--tls-ca"},
-		"devices --psk-file " + psk:                                {"opens no device"},
+		"devices --psk-file " + psk:                                {"unknown flag"},
 		"demo --psk-file " + psk:                                   {"--psk-file", "--protocol iwarp"},
 		"demo --markers":                                           {"--markers", "--protocol iwarp"},
 		"cat -l 7000 --no-crc":                                     {"--no-crc", "--protocol iwarp"},
-		"explain --markers":                                        {"opens no device"},
+		"explain --markers":                                        {"unknown flag"},
 		"devices lo":                                               {"every device", "lo"},
 		"perf write bw -m 1024 --protocol iwarp 127.0.0.1":         {"-m", "TCP"},
 		"rping -s --protocol iwarp --tls-cert x --psk-file " + psk: {"--psk-file", "--tls-cert"},
