@@ -3,6 +3,7 @@ package rc
 import (
 	"time"
 
+	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/wire/ib"
 )
@@ -28,7 +29,35 @@ func (r *responder) credits() ib.Syndrome {
 	if r.taken {
 		n++ // the requester counts the message that has it
 	}
+	r.exhausted = n == 0
 	return ib.Credits(n)
+}
+
+// A responder that told of no credits tells again when receives have been posted
+// (IBTA 9.7.7.2.5: an unsolicited acknowledge). Nothing calls it then, so it looks
+// after a while, and less often the longer there are none.
+const (
+	firstRecount = 20 * time.Microsecond
+	lastRecount  = 5 * time.Millisecond
+)
+
+// recountLater starts the wait behind an acknowledge without credits.
+func (r *responder) recountLater(now time.Duration) {
+	r.exhausted = false
+	r.recountAt, r.recountWait = now+firstRecount, firstRecount
+}
+
+// recount tells the peer of receives that were posted since it was told of none.
+func (r *responder) recount(now time.Duration) {
+	r.recountAt = machine.Never
+	switch {
+	case !r.q.selective() || r.p.RQ == nil:
+	case r.p.RQ.Len() > 0:
+		r.tell = true
+	case r.recountWait < lastRecount:
+		r.recountWait *= 2
+		r.recountAt = now + r.recountWait
+	}
 }
 
 // credited takes note of the credits in an acknowledge.
@@ -37,8 +66,12 @@ func (r *requester) credited(now time.Duration, s ib.Syndrome) {
 	if !ok {
 		n = unlimited
 	}
-	if r.room = n; n == 0 {
-		r.tryAt = now + min(max(2*r.rtt.Smoothed(), leastTry), mostTry)
+	if r.room = n; n > 0 {
+		return
+	}
+	r.tryAt = now + leastTry
+	if r.q.selective() { // it tells when there are some: see recount
+		r.tryAt = now + mostTry
 	}
 }
 
@@ -49,10 +82,14 @@ const (
 	mostTry  = 500 * time.Microsecond
 )
 
+// trial notes what a refused message costs. A peer whose RNR timer is short wants to
+// be tried, which is then quicker than to wait for its credits.
+func (r *requester) trial(s ib.Syndrome) { r.cheap = s.RNRTimer() < leastTry }
+
 // receivable reports whether the peer has a receive for one more message.
 func (r *requester) receivable(now time.Duration) bool {
 	switch {
-	case r.taking < r.room, r.rtt.Least() > creditPath:
+	case r.taking < r.room, r.cheap, r.rtt.Least() > creditPath:
 		return true
 	case r.taking > 0:
 		return false // its acknowledge will tell

@@ -64,7 +64,7 @@ func TestSenderWithoutCreditsTriesOne(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
 	w.postWrites(1)
-	w.settle()
+	w.quiet()
 	for range 5 {
 		a.post(wqe{op: queue.Send})
 	}
@@ -137,6 +137,62 @@ func TestAcknowledgeTellsOfCredits(t *testing.T) {
 		w.deliver(1, 1)
 		if got := w.answers(); len(got) != 1 || got[0].AETH.Syndrome != c.want {
 			t.Errorf("%s: answers %+v, expected syndrome %#x", c.name, got, uint8(c.want))
+		}
+	}
+}
+
+// Receives that are posted behind an acknowledge without credits are told of, and
+// those who have none posted for long are not woken for ever.
+func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
+	w := newSelective(t, nil)
+	a, b := w.n[0], w.n[1]
+	b.postRecv(0)
+	a.post(wqe{op: queue.Send})
+	w.quiet()
+	if a.q.req.room != 0 || b.q.Deadline() > w.now+firstRecount {
+		t.Fatalf("%d credits, deadline %v at %v", a.q.req.room, b.q.Deadline(), w.now)
+	}
+	looks := 0
+	for b.q.Deadline() != machine.Never {
+		w.now = b.q.Deadline()
+		b.q.Expire(w.now)
+		looks++
+	}
+	if looks > 10 || w.take(1, 10) != 0 {
+		t.Errorf("looked %d times, or told of nothing", looks)
+	}
+	b.postRecv(0)
+	w.now += mostTry
+	a.post(wqe{op: queue.Send})
+	w.quiet()
+	for range 20 {
+		b.postRecv(0)
+	}
+	w.now = b.q.Deadline()
+	b.q.Expire(w.now)
+	w.quiet()
+	if a.q.req.room != 16 || b.q.Deadline() != machine.Never {
+		t.Errorf("%d credits, deadline %v", a.q.req.room, b.q.Deadline())
+	}
+}
+
+// A peer with a short RNR timer wants to be tried.
+func TestSenderTriesAPeerWithAShortTimer(t *testing.T) {
+	for timer, want := range map[uint8]int{1: 4, 12: 0} {
+		w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.MinRNRTimer = timer })
+		a, b := w.n[0], w.n[1]
+		a.post(wqe{op: queue.Send}) // is refused
+		w.quiet()
+		b.postRecv(0)
+		w.now += ib.RNRTimer(timer)
+		a.q.Expire(w.now)
+		w.quiet()
+		w.wantStatuses(&a.send, 0)
+		for range 4 {
+			a.post(wqe{op: queue.Send})
+		}
+		if n := w.take(0, 10); n != want {
+			t.Errorf("timer %v: %d messages left at once, expected %d", ib.RNRTimer(timer), n, want)
 		}
 	}
 }

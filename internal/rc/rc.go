@@ -151,6 +151,9 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	if out.Train = 0; !q.urgent(out) && !q.next(now, out) {
 		return false
 	}
+	if q.resp.exhausted {
+		q.resp.recountLater(now)
+	}
 	out.Selective = q.announces()
 	if out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify; q.kind == congestion.DCQCN && !isAcknowledge(out.Opcode) {
 		q.ctl.Sent(now, out.Len+overhead)
@@ -235,13 +238,16 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
 	r := &q.req
-	return min(r.ackAt, r.rnrAt, r.lossAt, r.probeAt, q.paceAt, q.alive.at)
+	return min(r.ackAt, r.rnrAt, r.lossAt, r.probeAt, q.paceAt, q.alive.at, q.resp.recountAt)
 }
 
 // Expire implements machine.Machine.
 func (q *QP) Expire(now time.Duration) {
 	if q.paceAt <= now {
 		q.paceAt = machine.Never
+	}
+	if q.resp.recountAt <= now {
+		q.resp.recount(now)
 	}
 	q.req.expire(now)
 	if q.alive.at <= now {

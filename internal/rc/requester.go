@@ -96,6 +96,8 @@ type requester struct {
 	room   uint32        // how many of them there may be
 	tryAt  time.Duration // one is tried where room is 0
 
+	cheap bool // to try without
+
 	disowning bool   // the peer holds what was never sent, see disown.go
 	disowned  uint32 // from here on
 

@@ -2,6 +2,7 @@ package rc
 
 import (
 	"math/bits"
+	"time"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -58,17 +59,21 @@ type responder struct {
 	answeredUpTo psn.PSN // behind the last one
 
 	// Between peers that know of selective acknowledges:
-	tell     bool       // a selective acknowledge is owed
-	notReady bool       // an RNR NAK was sent: nothing is held until the expected PSN comes
-	short    [4]byte    // of a selective acknowledge without ranges
-	doubles  uint32     // requests that came twice
-	order    *reorder   // requests behind a lost one, nil without
-	parts    []resource // parts of READs to be answered once more
+	tell     bool    // a selective acknowledge is owed
+	notReady bool    // an RNR NAK was sent: nothing is held until the expected PSN comes
+	short    [4]byte // of a selective acknowledge without ranges
+	doubles  uint32  // requests that came twice
+
+	exhausted   bool          // the peer was just told that no receive is posted
+	recountAt   time.Duration // for receives posted since
+	recountWait time.Duration
+	order       *reorder   // requests behind a lost one, nil without
+	parts       []resource // parts of READs to be answered once more
 }
 
 func (r *responder) init(q *QP) {
 	r.q, r.p = q, q.p
-	r.current = -1
+	r.current, r.recountAt = -1, machine.Never
 }
 
 // start begins with the first PSN of the connection.
@@ -83,6 +88,7 @@ func (r *responder) start() {
 func (r *responder) stop() {
 	r.pending, r.current = 0, -1
 	r.nak, r.ack = false, false
+	r.exhausted, r.recountAt = false, machine.Never
 	r.forget()
 	r.region, r.known = nil, nil
 	for i := range r.ring {
@@ -93,7 +99,7 @@ func (r *responder) stop() {
 func (r *responder) reset() {
 	sges := r.recv.SGEs[:0]
 	r.forget()
-	*r = responder{q: r.q, p: r.p, current: -1}
+	*r = responder{q: r.q, p: r.p, current: -1, recountAt: machine.Never}
 	r.recv.SGEs = sges
 	if r.p.RQ != nil && !r.p.RQ.Shared() {
 		for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {

@@ -131,6 +131,7 @@ func (r *requester) repeat(d reason.Detail) {
 // until the time that the peer asks for has passed (IBTA 9.7.5.2.8).
 func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
 	r.probing = false
+	r.trial(s)
 	if r.rnrAt != machine.Never || r.nxt == r.una {
 		return // a copy of one that was seen
 	}
