@@ -184,6 +184,9 @@ func Open(name string, cfg Config) (*Device, error) {
 		return nil, openError(name, choice, err)
 	}
 	mtu := host.MTUFor(choice.Interface.MTU)
+	if mtu == 0 && protocol == RoCE {
+		return nil, openError(name, choice, fmt.Errorf("interface %s: %w", choice.Interface.Name, refusal(reason.InterfaceMTU, host.LeastMTU, choice.Interface.MTU)))
+	}
 	if cfg.MTU != 0 {
 		if err := checkMTU(cfg.MTU, mtu); err != nil {
 			return nil, openError(name, choice, err)

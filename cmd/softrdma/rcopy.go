@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -150,7 +152,7 @@ func (r *rcopy) copy(ctx context.Context, source, to string) (err error) {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, c.failed(err))
+		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, r.pathShrunk(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
 	}
 	if from > 0 {
 		fmt.Fprintf(r.out, "went on after %d bytes of an earlier copy\n", from)

@@ -236,6 +236,10 @@ func (t *transmitter) flush() {
 
 func sendDetail(err error, bytes int) reason.Detail {
 	d := reason.Detail{Reason: reason.SendFailed, Expected: uint64(bytes)}
+	var long *link.MTUError
+	if errors.As(err, &long) {
+		return reason.Detail{Reason: reason.PathMTU, Expected: uint64(long.MTU), Found: uint64(long.Size)}
+	}
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		d.Found = uint64(no)

@@ -119,7 +119,7 @@ func verbsNumbers() (all []Entry) {
 	for f := range 32 {
 		add(RNRTimer, f, fmt.Sprintf("RNR_TIMER_%d", f), fmt.Sprintf("A sender without a receive at the peer waits %v before it sends again.", ib.RNRTimer(uint8(f))), "IBTA 9.7.5.2.8, table 45")
 	}
-	for f, m := range []string{"Not capable of marks.", "Capable of marks, ECT(1).", "Capable of marks, ECT(0).", "Marked: a router saw congestion."} {
+	for f, m := range []string{"Not capable of marks.", "Capable of marks, by codepoint 1.", "Capable of marks, by codepoint 2.", "Marked: a router saw congestion."} {
 		add(ECN, f, fmt.Sprintf("ECN_%d", f), m, "RFC 3168 5")
 	}
 	for i, m := range []string{"Change of cipher.", "An alert.", "A handshake, with which a TLS stream begins.", "Data."} {

@@ -51,7 +51,7 @@ var objects = map[reason.Reason]text{
 		"IBTA 10.6.3"},
 	reason.SendFailed: {
 		"The operating system refused to send a packet; the transport treats it as lost.",
-		"The errno: 90 (EMSGSIZE) is an MTU smaller than the path MTU with its headers, 1 (EPERM) a firewall, 101 (ENETUNREACH) a missing route.",
+		"The errno: 1 (EPERM) a firewall, 101 (ENETUNREACH) a missing route.",
 		"Lower path_mtu or raise the interface's MTU; open the firewall for UDP port 4791.",
 		"no clause: local to the host"},
 	reason.SendUnreachable: {
@@ -59,6 +59,16 @@ var objects = map[reason.Reason]text{
 		"The errno: 113 (EHOSTUNREACH) is a host that does not answer on its network, 101 (ENETUNREACH) a missing route, 13 (EACCES) a firewall.",
 		"See to the route, the peer's address, and that its host is up.",
 		"RFC 1122 3.2.2.1, RFC 4443 3.1"},
+	reason.PathMTU: {
+		"The path became narrower than the connection's path MTU: an interface's MTU was lowered, or a route with a smaller MTU leads to the peer now. The packets count as lost.",
+		"`ip link` for the interface's MTU, `ip route get PEER` for the route's, and the connection's path MTU.",
+		"Raise the MTU again, or connect anew: a new connection takes a path MTU that fits the interface. A packet is up to 80 bytes longer than the path MTU.",
+		"IBTA A17.3.1.1"},
+	reason.InterfaceMTU: {
+		"The interface's MTU is below 336 bytes: the smallest path MTU, 256, and headers of up to 80 bytes.",
+		"`ip link` for the interface's MTU.",
+		"Raise the interface's MTU, or take another interface.",
+		"IBTA A17.3.1.1"},
 	reason.SendWouldBlock: {
 		"The socket's send buffer stayed full, and packets wait.",
 		"Whether the interface is saturated or down, and net.core.wmem_max.",

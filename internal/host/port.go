@@ -6,6 +6,9 @@ import (
 	"net/netip"
 )
 
+// LeastMTU is the smallest MTU of an interface that carries RoCE v2.
+const LeastMTU = 256 + maxHeaders
+
 // maxHeaders is what the longest headers of RoCE v2 take of an interface's
 // MTU, counted as Linux's Soft RoCE counts them (RXE_MAX_HDR_LENGTH): both ends
 // of a link must come to the same path MTU.

@@ -138,6 +138,8 @@ const (
 	// Packets lost on the way out.
 	SendFailed
 	SendUnreachable
+	PathMTU
+	InterfaceMTU
 	SendWouldBlock
 
 	// Breaches of the rsockets protocol.
@@ -355,6 +357,8 @@ var rows = [Count]row{
 
 	SendFailed:      {"SEND_FAILED", "the system refused to send: wanted %d bytes, errno %v"},
 	SendUnreachable: {"SEND_UNREACHABLE", "network answers that the peer's host cannot be reached: sent %d bytes, found errno %v"},
+	PathMTU:         {"PATH_MTU", "packets are longer than the path to the peer carries: expected at most %d bytes, found %d"},
+	InterfaceMTU:    {"INTERFACE_MTU", "network interface carries packets that are too short for RoCE v2: expected at least %d bytes, found %d"},
 	SendWouldBlock:  {"SEND_WOULD_BLOCK", "socket buffer full: wanted %d bytes, %d ms waited"},
 
 	SocketVersion:  {"SOCKET_VERSION", "version of the connection data: expected %d, found %d"},

@@ -66,6 +66,14 @@ func (l *Link) Send(tx *link.Tx) error {
 	return err
 }
 
+// named is the system's error, with what it is about where that is an MTU.
+func (l *Link) named(f *flow, tx *link.Tx, err unix.Errno) error {
+	if err == unix.EMSGSIZE {
+		return l.tooLong(f, tx, err)
+	}
+	return err
+}
+
 func (l *Link) send(tx *link.Tx) error {
 	f := l.flows.find(tx.Flow)
 	if f == nil {
@@ -106,9 +114,9 @@ func (l *Link) send(tx *link.Tx) error {
 	switch {
 	case err != 0:
 		f.Segments = segments // shorter ones did not help
-		return f.sendError(tx, err, false)
+		return f.sendError(tx, l.named(f, tx, err), false)
 	case earlier != 0:
-		return f.sendError(tx, earlier, true)
+		return f.sendError(tx, l.named(f, tx, earlier), true)
 	}
 	return nil
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// pathShrunk adds to the error of a connection with the server at host:port that
+// packets of this end did not fit the path any more. The peer knows nothing of
+// that, and says what it missed. The connection must still be open: the address
+// resolves to its device then.
+func (e *streamEnd) pathShrunk(ctx context.Context, at string, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	d := rdmacm.Dialer{Protocol: e.protocol.protocol()}
+	to, failed := d.Resolve(ctx, at)
+	if failed != nil {
+		return err
+	}
+	defer to.Close()
+	return nameShrunk(to.Device(), err)
+}
+
+func nameShrunk(dev *verbs.Device, err error) error {
+	const name = "PATH_MTU"
+	for reason, n := range dev.Counters() {
+		if reason == name {
+			return fmt.Errorf("%s: %d times packets were longer than the path carries%s (see: softrdma explain %s): %w", name, n, mtus(dev), name, err)
+		}
+	}
+	return err
+}
+
+// mtus tells the lengths: what the device's path MTU wants of its interface, and
+// what that has.
+func mtus(dev *verbs.Device) string {
+	list, err := verbs.Devices()
+	if err != nil {
+		return ""
+	}
+	for i := range list {
+		if list[i].Addr == dev.Addr().Addr() {
+			return fmt.Sprintf(": expected room for a path MTU of %d bytes with headers, found %s with MTU %d",
+				dev.QueryPort().ActiveMTU, list[i].Interface, list[i].LinkMTU)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+package udp
+
+import (
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// tooLong is the error of packets that the system found too long, with the MTU
+// that the path has now: the socket's, where it is connected, else the
+// interface's.
+func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
+	level, option, headers := unix.IPPROTO_IP, unix.IP_MTU, 28
+	if f.Dst.Addr().Is6() && !f.Dst.Addr().Is4In6() {
+		level, option, headers = unix.IPPROTO_IPV6, unix.IPV6_MTU, 48
+	}
+	mtu, e := unix.GetsockoptInt(f.end.fd, level, option)
+	if e != nil {
+		if mtu, e = l.interfaceMTU(f.end.fd); e != nil {
+			return err
+		}
+	}
+	return &link.MTUError{MTU: mtu, Size: min(tx.Size, tx.Bytes) + headers, Err: err}
+}
+
+// interfaceMTU asks by a socket of the link, whose network namespace the calling
+// thread need not be in.
+func (l *Link) interfaceMTU(fd int) (int, error) {
+	r, err := unix.NewIfreq("")
+	if err != nil {
+		return 0, err
+	}
+	r.SetUint32(uint32(l.cfg.Interface))
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFNAME, r); err != nil {
+		return 0, err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFMTU, r); err != nil {
+		return 0, err
+	}
+	return int(r.Uint32()), nil
+}
