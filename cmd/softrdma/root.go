@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// version is that of builds which Go's tools gave none.
-const version = "0.1.0-dev"
 
 const rootLong = `softrdma is RDMA on any network adapter: no RDMA hardware, no kernel module,
 no root. On the wire it is RoCE v2, or iWARP, and nothing else: it talks to
@@ -38,6 +33,9 @@ const rootExample = `  softrdma devices                       what can be opened
   softrdma cat -l 7000                   netcat over RDMA: this end waits
   softrdma capture ping.pcapng           what went over the wire, and what is wrong with it
   softrdma explain RNR                   what a status or a reason means`
+
+// extraCommands are those of builds with tags.
+var extraCommands []func() *cobra.Command
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -64,8 +62,12 @@ func newRootCommand() *cobra.Command {
 		newDemoCommand(),
 		newCaptureCommand(),
 		newExplainCommand(),
+		newVersionCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
 	)
+	for _, add := range extraCommands {
+		root.AddCommand(add())
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	addCompletions(root)
 	codeRuns(root)
@@ -132,13 +134,4 @@ func execute(ctx context.Context) (*cobra.Command, error) {
 		err = &exitError{exitUsage, err}
 	}
 	return cmd, err
-}
-
-// buildVersion is the version that Go gave the build, with what it runs on.
-func buildVersion() string {
-	v := version
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v = info.Main.Version
-	}
-	return fmt.Sprintf("%s (%s %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,0 +1,26 @@
+//go:build man
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// Builds with the tag man write manual pages; the command that users have does
+// without the packages that it takes.
+func init() {
+	extraCommands = append(extraCommands, func() *cobra.Command {
+		return &cobra.Command{
+			Use: "man DIRECTORY", Short: "Write the manual pages of all commands into a directory",
+			Args: cobra.ExactArgs(1), Hidden: true,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				root := cmd.Root()
+				root.DisableAutoGenTag = true // it has the day
+				return doc.GenManTree(root, &doc.GenManHeader{
+					Section: "1", Manual: "softrdma", Source: "softrdma " + newVersionInfo().Version,
+				}, args[0])
+			},
+		}
+	})
+}

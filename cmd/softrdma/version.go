@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/preload"
+)
+
+// version and commit are set by the linker (make dist). Without them they come
+// from what Go's tools wrote into the build.
+var (
+	version = ""
+	commit  = ""
+)
+
+// unreleased is the version of builds that were given none.
+const unreleased = "0.1.0-dev"
+
+// A versionInfo says which build this is.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"time,omitempty"`     // of the commit
+	Modified bool   `json:"modified,omitempty"` // the sources were not those of the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Exec     bool   `json:"exec"` // holds the library of softrdma exec
+}
+
+func newVersionInfo() versionInfo {
+	_, err := preload.Library()
+	v := versionInfo{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Exec: err == nil}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.fill(info)
+	}
+	if v.Version == "" {
+		v.Version = unreleased
+	}
+	return v
+}
+
+// fill takes from Go's build information what the linker was not told.
+func (v *versionInfo) fill(info *debug.BuildInfo) {
+	if v.Version == "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	if v.Commit != "" {
+		v.Modified = strings.HasSuffix(v.Version, "-dirty")
+		return
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+}
+
+func (v versionInfo) print(w io.Writer) {
+	from := "unknown"
+	if v.Commit != "" {
+		from = v.Commit
+		if v.Time != "" {
+			from += " of " + v.Time
+		}
+		if v.Modified {
+			from += ", modified"
+		}
+	}
+	exec := "no: this build has no preload library"
+	if v.Exec {
+		exec = "yes"
+	}
+	fmt.Fprintf(w, "softrdma %s\ncommit    %s\ngo        %s\nplatform  %s\nexec      %s\n", v.Version, from, strings.TrimPrefix(v.Go, "go"), v.Platform, exec)
+}
+
+// buildVersion is the version in a line.
+func buildVersion() string {
+	v := newVersionInfo()
+	return fmt.Sprintf("%s (%s %s)", v.Version, v.Go, v.Platform)
+}
+
+func newVersionCommand() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version, commit, Go version and platform of this build",
+		Long: `Prints the version of this build, the commit that it was made of, the version of
+Go, the platform, and whether it holds the library that softrdma exec needs.`,
+		Example: `  softrdma version
+  softrdma version --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := newVersionInfo()
+			if !asJSON {
+				v.print(cmd.OutOrStdout())
+				return nil
+			}
+			e := json.NewEncoder(cmd.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(v)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
