@@ -20,14 +20,14 @@ build: ## build the command to bin/softrdma
 PRELOAD := preload/lib/softrdma-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH).so
 .PHONY: preload
 preload: $(PRELOAD) ## build the library of softrdma exec, which the next build embeds (C compiler)
-$(PRELOAD): $(wildcard preload/src/*)
+preload/lib/softrdma-linux-%.so: $(wildcard preload/src/*)
 	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c -ldl
 
 .PHONY: test
 test: check interop ## every check there is
 
 .PHONY: check
-check: format vet lint race unit examples cross ## every check but the lab
+check: format vet lint race unit examples packages cross ## every check but the lab
 
 .PHONY: format
 format: ## all files are as gofmt writes them
@@ -40,6 +40,8 @@ vet: ## go vet, for each system
 	GOOS=linux $(GO) vet -tags interop ./interop/... ./internal/uverbs ./cmd/softrdma
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
+	$(GO) vet -tags man ./cmd/softrdma
+	cd packaging && $(GO) vet ./... && $(GO) mod verify && $(GO) mod tidy -diff
 	cd tools && $(GO) mod verify
 	$(GO) mod verify
 	$(GO) mod tidy -diff
@@ -74,11 +76,33 @@ examples: ## the examples do what they say
 	@set -e; for d in examples/*/; do echo "go run $$d"; (cd $$d && $(LIMIT) $(GO) run .); done
 	cd examples/grpc && $(GO) vet . && $(GO) test . && $(GO) mod tidy -diff
 
+# The archives of the systems that softrdma is made for; see packaging/README.md.
+# softrdma exec needs a library in C. Without a compiler for a system, the archive
+# of that system has none, which fails in CI for the one that CI runs on.
+.PHONY: dist
+dist: ## archives for six systems, with checksums and SBOM, in bin/dist
+	@if [ "$$($(GO) env GOOS)" != linux ]; then echo "dist: no library of softrdma exec, which Linux's compiler builds"; \
+	elif command -v $${CC:-gcc} >/dev/null; then $(MAKE) preload; \
+	elif [ -n "$$CI" ]; then echo "dist: no C compiler (gcc)"; exit 1; \
+	else echo "SKIPPED library of softrdma exec: no C compiler (gcc)"; fi
+	@if command -v aarch64-linux-gnu-gcc >/dev/null; then CC=aarch64-linux-gnu-gcc $(MAKE) preload/lib/softrdma-linux-arm64.so; \
+	elif [ "$$($(GO) env GOHOSTARCH)" != arm64 ]; then echo "dist: linux-arm64 without the library of softrdma exec: no aarch64-linux-gnu-gcc"; fi
+	cd packaging && $(GO) run ./dist
+
+.PHONY: image
+image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no registry)
+	@rm -f $(BIN)/softrdma-image.tar
+	@packaging/need.sh buildah buildah || { [ $$? = 1 ] && exit 0 || exit 1; }; set -x; packaging/image.sh $(BIN)/softrdma-image.tar
+
+.PHONY: packages
+packages: image ## dist and image, and that what is in them is right and runs
+	@packaging/need.sh systemd-analyze systemd || [ $$? = 1 ]
+	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
+	cd packaging && $(GO) test -count=1 -timeout 15m ./...
+
+# Beside those of dist.
 .PHONY: cross
-cross: ## the command builds for other systems
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/softrdma
-	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/softrdma
-	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
+cross: ## the command builds for FreeBSD
 	GOOS=freebsd GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
 
 .PHONY: interop

@@ -1,0 +1,217 @@
+// Command dist builds what is handed out of softrdma: for each system an
+// archive with the command, its licence, manual pages and completions, a list
+// of the modules in it (SBOM), and the checksums of all of them.
+//
+// The same commit, Go and preload libraries give the same bytes: there are no
+// times, user names and paths of the machine in them.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A system is one that archives are made for.
+type system struct{ os, arch string }
+
+func (s system) String() string { return s.os + "-" + s.arch }
+
+// program is the command's file name.
+func (s system) program() string {
+	if s.os == "windows" {
+		return "softrdma.exe"
+	}
+	return "softrdma"
+}
+
+var systems = []system{
+	{"linux", "amd64"}, {"linux", "arm64"},
+	{"darwin", "amd64"}, {"darwin", "arm64"},
+	{"windows", "amd64"}, {"windows", "arm64"},
+}
+
+// A distribution is one run of the command.
+type distribution struct {
+	root    string // of the repository
+	out     string // where everything goes
+	version string
+	commit  string
+	date    string // of the commit, in seconds since 1970: the manual pages'
+}
+
+func main() {
+	root := flag.String("root", "..", "the repository's `DIRECTORY`")
+	out := flag.String("out", "../bin/dist", "`DIRECTORY` to make, in place of what is there")
+	only := flag.String("only", "", "make archives for these `SYSTEMS` alone, such as linux-amd64,darwin-arm64")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *root, *out, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, root, out, only string) error {
+	wanted, err := choose(only)
+	if err != nil {
+		return err
+	}
+	d := &distribution{}
+	if d.root, err = filepath.Abs(root); err != nil {
+		return err
+	}
+	if d.out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	if err := d.describe(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(d.out), os.MkdirAll(d.out, 0o755)); err != nil {
+		return err
+	}
+	texts, err := d.texts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range wanted {
+		if err := d.make(ctx, s, texts); err != nil {
+			return fmt.Errorf("%v: %w", s, err)
+		}
+	}
+	if err := d.context(); err != nil {
+		return err
+	}
+	return d.sums()
+}
+
+// context completes the folder of the programs, which is the context of the
+// container image.
+func (d *distribution) context() error {
+	licence, err := os.ReadFile(filepath.Join(d.root, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	programs := filepath.Join(d.out, "programs")
+	return errors.Join(
+		os.WriteFile(filepath.Join(programs, "LICENSE"), licence, 0o644),
+		os.WriteFile(filepath.Join(programs, "VERSION"), []byte(d.version+"\n"), 0o644))
+}
+
+// choose gives the systems of a list of names, or all.
+func choose(only string) ([]system, error) {
+	if only == "" {
+		return systems, nil
+	}
+	var wanted []system
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(systems, func(s system) bool { return s.String() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: expected some of %v, found %q", systems, name)
+		}
+		wanted = append(wanted, systems[i])
+	}
+	return wanted, nil
+}
+
+// describe finds the version, after the last tag such as v1.2.3, and the commit
+// of the sources. Sources outside git have neither.
+func (d *distribution) describe(ctx context.Context) (err error) {
+	if d.commit, err = output(ctx, d.root, "git", "rev-parse", "HEAD"); err != nil {
+		return fmt.Errorf("the version comes from git: %w", err)
+	}
+	if d.date, err = output(ctx, d.root, "git", "log", "-1", "--format=%ct"); err != nil {
+		return err
+	}
+	v, err := output(ctx, d.root, "git", "describe", "--tags", "--match", "v[0-9]*", "--always", "--dirty", "--abbrev=12")
+	if !strings.HasPrefix(v, "v") {
+		v = "0.1.0-dev." + v // no release yet
+	}
+	d.version = strings.TrimPrefix(v, "v")
+	return err
+}
+
+// output runs a program and gives what it printed, without the last line's end.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	return outputWith(ctx, nil, dir, name, args...)
+}
+
+func outputWith(ctx context.Context, env []string, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), os.Stderr
+	b, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+// name is what the files of a system are called.
+func (d *distribution) name(s system) string { return fmt.Sprintf("softrdma-%s-%v", d.version, s) }
+
+// make builds the command for a system and packs it.
+func (d *distribution) make(ctx context.Context, s system, texts []file) error {
+	program := filepath.Join(d.out, "programs", s.String(), s.program())
+	if err := d.build(ctx, s, program); err != nil {
+		return err
+	}
+	list, err := d.components(program, s)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(d.out, d.name(s)+".cdx.json"), list, 0o644); err != nil {
+		return err
+	}
+	files := []file{{path: s.program(), source: program, executable: true}}
+	for _, f := range texts {
+		if f.linux && s.os != "linux" {
+			continue
+		}
+		files = append(files, f)
+	}
+	fmt.Println(d.name(s))
+	if s.os == "windows" {
+		return writeZip(filepath.Join(d.out, d.name(s)+".zip"), d.name(s), files)
+	}
+	return writeTar(filepath.Join(d.out, d.name(s)+".tar.gz"), d.name(s), files)
+}
+
+// build compiles the command.
+func (d *distribution) build(ctx context.Context, s system, program string) error {
+	stamp := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s", d.version, d.commit)
+	_, err := outputWith(ctx, []string{"CGO_ENABLED=0", "GOOS=" + s.os, "GOARCH=" + s.arch, "GOFLAGS="}, d.root,
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", stamp, "-o", program, "./cmd/softrdma")
+	return err
+}
+
+// sumsName is the list of checksums, as sha256sum -c reads it.
+const sumsName = "SHA256SUMS"
+
+// sums writes the checksums of all files beside it.
+func (d *distribution) sums() error {
+	entries, err := os.ReadDir(d.out)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(d.out, e.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(data), e.Name())
+	}
+	return os.WriteFile(filepath.Join(d.out, sumsName), []byte(b.String()), 0o644)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const unit = "../systemd/softrdma.service"
+
+func systemdAnalyze(t *testing.T) string {
+	t.Helper()
+	name, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		lacks(t, "systemd-analyze (Debian: systemd)")
+	}
+	return name
+}
+
+// installed is the unit with the program where the tests have it.
+func installed(t *testing.T, program string) string {
+	t.Helper()
+	b, err := os.ReadFile(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(b), "/usr/local/bin/softrdma", program)
+	text = regexp.MustCompile(`(?m)^Documentation=.*\n`).ReplaceAllString(text, "") // it looks for the manual
+	name := filepath.Join(t.TempDir(), "softrdma.service")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestUnitIsValid(t *testing.T) {
+	analyze := systemdAnalyze(t)
+	program, err := filepath.Abs(current(t).program(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", installed(t, program)).CombinedOutput(); err != nil || strings.Contains(string(out), "softrdma.service") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// systemd rates how much a service could do that it need not: 10 for all.
+func TestUnitIsConfined(t *testing.T) {
+	out, err := exec.Command(systemdAnalyze(t), "security", "--offline=true", "--threshold=30", unit).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestUnitUsesFlagsThatExist(t *testing.T) {
+	b, err := os.ReadFile(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/softrdma (.*) \$SOFTRDMA_DAEMON_ARGS$`).FindSubmatch(b)
+	if m == nil {
+		t.Fatalf("no command in\n%s", b)
+	}
+	understands(t, strings.Fields(string(m[1]))...)
+}
+
+// understands wants the command to know its arguments: it looks at them before
+// it prints its help.
+func understands(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.Command(current(t).program(host), append(args, "--help")...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Usage:") {
+		t.Errorf("softrdma %v: %v\n%s", args, err, out)
+	}
+}
+
+// A daemon that has the unit's capabilities alone serves programs of others.
+const confinedScript = `
+ip link set lo up
+setpriv --bounding-set=-all,%s --no-new-privs "$PROGRAM" daemon --device 127.0.0.9 --socket "$DIR/socket" --allow all & daemon=$!
+for i in $(seq 300); do [ -S "$DIR/socket" ] && break; sleep 0.1; done
+as() { setpriv --reuid=$1 --regid=$1 --clear-groups "$PROGRAM" perf write lat -n 20 --device "$2" $3; }
+as 1234 "daemon:$DIR/socket/rxe0" & program=$!
+for i in $(seq 20); do
+	as 1235 127.0.0.10 127.0.0.9 && measured=yes && break
+	sleep 0.5
+done
+[ -n "$measured" ] && wait $program && kill $daemon && wait $daemon && echo all ended
+`
+
+func TestUnitsCapabilitiesServeOtherUsers(t *testing.T) {
+	if os.Getuid() != 0 {
+		lacks(t, "root, which the unit's daemon is")
+	}
+	for _, need := range []string{"unshare", "ip", "setpriv"} {
+		if _, err := exec.LookPath(need); err != nil {
+			lacks(t, need)
+		}
+	}
+	b, err := os.ReadFile(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.+)$`).FindSubmatch(b)
+	if m == nil {
+		t.Fatalf("no capabilities in\n%s", b)
+	}
+	var set []string
+	for name := range strings.FieldsSeq(string(m[1])) {
+		set = append(set, "+"+strings.ToLower(strings.TrimPrefix(name, "CAP_")))
+	}
+	dir := openTemp(t)
+	program := filepath.Join(dir, "softrdma")
+	data, err := os.ReadFile(current(t).program(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", fmt.Sprintf(confinedScript, strings.Join(set, ",")))
+	cmd.Env = append(os.Environ(), "PROGRAM="+program, "DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "all ended") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// openTemp is a temporary directory that other users reach as well.
+func openTemp(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# need.sh PROGRAM PACKAGE: reports whether a program is there, and installs its
+# Debian package where it is not and that can be done. In CI it has to be there;
+# elsewhere who asks leaves out what needs it.
+set -u
+program=$1 package=$2
+command -v "$program" >/dev/null && exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	export DEBIAN_FRONTEND=noninteractive
+	install="apt-get -q -y -o DPkg::Lock::Timeout=240 install --no-install-recommends $package"
+	# The list of packages may be missing or old.
+	$install >/dev/null 2>&1 || { apt-get -q update >/dev/null && $install >/dev/null; }
+	command -v "$program" >/dev/null && exit 0
+fi
+if [ -n "${CI:-}" ]; then
+	echo "CI lacks $program (Debian: $package)" >&2
+	exit 2
+fi
+echo "SKIPPED: this machine lacks $program (Debian: $package; root installs it here)" >&2
+exit 1
