@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"container/list"
 	"errors"
 	"io"
 	"net/netip"
@@ -31,6 +32,8 @@ type Stream struct {
 	qp       *QP
 	handler  func(*StreamEvent)
 	listener *StreamListener // until it is answered
+	silent   *list.Element   // of the listener's, until the peer's request comes
+	since    time.Duration   // when the listener accepted it
 	port     uint16          // that was dialled
 	cause    error           // why the link ended it, where the link knows more than the machine
 	again    *again          // what another request needs, nil where there is none to come
@@ -67,6 +70,7 @@ func (c *Stream) event(e *iwarp.Event) {
 	switch e.Kind {
 	case iwarp.Requested:
 		c.asking = true
+		c.spoke()
 	case iwarp.Established:
 		c.operates(&e.Agreement)
 	default:
@@ -253,13 +257,27 @@ func (c *Stream) end(reset bool) {
 	}
 }
 
-// answered frees the request's place in its listener's backlog.
+// spoke gives the place among the silent peers of its listener up: a request has
+// come.
+func (c *Stream) spoke() {
+	if c.silent != nil {
+		c.listener.silent.Remove(c.silent)
+		c.silent = nil
+		c.listener.asked++
+	}
+}
+
+// answered frees the stream's place with its listener.
 func (c *Stream) answered() {
 	c.asking = false
-	if x := c.listener; x != nil {
-		c.listener = nil
-		x.answered()
+	x := c.listener
+	if x == nil {
+		return
 	}
+	c.spoke()
+	c.listener = nil
+	x.asked--
+	x.queue()
 }
 
 // part ends the connection as well as it can be: in order where it operates, by

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -8,11 +9,13 @@ import (
 	"time"
 
 	"softrdma/internal/link"
+	"softrdma/internal/reason"
 )
 
-// maxHalfOpen is how many streams of a listener may wait for their peer's
-// request at a time. More stay with the system until there is room.
-const maxHalfOpen = 1024
+// maxSilent is how many streams of a listener may wait for their peer's request
+// at a time. One more takes the place of the oldest: peers that connect and say
+// nothing must not keep others out.
+const maxSilent = 256
 
 // ErrPortTaken is wrapped where somebody else in the system has the port.
 var ErrPortTaken = errors.New("port taken in the system")
@@ -25,10 +28,11 @@ type StreamListener struct {
 	handler func(*StreamEvent)
 	backlog int
 
-	waiting int  // streams that have not asked, or were not answered
-	ready   bool // there may be streams to accept
-	queued  bool
-	closed  bool
+	silent list.List // of *Stream that have not asked, the oldest first
+	asked  int       // streams that were not answered
+	ready  bool      // there may be streams to accept
+	queued bool
+	closed bool
 }
 
 // ListenStream accepts streams on a port of the device's address, 0 for any.
@@ -86,7 +90,7 @@ func (x *StreamListener) becameReady() {
 }
 
 func (x *StreamListener) queue() {
-	if x.ready && !x.queued && !x.closed && x.waiting < min(x.backlog, maxHalfOpen) {
+	if x.ready && !x.queued && !x.closed && x.asked < x.backlog {
 		x.queued = true
 		x.s.turns.push(x)
 	}
@@ -113,16 +117,24 @@ func (x *StreamListener) serve(now time.Duration) {
 	}
 	c.take(conn)
 	c.listener = x
-	x.waiting++
+	c.silent, c.since = x.silent.PushBack(c), now
 	x.s.open[c] = struct{}{}
 	c.m.SetSegment(conn.Segment())
 	_ = c.m.Listen(now, 0) // a new machine listens
 	c.after(now)
+	if x.silent.Len() > maxSilent {
+		x.evict(now)
+	}
 	x.queue()
 }
 
-// answered makes room for one more.
-func (x *StreamListener) answered() {
-	x.waiting--
-	x.queue()
+// evict ends the stream that has waited longest for its peer's request.
+func (x *StreamListener) evict(now time.Duration) {
+	c := x.silent.Front().Value.(*Stream)
+	x.s.lane.dev.Trace.Refuse(0, reason.Detail{
+		Reason: reason.MPASilent, Expected: maxSilent, Found: uint64((now - c.since) / time.Millisecond),
+	})
+	c.handler = nil
+	c.m.Abort(now)
+	c.after(now)
 }

@@ -4,11 +4,13 @@ import (
 	"io"
 	"syscall"
 	"testing"
+	"time"
 
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/reason"
 	wire "softrdma/internal/wire/iwarp"
 )
 
@@ -119,10 +121,41 @@ func TestPeersThatGoInTheirRequestLeaveNothing(t *testing.T) {
 					e.breaks(c.end)
 				}
 			}
-			if len(e.link.dialed) != 3 || x.waiting != 0 {
-				t.Errorf("%d accepted, %d waiting", len(e.link.dialed), x.waiting)
+			if len(e.link.dialed) != 3 || x.asked+x.silent.Len() != 0 {
+				t.Errorf("%d accepted, %d waiting", len(e.link.dialed), x.asked+x.silent.Len())
 			}
 			e.gone()
 		})
+	}
+}
+
+// Peers that connect and say nothing keep nobody out: each that comes beyond what
+// the listener waits for takes the place of the oldest. Those that have asked stay.
+func TestListenerEvictsTheOldestSilentPeer(t *testing.T) {
+	const more = 7
+	e := newStreamEnd(t)
+	first := e.asked()
+	e.arrive(maxSilent)
+	for i, c := range e.link.dialed {
+		if c.closed {
+			t.Fatalf("peer %d of %d was closed", i, len(e.link.dialed))
+		}
+	}
+	e.now += 20 * time.Millisecond
+	e.arrive(more)
+	for i, c := range e.link.dialed {
+		if evicted := i >= 1 && i <= more; c.reset != evicted {
+			t.Fatalf("peer %d of %d: reset %t, expected %t", i, len(e.link.dialed), c.reset, evicted)
+		}
+	}
+	if n := e.dev.Trace.Counter(reason.MPASilent); n != more {
+		t.Errorf("MPA_SILENT counted %d times, expected %d", n, more)
+	}
+	e.receive(request()) // of the last
+	if last := e.events[len(e.events)-1]; last.Kind != iwarp.Requested || last.On == first {
+		t.Errorf("heard %+v", last)
+	}
+	if err := first.Reject(nil); err != nil {
+		t.Errorf("the one that asked before: %v", err)
 	}
 }

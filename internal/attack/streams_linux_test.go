@@ -103,6 +103,42 @@ func TestAttackGarbageOnStreamListeners(t *testing.T) {
 	}
 }
 
+// More strangers than a listener waits for connect and say nothing. Each honest peer
+// is served at once, because the oldest of the silent ones goes for it.
+func TestAttackSilentStrangersOnStreamListeners(t *testing.T) {
+	const held = 256 // of either layer; see maxSilent and maxArriving
+	for name, cfg := range listeners(t) {
+		t.Run(name, func(t *testing.T) {
+			honest.LeavesNothing(t)
+			s := honest.NewServer(t, cfg)
+			standing := s.Dial(t)
+			before := honest.Refusals(s.Dev)
+			refused := "MPA_SILENT"
+			if cfg.Device.TLS != nil {
+				refused = "TLS_HANDSHAKE"
+			}
+			n := held + attack.Count(50)
+			var open []net.Conn
+			t.Cleanup(func() {
+				for _, c := range open {
+					c.Close()
+				}
+			})
+			honest.Meanwhile(t, func() error {
+				for range n {
+					c, err := knock(net.TCPAddrFromAddrPort(s.Addr), nil)
+					if err != nil {
+						return err
+					}
+					open = append(open, c)
+				}
+				return nil
+			}, func() { s.Echo(t, standing, 10000); s.Round(t, 1000) })
+			honest.Counted(t, s.Dev, before, refused, uint64(n-held))
+		})
+	}
+}
+
 // A peer that is admitted and then sends what no peer sends, or stops in the middle
 // of a frame, ends its own connection and no other.
 func TestAttackCutFrames(t *testing.T) {

@@ -204,6 +204,7 @@ const (
 	MPAEarly
 	MPARejected
 	MPATimeout
+	MPASilent
 	MPAEnhanced
 	MPADepth
 	MPAReady
@@ -418,6 +419,7 @@ var rows = [Count]row{
 	MPAEarly:         {"MPA_EARLY", "peer sent data before it was allowed to: expected %d bytes, found %d"},
 	MPARejected:      {"MPA_REJECTED", "peer rejected the connection: expected flags without %#02x, found %#02x"},
 	MPATimeout:       {"MPA_TIMEOUT", "peer did not send its start-up frame in time: waited %d ms, %d bytes came"},
+	MPASilent:        {"MPA_SILENT", "peer that has not sent its start-up frame made room for another one: at most %d such peers, this one waited %d ms"},
 	MPAEnhanced:      {"MPA_ENHANCED", "reply without the data of the enhanced set-up: expected flags with %#02x, found %#02x"},
 	MPADepth:         {"MPA_DEPTH", "peer wants more READs and ATOMICs served than this end can: at most %d, found %d"},
 	MPAReady:         {"MPA_READY", "no ready-to-receive frame that both ends have: expected one of %#x, found %#x"},

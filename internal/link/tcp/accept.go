@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"net"
@@ -13,7 +14,8 @@ import (
 
 const (
 	// maxArriving is how many connections of a listener may be under way to the
-	// lane at a time, most of them in TLS's handshake.
+	// lane at a time, most of them in TLS's handshake. One more takes the place of
+	// the oldest handshake: peers that say nothing must not keep others out.
 	maxArriving = 256
 
 	// acceptPause is how long a listener waits that the system gives no more
@@ -30,9 +32,10 @@ type acceptor struct {
 	addr netip.AddrPort
 	room chan struct{} // a token for each that is under way
 
-	mu      sync.Mutex
-	arrived []arrival
-	shut    bool
+	mu       sync.Mutex
+	arrived  []arrival
+	greeting list.List // of *net.TCPConn in their handshake, the oldest first
+	shut     bool
 }
 
 // An arrival is a connection for Accept, or why there is none.
@@ -63,11 +66,13 @@ func (l *conns) Listen(port uint16, _ int, owner any) (link.Listener, error) {
 // run accepts until the listener is closed.
 func (a *acceptor) run() {
 	for {
-		a.room <- struct{}{} // taken again by Accept, and by Close from all
 		raw, err := a.nl.AcceptTCP()
-		switch {
-		case errors.Is(err, net.ErrClosed):
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		a.makeRoom()
+		a.room <- struct{}{} // taken again by Accept, and by Close from all
+		switch {
 		case err != nil:
 			a.arrive(arrival{err: err})
 			select {
@@ -82,6 +87,20 @@ func (a *acceptor) run() {
 	}
 }
 
+// makeRoom ends the oldest handshake where as many are under way as may be. What
+// has arrived and the lane has not taken stays.
+func (a *acceptor) makeRoom() {
+	if len(a.room) < cap(a.room) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if oldest := a.greeting.Front(); oldest != nil {
+		a.greeting.Remove(oldest)
+		_ = oldest.Value.(*net.TCPConn).Close() // which fails the handshake
+	}
+}
+
 func (a *acceptor) prepare(raw *net.TCPConn) arrival {
 	if err := a.l.prepare(raw); err != nil {
 		_ = raw.Close()
@@ -93,14 +112,21 @@ func (a *acceptor) prepare(raw *net.TCPConn) arrival {
 // greet does the handshake.
 func (a *acceptor) greet(raw *net.TCPConn) arrival {
 	x := a.prepare(raw)
-	if x.err == nil {
-		if x.over, x.err = server(a.l.ended, raw, a.l.security); x.err != nil {
-			if f := a.l.cfg.Refused; f != nil && a.l.ended.Err() == nil {
-				f(a.l.addrPort(raw.RemoteAddr()), x.err)
-			}
-			_ = raw.Close()
-		}
+	if x.err != nil {
+		return x
 	}
+	a.mu.Lock()
+	place := a.greeting.PushBack(raw)
+	a.mu.Unlock()
+	if x.over, x.err = server(a.l.ended, raw, a.l.security); x.err != nil {
+		if f := a.l.cfg.Refused; f != nil && a.l.ended.Err() == nil {
+			f(a.l.addrPort(raw.RemoteAddr()), x.err)
+		}
+		_ = raw.Close()
+	}
+	a.mu.Lock()
+	a.greeting.Remove(place) // which does nothing where makeRoom did
+	a.mu.Unlock()
 	return x
 }
 
