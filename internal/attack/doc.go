@@ -19,5 +19,5 @@
 //
 // Tests call [Count] for the size of an attack: it multiplies what `go test`
 // sends, which takes seconds in all, by the environment's ATTACK_FACTOR.
-// `make attack` sets that.
+// `make attack` sets that. With -short it is a quarter.
 package attack

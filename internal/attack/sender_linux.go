@@ -84,6 +84,15 @@ func NewSocket(t testing.TB, from netip.AddrPort) *Socket {
 // Addr is the address and port that datagrams leave from.
 func (s *Socket) Addr() netip.AddrPort { return s.from }
 
+// MulticastByLoopback makes datagrams to IPv4 groups leave by the loopback interface.
+func (s *Socket) MulticastByLoopback() error {
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		return err
+	}
+	return ipv4.NewPacketConn(s.conn).SetMulticastInterface(lo)
+}
+
 // Send sends datagrams. Such a socket's packets have the identification 0.
 func (s *Socket) Send(ds ...Datagram) error {
 	ms := make([]ipv4.Message, len(ds))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func NewPair(t testing.TB, c Config) *Pair {
 
 func newEnd(t testing.TB, addr string, c Config) *End {
 	t.Helper()
-	c.Device.NoLoopback = true
+	c.Device.NoLoopback = !strings.HasPrefix(addr, "daemon:") // whose it is to choose
 	e := &End{Dev: Open(t, addr, c.Device), model: make([]byte, parts*block)}
 	var errs [4]error
 	e.PD, errs[0] = e.Dev.AllocPD()
