@@ -9,15 +9,13 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"softrdma/bench"
 )
-
-// helloLimit is how long a peer may take to say what it wants.
-const helloLimit = 10 * time.Second
 
 // keepAlive makes the end of a peer's host known within ten seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
@@ -39,44 +37,51 @@ func (p *perfServer) listen(ctx context.Context, port uint16) error {
 	}
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	fmt.Fprintf(p.notes, "waiting for a client on TCP port %d\n", l.Addr().(*net.TCPAddr).Port)
-	failures := &throttle{print: func(line string) { fmt.Fprintln(p.notes, line) }}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var printing sync.Mutex
+	note := func(line string) {
+		printing.Lock()
+		defer printing.Unlock()
+		fmt.Fprintln(p.notes, line)
+	}
+	note(fmt.Sprint("waiting for a client on TCP port ", l.Addr().(*net.TCPAddr).Port))
+	failures := &throttle{print: note}
 	defer failures.end()
+	g := &greeter{clients: make(chan *perfPeer, maxQueued), failures: failures}
+	defer g.end()
+	closed := make(chan error, 1)
+	go func() { closed <- g.greet(ctx, l) }()
 	for {
-		conn, err := l.Accept()
-		if err != nil {
+		select {
+		case err := <-closed:
 			return err
-		}
-		err = p.serve(ctx, conn)
-		conn.Close()
-		if !p.keep || ctx.Err() != nil {
-			return err
-		}
-		if err != nil {
-			failures.line("client %v: %s", conn.RemoteAddr(), oneLine(err))
+		case c := <-g.clients:
+			gone := c.ctx.Err() != nil // while another one measured
+			err := p.serve(c, note)
+			c.close()
+			if ctx.Err() != nil || !p.keep && !gone {
+				return err
+			}
+			if err != nil {
+				failures.line("%v: %s", c, oneLine(err))
+			}
 		}
 	}
 }
 
 // serve runs the tests of one client.
-func (p *perfServer) serve(ctx context.Context, conn net.Conn) error {
-	c, ctx, cancel := newControl(ctx, conn, conn)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })()
-	err := p.run(ctx, c, conn)
+func (p *perfServer) serve(c *perfPeer, note func(string)) error {
+	defer context.AfterFunc(c.ctx, func() { c.conn.SetDeadline(time.Now()) })()
+	err := p.run(c.ctx, c, note)
 	if err != nil {
 		c.fail(err)
 	}
 	return err
 }
 
-func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
-	early, stop := context.WithTimeoutCause(ctx, helloLimit, peerErrorf("the client said nothing for %v", helloLimit))
-	defer stop()
-	m, err := c.expect(early, doHello)
-	if err != nil {
-		return err
-	}
+func (p *perfServer) run(ctx context.Context, c *perfPeer, note func(string)) error {
+	m := c.hello
 	if m.Version != perfVersion || m.Settings == nil {
 		return peerErrorf("client: expected softrdma perf of protocol version %d, found version %d", perfVersion, m.Version)
 	}
@@ -86,7 +91,8 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 	}
 	dev := p.dev
 	if dev.Device == nil {
-		if dev, err = openFirst(p.cmd, deviceNames(addrOf(conn.LocalAddr()), set.Protocol)); err != nil {
+		var err error
+		if dev, err = openFirst(p.cmd, deviceNames(addrOf(c.conn.LocalAddr()), set.Protocol)); err != nil {
 			return err
 		}
 		defer dev.close()
@@ -99,7 +105,7 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 		return err
 	}
 	defer s.close()
-	fmt.Fprintf(p.notes, "client %v measures %s %s on device %s\n", conn.RemoteAddr(), set.Operation, set.Metric, deviceName(dev.Device))
+	note(fmt.Sprintf("%v measures %s %s on device %s", c, set.Operation, set.Metric, deviceName(dev.Device)))
 	hello := &controlMessage{Do: doHello, Device: dev.Addr().String(), Endpoints: s.local, Memory: s.memory()}
 	if set.Managed {
 		if hello.Service, err = s.offer(); err != nil {
@@ -118,13 +124,15 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 			return err
 		}
 	}
-	if m, err = c.expect(ctx, doConnect); err != nil {
+	setup, stop := context.WithTimeoutCause(ctx, setupLimit, peerErrorf("the client did not connect within %v", setupLimit))
+	defer stop()
+	if m, err = c.expect(setup, doConnect); err != nil {
 		return err
 	}
 	if err := s.connect(m, set.MTU); err != nil {
 		return err
 	}
-	m, err = c.ask(ctx, &controlMessage{Do: doReady}, doBegin)
+	m, err = c.ask(setup, &controlMessage{Do: doReady}, doBegin)
 	for ; err == nil; m, err = c.next(ctx) {
 		switch {
 		case m.Do == doBye:
@@ -134,9 +142,9 @@ func (p *perfServer) run(ctx context.Context, c *control, conn net.Conn) error {
 		case !slices.Contains(set.Sizes, m.Size) || m.Count < 0:
 			return peerErrorf("control channel: %d messages of %d bytes were not announced", m.Count, m.Size)
 		case set.Metric == metricLatency:
-			err = serveLatency(ctx, c, s, set, m)
+			err = serveLatency(ctx, c.control, s, set, m)
 		default:
-			err = serveBandwidth(ctx, c, s, set, m)
+			err = serveBandwidth(ctx, c.control, s, set, m)
 		}
 		if err != nil {
 			return err
