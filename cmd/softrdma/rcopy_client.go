@@ -100,7 +100,13 @@ func (c *rcopyClient) open(path string, mode fs.FileMode, key uint64) (id uint64
 	name := make([]byte, (len(path)+8)&^7)
 	copy(name, path)
 	h := rcopyHeader{command: rcopyOpen, length: uint16(rcopyHeaderLen + len(name)), data: modeRegular | uint32(mode.Perm()), id: key}
-	return c.ask(h, name, "open "+path)
+	id, err = c.ask(h, name, "open "+path)
+	var refusal *rcopyRefusal
+	if errors.As(err, &refusal) && errors.Is(refusal, fs.ErrPermission) && filepath.IsAbs(path) {
+		// The usual first attempt: a file by its whole path, to a server that writes below its --dir.
+		err = fmt.Errorf("%w; for a file below the server's --dir name a relative DESTINATION, for example SERVER:%s", err, filepath.Base(path))
+	}
+	return id, err
 }
 
 // ask sends a message and takes its answer's id.

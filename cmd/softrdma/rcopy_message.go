@@ -164,3 +164,13 @@ func (e *rcopyRefusal) Error() string {
 	}
 	return fmt.Sprintf("the server cannot %s: errno %d of Linux", e.what, int32(e.number))
 }
+
+// Is reports whether the refusal is for the reason target.
+func (e *rcopyRefusal) Is(target error) bool {
+	for _, r := range rcopyErrors {
+		if r.number == e.number {
+			return r.is == target
+		}
+	}
+	return false
+}

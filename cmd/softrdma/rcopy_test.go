@@ -97,6 +97,9 @@ func TestRcopyNamesInAndOutOfDirectory(t *testing.T) {
 		}
 		rcopies(t, source, at+":"+name).fails(exitFailed, "the server cannot open", words)
 	}
+	if runtime.GOOS != "windows" {
+		rcopies(t, source, at).fails(exitFailed, "outside of the server's --dir", "for example SERVER:"+filepath.Base(source))
+	}
 	if left, _ := os.ReadDir(outside); len(left) > 0 {
 		t.Errorf("the server wrote outside of its directory: %v", left)
 	}
