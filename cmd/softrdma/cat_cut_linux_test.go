@@ -97,7 +97,10 @@ func TestCatSenderKilledOnADaemonIsNoEnd(t *testing.T) {
 
 // A relay carries one TCP connection until it is cut: both ends read the end of
 // TCP, with nothing missing before it.
-type relay struct{ ends []*net.TCPConn }
+type relay struct {
+	carries chan struct{} // closed when ends is set
+	ends    []net.Conn
+}
 
 func startRelay(t *testing.T, from, to string) *relay {
 	t.Helper()
@@ -106,7 +109,7 @@ func startRelay(t *testing.T, from, to string) *relay {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	r := &relay{}
+	r := &relay{carries: make(chan struct{})}
 	go func() {
 		a, err := l.Accept()
 		if err != nil {
@@ -117,14 +120,17 @@ func startRelay(t *testing.T, from, to string) *relay {
 			a.Close()
 			return
 		}
-		r.ends = []*net.TCPConn{a.(*net.TCPConn), b.(*net.TCPConn)}
+		r.ends = []net.Conn{a, b}
+		close(r.carries)
 		go io.Copy(a, b)
 		io.Copy(b, a)
 	}()
 	return r
 }
 
+// cut ends the connection, which has begun.
 func (r *relay) cut() {
+	<-r.carries
 	for _, c := range r.ends {
 		c.Close()
 	}

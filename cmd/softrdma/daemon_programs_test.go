@@ -259,3 +259,8 @@ func TestProgramsShareMemoryOnRequest(t *testing.T) {
 	other := append(slices.Clone(args), ping...)
 	bounce(t, func() *process { return start(t, append(one, "rxe0")...) }, func() *process { return start(t, append(other, "rxe1", "127.0.0.1")...) })
 }
+
+func TestProgramsCaptureThatCannotBeWrittenIsAFailure(t *testing.T) {
+	needPrograms(t, "true")
+	start(t, "exec", "-d", loopbackDevice(t), "--pcap", "/dev/full", "--", "true").fails(exitFailed, "--pcap", "no space left")
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,32 +14,39 @@ import (
 // ones are printed again.
 func TestThrottleTellsWhatItLeavesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var lines []string
+		var mu sync.Mutex // the throttle's timer prints as well
+		var printed []string
 		th := &throttle{print: func(s string) {
 			mu.Lock()
 			defer mu.Unlock()
-			lines = append(lines, s)
+			printed = append(printed, s)
 		}}
+		all := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(printed)
+		}
 		for i := range 1000 {
 			th.line("line %d", i)
 		}
-		if len(lines) != throttleLines {
-			t.Fatalf("%d lines at once", len(lines))
+		if n := len(all()); n != throttleLines {
+			t.Fatalf("%d lines at once", n)
 		}
 		time.Sleep(2 * throttleTime)
 		synctest.Wait()
+		lines := all()
 		if want := fmt.Sprint(1000-throttleLines, " more lines"); len(lines) != throttleLines+1 || !strings.HasPrefix(lines[throttleLines], want) {
 			t.Fatalf("%d lines, the last %q, expected %q", len(lines), lines[len(lines)-1], want)
 		}
 		th.line("later")
-		if lines[len(lines)-1] != "later" {
+		if lines = all(); lines[len(lines)-1] != "later" {
 			t.Errorf("the last line is %q", lines[len(lines)-1])
 		}
 		for range 2 * throttleLines {
 			th.line("again")
 		}
 		th.end()
+		lines = all()
 		if last := lines[len(lines)-1]; !strings.Contains(last, "more lines left out") {
 			t.Errorf("the last line is %q", last)
 		}
