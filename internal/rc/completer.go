@@ -24,11 +24,11 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 		return
 	}
 	switch {
+	case !r.underWay(e) && info.Kind == ib.KindAcknowledge && r.q.answersProbe(now, e):
+		return
 	case int32(e-r.max) >= 0:
 		// IBTA 9.7.6: a response to nothing that was sent is a ghost.
 		r.q.refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: wire(r.max), Found: uint64(in.PSN)})
-		return
-	case int32(e-r.una) < 0 && r.q.answersProbe(now, e):
 		return
 	case int32(e-r.una) < 0:
 		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: wire(r.una), Found: uint64(in.PSN)})

@@ -129,9 +129,12 @@ func (q *QP) probe(out *machine.Out) bool {
 }
 
 // answersProbe reports whether an acknowledge of sequence number e, which acknowledges
-// nothing new, is the answer to a probe.
+// nothing new, is the answer to a probe. Linux's rxe acknowledges a duplicate by the last
+// SEND or WRITE that it has executed, and before the first one by PSN 0xffffff or by what
+// an earlier connection of its queue pair left. So until this end has had an answer of
+// the connection, which teaches the peer's port, any PSN will do.
 func (q *QP) answersProbe(now time.Duration, e uint32) bool {
-	if q.alive.asked == 0 || e != q.req.una-1 {
+	if q.alive.asked == 0 || e != q.req.una-1 && q.origins[ofAnswers].Known() {
 		return false
 	}
 	q.alive.heard = now

@@ -1,11 +1,13 @@
 package rc
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -70,6 +72,52 @@ func TestSilentPeerThatIsThereIsOnlyAsked(t *testing.T) {
 			w.quiet()
 			if len(a.send.list) != sends+1 || a.send.list[sends].Status != queue.Success {
 				t.Errorf("%s, used %v: the connection does not go on", name, used)
+			}
+		}
+	}
+}
+
+// TestPeerThatGotNothingYetMayAnswerWithAnyPSN: Linux's rxe acknowledges a duplicate by the
+// last SEND or WRITE that it has executed, and before the first one by PSN 0xffffff, or
+// by what an earlier connection of the queue pair left.
+func TestPeerThatGotNothingYetMayAnswerWithAnyPSN(t *testing.T) {
+	for _, answer := range []psn.PSN{0xffffff, testPSN0 - 1000, psn.New(testPSN0 + 1000)} {
+		w := newPair(t, watchful)
+		a := w.n[0]
+		w.fate = dropAll
+		for range 100 {
+			asked := a.count(reason.PeerProbe)
+			w.idle(300 * time.Millisecond)
+			if a.count(reason.PeerProbe) == asked {
+				continue
+			}
+			w.forge(0, truePort, ib.Packet{BTH: ib.BTH{Opcode: ib.RCAcknowledge, PSN: answer}, AETH: ib.AETH{Syndrome: ib.ACKNoCredits}})
+		}
+		if a.port.Attr.State != qp.RTS || a.count(reason.PeerProbe) < 10 || a.count(reason.ResponseGhost)+a.count(reason.ResponseStale) != 0 {
+			t.Errorf("answer %v: state %v, refused %v", answer, a.port.Attr.State, a.refused)
+		}
+	}
+}
+
+// TestIdlePeerThatChangesItsPortIsHeard: neither end sends anything but probes and their
+// answers, the last of which was about a READ.
+func TestIdlePeerThatChangesItsPortIsHeard(t *testing.T) {
+	for _, selective := range []bool{false, true} {
+		for moves := range 2 {
+			c := [2]Config{}
+			if selective {
+				c = [2]Config{{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}}
+			}
+			w := newPairWith(t, c, watchful)
+			a, b := w.n[0], w.n[1]
+			a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 4*testMTU)}, remote: b.target(0)})
+			w.quiet()
+			w.wantStatuses(&a.send, queue.Success)
+			w.idle(10 * time.Second)
+			w.n[moves].addr = netip.AddrPortFrom(w.n[moves].addr.Addr(), otherPort)
+			w.idle(time.Minute)
+			if a.port.Attr.State != qp.RTS {
+				t.Errorf("selective %v, node %d moved: state %v, refused %v", selective, moves, a.port.Attr.State, b.refused[max(0, len(b.refused)-3):])
 			}
 		}
 	}

@@ -59,21 +59,30 @@ func (q *QP) mistrust() {
 	q.resp.forget()
 }
 
-// isNext reports whether a packet has the PSN that is due next, or the one before:
-// the last repetition of a peer that missed the answer.
+// isNext reports whether a packet has the PSN that is due next, or that of the last
+// request: the last repetition of a peer that missed the answer. The one right before
+// the next is that of a keep-alive probe.
 func (q *QP) isNext(in *machine.In, which int) bool {
 	if which == ofAnswers {
 		return q.req.isNext(in)
 	}
-	return in.PSN == q.resp.expected || in.PSN == q.resp.latest
+	next := q.resp.expected
+	return in.PSN == next || in.PSN == q.resp.latest || in.PSN.Next() == next
 }
 
 // isNext reports whether an answer is to the oldest packet in flight or to the
-// youngest: whatever else is lost, the peer comes to answer that one in the end.
+// youngest: whatever else is lost, the peer comes to answer that one in the end. With
+// nothing in flight it is the answer to a keep-alive probe.
 func (r *requester) isNext(in *machine.In) bool {
 	e := r.sequence(in.PSN)
-	return r.una != r.max && (e == r.una || e == r.max-1)
+	if r.una == r.max {
+		return r.q.alive.asked > 0 && e == r.una-1
+	}
+	return e == r.una || e == r.max-1
 }
+
+// underWay reports whether sequence number e is that of something in flight.
+func (r *requester) underWay(e uint32) bool { return !before(e, r.una) && before(e, r.max) }
 
 // awaited reports whether an answer is to something in flight. A selective
 // acknowledge may also say that nothing new was executed.
