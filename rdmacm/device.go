@@ -36,18 +36,18 @@ func init() {
 type deviceTable struct {
 	opening sync.Mutex // one is looked for, opened or closed at a time; taken before mu
 
-	mu      sync.Mutex
-	used    map[*adapter.Device]*deviceUse
-	visitor *deviceUse // what Source means, for the Acquire that follows it
+	mu          sync.Mutex
+	used        map[*adapter.Device]*deviceUse
+	localClient *deviceUse // what Source means, for the Acquire that follows it
 }
 
 // A deviceUse is a device and how many ids are on it.
 type deviceUse struct {
-	dev     *verbs.Device
-	n       int
-	own     bool        // opened here, so closed here
-	visitor bool        // see deviceTable.Source
-	idle    *time.Timer // closes the device; runs while own and n is 0
+	dev         *verbs.Device
+	n           int
+	own         bool        // opened here, so closed here
+	localClient bool        // see deviceTable.Source
+	idle        *time.Timer // closes the device; runs while own and n is 0
 }
 
 // Acquire gives the device of a local address, and counts one more use of it.
@@ -60,9 +60,9 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	security, _ := way.(*tls.Config)
-	u := t.takeVisitor(local)
-	visitor := u != nil
-	if visitor && !t.stands(u) { // it was closed since, for want of users
+	u := t.takeLocalClient(local)
+	isLocal := u != nil
+	if isLocal && !t.stands(u) { // it was closed since, for want of users
 		local, u = u.dev.Addr(), nil
 	}
 	if u == nil {
@@ -73,7 +73,7 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.visitor = u.visitor || visitor && u.own
+	u.localClient = u.localClient || isLocal && u.own
 	a := bridge.Device(u.dev)
 	if t.used[a] != u {
 		return nil, fmt.Errorf("device %v: %w", u.dev.Addr(), verbs.ErrClosed) // meanwhile, by the program

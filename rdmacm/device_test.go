@@ -177,17 +177,17 @@ func TestDialNamedLocalTakenFails(t *testing.T) {
 
 // The device of a client to this machine is closed for want of users between the
 // manager's two questions.
-func TestVisitorThatIsClosedMeanwhileOpensAgain(t *testing.T) {
+func TestLocalClientThatIsClosedMeanwhileOpensAgain(t *testing.T) {
 	leavesNothing(t)
 	src, err := devices.Source(netip.MustParseAddr("127.0.0.1"), cma.RoCE)
 	if err != nil {
 		t.Fatal(err)
 	}
 	devices.mu.Lock()
-	u := devices.visitor
+	u := devices.localClient
 	devices.mu.Unlock()
 	if u == nil {
-		t.Fatal("the client is no visitor")
+		t.Fatal("the client did not get a device of its own")
 	}
 	devices.close(u)
 	a, err := devices.Acquire(netip.AddrPortFrom(src, verbs.Port), cma.RoCE)
@@ -200,7 +200,7 @@ func TestVisitorThatIsClosedMeanwhileOpensAgain(t *testing.T) {
 	}
 	devices.mu.Lock()
 	defer devices.mu.Unlock()
-	if !devices.used[a].visitor {
+	if !devices.used[a].localClient {
 		t.Error("the device is not found for other clients")
 	}
 }

@@ -54,7 +54,7 @@ func TestDialIPv6TwoUDPPorts(t *testing.T) {
 	}
 }
 
-func TestDialIPv6VisitorHasPortOfItsOwn(t *testing.T) {
+func TestDialIPv6LocalClientHasPortOfItsOwn(t *testing.T) {
 	leavesNothing(t)
 	d := Dialer{}
 	e, err := d.Resolve(within(t), "[::1]:7471")

@@ -59,7 +59,7 @@ func (l *lane) hearReport(now time.Duration, r *link.Report) {
 		if q.flow == nil || q.Attr.DestQPN != h.DestQPN || q.flow.flow.Dst != r.Dst || q.flow.flow.Src != r.Src {
 			continue
 		}
-		if m, ok := q.m.(machine.Doubter); ok && m.Unreachable(now, &h, d) {
+		if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(now, &h, d) {
 			q.sendError = d
 			l.dev.Trace.Refuse(q.QPN, d)
 			l.timers.set(q, q.deadline())

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// What answers no DREQ of a connection that it does not have can still connect:
-// by its second REQ, which forged ones seldom have.
+// A peer that does not answer a DREQ for an unknown connection can still connect,
+// with its second REQ. A forged REQ is seldom repeated.
 const (
-	// askedLen requests are remembered, the younger of two that share a place.
-	// At 50,000 requests a second the REQ of a peer with the usual time-out of
-	// four seconds is still known with one chance in five, each time that it is
-	// repeated.
+	// askedLen is the number of entries; of two requests that share an entry the
+	// newer one stays. At 50,000 requests a second, a REQ that is repeated after
+	// the usual timeout of four seconds is still known with a probability of one in
+	// five.
 	askedLen = 1 << 17
 
-	// askedAge is how old a request is at least when its sender repeats it,
-	// askedTime for how long it is remembered.
+	// askedAge is the minimum age of a request at which it counts as repeated, and
+	// askedTime how long a request is remembered.
 	askedAge  = 300 * time.Millisecond
 	askedTime = 10 * time.Second
 
-	// Such requests are taken in a burst of againBurst, and one in againEvery.
+	// againBurst repeated requests are accepted at once, plus one per againEvery.
 	againBurst = 4
 	againEvery = 250 * time.Millisecond
 )
 
 // An askedTable remembers which requests were challenged.
 type askedTable struct {
-	last time.Duration // when one was noted
+	last time.Duration // when a request was last noted
 	list [askedLen]struct{ sum, at uint32 }
 }
 
-// again notes a request, and reports whether it was noted before.
+// again notes a request and reports whether it is a repetition of an earlier one.
 func (t *askedTable) again(now time.Duration, k remoteKey) bool {
 	sum := k.sum()
 	e := &t.list[sum%askedLen]
@@ -43,8 +43,8 @@ func (t *askedTable) again(now time.Duration, k remoteKey) bool {
 	return false
 }
 
-// sum is a hash (FNV-1a). Who finds two requests with the same one has what two
-// equal requests would give.
+// sum is a hash (FNV-1a). An attacker gains nothing from a collision: it only makes
+// two requests count as one that was repeated.
 func (k remoteKey) sum() uint32 {
 	var b [30]byte
 	a := k.peer.Addr().As16()

@@ -2,10 +2,10 @@ package cm
 
 import "time"
 
-// A bucket allows a burst of events, and as many more as time refills.
+// A bucket is a token bucket: it allows a burst of events and is refilled over time.
 type bucket struct {
 	burst int
-	every time.Duration // refills one
+	every time.Duration // time that refills one token
 
 	free int
 	at   time.Duration // of the last refill
@@ -15,7 +15,7 @@ func newBucket(burst int, every time.Duration) bucket {
 	return bucket{burst: burst, every: every, free: burst}
 }
 
-// take takes one and reports whether there was one.
+// take removes a token and reports whether there was one.
 func (b *bucket) take(now time.Duration) bool {
 	if n := (now - b.at) / b.every; n > 0 {
 		b.free = int(min(time.Duration(b.burst), time.Duration(b.free)+n))
@@ -28,5 +28,5 @@ func (b *bucket) take(now time.Duration) bool {
 	return true
 }
 
-// put gives one back.
+// put returns a token.
 func (b *bucket) put() { b.free = min(b.free+1, b.burst) }

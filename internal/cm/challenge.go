@@ -9,95 +9,98 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A request costs its sender one datagram, whose source may be forged. So as
-// soon as requests come faster than their senders confirm connections, a
-// request waits here, unknown to the program, until its sender has shown that it
-// receives what is sent to its address.
+// A request costs its sender one datagram, and the source address may be forged.
+// When requests arrive faster than their senders confirm connections, each further
+// request waits here until its sender has shown that it receives what is sent to
+// its address. The program does not see the request before that.
 //
-// The messages of connection establishment have no room for a cookie: a REP
-// holds what only the program can tell, and the RTU repeats nothing of the REQ.
-// But a DREQ for a connection that does not exist is answered at once by a DREP
-// with the same communication IDs and transaction ID (Linux does so, and
-// receiveDREQ), which leaves a connection that is being established alone. A
-// DREQ with IDs that cannot be guessed is the challenge, and its DREP the proof.
+// The messages of connection establishment have no room for a cookie: a REP needs
+// data from the program, and the RTU repeats nothing of the REQ. But a peer answers
+// a DREQ for a connection that it does not have at once, with a DREP that repeats
+// the communication IDs and the transaction ID (Linux does, and so does
+// receiveDREQ). The exchange does not affect a connection that is being
+// established. So the challenge is a DREQ with IDs that cannot be guessed, and the
+// DREP is the proof.
 const (
-	// trustBurst requests of senders that have proved nothing are taken without
-	// a challenge, and one more in trustEvery; a sender's RTU gives its one back.
+	// trustBurst requests of unproven senders are accepted without a challenge,
+	// plus one per trustEvery. The sender's RTU returns its token.
 	trustBurst = 16
 	trustEvery = time.Second
 
-	// doubtTime is for how long every request is challenged after a sign of
-	// forgery: a challenge, or an unproven sender's REP, that nobody answered.
-	doubtTime = 30 * time.Second
+	// suspectTime is how long every request is challenged after a sign of forgery:
+	// an unanswered challenge, or an unanswered REP to an unproven sender.
+	suspectTime = 30 * time.Second
 
-	// maxParked bounds the requests that wait for the answer to a challenge, and
-	// parkTime for how long they do. At 50,000 requests a second the first bound
+	// maxChallenged limits how many requests wait for the answer to a challenge,
+	// and challengeTime how long. At 50,000 requests a second the first limit
 	// leaves a third of a second for the answer.
-	maxParked = 1 << 14
-	parkTime  = time.Second
+	maxChallenged = 1 << 14
+	challengeTime = time.Second
 
-	// maxQueued bounds the requests of proven senders that wait for room,
-	// maxQueuedShare those of one source, and queueTime for how long they do:
-	// after about as long their senders repeat them. Where there are maxQueued,
-	// sources with less than fewQueued may have more, up to twice as many in all.
+	// maxQueued limits the requests of proven senders that wait for room,
+	// maxQueuedShare those of one source, and queueTime how long they wait: senders
+	// repeat a request after about that time. When maxQueued is reached, a source
+	// with fewer than fewQueued requests may still add some, up to twice maxQueued
+	// in all.
 	maxQueued      = 4096
 	maxQueuedShare = 1024
 	fewQueued      = 4
 	queueTime      = 4 * time.Second
 
-	// sweepTime is how often what waits is looked at.
+	// sweepTime is the interval at which waiting requests are checked for expiry.
 	sweepTime = 100 * time.Millisecond
 )
 
-// A parked request waits for its sender's proof, or with it for room.
-type parked struct {
+// A waitingRequest waits for its sender's proof or, once proven, for room.
+type waitingRequest struct {
 	at   time.Duration
 	from netip.AddrPort
-	tid  uint64 // of the challenge; 0: the request is gone
-	id   uint32 // the same
+	tid  uint64 // transaction ID of the challenge; 0 marks a free entry
+	id   uint32 // communication ID of the challenge
 	tos  uint8
 	mad  [mad.Len]byte
 }
 
-// A lot holds requests that no connection was made of yet.
-type lot struct {
+// A screening decides which requests need proof of their source address. It holds
+// requests for which no connection exists yet.
+type screening struct {
 	m     *Manager
 	timer timer
 
-	trust bucket        // for requests of unproven senders
-	again bucket        // for those that were repeated
-	doubt time.Duration // none are taken until then
+	trust        bucket        // tokens for first requests of unproven senders
+	again        bucket        // tokens for repeated requests of senders that do not answer DREQs
+	suspectUntil time.Duration // every request is challenged until then
 
-	ring  []parked // unproven, by the lowest bits of their id
-	next  int      // the next place to use, where the ring has its full length
+	ring  []waitingRequest // unproven requests, indexed by the lowest bits of their id
+	next  int              // the next entry to overwrite once the ring is full
 	asked *askedTable
 
-	queues map[netip.Addr]*sourceQueue // of proven senders
-	turns  []*sourceQueue              // the same: the first is the next to be served
+	queues map[netip.Addr]*sourceQueue // requests of proven senders
+	turns  []*sourceQueue              // the same queues in the order in which they are served
 	queued int
-	retry  bool // a connection is half open no longer since the queues were served
+	retry  bool // a half-open connection ended since the queues were served
 }
 
-// A sourceQueue has the requests of one source, oldest first.
+// A sourceQueue holds the requests of one source, oldest first.
 type sourceQueue struct {
 	source netip.Addr
-	list   []parked
+	list   []waitingRequest
 }
 
-func (t *lot) init(m *Manager) {
+func (t *screening) init(m *Manager) {
 	t.m = m
 	t.timer.owner = t
 	t.trust, t.again = newBucket(trustBurst, trustEvery), newBucket(againBurst, againEvery)
 	t.queues = map[netip.Addr]*sourceQueue{}
 }
 
-// suspect makes every request be challenged for a while.
-func (t *lot) suspect(now time.Duration) { t.doubt = now + doubtTime }
+// suspect has every request challenged for suspectTime.
+func (t *screening) suspect(now time.Duration) { t.suspectUntil = now + suspectTime }
 
 // trusts reports whether the sender of the request that is being received needs
 // no challenge.
-func (t *lot) trusts(now time.Duration, k remoteKey) bool {
-	if now >= t.doubt && t.trust.take(now) {
+func (t *screening) trusts(now time.Duration, k remoteKey) bool {
+	if now >= t.suspectUntil && t.trust.take(now) {
 		return true
 	}
 	if t.asked == nil {
@@ -106,49 +109,49 @@ func (t *lot) trusts(now time.Duration, k remoteKey) bool {
 	return t.asked.again(now, k) && t.again.take(now)
 }
 
-// park keeps the request that is being received, and challenges its sender.
-func (t *lot) park(now time.Duration) {
+// challenge stores the request that is being received and challenges its sender.
+func (t *screening) challenge(now time.Duration) {
 	r := &t.m.received
 	i := len(t.ring)
-	if i < maxParked {
-		t.ring = append(t.ring, parked{})
+	if i < maxChallenged {
+		t.ring = append(t.ring, waitingRequest{})
 	} else {
 		i = t.next
-		t.next = (i + 1) % maxParked
-		t.lose(now, &t.ring[i])
+		t.next = (i + 1) % maxChallenged
+		t.drop(now, &t.ring[i])
 	}
 	p := &t.ring[i]
-	*p = parked{
+	*p = waitingRequest{
 		at: now, from: r.from, tos: r.tos, mad: *r.datagram,
-		// A transaction ID of 0 would be a place that is free, and a
-		// communication ID of 0 that of a peer that waits for its REP.
+		// The transaction ID must not be 0, which marks a free entry, nor the
+		// communication ID, which is 0 at a peer that waits for its REP.
 		tid: uint64(t.m.config.Random())<<32 | uint64(t.m.config.Random()) | 1<<63,
-		id:  t.m.config.Random()&^(maxParked-1) | uint32(i) | 1<<31,
+		id:  t.m.config.Random()&^(maxChallenged-1) | uint32(i) | 1<<31,
 	}
 	t.m.refuse(reason.CMChallenge, trustBurst, low(r.from.Addr()))
 	if at := now + sweepTime; t.timer.place == 0 || t.timer.at > at {
 		t.m.timers.set(&t.timer, at)
 	}
-	// REQ and SIDR_REQ have their sender's ID in the same place.
+	// REQ and SIDR_REQ have the sender's ID at the same offset.
 	q := mad.DREQ{LocalID: p.id, RemoteID: binary.BigEndian.Uint32(p.mad[mad.HeaderLen:])}
 	d := t.m.message(mad.AttrDREQ, p.tid)
 	q.Put(d)
 	t.m.reply(d)
 }
 
-// lose drops a request whose challenge was not answered.
-func (t *lot) lose(now time.Duration, p *parked) {
+// drop discards a request whose challenge was not answered.
+func (t *screening) drop(now time.Duration, p *waitingRequest) {
 	if p.tid != 0 {
 		t.suspect(now)
-		t.m.refuse(reason.CMUnproven, uint64(parkTime.Milliseconds()), uint64((now - p.at).Milliseconds()))
+		t.m.refuse(reason.CMUnproven, uint64(challengeTime.Milliseconds()), uint64((now - p.at).Milliseconds()))
 		p.tid = 0
 	}
 }
 
-// answered takes the DREP that is being received, and reports whether it answers
-// a challenge.
-func (t *lot) answered(now time.Duration, a *mad.DREP) bool {
-	i := int(a.RemoteID & (maxParked - 1))
+// answered handles the DREP that is being received and reports whether it answers a
+// challenge.
+func (t *screening) answered(now time.Duration, a *mad.DREP) bool {
+	i := int(a.RemoteID & (maxChallenged - 1))
 	if i >= len(t.ring) {
 		return false
 	}
@@ -163,7 +166,7 @@ func (t *lot) answered(now time.Duration, a *mad.DREP) bool {
 }
 
 // queue appends a request of a proven sender to its source's queue.
-func (t *lot) queue(now time.Duration, p *parked) {
+func (t *screening) queue(now time.Duration, p *waitingRequest) {
 	s := sourceOf(p.from)
 	q := t.queues[s]
 	if q == nil {
@@ -188,15 +191,14 @@ func (t *lot) queue(now time.Duration, p *parked) {
 	t.retry = true
 }
 
-// end removes a queue that is empty.
-func (t *lot) end(i int) {
+// end removes an empty queue.
+func (t *screening) end(i int) {
 	delete(t.queues, t.turns[i].source)
 	t.turns = append(t.turns[:i], t.turns[i+1:]...)
 }
 
-// serve takes requests of proven senders for which there is room, source by
-// source.
-func (t *lot) serve(now time.Duration) {
+// serve admits requests of proven senders while there is room, in turn by source.
+func (t *screening) serve(now time.Duration) {
 	t.retry = false
 	for idle := 0; idle < len(t.turns); {
 		q := t.turns[0]
@@ -206,7 +208,7 @@ func (t *lot) serve(now time.Duration) {
 			t.pop(q)
 		}
 		if len(q.list) > 0 {
-			if t.m.admitParked(now, &q.list[0]) {
+			if t.m.admitWaiting(now, &q.list[0]) {
 				t.pop(q)
 				idle = 0
 			} else {
@@ -219,20 +221,20 @@ func (t *lot) serve(now time.Duration) {
 	}
 }
 
-func (t *lot) pop(q *sourceQueue) {
-	q.list[0] = parked{}
+func (t *screening) pop(q *sourceQueue) {
+	q.list[0] = waitingRequest{}
 	q.list = q.list[1:]
 	t.queued--
 }
 
-// expire drops what has waited for too long, gives memory back that a flood took,
-// and serves the queues.
-func (t *lot) expire(now time.Duration) {
+// expire drops requests that have waited too long, frees memory that a flood
+// needed, and serves the queues.
+func (t *screening) expire(now time.Duration) {
 	left := false
 	for i := range t.ring {
 		p := &t.ring[i]
-		if now-p.at >= parkTime {
-			t.lose(now, p)
+		if now-p.at >= challengeTime {
+			t.drop(now, p)
 		}
 		left = left || p.tid != 0
 	}

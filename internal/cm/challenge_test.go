@@ -13,7 +13,7 @@ import (
 // connection that it does not have is challenged in vain, and repeats its REQ.
 func TestSilentManagersAreAdmittedWhenTheyAskAgain(t *testing.T) {
 	w, _, b, _ := pair(t)
-	b.m.lot.suspect(w.now) // everybody is challenged
+	b.m.screening.suspect(w.now) // everybody is challenged
 	peer := netip.MustParseAddrPort("192.0.2.77:4791")
 	q := asks(b, b)
 	q.Primary.LocalGID = mad.GIDFrom(peer.Addr())
@@ -35,7 +35,7 @@ func TestSilentManagersAreAdmittedWhenTheyAskAgain(t *testing.T) {
 // TestChallengeNeedsItsAnswerFromItsAddress: nobody else's DREP proves anything.
 func TestChallengeNeedsItsAnswerFromItsAddress(t *testing.T) {
 	w, _, b, _ := pair(t)
-	b.m.lot.suspect(w.now)
+	b.m.screening.suspect(w.now)
 	peer := netip.MustParseAddrPort("192.0.2.77:4791")
 	q := asks(b, b)
 	q.Primary.LocalGID = mad.GIDFrom(peer.Addr())

@@ -45,7 +45,7 @@ type Conn struct {
 	hasQPN         bool // in Manager.qpns
 	half           bool // counted in halfOpen
 	unconfirmed    bool // chained there
-	unproven       bool // the peer has not shown that it is at its address
+	unproven       bool // the peer has not proved its address
 	peerToPeer     bool
 	alternate      bool // the REQ had an alternate path
 	mtu            mad.MTU
@@ -126,8 +126,9 @@ func (c *Conn) askFor(now time.Duration, d *[mad.Len]byte, wait time.Duration, r
 }
 
 // A REQ is repeated twice before the peer's response timeout, which most peers
-// leave at four seconds: the first packet to a busy listener is easily lost, and
-// the time is meant for a program's answer. Peers know it for a double.
+// leave at four seconds. That timeout allows for a program's answer, but a busy
+// listener easily loses the first packet. Peers recognize the repetition as a
+// duplicate.
 const (
 	earlyRepeats = 2
 	earlyWait    = 200 * time.Millisecond // before the first, twice that before the second
@@ -168,7 +169,7 @@ func (c *Conn) decided() {
 	if c.listener != nil {
 		c.listener.waiting--
 		c.listener = nil
-		c.m.lot.retry = true
+		c.m.screening.retry = true
 	}
 }
 

@@ -63,8 +63,8 @@ func (c *Conn) newDREP() *[mad.Len]byte {
 func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	c := m.conns[q.RemoteID]
 	if c != nil && !c.known && m.fromPeer(c) != nil {
-		// The peer wants to know whether the REQ came from here (lot.park). The
-		// answer must not wait for others'.
+		// The peer checks whether the REQ came from here (screening.challenge). The
+		// answer must not be delayed by the rate limit for unknown connections.
 		m.reply(m.strangersDREP(q))
 		return
 	}
@@ -116,7 +116,7 @@ func (m *Manager) strangersDREP(q *mad.DREQ) *[mad.Len]byte {
 }
 
 func (m *Manager) receiveDREP(now time.Duration, p *mad.DREP) {
-	if m.lot.answered(now, p) {
+	if m.screening.answered(now, p) {
 		return
 	}
 	c := m.find(p.RemoteID, p.LocalID)

@@ -28,13 +28,14 @@
 //
 // # Forged requests
 //
-// A REQ costs its sender one datagram with any source, and this end a connection
-// and whatever the program makes for it. So what peers can make a Manager hold is
-// bounded (halfOpen): connections between REQ and RTU, of all and of each source,
-// and every time that a peer chooses. As soon as requests come faster than peers
-// confirm, or a peer did not confirm, a request is heard only when its sender has
-// answered a DREQ with IDs that cannot be guessed (lot). Proven requests that find
-// no room are queued, and served source by source.
+// A REQ costs its sender one datagram with any source address. It costs this end a
+// connection and the resources that the program allocates for it. So the state that
+// peers can create in a Manager is limited (halfOpen): the connections between REQ
+// and RTU, in total and for each source, and every duration that a peer chooses.
+// When requests arrive faster than peers confirm them, or a peer did not confirm, a
+// request reaches the program only after its sender has answered a DREQ with IDs
+// that cannot be guessed (screening). Proven requests for which there is no room
+// are queued and served in turn by source.
 //
 // # Where this differs from Linux's communication manager
 //

@@ -178,10 +178,10 @@ func TestFloodOfForgedRequestsLeavesRoomForOthers(t *testing.T) {
 		}
 	}
 	f.w.settle(2 * time.Minute)
-	if f.to.m.lot.ring != nil || f.to.m.lot.asked != nil || len(f.to.m.half.sources)+len(f.to.m.lot.turns)+len(f.to.m.lot.queues) != 0 {
+	if f.to.m.screening.ring != nil || f.to.m.screening.asked != nil || len(f.to.m.half.sources)+len(f.to.m.screening.turns)+len(f.to.m.screening.queues) != 0 {
 		t.Errorf("the flood is over, and takes memory still")
 	}
-	if c := f.to.m.Count(); c.Parked != 0 || len(f.to.m.remotes) != 0 {
+	if c := f.to.m.Count(); c.Waiting != 0 || len(f.to.m.remotes) != 0 {
 		t.Errorf("the manager holds %+v, %d requests", c, len(f.to.m.remotes))
 	}
 }
@@ -222,7 +222,7 @@ func TestFloodInTheNameOfLiveHostsLeavesRoomForOthers(t *testing.T) {
 	if got < n*99/100 {
 		t.Errorf("%d of %d clients connected within a second", got, n)
 	}
-	if most := maxHalfOpen + 2*n; f.most.Conns > most || len(f.to.m.lot.turns) > len(live)+n {
+	if most := maxHalfOpen + 2*n; f.most.Conns > most || len(f.to.m.screening.turns) > len(live)+n {
 		t.Errorf("the manager held %+v, expected at most %d", f.most, most)
 	}
 	for s, n := range f.to.m.half.sources {

@@ -8,29 +8,29 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// Bounds of what a peer can make the passive side hold. A request costs its
-// sender one datagram and this side a connection and whatever the program makes
-// for it, so that each number that the peer chooses has a bound of this side's
-// as well.
+// Limits of the state that a peer can create on the passive side. A request costs
+// its sender one datagram, and this side a connection and the resources that the
+// program allocates. So each value that the peer chooses is limited here as well.
 const (
-	// maxHalfOpen bounds the connections between REQ and RTU, maxShare those of
+	// maxHalfOpen limits the connections between REQ and RTU, and maxShare those of
 	// one source (see sourceOf).
 	maxHalfOpen = 1024
 	maxShare    = 256
 
-	// evictAge is for how long a REP must have gone unconfirmed before its
-	// connection may be given up for another one. It is more than a round trip.
+	// evictAge is how long a REP must be unconfirmed before its connection may be
+	// dropped in favour of another one. It is more than a round trip.
 	evictAge = 250 * time.Millisecond
 
-	// confirmTime bounds how long the RTU may take, and confirmWait how long one
-	// wait of that is. A peer whose program needs longer says so by an MRA, as
+	// confirmTime limits how long the RTU may take in all, and confirmWait the time
+	// between two REPs. A peer whose program needs longer says so by an MRA, as
 	// Linux's does to the second REP; then maxDelay bounds each wait.
 	confirmTime = 8 * time.Second
 	confirmWait = 500 * time.Millisecond
 	maxDelay    = 2 * time.Minute
 
-	// maxResponse bounds the peer's response timeout, maxTimewait the time wait,
-	// and shortTimewait that of a connection whose REP was never confirmed.
+	// maxResponse limits the peer's response timeout, maxTimewait the TimeWait
+	// state, and shortTimewait the TimeWait state of a connection whose REP was
+	// never confirmed.
 	maxResponse   = 20 * time.Second
 	maxTimewait   = 10 * time.Second
 	shortTimewait = time.Second
@@ -41,12 +41,13 @@ type halfOpen struct {
 	n       int
 	sources map[netip.Addr]int
 
-	// Those whose REP was sent, oldest first, chained by Conn.older and newer.
+	// Connections whose REP was sent, oldest first, linked by Conn.older and newer.
 	oldest, newest *Conn
 }
 
-// sourceOf is what shares are counted by: the address; of IPv6 the /64, all of
-// which one host may have, unless it is a link-local address.
+// sourceOf returns the key by which shares are counted: the IPv4 address; the /64
+// of an IPv6 address, because one host may own all of it; or the whole link-local
+// address.
 func sourceOf(a netip.AddrPort) netip.Addr {
 	s := home(a).Addr()
 	if s.Is6() && !s.IsLinkLocalUnicast() {
@@ -56,8 +57,8 @@ func sourceOf(a netip.AddrPort) netip.Addr {
 	return s
 }
 
-// fits reports whether a listener can take one more request of a source, and
-// makes room where replace is set.
+// fits reports whether a listener can take one more request from a source. With
+// replace it makes room if necessary.
 func (m *Manager) fits(now time.Duration, l *Listener, source netip.Addr, replace bool) bool {
 	h := &m.half
 	if l.Backlog == 0 { // no limit
@@ -75,8 +76,8 @@ func (m *Manager) fits(now time.Duration, l *Listener, source netip.Addr, replac
 	return true
 }
 
-// evict gives up the oldest connection that matches and whose RTU is overdue,
-// and reports whether there was one.
+// evict drops the oldest matching connection whose RTU is overdue, and reports
+// whether there was one.
 func (m *Manager) evict(now time.Duration, match func(*Conn) bool) bool {
 	for c := m.half.oldest; c != nil && now-c.replied >= evictAge; c = c.newer {
 		if match(c) {
@@ -87,7 +88,7 @@ func (m *Manager) evict(now time.Duration, match func(*Conn) bool) bool {
 	return false
 }
 
-// open counts a connection as half open.
+// open counts a connection as half-open.
 func (h *halfOpen) open(c *Conn) {
 	if h.sources == nil {
 		h.sources = map[netip.Addr]int{}
@@ -109,14 +110,14 @@ func (h *halfOpen) wait(now time.Duration, c *Conn) {
 	c.unconfirmed = true
 }
 
-// leaveHalfOpen ends open and wait: the connection is established or over.
+// leaveHalfOpen undoes open and wait: the connection is established or has ended.
 func (c *Conn) leaveHalfOpen() {
 	if !c.half {
 		return
 	}
 	h := &c.m.half
 	c.half = false
-	c.m.lot.retry = true
+	c.m.screening.retry = true
 	h.n--
 	s := sourceOf(c.peer)
 	if h.sources[s]--; h.sources[s] == 0 {
@@ -139,26 +140,26 @@ func (c *Conn) leaveHalfOpen() {
 	c.older, c.newer = nil, nil
 }
 
-// proved notes that the peer knows this end's communication ID, which it was told
-// by a message to its address.
+// proved notes that the peer knows this end's communication ID, so it received the
+// message that was sent to its address.
 func (c *Conn) proved() {
 	if c.unproven {
 		c.unproven = false
-		c.m.lot.trust.put()
+		c.m.screening.trust.put()
 	}
 }
 
-// confirmation is how long a REP waits for the RTU before it is repeated, and how
-// often it is: what the peer asked for, within confirmTime.
+// confirmation returns how long to wait for the RTU before the REP is repeated, and
+// how often to repeat it: what the peer asked for, within confirmTime.
 func (c *Conn) confirmation() (wait time.Duration, retries uint8) {
 	wait = min(c.timeout, confirmWait)
 	return wait, uint8(min(time.Duration(c.retries), confirmTime/wait-1))
 }
 
-// abandon gives up a connection whose REP was sent, and tells both ends.
+// abandon drops a connection whose REP was sent, and notifies both ends.
 func (c *Conn) abandon(now time.Duration, d reason.Detail) {
 	if c.unproven {
-		c.m.lot.suspect(now)
+		c.m.screening.suspect(now)
 	}
 	c.sendREJ(mad.RejectTimeout, c.m.infoFor(mad.RejectTimeout), nil)
 	c.enterTimewait(now)

@@ -29,8 +29,8 @@ type Datagram struct {
 	Path qp.Path
 	MAD  [mad.Len]byte
 
-	// Reply says that no connection stands behind it: it answers one datagram,
-	// whose source may be forged, and nothing need be kept for a second one.
+	// Reply reports that the message belongs to no connection. It answers one
+	// datagram, whose source may be forged, so no state is kept for a second one.
 	Reply bool
 }
 
@@ -48,9 +48,9 @@ type Manager struct {
 	lookups   map[uint32]*Lookup // by request ID, which no connection has
 	inquiries map[inquiryKey]*Inquiry
 
-	half    halfOpen
-	lot     lot
-	answers bucket // for messages that are nobody's
+	half      halfOpen
+	screening screening
+	answers   bucket // for answers to messages of no connection
 
 	live     int // connections that are not destroyed
 	timers   timers
@@ -117,7 +117,7 @@ func New(c Config) *Manager {
 		inquiries: map[inquiryKey]*Inquiry{},
 	}
 	m.SetHandler(nil)
-	m.lot.init(m)
+	m.screening.init(m)
 	m.answers = newBucket(answerBurst, answerEvery)
 	return m
 }
@@ -137,7 +137,7 @@ type Count struct {
 	Detached  int // destroyed, and known until the disconnect and the time wait are over
 	Lookups   int // without an answer
 	Inquiries int // without a reply
-	Parked    int // requests that wait for their senders' proof, or with it for room
+	Waiting   int // requests that wait for their sender's proof or, once proven, for room
 	Listeners int
 	Timers    int // of connections and lookups
 	Queued    int // datagrams for Next
@@ -146,13 +146,13 @@ type Count struct {
 // Count counts.
 func (m *Manager) Count() Count {
 	n := Count{Conns: m.live, Lookups: len(m.lookups), Inquiries: len(m.inquiries), Listeners: len(m.listeners),
-		Parked: m.lot.queued, Timers: len(m.timers), Queued: len(m.queue) - m.sent}
-	if m.lot.timer.place != 0 {
+		Waiting: m.screening.queued, Timers: len(m.timers), Queued: len(m.queue) - m.sent}
+	if m.screening.timer.place != 0 {
 		n.Timers--
 	}
-	for i := range m.lot.ring {
-		if m.lot.ring[i].tid != 0 {
-			n.Parked++
+	for i := range m.screening.ring {
+		if m.screening.ring[i].tid != 0 {
+			n.Waiting++
 		}
 	}
 	for _, c := range m.conns {
@@ -186,8 +186,8 @@ func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []
 		return
 	}
 	m.dispatch(now)
-	if m.lot.retry && m.lot.queued > 0 {
-		m.lot.serve(now)
+	if m.screening.retry && m.screening.queued > 0 {
+		m.screening.serve(now)
 	}
 }
 
@@ -288,15 +288,16 @@ func (m *Manager) send(p qp.Path, d *[mad.Len]byte) {
 	m.queue = append(m.queue, pending{path: p, mad: d})
 }
 
-// Answers to messages that are of no connection are as long as these, go where
-// these came from, and are as many a second at most: with forged sources they
-// hit somebody else.
+// Messages of no connection are answered at no more than this rate. With a forged
+// source the answer goes to a third party, so it is no longer than the message
+// itself.
 const (
 	answerBurst = 1000
 	answerEvery = time.Millisecond
 )
 
-// answer answers the message that is being received, which is of no connection.
+// answer answers the message that is being received, which belongs to no
+// connection.
 func (m *Manager) answer(d *[mad.Len]byte) {
 	if !m.answers.take(m.received.now) {
 		m.refuse(reason.CMAnswerRate, uint64(time.Second/answerEvery), low(m.received.from.Addr()))

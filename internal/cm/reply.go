@@ -195,7 +195,7 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 		c.wrongState(ReqSent)
 		return
 	}
-	if c.hint.Reason != reason.None { // the peer is there, whatever the network said
+	if c.hint.Reason != reason.None { // the peer is alive, whatever the network reported
 		c.hint, c.left = reason.Detail{}, c.retries
 	}
 	c.early = 0

@@ -11,10 +11,10 @@ import (
 )
 
 // receiveREQ is the passive side's door. The order of the checks is Linux's:
-// double, stale connection, listener; then what the device cannot do, and then
-// whether the sender may be believed, unless it has proved its address. It
-// reports whether the request is done with: one of a proven sender may have to
-// wait for room.
+// duplicate, stale connection, listener; then what the device supports; and then,
+// unless the sender has proved its address, whether it must do so. It reports
+// whether the request is finished: one from a proven sender may have to wait for
+// room.
 func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done bool) {
 	r := &m.received
 	if port, ok := q.Announcement.Port(); ok {
@@ -66,8 +66,8 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done b
 }
 
 // admit takes a place in the listener's backlog for the request that is being
-// received. Where it does not, it parks the request of a sender that has proved
-// nothing, and leaves that of a proven one to its queue unless done is set.
+// received. If it cannot, it challenges the sender of an unproven request, and
+// leaves a proven request in its queue unless done is set.
 func (m *Manager) admit(now time.Duration, l *Listener, k remoteKey, proven bool) (admitted, done bool) {
 	fits := m.fits(now, l, sourceOf(k.peer), proven)
 	switch {
@@ -77,20 +77,20 @@ func (m *Manager) admit(now time.Duration, l *Listener, k remoteKey, proven bool
 	case l.full():
 		m.refuse(reason.CMBacklog, uint64(l.Backlog), uint64(l.waiting)+1)
 		return false, true
-	case !fits || !m.lot.trusts(now, k):
-		m.lot.park(now)
+	case !fits || !m.screening.trusts(now, k):
+		m.screening.challenge(now)
 		return false, true
 	}
 	l.waiting++
 	return true, true
 }
 
-// admitParked receives a request of a proven sender again, and reports whether
-// it is done with.
-func (m *Manager) admitParked(now time.Duration, p *parked) bool {
+// admitWaiting processes the stored request of a proven sender again and reports
+// whether it is finished.
+func (m *Manager) admitWaiting(now time.Duration, p *waitingRequest) bool {
 	r := &m.received
 	r.now, r.datagram, r.tos, r.from = now, &p.mad, p.tos, p.from
-	mad.ParseHeader(p.mad[:], &r.header) // without fault, as before
+	mad.ParseHeader(p.mad[:], &r.header) // cannot fail: it was parsed before
 	if r.header.Attribute == mad.AttrSIDRReq {
 		r.sidrReq.Parse(r.datagram)
 		return m.receiveSIDRReq(now, &r.sidrReq, true)

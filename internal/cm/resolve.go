@@ -186,7 +186,7 @@ func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
 	r.m.send(r.path, d)
 	r.done = true
 	r.listener.waiting--
-	r.m.lot.retry = true
+	r.m.screening.retry = true
 	delete(r.m.inquiries, r.key)
 	return nil
 }

@@ -10,22 +10,24 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// When the network answers that nobody is at the peer's address, a message is sent
-// hintRetries times more, hintWait apart, before its sender gives up. A peer that is
-// there answers one of them.
+// When the network reports that the peer's address is unreachable, the message is
+// sent hintRetries more times, hintWait apart, before its sender gives up. A peer
+// that is alive answers one of them.
 const (
 	hintRetries = 2
 	hintWait    = 200 * time.Millisecond
 )
 
-// quotedLen is how much of a message the network has to quote for it to be known: the
-// header with the transaction ID, and the communication or request ID.
+// quotedLen is how much of a message an ICMP error must quote for the message to be
+// identified: the header with the transaction ID, and the communication or request
+// ID.
 const quotedLen = mad.HeaderLen + 4
 
-// Unreachable takes what the network says about a message that was sent to dst: d,
-// and the beginning of the message. It is a hint, which anybody can forge who has seen
-// the message: the message is repeated sooner and not so often, and the wait for its
-// answer ends soon where none comes. It reports whether the message waits for an answer.
+// Unreachable handles a network error d about a message that was sent to dst and
+// whose beginning the network quoted. Anybody who has seen the message can forge the
+// error, so it is only a hint: the message is repeated sooner and fewer times, and
+// the wait for an answer ends earlier. Unreachable reports whether the message waits
+// for an answer.
 func (m *Manager) Unreachable(now time.Duration, dst netip.AddrPort, quoted []byte, d reason.Detail) bool {
 	if len(quoted) < quotedLen {
 		return false

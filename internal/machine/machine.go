@@ -62,11 +62,11 @@ type Continuer interface {
 	Continue(now time.Duration, in *In) bool
 }
 
-// A Doubter is a Machine (RC) that hears what the network says about its peer.
-type Doubter interface {
-	// Unreachable takes what the network (ICMP) answered to a packet with this
-	// header: d. It reports whether the packet is one that may be under way.
-	// What it says may be forged, and ends nothing by itself.
+// An UnreachableHandler is a Machine (RC) that handles ICMP errors about its peer.
+type UnreachableHandler interface {
+	// Unreachable handles error d, which the network (ICMP) sent in answer to a
+	// packet with this header. It reports whether such a packet may be in flight.
+	// The error may be forged, so it does not end the connection by itself.
 	Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool
 }
 

@@ -11,37 +11,39 @@ import (
 )
 
 const (
-	// silentProbes is how often a peer is asked at least before it is given up for
-	// saying nothing for machine.Port.PeerTimeout.
+	// silentProbes is the minimum number of unanswered probes before a connection
+	// fails because its peer was silent for machine.Port.PeerTimeout.
 	silentProbes = 3
 
-	// doubtProbes is how often a peer is asked of which the network says that it is
-	// not there, doubtWait apart at least: together they take twice the time in which
-	// an answer is due, so that a peer which is there answers one of them.
-	doubtProbes = 8
-	doubtWait   = 100 * time.Millisecond
+	// unreachableProbes is the number of probes to a peer that the network reports as
+	// unreachable. They are at least unreachableWait apart, and together take twice
+	// the time in which an answer is due, so a peer that is alive answers one of
+	// them.
+	unreachableProbes = 8
+	unreachableWait   = 100 * time.Millisecond
 
-	// answerSpan is how far back the PSN of an answer may lie that the network quotes.
+	// answerSpan is how far behind the current PSN an answer that the network quotes
+	// may be.
 	answerSpan = 4096
 )
 
-// A keepalive finds out whether the peer is still there, while it says nothing
-// (machine.Port.PeerTimeout) or when the network says that it is not.
+// A keepalive checks whether the peer is alive: when the peer has been silent for a
+// while (machine.Port.PeerTimeout), or when the network reports it as unreachable.
 //
-// The peer is asked by a duplicate: an empty SEND with the PSN before the oldest
+// A probe is a duplicate request: an empty SEND with the PSN before the oldest
 // unacknowledged one. A responder acknowledges duplicates of SENDs without executing
 // them or looking at keys, rights and receives (IBTA 9.7.5.1.1, C9-105), so the probe
-// takes no PSN and changes nothing at either end. Linux's rxe answers so, and adapters do.
+// uses no PSN and changes nothing at either end. Linux's rxe and adapters answer it.
 type keepalive struct {
-	heard time.Duration // when the last answer to a probe came; QP.heard has other packets
-	began time.Duration // the first probe that is not answered
-	at    time.Duration // the next look at the clock
-	asked uint8         // probes without an answer
-	ask   bool          // one is to be sent
-	doubt reason.Detail // what the network says, None for nothing
+	heard       time.Duration // when the last answer to a probe arrived; for other packets see QP.heard
+	began       time.Duration // when the first unanswered probe was sent
+	at          time.Duration // when to check next
+	asked       uint8         // probes without an answer
+	ask         bool          // a probe is to be sent
+	unreachable reason.Detail // what the network reported about the peer, None for nothing
 }
 
-// startKeepalive begins when the connection stands.
+// startKeepalive starts the keepalive of an established connection.
 func (q *QP) startKeepalive(now time.Duration) {
 	q.alive = keepalive{heard: now, at: machine.Never}
 	if q.p.PeerTimeout > 0 {
@@ -49,24 +51,24 @@ func (q *QP) startKeepalive(now time.Duration) {
 	}
 }
 
-// patience is how long the peer may say nothing until it is asked, and between one
-// probe and the next.
+// patience is how long the peer may be silent before it is probed, and the time
+// between two probes.
 func (q *QP) patience() time.Duration {
 	d := q.p.PeerProbe
 	if d == 0 {
 		d = q.p.PeerTimeout / (silentProbes + 1)
 	}
-	if q.alive.doubt.Reason == reason.None {
+	if q.alive.unreachable.Reason == reason.None {
 		return d
 	}
-	wait := max(doubtWait, q.p.Attr.AckTimeout()/4)
+	wait := max(unreachableWait, q.p.Attr.AckTimeout()/4)
 	if d > 0 {
 		wait = min(wait, d)
 	}
 	return wait
 }
 
-// look asks the peer, waits on, or gives it up.
+// look sends a probe, waits on, or fails the connection.
 func (q *QP) look(now time.Duration) {
 	k := &q.alive
 	k.at, k.heard = machine.Never, max(k.heard, q.heard)
@@ -74,16 +76,16 @@ func (q *QP) look(now time.Duration) {
 		return
 	}
 	if k.asked > 0 && k.heard > k.began {
-		k.asked, k.doubt = 0, reason.Detail{}
+		k.asked, k.unreachable = 0, reason.Detail{}
 	}
-	doubted, silence, wait := k.doubt.Reason != reason.None, now-k.heard, q.patience()
+	reported, silence, wait := k.unreachable.Reason != reason.None, now-k.heard, q.patience()
 	switch {
-	case doubted && k.asked >= doubtProbes:
+	case reported && k.asked >= unreachableProbes:
 		q.lose(now)
 		return
-	case doubted:
+	case reported:
 	case wait == 0:
-		return // nobody wants to know
+		return // no PeerTimeout
 	case silence < wait:
 		k.at = k.heard + wait
 		return
@@ -99,9 +101,9 @@ func (q *QP) look(now time.Duration) {
 	k.at = now + wait
 }
 
-// lose gives up a peer that is gone.
+// lose fails the connection: the peer is gone.
 func (q *QP) lose(now time.Duration) {
-	d := q.alive.doubt
+	d := q.alive.unreachable
 	if d.Reason == reason.None {
 		d = reason.Detail{Reason: reason.PeerSilent, Expected: uint64(q.p.PeerTimeout.Milliseconds()), Found: uint64((now - q.alive.heard).Milliseconds())}
 	}
@@ -115,7 +117,7 @@ func (q *QP) lose(now time.Duration) {
 	q.p.Host.Event(q.p, machine.EventQPFatal, d)
 }
 
-// probe produces the packet that asks.
+// probe produces a probe packet.
 func (q *QP) probe(out *machine.Out) bool {
 	if q.alive.ask = false; q.p.Attr.State != qp.RTS && q.p.Attr.State != qp.SQD {
 		return false
@@ -128,11 +130,11 @@ func (q *QP) probe(out *machine.Out) bool {
 	return true
 }
 
-// answersProbe reports whether an acknowledge of sequence number e, which acknowledges
-// nothing new, is the answer to a probe. Linux's rxe acknowledges a duplicate by the last
-// SEND or WRITE that it has executed, and before the first one by PSN 0xffffff or by what
-// an earlier connection of its queue pair left. So until this end has had an answer of
-// the connection, which teaches the peer's port, any PSN will do.
+// answersProbe reports whether an acknowledge of sequence number e that acknowledges
+// nothing new answers a probe. Linux's rxe acknowledges a duplicate with the last SEND
+// or WRITE that it has executed. Before the first one it uses PSN 0xffffff, or the PSN
+// of an earlier connection of its queue pair. So any PSN is accepted until the first
+// answer on this connection, from which the peer's port is learned.
 func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 	if q.alive.asked == 0 || e != q.req.una-1 && q.origins[ofAnswers].Known() {
 		return false
@@ -141,15 +143,15 @@ func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 	return true
 }
 
-// Unreachable implements machine.Doubter: a hint that has the peer asked at once. Only
-// what says that nobody listens counts: hosts and networks that cannot be reached may
-// be back soon, which retries and PeerTimeout bear.
+// Unreachable implements machine.UnreachableHandler. The error is a hint that starts
+// probing at once. Only a refusal (nobody listens on the port) counts: an unreachable
+// host or network may be back soon, and retries and PeerTimeout cover that case.
 func (q *QP) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {
 	if q.p.Attr.State != qp.RTS && q.p.Attr.State != qp.SQD || !q.underWay(h) {
 		return false
 	}
-	if d.Reason == reason.SendRefused && q.alive.doubt.Reason == reason.None {
-		q.alive.doubt, q.alive.asked, q.alive.at = d, 0, now
+	if d.Reason == reason.SendRefused && q.alive.unreachable.Reason == reason.None {
+		q.alive.unreachable, q.alive.asked, q.alive.at = d, 0, now
 	}
 	return true
 }

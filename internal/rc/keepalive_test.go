@@ -208,7 +208,7 @@ func TestUnreachableEndsConnectionToNobody(t *testing.T) {
 		if a.port.Attr.State != qp.Err {
 			t.Errorf("%s: still %v", name, a.port.Attr.State)
 		}
-		if n := a.count(reason.PeerProbe); name == "acknowledge" && n != doubtProbes {
+		if n := a.count(reason.PeerProbe); name == "acknowledge" && n != unreachableProbes {
 			t.Errorf("%s: asked %d times", name, n)
 		}
 	}

@@ -45,9 +45,9 @@ type QP struct {
 }
 
 var (
-	_ machine.Machine   = (*QP)(nil)
-	_ machine.Continuer = (*QP)(nil)
-	_ machine.Doubter   = (*QP)(nil)
+	_ machine.Machine            = (*QP)(nil)
+	_ machine.Continuer          = (*QP)(nil)
+	_ machine.UnreachableHandler = (*QP)(nil)
 )
 
 // A Config is what a queue pair has beside the standard. The zero value
