@@ -176,7 +176,8 @@ func (d *delivery) begin() (err error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if info, err := d.in.lstat(d.part); d.keep && err == nil && info.Mode().IsRegular() {
 		flags &^= os.O_EXCL
-		d.from = info.Size() / rcopySync * rcopySync
+		// What fills a step is synchronised before the first byte behind it is written.
+		d.from = max(info.Size()-1, 0) / rcopySync * rcopySync
 	}
 	if d.file, err = d.in.openFile(d.part, flags, d.perm|0o200); err != nil {
 		return err

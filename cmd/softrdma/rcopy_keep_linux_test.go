@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -160,6 +161,39 @@ func TestRcopyGoesOn(t *testing.T) {
 	same(t, "the file", data, found)
 	partials(t, dir, 0)
 	s.prints("wrote " + file)
+}
+
+// The last step of a copy that was cut off counts when there is something behind it:
+// without that it may not have been synchronised.
+func TestRcopyGoesOnAtWhatIsOnStorage(t *testing.T) {
+	in, err := openInbox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	for _, c := range []struct{ has, from int64 }{
+		{0, 0}, {rcopySync - 1, 0}, {rcopySync, 0}, {rcopySync + 1, rcopySync},
+		{2 * rcopySync, rcopySync}, {2*rcopySync + 1, 2 * rcopySync},
+	} {
+		d, err := in.open("x", 0o600, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(d.file.Truncate(c.has), d.file.Close())
+		d.release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err = in.open("x", 0o600, 5); err != nil {
+			t.Fatal(err)
+		}
+		if d.from != c.from {
+			t.Errorf("a partial file of %d bytes: goes on at %d, expected %d", c.has, d.from, c.from)
+		}
+		if err := d.abandon(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Two copies of one source at a time do not write to one partial file.
