@@ -38,7 +38,7 @@ type deviceTable struct {
 
 	mu          sync.Mutex
 	used        map[*adapter.Device]*deviceUse
-	localClient *deviceUse // what Source means, for the Acquire that follows it
+	localClient *deviceUse // the device that Source chose, for the Acquire that follows
 }
 
 // A deviceUse is a device and how many ids are on it.
@@ -46,7 +46,7 @@ type deviceUse struct {
 	dev         *verbs.Device
 	n           int
 	own         bool        // opened here, so closed here
-	localClient bool        // see deviceTable.Source
+	localClient bool        // opened for clients to this machine, see deviceTable.Source
 	idle        *time.Timer // closes the device; runs while own and n is 0
 }
 
@@ -86,7 +86,7 @@ func (t *deviceTable) AcquireAs(local netip.AddrPort, _ cma.Protocol, way any) (
 	return a, nil
 }
 
-// stands tells whether a device was not closed since it was found.
+// stands reports whether a device is still open since it was found.
 func (t *deviceTable) stands(u *deviceUse) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -38,9 +38,10 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%v rejected the connection: %s (reason %d)", e.Addr, e.Reason, e.Code)
 }
 
-// An UnreachableError is a peer that does not answer. It wraps a syscall.Errno where the
-// network said why: syscall.ECONNREFUSED of a host on which no RDMA device is open,
-// syscall.EHOSTUNREACH and others of one that cannot be reached.
+// An UnreachableError is the error when a peer does not answer. It wraps a
+// syscall.Errno if the network reported the cause: syscall.ECONNREFUSED if no RDMA
+// device is open on the host, syscall.EHOSTUNREACH and others if the host cannot be
+// reached.
 type UnreachableError struct {
 	Addr netip.AddrPort // the peer's
 	Err  error          // what was expected and not found
@@ -64,8 +65,8 @@ func (e *ResolveError) Error() string { return fmt.Sprintf("resolve %s: %v", e.A
 // Unwrap gives the cause.
 func (e *ResolveError) Unwrap() error { return e.Err }
 
-// Timeout reports whether time has run out, as net.Error has it: the network did not say
-// that the peer is not there.
+// Timeout implements net.Error. It reports whether the time ran out, without a
+// report from the network that the peer is unreachable.
 func (e *UnreachableError) Timeout() bool { return !errors.As(e.Err, new(syscall.Errno)) }
 
 // public gives an error of the manager's as this package has it.
@@ -94,7 +95,7 @@ type detailError struct{ why reason.Detail }
 // Error gives the reason's sentence.
 func (e *detailError) Error() string { return e.why.String() }
 
-// Unwrap gives the errno by which the network says that the peer is not there.
+// Unwrap returns the errno by which the network reported the peer as unreachable.
 func (e *detailError) Unwrap() error {
 	switch e.why.Reason {
 	case reason.SendRefused, reason.SendUnreachable:

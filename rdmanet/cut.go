@@ -8,10 +8,10 @@ import (
 	"softrdma/rdmanet/internal/rsocket"
 )
 
-// A CutError is what reading meets where the stream has stopped without the
-// message by which rsockets end it: the peer was killed, its program or machine
-// failed, or somebody cut the connection. What was read may be a part of what
-// the peer wanted to send. It is io.ErrUnexpectedEOF.
+// A CutError is the error of a read when the stream stopped without the message
+// with which rsockets end it: the peer was killed, its program or machine failed,
+// or somebody cut the connection. The data may be incomplete. It wraps
+// io.ErrUnexpectedEOF.
 type CutError struct {
 	Err error // what ended the connection
 
@@ -26,10 +26,10 @@ func (e *CutError) Error() string {
 // Unwrap gives io.ErrUnexpectedEOF and Err.
 func (e *CutError) Unwrap() []error { return []error{io.ErrUnexpectedEOF, e.Err} }
 
-// cut is why there is nothing more to read where the peer has not ended its
-// direction. Only rsockets' own messages end it: the CM's DREQ and the end of
-// TCP come from the kernel of a killed process as well, and TLS's close-notify
-// from a softrdma device whose connection has failed.
+// cut returns the error for a connection that ended although the peer did not end
+// its direction. Only rsockets' own messages end it: the CM's DREQ and the end of
+// TCP come from the kernel of a killed process as well, and TLS's close-notify from
+// a softrdma device whose connection has failed.
 func (c *Conn) cut() error {
 	return &CutError{c.err, reason.Detail{Reason: reason.SocketCut, Expected: uint64(rsocket.OpControl), Found: c.rx.Total()}}
 }

@@ -87,18 +87,18 @@ type Config struct {
 	// in for peers that ask. siw has none, and refuses.
 	Markers bool
 
-	// PeerTimeout is how long a connection's peer may say nothing before the
-	// connection fails, with work in flight or none.
+	// PeerTimeout is how long a connection's peer may be silent before the
+	// connection fails, with or without work in flight.
 	//
-	// With RoCE it is that of reliable connections which do not choose their own
-	// (QPConfig); 0 and negative values are for ever, as with adapters: an idle
-	// device then wakes for nothing. A peer that says nothing for a quarter of it is
-	// asked by a duplicate packet, which any adapter acknowledges by itself. So it is
-	// the peer's device that has to be there; where that is another softrdma it
-	// ends, and stops, with its process or daemon.
+	// With RoCE it is the default of reliable connections (QPConfig has their own);
+	// 0 and negative values mean no timeout, as with adapters, and an idle device
+	// never wakes up. A peer that is silent for a quarter of it is probed with a
+	// duplicate packet, which any adapter acknowledges by itself. So it detects the
+	// loss of the peer's device. A softrdma device ends, and stops, with its
+	// process or daemon.
 	//
-	// With iWARP it is about the peer's host, whose TCP answers: 0 means 30 s,
-	// negative as long as the system has it.
+	// With iWARP it detects the loss of the peer's host, whose TCP answers: 0 means
+	// 30 s, and a negative value means the system's default.
 	PeerTimeout time.Duration
 
 	// MTU bounds the port's active MTU: 256, 512, 1024, 2048 or 4096; 0 takes

@@ -63,11 +63,12 @@ type QPConfig struct {
 	Congestion CongestionControl
 	Recovery   Recovery
 
-	// PeerTimeout, of RC, is how long the peer may say nothing before the connection
-	// fails; 0 takes the device's, negative is for ever. See Config.PeerTimeout.
-	// PeerProbe is after how long it is asked; 0 is a quarter of PeerTimeout. A peer
-	// whose process has ended is then noticed about a second later, where its host
-	// says by ICMP that nobody listens any more.
+	// PeerTimeout is how long the peer of an RC queue pair may be silent before the
+	// connection fails; 0 means the device's value, and a negative value means no
+	// timeout. See Config.PeerTimeout. PeerProbe is the silence after which the
+	// peer is probed; 0 means a quarter of PeerTimeout. If the peer's process has
+	// ended and its host reports that by ICMP, the connection fails about a second
+	// after the probe.
 	PeerTimeout time.Duration
 	PeerProbe   time.Duration
 

@@ -9,8 +9,8 @@ import (
 	_ "softrdma/rdmacm"
 )
 
-// With all packages in the program that owns such numbers, a detail has names
-// in place of numbers.
+// With all packages in the program that owns such numbers, a detail has names instead
+// of numbers.
 func TestDetailNamesItsNumbers(t *testing.T) {
 	for _, c := range []struct {
 		d    reason.Detail

@@ -13,8 +13,8 @@ import (
 )
 
 // Strangers on the TCP port of a perf server: silent ones, more than it waits for,
-// and such that send garbage, a part of a message, or go. The server names them,
-// serves the client that comes behind them, and ends well.
+// and others that send garbage or part of a message, or disconnect. The server names
+// them, serves the client that comes behind them, and ends well.
 func TestAttackStrangersOnPerfServer(t *testing.T) {
 	openings := []string{
 		"", "GET / HTTP/1.1\r\n\r\n", `{"do":"hello","ver`, `{"do":"begin","count":3}` + "\n", "\x16\x03\x01\x02\x00\x01", "\x00\n", "null\n",

@@ -14,8 +14,8 @@ import (
 // A completion is what a shell offers for a flag or an argument.
 type completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// flagCompletions are those of flags by their names, which mean the same with
-// every command. Flags that name files have the shell's own.
+// flagCompletions are the completions of flags by name; a flag means the same with
+// every command. For flags that name files the shell's own completion is used.
 var flagCompletions = map[string]completion{
 	"device":     completeDevices,
 	"source":     completeDevices,
@@ -32,9 +32,9 @@ var flagCompletions = map[string]completion{
 // takesFiles are the commands whose arguments may be files.
 var takesFiles = []string{"capture", "rcopy", "exec"}
 
-// addCompletions makes shells complete flags and arguments of a command and of
-// those below it. Where nothing is known they offer nothing, rather than the
-// files of the directory.
+// addCompletions registers completions for the flags and arguments of a command and
+// its subcommands. If nothing is known the shell offers nothing, not the files of the
+// directory.
 func addCompletions(cmd *cobra.Command) {
 	for name, c := range flagCompletions {
 		if cmd.Flags().Lookup(name) != nil {
@@ -55,8 +55,8 @@ func oneOf(names ...string) completion {
 	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// completeDevices offers interfaces and addresses, behind "iwarp:" where that
-// was typed.
+// completeDevices offers interfaces and addresses, prefixed by "iwarp:" if the user
+// typed that.
 func completeDevices(_ *cobra.Command, _ []string, toComplete string) (names []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp
 	list, err := verbs.Devices()
@@ -79,8 +79,8 @@ func completeDevices(_ *cobra.Command, _ []string, toComplete string) (names []s
 	return names, d
 }
 
-// completeExplained offers the names that explain knows, in small letters to who
-// types those.
+// completeExplained offers the names that explain knows, in lower case if the user
+// types lower case.
 func completeExplained(_ *cobra.Command, _ []string, toComplete string) (names []string, d cobra.ShellCompDirective) {
 	for _, e := range explain.All() {
 		name := e.Name

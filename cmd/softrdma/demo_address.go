@@ -27,8 +27,8 @@ func nextPort(name string) (string, error) {
 	return netip.AddrPortFrom(a, verbs.Port+1).String(), nil
 }
 
-// sameFamily is those of the devices that a device on addr can reach. Names
-// that are no addresses stay.
+// sameFamily returns the devices that a device on addr can reach. Names that are not
+// addresses are kept.
 func sameFamily(names []string, addr netip.Addr) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		a, err := netip.ParseAddr(strings.TrimPrefix(name, iwarpPrefix))
@@ -62,8 +62,8 @@ func loopbackDown() error {
 	return errors.New("the loopback interface is down, and the demo runs over it")
 }
 
-// loopbackUp reports whether the loopback interface carries packets. Where that
-// cannot be found out it is taken to.
+// loopbackUp reports whether the loopback interface carries packets. If that is
+// unknown it reports true.
 func loopbackUp() bool {
 	list, err := net.Interfaces()
 	if err != nil {

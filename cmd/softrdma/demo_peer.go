@@ -57,8 +57,8 @@ func startDemoPeer(ctx context.Context, devices, flags []string) (*demoPeer, con
 	return p, ctx, nil
 }
 
-// ownProgram is the path of this program. Linux tells it in /proc, which a
-// container may lack; the way in which it was called then has to do.
+// ownProgram returns the path of this program. Linux provides it in /proc, which a
+// container may lack; then ownProgram uses the name by which the program was called.
 func ownProgram() (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -78,8 +78,8 @@ func (p *demoPeer) end() {
 	p.cancel()
 }
 
-// explain adds to an error how a second process ended that went away; it has to
-// be stopped.
+// explain adds to an error how the second process ended. The process must have been
+// stopped.
 func (p *demoPeer) explain(err error) error {
 	if state := p.cmd.ProcessState; errors.Is(err, errPeerGone) && state != nil && !state.Success() {
 		return fmt.Errorf("%w (the demo's second process ended with: %v; if the system ended it for lack of memory, try --size 32M)", err, state)

@@ -64,8 +64,8 @@ func (p *demoProgress) set(n int64) {
 	}
 }
 
-// latency begins the latency test. Its line stands still: what redraws it would
-// take a processor from what is measured.
+// latency begins the latency test. Its line is not redrawn, because redrawing would
+// take processor time from the measurement.
 func (p *demoProgress) latency() {
 	if p == nil || !p.terminal {
 		return
@@ -74,7 +74,7 @@ func (p *demoProgress) latency() {
 	fmt.Fprintf(p.out, "%s, latency of 8 bytes", p.title)
 }
 
-// finish takes the line off the terminal.
+// finish removes the line from the terminal.
 func (p *demoProgress) finish() {
 	if p != nil && p.terminal {
 		fmt.Fprint(p.out, "\r\033[K")

@@ -103,7 +103,7 @@ func (r *demoReport) table() string {
 	return trimLines(t.Render())
 }
 
-// trimLines takes off the spaces that lines end with.
+// trimLines removes trailing spaces from lines.
 func trimLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -133,8 +133,8 @@ func (r *demoReport) captured() string {
 	return fmt.Sprintf("The packets are in %s: wireshark %s, or softrdma capture %s.", r.Capture, r.Capture, r.Capture)
 }
 
-// demoComparable is the size from which a file's throughput says more than how
-// long it takes to begin.
+// demoComparable is the file size from which throughput is meaningful; below it the
+// start-up time dominates.
 const demoComparable = 16 << 20
 
 // meaning says in a sentence what the figures mean.
@@ -159,8 +159,8 @@ func (r *demoReport) meaning() string {
 	return s + "."
 }
 
-// besideTCP words a ratio of throughputs. Runs differ by a tenth, which is not
-// called a difference.
+// besideTCP describes a ratio of throughputs. Differences up to a tenth are within
+// the variation of runs and are not mentioned.
 func besideTCP(ratio float64) string {
 	switch {
 	case ratio < 0.9:

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// Builds with the tag man write manual pages; the command that users have does
-// without the packages that it takes.
+// Builds with the tag man can write manual pages. The released command is built
+// without it, and without the packages that it needs.
 func init() {
 	extraCommands = append(extraCommands, func() *cobra.Command {
 		return &cobra.Command{

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// outputs keeps the first failure of what this process writes, to standard
-// output or to captures. Commands print and close in many places, some of which
-// have no use for an error; execute makes it the command's.
+// outputs keeps the first failure of what this process writes, to standard output or
+// to captures. Commands print and close in many places, some of which cannot return
+// an error; execute reports the failure as the command's error.
 var outputs struct {
 	sync.Mutex
 	err error
 }
 
-// outputFailed takes note of an error of an output, and gives it back.
+// outputFailed records an error of an output and returns it.
 func outputFailed(err error) error {
 	outputs.Lock()
 	defer outputs.Unlock()
@@ -24,8 +24,7 @@ func outputFailed(err error) error {
 	return err
 }
 
-// withOutputs is err together with the failure of an output that it does not
-// tell of.
+// withOutputs joins err with an output failure that err does not include.
 func withOutputs(err error) error {
 	outputs.Lock()
 	defer outputs.Unlock()

@@ -54,9 +54,9 @@ const (
 	doAlive   = "alive"
 )
 
-// Each end says every aliveEvery that it is there, and gives up another one that has
-// said nothing for aliveLimit of these. The device of a stopped program may answer for
-// it, as adapters do, and so does the TCP of its host.
+// Each end sends a keep-alive message every aliveEvery, and gives up after aliveLimit
+// intervals without one from its peer. The device of a stopped program may keep
+// answering, as adapters do, and so does its host's TCP.
 const (
 	aliveEvery = time.Second
 	aliveLimit = 10
@@ -123,9 +123,9 @@ func (c *control) read(ctx context.Context, r io.Reader) error {
 	return peerErrorf("%w", errPeerGone)
 }
 
-// keepAlive tells the peer that this end is there, until ctx ends, and ends it when the
-// peer says nothing any more. It is for two ends that both do it. Ticks are counted and
-// not time: a process that was stopped itself has missed them as well.
+// keepAlive sends keep-alive messages until ctx ends. When the peer is silent it ends
+// the control connection. Both ends must run it. It counts ticks, not time, because a
+// process that was itself stopped has missed ticks as well.
 func (c *control) keepAlive(ctx context.Context) {
 	c.silent.Store(0)
 	go func() {
@@ -142,7 +142,7 @@ func (c *control) keepAlive(ctx context.Context) {
 				return
 			}
 			if c.send(&controlMessage{Do: doAlive}) != nil {
-				return // who reads says why
+				return // the reader reports the cause
 			}
 		}
 	}()

@@ -16,8 +16,8 @@ const (
 	// setupLimit is how long it may then take to connect its queue pairs and begin.
 	setupLimit = time.Minute
 
-	// maxStrangers bounds the connections that have not said hello. One more takes
-	// the place of the oldest, so that silent strangers keep nobody out.
+	// maxStrangers limits the connections that have not sent their hello. One more
+	// replaces the oldest, so silent peers do not keep others out.
 	maxStrangers = 64
 
 	// maxQueued bounds the clients that wait while another one measures.
@@ -38,8 +38,9 @@ func (c *perfPeer) close() {
 	c.conn.Close()
 }
 
-// A greeter accepts connections to a perf server and takes their hello, many at a
-// time. What is no client of perf's goes with a note, and the server waits on.
+// A greeter accepts connections to a perf server and reads their hello messages
+// concurrently. It prints a note about a peer that is not a perf client, and the
+// server keeps waiting.
 type greeter struct {
 	clients  chan *perfPeer // that have said hello
 	failures *throttle
@@ -48,7 +49,7 @@ type greeter struct {
 	waiting []net.Conn // that have not said hello, the oldest first
 }
 
-// greet accepts until the listener is closed, and gives its error.
+// greet accepts connections until the listener is closed, and returns its error.
 func (g *greeter) greet(ctx context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -89,7 +90,7 @@ func (g *greeter) one(ctx context.Context, conn net.Conn) {
 	c.close()
 }
 
-// forget takes a connection off those that have not said hello.
+// forget removes a connection from those that have not sent their hello.
 func (g *greeter) forget(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +99,7 @@ func (g *greeter) forget(conn net.Conn) {
 	}
 }
 
-// end gives up the clients that nobody serves any more.
+// end closes the clients that were not served.
 func (g *greeter) end() {
 	for {
 		select {

@@ -81,7 +81,7 @@ func newSide(dev *verbs.Device, cfg sideConfig) (*side, error) {
 	return s, nil
 }
 
-// allocate makes the objects; where it fails, close gives up those that it made.
+// allocate creates the objects; if it fails, close frees those that were created.
 func (s *side) allocate() (err error) {
 	dev, cfg := s.dev, s.cfg
 	if s.pd, err = dev.AllocPD(); err != nil {

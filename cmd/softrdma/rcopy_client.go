@@ -64,7 +64,7 @@ func rcopyKey(f *os.File) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
 }
 
-// send copies a file, from where an earlier copy ended, and tells where that was
+// send copies a file, starting where an earlier copy ended. It returns that offset
 // and how long the data took.
 func (c *rcopyClient) send(f *os.File, size int64, mode fs.FileMode, path string) (from int64, took time.Duration, err error) {
 	var key uint64
@@ -122,7 +122,7 @@ func (c *rcopyClient) answer(command uint8, what string) (id uint64, err error) 
 	h, err := c.header()
 	switch {
 	case err == io.EOF:
-		return 0, peerErrorf("the server ended the connection in place of an answer: expected it to %s", what)
+		return 0, peerErrorf("the server ended the connection instead of answering: expected it to %s", what)
 	case err != nil:
 		return 0, err
 	case h.command != command|rcopyReply || h.length != rcopyHeaderLen:

@@ -18,9 +18,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// rcopySync is after how many bytes a file is synchronised with its storage. A
-// later copy goes on at a multiple of it, which is there after a power failure
-// as well; and the last synchronisation stays short, for which a client waits.
+// rcopySync is the number of bytes after which a file is synchronised with its
+// storage. A later copy continues at a multiple of it, where the data survives a
+// power failure. It also keeps the last synchronisation short, for which a client
+// waits.
 const rcopySync = 32 << 20
 
 // An inbox is where clients may write.
@@ -47,9 +48,9 @@ func openInbox(dir string) (*inbox, error) {
 
 func (in *inbox) close() { in.root.Close() }
 
-// A delivery is a file that is on its way. What came of it is in a partial file
-// in the directory of the one that was named, and takes its place by a rename
-// when all is there: a file of that name stays whole until then.
+// A delivery is a file that is being received. The received part is in a partial file
+// in the same directory, which is renamed when it is complete. So an existing file of
+// that name stays intact until then.
 type delivery struct {
 	in   *inbox
 	name string // that the file gets
@@ -61,9 +62,9 @@ type delivery struct {
 	from int64 // where this copy began
 }
 
-// open begins a delivery. A name that leads out of the directory, be it by a
-// symbolic link, is refused with fs.ErrPermission. A key that is not 0 names the
-// source as it is now: a copy of it that did not come to its end is continued.
+// open begins a delivery. A name that leads out of the directory, also through a
+// symbolic link, is refused with fs.ErrPermission. A key other than 0 identifies the
+// present version of the source: an incomplete copy of it is continued.
 func (in *inbox) open(asked string, perm fs.FileMode, key uint64) (*delivery, error) {
 	name, err := in.resolve(asked)
 	if err != nil {
@@ -127,8 +128,8 @@ func (in *inbox) refusal(asked string, err error) error {
 	return err
 }
 
-// checkName refuses a name with control characters: printed, it could write over
-// lines of a terminal or make up lines of a log.
+// checkName refuses a name with control characters: printed, it could overwrite lines
+// on a terminal or forge lines in a log.
 func checkName(name string) error {
 	for _, r := range name {
 		if unicode.IsControl(r) {
@@ -171,7 +172,7 @@ func (d *delivery) release() {
 	}
 }
 
-// begin opens the partial file, and goes on behind what of it is on storage.
+// begin opens the partial file and continues after the part that is on storage.
 func (d *delivery) begin() (err error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if info, err := d.in.lstat(d.part); d.keep && err == nil && info.Mode().IsRegular() {
@@ -193,7 +194,7 @@ func (d *delivery) begin() (err error) {
 	return nil
 }
 
-// take writes n bytes that r gives, io.EOF tells that there were fewer.
+// take writes n bytes from r. It returns io.EOF if there were fewer.
 func (d *delivery) take(r io.Reader, n int64) error {
 	buf := make([]byte, 256<<10)
 	for n > 0 {
@@ -235,8 +236,8 @@ func (d *delivery) finish() error {
 	return err
 }
 
-// abandon ends a delivery that is not complete. What a later copy can go on with
-// stays.
+// abandon ends an incomplete delivery. It keeps the part that a later copy can
+// continue.
 func (d *delivery) abandon() error {
 	err := d.file.Close()
 	if !d.keep || d.size < rcopySync {
@@ -284,8 +285,8 @@ func (in *inbox) remove(name string) error {
 	return in.root.Remove(name)
 }
 
-// syncDir synchronises a directory, which makes a rename in it permanent, where
-// the system can: it is no failure of the copy where it cannot.
+// syncDir synchronises a directory, which makes a rename in it permanent. If the
+// system does not support that, the copy still succeeds.
 func (in *inbox) syncDir(name string) {
 	if f, err := in.openFile(name, os.O_RDONLY, 0); err == nil {
 		_ = f.Sync()

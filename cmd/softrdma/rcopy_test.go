@@ -241,7 +241,7 @@ func TestRcopyClientMeetsServers(t *testing.T) {
 		{"refuses to write", []string{open, write5}, []string{"\x00\x81" + rest, "\x00\x83\x10\x00\x1c" + rest[3:]}, exitFailed, "cannot write the file: no space left on device (errno 28)"},
 		{"unknown errno", []string{open}, []string{"\x00\x81\x10\x00\xff\xff\xff\xff" + rest[6:]}, exitFailed, "errno -1 of Linux"},
 		{"answers another", []string{open}, []string{"\x00\x82" + rest}, exitPeer, "expected answer 0x81 of 16 bytes, found 0x82"},
-		{"goes away", []string{open}, []string{""}, exitPeer, "in place of an answer"},
+		{"goes away", []string{open}, []string{""}, exitPeer, "instead of answering"},
 		{"goes away later", []string{open}, []string{"\x00\x81\x10"}, exitPeer, "in the middle"},
 		{"no rcopy", []string{open}, []string{"220 mail.example.org ESMTP\r\n"}, exitPeer, "found version 50"},
 	} {

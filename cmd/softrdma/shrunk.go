@@ -10,9 +10,9 @@ import (
 )
 
 // pathShrunk adds to the error of a connection with the server at host:port that
-// packets of this end did not fit the path any more. The peer knows nothing of
-// that, and says what it missed. The connection must still be open: the address
-// resolves to its device then.
+// packets of this end no longer fit the path. The peer does not know that and only
+// reports missing packets. The connection must still be open: the address resolves to
+// its device then.
 func (e *streamEnd) pathShrunk(ctx context.Context, at string, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -11,9 +11,8 @@ const (
 	throttleTime  = time.Second
 )
 
-// A throttle prints what a server has to say of its clients, throttleLines in
-// throttleTime at most: strangers can cause a line each. It tells how many it
-// left out.
+// A throttle prints a server's messages about its clients, at most throttleLines per
+// throttleTime, because any host can cause one. It also prints how many it left out.
 type throttle struct {
 	print func(line string)
 

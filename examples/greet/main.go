@@ -36,8 +36,8 @@ const (
 	port = "18516" // TCP, to exchange endpoints by
 )
 
-// An end is what one side must know of the other before RDMA can begin. It
-// travels over TCP, as JSON.
+// An end is what one side must know of the other before RDMA can begin. It is
+// sent over TCP as JSON.
 type end struct {
 	At   verbs.Endpoint // of the queue pair
 	Addr uint64         // of the memory that the other side may write
@@ -83,8 +83,8 @@ func (s *side) next() verbs.WC {
 	return wcs[0]
 }
 
-// await waits for a completion of one kind, and passes over others: that a send
-// is done may be known before or after the peer's answer.
+// await waits for a completion of one kind and skips others: a send may
+// complete before or after the peer's answer arrives.
 func (s *side) await(op verbs.WCOp) verbs.WC {
 	for {
 		if wc := s.next(); wc.Op == op {

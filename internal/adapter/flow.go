@@ -71,8 +71,9 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 		return f, nil
 	}
 	l.trimFlows()
-	// The port is random: who sees no packet of a connection has to guess it
-	// (docs/security.md). A label may come from a peer's connect request, even a forged one.
+	// The port is random: an attacker who sees no packet of a connection has to guess
+	// it (docs/security.md). A label may come from a peer's connect request, even a
+	// forged one.
 	f, err := l.link.OpenFlow(path.Dst, l.dev.random32())
 	if err != nil {
 		return nil, err

@@ -10,22 +10,22 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// hearBudget bounds how many reports of the network a lane looks at within hearTime:
-// each may take a look at every queue pair, and anybody can send them.
+// hearBudget limits how many ICMP reports a lane handles within hearTime: each may
+// need a search of every queue pair, and anybody can send them.
 const (
 	hearBudget = 64
 	hearTime   = time.Second
 )
 
-// A hearing is what a lane knows of the network's reports.
+// A hearing is a lane's state for handling ICMP reports.
 type hearing struct {
 	link  link.Reporter // nil where the link has none
 	left  int           // of hearBudget
 	until time.Duration // when it is filled up again
 }
 
-// hear gives what the network answered to the queue pairs whose packets it quotes. A
-// report that quotes nothing that is under way was forged, or comes late.
+// hear passes ICMP reports to the queue pairs whose packets they quote. A report that
+// quotes no packet in flight is forged or late.
 func (l *lane) hear(now time.Duration) {
 	if l.hearing.link == nil || !l.hearing.link.Reported() {
 		return

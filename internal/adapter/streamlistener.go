@@ -12,9 +12,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// maxSilent is how many streams of a listener may wait for their peer's request
-// at a time. One more takes the place of the oldest: peers that connect and say
-// nothing must not keep others out.
+// maxSilent is how many streams of a listener may wait for their peer's request at a
+// time. One more replaces the oldest: silent peers must not keep others out.
 const maxSilent = 256
 
 // ErrPortTaken is wrapped where somebody else in the system has the port.

@@ -89,8 +89,8 @@ func (g *target) next(t *testing.T) psn.PSN {
 	return last.Next()
 }
 
-// Forged congestion notifications: from another port, and from the right one about
-// no packet that was sent of late.
+// Forged congestion notifications: from another port, and from the right one about no
+// recently sent packet.
 func TestAttackForgedNotifications(t *testing.T) {
 	for _, r := range raws {
 		t.Run(r.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ type host struct {
 	sent    map[mad.AttributeID]int
 	last    map[mad.AttributeID][mad.Len]byte
 	user    func(seen)                          // reacts to an event, outside of the handler
-	foreign func(from netip.AddrPort, d []byte) // gets datagrams in place of m, unless it is nil
+	foreign func(from netip.AddrPort, d []byte) // if not nil, gets datagrams instead of m
 }
 
 // seen is a copy of an event.

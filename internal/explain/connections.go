@@ -93,7 +93,7 @@ var connections = map[reason.Reason]text{
 	reason.CMAnswerRate: {
 		"Messages of connections that do not exist come so fast that not all of them are answered: with forged sources the answers would hit somebody else.",
 		"A capture of messages to queue pair 1: which ones, and from where.",
-		"Nothing when rare: who waits for the answer asks again. Else find the sender.",
+		"Nothing when rare: a peer that waits for the answer asks again. Otherwise find the sender.",
 		"IBTA 12.6.7.2"},
 	reason.CMCommID: {
 		"A message names a connection that this end does not know: it ended, or this process is another than the one that it was made with.",

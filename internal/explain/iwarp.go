@@ -65,9 +65,9 @@ var iwarp = map[reason.Reason]text{
 		"Let the peer's program accept in time, or wait longer.",
 		"RFC 5044 7.1.2"},
 	reason.MPASilent: {
-		"More peers than a listener waits for have connected and sent no start-up frame. The oldest of them was ended, so that the next one gets its turn.",
-		"Who connects to the listener's TCP port: a scan or an attack, or a load balancer's check.",
-		"Keep strangers off the port by a firewall. Peers that send their request at once are not affected.",
+		"More peers than a listener waits for have connected and sent no start-up frame. The oldest of these connections was closed to make room.",
+		"Which hosts connect to the listener's TCP port: a scan, an attack, or a load balancer's health check.",
+		"Restrict the port with a firewall. Peers that send their request at once are not affected.",
 		"RFC 5044 7.1.2"},
 	reason.MPAEnhanced: {
 		"The request asked for the enhanced set-up of revision 2, and the reply has none of its data.",

@@ -152,10 +152,10 @@ var requester = map[reason.Reason]text{
 	reason.HeldUnsent: {
 		"The peer says that it holds a request of this end behind a lost one, but this end never sent it. It was forged; the peer is told to drop it with the next packet.",
 		"Somebody forges packets of this connection, from the right address and port.",
-		"Find who sends them with `softrdma capture` at the peer. Who can guess or see so much may forge more: use iWARP over TLS on such a network.",
+		"Find the sender with `softrdma capture` at the peer. An attacker who gets this far can forge more: use iWARP over TLS on this network.",
 		"IBTA 9.7.5.1"},
 	reason.CongestionPSN: {
-		"A congestion notification of a softrdma peer names the packet that was marked, and this one names none that this end sent of late. It slowed nothing down.",
+		"A congestion notification of a softrdma peer names the marked packet, and this one names none that this end sent recently. It was ignored.",
 		"Somebody forges notifications, or this one is very late.",
 		"Nothing for single ones. For many, find who sends them with `softrdma capture`.",
 		"annex A17.9.3"},

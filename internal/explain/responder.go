@@ -137,7 +137,7 @@ var responder = map[reason.Reason]text{
 	reason.HeldDisowned: {
 		"Requests were held behind a lost one, and the peer says that it never sent them. They were forged, and were dropped without effect.",
 		"Somebody forges packets of this connection, from the right address and port.",
-		"Find who sends them with `softrdma capture`. Who can guess or see so much may forge more: use iWARP over TLS on such a network.",
+		"Find the sender with `softrdma capture`. An attacker who gets this far can forge more: use iWARP over TLS on this network.",
 		"IBTA 9.7.5.1"},
 	reason.CongestionMarked: {
 		"A router marked a packet because its queue is long, instead of dropping it later; the peer is told to send slower.",

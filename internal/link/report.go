@@ -16,12 +16,11 @@ type Report struct {
 
 // A Reporter is a Link that knows what the network answers.
 type Reporter interface {
-	// Reported tells whether there may be something for Reports; any goroutine may
-	// ask.
+	// Reported reports whether Reports may have something; any goroutine may call it.
 	Reported() bool
 
-	// Look makes Reported tell of what has come, in place of a Wait, where nobody
-	// sleeps in the link; any goroutine may call it.
+	// Look updates Reported when no goroutine sleeps in Wait, which otherwise does
+	// it; any goroutine may call it.
 	Look()
 
 	// Reports gives f what was reported since. The report is the link's again when f

@@ -8,14 +8,14 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// End-to-end credits (IBTA 9.7.7.2): an acknowledge tells how many receives are
+// End-to-end credits (IBTA 9.7.7.2): an acknowledge reports how many receives are
 // posted at the responder, and a requester has no more messages in flight that
-// take one. Without that a sender of short messages overruns a receiver: all behind
-// the RNR NAK is dropped, and sent again.
+// consume one. Without credits a sender of short messages overruns the receiver, and
+// all packets after the RNR NAK are dropped and sent again.
 
-// creditPath is the longest round trip on which a requester keeps to credits. On a
-// longer one most of what is in flight is in the network, and receives are posted
-// by the time that it arrives.
+// creditPath is the longest round trip on which a requester obeys credits. On a
+// longer one most of what is in flight is in the network, and receives are posted by
+// the time that it arrives.
 const creditPath = longTrip
 
 // credits is what an acknowledge tells of the receives that are posted. A shared
@@ -33,9 +33,9 @@ func (r *responder) credits() ib.Syndrome {
 	return ib.Credits(n)
 }
 
-// A responder that told of no credits tells again when receives have been posted
-// (IBTA 9.7.7.2.5: an unsolicited acknowledge). Nothing calls it then, so it looks
-// after a while, and less often the longer there are none.
+// A responder that reported no credits sends an unsolicited acknowledge when receives
+// have been posted (IBTA 9.7.7.2.5). It is not notified of posted receives, so it
+// polls, less often the longer there are none.
 const (
 	firstRecount = 20 * time.Microsecond
 	lastRecount  = 5 * time.Millisecond
@@ -75,8 +75,8 @@ func (r *requester) credited(now time.Duration, s ib.Syndrome) {
 	}
 }
 
-// The peer may post receives without a word, so one message may always be tried
-// (IBTA 9.7.7.2.5). An RNR NAK costs more than to wait a moment before.
+// The peer may post receives without notice, so one message may always be tried (IBTA
+// 9.7.7.2.5). A short wait first costs less than an RNR NAK.
 const (
 	leastTry = 50 * time.Microsecond
 	mostTry  = 500 * time.Microsecond

@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// This file decides which packets can be the peer's. Addresses and queue pair
-// numbers are no secrets: a packet that has nothing else right may be forged.
-// docs/security.md has the rule, and what it is worth.
+// This file decides which packets can be the peer's. Addresses and queue pair numbers
+// are not secret: a packet with nothing else right may be forged. docs/security.md
+// states the rules and how much they protect.
 
 // A standard peer may send its requests and its answers from different ports.
 const (
@@ -118,14 +118,14 @@ func (q *QP) notifies(in *machine.In) bool {
 // about: it may have been overtaken by the acknowledge of what it is about.
 const lately = 256
 
-// sentLately reports whether a request with this PSN was under way of late.
+// sentLately reports whether a request with this PSN was in flight recently.
 func (r *requester) sentLately(in *machine.In) bool {
 	e := r.sequence(in.PSN)
 	return before(e, r.max) && !before(e, r.una-lately)
 }
 
-// sentLately reports whether an answer with this PSN was under way of late: an
-// acknowledge, or a READ response, of which no window bounds how many there are.
+// sentLately reports whether an answer with this PSN was sent recently: an
+// acknowledge, or a READ response, whose number no window limits.
 func (r *responder) sentLately(in *machine.In) bool {
 	d := r.expected.Sub(in.PSN)
 	if d > 0 && d <= lately {

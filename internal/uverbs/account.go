@@ -58,7 +58,8 @@ func (q *quota) give(n int64) {
 	}
 }
 
-// A stock is what the server has for the programs of all users.
+// A stock is the descriptors and mappings that the server has for the programs of all
+// users.
 type stock struct{ descriptors, mappings quota }
 
 // newStock divides what the system leaves beside what this process has now.

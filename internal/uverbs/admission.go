@@ -134,7 +134,7 @@ func (s *Server) serve(c *net.UnixConn, admitted *process) {
 	e.run(s, func() { s.converse(p, e, nil) })
 }
 
-// peerOf tells who made a connection, nil where that cannot be told.
+// peerOf returns the process that made a connection, or nil if unknown.
 func peerOf(c *net.UnixConn) (p *process) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -216,13 +216,12 @@ func (s *Server) known(p *process) *process {
 	return nil
 }
 
-// is tells whether two are one process, which still runs as the user that it
-// was.
+// is reports whether two are the same process, still running as the same user.
 func (p *process) is(other *process) bool {
 	return p != nil && p.uid == other.uid && p.gid == other.gid && !p.ended()
 }
 
-// allowed tells whether a program is served.
+// allowed reports whether a program is served.
 func (s *Server) allowed(p *process) error {
 	ok := p.uid == 0 || int(p.uid) == os.Geteuid()
 	if s.cfg.Allow != nil {

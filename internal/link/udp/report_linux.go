@@ -58,7 +58,7 @@ func (s *reports) watch(fd int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Fd: int32(fd)}))
 }
 
-// Reported tells whether the network may have answered something.
+// Reported reports whether the error queues may hold an ICMP error.
 func (l *Link) Reported() bool { return l.reports.some.Load() }
 
 // Look asks whether the network has answered something.
@@ -96,8 +96,8 @@ func (l *Link) Reports(f func(*link.Report)) {
 	s.n = 0
 }
 
-// readErrors empties the error queue of a flow's socket into list, and tells whether
-// there was anything.
+// readErrors moves the error queue of a flow's socket into list, and reports whether
+// it held anything.
 func (l *Link) readErrors(fd int) (some bool) {
 	s := &l.reports
 	for range 64 {
