@@ -13,6 +13,7 @@ import (
 // answers, as of a stopped process or a host that is gone.
 func (s *side) vanish(t *testing.T, silent bool) {
 	t.Helper()
+	needOwn(t, "a daemon's address stays open when its client closes the device")
 	at := s.dev.Addr().String()
 	if err := s.dev.Close(); err != nil {
 		t.Fatal(err)
