@@ -106,7 +106,9 @@ func (c *Conn) SetLinger(sec int) error {
 }
 
 // SetKeepAlivePeriod sets how often the peer's device is asked whether it is
-// there; 0 and less means never. Without an answer the connection fails.
+// there; 0 and less means never. Without an answer the connection fails. Over iWARP
+// the answer of the peer's host is enough from then on, and its device goes on being asked
+// as Options.KeepAlive has said.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return c.set(func() error { c.keepAlive(d); return nil })
 }

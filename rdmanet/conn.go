@@ -24,6 +24,10 @@ const (
 	maxTransfer  = 128 << 10 // bytes of a message
 	smallCopy    = 4 << 10   // up to which copying holds the connection's lock
 	kickInterval = time.Millisecond
+
+	// peerPatience is how long the answer to a question over iWARP may take: about as
+	// long as RoCE repeats a keep-alive.
+	peerPatience = 14 * time.Second
 )
 
 // A link is what connects a connection's queue pair: package rdmacm, but for
@@ -169,14 +173,19 @@ func (c *Conn) discard() error {
 // qpConfig is what the queue pair must be made of.
 func (c *Conn) qpConfig() verbs.QPConfig {
 	slots := dataSlots + controlSlots + lastSlots
-	if c.sends {
-		slots *= 2
-	}
-	return verbs.QPConfig{
+	q := verbs.QPConfig{
 		Type: verbs.RC, SendCQ: c.cq, RecvCQ: c.cq, SignalAll: true,
 		MaxSend: slots, MaxRecv: receiveCount,
 		MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: maxInline,
 	}
+	if c.sends {
+		q.MaxSend *= 2
+		// A keep-alive is done when TCP has it, so the device asks the peer's.
+		if c.keep > 0 {
+			q.PeerProbe, q.PeerTimeout = c.keep, c.keep+peerPatience
+		}
+	}
+	return q
 }
 
 // connData is what the peer must know.

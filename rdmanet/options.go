@@ -27,7 +27,7 @@ type Options struct {
 	ReadBuffer, WriteBuffer int
 
 	// KeepAlive is how often the peer's device is asked whether it is there;
-	// 0 means DefaultKeepAlive, negative never.
+	// 0 means DefaultKeepAlive, negative never. An answer may take 14 s.
 	KeepAlive time.Duration
 
 	// Linger is how long Close waits for the peer's device to get what was

@@ -127,11 +127,11 @@ func (c *Conn) broken(wc *verbs.WC) {
 	if c.err != nil || c.life.Left() || c.life.Gone() && c.posted == 0 {
 		return
 	}
+	err := wc.Err()
 	errno := syscall.ECONNRESET
-	if wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr {
+	if wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr || silent(err) {
 		errno = syscall.ETIMEDOUT
 	}
-	err := wc.Err()
 	if wc.Status == verbs.WRFlushErr {
 		err = c.flushed(err)
 	}
@@ -149,6 +149,12 @@ func (c *Conn) flushed(err error) error {
 		return fmt.Errorf("%w (%s)", why, e.Cause())
 	}
 	return why
+}
+
+// silent reports whether the peer's device has stopped answering.
+func silent(err error) bool {
+	e := (*verbs.CompletionError)(nil)
+	return errors.As(err, &e) && e.Cause() == reason.PeerSilent.String()
 }
 
 // fail ends the connection with an error.

@@ -98,7 +98,12 @@ type Config struct {
 	// process or daemon.
 	//
 	// With iWARP it detects the loss of the peer's host, whose TCP answers: 0 means
-	// 30 s, and a negative value means the system's default.
+	// 30 s, and a negative value means the system's default. TCP also answers for a
+	// process that is stopped. So a positive value is the default of queue pairs too,
+	// as with RoCE: a silent peer's device is probed with a READ of zero bytes, whose
+	// answer comes after everything that was sent before. There are no probes on
+	// connections that allow no READs (max_rd_atomic is 0, or the peer serves none),
+	// nor on those of MPA revision 1.
 	PeerTimeout time.Duration
 
 	// MTU bounds the port's active MTU: 256, 512, 1024, 2048 or 4096; 0 takes

@@ -66,9 +66,9 @@ type QPConfig struct {
 	// PeerTimeout is how long the peer of an RC queue pair may be silent before the
 	// connection fails; 0 means the device's value, and a negative value means no
 	// timeout. See Config.PeerTimeout. PeerProbe is the silence after which the
-	// peer is probed; 0 means a quarter of PeerTimeout. If the peer's process has
-	// ended and its host reports that by ICMP, the connection fails about a second
-	// after the probe.
+	// peer is probed; 0 means a quarter of PeerTimeout. Over RoCE, if the peer's
+	// process has ended and its host reports that by ICMP, the connection fails
+	// about a second after the probe. Over iWARP TCP reports it at once.
 	PeerTimeout time.Duration
 	PeerProbe   time.Duration
 

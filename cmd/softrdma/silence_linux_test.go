@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,20 +39,26 @@ func TestPerfPeerThatStops(t *testing.T) {
 	}
 }
 
+// idleReceiver starts a cat that only receives from one that has nothing to send.
+func idleReceiver(t *testing.T, protocol string) (receiver, sender *process) {
+	t.Helper()
+	in, never, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), never.Close() })
+	at := loopbackDevice(t)
+	receiver = catWaits(t, at, nil, "--protocol", protocol)
+	sender = catGoes(t, at, in, "--protocol", protocol)
+	receiver.tells("connected")
+	return receiver, sender
+}
+
 // TestCatIdleReceiverNoticesKilledSender: nothing is under way when the sender dies.
 func TestCatIdleReceiverNoticesKilledSender(t *testing.T) {
-	for _, protocol := range []string{"roce"} {
+	for _, protocol := range []string{"roce", "iwarp"} {
 		t.Run(protocol, func(t *testing.T) {
-			at := loopbackDevice(t)
-			in, never, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close()
-			defer never.Close()
-			s := catWaits(t, at, nil, "--protocol", protocol)
-			c := catGoes(t, at, in, "--protocol", protocol)
-			s.tells("connected")
+			s, c := idleReceiver(t, protocol)
 			time.Sleep(time.Second)
 			start := time.Now()
 			c.cmd.Process.Kill()
@@ -64,6 +71,26 @@ func TestCatIdleReceiverNoticesKilledSender(t *testing.T) {
 					t.Error("which is too long on any machine")
 				}
 			}
+		})
+	}
+}
+
+// TestCatIdleReceiverNoticesStoppedSender: RoCE's retries end after 14 s, and as long a
+// sender over iWARP may be silent, whose system goes on answering for it.
+func TestCatIdleReceiverNoticesStoppedSender(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 15 seconds")
+	}
+	for protocol, cause := range map[string]string{"roce": "RETRY_EXC_ERR", "iwarp": "PEER_SILENT"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			s, c := idleReceiver(t, protocol)
+			c.stop()
+			start := time.Now()
+			if got, text := s.code(), s.stderr.String(); got != exitPeer || !strings.Contains(text, cause) {
+				t.Errorf("code %d, expected %d and %s; it printed\n%s", got, exitPeer, cause, text)
+			}
+			t.Logf("the receiver took %v to notice", time.Since(start))
 		})
 	}
 }

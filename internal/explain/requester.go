@@ -135,10 +135,10 @@ var requester = map[reason.Reason]text{
 		"Nothing: this finds losses before the local timeout does.",
 		"RFC 8985"},
 	reason.PeerProbe: {
-		"The peer has said nothing for a while, or the network says that it is gone: an empty duplicate that it has to acknowledge asks.",
+		"The peer has said nothing for a while, or the network says that it is gone. It is asked by an empty duplicate that it has to acknowledge, over iWARP by a READ of no bytes.",
 		"Nothing while the peer answers.",
 		"Nothing: idle connections with PeerTimeout are asked like this.",
-		"IBTA 9.7.5.1.1, C9-105"},
+		"IBTA 9.7.5.1.1, C9-105, RFC 6581 9.2"},
 	reason.PeerSilent: {
 		"The peer said nothing for as long as PeerTimeout allows, though it was asked three times. Its process is stopped, its host is gone, or the path is cut.",
 		"Whether the peer's process runs (a stopped one has state T in ps), its host and the network.",

@@ -83,6 +83,7 @@
 //	siw                   too many READs are refused by DDP               siw tells a catastrophic error
 //	siw                   READs scatter to several entries                the sink is this end's own
 //	siw                   the segments of a WRITE may lie anywhere        the RFC leaves that to their sender
+//	siw                   a silent peer is asked by READs of no bytes     TCP answers for a process that is stopped
 //
 // SENDs with immediate data do not exist in iWARP. WRITEs with immediate data are
 // an RDMA Write and an Immediate Data message, as Linux's drivers have it; the

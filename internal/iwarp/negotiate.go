@@ -58,7 +58,7 @@ func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {
 	s.putFrame(&f, e, p.Private)
 	s.params = *p
 	s.params.Private = nil
-	q.operate(s, a)
+	q.operate(now, s, a)
 	// RFC 5044 7.1.2: the responder sends no FPDU before it has received one.
 	q.held, q.silent = true, true
 	s.state = operating
@@ -177,7 +177,7 @@ func (s *Stream) replied(now time.Duration, private []byte) {
 	}
 	q := s.q
 	s.state = operating
-	q.operate(s, a)
+	q.operate(now, s, a)
 	if !a.Extensions { // softrdma does not sleep
 		s.deadline = now + nudges[0]
 	}

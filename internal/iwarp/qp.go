@@ -22,6 +22,8 @@ type QP struct {
 	rx  receiver
 	tx  transmitter
 
+	alive keepalive
+
 	held   bool // nothing is sent before the first FPDU came
 	silent bool // the first FPDU did not come yet
 	untold bool // and Established is told when it does
@@ -43,6 +45,7 @@ func (q *QP) init() {
 	q.rd.q, q.rd.p = q, q.p
 	q.rx.q, q.rx.p = q, q.p
 	q.tx.q = q
+	q.alive.at = machine.Never
 }
 
 // Stream is the queue pair's connection, nil without one.
@@ -53,13 +56,14 @@ func (q *QP) Stream() *Stream { return q.s }
 func (q *QP) Agreement() Agreement { return q.a }
 
 // operate begins full operation on a stream.
-func (q *QP) operate(s *Stream, a Agreement) {
+func (q *QP) operate(now time.Duration, s *Stream, a Agreement) {
 	from := q.p.Attr.State
 	q.s, s.q, q.a = s, q, a
 	q.req.start()
 	q.rd.start()
 	q.rx.start()
 	q.tx.start(s.maxFPDU(&a))
+	q.startKeepalive(now)
 	q.held, q.silent, q.untold = false, false, false
 	q.p.Attr.State = qp.RTS
 	q.p.Host.StateChanged(q.p, from, reason.Detail{})
@@ -125,6 +129,7 @@ func (q *QP) reset() {
 	q.rx.reset()
 	q.tx.reset()
 	q.a, q.term = Agreement{}, 0
+	q.alive = keepalive{at: machine.Never}
 	q.Forget()
 	q.held, q.silent, q.untold = false, false, false
 }
@@ -137,6 +142,7 @@ func (q *QP) stop() {
 		s.out, s.taken = append(s.out[s.taken:], rest...), 0
 	}
 	q.rx.dead, q.rx.stall = true, stall{}
+	q.alive = keepalive{at: machine.Never}
 	q.rd.stop()
 }
 
@@ -161,8 +167,8 @@ func (q *QP) disconnect(now time.Duration, d reason.Detail) {
 }
 
 // unfinished tells whether the end of the stream now would cut something off: an
-// FPDU that was begun, or READs and atomics that were not answered.
-func (q *QP) unfinished() bool { return q.rx.begun() > 0 || q.req.reads > 0 }
+// FPDU that was begun, or READs and atomics of the program that were not answered.
+func (q *QP) unfinished() bool { return q.rx.begun() > 0 || q.req.awaits() }
 
 // lose follows the end of the stream. Where that cut something off, the oldest
 // request completes as it does on InfiniBand when the peer answers no more.

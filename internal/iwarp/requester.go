@@ -39,7 +39,7 @@ func (w *request) write() bool         { return w.is(queue.Write) || w.is(queue.
 // An ask is a READ or an atomic that was not answered yet. Its scatter list is a
 // copy, as the peer's answer is placed by it without another look at the rights.
 type ask struct {
-	req    uint32 // none for the READ that begins a peer-to-peer connection
+	req    uint32 // none for a READ of no bytes of this end's own
 	stag   uint32 // the sink, as the request names it
 	to     uint64
 	length uint32
@@ -211,8 +211,7 @@ func (r *requester) sendReady(out *Out) bool {
 	r.ready = 0
 	switch kind {
 	case iwarp.RTRRead:
-		m := iwarp.Read{SinkSTag: 1, SourceSTag: 1}
-		r.putRead(out, &m, ask{req: none, stag: 1})
+		r.putEmptyRead(out)
 	case iwarp.RTRSend:
 		s := iwarp.Segment{Length: iwarp.UntaggedLen - iwarp.LengthLen, Last: true, Opcode: iwarp.Send, Queue: iwarp.QueueSend, MSN: r.msn[iwarp.QueueSend]}
 		r.msn[iwarp.QueueSend]++
@@ -228,6 +227,21 @@ func (r *requester) sendReady(out *Out) bool {
 		t.seal(out, b, frame{done: none})
 	}
 	return true
+}
+
+// sendEmptyRead builds a READ of no bytes where the batch has room for it.
+func (r *requester) sendEmptyRead(out *Out) bool {
+	if !r.q.tx.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.ReadLen), 0) {
+		return false
+	}
+	r.putEmptyRead(out)
+	return true
+}
+
+// putEmptyRead builds a READ of no bytes, which belongs to no work request.
+func (r *requester) putEmptyRead(out *Out) {
+	m := iwarp.Read{SinkSTag: 1, SourceSTag: 1}
+	r.putRead(out, &m, ask{req: none, stag: 1})
 }
 
 // putRead builds a READ request, and remembers it as a.
@@ -255,6 +269,16 @@ func (r *requester) remember(a ask) {
 	*at = a
 	r.reads++
 	r.msn[iwarp.QueueRead]++
+}
+
+// awaits reports whether READs or atomics of the program were not answered.
+func (r *requester) awaits() bool {
+	for i := range r.reads {
+		if r.asks[(r.oldest+i)%len(r.asks)].req != none {
+			return true
+		}
+	}
+	return false
 }
 
 // vacant is where the next ask will be remembered.

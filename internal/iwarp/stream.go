@@ -91,6 +91,9 @@ func (s *Stream) receives() bool {
 
 // Filled tells that n bytes were read into what Room gave.
 func (s *Stream) Filled(now time.Duration, n int) {
+	if s.state == operating && n > 0 {
+		s.q.alive.heard = now
+	}
 	if k := min(n, s.offered); k > 0 {
 		n -= k
 		s.q.filled(now, k)
@@ -204,13 +207,18 @@ func (s *Stream) Sent(now time.Duration, n int) {
 }
 
 // Deadline is when Expire wants to be called, machine.Never for not at all.
-func (s *Stream) Deadline() time.Duration { return min(s.deadline, s.lookAt()) }
+func (s *Stream) Deadline() time.Duration { return min(s.deadline, s.lookAt(), s.watchAt()) }
 
 // Expire acts on a deadline that has passed.
 func (s *Stream) Expire(now time.Duration) {
 	if s.lookAt() <= now {
 		q := s.q
 		q.look(now)
+		q.settle(now)
+	}
+	if s.watchAt() <= now {
+		q := s.q
+		q.watch(now)
 		q.settle(now)
 	}
 	if s.deadline > now {

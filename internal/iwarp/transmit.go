@@ -64,6 +64,8 @@ func (q *QP) produce(now time.Duration, out *Out) bool {
 		return q.req.next(now, out)
 	case q.req.ready != 0:
 		return q.req.sendReady(out)
+	case q.alive.ask && q.req.reads == 0: // a READ may have gone out since it was wanted
+		return q.probe(out)
 	case q.rd.count > 0 && (q.rd.turns < turn || !q.req.waiting()):
 		if q.rd.turns < turn {
 			q.rd.turns++
@@ -83,6 +85,9 @@ func (q *QP) produce(now time.Duration, out *Out) bool {
 // sent takes note of n bytes that the socket took.
 func (q *QP) sent(now time.Duration, n int) {
 	t := &q.tx
+	if q.alive.full && n > 0 {
+		q.alive.heard = now // the peer's host took what the socket had no room for
+	}
 	for n > 0 && t.pending() {
 		f := &t.list[t.first]
 		if left := f.length - t.taken; n < left {
@@ -100,7 +105,7 @@ func (q *QP) sent(now time.Duration, n int) {
 			q.req.requests[f.done].state |= done
 		}
 	}
-	if !t.pending() {
+	if q.alive.full = t.pending(); !q.alive.full {
 		t.drop()
 	}
 	// The verbs complete a SEND or WRITE when its memory is the consumer's again:

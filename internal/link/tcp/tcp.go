@@ -28,7 +28,7 @@ type Config struct {
 
 	// PeerTimeout is how long the peer's host may say nothing before a
 	// connection fails, 0 for DefaultPeerTimeout, negative for as long as the
-	// system has it.
+	// system has it. The system answers for a process that is stopped.
 	PeerTimeout time.Duration
 
 	// Refused, if set, is told of each peer whose TLS handshake with a listener
