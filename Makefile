@@ -76,9 +76,9 @@ examples: ## the examples do what they say
 	@set -e; for d in examples/*/; do echo "go run $$d"; (cd $$d && $(LIMIT) $(GO) run .); done
 	cd examples/grpc && $(GO) vet . && $(GO) test . && $(GO) mod tidy -diff
 
-# The archives of the systems that softrdma is made for; see packaging/README.md.
-# softrdma exec needs a library in C. Without a compiler for a system, the archive
-# of that system has none, which fails in CI for the one that CI runs on.
+# Archives for all supported systems; see packaging/README.md.
+# softrdma exec needs a library in C. Without a C compiler for a system, the archive
+# of that system lacks it. In CI a missing compiler for CI's own system is an error.
 .PHONY: dist
 dist: ## archives for six systems, with checksums and SBOM, in bin/dist
 	@if [ "$$($(GO) env GOOS)" != linux ]; then echo "dist: no library of softrdma exec, which Linux's compiler builds"; \
@@ -95,7 +95,7 @@ image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no 
 	@packaging/need.sh buildah buildah || { [ $$? = 1 ] && exit 0 || exit 1; }; set -x; packaging/image.sh $(BIN)/softrdma-image.tar
 
 .PHONY: packages
-packages: image ## dist and image, and that what is in them is right and runs
+packages: image ## dist and image, and tests of their contents
 	@packaging/need.sh systemd-analyze systemd || [ $$? = 1 ]
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
 	cd packaging && $(GO) test -count=1 -timeout 15m ./...

@@ -43,7 +43,7 @@ func parseCounters(text string) Counters {
 	return c
 }
 
-// since is what was counted since an earlier time.
+// since returns what was counted since an earlier reading.
 func (c Counters) since(before Counters) Counters {
 	d := make(Counters)
 	for name, n := range c {
@@ -52,7 +52,7 @@ func (c Counters) since(before Counters) Counters {
 	return d
 }
 
-// StuckError tells that Linux's Soft RoCE stopped sending, by its own counters, with nothing that it waits for.
+// StuckError reports that, by its own counters, Linux's Soft RoCE stopped sending although it waits for nothing.
 type StuckError struct{ Why string }
 
 func (e *StuckError) Error() string { return "Linux's requester is stuck: " + e.Why }

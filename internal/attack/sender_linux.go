@@ -39,9 +39,8 @@ func batcherOf(c net.PacketConn, v4 bool) batcher {
 	return ipv6.NewPacketConn(c)
 }
 
-// write sends all messages. What the system has no room for is tried again. A
-// socket reports here that an earlier datagram was refused by its receiver's host,
-// which is none of an attacker's business.
+// write sends all messages. It tries again when the system's buffers are full. It
+// ignores errors that an ICMP message about an earlier datagram caused.
 func write(b batcher, ms []ipv4.Message) error {
 	for len(ms) > 0 {
 		n, err := b.WriteBatch(ms[:min(len(ms), batchSize)], 0)

@@ -25,11 +25,11 @@ func MTUFor(linkMTU int) int {
 	return 0
 }
 
-// GUID is a device's identifier. Two devices on one interface have two, the same
-// after every restart: the manufacturer's part of the interface's MAC address
-// with the bit of locally administered identifiers, and 40 bits of a hash of the
-// whole MAC address and the device's address. Where there is no MAC address all
-// of it is hash.
+// GUID returns a device's identifier. Two devices on one interface have different
+// ones, which survive a restart: the manufacturer's part of the interface's MAC
+// address with the bit of locally administered identifiers, and 40 bits of a hash
+// of the whole MAC address and the device's address. Where there is no MAC address
+// all of it is hash.
 func GUID(i Interface, a netip.Addr) uint64 {
 	const local, group = 1 << 57, 1 << 56 // bits 0x02 and 0x01 of the first byte
 	h := fnv.New64a()
@@ -45,8 +45,9 @@ func GUID(i Interface, a netip.Addr) uint64 {
 	return oui&^group | local | h.Sum64()&(1<<40-1)
 }
 
-// SystemGUID is what the devices of one interface have in common: EUI-64 of its
-// MAC address, as Soft RoCE has it, or where there is none the device's GUID.
+// SystemGUID returns the identifier that the devices of one interface share: the
+// EUI-64 of its MAC address, as with Soft RoCE, or the device's GUID if there is no
+// MAC address.
 func SystemGUID(i Interface, a netip.Addr) uint64 {
 	if m := i.MAC; len(m) == 6 && !i.Loopback {
 		return binary.BigEndian.Uint64([]byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})

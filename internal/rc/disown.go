@@ -7,10 +7,11 @@ import (
 )
 
 // A responder holds requests that come too early without knowing how far its peer
-// has sent. The peer knows: where a selective acknowledge names a request that was
-// never sent, somebody forged it, and the new packets say so until one of them is
-// known to have arrived. What is forged is dropped before its turn comes. So of what is
-// held too early only what the peer has in flight can be taken for the peer's.
+// has sent. The peer knows: if a selective acknowledge names a request that it
+// never sent, the request was forged. The peer's new packets say so until one of
+// them is known to have arrived, and the responder drops the forged request before
+// it is executed. So a forged request can only be executed if its PSN is one that
+// the peer has in flight.
 
 // disown begins to disown what the peer holds from sequence number e on.
 func (r *requester) disown(e uint32) {
@@ -29,7 +30,7 @@ func (r *requester) disowns() bool {
 	return r.disowning && r.nxt == r.max
 }
 
-// disown drops what is held from a request on: its sender never sent it.
+// disown drops all held requests from a given one on: the peer never sent them.
 func (r *responder) disown(in *machine.In) {
 	if n := r.order.cut(in.PSN, r.q.store); n > 0 {
 		r.q.refuse(reason.Detail{Reason: reason.HeldDisowned, Expected: uint64(in.PSN), Found: uint64(n)})

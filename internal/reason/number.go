@@ -1,8 +1,7 @@
 package reason
 
-// A Number is what one of the two numbers of a Detail stands for, where it
-// stands for something that has a name. The packages that own such numbers
-// tell the names (see Name).
+// A Number is the kind of one of the two numbers of a Detail, if its values have
+// names. The packages that own these kinds provide the names (see Name).
 type Number uint8
 
 // The numbers with names. The zero value is a quantity, an address or a key,
@@ -36,8 +35,9 @@ const (
 // names has the functions that Name was given.
 var names [numbers]func(uint64) string
 
-// Name tells how a kind of number is printed, by the package that owns it, from
-// an init function. The function gives "" for a number without a name.
+// Name registers the function that names a kind of number. The package that owns
+// the kind calls it from an init function. The function returns "" for a number
+// without a name.
 func Name(n Number, name func(uint64) string) { names[n] = name }
 
 // named are the reasons whose numbers have names: the expected, the found. Their

@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Meanwhile runs rounds of honest traffic as long as the attack lasts, at least
-// one beside it and one behind it, and fails the test with the attack's error.
+// Meanwhile runs rounds of honest traffic while the attack lasts, at least one
+// during it and one after it, and fails the test with the attack's error.
 func Meanwhile(t testing.TB, attack func() error, round func()) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -42,8 +42,8 @@ func Refusals(d *verbs.Device) map[string]uint64 {
 	return m
 }
 
-// Refused waits until a device has refused n times more often than before by the
-// names, together, and tells where that does not happen.
+// Refused waits until a device has counted n more refusals than before under the
+// given names in total, and returns an error if that does not happen.
 func Refused(d *verbs.Device, before map[string]uint64, n uint64, names ...string) error {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		now, more := Refusals(d), uint64(0)
@@ -67,7 +67,8 @@ func Counted(t testing.TB, d *verbs.Device, before map[string]uint64, name strin
 	}
 }
 
-// warm opens a socket, once: Go's poller has descriptors of its own from then on.
+// warm opens a socket once, so that the descriptors of Go's poller exist before
+// they are counted.
 var warm = sync.OnceFunc(func() {
 	if c, err := net.ListenPacket("udp", "127.0.0.1:0"); err == nil {
 		c.Close()
@@ -97,8 +98,8 @@ func LeavesNothing(t testing.TB) {
 	})
 }
 
-// Descriptors is how many descriptors the process has, 0 where the system does
-// not say it.
+// Descriptors returns the number of open descriptors of the process, or 0 if the
+// system does not report it.
 func Descriptors() int {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

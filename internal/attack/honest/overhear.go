@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Overhear gives the packets that a device sends and receives while f runs: what
-// an attacker knows who sees them.
+// Overhear returns the packets that a device sends and receives while f runs: the
+// knowledge of an attacker who can see them.
 func Overhear(t testing.TB, d *verbs.Device, f func()) (list []capture.Packet) {
 	t.Helper()
 	var file bytes.Buffer
@@ -45,7 +45,7 @@ func Overhear(t testing.TB, d *verbs.Device, f func()) (list []capture.Packet) {
 	}
 }
 
-// Sent are the packets among those that were overheard which a device sent.
+// Sent returns the overheard packets that a device sent.
 func Sent(list []capture.Packet, d *verbs.Device) (sent []capture.Packet) {
 	for _, p := range list {
 		if p.Direction == capture.Outbound {

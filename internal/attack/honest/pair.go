@@ -15,7 +15,8 @@ import (
 	"softrdma/verbs"
 )
 
-// patience is how long honest traffic may take: no machine is that busy.
+// patience is the time limit of honest traffic, generous enough for any busy
+// machine.
 const patience = 60 * time.Second
 
 // block is the size of each part of an end's memory.
