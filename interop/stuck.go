@@ -57,10 +57,10 @@ type StuckError struct{ Why string }
 
 func (e *StuckError) Error() string { return "Linux's requester is stuck: " + e.Why }
 
-// stuckClient tells from the counters of a run of an RC pingpong with n exchanges whether rxe is stuck as the client, and
-// stuckServer whether it is as the server. Now and later are two looks at it, both after softrdma gave up. Each end sends
-// only when the message before has come, so the numbers of completed messages tell whose turn it is. A requester that has
-// sent something which nobody acknowledges repeats it again and again: one that rests in its own turn has lost its place.
+// stuckClient reports whether rxe is stuck as the client of an RC pingpong with n exchanges, and stuckServer whether it is
+// as the server. Now and later are two readings of its counters, both after softrdma gave up. Each end sends only after it
+// has received the message before, so the numbers of completed messages show whose turn it is. A requester repeats what is
+// not acknowledged; one that neither sends nor repeats in its own turn is stuck.
 func stuckClient(before, now, later Counters, n int64) *StuckError {
 	d := now.since(before)
 	return stuck(d, later.since(now), d["rdma_sends"] == d["rdma_recvs"] && d["rdma_sends"] < n)

@@ -10,7 +10,7 @@ import (
 
 // A CutError is the error of a read when the stream stopped without the message
 // with which rsockets end it: the peer was killed, its program or machine failed,
-// or somebody cut the connection. The data may be incomplete. It wraps
+// or the connection was cut on its way. The data may be incomplete. It wraps
 // io.ErrUnexpectedEOF.
 type CutError struct {
 	Err error // what ended the connection

@@ -162,8 +162,8 @@ func prepare(e end, o *Options, shut func() error) (*Conn, error) {
 // which shut gives up.
 func (c *Conn) undo(shut func() error) error { return errors.Join(shut(), c.discard()) }
 
-// param is what the two ends tell each other. Neither makes READs or atomics, but over
-// iWARP the devices ask each other by READs of no bytes, one at a time.
+// param is the parameters of a connection. Neither end issues READs or atomics, but
+// over iWARP the devices probe each other by one zero-length READ at a time.
 func param(c *Conn) rdmacm.ConnParam {
 	depth := rdmacm.Zero
 	if c.sends {

@@ -74,7 +74,7 @@ type Config struct {
 	// TLSRefused, if set, is told of each peer that a listener of the device
 	// refused in its TLS handshake, and why: it has no secret, another one, a
 	// certificate that is not trusted, or speaks no TLS. It may be called from
-	// several goroutines, as often as somebody on the network likes.
+	// several goroutines, and any host on the network can cause any number of calls.
 	TLSRefused func(peer netip.AddrPort, err error)
 
 	// NoCRC, of an iWARP device, does without the CRC-32C of each FPDU on connections

@@ -99,7 +99,7 @@ func openLinks(p Protocol, c *host.Choice, cfg *Config) (links []link.Link, err 
 	return links, err
 }
 
-// nodeGUID tells the iWARP device of an address from its RoCE device.
+// nodeGUID makes the GUIDs of an address's iWARP and RoCE devices differ.
 func (p Protocol) nodeGUID(g GUID) GUID {
 	if p == IWARP {
 		g ^= 1 << 24

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// tellRefused gives a function that prints which peers failed in their TLS
-// handshake with this process, and why: no more lines than a throttle prints, as
-// anybody can be refused as often as he likes.
+// tellRefused returns a function that prints which peers failed in their TLS
+// handshake with this process, and why. A throttle limits the number of lines,
+// because any host on the network can cause them.
 func tellRefused(out io.Writer) func(netip.AddrPort, error) {
 	t := &throttle{print: func(line string) { fmt.Fprintln(out, "softrdma:", line) }}
 	return func(peer netip.AddrPort, err error) { t.line("refused %v: %s", peer, oneLine(err)) }

@@ -35,8 +35,8 @@ func nameShrunk(dev *verbs.Device, err error) error {
 	return err
 }
 
-// mtus tells the lengths: what the device's path MTU wants of its interface, and
-// what that has.
+// mtus names two lengths: the interface MTU that the device's path MTU needs, and
+// the one that the interface has.
 func mtus(dev *verbs.Device) string {
 	list, err := verbs.Devices()
 	if err != nil {

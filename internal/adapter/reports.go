@@ -11,7 +11,7 @@ import (
 )
 
 // hearBudget limits how many ICMP reports a lane handles within hearTime: each may
-// need a search of every queue pair, and anybody can send them.
+// need a search of every queue pair, and any host can send them.
 const (
 	hearBudget = 64
 	hearTime   = time.Second

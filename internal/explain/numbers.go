@@ -35,7 +35,7 @@ const (
 	SystemError Kind = "errno of the system"
 )
 
-// hexadecimal tells the kinds that are printed in hexadecimal, and how long.
+// hexadecimal has the kinds that are printed in hexadecimal, with their digits.
 var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4}
 
 // rejectAdvice is what to do about the reject reasons that are met most.
@@ -56,7 +56,7 @@ var rejectAdvice = map[mad.RejectReason]text{
 		look: "initiator_depth and responder_resources of both ends.", remedy: "Ask for fewer."},
 }
 
-// numbers are the entries that a number finds, beside those of All.
+// numbers are the entries that a number finds in addition to those of All.
 func numbers() (all []Entry) {
 	add := func(k Kind, n int, name, meaning, clause string) {
 		all = append(all, Entry{Kind: k, Name: name, Number: n, Meaning: meaning, Clause: clause})

@@ -10,7 +10,7 @@ type MTUError struct {
 	Err  error // the system's
 }
 
-// Error tells both lengths.
+// Error names both lengths.
 func (e *MTUError) Error() string {
 	return fmt.Sprintf("packet of %d bytes, the path carries %d: %v", e.Size, e.MTU, e.Err)
 }

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// A Report is what the network answered to a packet of a flow (ICMP, ICMPv6). Its
-// sender may have been anybody on the network: what it says is to be checked against
-// what was sent before it is believed.
+// A Report is an ICMP or ICMPv6 error about a packet of a flow. Any host on the
+// network may have sent it, so check its quotation against what was sent before you
+// act on it.
 type Report struct {
 	Src, Dst netip.AddrPort // of the packet, with its UDP ports
 	Err      syscall.Errno  // ECONNREFUSED: nobody listens on the port; else the host or network is not reached

@@ -4,8 +4,8 @@ import "time"
 
 // An Origin is the UDP source port that the peer of a connection sends from. The
 // port is entropy for the network's choice of paths (annex A17.3.2.1), not an
-// address, so the standard lets a peer change it. But somebody who sees nothing of
-// a connection does not know it, and has to guess it beside the PSN.
+// address, so the standard lets a peer change it. But an attacker who sees no packet
+// of a connection has to guess it in addition to the PSN.
 //
 // The port is learned from a packet that also has the one PSN that is due next. From
 // then on a packet from another port is taken only if it has such a PSN; the port

@@ -18,9 +18,10 @@ import (
 // the time that it arrives.
 const creditPath = longTrip
 
-// credits is what an acknowledge tells of the receives that are posted. A shared
-// queue's are promised to nobody. Standard peers are told nothing: Linux's have no
-// use for it, and one that has would wait for receives that are posted without a word.
+// credits is the credit count of an acknowledge: the receives that are posted. There
+// is none for a shared receive queue, whose receives no connection owns, and none for
+// standard peers: Linux's do not use credits, and a peer that does would wait for
+// receives whose posting is not announced.
 func (r *responder) credits() ib.Syndrome {
 	if !r.q.selective() || r.p.RQ == nil || r.p.RQ.Shared() {
 		return ib.ACKNoCredits
@@ -47,7 +48,7 @@ func (r *responder) recountLater(now time.Duration) {
 	r.recountAt, r.recountWait = now+firstRecount, firstRecount
 }
 
-// recount tells the peer of receives that were posted since it was told of none.
+// recount announces receives that were posted since an acknowledge without credits.
 func (r *responder) recount(now time.Duration) {
 	r.recountAt = machine.Never
 	switch {

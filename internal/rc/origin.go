@@ -114,8 +114,8 @@ func (q *QP) notifies(in *machine.In) bool {
 	return true
 }
 
-// lately is how many PSNs before the oldest packet in flight a notification may be
-// about: it may have been overtaken by the acknowledge of what it is about.
+// lately is how far before the oldest packet in flight the PSN of a notification may
+// be: the acknowledge of the packet that it names may have overtaken it.
 const lately = 256
 
 // sentLately reports whether a request with this PSN was in flight recently.

@@ -39,7 +39,7 @@ func (q *QP) selective() bool { return q.peer == selective }
 func (q *QP) announces() bool { return q.store != nil && q.peer != standard }
 
 // urgent produces what goes before everything else: a congestion notification,
-// an acknowledge that tells what is missing, or a question whether the peer is there.
+// a selective acknowledge, or a keep-alive probe.
 func (q *QP) urgent(out *machine.Out) bool {
 	if !q.notifier.Owes() && !q.resp.tell && !q.alive.ask || q.p.Attr.State == qp.Err {
 		return false

@@ -54,8 +54,8 @@ func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
 	i := r.order.place(in.PSN)
 	if i >= 0 && in.PSN.Before(r.order.runs[i].end) {
 		if h := r.order.runs[i].find(in.PSN); h != nil && h.contradicts(in, info) {
-			// One of the two is forged, and nothing tells which: the peer sends all of
-			// it again.
+			// One of the two is forged, and it is unknown which. Both are dropped, and the
+			// peer sends everything again.
 			r.q.refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(r.expected), Found: uint64(in.PSN)})
 			r.forget()
 			return false

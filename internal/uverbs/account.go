@@ -62,7 +62,7 @@ func (q *quota) give(n int64) {
 // users.
 type stock struct{ descriptors, mappings quota }
 
-// newStock divides what the system leaves beside what this process has now.
+// newStock divides what this process may still open among the users.
 func newStock() *stock {
 	descriptors, mappings := descriptorLimit(), mappingLimit()
 	if list, err := os.ReadDir("/proc/self/fd"); err == nil {

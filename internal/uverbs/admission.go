@@ -19,9 +19,8 @@ import (
 const connectionDescriptors = 1 + maxRights
 
 // maxRefusing is how many connections of programs that are not served may wait
-// for their answer at a time. Others are closed without one, so that a user who
-// is not allowed, or who holds too much already, costs the server no more than
-// that.
+// for their answer at the same time. Others are closed without an answer, which
+// bounds what users cost the server that are not allowed or are over their quota.
 const maxRefusing = 16
 
 // refusedPatience is how long a connection that is refused may take for its

@@ -20,13 +20,13 @@ const (
 	// network would do: routers limit the rate of ICMP.
 	maxReports = 16
 
-	// quoteLen is how much of a packet a report keeps: its headers, and of a
-	// management datagram what tells it from others.
+	// quoteLen is how many bytes of a packet a report keeps: enough for its headers
+	// and for the fields that identify a management datagram.
 	quoteLen = 128
 )
 
-// reports are what the network answered to packets of flows. An epoll instance tells
-// whose error queue has something.
+// reports are the ICMP errors about packets of flows. An epoll instance knows which
+// sockets have an entry in their error queue.
 type reports struct {
 	epoll  int
 	events [maxReports]unix.EpollEvent
@@ -52,8 +52,8 @@ func (s *reports) free() {
 	}
 }
 
-// watch adds a flow's socket: of errors epoll tells without being asked. The socket
-// leaves when it is closed.
+// watch adds a flow's socket without any event: epoll always reports errors. Closing
+// the socket removes it.
 func (s *reports) watch(fd int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Fd: int32(fd)}))
 }
@@ -121,8 +121,8 @@ func (l *Link) readErrors(fd int) (some bool) {
 	return some
 }
 
-// extended finds what tells of an ICMP message among the control messages; nil for
-// what the system itself reports, such as a packet over the MTU.
+// extended finds the control message that describes an ICMP error, nil for errors of
+// the system itself, such as a packet over the MTU.
 func (s *reports) extended(n int) *unix.SockExtendedErr {
 	for at := 0; at+unix.SizeofCmsghdr <= n; {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&s.ctl[at]))

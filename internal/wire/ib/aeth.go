@@ -53,8 +53,8 @@ func (s Syndrome) IsRNR() bool { return s&0xe0 == RNRNAK }
 // IsNAK tells a NAK other than RNR.
 func (s Syndrome) IsNAK() bool { return s&0xe0 == 0x60 }
 
-// Credits is the positive acknowledge that tells of n credits, or of as many fewer
-// as the encoding has (IBTA 9.7.7.2.4, table 46).
+// Credits is the positive acknowledge with n credits, rounded down to a count that
+// the encoding has (IBTA 9.7.7.2.4, table 46).
 func Credits(n int) Syndrome {
 	code := Syndrome(len(creditCounts) - 1)
 	for int(creditCounts[code]) > n && code > 0 {
