@@ -104,7 +104,7 @@ func TestAttackForgedNotifications(t *testing.T) {
 						g.ports[g.B] ^= 1
 					}
 					err := g.strike(g.A, attack.Count(100), []string{name}, func(i int) ib.Packet {
-						return ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true, PSN: far(g.A, true, i)}, Payload: make([]byte, 16)}
+						return ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true, PSN: g.apart().Add(i % 1000)}, Payload: make([]byte, 16)}
 					})
 					if err != nil {
 						return err
@@ -114,4 +114,16 @@ func TestAttackForgedNotifications(t *testing.T) {
 			}, func() { g.Round(t, 5000) })
 		})
 	}
+}
+
+// apart is a PSN as far as possible from those of both ends. A notification may be
+// about a request or about an answer, and answers have the PSNs of the peer's requests.
+func (g *target) apart() psn.PSN {
+	const space = 1 << 24
+	d := (g.B.Local.PSN - g.A.Local.PSN) % space
+	half := d / 2
+	if d < space/2 {
+		half += space / 2
+	}
+	return psn.New(g.A.Local.PSN + half)
 }
