@@ -165,6 +165,17 @@ func TestEmptyMessagesWithDescriptorsAreClosedAndCounted(t *testing.T) {
 	}
 }
 
+// hungUp returns how many connections the server has closed.
+func hungUp(list []*rawClient) (n int) {
+	for _, c := range list {
+		p := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
+		if k, _ := unix.Poll(p, 0); k > 0 && p[0].Revents&unix.POLLHUP != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Users that are not allowed get an answer, but not more of the server at a time than maxRefusing connections.
 func TestConnectionsOfUsersThatAreNotAllowedAreFew(t *testing.T) {
 	s := newServerOf(t, "127.14.11.3", Config{Allow: func(_, _ uint32) bool { return false }})
@@ -177,14 +188,7 @@ func TestConnectionsOfUsersThatAreNotAllowedAreFew(t *testing.T) {
 	most := 0
 	eventually(t, "all but a few connections closed", func() bool {
 		most = max(most, openDescriptors(t)-before-n)
-		closed := 0
-		for _, c := range list {
-			p := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
-			if k, _ := unix.Poll(p, 0); k > 0 && p[0].Revents&unix.POLLHUP != 0 {
-				closed++
-			}
-		}
-		return closed >= n-maxRefusing
+		return hungUp(list) >= n-maxRefusing
 	})
 	if limit := maxRefusing*connectionDescriptors + 2; most > limit { // one of accept, one of /proc/self/fd
 		t.Errorf("%d connections held %d descriptors of the server, expected %d at most", n, most, limit)
@@ -214,6 +218,8 @@ func TestConnectionsOfOneUserAreBounded(t *testing.T) {
 	if limit := 30 + maxRefusing*connectionDescriptors + 2; most > limit {
 		t.Errorf("%d connections held %d descriptors of the server, expected %d at most", n, most, limit)
 	}
+	// The server accepts in order, so none of them is left to be accepted.
+	eventually(t, "the connections beyond the limit closed", func() bool { return hungUp(list) >= n-30/connectionDescriptors })
 	for _, c := range list {
 		c.close()
 	}
