@@ -9,10 +9,6 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// silentProbes is how many probe intervals must pass without a byte from the peer
-// before it is given up, however long machine.Port.PeerTimeout is.
-const silentProbes = 3
-
 // A keepalive finds out whether a silent peer is still there (machine.Port.PeerTimeout).
 // TCP's keep-alive cannot tell: the system answers it for a process that is stopped.
 //
@@ -35,22 +31,13 @@ type keepalive struct {
 func (q *QP) startKeepalive(now time.Duration) {
 	q.alive = keepalive{heard: now, at: machine.Never}
 	if q.p.PeerTimeout > 0 && q.a.ORD > 0 && q.s.servesReads() {
-		q.alive.at = now + q.patience()
+		q.alive.at = now + q.p.ProbeInterval()
 	}
 }
 
 // servesReads reports whether the peer has told how many READs it serves (RFC 6581 9.1).
 func (s *Stream) servesReads() bool {
 	return s.enhanced() && s.request.enhanced.IRD != iwarp.DepthUnknown
-}
-
-// patience is how long the peer may say nothing until it is asked, and the time from
-// one look at the clock to the next while it does not answer.
-func (q *QP) patience() time.Duration {
-	if d := q.p.PeerProbe; d > 0 {
-		return d
-	}
-	return q.p.PeerTimeout / (silentProbes + 1)
 }
 
 // watchAt is when a silent peer is looked at.
@@ -76,12 +63,12 @@ func (q *QP) watch(now time.Duration) {
 	if k.heard >= k.began {
 		k.asked, k.ask = 0, false
 	}
-	silence, wait := now-k.heard, q.patience()
+	silence, wait := now-k.heard, q.p.ProbeInterval()
 	switch {
 	case silence < wait:
 		k.at = k.heard + wait
 		return
-	case k.asked >= silentProbes && silence >= q.p.PeerTimeout && now-due < wait:
+	case q.p.Silent(silence, k.asked) && now-due < wait:
 		// A look that is later than this is this process's own pause.
 		q.forsake(now)
 		return
@@ -96,7 +83,7 @@ func (q *QP) watch(now time.Duration) {
 
 // forsake ends the connection to a peer that is silent for too long.
 func (q *QP) forsake(now time.Duration) {
-	d := reason.Detail{Reason: reason.PeerSilent, Expected: uint64(q.p.PeerTimeout.Milliseconds()), Found: uint64((now - q.alive.heard).Milliseconds())}
+	d := q.p.SilentDetail(now - q.alive.heard)
 	s := q.s
 	q.lose(now, d, true)
 	s.abort(d)
@@ -108,6 +95,6 @@ func (q *QP) probe(out *Out) bool {
 		return false
 	}
 	q.alive.ask = false
-	q.refuse(reason.Detail{Reason: reason.PeerProbe, Expected: uint64(q.patience().Milliseconds()), Found: uint64(q.alive.asked)})
+	q.refuse(reason.Detail{Reason: reason.PeerProbe, Expected: uint64(q.p.ProbeInterval().Milliseconds()), Found: uint64(q.alive.asked)})
 	return true
 }

@@ -11,10 +11,6 @@ import (
 )
 
 const (
-	// silentProbes is the minimum number of unanswered probes before a connection
-	// fails because its peer was silent for machine.Port.PeerTimeout.
-	silentProbes = 3
-
 	// unreachableProbes is the number of probes to a peer that the network reports as
 	// unreachable. They are at least unreachableWait apart, and together take twice
 	// the time in which an answer is due, so a peer that is alive answers one of
@@ -51,13 +47,9 @@ func (q *QP) startKeepalive(now time.Duration) {
 	}
 }
 
-// patience is how long the peer may be silent before it is probed, and the time
-// between two probes.
+// patience is the probe interval, which is shorter after a report of the network.
 func (q *QP) patience() time.Duration {
-	d := q.p.PeerProbe
-	if d == 0 {
-		d = q.p.PeerTimeout / (silentProbes + 1)
-	}
+	d := q.p.ProbeInterval()
 	if q.alive.unreachable.Reason == reason.None {
 		return d
 	}
@@ -89,7 +81,7 @@ func (q *QP) look(now time.Duration) {
 	case silence < wait:
 		k.at = k.heard + wait
 		return
-	case k.asked >= silentProbes && silence >= q.p.PeerTimeout:
+	case q.p.Silent(silence, k.asked):
 		q.lose(now)
 		return
 	}
@@ -105,7 +97,7 @@ func (q *QP) look(now time.Duration) {
 func (q *QP) lose(now time.Duration) {
 	d := q.alive.unreachable
 	if d.Reason == reason.None {
-		d = reason.Detail{Reason: reason.PeerSilent, Expected: uint64(q.p.PeerTimeout.Milliseconds()), Found: uint64((now - q.alive.heard).Milliseconds())}
+		d = q.p.SilentDetail(now - q.alive.heard)
 	}
 	if r := &q.req; r.head != r.end {
 		r.fail(queue.RetryExcErr, d)
