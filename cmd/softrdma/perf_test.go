@@ -205,7 +205,7 @@ func TestPerfPeerThatDies(t *testing.T) {
 	}
 }
 
-// What a server is told is checked, whoever says it. See also
+// A server checks the settings of every client. See also
 // TestAttackStrangersOnPerfServer.
 func TestPerfServerRefusesForeignSettings(t *testing.T) {
 	for name, c := range map[string]struct {

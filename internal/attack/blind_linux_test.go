@@ -77,7 +77,7 @@ func TestAttackBlindInjectionAheadIsDisowned(t *testing.T) {
 	}
 }
 
-// next is the PSN of A's next request, as somebody sees it who hears a round: its
+// next is the PSN of A's next request, as an attacker sees it who observes a round: its
 // last request is a READ of one packet.
 func (g *target) next(t *testing.T) psn.PSN {
 	var last psn.PSN

@@ -15,7 +15,7 @@ import (
 )
 
 // A managed is a connection of the connection manager's under attack, with the two
-// messages that made it, as somebody sees them who sees all packets.
+// messages that made it, as an attacker on the path sees them.
 type managed struct {
 	*honest.Server
 	conn   net.Conn

@@ -24,7 +24,7 @@ const (
 const quotedLen = mad.HeaderLen + 4
 
 // Unreachable handles a network error d about a message that was sent to dst and
-// whose beginning the network quoted. Anybody who has seen the message can forge the
+// whose beginning the network quoted. Any host that has seen the message can forge the
 // error, so it is only a hint: the message is repeated sooner and fewer times, and
 // the wait for an answer ends earlier. Unreachable reports whether the message waits
 // for an answer.

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// This file measures what a blind attacker needs: somebody who knows both addresses
+// This file measures what a blind attacker needs, who knows both addresses
 // and the queue pair numbers, and can send from the peer's address, but sees no
 // packet. docs/security.md quotes the figures.
 

@@ -113,7 +113,7 @@ func TestSenderOnALongPathDoesNotWaitForCredits(t *testing.T) {
 	}
 }
 
-// Standard peers are told of no credits, and neither is who shares a receive queue.
+// Standard peers get no credits, and neither do peers of a shared receive queue.
 func TestAcknowledgeTellsOfCredits(t *testing.T) {
 	for _, c := range []struct {
 		name              string

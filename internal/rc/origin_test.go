@@ -325,8 +325,8 @@ func TestNotificationIsAboutThePacketThatWasMarked(t *testing.T) {
 	}
 }
 
-// TestForgedSendAheadOfWhatWasSentIsDisowned: who guesses the port as well can have
-// requests held, but only those that the peer has in flight are ever carried out.
+// TestForgedSendAheadOfWhatWasSentIsDisowned: an attacker who also guesses the port can
+// have requests held, but only those that the peer has in flight are ever carried out.
 func TestForgedSendAheadOfWhatWasSentIsDisowned(t *testing.T) {
 	for _, middles := range []bool{false, true} {
 		w := newRunning(t, true)

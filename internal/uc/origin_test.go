@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// An unreliable connection takes a message with any PSN, so somebody who forges its
+// An unreliable connection takes a message with any PSN, so an attacker who forges its
 // peer's address needs the source port, or the PSN that is due next.
 func TestPacketFromAnotherPortNeedsTheNextPSN(t *testing.T) {
 	const next = psn.PSN(0xfffffe)

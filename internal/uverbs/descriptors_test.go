@@ -103,7 +103,7 @@ func malformed(r *rand.Rand, file uint64) (data []byte, blocks []int) {
 	return data, blocks
 }
 
-// Whatever is wrong with a message, and whoever sends it, its descriptors are closed.
+// The descriptors of a malformed message are closed, also those of users that are not allowed.
 func TestDescriptorsOfMalformedMessagesAreClosed(t *testing.T) {
 	rounds := 400
 	if testing.Short() {

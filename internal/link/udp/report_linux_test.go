@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// TestReportsTellOfClosedPort: who sleeps is woken by what the network answers, and
-// gets it with the beginning of the packet.
+// TestReportsTellOfClosedPort: an ICMP error wakes a lane that sleeps, which gets the
+// error with the beginning of the packet.
 func TestReportsTellOfClosedPort(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		t.Run(host, func(t *testing.T) {
