@@ -91,7 +91,7 @@ type lane struct {
 	begun   bool   // the batch's first packet was looked at
 	checker ib.Checker
 	middles middles
-	hearing hearing
+	reports reports
 
 	// any goroutine
 	bellMu     sync.Mutex
@@ -118,7 +118,7 @@ func newLane(d *Device, index int, l link.Link) *lane {
 		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[netip.AddrPort]*share),
 		stopped: make(chan struct{}), from: new(source),
 	}
-	x.hearing.link, _ = l.(link.Reporter)
+	x.reports.link, _ = l.(link.Reporter)
 	x.tx.init(x)
 	x.streams = newStreams(x)
 	if link.LaneOf(gsiQPN, len(d.lanes)) == index {
@@ -254,7 +254,7 @@ func (l *lane) rest(now time.Duration) bool {
 	if l.closed {
 		return false
 	}
-	l.hear(now)
+	l.handleReports(now)
 	if l.crowded++; l.drained || l.crowded > overdue {
 		l.crowded = 0
 		l.expire(now)
@@ -270,7 +270,7 @@ func (l *lane) next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.ready.n > 0 || l.overflows.Load() || l.streams.pending():
+	case l.ready.n > 0 || l.reports.pending || l.overflows.Load() || l.streams.pending():
 		return 0
 	}
 	return l.timers.next()
@@ -283,6 +283,7 @@ func (l *lane) expire(now time.Duration) {
 			return
 		}
 		if q.m.Deadline() <= now {
+			l.lookForReports(now, q)
 			q.m.Expire(now)
 			l.count(q)
 			l.ready.push(q)

@@ -10,39 +10,59 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// hearBudget limits how many ICMP reports a lane handles within hearTime: each may
+// reportBudget limits how many ICMP reports a lane handles within reportTime: each may
 // need a search of every queue pair, and any host can send them.
 const (
-	hearBudget = 64
-	hearTime   = time.Second
+	reportBudget = 64
+	reportTime   = time.Second
 )
 
-// A hearing is a lane's state for handling ICMP reports.
-type hearing struct {
-	link  link.Reporter // nil where the link has none
-	left  int           // of hearBudget
-	until time.Duration // when it is filled up again
+// reports is a lane's state for handling ICMP reports.
+//
+// Nobody waits for them. A lane learns of one when a later send on the flow fails
+// because of it, and looks for them when a deadline of a queue pair passes: an answer
+// is overdue then.
+type reports struct {
+	link    link.Reporter // nil where the link has none
+	pending bool          // a send failed, which may have collected some
+	left    int           // of reportBudget
+	until   time.Duration // when it is filled up again
 }
 
-// hear passes ICMP reports to the queue pairs whose packets they quote. A report that
-// quotes no packet in flight is forged or late.
-func (l *lane) hear(now time.Duration) {
-	if l.hearing.link == nil || !l.hearing.link.Reported() {
-		return
+// handleReports passes the reports that failed sends have collected to the queue pairs
+// whose packets they quote.
+func (l *lane) handleReports(now time.Duration) {
+	if l.reports.pending {
+		l.reports.pending = false
+		l.takeReports(now)
 	}
-	if now >= l.hearing.until {
-		l.hearing.left, l.hearing.until = hearBudget, now+hearTime
+}
+
+// lookForReports does so with the reports about q's flow. Queue pairs of datagrams have
+// none of their own.
+func (l *lane) lookForReports(now time.Duration, q *QP) {
+	if l.reports.link != nil && q.flow != nil {
+		l.reports.link.Look(q.flow.flow)
+		l.takeReports(now)
 	}
-	l.hearing.link.Reports(func(r *link.Report) {
-		if l.hearing.left == 0 {
-			return
+}
+
+// takeReports handles what the link has collected. A report that quotes no packet in
+// flight is forged or late.
+func (l *lane) takeReports(now time.Duration) {
+	r := &l.reports
+	if now >= r.until {
+		r.left, r.until = reportBudget, now+reportTime
+	}
+	r.link.Reports(func(p *link.Report) {
+		if r.left > 0 {
+			r.left--
+			l.handleReport(now, p)
 		}
-		l.hearing.left--
-		l.hearReport(now, r)
 	})
 }
 
-func (l *lane) hearReport(now time.Duration, r *link.Report) {
+func (l *lane) handleReport(now time.Duration, r *link.Report) {
 	var h ib.BTH
 	if !h.Parse(r.Quoted) {
 		return // too little came back to tell whose packet it was
@@ -52,7 +72,7 @@ func (l *lane) hearReport(now time.Duration, r *link.Report) {
 		d.Reason = reason.SendRefused
 	}
 	if h.DestQPN == gsiQPN {
-		l.hearManager(now, r, &h, d)
+		l.reportToManager(now, r, &h, d)
 		return
 	}
 	for _, q := range l.qps {
@@ -68,8 +88,9 @@ func (l *lane) hearReport(now time.Duration, r *link.Report) {
 	}
 }
 
-// hearManager gives a report to the communication manager, whose datagrams it quotes.
-func (l *lane) hearManager(now time.Duration, r *link.Report, h *ib.BTH, d reason.Detail) {
+// reportToManager gives a report to the communication manager, whose datagrams it
+// quotes.
+func (l *lane) reportToManager(now time.Duration, r *link.Report, h *ib.BTH, d reason.Detail) {
 	const before = ib.BTHLen + ib.DETHLen
 	if l.gsi == nil || h.Opcode != ib.UDSendOnly || len(r.Quoted) < before {
 		return

@@ -228,6 +228,7 @@ func (t *transmitter) flush() {
 			q.sendError = d
 		}
 		t.lane.dev.Trace.Refuse(t.qps[0].QPN, d)
+		t.lane.reports.pending = t.lane.reports.link != nil
 	}
 	clear(t.tx.Pieces)
 	t.tx.Pieces, t.tx.Bytes, t.qps = t.tx.Pieces[:0], 0, t.qps[:0]

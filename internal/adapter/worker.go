@@ -33,9 +33,6 @@ func (l *lane) run() {
 		now := l.dev.clock()
 		if !l.enter(now) {
 			l.pause(pauseAfter(others.poll(now)))
-			if l.hearing.link != nil {
-				l.hearing.link.Look() // pollers do not sleep in the link
-			}
 			idleSince = -1
 			continue
 		}

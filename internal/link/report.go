@@ -14,16 +14,16 @@ type Report struct {
 	Quoted   []byte         // the beginning of the packet behind its UDP header, as much as came back
 }
 
-// A Reporter is a Link that knows what the network answers.
+// A Reporter is a Link that collects ICMP errors about its flows. It does not wait for
+// them: having the kernel announce them costs more than they are worth, because it then
+// does so with every datagram that it has sent. Errors are collected when a later Send
+// on the flow fails because of them, and by Look. The methods follow the rule of
+// Receive.
 type Reporter interface {
-	// Reported reports whether Reports may have something; any goroutine may call it.
-	Reported() bool
+	// Look collects the errors about one flow. It takes a system call.
+	Look(*Flow)
 
-	// Look updates Reported when no goroutine sleeps in Wait, which otherwise does
-	// it; any goroutine may call it.
-	Look()
-
-	// Reports gives f what was reported since. The report is the link's again when f
-	// returns. It follows the rule of Receive.
+	// Reports calls f with each error that was collected since the last call. The
+	// report belongs to the link again when f returns.
 	Reports(f func(*Report))
 }

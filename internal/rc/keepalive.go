@@ -12,9 +12,8 @@ import (
 
 const (
 	// unreachableProbes is the number of probes to a peer that the network reports as
-	// unreachable. They are at least unreachableWait apart, and together take twice
-	// the time in which an answer is due, so a peer that is alive answers one of
-	// them.
+	// unreachable. They are at least unreachableWait apart, and together take at least
+	// the time in which an answer is due, so a peer that is alive answers one of them.
 	unreachableProbes = 8
 	unreachableWait   = 100 * time.Millisecond
 
@@ -53,7 +52,7 @@ func (q *QP) patience() time.Duration {
 	if q.alive.unreachable.Reason == reason.None {
 		return d
 	}
-	wait := max(unreachableWait, q.p.Attr.AckTimeout()/4)
+	wait := max(unreachableWait, q.p.Attr.AckTimeout()/unreachableProbes)
 	if d > 0 {
 		wait = min(wait, d)
 	}

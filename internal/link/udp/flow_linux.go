@@ -63,11 +63,8 @@ func (l *Link) prepareFlow(e *endpoint, dst netip.AddrPort, port uint16) (netip.
 	if err != nil {
 		return dst, err
 	}
-	// What ICMP reports comes by the socket's error queue, and until that was read as
-	// the error of a later send.
-	if err := l.reports.watch(e.fd); err != nil {
-		return src, err
-	}
+	// IP_RECVERR puts ICMP errors into the socket's error queue. Until they are read
+	// from there, the next send returns the last one.
 	if l.local.Addr().Is4() {
 		if !dst.Addr().IsMulticast() {
 			e.first, e.counts = identify(e.fd, src, dst)

@@ -60,7 +60,7 @@ func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 	}
 	l := &Link{cfg: cfg.withDefaults(), local: local}
 	l.lifetime.init(l.free)
-	l.rx.fd, l.wait.fd, l.group.epoll, l.reports.epoll = -1, -1, -1, -1
+	l.rx.fd, l.wait.fd, l.group.epoll = -1, -1, -1
 	if err := l.openAll(shared); err != nil {
 		l.free()
 		return nil, err
@@ -101,9 +101,6 @@ func (l *Link) openAll(shared bool) (err error) {
 	if err := l.group.init(); err != nil {
 		return err
 	}
-	if err := l.reports.init(); err != nil {
-		return err
-	}
 	l.in.init(l.local)
 	l.out.init(l.rx.fd, l.cfg)
 	l.flows = newFlowTable(l.cfg.MaxFlowSockets, keptFlows)
@@ -114,7 +111,6 @@ func (l *Link) openAll(shared bool) (err error) {
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
 	l.group.free()
-	l.reports.free()
 	l.wait.free()
 	if l.rx.fd >= 0 {
 		_ = unix.Close(l.rx.fd)

@@ -88,11 +88,10 @@ func (l *Link) sleep(d time.Duration) error {
 	}
 	left := d
 	for {
-		p := [4]unix.PollFd{
+		p := [3]unix.PollFd{
 			{Fd: int32(l.rx.fd), Events: unix.POLLIN},
 			{Fd: int32(l.wait.fd), Events: unix.POLLIN},
 			{Fd: int32(l.group.epoll), Events: unix.POLLIN},
-			{Fd: int32(l.reports.epoll), Events: unix.POLLIN},
 		}
 		var timeout *unix.Timespec
 		if d >= 0 {
@@ -106,11 +105,7 @@ func (l *Link) sleep(d time.Duration) error {
 		if p[1].Revents != 0 {
 			l.wait.drain()
 		}
-		if p[3].Revents != 0 {
-			l.reports.some.Store(true)
-			return nil
-		}
-		// Beside packets, reports and time, only a Wake or Close ends the wait: a kick
+		// Beside packets and time, only a Wake or Close ends the wait: a kick
 		// alone can be the late one of a Wake that another Wait returned for.
 		if n > 0 && err == nil && p[0].Revents|p[2].Revents != 0 || l.wait.state.Load() == woken || l.closed() {
 			return nil
