@@ -54,12 +54,12 @@ func (l *lane) takeReports(now time.Duration) {
 	if now >= r.until {
 		r.left, r.until = reportBudget, now+reportTime
 	}
-	r.link.Reports(func(p *link.Report) {
+	for p := r.link.NextReport(); p != nil; p = r.link.NextReport() {
 		if r.left > 0 {
 			r.left--
 			l.handleReport(now, p)
 		}
-	})
+	}
 }
 
 func (l *lane) handleReport(now time.Duration, r *link.Report) {

@@ -23,7 +23,7 @@ type Reporter interface {
 	// Look collects the errors about one flow. It takes a system call.
 	Look(*Flow)
 
-	// Reports calls f with each error that was collected since the last call. The
-	// report belongs to the link again when f returns.
-	Reports(f func(*Report))
+	// NextReport takes the oldest of the errors that were collected, and returns nil
+	// when there are no more. The report holds until the next call on the link.
+	NextReport() *Report
 }

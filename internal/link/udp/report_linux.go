@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxReports bounds the reports that wait for Reports; more are dropped, as the
+	// maxReports bounds the reports that wait for NextReport; more are dropped, as the
 	// network would do: routers limit the rate of ICMP.
 	maxReports = 16
 
@@ -28,7 +28,8 @@ const (
 // No epoll instance watches these sockets. The kernel would call it for every datagram
 // whose memory it frees, which made a round trip of small messages 5 % longer.
 type reports struct {
-	n      int
+	n      int // in list
+	taken  int // of these, by NextReport
 	list   [maxReports]link.Report
 	quotes [maxReports][quoteLen]byte
 	data   [quoteLen]byte
@@ -50,13 +51,15 @@ func (l *Link) Look(p *link.Flow) {
 	}
 }
 
-// Reports calls f with what was collected since the last call.
-func (l *Link) Reports(f func(*link.Report)) {
+// NextReport takes the oldest report off the list.
+func (l *Link) NextReport() *link.Report {
 	s := &l.reports
-	for i := range s.list[:s.n] {
-		f(&s.list[i])
+	if s.taken == s.n {
+		s.taken, s.n = 0, 0
+		return nil
 	}
-	s.n = 0
+	s.taken++
+	return &s.list[s.taken-1]
 }
 
 // readErrors moves the error queue of a flow's socket into list.

@@ -32,7 +32,9 @@ func TestLookFindsReportOfClosedPort(t *testing.T) {
 				t.Fatalf("%d reports, want 1", n)
 			}
 			a.Look(f)
-			a.Reports(func(*link.Report) { t.Error("a report was given twice") })
+			if a.NextReport() != nil {
+				t.Error("a report was given twice")
+			}
 			// The next send does not fail because of a report that was read.
 			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
 			n = 0
@@ -53,15 +55,15 @@ func collect(t *testing.T, l *Link, flow *link.Flow, f func(*link.Report)) {
 			t.Fatal("no report")
 		}
 		l.Look(flow)
-		l.Reports(func(r *link.Report) {
+		for r := l.NextReport(); r != nil; r = l.NextReport() {
 			some = true
 			f(r)
-		})
+		}
 	}
 }
 
 // TestReportsOfSendErrorsAreKept: a send that fails for an earlier packet takes the
-// report off the socket, and Reports gives it all the same.
+// report off the socket, and NextReport gives it all the same.
 func TestReportsOfSendErrorsAreKept(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)
@@ -72,7 +74,9 @@ func TestReportsOfSendErrorsAreKept(t *testing.T) {
 		t.Fatal("the second send did not fail")
 	}
 	n := 0
-	a.Reports(func(r *link.Report) { n++ })
+	for a.NextReport() != nil {
+		n++
+	}
 	if n == 0 {
 		t.Error("nothing is reported")
 	}
@@ -87,7 +91,9 @@ func TestReportsAreBounded(t *testing.T) {
 		_ = a.Send(&link.Tx{Flow: f, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64})
 	}
 	n := 0
-	a.Reports(func(*link.Report) { n++ })
+	for a.NextReport() != nil {
+		n++
+	}
 	if n == 0 || n > maxReports {
 		t.Errorf("%d reports, want 1 to %d", n, maxReports)
 	}

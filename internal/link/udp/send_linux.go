@@ -308,7 +308,7 @@ func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 }
 
 // drainErrors reads the error queue of a flow's socket, which keeps sends from
-// failing; Reports gives what was in it.
+// failing. NextReport gives what was in it.
 func (l *Link) drainErrors(fd int) {
 	if fd != l.rx.fd { // which asks for no reports
 		l.readErrors(fd)
