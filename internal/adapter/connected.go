@@ -24,9 +24,6 @@ type connected struct {
 
 func newConnected(q *QP) *connected { return &connected{m: iwarp.New(&q.Port), q: q} }
 
-// Receive is never called: streams have no packets.
-func (x *connected) Receive(time.Duration, *machine.In) {}
-
 // Next sends on the stream, and flushes. There is more where requests were posted
 // since: one whose driver saw those before it may not have rung the doorbell.
 func (x *connected) Next(now time.Duration, _ *machine.Out) bool {
@@ -106,14 +103,6 @@ func (q *QP) Supports(op queue.Op) error {
 	q.lane.mu.Lock()
 	defer q.lane.unlock()
 	return q.m.(*connected).m.Supports(op)
-}
-
-// checkType tells whether the device has queue pairs of a type.
-func (d *Device) checkType(t qp.Type) error {
-	if d.lanes[0].streams == nil {
-		return nil
-	}
-	return iwarp.CheckType(t)
 }
 
 // check tells whether the queue pair may go from one state to another with

@@ -9,7 +9,6 @@ import (
 
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
-	"softrdma/internal/machine"
 	"softrdma/internal/reason"
 	wire "softrdma/internal/wire/iwarp"
 )
@@ -109,7 +108,7 @@ func (l *lane) connectable(qpn uint32) (*connected, error) {
 func (s *streams) newStream(handler func(*StreamEvent)) *Stream {
 	c := &Stream{s: s, handler: handler}
 	c.m = iwarp.NewStream(&s.pool, c.event)
-	c.task = QP{lane: s.lane, m: (*streamTask)(c), timer: -1, due: machine.Never}
+	c.entry.Init((*streamTask)(c))
 	return c
 }
 

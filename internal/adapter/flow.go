@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"net/netip"
 
+	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/wire/ib"
@@ -17,8 +18,7 @@ type txFlow struct {
 	key  flowKey
 	uses int // connections
 
-	first, last *QP     // see readyList
-	next        *txFlow // the same
+	group schedule.Group // of the connections
 
 	peer    *Device // in this process, when the loopback had seen so many
 	changes uint32

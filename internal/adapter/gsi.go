@@ -41,7 +41,9 @@ func newGSI(l *lane) *QP {
 		GUID: d.cfg.GUID, Local: d.Local(), MTU: d.cfg.MTU, Random: d.random32,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsiQPN, why) },
 	})
-	q := &QP{lane: l, m: g, timer: -1, due: machine.Never}
+	q := &QP{lane: l, transport: &transports[qp.UD]}
+	q.entry.Init((*qpTask)(q))
+	q.setMachine(g)
 	q.Port = machine.Port{QPN: gsiQPN, Type: qp.UD, Host: d}
 	q.Attr.State, q.Attr.QKey, q.Attr.PathMTU = qp.RTS, gsiQKey, d.cfg.MTU
 	return q
@@ -62,8 +64,8 @@ func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	}
 	now := d.clock()
 	f(l.gsi.m.(*gsi).cm, now)
-	l.timers.set(l.gsi, l.gsi.m.Deadline())
-	l.ready.push(l.gsi)
+	l.tasks.Set(&l.gsi.entry, l.gsi.m.Deadline())
+	l.tasks.Push(&l.gsi.entry)
 	l.transmit(now)
 	return nil
 }

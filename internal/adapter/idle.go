@@ -5,9 +5,6 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
-	"softrdma/internal/rc"
-	"softrdma/internal/uc"
-	"softrdma/internal/ud"
 )
 
 // An idle stands for the machine of a queue pair that has had nothing to do
@@ -16,12 +13,15 @@ import (
 type idle struct{ q *QP }
 
 var (
-	_ machine.Machine = idle{}
-	_ machine.Flyer   = idle{}
+	_ machine.Machine  = idle{}
+	_ machine.Receiver = idle{}
 )
 
 // Receive gives the packet to the machine.
-func (x idle) Receive(now time.Duration, in *machine.In) { x.q.begin(now).Receive(now, in) }
+func (x idle) Receive(now time.Duration, in *machine.In) {
+	x.q.begin(now)
+	x.q.receiver.Receive(now, in)
+}
 
 // Next asks the machine where something was posted.
 func (x idle) Next(now time.Duration, out *machine.Out) bool {
@@ -56,17 +56,7 @@ func (x idle) Transition(now time.Duration, from qp.State) {
 // begin makes the machine of a queue pair in a state up to RTS, and takes it
 // there.
 func (q *QP) begin(now time.Duration) machine.Machine {
-	switch q.Type {
-	case qp.RC:
-		m := rc.New(&q.Port, q.connection())
-		q.m, q.flyer, q.continuer = m, m, m
-	case qp.UC:
-		m := uc.New(&q.Port, q.pace())
-		q.m, q.sender = m, m
-	default:
-		m := ud.New(&q.Port)
-		q.m, q.sender = m, m
-	}
+	q.setMachine(q.lane.makers[q.Type](&q.Port, machine.Options{Control: q.control, GoBackN: q.recovery == GoBackN}))
 	to := q.Attr.State
 	for from := qp.Reset; from < to; from++ {
 		q.Attr.State = from + 1

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/blocking"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
-	"softrdma/internal/rc"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -28,11 +28,9 @@ const (
 
 	// receiveBudget, in batches, and transmitBudget, in packets, bound one round
 	// of progress, so that acknowledges and new requests keep each other going.
-	// A queue pair that has nothing to send counts for a packet, a stream, which
-	// sends for itself, for streamPackets.
+	// A task that has nothing to send counts for a packet.
 	receiveBudget  = 4
 	transmitBudget = receiveBudget * link.MaxPackets
-	streamPackets  = link.MaxPackets / 2
 
 	// maxBurst is how many packets of a queue pair leave when it is its turn.
 	maxBurst = 2 * link.MaxPackets
@@ -60,10 +58,9 @@ type lane struct {
 	mu      sync.Mutex
 	qps     map[uint32]*QP
 	gsi     *QP // queue pair 1, which is not in qps; nil in other lanes than its own
-	store   *rc.Store
+	makers  makers
 	groups  map[netip.Addr][]*QP
-	ready   readyList
-	timers  timerHeap
+	tasks   schedule.Queue
 	flows   map[flowKey]*txFlow
 	reply   txFlow // of the answer that is being sent, see replyFlow
 	shares  map[netip.AddrPort]*share
@@ -93,6 +90,8 @@ type lane struct {
 	middles middles
 	reports reports
 
+	gathered int // doorbells that wait, see gathers
+
 	// any goroutine
 	bellMu     sync.Mutex
 	bells      []*QP
@@ -114,7 +113,7 @@ type lane struct {
 
 func newLane(d *Device, index int, l link.Link) *lane {
 	x := &lane{
-		dev: d, index: index, link: l, store: rc.NewStore(rc.DefaultStore / len(d.lanes)), single: runtime.GOMAXPROCS(0) == 1,
+		dev: d, index: index, link: l, makers: newMakers(len(d.lanes)), single: runtime.GOMAXPROCS(0) == 1,
 		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[netip.AddrPort]*share),
 		stopped: make(chan struct{}), from: new(source),
 	}
@@ -270,62 +269,45 @@ func (l *lane) next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.ready.n > 0 || l.reports.pending || l.overflows.Load() || l.streams.pending():
+	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load() || l.streams.pending():
 		return 0
 	}
-	return l.timers.next()
+	return l.tasks.NextDue()
 }
 
 func (l *lane) expire(now time.Duration) {
 	for {
-		q := l.timers.due(now)
-		if q == nil {
+		e := l.tasks.Due(now)
+		if e == nil {
 			return
 		}
-		if q.m.Deadline() <= now {
-			l.lookForReports(now, q)
-			q.m.Expire(now)
-			l.count(q)
-			l.ready.push(q)
-		}
-		l.expireShare(now, q)
-		l.timers.set(q, q.deadline())
+		e.Task().Expire(now)
+		l.tasks.Set(e, e.Task().Deadline())
 	}
 }
 
-// transmit lets the ready queue pairs send in turn and tells whether there
-// were any.
+// transmit lets the ready tasks send in turn and reports whether there were any.
 func (l *lane) transmit(now time.Duration) bool {
-	if l.closed || l.ready.n == 0 {
+	if l.closed || l.tasks.Ready() == 0 {
 		return false
 	}
-	l.ready.gathered = 0
-	least := 1
-	if l.streams != nil {
-		least = streamPackets
-	}
+	l.gathered = 0
 	for budget := transmitBudget; budget > 0; {
-		q := l.ready.pop()
-		if q == nil {
+		e := l.tasks.Pop()
+		if e == nil {
 			break
 		}
-		l.writeBack() // q may acknowledge what was stored
-		n, more := l.burst(now, q)
+		l.writeBack() // the task may acknowledge what was stored
+		n, more := e.Task().Next(now)
 		if more {
-			l.ready.push(q)
+			l.tasks.Push(e)
 		}
-		budget -= max(n, least)
-		l.count(q)
-		if q.sender != nil {
-			l.sent = append(l.sent, q)
-			continue
-		}
-		l.timers.lower(q, q.m.Deadline())
+		budget -= max(n, 1)
 	}
 	l.tx.flush()
 	for i, q := range l.sent {
 		q.sender.Sent()
-		l.timers.lower(q, q.m.Deadline())
+		l.tasks.Lower(&q.entry, q.m.Deadline())
 		l.sent[i] = nil
 	}
 	l.sent = l.sent[:0]
@@ -351,11 +333,30 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 	return n, true
 }
 
+const (
+	// gatherBeyond is how many bytes others must have in flight to a peer for a
+	// doorbell to wait for theirs, and gatherAtMost bounds how many wait.
+	gatherBeyond = 64 << 10
+	gatherAtMost = 32
+)
+
+// gathers reports whether what was posted to q may wait for what is posted to
+// others, so that short messages of many leave as one batch. It may while others
+// have much on its way to the same peer: the next poll sends it, or the lane's
+// goroutine where none comes, unless that sleeps.
+func (l *lane) gathers(q *QP) bool {
+	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.gathered == gatherAtMost-1 || l.sleeping.Load() != 0 {
+		return false
+	}
+	l.gathered++
+	return true
+}
+
 // ring is the doorbell: work was posted to q's send queue, or q's state wants
 // it to send.
 func (l *lane) ring(q *QP) {
 	if l.mu.TryLock() {
-		if l.ready.push(q); !l.gathers(q) {
+		if l.tasks.Push(&q.entry); !l.gathers(q) {
 			l.transmit(l.dev.clock())
 		}
 		l.unlock()
@@ -382,7 +383,7 @@ func (l *lane) takeBells() bool {
 	l.bellMu.Lock()
 	for i, q := range l.bells {
 		q.belled.Store(false)
-		l.ready.push(q)
+		l.tasks.Push(&q.entry)
 		l.bells[i] = nil
 	}
 	l.bells = l.bells[:0]
@@ -411,7 +412,7 @@ func (l *lane) settle() {
 	if l.closing.Load() {
 		return
 	}
-	for range l.ready.n/(transmitBudget/maxBurst) + 1 {
+	for range l.tasks.Ready()/(transmitBudget/maxBurst) + 1 {
 		if !l.transmit(l.dev.clock()) {
 			return
 		}

@@ -73,12 +73,13 @@ func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
 // A timed is a machine that notes when it was called.
 type timed struct {
 	machine.Machine
+	machine.Receiver
 	received, sent time.Duration
 }
 
 func (m *timed) Receive(now time.Duration, in *machine.In) {
 	m.received = now
-	m.Machine.Receive(now, in)
+	m.Receiver.Receive(now, in)
 }
 func (m *timed) Next(now time.Duration, out *machine.Out) bool {
 	m.sent = now
@@ -94,11 +95,11 @@ func TestReceiveTellsTheTimeAfterThePacketCame(t *testing.T) {
 		now := time.Hour
 		e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
 		e.recv()
-		m := &timed{Machine: e.qp.begin(now)}
-		e.qp.m = m
+		m := &timed{Machine: e.qp.begin(now), Receiver: e.qp.receiver}
+		e.qp.m, e.qp.receiver = m, m
 		e.link.give, e.link.from = e.datagram()
 		e.link.spend = func() { now += time.Millisecond }
-		e.dev.lanes[0].ready.push(e.qp) // otherwise a poll leaves sending to the next
+		e.dev.lanes[0].tasks.Push(&e.qp.entry) // otherwise a poll leaves sending to the next
 		round(e)
 		if m.received != now || m.sent != now {
 			t.Errorf("%s: the last packet came at %v, its machine was told %v, and that it sends at %v", name, now, m.received, m.sent)

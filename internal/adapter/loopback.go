@@ -8,7 +8,6 @@ import (
 
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
-	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
@@ -73,7 +72,7 @@ const trainBytes = 256 << 10
 // nobody wants to see packets.
 func (l *lane) longest(q *QP) (n int, whole bool) {
 	switch {
-	case q.Type != qp.RC || q.flow == nil:
+	case !q.transport.Acknowledged || q.flow == nil:
 		return 0, false
 	case l.neighbour(q.flow, q.Attr.DestQPN) == nil:
 		return min(link.MaxBatch/(q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), link.MaxPackets), false

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
-	"softrdma/internal/rc"
 	"softrdma/internal/reason"
 )
 
@@ -29,10 +29,13 @@ type QP struct {
 
 	pd        *PD
 	lane      *lane
-	m         machine.Machine   // an idle until there is something to do
-	sender    machine.Sender    // m, where it wants to know that packets left
-	flyer     machine.Flyer     // m, where it knows what is in flight
-	continuer machine.Continuer // m, where it takes middles of messages
+	transport *machine.Transport
+	entry     schedule.Entry           // among the lane's tasks
+	m         machine.Machine          // an idle until there is something to do
+	receiver  machine.Receiver         // m, unless it is a stream's
+	sender    machine.Sender           // m, where it wants to know that packets left
+	flight    machine.InFlightReporter // m, where it knows what is in flight
+	continuer machine.Continuer        // m, where it takes the packets in the middle of a message faster
 	sendCQ    *CQ
 	recvCQ    *CQ
 	srq       *SRQ
@@ -45,11 +48,6 @@ type QP struct {
 	share     *share  // of what may be in flight to its peer
 	waiting   bool    // in share's line
 	admitted  bool    // and now it is its turn
-	ready     bool
-	next      *QP // behind it among those
-	destroyed bool
-	timer     int // index in the heap, -1 when not in it
-	due       time.Duration
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
 
@@ -80,7 +78,8 @@ type QPConfig struct {
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
 func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	d := p.dev
-	if err := d.checkType(c.Type); err != nil {
+	transport, err := d.transportOf(c.Type)
+	if err != nil {
 		return nil, err
 	}
 	if err := p.add(&d.counts.QP); err != nil {
@@ -91,7 +90,8 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		return nil, err
 	}
 	l := d.lanes[int(d.placed.Add(1))%len(d.lanes)]
-	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, timer: -1, due: machine.Never}
+	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, transport: transport}
+	q.entry.Init((*qpTask)(q))
 	if q.control == congestion.Default {
 		q.control = d.cfg.Control
 	}
@@ -102,7 +102,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
 		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path,
 	}
-	if c.Type == qp.RC {
+	if transport.Acknowledged {
 		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
 		if q.PeerTimeout > 0 && c.PeerProbe > 0 {
 			q.PeerProbe = max(c.PeerProbe, leastPeerTimeout/4)
@@ -128,36 +128,17 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	q.QPN = d.newQPN(l)
 	c.SendCQ.serve(l)
 	c.RecvCQ.serve(l)
-	q.m = idle{q}
-	switch {
-	case l.streams != nil:
-		q.m = newConnected(q)
-	case c.Type == qp.RC:
-		q.flyer = idle{q}
-	case c.Type == qp.UD:
+	if l.streams != nil {
+		q.setMachine(newConnected(q))
+	} else {
+		q.setMachine(idle{q})
+	}
+	if !transport.Connected {
 		q.Attr.PathMTU = d.cfg.MTU
 		d.headed.Add(1)
 	}
 	l.qps[q.QPN] = q
 	return q, nil
-}
-
-// connection is what a reliable connection has beside the standard.
-func (q *QP) connection() rc.Config {
-	c := rc.Config{Control: q.control}
-	if q.recovery != GoBackN {
-		c.Store = q.lane.store
-	}
-	return c
-}
-
-// pace is the control of an unreliable connection, which has notifications alone
-// to go by: DCQCN stands for whatever obeys them.
-func (q *QP) pace() congestion.Kind {
-	if q.control.ECN() {
-		return congestion.DCQCN
-	}
-	return congestion.None
 }
 
 // hold counts the new queue pair as a user of its queues.
@@ -271,7 +252,7 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 
 // openFlow opens the flow of a connection whose path is being set.
 func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
-	if q.Type == qp.UD || mask&qp.MaskAV == 0 {
+	if !q.transport.Connected || mask&qp.MaskAV == 0 {
 		return nil
 	}
 	dest := q.Attr.DestQPN
@@ -285,6 +266,7 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 	f.uses++
 	q.closeFlow()
 	q.flow = f
+	q.entry.SetGroup(&f.group)
 	q.lane.joinShare(q, a.Path.Dst)
 	return nil
 }
@@ -292,6 +274,7 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 func (q *QP) closeFlow() {
 	if f := q.flow; f != nil {
 		q.flow = nil
+		q.entry.SetGroup(nil)
 		f.uses--
 		q.lane.closeFlow(f)
 		q.lane.leaveShare(q)
@@ -314,9 +297,9 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		q.closeFlow()
 		q.sendError = reason.Detail{}
 	}
-	l.count(q)
-	l.timers.set(q, q.deadline())
-	l.ready.push(q)
+	l.countFlight(q)
+	l.tasks.Set(&q.entry, q.deadline())
+	l.tasks.Push(&q.entry)
 	l.transmit(now)
 }
 
@@ -335,7 +318,7 @@ func (q *QP) fail(now time.Duration, why reason.Detail) {
 // the lane.
 func (q *QP) gone() error {
 	switch {
-	case q.destroyed:
+	case q.entry.Removed():
 		return fmt.Errorf("queue pair %#06x: %w", q.QPN, ErrDestroyed)
 	case q.lane.closed:
 		return ErrClosed
@@ -445,7 +428,7 @@ func (q *QP) detach(group netip.Addr) (found bool) {
 func (q *QP) Destroy() error {
 	l := q.lane
 	l.mu.Lock()
-	if q.destroyed {
+	if q.entry.Removed() {
 		l.unlock()
 		return nil
 	}
@@ -457,11 +440,10 @@ func (q *QP) Destroy() error {
 		q.detach(q.groups[0])
 	}
 	q.closeFlow()
-	l.timers.remove(q)
-	q.destroyed = true
+	l.tasks.Remove(&q.entry)
 	q.tellState(qp.Reset)
 	delete(l.qps, q.QPN)
-	if q.Type == qp.UD {
+	if !q.transport.Connected {
 		l.dev.headed.Add(-1)
 	}
 	l.unlock()

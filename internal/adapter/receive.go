@@ -94,11 +94,11 @@ func (l *lane) packet(now time.Duration, b []byte) {
 
 func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	// Annex A17.9.3: notifications are of no transport.
-	if l.in.Opcode == ib.CongestionNotify && q.Type != qp.RC && q.Type != qp.UC {
+	if l.in.Opcode == ib.CongestionNotify && !q.transport.Connected {
 		l.drop(b, q.QPN, reason.CongestionIgnored, uint64(congestion.DCQCN), uint64(q.QPN))
 		return
 	}
-	if want := transport(q.Type); l.in.Opcode.Transport() != want && l.in.Opcode != ib.CongestionNotify {
+	if want := q.transport.Opcodes; l.in.Opcode.Transport() != want && l.in.Opcode != ib.CongestionNotify {
 		l.drop(b, q.QPN, reason.PacketTransport, uint64(want), uint64(l.in.Opcode.Transport()))
 		return
 	}
@@ -106,14 +106,14 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 		l.drop(b, q.QPN, reason.PacketQPState, uint64(qp.RTR), uint64(s))
 		return
 	}
-	q.m.Receive(now, &l.in)
+	q.receiver.Receive(now, &l.in)
 	l.received(q)
 }
 
 // received goes on behind packets that q's machine took.
 func (l *lane) received(q *QP) {
-	l.count(q)
-	l.ready.push(q)
+	l.countFlight(q)
+	l.tasks.Push(&q.entry)
 	if l.dev.Memory.Deferred() {
 		l.stored(q)
 	}
@@ -132,16 +132,6 @@ func (l *lane) multicast(now time.Duration, b []byte) {
 	for _, q := range qps {
 		l.deliver(now, q, b)
 	}
-}
-
-func transport(t qp.Type) ib.Transport {
-	switch t {
-	case qp.RC:
-		return ib.RC
-	case qp.UC:
-		return ib.UC
-	}
-	return ib.UD
 }
 
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {

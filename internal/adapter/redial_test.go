@@ -96,8 +96,8 @@ func (e *streamEnd) gone() {
 			e.t.Errorf("connection %d is open", i)
 		}
 	}
-	if n, _ := e.dev.StreamCount(); n != 0 || e.dev.lanes[0].timers.Len() != 0 {
-		e.t.Errorf("%d streams, %d timers are left", n, e.dev.lanes[0].timers.Len())
+	if n, _ := e.dev.StreamCount(); n != 0 || e.dev.lanes[0].tasks.Timers() != 0 {
+		e.t.Errorf("%d streams, %d timers are left", n, e.dev.lanes[0].tasks.Timers())
 	}
 }
 

@@ -82,7 +82,7 @@ func (l *lane) handleReport(now time.Duration, r *link.Report) {
 		if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(now, &h, d) {
 			q.sendError = d
 			l.dev.Trace.Refuse(q.QPN, d)
-			l.timers.set(q, q.deadline())
+			l.tasks.Set(&q.entry, q.deadline())
 		}
 		return
 	}
@@ -98,6 +98,6 @@ func (l *lane) reportToManager(now time.Duration, r *link.Report, h *ib.BTH, d r
 	g := l.gsi.m.(*gsi)
 	if g.cm.Unreachable(now, r.Dst, r.Quoted[before:], d) {
 		l.dev.Trace.Refuse(gsiQPN, d)
-		l.timers.set(l.gsi, g.Deadline())
+		l.tasks.Set(&l.gsi.entry, g.Deadline())
 	}
 }

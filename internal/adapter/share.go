@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/machine"
 )
 
@@ -13,7 +14,7 @@ type share struct {
 	machine.Share
 	peer  netip.AddrPort
 	users int
-	line  fifo[*QP] // who waits
+	line  schedule.FIFO[*QP] // who waits
 
 	// While somebody waits, watcher's place in the lane's heap is no later than
 	// stallAt, and that is later than the last progress by stallTime.
@@ -31,30 +32,30 @@ func (s *share) wait(q *QP) {
 		return
 	}
 	q.waiting = true
-	s.line.push(q)
+	s.line.Push(q)
 }
 
 // admit lets the queue pair that waits longest try again. When it has had its
 // turn and found room, the next one does.
 func (s *share) admit(l *lane) {
-	if s.line.len() == 0 {
+	if s.line.Len() == 0 {
 		return
 	}
-	q := s.line.pop()
+	q := s.line.Pop()
 	q.waiting, q.admitted = false, true
-	l.ready.push(q)
+	l.tasks.Push(&q.entry)
 }
 
 func (s *share) remove(q *QP) {
 	if q.waiting {
-		s.line.remove(slices.Index(s.line.waiting(), q))
+		s.line.Remove(slices.Index(s.line.Waiting(), q))
 		q.waiting = false
 	}
 }
 
 // joinShare makes q share what may be in flight to a peer.
 func (l *lane) joinShare(q *QP, peer netip.AddrPort) {
-	if q.flyer == nil {
+	if !q.transport.Acknowledged {
 		return
 	}
 	s := l.shares[peer]
@@ -87,14 +88,14 @@ func (l *lane) leaveShare(q *QP) {
 	s.admit(l)
 }
 
-// count takes note of what q has in flight after its machine was called, and
+// countFlight takes note of what q has in flight after its machine was called, and
 // lets the next that waits try where there may be room.
-func (l *lane) count(q *QP) {
+func (l *lane) countFlight(q *QP) {
 	s := q.share
 	if s == nil {
 		return
 	}
-	less := s.Count(&q.Port, q.flyer.InFlight())
+	less := s.Count(&q.Port, q.flight.InFlight())
 	if less && s.watcher != nil {
 		s.stallAt = l.dev.clock() + stallTime
 	}
@@ -115,9 +116,9 @@ func (l *lane) count(q *QP) {
 // watch lets the first in line look after stalls; nobody, where nobody waits.
 func (l *lane) watch(s *share) {
 	s.watcher = nil
-	if s.line.len() > 0 {
-		s.watcher = s.line.waiting()[0]
-		l.timers.lower(s.watcher, s.stallAt)
+	if s.line.Len() > 0 {
+		s.watcher = s.line.Waiting()[0]
+		l.tasks.Lower(&s.watcher.entry, s.stallAt)
 	}
 }
 

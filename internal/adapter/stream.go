@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
@@ -28,7 +29,7 @@ type Stream struct {
 	m        *iwarp.Stream
 	conn     link.Stream
 	shown    atomic.Pointer[link.Stream] // conn, for Local and Remote, which any goroutine may ask
-	task     QP                          // stands for the stream among the lane's queue pairs
+	entry    schedule.Entry              // among the lane's tasks
 	qp       *QP
 	handler  func(*StreamEvent)
 	listener *StreamListener // until it is answered
@@ -115,7 +116,7 @@ func (c *Stream) becameReady(now time.Duration, r *link.Readiness) {
 		if c.dialing {
 			c.connects(now)
 		}
-		c.s.lane.ready.push(&c.task)
+		c.s.lane.tasks.Push(&c.entry)
 	}
 	if r.Readable && !c.closed {
 		c.readable = true
@@ -126,7 +127,7 @@ func (c *Stream) becameReady(now time.Duration, r *link.Readiness) {
 func (c *Stream) queue() {
 	if !c.queued {
 		c.queued = true
-		c.s.turns.push(c)
+		c.s.turns.Push(c)
 	}
 }
 
@@ -156,7 +157,7 @@ func (c *Stream) serve(now time.Duration) {
 		// Fewer bytes than there was room for: the next ones will be told of.
 		c.readable = n == 0
 	}
-	c.s.lane.ready.push(&c.task)
+	c.s.lane.tasks.Push(&c.entry)
 	c.after(now)
 }
 
@@ -194,7 +195,7 @@ func (c *Stream) pump(now time.Duration) {
 			c.queue()
 		}
 	}
-	c.s.lane.ready.push(&c.task)
+	c.s.lane.tasks.Push(&c.entry)
 }
 
 // after does what the machine wants done with the connection, reads on where there
@@ -224,7 +225,7 @@ func (c *Stream) after(now time.Duration) {
 	if c.readable && !c.dialing && !c.m.Stalled() {
 		c.queue()
 	}
-	c.s.lane.timers.set(&c.task, c.m.Deadline())
+	c.s.lane.tasks.Set(&c.entry, c.m.Deadline())
 }
 
 // end closes the connection. What was written is still sent unless it is reset.
@@ -235,8 +236,7 @@ func (c *Stream) end(reset bool) {
 	c.closed = true
 	c.answered()
 	l := c.s.lane
-	l.timers.remove(&c.task)
-	c.task.destroyed = true
+	l.tasks.Remove(&c.entry)
 	delete(c.s.open, c)
 	c.s.pool.Trim(keptArenas)
 	if c.conn != nil {
@@ -253,7 +253,7 @@ func (c *Stream) end(reset bool) {
 		if x := q.m.(*connected); x.on == c {
 			x.on = nil
 		}
-		l.ready.push(q) // what it has left to flush
+		l.tasks.Push(&q.entry) // what it has left to flush
 	}
 }
 

@@ -91,7 +91,7 @@ func (x *StreamListener) becameReady() {
 func (x *StreamListener) queue() {
 	if x.ready && !x.queued && !x.closed && x.asked < x.backlog {
 		x.queued = true
-		x.s.turns.push(x)
+		x.s.turns.Push(x)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
 )
@@ -40,8 +41,8 @@ type streams struct {
 	scratch []byte
 
 	list   []link.Readiness
-	turns  fifo[turn] // who is readable
-	served int        // turns since the link was asked
+	turns  schedule.FIFO[turn] // who is readable
+	served int                 // turns since the link was asked
 
 	open      map[*Stream]struct{}
 	listeners map[*StreamListener]struct{}
@@ -60,7 +61,7 @@ func newStreams(l *lane) *streams {
 }
 
 // pending tells whether somebody is known to be readable.
-func (s *streams) pending() bool { return s != nil && s.turns.len() > 0 }
+func (s *streams) pending() bool { return s != nil && s.turns.Len() > 0 }
 
 // receive lets one of those that are readable read, and tells whether there was
 // one.
@@ -72,7 +73,7 @@ func (s *streams) receive(now time.Duration) bool {
 	if !s.pending() {
 		return false
 	}
-	s.turns.pop().serve(now)
+	s.turns.Pop().serve(now)
 	return true
 }
 

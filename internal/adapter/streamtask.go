@@ -4,24 +4,27 @@ import (
 	"syscall"
 	"time"
 
+	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/link"
 	"softrdma/internal/machine"
-	"softrdma/internal/qp"
 )
 
-// streamTask is a Stream as what its lane schedules: its machine among those of
-// the queue pairs. It sends for itself and never has a packet.
+// streamPackets is how many packets a turn of a stream counts for among the
+// lane's tasks.
+const streamPackets = link.MaxPackets / 2
+
+// A streamTask is a Stream as its lane schedules it.
 type streamTask Stream
 
-// Receive is never called.
-func (t *streamTask) Receive(time.Duration, *machine.In) {}
+var _ schedule.Task = (*streamTask)(nil)
 
-// Next sends what there is.
-func (t *streamTask) Next(now time.Duration, _ *machine.Out) bool {
+// Next sends what there is, as far as a turn goes.
+func (t *streamTask) Next(now time.Duration) (packets int, more bool) {
 	(*Stream)(t).pump(now)
-	return false
+	return streamPackets, false
 }
 
-// Deadline is the stream's.
+// Deadline is the machine's.
 func (t *streamTask) Deadline() time.Duration {
 	if t.closed {
 		return machine.Never
@@ -29,19 +32,17 @@ func (t *streamTask) Deadline() time.Duration {
 	return t.m.Deadline()
 }
 
-// Expire acts on it.
+// Expire acts on it. A stream that is not connected by then fails.
 func (t *streamTask) Expire(now time.Duration) {
 	c := (*Stream)(t)
-	if c.closed {
+	if c.closed || c.m.Deadline() > now {
 		return
 	}
-	if c.dialing && c.m.Deadline() <= now {
+	if c.dialing {
 		c.fail(now, syscall.ETIMEDOUT)
 		return
 	}
 	c.m.Expire(now)
 	c.after(now)
+	c.s.lane.tasks.Push(&c.entry)
 }
-
-// Transition is never called.
-func (t *streamTask) Transition(time.Duration, qp.State) {}

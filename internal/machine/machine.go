@@ -22,17 +22,13 @@ const Never = time.Duration(1<<63 - 1)
 // A Machine is the transport half of a queue pair. Times are on the device's
 // monotonic clock.
 type Machine interface {
-	// Receive takes a packet whose ICRC, P_Key, QPN and transport were checked.
-	// The packet and its payload are the caller's again when it returns.
-	Receive(now time.Duration, in *In)
-
-	// Next fills out with the next packet to send and tells whether there is
-	// one. Slices in out.Payload are registered memory or the work queue's, and
-	// stay as they are until the machine is called again. It may be a train where
+	// Next fills out with the next packet to send and reports whether there is one.
+	// Slices in out.Pieces are registered memory or the work queue's, and stay as
+	// they are until the machine is called again. It may be a train where
 	// out.Longest allows it.
 	Next(now time.Duration, out *Out) bool
 
-	// Deadline is when Expire wants to be called, Never for not at all.
+	// Deadline is when Expire is to be called, Never for not at all.
 	Deadline() time.Duration
 
 	// Expire acts on deadlines that have passed.
@@ -42,6 +38,13 @@ type Machine interface {
 	// and made; from is the state before. Entering Reset forgets everything,
 	// entering Err flushes both queues (Next does it, a few at a time).
 	Transition(now time.Duration, from qp.State)
+}
+
+// A Receiver is a Machine of a transport of packets.
+type Receiver interface {
+	// Receive takes a packet whose ICRC, P_Key, QPN and transport were checked.
+	// The packet and its payload are the caller's again when it returns.
+	Receive(now time.Duration, in *In)
 }
 
 // A Sender is a Machine without acknowledges (UC, UD): a work request is

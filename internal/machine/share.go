@@ -27,8 +27,8 @@ func (s *Share) Forget() {
 	s.epoch++
 }
 
-// A Flyer is a Machine that knows what it has in flight.
-type Flyer interface {
+// An InFlightReporter is a Machine that knows how many bytes it has in flight.
+type InFlightReporter interface {
 	InFlight() int64
 }
 

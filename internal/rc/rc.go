@@ -46,6 +46,7 @@ type QP struct {
 
 var (
 	_ machine.Machine            = (*QP)(nil)
+	_ machine.Receiver           = (*QP)(nil)
 	_ machine.Continuer          = (*QP)(nil)
 	_ machine.UnreachableHandler = (*QP)(nil)
 )
@@ -69,7 +70,7 @@ func New(p *machine.Port, c Config) *QP {
 	return q
 }
 
-// Receive implements machine.Machine.
+// Receive implements machine.Receiver.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
 	st := q.p.Attr.State
 	if st < qp.RTR || st == qp.Err {

@@ -300,7 +300,7 @@ func (r *requester) admits(n uint32) bool {
 	return r.p.Admits(r.flight()+int64(r.due)+int64(n), r.rtt.Least())
 }
 
-// InFlight implements machine.Flyer. What a peer that does not answer was sent
+// InFlight implements machine.InFlightReporter. What a peer that does not answer was sent
 // counts no more: others share the path.
 func (q *QP) InFlight() int64 {
 	r := &q.req

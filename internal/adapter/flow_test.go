@@ -1,79 +1,12 @@
 package adapter
 
 import (
-	"slices"
 	"testing"
 
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 )
-
-// Queue pairs of a flow come together, and each has its turn before any has a
-// second one.
-func TestReadyListTakesFlowsInTurn(t *testing.T) {
-	f, g := &txFlow{}, &txFlow{}
-	var r readyList
-	all := map[string]*QP{}
-	for name, flow := range map[string]*txFlow{"f1": f, "f2": f, "f3": f, "g1": g, "g2": g, "n1": nil, "n2": nil} {
-		all[name] = &QP{flow: flow}
-	}
-	push := func(names ...string) {
-		for _, n := range names {
-			r.push(all[n])
-		}
-	}
-	var got []string
-	pop := func() string {
-		q := r.pop()
-		for n := range all {
-			if all[n] == q {
-				got = append(got, n)
-				return n
-			}
-		}
-		return ""
-	}
-	push("f1", "g1", "n1", "f2", "g2", "n2", "f2")
-	for n := pop(); n != ""; n = pop() {
-		switch len(got) {
-		case 1, 3:
-			push(n) // has more
-		case 2:
-			push("f3") // comes while others of its flow have their turn
-		case 4:
-			all["n2"].destroyed = true
-		}
-	}
-	if want := []string{"f1", "f2", "g1", "g2", "n1", "f1", "f3", "g1"}; !slices.Equal(got, want) {
-		t.Errorf("order %v, expected %v", got, want)
-	}
-	if r.n != 0 || r.turn != nil || r.first != nil || f.first != nil || all["f1"].next != nil {
-		t.Errorf("%d queue pairs are left: %+v", r.n, r)
-	}
-}
-
-// Memory of a fifo is taken again, and holds on to nothing.
-func TestFIFOTakesItsMemoryAgain(t *testing.T) {
-	var f fifo[*int]
-	for i := range 1000 {
-		f.push(&i)
-		if i >= 5 {
-			if got := *f.pop(); got != i-5 {
-				t.Fatalf("took %d, expected %d", got, i-5)
-			}
-		}
-	}
-	held := 0
-	for _, p := range f.list[:cap(f.list)] {
-		if p != nil {
-			held++
-		}
-	}
-	if cap(f.list) > 16 || held != f.len() || f.len() != 5 {
-		t.Errorf("room for %d, %d pointers for %d entries", cap(f.list), held, f.len())
-	}
-}
 
 // Messages of many queue pairs to a peer leave as one batch a flow, and when the
 // system refuses it all of them know.

@@ -1,0 +1,111 @@
+package schedule
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// A named task does nothing; tests know it by its name.
+type named string
+
+func (named) Next(time.Duration) (int, bool) { return 0, false }
+func (named) Deadline() time.Duration        { return Never }
+func (named) Expire(time.Duration)           {}
+
+func entries(group *Group, names ...string) map[string]*Entry {
+	all := map[string]*Entry{}
+	for _, n := range names {
+		e := &Entry{}
+		e.Init(named(n))
+		e.SetGroup(group)
+		all[n] = e
+	}
+	return all
+}
+
+// Tasks of a group come together, and each has its turn before any has a second one.
+func TestReadyTasksTakeTurnsByGroup(t *testing.T) {
+	var q Queue
+	f, g := &Group{}, &Group{}
+	all := entries(nil, "n1", "n2")
+	for _, group := range []map[string]*Entry{entries(f, "f1", "f2", "f3"), entries(g, "g1", "g2")} {
+		for n, e := range group {
+			all[n] = e
+		}
+	}
+	push := func(names ...string) {
+		for _, n := range names {
+			q.Push(all[n])
+		}
+	}
+	push("f1", "g1", "n1", "f2", "g2", "n2", "f2")
+	var got []string
+	for e := q.Pop(); e != nil; e = q.Pop() {
+		n := string(e.Task().(named))
+		got = append(got, n)
+		switch len(got) {
+		case 1, 3:
+			push(n) // has more
+		case 2:
+			push("f3") // comes while others of its group have their turn
+		case 4:
+			q.Remove(all["n2"])
+		}
+	}
+	if want := []string{"f1", "f2", "g1", "g2", "n1", "f1", "f3", "g1"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, expected %v", got, want)
+	}
+	if q.Ready() != 0 || q.turn != nil || q.first != nil || f.first != nil || all["f1"].next != nil {
+		t.Errorf("%d tasks are left: %+v", q.Ready(), q)
+	}
+}
+
+func TestTasksBecomeDueInOrder(t *testing.T) {
+	var q Queue
+	all := entries(nil, "a", "b", "c", "d")
+	for n, d := range map[string]time.Duration{"a": 30, "b": 10, "c": 20, "d": 40} {
+		q.Set(all[n], d)
+	}
+	q.Lower(all["a"], 5)
+	q.Lower(all["b"], 15) // later than it is due: stays
+	q.Set(all["c"], Never)
+	q.Remove(all["d"])
+	q.Set(all["d"], 1)
+	if d, n := q.NextDue(), q.Timers(); d != 5 || n != 2 {
+		t.Fatalf("%d tasks, the first due at %d, expected 2 and 5", n, d)
+	}
+	if e := q.Due(4); e != nil {
+		t.Fatalf("%v is due before its time", e.Task())
+	}
+	for _, want := range []*Entry{all["a"], all["b"], nil} {
+		if e := q.Due(10); e != want {
+			t.Fatalf("found %+v, expected %+v", e, want)
+		}
+	}
+	if d := q.NextDue(); d != Never {
+		t.Errorf("due at %d with no task left", d)
+	}
+}
+
+// The memory of a FIFO is used again, and keeps nothing alive.
+func TestFIFOUsesItsMemoryAgain(t *testing.T) {
+	var f FIFO[*int]
+	for i := range 1000 {
+		f.Push(&i)
+		if i >= 5 {
+			if got := *f.Pop(); got != i-5 {
+				t.Fatalf("took %d, expected %d", got, i-5)
+			}
+		}
+	}
+	held := 0
+	for _, p := range f.list[:cap(f.list)] {
+		if p != nil {
+			held++
+		}
+	}
+	if cap(f.list) > 16 || held != f.Len() || f.Len() != 5 {
+		t.Errorf("room for %d, %d pointers for %d entries", cap(f.list), held, f.Len())
+	}
+}

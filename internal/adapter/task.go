@@ -1,0 +1,45 @@
+package adapter
+
+import (
+	"time"
+
+	"softrdma/internal/adapter/schedule"
+)
+
+// A qpTask is a queue pair as its lane schedules it.
+type qpTask QP
+
+var _ schedule.Task = (*qpTask)(nil)
+
+// Next sends up to maxBurst packets of the queue pair's machine.
+func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
+	q := (*QP)(t)
+	l := q.lane
+	packets, more = l.burst(now, q)
+	if l.streams != nil { // its stream sent for it
+		packets = streamPackets
+	}
+	l.countFlight(q)
+	if q.sender != nil {
+		l.sent = append(l.sent, q) // its deadline follows Sent
+	} else {
+		l.tasks.Lower(&q.entry, q.m.Deadline())
+	}
+	return packets, more
+}
+
+// Deadline is the machine's, or that of the share which the queue pair watches.
+func (t *qpTask) Deadline() time.Duration { return (*QP)(t).deadline() }
+
+// Expire acts on both.
+func (t *qpTask) Expire(now time.Duration) {
+	q := (*QP)(t)
+	l := q.lane
+	if q.m.Deadline() <= now {
+		l.lookForReports(now, q)
+		q.m.Expire(now)
+		l.countFlight(q)
+		l.tasks.Push(&q.entry)
+	}
+	l.expireShare(now, q)
+}
