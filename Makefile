@@ -37,7 +37,7 @@ format: ## all files are as gofmt writes them
 .PHONY: vet
 vet: ## go vet, for each system
 	GOOS=linux $(GO) vet ./...
-	GOOS=linux $(GO) vet -tags interop ./interop/... ./internal/uverbs ./cmd/softrdma
+	GOOS=linux $(GO) vet -tags interop ./interop/... ./internal/uverbs ./cmd/softrdma/...
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	$(GO) vet -tags man ./cmd/softrdma
@@ -54,7 +54,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
 	$(BIN)/golangci-lint run ./...
-	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs ./cmd/softrdma
+	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs ./cmd/softrdma/...
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
@@ -114,7 +114,7 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 
 .PHONY: programs
 programs: preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
-	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs ./cmd/softrdma
+	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/programs -write docs/interop.md
 
 # Each fuzz target for FUZZTIME.

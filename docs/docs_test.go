@@ -339,6 +339,11 @@ func TestDocumentsNameCommandsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	commands, err := filepath.Glob(filepath.Join(root, "cmd", "softrdma", "internal", "*", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, commands...)
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/attack"
 	"softrdma/internal/attack/honest"
 	"softrdma/internal/wire/mad"
@@ -35,26 +36,26 @@ type floodServer struct {
 	name string
 	// start runs the program on a port of an address, and gives the processes
 	// whose memory counts.
-	start func(t *testing.T, addr, port string) []*process
+	start func(t *testing.T, addr, port string) []*clitest.Process
 	dial  func(ctx context.Context, addr string, dev *verbs.Device) (io.Closer, error)
 }
 
 var floodServers = []floodServer{
-	{"rdmacm", func(t *testing.T, addr, port string) []*process {
-		p := start(t, "rping", "-s", "-P", "-a", addr, "-p", port)
-		p.prints("waiting")
-		return []*process{p}
+	{"rdmacm", func(t *testing.T, addr, port string) []*clitest.Process {
+		p := clitest.Start(t, "rping", "-s", "-P", "-a", addr, "-p", port)
+		p.Prints("waiting")
+		return []*clitest.Process{p}
 	}, dialRdmacm},
-	{"rdmanet", func(t *testing.T, addr, port string) []*process {
-		p := start(t, "rcopy", "--dir", t.TempDir(), "-a", addr, "-p", port)
-		p.prints("waiting")
-		return []*process{p}
+	{"rdmanet", func(t *testing.T, addr, port string) []*clitest.Process {
+		p := clitest.Start(t, "rcopy", "--dir", t.TempDir(), "-a", addr, "-p", port)
+		p.Prints("waiting")
+		return []*clitest.Process{p}
 	}, dialRdmanet},
-	{"daemon", func(t *testing.T, addr, port string) []*process {
-		d, socket := startDaemon(t, "-d", addr)
-		p := start(t, "rping", "-s", "-P", "-a", "daemon:"+socket+"/rxe0", "-p", port)
-		p.prints("waiting")
-		return []*process{d, p}
+	{"daemon", func(t *testing.T, addr, port string) []*clitest.Process {
+		d, socket := clitest.StartDaemon(t, "-d", addr)
+		p := clitest.Start(t, "rping", "-s", "-P", "-a", "daemon:"+socket+"/rxe0", "-p", port)
+		p.Prints("waiting")
+		return []*clitest.Process{d, p}
 	}, dialRdmacm},
 }
 
@@ -82,7 +83,7 @@ func TestAttackFloodOfRequestsLeavesRoomForClients(t *testing.T) {
 
 func (s *floodServer) flood(t *testing.T) {
 	raw := attack.NewRaw(t, true)
-	target := netip.MustParseAddrPort(net.JoinHostPort(honest.Address(), freePort(t)))
+	target := netip.MustParseAddrPort(net.JoinHostPort(honest.Address(), clitest.FreePort(t)))
 	processes := s.start(t, target.Addr().String(), strconv.Itoa(int(target.Port())))
 	dev := honest.Open(t, "", verbs.Config{NoLoopback: true})
 	s.wait(t, target, dev)
@@ -95,11 +96,11 @@ func (s *floodServer) flood(t *testing.T) {
 	overruns = receiveErrors(t) - overruns
 	lines := 0
 	for _, p := range processes {
-		lines += strings.Count(p.stdout.String()+p.stderr.String(), "\n")
-		if m := peak(t, p.cmd.Process.Pid); m > floodMemory {
-			t.Errorf("softrdma %v took %d MiB", p.cmd.Args[1:], m>>20)
+		lines += strings.Count(p.Stdout.String()+p.Stderr.String(), "\n")
+		if m := peak(t, p.Cmd.Process.Pid); m > floodMemory {
+			t.Errorf("softrdma %v took %d MiB", p.Cmd.Args[1:], m>>20)
 		} else {
-			t.Logf("softrdma %v took %d MiB", p.cmd.Args[1:], m>>20)
+			t.Logf("softrdma %v took %d MiB", p.Cmd.Args[1:], m>>20)
 		}
 	}
 	late := times[len(times)*99/100-1]
@@ -119,7 +120,7 @@ func (s *floodServer) flood(t *testing.T) {
 // wait waits until the program listens.
 func (s *floodServer) wait(t *testing.T, target netip.AddrPort, dev *verbs.Device) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Timeout); ; time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		c, err := s.dial(ctx, target.String(), dev)
 		cancel()
@@ -142,7 +143,7 @@ func (s *floodServer) connect(t *testing.T, n int, over time.Duration, target ne
 	for i := range n {
 		time.Sleep(over / time.Duration(n))
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), clitest.Timeout)
 			defer cancel()
 			begun := time.Now()
 			c, err := s.dial(ctx, target.String(), dev)

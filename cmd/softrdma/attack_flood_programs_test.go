@@ -2,15 +2,19 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+)
 
 // TestAttackFloodOfRequestsAtAProgram is
 // TestAttackFloodOfRequestsLeavesRoomForClients for librdmacm's rping, whose
 // connection manager is that of softrdma exec.
 func TestAttackFloodOfRequestsAtAProgram(t *testing.T) {
-	needPrograms(t, "rping")
-	s := floodServer{start: func(t *testing.T, addr, port string) []*process {
-		return []*process{start(t, "exec", "-d", addr, "--", "rping", "-s", "-P", "-a", addr, "-p", port)}
+	clitest.NeedPrograms(t, "rping")
+	s := floodServer{start: func(t *testing.T, addr, port string) []*clitest.Process {
+		return []*clitest.Process{clitest.Start(t, "exec", "-d", addr, "--", "rping", "-s", "-P", "-a", addr, "-p", port)}
 	}, dial: dialRdmacm}
 	s.flood(t)
 }

@@ -4,6 +4,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
 )
 
 func TestCompletionOffersWhatThereIs(t *testing.T) {
@@ -52,11 +55,11 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 func TestFlagsStandWhereTheyApply(t *testing.T) {
 	opens := map[string]bool{
 		"softrdma pingpong": true, "softrdma perf": true, "softrdma rping": true, "softrdma rcopy": true, "softrdma cat": true,
-		"softrdma exec": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo " + demoPeerName: true,
+		"softrdma exec": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo peer": true,
 	}
 	for _, cmd := range allCommands(newRootCommand()) {
-		for _, flag := range []string{pcapFlag, noCRCFlag, markersFlag, secretFlag, certificateFlag, keyFlag, authorityFlag} {
-			if flag == pcapFlag && cmd.Name() == demoPeerName {
+		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {
+			if flag == cli.PcapFlag && cmd.Name() == "peer" {
 				continue // the command's first process captures
 			}
 			if has := cmd.Flag(flag) != nil; has != opens[cmd.CommandPath()] {
@@ -64,5 +67,5 @@ func TestFlagsStandWhereTheyApply(t *testing.T) {
 			}
 		}
 	}
-	start(t, "explain", "--pcap", "x", "28").fails(exitUsage, "unknown flag: --pcap")
+	clitest.Start(t, "explain", "--pcap", "x", "28").Fails(cli.ExitUsage, "unknown flag: --pcap")
 }

@@ -13,6 +13,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
 )
 
 func main() {
@@ -24,20 +26,20 @@ func main() {
 		stop()
 	})
 	cmd, err := execute(ctx)
-	if ctx.Err() != nil && !errors.Is(err, errEnded) {
-		if e := withOutputs(nil); e != nil {
-			fmt.Fprintf(os.Stderr, "softrdma: %s\n", oneLine(e))
+	if ctx.Err() != nil && !errors.Is(err, cli.ErrSignalled) {
+		if e := cli.WithOutputError(nil); e != nil {
+			fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.OneLine(e))
 		}
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
-		os.Exit(exitInterrupted)
+		os.Exit(cli.ExitInterrupted)
 	}
-	code := exitCode(err)
+	code := cli.ExitCode(err)
 	switch code {
-	case exitOK:
-	case exitUsage:
-		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", oneLine(err), cmd.CommandPath())
+	case cli.ExitOK:
+	case cli.ExitUsage:
+		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", cli.OneLine(err), cmd.CommandPath())
 	default:
-		fmt.Fprintf(os.Stderr, "softrdma: %s\n", oneLine(err))
+		fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.OneLine(err))
 	}
 	os.Exit(code)
 }

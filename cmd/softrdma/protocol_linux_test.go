@@ -1,66 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
 )
-
-// Two processes' iWARP devices have one address. What WRITE moved is complete
-// when the client says so: small files are over before the other end has them.
-func TestDemoIWARP(t *testing.T) {
-	for _, args := range []string{"--protocol iwarp", "--addr iwarp:127.0.0.1", "--protocol iwarp --addr 127.0.0.1,127.0.0.2"} {
-		var r demoReport
-		if err := json.Unmarshal([]byte(run(t, append([]string{"demo", "--json", "--size", "1M"}, strings.Fields(args)...)...)), &r); err != nil {
-			t.Fatal(err)
-		}
-		if r.Protocol != "iWARP" || !strings.HasPrefix(r.Client, "iwarp:127.") || !strings.HasPrefix(r.Server, "iwarp:127.") || len(r.Operations) != len(demoOperations) {
-			t.Errorf("%s: unexpected report %+v", args, r)
-		}
-	}
-}
-
-func TestManagedCommandsIWARP(t *testing.T) {
-	at := loopbackDevice(t)
-	t.Run("rping", func(t *testing.T) {
-		server := start(t, "rping", "-s", "-a", at, "--protocol", "iwarp", "-V")
-		server.prints("waiting")
-		if out := run(t, "rping", "-c", "-a", at, "-I", "iwarp:127.0.0.1", "-C", "5", "-V"); !strings.Contains(out, "5 pings of 64 bytes") {
-			t.Errorf("unexpected %s", out)
-		}
-		server.succeeds()
-	})
-	t.Run("pingpong", func(t *testing.T) {
-		server := start(t, "pingpong", "-R", "-d", "iwarp:"+at, "-c")
-		server.prints("waiting")
-		if out := run(t, "pingpong", "-R", "--protocol", "iwarp", "-c", at); !strings.Contains(out, "1000 iters") || strings.Contains(out, "LID") {
-			t.Errorf("unexpected %s", out)
-		}
-		server.succeeds()
-	})
-	t.Run("rcopy", func(t *testing.T) {
-		dir := t.TempDir()
-		server := start(t, "rcopy", "--once", "--dir", dir, "-a", "iwarp:"+at)
-		server.prints("waiting")
-		run(t, "rcopy", "--protocol", "iwarp", "rcopy.go", at+":copy")
-		server.succeeds()
-		want, _ := os.ReadFile("rcopy.go")
-		if got, err := os.ReadFile(filepath.Join(dir, "copy")); err != nil || string(got) != string(want) {
-			t.Errorf("another file arrived: %v", err)
-		}
-	})
-	t.Run("cat", func(t *testing.T) {
-		server := catWaits(t, at, strings.NewReader("from the server"), "--protocol", "iwarp")
-		client := prepare(t, "cat", "--protocol", "iwarp", at, "7000")
-		client.cmd.Stdin = strings.NewReader("from the client")
-		client.start()
-		if got := client.succeeds() + "|" + string(server.ends()); got != "from the server|from the client" {
-			t.Errorf("found %q", got)
-		}
-	})
-}
 
 // What iWARP has not is refused, and so is a device of the other protocol than
 // the flag says.
@@ -82,29 +30,29 @@ func TestIWARPRefusals(t *testing.T) {
 		"pingpong -R -t srq --protocol iwarp":           {"-R is for -t rc"},
 		"cat -l iwarp:127.0.0.1:7000 --protocol odd":    {"roce or iwarp"},
 	} {
-		start(t, strings.Fields(args)...).fails(exitUsage, words...)
+		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitUsage, words...)
 	}
 	file := filepath.Join(t.TempDir(), "x.pcapng")
 	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, "rping", "-s", "-a", "iwarp:127.0.0.1", "--pcap", file).fails(exitFailed, "tcpdump", "unsupported")
+	clitest.Start(t, "rping", "-s", "-a", "iwarp:127.0.0.1", "--pcap", file).Fails(cli.ExitFailed, "tcpdump", "unsupported")
 	if b, err := os.ReadFile(file); err != nil || string(b) != "kept" {
 		t.Errorf("a refused capture left %q of the file, %v", b, err)
 	}
-	at := loopbackDevice(t)
-	start(t, "rping", "-c", "-a", at, "--protocol", "iwarp").fails(exitPeer, `"softrdma rping -s --protocol iwarp"`)
+	at := clitest.LoopbackDevice(t)
+	clitest.Start(t, "rping", "-c", "-a", at, "--protocol", "iwarp").Fails(cli.ExitPeer, `"softrdma rping -s --protocol iwarp"`)
 }
 
 func TestPerfOfTwoProtocolsIsRefused(t *testing.T) {
-	at, port := loopbackDevice(t), freePort(t)
-	server := start(t, "perf", "write", "bw", "-p", port, "-d", "iwarp:"+at)
-	server.prints("waiting for a client")
-	start(t, "perf", "write", "bw", "-p", port, "127.0.0.1").fails(exitPeer, "iwarp:"+at, "expected the same --protocol")
+	at, port := clitest.LoopbackDevice(t), clitest.FreePort(t)
+	server := clitest.Start(t, "perf", "write", "bw", "-p", port, "-d", "iwarp:"+at)
+	server.Prints("waiting for a client")
+	clitest.Start(t, "perf", "write", "bw", "-p", port, "127.0.0.1").Fails(cli.ExitPeer, "iwarp:"+at, "expected the same --protocol")
 }
 
 func TestDevicesIWARP(t *testing.T) {
-	if out := run(t, "devices", "-v", "--protocol", "iwarp"); !strings.Contains(out, "iWARP over TCP") || strings.Contains(out, "RoCE") {
+	if out := clitest.Run(t, "devices", "-v", "--protocol", "iwarp"); !strings.Contains(out, "iWARP over TCP") || strings.Contains(out, "RoCE") {
 		t.Errorf("unexpected %s", out)
 	}
 }

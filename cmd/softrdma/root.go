@@ -4,12 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"softrdma/cmd/softrdma/internal/bench"
+	"softrdma/cmd/softrdma/internal/capture"
+	"softrdma/cmd/softrdma/internal/cat"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/daemon"
+	"softrdma/cmd/softrdma/internal/demo"
+	"softrdma/cmd/softrdma/internal/devices"
+	"softrdma/cmd/softrdma/internal/exec"
+	"softrdma/cmd/softrdma/internal/explain"
+	"softrdma/cmd/softrdma/internal/perf"
+	"softrdma/cmd/softrdma/internal/pingpong"
+	"softrdma/cmd/softrdma/internal/rcopy"
+	"softrdma/cmd/softrdma/internal/rping"
 )
 
 const rootLong = `softrdma is RDMA on any network adapter: no RDMA hardware, no kernel module,
@@ -54,22 +67,22 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("softrdma {{.Version}}\n")
 	root.AddCommand(
-		newDevicesCommand(),
-		newPingpongCommand(),
-		newPerfCommand(), newBenchCommand(),
-		newRpingCommand(), newRcopyCommand(), newCatCommand(),
-		newExecCommand(), newDaemonCommand(),
-		newDemoCommand(),
-		newCaptureCommand(),
-		newExplainCommand(),
+		devices.NewCommand(),
+		pingpong.NewCommand(),
+		perf.NewCommand(), bench.NewCommand(),
+		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
+		exec.NewCommand(), daemon.NewCommand(),
+		demo.NewCommand(),
+		capture.NewCommand(),
+		explain.NewCommand(),
 		newVersionCommand(),
-		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: cli.ExitCodesText},
 	)
 	for _, add := range extraCommands {
 		root.AddCommand(add())
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
-	addCompletions(root)
+	cli.AddCompletions(root)
 	codeRuns(root)
 	return root
 }
@@ -98,9 +111,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-		return usageErrorf("unknown command %q: did you mean %s?", args[0], strings.Join(s, " or "))
+		return cli.UsageErrorf("unknown command %q: did you mean %s?", args[0], strings.Join(s, " or "))
 	}
-	return usageErrorf("unknown command %q", args[0])
+	return cli.UsageErrorf("unknown command %q", args[0])
 }
 
 // codeRuns gives what the commands return their exit codes, so that errors
@@ -112,7 +125,7 @@ func codeRuns(c *cobra.Command) {
 			if err == nil {
 				return nil
 			}
-			return &exitError{exitCode(err), err}
+			return cli.WithCode(cli.ExitCode(err), err)
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -123,15 +136,15 @@ func codeRuns(c *cobra.Command) {
 // execute runs the command line and gives the command that it names.
 func execute(ctx context.Context) (*cobra.Command, error) {
 	root := newRootCommand()
-	root.SetOut(checkedOutput{os.Stdout})
+	root.SetOut(cli.Stdout())
 	cmd, err := root.ExecuteContextC(ctx)
-	if e := withOutputs(err); e != nil && !errors.As(err, new(*exitError)) && withOutputs(nil) != nil {
-		return cmd, &exitError{exitFailed, e}
+	if e := cli.WithOutputError(err); e != nil && !errors.As(err, new(*cli.ExitError)) && cli.WithOutputError(nil) != nil {
+		return cmd, cli.WithCode(cli.ExitFailed, e)
 	} else if e != err {
-		return cmd, &exitError{exitCode(err), e}
+		return cmd, cli.WithCode(cli.ExitCode(err), e)
 	}
-	if err != nil && !errors.As(err, new(*exitError)) {
-		err = &exitError{exitUsage, err}
+	if err != nil && !errors.As(err, new(*cli.ExitError)) {
+		err = cli.WithCode(cli.ExitUsage, err)
 	}
 	return cmd, err
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"softrdma/verbs"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
 )
 
 func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
@@ -31,7 +28,7 @@ func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
 		{[]string{"pingpong", "-t", "srq", "-q", "8", "-r", "7"}, "8 queue pairs"},
 		{[]string{"pingpong", "-t", "ud", "-m", "512"}, "-m"},
 		{[]string{"pingpong", "--timeout", "0s"}, "positive"},
-		{[]string{"pingpong", "-d", loopbackDevice(t), "-g", "7"}, "-g 7"},
+		{[]string{"pingpong", "-d", clitest.LoopbackDevice(t), "-g", "7"}, "-g 7"},
 		{[]string{"pingpong", "-p", "70000"}, `--port: expected 0 to 65535, found "70000"`},
 		{[]string{"pingpong", "-p", "0"}, "-p: expected 1 to 65535"},
 		{[]string{"perf", "write", "bw", "-D", "x"}, `--duration: expected a number, found "x"`},
@@ -41,9 +38,9 @@ func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
 		{[]string{"capture"}, "accepts 1 arg"},
 		{[]string{"capture", "--port", "70000", "x"}, "65535"},
 	} {
-		p := start(t, c.args...)
-		p.fails(exitUsage, c.word)
-		if out := p.stdout.String(); out != "" {
+		p := clitest.Start(t, c.args...)
+		p.Fails(cli.ExitUsage, c.word)
+		if out := p.Stdout.String(); out != "" {
 			t.Errorf("%v printed %q", c.args, out)
 		}
 	}
@@ -59,7 +56,7 @@ func TestCommandHelpTellsExamplesAndExitCodes(t *testing.T) {
 		{[]string{"help", "exit-codes"}, []string{"0   success", "2   the command line", "3   the peer", "4   data", "130   interrupted"}},
 		{[]string{"pingpong", "--help"}, []string{"ibv_rc_pingpong", "--rx-depth", "--pcap FILE"}},
 	} {
-		out := run(t, c.args...)
+		out := clitest.Run(t, c.args...)
 		for _, w := range c.words {
 			if !strings.Contains(out, w) {
 				t.Errorf("softrdma %v: expected %q, found\n%s", c.args, w, out)
@@ -73,33 +70,5 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		if c.Runnable() && (c.Short == "" || c.Long == "" || c.Example == "") && !c.Hidden {
 			t.Errorf("%s lacks a short text, a long text or an example", c.Name())
 		}
-	}
-}
-
-func TestExitCodeOfErrors(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		code int
-	}{
-		{nil, exitOK},
-		{errors.New("x"), exitFailed},
-		{fmt.Errorf("y: %w", usageErrorf("x")), exitUsage},
-		{errors.Join(errors.New("x"), peerErrorf("y")), exitPeer},
-		{dataErrorf("x"), exitData},
-		{context.DeadlineExceeded, exitPeer},
-		{fmt.Errorf("x: %w", os.ErrDeadlineExceeded), exitPeer},
-		{&verbs.CompletionError{Status: verbs.RetryExcErr}, exitPeer},
-		{&verbs.CompletionError{Status: verbs.RNRRetryExcErr}, exitPeer},
-		{&verbs.CompletionError{Status: verbs.RemAccessErr}, exitFailed},
-	} {
-		if got := exitCode(c.err); got != c.code {
-			t.Errorf("%v: code %d, expected %d", c.err, got, c.code)
-		}
-	}
-}
-
-func TestErrorOfManyLinesPrintsOne(t *testing.T) {
-	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
-		t.Errorf("found %q", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/explain"
 )
 
@@ -214,8 +215,8 @@ func TestJSONIsDocumented(t *testing.T) {
 func TestExitCodesAreThoseOfExplain(t *testing.T) {
 	for n, meaning := range explain.ExitCodes {
 		words := strings.ToLower(strings.TrimSuffix(meaning, "."))
-		if !regexp.MustCompile(`(?m)^\s*` + strconv.Itoa(n) + `\s+` + regexp.QuoteMeta(words)).MatchString(strings.ToLower(exitCodesText)) {
-			t.Errorf("%d: expected %q in\n%s", n, words, exitCodesText)
+		if !regexp.MustCompile(`(?m)^\s*` + strconv.Itoa(n) + `\s+` + regexp.QuoteMeta(words)).MatchString(strings.ToLower(cli.ExitCodesText)) {
+			t.Errorf("%d: expected %q in\n%s", n, words, cli.ExitCodesText)
 		}
 	}
 }

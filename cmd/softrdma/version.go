@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/preload"
 )
 
@@ -106,9 +106,7 @@ Go, the platform, and whether it holds the library that softrdma exec needs.`,
 				v.print(cmd.OutOrStdout())
 				return nil
 			}
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			return e.Encode(v)
+			return cli.WriteJSON(cmd.OutOrStdout(), v)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

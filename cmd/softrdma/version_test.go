@@ -8,23 +8,25 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"softrdma/cmd/softrdma/internal/clitest"
 )
 
 func TestVersionTellsBuild(t *testing.T) {
 	var v versionInfo
-	if err := json.Unmarshal([]byte(run(t, "version", "--json")), &v); err != nil {
+	if err := json.Unmarshal([]byte(clitest.Run(t, "version", "--json")), &v); err != nil {
 		t.Fatal(err)
 	}
 	if v.Version == "" || v.Go != runtime.Version() || v.Platform != runtime.GOOS+"/"+runtime.GOARCH {
 		t.Errorf("unexpected version %+v", v)
 	}
-	out := run(t, "version")
+	out := clitest.Run(t, "version")
 	for _, w := range []string{"softrdma " + v.Version + "\n", "commit ", "go ", "platform  " + v.Platform, "exec "} {
 		if !strings.Contains(out, w) {
 			t.Errorf("expected %q, found\n%s", w, out)
 		}
 	}
-	if short := run(t, "--version"); !strings.HasPrefix(short, "softrdma "+v.Version+" (") || strings.Count(short, "\n") != 1 {
+	if short := clitest.Run(t, "--version"); !strings.HasPrefix(short, "softrdma "+v.Version+" (") || strings.Count(short, "\n") != 1 {
 		t.Errorf("unexpected --version %q", short)
 	}
 }

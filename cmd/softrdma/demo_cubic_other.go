@@ -1,8 +1,0 @@
-//go:build !linux
-
-package main
-
-import "syscall"
-
-// chooseCubic leaves a socket's congestion control to the system.
-func chooseCubic(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package main
-
-import "io"
-
-// printDaemons has none to list.
-func printDaemons(io.Writer) {}

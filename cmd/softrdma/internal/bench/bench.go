@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"softrdma/bench"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+type options struct {
+	paths  []string
+	rounds int
+	each   time.Duration
+	only   []string
+	json   bool
+	html   string
+
+	congestion string
+	loss       bool
+}
+
+func NewCommand() *cobra.Command {
+	opt := &options{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure softrdma beside the kernel's TCP and UDP, iperf3 and UCX",
+		Long: `Runs softrdma and its peers side by side over the loopback, or between two
+network namespaces (--paths, as root), in turn, several rounds, and prints each
+figure's ratio: the median of the rounds, the lowest and the highest, and what
+it is to reach.
+
+One loop compares WRITEs over 1,000 and 100,000 queue pairs in turn with those
+over one, and tells what idle ones cost (--figures "queue pair").
+
+Peers are the kernel's TCP with cubic and its UDP (loops of softrdma's own, which
+stand for the limit), iperf3, and ucx_perftest over TCP. One that is not
+installed is named in the table.
+
+With --paths guest softrdma runs in a virtual machine beside Linux's Soft RoCE,
+which perftest measures; and the same perftest under "softrdma exec" beside it
+and beside ucx_perftest over TCP and over shared memory (--figures exec). It
+takes root, and softrdma's source: the virtual machine is that of its
+interoperation tests (make preload && go run -tags interop ./cmd/softrdma bench
+--paths guest), which get what they lack from Debian.
+
+With --loss the goodput of softrdma, of softrdma's go-back-N and of TCP with
+cubic and with bbr is measured over a relay between two network namespaces (as
+root), which loses 0 to 5 % of the packets and has round trips of 0.1 to 20 ms,
+with packets in order and with 1 % of them late; and how sixteen flows share a
+bottleneck that marks packets (ECN). All cross the same relay.
+
+Ratios count. Absolute figures hold for one machine, and only while nothing
+else runs on it.`,
+		Example: `  softrdma bench
+  softrdma bench --rounds 9 --time 2s --json > bench.json
+  softrdma bench --figures latency,rate
+  softrdma bench --figures "queue pair"
+  sudo go run -tags interop ./cmd/softrdma bench --paths guest
+  sudo go run -tags interop ./cmd/softrdma bench --paths guest --figures exec
+  sudo softrdma bench --loss --rounds 3 --html loss.html
+  sudo softrdma bench --loss --figures "1ms with","16 flows"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opt) },
+	}
+	f := cmd.Flags()
+	f.IntVar(&opt.rounds, "rounds", 5, "measurements of each")
+	f.DurationVar(&opt.each, "time", time.Second, "time of one measurement")
+	f.StringSliceVar(&opt.only, "figures", nil, "only figures, or with --loss courses, whose names contain one of these words")
+	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "loopback; veth1500, veth9000 (between two network namespaces; root); guest (a virtual machine, beside Linux's rxe; root)")
+	f.StringVar(&opt.congestion, "congestion", "", "softrdma's `CONTROL` of congestion: window, dcqcn, delay or none (default window)")
+	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
+	f.BoolVar(&opt.json, "json", false, "print one JSON array, a table a path; with --loss one object")
+	f.StringVar(&opt.html, "html", "", "write tables and plots over the message size to `FILE`; takes much longer")
+	cli.CompleteFlag(cmd, "paths", "loopback", "veth1500", "veth9000", "guest")
+	cmd.AddCommand(newEndCommand(), newScalingCommand())
+	return cmd
+}
+
+func run(cmd *cobra.Command, opt *options) error {
+	if opt.rounds < 1 || opt.each < 10*time.Millisecond {
+		return cli.UsageErrorf("expected at least one round of 10ms, found %d of %v", opt.rounds, opt.each)
+	}
+	if _, err := verbs.ParseCongestionControl(opt.congestion); err != nil {
+		return cli.UsageErrorf("--congestion: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if opt.loss {
+		return runLoss(cmd, opt, self)
+	}
+	var tables []*bench.Table
+	var plots []bench.Plot
+	for _, name := range opt.paths {
+		t, more, err := runPath(cmd, opt, self, name)
+		if err != nil {
+			return err
+		}
+		tables, plots = append(tables, t), append(plots, more...)
+		if opt.json {
+			continue
+		}
+		if err := printTable(cmd.OutOrStdout(), t); err != nil {
+			return err
+		}
+	}
+	if opt.html != "" {
+		page := func(w io.Writer) error { return bench.WriteHTML(w, tables, plots) }
+		if err := writePage(opt.html, page); err != nil {
+			return err
+		}
+	}
+	if !opt.json {
+		return nil
+	}
+	return cli.WriteJSON(cmd.OutOrStdout(), tables)
+}
+
+// writePage writes a page to a file.
+func writePage(name string, page func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(page(f), f.Close())
+}
+
+// progress shows what is being measured on a terminal, until done.
+func progress(cmd *cobra.Command, path string) (show func(n, all int, what fmt.Stringer), done func()) {
+	notes := cmd.ErrOrStderr()
+	if !cli.IsTerminal(notes) {
+		return nil, func() {}
+	}
+	return func(n, all int, what fmt.Stringer) { fmt.Fprintf(notes, "\r\033[K%s %d/%d %v", path, n+1, all, what) },
+		func() { fmt.Fprint(notes, "\r\033[K") }
+}
+
+// runPath measures on one path.
+func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table, []bench.Plot, error) {
+	path, err := openPath(cmd.Context(), name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer path.Close()
+	run := &bench.Run{
+		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: chooseFigures(path.Figures(), opt.only),
+		Tools: []bench.Tool{
+			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
+			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
+		},
+	}
+	if len(run.Figures) == 0 {
+		return nil, nil, cli.UsageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
+	}
+	var done func()
+	run.Progress, done = progress(cmd, path.Name)
+	defer done()
+	t, err := run.Do(cmd.Context())
+	if err != nil || opt.html == "" {
+		return t, nil, err
+	}
+	plots, err := run.Sweep(cmd.Context())
+	for i := range plots {
+		plots[i].Title += " (" + path.Name + ")"
+	}
+	return t, plots, err
+}
+
+// guestDevice is the RDMA device of a guest's kernel, by its IPv4 address: the
+// GID of index 0 is that of the link-local address.
+var guestDevice = bench.Perftest{Device: "rxe0", GID: 1}
+
+func openPath(ctx context.Context, name string) (*bench.Path, error) {
+	switch name {
+	case "loopback":
+		return bench.Loopback(), nil
+	case "veth1500":
+		return bench.Veth(1500)
+	case "veth9000":
+		return bench.Veth(9000)
+	case "guest":
+		return openGuest(ctx)
+	}
+	return nil, cli.UsageErrorf("--paths: expected loopback, veth1500, veth9000 or guest, found %q", name)
+}
+
+func chooseFigures(all []bench.Figure, words []string) []bench.Figure {
+	return slices.DeleteFunc(all, func(f bench.Figure) bool { return !matches(f.Name, words) })
+}
+
+// matches tells whether a name contains one of the words, if there are any.
+func matches(name string, words []string) bool {
+	return len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {
+		return strings.Contains(strings.ToLower(name), strings.ToLower(w))
+	})
+}
+
+// printTable prints the table as docs/performance.md has it.
+func printTable(out io.Writer, t *bench.Table) error {
+	if _, err := fmt.Fprintln(out, figureTable(fmt.Sprintf("%s, median of %d rounds", t.Path, t.Rounds), t.Rows)); err != nil {
+		return err
+	}
+	for _, r := range t.Rows {
+		if r.Lack == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "missing: %s: %s\n", r.Name, cli.OneLine(errors.New(r.Lack))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func figureTable(title string, rows []bench.Row) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	w := table.NewWriter()
+	w.SetTitle(title)
+	w.AppendHeader(table.Row{"figure", "softrdma", "peer", "ratio", "lowest–highest", "gate", "stretch", ""})
+	for i := range rows {
+		r := &rows[i]
+		limits := table.Row{r.Limit(r.Gate), r.Limit(r.Stretch)}
+		if r.Lack != "" {
+			w.AppendRow(append(append(table.Row{r.Name, "", "", "–", ""}, limits...), "missing"))
+			continue
+		}
+		of, against, ratio, span := r.Cells()
+		w.AppendRow(append(append(table.Row{r.Name, of, against, ratio, span}, limits...), r.Verdict()))
+	}
+	return w.Render()
+}
+
+// newEndCommand is one end of the kernel's loops, which bench starts.
+func newEndCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "end ORDERS", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := bench.ParseEndConfig(args[0])
+			if err != nil {
+				return cli.UsageErrorf("%w", err)
+			}
+			return bench.RunEnd(cmd.Context(), c, json.NewEncoder(cmd.OutOrStdout()).Encode)
+		},
+	}
+}

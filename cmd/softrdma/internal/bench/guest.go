@@ -1,0 +1,42 @@
+//go:build interop && linux
+
+package bench
+
+import (
+	"context"
+
+	"softrdma/bench"
+	"softrdma/interop"
+)
+
+// openGuest boots one virtual machine of the lab.
+func openGuest(ctx context.Context) (*bench.Path, error) {
+	lab, err := interop.Open(ctx, 1, interop.BenchProcessor)
+	if err != nil {
+		return nil, err
+	}
+	return bench.Guest(guest{lab.Guests[0]}, func() { lab.Close(false) }), nil
+}
+
+// A guest implements bench.Place.
+type guest struct{ *interop.Guest }
+
+// Serve implements bench.Place.
+func (g guest) Serve(ctx context.Context, ready string, argv ...string) (func(), error) {
+	p, err := g.Start(ctx, argv...)
+	if err != nil {
+		return nil, err
+	}
+	stop := func() { p.Kill() }
+	if err := p.WaitOutput(ctx, ready); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// Run implements bench.Place.
+func (g guest) Run(ctx context.Context, argv ...string) ([]byte, error) {
+	out, err := g.Guest.Run(ctx, argv...)
+	return []byte(out.Stdout), err
+}

@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"softrdma/bench"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+// runLoss measures goodput over a relay.
+func runLoss(cmd *cobra.Command, opt *options, self string) error {
+	softrdma := func(c verbs.CongestionControl, r verbs.Recovery) bench.Sender {
+		return bench.RDMASender{Softrdma: bench.Softrdma{Path: self, Congestion: string(c)}, Recovery: string(r)}
+	}
+	cubic, bbr := bench.TCPSender{Path: self, Control: "cubic"}, bench.TCPSender{Path: self, Control: "bbr"}
+	chosen := verbs.CongestionControl(opt.congestion)
+	run := &bench.LossRun{
+		Network: bench.LossNetwork(), Rounds: opt.rounds, Each: opt.each,
+		Senders: []bench.Sender{softrdma(chosen, ""), softrdma(chosen, verbs.GoBackN), cubic, bbr},
+		Courses: slices.DeleteFunc(bench.Courses(), func(c bench.Course) bool { return !matches(c.String(), opt.only) }),
+		Shares: bench.ShareRuns([]bench.Sender{
+			softrdma(verbs.CongestionWindow, ""), softrdma(verbs.CongestionDCQCN, ""), softrdma(verbs.CongestionDelay, ""), cubic,
+		}),
+	}
+	run.Shares = slices.DeleteFunc(run.Shares, func(s bench.ShareRun) bool { return !matches(s.String(), opt.only) })
+	if len(run.Courses)+len(run.Shares) == 0 {
+		return cli.UsageErrorf("--figures: no course's name contains %s", strings.Join(opt.only, " or "))
+	}
+	relay, err := bench.NewRelay()
+	if err != nil {
+		return err
+	}
+	defer relay.Close()
+	run.Path, run.Relay = relay.Path, relay
+	var done func()
+	run.Progress, done = progress(cmd, "relay")
+	t, err := run.Do(cmd.Context())
+	done()
+	if err != nil {
+		return err
+	}
+	if opt.html != "" {
+		if err := writePage(opt.html, t.WriteHTML); err != nil {
+			return err
+		}
+	}
+	if opt.json {
+		return cli.WriteJSON(cmd.OutOrStdout(), t)
+	}
+	return printLoss(cmd.OutOrStdout(), t)
+}
+
+// printLoss prints the tables as docs/performance.md has them.
+func printLoss(out io.Writer, t *bench.LossTable) error {
+	parts := []string{courseTable(t), figureTable(fmt.Sprintf("median of %d rounds", t.Rounds), t.Figures), shareTable(t)}
+	for _, l := range t.Lacks {
+		parts = append(parts, "missing: "+cli.OneLine(fmt.Errorf("%s", l)))
+	}
+	parts = append(parts, "relay: "+t.Account.String())
+	if t.Disturbed > 0 {
+		parts = append(parts, fmt.Sprintf("%d measurements were taken again, because the relay came late: something else keeps this machine busy", t.Disturbed))
+	}
+	for _, p := range parts {
+		if p == "" {
+			continue
+		}
+		if _, err := fmt.Fprintln(out, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// courseTable has the goodput of each sender on each course.
+func courseTable(t *bench.LossTable) string {
+	if len(t.Rows) == 0 {
+		return ""
+	}
+	w := table.NewWriter()
+	w.SetTitle("goodput in Mbit/s over %g Mbit/s with a queue of %d KiB, median of %d rounds", float64(t.Network.Rate)/1e6, t.Network.Queue>>10, t.Rounds)
+	header := table.Row{"round trip", "late", "lost"}
+	for _, s := range t.Senders {
+		header = append(header, s)
+	}
+	w.AppendHeader(header)
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		row := table.Row{r.Trip, fmt.Sprintf("%g %%", 100*r.Reorder), fmt.Sprintf("%g %%", 100*r.Loss)}
+		for _, g := range r.Goodput {
+			row = append(row, fmt.Sprintf("%.1f", g/1e6))
+		}
+		w.AppendRow(row)
+	}
+	return w.Render()
+}
+
+// shareTable tells how flows share a bottleneck.
+func shareTable(t *bench.LossTable) string {
+	if len(t.Shares) == 0 {
+		return ""
+	}
+	w := table.NewWriter()
+	w.SetTitle("flows into one port that marks packets")
+	w.AppendHeader(table.Row{"sender", "flows", "Mbit/s", "fairness", "lowest", "longest queue", "dropped", "marked", ""})
+	for i := range t.Shares {
+		s := &t.Shares[i]
+		if s.Lack != "" {
+			w.AppendRow(table.Row{s.Sender, s.Flows, "–", "", "", "", "", "", "missing: " + s.Lack})
+			continue
+		}
+		verdict := "below"
+		if s.Reached() {
+			verdict = "gate"
+		}
+		w.AppendRow(table.Row{s.Sender, s.Flows, fmt.Sprintf("%.0f", s.Bits/1e6), fmt.Sprintf("%.3f", s.Fairness), fmt.Sprintf("%.3f", s.Lowest),
+			fmt.Sprintf("%d KiB", s.Peak>>10), s.Dropped, s.Marked, verdict})
+	}
+	return w.Render()
+}

@@ -1,0 +1,284 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/bench"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
+)
+
+// endpointsPerLine is how many queue pairs one control message tells of.
+const endpointsPerLine = 1000
+
+// settleTime is how long a crowd is left alone before it is idle: the
+// collector and the lanes end what they were doing.
+const settleTime = 200 * time.Millisecond
+
+// newScalingCommand is one end of a measurement over many queue pairs, which
+// bench starts.
+func newScalingCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "crowd ORDERS", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := bench.ParseCrowdConfig(args[0])
+			if err != nil {
+				return cli.UsageErrorf("%w", err)
+			}
+			dev, closeDevice, err := cli.OpenDevice(cmd, c.Device, verbs.Config{})
+			if err != nil {
+				return err
+			}
+			defer closeDevice()
+			if c.Server {
+				return serveScaling(cmd.Context(), c, dev, cmd.OutOrStdout())
+			}
+			return measureScaling(cmd.Context(), c, dev, cmd.OutOrStdout())
+		},
+	}
+}
+
+func serveScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, out io.Writer) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return err
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctl, ctx, end := measure.NewControl(ctx, conn, conn)
+	defer end()
+	e, err := newQPSet(ctx, c, dev, ctl)
+	if err != nil {
+		return err
+	}
+	if _, err := ctl.Expect(ctx, measure.DoBegin); err != nil {
+		return err
+	}
+	begin := bench.CPUTime()
+	for c.Bytes > 0 && ctl.Pending() == 0 && ctx.Err() == nil {
+		if err := e.poll(); err != nil {
+			return err
+		}
+	}
+	if _, err := ctl.Expect(ctx, measure.DoEnd); err != nil {
+		return err
+	}
+	if err := ctl.Send(&measure.Message{Do: measure.DoDone, CPU: (bench.CPUTime() - begin).Seconds()}); err != nil {
+		return err
+	}
+	ctl.Next(ctx) // the client has it
+	return nil
+}
+
+func measureScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, out io.Writer) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.Address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctl, ctx, end := measure.NewControl(ctx, conn, conn)
+	defer end()
+	e, err := newQPSet(ctx, c, dev, ctl)
+	if err != nil {
+		return err
+	}
+	if err := ctl.Send(&measure.Message{Do: measure.DoBegin}); err != nil {
+		return err
+	}
+	r := bench.Result{Memory: e.idleMemory}
+	if c.Bytes > 0 {
+		// Each queue pair has been used, and windows have opened.
+		if _, err = e.write(ctx, 64, func(done int) bool { return done >= c.QPs }); err == nil {
+			start := time.Now()
+			_, err = e.write(ctx, c.Bytes, func(int) bool { return time.Since(start) >= c.Duration()/4 })
+		}
+	} else {
+		time.Sleep(settleTime)
+	}
+	if err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start, cpu := time.Now(), bench.CPUTime()
+	over := func(int) bool { return time.Since(start) >= c.Duration() }
+	done := 0
+	if c.Bytes > 0 {
+		done, err = e.write(ctx, c.Bytes, over)
+	} else {
+		time.Sleep(c.Duration())
+	}
+	if err != nil {
+		return err
+	}
+	elapsed, used := time.Since(start).Seconds(), (bench.CPUTime() - cpu).Seconds()
+	runtime.ReadMemStats(&after)
+	peer, err := ctl.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone)
+	if err != nil {
+		return err
+	}
+	if c.Bytes > 0 {
+		r.Rate = float64(done) / elapsed
+		r.Throughput = r.Rate * float64(c.Bytes)
+		r.Allocations = float64(after.Mallocs-before.Mallocs) / float64(max(done, 1))
+	} else {
+		r.Idle = max(used/elapsed, peer.CPU/(elapsed+settleTime.Seconds()))
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+// A qpSet is one end: queue pairs to the other end, all of which complete to
+// one queue, and memory that both ends reach.
+type qpSet struct {
+	cfg        *bench.CrowdConfig
+	cq         *verbs.CQ
+	qps        []*verbs.QP
+	mr         *verbs.MR
+	remote     measure.RemoteMemory
+	idleMemory float64 // bytes that a queue pair takes that nothing was posted to
+	singleCPU  bool
+	wcs        [64]verbs.WC
+
+	sendSlots []int32 // of each send queue
+	next      int     // queue pair whose turn it is
+	inFlight  int     // messages under way
+	done      int     // that have completed
+}
+
+// newQPSet makes an end and connects it. Its objects go with the device.
+func newQPSet(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, ctl *measure.Control) (*qpSet, error) {
+	e := &qpSet{cfg: c, sendSlots: make([]int32, c.QPs), singleCPU: runtime.GOMAXPROCS(0) == 1}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	if e.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: c.Flight()}); err != nil {
+		return nil, err
+	}
+	mem, err := verbs.AllocMemory(max(c.Bytes, 64), verbs.AllocConfig{})
+	if err != nil {
+		return nil, err
+	}
+	clear(mem.Bytes()) // no page is missing when the clock runs
+	if e.mr, err = pd.RegisterMemory(mem.Bytes(), verbs.LocalWrite|verbs.RemoteWrite); err != nil {
+		return nil, err
+	}
+	e.qps = make([]*verbs.QP, 0, c.QPs)
+	before := heapInUse()
+	config := verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, MaxSend: c.Depth(), MaxRecv: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
+	for range c.QPs {
+		q, err := pd.CreateQP(config)
+		if err != nil {
+			return nil, err
+		}
+		e.qps = append(e.qps, q)
+	}
+	if err := e.connect(ctx, ctl); err != nil {
+		return nil, err
+	}
+	e.idleMemory = float64(heapInUse()-before) / float64(c.QPs)
+	// The peer's queue pairs are connected as well.
+	_, err = ctl.Ask(ctx, &measure.Message{Do: measure.DoReady}, measure.DoReady)
+	for i := range e.sendSlots {
+		e.sendSlots[i] = int32(c.Depth())
+	}
+	return e, err
+}
+
+// connect tells the peer of the queue pairs and connects them to its.
+func (e *qpSet) connect(ctx context.Context, ctl *measure.Control) error {
+	local := make([]verbs.Endpoint, len(e.qps))
+	for i, q := range e.qps {
+		local[i] = q.Endpoint()
+	}
+	for at := 0; at < len(e.qps); at += endpointsPerLine {
+		end := min(at+endpointsPerLine, len(e.qps))
+		m := &measure.Message{Do: measure.DoConnect, Endpoints: local[at:end], Memory: &measure.RemoteMemory{Addr: e.mr.Addr(), RKey: e.mr.RKey()}}
+		peer, err := ctl.Ask(ctx, m, measure.DoConnect)
+		if err != nil {
+			return err
+		}
+		if len(peer.Endpoints) != end-at || peer.Memory == nil {
+			return cli.PeerErrorf("control channel: expected %d endpoints and a memory region, found %d endpoints", end-at, len(peer.Endpoints))
+		}
+		e.remote = *peer.Memory
+		for i, q := range e.qps[at:end] {
+			if err := q.Connect(local[at+i], peer.Endpoints[i], verbs.ConnectConfig{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// heapInUse is what the collector finds in use, bytes.
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// write WRITEs messages over the queue pairs in turn until over says so of the
+// number that have completed, and waits for the rest. It tells how many there
+// were in all.
+func (e *qpSet) write(ctx context.Context, bytes int, over func(done int) bool) (int, error) {
+	e.done = 0
+	wr := [1]verbs.SendWR{{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{e.mr.SGE(0, bytes)}}}
+	wr[0].RemoteAddr, wr[0].RKey = e.remote.Addr, e.remote.RKey
+	flight := e.cfg.Flight()
+	for ending := false; !ending || e.inFlight > 0; {
+		ending = ending || over(e.done)
+		for !ending && e.inFlight < flight && e.sendSlots[e.next] > 0 {
+			wr[0].WRID = uint64(e.next)
+			if err := e.qps[e.next].PostSend(wr[:]...); err != nil {
+				return 0, err
+			}
+			e.sendSlots[e.next]--
+			e.inFlight++
+			e.next = (e.next + 1) % len(e.qps)
+		}
+		if err := e.poll(); err != nil {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+	return e.done, nil
+}
+
+// poll takes what has completed.
+func (e *qpSet) poll() error {
+	n, err := e.cq.Poll(e.wcs[:])
+	if err != nil {
+		return err
+	}
+	if n == 0 && e.singleCPU {
+		measure.Yield()
+	}
+	for i := range e.wcs[:n] {
+		if wc := &e.wcs[i]; wc.Status != verbs.Success {
+			return wc.Err()
+		}
+		e.sendSlots[e.wcs[i].WRID]++
+	}
+	e.inFlight, e.done = e.inFlight-n, e.done+n
+	return nil
+}

@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"encoding/json"
+	"testing"
+
+	"softrdma/bench"
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+// startScaling measures over queue pairs between two processes.
+func startScaling(t *testing.T, c bench.CrowdConfig) (r bench.Result) {
+	t.Helper()
+	orders := func() string {
+		b, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	c.Address, c.Device, c.Server = "127.0.0.1:"+clitest.FreePort(t), clitest.LoopbackDevice(t), true
+	server := clitest.Start(t, "bench", "crowd", orders())
+	server.Prints("ready")
+	c.Device, c.Server = clitest.LoopbackDevice(t), false
+	client := clitest.Start(t, "bench", "crowd", orders())
+	if err := json.Unmarshal([]byte(client.Succeeds()), &r); err != nil {
+		t.Fatal(err)
+	}
+	server.Succeeds()
+	return r
+}
+
+func TestBenchCrowdWritesOverAllQueuePairs(t *testing.T) {
+	r := startScaling(t, bench.CrowdConfig{QPs: 1500, Bytes: 5000, Seconds: .05})
+	if r.Rate <= 0 || r.Throughput != r.Rate*5000 {
+		t.Errorf("%v messages and %v bytes a second", r.Rate, r.Throughput)
+	}
+	if r.Memory < 256 || r.Memory > 4096 {
+		t.Errorf("an idle queue pair takes %v bytes", r.Memory)
+	}
+	if r.Idle != 0 {
+		t.Errorf("idle at %v though it wrote", r.Idle)
+	}
+}
+
+func TestBenchCrowdIdles(t *testing.T) {
+	r := startScaling(t, bench.CrowdConfig{QPs: 10, Seconds: .05})
+	if r.Idle <= 0 || r.Rate != 0 {
+		t.Errorf("processors %v, messages a second %v, expected some and none", r.Idle, r.Rate)
+	}
+}

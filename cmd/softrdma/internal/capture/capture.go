@@ -1,0 +1,193 @@
+package capture
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/capture"
+)
+
+const long = `Prints each RoCE v2 packet of a capture, a line each, with what is wrong with
+it, and a summary of the connections. Each packet's ICRC is checked.
+
+FILE is pcapng or pcap, of any tool: --pcap, Wireshark, tcpdump,
+dumpcap. "-" reads it from standard input. A line ends with [ok], or with what
+there is to say:
+
+  [note: ...]     worth knowing, and as the protocol wants it
+  [warning: ...]  the network lost, doubled or delayed something
+  [fault: ...]    a peer or the network broke the protocol
+
+The names of reasons in it are those that "softrdma explain" knows.`
+
+// A options is the command with its flags.
+type options struct {
+	ports  []uint
+	json   bool
+	strict bool
+}
+
+func NewCommand() *cobra.Command {
+	v := &options{}
+	cmd := &cobra.Command{
+		Use: "capture [flags] FILE", Short: "Show the RoCE v2 packets of a capture file, and what is wrong with them",
+		Long: long, Args: cobra.ExactArgs(1),
+		Example: "  softrdma capture packets.pcapng\n" +
+			"  tcpdump -i any -U -w - udp port 4791 | softrdma capture -\n" +
+			"  softrdma capture --json packets.pcapng | jq 'select(.findings)'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&v.json, "json", false, "print a JSON object per packet, and one for the summary")
+	cmd.Flags().UintSliceVar(&v.ports, "port", nil, "take packets to UDP port `N` as RoCE v2, too")
+	cmd.Flag("port").DefValue = "" // pflag would tell of []
+	cmd.Flags().BoolVar(&v.strict, "strict", false, "end with code 1 when a packet is faulty")
+	return cmd
+}
+
+// A printer takes what the command shows.
+type printer interface {
+	packet(p *capture.Packet, findings []capture.Finding) error
+	summary(s *summaryData) error
+}
+
+// A summaryData is what the whole capture tells.
+type summaryData struct {
+	all, roce   int
+	findings    [3]int // by level
+	untracked   uint64
+	connections []capture.Connection
+	first, last time.Time
+}
+
+func (v *options) run(ctx context.Context, stdout io.Writer, name string) error {
+	ports := make([]uint16, len(v.ports))
+	for i, p := range v.ports {
+		if p < 1 || p > 65535 {
+			return cli.UsageErrorf("--port: expected 1 to 65535, found %d", p)
+		}
+		ports[i] = uint16(p)
+	}
+	in, err := openCapture(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r, err := capture.NewReader(in, ports...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	var s printer = &textPrinter{out: out, live: name == "-"}
+	if v.json {
+		s = newJSONPrinter(out, name == "-")
+	}
+	sum, err := readPackets(ctx, r, s)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	err = errors.Join(err, s.summary(sum), out.Flush())
+	if n := sum.findings[capture.Fault]; err == nil && v.strict && n > 0 {
+		return fmt.Errorf("%s: %s", name, cli.Plural(n, "fault"))
+	}
+	return err
+}
+
+// openCapture opens the file, or standard input, which ends with ctx.
+func openCapture(ctx context.Context, name string) (io.ReadCloser, error) {
+	if name != "-" {
+		return os.Open(name)
+	}
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(w, os.Stdin)
+		w.CloseWithError(err)
+	}()
+	return r, nil
+}
+
+// readPackets gives the packets to the sink. On an error the summary is that of the
+// packets before it.
+func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryData, error) {
+	a, s := capture.NewAnalyzer(), &summaryData{}
+	var p capture.Packet
+	var err error
+	for ctx.Err() == nil {
+		if err = r.Next(&p); err != nil {
+			break
+		}
+		if s.roce++; s.roce == 1 {
+			s.first = p.Time
+		}
+		s.last = p.Time
+		findings := a.Add(&p)
+		for _, f := range findings {
+			s.findings[min(f.Level, capture.Fault)]++
+		}
+		if err = out.packet(&p, findings); err != nil {
+			break
+		}
+	}
+	s.all, _ = r.Packets()
+	s.connections, s.untracked = a.Connections(), a.Untracked()
+	if err == io.EOF {
+		err = nil
+	}
+	return s, errors.Join(err, ctx.Err())
+}
+
+// A textPrinter prints lines.
+type textPrinter struct {
+	out   *bufio.Writer
+	live  bool // the packets are just being captured
+	start time.Time
+}
+
+func (t *textPrinter) packet(p *capture.Packet, findings []capture.Finding) error {
+	if t.start.IsZero() {
+		t.start = p.Time
+	}
+	fmt.Fprintln(t.out, capture.Line(p, t.start, findings))
+	if t.live {
+		return t.out.Flush()
+	}
+	return nil
+}
+
+func (t *textPrinter) summary(s *summaryData) error {
+	if s.roce == 0 {
+		_, err := fmt.Fprintf(t.out, "\nNo RoCE v2 packet among %s; --port takes those to other UDP ports than 4791. iWARP is TCP, which Wireshark takes apart.\n", cli.Plural(s.all, "packet"))
+		return err
+	}
+	fmt.Fprintf(t.out, "\n%s of %s in %.3f s: %s, %s, %s.\n", cli.Plural(s.roce, "RoCE v2 packet"), cli.Plural(s.all, "captured packet"),
+		s.last.Sub(s.first).Seconds(), cli.Plural(s.findings[capture.Fault], "fault"),
+		cli.Plural(s.findings[capture.Warning], "warning"), cli.Plural(s.findings[capture.Note], "note"))
+	if len(s.connections) > 0 {
+		fmt.Fprintln(t.out)
+		w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "FROM\tTO\tQP\tPACKETS\tBYTES\tREPEATED\tMISSING\tRNR\tNAK\tBAD\tCE\t")
+		for i := range s.connections {
+			c := &s.connections[i]
+			fmt.Fprintf(w, "%v\t%v\t%#06x\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.Src, c.Dst, c.QPN, c.Packets, c.Bytes,
+				c.Retransmitted, c.Missing, c.RNRs, c.NAKs, c.Malformed+c.BadICRC, c.Marked)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if s.untracked > 0 {
+		fmt.Fprintf(t.out, "%s of no connection: damaged, or beyond those that are kept.\n", cli.Plural(int(s.untracked), "packet"))
+	}
+	return nil
+}

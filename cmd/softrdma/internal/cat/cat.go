@@ -1,0 +1,265 @@
+package cat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmanet"
+)
+
+const long = `Connects standard input and output with a peer over RDMA, as netcat does over
+TCP: what comes on standard input goes to the peer, what the peer sends goes to
+standard output. At the end of the input the peer reads to its end and may go
+on sending; the command ends when both directions have. Code 0 says that both
+ended in order: a peer that is killed or cut off ends the command with code 3.
+
+With -l it waits for one peer, otherwise it goes to the one that waits at HOST.
+The peer is softrdma cat, a Go program on package rdmanet, or any program on
+rsockets: rstream, or what runs under librspreload.so.`
+
+const example = `  softrdma cat -l 7000 > copy                the one that waits
+  softrdma cat HOST 7000 < file              the one that goes there
+
+  tar c DIR | softrdma cat HOST 7000         a tree, from here ...
+  softrdma cat -l 7000 | tar x               ... to there
+
+  LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so nc -l 7000
+  softrdma cat HOST 7000                     an unmodified netcat`
+
+// probeInterval is how often a cat whose peer has ended looks whether the peer
+// still takes what comes on standard input.
+const probeInterval = 100 * time.Millisecond
+
+// A command is the command with its flags.
+type command struct {
+	cli.StreamEnd
+	wait    string
+	verbose bool
+	host    string
+	port    uint16
+}
+
+func NewCommand() *cobra.Command {
+	c := &command{}
+	cmd := &cobra.Command{
+		Use: "cat {-l [ADDR:]PORT | HOST PORT} [flags]", Short: "Connect standard input and output over RDMA, as netcat does over TCP",
+		Long: long, Example: example, Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Cmd = cmd
+			if err := c.parse(args); err != nil {
+				return err
+			}
+			return c.run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address; daemon:SOCKET/rxe1:PORT on a daemon's device")
+	f.BoolVarP(&c.verbose, "verbose", "v", false, "tell on standard error who is connected and how much went over")
+	c.AddFlags(f, "how long connecting may take")
+	cli.AddDeviceFlags(cmd)
+	return cmd
+}
+
+// parse reads the arguments.
+func (c *command) parse(args []string) (err error) {
+	listening := c.Cmd.Flags().Changed("listen")
+	switch {
+	case listening && len(args) > 0:
+		return cli.UsageErrorf("-l [ADDR:]PORT takes no HOST: found %q", args[0])
+	case listening && c.Source != "":
+		return cli.UsageErrorf("-I is for the one that goes to a HOST; with -l the address stands before the port")
+	case listening && strings.HasPrefix(c.wait, cli.DaemonPrefix):
+		// The name has colons itself.
+		i := strings.LastIndexByte(c.wait, ':')
+		c.host = c.wait[:max(i, len(cli.DaemonPrefix))]
+		c.port, err = portNumber(c.wait[i+1:])
+	case listening:
+		rest, iwarp := strings.CutPrefix(c.wait, cli.IWARPPrefix)
+		if c.host, c.port, err = hostPort(rest); err == nil && iwarp {
+			c.host = cli.IWARPPrefix + c.host
+		}
+	case len(args) == 1:
+		c.host, c.port, err = hostPort(args[0])
+	case len(args) == 2:
+		c.host = args[0]
+		c.port, err = portNumber(args[1])
+	}
+	if err != nil {
+		return err
+	}
+	local := new(string)
+	if listening {
+		local = &c.host
+	} else if c.host == "" {
+		return cli.UsageErrorf("expected HOST PORT, or -l [ADDR:]PORT")
+	}
+	return c.CheckFlags(local)
+}
+
+// hostPort reads "PORT" or "HOST:PORT".
+func hostPort(s string) (string, uint16, error) {
+	if port, err := portNumber(s); err == nil {
+		return "", port, nil
+	}
+	host, p, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, cli.UsageErrorf("expected a port, or an address and a port such as 127.0.0.1:7000, found %q", s)
+	}
+	port, err := portNumber(p)
+	return host, port, err
+}
+
+func portNumber(s string) (uint16, error) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 {
+		return 0, cli.UsageErrorf("port: expected 1 to 65535, found %q", s)
+	}
+	return uint16(n), nil
+}
+
+func (c *command) note(format string, args ...any) {
+	if c.verbose {
+		fmt.Fprintf(c.Cmd.ErrOrStderr(), format+"\n", args...)
+	}
+}
+
+func (c *command) run(ctx context.Context) (err error) {
+	// A reader of standard output that goes away is an error like others: the
+	// peer learns of it.
+	signal.Ignore(syscall.SIGPIPE)
+	defer func() { err = errors.Join(err, c.Close()) }()
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	c.note("connected to %v", conn.RemoteAddr())
+	if err = c.copy(ctx, conn); err != nil {
+		conn.SetLinger(0) // the peer must not take what it got for all
+	}
+	if e := conn.Close(); err == nil && e != nil {
+		err = c.failed("send", e)
+	}
+	return err
+}
+
+// connect goes to the peer, or waits for one.
+func (c *command) connect(ctx context.Context) (*rdmanet.Conn, error) {
+	if c.wait == "" {
+		return c.Dial(ctx, c.host, c.port, "softrdma cat -l "+strconv.Itoa(int(c.port)))
+	}
+	l, err := c.Listen(ctx, c.host, c.port, "-l ADDR:PORT")
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	c.note("%s", cli.ListeningAt(l.Addr()))
+	conn, err := l.Accept()
+	if err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	return conn.(*rdmanet.Conn), nil
+}
+
+// A copyResult is what came of copying in one.
+type copyResult struct {
+	n   int64
+	err error
+}
+
+// sendAll sends what a reader gives until its end. A peer that takes nothing any
+// more is a failure only where there is something.
+func sendAll(conn *rdmanet.Conn, from io.Reader) copyResult {
+	in := &countingReader{r: from}
+	n, err := conn.ReadFrom(in)
+	if errors.Is(err, syscall.EPIPE) && n == in.n {
+		if k, end := in.Read(make([]byte, 1)); k == 0 && end == io.EOF {
+			return copyResult{n, nil}
+		}
+	}
+	if err == nil {
+		err = conn.CloseWrite()
+	}
+	return copyResult{n, err}
+}
+
+// A countingReader counts what was read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (r *countingReader) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	r.n += int64(n)
+	return n, err
+}
+
+// copy carries both directions until they have ended.
+func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
+	start := time.Now()
+	out, in := make(chan copyResult, 1), make(chan copyResult, 1)
+	go func() { out <- sendAll(conn, c.Cmd.InOrStdin()) }()
+	go func() {
+		n, err := io.Copy(c.Cmd.OutOrStdout(), conn)
+		in <- copyResult{n, err}
+	}()
+	var sent, received copyResult
+	var probe <-chan time.Time
+	refused := 0
+	for out != nil || in != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case sent = <-out:
+			if out = nil; sent.err != nil {
+				return c.failed("send", sent.err)
+			}
+			c.note("sent %d bytes", sent.n)
+		case received = <-in:
+			if in = nil; received.err != nil {
+				return c.failed("receive", received.err)
+			}
+			c.note("received %d bytes", received.n)
+			tick := time.NewTicker(probeInterval)
+			defer tick.Stop()
+			probe = tick.C
+		case <-probe:
+			// A peer that has closed altogether needs no more input, which
+			// may be a terminal's and never end. Input that is there is found
+			// meanwhile.
+			if _, err := conn.Write(nil); err == nil {
+				continue
+			}
+			if refused++; refused > 2 {
+				c.note("the peer has closed the connection")
+				return nil
+			}
+		}
+	}
+	c.note("done in %.3f seconds", time.Since(start).Seconds())
+	return nil
+}
+
+// failed tells which side of a direction failed: the peer or a standard file.
+func (c *command) failed(what string, err error) error {
+	if errors.As(err, new(*net.OpError)) {
+		return fmt.Errorf("%s: %w", what, cli.StreamError(err))
+	}
+	if what == "send" {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	return fmt.Errorf("standard output: %w", err)
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"softrdma/verbs"
+)
+
+// The exit codes, which scripts may rely on; ExitCodesText documents them.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitPeer        = 3
+	ExitData        = 4
+	ExitInterrupted = 130
+)
+
+const ExitCodesText = `softrdma ends with one of these codes:
+
+    0   success
+    1   the operation failed; the line on standard error says why
+    2   the command line is wrong
+    3   the peer could not be reached, went away or did not answer in time
+    4   data arrived that differs from what was sent
+  130   interrupted by SIGINT (Ctrl-C) or SIGTERM, which end softrdma daemon with 0
+
+Every failure prints one line on standard error. Where it names a status or a
+reason, "softrdma explain NAME" tells its cause and what usually mends it.
+`
+
+// An ExitError is an error with the code that the command ends with.
+type ExitError struct {
+	code int
+	err  error
+}
+
+func (e *ExitError) Error() string { return e.err.Error() }
+func (e *ExitError) Unwrap() error { return e.err }
+
+// WithCode returns err with the exit code of the command.
+func WithCode(code int, err error) error { return &ExitError{code, err} }
+
+// UsageErrorf makes an error of the command line.
+func UsageErrorf(format string, args ...any) error {
+	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// PeerErrorf makes an error of a peer that is not reached or does not answer.
+func PeerErrorf(format string, args ...any) error {
+	return &ExitError{ExitPeer, fmt.Errorf(format, args...)}
+}
+
+// DataErrorf makes an error of data that differs from what was sent.
+func DataErrorf(format string, args ...any) error {
+	return &ExitError{ExitData, fmt.Errorf(format, args...)}
+}
+
+// ExitCode is the code that a command ends with after err.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if e := (*ExitError)(nil); errors.As(err, &e) {
+		return e.code
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return ExitPeer
+	}
+	if c := (*verbs.CompletionError)(nil); errors.As(err, &c) {
+		switch c.Status {
+		case verbs.RetryExcErr, verbs.RNRRetryExcErr, verbs.RespTimeoutErr:
+			return ExitPeer
+		}
+	}
+	return ExitFailed
+}
+
+// OneLine is the message of an error without line breaks.
+func OneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// ErrSignalled is the end of a daemon by the signal that is to end it.
+var ErrSignalled = WithCode(ExitOK, errors.New("ended by a signal"))

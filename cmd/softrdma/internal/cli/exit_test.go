@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"softrdma/verbs"
+)
+
+func TestExitCodeOfErrors(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, ExitOK},
+		{errors.New("x"), ExitFailed},
+		{fmt.Errorf("y: %w", UsageErrorf("x")), ExitUsage},
+		{errors.Join(errors.New("x"), PeerErrorf("y")), ExitPeer},
+		{DataErrorf("x"), ExitData},
+		{context.DeadlineExceeded, ExitPeer},
+		{fmt.Errorf("x: %w", os.ErrDeadlineExceeded), ExitPeer},
+		{&verbs.CompletionError{Status: verbs.RetryExcErr}, ExitPeer},
+		{&verbs.CompletionError{Status: verbs.RNRRetryExcErr}, ExitPeer},
+		{&verbs.CompletionError{Status: verbs.RemAccessErr}, ExitFailed},
+	} {
+		if got := ExitCode(c.err); got != c.code {
+			t.Errorf("%v: code %d, expected %d", c.err, got, c.code)
+		}
+	}
+}
+
+func TestErrorOfManyLinesPrintsOne(t *testing.T) {
+	if got := OneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
+		t.Errorf("found %q", got)
+	}
+}

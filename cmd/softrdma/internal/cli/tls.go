@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// The flags that OpenDevice opens iWARP devices with TLS by.
+const (
+	SecretFlag      = "psk-file"
+	CertificateFlag = "tls-cert"
+	KeyFlag         = "tls-key"
+	AuthorityFlag   = "tls-ca"
+)
+
+func addTLSFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.String(SecretFlag, "", "iWARP over TLS, with the peers that have the same secret: random bytes or text in `FILE`, such as of openssl rand -base64 32")
+	f.String(CertificateFlag, "", "iWARP over TLS, with certificates: this end's, and those on its way to the authority, in `FILE` (PEM); with both of:")
+	f.String(KeyFlag, "", "private key of --tls-cert in `FILE` (PEM)")
+	f.String(AuthorityFlag, "", "certificates of the authorities that peers' have to be of, in `FILE` (PEM)")
+}
+
+// TLSFlags are those that were given, as arguments.
+func TLSFlags(cmd *cobra.Command) (args []string) {
+	for _, name := range [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag} {
+		if v := FlagText(cmd, name); v != "" {
+			args = append(args, "--"+name+"="+v)
+		}
+	}
+	return args
+}
+
+// tlsConfig is what the flags say of TLS, nil for none. The peer's certificate
+// has to be of host, or where that is empty of the address that is dialled.
+func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
+	var files [4]string
+	given := 0
+	for i, name := range [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag} {
+		if files[i] = FlagText(cmd, name); files[i] != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, nil
+	case files[0] != "" && given > 1:
+		return nil, UsageErrorf("--%s and --%s: expected a secret or certificates", SecretFlag, CertificateFlag)
+	case files[0] != "":
+		b, err := os.ReadFile(files[0])
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", SecretFlag, err)
+		}
+		warnIfReadable(cmd.ErrOrStderr(), files[0])
+		cfg, err := verbs.SharedSecret(bytes.TrimSpace(b))
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", SecretFlag, err)
+		}
+		return cfg, nil
+	case given < 3:
+		return nil, UsageErrorf("expected all of --%s, --%s and --%s: both ends show a certificate and check the other's", CertificateFlag, KeyFlag, AuthorityFlag)
+	}
+	own, err := tls.LoadX509KeyPair(files[1], files[2])
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", CertificateFlag, err)
+	}
+	b, err := os.ReadFile(files[3])
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", AuthorityFlag, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("--%s: expected certificates in PEM, found none in %s", AuthorityFlag, files[3])
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		host = ""
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{own}, RootCAs: pool, ServerName: host,
+		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, nil
+}
+
+// chooseIWARPDevice is the name of a device for TLS where the user named none: one
+// with TLS has to be opened by name. A client's is that by which the peer is
+// reached, a server's the best.
+func chooseIWARPDevice(ctx context.Context, peer string) (string, error) {
+	if peer == "" {
+		return IWARPPrefix, nil
+	}
+	d := rdmacm.Dialer{Protocol: verbs.IWARP}
+	e, err := d.Resolve(ctx, peer)
+	if err != nil {
+		return "", err
+	}
+	name := DeviceName(e.Device())
+	return name, e.Close()
+}
+
+// hostOf is the host of "host:port".
+func hostOf(at string) string {
+	host, _, err := net.SplitHostPort(at)
+	if err != nil {
+		return ""
+	}
+	return host
+}

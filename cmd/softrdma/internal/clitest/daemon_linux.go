@@ -1,0 +1,48 @@
+package clitest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// StartDaemon starts a daemon on a socket of this test's own and waits until it
+// serves.
+func StartDaemon(t *testing.T, args ...string) (d *Process, socket string) {
+	t.Helper()
+	socket = filepath.Join(ShortDir(t), "socket")
+	d = Start(t, append([]string{"daemon", "--socket", socket}, args...)...)
+	d.Prints("serving programs of")
+	return d, socket
+}
+
+// ShortDir is a directory whose sockets have short enough names.
+func ShortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "srd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// StartAsNobody is start, as another user.
+func StartAsNobody(t *testing.T, args ...string) *Process {
+	t.Helper()
+	b, err := os.ReadFile(BuiltCommand) // lies where others cannot go
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(ShortDir(t), "softrdma")
+	if err := errors.Join(os.WriteFile(bin, b, 0o755), os.Chmod(filepath.Dir(bin), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	p := Prepare(t, args...)
+	p.Cmd.Path, p.Cmd.Dir = bin, "/"
+	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	p.Start()
+	return p
+}

@@ -1,0 +1,304 @@
+package clitest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"softrdma/preload"
+	"softrdma/verbs"
+)
+
+// BuiltCommand is the command as users have it, built once for all tests.
+var BuiltCommand string
+
+// Main builds the command and runs the tests of a package.
+func Main(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "softrdma-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	BuiltCommand = filepath.Join(dir, "softrdma")
+	if runtime.GOOS == "windows" {
+		BuiltCommand += ".exe"
+	}
+	build := exec.Command("go", "build", "-o", BuiltCommand, "softrdma/cmd/softrdma")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the command: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// A Process is a run of the command.
+type Process struct {
+	t      *testing.T
+	Cmd    *exec.Cmd
+	Stdout Output
+	Stderr Output
+	Ended  chan struct{}
+}
+
+// Output is what a process printed so far.
+type Output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// Prepare makes a run of the command that is still to be started.
+func Prepare(t *testing.T, args ...string) *Process {
+	p := &Process{t: t, Cmd: exec.Command(BuiltCommand, args...), Ended: make(chan struct{})}
+	p.Cmd.Stdout, p.Cmd.Stderr = &p.Stdout, &p.Stderr
+	p.Cmd.WaitDelay = time.Second // children of its may outlive it
+	return p
+}
+
+// Start runs the command until it ends, or the test does.
+func Start(t *testing.T, args ...string) *Process {
+	t.Helper()
+	p := Prepare(t, args...)
+	p.Start()
+	return p
+}
+
+func (p *Process) Start() {
+	p.t.Helper()
+	if err := p.Cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() {
+		p.Cmd.Wait()
+		close(p.Ended)
+	}()
+	p.t.Cleanup(func() {
+		p.Cmd.Process.Kill()
+		<-p.Ended
+	})
+}
+
+// Timeout is how long tests wait for what takes a moment.
+const Timeout = 60 * time.Second
+
+// ExitCode waits for the end and gives the exit code.
+func (p *Process) ExitCode() int {
+	p.t.Helper()
+	select {
+	case <-p.Ended:
+	case <-time.After(Timeout):
+		p.t.Fatalf("softrdma %v does not end; it printed\n%s%s", p.Cmd.Args[1:], &p.Stdout, &p.Stderr)
+	}
+	return p.Cmd.ProcessState.ExitCode()
+}
+
+// Prints waits until the command has printed s.
+func (p *Process) Prints(s string) {
+	p.t.Helper()
+	for end := time.Now().Add(Timeout); !strings.Contains(p.Stdout.String(), s); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-p.Ended:
+			if !strings.Contains(p.Stdout.String(), s) {
+				p.t.Fatalf("softrdma %v ended without printing %q, but\n%s%s", p.Cmd.Args[1:], s, &p.Stdout, &p.Stderr)
+			}
+			return
+		default:
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("softrdma %v does not print %q, but\n%s%s", p.Cmd.Args[1:], s, &p.Stdout, &p.Stderr)
+		}
+	}
+}
+
+// Fails waits for the end and wants the code, with one line on standard error
+// that holds all of words, and no usage text.
+func (p *Process) Fails(code int, words ...string) {
+	p.t.Helper()
+	if got := p.ExitCode(); got != code {
+		p.t.Errorf("softrdma %v: code %d, expected %d; it printed\n%s%s", p.Cmd.Args[1:], got, code, &p.Stdout, &p.Stderr)
+	}
+	message := p.Stderr.String()
+	if strings.Count(message, "\n") != 1 || !strings.HasPrefix(message, "softrdma: ") {
+		p.t.Errorf("softrdma %v: expected one line on standard error, found %q", p.Cmd.Args[1:], message)
+	}
+	for _, w := range words {
+		if !strings.Contains(message, w) {
+			p.t.Errorf("softrdma %v: expected an error about %q, found %q", p.Cmd.Args[1:], w, message)
+		}
+	}
+}
+
+// Succeeds waits for the end, wants code 0 and gives what was printed.
+func (p *Process) Succeeds() string {
+	p.t.Helper()
+	if got := p.ExitCode(); got != 0 || p.Stderr.String() != "" {
+		p.t.Fatalf("softrdma %v: code %d, expected 0; it printed\n%s%s", p.Cmd.Args[1:], got, &p.Stdout, &p.Stderr)
+	}
+	return p.Stdout.String()
+}
+
+// Run is start and succeeds.
+func Run(t *testing.T, args ...string) string {
+	t.Helper()
+	return Start(t, args...).Succeeds()
+}
+
+var loopbackDevices atomic.Uint32
+
+// loopbackBase distinguishes the addresses of this process from those of other tests
+// that run at the same time: 127.64.0.0 to 127.127.255.255 have 2^14 ranges of 250.
+var loopbackBase = rand.Uint32N(1<<14 - 8)
+
+// LoopbackDevice gives a device on the loopback interface that no other test has.
+// Where the system has but one loopback address, devices differ by UDP port.
+func LoopbackDevice(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
+		n := loopbackDevices.Add(1)
+		slot := loopbackBase + n/250
+		return fmt.Sprintf("127.%d.%d.%d", 64+slot>>8, slot&255, 1+n%250)
+	}
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().String()
+}
+
+// FreePort gives a TCP port that nobody listens on.
+func FreePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// Lacks skips a test for which this machine lacks something; CI has it all.
+func Lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal("CI lacks ", what)
+	}
+	t.Skip("SKIPPED: this machine lacks ", what)
+}
+
+// RandomData is n bytes that look like nothing else.
+func RandomData(seed, n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{byte(seed)}).Read(b)
+	return b
+}
+
+// SameData compares data by its SHA-256.
+func SameData(t *testing.T, what string, want, found []byte) {
+	t.Helper()
+	if sha256.Sum256(want) != sha256.Sum256(found) {
+		t.Errorf("%s: expected %d bytes with SHA-256 %x, found %d bytes with %x", what, len(want), sha256.Sum256(want), len(found), sha256.Sum256(found))
+	}
+}
+
+// Output wants code 0, and gives what came out.
+func (p *Process) Output() []byte {
+	p.t.Helper()
+	if got := p.ExitCode(); got != 0 {
+		p.t.Errorf("softrdma %v: code %d, expected 0: %s", p.Cmd.Args[1:], got, &p.Stderr)
+	}
+	return []byte(p.Stdout.String())
+}
+
+// PrintsError is prints of standard error.
+func (p *Process) PrintsError(s string) {
+	p.t.Helper()
+	for end := time.Now().Add(Timeout); !strings.Contains(p.Stderr.String(), s); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-p.Ended:
+			end = time.Time{}
+		default:
+		}
+		if time.Now().After(end) && !strings.Contains(p.Stderr.String(), s) {
+			p.t.Fatalf("softrdma %v does not tell %q, but\n%s", p.Cmd.Args[1:], s, &p.Stderr)
+		}
+	}
+}
+
+// ServerAddress gives an address of this machine that a server on the
+// connection manager can have to itself. Its UDP port is 4791, where clients
+// look for it.
+func ServerAddress(t *testing.T) string {
+	t.Helper()
+	host, _, found := strings.Cut(LoopbackDevice(t), ":")
+	if found {
+		return "127.0.0.1"
+	}
+	return host
+}
+
+// CheckFree wants the device and the TCP port to be free again.
+func CheckFree(t *testing.T, dev, port string) {
+	t.Helper()
+	d, err := verbs.Open(dev, verbs.Config{})
+	if err != nil {
+		t.Error(err)
+	} else {
+		d.Close()
+	}
+	l, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		t.Error(err)
+	} else {
+		l.Close()
+	}
+}
+
+// SecretFile writes a secret.
+func SecretFile(t *testing.T, secret string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "psk")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// NeedPrograms skips where programs cannot be run.
+func NeedPrograms(t *testing.T, names ...string) {
+	t.Helper()
+	if _, err := preload.Library(); err != nil {
+		Lacks(t, "a build with the preloaded library")
+	}
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			Lacks(t, name)
+		}
+	}
+}

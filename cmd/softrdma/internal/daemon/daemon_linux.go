@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/driver/daemon"
+	"softrdma/internal/uverbs"
+	"softrdma/verbs"
+)
+
+// run serves devices until a signal ends it.
+func run(cmd *cobra.Command, s *options) (err error) {
+	allow, err := newAllowedUsers(s.allow)
+	if err != nil {
+		return err
+	}
+	cfg := uverbs.Config{Mode: 0o600, Allow: allow.allows}
+	if len(s.allow) > 0 {
+		cfg.Mode = 0o666
+	}
+	if s.mode != "" {
+		n, err := strconv.ParseUint(s.mode, 8, 9)
+		if err != nil {
+			return cli.UsageErrorf("--mode: expected octal digits like 660, found %q", s.mode)
+		}
+		cfg.Mode = fs.FileMode(n)
+	}
+	if cfg.Socket, err = s.socketPath(); err != nil {
+		return err
+	}
+	// The tree is for all to read, whatever the daemon's user prefers.
+	unix.Umask(0o022)
+	cfg.Dir = cfg.Socket + ".d"
+	unlock, err := lockSocket(cfg.Socket, cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if s.verbose {
+		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
+	}
+	devices, closeDevices, err := s.open(cmd)
+	defer func() { err = withCloseError(err, closeDevices()) }()
+	if err != nil {
+		return err
+	}
+	cfg.Devices = devices
+	server, err := uverbs.Serve(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = withCloseError(err, server.Close()) }()
+	names := server.Devices()
+	for i, d := range devices {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s on %v (%s)\n", names[i], d.Addr().Addr(), d.Name())
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "serving %v on %s\n", allow, cfg.Socket)
+	<-cmd.Context().Done()
+	if s.verbose {
+		for i, d := range devices {
+			for name, n := range d.Counters() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %s %d\n", names[i], name, n)
+			}
+		}
+	}
+	return cli.ErrSignalled
+}
+
+// withCloseError is the error of a run whose end gave another one.
+func withCloseError(err, end error) error {
+	if errors.Is(err, cli.ErrSignalled) && end != nil {
+		return end
+	}
+	return errors.Join(err, end)
+}
+
+// open opens the devices; the function closes those that were opened.
+func (s *options) open(cmd *cobra.Command) (list []*verbs.Device, closeAll func() error, err error) {
+	var ends []func() error
+	closeAll = func() (err error) {
+		for _, end := range ends {
+			err = errors.Join(err, end())
+		}
+		return err
+	}
+	names := s.devices
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, name := range names {
+		name, err := s.protocol.OpenName(name)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		d, end, err := cli.OpenDevice(cmd, name, verbs.Config{})
+		if err != nil {
+			return nil, closeAll, err
+		}
+		ends = append(ends, end)
+		list = append(list, d)
+	}
+	return list, closeAll, nil
+}
+
+// socketPath is where the daemon listens.
+func (s *options) socketPath() (string, error) {
+	switch {
+	case s.socket != "":
+		return filepath.Abs(s.socket)
+	case os.Geteuid() == 0:
+		return daemon.SystemSocket, os.MkdirAll(filepath.Dir(daemon.SystemSocket), 0o755)
+	case daemon.UserSocket() != "":
+		return daemon.UserSocket(), os.MkdirAll(filepath.Dir(daemon.UserSocket()), 0o700)
+	}
+	return "", cli.UsageErrorf("no XDG_RUNTIME_DIR is set: say --socket PATH")
+}
+
+// lockSocket makes the directory of a socket the caller's until the function is
+// called. What a daemon that was killed left there goes; one that lives is an
+// error.
+func lockSocket(socket, dir string) (leave func(), err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = d.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("a daemon serves %s already: use it, or say another --socket", socket)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	leave = func() {
+		_ = os.Remove(dir) // where it is empty
+		_ = d.Close()
+	}
+	here, err := d.Stat()
+	if err == nil {
+		var there fs.FileInfo
+		if there, err = os.Stat(dir); err == nil && !os.SameFile(here, there) {
+			err = fmt.Errorf("another daemon just left %s: try again", socket)
+		}
+	}
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(dir, "tree"))
+	}
+	if st, e := os.Lstat(socket); err == nil && e == nil {
+		if st.Mode().Type() != fs.ModeSocket {
+			err = fmt.Errorf("--socket %s: there is something else than a socket", socket)
+		} else {
+			err = os.Remove(socket)
+		}
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// hasCapability tells whether this process has a capability (capabilities(7)).
+func hasCapability(n uint) bool {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+			return err == nil && caps>>n&1 != 0
+		}
+	}
+	return false
+}

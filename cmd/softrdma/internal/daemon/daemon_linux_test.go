@@ -1,0 +1,133 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/driver/daemon"
+)
+
+func TestDaemonTakesThePlaceOfOneThatWasKilledOnly(t *testing.T) {
+	d, socket := clitest.StartDaemon(t, "-d", "127.21.1.1")
+	second := clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.1.2")
+	second.Fails(cli.ExitFailed, "serves "+socket+" already")
+	if err := d.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-d.Ended
+	third := clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.1.1")
+	third.Prints("serving")
+	if _, err := daemon.Ask(socket); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(socket+"2", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Start(t, "daemon", "--socket", socket+"2", "-d", "127.21.1.3").Fails(cli.ExitFailed, "something else")
+}
+
+// timeout(1) sends its signal to its child and to its group, which is twice.
+func TestDaemonLeavesNothingBehindASignalThatComesTwice(t *testing.T) {
+	d, socket := clitest.StartDaemon(t, "-d", "127.21.1.4")
+	for range 2 {
+		if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // two of a kind at a time are one
+	}
+	if code := d.ExitCode(); code != cli.ExitOK {
+		t.Errorf("code %d, expected 0", code)
+	}
+	for _, left := range []string{socket, socket + ".d"} {
+		if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind (%v)", left, err)
+		}
+	}
+}
+
+// Who is not root cannot serve others, and says so before anything else.
+func TestDaemonOfAUserAloneRefusesToServeOthers(t *testing.T) {
+	c := clitest.Start
+	args := []string{"daemon", "--socket", filepath.Join(clitest.ShortDir(t), "socket"), "--allow", "1,2"}
+	if os.Geteuid() == 0 {
+		c = clitest.StartAsNobody
+	}
+	c(t, args...).Fails(cli.ExitUsage, "CLIENT_MEMORY")
+}
+
+func TestGoProgramsShareTheDevicesOfADaemon(t *testing.T) {
+	dir := clitest.ShortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	socket := filepath.Join(dir, "softrdma", "socket")
+	if err := os.Mkdir(filepath.Dir(socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.3.1", "-d", "127.21.3.2", "-d", "iwarp:127.21.3.1", "-d", "iwarp:127.21.3.2").Prints("serving programs of")
+	if out := clitest.Run(t, "devices"); !strings.Contains(out, "daemon:/rxe0  127.21.3.1") || !strings.Contains(out, "daemon:/rxe1  127.21.3.2") {
+		t.Errorf("devices:\n%s", out)
+	}
+	server := clitest.Start(t, "perf", "write", "bw", "-d", "daemon:", "-p", "18561")
+	server.Prints("waiting for a client")
+	out := clitest.Run(t, "perf", "write", "bw", "-n", "50", "-d", "daemon:"+socket+"/rxe1", "-p", "18561", "127.0.0.1")
+	if !strings.Contains(out, "client 127.21.3.2:4791, server 127.21.3.1:4791") || server.ExitCode() != 0 {
+		t.Errorf("client:\n%s\nserver: %s%s", out, &server.Stdout, &server.Stderr)
+	}
+	clitest.Start(t, "pingpong", "-d", "daemon:/rxe9").Fails(cli.ExitFailed, `no device "rxe9"`)
+	testConnections(t, "daemon:"+socket+"/rxe0", "daemon:/rxe1")
+	testConnections(t, "daemon:"+socket+"/siw0", "daemon:/siw1")
+	clitest.Start(t, "rping", "-s", "-a", "daemon:/siw0", "--protocol", "roce").Fails(cli.ExitUsage, "an iWARP device")
+}
+
+// testConnections tries the commands that go through the connection manager,
+// from one device to the other.
+func testConnections(t *testing.T, server, client string) {
+	t.Helper()
+	const at = "127.21.3.1"
+	ping := clitest.Start(t, "rping", "-s", "-a", server, "-V", "-p", "18571")
+	ping.Prints("waiting for a client on " + at)
+	if out := clitest.Run(t, "rping", "-c", "-a", at, "-I", client, "-V", "-C", "20", "-p", "18571"); !strings.Contains(out, "20 pings of 64 bytes") {
+		t.Errorf("rping:\n%s", out)
+	}
+	ping.Succeeds()
+	table := clitest.Start(t, "pingpong", "-R", "-d", server, "-p", "18572")
+	table.Prints("waiting for a client on " + at)
+	if out := clitest.Run(t, "pingpong", "-R", "-d", client, "-p", "18572", at); !strings.Contains(out, "1000 iters") {
+		t.Errorf("pingpong:\n%s", out)
+	}
+	table.Succeeds()
+	perf := clitest.Start(t, "perf", "send", "lat", "-d", server, "-p", "18573")
+	perf.Prints("waiting for a client")
+	if out := clitest.Run(t, "perf", "send", "lat", "-R", "-n", "50", "-d", client, "-p", "18573", "127.0.0.1"); !strings.Contains(out, at) || perf.ExitCode() != 0 {
+		t.Errorf("perf:\n%s\nserver: %s%s", out, &perf.Stdout, &perf.Stderr)
+	}
+	words := strings.Repeat("from one device to the other\n", 20_000)
+	waits := clitest.Start(t, "cat", "-v", "-l", server+":18574")
+	waits.PrintsError("waiting for a client on " + at)
+	goes := clitest.Prepare(t, "cat", "-I", client, at, "18574")
+	goes.Cmd.Stdin = strings.NewReader(words)
+	goes.Start()
+	goes.Output()
+	if out := waits.Output(); string(out) != words {
+		t.Errorf("cat: %d bytes came", len(out))
+	}
+	dir := clitest.ShortDir(t)
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := os.WriteFile(from, []byte(words), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	copies := clitest.Start(t, "rcopy", "-a", server, "-p", "18575", "--dir", dir, "--once")
+	copies.Prints("waiting for a client on " + at)
+	clitest.Run(t, "rcopy", "-p", "18575", "-I", client, from, at+":"+to)
+	copies.Succeeds()
+	if b, err := os.ReadFile(to); err != nil || string(b) != words {
+		t.Errorf("rcopy: %d bytes came, %v", len(b), err)
+	}
+	clitest.Start(t, "cat", "-l", "daemon:").Fails(cli.ExitUsage, "port")
+}

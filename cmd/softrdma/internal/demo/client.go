@@ -1,0 +1,279 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"softrdma/bench"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
+)
+
+const (
+	chunkSize = 1 << 20 // bytes of a message, and of a write to TCP
+	depth     = 16      // messages in flight
+
+	transferRuns  = 3         // of moving the file: the median counts
+	maxRepeatSize = 512 << 20 // a larger file is moved once
+	latencyRounds = 10_000    // of a latency test
+	warmUpRounds  = 2_000     // rounds before, which do not count
+	additions     = 20_000    // by each end
+	swaps         = 5_000     // by each end
+	slowDivisor   = 10        // of these numbers with --pcap and TLS
+)
+
+// Behind the file, the memory of both ends has room for latency tests and
+// counters.
+const (
+	scratchSize = 4096
+	scratchSend = 0
+	scratchRecv = 1024
+	scratchSum  = 2048 // the counter; at the client, where results arrive
+)
+
+// A operation is a way to move the file, or to count.
+type operation struct {
+	name  string // in messages and JSON
+	title string
+
+	// client runs at the first process, server at the second; what they do is
+	// timed. A client that is done knows that the server's memory is complete.
+	client func(*client, context.Context, *measure.Message) error
+	server func(*server, context.Context, *measure.Message) error
+
+	count int64 // of each end's atomics; 0 for what moves the file
+}
+
+// operations are in the order of the table.
+var operations = []operation{
+	{name: measure.OpSend, title: "SEND/RECV", client: (*client).send, server: (*server).receive},
+	{name: measure.OpWrite, title: "RDMA WRITE", client: (*client).write},
+	{name: measure.OpRead, title: "RDMA READ", client: (*client).read},
+	{name: measure.OpAtomic, title: "FETCH_AND_ADD", client: (*client).add, server: (*server).add, count: additions},
+	{name: measure.OpSwap, title: "COMPARE_SWAP", client: (*client).swap, server: (*server).swap, count: swaps},
+	{name: measure.OpTCP, title: "kernel TCP", client: (*client).tcp, server: (*server).tcp},
+}
+
+// sideConfig is what both processes use.
+func sideConfig(dev cli.Device, size int) measure.SideConfig {
+	return measure.SideConfig{
+		Managed: dev.Protocol() == verbs.IWARP, // which has nothing else
+		QPs:     1, Depth: 4 * measure.SignalEvery, Recv: max(messageCount(size), 2*measure.SignalEvery), Inline: measure.InlineLimit,
+		Memory: scratchOffset(size) + scratchSize,
+	}
+}
+
+// messageCount is how many messages move the file.
+func messageCount(size int) int { return (size + chunkSize - 1) / chunkSize }
+
+// scratchOffset is the offset of the scratch memory.
+func scratchOffset(size int) int { return (size + scratchSize - 1) &^ (scratchSize - 1) }
+
+// client is the first process's end.
+type client struct {
+	side    *measure.Side
+	c       *measure.Control
+	dev     cli.Device
+	peer    string // the second process's device
+	size    int
+	scratch int
+	divisor int64
+	repeats int
+	sum     string // SHA-256 of the file
+	bar     *progress
+}
+
+// newClient connects this process's end to that of the second process.
+func newClient(ctx context.Context, dev cli.Device, c *measure.Control, size int) (*client, error) {
+	s, err := measure.NewSide(dev.Device, sideConfig(dev, size))
+	if err != nil {
+		return nil, err
+	}
+	d := &client{side: s, c: c, dev: dev, size: size, scratch: scratchOffset(size), divisor: 1, repeats: transferRuns}
+	if size > maxRepeatSize {
+		d.repeats = 1
+	}
+	hello, err := c.Ask(ctx, &measure.Message{Do: measure.DoConnect, Size: size, Endpoints: s.Local, Memory: s.Memory()}, measure.DoHello)
+	if err == nil {
+		d.peer = hello.Device
+		if s.Cfg.Managed {
+			err = s.Dial(ctx, hello, netip.Addr{})
+		}
+		if err == nil {
+			err = s.Connect(hello, 0)
+		}
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// protocol is what both devices speak.
+func (d *client) protocol() cli.Protocol {
+	if d.dev.Protocol() == verbs.IWARP {
+		return cli.ProtocolIWARP
+	}
+	return cli.ProtocolRoCE
+}
+
+// data is the file.
+func (d *client) data() []byte { return d.side.Buf[:d.size] }
+
+// run moves the file by every operation.
+func (d *client) run(ctx context.Context) (*report, error) {
+	r := &report{Bytes: d.size, SHA256: d.sum, Client: cli.DeviceName(d.dev.Device), Server: d.protocol().PeerName(d.peer), Protocol: d.dev.Protocol().String(), Repeats: d.repeats}
+	for i := range operations {
+		o := &operations[i]
+		d.bar.operation(i+1, len(operations), o.title)
+		row, err := d.median(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.latency(ctx, o, row); err != nil {
+			return nil, err
+		}
+		r.Operations = append(r.Operations, *row)
+	}
+	return r, nil
+}
+
+// median is the operation's run that took neither the longest nor the shortest
+// time.
+func (d *client) median(ctx context.Context, o *operation) (*resultRow, error) {
+	var rows []*resultRow
+	for n := range d.repeats {
+		d.bar.transfer(n+1, d.repeats, d.size, o.count/d.divisor)
+		row, err := d.transfer(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b *resultRow) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	return rows[len(rows)/2], nil
+}
+
+// transfer runs and times one operation and checks what came of it.
+func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error) {
+	count := o.count / d.divisor
+	if o.name == measure.OpRead {
+		clear(d.data()) // it comes back from the other end
+	}
+	ready, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoBegin, Operation: o.name, Count: count}, measure.DoReady)
+	if err != nil {
+		return nil, err
+	}
+	watched, stop := d.side.Watch(ctx)
+	if o.name == measure.OpTCP {
+		watched = ctx // nothing of ours completes
+	}
+	defer stop()
+	cpu, start := bench.CPUTime(), time.Now()
+	if err := o.client(d, watched, ready); err != nil {
+		return nil, err
+	}
+	row := &resultRow{Name: o.name, Title: o.title, Bytes: int64(d.size), Count: count, Seconds: time.Since(start).Seconds()}
+	client := (bench.CPUTime() - cpu).Seconds()
+	end, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone)
+	if err != nil {
+		return nil, err
+	}
+	row.rate(client, end.CPU)
+	return row, d.check(o, row, end)
+}
+
+// check compares what arrived with what was sent.
+func (d *client) check(o *operation, row *resultRow, end *measure.Message) error {
+	if o.count > 0 {
+		if want := 2 * uint64(row.Count); end.Value != want {
+			return cli.DataErrorf("%s: both ends added 1 to the counter %d times: expected %d, found %d", o.title, row.Count, want, end.Value)
+		}
+		row.Checked = "sum"
+		return nil
+	}
+	sum := end.SHA256
+	if o.name == measure.OpRead {
+		sum = sha256Hex(d.data())
+	}
+	if sum != d.sum {
+		return cli.DataErrorf("%s: the file arrived with another SHA-256: expected %s, found %s", o.title, d.sum, sum)
+	}
+	row.Checked = "SHA-256"
+	return nil
+}
+
+// latency measures 8-byte messages of the operation's kind.
+func (d *client) latency(ctx context.Context, o *operation, row *resultRow) error {
+	d.bar.latency()
+	h := measure.NewHistogram()
+	for _, n := range []int64{warmUpRounds, latencyRounds} {
+		h.Reset()
+		n /= d.divisor
+		r := newRound(o.name, n, d.scratch)
+		if err := d.side.PrepareRound(&r); err != nil {
+			return err
+		}
+		ready, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoLatency, Operation: o.name, Count: n}, measure.DoReady)
+		if err != nil {
+			return err
+		}
+		if o.name == measure.OpTCP {
+			err = d.tcpPing(ctx, ready, n, h)
+		} else {
+			watched, stop := d.side.Watch(ctx)
+			err = d.side.Ping(watched, &r, h)
+			stop()
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone); err != nil {
+			return err
+		}
+	}
+	l := measure.NewLatencyResult(h, 8, measure.OneWay(o.name) || o.name == measure.OpTCP)
+	row.P50, row.P99 = l.Typical, l.P99
+	return nil
+}
+
+func newRound(op string, n int64, scratch int) measure.Round {
+	return measure.Round{Op: op, Size: 8, Count: n, Source: scratch + scratchSend, Target: scratch + scratchRecv}
+}
+
+// stream keeps some messages of the file in flight until all have completed;
+// request makes the one of n bytes at an offset.
+func (d *client) stream(ctx context.Context, request func(at, n int) verbs.SendWR) error {
+	posted, done := 0, int64(0)
+	base := d.side.Sent
+	total := int64(messageCount(d.size))
+	for done < total {
+		for posted < d.size && int64(posted/chunkSize)-done < depth {
+			n := min(chunkSize, d.size-posted)
+			wr := request(posted, n)
+			wr.Flags |= verbs.Signaled
+			if err := d.side.QPs[0].PostSend(wr); err != nil {
+				return err
+			}
+			posted += n
+		}
+		if err := d.side.Poll(ctx); err != nil {
+			return err
+		}
+		done = d.side.Sent - base
+		d.bar.set(done * chunkSize)
+	}
+	return nil
+}
+
+// local and remote name n bytes of the file at an offset, at the two ends.
+func (d *client) local(at, n int) []verbs.SGE { return []verbs.SGE{d.side.MR.SGE(at, n)} }
+
+func (d *client) remote(wr *verbs.SendWR, at int) {
+	wr.RemoteAddr, wr.RKey = d.side.Remote.Addr+uint64(at), d.side.Remote.RKey
+}

@@ -1,0 +1,13 @@
+package demo
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// chooseCubic selects a socket's congestion control; a kernel that lacks cubic
+// keeps its own.
+func chooseCubic(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
+}

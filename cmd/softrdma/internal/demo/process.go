@@ -1,0 +1,136 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/measure"
+)
+
+// endTimeout is how long the second process may take to end when its
+// standard input has ended.
+const endTimeout = 2 * time.Second
+
+// A secondProcess is the second process, as the first one sees it.
+type secondProcess struct {
+	control *measure.Control
+	cmd     *exec.Cmd
+	cancel  context.CancelFunc
+	stop    func() // ends the second process and waits until it is gone
+}
+
+// startSecondProcess runs this program as the second process, which opens one of
+// the devices, with the flags given. The context returned ends when the process does. The process
+// ends when its standard input does, and so cannot outlive this one.
+func startSecondProcess(ctx context.Context, devices, flags []string) (*secondProcess, context.Context, error) {
+	self, err := executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(self, append([]string{"demo", peerCommand, strings.Join(devices, ",")}, flags...)...)
+	cmd.SysProcAttr = killWithParent()
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start the demo's second process, which is this program again: %w", err)
+	}
+	p := &secondProcess{cmd: cmd}
+	p.stop = sync.OnceFunc(p.end)
+	p.control, ctx, p.cancel = measure.NewControl(ctx, out, in)
+	return p, ctx, nil
+}
+
+// executable returns the path of this program. Linux provides it in /proc, which a
+// container may lack; then executable uses the name by which the program was called.
+func executable() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		return self, nil
+	}
+	if called, lookErr := exec.LookPath(os.Args[0]); lookErr == nil {
+		return filepath.Abs(called)
+	}
+	return "", fmt.Errorf("find this program to start it a second time: %w", err)
+}
+
+func (p *secondProcess) end() {
+	p.control.Send(&measure.Message{Do: measure.DoBye})
+	kill := time.AfterFunc(endTimeout, func() { p.cmd.Process.Kill() })
+	p.cmd.Wait() // closes the pipes
+	kill.Stop()
+	p.cancel()
+}
+
+// explain adds to an error how the second process ended. The process must have been
+// stopped.
+func (p *secondProcess) explain(err error) error {
+	if state := p.cmd.ProcessState; errors.Is(err, measure.ErrPeerGone) && state != nil && !state.Success() {
+		return fmt.Errorf("%w (the demo's second process ended with: %v; if the system ended it for lack of memory, try --size 32M)", err, state)
+	}
+	return err
+}
+
+const peerCommand = "peer"
+
+// newPeerCommand is the second process's own command.
+func newPeerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    peerCommand + " DEVICE,...",
+		Short:  "The second process of the demo, which the first one starts",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// Ctrl-C reaches both processes; the first one decides.
+			signal.Ignore(os.Interrupt, syscall.SIGHUP)
+			return runPeer(cmd, strings.Split(args[0], ","), os.Stdin, cmd.OutOrStdout())
+		},
+	}
+	cli.AddIWARPFlags(cmd) // the first process hands them on
+	return cmd
+}
+
+// runPeer serves the first process until it says goodbye or is gone. What
+// goes wrong is told to it, not to the terminal.
+func runPeer(cmd *cobra.Command, devices []string, in io.Reader, out io.Writer) error {
+	c, ctx, cancel := measure.NewControl(cmd.Context(), in, out)
+	defer cancel()
+	err := serve(ctx, cmd, c, devices)
+	if err != nil && ctx.Err() == nil {
+		c.Fail(err)
+	}
+	return nil
+}
+
+func serve(ctx context.Context, cmd *cobra.Command, c *measure.Control, devices []string) error {
+	dev, err := cli.OpenFirst(cmd, devices)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	s, err := newServer(ctx, dev, c)
+	if err != nil {
+		return err
+	}
+	defer s.side.Close()
+	return s.run(ctx)
+}

@@ -1,0 +1,34 @@
+package devices
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/driver/daemon"
+)
+
+// printDaemons lists the RoCE devices of the daemons that can be found, by the
+// names that -d takes. Programs take those of the first one.
+func printDaemons(out io.Writer) {
+	first := true
+	for _, socket := range daemon.Sockets() {
+		about, err := daemon.Ask(socket)
+		if err != nil {
+			continue // most machines have none
+		}
+		fmt.Fprintf(out, "\nThe daemon on %s serves:\n", socket)
+		for _, line := range about.Devices {
+			name, addr, _ := strings.Cut(line, " ")
+			prefix := cli.DaemonPrefix + socket
+			if first {
+				prefix = cli.DaemonPrefix
+			}
+			if strings.HasPrefix(name, "rxe") {
+				fmt.Fprintf(out, "   %s/%s  %s\n", prefix, name, addr)
+			}
+		}
+		first = false
+	}
+}

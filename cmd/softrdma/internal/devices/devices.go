@@ -1,0 +1,222 @@
+package devices
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+const long = `Lists the addresses of this machine that can be an RDMA device, the best first:
+the one that commands take without -d. None of them is opened.
+
+-v tells of each what ibv_devinfo -v tells of an adapter: limits, GUID, the GID
+table, the port's state, MTUs and speed; and of the best why it was chosen.
+
+Every address is a device of either protocol: with --protocol iwarp it is told
+what it is as an iWARP device.
+
+Where a daemon can be found (softrdma daemon), its devices follow, by the names
+that -d takes.`
+
+func NewCommand() *cobra.Command {
+	var verbose, asJSON bool
+	var protocol cli.Protocol
+	cmd := &cobra.Command{
+		Use: "devices [flags]", Short: "List the RDMA devices of this machine",
+		Long: long, Args: noArguments,
+		Example: "  softrdma devices\n  softrdma devices -v\n  softrdma devices --json | jq '.[0].address'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := verbs.Devices()
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				list[i].Protocol = protocol.Verbs()
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case asJSON:
+				return printDevicesJSON(out, list)
+			case len(list) == 0:
+				return errors.New("this machine has no address that could be an RDMA device: bring an interface up, \"ip link set lo up\" is enough")
+			case verbose:
+				err = printDevicesVerbose(out, list)
+			default:
+				err = printDevices(out, list)
+			}
+			if err == nil && !protocol.IWARP() {
+				printDaemons(out)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "tell everything about each device")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "tell everything as JSON")
+	protocol.AddFlag(cmd.Flags(), "")
+	return cmd
+}
+
+func printDevices(out io.Writer, list []verbs.DeviceInfo) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\tINTERFACE\tADDRESS\tSTATE\tMTU\tSPEED\tGUID")
+	for i := range list {
+		d := &list[i]
+		mark := ""
+		if d.Best {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\n", mark, d.Interface, d.Addr, cli.StateName(d.Up), cli.MTUName(d.ActiveMTU), speedName(d.SpeedMbps), d.GUID)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if list[0].Best {
+		fmt.Fprintln(out, "\n* is taken without -d; devices -v tells why.")
+	}
+	return nil
+}
+
+func speedName(mbps int) string {
+	switch {
+	case mbps <= 0:
+		return "unknown"
+	case mbps%1000 == 0:
+		return fmt.Sprintf("%d Gb/s", mbps/1000)
+	}
+	return fmt.Sprintf("%d Mb/s", mbps)
+}
+
+func printDevicesVerbose(out io.Writer, list []verbs.DeviceInfo) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i := range list {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		printDevice(w, &list[i])
+	}
+	return w.Flush()
+}
+
+func printDevice(w io.Writer, d *verbs.DeviceInfo) {
+	row := func(name string, v any) { fmt.Fprintf(w, "    %s\t%v\n", name, v) }
+	best := ""
+	if d.Best {
+		best = ", the best device"
+	}
+	fmt.Fprintf(w, "%s on %s%s\n", d.Addr, d.Interface, best)
+	for i, why := range d.Why {
+		row([]string{"chosen because:", ""}[min(i, 1)], why)
+	}
+	a, p := d.Query(), d.QueryPort()
+	row("transport:", transportName(d.Protocol))
+	row("node_guid:", a.NodeGUID)
+	row("sys_image_guid:", a.SysImageGUID)
+	if d.MAC != "" {
+		row("mac:", d.MAC)
+	}
+	row("max_mr_size:", a.MaxMRSize)
+	row("max_msg_sz:", uint64(verbs.MaxMessage))
+	row("max_qp_wr:", a.MaxQPWR)
+	row("max_srq_wr:", a.MaxSRQWR)
+	row("max_sge:", a.MaxSGE)
+	row("max_inline_data:", a.MaxInline)
+	row("max_cqe:", a.MaxCQE)
+	row("max_qp_rd_atom:", a.MaxQPRdAtom)
+	row("max_qp_init_rd_atom:", a.MaxQPInitRdAtom)
+	row("atomic_cap:", a.AtomicCap)
+	row("max_pkeys:", a.MaxPKeys)
+	row("phys_port_cnt:", a.PhysPorts)
+	row("port 1 state:", "PORT_"+cli.StateName(p.Active))
+	row("link_layer:", p.LinkLayer)
+	row("link mtu:", d.LinkMTU)
+	row("max_mtu:", p.MaxMTU)
+	row("active_mtu:", cli.MTUName(p.ActiveMTU))
+	row("active_speed:", speedName(p.SpeedMbps))
+	row("pkey[0]:", fmt.Sprintf("%#04x", p.PKey))
+	for _, g := range d.GIDs() {
+		row(fmt.Sprintf("gid[%d]:", g.Index), fmt.Sprintf("%v, %s, %s", g.GID, g.Type, g.Interface))
+	}
+}
+
+func transportName(p verbs.Protocol) string {
+	if p == verbs.IWARP {
+		return "iWARP over TCP"
+	}
+	return fmt.Sprintf("RoCE v2 over UDP port %d", verbs.Port)
+}
+
+// A record is a device in JSON.
+type record struct {
+	Interface string       `json:"interface"`
+	Address   string       `json:"address"`
+	Best      bool         `json:"best"`
+	Why       []string     `json:"why,omitempty"`
+	GUID      string       `json:"guid"`
+	MAC       string       `json:"mac,omitempty"`
+	Loopback  bool         `json:"loopback"`
+	Active    bool         `json:"active"`
+	LinkMTU   int          `json:"link_mtu"`
+	ActiveMTU int          `json:"active_mtu"`
+	SpeedMbps int          `json:"speed_mbps,omitempty"`
+	Protocol  string       `json:"protocol"`
+	UDPPort   int          `json:"udp_port,omitempty"` // of RoCE v2
+	GIDs      []gidRecord  `json:"gids"`
+	Limits    limitsRecord `json:"limits"`
+}
+
+type gidRecord struct {
+	Index     int    `json:"index"`
+	GID       string `json:"gid"`
+	Type      string `json:"type"`
+	Interface string `json:"interface"`
+}
+
+type limitsRecord struct {
+	MaxMRSize       uint64 `json:"max_mr_size"`
+	MaxMessage      uint64 `json:"max_msg_sz"`
+	MaxQPWR         int    `json:"max_qp_wr"`
+	MaxSRQWR        int    `json:"max_srq_wr"`
+	MaxSGE          int    `json:"max_sge"`
+	MaxInline       int    `json:"max_inline_data"`
+	MaxCQE          int    `json:"max_cqe"`
+	MaxQPRdAtom     int    `json:"max_qp_rd_atom"`
+	MaxQPInitRdAtom int    `json:"max_qp_init_rd_atom"`
+	AtomicCap       string `json:"atomic_cap"`
+}
+
+func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
+	records := make([]record, len(list)) // never null
+	for i := range list {
+		d := &list[i]
+		a := d.Query()
+		records[i] = record{
+			Interface: d.Interface, Address: d.Addr.String(), Best: d.Best, Why: d.Why, GUID: d.GUID.String(), MAC: strings.ToLower(d.MAC),
+			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(),
+			Limits: limitsRecord{
+				a.MaxMRSize, verbs.MaxMessage, a.MaxQPWR, a.MaxSRQWR, a.MaxSGE, a.MaxInline, a.MaxCQE, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap,
+			},
+		}
+		if d.Protocol == verbs.RoCE {
+			records[i].UDPPort = verbs.Port
+		}
+		for _, g := range d.GIDs() {
+			records[i].GIDs = append(records[i].GIDs, gidRecord{g.Index, g.GID.String(), g.Type, g.Interface})
+		}
+	}
+	return cli.WriteJSON(out, records)
+}
+
+// noArguments refuses arguments: the list is of all devices.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return cli.UsageErrorf("%s lists every device, expected no argument, found %q", cmd.CommandPath(), args[0])
+}

@@ -1,0 +1,149 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/driver/daemon"
+	"softrdma/internal/uverbs"
+	"softrdma/preload"
+	"softrdma/verbs"
+)
+
+// killDelay is how long a program that was asked to end may take for it.
+const killDelay = 10 * time.Second
+
+// run runs a program on a daemon's devices, or serves it one of its own and
+// of its children until it ends.
+func run(cmd *cobra.Command, s *options, args []string) (err error) {
+	device, err := s.protocol.OpenName(s.device)
+	if err != nil {
+		return err
+	}
+	places, err := s.daemonSockets(cmd)
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	library, err := preload.Library()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "softrdma-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "preload.so")
+	if err := os.WriteFile(path, library, 0o755); err != nil {
+		return err
+	}
+	env, err := s.daemonEnvironment(cmd, places, path)
+	if err != nil {
+		return err
+	}
+	if env == nil {
+		var end func() error
+		if env, end, err = s.serve(cmd, device, dir, path); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	c := exec.CommandContext(cmd.Context(), program, args[1:]...)
+	c.Args[0] = args[0]
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
+	c.Env = append(os.Environ(), env...)
+	if s.share {
+		c.Env = append(c.Env, uverbs.ShareMemory)
+	}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = killDelay
+	return programError(args[0], c.Run())
+}
+
+// daemonSockets are where a daemon may be, none where the program is to have a device
+// of its own.
+func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
+	switch own := s.device != "" || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.TLSFlags(cmd) != nil; {
+	case s.socket != "" && own:
+		return nil, cli.UsageErrorf("--socket: the devices are the daemon's, and so are -d, --protocol, --%s and what secures them", cli.PcapFlag)
+	case s.socket != "":
+		return []string{s.socket}, nil
+	case own:
+		return nil, nil
+	}
+	return daemon.Sockets(), nil
+}
+
+// daemonEnvironment looks for a daemon and gives the environment of its programs, nil
+// where there is none.
+func (s *options) daemonEnvironment(cmd *cobra.Command, places []string, library string) ([]string, error) {
+	for _, place := range places {
+		info, err := daemon.Ask(place)
+		switch {
+		case err == nil:
+			if s.verbose {
+				for _, d := range info.Devices {
+					fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s, of the daemon on %s (process %d)\n", d, place, info.PID)
+				}
+			}
+			return uverbs.Environment(library, place, info.Tree), nil
+		case daemon.Absent(err):
+			if s.socket != "" {
+				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", place, place, err)
+			}
+		case s.socket != "":
+			return nil, fmt.Errorf("daemon on %s: %w", place, err)
+		default:
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", place, err)
+		}
+	}
+	return nil, nil
+}
+
+// serve begins to serve a device to the program alone.
+func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []string, end func() error, err error) {
+	dev, closeDevice, err := cli.OpenDevice(cmd, device, verbs.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := uverbs.Config{Devices: []*verbs.Device{dev}, Dir: dir}
+	if s.verbose {
+		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
+	}
+	server, err := uverbs.Serve(cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeDevice())
+	}
+	return server.Environment(library), func() error {
+		if s.verbose {
+			for name, n := range dev.Counters() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %d\n", name, n)
+			}
+		}
+		return errors.Join(server.Close(), closeDevice())
+	}, nil
+}
+
+// programError makes the exit code that softrdma ends with of a program's end.
+func programError(name string, err error) error {
+	var e *exec.ExitError
+	if !errors.As(err, &e) {
+		return err
+	}
+	if s, ok := e.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return cli.WithCode(128+int(s.Signal()), fmt.Errorf("%s: %v", name, s.Signal()))
+	}
+	return cli.WithCode(e.ExitCode(), fmt.Errorf("%s: %w", name, err))
+}

@@ -1,0 +1,172 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/explain"
+)
+
+const long = `Tells what a status, a reason, a NAK or an event means: what brings it about,
+where to look, what usually mends it, and which clause of the specification
+wants it so.
+
+QUERY is a name in whole or in part, words of its sentence, or a number that a
+message, a packet or a program printed, in decimal or as 0xNN: it tells every
+meaning of the number, as a completion status, a reject reason, an errno, an
+exit code and so on. Without QUERY it lists all names.
+
+With --json it prints an array of objects: kind, name, number, label (kind and
+number as they are usually printed), meaning, cause, look, remedy, clause and
+see (names of other entries); empty fields are left out.`
+
+const example = `  softrdma explain IBV_WC_RETRY_EXC_ERR
+  softrdma explain retry exceeded
+  softrdma explain 12
+  softrdma explain 28
+  softrdma explain 0x62
+  softrdma explain | grep -i key`
+
+func NewCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "explain [QUERY...]", Short: "Tell what a status, reason, NAK, event or number means, and what mends it",
+		Long: long, Example: example, ValidArgsFunction: completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if len(args) == 0 && asJSON {
+				return cli.WriteJSON(out, records(explain.All()))
+			}
+			if len(args) == 0 {
+				return list(out)
+			}
+			entries, err := lookup(args)
+			if err != nil {
+				return fmt.Errorf("%w (softrdma explain lists all)", err)
+			}
+			if asJSON {
+				return cli.WriteJSON(out, records(entries))
+			}
+			for i, e := range entries {
+				if i > 0 {
+					fmt.Fprintln(out)
+				}
+				fmt.Fprint(out, wrap(e.String(), outputWidth, fieldIndent))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+// An record is an entry in JSON.
+type record struct {
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name"`
+	Number  int      `json:"number"`
+	Label   string   `json:"label"`
+	Meaning string   `json:"meaning"`
+	Cause   string   `json:"cause,omitempty"`
+	Look    string   `json:"look,omitempty"`
+	Remedy  string   `json:"remedy,omitempty"`
+	Clause  string   `json:"clause,omitempty"`
+	See     []string `json:"see,omitempty"`
+}
+
+func records(entries []explain.Entry) []record {
+	list := make([]record, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		list[i] = record{string(e.Kind), e.Name, e.Number, e.Label(), e.Meaning, e.Cause, e.Look, e.Remedy, e.Clause, e.See}
+	}
+	return list
+}
+
+// lookup takes the arguments as words of one query, and where nothing is called
+// so as a query each.
+func lookup(args []string) ([]explain.Entry, error) {
+	found, err := explain.Lookup(strings.Join(args, " "))
+	if !errors.As(err, new(*explain.NotFoundError)) || len(args) == 1 {
+		return found, err
+	}
+	for _, a := range args {
+		entries, each := explain.Lookup(a)
+		if each != nil {
+			return nil, err
+		}
+		found = append(found, entries...)
+	}
+	return found, nil
+}
+
+func list(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var kind explain.Kind
+	for _, e := range explain.All() {
+		if e.Kind != kind {
+			if kind != "" {
+				fmt.Fprintln(w)
+			}
+			kind = e.Kind
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Kind, e.Name, e.Meaning)
+	}
+	return w.Flush()
+}
+
+const (
+	outputWidth = 80
+	fieldIndent = 12 // of what stands behind a field's name
+)
+
+// wrap breaks the texts of fields between words so that no line is longer than
+// width, where words allow it. Fields are two spaces, a name and a text that
+// starts at indent, as is what is broken off.
+func wrap(text string, width, indent int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "  ") || len(line) < indent {
+			b.WriteString(line)
+			continue
+		}
+		b.WriteString(line[:indent])
+		column := indent
+		for i, word := range strings.Fields(line[indent:]) {
+			n := utf8.RuneCountInString(word)
+			if column+1+n > width && i > 0 {
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+				column = indent
+			} else if i > 0 {
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += n
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// completeNames offers the names of entries, in lower case if the user types lower case.
+func completeNames(_ *cobra.Command, _ []string, toComplete string) (names []string, d cobra.ShellCompDirective) {
+	for _, e := range explain.All() {
+		name := e.Name
+		if !strings.HasPrefix(name, strings.ToUpper(toComplete)) {
+			continue
+		}
+		if toComplete != strings.ToUpper(toComplete) {
+			name = strings.ToLower(name)
+		}
+		names = append(names, name+"\t"+string(e.Kind))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

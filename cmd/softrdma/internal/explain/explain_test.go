@@ -1,0 +1,86 @@
+package explain
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/explain"
+)
+
+func TestExplainFindsByNameNumberAndWords(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		name string
+	}{
+		{[]string{"IBV_WC_RETRY_EXC_ERR"}, "IBV_WC_RETRY_EXC_ERR (completion status 12)"},
+		{[]string{"12"}, "IBV_WC_RETRY_EXC_ERR (completion status 12)"},
+		{[]string{"retry", "exceeded"}, "RETRY_EXCEEDED (reason)"},
+		{[]string{"0x62"}, "NAK_REMOTE_ACCESS_ERROR (acknowledge syndrome 0x62)"},
+		{[]string{"IBV_EVENT_COMM_EST"}, "IBV_EVENT_COMM_EST (asynchronous event"},
+		{[]string{"PACKET_ICRC", "KEY_BOUNDS"}, "KEY_BOUNDS (reason)"},
+		{[]string{"PACKET_ICRC", "KEY_BOUNDS"}, "PACKET_ICRC (reason)"},
+	} {
+		out := clitest.Run(t, append([]string{"explain"}, c.args...)...)
+		for _, want := range []string{c.name, "  cause: ", "  look at: ", "  remedy: "} {
+			if !strings.Contains(out, want) {
+				t.Errorf("explain %v: expected %q in\n%s", c.args, want, out)
+			}
+		}
+	}
+}
+
+func TestExplainListsAll(t *testing.T) {
+	out := clitest.Run(t, "explain")
+	for _, e := range explain.All() {
+		if !strings.Contains(out, " "+e.Name+" ") {
+			t.Errorf("%s is not listed", e.Name)
+		}
+	}
+}
+
+func TestExplainUnknownNamesTheNearest(t *testing.T) {
+	clitest.Start(t, "explain", "PACKET_ICRK").Fails(cli.ExitFailed, `"PACKET_ICRK"`, "PACKET_ICRC", "lists all")
+	clitest.Start(t, "explain", "zzzzzzzz", "yyyyyyyyy").Fails(cli.ExitFailed, `"zzzzzzzz yyyyyyyyy"`)
+}
+
+func TestExplainWrapsTextsWithoutLosingWords(t *testing.T) {
+	for _, e := range explain.All() {
+		text := e.String()
+		out := wrap(text, outputWidth, fieldIndent)
+		if got, want := strings.Fields(out), strings.Fields(text); strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("expected %q, found %q", want, got)
+		}
+		for i, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+			if utf8.RuneCountInString(line) > outputWidth {
+				t.Errorf("longer than %d: %q", outputWidth, line)
+			}
+			if i > 0 && (len(line) < fieldIndent || line[fieldIndent-1] != ' ' || line[fieldIndent] == ' ') {
+				t.Errorf("the text does not start at column %d: %q", fieldIndent, line)
+			}
+		}
+	}
+}
+
+func TestExplainPrintsJSON(t *testing.T) {
+	var list []record
+	if err := json.Unmarshal([]byte(clitest.Run(t, "explain", "--json", "28")), &list); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{}
+	for _, r := range list {
+		if r.Meaning == "" || r.Clause == "" && r.Kind != "reason" {
+			t.Errorf("%+v is not complete", r)
+		}
+		labels[r.Label] = r.Name
+	}
+	if labels["connection reject reason 28"] != "CONSUMER_REJECT" {
+		t.Errorf("28 is %v, expected a reject reason among them", labels)
+	}
+	if err := json.Unmarshal([]byte(clitest.Run(t, "explain", "--json")), &list); err != nil || len(list) != len(explain.All()) {
+		t.Errorf("all: %d entries, %v, expected %d", len(list), err, len(explain.All()))
+	}
+}

@@ -1,0 +1,198 @@
+package measure
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmacm"
+)
+
+// connectLimit is how long the connection of one queue pair may take.
+const connectLimit = 10 * time.Second
+
+// A Service is where a server's queue pairs wait in the connection manager,
+// for the client that shows the token.
+type Service struct {
+	Port  uint16 `json:"port"`
+	Token uint64 `json:"token"`
+}
+
+// privateData is the private data of the request for a queue pair.
+func (v *Service) privateData(i int) []byte {
+	b := binary.BigEndian.AppendUint64(nil, v.Token)
+	return binary.BigEndian.AppendUint32(b, uint32(i))
+}
+
+// connections are the connections of one end's queue pairs. Its ids are used one
+// after the other, so that events come in the order that is expected.
+type connections struct {
+	ch     *rdmacm.EventChannel
+	listen *rdmacm.ID
+	ids    []*rdmacm.ID
+}
+
+// close gives up the connections with their queue pairs.
+func (l *connections) close() {
+	for _, id := range l.ids {
+		id.Destroy()
+	}
+	if l.listen != nil {
+		l.listen.Destroy()
+	}
+	l.ch.Close()
+}
+
+// expect waits for an event, which must be what.
+func (l *connections) expect(ctx context.Context, what rdmacm.EventType) (rdmacm.Event, error) {
+	for {
+		v, err := l.ch.Next(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return v, context.Cause(ctx)
+		case err != nil:
+			return v, err
+		case v.Type == what:
+			return v, nil
+		case v.Type == rdmacm.EventConnectRequest: // not its turn
+			v.ID.Destroy()
+		case v.Err != nil:
+			return v, cli.PeerErrorf("connect: %w", v.Err)
+		default:
+			return v, cli.PeerErrorf("connect: expected %v, found %v", what, v)
+		}
+	}
+}
+
+// withConnectTimeout bounds a connection's time.
+func withConnectTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, connectLimit, cli.PeerErrorf("connection manager: the other end did not answer for %v", connectLimit))
+}
+
+// setRNRTimer gives an id what ConnectConfig gives queue pairs that are connected here.
+func setRNRTimer(id *rdmacm.ID) error { return id.SetOption(rdmacm.OptionMinRNRTimer, 1) }
+
+// Listen begins to listen for the client's queue pairs.
+func (s *Side) Listen() (v *Service, err error) {
+	s.conns = &connections{ch: rdmacm.NewEventChannel()}
+	if s.conns.listen, err = s.conns.ch.NewID(rdmacm.PortSpaceTCP); err != nil {
+		return nil, err
+	}
+	id := s.conns.listen
+	if err := id.UseDevice(s.Dev); err != nil {
+		return nil, err
+	}
+	if err := id.Bind(netip.AddrPort{}); err != nil {
+		return nil, err
+	}
+	if err := id.Listen(0); err != nil {
+		return nil, err
+	}
+	var token [8]byte
+	rand.Read(token[:])
+	// A token that every reader of JSON keeps whole.
+	return &Service{Port: id.LocalAddr().Port(), Token: binary.BigEndian.Uint64(token[:]) >> 11}, nil
+}
+
+// Accept accepts the client's queue pairs, in their order.
+func (s *Side) Accept(ctx context.Context, v *Service) error {
+	for i := range s.Cfg.QPs {
+		if err := s.acceptOne(ctx, v, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Side) acceptOne(ctx context.Context, v *Service, i int) error {
+	ctx, cancel := withConnectTimeout(ctx)
+	defer cancel()
+	for {
+		e, err := s.conns.expect(ctx, rdmacm.EventConnectRequest)
+		if err != nil {
+			return err
+		}
+		if want := v.privateData(i); len(e.Conn.PrivateData) < len(want) || string(e.Conn.PrivateData[:len(want)]) != string(want) {
+			if err := errors.Join(e.ID.Reject([]byte("this port is for the client of a measurement")), e.ID.Destroy()); err != nil {
+				return err
+			}
+			continue
+		}
+		s.conns.ids = append(s.conns.ids, e.ID)
+		if err := setRNRTimer(e.ID); err != nil {
+			return err
+		}
+		if err := s.createQP(e.ID); err != nil {
+			return err
+		}
+		if err := e.ID.Accept(nil); err != nil {
+			return err
+		}
+		_, err = s.conns.expect(ctx, rdmacm.EventEstablished)
+		return err
+	}
+}
+
+// createQP makes the queue pair of an id.
+func (s *Side) createQP(id *rdmacm.ID) error {
+	qp, err := id.CreateQP(s.pd, s.qpConfig())
+	if err == nil {
+		s.QPs = append(s.QPs, qp)
+	}
+	return err
+}
+
+// Dial connects the queue pairs to those that the server offers. via is where
+// the server was found: it tells the zone of a link-local address.
+func (s *Side) Dial(ctx context.Context, hello *Message, via netip.Addr) (err error) {
+	dev, err := netip.ParseAddrPort(hello.Device)
+	if err != nil || hello.Service == nil {
+		return cli.PeerErrorf("the server offers no connection through the connection manager: expected a softrdma that knows -R there")
+	}
+	to := netip.AddrPortFrom(dev.Addr().WithZone(via.Zone()), hello.Service.Port)
+	s.conns = &connections{ch: rdmacm.NewEventChannel()}
+	for i := range s.Cfg.QPs {
+		if err := s.dialOne(ctx, hello.Service.privateData(i), to, dev.Port()); err != nil {
+			return fmt.Errorf("queue pair %d of %d to %v: %w", i+1, s.Cfg.QPs, to, err)
+		}
+	}
+	return nil
+}
+
+func (s *Side) dialOne(ctx context.Context, private []byte, to netip.AddrPort, udpPort uint16) error {
+	ctx, cancel := withConnectTimeout(ctx)
+	defer cancel()
+	id, err := s.conns.ch.NewID(rdmacm.PortSpaceTCP)
+	if err != nil {
+		return err
+	}
+	s.conns.ids = append(s.conns.ids, id)
+	if err := errors.Join(id.UseDevice(s.Dev), setRNRTimer(id), id.SetOption(rdmacm.OptionRemoteUDPPort, int(udpPort))); err != nil {
+		return err
+	}
+	if err := id.ResolveAddr(netip.AddrPort{}, to); err != nil {
+		return err
+	}
+	if _, err := s.conns.expect(ctx, rdmacm.EventAddrResolved); err != nil {
+		return err
+	}
+	if err := id.ResolveRoute(); err != nil {
+		return err
+	}
+	if _, err := s.conns.expect(ctx, rdmacm.EventRouteResolved); err != nil {
+		return err
+	}
+	if err := s.createQP(id); err != nil {
+		return err
+	}
+	if err := id.Connect(&rdmacm.ConnParam{PrivateData: private}); err != nil {
+		return err
+	}
+	_, err = s.conns.expect(ctx, rdmacm.EventEstablished)
+	return err
+}

@@ -1,0 +1,211 @@
+package measure
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+// A Message is a line of JSON between the two ends of a measurement, out
+// of band of what they measure. Do says what it is; the other fields belong to
+// some of them.
+type Message struct {
+	Do    string `json:"do,omitempty"`
+	Error string `json:"error,omitempty"`
+	Code  int    `json:"code,omitempty"` // exit code of the error
+
+	Version   int              `json:"version,omitempty"`
+	Alive     bool             `json:"alive,omitempty"` // of a hello: this end says every second that it is there
+	Settings  *Settings        `json:"settings,omitempty"`
+	Device    string           `json:"device,omitempty"`
+	Endpoints []verbs.Endpoint `json:"endpoints,omitempty"`
+	Memory    *RemoteMemory    `json:"memory,omitempty"`
+	Service   *Service         `json:"service,omitempty"` // in place of Endpoints
+
+	Operation string      `json:"operation,omitempty"`
+	Size      int         `json:"size,omitempty"`
+	Count     int64       `json:"count,omitempty"`
+	Seed      uint64      `json:"seed,omitempty"`
+	Value     uint64      `json:"value,omitempty"`
+	SHA256    string      `json:"sha256,omitempty"`
+	Address   string      `json:"address,omitempty"`
+	CPU       float64     `json:"cpu,omitempty"` // seconds
+	Result    *FlowResult `json:"result,omitempty"`
+}
+
+// What a Message is.
+const (
+	DoHello   = "hello"
+	DoConnect = "connect"
+	DoReady   = "ready"
+	DoBegin   = "begin"
+	DoLatency = "latency"
+	DoDone    = "done"
+	DoEnd     = "end"
+	DoBye     = "bye"
+	doAlive   = "alive"
+)
+
+// Each end sends a keep-alive message every keepAliveInterval, and gives up after keepAliveLimit
+// intervals without one from its peer. The device of a stopped program may keep
+// answering, as adapters do, and so does its host's TCP.
+const (
+	keepAliveInterval = time.Second
+	keepAliveLimit    = 10
+)
+
+// RemoteMemory is what a peer must know to reach this end's memory.
+type RemoteMemory struct {
+	Addr uint64 `json:"addr"`
+	RKey uint32 `json:"rkey"`
+}
+
+// maxControlLine bounds a line that a peer may send.
+const maxControlLine = 4 << 20
+
+// ErrPeerGone is what a control channel that ends leaves behind.
+var ErrPeerGone = errors.New("the other end went away")
+
+// A Control is one end's control channel.
+type Control struct {
+	mu     sync.Mutex // of enc
+	enc    *json.Encoder
+	in     chan *Message
+	end    context.CancelCauseFunc
+	missed atomic.Int32 // keepAliveInterval since the peer's last message
+}
+
+// NewControl starts reading messages from r. When r ends, or what it brings is
+// no message, the returned context ends with the reason as its cause: the
+// peer's death is noticed also by those who wait for something else.
+func NewControl(ctx context.Context, r io.Reader, w io.Writer) (*Control, context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &Control{enc: json.NewEncoder(w), in: make(chan *Message, 4), end: cancel}
+	go func() { cancel(c.read(ctx, r)) }()
+	return c, ctx, func() { cancel(context.Canceled) }
+}
+
+func (c *Control) read(ctx context.Context, r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxControlLine)
+	for lines.Scan() {
+		m := new(Message)
+		if err := json.Unmarshal(lines.Bytes(), m); err != nil {
+			return cli.PeerErrorf("control channel: expected a message of softrdma, found %.40q", lines.Text())
+		}
+		if m.Error != "" {
+			// A failed peer ends the measurement, whatever this end is doing.
+			return cli.WithCode(max(m.Code, cli.ExitFailed), fmt.Errorf("the other end: %s", m.Error))
+		}
+		if c.missed.Store(0); m.Do == doAlive {
+			continue
+		}
+		select {
+		case c.in <- m:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if m.Do == DoBye {
+			return cli.PeerErrorf("%w", ErrPeerGone)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return cli.PeerErrorf("%w: %w", ErrPeerGone, err)
+	}
+	return cli.PeerErrorf("%w", ErrPeerGone)
+}
+
+// perf.keepAlive sends keep-alive messages until ctx ends. When the peer is silent it ends
+// the control connection. Both ends must run it. It counts ticks, not time, because a
+// process that was itself stopped has missed ticks as well.
+func (c *Control) KeepAlive(ctx context.Context) {
+	c.missed.Store(0)
+	go func() {
+		tick := time.NewTicker(keepAliveInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if c.missed.Add(1) > keepAliveLimit {
+				c.end(cli.PeerErrorf("the other end has said nothing for %v: its process is stopped, or its host is gone", keepAliveLimit*keepAliveInterval))
+				return
+			}
+			if c.Send(&Message{Do: doAlive}) != nil {
+				return // the reader reports the cause
+			}
+		}
+	}()
+}
+
+// Send sends a message.
+func (c *Control) Send(m *Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enc.Encode(m); err != nil {
+		return cli.PeerErrorf("%w: %w", ErrPeerGone, err)
+	}
+	return nil
+}
+
+// Fail tells the peer why this end stops.
+func (c *Control) Fail(err error) {
+	c.Send(&Message{Error: cli.OneLine(err), Code: cli.ExitCode(err)})
+}
+
+// Pending returns the number of messages that the peer has sent and next has not
+// returned.
+func (c *Control) Pending() int { return len(c.in) }
+
+// Next takes the peer's next message.
+func (c *Control) Next(ctx context.Context) (*Message, error) {
+	select {
+	case m := <-c.in:
+		return m, nil
+	default:
+	}
+	select {
+	case m := <-c.in:
+		return m, nil
+	case <-ctx.Done():
+		// What the peer said before it went counts.
+		select {
+		case m := <-c.in:
+			return m, nil
+		default:
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Expect takes the peer's next message, which must be what.
+func (c *Control) Expect(ctx context.Context, what string) (*Message, error) {
+	m, err := c.Next(ctx)
+	if err == nil && m.Do != what {
+		return nil, cli.PeerErrorf("control channel: expected %q, found %q", what, m.Do)
+	}
+	return m, err
+}
+
+// Ask sends a message and takes the answer, which must be what.
+func (c *Control) Ask(ctx context.Context, m *Message, what string) (*Message, error) {
+	if err := c.Send(m); err != nil {
+		// The peer's own words, where it left some, tell more.
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return c.Expect(ctx, what)
+}

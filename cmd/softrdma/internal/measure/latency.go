@@ -1,0 +1,229 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"softrdma/verbs"
+)
+
+// A Round is a part of a latency test: both ends know how many messages it has.
+type Round struct {
+	Op     string
+	Size   int
+	Count  int64
+	Source int // offset of the memory that is sent
+	Target int // offset of the memory that receives, at both ends
+}
+
+// Histogram is the histogram of a latency test, in nanoseconds; nil records
+// nothing.
+type Histogram = *hdrhistogram.Histogram
+
+func NewHistogram() Histogram {
+	return hdrhistogram.New(1, int64(100*time.Second), 3)
+}
+
+// PrepareRound is what both ends do before a round begins.
+func (s *Side) PrepareRound(r *Round) error {
+	if r.Op == OpSend {
+		return s.postReceives(r, min(r.Count, SignalEvery))
+	}
+	if r.Op == OpWrite {
+		s.Buf[r.Target+r.Size-1] = 0
+	}
+	return nil
+}
+
+func (s *Side) postReceives(r *Round, n int64) error {
+	for range n {
+		if err := s.QPs[0].PostRecv(verbs.RecvWR{SGL: []verbs.SGE{s.MR.SGE(r.Target, r.Size)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ping is the client's end of a round; it records the time of each round trip.
+func (s *Side) Ping(ctx context.Context, r *Round, h Histogram) error {
+	t := newRoundState(s, r)
+	last := time.Now()
+	for i := int64(1); i <= r.Count; i++ {
+		var err error
+		switch r.Op {
+		case OpSend:
+			err = t.exchangeSend(ctx, i, true)
+		case OpWrite:
+			err = t.exchangeWrite(ctx, i, true)
+		default:
+			err = t.fetch(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if h != nil {
+			h.RecordValue(int64(now.Sub(last)))
+		}
+		last = now
+	}
+	return s.AwaitCompletions(ctx, t.sent+t.signaled, 0)
+}
+
+// Pong is the server's end of a round. The target of READs and atomics has
+// nothing to answer and only makes progress.
+func (s *Side) Pong(ctx context.Context, r *Round, c *Control) error {
+	if !OneWay(r.Op) {
+		return s.pollUntilMessage(ctx, c)
+	}
+	t := newRoundState(s, r)
+	for i := int64(1); i <= r.Count; i++ {
+		var err error
+		if r.Op == OpSend {
+			err = t.exchangeSend(ctx, i, false)
+		} else {
+			err = t.exchangeWrite(ctx, i, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.AwaitCompletions(ctx, t.sent+t.signaled, 0)
+}
+
+// A roundState holds what the messages of one end of a round have in common.
+type roundState struct {
+	*Side
+	r              *Round
+	wr             [1]verbs.SendWR
+	recv           [1]verbs.RecvWR
+	sent, received int64 // completions before the round
+	signaled       int64 // requests of it that have a completion
+}
+
+func newRoundState(s *Side, r *Round) *roundState {
+	t := &roundState{Side: s, r: r, sent: s.Sent, received: s.Received}
+	w := &t.wr[0]
+	w.RemoteAddr, w.RKey = s.Remote.Addr+uint64(r.Target), s.Remote.RKey
+	w.SGL = []verbs.SGE{s.MR.SGE(r.Source, r.Size)}
+	switch r.Op {
+	case OpSend:
+		w.Op = verbs.OpSend
+	case OpWrite:
+		w.Op = verbs.OpWrite
+	case OpRead:
+		w.Op, w.Flags = verbs.OpRead, verbs.Signaled
+	case OpAtomic:
+		w.Op, w.Flags, w.Add = verbs.OpFetchAdd, verbs.Signaled, 1
+	case OpSwap:
+		w.Op, w.Flags = verbs.OpCompareSwap, verbs.Signaled
+	}
+	if OneWay(r.Op) && r.Size <= InlineLimit {
+		w.SGL, w.Inline = nil, s.Buf[r.Source:r.Source+r.Size]
+	}
+	t.recv[0].SGL = []verbs.SGE{s.MR.SGE(r.Target, r.Size)}
+	return t
+}
+
+// post posts message i, with a completion now and then and at the end. Its
+// predecessors have arrived, and so their completions are not far.
+func (t *roundState) post(ctx context.Context, i int64) error {
+	w := &t.wr[0]
+	w.Flags = 0
+	if i%SignalEvery == 0 || i == t.r.Count {
+		if err := t.AwaitCompletions(ctx, t.sent+t.signaled-2, 0); err != nil {
+			return err
+		}
+		w.Flags = verbs.Signaled
+		t.signaled++
+	}
+	return t.QPs[0].PostSend(t.wr[:]...)
+}
+
+// exchangeSend sends message i and takes the peer's, in the order of the end's role.
+func (t *roundState) exchangeSend(ctx context.Context, i int64, first bool) error {
+	if first {
+		if err := t.post(ctx, i); err != nil {
+			return err
+		}
+	}
+	if err := t.AwaitCompletions(ctx, 0, t.received+i); err != nil {
+		return err
+	}
+	if !first {
+		if err := t.post(ctx, i); err != nil {
+			return err
+		}
+	}
+	if i+SignalEvery > t.r.Count {
+		return nil
+	}
+	return t.QPs[0].PostRecv(t.recv[:]...)
+}
+
+// exchangeWrite writes message i to the peer's memory and awaits the peer's in its
+// own. The last byte counts the messages: it is the last one to arrive.
+func (t *roundState) exchangeWrite(ctx context.Context, i int64, first bool) error {
+	end := t.r.Size - 1
+	if first {
+		t.Buf[t.r.Source+end] = byte(i)
+		if err := t.post(ctx, i); err != nil {
+			return err
+		}
+	}
+	if err := t.awaitByte(ctx, t.r.Target+end, byte(i)); err != nil || first {
+		return err
+	}
+	t.Buf[t.r.Source+end] = byte(i)
+	return t.post(ctx, i)
+}
+
+// fetch reads from the peer's memory, or adds to it.
+func (t *roundState) fetch(ctx context.Context) error {
+	if err := t.QPs[0].PostSend(t.wr[:]...); err != nil {
+		return err
+	}
+	t.signaled++
+	return t.AwaitCompletions(ctx, t.sent+t.signaled, 0)
+}
+
+// OneWay tells whether the latency of an operation is half of the round trip
+// that was timed: of those in which both ends send.
+func OneWay(op string) bool { return op == OpSend || op == OpWrite }
+
+// A LatencyResult is what a latency test found, in microseconds.
+type LatencyResult struct {
+	Size       int     `json:"bytes"`
+	Iterations int64   `json:"iterations"`
+	Min        float64 `json:"min_us"`
+	Max        float64 `json:"max_us"`
+	Typical    float64 `json:"typical_us"` // median
+	Average    float64 `json:"avg_us"`
+	Stdev      float64 `json:"stdev_us"`
+	P99        float64 `json:"p99_us"`
+	P999       float64 `json:"p99_9_us"`
+}
+
+func NewLatencyResult(h Histogram, size int, half bool) LatencyResult {
+	us := float64(time.Microsecond)
+	if half {
+		us *= 2
+	}
+	return LatencyResult{
+		Size: size, Iterations: h.TotalCount(), Min: float64(h.Min()) / us, Max: float64(h.Max()) / us,
+		Typical: float64(h.ValueAtQuantile(50)) / us, Average: h.Mean() / us, Stdev: h.StdDev() / us,
+		P99: float64(h.ValueAtQuantile(99)) / us, P999: float64(h.ValueAtQuantile(99.9)) / us,
+	}
+}
+
+// String is the result's row under LatencyHeader.
+func (r LatencyResult) String() string {
+	return fmt.Sprintf(" %-10d %-12d %10.2f %10.2f %12.2f %10.2f %10.2f %10.2f %10.2f",
+		r.Size, r.Iterations, r.Min, r.Max, r.Typical, r.Average, r.Stdev, r.P99, r.P999)
+}
+
+var LatencyHeader = fmt.Sprintf(" %-10s %-12s %10s %10s %12s %10s %10s %10s %10s",
+	"#bytes", "#iterations", "t_min[us]", "t_max[us]", "t_typical[us]", "t_avg[us]", "t_stdev", "99%[us]", "99.9%[us]")

@@ -1,0 +1,216 @@
+package measure
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+// The operations and metrics of softrdma perf.
+const (
+	OpWrite  = "write"
+	OpRead   = "read"
+	OpSend   = "send"
+	OpAtomic = "atomic"
+	OpSwap   = "swap" // the demo's
+	OpTCP    = "tcp"  // the demo's
+
+	MetricBandwidth = "bw"
+	MetricLatency   = "lat"
+)
+
+var (
+	Operations = []string{OpWrite, OpRead, OpSend, OpAtomic}
+	Metrics    = []string{MetricBandwidth, MetricLatency}
+)
+
+// GiB is 2^30 bytes.
+const GiB = 1 << 30
+
+const (
+	ProtocolVersion = 1 // of the control protocol
+
+	maxSweep   = 8 << 20 // bytes, the last size of -a
+	sweepBytes = 1 << 30 // bytes that -a moves of each size at most, unless -n is given
+	maxMemory  = 4 << 30 // bytes that a server maps for a client
+	maxQPs     = 1024
+	maxDepth   = 8192
+
+	creditLen = 64 // bytes of a queue pair's credits, a cache line
+)
+
+// Settings are what the client tells the server to measure.
+type Settings struct {
+	Operation     string       `json:"operation"`
+	Metric        string       `json:"metric"`
+	Sizes         []int        `json:"sizes"`             // bytes of a message
+	Iterations    int          `json:"iterations"`        // messages of a QP and size
+	Seconds       float64      `json:"seconds,omitempty"` // per size, in place of Iterations
+	Margin        float64      `json:"margin,omitempty"`  // seconds at either end of these that do not count
+	QPs           int          `json:"qps"`
+	Depth         int          `json:"depth"`         // requests in flight of a QP
+	MTU           int          `json:"mtu,omitempty"` // 0: the smaller of both ports'
+	Events        bool         `json:"events,omitempty"`
+	Bidirectional bool         `json:"bidirectional,omitempty"`
+	Managed       bool         `json:"rdma_cm,omitempty"`  // connect through the connection manager
+	Protocol      cli.Protocol `json:"protocol,omitempty"` // of the devices
+
+	Congestion verbs.CongestionControl `json:"congestion,omitempty"`
+	Recovery   verbs.Recovery          `json:"recovery,omitempty"`
+}
+
+// Check returns an error if the settings are invalid. The server calls it as well,
+// because it does not trust its clients.
+func (p *Settings) Check() error {
+	for _, check := range []func() error{p.checkTest, p.checkTransport, p.checkLimits} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTest checks what is measured and for how long.
+func (p *Settings) checkTest() error {
+	switch {
+	case !slices.Contains(Operations, p.Operation):
+		return cli.UsageErrorf("expected %s, found %q", strings.Join(Operations, ", "), p.Operation)
+	case !slices.Contains(Metrics, p.Metric):
+		return cli.UsageErrorf("expected bw or lat, found %q", p.Metric)
+	case len(p.Sizes) == 0 || len(p.Sizes) > 64:
+		return cli.UsageErrorf("expected 1 to 64 message sizes, found %d", len(p.Sizes))
+	case !(p.Seconds >= 0) || math.IsInf(p.Seconds, 1) || p.Seconds > 86400:
+		return cli.UsageErrorf("-D: expected up to 86400 seconds, found %v", p.Seconds)
+	case !(p.Margin >= 0) || p.Margin > 0 && 2*p.Margin >= p.Seconds:
+		return cli.UsageErrorf("--margin: expected less than half of -D, %v seconds, found %v", p.Seconds, p.Margin)
+	case p.Margin > 0 && (p.Metric != MetricBandwidth || p.Bidirectional):
+		return cli.UsageErrorf("--margin: only for bandwidth in one direction")
+	case p.Seconds == 0 && p.Iterations < 1:
+		return cli.UsageErrorf("-n: expected at least 1, found %d", p.Iterations)
+	case p.Operation == OpAtomic && (len(p.Sizes) != 1 || p.Sizes[0] != 8):
+		return cli.UsageErrorf("-s: an atomic has 8 bytes")
+	case p.Events && p.Operation == OpWrite && p.Metric == MetricLatency:
+		return cli.UsageErrorf("-e: the latency of WRITE is measured by polling memory, which raises no events")
+	case p.Bidirectional && p.Metric == MetricLatency:
+		return cli.UsageErrorf("-b: latency is measured in both directions anyway")
+	case p.Metric == MetricLatency && p.QPs != 1:
+		return cli.UsageErrorf("-q: latency is measured on one queue pair, found %d", p.QPs)
+	}
+	return nil
+}
+
+// checkTransport checks how the queue pairs are connected.
+func (p *Settings) checkTransport() error {
+	switch {
+	case p.Protocol != "" && p.Protocol != cli.ProtocolRoCE && p.Protocol != cli.ProtocolIWARP:
+		return cli.UsageErrorf("--protocol: expected %s or %s, found %q", cli.ProtocolRoCE, cli.ProtocolIWARP, p.Protocol)
+	case p.Protocol == cli.ProtocolIWARP && (p.Congestion != "" || p.Recovery != ""):
+		return cli.UsageErrorf("--congestion, --recovery: iWARP leaves both to TCP")
+	case p.Protocol == cli.ProtocolIWARP && p.MTU != 0:
+		return cli.UsageErrorf("-m: iWARP has TCP's segments, and no path MTU of its own")
+	case p.Managed && p.MTU != 0:
+		return cli.UsageErrorf("-m: with -R the path MTU is the connection manager's")
+	}
+	if _, err := verbs.ParseCongestionControl(string(p.Congestion)); err != nil {
+		return cli.UsageErrorf("--congestion: %w", err)
+	}
+	if _, err := verbs.ParseRecovery(string(p.Recovery)); err != nil {
+		return cli.UsageErrorf("--recovery: %w", err)
+	}
+	switch p.MTU {
+	case 0, 256, 512, 1024, 2048, 4096:
+	default:
+		return cli.UsageErrorf("-m: expected 256, 512, 1024, 2048 or 4096, found %d", p.MTU)
+	}
+	return nil
+}
+
+// checkLimits checks the numbers that decide how much memory the test takes.
+func (p *Settings) checkLimits() error {
+	between := func(flag string, n, low, high int) error {
+		if n < low || n > high {
+			return cli.UsageErrorf("%s: expected %d to %d, found %d", flag, low, high, n)
+		}
+		return nil
+	}
+	for _, s := range p.Sizes {
+		if err := between("-s", s, 1, verbs.MaxMessage); err != nil {
+			return err
+		}
+	}
+	if err := between("-q", p.QPs, 1, maxQPs); err != nil {
+		return err
+	}
+	if err := between("-t", p.Depth, 1, maxDepth); err != nil {
+		return err
+	}
+	if n := p.memory(); n > maxMemory {
+		return cli.UsageErrorf("-q %d of -s %d: expected at most %d bytes of memory in all, found %d", p.QPs, slices.Max(p.Sizes), maxMemory, n)
+	}
+	return nil
+}
+
+// stride is the distance of two queue pairs' memory.
+func (p *Settings) stride() int { return (slices.Max(p.Sizes) + 64) &^ 63 }
+
+// Target is where the memory begins that the peer's operations change: one
+// stride for each queue pair, behind the ones that this end's operations read.
+func (p *Settings) Target() int { return p.QPs * p.stride() }
+
+// creditOffset is where a queue pair's word lies that tells how many receives it has
+// posted, see taker.post; behind it arrives the peer's.
+func (p *Settings) creditOffset(i int) int { return 2*p.Target() + i*creditLen }
+
+func (p *Settings) memory() int { return p.creditOffset(p.QPs) }
+
+// MessagesOf is how many messages of a size a queue pair sends, 0 for as many
+// as the time allows.
+func (p *Settings) MessagesOf(size int, sweep bool) int64 {
+	switch {
+	case p.Seconds > 0:
+		return 0
+	case sweep:
+		return int64(min(p.Iterations, max(sweepBytes/size, 64)))
+	}
+	return int64(p.Iterations)
+}
+
+func (p *Settings) Duration() time.Duration {
+	return time.Duration(p.Seconds * float64(time.Second))
+}
+
+// countedInterval is the part of the duration that counts.
+func (p *Settings) countedInterval() (from, to time.Duration) {
+	if p.Margin == 0 {
+		return 0, math.MaxInt64
+	}
+	m := time.Duration(p.Margin * float64(time.Second))
+	return m, p.Duration() - m
+}
+
+func (p *Settings) SideConfig() SideConfig {
+	c := SideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events, Managed: p.Managed,
+		Congestion: p.Congestion, Recovery: p.Recovery}
+	if p.Metric == MetricLatency {
+		c.Depth, c.Inline = 4*SignalEvery, InlineLimit
+	}
+	if p.Operation == OpSend {
+		// As many again as can be on their way, so that a receive is there
+		// while others are being posted.
+		c.Recv = max(2*p.Depth, 2*SignalEvery)
+		c.Depth += 2 // beside the mark for a READ of the peer's credit
+	}
+	return c
+}
+
+// SweepSizes are the sizes of -a.
+func SweepSizes() (s []int) {
+	for n := 2; n <= maxSweep; n *= 2 {
+		s = append(s, n)
+	}
+	return s
+}

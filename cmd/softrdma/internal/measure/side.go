@@ -1,0 +1,300 @@
+package measure
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+const (
+	// stallLimit ends a measurement in which nothing completes any more.
+	stallLimit = 20 * time.Second
+
+	// SignalEvery is how many of the small requests of a latency test go
+	// without a completion for one that has one.
+	SignalEvery = 32
+
+	// pollsPerCheck is how many empty polls pass before the end of the context
+	// is looked for.
+	pollsPerCheck = 1024
+
+	// InlineLimit is the message size up to which latency tests send inline,
+	// as perftest does by default.
+	InlineLimit = 220
+)
+
+// SideConfig says what one end of a measurement is made of.
+type SideConfig struct {
+	QPs    int
+	Depth  int // of each send queue
+	Recv   int // depth of each receive queue
+	Memory int // bytes
+	Inline int // bytes
+	Events bool
+
+	Congestion verbs.CongestionControl
+	Recovery   verbs.Recovery
+
+	Managed bool // the queue pairs come with their connections, see side.call
+}
+
+// A Side is one end of a measurement: queue pairs to the other end, all of
+// which complete to one queue, and a region of memory that both ends reach.
+// One goroutine uses it.
+type Side struct {
+	Dev    *verbs.Device
+	pd     *verbs.PD
+	cq     *verbs.CQ
+	QPs    []*verbs.QP
+	Local  []verbs.Endpoint
+	mem    *verbs.Memory
+	MR     *verbs.MR
+	Buf    []byte
+	Remote RemoteMemory
+	Cfg    SideConfig
+	conns  *connections // of queue pairs that the connection manager connects
+
+	receives []int // of each queue pair, posted and not taken, where flows have any
+
+	events     bool // sleep for completions instead of polling
+	singleCPU  bool // one processor: the peer needs it between polls
+	emptyPolls int  // empty polls
+	wcs        [64]verbs.WC
+	n          int // of wcs that the last poll filled
+
+	Sent, Received int64 // completions of each kind so far
+	progress       atomic.Int64
+}
+
+// NewSide makes the objects of one end on a device, which stays the caller's.
+func NewSide(dev *verbs.Device, cfg SideConfig) (*Side, error) {
+	s := &Side{Dev: dev, Cfg: cfg, events: cfg.Events, singleCPU: runtime.GOMAXPROCS(0) == 1}
+	if err := s.allocate(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// allocate creates the objects; if it fails, close frees those that were created.
+func (s *Side) allocate() (err error) {
+	dev, cfg := s.Dev, s.Cfg
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{Device: dev}); err != nil {
+		return err
+	}
+	s.Buf = s.mem.Bytes()
+	clear(s.Buf) // no page is missing when the clock runs
+	all := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	if s.MR, err = s.pd.RegisterMemory(s.Buf, all); err != nil {
+		return err
+	}
+	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: cfg.QPs * (cfg.Depth + cfg.Recv)}); err != nil {
+		return err
+	}
+	if cfg.Managed {
+		return nil
+	}
+	for range cfg.QPs {
+		qp, err := s.pd.CreateQP(s.qpConfig())
+		if err != nil {
+			return err
+		}
+		s.QPs = append(s.QPs, qp)
+		s.Local = append(s.Local, qp.Endpoint())
+	}
+	return nil
+}
+
+// qpConfig is what each queue pair is made of.
+func (s *Side) qpConfig() verbs.QPConfig {
+	return verbs.QPConfig{
+		Type: verbs.RC, SendCQ: s.cq, MaxSend: s.Cfg.Depth, MaxRecv: s.Cfg.Recv, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: s.Cfg.Inline,
+		Congestion: s.Cfg.Congestion, Recovery: s.Cfg.Recovery,
+	}
+}
+
+// Close gives everything up but the device.
+func (s *Side) Close() {
+	if s.conns != nil {
+		s.conns.close() // with the queue pairs
+	} else {
+		for _, q := range s.QPs {
+			q.Destroy()
+		}
+	}
+	if s.cq != nil {
+		s.cq.Destroy()
+	}
+	if s.MR != nil {
+		s.MR.Deregister()
+	}
+	if s.mem != nil {
+		s.mem.Free()
+	}
+	if s.pd != nil {
+		s.pd.Dealloc()
+	}
+}
+
+// Memory is what the peer needs to reach this end's memory.
+func (s *Side) Memory() *RemoteMemory {
+	return &RemoteMemory{Addr: s.MR.Addr(), RKey: s.MR.RKey()}
+}
+
+// Connect connects the queue pairs to those of the peer. An MTU of 0 takes the
+// smaller of both ports'.
+func (s *Side) Connect(peer *Message, mtu int) error {
+	if s.conns != nil && peer.Memory != nil {
+		s.Remote = *peer.Memory
+		return nil
+	}
+	if len(peer.Endpoints) != len(s.QPs) || peer.Memory == nil {
+		return cli.PeerErrorf("control channel: expected %d endpoints and a memory region, found %d endpoints", len(s.QPs), len(peer.Endpoints))
+	}
+	s.Remote = *peer.Memory
+	for i, q := range s.QPs {
+		// 10 µs before a sender that found no receive tries again: it is about
+		// what the receiver needs to post one.
+		if err := q.Connect(s.Local[i], peer.Endpoints[i], verbs.ConnectConfig{PathMTU: mtu, MinRNRTimer: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Poll takes what has completed into s.wcs[:s.n] and counts it; with events it
+// sleeps until something has. A failed completion is an error.
+func (s *Side) Poll(ctx context.Context) error {
+	if s.events {
+		if err := s.cq.Wait(ctx); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+	}
+	n, err := s.cq.Poll(s.wcs[:])
+	s.n = n
+	if n == 0 {
+		if err != nil {
+			return err
+		}
+		return s.handleEmptyPoll(ctx)
+	}
+	for i := range s.wcs[:n] {
+		wc := &s.wcs[i]
+		if wc.Status != verbs.Success {
+			return wc.Err()
+		}
+		if wc.Op >= verbs.WCRecv {
+			s.Received++
+		} else {
+			s.Sent++
+		}
+	}
+	s.progress.Store(s.Sent + s.Received)
+	return nil
+}
+
+// handleEmptyPoll is what a poll does that found nothing.
+func (s *Side) handleEmptyPoll(ctx context.Context) error {
+	if s.singleCPU {
+		Yield()
+	}
+	s.emptyPolls++
+	if s.emptyPolls%pollsPerCheck == 0 && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// AwaitCompletions polls until so many sends and receives have completed in all.
+func (s *Side) AwaitCompletions(ctx context.Context, sent, received int64) error {
+	for s.Sent < sent || s.Received < received {
+		if err := s.Poll(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Execute posts one signaled request on the first queue pair and waits for it.
+func (s *Side) Execute(ctx context.Context, wr verbs.SendWR) error {
+	wr.Flags |= verbs.Signaled
+	if err := s.QPs[0].PostSend(wr); err != nil {
+		return err
+	}
+	return s.AwaitCompletions(ctx, s.Sent+1, s.Received)
+}
+
+// Watch ends the context when nothing completes for the stall limit. The
+// returned function ends the watch.
+func (s *Side) Watch(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(stallLimit / 4)
+		defer tick.Stop()
+		last, since := s.progress.Load(), time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				if n := s.progress.Load(); n != last {
+					last, since = n, now
+				} else if now.Sub(since) >= stallLimit {
+					cancel(cli.PeerErrorf("no completion for %v", stallLimit))
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// byteAt reads a byte of memory that the device may write meanwhile: at is an
+// offset into the region.
+func (s *Side) byteAt(at int) byte {
+	word := (*uint32)(unsafe.Pointer(&s.Buf[at&^3]))
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], atomic.LoadUint32(word))
+	return b[at&3]
+}
+
+// Word is the aligned 64-bit word at an offset into the region, for atomics of
+// this end's processor.
+func (s *Side) Word(at int) *uint64 {
+	return (*uint64)(unsafe.Pointer(&s.Buf[at : at+8][0]))
+}
+
+// awaitByte polls memory until the byte at an offset has a value.
+func (s *Side) awaitByte(ctx context.Context, at int, want byte) error {
+	for s.byteAt(at) != want {
+		if err := s.Poll(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pollUntilMessage makes progress until the peer's next control message: the target of a
+// one-sided operation that polls, so that both ends of a latency test do.
+func (s *Side) pollUntilMessage(ctx context.Context, c *Control) error {
+	for c.Pending() == 0 {
+		if s.events {
+			return nil
+		}
+		if err := s.Poll(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

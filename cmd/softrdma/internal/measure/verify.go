@@ -1,0 +1,79 @@
+package measure
+
+import (
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/verbs"
+)
+
+// sendMarkers sends one more message on each queue pair when the measured ones have
+// completed, with other content: what the receiver's memory holds in the end
+// can then be nothing but the last message. A mark of SENDs also tells how many
+// messages went before it.
+func (f *Flow) sendMarkers() error {
+	if f.set.Operation == OpAtomic {
+		return nil
+	}
+	for i := range f.senders {
+		s := &f.senders[i]
+		w := s.wrs[:1]
+		w[0].Flags, w[0].WRID = verbs.Signaled, markerID
+		if f.set.Operation == OpRead {
+			clear(f.targetBuffer(i))
+		} else {
+			fillPattern(f.sourceBuffer(i), ^(f.seed + uint64(i)))
+		}
+		if f.set.Operation == OpSend {
+			w[0].Op, w[0].Imm = verbs.OpSendImm, uint32(s.done)
+		}
+		if f.overStream() && f.set.Operation != OpRead {
+			w = f.streamMarker(w[0], i)
+		}
+		if err := f.side.QPs[i].PostSend(w...); err != nil {
+			return err
+		}
+		f.pending++
+	}
+	return nil
+}
+
+// overStream tells whether requests complete when TCP has them, and not when they
+// have arrived: on iWARP.
+func (f *Flow) overStream() bool { return f.side.Dev.Protocol() == verbs.IWARP }
+
+// streamMarker is a mark of WRITEs or SENDs on iWARP: a WRITE, with immediate data
+// for want of SENDs with it, and a READ, whose answer tells that all before it
+// has arrived.
+func (f *Flow) streamMarker(w verbs.SendWR, i int) []verbs.SendWR {
+	if w.Op == verbs.OpSendImm {
+		w.Op = verbs.OpWriteImm
+	}
+	w.Flags = 0
+	back := verbs.SendWR{
+		Op: verbs.OpRead, Flags: verbs.Signaled, WRID: markerID, SGL: []verbs.SGE{f.side.MR.SGE(i*f.set.stride(), 1)},
+		RemoteAddr: w.RemoteAddr, RKey: w.RKey,
+	}
+	return []verbs.SendWR{w, back}
+}
+
+// Verify checks what the peer's flow, or this end's READs, left in memory.
+// messages is how many the peer has sent.
+func (f *Flow) Verify(messages int64) error {
+	var sum int64
+	for i := range f.side.QPs {
+		seed := f.seed + uint64(i)
+		switch f.set.Operation {
+		case OpAtomic:
+			sum += int64(*f.side.Word(f.set.Target() + i*f.set.stride()))
+			continue
+		case OpWrite, OpSend:
+			seed = ^seed
+		}
+		if at := firstDifference(f.targetBuffer(i), seed); at >= 0 {
+			return cli.DataErrorf("%s of %d bytes on queue pair %d: the data differs from what was sent from byte %d on", f.set.Operation, f.size, i, at)
+		}
+	}
+	if f.set.Operation == OpAtomic && sum != messages {
+		return cli.DataErrorf("fetch-and-add: the counters sum up to %d after %d additions of 1", sum, messages)
+	}
+	return nil
+}

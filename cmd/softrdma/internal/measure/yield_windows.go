@@ -1,0 +1,4 @@
+package measure
+
+// Yield gives the processor to another process.
+func Yield() { schedYield() }

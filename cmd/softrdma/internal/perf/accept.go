@@ -1,0 +1,118 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/measure"
+)
+
+const (
+	// helloTimeout is how long a peer may take to say what it wants.
+	helloTimeout = 10 * time.Second
+
+	// setUpTimeout is how long it may then take to connect its queue pairs and begin.
+	setUpTimeout = time.Minute
+
+	// maxPending limits the connections that have not sent their hello. One more
+	// replaces the oldest, so silent peers do not keep others out.
+	maxPending = 64
+
+	// maxQueued bounds the clients that wait while another one measures.
+	maxQueued = 64
+)
+
+// A peer is a client that has connected, with the hello that it said.
+type peer struct {
+	*measure.Control
+	conn   net.Conn
+	ctx    context.Context // ends with the client
+	cancel context.CancelFunc
+	hello  *measure.Message
+}
+
+func (c *peer) close() {
+	c.cancel()
+	c.conn.Close()
+}
+
+// A acceptor accepts connections to a perf server and reads their hello messages
+// concurrently. It prints a note about a peer that is not a perf client, and the
+// server keeps waiting.
+type acceptor struct {
+	clients  chan *peer // that have said hello
+	failures *cli.Throttle
+
+	mu      sync.Mutex
+	pending []net.Conn // that have not said hello, the oldest first
+}
+
+// run accepts connections until the listener is closed, and returns its error.
+func (g *acceptor) run(ctx context.Context, l net.Listener) error {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		g.mu.Lock()
+		if g.pending = append(g.pending, conn); len(g.pending) > maxPending {
+			g.pending[0].Close() // its greeting fails
+			g.pending = g.pending[1:]
+		}
+		g.mu.Unlock()
+		go g.readHello(ctx, conn)
+	}
+}
+
+func (g *acceptor) readHello(ctx context.Context, conn net.Conn) {
+	c := &peer{conn: conn}
+	c.Control, c.ctx, c.cancel = measure.NewControl(ctx, conn, conn)
+	early, stop := context.WithTimeoutCause(c.ctx, helloTimeout, cli.PeerErrorf("the client said nothing for %v", helloTimeout))
+	defer stop()
+	var err error
+	c.hello, err = c.Expect(early, measure.DoHello)
+	g.removePending(conn)
+	if err == nil {
+		select {
+		case g.clients <- c:
+			return
+		default:
+			err = cli.PeerErrorf("%d clients wait already", cap(g.clients))
+		}
+	}
+	if ctx.Err() == nil {
+		g.failures.Printf("%v: %s", c, cli.OneLine(err))
+	}
+	conn.SetDeadline(time.Now().Add(time.Second))
+	c.Fail(err)
+	c.close()
+}
+
+// removePending removes a connection from those that have not sent their hello.
+func (g *acceptor) removePending(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.pending, conn); i >= 0 {
+		g.pending = slices.Delete(g.pending, i, i+1)
+	}
+}
+
+// closeQueued closes the clients that were not served.
+func (g *acceptor) closeQueued() {
+	for {
+		select {
+		case c := <-g.clients:
+			c.close()
+		default:
+			return
+		}
+	}
+}
+
+// String names the client in notes.
+func (c *peer) String() string { return fmt.Sprint("client ", c.conn.RemoteAddr()) }

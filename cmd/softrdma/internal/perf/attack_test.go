@@ -1,0 +1,80 @@
+package perf
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/attack"
+)
+
+// Strangers on the TCP port of a perf server: silent ones, more than it waits for,
+// and others that send garbage or part of a message, or disconnect. The server names
+// them, serves the client that comes behind them, and ends well.
+func TestAttackStrangersOnPerfServer(t *testing.T) {
+	openings := []string{
+		"", "GET / HTTP/1.1\r\n\r\n", `{"do":"hello","ver`, `{"do":"begin","count":3}` + "\n", "\x16\x03\x01\x02\x00\x01", "\x00\n", "null\n",
+		strings.Repeat("x", 1<<16), `{"do":"bye"}` + "\n", `{"error":"gone"}` + "\n",
+	}
+	port := clitest.FreePort(t)
+	server := clitest.Start(t, "perf", "write", "bw", "-p", port, "-d", clitest.LoopbackDevice(t))
+	server.Prints("waiting for a client")
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	for i := range maxPending + attack.Count(50) {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, openings[i%len(openings)])
+		if i%7 == 0 {
+			c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+			continue
+		}
+		open = append(open, c)
+	}
+	client := clitest.Start(t, "perf", "write", "bw", "-n", "100", "-s", "1000", "-p", port, "-d", clitest.LoopbackDevice(t), "127.0.0.1")
+	client.Succeeds()
+	out := server.Succeeds()
+	for _, want := range []string{"expected a message of softrdma", `expected "hello", found "begin"`, "measures write bw"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("expected %q, found\n%s", want, out)
+		}
+	}
+}
+
+// More silent strangers than the server waits for: the oldest are let go, before
+// their time is over.
+func TestAttackSilentStrangersOnPerfServer(t *testing.T) {
+	const more = 5
+	port := clitest.FreePort(t)
+	server := clitest.Start(t, "perf", "write", "bw", "-p", port, "-d", clitest.LoopbackDevice(t))
+	server.Prints("waiting for a client")
+	var open []net.Conn
+	for range maxPending + more {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+	}
+	for i, c := range open[:more] {
+		c.SetReadDeadline(time.Now().Add(clitest.Timeout))
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("stranger %d was not let go", i)
+		}
+	}
+	clitest.Start(t, "perf", "write", "bw", "-n", "100", "-p", port, "-d", clitest.LoopbackDevice(t), "127.0.0.1").Succeeds()
+	server.Succeeds()
+}

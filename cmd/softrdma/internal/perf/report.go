@@ -1,0 +1,153 @@
+package perf
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/measure"
+)
+
+// A bandwidthResult is what a bandwidth test of one size found, of both
+// directions together.
+type bandwidthResult struct {
+	Size       int     `json:"bytes"`
+	Iterations int64   `json:"iterations"`
+	Peak       float64 `json:"bw_peak_gbit_per_s"`
+	Average    float64 `json:"bw_average_gbit_per_s"`
+	MiB        float64 `json:"bw_average_mib_per_s"`
+	Rate       float64 `json:"messages_per_s"`
+	ClientCPU  float64 `json:"client_cpu_s_per_gib"`
+	ServerCPU  float64 `json:"server_cpu_s_per_gib"`
+
+	// Shares are the iterations of each queue pair, the client's first.
+	Shares         []int64           `json:"qp_iterations,omitempty"`
+	ClientCounters map[string]uint64 `json:"client_counters,omitempty"` // of the whole run, by reason
+	ServerCounters map[string]uint64 `json:"server_counters,omitempty"`
+}
+
+func newBandwidthResult(size int, client, server measure.FlowResult) bandwidthResult {
+	r := bandwidthResult{
+		Size: size, Shares: append(client.Counted, server.Counted...), ClientCounters: client.Counters, ServerCounters: server.Counters,
+	}
+	for _, n := range r.Shares {
+		r.Iterations += n
+	}
+	for _, d := range []measure.FlowResult{client, server} {
+		if d.Seconds > 0 {
+			r.Peak += d.Peak * 8e-9
+			r.Average += float64(d.Bytes) / d.Seconds * 8e-9
+			r.MiB += float64(d.Bytes) / d.Seconds / (1 << 20)
+			r.Rate += float64(d.Bytes) / float64(size) / d.Seconds
+		}
+	}
+	if gib := float64(client.Messages+server.Messages) * float64(size) / measure.GiB; gib > 0 {
+		r.ClientCPU, r.ServerCPU = client.CPU/gib, server.CPU/gib
+	}
+	return r
+}
+
+var bandwidthHeader = fmt.Sprintf(" %-10s %-12s %17s %20s %19s %14s",
+	"#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "BW average[MiB/s]", "MsgRate[Mpps]")
+
+// String is the result's row under bandwidthHeader.
+func (r bandwidthResult) String() string {
+	return fmt.Sprintf(" %-10d %-12d %17.3f %20.3f %19.2f %14.6f", r.Size, r.Iterations, r.Peak, r.Average, r.MiB, r.Rate/1e6)
+}
+
+// A report shows results: as rows while they come, or with --json as one
+// object at the end.
+type report struct {
+	out  io.Writer
+	json bool
+	rule string
+
+	Operation     string                  `json:"operation"`
+	Metric        string                  `json:"metric"`
+	Bidirectional bool                    `json:"bidirectional"`
+	Events        bool                    `json:"events"`
+	QPs           int                     `json:"qps"`
+	Depth         int                     `json:"depth"`
+	MTU           int                     `json:"mtu"`
+	Congestion    string                  `json:"congestion,omitempty"`
+	Recovery      string                  `json:"recovery,omitempty"`
+	Client        string                  `json:"client"`
+	Server        string                  `json:"server"`
+	Bandwidth     []bandwidthResult       `json:"bandwidth,omitempty"`
+	Latency       []measure.LatencyResult `json:"latency,omitempty"`
+}
+
+func newReport(cmd *cobra.Command, opt *options, client, server string, mtu int) *report {
+	r := &report{
+		out: cmd.OutOrStdout(), json: opt.json, Operation: opt.Operation, Metric: opt.Metric, Bidirectional: opt.Bidirectional,
+		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server,
+		Congestion: string(opt.Congestion), Recovery: string(opt.Recovery),
+	}
+	if !r.json {
+		r.title()
+	}
+	return r
+}
+
+var titles = map[string]string{
+	measure.OpWrite: "RDMA WRITE", measure.OpRead: "RDMA READ", measure.OpSend: "SEND", measure.OpAtomic: "Atomic FETCH_AND_ADD",
+}
+
+func (r *report) title() {
+	kind, header := "bandwidth", bandwidthHeader
+	if r.Metric == measure.MetricLatency {
+		kind, header = "latency", measure.LatencyHeader
+	}
+	if r.Bidirectional {
+		kind = "bidirectional " + kind
+	}
+	waiting := "polling"
+	if r.Events {
+		waiting = "events"
+	}
+	r.rule = strings.Repeat("-", len(header)+1)
+	fmt.Fprintf(r.out, "%s\n%s %s test\n", r.rule, titles[r.Operation], kind)
+	fmt.Fprintf(r.out, " client %s, server %s, RC, %d queue pairs, ", r.Client, r.Server, r.QPs)
+	if r.Metric == measure.MetricBandwidth {
+		fmt.Fprintf(r.out, "depth %d, ", r.Depth)
+	}
+	if r.MTU != 0 { // iWARP has TCP's segments
+		fmt.Fprintf(r.out, "MTU %d, ", r.MTU)
+	}
+	fmt.Fprint(r.out, waiting)
+	if r.Congestion != "" {
+		fmt.Fprintf(r.out, ", congestion control %s", r.Congestion)
+	}
+	if r.Recovery != "" {
+		fmt.Fprintf(r.out, ", %s", r.Recovery)
+	}
+	fmt.Fprintf(r.out, "\n%s\n%s\n", r.rule, header)
+}
+
+func (r *report) bandwidth(b bandwidthResult) {
+	r.Bandwidth = append(r.Bandwidth, b)
+	r.row(b)
+}
+
+func (r *report) latency(l measure.LatencyResult) {
+	r.Latency = append(r.Latency, l)
+	r.row(l)
+}
+
+func (r *report) row(s fmt.Stringer) {
+	if !r.json {
+		fmt.Fprintln(r.out, s)
+	}
+}
+
+// finish ends the report.
+func (r *report) finish() error {
+	if r.json {
+		return cli.WriteJSON(r.out, r)
+	}
+	_, err := fmt.Fprintln(r.out, r.rule)
+	return err
+}

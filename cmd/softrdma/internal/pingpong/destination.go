@@ -1,0 +1,77 @@
+package pingpong
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"softrdma/verbs"
+)
+
+// A destination is what a side of a pingpong tells the other about a queue
+// pair: 51 characters LID:QPN:PSN:GID in hexadecimal, and a zero byte.
+//
+// The LID has no meaning on RoCE, where it is 0. A device on another UDP port
+// than 4791 tells the port in it, which only another softrdma understands, as
+// only another softrdma can send there.
+type destination struct {
+	lid uint16
+	qpn uint32
+	psn uint32
+	gid verbs.GID
+}
+
+// destinationLen is the length of the message with its zero byte.
+const destinationLen = len("0000:000000:000000:00000000000000000000000000000000") + 1
+
+// append adds the message to b.
+func (d *destination) append(b []byte) []byte {
+	b = fmt.Appendf(b, "%04x:%06x:%06x:%x", d.lid, d.qpn, d.psn, d.gid[:])
+	return append(b, 0)
+}
+
+// parseDestination reads a message of destinationLen bytes.
+func parseDestination(b []byte) (destination, error) {
+	var d destination
+	fields := bytes.Split(bytes.TrimRight(b, "\x00"), []byte(":"))
+	if len(b) != destinationLen || len(fields) != 4 || len(fields[3]) != 2*len(d.gid) {
+		return d, fmt.Errorf("expected LID:QPN:PSN:GID in %d characters, found %.60q", destinationLen-1, b)
+	}
+	var n [3]uint64
+	for i, bits := range [3]int{16, 24, 24} {
+		v, err := strconv.ParseUint(string(fields[i]), 16, bits)
+		if err != nil {
+			return d, fmt.Errorf("expected %d bits in hexadecimal for the %s, found %.60q", bits, [3]string{"LID", "QPN", "PSN"}[i], fields[i])
+		}
+		n[i] = v
+	}
+	if _, err := hex.Decode(d.gid[:], fields[3]); err != nil {
+		return d, fmt.Errorf("expected the GID in hexadecimal, found %q", fields[3])
+	}
+	d.lid, d.qpn, d.psn = uint16(n[0]), uint32(n[1]), uint32(n[2])
+	return d, nil
+}
+
+// line is the destination as the pingpong programs print it; sep stands before
+// the GID.
+func (d *destination) line(side, sep string) string {
+	return fmt.Sprintf("  %-15s LID 0x%04x, QPN 0x%06x, PSN 0x%06x%s GID %v", side+" address:", d.lid, d.qpn, d.psn, sep, d.gid)
+}
+
+// check refuses what no RoCE device can be.
+func (d *destination) check() error {
+	switch {
+	case d.qpn < 2:
+		return fmt.Errorf("the peer told queue pair %d: does it have as many queue pairs (-q) as this side?", d.qpn)
+	case d.gid == verbs.GID{}:
+		return fmt.Errorf("the peer told no GID: ibv_*_pingpong needs -g INDEX with the index of a RoCE v2 GID of its device (see: ibv_devinfo -v, show_gids)")
+	}
+	return nil
+}
+
+// path is where packets to the destination go. The service level becomes the
+// class selector of the same number, which is what RoCE v2 routers look at.
+func (d *destination) path(gidIndex, sl int) verbs.AddressVector {
+	return verbs.AddressVector{DGID: d.gid, SGIDIndex: uint8(gidIndex), TrafficClass: uint8(sl) << 5, UDPPort: d.lid}
+}

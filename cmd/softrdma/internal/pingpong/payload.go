@@ -1,0 +1,83 @@
+package pingpong
+
+import "fmt"
+
+const (
+	fillByte = 0x7b // what the Linux tools fill a message with
+	pageSize = 4096 // with -c, they expect zero at the start of each page
+)
+
+// A payload is the memory of a pingpong's messages, and what they must hold.
+//
+// The server with -c expects what ibv_*_pingpong -c sends: zero at the start of
+// each page. The client sends that, with bytes that differ from message to
+// message between, and expects all of it back.
+type payload struct {
+	memory []byte // received messages, and behind them sent ones where they differ
+	size   int
+	grh    int // length of the GRH area before a received datagram
+	sendAt int
+	client bool
+	shared bool // messages of many queue pairs share the memory: all are the same
+}
+
+func newPayload(p *command) payload {
+	b := payload{size: int(p.size), client: p.host != "", shared: p.service == "srq"}
+	if p.service == "ud" {
+		b.grh = grhLen
+	}
+	b.sendAt = b.grh
+	n := b.recvLen()
+	if p.check && b.client {
+		// Apart from what it receives: what does not arrive must not be found.
+		b.sendAt = n
+		n += b.size
+	}
+	b.memory = make([]byte, n)
+	for i := range b.memory {
+		b.memory[i] = fillByte
+	}
+	if p.check && b.client && b.shared {
+		b.fill(0)
+	}
+	return b
+}
+
+// recvLen is how much memory a message is received into.
+func (b *payload) recvLen() int { return b.grh + b.size }
+
+// fillNext makes the client's next message differ from the one before.
+func (b *payload) fillNext(n int) {
+	if b.client && !b.shared {
+		b.fill(n)
+	}
+}
+
+func (b *payload) fill(n int) {
+	m := b.memory[b.sendAt : b.sendAt+b.size]
+	for i := range m {
+		m[i] = byte(fillByte + 3*n + 7*i + i>>8)
+	}
+	for i := 0; i < len(m); i += pageSize {
+		m[i] = 0
+	}
+}
+
+// check looks at the message that arrived.
+func (b *payload) check() error {
+	m := b.memory[b.grh:b.recvLen()]
+	if b.client {
+		for i, v := range b.memory[b.sendAt : b.sendAt+b.size] {
+			if m[i] != v {
+				return fmt.Errorf("invalid data in page %d: byte %d: expected %#02x, which was sent, found %#02x", i/pageSize, i, v, m[i])
+			}
+		}
+		return nil
+	}
+	for i := 0; i < len(m); i += pageSize {
+		if m[i] != 0 {
+			return fmt.Errorf("invalid data in page %d: byte %d: expected 0, found %#02x (does the client have -c as well?)", i/pageSize, i, m[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package rcopy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+)
+
+// openSource opens the file that is to be copied.
+func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err error) {
+	if f, err = os.Open(name); err != nil {
+		return nil, 0, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: expected a regular file, found %s", name, fileKind(info.Mode()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, 0, err
+	}
+	return f, info.Size(), info.Mode(), nil
+}
+
+// fileKind names what is not a regular file.
+func fileKind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// modeRegular is S_IFREG of Linux: what the mode of a regular file begins with.
+const modeRegular = 0o100000
+
+// An client is the end that sends a file.
+type client struct{ stream }
+
+// sourceKey names a source as it is now, so that the server can tell a part of it
+// from a part of something else. It is never 0.
+func sourceKey(f *os.File) (uint64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	path, err := filepath.Abs(f.Name())
+	if err != nil {
+		return 0, err
+	}
+	host, _ := os.Hostname() // without a name all the rest still tells
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", host, path, info.Size(), info.ModTime().UnixNano()))
+	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
+}
+
+// send copies a file, starting where an earlier copy ended. It returns that offset
+// and how long the data took.
+func (c *client) send(f *os.File, size int64, mode fs.FileMode, path string) (from int64, took time.Duration, err error) {
+	var key uint64
+	if size > syncSize {
+		if key, err = sourceKey(f); err != nil {
+			return 0, 0, err
+		}
+	}
+	id, err := c.open(path, mode, key)
+	if err != nil {
+		return 0, 0, err
+	}
+	if had := id - key; key != 0 && had <= uint64(size) { // else id is not an answer to it
+		from = int64(had)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	// A file of no bytes is there when it is open: librdmacm's server refuses to
+	// map none.
+	if size > from {
+		if err := c.data(f, size-from); err != nil {
+			return 0, 0, err
+		}
+	}
+	took = time.Since(start)
+	_, err = c.ask(header{command: opClose, length: headerLen}, nil, "close the file")
+	return from, took, err
+}
+
+func (c *client) open(path string, mode fs.FileMode, key uint64) (id uint64, err error) {
+	name := make([]byte, (len(path)+8)&^7)
+	copy(name, path)
+	h := header{command: opOpen, length: uint16(headerLen + len(name)), data: modeRegular | uint32(mode.Perm()), id: key}
+	id, err = c.ask(h, name, "open "+path)
+	var refusal *refusedError
+	if errors.As(err, &refusal) && errors.Is(refusal, fs.ErrPermission) && filepath.IsAbs(path) {
+		// The usual first attempt: a file by its whole path, to a server that writes below its --dir.
+		err = fmt.Errorf("%w; for a file below the server's --dir name a relative DESTINATION, for example SERVER:%s", err, filepath.Base(path))
+	}
+	return id, err
+}
+
+// ask sends a message and takes its answer's id.
+func (c *client) ask(h header, rest []byte, what string) (id uint64, err error) {
+	if _, err := c.Write(append(h.append(nil), rest...)); err != nil {
+		return 0, err
+	}
+	return c.answer(h.command, what)
+}
+
+// answer takes the answer to a command, whose id it gives.
+func (c *client) answer(command uint8, what string) (id uint64, err error) {
+	h, err := c.header()
+	switch {
+	case err == io.EOF:
+		return 0, cli.PeerErrorf("the server ended the connection instead of answering: expected it to %s", what)
+	case err != nil:
+		return 0, err
+	case h.command != command|replyFlag || h.length != headerLen:
+		return 0, cli.PeerErrorf("expected answer %#02x of %d bytes, found %#02x of %d", command|replyFlag, headerLen, h.command, h.length)
+	case h.data != 0:
+		return 0, &refusedError{what, h.data}
+	}
+	return h.id, nil
+}
+
+// data sends the file's bytes.
+func (c *client) data(f io.Reader, size int64) error {
+	h := header{command: opWrite, length: writeLen}
+	if _, err := c.Write(binary.LittleEndian.AppendUint64(h.append(nil), uint64(size))); err != nil {
+		return err
+	}
+	// Read by the connection, straight into the memory that it sends from.
+	n, err := c.conn.ReadFrom(onRead{io.LimitReader(f, size), func() { c.conn.SetWriteDeadline(time.Now().Add(c.timeout)) }})
+	if errors.As(err, new(*net.OpError)) {
+		return c.refusalReason(err)
+	}
+	if err == nil && n < size {
+		err = fmt.Errorf("the file has become shorter: expected %d bytes, found %d", size, n)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.answer(opWrite, "write the file")
+	return err
+}
+
+// refusalReason gives, in place of the failure to send more data, what the server
+// says for a reason.
+func (c *client) refusalReason(err error) error {
+	c.timeout = min(c.timeout, refusalTimeout)
+	refusal := (*refusedError)(nil)
+	if _, said := c.answer(opWrite, "write the file"); errors.As(said, &refusal) {
+		return refusal
+	}
+	return err
+}
+
+// onRead calls a function before each Read.
+type onRead struct {
+	r  io.Reader
+	do func()
+}
+
+func (r onRead) Read(b []byte) (int, error) {
+	r.do()
+	return r.r.Read(b)
+}

@@ -1,0 +1,253 @@
+package rcopy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/rdmanet"
+)
+
+// oldFile makes a directory with a file that copies will replace.
+func oldFile(t *testing.T) (dir, file string) {
+	t.Helper()
+	dir = t.TempDir()
+	file = filepath.Join(dir, "name")
+	if err := os.WriteFile(file, []byte("the old one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir, file
+}
+
+// checkOldFile checks that the file is whole, and that n partial files are beside it.
+func checkOldFile(t *testing.T, file string, n int) {
+	t.Helper()
+	if b, err := os.ReadFile(file); string(b) != "the old one" {
+		t.Errorf("the old file: %d bytes, %v", len(b), err)
+	}
+	partialFiles(t, filepath.Dir(file), n)
+}
+
+func partialFiles(t *testing.T, dir string, n int) (list []string) {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(dir, ".rcopy-*.part"))
+	if err != nil || len(list) != n {
+		t.Errorf("expected %d partial files, found %v, %v", n, list, err)
+	}
+	return list
+}
+
+// sendPart sends the first part of a copy of a source to a server, whose files are
+// in dir, and waits until the server has it.
+func sendPart(t *testing.T, conn io.Writer, dir string, key uint64, data []byte, part int) {
+	t.Helper()
+	open := header{command: opOpen, length: headerLen + 8, data: modeRegular | 0o640, id: key}
+	write := header{command: opWrite, length: writeLen}
+	said := append(open.append(nil), "name\x00\x00\x00\x00"...)
+	said = binary.LittleEndian.AppendUint64(write.append(said), uint64(len(data)))
+	if _, err := conn.Write(append(said, data[:part]...)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(clitest.Timeout); ; time.Sleep(5 * time.Millisecond) {
+		list, _ := filepath.Glob(filepath.Join(dir, ".rcopy-*.part"))
+		if len(list) == 1 {
+			if info, err := os.Stat(list[0]); err == nil && info.Size() == int64(part) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the server has not got %d bytes: %v", part, list)
+		}
+	}
+}
+
+func TestRcopyKeepsTheOldFileWhenKilled(t *testing.T) {
+	dir, file := oldFile(t)
+	at, s := startServer(t, dir)
+	sendPart(t, dialServer(t, at), dir, 0, clitest.RandomData(1, 1<<20), 300_000)
+	checkOldFile(t, file, 1)
+	if err := s.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended
+	checkOldFile(t, file, 1)
+}
+
+func TestRcopyKeepsTheOldFileWhenTheClientIsCut(t *testing.T) {
+	dir, file := oldFile(t)
+	at, s := startServer(t, dir, "--once")
+	conn := dialServer(t, at).(*rdmanet.Conn)
+	sendPart(t, conn, dir, 0, clitest.RandomData(1, 1<<20), 300_000)
+	conn.SetLinger(0)
+	conn.Close()
+	s.Fails(cli.ExitPeer, "SOCKET_CUT", "incomplete, it has 300000 bytes")
+	checkOldFile(t, file, 0)
+}
+
+// A limit of the file size is met as a full disk is.
+func TestRcopyKeepsTheOldFileWithoutSpace(t *testing.T) {
+	dir, file := oldFile(t)
+	at := clitest.ServerAddress(t)
+	s := clitest.Prepare(t, "rcopy", "-a", at, "--dir", dir, "--once")
+	s.Cmd = exec.Command("sh", append([]string{"-c", `ulimit -f 1000; exec "$0" "$@"`, clitest.BuiltCommand}, s.Cmd.Args[1:]...)...)
+	s.Cmd.Stdout, s.Cmd.Stderr = &s.Stdout, &s.Stderr
+	s.Start()
+	s.Prints("waiting")
+	startClient(t, writeSource(t, clitest.RandomData(1, 5<<20)), at+":name").Fails(cli.ExitFailed, "the server cannot write the file", "file too large")
+	s.Fails(cli.ExitFailed, "incomplete", "file too large")
+	checkOldFile(t, file, 0)
+}
+
+func TestRcopyKeepsTheOldFileOnAFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: mounting a small file system takes root")
+	}
+	dir, at := t.TempDir(), clitest.ServerAddress(t)
+	s := clitest.Prepare(t, "rcopy", "-a", at, "--dir", dir, "--once")
+	s.Cmd = exec.Command("unshare", append([]string{"-m", "sh", "-c",
+		`mount -t tmpfs -o size=1m none "$D" && printf 'the old one' >"$D/name" && "$0" "$@"; code=$?; cat "$D/name"; ls -A "$D"; exit $code`, clitest.BuiltCommand}, s.Cmd.Args[1:]...)...)
+	s.Cmd.Env = append(os.Environ(), "D="+dir)
+	s.Cmd.Stdout, s.Cmd.Stderr = &s.Stdout, &s.Stderr
+	s.Start()
+	s.Prints("waiting")
+	startClient(t, writeSource(t, clitest.RandomData(1, 5<<20)), at+":name").Fails(cli.ExitFailed, "the server cannot write the file", "no space left")
+	s.Fails(cli.ExitFailed, "incomplete", "no space left")
+	if !strings.HasSuffix(s.Stdout.String(), "the old onename\n") {
+		t.Errorf("expected the old file alone, found %q", &s.Stdout)
+	}
+}
+
+// A copy that was cut off goes on where it was last synchronised.
+func TestRcopyGoesOn(t *testing.T) {
+	dir, file := oldFile(t)
+	data := clitest.RandomData(7, syncSize+3<<20)
+	source := writeSource(t, data)
+	f, err := os.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	key, err := sourceKey(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, s := startServer(t, dir)
+	sendPart(t, dialServer(t, at), dir, key, data, syncSize+1<<20)
+	if err := s.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended
+	checkOldFile(t, file, 1)
+
+	at, s = startServer(t, dir)
+	other := writeSource(t, clitest.RandomData(8, 1000)) // is not taken for the same
+	if out := startClient(t, other, at+":name").Succeeds(); strings.Contains(out, "went on") {
+		t.Errorf("another file: %q", out)
+	}
+	if out := startClient(t, source, at+":name").Succeeds(); !strings.HasPrefix(out, fmt.Sprintf("went on after %d bytes", syncSize)) || !strings.Contains(out, fmt.Sprintf("\n%d bytes in ", 3<<20)) {
+		t.Errorf("expected it to go on, found %q", out)
+	}
+	found, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.SameData(t, "the file", data, found)
+	partialFiles(t, dir, 0)
+	s.Prints("wrote " + file)
+}
+
+// The last step of a copy that was cut off counts when there is something behind it:
+// without that it may not have been synchronised.
+func TestRcopyGoesOnAtWhatIsOnStorage(t *testing.T) {
+	in, err := openDirectory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	for _, c := range []struct{ has, from int64 }{
+		{0, 0}, {syncSize - 1, 0}, {syncSize, 0}, {syncSize + 1, syncSize},
+		{2 * syncSize, syncSize}, {2*syncSize + 1, 2 * syncSize},
+	} {
+		d, err := in.open("x", 0o600, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(d.file.Truncate(c.has), d.file.Close())
+		d.release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err = in.open("x", 0o600, 5); err != nil {
+			t.Fatal(err)
+		}
+		if d.from != c.from {
+			t.Errorf("a partial file of %d bytes: goes on at %d, expected %d", c.has, d.from, c.from)
+		}
+		if err := d.abandon(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Two copies of one source at a time do not write to one partial file.
+func TestRcopySharesNoPartialFile(t *testing.T) {
+	in, err := openDirectory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	a, err := in.open("x", 0o444, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := in.open("x", 0o600, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.keep || b.keep || a.partial == b.partial {
+		t.Errorf("partial files %s and %s", a.partial, b.partial)
+	}
+	for _, d := range []*upload{a, b} {
+		if err := d.receive(strings.NewReader("hello"), 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.finish(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(in.dir, "x"))
+	if err != nil || info.Mode().Perm() != 0o444 || info.Size() != 5 || len(in.busy) != 0 {
+		t.Errorf("found %v, %v, %v", info, err, in.busy)
+	}
+	partialFiles(t, in.dir, 0)
+}
+
+func TestRcopyRefusesControlCharacters(t *testing.T) {
+	dir := t.TempDir()
+	source := writeSource(t, []byte("hello"))
+	for _, name := range []string{"a\nb", "\x1b[2Jx", "x\x7f", "x\u0085"} {
+		clitest.Start(t, "rcopy", source, "127.0.0.1:"+name).Fails(cli.ExitUsage, "FILE_NAME")
+		at, s := startServer(t, dir, "--once")
+		h := header{command: opOpen, length: headerLen + 8, data: modeRegular | 0o640}
+		conn := dialServer(t, at)
+		if _, err := conn.Write(append(h.append(nil), (name + "\x00\x00\x00\x00\x00\x00")[:8]...)); err != nil {
+			t.Fatal(err)
+		}
+		s.Fails(cli.ExitFailed, "FILE_NAME", fmt.Sprintf("%q", name))
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("found %v, %v", left, err)
+	}
+}

@@ -1,0 +1,164 @@
+package rcopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+)
+
+const long = `Copies a file to another machine over RDMA.
+
+Without arguments it is the server, which takes files until it is interrupted.
+With SOURCE and SERVER it copies the file there, under the name DESTINATION or
+the same as here. The other end is softrdma rcopy or the rcopy of librdmacm.
+
+The server knows no users and no passwords: whoever reaches it can write. So it
+writes below --dir alone, the working directory by default. --dir / lets clients
+write wherever the server may, which is what librdmacm's does.
+
+A file that is there already is replaced when the whole new one is on storage:
+until then it stays as it is. What comes is written beside it, to a file named
+.rcopy-*.part. Where a copy between two of softrdma was cut off, the same
+command goes on with it, in steps of 32 MiB; other partial files can be deleted.`
+
+const example = `  softrdma rcopy --dir /srv/incoming         the server
+  softrdma rcopy data.bin HOST               copy data.bin to /srv/incoming/data.bin
+  softrdma rcopy /etc/fstab HOST:fstab.old
+
+  rcopy                                      librdmacm's, with Soft RoCE, waits ...
+  softrdma rcopy data.bin HOST:/tmp/data.bin ... and gets a file from here`
+
+// An command is the command with its flags.
+type command struct {
+	cli.StreamEnd
+	out  io.Writer
+	port uint16
+	addr string
+	dir  string
+	once bool
+}
+
+func NewCommand() *cobra.Command {
+	r := &command{}
+	cmd := &cobra.Command{
+		Use: "rcopy [SOURCE SERVER[:DESTINATION]] [flags]", Short: "Copy a file over RDMA, as rcopy does",
+		Long: long, Example: example, Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Cmd, r.out = cmd, cmd.OutOrStdout()
+			if err := r.check(args); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return r.serve(cmd.Context())
+			}
+			return r.copy(cmd.Context(), args[0], args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Uint16VarP(&r.port, "port", "p", 7427, "`PORT` of the server")
+	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR`, interface or daemon:SOCKET/rxe1 to wait on (default every address)")
+	f.StringVar(&r.dir, "dir", ".", "server: `DIRECTORY` below which files are written; / for everywhere")
+	f.BoolVar(&r.once, "once", false, "server: end after one client, with a code that tells whether it went well")
+	r.AddFlags(f, "how long the peer may say nothing")
+	cli.AddDeviceFlags(cmd)
+	return cmd
+}
+
+func (r *command) check(args []string) error {
+	if err := r.CheckFlags(&r.addr); err != nil {
+		return err
+	}
+	if r.port == 0 {
+		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
+	}
+	switch len(args) {
+	case 0:
+		if r.Source != "" {
+			return cli.UsageErrorf("-I is for the client; the server's address is -a")
+		}
+	case 1:
+		return cli.UsageErrorf("expected SOURCE and SERVER[:DESTINATION], or nothing for a server; found %q alone", args[0])
+	case 2:
+		for _, flag := range []string{"address", "dir", "once"} {
+			if r.Cmd.Flags().Changed(flag) {
+				return cli.UsageErrorf("--%s is for the server", flag)
+			}
+		}
+	}
+	return nil
+}
+
+// serverPath parts SERVER[:DESTINATION]. An IPv6 address before a destination
+// stands in brackets.
+func serverPath(s string) (server, path string) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.String(), ""
+	}
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		if host, after, ok := strings.Cut(rest, "]"); ok && (after == "" || after[0] == ':') {
+			return host, strings.TrimPrefix(after, ":")
+		}
+	}
+	server, path, _ = strings.Cut(s, ":")
+	return server, path
+}
+
+// summaryLine is the last line of both ends, as rcopy has it.
+func summaryLine(n int64, took time.Duration) string {
+	s := max(took.Seconds(), 1e-9)
+	return fmt.Sprintf("%d bytes in %.2f seconds = %.2f Gb/sec", n, s, float64(n)*8e-9/s)
+}
+
+// copy is the client.
+func (r *command) copy(ctx context.Context, source, to string) (err error) {
+	f, size, mode, err := openSource(source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	server, path := serverPath(to)
+	switch {
+	case server == "":
+		return cli.UsageErrorf("expected SERVER[:DESTINATION], found %q", to)
+	case path == "":
+		path = source
+	}
+	if len(path) > maxPath || strings.ContainsRune(path, 0) {
+		return cli.UsageErrorf("destination: expected a name of up to %d bytes, found %d", maxPath, len(path))
+	}
+	if err := checkName(path); err != nil {
+		return cli.UsageErrorf("destination: %w", err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	conn, err := r.Dial(ctx, server, r.port, "softrdma rcopy")
+	if err != nil {
+		return err
+	}
+	// What was sent has been confirmed, so nothing is left to be waited for.
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
+	c := &client{newStream(conn, r.Timeout)}
+	from, took, err := c.send(f, size, mode, path)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, r.ExplainPathMTU(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
+	}
+	if from > 0 {
+		fmt.Fprintf(r.out, "went on after %d bytes of an earlier copy\n", from)
+	}
+	fmt.Fprintf(r.out, "copied %s to %s:%s\n%s\n", source, server, path, summaryLine(size-from, took))
+	return nil
+}

@@ -1,0 +1,186 @@
+package rcopy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmanet"
+)
+
+// serve is the server: it takes files until ctx ends, or of one client.
+func (r *command) serve(ctx context.Context) (err error) {
+	into, err := openDirectory(r.dir)
+	if err != nil {
+		return err
+	}
+	defer into.close()
+	defer func() { err = errors.Join(err, r.Close()) }()
+	l, err := r.Listen(ctx, r.addr, r.port, "-a ADDR")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	fmt.Fprintf(r.out, "%s, files go below %s\n", cli.ListeningAt(l.Addr()), into.dir)
+	var printing sync.Mutex
+	failures := &cli.Throttle{Print: func(line string) {
+		printing.Lock()
+		defer printing.Unlock()
+		fmt.Fprintln(r.out, line)
+	}}
+	defer failures.Flush()
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		s := &server{stream: newStream(conn.(*rdmanet.Conn), r.Timeout), dir: into}
+		s.note = func(format string, args ...any) {
+			printing.Lock()
+			defer printing.Unlock()
+			fmt.Fprintf(r.out, "client %v: %s\n", conn.RemoteAddr(), fmt.Sprintf(format, args...))
+		}
+		if r.once {
+			l.Close()
+			return s.run(ctx)
+		}
+		clients.Go(func() {
+			if err := s.run(ctx); err != nil && ctx.Err() == nil {
+				failures.Printf("client %v: %s", conn.RemoteAddr(), cli.OneLine(err))
+			}
+		})
+	}
+}
+
+// An server is the end that gets files, of one client.
+type server struct {
+	stream
+	dir  *directory
+	file *upload // that is open
+	took time.Duration
+	note func(format string, args ...any)
+}
+
+// run serves the client until it ends.
+func (s *server) run(ctx context.Context) (err error) {
+	defer s.conn.Close()
+	defer context.AfterFunc(ctx, func() { s.conn.SetLinger(0); s.conn.Close() })()
+	defer func() {
+		if s.file != nil {
+			err = errors.Join(err, s.file.abandon())
+		}
+	}()
+	for {
+		h, err := s.header()
+		if err == io.EOF && s.file == nil {
+			return nil
+		}
+		if err == nil {
+			err = s.command(h)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == io.EOF, err == io.ErrUnexpectedEOF: // a cut has a name of its own
+			err = errTruncated
+		}
+		if err != nil && s.file != nil {
+			err = fmt.Errorf("%s is incomplete, it has %d bytes: %w", s.file.path(), s.file.size, err)
+		}
+		if err != nil {
+			return s.failed(err)
+		}
+	}
+}
+
+// command carries a command out and answers it. An error ends the client.
+func (s *server) command(h header) error {
+	var err error
+	id := h.id
+	switch h.command {
+	case opOpen:
+		if err = s.open(h); err == nil {
+			id += uint64(s.file.from)
+		}
+	case opWrite:
+		err = s.write(h)
+	case opClose:
+		err = s.finish()
+	default:
+		err = fmt.Errorf("expected a command of rcopy, found %#02x: %w", h.command, syscall.EINVAL)
+	}
+	var number uint32
+	if err != nil {
+		number = errnoOf(err)
+	}
+	reply := header{command: h.command | replyFlag, length: headerLen, data: number, id: id}
+	_, sent := s.Write(reply.append(nil))
+	if err == nil {
+		err = sent
+	}
+	return err
+}
+
+func (s *server) open(h header) error {
+	name := make([]byte, h.length-headerLen)
+	if _, err := io.ReadFull(s, name); err != nil {
+		return err
+	}
+	if s.file != nil {
+		return fmt.Errorf("cannot open a second file: %w", errBusy)
+	}
+	path, _, _ := strings.Cut(string(name), "\x00")
+	f, err := s.dir.open(path, fs.FileMode(h.data).Perm(), h.id)
+	if err != nil {
+		return err
+	}
+	s.file, s.took = f, 0
+	return nil
+}
+
+// write takes the file's bytes.
+func (s *server) write(h header) error {
+	if h.length != writeLen {
+		return fmt.Errorf("expected %d bytes to tell of a file's length, found %d: %w", writeLen, h.length, syscall.EINVAL)
+	}
+	var b [8]byte
+	if _, err := io.ReadFull(s, b[:]); err != nil {
+		return err
+	}
+	size := binary.LittleEndian.Uint64(b[:])
+	switch {
+	case s.file == nil:
+		return fmt.Errorf("no file is open: %w", syscall.EINVAL)
+	case size > 1<<62:
+		return fmt.Errorf("a file of %d bytes: %w", size, syscall.EFBIG)
+	}
+	start := time.Now()
+	err := s.file.receive(s, int64(size))
+	s.took += time.Since(start)
+	return err
+}
+
+// finish gives the file its name.
+func (s *server) finish() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file = nil
+	if err := f.finish(); err != nil {
+		return err
+	}
+	s.note("wrote %s, %s", f.path(), summaryLine(f.size-f.from, s.took))
+	return nil
+}

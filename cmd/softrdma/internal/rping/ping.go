@@ -1,0 +1,173 @@
+package rping
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// An message is what the two ends of an rping send each other. The client
+// tells where its ping can be read, and then where it can be written back; the
+// server says with one of any content that it has done so.
+//
+//	 0               8       12      16
+//	+---------------+-------+-------+
+//	|    address    | R_Key |length |   big-endian
+//	+---------------+-------+-------+
+type message struct {
+	addr   uint64
+	rkey   uint32
+	length uint32
+}
+
+const messageLen = 16
+
+func (m *message) put(b []byte) {
+	binary.BigEndian.PutUint64(b, m.addr)
+	binary.BigEndian.PutUint32(b[8:], m.rkey)
+	binary.BigEndian.PutUint32(b[12:], m.length)
+}
+
+func parseMessage(b []byte) message {
+	return message{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])}
+}
+
+// fillPing writes ping n: its number in words, then characters from 'A' to 'z',
+// beginning one further with each ping, and a zero byte.
+func fillPing(b []byte, n int) {
+	const first, last = 'A', 'z'
+	text := copy(b, fmt.Sprintf("rdma-ping-%d: ", n))
+	for i := range b[text:] {
+		b[text+i] = byte(first + (n+i)%(last-first+1))
+	}
+	b[len(b)-1] = 0
+}
+
+// pingText is a ping without its zero byte.
+func pingText(b []byte) []byte {
+	text, _, _ := bytes.Cut(b, []byte{0})
+	return text
+}
+
+// checkPing compares a ping with what it should be.
+func checkPing(want, found []byte) error {
+	for i, c := range found {
+		if c != want[i] {
+			return fmt.Errorf("byte %d: expected %#02x, found %#02x", i, want[i], c)
+		}
+	}
+	return nil
+}
+
+// ping is the client: it pings as often as wished, or until ctx ends, and tells
+// how many pings came back.
+func (s *side) ping(ctx context.Context) (n int, err error) {
+	within, stop := s.whileConnected(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(interruptGrace, stop) })()
+	for ; s.p.count == 0 || n < s.p.count; n++ {
+		if ctx.Err() != nil {
+			return n, ctx.Err()
+		}
+		if err := s.pingOnce(within, n); err != nil {
+			return n, s.withPingNumber(err, n)
+		}
+	}
+	return n, nil
+}
+
+// withPingNumber tells in which ping an error came.
+func (s *side) withPingNumber(err error, n int) error {
+	if errors.Is(err, rdmacm.ErrDisconnected) {
+		return cli.PeerErrorf("ping %d: %w: its own error says why", n, err)
+	}
+	return fmt.Errorf("ping %d: %w", n, err)
+}
+
+func (s *side) pingOnce(ctx context.Context, n int) error {
+	fillPing(s.out, n)
+	size := uint32(len(s.out))
+	if err := s.send(message{s.mrs[1].Addr(), s.mrs[1].RKey(), size}); err != nil {
+		return err
+	}
+	if _, err := s.receive(ctx); err != nil {
+		return err
+	}
+	s.p.debugf("ping %d was read by the server", n)
+	if err := s.send(message{s.mrs[2].Addr(), s.mrs[2].RKey(), size}); err != nil {
+		return err
+	}
+	if _, err := s.receive(ctx); err != nil {
+		return err
+	}
+	s.p.debugf("ping %d was written back", n)
+	if s.p.validate {
+		if err := checkPing(s.out, s.in); err != nil {
+			return cli.DataErrorf("data differs from what was sent: %w", err)
+		}
+	}
+	s.p.showPing("ping data", s.in)
+	return nil
+}
+
+// answer is the server: it answers pings until the client disconnects between
+// two of them.
+func (s *side) answer(ctx context.Context) (n int, err error) {
+	ctx, stop := s.whileConnected(ctx)
+	defer stop()
+	for ; ; n++ {
+		m, err := s.receive(ctx)
+		if errors.Is(err, rdmacm.ErrDisconnected) {
+			return n, nil
+		}
+		if err == nil {
+			err = s.answerOnce(ctx, m, n)
+		}
+		if err != nil {
+			return n, s.withPingNumber(err, n)
+		}
+	}
+}
+
+func (s *side) answerOnce(ctx context.Context, source message, n int) error {
+	if uint64(source.length) > uint64(len(s.in)) {
+		return cli.PeerErrorf("%v has a ping of %d bytes, this side takes %d: both need the same -S", s.conn.RemoteAddr(), source.length, len(s.in))
+	}
+	ping := s.in[:source.length]
+	if err := s.transfer(ctx, verbs.OpRead, source, len(ping)); err != nil {
+		return err
+	}
+	s.p.debugf("ping %d: read %d bytes", n, len(ping))
+	if s.p.validate && len(ping) > 0 {
+		want := make([]byte, len(ping))
+		fillPing(want, n)
+		if err := checkPing(want, ping); err != nil {
+			return cli.DataErrorf("data differs from what rping sends: %w", err)
+		}
+	}
+	s.p.showPing("server ping data", ping)
+	if err := s.send(message{}); err != nil {
+		return err
+	}
+	sink, err := s.receive(ctx)
+	if err != nil {
+		return err
+	}
+	// As rping does it: the text with its zero byte.
+	back := min(len(pingText(ping))+1, len(ping))
+	if uint64(back) > uint64(sink.length) {
+		return cli.PeerErrorf("%v has %d bytes for the ping that it is to get back, expected %d", s.conn.RemoteAddr(), sink.length, back)
+	}
+	if err := s.transfer(ctx, verbs.OpWrite, sink, back); err != nil {
+		return err
+	}
+	s.p.debugf("ping %d: wrote %d bytes", n, back)
+	return s.send(message{})
+}

@@ -1,0 +1,276 @@
+package rping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+const long = `Pings through the RDMA connection manager: the client advertises memory, the
+server fetches the ping from it by RDMA READ and puts it back by RDMA WRITE.
+
+The other end is softrdma rping or the rping of librdmacm, whose options these
+are: -s waits for a client, -c goes to the server at -a ADDR. Without -C the
+client pings until Ctrl-C.
+
+A softrdma server takes pings of any size (-S limits it); rping's takes those
+of its own -S. With -V the client compares what comes back with what it sent,
+and a softrdma server the pings with what rping sends.
+
+With --json each result is an object on a line of standard output: pings and validated,
+of the client also bytes (of a ping), seconds and usec_per_ping, of the server
+client, which is the client's address. Everything else goes to standard error.`
+
+const example = `  softrdma rping -s                          the server, on every address
+  softrdma rping -c -a HOST -C 10 -v -V      the client
+
+  softrdma rping -s -a 127.0.0.1             both on one machine
+  softrdma rping -c -a 127.0.0.1 -C 10
+
+  rping -s -C 100 -V                         librdmacm's, with Soft RoCE, waits ...
+  softrdma rping -c -a HOST -C 100 -V        ... and is pinged from here`
+
+// An command is the command with its flags.
+type command struct {
+	cmd        *cobra.Command
+	out        io.Writer
+	server     bool
+	client     bool
+	addr       string
+	source     string
+	port       uint16
+	count      int
+	size       cli.ByteSize
+	verbose    bool
+	validate   bool
+	persistent bool
+	ownQP      bool
+	debug      bool
+	timeout    time.Duration
+	json       bool
+	protocol   cli.Protocol
+
+	printing sync.Mutex    // a persistent server's clients print at a time
+	notes    *cli.Throttle // of a server that goes on, nil of others
+}
+
+// The sizes of a ping: the largest that rping has memory for, and the smallest
+// that holds its text with every number.
+const (
+	maxSize     = 64<<10 - 1
+	minSize     = len("rdma-ping-2147483647: ") + 1
+	defaultSize = 64
+)
+
+func NewCommand() *cobra.Command {
+	p := &command{size: defaultSize}
+	cmd := &cobra.Command{
+		Use: "rping {-s | -c -a ADDR} [flags]", Short: "Ping through the RDMA connection manager, as rping does",
+		Long: long, Example: example, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p.cmd, p.out = cmd, cmd.OutOrStdout()
+			if p.json {
+				p.out = cmd.ErrOrStderr()
+			}
+			if err := p.checkFlags(); err != nil {
+				return err
+			}
+			if p.server {
+				return p.runServer(cmd.Context())
+			}
+			return p.runClient(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVarP(&p.server, "server", "s", false, "wait for a client")
+	f.BoolVarP(&p.client, "client", "c", false, "ping the server at -a")
+	f.StringVarP(&p.addr, "address", "a", "", "`ADDR`: the server's host or address; of -s the local one, interface or daemon:SOCKET/rxe1 (default every address)")
+	f.Uint16VarP(&p.port, "port", "p", 7174, "`PORT` of the server")
+	f.IntVarP(&p.count, "count", "C", 0, "`NUMBER` of pings of the client, 0 for no end")
+	f.VarP(&p.size, "size", "S", "bytes of a ping, 23 to 65535; with -s the most that a client may send, which without -S is any")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "print each ping")
+	f.BoolVarP(&p.validate, "validate", "V", false, "validate each ping")
+	f.BoolVarP(&p.persistent, "persistent", "P", false, "server: go on with further clients, many at a time, until interrupted")
+	f.BoolVarP(&p.ownQP, "own-qp", "q", false, "move the queue pair through its states here, not in the connection manager")
+	f.StringVarP(&p.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from, or daemon:SOCKET/rxe1 (default by the route)")
+	f.BoolVarP(&p.debug, "debug", "d", false, "tell each step on standard error")
+	p.protocol.AddFlag(f, "")
+	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
+	f.BoolVar(&p.json, "json", false, "print results as JSON objects, one on a line")
+	cli.AddDeviceFlags(cmd)
+	return cmd
+}
+
+// CheckFlags refuses what cannot work before anything is opened.
+func (p *command) checkFlags() error {
+	changed := p.cmd.Flags().Changed
+	switch {
+	case p.server == p.client:
+		return cli.UsageErrorf("expected one of -s (server) and -c (client)")
+	case p.client && p.addr == "":
+		return cli.UsageErrorf("-c: expected the server's address with -a")
+	case p.server && p.source != "":
+		return cli.UsageErrorf("-I is for the client; the server's address is -a")
+	case p.client && p.persistent:
+		return cli.UsageErrorf("-P is for the server")
+	case p.count < 0:
+		return cli.UsageErrorf("-C: expected a number from 0, found %d", p.count)
+	case p.port == 0:
+		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
+	case int(p.size) < minSize || int(p.size) > maxSize:
+		return cli.UsageErrorf("-S: expected %d to %d bytes, found %d", minSize, maxSize, p.size)
+	case p.timeout <= 0:
+		return cli.UsageErrorf("--timeout: expected a positive duration such as 10s, found %v", p.timeout)
+	}
+	if p.server && !changed("size") {
+		p.size = maxSize
+	}
+	return p.checkProtocol()
+}
+
+// checkProtocol makes the device and the protocol agree.
+func (p *command) checkProtocol() error {
+	device := &p.source
+	if p.server {
+		device = &p.addr
+	}
+	if err := p.protocol.Reconcile(device); err != nil {
+		return err
+	}
+	if p.ownQP && p.protocol.IWARP() {
+		return cli.UsageErrorf("-q: iWARP takes a queue pair through its states with its connection: %w", errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// serverAddr is the address of the server as package net writes it.
+func (p *command) serverAddr() string { return net.JoinHostPort(p.addr, strconv.Itoa(int(p.port))) }
+
+// listenAddr is what a server listens on: every address, of which a device has
+// one.
+func (p *command) listenAddr(dev *verbs.Device) netip.AddrPort {
+	if a, err := netip.ParseAddr(p.addr); dev == nil && err == nil {
+		return netip.AddrPortFrom(a, p.port)
+	}
+	return netip.AddrPortFrom(netip.IPv6Unspecified(), p.port)
+}
+
+// param is what both ends tell the connection manager: rping needs one READ in
+// flight, the server's.
+func (p *command) param() rdmacm.ConnParam {
+	return rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1}
+}
+
+func (p *command) print(format string, args ...any) {
+	p.printing.Lock()
+	defer p.printing.Unlock()
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+// An record is a result in JSON.
+type record struct {
+	Client    string  `json:"client,omitempty"` // of a server's
+	Pings     int     `json:"pings"`
+	Bytes     int     `json:"bytes,omitempty"` // of a ping, of a client's
+	Validated bool    `json:"validated"`
+	Seconds   float64 `json:"seconds,omitempty"` // of a client's
+	Usec      float64 `json:"usec_per_ping,omitempty"`
+}
+
+// result prints a result: in words, or with --json as an object.
+func (p *command) result(r record, format string, args ...any) error {
+	if !p.json {
+		p.note(format, args...)
+		return nil
+	}
+	r.Validated = p.validate
+	p.printing.Lock()
+	defer p.printing.Unlock()
+	return json.NewEncoder(p.cmd.OutOrStdout()).Encode(r)
+}
+
+// note prints what a server has to say of a client.
+func (p *command) note(format string, args ...any) {
+	if p.notes != nil {
+		p.notes.Printf(format, args...)
+		return
+	}
+	p.print(format, args...)
+}
+
+func (p *command) debugf(format string, args ...any) {
+	if p.debug {
+		p.printing.Lock()
+		defer p.printing.Unlock()
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	}
+}
+
+// showPing prints a ping up to its zero byte.
+func (p *command) showPing(what string, ping []byte) {
+	if p.verbose {
+		p.print("%s: %s", what, pingText(ping))
+	}
+}
+
+// validated is what the last line says of the data.
+func (p *command) validated() string {
+	if p.validate {
+		return ", data validated"
+	}
+	return ""
+}
+
+// perf.runClient pings the server.
+func (p *command) runClient(ctx context.Context) (err error) {
+	dev, err := cli.OpenLocal(ctx, p.cmd, p.source, p.serverAddr(), p.protocol)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	dial, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	end, err := p.resolve(dial, dev.Device)
+	if err != nil {
+		return cli.ConnectError(ctx, err, p.serverAddr(), "softrdma rping -s", p.protocol, p.timeout)
+	}
+	endCapture := func() error { return nil }
+	if dev.Device == nil {
+		if endCapture, err = cli.CaptureDevice(p.cmd, end.Device()); err != nil {
+			return errors.Join(err, end.abandon())
+		}
+	}
+	defer func() { err = errors.Join(err, endCapture()) }()
+	s, err := newSide(p, end)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.connect(dial); err != nil {
+		return cli.ConnectError(ctx, err, p.serverAddr(), "softrdma rping -s", p.protocol, p.timeout)
+	}
+	p.debugf("connected to %v from %v", s.conn.RemoteAddr(), end.Device().Addr())
+	start := time.Now()
+	done, err := s.ping(ctx)
+	if took := time.Since(start); done > 0 && (err == nil || ctx.Err() != nil) {
+		each := float64(took) / float64(time.Microsecond) / float64(done)
+		r := record{Pings: done, Bytes: int(p.size), Seconds: took.Seconds(), Usec: each}
+		err = errors.Join(err, p.result(r, "%s of %d bytes in %.3f seconds, %.2f usec/ping%s", cli.Plural(done, "ping"), p.size, took.Seconds(), each, p.validated()))
+	}
+	return err
+}

@@ -1,0 +1,285 @@
+package rping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// An connector is one end before it is connected: the device is known, and its
+// queue pair takes receives.
+type connector interface {
+	Device() *verbs.Device
+	RemoteAddr() netip.AddrPort
+	CreateQP(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)
+	connect(context.Context) (connection, error) // or accept
+	abandon() error
+}
+
+// An connection is a connection.
+type connection interface {
+	RemoteAddr() netip.AddrPort
+	Done() <-chan struct{}
+	Err() error
+	Disconnect() error
+	Close() error
+}
+
+// cmEndpoint is a client's end in the hands of the connection manager.
+type cmEndpoint struct {
+	*rdmacm.Endpoint
+	p *command
+}
+
+func (e cmEndpoint) connect(ctx context.Context) (connection, error) {
+	return e.Connect(ctx, e.p.param())
+}
+func (e cmEndpoint) abandon() error { return e.Close() }
+
+// cmRequest is a server's end in the hands of the connection manager.
+type cmRequest struct {
+	*rdmacm.Request
+	p *command
+}
+
+func (r cmRequest) connect(ctx context.Context) (connection, error) {
+	return r.Accept(ctx, rdmacm.ConnParam{})
+}
+func (r cmRequest) abandon() error { return r.Reject(nil) }
+
+// resolve finds the client's device.
+func (p *command) resolve(ctx context.Context, dev *verbs.Device) (connector, error) {
+	if p.ownQP {
+		return resolveOwnQP(ctx, p, dev)
+	}
+	d := rdmacm.Dialer{Device: dev, Protocol: p.protocol.Verbs()}
+	e, err := d.Resolve(ctx, p.serverAddr())
+	if err != nil {
+		return nil, err
+	}
+	return cmEndpoint{e, p}, nil
+}
+
+const (
+	sendDepth = 16 // depth of the send queue
+	recvDepth = 2  // depth of the receive queue
+
+	// interruptGrace is how long an interrupted client goes on with the ping that it
+	// is in, so that the server sees an end in order.
+	interruptGrace = time.Second
+)
+
+// An side is one end of a connection with its memory: the messages, the
+// ping that goes out, and the one that comes.
+type side struct {
+	p        *command
+	end      connector
+	conn     connection // nil before connect
+	pd       *verbs.PD
+	cq       *verbs.CQ
+	qp       *verbs.QP
+	messages []byte // recvDepth received ones and one to send
+	out, in  []byte
+	mrs      [3]*verbs.MR // of messages, out, in
+	arrived  []message
+	wcs      [sendDepth + recvDepth]verbs.WC
+}
+
+// newSide makes the end's objects and posts receives. After an error the
+// end is given up.
+func newSide(p *command, end connector) (*side, error) {
+	s := &side{p: p, end: end, messages: make([]byte, (recvDepth+1)*messageLen), in: make([]byte, p.size)}
+	if p.client {
+		s.out = make([]byte, p.size)
+	}
+	if err := s.allocate(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *side) allocate() (err error) {
+	dev := s.end.Device()
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	into := verbs.LocalWrite
+	if s.p.client {
+		into |= verbs.RemoteWrite
+	}
+	for i, m := range [3]struct {
+		b      []byte
+		access verbs.Access
+	}{{s.messages, verbs.LocalWrite}, {s.out, verbs.RemoteRead}, {s.in, into}} {
+		if s.mrs[i], err = s.pd.RegisterMemory(m.b, m.access); err != nil {
+			return err
+		}
+	}
+	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: sendDepth + recvDepth}); err != nil {
+		return err
+	}
+	s.qp, err = s.end.CreateQP(s.pd, verbs.QPConfig{
+		Type: verbs.RC, SendCQ: s.cq, MaxSend: sendDepth, MaxRecv: recvDepth, MaxSendSGE: 1, MaxRecvSGE: 1,
+	})
+	if err != nil {
+		return err
+	}
+	for i := range uint64(recvDepth) {
+		if err := s.postReceive(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends the connection and gives everything up.
+func (s *side) close() error {
+	var errs []error
+	if s.conn != nil {
+		s.conn.Disconnect() // the peer may have, before
+	}
+	for _, mr := range s.mrs {
+		if mr != nil {
+			errs = append(errs, cli.IgnoreClosed(mr.Deregister()))
+		}
+	}
+	if s.conn != nil {
+		errs = append(errs, cli.IgnoreClosed(s.conn.Close()))
+	} else {
+		errs = append(errs, cli.IgnoreClosed(s.end.abandon()))
+	}
+	if s.cq != nil {
+		errs = append(errs, cli.IgnoreClosed(s.cq.Destroy()))
+	}
+	if s.pd != nil {
+		errs = append(errs, cli.IgnoreClosed(s.pd.Dealloc()))
+	}
+	return errors.Join(errs...)
+}
+
+// connect connects the end.
+func (s *side) connect(ctx context.Context) (err error) {
+	s.conn, err = s.end.connect(ctx)
+	if err != nil {
+		s.conn = nil
+	}
+	return err
+}
+
+func (s *side) postReceive(slot uint64) error {
+	return s.qp.PostRecv(verbs.RecvWR{WRID: slot, SGL: []verbs.SGE{s.mrs[0].SGE(int(slot)*messageLen, messageLen)}})
+}
+
+// send sends a message.
+func (s *side) send(m message) error {
+	at := recvDepth * messageLen
+	m.put(s.messages[at:])
+	return s.qp.PostSend(verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[0].SGE(at, messageLen)}})
+}
+
+// receive takes the peer's next message.
+func (s *side) receive(ctx context.Context) (message, error) {
+	if len(s.arrived) == 0 {
+		if err := s.await(ctx, verbs.WCRecv); err != nil {
+			return message{}, err
+		}
+	}
+	m := s.arrived[0]
+	s.arrived = s.arrived[1:]
+	return m, nil
+}
+
+// transfer carries out an operation on the memory that the peer has told of.
+func (s *side) transfer(ctx context.Context, op verbs.Op, m message, n int) error {
+	err := s.qp.PostSend(verbs.SendWR{
+		Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[2].SGE(0, n)}, RemoteAddr: m.addr, RKey: m.rkey,
+	})
+	if err != nil {
+		return err
+	}
+	completes := verbs.WCRead
+	if op == verbs.OpWrite {
+		completes = verbs.WCWrite
+	}
+	return s.await(ctx, completes)
+}
+
+// whileConnected gives a context that ends with the connection too.
+func (s *side) whileConnected(ctx context.Context) (context.Context, func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.conn.Done():
+			end(s.conn.Err())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { end(nil) }
+}
+
+// await waits for the completion of an operation; messages that come meanwhile
+// are kept. It ends with ctx and after the peer's time.
+func (s *side) await(ctx context.Context, op verbs.WCOp) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.p.timeout,
+		cli.PeerErrorf("nothing came from %v for %v: is the peer still there, and UDP port %d open?", s.conn.RemoteAddr(), s.p.timeout, verbs.Port))
+	defer cancel()
+	for ended := false; ; {
+		n, err := s.cq.Poll(s.wcs[:])
+		if err != nil {
+			return err
+		}
+		found, err := s.take(s.wcs[:n], op)
+		switch {
+		case err != nil:
+			return s.explainFlush(err)
+		case found:
+			return nil
+		case n == 0 && ended:
+			return context.Cause(ctx)
+		case n == 0:
+			ended = s.cq.Wait(ctx) != nil // what has completed before counts
+		}
+	}
+}
+
+// take handles completions and tells whether one of op was among them.
+func (s *side) take(wcs []verbs.WC, op verbs.WCOp) (found bool, err error) {
+	for i := range wcs {
+		w := &wcs[i]
+		if err := w.Err(); err != nil {
+			return found, err
+		}
+		if w.Op == verbs.WCRecv {
+			if w.ByteLen != uint32(messageLen) {
+				return found, cli.PeerErrorf("%v sent a message of %d bytes, expected the %d of rping", s.conn.RemoteAddr(), w.ByteLen, messageLen)
+			}
+			s.arrived = append(s.arrived, parseMessage(s.messages[int(w.WRID)*messageLen:]))
+			if err := s.postReceive(w.WRID); err != nil {
+				return found, err
+			}
+		}
+		found = found || w.Op == op
+	}
+	return found, nil
+}
+
+// explainFlush is the reason of an unsuccessful completion: a flushed request says only
+// that the connection has ended, which the link knows more of.
+func (s *side) explainFlush(err error) error {
+	var c *verbs.CompletionError
+	if !errors.As(err, &c) || c.Status != verbs.WRFlushErr {
+		return fmt.Errorf("%v: %w", s.conn.RemoteAddr(), err)
+	}
+	select {
+	case <-s.conn.Done():
+		return s.conn.Err()
+	case <-time.After(interruptGrace):
+		return fmt.Errorf("%v: %w", s.conn.RemoteAddr(), err)
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"softrdma/internal/explain"
+)
+
+// numbered are the words behind which messages print a number, with the kind of
+// number that it is. What is "" is a quantity.
+var numbered = map[string]explain.Kind{
+	"reason": explain.Reject, "errno": explain.SystemError, "status": explain.Status, "event": explain.Event,
+	"code": explain.ExitCode, "opcode": explain.PacketOp, "Terminate": explain.Terminate, "syndrome": explain.Syndrome,
+	"operation": explain.Operation, "field": explain.RNRTimer, "attribute": explain.CMMessage, "space": explain.PortSpace,
+	"vendor_err": explain.Reason, "type": explain.QPType, "state": explain.QPState,
+}
+
+// unnamed are texts with a number that the standards leave without a meaning, by
+// what stands in them, and numbers that nobody sees but with their meaning.
+var unnamed = []string{
+	"window of type %d",             // 1 and 2 are the names of the types
+	"layer %d, type %d, code %#02x", // a Terminate code in its parts, where it has no name
+	"CM_MTU", "ECN field", "alternate path status", "SIDR status", "of Linux",
+}
+
+// Each number that a message prints and that is no quantity is one that explain
+// knows.
+func TestExplainKnowsTheNumbersOfMessages(t *testing.T) {
+	verb := regexp.MustCompile(`([A-Za-z_]+) \(?%#?[0-9]*[dx]`)
+	kinds := []string{"reason", "errno", "status", "event", "code", "opcode", "syndrome", "operation", "attribute", "state", "type", "kind", "Terminate", "vendor_err", "transport"}
+	byKind := map[explain.Kind]bool{}
+	for n := range 300 {
+		for _, hex := range []string{"%d", "%#x"} {
+			found, _ := explain.Lookup(fmt.Sprintf(hex, n))
+			for _, e := range found {
+				byKind[e.Kind] = true
+			}
+		}
+	}
+	if found, err := explain.Lookup("0x2002"); err != nil || found[0].Kind != explain.Terminate {
+		t.Errorf("0x2002: %v, %v, expected a Terminate code", found, err)
+	}
+	byKind[explain.Terminate], byKind[explain.PortSpace] = true, true
+	seen := 0
+	for _, x := range goTexts(t, filepath.Join("..", "..")) {
+		if !strings.Contains(x.where, "/internal/") && !strings.Contains(x.where, "/verbs/") && !strings.Contains(x.where, "/rdmacm/") &&
+			!strings.Contains(x.where, "/rdmanet/") && !strings.Contains(x.where, "/cmd/") {
+			continue
+		}
+		for _, m := range verb.FindAllStringSubmatch(x.text, -1) {
+			word := m[1]
+			if !slices.Contains(kinds, word) || slices.ContainsFunc(unnamed, func(s string) bool { return strings.Contains(x.text, s) }) {
+				continue
+			}
+			seen++
+			if k, ok := numbered[word]; (!ok || !byKind[k]) && !fallback(x.where, x.text) {
+				t.Errorf("%s: %q prints a number behind %q that explain does not know", x.where, x.text, word)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("found %d messages with such a number, expected more", seen)
+	}
+}
+
+// fallback reports whether a text is what a String method gives for a value that
+// has no name: the whole of it is the kind and the number.
+func fallback(where, text string) bool {
+	return regexp.MustCompile(`^[A-Za-z ]+ %#?[0-9]*[dx]$`).MatchString(text)
+}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package main
-
-import "time"
-
-func schedYield() { time.Sleep(time.Microsecond) }

@@ -1,4 +1,0 @@
-package main
-
-// yield gives the processor to another process.
-func yield() { schedYield() }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+func TestCommandsWithTLS(t *testing.T) {
+	psk, at := clitest.SecretFile(t, "a secret that is not random"), clitest.LoopbackDevice(t)
+	t.Run("demo", func(t *testing.T) {
+		var r struct{ Operations []struct{} }
+		if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--size", "1M", "--protocol", "iwarp", "--psk-file", psk)), &r); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Operations) != 6 {
+			t.Errorf("unexpected report %+v", r)
+		}
+	})
+	t.Run("perf", func(t *testing.T) {
+		port := clitest.FreePort(t)
+		server := clitest.Start(t, "perf", "send", "bw", "-p", port, "--psk-file", psk)
+		server.Prints("waiting")
+		clitest.Run(t, "perf", "send", "bw", "-n", "200", "-p", port, "--protocol", "iwarp", "--psk-file", psk, "127.0.0.1")
+		server.Succeeds()
+	})
+	t.Run("rcopy", func(t *testing.T) {
+		dir := t.TempDir()
+		server := clitest.Start(t, "rcopy", "--once", "--dir", dir, "-a", at, "--protocol", "iwarp", "--psk-file", psk)
+		server.Prints("waiting")
+		clitest.Run(t, "rcopy", "--protocol", "iwarp", "--psk-file", psk, "root.go", at+":copy")
+		server.Succeeds()
+		want, _ := os.ReadFile("root.go")
+		if got, err := os.ReadFile(filepath.Join(dir, "copy")); err != nil || string(got) != string(want) {
+			t.Errorf("another file arrived: %v", err)
+		}
+	})
+	t.Run("refusals", func(t *testing.T) {
+		server := clitest.Start(t, "rping", "-s", "-a", at, "--protocol", "iwarp", "--psk-file", psk)
+		server.Prints("waiting")
+		other := clitest.SecretFile(t, "quite another secret")
+		for _, c := range []struct{ args, says string }{
+			{"--psk-file " + other, "not trusted"},
+			{"", "speaks TLS"},
+		} {
+			args := append(strings.Fields("rping -c -a "+at+" --protocol iwarp -C 1"), strings.Fields(c.args)...)
+			clitest.Start(t, args...).Fails(cli.ExitFailed, c.says)
+		}
+		clitest.Run(t, "rping", "-c", "-a", at, "--protocol", "iwarp", "--psk-file", psk, "-C", "1")
+		if code := server.ExitCode(); code != cli.ExitOK {
+			t.Errorf("the server: code %d: %s", code, &server.Stderr)
+		}
+		for _, name := range []string{"TLS_HANDSHAKE", "TLS_PLAIN"} {
+			if told := server.Stderr.String(); !regexp.MustCompile(`(?m)^softrdma: refused 127\.\S+:\d+: ` + name).MatchString(told) {
+				t.Errorf("expected the server to tell of a peer and %s, found %q", name, told)
+			}
+		}
+	})
+}
+
+func TestTLSFlagsRefused(t *testing.T) {
+	psk, short := clitest.SecretFile(t, "a secret that is not random"), clitest.SecretFile(t, "short")
+	for args, words := range map[string][]string{
+		"rping -s --psk-file " + psk:                               {"--psk-file", "iwarp"},
+		"cat -l 7000 --protocol iwarp --tls-cert x":                {"--tls-key", "--tls-ca"},
+		"devices --psk-file " + psk:                                {"unknown flag"},
+		"demo --psk-file " + psk:                                   {"--psk-file", "--protocol iwarp"},
+		"demo --markers":                                           {"--markers", "--protocol iwarp"},
+		"cat -l 7000 --no-crc":                                     {"--no-crc", "--protocol iwarp"},
+		"explain --markers":                                        {"unknown flag"},
+		"devices lo":                                               {"every device", "lo"},
+		"perf write bw -m 1024 --protocol iwarp 127.0.0.1":         {"-m", "TCP"},
+		"rping -s --protocol iwarp --tls-cert x --psk-file " + psk: {"--psk-file", "--tls-cert"},
+	} {
+		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitUsage, words...)
+	}
+	for args, words := range map[string][]string{
+		"rping -s --protocol iwarp --psk-file " + short:                  {"16"},
+		"rping -s --protocol iwarp --psk-file missing":                   {"missing"},
+		"rping -s --protocol iwarp --tls-cert x --tls-key x --tls-ca x ": {"--tls-cert"},
+	} {
+		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitFailed, words...)
+	}
+}
