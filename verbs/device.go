@@ -199,7 +199,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		mtu = cfg.MTU
 	}
 	vacate(choice.Addr)
-	links, err := openLinks(protocol, &choice, &cfg)
+	networks, streams, err := openLinks(protocol, &choice, &cfg)
 	if err != nil {
 		return nil, openError(name, choice, err)
 	}
@@ -210,7 +210,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		b = &loopback
 	}
 	a := adapter.Open(adapter.Config{
-		Link: links[0], Lanes: links[1:], Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
+		Networks: networks, Streams: streams, Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
 		PeerTimeout: cfg.PeerTimeout,
 		Loopback:    b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link"
 	"softrdma/internal/link/tcp"
@@ -64,39 +66,38 @@ func choose(name string) (host.Choice, Protocol, error) {
 	return c, IWARP, nil
 }
 
-// openLinks opens what carries the packets or streams of the device's lanes.
-func openLinks(p Protocol, c *host.Choice, cfg *Config) (links []link.Link, err error) {
+// openLinks opens what carries the packets of the device's lanes, or its streams.
+func openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.Streams, error) {
 	lanes := max(cfg.Lanes, 1)
 	if lanes > adapter.MaxLanes {
-		return nil, fmt.Errorf("lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
+		return nil, nil, fmt.Errorf("lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
 	}
 	if p == IWARP {
 		if lanes > 1 {
-			return nil, fmt.Errorf("lanes: expected 1 of an iWARP device, found %d: %w", lanes, errors.ErrUnsupported)
+			return nil, nil, fmt.Errorf("lanes: expected 1 of an iWARP device, found %d: %w", lanes, errors.ErrUnsupported)
 		}
-		// The system would allow it, but one address is one device.
-		if opened.find(c.Addr) != nil {
-			return nil, fmt.Errorf("address %v already in use by another iWARP device of this process", c.Addr.Addr())
-		}
-		t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}
-		var l link.Streams
-		if cfg.TLS != nil {
-			l, err = tcp.OpenTLS(c.Addr.Addr(), t, cfg.TLS)
-		} else {
-			l, err = tcp.Open(c.Addr.Addr(), t)
-		}
-		return []link.Link{l}, err
+		l, err := openStreams(c, cfg)
+		return nil, l, err
 	}
 	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
-		return nil, fmt.Errorf("TLS, NoCRC and Markers are iWARP's, expected a device %s%v: %w", iwarpPrefix, c.Addr.Addr(), errors.ErrUnsupported)
+		return nil, nil, fmt.Errorf("TLS, NoCRC and Markers are iWARP's, expected a device %s%v: %w", iwarpPrefix, c.Addr.Addr(), errors.ErrUnsupported)
 	}
-	all, err := udp.OpenLanes(c.Addr, udp.Config{
+	links, err := udp.OpenLanes(c.Addr, udp.Config{
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index,
 	}, lanes)
-	for _, l := range all {
-		links = append(links, l)
+	return rocev2.Networks(links), nil, err
+}
+
+func openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
+	// The system would allow it, but one address is one device.
+	if opened.find(c.Addr) != nil {
+		return nil, fmt.Errorf("address %v already in use by another iWARP device of this process", c.Addr.Addr())
 	}
-	return links, err
+	t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}
+	if cfg.TLS != nil {
+		return tcp.OpenTLS(c.Addr.Addr(), t, cfg.TLS)
+	}
+	return tcp.Open(c.Addr.Addr(), t)
 }
 
 // nodeGUID makes the GUIDs of an address's iWARP and RoCE devices differ.

@@ -14,12 +14,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -37,14 +37,14 @@ var ErrClosed = errors.New("device closed")
 // default partition, as RoCE has it (annex A17.4.7).
 const DefaultPKey = 0xffff
 
-// A Config is what a device is made of. Link is required.
+// A Config is what a device is made of. Networks or Streams is required.
 type Config struct {
-	Link link.Link // the device closes it
+	// Networks are those of the lanes, on one endpoint: what is for queue pair n comes
+	// to network n modulo their number (link.LaneOf). The device closes their links.
+	Networks []frame.Network
 
-	// Lanes are the links of further lanes, on the same address and port: what
-	// is for queue pair n comes to link n modulo their number (link.LaneOf),
-	// Link being the first. The device closes them.
-	Lanes []link.Link
+	// Streams is the link of an iWARP device, which has one lane. The device closes it.
+	Streams link.Streams
 
 	// Clock is the device's monotonic time; nil takes the system's.
 	Clock func() time.Duration
@@ -131,7 +131,11 @@ func Open(cfg Config) *Device {
 	if cfg.Window == 0 {
 		// Leave room for other peers: half of what the socket can hold, and no
 		// more than the megabyte behind which the rate no longer grows.
-		cfg.Window = min(max(cfg.Link.ReceiveBuffer()/2, 64<<10), 1<<20)
+		buffer := 0
+		if cfg.Streams == nil {
+			buffer = cfg.Networks[0].Link().Capabilities().ReceiveBuffer
+		}
+		cfg.Window = min(max(buffer/2, 64<<10), 1<<20)
 	}
 	d := &Device{
 		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
@@ -143,13 +147,13 @@ func Open(cfg Config) *Device {
 		d.clock = func() time.Duration { return time.Since(epoch) }
 	}
 	d.events.init()
-	d.lanes = make([]*lane, 1+len(cfg.Lanes))
-	for i := range d.lanes {
-		l := cfg.Link
-		if i > 0 {
-			l = cfg.Lanes[i-1]
-		}
-		d.lanes[i] = newLane(d, i, l)
+	networks := cfg.Networks
+	if cfg.Streams != nil {
+		networks = []frame.Network{nil}
+	}
+	d.lanes = make([]*lane, len(networks))
+	for i, n := range networks {
+		d.lanes[i] = newLane(d, i, n)
 	}
 	if cfg.Loopback != nil {
 		cfg.Loopback.add(d)
@@ -162,8 +166,13 @@ func Open(cfg Config) *Device {
 	return d
 }
 
-// Local is the address and port that the device receives on.
-func (d *Device) Local() netip.AddrPort { return d.cfg.Link.Local() }
+// Local is where the device receives.
+func (d *Device) Local() qp.Endpoint {
+	if d.cfg.Streams != nil {
+		return d.cfg.Streams.Local()
+	}
+	return d.cfg.Networks[0].Local()
+}
 
 // MTU is the port's active MTU in bytes.
 func (d *Device) MTU() int { return d.cfg.MTU }

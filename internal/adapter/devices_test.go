@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/memory"
@@ -20,7 +22,7 @@ import (
 
 // A counting link counts the batches that leave.
 type countingLink struct {
-	link.Link
+	rocev2.Link
 	sent atomic.Int64
 }
 
@@ -35,7 +37,7 @@ func open(t *testing.T, addr string, b *adapter.Loopback) (*side, *countingLink)
 	sock, err := udp.Open(netip.MustParseAddrPort(addr), udp.Config{})
 	must(t, err)
 	l := &countingLink{Link: sock}
-	s := &side{Host: &rig.Host{Dev: adapter.Open(adapter.Config{Link: l, Loopback: b})}, mem: make([]byte, regionLen)}
+	s := &side{Host: &rig.Host{Dev: adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(l)}, Loopback: b})}, mem: make([]byte, regionLen)}
 	s.PD, err = s.Dev.AllocPD()
 	must(t, err)
 	s.cq, err = s.Dev.CreateCQ(64, nil)

@@ -3,6 +3,7 @@ package adapter
 import (
 	"testing"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -21,8 +22,8 @@ func TestMessagesOfManyQueuePairsLeaveTogether(t *testing.T) {
 		flows[q.flow]++
 		all = append(all, q)
 	}
-	if len(flows) < 2 || len(flows) > flowSpread {
-		t.Fatalf("%d flows, expected 2 to %d", len(flows), flowSpread)
+	if len(flows) < 2 || len(flows) > rocev2.Spread {
+		t.Fatalf("%d flows, expected 2 to %d", len(flows), rocev2.Spread)
 	}
 	e.link.refuse = link.ErrClosed
 	l.mu.Lock()
@@ -52,7 +53,7 @@ func TestMessagesOfManyQueuePairsLeaveTogether(t *testing.T) {
 // Flows are shared, closed by their last user, and those of a host with itself
 // are one for each lane.
 func TestFlowsToAPeerAreFew(t *testing.T) {
-	for addr, most := range map[string]int{"192.0.2.1:4791": flowSpread, "192.0.2.9:4792": 1} { // the peer is 192.0.2.9
+	for addr, most := range map[string]int{"192.0.2.1:4791": rocev2.Spread, "192.0.2.9:4792": 1} { // the peer is 192.0.2.9
 		e := newEnd(t, addr, Config{Manual: true}, qp.RC, 64)
 		for range 100 {
 			e.create(qp.RC, e.cq)

@@ -115,7 +115,7 @@ func TestGSIClosedDeviceHasNoManager(t *testing.T) {
 func gsiDevice(t *testing.T) (*Device, *stub) {
 	t.Helper()
 	link := newStub("127.0.0.5:4791")
-	dev := Open(Config{Link: link, Manual: true, MTU: 1024})
+	dev := Open(Config{Networks: networks(link), Manual: true, MTU: 1024})
 	t.Cleanup(func() { dev.Close() })
 	return dev, link
 }

@@ -11,12 +11,12 @@ import (
 
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/blocking"
+	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
 )
 
 const (
@@ -51,9 +51,14 @@ const (
 type lane struct {
 	dev    *Device
 	index  int // among the device's
-	link   link.Link
+	link   link.Waiter
 	single bool // Go runs one goroutine at a time
 	seat   seat
+
+	// What carries packets; nil and zero where the link carries streams.
+	net     frame.Network
+	packets link.Packets
+	caps    link.Capabilities
 
 	mu      sync.Mutex
 	qps     map[uint32]*QP
@@ -63,7 +68,7 @@ type lane struct {
 	tasks   schedule.Queue
 	flows   map[flowKey]*txFlow
 	reply   txFlow // of the answer that is being sent, see replyFlow
-	shares  map[netip.AddrPort]*share
+	shares  map[qp.Endpoint]*share
 	tx      transmitter
 	streams *streams // nil where the link carries packets
 	sent    []*QP    // unacknowledged queue pairs whose packets wait in tx
@@ -77,16 +82,14 @@ type lane struct {
 	rx      link.Rx
 	in      machine.In
 	out     machine.Out
-	part    machine.Out // of a train
-	sources sources
-	from    *source // of the batch
-	empty   uint    // polls in vain
-	drained bool    // the link had nothing to receive when last asked
-	crowded uint    // rounds since then
+	part    machine.Out   // of a train
+	from    *frame.Source // of the batch
+	header  []byte        // the frame's, of the packet
+	putGRH  machine.GRHWriter
+	empty   uint // polls in vain
+	drained bool // the link had nothing to receive when last asked
+	crowded uint // rounds since then
 	bulk    bulk
-	nextID  uint16 // identification expected of the next packet
-	begun   bool   // the batch's first packet was looked at
-	checker ib.Checker
 	middles middles
 	reports reports
 
@@ -111,15 +114,23 @@ type lane struct {
 	stopped    chan struct{}
 }
 
-func newLane(d *Device, index int, l link.Link) *lane {
+func newLane(d *Device, index int, net frame.Network) *lane {
 	x := &lane{
-		dev: d, index: index, link: l, makers: newMakers(len(d.lanes)), single: runtime.GOMAXPROCS(0) == 1,
-		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[netip.AddrPort]*share),
-		stopped: make(chan struct{}), from: new(source),
+		dev: d, index: index, makers: newMakers(len(d.lanes)), single: runtime.GOMAXPROCS(0) == 1,
+		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[qp.Endpoint]*share),
+		stopped: make(chan struct{}), from: new(frame.Source),
 	}
-	x.reports.link, _ = l.(link.Reporter)
+	if net != nil {
+		x.net, x.packets, x.caps = net, net.Link(), net.Link().Capabilities()
+		x.link = x.packets
+		x.reports.link, _ = x.packets.(link.Reporter)
+		x.putGRH = func(b []byte, in *machine.In, length int) {
+			net.PutGRH(b, in.Src, in.Dst, frame.Class{TrafficClass: in.TOS, HopLimit: in.TTL}, length)
+		}
+	} else {
+		x.link, x.streams = d.cfg.Streams, newStreams(x, d.cfg.Streams)
+	}
 	x.tx.init(x)
-	x.streams = newStreams(x)
 	if link.LaneOf(gsiQPN, len(d.lanes)) == index {
 		x.gsi = newGSI(x)
 	}
@@ -238,7 +249,7 @@ func (l *lane) receiveBatch(now *time.Duration) bool {
 		return !l.drained
 	}
 	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
-	ok, err := l.link.Receive(&l.rx)
+	ok, err := l.packets.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
 		return false
 	}
@@ -440,7 +451,7 @@ func (l *lane) close() {
 	l.streams.close(l.dev.clock())
 	l.closed = true
 	for _, f := range l.flows {
-		l.link.CloseFlow(f.flow)
+		l.net.Close(f.Flow)
 	}
 	clear(l.flows)
 }

@@ -17,7 +17,7 @@ import (
 func twoLanes(t *testing.T, cfg Config, depth int) (e *end, other *QP, second *stub) {
 	t.Helper()
 	second = newStub("192.0.2.1:4791")
-	cfg.Lanes = []link.Link{second}
+	cfg.Networks = networks(second)
 	e = newEnd(t, "192.0.2.1:4791", cfg, qp.UD, depth)
 	other = e.create(qp.UD, e.cq)
 	if e.qp.lane == other.lane {
@@ -28,7 +28,7 @@ func twoLanes(t *testing.T, cfg Config, depth int) (e *end, other *QP, second *s
 			t.Errorf("queue pair %#x is on lane %d", q.QPN, q.lane.index)
 		}
 	}
-	if e.qp.lane.link == link.Link(second) {
+	if e.qp.lane.link == link.Waiter(second) {
 		second = e.link
 	}
 	e.link = e.qp.lane.link.(*stub)

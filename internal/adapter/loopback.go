@@ -1,13 +1,13 @@
 package adapter
 
 import (
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"softrdma/internal/link"
+	"softrdma/internal/frame"
 	"softrdma/internal/machine"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
@@ -19,28 +19,42 @@ import (
 // call, and no ICRC where nobody looks. The zero value is ready for use.
 type Loopback struct {
 	mu      sync.Mutex
-	devices map[netip.AddrPort]*Device
+	devices map[place]*Device
 	changes atomic.Uint32
+}
+
+// A place is where a device is reached, and by what frames.
+type place struct {
+	kind string
+	at   qp.Endpoint
+}
+
+func (d *Device) place() place {
+	p := place{at: d.Local()}
+	if d.cfg.Streams == nil {
+		p.kind = d.cfg.Networks[0].Kind()
+	}
+	return p
 }
 
 func (b *Loopback) add(d *Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.devices == nil {
-		b.devices = make(map[netip.AddrPort]*Device)
+		b.devices = make(map[place]*Device)
 	}
-	b.devices[d.Local()] = d
+	b.devices[d.place()] = d
 	b.changes.Add(1)
 }
 
 func (b *Loopback) remove(d *Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.devices, d.Local())
+	delete(b.devices, d.place())
 	b.changes.Add(1)
 }
 
-func (b *Loopback) find(a netip.AddrPort) *Device {
+func (b *Loopback) find(a place) *Device {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.devices[a]
@@ -54,8 +68,7 @@ func (l *lane) neighbour(f *txFlow, qpn uint32) *lane {
 		return nil
 	}
 	if n := b.changes.Load(); n != f.changes {
-		dst := f.flow.Dst
-		f.changes, f.peer = n, b.find(netip.AddrPortFrom(dst.Addr().WithZone(l.dev.Local().Addr().Zone()), dst.Port()))
+		f.changes, f.peer = n, b.find(place{l.net.Kind(), qp.InZone(f.Peer, l.net.Local())})
 	}
 	if f.peer == nil {
 		return nil
@@ -75,7 +88,7 @@ func (l *lane) longest(q *QP) (n int, whole bool) {
 	case !q.transport.Acknowledged || q.flow == nil:
 		return 0, false
 	case l.neighbour(q.flow, q.Attr.DestQPN) == nil:
-		return min(link.MaxBatch/(q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), link.MaxPackets), false
+		return min(l.caps.Bytes/(q.flow.HeaderLen()+q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), l.caps.Packets), false
 	case l.dev.Trace.On():
 		return 0, false
 	}
@@ -84,16 +97,16 @@ func (l *lane) longest(q *QP) (n int, whole bool) {
 
 // hand gives a packet of q to a lane of this process: at once where that lane
 // is free, which then stays taken until release, or else to its inbox.
-func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
+func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Class) {
 	traced := l.dev.Trace.On() || to.dev.Trace.On()
 	// A machine that sends to itself is not called with what it lent.
 	if l.take(to) && !traced && (to != l || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
-		to.accept(f, o, l.tx.join(o.Pieces), tos, hops)
+		to.accept(f, o, l.tx.join(o.Pieces), class)
 		return
 	}
 	if o.Train > 1 {
 		for i := range o.Train {
-			l.hand(to, q, f, l.partOf(q, o, i), tos, hops)
+			l.hand(to, q, f, l.partOf(q, o, i), class)
 		}
 		clear(l.part.Pieces)
 		return
@@ -101,14 +114,16 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, tos, hops uint8)
 	l.tx.flush() // the arena is free now
 	b := l.tx.build(f, o, traced)
 	if traced {
-		e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: trace.Packet{
-			Src: f.flow.Src, Dst: f.flow.Dst, TOS: tos, TTL: hops, Pieces: [][]byte{b},
-		}}
+		if f.Class != class {
+			l.net.Classify(f.Flow, class)
+		}
+		e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: f.traced(class)}
+		e.Packet.Header, e.Packet.Pieces = f.Header(len(b)), [][]byte{b}
 		l.dev.Trace.Emit(&e)
 		e.Kind, e.QPN = trace.Received, o.DestQPN
 		to.dev.Trace.Emit(&e)
 	}
-	if !to.put(stray{f.flow.Src, f.flow.Dst, tos, hops, len(b)}, b) {
+	if !to.put(stray{f.Local, f.Peer, class.TrafficClass, class.HopLimit, len(b)}, b) {
 		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: strayLimit, Found: uint64(len(b))})
 	}
 	l.take(to) // who had it may have looked for strays just before
@@ -149,14 +164,14 @@ func (l *lane) release() {
 }
 
 // accept takes a packet from a lane of this process as it is.
-func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, tos, hops uint8) {
+func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Class) {
 	if l.closed {
 		return
 	}
 	in := &l.in
 	in.Packet = o.Packet
 	in.Payload, in.Train = payload, o.Train
-	in.Src, in.Dst, in.TOS, in.TTL = f.flow.Src, f.flow.Dst, tos, hops
+	in.Src, in.Dst, in.TOS, in.TTL = f.Local, f.Peer, class.TrafficClass, class.HopLimit
 	l.dispatch(l.dev.clock(), nil)
 	in.Train = 0
 }
@@ -187,7 +202,7 @@ func (t *transmitter) build(f *txFlow, o *machine.Out, icrc bool) []byte {
 	b := t.arena[:end+ib.ICRCLen]
 	crc := uint32(0)
 	if icrc {
-		crc = f.head.Sum(0, b)
+		crc = f.CRC.Sum(0, b)
 	}
 	ib.PutICRC(b[end:], crc)
 	return b

@@ -55,12 +55,10 @@ func (l *lane) goesOn(now time.Duration, b []byte) bool {
 		l.endMiddles()
 		return false
 	}
-	id, ok := l.checker.Check(&l.from.head, l.nextID, b)
-	if !ok {
+	if !l.from.Check(b) {
 		l.endMiddles()
 		return false
 	}
-	l.nextID = id + 1
 	in, end := &l.in, len(b)-ib.ICRCLen
 	in.Opcode, in.PSN = ib.Opcode(b[0]), psn.New(m.tail)
 	in.Solicited, in.AckReq, in.Pad = false, false, 0

@@ -69,7 +69,7 @@ func page(n int) []byte {
 // A writer makes the packets of WRITEs.
 type writer struct {
 	q       *QP
-	head    ib.PseudoHeader
+	head    ib.Prefix
 	key     uint32
 	addr    uint64
 	psn     psn.PSN

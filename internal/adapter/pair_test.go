@@ -144,8 +144,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// frame makes a packet from src to dst with a good ICRC.
-func frame(src, dst netip.AddrPort, p *ib.Packet) []byte {
+// sealed makes a packet from src to dst with a good ICRC.
+func sealed(src, dst netip.AddrPort, p *ib.Packet) []byte {
 	p.Pad = ib.PadLen(len(p.Payload))
 	b := append(p.Append(nil), 0, 0, 0, 0)
 	seal(src, dst, b)

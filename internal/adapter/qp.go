@@ -100,7 +100,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	}
 	q.Port = machine.Port{
 		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
-		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path,
+		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path, PutGRH: l.putGRH,
 	}
 	if transport.Acknowledged {
 		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
@@ -378,7 +378,7 @@ func (q *QP) AttachMulticast(group netip.Addr) error {
 		}
 	}
 	if len(l.groups[group]) == 0 {
-		if err := l.link.Join(group); err != nil {
+		if err := l.net.Join(group); err != nil {
 			return fmt.Errorf("joining %v: %w", group, err)
 		}
 	}
@@ -418,7 +418,7 @@ func (q *QP) detach(group netip.Addr) (found bool) {
 	q.groups = slices.DeleteFunc(q.groups, func(g netip.Addr) bool { return g == group })
 	if len(kept) == 0 {
 		delete(l.groups, group)
-		_ = l.link.Leave(group) // the kernel forgets it with the socket at the latest
+		_ = l.net.Leave(group) // the kernel forgets it with the socket at the latest
 	}
 	return true
 }

@@ -16,14 +16,18 @@ const multicastQPN = 0xffffff
 
 // receive takes a batch apart and gives its packets to their queue pairs.
 func (l *lane) receive(now time.Duration, rx *link.Rx) {
-	if rx.Src != l.from.src || rx.Dst != l.from.dst {
-		l.from = l.sources.find(rx)
+	from, why := l.net.Arrive(rx)
+	if from == nil {
+		l.dev.Trace.Refuse(0, why)
+		return
 	}
-	l.nextID, l.begun = l.from.expected(), false
-	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = rx.Src, rx.Dst, rx.TOS, rx.HopLimit
+	l.from = from
+	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = from.From, from.To, from.Class.TrafficClass, from.Class.HopLimit
 	for data := rx.Data; ; { // an empty datagram is a packet too, and refused
 		n := min(max(rx.Size, 1), len(data))
-		if b := data[:n:n]; !l.goesOn(now, b) {
+		front := min(from.Front, n)
+		if b := data[front:n:n]; !l.goesOn(now, b) {
+			l.header = data[:front]
 			l.packet(now, b)
 		}
 		if data = data[n:]; len(data) == 0 {
@@ -31,7 +35,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 		}
 	}
 	l.endMiddles()
-	l.from.next = l.nextID
+	l.header = nil
 	l.callPassed()
 }
 
@@ -44,18 +48,15 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		l.drop(b, 0, reason.PacketShort, ib.BTHLen+ib.ICRCLen, uint64(len(b)))
 		return
 	}
-	id, ok := l.checker.Check(&l.from.head, l.nextID, b)
+	ok := l.from.Check(b)
 	if !ok {
-		id = l.nextID
-	} else if !l.begun {
-		l.from.begin(id)
+		l.from.Skip()
 	}
-	l.nextID, l.begun = id+1, true
 	if l.dev.Trace.On() {
-		l.trace(b, id)
+		l.trace(b)
 	}
 	if !ok {
-		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.from.head.Sum(id, b)), uint64(ib.ICRC(b)))
+		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.from.Sum(b)), uint64(ib.ICRC(b)))
 		return
 	}
 	switch fault {
@@ -140,13 +141,13 @@ func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint6
 		l.dev.Trace.Refuse(qpn, d)
 		return
 	}
-	l.dev.Trace.RefusePacket(qpn, d, l.traced(b, l.nextID-1))
+	l.dev.Trace.RefusePacket(qpn, d, l.traced(b))
 }
 
-func (l *lane) trace(b []byte, id uint16) {
-	l.dev.Trace.Emit(&trace.Event{Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN, Packet: l.traced(b, id)})
+func (l *lane) trace(b []byte) {
+	l.dev.Trace.Emit(&trace.Event{Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN, Packet: l.traced(b)})
 }
 
-func (l *lane) traced(b []byte, id uint16) trace.Packet {
-	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Pieces: [][]byte{b}}
+func (l *lane) traced(b []byte) trace.Packet {
+	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: l.from.ID(), Header: l.header, Pieces: [][]byte{b}}
 }

@@ -18,13 +18,13 @@ import (
 // connection works on.
 func TestReceiveRefusalCountsAndDoesNothingElse(t *testing.T) {
 	edit := func(f func(b []byte) []byte) func(src, dst netip.AddrPort, b *side) []byte {
-		return func(src, dst netip.AddrPort, s *side) []byte { return f(frame(src, dst, send(s.qp, 0))) }
+		return func(src, dst netip.AddrPort, s *side) []byte { return f(sealed(src, dst, send(s.qp, 0))) }
 	}
 	packet := func(f func(p *ib.Packet)) func(src, dst netip.AddrPort, b *side) []byte {
 		return func(src, dst netip.AddrPort, s *side) []byte {
 			p := send(s.qp, 0)
 			f(p)
-			return frame(src, dst, p)
+			return sealed(src, dst, p)
 		}
 	}
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestReceiveRefusalCountsAndDoesNothingElse(t *testing.T) {
 // raw edits the packet before it is sealed.
 func raw(f func(p []byte) []byte) func(src, dst netip.AddrPort, b *side) []byte {
 	return func(src, dst netip.AddrPort, s *side) []byte {
-		b := f(frame(src, dst, send(s.qp, 0)))
+		b := f(sealed(src, dst, send(s.qp, 0)))
 		seal(src, dst, b)
 		return b
 	}
@@ -122,7 +122,7 @@ func TestReceiveInWrongStateIsRefused(t *testing.T) {
 			must(t, rig.ToErr(b.qp))
 		}
 		src, dst := a.Link.Local(), b.Link.Local()
-		b.Net.Inject(src, dst, 0, 64, frame(src, dst, send(b.qp, 0)))
+		b.Net.Inject(src, dst, 0, 64, sealed(src, dst, send(b.qp, 0)))
 		b.Dev.Progress()
 		if n := b.Dev.Trace.Counter(reason.PacketQPState); n != 1 {
 			t.Errorf("%v: counted %d times", state, n)
@@ -152,7 +152,7 @@ func TestReceiveFromAnotherAddressIsRefused(t *testing.T) {
 			p.Opcode = ib.UCSendOnly
 		}
 		src, dst := netip.MustParseAddrPort("10.0.0.3:50000"), b.Link.Local()
-		b.Net.Inject(src, dst, 0, 64, frame(src, dst, p))
+		b.Net.Inject(src, dst, 0, 64, sealed(src, dst, p))
 		b.Dev.Progress()
 		if c := counters(b.Dev); c[reason.PacketSource] != 1 || sum(c[:]) != 1 {
 			t.Errorf("%v: counters %v", kind, c)
@@ -170,7 +170,7 @@ func TestReceiveFromLimitedMemberIsAccepted(t *testing.T) {
 	p := send(b.qp, 0)
 	p.PKey = 0x7fff
 	src, dst := a.Link.Local(), b.Link.Local()
-	b.Net.Inject(src, dst, 0, 64, frame(src, dst, p))
+	b.Net.Inject(src, dst, 0, 64, sealed(src, dst, p))
 	if got := expect(t, b, 1, 0); got.ByteLen != 8 || string(b.mem[:8]) != "hostile!" {
 		t.Errorf("received %+v", got)
 	}
@@ -183,7 +183,7 @@ func TestReceiveWithAnyIdentificationIsAccepted(t *testing.T) {
 		a, b := connected(t, qp.RC)
 		b.recv(t, 1, 0, 1024)
 		src, dst := a.Link.Local(), b.Link.Local()
-		f := frame(src, dst, send(b.qp, 0))
+		f := sealed(src, dst, send(b.qp, 0))
 		h := ib.NewPseudoHeader(src, dst)
 		ib.PutICRC(f[len(f)-4:], h.Sum(id, f))
 		b.Net.Inject(src, dst, 0, 64, f)
@@ -201,7 +201,7 @@ func TestReceiveBatchWithOneBadPacketKeepsTheOthers(t *testing.T) {
 		p := send(b.qp, 0)
 		p.Opcode = ib.UCSendOnly
 		p.PSN = p.PSN.Add(i)
-		f := frame(src, dst, p)
+		f := sealed(src, dst, p)
 		if i == 1 {
 			f[ib.BTHLen] ^= 1
 		}

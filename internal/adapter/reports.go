@@ -42,7 +42,7 @@ func (l *lane) handleReports(now time.Duration) {
 // none of their own.
 func (l *lane) lookForReports(now time.Duration, q *QP) {
 	if l.reports.link != nil && q.flow != nil {
-		l.reports.link.Look(q.flow.flow)
+		l.reports.link.Look(q.flow.Link)
 		l.takeReports(now)
 	}
 }
@@ -76,7 +76,7 @@ func (l *lane) handleReport(now time.Duration, r *link.Report) {
 		return
 	}
 	for _, q := range l.qps {
-		if q.flow == nil || q.Attr.DestQPN != h.DestQPN || q.flow.flow.Dst != r.Dst || q.flow.flow.Src != r.Src {
+		if q.flow == nil || q.Attr.DestQPN != h.DestQPN || q.flow.Peer != r.Dst || q.flow.Local != r.Src {
 			continue
 		}
 		if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(now, &h, d) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -24,17 +26,17 @@ type cable struct {
 }
 
 func (c *cable) Local() netip.AddrPort { return c.local }
-func (c *cable) OpenFlow(dst netip.AddrPort, _ uint32) (*link.Flow, error) {
-	return &link.Flow{Src: c.local, Dst: dst}, nil
+func (c *cable) OpenFlow(dst netip.AddrPort, _ uint32) (*rocev2.Flow, error) {
+	return &rocev2.Flow{Src: c.local, Dst: dst}, nil
 }
-func (c *cable) Reply(dst netip.AddrPort) (*link.Flow, error) { return c.OpenFlow(dst, 0) }
-func (c *cable) CloseFlow(*link.Flow)                         {}
+func (c *cable) Reply(dst netip.AddrPort) (*rocev2.Flow, error) { return c.OpenFlow(dst, 0) }
+func (c *cable) CloseFlow(*link.Flow)                           {}
 func (c *cable) Send(tx *link.Tx) error {
 	n := 0
 	for _, p := range tx.Pieces {
 		n += copy(c.peer.data[n:], p)
 	}
-	c.peer.rx = link.Rx{Data: c.peer.data[:n], Size: tx.Size, Src: tx.Flow.Src, Dst: tx.Flow.Dst, TOS: tx.TOS, HopLimit: tx.HopLimit}
+	c.peer.rx = link.Rx{Data: c.peer.data[:n], Size: tx.Size, Src: c.local, Dst: c.peer.local, TOS: tx.TOS, HopLimit: tx.HopLimit}
 	c.peer.full = true
 	return nil
 }
@@ -49,8 +51,10 @@ func (c *cable) Wait(time.Duration) error { return nil }
 func (c *cable) Wake()                    {}
 func (c *cable) Join(netip.Addr) error    { return nil }
 func (c *cable) Leave(netip.Addr) error   { return nil }
-func (c *cable) ReceiveBuffer() int       { return 4 << 20 }
-func (c *cable) Close() error             { return nil }
+func (c *cable) Capabilities() link.Capabilities {
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: 4 << 20}
+}
+func (c *cable) Close() error { return nil }
 
 // A cabled is one end of a connection over a cable.
 type cabled struct {
@@ -62,7 +66,7 @@ type cabled struct {
 }
 
 func newCabled(b *testing.B, c *cable) *cabled {
-	e := &cabled{dev: adapter.Open(adapter.Config{Link: c, Manual: true}), mem: make([]byte, 4096)}
+	e := &cabled{dev: adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(c)}, Manual: true}), mem: make([]byte, 4096)}
 	pd, err := e.dev.AllocPD()
 	must(b, err)
 	e.cq, err = e.dev.CreateCQ(64, nil)

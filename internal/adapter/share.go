@@ -1,18 +1,18 @@
 package adapter
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/machine"
+	"softrdma/internal/qp"
 )
 
 // A share is a machine.Share with the queue pairs that wait for room in it.
 type share struct {
 	machine.Share
-	peer  netip.AddrPort
+	peer  qp.Endpoint
 	users int
 	line  schedule.FIFO[*QP] // who waits
 
@@ -54,7 +54,7 @@ func (s *share) remove(q *QP) {
 }
 
 // joinShare makes q share what may be in flight to a peer.
-func (l *lane) joinShare(q *QP, peer netip.AddrPort) {
+func (l *lane) joinShare(q *QP, peer qp.Endpoint) {
 	if !q.transport.Acknowledged {
 		return
 	}
@@ -62,7 +62,7 @@ func (l *lane) joinShare(q *QP, peer netip.AddrPort) {
 	if s == nil {
 		// Three quarters of what a socket like this one's holds: others send to
 		// the peer as well.
-		limit := max(l.link.ReceiveBuffer()*3/4/len(l.dev.lanes), l.dev.cfg.Window)
+		limit := max(l.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window)
 		s = &share{Share: machine.Share{Limit: int64(limit)}, peer: peer}
 		l.shares[peer] = s
 	}

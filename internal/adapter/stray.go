@@ -1,10 +1,10 @@
 package adapter
 
 import (
-	"net/netip"
 	"time"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -17,7 +17,7 @@ const strayLimit = 4 << 20
 // one of this process. The system steers packets to lanes, and a batch that was
 // joined on its way goes where its first packet goes.
 type stray struct {
-	src, dst netip.AddrPort
+	src, dst qp.Endpoint
 	tos, ttl uint8
 	n        int // bytes
 }

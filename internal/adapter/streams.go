@@ -48,12 +48,7 @@ type streams struct {
 	listeners map[*StreamListener]struct{}
 }
 
-// newStreams is nil for a link of packets.
-func newStreams(l *lane) *streams {
-	s, ok := l.link.(link.Streams)
-	if !ok {
-		return nil
-	}
+func newStreams(l *lane, s link.Streams) *streams {
 	return &streams{
 		lane: l, link: s, scratch: make([]byte, scratchLen), list: make([]link.Readiness, 128),
 		open: make(map[*Stream]struct{}), listeners: make(map[*StreamListener]struct{}),

@@ -136,7 +136,7 @@ var stubPeer = netip.MustParseAddrPort("192.0.2.9:7")
 func newStreamEnd(t *testing.T) *streamEnd {
 	t.Helper()
 	e := &streamEnd{t: t, link: &streamStub{stub: newStub("192.0.2.1:0")}}
-	e.dev = Open(Config{Link: e.link, Manual: true, Clock: func() time.Duration { return e.now }})
+	e.dev = Open(Config{Streams: e.link, Manual: true, Clock: func() time.Duration { return e.now }})
 	t.Cleanup(func() { _ = e.dev.Close() })
 	var err error
 	e.pd, err = e.dev.AllocPD()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -43,6 +45,9 @@ func newStub(addr string) *stub {
 	return &stub{local: netip.MustParseAddrPort(addr), wake: make(chan struct{}, 1)}
 }
 
+// networks are those of lanes on stubs.
+func networks(links ...*stub) []frame.Network { return rocev2.Networks(links) }
+
 // use notes a call that no device makes when the link is closed.
 func (s *stub) use() error {
 	s.mu.Lock()
@@ -55,11 +60,11 @@ func (s *stub) use() error {
 }
 
 func (s *stub) Local() netip.AddrPort { return s.local }
-func (s *stub) OpenFlow(dst netip.AddrPort, _ uint32) (*link.Flow, error) {
-	return &link.Flow{Src: s.local, Dst: dst}, s.use()
+func (s *stub) OpenFlow(dst netip.AddrPort, _ uint32) (*rocev2.Flow, error) {
+	return &rocev2.Flow{Src: s.local, Dst: dst}, s.use()
 }
-func (s *stub) Reply(dst netip.AddrPort) (*link.Flow, error) { return s.OpenFlow(dst, 0) }
-func (s *stub) CloseFlow(*link.Flow)                         {}
+func (s *stub) Reply(dst netip.AddrPort) (*rocev2.Flow, error) { return s.OpenFlow(dst, 0) }
+func (s *stub) CloseFlow(*link.Flow)                           {}
 func (s *stub) Send(tx *link.Tx) error {
 	if err := s.use(); err != nil {
 		return err
@@ -107,7 +112,9 @@ func (s *stub) Wake() {
 }
 func (s *stub) Join(netip.Addr) error  { return s.use() }
 func (s *stub) Leave(netip.Addr) error { return nil }
-func (s *stub) ReceiveBuffer() int     { return 1 << 20 }
+func (s *stub) Capabilities() link.Capabilities {
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: 1 << 20}
+}
 func (s *stub) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +142,7 @@ type end struct {
 func newEnd(t testing.TB, addr string, cfg Config, typ qp.Type, depth int) *end {
 	t.Helper()
 	e := &end{t: t, link: newStub(addr)}
-	cfg.Link = e.link
+	cfg.Networks = append(networks(e.link), cfg.Networks...)
 	e.dev = Open(cfg)
 	t.Cleanup(func() { _ = e.dev.Close() })
 	var err error

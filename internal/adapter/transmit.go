@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/reason"
@@ -36,9 +37,10 @@ type transmitter struct {
 	used   int
 	tx     link.Tx
 	flow   *txFlow
+	class  frame.Class
 	qps    []*QP // whose packets these are; stale behind its end
 	n      int
-	head   int  // where the last packet's header lies in the arena
+	head   int  // where the last packet lies in the arena
 	sealed bool // a shorter packet ends the batch
 	one    [1][]byte
 }
@@ -57,33 +59,33 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 	if path == nil {
 		path = &q.Attr.Path
 	}
-	tos, hops := path.TrafficClass&^3, path.HopLimit
+	class := frame.Class{TrafficClass: path.TrafficClass &^ 3, HopLimit: path.HopLimit, ServiceLevel: path.ServiceLevel}
 	if o.Markable { // CA17-5: 00 where nobody slows down for marks
-		tos |= ect0
+		class.TrafficClass |= ect0
 		o.Markable = false
 	}
-	if hops == 0 {
-		hops = defaultHopLimit
+	if class.HopLimit == 0 {
+		class.HopLimit = defaultHopLimit
 	}
 	o.Pad = ib.PadLen(o.Len)
 	o.PKey = DefaultPKey
 	if to := t.lane.neighbour(f, o.DestQPN); to != nil {
-		t.lane.hand(to, q, f, o, tos, hops)
+		t.lane.hand(to, q, f, o, class)
 		return 1
 	}
 	if o.Train <= 1 {
-		t.append(q, f, o, tos, hops)
+		t.append(q, f, o, class)
 		return 1
 	}
-	t.train(q, f, o, tos, hops)
+	t.train(q, f, o, class)
 	return o.Train
 }
 
 // train appends the packets of a train.
-func (t *transmitter) train(q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
+func (t *transmitter) train(q *QP, f *txFlow, o *machine.Out, class frame.Class) {
 	mtu := q.Attr.PathMTU
 	for i := 0; i < o.Train; i++ {
-		t.append(q, f, t.lane.partOf(q, o, i), tos, hops)
+		t.append(q, f, t.lane.partOf(q, o, i), class)
 		for i > 0 && i+1 < o.Train-1 && t.next(o, i+1, mtu) {
 			i++
 		}
@@ -95,39 +97,40 @@ func (t *transmitter) train(q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
 // before, whose header it has but for the PSN. It tells false, and does nothing,
 // where that does not do.
 func (t *transmitter) next(o *machine.Out, i, mtu int) bool {
-	size := ib.BTHLen + mtu + ib.ICRCLen
-	if t.n == 0 || size != t.tx.Size || t.tx.Bytes+size > link.MaxBatch || t.n >= link.MaxPackets || len(o.Pieces) != 1 || t.lane.dev.Trace.On() {
+	front, length := t.flow.HeaderLen(), ib.BTHLen+mtu+ib.ICRCLen
+	if t.n == 0 || front+length != t.tx.Size || !t.fits(front+length) || len(o.Pieces) != 1 || t.lane.dev.Trace.On() {
 		return false
 	}
-	start, end := t.used, t.used+ib.BTHLen
+	start, end := t.used, t.used+front+ib.BTHLen
 	h := t.arena[start:end]
 	copy(h, t.arena[t.head:])
+	h = h[front:]
 	binary.BigEndian.PutUint32(h[8:], after(binary.BigEndian.Uint32(h[8:])))
 	t.one[0] = o.Pieces[0][i*mtu : (i+1)*mtu]
-	t.body(start, end, size, t.one[:], 0, o.Opcode.Info().Kind == ib.KindReadResponse)
+	t.body(start, front, end, length, t.one[:], 0, o.Opcode.Info().Kind == ib.KindReadResponse)
 	t.one[0] = nil
-	t.tx.Bytes += size
+	t.tx.Bytes += t.tx.Size
 	t.n++
 	return true
 }
 
 // append adds a packet to the batch, sending the batch before it where the
 // packet does not fit into it.
-func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, tos, hops uint8) {
-	size := o.HeaderLen() + o.Len + int(o.Pad) + ib.ICRCLen
-	if t.n > 0 && (t.sealed || f != t.flow || size > t.tx.Size || t.tx.Bytes+size > link.MaxBatch ||
-		t.n >= link.MaxPackets || tos != t.tx.TOS || hops != t.tx.HopLimit) {
+func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class) {
+	length := o.HeaderLen() + o.Len + int(o.Pad) + ib.ICRCLen
+	size := f.HeaderLen() + length
+	if t.n > 0 && (t.sealed || f != t.flow || size > t.tx.Size || !t.fits(size) || class != t.class) {
 		t.flush()
 	}
 	if t.n == 0 {
-		t.flow, t.tx.Flow, t.tx.Size, t.tx.TOS, t.tx.HopLimit = f, f.flow, size, tos, hops
+		t.begin(f, size, class)
 	}
 	if n := len(t.qps); n == 0 || t.qps[n-1] != q {
 		t.qps = append(t.qps, q)
 	}
 	first := len(t.tx.Pieces)
 	start := t.used
-	t.put(o, size)
+	t.put(o, length)
 	if t.lane.dev.Trace.On() {
 		t.emit(q, o, start, first)
 	}
@@ -136,33 +139,50 @@ func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, tos, hops uint8) 
 	t.n++
 }
 
-// put writes the packet.
-func (t *transmitter) put(o *machine.Out, size int) {
-	end := t.used + o.PutHeaders(t.arena[t.used:])
-	t.body(t.used, end, size, o.Pieces, o.Pad, o.Opcode.Info().Kind == ib.KindReadResponse)
+// begin begins a batch.
+func (t *transmitter) begin(f *txFlow, size int, class frame.Class) {
+	t.flow, t.class = f, class
+	t.tx.Flow, t.tx.Size, t.tx.TOS, t.tx.HopLimit = f.Link, size, class.TrafficClass, class.HopLimit
+	if f.Class != class {
+		t.lane.net.Classify(f.Flow, class)
+	}
 }
 
-// body completes the packet whose headers lie from start to end in the arena: there
-// as a whole, or as its header and trailer around the payload's own memory. Data
-// that others may be changing while it is sent, as READ responses read it, is copied
-// before its CRC is computed.
-func (t *transmitter) body(start, end, size int, pieces [][]byte, pad uint8, changing bool) {
+// fits reports whether the batch has room for one more packet.
+func (t *transmitter) fits(size int) bool {
+	return t.tx.Bytes+size <= t.lane.caps.Bytes && t.n < t.lane.caps.Packets
+}
+
+// put writes the packet, with length bytes from BTH to ICRC.
+func (t *transmitter) put(o *machine.Out, length int) {
+	front := copy(t.arena[t.used:], t.flow.Header(length))
+	end := t.used + front
+	end += o.PutHeaders(t.arena[end:])
+	t.body(t.used, front, end, length, o.Pieces, o.Pad, o.Opcode.Info().Kind == ib.KindReadResponse)
+}
+
+// body completes the packet whose headers lie from start to end in the arena, the first
+// front bytes of them the frame's. The packet then lies there as a whole, or as its
+// headers and trailer around the payload's own memory. Data that others may be changing
+// while it is sent, as READ responses read it, is copied before its CRC is computed.
+func (t *transmitter) body(start, front, end, length int, pieces [][]byte, pad uint8, changing bool) {
 	t.head = start
-	bth, behind := t.arena[start:start+ib.BTHLen], start+ib.BTHLen
+	behind := start + front + ib.BTHLen
+	bth := t.arena[behind-ib.BTHLen : behind]
 	var crc uint32
-	if size <= stageLimit || changing {
+	if length <= stageLimit || changing {
 		for _, p := range pieces {
 			end += copy(t.arena[end:], p)
 		}
 		end = t.pad(end, pad)
-		crc = t.flow.head.Join(size, t.id(), bth, t.arena[behind:end])
+		crc = t.flow.CRC.Join(length, t.id(), bth, t.arena[behind:end])
 	} else {
 		t.piece(start, end)
 		t.tx.Pieces = append(t.tx.Pieces, pieces...)
 		if first := t.arena[behind:end]; len(first) > 0 {
-			crc = t.flow.head.Join(size, t.id(), bth, first)
+			crc = t.flow.CRC.Join(length, t.id(), bth, first)
 		} else {
-			crc = t.flow.head.Join(size, t.id(), bth, pieces[0])
+			crc = t.flow.CRC.Join(length, t.id(), bth, pieces[0])
 			pieces = pieces[1:]
 		}
 		for _, p := range pieces {
@@ -178,8 +198,8 @@ func (t *transmitter) body(start, end, size int, pieces [][]byte, pad uint8, cha
 	t.used = end
 }
 
-// id is the IPv4 identification that the packet being added will leave with.
-func (t *transmitter) id() uint16 { return t.flow.flow.Identification(t.n) }
+// id is the number that the packet being added will leave with.
+func (t *transmitter) id() uint16 { return t.flow.ID(t.n) }
 
 func (t *transmitter) pad(at int, n uint8) int {
 	for range n {
@@ -202,11 +222,12 @@ func (t *transmitter) piece(start, end int) {
 	t.tx.Pieces = append(t.tx.Pieces, t.arena[start:end])
 }
 
-// emit traces the packet just added: its header lies at start in the arena.
+// emit traces the packet just added: it lies at start in the arena.
 func (t *transmitter) emit(q *QP, o *machine.Out, start, first int) {
-	h := o.HeaderLen()
-	e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN}
-	e.Packet = trace.Packet{Src: t.flow.flow.Src, Dst: t.flow.flow.Dst, TOS: t.tx.TOS, TTL: t.tx.HopLimit, ID: t.id()}
+	h, front := o.HeaderLen(), t.flow.HeaderLen()
+	e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: t.flow.traced(t.class)}
+	e.Packet.ID, e.Packet.Header = t.id(), t.arena[start:start+front]
+	start += front
 	if len(t.tx.Pieces) > first && t.used-start < h+o.Len+int(o.Pad)+ib.ICRCLen {
 		e.Packet.Pieces = append(e.Packet.Pieces, t.arena[start:start+h])
 		e.Packet.Pieces = append(e.Packet.Pieces, o.Pieces...)
@@ -222,7 +243,7 @@ func (t *transmitter) flush() {
 	if t.n == 0 {
 		return
 	}
-	if err := t.lane.link.Send(&t.tx); err != nil {
+	if err := t.lane.packets.Send(&t.tx); err != nil {
 		d := sendDetail(err, t.tx.Bytes)
 		for _, q := range t.qps {
 			q.sendError = d

@@ -10,7 +10,7 @@ import (
 // waits for may be theirs to send.
 func TestPollInVainLetsOtherGoroutinesRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	d := Open(Config{Link: newStub("127.0.0.1:4791"), Manual: true})
+	d := Open(Config{Networks: networks(newStub("127.0.0.1:4791")), Manual: true})
 	defer d.Close()
 	cq, err := d.CreateCQ(1, nil)
 	if err != nil {

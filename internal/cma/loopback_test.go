@@ -13,6 +13,8 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link/udp"
 )
 
@@ -41,7 +43,7 @@ func (h *loopback) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Devic
 		if err != nil {
 			return nil, err
 		}
-		d = adapter.Open(adapter.Config{Link: l})
+		d = adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(l)}})
 		h.open[local] = d
 	}
 	h.uses[d]++

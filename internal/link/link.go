@@ -1,7 +1,30 @@
-// Package link carries batches of packets between the adapter and a network:
-// UDP sockets, later raw Ethernet and AF_XDP, and the simulated network of the
-// tests. Streams are links of another kind: TCP, for iWARP. A link knows nothing
-// of RDMA but the order of bytes that it is given.
+// Package link says what a link must do for the adapter. A link moves bytes: it
+// writes no header, reads none and knows nothing of RDMA.
+//
+// # The contracts
+//
+//   - [Waiter] is what a lane sleeps on. Every link is one.
+//   - [Packets] is a link that carries packets, in batches of equal size: UDP sockets
+//     (link/udp), the simulated network (internal/simnet). [Capabilities] says what it
+//     is good at, and what its users must be prepared for.
+//   - [Streams] is a link that connects peers by byte streams: TCP (link/tcp), for iWARP.
+//
+// What surrounds a packet (addresses, network headers, CRCs) is a frame's business:
+// package frame joins an encapsulation to a link of its kind, and adds to Packets what
+// it needs of it, such as the sockets that frame/rocev2 sends from.
+//
+// # How to write a link of packets
+//
+// The example of [Packets] is a whole one, in memory. Keep these rules:
+//
+//   - A link belongs to one lane. One goroutine at a time calls Send and Receive.
+//     Another one may be in Wait meanwhile. Any goroutine may call Wake and Close.
+//   - Send keeps nothing of the batch after it returns. What Receive delivers is valid
+//     until the next Receive. Neither allocates, and neither waits for a peer.
+//   - A link may lose, duplicate and reorder packets, unless its Capabilities say
+//     otherwise, but it never changes their order within a batch on purpose.
+//   - A Wake that comes before the Wait makes that Wait return at once.
+//   - After Close every call returns ErrClosed.
 package link
 
 import (
@@ -18,108 +41,101 @@ const MaxBatch = 61 << 10
 // MaxPackets is the largest number of packets in one batch.
 const MaxPackets = 128
 
-// A Flow is a path to one peer with one source port. The link makes it, the
-// adapter keeps it and names it when it sends.
-type Flow struct {
-	Src, Dst netip.AddrPort // both ports as they are on the wire
-	Handle   int            // the link's own
-
-	// Segments is how many packets of a batch leave as one datagram, which is
-	// segmented on its way; 0 is all. Send may lower it, for the batches after
-	// the present one.
-	Segments int
-
-	// First is the IPv4 identification of the next datagram's first packet. Its
-	// other packets count on; with Counts the next datagram begins with one more
-	// than this one, otherwise with the same. Send keeps both.
-	First  uint16
-	Counts bool
-}
-
-// Identification is the IPv4 identification, which its ICRC covers, that packet
-// i of the next batch leaves with.
-func (f *Flow) Identification(i int) uint16 {
-	if f.Segments == 0 {
-		return f.First + uint16(i)
-	}
-	id := f.First + uint16(i%f.Segments)
-	if f.Counts {
-		id += uint16(i / f.Segments)
-	}
-	return id
-}
-
-// A Tx is a batch to one flow: packets of Size bytes each, except that the
-// last may be shorter, concatenated in Pieces. The link does not keep the
-// slices after Send returns.
-type Tx struct {
-	Flow     *Flow
-	Pieces   [][]byte
-	Bytes    int // sum of the lengths of Pieces
-	Size     int
-	TOS      uint8 // DSCP and ECN; traffic class on IPv6
-	HopLimit uint8
-}
-
-// An Rx is a batch from one peer: packets of Size bytes each, except that the
-// last may be shorter, concatenated in Data, which is the link's and holds
-// until the next Receive.
-type Rx struct {
-	Data     []byte
-	Size     int
-	Src, Dst netip.AddrPort
-	TOS      uint8
-	HopLimit uint8
-
-	// Sparse is the caller's: TOS and HopLimit may be 0 for most of the packets
-	// that come one at a time, which a link may then receive quicker.
-	Sparse bool
-}
-
 // ErrClosed is returned by a link that was closed.
 var ErrClosed = errors.New("link closed")
 
-// A Link belongs to one lane. Receive, Send and OpenFlow are called by one
-// goroutine at a time; Wait by another one beside them, Wake and Close by any.
-type Link interface {
-	// Local is the address and port that peers send to.
-	Local() netip.AddrPort
+// A Waiter is what a lane sleeps on until its link has something for it.
+type Waiter interface {
+	// Wait blocks until something can be received, Wake is called or d has
+	// passed; d < 0 is for ever. A Wake before the Wait makes it return at once.
+	Wait(d time.Duration) error
 
-	// OpenFlow gives the flow to a peer whose source port is chosen by label,
-	// a hash of the flow: equal labels give equal ports as long as the flow is
-	// open. A link may fold labels to fewer ports than it was asked for.
-	OpenFlow(dst netip.AddrPort, label uint32) (*Flow, error)
+	// Wake ends the present or the next Wait. Any goroutine may call it.
+	Wake()
 
-	// Reply gives the flow of one datagram to a peer that nothing is known of,
-	// from the port that peers send to. It opens nothing, and holds until the next
-	// Reply.
-	Reply(dst netip.AddrPort) (*Flow, error)
+	// Close ends every call on the link, present and later ones, with ErrClosed.
+	Close() error
+}
 
-	// CloseFlow gives up one use of a flow.
-	CloseFlow(*Flow)
+// Packets is a link that carries packets.
+type Packets interface {
+	Waiter
+
+	// Capabilities describes the link. The answer does not change.
+	Capabilities() Capabilities
 
 	// Send transmits a batch. An error says that none or only a part of it
 	// left: packets are lost as a network loses them, and the error tells why
 	// (syscall errors unwrapped by errors.As or Is).
 	Send(*Tx) error
 
-	// Receive fills rx with the next batch and tells whether there was one; it
+	// Receive fills rx with the next batch and reports whether there was one; it
 	// does not wait.
 	Receive(*Rx) (bool, error)
+}
 
-	// Wait blocks until something can be received, Wake is called or d has
-	// passed; d < 0 is for ever. A Wake before the Wait makes it return at once.
-	Wait(d time.Duration) error
+// Capabilities are the properties of a link of packets.
+type Capabilities struct {
+	// Packets and Bytes bound one batch: at most MaxPackets and MaxBatch. A link with
+	// a call for each packet has Packets 1.
+	Packets, Bytes int
 
-	// Wake ends the present or the next Wait.
-	Wake()
+	// Frame is the length in bytes of the longest packet, the frame's headers
+	// included; 0 if nothing but Bytes bounds it.
+	Frame int
 
-	// Join and Leave receive packets to an IP multicast group as well.
-	Join(group netip.Addr) error
-	Leave(group netip.Addr) error
+	// ReceiveBuffer is the usable size of the receive buffer in bytes: what may be
+	// under way to this link at a time.
+	ReceiveBuffer int
 
-	// ReceiveBuffer is the usable size of the receive buffer in bytes.
-	ReceiveBuffer() int
+	// Segmentation says that a batch goes down the system as one unit, so that large
+	// batches cost little more than single packets.
+	Segmentation bool
 
-	Close() error
+	// Lossless says that the link loses, reorders and duplicates nothing as long as
+	// the peer keeps receiving.
+	Lossless bool
+
+	// PeerMemory says that a peer can reach registered memory by itself (it is mapped
+	// into both processes), so that payloads need not travel.
+	PeerMemory bool
+}
+
+// A Flow is the link's own name of a path to one peer. Links that find the way by
+// what stands in the packets have none.
+type Flow struct {
+	Handle int
+}
+
+// A Tx is a batch to send: packets of Size bytes each, except that the last may be
+// shorter, concatenated in Pieces. The link does not keep the slices after Send
+// returns.
+type Tx struct {
+	Pieces [][]byte
+	Bytes  int // sum of the lengths of Pieces
+	Size   int
+
+	// For links of sockets, whose system writes the network header. Packets of other
+	// links begin with it.
+	Flow     *Flow
+	TOS      uint8 // DSCP and ECN; traffic class on IPv6
+	HopLimit uint8 // 0 is the system's default
+}
+
+// An Rx is a batch from one peer: packets of Size bytes each, except that the
+// last may be shorter, concatenated in Data, which is the link's and valid
+// until the next Receive. Their frame headers differ in nothing but lengths.
+type Rx struct {
+	Data []byte
+	Size int
+
+	// What a link of sockets knows of the network header that its system removed.
+	// Zero where Data holds the headers.
+	Src, Dst netip.AddrPort
+	TOS      uint8
+	HopLimit uint8
+
+	// Sparse is set by the caller: TOS and HopLimit may be 0 for most of the packets
+	// that come one at a time, which lets a link receive them faster.
+	Sparse bool
 }

@@ -24,16 +24,19 @@ func (f *Failure) Error() string { return f.Detail.String() + ": " + f.Err.Error
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Streams is a link whose peers are connected by streams of bytes, as iWARP
-// wants them. It belongs to one lane as every Link does: Wait, Wake and Close
-// as there, everything else, the streams included, by one goroutine at a time.
-// It has no packets: Send, Receive, OpenFlow and Join refuse.
+// needs them. It belongs to one lane as every link does: Wait, Wake and Close
+// follow Waiter, and one goroutine at a time calls everything else, the streams
+// included.
 //
-// Nothing here waits and nothing has a goroutine of its own: what would have to
-// wait gives ErrWouldBlock, and Ready tells once that it can go on. So whoever
-// has a stream must remember that it is ready until a call would have to wait
-// again.
+// No call but Wait blocks, and no goroutine stands behind one: a call that would
+// have to wait returns ErrWouldBlock, and Ready reports once that it can go on.
+// The owner of a stream therefore remembers that it is ready until a call returns
+// ErrWouldBlock again.
 type Streams interface {
-	Link
+	Waiter
+
+	// Local is the link's address. Its port is 0: each listener and stream has its own.
+	Local() netip.AddrPort
 
 	// Listen accepts streams on a port of the link's address; port 0 takes any.
 	// Owner comes back with Ready.

@@ -154,6 +154,10 @@ type Host interface {
 	StateChanged(p *Port, from qp.State, d reason.Detail)
 }
 
+// A GRHWriter writes the ib.GRHLen bytes in front of a received datagram's payload, which
+// hold the packet's network header (IBTA 11.4.1.2). Length counts the packet from BTH to ICRC.
+type GRHWriter func(b []byte, in *In, length int)
+
 // A Port is one queue pair's environment. The adapter fills it before it makes
 // the machine; the machine changes nothing but Attr.State and Attr.SQDraining.
 type Port struct {
@@ -172,6 +176,7 @@ type Port struct {
 	PeerProbe   time.Duration             // and is asked after so long, 0 is a quarter of that
 	Window      int                       // bytes that may be in flight unacknowledged
 	AHs         func(num uint32) *qp.Path // address handles by number, for UD
+	PutGRH      GRHWriter                 // for UD
 	Share       *Share                    // of what may be in flight to the peer; nil has no such bound
 	Waits       bool                      // Share did not admit a packet
 	counted     int64                     // as Share has it, in its

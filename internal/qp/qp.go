@@ -124,13 +124,25 @@ const (
 	MaskDestQPN          Mask = 1 << 20
 )
 
+// An Endpoint is where an adapter sends from and receives: its GID, as an IP address
+// (the address itself where the GID is an IPv4-mapped one), and a number that tells
+// adapters with one GID apart. RoCE v2 has it as UDP port, 4791 by the standard. Frames
+// without such a number ignore it.
+type Endpoint = netip.AddrPort
+
+// InZone returns e with the zone of local: an address without one is of the sender's link.
+func InZone(e, local Endpoint) Endpoint {
+	return netip.AddrPortFrom(e.Addr().WithZone(local.Addr().Zone()), e.Port())
+}
+
 // A Path is where packets go: what an address handle resolves to.
 type Path struct {
-	Dst          netip.AddrPort // the peer's address and UDP port (4791 by the standard)
+	Dst          Endpoint
 	SGIDIndex    uint8
 	FlowLabel    uint32 // 20 bits; where 0 the QPNs choose the flow
 	TrafficClass uint8  // its upper six bits are the DSCP
 	HopLimit     uint8  // 0 means 64
+	ServiceLevel uint8  // 0 to 15; RoCE v2 over IP has no place for it
 }
 
 // Attr are the attributes of a queue pair.

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/wire/ib"
 )
@@ -39,10 +41,10 @@ type LinkConfig struct {
 	// ReceiveBuffer is how many bytes may wait for Receive; 0 means 4 MiB.
 	ReceiveBuffer int
 
-	// Segments is what flows are opened with (see link.Flow).
+	// Segments is what flows are opened with (see frame.Numbering).
 	Segments int
 
-	// Counts has flows number datagrams from some number on (see link.Flow).
+	// Counts has flows number datagrams from some number on (see frame.Numbering).
 	Counts bool
 
 	// Ports bounds the source ports of flows; 0 means all 16,384.
@@ -62,7 +64,7 @@ type LinkConfig struct {
 	AnyICRC bool
 }
 
-// A Link is one attachment to the network. It implements link.Link.
+// A Link is one attachment to the network. It implements rocev2.Link.
 type Link struct {
 	net    *Network
 	index  int
@@ -90,12 +92,12 @@ type Link struct {
 }
 
 type flow struct {
-	link.Flow
-	pseudo ib.PseudoHeader
-	uses   int
+	rocev2.Flow
+	crc  ib.Prefix
+	uses int
 }
 
-var _ link.Link = (*Link)(nil)
+var _ rocev2.Link = (*Link)(nil)
 
 // SetFaults changes the faults of both directions for packets to come.
 func (l *Link) SetFaults(egress, ingress Faults) { l.out.faults, l.in.faults = egress, ingress }
@@ -106,11 +108,11 @@ func (l *Link) Stats() (egress, ingress Stats) { return l.out.stats, l.in.stats 
 // RestartPeak forgets the peaks of both directions.
 func (l *Link) RestartPeak() { l.out.stats.Peak, l.in.stats.Peak = 0, 0 }
 
-// Local implements link.Link.
+// Local implements rocev2.Link.
 func (l *Link) Local() netip.AddrPort { return l.local }
 
-// OpenFlow implements link.Link.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
+// OpenFlow implements rocev2.Link.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
 	switch {
 	case l.closed:
 		return nil, link.ErrClosed
@@ -133,7 +135,10 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
 			return &f.Flow, nil
 		}
 	}
-	f := &flow{Flow: link.Flow{Src: src, Dst: dst, Segments: l.config.Segments, Counts: l.config.Counts}, pseudo: ib.NewPseudoHeader(src, dst), uses: 1}
+	f := &flow{
+		Flow: rocev2.Flow{Src: src, Dst: dst, Numbering: frame.Numbering{Segments: l.config.Segments, Counts: l.config.Counts}},
+		crc:  ib.NewPseudoHeader(src, dst), uses: 1,
+	}
 	if f.Counts {
 		f.First = uint16(label * 40503)
 	}
@@ -146,19 +151,19 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
 	return &f.Flow, nil
 }
 
-// Reply implements link.Link.
-func (l *Link) Reply(dst netip.AddrPort) (*link.Flow, error) {
+// Reply implements rocev2.Link.
+func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
 	switch {
 	case l.closed:
 		return nil, link.ErrClosed
 	case dst.Addr().Is4() != l.local.Addr().Is4():
 		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
 	}
-	l.reply = flow{Flow: link.Flow{Src: l.local, Dst: dst, Segments: 1}, pseudo: ib.NewPseudoHeader(l.local, dst), uses: 1}
+	l.reply = flow{Flow: rocev2.Flow{Src: l.local, Dst: dst, Numbering: frame.Numbering{Segments: 1}}, crc: ib.NewPseudoHeader(l.local, dst), uses: 1}
 	return &l.reply.Flow, nil
 }
 
-// CloseFlow implements link.Link.
+// CloseFlow implements rocev2.Link.
 func (l *Link) CloseFlow(f *link.Flow) {
 	if x := l.open(f); x != nil {
 		if x.uses--; x.uses == 0 {
@@ -178,19 +183,19 @@ func (l *Link) Flows() (n int) {
 }
 
 func (l *Link) open(f *link.Flow) *flow {
-	if f == &l.reply.Flow {
+	if f == &l.reply.Flow.Flow {
 		return &l.reply
 	}
 	if f == nil || uint(f.Handle) >= uint(len(l.flows)) {
 		return nil
 	}
-	if x := l.flows[f.Handle]; x != nil && &x.Flow == f {
+	if x := l.flows[f.Handle]; x != nil && &x.Flow.Flow == f {
 		return x
 	}
 	return nil
 }
 
-// Send implements link.Link. It holds the adapter to the contract of batches.
+// Send implements link.Packets. It holds the adapter to the contract of batches.
 func (l *Link) Send(tx *link.Tx) error {
 	if l.closed {
 		return link.ErrClosed
@@ -228,7 +233,7 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 				piece, at = piece+1, 0
 			}
 		}
-		p.src, p.dst, p.tos, p.hops = tx.Flow.Src, tx.Flow.Dst, tx.TOS, tx.HopLimit
+		p.src, p.dst, p.tos, p.hops = f.Src, f.Dst, tx.TOS, tx.HopLimit
 		if err := l.strict(f, i, p); err != nil {
 			l.net.drop(p)
 			return err
@@ -260,7 +265,7 @@ func (l *Link) strict(f *flow, i int, p *packet) error {
 		id += f.datagram(i)
 	}
 	id += int(f.First)
-	if len(p.data) < ib.BTHLen+ib.ICRCLen || f.pseudo.Sum(uint16(id), p.data) != ib.ICRC(p.data) {
+	if len(p.data) < ib.BTHLen+ib.ICRCLen || f.crc.Sum(uint16(id), p.data) != ib.ICRC(p.data) {
 		err := fmt.Errorf("%w: packet %d of a batch, %d bytes", ErrICRC, i, len(p.data))
 		if l.Wrong == nil {
 			l.Wrong = err
@@ -311,7 +316,7 @@ func (l *Link) wants(group netip.AddrPort) bool {
 	return false
 }
 
-// Receive implements link.Link.
+// Receive implements link.Packets.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if l.closed {
 		return false, link.ErrClosed
@@ -346,13 +351,13 @@ func joins(rx *link.Rx, p *packet) bool {
 		len(p.data) <= rx.Size && len(p.data) > 0
 }
 
-// Wait implements link.Link; it refuses.
+// Wait implements link.Packets; it refuses.
 func (l *Link) Wait(time.Duration) error { return ErrWait }
 
-// Wake implements link.Link.
+// Wake implements link.Packets.
 func (l *Link) Wake() {}
 
-// Join implements link.Link.
+// Join implements rocev2.Link.
 func (l *Link) Join(group netip.Addr) error {
 	if !group.IsMulticast() || group.Is4() != l.local.Addr().Is4() {
 		return fmt.Errorf("%w: %v", ErrGroup, group)
@@ -361,7 +366,7 @@ func (l *Link) Join(group netip.Addr) error {
 	return nil
 }
 
-// Leave implements link.Link.
+// Leave implements rocev2.Link.
 func (l *Link) Leave(group netip.Addr) error {
 	for i, g := range l.groups {
 		if g == group {
@@ -372,10 +377,12 @@ func (l *Link) Leave(group netip.Addr) error {
 	return fmt.Errorf("%w: %v", ErrGroup, group)
 }
 
-// ReceiveBuffer implements link.Link.
-func (l *Link) ReceiveBuffer() int { return l.config.ReceiveBuffer }
+// Capabilities implements link.Packets.
+func (l *Link) Capabilities() link.Capabilities {
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.config.ReceiveBuffer, Segmentation: l.config.Segments == 0}
+}
 
-// Close implements link.Link.
+// Close implements link.Packets.
 func (l *Link) Close() error {
 	l.closed = true
 	return nil

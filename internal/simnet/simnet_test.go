@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/wire/ib"
 )
@@ -23,7 +24,7 @@ type pair struct {
 	t    testing.TB
 	net  *Network
 	a, b *Link
-	flow *link.Flow
+	flow *rocev2.Flow
 	rx   link.Rx
 }
 
@@ -38,7 +39,7 @@ func newPair(t testing.TB, seed uint64, a, b LinkConfig) *pair {
 }
 
 // datagram makes a packet with a good ICRC whose payload begins with i.
-func datagram(f *link.Flow, id uint16, i uint32, payload int) []byte {
+func datagram(f *rocev2.Flow, id uint16, i uint32, payload int) []byte {
 	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UCSendOnly, PKey: 0xffff, DestQPN: 7}, Payload: make([]byte, payload)}
 	binary.BigEndian.PutUint32(p.Payload, i)
 	b := append(p.Append(nil), 0, 0, 0, 0)
@@ -52,7 +53,7 @@ func (p *pair) send(first, count, payload int, tos uint8) {
 	p.t.Helper()
 	for i := range count {
 		b := datagram(p.flow, 0, uint32(first+i), payload)
-		tx := link.Tx{Flow: p.flow, Pieces: [][]byte{b}, Bytes: len(b), Size: len(b), TOS: tos, HopLimit: 64}
+		tx := link.Tx{Flow: &p.flow.Flow, Pieces: [][]byte{b}, Bytes: len(b), Size: len(b), TOS: tos, HopLimit: 64}
 		if err := p.a.Send(&tx); err != nil {
 			p.t.Fatal(err)
 		}
@@ -203,7 +204,7 @@ func TestCorruptionIsAlwaysDetectable(t *testing.T) {
 		var rx link.Rx
 		for i := range 3000 {
 			good := datagram(f, 0, uint32(i), 64)
-			if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{good}, Bytes: len(good), Size: len(good)}); err != nil {
+			if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{good}, Bytes: len(good), Size: len(good)}); err != nil {
 				t.Fatal(err)
 			}
 			for n.Step() {
@@ -271,7 +272,7 @@ func TestQueueMarksThenDrops(t *testing.T) {
 func TestMTURefusesOrDrops(t *testing.T) {
 	p := newPair(t, 1, LinkConfig{Egress: Faults{MTU: 100}}, LinkConfig{})
 	b := datagram(p.flow, 0, 0, 200)
-	err := p.a.Send(&link.Tx{Flow: p.flow, Pieces: [][]byte{b}, Bytes: len(b), Size: len(b)})
+	err := p.a.Send(&link.Tx{Flow: &p.flow.Flow, Pieces: [][]byte{b}, Bytes: len(b), Size: len(b)})
 	if !errors.Is(err, syscall.EMSGSIZE) {
 		t.Fatalf("own MTU: %v", err)
 	}
@@ -367,10 +368,10 @@ func TestFlowsShareByPortAndCount(t *testing.T) {
 	if err != nil || f != p.flow || p.a.Flows() != 1 {
 		t.Fatalf("one port gave another flow: %v, %v", f, err)
 	}
-	p.a.CloseFlow(f)
+	p.a.CloseFlow(&f.Flow)
 	p.send(0, 1, 32, 0)
-	p.a.CloseFlow(f)
-	if err := p.a.Send(&link.Tx{Flow: f, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}); !errors.Is(err, ErrFlow) {
+	p.a.CloseFlow(&f.Flow)
+	if err := p.a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}); !errors.Is(err, ErrFlow) {
 		t.Fatalf("sending on a closed flow: %v", err)
 	}
 	if p.a.Flows() != 0 {
@@ -385,7 +386,7 @@ func TestSendHoldsTheSenderToItsContract(t *testing.T) {
 	p := newPair(t, 1, LinkConfig{Segments: 2}, LinkConfig{})
 	// Packets 0, 1, 0 of three: the count begins again after two.
 	three := [][]byte{datagram(p.flow, 0, 0, 32), datagram(p.flow, 1, 1, 32), datagram(p.flow, 0, 2, 32)}
-	tx := link.Tx{Flow: p.flow, Pieces: three, Bytes: 3 * len(three[0]), Size: len(three[0])}
+	tx := link.Tx{Flow: &p.flow.Flow, Pieces: three, Bytes: 3 * len(three[0]), Size: len(three[0])}
 	if err := p.a.Send(&tx); err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +446,7 @@ func TestRunAdvancesToDeadlinesAndEnds(t *testing.T) {
 func TestSendReceiveAllocateNothing(t *testing.T) {
 	p := newPair(t, 1, LinkConfig{}, LinkConfig{})
 	b := datagram(p.flow, 0, 1, 64)
-	tx := link.Tx{Flow: p.flow, Pieces: [][]byte{b}, Bytes: len(b), Size: len(b)}
+	tx := link.Tx{Flow: &p.flow.Flow, Pieces: [][]byte{b}, Bytes: len(b), Size: len(b)}
 	allocs := testing.AllocsPerRun(100, func() {
 		_ = p.a.Send(&tx)
 		for p.net.Step() {

@@ -1,7 +1,6 @@
 package simnet
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -375,40 +374,14 @@ func (s *stream) Reset() error {
 	return nil
 }
 
-var errPackets = fmt.Errorf("a link of streams carries no packets: %w", errors.ErrUnsupported)
-
 // Local is the link's address.
 func (l *StreamLink) Local() netip.AddrPort { return netip.AddrPortFrom(l.local, 0) }
-
-// OpenFlow refuses: streams are dialled.
-func (l *StreamLink) OpenFlow(netip.AddrPort, uint32) (*link.Flow, error) { return nil, errPackets }
-
-// Reply refuses likewise.
-func (l *StreamLink) Reply(netip.AddrPort) (*link.Flow, error) { return nil, errPackets }
-
-// CloseFlow has nothing to do.
-func (l *StreamLink) CloseFlow(*link.Flow) {}
-
-// Send refuses.
-func (l *StreamLink) Send(*link.Tx) error { return errPackets }
-
-// Receive has nothing, ever.
-func (l *StreamLink) Receive(*link.Rx) (bool, error) { return false, nil }
 
 // Wait is never called of a device that the network drives.
 func (l *StreamLink) Wait(time.Duration) error { return link.ErrClosed }
 
 // Wake has nothing to do.
 func (l *StreamLink) Wake() {}
-
-// Join refuses.
-func (l *StreamLink) Join(netip.Addr) error { return errPackets }
-
-// Leave refuses.
-func (l *StreamLink) Leave(netip.Addr) error { return errPackets }
-
-// ReceiveBuffer is 0: nothing is lost.
-func (l *StreamLink) ReceiveBuffer() int { return 0 }
 
 // Close closes the link. What was written still arrives.
 func (l *StreamLink) Close() error {

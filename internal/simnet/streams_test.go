@@ -89,7 +89,7 @@ func newStreamWorld(seed uint64, cut bool) (*streamWorld, error) {
 		}
 		w.links[i] = w.net.AttachStreams(netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}), c)
 		w.devs[i] = adapter.Open(adapter.Config{
-			Link: w.links[i], Clock: w.net.Clock, Manual: true, Random: w.net.Random(uint64(7 + i)).Uint32,
+			Streams: w.links[i], Clock: w.net.Clock, Manual: true, Random: w.net.Random(uint64(7 + i)).Uint32,
 			NoCRC: w.rng.IntN(4) == 0, Markers: w.rng.IntN(4) == 0,
 		})
 		w.net.Drive(w.devs[i])

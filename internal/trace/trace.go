@@ -47,6 +47,7 @@ type Packet struct {
 	Src, Dst netip.AddrPort
 	TOS, TTL uint8
 	ID       uint16 // IPv4 identification that the ICRC was computed with
+	Header   []byte // what stood in front of the BTH; nil where the system had the network header
 	Pieces   [][]byte
 }
 

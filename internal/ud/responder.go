@@ -41,7 +41,7 @@ func (q *QP) receive(in *machine.In) reason.Detail {
 	}
 	// Annex A17.4.5.2: the network header precedes the data, whichever it was.
 	length := i.Len + len(in.Payload) + int(in.Pad) + ib.ICRCLen
-	ib.PutGRH(q.grh[:], in.Src.Addr(), in.Dst.Addr(), in.TOS, in.TTL, 0, length)
+	q.PutGRH(q.grh[:], in, length)
 	q.recv.Restart()
 	if !q.Scatter(&q.recv, 0, q.grh[:]) || !q.Scatter(&q.recv, ib.GRHLen, in.Payload) {
 		return reason.Detail{} // told already, and the state is ERR

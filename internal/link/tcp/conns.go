@@ -18,7 +18,7 @@ import (
 // A conns is a link.Streams over package net's connections. Goroutines wait for
 // them in place of the lane, which finds in buffers what they have read.
 type conns struct {
-	doors
+	base
 	cfg      Config
 	security *tls.Config // nil for plain TCP
 
@@ -49,7 +49,7 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 		return nil, fmt.Errorf("open TCP link on %v: expected an address of this host: %w", local, err)
 	}
 	_ = probe.Close() // nothing came
-	l := &conns{doors: doors{local}, cfg: cfg, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
+	l := &conns{base: base{local}, cfg: cfg, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
 		l.security = secure(security)
 	}

@@ -17,7 +17,7 @@ import (
 
 // An epollLink is a link.Streams over TCP sockets that one epoll watches.
 type epollLink struct {
-	doors
+	base
 	cfg   Config
 	zone  uint32 // scope of link-local IPv6 addresses
 	epoll int
@@ -54,7 +54,7 @@ func Open(local netip.Addr, cfg Config) (link.Streams, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &epollLink{doors: doors{local}, cfg: cfg, epoll: -1, event: -1, open: make(map[int]struct{})}
+	l := &epollLink{base: base{local}, cfg: cfg, epoll: -1, event: -1, open: make(map[int]struct{})}
 	if z := local.Zone(); z != "" {
 		if l.zone, err = zoneIndex(z); err != nil {
 			return nil, fmt.Errorf("open TCP link on %v: %w", local, err)

@@ -44,9 +44,6 @@ const DefaultPeerTimeout = 30 * time.Second
 // the link's.
 var ErrFamily = errors.New("address of the wrong family")
 
-// errPackets is what the doors for packets give.
-var errPackets = fmt.Errorf("a link of streams carries no packets: %w", errors.ErrUnsupported)
-
 // OpenTLS opens a link whose every stream is TLS 1.3 or what cfg asks for.
 func OpenTLS(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, error) {
 	return openConns(local, cfg, security)
@@ -88,11 +85,11 @@ func checkLocal(a netip.Addr) (netip.Addr, error) {
 	return a, nil
 }
 
-// doors are what every link of streams has, and refuses.
-type doors struct{ local netip.Addr }
+// base is what every link of streams has.
+type base struct{ local netip.Addr }
 
 // checkPeer refuses what no stream of the link can lead to.
-func (d *doors) checkPeer(dst netip.AddrPort) error {
+func (d *base) checkPeer(dst netip.AddrPort) error {
 	a := dst.Addr()
 	switch {
 	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || dst.Port() == 0:
@@ -105,28 +102,4 @@ func (d *doors) checkPeer(dst netip.AddrPort) error {
 
 // Local is the link's address. It has no port: each listener and each stream
 // has one of its own.
-func (d *doors) Local() netip.AddrPort { return netip.AddrPortFrom(d.local, 0) }
-
-// OpenFlow refuses: streams are dialled.
-func (d *doors) OpenFlow(netip.AddrPort, uint32) (*link.Flow, error) { return nil, errPackets }
-
-// Reply refuses likewise.
-func (d *doors) Reply(netip.AddrPort) (*link.Flow, error) { return nil, errPackets }
-
-// CloseFlow has nothing to do.
-func (d *doors) CloseFlow(*link.Flow) {}
-
-// Send refuses.
-func (d *doors) Send(*link.Tx) error { return errPackets }
-
-// Receive has nothing, ever.
-func (d *doors) Receive(*link.Rx) (bool, error) { return false, nil }
-
-// Join refuses: streams have one peer each.
-func (d *doors) Join(netip.Addr) error { return errPackets }
-
-// Leave refuses.
-func (d *doors) Leave(netip.Addr) error { return errPackets }
-
-// ReceiveBuffer is 0: no packet is lost for the want of one.
-func (d *doors) ReceiveBuffer() int { return 0 }
+func (d *base) Local() netip.AddrPort { return netip.AddrPortFrom(d.local, 0) }

@@ -22,7 +22,7 @@ func benchmarkBatch(b *testing.B, host string, packets, size, pieces int) {
 	x, y := pair(b, host, Config{})
 	f := openFlow(b, x, y.Local(), 7)
 	data := pattern(packets * size)
-	tx := link.Tx{Flow: f, Bytes: len(data), Size: size}
+	tx := link.Tx{Flow: &f.Flow, Bytes: len(data), Size: size}
 	for i := range packets {
 		p := data[i*size : (i+1)*size]
 		for j := range pieces {
@@ -51,9 +51,9 @@ func BenchmarkPingPong64ChangingTOS(b *testing.B) { benchmarkPingPong(b, "127.0.
 func benchmarkPingPong(b *testing.B, host string, change bool) {
 	x, y := pair(b, host, Config{})
 	data := pattern(64)
-	there := link.Tx{Flow: openFlow(b, x, y.Local(), 7), Pieces: [][]byte{data[:20], data[20:]}, Bytes: 64, Size: 64}
+	there := link.Tx{Flow: &openFlow(b, x, y.Local(), 7).Flow, Pieces: [][]byte{data[:20], data[20:]}, Bytes: 64, Size: 64}
 	back := there
-	back.Flow = openFlow(b, y, x.Local(), 7)
+	back.Flow = &openFlow(b, y, x.Local(), 7).Flow
 	b.ReportAllocs()
 	var rx link.Rx
 	for b.Loop() {

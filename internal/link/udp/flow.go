@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -33,10 +34,10 @@ type flowKey struct {
 	port uint16 // as the label asks for it
 }
 
-// A flow is a link.Flow with its socket. The endpoint and the destination are
+// A flow is a rocev2.Flow with its socket. The endpoint and the destination are
 // the system's own types.
 type flow struct {
-	link.Flow
+	rocev2.Flow
 	keys []flowKey // under which it is found
 	uses int
 	end  *endpoint
@@ -62,7 +63,7 @@ type flowTable struct {
 
 // OpenFlow gives the flow to a peer. Flow addresses have no zone, as on the
 // wire; a link-local peer is one of the link's interface.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
 	if !l.enter() {
 		return nil, link.ErrClosed
 	}
@@ -74,8 +75,8 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.Flow, error) {
 	return l.flows.open(l, dst, label), nil
 }
 
-// Reply implements link.Link, with the receiving socket.
-func (l *Link) Reply(dst netip.AddrPort) (*link.Flow, error) {
+// Reply implements rocev2.Link, with the receiving socket.
+func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
 	if !l.enter() {
 		return nil, link.ErrClosed
 	}
@@ -118,7 +119,7 @@ type flowOpener interface {
 }
 
 // open finds or makes a flow and counts one more use of it.
-func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *link.Flow {
+func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *rocev2.Flow {
 	key := flowKey{dst, portOf(label)}
 	if f := t.byKey[key]; f != nil && f.uses > 0 {
 		f.uses++
@@ -219,14 +220,14 @@ func (t *flowTable) add(o flowOpener, dst netip.AddrPort) *flow {
 
 // find gives the flow of a handle, nil when it is not open.
 func (t *flowTable) find(p *link.Flow) *flow {
-	if p == &t.reply.Flow {
+	if p == &t.reply.Flow.Flow {
 		return &t.reply
 	}
 	if p == nil || uint(p.Handle) >= uint(len(t.flows)) {
 		return nil
 	}
 	f := t.flows[p.Handle]
-	if f == nil || &f.Flow != p || f.uses == 0 {
+	if f == nil || &f.Flow.Flow != p || f.uses == 0 {
 		return nil
 	}
 	return f
@@ -294,5 +295,5 @@ func errNoFlow(p *link.Flow) error {
 	if p == nil {
 		return fmt.Errorf("send: %w: none given", ErrFlow)
 	}
-	return fmt.Errorf("send to %v: %w", p.Dst, ErrFlow)
+	return fmt.Errorf("send on flow %d: %w", p.Handle, ErrFlow)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -16,7 +17,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b := pair(t, host, Config{})
 		gone, _ := pair(t, host, Config{})
-		var first *link.Flow
+		var first *rocev2.Flow
 		for i := range uint32(3 * keptFlows) {
 			f := openFlow(t, a, b.Local(), i)
 			if first == nil {
@@ -26,12 +27,12 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 				t.Fatalf("%s: connection %d leaves from %v, expected the former's %v", host, i, f.Src, first.Src)
 			}
 			p := pattern(64 + int(i))
-			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
 			if got := receiveAll(t, b, len(p)); string(got) != string(p) {
 				t.Fatalf("%s: other bytes", host)
 			}
-			a.CloseFlow(f)
-			if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); !errors.Is(err, ErrFlow) {
+			a.CloseFlow(&f.Flow)
+			if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); !errors.Is(err, ErrFlow) {
 				t.Errorf("%s: sent on a closed flow: %v", host, err)
 			}
 		}
@@ -39,12 +40,12 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 			t.Errorf("%s: %d sockets", host, n)
 		}
 		// More than are kept are closed.
-		var all []*link.Flow
+		var all []*rocev2.Flow
 		for i := range uint32(3 * keptFlows) {
 			all = append(all, openFlow(t, a, gone.Local(), i))
 		}
 		for _, f := range all {
-			a.CloseFlow(f)
+			a.CloseFlow(&f.Flow)
 		}
 		if n := a.flows.sockets; n != keptFlows {
 			t.Errorf("%s: %d sockets kept, expected %d", host, n, keptFlows)
@@ -55,10 +56,10 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 		}
 		p := pattern(64)
 		f := openFlow(t, a, to, 1)
-		_ = a.Send(&link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}) // nobody listens
-		a.CloseFlow(f)
+		_ = a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}) // nobody listens
+		a.CloseFlow(&f.Flow)
 		f = openFlow(t, a, to, 1)
-		if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); err != nil {
+		if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); err != nil {
 			t.Errorf("%s: the next user hears of the former's packet: %v", host, err)
 		}
 	}
@@ -67,7 +68,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 // What was kept is closed when nothing has come for a while.
 func TestFlowsWithoutUsersAreClosedInTime(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
-	a.CloseFlow(openFlow(t, a, b.Local(), 1))
+	a.CloseFlow(&openFlow(t, a, b.Local(), 1).Flow)
 	if n := a.flows.sockets; n != 1 {
 		t.Fatalf("%d sockets kept, expected 1", n)
 	}

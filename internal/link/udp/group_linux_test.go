@@ -60,7 +60,7 @@ func exchangeInGroup(t *testing.T, group string, members ...*Link) {
 	dst := netip.AddrPortFrom(netip.MustParseAddr(group), members[0].Local().Port())
 	f := openFlow(t, members[0], dst, 7)
 	data := pattern(4 * 1000)
-	send(t, members[0], &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: 1000, TOS: 4, HopLimit: 1})
+	send(t, members[0], &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: 1000, TOS: 4, HopLimit: 1})
 	for _, l := range members {
 		var rx link.Rx
 		for got := 0; got < len(data); got += len(rx.Data) {
@@ -98,7 +98,7 @@ func TestLeaveGroupEndsReceiving(t *testing.T) {
 	a, _ := pair(t, "127.0.0.1", Config{})
 	group := netip.MustParseAddr("239.17.18.20")
 	f := openFlow(t, a, netip.AddrPortFrom(group, a.Local().Port()), 7)
-	tx := &link.Tx{Flow: f, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64}
+	tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64}
 	for range 2 {
 		if err := a.Join(group); err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestReceiveTakesGroupsInTurns(t *testing.T) {
 	for _, dst := range dsts {
 		f := openFlow(t, a, dst, 7)
 		for range 100 {
-			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
 		}
 	}
 	seen := map[netip.AddrPort]int{}
@@ -173,7 +173,7 @@ func TestJoinDuringWaitReceives(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := openFlow(t, a, netip.AddrPortFrom(group, b.Local().Port()), 7)
-	send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
+	send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
 	select {
 	case err := <-waited:
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -60,7 +61,7 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		for _, n := range []int{2, 3} {
 			a, b := openLanes(t, host, Config{}, 2), openLanes(t, host, Config{}, n)
-			var back []*link.Flow
+			var back []*rocev2.Flow
 			for _, l := range b {
 				back = append(back, openFlow(t, l, a[0].Local(), 3))
 			}
@@ -69,14 +70,14 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 				from := a[i%2]
 				f := openFlow(t, from, b[0].Local(), uint32(i/5))
 				p := packetTo(uint32(0x1000+i*7), 60+i)
-				send(t, from, &link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
+				send(t, from, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
 				to := link.PacketLane(p, n)
 				receive(t, b[to], &rx)
 				if string(rx.Data) != string(p) || rx.Src != f.Src || rx.Dst != b[to].Local() {
 					t.Fatalf("%s: lane %d of %d received %d bytes from %v, expected packet %d", host, to, n, len(rx.Data), rx.Src, i)
 				}
 				p = packetTo(uint32(i), 80)
-				send(t, b[to], &link.Tx{Flow: back[to], Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
+				send(t, b[to], &link.Tx{Flow: &back[to].Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
 				receive(t, a[i%2], &rx)
 				if string(rx.Data) != string(p) {
 					t.Fatalf("%s: answer %d came to another lane", host, i)
@@ -100,7 +101,7 @@ func TestBatchComesToTheLaneOfItsFirstPacket(t *testing.T) {
 	if f.Segments == 1 {
 		t.Skip("this system does not segment")
 	}
-	tx := link.Tx{Flow: f, Size: 100}
+	tx := link.Tx{Flow: &f.Flow, Size: 100}
 	for _, qpn := range []uint32{1, 2, 3, 4} {
 		tx.Pieces = append(tx.Pieces, packetTo(qpn, 100))
 		tx.Bytes += 100
@@ -143,7 +144,7 @@ func TestLanesJoinGroupsEachForItself(t *testing.T) {
 	}
 	f := openFlow(t, a, netip.AddrPortFrom(group, b[0].Local().Port()), 1)
 	p := packetTo(0xffffff, 90)
-	send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
+	send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
 	for _, l := range b {
 		var rx link.Rx
 		if receive(t, l, &rx); string(rx.Data) != string(p) || rx.Dst.Addr() != group {

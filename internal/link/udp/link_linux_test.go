@@ -25,7 +25,7 @@ func TestSendBatchSegmentsAndCoalesces(t *testing.T) {
 			data := pattern(14*4096 + 100)
 			// Three pieces that do not end where packets do.
 			pieces := [][]byte{data[:5000], nil, data[5000:5001], data[5001:]}
-			send(t, a, &link.Tx{Flow: f, Pieces: pieces, Bytes: len(data), Size: 4096, TOS: 0x2a, HopLimit: 7})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: pieces, Bytes: len(data), Size: 4096, TOS: 0x2a, HopLimit: 7})
 			var rx link.Rx
 			receive(t, b, &rx)
 			if !bytes.Equal(rx.Data, data) || rx.Size != 4096 {
@@ -42,7 +42,7 @@ func TestSendFullBatchOf128Packets(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 1)
 	data := pattern(link.MaxPackets * 64)
-	send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: 64})
+	send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: 64})
 	if got := receiveAll(t, b, len(data)); !bytes.Equal(got, data) {
 		t.Fatal("received other bytes than were sent")
 	}
@@ -58,7 +58,7 @@ func TestSendWithoutSegmentationSendsEveryPacket(t *testing.T) {
 		t.Fatalf("flow of %d segments, want 1", f.Segments)
 	}
 	data := pattern(10*1000 + 1)
-	send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data[:1500], data[1500:1600], data[1600:]}, Bytes: len(data), Size: 1000})
+	send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data[:1500], data[1500:1600], data[1600:]}, Bytes: len(data), Size: 1000})
 	var rx link.Rx
 	for i := range 11 {
 		receive(t, b, &rx)
@@ -74,7 +74,7 @@ func TestSendBatchOf64SegmentKernelSplits(t *testing.T) {
 	f := openFlow(t, a, b.Local(), 7)
 	f.Segments = oldSegments
 	data := pattern(100*200 + 5)
-	send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data[:1], data[1:]}, Bytes: len(data), Size: 200})
+	send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data[:1], data[1:]}, Bytes: len(data), Size: 200})
 	var rx link.Rx
 	receive(t, b, &rx)
 	if len(rx.Data) != 64*200 || rx.Size != 200 {
@@ -92,12 +92,12 @@ func TestSendSegmentationRefusedFallsBackForGood(t *testing.T) {
 	for _, packets := range []int{10, 100} {
 		a, b := pair(t, "127.0.0.1", Config{})
 		f := openFlow(t, a, b.Local(), 7)
-		if err := unix.SetsockoptInt(a.flows.find(f).end.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
+		if err := unix.SetsockoptInt(a.flows.find(&f.Flow).end.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
 			t.Fatal(err)
 		}
 		data := pattern(packets * 300)
 		for range 2 {
-			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: 300})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: 300})
 			if f.Segments != 1 {
 				t.Fatalf("flow of %d segments after a refusal, want 1", f.Segments)
 			}
@@ -117,7 +117,7 @@ func TestSendManyPiecesGathers(t *testing.T) {
 		for i := range n {
 			pieces = append(pieces, data[i*7:i*7+7])
 		}
-		send(t, a, &link.Tx{Flow: f, Pieces: pieces, Bytes: len(data), Size: 4096})
+		send(t, a, &link.Tx{Flow: &f.Flow, Pieces: pieces, Bytes: len(data), Size: 4096})
 		if got := receiveAll(t, b, len(data)); !bytes.Equal(got, data) {
 			t.Fatalf("%d pieces: received other bytes than were sent", n)
 		}
@@ -136,7 +136,7 @@ func TestSendToClosedPortReportsRefused(t *testing.T) {
 			dst := b.Local()
 			f := openFlow(t, a, dst, 7)
 			_ = b.Close()
-			tx := &link.Tx{Flow: f, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64}
+			tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64}
 			send(t, a, tx)
 			err := a.Send(tx)
 			var e *SendError
@@ -165,13 +165,13 @@ func TestSendOverMTURefused(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)
 	data := make([]byte, maxDatagram+1)
-	if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)}); !errors.Is(err, ErrBatch) {
+	if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)}); !errors.Is(err, ErrBatch) {
 		t.Fatalf("send of %d bytes: %v, want ErrBatch", len(data), err)
 	}
-	if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{data[:1290]}, Bytes: 1290, Size: 10}); !errors.Is(err, ErrBatch) {
+	if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{data[:1290]}, Bytes: 1290, Size: 10}); !errors.Is(err, ErrBatch) {
 		t.Fatalf("send of 129 packets: %v, want ErrBatch", err)
 	}
-	if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{data[:60000], data[:60000]}, Bytes: 1, Size: 1}); !errors.Is(err, ErrBatch) {
+	if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{data[:60000], data[:60000]}, Bytes: 1, Size: 1}); !errors.Is(err, ErrBatch) {
 		t.Fatalf("send of pieces longer than said: %v, want ErrBatch", err)
 	}
 }
@@ -180,8 +180,8 @@ func TestFlowSocketReceivesNothing(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)
 	back := openFlow(t, b, f.Src, 7)
-	send(t, b, &link.Tx{Flow: back, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64})
-	p := []unix.PollFd{{Fd: int32(a.flows.find(f).end.fd), Events: unix.POLLIN}}
+	send(t, b, &link.Tx{Flow: &back.Flow, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64})
+	p := []unix.PollFd{{Fd: int32(a.flows.find(&f.Flow).end.fd), Events: unix.POLLIN}}
 	if n, err := unix.Poll(p, 20); n != 0 || err != nil {
 		t.Fatalf("poll of a flow's socket: %d %v, want nothing to receive", n, err)
 	}
@@ -213,7 +213,7 @@ func TestLinkCloseLeavesNoFile(t *testing.T) {
 		for i := range 10 {
 			f := openFlow(t, l, netip.MustParseAddrPort("127.0.0.1:4791"), uint32(i))
 			if i&1 == 0 {
-				l.CloseFlow(f)
+				l.CloseFlow(&f.Flow)
 			}
 		}
 		_ = l.Join(netip.MustParseAddr("239.1.2.3"))
@@ -233,9 +233,9 @@ func TestLinkCloseLeavesNoFile(t *testing.T) {
 func TestReceiveBufferIsUsable(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{ReceiveBuffer: 256 << 10, NoSegmentation: true})
 	f := openFlow(t, a, b.Local(), 7)
-	want := b.ReceiveBuffer() / 4200 * 4200
+	want := b.Capabilities().ReceiveBuffer / 4200 * 4200
 	for range want / 4200 {
-		send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{make([]byte, 4200)}, Bytes: 4200, Size: 4200})
+		send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{make([]byte, 4200)}, Bytes: 4200, Size: 4200})
 	}
 	if got := receiveAll(t, b, want); len(got) != want {
 		t.Fatalf("received %d of %d bytes that the buffer should hold", len(got), want)
@@ -260,7 +260,7 @@ func TestOpenOnLinkLocalWithZone(t *testing.T) {
 			}
 			defer l.Close()
 			f := openFlow(t, l, netip.AddrPortFrom(a, l.Local().Port()), 7)
-			send(t, l, &link.Tx{Flow: f, Pieces: [][]byte{{1, 2, 3, 4}}, Bytes: 4, Size: 4})
+			send(t, l, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{{1, 2, 3, 4}}, Bytes: 4, Size: 4})
 			var rx link.Rx
 			receive(t, l, &rx)
 			if rx.Src != f.Src || rx.Dst.Addr() != a || rx.Src.Addr() != a {
@@ -292,7 +292,7 @@ func TestWaitEndsByPacketWakeAndTime(t *testing.T) {
 	if err := b.Wait(20 * time.Millisecond); err != nil || time.Since(start) < 20*time.Millisecond {
 		t.Fatalf("two wakes ended two waits: %v after %v", err, time.Since(start))
 	}
-	send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1})
+	send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1})
 	if err := b.Wait(-1); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -36,7 +37,7 @@ func pair(t testing.TB, host string, cfg Config) (a, b *Link) {
 	return open(), open()
 }
 
-func openFlow(t testing.TB, l *Link, dst netip.AddrPort, label uint32) *link.Flow {
+func openFlow(t testing.TB, l *Link, dst netip.AddrPort, label uint32) *rocev2.Flow {
 	t.Helper()
 	f, err := l.OpenFlow(dst, label)
 	if err != nil {
@@ -93,7 +94,7 @@ func TestSendPacketArrives(t *testing.T) {
 		a, b := pair(t, host, Config{})
 		f := openFlow(t, a, b.Local(), 12345)
 		data := pattern(4200)
-		send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data[:20], data[20:]}, Bytes: len(data), Size: 4200})
+		send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data[:20], data[20:]}, Bytes: len(data), Size: 4200})
 		var rx link.Rx
 		receive(t, b, &rx)
 		if string(rx.Data) != string(data) || rx.Size != len(data) || rx.Src != f.Src || rx.Dst != b.Local() {
@@ -135,7 +136,7 @@ func TestOpenFlowBeyondBoundShares(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{MaxFlowSockets: 4})
 	c, _ := pair(t, "127.0.0.1", Config{})
 	ports := map[uint16]bool{}
-	var flows []*link.Flow
+	var flows []*rocev2.Flow
 	for i := range 100 {
 		f := openFlow(t, a, b.Local(), uint32(i))
 		if again := openFlow(t, a, b.Local(), uint32(i)); again != f {
@@ -151,20 +152,20 @@ func TestOpenFlowBeyondBoundShares(t *testing.T) {
 	if other.Src != a.Local() {
 		t.Fatalf("flow to a further peer leaves from %v, want the receiving socket's %v", other.Src, a.Local())
 	}
-	send(t, a, &link.Tx{Flow: other, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
+	send(t, a, &link.Tx{Flow: &other.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
 	var rx link.Rx
 	receive(t, c, &rx)
 	if rx.Src != a.Local() {
 		t.Fatalf("received from %v, want %v", rx.Src, a.Local())
 	}
 	for _, f := range flows {
-		a.CloseFlow(f)
+		a.CloseFlow(&f.Flow)
 	}
 	if f := openFlow(t, a, c.Local(), 1); f != other {
 		t.Fatalf("the same label again: from %v, want the open flow's %v", f.Src, other.Src)
 	}
-	a.CloseFlow(other)
-	a.CloseFlow(other)
+	a.CloseFlow(&other.Flow)
+	a.CloseFlow(&other.Flow)
 	if f := openFlow(t, a, c.Local(), 2); f.Src == a.Local() {
 		t.Fatal("a socket is free, but the flow leaves from the receiving one")
 	}
@@ -174,10 +175,10 @@ func TestSendOnClosedFlowRefused(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 1)
 	openFlow(t, a, b.Local(), 1)
-	tx := &link.Tx{Flow: f, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}
-	a.CloseFlow(f)
+	tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}
+	a.CloseFlow(&f.Flow)
 	send(t, a, tx) // one use is left
-	a.CloseFlow(f)
+	a.CloseFlow(&f.Flow)
 	if err := a.Send(tx); !errors.Is(err, ErrFlow) {
 		t.Fatalf("send on a closed flow: %v, want ErrFlow", err)
 	}
@@ -185,8 +186,8 @@ func TestSendOnClosedFlowRefused(t *testing.T) {
 	if err := a.Send(tx); g.Handle == f.Handle && !errors.Is(err, ErrFlow) {
 		t.Fatalf("send on a closed flow whose handle is another's: %v, want ErrFlow", err)
 	}
-	a.CloseFlow(f)
-	tx.Flow = g
+	a.CloseFlow(&f.Flow)
+	tx.Flow = &g.Flow
 	send(t, a, tx)
 	tx.Flow = nil
 	if err := a.Send(tx); !errors.Is(err, ErrFlow) {
@@ -238,8 +239,8 @@ func TestOpenMappedAddressIsUnmapped(t *testing.T) {
 	if !l.Local().Addr().Is4() || l.Local().Port() == 0 {
 		t.Fatalf("local address %v, want 127.0.0.1 with a port", l.Local())
 	}
-	if l.ReceiveBuffer() <= 0 {
-		t.Fatalf("receive buffer of %d bytes", l.ReceiveBuffer())
+	if l.Capabilities().ReceiveBuffer <= 0 {
+		t.Fatalf("receive buffer of %d bytes", l.Capabilities().ReceiveBuffer)
 	}
 }
 
@@ -259,7 +260,7 @@ func TestCloseEndsWaitAndCalls(t *testing.T) {
 	if ok, err := a.Receive(&rx); ok || !errors.Is(err, link.ErrClosed) {
 		t.Fatalf("receive on a closed link: %v %v, want ErrClosed", ok, err)
 	}
-	if err := a.Send(&link.Tx{Flow: f, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}); !errors.Is(err, link.ErrClosed) {
+	if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}); !errors.Is(err, link.ErrClosed) {
 		t.Fatalf("send on a closed link: %v, want ErrClosed", err)
 	}
 	if _, err := a.OpenFlow(b.Local(), 3); !errors.Is(err, link.ErrClosed) {
@@ -272,7 +273,7 @@ func TestCloseEndsWaitAndCalls(t *testing.T) {
 		t.Fatalf("wait on a closed link: %v, want ErrClosed", err)
 	}
 	a.Wake()
-	a.CloseFlow(f)
+	a.CloseFlow(&f.Flow)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +335,7 @@ func TestCloseBesideEveryCall(t *testing.T) {
 		until(func() error { // the lane
 			_, err := a.Receive(&rx)
 			if err == nil {
-				err = a.Send(&link.Tx{Flow: f, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
+				err = a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
 			}
 			return err
 		})
@@ -344,7 +345,7 @@ func TestCloseBesideEveryCall(t *testing.T) {
 			if a.closed() {
 				return link.ErrClosed
 			}
-			err := b.Send(&link.Tx{Flow: back, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
+			err := b.Send(&link.Tx{Flow: &back.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
 			if a.closed() {
 				return link.ErrClosed // b may have been told that a is gone
 			}
@@ -382,7 +383,7 @@ func TestReplyLeavesFromTheReceivingPort(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := pattern(256)
-			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p), HopLimit: 64})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p), HopLimit: 64})
 			at := b
 			if i%2 == 1 {
 				at = a

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -14,7 +15,7 @@ import (
 type loneRig struct {
 	*testing.T
 	from, to *Link
-	flow     *link.Flow
+	flow     *rocev2.Flow
 	rx       link.Rx
 }
 
@@ -27,7 +28,7 @@ const capable = 0x2a // of congestion marks, with a DSCP
 
 func (r *loneRig) send(p []byte, size int, tos uint8) {
 	r.Helper()
-	send(r, r.from, &link.Tx{Flow: r.flow, Pieces: [][]byte{p}, Bytes: len(p), Size: size, TOS: tos, HopLimit: 7})
+	send(r, r.from, &link.Tx{Flow: &r.flow.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: size, TOS: tos, HopLimit: 7})
 }
 
 // one sends a packet, receives it and looks for another one.

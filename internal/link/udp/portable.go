@@ -10,10 +10,11 @@ import (
 	"runtime"
 	"time"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
-// A Link is a link.Link over UDP sockets of the net package: one packet per
+// A Link is a rocev2.Link over UDP sockets of the net package: one packet per
 // system call, with a goroutine that receives. It tells neither type of
 // service nor hop limit of what it received, and knows no multicast groups.
 type Link struct {
@@ -34,7 +35,7 @@ type Link struct {
 	receiveBuffer int
 }
 
-var _ link.Link = (*Link)(nil)
+var _ rocev2.Link = (*Link)(nil)
 
 // An endpoint is a socket, with the header fields that were last set on it.
 type endpoint struct {
@@ -165,8 +166,10 @@ func (l *Link) Close() error {
 // Local is the address and port that peers send to.
 func (l *Link) Local() netip.AddrPort { return l.local }
 
-// ReceiveBuffer is the usable size of the receive buffer in bytes, an estimate.
-func (l *Link) ReceiveBuffer() int { return l.receiveBuffer }
+// Capabilities implements link.Packets. The receive buffer is an estimate.
+func (l *Link) Capabilities() link.Capabilities {
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.receiveBuffer}
+}
 
 func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -21,7 +22,7 @@ func TestLookFindsReportOfClosedPort(t *testing.T) {
 			f := openFlow(t, a, dst, 7)
 			_ = b.Close()
 			data := pattern(300)
-			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
 			n := 0
 			collect(t, a, f, func(r *link.Report) {
 				if n++; r.Dst != dst || r.Src != f.Src || r.Err != syscall.ECONNREFUSED || !bytes.Equal(r.Quoted, data[:quoteLen]) {
@@ -31,12 +32,12 @@ func TestLookFindsReportOfClosedPort(t *testing.T) {
 			if n != 1 {
 				t.Fatalf("%d reports, want 1", n)
 			}
-			a.Look(f)
+			a.Look(&f.Flow)
 			if a.NextReport() != nil {
 				t.Error("a report was given twice")
 			}
 			// The next send does not fail because of a report that was read.
-			send(t, a, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
 			n = 0
 			collect(t, a, f, func(*link.Report) { n++ })
 			if n != 1 {
@@ -47,14 +48,14 @@ func TestLookFindsReportOfClosedPort(t *testing.T) {
 }
 
 // collect waits until f was called with at least one report.
-func collect(t *testing.T, l *Link, flow *link.Flow, f func(*link.Report)) {
+func collect(t *testing.T, l *Link, flow *rocev2.Flow, f func(*link.Report)) {
 	t.Helper()
 	some := false
 	for end := time.Now().Add(10 * time.Second); !some; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no report")
 		}
-		l.Look(flow)
+		l.Look(&flow.Flow)
 		for r := l.NextReport(); r != nil; r = l.NextReport() {
 			some = true
 			f(r)
@@ -68,7 +69,7 @@ func TestReportsOfSendErrorsAreKept(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)
 	_ = b.Close()
-	tx := &link.Tx{Flow: f, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64}
+	tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64}
 	send(t, a, tx)
 	if a.Send(tx) == nil {
 		t.Fatal("the second send did not fail")
@@ -88,7 +89,7 @@ func TestReportsAreBounded(t *testing.T) {
 	f := openFlow(t, a, b.Local(), 7)
 	_ = b.Close()
 	for range 3 * maxReports {
-		_ = a.Send(&link.Tx{Flow: f, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64})
+		_ = a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{make([]byte, 64)}, Bytes: 64, Size: 64})
 	}
 	n := 0
 	for a.NextReport() != nil {

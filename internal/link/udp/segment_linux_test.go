@@ -62,12 +62,12 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			data := pattern(c.packets * c.size)
 			for round := range 6 {
 				if round == 4 && c.counts { // a send in between fails, and is not numbered
-					if err := l.Send(&link.Tx{Flow: f, Pieces: [][]byte{pattern(mtu)}, Bytes: mtu, Size: mtu}); err == nil || f.Counts {
+					if err := l.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(mtu)}, Bytes: mtu, Size: mtu}); err == nil || f.Counts {
 						t.Fatalf("a packet that is too long: %v, identifications count: %v", err, f.Counts)
 					}
 				}
 				want := *f
-				send(t, l, &link.Tx{Flow: f, Pieces: [][]byte{data}, Bytes: len(data), Size: c.size})
+				send(t, l, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: c.size})
 				for i := range c.packets {
 					p := tun.packet(t)
 					if len(p) != 28+c.size {
@@ -101,7 +101,7 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			}
 			defer l.Close()
 			f := openFlow(t, l, netip.MustParseAddrPort("10.9.9.2:4791"), 7)
-			tx := &link.Tx{Flow: f, Pieces: [][]byte{pattern(4000)}, Bytes: 4000, Size: 4000}
+			tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(4000)}, Bytes: 4000, Size: 4000}
 			start := time.Now()
 			sent := 0
 			for err = l.Send(tx); err == nil && sent < 400; err = l.Send(tx) {
@@ -124,7 +124,7 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 		defer l.Close()
 		f := openFlow(t, l, netip.MustParseAddrPort("10.9.9.2:4791"), 7)
 		for _, n := range []int{mtu, 3 * mtu} {
-			err := l.Send(&link.Tx{Flow: f, Pieces: [][]byte{make([]byte, n)}, Bytes: n, Size: mtu})
+			err := l.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{make([]byte, n)}, Bytes: n, Size: mtu})
 			if !errors.Is(err, unix.EMSGSIZE) {
 				t.Fatalf("send of %d bytes in packets of %d: %v, want EMSGSIZE", n, mtu, err)
 			}

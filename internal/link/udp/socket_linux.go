@@ -13,10 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
-// A Link is a link.Link over UDP sockets.
+// A Link is a rocev2.Link over UDP sockets.
 type Link struct {
 	lifetime
 	cfg   Config
@@ -35,13 +36,13 @@ type Link struct {
 	receiveBuffer int
 }
 
-var _ link.Link = (*Link)(nil)
+var _ rocev2.Link = (*Link)(nil)
 
 // An endpoint is a socket, with the header fields that were last set on it.
 type endpoint struct {
 	fd        int
 	connected bool
-	counts    bool // identifications count from first; see link.Flow
+	counts    bool // identifications count from first; see frame.Numbering
 	first     uint16
 	tos, hops int // -1 before the first
 }
@@ -127,9 +128,14 @@ func (l *Link) Close() error {
 // Local is the address and port that peers send to.
 func (l *Link) Local() netip.AddrPort { return l.local }
 
-// ReceiveBuffer is the usable size of the receive buffer in bytes: what single
-// packets of 1 to 4 KB may add up to.
-func (l *Link) ReceiveBuffer() int { return l.receiveBuffer }
+// Capabilities implements link.Packets. The receive buffer is what single packets of 1
+// to 4 KB may add up to.
+func (l *Link) Capabilities() link.Capabilities {
+	return link.Capabilities{
+		Packets: link.MaxPackets, Bytes: link.MaxBatch,
+		ReceiveBuffer: l.receiveBuffer, Segmentation: l.out.segments > 1,
+	}
+}
 
 // findInterface settles the interface of multicast and of link-local addresses.
 func (l *Link) findInterface() error {

@@ -96,9 +96,14 @@ func New(t qp.Type, qpn uint32, depth int) *Port {
 		QPN: qpn, Type: t, PD: PD, Memory: memory.NewTable(),
 		SQ: queue.NewSendRing(depth, 4, 64), RQ: &p.Receives,
 		SendCQ: &p.Sent, RecvCQ: &p.Received, Host: p, Window: 1 << 20,
-		Attr: qp.Attr{PathMTU: 256, Port: 1, Access: qp.RemoteWrite},
+		Attr: qp.Attr{PathMTU: 256, Port: 1, Access: qp.RemoteWrite}, PutGRH: putGRH,
 	}
 	return p
+}
+
+// putGRH writes the header of RoCE v2.
+func putGRH(b []byte, in *machine.In, length int) {
+	ib.PutGRH(b, in.Src.Addr(), in.Dst.Addr(), in.TOS, in.TTL, 0, length)
 }
 
 // Event implements machine.Host.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -26,7 +27,7 @@ type Host struct {
 	PD   *adapter.PD
 }
 
-// Open attaches a device to the network, which drives it. Link, Clock, Manual
+// Open attaches a device to the network, which drives it. Networks, Clock, Manual
 // and, where it is nil, Random of cfg are set here.
 func Open(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config) (*Host, error) {
 	return OpenLanes(n, local, lc, cfg, 1)
@@ -36,10 +37,7 @@ func Open(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg ada
 func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config, lanes int) (*Host, error) {
 	links := n.AttachLanes(local, lc, lanes)
 	h := &Host{Net: n, Link: links[0], More: links[1:]}
-	cfg.Link, cfg.Clock, cfg.Manual = h.Link, n.Clock, true
-	for _, l := range h.More {
-		cfg.Lanes = append(cfg.Lanes, l)
-	}
+	cfg.Networks, cfg.Clock, cfg.Manual = rocev2.Networks(links), n.Clock, true
 	if cfg.Random == nil {
 		a := local.Addr().As16()
 		cfg.Random = n.Random(2<<32 | uint64(a[14])<<8 | uint64(a[15])).Uint32

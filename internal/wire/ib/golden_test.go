@@ -112,16 +112,16 @@ func (g *golden) check(t *testing.T) {
 		t.Errorf("ICRC under the captured headers: expected %#08x, found %#08x", ICRC(b), sum)
 	}
 	var c Checker
-	if found, ok := c.Check(&h, ^id, b); !ok || h.IPv4() && found != id {
+	if found, ok := c.Check(&h, ^id, b); !ok || h.Identified() && found != id {
 		t.Errorf("identification solved as %#x %v, expected %#x", found, ok, id)
 	}
 	var ip [ipv6Len]byte
 	tos, ttl := g.ip[1], g.ip[8]
-	if !h.IPv4() {
+	if !h.Identified() {
 		tos, ttl = g.ip[0]<<4|g.ip[1]>>4, g.ip[7]
 	}
 	n := PutIP(ip[:], src.Addr(), dst.Addr(), tos, ttl, id, udpLen+len(b))
-	if h.IPv4() && !bytes.Equal(ip[:n], headers[:n]) {
+	if h.Identified() && !bytes.Equal(ip[:n], headers[:n]) {
 		t.Errorf("IP header:\nexpected % x\nfound    % x", headers[:n], ip[:n])
 	}
 }

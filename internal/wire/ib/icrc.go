@@ -4,123 +4,108 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
-	"net/netip"
 
 	"softrdma/internal/crc"
 )
 
-// The ICRC of RoCE v2 (annex A17.3.3, IBTA 7.8.1) covers the IP and UDP headers
-// with the fields that routers change replaced by ones, then the BTH with its
-// resv8a byte replaced by ones, then the rest of the packet. Eight bytes of
-// ones stand where a native packet has its LRH.
+// The ICRC (IBTA 7.8.1, annexes A16 and A17.3.3) covers the network headers with the
+// fields that switches and routers change replaced by ones, then the BTH with its
+// resv8a byte replaced by ones, then the rest of the packet. Over Ethernet and IP,
+// eight bytes of ones stand where a native packet has its LRH.
 
-const (
-	ipv4Len    = 20
-	maxIPv4Len = 60 // with options
-	ipv6Len    = 40
-	udpLen     = 8
+// lastWord is the length of what Join takes together with the BTH.
+const lastWord = 4
 
-	lastWord = 4 // UDP's length and checksum
-)
+// A Length is a 16-bit field of a network header that holds a length: the number of
+// bytes from the BTH to the ICRC, plus Add.
+type Length struct {
+	At, Add int // where the field begins in the header
+}
 
-// seed is the CRC after the eight bytes of ones.
-var seed = crc32.ChecksumIEEE([]byte{255, 255, 255, 255, 255, 255, 255, 255})
-
-// A PseudoHeader stands for the IP and UDP headers between two addresses as
-// the ICRC sees them. Each direction of a flow has its own, which one goroutine at
-// a time uses.
+// A Prefix is the ICRC over what precedes the BTH of a flow's packets. Each direction
+// of a flow has its own, which one goroutine at a time uses.
 //
-// It holds the CRC's register behind the headers but for the last four bytes,
-// UDP's length and checksum, with lengths and identification zero: a CRC is linear, so
-// that Join adds what these fields contribute from tables. Doing so is quicker than
-// a CRC over the headers, and keeps them out of hash/crc32, which lets its
-// argument escape to the heap. The last four bytes make sixteen of the BTH, which
-// the processor takes at once.
-type PseudoHeader struct {
-	register uint32
-	n        uint8 // length of both headers
+// It holds the CRC's register behind these headers but for their last four bytes, with
+// lengths and identification zero: a CRC is linear, so that Join adds what these fields
+// contribute from tables. That is faster than a CRC over the headers, and keeps them out
+// of hash/crc32, which lets its argument escape to the heap. The last four bytes and the
+// BTH together are sixteen bytes, which the processor takes at once.
+type Prefix struct {
+	register uint32 // with the last word added
+	fields   [2]lengthField
+	id       int8 // bytes between the identification and the last word; -1 without one
 
-	// The register with the lengths of the last packet, as most have the same, and the
-	// last four bytes added to it.
+	// The register with the lengths of the last packet, as most have the same.
 	sized  uint32
 	length int
 }
 
-// NewPseudoHeader returns the pseudo-header of packets from src to dst. The
-// IPv4 header is that of an unfragmented packet without options which must not
-// be fragmented (DF), as RoCE v2 wants (A17.3.1.1.5).
-func NewPseudoHeader(src, dst netip.AddrPort) PseudoHeader {
-	var b [ipv6Len + udpLen]byte
-	n := ipv6Len
-	s, d := src.Addr().Unmap(), dst.Addr().Unmap()
-	if s.Is4() && d.Is4() {
-		n = ipv4Len
-		b[0] = 0x45
-		b[6] = 0x40 // DF
-		b[9] = protocolUDP
-		s4, d4 := s.As4(), d.As4()
-		copy(b[12:], s4[:])
-		copy(b[16:], d4[:])
-	} else {
-		b[0] = 0x60
-		b[6] = protocolUDP
-		s6, d6 := s.As16(), d.As16()
-		copy(b[8:], s6[:])
-		copy(b[24:], d6[:])
-	}
-	binary.BigEndian.PutUint16(b[n:], src.Port())
-	binary.BigEndian.PutUint16(b[n+2:], dst.Port())
-	mask(b[:n+udpLen])
-	n += udpLen
-	return PseudoHeader{register: ^crc32.Update(seed, crc32.IEEETable, b[:n-lastWord]), n: uint8(n), length: -1}
+// A lengthField is a Length by the number of bytes between it and the last word. In the
+// last word itself this is -2 for its first two bytes and -4 for the others; none is no
+// field.
+type lengthField struct {
+	behind int8
+	add    uint16
 }
 
-// mask sets the fields that routers change to ones (A17.3.3), in IP and UDP
-// headers that are known to be whole.
-func mask(b []byte) {
-	if b[0]>>4 == 4 {
-		b[1], b[8], b[10], b[11] = 0xff, 0xff, 0xff, 0xff // type of service, time to live, checksum
-	} else {
-		b[0] |= 0x0f                                    // traffic class and flow label
-		b[1], b[2], b[3], b[7] = 0xff, 0xff, 0xff, 0xff // ... and hop limit
+const none = -128
+
+// NewPrefix returns the prefix of packets behind headers, which are given as the ICRC
+// sees them: from the LRH or the eight bytes of ones that replace it, with ones in the
+// fields that routers change, and with zeros in up to two lengths and in the
+// identification. That is a 16-bit field which the sending system counts and a receiving
+// socket does not show, IPv4's; id is where it begins, negative without one.
+func NewPrefix(headers []byte, id int, lengths ...Length) Prefix {
+	n := len(headers) - lastWord
+	p := Prefix{register: ^crc32.ChecksumIEEE(headers[:n]) ^ binary.LittleEndian.Uint32(headers[n:]), id: -1, length: -1}
+	for i := range p.fields {
+		p.fields[i].behind = none
 	}
-	b[len(b)-2], b[len(b)-1] = 0xff, 0xff // UDP checksum
+	for i, l := range lengths {
+		p.fields[i] = lengthField{int8(n - l.At - 2), uint16(l.Add)}
+	}
+	if id >= 0 {
+		p.id = int8(n - id - 2)
+	}
+	return p
 }
 
-// IPv4 tells whether the header is IPv4's, whose identification field a UDP
-// socket does not show to the receiver.
-func (h *PseudoHeader) IPv4() bool { return h.n == ipv4Len+udpLen }
+// Identified reports whether the headers have an identification.
+func (p *Prefix) Identified() bool { return p.id >= 0 }
 
-// Join returns the CRC over the pseudo-header of a packet with length bytes behind
-// the UDP header (BTH to ICRC), over its BTH, and over what follows of it in body. The
-// identification counts in IPv4 only. Continue with Extend over the rest, up to
-// the ICRC. All three at once cost less than one after the other.
-func (h *PseudoHeader) Join(length int, id uint16, bth, body []byte) uint32 {
-	if length != h.length {
-		h.resize(length)
+// Join returns the CRC over the prefix of a packet with length bytes from BTH to ICRC,
+// over its BTH, and over what follows of it in body. Prefixes without an identification
+// ignore id. Continue with Extend over the rest, up to the ICRC. All three at once cost
+// less than one after the other.
+func (p *Prefix) Join(length int, id uint16, bth, body []byte) uint32 {
+	if length != p.length {
+		p.resize(length)
 	}
-	r := h.sized
-	if h.IPv4() {
-		r ^= contribution(id, ipv4Len+udpLen-lastWord-4-2)
+	r := p.sized
+	if p.id >= 0 {
+		r ^= contribution(id, int(p.id))
 	}
 	low := uint64(r) | uint64(binary.LittleEndian.Uint32(bth))<<32
 	return crc.Behind(low, binary.LittleEndian.Uint64(bth[4:])|0xff, crc.IEEE, body) // resv8a is masked
 }
 
-// resize adds the lengths in both headers.
-func (h *PseudoHeader) resize(length int) {
-	udp := uint16(udpLen + length)
-	h.length, h.sized = length, h.register^uint32(bits.ReverseBytes16(udp))^0xffff<<16
-	if h.IPv4() {
-		h.sized ^= contribution(ipv4Len+udp, ipv4Len+udpLen-lastWord-2-2)
-	} else {
-		h.sized ^= contribution(udp, ipv6Len+udpLen-lastWord-4-2)
+// resize adds the lengths of the headers.
+func (p *Prefix) resize(length int) {
+	p.length, p.sized = length, p.register
+	for _, f := range p.fields {
+		v := uint16(length) + f.add
+		switch {
+		case f.behind >= 0:
+			p.sized ^= contribution(v, int(f.behind))
+		case f.behind != none:
+			p.sized ^= uint32(bits.ReverseBytes16(v)) << (-8 * (2 + int(f.behind)))
+		}
 	}
 }
 
-// distances is one more than the most bytes that stand behind a byte in what
-// Join adds: behind the length of an IPv6 header.
-const distances = ipv6Len + udpLen - lastWord - 4
+// distances is one more than the most bytes between the beginning of a field that
+// Join adds and the last word: at the second byte of a GRH or an IPv6 header.
+const distances = GRHLen
 
 // tail[k][b] is the CRC's register after byte b and k bytes of zero.
 var tail = func() (t [distances][256]uint32) {
@@ -148,34 +133,8 @@ func ICRC(packet []byte) uint32 { return binary.LittleEndian.Uint32(packet[len(p
 
 // Sum computes the ICRC of a packet given from BTH to ICRC (the last four
 // bytes, not read). The packet has at least BTHLen+ICRCLen bytes.
-func (h *PseudoHeader) Sum(id uint16, packet []byte) uint32 {
-	return h.Join(len(packet), id, packet[:BTHLen], packet[BTHLen:len(packet)-ICRCLen])
-}
-
-// SumCaptured computes the ICRC of a packet, given from BTH to ICRC, under the
-// IP and UDP headers that it was captured with: options, flags and
-// identification count as they stand. It tells false where the headers are not
-// those of IPv4 or IPv6 with UDP directly behind.
-func SumCaptured(headers, packet []byte) (uint32, bool) {
-	if len(headers) < ipv4Len+udpLen || len(packet) < BTHLen+ICRCLen {
-		return 0, false
-	}
-	var b [maxIPv4Len + udpLen + BTHLen]byte
-	n := len(headers)
-	if n > maxIPv4Len+udpLen {
-		return 0, false
-	}
-	copy(b[:], headers)
-	v4 := b[0]>>4 == 4 && int(b[0]&15)*4+udpLen == n
-	v6 := b[0]>>4 == 6 && n == ipv6Len+udpLen
-	if !v4 && !v6 {
-		return 0, false
-	}
-	mask(b[:n])
-	copy(b[n:], packet[:BTHLen])
-	b[n+4] = 0xff // resv8a
-	crc := crc32.Update(seed, crc32.IEEETable, b[:n+BTHLen])
-	return crc32.Update(crc, crc32.IEEETable, packet[BTHLen:len(packet)-ICRCLen]), true
+func (p *Prefix) Sum(id uint16, packet []byte) uint32 {
+	return p.Join(len(packet), id, packet[:BTHLen], packet[BTHLen:len(packet)-ICRCLen])
 }
 
 // A Checker checks the ICRC of received packets. The zero value is ready. It
@@ -193,22 +152,22 @@ type Checker struct {
 	inverse uint32 // x^-(32+8*behind)
 }
 
-// Check tells whether the packet, given from BTH to ICRC, has the right ICRC
+// Check reports whether the packet, given from BTH to ICRC, has the right ICRC
 // for some identification, and which one. A packet too short for a BTH and an
 // ICRC has none.
-func (c *Checker) Check(h *PseudoHeader, id uint16, packet []byte) (uint16, bool) {
+func (c *Checker) Check(p *Prefix, id uint16, packet []byte) (uint16, bool) {
 	if len(packet) < BTHLen+ICRCLen {
 		return 0, false
 	}
-	diff := h.Sum(id, packet) ^ ICRC(packet)
+	diff := p.Sum(id, packet) ^ ICRC(packet)
 	if diff == 0 {
 		return id, true
 	}
-	if !h.IPv4() {
+	if !p.Identified() {
 		return 0, false
 	}
-	// The word of the header at bytes 4..7: identification, flags, fragment.
-	behind := int(h.n) - 8 + len(packet) - ICRCLen
+	// The word that begins with the identification: IPv4's flags and fragment offset follow.
+	behind := int(p.id) - 2 + lastWord + len(packet) - ICRCLen
 	if c.behind != behind {
 		c.behind, c.inverse = behind, inversePower(32+8*behind)
 	}

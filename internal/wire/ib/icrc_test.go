@@ -17,7 +17,7 @@ var (
 )
 
 // signed builds a packet of n random words behind the BTH with its ICRC.
-func signed(r *rand.Rand, h *PseudoHeader, id uint16, words int) []byte {
+func signed(r *rand.Rand, h *Prefix, id uint16, words int) []byte {
 	p := make([]byte, BTHLen+ICRCLen+4*words)
 	for i := range p {
 		p[i] = byte(r.Uint32())
@@ -66,13 +66,13 @@ func TestCheckerCorruptedPacketIsRefused(t *testing.T) {
 func TestCheckerSingleByteErrorsAreAllRefused(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var c Checker
-	for _, h := range []PseudoHeader{NewPseudoHeader(v4src, v4dst), NewPseudoHeader(v6src, v6dst)} {
+	for _, h := range []Prefix{NewPseudoHeader(v4src, v4dst), NewPseudoHeader(v6src, v6dst)} {
 		p := signed(r, &h, 77, 64)
 		for i := range p {
 			x := bytes.Clone(p)
 			x[i] ^= 0x10
 			if _, ok := c.Check(&h, 77, x); ok != (i == 4) {
-				t.Errorf("IPv4 %v, byte %d changed: accepted %v", h.IPv4(), i, ok)
+				t.Errorf("identified %v, byte %d changed: accepted %v", h.Identified(), i, ok)
 			}
 		}
 	}

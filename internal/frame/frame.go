@@ -1,0 +1,84 @@
+// Package frame says how transport packets are wrapped and protected on a network: which
+// addresses their headers have, what stands in front of the BTH, and how the ICRC begins.
+// An implementation joins one encapsulation to one lane's link of the matching kind:
+// frame/rocev2 wraps packets in UDP over IP.
+//
+// A frame moves no bytes, which is its link's business, and reads nothing behind the
+// network headers but through the ICRC, which is the transports' business. To the adapter
+// it is the only part of the program that knows addresses: the adapter compares endpoints
+// and looks into none.
+//
+// # What is called how often
+//
+// The methods of [Network] are called for a flow, for a batch or for a datagram's
+// destination. What is done for each packet are methods of [Flow] and [Source], which are
+// plain structs: they copy a header template, continue the ICRC and check it, whatever
+// the encapsulation.
+package frame
+
+import (
+	"net/netip"
+
+	"softrdma/internal/link"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+// A Network is an encapsulation on the link of one lane. Its methods follow the link's
+// rule of one goroutine at a time; Local and Kind may be called by any.
+type Network interface {
+	// Link carries the frames.
+	Link() link.Packets
+
+	// Kind names the encapsulation. Devices of one process reach each other in memory
+	// only if theirs are the same.
+	Kind() string
+
+	// Local is where peers send to.
+	Local() qp.Endpoint
+
+	// Key tells flows apart: packets between queue pairs whose keys are equal share a
+	// flow, and so a batch. It is called for each datagram.
+	Key(path *qp.Path, local, remote uint32) Key
+
+	// Open makes the flow of a key, or counts one more use of it. It resolves the
+	// peer's link-layer address where the network has such. Entropy is an unpredictable
+	// number: a frame that may choose a source address from several uses it, so that an
+	// attacker who sees no packet has to guess the address.
+	Open(path *qp.Path, entropy uint32) (*Flow, error)
+
+	// Reply returns the flow of one answer to a peer that nothing is known of. It holds
+	// no resources, and is valid until the next Reply.
+	Reply(path *qp.Path) (*Flow, error)
+
+	// Close ends one use of a flow.
+	Close(*Flow)
+
+	// Classify writes a class into the flow's header, for the packets that follow.
+	Classify(*Flow, Class)
+
+	// Arrive reads the headers of a received batch and returns its source, or nil and
+	// the reason to refuse all of it. The source is valid until the next Arrive.
+	Arrive(*link.Rx) (*Source, reason.Detail)
+
+	// Join and Leave begin and end receiving packets to a multicast group.
+	Join(group netip.Addr) error
+	Leave(group netip.Addr) error
+
+	// PutGRH writes the 40 bytes that a datagram's receive buffer begins with
+	// (IBTA 11.4.1.2). Length counts the packet from BTH to ICRC.
+	PutGRH(b []byte, src, dst qp.Endpoint, c Class, length int)
+}
+
+// A Key is what the packets of one flow have in common.
+type Key struct {
+	Dst  qp.Endpoint
+	Slot uint32 // one of several paths to it, in the low 28 bits
+}
+
+// A Class is how a network is to treat a packet. No ICRC covers it.
+type Class struct {
+	TrafficClass uint8 // DSCP and ECN
+	HopLimit     uint8
+	ServiceLevel uint8 // 0 to 15: the VLAN's priority, InfiniBand's SL
+}
