@@ -4,32 +4,32 @@ package uverbs
 
 import (
 	"os"
+	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/qp"
 )
 
 // limited gives the programs of this user small quotas.
-func limited(s *Server, descriptors, mappings int64) *account {
-	a := s.account(uint32(os.Geteuid()))
-	s.mu.Lock() // connections to come see it
-	defer s.mu.Unlock()
-	a.descriptors.max, a.mappings.max = descriptors, mappings
-	return a
+func limited(s *Server, descriptors, mappings int64) *client.Account {
+	uid := uint32(os.Geteuid())
+	a := s.admission.Account(uid)
+	a.Descriptors.Max, a.Mappings.Max = descriptors, mappings
+	return s.admission.Account(uid) // its lock publishes the limits
 }
 
 func TestUserThatHoldsTooManyDescriptorsIsRefused(t *testing.T) {
 	s, log := newServerFor(t, "127.14.6.1", nil)
 	a := limited(s, 20, 100)
-	c := newClient(t, s)
+	c := newTestClient(t, s)
 	var list []int
-	var last reply
+	var last uapi.Reply
 	for {
-		p, fds := c.send(request{Op: opOpen}, []byte("uverbs0"))
+		p, fds := c.send(uapi.Request{Op: uapi.OpOpen}, []byte("uverbs0"))
 		if last = p; p.Result < 0 {
 			break
 		}
@@ -38,8 +38,8 @@ func TestUserThatHoldsTooManyDescriptorsIsRefused(t *testing.T) {
 	if last.Result != -int64(syscall.EMFILE) || len(list) != 15 { // three of a connection, two of the process
 		t.Errorf("file %d gave %d", len(list)+1, last.Result)
 	}
-	second := newClient(t, s)
-	if p, _ := second.send(request{Op: opOpen}, []byte("uverbs0")); p.Result != -int64(syscall.EMFILE) {
+	second := newTestClient(t, s)
+	if p, _ := second.send(uapi.Request{Op: uapi.OpOpen}, []byte("uverbs0")); p.Result != -int64(syscall.EMFILE) {
 		t.Errorf("another connection gave %d", p.Result)
 	}
 	if !strings.Contains(log(), "CLIENT_LIMIT") {
@@ -48,25 +48,25 @@ func TestUserThatHoldsTooManyDescriptorsIsRefused(t *testing.T) {
 	for _, fd := range list {
 		unix.Close(fd)
 	}
-	eventually(t, "nothing left of the files", func() bool { return a.descriptors.n.Load() == 5 })
+	eventually(t, "nothing left of the files", func() bool { return a.Descriptors.Held() == 5 })
 	c.open("uverbs0")
 }
 
 func TestUserThatHoldsTooManyMappingsIsRefused(t *testing.T) {
 	s := newServer(t, "127.14.6.2")
 	a := limited(s, 100, 4)
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	newSide(f, 0x1000) // three rings and a region
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
-	before := a.descriptors.n.Load()
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	before := a.Descriptors.Held()
 	for what, x := range map[string]struct {
 		number uint32
 		core   []byte
 		out    int
 	}{
-		"queue":  {cmdCreateCQ, bytesOf(&createCQ{CQE: 1, CompChannel: -1}), 24},
-		"region": {cmdRegMR, bytesOf(&regMR{Start: addrOf(f.mem), HCAVA: addrOf(f.mem), Length: 10, PDHandle: pd.Handle}), 12},
-		"queue pair": {cmdCreateQP, bytesOf(&createQP{ExCreateQPBase: exCreateQPBase{
+		"queue":  {uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), 24},
+		"region": {uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: addrOf(f.mem), HCAVA: addrOf(f.mem), Length: 10, PDHandle: pd.Handle}), 12},
+		"queue pair": {uapi.CmdCreateQP, uapi.Bytes(&uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{
 			PDHandle: pd.Handle, SendCQ: 1, RecvCQ: 1, Type: uint8(qp.RC),
 		}}), 64},
 	} {
@@ -74,8 +74,8 @@ func TestUserThatHoldsTooManyMappingsIsRefused(t *testing.T) {
 			t.Errorf("%s gave %v", what, no)
 		}
 	}
-	if n := a.descriptors.n.Load(); n != before || a.mappings.n.Load() != 4 {
-		t.Errorf("%d descriptors, before %d; %d mappings", n, before, a.mappings.n.Load())
+	if n := a.Descriptors.Held(); n != before || a.Mappings.N.Load() != 4 {
+		t.Errorf("%d descriptors, before %d; %d mappings", n, before, a.Mappings.N.Load())
 	}
 }
 
@@ -85,19 +85,19 @@ func TestThousandsOfQueuePairsComeAndGo(t *testing.T) {
 		n = 200
 	}
 	s := newServer(t, "127.14.6.3")
-	f := newClient(t, s).open("uverbs0")
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
-	cq, _, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{CQE: 100, CompChannel: -1}), 24)
+	f := newTestClient(t, s).open("uverbs0")
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	cq, _, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 100, CompChannel: -1}), 24)
 	descriptors := openDescriptors(t)
 	for i := range n {
 		f.used = 0
-		_, b, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&createQP{ExCreateQPBase: exCreateQPBase{
+		_, b, _ := do[uapi.CreateQPResp](f, uapi.CmdCreateQP, uapi.Bytes(&uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{
 			UserHandle: uint64(i), PDHandle: pd.Handle, SendCQ: cq.CQHandle, RecvCQ: cq.CQHandle,
 			MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, Type: uint8(qp.RC),
 		}}), 64)
-		maps, _ := parse[rxeQP](b[32:])
-		for _, mi := range []mmInfo{maps.SQ, maps.RQ} {
-			p, fds := f.send(request{Op: opMmap, File: f.id, Arg: [4]uint64{mi.Offset, uint64(mi.Size)}}, nil)
+		maps, _ := uapi.Parse[uapi.RxeQP](b[32:])
+		for _, mi := range []uapi.MmInfo{maps.SQ, maps.RQ} {
+			p, fds := f.send(uapi.Request{Op: uapi.OpMmap, File: f.id, Arg: [4]uint64{mi.Offset, uint64(mi.Size)}}, nil)
 			if p.Result < 0 {
 				t.Fatalf("queue pair %d: %+v", i, p)
 			}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/verbs"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,8 +15,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/verbs"
 )
 
 // patience is how long a test waits for what must happen.
@@ -50,10 +50,8 @@ func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		for uid, a := range s.accounts {
-			if d, m := a.descriptors.n.Load(), a.mappings.n.Load(); d != 0 || m != 0 {
-				t.Errorf("user %d holds %d descriptors and %d mappings", uid, d, m)
-			}
+		if d, m := s.admission.Held(); d != 0 || m != 0 {
+			t.Errorf("users hold %d descriptors and %d mappings", d, m)
 		}
 		for _, dev := range cfg.Devices {
 			if c := dev.Counts(); c != (verbs.Counts{}) {
@@ -66,9 +64,9 @@ func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 	return s
 }
 
-// A client plays the preloaded library and the provider: commands as bytes, in
+// A testClient plays the preloaded library and the provider: commands as bytes, in
 // memory that the server reaches by this process's number.
-type client struct {
+type testClient struct {
 	t    testing.TB
 	conn *net.UnixConn
 	mem  []byte // does not move
@@ -78,7 +76,7 @@ type client struct {
 	text   string // that came with the last reply
 }
 
-func newClient(t testing.TB, s *Server) *client {
+func newTestClient(t testing.TB, s *Server) *testClient {
 	t.Helper()
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.Socket(), Net: "unixpacket"})
 	if err != nil {
@@ -88,7 +86,7 @@ func newClient(t testing.TB, s *Server) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t, conn: conn, mem: mem}
+	c := &testClient{t: t, conn: conn, mem: mem}
 	t.Cleanup(func() {
 		conn.Close()
 		unix.Munmap(mem)
@@ -96,7 +94,7 @@ func newClient(t testing.TB, s *Server) *client {
 	return c
 }
 
-func (c *client) alloc(n int) []byte {
+func (c *testClient) alloc(n int) []byte {
 	c.used = (c.used + 63) &^ 63
 	b := c.mem[c.used:][:n:n]
 	c.used += n
@@ -106,12 +104,12 @@ func (c *client) alloc(n int) []byte {
 func addrOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 // send does one forwarded call.
-func (c *client) send(r request, data []byte) (reply, []int) {
+func (c *testClient) send(r uapi.Request, data []byte) (uapi.Reply, []int) {
 	c.t.Helper()
 	if r.Version == 0 {
-		r.Version = protocol
+		r.Version = uapi.Protocol
 	}
-	if _, _, err := c.conn.WriteMsgUnix(append(append([]byte(nil), bytesOf(&r)...), data...), c.rights, nil); err != nil {
+	if _, _, err := c.conn.WriteMsgUnix(append(append([]byte(nil), uapi.Bytes(&r)...), data...), c.rights, nil); err != nil {
 		c.t.Fatal(err)
 	}
 	buf, oob := make([]byte, 1024), make([]byte, 256)
@@ -119,11 +117,11 @@ func (c *client) send(r request, data []byte) (reply, []int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p, ok := parse[reply](buf[:n])
+	p, ok := uapi.Parse[uapi.Reply](buf[:n])
 	if !ok {
 		c.t.Fatalf("answer of %d bytes", n)
 	}
-	c.text = string(buf[size[reply]():n])
+	c.text = string(buf[uapi.Size[uapi.Reply]():n])
 	var fds []int
 	list, _ := unix.ParseSocketControlMessage(oob[:on])
 	for i := range list {
@@ -136,14 +134,14 @@ func (c *client) send(r request, data []byte) (reply, []int) {
 
 // A device is an open device file.
 type devFile struct {
-	*client
+	*testClient
 	id uint64
 	fd int
 }
 
-func (c *client) open(name string) *devFile {
+func (c *testClient) open(name string) *devFile {
 	c.t.Helper()
-	p, fds := c.send(request{Op: opOpen}, []byte(name))
+	p, fds := c.send(uapi.Request{Op: uapi.OpOpen}, []byte(name))
 	if p.Result < 0 || len(fds) != 1 || p.Rdev == 0 {
 		c.t.Fatalf("open: %+v with %d descriptors", p, len(fds))
 	}
@@ -153,12 +151,12 @@ func (c *client) open(name string) *devFile {
 }
 
 // write writes a command; a number below 0 is an error's.
-func (f *devFile) write(b []byte) (int64, []int, reply) {
+func (f *devFile) write(b []byte) (int64, []int, uapi.Reply) {
 	f.t.Helper()
 	buf := f.alloc(len(b))
 	copy(buf, b)
-	data := buf[:min(len(buf), maxData)]
-	p, fds := f.send(request{Op: opWrite, File: f.id, Arg: [4]uint64{addrOf(buf), uint64(len(b))}}, data)
+	data := buf[:min(len(buf), uapi.MaxData)]
+	p, fds := f.send(uapi.Request{Op: uapi.OpWrite, File: f.id, Arg: [4]uint64{addrOf(buf), uint64(len(b))}}, data)
 	return p.Result, fds, p
 }
 
@@ -173,8 +171,8 @@ func (f *devFile) command(number uint32, core []byte, driver []byte, out int) (s
 		binary.NativeEndian.PutUint64(core, addrOf(to))
 	}
 	body := append(append([]byte(nil), core...), driver...)
-	h := cmdHeader{Command: number, InWords: uint16((8 + len(body)) / 4), OutWords: uint16(out / 4)}
-	n, fds, _ := f.write(append(bytesOf(&h), body...))
+	h := uapi.CmdHeader{Command: number, InWords: uint16((8 + len(body)) / 4), OutWords: uint16(out / 4)}
+	n, fds, _ := f.write(append(uapi.Bytes(&h), body...))
 	if n < 0 {
 		return syscall.Errno(-n), nil, nil
 	}
@@ -188,14 +186,14 @@ func do[T any](f *devFile, number uint32, core []byte, out int) (T, []byte, []in
 	if no != 0 {
 		f.t.Fatalf("command %d: %v", number, no)
 	}
-	v, _ := parse[T](b)
+	v, _ := uapi.Parse[T](b)
 	return v, b, fds
 }
 
 // mmap maps what lies at an offset of the file.
-func (f *devFile) mmap(mi mmInfo) []byte {
+func (f *devFile) mmap(mi uapi.MmInfo) []byte {
 	f.t.Helper()
-	p, fds := f.send(request{Op: opMmap, File: f.id, Arg: [4]uint64{mi.Offset, uint64(mi.Size)}}, nil)
+	p, fds := f.send(uapi.Request{Op: uapi.OpMmap, File: f.id, Arg: [4]uint64{mi.Offset, uint64(mi.Size)}}, nil)
 	if p.Result < 0 || len(fds) != 1 {
 		f.t.Fatalf("mmap: %+v", p)
 	}

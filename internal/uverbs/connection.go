@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/reason"
 )
 
 // listen makes the server's socket. It is there with its mode or not at all.
@@ -49,20 +50,20 @@ func passCredentials(c syscall.Conn) error {
 
 // converse answers the requests of an exchange; with a reason why they are
 // refused, one.
-func (s *Server) converse(p *process, e *exchange, why error) {
+func (s *Server) converse(p *client.Process, e *exchange, why error) {
 	var m message
 	for e.receive(&m) {
-		a := &answer{}
-		if err := cmp.Or(p.sent(&m), why); err != nil {
+		a := &client.Answer{}
+		if err := cmp.Or(checkSender(p, &m), why); err != nil {
 			a = s.decline(p, m.data, err)
 		} else {
 			a = s.answer(p, e, m.data, m.fds)
 		}
 		m.close()
-		ok := a.sent || e.send(a)
-		a.close()
-		if a.watch != nil {
-			a.watch.watch(e)
+		ok := a.Sent || e.Send(a)
+		a.Close()
+		if a.After != nil {
+			a.After(e.fd)
 		}
 		if !ok || why != nil {
 			return
@@ -70,55 +71,54 @@ func (s *Server) converse(p *process, e *exchange, why error) {
 	}
 }
 
-// sent checks that the process that made the connection sent a message, as the
-// user that it was then, and that all descriptors came with it.
-func (p *process) sent(m *message) error {
+// checkSender checks that the process that made the connection sent the message,
+// as the same user as then, and that all descriptors came with it.
+func checkSender(p *client.Process, m *message) error {
 	switch {
-	case m.from == nil || int(m.from.Pid) != p.pid:
+	case m.from == nil || int(m.from.Pid) != p.PID:
 		found := uint64(0)
 		if m.from != nil {
 			found = uint64(m.from.Pid)
 		}
-		return refuse(syscall.EPERM, reason.ClientProcess, uint64(p.pid), found)
-	case m.from.Uid != p.uid || m.from.Gid != p.gid:
-		// What was allowed was allowed to the user that it was.
-		return refuse(syscall.EACCES, reason.ClientFile, uint64(p.uid), uint64(m.from.Uid))
+		return client.Refuse(syscall.EPERM, reason.ClientProcess, uint64(p.PID), found)
+	case m.from.Uid != p.UID || m.from.Gid != p.GID:
+		return client.Refuse(syscall.EACCES, reason.ClientFile, uint64(p.UID), uint64(m.from.Uid))
 	case m.cut && len(m.fds) < maxRights:
-		return noDescriptor(syscall.EMFILE)
+		return client.NoDescriptor(syscall.EMFILE)
 	case m.cut:
-		return refuse(syscall.EINVAL, reason.ClientDescriptors, 1, uint64(len(m.fds)))
+		return client.Refuse(syscall.EINVAL, reason.ClientDescriptors, 1, uint64(len(m.fds)))
 	}
 	return nil
 }
 
 // decline answers a request that is not carried out, whatever it is.
-func (s *Server) decline(p *process, b []byte, err error) *answer {
-	r, _ := parse[request](b)
-	s.refused(p, "connection", &request{Op: r.Op &^ opTell}, nil, err)
-	a := &answer{}
-	a.fail(err, r.Op == opHello || r.Op&opTell != 0)
+func (s *Server) decline(p *client.Process, b []byte, err error) *client.Answer {
+	r, _ := uapi.Parse[uapi.Request](b)
+	s.runtime.Refusals.Call(p, "connection", &uapi.Request{Op: r.Op &^ uapi.OpTell}, nil, err)
+	a := &client.Answer{}
+	a.Fail(err, r.Op == uapi.OpHello || r.Op&uapi.OpTell != 0)
 	return a
 }
 
 // answer carries out a request, which came with descriptors.
-func (s *Server) answer(p *process, e *exchange, b []byte, fds []int) *answer {
-	a := &answer{exchange: e}
-	r, ok := parse[request](b)
-	if !ok || r.Version != protocol {
-		return s.decline(p, b, refuse(syscall.EPROTO, reason.ClientProtocol, protocol, uint64(r.Version)))
+func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *client.Answer {
+	a := &client.Answer{Sender: e}
+	r, ok := uapi.Parse[uapi.Request](b)
+	if !ok || r.Version != uapi.Protocol {
+		return s.decline(p, b, client.Refuse(syscall.EPROTO, reason.ClientProtocol, uapi.Protocol, uint64(r.Version)))
 	}
-	name, data := "server", b[requestLen:]
-	tell := r.Op&opTell != 0
-	r.Op &^= opTell
+	name, data := "server", b[uapi.RequestLen:]
+	tell := r.Op&uapi.OpTell != 0
+	r.Op &^= uapi.OpTell
 	var err error
 	switch r.Op {
-	case opOpen:
+	case uapi.OpOpen:
 		name = string(data)
 		err = s.open(p, name, r.Arg[1], a)
-	case opNetlink:
+	case uapi.OpNetlink:
 		name = "netlink"
 		err = s.netlink(p, a)
-	case opHello:
+	case uapi.OpHello:
 		if err = s.hello(p, r.Arg[0], a); err != nil {
 			return s.decline(p, b, err)
 		}
@@ -130,17 +130,17 @@ func (s *Server) answer(p *process, e *exchange, b []byte, fds []int) *answer {
 			err = syscall.EIO // of a server that is gone
 			break
 		}
-		name = f.name
-		if r.Op == opClose {
-			err = f.leave(p)
+		name = f.Name
+		if r.Op == uapi.OpClose {
+			err = f.CloseBy(p)
 		} else {
-			err = f.call(p, &r, data, fds, a)
+			err = f.Call(p, &r, data, fds, a)
 		}
 	}
 	if err != nil {
-		s.refused(p, name, &r, data, err)
+		s.runtime.Refusals.Call(p, name, &r, data, err)
 		flags := a.Flags
-		a.fail(err, tell)
+		a.Fail(err, tell)
 		a.Flags = flags
 	}
 	return a

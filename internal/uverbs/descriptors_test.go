@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/reason"
 )
 
 // A rawClient sends messages that no library would send.
@@ -71,18 +70,18 @@ func (c *rawClient) answered() {
 
 // malformed is one message of the property test.
 func malformed(r *rand.Rand, file uint64) (data []byte, blocks []int) {
-	q := request{Version: protocol, Op: uint32(r.IntN(12)), File: file, Arg: [4]uint64{r.Uint64(), uint64(r.IntN(64)), r.Uint64(), r.Uint64()}}
+	q := uapi.Request{Version: uapi.Protocol, Op: uint32(r.IntN(12)), File: file, Arg: [4]uint64{r.Uint64(), uint64(r.IntN(64)), r.Uint64(), r.Uint64()}}
 	switch r.IntN(6) {
 	case 0:
 		q.Op = r.Uint32()
 	case 1:
-		q.Op |= opTell
+		q.Op |= uapi.OpTell
 	case 2:
 		q.Version = r.Uint32()
 	case 3:
 		q.File = r.Uint64()
 	}
-	data = bytesOf(&q)
+	data = uapi.Bytes(&q)
 	switch r.IntN(5) {
 	case 0: // nothing but the header
 	case 1:
@@ -90,10 +89,10 @@ func malformed(r *rand.Rand, file uint64) (data []byte, blocks []int) {
 	case 2:
 		data = append(data, "uverbs0"...)
 	case 3: // a command, known or not, with any words behind it
-		h := cmdHeader{Command: uint32(r.IntN(80)), InWords: uint16(r.IntN(20)), OutWords: uint16(r.IntN(20))}
-		data = append(append(data, bytesOf(&h)...), make([]byte, r.IntN(100))...)
+		h := uapi.CmdHeader{Command: uint32(r.IntN(80)), InWords: uint16(r.IntN(20)), OutWords: uint16(r.IntN(20))}
+		data = append(append(data, uapi.Bytes(&h)...), make([]byte, r.IntN(100))...)
 	case 4:
-		data = append(data, make([]byte, maxData+r.IntN(100))...)
+		data = append(data, make([]byte, uapi.MaxData+r.IntN(100))...)
 	}
 	if r.IntN(4) == 0 {
 		data = nil
@@ -119,7 +118,7 @@ func TestDescriptorsOfMalformedMessagesAreClosed(t *testing.T) {
 			defer unix.Close(null)
 			var file uint64
 			if allow { // commands of an open file; its process is known from now on
-				file = newClient(t, s).open("uverbs0").id
+				file = newTestClient(t, s).open("uverbs0").id
 			}
 			before := openDescriptors(t)
 			for seed := range uint64(rounds) {
@@ -188,9 +187,9 @@ func TestConnectionsOfUsersThatAreNotAllowedAreFew(t *testing.T) {
 	most := 0
 	eventually(t, "all but a few connections closed", func() bool {
 		most = max(most, openDescriptors(t)-before-n)
-		return hungUp(list) >= n-maxRefusing
+		return hungUp(list) >= n-client.MaxRefusing
 	})
-	if limit := maxRefusing*connectionDescriptors + 2; most > limit { // one of accept, one of /proc/self/fd
+	if limit := client.MaxRefusing*connectionDescriptors + 2; most > limit { // one of accept, one of /proc/self/fd
 		t.Errorf("%d connections held %d descriptors of the server, expected %d at most", n, most, limit)
 	}
 	for _, c := range list {
@@ -203,7 +202,7 @@ func TestConnectionsOfUsersThatAreNotAllowedAreFew(t *testing.T) {
 func TestConnectionsOfOneUserAreBounded(t *testing.T) {
 	s, log := newServerFor(t, "127.14.11.4", nil)
 	a := limited(s, 30, 100)
-	newClient(t, s).open("uverbs0") // the process is known from now on
+	newTestClient(t, s).open("uverbs0") // the process is known from now on
 	const n = 300
 	before := openDescriptors(t)
 	var list []*rawClient
@@ -215,7 +214,7 @@ func TestConnectionsOfOneUserAreBounded(t *testing.T) {
 		most = max(most, openDescriptors(t)-before-n)
 		return strings.Contains(log(), "CLIENT_LIMIT")
 	})
-	if limit := 30 + maxRefusing*connectionDescriptors + 2; most > limit {
+	if limit := 30 + client.MaxRefusing*connectionDescriptors + 2; most > limit {
 		t.Errorf("%d connections held %d descriptors of the server, expected %d at most", n, most, limit)
 	}
 	// The server accepts in order, so none of them is left to be accepted.
@@ -224,36 +223,9 @@ func TestConnectionsOfOneUserAreBounded(t *testing.T) {
 		c.close()
 	}
 	// A connection, its process and its file.
-	eventually(t, "all closed", func() bool { return a.descriptors.n.Load() == connectionDescriptors+processDescriptors+1 })
+	eventually(t, "all closed", func() bool { return a.Descriptors.Held() == connectionDescriptors+client.ProcessDescriptors+1 })
 	eventually(t, "few descriptors", func() bool { return openDescriptors(t) <= before })
-	newClient(t, s).open("uverbs0")
-}
-
-// All users together leave the server descriptors for its own work.
-func TestUsersTogetherLeaveAReserve(t *testing.T) {
-	s := newStock()
-	limit := descriptorLimit() - int64(openDescriptors(t))
-	step := max(limit/100, 1)
-	var held int64
-	for range 10 { // users
-		a := s.account()
-		var mine int64
-		for a.descriptors.take(step) == nil {
-			mine += step
-		}
-		if mine > limit/2 {
-			t.Errorf("one user holds %d of %d", mine, limit)
-		}
-		held += mine
-	}
-	if held == 0 || held > limit/4*3 {
-		t.Errorf("all users hold %d of %d, expected three quarters at most", held, limit)
-	}
-	a := s.account()
-	err := a.descriptors.take(2 * step)
-	if no := errnoOf(err); no != unix.EMFILE || !strings.Contains(err.Error(), "SERVER_RESERVE") || a.descriptors.n.Load() != 0 {
-		t.Errorf("one more user: %v (%v), holds %d", err, no, a.descriptors.n.Load())
-	}
+	newTestClient(t, s).open("uverbs0")
 }
 
 // A server that the system gives no more descriptors goes on when it gets some, and neither spins nor fills the log.
@@ -308,36 +280,9 @@ func TestServerSurvivesTheLackOfDescriptors(t *testing.T) {
 	eventually(t, "the lack of descriptors told", func() bool { return strings.Contains(log(), "SERVER_DESCRIPTORS") })
 	restore()
 	// The connection that waited is served now.
-	c.send(bytesOf(&request{Version: protocol, Op: opHello}), 0)
+	c.send(uapi.Bytes(&uapi.Request{Version: uapi.Protocol, Op: uapi.OpHello}), 0)
 	p := []unix.PollFd{{Fd: int32(sock), Events: unix.POLLIN}}
 	if n, err := unix.Poll(p, int(patience.Milliseconds())); n != 1 {
 		t.Errorf("no answer when there were descriptors again: %v", err)
-	}
-}
-
-func TestLinesOfAReasonAreFew(t *testing.T) {
-	l := newLogLimit()
-	now := time.Unix(1000, 0)
-	logged := 0
-	for range 10 * logBurst {
-		if omitted, ok := l.pass(reason.ClientUser, now); ok {
-			logged++
-			if omitted != 0 {
-				t.Errorf("%d lines were left out before the first", omitted)
-			}
-		}
-	}
-	if logged != logBurst {
-		t.Errorf("%d lines at once, expected %d", logged, logBurst)
-	}
-	if _, ok := l.pass(reason.ClientLimit, now); !ok {
-		t.Error("another reason's line was left out")
-	}
-	now = now.Add(logEvery)
-	if omitted, ok := l.pass(reason.ClientUser, now); !ok || omitted != 9*logBurst {
-		t.Errorf("a second later: found %v with %d left out, expected true with %d", ok, omitted, 9*logBurst)
-	}
-	if _, ok := l.pass(reason.ClientUser, now); ok {
-		t.Error("two lines in that second")
 	}
 }

@@ -1,13 +1,18 @@
-// Package uverbs serves the kernel's interface of RDMA devices to programs that
-// know nothing of softrdma: the commands of rdma/ib_user_verbs.h and
-// ib_user_ioctl_cmds.h, the queues of rdma_user_rxe.h and siw-abi.h, and the
-// sysfs files and netlink messages beside them. A small preloaded library
-// forwards the program's system calls on device files over a Unix socket; the
-// program's own libibverbs and its rxe and siw providers do the rest.
+// Package uverbs serves devices of this process to programs that know nothing of
+// softrdma. A small preloaded library forwards a program's system calls on device
+// files over a Unix socket; the program's own libibverbs and librdmacm, and their
+// rxe and siw providers, do the rest.
 //
-// It owns what belongs to a client: its files, the objects behind their
-// handles, the memory shared with it, and the descriptors that tell it of
-// events. All go when the client's files go. What the objects do is the
-// adapter's; no protocol rule is held here, and no address that a program names
-// is ever used as one of this process.
+// It owns the server: the socket, its connections and their threads, the open
+// files, and the sysfs files and netlink messages by which libraries find devices.
+// The packages below it own the rest:
+//
+//   - uapi: the layouts and numbers of everything that is exchanged;
+//   - client: the programs, what they hold, and how their memory is accessed;
+//   - device: what programs are told about a device;
+//   - commands: the commands of rdma/ib_user_verbs.h, on one device each;
+//   - ucm: the commands of rdma/rdma_user_cm.h, on all devices.
+//
+// None of them holds a protocol rule: the adapter and cma do. No address that a
+// program names is ever used as an address of this process.
 package uverbs

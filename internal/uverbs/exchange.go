@@ -4,6 +4,8 @@ package uverbs
 
 import (
 	"net"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 	"syscall"
 	"unsafe"
 
@@ -35,7 +37,7 @@ type exchange struct {
 	conn  *net.UnixConn
 	raw   syscall.RawConn
 	fd    int // -1: through Go's poller
-	data  [requestLen + maxData]byte
+	data  [uapi.RequestLen + uapi.MaxData]byte
 	oob   [controlLen]byte
 	reply []byte
 	iov   unix.Iovec
@@ -104,6 +106,9 @@ func (e *exchange) end(s *Server) {
 	delete(s.exchanges, e)
 	_ = unix.Close(e.fd)
 }
+
+// Descriptor is the connection's, or -1 where it is in Go's poller.
+func (e *exchange) Descriptor() int { return e.fd }
 
 // hangUp ends an exchange wherever it waits. The caller has the server's lock.
 func (e *exchange) hangUp() { _ = unix.Shutdown(e.fd, unix.SHUT_RDWR) }
@@ -178,15 +183,15 @@ func (m *message) take(control []byte) {
 	}
 }
 
-// send sends an answer and tells whether that went well.
-func (e *exchange) send(a *answer) bool {
-	e.reply = append(append(e.reply[:0], bytesOf(&a.reply)...), a.data...)
+// Send sends an answer and reports whether that succeeded.
+func (e *exchange) Send(a *client.Answer) bool {
+	e.reply = append(append(e.reply[:0], uapi.Bytes(&a.Reply)...), a.Text...)
 	e.iov.Base = &e.reply[0]
 	e.iov.SetLen(len(e.reply))
 	e.head = unix.Msghdr{Iov: &e.iov}
 	e.head.SetIovlen(1)
-	if len(a.fds) > 0 {
-		rights := unix.UnixRights(a.fds...)
+	if len(a.FDs) > 0 {
+		rights := unix.UnixRights(a.FDs...)
 		e.head.Control = &rights[0]
 		e.head.SetControllen(len(rights))
 	}

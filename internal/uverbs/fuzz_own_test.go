@@ -24,19 +24,19 @@ func FuzzOwnRings(f *testing.F) {
 	pid := os.Getpid()                                                        // several processes fuzz at a time
 	s := newServer(f, fmt.Sprintf("iwarp:127.16.%d.%d", pid>>8&0xff, 128+pid&0x7f))
 	at := s.cfg.Devices[0].Addr().Addr()
-	open := func(c *client) (a, b *side, files []*devFile) {
+	open := func(c *testClient) (a, b *side, files []*devFile) {
 		file, cm := c.open("uverbs0"), c.open("rdma_cm")
-		_, _, fds := file.command(cmdGetContext, bytesOf(&response{}), bytesOf(&uapi.OwnContext{}), 8+size[uapi.OwnContextResp]())
+		_, _, fds := file.command(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&uapi.OwnContext{}), 8+uapi.Size[uapi.OwnContextResp]())
 		c.t.Cleanup(func() { unix.Close(fds[0]) })
 		a, b = newSide(file, 0x1000), newSide(file, 0x2000)
 		connectIWARP(cmFile{cm}, at, file, [2]uint32{a.handle, b.handle}, [2]uint32{a.qpn, b.qpn})
 		return a, b, []*devFile{file, cm}
 	}
-	c := newClient(f, s)
+	c := newTestClient(f, s)
 	x, y, _ := open(c)
 	before, held := s.Count().Objects, c.used
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, q, files := open(newClient(t, s))
+		p, q, files := open(newTestClient(t, s))
 		for _, e := range []*side{p, q} {
 			e.receive(e.sge(0, 100))
 			for c := b; len(c) >= 4; c = c[4:] {
@@ -46,8 +46,8 @@ func FuzzOwnRings(f *testing.F) {
 					r[at+i] = c[3] * byte(i&1^1) // every other byte: indices stay small
 				}
 			}
-			_, _, _ = files[0].command(cmdPostSend, bytesOf(&postSend{QPHandle: e.handle}), nil, 4)
-			_, _, _ = files[0].command(cmdReqNotifyCQ, bytesOf(&reqNotifyCQ{CQHandle: e.cq}), nil, 0)
+			_, _, _ = files[0].command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: e.handle}), nil, 4)
+			_, _, _ = files[0].command(uapi.CmdReqNotifyCQ, uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: e.cq}), nil, 0)
 		}
 		c.t, c.used = t, held
 		copy(x.buf, b)

@@ -5,11 +5,11 @@ package uverbs
 import (
 	"fmt"
 	"os"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/queue"
 )
 
 // FuzzRings has a program write anything to its rings, indices and all, and
@@ -23,14 +23,14 @@ func FuzzRings(f *testing.F) {
 	pid := os.Getpid()                                                        // several processes fuzz at a time
 	s := newServer(f, fmt.Sprintf("127.15.%d.%d", pid>>8&0xff, 128+pid&0x7f))
 	gid := s.cfg.Devices[0].GID()
-	bystander := newClient(f, s).open("uverbs0")
+	bystander := newTestClient(f, s).open("uverbs0")
 	x, y := newSide(bystander, 0x5000), newSide(bystander, 0x6000)
 	x.connect(y.qpn, gid)
 	y.connect(x.qpn, gid)
 	before, held := s.Count().Objects, bystander.used
 	f.Fuzz(func(t *testing.T, b []byte) {
-		file := newClient(t, s).open("uverbs0")
-		_, _, fds := do[getContextResp](file, cmdGetContext, bytesOf(&response{}), 8)
+		file := newTestClient(t, s).open("uverbs0")
+		_, _, fds := do[uapi.GetContextResp](file, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)
 		defer unix.Close(fds[0])
 		p, q, u := newSide(file, 0x1000), newSide(file, 0x2000), newDatagrams(file, 0x3000)
 		p.connect(q.qpn, gid)
@@ -44,8 +44,8 @@ func FuzzRings(f *testing.F) {
 					r[at+i] = c[3] * byte(i&1^1) // every other byte: indices stay small
 				}
 			}
-			file.command(cmdPostSend, bytesOf(&postSend{QPHandle: e.handle}), nil, 4)
-			file.command(cmdReqNotifyCQ, bytesOf(&reqNotifyCQ{CQHandle: e.cq}), nil, 0)
+			file.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: e.handle}), nil, 4)
+			file.command(uapi.CmdReqNotifyCQ, uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: e.cq}), nil, 0)
 		}
 		bystander.t, bystander.used = t, held
 		copy(x.buf, b)

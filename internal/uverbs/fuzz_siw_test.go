@@ -5,11 +5,11 @@ package uverbs
 import (
 	"fmt"
 	"os"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/queue"
 )
 
 // FuzzSIWQueues is FuzzRings with the queues of siw's provider: flags, operations
@@ -23,15 +23,15 @@ func FuzzSIWQueues(f *testing.F) {
 	pid := os.Getpid()                                                    // several processes fuzz at a time
 	s := newServer(f, fmt.Sprintf("iwarp:127.16.%d.%d", pid>>8&0xff, 1+pid&0x7f))
 	at := s.cfg.Devices[0].Addr().Addr()
-	c := newClient(f, s)
+	c := newTestClient(f, s)
 	file, cm := c.open("uverbs0"), cmFile{c.open("rdma_cm")}
 	x, y := newSIW(file, 0x5000), newSIW(file, 0x6000)
 	connectSIW(cm, at, x, y)
 	before, held := s.Count().Objects, c.used
 	f.Fuzz(func(t *testing.T, b []byte) {
-		hostile := newClient(t, s)
+		hostile := newTestClient(t, s)
 		file, cm := hostile.open("uverbs0"), cmFile{hostile.open("rdma_cm")}
-		_, _, fds := do[getContextResp](file, cmdGetContext, bytesOf(&response{}), 16)
+		_, _, fds := do[uapi.GetContextResp](file, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 16)
 		defer unix.Close(fds[0])
 		p, q := newSIW(file, 0x1000), newSIW(file, 0x2000)
 		connectSIW(cm, at, p, q)

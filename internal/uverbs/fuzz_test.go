@@ -6,6 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/uverbs/ucm"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,22 +19,13 @@ import (
 // FuzzCommand writes anything to a device file, on behalf of another process:
 // what commands name as addresses are that one's.
 func FuzzCommand(f *testing.F) {
-	for number, r := range commands {
-		h := cmdHeader{Command: number, InWords: uint16((8 + r.in) / 4), OutWords: uint16(r.out / 4)}
-		for device := range uint8(2) {
-			f.Add(device, append(bytesOf(&h), make([]byte, r.in)...))
+	for device := range uint8(4) {
+		list := commands.Samples()
+		if device >= 2 {
+			list = ucm.Samples()
 		}
-	}
-	for number, r := range extended {
-		h := cmdHeader{Command: number | cmdExtended, InWords: uint16(r.in / 8), OutWords: uint16(r.out / 8)}
-		for device := range uint8(2) {
-			f.Add(device, append(bytesOf(&h), make([]byte, size[exHeader]()+r.in)...))
-		}
-	}
-	for number, r := range ucmCommands {
-		h := ucmHeader{Command: number, In: uint16(r.in), Out: uint16(r.out)}
-		for device := uint8(2); device < 4; device++ {
-			f.Add(device, append(bytesOf(&h), make([]byte, r.in)...))
+		for _, b := range list {
+			f.Add(device, b)
 		}
 	}
 	victim := exec.Command("sleep", "1000")
@@ -46,26 +42,29 @@ func FuzzCommand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, device uint8, b []byte) {
 		name := []string{"uverbs0", "uverbs1", "rdma_cm", "rdma_cm"}[device%4]
 		uid := uint32(os.Geteuid())
-		p := s.join(&process{pid: victim.Process.Pid, uid: uid, gid: uint32(os.Getegid()), account: s.account(uid)})
-		a := &answer{}
+		p := s.admission.Join(&client.Process{PID: victim.Process.Pid, UID: uid, GID: uint32(os.Getegid()), Account: s.admission.Account(uid)})
+		a := &client.Answer{}
 		if err := s.open(p, name, 0, a); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
 		x := s.files[a.File]
 		s.mu.Unlock()
-		unix.Close(a.fds[0])
-		if m, ok := x.service.(*manager); ok {
-			m.own = device%4 == 3
+		unix.Close(a.FDs[0])
+		write := func(b []byte) {
+			a := &client.Answer{}
+			r := uapi.Request{Op: uapi.OpWrite, Arg: [4]uint64{0, uint64(len(b))}}
+			if err := x.Call(p, &r, b, nil, a); err != nil {
+				a.Fail(err, false)
+			}
+			a.Close()
+		}
+		if device%4 == 3 { // a program of this module's
+			write(slices.Concat(uapi.Bytes(&uapi.CMHeader{Command: uapi.CMOwn, In: uint16(uapi.Size[uapi.OwnCM]()), Out: uint16(uapi.Size[uapi.OwnCMResp]())}), uapi.Bytes(&uapi.OwnCM{})))
 		}
 		for range 2 {
-			a := &answer{}
-			r := request{Op: opWrite, Arg: [4]uint64{0, uint64(len(b))}}
-			if err := x.call(p, &r, b, nil, a); err != nil {
-				a.fail(err, false)
-			}
-			a.close()
+			write(b)
 		}
-		x.end()
+		x.End()
 	})
 }

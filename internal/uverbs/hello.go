@@ -4,19 +4,20 @@ package uverbs
 
 import (
 	"fmt"
+	"softrdma/internal/uverbs/client"
 	"strings"
 )
 
 // hello tells who asks before it opens a device, or starts a program
 // (daemon.Ask), that it will be served, or why not.
-func (s *Server) hello(p *process, probe uint64, a *answer) error {
-	if err := p.reach(probe); err != nil {
+func (s *Server) hello(p *client.Process, probe uint64, a *client.Answer) error {
+	if err := p.CheckMemory(probe); err != nil {
 		return err
 	}
 	lines := []string{s.Tree()}
 	for _, d := range s.devices {
-		lines = append(lines, fmt.Sprintf("%s %v", d.name, d.addr()))
+		lines = append(lines, fmt.Sprintf("%s %v", d.Name, d.Addr()))
 	}
-	a.data = []byte(strings.Join(lines, "\n"))
+	a.Text = []byte(strings.Join(lines, "\n"))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,8 +43,8 @@ func TestHelper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t, conn: conn, mem: mem}
-	if p, _ := c.send(request{Op: opOpen, Arg: [4]uint64{0, addrOf(mem)}}, []byte("uverbs0")); p.Result < 0 {
+	c := &testClient{t: t, conn: conn, mem: mem}
+	if p, _ := c.send(uapi.Request{Op: uapi.OpOpen, Arg: [4]uint64{0, addrOf(mem)}}, []byte("uverbs0")); p.Result < 0 {
 		fmt.Println("failed:", syscall.Errno(-p.Result))
 		return
 	}
@@ -90,7 +91,7 @@ func startHelper(t *testing.T, s *Server, user *syscall.Credential) *helper {
 	// The directory of the test may be closed to that user.
 	h := &helper{t: t, cmd: exec.Command("/proc/self/exe", "-test.run=^TestHelper$", "-test.v")}
 	h.cmd.Env = append(os.Environ(), helperEnv+"="+s.Socket())
-	if s.devices[0].a.IWARP() {
+	if s.devices[0].Adapter.IWARP() {
 		h.cmd.Env = append(h.cmd.Env, helperSIW+"=1")
 	}
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user, Pdeathsig: syscall.SIGKILL}

@@ -7,16 +7,16 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"syscall"
-	"testing"
-
-	"golang.org/x/sys/unix"
-
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A datagrams is a UD queue pair of a client with its completion queue.
@@ -28,29 +28,29 @@ type datagrams struct {
 // newDatagrams makes a queue pair that can send and receive.
 func newDatagrams(f *devFile, user uint64) *datagrams {
 	s := &datagrams{side: side{f: f, channel: -1, buf: f.alloc(4096)}}
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
-	cq, b, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{UserHandle: user + 1, CQE: 100, CompChannel: -1}), 24)
-	mi, _ := parse[mmInfo](b[8:])
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	cq, b, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{UserHandle: user + 1, CQE: 100, CompChannel: -1}), 24)
+	mi, _ := uapi.Parse[uapi.MmInfo](b[8:])
 	s.pd, s.cq, s.events = pd.Handle, cq.CQHandle, ring{f.mmap(mi)}
-	q := createQP{ExCreateQPBase: exCreateQPBase{
+	q := uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{
 		UserHandle: user, PDHandle: s.pd, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 10, MaxRecvWR: 10, MaxSendSGE: 1, MaxRecvSGE: 1,
 		MaxInline: 64, Type: uint8(qp.UD),
 	}}
-	r, b, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&q), 64)
-	maps, _ := parse[rxeQP](b[32:])
+	r, b, _ := do[uapi.CreateQPResp](f, uapi.CmdCreateQP, uapi.Bytes(&q), 64)
+	maps, _ := uapi.Parse[uapi.RxeQP](b[32:])
 	s.qpn, s.handle = r.QPN, r.QPHandle
 	s.sq, s.rq = ring{f.mmap(maps.SQ)}, ring{f.mmap(maps.RQ)}
-	m, _, _ := do[regMRResp](f, cmdRegMR, bytesOf(&regMR{
+	m, _, _ := do[uapi.RegMRResp](f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
 		Start: addrOf(s.buf), Length: uint64(len(s.buf)), HCAVA: addrOf(s.buf), PDHandle: s.pd, AccessFlags: rightsAll,
 	}), 12)
 	s.key = m.LKey
-	for _, m := range []modifyQP{
+	for _, m := range []uapi.ModifyQP{
 		{AttrMask: uint32(qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskQKey), State: uint8(qp.Init), PortNum: 1, QKey: 0x11},
 		{AttrMask: uint32(qp.MaskState), State: uint8(qp.RTR)},
 		{AttrMask: uint32(qp.MaskState | qp.MaskSQPSN), State: uint8(qp.RTS)},
 	} {
 		m.QPHandle = s.handle
-		if no, _, _ := f.command(cmdModifyQP, bytesOf(&m), nil, 0); no != 0 {
+		if no, _, _ := f.command(uapi.CmdModifyQP, uapi.Bytes(&m), nil, 0); no != 0 {
 			f.t.Fatalf("to state %d: %v", m.State, no)
 		}
 	}
@@ -60,9 +60,9 @@ func newDatagrams(f *devFile, user uint64) *datagrams {
 // address makes an address handle and gives its number.
 func (s *datagrams) address(dgid [16]byte) uint32 {
 	s.f.t.Helper()
-	q := createAH{PDHandle: s.pd, Attr: ahAttr{IsGlobal: 1, PortNum: 1, GRH: globalRoute{DGID: dgid, HopLimit: 64}}}
-	_, b, _ := do[handleOnly](s.f, cmdCreateAH, bytesOf(&q), 12)
-	num, _ := parse[uint32](b[4:])
+	q := uapi.CreateAH{PDHandle: s.pd, Attr: uapi.AHAttr{IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: dgid, HopLimit: 64}}}
+	_, b, _ := do[uapi.HandleOnly](s.f, uapi.CmdCreateAH, uapi.Bytes(&q), 12)
+	num, _ := uapi.Parse[uint32](b[4:])
 	return num
 }
 
@@ -85,7 +85,7 @@ func (s *side) failure() queue.CQE {
 // pairs alone may use it. Its number is the device's, and easily guessed.
 func TestAddressHandleOfAnotherProgramIsRefused(t *testing.T) {
 	s := newServer(t, "127.14.4.1")
-	a, b := newDatagrams(newClient(t, s).open("uverbs0"), 0x1000), newDatagrams(newClient(t, s).open("uverbs0"), 0x2000)
+	a, b := newDatagrams(newTestClient(t, s).open("uverbs0"), 0x1000), newDatagrams(newTestClient(t, s).open("uverbs0"), 0x2000)
 	own, other := a.address(s.cfg.Devices[0].GID()), b.address(s.cfg.Devices[0].GID())
 	b.receive(b.sge(0, 1000))
 	a.send(own, b.qpn)
@@ -103,56 +103,56 @@ func TestAddressHandleOfAnotherProgramIsRefused(t *testing.T) {
 func twoPrograms(t *testing.T, addr string) (s *Server, mine, other *devFile) {
 	t.Helper()
 	s = newServer(t, addr)
-	mine, other = newClient(t, s).open("uverbs0"), newClient(t, s).open("uverbs0")
-	_, _, fds := do[getContextResp](mine, cmdGetContext, bytesOf(&response{}), 8)
+	mine, other = newTestClient(t, s).open("uverbs0"), newTestClient(t, s).open("uverbs0")
+	_, _, fds := do[uapi.GetContextResp](mine, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)
 	unix.Close(fds[0])
 	return s, mine, other
 }
 
 func TestHandlesOfAnotherProgramAreRefused(t *testing.T) {
 	s, mine, other := twoPrograms(t, "127.14.4.2")
-	pd, _, _ := do[handleOnly](mine, cmdAllocPD, bytesOf(&response{}), 4)
+	pd, _, _ := do[uapi.HandleOnly](mine, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 	for range 20 { // so that the other's numbers are none of mine
-		do[handleOnly](other, cmdAllocPD, bytesOf(&response{}), 4)
+		do[uapi.HandleOnly](other, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 	}
 	o := newSide(other, 0x1000)
 	d := newDatagrams(other, 0x2000)
-	q := createAH{PDHandle: d.pd, Attr: ahAttr{IsGlobal: 1, PortNum: 1, GRH: globalRoute{DGID: s.cfg.Devices[0].GID(), HopLimit: 64}}}
-	ah, _, _ := do[handleOnly](other, cmdCreateAH, bytesOf(&q), 12)
-	srq, _, _ := do[createSRQResp](other, cmdCreateSRQ, bytesOf(&createSRQ{PDHandle: d.pd, MaxWR: 4, MaxSGE: 1}), 40)
-	mw, _, _ := do[allocMWResp](other, cmdAllocMW, bytesOf(&allocMW{PDHandle: d.pd, Type: 1}), 8)
-	mr, _, _ := do[regMRResp](other, cmdRegMR, bytesOf(&regMR{
+	q := uapi.CreateAH{PDHandle: d.pd, Attr: uapi.AHAttr{IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: s.cfg.Devices[0].GID(), HopLimit: 64}}}
+	ah, _, _ := do[uapi.HandleOnly](other, uapi.CmdCreateAH, uapi.Bytes(&q), 12)
+	srq, _, _ := do[uapi.CreateSRQResp](other, uapi.CmdCreateSRQ, uapi.Bytes(&uapi.CreateSRQ{PDHandle: d.pd, MaxWR: 4, MaxSGE: 1}), 40)
+	mw, _, _ := do[uapi.AllocMWResp](other, uapi.CmdAllocMW, uapi.Bytes(&uapi.AllocMW{PDHandle: d.pd, Type: 1}), 8)
+	mr, _, _ := do[uapi.RegMRResp](other, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
 		Start: addrOf(other.mem), HCAVA: addrOf(other.mem), Length: 10, PDHandle: d.pd,
 	}), 12)
-	pair := exCreateQPBase{PDHandle: pd.Handle, SendCQ: o.cq, RecvCQ: o.cq, Type: uint8(qp.RC)}
+	pair := uapi.ExCreateQPBase{PDHandle: pd.Handle, SendCQ: o.cq, RecvCQ: o.cq, Type: uint8(qp.RC)}
 	before := s.cfg.Devices[0].Counts()
 	for name, c := range map[string]struct {
 		number uint32
 		core   []byte
 		out    int
 	}{
-		"dealloc PD":       {cmdDeallocPD, bytesOf(&handleOnly{Handle: d.pd}), 0},
-		"region in PD":     {cmdRegMR, bytesOf(&regMR{Start: addrOf(mine.mem), HCAVA: addrOf(mine.mem), Length: 10, PDHandle: d.pd}), 12},
-		"deregister":       {cmdDeregMR, bytesOf(&handleOnly{Handle: mr.MRHandle}), 0},
-		"window in PD":     {cmdAllocMW, bytesOf(&allocMW{PDHandle: d.pd, Type: 1}), 8},
-		"free window":      {cmdDeallocMW, bytesOf(&handleOnly{Handle: mw.MWHandle}), 0},
-		"address in PD":    {cmdCreateAH, bytesOf(&q), 12},
-		"destroy address":  {cmdDestroyAH, bytesOf(&ah), 0},
-		"resize CQ":        {cmdResizeCQ, bytesOf(&resizeCQ{CQHandle: o.cq, CQE: 10}), 24},
-		"arm CQ":           {cmdReqNotifyCQ, bytesOf(&reqNotifyCQ{CQHandle: o.cq}), 0},
-		"destroy CQ":       {cmdDestroyCQ, bytesOf(&destroy{Handle: o.cq}), 8},
-		"QP on CQ":         {cmdCreateQP, bytesOf(&createQP{ExCreateQPBase: pair}), 64},
-		"modify QP":        {cmdModifyQP, bytesOf(&modifyQP{QPHandle: o.handle, AttrMask: uint32(qp.MaskState), State: uint8(qp.Err)}), 0},
-		"query QP":         {cmdQueryQP, bytesOf(&queryQP{QPHandle: o.handle}), size[queryQPResp]()},
-		"doorbell of QP":   {cmdPostSend, bytesOf(&postSend{QPHandle: o.handle}), 4},
-		"attach QP":        {cmdAttachMcast, bytesOf(&mcast{QPHandle: d.handle}), 0},
-		"detach QP":        {cmdDetachMcast, bytesOf(&mcast{QPHandle: d.handle}), 0},
-		"destroy QP":       {cmdDestroyQP, bytesOf(&destroy{Handle: o.handle}), 4},
-		"SRQ in PD":        {cmdCreateSRQ, bytesOf(&createSRQ{PDHandle: d.pd, MaxWR: 4, MaxSGE: 1}), 40},
-		"modify SRQ":       {cmdModifySRQ, bytesOf(&modifySRQ{SRQHandle: srq.SRQHandle, AttrMask: uapi.SRQLimit, SRQLimit: 1}), 0},
-		"query SRQ":        {cmdQuerySRQ, bytesOf(&querySRQ{SRQHandle: srq.SRQHandle}), 16},
-		"destroy SRQ":      {cmdDestroySRQ, bytesOf(&destroy{Handle: srq.SRQHandle}), 4},
-		"CQ on its events": {cmdCreateCQ, bytesOf(&createCQ{CQE: 1, CompChannel: int32(o.channel)}), 24},
+		"dealloc PD":       {uapi.CmdDeallocPD, uapi.Bytes(&uapi.HandleOnly{Handle: d.pd}), 0},
+		"region in PD":     {uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: addrOf(mine.mem), HCAVA: addrOf(mine.mem), Length: 10, PDHandle: d.pd}), 12},
+		"deregister":       {uapi.CmdDeregMR, uapi.Bytes(&uapi.HandleOnly{Handle: mr.MRHandle}), 0},
+		"window in PD":     {uapi.CmdAllocMW, uapi.Bytes(&uapi.AllocMW{PDHandle: d.pd, Type: 1}), 8},
+		"free window":      {uapi.CmdDeallocMW, uapi.Bytes(&uapi.HandleOnly{Handle: mw.MWHandle}), 0},
+		"address in PD":    {uapi.CmdCreateAH, uapi.Bytes(&q), 12},
+		"destroy address":  {uapi.CmdDestroyAH, uapi.Bytes(&ah), 0},
+		"resize CQ":        {uapi.CmdResizeCQ, uapi.Bytes(&uapi.ResizeCQ{CQHandle: o.cq, CQE: 10}), 24},
+		"arm CQ":           {uapi.CmdReqNotifyCQ, uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: o.cq}), 0},
+		"destroy CQ":       {uapi.CmdDestroyCQ, uapi.Bytes(&uapi.Destroy{Handle: o.cq}), 8},
+		"QP on CQ":         {uapi.CmdCreateQP, uapi.Bytes(&uapi.CreateQP{ExCreateQPBase: pair}), 64},
+		"modify QP":        {uapi.CmdModifyQP, uapi.Bytes(&uapi.ModifyQP{QPHandle: o.handle, AttrMask: uint32(qp.MaskState), State: uint8(qp.Err)}), 0},
+		"query QP":         {uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: o.handle}), uapi.Size[uapi.QueryQPResp]()},
+		"doorbell of QP":   {uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: o.handle}), 4},
+		"attach QP":        {uapi.CmdAttachMcast, uapi.Bytes(&uapi.Mcast{QPHandle: d.handle}), 0},
+		"detach QP":        {uapi.CmdDetachMcast, uapi.Bytes(&uapi.Mcast{QPHandle: d.handle}), 0},
+		"destroy QP":       {uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: o.handle}), 4},
+		"SRQ in PD":        {uapi.CmdCreateSRQ, uapi.Bytes(&uapi.CreateSRQ{PDHandle: d.pd, MaxWR: 4, MaxSGE: 1}), 40},
+		"modify SRQ":       {uapi.CmdModifySRQ, uapi.Bytes(&uapi.ModifySRQ{SRQHandle: srq.SRQHandle, AttrMask: uapi.SRQLimit, SRQLimit: 1}), 0},
+		"query SRQ":        {uapi.CmdQuerySRQ, uapi.Bytes(&uapi.QuerySRQ{SRQHandle: srq.SRQHandle}), 16},
+		"destroy SRQ":      {uapi.CmdDestroySRQ, uapi.Bytes(&uapi.Destroy{Handle: srq.SRQHandle}), 4},
+		"CQ on its events": {uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: int32(o.channel)}), 24},
 	} {
 		want := syscall.EINVAL
 		if name == "CQ on its events" {
@@ -165,16 +165,16 @@ func TestHandlesOfAnotherProgramAreRefused(t *testing.T) {
 	if after := s.cfg.Devices[0].Counts(); after != before {
 		t.Errorf("the device had %+v and has %+v", before, after)
 	}
-	if n := s.devices[0].a.Trace.Counter(reason.CommandHandle); n != 21 {
+	if n := s.devices[0].Adapter.Trace.Counter(reason.CommandHandle); n != 21 {
 		t.Errorf("%d times COMMAND_HANDLE", n)
 	}
 }
 
 func TestRingsOfAnotherProgramAreNotMapped(t *testing.T) {
 	_, mine, other := twoPrograms(t, "127.14.4.3")
-	_, b, _ := do[createCQResp](other, cmdCreateCQ, bytesOf(&createCQ{CQE: 1, CompChannel: -1}), 24)
-	mi, _ := parse[mmInfo](b[8:])
-	if p, fds := mine.send(request{Op: opMmap, File: mine.id, Arg: [4]uint64{mi.Offset, uint64(mi.Size)}}, nil); p.Result != -int64(syscall.EINVAL) || len(fds) != 0 {
+	_, b, _ := do[uapi.CreateCQResp](other, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), 24)
+	mi, _ := uapi.Parse[uapi.MmInfo](b[8:])
+	if p, fds := mine.send(uapi.Request{Op: uapi.OpMmap, File: mine.id, Arg: [4]uint64{mi.Offset, uint64(mi.Size)}}, nil); p.Result != -int64(syscall.EINVAL) || len(fds) != 0 {
 		t.Errorf("found %+v with %d descriptors", p, len(fds))
 	}
 	other.mmap(mi)
@@ -219,12 +219,12 @@ func TestKeysOfAnotherProgramAreRefused(t *testing.T) {
 
 func TestConnectionsOfAnotherProgramAreRefused(t *testing.T) {
 	s := newServer(t, "127.14.4.5")
-	mine, other := newClient(t, s).open("rdma_cm"), newClient(t, s).open("rdma_cm")
+	mine, other := newTestClient(t, s).open("rdma_cm"), newTestClient(t, s).open("rdma_cm")
 	to := other.alloc(4)
-	if n := other.ucm(ucmCreateID, bytesOf(&ucmCreate{PS: 0x106, Response: addrOf(to)}), 4); n != 0 {
+	if n := other.ucm(uapi.CMCreateID, uapi.Bytes(&uapi.CMCreate{PS: 0x106, Response: addrOf(to)}), 4); n != 0 {
 		t.Fatal(n)
 	}
-	id, _ := parse[uint32](to)
+	id, _ := uapi.Parse[uint32](to)
 	answer := addrOf(mine.alloc(1024))
 	for name, c := range map[string]struct {
 		number uint32
@@ -232,23 +232,23 @@ func TestConnectionsOfAnotherProgramAreRefused(t *testing.T) {
 		out    int
 		want   syscall.Errno
 	}{
-		"destroy":    {ucmDestroyID, bytesOf(&ucmByID{Response: answer, ID: id}), 4, syscall.EINVAL},
-		"bind":       {ucmBindIP, bytesOf(&ucmBindIPCmd{ID: id, Addr: sockaddrIn6{2}}), 0, syscall.EINVAL},
-		"resolve":    {ucmResolveIP, bytesOf(&ucmResolveIPCmd{ID: id, Dst: sockaddrIn6{2, 0, 0, 1, 127, 14, 4, 5}}), 0, syscall.EINVAL},
-		"route":      {ucmResolveRoute, bytesOf(&ucmPair{ID: id}), 0, syscall.EINVAL},
-		"query":      {ucmQueryRoute, bytesOf(&ucmByID{Response: answer, ID: id}), size[ucmRoute](), syscall.EINVAL},
-		"connect":    {ucmConnect, bytesOf(&ucmConnectCmd{ID: id}), 0, syscall.EINVAL},
-		"listen":     {ucmListen, bytesOf(&ucmPair{ID: id}), 0, syscall.EINVAL},
-		"accept":     {ucmAccept, bytesOf(&ucmAcceptCmd{ID: id}), 0, syscall.EINVAL},
-		"reject":     {ucmReject, bytesOf(&ucmRejectCmd{ID: id}), 0, syscall.EINVAL},
-		"disconnect": {ucmDisconnect, bytesOf(&ucmByID{ID: id, Response: uint64(id)}), 0, syscall.EINVAL},
-		"attributes": {ucmInitQPAttr, bytesOf(&ucmByID{Response: answer, ID: id, Arg: 1}), size[qpAttr](), syscall.EINVAL},
-		"option":     {ucmSetOption, bytesOf(&ucmOption{ID: id}), 0, syscall.EINVAL},
-		"notify":     {ucmNotify, bytesOf(&ucmPair{ID: id, Arg: 4}), 0, syscall.EINVAL},
-		"join":       {ucmJoinIPMcast, bytesOf(&ucmJoinIPCmd{Response: answer, ID: id, Addr: sockaddrIn6{2, 0, 0, 0, 239, 1, 1, 1}}), 4, syscall.EINVAL},
-		"leave":      {ucmLeaveMcast, bytesOf(&ucmByID{Response: answer, ID: id}), 4, syscall.ENOENT},
+		"destroy":    {uapi.CMDestroyID, uapi.Bytes(&uapi.CMByID{Response: answer, ID: id}), 4, syscall.EINVAL},
+		"bind":       {uapi.CMBindIP, uapi.Bytes(&uapi.CMBindIPCmd{ID: id, Addr: uapi.SockaddrIn6{2}}), 0, syscall.EINVAL},
+		"resolve":    {uapi.CMResolveIP, uapi.Bytes(&uapi.CMResolveIPCmd{ID: id, Dst: uapi.SockaddrIn6{2, 0, 0, 1, 127, 14, 4, 5}}), 0, syscall.EINVAL},
+		"route":      {uapi.CMResolveRoute, uapi.Bytes(&uapi.CMPair{ID: id}), 0, syscall.EINVAL},
+		"query":      {uapi.CMQueryRoute, uapi.Bytes(&uapi.CMByID{Response: answer, ID: id}), uapi.Size[uapi.CMRoute](), syscall.EINVAL},
+		"connect":    {uapi.CMConnect, uapi.Bytes(&uapi.CMConnectCmd{ID: id}), 0, syscall.EINVAL},
+		"listen":     {uapi.CMListen, uapi.Bytes(&uapi.CMPair{ID: id}), 0, syscall.EINVAL},
+		"accept":     {uapi.CMAccept, uapi.Bytes(&uapi.CMAcceptCmd{ID: id}), 0, syscall.EINVAL},
+		"reject":     {uapi.CMReject, uapi.Bytes(&uapi.CMRejectCmd{ID: id}), 0, syscall.EINVAL},
+		"disconnect": {uapi.CMDisconnect, uapi.Bytes(&uapi.CMByID{ID: id, Response: uint64(id)}), 0, syscall.EINVAL},
+		"attributes": {uapi.CMInitQPAttr, uapi.Bytes(&uapi.CMByID{Response: answer, ID: id, Arg: 1}), uapi.Size[uapi.QPAttr](), syscall.EINVAL},
+		"option":     {uapi.CMSetOption, uapi.Bytes(&uapi.CMOption{ID: id}), 0, syscall.EINVAL},
+		"notify":     {uapi.CMNotify, uapi.Bytes(&uapi.CMPair{ID: id, Arg: 4}), 0, syscall.EINVAL},
+		"join":       {uapi.CMJoinIPMcast, uapi.Bytes(&uapi.CMJoinIPCmd{Response: answer, ID: id, Addr: uapi.SockaddrIn6{2, 0, 0, 0, 239, 1, 1, 1}}), 4, syscall.EINVAL},
+		"leave":      {uapi.CMLeaveMcast, uapi.Bytes(&uapi.CMByID{Response: answer, ID: id}), 4, syscall.ENOENT},
 		// The descriptor that it names must be of the file that the id is on.
-		"migrate": {ucmMigrateID, bytesOf(&ucmByID{Response: answer, ID: id, Arg: uint32(mine.fd)}), 4, syscall.ENOENT},
+		"migrate": {uapi.CMMigrateID, uapi.Bytes(&uapi.CMByID{Response: answer, ID: id, Arg: uint32(mine.fd)}), 4, syscall.ENOENT},
 	} {
 		if n := mine.ucm(c.number, c.body, c.out); n != c.want {
 			t.Errorf("%s gave %v", name, n)
@@ -261,14 +261,15 @@ func TestConnectionsOfAnotherProgramAreRefused(t *testing.T) {
 
 func TestDeviceFileIsItsUsersAlone(t *testing.T) {
 	s := newServer(t, "127.14.4.6")
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	s.mu.Lock()
 	file := s.files[f.id]
 	s.mu.Unlock()
-	r := request{Op: opWrite}
-	for _, p := range []*process{{uid: file.uid + 1, gid: file.gid}, {uid: file.uid, gid: file.gid + 1}} {
-		if err := file.call(p, &r, nil, nil, &answer{}); !errors.Is(err, syscall.EACCES) {
-			t.Errorf("user %d, group %d: %v", p.uid, p.gid, err)
+	r := uapi.Request{Op: uapi.OpWrite}
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	for _, p := range []*client.Process{{UID: uid + 1, GID: gid}, {UID: uid, GID: gid + 1}} {
+		if err := file.Call(p, &r, nil, nil, &client.Answer{}); !errors.Is(err, syscall.EACCES) {
+			t.Errorf("user %d, group %d: %v", p.UID, p.GID, err)
 		}
 	}
 }
@@ -277,24 +278,24 @@ func TestDeviceFileIsItsUsersAlone(t *testing.T) {
 // the wrong memory used.
 func TestConnectionIsItsProcesssAlone(t *testing.T) {
 	s := newServer(t, "127.14.4.7")
-	c := newClient(t, s)
+	c := newTestClient(t, s)
 	inherited, err := c.conn.File()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer inherited.Close()
-	r := request{Version: protocol, Op: opOpen}
+	r := uapi.Request{Version: uapi.Protocol, Op: uapi.OpOpen}
 	cmd := exec.Command("/bin/sh", "-c", "cat >&3")
-	cmd.Stdin, cmd.ExtraFiles = bytes.NewReader(append(bytesOf(&r), "uverbs0"...)), []*os.File{inherited}
+	cmd.Stdin, cmd.ExtraFiles = bytes.NewReader(append(uapi.Bytes(&r), "uverbs0"...)), []*os.File{inherited}
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 1024)
 	n, err := c.conn.Read(b)
-	if p, _ := parse[reply](b[:n]); err != nil || p.Result != -int64(syscall.EPERM) {
+	if p, _ := uapi.Parse[uapi.Reply](b[:n]); err != nil || p.Result != -int64(syscall.EPERM) {
 		t.Errorf("found %+v, %v", p, err)
 	}
-	if n := s.devices[0].a.Trace.Counter(reason.ClientProcess); n != 1 {
+	if n := s.devices[0].Adapter.Trace.Counter(reason.ClientProcess); n != 1 {
 		t.Errorf("%d times CLIENT_PROCESS", n)
 	}
 	c.open("uverbs0")

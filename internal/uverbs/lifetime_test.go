@@ -3,21 +3,21 @@
 package uverbs
 
 import (
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/machine"
-	"softrdma/internal/queue"
 )
 
 func TestObjectsGoWithTheLastDescriptorOfTheirFile(t *testing.T) {
 	s := newServer(t, "127.14.2.1")
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	newSide(f, 0x1000)
-	cm := newClient(t, s).open("rdma_cm")
-	q := ucmCreate{PS: 0x106, Response: addrOf(cm.alloc(4))}
-	if n := cm.ucm(ucmCreateID, bytesOf(&q), 4); n != 0 {
+	cm := newTestClient(t, s).open("rdma_cm")
+	q := uapi.CMCreate{PS: 0x106, Response: addrOf(cm.alloc(4))}
+	if n := cm.ucm(uapi.CMCreateID, uapi.Bytes(&q), 4); n != 0 {
 		t.Fatal(n)
 	}
 	if c := s.Count(); c.Files != 2 || c.Objects != 6 { // PD, channel, CQ, QP, MR; id
@@ -28,7 +28,7 @@ func TestObjectsGoWithTheLastDescriptorOfTheirFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Close(f.fd)
-	do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
+	do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 	unix.Close(second)
 	unix.Close(cm.fd)
 	f.fd, cm.fd = -1, -1
@@ -52,8 +52,8 @@ func TestKilledProgramLeavesNothing(t *testing.T) {
 // posted flushed, who waits for events reads one, and then the end.
 func TestServerThatEndsTellsItsPrograms(t *testing.T) {
 	s := newServer(t, "127.14.2.3")
-	f := newClient(t, s).open("uverbs0")
-	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
+	f := newTestClient(t, s).open("uverbs0")
+	_, _, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)
 	async := fds[0]
 	defer unix.Close(async)
 	a := newSide(f, 0x1000)
@@ -65,12 +65,12 @@ func TestServerThatEndsTellsItsPrograms(t *testing.T) {
 	if e := a.failure(); e.Status != queue.WRFlushErr || e.WRID != 7 {
 		t.Errorf("the receive completed as %+v", e)
 	}
-	var e asyncEvent
-	if n, err := unix.Read(async, bytesOf(&e)); n != 16 || err != nil || e.EventType != uint32(machine.EventDeviceFatal) {
+	var e uapi.AsyncEvent
+	if n, err := unix.Read(async, uapi.Bytes(&e)); n != 16 || err != nil || e.EventType != uint32(machine.EventDeviceFatal) {
 		t.Errorf("read %d bytes, %v: %+v", n, err, e)
 	}
 	for what, fd := range map[string]int{"events": async, "channel": a.channel, "file": f.fd} {
-		if n, err := unix.Read(fd, bytesOf(&e)); n != 0 || err != nil {
+		if n, err := unix.Read(fd, uapi.Bytes(&e)); n != 0 || err != nil {
 			t.Errorf("%s: %d, %v; expected the end", what, n, err)
 		}
 	}

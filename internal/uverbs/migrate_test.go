@@ -15,21 +15,21 @@ import (
 func TestMigrateCountsWhatIsTakenMeanwhile(t *testing.T) {
 	at := netip.MustParseAddr("127.14.8.2")
 	s := newServer(t, at.String())
-	a, b := newClient(t, s), newClient(t, s)
+	a, b := newTestClient(t, s), newTestClient(t, s)
 	from, to := cmFile{a.open("rdma_cm")}, cmFile{b.open("rdma_cm")}
 	usedA, usedB := a.used, b.used
 	taken := make(chan syscall.Errno)
 	for range 200 {
 		a.used, b.used = usedA, usedB
 		id := from.id(0x106)
-		q := ucmResolveAddrCmd{ID: id, TimeoutMS: 1000, DstSize: 16}
+		q := uapi.CMResolveAddrCmd{ID: id, TimeoutMS: 1000, DstSize: 16}
 		uapi.PutAddr(q.Dst[:], netip.AddrPortFrom(at, 7))
-		from.must(ucmResolveAddr, bytesOf(&q), 0, 0)
+		from.must(uapi.CMResolveAddr, uapi.Bytes(&q), 0, 0)
 		go func() {
-			no, _ := from.do(ucmGetEvent, bytesOf(&response{}), 0, size[ucmEvent]())
+			no, _ := from.do(uapi.CMGetEvent, uapi.Bytes(&uapi.Response{}), 0, uapi.Size[uapi.CMEvent]())
 			taken <- no
 		}()
-		told, _ := parse[destroyResp](to.must(ucmMigrateID, bytesOf(&ucmByID{ID: id, Arg: uint32(from.fd)}), 0, size[destroyResp]()))
+		told, _ := uapi.Parse[uapi.DestroyResp](to.must(uapi.CMMigrateID, uapi.Bytes(&uapi.CMByID{ID: id, Arg: uint32(from.fd)}), 0, uapi.Size[uapi.DestroyResp]()))
 		want := uint32(1)
 		switch no := <-taken; no {
 		case 0:
@@ -42,7 +42,7 @@ func TestMigrateCountsWhatIsTakenMeanwhile(t *testing.T) {
 		if told.EventsReported != want {
 			t.Fatalf("told of %d events, %d were taken", told.EventsReported, want)
 		}
-		end, _ := parse[destroyResp](to.must(ucmDestroyID, bytesOf(&ucmByID{ID: id}), 0, size[destroyResp]()))
+		end, _ := uapi.Parse[uapi.DestroyResp](to.must(uapi.CMDestroyID, uapi.Bytes(&uapi.CMByID{ID: id}), 0, uapi.Size[uapi.DestroyResp]()))
 		if end.EventsReported != 1 {
 			t.Fatalf("told of %d events at the end", end.EventsReported)
 		}

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
 	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
-	"softrdma/internal/uverbs/uapi"
 )
 
 // What libraries ask RDMA's netlink for beside what package nl names, and what
@@ -35,13 +37,13 @@ const maxNetlink = 4 << 10
 // netlink opens a socket of RDMA's netlink: libraries learn of devices by it, and
 // of siw's driver in no other way. The program has an end of a pair of sockets,
 // and says no address on it that the system would look at.
-func (s *Server) netlink(p *process, a *answer) error {
-	if err := p.account.descriptors.take(1); err != nil {
+func (s *Server) netlink(p *client.Process, a *client.Answer) error {
+	if err := p.Account.Descriptors.Take(1); err != nil {
 		return err
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		p.account.descriptors.give(1)
+		p.Account.Descriptors.Return(1)
 		return err
 	}
 	f := os.NewFile(uintptr(fds[0]), "netlink")
@@ -49,11 +51,11 @@ func (s *Server) netlink(p *process, a *answer) error {
 	_ = f.Close()
 	if err != nil {
 		_ = unix.Close(fds[1])
-		p.account.descriptors.give(1)
+		p.Account.Descriptors.Return(1)
 		return err
 	}
 	own := c.(*net.UnixConn)
-	a.give(fds[1], 0, 0, 0)
+	a.Attach(fds[1], 0, 0, 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -61,15 +63,15 @@ func (s *Server) netlink(p *process, a *answer) error {
 		return syscall.EIO
 	}
 	s.conns[own] = struct{}{}
-	s.running.Add(1)
+	s.runtime.Running.Add(1)
 	go func() {
-		defer s.running.Done()
+		defer s.runtime.Running.Done()
 		s.serveNetlink(own)
 		s.mu.Lock()
 		delete(s.conns, own)
 		s.mu.Unlock()
 		_ = own.Close()
-		p.account.descriptors.give(1)
+		p.Account.Descriptors.Return(1)
 	}()
 	return nil
 }
@@ -91,11 +93,11 @@ func (s *Server) serveNetlink(c *net.UnixConn) {
 
 // netlinkAnswers are the messages that answer a request.
 func (s *Server) netlinkAnswers(b []byte) [][]byte {
-	h, ok := parse[unix.NlMsghdr](b)
-	if !ok || int(h.Len) < size[unix.NlMsghdr]() || int(h.Len) > len(b) {
+	h, ok := uapi.Parse[unix.NlMsghdr](b)
+	if !ok || int(h.Len) < uapi.Size[unix.NlMsghdr]() || int(h.Len) > len(b) {
 		return nil
 	}
-	attrs, err := nl.ParseRouteAttrAsMap(b[size[unix.NlMsghdr]():h.Len])
+	attrs, err := nl.ParseRouteAttrAsMap(b[uapi.Size[unix.NlMsghdr]():h.Len])
 	if err != nil {
 		return [][]byte{netlinkError(&h, syscall.EINVAL)}
 	}
@@ -116,7 +118,7 @@ func (s *Server) netlinkAnswers(b []byte) [][]byte {
 	}
 	switch {
 	case err != nil:
-		return [][]byte{netlinkError(&h, errnoOf(err))}
+		return [][]byte{netlinkError(&h, client.Errno(err))}
 	case dump:
 		done := h
 		done.Type = unix.NLMSG_DONE
@@ -133,12 +135,12 @@ func nldev(command uint16) uint16 { return nl.RDMA_NL_NLDEV<<nl.RDMA_NL_GET_CLIE
 // netlinkMessage is a message of the type and the number of a request.
 func netlinkMessage(h *unix.NlMsghdr, flags uint16, parts ...[]byte) []byte {
 	r := unix.NlMsghdr{Type: h.Type, Flags: flags, Seq: h.Seq, Pid: h.Pid}
-	b := make([]byte, size[unix.NlMsghdr]())
+	b := make([]byte, uapi.Size[unix.NlMsghdr]())
 	for _, p := range parts {
 		b = append(b, p...)
 	}
 	r.Len = uint32(len(b))
-	copy(b, bytesOf(&r))
+	copy(b, uapi.Bytes(&r))
 	return b
 }
 
@@ -146,7 +148,7 @@ func netlinkMessage(h *unix.NlMsghdr, flags uint16, parts ...[]byte) []byte {
 func netlinkError(h *unix.NlMsghdr, no syscall.Errno) []byte {
 	e := *h
 	e.Type = unix.NLMSG_ERROR
-	return netlinkMessage(&e, 0, nl.Uint32Attr(uint32(-int32(no))), bytesOf(h))
+	return netlinkMessage(&e, 0, nl.Uint32Attr(uint32(-int32(no))), uapi.Bytes(h))
 }
 
 func attr8(kind int, v uint8) []byte   { return nl.NewRtAttr(kind, []byte{v}).Serialize() }
@@ -160,7 +162,7 @@ func attr64(kind int, v uint64) []byte {
 }
 
 // netlinkIndex is the device that a request names; nil where it names none.
-func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device, error) {
+func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device.Device, error) {
 	a, ok := in[nl.RDMA_NLDEV_ATTR_DEV_INDEX]
 	if !ok {
 		return nil, nil
@@ -178,7 +180,7 @@ func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device, 
 func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) (list [][]byte, _ error) {
 	if dump {
 		for _, d := range s.devices {
-			list = append(list, d.netlink(h, unix.NLM_F_MULTI))
+			list = append(list, netlinkDevice(d, h, unix.NLM_F_MULTI))
 		}
 		return list, nil
 	}
@@ -186,17 +188,18 @@ func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkR
 	if err != nil || d == nil {
 		return nil, syscall.EINVAL
 	}
-	return [][]byte{d.netlink(h, 0)}, nil
+	return [][]byte{netlinkDevice(d, h, 0)}, nil
 }
 
-func (d *device) netlink(h *unix.NlMsghdr, flags uint16) []byte {
-	q := d.verbs.Query()
+// netlinkDevice describes a device.
+func netlinkDevice(d *device.Device, h *unix.NlMsghdr, flags uint16) []byte {
+	q := d.Verbs.Query()
 	kind, protocol := uint8(1), "roce" // of node: CA
-	if d.a.IWARP() {
+	if d.Adapter.IWARP() {
 		kind, protocol = 4, "iw" // RNIC
 	}
 	return netlinkMessage(h, flags,
-		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.name),
+		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.Index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.Name),
 		attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1), // the last one
 		attr64(nl.RDMA_NLDEV_ATTR_NODE_GUID, uint64(q.NodeGUID)), attr64(nl.RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, uint64(q.SysImageGUID)),
 		attr8(nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE, kind), attrText(nldevProtocol, protocol))
@@ -212,14 +215,14 @@ func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRou
 	if dump {
 		flags = unix.NLM_F_MULTI
 	}
-	p, err := d.queryPort(1)
+	p, err := d.Port(1)
 	if err != nil {
 		return nil, err
 	}
 	return [][]byte{netlinkMessage(h, flags,
-		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.name), attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1),
+		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.Index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.Name), attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1),
 		attr8(nl.RDMA_NLDEV_ATTR_PORT_STATE, p.State), attr8(nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE, p.PhysState),
-		attr32(nldevInterface, uapi.ZoneIndex(d.verbs.Name())), attrText(nl.RDMA_NLDEV_ATTR_NDEV_NAME, d.verbs.Name()))}, nil
+		attr32(nldevInterface, uapi.ZoneIndex(d.Verbs.Name())), attrText(nl.RDMA_NLDEV_ATTR_NDEV_NAME, d.Verbs.Name()))}, nil
 }
 
 // netlinkChardev tells of the device file of a kind.
@@ -234,8 +237,7 @@ func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkR
 	}
 	switch kind := unix.ByteSliceToString(in[nldevChardevType].Value); {
 	case kind == "uverbs" && d != nil:
-		_, id := d.provider.driver()
-		return file(d.file(), 1, d.rdev(), attr32(nldevDriverID, id)), nil
+		return file(d.FileName(), 1, d.DeviceNumber(), attr32(nldevDriverID, d.Driver.ID)), nil
 	case kind == "rdma_cm" && d == nil:
 		return file("rdma_cm", cmABI, cmRdev), nil
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"softrdma/internal/uverbs/uapi"
 	"syscall"
 	"testing"
 
@@ -63,7 +64,7 @@ func attrsOf(t *testing.T, m syscall.NetlinkMessage) map[uint16][]byte {
 // netlinkSocket opens one as the preloaded library does.
 func netlinkSocket(t *testing.T, s *Server) int {
 	t.Helper()
-	p, fds := newClient(t, s).send(request{Op: opNetlink}, nil)
+	p, fds := newTestClient(t, s).send(uapi.Request{Op: uapi.OpNetlink}, nil)
 	if p.Result != 0 || len(fds) != 1 {
 		t.Fatalf("%+v with %d descriptors", p, len(fds))
 	}
@@ -84,7 +85,7 @@ func TestNetlinkTellsOfDevicesAndTheirDrivers(t *testing.T) {
 		driver         uint32
 	}{{"rxe0", "roce", 1, 14}, {"siw0", "iw", 4, 18}} {
 		a := attrsOf(t, list[i])
-		guid := s.devices[i].guid()
+		guid := s.devices[i].GUID()
 		if unix.ByteSliceToString(a[nl.RDMA_NLDEV_ATTR_DEV_NAME]) != want.name || unix.ByteSliceToString(a[nldevProtocol]) != want.protocol ||
 			a[nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE][0] != want.node || binary.NativeEndian.Uint64(a[nl.RDMA_NLDEV_ATTR_NODE_GUID]) != binary.BigEndian.Uint64(guid[:]) {
 			t.Errorf("device %d: %v", i, a)
@@ -100,7 +101,7 @@ func TestNetlinkTellsOfDevicesAndTheirDrivers(t *testing.T) {
 			t.Errorf("port of device %d: %v", i, port)
 		}
 		file := attrsOf(t, askNetlink(t, fd, nldev(nldevGetChardev), 0, index, attrText(nldevChardevType, "uverbs"))[0])
-		if unix.ByteSliceToString(file[nldevChardevName]) != s.devices[i].file() || binary.NativeEndian.Uint32(file[nldevDriverID]) != want.driver ||
+		if unix.ByteSliceToString(file[nldevChardevName]) != s.devices[i].FileName() || binary.NativeEndian.Uint32(file[nldevDriverID]) != want.driver ||
 			binary.NativeEndian.Uint64(file[nldevChardev]) != uint64(231<<8|192+i) || binary.NativeEndian.Uint64(file[nldevChardevABI]) != 1 {
 			t.Errorf("device file %d: %v", i, file)
 		}

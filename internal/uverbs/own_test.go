@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/cma"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -21,14 +20,14 @@ import (
 
 // openOwn opens a device as programs of this module do, and gives what tells of
 // asynchronous events.
-func (c *client) openOwn() (*devFile, *os.File) {
+func (c *testClient) openOwn() (*devFile, *os.File) {
 	c.t.Helper()
 	f := c.open("uverbs0")
-	no, b, fds := f.command(cmdGetContext, bytesOf(&response{}), bytesOf(&uapi.OwnContext{}), 8+size[uapi.OwnContextResp]())
+	no, b, fds := f.command(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&uapi.OwnContext{}), 8+uapi.Size[uapi.OwnContextResp]())
 	if no != 0 || len(fds) != 1 {
 		c.t.Fatalf("GET_CONTEXT: %v, %d descriptors", no, len(fds))
 	}
-	about, _ := parse[uapi.OwnContextResp](b[8:])
+	about, _ := uapi.Parse[uapi.OwnContextResp](b[8:])
 	if about.Port != 4791 || about.Reasons != uapi.Reasons() {
 		c.t.Fatalf("found %+v", about)
 	}
@@ -38,7 +37,7 @@ func (c *client) openOwn() (*devFile, *os.File) {
 }
 
 // rightsOf sends the next command with descriptors.
-func (c *client) rightsOf(fds ...int) func() {
+func (c *testClient) rightsOf(fds ...int) func() {
 	c.rights = unix.UnixRights(fds...)
 	return func() { c.rights = nil }
 }
@@ -62,8 +61,8 @@ func newMemfd(t *testing.T, n, seals, flags int) int {
 
 func TestMemoryIsSharedWhereItCannotShrink(t *testing.T) {
 	s := newServer(t, "127.14.7.1")
-	f, _ := newClient(t, s).openOwn()
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
+	f, _ := newTestClient(t, s).openOwn()
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 	const n = 3 << 12
 	good := newMemfd(t, n, unix.F_SEAL_SHRINK, 0)
 	readOnly, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", good), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -76,13 +75,13 @@ func TestMemoryIsSharedWhereItCannotShrink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(null)
-	reg := func(start, length, offset uint64, fds ...int) (syscall.Errno, regMRResp) {
+	reg := func(start, length, offset uint64, fds ...int) (syscall.Errno, uapi.RegMRResp) {
 		if len(fds) > 0 {
 			defer f.rightsOf(fds...)()
 		}
-		no, b, _ := f.command(cmdRegMR, bytesOf(&regMR{Start: start, Length: length, HCAVA: start, PDHandle: pd.Handle, AccessFlags: rightsAll}),
-			bytesOf(&uapi.OwnMR{Flags: uapi.SharedMemory, Offset: offset}), 12)
-		r, _ := parse[regMRResp](b)
+		no, b, _ := f.command(uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: start, Length: length, HCAVA: start, PDHandle: pd.Handle, AccessFlags: rightsAll}),
+			uapi.Bytes(&uapi.OwnMR{Flags: uapi.SharedMemory, Offset: offset}), 12)
+		r, _ := uapi.Parse[uapi.RegMRResp](b)
 		return no, r
 	}
 	at := addrOf(f.alloc(n)) &^ 4095 // mapped, and not the memfd: nobody looks there
@@ -112,7 +111,7 @@ func TestMemoryIsSharedWhereItCannotShrink(t *testing.T) {
 		t.Fatal(no)
 	}
 	// What the device writes is in the file, and nowhere else.
-	region := s.devices[0].a.Memory.Lookup(r.RKey)
+	region := s.devices[0].Adapter.Memory.Lookup(r.RKey)
 	if d := region.Put(at+8, []byte("shared")); d.Reason != reason.None {
 		t.Fatal(d)
 	}
@@ -125,21 +124,21 @@ func TestMemoryIsSharedWhereItCannotShrink(t *testing.T) {
 
 func TestOwnProgramsMayRegisterWhatOthersMayNot(t *testing.T) {
 	s := newServer(t, "127.14.7.2")
-	f, _ := newClient(t, s).openOwn()
-	other := newClient(t, s).open("uverbs0")
+	f, _ := newTestClient(t, s).openOwn()
+	other := newTestClient(t, s).open("uverbs0")
 	for _, d := range []*devFile{f, other} {
-		pd, _, _ := do[handleOnly](d, cmdAllocPD, bytesOf(&response{}), 4)
+		pd, _, _ := do[uapi.HandleOnly](d, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 		want := syscall.Errno(0)
 		if d == other {
 			want = syscall.EINVAL
 		}
 		buf := addrOf(d.alloc(4096)) + 8
-		for name, q := range map[string]regMR{
+		for name, q := range map[string]uapi.RegMR{
 			"no bytes":   {Start: buf, HCAVA: buf},
 			"zero-based": {Start: buf, Length: 64, AccessFlags: uint32(qp.ZeroBased)},
 		} {
 			q.PDHandle = pd.Handle
-			no, _, _ := d.command(cmdRegMR, bytesOf(&q), bytesOf(&uapi.OwnMR{}), 12)
+			no, _, _ := d.command(uapi.CmdRegMR, uapi.Bytes(&q), uapi.Bytes(&uapi.OwnMR{}), 12)
 			if no != want && !(want != 0 && no == syscall.EOPNOTSUPP) {
 				t.Errorf("%s: %v, want %v", name, no, want)
 			}
@@ -149,14 +148,14 @@ func TestOwnProgramsMayRegisterWhatOthersMayNot(t *testing.T) {
 
 func TestRefusalIsToldToWhoAsks(t *testing.T) {
 	s := newServer(t, "127.14.7.3")
-	f := newClient(t, s).open("uverbs0")
-	h := cmdHeader{Command: cmdDeallocPD, InWords: 3}
-	b := append(bytesOf(&h), binary.NativeEndian.AppendUint32(nil, 77)...)
-	f.send(request{Op: opWrite, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
+	f := newTestClient(t, s).open("uverbs0")
+	h := uapi.CmdHeader{Command: uapi.CmdDeallocPD, InWords: 3}
+	b := append(uapi.Bytes(&h), binary.NativeEndian.AppendUint32(nil, 77)...)
+	f.send(uapi.Request{Op: uapi.OpWrite, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
 	if len(f.text) != 0 {
 		t.Errorf("nobody asked, told %q", f.text)
 	}
-	p, _ := f.send(request{Op: opWrite | opTell, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
+	p, _ := f.send(uapi.Request{Op: uapi.OpWrite | uapi.OpTell, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
 	if p.Result != -int64(syscall.EINVAL) || !strings.Contains(f.text, "COMMAND_HANDLE") || !strings.Contains(f.text, "77") {
 		t.Errorf("%d, told %q", p.Result, f.text)
 	}
@@ -164,46 +163,46 @@ func TestRefusalIsToldToWhoAsks(t *testing.T) {
 
 func TestCloseTakesEverythingBeforeItReturns(t *testing.T) {
 	s := newServer(t, "127.14.7.4")
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	newSide(f, 0x1000)
-	if p, _ := f.send(request{Op: opClose, File: f.id}, nil); p.Result != 0 {
+	if p, _ := f.send(uapi.Request{Op: uapi.OpClose, File: f.id}, nil); p.Result != 0 {
 		t.Fatal(p.Result)
 	}
 	if c := s.cfg.Devices[0].Counts(); c.QP+c.CQ+c.MR+c.PD != 0 {
 		t.Errorf("left %+v", c)
 	}
-	if p, _ := f.send(request{Op: opClose, File: f.id}, nil); p.Result != -int64(syscall.EIO) {
+	if p, _ := f.send(uapi.Request{Op: uapi.OpClose, File: f.id}, nil); p.Result != -int64(syscall.EIO) {
 		t.Errorf("a second time: %d", p.Result)
 	}
 }
 
 func TestEventsOfOwnProgramsHaveReasons(t *testing.T) {
 	s := newServer(t, "127.14.7.5")
-	_, async := newClient(t, s).openOwn()
+	_, async := newTestClient(t, s).openOwn()
 	var e uapi.OwnEvent
-	s.devices[0].a.Raise(machine.EventPortErr, nil, reason.Detail{})
-	if _, err := async.Read(bytesOf(&e)); err != nil || e.Element != 1 || e.EventType != uint32(machine.EventPortErr) {
+	s.devices[0].Adapter.Raise(machine.EventPortErr, nil, reason.Detail{})
+	if _, err := async.Read(uapi.Bytes(&e)); err != nil || e.Element != 1 || e.EventType != uint32(machine.EventPortErr) {
 		t.Errorf("found %+v, %v", e, err)
 	}
 }
 
 func TestOwnOptionsOfConnections(t *testing.T) {
 	s := newServer(t, "127.14.7.6")
-	f := cmFile{newClient(t, s).open("rdma_cm")}
+	f := cmFile{newTestClient(t, s).open("rdma_cm")}
 	id := f.id(0x106)
 	set := func(name, value uint32) syscall.Errno {
 		b := f.alloc(4)
 		binary.NativeEndian.PutUint32(b, value)
-		no, _ := f.do(ucmSetOption, bytesOf(&ucmOption{ID: id, Level: uapi.CMOptionOwn, Name: name, Value: addrOf(b), Len: 4}), -1, 0)
+		no, _ := f.do(uapi.CMSetOption, uapi.Bytes(&uapi.CMOption{ID: id, Level: uapi.CMOptionOwn, Name: name, Value: addrOf(b), Len: 4}), -1, 0)
 		return no
 	}
 	if no := set(uapi.CMOwnMinRNRTimer, 3); no != syscall.ENOSYS {
 		t.Errorf("of a program that is not softrdma's: %v", no)
 	}
-	if no, _ := f.do(uapi.CMOwn, bytesOf(&uapi.OwnCM{Flags: 1}), 0, 8); no != syscall.EINVAL {
+	if no, _ := f.do(uapi.CMOwn, uapi.Bytes(&uapi.OwnCM{Flags: 1}), 0, 8); no != syscall.EINVAL {
 		t.Errorf("with a flag: %v", no)
 	}
-	b := f.must(uapi.CMOwn, bytesOf(&uapi.OwnCM{}), 0, 8)
+	b := f.must(uapi.CMOwn, uapi.Bytes(&uapi.OwnCM{}), 0, 8)
 	if binary.NativeEndian.Uint64(b) != uapi.Reasons() {
 		t.Errorf("found %#x", b)
 	}
@@ -219,18 +218,6 @@ func TestOwnOptionsOfConnections(t *testing.T) {
 	} {
 		if no := set(c.name, c.value); no != c.want {
 			t.Errorf("option %d = %d: %v, want %v", c.name, c.value, no, c.want)
-		}
-	}
-}
-
-// That a connection is over is EINVAL to programs on librdmacm, as from the
-// kernel, and has a number of its own for those of this module.
-func TestConnectionThatIsOverHasTheKernelsNumber(t *testing.T) {
-	err := fmt.Errorf("attributes for INIT: %w", cma.ErrOver)
-	for own, want := range map[bool]syscall.Errno{false: syscall.EINVAL, true: uapi.ErrnoOver} {
-		m := &manager{own: own}
-		if no := errnoOf(m.numbered(err)); no != want {
-			t.Errorf("own %v: expected %v, found %v", own, want, no)
 		}
 	}
 }

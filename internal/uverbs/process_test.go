@@ -3,18 +3,12 @@
 package uverbs
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"softrdma/internal/queue"
 )
@@ -29,7 +23,7 @@ func TestStoppedProgramsMemoryIsWrittenAndRead(t *testing.T) {
 // oneSided writes and reads a helper's memory while it is stopped.
 func oneSided(t *testing.T, s *Server, h *helper) {
 	t.Helper()
-	a := newSide(newClient(t, s).open("uverbs0"), 0x2000)
+	a := newSide(newTestClient(t, s).open("uverbs0"), 0x2000)
 	gid := s.cfg.Devices[0].GID()
 	if got := h.tell("connect %d %v", a.qpn, net.IP(gid[:])); got != "done" {
 		t.Fatal(got)
@@ -110,87 +104,10 @@ func TestProgramsOfTwoUsersShareADevice(t *testing.T) {
 	eventually(t, "nothing of the other user's", func() bool { return s.Count().Processes == 1 })
 }
 
-// A process that runs another program has another memory: nothing of the new
-// one is touched, above all where the new one has other rights.
-func TestMemoryOfAnotherUserEndsWithItsProgram(t *testing.T) {
-	user := nobody(t)
-	c := exec.Command("/bin/sh", "-c", "echo; read line; exec sleep 1000")
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: user, Pdeathsig: syscall.SIGKILL}
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.PidfdOpen(c.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{pid: c.Process.Pid, uid: user.Uid, gid: user.Gid, pidfd: os.NewFile(uintptr(fd), "pidfd")}
-	defer p.close()
-	if err := p.openMemory(); err != nil {
-		t.Fatal(err)
-	}
-	stack := stackOf(t, p.pid)
-	var b [8]byte
-	if err := p.Load(b[:], stack); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Store(stack, b[:]); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Load(b[:], 4096); !errors.Is(err, syscall.EFAULT) {
-		t.Errorf("memory that is not mapped: %v", err)
-	}
-	if _, err := in.Write([]byte("\n")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "another program", func() bool {
-		name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
-		return strings.HasPrefix(filepath.Base(name), "sleep") || strings.HasSuffix(name, "coreutils")
-	})
-	stack = stackOf(t, p.pid)
-	if err := p.Load(b[:], stack); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("reading the new program: %v", err)
-	}
-	if err := p.Store(stack, b[:]); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("writing to the new program: %v", err)
-	}
-}
-
-// stackOf is an address of a process's stack.
-func stackOf(t *testing.T, pid int) uint64 {
-	t.Helper()
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(maps)) {
-		var from, to uint64
-		if n, _ := fmt.Sscanf(line, "%x-%x", &from, &to); n == 2 && strings.Contains(line, "[stack]") {
-			return to - 4096
-		}
-	}
-	t.Fatal("no stack in\n" + string(maps))
-	return 0
-}
-
 func TestProgramKilledInMidTransferDisturbsNobodyElse(t *testing.T) {
 	s := newServer(t, "127.14.5.4")
 	h := startHelper(t, s, nil)
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	gid := s.cfg.Devices[0].GID()
 	a, b, c := newSide(f, 0x2000), newSide(f, 0x3000), newSide(f, 0x4000)
 	h.tell("connect %d %v", a.qpn, net.IP(gid[:]))

@@ -3,6 +3,11 @@
 package uverbs
 
 import (
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/ucm"
+
 	stdcontext "context"
 	"crypto/rand"
 	"encoding/binary"
@@ -13,15 +18,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"softrdma/internal/reason"
+	"softrdma/verbs"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/cma"
-	"softrdma/verbs"
 )
 
 // A Config says what a Server serves. Devices and Dir are required.
@@ -49,39 +54,45 @@ type Config struct {
 	Log func(string)
 }
 
+// A kind is a device file that programs find.
+type kind struct {
+	rdev uint64
+	open func(f *client.File) client.Service
+}
+
 // A Server gives programs devices.
 type Server struct {
-	cfg     Config
-	devices []*device
-	kinds   map[string]*kind // by the names of their device files
-	managed *managed
-	ln      *net.UnixListener
-	ctx     stdcontext.Context // of what runs for the server
-	stop    stdcontext.CancelFunc
+	cfg         Config
+	devices     []*device.Device
+	commands    []*commands.Device
+	kinds       map[string]*kind // by the names of their device files
+	connections *ucm.Manager
+	ln          *net.UnixListener
+	runtime     client.Runtime
+	stop        stdcontext.CancelFunc
+
+	admission *client.Admission
 
 	mu        sync.Mutex // taken after a file's lock, and nothing after it
-	processes map[int]*process
-	files     map[uint64]*file
+	files     map[uint64]*client.File
 	conns     map[*net.UnixConn]struct{} // in Go's poller
 	exchanges map[*exchange]struct{}     // on threads
-	accounts  map[uint32]*account        // by user
-	stock     *stock
 	closed    bool
-	running   sync.WaitGroup
-	threads   atomic.Int32 // of connections, and those that wanted one
-	watching  atomic.Int32 // threads that watch
-	refusing  atomic.Int32 // connections that wait to hear why they are refused
-	lines     logLimit
+	threads   atomic.Int32 // of connections, and of those that wanted one
 }
 
 // Serve starts a server.
 func Serve(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, kinds: make(map[string]*kind),
-		processes: make(map[int]*process), files: make(map[uint64]*file), conns: make(map[*net.UnixConn]struct{}),
-		exchanges: make(map[*exchange]struct{}),
-		accounts:  make(map[uint32]*account), stock: newStock(), lines: newLogLimit(),
+		files: make(map[uint64]*client.File), conns: make(map[*net.UnixConn]struct{}), exchanges: make(map[*exchange]struct{}),
 	}
+	s.runtime.Context, s.stop = stdcontext.WithCancel(stdcontext.Background())
+	s.runtime.Refusals.Log = cfg.Log
+	s.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
+	// A refusal is counted by the first device, because it may concern none.
+	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
+	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.Allow)
 	if err := s.addDevices(); err != nil {
 		return nil, err
 	}
@@ -93,13 +104,12 @@ func Serve(cfg Config) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(s.Tree()))
 	}
 	s.ln = ln
-	s.ctx, s.stop = stdcontext.WithCancel(stdcontext.Background())
-	s.running.Add(1 + len(s.devices))
+	s.runtime.Running.Add(1 + len(s.commands))
 	go s.accept()
-	for _, d := range s.devices {
+	for _, d := range s.commands {
 		go func() {
-			defer s.running.Done()
-			d.deliverEvents(s.ctx)
+			defer s.runtime.Running.Done()
+			d.DeliverEvents(s.runtime.Context)
 		}()
 	}
 	return s, nil
@@ -111,22 +121,23 @@ func (s *Server) addDevices() error {
 		if v.Daemon() {
 			return fmt.Errorf("%s is another daemon's device: serve one of this process: %w", v.Name(), errors.ErrUnsupported)
 		}
-		d := newDevice(v, s.devices)
+		d := device.New(v, s.devices)
 		for _, other := range s.devices {
-			if other.guid() == d.guid() {
+			if other.GUID() == d.GUID() {
 				return fmt.Errorf("devices on %v and %v have the same GUID %v: take another address",
-					other.addr(), d.addr(), v.Query().NodeGUID)
+					other.Addr(), d.Addr(), v.Query().NodeGUID)
 			}
 		}
 		s.devices = append(s.devices, d)
-		s.kinds[d.file()] = &kind{rdev: d.rdev(), open: func(f *file) service { return newContext(f, d) }}
+		c := commands.NewDevice(d)
+		s.commands = append(s.commands, c)
+		s.kinds[d.FileName()] = &kind{rdev: d.DeviceNumber(), open: c.Open}
 	}
 	if len(s.devices) == 0 {
 		return errors.New("a server of no device")
 	}
-	h := host{s.devices}
-	s.managed = &managed{m: cma.New(h, cma.Config{}), host: h, ids: make(map[uint32]*ucmID), by: make(map[*cma.ID]*ucmID)}
-	s.kinds["rdma_cm"] = &kind{rdev: cmRdev, open: func(f *file) service { return newManager(f, s.managed) }}
+	s.connections = ucm.New(s.devices)
+	s.kinds["rdma_cm"] = &kind{rdev: cmRdev, open: s.connections.Open}
 	return nil
 }
 
@@ -141,7 +152,7 @@ func (s *Server) Socket() string {
 // Devices are the names by which programs find the devices, in their order.
 func (s *Server) Devices() (names []string) {
 	for _, d := range s.devices {
-		names = append(names, d.name)
+		names = append(names, d.Name)
 	}
 	return names
 }
@@ -175,11 +186,11 @@ type Counts struct{ Files, Processes, Objects int }
 // Count tells how much clients hold.
 func (s *Server) Count() Counts {
 	s.mu.Lock()
-	c := Counts{Files: len(s.files), Processes: len(s.processes)}
+	c := Counts{Files: len(s.files), Processes: len(s.admission.Processes())}
 	files := slices.Collect(maps.Values(s.files))
 	s.mu.Unlock()
 	for _, f := range files {
-		c.Objects += f.count()
+		c.Objects += f.Count()
 	}
 	return c
 }
@@ -200,68 +211,63 @@ func (s *Server) Close() error {
 		e.hangUp()
 	}
 	files := slices.Collect(maps.Values(s.files))
-	for _, p := range s.processes {
-		p.close()
-	}
 	s.mu.Unlock()
+	s.admission.Close()
 	err := s.ln.Close()
 	for _, f := range files {
-		f.fail()
-		f.end()
+		f.Fail()
+		f.End()
 	}
 	s.stop()
-	s.managed.m.Wait()
-	s.running.Wait()
+	s.connections.Wait()
+	s.runtime.Running.Wait()
 	return errors.Join(err, os.RemoveAll(s.Tree()))
 }
 
 // open opens a device file: the program gets a descriptor whose closing tells.
 // Probe is an address of the program's that is mapped, to see whether its memory
 // can be reached: a device that cannot is none.
-func (s *Server) open(p *process, name string, probe uint64, a *answer) error {
+func (s *Server) open(p *client.Process, name string, probe uint64, a *client.Answer) error {
 	kind := s.kinds[name]
 	if kind == nil {
 		return syscall.ENOENT
 	}
-	if err := p.reach(probe); err != nil {
+	if err := p.CheckMemory(probe); err != nil {
 		return err
 	}
-	tell, end, err := newPipe(1, p.account)
+	f, fd, err := client.NewFile(&s.runtime, p, name, kind.open)
 	if err != nil {
 		return err
 	}
-	f := &file{server: s, name: name, uid: p.uid, gid: p.gid, account: p.account, tell: tell}
-	f.service = kind.open(f)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		unix.Close(end)
-		tell.close()
+		unix.Close(fd)
+		f.End()
 		return syscall.EIO
 	}
-	for f.id < 16 || s.files[f.id] != nil {
-		f.id = random64()
+	id := uint64(0)
+	for id < 16 || s.files[id] != nil {
+		id = random64()
 	}
-	s.files[f.id] = f
-	s.running.Add(1)
+	s.files[id] = f
+	f.Register(id, func() { s.remove(id) })
+	s.runtime.Running.Add(1)
 	s.mu.Unlock()
-	a.give(end, 0, 0, 0)
-	a.File, a.Rdev = f.id, kind.rdev
-	if err := tell.onClose(func() {
-		defer s.running.Done()
-		f.end()
-	}); err != nil {
-		s.running.Done()
-		f.end()
+	a.Attach(fd, 0, 0, 0)
+	a.File, a.Rdev = id, kind.rdev
+	if err := f.Watch(s.runtime.Running.Done); err != nil {
+		s.runtime.Running.Done()
+		f.End()
 		return err
 	}
 	return nil
 }
 
 // remove forgets a file that has ended.
-func (s *Server) remove(f *file) {
+func (s *Server) remove(id uint64) {
 	s.mu.Lock()
-	delete(s.files, f.id)
+	delete(s.files, id)
 	s.mu.Unlock()
 }
 

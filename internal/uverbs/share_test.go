@@ -8,15 +8,15 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
 )
 
 // A sharer is a client that says to the server what the library says of sharing
@@ -29,8 +29,8 @@ type sharer struct {
 
 func newSharer(t testing.TB, s *Server) *sharer {
 	t.Helper()
-	f := newClient(t, s).open("uverbs0")
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
+	f := newTestClient(t, s).open("uverbs0")
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)
@@ -40,33 +40,33 @@ func newSharer(t testing.TB, s *Server) *sharer {
 }
 
 // tell writes a command with what the library says.
-func (f *sharer) tell(b []byte, share, arg uint64, fds ...int) reply {
+func (f *sharer) tell(b []byte, share, arg uint64, fds ...int) uapi.Reply {
 	f.t.Helper()
 	buf := f.alloc(len(b))
 	copy(buf, b)
 	if len(fds) > 0 {
 		defer f.rightsOf(fds...)()
 	}
-	p, _ := f.send(request{Op: opWrite, File: f.id, Arg: [4]uint64{addrOf(buf), uint64(len(b)), share, arg}}, buf)
+	p, _ := f.send(uapi.Request{Op: uapi.OpWrite, File: f.id, Arg: [4]uint64{addrOf(buf), uint64(len(b)), share, arg}}, buf)
 	return p
 }
 
 // register asks for a region at an offset of the memory.
-func (f *sharer) register(off, n, share, arg uint64, fds ...int) (reply, regMRResp) {
+func (f *sharer) register(off, n, share, arg uint64, fds ...int) (uapi.Reply, uapi.RegMRResp) {
 	f.t.Helper()
 	out := f.alloc(12)
-	h := cmdHeader{Command: cmdRegMR, InWords: uint16(8+size[regMR]()) / 4, OutWords: 3}
+	h := uapi.CmdHeader{Command: uapi.CmdRegMR, InWords: uint16(8+uapi.Size[uapi.RegMR]()) / 4, OutWords: 3}
 	at := addrOf(f.mem) + off
-	q := regMR{Response: addrOf(out), Start: at, Length: n, HCAVA: at, PDHandle: f.pd, AccessFlags: rightsAll}
-	p := f.tell(append(bytesOf(&h), bytesOf(&q)...), share, arg, fds...)
-	r, _ := parse[regMRResp](out)
+	q := uapi.RegMR{Response: addrOf(out), Start: at, Length: n, HCAVA: at, PDHandle: f.pd, AccessFlags: rightsAll}
+	p := f.tell(append(uapi.Bytes(&h), uapi.Bytes(&q)...), share, arg, fds...)
+	r, _ := uapi.Parse[uapi.RegMRResp](out)
 	return p, r
 }
 
-func (f *sharer) deregister(handle uint32) reply {
+func (f *sharer) deregister(handle uint32) uapi.Reply {
 	f.t.Helper()
-	h := cmdHeader{Command: cmdDeregMR, InWords: 3}
-	return f.tell(append(bytesOf(&h), binary.NativeEndian.AppendUint32(nil, handle)...), uapi.ShareOffered, 0)
+	h := uapi.CmdHeader{Command: uapi.CmdDeregMR, InWords: 3}
+	return f.tell(append(uapi.Bytes(&h), binary.NativeEndian.AppendUint32(nil, handle)...), uapi.ShareOffered, 0)
 }
 
 func TestMemoryIsAskedForWhereItIsOfferedAndLong(t *testing.T) {
@@ -81,11 +81,11 @@ func TestMemoryIsAskedForWhereItIsOfferedAndLong(t *testing.T) {
 		{"whole pages", 0, 1 << 20, uapi.ShareOffered, 0, 1 << 20},
 		{"parts of pages", 100, 200_000, uapi.ShareOffered, 4096, 192512},
 		{"not offered", 0, 1 << 20, 0, 0, 0},
-		{"short", 0, shareFrom - 1, uapi.ShareOffered, 0, 0},
-		{"short but for parts of pages", 1, shareFrom, uapi.ShareOffered, 0, 0},
+		{"short", 0, client.ShareFrom - 1, uapi.ShareOffered, 0, 0},
+		{"short but for parts of pages", 1, client.ShareFrom, uapi.ShareOffered, 0, 0},
 	} {
 		p, r := f.register(c.off, c.n, c.share, 0)
-		if p.Result < 0 || p.Flags&replyShare != 0 != (c.want != 0) || c.want != 0 && (p.Offset != base+c.at || p.Rdev != c.want || r.LKey != 0) {
+		if p.Result < 0 || p.Flags&uapi.ReplyShare != 0 != (c.want != 0) || c.want != 0 && (p.Offset != base+c.at || p.Rdev != c.want || r.LKey != 0) {
 			t.Errorf("%s: found %+v, key %#x", c.name, p, r.LKey)
 		}
 		if r.LKey != 0 {
@@ -94,29 +94,34 @@ func TestMemoryIsAskedForWhereItIsOfferedAndLong(t *testing.T) {
 	}
 	// While the library replaced its pages, what this region stores would be lost.
 	_, small := f.register(1<<19, 100, uapi.ShareOffered, 0)
-	if p, r := f.register(0, 1<<20, uapi.ShareOffered, 0); p.Result < 0 || p.Flags&replyShare != 0 || r.LKey == 0 {
+	if p, r := f.register(0, 1<<20, uapi.ShareOffered, 0); p.Result < 0 || p.Flags&uapi.ReplyShare != 0 || r.LKey == 0 {
 		t.Errorf("asked for memory that another region is on: %+v", p)
 	} else {
 		f.deregister(r.MRHandle)
 	}
 	f.deregister(small.MRHandle)
-	if p, _ := f.register(0, 1<<20, uapi.ShareOffered, 0); p.Flags&replyShare == 0 {
+	if p, _ := f.register(0, 1<<20, uapi.ShareOffered, 0); p.Flags&uapi.ReplyShare == 0 {
 		t.Error("not asked for when that region had gone")
 	}
 	// Mappings get scarce: a region takes one, and four where it is shared.
 	for range 3 {
 		f.register(1<<19, 100, uapi.ShareOffered, 0)
 	}
-	q := &s.account(uint32(os.Geteuid())).mappings
-	others := q.max/2 - q.n.Load()
-	q.n.Add(others)
-	defer func() { q.n.Add(-others) }()
-	if p, _ := f.register(0, 1<<19, uapi.ShareOffered, 0); p.Flags&replyShare == 0 {
+	q := &s.admission.Account(uint32(os.Geteuid())).Mappings
+	others := q.Max/2 - q.Held()
+	take := func(n int64) {
+		if err := q.Take(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(others)
+	defer q.Return(others)
+	if p, _ := f.register(0, 1<<19, uapi.ShareOffered, 0); p.Flags&uapi.ReplyShare == 0 {
 		t.Error("not asked for with half of the mappings left")
 	}
-	q.n.Add(1)
-	defer q.n.Add(-1)
-	if p, r := f.register(0, 1<<19, uapi.ShareOffered, 0); p.Result < 0 || p.Flags&replyShare != 0 || r.LKey == 0 {
+	take(1)
+	defer q.Return(1)
+	if p, r := f.register(0, 1<<19, uapi.ShareOffered, 0); p.Result < 0 || p.Flags&uapi.ReplyShare != 0 || r.LKey == 0 {
 		t.Errorf("asked for with less than half of the mappings left: %+v", p)
 	}
 }
@@ -130,15 +135,15 @@ func TestRegionsOnOneShareAreOnTheSamePages(t *testing.T) {
 	if first.Result < 0 || first.File == 0 {
 		t.Fatalf("%+v", first)
 	}
-	if p, _ := f.register(4096, 100_000, uapi.ShareOffered, 0); p.Flags&replyShare == 0 {
+	if p, _ := f.register(4096, 100_000, uapi.ShareOffered, 0); p.Flags&uapi.ReplyShare == 0 {
 		t.Error("of a part of what is shared the library is not asked")
 	}
 	again, b := f.register(4097, 100_000, uapi.ShareKnown, first.File)
 	if again.Result < 0 || again.File != first.File {
 		t.Fatalf("%+v", again)
 	}
-	table := s.devices[0].a.Memory
-	for i, r := range []regMRResp{a, b} {
+	table := s.devices[0].Adapter.Memory
+	for i, r := range []uapi.RegMRResp{a, b} {
 		if d := table.Lookup(r.RKey).Put(addrOf(f.mem)+9000, []byte{byte(7 + i)}); d.Reason != reason.None {
 			t.Fatal(d)
 		}
@@ -151,10 +156,10 @@ func TestRegionsOnOneShareAreOnTheSamePages(t *testing.T) {
 	if d := table.Lookup(b.RKey).Put(addrOf(f.mem)+4097, []byte{3}); d.Reason != reason.None || f.mem[4097] != 3 {
 		t.Errorf("found %d, %v", f.mem[4097], d)
 	}
-	if p := f.deregister(a.MRHandle); p.Result < 0 || p.Flags&replyPrivate != 0 {
+	if p := f.deregister(a.MRHandle); p.Result < 0 || p.Flags&uapi.ReplyPrivate != 0 {
 		t.Errorf("given up while a region is on it: %+v", p)
 	}
-	if p := f.deregister(b.MRHandle); p.Flags&replyPrivate == 0 || p.File != first.File {
+	if p := f.deregister(b.MRHandle); p.Flags&uapi.ReplyPrivate == 0 || p.File != first.File {
 		t.Errorf("not given up with the last region: %+v", p)
 	}
 	if p, r := f.register(0, 1<<20, uapi.ShareKnown, first.File); p.Result < 0 || p.File != 0 || r.LKey == 0 {
@@ -246,33 +251,28 @@ func TestSharesAreTheirProcessesOwn(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	h := startHelper(t, s, nil)
-	var process *process
-	s.mu.Lock()
-	for _, x := range s.processes {
-		if x.pid == h.cmd.Process.Pid {
-			process = x
-		}
+	known := s.admission.Processes()
+	i := slices.IndexFunc(known, func(p *client.Process) bool { return p.PID == h.cmd.Process.Pid })
+	if i < 0 {
+		t.Fatal("the server does not know the other process")
 	}
-	s.mu.Unlock()
-	if process == nil || len(process.sharing.shares) != 0 {
-		t.Errorf("%v has %d shares", process, len(process.sharing.shares))
+	if n, _ := known[i].Shared(); n != 0 {
+		t.Errorf("%v has %d shares", known[i], n)
 	}
 	// Files go with what they hold, and accounts are looked at in the end.
 	if q := a.tellClose(); q.Result != 0 {
 		t.Error(q.Result)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.processes {
-		if len(x.sharing.shares)+len(x.sharing.regions) != 0 {
-			t.Errorf("%v: left %d shares of %d regions", x, len(x.sharing.shares), len(x.sharing.regions))
+	for _, p := range s.admission.Processes() {
+		if shares, regions := p.Shared(); shares+regions != 0 {
+			t.Errorf("%v: left %d shares of %d regions", p, shares, regions)
 		}
 	}
 }
 
-func (f *sharer) tellClose() reply {
+func (f *sharer) tellClose() uapi.Reply {
 	f.t.Helper()
-	p, _ := f.send(request{Op: opClose, File: f.id}, nil)
+	p, _ := f.send(uapi.Request{Op: uapi.OpClose, File: f.id}, nil)
 	return p
 }
 
@@ -301,12 +301,12 @@ func FuzzShare(f *testing.F) {
 				fds = []int{fd}
 			}
 			p, r := c.register(off, n, uint64(b[3]%6), uint64(b[4])<<(b[0]&12), fds...)
-			if p.Result < 0 || p.Flags&replyShare != 0 {
+			if p.Result < 0 || p.Flags&uapi.ReplyShare != 0 {
 				continue
 			}
 			handles = append(handles, r.MRHandle)
 			for _, at := range []uint64{off, off + n/2, off + n - 1} {
-				if d := s.devices[0].a.Memory.Lookup(r.RKey).Put(addrOf(c.mem)+at, []byte{1}); d.Reason != reason.None {
+				if d := s.devices[0].Adapter.Memory.Lookup(r.RKey).Put(addrOf(c.mem)+at, []byte{1}); d.Reason != reason.None {
 					t.Fatal(d)
 				}
 			}

@@ -28,7 +28,7 @@ type siwSide struct {
 	handle, cq uint32
 	sq, rq     []byte
 	events     []byte
-	caps       siwQP
+	caps       uapi.SIWQP
 	puts       [2]uint32 // of sends and receives
 	gets       uint32
 	entries    uint32 // of the completion queue
@@ -41,25 +41,25 @@ type siwSide struct {
 func newSIW(f *devFile, user uint64) *siwSide {
 	f.t.Helper()
 	s := &siwSide{f: f, buf: f.alloc(16384)}
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
-	_, b, fds := do[handleOnly](f, cmdCreateCompChannel, bytesOf(&response{}), 4)
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	_, b, fds := do[uapi.HandleOnly](f, uapi.CmdCreateCompChannel, uapi.Bytes(&uapi.Response{}), 4)
 	s.channel = fds[0]
 	binary.NativeEndian.PutUint32(b, uint32(s.channel)) // as the library does
 	f.t.Cleanup(func() { unix.Close(s.channel) })
-	cq, b, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{UserHandle: user + 1, CQE: 100, CompChannel: int32(s.channel)}), 24)
-	told, _ := parse[siwCQ](b[8:])
+	cq, b, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{UserHandle: user + 1, CQE: 100, CompChannel: int32(s.channel)}), 24)
+	told, _ := uapi.Parse[uapi.SIWCQ](b[8:])
 	s.cq, s.entries = cq.CQHandle, told.Entries
-	s.events = f.mmap(mmInfo{Offset: told.Key, Size: told.Entries*32 + 8})
-	q := createQP{ExCreateQPBase: exCreateQPBase{
+	s.events = f.mmap(uapi.MmInfo{Offset: told.Key, Size: told.Entries*32 + 8})
+	q := uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{
 		UserHandle: user, PDHandle: pd.Handle, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 10, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2,
 		MaxInline: 64, Type: uint8(qp.RC),
 	}}
-	r, b, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&q), 64)
-	s.caps, _ = parse[siwQP](b[32:])
+	r, b, _ := do[uapi.CreateQPResp](f, uapi.CmdCreateQP, uapi.Bytes(&q), 64)
+	s.caps, _ = uapi.Parse[uapi.SIWQP](b[32:])
 	s.qpn, s.handle = r.QPN, r.QPHandle
-	s.sq = f.mmap(mmInfo{Offset: s.caps.SQKey, Size: s.caps.Sends * 120})
-	s.rq = f.mmap(mmInfo{Offset: s.caps.RQKey, Size: s.caps.Receives * 112})
-	m, _, _ := do[regMRResp](f, cmdRegMR, bytesOf(&regMR{
+	s.sq = f.mmap(uapi.MmInfo{Offset: s.caps.SQKey, Size: s.caps.Sends * 120})
+	s.rq = f.mmap(uapi.MmInfo{Offset: s.caps.RQKey, Size: s.caps.Receives * 112})
+	m, _, _ := do[uapi.RegMRResp](f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
 		Start: addrOf(s.buf), Length: uint64(len(s.buf)), HCAVA: addrOf(s.buf), PDHandle: pd.Handle, AccessFlags: rightsAll,
 	}), 20)
 	s.key = m.LKey
@@ -104,7 +104,7 @@ func (s *siwSide) ring() {
 }
 
 func (s *siwSide) bell() syscall.Errno {
-	no, _, _ := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
+	no, _, _ := s.f.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
 	return no
 }
 
@@ -169,7 +169,7 @@ func (s *siwSide) at(off int) queue.RDMA { return queue.RDMA{Addr: addrOf(s.buf[
 
 // modify asks for a state.
 func (s *siwSide) modify(to qp.State) syscall.Errno {
-	no, _, _ := s.f.command(cmdModifyQP, bytesOf(&modifyQP{QPHandle: s.handle, AttrMask: uint32(qp.MaskState), State: uint8(to)}), nil, 0)
+	no, _, _ := s.f.command(uapi.CmdModifyQP, uapi.Bytes(&uapi.ModifyQP{QPHandle: s.handle, AttrMask: uint32(qp.MaskState), State: uint8(to)}), nil, 0)
 	return no
 }
 
@@ -186,8 +186,8 @@ func (f cmFile) do(number uint32, in []byte, at, out int) (syscall.Errno, []byte
 		clear(to)
 		binary.NativeEndian.PutUint64(in[at:], addrOf(to))
 	}
-	h := ucmHeader{Command: number, In: uint16(len(in)), Out: uint16(out)}
-	n, _, _ := f.write(append(bytesOf(&h), in...))
+	h := uapi.CMHeader{Command: number, In: uint16(len(in)), Out: uint16(out)}
+	n, _, _ := f.write(append(uapi.Bytes(&h), in...))
 	if n < 0 {
 		return syscall.Errno(-n), nil
 	}
@@ -205,23 +205,23 @@ func (f cmFile) must(number uint32, in []byte, at, out int) []byte {
 
 func (f cmFile) id(space uint16) uint32 {
 	f.t.Helper()
-	b := f.must(ucmCreateID, bytesOf(&ucmCreate{PS: space}), 8, 4)
+	b := f.must(uapi.CMCreateID, uapi.Bytes(&uapi.CMCreate{PS: space}), 8, 4)
 	return binary.NativeEndian.Uint32(b)
 }
 
 // event waits for the next event.
-func (f cmFile) event(want uint32) ucmEvent {
+func (f cmFile) event(want uint32) uapi.CMEvent {
 	f.t.Helper()
-	var e ucmEvent
+	var e uapi.CMEvent
 	eventually(f.t, "an event", func() bool {
-		no, b := f.do(ucmGetEvent, bytesOf(&response{}), 0, size[ucmEvent]())
+		no, b := f.do(uapi.CMGetEvent, uapi.Bytes(&uapi.Response{}), 0, uapi.Size[uapi.CMEvent]())
 		if no == syscall.EAGAIN {
 			return false
 		}
 		if no != 0 {
 			f.t.Fatal(no)
 		}
-		e, _ = parse[ucmEvent](b)
+		e, _ = uapi.Parse[uapi.CMEvent](b)
 		return true
 	})
 	if e.Event != want {
@@ -239,11 +239,11 @@ const (
 func (f cmFile) listen(at netip.Addr) (id uint32, port uint16) {
 	f.t.Helper()
 	id = f.id(0x106)
-	bind := ucmBindCmd{ID: id, AddrSize: 16}
+	bind := uapi.CMBindCmd{ID: id, AddrSize: 16}
 	uapi.PutAddr(bind.Addr[:], netip.AddrPortFrom(at, 0))
-	f.must(ucmBind, bytesOf(&bind), 0, 0)
-	f.must(ucmListen, bytesOf(&ucmPair{ID: id, Arg: 5}), 0, 0)
-	r, _ := parse[ucmRoute](f.must(ucmQueryRoute, bytesOf(&ucmByID{ID: id}), 0, size[ucmRoute]()))
+	f.must(uapi.CMBind, uapi.Bytes(&bind), 0, 0)
+	f.must(uapi.CMListen, uapi.Bytes(&uapi.CMPair{ID: id, Arg: 5}), 0, 0)
+	r, _ := uapi.Parse[uapi.CMRoute](f.must(uapi.CMQueryRoute, uapi.Bytes(&uapi.CMByID{ID: id}), 0, uapi.Size[uapi.CMRoute]()))
 	return id, binary.BigEndian.Uint16(r.Src[2:])
 }
 
@@ -251,11 +251,11 @@ func (f cmFile) listen(at netip.Addr) (id uint32, port uint16) {
 func (f cmFile) resolve(peer netip.AddrPort) uint32 {
 	f.t.Helper()
 	id := f.id(0x106)
-	q := ucmResolveAddrCmd{ID: id, TimeoutMS: 1000, DstSize: 16}
+	q := uapi.CMResolveAddrCmd{ID: id, TimeoutMS: 1000, DstSize: 16}
 	uapi.PutAddr(q.Dst[:], peer)
-	f.must(ucmResolveAddr, bytesOf(&q), 0, 0)
+	f.must(uapi.CMResolveAddr, uapi.Bytes(&q), 0, 0)
 	f.event(cmAddrResolved)
-	f.must(ucmResolveRoute, bytesOf(&ucmPair{ID: id, Arg: 1000}), 0, 0)
+	f.must(uapi.CMResolveRoute, uapi.Bytes(&uapi.CMPair{ID: id, Arg: 1000}), 0, 0)
 	f.event(cmRouteResolved)
 	return id
 }
@@ -272,18 +272,18 @@ func connectIWARP(f cmFile, at netip.Addr, file *devFile, handles, numbers [2]ui
 	_, port := f.listen(at)
 	id := f.resolve(netip.AddrPortFrom(at, port))
 	for _, handle := range handles {
-		m, _ := parse[qpAttr](f.must(ucmInitQPAttr, bytesOf(&ucmByID{ID: id, Arg: uint32(qp.Init)}), 0, size[qpAttr]()))
-		q := modifyQP{QPHandle: handle, AttrMask: m.Mask, State: uint8(m.State), AccessFlags: m.AccessFlags, PortNum: m.PortNum}
-		if no, _, _ := file.command(cmdModifyQP, bytesOf(&q), nil, 0); no != 0 {
+		m, _ := uapi.Parse[uapi.QPAttr](f.must(uapi.CMInitQPAttr, uapi.Bytes(&uapi.CMByID{ID: id, Arg: uint32(qp.Init)}), 0, uapi.Size[uapi.QPAttr]()))
+		q := uapi.ModifyQP{QPHandle: handle, AttrMask: m.Mask, State: uint8(m.State), AccessFlags: m.AccessFlags, PortNum: m.PortNum}
+		if no, _, _ := file.command(uapi.CmdModifyQP, uapi.Bytes(&q), nil, 0); no != 0 {
 			f.t.Fatal(no)
 		}
 	}
-	conn := connParam{ResponderResources: 4, InitiatorDepth: 4, Valid: 1}
+	conn := uapi.ConnParam{ResponderResources: 4, InitiatorDepth: 4, Valid: 1}
 	conn.QPN = numbers[0]
-	f.must(ucmConnect, bytesOf(&ucmConnectCmd{Conn: conn, ID: id}), 0, 0)
+	f.must(uapi.CMConnect, uapi.Bytes(&uapi.CMConnectCmd{Conn: conn, ID: id}), 0, 0)
 	e := f.event(cmConnectRequest)
 	conn.QPN = numbers[1]
-	f.must(ucmAccept, bytesOf(&ucmAcceptCmd{Conn: conn, ID: e.ID}), 0, 0)
+	f.must(uapi.CMAccept, uapi.Bytes(&uapi.CMAcceptCmd{Conn: conn, ID: e.ID}), 0, 0)
 	f.event(cmEstablished)
 	f.event(cmEstablished)
 }
@@ -291,9 +291,9 @@ func connectIWARP(f cmFile, at netip.Addr, file *devFile, handles, numbers [2]ui
 // newSIWPair connects two queue pairs of one client on the server's first device.
 func newSIWPair(t *testing.T, s *Server) (a, b *siwSide) {
 	t.Helper()
-	c := newClient(t, s)
+	c := newTestClient(t, s)
 	f := c.open("uverbs0")
-	told, b8, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 16)
+	told, b8, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 16)
 	unix.Close(fds[0])
 	if told.NumCompVectors != 1 || len(b8) != 16 {
 		t.Fatalf("context %+v", told)
@@ -404,7 +404,7 @@ func TestSIWOperationsOfNoProviderAreRefused(t *testing.T) {
 
 func TestSIWDoorbellBeforeTheConnectionIsRefused(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.5")
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	a := newSIW(f, 0x1000)
 	if no := a.bell(); no == 0 {
 		t.Error("a queue pair without a connection took a doorbell")
@@ -467,8 +467,8 @@ func TestSIWCompletionsThatNobodyTakesEndTheQueuePair(t *testing.T) {
 		if a.push(siwOpWrite, 0, b.at(0), a.sge(0, 8)) {
 			refused = a.bell()
 		}
-		o, _ := parse[queryQPResp](func() []byte {
-			_, b, _ := do[queryQPResp](a.f, cmdQueryQP, bytesOf(&queryQP{QPHandle: a.handle}), 128)
+		o, _ := uapi.Parse[uapi.QueryQPResp](func() []byte {
+			_, b, _ := do[uapi.QueryQPResp](a.f, uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: a.handle}), 128)
 			return b
 		}())
 		return qp.State(o.State) == qp.Err
@@ -486,18 +486,18 @@ func TestSIWCompletionsThatNobodyTakesEndTheQueuePair(t *testing.T) {
 
 func TestSIWSharedReceiveQueue(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.8")
-	f := newClient(t, s).open("uverbs0")
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
-	r, b, _ := do[createSRQResp](f, cmdCreateSRQ, bytesOf(&createSRQ{PDHandle: pd.Handle, MaxWR: 10, MaxSGE: 2}), 32)
-	told, _ := parse[siwSRQ](b[16:])
+	f := newTestClient(t, s).open("uverbs0")
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	r, b, _ := do[uapi.CreateSRQResp](f, uapi.CmdCreateSRQ, uapi.Bytes(&uapi.CreateSRQ{PDHandle: pd.Handle, MaxWR: 10, MaxSGE: 2}), 32)
+	told, _ := uapi.Parse[uapi.SIWSRQ](b[16:])
 	if told.Entries != 16 || r.MaxWR != 16 {
 		t.Errorf("%d and %d entries", told.Entries, r.MaxWR)
 	}
-	f.mmap(mmInfo{Offset: told.Key, Size: told.Entries * 112})
-	if q, _, _ := do[querySRQResp](f, cmdQuerySRQ, bytesOf(&querySRQ{SRQHandle: r.SRQHandle}), 16); q.MaxWR != 16 || q.MaxSGE != queue.SIWMaxSGE {
+	f.mmap(uapi.MmInfo{Offset: told.Key, Size: told.Entries * 112})
+	if q, _, _ := do[uapi.QuerySRQResp](f, uapi.CmdQuerySRQ, uapi.Bytes(&uapi.QuerySRQ{SRQHandle: r.SRQHandle}), 16); q.MaxWR != 16 || q.MaxSGE != queue.SIWMaxSGE {
 		t.Errorf("found %+v", q)
 	}
-	if no, _, _ := f.command(cmdModifySRQ, bytesOf(&modifySRQ{SRQHandle: r.SRQHandle, AttrMask: uapi.SRQMaxWR, MaxWR: 20}), make([]byte, 8), 0); no != syscall.EOPNOTSUPP {
+	if no, _, _ := f.command(uapi.CmdModifySRQ, uapi.Bytes(&uapi.ModifySRQ{SRQHandle: r.SRQHandle, AttrMask: uapi.SRQMaxWR, MaxWR: 20}), make([]byte, 8), 0); no != syscall.EOPNOTSUPP {
 		t.Errorf("resizing: %v", no)
 	}
 }
@@ -505,15 +505,15 @@ func TestSIWSharedReceiveQueue(t *testing.T) {
 // What siw's provider cannot ask for is refused who asks for it anyhow.
 func TestSIWDeviceHasNoPathsOfItsOwn(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.9")
-	f := newClient(t, s).open("uverbs0")
+	f := newTestClient(t, s).open("uverbs0")
 	a := newSIW(f, 0x1000)
-	if no, _, _ := f.command(cmdResizeCQ, bytesOf(&resizeCQ{CQHandle: a.cq, CQE: 10}), nil, 24); no != syscall.EOPNOTSUPP {
+	if no, _, _ := f.command(uapi.CmdResizeCQ, uapi.Bytes(&uapi.ResizeCQ{CQHandle: a.cq, CQE: 10}), nil, 24); no != syscall.EOPNOTSUPP {
 		t.Errorf("resizing: %v", no)
 	}
-	if no, _, _ := f.command(cmdCreateAH, bytesOf(&createAH{Attr: ahAttr{IsGlobal: 1, PortNum: 1}}), nil, 12); no != syscall.EOPNOTSUPP {
+	if no, _, _ := f.command(uapi.CmdCreateAH, uapi.Bytes(&uapi.CreateAH{Attr: uapi.AHAttr{IsGlobal: 1, PortNum: 1}}), nil, 12); no != syscall.EOPNOTSUPP {
 		t.Errorf("address handle: %v", no)
 	}
-	r, _, _ := do[queryDeviceResp](f, cmdQueryDevice, bytesOf(&response{}), size[queryDeviceResp]())
+	r, _, _ := do[uapi.QueryDeviceResp](f, uapi.CmdQueryDevice, uapi.Bytes(&uapi.Response{}), uapi.Size[uapi.QueryDeviceResp]())
 	if r.MaxSGE != 6 || r.MaxAH != 0 || r.MaxMcastGrp != 0 || r.AtomicCap != 0 {
 		t.Errorf("found %+v", r)
 	}
@@ -524,12 +524,12 @@ func TestSIWDeviceHasNoPathsOfItsOwn(t *testing.T) {
 func TestSIWConnectionOfAnotherProgramsQueuePairIsRefused(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.10")
 	h := startHelper(t, s, nil) // another process
-	c := newClient(t, s)
+	c := newTestClient(t, s)
 	cm := cmFile{c.open("rdma_cm")}
 	_, port := cm.listen(s.cfg.Devices[0].Addr().Addr())
 	id := cm.resolve(netip.AddrPortFrom(s.cfg.Devices[0].Addr().Addr(), port))
-	conn := connParam{Valid: 1, QPN: h.side.qpn}
-	if no, _ := cm.do(ucmConnect, bytesOf(&ucmConnectCmd{Conn: conn, ID: id}), 0, 0); no != syscall.EINVAL {
+	conn := uapi.ConnParam{Valid: 1, QPN: h.side.qpn}
+	if no, _ := cm.do(uapi.CMConnect, uapi.Bytes(&uapi.CMConnectCmd{Conn: conn, ID: id}), 0, 0); no != syscall.EINVAL {
 		t.Errorf("connecting: %v", no)
 	}
 	mine := newSIW(c.open("uverbs0"), 0x1000)
@@ -537,10 +537,10 @@ func TestSIWConnectionOfAnotherProgramsQueuePairIsRefused(t *testing.T) {
 	if no := mine.modify(qp.Init); no != 0 {
 		t.Fatal(no)
 	}
-	cm.must(ucmConnect, bytesOf(&ucmConnectCmd{Conn: conn, ID: id}), 0, 0)
+	cm.must(uapi.CMConnect, uapi.Bytes(&uapi.CMConnectCmd{Conn: conn, ID: id}), 0, 0)
 	e := cm.event(cmConnectRequest)
 	conn.QPN = h.side.qpn
-	if no, _ := cm.do(ucmAccept, bytesOf(&ucmAcceptCmd{Conn: conn, ID: e.ID}), 0, 0); no != syscall.EINVAL {
+	if no, _ := cm.do(uapi.CMAccept, uapi.Bytes(&uapi.CMAcceptCmd{Conn: conn, ID: e.ID}), 0, 0); no != syscall.EINVAL {
 		t.Errorf("accepting: %v", no)
 	}
 }
@@ -549,43 +549,43 @@ func TestDevicesOfBothProtocolsSideBySide(t *testing.T) {
 	s := newServer(t, "127.14.6.11 iwarp:127.14.6.12 127.14.6.13 iwarp:127.14.6.11")
 	want := []string{"rxe0", "siw0", "rxe1", "siw1"}
 	for i, d := range s.devices {
-		if d.name != want[i] {
-			t.Errorf("device %d is called %s", i, d.name)
+		if d.Name != want[i] {
+			t.Errorf("device %d is called %s", i, d.Name)
 		}
 		node := "1: CA\n"
-		if d.a.IWARP() {
+		if d.Adapter.IWARP() {
 			node = "4: RNIC\n"
 		}
-		if b, err := os.ReadFile(s.Tree() + "/sys/class/infiniband/" + d.name + "/node_type"); err != nil || string(b) != node {
-			t.Errorf("%s: node type %q %v", d.name, b, err)
+		if b, err := os.ReadFile(s.Tree() + "/sys/class/infiniband/" + d.Name + "/node_type"); err != nil || string(b) != node {
+			t.Errorf("%s: node type %q %v", d.Name, b, err)
 		}
 	}
-	c := newClient(t, s)
+	c := newTestClient(t, s)
 	cm := cmFile{c.open("rdma_cm")}
 	for i, addr := range []string{"127.14.6.11", "127.14.6.12", "127.14.6.13"} {
 		at := netip.MustParseAddr(addr)
 		id, _ := cm.listen(at)
-		r, _ := parse[ucmRoute](cm.must(ucmQueryRoute, bytesOf(&ucmByID{ID: id}), 0, size[ucmRoute]()))
-		if r.NodeGUID != s.devices[i].guid() {
+		r, _ := uapi.Parse[uapi.CMRoute](cm.must(uapi.CMQueryRoute, uapi.Bytes(&uapi.CMByID{ID: id}), 0, uapi.Size[uapi.CMRoute]()))
+		if r.NodeGUID != s.devices[i].GUID() {
 			t.Errorf("%s is not on %s", addr, want[i])
 		}
 	}
 	_, port := cm.listen(netip.IPv4Unspecified()) // of either protocol
 	f := c.open("uverbs1")
-	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 16)
+	_, _, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 16)
 	unix.Close(fds[0])
 	id := cm.resolve(netip.AddrPortFrom(netip.MustParseAddr("127.14.6.12"), port))
 	a := newSIW(f, 0x1000)
 	if no := a.modify(qp.Init); no != 0 {
 		t.Fatal(no)
 	}
-	cm.must(ucmConnect, bytesOf(&ucmConnectCmd{Conn: connParam{Valid: 1, QPN: a.qpn}, ID: id}), 0, 0)
+	cm.must(uapi.CMConnect, uapi.Bytes(&uapi.CMConnectCmd{Conn: uapi.ConnParam{Valid: 1, QPN: a.qpn}, ID: id}), 0, 0)
 	cm.event(cmConnectRequest)
 	// UD is RoCE's alone.
 	ud := cm.id(0x111)
-	bind := ucmBindCmd{ID: ud, AddrSize: 16}
+	bind := uapi.CMBindCmd{ID: ud, AddrSize: 16}
 	uapi.PutAddr(bind.Addr[:], netip.MustParseAddrPort("127.14.6.12:0"))
-	if no, _ := cm.do(ucmBind, bytesOf(&bind), 0, 0); no != syscall.EOPNOTSUPP {
+	if no, _ := cm.do(uapi.CMBind, uapi.Bytes(&bind), 0, 0); no != syscall.EOPNOTSUPP {
 		t.Errorf("a UD id on an iWARP device: %v", no)
 	}
 }

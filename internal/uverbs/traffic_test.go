@@ -8,6 +8,11 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/uapi"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,10 +20,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/memory"
-	"softrdma/internal/qp"
-	"softrdma/internal/queue"
 )
 
 // ring gives the producer's and consumer's index of a ring and its slots, as
@@ -53,24 +54,24 @@ func newSide(f *devFile, user uint64) *side { return newSideOf(f, user, 10) }
 // newSideOf is newSide with as many requests in the ring.
 func newSideOf(f *devFile, user uint64, requests uint32) *side {
 	s := &side{f: f, channel: -1, buf: f.alloc(16384)}
-	pd, _, _ := do[handleOnly](f, cmdAllocPD, bytesOf(&response{}), 4)
-	_, b, fds := do[handleOnly](f, cmdCreateCompChannel, bytesOf(&response{}), 4)
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	_, b, fds := do[uapi.HandleOnly](f, uapi.CmdCreateCompChannel, uapi.Bytes(&uapi.Response{}), 4)
 	s.channel = fds[0]
 	// The library has stored the number of the descriptor.
 	binary.NativeEndian.PutUint32(b, uint32(s.channel))
 	f.t.Cleanup(func() { unix.Close(s.channel) })
-	cq, b, _ := do[createCQResp](f, cmdCreateCQ, bytesOf(&createCQ{UserHandle: user + 1, CQE: 100, CompChannel: int32(s.channel)}), 24)
-	mi, _ := parse[mmInfo](b[8:])
+	cq, b, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{UserHandle: user + 1, CQE: 100, CompChannel: int32(s.channel)}), 24)
+	mi, _ := uapi.Parse[uapi.MmInfo](b[8:])
 	s.cq, s.events = cq.CQHandle, ring{f.mmap(mi)}
-	q := createQP{ExCreateQPBase: exCreateQPBase{
+	q := uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{
 		UserHandle: user, PDHandle: pd.Handle, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: requests, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2,
 		MaxInline: 64, Type: uint8(qp.RC),
 	}}
-	r, b, _ := do[createQPResp](f, cmdCreateQP, bytesOf(&q), 64)
-	rings, _ := parse[rxeQP](b[32:])
+	r, b, _ := do[uapi.CreateQPResp](f, uapi.CmdCreateQP, uapi.Bytes(&q), 64)
+	rings, _ := uapi.Parse[uapi.RxeQP](b[32:])
 	s.qpn, s.handle = r.QPN, r.QPHandle
 	s.sq, s.rq = ring{f.mmap(rings.SQ)}, ring{f.mmap(rings.RQ)}
-	m, _, _ := do[regMRResp](f, cmdRegMR, bytesOf(&regMR{
+	m, _, _ := do[uapi.RegMRResp](f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
 		Start: addrOf(s.buf), Length: uint64(len(s.buf)), HCAVA: addrOf(s.buf), PDHandle: pd.Handle, AccessFlags: rightsAll,
 	}), 12)
 	s.key = m.LKey
@@ -79,12 +80,12 @@ func newSideOf(f *devFile, user uint64, requests uint32) *side {
 
 // connect takes the queue pair to RTS with a peer on the same device.
 func (s *side) connect(peer uint32, dgid [16]byte) {
-	for _, q := range []modifyQP{
+	for _, q := range []uapi.ModifyQP{
 		{AttrMask: uint32(qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess), State: uint8(qp.Init), PortNum: 1, AccessFlags: 0xf},
 		{
 			AttrMask: uint32(qp.MaskState | qp.MaskAV | qp.MaskPathMTU | qp.MaskDestQPN | qp.MaskRQPSN | qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer),
 			State:    uint8(qp.RTR), PathMTU: 3, DestQPN: peer, MaxDestRdAtomic: 4, MinRNRTimer: 12,
-			Dest: qpDest{DGID: dgid, IsGlobal: 1, PortNum: 1, HopLimit: 64},
+			Dest: uapi.QPDest{DGID: dgid, IsGlobal: 1, PortNum: 1, HopLimit: 64},
 		},
 		{
 			AttrMask: uint32(qp.MaskState | qp.MaskSQPSN | qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic),
@@ -92,7 +93,7 @@ func (s *side) connect(peer uint32, dgid [16]byte) {
 		},
 	} {
 		q.QPHandle = s.handle
-		if no, _, _ := s.f.command(cmdModifyQP, bytesOf(&q), nil, 0); no != 0 {
+		if no, _, _ := s.f.command(uapi.CmdModifyQP, uapi.Bytes(&q), nil, 0); no != 0 {
 			s.f.t.Fatalf("to state %d: %v", q.State, no)
 		}
 	}
@@ -102,7 +103,7 @@ func (s *side) connect(peer uint32, dgid [16]byte) {
 func (s *side) post(op queue.Op, fill func(w *queue.SendWQE), sge ...memory.SGE) {
 	s.f.t.Helper()
 	s.put(op, fill, sge...)
-	if no, _, _ := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4); no != 0 {
+	if no, _, _ := s.f.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: s.handle, WQESize: 128}), nil, 4); no != 0 {
 		s.f.t.Fatalf("doorbell: %v", no)
 	}
 }
@@ -151,8 +152,8 @@ func newPair(t *testing.T, s *Server) (a, b *side) { return newPairOf(t, s, 10) 
 
 // newPairOf is newPair with as many requests in a ring.
 func newPairOf(t *testing.T, s *Server, requests uint32) (a, b *side) {
-	f := newClient(t, s).open("uverbs0")
-	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
+	f := newTestClient(t, s).open("uverbs0")
+	_, _, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)
 	unix.Close(fds[0])
 	a, b = newSideOf(f, 0x1000, requests), newSideOf(f, 0x2000, requests)
 	dgid := s.cfg.Devices[0].GID()
@@ -247,14 +248,14 @@ func TestProgramMayWriteAgainFromSameBuffer(t *testing.T) {
 }
 
 // unmapped registers memory that is then taken away.
-func unmapped(t *testing.T, f *devFile) (at uint64, m regMRResp) {
+func unmapped(t *testing.T, f *devFile) (at uint64, m uapi.RegMRResp) {
 	t.Helper()
 	gone, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at = addrOf(gone)
-	m, _, _ = do[regMRResp](f, cmdRegMR, bytesOf(&regMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
+	m, _, _ = do[uapi.RegMRResp](f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: at, Length: 1 << 16, HCAVA: at, AccessFlags: rightsAll}), 12)
 	if err := unix.Munmap(gone); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +296,7 @@ func TestCompletionEventsAreReadAndCounted(t *testing.T) {
 	s := newServer(t, "127.14.0.4")
 	a, b := newPair(t, s)
 	arm := func() {
-		if no, _, _ := b.f.command(cmdReqNotifyCQ, bytesOf(&reqNotifyCQ{CQHandle: b.cq}), nil, 0); no != 0 {
+		if no, _, _ := b.f.command(uapi.CmdReqNotifyCQ, uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: b.cq}), nil, 0); no != 0 {
 			t.Fatal(no)
 		}
 	}
@@ -316,13 +317,13 @@ func TestCompletionEventsAreReadAndCounted(t *testing.T) {
 		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(b.channel), Events: unix.POLLIN}}, 0)
 		return n == 1
 	})
-	if no, _, _ := b.f.command(cmdDestroyCQ, bytesOf(&destroy{Handle: b.cq}), nil, 8); no != syscall.EBUSY {
+	if no, _, _ := b.f.command(uapi.CmdDestroyCQ, uapi.Bytes(&uapi.Destroy{Handle: b.cq}), nil, 8); no != syscall.EBUSY {
 		t.Errorf("destroying a queue in use gave %v", no)
 	}
-	if no, _, _ := b.f.command(cmdDestroyQP, bytesOf(&destroy{Handle: b.handle}), nil, 4); no != 0 {
+	if no, _, _ := b.f.command(uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: b.handle}), nil, 4); no != 0 {
 		t.Fatal(no)
 	}
-	told, _, _ := do[destroyCQResp](b.f, cmdDestroyCQ, bytesOf(&destroy{Handle: b.cq}), 8)
+	told, _, _ := do[uapi.DestroyCQResp](b.f, uapi.CmdDestroyCQ, uapi.Bytes(&uapi.Destroy{Handle: b.cq}), 8)
 	if told.CompEvents != 1 || told.AsyncEvents != 0 {
 		t.Errorf("told %+v, one event was read", told)
 	}
@@ -333,8 +334,8 @@ func TestCompletionEventsAreReadAndCounted(t *testing.T) {
 
 func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
 	s := newServer(t, "127.14.0.5")
-	f := newClient(t, s).open("uverbs0")
-	_, _, fds := do[getContextResp](f, cmdGetContext, bytesOf(&response{}), 8)
+	f := newTestClient(t, s).open("uverbs0")
+	_, _, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)
 	async := os.NewFile(uintptr(fds[0]), "async")
 	defer async.Close()
 	a, b := newSide(f, 0x1000), newSide(f, 0x2000)
@@ -342,14 +343,14 @@ func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
 	b.connect(a.qpn, s.cfg.Devices[0].GID())
 	// A WRITE with a wrong key moves the responder to the error state.
 	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: ^b.key} }, a.sge(0, 8))
-	var e asyncEvent
-	if _, err := async.Read(bytesOf(&e)); err != nil {
+	var e uapi.AsyncEvent
+	if _, err := async.Read(uapi.Bytes(&e)); err != nil {
 		t.Fatal(err)
 	}
 	if e.Element != 0x2000 || e.EventType != 3 { // IBV_EVENT_QP_ACCESS_ERR
 		t.Errorf("found %+v", e)
 	}
-	told, _, _ := do[destroyResp](f, cmdDestroyQP, bytesOf(&destroy{Handle: b.handle}), 4)
+	told, _, _ := do[uapi.DestroyResp](f, uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: b.handle}), 4)
 	if told.EventsReported != 1 {
 		t.Errorf("%d events reported, one was read", told.EventsReported)
 	}
@@ -365,7 +366,7 @@ func (s *side) write(peer *side, n uint32) {
 func (s *side) ring() []int {
 	s.f.t.Helper()
 	used := s.f.used
-	no, _, fds := s.f.command(cmdPostSend, bytesOf(&postSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
+	no, _, fds := s.f.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
 	s.f.used = used
 	if no != 0 || len(fds) > 1 {
 		s.f.t.Fatalf("doorbell: %v with %d descriptors", no, len(fds))
@@ -380,13 +381,21 @@ func TestWatchedQueuePairWantsNoDoorbell(t *testing.T) {
 	t.Run("ring of ten", func(t *testing.T) { testWatched(t, 10) })
 }
 
+// newPollingServer is newServer that polls rings even where there is one processor.
+func newPollingServer(t *testing.T, addr string) *Server {
+	s := newServer(t, addr)
+	s.mu.Lock() // whose next holder sees the change
+	defer s.mu.Unlock()
+	s.runtime.MaxPolling = max(s.runtime.MaxPolling, 1)
+	return s
+}
+
 func testWatched(t *testing.T, requests uint32) {
-	processors = max(processors, 2)
-	a, b := newPairOf(t, newServer(t, "127.14.0.8"), requests)
+	a, b := newPairOf(t, newPollingServer(t, "127.14.0.8"), requests)
 	name := a.f.id + uint64(a.handle)
 	word := new(atomic.Uint64)
 	rang, silent := 0, 0
-	for deadline := time.Now().Add(patience); silent < 1000; {
+	for deadline := time.Now().Add(patience); silent < 100; {
 		n := uint32(rang + silent + 1)
 		a.write(b, n)
 		if word.Load() == name {
@@ -411,11 +420,11 @@ func testWatched(t *testing.T, requests uint32) {
 			t.Fatalf("found %d, expected %d", binary.NativeEndian.Uint32(b.buf[8:]), n)
 		}
 	}
-	if rang <= watchFrom {
-		t.Errorf("%d doorbells rang, expected more than %d before the first that need not", rang, watchFrom)
+	if rang <= commands.PollAfter {
+		t.Errorf("%d doorbells rang, expected more than %d before the first that need not", rang, commands.PollAfter)
 	}
 	// Other calls are answered meanwhile, and the word goes with the queue pair.
-	do[destroyResp](a.f, cmdDestroyQP, bytesOf(&destroy{Handle: a.handle}), 4)
+	do[uapi.DestroyResp](a.f, uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: a.handle}), 4)
 	if word.Load() == name {
 		t.Error("a queue pair that is gone is watched")
 	}
@@ -423,9 +432,8 @@ func testWatched(t *testing.T, requests uint32) {
 
 // Programs that answer each other ring in turn, and the server watches neither.
 func TestQueuePairsThatRingInTurnAreNotWatched(t *testing.T) {
-	processors = max(processors, 2)
-	a, b := newPair(t, newServer(t, "127.14.0.9"))
-	for n := range uint32(10 * watchFrom) {
+	a, b := newPair(t, newPollingServer(t, "127.14.0.9"))
+	for n := range uint32(10 * commands.PollAfter) {
 		a.write(b, n)
 		first := a.ring()
 		a.completion()
@@ -445,10 +453,10 @@ func TestLongMessageIsAnsweredOnceAndFirst(t *testing.T) {
 		a.buf[0] = byte(i) + 1
 		a.post(queue.Write, func(w *queue.SendWQE) {
 			*w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key}
-			w.Length = longPost
+			w.Length = commands.LongPost
 		}, a.sge(0, 5000))
 		// The next call is answered for itself, and behind the message.
-		if q, _, _ := do[queryQPResp](a.f, cmdQueryQP, bytesOf(&queryQP{Response: 1, QPHandle: a.handle}), size[queryQPResp]()); q.DestQPN != b.qpn {
+		if q, _, _ := do[uapi.QueryQPResp](a.f, uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{Response: 1, QPHandle: a.handle}), uapi.Size[uapi.QueryQPResp]()); q.DestQPN != b.qpn {
 			t.Fatalf("found the peer %#x, expected %#x", q.DestQPN, b.qpn)
 		}
 		if b.buf[0] != byte(i)+1 {

@@ -1,0 +1,34 @@
+//go:build linux
+
+package client
+
+import (
+	"errors"
+	"syscall"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+)
+
+// Errno is the number by which a program is told of an error, as the kernel
+// would tell it.
+func Errno(err error) syscall.Errno {
+	var no syscall.Errno
+	var attr *qp.RangeError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &no):
+		return no
+	case errors.Is(err, adapter.ErrBusy):
+		return syscall.EBUSY
+	case errors.Is(err, adapter.ErrClosed):
+		return syscall.EIO
+	case errors.Is(err, errors.ErrUnsupported):
+		return syscall.EOPNOTSUPP
+	case errors.As(err, &attr), errors.Is(err, memory.ErrAccess), errors.Is(err, memory.ErrBounds), errors.Is(err, memory.ErrKey):
+		return syscall.EINVAL
+	}
+	return syscall.EINVAL
+}

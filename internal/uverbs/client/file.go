@@ -1,0 +1,219 @@
+//go:build linux
+
+package client
+
+import (
+	"softrdma/internal/uverbs/uapi"
+
+	"context"
+	"fmt"
+	"softrdma/internal/reason"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// MaxCommand is the longest command that is read from a program. No command is
+// longer.
+const MaxCommand = 16 << 10
+
+// A Runtime is what a server lends to everything that it runs for programs.
+type Runtime struct {
+	Context  context.Context // ends with the server
+	Running  sync.WaitGroup  // goroutines that the server waits for at its end
+	Refusals Refusals
+	Polling  atomic.Int32 // threads that poll the rings of programs
+
+	// MaxPolling bounds Polling. One processor is left to everything else, so that
+	// nothing is polled where there is one.
+	MaxPolling int32
+}
+
+// A Service carries out the system calls on one open device file.
+type Service interface {
+	Write(c *Call, buf []byte) error
+	Ioctl(c *Call, number, arg uint64) error
+	Mmap(c *Call, offset, length uint64, prot int) error
+	// Fail tells the program that the device is about to go.
+	Fail()
+	// End gives up everything that the file holds. No call runs any more.
+	End()
+	// Count returns how many objects the file holds.
+	Count() int
+}
+
+// A File is an open device file of a program, however many descriptors refer to
+// it.
+type File struct {
+	Runtime *Runtime
+	ID      uint64
+	Name    string
+	uid     uint32 // of the process that opened it
+	gid     uint32
+
+	Account *Account
+	Pipe    *Pipe // the program's descriptor, readable while the file is
+
+	mu      sync.Mutex // one call at a time
+	ended   bool
+	service Service
+	onEnd   func()
+}
+
+// NewFile opens a device file for a process, with the service that open returns, and
+// returns the program's descriptor of it as well.
+func NewFile(s *Runtime, p *Process, name string, open func(*File) Service) (f *File, fd int, _ error) {
+	tell, fd, err := NewPipe(1, p.Account)
+	if err != nil {
+		return nil, -1, err
+	}
+	f = &File{Runtime: s, Name: name, uid: p.UID, gid: p.GID, Account: p.Account, Pipe: tell, onEnd: func() {}}
+	f.service = open(f)
+	return f, fd, nil
+}
+
+// Register records the number by which calls name the file, and calls onEnd when it
+// has ended.
+func (f *File) Register(id uint64, onEnd func()) { f.ID, f.onEnd = id, onEnd }
+
+// Watch ends the file when the program has closed its last descriptor of it, and
+// calls done then.
+func (f *File) Watch(done func()) error {
+	return f.Pipe.OnClose(func() {
+		defer done()
+		f.End()
+	})
+}
+
+// Between runs do while no call is carried out. It reports false, and does not run
+// it, if the file has ended.
+func (f *File) Between(do func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return false
+	}
+	do()
+	return true
+}
+
+// A Call is a system call on a file, while it is carried out.
+type Call struct {
+	Process *Process
+	file    *File
+	Answer  *Answer
+	fds     []int // that came with it
+
+	share, shareArg uint64 // what a write says about sharing memory, see uapi
+}
+
+// Load reads a program's memory.
+func (c *Call) Load(addr uint64, n int) ([]byte, error) {
+	b := make([]byte, n)
+	if err := c.Process.Load(b, addr); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Store writes as much of b as a program has room for.
+func (c *Call) Store(r Buffer, b []byte) error {
+	if n := min(len(b), r.N); n > 0 {
+		return c.Process.Store(r.Addr, b[:n])
+	}
+	return nil
+}
+
+// Buffer is a program's memory for an answer.
+type Buffer struct {
+	Addr uint64
+	N    int
+}
+
+// Call carries out a request on the file.
+func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return syscall.EIO
+	}
+	if err := f.belongsTo(p); err != nil {
+		return err
+	}
+	c := &Call{Process: p, file: f, Answer: a, fds: fds}
+	switch r.Op {
+	case uapi.OpWrite:
+		n := r.Arg[1]
+		if n > MaxCommand {
+			return syscall.EINVAL
+		}
+		if n > uint64(len(data)) {
+			var err error
+			if data, err = c.Load(r.Arg[0], int(n)); err != nil {
+				return err
+			}
+		}
+		a.Result = int64(n)
+		c.share, c.shareArg = r.Arg[2], r.Arg[3]
+		return f.service.Write(c, data[:n])
+	case uapi.OpIoctl:
+		return f.service.Ioctl(c, r.Arg[0], r.Arg[1])
+	case uapi.OpMmap:
+		return f.service.Mmap(c, r.Arg[0], r.Arg[1], int(r.Arg[2]))
+	case uapi.OpRead:
+		return syscall.EINVAL // neither kind of file is read
+	}
+	return syscall.ENOSYS
+}
+
+// belongsTo refuses processes of another user than the one that opened the file.
+func (f *File) belongsTo(p *Process) error {
+	if p.UID != f.uid || p.GID != f.gid {
+		return Refuse(syscall.EACCES, reason.ClientFile, uint64(f.uid), uint64(p.UID))
+	}
+	return nil
+}
+
+// CloseBy ends the file at its program's request. When it returns the device no
+// longer touches the program's memory.
+func (f *File) CloseBy(p *Process) error {
+	if err := f.belongsTo(p); err != nil {
+		return err
+	}
+	f.End()
+	return nil
+}
+
+// Fail tells the program that the device is about to go.
+func (f *File) Fail() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended {
+		f.service.Fail()
+	}
+}
+
+// End gives the file up, once.
+func (f *File) End() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return
+	}
+	f.ended = true
+	f.service.End()
+	f.Pipe.Close()
+	f.onEnd()
+}
+
+// Count returns how many objects the file holds.
+func (f *File) Count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return 0
+	}
+	return f.service.Count()
+}
+
+func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }

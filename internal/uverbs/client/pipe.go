@@ -1,0 +1,184 @@
+//go:build linux
+
+package client
+
+import (
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Pipe is a descriptor that a program waits on and reads records of one size
+// from. The system's own poll, epoll, fcntl, dup and fork work on it. The program
+// has the reading end. The writing end, which is the server's, shows when the last
+// copy of the reading end was closed.
+type Pipe struct {
+	Size  int // of a record, bytes
+	Inode uint64
+	w     *os.File
+
+	account *Account
+
+	mu      sync.Mutex
+	backlog []byte // did not fit
+	pushing bool   // a goroutine waits for room
+	closed  bool
+}
+
+// NewPipe makes a pipe and returns the program's end as well.
+func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
+	if err := a.Descriptors.Take(1); err != nil {
+		return nil, -1, err
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		a.Descriptors.Return(1)
+		return nil, -1, err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fds[0], &st)
+	if err == nil {
+		// The program's end blocks, until it is told not to.
+		_, err = unix.FcntlInt(uintptr(fds[0]), unix.F_SETFL, 0)
+	}
+	if err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		a.Descriptors.Return(1)
+		return nil, -1, err
+	}
+	return &Pipe{Size: size, Inode: st.Ino, w: os.NewFile(uintptr(fds[1]), "pipe"), account: a}, fds[0], nil
+}
+
+// OnClose calls f, once, when the program has closed its end, or close was
+// called here.
+func (p *Pipe) OnClose(f func()) error {
+	raw, err := p.w.SyscallConn()
+	if err != nil {
+		return err
+	}
+	go func() {
+		_ = raw.Read(func(fd uintptr) bool {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd)}}, 0) // POLLERR is always reported
+			return n > 0 || err != nil && err != unix.EINTR
+		})
+		f()
+	}()
+	return nil
+}
+
+// Put queues a record for the program. It never blocks.
+func (p *Pipe) Put(record []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if len(p.backlog) == 0 && p.write(record) {
+		return
+	}
+	p.backlog = append(p.backlog, record...)
+	if !p.pushing {
+		p.pushing = true
+		go p.push()
+	}
+}
+
+// write writes a record if there is room, and reports whether it is done with. The
+// system writes less than a page whole or not at all.
+func (p *Pipe) write(record []byte) (ok bool) {
+	raw, err := p.w.SyscallConn()
+	if err != nil {
+		return true // closed
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, err := unix.Write(int(fd), record)
+		ok = n == len(record) || err != nil && err != unix.EAGAIN
+	})
+	return ok
+}
+
+// push writes the backlog, waiting for room.
+func (p *Pipe) push() {
+	for {
+		p.mu.Lock()
+		if len(p.backlog) == 0 || p.closed {
+			p.pushing = false
+			p.mu.Unlock()
+			return
+		}
+		record := slices.Clone(p.backlog[:p.Size])
+		p.backlog = p.backlog[p.Size:]
+		p.mu.Unlock()
+		if _, err := p.w.Write(record); err != nil {
+			return // closed
+		}
+	}
+}
+
+// Remove removes the unread records for which gone reports true, and returns their
+// number. The others keep their order.
+func (p *Pipe) Remove(gone func(record []byte) bool) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var kept []byte
+	filter := func(b []byte) {
+		for ; len(b) >= p.Size; b = b[p.Size:] {
+			if gone(b[:p.Size]) {
+				n++
+			} else {
+				kept = append(kept, b[:p.Size]...)
+			}
+		}
+	}
+	filter(p.unread())
+	filter(p.backlog)
+	p.backlog = nil
+	for len(kept) > 0 && p.write(kept[:p.Size]) {
+		kept = kept[p.Size:]
+	}
+	if p.backlog = kept; len(kept) > 0 && !p.pushing {
+		p.pushing = true
+		go p.push()
+	}
+	return n
+}
+
+// unread takes all records out of the pipe. Opening a pipe by its name below /proc
+// gives its other end.
+func (p *Pipe) unread() (b []byte) {
+	raw, err := p.w.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		r, err := unix.Open(procFD(int(fd)), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return
+		}
+		defer unix.Close(r)
+		var room [4096]byte
+		for {
+			n, err := unix.Read(r, room[:])
+			if n <= 0 || err != nil {
+				return
+			}
+			b = append(b, room[:n]...)
+		}
+	})
+	return b
+}
+
+// Close ends the pipe. The program then reads the end of a file.
+func (p *Pipe) Close() {
+	p.mu.Lock()
+	again := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if !again {
+		_ = p.w.Close()
+		p.account.Descriptors.Return(1)
+	}
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package client
+
+import (
+	"os"
+	"softrdma/internal/uverbs/uapi"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// SharedMemory is memory that this process maps, and a program by an offset in its file.
+// A ring lies in it.
+type SharedMemory struct {
+	fd      int // -1 once the program has mapped it
+	Bytes   []byte
+	account *Account
+}
+
+// NewSharedMemory allocates shared memory that nobody can shorten.
+func (a *Account) NewSharedMemory(n int) (*SharedMemory, error) {
+	if err := a.Descriptors.Take(1); err != nil {
+		return nil, err
+	}
+	if err := a.Mappings.Take(1); err != nil {
+		a.Descriptors.Return(1)
+		return nil, err
+	}
+	s, err := mapShared(n)
+	if err != nil {
+		a.Descriptors.Return(1)
+		a.Mappings.Return(1)
+		return nil, err
+	}
+	s.account = a
+	return s, nil
+}
+
+func mapShared(n int) (*SharedMemory, error) {
+	n = (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1)
+	fd, err := unix.MemfdCreate("softrdma", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.Ftruncate(fd, int64(n)); err == nil {
+		// A program that shortened the memory would end this process with SIGBUS.
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	var mem []byte
+	if err == nil {
+		mem, err = unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &SharedMemory{fd: fd, Bytes: mem}, nil
+}
+
+// TakeDescriptor returns the descriptor, which belongs to the caller then.
+func (s *SharedMemory) TakeDescriptor() int {
+	fd := s.fd
+	s.fd = -1
+	s.account.Descriptors.Return(1)
+	return fd
+}
+
+// Close unmaps the memory here. The program's mapping stays.
+func (s *SharedMemory) Close() {
+	if s == nil {
+		return
+	}
+	if s.fd >= 0 {
+		_ = unix.Close(s.fd)
+		s.fd = -1
+		s.account.Descriptors.Return(1)
+	}
+	_ = unix.Munmap(s.Bytes)
+	s.account.Mappings.Return(1)
+}
+
+// Mappings are the shared memories of a file by the offset at which its program
+// maps them.
+type Mappings struct {
+	by   map[uint64]*SharedMemory
+	next uint64
+}
+
+// Add assigns an offset to memory.
+func (m *Mappings) Add(s *SharedMemory) uapi.MmInfo {
+	if m.by == nil {
+		m.by = make(map[uint64]*SharedMemory)
+	}
+	m.next += 1 << 12
+	for m.by[m.next] != nil {
+		m.next += 1 << 12
+	}
+	at := m.next
+	m.next += uint64(len(s.Bytes))
+	m.by[at] = s
+	return uapi.MmInfo{Offset: at, Size: uint32(len(s.Bytes))}
+}
+
+// Take gives the descriptor of the memory at offset to the program, once.
+func (m *Mappings) Take(c *Call, offset, length uint64) error {
+	s := m.by[offset]
+	if s == nil || s.fd < 0 || length == 0 || length > uint64(len(s.Bytes)) {
+		return syscall.EINVAL
+	}
+	c.Answer.Attach(s.TakeDescriptor(), 0, 0, 0)
+	delete(m.by, offset)
+	return nil
+}
+
+// Release closes memory that the device no longer uses.
+func (m *Mappings) Release(s *SharedMemory) {
+	if s != nil {
+		m.drop(s)
+		s.Close()
+	}
+}
+
+// Close closes all memory that was not mapped.
+func (m *Mappings) Close() {
+	for _, s := range m.by {
+		s.Close()
+	}
+}
+
+// drop forgets memory that was not mapped.
+func (m *Mappings) drop(s *SharedMemory) {
+	for at, x := range m.by {
+		if x == s {
+			delete(m.by, at)
+			return
+		}
+	}
+}

@@ -1,0 +1,222 @@
+//go:build linux
+
+package commands
+
+import (
+	"fmt"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"strings"
+	"syscall"
+)
+
+// A context is an open uverbs file: the objects of one program behind their
+// handles.
+type context struct {
+	file     *client.File
+	dev      *Device
+	provider provider // the program's
+	objects  map[uint32]object
+	next     uint32
+	async    *client.Pipe
+	own      bool                // a program of this module's, see uapi
+	channels map[uint64]*channel // by the inode of the program's end
+	maps     client.Mappings
+	pollPage pollPage
+}
+
+// An object is what a handle stands for.
+type object interface {
+	// destroy gives the object up; it fails where others use it.
+	destroy() error
+	// rank orders the end of a file: objects of a lower rank use those of a
+	// higher one.
+	rank() int
+}
+
+func newContext(f *client.File, d *Device) *context {
+	return &context{file: f, dev: d, provider: d.provider, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
+}
+
+// add gives an object a handle.
+func (x *context) add(o object) uint32 {
+	for x.objects[x.next] != nil {
+		x.next++
+	}
+	h := x.next
+	x.next++
+	x.objects[h] = o
+	return h
+}
+
+// find gives the object of a handle, which must be of the right type.
+func find[T object](x *context, handle uint32) (T, error) {
+	o, ok := x.objects[handle].(T)
+	if !ok {
+		return o, fmt.Errorf("no %s: %w", strings.TrimPrefix(fmt.Sprintf("%T", o), "*commands."),
+			client.Refuse(syscall.EINVAL, reason.CommandHandle, uint64(len(x.objects)), uint64(handle)))
+	}
+	return o, nil
+}
+
+// remove destroys the object of a handle.
+func remove[T object](x *context, handle uint32) (T, error) {
+	o, err := find[T](x, handle)
+	if err != nil {
+		return o, err
+	}
+	if err := o.destroy(); err != nil {
+		return o, err
+	}
+	delete(x.objects, handle)
+	return o, nil
+}
+
+// End implements service: everything goes, users first.
+func (x *context) End() {
+	for rank := 0; rank <= maxRank; rank++ {
+		for h, o := range x.objects {
+			if o.rank() == rank && o.destroy() == nil {
+				delete(x.objects, h)
+			}
+		}
+	}
+	for _, c := range x.channels {
+		c.destroy()
+	}
+	x.pollPage.Close()
+	x.maps.Close()
+	if x.async != nil {
+		x.async.Close()
+	}
+	x.dev.forget(x)
+}
+
+// Fail flushes what was posted, for those who poll, and raises the event of a
+// fatal error, for those who wait (IBTA 11.6.3).
+func (x *context) Fail() {
+	for _, o := range x.objects {
+		if q, ok := o.(*queuePair); ok {
+			// One in RESET has nothing to flush, and refuses.
+			_ = q.a.Modify(qp.MaskState, &qp.Attr{State: qp.Err})
+		}
+	}
+	if x.async != nil {
+		x.sendEvent(machine.EventDeviceFatal, 0)
+	}
+}
+
+// sendEvent gives the program an event of the device or its port.
+func (x *context) sendEvent(t machine.Event, element uint64) {
+	e := uapi.OwnEvent{AsyncEvent: uapi.AsyncEvent{Element: element, EventType: uint32(t)}}
+	x.async.Put(uapi.Bytes(&e)[:x.async.Size])
+}
+
+// own is what a program of this module's adds to a command, the zero value
+// where there is nothing.
+func own[T any](c *command, x *context) T {
+	v, _ := ownPart[T](c, x)
+	return v
+}
+
+// ownPart is own, and tells whether there is something.
+func ownPart[T any](c *command, x *context) (v T, ok bool) {
+	if x.own {
+		v, ok = uapi.Parse[T](c.driver)
+	}
+	return v, ok
+}
+
+// Count implements service.
+func (x *context) Count() int { return len(x.objects) + len(x.channels) }
+
+func (x *context) Mmap(c *client.Call, offset, length uint64, _ int) error {
+	return x.maps.Take(c, offset, length)
+}
+
+// A command is a legacy command, or one that came by ioctl, taken apart: what
+// the kernel defines and what the provider added.
+type command struct {
+	*client.Call
+	core, driver   []byte
+	out, outDriver client.Buffer
+}
+
+// answer writes what the kernel defines, and what the provider added to it.
+func (c *command) respond(core, driver []byte) error {
+	if err := c.Store(c.out, core); err != nil {
+		return err
+	}
+	return c.Store(c.outDriver, driver)
+}
+
+// A row is how long a command and its answer are, as the kernel defines them,
+// and what carries it out.
+type row struct {
+	in, out int
+	do      func(x *context, c *command) error
+}
+
+// Write carries out a command that was written (ib_uverbs_write).
+func (x *context) Write(c *client.Call, buf []byte) error {
+	h, ok := uapi.Parse[uapi.CmdHeader](buf)
+	if !ok {
+		return syscall.EINVAL
+	}
+	if h.Command&uapi.CmdExtended != 0 {
+		return x.writeExtended(c, h, buf)
+	}
+	r := commands[h.Command]
+	if r == nil {
+		return fmt.Errorf("command %d: %w", h.Command, syscall.EOPNOTSUPP)
+	}
+	head := uapi.Size[uapi.CmdHeader]()
+	if int(h.InWords)*4 != len(buf) {
+		return syscall.EINVAL
+	}
+	body := buf[head:]
+	out := int(h.OutWords) * 4
+	if len(body) < r.in || out < r.out {
+		return syscall.ENOSPC
+	}
+	cmd := &command{Call: c, core: body[:r.in], driver: body[r.in:]}
+	if r.out > 0 {
+		to, _ := uapi.Parse[uapi.Response](body) // every command with an answer begins with it
+		cmd.out = client.Buffer{Addr: to.Response, N: r.out}
+		cmd.outDriver = client.Buffer{Addr: to.Response + uint64(r.out), N: out - r.out}
+	}
+	return r.do(x, cmd)
+}
+
+// writeExtended carries out a command with the extended header.
+func (x *context) writeExtended(c *client.Call, h uapi.CmdHeader, buf []byte) error {
+	r := extended[h.Command&uapi.CmdMask]
+	if r == nil {
+		return fmt.Errorf("extended command %d: %w", h.Command&uapi.CmdMask, syscall.EOPNOTSUPP)
+	}
+	body := buf[uapi.Size[uapi.CmdHeader]():]
+	ex, ok := uapi.Parse[uapi.ExHeader](body)
+	if !ok {
+		return syscall.EINVAL
+	}
+	body = body[uapi.Size[uapi.ExHeader]():]
+	in, driver := int(h.InWords)*8, int(ex.ProviderInWords)*8
+	if in+driver != len(body) || ex.Reserved != 0 {
+		return syscall.EINVAL
+	}
+	out := int(h.OutWords) * 8
+	if in < r.in || out < r.out {
+		return syscall.ENOSPC
+	}
+	return r.do(x, &command{
+		Call: c, core: body[:in], driver: body[in:], out: client.Buffer{Addr: ex.Response, N: out},
+		outDriver: client.Buffer{Addr: ex.Response + uint64(out), N: int(ex.ProviderOutWord) * 8},
+	})
+}
+
+// Ioctl implements service. The system without this interface is one that
+// libraries know: they write their commands.
+func (x *context) Ioctl(*client.Call, uint64, uint64) error { return syscall.ENOTTY }

@@ -1,0 +1,145 @@
+//go:build linux
+
+package commands
+
+import (
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+
+	stdcontext "context"
+	"softrdma/internal/adapter"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Device is a device whose commands programs write to its file.
+type Device struct {
+	*device.Device
+	provider provider
+	lastRung atomic.Uint32 // queue pair of the last doorbell
+
+	mu       sync.Mutex
+	contexts map[*context]struct{} // to be told of the device's events
+}
+
+func NewDevice(d *device.Device) *Device {
+	v := &Device{Device: d, provider: rxe{}, contexts: make(map[*context]struct{})}
+	if d.Adapter.IWARP() {
+		v.provider = siw{}
+	}
+	return v
+}
+
+// Open opens the device's file for a program.
+func (d *Device) Open(f *client.File) client.Service { return newContext(f, d) }
+
+func (d *Device) forget(x *context) {
+	d.mu.Lock()
+	delete(d.contexts, x)
+	d.mu.Unlock()
+}
+
+// An eventTarget is an object whose program is told of its asynchronous events.
+type eventTarget interface{ asyncEvent(e adapter.AsyncEvent) }
+
+// DeliverEvents passes the adapter's asynchronous events on to the programs
+// whose objects they are about, the device's own to all.
+func (d *Device) DeliverEvents(ctx stdcontext.Context) {
+	for {
+		e, err := d.Adapter.NextEvent(ctx)
+		if err != nil {
+			return
+		}
+		var owner any
+		switch o := e.Element.(type) {
+		case *adapter.QP:
+			owner = o.Owner
+		case *adapter.CQ:
+			owner = o.Owner
+		case *adapter.SRQ:
+			owner = o.Owner
+		}
+		if x, ok := owner.(eventTarget); ok {
+			x.asyncEvent(e)
+		} else if e.Element == nil {
+			d.broadcast(e.Type)
+		}
+	}
+}
+
+// broadcast tells every program of an event of the device or its port.
+func (d *Device) broadcast(t machine.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for x := range d.contexts {
+		x.sendEvent(t, 1)
+	}
+}
+
+func (x *context) getContext(c *command) error {
+	if x.async != nil {
+		return syscall.EINVAL
+	}
+	var end int
+	var err error
+	_, x.own = uapi.Parse[uapi.OwnContext](c.driver)
+	record := uapi.Size[uapi.AsyncEvent]()
+	if x.own {
+		record = uapi.Size[uapi.OwnEvent]()
+		x.provider = rxe{} // whose rings are the adapter's own, whatever it speaks
+	}
+	if x.async, end, err = client.NewPipe(record, x.file.Account); err != nil {
+		return err
+	}
+	x.dev.mu.Lock()
+	x.dev.contexts[x] = struct{}{}
+	x.dev.mu.Unlock()
+	about := x.provider.context()
+	if x.own {
+		o := uapi.OwnContextResp{Addr: x.dev.Addr().As16(), Port: x.dev.Verbs.Addr().Port(), Reasons: uapi.Reasons(), GID: x.dev.Verbs.GID()}
+		if x.dev.Adapter.IWARP() {
+			o.IWARP = 1
+		}
+		about = uapi.Bytes(&o)
+	}
+	if err := c.respond(uapi.Bytes(&uapi.GetContextResp{NumCompVectors: 1}), about); err != nil {
+		unix.Close(end)
+		return err
+	}
+	c.Answer.Attach(end, c.out.Addr, 4, uapi.KindAsync)
+	return nil
+}
+
+func (x *context) queryDevice(c *command) error {
+	r := x.dev.Attributes(x.own)
+	return c.respond(uapi.Bytes(&r), nil)
+}
+
+func (x *context) exQueryDevice(c *command) error {
+	r := uapi.ExQueryDeviceResp{Base: x.dev.Attributes(x.own)}
+	r.DeviceCapFlagsEx = uint64(r.Base.DeviceCapFlags)
+	if !x.dev.Adapter.IWARP() {
+		r.DeviceCapFlagsEx |= device.AtomicWriteCap
+	}
+	r.ResponseLength = uint32(min(c.out.N, uapi.Size[uapi.ExQueryDeviceResp]()))
+	return c.respond(uapi.Bytes(&r), nil)
+}
+
+func (x *context) queryPort(c *command) error {
+	q, _ := uapi.Parse[uapi.QueryPort](c.core)
+	r, err := x.dev.Port(uint32(q.PortNum))
+	if err != nil {
+		return err
+	}
+	if from, ok := ownPart[uapi.OwnPort](c, x); ok {
+		more := x.dev.Counters(reason.Reason(from.From))
+		return c.respond(uapi.Bytes(&r), uapi.Bytes(&more))
+	}
+	return c.respond(uapi.Bytes(&r), nil)
+}

@@ -1,0 +1,152 @@
+//go:build linux
+
+package commands
+
+import (
+	"encoding/binary"
+	"softrdma/internal/adapter"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventSource counts the events of an object that its program was told of. Who
+// destroys the object is told the number, and waits until so many were
+// acknowledged: those that were not read are taken back.
+type eventSource struct {
+	user uint64 // the program's own name of the object
+	to   *client.Pipe
+
+	mu   sync.Mutex
+	n    uint32
+	dead bool
+}
+
+// send gives the program an event.
+func (r *eventSource) send(record []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dead && r.to != nil {
+		r.to.Put(record)
+		r.n++
+	}
+}
+
+// end ends it and gives the number of events that were or will be read.
+func (r *eventSource) end() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dead && r.to != nil {
+		r.n -= uint32(r.to.Remove(func(b []byte) bool { return binary.NativeEndian.Uint64(b) == r.user }))
+	}
+	r.dead = true
+	return r.n
+}
+
+func (r *eventSource) asyncEvent(e adapter.AsyncEvent) {
+	if r.to == nil {
+		return
+	}
+	o := uapi.OwnEvent{
+		AsyncEvent: uapi.AsyncEvent{Element: r.user, EventType: uint32(e.Type)}, Expected: e.Detail.Expected, Found: e.Detail.Found,
+	}
+	if r.to.Size == uapi.Size[uapi.OwnEvent]() {
+		o.Reason = uint32(e.Detail.Reason)
+	}
+	r.send(uapi.Bytes(&o)[:r.to.Size])
+}
+
+// A channel is a completion channel: a pipe of the numbers by which the program
+// knows its completion queues.
+type channel struct {
+	a    *adapter.Channel
+	pipe *client.Pipe
+
+	mu   sync.Mutex
+	uses int
+	gone bool // the program has closed it
+}
+
+func (x *context) createChannel(c *command) error {
+	p, end, err := client.NewPipe(8, x.file.Account)
+	if err != nil {
+		return err
+	}
+	h := &channel{pipe: p}
+	if h.a, err = x.dev.Adapter.CreateNotifyChannel(func(q *adapter.CQ) { q.Owner.(*cq).completed() }); err != nil {
+		unix.Close(end)
+		p.Close()
+		return err
+	}
+	if err := c.respond(uapi.Bytes(&uapi.HandleOnly{}), nil); err != nil {
+		unix.Close(end)
+		h.destroy()
+		return err
+	}
+	x.channels[p.Inode] = h
+	c.Answer.Attach(end, c.out.Addr, 4, uapi.KindChannel)
+	running := &x.file.Runtime.Running
+	running.Add(1)
+	if err := p.OnClose(func() { defer running.Done(); h.leave(x) }); err != nil {
+		running.Done()
+	}
+	return nil
+}
+
+// leave is called when the program has closed the channel. Queues that use it
+// go on without events.
+func (h *channel) leave(x *context) {
+	x.file.Between(func() {
+		if x.channels[h.pipe.Inode] == h {
+			delete(x.channels, h.pipe.Inode)
+		}
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone = true
+	h.pipe.Close()
+	if h.uses == 0 {
+		_ = h.a.Destroy()
+	}
+}
+
+func (h *channel) hold() {
+	h.mu.Lock()
+	h.uses++
+	h.mu.Unlock()
+}
+
+// drop ends hold; the last user of a channel that was closed takes it away.
+func (h *channel) drop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.uses--; h.uses == 0 && h.gone {
+		_ = h.a.Destroy()
+	}
+}
+
+// destroy is the end of its file.
+func (h *channel) destroy() {
+	_ = h.a.Destroy()
+	h.pipe.Close()
+}
+
+// channelOf finds the channel that a program means by a descriptor, whatever
+// it was duplicated from; -1 is none.
+func (x *context) channelOf(p *client.Process, fd int32) (*channel, error) {
+	if fd < 0 {
+		return nil, nil
+	}
+	inode, err := p.PipeInode(int(fd))
+	if err != nil {
+		return nil, err
+	}
+	h := x.channels[inode]
+	if h == nil {
+		return nil, syscall.EBADF
+	}
+	return h, nil
+}

@@ -1,0 +1,309 @@
+//go:build linux
+
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"softrdma/internal/adapter"
+	"softrdma/internal/congestion"
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
+	"syscall"
+	"time"
+)
+
+// A queuePair is one that the program posts to by itself.
+type queuePair struct {
+	x        *context
+	a        *adapter.QP
+	sq, rq   *client.SharedMemory // rq is nil with an SRQ
+	caps     uapi.CreateQPResp
+	sigAll   uint8
+	async    eventSource
+	reported uint32 // events, at the end
+	ended    bool
+
+	consecutive, backoff int // doorbells without another's between them, see watch
+}
+
+func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
+func (q *queuePair) rank() int                       { return rankQP }
+
+func (q *queuePair) destroy() error {
+	q.x.dev.SetOwner(q.a.QPN, nil)
+	if err := q.a.Destroy(); err != nil {
+		return err
+	}
+	q.ended = true
+	q.x.pollPage.clear(q.pollName())
+	q.reported = q.async.end()
+	q.x.maps.Release(q.sq)
+	q.x.maps.Release(q.rq)
+	return nil
+}
+
+func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte, error) {
+	p, err := find[*pd](x, q.PDHandle)
+	if err != nil {
+		return nil, nil, err
+	}
+	send, err := find[*cq](x, q.SendCQ)
+	if err != nil {
+		return nil, nil, err
+	}
+	recv, err := find[*cq](x, q.RecvCQ)
+	if err != nil {
+		return nil, nil, err
+	}
+	maxSGE, maxInline := x.provider.limits()
+	switch t := qp.Type(q.Type); {
+	case t != qp.RC && t != qp.UC && t != qp.UD:
+		return nil, nil, fmt.Errorf("queue pair type %d: %w", q.Type, syscall.EOPNOTSUPP)
+	case q.MaxSendWR > device.MaxQPWR || q.MaxRecvWR > device.MaxQPWR || q.MaxSendSGE > uint32(maxSGE) || q.MaxRecvSGE > uint32(maxSGE) || q.MaxInline > uint32(maxInline):
+		return nil, nil, fmt.Errorf("%d sends of %d entries and %d bytes inline, %d receives of %d: %w",
+			q.MaxSendWR, q.MaxSendSGE, q.MaxInline, q.MaxRecvWR, q.MaxRecvSGE, syscall.EINVAL)
+	}
+	o := &queuePair{x: x, sigAll: q.SQSigAll}
+	o.async.user, o.async.to = q.UserHandle, x.async
+	choice := own[uapi.OwnQP](c, x)
+	cfg := &adapter.QPConfig{
+		Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0,
+		Control: congestion.Kind(choice.Control), Recovery: adapter.Recovery(choice.Recovery),
+		PeerTimeout: time.Duration(choice.PeerTimeout) * time.Millisecond, PeerProbe: time.Duration(choice.PeerProbe) * time.Millisecond,
+	}
+	if q.IsSRQ != 0 {
+		s, err := find[*srq](x, q.SRQ)
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.SRQ, q.MaxRecvWR, q.MaxRecvSGE = s.a, 0, 0
+	}
+	if err := o.rings(cfg, q); err != nil {
+		return nil, nil, err
+	}
+	if o.a, err = p.a.CreateQP(cfg); err != nil {
+		o.sq.Close()
+		o.rq.Close()
+		return nil, nil, err
+	}
+	o.a.Owner = o
+	o.caps.QPN = o.a.QPN
+	x.dev.SetOwner(o.a.QPN, c.Process)
+	sq, rq := x.maps.Add(o.sq), uapi.MmInfo{}
+	if o.rq != nil {
+		rq = x.maps.Add(o.rq)
+	}
+	return o, x.provider.qp(o, sq, rq), nil
+}
+
+// rings makes the queue pair's rings.
+func (q *queuePair) rings(c *adapter.QPConfig, w *uapi.ExCreateQPBase) (err error) {
+	// A request's room is for entries or for inline data, and all of it is told,
+	// as Linux's Soft RoCE does: rdma_xclient sends inline without asking for it.
+	inline := max(int(w.MaxSendSGE)*queue.SGELen, int(w.MaxInline))
+	send := q.x.provider.sends(int(max(w.MaxSendWR, 1)), inline/queue.SGELen, inline)
+	if c.SQ, q.sq, err = send.in(q.x); err != nil {
+		return err
+	}
+	q.caps = uapi.CreateQPResp{MaxSendWR: uint32(send.depth), MaxSendSGE: uint32(c.SQ.MaxSGE()), MaxInline: uint32(c.SQ.MaxInline())}
+	if c.SRQ != nil {
+		return nil
+	}
+	recv := q.x.provider.receives(int(max(w.MaxRecvWR, 1)), int(w.MaxRecvSGE))
+	if c.RQ, q.rq, err = recv.in(q.x); err != nil {
+		q.sq.Close()
+		return err
+	}
+	q.caps.MaxRecvWR, q.caps.MaxRecvSGE = uint32(recv.depth), w.MaxRecvSGE
+	return nil
+}
+
+func (x *context) createQP(c *command) error {
+	q, _ := uapi.Parse[uapi.CreateQP](c.core)
+	o, driver, err := x.newQP(c, &q.ExCreateQPBase)
+	if err != nil {
+		return err
+	}
+	return x.created(c, o, func(h uint32) ([]byte, []byte) {
+		o.caps.QPHandle = h
+		return uapi.Bytes(&o.caps), driver
+	})
+}
+
+func (x *context) exCreateQP(c *command) error {
+	var q uapi.ExCreateQP
+	copy(uapi.Bytes(&q), c.core)
+	if q.CompMask != 0 || q.CreateFlags != 0 || q.SourceQPN != 0 {
+		return fmt.Errorf("mask %#x, flags %#x: %w", q.CompMask, q.CreateFlags, syscall.EOPNOTSUPP)
+	}
+	o, driver, err := x.newQP(c, &q.ExCreateQPBase)
+	if err != nil {
+		return err
+	}
+	return x.created(c, o, func(h uint32) ([]byte, []byte) {
+		o.caps.QPHandle = h
+		r := struct {
+			uapi.CreateQPResp
+			uapi.ExResp
+		}{o.caps, uapi.ExResp{}}
+		r.ResponseLength = uint32(uapi.Size[uapi.CreateQPResp]() + uapi.Size[uapi.ExResp]())
+		return uapi.Bytes(&r), driver
+	})
+}
+
+// attrs are the attributes of a command as the adapter has them.
+func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, error) {
+	a := &qp.Attr{
+		State: qp.State(q.State), CurState: qp.State(q.CurState), QKey: q.QKey,
+		RQPSN: psn.PSN(q.RQPSN), SQPSN: psn.PSN(q.SQPSN), DestQPN: q.DestQPN, Access: qp.Access(q.AccessFlags) &^ ignoredAccess,
+		PKeyIndex: q.PKeyIndex, Port: q.PortNum, MaxRdAtomic: q.MaxRdAtomic, MaxDestRdAtomic: q.MaxDestRdAtomic,
+		MinRNRTimer: q.MinRNRTimer, Timeout: q.Timeout, RetryCnt: q.RetryCnt, RNRRetry: q.RNRRetry, EnSQDNotify: q.EnSQDNotify != 0,
+	}
+	if q.PathMTU >= 1 && q.PathMTU <= 5 {
+		a.PathMTU = 128 << q.PathMTU
+	}
+	switch {
+	case mask&qp.MaskState != 0 && a.State > qp.Err, mask&qp.MaskCurState != 0 && a.CurState > qp.Err:
+		return nil, fmt.Errorf("state %d: %w", q.State, syscall.EINVAL)
+	case mask >= qp.MaskDestQPN<<1:
+		return nil, fmt.Errorf("attributes %v: %w", mask, syscall.EOPNOTSUPP)
+	}
+	if mask&qp.MaskAV != 0 {
+		if q.Dest.IsGlobal == 0 || q.Dest.PortNum != 1 {
+			return nil, fmt.Errorf("address without a global route, or not of port 1: %w", syscall.EINVAL)
+		}
+		var err error
+		d := &q.Dest
+		if a.Path, err = x.dev.Path(d.DGID, port, d.SGIDIndex, d.FlowLabel, d.TrafficClass, d.HopLimit); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (x *context) modifyQP(c *command) error {
+	q, _ := uapi.Parse[uapi.ModifyQP](c.core)
+	o, err := find[*queuePair](x, q.QPHandle)
+	if err != nil {
+		return err
+	}
+	mask := qp.Mask(q.AttrMask)
+	a, err := x.attrs(&q, mask, own[uapi.OwnPath](c, x).UDPPort)
+	if err != nil {
+		return err
+	}
+	if err := o.a.Modify(mask, a); err != nil && (x.own || !x.ignores(err)) {
+		return err
+	}
+	return c.respond(uapi.Bytes(&uapi.ExResp{ResponseLength: uint32(uapi.Size[uapi.ExResp]())}), nil)
+}
+
+// ignores reports whether a failed change of state is ignored, as Linux's siw does
+// with states that do not follow the present one. librdmacm asks for SQD when the
+// connection of a queue pair has already ended.
+func (x *context) ignores(err error) bool {
+	var t *qp.TransitionError
+	return x.dev.Adapter.IWARP() && errors.As(err, &t)
+}
+
+func (x *context) queryQP(c *command) error {
+	q, _ := uapi.Parse[uapi.QueryQP](c.core)
+	o, err := find[*queuePair](x, q.QPHandle)
+	if err != nil {
+		return err
+	}
+	a := o.a.Query()
+	r := uapi.QueryQPResp{
+		MaxSendWR: o.caps.MaxSendWR, MaxRecvWR: o.caps.MaxRecvWR, MaxSendSGE: o.caps.MaxSendSGE, MaxRecvSGE: o.caps.MaxRecvSGE,
+		MaxInline: o.caps.MaxInline, QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN,
+		AccessFlags: uint32(a.Access), PKeyIndex: a.PKeyIndex, State: uint8(a.State), CurState: uint8(a.State), PathMTU: device.MTUEnum(a.PathMTU),
+		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer, PortNum: a.Port,
+		Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, SQSigAll: o.sigAll,
+	}
+	if a.SQDraining {
+		r.SQDraining = 1
+	}
+	if p := &a.Path; p.Dst.Addr().IsValid() {
+		r.Dest = uapi.QPDest{
+			DGID: p.Dst.Addr().WithZone("").As16(), FlowLabel: p.FlowLabel, SGIDIndex: p.SGIDIndex, HopLimit: p.HopLimit,
+			TrafficClass: p.TrafficClass, IsGlobal: 1, PortNum: 1,
+		}
+	}
+	var more []byte
+	if x.own {
+		more = uapi.Bytes(&uapi.OwnQPResp{Ops: supported(o.a)})
+	}
+	return c.respond(uapi.Bytes(&r), more)
+}
+
+// supported are the operations that can be posted, by their numbers.
+func supported(q *adapter.QP) (mask uint32) {
+	for op := range queue.Op(32) {
+		if q.Supports(op) == nil {
+			mask |= 1 << op
+		}
+	}
+	return mask
+}
+
+func (x *context) destroyQP(c *command) error {
+	q, _ := uapi.Parse[uapi.Destroy](c.core)
+	o, err := remove[*queuePair](x, q.Handle)
+	if err != nil {
+		return err
+	}
+	return c.respond(uapi.Bytes(&uapi.DestroyResp{EventsReported: o.reported}), nil)
+}
+
+// postSend is a doorbell: the requests are in the ring already.
+func (x *context) postSend(c *command) error {
+	q, _ := uapi.Parse[uapi.PostSend](c.core)
+	o, err := find[*queuePair](x, q.QPHandle)
+	if err != nil {
+		return err
+	}
+	if q.WRCount != 0 || o.a.StateHint() < qp.RTS {
+		return syscall.EINVAL
+	}
+	if o.streams() {
+		o.offerPolling(c.Answer)
+	}
+	if o.a.Posted() >= LongPost {
+		c.Answer.SendEarly()
+	}
+	o.a.Doorbell()
+	return nil
+}
+
+// LongPost is from how many bytes on a program does not wait until its request
+// is carried out: it posts the next one meanwhile, which is there when this one
+// is done. For less, the answer after it is the fastest way for the program to
+// see it done.
+const LongPost = 128 << 10
+
+// group is the address of a multicast GID.
+func group(gid [16]byte) netip.Addr { return netip.AddrFrom16(gid).Unmap() }
+
+func (x *context) attachMcast(c *command) error {
+	q, _ := uapi.Parse[uapi.Mcast](c.core)
+	o, err := find[*queuePair](x, q.QPHandle)
+	if err != nil {
+		return err
+	}
+	return o.a.AttachMulticast(group(q.GID))
+}
+
+func (x *context) detachMcast(c *command) error {
+	q, _ := uapi.Parse[uapi.Mcast](c.core)
+	o, err := find[*queuePair](x, q.QPHandle)
+	if err != nil {
+		return err
+	}
+	return o.a.DetachMulticast(group(q.GID))
+}

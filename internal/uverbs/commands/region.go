@@ -1,0 +1,279 @@
+//go:build linux
+
+package commands
+
+import (
+	"fmt"
+	"os"
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The order in which objects go with their file.
+const (
+	rankQP = iota
+	rankQueue
+	rankMemory
+	rankPD
+	maxRank = rankPD
+)
+
+type pd struct{ a *adapter.PD }
+
+func (p *pd) destroy() error { return p.a.Dealloc() }
+func (p *pd) rank() int      { return rankPD }
+
+func (x *context) allocPD(c *command) error {
+	a, err := x.dev.Adapter.AllocPD()
+	if err != nil {
+		return err
+	}
+	return x.created(c, &pd{a}, func(h uint32) ([]byte, []byte) { return uapi.Bytes(&uapi.HandleOnly{Handle: h}), nil })
+}
+
+// created gives a new object a handle and answers; an object that the program
+// cannot be told of is taken away again.
+func (x *context) created(c *command, o object, answer func(handle uint32) (core, driver []byte)) error {
+	h := x.add(o)
+	core, driver := answer(h)
+	if err := c.respond(core, driver); err != nil {
+		_, _ = remove[object](x, h)
+		return err
+	}
+	return nil
+}
+
+func (x *context) deallocPD(c *command) error {
+	h, _ := uapi.Parse[uapi.HandleOnly](c.core)
+	_, err := remove[*pd](x, h.Handle)
+	return err
+}
+
+// mr is registered memory of a process, with its mirror in this process.
+type mr struct {
+	pd      *adapter.PD
+	r       *memory.Region
+	mapping []byte
+	account *client.Account
+	client.Region
+}
+
+func (m *mr) destroy() error {
+	if err := m.pd.Deregister(m.r); err != nil {
+		return err
+	}
+	m.account.Mappings.Return(m.Mappings())
+	err := unix.Munmap(m.mapping)
+	m.Remove()
+	return err
+}
+func (m *mr) rank() int { return rankMemory }
+
+const (
+	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
+	ignoredAccess  = 1<<7 | 0x3ff<<20 // huge pages; what is optional may be ignored
+	writableAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteAtomic
+)
+
+func (x *context) regMR(c *command) error {
+	q, _ := uapi.Parse[uapi.RegMR](c.core)
+	p, err := find[*pd](x, q.PDHandle)
+	if err != nil {
+		return err
+	}
+	access := qp.Access(q.AccessFlags) &^ ignoredAccess
+	page := uint64(os.Getpagesize())
+	shared := own[uapi.OwnMR](c, x)
+	// The kernel wants the program's addresses to have the offset in a page that
+	// peers' have; nothing here needs that.
+	aligned := (q.Start-q.HCAVA)&(page-1) == 0 || x.own && access&qp.ZeroBased != 0
+	switch {
+	case access&^knownAccess != 0 && !(x.own && access&^knownAccess == qp.ZeroBased):
+		return fmt.Errorf("access flags %#x: %w", q.AccessFlags, syscall.EOPNOTSUPP)
+	case q.Length == 0 && !x.own || q.Start+q.Length < q.Start || !aligned || q.Length > 1<<46:
+		return fmt.Errorf("%d bytes at %#x, as %#x: %w", q.Length, q.Start, q.HCAVA, syscall.EINVAL)
+	}
+	from, to, err := c.Process.Mapped(q.Start, q.Start+q.Length, access&writableAccess != 0)
+	if err != nil {
+		return err
+	}
+	if shared.Flags&uapi.SharedMemory == 0 && c.AskToShare(client.Extent{Start: q.Start, End: q.Start + q.Length}) {
+		return nil
+	}
+	m, err := x.newMR(c, p.a, &q, access, &shared)
+	if err != nil {
+		return err
+	}
+	if s := m.Share; s != nil {
+		c.Answer.File = s.ID
+		from, to = s.Start, s.End // which reach further than the region's pages where it is not new
+	}
+	if shared.Flags&uapi.SharedMemory == 0 {
+		collapse(c.Answer, HugePage(), q.Start, q.Length, from, to)
+	}
+	return x.created(c, m, func(h uint32) ([]byte, []byte) {
+		return uapi.Bytes(&uapi.RegMRResp{MRHandle: h, LKey: m.r.Key, RKey: m.r.Key}), x.provider.mr(m.r.Key)
+	})
+}
+
+// newMR makes a region: of memory that a program of this module's own shares, or
+// of a program's memory, shared in part where it shares.
+func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access, own *uapi.OwnMR) (*mr, error) {
+	m := &mr{pd: p, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
+	if own.Flags&uapi.SharedMemory == 0 {
+		if err := c.AddRegion(&m.Region); err != nil {
+			return nil, err
+		}
+	}
+	err := m.account.Mappings.Take(m.Mappings())
+	if err == nil {
+		if own.Flags&uapi.SharedMemory != 0 {
+			err = m.mapOwn(c.Call, q, access, own.Offset)
+		} else {
+			err = m.mapMirror(c.Process, q, access)
+		}
+		if err != nil {
+			m.account.Mappings.Return(m.Mappings())
+		}
+	}
+	if err != nil {
+		m.Remove()
+		return nil, err
+	}
+	return m, nil
+}
+
+// mapMirror registers memory of a process, with a mirror of which the part that
+// is shared is the memory itself.
+func (m *mr) mapMirror(space memory.Space, q *uapi.RegMR, access qp.Access) error {
+	page := uint64(os.Getpagesize())
+	lead := q.Start & (page - 1) // bytes of the mirror are aligned as the program's
+	mapping, err := unix.Mmap(-1, 0, int(max(lead+q.Length, 1)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	f := memory.Foreign{Space: space, Addr: q.Start}
+	if m.Share != nil {
+		part := m.WholePages()
+		err = m.Share.MapOver(mapping[lead+part.Start-q.Start:], part)
+		f.Shared, f.SharedEnd = part.Start-q.Start, part.End-q.Start
+	}
+	if err == nil {
+		m.r, err = m.pd.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, f)
+	}
+	if err != nil {
+		_ = unix.Munmap(mapping)
+		return err
+	}
+	m.mapping = mapping
+	return nil
+}
+
+// mapOwn registers memory that the program shares with this
+// process, by the descriptor that came with the command.
+func (m *mr) mapOwn(c *client.Call, q *uapi.RegMR, access qp.Access, offset uint64) error {
+	page := uint64(os.Getpagesize())
+	lead := offset & (page - 1)
+	if q.Start&(page-1) != lead || q.Length == 0 {
+		return fmt.Errorf("shared memory: %d bytes at %#x, offset %#x: %w", q.Length, q.Start, offset, syscall.EINVAL)
+	}
+	mapping, err := c.MapMemfd(offset, q.Length)
+	if err != nil {
+		return err
+	}
+	f := memory.Foreign{Space: c.Process, Addr: q.Start, SharedEnd: q.Length}
+	if m.r, err = m.pd.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, f); err != nil {
+		_ = unix.Munmap(mapping)
+		return err
+	}
+	m.mapping = mapping
+	return nil
+}
+
+func (x *context) deregMR(c *command) error {
+	h, _ := uapi.Parse[uapi.HandleOnly](c.core)
+	m, err := remove[*mr](x, h.Handle)
+	if err == nil {
+		c.TakeBack(&m.Region)
+	}
+	return err
+}
+
+type mw struct {
+	pd  *adapter.PD
+	key uint32
+}
+
+func (w *mw) destroy() error { return w.pd.FreeWindow(w.key) }
+func (w *mw) rank() int      { return rankQueue } // windows before regions
+
+func (x *context) allocMW(c *command) error {
+	q, _ := uapi.Parse[uapi.AllocMW](c.core)
+	p, err := find[*pd](x, q.PDHandle)
+	if err != nil {
+		return err
+	}
+	var kind memory.Kind
+	switch q.Type {
+	case 1:
+		kind = memory.MW1
+	case 2:
+		kind = memory.MW2
+	default:
+		return syscall.EINVAL
+	}
+	key, err := p.a.AllocWindow(kind)
+	if err != nil {
+		return err
+	}
+	return x.created(c, &mw{p.a, key}, func(h uint32) ([]byte, []byte) { return uapi.Bytes(&uapi.AllocMWResp{MWHandle: h, RKey: key}), nil })
+}
+
+func (x *context) deallocMW(c *command) error {
+	h, _ := uapi.Parse[uapi.HandleOnly](c.core)
+	_, err := remove[*mw](x, h.Handle)
+	return err
+}
+
+type ah struct {
+	pd  *adapter.PD
+	num uint32
+}
+
+func (h *ah) destroy() error { return h.pd.DestroyAH(h.num) }
+func (h *ah) rank() int      { return rankQueue }
+
+func (x *context) createAH(c *command) error {
+	q, _ := uapi.Parse[uapi.CreateAH](c.core)
+	p, err := find[*pd](x, q.PDHandle)
+	if err != nil {
+		return err
+	}
+	g := &q.Attr.GRH
+	if q.Attr.PortNum != 1 || q.Attr.IsGlobal == 0 {
+		return syscall.EINVAL // RoCE has global routes alone
+	}
+	path, err := x.dev.Path(g.DGID, own[uapi.OwnPath](c, x).UDPPort, g.SGIDIndex, g.FlowLabel, g.TrafficClass, g.HopLimit)
+	if err != nil {
+		return err
+	}
+	num, err := p.a.CreateAH(path)
+	if err != nil {
+		return err
+	}
+	return x.created(c, &ah{p.a, num}, func(h uint32) ([]byte, []byte) {
+		return uapi.Bytes(&uapi.HandleOnly{Handle: h}), uapi.Bytes(&[2]uint32{num})
+	})
+}
+
+func (x *context) destroyAH(c *command) error {
+	h, _ := uapi.Parse[uapi.HandleOnly](c.core)
+	_, err := remove[*ah](x, h.Handle)
+	return err
+}

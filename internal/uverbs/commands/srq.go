@@ -1,0 +1,143 @@
+//go:build linux
+
+package commands
+
+import (
+	"encoding/binary"
+	"fmt"
+	"softrdma/internal/adapter"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
+	"syscall"
+)
+
+// srq is a shared receive queue that the program posts to by itself.
+type srq struct {
+	x        *context
+	a        *adapter.SRQ
+	ring     *client.SharedMemory
+	depth    int
+	handle   uint32
+	async    eventSource
+	reported uint32 // events, at the end
+}
+
+func (s *srq) asyncEvent(e adapter.AsyncEvent) { s.async.asyncEvent(e) }
+func (s *srq) rank() int                       { return rankQueue }
+
+func (s *srq) destroy() error {
+	if err := s.a.Destroy(); err != nil {
+		return err
+	}
+	s.reported = s.async.end()
+	s.x.maps.Release(s.ring)
+	return nil
+}
+
+func (x *context) createSRQ(c *command) error {
+	q, _ := uapi.Parse[uapi.CreateSRQ](c.core)
+	return x.newSRQ(c, &q)
+}
+
+func (x *context) createXSRQ(c *command) error {
+	q, _ := uapi.Parse[uapi.CreateXSRQ](c.core)
+	if q.SRQType != 0 { // basic
+		return syscall.EOPNOTSUPP
+	}
+	return x.newSRQ(c, &uapi.CreateSRQ{
+		Response: q.Response, UserHandle: q.UserHandle, PDHandle: q.PDHandle, MaxWR: q.MaxWR, MaxSGE: q.MaxSGE, SRQLimit: q.SRQLimit,
+	})
+}
+
+func (x *context) newSRQ(c *command, q *uapi.CreateSRQ) error {
+	p, err := find[*pd](x, q.PDHandle)
+	if err != nil {
+		return err
+	}
+	most, _ := x.provider.limits()
+	if q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || q.MaxSGE == 0 || q.MaxSGE > uint32(most) || q.SRQLimit > q.MaxWR {
+		return fmt.Errorf("%d requests of %d entries, limit %d: %w", q.MaxWR, q.MaxSGE, q.SRQLimit, syscall.EINVAL)
+	}
+	m := x.provider.receives(int(q.MaxWR), int(q.MaxSGE))
+	ring, mem, err := m.in(x)
+	if err != nil {
+		return err
+	}
+	o := &srq{x: x, ring: mem, depth: m.depth}
+	o.async.user, o.async.to = q.UserHandle, x.async
+	if o.a, err = p.a.CreateSRQOn(ring); err != nil {
+		mem.Close()
+		return err
+	}
+	o.a.StartLimit(int(q.SRQLimit))
+	o.a.Owner = o
+	mi := x.maps.Add(mem)
+	return x.created(c, o, func(h uint32) ([]byte, []byte) {
+		o.handle = h
+		r := uapi.CreateSRQResp{SRQHandle: h, MaxWR: uint32(o.depth), MaxSGE: q.MaxSGE, SRQN: h}
+		return uapi.Bytes(&r), x.provider.srq(o, mi)
+	})
+}
+
+func (x *context) modifySRQ(c *command) error {
+	q, _ := uapi.Parse[uapi.ModifySRQ](c.core)
+	o, err := find[*srq](x, q.SRQHandle)
+	if err != nil {
+		return err
+	}
+	if q.AttrMask&^(uapi.SRQMaxWR|uapi.SRQLimit) != 0 {
+		return syscall.EINVAL
+	}
+	if q.AttrMask&uapi.SRQMaxWR != 0 {
+		if err := x.resizeSRQ(c, o, &q); err != nil {
+			return err
+		}
+	}
+	if q.AttrMask&uapi.SRQLimit != 0 {
+		return o.a.SetLimit(int(q.SRQLimit))
+	}
+	return nil
+}
+
+// resizeSRQ gives the queue another ring. Where the program maps it is written
+// to an address that the provider gives with the command.
+func (x *context) resizeSRQ(c *command, o *srq, q *uapi.ModifySRQ) error {
+	switch {
+	case !x.provider.resizes():
+		return syscall.EOPNOTSUPP
+	case q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || len(c.driver) < 8:
+		return syscall.EINVAL
+	}
+	m := x.provider.receives(int(q.MaxWR), o.a.Ring().MaxSGE())
+	ring, mem, err := m.in(x)
+	if err != nil {
+		return err
+	}
+	if err := o.a.ResizeOn(int(q.MaxWR), ring); err != nil {
+		mem.Close()
+		return err
+	}
+	x.maps.Release(o.ring)
+	o.ring, o.depth = mem, m.depth
+	mi := x.maps.Add(mem)
+	return c.Process.Store(binary.NativeEndian.Uint64(c.driver), uapi.Bytes(&mi))
+}
+
+func (x *context) querySRQ(c *command) error {
+	q, _ := uapi.Parse[uapi.QuerySRQ](c.core)
+	o, err := find[*srq](x, q.SRQHandle)
+	if err != nil {
+		return err
+	}
+	return c.respond(uapi.Bytes(&uapi.QuerySRQResp{MaxWR: uint32(o.depth), MaxSGE: uint32(o.a.Ring().MaxSGE()), SRQLimit: uint32(o.a.Limit())}), nil)
+}
+
+func (x *context) destroySRQ(c *command) error {
+	q, _ := uapi.Parse[uapi.Destroy](c.core)
+	o, err := remove[*srq](x, q.Handle)
+	if err != nil {
+		return err
+	}
+	return c.respond(uapi.Bytes(&uapi.DestroyResp{EventsReported: o.reported}), nil)
+}

@@ -1,0 +1,219 @@
+//go:build linux
+
+package device
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"softrdma/internal/adapter"
+	"softrdma/internal/bridge"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/verbs"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The limits of a device that programs are told. The depth of a completion queue
+// and the entries of a request bound the memory that a program can have mapped here.
+const (
+	MaxSGE     = 32
+	MaxInline  = uapi.MaxInline
+	MaxQPWR    = 1 << 14
+	MaxCQE     = 1 << 18
+	maxObjects = 1 << 16
+)
+
+// gidTableLen is the length of the port's GID table. The device has one GID; the
+// other entries are empty, as most of a hardware adapter's are.
+const gidTableLen = 8
+
+// The capabilities (ib_device_cap_flags) of RoCE devices: port active events,
+// system image GUID, RNR NAKs, resizing of SRQs, memory windows of both types,
+// and the extensions that invalidate keys; and of iWARP devices: the last alone.
+const (
+	deviceCaps = 1<<10 | 1<<11 | 1<<12 | 1<<13 | 1<<17 | 1<<21 | 1<<24
+	iwarpCaps  = 1 << 21
+)
+
+// AtomicWriteCap is the capability of ATOMIC WRITE, beyond the 32 bits of the others.
+const AtomicWriteCap = 1 << 40
+
+// A Device is a device of this process as programs find it.
+type Device struct {
+	Verbs   *verbs.Device
+	Adapter *adapter.Device
+	Index   int // among all devices
+	Name    string
+	Driver  Driver
+
+	mu     sync.Mutex
+	owners map[uint32]*client.Process // that created a queue pair, by its number
+}
+
+// A Driver is a kernel driver whose layout of queues the device has. libibverbs
+// finds its user-space provider by its number.
+type Driver struct {
+	Name string
+	ID   uint32 // enum rdma_driver_id
+}
+
+// New makes the device after others. Its name is the driver's with a number,
+// as Linux names the devices of its rxe and siw drivers.
+func New(v *verbs.Device, others []*Device) *Device {
+	d := &Device{Verbs: v, Adapter: bridge.Device(v), Driver: Driver{"rxe", 14}, Index: len(others), owners: make(map[uint32]*client.Process)}
+	if d.Adapter.IWARP() {
+		d.Driver = Driver{"siw", 18}
+	}
+	number := 0
+	for _, o := range others {
+		if o.Driver == d.Driver {
+			number++
+		}
+	}
+	d.Name = fmt.Sprint(d.Driver.Name, number)
+	return d
+}
+
+// FileName is the name of its device file.
+func (d *Device) FileName() string { return fmt.Sprint("uverbs", d.Index) }
+
+// DeviceNumber is the number of its device file, of the fixed range of uverbs.
+func (d *Device) DeviceNumber() uint64 { return unix.Mkdev(231, 192+uint32(d.Index)) }
+
+func (d *Device) Addr() netip.Addr { return d.Verbs.Addr().Addr() }
+
+// GUID is the device's GUID in the byte order in which programs compare it.
+func (d *Device) GUID() (b [8]byte) {
+	binary.BigEndian.PutUint64(b[:], uint64(d.Verbs.Query().NodeGUID))
+	return b
+}
+
+// SetOwner records the process that created a queue pair, or nil when it is gone.
+func (d *Device) SetOwner(qpn uint32, p *client.Process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p == nil {
+		delete(d.owners, qpn)
+	} else {
+		d.owners[qpn] = p
+	}
+}
+
+// OwnedBy reports whether a process created a queue pair.
+func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.owners[qpn]
+	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
+}
+
+// MTUEnum is the number of an MTU in the interface: 1 for 256 to 5 for 4096.
+func MTUEnum(n int) uint8 { return uint8(max(bits.Len(uint(n))-8, 0)) }
+
+// Path returns the path of a global route, with a UDP port, or 0 for RoCE's.
+// Programs know no ports: the device's own address is the device itself, whatever
+// port it has.
+func (d *Device) Path(dgid [16]byte, port uint16, sgidIndex uint8, flowLabel uint32, class, hops uint8) (qp.Path, error) {
+	if d.Adapter.IWARP() {
+		return qp.Path{}, fmt.Errorf("an iWARP device has no paths, librdmacm connects its queue pairs: %w", syscall.EOPNOTSUPP)
+	}
+	local := d.Addr()
+	a := netip.AddrFrom16(dgid).Unmap()
+	switch {
+	case sgidIndex != 0:
+		return qp.Path{}, fmt.Errorf("SGID index: expected 0, found %d: %w", sgidIndex, syscall.EINVAL)
+	case dgid == [16]byte{} || a.Is4() != local.Is4():
+		return qp.Path{}, fmt.Errorf("the device's address is %v, the peer's %v: %w", local, a, syscall.ENETUNREACH)
+	}
+	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
+		a = a.WithZone(local.Zone())
+	}
+	if port == 0 && a == local {
+		port = d.Verbs.Addr().Port()
+	}
+	return qp.Path{
+		Dst: netip.AddrPortFrom(a, cmp.Or(port, verbs.Port)), SGIDIndex: sgidIndex, FlowLabel: flowLabel & 0xfffff, TrafficClass: class, HopLimit: hops,
+	}, nil
+}
+
+// Attributes returns the attributes of the device. The programs of this module may use
+// more of an iWARP device than siw's provider can.
+func (d *Device) Attributes(own bool) uapi.QueryDeviceResp {
+	q := d.Verbs.Query()
+	r := uapi.QueryDeviceResp{
+		MaxMRSize: q.MaxMRSize, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
+		MaxQP: maxObjects, MaxQPWR: MaxQPWR, DeviceCapFlags: deviceCaps, MaxSGE: MaxSGE, MaxSGERd: MaxSGE,
+		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: 1 << 20, MaxPD: 1 << 20,
+		MaxQPRdAtom: adapter.MaxReadAtomic, MaxResRdAtom: adapter.MaxReadAtomic * maxObjects, MaxQPInitRdAtom: adapter.MaxReadAtomic,
+		// The processor has no atomics on another process's memory (see package memory).
+		AtomicCap: 1,
+		MaxMW:     1 << 20, MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: 1 << 15,
+		MaxSRQ: maxObjects, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
+	}
+	if d.Adapter.IWARP() && !own {
+		// Report none of what siw's provider cannot ask for.
+		r.MaxSGE, r.MaxSGERd, r.MaxSRQSGE = queue.SIWMaxSGE, queue.SIWMaxSGE, queue.SIWMaxSGE
+		r.DeviceCapFlags, r.AtomicCap, r.MaxMW, r.MaxAH, r.MaxPKeys, r.LocalCAAckDelay = iwarpCaps, 0, 0, 0, 0, 0
+		r.MaxMcastGrp, r.MaxMcastQPAttach, r.MaxTotalMcastQPAttach = 0, 0, 0
+	}
+	binary.BigEndian.PutUint64(r.NodeGUID[:], uint64(q.NodeGUID))
+	binary.BigEndian.PutUint64(r.SysImageGUID[:], uint64(q.SysImageGUID))
+	return r
+}
+
+func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
+	if port != 1 {
+		return uapi.QueryPortResp{}, syscall.EINVAL
+	}
+	p := d.Verbs.QueryPort()
+	r := uapi.QueryPortResp{
+		PortCapFlags: 1 << 16, // connection management is supported
+		MaxMsgSz:     1 << 31, GIDTblLen: gidTableLen, PKeyTblLen: 1, State: 1, PhysState: 3,
+		MaxMTU: MTUEnum(p.MaxMTU), ActiveMTU: MTUEnum(p.ActiveMTU), MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, LinkLayer: 2,
+	}
+	if p.Active {
+		r.State, r.PhysState = 4, 5 // active, link up
+	}
+	r.ActiveWidth, r.ActiveSpeed = rate(p.SpeedMbps)
+	if d.Adapter.IWARP() {
+		r.GIDTblLen, r.PKeyTblLen, r.MaxVLNum = 1, 0, 0
+	}
+	return r, nil
+}
+
+// rate gives the width and speed whose product is not above a rate: 1x at 2.5,
+// 5, 10, 14, 25, 50 or 100 Gb/s a lane.
+func rate(mbps int) (width, speed uint8) {
+	width, speed = 1, 1
+	for _, r := range []struct {
+		mbps  int
+		speed uint8
+	}{{5000, 2}, {10000, 4}, {14000, 16}, {25000, 32}, {50000, 64}, {100000, 128}} {
+		if mbps >= r.mbps {
+			speed = r.speed
+		}
+	}
+	return width, speed
+}
+
+// Counters are those of the reasons that were given, from one on.
+func (d *Device) Counters(from reason.Reason) (all uapi.OwnPortResp) {
+	i := 0
+	for r, n := range d.Adapter.Trace.Counters(from) {
+		if i == len(all.Counters) {
+			break
+		}
+		all.Counters[i].Reason, all.Counters[i].N = uint32(r), n
+		i++
+	}
+	return all
+}

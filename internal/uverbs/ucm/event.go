@@ -1,0 +1,224 @@
+//go:build linux
+
+package ucm
+
+import (
+	"slices"
+	"syscall"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// getEvent gives the program its next event. Where there is none, the library
+// waits for the file to become readable and asks again.
+func (m *channel) getEvent(c *command) error {
+	q, _ := uapi.Parse[uapi.Response](c.in)
+	if c.out < uapi.Size[uapi.CMEvent]()-8 { // the last field came later
+		return syscall.ENOSPC
+	}
+	for {
+		e, r, known, ok := m.poll()
+		switch {
+		case !ok:
+			c.Answer.Flags |= uapi.ReplyWait
+			return syscall.EAGAIN
+		case known && m.own:
+			more := ownEvent(&e)
+			return c.respond(q.Response, slices.Concat(uapi.Bytes(&r), uapi.Bytes(&more)))
+		case known:
+			return c.respond(q.Response, uapi.Bytes(&r))
+		}
+	}
+}
+
+// event makes an event of the program's. It tells false where the program has
+// given up what the event is about.
+func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
+	owner := e.ID
+	if e.Listener != nil {
+		owner = e.Listener
+	}
+	m.all.mu.Lock()
+	x := m.all.by[owner]
+	m.all.mu.Unlock()
+	if x == nil {
+		if e.Listener != nil {
+			e.ID.Destroy()
+		}
+		return r, false
+	}
+	x.events++
+	r.UID, r.ID, r.Event, r.Status = x.uid, x.num, uint32(e.Type), uint32(int32(e.Status))
+	switch {
+	case e.Listener != nil:
+		// The new id has the listener's name until the program accepts.
+		r.ID = m.all.add(m, e.ID, 0).num
+	case e.Context != nil:
+		g, ok := e.Context.(*membership)
+		if !ok {
+			break
+		}
+		g.events++
+		r.UID = g.uid
+	}
+	if e.ID.Type() == qp.UD {
+		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: ahOf(&e.UD.Path)}
+		p.PrivateLen = uint8(copy(p.Private[:], e.UD.PrivateData))
+		if e.Type == cma.EventConnectRequest { // the request's data stands there
+			p.PrivateLen = uint8(copy(p.Private[:], longer(e.UD.PrivateData, e.Conn.PrivateData)))
+		}
+		copy(r.Param[:], uapi.Bytes(&p))
+		return r, true
+	}
+	p := uapi.ConnParam{
+		QPN: e.Conn.QPN, ResponderResources: e.Conn.ResponderResources, InitiatorDepth: e.Conn.InitiatorDepth,
+		RetryCount: e.Conn.RetryCount, RNRRetryCount: e.Conn.RNRRetryCount,
+	}
+	if e.Conn.FlowControl {
+		p.FlowControl = 1
+	}
+	if e.Conn.SRQ {
+		p.SRQ = 1
+	}
+	p.PrivateLen = uint8(copy(p.Private[:], e.Conn.PrivateData))
+	copy(r.Param[:], uapi.Bytes(&p))
+	return r, true
+}
+
+func longer(a, b []byte) []byte {
+	if len(b) > len(a) {
+		return b
+	}
+	return a
+}
+
+func (m *channel) joinIP(c *command) error {
+	q, _ := uapi.Parse[uapi.CMJoinIPCmd](c.in)
+	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:])
+}
+
+func (m *channel) join(c *command) error {
+	q, _ := uapi.Parse[uapi.CMJoinCmd](c.in)
+	if q.JoinFlags != 0 && q.JoinFlags != 1 { // full member, or one that sends alone
+		return syscall.EINVAL
+	}
+	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:])
+}
+
+func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte) error {
+	a, err := uapi.ParseAddr(addr)
+	if err != nil {
+		return err
+	}
+	x, err := m.find(num)
+	if err != nil {
+		return err
+	}
+	g := &membership{addr: a.Addr(), uid: uid}
+	m.all.mu.Lock()
+	for m.all.ids[m.all.next] != nil || m.member(m.all.next) != nil {
+		m.all.next++
+	}
+	n := m.all.next
+	m.all.next++
+	x.groups[n] = g
+	m.all.mu.Unlock()
+	if err = x.id.JoinMulticast(g.addr, g); err == nil {
+		if err = c.respond(to, uapi.Bytes(&uapi.HandleOnly{Handle: n})); err != nil {
+			_ = x.id.LeaveMulticast(g.addr)
+		}
+	}
+	if err != nil {
+		m.all.mu.Lock()
+		delete(x.groups, n)
+		m.all.mu.Unlock()
+	}
+	return err
+}
+
+// member finds who has joined under a number. The caller holds all.mu.
+func (m *channel) member(num uint32) *connection {
+	for _, x := range m.all.ids {
+		if x.groups[num] != nil {
+			return x
+		}
+	}
+	return nil
+}
+
+func (m *channel) leave(c *command) error {
+	q, _ := uapi.Parse[uapi.CMByID](c.in)
+	m.all.mu.Lock()
+	x := m.member(q.ID)
+	var g *membership
+	if x != nil && x.file == m {
+		g = x.groups[q.ID]
+		delete(x.groups, q.ID)
+	}
+	m.all.mu.Unlock()
+	if g == nil {
+		return syscall.ENOENT
+	}
+	if err := x.id.LeaveMulticast(g.addr); err != nil {
+		return err
+	}
+	return c.respond(q.Response, uapi.Bytes(&uapi.DestroyResp{EventsReported: g.events}))
+}
+
+// migrate moves an id here from the file of another descriptor of the program's.
+func (m *channel) migrate(c *command) error {
+	q, _ := uapi.Parse[uapi.CMByID](c.in)
+	inode, err := c.Process.PipeInode(int(q.Arg))
+	if err != nil {
+		return err
+	}
+	m.all.mu.Lock()
+	x := m.all.ids[q.ID]
+	var from *channel
+	if x != nil {
+		from = x.file
+	}
+	m.all.mu.Unlock()
+	if from == nil || from.file.Pipe.Inode != inode {
+		return syscall.ENOENT
+	}
+	taken, err := x.moveTo(m, from)
+	if err != nil {
+		return err
+	}
+	from.settle()
+	m.signal()
+	return c.respond(q.Response, uapi.Bytes(&uapi.DestroyResp{EventsReported: taken}))
+}
+
+// moveTo makes an id one of another file, and tells how many of its events were
+// taken from the one that it was of: none is after that.
+func (x *connection) moveTo(m, from *channel) (taken uint32, _ error) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	m.all.mu.Lock()
+	stays := x.file == from
+	m.all.mu.Unlock()
+	if !stays { // another thread was first
+		return 0, syscall.ENOENT
+	}
+	if err := x.id.Migrate(m.ch); err != nil {
+		return 0, err
+	}
+	m.all.mu.Lock()
+	x.file = m
+	m.all.mu.Unlock()
+	return x.events, nil
+}
+
+// settle ends the file's readability where its events have gone elsewhere.
+func (m *channel) settle() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.signalled && m.ch.Pending() == 0 {
+		m.signalled = false
+		m.file.Pipe.Remove(func([]byte) bool { return true })
+	}
+}

@@ -1,0 +1,90 @@
+//go:build linux
+
+package ucm
+
+import (
+	"fmt"
+	"net/netip"
+	"softrdma/internal/adapter"
+	"softrdma/internal/cma"
+	"softrdma/internal/uverbs/device"
+	"syscall"
+
+	hostpkg "softrdma/internal/host"
+)
+
+// host makes the server's devices all that there is for connections. They are
+// the caller's and stay open, so that there is nothing to count.
+type host struct{ devices []*device.Device }
+
+// Source is the address of a device: the peer's own where it is a device here,
+// or else the one that the system's routing chooses, or else the first of its
+// family.
+func (h host) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
+	dst = dst.Unmap()
+	if h.on(dst, cma.Any) != nil {
+		return dst, nil
+	}
+	if src, err := hostpkg.Source(dst); err == nil && h.on(src, cma.Any) != nil {
+		return src, nil
+	}
+	for _, d := range h.devices {
+		if a := d.Addr(); a.Is4() == dst.Is4() {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no device has an address of the family of %v: %w", dst, syscall.ENETUNREACH)
+}
+
+// PathMTU is what the system knows.
+func (h host) PathMTU(dst netip.Addr) int { return hostpkg.PathMTU(dst) }
+
+// on finds the first device with an address that speaks a protocol.
+func (h host) on(a netip.Addr, p cma.Protocol) *device.Device {
+	a = a.Unmap()
+	for _, d := range h.devices {
+		if (d.Addr() == a || d.Addr().WithZone("") == a) && (p == cma.Any || d.Adapter.IWARP() == (p == cma.IWARP)) {
+			return d
+		}
+	}
+	return nil
+}
+
+// meant is the address that a program means to bind to. The host's own loopback
+// address stands for any where no device has it, as it does in Linux.
+func (h host) meant(a netip.AddrPort) netip.AddrPort {
+	switch ip := a.Addr().Unmap(); {
+	case h.on(ip, cma.Any) != nil:
+	case ip == netip.AddrFrom4([4]byte{127, 0, 0, 1}):
+		return netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port())
+	case ip == netip.IPv6Loopback():
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), a.Port())
+	}
+	return a
+}
+
+func (h host) Acquire(local netip.AddrPort, p cma.Protocol) (*adapter.Device, error) {
+	if d := h.on(local.Addr(), p); d != nil {
+		return d.Adapter, nil
+	}
+	return nil, fmt.Errorf("no device has the address %v: %w", local.Addr(), syscall.EADDRNOTAVAIL)
+}
+
+func (h host) Release(*adapter.Device) {}
+
+func (h host) Addresses() (list []netip.Addr, _ error) {
+	for _, d := range h.devices {
+		list = append(list, d.Addr())
+	}
+	return list, nil
+}
+
+// of finds the device of an adapter's.
+func (h host) of(a *adapter.Device) *device.Device {
+	for _, d := range h.devices {
+		if d.Adapter == a {
+			return d
+		}
+	}
+	return nil
+}

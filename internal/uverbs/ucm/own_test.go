@@ -1,0 +1,24 @@
+//go:build linux
+
+package ucm
+
+import (
+	"fmt"
+	"softrdma/internal/cma"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"syscall"
+	"testing"
+)
+
+// Programs on librdmacm get EINVAL for a connection that is over, as from the
+// kernel; the programs of this module get a number of its own.
+func TestConnectionThatIsOverHasTheKernelsNumber(t *testing.T) {
+	err := fmt.Errorf("attributes for INIT: %w", cma.ErrOver)
+	for own, want := range map[bool]syscall.Errno{false: syscall.EINVAL, true: uapi.ErrnoOver} {
+		m := &channel{own: own}
+		if no := client.Errno(m.withErrno(err)); no != want {
+			t.Errorf("own %v: expected %v, found %v", own, want, no)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+//go:build linux
+
+package ucm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"softrdma/internal/cma"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
+	"syscall"
+)
+
+func gid(a netip.Addr) [16]byte {
+	if !a.IsValid() {
+		return [16]byte{}
+	}
+	return a.WithZone("").As16()
+}
+
+// pkey is the default partition's, big endian.
+var pkey = [2]byte{0xff, 0xff}
+
+func (m *channel) queryRoute(c *command) error {
+	q, _ := uapi.Parse[uapi.CMByID](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	var r uapi.CMRoute
+	uapi.PutAddr(r.Src[:], x.id.Local())
+	uapi.PutAddr(r.Dst[:], x.id.Remote())
+	if d := m.all.host.of(x.id.Device()); d != nil {
+		r.NodeGUID, r.PortNum = d.GUID(), 1
+		r.Path[0] = uapi.UserPathRec{DGID: gid(x.id.Remote().Addr()), SGID: gid(x.id.Local().Addr()), PKey: pkey}
+		if route := x.id.Route(); route.MTU != 0 {
+			r.NumPaths = 1
+			p := &r.Path[0]
+			p.Reversible, p.NumbPath, p.MTU, p.MTUSelector = 1, 1, uint32(device.MTUEnum(route.MTU)), 2
+			p.HopLimit, p.TrafficClass = route.Path.HopLimit, route.Path.TrafficClass
+			binary.BigEndian.PutUint32(p.FlowLabel[:], route.Path.FlowLabel)
+			p.RateSelector, p.Rate = 2, 2 // 2.5 Gb/s: nothing is paced by it
+			p.LifeTimeSelector, p.LifeTime = 2, route.PacketLifeTime
+		}
+	}
+	return c.respond(q.Response, uapi.Bytes(&r))
+}
+
+// The options of ucmQuery.
+const (
+	queryAddr = 0
+	queryPath = 1
+	queryGID  = 2
+)
+
+func (m *channel) query(c *command) error {
+	q, _ := uapi.Parse[uapi.CMByID](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Arg != queryAddr {
+		return syscall.ENOSYS // programs that want IB's addresses find that there are none
+	}
+	if c.out < uapi.Size[uapi.CMAddr]() {
+		return syscall.ENOSPC
+	}
+	var r uapi.CMAddr
+	r.SrcSize, r.DstSize = uapi.PutAddr(r.Src[:], x.id.Local()), uapi.PutAddr(r.Dst[:], x.id.Remote())
+	if d := m.all.host.of(x.id.Device()); d != nil {
+		r.NodeGUID, r.PortNum, r.PKey = d.GUID(), 1, pkey
+	}
+	if m.own {
+		return c.respond(q.Response, slices.Concat(uapi.Bytes(&r), uapi.Bytes(&uapi.OwnCMAddr{State: uint32(x.id.State())})))
+	}
+	return c.respond(q.Response, uapi.Bytes(&r))
+}
+
+// paramsOf are the parameters of a command as cma has them.
+func paramsOf(p *uapi.ConnParam) *cma.ConnParam {
+	return &cma.ConnParam{
+		PrivateData: p.Private[:p.PrivateLen], ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		FlowControl: p.FlowControl != 0, RetryCount: p.RetryCount & 7, RNRRetryCount: p.RNRRetryCount & 7, SRQ: p.SRQ != 0,
+		QPN: p.QPN, QKey: p.QKey,
+	}
+}
+
+func (m *channel) connect(c *command) error {
+	q, _ := uapi.Parse[uapi.CMConnectCmd](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Conn.Valid == 0 {
+		return syscall.EINVAL
+	}
+	if err := m.owns(c, x, q.Conn.QPN); err != nil {
+		return err
+	}
+	return x.id.Connect(paramsOf(&q.Conn))
+}
+
+// owns tells whether a process may connect a queue pair. Over RoCE the number is
+// only told to the peer; over iWARP the queue pair becomes the connection's.
+func (m *channel) owns(c *command, x *connection, qpn uint32) error {
+	d := m.all.host.of(x.id.Device())
+	if d == nil || !d.Adapter.IWARP() || d.OwnedBy(qpn, c.Process) {
+		return nil
+	}
+	return fmt.Errorf("no queue pair %#06x of this process: %w", qpn, client.Refuse(syscall.EINVAL, reason.CommandHandle, 0, uint64(qpn)))
+}
+
+// accept answers a request, or completes a response that came. The id of a
+// request has no name of the program's until then.
+func (m *channel) accept(c *command) error {
+	q, _ := uapi.Parse[uapi.CMAcceptCmd](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Conn.Valid == 0 {
+		return x.id.Accept(nil)
+	}
+	if err := m.owns(c, x, q.Conn.QPN); err != nil {
+		return err
+	}
+	old := x.uid
+	x.uid = q.UID
+	if err := x.id.Accept(paramsOf(&q.Conn)); err != nil {
+		x.uid = old
+		return err
+	}
+	return nil
+}
+
+func (m *channel) reject(c *command) error {
+	q, _ := uapi.Parse[uapi.CMRejectCmd](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	return x.id.Reject(q.Private[:q.PrivateLen])
+}
+
+// ah is the address of a path as programs have it.
+func ahOf(p *qp.Path) uapi.AHAttr {
+	return uapi.AHAttr{
+		GRH: uapi.GlobalRoute{
+			DGID: gid(p.Dst.Addr()), FlowLabel: p.FlowLabel, SGIDIndex: p.SGIDIndex, HopLimit: max(p.HopLimit, 1), TrafficClass: p.TrafficClass,
+		},
+		IsGlobal: 1, PortNum: 1,
+	}
+}
+
+func (m *channel) initQPAttr(c *command) error {
+	q, _ := uapi.Parse[uapi.CMByID](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Arg > uint32(qp.Err) {
+		return syscall.EINVAL
+	}
+	mask, a, err := x.id.InitQPAttr(qp.State(q.Arg))
+	if err != nil {
+		return err
+	}
+	r := uapi.QPAttr{
+		Mask: uint32(mask), State: uint32(a.State), CurState: uint32(a.CurState), PathMTU: uint32(device.MTUEnum(a.PathMTU)),
+		QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN, AccessFlags: uint32(a.Access),
+		PKeyIndex: a.PKeyIndex, MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer,
+		PortNum: a.Port, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
+	}
+	if mask&qp.MaskAV != 0 {
+		r.AH = ahOf(&a.Path)
+	}
+	if !m.own {
+		return c.respond(q.Response, uapi.Bytes(&r))
+	}
+	return c.respond(q.Response, slices.Concat(uapi.Bytes(&r), uapi.Bytes(&uapi.OwnPath{UDPPort: a.Path.Dst.Port()})))
+}
+
+// The options of librdmacm.
+const (
+	optionID   = uapi.CMOptionID // level
+	optionIB   = uapi.CMOptionIB
+	optTOS     = uapi.CMOptionTOS
+	optReuse   = uapi.CMOptionReuseAddr
+	optAFOnly  = uapi.CMOptionAFOnly
+	optTimeout = uapi.CMOptionAckTimeout
+)
+
+func (m *channel) setOption(c *command) error {
+	q, _ := uapi.Parse[uapi.CMOption](c.in)
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if q.Len > 4096 {
+		return syscall.EINVAL
+	}
+	b, err := c.Load(q.Value, int(q.Len))
+	if err != nil {
+		return err
+	}
+	if q.Level == optionIB {
+		return syscall.ENOSYS // paths of a subnet administrator
+	}
+	number := func() (int32, error) {
+		if len(b) != 4 {
+			return 0, syscall.EINVAL
+		}
+		return int32(binary.NativeEndian.Uint32(b)), nil
+	}
+	switch {
+	case q.Level == uapi.CMOptionOwn && m.own:
+		v, err := number()
+		if err != nil {
+			return err
+		}
+		return ownOption(x.id, q.Name, uint32(v))
+	case q.Level != optionID:
+		return syscall.ENOSYS
+	case q.Name == optTOS && len(b) == 1:
+		return x.id.SetTOS(b[0])
+	case q.Name == optTimeout && len(b) == 1:
+		return x.id.SetAckTimeout(b[0])
+	case q.Name == optReuse:
+		v, err := number()
+		if err != nil {
+			return err
+		}
+		return x.id.SetReuseAddr(v != 0)
+	case q.Name == optAFOnly:
+		v, err := number()
+		if err != nil {
+			return err
+		}
+		return x.id.SetAFOnly(v != 0)
+	case q.Name <= optTimeout:
+		return syscall.EINVAL
+	}
+	return syscall.ENOSYS
+}
