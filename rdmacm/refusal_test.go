@@ -59,7 +59,7 @@ func TestDialNoDeviceRefused(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	wants(t, err, ip(99)+":7471 is unreachable", "nobody listens")
+	wants(t, err, ip(99)+":7471 is unreachable", "no process listens")
 }
 
 func TestDialSilentPeerUnreachable(t *testing.T) {

@@ -18,7 +18,7 @@ func TestDetailNamesItsNumbers(t *testing.T) {
 	}{
 		{reason.Detail{Reason: reason.LocalQPState, Expected: 3, Found: 0}, "expected RTS, found RESET"},
 		{reason.Detail{Reason: reason.PacketTransport, Expected: 0, Found: 3}, "expected RC, found UD"},
-		{reason.Detail{Reason: reason.OpcodeSequence, Expected: 6, Found: 4}, "behind RC RDMA WRITE First (0x06) came RC SEND Only (0x04)"},
+		{reason.Detail{Reason: reason.OpcodeSequence, Expected: 6, Found: 4}, "after RC RDMA WRITE First (0x06) came RC SEND Only (0x04)"},
 		{reason.Detail{Reason: reason.KeyInvalid, Expected: 1, Found: 0}, "expected a valid key, found an invalid key"},
 		{reason.Detail{Reason: reason.KeyAccess, Expected: 2, Found: 1}, "needs REMOTE_WRITE, has LOCAL_WRITE"},
 		{reason.Detail{Reason: reason.LocalOpcode, Expected: 4, Found: 0}, "type UD, operation IBV_WR_RDMA_WRITE"},
@@ -29,11 +29,11 @@ func TestDetailNamesItsNumbers(t *testing.T) {
 		{reason.Detail{Reason: reason.CMSIDRRefused, Expected: 0, Found: 1}, "found 1 (service ID not supported)"},
 		{reason.Detail{Reason: reason.MPAState, Expected: 0, Found: 4}, "expected idle, found operating"},
 		{reason.Detail{Reason: reason.TermStream, Expected: 1, Found: 0x2002}, "0x2002 (MPA: wrong CRC)"},
-		{reason.Detail{Reason: reason.AddressUnreachable, Expected: 2, Found: 10}, "address family IPv4 wanted, found IPv6"},
+		{reason.Detail{Reason: reason.AddressUnreachable, Expected: 2, Found: 10}, "expected address family IPv4, found IPv6"},
 		{reason.Detail{Reason: reason.NAKReserved, Expected: 1, Found: 0x7f}, "syndrome 0x7f (reserved)"},
 		{reason.Detail{Reason: reason.CongestionIgnored, Expected: 2, Found: 5}, "control dcqcn"},
 		{reason.Detail{Reason: reason.CMTransport, Expected: 1, Found: 2}, "expected at most UC, found RD"},
-		{reason.Detail{Reason: reason.RDMAPSequence, Expected: 3, Found: 0}, "behind Send (0x3) came RDMA Write (0x0)"},
+		{reason.Detail{Reason: reason.RDMAPSequence, Expected: 3, Found: 0}, "after Send (0x3) came RDMA Write (0x0)"},
 		{reason.Detail{Reason: reason.ConnectRefused, Expected: 7471, Found: 111}, "errno 111 (connection refused)"},
 		{reason.Detail{Reason: reason.MemoryPrivate, Expected: 8192, Found: 2}, "cause the program has several threads"},
 	} {

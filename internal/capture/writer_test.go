@@ -152,7 +152,7 @@ func TestWriterRefusalsStandAtTheirPacket(t *testing.T) {
 	for n, want := range [][]string{
 		{"QP 0x000012 RTS -> ERR"},
 		{ahead, ahead, "QP 0x000012 RTS -> ERR"},
-		{"QP 0x000000 PACKET_QPN: no such queue pair: one of 3 expected, found QPN 0x000000"},
+		{"QP 0x000000 PACKET_QPN: no such queue pair: 3 exist, found QPN 0x000000"},
 		nil,
 	} {
 		if got := all[n].Comments; strings.Join(got, "|") != strings.Join(want, "|") {

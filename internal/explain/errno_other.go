@@ -2,5 +2,5 @@
 
 package explain
 
-// systemErrors are those that a peer on Linux tells by number.
+// systemErrors returns no entries: this system has no errno.
 func systemErrors() []Entry { return nil }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemErrors are the error numbers of this system, which peers on Linux share.
+// systemErrors returns the entries for the error numbers of this system.
 func systemErrors() (all []Entry) {
 	for n := syscall.Errno(1); n < 256; n++ {
 		if name := unix.ErrnoName(n); name != "" {

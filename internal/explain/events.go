@@ -12,43 +12,43 @@ type eventText struct {
 // eventTexts explains asynchronous events (IBTA 11.6.3).
 var eventTexts = []eventText{
 	{machine.EventCQErr, "CQ_ERR", "A completion queue failed: completions were lost.", text{
-		"The completion queue overflowed.", "Its depth against the queues that complete to it.",
-		"Make it deeper, or poll more often; it must be made anew.", "IBTA 11.6.3"}},
-	{machine.EventQPFatal, "QP_FATAL", "A queue pair failed in a way that no completion tells, and went to ERR.", text{
-		"An error on its completion queue, or one of the device.", "The completion queue, and the reason given with the event.",
-		"Mend the cause; then RESET and connect again.", "IBTA 11.6.3"}},
-	{machine.EventQPReqErr, "QP_REQ_ERR", "The responder got an invalid request, and the queue pair went to ERR.", text{
-		"A request that this queue pair does not take: operation, sequence or length.",
-		"The reason given with the event, and what the peer posted.",
-		"Allow the operation (qp_access_flags, max_dest_rd_atomic), or mend the peer.", "IBTA 11.6.3, 9.9.3"}},
+		"The completion queue overflowed.", "Its depth compared with the depths of the queues that use it.",
+		"Create it again with more entries, or poll more often.", "IBTA 11.6.3"}},
+	{machine.EventQPFatal, "QP_FATAL", "A queue pair failed with an error that no completion reports, and went to ERR.", text{
+		"An error of its completion queue or of the device.", "The completion queue, and the reason given with the event.",
+		"Fix the cause; then RESET the queue pair and connect again.", "IBTA 11.6.3"}},
+	{machine.EventQPReqErr, "QP_REQ_ERR", "The responder received an invalid request, and the queue pair went to ERR.", text{
+		"A request with an operation, a sequence or a length that this queue pair does not accept.",
+		"The reason given with the event, and the work request that the peer posted.",
+		"Allow the operation (qp_access_flags, max_dest_rd_atomic), or fix the peer.", "IBTA 11.6.3, 9.9.3"}},
 	{machine.EventQPAccessErr, "QP_ACCESS_ERR", "The responder refused a peer's access to memory, and the queue pair went to ERR.", text{
 		"A wrong R_Key, bounds or rights in the peer's request.", "The reason given with the event.",
-		"Register with the remote right, and tell the peer address and key as registered.", "IBTA 11.6.3, 9.9.3"}},
-	{machine.EventCommEst, "COMM_EST", "The first packet came while the queue pair was in RTR.", text{
-		"The peer is in RTS already and sends.", "Nothing.", "Move the queue pair to RTS.", "IBTA 11.6.3"}},
-	{machine.EventSQDrained, "SQ_DRAINED", "A send queue in SQD has finished what it had begun.", text{
-		"The modify to SQD asked for the event.", "Nothing.", "Go on with the change that SQD was entered for.", "IBTA 11.6.3, 10.3.1"}},
+		"Register with the remote access right, and give the peer the address and key exactly as registered.", "IBTA 11.6.3, 9.9.3"}},
+	{machine.EventCommEst, "COMM_EST", "The first packet arrived while the queue pair was in RTR.", text{
+		"The peer is already in RTS and sends.", "Nothing.", "Move the queue pair to RTS.", "IBTA 11.6.3"}},
+	{machine.EventSQDrained, "SQ_DRAINED", "A send queue in SQD has completed all requests that it had started.", text{
+		"The modify to SQD asked for the event.", "Nothing.", "Continue with the change that required SQD.", "IBTA 11.6.3, 10.3.1"}},
 	{machine.EventPathMig, "PATH_MIG", "The connection moved to its alternate path.", text{
-		"Automatic path migration, which softrdma does not do.", "The device that gave it.", "Load a new alternate path.", "IBTA 11.6.3, 17.2.8"}},
+		"Automatic path migration, which softrdma does not do.", "The device that reported it.", "Load a new alternate path.", "IBTA 11.6.3, 17.2.8"}},
 	{machine.EventPathMigErr, "PATH_MIG_ERR", "A migration to the alternate path was refused.", text{
-		"The alternate path does not fit what the peer uses.", "alt_ah_attr of both ends.", "Load a good alternate path.", "IBTA 11.6.3, 17.2.8"}},
+		"The alternate path does not match the one that the peer uses.", "alt_ah_attr of both ends.", "Load a matching alternate path.", "IBTA 11.6.3, 17.2.8"}},
 	{machine.EventDeviceFatal, "DEVICE_FATAL", "The device failed and none of its objects can be used.", text{
-		"The device's process or its network is gone.", "The log of the device.", "Close everything and open the device again.", "IBTA 11.6.3"}},
+		"The device's process has ended or its network is gone.", "The log of the device.", "Close all objects and open the device again.", "IBTA 11.6.3"}},
 	{machine.EventPortActive, "PORT_ACTIVE", "The port came up.", text{
 		"The network interface has a link and an address.", "Nothing.", "Nothing.", "IBTA 11.6.3"}},
 	{machine.EventPortErr, "PORT_ERR", "The port went down.", text{
 		"The network interface lost its link or was taken down.", "`ip link` on the interface.", "Bring the interface up.", "IBTA 11.6.3"}},
 	{machine.EventSRQErr, "SRQ_ERR", "A shared receive queue failed.", text{
-		"The device found the queue damaged.", "The reason given with the event.", "Make it anew, with its queue pairs.", "IBTA 11.6.3"}},
+		"The device found the queue corrupted.", "The reason given with the event.", "Create it and its queue pairs again.", "IBTA 11.6.3"}},
 	{machine.EventSRQLimitReached, "SRQ_LIMIT_REACHED", "A shared receive queue has fewer receives than its limit.", text{
 		"Receives were used faster than they were posted.", "srq_limit, and how receives are posted.",
 		"Post more receives and arm the limit again.", "IBTA 11.6.3, 10.2.9"}},
 	{machine.EventQPLastWQEReached, "QP_LAST_WQE_REACHED", "A queue pair on a shared receive queue has taken its last receive.", text{
 		"The queue pair went to ERR and takes no more receives from the shared queue.", "The first failed completion of the queue pair.",
-		"Drain its completions; it can be destroyed or RESET now.", "IBTA 11.6.3, 10.2.9.4"}},
-	{machine.EventGIDChange, "GID_CHANGE", "The table of the port's addresses changed.", text{
-		"An address was added to or taken from the interface.", "`ip address` on the interface.",
-		"Query the table again; connections by an address that is gone must be made anew.", "libibverbs, ibv_get_async_event(3)"}},
+		"Poll its remaining completions; then destroy or RESET it.", "IBTA 11.6.3, 10.2.9.4"}},
+	{machine.EventGIDChange, "GID_CHANGE", "The port's GID table changed.", text{
+		"An address was added to or removed from the interface.", "`ip address` on the interface.",
+		"Query the table again; establish connections again that used a removed address.", "libibverbs, ibv_get_async_event(3)"}},
 }
 
 const eventPrefix = "IBV_EVENT_"

@@ -1,9 +1,10 @@
-// Package explain knows what every refusal means: each named reason, each
-// completion status, each acknowledge syndrome and each asynchronous event,
-// with its cause, where to look, what usually mends it and the clause that
-// wants it so; and what each number means that messages and packets have.
+// Package explain explains errors: every named reason, completion status,
+// acknowledge syndrome and asynchronous event has its meaning, its cause, where
+// to look, the usual remedy and the clause of the specification. It also has the
+// meaning of the numbers that packets, messages and programs print, such as
+// opcodes and reject reasons.
 //
-// It owns the texts and the search in them. It never decides anything: no
+// The package owns the texts and the search in them. It decides nothing: no
 // package that handles packets imports it.
 package explain
 
@@ -29,16 +30,16 @@ const (
 type Entry struct {
 	Kind    Kind
 	Name    string
-	Number  int    // as programs and packets carry it; of a reason its vendor_err, which another version numbers otherwise
-	Meaning string // the sentence; in reasons "…" stands for the numbers expected and found
-	Cause   string // what brings it about
+	Number  int    // as programs and packets carry it; for a reason its vendor_err, which may change with each version
+	Meaning string // one sentence; in reasons "…" stands for the numbers expected and found
+	Cause   string
 	Look    string // where to look
-	Remedy  string // what usually mends it
+	Remedy  string
 	Clause  string // of the specification
 	See     []string
 }
 
-// String prints the entry on several lines.
+// String returns the entry on several lines.
 func (e Entry) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)\n", e.Name, e.Label())
@@ -57,8 +58,8 @@ func (e Entry) String() string {
 	return b.String()
 }
 
-// Label is the kind, with the number as it is usually printed. A reason's changes
-// with versions and is left out.
+// Label returns the kind and the number as it is usually printed. It omits the
+// number of a reason, which changes with versions.
 func (e *Entry) Label() string {
 	if digits, ok := hexadecimal[e.Kind]; ok {
 		return fmt.Sprintf("%s %#0*x", e.Kind, digits, e.Number)
@@ -69,11 +70,11 @@ func (e *Entry) Label() string {
 	return fmt.Sprintf("%s %d", e.Kind, e.Number)
 }
 
-// text is what an entry adds to its name.
+// A text explains one name.
 type text struct{ cause, look, remedy, clause string }
 
-// All gives every entry that has a cause and a remedy: reasons, statuses,
-// syndromes, events. What a number finds besides is in Lookup.
+// All returns every entry that has a cause and a remedy: reasons, statuses,
+// syndromes and events. Lookup also finds the entries for other numbers.
 func All() []Entry {
 	all := make([]Entry, 0, int(reason.Count)+64)
 	for r := reason.None + 1; r < reason.Count; r++ {
@@ -85,7 +86,7 @@ func All() []Entry {
 		}
 		all = append(all, e)
 	}
-	// A status refers to the reasons that give it, and they to the status.
+	// A status refers to the reasons that cause it, and each of these to the status.
 	done := statuses()
 	for s, t := range statusTexts {
 		for _, r := range t.see {

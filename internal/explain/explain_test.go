@@ -16,7 +16,7 @@ func TestEveryEntryIsComplete(t *testing.T) {
 	names := map[string]bool{}
 	for _, e := range All() {
 		if names[e.Name] && e.Kind == Reason {
-			t.Errorf("%s stands twice", e.Name)
+			t.Errorf("%s is listed twice", e.Name)
 		}
 		names[e.Name] = true
 		for what, s := range map[string]string{"meaning": e.Meaning, "cause": e.Cause, "place to look": e.Look, "remedy": e.Remedy, "clause": e.Clause} {
@@ -64,8 +64,8 @@ func TestEveryReasonAndStatusIsThere(t *testing.T) {
 	}
 }
 
-// number is a query for a number, which finds most likely meanings first, and
-// others behind them.
+// number matches a query for a number. Such a query returns the most likely
+// meanings first; the table lists only these.
 var number = regexp.MustCompile(`^ *(0x)?[0-9a-f]+ *$`)
 
 func TestLookup(t *testing.T) {
@@ -132,7 +132,7 @@ func TestLookupEveryNameFindsItself(t *testing.T) {
 }
 
 func TestLookupBySentence(t *testing.T) {
-	found, err := Lookup("nobody listens")
+	found, err := Lookup("no process listens")
 	if err != nil || len(found) != 1 || found[0].Name != "SEND_REFUSED" {
 		t.Errorf("found %v, %v, expected SEND_REFUSED", found, err)
 	}

@@ -10,23 +10,24 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A NotFoundError says that nothing has this name, and what is called nearly so.
+// A NotFoundError reports that no entry matches the query.
 type NotFoundError struct {
 	Query   string
-	Nearest []string
+	Nearest []string // the most similar names
 }
 
-// Error lists the nearest names.
+// Error returns the query and the most similar names.
 func (e *NotFoundError) Error() string {
 	if len(e.Nearest) == 0 {
-		return fmt.Sprintf("nothing is known as %q", e.Query)
+		return fmt.Sprintf("no entry matches %q", e.Query)
 	}
-	return fmt.Sprintf("nothing is known as %q; nearest are %s", e.Query, strings.Join(e.Nearest, ", "))
+	return fmt.Sprintf("no entry matches %q; the most similar names are %s", e.Query, strings.Join(e.Nearest, ", "))
 }
 
-// Lookup finds what a user asks for: a number ("28", "0x62"), which may be one of
-// several kinds; a name in whole or without its prefix ("IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "KEY_BOUNDS"), words of a
-// name ("retry exceeded"), or words of a sentence ("no receive posted").
+// Lookup returns the entries that match a query. A query is a number ("28",
+// "0x62"), which may have several meanings; a name with or without its prefix
+// ("IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "KEY_BOUNDS"); words of a name ("retry
+// exceeded"); or words of a sentence ("no receive posted").
 func Lookup(query string) ([]Entry, error) {
 	words := split(query)
 	all := All()
@@ -42,7 +43,7 @@ func Lookup(query string) ([]Entry, error) {
 	}
 	name := strings.Join(words, "_")
 	if !strings.EqualFold(strings.TrimSpace(query), name) {
-		// Words rather than a name: the same words may stand in several.
+		// The query is several words rather than a name: several names may have them.
 		if found := byWords(all, split(short(name))); found != nil {
 			return found, nil
 		}
@@ -71,7 +72,7 @@ func Lookup(query string) ([]Entry, error) {
 	return nil, &NotFoundError{Query: query, Nearest: nearest(all, short(name))}
 }
 
-// split gives the words of a query in capitals.
+// split returns the words of s in capitals.
 func split(s string) []string {
 	return strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
@@ -96,8 +97,8 @@ func keep(all []Entry, f func(*Entry) bool) (found []Entry) {
 	return found
 }
 
-// byNumber finds all meanings of a number. Those come first that are usually
-// printed as the query is, in decimal or in hexadecimal.
+// byNumber returns all meanings of a number. Those that are usually printed in
+// the query's base, decimal or hexadecimal, come first.
 func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
 	hex := strings.HasPrefix(strings.ToLower(s), "0x")
 	n, err := strconv.ParseInt(s, 0, 64)
@@ -107,7 +108,7 @@ func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
 		}
 	}
 	if n < 0 {
-		// The connection manager's events have errors of the system so.
+		// The connection manager's events carry negative error numbers.
 		return keep(all, func(e *Entry) bool { return e.Kind == SystemError && int64(e.Number) == -n }), true
 	}
 	found = keep(all, func(e *Entry) bool {
@@ -116,7 +117,7 @@ func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
 		}
 		return int64(e.Number) == n
 	})
-	place := func(e Entry) int {
+	rank := func(e Entry) int {
 		_, h := hexadecimal[e.Kind]
 		switch {
 		case e.Kind == Reason:
@@ -126,13 +127,13 @@ func byNumber(all []Entry, s string) (found []Entry, isNumber bool) {
 		}
 		return 1
 	}
-	slices.SortStableFunc(found, func(a, b Entry) int { return place(a) - place(b) })
+	slices.SortStableFunc(found, func(a, b Entry) int { return rank(a) - rank(b) })
 	return found, true
 }
 
-// byWords finds names that have all words of the query, one being the
-// beginning of the other ("exceeded" is EXC), and of these the ones with the
-// fewest words besides.
+// byWords returns the entries whose names contain all words of the query. Of
+// these it returns only the names with the fewest other words. A word matches
+// its abbreviation: "exceeded" matches EXC.
 func byWords(all []Entry, words []string) (found []Entry) {
 	best := -1
 	for _, e := range all {
@@ -165,13 +166,12 @@ func byWords(all []Entry, words []string) (found []Entry) {
 	return found
 }
 
-// alike tells whether a word of a name and one of a query are the same or
-// shortened forms.
+// alike reports whether two words are equal or one abbreviates the other.
 func alike(a, b string) bool {
 	return a == b || min(len(a), len(b)) >= 3 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
 }
 
-// byText finds meanings that hold all words of the query.
+// byText returns the entries whose meanings contain all words of the query.
 func byText(all []Entry, words []string) []Entry {
 	return keep(all, func(e *Entry) bool {
 		text := split(e.Meaning)
@@ -186,7 +186,7 @@ func byText(all []Entry, words []string) []Entry {
 
 const suggestions = 4
 
-// nearest gives the names that the fewest changes of letters lead to.
+// nearest returns the names with the smallest edit distance to name.
 func nearest(all []Entry, name string) (names []string) {
 	type candidate struct {
 		name     string
@@ -205,8 +205,8 @@ func nearest(all []Entry, name string) (names []string) {
 	return names
 }
 
-// distance counts the insertions, deletions and replacements between two
-// words. Queries are short; very long ones are as far as they are long.
+// distance returns the Levenshtein distance of two words. For long queries it
+// returns their length, to bound the work.
 func distance(a, b string) int {
 	if len(a) > 64 {
 		return len(a)

@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// The kinds of what messages, packets and programs print as a number alone.
+// The kinds of entries that messages, packets and programs print only as a number.
 const (
 	Reject      Kind = "connection reject reason"
 	Resolution  Kind = "service ID resolution status"
@@ -32,31 +32,32 @@ const (
 	ECN         Kind = "ECN field"
 	TLSRecord   Kind = "TLS record type"
 	ExitCode    Kind = "exit code of softrdma"
-	SystemError Kind = "errno of the system"
+	SystemError Kind = "errno of the operating system"
 )
 
-// hexadecimal has the kinds that are printed in hexadecimal, with their digits.
+// hexadecimal holds the kinds that are printed in hexadecimal, with their number
+// of digits.
 var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4}
 
-// rejectAdvice is what to do about the reject reasons that are met most.
+// rejectAdvice explains the most frequent reject reasons.
 var rejectAdvice = map[mad.RejectReason]text{
 	mad.RejectInvalidServiceID: {cause: "No program listens on the port at the peer, or it listens on another address or port space.",
 		look: "Whether the server runs, and the port of both ends.", remedy: "Start the server first, with the port that the client dials."},
-	mad.RejectConsumer: {cause: "The server's program refused: by its own decision, a full backlog, or because it ended.",
-		look: "The server's own messages, and the private data of the rejection.", remedy: "Mend what the server says."},
-	mad.RejectInvalidMTU: {cause: "The request names a larger path MTU than the peer's interface carries.",
-		look: "The MTU of both interfaces (softrdma devices -v).", remedy: "Use an interface with the MTU of the peer's, or lower one of the two."},
-	mad.RejectStaleConnection: {cause: "The peer still knows an earlier connection of the same queue pair number.",
-		look: "Whether this end was killed and started again.", remedy: "Dial again: softrdma takes another queue pair number."},
-	mad.RejectTimeout: {cause: "The peer waited in vain for an answer to its message.",
+	mad.RejectConsumer: {cause: "The server's program rejected the request, had a full backlog, or ended.",
+		look: "The server's own messages, and the private data of the rejection.", remedy: "Fix the problem that the server reports."},
+	mad.RejectInvalidMTU: {cause: "The request's path MTU is larger than the peer's interface carries.",
+		look: "The MTU of both interfaces (softrdma devices -v).", remedy: "Use interfaces with the same MTU, or lower the larger one."},
+	mad.RejectStaleConnection: {cause: "The peer still has an earlier connection with the same queue pair number.",
+		look: "Whether this end was killed and started again.", remedy: "Dial again: softrdma uses another queue pair number."},
+	mad.RejectTimeout: {cause: "The peer received no answer to its message.",
 		look: "Losses on the path, and whether the server accepts in time.", remedy: "Dial again; accept requests sooner."},
-	mad.RejectInvalidGID: {cause: "The request's address is not one that the peer's device has.",
+	mad.RejectInvalidGID: {cause: "The peer's device does not have the request's address.",
 		look: "The addresses of the peer's interface.", remedy: "Dial an address of the peer's RDMA device."},
-	mad.RejectResponderResources: {cause: "The request wants more READs and atomics in flight than the peer serves.",
-		look: "initiator_depth and responder_resources of both ends.", remedy: "Ask for fewer."},
+	mad.RejectResponderResources: {cause: "The request asks for more READs and atomics in flight than the peer serves.",
+		look: "initiator_depth and responder_resources of both ends.", remedy: "Request fewer."},
 }
 
-// numbers are the entries that a number finds in addition to those of All.
+// numbers returns the entries that Lookup searches in addition to those of All.
 func numbers() (all []Entry) {
 	add := func(k Kind, n int, name, meaning, clause string) {
 		all = append(all, Entry{Kind: k, Name: name, Number: n, Meaning: meaning, Clause: clause})
@@ -89,13 +90,13 @@ func numbers() (all []Entry) {
 		add(RDMAPOp, int(o), "RDMAP "+o.String(), "The operation of an RDMAP message.", "RFC 5040 4.1, RFC 7306 4")
 	}
 	for _, t := range slices.Sorted(slices.Values(rdmap.Terms())) {
-		add(Terminate, int(t), t.String(), "What a Terminate message says was wrong.", "RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8")
+		add(Terminate, int(t), t.String(), "The error that a Terminate message reports.", "RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8")
 	}
 	return append(all, verbsNumbers()...)
 }
 
-// verbsNumbers are those of libibverbs, of the protocol's fields and of the
-// command.
+// verbsNumbers returns the entries for the numbers of libibverbs, of protocol
+// fields and of the softrdma command.
 func verbsNumbers() (all []Entry) {
 	add := func(k Kind, n int, name, meaning, clause string) {
 		all = append(all, Entry{Kind: k, Name: name, Number: n, Meaning: meaning, Clause: clause})
@@ -108,21 +109,21 @@ func verbsNumbers() (all []Entry) {
 	}
 	for o := queue.Write; o <= queue.AtomicWrite; o++ {
 		if o.Known() {
-			add(Operation, int(o), o.String(), "What a send work request asks for.", "IBTA 11.4.1.1")
+			add(Operation, int(o), o.String(), "The operation of a send work request.", "IBTA 11.4.1.1")
 		}
 	}
 	for o := queue.WCSend; o <= queue.WCRecvRDMAImm; o++ {
 		if o.Known() {
-			add(Completed, int(o), o.String(), "What a completion tells the end of.", "IBTA 11.4.2.1")
+			add(Completed, int(o), o.String(), "The operation that a completion belongs to.", "IBTA 11.4.2.1")
 		}
 	}
 	for f := range 32 {
-		add(RNRTimer, f, fmt.Sprintf("RNR_TIMER_%d", f), fmt.Sprintf("A sender without a receive at the peer waits %v before it sends again.", ib.RNRTimer(uint8(f))), "IBTA 9.7.5.2.8, table 45")
+		add(RNRTimer, f, fmt.Sprintf("RNR_TIMER_%d", f), fmt.Sprintf("After an RNR NAK with this field the sender waits %v before it retries.", ib.RNRTimer(uint8(f))), "IBTA 9.7.5.2.8, table 45")
 	}
-	for f, m := range []string{"Not capable of marks.", "Capable of marks, by codepoint 1.", "Capable of marks, by codepoint 2.", "Marked: a router saw congestion."} {
+	for f, m := range []string{"Not ECN-capable.", "ECN-capable, ECT(1).", "ECN-capable, ECT(0).", "Congestion experienced: a router marked the packet."} {
 		add(ECN, f, fmt.Sprintf("ECN_%d", f), m, "RFC 3168 5")
 	}
-	for i, m := range []string{"Change of cipher.", "An alert.", "A handshake, with which a TLS stream begins.", "Data."} {
+	for i, m := range []string{"Change of cipher.", "An alert.", "A handshake; a TLS stream begins with one.", "Application data."} {
 		add(TLSRecord, 20+i, fmt.Sprintf("TLS_RECORD_%d", 20+i), m, "RFC 8446 5.1")
 	}
 	for _, n := range slices.Sorted(maps.Keys(ExitCodes)) {
@@ -131,7 +132,7 @@ func verbsNumbers() (all []Entry) {
 	return append(all, systemErrors()...)
 }
 
-// ExitCodes are what the command ends with.
+// ExitCodes explains the exit codes of the softrdma command.
 var ExitCodes = map[int]string{
 	0:   "Success.",
 	1:   "The operation failed; the line on standard error says why.",
@@ -142,19 +143,19 @@ var ExitCodes = map[int]string{
 }
 
 var stateTexts = [...]string{
-	"Nothing can be posted.", "Receives can be posted; no packet is taken.", "Ready to receive: packets are taken, nothing is sent.",
-	"Ready to send: connected.", "The send queue is drained, or draining.", "The send queue stopped for an error (UC, UD).", "Everything is flushed.",
+	"Nothing can be posted.", "Receives can be posted; packets are not accepted.", "Ready to receive: packets are accepted, nothing is sent.",
+	"Ready to send: connected.", "The send queue is drained, or draining.", "The send queue stopped after an error (UC, UD).", "Error: all work requests are flushed.",
 }
 
 var cmEventTexts = [...]string{
 	"rdma_resolve_addr has found a device.", "rdma_resolve_addr has failed.", "rdma_resolve_route has succeeded.", "rdma_resolve_route has failed.",
 	"A peer wants to connect.", "The peer has accepted an id that has no queue pair.", "Connecting failed on this side.",
-	"The peer does not answer, or refused a look-up.", "The peer rejected the connection.", "The connection is there.",
-	"The connection has ended.", "The device is gone.", "Joining a multicast group succeeded.", "Joining a multicast group failed.",
+	"The peer does not answer, or refused a service ID resolution.", "The peer rejected the connection.", "The connection is established.",
+	"The connection has ended.", "The device was removed.", "Joining a multicast group succeeded.", "Joining a multicast group failed.",
 	"The device's address has changed.", "The queue pair may be used again.",
 }
 
-// sentence gives words a capital and a stop.
+// sentence capitalizes s and adds a full stop.
 func sentence(s string) string {
 	if s == "" {
 		return s

@@ -16,35 +16,35 @@ type syndromeText struct {
 // syndromeTexts explains the syndromes of acknowledges (IBTA 9.7.5.2, tables
 // 44 to 46).
 var syndromeTexts = []syndromeText{
-	{ib.ACK, "ACK", "Positive acknowledge: everything up to the PSN was carried out. The low five bits are credits for further messages, 0x1f says that credits are not used.", text{
-		"The request was good.", "Nothing.", "Nothing.", "IBTA 9.7.5.2, 9.7.7.2"}, reason.None},
+	{ib.ACK, "ACK", "Positive acknowledge: all requests up to the PSN were executed. The low five bits are credits for further messages; 0x1f means that credits are not used.", text{
+		"The request was valid.", "Nothing.", "Nothing.", "IBTA 9.7.5.2, 9.7.7.2"}, reason.None},
 	{ib.RNRNAK, "NAK_RNR", "Receiver not ready: no receive was posted. The low five bits (syndromes 0x20 to 0x3f) say how long to wait before sending again.", text{
 		"The peer posts too few receives, or too late.",
 		"How the peer posts receives, and its min_rnr_timer.",
 		"Let the peer post more receives; raise rnr_retry.",
 		"IBTA 9.7.5.2.8, table 45"}, reason.NAKNotReady},
-	{ib.NAKSequence, "NAK_PSN_SEQUENCE_ERROR", "The responder expected the PSN of the NAK and saw a later one: packets were lost and are wanted again.", text{
+	{ib.NAKSequence, "NAK_PSN_SEQUENCE_ERROR", "The responder expected the PSN of the NAK and received a later one: packets were lost, and the responder asks for them again.", text{
 		"A drop on the path or in a full receive buffer.",
 		"Counters of drops on the responder's host and on the path.",
 		"Raise receive buffers, or lower the number of bytes in flight.",
 		"IBTA 9.7.5.2"}, reason.NAKSequence},
-	{ib.NAKInvalidRequest, "NAK_INVALID_REQUEST_SYNDROME", "The responder found the request invalid. It is final: the requester's queue pair goes to ERR.", text{
+	{ib.NAKInvalidRequest, "NAK_INVALID_REQUEST_SYNDROME", "The responder found the request invalid. The error is final: the requester's queue pair goes to ERR.", text{
 		"An operation that the responder's queue pair does not allow, a message that is too long, a wrong sequence or length.",
-		"qp_access_flags, max_dest_rd_atomic, path_mtu and receives of the responder.",
-		"Allow the operation, and make receives as long as messages.",
+		"The responder's qp_access_flags, max_dest_rd_atomic, path_mtu and receive buffers.",
+		"Allow the operation, and make the receive buffers as long as the messages.",
 		"IBTA 9.7.5.2"}, reason.NAKInvalidRequest},
-	{ib.NAKRemoteAccess, "NAK_REMOTE_ACCESS_ERROR", "The responder refused access to its memory. It is final: the requester's queue pair goes to ERR.", text{
+	{ib.NAKRemoteAccess, "NAK_REMOTE_ACCESS_ERROR", "The responder refused access to its memory. The error is final: the requester's queue pair goes to ERR.", text{
 		"A wrong R_Key, an address out of bounds, or a missing right.",
 		"R_Key, address and length in the request; registration on the responder.",
-		"Register with the remote right, and use address and key as registered.",
+		"Register with the remote access right, and use the address and key exactly as registered.",
 		"IBTA 9.7.5.2.4"}, reason.NAKRemoteAccess},
-	{ib.NAKRemoteOperational, "NAK_REMOTE_OPERATIONAL_ERROR", "The responder could not carry out the request. It is final: the requester's queue pair goes to ERR.", text{
-		"An error of the responder's own, such as a receive whose memory it cannot write.",
-		"Completions and asynchronous events of the responder.",
-		"Mend the responder's receives.",
+	{ib.NAKRemoteOperational, "NAK_REMOTE_OPERATIONAL_ERROR", "The responder could not execute the request. The error is final: the requester's queue pair goes to ERR.", text{
+		"The responder had an error of its own; for example, it cannot write to the memory of its receive.",
+		"The responder's completions and asynchronous events.",
+		"Fix the responder's receives.",
 		"IBTA 9.7.5.2"}, reason.NAKRemoteOperational},
 	{ib.NAKInvalidRDRequest, "NAK_INVALID_RD_REQUEST", "The responder found a request of the reliable datagram service invalid.", text{
-		"A peer that uses RD, which softrdma and today's adapters do not have.",
+		"The peer uses RD, which neither softrdma nor current adapters have.",
 		"A capture.", "Use RC, UC or UD.", "IBTA 9.7.5.2"}, reason.NAKReserved},
 }
 
@@ -60,7 +60,7 @@ func syndromes() (all []Entry) {
 	return all
 }
 
-// syndrome gives the entry that a syndrome byte belongs to.
+// syndrome returns the name of the entry for a syndrome byte.
 func syndrome(s ib.Syndrome) (name string) {
 	switch {
 	case s.IsACK():

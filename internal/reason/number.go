@@ -1,11 +1,11 @@
 package reason
 
-// A Number is the kind of one of the two numbers of a Detail, if its values have
-// names. The packages that own these kinds provide the names (see Name).
+// A Number is the kind of a number in a Detail whose values have names. The
+// package that owns the kind registers the names (see Name).
 type Number uint8
 
-// The numbers with names. The zero value is a quantity, an address or a key,
-// which is printed as it is.
+// The kinds of numbers with names. The zero value means a quantity, an address or
+// a key, which is printed as a number.
 const (
 	NumQPType      Number = iota + 1 // ibv_qp_type
 	NumQPState                       // ibv_qp_state
@@ -13,13 +13,13 @@ const (
 	NumOperation                     // ibv_wr_opcode
 	NumStatus                        // ibv_wc_status
 	NumCause                         // a Reason
-	NumControl                       // a way of congestion control
+	NumControl                       // congestion control algorithm
 	NumKeyState                      // whether a memory key can be used: 1, 0
 	NumOpcode                        // of a BTH
 	NumTransport                     // of a BTH's opcode
 	NumSyndrome                      // of an acknowledge
-	NumFamily                        // of an address: Linux's AF_INET and AF_INET6
-	NumErrno                         // of the system
+	NumFamily                        // address family: Linux's AF_INET and AF_INET6
+	NumErrno                         // errno of the operating system
 	NumCMAttribute                   // attribute ID of a management datagram
 	NumCMTransport                   // service type of a connection request
 	NumCMState                       // of a connection
@@ -28,20 +28,20 @@ const (
 	NumStreamState                   // of an iWARP stream
 	NumRDMAPOpcode                   // of an RDMAP message
 	NumTerminate                     // code of a Terminate message
-	NumSharing                       // why a program does not share its memory
+	NumSharing                       // why a region's memory is not shared with the server
 	numbers
 )
 
-// names has the functions that Name was given.
+// names holds the registered functions.
 var names [numbers]func(uint64) string
 
-// Name registers the function that names a kind of number. The package that owns
-// the kind calls it from an init function. The function returns "" for a number
-// without a name.
+// Name registers the function that names the values of a kind. The package that
+// owns the kind calls Name from an init function. The function returns "" for a
+// value without a name.
 func Name(n Number, name func(uint64) string) { names[n] = name }
 
-// named are the reasons whose numbers have names: the expected, the found. Their
-// formats have %v in these places.
+// named lists the kinds of the expected and the found number of each reason. A
+// number with a kind has the verb %v in the reason's format.
 var named = [Count][2]Number{
 	PacketTransport:   {NumTransport, NumTransport},
 	PacketQPState:     {NumQPState, NumQPState},
@@ -89,8 +89,8 @@ var named = [Count][2]Number{
 	CommandRefused:    {0, NumErrno},
 }
 
-// argument is a number of a detail as its format takes it: the name, where it
-// has one.
+// argument returns v as an argument of its reason's format: its name if it has
+// one, else the number.
 func (n Number) argument(v uint64) any {
 	if n == NumCause {
 		return Reason(v)

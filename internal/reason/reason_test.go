@@ -20,8 +20,8 @@ func TestReasonEveryRowIsComplete(t *testing.T) {
 	}
 }
 
-// fmt marks a verb that does not fit its argument with %!, one too few and one
-// too many alike.
+// fmt prints %! for a verb that does not fit its argument, for a missing argument
+// and for an extra one.
 func TestReasonFormatsMatchTheirNumbers(t *testing.T) {
 	for r := None + 1; r < Count; r++ {
 		for _, n := range []uint64{0, 1, 1 << 31, 1<<64 - 1} {
@@ -49,7 +49,7 @@ func TestReasonWidths(t *testing.T) {
 		{Detail{PacketICRC, 0x1234, 0xdeadbeef}, "wrong ICRC: expected 0x00001234, found 0xdeadbeef"},
 		{Detail{SequenceAhead, 0x12, 0xffffff}, "PSN sequence error: expected 0x000012, found 0xffffff"},
 		{Detail{PacketPKey, 0xffff, 1}, "wrong P_Key: expected 0xffff, found 0x0001"},
-		{Detail{OpcodeSequence, 0, 2}, "opcode out of sequence: behind 0 came 2"}, // nobody has told the names here
+		{Detail{OpcodeSequence, 0, 2}, "opcode out of sequence: after 0 came 2"}, // this test registers no names
 		{Detail{Flushed, uint64(KeyBounds), 10}, "flushed: the queue pair went to the error state (first error KEY_BOUNDS, status 10)"},
 	} {
 		if got := c.d.String(); got != c.want {
