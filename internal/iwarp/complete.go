@@ -13,8 +13,8 @@ import (
 // advance completes the oldest requests that are done, in the order of posting:
 // what is behind a READ waits for its answer.
 func (r *requester) advance(now time.Duration) {
-	for r.head != r.end && r.p.Attr.State != qp.Err {
-		w := &r.requests[r.head]
+	for r.sq.Head != r.sq.End && r.p.Attr.State != qp.Err {
+		w := &r.requests[r.sq.Head]
 		switch {
 		case w.state&failed != 0:
 			r.fail(now, r.failStatus, r.failDetail)
@@ -30,24 +30,17 @@ func (r *requester) advance(now time.Duration) {
 // before its completion can be seen (IBTA 10.7.3.1: only signalled requests have
 // a completion).
 func (r *requester) complete(w *request) {
-	wrid, length, op := r.p.SQ.At(r.head).WRID, w.length, queue.Op(w.op)
-	signalled := r.p.SQSigAll || queue.Flags(w.flags)&queue.Signaled != 0
-	r.release(r.p.SQ.Next(r.head))
-	if !signalled {
-		return
-	}
-	c := r.q.Completion(wrid, op.Completed(), queue.Success, reason.Detail{})
-	c.ByteLen = length
-	r.p.SendCQ.Push(c)
+	wrid := r.p.SQ.At(r.sq.Head).WRID
+	op, flags, length := queue.Op(w.op), queue.Flags(w.flags), w.length
+	r.release()
+	r.q.done.Sent(wrid, op, flags, length)
 }
 
-// release gives the ring's entries before head back.
-func (r *requester) release(head uint32) {
-	if r.p.SQ.Distance(r.head, r.cur) < r.p.SQ.Distance(r.head, head) {
-		r.cur, r.off = head, 0
+// release frees the slot of the oldest request.
+func (r *requester) release() {
+	if r.sq.Release() {
+		r.off = 0
 	}
-	r.head = head
-	r.p.SQ.Release(head)
 }
 
 // failLater marks a request that cannot be carried out. It completes in error
@@ -61,7 +54,7 @@ func (r *requester) failLater(now time.Duration, w *request, s queue.Status, d r
 // fail completes the oldest request in error and ends the connection. The peer
 // is told of a local catastrophic error where it can be told (RFC 5040 7.1).
 func (r *requester) fail(now time.Duration, s queue.Status, d reason.Detail) {
-	r.failAt(now, r.head, s, d, func() { r.q.terminate(now, iwarp.TermLocal, nil, d, s) })
+	r.failAt(now, r.sq.Head, s, d, func() { r.q.terminate(now, iwarp.TermLocal, nil, d, s) })
 }
 
 // failAt completes the request at index i in error, and those before it as
@@ -70,13 +63,14 @@ func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason
 	r.q.refuse(d)
 	sq := r.p.SQ
 	end()
-	for ; r.head != i; r.release(sq.Next(r.head)) {
-		q := sq.At(r.head)
-		r.p.SendCQ.Push(r.q.Completion(q.WRID, q.Op.Completed(), queue.WRFlushErr, r.q.Flushed()))
+	for r.sq.Head != i {
+		wrid, op := sq.At(r.sq.Head).WRID, sq.At(r.sq.Head).Op
+		r.release()
+		r.q.done.SendFailed(wrid, op, queue.WRFlushErr, r.q.done.Flushed())
 	}
 	wrid, op := sq.At(i).WRID, queue.Op(r.requests[i].op)
-	r.release(sq.Next(i))
-	r.p.SendCQ.Push(r.q.Completion(wrid, op.Completed(), s, d))
+	r.release()
+	r.q.done.SendFailed(wrid, op, s, d)
 }
 
 // terminated acts on a Terminate of the peer's: the request that it names fails
@@ -129,7 +123,7 @@ func (r *requester) culprit(m *iwarp.Termination) (uint32, bool) {
 	if !m.HasDDP {
 		return 0, false
 	}
-	for i := r.head; i != r.end; i = r.p.SQ.Next(i) {
+	for i := r.sq.Head; i != r.sq.End; i = r.p.SQ.Next(i) {
 		if w := &r.requests[i]; w.state&started != 0 && r.named(w, i, m) {
 			return i, true
 		}

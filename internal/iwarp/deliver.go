@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"softrdma/internal/machine"
@@ -47,17 +48,16 @@ func (r *receiver) sent(now time.Duration) {
 		r.swallow = false
 		return
 	}
-	var c completion
+	c := machine.Received{Op: queue.WCRecv, Length: uint32(r.received)}
 	if r.info.Invalidate {
 		d := r.p.Memory.Invalidate(r.seg.Invalidate, r.p.PD, r.p.QPN)
 		if d.Reason != reason.None {
 			r.q.fatal(now, iwarp.TermProtectionInvalidate, r.untagged(), fault{d, queue.RemInvReqErr, machine.EventQPAccessErr})
 			return
 		}
-		c.flags, c.immInv = queue.WCWithInv, r.seg.Invalidate
+		c.Flags, c.ImmInv = queue.WCWithInv, r.seg.Invalidate
 	}
-	c.op, c.length = queue.WCRecv, r.received
-	r.complete(c)
+	r.complete(&c)
 }
 
 // untagged is the header of the segment, made anew.
@@ -67,44 +67,26 @@ func (r *receiver) untagged() []byte {
 	return b
 }
 
-// A completion is what differs between completions of receives.
-type completion struct {
-	op     queue.WCOp
-	length uint64
-	flags  uint32
-	immInv uint32
-}
-
 // complete completes the receive.
-func (r *receiver) complete(f completion) {
+func (r *receiver) complete(m *machine.Received) {
 	r.taken = false
-	c := r.q.Completion(r.recv.WRID, f.op, queue.Success, reason.Detail{})
-	c.ByteLen, c.Flags, c.ImmInv = uint32(f.length), f.flags, f.immInv
-	c.PortNum = r.p.Attr.Port
-	if r.info.Solicited {
-		c.Solicited = 1
-	}
-	r.p.RecvCQ.Push(c)
+	m.Solicited = r.info.Solicited
+	r.q.done.Received(r.recv.WRID, m)
 }
 
 // finishReceive completes the receive in error.
 func (r *receiver) finishReceive(s queue.Status, d reason.Detail) {
 	r.taken = false
-	r.p.RecvCQ.Push(r.q.Completion(r.recv.WRID, queue.WCRecv, s, d))
+	r.q.done.ReceiveFailed(r.recv.WRID, s, d)
 }
 
 // flush completes the receive that was taken, and those that a private queue has
 // now: what is posted later is flushed by whoever is called then.
 func (r *receiver) flush() {
 	if r.taken {
-		r.finishReceive(queue.WRFlushErr, r.q.Flushed())
+		r.finishReceive(queue.WRFlushErr, r.q.done.Flushed())
 	}
-	if r.p.RQ == nil || r.p.RQ.Shared() {
-		return
-	}
-	for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {
-		r.finishReceive(queue.WRFlushErr, r.q.Flushed())
-	}
+	r.q.done.FlushReceives(&r.recv, math.MaxInt)
 }
 
 // control carries out a message without payload; wrote is the length of the WRITE
@@ -165,7 +147,7 @@ func (r *receiver) immediate(now time.Duration, h []byte, wrote uint64) {
 		return
 	}
 	v := iwarp.ImmediateValue(h[iwarp.UntaggedLen:])
-	r.complete(completion{op: queue.WCRecvRDMAImm, length: wrote, flags: queue.WCImm, immInv: queue.NetworkOrder(v)})
+	r.complete(&machine.Received{Op: queue.WCRecvRDMAImm, Length: uint32(wrote), Flags: queue.WCImm, ImmInv: queue.NetworkOrder(v)})
 }
 
 // answer delivers the answer to an atomic.

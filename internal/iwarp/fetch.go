@@ -36,24 +36,21 @@ func (q *QP) supports(op queue.Op) reason.Detail {
 }
 
 // fetch takes the next work request from the ring and checks what can be checked
-// before its first FPDU. It tells whether cur can be carried out.
+// before its first FPDU. It tells whether it can be carried out.
 func (r *requester) fetch(now time.Duration) bool {
-	sq := r.p.SQ
-	if r.end == sq.Producer() || r.p.Attr.State != qp.RTS {
+	if r.p.Attr.State != qp.RTS {
 		return false
 	}
-	next := sq.Next(r.end)
-	if next == r.head {
-		return false // a producer that overtook the consumer
+	i, ok := r.sq.Fetch()
+	if !ok {
+		return false
 	}
 	if r.requests == nil {
-		r.requests = make([]request, sq.Depth()+1)
+		r.requests = make([]request, r.p.SQ.Depth()+1)
 	}
-	s := sq.At(r.end)
-	w := &r.requests[r.end]
+	s := r.p.SQ.At(i)
+	w := &r.requests[i]
 	*w = request{op: uint8(min(s.Op, 0xff)), flags: uint8(s.Flags)}
-	i := r.end
-	r.end = next
 	if status, d := r.check(w, i, s); status != queue.Success {
 		r.failLater(now, w, status, d)
 		return false
@@ -99,11 +96,11 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 	return machine.LocalStatus(d), d
 }
 
-// local carries out the local operation at cur: binding a memory window or
+// local carries out the local operation at sq.Cur: binding a memory window or
 // invalidating a key, at its place in the order (IBTA 10.6.7, 11.4.1.1). It
 // tells whether it succeeded.
 func (r *requester) local(now time.Duration, w *request) bool {
-	if status, d := r.p.Local(queue.Op(w.op), r.p.SQ.At(r.cur)); status != queue.Success {
+	if status, d := r.p.Local(queue.Op(w.op), r.p.SQ.At(r.sq.Cur)); status != queue.Success {
 		r.failLater(now, w, status, d)
 		return false
 	}

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// segment builds the next FPDU of the SEND or WRITE at cur.
+// segment builds the next FPDU of the SEND or WRITE at sq.Cur.
 func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 	t := &r.q.tx
 	header := iwarp.UntaggedLen
@@ -39,9 +39,9 @@ func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 	}
 	s := r.segmentHeader(w, last)
 	s.Length = uint16(header - iwarp.LengthLen + int(n))
-	f := frame{done: none, req: r.cur, off: r.off}
+	f := frame{done: none, req: r.sq.Cur, off: r.off}
 	if last && !w.is(queue.WriteImm) {
-		f.done = r.cur
+		f.done = r.sq.Cur
 	}
 	w.state |= started
 	if copied {
@@ -66,17 +66,17 @@ func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 	return true
 }
 
-// payload gives the next n bytes of the message at cur.
+// payload gives the next n bytes of the message at sq.Cur.
 func (r *requester) payload(w *request, n uint32) ([][]byte, reason.Detail) {
 	if queue.Flags(w.flags)&queue.Inline != 0 {
-		return append(r.pieces[:0], r.p.SQ.InlineRoom(r.cur)[r.off:r.off+n]), reason.Detail{}
+		return append(r.pieces[:0], r.p.SQ.InlineRoom(r.sq.Cur)[r.off:r.off+n]), reason.Detail{}
 	}
-	return r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.cur), uint64(r.off), int(n), r.pieces[:0])
+	return r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Cur), uint64(r.off), int(n), r.pieces[:0])
 }
 
-// segmentHeader is the header of the next segment of the message at cur.
+// segmentHeader is the header of the next segment of the message at sq.Cur.
 func (r *requester) segmentHeader(w *request, last bool) iwarp.Segment {
-	q := r.p.SQ.At(r.cur)
+	q := r.p.SQ.At(r.sq.Cur)
 	if w.write() {
 		to := q.RDMA()
 		return iwarp.Segment{Tagged: true, Last: last, Opcode: iwarp.Write, STag: to.RKey, TO: to.Addr + uint64(r.off)}
@@ -117,21 +117,21 @@ func (r *requester) immediate(w *request, out *Out) bool {
 		s.Opcode = iwarp.ImmediateSE
 	}
 	b := t.open(ulpdu)
-	iwarp.PutImmediate(b[s.Put(b):], queue.NetworkOrder(r.p.SQ.At(r.cur).ImmInv))
-	t.seal(out, b, frame{done: r.cur})
+	iwarp.PutImmediate(b[s.Put(b):], queue.NetworkOrder(r.p.SQ.At(r.sq.Cur).ImmInv))
+	t.seal(out, b, frame{done: r.sq.Cur})
 	r.forward()
 	return true
 }
 
-// ask builds the request of the READ or atomic at cur.
+// ask builds the request of the READ or atomic at sq.Cur.
 func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	t := &r.q.tx
 	if !t.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.AtomicLen), 0) {
 		return false
 	}
-	q := r.p.SQ.At(r.cur)
+	q := r.p.SQ.At(r.sq.Cur)
 	v := r.vacant()
-	v.sges = append(v.sges[:0], r.p.SQ.SGEs(r.cur)...)
+	v.sges = append(v.sges[:0], r.p.SQ.SGEs(r.sq.Cur)...)
 	// The answer is placed without another look at the rights.
 	if d := r.sink(w, v.sges); d.Reason != reason.None {
 		r.failLater(now, w, machine.LocalStatus(d), d)
@@ -150,7 +150,7 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 				break
 			}
 		}
-		r.putRead(out, &m, ask{req: r.cur, stag: m.SinkSTag, to: m.SinkTO, length: w.length})
+		r.putRead(out, &m, ask{req: r.sq.Cur, stag: m.SinkSTag, to: m.SinkTO, length: w.length})
 	} else {
 		r.putAtomic(out, w, q)
 	}
@@ -183,6 +183,6 @@ func (r *requester) putAtomic(out *Out, w *request, q *queue.SendWQE) {
 	}
 	b := t.open(ulpdu)
 	m.Put(b[s.Put(b):])
-	r.remember(ask{req: r.cur, length: 8, msn: s.MSN, atomic: true})
+	r.remember(ask{req: r.sq.Cur, length: 8, msn: s.MSN, atomic: true})
 	t.seal(out, b, frame{done: none, armed: true})
 }

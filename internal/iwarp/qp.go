@@ -30,18 +30,18 @@ type QP struct {
 
 	term iwarp.Term // of the peer's Terminate
 
-	machine.Completions
+	done machine.Completions
 }
 
 // New makes the machine of a queue pair. Port.Window and Port.AHs are not used.
 func New(p *machine.Port) *QP {
-	q := &QP{p: p, Completions: machine.NewCompletions(p)}
+	q := &QP{p: p, done: machine.NewCompletions(p)}
 	q.init()
 	return q
 }
 
 func (q *QP) init() {
-	q.req.q, q.req.p = q, q.p
+	q.req.q, q.req.p, q.req.sq = q, q.p, machine.NewSendQueue(q.p)
 	q.rd.q, q.rd.p = q, q.p
 	q.rx.q, q.rx.p = q, q.p
 	q.tx.q = q
@@ -130,7 +130,7 @@ func (q *QP) reset() {
 	q.tx.reset()
 	q.a, q.term = Agreement{}, 0
 	q.alive = keepalive{at: machine.Never}
-	q.Forget()
+	q.done.Reset()
 	q.held, q.silent, q.untold = false, false, false
 }
 
@@ -153,7 +153,7 @@ func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 	if from == qp.Err {
 		return
 	}
-	q.Failed(d, s)
+	q.done.Failed(d, s)
 	q.p.Attr.State = qp.Err
 	q.p.Attr.SQDraining = false
 	q.stop()
@@ -177,7 +177,7 @@ func (q *QP) lose(now time.Duration, d reason.Detail, cut bool) {
 		return
 	}
 	q.refuse(d)
-	if cut && q.req.head != q.req.end {
+	if cut && !q.req.sq.Idle() {
 		q.req.fail(now, queue.RetryExcErr, d)
 		return
 	}
@@ -191,5 +191,5 @@ func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
 func (q *QP) flush() {
 	q.req.flush()
 	q.rx.flush()
-	q.LeaveShared()
+	q.done.LastWQE()
 }

@@ -108,10 +108,7 @@ func (r *receiver) start() {
 
 func (r *receiver) reset() {
 	r.start()
-	if r.p.RQ != nil && !r.p.RQ.Shared() {
-		for n := r.p.RQ.Len(); n > 0 && r.p.RQ.Take(&r.recv); n-- {
-		}
-	}
+	r.p.DropReceives(&r.recv)
 }
 
 // begun is how many bytes of an FPDU have come whose end has not.

@@ -30,8 +30,8 @@ const (
 )
 
 func (w *request) is(op queue.Op) bool { return queue.Op(w.op) == op }
-func (w *request) local() bool         { return w.is(queue.BindMW) || w.is(queue.LocalInv) }
-func (w *request) atomic() bool        { return w.is(queue.CompareSwap) || w.is(queue.FetchAdd) }
+func (w *request) local() bool         { return queue.Op(w.op).Local() }
+func (w *request) atomic() bool        { return queue.Op(w.op).Atomic() }
 func (w *request) responds() bool      { return w.is(queue.Read) || w.atomic() }
 func (w *request) send() bool          { return w.is(queue.Send) || w.is(queue.SendInv) }
 func (w *request) write() bool         { return w.is(queue.Write) || w.is(queue.WriteImm) }
@@ -56,10 +56,8 @@ type requester struct {
 
 	requests []request // by index of the ring; made with the first work request
 
-	// Ring indices, oldest first: head is the oldest request not completed, cur
-	// the one to send from, end the next one to fetch.
-	head, cur, end uint32
-	off            uint32 // bytes of the message at cur that were built
+	sq  machine.SendQueue
+	off uint32 // bytes of the message at sq.Cur that were built
 
 	msn [2]uint32 // of the next message, by queue
 
@@ -77,8 +75,8 @@ type requester struct {
 }
 
 func (r *requester) start() {
-	i := r.p.SQ.Consumer()
-	r.head, r.cur, r.end, r.off = i, i, i, 0
+	r.sq.Start()
+	r.off = 0
 	r.msn = [2]uint32{1, 1} // RFC 5041 4.3: sequence numbers begin with 1
 	r.oldest, r.reads, r.armed = 0, 0, 0
 	switch {
@@ -97,12 +95,8 @@ func (r *requester) start() {
 }
 
 func (r *requester) reset() {
-	requests := r.requests
-	*r = requester{requests: requests, q: r.q, p: r.p}
-	sq := r.p.SQ
-	sq.Release(sq.Producer())
-	i := sq.Consumer()
-	r.head, r.cur, r.end = i, i, i
+	*r = requester{requests: r.requests, q: r.q, p: r.p, sq: r.sq}
+	r.sq.Drop()
 }
 
 // outstanding is how many work requests have not completed.
@@ -110,54 +104,38 @@ func (r *requester) outstanding() int { return r.p.SQ.Len() }
 
 // flush completes everything in the ring with WR_FLUSH_ERR.
 func (r *requester) flush() {
-	sq := r.p.SQ
-	i, end := sq.Consumer(), sq.Producer()
-	if i == end {
-		return
+	if r.sq.Flush(&r.q.done) {
+		r.reads, r.armed = 0, 0
 	}
-	for i != end {
-		wrid, op := sq.At(i).WRID, sq.At(i).Op
-		i = sq.Next(i)
-		sq.Release(i) // before the completion can be seen
-		r.p.SendCQ.Push(r.q.Completion(wrid, op.Completed(), queue.WRFlushErr, r.q.Flushed()))
-	}
-	r.head, r.cur, r.end = end, end, end
-	r.reads, r.armed = 0, 0
 }
 
 // drain ends the drained-to-be state once every message that was started has
 // completed (IBTA 10.3.1.5).
 func (r *requester) drain() {
-	a := &r.p.Attr
-	if !a.SQDraining || r.head != r.end && r.requests[r.head].state&(started|done|failed) != 0 {
-		return
-	}
-	a.SQDraining = false
-	r.p.Host.StateChanged(r.p, qp.SQD, reason.Detail{})
-	if a.EnSQDNotify {
-		r.p.Host.Event(r.p, machine.EventSQDrained, reason.Detail{})
+	if r.p.Attr.SQDraining && (r.sq.Idle() || r.requests[r.sq.Head].state&(started|done|failed) == 0) {
+		r.p.Drained()
 	}
 }
 
-// sending tells whether the message at cur was built in part.
+// sending tells whether the message at sq.Cur was built in part.
 func (r *requester) sending() bool {
-	if r.cur == r.end {
+	if r.sq.Cur == r.sq.End {
 		return false
 	}
-	s := r.requests[r.cur].state
+	s := r.requests[r.sq.Cur].state
 	return s&started != 0 && s&(done|failed) == 0
 }
 
 // waiting tells whether there may be something to send.
-func (r *requester) waiting() bool { return r.cur != r.p.SQ.Producer() }
+func (r *requester) waiting() bool { return r.sq.Cur != r.p.SQ.Producer() }
 
 // next builds the next FPDU of a request.
 func (r *requester) next(now time.Duration, out *Out) bool {
 	for {
-		if r.cur == r.end && !r.fetch(now) {
+		if r.sq.Cur == r.sq.End && !r.fetch(now) {
 			return false
 		}
-		w := &r.requests[r.cur]
+		w := &r.requests[r.sq.Cur]
 		if w.state&(started|done|failed) == 0 && !r.admit(w) || w.state&failed != 0 {
 			return false
 		}
@@ -183,7 +161,7 @@ func (r *requester) next(now time.Duration, out *Out) bool {
 
 // forward goes on to the request behind cur.
 func (r *requester) forward() {
-	r.cur = r.p.SQ.Next(r.cur)
+	r.sq.Forward()
 	r.off = 0
 	r.gather.Restart()
 }

@@ -5,32 +5,37 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Completions makes those of a connection's queue pair. In the error state it
-// knows what came first, which flushed ones tell.
+// Completions builds the completions of one queue pair and pushes them to its
+// completion queues. In the error state it knows the first error, which flushed
+// completions report.
 type Completions struct {
 	port    *Port
-	cause   reason.Reason // what took the queue pair to the error state
-	status  queue.Status
-	reached bool // EventQPLastWQEReached was raised
+	cause   reason.Reason // the first error, None if the program asked for the error state
+	status  queue.Status  // of the first error
+	lastWQE bool          // EventQPLastWQEReached was raised
 
-	cqe queue.CQE // scratch: a completion must not be allocated
+	cqe queue.CQE // reused: the argument of an interface method would be allocated
 }
 
-// NewCompletions are those of p.
+// NewCompletions returns the builder for p.
 func NewCompletions(p *Port) Completions { return Completions{port: p} }
 
-// Forget follows a reset.
-func (c *Completions) Forget() { c.cause, c.status, c.reached = reason.None, queue.Success, false }
+// Reset forgets the first error.
+func (c *Completions) Reset() { c.cause, c.status, c.lastWQE = reason.None, queue.Success, false }
 
-// Failed notes what takes the queue pair to the error state by itself, and the
-// status that it has.
+// Failed notes the error that takes the queue pair to the error state.
 func (c *Completions) Failed(d reason.Detail, s queue.Status) { c.cause, c.status = d.Reason, s }
 
-// Completion starts a completion in the scratch space. One in error is a
-// solicited event whatever was asked (IBTA 11.4.2.2).
-func (c *Completions) Completion(wrid uint64, op queue.WCOp, s queue.Status, d reason.Detail) *queue.CQE {
+// Flushed is the detail of a flushed completion: the first error.
+func (c *Completions) Flushed() reason.Detail {
+	return reason.Detail{Reason: reason.Flushed, Expected: uint64(c.cause), Found: uint64(c.status)}
+}
+
+// fill fills the reused completion. A completion in error counts as solicited
+// (IBTA 11.4.2.2).
+func (c *Completions) fill(wrid uint64, op queue.WCOp, s queue.Status, d reason.Detail) *queue.CQE {
 	c.cqe = queue.CQE{
-		WRID: wrid, Op: op, Status: s, QPN: c.port.QPN,
+		WRID: wrid, Op: op, Status: s, QPN: c.port.QPN, PortNum: c.port.Attr.Port,
 		Reason: d.Reason, Expected: d.Expected, Found: d.Found,
 	}
 	if s != queue.Success {
@@ -39,18 +44,78 @@ func (c *Completions) Completion(wrid uint64, op queue.WCOp, s queue.Status, d r
 	return &c.cqe
 }
 
-// Flushed is the detail of a flushed completion: what came first.
-func (c *Completions) Flushed() reason.Detail {
-	return reason.Detail{Reason: reason.Flushed, Expected: uint64(c.cause), Found: uint64(c.status)}
-}
-
-// LeaveShared follows a flush. A shared receive queue belongs to others as well:
-// it keeps its requests, and the consumer is told once that this queue pair takes
-// no more of them (IBTA 10.2.9.4, o11-5.2.5).
-func (c *Completions) LeaveShared() {
-	if c.port.RQ == nil || !c.port.RQ.Shared() || c.reached {
+// Sent completes a send work request with success if it is signalled (IBTA 10.7.3.1).
+func (c *Completions) Sent(wrid uint64, op queue.Op, flags queue.Flags, length uint32) {
+	if !c.port.SQSigAll && flags&queue.Signaled == 0 {
 		return
 	}
-	c.reached = true
+	e := c.fill(wrid, op.Completed(), queue.Success, reason.Detail{})
+	e.ByteLen = length
+	c.port.SendCQ.Push(e)
+}
+
+// SendFailed completes a send work request in error.
+func (c *Completions) SendFailed(wrid uint64, op queue.Op, s queue.Status, d reason.Detail) {
+	c.port.SendCQ.Push(c.fill(wrid, op.Completed(), s, d))
+}
+
+// A Received is a message for whose end a receive completes.
+type Received struct {
+	Op        queue.WCOp // WCRecv or WCRecvRDMAImm
+	Length    uint32
+	Flags     uint32 // queue.WCImm, queue.WCWithInv, queue.WCGRH
+	ImmInv    uint32
+	Solicited bool
+	SrcQPN    uint32 // of a datagram
+	Header    uint8  // of a datagram: queue.PacketIPv4 or queue.PacketIPv6
+}
+
+// Received completes a receive with success (IBTA 11.4.2.1).
+func (c *Completions) Received(wrid uint64, m *Received) {
+	e := c.fill(wrid, m.Op, queue.Success, reason.Detail{})
+	e.ByteLen, e.Flags, e.ImmInv, e.SrcQPN, e.SL = m.Length, m.Flags, m.ImmInv, m.SrcQPN, m.Header
+	if m.Solicited {
+		e.Solicited = 1
+	}
+	c.port.RecvCQ.Push(e)
+}
+
+// ReceiveFailed completes a receive in error.
+func (c *Completions) ReceiveFailed(wrid uint64, s queue.Status, d reason.Detail) {
+	c.port.RecvCQ.Push(c.fill(wrid, queue.WCRecv, s, d))
+}
+
+// FlushReceives completes at most most of the receives that a private queue holds now
+// with WR_FLUSH_ERR, and reports whether there may be more (IBTA 10.3.1.7). r is
+// scratch space.
+func (c *Completions) FlushReceives(r *Receive, most int) (more bool) {
+	q := c.port.RQ
+	if q == nil || q.Shared() {
+		return false
+	}
+	n := min(q.Len(), most)
+	for i := n; i > 0 && q.Take(r); i-- {
+		c.ReceiveFailed(r.WRID, queue.WRFlushErr, c.Flushed())
+	}
+	return n == most
+}
+
+// DropReceives removes the receives of a private queue without completions (IBTA
+// 10.3.1.1). r is scratch space.
+func (p *Port) DropReceives(r *Receive) {
+	if p.RQ == nil || p.RQ.Shared() {
+		return
+	}
+	for n := p.RQ.Len(); n > 0 && p.RQ.Take(r); n-- {
+	}
+}
+
+// LastWQE tells the program, once, that a queue pair in the error state takes no more
+// receives of its shared receive queue, which keeps them (IBTA 10.2.9.4, o11-5.2.5).
+func (c *Completions) LastWQE() {
+	if c.port.RQ == nil || !c.port.RQ.Shared() || c.lastWQE {
+		return
+	}
+	c.lastWQE = true
 	c.port.Host.Event(c.port, EventQPLastWQEReached, c.Flushed())
 }

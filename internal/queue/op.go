@@ -11,6 +11,17 @@ var opNames = map[Op]string{
 // Known reports whether there is such an operation.
 func (o Op) Known() bool { return opNames[o] != "" }
 
+// Local reports whether an operation sends nothing (IBTA 10.6.7, 11.4.1.1).
+func (o Op) Local() bool { return o == BindMW || o == LocalInv }
+
+// Atomic reports whether the answer to an operation is the word's original value.
+func (o Op) Atomic() bool { return o == CompareSwap || o == FetchAdd }
+
+// TakesReceive reports whether an operation consumes a receive of the peer.
+func (o Op) TakesReceive() bool {
+	return o == Send || o == SendImm || o == SendInv || o == WriteImm
+}
+
 // String gives the name that libibverbs gives the operation.
 func (o Op) String() string {
 	if s, ok := opNames[o]; ok {

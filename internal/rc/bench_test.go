@@ -24,9 +24,11 @@ type pump struct {
 	in  machine.In
 }
 
-func newPump(tb testing.TB) *pump {
+func newPump(tb testing.TB) *pump { return newPumpWith(tb, [2]Config{}) }
+
+func newPumpWith(tb testing.TB, c [2]Config) *pump {
 	u := &pump{}
-	w := newPair(tb, func(i int, p *machine.Port) {
+	w := newPairWith(tb, c, func(i int, p *machine.Port) {
 		p.SendCQ, p.RecvCQ, p.SQSigAll = &u.cq[i], &u.cq[i], false
 		p.SQ = queue.NewSendRing(255, 2, 64)
 		p.Attr.PathMTU, p.Window = 4096, 1<<20
@@ -98,6 +100,30 @@ func BenchmarkPairWrite8(b *testing.B)    { benchmarkPair(b, queue.Write, 8, 64)
 func BenchmarkPairWrite4096(b *testing.B) { benchmarkPair(b, queue.Write, 4096, 64) }
 func BenchmarkPairWrite64K(b *testing.B)  { benchmarkPair(b, queue.Write, 65536, 16) }
 func BenchmarkPairRead4096(b *testing.B)  { benchmarkPair(b, queue.Read, 4096, 64) }
+
+// benchmarkSends sends one SEND at a time and waits for its completion, between peers
+// that know selective acknowledges and so exchange end-to-end credits. The receiver
+// keeps so many receives posted.
+func benchmarkSends(b *testing.B, posted int) {
+	u := newPumpWith(b, [2]Config{{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}})
+	for range posted {
+		u.n[1].postRecv(0, u.n[1].sge(0, 64))
+	}
+	b.ReportAllocs()
+	packets := 0
+	for range b.N {
+		u.post(queue.Send, 8, true)
+		packets += u.run()
+		u.n[1].postRecv(0, u.n[1].sge(0, 64))
+	}
+	b.ReportMetric(float64(packets)/float64(b.N), "packets/op")
+	if u.n[0].port.SQ.Len() != 0 || u.n[0].port.Attr.State != qp.RTS {
+		b.Fatal("work left undone")
+	}
+}
+
+func BenchmarkPairSend8(b *testing.B)           { benchmarkSends(b, 100) }
+func BenchmarkPairSend8OneReceive(b *testing.B) { benchmarkSends(b, 1) }
 
 // BenchmarkNextWrite8 is the requester alone: fetch, segment and completion by
 // one acknowledge for 64 messages.

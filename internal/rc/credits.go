@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/queue"
 	"softrdma/internal/wire/ib"
 )
 
@@ -13,16 +12,94 @@ import (
 // consume one. Without credits a sender of short messages overruns the receiver, and
 // all packets after the RNR NAK are dropped and sent again.
 
-// creditPath is the longest round trip on which a requester obeys credits. On a
-// longer one most of what is in flight is in the network, and receives are posted by
-// the time that it arrives.
-const creditPath = longTrip
+// credits is the requester's side.
+type credits struct {
+	inFlight uint32        // messages that take a receive, sent and not completed
+	limit    uint32        // how many of them there may be
+	trialAt  time.Duration // when one is tried although limit is 0
+	noWait   bool          // the peer's RNR timer is short: a trial costs less than waiting
+}
 
-// credits is the credit count of an acknowledge: the receives that are posted. There
-// is none for a shared receive queue, whose receives no connection owns, and none for
-// standard peers: Linux's do not use credits, and a peer that does would wait for
+const (
+	noLimit = 1<<32 - 1
+
+	// creditPath is the longest round trip on which a requester obeys credits. On a
+	// longer one most of what is in flight is in the network, and receives are posted by
+	// the time that it arrives.
+	creditPath = longTrip
+
+	// The peer may post receives without notice, so one message may always be tried (IBTA
+	// 9.7.7.2.5). A short wait first costs less than an RNR NAK. A softrdma peer
+	// announces new receives, so the wait is longer.
+	minTrialWait = 50 * time.Microsecond
+	maxTrialWait = 500 * time.Microsecond
+)
+
+// credited takes the credits of an acknowledge.
+func (r *requester) credited(now time.Duration, s ib.Syndrome) {
+	n, ok := s.Credits()
+	if !ok {
+		n = noLimit
+	}
+	r.credits.limit = n
+	if n > 0 {
+		return
+	}
+	r.credits.trialAt = now + minTrialWait
+	if r.q.selective() {
+		r.credits.trialAt = now + maxTrialWait
+	}
+}
+
+// trial notes what the refusal of a message costs.
+func (c *credits) trial(rnr ib.Syndrome) { c.noWait = rnr.RNRTimer() < minTrialWait }
+
+// receivable reports whether the peer has a receive for one more message.
+func (r *requester) receivable(now time.Duration) bool {
+	c := &r.credits
+	switch {
+	case c.inFlight < c.limit, c.noWait, r.trips.acks.Least() > creditPath:
+		return true
+	case c.inFlight > 0:
+		return false // its acknowledge brings credits
+	case now < c.trialAt:
+		r.q.paceAt = min(r.q.paceAt, c.trialAt)
+		return false
+	}
+	return true
+}
+
+// quietCredits is the number of messages in flight from which on an acknowledge is
+// requested, so that it brings credits before they are used up. A sender that has more
+// to send requests one early. One that waits for the peer after each message does not,
+// as each acknowledge costs both ends a packet.
+func (r *requester) quietCredits() uint32 {
+	n := r.credits.limit
+	if r.sq.More() {
+		return n / ackShare
+	}
+	return n - min(n, max(n/(2*ackShare), 1))
+}
+
+// announcement is the responder's side. A responder that reported no credits sends an
+// unsolicited acknowledge when receives have been posted (IBTA 9.7.7.2.5). It is not
+// notified of posted receives, so it polls, less often the longer there are none.
+type announcement struct {
+	exhausted bool          // the peer was just told that no receive is posted
+	at        time.Duration // when to look for receives posted since
+	wait      time.Duration
+}
+
+const (
+	firstPoll = 20 * time.Microsecond
+	lastPoll  = 5 * time.Millisecond
+)
+
+// creditCount is the credit field of an acknowledge: the receives that are posted. A
+// shared receive queue has no credits, as no connection owns its receives. A standard
+// peer gets none: Linux does not use credits, and a peer that does would wait for
 // receives whose posting is not announced.
-func (r *responder) credits() ib.Syndrome {
+func (r *responder) creditCount() ib.Syndrome {
 	if !r.q.selective() || r.p.RQ == nil || r.p.RQ.Shared() {
 		return ib.ACKNoCredits
 	}
@@ -30,84 +107,26 @@ func (r *responder) credits() ib.Syndrome {
 	if r.taken {
 		n++ // the requester counts the message that has it
 	}
-	r.exhausted = n == 0
+	r.posted.exhausted = n == 0
 	return ib.Credits(n)
 }
 
-// A responder that reported no credits sends an unsolicited acknowledge when receives
-// have been posted (IBTA 9.7.7.2.5). It is not notified of posted receives, so it
-// polls, less often the longer there are none.
-const (
-	firstRecount = 20 * time.Microsecond
-	lastRecount  = 5 * time.Millisecond
-)
-
-// recountLater starts the wait behind an acknowledge without credits.
-func (r *responder) recountLater(now time.Duration) {
-	r.exhausted = false
-	r.recountAt, r.recountWait = now+firstRecount, firstRecount
+// pollReceives starts to look for receives after an acknowledge without credits.
+func (r *responder) pollReceives(now time.Duration) {
+	r.posted = announcement{at: now + firstPoll, wait: firstPoll}
 }
 
-// recount announces receives that were posted since an acknowledge without credits.
-func (r *responder) recount(now time.Duration) {
-	r.recountAt = machine.Never
+// announceReceives announces receives that were posted since an acknowledge without
+// credits.
+func (r *responder) announceReceives(now time.Duration) {
+	a := &r.posted
+	a.at = machine.Never
 	switch {
 	case !r.q.selective() || r.p.RQ == nil:
 	case r.p.RQ.Len() > 0:
-		r.tell = true
-	case r.recountWait < lastRecount:
-		r.recountWait *= 2
-		r.recountAt = now + r.recountWait
+		r.sack.due = true
+	case a.wait < lastPoll:
+		a.wait *= 2
+		a.at = now + a.wait
 	}
-}
-
-// credited takes note of the credits in an acknowledge.
-func (r *requester) credited(now time.Duration, s ib.Syndrome) {
-	n, ok := s.Credits()
-	if !ok {
-		n = unlimited
-	}
-	if r.room = n; n > 0 {
-		return
-	}
-	r.tryAt = now + leastTry
-	if r.q.selective() { // it tells when there are some: see recount
-		r.tryAt = now + mostTry
-	}
-}
-
-// The peer may post receives without notice, so one message may always be tried (IBTA
-// 9.7.7.2.5). A short wait first costs less than an RNR NAK.
-const (
-	leastTry = 50 * time.Microsecond
-	mostTry  = 500 * time.Microsecond
-)
-
-// trial notes what a refused message costs. A peer whose RNR timer is short wants to
-// be tried, which is then quicker than to wait for its credits.
-func (r *requester) trial(s ib.Syndrome) { r.cheap = s.RNRTimer() < leastTry }
-
-// receivable reports whether the peer has a receive for one more message.
-func (r *requester) receivable(now time.Duration) bool {
-	switch {
-	case r.taking < r.room, r.cheap, r.rtt.Least() > creditPath:
-		return true
-	case r.taking > 0:
-		return false // its acknowledge will tell
-	case now < r.tryAt:
-		r.q.paceAt = min(r.q.paceAt, r.tryAt)
-		return false
-	}
-	return true
-}
-
-const unlimited = 1<<32 - 1
-
-// takesReceive reports whether the message takes a receive at the peer.
-func (w *request) takesReceive() bool {
-	switch queue.Op(w.op) {
-	case queue.Send, queue.SendImm, queue.SendInv, queue.WriteImm:
-		return true
-	}
-	return false
 }

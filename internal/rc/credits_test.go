@@ -31,9 +31,9 @@ func TestSenderKeepsToTheReceivesOfItsPeer(t *testing.T) {
 			for a.port.SQ.Len() < 30 {
 				a.post(x)
 			}
-			w.now += mostTry
+			w.now += maxTrialWait
 			w.take(0, 100)
-			if n := int(a.q.req.taking); n > posted {
+			if n := int(a.q.req.credits.inFlight); n > posted {
 				t.Fatalf("%v: %d messages in flight, %d receives posted", x.op, n, posted)
 			}
 			w.deliver(1, 100)
@@ -68,10 +68,10 @@ func TestSenderWithoutCreditsTriesOne(t *testing.T) {
 	for range 5 {
 		a.post(wqe{op: queue.Send})
 	}
-	if n := w.take(0, 100); n != 0 || a.q.Deadline() > w.now+mostTry {
+	if n := w.take(0, 100); n != 0 || a.q.Deadline() > w.now+maxTrialWait {
 		t.Errorf("%d messages left at once, deadline %v at %v", n, a.q.Deadline(), w.now)
 	}
-	w.now += mostTry
+	w.now += maxTrialWait
 	a.q.Expire(w.now)
 	if n := w.take(0, 100); n != 1 {
 		t.Errorf("%d messages left, expected 1", n)
@@ -81,8 +81,8 @@ func TestSenderWithoutCreditsTriesOne(t *testing.T) {
 	}
 	w.settle()
 	w.wantStatuses(&a.send, 0, 0, 0, 0, 0, 0)
-	if a.q.req.taking != 0 {
-		t.Errorf("%d messages count as in flight", a.q.req.taking)
+	if a.q.req.credits.inFlight != 0 {
+		t.Errorf("%d messages count as in flight", a.q.req.credits.inFlight)
 	}
 	for range 3 {
 		w.postWrites(1)
@@ -149,8 +149,8 @@ func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
 	b.postRecv(0)
 	a.post(wqe{op: queue.Send})
 	w.quiet()
-	if a.q.req.room != 0 || b.q.Deadline() > w.now+firstRecount {
-		t.Fatalf("%d credits, deadline %v at %v", a.q.req.room, b.q.Deadline(), w.now)
+	if a.q.req.credits.limit != 0 || b.q.Deadline() > w.now+firstPoll {
+		t.Fatalf("%d credits, deadline %v at %v", a.q.req.credits.limit, b.q.Deadline(), w.now)
 	}
 	looks := 0
 	for b.q.Deadline() != machine.Never {
@@ -162,7 +162,7 @@ func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
 		t.Errorf("looked %d times, or told of nothing", looks)
 	}
 	b.postRecv(0)
-	w.now += mostTry
+	w.now += maxTrialWait
 	a.post(wqe{op: queue.Send})
 	w.quiet()
 	for range 20 {
@@ -171,8 +171,8 @@ func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
 	w.now = b.q.Deadline()
 	b.q.Expire(w.now)
 	w.quiet()
-	if a.q.req.room != 16 || b.q.Deadline() != machine.Never {
-		t.Errorf("%d credits, deadline %v", a.q.req.room, b.q.Deadline())
+	if a.q.req.credits.limit != 16 || b.q.Deadline() != machine.Never {
+		t.Errorf("%d credits, deadline %v", a.q.req.credits.limit, b.q.Deadline())
 	}
 }
 

@@ -1,45 +1,44 @@
 package rc
 
 import (
-	"encoding/binary"
-
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
-// execute carries out a request that passed all checks.
+// execute carries out a request that passed all checks. The answers to READs and atomics
+// acknowledge them.
 func (r *responder) execute(in *machine.In, info *ib.Info) {
 	switch info.Kind {
 	case ib.KindSend:
-		if !r.place(in) {
-			return
+		if r.place(in) {
+			r.executed(in, info)
 		}
 	case ib.KindWrite:
-		if info.First {
-			r.addr, r.left, r.total = in.RETH.Addr, in.RETH.Length, in.RETH.Length
-		}
-		if !r.write(in.Payload) {
-			return
+		if r.writeMemory(in, info) {
+			r.executed(in, info)
 		}
 	case ib.KindReadRequest:
-		r.holdRead(in)
-		return
+		r.read(in)
 	default:
 		r.atomic(in, info)
-		return
 	}
+}
+
+// executed acknowledges a packet of a SEND or WRITE, and completes the receive at the end
+// of the message.
+func (r *responder) executed(in *machine.In, info *ib.Info) {
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(in.PSNs())
 	r.latest = r.expected.Add(-1)
 	r.message = info.Kind
 	if info.Last {
 		r.message = ib.KindNone
-		r.msn = r.msn.Next()
+		r.msn = r.msn.Next() // IBTA 9.7.7: one for each message
 	}
 	if in.AckReq {
-		r.ack, r.ackPSN = true, r.expected.Add(-1)
+		r.ack = ack{due: true, psn: r.latest}
 	}
 	if info.Headers&ib.HasIETH != 0 && !r.invalidate(in) {
 		return
@@ -49,7 +48,7 @@ func (r *responder) execute(in *machine.In, info *ib.Info) {
 	}
 }
 
-// place puts the payload of a SEND into the receive (IBTA 9.4.1).
+// place writes the payload of a SEND to the receive (IBTA 9.4.1).
 func (r *responder) place(in *machine.In) bool {
 	d := r.cursor.Scatter(r.p.Memory, r.p.PD, r.recv.SGEs, r.received, in.Payload)
 	switch d.Reason {
@@ -65,23 +64,49 @@ func (r *responder) place(in *machine.In) bool {
 	return false
 }
 
-// write puts the payload of a WRITE into its region.
-func (r *responder) write(b []byte) bool {
-	if len(b) == 0 {
+// writeMemory writes the payload of a WRITE to its region.
+func (r *responder) writeMemory(in *machine.In, info *ib.Info) bool {
+	w := &r.write
+	if info.First {
+		w.addr, w.left, w.total = in.RETH.Addr, in.RETH.Length, in.RETH.Length
+	}
+	n := len(in.Payload)
+	if n == 0 {
 		return true
 	}
-	if d := r.region.Put(r.addr, b); d.Reason != reason.None {
+	if d := w.region.Put(w.addr, in.Payload); d.Reason != reason.None {
 		r.denied(d)
 		return false
 	}
-	r.addr += uint64(len(b))
-	r.left -= uint32(len(b))
+	w.addr += uint64(n)
+	w.left -= uint32(n)
 	return true
 }
 
-// invalidate carries out the second half of a SEND with invalidate. Where the
-// key cannot be invalidated, the message was executed nevertheless and is
-// acknowledged; the error is this side's to report (IBTA 9.9.3, class J).
+// read remembers a READ, whose responses read the memory. Its PSNs are those of its
+// responses, and it counts as completed from now on (IBTA 9.7.7, C9-148).
+func (r *responder) read(in *machine.In) {
+	r.msn = r.msn.Next()
+	res := r.history.remember(in, r.msn)
+	h := &in.RETH
+	res.addr, res.rkey, res.length, res.to, res.region = h.Addr, h.RKey, h.Length, h.Length, r.write.region
+	if h.Length != 0 {
+		res.count = (h.Length-1)>>r.shift + 1
+	}
+	r.write.region = nil
+	r.accepted(in, res.count)
+}
+
+// accepted goes on behind a READ or atomic.
+func (r *responder) accepted(in *machine.In, count uint32) {
+	r.opcode = in.Opcode
+	r.expected = in.PSN.Add(int(count))
+	r.latest = in.PSN
+}
+
+// invalidate carries out the second half of a SEND with invalidate. If the key cannot be
+// invalidated, the message was executed nevertheless and is acknowledged; the error is
+// reported on this side (IBTA 9.9.3, class J).
 func (r *responder) invalidate(in *machine.In) bool {
 	d := r.p.Memory.Invalidate(in.IETH, r.p.PD, r.p.QPN)
 	if d.Reason == reason.None {
@@ -92,56 +117,19 @@ func (r *responder) invalidate(in *machine.In) bool {
 	return false
 }
 
-// complete completes the receive of a SEND, or of a WRITE with immediate data
-// (IBTA 11.4.2.1).
+// complete completes the receive of a SEND, or of a WRITE with immediate data (IBTA
+// 11.4.2.1).
 func (r *responder) complete(in *machine.In, info *ib.Info) {
 	r.taken = false
-	c := r.q.Completion(r.recv.WRID, queue.WCRecv, queue.Success, reason.Detail{})
-	c.ByteLen = uint32(r.received)
+	m := machine.Received{Op: queue.WCRecv, Length: uint32(r.received), Solicited: in.Solicited}
 	if info.Kind == ib.KindWrite {
-		c.Op, c.ByteLen = queue.WCRecvRDMAImm, r.total
+		m.Op, m.Length = queue.WCRecvRDMAImm, r.write.total
 	}
 	switch {
 	case info.Headers&ib.HasImmDt != 0:
-		c.Flags, c.ImmInv = queue.WCImm, queue.NetworkOrder(in.Imm)
+		m.Flags, m.ImmInv = queue.WCImm, queue.NetworkOrder(in.Imm)
 	case info.Headers&ib.HasIETH != 0:
-		c.Flags, c.ImmInv = queue.WCWithInv, in.IETH
+		m.Flags, m.ImmInv = queue.WCWithInv, in.IETH
 	}
-	c.PortNum = r.p.Attr.Port
-	if in.Solicited {
-		c.Solicited = 1
-	}
-	r.p.RecvCQ.Push(c)
-}
-
-// atomic carries out an atomic with the processor's own atomics, so that it is
-// one also against this host's programs (IBTA 9.4.5). The original value is
-// kept for a duplicate.
-func (r *responder) atomic(in *machine.In, info *ib.Info) {
-	h := &in.AtomicETH
-	var old uint64
-	addr := h.Addr
-	if info.Kind == ib.KindAtomicWrite {
-		addr = in.RETH.Addr
-	}
-	ok := addr&(atomicLen-1) == 0
-	switch {
-	case !ok:
-	case info.Kind == ib.KindAtomicWrite:
-		ok = r.region.SetWord(addr, binary.NativeEndian.Uint64(in.Payload))
-	case info.Kind == ib.KindFetchAdd:
-		old, ok = r.region.FetchAdd(h.Addr, h.SwapAdd)
-	default:
-		old, ok = r.region.CompareSwap(h.Addr, h.Compare, h.SwapAdd)
-	}
-	if !ok {
-		// IBTA 9.4.5: the address is aligned; Linux answers this NAK as well.
-		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: atomicLen, Found: addr})
-		return
-	}
-	r.msn = r.msn.Next()
-	res := r.remember(in)
-	res.atomic, res.value = true, old
-	r.region = nil
-	r.accepted(in, 1)
+	r.q.done.Received(r.recv.WRID, &m)
 }

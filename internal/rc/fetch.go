@@ -8,26 +8,23 @@ import (
 	"softrdma/internal/reason"
 )
 
-// fetch takes the next work request from the ring, checks what can be checked
-// before its first packet and gives it its PSNs. It tells whether cur is a
-// request that can be carried out.
+// fetch reads the next work request from the ring, checks what can be checked before its
+// first packet, and gives it its PSNs. It reports whether there is one that can be
+// carried out.
 func (r *requester) fetch() bool {
-	sq := r.p.SQ
-	if r.end == sq.Producer() || r.p.Attr.State != qp.RTS {
+	if r.p.Attr.State != qp.RTS {
 		return false
 	}
-	next := sq.Next(r.end)
-	if next == r.head {
-		return false // a producer that overtook the consumer
+	i, ok := r.sq.Fetch()
+	if !ok {
+		return false
 	}
 	if r.requests == nil {
-		r.requests = make([]request, sq.Depth()+1)
+		r.requests = make([]request, r.p.SQ.Depth()+1)
 	}
-	s := sq.At(r.end)
-	w := &r.requests[r.end]
+	s := r.p.SQ.At(i)
+	w := &r.requests[i]
 	*w = request{first: r.nxt, last: r.nxt - 1, op: uint8(min(s.Op, 0xff)), flags: uint8(s.Flags)}
-	i := r.end
-	r.end = next
 	if status, d := r.check(w, i, s); status != queue.Success {
 		r.failLater(w, status, d)
 		return false
@@ -38,11 +35,11 @@ func (r *requester) fetch() bool {
 	return true
 }
 
-// atomicLen is what atomics work on, bytes.
+// atomicLen is the length of the word that atomics work on, in bytes.
 const atomicLen = 8
 
-// packets is how many PSNs a message takes: one for a message of no bytes and
-// for an atomic, those of the responses for a READ (IBTA 9.7.3).
+// packets is the number of PSNs of a message: one for a message of no bytes and for an
+// atomic, those of the responses for a READ (IBTA 9.7.3).
 func (r *requester) packets(w *request) uint32 {
 	if w.atomic() || w.length == 0 {
 		return 1
@@ -67,23 +64,24 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 	}
 	inline := queue.Flags(w.flags)&queue.Inline != 0 && !w.responds()
 	length, status, d := r.p.Measure(i, inline)
-	if w.length = length; inline || status != queue.Success {
+	w.length = length
+	if inline || status != queue.Success {
 		return status, d
 	}
 	w.flags &^= uint8(queue.Inline)
 	return r.checkList(w, r.p.SQ.SGEs(i))
 }
 
-// checkList checks a scatter/gather list. A list that one packet will gather
-// is left to that packet.
+// checkList checks a scatter/gather list. The list of a message of one packet is checked
+// when the packet is gathered.
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
 	var access qp.Access
 	switch {
 	case w.atomic():
-		if w.length < 8 {
-			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: uint64(w.length)}
+		if w.length < atomicLen {
+			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: atomicLen, Found: uint64(w.length)}
 		}
-		w.length = 8
+		w.length = atomicLen
 		access = qp.LocalWrite
 	case w.read():
 		access = qp.LocalWrite
@@ -94,10 +92,10 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 	return machine.LocalStatus(d), d
 }
 
-// failLater marks a request that cannot be carried out. It completes in error
-// when all before it have completed (IBTA 10.8.3: in order of posting).
+// failLater marks a request that cannot be carried out. It completes in error when all
+// before it have completed (IBTA 10.8.3: in order of posting).
 func (r *requester) failLater(w *request, s queue.Status, d reason.Detail) {
 	w.state |= failed
-	r.failStatus, r.failDetail = s, d
+	r.failure = failure{s, d}
 	r.advance(0, r.una)
 }

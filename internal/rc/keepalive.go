@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -33,8 +34,8 @@ type keepalive struct {
 	heard       time.Duration // when the last answer to a probe arrived; for other packets see QP.heard
 	began       time.Duration // when the first unanswered probe was sent
 	at          time.Duration // when to check next
-	asked       uint8         // probes without an answer
-	ask         bool          // a probe is to be sent
+	probes      uint8         // probes without an answer
+	wanted      bool          // a probe is to be sent
 	unreachable reason.Detail // what the network reported about the peer, None for nothing
 }
 
@@ -42,12 +43,12 @@ type keepalive struct {
 func (q *QP) startKeepalive(now time.Duration) {
 	q.alive = keepalive{heard: now, at: machine.Never}
 	if q.p.PeerTimeout > 0 {
-		q.alive.at = now + q.patience()
+		q.alive.at = now + q.probeInterval()
 	}
 }
 
-// patience is the probe interval, which is shorter after a report of the network.
-func (q *QP) patience() time.Duration {
+// probeInterval is shorter after a report of the network.
+func (q *QP) probeInterval() time.Duration {
 	d := q.p.ProbeInterval()
 	if q.alive.unreachable.Reason == reason.None {
 		return d
@@ -59,20 +60,20 @@ func (q *QP) patience() time.Duration {
 	return wait
 }
 
-// look sends a probe, waits on, or fails the connection.
-func (q *QP) look(now time.Duration) {
+// checkPeer sends a probe, waits longer, or fails the connection.
+func (q *QP) checkPeer(now time.Duration) {
 	k := &q.alive
 	k.at, k.heard = machine.Never, max(k.heard, q.heard)
 	if s := q.p.Attr.State; s != qp.RTS && s != qp.SQD {
 		return
 	}
-	if k.asked > 0 && k.heard > k.began {
-		k.asked, k.unreachable = 0, reason.Detail{}
+	if k.probes > 0 && k.heard > k.began {
+		k.probes, k.unreachable = 0, reason.Detail{}
 	}
-	reported, silence, wait := k.unreachable.Reason != reason.None, now-k.heard, q.patience()
+	reported, silence, wait := k.unreachable.Reason != reason.None, now-k.heard, q.probeInterval()
 	switch {
-	case reported && k.asked >= unreachableProbes:
-		q.lose(now)
+	case reported && k.probes >= unreachableProbes:
+		q.peerGone(now)
 		return
 	case reported:
 	case wait == 0:
@@ -80,25 +81,25 @@ func (q *QP) look(now time.Duration) {
 	case silence < wait:
 		k.at = k.heard + wait
 		return
-	case q.p.Silent(silence, k.asked):
-		q.lose(now)
+	case q.p.Silent(silence, k.probes):
+		q.peerGone(now)
 		return
 	}
-	if k.asked == 0 {
+	if k.probes == 0 {
 		k.began = now
 	}
-	k.asked = min(k.asked, 254) + 1
-	k.ask = true
+	k.probes = min(k.probes, 254) + 1
+	k.wanted = true
 	k.at = now + wait
 }
 
-// lose fails the connection: the peer is gone.
-func (q *QP) lose(now time.Duration) {
+// peerGone fails the connection.
+func (q *QP) peerGone(now time.Duration) {
 	d := q.alive.unreachable
 	if d.Reason == reason.None {
 		d = q.p.SilentDetail(now - q.alive.heard)
 	}
-	if r := &q.req; r.head != r.end {
+	if r := &q.req; !r.sq.Idle() {
 		r.fail(queue.RetryExcErr, d)
 	} else {
 		q.refuse(d)
@@ -108,16 +109,17 @@ func (q *QP) lose(now time.Duration) {
 	q.p.Host.Event(q.p, machine.EventQPFatal, d)
 }
 
-// probe produces a probe packet.
-func (q *QP) probe(out *machine.Out) bool {
-	if q.alive.ask = false; q.p.Attr.State != qp.RTS && q.p.Attr.State != qp.SQD {
+// sendProbe produces a probe packet.
+func (q *QP) sendProbe(out *machine.Out) bool {
+	q.alive.wanted = false
+	if q.p.Attr.State != qp.RTS && q.p.Attr.State != qp.SQD {
 		return false
 	}
 	a := &q.p.Attr
 	out.BTH = ib.BTH{Opcode: ib.RCSendOnly, DestQPN: a.DestQPN, PSN: q.req.before(), AckReq: true}
 	out.Path = &a.Path
 	out.Pieces, out.Len = out.Pieces[:0], 0
-	q.refuse(reason.Detail{Reason: reason.PeerProbe, Expected: uint64(q.patience().Milliseconds()), Found: uint64(q.alive.asked)})
+	q.refuse(reason.Detail{Reason: reason.PeerProbe, Expected: uint64(q.probeInterval().Milliseconds()), Found: uint64(q.alive.probes)})
 	return true
 }
 
@@ -127,7 +129,7 @@ func (q *QP) probe(out *machine.Out) bool {
 // of an earlier connection of its queue pair. So any PSN is accepted until the first
 // answer on this connection, from which the peer's port is learned.
 func (q *QP) answersProbe(now time.Duration, e uint32) bool {
-	if q.alive.asked == 0 || e != q.req.una-1 && q.origins[ofAnswers].Known() {
+	if q.alive.probes == 0 || e != q.req.una-1 && q.origins[ofAnswers].Known() {
 		return false
 	}
 	q.alive.heard = now
@@ -142,7 +144,7 @@ func (q *QP) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {
 		return false
 	}
 	if d.Reason == reason.SendRefused && q.alive.unreachable.Reason == reason.None {
-		q.alive.unreachable, q.alive.asked, q.alive.at = d, 0, now
+		q.alive.unreachable, q.alive.probes, q.alive.at = d, 0, now
 	}
 	return true
 }
@@ -158,5 +160,5 @@ func (q *QP) underWay(h *ib.BTH) bool {
 		return back > 0 && back <= answerSpan
 	}
 	e := q.req.sequence(h.PSN)
-	return !before(e, q.req.una-1) && before(e, q.req.max)
+	return !seq.Before(e, q.req.una-1) && seq.Before(e, q.req.max)
 }

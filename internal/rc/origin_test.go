@@ -42,7 +42,7 @@ func newRunning(t testing.TB, selective bool) *pair {
 	w.postWrites(1)
 	w.settle()
 	w.n[0].send.list = nil
-	w.n[0].q.req.room = unlimited // receives are posted from now on
+	w.n[0].q.req.credits.limit = noLimit // receives are posted from now on
 	for _, n := range w.n {
 		n.refused = nil
 	}
@@ -60,7 +60,7 @@ func TestForgedSendFromAnotherPortIsNotHeld(t *testing.T) {
 	for d := 2; d < 4; d++ {
 		w.forge(1, otherPort, sendPacket(d, 0xee))
 	}
-	if b.count(reason.PacketSourcePort) != 2 || b.q.resp.order != nil {
+	if b.count(reason.PacketSourcePort) != 2 || b.q.resp.held != nil {
 		t.Errorf("refused %v", b.refused)
 	}
 	for range 4 {
@@ -222,7 +222,7 @@ func TestHeldRequestThatIsContradictedIsSentAgain(t *testing.T) {
 		if !forgedFirst {
 			w.forge(1, truePort, forged)
 		}
-		if b.count(reason.HeldContradicted) != 1 || b.q.resp.order != nil && forgedFirst == false {
+		if b.count(reason.HeldContradicted) != 1 || b.q.resp.held != nil && forgedFirst == false {
 			t.Errorf("refused %v", b.refused)
 		}
 		w.settle()

@@ -37,7 +37,7 @@ func overrun(t *testing.T, timer uint8, credits bool) (messages, dropped int) {
 			a.post(wqe{op: queue.Send, list: nil, flags: queue.Inline, inline: make([]byte, 64)})
 		}
 		if !credits {
-			a.q.req.cheap = true
+			a.q.req.credits.noWait = true
 		}
 		for _, n := range w.n {
 			if n.q.Deadline() <= w.now {

@@ -173,7 +173,7 @@ func TestRequesterLongMessageAsksForAckInside(t *testing.T) {
 		a, b := w.n[0], w.n[1]
 		const interval = testMem / 2
 		a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: c.share * interval})
-		a.q.req.rtt.Sample(0, c.trip)
+		a.q.req.trips.acks.Sample(0, c.trip)
 		full := a.sge(0, testMem)
 		list := []memory.SGE{full, full, full, full}
 		b.postRecv(1, b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem))
@@ -248,8 +248,8 @@ func TestRequesterReadsCountTheirResponsesInWindow(t *testing.T) {
 			t.Errorf("READ %d: wrong bytes", i)
 		}
 	}
-	if r := &a.q.req; r.sent != r.acked || r.due != 0 {
-		t.Errorf("%d bytes of the window were never given back, %d are due", r.sent-r.acked, r.due)
+	if r := &a.q.req; r.window.sent != r.window.acked || r.reads.due != 0 {
+		t.Errorf("%d bytes of the window were never given back, %d are due", r.window.sent-r.window.acked, r.reads.due)
 	}
 }
 

@@ -5,44 +5,41 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
-// wire is a sequence number's PSN, for details.
-func wire(e uint32) uint64 { return uint64(psn.New(e)) }
-
-// response takes a packet that answers a READ or an atomic. It acknowledges
-// all requests before it as well (IBTA 9.7.5.1.2).
+// response takes a packet that answers a READ or an atomic. It acknowledges all requests
+// before it as well (IBTA 9.7.5.1.2).
 func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
-	if r.board != nil {
-		r.ahead(now, e, in, info)
+	if r.loss.board != nil {
+		r.responseAhead(now, e, in, info)
 		return
 	}
-	if r.advance(now, e) {
-		if in.Train > 1 {
+	if skipped := r.advance(now, e); skipped {
+		switch {
+		case in.Train > 1:
 			r.apart(now, in)
-		} else if r.q.selective() {
-			r.ahead(now, e, in, info)
-		} else {
-			r.gap(now, e)
+		case r.q.selective():
+			r.responseAhead(now, e, in, info)
+		default:
+			r.impliedNAK(now, e)
 		}
 		return
 	}
-	if r.p.Attr.State == qp.Err || r.una != e || r.head == r.end {
+	if r.p.Attr.State == qp.Err || r.una != e || r.sq.Idle() {
 		return
 	}
-	w := &r.requests[r.head]
+	w := &r.requests[r.sq.Head]
 	fits := info.Kind == ib.KindReadResponse && w.read() || info.Kind == ib.KindAtomicAcknowledge && w.atomic()
 	// IBTA 9.9.2: the response must be one that the request can have.
 	if !fits || info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
 		r.badResponse(w, in.Opcode)
 		return
 	}
-	var d reason.Detail
 	if w.read() {
 		if !r.readOpcode(w, e, uint32(in.PSNs()), info) {
 			r.badResponse(w, in.Opcode)
@@ -53,17 +50,13 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 			r.mismatch(w, e, in, info)
 			return
 		}
-		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), uint64(done), in.Payload)
-	} else {
-		// IBTA 9.4.5: the original value, in the host's order.
-		binary.NativeEndian.PutUint64(r.original[:], in.AtomicAck)
-		d = r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.head), 0, r.original[:])
-	}
-	if d.Reason != reason.None {
-		r.fail(machine.LocalStatus(d), d)
+		r.deliverResponse(now, e, w, uint32(in.PSNs()), uint64(done), in.Payload)
 		return
 	}
-	r.answered(now, e, w, uint32(in.PSNs()), uint32(len(in.Payload)))
+	// IBTA 9.4.5: the original value, in the host's order.
+	original := r.reads.original[:]
+	binary.NativeEndian.PutUint64(original, in.AtomicAck)
+	r.deliverResponse(now, e, w, 1, 0, original)
 }
 
 // apart takes the packets of a train one by one.
@@ -77,15 +70,23 @@ func (r *requester) apart(now time.Duration, in *machine.In) {
 	}
 }
 
-// answered goes on behind response packets that were taken, train of them with n
-// bytes.
-func (r *requester) answered(now time.Duration, e uint32, w *request, train, n uint32) {
-	r.una = e + train
-	r.due -= n + train*overhead
-	r.brought += n + train*overhead
+// deliverResponse writes a response of so many packets at an offset of the oldest
+// request's list, and completes the request with its last one.
+func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, packets uint32, offset uint64, data []byte) {
+	if d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Head), offset, data); d.Reason != reason.None {
+		r.fail(machine.LocalStatus(d), d)
+		return
+	}
+	n := packets * overhead
+	if w.read() {
+		n += uint32(len(data))
+	}
+	r.una = e + packets
+	r.reads.due -= n
+	r.reads.brought += n
 	if r.una == w.last+1 {
-		r.acked += overhead
-		r.scatter.Restart()
+		r.window.acked += overhead
+		r.reads.scatter.Restart()
 		r.advance(now, r.una)
 	}
 	if r.p.Attr.State != qp.Err {
@@ -93,16 +94,15 @@ func (r *requester) answered(now time.Duration, e uint32, w *request, train, n u
 	}
 }
 
-// readOpcode checks the sequence of READ responses (IBTA 9.7.6). Behind a
-// repeated request, responses may start anew from where it began, or go on in
-// the middle of the message, as Linux's responder does and as responses to the
-// first request still under way do. Between peers that know of selective
-// acknowledges any part may have been asked for alone.
-func (r *requester) readOpcode(w *request, e, train uint32, info *ib.Info) bool {
+// readOpcode checks the sequence of READ responses (IBTA 9.7.6). After a repeated
+// request, responses may start anew from where it began, or go on in the middle of the
+// message, as Linux's responder does and as responses to the first request still in
+// flight do. Of a softrdma peer any part may have been asked for alone.
+func (r *requester) readOpcode(w *request, e, packets uint32, info *ib.Info) bool {
 	if w.state&repeated != 0 && r.q.selective() {
 		return true
 	}
-	if info.Last != (e+train == w.last+1) {
+	if info.Last != (e+packets == w.last+1) {
 		return false
 	}
 	if e == w.first {
@@ -111,7 +111,7 @@ func (r *requester) readOpcode(w *request, e, train uint32, info *ib.Info) bool 
 	return !info.First || w.state&repeated != 0
 }
 
-// mismatch fails the oldest request for a response that it cannot have.
+// mismatch fails the oldest request because of a response that it cannot have.
 func (r *requester) mismatch(w *request, e uint32, in *machine.In, info *ib.Info) {
 	want := min(w.length-(e-w.first)<<r.mtuShift, r.mtu)
 	if !w.read() || info.Kind != ib.KindReadResponse || info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
@@ -123,4 +123,85 @@ func (r *requester) mismatch(w *request, e uint32, in *machine.In, info *ib.Info
 
 func (r *requester) badResponse(w *request, op ib.Opcode) {
 	r.fail(queue.BadRespErr, reason.Detail{Reason: reason.ResponseOpcode, Expected: uint64(w.op), Found: uint64(op)})
+}
+
+// responseAhead takes an answer to a READ or an atomic while something before it is
+// missing. Its bytes are written at once, as those of READs may arrive in any order.
+func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
+	if !seq.Before(e, r.nxt) {
+		r.q.refuse(reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+		return // everything is being sent again
+	}
+	b := r.openBoard()
+	b.Executed = seq.Max(b.Executed, e)
+	r.arrived(now, r.una, e, false)
+	i := r.find(e)
+	w := &r.requests[i]
+	if !w.responds() || r.unlike(w, e, in, info) {
+		if e == r.una && i == r.sq.Head {
+			r.mismatch(w, e, in, info)
+			return
+		}
+		r.q.refuse(reason.Detail{Reason: reason.ResponseUnexpected, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+		r.judge(now)
+		return
+	}
+	if b.Has(e) {
+		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+		r.judge(now)
+		return
+	}
+	data, off := in.Payload, (e-w.first)<<r.mtuShift
+	if w.atomic() {
+		binary.NativeEndian.PutUint64(r.reads.original[:], in.AtomicAck)
+		data, off = r.reads.original[:], 0
+	}
+	d := r.placeAhead(i, off, data)
+	switch {
+	case d.Reason == reason.None:
+		r.fillHoles(now, e, e+1)
+		r.passed(e + 1)
+		b.Executed = seq.Max(b.Executed, w.last+1)
+		n := uint32(len(in.Payload)) + overhead
+		r.reads.due -= min(n, r.reads.due)
+		r.reads.brought += n
+	case e == r.una && i == r.sq.Head: // before its turn it stays missing
+		r.fail(machine.LocalStatus(d), d)
+		return
+	}
+	r.judge(now)
+}
+
+// unlike reports whether the request cannot have such a response, whatever came before
+// (IBTA 9.9.2).
+func (r *requester) unlike(w *request, e uint32, in *machine.In, info *ib.Info) bool {
+	if info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
+		return true
+	}
+	if w.atomic() {
+		return info.Kind != ib.KindAtomicAcknowledge
+	}
+	done := (e - w.first) << r.mtuShift
+	return info.Kind != ib.KindReadResponse || len(in.Payload) != int(min(w.length-done, r.mtu))
+}
+
+// passed notes that the peer has answered up to sequence number end. The answers to READs
+// and atomics before it have all come or are missing, so others may take their places at
+// the peer.
+func (r *requester) passed(end uint32) {
+	from := seq.Max(r.loss.board.Answered, r.una)
+	if !seq.Before(from, end) {
+		return
+	}
+	r.loss.board.Answered = end
+	for i := r.find(from); i != r.sq.End; i = r.p.SQ.Next(i) {
+		w := &r.requests[i]
+		if !seq.Before(w.last, end) {
+			return
+		}
+		if w.responds() && w.state&landed == 0 {
+			w.state |= landed
+			r.reads.landed++
+		}
+	}
 }

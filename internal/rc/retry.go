@@ -5,166 +5,129 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
 )
 
-// rnrForEver is the RNR retry count that never ends (IBTA 9.7.5.2.8).
-const rnrForEver = 7
+// retry is the state of the acknowledgement timer and of the retry counter (IBTA
+// 9.7.6.1.3, 9.9.2).
+type retry struct {
+	ackAt   time.Duration // the peer's answer is due
+	retries uint8         // retransmissions without progress
+	implied bool          // one of them was for an implied NAK
+	certain bool          // the peer said that it did not take what is being sent again
+}
 
-// arm starts the wait for the peer's answer. The standard lets the wait be up to
-// four times the timeout that was set (IBTA 9.7.6.1.3). The first wait takes it as
-// it is, repetitions the twofold and the fourfold: a peer or a network that is
-// overloaded is not helped by more of the same.
-func (r *requester) arm(now time.Duration) {
+// armAckTimer starts the acknowledgement timer. The first wait is the timeout of the
+// queue pair. The standard allows up to four times as much (IBTA 9.7.6.1.3), so
+// repetitions wait twice and four times as long: more of the same does not help an
+// overloaded peer or network.
+func (r *requester) armAckTimer(now time.Duration) {
 	if d := r.p.Attr.AckTimeout(); d != 0 {
-		r.ackAt = now + d<<min(r.retries, 2)
+		r.retry.ackAt = now + d<<min(r.retry.retries, 2)
 	}
-	r.armProbe(now)
+	r.armTailProbe(now)
 }
 
-// progress follows news from the peer: the retry counters start anew, and so
-// does the timer while anything is unanswered (IBTA 9.9.2, 9.7.6.1.3).
+// progress follows news from the peer: the retry counters start anew, and so does the
+// timer while anything is unanswered (IBTA 9.9.2, 9.7.6.1.3).
 func (r *requester) progress(now time.Duration) {
-	r.retries, r.rnrs, r.probes, r.gapSeen = 0, 0, 0, false
-	r.tell(now)
-	r.ackAt, r.probeAt = machine.Never, machine.Never
-	switch d := int32(r.nxt - r.una); {
-	case d > 0:
-		r.arm(now)
-	case d < 0:
-		// The peer has answered more than was sent again so far.
-		r.rewind()
-	}
-}
-
-// tell tells the controls what has arrived since.
-func (r *requester) tell(now time.Duration) {
-	if r.timing && before(r.timed, r.una) {
-		r.sample(now)
-	}
-	took, readTook := r.took, r.readTook
-	r.took, r.readTook = 0, 0
-	n := r.acked - r.counted
-	r.counted = r.acked
-	early := min(n, r.early)
-	r.early -= early
-	if n -= early; n > 0 || took > 0 {
-		r.q.ctl.Acked(now, int(n), took, &r.rtt)
-	}
-	if r.brought > 0 {
-		r.readCtl.Acked(now, int(r.brought), readTook, &r.readRTT)
-		r.brought = 0
+	r.retry.retries, r.retry.implied, r.rnr.retries, r.tail.sent = 0, false, 0, 0
+	r.report(now)
+	r.retry.ackAt, r.tail.at = machine.Never, machine.Never
+	switch {
+	case seq.Before(r.una, r.nxt):
+		r.armAckTimer(now)
+	case seq.Before(r.nxt, r.una):
+		r.goBack() // the peer has answered more than was sent again so far
 	}
 }
 
 // expire acts on the timers that are due.
 func (r *requester) expire(now time.Duration) {
-	if r.rnrAt <= now {
-		r.rnrAt = machine.Never
+	if r.rnr.until <= now {
+		r.rnr.until = machine.Never
 	}
-	if r.lossAt <= now {
-		r.lossAt = machine.Never
-		if r.board != nil {
-			r.detect(now)
+	if r.loss.at <= now {
+		r.loss.at = machine.Never
+		if r.loss.board != nil {
+			r.detectLoss(now)
 		}
 	}
-	if r.probeAt <= now {
-		r.probeAt = machine.Never
-		if r.una != r.nxt && r.rnrAt == machine.Never {
-			r.probing, r.probes = true, r.probes+1
+	if r.tail.at <= now {
+		r.tail.at = machine.Never
+		if r.una != r.nxt && r.rnr.until == machine.Never {
+			r.tail.wanted = true
+			r.tail.sent++
 		}
 	}
-	if r.ackAt > now {
-		return
-	}
-	r.ackAt = machine.Never
-	if r.una != r.nxt {
-		r.gapSeen = false
-		r.q.ctl.Timeout(now)
-		if r.readCtl != nil {
-			r.readCtl.Timeout(now)
-		}
-		r.repeat(reason.Detail{Reason: reason.AckTimeout, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retries) + 1})
+	if r.retry.ackAt <= now {
+		r.ackTimeout(now)
 	}
 }
 
-// gap acts on a response that skips an unanswered READ or atomic: that one's
-// response was lost, and is asked for again without waiting for the timer
-// (IBTA 9.7.6, implied NAK). The responses behind it say so again each;
-// only the first counts.
-func (r *requester) gap(now time.Duration, e uint32) {
-	d := reason.Detail{Reason: reason.ResponseGap, Expected: wire(r.una), Found: wire(e)}
-	if r.gapSeen || r.una == r.nxt {
+// ackTimeout acts on the end of the acknowledgement timer.
+func (r *requester) ackTimeout(now time.Duration) {
+	r.retry.ackAt = machine.Never
+	if r.una == r.nxt {
+		return
+	}
+	r.retry.implied = false
+	r.q.ctl.Timeout(now)
+	if r.reads.ctl != nil {
+		r.reads.ctl.Timeout(now)
+	}
+	r.retransmitAll(reason.Detail{Reason: reason.AckTimeout, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
+}
+
+// impliedNAK acts on an answer that skips an unanswered READ or atomic: the response to
+// that one was lost, and is asked for again without waiting for the timer (IBTA 9.7.6).
+// Every later response implies the same NAK; only the first one counts.
+func (r *requester) impliedNAK(now time.Duration, e uint32) {
+	d := reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)}
+	if r.retry.implied || r.una == r.nxt {
 		r.q.refuse(d)
 		return
 	}
-	r.gapSeen = true
+	r.retry.implied = true
 	r.lostPacket(now)
-	r.spread(now)
-	r.repeat(d)
+	r.keepLeftover(now)
+	r.retransmitAll(d)
 }
 
-// lostPacket tells the control of one packet that was lost.
+// lostPacket tells the congestion control of one lost packet.
 func (r *requester) lostPacket(now time.Duration) {
-	if r.readCtl != nil && r.head != r.end && r.requests[r.head].responds() {
-		r.readCtl.Lost(now, int(r.mtu+overhead), &r.readRTT)
+	if r.reads.ctl != nil && !r.sq.Idle() && r.requests[r.sq.Head].responds() {
+		r.reads.ctl.Lost(now, int(r.mtu+overhead), &r.trips.answers)
 		return
 	}
-	r.q.ctl.Lost(now, int(r.mtu+overhead), &r.rtt)
+	r.q.ctl.Lost(now, int(r.mtu+overhead), &r.trips.acks)
 }
 
-// repeat goes back to the oldest unanswered packet, or gives up
-// (IBTA 9.9.2: NAKs for sequence errors, implied NAKs and timeouts count
-// against one retry counter).
-func (r *requester) repeat(d reason.Detail) {
+// retransmitAll goes back to the oldest unanswered packet, or gives up. NAKs for sequence
+// errors, implied NAKs and timeouts count against one retry counter (IBTA 9.9.2).
+func (r *requester) retransmitAll(d reason.Detail) {
 	r.q.refuse(d)
-	if r.retries >= r.p.Attr.RetryCnt {
-		r.fail(queue.RetryExcErr, reason.Detail{Reason: reason.RetryExceeded, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retries) + 1})
+	if r.retry.retries >= r.p.Attr.RetryCnt {
+		r.fail(queue.RetryExcErr, reason.Detail{Reason: reason.RetryExceeded, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
 		return
 	}
-	r.retries++
-	r.rewind()
+	r.retry.retries++
+	r.goBack()
 }
 
-// notReady acts on an RNR NAK of the oldest unanswered packet: nothing is sent
-// until the time that the peer asks for has passed (IBTA 9.7.5.2.8).
-func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
-	r.probing = false
-	r.trial(s)
-	if r.rnrAt != machine.Never || r.nxt == r.una {
-		return // a copy of one that was seen
-	}
-	// The peer answers: what was lost before was lost on the way, and counts
-	// against its being gone no more.
-	r.retries = 0
-	limit := r.p.Attr.RNRRetry
-	r.q.refuse(reason.Detail{Reason: reason.NAKNotReady, Expected: uint64(limit), Found: uint64(r.rnrs) + 1})
-	if limit != rnrForEver {
-		if r.rnrs >= limit {
-			r.fail(queue.RNRRetryExcErr, reason.Detail{Reason: reason.RNRRetryExceeded, Expected: uint64(limit), Found: uint64(r.rnrs) + 1})
-			return
-		}
-		r.rnrs++
-	}
-	r.rewind()
-	r.rnrAt = now + s.RNRTimer()
-}
-
-// rewind sends again from the oldest unanswered packet on (go-back-N).
-func (r *requester) rewind() {
+// goBack sends everything again from the oldest unanswered packet on (go-back-N).
+func (r *requester) goBack() {
 	r.nxt = r.una
-	r.close()
-	r.sent, r.due = r.acked, 0
-	r.timing, r.certain, r.probing, r.probeAt = false, false, false, machine.Never
-	r.sinceRequest = 0
-	r.ackAt = machine.Never
+	r.closeBoard()
+	r.window.sent, r.window.sinceAckReq, r.reads.due = r.window.acked, 0, 0
+	r.trips.timing, r.retry.certain, r.retry.ackAt = false, false, machine.Never
+	r.tail.wanted, r.tail.at = false, machine.Never
 	r.gather.Restart()
 	r.off = 0
-	sq := r.p.SQ
-	for r.cur = r.head; r.cur != r.end; r.cur = sq.Next(r.cur) {
-		w := &r.requests[r.cur]
-		if w.local() && w.state&done != 0 || !w.local() && int32(w.last-r.una) < 0 {
+	for r.sq.Cur = r.sq.Head; r.sq.Cur != r.sq.End; r.sq.Forward() {
+		w := &r.requests[r.sq.Cur]
+		if w.local() && w.state&done != 0 || !w.local() && seq.Before(w.last, r.una) {
 			continue
 		}
 		if !w.local() {

@@ -33,7 +33,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 		return true
 	}
 	for q.Ready() {
-		i, w := q.Head()
+		i, w := q.Current()
 		if w == nil || q.pacer.waits(now) {
 			return false
 		}

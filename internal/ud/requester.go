@@ -18,7 +18,7 @@ const ownQKey = 1 << 31
 // Next fills out with the next packet and tells whether there is one.
 func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
 	for q.Ready() {
-		i, w := q.Head()
+		i, w := q.Current()
 		if w == nil {
 			return false
 		}

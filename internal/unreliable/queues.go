@@ -1,9 +1,9 @@
-// Package unreliable is what the machines of UC and UD share: the two queues of
-// a queue pair whose work is complete once it has left, with nobody to
-// acknowledge it. It owns the order of completions, the SQE state, draining and
-// flushing, and the receive request that the next message goes to.
+// Package unreliable is what the machines of UC and UD share: the queues of a queue
+// pair that nobody acknowledges. A work request is complete once its last packet has
+// left. The package owns the order of completions, the SQE state, draining and
+// flushing, and the receive that the next message goes to.
 //
-// It reads no packet and builds none, and it retries nothing.
+// It reads and builds no packets, and retries nothing.
 package unreliable
 
 import (
@@ -15,61 +15,56 @@ import (
 	"softrdma/internal/reason"
 )
 
-// flushBatch bounds the work of one call while queues are flushed.
+// flushBatch limits the completions of one call while queues are flushed.
 const flushBatch = 32
 
-// A fault is an error of a work request; the zero value is none.
+// A fault is the error of a work request; the zero value is none.
 type fault struct {
 	status queue.Status
 	detail reason.Detail
 }
 
-// Queues are the queues of one queue pair. Send requests pass three marks:
-// those before done are complete; those in [done, next) were given away packet
-// by packet and wait for the last packet to leave the machine's caller, who
-// still reads their memory; next is being sent.
+// Queues are the queues of one queue pair. Send requests between sq.Head and sq.Cur
+// have been handed out packet by packet. They wait for the last packet to leave the
+// machine's caller, who still reads their memory.
 type Queues struct {
 	*machine.Port
 
-	done  uint32
-	next  uint32
-	begun bool  // a packet of request next was given
-	idle  bool  // Next found nothing more: its caller transmits what it has
-	fault fault // of request next, told once those before it are complete
+	sq    machine.SendQueue
+	begun bool  // a packet of the request at sq.Cur was handed out
+	idle  bool  // Next found nothing more, so its caller transmits what it holds
+	fault fault // of the request at sq.Cur, reported after the requests before it
 
 	recv machine.Receive
-	held bool // recv is taken and not yet complete
+	held bool // recv is taken and not complete
 
-	cause    fault // what the queues are flushed for; zero when the user asked
-	entered  bool  // ERR was entered and its flush not yet begun
-	moreRecv bool  // the receive queue may hold more to flush
-
-	cqe queue.CQE // scratch: an argument of an interface's method would be allocated
+	done     machine.Completions
+	moreRecv bool // the receive queue may hold more to flush
+	flushing bool // ERR was entered and its flush has not begun
 }
 
 // New returns the queues of p, empty.
 func New(p *machine.Port) Queues {
-	i := p.SQ.Consumer()
-	return Queues{Port: p, done: i, next: i}
+	return Queues{Port: p, sq: machine.NewSendQueue(p), done: machine.NewCompletions(p)}
 }
 
-// Receiving tells whether the state lets packets in.
+// Receiving reports whether the state allows packets in.
 func (q *Queues) Receiving() bool {
 	s := q.Attr.State
 	return s == qp.RTR || s == qp.RTS || s == qp.SQD || s == qp.SQE
 }
 
-// Deadline wants an Expire at once while completions wait.
+// Deadline is now while there are completions to deliver.
 func (q *Queues) Deadline() time.Duration {
-	flushing := q.Attr.State == qp.SQE || q.Attr.State == qp.Err
-	if q.done != q.next || q.fault.status != queue.Success || q.entered || q.moreRecv ||
-		flushing && q.next != q.SQ.Producer() {
+	flushes := q.Attr.State == qp.SQE || q.Attr.State == qp.Err
+	if q.sq.Head != q.sq.Cur || q.fault.status != queue.Success || q.flushing || q.moreRecv ||
+		flushes && q.sq.Cur != q.SQ.Producer() {
 		return 0
 	}
 	return machine.Never
 }
 
-// Expire completes what has left and flushes what is to be flushed.
+// Expire completes what has left, and flushes.
 func (q *Queues) Expire(time.Duration) {
 	q.Settle()
 	q.flush()
@@ -84,40 +79,36 @@ func (q *Queues) Transition(_ time.Duration, from qp.State) {
 	q.Attr.SQDraining = to == qp.SQD
 	switch to {
 	case qp.Reset:
-		q.forget()
+		q.drop()
 	case qp.SQD:
 		q.Settle()
 	case qp.RTS:
 		// IBTA 10.3.1.6: what was posted in SQE is flushed, not sent.
-		for n := 0; from == qp.SQE && n < q.SQ.Depth() && q.next != q.SQ.Producer(); n++ {
+		for n := 0; from == qp.SQE && n < q.SQ.Depth() && q.sq.Cur != q.SQ.Producer(); n++ {
 			q.flushSend()
 		}
-		q.cause = fault{}
+		q.done.Reset()
 	case qp.Err:
-		q.entered = true
+		q.flushing = true
 	}
 }
 
-// forget empties both queues without a completion (IBTA 10.3.1.1). Requests in
-// a shared receive queue are not this queue pair's to drop.
-func (q *Queues) forget() {
-	*q = Queues{Port: q.Port, recv: q.recv, next: q.SQ.Producer()}
-	q.done = q.next
-	q.SQ.Release(q.done)
-	if q.RQ == nil || q.RQ.Shared() {
-		return
-	}
-	for n := q.RQ.Len(); n > 0 && q.RQ.Take(&q.recv); n-- {
-	}
+// drop empties both queues without completions (IBTA 10.3.1.1).
+func (q *Queues) drop() {
+	recv := q.recv
+	q.DropReceives(&recv)
+	q.SQ.Release(q.SQ.Producer())
+	*q = New(q.Port)
+	q.recv = recv
 }
 
-// flush completes in error what the state says is lost, a few at a time.
-// IBTA 10.3.1.6, 10.3.1.7: in SQE the send queue, in ERR both.
+// flush completes a limited number of requests with WR_FLUSH_ERR: in SQE those of the
+// send queue (IBTA 10.3.1.6), in ERR those of both queues (IBTA 10.3.1.7).
 func (q *Queues) flush() {
 	if q.Attr.State != qp.SQE && q.Attr.State != qp.Err {
 		return
 	}
-	for n := 0; n < flushBatch && q.next != q.SQ.Producer(); n++ {
+	for n := 0; n < flushBatch && q.sq.Cur != q.SQ.Producer(); n++ {
 		q.flushSend()
 	}
 	if q.Attr.State == qp.Err {
@@ -130,12 +121,7 @@ func (q *Queues) enter(to qp.State, f fault) {
 	from := q.Attr.State
 	q.Attr.State = to
 	q.Attr.SQDraining = false
-	q.cause = f
-	q.entered = to == qp.Err
+	q.done.Failed(f.detail, f.status)
+	q.flushing = to == qp.Err
 	q.Host.StateChanged(q.Port, from, f.detail)
-}
-
-// flushed is the detail of a request that is flushed.
-func (q *Queues) flushed() reason.Detail {
-	return reason.Detail{Reason: reason.Flushed, Expected: uint64(q.cause.detail.Reason), Found: uint64(q.cause.status)}
 }

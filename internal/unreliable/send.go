@@ -8,9 +8,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Ready tells whether requests may be sent. Call it whenever a packet is
-// wanted: it also completes what has left since the last time that nothing was
-// found, and flushes.
+// Ready reports whether requests may be sent. It also completes what has left and
+// flushes, so call it whenever a packet is wanted.
 func (q *Queues) Ready() bool {
 	if q.idle {
 		q.idle = false
@@ -29,93 +28,99 @@ func (q *Queues) Ready() bool {
 	return false
 }
 
-// Head is the request to send now and its index, nil when there is none.
-// IBTA 10.3.1.5: in SQD the message begun is finished and no other started.
-func (q *Queues) Head() (uint32, *queue.SendWQE) {
-	if q.next == q.SQ.Producer() || q.Attr.State == qp.SQD && !q.begun {
+// Current returns the request to send from and its index, nil if there is none.
+// IBTA 10.3.1.5: in SQD a message that was begun is finished and no other is started.
+func (q *Queues) Current() (uint32, *queue.SendWQE) {
+	if q.sq.Cur == q.SQ.Producer() || q.Attr.State == qp.SQD && !q.begun {
 		q.idle = true
 		return 0, nil
 	}
-	return q.next, q.SQ.At(q.next)
+	return q.sq.Cur, q.SQ.At(q.sq.Cur)
 }
 
-// Begun tells whether a packet of the head was given.
+// Local carries out the current request if it is an operation on local memory windows
+// or keys, and reports whether it was one (IBTA 10.6.7, 11.4.1.1).
+func (q *Queues) Local(w *queue.SendWQE) bool {
+	op := w.Op
+	if !op.Local() {
+		return false
+	}
+	if status, d := q.Port.Local(op, w); status == queue.Success {
+		q.Done()
+	} else {
+		q.Fail(status, d)
+	}
+	return true
+}
+
+// Begun reports whether a packet of the current request was handed out.
 func (q *Queues) Begun() bool { return q.begun }
 
-// Begin notes that the first packet of the head was given, and more follow.
+// Begin notes that the first packet of the current request was handed out, and more
+// follow.
 func (q *Queues) Begin() { q.begun = true }
 
-// Done notes that the last packet of the head was given.
+// Done notes that the last packet of the current request was handed out.
 func (q *Queues) Done() {
-	q.next = q.SQ.Next(q.next)
+	q.sq.Forward()
 	q.begun = false
 }
 
-// Fail completes the head in error, after all before it.
+// Fail completes the current request in error, after all requests before it.
 func (q *Queues) Fail(status queue.Status, d reason.Detail) {
 	q.Host.Refuse(q.Port, d)
 	q.fault = fault{status, d}
-	if q.done == q.next && !q.begun {
-		q.Settle() // nothing of this queue is on its way out
+	if q.sq.Head == q.sq.Cur && !q.begun {
+		q.Settle() // no packet of this queue waits to be transmitted
 	}
 }
 
-// Sent tells that all packets given so far have left: the memory of their
+// Sent tells that all packets that were handed out have left: the memory of their
 // requests is no longer read.
 func (q *Queues) Sent() { q.Settle() }
 
-// Settle completes what was given away. It may be called only when the caller
-// of the machine holds no packet that it has not transmitted.
+// Settle completes what was handed out. Call it only when the caller of the machine
+// holds no packet that it has not transmitted.
 func (q *Queues) Settle() {
-	for q.done != q.next {
-		q.complete(q.done, fault{})
+	for q.sq.Head != q.sq.Cur {
+		q.complete(fault{})
 	}
 	if f := q.fault; f.status != queue.Success {
 		q.fault = fault{}
 		q.Done()
-		q.complete(q.done, f)
-		// IBTA 10.3.1.6: an error of the send queue stops it and leaves the
-		// receive queue alone.
+		q.complete(f)
+		// IBTA 10.3.1.6: an error of the send queue stops it and leaves the receive
+		// queue alone.
 		if q.Attr.State == qp.RTS || q.Attr.State == qp.SQD {
 			q.enter(qp.SQE, f)
 		}
 	}
 	if q.Attr.State == qp.SQD && q.Attr.SQDraining && !q.begun {
-		q.Attr.SQDraining = false
-		q.Host.StateChanged(q.Port, qp.SQD, reason.Detail{})
-		if q.Attr.EnSQDNotify {
-			q.Host.Event(q.Port, machine.EventSQDrained, reason.Detail{})
-		}
+		q.Drained()
 	}
 }
 
-// flushSend completes the oldest request as flushed. All before it are complete.
+// flushSend flushes the oldest request. All before it are complete.
 func (q *Queues) flushSend() {
 	q.Done()
-	q.complete(q.done, fault{queue.WRFlushErr, q.flushed()})
+	q.complete(fault{queue.WRFlushErr, q.done.Flushed()})
 }
 
-// complete releases request i, the oldest, and tells of it where it is
-// signalled or failed. The slot is free before the completion can be seen.
-func (q *Queues) complete(i uint32, f fault) {
-	w := q.SQ.At(i)
-	tell := q.SQSigAll || w.Flags&queue.Signaled != 0 || f.status != queue.Success
-	q.cqe = queue.CQE{
-		WRID: w.WRID, Status: f.status, Op: w.Op.Completed(), ByteLen: w.Length, QPN: q.QPN, PortNum: q.Attr.Port,
-		Reason: f.detail.Reason, Expected: f.detail.Expected, Found: f.detail.Found,
-	}
+// complete completes the oldest request. Its slot is free before the completion can be
+// seen.
+func (q *Queues) complete(f fault) {
+	w := q.SQ.At(q.sq.Head)
+	wrid, op, flags, length := w.WRID, w.Op, w.Flags, w.Length
+	q.sq.Release()
 	if f.status != queue.Success {
-		q.cqe.Solicited = 1 // IBTA 11.4.2.2: an error counts as solicited
+		q.done.SendFailed(wrid, op, f.status, f.detail)
+		return
 	}
-	q.done = q.SQ.Next(i)
-	q.SQ.Release(q.done)
-	if tell {
-		q.SendCQ.Push(&q.cqe)
-	}
+	q.done.Sent(wrid, op, flags, length)
 }
 
-// Check tells why the data of request i, of n bytes, cannot be sent: status and
-// reason, as a requester finds them before the first packet (IBTA 9.9.2).
+// Check returns why the data of request i, n bytes, cannot be sent, as far as that is
+// known before the first packet (IBTA 9.9.2).
 func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reason.Detail) {
 	switch {
 	case n > machine.MaxMessage:
@@ -134,14 +139,14 @@ func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reas
 	return queue.Success, reason.Detail{}
 }
 
-// Gather appends n bytes from offset pos of the data of request i to pieces.
+// Gather appends to pieces the n bytes at offset pos of the data of request i.
 func (q *Queues) Gather(c *memory.Cursor, i uint32, inline bool, pos uint64, n int, pieces [][]byte) ([][]byte, queue.Status, reason.Detail) {
 	if n == 0 {
 		return pieces, queue.Success, reason.Detail{}
 	}
 	if inline {
-		// Check has found that pos+n lies in the room. The request's own length
-		// is not asked again: another process may have changed it.
+		// Check has verified that pos+n is within the inline room. The request's length
+		// is not read again, as another process may have changed it.
 		return append(pieces, q.SQ.InlineRoom(i)[pos:pos+uint64(n)]), queue.Success, reason.Detail{}
 	}
 	pieces, d := c.Gather(q.Memory, q.PD, q.SQ.SGEs(i), pos, n, pieces)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -53,10 +54,10 @@ func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
 	return true
 }
 
-// mistrust forgets what was taken from a port that turns out not to be the peer's.
+// mistrust drops what was taken from a port that turns out not to be the peer's.
 func (q *QP) mistrust() {
-	q.peer = unmet
-	q.resp.forget()
+	q.peer = unknown
+	q.resp.dropHeld()
 }
 
 // isNext reports whether a packet has the PSN that is due next, or that of the last
@@ -76,13 +77,10 @@ func (q *QP) isNext(in *machine.In, which int) bool {
 func (r *requester) isNext(in *machine.In) bool {
 	e := r.sequence(in.PSN)
 	if r.una == r.max {
-		return r.q.alive.asked > 0 && e == r.una-1
+		return r.q.alive.probes > 0 && e == r.una-1
 	}
 	return e == r.una || e == r.max-1
 }
-
-// underWay reports whether sequence number e is that of something in flight.
-func (r *requester) underWay(e uint32) bool { return !before(e, r.una) && before(e, r.max) }
 
 // awaited reports whether an answer is to something in flight. A selective
 // acknowledge may also say that nothing new was executed.
@@ -91,46 +89,5 @@ func (r *requester) awaited(in *machine.In, info *ib.Info) bool {
 	if info.Kind == ib.KindSelectiveAck {
 		e++
 	}
-	return r.una != r.max && !before(e, r.una) && !before(r.max, e) && (e != r.max || info.Kind == ib.KindSelectiveAck)
-}
-
-// notifies reports whether a congestion notification is plausible. One of a
-// standard peer shows nothing of the connection (annex A17.9.3: its PSN is 0). One of
-// softrdma comes from the port that all its packets come from, and has the PSN of
-// the packet that was marked.
-func (q *QP) notifies(in *machine.In) bool {
-	if q.peer != selective {
-		return true
-	}
-	port, a, b := in.Src.Port(), &q.origins[ofRequests], &q.origins[ofAnswers]
-	if !a.Is(port) && !b.Is(port) {
-		q.refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(max(a.Port(), b.Port())), Found: uint64(port)})
-		return false
-	}
-	if !q.req.sentLately(in) && !q.resp.sentLately(in) {
-		q.refuse(reason.Detail{Reason: reason.CongestionPSN, Expected: wire(q.req.max), Found: uint64(in.PSN)})
-		return false
-	}
-	return true
-}
-
-// lately is how far before the oldest packet in flight the PSN of a notification may
-// be: the acknowledge of the packet that it names may have overtaken it.
-const lately = 256
-
-// sentLately reports whether a request with this PSN was in flight recently.
-func (r *requester) sentLately(in *machine.In) bool {
-	e := r.sequence(in.PSN)
-	return before(e, r.max) && !before(e, r.una-lately)
-}
-
-// sentLately reports whether an answer with this PSN was sent recently: an
-// acknowledge, or a READ response, whose number no window limits.
-func (r *responder) sentLately(in *machine.In) bool {
-	d := r.expected.Sub(in.PSN)
-	if d > 0 && d <= lately {
-		return true
-	}
-	d = r.answeredUpTo.Sub(in.PSN)
-	return r.responded && d > 0 && uint32(d) <= span(r.mtu)
+	return r.una != r.max && !seq.Before(e, r.una) && !seq.Before(r.max, e) && (e != r.max || info.Kind == ib.KindSelectiveAck)
 }

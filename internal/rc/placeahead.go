@@ -2,19 +2,19 @@ package rc
 
 import (
 	"softrdma/internal/memory"
+	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 )
 
-// placeAhead puts an answer to request i to its place, whatever was answered
-// before. Answers to later requests may be there already; where those share
-// memory with this one, the request that was posted last has the last word, as
-// if answers had come in order.
+// placeAhead writes an answer to request i, whatever was answered before. Answers to
+// later requests may be in memory already. If they share memory with this one, the data
+// of the request that was posted last stays, as if the answers had come in order.
 func (r *requester) placeAhead(i, off uint32, data []byte) reason.Detail {
 	list := r.p.SQ.SGEs(i)
-	if !r.shared(i, list) {
-		r.scatter.Restart()
-		d := r.scatter.Scatter(r.p.Memory, r.p.PD, list, uint64(off), data)
-		r.scatter.Restart()
+	if !r.overlaps(i, list) {
+		r.reads.scatter.Restart()
+		d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, list, uint64(off), data)
+		r.reads.scatter.Restart()
 		return d
 	}
 	for k := 0; k < len(list) && len(data) > 0; k++ {
@@ -32,9 +32,9 @@ func (r *requester) placeAhead(i, off uint32, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// shared tells whether a request behind i that was answered, if only in part,
-// has memory of a list.
-func (r *requester) shared(i uint32, list []memory.SGE) bool {
+// overlaps reports whether the memory of a list belongs to a request behind i as well
+// that was answered, if only in part.
+func (r *requester) overlaps(i uint32, list []memory.SGE) bool {
 	for k := r.p.SQ.Next(i); r.hasAnswers(k); k = r.p.SQ.Next(k) {
 		for _, y := range r.p.SQ.SGEs(k) {
 			for _, x := range list {
@@ -47,20 +47,20 @@ func (r *requester) shared(i uint32, list []memory.SGE) bool {
 	return false
 }
 
-// hasAnswers tells whether answers to request k or to those behind it have come.
+// hasAnswers reports whether answers to request k or to those behind it have come.
 func (r *requester) hasAnswers(k uint32) bool {
-	return k != r.end && before(r.requests[k].first, r.board.answered)
+	return k != r.sq.End && seq.Before(r.requests[k].first, r.loss.board.Answered)
 }
 
-// placeAround puts data to its place but for what answers to request k and
-// those behind it have put there.
+// placeAround writes data, but not over what answers to request k and those behind it
+// have written.
 func (r *requester) placeAround(k uint32, at memory.SGE, data []byte) reason.Detail {
 	end := at.Addr + uint64(at.Length)
 	for ; at.Length > 0 && r.hasAnswers(k); k = r.p.SQ.Next(k) {
 		if !r.requests[k].responds() {
 			continue
 		}
-		first, last, found := r.taken(k, at.Addr, end)
+		first, last, found := r.written(k, at.Addr, end)
 		if !found {
 			continue
 		}
@@ -75,15 +75,15 @@ func (r *requester) placeAround(k uint32, at memory.SGE, data []byte) reason.Det
 	if at.Length == 0 {
 		return reason.Detail{}
 	}
-	r.scatter.Restart()
-	d := r.scatter.Scatter(r.p.Memory, r.p.PD, []memory.SGE{at}, 0, data)
-	r.scatter.Restart()
+	r.reads.scatter.Restart()
+	d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, []memory.SGE{at}, 0, data)
+	r.reads.scatter.Restart()
 	return d
 }
 
-// taken finds memory between two addresses that an answer to request k was put
-// to: what is in one packet of it.
-func (r *requester) taken(k uint32, first, end uint64) (from, to uint64, found bool) {
+// written finds memory between two addresses that one packet of an answer to request k
+// was written to.
+func (r *requester) written(k uint32, first, end uint64) (from, to uint64, found bool) {
 	w := &r.requests[k]
 	done := uint64(0) // bytes of the message in the entries before
 	for _, s := range r.p.SQ.SGEs(k) {
@@ -92,7 +92,7 @@ func (r *requester) taken(k uint32, first, end uint64) (from, to uint64, found b
 		for lo < hi {
 			packet := uint32((done + lo - s.Addr) >> r.mtuShift)
 			behind := min(hi, s.Addr+(uint64(packet)+1)<<r.mtuShift-done)
-			if r.board.has(w.first + packet) {
+			if r.loss.board.Has(w.first + packet) {
 				return lo, behind, true
 			}
 			lo = behind

@@ -1,0 +1,144 @@
+package rc
+
+import (
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// ahead takes a request that arrives d PSNs too early, behind a lost one. From a softrdma
+// peer the reorder buffer holds it. Otherwise it is dropped with one NAK, and then there
+// is silence until the expected request comes (IBTA 9.7.5.2, class B).
+func (r *responder) ahead(in *machine.In, info *ib.Info, d int) {
+	if r.hold(in, info, d) {
+		return
+	}
+	r.q.refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	if !r.nak.sent {
+		r.nak.sent = true
+		r.reject(ib.NAKSequence)
+	}
+}
+
+// span is the number of PSNs from the expected one on of which a responder holds
+// requests, and which a requester has in flight: 4 MiB of them and 4096 at most. Both
+// ends of a connection know the path MTU, and so each other's span.
+func span(mtu uint32) uint32 { return min(4<<20/mtu, 4096) }
+
+// hold keeps a request that arrives d PSNs too early in the reorder buffer, and reports
+// whether it is there. The chain of checks takes it when its turn comes, so nothing of it
+// shows before.
+func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
+	if r.q.store == nil || !r.q.selective() || !r.q.trusted || r.nak.rnr || len(in.Payload) > int(r.mtu) {
+		return false
+	}
+	n := uint32(1)
+	if info.Kind == ib.KindReadRequest && in.RETH.Length > 0 {
+		n = (in.RETH.Length-1)>>r.shift + 1
+	}
+	if most := span(r.mtu); uint32(d) > most || n > most || uint32(d)+n > most {
+		return false
+	}
+	pool := r.q.store.pool
+	if r.held == nil {
+		r.held = pool.Buffer()
+	}
+	at, covered := r.held.Place(in.PSN)
+	if covered {
+		return r.heldAlready(in, info, at)
+	}
+	h := pool.Copy(in, n)
+	if h == nil {
+		r.returnEmpty()
+		return false
+	}
+	r.q.refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	if r.held.Insert(at, h) || in.AckReq {
+		r.sack.due = true
+	}
+	return true
+}
+
+// heldAlready takes a request that has the PSN of a held one, and reports whether it is
+// its repetition.
+func (r *responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
+	if h := r.held.Find(at, in.PSN); h != nil && h.Contradicts(in, info) {
+		// One of the two is forged, and it is unknown which. Both are dropped, and the
+		// peer sends everything again.
+		r.q.refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+		r.dropHeld()
+		return false
+	}
+	if !in.Copy {
+		r.countDuplicate()
+	}
+	return true
+}
+
+// resume takes the held requests whose turn has come through the chain.
+func (r *responder) resume() {
+	before := r.expected
+	for r.held != nil && !r.held.Empty() && !r.nak.due && r.p.Attr.State != qp.Err {
+		if r.held.First().PSN.After(r.expected) {
+			break
+		}
+		h := r.held.Pop()
+		switch info := h.Opcode.Info(); {
+		case h.PSN == r.expected:
+			r.process(&h.In, info)
+		case !h.Copy:
+			r.duplicate(&h.In, info) // a part of a READ, asked for before the READ came
+		}
+		r.q.store.pool.Free(h)
+	}
+	if r.expected != before || r.held != nil {
+		r.sack.due = true
+	}
+	r.returnEmpty()
+}
+
+// returnEmpty returns an empty reorder buffer to the store.
+func (r *responder) returnEmpty() {
+	if r.held != nil && r.held.Empty() {
+		r.q.store.pool.Return(r.held)
+		r.held = nil
+	}
+}
+
+// dropHeld drops everything that is held.
+func (r *responder) dropHeld() {
+	for r.held != nil && !r.held.Empty() {
+		r.q.store.pool.Free(r.held.Pop())
+	}
+	r.returnEmpty()
+	r.sack.due = false
+	r.dropParts()
+}
+
+// A sack is the selective acknowledge that is owed to a softrdma peer.
+type sack struct {
+	due        bool
+	duplicates uint32  // requests that came twice
+	short      [4]byte // the payload without ranges
+}
+
+// countDuplicate counts a request that came twice, and tells the peer.
+func (r *responder) countDuplicate() {
+	r.sack.duplicates++
+	r.sack.due = true
+}
+
+// selectiveAck produces the acknowledge that says what is held.
+func (r *responder) selectiveAck(out *machine.Out) {
+	r.sack.due = false
+	var b []byte
+	if r.held != nil {
+		b = r.held.Report(r.sack.duplicates, r.expected)
+	} else {
+		b = ib.AppendDuplicates(r.sack.short[:0], r.sack.duplicates)
+	}
+	r.header(out, ib.RCSelectiveAck, r.expected.Add(-1))
+	out.AETH = ib.AETH{Syndrome: r.creditCount(), MSN: r.msn}
+	out.Pieces, out.Len = append(out.Pieces, b), len(b)
+}

@@ -1,0 +1,41 @@
+package rc
+
+import (
+	"encoding/binary"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// atomic carries out an atomic with the processor's own atomics, so that it is one for
+// this host's programs as well (IBTA 9.4.5). The original value is kept for a duplicate.
+func (r *responder) atomic(in *machine.In, info *ib.Info) {
+	h := &in.AtomicETH
+	var old uint64
+	addr := h.Addr
+	if info.Kind == ib.KindAtomicWrite {
+		addr = in.RETH.Addr
+	}
+	region := r.write.region
+	ok := addr&(atomicLen-1) == 0
+	switch {
+	case !ok:
+	case info.Kind == ib.KindAtomicWrite:
+		ok = region.SetWord(addr, binary.NativeEndian.Uint64(in.Payload))
+	case info.Kind == ib.KindFetchAdd:
+		old, ok = region.FetchAdd(h.Addr, h.SwapAdd)
+	default:
+		old, ok = region.CompareSwap(h.Addr, h.Compare, h.SwapAdd)
+	}
+	if !ok {
+		// IBTA 9.4.5: the address must be aligned. Linux answers with this NAK as well.
+		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: atomicLen, Found: addr})
+		return
+	}
+	r.msn = r.msn.Next()
+	res := r.history.remember(in, r.msn)
+	res.atomic, res.value = true, old
+	r.write.region = nil
+	r.accepted(in, 1)
+}

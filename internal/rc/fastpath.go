@@ -1,0 +1,68 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/rc/seq"
+	"softrdma/internal/wire/ib"
+)
+
+// Continue implements machine.Continuer: a faster path for packets in the middle of a
+// message. Each check is one of those that Receive makes. If one fails, Receive refuses
+// the packet, or knows what to do.
+func (q *QP) Continue(now time.Duration, in *machine.In) bool {
+	st := q.p.Attr.State
+	if st != qp.RTS && (st != qp.RTR || !q.established) || in.Marked() || !q.fromPeer(in) {
+		return false
+	}
+	info := in.Opcode.Info()
+	switch in.Opcode {
+	case ib.RCWriteMiddle, ib.RCSendMiddle:
+		if !q.origins[ofRequests].Is(in.Src.Port()) || !q.resp.awaits(in, info) {
+			return false
+		}
+		q.learnPeer(in, info)
+		q.resp.nak = nak{}
+		q.resp.execute(in, info)
+	case ib.RCReadResponseMiddle:
+		if !q.origins[ofAnswers].Is(in.Src.Port()) || !q.req.awaits(in) {
+			return false
+		}
+		q.learnPeer(in, info)
+		r := &q.req
+		w := &r.requests[r.sq.Head]
+		r.deliverResponse(now, r.una, w, 1, uint64((r.una-w.first)<<r.mtuShift), in.Payload)
+	default:
+		return false
+	}
+	q.heard = now
+	q.settle()
+	return true
+}
+
+// awaits reports whether the packet is the one expected in the middle of a message and
+// passes all checks.
+func (r *responder) awaits(in *machine.In, info *ib.Info) bool {
+	n := uint32(len(in.Payload))
+	need := access(info.Kind)
+	if in.PSN != r.expected || r.held != nil || r.message != info.Kind || n != r.mtu || r.p.Attr.Access&need != need {
+		return false
+	}
+	if info.Kind == ib.KindSend {
+		return r.received+uint64(n) <= r.recv.Length
+	}
+	return n < r.write.left && r.write.region != nil && r.write.region.Valid()
+}
+
+// awaits reports whether the packet is the one expected in the middle of the answer to
+// the oldest request, which is a READ.
+func (r *requester) awaits(in *machine.In) bool {
+	if r.loss.board != nil || r.sq.Idle() || uint32(len(in.Payload)) != r.mtu {
+		return false
+	}
+	e, w := r.sequence(in.PSN), &r.requests[r.sq.Head]
+	return e == r.una && seq.Before(e, r.max) && w.read() && w.state&started != 0 && w.state&failed == 0 &&
+		seq.Before(w.first, e) && seq.Before(e, w.last)
+}

@@ -1,0 +1,209 @@
+package rc
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/congestion"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A QP is the transport half of a reliable connection's queue pair. It implements
+// machine.Machine.
+type QP struct {
+	p    *machine.Port
+	req  requester
+	resp responder
+	done machine.Completions
+
+	store *Store // nil without selective acknowledges
+	kind  congestion.Kind
+	ctl   congestion.Control
+	peer  peer
+
+	origins [origins]machine.Origin
+	heard   time.Duration // when the last packet from one of them arrived
+	trusted bool          // the packet being received is from one of them
+	alive   keepalive
+
+	notifier machine.Notifier
+	paceAt   time.Duration // the control lets data leave again
+
+	turn        uint8 // packets of the present turn; see burst
+	established bool  // EventCommEst was raised
+}
+
+var (
+	_ machine.Machine            = (*QP)(nil)
+	_ machine.Receiver           = (*QP)(nil)
+	_ machine.Continuer          = (*QP)(nil)
+	_ machine.UnreachableHandler = (*QP)(nil)
+)
+
+// A Config is what a queue pair has beyond the standard. The zero value recovers from
+// losses as the standard has it, and has the default congestion control.
+type Config struct {
+	// Store makes selective acknowledges possible.
+	Store *Store
+	// Control is the congestion control.
+	Control congestion.Kind
+}
+
+// New makes the machine of a queue pair.
+func New(p *machine.Port, c Config) *QP {
+	q := &QP{p: p, store: c.Store, kind: c.Control, paceAt: machine.Never, done: machine.NewCompletions(p)}
+	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
+	q.alive.at = machine.Never
+	q.req.init(q)
+	q.resp.init(q)
+	return q
+}
+
+// Receive implements machine.Receiver.
+func (q *QP) Receive(now time.Duration, in *machine.In) {
+	st := q.p.Attr.State
+	if st < qp.RTR || st == qp.Err {
+		q.refuse(reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(st)})
+		return
+	}
+	if !q.fromPeer(in) {
+		q.refuse(reason.Detail{Reason: reason.PacketSource, Expected: low32(q.p.Attr.Path.Dst.Addr()), Found: low32(in.Src.Addr())})
+		return
+	}
+	info := in.Opcode.Info()
+	if info != nil && info.Kind == ib.KindCongestion {
+		if q.plausibleNotification(in) {
+			q.notified(now)
+		}
+		return
+	}
+	if info == nil || in.Opcode.Transport() != ib.RC {
+		q.refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
+		return
+	}
+	if !q.genuine(now, in, info) {
+		return
+	}
+	if q.notifier.Look(now, in, q.p) && info.Kind == ib.KindReadResponse {
+		q.req.responseMarked(now)
+	}
+	if q.trusted {
+		q.raiseEstablished(info)
+		q.learnPeer(in, info)
+	}
+	if isAnswer(info.Kind) {
+		q.req.receive(now, in, info)
+	} else {
+		q.resp.receive(in, info)
+	}
+	q.settle()
+}
+
+// raiseEstablished raises Communication Established with the peer's first packet in RTR,
+// which shows that the peer is there (IBTA 10.3.1.3, 11.6.3.1).
+func (q *QP) raiseEstablished(info *ib.Info) {
+	if q.p.Attr.State == qp.RTR && !q.established && q.origins[originOf(info.Kind)].Known() {
+		q.established = true
+		q.p.Host.Event(q.p, machine.EventCommEst, reason.Detail{})
+	}
+}
+
+// fromPeer reports whether a packet comes from the address that the queue pair is
+// connected to.
+func (q *QP) fromPeer(in *machine.In) bool {
+	src, want := in.Src.Addr(), q.p.Attr.Path.Dst.Addr()
+	return src == want || src.Unmap() == want.Unmap()
+}
+
+// isAnswer reports whether the requester takes a kind of packet; the responder takes the
+// others.
+func isAnswer(k ib.Kind) bool {
+	switch k {
+	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge, ib.KindSelectiveAck:
+		return true
+	}
+	return false
+}
+
+// settle flushes in the error state, and ends the draining of the send queue.
+func (q *QP) settle() {
+	switch q.p.Attr.State {
+	case qp.Err:
+		q.flush()
+	case qp.SQD:
+		q.req.drain()
+	}
+}
+
+// Transition implements machine.Machine.
+func (q *QP) Transition(now time.Duration, from qp.State) {
+	a := &q.p.Attr
+	switch a.State {
+	case qp.Reset:
+		q.reset()
+	case qp.RTR:
+		q.resp.start()
+	case qp.RTS:
+		a.SQDraining = false
+		if from == qp.RTR {
+			q.req.start()
+			q.ctl = congestion.New(q.kind, q.req.limits())
+			q.startKeepalive(now)
+		}
+	case qp.SQD:
+		a.SQDraining = true
+		q.req.drain()
+	case qp.Err:
+		if from != qp.Err {
+			q.req.stop()
+			q.resp.stop()
+		}
+		q.flush()
+	}
+}
+
+// reset forgets everything, the posted work requests too (IBTA 10.3.1.1).
+func (q *QP) reset() {
+	q.req.reset()
+	q.resp.reset()
+	q.done.Reset()
+	q.established, q.turn = false, 0
+	q.peer, q.notifier, q.paceAt = unknown, machine.Notifier{}, machine.Never
+	q.origins, q.heard = [origins]machine.Origin{}, 0
+	q.alive = keepalive{at: machine.Never}
+}
+
+// enterErr takes the queue pair to the error state by itself. settle flushes the queues
+// before control returns to the caller of the machine.
+func (q *QP) enterErr(d reason.Detail, s queue.Status) {
+	from := q.p.Attr.State
+	if from == qp.Err {
+		return
+	}
+	q.done.Failed(d, s)
+	q.p.Attr.State = qp.Err
+	q.p.Attr.SQDraining = false
+	q.req.stop()
+	q.p.Host.StateChanged(q.p, from, d)
+}
+
+func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
+
+// flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7, 10.8.3),
+// except those of a shared receive queue.
+func (q *QP) flush() {
+	q.req.sq.Flush(&q.done)
+	q.resp.flush()
+	q.done.LastWQE()
+}
+
+// low32 is the last 32 bits of an address, as the reason PACKET_SOURCE shows it.
+func low32(a netip.Addr) uint64 {
+	b := a.As16()
+	return uint64(binary.BigEndian.Uint32(b[12:]))
+}

@@ -1,0 +1,112 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/congestion"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/queue"
+	"softrdma/internal/wire/ib"
+)
+
+// reads counts the READs and atomics in flight, and what they bring.
+type reads struct {
+	outstanding uint16             // sent and not completed
+	landed      uint16             // of those, answered but for what is missing
+	due         uint32             // bytes that they will bring
+	brought     uint32             // bytes that they brought, as far as the control does not know
+	ctl         congestion.Control // of what they bring, made with the first
+
+	scatter  memory.Cursor
+	original [atomicLen]byte // the word that an atomic brought, on its way to memory
+}
+
+// keepFactor is how many times the agreed number of READs and atomics a softrdma
+// responder remembers if it is asked to: while the answer to one is missing, those behind
+// it are answered, and others are sent in their place.
+const keepFactor = 4
+
+// admit reports whether another READ or atomic may be sent (IBTA 9.4.4); most is the
+// agreed number.
+func (r *reads) admit(most uint16) bool {
+	return r.outstanding-r.landed < most && r.outstanding < keepFactor*most
+}
+
+// fitsDue reports whether n bytes may be added to what READs in flight bring. They arrive
+// as one burst in the buffer of this side's own socket, whose size is known, so a control
+// of their own bounds them, not the one that probes for the peer's. A long READ begins
+// when half of the window is free; if it waited longer, nothing would be in flight.
+func (r *requester) fitsDue(n uint32) bool {
+	d := &r.reads
+	if d.ctl == nil {
+		d.ctl = congestion.NewFetch(r.q.kind, r.limits())
+	}
+	return int64(d.due)+min(int64(n), int64(d.ctl.Window()/2)) <= int64(d.ctl.Window())
+}
+
+// responseMarked notes that a router marked a READ response: less is asked for at a time.
+// The peer is notified as well, and may pace its responses, but need not.
+func (r *requester) responseMarked(now time.Duration) {
+	if r.reads.ctl != nil {
+		r.reads.ctl.Notified(now, &r.trips.answers)
+	}
+}
+
+// ask produces the packet of the READ or atomic at sq.Cur. A READ that was partly
+// answered asks for the rest, which the responder takes for a duplicate of a part
+// (IBTA 9.7.5.1).
+func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
+	n := w.last + 1 - r.nxt
+	brings := n * overhead
+	if w.read() {
+		brings += w.length - r.off
+	}
+	if !r.fits(now, n, overhead) || !r.fitsDue(brings) || !r.admits(overhead+brings) {
+		return false
+	}
+	fresh := w.state&started == 0
+	if fresh {
+		r.reads.outstanding++
+	}
+	r.question(w, r.sq.Cur, r.off, w.length-r.off, out)
+	if fresh {
+		r.copyLater(w, out)
+	}
+	out.PSN, out.Disown = psn.New(r.nxt), r.disowns()
+	r.time(now, r.nxt, true)
+	r.account(now, w, n, overhead)
+	r.reads.due += brings
+	r.window.sinceAckReq = 0
+	r.forward()
+	return true
+}
+
+// question builds the packet of the READ or atomic at ring index at, without its PSN. A
+// READ asks for length bytes at offset off.
+func (r *requester) question(w *request, at, off, length uint32, out *machine.Out) {
+	s := r.p.SQ.At(at)
+	out.Pieces, out.Len = out.Pieces[:0], 0
+	out.Path = &r.p.Attr.Path
+	out.BTH = ib.BTH{Opcode: ib.RCReadRequest, DestQPN: r.p.Attr.DestQPN, AckReq: true}
+	out.Keep = r.reads.outstanding > uint16(r.p.Attr.MaxRdAtomic) && r.q.selective()
+	switch queue.Op(w.op) {
+	case queue.Read:
+		t := s.RDMA()
+		out.RETH = ib.RETH{Addr: t.Addr + uint64(off), RKey: t.RKey, Length: length}
+	case queue.AtomicWrite:
+		t := s.RDMA()
+		out.Opcode = ib.RCAtomicWrite
+		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: atomicLen}
+		out.Pieces, out.Len = append(out.Pieces, r.p.SQ.InlineRoom(at)[:atomicLen]), atomicLen
+	case queue.CompareSwap:
+		a := s.Atomic()
+		out.Opcode = ib.RCCompareSwap
+		out.AtomicETH = ib.AtomicETH{Addr: a.Addr, RKey: a.RKey, SwapAdd: a.Swap, Compare: a.CompareAdd}
+	default:
+		a := s.Atomic()
+		out.Opcode = ib.RCFetchAdd
+		out.AtomicETH = ib.AtomicETH{Addr: a.Addr, RKey: a.RKey, SwapAdd: a.CompareAdd}
+	}
+}

@@ -1,0 +1,75 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/congestion"
+)
+
+// roundTrips measures the time from a packet to its answer. One packet is timed at a
+// time.
+type roundTrips struct {
+	acks    congestion.RTT // of acknowledges
+	answers congestion.RTT // of READs and atomics, whose answers wait for those before them
+
+	timing     bool          // timed and at are set
+	timedAgain bool          // timed was sent before
+	timedRead  bool          // timed is of a READ or an atomic
+	timed      uint32        // sequence number whose answer is timed
+	at         time.Duration // when its packet left
+
+	took     time.Duration // the last acknowledge, until the congestion control knows
+	readTook time.Duration // the last answer
+}
+
+// slack is what an answer may take longer than the round trips so far, since processes
+// wait for their processors.
+const slack = 200 * time.Microsecond
+
+// time starts to time the answer of sequence number e. If it was sent before, the answer
+// must be of the last time: the peer has said that it did not take it.
+func (r *requester) time(now time.Duration, e uint32, read bool) {
+	t := &r.trips
+	if again := r.nxt != r.max; !t.timing && (!again || r.retry.certain && e != r.una) {
+		t.timedAgain = again
+		t.timing, t.timedRead, t.timed, t.at = true, read, e, now
+	}
+}
+
+// sample takes the time of the answer that was timed.
+func (r *requester) sample(now time.Duration) {
+	t := &r.trips
+	t.timing = false
+	took := max(now-t.at, 1)
+	if t.timedAgain && took < t.acks.Least() {
+		return // it answers the first transmission, and was late
+	}
+	if t.timedRead {
+		t.answers.Sample(now, took)
+		if r.loss.board == nil { // otherwise it shows what was missing, not a queue
+			t.readTook = took
+		}
+		return
+	}
+	t.acks.Sample(now, took)
+	t.took = took
+}
+
+// least is the smallest round trip that is known.
+func (t *roundTrips) least() time.Duration {
+	switch {
+	case !t.acks.Known():
+		return t.answers.Least()
+	case !t.answers.Known():
+		return t.acks.Least()
+	}
+	return min(t.acks.Least(), t.answers.Least())
+}
+
+// answerTime is how long an answer of a kind takes at most, as far as is known.
+func (r *requester) answerTime(t *congestion.RTT) time.Duration {
+	if !t.Known() {
+		return r.p.Attr.AckTimeout()/2 + slack
+	}
+	return t.Smoothed() + max(4*t.Deviation(), r.reorderWindow()) + slack
+}

@@ -1,0 +1,152 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/congestion"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/ib"
+)
+
+// This file decides which packet leaves next.
+
+// burst is how many packets READ responses and requests send in turn when both have
+// something to send: long enough to fill batches of equal packets, short enough that
+// neither starves.
+const burst = 16
+
+// Next implements machine.Machine.
+func (q *QP) Next(now time.Duration, out *machine.Out) bool {
+	if q.kind == congestion.DCQCN && !out.Whole {
+		out.Longest = 0 // it paces packets
+	}
+	out.Train = 0
+	if !q.urgent(out) && !q.next(now, out) {
+		return false
+	}
+	if q.resp.posted.exhausted {
+		q.resp.pollReceives(now)
+	}
+	out.Selective = q.announces()
+	out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify
+	if q.kind == congestion.DCQCN && !isAcknowledge(out.Opcode) {
+		q.ctl.Sent(now, out.Len+overhead)
+	}
+	return true
+}
+
+// urgent produces what goes before everything else: a keep-alive probe, a congestion
+// notification, or a selective acknowledge.
+func (q *QP) urgent(out *machine.Out) bool {
+	if !q.notifier.Owes() && !q.resp.sack.due && !q.alive.wanted || q.p.Attr.State == qp.Err {
+		return false
+	}
+	if q.alive.wanted && q.sendProbe(out) {
+		return true
+	}
+	switch {
+	case q.notifier.Owes():
+		q.notifier.Next(&q.p.Attr, out)
+		if q.selective() {
+			out.PSN = q.notifier.About() // lets the peer tell it from a forged one
+		}
+	case q.resp.sack.due:
+		q.resp.selectiveAck(out)
+	default:
+		return false
+	}
+	return true
+}
+
+// next produces the next packet that has to take its turn.
+func (q *QP) next(now time.Duration, out *machine.Out) bool {
+	if q.paced(now) {
+		return !q.resp.streams() && q.resp.owes() && q.resp.next(out)
+	}
+	switch q.p.Attr.State {
+	case qp.RTS:
+		if !q.resp.owes() {
+			if q.req.next(now, out) {
+				return true
+			}
+			q.settle() // a work request may have failed here
+			return q.resp.owes() && q.resp.next(out)
+		}
+		if q.resp.acknowledges() {
+			return q.beforeAcknowledge(now, out)
+		}
+		return q.both(now, out)
+	case qp.SQD:
+		more := q.both(now, out)
+		if !more {
+			q.settle()
+		}
+		return more
+	case qp.Err:
+		// Requests posted since are flushed as well (IBTA 10.3.1.7).
+		q.flush()
+		return q.resp.owes() && q.resp.next(out)
+	case qp.RTR:
+		return q.resp.owes() && q.resp.next(out)
+	}
+	return false
+}
+
+// beforeAcknowledge lets up to burst requests go before an acknowledge, which is shorter:
+// the answers to a message and its acknowledge leave as one batch. There is no order
+// between the two directions of a connection.
+func (q *QP) beforeAcknowledge(now time.Duration, out *machine.Out) bool {
+	if q.turn < burst && q.req.next(now, out) {
+		q.turn++
+		return true
+	}
+	q.turn = 0
+	q.settle()
+	return q.resp.owes() && q.resp.next(out)
+}
+
+// both lets responses go before requests, but gives READ responses and requests turns of
+// burst packets each while both have something to send.
+func (q *QP) both(now time.Duration, out *machine.Out) bool {
+	streaming := q.resp.streams()
+	requests := streaming && q.turn >= burst
+	if requests && q.req.next(now, out) {
+		if q.turn++; q.turn >= 2*burst {
+			q.turn = 0
+		}
+		return true
+	}
+	if q.resp.owes() && q.resp.next(out) {
+		if streaming && q.turn < burst {
+			q.turn++
+		}
+		return true
+	}
+	if !requests && q.req.next(now, out) {
+		return true
+	}
+	q.settle()
+	return q.resp.owes() && q.resp.next(out)
+}
+
+// Deadline implements machine.Machine.
+func (q *QP) Deadline() time.Duration {
+	r := &q.req
+	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.resp.posted.at)
+}
+
+// Expire implements machine.Machine.
+func (q *QP) Expire(now time.Duration) {
+	if q.paceAt <= now {
+		q.paceAt = machine.Never
+	}
+	if q.resp.posted.at <= now {
+		q.resp.announceReceives(now)
+	}
+	q.req.expire(now)
+	if q.alive.at <= now {
+		q.checkPeer(now)
+	}
+	q.settle()
+}

@@ -1,0 +1,69 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+)
+
+// A tailProbe is a tail-loss probe (RFC 8985, 7): the last packet, sent once more, or a
+// request for the last answer. What comes back shows what was lost at the end, where
+// nothing later does.
+type tailProbe struct {
+	at     time.Duration // when to send one
+	wanted bool          // one is to be sent
+	sent   uint8         // probes without progress
+}
+
+// tailProbeLimit is the number of probes without an answer after which only the
+// acknowledgement timer runs.
+const tailProbeLimit = 6
+
+// tailProbeTime is the time without an answer after which a probe is sent.
+func (r *requester) tailProbeTime() time.Duration {
+	t := &r.trips.acks
+	if !t.Known() || r.reads.outstanding > 0 && r.trips.answers.Smoothed() > t.Smoothed() {
+		t = &r.trips.answers
+	}
+	return 2*t.Smoothed() + 4*t.Deviation() + slack
+}
+
+// armTailProbe starts the wait for a probe. While READs are outstanding only a softrdma
+// peer is probed: another one answers a part of a READ before those before it.
+func (r *requester) armTailProbe(now time.Duration) {
+	r.tail.at = machine.Never
+	if (r.trips.acks.Known() || r.trips.answers.Known()) && r.tail.sent < tailProbeLimit && r.una != r.nxt &&
+		(r.reads.outstanding == 0 || r.q.selective()) {
+		r.tail.at = now + r.tailProbeTime()<<r.tail.sent
+	}
+}
+
+// sendTailProbe produces a probe.
+func (r *requester) sendTailProbe(now time.Duration, out *machine.Out) bool {
+	r.tail.wanted = false
+	if r.una == r.nxt || r.rnr.until != machine.Never {
+		return false
+	}
+	e := r.nxt - 1
+	if b := r.loss.board; b != nil && b.High == r.nxt && len(b.Holes) > 0 {
+		e = b.Holes[len(b.Holes)-1].End - 1
+	}
+	at := r.find(e)
+	w := &r.requests[at]
+	switch {
+	case w.local() || w.state&(started|failed) != started:
+		return false
+	case w.responds() && !r.q.selective():
+		return false // see armTailProbe
+	case w.responds():
+		r.askFor(w, at, e, 1, out)
+	case !r.segmentAgain(w, at, e, out):
+		return false
+	}
+	out.AckReq = true
+	r.trips.timing = false
+	r.q.refuse(reason.Detail{Reason: reason.TailProbe, Expected: uint64(r.tailProbeTime().Microseconds()), Found: uint64(r.tail.sent)})
+	r.armTailProbe(now)
+	return true
+}
