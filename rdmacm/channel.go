@@ -6,38 +6,38 @@ import (
 	"slices"
 	"sync"
 
-	"softrdma/internal/bridge"
-	"softrdma/internal/cma"
-	"softrdma/internal/connect"
+	"softrdma/internal/cmid"
+	"softrdma/internal/provider"
 	"softrdma/internal/qp"
 	"softrdma/verbs"
 )
 
 // An EventChannel takes the events of ids.
 type EventChannel struct {
-	local  *source
+	local  *source       // of the process's own devices
 	signal chan struct{} // holds a token while there may be events
 	done   chan struct{} // closed by Close
 
-	mu      sync.Mutex
-	ids     int
-	daemons []*source // whose devices have ids of the channel
-	closed  bool
+	mu     sync.Mutex
+	ids    int
+	others []*source // those that have ids of the channel
+	closed bool
 }
 
-// A source is a connection manager's part of an event channel. That of a daemon's
-// device ends with the last id.
+// A source is the part of an event channel that a connection manager fills. All
+// but the local one end with their last id.
 type source struct {
-	c   connect.Channel
-	dev *verbs.Device // the daemon's, nil for the devices of this process
-	ids int           // guarded by the channel's mutex
+	origin
+	c   provider.EventChannel
+	ids int // guarded by the channel's mutex
 }
 
 // NewEventChannel makes an event channel (rdma_create_event_channel).
 func NewEventChannel() *EventChannel {
 	ch := &EventChannel{signal: make(chan struct{}, 1), done: make(chan struct{})}
-	c, _ := manager().NewChannel(ch.wake) // always there
-	ch.local = &source{c: c}
+	o := processOrigin()
+	c, _ := o.manager.NewEventChannel(ch.wake) // a manager of this process never fails
+	ch.local = &source{origin: o, c: c}
 	return ch
 }
 
@@ -65,18 +65,18 @@ func (ch *EventChannel) newID(ps PortSpace, t verbs.QPType) (*ID, error) {
 	}
 	id := &ID{ch: ch, src: s}
 	var err error
-	if id.c, err = s.c.NewID(cma.PortSpace(ps), qp.Type(t), id); err != nil {
+	if id.c, err = s.c.NewID(cmid.PortSpace(ps), qp.Type(t), id); err != nil {
 		ch.drop(s)
 		return nil, fmt.Errorf("create id: %w", err)
 	}
 	return id, nil
 }
 
-// hold counts one more id of a source, which has one or is the local one.
+// hold counts one more id of a source that is the local one or has ids.
 func (ch *EventChannel) hold(s *source) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.closed || s.dev != nil && s.ids == 0 {
+	if ch.closed || s != ch.local && s.ids == 0 {
 		return fmt.Errorf("event channel: %w", ErrClosed)
 	}
 	ch.ids++
@@ -84,9 +84,10 @@ func (ch *EventChannel) hold(s *source) error {
 	return nil
 }
 
-// holdFor is hold of the source that a device's ids have.
-func (ch *EventChannel) holdFor(dev *verbs.Device) (*source, error) {
-	if dev == nil || !dev.Daemon() {
+// holdFor is hold of the source of an origin, which it makes if the channel has
+// none.
+func (ch *EventChannel) holdFor(o origin) (*source, error) {
+	if o == ch.local.origin {
 		return ch.local, ch.hold(ch.local)
 	}
 	ch.mu.Lock()
@@ -94,16 +95,16 @@ func (ch *EventChannel) holdFor(dev *verbs.Device) (*source, error) {
 	if ch.closed {
 		return nil, fmt.Errorf("event channel: %w", ErrClosed)
 	}
-	i := slices.IndexFunc(ch.daemons, func(s *source) bool { return s.dev == dev })
+	i := slices.IndexFunc(ch.others, func(s *source) bool { return s.origin == o })
 	if i < 0 {
-		c, err := bridge.Driver(dev).(connect.Manager).NewChannel(ch.wake)
+		c, err := o.manager.NewEventChannel(ch.wake)
 		if err != nil {
 			return nil, err
 		}
-		i = len(ch.daemons)
-		ch.daemons = append(ch.daemons, &source{c: c, dev: dev})
+		i = len(ch.others)
+		ch.others = append(ch.others, &source{origin: o, c: c})
 	}
-	s := ch.daemons[i]
+	s := ch.others[i]
 	ch.ids++
 	s.ids++
 	return s, nil
@@ -114,9 +115,9 @@ func (ch *EventChannel) drop(s *source) {
 	ch.mu.Lock()
 	ch.ids--
 	s.ids--
-	last := s.ids == 0 && s.dev != nil
+	last := s.ids == 0 && s != ch.local
 	if last {
-		ch.daemons = slices.DeleteFunc(ch.daemons, func(x *source) bool { return x == s })
+		ch.others = slices.DeleteFunc(ch.others, func(x *source) bool { return x == s })
 	}
 	ch.mu.Unlock()
 	if last {
@@ -144,12 +145,12 @@ func (ch *EventChannel) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// take waits for what a manager tells.
-func (ch *EventChannel) take(ctx context.Context) (*source, connect.Event, error) {
+// take waits for the next event of any source.
+func (ch *EventChannel) take(ctx context.Context) (*source, provider.ConnEvent, error) {
 	for {
 		select {
 		case <-ch.done:
-			return nil, connect.Event{}, fmt.Errorf("event channel: %w", ErrClosed)
+			return nil, provider.ConnEvent{}, fmt.Errorf("event channel: %w", ErrClosed)
 		default:
 		}
 		if s, c, ok := ch.poll(); ok {
@@ -163,25 +164,25 @@ func (ch *EventChannel) take(ctx context.Context) (*source, connect.Event, error
 			if s, c, ok := ch.poll(); ok {
 				return s, c, nil
 			}
-			return nil, connect.Event{}, ctx.Err()
+			return nil, provider.ConnEvent{}, ctx.Err()
 		}
 	}
 }
 
-// poll is the next event of any source, if there is one now.
-func (ch *EventChannel) poll() (*source, connect.Event, bool) {
+// poll returns the next event of any source and reports whether there is one.
+func (ch *EventChannel) poll() (*source, provider.ConnEvent, bool) {
 	if c, ok := ch.local.c.Poll(); ok {
 		return ch.local, c, true
 	}
 	ch.mu.Lock()
-	daemons := slices.Clone(ch.daemons)
+	others := slices.Clone(ch.others)
 	ch.mu.Unlock()
-	for _, s := range daemons {
+	for _, s := range others {
 		if c, ok := s.c.Poll(); ok {
 			return s, c, true
 		}
 	}
-	return nil, connect.Event{}, false
+	return nil, provider.ConnEvent{}, false
 }
 
 // Close gives the channel up (rdma_destroy_event_channel); ErrBusy while ids

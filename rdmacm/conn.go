@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/verbs"
 )
 
@@ -63,7 +63,7 @@ func (c *Conn) Err() error {
 	}
 	// The end of a stream moves the queue pair by itself, before the event of it
 	// has come here.
-	if c.end.id.c.State() == cma.Disconnect {
+	if c.end.id.c.State() == cmid.Disconnect {
 		return fmt.Errorf("%w by %v", ErrDisconnected, c.end.id.RemoteAddr())
 	}
 	return c.end.why()

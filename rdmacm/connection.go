@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/verbs"
 )
 
@@ -27,7 +27,7 @@ func (id *ID) Connect(p *ConnParam) error {
 }
 
 // describe names the id's queue pair, where it has one.
-func (id *ID) describe(c *cma.ConnParam) *cma.ConnParam {
+func (id *ID) describe(c *cmid.ConnParam) *cmid.ConnParam {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.qp != nil {
@@ -161,13 +161,13 @@ func (id *ID) respond(e *Event) bool {
 		return true
 	}
 	id.toErr()
-	if errors.Is(err, cma.ErrOver) || id.c.Removed() {
+	if errors.Is(err, cmid.ErrOver) || id.c.Removed() {
 		return false
 	}
 	id.mu.Lock()
 	id.broken = true
 	id.mu.Unlock()
-	e.Type, e.Status = EventConnectError, cma.StatusInvalid
+	e.Type, e.Status = EventConnectError, cmid.StatusInvalid
 	e.Err = fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), public(err))
 	return true
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/cma"
 	"softrdma/verbs"
 )
 
@@ -173,34 +172,4 @@ func TestDialNamedLocalTakenFails(t *testing.T) {
 		t.Errorf("expected a *ResolveError, found %v", err)
 	}
 	wants(t, err, ip(14)+":4791", "already in use")
-}
-
-// The device of a client to this machine is closed for want of users between the
-// manager's two questions.
-func TestLocalClientThatIsClosedMeanwhileOpensAgain(t *testing.T) {
-	leavesNothing(t)
-	src, err := devices.Source(netip.MustParseAddr("127.0.0.1"), cma.RoCE)
-	if err != nil {
-		t.Fatal(err)
-	}
-	devices.mu.Lock()
-	u := devices.localClient
-	devices.mu.Unlock()
-	if u == nil {
-		t.Fatal("the client did not get a device of its own")
-	}
-	devices.close(u)
-	a, err := devices.Acquire(netip.AddrPortFrom(src, verbs.Port), cma.RoCE)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer devices.Release(a)
-	if a.Closed() != nil || a.Local() != u.dev.Addr() {
-		t.Errorf("found a device on %v, expected one on %v, %v", a.Local(), u.dev.Addr(), a.Closed())
-	}
-	devices.mu.Lock()
-	defer devices.mu.Unlock()
-	if !devices.used[a].localClient {
-		t.Error("the device is not found for other clients")
-	}
 }

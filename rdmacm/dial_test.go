@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"softrdma/internal/host"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -230,13 +232,13 @@ func TestListenWildcardTakesEveryAddress(t *testing.T) {
 	for _, skipped := range l.LeftOut() {
 		t.Log(skipped)
 	}
-	addrs, err := devices.Addresses()
+	addrs, err := host.LocalAddresses()
 	if err != nil {
 		t.Fatal(err)
 	}
 	reached := 0
 	for _, a := range addrs {
-		if !a.Is4() || devices.opened(netip.AddrPortFrom(a, verbs.Port)) == nil {
+		if !a.Is4() || registry.Process.Find(netip.AddrPortFrom(a, verbs.Port)) == nil {
 			continue
 		}
 		reached++

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/cma"
-	"softrdma/internal/connect"
+	"softrdma/internal/cmid"
+	"softrdma/internal/provider"
 )
 
 // An EventType is the type of an event: the numbers of rdma_cm_event_type.
@@ -33,7 +33,7 @@ const (
 )
 
 // String gives the name of rdma_cm_event_type, as "RDMA_CM_EVENT_REJECTED".
-func (t EventType) String() string { return cma.EventType(t).String() }
+func (t EventType) String() string { return cmid.EventType(t).String() }
 
 // An Event is what happened to an id.
 type Event struct {
@@ -65,15 +65,15 @@ func (e Event) String() string {
 
 // event makes an event of a manager's. It is not ok where the program is not to
 // see it.
-func (ch *EventChannel) event(s *source, c *connect.Event) (e Event, ok bool) {
+func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok bool) {
 	e = Event{Type: EventType(c.Type), Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
-	if c.Type == cma.EventConnectRequest {
+	if c.Type == cmid.EventConnectRequest {
 		e.Listen, _ = c.Owner.(*ID)
 		if e.Listen == nil || e.Listen.gone() || ch.hold(s) != nil {
 			c.New.Destroy()
 			return e, false
 		}
-		e.ID = &ID{c: c.New, ch: ch, src: s, dev: s.dev, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
+		e.ID = &ID{c: c.New, ch: ch, src: s, dev: s.daemon, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
 		c.New.SetOwner(e.ID)
 		return e, true
 	}
@@ -85,9 +85,9 @@ func (ch *EventChannel) event(s *source, c *connect.Event) (e Event, ok bool) {
 }
 
 // failure says in words why an event is one of failure.
-func (e *Event) failure(c *connect.Event) error {
-	if c.Type == cma.EventAddrError || c.Type == cma.EventRouteError {
-		return &ResolveError{Addr: e.ID.RemoteAddr().String(), Err: c.Err}
+func (e *Event) failure(c *provider.ConnEvent) error {
+	if c.Type == cmid.EventAddrError || c.Type == cmid.EventRouteError {
+		return &ResolveError{Addr: e.ID.RemoteAddr().String(), Err: public(c.Err)}
 	}
 	return public(c.Err)
 }

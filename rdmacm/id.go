@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 
-	"softrdma/internal/cma"
-	"softrdma/internal/connect"
+	"softrdma/internal/cmid"
+	"softrdma/internal/provider"
 	"softrdma/verbs"
 )
 
@@ -19,7 +20,7 @@ type ID struct {
 	// has its listener's.
 	Context any
 
-	c     connect.ID
+	c     provider.ID
 	asked ConnParam // of a connect request
 
 	run     *hubRun      // of an id of the hub; guarded by its mutex
@@ -50,11 +51,8 @@ type ID struct {
 func (id *ID) UseDevice(dev *verbs.Device) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.c.SetProtocol(cma.Protocol(dev.Protocol())); err != nil {
+	if err := id.c.SetProtocol(cmid.Protocol(dev.Protocol())); err != nil {
 		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
-	}
-	if have := devices.opened(dev.Addr()); have != dev && !dev.Daemon() {
-		return fmt.Errorf("use device %v: %w", dev.Addr(), verbs.ErrClosed)
 	}
 	if err := id.manage(dev); err != nil {
 		return fmt.Errorf("use device %v: %w", dev.Addr(), public(err))
@@ -69,11 +67,12 @@ func (id *ID) UseDevice(dev *verbs.Device) error {
 // manage makes the id one of the device's connection manager, with the options
 // that it has. The caller holds mu.
 func (id *ID) manage(dev *verbs.Device) error {
-	s, err := id.ch.holdFor(dev)
-	if err != nil || s == id.src {
-		if err == nil {
-			id.ch.drop(s)
-		}
+	o, err := originOf(dev)
+	if err != nil || o == id.src.origin {
+		return err
+	}
+	s, err := id.ch.holdFor(o)
+	if err != nil {
 		return err
 	}
 	c, err := s.c.NewID(id.c.PortSpace(), id.c.Type(), id)
@@ -93,12 +92,12 @@ func (id *ID) manage(dev *verbs.Device) error {
 }
 
 // carry gives the options of the id to what is to stand behind it.
-func (id *ID) carry(c connect.ID, dev *verbs.Device) error {
-	if err := c.SetProtocol(cma.Protocol(dev.Protocol())); err != nil {
+func (id *ID) carry(c provider.ID, dev *verbs.Device) error {
+	if err := c.SetProtocol(cmid.Protocol(dev.Protocol())); err != nil {
 		return err
 	}
 	if id.security != nil {
-		if err := c.SetWay(id.security); err != nil {
+		if err := c.SetTLS(id.security); err != nil {
 			return err
 		}
 	}
@@ -121,7 +120,7 @@ func (id *ID) UseTLS(cfg *tls.Config) error {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.c.SetWay(cfg); err != nil {
+	if err := id.c.SetTLS(cfg); err != nil {
 		return fmt.Errorf("use TLS: %w", public(err))
 	}
 	id.security = cfg
@@ -206,14 +205,20 @@ func (id *ID) Listen(backlog int) error {
 
 // LeftOut tells on which addresses a listener on every device could not listen,
 // and why.
-func (id *ID) LeftOut() []error { return id.c.LeftOut() }
+func (id *ID) LeftOut() []error {
+	list := slices.Clone(id.c.LeftOut())
+	for i, err := range list {
+		list[i] = public(err)
+	}
+	return list
+}
 
 // Migrate moves the id, with its events that were not taken yet, to another
 // channel (rdma_migrate_id).
 func (id *ID) Migrate(to *EventChannel) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	s, err := to.holdFor(id.src.dev)
+	s, err := to.holdFor(id.src.origin)
 	if err != nil {
 		return fmt.Errorf("migrate id: %w", public(err))
 	}
@@ -286,13 +291,7 @@ func (id *ID) RemoteAddr() netip.AddrPort { return id.c.Remote() }
 // last id on it, unless the program opened it.
 func (id *ID) Device() *verbs.Device {
 	id.mu.Lock()
-	dev := id.src.dev
+	o := id.src.origin
 	id.mu.Unlock()
-	switch {
-	case dev == nil:
-		return devices.verbsDevice(id.c.Device())
-	case !id.c.Local().IsValid() || id.c.Removed():
-		return nil
-	}
-	return dev
+	return o.device(id.c)
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -62,7 +63,7 @@ func TestDialIPv6LocalClientHasPortOfItsOwn(t *testing.T) {
 		t.Skipf("no IPv6 here: %v", err)
 	}
 	defer closed(t, e)
-	if devices.opened(netip.MustParseAddrPort("[::1]:4791")) != nil {
+	if registry.Process.Find(netip.MustParseAddrPort("[::1]:4791")) != nil {
 		t.Skip("this process has the device of [::1]:4791")
 	}
 	if a := e.Device().Addr(); a.Addr() != netip.IPv6Loopback() || a.Port() == verbs.Port || a.Port() < 49152 {

@@ -3,8 +3,7 @@ package rdmacm
 import (
 	"fmt"
 	"net/netip"
-
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 )
 
 // JoinMulticast joins a group (rdma_join_multicast): EventMulticastJoin brings
@@ -36,7 +35,7 @@ func (id *ID) joined(e *Event) {
 		id.groups[e.group] = e.UD.AV.DGID.Addr()
 		return
 	}
-	e.Type, e.Status = EventMulticastError, cma.StatusInvalid
+	e.Type, e.Status = EventMulticastError, cmid.StatusInvalid
 	e.Err = fmt.Errorf("attach the queue pair to multicast group %v: %w", e.group, err)
 }
 

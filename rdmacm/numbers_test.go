@@ -3,7 +3,7 @@ package rdmacm_test
 import (
 	"testing"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/rdmacm"
 )
 
@@ -11,17 +11,17 @@ import (
 // them without a look at the value: each number must be the manager's.
 func TestNumbersAreTheManagers(t *testing.T) {
 	for name, c := range map[string][2]int{
-		"PortSpaceTCP": {int(rdmacm.PortSpaceTCP), int(cma.PortSpaceTCP)}, "PortSpaceUDP": {int(rdmacm.PortSpaceUDP), int(cma.PortSpaceUDP)},
-		"PortSpaceIB": {int(rdmacm.PortSpaceIB), int(cma.PortSpaceIB)},
+		"PortSpaceTCP": {int(rdmacm.PortSpaceTCP), int(cmid.PortSpaceTCP)}, "PortSpaceUDP": {int(rdmacm.PortSpaceUDP), int(cmid.PortSpaceUDP)},
+		"PortSpaceIB": {int(rdmacm.PortSpaceIB), int(cmid.PortSpaceIB)},
 
-		"AddrResolved": {int(rdmacm.EventAddrResolved), int(cma.EventAddrResolved)}, "AddrError": {int(rdmacm.EventAddrError), int(cma.EventAddrError)},
-		"RouteResolved": {int(rdmacm.EventRouteResolved), int(cma.EventRouteResolved)}, "RouteError": {int(rdmacm.EventRouteError), int(cma.EventRouteError)},
-		"ConnectRequest": {int(rdmacm.EventConnectRequest), int(cma.EventConnectRequest)}, "ConnectResponse": {int(rdmacm.EventConnectResponse), int(cma.EventConnectResponse)},
-		"ConnectError": {int(rdmacm.EventConnectError), int(cma.EventConnectError)}, "Unreachable": {int(rdmacm.EventUnreachable), int(cma.EventUnreachable)},
-		"Rejected": {int(rdmacm.EventRejected), int(cma.EventRejected)}, "Established": {int(rdmacm.EventEstablished), int(cma.EventEstablished)},
-		"Disconnected": {int(rdmacm.EventDisconnected), int(cma.EventDisconnected)}, "DeviceRemoval": {int(rdmacm.EventDeviceRemoval), int(cma.EventDeviceRemoval)},
-		"MulticastJoin": {int(rdmacm.EventMulticastJoin), int(cma.EventMulticastJoin)}, "MulticastError": {int(rdmacm.EventMulticastError), int(cma.EventMulticastError)},
-		"AddrChange": {int(rdmacm.EventAddrChange), int(cma.EventAddrChange)}, "TimewaitExit": {int(rdmacm.EventTimewaitExit), int(cma.EventTimewaitExit)},
+		"AddrResolved": {int(rdmacm.EventAddrResolved), int(cmid.EventAddrResolved)}, "AddrError": {int(rdmacm.EventAddrError), int(cmid.EventAddrError)},
+		"RouteResolved": {int(rdmacm.EventRouteResolved), int(cmid.EventRouteResolved)}, "RouteError": {int(rdmacm.EventRouteError), int(cmid.EventRouteError)},
+		"ConnectRequest": {int(rdmacm.EventConnectRequest), int(cmid.EventConnectRequest)}, "ConnectResponse": {int(rdmacm.EventConnectResponse), int(cmid.EventConnectResponse)},
+		"ConnectError": {int(rdmacm.EventConnectError), int(cmid.EventConnectError)}, "Unreachable": {int(rdmacm.EventUnreachable), int(cmid.EventUnreachable)},
+		"Rejected": {int(rdmacm.EventRejected), int(cmid.EventRejected)}, "Established": {int(rdmacm.EventEstablished), int(cmid.EventEstablished)},
+		"Disconnected": {int(rdmacm.EventDisconnected), int(cmid.EventDisconnected)}, "DeviceRemoval": {int(rdmacm.EventDeviceRemoval), int(cmid.EventDeviceRemoval)},
+		"MulticastJoin": {int(rdmacm.EventMulticastJoin), int(cmid.EventMulticastJoin)}, "MulticastError": {int(rdmacm.EventMulticastError), int(cmid.EventMulticastError)},
+		"AddrChange": {int(rdmacm.EventAddrChange), int(cmid.EventAddrChange)}, "TimewaitExit": {int(rdmacm.EventTimewaitExit), int(cmid.EventTimewaitExit)},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%s is %d, the manager's %d", name, c[0], c[1])

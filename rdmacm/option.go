@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"softrdma/internal/cma"
-	"softrdma/internal/connect"
+	"softrdma/internal/cmid"
+	"softrdma/internal/provider"
 	"softrdma/verbs"
 )
 
@@ -55,7 +55,7 @@ func (id *ID) setOption(o Option, value int) error {
 	defer id.mu.Unlock()
 	switch o {
 	case OptionProtocol:
-		return id.c.SetProtocol(cma.Protocol(value))
+		return id.c.SetProtocol(cmid.Protocol(value))
 	case OptionResponseTimeout:
 		id.timeout = uint8(value)
 		return id.c.SetResponseTimeout(id.timeout, id.retries)
@@ -81,7 +81,7 @@ func (id *ID) setOption(o Option, value int) error {
 }
 
 // setOption sets an option that stands for itself.
-func setOption(c connect.ID, o Option, value int) error {
+func setOption(c provider.ID, o Option, value int) error {
 	switch o {
 	case OptionTOS:
 		return c.SetTOS(uint8(value))

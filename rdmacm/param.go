@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/verbs"
 )
@@ -21,7 +21,7 @@ const (
 )
 
 // String gives the short name, as "TCP".
-func (p PortSpace) String() string { return cma.PortSpace(p).String() }
+func (p PortSpace) String() string { return cmid.PortSpace(p).String() }
 
 // DefaultReadAtomic is how many READs and atomics of either side may be in
 // flight where a ConnParam does not say.
@@ -93,7 +93,7 @@ func orDefault(v, def uint8) uint8 {
 }
 
 // request makes the parameters of a request or lookup.
-func (p *ConnParam) request(ps PortSpace) (*cma.ConnParam, error) {
+func (p *ConnParam) request(ps PortSpace) (*cmid.ConnParam, error) {
 	limit := MaxPrivateRequest
 	if ps == PortSpaceUDP {
 		limit = MaxPrivateLookup
@@ -109,7 +109,7 @@ func (p *ConnParam) request(ps PortSpace) (*cma.ConnParam, error) {
 
 // accept makes the parameters of the answer to a request: never more than it
 // asked for (IBTA 12.7.29, 12.7.30), since more would not be kept.
-func (p *ConnParam) accept(ps PortSpace, asked *ConnParam) (*cma.ConnParam, error) {
+func (p *ConnParam) accept(ps PortSpace, asked *ConnParam) (*cmid.ConnParam, error) {
 	limit := MaxPrivateAccept
 	if ps == PortSpaceUDP {
 		limit = MaxPrivateAnswer
@@ -129,11 +129,11 @@ func (p *ConnParam) accept(ps PortSpace, asked *ConnParam) (*cma.ConnParam, erro
 }
 
 // manager makes what requests and answers have in common.
-func (p *ConnParam) manager(limit int) (*cma.ConnParam, error) {
+func (p *ConnParam) manager(limit int) (*cmid.ConnParam, error) {
 	if err := checkPrivate(p.PrivateData, limit); err != nil {
 		return nil, err
 	}
-	c := &cma.ConnParam{
+	c := &cmid.ConnParam{
 		PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPN: p.QPN,
 		RetryCount: orDefault(p.RetryCount, 7), RNRRetryCount: orDefault(p.RNRRetryCount, 7),
 	}
@@ -155,7 +155,7 @@ func checkPrivate(b []byte, limit int) error {
 	return nil
 }
 
-func checkReadAtomic(c *cma.ConnParam) error {
+func checkReadAtomic(c *cmid.ConnParam) error {
 	switch {
 	case c.ResponderResources > verbs.MaxReadAtomic:
 		return fmt.Errorf("responder resources: expected at most %d, found %d", verbs.MaxReadAtomic, c.ResponderResources)
@@ -166,7 +166,7 @@ func checkReadAtomic(c *cma.ConnParam) error {
 }
 
 // connParam is what an event brought.
-func connParam(c *cma.ConnParam) ConnParam {
+func connParam(c *cmid.ConnParam) ConnParam {
 	return ConnParam{
 		PrivateData: c.PrivateData, ResponderResources: c.ResponderResources, InitiatorDepth: c.InitiatorDepth,
 		FlowControl: c.FlowControl, RetryCount: c.RetryCount, RNRRetryCount: c.RNRRetryCount, SRQ: c.SRQ, QPN: c.QPN,
@@ -174,7 +174,7 @@ func connParam(c *cma.ConnParam) ConnParam {
 }
 
 // udParam is what an event brought.
-func udParam(u *cma.UDParam) UDParam {
+func udParam(u *cmid.UDParam) UDParam {
 	return UDParam{PrivateData: u.PrivateData, AV: addressVector(&u.Path), QPN: u.QPN, QKey: u.QKey}
 }
 

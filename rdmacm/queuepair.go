@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/verbs"
 )
@@ -47,7 +47,7 @@ func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
 		return nil, fmt.Errorf("id: %w", ErrClosed)
 	case id.pd != nil:
 		return id.pd, nil
-	case dev == nil && (id.c.Removed() || id.c.Device() != nil): // it is not among the open ones any more
+	case dev == nil && (id.c.Removed() || id.c.Device().IsValid()): // it is not among the open ones any more
 		return nil, fmt.Errorf("device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
 	case dev == nil:
 		return nil, errors.New("expected an id on a device: bind it or resolve an address first")
@@ -210,7 +210,7 @@ func (id *ID) begin(q *verbs.QP) error {
 // INIT once more, because what the peer may do is known only now. On the
 // accepting side c has how many READs and atomics were agreed on; on the other
 // the reply had it, which may be more than the device can.
-func (id *ID) toRTS(c *cma.ConnParam) error {
+func (id *ID) toRTS(c *cmid.ConnParam) error {
 	q := id.QP()
 	if q == nil {
 		return nil

@@ -6,8 +6,9 @@ import (
 	"net/netip"
 	"syscall"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -17,8 +18,8 @@ var (
 	ErrClosed       = errors.New("closed")                  // the object was closed or destroyed
 	ErrDisconnected = errors.New("connection disconnected") // a side ended the connection
 	ErrPrivateData  = errors.New("private data too long")   // see the constants MaxPrivate…
-	ErrAddrInUse    = cma.ErrAddrInUse                      // another id has the port
-	ErrAddrNotAvail = cma.ErrAddrNotAvail                   // no port is left
+	ErrAddrInUse    = cmid.ErrAddrInUse                     // another id has the port
+	ErrAddrNotAvail = cmid.ErrAddrNotAvail                  // no port is left
 
 	// ErrRequestVoid is wrapped where a request cannot be accepted any more, or
 	// never could: its peer has turned away, or asked for what no queue pair can.
@@ -71,9 +72,10 @@ func (e *UnreachableError) Timeout() bool { return !errors.As(e.Err, new(syscall
 
 // public gives an error of the manager's as this package has it.
 func public(err error) error {
-	var reject *cma.RejectedError
-	var lookup *cma.LookupError
-	var late *cma.TimeoutError
+	var reject *cmid.RejectedError
+	var lookup *cmid.LookupError
+	var late *cmid.TimeoutError
+	var security *registry.TLSError
 	switch {
 	case err == nil:
 		return nil
@@ -83,7 +85,9 @@ func public(err error) error {
 		return &RejectedError{lookup.Addr, uint16(lookup.Status), lookup.Status.String(), lookup.PrivateData}
 	case errors.As(err, &late):
 		return &UnreachableError{late.Addr, &detailError{late.Detail}}
-	case errors.Is(err, cma.ErrDestroyed), errors.Is(err, cma.ErrClosed):
+	case errors.As(err, &security):
+		return &SecurityError{Device: deviceName(security.At), TLS: security.TLS}
+	case errors.Is(err, cmid.ErrDestroyed), errors.Is(err, cmid.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/wire/mad"
 	"softrdma/verbs"
 )
@@ -281,10 +281,10 @@ func TestConnParamDefaults(t *testing.T) {
 
 func TestErrorsOfManagerBecomePublic(t *testing.T) {
 	at := addr(serverIP, 7)
-	if err := public(&cma.LookupError{Addr: at, Status: mad.SIDRNoQP}); isReject(t, err).Code != 3 {
+	if err := public(&cmid.LookupError{Addr: at, Status: mad.SIDRNoQP}); isReject(t, err).Code != 3 {
 		t.Errorf("found %v", err)
 	}
-	if err := public(cma.ErrDestroyed); !errors.Is(err, ErrClosed) || !errors.Is(err, cma.ErrDestroyed) {
+	if err := public(cmid.ErrDestroyed); !errors.Is(err, ErrClosed) || !errors.Is(err, cmid.ErrDestroyed) {
 		t.Errorf("found %v", err)
 	}
 	if err := public(nil); err != nil {

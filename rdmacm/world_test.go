@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -90,10 +91,8 @@ type census struct {
 }
 
 func count() census {
-	c := census{manager: manager().Count(), goroutines: runtime.NumGoroutine()}
-	devices.mu.Lock()
-	c.devices = len(devices.used)
-	devices.mu.Unlock()
+	c := census{manager: registry.Process.Connections(openDevice).Count(), goroutines: runtime.NumGoroutine()}
+	c.devices = registry.Process.Count()
 	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
 		c.files = len(list)
 	}

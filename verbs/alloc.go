@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"softrdma/internal/driver"
 	"softrdma/internal/memory"
+	"softrdma/internal/provider"
 )
 
 // AllocConfig tells AllocMemory what memory is wanted.
@@ -125,8 +125,8 @@ func allocationOf(buf []byte) *allocation {
 }
 
 // bufferOf is memory to register, as the device may map it. The caller holds it.
-func bufferOf(buf []byte) driver.Buffer {
-	b := driver.Buffer{Mem: buf, Memfd: -1}
+func bufferOf(buf []byte) provider.Buffer {
+	b := provider.Buffer{Mem: buf, Memfd: -1}
 	allocated.Lock()
 	defer allocated.Unlock()
 	if a := allocationOf(buf); a != nil && a.memfd >= 0 {

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
-	"softrdma/internal/driver"
+	"softrdma/internal/provider"
 )
 
 // A CongestionControl is the name of how a connection finds out how much it may
@@ -64,17 +63,17 @@ func ParseCongestionControl(name string) (CongestionControl, error) {
 
 // ParseRecovery checks a name; the error tells which there are.
 func ParseRecovery(name string) (Recovery, error) {
-	_, err := adapter.ParseRecovery(name)
+	_, err := congestion.ParseRecovery(name)
 	return Recovery(name), err
 }
 
 // transmission checks both names, for a device or a queue pair.
-func transmission(c CongestionControl, r Recovery) (congestion.Kind, adapter.Recovery, error) {
+func transmission(c CongestionControl, r Recovery) (congestion.Kind, congestion.Recovery, error) {
 	k, err := congestion.ParseKind(string(c))
 	if err != nil {
 		return 0, 0, err
 	}
-	w, err := adapter.ParseRecovery(string(r))
+	w, err := congestion.ParseRecovery(string(r))
 	return k, w, err
 }
 
@@ -87,7 +86,7 @@ func refuseTransmission(what string, c CongestionControl, r Recovery) error {
 }
 
 // transmission takes the queue pair's choice over.
-func (c *QPConfig) transmission(p Protocol, a *driver.QPConfig) (err error) {
+func (c *QPConfig) transmission(p Protocol, a *provider.QPConfig) (err error) {
 	if a.Control, a.Recovery, err = transmission(c.Congestion, c.Recovery); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/internal/driver"
+	"softrdma/internal/provider"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
@@ -85,7 +85,7 @@ type CQConfig struct {
 // A CQ is a completion queue.
 type CQ struct {
 	dev     *Device
-	drv     driver.CQ
+	drv     provider.CQ
 	channel *CompChannel
 	own     bool
 
@@ -282,12 +282,12 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 // A CompChannel is a completion channel: it takes the events of many CQs.
 type CompChannel struct {
 	dev *Device
-	drv driver.Channel
+	drv provider.CompletionChannel
 }
 
 // CreateCompChannel makes a completion channel.
 func (d *Device) CreateCompChannel() (*CompChannel, error) {
-	a, err := d.drv.CreateChannel()
+	a, err := d.drv.CreateCompletionChannel()
 	if err != nil {
 		return nil, fmt.Errorf("create completion channel: %w", err)
 	}

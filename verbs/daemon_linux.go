@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"softrdma/internal/driver/daemon"
 	"softrdma/internal/host"
+	"softrdma/internal/provider/daemon"
+	"softrdma/internal/registry"
 )
 
 // openDaemon opens a device that a daemon serves.
-func openDaemon(name string, cfg *Config) (*Device, error) {
+func (s *Stack) openDaemon(name string, cfg *Config) (*Device, error) {
 	if err := cfg.refuseDaemons(); err != nil {
 		return nil, err
 	}
@@ -41,5 +42,6 @@ func openDaemon(name string, cfg *Config) (*Device, error) {
 	if d.protocol == IWARP {
 		d.gids[0].GID = about.GID // the interface's, of which nothing else is known
 	}
+	s.reg.Add(&registry.Entry{Handle: d, Provider: drv})
 	return d, nil
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/bridge"
 	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 	"softrdma/internal/uverbs"
 	"softrdma/verbs"
 )
@@ -253,7 +253,7 @@ func TestCountersOfADaemonsDeviceAreTheDaemons(t *testing.T) {
 	given := make(map[string]uint64)
 	for r := reason.None + 1; r < reason.Count; r++ { // more than one answer holds
 		for range r % 3 {
-			bridge.Device(s.dev).Trace.Refuse(0, reason.Detail{Reason: r})
+			registry.Adapter(s.dev).Trace.Refuse(0, reason.Detail{Reason: r})
 			given[r.String()]++
 		}
 	}

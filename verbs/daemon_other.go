@@ -9,7 +9,7 @@ import (
 )
 
 // openDaemon says what is missing.
-func openDaemon(string, *Config) (*Device, error) {
+func (*Stack) openDaemon(string, *Config) (*Device, error) {
 	return nil, fmt.Errorf("a daemon reaches the memory of its programs on Linux alone, not on %s: open a device of this process: %w",
 		runtime.GOOS, errors.ErrUnsupported)
 }

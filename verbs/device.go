@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/driver"
 	"softrdma/internal/host"
+	"softrdma/internal/object"
+	"softrdma/internal/provider"
+	"softrdma/internal/provider/local"
 	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 )
 
 // Port is the UDP port of RoCE v2 (annex A17.3.2.2).
@@ -23,10 +26,10 @@ const Port = 4791
 
 // Sentinels for errors.Is.
 var (
-	ErrBusy      = adapter.ErrBusy      // the object is in use by others
-	ErrClosed    = adapter.ErrClosed    // the device is closed
-	ErrDestroyed = adapter.ErrDestroyed // the object was destroyed
-	ErrOverflow  = adapter.ErrOverflow  // a completion queue overflowed
+	ErrBusy      = object.ErrBusy      // other objects use the object
+	ErrClosed    = object.ErrClosed    // the device is closed
+	ErrDestroyed = object.ErrDestroyed // the object was destroyed
+	ErrOverflow  = object.ErrOverflow  // a completion queue had no room for a completion
 )
 
 // DefaultSpin is how long a device looks for packets before it sleeps.
@@ -116,12 +119,9 @@ type Config struct {
 	NoLoopback bool
 }
 
-// loopback joins the devices of this process.
-var loopback adapter.Loopback
-
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
-	drv      driver.Device
+	drv      provider.Device
 	local    *adapter.Device // what drv drives, nil where remote
 	remote   bool            // a daemon's
 	unnamed  bool            // which numbers reasons otherwise: another version
@@ -133,7 +133,6 @@ type Device struct {
 	gids     []GIDEntry
 	zone     string
 	spin     time.Duration
-	security *tls.Config // Config.TLS
 
 	spinning atomic.Bool // a waiter spins
 
@@ -169,9 +168,12 @@ type Device struct {
 // that both map, so that nothing is copied in between. The device ends with the
 // daemon: by EventDeviceFatal, and ErrClosed of whatever waits. Captures are
 // for devices of this process.
-func Open(name string, cfg Config) (*Device, error) {
+func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
+
+// Open opens a device of the stack; see the function Open.
+func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	if rest, ok := strings.CutPrefix(name, daemonPrefix); ok {
-		d, err := openDaemon(rest, &cfg)
+		d, err := s.openDaemon(rest, &cfg)
 		if err != nil {
 			return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
 		}
@@ -198,8 +200,8 @@ func Open(name string, cfg Config) (*Device, error) {
 		}
 		mtu = cfg.MTU
 	}
-	vacate(choice.Addr)
-	networks, streams, err := openLinks(protocol, &choice, &cfg)
+	s.reg.Vacate(choice.Addr)
+	networks, streams, err := s.openLinks(protocol, &choice, &cfg)
 	if err != nil {
 		return nil, openError(name, choice, err)
 	}
@@ -207,7 +209,7 @@ func Open(name string, cfg Config) (*Device, error) {
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	var b *adapter.Loopback
 	if protocol == RoCE && !cfg.NoLoopback {
-		b = &loopback
+		b = &s.reg.Loopback
 	}
 	a := adapter.Open(adapter.Config{
 		Networks: networks, Streams: streams, Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
@@ -215,13 +217,13 @@ func Open(name string, cfg Config) (*Device, error) {
 		Loopback:    b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 	})
 	d := &Device{
-		drv: driver.Local{Device: a}, local: a,
-		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(), security: cfg.TLS,
+		drv: local.Device{Device: a}, local: a,
+		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(),
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), protocol), d.portState
 	d.gids = gidTable(protocol, choice)
 	d.watch()
-	opened.add(d)
+	s.reg.Add(&registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS})
 	return d, nil
 }
 
@@ -273,7 +275,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 // the device no longer touches registered memory, and holds none of
 // AllocMemory's. A second Close waits for the first.
 func (d *Device) Close() error {
-	opened.remove(d)
+	registry.Remove(d)
 	d.unwatch()
 	err := d.drv.Close()
 	releaseDevice(d)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/bridge"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -70,13 +70,13 @@ func TestIWARPIdleConnectionsCostTheirSockets(t *testing.T) {
 	qa, qb := smallQPs(t, a, n), smallQPs(t, b, n)
 	events := make(chan adapter.StreamEvent, 4*n)
 	handle := func(e *adapter.StreamEvent) { events <- *e }
-	l, err := bridge.Device(b).ListenStream(0, 2*n, handle)
+	l, err := registry.Adapter(b).ListenStream(0, 2*n, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, heap := use(), heapInUse()
 	for i := range n {
-		if _, err := bridge.Device(a).Dial(&adapter.DialConfig{Dst: l.Addr(), QPN: qa[i], Params: testParams}, handle); err != nil {
+		if _, err := registry.Adapter(a).Dial(&adapter.DialConfig{Dst: l.Addr(), QPN: qa[i], Params: testParams}, handle); err != nil {
 			t.Fatal(err)
 		}
 		for established := 0; established < 2; {
@@ -107,7 +107,7 @@ func TestIWARPIdleConnectionsCostTheirSockets(t *testing.T) {
 	if each > 8<<10 {
 		t.Errorf("an end costs %d bytes", each)
 	}
-	if x, _ := bridge.Device(a).StreamCount(); x != n {
+	if x, _ := registry.Adapter(a).StreamCount(); x != n {
 		t.Errorf("%d streams, expected %d", x, n)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/bridge"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/registry"
 	wire "softrdma/internal/wire/iwarp"
 	"softrdma/verbs"
 )
@@ -168,12 +168,12 @@ var testParams = iwarp.Params{IRD: 8, ORD: 8}
 // tells what each has agreed on.
 func connectEnds(t *testing.T, a, b *streamEnd) [2]iwarp.Agreement {
 	t.Helper()
-	l, err := bridge.Device(b.dev).ListenStream(0, 4, b.handle)
+	l, err := registry.Adapter(b.dev).ListenStream(0, 4, b.handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a.stream, err = bridge.Device(a.dev).Dial(&adapter.DialConfig{Dst: l.Addr(), QPN: a.qp.Number(), Params: testParams}, a.handle)
+	a.stream, err = registry.Adapter(a.dev).Dial(&adapter.DialConfig{Dst: l.Addr(), QPN: a.qp.Number(), Params: testParams}, a.handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +393,7 @@ func TestIWARPDeafPeerStallsNobodyElse(t *testing.T) {
 	}()
 	a, b := newStreamPair(t, "127.13.1.10", "127.13.1.11")
 	stuck := newStreamEnd(t, a.dev, iwarpRights)
-	stuck.stream, err = bridge.Device(a.dev).Dial(&adapter.DialConfig{
+	stuck.stream, err = registry.Adapter(a.dev).Dial(&adapter.DialConfig{
 		Dst: netip.MustParseAddrPort(deaf.Addr().String()), QPN: stuck.qp.Number(), Params: iwarp.Params{Revision: 1},
 	}, stuck.handle)
 	if err != nil {
@@ -453,8 +453,8 @@ func TestIWARPCompletedArrivesBeforeTheEnd(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		x, lx := bridge.Device(devA).StreamCount()
-		y, ly := bridge.Device(devB).StreamCount()
+		x, lx := registry.Adapter(devA).StreamCount()
+		y, ly := registry.Adapter(devB).StreamCount()
 		if x+y+lx+ly == 0 {
 			break
 		}
@@ -469,7 +469,7 @@ func TestIWARPCompletedArrivesBeforeTheEnd(t *testing.T) {
 func TestIWARPRefusedSetUpsAreTold(t *testing.T) {
 	dev := openIWARP(t, "127.13.1.14")
 	e := newStreamEnd(t, dev, iwarpRights)
-	a := bridge.Device(dev)
+	a := registry.Adapter(dev)
 	free, err := a.ListenStream(0, 1, e.handle)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/bridge"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/registry"
 	wire "softrdma/internal/wire/iwarp"
 	"softrdma/verbs"
 )
@@ -71,7 +71,7 @@ func TestIWARPReachesPeersOfRevision1(t *testing.T) {
 	e := newStreamEnd(t, dev, iwarpRights)
 	p := testParams
 	p.ClientServer, p.Private = true, []byte("as it was")
-	s, err := bridge.Device(dev).Dial(&adapter.DialConfig{Dst: netip.MustParseAddrPort(l.Addr().String()), QPN: e.qp.Number(), Params: p}, e.handle)
+	s, err := registry.Adapter(dev).Dial(&adapter.DialConfig{Dst: netip.MustParseAddrPort(l.Addr().String()), QPN: e.qp.Number(), Params: p}, e.handle)
 	if err != nil {
 		t.Fatal(err)
 	}

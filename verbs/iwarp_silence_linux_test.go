@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/bridge"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -29,7 +29,7 @@ func watchfulStreams(t *testing.T, addrA, addrB string, timeout, probe time.Dura
 		t.Fatal(err)
 	}
 	a.qp = q
-	l, err := bridge.Device(b.dev).ListenStream(0, 4, b.handle)
+	l, err := registry.Adapter(b.dev).ListenStream(0, 4, b.handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func watchfulStreams(t *testing.T, addrA, addrB string, timeout, probe time.Dura
 		<-t.Context().Done()
 	}()
 	dst := relay.Addr().(*net.TCPAddr).AddrPort()
-	a.stream, err = bridge.Device(a.dev).Dial(&adapter.DialConfig{Dst: dst, QPN: a.qp.Number(), Params: testParams}, a.handle)
+	a.stream, err = registry.Adapter(a.dev).Dial(&adapter.DialConfig{Dst: dst, QPN: a.qp.Number(), Params: testParams}, a.handle)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync"
 
-	"softrdma/internal/driver"
 	"softrdma/internal/memory"
+	"softrdma/internal/provider"
 	"softrdma/internal/qp"
 )
 
@@ -38,7 +38,7 @@ type SGE struct {
 // A PD is a protection domain.
 type PD struct {
 	dev *Device
-	drv driver.PD
+	drv provider.PD
 }
 
 // AllocPD makes a protection domain (IBTA 10.2.3).
@@ -61,7 +61,7 @@ type MR struct {
 	pd *PD
 
 	mu   sync.Mutex
-	r    driver.Region
+	r    provider.Region
 	buf  []byte
 	gone bool
 }
@@ -97,7 +97,7 @@ func (m *MR) PD() *PD {
 	return m.pd
 }
 
-func (m *MR) region() driver.Region {
+func (m *MR) region() provider.Region {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.r

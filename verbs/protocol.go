@@ -67,7 +67,7 @@ func choose(name string) (host.Choice, Protocol, error) {
 }
 
 // openLinks opens what carries the packets of the device's lanes, or its streams.
-func openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.Streams, error) {
+func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.Streams, error) {
 	lanes := max(cfg.Lanes, 1)
 	if lanes > adapter.MaxLanes {
 		return nil, nil, fmt.Errorf("lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
@@ -76,7 +76,7 @@ func openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.S
 		if lanes > 1 {
 			return nil, nil, fmt.Errorf("lanes: expected 1 of an iWARP device, found %d: %w", lanes, errors.ErrUnsupported)
 		}
-		l, err := openStreams(c, cfg)
+		l, err := s.openStreams(c, cfg)
 		return nil, l, err
 	}
 	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
@@ -88,9 +88,9 @@ func openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.S
 	return rocev2.Networks(links), nil, err
 }
 
-func openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
+func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	// The system would allow it, but one address is one device.
-	if opened.find(c.Addr) != nil {
+	if s.reg.Find(c.Addr) != nil {
 		return nil, fmt.Errorf("address %v already in use by another iWARP device of this process", c.Addr.Addr())
 	}
 	t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}

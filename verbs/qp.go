@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/internal/driver"
 	"softrdma/internal/memory"
+	"softrdma/internal/provider"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -78,7 +78,7 @@ type QPConfig struct {
 // A QP is a queue pair.
 type QP struct {
 	pd             *PD
-	drv            driver.QP
+	drv            provider.QP
 	typ            QPType
 	sq             *queue.SendRing
 	rq             *queue.RecvRing // nil with srq
@@ -122,8 +122,8 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	return q, nil
 }
 
-func (c *QPConfig) driver() (*driver.QPConfig, error) {
-	a := &driver.QPConfig{Type: qp.Type(c.Type), SendCQ: c.SendCQ.drv, RecvCQ: c.RecvCQ.drv, SignalAll: c.SignalAll, Inline: c.MaxInline}
+func (c *QPConfig) driver() (*provider.QPConfig, error) {
+	a := &provider.QPConfig{Type: qp.Type(c.Type), SendCQ: c.SendCQ.drv, RecvCQ: c.RecvCQ.drv, SignalAll: c.SignalAll, Inline: c.MaxInline}
 	var err error
 	for _, d := range []struct {
 		what            string

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"softrdma/internal/driver"
+	"softrdma/internal/provider"
 )
 
 // SRQConfig says what a shared receive queue is made of.
@@ -17,7 +17,7 @@ type SRQConfig struct {
 // An SRQ is a shared receive queue (IBTA 10.2.9).
 type SRQ struct {
 	pd  *PD
-	drv driver.SRQ
+	drv provider.SRQ
 	mu  sync.Mutex // producers
 }
 

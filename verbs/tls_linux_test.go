@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/bridge"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -80,7 +80,7 @@ func TestTLSPeersThatDoNotFit(t *testing.T) {
 			before := use()
 			dev, peer := openTLS(t, "127.13.4.3", c.dial), openTLS(t, "127.13.4.4", c.listen)
 			e := newStreamEnd(t, dev, iwarpRights)
-			l, err := bridge.Device(peer).ListenStream(0, 4, func(v *adapter.StreamEvent) {
+			l, err := registry.Adapter(peer).ListenStream(0, 4, func(v *adapter.StreamEvent) {
 				if v.Kind == iwarp.Requested {
 					t.Error("the listener was asked")
 				}
@@ -88,7 +88,7 @@ func TestTLSPeersThatDoNotFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := bridge.Device(dev).Dial(&adapter.DialConfig{Dst: l.Addr(), QPN: e.qp.Number(), Params: testParams}, e.handle); err != nil {
+			if _, err := registry.Adapter(dev).Dial(&adapter.DialConfig{Dst: l.Addr(), QPN: e.qp.Number(), Params: testParams}, e.handle); err != nil {
 				t.Fatal(err)
 			}
 			v := e.await(iwarp.Refused)

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/simnet"
@@ -44,7 +45,7 @@ func TestDestroyOfUsedObjectIsRefused(t *testing.T) {
 	}}))
 	expect(t, a, 1, queue.Success)
 
-	want := adapter.Counts{PD: 1, CQ: 2, QP: 2, SRQ: 1, MR: 1, MW: 1, AH: 1, Channel: 1}
+	want := object.Counts{PD: 1, CQ: 2, QP: 2, SRQ: 1, MR: 1, MW: 1, AH: 1, Channel: 1}
 	if c := a.Dev.Count(); c != want {
 		t.Errorf("counts %+v, expected %+v", c, want)
 	}
@@ -67,7 +68,7 @@ func TestDestroyOfUsedObjectIsRefused(t *testing.T) {
 	}
 	must(t, a.PD.FreeWindow(window&^0xff|0x42))
 	tearDown(t, a, b)
-	if c := a.Dev.Count(); c != (adapter.Counts{}) {
+	if c := a.Dev.Count(); c != (object.Counts{}) {
 		t.Errorf("left over: %+v", c)
 	}
 }

@@ -2,19 +2,16 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/object"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
-
-// ErrOverflow is wrapped by what a completion queue that overflowed answers.
-var ErrOverflow = errors.New("completion queue overflow")
 
 // A CQ is a completion queue. Lanes produce, one caller at a time consumes.
 type CQ struct {
@@ -184,14 +181,9 @@ func (c *CQ) Pass() { c.channel.push(c) }
 // Err is ErrOverflow once the queue has overflowed.
 func (c *CQ) Err() error {
 	if c.overflowed.Load() {
-		return Overflowed(c.Depth())
+		return object.Overflowed(c.Depth())
 	}
 	return nil
-}
-
-// Overflowed is ErrOverflow of a queue of a depth.
-func Overflowed(depth int) error {
-	return fmt.Errorf("%w: it holds %d completions; poll more often or make it deeper", ErrOverflow, depth)
 }
 
 // Ring is the present ring, for the consumer.

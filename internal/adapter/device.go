@@ -23,15 +23,18 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/trace"
 )
 
-// ErrBusy is wrapped by the refusal to destroy an object that others use.
-var ErrBusy = memory.ErrBusy
-
-// ErrClosed is returned by operations on a closed device.
-var ErrClosed = errors.New("device closed")
+// The sentinels that a device of any kind returns.
+var (
+	ErrBusy      = object.ErrBusy
+	ErrClosed    = object.ErrClosed
+	ErrDestroyed = object.ErrDestroyed
+	ErrOverflow  = object.ErrOverflow
+)
 
 // DefaultPKey is the one entry of the partition table: full membership of the
 // default partition, as RoCE has it (annex A17.4.7).
@@ -66,7 +69,7 @@ type Config struct {
 	Control congestion.Kind
 
 	// Recovery is that of connections that do not choose their own.
-	Recovery Recovery
+	Recovery congestion.Recovery
 
 	// PeerTimeout is that of reliable connections that do not choose their own (see
 	// machine.Port); 0 is for ever.
@@ -101,7 +104,7 @@ type Device struct {
 	Trace  *trace.Stream
 
 	mu     sync.Mutex
-	counts Counts
+	counts object.Counts
 	nextPD uint32
 	nextAH uint32
 	closed bool
@@ -116,11 +119,6 @@ type Device struct {
 	ahs  map[uint32]*address
 
 	events eventQueue
-}
-
-// Counts are the numbers of objects that exist.
-type Counts struct {
-	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
 }
 
 // Open makes a device on a link.
@@ -178,7 +176,7 @@ func (d *Device) Local() qp.Endpoint {
 func (d *Device) MTU() int { return d.cfg.MTU }
 
 // Count tells how many objects exist.
-func (d *Device) Count() Counts {
+func (d *Device) Count() object.Counts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.counts

@@ -14,6 +14,7 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/memory"
+	"softrdma/internal/object"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -132,7 +133,7 @@ func bothWays(t *testing.T, a, b *side) {
 		must(t, s.cq.Destroy())
 		must(t, s.PD.Deregister(s.mr))
 		must(t, s.PD.Dealloc())
-		if c := s.Dev.Count(); c != (adapter.Counts{}) {
+		if c := s.Dev.Count(); c != (object.Counts{}) {
 			t.Errorf("left over: %+v", c)
 		}
 		must(t, s.Dev.Close())

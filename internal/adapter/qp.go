@@ -41,7 +41,7 @@ type QP struct {
 	srq       *SRQ
 
 	control  congestion.Kind
-	recovery Recovery
+	recovery congestion.Recovery
 
 	// The lane's:
 	flow      *txFlow // of a connection
@@ -67,12 +67,12 @@ type QPConfig struct {
 	RecvDepth, RecvSGE int
 	Inline             int
 	SignalAll          bool
-	SQ                 *queue.SendRing // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
-	RQ                 *queue.RecvRing // nil makes one of RecvDepth and RecvSGE
-	Control            congestion.Kind // of a reliable connection; Default takes the device's
-	Recovery           Recovery        // the same
-	PeerTimeout        time.Duration   // the same; 0 takes the device's, negative is for ever
-	PeerProbe          time.Duration   // see machine.Port
+	SQ                 *queue.SendRing     // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
+	RQ                 *queue.RecvRing     // nil makes one of RecvDepth and RecvSGE
+	Control            congestion.Kind     // of a reliable connection; Default takes the device's
+	Recovery           congestion.Recovery // the same
+	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative is for ever
+	PeerProbe          time.Duration       // see machine.Port
 }
 
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
@@ -95,7 +95,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 	if q.control == congestion.Default {
 		q.control = d.cfg.Control
 	}
-	if q.recovery == DefaultRecovery {
+	if q.recovery == congestion.DefaultRecovery {
 		q.recovery = d.cfg.Recovery
 	}
 	q.Port = machine.Port{

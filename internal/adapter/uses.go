@@ -1,13 +1,9 @@
 package adapter
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 )
-
-// ErrDestroyed is wrapped by operations on an object that was given up.
-var ErrDestroyed = errors.New("object destroyed")
 
 // uses counts the objects that use another one, which cannot be given up
 // before they are, and refuses new ones once it is.

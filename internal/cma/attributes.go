@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 )
@@ -16,8 +17,8 @@ func (id *ID) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	defer id.m.unlock()
 	switch {
 	case id.dev != nil:
-	case id.state == DeviceRemoval, id.state == Destroying:
-		return 0, qp.Attr{}, id.want(fmt.Sprintf("attributes for %v", to), AddrBound, AddrResolved, RouteResolved, Connect)
+	case id.state == cmid.DeviceRemoval, id.state == cmid.Destroying:
+		return 0, qp.Attr{}, id.want(fmt.Sprintf("attributes for %v", to), cmid.AddrBound, cmid.AddrResolved, cmid.RouteResolved, cmid.Connect)
 	default:
 		return 0, qp.Attr{}, fmt.Errorf("attributes for %v: %w", to, errNotResolved)
 	}
@@ -42,7 +43,7 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 		return id.datagramAttr(to)
 	}
 	if id.lost != nil {
-		return 0, attr, &VoidError{id.remote, id.lost}
+		return 0, attr, &cmid.VoidError{Addr: id.remote, Err: id.lost}
 	}
 	if id.iwarp() {
 		return streamAttr(to)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"softrdma/internal/cmid"
 )
 
 // errNoIPoIB: the port space of IP over InfiniBand wants a link layer that RoCE
@@ -22,14 +23,14 @@ func (id *ID) Bind(local netip.AddrPort) error {
 // bind is Bind on the way to a peer, whose address makes ephemeral ports of the
 // same number differ.
 func (id *ID) bind(local, remote netip.AddrPort) error {
-	if err := id.want("bind", Idle); err != nil {
+	if err := id.want("bind", cmid.Idle); err != nil {
 		return err
 	}
 	local = unmap(local)
 	if err := checkLocal(local.Addr()); err != nil {
 		return fmt.Errorf("bind %v: %w", local, err)
 	}
-	if id.space == PortSpaceIPoIB {
+	if id.space == cmid.PortSpaceIPoIB {
 		return fmt.Errorf("bind %v: %w", local, errNoIPoIB)
 	}
 	if err := id.checkProtocol(id.iwarp()); err != nil {
@@ -50,7 +51,7 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 		id.leave()
 		return fmt.Errorf("bind: %w", err)
 	}
-	id.state = AddrBound
+	id.state = cmid.AddrBound
 	return nil
 }
 
@@ -70,12 +71,18 @@ func checkLocal(a netip.Addr) error {
 	return nil
 }
 
-// acquire takes the device of a local address.
+// acquire makes the device of a local address the id's.
 func (id *ID) acquire(local netip.Addr) error {
-	d, err := id.m.acquire(id.place(local), &id.option)
+	d, err := id.m.acquire(local, &id.option)
 	if err != nil {
 		return err
 	}
+	return id.own(d)
+}
+
+// own makes a device the id's, unless the device's protocol does not have the
+// id's port space. The use that was counted passes to the id.
+func (id *ID) own(d *device) error {
 	if err := id.checkProtocol(d.dev.IWARP()); err != nil {
 		d.release()
 		return err

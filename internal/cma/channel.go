@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 )
 
@@ -39,22 +40,22 @@ func (m *Manager) NewChannelFor(tell func()) *EventChannel {
 
 // NewID makes an id that reports to the channel. Type is the service type of
 // its queue pair; 0 takes what the port space stands for.
-func (c *EventChannel) NewID(space PortSpace, t qp.Type) (*ID, error) {
+func (c *EventChannel) NewID(space cmid.PortSpace, t qp.Type) (*ID, error) {
 	if t == 0 {
-		t = serviceType(space)
+		t = cmid.ServiceType(space)
 	}
-	if err := checkType(space, t); err != nil {
+	if err := cmid.CheckType(space, t); err != nil {
 		return nil, err
 	}
 	c.m.lock()
 	defer c.m.unlock()
 	if c.closed {
-		return nil, ErrClosed
+		return nil, cmid.ErrClosed
 	}
 	return c.newID(space, t), nil
 }
 
-func (c *EventChannel) newID(space PortSpace, t qp.Type) *ID {
+func (c *EventChannel) newID(space cmid.PortSpace, t qp.Type) *ID {
 	c.m.seq++
 	id := &ID{m: c.m, seq: c.m.seq, ch: c, space: space, kind: t}
 	c.ids[id] = struct{}{}
@@ -93,7 +94,7 @@ func (c *EventChannel) take() (e Event, ok bool, err error) {
 	defer c.m.unlock()
 	switch {
 	case c.closed:
-		return e, false, ErrClosed
+		return e, false, cmid.ErrClosed
 	case len(c.list) == 0:
 		return e, false, nil
 	}
@@ -164,10 +165,10 @@ func (id *ID) Migrate(to *EventChannel) error {
 		return errors.New("migrate: expected a channel of the same manager, found another's")
 	}
 	if to.closed {
-		return ErrClosed
+		return cmid.ErrClosed
 	}
-	if id.state == Destroying {
-		return fmt.Errorf("migrate: %w", ErrDestroyed)
+	if id.state == cmid.Destroying {
+		return fmt.Errorf("migrate: %w", cmid.ErrDestroyed)
 	}
 	from := id.ch
 	if from == to {

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 )
 
 func TestMigrateTakesEventsAlong(t *testing.T) {
 	w := newWorld(t)
-	l := w.server.listen(cma.PortSpaceTCP, server4, 0)
-	stays := w.server.id(cma.PortSpaceTCP)
+	l := w.server.listen(cmid.PortSpaceTCP, server4, 0)
+	stays := w.server.id(cmid.PortSpaceTCP)
 	must(t, stays.ResolveAddr(netip.AddrPort{}, at(client4)))
-	w.client.connecting(cma.PortSpaceTCP, server4)
-	w.client.connecting(cma.PortSpaceTCP, server4)
+	w.client.connecting(cmid.PortSpaceTCP, server4)
+	w.client.connecting(cmid.PortSpaceTCP, server4)
 	w.net.Sleep(time.Second) // both requests wait in the channel
 
 	other := w.server.m.NewChannel()
@@ -24,26 +25,26 @@ func TestMigrateTakesEventsAlong(t *testing.T) {
 	if l.Channel() != other {
 		t.Error("the id stayed")
 	}
-	if e := w.server.next(cma.EventAddrResolved); e.ID != stays {
+	if e := w.server.next(cmid.EventAddrResolved); e.ID != stays {
 		t.Errorf("event of %v", e.ID)
 	}
 	w.server.quiet(time.Second)
-	first := next(t, w.server, other, cma.EventConnectRequest).ID
-	second := next(t, w.server, other, cma.EventConnectRequest).ID
+	first := next(t, w.server, other, cmid.EventConnectRequest).ID
+	second := next(t, w.server, other, cmid.EventConnectRequest).ID
 	if first.Channel() != other || second.Channel() != other {
 		t.Error("new ids stayed behind")
 	}
 	// What comes later comes to the new channel, and one more id moves on.
-	w.client.connecting(cma.PortSpaceTCP, server4)
-	next(t, w.server, other, cma.EventConnectRequest)
+	w.client.connecting(cmid.PortSpaceTCP, server4)
+	next(t, w.server, other, cmid.EventConnectRequest)
 	must(t, first.Migrate(w.server.ch))
-	must(t, first.Accept(&cma.ConnParam{QPN: 3}))
-	must(t, w.client.next(cma.EventConnectResponse).ID.Accept(nil))
-	if e := w.server.next(cma.EventEstablished); e.ID != first {
+	must(t, first.Accept(&cmid.ConnParam{QPN: 3}))
+	must(t, w.client.next(cmid.EventConnectResponse).ID.Accept(nil))
+	if e := w.server.next(cmid.EventEstablished); e.ID != first {
 		t.Errorf("event of %v", e.ID)
 	}
 	must(t, other.Close())
-	if err := first.Migrate(other); !errors.Is(err, cma.ErrClosed) {
+	if err := first.Migrate(other); !errors.Is(err, cmid.ErrClosed) {
 		t.Errorf("to a closed channel: %v", err)
 	}
 	w.end()
@@ -55,10 +56,10 @@ func TestNextEndsWithContextAndChannel(t *testing.T) {
 	if _, err := ch.Next(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("context over: %v", err)
 	}
-	id, err := ch.NewID(cma.PortSpaceTCP, 0)
+	id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	must(t, err)
 	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4)))
-	if e, err := ch.Next(over); err != nil || e.Type != cma.EventAddrResolved {
+	if e, err := ch.Next(over); err != nil || e.Type != cmid.EventAddrResolved {
 		t.Errorf("an event is there: %v, %v", e.Type, err)
 	}
 	done := make(chan error)
@@ -71,14 +72,14 @@ func TestNextEndsWithContextAndChannel(t *testing.T) {
 	must(t, ch.Close())
 	must(t, ch.Close())
 	for range 2 {
-		if err := <-done; !errors.Is(err, cma.ErrClosed) {
+		if err := <-done; !errors.Is(err, cmid.ErrClosed) {
 			t.Errorf("channel closed: %v", err)
 		}
 	}
-	if id.State() != cma.Destroying {
+	if id.State() != cmid.Destroying {
 		t.Errorf("id of a closed channel in state %v", id.State())
 	}
-	if _, err := ch.NewID(cma.PortSpaceTCP, 0); !errors.Is(err, cma.ErrClosed) {
+	if _, err := ch.NewID(cmid.PortSpaceTCP, 0); !errors.Is(err, cmid.ErrClosed) {
 		t.Errorf("new id: %v", err)
 	}
 	w.end()
@@ -100,7 +101,7 @@ func TestNextServesSeveralWaiters(t *testing.T) {
 		}()
 	}
 	for range waiters {
-		id, err := ch.NewID(cma.PortSpaceTCP, 0)
+		id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 		must(t, err)
 		must(t, id.ResolveAddr(netip.AddrPort{}, at(server4)))
 	}

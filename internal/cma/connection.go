@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/wire/mad"
 )
@@ -14,16 +15,16 @@ import (
 // answer is an event: EventConnectResponse, which the program accepts with
 // Accept(nil) when its queue pair is in RTS, or EventEstablished of a UD id;
 // else EventRejected or EventUnreachable.
-func (id *ID) Connect(p *ConnParam) error {
+func (id *ID) Connect(p *cmid.ConnParam) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("connect", RouteResolved); err != nil {
+	if err := id.want("connect", cmid.RouteResolved); err != nil {
 		return err
 	}
 	if id.kind == qp.UD {
 		return id.ask(p)
 	}
-	if err := limit("connect request", p.PrivateData, mad.REQPrivateLen-mad.IPHeaderLen); err != nil {
+	if err := cmid.CheckPrivate("connect request", p.PrivateData, mad.REQPrivateLen-mad.IPHeaderLen); err != nil {
 		return err
 	}
 	connect := id.request
@@ -33,12 +34,12 @@ func (id *ID) Connect(p *ConnParam) error {
 	if err := connect(p); err != nil {
 		return fmt.Errorf("connect to %v: %w", id.remote, err)
 	}
-	id.state = Connect
+	id.state = cmid.Connect
 	return nil
 }
 
 // request connects the id by its device's communication manager.
-func (id *ID) request(p *ConnParam) error {
+func (id *ID) request(p *cmid.ConnParam) error {
 	o, x := &id.option, &managed{dev: id.dev, asked: remember(p)}
 	err := id.dev.do(func(c *cm.Manager, now time.Duration) (err error) {
 		x.c, err = c.Connect(now, &cm.ConnectParams{
@@ -59,7 +60,7 @@ func (id *ID) request(p *ConnParam) error {
 }
 
 // remember copies the parameters of a request, whose private data is the caller's.
-func remember(p *ConnParam) *ConnParam {
+func remember(p *cmid.ConnParam) *cmid.ConnParam {
 	q := *p
 	q.PrivateData = bytes.Clone(p.PrivateData)
 	return &q
@@ -95,16 +96,16 @@ func (id *ID) private(data []byte) []byte {
 // Accept answers a connect request: with p, which names the id's queue pair,
 // that is in RTS by then. It completes a connect response where p is nil.
 // A request whose peer has gone away meanwhile gives a *VoidError.
-func (id *ID) Accept(p *ConnParam) error {
+func (id *ID) Accept(p *cmid.ConnParam) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("accept", Connect); err != nil {
+	if err := id.want("accept", cmid.Connect); err != nil {
 		return err
 	}
 	var err error
 	switch {
 	case id.lost != nil:
-		err = &VoidError{id.remote, id.lost}
+		err = &cmid.VoidError{Addr: id.remote, Err: id.lost}
 	case id.inquiry != nil:
 		err = id.reply(p)
 	case id.conn == nil:
@@ -129,7 +130,7 @@ func (id *ID) Reject(private []byte) error { return id.RejectFor(mad.RejectConsu
 func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("reject", Connect); err != nil {
+	if err := id.want("reject", cmid.Connect); err != nil {
 		return err
 	}
 	var err error
@@ -152,7 +153,7 @@ func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 func (id *ID) Disconnect() error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("disconnect", Connect, Disconnect); err != nil {
+	if err := id.want("disconnect", cmid.Connect, cmid.Disconnect); err != nil {
 		return err
 	}
 	if id.conn == nil {
@@ -170,7 +171,7 @@ func (id *ID) Disconnect() error {
 func (id *ID) Establish() error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("establish", Connect); err != nil {
+	if err := id.want("establish", cmid.Connect); err != nil {
 		return err
 	}
 	if id.conn == nil {

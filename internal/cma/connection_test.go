@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -78,16 +79,16 @@ func exchange(t testing.TB, from, to *socket, ud queue.UD) {
 func TestConnectionFromResolutionToTimewait(t *testing.T) {
 	for _, c := range []struct {
 		name, listen, connect string
-		space                 cma.PortSpace
+		space                 cmid.PortSpace
 		kind                  qp.Type
 	}{
-		{"IPv4", server4, server4, cma.PortSpaceTCP, qp.RC},
-		{"IPv6", server6, server6, cma.PortSpaceTCP, qp.RC},
-		{"wildcard", "0.0.0.0", second4, cma.PortSpaceTCP, qp.RC},
-		{"IPv6 wildcard", "::", server6, cma.PortSpaceTCP, qp.RC},
-		{"IPv4 to an IPv6 wildcard", "::", server4, cma.PortSpaceTCP, qp.RC},
-		{"port space IB", server4, server4, cma.PortSpaceIB, qp.RC},
-		{"UC", server4, server4, cma.PortSpaceIB, qp.UC},
+		{"IPv4", server4, server4, cmid.PortSpaceTCP, qp.RC},
+		{"IPv6", server6, server6, cmid.PortSpaceTCP, qp.RC},
+		{"wildcard", "0.0.0.0", second4, cmid.PortSpaceTCP, qp.RC},
+		{"IPv6 wildcard", "::", server6, cmid.PortSpaceTCP, qp.RC},
+		{"IPv4 to an IPv6 wildcard", "::", server4, cmid.PortSpaceTCP, qp.RC},
+		{"port space IB", server4, server4, cmid.PortSpaceIB, qp.RC},
+		{"UC", server4, server4, cmid.PortSpaceIB, qp.UC},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -103,11 +104,11 @@ func TestConnectionFromResolutionToTimewait(t *testing.T) {
 			w.client.resolve(active, c.connect)
 			a := w.client.socket(active)
 			a.to(t, active, qp.Init)
-			must(t, active.Connect(&cma.ConnParam{
+			must(t, active.Connect(&cmid.ConnParam{
 				PrivateData: []byte("ping"), ResponderResources: 3, InitiatorDepth: 5, RetryCount: 6, RNRRetryCount: 4, QPN: a.qp.QPN,
 			}))
 
-			e := w.server.next(cma.EventConnectRequest)
+			e := w.server.next(cmid.EventConnectRequest)
 			passive := e.ID
 			if e.Listener != l || passive.Context != l.Context || passive.Remote() != active.Local() || passive.Local() != active.Remote() {
 				t.Errorf("id %v to %v, peer's %v to %v", passive.Local(), passive.Remote(), active.Local(), active.Remote())
@@ -121,29 +122,29 @@ func TestConnectionFromResolutionToTimewait(t *testing.T) {
 			if p := b.qp.Query().Path; p.TrafficClass != 0x20 || p.Dst != a.h.Dev.Local() || p.HopLimit != 0 && p.HopLimit != 64 {
 				t.Errorf("path %+v", p)
 			}
-			must(t, passive.Accept(&cma.ConnParam{
+			must(t, passive.Accept(&cmid.ConnParam{
 				PrivateData: []byte("pong"), ResponderResources: 2, InitiatorDepth: 1, RNRRetryCount: 3, QPN: b.qp.QPN,
 			}))
 
-			r := w.client.next(cma.EventConnectResponse)
+			r := w.client.next(cmid.EventConnectResponse)
 			if p := r.Conn; r.ID != active || len(p.PrivateData) != 196 || !bytes.HasPrefix(p.PrivateData, []byte("pong\x00")) ||
 				p.QPN != b.qp.QPN || p.ResponderResources != 1 || p.InitiatorDepth != 2 || p.RNRRetryCount != 3 {
 				t.Errorf("response %+v", p)
 			}
 			a.to(t, active, qp.Init, qp.RTR, qp.RTS)
 			must(t, active.Accept(nil))
-			w.server.next(cma.EventEstablished)
+			w.server.next(cmid.EventEstablished)
 			exchange(t, a, b, queue.UD{})
 			exchange(t, b, a, queue.UD{})
 
 			must(t, rig.ToErr(a.qp))
 			must(t, active.Disconnect())
-			w.server.next(cma.EventDisconnected)
+			w.server.next(cmid.EventDisconnected)
 			must(t, passive.Disconnect())
-			w.client.next(cma.EventDisconnected)
-			w.client.next(cma.EventTimewaitExit)
-			w.server.next(cma.EventTimewaitExit)
-			if active.State() != cma.Disconnect || passive.State() != cma.Disconnect {
+			w.client.next(cmid.EventDisconnected)
+			w.client.next(cmid.EventTimewaitExit)
+			w.server.next(cmid.EventTimewaitExit)
+			if active.State() != cmid.Disconnect || passive.State() != cmid.Disconnect {
 				t.Errorf("states %v and %v", active.State(), passive.State())
 			}
 			a.destroy(t)
@@ -158,16 +159,16 @@ func TestConnectionFromResolutionToTimewait(t *testing.T) {
 
 func TestRejectTellsReasonAndPrivateData(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
 	must(t, server.Reject([]byte("no room")))
-	e := w.client.next(cma.EventRejected)
-	var r *cma.RejectedError
+	e := w.client.next(cmid.EventRejected)
+	var r *cmid.RejectedError
 	if !errors.As(e.Err, &r) || r.Reason != mad.RejectConsumer || e.Status != 28 || r.Addr != at(server4) ||
 		e.Detail.Reason != reason.CMRejected || !bytes.HasPrefix(e.Conn.PrivateData, []byte("no room\x00")) {
 		t.Errorf("event %+v, %v", e, e.Err)
 	}
-	if client.State() != cma.Connect {
+	if client.State() != cmid.Connect {
 		t.Errorf("state %v", client.State())
 	}
 	w.end()
@@ -175,13 +176,13 @@ func TestRejectTellsReasonAndPrivateData(t *testing.T) {
 
 func TestConnectWithoutListenerIsRejected(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, second4, 0)
-	w.client.connecting(cma.PortSpaceTCP, server4) // the server has the port on its other address only
-	if e := w.client.next(cma.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
+	w.server.listen(cmid.PortSpaceTCP, second4, 0)
+	w.client.connecting(cmid.PortSpaceTCP, server4) // the server has the port on its other address only
+	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
 		t.Errorf("status %d, %v", e.Status, e.Err)
 	}
-	w.client.connecting(cma.PortSpaceIB, second4) // another port space
-	if e := w.client.next(cma.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
+	w.client.connecting(cmid.PortSpaceIB, second4) // another port space
+	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
 		t.Errorf("status %d, %v", e.Status, e.Err)
 	}
 	w.end()
@@ -189,12 +190,12 @@ func TestConnectWithoutListenerIsRejected(t *testing.T) {
 
 func TestRequestOfAnotherServiceTypeIsRejected(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceIB, server4, 0)
-	id, err := w.client.ch.NewID(cma.PortSpaceIB, qp.UC)
+	w.server.listen(cmid.PortSpaceIB, server4, 0)
+	id, err := w.client.ch.NewID(cmid.PortSpaceIB, qp.UC)
 	must(t, err)
 	w.client.resolve(id, server4)
-	must(t, id.Connect(&cma.ConnParam{QPN: 1}))
-	if e := w.client.next(cma.EventRejected); e.Status != int(mad.RejectConsumer) {
+	must(t, id.Connect(&cmid.ConnParam{QPN: 1}))
+	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectConsumer) {
 		t.Errorf("status %d, %v", e.Status, e.Err)
 	}
 	if n := w.server.devs[0].Dev.Trace.Counter(reason.CMServiceType); n != 1 {
@@ -207,15 +208,15 @@ func TestRequestOfAnotherServiceTypeIsRejected(t *testing.T) {
 // The RTU is lost for ever, but the queue pair has received a packet.
 func TestEstablishTakesThePlaceOfALostMessage(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
-	must(t, server.Accept(&cma.ConnParam{QPN: 0x202}))
-	w.client.next(cma.EventConnectResponse)
+	must(t, server.Accept(&cmid.ConnParam{QPN: 0x202}))
+	w.client.next(cmid.EventConnectResponse)
 	w.client.cut()
 	must(t, client.Accept(nil))
 	w.server.quiet(time.Second)
 	must(t, server.Establish())
-	w.server.next(cma.EventEstablished)
+	w.server.next(cmid.EventEstablished)
 	w.client.heal()
 	w.server.quiet(time.Second)
 	w.end()
@@ -223,46 +224,46 @@ func TestEstablishTakesThePlaceOfALostMessage(t *testing.T) {
 
 func TestBothEndsDisconnectAtOnce(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.established()
 	must(t, client.Disconnect())
 	must(t, server.Disconnect())
-	w.client.next(cma.EventDisconnected)
-	w.server.next(cma.EventDisconnected)
+	w.client.next(cmid.EventDisconnected)
+	w.server.next(cmid.EventDisconnected)
 	must(t, client.Disconnect()) // as a program does that answers the event
-	w.client.next(cma.EventTimewaitExit)
-	w.server.next(cma.EventTimewaitExit)
+	w.client.next(cmid.EventTimewaitExit)
+	w.server.next(cmid.EventTimewaitExit)
 	w.end()
 }
 
 func TestPrivateDataTooLongIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, server4, 0)
-	w.server.listen(cma.PortSpaceUDP, server4, 0)
-	long := func(n int) *cma.ConnParam { return &cma.ConnParam{PrivateData: make([]byte, n), QPN: 5} }
+	w.server.listen(cmid.PortSpaceTCP, server4, 0)
+	w.server.listen(cmid.PortSpaceUDP, server4, 0)
+	long := func(n int) *cmid.ConnParam { return &cmid.ConnParam{PrivateData: make([]byte, n), QPN: 5} }
 	refused := func(err error, limit int) {
 		t.Helper()
-		var p *cma.PrivateDataError
+		var p *cmid.PrivateDataError
 		if !errors.As(err, &p) || p.Limit != limit || p.Found != limit+1 {
 			t.Errorf("error %v, expected limit %d", err, limit)
 		}
 	}
-	id := w.client.resolved(cma.PortSpaceTCP, server4)
+	id := w.client.resolved(cmid.PortSpaceTCP, server4)
 	refused(id.Connect(long(57)), 56)
 	must(t, id.Connect(long(56)))
-	server := w.server.next(cma.EventConnectRequest).ID
+	server := w.server.next(cmid.EventConnectRequest).ID
 	refused(server.Accept(long(197)), 196)
 	refused(server.Reject(make([]byte, 149)), 148)
 	must(t, server.Accept(long(196)))
-	w.client.next(cma.EventConnectResponse)
+	w.client.next(cmid.EventConnectResponse)
 
-	u := w.client.resolved(cma.PortSpaceUDP, server4)
+	u := w.client.resolved(cmid.PortSpaceUDP, server4)
 	refused(u.Connect(long(181)), 180)
 	must(t, u.Connect(long(180)))
-	server = w.server.next(cma.EventConnectRequest).ID
+	server = w.server.next(cmid.EventConnectRequest).ID
 	refused(server.Accept(long(137)), 136)
 	refused(server.Reject(make([]byte, 137)), 136)
 	must(t, server.Reject(make([]byte, 136)))
-	w.client.next(cma.EventUnreachable)
+	w.client.next(cmid.EventUnreachable)
 	w.end()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 )
 
@@ -18,80 +19,80 @@ func TestDestroyInEachState(t *testing.T) {
 	type ids = []*cma.ID
 	for _, c := range []struct {
 		name  string
-		state cma.State
+		state cmid.State
 		reach func(w *world) (destroyed, others ids)
-		tells cma.EventType // to the other end, where it hears anything
+		tells cmid.EventType // to the other end, where it hears anything
 	}{
-		{"idle", cma.Idle, func(w *world) (ids, ids) { return ids{w.client.id(cma.PortSpaceTCP)}, nil }, 0},
-		{"bound", cma.AddrBound, func(w *world) (ids, ids) {
-			id := w.client.id(cma.PortSpaceTCP)
+		{"idle", cmid.Idle, func(w *world) (ids, ids) { return ids{w.client.id(cmid.PortSpaceTCP)}, nil }, 0},
+		{"bound", cmid.AddrBound, func(w *world) (ids, ids) {
+			id := w.client.id(cmid.PortSpaceTCP)
 			must(w, id.Bind(addr(client4)))
 			return ids{id}, nil
 		}, 0},
-		{"address resolved, event not taken", cma.AddrResolved, func(w *world) (ids, ids) {
-			id := w.client.id(cma.PortSpaceTCP)
+		{"address resolved, event not taken", cmid.AddrResolved, func(w *world) (ids, ids) {
+			id := w.client.id(cmid.PortSpaceTCP)
 			must(w, id.ResolveAddr(netip.AddrPort{}, addr(server4)))
 			return ids{id}, nil
 		}, 0},
-		{"route resolved", cma.RouteResolved, func(w *world) (ids, ids) {
-			return ids{w.client.resolved(cma.PortSpaceTCP, server4)}, nil
+		{"route resolved", cmid.RouteResolved, func(w *world) (ids, ids) {
+			return ids{w.client.resolved(cmid.PortSpaceTCP, server4)}, nil
 		}, 0},
-		{"listening", cma.Listen, func(w *world) (ids, ids) {
-			id := w.client.id(cma.PortSpaceTCP)
+		{"listening", cmid.Listen, func(w *world) (ids, ids) {
+			id := w.client.id(cmid.PortSpaceTCP)
 			must(w, id.Listen(0))
 			return ids{id}, nil
 		}, 0},
-		{"request sent", cma.Connect, func(w *world) (ids, ids) {
-			return ids{w.client.connecting(cma.PortSpaceTCP, server4)}, nil
+		{"request sent", cmid.Connect, func(w *world) (ids, ids) {
+			return ids{w.client.connecting(cmid.PortSpaceTCP, server4)}, nil
 		}, 0},
-		{"request received", cma.Connect, func(w *world) (ids, ids) {
+		{"request received", cmid.Connect, func(w *world) (ids, ids) {
 			c, s := w.requested()
 			return ids{s}, ids{c}
-		}, cma.EventRejected},
-		{"reply sent", cma.Connect, func(w *world) (ids, ids) {
+		}, cmid.EventRejected},
+		{"reply sent", cmid.Connect, func(w *world) (ids, ids) {
 			c, s := w.requested()
-			must(w, s.Accept(&cma.ConnParam{QPN: 2}))
-			w.client.next(cma.EventConnectResponse)
+			must(w, s.Accept(&cmid.ConnParam{QPN: 2}))
+			w.client.next(cmid.EventConnectResponse)
 			return ids{s}, ids{c}
-		}, cma.EventRejected},
-		{"reply received", cma.Connect, func(w *world) (ids, ids) {
+		}, cmid.EventRejected},
+		{"reply received", cmid.Connect, func(w *world) (ids, ids) {
 			c, s := w.requested()
-			must(w, s.Accept(&cma.ConnParam{QPN: 2}))
-			w.client.next(cma.EventConnectResponse)
+			must(w, s.Accept(&cmid.ConnParam{QPN: 2}))
+			w.client.next(cmid.EventConnectResponse)
 			return ids{c}, ids{s}
-		}, cma.EventRejected},
-		{"established", cma.Connect, func(w *world) (ids, ids) {
+		}, cmid.EventRejected},
+		{"established", cmid.Connect, func(w *world) (ids, ids) {
 			c, s := w.established()
 			return ids{c}, ids{s}
-		}, cma.EventDisconnected},
-		{"disconnecting", cma.Connect, func(w *world) (ids, ids) {
+		}, cmid.EventDisconnected},
+		{"disconnecting", cmid.Connect, func(w *world) (ids, ids) {
 			c, s := w.established()
 			must(w, c.Disconnect())
 			return ids{c}, ids{s}
-		}, cma.EventDisconnected},
-		{"asked to disconnect", cma.Disconnect, func(w *world) (ids, ids) {
+		}, cmid.EventDisconnected},
+		{"asked to disconnect", cmid.Disconnect, func(w *world) (ids, ids) {
 			c, s := w.established()
 			must(w, c.Disconnect())
-			w.server.next(cma.EventDisconnected)
+			w.server.next(cmid.EventDisconnected)
 			return ids{s}, ids{c}
-		}, cma.EventDisconnected},
-		{"time wait", cma.Disconnect, func(w *world) (ids, ids) {
+		}, cmid.EventDisconnected},
+		{"time wait", cmid.Disconnect, func(w *world) (ids, ids) {
 			c, s := w.established()
 			must(w, c.Disconnect())
-			w.server.next(cma.EventDisconnected)
+			w.server.next(cmid.EventDisconnected)
 			must(w, s.Disconnect())
-			w.client.next(cma.EventDisconnected)
+			w.client.next(cmid.EventDisconnected)
 			return ids{c, s}, nil
 		}, 0},
-		{"look-up sent", cma.Connect, func(w *world) (ids, ids) {
-			return ids{w.client.connecting(cma.PortSpaceUDP, server4)}, nil
+		{"look-up sent", cmid.Connect, func(w *world) (ids, ids) {
+			return ids{w.client.connecting(cmid.PortSpaceUDP, server4)}, nil
 		}, 0},
-		{"look-up received", cma.Connect, func(w *world) (ids, ids) {
-			c := w.client.connecting(cma.PortSpaceUDP, server4)
-			return ids{w.server.next(cma.EventConnectRequest).ID}, ids{c}
-		}, cma.EventUnreachable},
-		{"member of a group", cma.AddrBound, func(w *world) (ids, ids) {
-			id := w.client.id(cma.PortSpaceUDP)
+		{"look-up received", cmid.Connect, func(w *world) (ids, ids) {
+			c := w.client.connecting(cmid.PortSpaceUDP, server4)
+			return ids{w.server.next(cmid.EventConnectRequest).ID}, ids{c}
+		}, cmid.EventUnreachable},
+		{"member of a group", cmid.AddrBound, func(w *world) (ids, ids) {
+			id := w.client.id(cmid.PortSpaceUDP)
 			must(w, id.Bind(addr(client4)))
 			must(w, id.JoinMulticast(netip.MustParseAddr("239.1.2.3"), nil))
 			return ids{id}, nil
@@ -99,8 +100,8 @@ func TestDestroyInEachState(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.server.listen(cma.PortSpaceTCP, server4, 0)
-			w.server.listen(cma.PortSpaceUDP, server4, 0)
+			w.server.listen(cmid.PortSpaceTCP, server4, 0)
+			w.server.listen(cmid.PortSpaceUDP, server4, 0)
 			destroyed, others := c.reach(w)
 			for _, id := range destroyed {
 				if s := id.State(); s != c.state {
@@ -108,7 +109,7 @@ func TestDestroyInEachState(t *testing.T) {
 				}
 				id.Destroy()
 				id.Destroy() // again does nothing
-				if err := id.Bind(addr(client4)); !errors.Is(err, cma.ErrDestroyed) {
+				if err := id.Bind(addr(client4)); !errors.Is(err, cmid.ErrDestroyed) {
 					t.Errorf("bind after destroy: %v", err)
 				}
 				if _, _, err := id.InitQPAttr(qp.Init); err == nil {
@@ -131,7 +132,7 @@ func TestDestroyInEachState(t *testing.T) {
 			w.net.Sleep(time.Second)
 			for _, x := range []*computer{w.client, w.server} {
 				for e, ok := x.ch.Poll(); ok; e, ok = x.ch.Poll() {
-					if e.Type != cma.EventConnectRequest {
+					if e.Type != cmid.EventConnectRequest {
 						t.Errorf("late event %v", e.Type)
 						continue
 					}
@@ -152,15 +153,15 @@ func TestDestroyInEachState(t *testing.T) {
 // Requests that nobody has taken go with their listener.
 func TestDestroyOfListenerRejectsItsRequests(t *testing.T) {
 	w := newWorld(t)
-	l := w.server.listen(cma.PortSpaceTCP, "0.0.0.0", 0)
-	w.client.connecting(cma.PortSpaceTCP, server4)
-	w.client.connecting(cma.PortSpaceTCP, second4)
-	taken := w.server.next(cma.EventConnectRequest).ID
+	l := w.server.listen(cmid.PortSpaceTCP, "0.0.0.0", 0)
+	w.client.connecting(cmid.PortSpaceTCP, server4)
+	w.client.connecting(cmid.PortSpaceTCP, second4)
+	taken := w.server.next(cmid.EventConnectRequest).ID
 	w.net.Sleep(time.Second)
 	l.Destroy()
-	w.client.next(cma.EventRejected)
+	w.client.next(cmid.EventRejected)
 	w.server.quiet(time.Second)
-	must(t, taken.Accept(&cma.ConnParam{QPN: 2})) // this one lives on
-	w.client.next(cma.EventConnectResponse)
+	must(t, taken.Accept(&cmid.ConnParam{QPN: 2})) // this one lives on
+	w.client.next(cmid.EventConnectResponse)
 	w.end()
 }

@@ -7,44 +7,47 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/reason"
 )
 
-// A device is one that ids use. It is the Manager's, and exists while uses is
-// not zero; however many there are, the host counts one.
+// A device is a device that ids use. It exists while uses is not zero. However
+// many uses there are, the Manager holds one lease.
 type device struct {
 	m         *Manager
 	dev       *adapter.Device
+	lease     Lease
 	uses      int
 	ids       map[*ID]struct{} // whose device it is
 	listeners map[any]*ID      // by *cm.Listener or *adapter.StreamListener
 }
 
-// acquire opens the device of an address, or counts one more use of it.
-func (m *Manager) acquire(local netip.AddrPort, o *options) (*device, error) {
-	var dev *adapter.Device
-	var err error
-	if h, ok := m.host.(Chooser); ok {
-		dev, err = h.AcquireAs(local, o.protocol, o.way)
-	} else {
-		dev, err = m.host.Acquire(local, o.protocol)
-	}
+// acquire leases the device of a local address and counts one more use of it.
+func (m *Manager) acquire(local netip.Addr, o *options) (*device, error) {
+	x, err := m.host.Acquire(local, o.device)
 	if err != nil {
 		return nil, err
 	}
+	return m.leased(x)
+}
+
+// leased counts one more use of a leased device. If the Manager has a lease of
+// the device, it releases the new one.
+func (m *Manager) leased(x Lease) (*device, error) {
+	dev := x.Device()
 	if d := m.devices[dev]; d != nil {
-		m.host.Release(dev)
+		x.Release()
 		d.uses++
 		return d, nil
 	}
-	d := &device{m: m, dev: dev, uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[any]*ID)}
-	err = d.manage(func(c *cm.Manager, now time.Duration) error {
+	d := &device{m: m, dev: dev, lease: x, uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[any]*ID)}
+	err := d.manage(func(c *cm.Manager, now time.Duration) error {
 		c.SetHandler(func(e *cm.Event) { m.inbox.add(d, e) })
 		return nil
 	})
 	if err != nil {
-		m.host.Release(dev)
-		return nil, fmt.Errorf("device %v: %w", local, err)
+		x.Release()
+		return nil, fmt.Errorf("device %v: %w", dev.Local(), err)
 	}
 	m.devices[dev] = d
 	return d, nil
@@ -60,7 +63,7 @@ func (d *device) release() {
 		c.SetHandler(nil)
 		return nil
 	})
-	d.m.host.Release(d.dev)
+	d.lease.Release()
 }
 
 // manage is do for devices that have a communication manager.
@@ -125,10 +128,10 @@ func (m *Manager) RemoveDevice(dev *adapter.Device) {
 	for _, id := range m.sorted(d.ids) {
 		waiting := id.waiting
 		id.release()
-		id.state = DeviceRemoval
+		id.state = cmid.DeviceRemoval
 		// As with every event, not before the program knows the id as its own.
 		if !waiting {
-			id.push(Event{Type: EventDeviceRemoval})
+			id.push(Event{Type: cmid.EventDeviceRemoval})
 		}
 	}
 	d.release()

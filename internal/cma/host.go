@@ -1,39 +1,52 @@
 package cma
 
 import (
+	"crypto/tls"
 	"net/netip"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/cmid"
 )
 
 // A Host finds and opens devices. Its methods are called with the Manager
 // locked: they must not call the Manager.
 type Host interface {
-	// Source is the local address that the host's routing gives for a peer.
-	Source(dst netip.Addr, p Protocol) (netip.Addr, error)
+	// Reach leases the device by which an id reaches a peer, according to the
+	// host's routing. The device's address becomes the id's.
+	Reach(dst netip.Addr, o DeviceOptions) (Lease, error)
 
-	// PathMTU is the largest path MTU that the host knows to fit the way to a
-	// peer, 0 where it knows none.
+	// Acquire leases the device of a local address.
+	Acquire(local netip.Addr, o DeviceOptions) (Lease, error)
+
+	// PathMTU returns the largest path MTU that the host knows to fit the path
+	// to a peer, 0 if it knows none.
 	PathMTU(dst netip.Addr) int
 
-	// Acquire opens the device of a local address and UDP port (iWARP's have
-	// none: 0) or counts one more use of it. The device may have another address than the one
-	// asked for, where that is taken: an id that has not chosen its address
-	// takes the device's. With Any it is the device of whatever protocol.
-	Acquire(local netip.AddrPort, p Protocol) (*adapter.Device, error)
-
-	// Release ends one use of a device.
-	Release(*adapter.Device)
-
-	// Addresses are the local addresses that a wildcard listener listens on.
+	// Addresses returns the local addresses that a wildcard listener listens on.
 	Addresses() ([]netip.Addr, error)
 }
 
-// A Chooser is a Host whose devices can be opened in several ways.
-type Chooser interface {
-	Host
+// A Lease is one use of an open device. The device stays open until Release,
+// unless its owner closes it: then the owner calls RemoveDevice before.
+type Lease interface {
+	Device() *adapter.Device
 
-	// AcquireAs is Acquire of a device that was, or is to be, opened in a certain
-	// way, of which the host alone knows what it means; nil is no wish.
-	AcquireAs(local netip.AddrPort, p Protocol, way any) (*adapter.Device, error)
+	// Release ends the lease. It is called once, with the Manager locked.
+	Release()
+}
+
+// DeviceOptions say which device of an address an id needs.
+type DeviceOptions struct {
+	Protocol cmid.Protocol
+	UDPPort  uint16      // of a RoCE device; 0 means 4791
+	TLS      *tls.Config // of an iWARP device; nil if the id does not ask for TLS
+}
+
+// Place returns the local address with the port that the device of the options
+// has: 0 unless it speaks RoCE.
+func (o *DeviceOptions) Place(local netip.Addr) netip.AddrPort {
+	if o.Protocol != cmid.RoCE {
+		return netip.AddrPortFrom(local, 0)
+	}
+	return udp(local, o.UDPPort)
 }

@@ -1,49 +1,15 @@
 package cma
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 )
-
-// ErrDestroyed is returned by operations on a destroyed id.
-var ErrDestroyed = errors.New("id destroyed")
-
-// State is an id's state; the numbers are those of the kernel's rdma_cm_state.
-type State uint8
-
-// The states.
-const (
-	Idle State = iota
-	AddrQuery
-	AddrResolved
-	RouteQuery
-	RouteResolved
-	Connect    // connecting or connected, on either side
-	Disconnect // the connection has ended
-	AddrBound
-	Listen
-	DeviceRemoval
-	Destroying
-)
-
-var stateNames = [...]string{
-	"IDLE", "ADDR_QUERY", "ADDR_RESOLVED", "ROUTE_QUERY", "ROUTE_RESOLVED", "CONNECT", "DISCONNECT", "ADDR_BOUND",
-	"LISTEN", "DEVICE_REMOVAL", "DESTROYING",
-}
-
-// String gives the kernel's name without its prefix.
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state %d", uint8(s))
-}
 
 // A Route is where packets go and how: what ResolveRoute found, or what a
 // connect request gave.
@@ -61,14 +27,14 @@ type ID struct {
 	Context any
 
 	m     *Manager
-	space PortSpace
+	space cmid.PortSpace
 	kind  qp.Type
 
 	// The Manager's:
 	seq    uint64 // order of making
 	ch     *EventChannel
 	queued int // events in ch
-	state  State
+	state  cmid.State
 	local  netip.AddrPort
 	remote netip.AddrPort
 	port   port // in Manager.ports; zero for none
@@ -91,13 +57,13 @@ type ID struct {
 }
 
 // PortSpace is the id's port space.
-func (id *ID) PortSpace() PortSpace { return id.space }
+func (id *ID) PortSpace() cmid.PortSpace { return id.space }
 
 // Type is the service type of the id's queue pair.
 func (id *ID) Type() qp.Type { return id.kind }
 
 // State is the id's state.
-func (id *ID) State() State {
+func (id *ID) State() cmid.State {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.state
@@ -142,14 +108,14 @@ func (id *ID) Route() Route {
 }
 
 // want refuses an operation unless the id is in one of the states.
-func (id *ID) want(op string, states ...State) error {
+func (id *ID) want(op string, states ...cmid.State) error {
 	switch {
 	case slices.Contains(states, id.state):
 		return nil
-	case id.state == Destroying:
-		return fmt.Errorf("%s: %w", op, ErrDestroyed)
+	case id.state == cmid.Destroying:
+		return fmt.Errorf("%s: %w", op, cmid.ErrDestroyed)
 	}
-	return &StateError{op, states, id.state}
+	return &cmid.StateError{Op: op, Expected: states, Found: id.state}
 }
 
 // Destroy ends the id in any state: a request is withdrawn or rejected, a
@@ -162,10 +128,10 @@ func (id *ID) Destroy() {
 }
 
 func (id *ID) destroy() {
-	if id.state == Destroying {
+	if id.state == cmid.Destroying {
 		return
 	}
-	id.state = Destroying
+	id.state = cmid.Destroying
 	for _, e := range id.ch.drop(id, all) {
 		if e.Listener != nil {
 			e.ID.destroy()

@@ -9,6 +9,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/wire/mad"
 )
 
@@ -33,12 +34,12 @@ type listening struct {
 func (id *ID) Listen(backlog int) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if id.state == Idle {
+	if id.state == cmid.Idle {
 		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), netip.AddrPort{}); err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
 	}
-	if err := id.want("listen", AddrBound); err != nil {
+	if err := id.want("listen", cmid.AddrBound); err != nil {
 		return err
 	}
 	// A port that others may reuse is a listener's alone.
@@ -61,7 +62,7 @@ func (id *ID) Listen(backlog int) error {
 	if err != nil {
 		return fmt.Errorf("listen on %v: %w", id.local, err)
 	}
-	id.state = Listen
+	id.state = cmid.Listen
 	return nil
 }
 
@@ -112,19 +113,19 @@ func (id *ID) listenTo(a netip.Addr) {
 		return
 	}
 	o := id.option
-	if o.protocol != Any {
+	if o.device.Protocol != cmid.Any {
 		id.listenAs(a, &o)
 		return
 	}
 	// iWARP's port is the system's, which may want another one (listenStream).
-	for _, o.protocol = range []Protocol{IWARP, RoCE} {
+	for _, o.device.Protocol = range []cmid.Protocol{cmid.IWARP, cmid.RoCE} {
 		id.listenAs(a, &o)
 	}
 }
 
 // listenAs listens on the device of an address that options choose.
 func (id *ID) listenAs(a netip.Addr, o *options) {
-	d, err := id.m.acquire(id.place(a), o)
+	d, err := id.m.acquire(a, o)
 	if err == nil && !slices.ContainsFunc(id.listens, func(x listening) bool { return x.dev == d }) {
 		if err = id.listenOn(d); err == nil {
 			return // with the use of the device

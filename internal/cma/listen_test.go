@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/cm"
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/simnet"
@@ -19,22 +20,22 @@ import (
 
 func TestWildcardOfOneFamilyLeavesTheOther(t *testing.T) {
 	w := newWorld(t)
-	id := w.server.id(cma.PortSpaceTCP)
+	id := w.server.id(cmid.PortSpaceTCP)
 	must(t, id.SetAFOnly(true))
 	must(t, id.Bind(at("::")))
 	must(t, id.Listen(0))
-	w.client.connecting(cma.PortSpaceTCP, server4)
-	if e := w.client.next(cma.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
+	w.client.connecting(cmid.PortSpaceTCP, server4)
+	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
 		t.Errorf("status %d, %v", e.Status, e.Err)
 	}
-	w.client.connecting(cma.PortSpaceTCP, server6)
-	w.server.next(cma.EventConnectRequest)
+	w.client.connecting(cmid.PortSpaceTCP, server6)
+	w.server.next(cmid.EventConnectRequest)
 	w.end()
 }
 
 func TestListenWithoutBindDrawsAPort(t *testing.T) {
 	w := newWorld(t)
-	id := w.server.id(cma.PortSpaceTCP)
+	id := w.server.id(cmid.PortSpaceTCP)
 	must(t, id.Listen(0))
 	if a := id.Local(); !a.Addr().IsUnspecified() || !a.Addr().Is4() || a.Port() < 32768 {
 		t.Errorf("bound to %v", a)
@@ -45,7 +46,7 @@ func TestListenWithoutBindDrawsAPort(t *testing.T) {
 // Requests beyond the backlog are not rejected: their peers ask again until
 // there is room.
 func TestRequestsBeyondBacklogWaitForRoom(t *testing.T) {
-	for _, space := range []cma.PortSpace{cma.PortSpaceTCP, cma.PortSpaceUDP} {
+	for _, space := range []cmid.PortSpace{cmid.PortSpaceTCP, cmid.PortSpaceUDP} {
 		w := newWorld(t)
 		w.server.listen(space, server4, 2)
 		for range 3 {
@@ -53,15 +54,15 @@ func TestRequestsBeyondBacklogWaitForRoom(t *testing.T) {
 		}
 		var taken []*cma.ID
 		for range 2 {
-			taken = append(taken, w.server.next(cma.EventConnectRequest).ID)
+			taken = append(taken, w.server.next(cmid.EventConnectRequest).ID)
 		}
 		w.server.quiet(3 * time.Second)
 		w.client.quiet(0)
 		if n := w.server.devs[0].Dev.Trace.Counter(reason.CMBacklog); n == 0 {
 			t.Errorf("%v: no request was refused for the backlog", space)
 		}
-		must(t, taken[0].Accept(&cma.ConnParam{QPN: 2}))
-		w.server.next(cma.EventConnectRequest)
+		must(t, taken[0].Accept(&cmid.ConnParam{QPN: 2}))
+		w.server.next(cmid.EventConnectRequest)
 		w.end()
 	}
 }
@@ -69,7 +70,7 @@ func TestRequestsBeyondBacklogWaitForRoom(t *testing.T) {
 func TestListenLeavesOutWhatItCannotHave(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.server.devs[1].Close())
-	id := w.server.id(cma.PortSpaceTCP)
+	id := w.server.id(cmid.PortSpaceTCP)
 	must(t, id.Listen(0))
 	left := id.LeftOut()
 	if len(left) != 1 || !errors.Is(left[0], errNoSuchDevice) {
@@ -79,8 +80,8 @@ func TestListenLeavesOutWhatItCannotHave(t *testing.T) {
 		must(t, w.server.devs[i].Close())
 		w.server.m.RemoveDevice(w.server.devs[i].Dev)
 	}
-	none := w.server.id(cma.PortSpaceTCP)
-	if err := none.Listen(0); !errors.Is(err, errNoSuchDevice) || none.State() != cma.AddrBound {
+	none := w.server.id(cmid.PortSpaceTCP)
+	if err := none.Listen(0); !errors.Is(err, errNoSuchDevice) || none.State() != cmid.AddrBound {
 		t.Errorf("listen without a device: %v", err)
 	}
 	w.end()
@@ -88,7 +89,7 @@ func TestListenLeavesOutWhatItCannotHave(t *testing.T) {
 
 func TestRefreshListensOnNewAddresses(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, "0.0.0.0", 0)
+	w.server.listen(cmid.PortSpaceTCP, "0.0.0.0", 0)
 	const third = "10.0.2.2"
 	h, err := rig.Open(w.net, netip.MustParseAddrPort(third+":4791"), simnet.LinkConfig{}, adapter.Config{})
 	must(t, err)
@@ -97,17 +98,17 @@ func TestRefreshListensOnNewAddresses(t *testing.T) {
 	w.net.Drive(w.server.m) // behind the new device
 	must(t, w.server.m.Refresh())
 	must(t, w.server.m.Refresh()) // changes nothing
-	w.client.connecting(cma.PortSpaceTCP, third)
-	w.server.next(cma.EventConnectRequest)
+	w.client.connecting(cmid.PortSpaceTCP, third)
+	w.server.next(cmid.EventConnectRequest)
 	w.end()
 }
 
 func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	w := newWorld(t)
-	wild := w.server.listen(cma.PortSpaceTCP, "0.0.0.0", 0)
-	bound := w.server.id(cma.PortSpaceUDP)
+	wild := w.server.listen(cmid.PortSpaceTCP, "0.0.0.0", 0)
+	bound := w.server.id(cmid.PortSpaceUDP)
 	must(t, bound.Bind(at(server4)))
-	other := w.server.id(cma.PortSpaceUDP)
+	other := w.server.id(cmid.PortSpaceUDP)
 	must(t, other.Bind(at(second4)))
 	_, conn := w.established()
 	_, waiting := w.requested()
@@ -116,7 +117,7 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	w.server.m.RemoveDevice(dead.Dev)
 	w.server.m.RemoveDevice(dead.Dev) // once is enough
 	for _, want := range []*cma.ID{bound, conn} {
-		if e := w.server.next(cma.EventDeviceRemoval); e.ID != want {
+		if e := w.server.next(cmid.EventDeviceRemoval); e.ID != want {
 			t.Errorf("event of another id")
 		}
 	}
@@ -124,8 +125,8 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	if n := w.server.uses[dead.Dev]; n != 0 {
 		t.Errorf("device used %d times", n)
 	}
-	var s *cma.StateError
-	if err := waiting.Accept(&cma.ConnParam{QPN: 2}); !errors.As(err, &s) || s.Found != cma.DeviceRemoval {
+	var s *cmid.StateError
+	if err := waiting.Accept(&cmid.ConnParam{QPN: 2}); !errors.As(err, &s) || s.Found != cmid.DeviceRemoval {
 		t.Errorf("accept: %v", err)
 	}
 	if _, _, err := conn.InitQPAttr(qp.Init); !errors.As(err, &s) || !errors.Is(err, adapter.ErrClosed) {
@@ -134,12 +135,12 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	if conn.Device() != nil || conn.Disconnect() == nil {
 		t.Error("the connection goes on")
 	}
-	w.client.next(cma.EventDisconnected)
-	w.client.next(cma.EventRejected)
+	w.client.next(cmid.EventDisconnected)
+	w.client.next(cmid.EventRejected)
 	must(t, dead.Close())
 	// The wildcard listens on what is left.
-	w.client.connecting(cma.PortSpaceTCP, second4)
-	if e := w.server.next(cma.EventConnectRequest); e.Listener != wild {
+	w.client.connecting(cmid.PortSpaceTCP, second4)
+	if e := w.server.next(cmid.EventConnectRequest); e.Listener != wild {
 		t.Error("another listener")
 	}
 	w.end()
@@ -171,8 +172,8 @@ func TestHostileRequestsAreRejected(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			tcp := w.server.listen(cma.PortSpaceTCP, server4, 1)
-			w.server.listen(cma.PortSpaceUDP, server4, 1)
+			tcp := w.server.listen(cmid.PortSpaceTCP, server4, 1)
+			w.server.listen(cmid.PortSpaceUDP, server4, 1)
 			from, to := w.client.devs[0].Dev, qp.Path{Dst: w.server.devs[0].Dev.Local()}
 			var conn *cm.Conn
 			var lookup *cm.Lookup
@@ -181,11 +182,11 @@ func TestHostileRequestsAreRejected(t *testing.T) {
 				m.SetHandler(func(e *cm.Event) { told = append(told, e.Kind) })
 				var err error
 				conn, err = m.Connect(now, &cm.ConnectParams{
-					Service: mad.ServiceOf(cma.PortSpaceTCP, 7471), Path: to, QPN: 5, Private: c.private,
+					Service: mad.ServiceOf(cmid.PortSpaceTCP, 7471), Path: to, QPN: 5, Private: c.private,
 				})
 				must(t, err)
 				lookup, err = m.Resolve(now, &cm.SIDRParams{
-					Service: mad.ServiceOf(cma.PortSpaceUDP, 7471), Path: to, Private: c.private,
+					Service: mad.ServiceOf(cmid.PortSpaceUDP, 7471), Path: to, Private: c.private,
 				})
 				must(t, err)
 			}))
@@ -205,8 +206,8 @@ func TestHostileRequestsAreRejected(t *testing.T) {
 				m.SetHandler(nil)
 			}))
 			// The backlog of one has room again.
-			w.client.connecting(cma.PortSpaceTCP, server4)
-			if e := w.server.next(cma.EventConnectRequest); e.Listener != tcp {
+			w.client.connecting(cmid.PortSpaceTCP, server4)
+			if e := w.server.next(cmid.EventConnectRequest); e.Listener != tcp {
 				t.Error("another listener")
 			}
 			w.end()

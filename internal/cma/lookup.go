@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"softrdma/internal/cm"
-	"softrdma/internal/reason"
+	"softrdma/internal/cmid"
 	"softrdma/internal/wire/mad"
 )
 
 // ask sends the look-up of a UD id (IBTA 12.11).
-func (id *ID) ask(p *ConnParam) error {
-	if err := limit("service ID request", p.PrivateData, mad.SIDRReqPrivateLen-mad.IPHeaderLen); err != nil {
+func (id *ID) ask(p *cmid.ConnParam) error {
+	if err := cmid.CheckPrivate("service ID request", p.PrivateData, mad.SIDRReqPrivateLen-mad.IPHeaderLen); err != nil {
 		return err
 	}
 	o := &id.option
@@ -26,39 +26,39 @@ func (id *ID) ask(p *ConnParam) error {
 	if err != nil {
 		return fmt.Errorf("look up %v: %w", id.remote, err)
 	}
-	id.state = Connect
+	id.state = cmid.Connect
 	return nil
 }
 
 // answered turns the outcome of a look-up into an event.
 func (id *ID) answered(r *report) {
-	if id.state != Connect || id.lookup != r.Lookup {
+	if id.state != cmid.Connect || id.lookup != r.Lookup {
 		return
 	}
 	e := Event{Detail: r.Detail}
 	switch {
 	case r.Kind == cm.EventSidrTimeout:
-		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
+		e.Type, e.Status, e.Err = cmid.EventUnreachable, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: id.remote, Detail: r.Detail}
 	case r.SIDRRep.Status != mad.SIDRSuccess:
-		e.Type, e.Status, e.UD.PrivateData = EventUnreachable, int(r.SIDRRep.Status), r.Private
-		e.Err = &LookupError{id.remote, r.SIDRRep.Status, r.Private, r.Detail}
+		e.Type, e.Status, e.UD.PrivateData = cmid.EventUnreachable, int(r.SIDRRep.Status), r.Private
+		e.Err = &cmid.LookupError{Addr: id.remote, Status: r.SIDRRep.Status, PrivateData: r.Private, Detail: r.Detail}
 	default:
 		if err := id.decideQKey(r.SIDRRep.QKey); err != nil {
-			e.Type, e.Status, e.Err, e.Detail = EventAddrError, StatusInvalid, err, err.detail()
+			e.Type, e.Status, e.Err, e.Detail = cmid.EventAddrError, cmid.StatusInvalid, err, err.Detail()
 			break
 		}
-		e.Type = EventEstablished
-		e.UD = UDParam{PrivateData: r.Private, Path: id.route.Path, QPN: r.SIDRRep.QPN, QKey: r.SIDRRep.QKey}
+		e.Type = cmid.EventEstablished
+		e.UD = cmid.UDParam{PrivateData: r.Private, Path: id.route.Path, QPN: r.SIDRRep.QPN, QKey: r.SIDRRep.QKey}
 	}
 	id.push(e)
 }
 
 // reply answers an inquiry with the id's queue pair.
-func (id *ID) reply(p *ConnParam) error {
+func (id *ID) reply(p *cmid.ConnParam) error {
 	if p == nil {
 		return errors.New("expected the queue pair that serves the peer, found no parameters")
 	}
-	if err := limit("service ID reply", p.PrivateData, mad.SIDRRepPrivateLen); err != nil {
+	if err := cmid.CheckPrivate("service ID reply", p.PrivateData, mad.SIDRRepPrivateLen); err != nil {
 		return err
 	}
 	if p.QKey != 0 {
@@ -75,7 +75,7 @@ func (id *ID) reply(p *ConnParam) error {
 
 // refuse answers an inquiry with a refusal.
 func (id *ID) refuse(private []byte) error {
-	if err := limit("service ID reply", private, mad.SIDRRepPrivateLen); err != nil {
+	if err := cmid.CheckPrivate("service ID reply", private, mad.SIDRRepPrivateLen); err != nil {
 		return err
 	}
 	return id.dev.do(func(_ *cm.Manager, now time.Duration) error {
@@ -83,32 +83,18 @@ func (id *ID) refuse(private []byte) error {
 	})
 }
 
-// DefaultQKey is the Q_Key of datagrams in the port spaces of IP:
-// RDMA_UDP_QKEY.
-const DefaultQKey = 0x01234567
-
 // defaultQKey decides the id's Q_Key, unless it is decided.
 func (id *ID) defaultQKey() uint32 {
 	if id.qkey == 0 {
-		id.qkey = DefaultQKey
+		id.qkey = cmid.DefaultQKey
 	}
 	return id.qkey
 }
 
-// A QKeyError is a second Q_Key for an id, whose queue pair can have one.
-type QKeyError struct{ Expected, Found uint32 }
-
-// Error gives both.
-func (e *QKeyError) Error() string { return e.detail().String() }
-
-func (e *QKeyError) detail() reason.Detail {
-	return reason.Detail{Reason: reason.CMQKey, Expected: uint64(e.Expected), Found: uint64(e.Found)}
-}
-
 // decideQKey makes a Q_Key the id's, if it has no other one.
-func (id *ID) decideQKey(k uint32) *QKeyError {
+func (id *ID) decideQKey(k uint32) *cmid.QKeyError {
 	if k == 0 || id.qkey != 0 && id.qkey != k {
-		return &QKeyError{id.qkey, k}
+		return &cmid.QKeyError{Expected: id.qkey, Found: k}
 	}
 	id.qkey = k
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link/udp"
@@ -30,30 +31,32 @@ type loopback struct {
 // loopbackUDP is the devices' UDP port, which nobody else uses.
 const loopbackUDP = 45791
 
-func (h *loopback) Source(netip.Addr, cma.Protocol) (netip.Addr, error) { return h.source, nil }
-func (h *loopback) PathMTU(netip.Addr) int                              { return 0 }
-func (h *loopback) Addresses() (list []netip.Addr, _ error)             { return []netip.Addr{h.source}, nil }
+func (h *loopback) PathMTU(netip.Addr) int                  { return 0 }
+func (h *loopback) Addresses() (list []netip.Addr, _ error) { return []netip.Addr{h.source}, nil }
 
-func (h *loopback) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {
+func (h *loopback) Reach(_ netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	return h.Acquire(h.source, o)
+}
+
+func (h *loopback) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	d := h.open[local]
+	at := o.Place(local)
+	d := h.open[at]
 	if d == nil {
-		l, err := udp.Open(local, udp.Config{})
+		l, err := udp.Open(at, udp.Config{})
 		if err != nil {
 			return nil, err
 		}
 		d = adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(l)}})
-		h.open[local] = d
+		h.open[at] = d
 	}
 	h.uses[d]++
-	return d, nil
-}
-
-func (h *loopback) Release(d *adapter.Device) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.uses[d]--
+	return lease{d, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.uses[d]--
+	}}, nil
 }
 
 func (h *loopback) close(t *testing.T) {
@@ -75,18 +78,18 @@ func serve(ch *cma.EventChannel, qpn *atomic.Uint32) error {
 	for {
 		e, err := ch.Next(context.Background())
 		switch {
-		case errors.Is(err, cma.ErrClosed):
+		case errors.Is(err, cmid.ErrClosed):
 			return nil
 		case err != nil:
 			return err
 		}
 		switch e.Type {
-		case cma.EventConnectRequest:
-			err = e.ID.Accept(&cma.ConnParam{QPN: qpn.Add(1)})
-		case cma.EventDisconnected:
+		case cmid.EventConnectRequest:
+			err = e.ID.Accept(&cmid.ConnParam{QPN: qpn.Add(1)})
+		case cmid.EventDisconnected:
 			err = e.ID.Disconnect()
 			e.ID.Destroy()
-		case cma.EventEstablished:
+		case cmid.EventEstablished:
 		default:
 			err = fmt.Errorf("server: event %v: %w", e.Type, e.Err)
 		}
@@ -100,7 +103,7 @@ func serve(ch *cma.EventChannel, qpn *atomic.Uint32) error {
 func dial(m *cma.Manager, qpn uint32, server netip.AddrPort) error {
 	ch := m.NewChannel()
 	defer ch.Close()
-	id, err := ch.NewID(cma.PortSpaceTCP, 0)
+	id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	if err != nil {
 		return err
 	}
@@ -111,12 +114,12 @@ func dial(m *cma.Manager, qpn uint32, server netip.AddrPort) error {
 	defer cancel()
 	for _, step := range []struct {
 		call func() error
-		want cma.EventType
+		want cmid.EventType
 	}{
-		{func() error { return id.ResolveAddr(netip.AddrPort{}, server) }, cma.EventAddrResolved},
-		{id.ResolveRoute, cma.EventRouteResolved},
-		{func() error { return id.Connect(&cma.ConnParam{QPN: qpn}) }, cma.EventConnectResponse},
-		{func() error { return errors.Join(id.Accept(nil), id.Disconnect()) }, cma.EventDisconnected},
+		{func() error { return id.ResolveAddr(netip.AddrPort{}, server) }, cmid.EventAddrResolved},
+		{id.ResolveRoute, cmid.EventRouteResolved},
+		{func() error { return id.Connect(&cmid.ConnParam{QPN: qpn}) }, cmid.EventConnectResponse},
+		{func() error { return errors.Join(id.Accept(nil), id.Disconnect()) }, cmid.EventDisconnected},
 	} {
 		if err := step.call(); err != nil {
 			return err
@@ -135,7 +138,7 @@ func TestManyConnectAtOnceOverSockets(t *testing.T) {
 	before := runtime.NumGoroutine()
 	serverHost, server := newLoopback("127.7.0.2")
 	ch := server.NewChannel()
-	l, err := ch.NewID(cma.PortSpaceTCP, 0)
+	l, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	must(t, err)
 	must(t, l.SetUDPPorts(loopbackUDP, loopbackUDP))
 	must(t, l.Bind(at("0.0.0.0")))
@@ -190,7 +193,7 @@ func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 	serverHost, server := newLoopback("127.7.0.4")
 	clientHost, client := newLoopback("127.7.0.3")
 	ch := server.NewChannel()
-	l, err := ch.NewID(cma.PortSpaceTCP, 0)
+	l, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	must(t, err)
 	must(t, l.SetUDPPorts(loopbackUDP, loopbackUDP))
 	must(t, l.Bind(at("127.7.0.4")))
@@ -204,10 +207,10 @@ func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 				switch {
 				case err != nil:
 					return
-				case e.Type == cma.EventConnectRequest && qpn.Add(1)%4 != 0:
+				case e.Type == cmid.EventConnectRequest && qpn.Add(1)%4 != 0:
 					// An error is a request that its peer has taken back.
-					_ = e.ID.Accept(&cma.ConnParam{QPN: qpn.Add(1)})
-				case e.Type != cma.EventEstablished:
+					_ = e.ID.Accept(&cmid.ConnParam{QPN: qpn.Add(1)})
+				case e.Type != cmid.EventEstablished:
 					e.ID.Destroy()
 				}
 			}
@@ -238,7 +241,7 @@ func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 
 // abandonAfter begins a connection and destroys its id after some steps.
 func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
-	id, err := ch.NewID(cma.PortSpaceTCP, 0)
+	id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	if err != nil {
 		t.Error(err)
 		return
@@ -248,7 +251,7 @@ func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
 	for i, call := range []func() error{
 		func() error { return id.ResolveAddr(netip.AddrPort{}, at("127.7.0.4")) },
 		id.ResolveRoute,
-		func() error { return id.Connect(&cma.ConnParam{QPN: qpn}) },
+		func() error { return id.Connect(&cmid.ConnParam{QPN: qpn}) },
 		func() error { return id.Accept(nil) },
 	} {
 		if i == steps {
@@ -270,7 +273,7 @@ func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
 			t.Errorf("step %d: event %v, %v", i, e.Type, err)
 			return
 		}
-		if e.Type != cma.EventConnectResponse && i == 2 {
+		if e.Type != cmid.EventConnectResponse && i == 2 {
 			return // rejected
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/wire/mad"
 )
@@ -17,7 +18,7 @@ type connection interface {
 	// ready completes a connect response.
 	ready() error
 	// accept answers a connect request.
-	accept(p *ConnParam) error
+	accept(p *cmid.ConnParam) error
 	// reject refuses a connect request or response.
 	reject(why mad.RejectReason, private []byte) error
 	// disconnect ends it, or answers the peer's wish to end it.
@@ -32,7 +33,7 @@ type connection interface {
 type managed struct {
 	dev   *device
 	c     *cm.Conn
-	asked *ConnParam // of the own request while it has no answer
+	asked *cmid.ConnParam // of the own request while it has no answer
 }
 
 func (x *managed) do(f func(now time.Duration) error) error {
@@ -56,7 +57,7 @@ func (x *managed) ready() error {
 func over(err error) error {
 	var wrong *cm.StateError
 	if errors.As(err, &wrong) && (wrong.Found == cm.Timewait || wrong.Found == cm.Idle) {
-		return fmt.Errorf("%w: %w", ErrOver, err)
+		return fmt.Errorf("%w: %w", cmid.ErrOver, err)
 	}
 	return err
 }
@@ -68,8 +69,8 @@ func (x *managed) delay() {
 	})
 }
 
-func (x *managed) accept(p *ConnParam) error {
-	if err := limit("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
+func (x *managed) accept(p *cmid.ConnParam) error {
+	if err := cmid.CheckPrivate("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
 		return err
 	}
 	return x.do(func(now time.Duration) error {
@@ -81,7 +82,7 @@ func (x *managed) accept(p *ConnParam) error {
 }
 
 func (x *managed) reject(why mad.RejectReason, private []byte) error {
-	if err := limit("rejection", private, mad.REJPrivateLen); err != nil {
+	if err := cmid.CheckPrivate("rejection", private, mad.REJPrivateLen); err != nil {
 		return err
 	}
 	return x.do(func(now time.Duration) error { return x.c.Reject(now, why, nil, private) })

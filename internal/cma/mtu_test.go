@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/rig"
@@ -21,18 +22,18 @@ func newNarrowWorld(t *testing.T) *world {
 	h, err := rig.Open(w.net, netip.AddrPortFrom(netip.MustParseAddr(narrow4), 4791), simnet.LinkConfig{}, adapter.Config{MTU: 1024})
 	must(t, err)
 	w.server.devs = append(w.server.devs, h)
-	w.server.listen(cma.PortSpaceTCP, narrow4, 0)
+	w.server.listen(cmid.PortSpaceTCP, narrow4, 0)
 	return w
 }
 
 func TestResolveRouteIsBoundedByWhatTheHostKnows(t *testing.T) {
 	w := newWorld(t)
 	w.client.pathMTU = 2048
-	if r := w.client.resolved(cma.PortSpaceTCP, server4).Route(); r.MTU != 2048 {
+	if r := w.client.resolved(cmid.PortSpaceTCP, server4).Route(); r.MTU != 2048 {
 		t.Errorf("route over a path of 2048: MTU %d", r.MTU)
 	}
 	w.client.pathMTU = 0
-	if r := w.client.resolved(cma.PortSpaceTCP, server4).Route(); r.MTU != 4096 {
+	if r := w.client.resolved(cmid.PortSpaceTCP, server4).Route(); r.MTU != 4096 {
 		t.Errorf("route over an unknown path: MTU %d, expected the device's 4096", r.MTU)
 	}
 	w.end()
@@ -42,14 +43,14 @@ func TestResolveRouteIsBoundedByWhatTheHostKnows(t *testing.T) {
 // smaller MTU than this end's, which only its rejection tells (IBTA 12.6.7.2, reason 26).
 func TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows(t *testing.T) {
 	w := newNarrowWorld(t)
-	client := w.client.resolved(cma.PortSpaceTCP, narrow4)
-	must(t, client.Connect(&cma.ConnParam{QPN: 0x101, RetryCount: 7, PrivateData: []byte("hello")}))
-	e := w.server.next(cma.EventConnectRequest)
+	client := w.client.resolved(cmid.PortSpaceTCP, narrow4)
+	must(t, client.Connect(&cmid.ConnParam{QPN: 0x101, RetryCount: 7, PrivateData: []byte("hello")}))
+	e := w.server.next(cmid.EventConnectRequest)
 	if got := string(e.Conn.PrivateData[:5]); got != "hello" || e.Conn.QPN != 0x101 || e.Conn.RetryCount != 7 {
 		t.Errorf("request with %q of QPN %#x, %d retries", got, e.Conn.QPN, e.Conn.RetryCount)
 	}
-	must(t, e.ID.Accept(&cma.ConnParam{QPN: 0x202}))
-	w.client.next(cma.EventConnectResponse)
+	must(t, e.ID.Accept(&cmid.ConnParam{QPN: 0x202}))
+	w.client.next(cmid.EventConnectResponse)
 	for _, id := range []*cma.ID{client, e.ID} {
 		_, rtr, err := id.InitQPAttr(qp.RTR)
 		must(t, err)
@@ -58,7 +59,7 @@ func TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows(t *testing.T) {
 		}
 	}
 	must(t, client.Accept(nil))
-	w.server.next(cma.EventEstablished)
+	w.server.next(cmid.EventEstablished)
 	w.end()
 }
 
@@ -66,10 +67,10 @@ func TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows(t *testing.T) {
 // names none, is not asked for ever.
 func TestRejectionThatAllowsNoSmallerPathMTUIsTold(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
 	must(t, server.RejectFor(mad.RejectInvalidMTU, nil))
-	if e := w.client.next(cma.EventRejected); e.Status != int(mad.RejectInvalidMTU) {
+	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectInvalidMTU) {
 		t.Errorf("rejected with %d", e.Status)
 	}
 	client.Destroy()
@@ -79,8 +80,8 @@ func TestRejectionThatAllowsNoSmallerPathMTUIsTold(t *testing.T) {
 
 func TestConnectThatIsDestroyedWhileItAsksAgainLeavesNothing(t *testing.T) {
 	w := newNarrowWorld(t)
-	client := w.client.connecting(cma.PortSpaceTCP, narrow4)
-	server := w.server.next(cma.EventConnectRequest).ID
+	client := w.client.connecting(cmid.PortSpaceTCP, narrow4)
+	server := w.server.next(cmid.EventConnectRequest).ID
 	client.Destroy()
 	server.Destroy()
 	w.end()

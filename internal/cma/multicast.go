@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 )
 
@@ -25,7 +26,7 @@ func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 	id.m.lock()
 	defer id.m.unlock()
 	const op = "join multicast"
-	if err := id.want(op, AddrBound, AddrResolved); err != nil {
+	if err := id.want(op, cmid.AddrBound, cmid.AddrResolved); err != nil {
 		return err
 	}
 	addr = addr.Unmap()
@@ -41,8 +42,8 @@ func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 	}
 	id.groups = append(id.groups, group{addr, context})
 	id.push(Event{
-		Type: EventMulticastJoin, Group: addr, Context: context,
-		UD: UDParam{
+		Type: cmid.EventMulticastJoin, Group: addr, Context: context,
+		UD: cmid.UDParam{
 			Path: qp.Path{Dst: udp(addr, id.option.remoteUDP), HopLimit: hopLimit, TrafficClass: id.option.tos},
 			QPN:  multicastQPN, QKey: id.defaultQKey(),
 		},

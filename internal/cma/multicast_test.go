@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 )
@@ -20,17 +21,17 @@ func TestMulticastReachesMembers(t *testing.T) {
 		var sockets [2]*socket
 		var joined [2]cma.Event
 		for i, x := range []*computer{w.client, w.server} {
-			id := x.id(cma.PortSpaceUDP)
+			id := x.id(cmid.PortSpaceUDP)
 			if i == 0 { // as mckey does it: resolve the group, then join
 				must(t, id.ResolveAddr(at(c.client), netip.AddrPortFrom(group, 0)))
-				x.next(cma.EventAddrResolved)
+				x.next(cmid.EventAddrResolved)
 			} else {
 				must(t, id.Bind(at(c.server)))
 			}
 			sockets[i] = x.socket(id)
 			sockets[i].to(t, id, qp.Init, qp.RTR, qp.RTS)
 			must(t, id.JoinMulticast(group, i))
-			joined[i] = x.next(cma.EventMulticastJoin)
+			joined[i] = x.next(cmid.EventMulticastJoin)
 			u := joined[i].UD
 			if joined[i].Context != i || joined[i].Group != group || u.QPN != 0xffffff || u.QKey != 0x01234567 ||
 				u.Path.Dst != netip.AddrPortFrom(group, 4791) {
@@ -67,7 +68,7 @@ func TestMGIDIsTheAddressInIPv6(t *testing.T) {
 func TestJoinMulticastRefusals(t *testing.T) {
 	w := newWorld(t)
 	group := netip.MustParseAddr("239.1.2.3")
-	tcp, udp, wild := w.client.id(cma.PortSpaceTCP), w.client.id(cma.PortSpaceUDP), w.client.id(cma.PortSpaceUDP)
+	tcp, udp, wild := w.client.id(cmid.PortSpaceTCP), w.client.id(cmid.PortSpaceUDP), w.client.id(cmid.PortSpaceUDP)
 	if udp.JoinMulticast(group, nil) == nil {
 		t.Error("an id without address joined")
 	}
@@ -90,13 +91,13 @@ func TestJoinMulticastRefusals(t *testing.T) {
 
 func TestLeaveMulticastDropsItsEvent(t *testing.T) {
 	w := newWorld(t)
-	id := w.client.id(cma.PortSpaceUDP)
+	id := w.client.id(cmid.PortSpaceUDP)
 	must(t, id.Bind(at(client4)))
 	for _, a := range []string{"239.1.2.3", "239.1.2.4"} {
 		must(t, id.JoinMulticast(netip.MustParseAddr(a), a))
 	}
 	must(t, id.LeaveMulticast(netip.MustParseAddr("239.1.2.3")))
-	if e := w.client.next(cma.EventMulticastJoin); e.Context != "239.1.2.4" {
+	if e := w.client.next(cmid.EventMulticastJoin); e.Context != "239.1.2.4" {
 		t.Errorf("event of %v", e.Context)
 	}
 	w.client.quiet(time.Second)

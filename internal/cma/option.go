@@ -5,14 +5,14 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/wire/ib"
 )
 
 // options are what a user can set of an id.
 type options struct {
-	protocol  Protocol
-	way       any // of opening the device, see Chooser
+	device    DeviceOptions
 	reuse     bool
 	afOnly    bool
 	afOnlySet bool
@@ -23,7 +23,7 @@ type options struct {
 	minRNR        uint8
 	minRNRSet     bool
 
-	localUDP, remoteUDP uint16 // 0: 4791
+	remoteUDP uint16 // 0: 4791
 
 	responseTimeout, retries uint8 // 0: the communication manager's default
 }
@@ -32,8 +32,8 @@ type options struct {
 func (id *ID) set(op string, f func(o *options) error) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if id.state == Destroying {
-		return fmt.Errorf("%s: %w", op, ErrDestroyed)
+	if id.state == cmid.Destroying {
+		return fmt.Errorf("%s: %w", op, cmid.ErrDestroyed)
 	}
 	return f(&id.option)
 }
@@ -48,8 +48,8 @@ func (id *ID) SetTOS(tos uint8) error {
 // (RDMA_OPTION_ID_REUSEADDR). A listener cannot have it: Listen ends it.
 func (id *ID) SetReuseAddr(on bool) error {
 	return id.set("set reuse address", func(o *options) error {
-		if on && id.state == Listen {
-			return &StateError{"set reuse address", []State{Idle, AddrBound}, id.state}
+		if on && id.state == cmid.Listen {
+			return &cmid.StateError{Op: "set reuse address", Expected: []cmid.State{cmid.Idle, cmid.AddrBound}, Found: id.state}
 		}
 		o.reuse = on
 		return nil
@@ -60,7 +60,7 @@ func (id *ID) SetReuseAddr(on bool) error {
 // it one takes IPv4 as well.
 func (id *ID) SetAFOnly(on bool) error {
 	return id.set("set AF only", func(o *options) error {
-		if err := id.want("set AF only", Idle, AddrBound); err != nil {
+		if err := id.want("set AF only", cmid.Idle, cmid.AddrBound); err != nil {
 			return err
 		}
 		o.afOnly, o.afOnlySet = on, true
@@ -104,7 +104,7 @@ func (id *ID) SetMinRNRTimer(field uint8) error {
 // ResolveAddr, and no counterpart in librdmacm.
 func (id *ID) SetUDPPorts(local, remote uint16) error {
 	return id.set("set UDP ports", func(o *options) error {
-		o.localUDP, o.remoteUDP = local, remote
+		o.device.UDPPort, o.remoteUDP = local, remote
 		return nil
 	})
 }

@@ -1,6 +1,9 @@
 package cma
 
-import "context"
+import (
+	"context"
+	"softrdma/internal/cmid"
+)
 
 // Wait returns when the channel may hold events, without taking one: who serves
 // other processes tells them so, and Poll takes the event when they ask. One
@@ -10,7 +13,7 @@ func (c *EventChannel) Wait(ctx context.Context) error {
 	case <-c.signal:
 		return nil
 	case <-c.done:
-		return ErrClosed
+		return cmid.ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}

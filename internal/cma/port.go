@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"softrdma/internal/cmid"
 )
 
 // Ephemeral ports (ip_local_port_range as Linux has it).
@@ -15,7 +16,7 @@ const (
 
 // A port is one number of a port space.
 type port struct {
-	space  PortSpace
+	space  cmid.PortSpace
 	number uint16
 }
 
@@ -68,9 +69,9 @@ func (m *Manager) checkPort(p port, id *ID, reuse bool) error {
 		}
 		switch {
 		case a.IsUnspecified() || b.IsUnspecified():
-			return &PortError{id.space, netip.AddrPortFrom(a, p.number), x.local, ErrAddrNotAvail}
+			return &cmid.PortError{Space: id.space, Addr: netip.AddrPortFrom(a, p.number), Owner: x.local, Err: cmid.ErrAddrNotAvail}
 		case a == b:
-			return &PortError{id.space, netip.AddrPortFrom(a, p.number), x.local, ErrAddrInUse}
+			return &cmid.PortError{Space: id.space, Addr: netip.AddrPortFrom(a, p.number), Owner: x.local, Err: cmid.ErrAddrInUse}
 		}
 	}
 	return nil
@@ -96,7 +97,7 @@ func (m *Manager) drawPort(id *ID) error {
 		id.drawn = true
 		return nil
 	}
-	return &PortError{Space: id.space, Addr: id.local, Err: ErrAddrNotAvail}
+	return &cmid.PortError{Space: id.space, Addr: id.local, Err: cmid.ErrAddrNotAvail}
 }
 
 func (m *Manager) unique(p port, id *ID) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 )
 
@@ -20,37 +21,37 @@ func TestBindSharesPortsAsLinuxDoes(t *testing.T) {
 		a, b          set
 		err           error
 	}{
-		{"same address", server4, server4, plain, plain, cma.ErrAddrInUse},
+		{"same address", server4, server4, plain, plain, cmid.ErrAddrInUse},
 		{"other address", server4, second4, plain, plain, nil},
 		{"other family", server4, server6, plain, plain, nil},
-		{"wildcard behind an address", server4, "0.0.0.0", plain, plain, cma.ErrAddrNotAvail},
-		{"address behind a wildcard", "0.0.0.0", server4, plain, plain, cma.ErrAddrNotAvail},
-		{"two wildcards", "0.0.0.0", "0.0.0.0", plain, plain, cma.ErrAddrNotAvail},
-		{"wildcards of both families", "0.0.0.0", "::", plain, plain, cma.ErrAddrNotAvail},
+		{"wildcard behind an address", server4, "0.0.0.0", plain, plain, cmid.ErrAddrNotAvail},
+		{"address behind a wildcard", "0.0.0.0", server4, plain, plain, cmid.ErrAddrNotAvail},
+		{"two wildcards", "0.0.0.0", "0.0.0.0", plain, plain, cmid.ErrAddrNotAvail},
+		{"wildcards of both families", "0.0.0.0", "::", plain, plain, cmid.ErrAddrNotAvail},
 		{"wildcards of one family each", "0.0.0.0", "::", plain, afOnly, nil},
 		{"both reuse", server4, server4, reuse, reuse, nil},
-		{"one reuses", server4, server4, reuse, plain, cma.ErrAddrInUse},
-		{"the other reuses", server4, server4, plain, reuse, cma.ErrAddrInUse},
+		{"one reuses", server4, server4, reuse, plain, cmid.ErrAddrInUse},
+		{"the other reuses", server4, server4, plain, reuse, cmid.ErrAddrInUse},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			a, b := w.server.id(cma.PortSpaceTCP), w.server.id(cma.PortSpaceTCP)
+			a, b := w.server.id(cmid.PortSpaceTCP), w.server.id(cmid.PortSpaceTCP)
 			must(t, c.a(a))
 			must(t, c.b(b))
 			must(t, a.Bind(at(c.first)))
 			err := b.Bind(at(c.second))
-			var p *cma.PortError
+			var p *cmid.PortError
 			if !errors.Is(err, c.err) || err != nil && (!errors.As(err, &p) || p.Owner != at(c.first)) {
 				t.Errorf("error %v, expected %v", err, c.err)
 			}
-			if err != nil && (b.State() != cma.Idle || b.Local().IsValid() || b.Device() != nil) {
+			if err != nil && (b.State() != cmid.Idle || b.Local().IsValid() || b.Device() != nil) {
 				t.Errorf("after a failure: %v %v", b.State(), b.Local())
 			}
-			other := w.server.id(cma.PortSpaceUDP)
+			other := w.server.id(cmid.PortSpaceUDP)
 			must(t, other.Bind(at(c.second))) // port spaces are apart
 			a.Destroy()
 			b.Destroy()
-			again := w.server.id(cma.PortSpaceTCP)
+			again := w.server.id(cmid.PortSpaceTCP)
 			must(t, again.Bind(at(c.first)))
 			w.end()
 		})
@@ -59,12 +60,12 @@ func TestBindSharesPortsAsLinuxDoes(t *testing.T) {
 
 func TestListenWantsThePortAlone(t *testing.T) {
 	w := newWorld(t)
-	a, b := w.server.id(cma.PortSpaceTCP), w.server.id(cma.PortSpaceTCP)
+	a, b := w.server.id(cmid.PortSpaceTCP), w.server.id(cmid.PortSpaceTCP)
 	for _, id := range []*cma.ID{a, b} {
 		must(t, id.SetReuseAddr(true))
 		must(t, id.Bind(at(server4)))
 	}
-	if err := a.Listen(0); !errors.Is(err, cma.ErrAddrInUse) || a.State() != cma.AddrBound {
+	if err := a.Listen(0); !errors.Is(err, cmid.ErrAddrInUse) || a.State() != cmid.AddrBound {
 		t.Errorf("listen beside another: %v", err)
 	}
 	b.Destroy()
@@ -81,7 +82,7 @@ func TestBindDrawsEphemeralPorts(t *testing.T) {
 	ch := m.NewChannel()
 	seen := make(map[uint16]bool)
 	for range 3 {
-		id, err := ch.NewID(cma.PortSpaceTCP, 0)
+		id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 		must(t, err)
 		must(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(server4), 0)))
 		seen[id.Local().Port()] = true
@@ -89,9 +90,9 @@ func TestBindDrawsEphemeralPorts(t *testing.T) {
 	if len(seen) != 3 || !seen[40000] || !seen[40001] || !seen[40002] {
 		t.Errorf("ports %v", seen)
 	}
-	id, err := ch.NewID(cma.PortSpaceTCP, 0)
+	id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	must(t, err)
-	if err := id.Bind(netip.AddrPortFrom(netip.MustParseAddr(server4), 0)); !errors.Is(err, cma.ErrAddrNotAvail) {
+	if err := id.Bind(netip.AddrPortFrom(netip.MustParseAddr(server4), 0)); !errors.Is(err, cmid.ErrAddrNotAvail) {
 		t.Errorf("one more: %v", err)
 	}
 	must(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(second4), 0))) // differs by its address
@@ -112,16 +113,16 @@ func TestBindRefusals(t *testing.T) {
 		{"239.1.2.3", nil},
 		{"fe80::1", nil},
 	} {
-		id := w.server.id(cma.PortSpaceTCP)
+		id := w.server.id(cmid.PortSpaceTCP)
 		err := id.Bind(at(c.addr))
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.addr, err)
 		}
-		if id.State() != cma.Idle {
+		if id.State() != cmid.Idle {
 			t.Errorf("%s: state %v", c.addr, id.State())
 		}
 	}
-	id := w.server.id(cma.PortSpaceTCP)
+	id := w.server.id(cmid.PortSpaceTCP)
 	if id.Bind(netip.AddrPort{}) == nil {
 		t.Error("the zero address was taken")
 	}
@@ -129,11 +130,11 @@ func TestBindRefusals(t *testing.T) {
 	if id.Local() != netip.MustParseAddrPort("10.0.0.2:9") {
 		t.Errorf("bound to %v", id.Local())
 	}
-	var s *cma.StateError
-	if err := id.Bind(at(server4)); !errors.As(err, &s) || s.Found != cma.AddrBound {
+	var s *cmid.StateError
+	if err := id.Bind(at(server4)); !errors.As(err, &s) || s.Found != cmid.AddrBound {
 		t.Errorf("bound twice: %v", err)
 	}
-	if err := w.server.id(cma.PortSpaceIPoIB).Bind(at(server4)); !errors.Is(err, errors.ErrUnsupported) {
+	if err := w.server.id(cmid.PortSpaceIPoIB).Bind(at(server4)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("IPoIB: %v", err)
 	}
 	w.end()
@@ -142,9 +143,9 @@ func TestBindRefusals(t *testing.T) {
 func TestNewIDRefusesServiceTypesOfOtherPortSpaces(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
-		space cma.PortSpace
+		space cmid.PortSpace
 		kind  qp.Type
-	}{{cma.PortSpaceTCP, qp.UD}, {cma.PortSpaceTCP, qp.UC}, {cma.PortSpaceUDP, qp.RC}, {0x123, 0}, {cma.PortSpaceIB, 77}} {
+	}{{cmid.PortSpaceTCP, qp.UD}, {cmid.PortSpaceTCP, qp.UC}, {cmid.PortSpaceUDP, qp.RC}, {0x123, 0}, {cmid.PortSpaceIB, 77}} {
 		if _, err := w.client.ch.NewID(c.space, c.kind); err == nil {
 			t.Errorf("%v with %v was taken", c.space, c.kind)
 		}

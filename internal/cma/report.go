@@ -2,44 +2,45 @@ package cma
 
 import (
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/wire/mad"
 )
 
 // report turns what the communication manager tells of the id's connection
 // into an event.
 func (id *ID) report(r *report) {
-	after := id.state == Disconnect && r.Kind == cm.EventTimewaitExit
-	if id.state != Connect && !after {
+	after := id.state == cmid.Disconnect && r.Kind == cm.EventTimewaitExit
+	if id.state != cmid.Connect && !after {
 		return
 	}
 	e := Event{Detail: r.Detail}
 	switch r.Kind {
 	case cm.EventReqTimeout, cm.EventRepTimeout:
-		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
+		e.Type, e.Status, e.Err = cmid.EventUnreachable, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: id.remote, Detail: r.Detail}
 	case cm.EventRepReceived:
-		e.Type, e.Conn = EventConnectResponse, replied(r.REP, r.Private)
+		e.Type, e.Conn = cmid.EventConnectResponse, replied(r.REP, r.Private)
 		x := id.conn.(*managed)
 		x.asked = nil
 		x.delay()
 	case cm.EventRtuReceived, cm.EventEstablished:
-		e.Type = EventEstablished
+		e.Type = cmid.EventEstablished
 	case cm.EventRejReceived:
 		if id.requestNarrower(r) {
 			return
 		}
-		e.Type, e.Status, e.Conn.PrivateData = EventRejected, int(r.Reject), r.Private
-		e.Err = &RejectedError{id.remote, r.Reject, r.Private, r.Detail}
+		e.Type, e.Status, e.Conn.PrivateData = cmid.EventRejected, int(r.Reject), r.Private
+		e.Err = &cmid.RejectedError{Addr: id.remote, Reason: r.Reject, PrivateData: r.Private, Detail: r.Detail}
 	case cm.EventDreqTimeout:
-		e.Type, e.Status, e.Err = EventDisconnected, StatusTimedOut, &TimeoutError{id.remote, r.Detail}
-		id.state = Disconnect
+		e.Type, e.Status, e.Err = cmid.EventDisconnected, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: id.remote, Detail: r.Detail}
+		id.state = cmid.Disconnect
 	case cm.EventDreqReceived, cm.EventDrepReceived, cm.EventStaleConnection:
-		e.Type = EventDisconnected
-		id.state = Disconnect
+		e.Type = cmid.EventDisconnected
+		id.state = cmid.Disconnect
 	case cm.EventTimewaitExit:
 		if !after {
 			return // of a connection that was never there: its event was another
 		}
-		e.Type = EventTimewaitExit
+		e.Type = cmid.EventTimewaitExit
 	default:
 		return // EventMraReceived: the peer takes longer
 	}
@@ -54,8 +55,8 @@ func (id *ID) report(r *report) {
 }
 
 // replied are a reply's parameters from where this end stands.
-func replied(p *mad.REP, private []byte) ConnParam {
-	return ConnParam{
+func replied(p *mad.REP, private []byte) cmid.ConnParam {
+	return cmid.ConnParam{
 		PrivateData: private, ResponderResources: p.InitiatorDepth, InitiatorDepth: p.ResponderResources,
 		FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, QPN: p.QPN,
 	}

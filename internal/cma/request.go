@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
@@ -15,7 +16,7 @@ import (
 // program would: reject reason 28 or SIDR status 2.
 func (m *Manager) request(r *report) {
 	l := r.dev.listeners[r.Listener]
-	if l == nil || l.state != Listen {
+	if l == nil || l.state != cmid.Listen {
 		r.discard() // the listener was destroyed while the request was under way
 		return
 	}
@@ -27,17 +28,17 @@ func (m *Manager) request(r *report) {
 	}
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
-	id.state, id.waiting = Connect, true
+	id.state, id.waiting = cmid.Connect, true
 	id.local = netip.AddrPortFrom(r.dev.dev.Local().Addr(), l.local.Port())
 	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
 	r.dev.uses++
 	id.use(r.dev)
-	e := Event{Type: EventConnectRequest, ID: id, Listener: l}
+	e := Event{Type: cmid.EventConnectRequest, ID: id, Listener: l}
 	private := r.Private[mad.IPHeaderLen:]
 	if r.Inquiry != nil {
 		id.inquiry = r.Inquiry
 		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: cm.DefaultPacketLifeTime}
-		e.UD = UDParam{PrivateData: private}
+		e.UD = cmid.UDParam{PrivateData: private}
 	} else {
 		x := &managed{dev: r.dev, c: r.Conn}
 		id.conn, r.Conn.Context = x, id
@@ -51,8 +52,8 @@ func (m *Manager) request(r *report) {
 
 // requested are a request's parameters from where this end stands: what the
 // peer serves is what this end may start.
-func requested(q *mad.REQ, private []byte) ConnParam {
-	return ConnParam{
+func requested(q *mad.REQ, private []byte) cmid.ConnParam {
+	return cmid.ConnParam{
 		PrivateData: private, ResponderResources: q.InitiatorDepth, InitiatorDepth: q.ResponderResources,
 		FlowControl: q.FlowControl, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount, SRQ: q.SRQ, QPN: q.QPN,
 	}

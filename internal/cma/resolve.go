@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
@@ -20,7 +21,7 @@ const hopLimit = 64
 func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("resolve address", Idle, AddrBound); err != nil {
+	if err := id.want("resolve address", cmid.Idle, cmid.AddrBound); err != nil {
 		return err
 	}
 	dst = unmap(dst)
@@ -30,7 +31,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	if dst.Addr().IsUnspecified() {
 		dst = netip.AddrPortFrom(loopback(dst.Addr()), dst.Port())
 	}
-	if id.state == Idle {
+	if id.state == cmid.Idle {
 		if !src.IsValid() {
 			src = netip.AddrPortFrom(wildcard(dst.Addr()), 0)
 		}
@@ -41,32 +42,36 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	if id.local.Addr().Is4() != dst.Addr().Is4() {
 		return fmt.Errorf("resolve address: expected a peer of the family of %v, found %v", id.local.Addr(), dst.Addr())
 	}
-	id.remote, id.state = dst, AddrQuery
+	id.remote, id.state = dst, cmid.AddrQuery
 	if err := id.findSource(); err != nil {
-		id.state = AddrBound
+		id.state = cmid.AddrBound
 		id.push(Event{
-			Type: EventAddrError, Status: StatusNoDevice, Err: fmt.Errorf("resolve address %v: %w", dst, err),
+			Type: cmid.EventAddrError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve address %v: %w", dst, err),
 			Detail: reason.Detail{Reason: reason.AddressUnreachable},
 		})
 		return nil
 	}
-	id.state = AddrResolved
-	id.push(Event{Type: EventAddrResolved})
+	id.state = cmid.AddrResolved
+	id.push(Event{Type: cmid.EventAddrResolved})
 	return nil
 }
 
-// findSource gives an id without a device the one by which its peer is
-// reached, and its address.
+// findSource gives an id without a device the one by which it reaches its peer,
+// and the address of that device.
 func (id *ID) findSource() error {
 	if id.dev != nil {
 		return nil
 	}
-	a, err := id.m.host.Source(id.remote.Addr(), id.option.protocol)
+	x, err := id.m.host.Reach(id.remote.Addr(), id.option.device)
 	if err != nil {
-		return fmt.Errorf("no route: %w", err)
+		return err
 	}
-	if err := id.acquire(a); err != nil {
-		return fmt.Errorf("no device for local address %v: %w", a, err)
+	d, err := id.m.leased(x)
+	if err != nil {
+		return err
+	}
+	if err := id.own(d); err != nil {
+		return fmt.Errorf("no device for local address %v: %w", d.dev.Local().Addr(), err)
 	}
 	id.local = netip.AddrPortFrom(id.dev.dev.Local().Addr(), id.local.Port())
 	return nil
@@ -92,7 +97,7 @@ func wildcard(a netip.Addr) netip.Addr {
 func (id *ID) ResolveRoute() error {
 	id.m.lock()
 	defer id.m.unlock()
-	if err := id.want("resolve route", AddrResolved); err != nil {
+	if err := id.want("resolve route", cmid.AddrResolved); err != nil {
 		return err
 	}
 	o := &id.option
@@ -108,8 +113,8 @@ func (id *ID) ResolveRoute() error {
 		// the peer's delay, which is little.
 		id.route.PacketLifeTime = o.ackTimeout - 1
 	}
-	id.state = RouteResolved
-	id.push(Event{Type: EventRouteResolved})
+	id.state = cmid.RouteResolved
+	id.push(Event{Type: cmid.EventRouteResolved})
 	return nil
 }
 

@@ -6,29 +6,30 @@ import (
 	"testing"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
 func TestResolveAddrFindsSourceAndDevice(t *testing.T) {
 	w := newWorld(t)
-	id := w.client.id(cma.PortSpaceTCP)
+	id := w.client.id(cmid.PortSpaceTCP)
 	must(t, id.ResolveAddr(netip.AddrPort{}, at(server6)))
-	w.client.next(cma.EventAddrResolved)
+	w.client.next(cmid.EventAddrResolved)
 	if id.Device() != w.client.devs[1].Dev || id.Local().Addr() != netip.MustParseAddr(client6) || id.Local().Port() < 32768 ||
 		id.Remote() != at(server6) {
 		t.Errorf("%v to %v", id.Local(), id.Remote())
 	}
-	bound := w.server.id(cma.PortSpaceTCP)
+	bound := w.server.id(cmid.PortSpaceTCP)
 	must(t, bound.ResolveAddr(at(second4), at(client4)))
-	w.server.next(cma.EventAddrResolved)
+	w.server.next(cmid.EventAddrResolved)
 	if bound.Local() != at(second4) || bound.Device() != w.server.devs[1].Dev {
 		t.Errorf("bound to %v", bound.Local())
 	}
-	wild := w.server.id(cma.PortSpaceTCP)
+	wild := w.server.id(cmid.PortSpaceTCP)
 	must(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:77")))
 	must(t, wild.ResolveAddr(netip.AddrPort{}, at(client4)))
-	w.server.next(cma.EventAddrResolved)
+	w.server.next(cmid.EventAddrResolved)
 	if wild.Local() != netip.MustParseAddrPort(server4+":77") {
 		t.Errorf("wildcard resolved to %v", wild.Local())
 	}
@@ -38,27 +39,27 @@ func TestResolveAddrFindsSourceAndDevice(t *testing.T) {
 func TestResolveAddrFailures(t *testing.T) {
 	w := newWorld(t)
 	w.client.fail = errors.New("no network today")
-	id := w.client.id(cma.PortSpaceTCP)
+	id := w.client.id(cmid.PortSpaceTCP)
 	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4)))
-	e := w.client.next(cma.EventAddrError)
-	if e.Status != cma.StatusNoDevice || !errors.Is(e.Err, w.client.fail) || e.Detail.Reason != reason.AddressUnreachable {
+	e := w.client.next(cmid.EventAddrError)
+	if e.Status != cmid.StatusNoDevice || !errors.Is(e.Err, w.client.fail) || e.Detail.Reason != reason.AddressUnreachable {
 		t.Errorf("event %+v, %v", e, e.Err)
 	}
-	if id.State() != cma.AddrBound || id.Device() != nil {
+	if id.State() != cmid.AddrBound || id.Device() != nil {
 		t.Errorf("state %v", id.State())
 	}
 	w.client.fail = nil
 	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4))) // once more
-	w.client.next(cma.EventAddrResolved)
+	w.client.next(cmid.EventAddrResolved)
 
-	if w.client.id(cma.PortSpaceTCP).ResolveAddr(netip.AddrPort{}, netip.AddrPort{}) == nil {
+	if w.client.id(cmid.PortSpaceTCP).ResolveAddr(netip.AddrPort{}, netip.AddrPort{}) == nil {
 		t.Error("resolved nothing")
 	}
-	six := w.client.id(cma.PortSpaceTCP)
+	six := w.client.id(cmid.PortSpaceTCP)
 	if six.ResolveAddr(at(client6), at(server4)) == nil {
 		t.Error("resolved across families")
 	}
-	if err := w.client.id(cma.PortSpaceTCP).ResolveAddr(at("10.9.9.9"), at(server4)); !errors.Is(err, errNoSuchDevice) {
+	if err := w.client.id(cmid.PortSpaceTCP).ResolveAddr(at("10.9.9.9"), at(server4)); !errors.Is(err, errNoSuchDevice) {
 		t.Errorf("source without device: %v", err)
 	}
 	w.end()
@@ -66,7 +67,7 @@ func TestResolveAddrFailures(t *testing.T) {
 
 func TestResolveRouteTakesOptions(t *testing.T) {
 	w := newWorld(t)
-	id := w.client.id(cma.PortSpaceTCP)
+	id := w.client.id(cmid.PortSpaceTCP)
 	must(t, id.SetTOS(0x48))
 	must(t, id.SetUDPPorts(0, 4999))
 	must(t, id.SetAckTimeout(10))
@@ -82,7 +83,7 @@ func TestResolveRouteTakesOptions(t *testing.T) {
 		if f(32) == nil {
 			t.Error("32 was taken")
 		}
-		if u := w.client.id(cma.PortSpaceUDP); u.SetAckTimeout(1) == nil || u.SetMinRNRTimer(1) == nil {
+		if u := w.client.id(cmid.PortSpaceUDP); u.SetAckTimeout(1) == nil || u.SetMinRNRTimer(1) == nil {
 			t.Error("a UD id took it")
 		}
 	}
@@ -94,7 +95,7 @@ func TestResolveRouteTakesOptions(t *testing.T) {
 
 func TestOptionsReachTheQueuePair(t *testing.T) {
 	w := newWorld(t)
-	w.server.listen(cma.PortSpaceTCP, server4, 0)
+	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.established()
 	for _, id := range []*cma.ID{client, server} {
 		must(t, id.SetAckTimeout(11))
@@ -112,22 +113,22 @@ func TestOptionsReachTheQueuePair(t *testing.T) {
 
 func TestCallsInTheWrongStateNameBoth(t *testing.T) {
 	w := newWorld(t)
-	idle, resolved := w.client.id(cma.PortSpaceTCP), w.client.resolved(cma.PortSpaceTCP, server4)
+	idle, resolved := w.client.id(cmid.PortSpaceTCP), w.client.resolved(cmid.PortSpaceTCP, server4)
 	for _, c := range []struct {
 		name  string
 		err   error
-		found cma.State
+		found cmid.State
 	}{
-		{"route of an idle id", idle.ResolveRoute(), cma.Idle},
-		{"connect of an idle id", idle.Connect(&cma.ConnParam{}), cma.Idle},
-		{"accept of an idle id", idle.Accept(nil), cma.Idle},
-		{"reject of an idle id", idle.Reject(nil), cma.Idle},
-		{"disconnect of an idle id", idle.Disconnect(), cma.Idle},
-		{"establish of an idle id", idle.Establish(), cma.Idle},
-		{"second resolution", resolved.ResolveAddr(netip.AddrPort{}, at(server4)), cma.RouteResolved},
-		{"listen of a resolved id", resolved.Listen(0), cma.RouteResolved},
+		{"route of an idle id", idle.ResolveRoute(), cmid.Idle},
+		{"connect of an idle id", idle.Connect(&cmid.ConnParam{}), cmid.Idle},
+		{"accept of an idle id", idle.Accept(nil), cmid.Idle},
+		{"reject of an idle id", idle.Reject(nil), cmid.Idle},
+		{"disconnect of an idle id", idle.Disconnect(), cmid.Idle},
+		{"establish of an idle id", idle.Establish(), cmid.Idle},
+		{"second resolution", resolved.ResolveAddr(netip.AddrPort{}, at(server4)), cmid.RouteResolved},
+		{"listen of a resolved id", resolved.Listen(0), cmid.RouteResolved},
 	} {
-		var s *cma.StateError
+		var s *cmid.StateError
 		if !errors.As(c.err, &s) || s.Found != c.found || len(s.Expected) == 0 {
 			t.Errorf("%s: %v", c.name, c.err)
 		}

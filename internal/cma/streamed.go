@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/cmid"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -42,15 +43,15 @@ func (x *streamed) ready() error {
 	return errors.New("expected a connect response, found none: iWARP connects queue pairs without one")
 }
 
-func (x *streamed) accept(p *ConnParam) error {
-	if err := limit("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
+func (x *streamed) accept(p *cmid.ConnParam) error {
+	if err := cmid.CheckPrivate("connect reply", p.PrivateData, mad.REPPrivateLen); err != nil {
 		return err
 	}
-	return x.s.Accept(p.QPN, p.stream())
+	return x.s.Accept(p.QPN, streamParams(p))
 }
 
 func (x *streamed) reject(_ mad.RejectReason, private []byte) error {
-	if err := limit("rejection", private, mad.REJPrivateLen); err != nil {
+	if err := cmid.CheckPrivate("rejection", private, mad.REJPrivateLen); err != nil {
 		return err
 	}
 	return x.s.Reject(private)
@@ -64,13 +65,13 @@ func (x *streamed) establish() error { return nil }
 func (x *streamed) release() { x.s.Release() }
 
 // stream are the parameters as a stream wants them.
-func (p *ConnParam) stream() *iwarp.Params {
+func streamParams(p *cmid.ConnParam) *iwarp.Params {
 	return &iwarp.Params{IRD: uint16(p.ResponderResources), ORD: uint16(p.InitiatorDepth), Private: p.PrivateData}
 }
 
 // dial connects the id's queue pair by a stream.
-func (id *ID) dial(p *ConnParam) error {
-	params := p.stream()
+func (id *ID) dial(p *cmid.ConnParam) error {
+	params := streamParams(p)
 	// A peer-to-peer connection gives a responder that speaks first no more than
 	// the first FPDU does, which the machine sends in any case. And Linux's iw_cm
 	// crashes where one ends before its first frame was seen.
@@ -113,7 +114,7 @@ func (id *ID) listenStream(d *device) error {
 			return err
 		}
 		if !id.drawn || len(id.listens) > 0 || tries == 0 {
-			return &PortError{Space: id.space, Addr: id.local, Owner: id.local, Err: ErrAddrInUse}
+			return &cmid.PortError{Space: id.space, Addr: id.local, Owner: id.local, Err: cmid.ErrAddrInUse}
 		}
 		id.m.dropPort(id)
 		if err := id.m.drawPort(id); err != nil {
@@ -132,27 +133,27 @@ func (b *inbox) addStream(d *device, e *adapter.StreamEvent) {
 // streamRequest makes an id of a connect request.
 func (m *Manager) streamRequest(d *device, e *adapter.StreamEvent) {
 	l := d.listeners[e.Listener]
-	if l == nil || l.state != Listen {
+	if l == nil || l.state != cmid.Listen {
 		e.On.Release() // the listener was destroyed while the request was under way
 		return
 	}
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
-	id.state, id.waiting, id.option.protocol = Connect, true, IWARP
+	id.state, id.waiting, id.option.device.Protocol = cmid.Connect, true, cmid.IWARP
 	id.local, id.remote = e.On.Local(), e.On.Remote()
 	d.uses++
 	id.use(d)
 	id.conn, e.On.Context = &streamed{id, e.On}, id
 	id.route = Route{Path: qp.Path{Dst: id.remote, HopLimit: hopLimit}, MTU: d.dev.MTU()}
 	a := &e.Agreement
-	p := ConnParam{
+	p := cmid.ConnParam{
 		PrivateData:        padded(e.Private, mad.REQPrivateLen-mad.IPHeaderLen),
 		ResponderResources: depth(a.IRD), InitiatorDepth: depth(a.ORD),
 	}
 	if a.Revision < 2 { // which does not say
 		p.ResponderResources, p.InitiatorDepth = adapter.MaxReadAtomic, adapter.MaxReadAtomic
 	}
-	l.ch.push(Event{Type: EventConnectRequest, ID: id, Listener: l, Conn: p})
+	l.ch.push(Event{Type: cmid.EventConnectRequest, ID: id, Listener: l, Conn: p})
 }
 
 // depth is a number of READs that the verbs can have.
@@ -169,7 +170,7 @@ func padded(b []byte, n int) []byte {
 
 // streamReport turns what is told of the id's stream into an event.
 func (id *ID) streamReport(r *adapter.StreamEvent) {
-	if id.state != Connect {
+	if id.state != cmid.Connect {
 		return
 	}
 	if x, ok := id.conn.(*streamed); !ok || x.s != r.On {
@@ -181,8 +182,8 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 		if at := r.On.Local(); at.Port() != 0 { // where the link did not know it before
 			id.local = netip.AddrPortFrom(id.local.Addr(), at.Port())
 		}
-		e.Type = EventEstablished
-		e.Conn = ConnParam{
+		e.Type = cmid.EventEstablished
+		e.Conn = cmid.ConnParam{
 			PrivateData:        padded(r.Private, mad.REPPrivateLen),
 			ResponderResources: depth(r.Agreement.IRD), InitiatorDepth: depth(r.Agreement.ORD),
 		}
@@ -191,14 +192,14 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 	case iwarp.Refused:
 		e.refuse(id.remote, r.Err)
 	case iwarp.Closed:
-		e.Type = EventDisconnected
-		id.state = Disconnect
+		e.Type = cmid.EventDisconnected
+		id.state = cmid.Disconnect
 	default:
 		return
 	}
 	if id.waiting {
 		// The program does not know the id as its own yet. It hears by Accept.
-		id.lost = &StreamError{id.remote, r.Detail, r.Err}
+		id.lost = &cmid.StreamError{Addr: id.remote, Detail: r.Detail, Err: r.Err}
 		return
 	}
 	id.push(e)
@@ -206,8 +207,8 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 
 // reject makes it the event of a peer's refusal.
 func (e *Event) reject(peer netip.AddrPort, why mad.RejectReason, private []byte) {
-	e.Type, e.Status, e.Conn.PrivateData = EventRejected, int(why), private
-	e.Err = &RejectedError{peer, why, private, e.Detail}
+	e.Type, e.Status, e.Conn.PrivateData = cmid.EventRejected, int(why), private
+	e.Err = &cmid.RejectedError{Addr: peer, Reason: why, PrivateData: private, Detail: e.Detail}
 }
 
 // refuse makes it the event of a set-up that failed, as the same failure is told
@@ -220,26 +221,8 @@ func (e *Event) refuse(peer netip.AddrPort, behind error) {
 		// A driver that cannot serve the request closes, as Linux's siw does.
 		e.reject(peer, mad.RejectNoResources, nil)
 	case reason.ConnectFailed, reason.MPATimeout:
-		e.Type, e.Status, e.Err = EventUnreachable, StatusTimedOut, &TimeoutError{peer, e.Detail}
+		e.Type, e.Status, e.Err = cmid.EventUnreachable, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: peer, Detail: e.Detail}
 	default:
-		e.Type, e.Status, e.Err = EventConnectError, StatusInvalid, &StreamError{peer, e.Detail, behind}
+		e.Type, e.Status, e.Err = cmid.EventConnectError, cmid.StatusInvalid, &cmid.StreamError{Addr: peer, Detail: e.Detail, Err: behind}
 	}
 }
-
-// A StreamError is a stream that could not be set up.
-type StreamError struct {
-	Addr   netip.AddrPort // the peer's
-	Detail reason.Detail
-	Err    error // what lies behind it, or nil
-}
-
-// Error names the peer and what went wrong.
-func (e *StreamError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%v: %v", e.Addr, e.Err)
-	}
-	return fmt.Sprintf("%v: %v", e.Addr, e.Detail)
-}
-
-// Unwrap gives what lies behind it.
-func (e *StreamError) Unwrap() error { return e.Err }

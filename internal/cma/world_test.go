@@ -12,6 +12,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/rig"
 )
@@ -25,39 +26,46 @@ type computer struct {
 	ch   *cma.EventChannel
 	devs []*rig.Host
 	uses map[*adapter.Device]int
-	fail error  // what Source and Addresses answer
+	fail error  // what Reach and Addresses answer
 	qpn  uint32 // of the last request
 
 	pathMTU int // what PathMTU answers
 }
 
-func (c *computer) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
+func (c *computer) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	if c.fail != nil {
-		return netip.Addr{}, c.fail
+		return nil, c.fail
 	}
 	for _, d := range c.devs {
 		if a := d.Dev.Local().Addr(); a.Is4() == dst.Is4() {
-			return a, nil
+			return c.Acquire(a, o)
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("network of %v is unreachable", dst)
+	return nil, fmt.Errorf("network of %v is unreachable", dst)
 }
 
 var errNoSuchDevice = errors.New("no such device")
 
 func (c *computer) PathMTU(netip.Addr) int { return c.pathMTU }
 
-func (c *computer) Acquire(local netip.AddrPort, _ cma.Protocol) (*adapter.Device, error) {
+func (c *computer) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	for _, d := range c.devs {
-		if d.Dev.Local() == local && d.Dev.Closed() == nil {
+		if d.Dev.Local() == o.Place(local) && d.Dev.Closed() == nil {
 			c.uses[d.Dev]++
-			return d.Dev, nil
+			return lease{d.Dev, func() { c.uses[d.Dev]-- }}, nil
 		}
 	}
 	return nil, fmt.Errorf("%w at %v", errNoSuchDevice, local)
 }
 
-func (c *computer) Release(d *adapter.Device) { c.uses[d]-- }
+// A lease is a cma.Lease that calls release at its end.
+type lease struct {
+	dev     *adapter.Device
+	release func()
+}
+
+func (l lease) Device() *adapter.Device { return l.dev }
+func (l lease) Release()                { l.release() }
 
 func (c *computer) Addresses() (list []netip.Addr, err error) {
 	for _, d := range c.devs {
@@ -158,7 +166,7 @@ func must(t testing.TB, err error) {
 
 // next is the next event of a channel in virtual time, which must be of the
 // type.
-func next(t testing.TB, c *computer, ch *cma.EventChannel, want cma.EventType) (e cma.Event) {
+func next(t testing.TB, c *computer, ch *cma.EventChannel, want cmid.EventType) (e cma.Event) {
 	t.Helper()
 	err := c.net.Run(func() (ok bool) { e, ok = ch.Poll(); return ok }, 20*time.Minute)
 	if err != nil {
@@ -173,7 +181,7 @@ func next(t testing.TB, c *computer, ch *cma.EventChannel, want cma.EventType) (
 	return e
 }
 
-func (c *computer) next(want cma.EventType) cma.Event {
+func (c *computer) next(want cmid.EventType) cma.Event {
 	c.Helper()
 	return next(c, c, c.ch, want)
 }
@@ -187,7 +195,7 @@ func (c *computer) quiet(d time.Duration) {
 	}
 }
 
-func (c *computer) id(space cma.PortSpace) *cma.ID {
+func (c *computer) id(space cmid.PortSpace) *cma.ID {
 	c.Helper()
 	id, err := c.ch.NewID(space, 0)
 	must(c, err)
@@ -195,7 +203,7 @@ func (c *computer) id(space cma.PortSpace) *cma.ID {
 }
 
 // listen makes a listener on an address and port 7471.
-func (c *computer) listen(space cma.PortSpace, addr string, backlog int) *cma.ID {
+func (c *computer) listen(space cmid.PortSpace, addr string, backlog int) *cma.ID {
 	c.Helper()
 	id := c.id(space)
 	must(c, id.Bind(at(addr)))
@@ -206,7 +214,7 @@ func (c *computer) listen(space cma.PortSpace, addr string, backlog int) *cma.ID
 func at(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), 7471) }
 
 // resolved is an id whose route to port 7471 of an address is known.
-func (c *computer) resolved(space cma.PortSpace, addr string) *cma.ID {
+func (c *computer) resolved(space cmid.PortSpace, addr string) *cma.ID {
 	c.Helper()
 	id := c.id(space)
 	c.resolve(id, addr)
@@ -216,36 +224,36 @@ func (c *computer) resolved(space cma.PortSpace, addr string) *cma.ID {
 func (c *computer) resolve(id *cma.ID, addr string) {
 	c.Helper()
 	must(c, id.ResolveAddr(netip.AddrPort{}, at(addr)))
-	c.next(cma.EventAddrResolved)
+	c.next(cmid.EventAddrResolved)
 	must(c, id.ResolveRoute())
-	c.next(cma.EventRouteResolved)
+	c.next(cmid.EventRouteResolved)
 }
 
 // connecting is an id that has sent its request, with a queue pair number of
 // its own.
-func (c *computer) connecting(space cma.PortSpace, addr string) *cma.ID {
+func (c *computer) connecting(space cmid.PortSpace, addr string) *cma.ID {
 	c.Helper()
 	id := c.resolved(space, addr)
 	c.qpn++
-	must(c, id.Connect(&cma.ConnParam{QPN: 0x100 + c.qpn, RetryCount: 7, RNRRetryCount: 7}))
+	must(c, id.Connect(&cmid.ConnParam{QPN: 0x100 + c.qpn, RetryCount: 7, RNRRetryCount: 7}))
 	return id
 }
 
 // requested is a client's id and the server's new one, both in CONNECT.
 func (w *world) requested() (client, server *cma.ID) {
 	w.Helper()
-	client = w.client.connecting(cma.PortSpaceTCP, server4)
-	return client, w.server.next(cma.EventConnectRequest).ID
+	client = w.client.connecting(cmid.PortSpaceTCP, server4)
+	return client, w.server.next(cmid.EventConnectRequest).ID
 }
 
 // established is both ends of a connection without queue pairs.
 func (w *world) established() (client, server *cma.ID) {
 	w.Helper()
 	client, server = w.requested()
-	must(w, server.Accept(&cma.ConnParam{QPN: 0x202, RNRRetryCount: 7}))
-	w.client.next(cma.EventConnectResponse)
+	must(w, server.Accept(&cmid.ConnParam{QPN: 0x202, RNRRetryCount: 7}))
+	w.client.next(cmid.EventConnectResponse)
 	must(w, client.Accept(nil))
-	w.server.next(cma.EventEstablished)
+	w.server.next(cmid.EventEstablished)
 	return client, server
 }
 

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -72,13 +72,13 @@ func numbers() (all []Entry) {
 	for s := mad.SIDRSuccess; s <= mad.SIDRUnsupportedVersion; s++ {
 		add(Resolution, int(s), fmt.Sprintf("SIDR_%d", s), sentence(s.String()), "IBTA 12.11.2")
 	}
-	for e := cma.EventAddrResolved; e <= cma.EventTimewaitExit; e++ {
+	for e := cmid.EventAddrResolved; e <= cmid.EventTimewaitExit; e++ {
 		add(CMEvent, int(e), e.String(), cmEventTexts[e], "librdmacm, rdma_get_cm_event(3)")
 	}
 	for a := mad.AttrREQ; a.Known(); a++ {
 		add(CMMessage, int(a), a.String(), "The connection manager's message "+a.String()+".", "IBTA 12.6.5, 12.6.7.2")
 	}
-	for _, p := range []cma.PortSpace{cma.PortSpaceIPoIB, cma.PortSpaceTCP, cma.PortSpaceUDP, cma.PortSpaceIB} {
+	for _, p := range []cmid.PortSpace{cmid.PortSpaceIPoIB, cmid.PortSpaceTCP, cmid.PortSpaceUDP, cmid.PortSpaceIB} {
 		add(PortSpace, int(p), "PORT_SPACE_"+p.String(), "Ports of the "+p.String()+" port space.", "rdma_port_space of rdma_cm")
 	}
 	for o := range 256 {

@@ -59,7 +59,7 @@ func newPerformance(t *testing.T, m manner, f simnet.Faults) *performance {
 		}
 		if p.qps[i], err = p.hosts[i].PD.CreateQP(&adapter.QPConfig{
 			Type: qp.RC, SendCQ: p.cqs[i], RecvCQ: p.cqs[i], SendDepth: 24, SendSGE: 2, RecvDepth: performRecv, RecvSGE: 1,
-			Control: m.control, Recovery: []adapter.Recovery{m.recovery, m.peer}[i],
+			Control: m.control, Recovery: []congestion.Recovery{m.recovery, m.peer}[i],
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestLossChangesNoStatusAndNoByte(t *testing.T) {
 		want[i] = sha256.Sum256(clean.mem[i])
 	}
 	for control := congestion.Window; control <= congestion.None; control++ {
-		for _, r := range [][2]adapter.Recovery{{adapter.SelectiveRepeat, adapter.SelectiveRepeat}, {adapter.GoBackN, adapter.GoBackN}, {adapter.SelectiveRepeat, adapter.GoBackN}} {
+		for _, r := range [][2]congestion.Recovery{{congestion.SelectiveRepeat, congestion.SelectiveRepeat}, {congestion.GoBackN, congestion.GoBackN}, {congestion.SelectiveRepeat, congestion.GoBackN}} {
 			for _, loss := range []float64{0, 0.001, 0.01, 0.05} {
 				p := newPerformance(t, manner{control, r[0], r[1]}, simnet.Faults{
 					Delay: 10 * time.Microsecond, Loss: loss, Duplicate: loss, Reorder: loss, ReorderBy: 15 * time.Microsecond,

@@ -25,7 +25,7 @@ type funnel struct {
 	queue     int // bytes before the bottleneck
 	markAbove int
 	delay     time.Duration // one way
-	recovery  adapter.Recovery
+	recovery  congestion.Recovery
 	offer     int64 // bits per second that each program sends on an unreliable connection; 0: reliable ones
 	reads     bool  // the receiver READs from the others
 	together  bool  // all flows are of one device, whose own link has no limit

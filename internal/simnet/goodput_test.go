@@ -40,8 +40,8 @@ type course struct {
 	message int           // bytes of each, 0 for goodputMessage
 
 	control  congestion.Kind
-	recovery adapter.Recovery    // of the devices
-	qps      [2]adapter.Recovery // of the queue pairs, where they choose
+	recovery congestion.Recovery    // of the devices
+	qps      [2]congestion.Recovery // of the queue pairs, where they choose
 }
 
 // A runner is the two devices that run a course.
@@ -273,7 +273,7 @@ func TestGoodputOfTheStandardsRecovery(t *testing.T) {
 	}{
 		{0.001, 50 * time.Microsecond, 8000}, {0.01, 50 * time.Microsecond, 3400}, {0.001, 500 * time.Microsecond, 4500}, {0.01, 500 * time.Microsecond, 1500},
 	} {
-		k := course{op: queue.Write, loss: c.loss, delay: c.delay, queue: 2 << 20, recovery: adapter.GoBackN}
+		k := course{op: queue.Write, loss: c.loss, delay: c.delay, queue: 2 << 20, recovery: congestion.GoBackN}
 		v, r := k.goodput(t)
 		t.Logf("loss %v, delay %v: %.0f Mbit/s", c.loss, c.delay, v/1e6)
 		if v < c.least*1e6 {
@@ -300,7 +300,7 @@ func TestTheStandardsRecoveryDoesNotFloodAQueue(t *testing.T) {
 		{time.Millisecond, .001, 0, 330, .15}, {time.Millisecond, .01, 0, 200, .05}, {time.Millisecond, 0, .01, 190, .05}, {20 * time.Millisecond, 0, 0, 270, .05},
 	} {
 		k := course{
-			op: queue.Write, loss: c.loss, reorder: c.reorder, delay: c.trip / 2, recovery: adapter.GoBackN,
+			op: queue.Write, loss: c.loss, reorder: c.reorder, delay: c.trip / 2, recovery: congestion.GoBackN,
 			queue: 256 << 10, rate: 500e6, mtu: 1024, message: 16 << 10,
 		}
 		v, r := k.goodput(t)
@@ -316,19 +316,19 @@ func TestTheStandardsRecoveryDoesNotFloodAQueue(t *testing.T) {
 // TestRecoveryIsChosenByDeviceAndByQueuePair: a queue pair's choice counts more
 // than its device's, and both ends have to agree on what is beside the standard.
 func TestRecoveryIsChosenByDeviceAndByQueuePair(t *testing.T) {
-	const gobackn, selective = adapter.GoBackN, adapter.SelectiveRepeat
+	const gobackn, selective = congestion.GoBackN, congestion.SelectiveRepeat
 	for _, c := range []struct {
 		name   string
-		device adapter.Recovery
-		qps    [2]adapter.Recovery
+		device congestion.Recovery
+		qps    [2]congestion.Recovery
 		holds  bool
 	}{
-		{"neither chooses", 0, [2]adapter.Recovery{}, true},
-		{"devices go back", gobackn, [2]adapter.Recovery{}, false},
-		{"requester goes back", 0, [2]adapter.Recovery{gobackn, 0}, false},
-		{"responder goes back", 0, [2]adapter.Recovery{0, gobackn}, false},
-		{"queue pairs against their devices", gobackn, [2]adapter.Recovery{selective, selective}, true},
-		{"one queue pair against its device", gobackn, [2]adapter.Recovery{selective, 0}, false},
+		{"neither chooses", 0, [2]congestion.Recovery{}, true},
+		{"devices go back", gobackn, [2]congestion.Recovery{}, false},
+		{"requester goes back", 0, [2]congestion.Recovery{gobackn, 0}, false},
+		{"responder goes back", 0, [2]congestion.Recovery{0, gobackn}, false},
+		{"queue pairs against their devices", gobackn, [2]congestion.Recovery{selective, selective}, true},
+		{"one queue pair against its device", gobackn, [2]congestion.Recovery{selective, 0}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := course{op: queue.Write, loss: 0.01, delay: 50 * time.Microsecond, queue: 2 << 20, recovery: c.device, qps: c.qps}

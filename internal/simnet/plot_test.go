@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/queue"
 )
@@ -109,10 +108,10 @@ func goodputPlot(t *testing.T) *plot {
 	for _, c := range []struct {
 		name     string
 		op       queue.Op
-		recovery adapter.Recovery
+		recovery congestion.Recovery
 	}{
-		{"WRITE, selective", queue.Write, adapter.SelectiveRepeat}, {"READ, selective", queue.Read, adapter.SelectiveRepeat},
-		{"WRITE, go-back-N", queue.Write, adapter.GoBackN}, {"READ, go-back-N", queue.Read, adapter.GoBackN},
+		{"WRITE, selective", queue.Write, congestion.SelectiveRepeat}, {"READ, selective", queue.Read, congestion.SelectiveRepeat},
+		{"WRITE, go-back-N", queue.Write, congestion.GoBackN}, {"READ, go-back-N", queue.Read, congestion.GoBackN},
 	} {
 		l := line{name: c.name}
 		for i, loss := range []float64{0, 0.0001, 0.001, 0.005, 0.01, 0.02, 0.05} {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -120,8 +119,8 @@ func (s *tally) reached(t *testing.T) {
 		}
 	}
 	for control := congestion.Window; control <= congestion.None; control++ {
-		for recovery := adapter.SelectiveRepeat; recovery <= adapter.GoBackN; recovery++ {
-			for peer := adapter.SelectiveRepeat; peer <= adapter.GoBackN; peer++ {
+		for recovery := congestion.SelectiveRepeat; recovery <= congestion.GoBackN; recovery++ {
+			for peer := congestion.SelectiveRepeat; peer <= congestion.GoBackN; peer++ {
 				if m := (manner{control, recovery, peer}); s.manners[m] == 0 {
 					t.Errorf("no connection with control %v and %v had a peer with %v", control, recovery, peer)
 				}

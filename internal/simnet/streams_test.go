@@ -11,6 +11,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/memory"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/simnet"
@@ -362,7 +363,7 @@ func (w *streamWorld) close() error {
 		if err := w.pds[i].Dealloc(); err != nil {
 			return err
 		}
-		if c := d.Count(); c != (adapter.Counts{}) {
+		if c := d.Count(); c != (object.Counts{}) {
 			w.failf("left: %+v", c)
 		}
 		w.net.Release(d)

@@ -56,16 +56,16 @@ type tally struct {
 // A manner is how a connection sends, and what its peer does about losses.
 type manner struct {
 	control        congestion.Kind
-	recovery, peer adapter.Recovery
+	recovery, peer congestion.Recovery
 }
 
 // newManner draws one; def stands where another would be left to a default.
 func (w *world) newManner(def manner) manner {
-	m := manner{congestion.Kind(w.rng.IntN(int(congestion.None) + 1)), adapter.Recovery(w.rng.IntN(3)), 0}
+	m := manner{congestion.Kind(w.rng.IntN(int(congestion.None) + 1)), congestion.Recovery(w.rng.IntN(3)), 0}
 	if m.control == congestion.Default {
 		m.control = def.control
 	}
-	if m.recovery == adapter.DefaultRecovery {
+	if m.recovery == congestion.DefaultRecovery {
 		m.recovery = def.recovery
 	}
 	return m
@@ -134,7 +134,7 @@ func (w *world) addHost(i int, six bool) {
 		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4), Counts: w.chance(50),
 	}
 	lc.Steer = p.steer
-	m := w.newManner(manner{control: congestion.Window, recovery: adapter.SelectiveRepeat})
+	m := w.newManner(manner{control: congestion.Window, recovery: congestion.SelectiveRepeat})
 	r, err := rig.OpenLanes(w.net, a, lc, adapter.Config{
 		Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)], Recovery: m.recovery, Control: m.control,
 	}, p.lanes)

@@ -210,7 +210,7 @@ func TestOwnOptionsOfConnections(t *testing.T) {
 		name, value uint32
 		want        syscall.Errno
 	}{
-		{uapi.CMOwnProtocol, 2, 0}, {uapi.CMOwnProtocol, 3, syscall.EINVAL},
+		{uapi.CMOwnProtocol, 255, 0}, {uapi.CMOwnProtocol, 254, syscall.EINVAL}, {uapi.CMOwnProtocol, 256, syscall.EINVAL},
 		{uapi.CMOwnMinRNRTimer, 31, 0}, {uapi.CMOwnMinRNRTimer, 32, syscall.EINVAL}, {uapi.CMOwnMinRNRTimer, 256, syscall.EINVAL},
 		{uapi.CMOwnUDPPort, 65535, 0}, {uapi.CMOwnUDPPort, 65536, syscall.EINVAL},
 		{uapi.CMOwnTimeout, 15<<8 | 31, 0}, {uapi.CMOwnTimeout, 16 << 8, syscall.EINVAL}, {uapi.CMOwnTimeout, 1 << 16, syscall.EINVAL},

@@ -12,6 +12,7 @@ import (
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/object"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -56,7 +57,7 @@ func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cf
 // that are left.
 func (h *Host) Close() error {
 	err := h.PD.Dealloc()
-	if c := h.Dev.Count(); err == nil && c != (adapter.Counts{}) {
+	if c := h.Dev.Count(); err == nil && c != (object.Counts{}) {
 		err = fmt.Errorf("objects left on %v: %+v", h.Link.Local(), c)
 	}
 	h.Net.Release(h.Dev)

@@ -74,7 +74,7 @@ func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte,
 	choice := own[uapi.OwnQP](c, x)
 	cfg := &adapter.QPConfig{
 		Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0,
-		Control: congestion.Kind(choice.Control), Recovery: adapter.Recovery(choice.Recovery),
+		Control: congestion.Kind(choice.Control), Recovery: congestion.Recovery(choice.Recovery),
 		PeerTimeout: time.Duration(choice.PeerTimeout) * time.Millisecond, PeerProbe: time.Duration(choice.PeerProbe) * time.Millisecond,
 	}
 	if q.IsSRQ != 0 {

@@ -9,10 +9,10 @@ import (
 	"math/bits"
 	"net/netip"
 	"softrdma/internal/adapter"
-	"softrdma/internal/bridge"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
 	"softrdma/verbs"
@@ -69,7 +69,7 @@ type Driver struct {
 // New makes the device after others. Its name is the driver's with a number,
 // as Linux names the devices of its rxe and siw drivers.
 func New(v *verbs.Device, others []*Device) *Device {
-	d := &Device{Verbs: v, Adapter: bridge.Device(v), Driver: Driver{"rxe", 14}, Index: len(others), owners: make(map[uint32]*client.Process)}
+	d := &Device{Verbs: v, Adapter: registry.Adapter(v), Driver: Driver{"rxe", 14}, Index: len(others), owners: make(map[uint32]*client.Process)}
 	if d.Adapter.IWARP() {
 		d.Driver = Driver{"siw", 18}
 	}

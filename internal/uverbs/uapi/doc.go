@@ -2,7 +2,7 @@
 // other: messages on a Unix socket, which carry the commands of Linux's
 // rdma/ib_user_verbs.h with what the rxe provider is told beside
 // (rdma_user_rxe.h). Both sides of it are here: package uverbs, the server, and
-// internal/driver/daemon, this module's own programs. The third is the
+// internal/provider/daemon, this module's own programs. The third is the
 // preloaded library's, in C.
 //
 // It owns layouts and numbers, and does nothing.

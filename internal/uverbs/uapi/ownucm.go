@@ -28,7 +28,7 @@ const (
 	CMOptionAFOnly     = 2
 	CMOptionAckTimeout = 3 // one byte
 
-	CMOwnProtocol    = 0 // as package cma numbers them
+	CMOwnProtocol    = 0 // as package cmid numbers them
 	CMOwnMinRNRTimer = 1
 	CMOwnUDPPort     = 2 // of the peer's device
 	CMOwnTimeout     = 3 // of the peer's response, and from bit 8 on how often it is asked again

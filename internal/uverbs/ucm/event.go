@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -66,7 +67,7 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 	if e.ID.Type() == qp.UD {
 		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: ahOf(&e.UD.Path)}
 		p.PrivateLen = uint8(copy(p.Private[:], e.UD.PrivateData))
-		if e.Type == cma.EventConnectRequest { // the request's data stands there
+		if e.Type == cmid.EventConnectRequest { // the request's data stands there
 			p.PrivateLen = uint8(copy(p.Private[:], longer(e.UD.PrivateData, e.Conn.PrivateData)))
 		}
 		copy(r.Param[:], uapi.Bytes(&p))

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/uverbs/device"
 	"syscall"
 
@@ -17,15 +18,22 @@ import (
 // the caller's and stay open, so that there is nothing to count.
 type host struct{ devices []*device.Device }
 
-// Source is the address of a device: the peer's own where it is a device here,
-// or else the one that the system's routing chooses, or else the first of its
-// family.
-func (h host) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
+// Reach gives the device of the peer's own address, or else of the address that
+// the system's routing chooses, or else the first of the peer's family.
+func (h host) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	src, err := h.source(dst)
+	if err != nil {
+		return nil, fmt.Errorf("no route: %w", err)
+	}
+	return h.Acquire(src, o)
+}
+
+func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	dst = dst.Unmap()
-	if h.on(dst, cma.Any) != nil {
+	if h.on(dst, cmid.Any) != nil {
 		return dst, nil
 	}
-	if src, err := hostpkg.Source(dst); err == nil && h.on(src, cma.Any) != nil {
+	if src, err := hostpkg.Source(dst); err == nil && h.on(src, cmid.Any) != nil {
 		return src, nil
 	}
 	for _, d := range h.devices {
@@ -40,10 +48,10 @@ func (h host) Source(dst netip.Addr, _ cma.Protocol) (netip.Addr, error) {
 func (h host) PathMTU(dst netip.Addr) int { return hostpkg.PathMTU(dst) }
 
 // on finds the first device with an address that speaks a protocol.
-func (h host) on(a netip.Addr, p cma.Protocol) *device.Device {
+func (h host) on(a netip.Addr, p cmid.Protocol) *device.Device {
 	a = a.Unmap()
 	for _, d := range h.devices {
-		if (d.Addr() == a || d.Addr().WithZone("") == a) && (p == cma.Any || d.Adapter.IWARP() == (p == cma.IWARP)) {
+		if (d.Addr() == a || d.Addr().WithZone("") == a) && (p == cmid.Any || d.Adapter.IWARP() == (p == cmid.IWARP)) {
 			return d
 		}
 	}
@@ -54,7 +62,7 @@ func (h host) on(a netip.Addr, p cma.Protocol) *device.Device {
 // address stands for any where no device has it, as it does in Linux.
 func (h host) meant(a netip.AddrPort) netip.AddrPort {
 	switch ip := a.Addr().Unmap(); {
-	case h.on(ip, cma.Any) != nil:
+	case h.on(ip, cmid.Any) != nil:
 	case ip == netip.AddrFrom4([4]byte{127, 0, 0, 1}):
 		return netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port())
 	case ip == netip.IPv6Loopback():
@@ -63,14 +71,19 @@ func (h host) meant(a netip.AddrPort) netip.AddrPort {
 	return a
 }
 
-func (h host) Acquire(local netip.AddrPort, p cma.Protocol) (*adapter.Device, error) {
-	if d := h.on(local.Addr(), p); d != nil {
-		return d.Adapter, nil
+// Acquire gives the device of an address, which stays open.
+func (h host) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	if d := h.on(local, o.Protocol); d != nil {
+		return lease{d.Adapter}, nil
 	}
-	return nil, fmt.Errorf("no device has the address %v: %w", local.Addr(), syscall.EADDRNOTAVAIL)
+	return nil, fmt.Errorf("no device has the address %v: %w", local, syscall.EADDRNOTAVAIL)
 }
 
-func (h host) Release(*adapter.Device) {}
+// A lease is a use of a device, which the server keeps open.
+type lease struct{ dev *adapter.Device }
+
+func (l lease) Device() *adapter.Device { return l.dev }
+func (l lease) Release()                {}
 
 func (h host) Addresses() (list []netip.Addr, _ error) {
 	for _, d := range h.devices {

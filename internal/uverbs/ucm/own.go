@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -43,10 +44,10 @@ func ownOption(id *cma.ID, name, value uint32) error {
 	}
 	switch name {
 	case uapi.CMOwnProtocol:
-		if value > uint32(cma.Any) {
+		if value > uint32(cmid.Any) {
 			return syscall.EINVAL
 		}
-		return id.SetProtocol(cma.Protocol(value))
+		return id.SetProtocol(cmid.Protocol(value))
 	case uapi.CMOwnMinRNRTimer:
 		return id.SetMinRNRTimer(uint8(value))
 	case uapi.CMOwnUDPPort:

@@ -4,7 +4,7 @@ package ucm
 
 import (
 	"fmt"
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
 	"syscall"
@@ -14,7 +14,7 @@ import (
 // Programs on librdmacm get EINVAL for a connection that is over, as from the
 // kernel; the programs of this module get a number of its own.
 func TestConnectionThatIsOverHasTheKernelsNumber(t *testing.T) {
-	err := fmt.Errorf("attributes for INIT: %w", cma.ErrOver)
+	err := fmt.Errorf("attributes for INIT: %w", cmid.ErrOver)
 	for own, want := range map[bool]syscall.Errno{false: syscall.EINVAL, true: uapi.ErrnoOver} {
 		m := &channel{own: own}
 		if no := client.Errno(m.withErrno(err)); no != want {

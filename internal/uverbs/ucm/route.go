@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
@@ -82,8 +82,8 @@ func (m *channel) query(c *command) error {
 }
 
 // paramsOf are the parameters of a command as cma has them.
-func paramsOf(p *uapi.ConnParam) *cma.ConnParam {
-	return &cma.ConnParam{
+func paramsOf(p *uapi.ConnParam) *cmid.ConnParam {
+	return &cmid.ConnParam{
 		PrivateData: p.Private[:p.PrivateLen], ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		FlowControl: p.FlowControl != 0, RetryCount: p.RetryCount & 7, RNRRetryCount: p.RNRRetryCount & 7, SRQ: p.SRQ != 0,
 		QPN: p.QPN, QKey: p.QKey,

@@ -3,6 +3,7 @@
 package ucm
 
 import (
+	"softrdma/internal/cmid"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 
@@ -207,11 +208,11 @@ func (m *channel) withErrno(err error) error {
 	switch {
 	case err == nil || errors.As(err, &no):
 		return err
-	case errors.Is(err, cma.ErrAddrInUse):
+	case errors.Is(err, cmid.ErrAddrInUse):
 		return fmt.Errorf("%w (%w)", err, syscall.EADDRINUSE)
-	case errors.Is(err, cma.ErrAddrNotAvail):
+	case errors.Is(err, cmid.ErrAddrNotAvail):
 		return fmt.Errorf("%w (%w)", err, syscall.EADDRNOTAVAIL)
-	case m.own && errors.Is(err, cma.ErrOver):
+	case m.own && errors.Is(err, cmid.ErrOver):
 		return fmt.Errorf("%w (%w)", err, uapi.ErrnoOver)
 	}
 	return err
@@ -219,11 +220,11 @@ func (m *channel) withErrno(err error) error {
 
 func (m *channel) createID(c *command) error {
 	q, _ := uapi.Parse[uapi.CMCreate](c.in)
-	space := cma.PortSpace(q.PS)
+	space := cmid.PortSpace(q.PS)
 	var t qp.Type
 	switch space {
-	case cma.PortSpaceTCP, cma.PortSpaceUDP, cma.PortSpaceIPoIB:
-	case cma.PortSpaceIB:
+	case cmid.PortSpaceTCP, cmid.PortSpaceUDP, cmid.PortSpaceIPoIB:
+	case cmid.PortSpaceIB:
 		t = qp.Type(q.QPType)
 	default:
 		return syscall.EINVAL
@@ -232,7 +233,7 @@ func (m *channel) createID(c *command) error {
 	if err != nil {
 		return err
 	}
-	if err := id.SetProtocol(cma.Any); err != nil {
+	if err := id.SetProtocol(cmid.Any); err != nil {
 		return err
 	}
 	x := m.all.add(m, id, q.UID)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/driver/daemon"
+	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/verbs"
 )

@@ -11,7 +11,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
-	"softrdma/internal/driver/daemon"
+	"softrdma/internal/provider/daemon"
 )
 
 func TestDaemonTakesThePlaceOfOneThatWasKilledOnly(t *testing.T) {

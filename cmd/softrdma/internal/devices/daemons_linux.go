@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/driver/daemon"
+	"softrdma/internal/provider/daemon"
 )
 
 // printDaemons lists the RoCE devices of the daemons that can be found, by the

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/driver/daemon"
+	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/preload"
 	"softrdma/verbs"

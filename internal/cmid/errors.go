@@ -1,0 +1,169 @@
+package cmid
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"softrdma/internal/object"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// Sentinels for errors.Is.
+var (
+	ErrClosed       = errors.New("event channel closed")
+	ErrDestroyed    = errors.New("id destroyed")
+	ErrAddrInUse    = errors.New("address in use")        // EADDRINUSE
+	ErrAddrNotAvail = errors.New("address not available") // EADDRNOTAVAIL
+
+	// ErrOver means that the connection has ended. The event that says so is
+	// queued behind the events that were delivered.
+	ErrOver = errors.New("the connection is over")
+)
+
+// A StateError is a call that the state of the id does not allow.
+type StateError struct {
+	Op       string
+	Expected []State
+	Found    State
+}
+
+// Error names the call, the states that allow it and the state found.
+func (e *StateError) Error() string {
+	names := make([]string, len(e.Expected))
+	for i, s := range e.Expected {
+		names[i] = s.String()
+	}
+	return fmt.Sprintf("%s: expected an id in state %s, found %v", e.Op, strings.Join(names, " or "), e.Found)
+}
+
+// Unwrap returns object.ErrClosed if the id has lost its device, else nil.
+func (e *StateError) Unwrap() error {
+	if e.Found == DeviceRemoval {
+		return object.ErrClosed
+	}
+	return nil
+}
+
+// A PortError is a port that Bind or Listen cannot have.
+type PortError struct {
+	Space PortSpace
+	Addr  netip.AddrPort // asked for
+	Owner netip.AddrPort // an id that has it; zero if no port at all is left
+	Err   error          // ErrAddrInUse or ErrAddrNotAvail
+}
+
+// Error names the port and its owner.
+func (e *PortError) Error() string {
+	if !e.Owner.IsValid() {
+		return fmt.Sprintf("%v %v: %v: every ephemeral port is taken", e.Space, e.Addr, e.Err)
+	}
+	return fmt.Sprintf("%v %v: %v: an id has %v", e.Space, e.Addr, e.Err, e.Owner)
+}
+
+// Unwrap returns ErrAddrInUse or ErrAddrNotAvail.
+func (e *PortError) Unwrap() error { return e.Err }
+
+// A PrivateDataError is private data that is longer than its message's field.
+type PrivateDataError struct {
+	Message      string
+	Limit, Found int // bytes
+}
+
+// Error names the message, the limit and the length found.
+func (e *PrivateDataError) Error() string {
+	return fmt.Sprintf("private data of a %s: expected at most %d bytes, found %d", e.Message, e.Limit, e.Found)
+}
+
+// CheckPrivate returns a *PrivateDataError unless the private data fits into the
+// field of a message, which has limit bytes.
+func CheckPrivate(message string, private []byte, limit int) error {
+	if len(private) > limit {
+		return &PrivateDataError{message, limit, len(private)}
+	}
+	return nil
+}
+
+// A TimeoutError is a peer that does not answer.
+type TimeoutError struct {
+	Addr   netip.AddrPort // the peer's
+	Detail reason.Detail
+}
+
+// Error names the peer and the answer that is missing.
+func (e *TimeoutError) Error() string { return fmt.Sprintf("%v: %v", e.Addr, e.Detail) }
+
+// Timeout returns true: it makes the error a net.Error's timeout.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// A RejectedError is a peer's rejection of a connection.
+type RejectedError struct {
+	Addr        netip.AddrPort // the peer's
+	Reason      mad.RejectReason
+	PrivateData []byte // the peer's, padded with zeros
+	Detail      reason.Detail
+}
+
+// Error names the peer and its reason in words.
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("%v rejected the connection: %s (%v, %d)", e.Addr, e.Reason.Words(), e.Reason, uint16(e.Reason))
+}
+
+// A LookupError is a peer's refusal of a lookup (service ID resolution, IBTA
+// 12.11).
+type LookupError struct {
+	Addr        netip.AddrPort // the peer's
+	Status      mad.SIDRStatus
+	PrivateData []byte // the peer's, padded with zeros
+	Detail      reason.Detail
+}
+
+// Error names the peer and its answer in words.
+func (e *LookupError) Error() string {
+	return fmt.Sprintf("%v refused the lookup: %v (status %d)", e.Addr, e.Status, uint8(e.Status))
+}
+
+// A VoidError is a request that can no longer be accepted.
+type VoidError struct {
+	Addr netip.AddrPort // the peer's
+	Err  error          // what happened to it: a *RejectedError if the peer withdrew it
+}
+
+// Error names the peer and what happened to its request.
+func (e *VoidError) Error() string {
+	return fmt.Sprintf("the request of %v is void: %v", e.Addr, e.Err)
+}
+
+// Unwrap returns what happened to the request.
+func (e *VoidError) Unwrap() error { return e.Err }
+
+// A QKeyError is a second Q_Key for an id, whose queue pair can have only one.
+type QKeyError struct{ Expected, Found uint32 }
+
+// Error names both Q_Keys.
+func (e *QKeyError) Error() string { return e.Detail().String() }
+
+// Detail returns the named reason.
+func (e *QKeyError) Detail() reason.Detail {
+	return reason.Detail{Reason: reason.CMQKey, Expected: uint64(e.Expected), Found: uint64(e.Found)}
+}
+
+// A StreamError is a TCP stream that could not be set up.
+type StreamError struct {
+	Addr   netip.AddrPort // the peer's
+	Detail reason.Detail
+	Err    error // the cause, or nil
+}
+
+// Error names the peer and what went wrong.
+func (e *StreamError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%v: %v", e.Addr, e.Err)
+	}
+	return fmt.Sprintf("%v: %v", e.Addr, e.Detail)
+}
+
+// Unwrap returns the cause.
+func (e *StreamError) Unwrap() error { return e.Err }

@@ -1,0 +1,44 @@
+package cmid
+
+import (
+	"fmt"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/mad"
+)
+
+// A PortSpace is a set of port numbers and the service types behind them. The
+// numbers are those of rdma_port_space.
+type PortSpace = mad.PortSpace
+
+// The port spaces.
+const (
+	PortSpaceIPoIB = mad.PortSpaceIPoIB // UD over IP over InfiniBand; RoCE has none
+	PortSpaceTCP   = mad.PortSpaceTCP   // RC
+	PortSpaceUDP   = mad.PortSpaceUDP   // UD
+	PortSpaceIB    = mad.PortSpaceIB    // any service type
+)
+
+// ServiceType returns the service type of an id that names none.
+func ServiceType(space PortSpace) qp.Type {
+	if space == PortSpaceUDP || space == PortSpaceIPoIB {
+		return qp.UD
+	}
+	return qp.RC
+}
+
+// CheckType returns an error unless ids of the port space can have the service
+// type.
+func CheckType(space PortSpace, t qp.Type) error {
+	switch {
+	case t != qp.RC && t != qp.UC && t != qp.UD:
+		return fmt.Errorf("service type: expected RC, UC or UD, found %v", t)
+	case space == PortSpaceIB:
+		return nil
+	case space != PortSpaceTCP && space != PortSpaceUDP && space != PortSpaceIPoIB:
+		return fmt.Errorf("unknown port space %#06x", uint16(space))
+	case t != ServiceType(space):
+		return fmt.Errorf("port space %v: expected service type %v, found %v", space, ServiceType(space), t)
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+package cmid
+
+// A Protocol is what the device of an id speaks, and so how connections are set
+// up. The numbers are those of verbs.Protocol.
+type Protocol uint8
+
+// The protocols.
+const (
+	RoCE  Protocol = 0   // by datagrams of the communication manager (IBTA chapter 12)
+	IWARP Protocol = 1   // by MPA frames on the TCP stream of the connection (RFC 5044)
+	Any   Protocol = 255 // by whatever the device of the id's address speaks, as in librdmacm
+)

@@ -1,0 +1,305 @@
+//go:build linux
+
+package daemon
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/object"
+	"softrdma/internal/provider"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// A Device is a device of a daemon, open in this process: what the kernel's
+// device file would be.
+type Device struct {
+	Info Attributes
+
+	socket string
+	file   uint64   // the daemon's number of it
+	pipe   *os.File // its descriptor: ends with the daemon
+	async  *records
+
+	moves sync.Mutex // ids between event channels, which hear of the end; taken before an id's
+
+	mu     sync.Mutex
+	idle   []*conn
+	conns  map[*conn]struct{}
+	owners map[uint64]any // by the number that events have
+	pins   map[*pin]struct{}
+	pipes  map[*records]struct{}
+	events map[*events]struct{}
+	next   uint64
+	closed bool // by this process: no calls any more
+
+	dead    atomic.Bool   // there is no device any more
+	ended   chan struct{} // closed when nothing runs for it
+	closing sync.Once
+	leaving atomic.Bool // by this process
+	fatal   atomic.Bool // the event of its end was given
+
+	counts counts
+}
+
+// Attributes are what does not change while a device is open.
+type Attributes struct {
+	Name      string         // the daemon's
+	Socket    string         // of the daemon
+	PID       int            // of the daemon
+	Addr      netip.AddrPort // that peers send to
+	GUID      uint64
+	GID       [16]byte
+	MTU       int // active, bytes
+	Limits    uapi.QueryDeviceResp
+	SpeedMbps int
+	IWARP     bool // over TCP
+	Reasons   bool // named ones have the same numbers there as here
+}
+
+// MaxInline is how many bytes of inline data a request may have.
+const MaxInline = uapi.MaxInline
+
+// firstOwner is the lowest number of an object in events; 1 is the device.
+const firstOwner = 2
+
+// deviceName is what a daemon calls its devices.
+var deviceName = regexp.MustCompile(`^[a-z]+[0-9]+$`)
+
+// split takes a name apart: the path of a socket, or nothing, and behind it the
+// name of a device, or nothing.
+func split(name string) (socket, device string) {
+	if dir, last := filepath.Split(name); deviceName.MatchString(last) {
+		return strings.TrimSuffix(dir, "/"), last
+	}
+	return name, ""
+}
+
+// Open opens a device by the path of a daemon's socket, "" for the one that is
+// found, with "/rxe1" behind it for another device than the first.
+func Open(name string) (*Device, error) {
+	socket, device := split(name)
+	socket, about, err := find(socket)
+	if err != nil {
+		return nil, err
+	}
+	index := 0
+	if device != "" {
+		index = slices.IndexFunc(about.Devices, func(line string) bool { return strings.HasPrefix(line, device+" ") })
+	}
+	if index < 0 || index >= len(about.Devices) {
+		return nil, fmt.Errorf("daemon on %s: no device %q, it serves: %s", socket, device, strings.Join(about.Devices, ", "))
+	}
+	device, _, _ = strings.Cut(about.Devices[index], " ")
+	d := &Device{
+		socket: socket, conns: make(map[*conn]struct{}), owners: make(map[uint64]any), pins: make(map[*pin]struct{}),
+		pipes: make(map[*records]struct{}), events: make(map[*events]struct{}), next: firstOwner, ended: make(chan struct{}),
+	}
+	d.Info = Attributes{Name: device, Socket: socket, PID: about.PID}
+	if err := d.open(fmt.Sprint("uverbs", index)); err != nil {
+		return nil, fmt.Errorf("daemon on %s: %s: %w", socket, device, err)
+	}
+	if err := d.describe(); err != nil {
+		return nil, errors.Join(fmt.Errorf("daemon on %s: %s: %w", socket, device, err), d.Close())
+	}
+	return d, nil
+}
+
+// open opens the device's file and begins to watch it.
+func (d *Device) open(name string) error {
+	file, fd, err := d.openFile(name)
+	if err == nil {
+		d.file = file
+		d.pipe, err = pollable(fd, "device")
+	}
+	if err != nil {
+		close(d.ended)
+		d.dead.Store(true)
+		return errors.Join(err, d.Close())
+	}
+	go d.watch()
+	return nil
+}
+
+// openFile opens a file of the daemon's, and gives its number and the
+// descriptor that stands for it.
+func (d *Device) openFile(name string) (file uint64, fd int, err error) {
+	c, err := d.take()
+	if err != nil {
+		return 0, -1, err
+	}
+	r := uapi.Request{Op: uapi.OpOpen | uapi.OpTell, Arg: [4]uint64{1: uint64(uintptr(unsafe.Pointer(c)))}}
+	p, text, fds, err := c.call(&r, []byte(name), nil)
+	if err == nil {
+		err = failure(p.Result, text)
+	}
+	d.give(c, err != nil)
+	if err == nil && len(fds) != 1 {
+		err = fmt.Errorf("open gave %d descriptors: %w", len(fds), syscall.EPROTO)
+	}
+	if err != nil {
+		closeAll(fds)
+		return 0, -1, err
+	}
+	return p.File, fds[0], nil
+}
+
+// pollable makes a file of a descriptor, on which readers wait in Go's poller.
+func pollable(fd int, name string) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// watch waits for the end of the daemon, or for Close.
+func (d *Device) watch() {
+	defer close(d.ended)
+	var b [1]byte
+	for {
+		if n, err := d.pipe.Read(b[:]); n == 0 || err != nil {
+			break // nothing is ever written to it
+		}
+	}
+	d.dead.Store(true)
+}
+
+// describe asks what the device is.
+func (d *Device) describe() error {
+	own := uapi.OwnContext{}
+	a, fds, err := d.obtain(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&own),
+		uapi.Size[uapi.GetContextResp](), uapi.Size[uapi.OwnContextResp]())
+	if err != nil {
+		return err
+	}
+	about, _ := uapi.Parse[uapi.OwnContextResp](a[uapi.Size[uapi.GetContextResp]():])
+	if len(fds) != 1 || about.Port == 0 && about.IWARP == 0 {
+		closeAll(fds)
+		return fmt.Errorf("GET_CONTEXT with %d descriptors, port %d: %w", len(fds), about.Port, syscall.EPROTO)
+	}
+	if d.async, err = d.newRecords(fds[0], uapi.Size[uapi.OwnEvent](), "events"); err != nil {
+		return err
+	}
+	d.Info.Addr = netip.AddrPortFrom(netip.AddrFrom16(about.Addr).Unmap(), about.Port)
+	d.Info.IWARP, d.Info.GID = about.IWARP != 0, about.GID
+	d.Info.Reasons = about.Reasons == uapi.Reasons()
+	if d.Info.Limits, err = ask[uapi.QueryDeviceResp](d, uapi.CmdQueryDevice, uapi.Bytes(&uapi.Response{})); err != nil {
+		return err
+	}
+	d.Info.GUID = binary.BigEndian.Uint64(d.Info.Limits.NodeGUID[:])
+	p, err := d.port()
+	d.Info.MTU = mtu(p.ActiveMTU)
+	d.Info.SpeedMbps = speed(p.ActiveWidth, p.ActiveSpeed)
+	return err
+}
+
+func (d *Device) port() (uapi.QueryPortResp, error) {
+	return ask[uapi.QueryPortResp](d, uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}))
+}
+
+// Counters implements provider.Device: none where the daemon's reasons have other
+// numbers, or where there is no daemon any more.
+func (d *Device) Counters() iter.Seq2[reason.Reason, uint64] {
+	return func(yield func(reason.Reason, uint64) bool) {
+		for next := reason.Reason(0); d.Info.Reasons; {
+			own := uapi.OwnPort{From: uint32(next)}
+			n := uapi.Size[uapi.QueryPortResp]()
+			a, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortResp]())
+			if err != nil {
+				return
+			}
+			r, _ := uapi.Parse[uapi.OwnPortResp](a[n:])
+			for _, c := range r.Counters {
+				if c.N == 0 || reason.Reason(c.Reason) < next || !yield(reason.Reason(c.Reason), c.N) {
+					return
+				}
+				next = reason.Reason(c.Reason) + 1
+			}
+		}
+	}
+}
+
+// Up tells whether the port is active.
+func (d *Device) Up() bool {
+	p, err := d.port()
+	return err == nil && p.State == 4 // IB_PORT_ACTIVE
+}
+
+// mtu is that of a number of the interface: 1 for 256 to 5 for 4096.
+func mtu(enum uint8) int { return 128 << enum }
+
+// speed is what a port's width and speed stand for, in Mb/s.
+func speed(width, speed uint8) int {
+	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12}[width]
+	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[speed]
+}
+
+// MTU implements provider.Device.
+func (d *Device) MTU() int { return d.Info.MTU }
+
+// Closed implements provider.Device: it is once the daemon has ended, too.
+func (d *Device) Closed() error {
+	if d.dead.Load() {
+		return object.ErrClosed
+	}
+	return nil
+}
+
+// Close implements provider.Device. When it returns the daemon no longer touches
+// registered memory.
+func (d *Device) Close() error {
+	d.closing.Do(func() {
+		d.leaving.Store(true)
+		for _, h := range d.channels() {
+			h.lose()
+			h.end()
+		}
+		if d.pipe != nil && !d.dead.Load() {
+			r := uapi.Request{Op: uapi.OpClose}
+			_, _, _ = d.call(&r, nil, nil, nil, nil) // it fails where the daemon is gone
+		}
+		d.mu.Lock()
+		d.closed = true
+		pipes, pins := d.pipes, d.pins
+		d.pipes, d.pins = nil, nil
+		for _, c := range d.idle {
+			delete(d.conns, c)
+			c.close()
+		}
+		d.idle = nil
+		for c := range d.conns {
+			c.hangUp() // and who uses it closes it
+		}
+		d.mu.Unlock()
+		d.dead.Store(true)
+		for p := range pipes {
+			p.close()
+		}
+		if d.pipe != nil {
+			_ = d.pipe.Close()
+		}
+		<-d.ended
+		for p := range pins {
+			p.Unpin()
+		}
+	})
+	return nil
+}
+
+var _ provider.Device = (*Device)(nil)

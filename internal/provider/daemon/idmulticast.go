@@ -1,0 +1,67 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"softrdma/internal/uverbs/uapi"
+)
+
+// A membership is a group that an id has joined.
+type membership struct {
+	id      *id
+	uid     uint64
+	num     uint32 // the daemon's number of it
+	addr    netip.Addr
+	context any
+}
+
+// JoinMulticast implements provider.Multicast.
+func (x *id) JoinMulticast(addr netip.Addr, context any) error {
+	h, err := x.channel("join multicast")
+	if err != nil {
+		return err
+	}
+	g := &membership{id: x, addr: addr.Unmap(), context: context}
+	g.uid = x.d.own(g)
+	q := uapi.CMJoinIPCmd{UID: g.uid, ID: x.num, Addr: sockaddr(netip.AddrPortFrom(g.addr, 0))}
+	a, err := h.ask(uapi.CMJoinIPMcast, uapi.Bytes(&q), uapi.Size[uapi.HandleOnly]())
+	if err != nil {
+		x.d.disown(g.uid)
+		return err
+	}
+	r, _ := uapi.Parse[uapi.HandleOnly](a)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	g.num = r.Handle
+	if x.destroyed {
+		x.d.disown(g.uid)
+		return nil
+	}
+	x.groups = append(x.groups, g)
+	return nil
+}
+
+// LeaveMulticast implements provider.Multicast.
+func (x *id) LeaveMulticast(addr netip.Addr) error {
+	const op = "leave multicast"
+	h, err := x.channel(op)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	i := slices.IndexFunc(x.groups, func(g *membership) bool { return g.addr == addr.Unmap() })
+	if i < 0 {
+		x.mu.Unlock()
+		return fmt.Errorf("%s: the id has not joined %v", op, addr)
+	}
+	g := x.groups[i]
+	x.groups = slices.Delete(x.groups, i, i+1)
+	x.mu.Unlock()
+	x.d.disown(g.uid)
+	_, err = h.ask(uapi.CMLeaveMcast, uapi.Bytes(&uapi.CMByID{ID: g.num}), uapi.Size[uapi.DestroyResp]())
+	return err
+}

@@ -1,0 +1,138 @@
+// Package local is the provider of devices and connections of this process: it
+// gives an adapter and a connection manager the shape of package provider.
+//
+// It owns nothing and adds no rules.
+package local
+
+import (
+	"context"
+	"iter"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/provider"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// A Device is an adapter of this process. Its completion queues and shared
+// receive queues are the adapter's own.
+type Device struct{ *adapter.Device }
+
+// AllocPD implements provider.Device.
+func (d Device) AllocPD() (provider.PD, error) {
+	p, err := d.Device.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	return domain{p}, nil
+}
+
+// CreateCQ implements provider.Device.
+func (d Device) CreateCQ(depth int, ch provider.CompletionChannel, owner any) (provider.CQ, error) {
+	c, err := d.Device.CreateCQ(depth, ch.(channel).Channel)
+	if err != nil {
+		return nil, err
+	}
+	c.Owner = owner
+	return c, nil
+}
+
+// CreateCompletionChannel implements provider.Device.
+func (d Device) CreateCompletionChannel() (provider.CompletionChannel, error) {
+	h, err := d.Device.CreateChannel()
+	if err != nil {
+		return nil, err
+	}
+	return channel{h}, nil
+}
+
+// Counters implements provider.Device.
+func (d Device) Counters() iter.Seq2[reason.Reason, uint64] { return d.Trace.Counters(0) }
+
+// NextEvent implements provider.Device.
+func (d Device) NextEvent(ctx context.Context) (provider.AsyncEvent, error) {
+	a, err := d.Device.NextEvent(ctx)
+	if err != nil {
+		return provider.AsyncEvent{}, err
+	}
+	e := provider.AsyncEvent{Type: provider.EventType(a.Type), Detail: a.Detail}
+	switch x := a.Element.(type) {
+	case *adapter.QP:
+		e.Owner = x.Owner
+	case *adapter.CQ:
+		e.Owner = x.Owner
+	case *adapter.SRQ:
+		e.Owner = x.Owner
+	}
+	return e, nil
+}
+
+type channel struct{ *adapter.Channel }
+
+func (h channel) Next(ctx context.Context) (any, error) {
+	c, err := h.Channel.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Owner, nil
+}
+
+type domain struct{ *adapter.PD }
+
+func regionOf(r *memory.Region, err error) (provider.Region, error) {
+	if err != nil {
+		return provider.Region{}, err
+	}
+	return provider.Region{Key: r.Key, Base: r.Base, Len: r.Len(), Of: r}, nil
+}
+
+func (p domain) Register(b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
+	return regionOf(p.PD.Register(b.Mem, base, access))
+}
+
+func (p domain) Reregister(old provider.Region, b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
+	return regionOf(p.PD.Reregister(old.Of.(*memory.Region), b.Mem, base, access))
+}
+
+func (p domain) Deregister(r provider.Region) error { return p.PD.Deregister(r.Of.(*memory.Region)) }
+
+func (p domain) CreateSRQ(depth, maxSGE, limit int, owner any) (provider.SRQ, error) {
+	s, err := p.PD.CreateSRQ(depth, maxSGE)
+	if err != nil {
+		return nil, err
+	}
+	s.Owner = owner
+	s.StartLimit(limit)
+	return s, nil
+}
+
+func (p domain) CreateQP(c *provider.QPConfig, owner any) (provider.QP, error) {
+	a := &adapter.QPConfig{
+		Type: c.Type, SendCQ: c.SendCQ.(*adapter.CQ), RecvCQ: c.RecvCQ.(*adapter.CQ), SignalAll: c.SignalAll,
+		SendDepth: c.SendDepth, SendSGE: c.SendSGE, RecvDepth: c.RecvDepth, RecvSGE: c.RecvSGE, Inline: c.Inline,
+		Control: c.Control, Recovery: c.Recovery, PeerTimeout: c.PeerTimeout, PeerProbe: c.PeerProbe,
+	}
+	if c.SRQ != nil {
+		a.SRQ = c.SRQ.(*adapter.SRQ)
+	}
+	q, err := p.PD.CreateQP(a)
+	if err != nil {
+		return nil, err
+	}
+	q.Owner = owner
+	return pair{q}, nil
+}
+
+type pair struct{ *adapter.QP }
+
+func (q pair) Number() uint32            { return q.QPN }
+func (q pair) SendRing() *queue.SendRing { return q.SQ }
+func (q pair) RecvRing() *queue.RecvRing { return q.Recv }
+
+var (
+	_ provider.Device = Device{}
+	_ provider.CQ     = (*adapter.CQ)(nil)
+	_ provider.SRQ    = (*adapter.SRQ)(nil)
+)

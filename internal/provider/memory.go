@@ -1,0 +1,37 @@
+package provider
+
+import (
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+)
+
+// A PD is a protection domain. It makes what work requests refer to.
+type PD interface {
+	Dealloc() error
+	Register(b Buffer, base uint64, access qp.Access) (Region, error)
+	Reregister(old Region, b Buffer, base uint64, access qp.Access) (Region, error)
+	Deregister(r Region) error
+	AllocWindow(kind memory.Kind) (key uint32, err error)
+	FreeWindow(key uint32) error // of any variant
+	CreateAH(path qp.Path) (num uint32, err error)
+	DestroyAH(num uint32) error
+	CreateSRQ(depth, maxSGE, limit int, owner any) (SRQ, error)
+	CreateQP(c *QPConfig, owner any) (QP, error)
+}
+
+// A Buffer is memory to register. If other processes may map it from a memfd,
+// Shared is true, Memfd is the descriptor and Offset is where the memory starts
+// in it. The memory stays the caller's.
+type Buffer struct {
+	Mem    []byte
+	Shared bool
+	Memfd  int
+	Offset uint64 // bytes
+}
+
+// A Region is registered memory as work requests name it.
+type Region struct {
+	Key       uint32
+	Base, Len uint64
+	Of        any // the device's own object
+}

@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
+	"softrdma/internal/host"
+)
+
+// Connections returns the connection manager over the registry's devices. The
+// first call makes it, with the function that opens devices which are not open;
+// nil restricts it to open devices.
+func (r *Registry) Connections(open Opener) *cma.Manager {
+	r.managing.Do(func() {
+		c := &connections{r: r, open: open}
+		c.m = cma.New(c, cma.Config{})
+		r.manager = c.m
+	})
+	return r.manager
+}
+
+// connections is the host of a registry's connection manager.
+type connections struct {
+	r    *Registry
+	open Opener
+	m    *cma.Manager
+}
+
+// request returns the lease request for the device of a local address.
+func (c *connections) request(at netip.AddrPort, o *cma.DeviceOptions) Request {
+	return Request{At: at, TLS: o.TLS, Open: c.open, Closing: c.m.RemoveDevice}
+}
+
+// Acquire implements cma.Host.
+func (c *connections) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	return leased(c.r.Acquire(c.request(o.Place(local), &o)))
+}
+
+// leased makes the result of Acquire one of cma.Host.
+func leased(l *Lease, err error) (cma.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Reach implements cma.Host. It leases the device of the local address from
+// which the host's routing reaches the destination.
+//
+// A client that connects to an address of this machine must not use an address
+// and UDP port that a server may need. One address and port is one device, so
+// such a client would keep the server from starting, or fail if the server is
+// running. Therefore it uses the route's source address, with the MTU of that
+// interface, and a random UDP port. A client to 127.0.0.0/8 instead gets a random
+// address between 127.64.0.1 and 127.253.255.254, if the system has all of
+// 127.0.0.0/8. If this process already has the device of the route's source
+// address open, the client uses that device.
+//
+// iWARP needs none of this: any number of processes can use one address.
+func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	src, err := host.Source(dst)
+	if err != nil {
+		return nil, fmt.Errorf("no route: %w", err)
+	}
+	l, err := c.reach(src, dst, &o)
+	if err != nil {
+		return nil, fmt.Errorf("no device for local address %v: %w", src, err)
+	}
+	return l, nil
+}
+
+func (c *connections) reach(src, dst netip.Addr, o *cma.DeviceOptions) (*Lease, error) {
+	c.r.opening.Lock()
+	defer c.r.opening.Unlock()
+	q := c.request(o.Place(src), o)
+	if o.Protocol == cmid.IWARP || c.open == nil || c.r.Find(q.At) != nil {
+		return c.r.acquire(q)
+	}
+	if here, err := host.IsLocal(dst.Unmap()); err != nil || !here {
+		return c.r.acquire(q)
+	}
+	if e := c.r.findLocalClient(src); e != nil {
+		return c.r.lease(e, q.Closing)
+	}
+	return c.openLocalClient(src, q)
+}
+
+// openLocalClient opens and leases a device for clients to this machine. If it
+// finds no free address or port it tries the route's source address.
+func (c *connections) openLocalClient(src netip.Addr, q Request) (*Lease, error) {
+	draw := randomPort
+	if src.Is4() && src.IsLoopback() {
+		draw = randomLoopback
+	}
+	usual := q.At
+	for range 64 {
+		q.At = draw(src)
+		e, err := c.r.findOrOpen(q)
+		switch {
+		case err == nil:
+			c.r.mu.Lock()
+			e.localClient = e.own
+			c.r.mu.Unlock()
+			return c.r.lease(e, q.Closing)
+		case !host.AddressInUse(err):
+			draw = randomPort // on this system 127.0.0.1 is the only loopback address
+		}
+	}
+	q.At = usual
+	return c.r.acquire(q)
+}
+
+// findLocalClient returns an open device for clients to this machine, nil if
+// there is none. The caller holds opening.
+func (r *Registry) findLocalClient(src netip.Addr) *Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, e := range r.open {
+		loopback := at.Addr().Is4() && at.Addr().IsLoopback() && src.Is4() && src.IsLoopback()
+		if e.localClient && (at.Addr() == src || loopback) {
+			return e
+		}
+	}
+	return nil
+}
+
+// randomLoopback chooses a loopback address for a client of a loopback address.
+func randomLoopback(netip.Addr) netip.AddrPort {
+	var b [3]byte
+	rand.Read(b[:])
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + b[0]%190, b[1], 1 + b[2]%254}), host.Port)
+}
+
+// randomPort chooses a UDP port from the private range (RFC 6335) for a client
+// to this machine.
+func randomPort(src netip.Addr) netip.AddrPort {
+	var b [2]byte
+	rand.Read(b[:])
+	return netip.AddrPortFrom(src, 49152+binary.BigEndian.Uint16(b[:])%16384)
+}
+
+// PathMTU implements cma.Host.
+func (c *connections) PathMTU(dst netip.Addr) int { return host.PathMTU(dst) }
+
+// Addresses implements cma.Host.
+func (c *connections) Addresses() ([]netip.Addr, error) { return host.LocalAddresses() }

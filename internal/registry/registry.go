@@ -1,0 +1,169 @@
+// Package registry knows the open devices of this process and who uses them.
+//
+// A Registry is the devices that can find each other: one address and port is
+// one device of a registry, its devices hand each other packets in memory, and
+// its connection manager makes connections on them. Process is the registry of
+// the process. Others are apart from it and from each other, so that two stacks
+// can run in one process.
+//
+// Package verbs adds and removes devices. A connection manager leases them: a
+// Lease keeps a device open that the registry itself had opened, and learns when
+// the program closes a device. Devices that the registry opened are closed a
+// moment after their last lease.
+//
+// The registry owns leases and the connection manager. It never touches a queue
+// pair, and opens a device only through the function that its caller gives.
+package registry
+
+import (
+	"crypto/tls"
+	"net/netip"
+	"sync"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/cma"
+	"softrdma/internal/provider"
+)
+
+// A Handle is an open device as programs hold it: a *verbs.Device.
+type Handle interface {
+	Addr() netip.AddrPort
+	Close() error
+}
+
+// An Entry is an open device. Its fields do not change.
+type Entry struct {
+	Handle   Handle
+	Provider provider.Device
+	Adapter  *adapter.Device // nil unless it is a device of this process
+	TLS      *tls.Config     // that it was opened with
+
+	registry *Registry
+
+	// Guarded by the registry's mutex:
+	leases      map[*Lease]struct{}
+	own         bool        // the registry opened it
+	localClient bool        // opened for a client to this machine, see connections.Reach
+	idle        *time.Timer // closes an own device without leases
+}
+
+// Registry returns the registry that the device is in.
+func (e *Entry) Registry() *Registry { return e.registry }
+
+// A Registry is a set of devices. The zero value is empty and ready to use. It
+// must not be copied.
+type Registry struct {
+	// Loopback hands packets from one device of the registry to another.
+	Loopback adapter.Loopback
+
+	opening sync.Mutex // serialises opening and closing own devices; taken before mu
+
+	mu   sync.Mutex
+	open map[netip.AddrPort]*Entry // devices of this process
+
+	managing sync.Once
+	manager  *cma.Manager
+}
+
+// Process is the registry of the process: where verbs.Open opens devices.
+var Process = &Registry{}
+
+// handles finds the entry of a handle, whatever registry it is in.
+var handles struct {
+	sync.Mutex
+	by map[Handle]*Entry
+}
+
+// Of returns the entry of an open device, nil if the device is closed.
+func Of(h Handle) *Entry {
+	handles.Lock()
+	defer handles.Unlock()
+	return handles.by[h]
+}
+
+// Adapter returns the adapter of an open device of this process, else nil.
+func Adapter(h Handle) *adapter.Device {
+	if e := Of(h); e != nil {
+		return e.Adapter
+	}
+	return nil
+}
+
+// Add adds a device that was opened.
+func (r *Registry) Add(e *Entry) {
+	e.registry, e.leases = r, make(map[*Lease]struct{})
+	handles.Lock()
+	if handles.by == nil {
+		handles.by = make(map[Handle]*Entry)
+	}
+	handles.by[e.Handle] = e
+	handles.Unlock()
+	if e.Adapter == nil {
+		return // other processes find it by its daemon
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = make(map[netip.AddrPort]*Entry)
+	}
+	r.open[e.Handle.Addr()] = e
+}
+
+// Remove removes a device that is about to be closed, and tells its lessees. It
+// must not be called by a lessee that holds its own locks. A second Remove does
+// nothing.
+func Remove(h Handle) {
+	handles.Lock()
+	e := handles.by[h]
+	delete(handles.by, h)
+	handles.Unlock()
+	if e == nil || e.Adapter == nil {
+		return
+	}
+	for _, l := range e.registry.remove(e) {
+		l.closing(e.Adapter)
+	}
+}
+
+// remove takes the device out of the table and returns its leases.
+func (r *Registry) remove(e *Entry) (leases []*Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, e.Handle.Addr())
+	for l := range e.leases {
+		leases = append(leases, l)
+	}
+	return leases
+}
+
+// Find returns the open device of an address and port, nil if there is none.
+func (r *Registry) Find(at netip.AddrPort) *Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[at]
+}
+
+// Vacate closes the device on an address if the registry opened it and nobody
+// uses it any more, so that the program can open it.
+func (r *Registry) Vacate(at netip.AddrPort) {
+	r.mu.Lock()
+	e := r.open[at]
+	own := e != nil && e.own
+	r.mu.Unlock()
+	if own {
+		r.closeIdle(e)
+	}
+}
+
+// Count returns how many devices have a lease or were opened by the registry.
+func (r *Registry) Count() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.open {
+		if e.own || len(e.leases) > 0 {
+			n++
+		}
+	}
+	return n
+}
