@@ -36,6 +36,17 @@ func (f *txFlow) traced(c frame.Class) trace.Packet {
 // maxDatagramFlows bounds the flows kept open for datagrams.
 const maxDatagramFlows = 256
 
+// resolve looks for the link-layer address of a path's destination, where the network
+// has such. The caller has no lane: the network may be slow to answer.
+func (d *Device) resolve(path *qp.Path) error {
+	if l := d.lanes[0]; l.net != nil {
+		if r, ok := l.net.(frame.Resolver); ok {
+			return r.Resolve(path)
+		}
+	}
+	return nil
+}
+
 // openFlow returns the flow of packets from one queue pair to another.
 func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	key := flowKey{l.net.Key(path, local, remote), link.LaneOf(remote, len(l.dev.lanes))}

@@ -212,6 +212,11 @@ func (q *QP) Doorbell() { q.lane.ring(q) }
 // when it changes (IBTA 11.2.5.2). Nothing is changed when it fails.
 func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	l := q.lane
+	if mask&qp.MaskAV != 0 {
+		if err := l.dev.resolve(&a.Path); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	defer l.unlock()
 	if err := q.gone(); err != nil {

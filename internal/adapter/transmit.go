@@ -262,6 +262,11 @@ func sendDetail(err error, bytes int) reason.Detail {
 	if errors.As(err, &long) {
 		return reason.Detail{Reason: reason.PathMTU, Expected: uint64(long.MTU), Found: uint64(long.Size)}
 	}
+	var unknown *link.NeighbourError
+	if errors.As(err, &unknown) {
+		b := unknown.Addr.As16()
+		return reason.Detail{Reason: reason.SendNeighbour, Expected: binary.BigEndian.Uint64(b[8:])}
+	}
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		d.Found = uint64(no)

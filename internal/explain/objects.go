@@ -54,6 +54,11 @@ var objects = map[reason.Reason]text{
 		"The errno: 1 (EPERM) means a firewall, 101 (ENETUNREACH) a missing route.",
 		"Lower path_mtu or raise the interface's MTU; open the firewall for UDP port 4791.",
 		"no clause: local to the host"},
+	reason.SendNeighbour: {
+		"RoCE v1 sends to MAC addresses, and no host on the interface's network answers for the peer's IP address. Packets count as lost meanwhile.",
+		"`ip neigh show dev INTERFACE`: is there an entry for the address, and in which state? `ping` the address by this interface.",
+		"See to it that the peer is up and in the same broadcast domain (switch, VLAN). RoCE v1 passes no router: use RoCE v2 for that.",
+		"annex A16"},
 	reason.SendUnreachable: {
 		"A router, or this host itself, answered by ICMP that the peer's host or network is unreachable. The condition may be temporary: the packets are retransmitted like lost ones.",
 		"The errno: 113 (EHOSTUNREACH) means a host that does not answer on its network, 101 (ENETUNREACH) a missing route, 13 (EACCES) a firewall.",

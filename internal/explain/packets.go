@@ -69,6 +69,21 @@ var packets = map[reason.Reason]text{
 		"ibv_attach_mcast on this end, and the group's address on the sender.",
 		"Attach a UD queue pair to the group before the sender sends.",
 		"IBTA 10.5"},
+	reason.PacketGRH: {
+		"A RoCE v1 frame has a header behind the Ethernet header that is not the GRH of a transport packet.",
+		"The frame (`softrdma capture`, Wireshark): version 6 and next header 0x1b are right.",
+		"Find out who sends it: its source MAC address tells.",
+		"IBTA 8.3.1, 8.3.5, 9.6.1.2.1"},
+	reason.PacketGRHLength: {
+		"A RoCE v1 frame ends before the packet does whose length its GRH tells.",
+		"Whether something on the way cut the frame: its MTU, a defective driver.",
+		"Raise the MTU of all switches and interfaces on the way to that of the two ends.",
+		"IBTA 8.3.4, annex A16"},
+	reason.PacketGID: {
+		"A RoCE v1 frame reached this device by its MAC address, but its GRH names another GID, or a source that is a group.",
+		"The peer's DGID, and this device's GID (`softrdma devices`).",
+		"Give the peer this device's GID: a device has one.",
+		"IBTA 9.6.1.2.3, annex A16"},
 	reason.PacketQKey: {
 		"The datagram's Q_Key is not the queue pair's.",
 		"qkey in this end's modify to INIT, and remote_qkey in the sender's work request (if its highest bit is set, the Q_Key of the sender's queue pair is used).",

@@ -70,6 +70,15 @@ type Network interface {
 	PutGRH(b []byte, src, dst qp.Endpoint, c Class, length int)
 }
 
+// A Resolver is a Network that may have to ask the network for a peer's link-layer
+// address. The adapter resolves a path before it takes the lane to open a flow, so that
+// a lane does not wait for the answer.
+type Resolver interface {
+	// Resolve looks for the address and waits for the answer. Any goroutine may call
+	// it.
+	Resolve(path *qp.Path) error
+}
+
 // A Key is what the packets of one flow have in common.
 type Key struct {
 	Dst  qp.Endpoint

@@ -55,6 +55,9 @@ const (
 	PacketSource
 	PacketSourcePort
 	PacketMulticast
+	PacketGRH
+	PacketGRHLength
+	PacketGID
 	PacketQKey
 	PacketNoReceive
 	PacketTooLong
@@ -137,6 +140,7 @@ const (
 
 	// Packets that could not be sent.
 	SendFailed
+	SendNeighbour
 	SendUnreachable
 	PathMTU
 	InterfaceMTU

@@ -26,6 +26,9 @@ var rows = [Count]row{
 	PacketSource:       {"PACKET_SOURCE", "packet not from the connection's peer: expected address ...%08x, found ...%08x"},
 	PacketSourcePort:   {"PACKET_SOURCE_PORT", "packet not from the peer's UDP source port: expected %d, found %d"},
 	PacketMulticast:    {"PACKET_MULTICAST", "no queue pair attached to the multicast group: %d groups have one, found group ...%08x"},
+	PacketGRH:          {"PACKET_GRH", "not the GRH of a transport packet: expected version and next header %#04x, found %#04x"},
+	PacketGRHLength:    {"PACKET_GRH_LENGTH", "frame shorter than its GRH says: expected %d bytes after the GRH, found %d"},
+	PacketGID:          {"PACKET_GID", "GRH of another device: expected GID ...%016x, found ...%016x"},
 	PacketQKey:         {"PACKET_QKEY", "wrong Q_Key: queue pair has %#x, packet has %#x"},
 	PacketNoReceive:    {"PACKET_NO_RECEIVE", "no receive posted for a datagram: expected %d, found %d"},
 	PacketTooLong:      {"PACKET_TOO_LONG", "datagram longer than the receive buffer: room for %d bytes, found %d"},
@@ -104,6 +107,7 @@ var rows = [Count]row{
 	MemoryUnmapped:     {"MEMORY_UNMAPPED", "cannot access the program's memory: %d bytes at its address %#x"},
 
 	SendFailed:      {"SEND_FAILED", "the operating system refused to send: %d bytes, errno %v"},
+	SendNeighbour:   {"SEND_NEIGHBOUR", "the peer's MAC address is unknown: asked for GID ...%016x, found %d answers"},
 	SendUnreachable: {"SEND_UNREACHABLE", "peer's host is unreachable, the network reports: sent %d bytes, found errno %v"},
 	PathMTU:         {"PATH_MTU", "packet too long for the path to the peer: expected at most %d bytes, found %d"},
 	InterfaceMTU:    {"INTERFACE_MTU", "network interface's MTU is too small for RoCE v2: expected at least %d bytes, found %d"},

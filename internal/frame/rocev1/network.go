@@ -1,0 +1,240 @@
+// Package rocev1 is the encapsulation of RoCE v1 (annex A16): packets with a GRH in
+// Ethernet frames of EtherType 0x8915, in one broadcast domain. It owns the Ethernet
+// header with its 802.1Q tag, the GRH, the ICRC over it, the MAC addresses of GIDs, and
+// the filter of the frames that are for a device.
+//
+//	+----------------+-------------+--------+-----+---------+------+-----+
+//	| Ethernet: 14   | 802.1Q: 4,  | GRH:   | BTH | payload | ICRC | FCS |
+//	| type 0x8915    | in a VLAN   | 40     | ... |         | 4    | 4   |
+//	+----------------+-------------+--------+-----+---------+------+-----+
+//
+// A GID is an IP address of the interface, IPv4 as an IPv4-mapped one, or fe80::/64 with
+// the EUI-64 of its MAC address. Endpoints have no port.
+//
+// It sends, receives and asks for nothing: that is its Link's business.
+package rocev1
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/bpf"
+
+	"softrdma/internal/frame"
+	"softrdma/internal/link"
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/ib"
+)
+
+// A Link carries Ethernet frames by one interface.
+type Link interface {
+	link.Packets
+
+	// MAC is the interface's address.
+	MAC() [6]byte
+
+	// VLAN returns the VLAN that frames must be tagged with, and false where they must
+	// not be tagged.
+	VLAN() (id uint16, tagged bool)
+
+	// Wire is the flow of frames that leave by the interface, Host of those to devices
+	// on this host, whose MAC address is zero, and Everywhere of those to a group.
+	Wire() *link.Flow
+	Host() *link.Flow
+	Everywhere() *link.Flow
+
+	// Known returns the MAC address of an IP address as far as the system knows it. The
+	// address may be this host's. If the system is asking the network for it, asking
+	// is set. Any goroutine may call it.
+	Known(ip netip.Addr) (n Neighbour, err error)
+
+	// Ask makes the system ask the network for the MAC address of an IP address, and
+	// waits for the answer for a while. Any goroutine may call it.
+	Ask(ip netip.Addr, wait time.Duration) (mac [6]byte, err error)
+
+	// Filter sets the program that takes the frames that are received, given from the
+	// Ethernet header on without a tag.
+	Filter(accept []bpf.Instruction) error
+
+	// JoinMAC and LeaveMAC begin and end receiving frames to a multicast MAC address.
+	JoinMAC(mac [6]byte) error
+	LeaveMAC(mac [6]byte) error
+}
+
+// A Neighbour is what the system knows of an IP address.
+type Neighbour struct {
+	Local  bool // an address of this host
+	Known  bool // MAC is the address's
+	Asking bool // the system is asking the network
+	MAC    [6]byte
+}
+
+const (
+	// openWait is how long Open waits for the answer to a neighbour look-up: more than
+	// one takes in a local network. The lane stands still meanwhile.
+	openWait = 10 * time.Millisecond
+
+	// resolveWait is how long Resolve waits, as Linux does.
+	resolveWait = time.Second
+)
+
+// A Network is a frame.Network of RoCE v1.
+type Network struct {
+	link        Link
+	local       qp.Endpoint
+	gid         netip.Addr // of local, without a zone
+	lane, lanes int
+	mac         MAC
+	vlan        uint16
+	tagged      bool
+	groups      []netip.Addr
+
+	sources sources
+	last    *source // what Arrive returned last
+	checker ib.Checker
+}
+
+var (
+	_ frame.Network  = (*Network)(nil)
+	_ frame.Resolver = (*Network)(nil)
+)
+
+// Networks makes the networks of several lanes' links, which have one GID.
+func Networks[L Link](gid netip.Addr, links []L) (all []frame.Network, err error) {
+	for i, l := range links {
+		n, err := newNetwork(l, gid, i, len(links))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func newNetwork(l Link, gid netip.Addr, lane, lanes int) (*Network, error) {
+	n := &Network{link: l, local: endpoint(gid), gid: wireGID(gid), lane: lane, lanes: lanes, mac: l.MAC()}
+	n.vlan, n.tagged = l.VLAN()
+	n.last = &source{}
+	return n, l.Filter(n.filter())
+}
+
+// Kind implements frame.Network.
+func (n *Network) Kind() string { return "RoCE v1" }
+
+// Link implements frame.Network.
+func (n *Network) Link() link.Packets { return n.link }
+
+// Local implements frame.Network.
+func (n *Network) Local() qp.Endpoint { return n.local }
+
+// Key implements frame.Network. Switches of one broadcast domain choose no path by
+// what is in a packet, so that a flow differs by its header alone.
+func (n *Network) Key(path *qp.Path, _, _ uint32) frame.Key {
+	return frame.Key{Dst: endpoint(wireGID(path.Dst.Addr())), Slot: path.FlowLabel}
+}
+
+// Open implements frame.Network.
+func (n *Network) Open(path *qp.Path, _ uint32) (*frame.Flow, error) {
+	mac, via, err := n.resolve(path.Dst.Addr(), openWait, false)
+	if err != nil {
+		return nil, err
+	}
+	return n.flow(via, mac, path), nil
+}
+
+// Resolve implements frame.Resolver.
+func (n *Network) Resolve(path *qp.Path) error {
+	_, _, err := n.resolve(path.Dst.Addr(), resolveWait, true)
+	return err
+}
+
+// resolve returns the MAC address of a GID and how frames get there. It waits for an
+// answer of the network; for one that the system has been asking for before only where
+// it is patient.
+func (n *Network) resolve(gid netip.Addr, wait time.Duration, patient bool) (mac MAC, via *link.Flow, err error) {
+	gid = wireGID(gid)
+	if mac, is := MulticastMAC(gid); is {
+		return mac, n.link.Everywhere(), nil
+	}
+	if gid == n.gid {
+		return MAC{}, n.link.Host(), nil
+	}
+	if mac, is := EUI64MAC(gid); is {
+		return mac, n.link.Wire(), nil
+	}
+	known, err := n.link.Known(gid)
+	switch {
+	case err != nil:
+		return mac, nil, err
+	case known.Local:
+		return MAC{}, n.link.Host(), nil
+	case known.Known:
+		return known.MAC, n.link.Wire(), nil
+	case known.Asking && !patient:
+		wait = 0
+	}
+	found, err := n.link.Ask(gid, wait)
+	return found, n.link.Wire(), err
+}
+
+// Reply implements frame.Network. The answer goes to where the question came from, so
+// that nobody makes this host look for neighbours that are not there.
+func (n *Network) Reply(path *qp.Path) (*frame.Flow, error) {
+	s := n.sources.from(wireGID(path.Dst.Addr()))
+	if s == nil {
+		return n.Open(path, 0)
+	}
+	via := n.link.Wire()
+	if s.mac == (MAC{}) {
+		via = n.link.Host()
+	}
+	return n.flow(via, s.mac, path), nil
+}
+
+// Close implements frame.Network.
+func (n *Network) Close(*frame.Flow) {}
+
+// Join implements frame.Network.
+func (n *Network) Join(group netip.Addr) error {
+	group = wireGID(group)
+	mac, is := MulticastMAC(group)
+	if !is {
+		return fmt.Errorf("%v: expected a multicast GID", group)
+	}
+	if err := n.link.JoinMAC(mac); err != nil {
+		return err
+	}
+	n.groups = append(n.groups, group)
+	if err := n.link.Filter(n.filter()); err != nil {
+		n.groups = n.groups[:len(n.groups)-1]
+		_ = n.link.LeaveMAC(mac)
+		return err
+	}
+	return nil
+}
+
+// Leave implements frame.Network.
+func (n *Network) Leave(group netip.Addr) error {
+	group = wireGID(group)
+	for i, g := range n.groups {
+		if g == group {
+			n.groups = append(n.groups[:i], n.groups[i+1:]...)
+			mac, _ := MulticastMAC(group)
+			if err := n.link.Filter(n.filter()); err != nil {
+				return err
+			}
+			return n.link.LeaveMAC(mac)
+		}
+	}
+	return fmt.Errorf("%v: not a group of this device", group)
+}
+
+// PutGRH implements frame.Network (IBTA 11.4.1.2).
+func (n *Network) PutGRH(b []byte, src, dst qp.Endpoint, c frame.Class, length int) {
+	h := ib.GRH{
+		TrafficClass: c.TrafficClass, PayLen: uint16(length), NextHeader: ib.NextBTH, HopLimit: c.HopLimit,
+		SGID: src.Addr().As16(), DGID: dst.Addr().As16(),
+	}
+	h.Put(b)
+}

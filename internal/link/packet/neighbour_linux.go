@@ -1,0 +1,92 @@
+package packet
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/frame/rocev1"
+	"softrdma/internal/link"
+)
+
+const (
+	// known are the states in which an entry's MAC address may be used.
+	known = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
+
+	discardPort = 9 // RFC 863
+
+	askPause = 100 * time.Microsecond // between two looks at the table
+)
+
+// Known returns what the system knows of an IP address on the link's interface.
+func (l *Link) Known(ip netip.Addr) (n rocev1.Neighbour, err error) {
+	ip = ip.Unmap().WithZone("")
+	here, err := isLocal(ip)
+	if err != nil {
+		return n, &link.NeighbourError{Addr: ip, Interface: l.iface.name, Err: err}
+	}
+	if here {
+		return rocev1.Neighbour{Local: true}, nil
+	}
+	family := netlink.FAMILY_V6
+	if ip.Is4() {
+		family = netlink.FAMILY_V4
+	}
+	list, err := netlink.NeighList(l.iface.index, family)
+	if err != nil {
+		return n, &link.NeighbourError{Addr: ip, Interface: l.iface.name, Err: err}
+	}
+	for _, x := range list {
+		a, is := netip.AddrFromSlice(x.IP)
+		if !is || a.Unmap() != ip {
+			continue
+		}
+		n.Asking = x.State&netlink.NUD_INCOMPLETE != 0
+		if x.State&known != 0 && len(x.HardwareAddr) == 6 {
+			n.Known, n.MAC = true, [6]byte(x.HardwareAddr)
+		}
+	}
+	return n, nil
+}
+
+// Ask makes the system ask the network for the MAC address of an IP address (ARP,
+// neighbour discovery), and waits for the answer for a while. A *link.NeighbourError says
+// that there is none so far.
+func (l *Link) Ask(ip netip.Addr, wait time.Duration) (mac [6]byte, err error) {
+	ip = ip.Unmap().WithZone("")
+	if err := l.ask(ip); err != nil {
+		return mac, &link.NeighbourError{Addr: ip, Interface: l.iface.name, Err: err}
+	}
+	for end := time.Now().Add(wait); ; time.Sleep(askPause) {
+		n, err := l.Known(ip)
+		if n.Known || err != nil {
+			return n.MAC, err
+		}
+		if !time.Now().Before(end) {
+			return mac, &link.NeighbourError{Addr: ip, Interface: l.iface.name}
+		}
+	}
+}
+
+// ask makes the system resolve an address: it sends an empty datagram to the port that
+// discards all, by this interface and no gateway.
+func (l *Link) ask(ip netip.Addr) error {
+	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: discardPort, Addr: ip.As16(), ZoneId: uint32(l.iface.index)})
+	if ip.Is4() {
+		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: discardPort, Addr: ip.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.BindToDevice(fd, l.iface.name); err != nil {
+		return err
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE, 1); err != nil {
+		return err
+	}
+	return unix.Sendto(fd, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, to)
+}
