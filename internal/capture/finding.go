@@ -47,7 +47,8 @@ func Line(p *Packet, start time.Time, findings []Finding) string {
 	if p.Part != 0 {
 		b = fmt.Appendf(b, ".%d", p.Part)
 	}
-	b = fmt.Appendf(b, " %11.6f %v > %v ", p.Time.Sub(start).Seconds(), p.Src, p.Dst)
+	src, dst := p.Endpoints()
+	b = fmt.Appendf(b, " %11.6f %v > %v ", p.Time.Sub(start).Seconds(), src, dst)
 	if len(p.Data) < ib.BTHLen {
 		b = fmt.Appendf(b, "%d bytes", p.Length)
 	} else {

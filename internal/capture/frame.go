@@ -6,10 +6,11 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/wire/ib"
 )
 
-// A decoder takes the headers below RoCE v2 off captured frames.
+// A decoder takes the headers below the transport off captured frames.
 type decoder struct {
 	ethernet layers.Ethernet
 	vlan     layers.Dot1Q
@@ -23,7 +24,10 @@ type decoder struct {
 	parsers map[gopacket.LayerType]*gopacket.DecodingLayerParser
 	found   []gopacket.LayerType
 	headers [60 + udpLen]byte // IP and UDP headers of the present packet
-	n       int               // how many bytes of them; 0 where the ICRC cannot be known
+	n       int               // how many bytes of them; 0 where the ICRC cannot be known from them
+
+	prefix  ib.Prefix // of the ICRC of RoCE v1 between two GIDs
+	between [2]netip.Addr
 }
 
 // first is the layer that frames of a link type begin with.
@@ -64,18 +68,21 @@ func (d *decoder) parser(t gopacket.LayerType) *gopacket.DecodingLayerParser {
 	return p
 }
 
-// decode fills in p what the headers tell, and tells whether the frame is a
-// UDP datagram in one piece.
+// decode fills in p what the headers tell, and reports whether the frame is of RoCE v1
+// or a UDP datagram in one piece.
 func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
 	t := first(link, data)
 	if t == gopacket.LayerTypeZero {
 		return false
 	}
 	parser := d.parser(t)
-	if err := parser.DecodeLayers(data, &d.found); err != nil || len(d.found) < 2 {
+	if err := parser.DecodeLayers(data, &d.found); err != nil || len(d.found) == 0 {
 		return false
 	}
-	if d.found[len(d.found)-1] != layers.LayerTypeUDP {
+	if b := d.roceV1(); b != nil {
+		return d.decodeV1(b, p)
+	}
+	if len(d.found) < 2 || d.found[len(d.found)-1] != layers.LayerTypeUDP {
 		return false
 	}
 	var src, dst netip.Addr
@@ -109,6 +116,60 @@ func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
 	return true
 }
 
+// roceV1 returns what is behind the EtherType of RoCE v1, nil in other frames.
+func (d *decoder) roceV1() []byte {
+	switch d.found[len(d.found)-1] {
+	case layers.LayerTypeEthernet:
+		if d.ethernet.EthernetType == rocev1.EtherType {
+			return d.ethernet.Payload
+		}
+	case layers.LayerTypeDot1Q:
+		if d.vlan.Type == rocev1.EtherType {
+			return d.vlan.Payload
+		}
+	case layers.LayerTypeLinuxSLL:
+		if d.cooked.EthernetType == rocev1.EtherType {
+			return d.cooked.Payload
+		}
+	case layers.LayerTypeLinuxSLL2:
+		if uint16(d.cooked2.ProtocolType) == rocev1.EtherType {
+			return d.cooked2.Payload
+		}
+	}
+	return nil
+}
+
+// decodeV1 fills in p what the GRH tells, and reports whether there is one.
+func (d *decoder) decodeV1(b []byte, p *Packet) bool {
+	var h ib.GRH
+	if !h.Parse(b) || h.NextHeader != ib.NextBTH {
+		return false
+	}
+	src, dst := netip.AddrFrom16(h.SGID).Unmap(), netip.AddrFrom16(h.DGID).Unmap()
+	p.V1, p.Src, p.Dst = true, netip.AddrPortFrom(src, 0), netip.AddrPortFrom(dst, 0)
+	p.TOS, p.TTL = h.TrafficClass, h.HopLimit
+	p.Length = int(h.PayLen)
+	p.Data = b[ib.GRHLen:]
+	p.Data = p.Data[:min(len(p.Data), p.Length)] // Ethernet may have padded it
+	p.Truncated = len(p.Data) < p.Length
+	d.n = 0
+	if between := [2]netip.Addr{src, dst}; between != d.between {
+		d.between, d.prefix = between, rocev1.ICRCPrefix(src, dst)
+	}
+	return true
+}
+
+// sum returns the ICRC that a packet should have, and false where that cannot be known.
+func (d *decoder) sum(p *Packet) (uint32, bool) {
+	if !p.V1 {
+		return ib.SumCaptured(d.headers[:d.n], p.Data)
+	}
+	if len(p.Data) < ib.BTHLen+ib.ICRCLen {
+		return 0, false
+	}
+	return d.prefix.Sum(0, p.Data), true
+}
+
 // judge parses the packet and checks its ICRC.
 func (d *decoder) judge(p *Packet) {
 	if p.Truncated {
@@ -116,7 +177,7 @@ func (d *decoder) judge(p *Packet) {
 		return
 	}
 	p.Fault = p.Parse(p.Data)
-	sum, ok := ib.SumCaptured(d.headers[:d.n], p.Data)
+	sum, ok := d.sum(p)
 	if !ok {
 		return
 	}

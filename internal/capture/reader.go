@@ -40,13 +40,14 @@ const (
 	Bad
 )
 
-// A Packet is a RoCE v2 packet of a capture.
+// A Packet is a RoCE packet of a capture.
 type Packet struct {
 	ib.Packet
 	Number    int // in the file, from 1, counting frames of every kind
 	Part      int // which packet of a frame that holds several, from 1; else 0
 	Time      time.Time
-	Src, Dst  netip.AddrPort
+	V1        bool           // RoCE v1; otherwise RoCE v2
+	Src, Dst  netip.AddrPort // GIDs and, of RoCE v2, UDP ports
 	TOS, TTL  uint8
 	ID        uint16 // IPv4 identification
 	Direction Direction
@@ -64,7 +65,16 @@ type Packet struct {
 // ECN is the packet's congestion field: 3 says that a router marked it.
 func (p *Packet) ECN() uint8 { return p.TOS & 3 }
 
-// A Reader yields the RoCE v2 packets of a capture file, pcapng or pcap, of
+// Endpoints returns the packet's source and destination as text, without a port where
+// there is none.
+func (p *Packet) Endpoints() (src, dst string) {
+	if p.V1 {
+		return p.Src.Addr().String(), p.Dst.Addr().String()
+	}
+	return p.Src.String(), p.Dst.String()
+}
+
+// A Reader yields the RoCE v1 and v2 packets of a capture file, pcapng or pcap, of
 // the link types Ethernet (with VLAN tags), Linux cooked (1 and 2), raw IP and
 // BSD loopback. Everything else in the file is counted and passed over.
 type Reader struct {
@@ -128,7 +138,7 @@ func (c *Reader) openClassic(b *bufio.Reader) error {
 	return nil
 }
 
-// Next reads the next RoCE v2 packet into p, whose slices hold until the next
+// Next reads the next RoCE packet into p, whose slices hold until the next
 // call. The error is io.EOF at the end of the file, and wraps
 // io.ErrUnexpectedEOF where the file ends within a packet.
 func (c *Reader) Next(p *Packet) error {
@@ -153,7 +163,7 @@ func (c *Reader) Next(p *Packet) error {
 			link, _ = info.AncillaryData[0].(layers.LinkType)
 		}
 		*p = Packet{Number: c.number, Time: info.Timestamp, Comments: opts.Comments}
-		if !c.decoder.decode(link, data, p) || !slices.Contains(c.ports, p.Dst.Port()) {
+		if !c.decoder.decode(link, data, p) || !p.V1 && !slices.Contains(c.ports, p.Dst.Port()) {
 			continue
 		}
 		if opts.Flags != nil {
@@ -171,6 +181,6 @@ var directions = [4]Direction{
 	pcapgo.NgEpbFlagDirectionOutbound: Outbound,
 }
 
-// Packets is how many frames were read so far, and how many RoCE v2 packets
+// Packets is how many frames were read so far, and how many RoCE packets
 // were in them.
 func (c *Reader) Packets() (frames, roce int) { return c.number, c.roce }

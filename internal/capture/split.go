@@ -25,7 +25,7 @@ type parts struct {
 
 // split finds out whether a packet is several, and keeps the others.
 func (c *Reader) split(p *Packet) {
-	if p.ICRC != Bad || p.Truncated {
+	if p.ICRC != Bad || p.Truncated || p.V1 { // nothing joins frames of RoCE v1
 		return
 	}
 	size := c.size

@@ -37,8 +37,9 @@ const (
 var ErrClosed = errors.New("capture closed")
 
 // A Writer writes a device's packets to a pcapng file, as a listener of its
-// trace. Packets get the IP and UDP headers that they have on the wire, so that
-// their ICRC verifies; refusals and changes of state stand as comments at the
+// trace. Packets get the headers that they have on the wire, so that their ICRC
+// verifies: IP and UDP headers on an interface of raw IP, or those that the device
+// itself writes (RoCE v1) on an Ethernet interface; refusals and changes of state stand as comments at the
 // packet before them. Its memory is bounded; it starts no goroutine.
 //
 // A Writer may be attached to several streams at once.
@@ -54,7 +55,8 @@ type Writer struct {
 	// The last packet is held until the next one comes, so that what the
 	// device says about it can stand beside it.
 	held     bool
-	frame    []byte // from the IP header to the ICRC
+	ethernet int    // number of the Ethernet interface in the file, 0 while there is none
+	frame    []byte // from the first header to the ICRC
 	data     []byte // the part of frame from the BTH on
 	info     gopacket.CaptureInfo
 	flags    pcapgo.NgEpbFlags
@@ -142,10 +144,16 @@ func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
 		t = time.Unix(0, 0)
 	}
 	c.info = gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(c.frame), Length: len(c.frame)}
+	if len(e.Packet.Header) > 0 {
+		c.info.InterfaceIndex = c.ethernet
+	}
 }
 
-// build puts the frame together: IP and UDP headers, and the packet's pieces.
+// build puts the frame together: its headers, and the packet's pieces.
 func (c *Writer) build(p *trace.Packet) error {
+	if len(p.Header) > 0 {
+		return c.buildEthernet(p)
+	}
 	n := 0
 	for _, b := range p.Pieces {
 		n += len(b)
@@ -167,6 +175,25 @@ func (c *Writer) build(p *trace.Packet) error {
 		sum := ib.UDPChecksum(src, dst, c.frame[k:])
 		ib.PutUDP(c.frame[k:], p.Src.Port(), p.Dst.Port(), n, sum)
 	}
+	return nil
+}
+
+// buildEthernet puts a frame together that has its headers already.
+func (c *Writer) buildEthernet(p *trace.Packet) error {
+	if c.ethernet == 0 {
+		i, err := c.ng.AddInterface(pcapgo.NgInterface{
+			Name: "softrdma-ethernet", LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS, TimestampResolution: 9,
+		})
+		if err != nil {
+			return err
+		}
+		c.ethernet = i
+	}
+	c.frame = append(c.frame[:0], p.Header...)
+	for _, b := range p.Pieces {
+		c.frame = append(c.frame, b...)
+	}
+	c.data = c.frame[len(p.Header):]
 	return nil
 }
 

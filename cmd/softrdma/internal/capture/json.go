@@ -79,8 +79,9 @@ func newJSONPrinter(out *bufio.Writer, live bool) *jsonPrinter {
 }
 
 func (s *jsonPrinter) packet(p *capture.Packet, findings []capture.Finding) error {
+	src, dst := p.Endpoints()
 	r := packetRecord{
-		Type: "packet", Number: p.Number, Time: p.Time.UTC(), Src: p.Src.String(), Dst: p.Dst.String(),
+		Type: "packet", Number: p.Number, Time: p.Time.UTC(), Src: src, Dst: dst,
 		Direction: [...]string{capture.Inbound: "in", capture.Outbound: "out"}[p.Direction],
 		Length:    p.Length, Payload: len(p.Payload), Comments: p.Comments,
 		ICRC: [...]string{capture.Unchecked: "unchecked", capture.Good: "good", capture.Bad: "bad"}[p.ICRC],
