@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	floodRate    = 50_000 // forged requests a second, if the machine gives them
+	floodRate    = 50_000 // forged requests per second, if the machine can send them
 	floodClients = 100
 	floodMemory  = 64 << 20
 )
@@ -34,8 +34,8 @@ const (
 // A floodServer is a program that listens, and how clients connect to it.
 type floodServer struct {
 	name string
-	// start runs the program on a port of an address, and gives the processes
-	// whose memory counts.
+	// start runs the program on an address and port and returns the processes whose
+	// memory counts.
 	start func(t *testing.T, addr, port string) []*clitest.Process
 	dial  func(ctx context.Context, addr string, dev *verbs.Device) (io.Closer, error)
 }
@@ -72,9 +72,8 @@ func dialRdmanet(ctx context.Context, addr string, dev *verbs.Device) (io.Closer
 	return d.DialContext(ctx, "rdma", addr)
 }
 
-// TestAttackFloodOfRequestsLeavesRoomForClients floods listeners with requests whose
-// senders do not exist. Clients connect meanwhile as if there were none, and the
-// server's memory and its messages stay few.
+// Forged connection requests flood a listener. Real clients still connect at once, and
+// the server uses little memory and prints few messages.
 func TestAttackFloodOfRequestsLeavesRoomForClients(t *testing.T) {
 	for _, s := range floodServers {
 		t.Run(s.name, func(t *testing.T) { s.flood(t) })
@@ -106,12 +105,12 @@ func (s *floodServer) flood(t *testing.T) {
 	late := times[len(times)*99/100-1]
 	t.Logf("%d requests, %.0f a second, of which the system had no room for %d; of %d clients 99 in 100 connected within %v, half within %v; %d lines printed",
 		n, rate, overruns, clients, late, times[len(times)/2], lines)
-	// Where the machine is too slow for the flood packets are lost, the clients' too.
-	// Unit tests share it with others, so that only make attack looks at the time.
+	// If the machine is too slow, packets are lost, also those of clients. Unit tests
+	// share the machine with others, so only make attack checks the time.
 	if attack.Count(1) > 1 && late > time.Second && overruns == 0 {
 		t.Errorf("99 of 100 clients connected within %v, expected a second", late)
 	}
-	// Each real client may cause two lines, forged ones a few in all.
+	// Each real client may cause two lines, and all forged requests a few.
 	if lines > 2*clients+100 {
 		t.Errorf("%d lines were printed", lines)
 	}
@@ -134,8 +133,8 @@ func (s *floodServer) wait(t *testing.T, target netip.AddrPort, dev *verbs.Devic
 	}
 }
 
-// connect lets n clients connect, spread over a time, and gives how long each took,
-// the shortest first.
+// connect connects n clients, spread over a time. It returns how long each took,
+// sorted.
 func (s *floodServer) connect(t *testing.T, n int, over time.Duration, target netip.AddrPort, dev *verbs.Device) (times []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
@@ -176,7 +175,7 @@ type runningFlood struct {
 	took  time.Duration
 }
 
-// startFlood sends n requests from addresses of 127.128.0.0/9 that nobody has.
+// startFlood sends n requests from unused addresses in 127.128.0.0/9.
 func startFlood(t *testing.T, s attack.Sender, target netip.AddrPort, n int) *runningFlood {
 	f := &runningFlood{t: t, begun: time.Now(), ended: make(chan struct{})}
 	dev := netip.AddrPortFrom(target.Addr(), verbs.Port)
@@ -194,7 +193,7 @@ func startFlood(t *testing.T, s attack.Sender, target netip.AddrPort, n int) *ru
 	return f
 }
 
-// end waits for the end, and gives how many requests were sent a second.
+// end waits for the end and returns the number of requests sent per second.
 func (f *runningFlood) end() float64 {
 	f.t.Helper()
 	<-f.ended
@@ -204,7 +203,7 @@ func (f *runningFlood) end() float64 {
 	return float64(f.sent) / f.took.Seconds()
 }
 
-// peak is the most memory that a process had resident, in bytes.
+// peak returns the peak resident memory of a process in bytes.
 func peak(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -215,8 +214,8 @@ func peak(t *testing.T, pid int) int {
 	return number(t, strings.Fields(rest), 0) << 10
 }
 
-// receiveErrors is how many datagrams the system has dropped since there was no
-// room in a socket.
+// receiveErrors returns how many datagrams the system dropped because a socket buffer
+// was full.
 func receiveErrors(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/net/snmp")

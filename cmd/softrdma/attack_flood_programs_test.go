@@ -8,9 +8,8 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// TestAttackFloodOfRequestsAtAProgram is
-// TestAttackFloodOfRequestsLeavesRoomForClients for librdmacm's rping, whose
-// connection manager is that of softrdma exec.
+// TestAttackFloodOfRequestsAtAProgram floods librdmacm's rping under softrdma exec, as
+// TestAttackFloodOfRequestsLeavesRoomForClients does softrdma's listeners.
 func TestAttackFloodOfRequestsAtAProgram(t *testing.T) {
 	clitest.NeedPrograms(t, "rping")
 	s := floodServer{start: func(t *testing.T, addr, port string) []*clitest.Process {

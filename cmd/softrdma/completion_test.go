@@ -9,7 +9,7 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-func TestCompletionOffersWhatThereIs(t *testing.T) {
+func TestCompletionOffersNames(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -27,13 +27,13 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 		{[]string{"perf", ""}, []string{"write", "read", "send", "atomic"}, "bw"},
 		{[]string{"perf", "write", ""}, []string{"bw", "lat"}, "atomic"},
 		{[]string{"perf", "write", "bw", "--congestion", ""}, []string{"dcqcn", "delay"}, "main.go"},
-		{[]string{"devices", ""}, []string{":4\n"}, "main.go"}, // no files
+		{[]string{"devices", ""}, []string{":4\n"}, "main.go"}, // no file names
 		{[]string{"d"}, []string{"daemon", "demo", "devices"}, "pingpong"},
 	} {
 		var b strings.Builder
 		root := newRootCommand()
 		root.SetOut(&b)
-		root.SetErr(io.Discard) // what the directive means
+		root.SetErr(io.Discard) // cobra describes the directive there
 		root.SetArgs(append([]string{"__complete"}, c.args...))
 		if err := root.ExecuteContext(t.Context()); err != nil {
 			t.Errorf("%q: %v", c.args, err)
@@ -50,9 +50,9 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 	}
 }
 
-// A command has the flags of captures, TLS and iWARP where it opens a device of
-// the user's choice, and nowhere else.
-func TestFlagsStandWhereTheyApply(t *testing.T) {
+// Only commands that open a device of the user's choice have the flags of captures, TLS
+// and iWARP.
+func TestFlagsExistOnlyWhereTheyApply(t *testing.T) {
 	opens := map[string]bool{
 		"softrdma pingpong": true, "softrdma perf": true, "softrdma rping": true, "softrdma rcopy": true, "softrdma cat": true,
 		"softrdma exec": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo peer": true,
@@ -60,7 +60,7 @@ func TestFlagsStandWhereTheyApply(t *testing.T) {
 	for _, cmd := range allCommands(newRootCommand()) {
 		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {
 			if flag == cli.PcapFlag && cmd.Name() == "peer" {
-				continue // the command's first process captures
+				continue // the first process captures
 			}
 			if has := cmd.Flag(flag) != nil; has != opens[cmd.CommandPath()] {
 				t.Errorf("%s has --%s: %v, expected %v", cmd.CommandPath(), flag, has, !has)

@@ -1,8 +1,8 @@
-// Command softrdma looks at RDMA devices, and pings, measures, captures and
-// explains RDMA traffic on any network adapter.
+// Command softrdma lists RDMA devices, and pings, measures, captures and explains RDMA
+// traffic on any network adapter.
 //
-// It owns the command line: flags, tables, exit codes. It never speaks a
-// protocol of RDMA by itself: that is what package verbs is for.
+// This package owns the command tree and how the process starts and ends. Each command
+// is a package below internal; package verbs and those above it speak the protocols.
 package main
 
 import (
@@ -19,8 +19,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends the command in order, a later one at once: not the
-	// same again, which timeout(1) sends to its child and then to its group.
+	// The first signal ends the command in order, a later one at once. timeout(1)
+	// signals its child and then its process group, so a second signal within a second
+	// is ignored.
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
 		stop()

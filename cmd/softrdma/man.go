@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// Builds with the tag man can write manual pages. The released command is built
-// without it, and without the packages that it needs.
+// The tag man adds a command that writes manual pages. The released command is built
+// without it and the packages that it needs.
 func init() {
 	extraCommands = append(extraCommands, func() *cobra.Command {
 		return &cobra.Command{
@@ -16,7 +16,7 @@ func init() {
 			Args: cobra.ExactArgs(1), Hidden: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				root := cmd.Root()
-				root.DisableAutoGenTag = true // it has the day
+				root.DisableAutoGenTag = true // it contains the date
 				return doc.GenManTree(root, &doc.GenManHeader{
 					Section: "1", Manual: "softrdma", Source: "softrdma " + newVersionInfo().Version,
 				}, args[0])

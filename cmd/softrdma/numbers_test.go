@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/explain"
 )
 
-// numbered are the words behind which messages print a number, with the kind of
-// number that it is. What is "" is a quantity.
+// numbered maps the words that messages print before a number to the kind of the
+// number.
 var numbered = map[string]explain.Kind{
 	"reason": explain.Reject, "errno": explain.SystemError, "status": explain.Status, "event": explain.Event,
 	"code": explain.ExitCode, "opcode": explain.PacketOp, "Terminate": explain.Terminate, "syndrome": explain.Syndrome,
@@ -20,16 +20,15 @@ var numbered = map[string]explain.Kind{
 	"vendor_err": explain.Reason, "type": explain.QPType, "state": explain.QPState,
 }
 
-// unnamed are texts with a number that the standards leave without a meaning, by
-// what stands in them, and numbers that nobody sees but with their meaning.
+// unnamed lists texts with a number that has no entry in explain, because the standards
+// give it no name or the message explains it.
 var unnamed = []string{
 	"window of type %d",             // 1 and 2 are the names of the types
-	"layer %d, type %d, code %#02x", // a Terminate code in its parts, where it has no name
+	"layer %d, type %d, code %#02x", // the parts of a Terminate code without a name
 	"CM_MTU", "ECN field", "alternate path status", "SIDR status", "of Linux",
 }
 
-// Each number that a message prints and that is no quantity is one that explain
-// knows.
+// explain knows every number that a message prints, unless the number is a quantity.
 func TestExplainKnowsTheNumbersOfMessages(t *testing.T) {
 	verb := regexp.MustCompile(`([A-Za-z_]+) \(?%#?[0-9]*[dx]`)
 	kinds := []string{"reason", "errno", "status", "event", "code", "opcode", "syndrome", "operation", "attribute", "state", "type", "kind", "Terminate", "vendor_err", "transport"}
@@ -68,8 +67,8 @@ func TestExplainKnowsTheNumbersOfMessages(t *testing.T) {
 	}
 }
 
-// fallback reports whether a text is what a String method gives for a value that
-// has no name: the whole of it is the kind and the number.
+// fallback reports whether a text is what a String method returns for a value without a
+// name: a kind and a number.
 func fallback(where, text string) bool {
 	return regexp.MustCompile(`^[A-Za-z ]+ %#?[0-9]*[dx]$`).MatchString(text)
 }

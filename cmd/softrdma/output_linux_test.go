@@ -11,9 +11,9 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// A capture that the disk has no room for ends every command with an error, also
-// one whose peer got all that it wanted.
-func TestCaptureThatCannotBeWrittenIsAFailure(t *testing.T) {
+// If a capture cannot be written, every command fails, even if its peer received
+// everything.
+func TestUnwritableCaptureFails(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		clitest.Lacks(t, "/dev/full")
 	}
@@ -42,8 +42,8 @@ func TestCaptureThatCannotBeWrittenIsAFailure(t *testing.T) {
 	wants(clitest.Start(t, "demo", "--size", "1M", "--pcap", "/dev/full"))
 }
 
-// A file that grows up to a limit is cut there.
-func TestCaptureThatIsCutIsAFailure(t *testing.T) {
+// A file that reaches a size limit is truncated.
+func TestTruncatedCaptureFails(t *testing.T) {
 	at, port, file := clitest.LoopbackDevice(t), clitest.FreePort(t), filepath.Join(t.TempDir(), "x.pcapng")
 	server := clitest.Start(t, "perf", "write", "bw", "-p", port, "-d", at)
 	server.Prints("waiting")
@@ -55,7 +55,7 @@ func TestCaptureThatIsCutIsAFailure(t *testing.T) {
 	server.Succeeds()
 }
 
-func TestStandardOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+func TestUnwritableStandardOutputFails(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		clitest.Lacks(t, "/dev/full")

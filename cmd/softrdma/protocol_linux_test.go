@@ -10,12 +10,12 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// What iWARP has not is refused, and so is a device of the other protocol than
-// the flag says.
+// Unsupported features of iWARP are refused, and so is a device name that contradicts
+// --protocol.
 func TestIWARPRefusals(t *testing.T) {
 	for args, words := range map[string][]string{
-		"pingpong -t ud --protocol iwarp":               {"reliable connections alone", "unsupported"},
-		"pingpong -t uc -d iwarp:127.0.0.1":             {"reliable connections alone", "unsupported"},
+		"pingpong -t ud --protocol iwarp":               {"reliable connections only", "unsupported"},
+		"pingpong -t uc -d iwarp:127.0.0.1":             {"reliable connections only", "unsupported"},
 		"pingpong --protocol iwarp":                     {"-R", "unsupported"},
 		"rping -s -q --protocol iwarp":                  {"-q", "unsupported"},
 		"rping -s --protocol roce -a iwarp:lo":          {"--protocol roce", "iwarp:lo"},
@@ -27,7 +27,7 @@ func TestIWARPRefusals(t *testing.T) {
 		"cat --protocol roce -I iwarp:lo HOST 7":        {"--protocol roce"},
 		"perf write bw -d iwarp:lo --protocol roce":     {"--protocol roce"},
 		"rcopy --protocol roce -a iwarp:127.0.0.1":      {"--protocol roce"},
-		"pingpong -R -t srq --protocol iwarp":           {"-R is for -t rc"},
+		"pingpong -R -t srq --protocol iwarp":           {"-R needs -t rc"},
 		"cat -l iwarp:127.0.0.1:7000 --protocol odd":    {"roce or iwarp"},
 	} {
 		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitUsage, words...)

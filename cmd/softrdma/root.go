@@ -25,29 +25,30 @@ import (
 	"softrdma/cmd/softrdma/internal/rping"
 )
 
-const rootLong = `softrdma is RDMA on any network adapter: no RDMA hardware, no kernel module,
-no root. On the wire it is RoCE v2, or iWARP, and nothing else: it talks to
-Linux's Soft RoCE (rdma_rxe) and soft iWARP (siw), and to hardware adapters.
+const rootLong = `softrdma provides RDMA over any network adapter, without RDMA hardware, kernel
+modules or root. It speaks standard RoCE v2 and iWARP, so it interoperates with
+Linux's Soft RoCE (rdma_rxe) and soft iWARP (siw) and with hardware adapters.
 
 A device is an address of this machine. Commands take it as -d INTERFACE or
--d ADDRESS; without -d they take the best routable address, which
-"softrdma devices -v" tells the reason of. RoCE v2 uses UDP port 4791: open it
-in firewalls. Two devices on one machine have two addresses, for example
-127.0.0.1 and 127.0.0.2.
+-d ADDRESS. Without -d they use the best routable address; "softrdma devices -v"
+says why it was chosen. RoCE v2 uses UDP port 4791, which firewalls must allow.
+Two devices on one machine need two addresses, for example 127.0.0.1 and
+127.0.0.2.
 
-With --protocol iwarp, or a device iwarp:DEVICE, commands speak iWARP over TCP.`
+With --protocol iwarp, or a device named iwarp:DEVICE, commands use iWARP, which
+runs over TCP.`
 
-const rootExample = `  softrdma devices                       what can be opened here
+const rootExample = `  softrdma devices                       list the devices of this machine
   softrdma pingpong -d 127.0.0.1         wait for a peer ...
-  softrdma pingpong -d 127.0.0.2 127.0.0.1   ... and ping it, from another terminal
+  softrdma pingpong -d 127.0.0.2 127.0.0.1   ... and ping it from another terminal
   softrdma pingpong -g 0 --pcap ping.pcapng HOST
                                          ping a host that runs ibv_rc_pingpong
-  softrdma rping -c -a HOST -C 10        ping rping -s of librdmacm, or softrdma's
-  softrdma cat -l 7000                   netcat over RDMA: this end waits
-  softrdma capture ping.pcapng           what went over the wire, and what is wrong with it
-  softrdma explain RNR                   what a status or a reason means`
+  softrdma rping -c -a HOST -C 10        ping rping -s of librdmacm or softrdma
+  softrdma cat -l 7000                   netcat over RDMA: wait for a peer
+  softrdma capture ping.pcapng           show packets, and what is wrong with them
+  softrdma explain RNR                   explain a status or a reason`
 
-// extraCommands are those of builds with tags.
+// extraCommands returns commands of builds with tags.
 var extraCommands []func() *cobra.Command
 
 func newRootCommand() *cobra.Command {
@@ -87,7 +88,7 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// flagError says what a number of a flag is to be, which strconv's error does not.
+// flagError says which numbers a flag accepts, which strconv's errors do not.
 func flagError(err error) error {
 	bad, number := (*pflag.InvalidValueError)(nil), (*strconv.NumError)(nil)
 	if !errors.As(err, &bad) || !errors.As(err, &number) {
@@ -105,7 +106,7 @@ func flagError(err error) error {
 	return fmt.Errorf("--%s: expected %s, found %q", bad.GetFlag().Name, want, bad.GetValue())
 }
 
-// knownCommand refuses a first argument that is no command.
+// knownCommand refuses a first argument that is not a command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -116,8 +117,8 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return cli.UsageErrorf("unknown command %q", args[0])
 }
 
-// codeRuns gives what the commands return their exit codes, so that errors
-// without one are those that cobra finds before it runs a command: of usage.
+// codeRuns adds exit codes to the errors that commands return. Errors without one then
+// come from cobra, before a command runs, and are usage errors.
 func codeRuns(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -133,7 +134,7 @@ func codeRuns(c *cobra.Command) {
 	}
 }
 
-// execute runs the command line and gives the command that it names.
+// execute runs the command line and returns the command that it names.
 func execute(ctx context.Context) (*cobra.Command, error) {
 	root := newRootCommand()
 	root.SetOut(cli.Stdout())

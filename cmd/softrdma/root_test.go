@@ -8,7 +8,7 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
+func TestWrongCommandLinePrintsOneLine(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		word string
@@ -46,7 +46,7 @@ func TestCommandLineWrongSaysSoInOneLine(t *testing.T) {
 	}
 }
 
-func TestCommandHelpTellsExamplesAndExitCodes(t *testing.T) {
+func TestHelpShowsExamplesAndExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		args  []string
 		words []string

@@ -19,7 +19,7 @@ import (
 	"softrdma/internal/explain"
 )
 
-// allCommands are a command and all below it, hidden ones too.
+// allCommands returns a command and all its subcommands, hidden ones included.
 func allCommands(c *cobra.Command) []*cobra.Command {
 	if !c.HasParent() {
 		c.InitDefaultHelpCmd()
@@ -34,20 +34,20 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// invocation is a call of the command in a text: its words up to what ends a
-// command line or a sentence.
+// invocation matches a call of the command in a text, up to the end of the command line
+// or the sentence.
 var invocation = regexp.MustCompile("(?:^|[\\s\"`'(/$])softrdma((?:[ ]+[^\\s`\"'|;&()<>,]+)*)")
 
-// word is what a subcommand looks like.
+// word matches the name of a subcommand.
 var word = regexp.MustCompile(`^[a-z][a-z-]*[a-z0-9]$`)
 
-// A passage is a string with its place. In code every softrdma is the command.
+// A passage is a text with its position. In code every "softrdma" is the command.
 type passage struct {
 	where, text string
 	code        bool
 }
 
-// goTexts are the string literals of this repository's programs, tests left out.
+// goTexts returns the string literals of all Go files except tests.
 func goTexts(t *testing.T, root string) (all []passage) {
 	walk(t, root, ".go", func(path string) {
 		if strings.HasSuffix(path, "_test.go") {
@@ -89,35 +89,46 @@ func walk(t *testing.T, root, ext string, f func(path string)) {
 	}
 }
 
-// markdown are the lines of a document that show commands: in `code` and in
-// blocks. Prose speaks of softrdma as well.
+// markdown returns the lines of a document that show commands: `code` and code blocks.
+// Prose uses the name softrdma as well.
 func markdown(t *testing.T, path string) (all []passage) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	inBlock := false
-	for i, line := range strings.Split(string(b), "\n") {
-		where := path + ":" + strconv.Itoa(i+1)
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			inBlock = !inBlock
-			continue
-		}
-		if inBlock {
-			all = append(all, passage{where, line, true})
-			continue
-		}
-		for k, code := range strings.Split(line, "`") {
+	paragraph, begin := "", 0
+	endParagraph := func() { // a code span may continue on the next line
+		for k, code := range strings.Split(paragraph, "`") {
 			if k%2 == 1 {
-				all = append(all, passage{where, code, true})
+				all = append(all, passage{path + ":" + strconv.Itoa(begin), code, true})
 			}
 		}
+		paragraph = ""
 	}
+	for i, line := range strings.Split(string(b), "\n") {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case fence || strings.TrimSpace(line) == "":
+			endParagraph()
+		case inBlock:
+			all = append(all, passage{path + ":" + strconv.Itoa(i+1), line, true})
+		default:
+			if paragraph == "" {
+				begin = i + 1
+			}
+			paragraph += line + " "
+		}
+		if fence {
+			inBlock = !inBlock
+		}
+	}
+	endParagraph()
 	return all
 }
 
-// wrongInvocation says what is wrong with the words behind "softrdma" of a command
-// line, or nothing.
+// wrongInvocation says what is wrong with the words after "softrdma" in a command line,
+// or returns "".
 func wrongInvocation(root *cobra.Command, words []string) string {
 	cmd := root
 	for i, w := range words {
@@ -125,7 +136,7 @@ func wrongInvocation(root *cobra.Command, words []string) string {
 		if name, _, _ := strings.Cut(w, "="); strings.HasPrefix(w, "-") {
 			switch {
 			case w == "--" || name == "--help" || name == "-h":
-				return "" // another program's arguments, or cobra's own
+				return "" // arguments of another program, or cobra's own flags
 			case strings.HasPrefix(name, "--"):
 				if cmd.Flag(name[2:]) == nil {
 					return cmd.CommandPath() + " has no flag " + name
@@ -152,7 +163,7 @@ func wrongInvocation(root *cobra.Command, words []string) string {
 	return ""
 }
 
-// No text sends a user to a command or a flag that does not exist.
+// No text names a command or a flag that does not exist.
 func TestTextsNameCommandsThatExist(t *testing.T) {
 	root := newRootCommand()
 	commands := allCommands(root)
@@ -183,9 +194,8 @@ func TestTextsNameCommandsThatExist(t *testing.T) {
 	}
 }
 
-// quoted reports whether "softrdma" in a sentence is the command and not the
-// project: where it stands in quotes or begins an indented line of an example,
-// or the word behind it is a command.
+// quoted reports whether "softrdma" in a sentence is the command and not the project:
+// it is in quotes, begins an indented line of an example, or is followed by a command.
 func quoted(root *cobra.Command, line string, at int, next string) bool {
 	if strings.ContainsRune("\"`'", rune(line[at])) || strings.HasPrefix(next, "-") || strings.HasPrefix(line, "  ") && strings.TrimSpace(line[:at]) == "" {
 		return true
@@ -212,7 +222,7 @@ func TestJSONIsDocumented(t *testing.T) {
 	}
 }
 
-func TestExitCodesAreThoseOfExplain(t *testing.T) {
+func TestExitCodesMatchExplain(t *testing.T) {
 	for n, meaning := range explain.ExitCodes {
 		words := strings.ToLower(strings.TrimSuffix(meaning, "."))
 		if !regexp.MustCompile(`(?m)^\s*` + strconv.Itoa(n) + `\s+` + regexp.QuoteMeta(words)).MatchString(strings.ToLower(cli.ExitCodesText)) {

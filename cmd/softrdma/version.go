@@ -13,25 +13,25 @@ import (
 	"softrdma/preload"
 )
 
-// version and commit are set by the linker (make dist). Without them they come
-// from what Go's tools wrote into the build.
+// version and commit are set by the linker (make dist). Otherwise they come from Go's
+// build information.
 var (
 	version = ""
 	commit  = ""
 )
 
-// unreleased is the version of builds that were given none.
+// unreleased is the version if no other is known.
 const unreleased = "0.1.0-dev"
 
-// A versionInfo says which build this is.
+// A versionInfo describes this build.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Time     string `json:"time,omitempty"`     // of the commit
-	Modified bool   `json:"modified,omitempty"` // the sources were not those of the commit
+	Modified bool   `json:"modified,omitempty"` // the sources differed from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Exec     bool   `json:"exec"` // holds the library of softrdma exec
+	Exec     bool   `json:"exec"` // contains the library of softrdma exec
 }
 
 func newVersionInfo() versionInfo {
@@ -46,7 +46,7 @@ func newVersionInfo() versionInfo {
 	return v
 }
 
-// fill takes from Go's build information what the linker was not told.
+// fill adds from Go's build information what the linker did not set.
 func (v *versionInfo) fill(info *debug.BuildInfo) {
 	if v.Version == "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
@@ -78,14 +78,14 @@ func (v versionInfo) print(w io.Writer) {
 			from += ", modified"
 		}
 	}
-	exec := "no: this build has no preload library"
+	exec := "no: this build does not contain the preload library"
 	if v.Exec {
 		exec = "yes"
 	}
 	fmt.Fprintf(w, "softrdma %s\ncommit    %s\ngo        %s\nplatform  %s\nexec      %s\n", v.Version, from, strings.TrimPrefix(v.Go, "go"), v.Platform, exec)
 }
 
-// buildVersion is the version in a line.
+// buildVersion returns the version in one line.
 func buildVersion() string {
 	v := newVersionInfo()
 	return fmt.Sprintf("%s (%s %s)", v.Version, v.Go, v.Platform)
@@ -95,8 +95,8 @@ func newVersionCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version, commit, Go version and platform of this build",
-		Long: `Prints the version of this build, the commit that it was made of, the version of
-Go, the platform, and whether it holds the library that softrdma exec needs.`,
+		Long: `Prints the version of this build, its commit, the Go version, the platform, and
+whether it contains the library that softrdma exec needs.`,
 		Example: `  softrdma version
   softrdma version --json`,
 		Args: cobra.NoArgs,

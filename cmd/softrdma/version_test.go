@@ -12,7 +12,7 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-func TestVersionTellsBuild(t *testing.T) {
+func TestVersionDescribesBuild(t *testing.T) {
 	var v versionInfo
 	if err := json.Unmarshal([]byte(clitest.Run(t, "version", "--json")), &v); err != nil {
 		t.Fatal(err)

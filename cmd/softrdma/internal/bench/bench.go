@@ -1,3 +1,5 @@
+// Package bench is the command that compares softrdma with other tools. Package bench
+// of the module runs them; this package chooses, prints, and is one end of some loops.
 package bench
 
 import (
@@ -35,34 +37,34 @@ func NewCommand() *cobra.Command {
 	opt := &options{}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure softrdma beside the kernel's TCP and UDP, iperf3 and UCX",
-		Long: `Runs softrdma and its peers side by side over the loopback, or between two
-network namespaces (--paths, as root), in turn, several rounds, and prints each
-figure's ratio: the median of the rounds, the lowest and the highest, and what
-it is to reach.
+		Short: "Compare softrdma with the kernel's TCP and UDP, iperf3 and UCX",
+		Long: `Compares softrdma with other tools over the loopback, or between two network
+namespaces (--paths, as root). It runs them in turn for several rounds, and prints
+for each figure the ratio (median, lowest and highest of the rounds) and the
+target.
 
-One loop compares WRITEs over 1,000 and 100,000 queue pairs in turn with those
-over one, and tells what idle ones cost (--figures "queue pair").
+It also compares WRITEs over 1,000 and 100,000 queue pairs with those over one,
+and measures what idle queue pairs cost (--figures "queue pair").
 
-Peers are the kernel's TCP with cubic and its UDP (loops of softrdma's own, which
-stand for the limit), iperf3, and ucx_perftest over TCP. One that is not
-installed is named in the table.
+The other tools are the kernel's TCP with cubic and its UDP (loops of softrdma's
+own, which show the limit), iperf3, and ucx_perftest over TCP. The table says
+which of them are not installed.
 
-With --paths guest softrdma runs in a virtual machine beside Linux's Soft RoCE,
-which perftest measures; and the same perftest under "softrdma exec" beside it
-and beside ucx_perftest over TCP and over shared memory (--figures exec). It
-takes root, and softrdma's source: the virtual machine is that of its
-interoperation tests (make preload && go run -tags interop ./cmd/softrdma bench
---paths guest), which get what they lack from Debian.
+With --paths guest it compares softrdma in a virtual machine with Linux's Soft
+RoCE, measured by perftest. It also compares perftest under "softrdma exec" with
+Soft RoCE, and with ucx_perftest over TCP and over shared memory (--figures exec).
+This needs root and softrdma's source: the virtual machine is that of the
+interoperability tests (make preload && go run -tags interop ./cmd/softrdma bench
+--paths guest), which install missing packages from Debian.
 
-With --loss the goodput of softrdma, of softrdma's go-back-N and of TCP with
-cubic and with bbr is measured over a relay between two network namespaces (as
-root), which loses 0 to 5 % of the packets and has round trips of 0.1 to 20 ms,
-with packets in order and with 1 % of them late; and how sixteen flows share a
-bottleneck that marks packets (ECN). All cross the same relay.
+With --loss it measures the goodput of softrdma, of softrdma with go-back-N and of
+TCP with cubic and with bbr over a relay between two network namespaces (as root).
+The relay loses 0 to 5 % of the packets, has round trips of 0.1 to 20 ms, and
+delivers packets in order or 1 % of them late. It also measures how sixteen flows
+share a bottleneck that marks packets (ECN).
 
-Ratios count. Absolute figures hold for one machine, and only while nothing
-else runs on it.`,
+Compare ratios only. Absolute figures are valid for one machine, and only while
+nothing else runs on it.`,
 		Example: `  softrdma bench
   softrdma bench --rounds 9 --time 2s --json > bench.json
   softrdma bench --figures latency,rate
@@ -75,14 +77,14 @@ else runs on it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opt) },
 	}
 	f := cmd.Flags()
-	f.IntVar(&opt.rounds, "rounds", 5, "measurements of each")
-	f.DurationVar(&opt.each, "time", time.Second, "time of one measurement")
-	f.StringSliceVar(&opt.only, "figures", nil, "only figures, or with --loss courses, whose names contain one of these words")
-	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "loopback; veth1500, veth9000 (between two network namespaces; root); guest (a virtual machine, beside Linux's rxe; root)")
-	f.StringVar(&opt.congestion, "congestion", "", "softrdma's `CONTROL` of congestion: window, dcqcn, delay or none (default window)")
+	f.IntVar(&opt.rounds, "rounds", 5, "`NUMBER` of rounds")
+	f.DurationVar(&opt.each, "time", time.Second, "`DURATION` of one measurement")
+	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss courses, whose names contain one of these `WORDS`")
+	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "measure on `PATHS`: loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
+	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay or none (default window)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
-	f.BoolVar(&opt.json, "json", false, "print one JSON array, a table a path; with --loss one object")
-	f.StringVar(&opt.html, "html", "", "write tables and plots over the message size to `FILE`; takes much longer")
+	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")
+	f.StringVar(&opt.html, "html", "", "also measure over message sizes, and write tables and plots to `FILE` (takes much longer)")
 	cli.CompleteFlag(cmd, "paths", "loopback", "veth1500", "veth9000", "guest")
 	cmd.AddCommand(newEndCommand(), newScalingCommand())
 	return cmd
@@ -138,7 +140,8 @@ func writePage(name string, page func(io.Writer) error) error {
 	return errors.Join(page(f), f.Close())
 }
 
-// progress shows what is being measured on a terminal, until done.
+// progress returns functions that show what is being measured if standard error is a
+// terminal.
 func progress(cmd *cobra.Command, path string) (show func(n, all int, what fmt.Stringer), done func()) {
 	notes := cmd.ErrOrStderr()
 	if !cli.IsTerminal(notes) {
@@ -179,8 +182,8 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 	return t, plots, err
 }
 
-// guestDevice is the RDMA device of a guest's kernel, by its IPv4 address: the
-// GID of index 0 is that of the link-local address.
+// guestDevice is the RDMA device of a guest's kernel. GID 1 is that of its IPv4
+// address, GID 0 that of the link-local address.
 var guestDevice = bench.Perftest{Device: "rxe0", GID: 1}
 
 func openPath(ctx context.Context, name string) (*bench.Path, error) {
@@ -201,14 +204,14 @@ func chooseFigures(all []bench.Figure, words []string) []bench.Figure {
 	return slices.DeleteFunc(all, func(f bench.Figure) bool { return !matches(f.Name, words) })
 }
 
-// matches tells whether a name contains one of the words, if there are any.
+// matches reports whether a name contains one of the words, or there are none.
 func matches(name string, words []string) bool {
 	return len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(w))
 	})
 }
 
-// printTable prints the table as docs/performance.md has it.
+// printTable prints the table in the format of docs/performance.md.
 func printTable(out io.Writer, t *bench.Table) error {
 	if _, err := fmt.Fprintln(out, figureTable(fmt.Sprintf("%s, median of %d rounds", t.Path, t.Rounds), t.Rows)); err != nil {
 		return err
@@ -244,10 +247,11 @@ func figureTable(title string, rows []bench.Row) string {
 	return w.Render()
 }
 
-// newEndCommand is one end of the kernel's loops, which bench starts.
+// newEndCommand returns the hidden command that bench starts as one end of a loop over
+// the kernel's UDP or TCP.
 func newEndCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "end ORDERS", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "end CONFIG", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := bench.ParseEndConfig(args[0])
 			if err != nil {

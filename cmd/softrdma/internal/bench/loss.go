@@ -57,7 +57,7 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 	return printLoss(cmd.OutOrStdout(), t)
 }
 
-// printLoss prints the tables as docs/performance.md has them.
+// printLoss prints the tables in the format of docs/performance.md.
 func printLoss(out io.Writer, t *bench.LossTable) error {
 	parts := []string{courseTable(t), figureTable(fmt.Sprintf("median of %d rounds", t.Rounds), t.Figures), shareTable(t)}
 	for _, l := range t.Lacks {
@@ -65,7 +65,7 @@ func printLoss(out io.Writer, t *bench.LossTable) error {
 	}
 	parts = append(parts, "relay: "+t.Account.String())
 	if t.Disturbed > 0 {
-		parts = append(parts, fmt.Sprintf("%d measurements were taken again, because the relay came late: something else keeps this machine busy", t.Disturbed))
+		parts = append(parts, fmt.Sprintf("%d measurements were repeated because the relay was late: something else keeps this machine busy", t.Disturbed))
 	}
 	for _, p := range parts {
 		if p == "" {
@@ -78,7 +78,7 @@ func printLoss(out io.Writer, t *bench.LossTable) error {
 	return nil
 }
 
-// courseTable has the goodput of each sender on each course.
+// courseTable shows the goodput of each sender on each course.
 func courseTable(t *bench.LossTable) string {
 	if len(t.Rows) == 0 {
 		return ""
@@ -101,13 +101,13 @@ func courseTable(t *bench.LossTable) string {
 	return w.Render()
 }
 
-// shareTable tells how flows share a bottleneck.
+// shareTable shows how flows share a bottleneck.
 func shareTable(t *bench.LossTable) string {
 	if len(t.Shares) == 0 {
 		return ""
 	}
 	w := table.NewWriter()
-	w.SetTitle("flows into one port that marks packets")
+	w.SetTitle("flows through one port that marks packets")
 	w.AppendHeader(table.Row{"sender", "flows", "Mbit/s", "fairness", "lowest", "longest queue", "dropped", "marked", ""})
 	for i := range t.Shares {
 		s := &t.Shares[i]

@@ -17,18 +17,18 @@ import (
 	"softrdma/verbs"
 )
 
-// endpointsPerLine is how many queue pairs one control message tells of.
+// endpointsPerLine is the number of queue pairs in one control message.
 const endpointsPerLine = 1000
 
-// settleTime is how long a crowd is left alone before it is idle: the
-// collector and the lanes end what they were doing.
+// settleTime is the time after which queue pairs count as idle: the garbage collector
+// and the lanes have finished their work.
 const settleTime = 200 * time.Millisecond
 
-// newScalingCommand is one end of a measurement over many queue pairs, which
-// bench starts.
+// newScalingCommand returns the hidden command that bench starts as one end of a
+// measurement over many queue pairs.
 func newScalingCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "crowd ORDERS", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "crowd CONFIG", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := bench.ParseCrowdConfig(args[0])
 			if err != nil {
@@ -82,7 +82,7 @@ func serveScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, 
 	if err := ctl.Send(&measure.Message{Do: measure.DoDone, CPU: (bench.CPUTime() - begin).Seconds()}); err != nil {
 		return err
 	}
-	ctl.Next(ctx) // the client has it
+	ctl.Next(ctx) // returns when the client has received it
 	return nil
 }
 
@@ -103,7 +103,7 @@ func measureScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device
 	}
 	r := bench.Result{Memory: e.idleMemory}
 	if c.Bytes > 0 {
-		// Each queue pair has been used, and windows have opened.
+		// Use each queue pair once, and let congestion windows open.
 		if _, err = e.write(ctx, 64, func(done int) bool { return done >= c.QPs }); err == nil {
 			start := time.Now()
 			_, err = e.write(ctx, c.Bytes, func(int) bool { return time.Since(start) >= c.Duration()/4 })
@@ -143,25 +143,25 @@ func measureScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device
 	return json.NewEncoder(out).Encode(r)
 }
 
-// A qpSet is one end: queue pairs to the other end, all of which complete to
-// one queue, and memory that both ends reach.
+// A qpSet is one end: queue pairs with one completion queue, and memory that both ends
+// access.
 type qpSet struct {
 	cfg        *bench.CrowdConfig
 	cq         *verbs.CQ
 	qps        []*verbs.QP
 	mr         *verbs.MR
 	remote     measure.RemoteMemory
-	idleMemory float64 // bytes that a queue pair takes that nothing was posted to
+	idleMemory float64 // bytes that an unused queue pair takes
 	singleCPU  bool
 	wcs        [64]verbs.WC
 
-	sendSlots []int32 // of each send queue
-	next      int     // queue pair whose turn it is
-	inFlight  int     // messages under way
-	done      int     // that have completed
+	sendSlots []int32 // free entries of each send queue
+	next      int     // queue pair to post to next
+	inFlight  int     // messages posted and not completed
+	done      int     // messages completed
 }
 
-// newQPSet makes an end and connects it. Its objects go with the device.
+// newQPSet creates an end and connects it. Closing the device frees its objects.
 func newQPSet(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, ctl *measure.Control) (*qpSet, error) {
 	e := &qpSet{cfg: c, sendSlots: make([]int32, c.QPs), singleCPU: runtime.GOMAXPROCS(0) == 1}
 	pd, err := dev.AllocPD()
@@ -175,7 +175,7 @@ func newQPSet(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, ctl 
 	if err != nil {
 		return nil, err
 	}
-	clear(mem.Bytes()) // no page is missing when the clock runs
+	clear(mem.Bytes()) // avoid page faults during the measurement
 	if e.mr, err = pd.RegisterMemory(mem.Bytes(), verbs.LocalWrite|verbs.RemoteWrite); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func newQPSet(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, ctl 
 		return nil, err
 	}
 	e.idleMemory = float64(heapInUse()-before) / float64(c.QPs)
-	// The peer's queue pairs are connected as well.
+	// Wait until the peer has connected its queue pairs as well.
 	_, err = ctl.Ask(ctx, &measure.Message{Do: measure.DoReady}, measure.DoReady)
 	for i := range e.sendSlots {
 		e.sendSlots[i] = int32(c.Depth())
@@ -201,7 +201,7 @@ func newQPSet(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, ctl 
 	return e, err
 }
 
-// connect tells the peer of the queue pairs and connects them to its.
+// connect exchanges endpoints with the peer and connects the queue pairs.
 func (e *qpSet) connect(ctx context.Context, ctl *measure.Control) error {
 	local := make([]verbs.Endpoint, len(e.qps))
 	for i, q := range e.qps {
@@ -227,7 +227,7 @@ func (e *qpSet) connect(ctx context.Context, ctl *measure.Control) error {
 	return nil
 }
 
-// heapInUse is what the collector finds in use, bytes.
+// heapInUse returns the bytes that the garbage collector finds in use.
 func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -235,9 +235,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// write WRITEs messages over the queue pairs in turn until over says so of the
-// number that have completed, and waits for the rest. It tells how many there
-// were in all.
+// write posts WRITEs to the queue pairs in turn until over returns true for the number
+// completed, and waits for the rest. It returns the number of all messages.
 func (e *qpSet) write(ctx context.Context, bytes int, over func(done int) bool) (int, error) {
 	e.done = 0
 	wr := [1]verbs.SendWR{{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{e.mr.SGE(0, bytes)}}}
@@ -264,7 +263,7 @@ func (e *qpSet) write(ctx context.Context, bytes int, over func(done int) bool) 
 	return e.done, nil
 }
 
-// poll takes what has completed.
+// poll handles completions.
 func (e *qpSet) poll() error {
 	n, err := e.cq.Poll(e.wcs[:])
 	if err != nil {

@@ -30,7 +30,7 @@ func startScaling(t *testing.T, c bench.CrowdConfig) (r bench.Result) {
 	return r
 }
 
-func TestBenchCrowdWritesOverAllQueuePairs(t *testing.T) {
+func TestScalingWritesOverAllQueuePairs(t *testing.T) {
 	r := startScaling(t, bench.CrowdConfig{QPs: 1500, Bytes: 5000, Seconds: .05})
 	if r.Rate <= 0 || r.Throughput != r.Rate*5000 {
 		t.Errorf("%v messages and %v bytes a second", r.Rate, r.Throughput)
@@ -43,7 +43,7 @@ func TestBenchCrowdWritesOverAllQueuePairs(t *testing.T) {
 	}
 }
 
-func TestBenchCrowdIdles(t *testing.T) {
+func TestScalingMeasuresIdleDevice(t *testing.T) {
 	r := startScaling(t, bench.CrowdConfig{QPs: 10, Seconds: .05})
 	if r.Idle <= 0 || r.Rate != 0 {
 		t.Errorf("processors %v, messages a second %v, expected some and none", r.Idle, r.Rate)

@@ -1,3 +1,5 @@
+// Package capture is the command that prints captured packets and their faults. Package
+// internal/capture finds them.
 package capture
 
 import (
@@ -16,20 +18,19 @@ import (
 	"softrdma/internal/capture"
 )
 
-const long = `Prints each RoCE v2 packet of a capture, a line each, with what is wrong with
-it, and a summary of the connections. Each packet's ICRC is checked.
+const long = `Prints one line for each RoCE v2 packet in a capture file, with the problems found
+in it, and a summary of the connections. The ICRC of each packet is checked.
 
-FILE is pcapng or pcap, of any tool: --pcap, Wireshark, tcpdump,
-dumpcap. "-" reads it from standard input. A line ends with [ok], or with what
-there is to say:
+FILE is a pcapng or pcap file of any tool: softrdma's --pcap, Wireshark, tcpdump,
+dumpcap. "-" is standard input. A line ends with [ok] or with findings:
 
-  [note: ...]     worth knowing, and as the protocol wants it
-  [warning: ...]  the network lost, doubled or delayed something
-  [fault: ...]    a peer or the network broke the protocol
+  [note: ...]     worth knowing; the protocol allows it
+  [warning: ...]  the network lost, duplicated or delayed packets
+  [fault: ...]    a peer or the network violated the protocol
 
-The names of reasons in it are those that "softrdma explain" knows.`
+Findings contain names of reasons, which "softrdma explain" explains.`
 
-// A options is the command with its flags.
+// options holds the command's flags.
 type options struct {
 	ports  []uint
 	json   bool
@@ -48,20 +49,20 @@ func NewCommand() *cobra.Command {
 			return v.run(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&v.json, "json", false, "print a JSON object per packet, and one for the summary")
-	cmd.Flags().UintSliceVar(&v.ports, "port", nil, "take packets to UDP port `N` as RoCE v2, too")
-	cmd.Flag("port").DefValue = "" // pflag would tell of []
-	cmd.Flags().BoolVar(&v.strict, "strict", false, "end with code 1 when a packet is faulty")
+	cmd.Flags().BoolVar(&v.json, "json", false, "print one JSON object for each packet and one for the summary")
+	cmd.Flags().UintSliceVar(&v.ports, "port", nil, "also treat packets to UDP `PORT` as RoCE v2")
+	cmd.Flag("port").DefValue = "" // pflag would show []
+	cmd.Flags().BoolVar(&v.strict, "strict", false, "exit with code 1 if there is a fault")
 	return cmd
 }
 
-// A printer takes what the command shows.
+// A printer prints packets and the summary.
 type printer interface {
 	packet(p *capture.Packet, findings []capture.Finding) error
 	summary(s *summaryData) error
 }
 
-// A summaryData is what the whole capture tells.
+// A summaryData summarises a capture.
 type summaryData struct {
 	all, roce   int
 	findings    [3]int // by level
@@ -103,7 +104,7 @@ func (v *options) run(ctx context.Context, stdout io.Writer, name string) error 
 	return err
 }
 
-// openCapture opens the file, or standard input, which ends with ctx.
+// openCapture opens the file, or standard input, which then ends with ctx.
 func openCapture(ctx context.Context, name string) (io.ReadCloser, error) {
 	if name != "-" {
 		return os.Open(name)
@@ -117,8 +118,8 @@ func openCapture(ctx context.Context, name string) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// readPackets gives the packets to the sink. On an error the summary is that of the
-// packets before it.
+// readPackets prints each packet. If it fails it returns the summary of the packets
+// before.
 func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryData, error) {
 	a, s := capture.NewAnalyzer(), &summaryData{}
 	var p capture.Packet
@@ -150,7 +151,7 @@ func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryD
 // A textPrinter prints lines.
 type textPrinter struct {
 	out   *bufio.Writer
-	live  bool // the packets are just being captured
+	live  bool // packets arrive while they are printed
 	start time.Time
 }
 
@@ -167,7 +168,7 @@ func (t *textPrinter) packet(p *capture.Packet, findings []capture.Finding) erro
 
 func (t *textPrinter) summary(s *summaryData) error {
 	if s.roce == 0 {
-		_, err := fmt.Fprintf(t.out, "\nNo RoCE v2 packet among %s; --port takes those to other UDP ports than 4791. iWARP is TCP, which Wireshark takes apart.\n", cli.Plural(s.all, "packet"))
+		_, err := fmt.Fprintf(t.out, "\nNo RoCE v2 packet among %s. --port adds UDP ports other than 4791. For iWARP, which runs over TCP, use Wireshark.\n", cli.Plural(s.all, "packet"))
 		return err
 	}
 	fmt.Fprintf(t.out, "\n%s of %s in %.3f s: %s, %s, %s.\n", cli.Plural(s.roce, "RoCE v2 packet"), cli.Plural(s.all, "captured packet"),
@@ -187,7 +188,7 @@ func (t *textPrinter) summary(s *summaryData) error {
 		}
 	}
 	if s.untracked > 0 {
-		fmt.Fprintf(t.out, "%s of no connection: damaged, or beyond those that are kept.\n", cli.Plural(int(s.untracked), "packet"))
+		fmt.Fprintf(t.out, "%s of no connection: damaged, or of more connections than are kept.\n", cli.Plural(int(s.untracked), "packet"))
 	}
 	return nil
 }

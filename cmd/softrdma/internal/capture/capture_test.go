@@ -17,7 +17,7 @@ var golden = []string{"../../../../interop/testdata/golden_rxe_ipv4.pcapng", "..
 
 const goldenPackets = 217
 
-// packetLines gives the lines of packets, before the summary.
+// packetLines returns the lines of packets, which precede the summary.
 func packetLines(t *testing.T, out string) []string {
 	t.Helper()
 	packets, _, ok := strings.Cut(out, "\n\n")
@@ -51,7 +51,7 @@ func TestCaptureShowsGoldenPackets(t *testing.T) {
 	}
 }
 
-func TestCaptureJSONTellsTheSameAsText(t *testing.T) {
+func TestCaptureJSONMatchesText(t *testing.T) {
 	for _, file := range golden {
 		text := packetLines(t, clitest.Run(t, "capture", file))
 		decoder := json.NewDecoder(strings.NewReader(clitest.Run(t, "capture", "--json", file)))
@@ -132,7 +132,7 @@ func TestCaptureDamagedPacketFailsICRC(t *testing.T) {
 	}
 }
 
-func TestCaptureCutFileShowsWhatIsThere(t *testing.T) {
+func TestCaptureTruncatedFileShowsItsPackets(t *testing.T) {
 	name := damaged(t, func(b []byte) []byte { return b[:len(b)/2] })
 	p := clitest.Start(t, "capture", name)
 	p.Fails(cli.ExitFailed, "x.pcapng")
@@ -155,7 +155,7 @@ func TestCaptureOfStandardInput(t *testing.T) {
 	}
 }
 
-func TestCaptureOfNoCapture(t *testing.T) {
+func TestCaptureRejectsOtherFiles(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A packetRecord is a packet in JSON. Addresses have their UDP ports.
+// A packetRecord is a packet in JSON. Addresses include UDP ports.
 type packetRecord struct {
 	Type      string          `json:"type"` // "packet"
 	Number    int             `json:"number"`
@@ -40,7 +40,7 @@ type findingRecord struct {
 type summaryRecord struct {
 	Type        string             `json:"type"` // "summary"
 	Captured    int                `json:"captured"`
-	Packets     int                `json:"packets"` // of RoCE v2
+	Packets     int                `json:"packets"` // RoCE v2 packets
 	Seconds     float64            `json:"seconds"`
 	Faults      int                `json:"faults"`
 	Warnings    int                `json:"warnings"`
@@ -65,7 +65,7 @@ type connectionRecord struct {
 	Marked        uint64 `json:"marked"`
 }
 
-// A jsonPrinter prints an object per line.
+// A jsonPrinter prints one object per line.
 type jsonPrinter struct {
 	out  *bufio.Writer
 	enc  *json.Encoder

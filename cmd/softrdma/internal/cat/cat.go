@@ -1,3 +1,4 @@
+// Package cat is the command that connects standard input and output with a peer.
 package cat
 
 import (
@@ -18,27 +19,27 @@ import (
 	"softrdma/rdmanet"
 )
 
-const long = `Connects standard input and output with a peer over RDMA, as netcat does over
-TCP: what comes on standard input goes to the peer, what the peer sends goes to
-standard output. At the end of the input the peer reads to its end and may go
-on sending; the command ends when both directions have. Code 0 says that both
-ended in order: a peer that is killed or cut off ends the command with code 3.
+const long = `Connects standard input and output to a peer over RDMA, as netcat does over TCP.
+Standard input is sent to the peer, and what the peer sends is written to standard
+output. When the input ends, the peer reads end of file and may go on sending. The
+command exits when both directions have ended. Exit code 0 means that both ended
+in order; if the peer was killed or the connection was cut, it is 3.
 
-With -l it waits for one peer, otherwise it goes to the one that waits at HOST.
-The peer is softrdma cat, a Go program on package rdmanet, or any program on
-rsockets: rstream, or what runs under librspreload.so.`
+With -l it waits for one peer, otherwise it connects to HOST. The peer is softrdma
+cat, a Go program that uses package rdmanet, or any program that uses rsockets,
+such as rstream or a program under librspreload.so.`
 
-const example = `  softrdma cat -l 7000 > copy                the one that waits
-  softrdma cat HOST 7000 < file              the one that goes there
+const example = `  softrdma cat -l 7000 > copy                receive a file
+  softrdma cat HOST 7000 < file              send it
 
-  tar c DIR | softrdma cat HOST 7000         a tree, from here ...
-  softrdma cat -l 7000 | tar x               ... to there
+  tar c DIR | softrdma cat HOST 7000         send a directory ...
+  softrdma cat -l 7000 | tar x               ... and receive it
 
   LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so nc -l 7000
   softrdma cat HOST 7000                     an unmodified netcat`
 
-// probeInterval is how often a cat whose peer has ended looks whether the peer
-// still takes what comes on standard input.
+// probeInterval is the interval at which a cat whose peer has ended its direction
+// checks whether the peer still accepts data.
 const probeInterval = 100 * time.Millisecond
 
 // A command is the command with its flags.
@@ -66,22 +67,22 @@ func NewCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address; daemon:SOCKET/rxe1:PORT on a daemon's device")
-	f.BoolVarP(&c.verbose, "verbose", "v", false, "tell on standard error who is connected and how much went over")
-	c.AddFlags(f, "how long connecting may take")
+	f.BoolVarP(&c.verbose, "verbose", "v", false, "print connections and byte counts on standard error")
+	c.AddFlags(f, "give up connecting after this `DURATION`")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }
 
-// parse reads the arguments.
+// parse parses the arguments.
 func (c *command) parse(args []string) (err error) {
 	listening := c.Cmd.Flags().Changed("listen")
 	switch {
 	case listening && len(args) > 0:
 		return cli.UsageErrorf("-l [ADDR:]PORT takes no HOST: found %q", args[0])
 	case listening && c.Source != "":
-		return cli.UsageErrorf("-I is for the one that goes to a HOST; with -l the address stands before the port")
+		return cli.UsageErrorf("-I is for connecting to HOST; with -l the address is given before the port")
 	case listening && strings.HasPrefix(c.wait, cli.DaemonPrefix):
-		// The name has colons itself.
+		// The name contains colons.
 		i := strings.LastIndexByte(c.wait, ':')
 		c.host = c.wait[:max(i, len(cli.DaemonPrefix))]
 		c.port, err = portNumber(c.wait[i+1:])
@@ -108,7 +109,7 @@ func (c *command) parse(args []string) (err error) {
 	return c.CheckFlags(local)
 }
 
-// hostPort reads "PORT" or "HOST:PORT".
+// hostPort parses "PORT" or "HOST:PORT".
 func hostPort(s string) (string, uint16, error) {
 	if port, err := portNumber(s); err == nil {
 		return "", port, nil
@@ -136,8 +137,7 @@ func (c *command) note(format string, args ...any) {
 }
 
 func (c *command) run(ctx context.Context) (err error) {
-	// A reader of standard output that goes away is an error like others: the
-	// peer learns of it.
+	// Without SIGPIPE a closed standard output is an error, of which the peer is told.
 	signal.Ignore(syscall.SIGPIPE)
 	defer func() { err = errors.Join(err, c.Close()) }()
 	conn, err := c.connect(ctx)
@@ -146,7 +146,7 @@ func (c *command) run(ctx context.Context) (err error) {
 	}
 	c.note("connected to %v", conn.RemoteAddr())
 	if err = c.copy(ctx, conn); err != nil {
-		conn.SetLinger(0) // the peer must not take what it got for all
+		conn.SetLinger(0) // the peer must not take the data for complete
 	}
 	if e := conn.Close(); err == nil && e != nil {
 		err = c.failed("send", e)
@@ -154,7 +154,7 @@ func (c *command) run(ctx context.Context) (err error) {
 	return err
 }
 
-// connect goes to the peer, or waits for one.
+// connect connects to the peer, or waits for one.
 func (c *command) connect(ctx context.Context) (*rdmanet.Conn, error) {
 	if c.wait == "" {
 		return c.Dial(ctx, c.host, c.port, "softrdma cat -l "+strconv.Itoa(int(c.port)))
@@ -173,14 +173,14 @@ func (c *command) connect(ctx context.Context) (*rdmanet.Conn, error) {
 	return conn.(*rdmanet.Conn), nil
 }
 
-// A copyResult is what came of copying in one.
+// A copyResult is the result of copying in one direction.
 type copyResult struct {
 	n   int64
 	err error
 }
 
-// sendAll sends what a reader gives until its end. A peer that takes nothing any
-// more is a failure only where there is something.
+// sendAll sends everything that a reader returns. A peer that accepts no more data is
+// an error only if there is data left.
 func sendAll(conn *rdmanet.Conn, from io.Reader) copyResult {
 	in := &countingReader{r: from}
 	n, err := conn.ReadFrom(in)
@@ -195,7 +195,7 @@ func sendAll(conn *rdmanet.Conn, from io.Reader) copyResult {
 	return copyResult{n, err}
 }
 
-// A countingReader counts what was read.
+// A countingReader counts the bytes that were read.
 type countingReader struct {
 	r io.Reader
 	n int64
@@ -207,7 +207,7 @@ func (r *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// copy carries both directions until they have ended.
+// copy copies in both directions until both have ended.
 func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 	start := time.Now()
 	out, in := make(chan copyResult, 1), make(chan copyResult, 1)
@@ -237,9 +237,8 @@ func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 			defer tick.Stop()
 			probe = tick.C
 		case <-probe:
-			// A peer that has closed altogether needs no more input, which
-			// may be a terminal's and never end. Input that is there is found
-			// meanwhile.
+			// A peer that has closed needs no more input. The input may be a terminal
+			// that never ends. If there is input, sending it fails in the meantime.
 			if _, err := conn.Write(nil); err == nil {
 				continue
 			}
@@ -253,7 +252,7 @@ func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 	return nil
 }
 
-// failed tells which side of a direction failed: the peer or a standard file.
+// failed says whether the peer or a standard stream failed.
 func (c *command) failed(what string, err error) error {
 	if errors.As(err, new(*net.OpError)) {
 		return fmt.Errorf("%s: %w", what, cli.StreamError(err))

@@ -17,7 +17,7 @@ import (
 	"softrdma/verbs"
 )
 
-// startListener starts a cat that waits on an address, with an input.
+// startListener starts a cat -l on an address.
 func startListener(t *testing.T, at string, in io.Reader, flags ...string) *clitest.Process {
 	t.Helper()
 	p := clitest.Prepare(t, append([]string{"cat", "-v", "-l", at + ":7000"}, flags...)...)
@@ -27,7 +27,7 @@ func startListener(t *testing.T, at string, in io.Reader, flags ...string) *clit
 	return p
 }
 
-// startDialer starts a cat that goes there.
+// startDialer starts a cat that connects to it.
 func startDialer(t *testing.T, at string, in io.Reader, flags ...string) *clitest.Process {
 	t.Helper()
 	p := clitest.Prepare(t, append([]string{"cat", "-I", clitest.LoopbackDevice(t), at, "7000"}, flags...)...)
@@ -36,8 +36,7 @@ func startDialer(t *testing.T, at string, in io.Reader, flags ...string) *clites
 	return p
 }
 
-// pipeInput gives an input that stays open, without anything in it, until it is
-// closed.
+// pipeInput returns an empty input that stays open until it is closed.
 func pipeInput(t *testing.T) (*os.File, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -59,8 +58,7 @@ func TestCatCarriesBothDirections(t *testing.T) {
 	}
 }
 
-// The end of the input ends one direction alone: what the peer makes of it
-// comes back after it.
+// The end of the input ends only one direction. What the peer sends after it arrives.
 func TestCatHalfCloses(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	l, err := rdmanet.Listen("rdma", at+":7000")
@@ -83,7 +81,7 @@ func TestCatHalfCloses(t *testing.T) {
 	}
 }
 
-// A peer that closes altogether ends a cat whose input does not end, or has.
+// A peer that closes ends a cat whether or not its input has ended.
 func TestCatPeerClosesWhileInputIsOpen(t *testing.T) {
 	in, _ := pipeInput(t)
 	for range 5 {
@@ -111,7 +109,7 @@ func testCatPeerCloses(t *testing.T, in io.Reader) {
 	}
 }
 
-// A peer that closes before it has all is a failure.
+// A peer that closes before it has received everything is an error.
 func TestCatPeerClosesBeforeItHasAll(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	l, err := rdmanet.Listen("rdma", at+":7000")
@@ -129,14 +127,13 @@ func TestCatPeerClosesBeforeItHasAll(t *testing.T) {
 	g.Fails(cli.ExitPeer, "send", "broken pipe")
 }
 
-// What goes to a peer that was killed is a failure too, though nothing but its
-// silence tells.
+// Data to a peer that was killed is an error too, though only its silence shows it.
 func TestCatPeerKilledBeforeItHasAll(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	s := startListener(t, at, nil)
 	in, input := pipeInput(t)
 	g := startDialer(t, at, in)
-	s.PrintsError("sent 0 bytes") // and has closed this direction
+	s.PrintsError("sent 0 bytes") // it has closed this direction
 	if err := s.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -148,13 +145,13 @@ func TestCatPeerKilledBeforeItHasAll(t *testing.T) {
 	g.Fails(cli.ExitPeer, "send", "close")
 }
 
-func TestCatNobodyThere(t *testing.T) {
+func TestCatWithoutServer(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	dev, err := verbs.Open(at, verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	startDialer(t, at, nil, "--timeout", "1h").Fails(cli.ExitPeer, "nobody waits at "+at+":7000", `"softrdma cat -l 7000"`)
+	startDialer(t, at, nil, "--timeout", "1h").Fails(cli.ExitPeer, "nothing listens at "+at+":7000", `"softrdma cat -l 7000"`)
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +183,7 @@ func TestCatInterruptedLeavesNothing(t *testing.T) {
 	clitest.CheckFree(t, at, clitest.FreePort(t))
 }
 
-// What reads standard output may go away.
+// The reader of standard output may close it.
 func TestCatOutputGone(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	out, w := pipeInput(t)

@@ -15,8 +15,8 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// wantCut wants the code of a peer that has gone, and an error with the name of a
-// stream that was cut and that of what ended the connection.
+// wantCut checks that a cat ended with the exit code of a lost peer, and that its error
+// says that the stream was cut and why.
 func wantCut(t *testing.T, p *clitest.Process, cause string) {
 	t.Helper()
 	if got, text := p.ExitCode(), p.Stderr.String(); got != cli.ExitPeer || !strings.Contains(text, "SOCKET_CUT") || !strings.Contains(text, cause) {
@@ -24,7 +24,7 @@ func wantCut(t *testing.T, p *clitest.Process, cause string) {
 	}
 }
 
-// waitOutput waits until n bytes came out.
+// waitOutput waits until n bytes were printed.
 func waitOutput(t *testing.T, p *clitest.Process, n int) {
 	t.Helper()
 	for end := time.Now().Add(clitest.Timeout); ; time.Sleep(5 * time.Millisecond) {
@@ -38,8 +38,7 @@ func waitOutput(t *testing.T, p *clitest.Process, n int) {
 	}
 }
 
-// connectedPair is a cat that waits and has got a part of what one that goes to it
-// sends, with flags of both.
+// connectedPair starts a cat -l that has received part of what another cat sends.
 func connectedPair(t *testing.T, at, to string, part int, flags ...string) (waits, goes *clitest.Process, input *os.File) {
 	t.Helper()
 	open, _ := pipeInput(t)
@@ -55,7 +54,7 @@ func connectedPair(t *testing.T, at, to string, part int, flags ...string) (wait
 	return waits, goes, input
 }
 
-func TestCatSenderKilledIsNoEnd(t *testing.T) {
+func TestCatSenderKilledIsNotEndOfFile(t *testing.T) {
 	secret := []string{"--protocol", "iwarp", "--psk-file", clitest.SecretFile(t, "a secret that is not random")}
 	for name, flags := range map[string][]string{"roce": nil, "iwarp": {"--protocol", "iwarp"}, "tls": secret} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +73,7 @@ func TestCatSenderKilledIsNoEnd(t *testing.T) {
 }
 
 // The daemon disconnects for a program that was killed, as a kernel does.
-func TestCatSenderKilledOnADaemonIsNoEnd(t *testing.T) {
+func TestCatSenderKilledOnDaemonIsNotEndOfFile(t *testing.T) {
 	for _, prefix := range []string{"", "iwarp:"} {
 		at := clitest.ServerAddress(t)
 		_, socket := clitest.StartDaemon(t, "-d", prefix+clitest.LoopbackDevice(t))
@@ -98,8 +97,8 @@ func TestCatSenderKilledOnADaemonIsNoEnd(t *testing.T) {
 	}
 }
 
-// A relay carries one TCP connection until it is cut: both ends read the end of
-// TCP, with nothing missing before it.
+// A relay carries one TCP connection. When it is cut, both ends read the end of TCP and
+// all data before it.
 type relay struct {
 	carries chan struct{} // closed when ends is set
 	ends    []net.Conn
@@ -131,7 +130,7 @@ func startRelay(t *testing.T, from, to string) *relay {
 	return r
 }
 
-// cut ends the connection, which has begun.
+// cut closes the connection after it was established.
 func (r *relay) cut() {
 	<-r.carries
 	for _, c := range r.ends {
@@ -139,7 +138,7 @@ func (r *relay) cut() {
 	}
 }
 
-func TestCatCutByARelayIsNoEnd(t *testing.T) {
+func TestCatCutConnectionIsNotEndOfFile(t *testing.T) {
 	secret := []string{"--protocol", "iwarp", "--psk-file", clitest.SecretFile(t, "a secret that is not random")}
 	for name, flags := range map[string][]string{"iwarp": {"--protocol", "iwarp"}, "tls": secret} {
 		t.Run(name, func(t *testing.T) {
@@ -154,9 +153,8 @@ func TestCatCutByARelayIsNoEnd(t *testing.T) {
 	}
 }
 
-// What an end gives up in the middle, because it was interrupted or cannot read
-// on, is no end for the other.
-func TestCatGivenUpIsNoEnd(t *testing.T) {
+// A cat that is interrupted or cannot read on does not end the stream in order.
+func TestCatAbortIsNotEndOfFile(t *testing.T) {
 	for _, protocol := range []string{"roce", "iwarp"} {
 		at := clitest.ServerAddress(t)
 		waits, goes, _ := connectedPair(t, at, at, 60_000, "--protocol", protocol)
@@ -180,9 +178,9 @@ func TestCatGivenUpIsNoEnd(t *testing.T) {
 	}
 }
 
-// A receiver that was killed has not got what was sent, though its direction had
-// ended before. More is sent than a receiver has credit for: on iWARP a few
-// bytes complete when TCP has them.
+// A killed receiver has not received what was sent after it ended its own direction.
+// The test sends more than a receiver has credit for, because on iWARP a few bytes
+// complete when TCP has them.
 func TestCatReceiverKilledOverIWARP(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	s := startListener(t, at, nil, "--protocol", "iwarp")
@@ -190,8 +188,8 @@ func TestCatReceiverKilledOverIWARP(t *testing.T) {
 	g := clitest.Prepare(t, "cat", at, "7000", "--protocol", "iwarp")
 	g.Cmd.Stdin = in
 	g.Start()
-	in.Close()                    // so that writing to it fails when g has ended
-	s.PrintsError("sent 0 bytes") // and has closed this direction
+	in.Close()                    // so that writing fails when the sender has ended
+	s.PrintsError("sent 0 bytes") // it has closed this direction
 	if err := s.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// idleReceiver starts a cat that only receives from one that has nothing to send.
+// idleReceiver starts a cat that only receives, from one that has nothing to send.
 func idleReceiver(t *testing.T, protocol string) (receiver, sender *clitest.Process) {
 	t.Helper()
 	in, never, err := os.Pipe()
@@ -25,7 +25,7 @@ func idleReceiver(t *testing.T, protocol string) (receiver, sender *clitest.Proc
 	return receiver, sender
 }
 
-// TestCatIdleReceiverNoticesKilledSender: nothing is under way when the sender dies.
+// Nothing is in flight when the sender is killed.
 func TestCatIdleReceiverNoticesKilledSender(t *testing.T) {
 	for _, protocol := range []string{"roce", "iwarp"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestCatIdleReceiverNoticesKilledSender(t *testing.T) {
 	}
 }
 
-// TestCatIdleReceiverNoticesStoppedSender: RoCE's retries end after 14 s, and as long a
-// sender over iWARP may be silent, whose system goes on answering for it.
+// On RoCE retries end after 14 s. On iWARP, where the sender's system keeps answering,
+// the limit is the same.
 func TestCatIdleReceiverNoticesStoppedSender(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 15 seconds")

@@ -11,22 +11,22 @@ import (
 	"softrdma/verbs"
 )
 
-// maxAlternatives is how many other addresses or ports are tried where the first
-// choice is in use by another device.
+// maxAlternatives is the number of other addresses or ports to try if the first choice
+// is in use.
 const maxAlternatives = 8
 
-// An Device is a device with the function that closes it, see OpenDevice.
+// A Device is an open device and the function that closes it, see OpenDevice.
 type Device struct {
 	*verbs.Device
 	Close func() error
 }
 
-// Candidates are the devices to try when the user named none and peers on
-// this machine are to be reached at addr: first addr itself, then other
-// loopback addresses, which not every system has, then other UDP ports, which
-// only softrdma knows.
+// Candidates returns the devices to try if the user named none and peers on this
+// machine reach it at addr: addr itself, then other loopback addresses, which not every
+// system has, then other UDP ports, which only softrdma can use.
 //
-// Of iWARP it is one: any number of processes can have an address.
+// For iWARP it returns one device, because any number of processes can share an
+// address.
 func Candidates(addr netip.Addr, protocol Protocol) []string {
 	if protocol.IWARP() {
 		return []string{IWARPPrefix + addr.String()}
@@ -43,7 +43,7 @@ func Candidates(addr netip.Addr, protocol Protocol) []string {
 	return names
 }
 
-// OpenFirst opens the first of the devices that is there and not in use.
+// OpenFirst opens the first of the devices that exists and is not in use.
 func OpenFirst(cmd *cobra.Command, names []string) (Device, error) {
 	var first error
 	for _, name := range names {
@@ -58,14 +58,15 @@ func OpenFirst(cmd *cobra.Command, names []string) (Device, error) {
 			return Device{}, err
 		}
 	}
-	return Device{}, fmt.Errorf("%w (nor is any of %s to %s free)", first, names[1], names[len(names)-1])
+	return Device{}, fmt.Errorf("%w (%s to %s are in use as well)", first, names[1], names[len(names)-1])
 }
 
-// AddressTaken tells whether an address is in use by another device, or is none
-// of this machine: macOS and Windows have no loopback address but 127.0.0.1.
+// AddressTaken reports whether err says that an address is in use by another device or
+// does not belong to this machine. macOS and Windows have no loopback address but
+// 127.0.0.1.
 func AddressTaken(err error) bool {
 	const (
-		wsaAddrInUse    = syscall.Errno(10048) // Windows' numbers, which nobody else uses
+		wsaAddrInUse    = syscall.Errno(10048) // Windows error numbers, which no other system uses
 		wsaAddrNotAvail = syscall.Errno(10049)
 	)
 	for _, no := range []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, wsaAddrInUse, wsaAddrNotAvail} {

@@ -10,10 +10,10 @@ import (
 	"softrdma/verbs"
 )
 
-// A completionFunc is what a shell offers for a flag or an argument.
+// A completionFunc returns what a shell offers for a flag or an argument.
 type completionFunc = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// flagCompletions are the completions of flags by name; a flag means the same with
+// flagCompletions holds the completions of flags by name. A flag means the same in
 // every command. For flags that name files the shell's own completion is used.
 var flagCompletions = map[string]completionFunc{
 	"device":     completeDevices,
@@ -26,7 +26,7 @@ var flagCompletions = map[string]completionFunc{
 	"recovery":   oneOf(string(verbs.SelectiveRepeat), string(verbs.GoBackN)),
 }
 
-// fileArguments are the commands whose arguments may be files.
+// fileArguments lists the commands whose arguments may be files.
 var fileArguments = []string{"capture", "rcopy", "exec"}
 
 // AddCompletions registers completions for the flags and arguments of a command and

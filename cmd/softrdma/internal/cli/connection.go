@@ -17,14 +17,14 @@ import (
 	"softrdma/verbs"
 )
 
-// Reasons of a RejectedError that have a remedy of their own (IBTA 12.6.7.2).
+// Reject reasons that get an error text of their own (IBTA 12.6.7.2).
 const (
 	rejectNoListener = 8  // invalid service ID
 	rejectByProgram  = 28 // consumer reject
 )
 
-// ConnectError tells what an attempt to connect that failed within a time means,
-// and what to do: start is the command that should wait at the other end.
+// ConnectError explains why a connection attempt failed, and what the user can do about
+// it. start is the command that should be running at the other end.
 func ConnectError(ctx context.Context, err error, at, start string, p Protocol, within time.Duration) error {
 	start = p.Command(start)
 	var rejected *rdmacm.RejectedError
@@ -36,9 +36,9 @@ func ConnectError(ctx context.Context, err error, at, start string, p Protocol, 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &rejected) && rejected.Code == rejectNoListener:
-		return PeerErrorf("nobody waits at %s: start \"%s\" there first (%w)", at, start, rejected)
+		return PeerErrorf("nothing listens at %s: start \"%s\" there first (%w)", at, start, rejected)
 	case errors.As(err, &rejected) && rejected.Code == rejectByProgram && PrivateDataText(rejected.PrivateData) != "":
-		return PeerErrorf("%s refuses: %s", at, PrivateDataText(rejected.PrivateData))
+		return PeerErrorf("%s refused the connection: %s", at, PrivateDataText(rejected.PrivateData))
 	case rejected != nil:
 		return PeerErrorf("connect to %s: %w", at, rejected)
 	case errors.As(err, &resolve):
@@ -47,22 +47,22 @@ func ConnectError(ctx context.Context, err error, at, start string, p Protocol, 
 		return PeerErrorf("connect to %s: %w", at, name)
 	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &unreachable):
 		if !p.IWARP() {
-			hint = "; where that one speaks iWARP, --protocol " + ProtocolIWARP
+			hint = "; if the peer uses iWARP, add --protocol " + ProtocolIWARP
 		}
-		return PeerErrorf("nobody waits at %s: its host says that no RDMA device is open there; start \"%s\" there first%s (%w)", at, start, hint, unreachable)
+		return PeerErrorf("nothing listens at %s: no RDMA device is open there; start \"%s\" there first%s (%w)", at, start, hint, unreachable)
 	case errors.As(err, new(syscall.Errno)) && errors.As(err, &unreachable):
 		return PeerErrorf("%s cannot be reached: is its host up, and is there a route to it? (%w)", at, unreachable)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, new(*rdmacm.UnreachableError)):
 		if !p.IWARP() {
-			hint = "; where that one speaks iWARP, --protocol " + ProtocolIWARP
+			hint = "; if the peer uses iWARP, add --protocol " + ProtocolIWARP
 		}
-		return PeerErrorf("no answer from %s within %v: expected \"%s\" or another program that waits there, and %s open between the two%s", at, within, start, p.firewallPort(at), hint)
+		return PeerErrorf("no answer from %s within %v: expected \"%s\" or another server there, and firewalls that allow %s%s", at, within, start, p.firewallPort(at), hint)
 	}
 	return fmt.Errorf("connect to %s: %w", at, err)
 }
 
-// PrivateDataText is private data that is a text, without the zeros behind it, or
-// nothing.
+// PrivateDataText returns private data as text, without trailing zeros. If the data is
+// not printable text it returns "".
 func PrivateDataText(b []byte) string {
 	s := strings.TrimRight(string(b), "\x00")
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
@@ -71,11 +71,11 @@ func PrivateDataText(b []byte) string {
 	return s
 }
 
-// OpenLocal opens the device that a flag names: a network interface, a local
-// address, or a host name of this machine, for iWARP behind "iwarp:". Without a
-// name, or with an unspecified address, it opens none: the connection manager
-// chooses; but with flags of iWARP one by which peer is reached, "host:port", which a server
-// leaves empty.
+// OpenLocal opens the device that a flag names: a network interface, a local address or
+// a host name of this machine, with the prefix "iwarp:" for iWARP. If the name is empty
+// or an unspecified address it opens none, and the connection manager chooses a device.
+// Only if iWARP flags are given it chooses one itself: a client the device that reaches
+// peer ("host:port"), a server, whose peer is "", the best one.
 func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Protocol) (Device, error) {
 	none := Device{Close: func() error { return nil }}
 	secure, err := tlsConfig(cmd, hostOf(peer))
@@ -110,25 +110,25 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 	return Device{Device: dev, Close: closeDevice}, nil
 }
 
-// RequireCaptureDevice refuses --pcap for a server that listens on every address: its
-// devices are not known before its clients come.
+// RequireCaptureDevice refuses --pcap for a server that listens on every address,
+// because it opens its devices only when clients connect.
 func RequireCaptureDevice(cmd *cobra.Command, dev Device, flag string) error {
 	if dev.Device == nil && FlagGiven(cmd, PcapFlag) {
-		return UsageErrorf("--%s: say which device to capture with %s, a server without it takes every one", PcapFlag, flag)
+		return UsageErrorf("--%s: name the device to capture with %s; without it a server listens on every address", PcapFlag, flag)
 	}
 	return nil
 }
 
-// ListenError shortens what a server on every address meets where each of them
-// is another program's; flag is what gives it an address of its own.
+// ListenError explains that a server cannot listen because other programs use every
+// address of this machine. flag is the flag that names an address.
 func ListenError(err error, dev Device, p Protocol, flag string) error {
 	if err == nil || dev.Device != nil || p.IWARP() || !AddressTaken(err) {
 		return err
 	}
-	return fmt.Errorf("no address of this machine is free: other programs have UDP port %d of each, softrdma's or Linux's Soft RoCE (rdma_rxe); give this one an address of its own with %s, on the loopback any of 127.0.0.0/8", verbs.Port, flag)
+	return fmt.Errorf("UDP port %d is in use on every address of this machine, by other softrdma processes or Linux's Soft RoCE (rdma_rxe): choose a free address with %s, for example one in 127.0.0.0/8", verbs.Port, flag)
 }
 
-// WaitingAt is the sentence of a server that has begun to listen.
+// WaitingAt returns the message of a server that has begun to listen.
 func WaitingAt(at netip.AddrPort) string {
 	if at.Addr().IsUnspecified() {
 		return fmt.Sprintf("waiting for a client on port %d of every address", at.Port())
@@ -136,8 +136,8 @@ func WaitingAt(at netip.AddrPort) string {
 	return fmt.Sprintf("waiting for a client on %v port %d", at.Addr(), at.Port())
 }
 
-// IgnoreClosed is err, unless it only says that what was to be given up is gone
-// already.
+// IgnoreClosed returns nil if err only says that the object was closed before, and err
+// otherwise.
 func IgnoreClosed(err error) error {
 	for _, gone := range []error{rdmacm.ErrDisconnected, rdmacm.ErrClosed, verbs.ErrClosed, verbs.ErrDestroyed} {
 		if errors.Is(err, gone) {

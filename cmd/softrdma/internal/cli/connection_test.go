@@ -15,7 +15,7 @@ import (
 	"softrdma/verbs"
 )
 
-func TestConnectErrorTellsWhatToDo(t *testing.T) {
+func TestConnectErrorNamesRemedy(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:7")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -25,14 +25,14 @@ func TestConnectErrorTellsWhatToDo(t *testing.T) {
 		code int
 		says string
 	}{
-		{t.Context(), &rdmacm.RejectedError{Addr: at, Code: 8, Reason: "no listener"}, ExitPeer, `nobody waits at HOST:7: start "softrdma x" there first`},
-		{t.Context(), &rdmacm.RejectedError{Addr: at, Code: 28, PrivateData: append([]byte("too late"), 0, 0)}, ExitPeer, "HOST:7 refuses: too late"},
+		{t.Context(), &rdmacm.RejectedError{Addr: at, Code: 8, Reason: "no listener"}, ExitPeer, `nothing listens at HOST:7: start "softrdma x" there first`},
+		{t.Context(), &rdmacm.RejectedError{Addr: at, Code: 28, PrivateData: append([]byte("too late"), 0, 0)}, ExitPeer, "HOST:7 refused the connection: too late"},
 		{t.Context(), &rdmacm.RejectedError{Addr: at, Code: 28, Reason: "the program refuses", PrivateData: []byte{1, 2, 0}}, ExitPeer, "the program refuses"},
 		{t.Context(), &rdmacm.RejectedError{Addr: at, Code: 6, Reason: "invalid port"}, ExitPeer, "invalid port"},
 		{t.Context(), &rdmacm.ResolveError{Addr: "x:7", Err: errors.New("no such host")}, ExitPeer, "no such host"},
 		{t.Context(), &net.DNSError{Name: "x", Err: "no such host"}, ExitPeer, "connect to HOST:7: lookup x: no such host"},
 		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: errors.New("silence")}, ExitPeer, "no answer from HOST:7 within 3s"},
-		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.ECONNREFUSED}, ExitPeer, "nobody waits at HOST:7: its host says that no RDMA device is open there"},
+		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.ECONNREFUSED}, ExitPeer, "nothing listens at HOST:7: no RDMA device is open there"},
 		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.EHOSTUNREACH}, ExitPeer, "HOST:7 cannot be reached"},
 		{t.Context(), context.DeadlineExceeded, ExitPeer, "UDP port 4791"},
 		{t.Context(), errors.New("odd"), ExitFailed, "connect to HOST:7: dial: odd"},

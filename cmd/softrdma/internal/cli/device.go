@@ -14,31 +14,30 @@ import (
 	"softrdma/verbs"
 )
 
-// PcapFlag is the flag that OpenDevice captures by.
+// PcapFlag names the flag with which OpenDevice captures packets.
 const PcapFlag = "pcap"
 
-// AddDeviceFlags gives a command the flags that OpenDevice honours: those of
-// captures and of iWARP. Commands that open no device for their user don't have
-// them.
+// AddDeviceFlags adds the flags that OpenDevice reads, those of captures and of iWARP,
+// to a command that opens a device for its user.
 func AddDeviceFlags(cmd *cobra.Command) {
-	cmd.Flags().String(PcapFlag, "", "capture the packets of the command's device to `FILE` (pcapng, for Wireshark and softrdma capture)")
+	cmd.Flags().String(PcapFlag, "", "write the device's packets to `FILE` (pcapng, for Wireshark and softrdma capture)")
 	AddIWARPFlags(cmd)
 }
 
-// captureFiles counts the devices that this process captures, for the file names.
+// captureFiles counts the captures of this process, which get different file names.
 var captureFiles struct {
 	sync.Mutex
 	n int
 }
 
-// OpenDevice opens a device as verbs.Open does, with what flags say of iWARP, and,
-// with --pcap, captures its packets until the returned function closes it. The
-// function may be called more than once and returns the first error of closing
-// device and capture.
+// OpenDevice opens a device with verbs.Open and the iWARP flags of the command. With
+// --pcap it captures the device's packets until the returned function closes the
+// device. That function may be called more than once. It returns the first error of
+// closing the device and the capture.
 //
-// A process that opens several devices gets a file for each of them: the first
-// has the name as given, the next one FILE.2 before its extension, and so on.
-// Together in one file each packet between two of them would stand twice.
+// A process that opens several devices writes a file for each: the first has the given
+// name, the next one has .2 before the extension, and so on. One file for both ends
+// would show each packet between them twice.
 func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Device, func() error, error) {
 	if cfg.TLS == nil {
 		var err error
@@ -62,7 +61,7 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 		return nil, nil, errors.Join(err, dev.Close())
 	}
 	return dev, sync.OnceValue(func() error {
-		err := dev.Close() // with its capture, whose error it gives
+		err := dev.Close() // also ends the capture and returns its error
 		if e := endCapture(); e != nil {
 			err = e
 		}
@@ -70,14 +69,14 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 	}), nil
 }
 
-// CaptureDevice captures, with --pcap, a device that is open until the returned
-// function is called: one that the connection manager chose.
+// CaptureDevice captures the packets of an open device to the file of --pcap until the
+// returned function is called.
 func CaptureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) {
 	path := FlagText(cmd, PcapFlag)
 	if path == "" {
 		return func() error { return nil }, nil
 	}
-	// A device that cannot be captured leaves a file that is there as it is.
+	// A failed attempt must not overwrite an existing file.
 	probe, err := dev.Capture(io.Discard)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", PcapFlag, err)
@@ -96,7 +95,7 @@ func CaptureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) 
 	return sync.OnceValue(func() error {
 		err := errors.Join(c.Close(), f.Close())
 		if err != nil {
-			err = OutputFailed(fmt.Errorf("--%s: the capture is not whole: %w", PcapFlag, err))
+			err = OutputFailed(fmt.Errorf("--%s: incomplete capture: %w", PcapFlag, err))
 		}
 		return err
 	}), nil

@@ -1,3 +1,5 @@
+// Package cli holds what the commands of softrdma share: flags, devices, connections,
+// output, exit codes and error texts. It measures nothing and imports no command.
 package cli
 
 import (
@@ -10,7 +12,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The exit codes, which scripts may rely on; ExitCodesText documents them.
+// Exit codes are stable, so that scripts can use them. ExitCodesText documents them.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1
@@ -20,7 +22,7 @@ const (
 	ExitInterrupted = 130
 )
 
-const ExitCodesText = `softrdma ends with one of these codes:
+const ExitCodesText = `softrdma exits with one of these codes:
 
     0   success
     1   the operation failed; the line on standard error says why
@@ -29,11 +31,11 @@ const ExitCodesText = `softrdma ends with one of these codes:
     4   data arrived that differs from what was sent
   130   interrupted by SIGINT (Ctrl-C) or SIGTERM, which end softrdma daemon with 0
 
-Every failure prints one line on standard error. Where it names a status or a
-reason, "softrdma explain NAME" tells its cause and what usually mends it.
+Every failure prints one line on standard error. If it names a status or a reason,
+"softrdma explain NAME" describes the cause and the usual remedy.
 `
 
-// An ExitError is an error with the code that the command ends with.
+// An ExitError is an error with the exit code of the command.
 type ExitError struct {
 	code int
 	err  error
@@ -42,25 +44,26 @@ type ExitError struct {
 func (e *ExitError) Error() string { return e.err.Error() }
 func (e *ExitError) Unwrap() error { return e.err }
 
-// WithCode returns err with the exit code of the command.
+// WithCode returns err with an exit code.
 func WithCode(code int, err error) error { return &ExitError{code, err} }
 
-// UsageErrorf makes an error of the command line.
+// UsageErrorf returns an error about the command line.
 func UsageErrorf(format string, args ...any) error {
 	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// PeerErrorf makes an error of a peer that is not reached or does not answer.
+// PeerErrorf returns an error about a peer that cannot be reached, has gone or does not
+// answer.
 func PeerErrorf(format string, args ...any) error {
 	return &ExitError{ExitPeer, fmt.Errorf(format, args...)}
 }
 
-// DataErrorf makes an error of data that differs from what was sent.
+// DataErrorf returns an error about data that differs from what was sent.
 func DataErrorf(format string, args ...any) error {
 	return &ExitError{ExitData, fmt.Errorf(format, args...)}
 }
 
-// ExitCode is the code that a command ends with after err.
+// ExitCode returns the exit code of a command that failed with err.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -80,10 +83,11 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// OneLine is the message of an error without line breaks.
+// OneLine returns the message of an error without line breaks.
 func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// ErrSignalled is the end of a daemon by the signal that is to end it.
+// ErrSignalled is returned by a command that a signal is expected to end, such as a
+// daemon.
 var ErrSignalled = WithCode(ExitOK, errors.New("ended by a signal"))

@@ -32,7 +32,7 @@ func TestExitCodeOfErrors(t *testing.T) {
 	}
 }
 
-func TestErrorOfManyLinesPrintsOne(t *testing.T) {
+func TestOneLineJoinsErrors(t *testing.T) {
 	if got := OneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
 		t.Errorf("found %q", got)
 	}

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// FlagText is the value of a flag, "" where the command has none of that name.
+// FlagText returns the value of a flag, or "" if the command does not have it.
 func FlagText(cmd *cobra.Command, name string) string {
 	if f := cmd.Flag(name); f != nil {
 		return f.Value.String()
@@ -10,7 +10,7 @@ func FlagText(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// FlagGiven reports whether a flag was given, which a command may not have.
+// FlagGiven reports whether the command has a flag and the user gave it.
 func FlagGiven(cmd *cobra.Command, name string) bool {
 	f := cmd.Flag(name)
 	return f != nil && f.Changed

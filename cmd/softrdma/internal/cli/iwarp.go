@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The flags of iWARP connections, beside those of TLS.
+// Flags of iWARP connections other than those of TLS.
 const (
 	NoCRCFlag   = "no-crc"
 	MarkersFlag = "markers"
@@ -16,12 +16,12 @@ const (
 
 func AddIWARPFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Bool(NoCRCFlag, false, "iWARP without CRCs, where the peer wants none either")
-	f.Bool(MarkersFlag, false, "iWARP with markers in what the peer sends; Linux's siw has none, and refuses")
+	f.Bool(NoCRCFlag, false, "iWARP: send no CRCs, if the peer wants none either")
+	f.Bool(MarkersFlag, false, "iWARP: ask the peer to send markers (Linux's siw refuses)")
 	addTLSFlags(cmd)
 }
 
-// IWARPFlags are those of iWARP that were given, TLS's included, as arguments.
+// IWARPFlags returns the iWARP flags that the user gave, TLS included, as arguments.
 func IWARPFlags(cmd *cobra.Command) (args []string) {
 	for _, name := range [...]string{NoCRCFlag, MarkersFlag} {
 		if FlagText(cmd, name) == "true" {
@@ -35,12 +35,12 @@ func IWARPFlags(cmd *cobra.Command) (args []string) {
 func checkIWARPFlags(cmd *cobra.Command, iwarp bool) error {
 	if given := IWARPFlags(cmd); given != nil && !iwarp {
 		name, _, _ := strings.Cut(given[0], "=")
-		return UsageErrorf("%s is iWARP's, expected --protocol %s", name, ProtocolIWARP)
+		return UsageErrorf("%s applies to iWARP only: expected --protocol %s", name, ProtocolIWARP)
 	}
 	return nil
 }
 
-// applyIWARPFlags puts what the flags say into a device's configuration, but for TLS.
+// applyIWARPFlags copies the iWARP flags other than TLS into a device configuration.
 func applyIWARPFlags(cmd *cobra.Command, cfg *verbs.Config) {
 	cfg.NoCRC = cfg.NoCRC || FlagText(cmd, NoCRCFlag) == "true"
 	cfg.Markers = cfg.Markers || FlagText(cmd, MarkersFlag) == "true"

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/term"
 )
 
-// outputFailure keeps the first failure of what this process writes, to standard output or
-// to captures. Commands print and close in many places, some of which cannot return
-// an error; execute reports the failure as the command's error.
+// outputFailure holds the first error of writing to standard output or to a capture.
+// Commands print and close in many places, some of which cannot return an error; main
+// reports the failure as the command's error.
 var outputFailure struct {
 	sync.Mutex
 	err error
 }
 
-// OutputFailed records an error of an output and returns it.
+// OutputFailed records an output error and returns it.
 func OutputFailed(err error) error {
 	outputFailure.Lock()
 	defer outputFailure.Unlock()
@@ -29,7 +29,7 @@ func OutputFailed(err error) error {
 	return err
 }
 
-// WithOutputError joins err with an output failure that err does not include.
+// WithOutputError joins err with the recorded output error, unless err includes it.
 func WithOutputError(err error) error {
 	outputFailure.Lock()
 	defer outputFailure.Unlock()
@@ -58,13 +58,13 @@ func WriteJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// IsTerminal tells whether somebody looks at what is written.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Plural counts things.
+// Plural returns "1 thing" or "n things".
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -9,10 +9,10 @@ import (
 	"softrdma/verbs"
 )
 
-// ExplainPathMTU adds to the error of a connection with the server at host:port that
-// packets of this end no longer fit the path. The peer does not know that and only
-// reports missing packets. The connection must still be open: the address resolves to
-// its device then.
+// ExplainPathMTU adds to an error of a connection with the server at host:port that
+// packets no longer fit the path's MTU, if that is the cause. The peer cannot know and
+// reports only missing packets. The connection must still be open, so that the address
+// resolves to its device.
 func (e *StreamEnd) ExplainPathMTU(ctx context.Context, at string, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -29,14 +29,14 @@ func withPathMTU(dev *verbs.Device, err error) error {
 	const name = "PATH_MTU"
 	for reason, n := range dev.Counters() {
 		if reason == name {
-			return fmt.Errorf("%s: %d times packets were longer than the path carries%s (see: softrdma explain %s): %w", name, n, mtuMismatch(dev), name, err)
+			return fmt.Errorf("%s: %d packets exceeded the MTU of the path%s (see: softrdma explain %s): %w", name, n, mtuMismatch(dev), name, err)
 		}
 	}
 	return err
 }
 
-// mtuMismatch names two lengths: the interface MTU that the device's path MTU needs, and
-// the one that the interface has.
+// mtuMismatch describes the interface MTU that the device's path MTU needs and the one
+// that the interface has.
 func mtuMismatch(dev *verbs.Device) string {
 	list, err := verbs.Devices()
 	if err != nil {
@@ -44,7 +44,7 @@ func mtuMismatch(dev *verbs.Device) string {
 	}
 	for i := range list {
 		if list[i].Addr == dev.Addr().Addr() {
-			return fmt.Sprintf(": expected room for a path MTU of %d bytes with headers, found %s with MTU %d",
+			return fmt.Sprintf(": a path MTU of %d bytes plus headers does not fit the MTU of %s, %d",
 				dev.QueryPort().ActiveMTU, list[i].Interface, list[i].LinkMTU)
 		}
 	}

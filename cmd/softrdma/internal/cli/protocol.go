@@ -11,34 +11,33 @@ import (
 	"softrdma/verbs"
 )
 
-// The protocols of devices by their names in flags.
+// Values of --protocol.
 const (
 	ProtocolRoCE  = "roce"
 	ProtocolIWARP = "iwarp"
 )
 
-// IWARPPrefix is in front of the names of iWARP devices, see verbs.Open.
+// IWARPPrefix begins the names of iWARP devices, see verbs.Open.
 const IWARPPrefix = ProtocolIWARP + ":"
 
-// DaemonPrefix is in front of the names of daemons' devices, see verbs.Open.
+// DaemonPrefix begins the names of a daemon's devices, see verbs.Open.
 const DaemonPrefix = "daemon:"
 
-// A Protocol is what --protocol says that a command's devices speak. It is
-// empty where nothing was said, which is RoCE v2 unless a device's name says
-// otherwise.
+// A Protocol is the value of --protocol. Empty means that the device name decides, RoCE
+// v2 by default.
 type Protocol string
 
-// AddFlag declares the flag.
+// AddFlag adds --protocol to a command. note is appended to its description.
 func (p *Protocol) AddFlag(f *pflag.FlagSet, note string) {
-	f.Var(p, "protocol", "what the devices speak: roce, or iwarp over TCP (default that of the device's name: iwarp:DEVICE, else roce)"+note)
+	f.Var(p, "protocol", "protocol of the devices: roce, or iwarp (over TCP); default roce, or iwarp if the device is named iwarp:DEVICE"+note)
 }
 
 func (p *Protocol) String() string { return string(*p) }
 
-// Type is how help names a value.
+// Type returns the placeholder of the value in help texts.
 func (p *Protocol) Type() string { return "PROTOCOL" }
 
-// Set reads the flag.
+// Set parses the flag.
 func (p *Protocol) Set(s string) error {
 	if s != ProtocolRoCE && s != ProtocolIWARP {
 		return fmt.Errorf("expected %s or %s, found %q", ProtocolRoCE, ProtocolIWARP, s)
@@ -47,16 +46,17 @@ func (p *Protocol) Set(s string) error {
 	return nil
 }
 
-// Reconcile makes the name of a device and the flag agree. A name that is none, or
-// an unspecified address, is left for the connection manager to choose by.
+// Reconcile makes a device name and the flag agree: either may choose iWARP. An empty
+// name and an unspecified address stay as they are, because the connection manager
+// chooses the device.
 func (p *Protocol) Reconcile(name *string) error {
 	rest, iwarp := strings.CutPrefix(*name, IWARPPrefix)
 	daemons := strings.HasPrefix(*name, DaemonPrefix)
 	if daemons {
-		iwarp = strings.HasPrefix((*name)[strings.LastIndexByte(*name, '/')+1:], "siw") // as the daemon calls them
+		iwarp = strings.HasPrefix((*name)[strings.LastIndexByte(*name, '/')+1:], "siw") // a daemon's name of an iWARP device
 	}
 	if iwarp && *p == ProtocolRoCE {
-		return UsageErrorf("--protocol %s: found an iWARP device, %s", *p, *name)
+		return UsageErrorf("--protocol %s: %s is an iWARP device", *p, *name)
 	}
 	if iwarp {
 		*p = ProtocolIWARP
@@ -69,10 +69,10 @@ func (p *Protocol) Reconcile(name *string) error {
 	return nil
 }
 
-// IWARP tells whether the devices speak iWARP.
+// IWARP reports whether the protocol is iWARP.
 func (p Protocol) IWARP() bool { return p == ProtocolIWARP }
 
-// Verbs is the flag's value for the library.
+// Verbs returns the protocol as package verbs names it.
 func (p Protocol) Verbs() verbs.Protocol {
 	if p.IWARP() {
 		return verbs.IWARP
@@ -80,7 +80,8 @@ func (p Protocol) Verbs() verbs.Protocol {
 	return verbs.RoCE
 }
 
-// Command is the command that should wait at the other end.
+// Command returns the command to start at the other end, with --protocol if it is
+// needed there.
 func (p Protocol) Command(command string) string {
 	if p.IWARP() {
 		return command + " --protocol " + ProtocolIWARP
@@ -88,7 +89,7 @@ func (p Protocol) Command(command string) string {
 	return command
 }
 
-// DeviceName names an open device as -d takes it.
+// DeviceName returns the name of an open device as -d takes it.
 func DeviceName(dev *verbs.Device) string {
 	if dev.Protocol() == verbs.IWARP {
 		return IWARPPrefix + dev.Addr().Addr().String()
@@ -96,8 +97,8 @@ func DeviceName(dev *verbs.Device) string {
 	return dev.Addr().String()
 }
 
-// OpenName is join where no connection manager will choose: it gives the name that
-// verbs.Open takes. Other names may go with another protocol.
+// OpenName returns the name to pass to verbs.Open for a command that does not let the
+// connection manager choose a device.
 func (p Protocol) OpenName(name string) (string, error) {
 	if err := p.Reconcile(&name); err != nil {
 		return "", err
@@ -108,7 +109,8 @@ func (p Protocol) OpenName(name string) (string, error) {
 	return name, nil
 }
 
-// PeerName is a peer's device, which it told by address and port, as -d takes it.
+// PeerName returns the name of a peer's device as -d takes it. The peer sent it as
+// address and port.
 func (p Protocol) PeerName(device string) string {
 	if at, err := netip.ParseAddrPort(device); err == nil && p.IWARP() {
 		return IWARPPrefix + at.Addr().String()
@@ -116,7 +118,7 @@ func (p Protocol) PeerName(device string) string {
 	return device
 }
 
-// firewallPort is what firewalls have to let pass to a server at host:port.
+// firewallPort names the port that firewalls must let pass to a server at host:port.
 func (p Protocol) firewallPort(at string) string {
 	if !p.IWARP() {
 		return fmt.Sprintf("UDP port %d", verbs.Port)

@@ -15,8 +15,8 @@ import (
 	"softrdma/rdmanet"
 )
 
-// A StreamEnd is how commands that use rdmanet find each other: their flags, and
-// what they have open for it.
+// A StreamEnd holds the flags of a command that uses rdmanet, and the objects that it
+// opened for its connections.
 type StreamEnd struct {
 	Cmd     *cobra.Command
 	Source  string
@@ -27,12 +27,12 @@ type StreamEnd struct {
 }
 
 func (e *StreamEnd) AddFlags(f *pflag.FlagSet, silence string) {
-	f.StringVarP(&e.Source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from, or daemon:SOCKET/rxe1 (default by the route)")
+	f.StringVarP(&e.Source, "source", "I", "", "client: local `INTERFACE-OR-ADDRESS`, or daemon:SOCKET/rxe1 (default: chosen by the route)")
 	e.protocol.AddFlag(f, "")
 	f.DurationVar(&e.Timeout, "timeout", 10*time.Second, silence)
 }
 
-// CheckFlags refuses what cannot work; local is the name of a server's device.
+// CheckFlags checks the flags. local is the name of a server's device.
 func (e *StreamEnd) CheckFlags(local *string) error {
 	if e.Timeout <= 0 {
 		return UsageErrorf("--timeout: expected a positive duration such as 10s, found %v", e.Timeout)
@@ -43,11 +43,11 @@ func (e *StreamEnd) CheckFlags(local *string) error {
 	return e.protocol.Reconcile(local)
 }
 
-// streamOptions ask the peer every second whether it is there: an end that only receives
-// then notices within three seconds that the other one was killed.
+// streamOptions probe the peer every second, so that an end that only receives notices
+// within three seconds that the other one was killed.
 var streamOptions = rdmanet.Options{KeepAlive: time.Second}
 
-// Dial connects to a server; start is the command that should wait there.
+// Dial connects to a server. start is the command that should be running there.
 func (e *StreamEnd) Dial(ctx context.Context, host string, port uint16, start string) (*rdmanet.Conn, error) {
 	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
 	dev, err := OpenLocal(ctx, e.Cmd, e.Source, at, e.protocol)
@@ -70,8 +70,8 @@ func (e *StreamEnd) Dial(ctx context.Context, host string, port uint16, start st
 	return conn.(*rdmanet.Conn), nil
 }
 
-// captureRoute opens the device by which the server is reached ahead of the
-// connection, which will find and share it, and captures its packets.
+// captureRoute opens the device that reaches the server before the connection does,
+// which then shares it, and captures its packets.
 func (e *StreamEnd) captureRoute(ctx context.Context, at string) error {
 	to, err := (&rdmacm.Dialer{Protocol: e.protocol.Verbs()}).Resolve(ctx, at)
 	if err != nil {
@@ -86,8 +86,8 @@ func (e *StreamEnd) captureRoute(ctx context.Context, at string) error {
 	return nil
 }
 
-// Listen begins to wait on a device, or without a name on every address; flag
-// is what names it.
+// Listen listens on a device, or on every address if name is empty. flag is the flag
+// that gives the name.
 func (e *StreamEnd) Listen(ctx context.Context, name string, port uint16, flag string) (*rdmanet.Listener, error) {
 	dev, err := OpenLocal(ctx, e.Cmd, name, "", e.protocol)
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *StreamEnd) Listen(ctx context.Context, name string, port uint16, flag s
 	}
 	lc := rdmanet.ListenConfig{Options: streamOptions, Device: dev.Device, Protocol: e.protocol.Verbs()}
 	if dev.Device != nil {
-		name = "" // the device has it
+		name = "" // the device implies it
 	}
 	l, err := lc.Listen(ctx, "rdma", net.JoinHostPort(name, strconv.Itoa(int(port))))
 	if err != nil {
@@ -108,7 +108,7 @@ func (e *StreamEnd) Listen(ctx context.Context, name string, port uint16, flag s
 	return l.(*rdmanet.Listener), nil
 }
 
-// Close gives up what is open, the last first.
+// Close closes what Dial and Listen opened, in reverse order.
 func (e *StreamEnd) Close() error {
 	var err error
 	for i := len(e.opened) - 1; i >= 0; i-- {
@@ -118,8 +118,8 @@ func (e *StreamEnd) Close() error {
 	return err
 }
 
-// StreamError gives an error of reading or writing a stream the code of a peer
-// that is gone; those of files stay as they are.
+// StreamError returns an error of a stream with the exit code of a lost peer. It
+// returns errors of files unchanged.
 func StreamError(err error) error {
 	var lost *net.OpError
 	switch {
@@ -131,7 +131,7 @@ func StreamError(err error) error {
 	return PeerErrorf("%w", err)
 }
 
-// ListeningAt is the sentence of a server on rdmanet that waits.
+// ListeningAt returns the message of a server that listens on a.
 func ListeningAt(a net.Addr) string {
 	if t, ok := a.(*net.TCPAddr); ok {
 		return WaitingAt(t.AddrPort())

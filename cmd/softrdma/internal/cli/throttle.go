@@ -17,13 +17,13 @@ type Throttle struct {
 	Print func(line string)
 
 	mu      sync.Mutex
-	start   time.Time // of the present throttleTime
+	start   time.Time // of the current throttleTime
 	lines   int       // printed in it
-	omitted int       // not printed in it
+	omitted int       // left out in it
 	timer   *time.Timer
 }
 
-// Printf prints a line, or leaves it out.
+// Printf prints a line or leaves it out.
 func (t *Throttle) Printf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,13 +40,13 @@ func (t *Throttle) Printf(format string, args ...any) {
 	}
 }
 
-// Flush prints how many lines were left out. A server calls it last.
+// Flush prints how many lines were left out. A server calls it at the end.
 func (t *Throttle) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.omitted > 0 {
 		t.timer.Stop()
-		t.Print(fmt.Sprintf("%d more lines left out, more than %d in %v", t.omitted, throttleLines, throttleTime))
+		t.Print(fmt.Sprintf("%d more lines omitted (limit: %d in %v)", t.omitted, throttleLines, throttleTime))
 		t.omitted = 0
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Of many lines at a time some are printed, and how many others there were; later
-// ones are printed again.
-func TestThrottleTellsWhatItLeavesOut(t *testing.T) {
+// Only some of many lines are printed at once, followed by the number of those left
+// out. Later lines are printed again.
+func TestThrottleCountsOmittedLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // the throttle's timer prints as well
 		var printed []string
@@ -47,7 +47,7 @@ func TestThrottleTellsWhatItLeavesOut(t *testing.T) {
 		}
 		th.Flush()
 		lines = all()
-		if last := lines[len(lines)-1]; !strings.Contains(last, "more lines left out") {
+		if last := lines[len(lines)-1]; !strings.Contains(last, "more lines omitted") {
 			t.Errorf("the last line is %q", last)
 		}
 		th.Flush()

@@ -16,7 +16,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The flags that OpenDevice opens iWARP devices with TLS by.
+// Flags of TLS, for iWARP devices.
 const (
 	SecretFlag      = "psk-file"
 	CertificateFlag = "tls-cert"
@@ -26,13 +26,13 @@ const (
 
 func addTLSFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.String(SecretFlag, "", "iWARP over TLS, with the peers that have the same secret: random bytes or text in `FILE`, such as of openssl rand -base64 32")
-	f.String(CertificateFlag, "", "iWARP over TLS, with certificates: this end's, and those on its way to the authority, in `FILE` (PEM); with both of:")
-	f.String(KeyFlag, "", "private key of --tls-cert in `FILE` (PEM)")
-	f.String(AuthorityFlag, "", "certificates of the authorities that peers' have to be of, in `FILE` (PEM)")
+	f.String(SecretFlag, "", "iWARP: use TLS with a shared secret, the content of `FILE` (for example from openssl rand -base64 32)")
+	f.String(CertificateFlag, "", "iWARP: use TLS with the certificate chain in `FILE` (PEM); needs --tls-key and --tls-ca")
+	f.String(KeyFlag, "", "private key of --tls-cert, in `FILE` (PEM)")
+	f.String(AuthorityFlag, "", "certificates of the authorities that sign the peers' certificates, in `FILE` (PEM)")
 }
 
-// TLSFlags are those that were given, as arguments.
+// TLSFlags returns the TLS flags that the user gave, as arguments.
 func TLSFlags(cmd *cobra.Command) (args []string) {
 	for _, name := range [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag} {
 		if v := FlagText(cmd, name); v != "" {
@@ -42,8 +42,9 @@ func TLSFlags(cmd *cobra.Command) (args []string) {
 	return args
 }
 
-// tlsConfig is what the flags say of TLS, nil for none. The peer's certificate
-// has to be of host, or where that is empty of the address that is dialled.
+// tlsConfig returns the TLS configuration that the flags ask for, or nil. The peer's
+// certificate must be valid for host or, if host is empty, for the address that is
+// dialled.
 func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	var files [4]string
 	given := 0
@@ -56,7 +57,7 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	case given == 0:
 		return nil, nil
 	case files[0] != "" && given > 1:
-		return nil, UsageErrorf("--%s and --%s: expected a secret or certificates", SecretFlag, CertificateFlag)
+		return nil, UsageErrorf("--%s and --%s: expected either a secret or certificates", SecretFlag, CertificateFlag)
 	case files[0] != "":
 		b, err := os.ReadFile(files[0])
 		if err != nil {
@@ -69,7 +70,7 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 		}
 		return cfg, nil
 	case given < 3:
-		return nil, UsageErrorf("expected all of --%s, --%s and --%s: both ends show a certificate and check the other's", CertificateFlag, KeyFlag, AuthorityFlag)
+		return nil, UsageErrorf("expected all of --%s, --%s and --%s: each end presents a certificate and verifies the peer's", CertificateFlag, KeyFlag, AuthorityFlag)
 	}
 	own, err := tls.LoadX509KeyPair(files[1], files[2])
 	if err != nil {
@@ -92,9 +93,9 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	}, nil
 }
 
-// chooseIWARPDevice is the name of a device for TLS where the user named none: one
-// with TLS has to be opened by name. A client's is that by which the peer is
-// reached, a server's the best.
+// chooseIWARPDevice returns the name of a device if the user gave none but gave iWARP
+// flags, which apply only to devices that are opened by name. For a client it is the
+// device that reaches the peer, for a server the best one.
 func chooseIWARPDevice(ctx context.Context, peer string) (string, error) {
 	if peer == "" {
 		return IWARPPrefix, nil
@@ -108,7 +109,7 @@ func chooseIWARPDevice(ctx context.Context, peer string) (string, error) {
 	return name, e.Close()
 }
 
-// hostOf is the host of "host:port".
+// hostOf returns the host of "host:port".
 func hostOf(at string) string {
 	host, _, err := net.SplitHostPort(at)
 	if err != nil {

@@ -17,18 +17,18 @@ func ReportRefused(out io.Writer) func(netip.AddrPort, error) {
 	return func(peer netip.AddrPort, err error) { t.Printf("refused %v: %s", peer, OneLine(err)) }
 }
 
-// warnOnce is set when the process has warned of the file of a secret.
+// warnOnce limits the warning about the file of a secret to one in a process.
 var warnOnce sync.Once
 
-// warnIfReadable warns of a secret's file that others may read or write. Windows
-// has no such modes.
+// warnIfReadable warns about a file with a secret that other users may read or write.
+// Windows has no such permissions.
 func warnIfReadable(out io.Writer, file string) {
 	info, err := os.Stat(file)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
 		return
 	}
 	warnOnce.Do(func() {
-		fmt.Fprintf(out, "softrdma: warning: --%s: others may use %s (mode %#o): whoever has read it is a trusted peer; chmod 600 it, or make a new secret\n",
+		fmt.Fprintf(out, "softrdma: warning: --%s: other users can access %s (mode %#o), and everyone who knows the secret is trusted: chmod 600 it, or create a new secret\n",
 			SecretFlag, file, info.Mode().Perm())
 	})
 }

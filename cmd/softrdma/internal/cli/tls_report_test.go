@@ -12,8 +12,8 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// A flood of refused peers gives few lines.
-func TestRefusalsAreToldByRate(t *testing.T) {
+// Many refused peers cause few lines.
+func TestReportRefusedLimitsLines(t *testing.T) {
 	var out strings.Builder
 	tell := ReportRefused(&out)
 	for range throttleLines {
@@ -24,7 +24,7 @@ func TestRefusalsAreToldByRate(t *testing.T) {
 	}
 }
 
-func TestSecretThatOthersCanReadIsWarnedOf(t *testing.T) {
+func TestReadableSecretFileWarns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: windows has no modes of files")
 	}

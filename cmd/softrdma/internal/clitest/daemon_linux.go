@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// StartDaemon starts a daemon on a socket of this test's own and waits until it
-// serves.
+// StartDaemon starts a daemon on a socket of its own and waits until it serves.
 func StartDaemon(t *testing.T, args ...string) (d *Process, socket string) {
 	t.Helper()
 	socket = filepath.Join(ShortDir(t), "socket")
@@ -18,7 +17,7 @@ func StartDaemon(t *testing.T, args ...string) (d *Process, socket string) {
 	return d, socket
 }
 
-// ShortDir is a directory whose sockets have short enough names.
+// ShortDir returns a directory with a path short enough for Unix sockets.
 func ShortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "srd")
@@ -29,10 +28,10 @@ func ShortDir(t *testing.T) string {
 	return dir
 }
 
-// StartAsNobody is start, as another user.
+// StartAsNobody is Start as another user.
 func StartAsNobody(t *testing.T, args ...string) *Process {
 	t.Helper()
-	b, err := os.ReadFile(BuiltCommand) // lies where others cannot go
+	b, err := os.ReadFile(BuiltCommand) // the original is not accessible to other users
 	if err != nil {
 		t.Fatal(err)
 	}

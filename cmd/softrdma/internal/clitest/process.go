@@ -1,3 +1,4 @@
+// Package clitest builds the command and runs it in tests.
 package clitest
 
 import (
@@ -20,7 +21,7 @@ import (
 	"softrdma/verbs"
 )
 
-// BuiltCommand is the command as users have it, built once for all tests.
+// BuiltCommand is the path of the built command.
 var BuiltCommand string
 
 // Main builds the command and runs the tests of a package.
@@ -55,7 +56,7 @@ type Process struct {
 	Ended  chan struct{}
 }
 
-// Output is what a process printed so far.
+// An Output is what a process has printed so far.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -73,15 +74,15 @@ func (o *Output) String() string {
 	return o.b.String()
 }
 
-// Prepare makes a run of the command that is still to be started.
+// Prepare returns a run of the command that has not started.
 func Prepare(t *testing.T, args ...string) *Process {
 	p := &Process{t: t, Cmd: exec.Command(BuiltCommand, args...), Ended: make(chan struct{})}
 	p.Cmd.Stdout, p.Cmd.Stderr = &p.Stdout, &p.Stderr
-	p.Cmd.WaitDelay = time.Second // children of its may outlive it
+	p.Cmd.WaitDelay = time.Second // its children may outlive it
 	return p
 }
 
-// Start runs the command until it ends, or the test does.
+// Start starts the command, which is killed at the end of the test.
 func Start(t *testing.T, args ...string) *Process {
 	t.Helper()
 	p := Prepare(t, args...)
@@ -104,10 +105,10 @@ func (p *Process) Start() {
 	})
 }
 
-// Timeout is how long tests wait for what takes a moment.
+// Timeout limits every wait of a test.
 const Timeout = 60 * time.Second
 
-// ExitCode waits for the end and gives the exit code.
+// ExitCode waits for the end of the process and returns its exit code.
 func (p *Process) ExitCode() int {
 	p.t.Helper()
 	select {
@@ -118,7 +119,7 @@ func (p *Process) ExitCode() int {
 	return p.Cmd.ProcessState.ExitCode()
 }
 
-// Prints waits until the command has printed s.
+// Prints waits until the process has printed s.
 func (p *Process) Prints(s string) {
 	p.t.Helper()
 	for end := time.Now().Add(Timeout); !strings.Contains(p.Stdout.String(), s); time.Sleep(5 * time.Millisecond) {
@@ -136,8 +137,8 @@ func (p *Process) Prints(s string) {
 	}
 }
 
-// Fails waits for the end and wants the code, with one line on standard error
-// that holds all of words, and no usage text.
+// Fails waits for the end of the process and checks its exit code. Standard error must
+// have one line that contains all words, and no usage text.
 func (p *Process) Fails(code int, words ...string) {
 	p.t.Helper()
 	if got := p.ExitCode(); got != code {
@@ -154,7 +155,8 @@ func (p *Process) Fails(code int, words ...string) {
 	}
 }
 
-// Succeeds waits for the end, wants code 0 and gives what was printed.
+// Succeeds waits for the end of the process, checks that its exit code is 0 and
+// standard error empty, and returns standard output.
 func (p *Process) Succeeds() string {
 	p.t.Helper()
 	if got := p.ExitCode(); got != 0 || p.Stderr.String() != "" {
@@ -163,7 +165,7 @@ func (p *Process) Succeeds() string {
 	return p.Stdout.String()
 }
 
-// Run is start and succeeds.
+// Run is Start and Succeeds.
 func Run(t *testing.T, args ...string) string {
 	t.Helper()
 	return Start(t, args...).Succeeds()
@@ -175,8 +177,8 @@ var loopbackDevices atomic.Uint32
 // that run at the same time: 127.64.0.0 to 127.127.255.255 have 2^14 ranges of 250.
 var loopbackBase = rand.Uint32N(1<<14 - 8)
 
-// LoopbackDevice gives a device on the loopback interface that no other test has.
-// Where the system has but one loopback address, devices differ by UDP port.
+// LoopbackDevice returns a device on the loopback interface that no other test uses.
+// Where the system has only one loopback address, devices differ by UDP port.
 func LoopbackDevice(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
@@ -192,7 +194,7 @@ func LoopbackDevice(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// FreePort gives a TCP port that nobody listens on.
+// FreePort returns a TCP port that nobody listens on.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
@@ -203,7 +205,7 @@ func FreePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-// Lacks skips a test for which this machine lacks something; CI has it all.
+// Lacks skips a test for which this machine lacks something. In CI it fails the test.
 func Lacks(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -212,7 +214,7 @@ func Lacks(t *testing.T, what string) {
 	t.Skip("SKIPPED: this machine lacks ", what)
 }
 
-// RandomData is n bytes that look like nothing else.
+// RandomData returns n random bytes that depend on seed only.
 func RandomData(seed, n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{byte(seed)}).Read(b)
@@ -227,7 +229,8 @@ func SameData(t *testing.T, what string, want, found []byte) {
 	}
 }
 
-// Output wants code 0, and gives what came out.
+// Output waits for the end of the process, checks that its exit code is 0 and returns
+// standard output.
 func (p *Process) Output() []byte {
 	p.t.Helper()
 	if got := p.ExitCode(); got != 0 {
@@ -236,7 +239,7 @@ func (p *Process) Output() []byte {
 	return []byte(p.Stdout.String())
 }
 
-// PrintsError is prints of standard error.
+// PrintsError waits until the process has printed s to standard error.
 func (p *Process) PrintsError(s string) {
 	p.t.Helper()
 	for end := time.Now().Add(Timeout); !strings.Contains(p.Stderr.String(), s); time.Sleep(5 * time.Millisecond) {
@@ -251,9 +254,8 @@ func (p *Process) PrintsError(s string) {
 	}
 }
 
-// ServerAddress gives an address of this machine that a server on the
-// connection manager can have to itself. Its UDP port is 4791, where clients
-// look for it.
+// ServerAddress returns a loopback address for a server of the connection manager. Its
+// UDP port is 4791, which clients use.
 func ServerAddress(t *testing.T) string {
 	t.Helper()
 	host, _, found := strings.Cut(LoopbackDevice(t), ":")
@@ -263,7 +265,7 @@ func ServerAddress(t *testing.T) string {
 	return host
 }
 
-// CheckFree wants the device and the TCP port to be free again.
+// CheckFree checks that the device and the TCP port can be opened again.
 func CheckFree(t *testing.T, dev, port string) {
 	t.Helper()
 	d, err := verbs.Open(dev, verbs.Config{})
@@ -280,7 +282,7 @@ func CheckFree(t *testing.T, dev, port string) {
 	}
 }
 
-// SecretFile writes a secret.
+// SecretFile writes a secret to a file.
 func SecretFile(t *testing.T, secret string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "psk")
@@ -290,7 +292,7 @@ func SecretFile(t *testing.T, secret string) string {
 	return file
 }
 
-// NeedPrograms skips where programs cannot be run.
+// NeedPrograms skips a test if a program is missing, or the library of softrdma exec.
 func NeedPrograms(t *testing.T, names ...string) {
 	t.Helper()
 	if _, err := preload.Library(); err != nil {

@@ -2,7 +2,8 @@ package clitest
 
 import "syscall"
 
-// Suspend stops a process as Ctrl-Z does; it goes on at the end of the test, to be ended.
+// Suspend stops a process as Ctrl-Z does. It continues at the end of the test, so that
+// it can be killed.
 func (p *Process) Suspend() {
 	p.t.Helper()
 	if err := p.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -14,8 +14,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An allowedUsers is whom a daemon serves: its own user and root, and those of
-// --allow.
+// allowedUsers are the users that a daemon serves: its own, root, and those of --allow.
 type allowedUsers struct {
 	text          []string
 	all           bool
@@ -32,7 +31,7 @@ func newAllowedUsers(names []string) (*allowedUsers, error) {
 	if others := a.all || len(a.groups) > 0 || slices.ContainsFunc(a.users, func(u uint32) bool {
 		return u != 0 && u != uint32(os.Geteuid())
 	}); others && !hasCapability(unix.CAP_SYS_PTRACE) {
-		return nil, cli.UsageErrorf("--allow %s: Linux lets this user at the memory of its own programs alone, and only root, with CAP_SYS_PTRACE, at that of others (%v)",
+		return nil, cli.UsageErrorf("--allow %s: only root, with CAP_SYS_PTRACE, may access the memory of other users' programs (%v)",
 			strings.Join(names, ","), reason.ClientMemory)
 	}
 	return a, nil
@@ -75,7 +74,7 @@ func (a *allowedUsers) add(name string) error {
 	return nil
 }
 
-// allows tells whether programs of a user, who run with a group, are served.
+// allows reports whether programs of a user and group are served.
 func (a *allowedUsers) allows(uid, gid uint32) bool {
 	if a.all || slices.Contains(a.users, uid) || slices.Contains(a.groups, gid) {
 		return true

@@ -1,3 +1,6 @@
+// Package daemon is the command that serves devices to many programs. Package
+// internal/uverbs serves them; this package decides which users are served, and owns the
+// socket.
 package daemon
 
 import (
@@ -7,29 +10,29 @@ import (
 )
 
 const long = `Serves RDMA devices to the programs that "softrdma exec" starts, until it is
-interrupted. Without a daemon each exec has a device of its own; with one they
-share: any number of programs, of one user or of several, on one address.
+interrupted. Without a daemon each exec opens a device of its own. With one, any
+number of programs, of one or several users, share devices on one address.
 
-The first -d is what programs find as rxe0, the next one as rxe1, and so on; those
-that speak iWARP (-d iwarp:DEVICE, or --protocol iwarp for all) as siw0, siw1.
-Where both are on one address, librdmacm takes the one that was named first.
+Programs find the first -d as rxe0, the next one as rxe1, and so on. Devices that
+use iWARP (-d iwarp:DEVICE, or --protocol iwarp for all) are siw0, siw1 and so on.
+If an address has both, librdmacm uses the one that was given first.
 
-The daemon listens on a Unix socket: that of --socket, or else for root
-/run/softrdma/socket, and for others $XDG_RUNTIME_DIR/softrdma/socket. Beside it,
-in the directory of its name and ".d", lies what programs read below /sys.
-softrdma exec looks for a daemon at --socket, or else in
+The daemon listens on a Unix socket: --socket, or by default /run/softrdma/socket
+for root and $XDG_RUNTIME_DIR/softrdma/socket for other users. The files that
+programs read below /sys are in a directory beside it, with the socket's name and
+".d". softrdma exec looks for a daemon at --socket, or else in
 $XDG_RUNTIME_DIR/softrdma and then in /run/softrdma. So do Go programs that open
-"daemon:", and the commands that take -d daemon:.
+"daemon:", and commands with -d daemon:.
 
-Who may use the devices the system tells the daemon, not the program: by
-default programs of the daemon's own user, and root's. A device reads and
-writes the memory of the programs that use it. Linux lets root do that to all,
-and others to their own programs alone; so a daemon that serves other users
-(--allow) is root's.
+By default the daemon serves programs of its own user and of root. It asks the
+system who the user is, not the program. A device reads and writes the memory of
+the programs that use it, which Linux allows root for all programs, and other
+users for their own. So a daemon that serves other users (--allow) must run as
+root.
 
-A program's objects end with it, however it ends. When the daemon ends, programs
-get the asynchronous event of a fatal error of the device, and their calls fail
-with EIO.`
+A program's objects are destroyed when it ends, however it ends. When the daemon
+ends, programs receive the asynchronous event of a fatal device error, and their
+calls fail with EIO.`
 
 const example = `  softrdma daemon -d eth0
   softrdma exec -- ibv_devinfo
@@ -44,7 +47,7 @@ const example = `  softrdma daemon -d eth0
 
   sudo softrdma daemon -d eth0 --allow alice,@rdma`
 
-// options are the flags of daemon.
+// options holds the command's flags.
 type options struct {
 	devices  []string
 	protocol cli.Protocol
@@ -62,12 +65,12 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &s) },
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&s.devices, "device", "d", nil, "`INTERFACE` or address of a device; again for more devices")
+	f.StringArrayVarP(&s.devices, "device", "d", nil, "`INTERFACE` or address of a device; repeat for more devices")
 	s.protocol.AddFlag(f, "")
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket (default /run/softrdma/socket, or $XDG_RUNTIME_DIR/softrdma/socket for users)")
-	f.StringVar(&s.mode, "mode", "", "permissions of the socket, as `OCTAL` digits (default 600, with --allow 666: the daemon asks the system who connects)")
-	f.StringSliceVar(&s.allow, "allow", nil, "serve programs of these `USERS` as well: names, numbers, @GROUP, or all")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each call on a device that is refused, and at the end how often which reason was given")
+	f.StringVar(&s.mode, "mode", "", "`OCTAL` permissions of the socket (default 600; with --allow 666, because the daemon checks the user itself)")
+	f.StringSliceVar(&s.allow, "allow", nil, "also serve programs of `USERS`: names, numbers, @GROUP, or all")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on a device, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }

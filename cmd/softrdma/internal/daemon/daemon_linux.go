@@ -32,14 +32,14 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	if s.mode != "" {
 		n, err := strconv.ParseUint(s.mode, 8, 9)
 		if err != nil {
-			return cli.UsageErrorf("--mode: expected octal digits like 660, found %q", s.mode)
+			return cli.UsageErrorf("--mode: expected octal digits such as 660, found %q", s.mode)
 		}
 		cfg.Mode = fs.FileMode(n)
 	}
 	if cfg.Socket, err = s.socketPath(); err != nil {
 		return err
 	}
-	// The tree is for all to read, whatever the daemon's user prefers.
+	// Everybody may read the tree, whatever the umask of the daemon's user.
 	unix.Umask(0o022)
 	cfg.Dir = cfg.Socket + ".d"
 	unlock, err := lockSocket(cfg.Socket, cfg.Dir)
@@ -77,7 +77,7 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	return cli.ErrSignalled
 }
 
-// withCloseError is the error of a run whose end gave another one.
+// withCloseError adds an error of closing to the error of a run.
 func withCloseError(err, end error) error {
 	if errors.Is(err, cli.ErrSignalled) && end != nil {
 		return end
@@ -85,7 +85,7 @@ func withCloseError(err, end error) error {
 	return errors.Join(err, end)
 }
 
-// open opens the devices; the function closes those that were opened.
+// open opens the devices. closeAll closes those that were opened, also after an error.
 func (s *options) open(cmd *cobra.Command) (list []*verbs.Device, closeAll func() error, err error) {
 	var ends []func() error
 	closeAll = func() (err error) {
@@ -113,7 +113,7 @@ func (s *options) open(cmd *cobra.Command) (list []*verbs.Device, closeAll func(
 	return list, closeAll, nil
 }
 
-// socketPath is where the daemon listens.
+// socketPath returns the path of the daemon's socket.
 func (s *options) socketPath() (string, error) {
 	switch {
 	case s.socket != "":
@@ -123,12 +123,11 @@ func (s *options) socketPath() (string, error) {
 	case daemon.UserSocket() != "":
 		return daemon.UserSocket(), os.MkdirAll(filepath.Dir(daemon.UserSocket()), 0o700)
 	}
-	return "", cli.UsageErrorf("no XDG_RUNTIME_DIR is set: say --socket PATH")
+	return "", cli.UsageErrorf("XDG_RUNTIME_DIR is not set: expected --socket PATH")
 }
 
-// lockSocket makes the directory of a socket the caller's until the function is
-// called. What a daemon that was killed left there goes; one that lives is an
-// error.
+// lockSocket locks the directory of a socket until leave is called, and removes what a
+// killed daemon left in it. If another daemon has the lock it fails.
 func lockSocket(socket, dir string) (leave func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -140,19 +139,19 @@ func lockSocket(socket, dir string) (leave func(), err error) {
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = d.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("a daemon serves %s already: use it, or say another --socket", socket)
+			return nil, fmt.Errorf("a daemon already listens on %s: use it, or choose another --socket", socket)
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	leave = func() {
-		_ = os.Remove(dir) // where it is empty
+		_ = os.Remove(dir) // only if it is empty
 		_ = d.Close()
 	}
 	here, err := d.Stat()
 	if err == nil {
 		var there fs.FileInfo
 		if there, err = os.Stat(dir); err == nil && !os.SameFile(here, there) {
-			err = fmt.Errorf("another daemon just left %s: try again", socket)
+			err = fmt.Errorf("another daemon has just released %s: try again", socket)
 		}
 	}
 	if err == nil {
@@ -160,7 +159,7 @@ func lockSocket(socket, dir string) (leave func(), err error) {
 	}
 	if st, e := os.Lstat(socket); err == nil && e == nil {
 		if st.Mode().Type() != fs.ModeSocket {
-			err = fmt.Errorf("--socket %s: there is something else than a socket", socket)
+			err = fmt.Errorf("--socket %s: the file exists and is not a socket", socket)
 		} else {
 			err = os.Remove(socket)
 		}
@@ -172,7 +171,7 @@ func lockSocket(socket, dir string) (leave func(), err error) {
 	return leave, nil
 }
 
-// hasCapability tells whether this process has a capability (capabilities(7)).
+// hasCapability reports whether this process has a capability (capabilities(7)).
 func hasCapability(n uint) bool {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"softrdma/internal/provider/daemon"
 )
 
-func TestDaemonTakesThePlaceOfOneThatWasKilledOnly(t *testing.T) {
+func TestDaemonReplacesOnlyKilledDaemon(t *testing.T) {
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.1.1")
 	second := clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.1.2")
-	second.Fails(cli.ExitFailed, "serves "+socket+" already")
+	second.Fails(cli.ExitFailed, "already listens on "+socket)
 	if err := d.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -30,17 +30,18 @@ func TestDaemonTakesThePlaceOfOneThatWasKilledOnly(t *testing.T) {
 	if err := os.WriteFile(socket+"2", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Start(t, "daemon", "--socket", socket+"2", "-d", "127.21.1.3").Fails(cli.ExitFailed, "something else")
+	clitest.Start(t, "daemon", "--socket", socket+"2", "-d", "127.21.1.3").Fails(cli.ExitFailed, "is not a socket")
 }
 
-// timeout(1) sends its signal to its child and to its group, which is twice.
-func TestDaemonLeavesNothingBehindASignalThatComesTwice(t *testing.T) {
+// timeout(1) signals its child and then its process group, so the child gets the signal
+// twice.
+func TestDaemonCleansUpAfterTwoSignals(t *testing.T) {
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.1.4")
 	for range 2 {
 		if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // two of a kind at a time are one
+		time.Sleep(time.Millisecond) // the kernel merges equal pending signals
 	}
 	if code := d.ExitCode(); code != cli.ExitOK {
 		t.Errorf("code %d, expected 0", code)
@@ -52,8 +53,8 @@ func TestDaemonLeavesNothingBehindASignalThatComesTwice(t *testing.T) {
 	}
 }
 
-// Who is not root cannot serve others, and says so before anything else.
-func TestDaemonOfAUserAloneRefusesToServeOthers(t *testing.T) {
+// Only root can serve other users' programs.
+func TestDaemonOfOrdinaryUserRefusesAllow(t *testing.T) {
 	c := clitest.Start
 	args := []string{"daemon", "--socket", filepath.Join(clitest.ShortDir(t), "socket"), "--allow", "1,2"}
 	if os.Geteuid() == 0 {
@@ -62,7 +63,7 @@ func TestDaemonOfAUserAloneRefusesToServeOthers(t *testing.T) {
 	c(t, args...).Fails(cli.ExitUsage, "CLIENT_MEMORY")
 }
 
-func TestGoProgramsShareTheDevicesOfADaemon(t *testing.T) {
+func TestGoProgramsShareDaemonDevices(t *testing.T) {
 	dir := clitest.ShortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	socket := filepath.Join(dir, "softrdma", "socket")
@@ -85,8 +86,8 @@ func TestGoProgramsShareTheDevicesOfADaemon(t *testing.T) {
 	clitest.Start(t, "rping", "-s", "-a", "daemon:/siw0", "--protocol", "roce").Fails(cli.ExitUsage, "an iWARP device")
 }
 
-// testConnections tries the commands that go through the connection manager,
-// from one device to the other.
+// testConnections tests the commands that use the connection manager between two
+// devices.
 func testConnections(t *testing.T, server, client string) {
 	t.Helper()
 	const at = "127.21.3.1"

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// run says what is missing: the programs that it serves are Linux's.
+// run fails, because only Linux has the programs that it would serve.
 func run(*cobra.Command, *options) error {
 	return fmt.Errorf("daemon serves programs with Linux's libibverbs, not on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

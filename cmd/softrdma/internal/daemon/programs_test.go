@@ -15,7 +15,7 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-func TestProgramsShareTheDevicesOfADaemon(t *testing.T) {
+func TestProgramsShareDaemonDevices(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_devices", "ibv_rc_pingpong")
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.0.1", "-d", "127.21.0.2", "-v")
 	if out := clitest.Run(t, "exec", "--socket", socket, "--", "ibv_devices"); !strings.Contains(out, "rxe0") || !strings.Contains(out, "rxe1") {
@@ -37,7 +37,7 @@ func TestProgramsShareTheDevicesOfADaemon(t *testing.T) {
 	}
 }
 
-// A Go program and a C program on the devices of one daemon, either way, beside
+// A Go program and a C program use the devices of one daemon in both roles, beside
 // another pair of Go programs.
 func TestGoAndCProgramsShareADaemon(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_rc_pingpong")
@@ -58,7 +58,7 @@ func TestGoAndCProgramsShareADaemon(t *testing.T) {
 	}
 }
 
-// Debian's rping and softrdma's connect on the devices of one daemon, either way.
+// Debian's rping and softrdma's connect over one daemon in both roles.
 func TestGoAndCProgramsConnectOnADaemon(t *testing.T) {
 	clitest.NeedPrograms(t, "rping")
 	_, socket := clitest.StartDaemon(t, "-d", "127.21.5.1", "-d", "iwarp:127.21.5.2")
@@ -71,9 +71,9 @@ func TestGoAndCProgramsConnectOnADaemon(t *testing.T) {
 			t.Errorf("%s: Debian's client: %s%s\nserver: %s%s", device, &c.Stdout, &c.Stderr, &server.Stdout, &server.Stderr)
 		}
 		debian := clitest.Start(t, "exec", "--socket", socket, "--", "rping", "-s", "-a", at, "-p", "18582", "-C", "20", "-V")
-		for end := time.Now().Add(clitest.Timeout); ; time.Sleep(20 * time.Millisecond) { // it does not tell that it listens
+		for end := time.Now().Add(clitest.Timeout); ; time.Sleep(20 * time.Millisecond) { // it prints nothing when it listens
 			c = clitest.Start(t, "rping", "-c", "-a", at, "-I", own, "-p", "18582", "-C", "20", "-V")
-			if c.ExitCode() == 0 || time.Now().After(end) || !strings.Contains(c.Stderr.String(), "nobody waits") {
+			if c.ExitCode() == 0 || time.Now().After(end) || !strings.Contains(c.Stderr.String(), "nothing listens") {
 				break
 			}
 		}
@@ -83,8 +83,8 @@ func TestGoAndCProgramsConnectOnADaemon(t *testing.T) {
 	}
 }
 
-// runPingpongPair runs a pingpong that checks its data, and starts the client until the
-// server listens, which it tells nobody.
+// runPingpongPair runs a pingpong that checks its data. It restarts the client until
+// the server listens, because the server prints nothing then.
 func runPingpongPair(t *testing.T, server, client func() *clitest.Process) {
 	t.Helper()
 	a := server()
@@ -94,7 +94,7 @@ func runPingpongPair(t *testing.T, server, client func() *clitest.Process) {
 		if code == 0 && strings.Contains(b.Stdout.String(), "1000 iters") {
 			break
 		}
-		early := strings.Contains(b.Stderr.String(), "onnect") || strings.Contains(b.Stderr.String(), "no pingpong waits")
+		early := strings.Contains(b.Stderr.String(), "onnect") || strings.Contains(b.Stderr.String(), "nothing listens")
 		if code == 0 || time.Now().After(end) || !early {
 			t.Fatalf("client: %d %s%s\nserver: %s%s", code, &b.Stdout, &b.Stderr, &a.Stdout, &a.Stderr)
 		}
@@ -152,8 +152,8 @@ func TestProgramsOfTwoUsersTalk(t *testing.T) {
 	runPingpongPair(t, func() *clitest.Process { return clitest.StartAsNobody(t, args...) }, func() *clitest.Process { return clitest.Start(t, append(args, "127.0.0.1")...) })
 }
 
-// A daemon that is killed takes its device with it, as hardware that is pulled
-// out: programs are told, whatever they wait in, and do not hang.
+// Killing a daemon is like unplugging hardware: programs get an error, whatever call
+// they wait in, and do not hang.
 func TestProgramsEndWhenTheirDaemonIsKilled(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_asyncwatch", "rping", "ibv_rc_pingpong", "stdbuf")
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.3.1")
@@ -190,7 +190,8 @@ func TestProgramsEndWhenTheirDaemonIsKilled(t *testing.T) {
 	}
 }
 
-// A daemon that ends in order flushes what was posted: those who poll end too.
+// A daemon that ends in order flushes posted requests, so that programs that poll end
+// too.
 func TestProgramsThatPollEndWithTheirDaemon(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_rc_pingpong", "stdbuf")
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.3.2")
@@ -212,8 +213,8 @@ func TestProgramsThatPollEndWithTheirDaemon(t *testing.T) {
 	}
 }
 
-// The flag reaches the library, and a program that shares its memory runs with
-// one that does not, whichever device is whose.
+// The flag reaches the library. A program that shares its memory works with one that
+// does not, in both roles.
 func TestProgramsShareMemoryOnRequest(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_rc_pingpong", "sh")
 	_, socket := clitest.StartDaemon(t, "-d", "127.21.6.1", "-d", "127.21.6.2", "-v")
@@ -237,7 +238,7 @@ func TestProgramsShareMemoryOnRequest(t *testing.T) {
 	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, append(one, "rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(other, "rxe1", "127.0.0.1")...) })
 }
 
-func TestProgramsCaptureThatCannotBeWrittenIsAFailure(t *testing.T) {
+func TestProgramsUnwritableCaptureFails(t *testing.T) {
 	clitest.NeedPrograms(t, "true")
 	clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--pcap", "/dev/full", "--", "true").Fails(cli.ExitFailed, "--pcap", "no space left")
 }

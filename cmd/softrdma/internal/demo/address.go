@@ -16,7 +16,7 @@ import (
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// nextPort is the device on the same address with the next UDP port.
+// nextPort returns the device on the same address with the next UDP port.
 func nextPort(name string) (string, error) {
 	if p, err := netip.ParseAddrPort(name); err == nil {
 		return netip.AddrPortFrom(p.Addr(), p.Port()+1).String(), nil
@@ -51,8 +51,8 @@ func withHint(err error, opt *options) error {
 	return err
 }
 
-// checkLoopback is the error of a machine whose loopback interface is down, as
-// it is in a new network namespace. Packets to it would be lost or refused.
+// checkLoopback returns an error if the loopback interface is down, as it is in a new
+// network namespace. Packets would be lost or refused.
 func checkLoopback() error {
 	if loopbackIsUp() {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"softrdma/verbs"
 )
 
-// counter is a request on the other end's counter, whose old value arrives in
-// this end's scratch memory.
+// counter returns an atomic request on the other end's counter. The old value is
+// written to this end's scratch memory.
 func (d *client) counter(op verbs.Op) verbs.SendWR {
 	wr := verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: d.local(d.scratch+scratchSum, 8)}
 	d.remote(&wr, d.scratch+scratchSum)
 	return wr
 }
 
-// add adds 1 to the counter in the other end's memory many times, with some
-// requests in flight, while the processor there does the same.
+// add adds 1 to the counter in the other end's memory many times with several requests
+// in flight, while the other processor does the same.
 func (d *client) add(ctx context.Context, ready *measure.Message) error {
 	wr := d.counter(verbs.OpFetchAdd)
 	wr.Add = 1
@@ -37,8 +37,7 @@ func (d *client) add(ctx context.Context, ready *measure.Message) error {
 	return nil
 }
 
-// add adds to the counter with this processor's atomics, in turn with letting
-// the device work.
+// add adds to the counter with this processor's atomics and polls in between.
 func (s *server) add(ctx context.Context, m *measure.Message) error {
 	word := s.side.Word(s.scratch + scratchSum)
 	for range m.Count {
@@ -50,8 +49,8 @@ func (s *server) add(ctx context.Context, m *measure.Message) error {
 	return nil
 }
 
-// swap increments the counter by compare-and-swap: it stores the value that it
-// saw plus 1 where the other end has not been faster.
+// swap increments the counter by compare-and-swap: it stores the value that it read
+// plus 1, unless the other end changed the counter first.
 func (d *client) swap(ctx context.Context, ready *measure.Message) error {
 	wr := d.counter(verbs.OpCompareSwap)
 	old := d.side.Word(d.scratch + scratchSum)

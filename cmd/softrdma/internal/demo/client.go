@@ -14,41 +14,40 @@ import (
 )
 
 const (
-	chunkSize = 1 << 20 // bytes of a message, and of a write to TCP
+	chunkSize = 1 << 20 // bytes of a message and of a write to TCP
 	depth     = 16      // messages in flight
 
-	transferRuns  = 3         // of moving the file: the median counts
+	transferRuns  = 3         // of each operation; the median counts
 	maxRepeatSize = 512 << 20 // a larger file is moved once
 	latencyRounds = 10_000    // of a latency test
-	warmUpRounds  = 2_000     // rounds before, which do not count
+	warmUpRounds  = 2_000     // not measured
 	additions     = 20_000    // by each end
 	swaps         = 5_000     // by each end
 	slowDivisor   = 10        // of these numbers with --pcap and TLS
 )
 
-// Behind the file, the memory of both ends has room for latency tests and
-// counters.
+// After the file, the memory of both ends has space for latency tests and counters.
 const (
 	scratchSize = 4096
 	scratchSend = 0
 	scratchRecv = 1024
-	scratchSum  = 2048 // the counter; at the client, where results arrive
+	scratchSum  = 2048 // the server's counter; the client receives old values here
 )
 
-// A operation is a way to move the file, or to count.
+// An operation is a way to move the file, or an atomic.
 type operation struct {
 	name  string // in messages and JSON
 	title string
 
-	// client runs at the first process, server at the second; what they do is
-	// timed. A client that is done knows that the server's memory is complete.
+	// client runs in the first process, server in the second. Both are timed. When
+	// client returns, the data is in the server's memory.
 	client func(*client, context.Context, *measure.Message) error
 	server func(*server, context.Context, *measure.Message) error
 
-	count int64 // of each end's atomics; 0 for what moves the file
+	count int64 // atomics of each end, or 0 if the operation moves the file
 }
 
-// operations are in the order of the table.
+// operations is in the order of the table.
 var operations = []operation{
 	{name: measure.OpSend, title: "SEND/RECV", client: (*client).send, server: (*server).receive},
 	{name: measure.OpWrite, title: "RDMA WRITE", client: (*client).write},
@@ -58,27 +57,27 @@ var operations = []operation{
 	{name: measure.OpTCP, title: "kernel TCP", client: (*client).tcp, server: (*server).tcp},
 }
 
-// sideConfig is what both processes use.
+// sideConfig returns the configuration of both ends.
 func sideConfig(dev cli.Device, size int) measure.SideConfig {
 	return measure.SideConfig{
-		Managed: dev.Protocol() == verbs.IWARP, // which has nothing else
+		Managed: dev.Protocol() == verbs.IWARP, // iWARP connects in no other way
 		QPs:     1, Depth: 4 * measure.SignalEvery, Recv: max(messageCount(size), 2*measure.SignalEvery), Inline: measure.InlineLimit,
 		Memory: scratchOffset(size) + scratchSize,
 	}
 }
 
-// messageCount is how many messages move the file.
+// messageCount returns the number of messages that move the file.
 func messageCount(size int) int { return (size + chunkSize - 1) / chunkSize }
 
-// scratchOffset is the offset of the scratch memory.
+// scratchOffset returns the offset of the scratch memory.
 func scratchOffset(size int) int { return (size + scratchSize - 1) &^ (scratchSize - 1) }
 
-// client is the first process's end.
+// A client is the end of the first process.
 type client struct {
 	side    *measure.Side
 	c       *measure.Control
 	dev     cli.Device
-	peer    string // the second process's device
+	peer    string // device of the second process
 	size    int
 	scratch int
 	divisor int64
@@ -87,7 +86,7 @@ type client struct {
 	bar     *progress
 }
 
-// newClient connects this process's end to that of the second process.
+// newClient connects this process's end to the second process.
 func newClient(ctx context.Context, dev cli.Device, c *measure.Control, size int) (*client, error) {
 	s, err := measure.NewSide(dev.Device, sideConfig(dev, size))
 	if err != nil {
@@ -114,7 +113,7 @@ func newClient(ctx context.Context, dev cli.Device, c *measure.Control, size int
 	return d, nil
 }
 
-// protocol is what both devices speak.
+// protocol returns the protocol of both devices.
 func (d *client) protocol() cli.Protocol {
 	if d.dev.Protocol() == verbs.IWARP {
 		return cli.ProtocolIWARP
@@ -122,10 +121,10 @@ func (d *client) protocol() cli.Protocol {
 	return cli.ProtocolRoCE
 }
 
-// data is the file.
+// data returns the memory of the file.
 func (d *client) data() []byte { return d.side.Buf[:d.size] }
 
-// run moves the file by every operation.
+// run runs every operation.
 func (d *client) run(ctx context.Context) (*report, error) {
 	r := &report{Bytes: d.size, SHA256: d.sum, Client: cli.DeviceName(d.dev.Device), Server: d.protocol().PeerName(d.peer), Protocol: d.dev.Protocol().String(), Repeats: d.repeats}
 	for i := range operations {
@@ -143,8 +142,7 @@ func (d *client) run(ctx context.Context) (*report, error) {
 	return r, nil
 }
 
-// median is the operation's run that took neither the longest nor the shortest
-// time.
+// median runs an operation several times and returns the run with the median time.
 func (d *client) median(ctx context.Context, o *operation) (*resultRow, error) {
 	var rows []*resultRow
 	for n := range d.repeats {
@@ -159,11 +157,11 @@ func (d *client) median(ctx context.Context, o *operation) (*resultRow, error) {
 	return rows[len(rows)/2], nil
 }
 
-// transfer runs and times one operation and checks what came of it.
+// transfer runs and times one operation and checks its result.
 func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error) {
 	count := o.count / d.divisor
 	if o.name == measure.OpRead {
-		clear(d.data()) // it comes back from the other end
+		clear(d.data()) // it is read back from the other end
 	}
 	ready, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoBegin, Operation: o.name, Count: count}, measure.DoReady)
 	if err != nil {
@@ -171,7 +169,7 @@ func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error)
 	}
 	watched, stop := d.side.Watch(ctx)
 	if o.name == measure.OpTCP {
-		watched = ctx // nothing of ours completes
+		watched = ctx // no completions to watch
 	}
 	defer stop()
 	cpu, start := bench.CPUTime(), time.Now()
@@ -188,7 +186,7 @@ func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error)
 	return row, d.check(o, row, end)
 }
 
-// check compares what arrived with what was sent.
+// check checks the data or the sum after an operation.
 func (d *client) check(o *operation, row *resultRow, end *measure.Message) error {
 	if o.count > 0 {
 		if want := 2 * uint64(row.Count); end.Value != want {
@@ -246,8 +244,8 @@ func newRound(op string, n int64, scratch int) measure.Round {
 	return measure.Round{Op: op, Size: 8, Count: n, Source: scratch + scratchSend, Target: scratch + scratchRecv}
 }
 
-// stream keeps some messages of the file in flight until all have completed;
-// request makes the one of n bytes at an offset.
+// stream keeps several messages of the file in flight until all have completed. request
+// returns the request for n bytes at an offset.
 func (d *client) stream(ctx context.Context, request func(at, n int) verbs.SendWR) error {
 	posted, done := 0, int64(0)
 	base := d.side.Sent
@@ -271,7 +269,8 @@ func (d *client) stream(ctx context.Context, request func(at, n int) verbs.SendW
 	return nil
 }
 
-// local and remote name n bytes of the file at an offset, at the two ends.
+// local and remote address n bytes of the file at an offset, at this end and at the
+// other.
 func (d *client) local(at, n int) []verbs.SGE { return []verbs.SGE{d.side.MR.SGE(at, n)} }
 
 func (d *client) remote(wr *verbs.SendWR, at int) {

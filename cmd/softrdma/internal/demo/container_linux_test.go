@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/host/hosttest"
 )
 
-// inContainer runs the command where prepare has taken something away: in
-// network and mount namespaces of its own, whose loopback interface is down.
+// inContainer runs the command in network and mount namespaces of its own that prepare
+// has changed. Their loopback interface is down.
 func inContainer(t *testing.T, prepare func(lo netlink.Link), args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, notes bytes.Buffer
@@ -77,7 +77,7 @@ func TestDemoWithoutProc(t *testing.T) {
 	})
 }
 
-func TestDemoWithLoopbackDownSaysWhatToDo(t *testing.T) {
+func TestDemoWithLoopbackDownNamesRemedy(t *testing.T) {
 	out, notes, code := inContainer(t, func(netlink.Link) {}, "demo")
 	if code != cli.ExitFailed || out != "" || !strings.Contains(notes, "ip link set lo up") || strings.Contains(notes, "errno") {
 		t.Errorf("code %d: expected a hint, found\n%s%s", code, out, notes)

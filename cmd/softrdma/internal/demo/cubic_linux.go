@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseCubic selects a socket's congestion control; a kernel that lacks cubic
-// keeps its own.
+// chooseCubic selects cubic as a socket's congestion control, if the kernel has it.
 func chooseCubic(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
 }

@@ -1,3 +1,5 @@
+// Package demo is the command that moves a file between two processes with each RDMA
+// operation and with TCP, and checks what arrives.
 package demo
 
 import (
@@ -17,19 +19,19 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-const long = `Starts a second process and moves a file to it, once by each operation of RDMA
-and once over the kernel's TCP, on this machine's loopback. Each process has an
-RDMA device of its own. The file arrives in the memory of the other process,
-where its SHA-256 is compared; both processes add to one counter by atomics, and
-the sum is checked. The table shows how long each operation took, its rate, the
-latency of 8 bytes with both ends polling, and the processor time that each end
-took for a GiB. The last sentence says what the figures mean.
+const long = `Starts a second process and moves a file to it over this machine's loopback, once
+with each RDMA operation and once with the kernel's TCP. Each process has an RDMA
+device of its own. The SHA-256 of the file is compared after each transfer. Both
+processes also add to one counter with atomics, and the sum is checked. The table
+shows for each operation the time, the rate, the latency of 8 bytes with both ends
+polling, and the processor time that each end used per GiB. The last sentence sums
+up the figures.
 
-On a terminal one line shows the progress; otherwise each operation prints a
-line on standard error, but none with --json. A machine without 127.0.0.1 runs
-the demo on ::1.
+On a terminal one line shows the progress; otherwise each operation prints a line
+on standard error. --json turns both off. A machine without 127.0.0.1 runs the
+demo on ::1.
 
-Nothing is left behind: no file, no process, no socket.`
+The demo leaves nothing behind: no file, no process, no socket.`
 
 const example = `  softrdma demo
   softrdma demo --file /boot/vmlinuz
@@ -41,11 +43,11 @@ const (
 	defaultSize   = 256 << 20
 	captureSize   = 4 << 20     // with --pcap, which writes every packet to disk
 	maxSize       = 8 << 30     // both processes hold it in memory
-	fileSeed      = 4791        // of the file that the demo makes itself
+	fileSeed      = 4791        // of the generated file
 	generatedFile = "generated" // its name in the report
 )
 
-// options are the command's flags.
+// options holds the command's flags.
 type options struct {
 	file string
 	size cli.ByteSize
@@ -59,7 +61,7 @@ func NewCommand() *cobra.Command {
 	opt := &options{}
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "Move a file between two processes by every operation, beside TCP",
+		Short:   "Move a file between two processes with each RDMA operation and with TCP",
 		Long:    long,
 		Example: example,
 		Args:    cobra.NoArgs,
@@ -67,11 +69,11 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&opt.file, "file", "", "move this `FILE` (default: one that the demo makes, in memory)")
-	f.Var(&opt.size, "size", "size of the file that the demo makes (default 256MiB, with --pcap 4MiB)")
-	f.StringVar(&opt.addr, "addr", "", "`ADDRESS` of the first process's device, or A,B of both (default 127.0.0.1,127.0.0.2, or ::1, or what else is free)")
+	f.StringVar(&opt.file, "file", "", "move `FILE` (default: a file generated in memory)")
+	f.Var(&opt.size, "size", "size of the generated file (default 256MiB, with --pcap 4MiB)")
+	f.StringVar(&opt.addr, "addr", "", "`ADDRESS` of the first process's device, or A,B of both (default 127.0.0.1,127.0.0.2, or another free loopback address)")
 	opt.protocol.AddFlag(f, "")
-	f.BoolVar(&opt.json, "json", false, "print one JSON object")
+	f.BoolVar(&opt.json, "json", false, "print the results as one JSON object")
 	cli.AddDeviceFlags(cmd)
 	cmd.AddCommand(newPeerCommand())
 	return cmd
@@ -135,7 +137,7 @@ func runOperations(ctx context.Context, cmd *cobra.Command, opt *options, dev cl
 	return report, nil
 }
 
-// bytes is the size of what is moved.
+// bytes returns the size of the file.
 func (o *options) bytes(cmd *cobra.Command) (int, error) {
 	if o.file != "" {
 		info, err := os.Stat(o.file)
@@ -153,7 +155,7 @@ func (o *options) bytes(cmd *cobra.Command) (int, error) {
 		o.size = defaultSize
 		if cli.FlagGiven(cmd, cli.PcapFlag) {
 			o.size = captureSize
-			fmt.Fprintln(cmd.ErrOrStderr(), "--pcap writes every packet to disk: moving 4 MiB in place of 256 MiB (--size changes it)")
+			fmt.Fprintln(cmd.ErrOrStderr(), "--pcap writes every packet to disk: moving 4 MiB instead of 256 MiB (--size changes it)")
 		}
 	}
 	if o.size < 1 || o.size > maxSize {
@@ -169,7 +171,7 @@ func (o *options) name() string {
 	return generatedFile
 }
 
-// load puts the file into the client's memory and computes its SHA-256.
+// load reads or generates the file in the client's memory and computes its SHA-256.
 func (d *client) load(opt *options) error {
 	data := d.data()
 	if opt.file != "" {
@@ -195,7 +197,7 @@ func sha256Hex(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// devices are the devices to try for each of the two processes.
+// devices returns the devices to try for each of the two processes.
 func (o *options) devices() (ours, theirs []string, err error) {
 	list := strings.Split(o.addr, ",")
 	for i := range list {
@@ -208,7 +210,7 @@ func (o *options) devices() (ours, theirs []string, err error) {
 		if err := checkLoopback(); err != nil {
 			return nil, nil, err
 		}
-		// A machine that has IPv6 alone has no 127.0.0.1.
+		// A machine with IPv6 only has no 127.0.0.1.
 		names := append(cli.Candidates(loopback, o.protocol), cli.Candidates(netip.IPv6Loopback(), o.protocol)...)
 		return names, names, nil
 	case len(list) > 2:
@@ -218,7 +220,7 @@ func (o *options) devices() (ours, theirs []string, err error) {
 	case len(list) == 2:
 		return list[:1], list[1:], nil
 	case o.protocol.IWARP():
-		return list, list, nil // any number of processes can have it
+		return list, list, nil // any number of processes can share it
 	}
 	second, err := nextPort(o.addr)
 	if err != nil {

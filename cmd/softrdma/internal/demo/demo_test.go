@@ -19,7 +19,7 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// twoAddresses are two devices of the demo's own.
+// twoAddresses returns two devices for one test.
 func twoAddresses(t *testing.T) string {
 	return clitest.LoopbackDevice(t) + "," + clitest.LoopbackDevice(t)
 }
@@ -30,7 +30,7 @@ func TestDemoTableHasEachOperation(t *testing.T) {
 		t.Fatalf("code %d: %s", code, &p.Stderr)
 	}
 	out := p.Stdout.String()
-	// Both streams in one file, as in a log: the phases in plain lines.
+	// Standard error is not a terminal, so each operation is a line.
 	phases := ""
 	for i, o := range operations {
 		phases += fmt.Sprintf("%d/%d %s\n", i+1, len(operations), o.title)
@@ -57,7 +57,7 @@ func TestDemoTableHasEachOperation(t *testing.T) {
 	fitsTerminal(t, out)
 }
 
-// fitsTerminal wants lines of 80 columns at most, without spaces at their end.
+// fitsTerminal checks that lines have at most 80 columns and no spaces at their end.
 func fitsTerminal(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -68,7 +68,7 @@ func fitsTerminal(t *testing.T, out string) {
 	}
 }
 
-// wideReport is a report whose figures are wide.
+// wideReport returns a report with wide figures.
 func wideReport(size int, write, tcp, writeP50, tcpP50 float64) *report {
 	r := &report{File: generatedFile, Bytes: size, SHA256: strings.Repeat("f", 64), Protocol: "RoCE v2", Client: "127.0.0.1:4791", Server: "127.0.0.2:4791", Repeats: 3}
 	for _, o := range operations {
@@ -87,7 +87,7 @@ func TestDemoReportFitsTerminal(t *testing.T) {
 	fitsTerminal(t, r.text())
 }
 
-func TestDemoSaysWhatFiguresMean(t *testing.T) {
+func TestDemoConclusionMatchesFigures(t *testing.T) {
 	for name, c := range map[string]struct {
 		report *report
 		words  []string
@@ -123,7 +123,7 @@ func TestDemoFiguresHaveThreeDigits(t *testing.T) {
 }
 
 func TestDemoMovesAFile(t *testing.T) {
-	// Neither a whole number of messages nor of words.
+	// The length is a multiple neither of a message nor of a word.
 	data := bytes.Repeat([]byte("softrdma "), 250_000)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
@@ -167,9 +167,9 @@ func TestDemoIPv6ByPorts(t *testing.T) {
 	}
 }
 
-func TestDemoWithoutAddressesAvoidsBusyOnes(t *testing.T) {
+func TestDemoAvoidsAddressesInUse(t *testing.T) {
 	busy := clitest.Start(t, "perf", "write", "bw", "-p", clitest.FreePort(t), "-d", "127.0.0.1")
-	time.Sleep(300 * time.Millisecond) // whoever has 127.0.0.1 now, it is busy
+	time.Sleep(300 * time.Millisecond) // 127.0.0.1 is in use now, whichever process has it
 	var r report
 	if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--size", "100K")), &r); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestDemoGivenAddressInUse(t *testing.T) {
 	clitest.Start(t, "demo", "--addr", a+","+b).Fails(cli.ExitFailed, "the other end", "address already in use")
 }
 
-// processesWith gives the processes whose command line holds a word.
+// processesWith returns the processes whose command line contains a word.
 func processesWith(t *testing.T, word string) (found []string) {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -245,7 +245,7 @@ func processesWith(t *testing.T, word string) (found []string) {
 	return found
 }
 
-// However the demo ends, nothing of it is left.
+// However the demo ends, it leaves nothing behind.
 func TestDemoInterruptedLeavesNothing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks for processes in /proc")
@@ -272,7 +272,7 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 			}
 			left := processesWith(t, b)
 			for end := time.Now().Add(2 * time.Second); signal == os.Kill && len(left) > 0 && time.Now().Before(end); left = processesWith(t, b) {
-				time.Sleep(5 * time.Millisecond) // nobody waits for it
+				time.Sleep(5 * time.Millisecond) // it is not our child
 			}
 			if len(left) > 0 {
 				t.Errorf("left behind: %v", left)
@@ -289,8 +289,8 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 	}
 }
 
-// The second process may be killed as well; the first one says so.
-func TestDemoSecondProcessThatDies(t *testing.T) {
+// If the second process is killed, the first one says so.
+func TestDemoSecondProcessKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks for processes in /proc")
 	}

@@ -8,8 +8,8 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// Two processes' iWARP devices have one address. What WRITE moved is complete
-// when the client says so: small files are over before the other end has them.
+// The iWARP devices of both processes have one address. A WRITE's data must have
+// arrived when the client says so, although small files complete earlier.
 func TestDemoIWARP(t *testing.T) {
 	for _, args := range []string{"--protocol iwarp", "--addr iwarp:127.0.0.1", "--protocol iwarp --addr 127.0.0.1,127.0.0.2"} {
 		var r report

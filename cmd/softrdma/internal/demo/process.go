@@ -20,8 +20,8 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// endTimeout is how long the second process may take to end when its
-// standard input has ended.
+// endTimeout limits the time until the second process ends after its standard input has
+// ended.
 const endTimeout = 2 * time.Second
 
 // A secondProcess is the second process, as the first one sees it.
@@ -29,12 +29,12 @@ type secondProcess struct {
 	control *measure.Control
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc
-	stop    func() // ends the second process and waits until it is gone
+	stop    func() // ends the process and waits for it
 }
 
-// startSecondProcess runs this program as the second process, which opens one of
-// the devices, with the flags given. The context returned ends when the process does. The process
-// ends when its standard input does, and so cannot outlive this one.
+// startSecondProcess runs this program as the second process, which opens one of the
+// devices, with the given flags. The returned context ends when the process does. The
+// process ends when its standard input does, so that it cannot outlive this one.
 func startSecondProcess(ctx context.Context, devices, flags []string) (*secondProcess, context.Context, error) {
 	self, err := executable()
 	if err != nil {
@@ -52,7 +52,7 @@ func startSecondProcess(ctx context.Context, devices, flags []string) (*secondPr
 		return nil, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("start the demo's second process, which is this program again: %w", err)
+		return nil, nil, fmt.Errorf("start the second process of the demo: %w", err)
 	}
 	p := &secondProcess{cmd: cmd}
 	p.stop = sync.OnceFunc(p.end)
@@ -70,13 +70,13 @@ func executable() (string, error) {
 	if called, lookErr := exec.LookPath(os.Args[0]); lookErr == nil {
 		return filepath.Abs(called)
 	}
-	return "", fmt.Errorf("find this program to start it a second time: %w", err)
+	return "", fmt.Errorf("find the path of this program, to start it a second time: %w", err)
 }
 
 func (p *secondProcess) end() {
 	p.control.Send(&measure.Message{Do: measure.DoBye})
 	kill := time.AfterFunc(endTimeout, func() { p.cmd.Process.Kill() })
-	p.cmd.Wait() // closes the pipes
+	p.cmd.Wait() // also closes the pipes
 	kill.Stop()
 	p.cancel()
 }
@@ -92,7 +92,7 @@ func (p *secondProcess) explain(err error) error {
 
 const peerCommand = "peer"
 
-// newPeerCommand is the second process's own command.
+// newPeerCommand returns the command that the second process runs.
 func newPeerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    peerCommand + " DEVICE,...",
@@ -100,17 +100,17 @@ func newPeerCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Ctrl-C reaches both processes; the first one decides.
+			// Ctrl-C reaches both processes. The first one decides what to do.
 			signal.Ignore(os.Interrupt, syscall.SIGHUP)
 			return runPeer(cmd, strings.Split(args[0], ","), os.Stdin, cmd.OutOrStdout())
 		},
 	}
-	cli.AddIWARPFlags(cmd) // the first process hands them on
+	cli.AddIWARPFlags(cmd) // the first process passes them on
 	return cmd
 }
 
-// runPeer serves the first process until it says goodbye or is gone. What
-// goes wrong is told to it, not to the terminal.
+// runPeer serves the first process until it says goodbye or has gone. It sends errors
+// to the first process and does not print them.
 func runPeer(cmd *cobra.Command, devices []string, in io.Reader, out io.Writer) error {
 	c, ctx, cancel := measure.NewControl(cmd.Context(), in, out)
 	defer cancel()

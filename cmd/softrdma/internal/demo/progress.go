@@ -9,18 +9,18 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-// progress shows what the demo is doing: on a terminal one line that moves
-// and is gone at the end, elsewhere a line for each operation. Its methods do
-// nothing on nil.
+// A progress shows what the demo is doing: on a terminal one line that is removed at
+// the end, otherwise one line for each operation. The methods of a nil progress do
+// nothing.
 type progress struct {
 	out      io.Writer
 	terminal bool
-	title    string // of the operation, with its number
+	title    string // number and title of the operation
 	bar      *progressbar.ProgressBar
 	max      int64
 }
 
-// barWidth is chosen for a line of at most 80 columns.
+// barWidth fits a line into 80 columns.
 const barWidth = 40
 
 func newProgress(out io.Writer, quiet bool) *progress {
@@ -58,7 +58,7 @@ func (p *progress) transfer(run, runs, bytes int, count int64) {
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
 }
 
-// set tells how many bytes or requests of the run are done.
+// set sets how many bytes or requests of the run are complete.
 func (p *progress) set(n int64) {
 	if p != nil && p.bar != nil {
 		p.bar.Set64(min(n, p.max))

@@ -12,7 +12,7 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// A resultRow is what was found of one operation.
+// A resultRow is the result of one operation.
 type resultRow struct {
 	Name      string   `json:"operation"`
 	Title     string   `json:"-"`
@@ -28,7 +28,7 @@ type resultRow struct {
 	Checked   string   `json:"checked"`
 }
 
-// rate works out what follows from time and processor time.
+// rate computes the rate and the processor time per GiB.
 func (r *resultRow) rate(client, server float64) {
 	seconds := max(r.Seconds, 1e-9)
 	if r.Count > 0 {
@@ -42,7 +42,7 @@ func (r *resultRow) rate(client, server float64) {
 	r.Gbit, r.ClientCPU, r.ServerCPU = &gbit, &c, &s
 }
 
-// A report is what the demo found.
+// A report is the result of the demo.
 type report struct {
 	File       string      `json:"file"`
 	Bytes      int         `json:"bytes"`
@@ -54,7 +54,7 @@ type report struct {
 	Capture    string      `json:"capture,omitempty"`
 	Operations []resultRow `json:"operations"`
 
-	Encrypted  bool `json:"-"` // RDMA is, TCP is not
+	Encrypted  bool `json:"-"` // RDMA is encrypted, TCP is not
 	Processors int  `json:"-"`
 }
 
@@ -66,7 +66,7 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	return err
 }
 
-// terminalWidth is the width of a terminal that the report is made for.
+// terminalWidth is the width of a terminal that the report fits.
 const terminalWidth = 80
 
 func (r *report) text() string {
@@ -75,7 +75,7 @@ func (r *report) text() string {
 	if r.File != generatedFile {
 		file = r.File
 	}
-	fmt.Fprintf(&b, "%s (%s) by %s\nfrom %s to %s, and by READ back:\n\n", file, binaryBytes(float64(r.Bytes)), r.Protocol, r.Client, r.Server)
+	fmt.Fprintf(&b, "%s (%s) over %s\nfrom %s to %s, and back with READ:\n\n", file, binaryBytes(float64(r.Bytes)), r.Protocol, r.Client, r.Server)
 	b.WriteString(r.table())
 	fmt.Fprintf(&b, "\n\nSHA-256 %s\n", r.SHA256)
 	for _, paragraph := range []string{r.notes(), r.captureNote(), r.conclusion()} {
@@ -112,14 +112,14 @@ func trimLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// notes say how the figures were taken.
+// notes says how the figures were measured.
 func (r *report) notes() string {
-	s := "The file was compared after each run, and both counters hold the sum of both ends' additions. "
+	s := "The file and the sums of the counters were checked after each run. "
 	if r.Repeats > 1 {
 		s += fmt.Sprintf("Time is the median of %d runs. ", r.Repeats)
 	}
-	s += "p50 and p99 are taken after a warm-up: half of the round trip, but all of it for READ and atomics," +
-		" which the other program takes no part in. Both ends poll, over TCP too."
+	s += "p50 and p99 are measured after a warm-up: half of the round trip, or all of it for READ and atomics," +
+		" in which the other program takes no part. Both ends poll, with TCP as well."
 	if r.Processors == 1 {
 		s += " The two programs share one processor, so latency is the time to switch between them."
 	}
@@ -137,7 +137,7 @@ func (r *report) captureNote() string {
 // start-up time dominates.
 const minComparable = 16 << 20
 
-// conclusion says in a sentence what the figures mean.
+// conclusion summarises the figures in one sentence.
 func (r *report) conclusion() string {
 	write, tcp := r.operation(measure.OpWrite), r.operation(measure.OpTCP)
 	switch {
@@ -180,7 +180,7 @@ func (r *report) operation(name string) *resultRow {
 	return nil
 }
 
-// cells is the row of the table.
+// cells returns the row of the table.
 func (r *resultRow) cells() table.Row {
 	cpu := func(v *float64) string {
 		if v == nil {
@@ -197,8 +197,8 @@ func (r *resultRow) cells() table.Row {
 	return table.Row{r.Title, duration(r.Seconds * 1e6), rate, duration(r.P50), duration(r.P99), cpu(r.ClientCPU), cpu(r.ServerCPU)}
 }
 
-// binaryBytes writes a number of bytes with three digits or a few more and a
-// unit of a power of 1024.
+// binaryBytes formats a number of bytes with about three digits and a unit of a power
+// of 1024.
 func binaryBytes(n float64) string {
 	unit := 0
 	for ; n >= 1000 && unit < 4; unit++ {
@@ -211,7 +211,7 @@ func binaryBytes(n float64) string {
 	return threeDigits(n) + " " + name
 }
 
-// duration writes a time in microseconds with a unit that fits.
+// duration formats a time in microseconds with a suitable unit.
 func duration(µs float64) string {
 	for _, u := range []struct {
 		µs   float64
@@ -224,8 +224,7 @@ func duration(µs float64) string {
 	return threeDigits(µs) + " µs"
 }
 
-// threeDigits writes a number with three digits, none of them zeros at the end
-// of a whole number.
+// threeDigits formats a number with three digits. Whole numbers have no decimals.
 func threeDigits(v float64) string {
 	switch {
 	case v == float64(int64(v)) || v >= 99.95:

@@ -14,14 +14,14 @@ func (d *client) send(ctx context.Context, _ *measure.Message) error {
 	})
 }
 
-// receive waits until every message is there.
+// receive waits until all messages have arrived.
 func (s *server) receive(ctx context.Context, _ *measure.Message) error {
 	return s.side.AwaitCompletions(ctx, s.side.Sent, s.side.Received+int64(messageCount(s.size)))
 }
 
-// postReceives posts a receive for each part of the file, so that the device
-// puts the messages where they belong, before the client is told to send: iWARP
-// knows no waiting for receives.
+// postReceives posts a receive for each part of the file, so that the messages arrive
+// in their place. It does so before the client is told to send, because iWARP does not
+// retry a SEND that finds no receive.
 func (s *server) postReceives() error {
 	for at := 0; at < s.size; at += chunkSize {
 		wr := verbs.RecvWR{SGL: []verbs.SGE{s.side.MR.SGE(at, min(chunkSize, s.size-at))}}

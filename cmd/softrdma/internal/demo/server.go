@@ -11,18 +11,18 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// server is the second process's end.
+// A server is the end of the second process.
 type server struct {
 	side     *measure.Side
 	c        *measure.Control
 	dev      cli.Device
 	size     int
 	scratch  int
-	listener net.Listener // while the client is to connect
+	listener net.Listener // for the client's next TCP connection
 }
 
-// newServer waits for the first process to say how large the file is, and
-// connects to it.
+// newServer waits until the first process says how large the file is, and connects to
+// it.
 func newServer(ctx context.Context, dev cli.Device, c *measure.Control) (*server, error) {
 	m, err := c.Expect(ctx, measure.DoConnect)
 	if err != nil {
@@ -39,7 +39,7 @@ func newServer(ctx context.Context, dev cli.Device, c *measure.Control) (*server
 	return &server{side: s, c: c, dev: dev, size: m.Size, scratch: scratchOffset(m.Size)}, nil
 }
 
-// connectServer connects to the first process's queue pair, which m tells of.
+// connectServer connects to the first process's queue pair, which m describes.
 func connectServer(ctx context.Context, s *measure.Side, c *measure.Control, m *measure.Message) (err error) {
 	hello := &measure.Message{Do: measure.DoHello, Device: s.Dev.Addr().String(), Endpoints: s.Local, Memory: s.Memory()}
 	if s.Cfg.Managed {
@@ -62,7 +62,7 @@ func connectServer(ctx context.Context, s *measure.Side, c *measure.Control, m *
 
 func (s *server) data() []byte { return s.side.Buf[:s.size] }
 
-// run does what the first process says, until it says goodbye.
+// run executes what the first process asks for, until it says goodbye.
 func (s *server) run(ctx context.Context) error {
 	for {
 		m, err := s.c.Next(ctx)
@@ -85,7 +85,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 }
 
-// transfer is this end of an operation; at its end it tells what arrived.
+// transfer is the server's end of an operation. At its end it reports what has arrived.
 func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	o := findOperation(m.Operation)
 	if o == nil {
@@ -127,7 +127,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	return s.c.Send(done)
 }
 
-// latency is this end of a latency test.
+// latency is the server's end of a latency test.
 func (s *server) latency(ctx context.Context, m *measure.Message) error {
 	r := newRound(m.Operation, m.Count, s.scratch)
 	err := s.side.PrepareRound(&r)
@@ -164,5 +164,5 @@ func findOperation(name string) *operation {
 	return nil
 }
 
-// acceptLimit is how long the first process may take to connect.
+// acceptLimit limits the time until the first process connects.
 const acceptLimit = 10 * time.Second

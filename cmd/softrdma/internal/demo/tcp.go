@@ -11,9 +11,9 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// The kernel's TCP, for comparison: plain writes of 1 MiB, read at once to
-// their place. Its congestion control is cubic where the system lets a program
-// choose, since BBR throttles a single stream on the loopback.
+// The kernel's TCP for comparison: writes of 1 MiB, read directly to their place. It
+// uses cubic where the system lets a program choose, since BBR throttles a single
+// stream on the loopback.
 
 // listen opens a socket for the client's next connection.
 func (s *server) listen(ctx context.Context) (string, error) {
@@ -27,7 +27,7 @@ func (s *server) listen(ctx context.Context) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// accept takes the client's connection, which ends with ctx.
+// accept accepts the client's connection, which ends with ctx.
 func (s *server) accept(ctx context.Context) (net.Conn, func(), error) {
 	defer s.listener.Close()
 	conn, err := s.listener.Accept()
@@ -37,7 +37,7 @@ func (s *server) accept(ctx context.Context) (net.Conn, func(), error) {
 	return conn, closeWith(ctx, conn), nil
 }
 
-// closeWith closes the connection when ctx ends, or by the returned function.
+// closeWith closes the connection when ctx ends or the returned function is called.
 func closeWith(ctx context.Context, conn net.Conn) func() {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	return func() {
@@ -46,8 +46,8 @@ func closeWith(ctx context.Context, conn net.Conn) func() {
 	}
 }
 
-// dial connects to the server from the address of this process's device, so
-// that packets take the same way as those of RDMA.
+// dial connects to the server from the address of this process's device, so that TCP's
+// packets take the same path as those of RDMA.
 func (d *client) dial(ctx context.Context, ready *measure.Message) (net.Conn, func(), error) {
 	from := d.dev.Addr().Addr()
 	dialer := net.Dialer{Timeout: acceptLimit, Control: chooseCubic, LocalAddr: &net.TCPAddr{IP: from.AsSlice(), Zone: from.Zone()}}
@@ -58,7 +58,7 @@ func (d *client) dial(ctx context.Context, ready *measure.Message) (net.Conn, fu
 	return conn, closeWith(ctx, conn), nil
 }
 
-// tcp writes the file and waits for the word that all of it was read.
+// tcp writes the file and waits until the server has read all of it.
 func (d *client) tcp(ctx context.Context, ready *measure.Message) error {
 	conn, done, err := d.dial(ctx, ready)
 	if err != nil {
@@ -95,8 +95,7 @@ func (s *server) tcp(ctx context.Context, _ *measure.Message) error {
 	return err
 }
 
-// tcpPing times round trips of 8 bytes; like the ends of RDMA's tests, both
-// ends poll.
+// tcpPing times round trips of 8 bytes. Both ends poll, as in the RDMA tests.
 func (d *client) tcpPing(ctx context.Context, ready *measure.Message, n int64, h measure.Histogram) error {
 	conn, done, err := d.dial(ctx, ready)
 	if err != nil {
@@ -119,7 +118,7 @@ func (d *client) tcpPing(ctx context.Context, ready *measure.Message, n int64, h
 	return nil
 }
 
-// tcpPong answers tcpPing.
+// tcpPong is the server's end of tcpPing.
 func (s *server) tcpPong(ctx context.Context, n int64) error {
 	conn, done, err := s.accept(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// pollRead fills b from the connection without ever sleeping.
+// pollRead fills b from the connection without sleeping.
 func pollRead(conn net.Conn, b []byte) error {
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {

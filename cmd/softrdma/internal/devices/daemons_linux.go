@@ -9,14 +9,14 @@ import (
 	"softrdma/internal/provider/daemon"
 )
 
-// printDaemons lists the RoCE devices of the daemons that can be found, by the
-// names that -d takes. Programs take those of the first one.
+// printDaemons lists the RoCE devices of all daemons by the names that -d takes.
+// "daemon:" without a socket means the first daemon.
 func printDaemons(out io.Writer) {
 	first := true
 	for _, socket := range daemon.Sockets() {
 		about, err := daemon.Ask(socket)
 		if err != nil {
-			continue // most machines have none
+			continue // most machines run no daemon
 		}
 		fmt.Fprintf(out, "\nThe daemon on %s serves:\n", socket)
 		for _, line := range about.Devices {

@@ -4,5 +4,5 @@ package devices
 
 import "io"
 
-// printDaemons has none to list.
+// printDaemons prints nothing, because daemons exist only on Linux.
 func printDaemons(io.Writer) {}

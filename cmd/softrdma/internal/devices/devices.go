@@ -1,3 +1,4 @@
+// Package devices is the command that lists devices.
 package devices
 
 import (
@@ -14,16 +15,16 @@ import (
 )
 
 const long = `Lists the addresses of this machine that can be an RDMA device, the best first:
-the one that commands take without -d. None of them is opened.
+the one that commands use without -d. It opens none of them.
 
--v tells of each what ibv_devinfo -v tells of an adapter: limits, GUID, the GID
-table, the port's state, MTUs and speed; and of the best why it was chosen.
+-v prints for each device what ibv_devinfo -v prints for an adapter: limits, GUID,
+GID table, port state, MTUs and speed. It also says why the best one is the best.
 
-Every address is a device of either protocol: with --protocol iwarp it is told
-what it is as an iWARP device.
+Every address can be a device of either protocol. With --protocol iwarp the list
+describes the iWARP devices.
 
-Where a daemon can be found (softrdma daemon), its devices follow, by the names
-that -d takes.`
+If a daemon is running (softrdma daemon), its devices follow, with the names that
+-d takes.`
 
 func NewCommand() *cobra.Command {
 	var verbose, asJSON bool
@@ -45,7 +46,7 @@ func NewCommand() *cobra.Command {
 			case asJSON:
 				return printDevicesJSON(out, list)
 			case len(list) == 0:
-				return errors.New("this machine has no address that could be an RDMA device: bring an interface up, \"ip link set lo up\" is enough")
+				return errors.New("this machine has no address that could be an RDMA device: bring up an interface, for example with \"ip link set lo up\"")
 			case verbose:
 				err = printDevicesVerbose(out, list)
 			default:
@@ -57,8 +58,8 @@ func NewCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "tell everything about each device")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "tell everything as JSON")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all attributes of each device")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all attributes as JSON")
 	protocol.AddFlag(cmd.Flags(), "")
 	return cmd
 }
@@ -78,7 +79,7 @@ func printDevices(out io.Writer, list []verbs.DeviceInfo) error {
 		return err
 	}
 	if list[0].Best {
-		fmt.Fprintln(out, "\n* is taken without -d; devices -v tells why.")
+		fmt.Fprintln(out, "\n* is used without -d; softrdma devices -v says why.")
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ type record struct {
 	ActiveMTU int          `json:"active_mtu"`
 	SpeedMbps int          `json:"speed_mbps,omitempty"`
 	Protocol  string       `json:"protocol"`
-	UDPPort   int          `json:"udp_port,omitempty"` // of RoCE v2
+	UDPPort   int          `json:"udp_port,omitempty"` // RoCE v2 only
 	GIDs      []gidRecord  `json:"gids"`
 	Limits    limitsRecord `json:"limits"`
 }
@@ -192,7 +193,7 @@ type limitsRecord struct {
 }
 
 func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
-	records := make([]record, len(list)) // never null
+	records := make([]record, len(list)) // never encoded as null
 	for i := range list {
 		d := &list[i]
 		a := d.Query()
@@ -213,7 +214,7 @@ func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
 	return cli.WriteJSON(out, records)
 }
 
-// noArguments refuses arguments: the list is of all devices.
+// noArguments refuses arguments, which could be taken for device names.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

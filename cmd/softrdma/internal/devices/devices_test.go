@@ -42,8 +42,8 @@ func TestDevicesListsWhatOpenTakes(t *testing.T) {
 	}
 }
 
-// The library's answers before and behind Open are the same.
-func TestDevicesTellsWhatTheOpenDeviceDoes(t *testing.T) {
+// DeviceInfo and the open device have the same attributes.
+func TestDevicesMatchesOpenDevice(t *testing.T) {
 	var records []record
 	if err := json.Unmarshal([]byte(clitest.Run(t, "devices", "--json")), &records); err != nil {
 		t.Fatal(err)

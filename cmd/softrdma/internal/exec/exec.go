@@ -1,3 +1,5 @@
+// Package exec is the command that runs a C program on a device of softrdma. Package
+// internal/uverbs serves the program.
 package exec
 
 import (
@@ -6,32 +8,31 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-const long = `Runs a program of the Linux RDMA tools, or any other that uses libibverbs and
-librdmacm, on an RDMA device of softrdma: unchanged, without a kernel module,
-without root.
+const long = `Runs a program that uses libibverbs or librdmacm, such as the Linux RDMA tools, on
+an RDMA device of softrdma, without recompiling it and without a kernel module or
+root.
 
-Where "softrdma daemon" runs the program finds the daemon's devices, which it
-shares with others. Otherwise, and with -d, --protocol or --pcap, it finds one
-device of its own, which ends with it: rxe0, or siw0 where that speaks iWARP, on
-which programs connect by librdmacm alone (-R of perftest). A daemon is looked for at --socket, or else at
-$XDG_RUNTIME_DIR/softrdma/socket and then /run/softrdma/socket.
+If a "softrdma daemon" is running, the program uses the daemon's devices, which it
+shares with other programs. Otherwise, or with -d, --protocol or --pcap, it gets a
+device of its own: rxe0, or siw0 with iWARP. On siw0 programs connect only through
+librdmacm (-R of perftest). The daemon's socket is that of --socket, or else
+$XDG_RUNTIME_DIR/softrdma/socket or /run/softrdma/socket.
 
-The libraries are the system's own (Debian: libibverbs1, ibverbs-providers,
+The libraries are those of the system (Debian: libibverbs1, ibverbs-providers,
 librdmacm1). softrdma preloads a small library into the program, which forwards
-its system calls on RDMA device files to softrdma, and nothing else.
+system calls on RDMA device files to softrdma, and nothing else.
 
-The program is given the terminal, its environment and its arguments, and
-softrdma ends with its exit code, or with 128 and the number of the signal that
+The program inherits the terminal, the environment and its arguments. softrdma
+exits with the program's exit code, or with 128 plus the number of the signal that
 ended it.
 
-With --share-memory, or SOFTRDMA_SHARE_MEMORY=1 in its environment, the pages of
-memory that the program registers, 64 KiB and more, are replaced by ones that
-softrdma shares: data from one such program to another is copied once and not
-twice, and atomics are atomic with the program's own. It is done where the
-program has one thread when it registers, and for private anonymous memory that
-is not locked; -v tells where not, and why. It is not for programs that make
-processes by clone and not by fork, or that have other devices or the kernel
-write to registered memory by themselves.
+With --share-memory, or SOFTRDMA_SHARE_MEMORY=1 in the environment, softrdma
+replaces pages of registered memory, from 64 KiB, by shared ones. Data between two
+such programs is then copied once instead of twice, and atomics are atomic with
+the program's own. This needs private anonymous memory that is not locked, and a
+program that has one thread when it registers; -v says where it was not possible,
+and why. Do not use it for programs that create processes by clone instead of
+fork, or that let other devices or the kernel write to registered memory.
 
 Two programs without a daemon need two addresses. Programs that take a GID index
 find the device's only GID at index 0.`
@@ -47,7 +48,7 @@ const example = `  softrdma exec -- ibv_devinfo -v
   softrdma exec --protocol iwarp -d 127.0.0.1 -- ib_write_bw -R
   softrdma exec --protocol iwarp -d 127.0.0.2 -- ib_write_bw -R 127.0.0.1`
 
-// options are the flags of exec.
+// options holds the command's flags.
 type options struct {
 	device, socket string
 	protocol       cli.Protocol
@@ -62,12 +63,12 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, &s, args) },
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // the program's flags are the program's
-	f.StringVarP(&s.device, "device", "d", "", "`INTERFACE` or address of a device of the program's own")
+	f.SetInterspersed(false) // flags after PROGRAM are the program's
+	f.StringVarP(&s.device, "device", "d", "", "`INTERFACE` or address of a device for this program only")
 	s.protocol.AddFlag(f, "")
-	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon whose devices the program is to find")
-	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma, where that can be done unnoticed")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each call on the device that is refused, and at the end how often which reason was given")
+	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
+	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma where possible")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on the device, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }

@@ -18,11 +18,11 @@ import (
 	"softrdma/verbs"
 )
 
-// killDelay is how long a program that was asked to end may take for it.
+// killDelay is the time between SIGTERM and SIGKILL.
 const killDelay = 10 * time.Second
 
-// run runs a program on a daemon's devices, or serves it one of its own and
-// of its children until it ends.
+// run runs a program on a daemon's devices, or on a device of its own, until the
+// program ends.
 func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	device, err := s.protocol.OpenName(s.device)
 	if err != nil {
@@ -72,12 +72,12 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	return programError(args[0], c.Run())
 }
 
-// daemonSockets are where a daemon may be, none where the program is to have a device
-// of its own.
+// daemonSockets returns the sockets to look for a daemon at, none if the program gets a
+// device of its own.
 func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
 	switch own := s.device != "" || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.TLSFlags(cmd) != nil; {
 	case s.socket != "" && own:
-		return nil, cli.UsageErrorf("--socket: the devices are the daemon's, and so are -d, --protocol, --%s and what secures them", cli.PcapFlag)
+		return nil, cli.UsageErrorf("--socket: the daemon opens the devices, so -d, --protocol, --%s and the flags of TLS do not apply", cli.PcapFlag)
 	case s.socket != "":
 		return []string{s.socket}, nil
 	case own:
@@ -86,8 +86,8 @@ func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
 	return daemon.Sockets(), nil
 }
 
-// daemonEnvironment looks for a daemon and gives the environment of its programs, nil
-// where there is none.
+// daemonEnvironment looks for a daemon and returns the environment for its programs, or
+// nil if there is none.
 func (s *options) daemonEnvironment(cmd *cobra.Command, places []string, library string) ([]string, error) {
 	for _, place := range places {
 		info, err := daemon.Ask(place)
@@ -112,7 +112,7 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, places []string, library
 	return nil, nil
 }
 
-// serve begins to serve a device to the program alone.
+// serve opens a device for the program and serves it.
 func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []string, end func() error, err error) {
 	dev, closeDevice, err := cli.OpenDevice(cmd, device, verbs.Config{})
 	if err != nil {
@@ -136,7 +136,8 @@ func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []
 	}, nil
 }
 
-// programError makes the exit code that softrdma ends with of a program's end.
+// programError returns an error with the exit code that softrdma takes over from the
+// program.
 func programError(name string, err error) error {
 	var e *exec.ExitError
 	if !errors.As(err, &e) {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// run says what is missing: the libraries that programs use are Linux's.
+// run fails, because only Linux has the libraries that programs use.
 func run(*cobra.Command, *options, []string) error {
 	return fmt.Errorf("exec runs programs with Linux's libibverbs, not on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -1,3 +1,4 @@
+// Package explain is the command that prints the entries of package internal/explain.
 package explain
 
 import (
@@ -14,14 +15,13 @@ import (
 	"softrdma/internal/explain"
 )
 
-const long = `Tells what a status, a reason, a NAK or an event means: what brings it about,
-where to look, what usually mends it, and which clause of the specification
-wants it so.
+const long = `Explains a status, reason, NAK or event: what causes it, where to look, the usual
+remedy, and the clause of the specification that requires it.
 
-QUERY is a name in whole or in part, words of its sentence, or a number that a
-message, a packet or a program printed, in decimal or as 0xNN: it tells every
-meaning of the number, as a completion status, a reject reason, an errno, an
-exit code and so on. Without QUERY it lists all names.
+QUERY is a name or a part of one, words of its description, or a number from a
+message, a packet or a program, in decimal or as 0xNN. For a number it prints each
+meaning: completion status, reject reason, errno, exit code and so on. Without
+QUERY it lists all names.
 
 With --json it prints an array of objects: kind, name, number, label (kind and
 number as they are usually printed), meaning, cause, look, remedy, clause and
@@ -37,7 +37,7 @@ const example = `  softrdma explain IBV_WC_RETRY_EXC_ERR
 func NewCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "explain [QUERY...]", Short: "Tell what a status, reason, NAK, event or number means, and what mends it",
+		Use: "explain [QUERY...]", Short: "Explain a status, reason, NAK, event or number, and its remedy",
 		Long: long, Example: example, ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
@@ -67,7 +67,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// An record is an entry in JSON.
+// A record is an entry in JSON.
 type record struct {
 	Kind    string   `json:"kind"`
 	Name    string   `json:"name"`
@@ -90,8 +90,7 @@ func records(entries []explain.Entry) []record {
 	return list
 }
 
-// lookup takes the arguments as words of one query, and where nothing is called
-// so as a query each.
+// lookup looks the arguments up as one query, and if nothing matches as one query each.
 func lookup(args []string) ([]explain.Entry, error) {
 	found, err := explain.Lookup(strings.Join(args, " "))
 	if !errors.As(err, new(*explain.NotFoundError)) || len(args) == 1 {
@@ -124,12 +123,11 @@ func list(out io.Writer) error {
 
 const (
 	outputWidth = 80
-	fieldIndent = 12 // of what stands behind a field's name
+	fieldIndent = 12 // column of a field's text
 )
 
-// wrap breaks the texts of fields between words so that no line is longer than
-// width, where words allow it. Fields are two spaces, a name and a text that
-// starts at indent, as is what is broken off.
+// wrap breaks lines longer than width between words. A field is two spaces, a name and
+// a text that begins at column indent, where continuation lines begin as well.
 func wrap(text string, width, indent int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

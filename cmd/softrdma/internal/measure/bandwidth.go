@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	maxBatch  = 32   // requests posted in one list, the last of which is signaled
-	peakLists = 2048 // lists whose times are kept for the peak
+	maxBatch  = 32   // requests posted in one list; only the last is signaled
+	peakLists = 2048 // lists whose times are kept for the peak rate
 
-	markerID = 1 << 63 // work request of a mark, see flow.mark
-	creditID = 1 << 62 // of a READ of the credits of the queue pair in its lower bits
+	markerID = 1 << 63 // WRID of a marker, see sendMarkers
+	creditID = 1 << 62 // WRID of a READ of credits; the lower bits hold the queue pair's index
 )
 
 // A Flow is a bandwidth test of one message size, at one end.
@@ -23,46 +23,46 @@ type Flow struct {
 	side               *Side
 	set                *Settings
 	size               int
-	limit              int64 // messages of a queue pair; 0 until the time is over
+	limit              int64 // messages of each queue pair; 0 means until the time is over
 	seed               uint64
 	Sends              bool
-	Receives           bool // SENDs from the peer
+	Receives           bool // the peer sends SENDs
 	senders            []sender
 	receivers          []receiver
 	busySenders        int // senders that have messages left or in flight
-	pending            int // marks and READs of credits in flight
-	openReceivers      int // takers whose peer has not ended
+	pending            int // markers and READs of credits in flight
+	openReceivers      int // receivers that have not received the peer's marker
 	start              time.Time
-	countFrom, countTo time.Duration // between the margins
+	countFrom, countTo time.Duration // what completes between these is counted
 	batch              int
-	posted             []time.Duration // of the first lists, since start
+	posted             []time.Duration // when the first lists were posted, since start
 	finished           []time.Duration
 }
 
-// A sender is a queue pair's sending half.
+// A sender is the sending half of a queue pair.
 type sender struct {
 	wrs           []verbs.SendWR
 	posted, done  int64
-	counted       int64 // of done, those between the margins
+	counted       int64 // completed between countFrom and countTo
 	finished      bool
-	credit        int64 // messages that the peer has receives for, where it counts
-	readingCredit bool  // a READ of the peer's is in flight
+	credit        int64 // messages that the peer has receives for, if needsCredit
+	readingCredit bool  // a READ of the peer's credit is in flight
 }
 
-// FlowResult is what one end of a flow sent.
+// A FlowResult is what one end of a flow sent.
 type FlowResult struct {
 	Messages int64   `json:"messages"`
-	Counted  []int64 `json:"counted"` // of each queue pair, those between the margins
-	Bytes    int64   `json:"bytes"`   // of Counted
-	Seconds  float64 `json:"seconds"` // that they took
+	Counted  []int64 `json:"counted"` // messages of each queue pair between the margins
+	Bytes    int64   `json:"bytes"`   // of the counted messages
+	Seconds  float64 `json:"seconds"` // in which the counted messages completed
 	Peak     float64 `json:"peak"`    // bytes per second
-	CPU      float64 `json:"cpu"`     // seconds of processor time, for all messages
+	CPU      float64 `json:"cpu"`     // seconds of processor time for all messages
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // of the device, by reason
 }
 
-// NewFlow prepares one end: memory as the other end expects to find it, and
-// receives for what it sends.
+// NewFlow prepares one end: it fills the memory with a pattern that the other end can
+// check, and posts receives.
 func NewFlow(s *Side, set *Settings, size int, limit int64, seed uint64, sending bool) (*Flow, error) {
 	f := &Flow{
 		side: s, set: set, size: size, limit: limit, seed: seed, Sends: sending,
@@ -81,7 +81,7 @@ func NewFlow(s *Side, set *Settings, size int, limit int64, seed uint64, sending
 	}
 	for i := range f.receivers {
 		t := &f.receivers[i]
-		left := *t.outstanding // by the flow of another size
+		left := *t.outstanding // left by the flow of the previous size
 		atomic.StoreUint64(t.posted, uint64(left))
 		for t.toPost = 2*set.Depth - left; t.toPost > 0; {
 			if err := t.post(s.QPs[i]); err != nil {
@@ -94,8 +94,8 @@ func NewFlow(s *Side, set *Settings, size int, limit int64, seed uint64, sending
 	return f, nil
 }
 
-// sourceBuffer and landing are the memory of a queue pair that this end's operations
-// send from, and that the peer's (or this end's READs) fill.
+// sourceBuffer is the memory that a queue pair sends from, targetBuffer the memory that
+// the peer's operations or this end's READs fill.
 func (f *Flow) sourceBuffer(i int) []byte {
 	at := i * f.set.stride()
 	return f.side.Buf[at : at+f.size]
@@ -128,7 +128,7 @@ func (f *Flow) newRequests(i int) []verbs.SendWR {
 	return list
 }
 
-// Run sends what there is to send and takes what comes, until both are over.
+// Run sends and receives until both are complete.
 func (f *Flow) Run(ctx context.Context) (FlowResult, error) {
 	ctx, stop := f.side.Watch(ctx)
 	defer stop()
@@ -158,9 +158,18 @@ func (f *Flow) Run(ctx context.Context) (FlowResult, error) {
 	if !f.Sends {
 		r.CPU = (bench.CPUTime() - cpu).Seconds()
 	} else if f.overStream() {
-		// What completed was TCP's; now that the marks are answered it has arrived.
+		// A request completes when TCP has the data. The answered marker shows that all
+		// of it has arrived.
 		r.Seconds, r.CPU = time.Since(f.start).Seconds(), (bench.CPUTime() - cpu).Seconds()
 	}
+	f.sum(&r)
+	r.Counters = maps.Collect(f.side.Dev.Counters())
+	return r, nil
+}
+
+// sum fills in what the senders have counted. The caller has set Seconds to the
+// duration of the whole flow.
+func (f *Flow) sum(r *FlowResult) {
 	for i := range f.senders {
 		s := &f.senders[i]
 		r.Messages += s.done
@@ -170,14 +179,12 @@ func (f *Flow) Run(ctx context.Context) (FlowResult, error) {
 	if f.set.Margin > 0 {
 		r.Seconds = (f.countTo - f.countFrom).Seconds()
 	}
-	r.Counters = maps.Collect(f.side.Dev.Counters())
 	if r.Seconds > 0 {
 		r.Peak = max(f.peakRate(), float64(r.Bytes)/r.Seconds)
 	}
-	return r, nil
 }
 
-// postRequests posts lists of requests while they fit into the depth.
+// postRequests posts lists of requests while the send queues have room for them.
 func (f *Flow) postRequests() error {
 	for i := range f.senders {
 		s := &f.senders[i]
@@ -206,7 +213,7 @@ func (f *Flow) postRequests() error {
 				list = peakLists
 			}
 			last := &s.wrs[n-1]
-			last.Flags, last.WRID = verbs.Signaled, uint64(list)<<32|uint64(i)<<16|uint64(n)
+			last.Flags, last.WRID = verbs.Signaled, listID(list, i, n)
 			err := f.side.QPs[i].PostSend(s.wrs[:n]...)
 			last.Flags = 0
 			if err != nil {
@@ -218,7 +225,7 @@ func (f *Flow) postRequests() error {
 	return nil
 }
 
-// finishSender notes that a sender posts no more messages.
+// finishSender marks a sender that has posted its last message.
 func (f *Flow) finishSender(s *sender) {
 	s.finished = true
 	if s.done == s.posted {
@@ -226,7 +233,7 @@ func (f *Flow) finishSender(s *sender) {
 	}
 }
 
-// handleCompletions notes the completions of the last poll.
+// handleCompletions handles the completions of the last poll.
 func (f *Flow) handleCompletions() error {
 	var now time.Duration
 	for k := range f.side.wcs[:f.side.n] {
@@ -244,25 +251,34 @@ func (f *Flow) handleCompletions() error {
 			if now == 0 {
 				now = time.Since(f.start)
 			}
-			s := &f.senders[wc.WRID>>16&0xffff]
-			s.done += int64(wc.WRID & 0xffff)
-			if now >= f.countFrom && now < f.countTo {
-				s.counted += int64(wc.WRID & 0xffff)
-			}
-			if wc.WRID>>32 < peakLists {
-				f.finished = append(f.finished, now)
-			}
-			if s.finished && s.done == s.posted {
-				f.busySenders--
-			}
+			f.listCompleted(wc.WRID, now)
 		}
 	}
 	return nil
 }
 
-// peakRate is the best rate, in bytes per second, between the posting of any list
-// and the completion of any later one. Lists that came too late to be timed
-// are left out.
+// listID returns the WRID of a list of n requests on queue pair i. list is its index
+// in Flow.posted, or peakLists.
+func listID(list, i, n int) uint64 { return uint64(list)<<32 | uint64(i)<<16 | uint64(n) }
+
+// listCompleted counts the messages of a list that has completed.
+func (f *Flow) listCompleted(id uint64, now time.Duration) {
+	s, n := &f.senders[id>>16&0xffff], int64(id&0xffff)
+	s.done += n
+	if now >= f.countFrom && now < f.countTo {
+		s.counted += n
+	}
+	if id>>32 < peakLists {
+		f.finished = append(f.finished, now)
+	}
+	if s.finished && s.done == s.posted {
+		f.busySenders--
+	}
+}
+
+// peakRate returns the best rate, in bytes per second, between the posting of any list
+// and the completion of the same or a later one. Lists after the first peakLists are
+// left out.
 func (f *Flow) peakRate() float64 {
 	best := 0.0
 	bytes := float64(f.batch * f.size)

@@ -13,31 +13,31 @@ import (
 	"softrdma/rdmacm"
 )
 
-// connectLimit is how long the connection of one queue pair may take.
+// connectLimit limits the time for connecting one queue pair.
 const connectLimit = 10 * time.Second
 
-// A Service is where a server's queue pairs wait in the connection manager,
-// for the client that shows the token.
+// A Service is where a server's queue pairs listen in the connection manager. Only a
+// client that knows the token is accepted.
 type Service struct {
 	Port  uint16 `json:"port"`
 	Token uint64 `json:"token"`
 }
 
-// privateData is the private data of the request for a queue pair.
+// privateData returns the private data of the connection request for queue pair i.
 func (v *Service) privateData(i int) []byte {
 	b := binary.BigEndian.AppendUint64(nil, v.Token)
 	return binary.BigEndian.AppendUint32(b, uint32(i))
 }
 
-// connections are the connections of one end's queue pairs. Its ids are used one
-// after the other, so that events come in the order that is expected.
+// connections are the connections of one end's queue pairs. They are set up one after
+// the other, so that events arrive in the expected order.
 type connections struct {
 	ch     *rdmacm.EventChannel
 	listen *rdmacm.ID
 	ids    []*rdmacm.ID
 }
 
-// close gives up the connections with their queue pairs.
+// close destroys the connections with their queue pairs.
 func (l *connections) close() {
 	for _, id := range l.ids {
 		id.Destroy()
@@ -48,7 +48,7 @@ func (l *connections) close() {
 	l.ch.Close()
 }
 
-// expect waits for an event, which must be what.
+// expect waits for an event of the given type.
 func (l *connections) expect(ctx context.Context, what rdmacm.EventType) (rdmacm.Event, error) {
 	for {
 		v, err := l.ch.Next(ctx)
@@ -59,7 +59,7 @@ func (l *connections) expect(ctx context.Context, what rdmacm.EventType) (rdmacm
 			return v, err
 		case v.Type == what:
 			return v, nil
-		case v.Type == rdmacm.EventConnectRequest: // not its turn
+		case v.Type == rdmacm.EventConnectRequest: // of a later queue pair
 			v.ID.Destroy()
 		case v.Err != nil:
 			return v, cli.PeerErrorf("connect: %w", v.Err)
@@ -69,12 +69,12 @@ func (l *connections) expect(ctx context.Context, what rdmacm.EventType) (rdmacm
 	}
 }
 
-// withConnectTimeout bounds a connection's time.
+// withConnectTimeout limits the time for setting up a connection.
 func withConnectTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, connectLimit, cli.PeerErrorf("connection manager: the other end did not answer for %v", connectLimit))
 }
 
-// setRNRTimer gives an id what ConnectConfig gives queue pairs that are connected here.
+// setRNRTimer sets the RNR timer that Connect sets without the connection manager.
 func setRNRTimer(id *rdmacm.ID) error { return id.SetOption(rdmacm.OptionMinRNRTimer, 1) }
 
 // Listen begins to listen for the client's queue pairs.
@@ -95,11 +95,11 @@ func (s *Side) Listen() (v *Service, err error) {
 	}
 	var token [8]byte
 	rand.Read(token[:])
-	// A token that every reader of JSON keeps whole.
+	// JSON numbers are exact up to 53 bits.
 	return &Service{Port: id.LocalAddr().Port(), Token: binary.BigEndian.Uint64(token[:]) >> 11}, nil
 }
 
-// Accept accepts the client's queue pairs, in their order.
+// Accept accepts the client's queue pairs in their order.
 func (s *Side) Accept(ctx context.Context, v *Service) error {
 	for i := range s.Cfg.QPs {
 		if err := s.acceptOne(ctx, v, i); err != nil {
@@ -118,7 +118,7 @@ func (s *Side) acceptOne(ctx context.Context, v *Service, i int) error {
 			return err
 		}
 		if want := v.privateData(i); len(e.Conn.PrivateData) < len(want) || string(e.Conn.PrivateData[:len(want)]) != string(want) {
-			if err := errors.Join(e.ID.Reject([]byte("this port is for the client of a measurement")), e.ID.Destroy()); err != nil {
+			if err := errors.Join(e.ID.Reject([]byte("this port is reserved for the client of a measurement")), e.ID.Destroy()); err != nil {
 				return err
 			}
 			continue
@@ -138,7 +138,7 @@ func (s *Side) acceptOne(ctx context.Context, v *Service, i int) error {
 	}
 }
 
-// createQP makes the queue pair of an id.
+// createQP creates the queue pair of an id.
 func (s *Side) createQP(id *rdmacm.ID) error {
 	qp, err := id.CreateQP(s.pd, s.qpConfig())
 	if err == nil {
@@ -147,12 +147,12 @@ func (s *Side) createQP(id *rdmacm.ID) error {
 	return err
 }
 
-// Dial connects the queue pairs to those that the server offers. via is where
-// the server was found: it tells the zone of a link-local address.
+// Dial connects the queue pairs to those that the server listens with. via is the
+// address of the control connection, which has the zone of a link-local address.
 func (s *Side) Dial(ctx context.Context, hello *Message, via netip.Addr) (err error) {
 	dev, err := netip.ParseAddrPort(hello.Device)
 	if err != nil || hello.Service == nil {
-		return cli.PeerErrorf("the server offers no connection through the connection manager: expected a softrdma that knows -R there")
+		return cli.PeerErrorf("the server does not support -R: expected a newer softrdma there")
 	}
 	to := netip.AddrPortFrom(dev.Addr().WithZone(via.Zone()), hello.Service.Port)
 	s.conns = &connections{ch: rdmacm.NewEventChannel()}

@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A stranger at the port of a measurement is refused, and does not disturb.
-func TestPerfManagedStranger(t *testing.T) {
+// A program without the token is rejected, and the client is still accepted.
+func TestAcceptRejectsRequestsWithoutToken(t *testing.T) {
 	dev, err := verbs.Open(clitest.LoopbackDevice(t), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -15,21 +15,20 @@ import (
 	"softrdma/verbs"
 )
 
-// A Message is a line of JSON between the two ends of a measurement, out
-// of band of what they measure. Do says what it is; the other fields belong to
-// some of them.
+// A Message is a line of JSON on the control channel between the two ends of a
+// measurement. Do is its type; which other fields it has depends on that.
 type Message struct {
 	Do    string `json:"do,omitempty"`
 	Error string `json:"error,omitempty"`
 	Code  int    `json:"code,omitempty"` // exit code of the error
 
 	Version   int              `json:"version,omitempty"`
-	Alive     bool             `json:"alive,omitempty"` // of a hello: this end says every second that it is there
+	Alive     bool             `json:"alive,omitempty"` // in a hello: this end sends keep-alive messages
 	Settings  *Settings        `json:"settings,omitempty"`
 	Device    string           `json:"device,omitempty"`
 	Endpoints []verbs.Endpoint `json:"endpoints,omitempty"`
 	Memory    *RemoteMemory    `json:"memory,omitempty"`
-	Service   *Service         `json:"service,omitempty"` // in place of Endpoints
+	Service   *Service         `json:"service,omitempty"` // instead of Endpoints
 
 	Operation string      `json:"operation,omitempty"`
 	Size      int         `json:"size,omitempty"`
@@ -42,7 +41,7 @@ type Message struct {
 	Result    *FlowResult `json:"result,omitempty"`
 }
 
-// What a Message is.
+// Types of messages.
 const (
 	DoHello   = "hello"
 	DoConnect = "connect"
@@ -55,38 +54,38 @@ const (
 	doAlive   = "alive"
 )
 
-// Each end sends a keep-alive message every keepAliveInterval, and gives up after keepAliveLimit
-// intervals without one from its peer. The device of a stopped program may keep
-// answering, as adapters do, and so does its host's TCP.
+// Each end sends a keep-alive message every keepAliveInterval, and gives up after
+// keepAliveLimit intervals without a message from its peer. A stopped program is not
+// noticed otherwise: its RDMA adapter and its host's TCP keep answering.
 const (
 	keepAliveInterval = time.Second
 	keepAliveLimit    = 10
 )
 
-// RemoteMemory is what a peer must know to reach this end's memory.
+// RemoteMemory describes memory that the peer may access.
 type RemoteMemory struct {
 	Addr uint64 `json:"addr"`
 	RKey uint32 `json:"rkey"`
 }
 
-// maxControlLine bounds a line that a peer may send.
+// maxControlLine limits the length of a line that a peer may send.
 const maxControlLine = 4 << 20
 
-// ErrPeerGone is what a control channel that ends leaves behind.
+// ErrPeerGone says that the control channel ended.
 var ErrPeerGone = errors.New("the other end went away")
 
-// A Control is one end's control channel.
+// A Control is one end of a control channel.
 type Control struct {
-	mu     sync.Mutex // of enc
+	mu     sync.Mutex // guards enc
 	enc    *json.Encoder
 	in     chan *Message
 	end    context.CancelCauseFunc
-	missed atomic.Int32 // keepAliveInterval since the peer's last message
+	missed atomic.Int32 // keep-alive intervals since the peer's last message
 }
 
-// NewControl starts reading messages from r. When r ends, or what it brings is
-// no message, the returned context ends with the reason as its cause: the
-// peer's death is noticed also by those who wait for something else.
+// NewControl starts reading messages from r. When r ends or sends something else, the
+// returned context ends with the reason as its cause, so that an end that waits for
+// completions also notices that its peer has gone.
 func NewControl(ctx context.Context, r io.Reader, w io.Writer) (*Control, context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c := &Control{enc: json.NewEncoder(w), in: make(chan *Message, 4), end: cancel}
@@ -103,7 +102,7 @@ func (c *Control) read(ctx context.Context, r io.Reader) error {
 			return cli.PeerErrorf("control channel: expected a message of softrdma, found %.40q", lines.Text())
 		}
 		if m.Error != "" {
-			// A failed peer ends the measurement, whatever this end is doing.
+			// A peer that failed ends the measurement at both ends.
 			return cli.WithCode(max(m.Code, cli.ExitFailed), fmt.Errorf("the other end: %s", m.Error))
 		}
 		if c.missed.Store(0); m.Do == doAlive {
@@ -124,8 +123,8 @@ func (c *Control) read(ctx context.Context, r io.Reader) error {
 	return cli.PeerErrorf("%w", ErrPeerGone)
 }
 
-// perf.keepAlive sends keep-alive messages until ctx ends. When the peer is silent it ends
-// the control connection. Both ends must run it. It counts ticks, not time, because a
+// KeepAlive sends keep-alive messages until ctx ends, and ends the control channel when
+// the peer is silent. Both ends must run it. It counts ticks, not time, because a
 // process that was itself stopped has missed ticks as well.
 func (c *Control) KeepAlive(ctx context.Context) {
 	c.missed.Store(0)
@@ -139,7 +138,7 @@ func (c *Control) KeepAlive(ctx context.Context) {
 			case <-tick.C:
 			}
 			if c.missed.Add(1) > keepAliveLimit {
-				c.end(cli.PeerErrorf("the other end has said nothing for %v: its process is stopped, or its host is gone", keepAliveLimit*keepAliveInterval))
+				c.end(cli.PeerErrorf("no message from the other end for %v: its process is suspended, or its host is down", keepAliveLimit*keepAliveInterval))
 				return
 			}
 			if c.Send(&Message{Do: doAlive}) != nil {
@@ -164,11 +163,11 @@ func (c *Control) Fail(err error) {
 	c.Send(&Message{Error: cli.OneLine(err), Code: cli.ExitCode(err)})
 }
 
-// Pending returns the number of messages that the peer has sent and next has not
+// Pending returns the number of messages that the peer has sent and Next has not
 // returned.
 func (c *Control) Pending() int { return len(c.in) }
 
-// Next takes the peer's next message.
+// Next returns the peer's next message.
 func (c *Control) Next(ctx context.Context) (*Message, error) {
 	select {
 	case m := <-c.in:
@@ -179,7 +178,7 @@ func (c *Control) Next(ctx context.Context) (*Message, error) {
 	case m := <-c.in:
 		return m, nil
 	case <-ctx.Done():
-		// What the peer said before it went counts.
+		// Messages that arrived before the end count.
 		select {
 		case m := <-c.in:
 			return m, nil
@@ -189,7 +188,7 @@ func (c *Control) Next(ctx context.Context) (*Message, error) {
 	}
 }
 
-// Expect takes the peer's next message, which must be what.
+// Expect returns the peer's next message, which must have the given type.
 func (c *Control) Expect(ctx context.Context, what string) (*Message, error) {
 	m, err := c.Next(ctx)
 	if err == nil && m.Do != what {
@@ -198,10 +197,10 @@ func (c *Control) Expect(ctx context.Context, what string) (*Message, error) {
 	return m, err
 }
 
-// Ask sends a message and takes the answer, which must be what.
+// Ask sends a message and returns the answer, which must have the given type.
 func (c *Control) Ask(ctx context.Context, m *Message, what string) (*Message, error) {
 	if err := c.Send(m); err != nil {
-		// The peer's own words, where it left some, tell more.
+		// The peer may have sent the reason before it closed the channel.
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

@@ -10,24 +10,23 @@ import (
 	"softrdma/verbs"
 )
 
-// A Round is a part of a latency test: both ends know how many messages it has.
+// A Round is a part of a latency test. Both ends know how many messages it has.
 type Round struct {
 	Op     string
 	Size   int
 	Count  int64
-	Source int // offset of the memory that is sent
-	Target int // offset of the memory that receives, at both ends
+	Source int // offset of the memory to send
+	Target int // offset of the memory to receive into, at both ends
 }
 
-// Histogram is the histogram of a latency test, in nanoseconds; nil records
-// nothing.
+// A Histogram holds the latencies of a test in nanoseconds. A nil one records nothing.
 type Histogram = *hdrhistogram.Histogram
 
 func NewHistogram() Histogram {
 	return hdrhistogram.New(1, int64(100*time.Second), 3)
 }
 
-// PrepareRound is what both ends do before a round begins.
+// PrepareRound prepares an end for a round, before the peer is told to begin.
 func (s *Side) PrepareRound(r *Round) error {
 	if r.Op == OpSend {
 		return s.postReceives(r, min(r.Count, SignalEvery))
@@ -47,7 +46,7 @@ func (s *Side) postReceives(r *Round, n int64) error {
 	return nil
 }
 
-// Ping is the client's end of a round; it records the time of each round trip.
+// Ping is the client's end of a round. It records the time of each round trip in h.
 func (s *Side) Ping(ctx context.Context, r *Round, h Histogram) error {
 	t := newRoundState(s, r)
 	last := time.Now()
@@ -73,8 +72,8 @@ func (s *Side) Ping(ctx context.Context, r *Round, h Histogram) error {
 	return s.AwaitCompletions(ctx, t.sent+t.signaled, 0)
 }
 
-// Pong is the server's end of a round. The target of READs and atomics has
-// nothing to answer and only makes progress.
+// Pong is the server's end of a round. As the target of READs and atomics it only
+// polls.
 func (s *Side) Pong(ctx context.Context, r *Round, c *Control) error {
 	if !OneWay(r.Op) {
 		return s.pollUntilMessage(ctx, c)
@@ -94,14 +93,14 @@ func (s *Side) Pong(ctx context.Context, r *Round, c *Control) error {
 	return s.AwaitCompletions(ctx, t.sent+t.signaled, 0)
 }
 
-// A roundState holds what the messages of one end of a round have in common.
+// A roundState is the state of one end during a round.
 type roundState struct {
 	*Side
 	r              *Round
 	wr             [1]verbs.SendWR
 	recv           [1]verbs.RecvWR
 	sent, received int64 // completions before the round
-	signaled       int64 // requests of it that have a completion
+	signaled       int64 // signaled requests posted in the round
 }
 
 func newRoundState(s *Side, r *Round) *roundState {
@@ -128,8 +127,8 @@ func newRoundState(s *Side, r *Round) *roundState {
 	return t
 }
 
-// post posts message i, with a completion now and then and at the end. Its
-// predecessors have arrived, and so their completions are not far.
+// post posts message i. One in SignalEvery and the last are signaled. Earlier messages
+// have already arrived, so their completions come soon.
 func (t *roundState) post(ctx context.Context, i int64) error {
 	w := &t.wr[0]
 	w.Flags = 0
@@ -143,7 +142,7 @@ func (t *roundState) post(ctx context.Context, i int64) error {
 	return t.QPs[0].PostSend(t.wr[:]...)
 }
 
-// exchangeSend sends message i and takes the peer's, in the order of the end's role.
+// exchangeSend sends message i and receives the peer's. The client sends first.
 func (t *roundState) exchangeSend(ctx context.Context, i int64, first bool) error {
 	if first {
 		if err := t.post(ctx, i); err != nil {
@@ -164,8 +163,8 @@ func (t *roundState) exchangeSend(ctx context.Context, i int64, first bool) erro
 	return t.QPs[0].PostRecv(t.recv[:]...)
 }
 
-// exchangeWrite writes message i to the peer's memory and awaits the peer's in its
-// own. The last byte counts the messages: it is the last one to arrive.
+// exchangeWrite writes message i to the peer's memory and waits for the peer's message
+// in its own. The last byte of a message arrives last and holds its number.
 func (t *roundState) exchangeWrite(ctx context.Context, i int64, first bool) error {
 	end := t.r.Size - 1
 	if first {
@@ -181,7 +180,7 @@ func (t *roundState) exchangeWrite(ctx context.Context, i int64, first bool) err
 	return t.post(ctx, i)
 }
 
-// fetch reads from the peer's memory, or adds to it.
+// fetch executes one READ or atomic operation.
 func (t *roundState) fetch(ctx context.Context) error {
 	if err := t.QPs[0].PostSend(t.wr[:]...); err != nil {
 		return err
@@ -190,11 +189,11 @@ func (t *roundState) fetch(ctx context.Context) error {
 	return t.AwaitCompletions(ctx, t.sent+t.signaled, 0)
 }
 
-// OneWay tells whether the latency of an operation is half of the round trip
-// that was timed: of those in which both ends send.
+// OneWay reports whether the latency of an operation is half of the measured round
+// trip, which is so if both ends send.
 func OneWay(op string) bool { return op == OpSend || op == OpWrite }
 
-// A LatencyResult is what a latency test found, in microseconds.
+// A LatencyResult holds the results of a latency test, in microseconds.
 type LatencyResult struct {
 	Size       int     `json:"bytes"`
 	Iterations int64   `json:"iterations"`
@@ -219,7 +218,7 @@ func NewLatencyResult(h Histogram, size int, half bool) LatencyResult {
 	}
 }
 
-// String is the result's row under LatencyHeader.
+// String returns the result as a row below LatencyHeader.
 func (r LatencyResult) String() string {
 	return fmt.Sprintf(" %-10d %-12d %10.2f %10.2f %12.2f %10.2f %10.2f %10.2f %10.2f",
 		r.Size, r.Iterations, r.Min, r.Max, r.Typical, r.Average, r.Stdev, r.P99, r.P999)

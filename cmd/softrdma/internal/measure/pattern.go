@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// fillPattern fills memory with what a seed determines.
+// fillPattern fills b with bytes that seed determines.
 func fillPattern(b []byte, seed uint64) {
 	r := rand.NewPCG(seed, 0)
 	for len(b) >= 8 {
@@ -19,8 +19,8 @@ func fillPattern(b []byte, seed uint64) {
 	}
 }
 
-// firstDifference gives the first offset at which memory is not what fillPattern makes
-// of the seed, -1 where there is none.
+// firstDifference returns the offset of the first byte that fillPattern would not write
+// for the seed, or -1.
 func firstDifference(b []byte, seed uint64) int {
 	r := rand.NewPCG(seed, 0)
 	for at := 0; at < len(b); at += 8 {

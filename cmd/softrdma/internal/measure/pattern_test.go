@@ -2,7 +2,7 @@ package measure
 
 import "testing"
 
-func TestPatternDiffersWhereItDoes(t *testing.T) {
+func TestFirstDifferenceFindsChangedByte(t *testing.T) {
 	for _, n := range []int{1, 7, 8, 9, 1000} {
 		b := make([]byte, n)
 		fillPattern(b, 5)

@@ -8,17 +8,17 @@ import (
 	"softrdma/verbs"
 )
 
-// A newReceiver is a queue pair's receiving half.
+// A receiver is the receiving half of a queue pair.
 type receiver struct {
 	wrs         []verbs.RecvWR
 	received    int64
 	toPost      int     // receives to post again
-	outstanding *int    // of the queue pair, and not taken
-	posted      *uint64 // that were posted; the peer reads it
+	outstanding *int    // posted receives that have not completed
+	posted      *uint64 // all posted receives; the peer reads this word
 }
 
-// newReceiver has receives with room for every size: those that one flow leaves are
-// the next one's first.
+// newReceiver returns a receiver whose receives have room for every size, because those
+// that one flow leaves are used by the next one.
 func (f *Flow) newReceiver(i int) receiver {
 	if f.side.receives == nil {
 		f.side.receives = make([]int, len(f.side.QPs))
@@ -42,12 +42,12 @@ func (t *receiver) post(q *verbs.QP) error {
 	return nil
 }
 
-// needsCredit tells whether the peer has to be asked how many receives it has posted:
-// of SENDs on iWARP, which knows no waiting for them.
+// needsCredit reports whether this end must read how many receives the peer has posted.
+// iWARP does not retry a SEND that finds no receive.
 func (f *Flow) needsCredit() bool { return f.overStream() && f.set.Operation == OpSend }
 
-// readCredit reads the peer's count where there may soon be too few. One receive is
-// kept for the mark.
+// readCredit reads the peer's count if few receives may be left. One receive is
+// reserved for the marker.
 func (f *Flow) readCredit(i int) error {
 	s := &f.senders[i]
 	if s.readingCredit || int(s.credit-s.posted) > f.set.Depth+f.batch {
@@ -61,14 +61,14 @@ func (f *Flow) readCredit(i int) error {
 	})
 }
 
-// creditArrived takes the answer.
+// creditArrived handles the completion of readCredit.
 func (f *Flow) creditArrived(i int) {
 	f.pending--
 	f.senders[i].readingCredit = false
 	f.senders[i].credit = int64(atomic.LoadUint64(f.side.Word(f.set.creditOffset(i)+8))) - 1
 }
 
-// messageArrived notes a SEND of the peer and posts its receive again, a list at a time.
+// messageArrived handles a SEND of the peer. It posts receives again in lists.
 func (f *Flow) messageArrived(wc *verbs.WC) error {
 	t := &f.receivers[wc.WRID]
 	*t.outstanding--

@@ -10,14 +10,14 @@ import (
 	"softrdma/verbs"
 )
 
-// The operations and metrics of softrdma perf.
+// Operations and metrics.
 const (
 	OpWrite  = "write"
 	OpRead   = "read"
 	OpSend   = "send"
 	OpAtomic = "atomic"
-	OpSwap   = "swap" // the demo's
-	OpTCP    = "tcp"  // the demo's
+	OpSwap   = "swap" // used by the demo only
+	OpTCP    = "tcp"  // used by the demo only
 
 	MetricBandwidth = "bw"
 	MetricLatency   = "lat"
@@ -34,26 +34,26 @@ const GiB = 1 << 30
 const (
 	ProtocolVersion = 1 // of the control protocol
 
-	maxSweep   = 8 << 20 // bytes, the last size of -a
-	sweepBytes = 1 << 30 // bytes that -a moves of each size at most, unless -n is given
-	maxMemory  = 4 << 30 // bytes that a server maps for a client
+	maxSweep   = 8 << 20 // bytes, the largest size of -a
+	sweepBytes = 1 << 30 // bytes that -a transfers at most of each size, unless -n is given
+	maxMemory  = 4 << 30 // bytes that a server allocates for a client
 	maxQPs     = 1024
 	maxDepth   = 8192
 
-	creditLen = 64 // bytes of a queue pair's credits, a cache line
+	creditLen = 64 // bytes of a queue pair's credits: a cache line
 )
 
-// Settings are what the client tells the server to measure.
+// Settings describe a measurement. The client sends them to the server.
 type Settings struct {
 	Operation     string       `json:"operation"`
 	Metric        string       `json:"metric"`
 	Sizes         []int        `json:"sizes"`             // bytes of a message
-	Iterations    int          `json:"iterations"`        // messages of a QP and size
-	Seconds       float64      `json:"seconds,omitempty"` // per size, in place of Iterations
-	Margin        float64      `json:"margin,omitempty"`  // seconds at either end of these that do not count
+	Iterations    int          `json:"iterations"`        // messages of each queue pair and size
+	Seconds       float64      `json:"seconds,omitempty"` // for each size, instead of Iterations
+	Margin        float64      `json:"margin,omitempty"`  // seconds at the beginning and end of Seconds that are not counted
 	QPs           int          `json:"qps"`
-	Depth         int          `json:"depth"`         // requests in flight of a QP
-	MTU           int          `json:"mtu,omitempty"` // 0: the smaller of both ports'
+	Depth         int          `json:"depth"`         // requests in flight on each queue pair
+	MTU           int          `json:"mtu,omitempty"` // 0 means the smaller of both ports'
 	Events        bool         `json:"events,omitempty"`
 	Bidirectional bool         `json:"bidirectional,omitempty"`
 	Managed       bool         `json:"rdma_cm,omitempty"`  // connect through the connection manager
@@ -86,17 +86,17 @@ func (p *Settings) checkTest() error {
 	case !(p.Seconds >= 0) || math.IsInf(p.Seconds, 1) || p.Seconds > 86400:
 		return cli.UsageErrorf("-D: expected up to 86400 seconds, found %v", p.Seconds)
 	case !(p.Margin >= 0) || p.Margin > 0 && 2*p.Margin >= p.Seconds:
-		return cli.UsageErrorf("--margin: expected less than half of -D, %v seconds, found %v", p.Seconds, p.Margin)
+		return cli.UsageErrorf("--margin: expected less than half of -D (%v seconds), found %v", p.Seconds, p.Margin)
 	case p.Margin > 0 && (p.Metric != MetricBandwidth || p.Bidirectional):
 		return cli.UsageErrorf("--margin: only for bandwidth in one direction")
 	case p.Seconds == 0 && p.Iterations < 1:
 		return cli.UsageErrorf("-n: expected at least 1, found %d", p.Iterations)
 	case p.Operation == OpAtomic && (len(p.Sizes) != 1 || p.Sizes[0] != 8):
-		return cli.UsageErrorf("-s: an atomic has 8 bytes")
+		return cli.UsageErrorf("-s: atomic operations have 8 bytes")
 	case p.Events && p.Operation == OpWrite && p.Metric == MetricLatency:
-		return cli.UsageErrorf("-e: the latency of WRITE is measured by polling memory, which raises no events")
+		return cli.UsageErrorf("-e: the latency of WRITE is measured by polling memory, which generates no events")
 	case p.Bidirectional && p.Metric == MetricLatency:
-		return cli.UsageErrorf("-b: latency is measured in both directions anyway")
+		return cli.UsageErrorf("-b: latency tests always use both directions")
 	case p.Metric == MetricLatency && p.QPs != 1:
 		return cli.UsageErrorf("-q: latency is measured on one queue pair, found %d", p.QPs)
 	}
@@ -111,9 +111,9 @@ func (p *Settings) checkTransport() error {
 	case p.Protocol == cli.ProtocolIWARP && (p.Congestion != "" || p.Recovery != ""):
 		return cli.UsageErrorf("--congestion, --recovery: iWARP leaves both to TCP")
 	case p.Protocol == cli.ProtocolIWARP && p.MTU != 0:
-		return cli.UsageErrorf("-m: iWARP has TCP's segments, and no path MTU of its own")
+		return cli.UsageErrorf("-m: iWARP has no path MTU, only TCP's segments")
 	case p.Managed && p.MTU != 0:
-		return cli.UsageErrorf("-m: with -R the path MTU is the connection manager's")
+		return cli.UsageErrorf("-m: with -R the connection manager chooses the path MTU")
 	}
 	if _, err := verbs.ParseCongestionControl(string(p.Congestion)); err != nil {
 		return cli.UsageErrorf("--congestion: %w", err)
@@ -149,26 +149,26 @@ func (p *Settings) checkLimits() error {
 		return err
 	}
 	if n := p.memory(); n > maxMemory {
-		return cli.UsageErrorf("-q %d of -s %d: expected at most %d bytes of memory in all, found %d", p.QPs, slices.Max(p.Sizes), maxMemory, n)
+		return cli.UsageErrorf("-q %d with -s %d: expected at most %d bytes of memory, found %d", p.QPs, slices.Max(p.Sizes), maxMemory, n)
 	}
 	return nil
 }
 
-// stride is the distance of two queue pairs' memory.
+// stride is the distance between the memory of two queue pairs.
 func (p *Settings) stride() int { return (slices.Max(p.Sizes) + 64) &^ 63 }
 
-// Target is where the memory begins that the peer's operations change: one
-// stride for each queue pair, behind the ones that this end's operations read.
+// Target returns the offset of the memory that the peer's operations change. Each queue
+// pair has one stride of it. The memory before it is what this end sends.
 func (p *Settings) Target() int { return p.QPs * p.stride() }
 
-// creditOffset is where a queue pair's word lies that tells how many receives it has
-// posted, see taker.post; behind it arrives the peer's.
+// creditOffset returns the offset of the word that counts the receives that queue pair
+// i has posted, see receiver.post. The peer's count is read into the next word.
 func (p *Settings) creditOffset(i int) int { return 2*p.Target() + i*creditLen }
 
 func (p *Settings) memory() int { return p.creditOffset(p.QPs) }
 
-// MessagesOf is how many messages of a size a queue pair sends, 0 for as many
-// as the time allows.
+// MessagesOf returns the number of messages of a size that each queue pair sends, or 0
+// if the time limits it.
 func (p *Settings) MessagesOf(size int, sweep bool) int64 {
 	switch {
 	case p.Seconds > 0:
@@ -183,7 +183,7 @@ func (p *Settings) Duration() time.Duration {
 	return time.Duration(p.Seconds * float64(time.Second))
 }
 
-// countedInterval is the part of the duration that counts.
+// countedInterval returns the part of the duration that is counted.
 func (p *Settings) countedInterval() (from, to time.Duration) {
 	if p.Margin == 0 {
 		return 0, math.MaxInt64
@@ -199,15 +199,14 @@ func (p *Settings) SideConfig() SideConfig {
 		c.Depth, c.Inline = 4*SignalEvery, InlineLimit
 	}
 	if p.Operation == OpSend {
-		// As many again as can be on their way, so that a receive is there
-		// while others are being posted.
+		// Twice the depth, so that receives are left while others are posted again.
 		c.Recv = max(2*p.Depth, 2*SignalEvery)
-		c.Depth += 2 // beside the mark for a READ of the peer's credit
+		c.Depth += 2 // for a marker and a READ of the peer's credit
 	}
 	return c
 }
 
-// SweepSizes are the sizes of -a.
+// SweepSizes returns the message sizes of -a.
 func SweepSizes() (s []int) {
 	for n := 2; n <= maxSweep; n *= 2 {
 		s = append(s, n)

@@ -1,3 +1,6 @@
+// Package measure measures latency and bandwidth between two ends that talk over a
+// control channel. The commands perf, demo and bench use it. It prints nothing and parses
+// no flags.
 package measure
 
 import (
@@ -13,23 +16,21 @@ import (
 )
 
 const (
-	// stallLimit ends a measurement in which nothing completes any more.
+	// stallLimit ends a measurement in which nothing completes.
 	stallLimit = 20 * time.Second
 
-	// SignalEvery is how many of the small requests of a latency test go
-	// without a completion for one that has one.
+	// In a latency test one of SignalEvery small requests is signaled.
 	SignalEvery = 32
 
-	// pollsPerCheck is how many empty polls pass before the end of the context
-	// is looked for.
+	// pollsPerCheck is the number of empty polls between two checks of the context.
 	pollsPerCheck = 1024
 
-	// InlineLimit is the message size up to which latency tests send inline,
-	// as perftest does by default.
+	// InlineLimit is the largest message that latency tests send inline. perftest has
+	// the same default.
 	InlineLimit = 220
 )
 
-// SideConfig says what one end of a measurement is made of.
+// SideConfig describes the objects of one end of a measurement.
 type SideConfig struct {
 	QPs    int
 	Depth  int // of each send queue
@@ -41,12 +42,11 @@ type SideConfig struct {
 	Congestion verbs.CongestionControl
 	Recovery   verbs.Recovery
 
-	Managed bool // the queue pairs come with their connections, see side.call
+	Managed bool // the connection manager creates the queue pairs, see Dial and Accept
 }
 
-// A Side is one end of a measurement: queue pairs to the other end, all of
-// which complete to one queue, and a region of memory that both ends reach.
-// One goroutine uses it.
+// A Side is one end of a measurement: queue pairs to the other end with one completion
+// queue, and a memory region that both ends access. Only one goroutine uses it.
 type Side struct {
 	Dev    *verbs.Device
 	pd     *verbs.PD
@@ -58,21 +58,21 @@ type Side struct {
 	Buf    []byte
 	Remote RemoteMemory
 	Cfg    SideConfig
-	conns  *connections // of queue pairs that the connection manager connects
+	conns  *connections // if the connection manager connects the queue pairs
 
-	receives []int // of each queue pair, posted and not taken, where flows have any
+	receives []int // outstanding receives of each queue pair, if a Flow posted any
 
 	events     bool // sleep for completions instead of polling
-	singleCPU  bool // one processor: the peer needs it between polls
-	emptyPolls int  // empty polls
+	singleCPU  bool // with one processor, yield to the peer between polls
+	emptyPolls int  // in sequence
 	wcs        [64]verbs.WC
-	n          int // of wcs that the last poll filled
+	n          int // completions in wcs
 
 	Sent, Received int64 // completions of each kind so far
 	progress       atomic.Int64
 }
 
-// NewSide makes the objects of one end on a device, which stays the caller's.
+// NewSide creates the objects of one end on a device, which the caller keeps open.
 func NewSide(dev *verbs.Device, cfg SideConfig) (*Side, error) {
 	s := &Side{Dev: dev, Cfg: cfg, events: cfg.Events, singleCPU: runtime.GOMAXPROCS(0) == 1}
 	if err := s.allocate(); err != nil {
@@ -82,7 +82,7 @@ func NewSide(dev *verbs.Device, cfg SideConfig) (*Side, error) {
 	return s, nil
 }
 
-// allocate creates the objects; if it fails, close frees those that were created.
+// allocate creates the objects. If it fails, Close frees those that were created.
 func (s *Side) allocate() (err error) {
 	dev, cfg := s.Dev, s.Cfg
 	if s.pd, err = dev.AllocPD(); err != nil {
@@ -92,7 +92,7 @@ func (s *Side) allocate() (err error) {
 		return err
 	}
 	s.Buf = s.mem.Bytes()
-	clear(s.Buf) // no page is missing when the clock runs
+	clear(s.Buf) // avoid page faults during the measurement
 	all := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if s.MR, err = s.pd.RegisterMemory(s.Buf, all); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Side) allocate() (err error) {
 	return nil
 }
 
-// qpConfig is what each queue pair is made of.
+// qpConfig returns the configuration of each queue pair.
 func (s *Side) qpConfig() verbs.QPConfig {
 	return verbs.QPConfig{
 		Type: verbs.RC, SendCQ: s.cq, MaxSend: s.Cfg.Depth, MaxRecv: s.Cfg.Recv, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: s.Cfg.Inline,
@@ -122,10 +122,10 @@ func (s *Side) qpConfig() verbs.QPConfig {
 	}
 }
 
-// Close gives everything up but the device.
+// Close frees all objects but the device.
 func (s *Side) Close() {
 	if s.conns != nil {
-		s.conns.close() // with the queue pairs
+		s.conns.close() // destroys the queue pairs as well
 	} else {
 		for _, q := range s.QPs {
 			q.Destroy()
@@ -145,13 +145,13 @@ func (s *Side) Close() {
 	}
 }
 
-// Memory is what the peer needs to reach this end's memory.
+// Memory describes this end's memory to the peer.
 func (s *Side) Memory() *RemoteMemory {
 	return &RemoteMemory{Addr: s.MR.Addr(), RKey: s.MR.RKey()}
 }
 
-// Connect connects the queue pairs to those of the peer. An MTU of 0 takes the
-// smaller of both ports'.
+// Connect connects the queue pairs to the peer's. An MTU of 0 means the smaller of both
+// ports'.
 func (s *Side) Connect(peer *Message, mtu int) error {
 	if s.conns != nil && peer.Memory != nil {
 		s.Remote = *peer.Memory
@@ -162,8 +162,8 @@ func (s *Side) Connect(peer *Message, mtu int) error {
 	}
 	s.Remote = *peer.Memory
 	for i, q := range s.QPs {
-		// 10 µs before a sender that found no receive tries again: it is about
-		// what the receiver needs to post one.
+		// A sender that found no receive waits 10 µs before it tries again. The
+		// receiver needs about that long to post one.
 		if err := q.Connect(s.Local[i], peer.Endpoints[i], verbs.ConnectConfig{PathMTU: mtu, MinRNRTimer: 1}); err != nil {
 			return err
 		}
@@ -171,8 +171,8 @@ func (s *Side) Connect(peer *Message, mtu int) error {
 	return nil
 }
 
-// Poll takes what has completed into s.wcs[:s.n] and counts it; with events it
-// sleeps until something has. A failed completion is an error.
+// Poll stores new completions in s.wcs[:s.n] and counts them. With events it sleeps
+// until there are some. A failed completion is an error.
 func (s *Side) Poll(ctx context.Context) error {
 	if s.events {
 		if err := s.cq.Wait(ctx); err != nil {
@@ -205,7 +205,7 @@ func (s *Side) Poll(ctx context.Context) error {
 	return nil
 }
 
-// handleEmptyPoll is what a poll does that found nothing.
+// handleEmptyPoll yields and checks the context after a poll without completions.
 func (s *Side) handleEmptyPoll(ctx context.Context) error {
 	if s.singleCPU {
 		Yield()
@@ -217,7 +217,8 @@ func (s *Side) handleEmptyPoll(ctx context.Context) error {
 	return nil
 }
 
-// AwaitCompletions polls until so many sends and receives have completed in all.
+// AwaitCompletions polls until the given numbers of sends and receives have completed
+// in total.
 func (s *Side) AwaitCompletions(ctx context.Context, sent, received int64) error {
 	for s.Sent < sent || s.Received < received {
 		if err := s.Poll(ctx); err != nil {
@@ -227,7 +228,8 @@ func (s *Side) AwaitCompletions(ctx context.Context, sent, received int64) error
 	return nil
 }
 
-// Execute posts one signaled request on the first queue pair and waits for it.
+// Execute posts one signaled request on the first queue pair and waits for its
+// completion.
 func (s *Side) Execute(ctx context.Context, wr verbs.SendWR) error {
 	wr.Flags |= verbs.Signaled
 	if err := s.QPs[0].PostSend(wr); err != nil {
@@ -236,8 +238,8 @@ func (s *Side) Execute(ctx context.Context, wr verbs.SendWR) error {
 	return s.AwaitCompletions(ctx, s.Sent+1, s.Received)
 }
 
-// Watch ends the context when nothing completes for the stall limit. The
-// returned function ends the watch.
+// Watch returns a context that ends when nothing completes for stallLimit. The returned
+// function stops the watch.
 func (s *Side) Watch(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -260,8 +262,7 @@ func (s *Side) Watch(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// byteAt reads a byte of memory that the device may write meanwhile: at is an
-// offset into the region.
+// byteAt returns the byte at an offset of the region, which the device may be writing.
 func (s *Side) byteAt(at int) byte {
 	word := (*uint32)(unsafe.Pointer(&s.Buf[at&^3]))
 	var b [4]byte
@@ -269,13 +270,13 @@ func (s *Side) byteAt(at int) byte {
 	return b[at&3]
 }
 
-// Word is the aligned 64-bit word at an offset into the region, for atomics of
-// this end's processor.
+// Word returns the aligned 64-bit word at an offset of the region, for atomic
+// operations of this processor.
 func (s *Side) Word(at int) *uint64 {
 	return (*uint64)(unsafe.Pointer(&s.Buf[at : at+8][0]))
 }
 
-// awaitByte polls memory until the byte at an offset has a value.
+// awaitByte polls until the byte at an offset has a value.
 func (s *Side) awaitByte(ctx context.Context, at int, want byte) error {
 	for s.byteAt(at) != want {
 		if err := s.Poll(ctx); err != nil {
@@ -285,8 +286,8 @@ func (s *Side) awaitByte(ctx context.Context, at int, want byte) error {
 	return nil
 }
 
-// pollUntilMessage makes progress until the peer's next control message: the target of a
-// one-sided operation that polls, so that both ends of a latency test do.
+// pollUntilMessage polls until the peer's next control message. The target of a
+// one-sided operation calls it, so that both ends of a latency test poll.
 func (s *Side) pollUntilMessage(ctx context.Context, c *Control) error {
 	for c.Pending() == 0 {
 		if s.events {

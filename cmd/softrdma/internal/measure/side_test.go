@@ -7,7 +7,7 @@ import (
 	"softrdma/verbs"
 )
 
-// Memory that the system does not give is an error, and no crash.
+// Failed memory allocation is an error and not a crash.
 func TestSideWithoutMemoryFails(t *testing.T) {
 	dev, err := verbs.Open(clitest.LoopbackDevice(t), verbs.Config{})
 	if err != nil {

@@ -5,10 +5,9 @@ import (
 	"softrdma/verbs"
 )
 
-// sendMarkers sends one more message on each queue pair when the measured ones have
-// completed, with other content: what the receiver's memory holds in the end
-// can then be nothing but the last message. A mark of SENDs also tells how many
-// messages went before it.
+// sendMarkers sends one more message with other content on each queue pair after the
+// measured ones have completed. The receiver's memory can then hold only the last
+// message. A marker of SENDs also carries the number of messages before it.
 func (f *Flow) sendMarkers() error {
 	if f.set.Operation == OpAtomic {
 		return nil
@@ -36,13 +35,13 @@ func (f *Flow) sendMarkers() error {
 	return nil
 }
 
-// overStream tells whether requests complete when TCP has them, and not when they
-// have arrived: on iWARP.
+// overStream reports whether requests complete when TCP has accepted them and not when
+// they have arrived, as on iWARP.
 func (f *Flow) overStream() bool { return f.side.Dev.Protocol() == verbs.IWARP }
 
-// streamMarker is a mark of WRITEs or SENDs on iWARP: a WRITE, with immediate data
-// for want of SENDs with it, and a READ, whose answer tells that all before it
-// has arrived.
+// streamMarker returns a marker of WRITEs or SENDs for iWARP: a WRITE, with immediate
+// data in place of a SEND with immediate data, which iWARP lacks, and a READ. The
+// READ's completion shows that everything before it has arrived.
 func (f *Flow) streamMarker(w verbs.SendWR, i int) []verbs.SendWR {
 	if w.Op == verbs.OpSendImm {
 		w.Op = verbs.OpWriteImm
@@ -55,8 +54,8 @@ func (f *Flow) streamMarker(w verbs.SendWR, i int) []verbs.SendWR {
 	return []verbs.SendWR{w, back}
 }
 
-// Verify checks what the peer's flow, or this end's READs, left in memory.
-// messages is how many the peer has sent.
+// Verify checks the memory that the peer's flow or this end's READs filled. messages is
+// the number that the peer has sent.
 func (f *Flow) Verify(messages int64) error {
 	var sum int64
 	for i := range f.side.QPs {
@@ -69,11 +68,11 @@ func (f *Flow) Verify(messages int64) error {
 			seed = ^seed
 		}
 		if at := firstDifference(f.targetBuffer(i), seed); at >= 0 {
-			return cli.DataErrorf("%s of %d bytes on queue pair %d: the data differs from what was sent from byte %d on", f.set.Operation, f.size, i, at)
+			return cli.DataErrorf("%s of %d bytes on queue pair %d: data differs from what was sent, first at byte %d", f.set.Operation, f.size, i, at)
 		}
 	}
 	if f.set.Operation == OpAtomic && sum != messages {
-		return cli.DataErrorf("fetch-and-add: the counters sum up to %d after %d additions of 1", sum, messages)
+		return cli.DataErrorf("fetch-and-add: the sum of the counters is %d after %d additions of 1", sum, messages)
 	}
 	return nil
 }

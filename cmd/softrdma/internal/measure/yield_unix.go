@@ -4,6 +4,6 @@ package measure
 
 import "runtime"
 
-// Yield gives the processor to another process: with a single one, polling
-// would keep the peer from answering.
+// Yield gives the processor to another process. With a single processor, polling would
+// keep the peer from answering.
 func Yield() { runtime.Gosched(); schedYield() }

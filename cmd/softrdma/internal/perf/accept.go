@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// helloTimeout is how long a peer may take to say what it wants.
+	// helloTimeout limits the time until a client has sent its hello.
 	helloTimeout = 10 * time.Second
 
-	// setUpTimeout is how long it may then take to connect its queue pairs and begin.
+	// setUpTimeout limits the time until a client has connected its queue pairs.
 	setUpTimeout = time.Minute
 
 	// maxPending limits the connections that have not sent their hello. One more
 	// replaces the oldest, so silent peers do not keep others out.
 	maxPending = 64
 
-	// maxQueued bounds the clients that wait while another one measures.
+	// maxQueued limits the clients that wait while another one measures.
 	maxQueued = 64
 )
 
-// A peer is a client that has connected, with the hello that it said.
+// A peer is a client that has sent its hello.
 type peer struct {
 	*measure.Control
 	conn   net.Conn
@@ -41,15 +41,15 @@ func (c *peer) close() {
 	c.conn.Close()
 }
 
-// A acceptor accepts connections to a perf server and reads their hello messages
-// concurrently. It prints a note about a peer that is not a perf client, and the
-// server keeps waiting.
+// An acceptor accepts connections to a perf server and reads their hello messages
+// concurrently. It prints a note about a peer that is not a perf client, and the server
+// keeps waiting.
 type acceptor struct {
-	clients  chan *peer // that have said hello
+	clients  chan *peer // have sent their hello
 	failures *cli.Throttle
 
 	mu      sync.Mutex
-	pending []net.Conn // that have not said hello, the oldest first
+	pending []net.Conn // have not sent their hello, the oldest first
 }
 
 // run accepts connections until the listener is closed, and returns its error.
@@ -61,7 +61,7 @@ func (g *acceptor) run(ctx context.Context, l net.Listener) error {
 		}
 		g.mu.Lock()
 		if g.pending = append(g.pending, conn); len(g.pending) > maxPending {
-			g.pending[0].Close() // its greeting fails
+			g.pending[0].Close() // readHello fails
 			g.pending = g.pending[1:]
 		}
 		g.mu.Unlock()
@@ -72,7 +72,7 @@ func (g *acceptor) run(ctx context.Context, l net.Listener) error {
 func (g *acceptor) readHello(ctx context.Context, conn net.Conn) {
 	c := &peer{conn: conn}
 	c.Control, c.ctx, c.cancel = measure.NewControl(ctx, conn, conn)
-	early, stop := context.WithTimeoutCause(c.ctx, helloTimeout, cli.PeerErrorf("the client said nothing for %v", helloTimeout))
+	early, stop := context.WithTimeoutCause(c.ctx, helloTimeout, cli.PeerErrorf("no message from the client for %v", helloTimeout))
 	defer stop()
 	var err error
 	c.hello, err = c.Expect(early, measure.DoHello)
@@ -82,7 +82,7 @@ func (g *acceptor) readHello(ctx context.Context, conn net.Conn) {
 		case g.clients <- c:
 			return
 		default:
-			err = cli.PeerErrorf("%d clients wait already", cap(g.clients))
+			err = cli.PeerErrorf("%d clients are already waiting", cap(g.clients))
 		}
 	}
 	if ctx.Err() == nil {
@@ -114,5 +114,5 @@ func (g *acceptor) closeQueued() {
 	}
 }
 
-// String names the client in notes.
+// String returns the name of the client in notes.
 func (c *peer) String() string { return fmt.Sprint("client ", c.conn.RemoteAddr()) }

@@ -13,10 +13,10 @@ import (
 	"softrdma/internal/attack"
 )
 
-// Strangers on the TCP port of a perf server: silent ones, more than it waits for,
-// and others that send garbage or part of a message, or disconnect. The server names
-// them, serves the client that comes behind them, and ends well.
-func TestAttackStrangersOnPerfServer(t *testing.T) {
+// Other programs connect to the TCP port of a perf server: more than it keeps, silent
+// ones and ones that send garbage, part of a message, or disconnect. The server names
+// them, serves the client that connects after them, and succeeds.
+func TestAttackOtherProgramsOnPerfServer(t *testing.T) {
 	openings := []string{
 		"", "GET / HTTP/1.1\r\n\r\n", `{"do":"hello","ver`, `{"do":"begin","count":3}` + "\n", "\x16\x03\x01\x02\x00\x01", "\x00\n", "null\n",
 		strings.Repeat("x", 1<<16), `{"do":"bye"}` + "\n", `{"error":"gone"}` + "\n",
@@ -53,9 +53,9 @@ func TestAttackStrangersOnPerfServer(t *testing.T) {
 	}
 }
 
-// More silent strangers than the server waits for: the oldest are let go, before
-// their time is over.
-func TestAttackSilentStrangersOnPerfServer(t *testing.T) {
+// More silent connections than the server keeps: it closes the oldest before their time
+// is over.
+func TestAttackSilentConnectionsToPerfServer(t *testing.T) {
 	const more = 5
 	port := clitest.FreePort(t)
 	server := clitest.Start(t, "perf", "write", "bw", "-p", port, "-d", clitest.LoopbackDevice(t))

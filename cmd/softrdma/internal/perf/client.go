@@ -16,7 +16,7 @@ import (
 
 const (
 	warmUp     = 100                    // messages before a latency test
-	roundTime  = 200 * time.Millisecond // of a round where the time is given
+	roundTime  = 200 * time.Millisecond // duration of a round, if the test is limited by time
 	firstRound = 64                     // messages of the first such round
 )
 
@@ -29,7 +29,7 @@ type client struct {
 	report *report
 }
 
-// runClient connects to the server and runs all tests.
+// runClient connects to a server and runs all tests.
 func runClient(ctx context.Context, cmd *cobra.Command, opt *options, host string) error {
 	conn, err := dialControl(ctx, host, opt.port)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *client) run(ctx context.Context) error {
 	return nil
 }
 
-// bandwidth measures one size.
+// bandwidth measures one message size.
 func (p *client) bandwidth(ctx context.Context, size int, limit int64) error {
 	seed := rand.Uint64()
 	f, err := measure.NewFlow(p.s, p.set, size, limit, seed, true)
@@ -135,7 +135,7 @@ func (p *client) bandwidth(ctx context.Context, size int, limit int64) error {
 	return nil
 }
 
-// latency measures one size.
+// latency measures one message size.
 func (p *client) latency(ctx context.Context, size int, count int64) error {
 	h := measure.NewHistogram()
 	if err := p.round(ctx, size, warmUp, nil); err != nil {
@@ -176,7 +176,7 @@ func (p *client) round(ctx context.Context, size int, count int64, h measure.His
 	return err
 }
 
-// dialControl connects to a server.
+// dialControl connects to the control port of a server.
 func dialControl(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	d := net.Dialer{Timeout: helloTimeout, KeepAliveConfig: keepAlive}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(port)))

@@ -8,7 +8,7 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// A client's --protocol is the server's as well, and so is that of its -d.
+// The server takes the protocol of the client, whether --protocol or -d gives it.
 func TestPerfIWARP(t *testing.T) {
 	for _, args := range []string{
 		"write bw -q 3 -n 100", "send bw -b -q 2 -s 3000 -n 200", "read bw -n 100", "write lat -n 50", "send lat -n 50 -e", "atomic bw -n 300",

@@ -22,7 +22,7 @@ func TestPerfManaged(t *testing.T) {
 	clitest.Start(t, "perf", "write", "bw", "-R", "-m", "1024", "localhost").Fails(cli.ExitUsage, "-m")
 }
 
-// The packets of the connection manager are on the wire: that is what -R is for.
+// With -R the packets of the connection manager are on the wire.
 func TestPerfManagedConnectsThroughQueuePairOne(t *testing.T) {
 	for managed, want := range map[string]bool{"-R": true, "-R=false": false} {
 		file := filepath.Join(t.TempDir(), "x.pcapng")

@@ -1,3 +1,5 @@
+// Package perf is the command that measures bandwidth and latency as perftest does.
+// Package measure does the measuring.
 package perf
 
 import (
@@ -13,30 +15,31 @@ import (
 	"softrdma/verbs"
 )
 
-const long = `Measures the bandwidth or the latency of an operation between two ends, as
+const long = `Measures the bandwidth or latency of an RDMA operation between two hosts, as
 perftest does. Start the server first, without HOST, then the client with the
 server's HOST. The server takes all settings from the client.
 
-The ends find each other by TCP, where the client tells its settings. With -R at
-the client the queue pairs are connected through the RDMA connection manager, as
-perftest's -R does it, and not by what was said there.
+The two ends exchange settings and connect their queue pairs over TCP (--port).
+With -R at the client the RDMA connection manager connects the queue pairs
+instead, as with perftest's -R.
 
-Without -d each end takes the address by which it reaches the other. On one
-machine the client takes a second address, or a second UDP port.
+Without -d each end uses the address by which it reaches the other. If both run
+on one machine, the client uses another loopback address or UDP port.
 
-Each end says every second, by TCP, that it is there. An end that hears nothing
-for 10 seconds gives up: the other one is stopped, or its host is gone.
+Both ends send a keep-alive message every second over TCP. An end that receives
+none for 10 seconds gives up, because the other one is suspended or its host is
+down.
 
-Bandwidth is that of payload, in powers of ten for Gb/sec. Latency is half of
-the round trip for send and write, and all of it for read and atomic. After
-each size the data is checked at its destination.`
+Bandwidth counts payload only, and Gb/sec is in powers of ten. Latency is half of
+the round trip for send and write, and all of it for read and atomic. After each
+size the data is checked at its destination.`
 
 const example = `  softrdma perf write bw                     the server
   softrdma perf write bw HOST                the client
   softrdma perf read lat -s 8 -n 100000 HOST
   softrdma perf send bw -a -q 4 --json HOST`
 
-// options are the command's flags.
+// options holds the command's flags.
 type options struct {
 	measure.Settings
 	device string
@@ -68,23 +71,23 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVarP(&opt.device, "device", "d", "", "`DEVICE`: network interface or local address, for iWARP iwarp:DEVICE; daemon: or daemon:SOCKET/rxe1 for a daemon's")
+	f.StringVarP(&opt.device, "device", "d", "", "use `DEVICE`: an interface or local address, iwarp:DEVICE for iWARP, daemon: or daemon:SOCKET/rxe1 for a daemon's (default: chosen by the route)")
 	f.VarP(&opt.size, "size", "s", "message size (default 64KiB for bw, 2 for lat, 8 for atomic)")
 	f.BoolVarP(&opt.all, "all", "a", false, "all message sizes from 2 B to 8 MiB")
-	f.IntVarP(&opt.Iterations, "iters", "n", 0, "messages of each queue pair and size (default 5000 for bw, 1000 for lat; with -a fewer of large ones)")
-	f.Float64VarP(&opt.Seconds, "duration", "D", 0, "measure each size for so many `seconds`, in place of -n")
-	f.Float64Var(&opt.Margin, "margin", 0, "`seconds` at the start and at the end of -D that do not count")
-	f.IntVarP(&opt.QPs, "qps", "q", 1, "queue pairs")
-	f.IntVarP(&opt.Depth, "depth", "t", 128, "requests in flight on each queue pair")
-	f.IntVarP(&opt.MTU, "mtu", "m", 0, "path MTU: 256 to 4096 (default the largest that both ends carry)")
-	f.Uint16VarP(&opt.port, "port", "p", 18516, "TCP port of the server, for the exchange of settings")
-	f.BoolVarP(&opt.Events, "events", "e", false, "sleep for completions in place of polling")
-	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "both ends send; results are the sum")
-	f.BoolVarP(&opt.Managed, "rdma-cm", "R", false, "connect the queue pairs through the RDMA connection manager (at the client)")
+	f.IntVarP(&opt.Iterations, "iters", "n", 0, "`NUMBER` of messages per queue pair and size (default 5000 for bw, 1000 for lat; with -a fewer for large sizes)")
+	f.Float64VarP(&opt.Seconds, "duration", "D", 0, "measure each size for `SECONDS` instead of -n messages")
+	f.Float64Var(&opt.Margin, "margin", 0, "exclude `SECONDS` at the start and the end of -D")
+	f.IntVarP(&opt.QPs, "qps", "q", 1, "`NUMBER` of queue pairs")
+	f.IntVarP(&opt.Depth, "depth", "t", 128, "`NUMBER` of requests in flight on each queue pair")
+	f.IntVarP(&opt.MTU, "mtu", "m", 0, "path `MTU`: 256 to 4096 (default: the largest that both ends support)")
+	f.Uint16VarP(&opt.port, "port", "p", 18516, "TCP `PORT` of the server, for exchanging settings")
+	f.BoolVarP(&opt.Events, "events", "e", false, "wait for completion events instead of polling")
+	f.BoolVarP(&opt.Bidirectional, "bidirectional", "b", false, "send in both directions; results are the sum")
+	f.BoolVarP(&opt.Managed, "rdma-cm", "R", false, "connect the queue pairs with the RDMA connection manager (at the client)")
 	opt.Protocol.AddFlag(f, "; iwarp implies -R; the server takes the client's")
-	f.StringVar((*string)(&opt.Congestion), "congestion", "", "`CONTROL` of congestion at both ends: window, dcqcn, delay or none (at the client; default window)")
-	f.StringVar((*string)(&opt.Recovery), "recovery", "", "how both ends make up for `LOSS`: selective-repeat or go-back-n (at the client; default selective-repeat)")
-	f.BoolVar(&opt.json, "json", false, "print one JSON object")
+	f.StringVar((*string)(&opt.Congestion), "congestion", "", "congestion control `ALGORITHM` of both ends: window, dcqcn, delay or none (at the client; default window)")
+	f.StringVar((*string)(&opt.Recovery), "recovery", "", "loss recovery `METHOD` of both ends: selective-repeat or go-back-n (at the client; default selective-repeat)")
+	f.BoolVar(&opt.json, "json", false, "print the results as one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
 	cli.AddDeviceFlags(cmd)
 	return cmd
@@ -116,7 +119,7 @@ func run(cmd *cobra.Command, opt *options, args []string) error {
 	}
 	if len(args) == 3 {
 		if opt.keep {
-			return cli.UsageErrorf("--keep is for the server, which has no HOST")
+			return cli.UsageErrorf("--keep is for the server, but HOST makes this the client")
 		}
 		opt.defaults(cmd)
 		if err := opt.Check(); err != nil {
@@ -127,12 +130,12 @@ func run(cmd *cobra.Command, opt *options, args []string) error {
 	return runServer(ctx, cmd, opt)
 }
 
-// runServer opens the device that -d names, so that what is wrong with it
-// shows at once, and serves.
+// runServer opens the device of -d at once, so that its errors are reported before a
+// client connects, and serves.
 func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 	p := &server{cmd: cmd, notes: cmd.OutOrStdout(), keep: opt.keep}
 	if opt.json {
-		p.notes = io.Discard // the results are the client's
+		p.notes = io.Discard // the client prints the results
 	}
 	if opt.device != "" {
 		dev, closeDevice, err := cli.OpenDevice(cmd, opt.device, verbs.Config{})
@@ -145,9 +148,9 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 	return p.listen(ctx, opt.port)
 }
 
-// defaults fills in what the user left open.
+// defaults fills in the settings that the user left out.
 func (o *options) defaults(cmd *cobra.Command) {
-	o.Managed = o.Managed || o.Protocol.IWARP() // which has nothing else
+	o.Managed = o.Managed || o.Protocol.IWARP() // iWARP connects in no other way
 	latency := o.Metric == measure.MetricLatency
 	switch {
 	case o.all && o.Operation != measure.OpAtomic:
@@ -167,6 +170,6 @@ func (o *options) defaults(cmd *cobra.Command) {
 			o.Iterations = 1000
 		}
 	} else {
-		o.all = false // an explicit count holds for every size
+		o.all = false // an explicit count applies to every size
 	}
 }

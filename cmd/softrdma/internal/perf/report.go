@@ -11,8 +11,8 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// A bandwidthResult is what a bandwidth test of one size found, of both
-// directions together.
+// A bandwidthResult is the result of a bandwidth test of one size. It is the sum of
+// both directions.
 type bandwidthResult struct {
 	Size       int     `json:"bytes"`
 	Iterations int64   `json:"iterations"`
@@ -23,7 +23,7 @@ type bandwidthResult struct {
 	ClientCPU  float64 `json:"client_cpu_s_per_gib"`
 	ServerCPU  float64 `json:"server_cpu_s_per_gib"`
 
-	// Shares are the iterations of each queue pair, the client's first.
+	// Shares holds the iterations of each queue pair, the client's first.
 	Shares         []int64           `json:"qp_iterations,omitempty"`
 	ClientCounters map[string]uint64 `json:"client_counters,omitempty"` // of the whole run, by reason
 	ServerCounters map[string]uint64 `json:"server_counters,omitempty"`
@@ -53,13 +53,12 @@ func newBandwidthResult(size int, client, server measure.FlowResult) bandwidthRe
 var bandwidthHeader = fmt.Sprintf(" %-10s %-12s %17s %20s %19s %14s",
 	"#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "BW average[MiB/s]", "MsgRate[Mpps]")
 
-// String is the result's row under bandwidthHeader.
+// String returns the result as a row below bandwidthHeader.
 func (r bandwidthResult) String() string {
 	return fmt.Sprintf(" %-10d %-12d %17.3f %20.3f %19.2f %14.6f", r.Size, r.Iterations, r.Peak, r.Average, r.MiB, r.Rate/1e6)
 }
 
-// A report shows results: as rows while they come, or with --json as one
-// object at the end.
+// A report prints results: row by row, or with --json as one object at the end.
 type report struct {
 	out  io.Writer
 	json bool
@@ -114,7 +113,7 @@ func (r *report) title() {
 	if r.Metric == measure.MetricBandwidth {
 		fmt.Fprintf(r.out, "depth %d, ", r.Depth)
 	}
-	if r.MTU != 0 { // iWARP has TCP's segments
+	if r.MTU != 0 { // iWARP has TCP's segments instead
 		fmt.Fprintf(r.out, "MTU %d, ", r.MTU)
 	}
 	fmt.Fprint(r.out, waiting)

@@ -18,14 +18,14 @@ import (
 	"softrdma/cmd/softrdma/internal/measure"
 )
 
-// keepAlive makes the end of a peer's host known within ten seconds.
+// keepAlive detects within ten seconds that a peer's host is gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
 
-// A server measures what its clients tell it to.
+// A server runs the measurements that its clients ask for.
 type server struct {
 	cmd   *cobra.Command
 	notes io.Writer
-	dev   cli.Device // without a Device it is opened for each client
+	dev   cli.Device // if its Device is nil, one is opened for each client
 	keep  bool
 }
 
@@ -58,7 +58,7 @@ func (p *server) listen(ctx context.Context, port uint16) error {
 		case err := <-closed:
 			return err
 		case c := <-g.clients:
-			gone := c.ctx.Err() != nil // while another one measured
+			gone := c.ctx.Err() != nil // it left while another one measured
 			err := p.serve(c, note)
 			c.close()
 			if ctx.Err() != nil || !p.keep && !gone {
@@ -98,7 +98,7 @@ func (p *server) run(ctx context.Context, c *peer, note func(string)) error {
 		defer dev.Close()
 	}
 	if here := dev.Protocol(); here != set.Protocol.Verbs() {
-		return cli.PeerErrorf("the client's device speaks %v and this one, %s, %v: expected the same --protocol", set.Protocol.Verbs(), cli.DeviceName(dev.Device), here)
+		return cli.PeerErrorf("the client's device uses %v, but %s uses %v: expected the same --protocol", set.Protocol.Verbs(), cli.DeviceName(dev.Device), here)
 	}
 	s, err := measure.NewSide(dev.Device, set.SideConfig())
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *server) run(ctx context.Context, c *peer, note func(string)) error {
 		case m.Do != measure.DoBegin:
 			return cli.PeerErrorf("control channel: expected %q, found %q", measure.DoBegin, m.Do)
 		case !slices.Contains(set.Sizes, m.Size) || m.Count < 0:
-			return cli.PeerErrorf("control channel: %d messages of %d bytes were not announced", m.Count, m.Size)
+			return cli.PeerErrorf("control channel: the client's settings do not include %d messages of %d bytes", m.Count, m.Size)
 		case set.Metric == measure.MetricLatency:
 			err = serveLatency(ctx, c.Control, s, set, m)
 		default:
@@ -211,7 +211,7 @@ func serveLatency(ctx context.Context, c *measure.Control, s *measure.Side, set 
 	return c.Send(&measure.Message{Do: measure.DoDone})
 }
 
-// addrOf is the IP address of an end of a TCP connection.
+// addrOf returns the IP address of one end of a TCP connection.
 func addrOf(a net.Addr) netip.Addr {
 	if t, ok := a.(*net.TCPAddr); ok {
 		return t.AddrPort().Addr().Unmap()

@@ -7,9 +7,9 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-// TestPerfPeerThatStops: neither TCP nor, behind an adapter, the transport tells of a
-// program that is stopped, so both ends say every second that they are there.
-func TestPerfPeerThatStops(t *testing.T) {
+// Neither TCP nor, behind an adapter, the transport notices a stopped program, so both
+// ends send keep-alive messages.
+func TestPerfNoticesSuspendedPeer(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()

@@ -9,12 +9,12 @@ import (
 	"softrdma/verbs"
 )
 
-// A destination is what a side of a pingpong tells the other about a queue
-// pair: 51 characters LID:QPN:PSN:GID in hexadecimal, and a zero byte.
+// A destination tells the peer about a queue pair. On the wire it is 51 characters
+// LID:QPN:PSN:GID in hexadecimal and a zero byte.
 //
-// The LID has no meaning on RoCE, where it is 0. A device on another UDP port
-// than 4791 tells the port in it, which only another softrdma understands, as
-// only another softrdma can send there.
+// RoCE does not use LIDs, so the field is 0. A device on another UDP port than 4791
+// sends the port in it. Only softrdma understands that, and only softrdma can send to
+// such a port.
 type destination struct {
 	lid uint16
 	qpn uint32
@@ -25,13 +25,13 @@ type destination struct {
 // destinationLen is the length of the message with its zero byte.
 const destinationLen = len("0000:000000:000000:00000000000000000000000000000000") + 1
 
-// append adds the message to b.
+// append appends the message to b.
 func (d *destination) append(b []byte) []byte {
 	b = fmt.Appendf(b, "%04x:%06x:%06x:%x", d.lid, d.qpn, d.psn, d.gid[:])
 	return append(b, 0)
 }
 
-// parseDestination reads a message of destinationLen bytes.
+// parseDestination parses a message of destinationLen bytes.
 func parseDestination(b []byte) (destination, error) {
 	var d destination
 	fields := bytes.Split(bytes.TrimRight(b, "\x00"), []byte(":"))
@@ -53,25 +53,25 @@ func parseDestination(b []byte) (destination, error) {
 	return d, nil
 }
 
-// line is the destination as the pingpong programs print it; sep stands before
-// the GID.
+// line formats the destination as the ibv_*_pingpong programs print it. sep stands
+// before the GID.
 func (d *destination) line(side, sep string) string {
 	return fmt.Sprintf("  %-15s LID 0x%04x, QPN 0x%06x, PSN 0x%06x%s GID %v", side+" address:", d.lid, d.qpn, d.psn, sep, d.gid)
 }
 
-// check refuses what no RoCE device can be.
+// check refuses destinations that no RoCE device has.
 func (d *destination) check() error {
 	switch {
 	case d.qpn < 2:
-		return fmt.Errorf("the peer told queue pair %d: does it have as many queue pairs (-q) as this side?", d.qpn)
+		return fmt.Errorf("the peer sent the address of queue pair %d: do both sides have the same -q?", d.qpn)
 	case d.gid == verbs.GID{}:
-		return fmt.Errorf("the peer told no GID: ibv_*_pingpong needs -g INDEX with the index of a RoCE v2 GID of its device (see: ibv_devinfo -v, show_gids)")
+		return fmt.Errorf("the peer sent no GID: ibv_*_pingpong needs -g INDEX with the index of a RoCE v2 GID of its device (see: ibv_devinfo -v, show_gids)")
 	}
 	return nil
 }
 
-// path is where packets to the destination go. The service level becomes the
-// class selector of the same number, which is what RoCE v2 routers look at.
+// path returns the address vector of the destination. The service level becomes the
+// class selector of the same number, which RoCE v2 routers look at.
 func (d *destination) path(gidIndex, sl int) verbs.AddressVector {
 	return verbs.AddressVector{DGID: d.gid, SGIDIndex: uint8(gidIndex), TrafficClass: uint8(sl) << 5, UDPPort: d.lid}
 }

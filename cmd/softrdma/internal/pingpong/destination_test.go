@@ -13,7 +13,7 @@ func TestDestinationIsWhatLinuxToolsSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := destination{lid: 0, qpn: 0x11, psn: 0xabcdef, gid: gid}
-	// As ibv_rc_pingpong writes it: sprintf("%04x:%06x:%06x:%s") with its zero.
+	// ibv_rc_pingpong formats it with "%04x:%06x:%06x:%s" and a zero byte.
 	const want = "0000:000011:abcdef:00000000000000000000ffff0a010203\x00"
 	b := d.append(nil)
 	if string(b) != want {

@@ -14,16 +14,16 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-// An exchange tells two sides of a pingpong each other's destinations, over a
-// TCP connection: the client's, then the server's, then "done" with a zero
-// byte from the client, when it is sure that the server's queue pairs are
-// ready. The peer has timeout for each step.
+// An exchange is the TCP connection over which the two sides tell each other their
+// destinations: first the client, then the server. When the client has the server's,
+// whose queue pairs are then ready, it sends "done" and a zero byte. Each step must end
+// within timeout.
 type exchange struct {
 	conn    net.Conn
 	timeout time.Duration
 }
 
-// done is what the client says last.
+// done is the client's last message.
 const done = "done\x00"
 
 // dialExchange connects to the server.
@@ -34,15 +34,15 @@ func dialExchange(ctx context.Context, host string, port uint16, timeout time.Du
 	case err == nil:
 		return &exchange{conn, timeout}, nil
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, cli.PeerErrorf("no pingpong waits on %s, TCP port %d: start the one without HOST first", host, port)
+		return nil, cli.PeerErrorf("nothing listens on %s, TCP port %d: start the pingpong without HOST first", host, port)
 	}
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && ctx.Err() == nil && !errors.As(err, new(*net.DNSError)) {
-		return nil, cli.PeerErrorf("no answer from %s, TCP port %d, by which the two ends find each other: is the host up, and does a firewall let the port pass? (%w)", host, port, err)
+		return nil, cli.PeerErrorf("no answer from %s, TCP port %d, over which pingpong exchanges addresses: is the host up, and does the firewall allow the port? (%w)", host, port, err)
 	}
-	return nil, cli.PeerErrorf("reach the peer: %w", err)
+	return nil, cli.PeerErrorf("connect to the peer: %w", err)
 }
 
-// listenExchange opens the server's port.
+// listenExchange listens on the server's port.
 func listenExchange(ctx context.Context, port uint16) (net.Listener, error) {
 	var c net.ListenConfig
 	l, err := c.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
@@ -52,7 +52,7 @@ func listenExchange(ctx context.Context, port uint16) (net.Listener, error) {
 	return l, err
 }
 
-// acceptExchange waits for the client, without end, and closes the listener.
+// acceptExchange waits for a client without a time limit, and closes the listener.
 func acceptExchange(ctx context.Context, l net.Listener, timeout time.Duration) (*exchange, error) {
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
@@ -66,7 +66,7 @@ func acceptExchange(ctx context.Context, l net.Listener, timeout time.Duration) 
 	return &exchange{conn, timeout}, nil
 }
 
-// within runs a step, which ends when the peer's time or ctx does.
+// within runs a step until it ends, times out or ctx ends.
 func (e *exchange) within(ctx context.Context, what string, step func() error) error {
 	e.conn.SetDeadline(time.Now().Add(e.timeout))
 	defer context.AfterFunc(ctx, func() { e.conn.SetDeadline(time.Unix(1, 0)) })()
@@ -77,29 +77,29 @@ func (e *exchange) within(ctx context.Context, what string, step func() error) e
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return cli.PeerErrorf("%s: the peer sent nothing for %v: is it a pingpong of the same -t?", what, e.timeout)
+		return cli.PeerErrorf("%s: the peer sent nothing for %v: is it a pingpong with the same -t?", what, e.timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return cli.PeerErrorf("%s: the peer closed the connection: its own error says why", what)
+		return cli.PeerErrorf("%s: the peer closed the connection: see its error message", what)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// send tells this side's destinations, as many messages as they are.
+// send sends this side's destinations.
 func (e *exchange) send(ctx context.Context, local []destination) error {
 	var b []byte
 	for i := range local {
 		b = local[i].append(b)
 	}
-	return e.within(ctx, "tell the peer the local address", func() error {
+	return e.within(ctx, "send the local address", func() error {
 		_, err := e.conn.Write(b)
 		return err
 	})
 }
 
-// receive takes n destinations from the peer.
+// receive receives n destinations.
 func (e *exchange) receive(ctx context.Context, n int) ([]destination, error) {
 	remote := make([]destination, n)
-	err := e.within(ctx, "read the peer's address", func() error {
+	err := e.within(ctx, "receive the peer's address", func() error {
 		b := make([]byte, destinationLen)
 		for i := range remote {
 			if _, err := io.ReadFull(e.conn, b); err != nil {
@@ -115,17 +115,17 @@ func (e *exchange) receive(ctx context.Context, n int) ([]destination, error) {
 	return remote, err
 }
 
-// sendDone ends the client's part.
+// sendDone ends the client's side of the exchange.
 func (e *exchange) sendDone(ctx context.Context) error {
-	return e.within(ctx, "tell the peer that its address came", func() error {
+	return e.within(ctx, "confirm the peer's address", func() error {
 		_, err := io.WriteString(e.conn, done)
 		return err
 	})
 }
 
-// receiveDone ends the server's part.
+// receiveDone ends the server's side of the exchange.
 func (e *exchange) receiveDone(ctx context.Context) error {
-	return e.within(ctx, "wait for the peer to have the local address", func() error {
+	return e.within(ctx, "wait for the peer's confirmation", func() error {
 		b := make([]byte, len(done))
 		if _, err := io.ReadFull(e.conn, b); err != nil {
 			return err

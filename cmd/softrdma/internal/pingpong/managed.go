@@ -15,14 +15,14 @@ import (
 	"softrdma/verbs"
 )
 
-// checkManaged refuses flags that -R leaves no choice of.
+// checkManaged refuses flags that cannot be combined with -R.
 func (p *command) checkManaged() error {
 	if p.service != "rc" {
-		return cli.UsageErrorf("-R is for -t rc, found %s", p.service)
+		return cli.UsageErrorf("-R needs -t rc, found -t %s", p.service)
 	}
 	for flag, who := range map[string]string{"mtu": "path MTU", "gid-idx": "GID"} {
 		if p.cmd.Flags().Changed(flag) {
-			return cli.UsageErrorf("--%s: with -R the %s is the connection manager's", flag, who)
+			return cli.UsageErrorf("--%s: with -R the connection manager chooses the %s", flag, who)
 		}
 	}
 	if p.port == 0 {
@@ -31,24 +31,24 @@ func (p *command) checkManaged() error {
 	return nil
 }
 
-// parameters is the private data of the client's request: what both sides must
-// have the same of.
+// parameters returns the settings that must be equal on both sides. The client sends
+// them as private data of its request.
 func (p *command) parameters() string {
 	return fmt.Sprintf("pingpong -t %s -s %d -n %d", p.service, p.size, p.iters)
 }
 
-// mismatch says what the two sides do not agree on; nothing if they do.
+// mismatch describes how a client's parameters differ from this side's, or returns "".
 func (p *command) mismatch(client string) string {
 	switch here := p.parameters(); {
 	case client == here:
 		return ""
 	case strings.HasPrefix(client, "pingpong "):
-		return fmt.Sprintf("expected the same at both sides, found %q at the server and %q at the client", here, client)
+		return fmt.Sprintf("expected the same settings at both sides, found %q at the server and %q at the client", here, client)
 	}
-	return "expected a softrdma pingpong -R, found another program"
+	return "expected softrdma pingpong -R, found another program"
 }
 
-// runManaged is run through the connection manager.
+// runManaged runs the pingpong through the connection manager.
 func (p *command) runManaged(ctx context.Context) (err error) {
 	peer := ""
 	if p.host != "" {
@@ -68,7 +68,7 @@ func (p *command) runManaged(ctx context.Context) (err error) {
 	return p.accept(ctx, dev)
 }
 
-// dial is the client.
+// dial connects as the client and runs the pingpong.
 func (p *command) dial(ctx context.Context, dev *verbs.Device) (err error) {
 	at := net.JoinHostPort(p.host, strconv.Itoa(int(p.port)))
 	within, cancel := context.WithTimeout(ctx, p.timeout)
@@ -101,7 +101,7 @@ func (p *command) connectError(ctx context.Context, err error, at string) error 
 	return cli.ConnectError(ctx, err, at, "softrdma pingpong -R", p.protocol, p.timeout)
 }
 
-// accept is the server: it waits for one client.
+// accept accepts one client and runs the pingpong.
 func (p *command) accept(ctx context.Context, dev cli.Device) (err error) {
 	l, err := rdmacm.Listen(net.JoinHostPort("", strconv.Itoa(int(p.port))), rdmacm.ListenConfig{Device: dev.Device, Protocol: p.protocol.Verbs(), TOS: uint8(p.sl) << 5})
 	if err != nil {
@@ -129,8 +129,8 @@ func (p *command) accept(ctx context.Context, dev cli.Device) (err error) {
 	return p.runOver(ctx, r, conn)
 }
 
-// runOver plays over a connection and ends it. The client ends it first: a
-// server that did would take the acknowledge of the last message away.
+// runOver runs a session over a connection and closes it. The client closes first,
+// because the server's last message must be acknowledged.
 func (p *command) runOver(ctx context.Context, r *session, conn *rdmacm.Conn) (err error) {
 	defer func() { err = errors.Join(err, cli.IgnoreClosed(conn.Close())) }()
 	p.printEndpoints(r, conn)
@@ -153,8 +153,7 @@ func (p *command) runOver(ctx context.Context, r *session, conn *rdmacm.Conn) (e
 	return nil
 }
 
-// printEndpoints shows the two queue pairs. Of an iWARP peer the address is all that
-// is known.
+// printEndpoints prints both queue pairs. Only the address of an iWARP peer is known.
 func (p *command) printEndpoints(r *session, conn *rdmacm.Conn) {
 	if p.protocol.IWARP() {
 		fmt.Fprintf(p.out, "  local address:  %v, QPN 0x%06x\n  remote address: %v\n", conn.LocalAddr(), r.qps[0].Number(), conn.RemoteAddr())
@@ -165,14 +164,14 @@ func (p *command) printEndpoints(r *session, conn *rdmacm.Conn) {
 	p.print("remote", []destination{remote})
 }
 
-// repliedToLast tells whether a server has sent its last message. A client that has
-// it ends the connection, perhaps before the acknowledge is there.
+// repliedToLast reports whether a server has sent its last message. A client that has
+// received it may disconnect before its acknowledge arrives here.
 func (r *session) repliedToLast() bool {
 	last := r.sent == r.cmd.iters || r.sent == r.cmd.iters-1 && r.waiting[0]&waitSend != 0
 	return r.cmd.host == "" && r.received == r.cmd.iters && last
 }
 
-// endpoints are the two queue pairs of a connection.
+// endpoints returns the two queue pairs of a connection.
 func (r *session) endpoints(conn *rdmacm.Conn) (local, remote destination) {
 	a := r.qps[0].Query()
 	gid := func(at netip.AddrPort) verbs.GID { return at.Addr().As16() }
@@ -180,8 +179,7 @@ func (r *session) endpoints(conn *rdmacm.Conn) (local, remote destination) {
 		destination{qpn: a.DestQPN, psn: a.RQPSN, gid: gid(conn.RemoteAddr())}
 }
 
-// explainFlush tells, in place of a flushed request, that the peer has ended the
-// connection.
+// explainFlush replaces the error of a flushed request if the peer has disconnected.
 func explainFlush(conn *rdmacm.Conn, err error) error {
 	var c *verbs.CompletionError
 	if !errors.As(err, &c) || c.Status != verbs.WRFlushErr {
@@ -189,7 +187,7 @@ func explainFlush(conn *rdmacm.Conn, err error) error {
 	}
 	select {
 	case <-conn.Done():
-		return cli.PeerErrorf("%w: its own error says why", conn.Err())
+		return cli.PeerErrorf("%w: see its error message", conn.Err())
 	case <-time.After(time.Second):
 		return err
 	}

@@ -30,7 +30,7 @@ func TestPingpongManaged(t *testing.T) {
 			if reportLines.FindString(client) == "" || reportLines.FindString(server) == "" {
 				t.Errorf("expected reports, found\n%s%s", client, server)
 			}
-			// Each side's own queue pair is what the other calls the remote one.
+			// Each side's local queue pair is the other side's remote one.
 			here, there := addressLine(t, client, "local address:  "), addressLine(t, client, "remote address: ")
 			if here != addressLine(t, server, "remote address: ") || there != addressLine(t, server, "local address:  ") {
 				t.Errorf("the sides differ about their queue pairs:\n%s%s", client, server)
@@ -57,26 +57,26 @@ func TestPingpongManagedSidesDisagree(t *testing.T) {
 			if side == p.client {
 				code = cli.ExitPeer
 			}
-			side.Fails(code, "expected the same at both sides", server, client)
+			side.Fails(code, "expected the same settings at both sides", server, client)
 		}
 	}
 }
 
-func TestPingpongManagedStranger(t *testing.T) {
+func TestPingpongManagedRejectsOtherPrograms(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	s := clitest.Start(t, "pingpong", "-R", "-d", at)
 	s.Prints("waiting")
-	clitest.Start(t, "rping", "-c", "-a", at, "-p", "18515", "-I", clitest.LoopbackDevice(t)).Fails(cli.ExitPeer, at+":18515 refuses: expected a softrdma pingpong -R")
+	clitest.Start(t, "rping", "-c", "-a", at, "-p", "18515", "-I", clitest.LoopbackDevice(t)).Fails(cli.ExitPeer, at+":18515 refused the connection: expected softrdma pingpong -R")
 	s.Fails(cli.ExitFailed, "found another program")
 }
 
-func TestPingpongManagedNobodyThere(t *testing.T) {
+func TestPingpongManagedWithoutServer(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	dev, err := verbs.Open(at, verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	clitest.Start(t, "pingpong", "-R", "-d", clitest.LoopbackDevice(t), "--timeout", "1h", at).Fails(cli.ExitPeer, "nobody waits at "+at+":18515", `"softrdma pingpong -R"`)
+	clitest.Start(t, "pingpong", "-R", "-d", clitest.LoopbackDevice(t), "--timeout", "1h", at).Fails(cli.ExitPeer, "nothing listens at "+at+":18515", `"softrdma pingpong -R"`)
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,22 +3,22 @@ package pingpong
 import "fmt"
 
 const (
-	fillByte = 0x7b // what the Linux tools fill a message with
-	pageSize = 4096 // with -c, they expect zero at the start of each page
+	fillByte = 0x7b // the Linux tools fill messages with it
+	pageSize = 4096 // with -c they expect zero at the start of each page
 )
 
-// A payload is the memory of a pingpong's messages, and what they must hold.
+// A payload is the memory of a pingpong's messages and the content that they must have.
 //
-// The server with -c expects what ibv_*_pingpong -c sends: zero at the start of
-// each page. The client sends that, with bytes that differ from message to
-// message between, and expects all of it back.
+// With -c the server expects what ibv_*_pingpong -c sends: zero at the start of each
+// page. The client fills the rest with bytes that differ from message to message, and
+// expects all of it back.
 type payload struct {
-	memory []byte // received messages, and behind them sent ones where they differ
+	memory []byte // received messages; with -c followed by the client's own
 	size   int
-	grh    int // length of the GRH area before a received datagram
+	grh    int // length of the GRH before a received datagram
 	sendAt int
 	client bool
-	shared bool // messages of many queue pairs share the memory: all are the same
+	shared bool // many queue pairs share the memory, so all messages are equal
 }
 
 func newPayload(p *command) payload {
@@ -29,7 +29,8 @@ func newPayload(p *command) payload {
 	b.sendAt = b.grh
 	n := b.recvLen()
 	if p.check && b.client {
-		// Apart from what it receives: what does not arrive must not be found.
+		// Separate from the receive memory: a message that was not received must not
+		// look correct.
 		b.sendAt = n
 		n += b.size
 	}
@@ -43,10 +44,10 @@ func newPayload(p *command) payload {
 	return b
 }
 
-// recvLen is how much memory a message is received into.
+// recvLen returns the length of the memory for a received message.
 func (b *payload) recvLen() int { return b.grh + b.size }
 
-// fillNext makes the client's next message differ from the one before.
+// fillNext fills the client's message n, which differs from the one before.
 func (b *payload) fillNext(n int) {
 	if b.client && !b.shared {
 		b.fill(n)
@@ -63,7 +64,7 @@ func (b *payload) fill(n int) {
 	}
 }
 
-// check looks at the message that arrived.
+// check checks a received message.
 func (b *payload) check() error {
 	m := b.memory[b.grh:b.recvLen()]
 	if b.client {

@@ -1,3 +1,5 @@
+// Package pingpong is the command that exchanges messages with ibv_*_pingpong or with
+// itself, including their address exchange over TCP.
 package pingpong
 
 import (
@@ -15,32 +17,32 @@ import (
 	"softrdma/verbs"
 )
 
-const long = `Bounces messages between two machines and tells how long it took.
+const long = `Sends messages back and forth between two hosts and reports how long it took.
 
-Without HOST it waits for a peer, with HOST it goes to the one that waits
+Without HOST it waits for a peer; with HOST it connects to the peer that waits
 there. The peer is softrdma pingpong, or ibv_rc_pingpong, ibv_uc_pingpong,
-ibv_ud_pingpong or ibv_srq_pingpong of the Linux RDMA tools, which need
--g INDEX with the index of a RoCE v2 GID. Both sides need the same -t, -s, -m
-and -n (and -q with -t srq); those of the Linux tools are the defaults here.
+ibv_ud_pingpong or ibv_srq_pingpong of rdma-core, which need -g INDEX with the
+index of a RoCE v2 GID. Both sides need the same -t, -s, -m and -n (and -q with
+-t srq). The defaults are those of the rdma-core programs.
 
-The sides find each other by TCP (port 18515), the messages travel by RoCE v2
-(UDP port 4791). With -R at both sides they find each other through the RDMA
-connection manager, on the same port number of its own: UDP port 4791 is all
-that is used then. That is for softrdma at both ends and -t rc; the path MTU is
-the connection manager's, and without -d the one that waits does so on every
+The two sides exchange their addresses over TCP (port 18515). Messages travel over
+RoCE v2 (UDP port 4791). With -R at both sides the RDMA connection manager
+exchanges the addresses, on the same number in its own port space, so that only
+UDP port 4791 is used. -R needs softrdma at both ends and -t rc. The connection
+manager then chooses the path MTU, and a server without -d listens on every
 address.
 
 With --json the result is one object on standard output: type (rc, uc, ud or
-srq), iters, size (bytes of a message), bytes (both ways), seconds,
-mbit_per_second and usec_per_iter. Everything else goes to standard error.`
+srq), iters, size (bytes of a message), bytes (in both directions), seconds,
+mbit_per_second and usec_per_iter. All other output goes to standard error.`
 
 const example = `  softrdma pingpong                          wait on the best address
-  softrdma pingpong HOST                     ping the one that waits there
+  softrdma pingpong HOST                     ping the peer that waits on HOST
 
-  softrdma pingpong -d 127.0.0.1             both on one machine: two addresses
+  softrdma pingpong -d 127.0.0.1             two addresses on one machine
   softrdma pingpong -d 127.0.0.2 127.0.0.1
 
-  softrdma pingpong -R                       through the connection manager
+  softrdma pingpong -R                       with the connection manager
   softrdma pingpong -R HOST
 
   ibv_rc_pingpong -d rxe0 -g 1               on a machine with Soft RoCE ...
@@ -66,16 +68,16 @@ type command struct {
 	json     bool
 	managed  bool // connect through the connection manager
 	protocol cli.Protocol
-	host     string // empty: wait for the peer
+	host     string // empty for the side that waits
 }
 
-// services are the values of -t.
+// services lists the values of -t.
 var services = []string{"rc", "uc", "ud", "srq"}
 
 func NewCommand() *cobra.Command {
 	p := &command{size: 4096}
 	cmd := &cobra.Command{
-		Use: "pingpong [flags] [HOST]", Short: "Bounce messages with a softrdma or an ibv_*_pingpong",
+		Use: "pingpong [flags] [HOST]", Short: "Send messages back and forth with softrdma or ibv_*_pingpong",
 		Long: long, Example: example, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.cmd, p.out = cmd, cmd.OutOrStdout()
@@ -95,28 +97,28 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&p.service, "type", "t", "rc", "`SERVICE`: rc, uc, ud, or srq (rc with a shared receive queue)")
-	f.StringVarP(&p.device, "device", "d", "", "`INTERFACE-OR-ADDRESS` to use, for iWARP behind \"iwarp:\"; daemon: or daemon:SOCKET/rxe1 for a daemon's (default: the best address)")
+	f.StringVarP(&p.service, "type", "t", "rc", "transport `SERVICE`: rc, uc, ud, or srq (rc with a shared receive queue)")
+	f.StringVarP(&p.device, "device", "d", "", "use `DEVICE`: an interface or local address, iwarp:DEVICE for iWARP, daemon: or daemon:SOCKET/rxe1 for a daemon's (default: the best address)")
 	f.IntVarP(&p.gidIndex, "gid-idx", "g", 0, "`INDEX` of the local GID")
-	f.Uint16VarP(&p.port, "port", "p", 18515, "TCP `PORT` on which the sides find each other")
-	f.VarP(&p.size, "size", "s", "bytes of a message (ud: 1024)")
+	f.Uint16VarP(&p.port, "port", "p", 18515, "TCP `PORT` for exchanging addresses")
+	f.VarP(&p.size, "size", "s", "message size (ud: 1024)")
 	f.IntVarP(&p.mtu, "mtu", "m", 1024, "path `MTU`: 256, 512, 1024, 2048 or 4096")
 	f.IntVarP(&p.iters, "iters", "n", 1000, "`NUMBER` of exchanges")
 	f.IntVarP(&p.rxDepth, "rx-depth", "r", 500, "`NUMBER` of receives to post at a time")
 	f.IntVarP(&p.numQP, "num-qp", "q", 16, "`NUMBER` of queue pairs (srq)")
-	f.BoolVarP(&p.events, "events", "e", false, "sleep until a completion comes, do not poll")
-	f.BoolVarP(&p.check, "chk", "c", false, "validate the messages (at both sides)")
-	f.IntVarP(&p.sl, "sl", "l", 0, "service `LEVEL`, 0 to 7: the packets' class selector")
-	f.BoolVarP(&p.managed, "rdma-cm", "R", false, "connect through the RDMA connection manager, not by TCP (at both sides)")
-	p.protocol.AddFlag(f, "; iwarp wants -R")
-	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
+	f.BoolVarP(&p.events, "events", "e", false, "wait for completion events instead of polling")
+	f.BoolVarP(&p.check, "chk", "c", false, "validate received messages (at both sides)")
+	f.IntVarP(&p.sl, "sl", "l", 0, "service `LEVEL`, 0 to 7: the class selector of packets")
+	f.BoolVarP(&p.managed, "rdma-cm", "R", false, "connect with the RDMA connection manager instead of TCP (at both sides)")
+	p.protocol.AddFlag(f, "; iwarp needs -R")
+	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "give up when the peer is silent for this `DURATION`")
 	f.BoolVar(&p.json, "json", false, "print the result as one JSON object")
 	cli.AddDeviceFlags(cmd)
 	cli.CompleteFlag(cmd, "type", services...)
 	return cmd
 }
 
-// CheckFlags refuses what cannot work before anything is opened.
+// checkFlags checks the flags before anything is opened.
 func (p *command) checkFlags() error {
 	p.service = strings.ToLower(p.service)
 	if err := p.protocol.Reconcile(&p.device); err != nil {
@@ -132,9 +134,9 @@ func (p *command) checkFlags() error {
 	case p.rxDepth < 1 || p.rxDepth > verbs.MaxQueueDepth:
 		return cli.UsageErrorf("-r: expected 1 to %d, found %d", verbs.MaxQueueDepth, p.rxDepth)
 	case p.protocol.IWARP() && (p.service == "uc" || p.service == "ud"):
-		return cli.UsageErrorf("-t %s: iWARP has reliable connections alone: %w", p.service, errors.ErrUnsupported)
+		return cli.UsageErrorf("-t %s: iWARP supports reliable connections only: %w", p.service, errors.ErrUnsupported)
 	case p.protocol.IWARP() && !p.managed:
-		return cli.UsageErrorf("iWARP connects queue pairs through the connection manager alone, expected -R (at both sides): %w", errors.ErrUnsupported)
+		return cli.UsageErrorf("iWARP needs the connection manager: expected -R (at both sides): %w", errors.ErrUnsupported)
 	case p.port == 0:
 		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
 	case p.sl < 0 || p.sl > 7:
@@ -165,7 +167,7 @@ func (p *command) checkFlags() error {
 	}
 	if p.service == "ud" {
 		if p.cmd.Flags().Changed("mtu") {
-			return cli.UsageErrorf("-m is not for -t ud: a datagram is a packet")
+			return cli.UsageErrorf("-m does not apply to -t ud: a datagram is one packet")
 		}
 		if !p.cmd.Flags().Changed("size") {
 			p.size = 1024
@@ -174,7 +176,7 @@ func (p *command) checkFlags() error {
 	return nil
 }
 
-// checkDevice refuses what the device cannot do.
+// checkDevice checks that the device supports what the flags ask for.
 func (p *command) checkDevice(dev *verbs.Device) error {
 	mtu := dev.QueryPort().ActiveMTU
 	switch n := len(dev.GIDs()); {
@@ -213,13 +215,12 @@ func (p *command) run(ctx context.Context) (err error) {
 	return err
 }
 
-// lingerTime is some times as long as a peer waits for an acknowledge (timeout
-// 14, 67 ms) before it sends again.
+// lingerTime is several times the peer's acknowledge timeout (14, 67 ms).
 const lingerTime = 300 * time.Millisecond
 
 // linger keeps a connected queue pair for a while after its last message. The
-// peer's last send is complete when its acknowledge has come. Were that lost, and
-// nobody here to answer the repetition, Linux's Soft RoCE would repeat it for ever.
+// acknowledge of the peer's last message may be lost. If nobody answered the
+// retransmission, Linux's Soft RoCE would repeat it forever.
 func (p *command) linger(ctx context.Context) {
 	if p.service != "rc" && p.service != "srq" {
 		return
@@ -232,8 +233,8 @@ func (p *command) linger(ctx context.Context) {
 	}
 }
 
-// exchangeAddresses exchanges the addresses with the peer and connects the queue pairs. The
-// server's are ready before it tells where they are, as the client sends at
+// exchangeAddresses exchanges addresses with the peer and connects the queue pairs. The
+// server's are ready before it sends its addresses, because the client then sends at
 // once.
 func (p *command) exchangeAddresses(ctx context.Context, r *session) error {
 	if p.host != "" {
@@ -280,7 +281,7 @@ func (p *command) exchangeAddresses(ctx context.Context, r *session) error {
 	return e.receiveDone(ctx)
 }
 
-// print shows the addresses of a side as the Linux tools do, letter by letter.
+// print prints the addresses of one side exactly as the Linux tools do.
 func (p *command) print(side string, list []destination) {
 	sep := ","
 	if p.service == "ud" && side == "local" {
@@ -298,12 +299,12 @@ func (p *command) queuePairs() int {
 	return 1
 }
 
-// A record is a result in JSON.
+// A record is the result in JSON.
 type record struct {
 	Type    string  `json:"type"`
 	Iters   int     `json:"iters"`
 	Size    int64   `json:"size"`  // bytes of a message
-	Bytes   int64   `json:"bytes"` // both ways
+	Bytes   int64   `json:"bytes"` // in both directions
 	Seconds float64 `json:"seconds"`
 	Mbit    float64 `json:"mbit_per_second"`
 	Usec    float64 `json:"usec_per_iter"`

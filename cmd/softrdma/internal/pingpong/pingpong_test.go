@@ -17,16 +17,16 @@ import (
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// A pair is two pingpongs, as two users start them.
+// A pair is a server and a client.
 type pair struct{ server, client *clitest.Process }
 
-// startPair starts a server and, when it waits, a client, both with flags.
+// startPair starts a server and, when it waits, a client, both with the given flags.
 func startPair(t *testing.T, flags ...string) pair {
 	t.Helper()
 	return startPairWith(t, nil, nil, flags...)
 }
 
-// startPairWith is startPair with flags of either side.
+// startPairWith is startPair with additional flags for each side.
 func startPairWith(t *testing.T, server, client []string, flags ...string) pair {
 	t.Helper()
 	port := clitest.FreePort(t)
@@ -51,7 +51,7 @@ func TestPingpongEachService(t *testing.T) {
 
 var reportLines = regexp.MustCompile(`\n(\d+) bytes in \d+\.\d\d seconds = \d+\.\d\d Mbit/sec\n(\d+) iters in \d+\.\d\d seconds = \d+\.\d\d usec/iter\n$`)
 
-// checkReport wants the lines that ibv_*_pingpong prints.
+// checkReport checks the lines that ibv_*_pingpong prints.
 func checkReport(t *testing.T, out, service string) {
 	t.Helper()
 	qps, bytes, separator := 1, "1638400", ","
@@ -65,7 +65,7 @@ func checkReport(t *testing.T, out, service string) {
 	for side, sep := range map[string]string{"local address:  ": separator, "remote address: ": ","} {
 		lines := regexp.MustCompile(`(?m)^  ` + side + numbers + sep + ` GID ::ffff:127\.\d+\.\d+\.\d+$`)
 		if runtime.GOOS == "darwin" {
-			continue // the port is in the LID
+			continue // the UDP port is in the LID
 		}
 		if n := len(lines.FindAllString(out, -1)); n != qps {
 			t.Errorf("%d lines of %q, expected %d, in\n%s", n, side, qps, out)
@@ -114,7 +114,7 @@ func TestPingpongCaptureHoldsAllPackets(t *testing.T) {
 	p.server.Succeeds()
 	for _, file := range []string{server, client} {
 		out := clitest.Run(t, "capture", "--strict", file)
-		// 3 packets a message, 20 messages, and acknowledges.
+		// 3 packets for each of 20 messages, and acknowledges.
 		for _, want := range []string{"RC SEND First", "RC SEND Middle", "RC SEND Last", "RC Acknowledge", "0 faults", "BYTES"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: expected %q, found\n%s", file, want, out)
@@ -170,11 +170,11 @@ func TestPingpongPeerGone(t *testing.T) {
 	}
 }
 
-func TestPingpongNobodyWaits(t *testing.T) {
-	clitest.Start(t, "pingpong", "-p", clitest.FreePort(t), "-d", clitest.LoopbackDevice(t), "127.0.0.1").Fails(cli.ExitPeer, "start the one without HOST first")
+func TestPingpongWithoutServer(t *testing.T) {
+	clitest.Start(t, "pingpong", "-p", clitest.FreePort(t), "-d", clitest.LoopbackDevice(t), "127.0.0.1").Fails(cli.ExitPeer, "start the pingpong without HOST first")
 }
 
-func TestPingpongStrangerOnThePort(t *testing.T) {
+func TestPingpongServerRejectsOtherPrograms(t *testing.T) {
 	const good = "0000:000123:000000:00000000000000000000ffff7f000001\x00"
 	for _, c := range []struct {
 		name, says string
@@ -207,7 +207,7 @@ func TestPingpongStrangerOnThePort(t *testing.T) {
 	}
 }
 
-func TestPingpongStrangerAnswers(t *testing.T) {
+func TestPingpongClientRejectsOtherServers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestPingpongInterruptedLeavesNothing(t *testing.T) {
 			c.Fails(cli.ExitPeer)
 			clitest.CheckFree(t, dev, port)
 			if out := clitest.Run(t, "capture", file); !strings.Contains(out, "0 faults") {
-				t.Errorf("the capture is not whole:\n%s", out)
+				t.Errorf("the capture has faults:\n%s", out)
 			}
 		}
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	maxQPs = 256 // the sides of srq always tell as many destinations
+	maxQPs = 256 // with srq each side sends this many destinations
 	qKey   = 0x11111111
 	grhLen = 40
 )
 
-// Work request numbers: bits of what a queue pair waits for.
+// WRIDs. They are also bits of session.waiting.
 const (
 	waitRecv = 1 << iota
 	waitSend
@@ -26,36 +26,34 @@ const (
 
 // A session is the queue pairs of one side of a pingpong, with their memory.
 //
-// The client serves on every queue pair; from then on each side sends when
-// both its last message was sent and the peer's next one has come. Both sides
-// receive into the memory that they send from, and so what the client sent
-// comes back.
+// The client sends the first message on every queue pair. Then each side sends its next
+// message when its last one was sent and the peer's has arrived. Both sides receive
+// into the memory that they send from, so that the client's data comes back.
 type session struct {
 	cmd     *command
 	dev     *verbs.Device
-	create  createQP // nil for queue pairs that are connected here
+	create  createQP // nil if the queue pairs are connected without the connection manager
 	pd      *verbs.PD
 	cq      *verbs.CQ
 	srq     *verbs.SRQ
 	qps     []*verbs.QP
-	index   map[uint32]int // of qps by number
+	index   map[uint32]int // into qps, by QP number
 	mr      *verbs.MR
 	local   []destination
-	recvWRs []verbs.RecvWR // posted a part at a time
-	sendWRs []verbs.SendWR // one, for all queue pairs
+	recvWRs []verbs.RecvWR // posted in parts
+	sendWRs []verbs.SendWR // one request, for all queue pairs
 	payload payload
 	posted  int     // receives
-	waiting []uint8 // of each queue pair, what it waits for
+	waiting []uint8 // waitRecv and waitSend bits of each queue pair
 
 	sent, received int
-	progress       atomic.Int64 // completions, for the watchdog
+	progress       atomic.Int64 // completions, for watch
 }
 
-// createQP makes a queue pair in INIT: the connection manager's way.
+// createQP creates a queue pair in INIT, for the connection manager.
 type createQP func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)
 
-// newSession makes the queue pairs, ready to receive messages as soon as they
-// are connected.
+// newSession creates the queue pairs and posts receives.
 func newSession(p *command, dev *verbs.Device, create createQP) (*session, error) {
 	r := &session{cmd: p, dev: dev, create: create, index: map[uint32]int{}}
 	n := p.queuePairs()
@@ -126,7 +124,7 @@ func (r *session) addQP(i int) error {
 	return q.ToInit(init)
 }
 
-// refill posts receives until as many as wished are there.
+// refill posts receives until all are posted.
 func (r *session) refill() error {
 	post := r.qps[0].PostRecv
 	if r.srq != nil {
@@ -139,7 +137,8 @@ func (r *session) refill() error {
 	return nil
 }
 
-// connect brings the queue pairs to RTS, each with the peer's of its place.
+// connect moves the queue pairs to RTS, each connected to the remote one of the same
+// index.
 func (r *session) connect(remote []destination) error {
 	if n := len(r.qps); n < len(remote) && remote[n].qpn != 0 {
 		return fmt.Errorf("the peer has more than %d queue pairs: both sides need the same -q", n)
@@ -170,8 +169,8 @@ func (r *session) connect(remote []destination) error {
 	return nil
 }
 
-// run exchanges the messages. It ends early when ctx does, on an unsuccessful
-// completion and when the peer's time without any completion is over.
+// run exchanges the messages. It ends early when ctx ends, a completion fails or
+// nothing completes for the peer's timeout.
 func (r *session) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -215,7 +214,7 @@ func (r *session) run(ctx context.Context) error {
 	return nil
 }
 
-// watch ends the rally when no completion came for the peer's time.
+// watch ends the session when nothing completes for the peer's timeout.
 func (r *session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(max(r.cmd.timeout/8, time.Millisecond))
 	defer tick.Stop()
@@ -228,23 +227,23 @@ func (r *session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			if n := r.progress.Load(); n != last {
 				last, since = n, now
 			} else if now.Sub(since) >= r.cmd.timeout {
-				cancel(cli.PeerErrorf("nothing came from the peer for %v, after %d completions; %s", r.cmd.timeout, n, r.silenceHint()))
+				cancel(cli.PeerErrorf("no completion for %v, after %d completions; %s", r.cmd.timeout, n, r.silenceHint()))
 				return
 			}
 		}
 	}
 }
 
-// silenceHint tells what may have happened to a peer that says nothing.
+// silenceHint describes what may have happened to a silent peer.
 func (r *session) silenceHint() string {
 	if r.cmd.service == "uc" || r.cmd.service == "ud" {
-		return fmt.Sprintf("%s does not repeat lost messages: try again, and see --pcap where they stay", r.cmd.service)
+		return fmt.Sprintf("%s does not retransmit lost messages: try again, or use --pcap to see which are lost", r.cmd.service)
 	}
-	return "is the peer still there, with the same -t, -n, -s and -m, and UDP port 4791 open?"
+	return "is the peer running with the same -t, -n, -s and -m, and is UDP port 4791 open?"
 }
 
-// handleCompletions handles completions. Those of flushed requests only say that the queue
-// pair failed: what made it fail comes first or soon after.
+// handleCompletions handles completions. A flushed request only says that the queue
+// pair failed. The completion with the cause precedes it or follows soon.
 func (r *session) handleCompletions(wcs []verbs.WC) error {
 	r.progress.Add(int64(len(wcs)))
 	var flushed error
@@ -281,7 +280,7 @@ func (r *session) complete(w *verbs.WC) error {
 	return nil
 }
 
-// messageArrived takes the peer's message.
+// messageArrived handles a message of the peer.
 func (r *session) messageArrived(w *verbs.WC) error {
 	r.received++
 	if want := r.payload.recvLen(); int(w.ByteLen) != want {

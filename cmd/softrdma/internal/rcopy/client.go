@@ -15,7 +15,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-// openSource opens the file that is to be copied.
+// openSource opens the file to copy.
 func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err error) {
 	if f, err = os.Open(name); err != nil {
 		return nil, 0, 0, err
@@ -31,7 +31,7 @@ func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err erro
 	return f, info.Size(), info.Mode(), nil
 }
 
-// fileKind names what is not a regular file.
+// fileKind describes what a file is that is not a regular file.
 func fileKind(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -44,14 +44,14 @@ func fileKind(m fs.FileMode) string {
 	return "a device"
 }
 
-// modeRegular is S_IFREG of Linux: what the mode of a regular file begins with.
+// modeRegular is Linux's S_IFREG, the type bits of a regular file's mode.
 const modeRegular = 0o100000
 
-// An client is the end that sends a file.
+// A client is the end that sends a file.
 type client struct{ stream }
 
-// sourceKey names a source as it is now, so that the server can tell a part of it
-// from a part of something else. It is never 0.
+// sourceKey identifies the present version of a source, so that the server recognises a
+// partial copy of it. It is never 0.
 func sourceKey(f *os.File) (uint64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -61,7 +61,7 @@ func sourceKey(f *os.File) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	host, _ := os.Hostname() // without a name all the rest still tells
+	host, _ := os.Hostname() // the rest identifies it as well
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", host, path, info.Size(), info.ModTime().UnixNano()))
 	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
 }
@@ -79,15 +79,14 @@ func (c *client) send(f *os.File, size int64, mode fs.FileMode, path string) (fr
 	if err != nil {
 		return 0, 0, err
 	}
-	if had := id - key; key != 0 && had <= uint64(size) { // else id is not an answer to it
+	if had := id - key; key != 0 && had <= uint64(size) { // otherwise the server did not answer with an offset
 		from = int64(had)
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return 0, 0, err
 	}
 	start := time.Now()
-	// A file of no bytes is there when it is open: librdmacm's server refuses to
-	// map none.
+	// Opening creates an empty file. librdmacm's server fails to map 0 bytes.
 	if size > from {
 		if err := c.data(f, size-from); err != nil {
 			return 0, 0, err
@@ -105,13 +104,14 @@ func (c *client) open(path string, mode fs.FileMode, key uint64) (id uint64, err
 	id, err = c.ask(h, name, "open "+path)
 	var refusal *refusedError
 	if errors.As(err, &refusal) && errors.Is(refusal, fs.ErrPermission) && filepath.IsAbs(path) {
-		// The usual first attempt: a file by its whole path, to a server that writes below its --dir.
-		err = fmt.Errorf("%w; for a file below the server's --dir name a relative DESTINATION, for example SERVER:%s", err, filepath.Base(path))
+		// Users often name a file by its whole path, which a server that writes below
+		// its --dir refuses.
+		err = fmt.Errorf("%w; name a DESTINATION relative to the server's --dir, for example SERVER:%s", err, filepath.Base(path))
 	}
 	return id, err
 }
 
-// ask sends a message and takes its answer's id.
+// ask sends a message and returns the id of its answer.
 func (c *client) ask(h header, rest []byte, what string) (id uint64, err error) {
 	if _, err := c.Write(append(h.append(nil), rest...)); err != nil {
 		return 0, err
@@ -119,7 +119,7 @@ func (c *client) ask(h header, rest []byte, what string) (id uint64, err error) 
 	return c.answer(h.command, what)
 }
 
-// answer takes the answer to a command, whose id it gives.
+// answer receives the answer to a command and returns its id.
 func (c *client) answer(command uint8, what string) (id uint64, err error) {
 	h, err := c.header()
 	switch {
@@ -135,19 +135,19 @@ func (c *client) answer(command uint8, what string) (id uint64, err error) {
 	return h.id, nil
 }
 
-// data sends the file's bytes.
+// data sends the content of the file.
 func (c *client) data(f io.Reader, size int64) error {
 	h := header{command: opWrite, length: writeLen}
 	if _, err := c.Write(binary.LittleEndian.AppendUint64(h.append(nil), uint64(size))); err != nil {
 		return err
 	}
-	// Read by the connection, straight into the memory that it sends from.
+	// The connection reads directly into the memory that it sends from.
 	n, err := c.conn.ReadFrom(onRead{io.LimitReader(f, size), func() { c.conn.SetWriteDeadline(time.Now().Add(c.timeout)) }})
 	if errors.As(err, new(*net.OpError)) {
 		return c.refusalReason(err)
 	}
 	if err == nil && n < size {
-		err = fmt.Errorf("the file has become shorter: expected %d bytes, found %d", size, n)
+		err = fmt.Errorf("the file shrank while it was copied: expected %d bytes, found %d", size, n)
 	}
 	if err != nil {
 		return err
@@ -156,8 +156,8 @@ func (c *client) data(f io.Reader, size int64) error {
 	return err
 }
 
-// refusalReason gives, in place of the failure to send more data, what the server
-// says for a reason.
+// refusalReason returns the reason that the server sent for not receiving more data, or
+// err if it sent none.
 func (c *client) refusalReason(err error) error {
 	c.timeout = min(c.timeout, refusalTimeout)
 	refusal := (*refusedError)(nil)
@@ -167,7 +167,7 @@ func (c *client) refusalReason(err error) error {
 	return err
 }
 
-// onRead calls a function before each Read.
+// An onRead calls a function before each Read.
 type onRead struct {
 	r  io.Reader
 	do func()

@@ -17,7 +17,7 @@ import (
 	"softrdma/rdmanet"
 )
 
-// oldFile makes a directory with a file that copies will replace.
+// oldFile creates a directory with a file that copies will replace.
 func oldFile(t *testing.T) (dir, file string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -28,7 +28,8 @@ func oldFile(t *testing.T) (dir, file string) {
 	return dir, file
 }
 
-// checkOldFile checks that the file is whole, and that n partial files are beside it.
+// checkOldFile checks that the file is unchanged and that n partial files are beside
+// it.
 func checkOldFile(t *testing.T, file string, n int) {
 	t.Helper()
 	if b, err := os.ReadFile(file); string(b) != "the old one" {
@@ -46,8 +47,8 @@ func partialFiles(t *testing.T, dir string, n int) (list []string) {
 	return list
 }
 
-// sendPart sends the first part of a copy of a source to a server, whose files are
-// in dir, and waits until the server has it.
+// sendPart sends the first part of a file to a server that writes to dir, and waits
+// until the server has it.
 func sendPart(t *testing.T, conn io.Writer, dir string, key uint64, data []byte, part int) {
 	t.Helper()
 	open := header{command: opOpen, length: headerLen + 8, data: modeRegular | 0o640, id: key}
@@ -82,7 +83,7 @@ func TestRcopyKeepsTheOldFileWhenKilled(t *testing.T) {
 	checkOldFile(t, file, 1)
 }
 
-func TestRcopyKeepsTheOldFileWhenTheClientIsCut(t *testing.T) {
+func TestRcopyKeepsTheOldFileWhenTheConnectionIsCut(t *testing.T) {
 	dir, file := oldFile(t)
 	at, s := startServer(t, dir, "--once")
 	conn := dialServer(t, at).(*rdmanet.Conn)
@@ -93,7 +94,7 @@ func TestRcopyKeepsTheOldFileWhenTheClientIsCut(t *testing.T) {
 	checkOldFile(t, file, 0)
 }
 
-// A limit of the file size is met as a full disk is.
+// A file size limit has the same effect as a full disk.
 func TestRcopyKeepsTheOldFileWithoutSpace(t *testing.T) {
 	dir, file := oldFile(t)
 	at := clitest.ServerAddress(t)
@@ -126,8 +127,8 @@ func TestRcopyKeepsTheOldFileOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A copy that was cut off goes on where it was last synchronised.
-func TestRcopyGoesOn(t *testing.T) {
+// An interrupted copy continues where it was last synchronised.
+func TestRcopyContinuesInterruptedCopy(t *testing.T) {
 	dir, file := oldFile(t)
 	data := clitest.RandomData(7, syncSize+3<<20)
 	source := writeSource(t, data)
@@ -149,11 +150,11 @@ func TestRcopyGoesOn(t *testing.T) {
 	checkOldFile(t, file, 1)
 
 	at, s = startServer(t, dir)
-	other := writeSource(t, clitest.RandomData(8, 1000)) // is not taken for the same
-	if out := startClient(t, other, at+":name").Succeeds(); strings.Contains(out, "went on") {
+	other := writeSource(t, clitest.RandomData(8, 1000)) // must not be taken for the same source
+	if out := startClient(t, other, at+":name").Succeeds(); strings.Contains(out, "continued") {
 		t.Errorf("another file: %q", out)
 	}
-	if out := startClient(t, source, at+":name").Succeeds(); !strings.HasPrefix(out, fmt.Sprintf("went on after %d bytes", syncSize)) || !strings.Contains(out, fmt.Sprintf("\n%d bytes in ", 3<<20)) {
+	if out := startClient(t, source, at+":name").Succeeds(); !strings.HasPrefix(out, fmt.Sprintf("continued after %d bytes", syncSize)) || !strings.Contains(out, fmt.Sprintf("\n%d bytes in ", 3<<20)) {
 		t.Errorf("expected it to go on, found %q", out)
 	}
 	found, err := os.ReadFile(file)
@@ -165,9 +166,9 @@ func TestRcopyGoesOn(t *testing.T) {
 	s.Prints("wrote " + file)
 }
 
-// The last step of a copy that was cut off counts when there is something behind it:
-// without that it may not have been synchronised.
-func TestRcopyGoesOnAtWhatIsOnStorage(t *testing.T) {
+// The last full step of a partial file counts only if more data follows it. Otherwise
+// it may not have been synchronised.
+func TestRcopyContinuesAfterSynchronisedData(t *testing.T) {
 	in, err := openDirectory(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +199,7 @@ func TestRcopyGoesOnAtWhatIsOnStorage(t *testing.T) {
 	}
 }
 
-// Two copies of one source at a time do not write to one partial file.
+// Two copies of one source at the same time do not write to one partial file.
 func TestRcopySharesNoPartialFile(t *testing.T) {
 	in, err := openDirectory(t.TempDir())
 	if err != nil {

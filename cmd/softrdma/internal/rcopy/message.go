@@ -14,28 +14,28 @@ import (
 	"softrdma/rdmanet"
 )
 
-// The commands of rcopy; an answer is the command with rcopyAnswer.
+// Commands. An answer is the command with replyFlag.
 const (
-	opOpen    = 1 // data: the file's mode; the name follows, filled up with zeros
+	opOpen    = 1 // data: the file's mode; the name follows, padded with zeros
 	opClose   = 2
-	opWrite   = 3 // 64 bits of length follow, and then the file
+	opWrite   = 3 // followed by the length in 64 bits, and then the content
 	replyFlag = 0x80
 )
 
-// An header begins each message of rcopy, which has it in the byte order of
-// its host; softrdma has the one that all its hosts have.
+// A header begins each message of rcopy. rcopy uses the byte order of its host,
+// softrdma always little-endian.
 //
 //	 0      1      2      4       8              16
 //	+------+------+------+-------+---------------+
 //	| ver  | cmd  | len  | data  |      id       |   little-endian
 //	+------+------+------+-------+---------------+
 //
-// The length counts the header. In an answer, data is 0 or an errno of Linux.
+// The length includes the header. In an answer, data is 0 or an errno of Linux.
 //
-// librdmacm's client leaves id 0, and its server gives it back. A softrdma client
-// opens a large file with an id that names its source, see sourceKey; a server that has
-// a part of it from an earlier copy adds that many bytes to the id of its answer,
-// and gets what follows them.
+// librdmacm's client sends id 0, and its server returns the id. A softrdma client opens
+// a large file with an id that identifies its source, see sourceKey. A server that has
+// a part of it from an earlier copy adds the length of that part to the id in its
+// answer, and the client sends the rest.
 type header struct {
 	version uint8
 	command uint8
@@ -49,8 +49,8 @@ const (
 	writeLen  = headerLen + 8
 	maxPath   = 4095 // what Linux opens
 
-	// refusalTimeout is how long an end whose peer takes no more data waits
-	// for the answer that tells why.
+	// refusalTimeout is how long an end whose peer accepts no more data waits for the
+	// answer that says why.
 	refusalTimeout = 2 * time.Second
 )
 
@@ -71,7 +71,7 @@ func parseHeader(b []byte) (header, error) {
 	return h, nil
 }
 
-// An stream is a connection whose peer may say nothing for a time.
+// A stream is a connection with a limit for the time in which the peer is silent.
 type stream struct {
 	conn    *rdmanet.Conn
 	timeout time.Duration
@@ -81,7 +81,7 @@ func newStream(conn *rdmanet.Conn, timeout time.Duration) stream {
 	return stream{conn, timeout}
 }
 
-// Read and Write give the peer its time anew.
+// Each Read and each Write may take the timeout.
 func (s stream) Read(b []byte) (int, error) {
 	s.conn.SetReadDeadline(time.Now().Add(s.timeout))
 	return s.conn.Read(b)
@@ -92,8 +92,8 @@ func (s stream) Write(b []byte) (int, error) {
 	return s.conn.Write(b)
 }
 
-// failed tells what a failure of the stream means. Closing it does not wait once
-// more for a peer that was waited for.
+// failed explains an error of the stream. After a timeout, closing must not wait for
+// the peer again.
 func (s stream) failed(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.conn.SetLinger(0)
@@ -101,7 +101,7 @@ func (s stream) failed(err error) error {
 	return cli.StreamError(err)
 }
 
-// header takes a message's header. io.EOF tells that the peer has ended.
+// header reads a message's header. It returns io.EOF if the peer has ended.
 func (s stream) header() (header, error) {
 	var b [headerLen]byte
 	if _, err := io.ReadFull(s, b[:]); err != nil {
@@ -113,11 +113,11 @@ func (s stream) header() (header, error) {
 	return parseHeader(b[:])
 }
 
-// errTruncated is what is left of a peer that ends in the middle of a message.
+// errTruncated says that the peer ended in the middle of a message.
 var errTruncated = cli.PeerErrorf("the peer ended the connection in the middle of a copy")
 
-// errnos are the numbers of an answer: errno of Linux, whatever the system,
-// with what they come of here.
+// errnos maps the numbers in answers, which are Linux errnos on every system, to
+// errors.
 var errnos = []struct {
 	number uint32
 	is     error
@@ -141,7 +141,7 @@ var errnos = []struct {
 
 var errBusy = errors.New("another file is open")
 
-// errnoOf is the number of an error in an answer.
+// errnoOf returns the number of an error in an answer.
 func errnoOf(err error) uint32 {
 	for _, e := range errnos {
 		if errors.Is(err, e.is) {
@@ -151,7 +151,7 @@ func errnoOf(err error) uint32 {
 	return 5
 }
 
-// An refusedError is what a server answers when it cannot.
+// A refusedError says why the server refused a command.
 type refusedError struct {
 	what   string
 	number uint32
@@ -166,7 +166,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the server cannot %s: errno %d of Linux", e.what, int32(e.number))
 }
 
-// Is reports whether the refusal is for the reason target.
+// Is reports whether the server refused because of target.
 func (e *refusedError) Is(target error) bool {
 	for _, r := range errnos {
 		if r.number == e.number {

@@ -1,3 +1,4 @@
+// Package rcopy is the command that copies files, compatible with rcopy of librdmacm.
 package rcopy
 
 import (
@@ -16,29 +17,29 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 )
 
-const long = `Copies a file to another machine over RDMA.
+const long = `Copies a file to another host over RDMA.
 
-Without arguments it is the server, which takes files until it is interrupted.
-With SOURCE and SERVER it copies the file there, under the name DESTINATION or
-the same as here. The other end is softrdma rcopy or the rcopy of librdmacm.
+Without arguments it is the server, which receives files until it is interrupted.
+With SOURCE and SERVER it copies the file to the server, with the name DESTINATION
+or its own. The other end is softrdma rcopy or the rcopy of librdmacm.
 
-The server knows no users and no passwords: whoever reaches it can write. So it
-writes below --dir alone, the working directory by default. --dir / lets clients
-write wherever the server may, which is what librdmacm's does.
+The server has no users or passwords: everyone who can connect can write. So it
+writes only below --dir, by default the working directory. With --dir / clients
+can write wherever the server's user can, as with librdmacm's server.
 
-A file that is there already is replaced when the whole new one is on storage:
-until then it stays as it is. What comes is written beside it, to a file named
-.rcopy-*.part. Where a copy between two of softrdma was cut off, the same
-command goes on with it, in steps of 32 MiB; other partial files can be deleted.`
+An existing file is replaced only when the whole new file is on storage. Until
+then the data is in a file .rcopy-*.part beside it. If a copy between two softrdma
+ends is interrupted, repeat the command to continue it, in steps of 32 MiB. Other
+partial files can be deleted.`
 
 const example = `  softrdma rcopy --dir /srv/incoming         the server
   softrdma rcopy data.bin HOST               copy data.bin to /srv/incoming/data.bin
   softrdma rcopy /etc/fstab HOST:fstab.old
 
-  rcopy                                      librdmacm's, with Soft RoCE, waits ...
-  softrdma rcopy data.bin HOST:/tmp/data.bin ... and gets a file from here`
+  rcopy                                      librdmacm's server, on Soft RoCE ...
+  softrdma rcopy data.bin HOST:/tmp/data.bin ... receives a file from here`
 
-// An command is the command with its flags.
+// A command is the command with its flags.
 type command struct {
 	cli.StreamEnd
 	out  io.Writer
@@ -67,10 +68,10 @@ func NewCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Uint16VarP(&r.port, "port", "p", 7427, "`PORT` of the server")
-	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR`, interface or daemon:SOCKET/rxe1 to wait on (default every address)")
-	f.StringVar(&r.dir, "dir", ".", "server: `DIRECTORY` below which files are written; / for everywhere")
-	f.BoolVar(&r.once, "once", false, "server: end after one client, with a code that tells whether it went well")
-	r.AddFlags(f, "how long the peer may say nothing")
+	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR`, interface or daemon:SOCKET/rxe1 to listen on (default: every address)")
+	f.StringVar(&r.dir, "dir", ".", "server: write files only below `DIRECTORY`; / allows any path")
+	f.BoolVar(&r.once, "once", false, "server: exit after one client, with an exit code that says whether it succeeded")
+	r.AddFlags(f, "give up when the peer is silent for this `DURATION`")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }
@@ -99,8 +100,8 @@ func (r *command) check(args []string) error {
 	return nil
 }
 
-// serverPath parts SERVER[:DESTINATION]. An IPv6 address before a destination
-// stands in brackets.
+// serverPath splits SERVER[:DESTINATION]. An IPv6 address before a destination is in
+// brackets.
 func serverPath(s string) (server, path string) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.String(), ""
@@ -114,7 +115,7 @@ func serverPath(s string) (server, path string) {
 	return server, path
 }
 
-// summaryLine is the last line of both ends, as rcopy has it.
+// summaryLine returns the last line that both ends print, in rcopy's format.
 func summaryLine(n int64, took time.Duration) string {
 	s := max(took.Seconds(), 1e-9)
 	return fmt.Sprintf("%d bytes in %.2f seconds = %.2f Gb/sec", n, s, float64(n)*8e-9/s)
@@ -145,7 +146,7 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	// What was sent has been confirmed, so nothing is left to be waited for.
+	// The server has confirmed everything, so there is nothing to linger for.
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
 	c := &client{newStream(conn, r.Timeout)}
@@ -157,7 +158,7 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, r.ExplainPathMTU(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
 	}
 	if from > 0 {
-		fmt.Fprintf(r.out, "went on after %d bytes of an earlier copy\n", from)
+		fmt.Fprintf(r.out, "continued after %d bytes of an earlier copy\n", from)
 	}
 	fmt.Fprintf(r.out, "copied %s to %s:%s\n%s\n", source, server, path, summaryLine(size-from, took))
 	return nil

@@ -26,13 +26,13 @@ func startServer(t *testing.T, dir string, flags ...string) (at string, s *clite
 	return at, s
 }
 
-// startClient runs a client.
+// startClient starts a client.
 func startClient(t *testing.T, source, to string, flags ...string) *clitest.Process {
 	t.Helper()
 	return clitest.Start(t, append([]string{"rcopy", source, to, "-I", clitest.LoopbackDevice(t)}, flags...)...)
 }
 
-// writeSource makes a file.
+// writeSource creates a file.
 func writeSource(t *testing.T, data []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "source.bin")
@@ -47,7 +47,7 @@ func TestRcopyCopiesFiles(t *testing.T) {
 	at, s := startServer(t, dir)
 	for i, n := range []int{0, 1, 65536, 10<<20 + 7} {
 		data := clitest.RandomData(i, n)
-		name := fmt.Sprintf("file%d", i%2) // the third and the fourth replace others
+		name := fmt.Sprintf("file%d", i%2) // the third and the fourth replace the others
 		out := startClient(t, writeSource(t, data), at+":"+name).Succeeds()
 		if !strings.Contains(out, fmt.Sprintf("\n%d bytes in ", n)) || !strings.HasSuffix(out, " Gb/sec\n") {
 			t.Errorf("expected %d bytes, found %q", n, out)
@@ -95,7 +95,7 @@ func TestRcopyNamesInAndOutOfDirectory(t *testing.T) {
 	}
 	for name, words := range names {
 		if runtime.GOOS == "windows" && words != "outside of the server's --dir" {
-			continue // has other errors
+			continue // Windows has other errors
 		}
 		startClient(t, source, at+":"+name).Fails(cli.ExitFailed, "the server cannot open", words)
 	}
@@ -107,7 +107,7 @@ func TestRcopyNamesInAndOutOfDirectory(t *testing.T) {
 	}
 }
 
-func TestRcopyEverywhere(t *testing.T) {
+func TestRcopyWritesAnywhereWithRootDir(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: windows has no directory of everything")
 	}
@@ -123,7 +123,7 @@ func TestRcopyEverywhere(t *testing.T) {
 	clitest.SameData(t, to, data, found)
 }
 
-func TestRcopyManyAtATime(t *testing.T) {
+func TestRcopyServesClientsConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	at, _ := startServer(t, dir)
 	var clients []*clitest.Process
@@ -140,14 +140,14 @@ func TestRcopyManyAtATime(t *testing.T) {
 	}
 }
 
-func TestRcopyNobodyThere(t *testing.T) {
+func TestRcopyWithoutServer(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	dev, err := verbs.Open(at, verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	source := writeSource(t, nil)
-	startClient(t, source, at, "--timeout", "1h").Fails(cli.ExitPeer, "nobody waits at "+at+":7427", `"softrdma rcopy"`)
+	startClient(t, source, at, "--timeout", "1h").Fails(cli.ExitPeer, "nothing listens at "+at+":7427", `"softrdma rcopy"`)
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestRcopyNobodyThere(t *testing.T) {
 	clitest.Start(t, "rcopy", source, "host.invalid").Fails(cli.ExitPeer, "host.invalid")
 }
 
-// dialServer connects to a server as anybody can.
+// dialServer connects to a server without the rcopy client.
 func dialServer(t *testing.T, at string) net.Conn {
 	t.Helper()
 	conn, err := rdmanet.Dial("rdma", at+":7427")
@@ -166,8 +166,8 @@ func dialServer(t *testing.T, at string) net.Conn {
 	return conn
 }
 
-// What a server answers and says, byte by byte, and what comes of nonsense.
-func TestRcopyServerMeetsClients(t *testing.T) {
+// The server's answers and output, byte by byte, for valid and invalid clients.
+func TestRcopyServerAnswersByteByByte(t *testing.T) {
 	const (
 		open   = "\x00\x01\x18\x00\xa4\x81\x00\x00ABCDEFGHname\x00\x00\x00\x00"
 		opened = "\x00\x81\x10\x00\x00\x00\x00\x00ABCDEFGH"
@@ -191,7 +191,7 @@ func TestRcopyServerMeetsClients(t *testing.T) {
 		{"short length", "\x00\x01\x0f\x00" + open[4:], "", cli.ExitPeer, "found version 0 and 15 bytes"},
 		{"unknown command", "\x00\x09" + open[2:16], "\x00\x89\x10\x00\x16\x00\x00\x00ABCDEFGH", cli.ExitFailed, "found 0x09"},
 		{"open twice", open + open, opened + "\x00\x81\x10\x00\x10\x00\x00\x00ABCDEFGH", cli.ExitFailed, "another file"},
-		{"no name", strings.Replace(open, "name", "\x00\x00\x00\x00", 1), "\x00\x81\x10\x00\x16\x00\x00\x00ABCDEFGH", cli.ExitFailed, "no characters"},
+		{"no name", strings.Replace(open, "name", "\x00\x00\x00\x00", 1), "\x00\x81\x10\x00\x16\x00\x00\x00ABCDEFGH", cli.ExitFailed, "empty name"},
 		{"write before open", write5, "\x00\x83\x10\x00\x16\x00\x00\x00IJKLMNOP", cli.ExitFailed, "no file is open"},
 		{"length of length", open + "\x00\x03\x10" + write5[3:16], opened + "\x00\x83\x10\x00\x16\x00\x00\x00IJKLMNOP", cli.ExitFailed, "length"},
 		{"too long", open + write5[:16] + "\xff\xff\xff\xff\xff\xff\xff\xff", opened + "\x00\x83\x10\x00\x1b\x00\x00\x00IJKLMNOP", cli.ExitFailed, "18446744073709551615"},
@@ -223,8 +223,8 @@ func TestRcopyServerMeetsClients(t *testing.T) {
 	}
 }
 
-// What a client says, byte by byte, and what comes of a server's nonsense.
-func TestRcopyClientMeetsServers(t *testing.T) {
+// The client's messages and output, byte by byte, for valid and invalid servers.
+func TestRcopyClientMessagesByteByByte(t *testing.T) {
 	const (
 		open   = "\x00\x01\x18\x00\xa0\x81\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00seventh\x00"
 		write5 = "\x00\x03\x18\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00hello"
@@ -261,7 +261,7 @@ func TestRcopyClientMeetsServers(t *testing.T) {
 			}
 			for i, want := range c.hears {
 				if runtime.GOOS == "windows" {
-					want = strings.Replace(want, "\xa0\x81", "\xb6\x81", 1) // it has no modes
+					want = strings.Replace(want, "\xa0\x81", "\xb6\x81", 1) // Windows has no file modes
 				}
 				heard := make([]byte, len(want))
 				if _, err := io.ReadFull(conn, heard); err != nil || !bytes.Equal(heard, []byte(want)) {

@@ -16,7 +16,7 @@ import (
 	"softrdma/rdmanet"
 )
 
-// serve is the server: it takes files until ctx ends, or of one client.
+// serve receives files until ctx ends, or with --once from one client.
 func (r *command) serve(ctx context.Context) (err error) {
 	into, err := openDirectory(r.dir)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *command) serve(ctx context.Context) (err error) {
 	}
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	fmt.Fprintf(r.out, "%s, files go below %s\n", cli.ListeningAt(l.Addr()), into.dir)
+	fmt.Fprintf(r.out, "%s, writing files below %s\n", cli.ListeningAt(l.Addr()), into.dir)
 	var printing sync.Mutex
 	failures := &cli.Throttle{Print: func(line string) {
 		printing.Lock()
@@ -63,11 +63,11 @@ func (r *command) serve(ctx context.Context) (err error) {
 	}
 }
 
-// An server is the end that gets files, of one client.
+// A server is the end that receives files from one client.
 type server struct {
 	stream
 	dir  *directory
-	file *upload // that is open
+	file *upload // being received
 	took time.Duration
 	note func(format string, args ...any)
 }
@@ -92,7 +92,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == io.EOF, err == io.ErrUnexpectedEOF: // a cut has a name of its own
+		case err == io.EOF, err == io.ErrUnexpectedEOF: // errors other than these name the cause
 			err = errTruncated
 		}
 		if err != nil && s.file != nil {
@@ -104,7 +104,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	}
 }
 
-// command carries a command out and answers it. An error ends the client.
+// command executes a command and answers it. An error ends the connection.
 func (s *server) command(h header) error {
 	var err error
 	id := h.id
@@ -149,10 +149,10 @@ func (s *server) open(h header) error {
 	return nil
 }
 
-// write takes the file's bytes.
+// write receives the content of the file.
 func (s *server) write(h header) error {
 	if h.length != writeLen {
-		return fmt.Errorf("expected %d bytes to tell of a file's length, found %d: %w", writeLen, h.length, syscall.EINVAL)
+		return fmt.Errorf("expected a message of %d bytes with the file's length, found %d: %w", writeLen, h.length, syscall.EINVAL)
 	}
 	var b [8]byte
 	if _, err := io.ReadFull(s, b[:]); err != nil {
@@ -171,7 +171,7 @@ func (s *server) write(h header) error {
 	return err
 }
 
-// finish gives the file its name.
+// finish gives the file its final name.
 func (s *server) finish() error {
 	if s.file == nil {
 		return nil

@@ -24,11 +24,11 @@ import (
 // waits.
 const syncSize = 32 << 20
 
-// An directory is where clients may write.
+// A directory is the place where clients may write.
 type directory struct {
 	dir          string // absolute
 	root         *os.Root
-	unrestricted bool // the whole file system
+	unrestricted bool // clients may write to the whole file system
 
 	mu   sync.Mutex
 	busy map[string]bool // partial files that are being written
@@ -48,21 +48,21 @@ func openDirectory(dir string) (*directory, error) {
 
 func (in *directory) close() { in.root.Close() }
 
-// A upload is a file that is being received. The received part is in a partial file
-// in the same directory, which is renamed when it is complete. So an existing file of
-// that name stays intact until then.
+// An upload is a file that is being received. Its content is in a partial file in the
+// same directory, which is renamed when it is complete. So an existing file of that
+// name stays intact until then.
 type upload struct {
 	in      *directory
-	name    string // that the file gets
+	name    string // final name
 	partial string // the partial file
 	perm    fs.FileMode
-	keep    bool // a later copy may go on with the partial file
+	keep    bool // a later copy may continue the partial file
 	file    *os.File
-	size    int64 // what came so far, with an earlier copy's
+	size    int64 // bytes so far, those of an earlier copy included
 	from    int64 // where this copy began
 }
 
-// open begins a delivery. A name that leads out of the directory, also through a
+// open begins an upload. A name that leads out of the directory, also through a
 // symbolic link, is refused with fs.ErrPermission. A key other than 0 identifies the
 // present version of the source: an incomplete copy of it is continued.
 func (in *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, error) {
@@ -90,8 +90,8 @@ func (in *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, 
 	return d, nil
 }
 
-// resolve makes of a client's name one of this system's: below the directory, or
-// absolute where clients may write everywhere.
+// resolve converts a client's name to a local one: relative to the directory, or
+// absolute if clients may write everywhere.
 func (in *directory) resolve(asked string) (string, error) {
 	if err := checkName(asked); err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (in *directory) resolve(asked string) (string, error) {
 	name := filepath.FromSlash(asked)
 	switch {
 	case name == "":
-		return "", fmt.Errorf("a name of no characters: %w", syscall.EINVAL)
+		return "", fmt.Errorf("empty name: %w", syscall.EINVAL)
 	case in.unrestricted:
 		return filepath.Join(in.dir, name), nil
 	case filepath.IsAbs(name):
@@ -119,8 +119,8 @@ func (in *directory) outside(asked string) error {
 	return fmt.Errorf("%s is outside of %s: %w", asked, in.dir, fs.ErrPermission)
 }
 
-// refusal is an error of a name; os.Root has no error of its own for one that
-// leads out of it.
+// refusal returns the error of a name. os.Root has no error value for a name that leads
+// out of it.
 func (in *directory) refusal(asked string, err error) error {
 	if strings.Contains(err.Error(), "escapes") {
 		return fmt.Errorf("%s leads out of %s: %w", asked, in.dir, fs.ErrPermission)
@@ -140,7 +140,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// partialName is the name of a partial file. It does not grow with the name.
+// partialName returns the name of a partial file. Its length does not depend on name.
 func partialName(name string, key uint64) string {
 	sum := sha256.Sum256([]byte(filepath.Base(name)))
 	return filepath.Join(filepath.Dir(name), fmt.Sprintf(".rcopy-%x-%016x.part", sum[:8], key))
@@ -152,7 +152,7 @@ func randomKey() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// reserve names the partial file that copies of a source share, one at a time.
+// reserve reserves the partial file of a source, which only one copy at a time may use.
 func (in *directory) reserve(name string, key uint64) (part string, ok bool) {
 	part = partialName(name, key)
 	in.mu.Lock()
@@ -172,12 +172,12 @@ func (d *upload) release() {
 	}
 }
 
-// begin opens the partial file and continues after the part that is on storage.
+// begin opens the partial file and continues after the synchronised part.
 func (d *upload) begin() (err error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if info, err := d.in.lstat(d.partial); d.keep && err == nil && info.Mode().IsRegular() {
 		flags &^= os.O_EXCL
-		// What fills a step is synchronised before the first byte behind it is written.
+		// A full step is synchronised before the first byte after it is written.
 		d.from = max(info.Size()-1, 0) / syncSize * syncSize
 	}
 	if d.file, err = d.in.openFile(d.partial, flags, d.perm|0o200); err != nil {
@@ -215,7 +215,8 @@ func (d *upload) receive(r io.Reader, n int64) error {
 	return nil
 }
 
-// finish gives the file its name: when it returns nil, it is on storage.
+// finish renames the file to its final name. When it returns nil the file is on
+// storage.
 func (d *upload) finish() error {
 	err := d.file.Sync()
 	if err == nil && d.perm&0o200 == 0 {
@@ -236,8 +237,7 @@ func (d *upload) finish() error {
 	return err
 }
 
-// abandon ends an incomplete delivery. It keeps the part that a later copy can
-// continue.
+// abandon ends an incomplete upload. It keeps the part that a later copy can continue.
 func (d *upload) abandon() error {
 	err := d.file.Close()
 	if !d.keep || d.size < syncSize {
@@ -247,7 +247,7 @@ func (d *upload) abandon() error {
 	return err
 }
 
-// path is the file's name for people.
+// path returns the file's path for messages.
 func (d *upload) path() string {
 	if d.in.unrestricted {
 		return d.name
@@ -255,7 +255,7 @@ func (d *upload) path() string {
 	return filepath.Join(d.in.dir, d.name)
 }
 
-// os.Root takes absolute symbolic links for a way out, even below /.
+// os.Root treats absolute symbolic links as leading out of it, even for /.
 
 func (in *directory) lstat(name string) (fs.FileInfo, error) {
 	if in.unrestricted {

@@ -11,21 +11,22 @@ import (
 	"softrdma/verbs"
 )
 
-// An ownQPConnector is an end of rping -q: the connection manager carries messages only,
-// the queue pair is made and moved here. It is both connector and connection.
+// An ownQPConnector is one end of rping -q: the connection manager carries messages
+// only, and this program creates the queue pair and moves it through its states. It is
+// both a connector and a connection.
 type ownQPConnector struct {
 	p      *command
-	ch     *rdmacm.EventChannel // of this id alone
+	ch     *rdmacm.EventChannel // of this id only
 	id     *rdmacm.ID
 	qp     *verbs.QP
-	asked  bool // a peer wants to connect
+	asked  bool // a peer asked to connect
 	done   chan struct{}
 	err    error              // set before done is closed
-	ended  chan struct{}      // closed when watch has returned
+	ended  chan struct{}      // closed when watch returns
 	cancel context.CancelFunc // ends watch
 }
 
-// resolveOwnQP makes a client's end.
+// resolveOwnQP returns a client's end.
 func resolveOwnQP(ctx context.Context, p *command, dev *verbs.Device) (connector, error) {
 	to, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.addr)
 	if err != nil {
@@ -59,7 +60,7 @@ func (e *ownQPConnector) route(ctx context.Context, dev *verbs.Device, to netip.
 	return e.expect(ctx, rdmacm.EventRouteResolved)
 }
 
-// expect waits for an event, which must be what.
+// expect waits for an event of the given type.
 func (e *ownQPConnector) expect(ctx context.Context, what rdmacm.EventType) error {
 	v, err := e.ch.Next(ctx)
 	switch {
@@ -77,13 +78,13 @@ func (e *ownQPConnector) expect(ctx context.Context, what rdmacm.EventType) erro
 func (e *ownQPConnector) Device() *verbs.Device      { return e.id.Device() }
 func (e *ownQPConnector) RemoteAddr() netip.AddrPort { return e.id.RemoteAddr() }
 
-// CreateQP makes the queue pair in INIT.
+// CreateQP creates the queue pair in INIT.
 func (e *ownQPConnector) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (qp *verbs.QP, err error) {
 	init, err := e.id.InitAttr()
 	if err != nil {
 		return nil, err
 	}
-	// What the peer may do: the attributes know it only when the peer is known.
+	// InitAttr sets the peer's access rights only when the peer is known.
 	init.Access = verbs.RemoteWrite | verbs.RemoteRead
 	if e.qp, err = pd.CreateQP(cfg); err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (e *ownQPConnector) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (qp *verbs.Q
 	return e.qp, e.qp.ToInit(init)
 }
 
-// ready moves the queue pair to RTS: the peer is known.
+// ready moves the queue pair to RTS when the peer is known.
 func (e *ownQPConnector) ready() error {
 	rtr, err := e.id.RTRAttr()
 	if err != nil {
@@ -107,7 +108,7 @@ func (e *ownQPConnector) ready() error {
 	return e.qp.ToRTS(rts)
 }
 
-// connect connects or accepts.
+// connect connects, or accepts a peer that asked.
 func (e *ownQPConnector) connect(ctx context.Context) (connection, error) {
 	run := e.call
 	if e.asked {
@@ -181,19 +182,19 @@ func (e *ownQPConnector) Err() error {
 	}
 }
 
-// Disconnect ends the connection, or answers the peer that has.
+// Disconnect ends the connection, or answers the peer's disconnect request.
 func (e *ownQPConnector) Disconnect() error {
 	return errors.Join(e.qp.ToErr(), e.id.Disconnect())
 }
 
-// Close gives up the connection.
+// Close releases the connection.
 func (e *ownQPConnector) Close() error {
 	e.cancel()
 	<-e.ended
 	return e.abandon()
 }
 
-// abandon gives up the end; a peer that asked is rejected.
+// abandon releases the end. A peer that asked to connect is rejected.
 func (e *ownQPConnector) abandon() error {
 	var err error
 	if e.qp != nil {
@@ -232,7 +233,7 @@ func listenOwnQP(p *command, dev *verbs.Device) (listener, error) {
 
 func (l *ownQPListener) Addr() netip.AddrPort { return l.id.LocalAddr() }
 
-// next takes the next client, with a channel of its own.
+// next returns the next client, which gets an event channel of its own.
 func (l *ownQPListener) next(ctx context.Context) (connector, error) {
 	for {
 		v, err := l.ch.Next(ctx)

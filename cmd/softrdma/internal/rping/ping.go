@@ -13,9 +13,9 @@ import (
 	"softrdma/verbs"
 )
 
-// An message is what the two ends of an rping send each other. The client
-// tells where its ping can be read, and then where it can be written back; the
-// server says with one of any content that it has done so.
+// A message is what the two ends of an rping send each other. The client sends the
+// address of its ping for reading and then the address for writing it back. The server
+// answers each when it is done, with a message whose content does not matter.
 //
 //	 0               8       12      16
 //	+---------------+-------+-------+
@@ -39,8 +39,8 @@ func parseMessage(b []byte) message {
 	return message{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])}
 }
 
-// fillPing writes ping n: its number in words, then characters from 'A' to 'z',
-// beginning one further with each ping, and a zero byte.
+// fillPing fills b with ping n as rping does: its number as text, then the characters
+// from 'A' to 'z', which begin one further with each ping, and a zero byte.
 func fillPing(b []byte, n int) {
 	const first, last = 'A', 'z'
 	text := copy(b, fmt.Sprintf("rdma-ping-%d: ", n))
@@ -50,13 +50,13 @@ func fillPing(b []byte, n int) {
 	b[len(b)-1] = 0
 }
 
-// pingText is a ping without its zero byte.
+// pingText returns a ping without its zero byte.
 func pingText(b []byte) []byte {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return text
 }
 
-// checkPing compares a ping with what it should be.
+// checkPing compares a ping with the expected one.
 func checkPing(want, found []byte) error {
 	for i, c := range found {
 		if c != want[i] {
@@ -66,8 +66,8 @@ func checkPing(want, found []byte) error {
 	return nil
 }
 
-// ping is the client: it pings as often as wished, or until ctx ends, and tells
-// how many pings came back.
+// ping pings as the client until it has sent all pings or ctx ends. It returns how many
+// came back.
 func (s *side) ping(ctx context.Context) (n int, err error) {
 	within, stop := s.whileConnected(context.WithoutCancel(ctx))
 	defer stop()
@@ -83,10 +83,10 @@ func (s *side) ping(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// withPingNumber tells in which ping an error came.
+// withPingNumber adds to an error the number of the ping in which it occurred.
 func (s *side) withPingNumber(err error, n int) error {
 	if errors.Is(err, rdmacm.ErrDisconnected) {
-		return cli.PeerErrorf("ping %d: %w: its own error says why", n, err)
+		return cli.PeerErrorf("ping %d: %w: see its error message", n, err)
 	}
 	return fmt.Errorf("ping %d: %w", n, err)
 }
@@ -117,8 +117,7 @@ func (s *side) pingOnce(ctx context.Context, n int) error {
 	return nil
 }
 
-// answer is the server: it answers pings until the client disconnects between
-// two of them.
+// answer answers pings as the server until the client disconnects between two of them.
 func (s *side) answer(ctx context.Context) (n int, err error) {
 	ctx, stop := s.whileConnected(ctx)
 	defer stop()
@@ -160,10 +159,10 @@ func (s *side) answerOnce(ctx context.Context, source message, n int) error {
 	if err != nil {
 		return err
 	}
-	// As rping does it: the text with its zero byte.
+	// rping also writes back only the text and its zero byte.
 	back := min(len(pingText(ping))+1, len(ping))
 	if uint64(back) > uint64(sink.length) {
-		return cli.PeerErrorf("%v has %d bytes for the ping that it is to get back, expected %d", s.conn.RemoteAddr(), sink.length, back)
+		return cli.PeerErrorf("%v has %d bytes of memory for the ping, expected %d", s.conn.RemoteAddr(), sink.length, back)
 	}
 	if err := s.transfer(ctx, verbs.OpWrite, sink, back); err != nil {
 		return err

@@ -1,3 +1,5 @@
+// Package rping is the command that pings through the connection manager, compatible
+// with rping of librdmacm.
 package rping
 
 import (
@@ -21,19 +23,19 @@ import (
 )
 
 const long = `Pings through the RDMA connection manager: the client advertises memory, the
-server fetches the ping from it by RDMA READ and puts it back by RDMA WRITE.
+server reads the ping from it with RDMA READ and writes it back with RDMA WRITE.
 
-The other end is softrdma rping or the rping of librdmacm, whose options these
-are: -s waits for a client, -c goes to the server at -a ADDR. Without -C the
-client pings until Ctrl-C.
+The other end is softrdma rping or the rping of librdmacm, which has the same
+options: -s waits for a client, -c connects to the server at -a ADDR. Without -C
+the client pings until Ctrl-C.
 
-A softrdma server takes pings of any size (-S limits it); rping's takes those
-of its own -S. With -V the client compares what comes back with what it sent,
-and a softrdma server the pings with what rping sends.
+A softrdma server accepts pings of any size (-S limits it); librdmacm's accepts
+only those of its own -S. With -V the client compares the data that comes back
+with what it sent, and a softrdma server compares pings with what rping sends.
 
-With --json each result is an object on a line of standard output: pings and validated,
-of the client also bytes (of a ping), seconds and usec_per_ping, of the server
-client, which is the client's address. Everything else goes to standard error.`
+With --json each result is an object on a line of standard output: pings and
+validated; from a client also bytes (of a ping), seconds and usec_per_ping; from a
+server client, the address of the client. All other output goes to standard error.`
 
 const example = `  softrdma rping -s                          the server, on every address
   softrdma rping -c -a HOST -C 10 -v -V      the client
@@ -41,10 +43,10 @@ const example = `  softrdma rping -s                          the server, on eve
   softrdma rping -s -a 127.0.0.1             both on one machine
   softrdma rping -c -a 127.0.0.1 -C 10
 
-  rping -s -C 100 -V                         librdmacm's, with Soft RoCE, waits ...
-  softrdma rping -c -a HOST -C 100 -V        ... and is pinged from here`
+  rping -s -C 100 -V                         librdmacm's server, on Soft RoCE ...
+  softrdma rping -c -a HOST -C 100 -V        ... and a client here`
 
-// An command is the command with its flags.
+// A command is the command with its flags.
 type command struct {
 	cmd        *cobra.Command
 	out        io.Writer
@@ -64,12 +66,12 @@ type command struct {
 	json       bool
 	protocol   cli.Protocol
 
-	printing sync.Mutex    // a persistent server's clients print at a time
-	notes    *cli.Throttle // of a server that goes on, nil of others
+	printing sync.Mutex    // guards out; a persistent server has several clients
+	notes    *cli.Throttle // of a persistent server, else nil
 }
 
-// The sizes of a ping: the largest that rping has memory for, and the smallest
-// that holds its text with every number.
+// Sizes of a ping. rping has memory for maxSize bytes; minSize is room for the text
+// with any number.
 const (
 	maxSize     = 64<<10 - 1
 	minSize     = len("rdma-ping-2147483647: ") + 1
@@ -99,24 +101,24 @@ func NewCommand() *cobra.Command {
 	f.SortFlags = false
 	f.BoolVarP(&p.server, "server", "s", false, "wait for a client")
 	f.BoolVarP(&p.client, "client", "c", false, "ping the server at -a")
-	f.StringVarP(&p.addr, "address", "a", "", "`ADDR`: the server's host or address; of -s the local one, interface or daemon:SOCKET/rxe1 (default every address)")
+	f.StringVarP(&p.addr, "address", "a", "", "`ADDR` of the server; with -s a local address, interface or daemon:SOCKET/rxe1 (default: every address)")
 	f.Uint16VarP(&p.port, "port", "p", 7174, "`PORT` of the server")
-	f.IntVarP(&p.count, "count", "C", 0, "`NUMBER` of pings of the client, 0 for no end")
-	f.VarP(&p.size, "size", "S", "bytes of a ping, 23 to 65535; with -s the most that a client may send, which without -S is any")
+	f.IntVarP(&p.count, "count", "C", 0, "client: `NUMBER` of pings, 0 for no limit")
+	f.VarP(&p.size, "size", "S", "ping size, 23 to 65535 bytes; with -s the largest that a client may send (default: any)")
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "print each ping")
 	f.BoolVarP(&p.validate, "validate", "V", false, "validate each ping")
-	f.BoolVarP(&p.persistent, "persistent", "P", false, "server: go on with further clients, many at a time, until interrupted")
-	f.BoolVarP(&p.ownQP, "own-qp", "q", false, "move the queue pair through its states here, not in the connection manager")
-	f.StringVarP(&p.source, "source", "I", "", "client: `INTERFACE-OR-ADDRESS` to go out from, or daemon:SOCKET/rxe1 (default by the route)")
-	f.BoolVarP(&p.debug, "debug", "d", false, "tell each step on standard error")
+	f.BoolVarP(&p.persistent, "persistent", "P", false, "server: serve any number of clients until interrupted")
+	f.BoolVarP(&p.ownQP, "own-qp", "q", false, "move the queue pair through its states in this program, not in the connection manager")
+	f.StringVarP(&p.source, "source", "I", "", "client: local `INTERFACE-OR-ADDRESS`, or daemon:SOCKET/rxe1 (default: chosen by the route)")
+	f.BoolVarP(&p.debug, "debug", "d", false, "print each step on standard error")
 	p.protocol.AddFlag(f, "")
-	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "how long the peer may say nothing")
-	f.BoolVar(&p.json, "json", false, "print results as JSON objects, one on a line")
+	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "give up when the peer is silent for this `DURATION`")
+	f.BoolVar(&p.json, "json", false, "print results as JSON objects, one per line")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }
 
-// CheckFlags refuses what cannot work before anything is opened.
+// checkFlags checks the flags before anything is opened.
 func (p *command) checkFlags() error {
 	changed := p.cmd.Flags().Changed
 	switch {
@@ -153,16 +155,16 @@ func (p *command) checkProtocol() error {
 		return err
 	}
 	if p.ownQP && p.protocol.IWARP() {
-		return cli.UsageErrorf("-q: iWARP takes a queue pair through its states with its connection: %w", errors.ErrUnsupported)
+		return cli.UsageErrorf("-q: on iWARP the connection moves the queue pair through its states: %w", errors.ErrUnsupported)
 	}
 	return nil
 }
 
-// serverAddr is the address of the server as package net writes it.
+// serverAddr returns the address of the server for package net.
 func (p *command) serverAddr() string { return net.JoinHostPort(p.addr, strconv.Itoa(int(p.port))) }
 
-// listenAddr is what a server listens on: every address, of which a device has
-// one.
+// listenAddr returns the address that a server listens on. An address of a device need
+// not be named again.
 func (p *command) listenAddr(dev *verbs.Device) netip.AddrPort {
 	if a, err := netip.ParseAddr(p.addr); dev == nil && err == nil {
 		return netip.AddrPortFrom(a, p.port)
@@ -170,8 +172,8 @@ func (p *command) listenAddr(dev *verbs.Device) netip.AddrPort {
 	return netip.AddrPortFrom(netip.IPv6Unspecified(), p.port)
 }
 
-// param is what both ends tell the connection manager: rping needs one READ in
-// flight, the server's.
+// param returns the connection parameters of both ends. rping needs one outstanding
+// READ, the server's.
 func (p *command) param() rdmacm.ConnParam {
 	return rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1}
 }
@@ -182,17 +184,17 @@ func (p *command) print(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// An record is a result in JSON.
+// A record is a result in JSON.
 type record struct {
-	Client    string  `json:"client,omitempty"` // of a server's
+	Client    string  `json:"client,omitempty"` // in a server's
 	Pings     int     `json:"pings"`
-	Bytes     int     `json:"bytes,omitempty"` // of a ping, of a client's
+	Bytes     int     `json:"bytes,omitempty"` // of a ping, in a client's
 	Validated bool    `json:"validated"`
-	Seconds   float64 `json:"seconds,omitempty"` // of a client's
+	Seconds   float64 `json:"seconds,omitempty"` // in a client's
 	Usec      float64 `json:"usec_per_ping,omitempty"`
 }
 
-// result prints a result: in words, or with --json as an object.
+// result prints a result as text, or with --json as an object.
 func (p *command) result(r record, format string, args ...any) error {
 	if !p.json {
 		p.note(format, args...)
@@ -204,7 +206,7 @@ func (p *command) result(r record, format string, args ...any) error {
 	return json.NewEncoder(p.cmd.OutOrStdout()).Encode(r)
 }
 
-// note prints what a server has to say of a client.
+// note prints a server's message about a client.
 func (p *command) note(format string, args ...any) {
 	if p.notes != nil {
 		p.notes.Printf(format, args...)
@@ -228,7 +230,7 @@ func (p *command) showPing(what string, ping []byte) {
 	}
 }
 
-// validated is what the last line says of the data.
+// validated is the end of the last line if pings were validated.
 func (p *command) validated() string {
 	if p.validate {
 		return ", data validated"
@@ -236,7 +238,7 @@ func (p *command) validated() string {
 	return ""
 }
 
-// perf.runClient pings the server.
+// runClient pings the server.
 func (p *command) runClient(ctx context.Context) (err error) {
 	dev, err := cli.OpenLocal(ctx, p.cmd, p.source, p.serverAddr(), p.protocol)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"softrdma/verbs"
 )
 
-// startPair starts a server with flags and, when it waits, a client with others.
+// startPair starts a server and, when it waits, a client.
 func startPair(t *testing.T, server, client string) (s, c *clitest.Process) {
 	t.Helper()
 	at := clitest.ServerAddress(t)
@@ -47,7 +47,7 @@ func TestRpingEachModeValidates(t *testing.T) {
 	}
 }
 
-// What rping -v prints, ends of the alphabet included.
+// The output equals that of rping -v, also when the alphabet wraps around.
 func TestRpingPrintsPings(t *testing.T) {
 	s, c := startPair(t, "-v", "-v -C 59 -S 30")
 	client, server := c.Succeeds(), s.Succeeds()
@@ -94,15 +94,15 @@ func TestRpingSidesDisagree(t *testing.T) {
 	c.Fails(cli.ExitPeer, "ping 0", "disconnected by")
 }
 
-func TestRpingNobodyThere(t *testing.T) {
+func TestRpingWithoutServer(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	dev, err := verbs.Open(at, verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, own := range []string{"-q=false", "-q"} {
-		// The device is there and nobody listens: the answer comes at once.
-		clitest.Start(t, "rping", "-c", own, "-a", at, "--timeout", "1h", "-I", clitest.LoopbackDevice(t)).Fails(cli.ExitPeer, "nobody waits at "+at+":7174", `"softrdma rping -s"`, "reason 8")
+		// The device is open and nobody listens, so the answer comes at once.
+		clitest.Start(t, "rping", "-c", own, "-a", at, "--timeout", "1h", "-I", clitest.LoopbackDevice(t)).Fails(cli.ExitPeer, "nothing listens at "+at+":7174", `"softrdma rping -s"`, "reason 8")
 	}
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestRpingInterruptedLeavesNothing(t *testing.T) {
 			if reportLine.FindString(c.Stdout.String()) == "" {
 				t.Errorf("expected a report, found %q", &c.Stdout)
 			}
-			// The client ends between two pings, and tells the server so.
+			// The client disconnects between two pings.
 			s.Succeeds()
 		})
 		t.Run("server"+flags, func(t *testing.T) {
@@ -177,15 +177,15 @@ func TestRpingCaptureHoldsConnectionAndPings(t *testing.T) {
 		if n := strings.Count(out, "RDMA READ Request"); n != 3 || !strings.Contains(out, "0 faults") {
 			t.Errorf("%s: expected 3 READs and no fault, found\n%s", file, out)
 		}
-		// REQ, REP, RTU, DREQ at least.
+		// At least REQ, REP, RTU and DREQ.
 		if n := strings.Count(out, "QP 0x000001 PSN"); n < 4 {
 			t.Errorf("%s: expected the messages of the connection manager, found %d in\n%s", file, n, out)
 		}
 	}
 }
 
-// A server that meets what is no rping says what it expected.
-func TestRpingStrangers(t *testing.T) {
+// A server that meets another program says what it expected.
+func TestRpingServerRejectsOtherPrograms(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		says  []byte

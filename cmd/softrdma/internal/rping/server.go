@@ -11,15 +11,15 @@ import (
 	"softrdma/verbs"
 )
 
-// An listener waits for clients: the connection manager's, or with -q one
-// whose ends move their queue pairs themselves.
+// A listener waits for clients. With -q their ends move the queue pairs themselves,
+// otherwise the connection manager does.
 type listener interface {
 	Addr() netip.AddrPort
 	next(ctx context.Context) (connector, error)
 	Close() error
 }
 
-// cmListener is a listener of the connection manager's.
+// A cmListener is a listener of the connection manager.
 type cmListener struct {
 	*rdmacm.Listener
 	p *command
@@ -33,7 +33,7 @@ func (l cmListener) next(ctx context.Context) (connector, error) {
 	return cmRequest{r, l.p}, nil
 }
 
-// listen begins to wait on a device, or on every address.
+// listen listens on a device, or on every address.
 func (p *command) listen(dev *verbs.Device) (listener, error) {
 	if p.ownQP {
 		return listenOwnQP(p, dev)
@@ -45,7 +45,7 @@ func (p *command) listen(dev *verbs.Device) (listener, error) {
 	return cmListener{l, p}, nil
 }
 
-// perf.runServer answers one client, or with -P any number.
+// runServer serves one client, or with -P any number.
 func (p *command) runServer(ctx context.Context) (err error) {
 	dev, err := cli.OpenLocal(ctx, p.cmd, p.addr, "", p.protocol)
 	if err != nil {
@@ -68,8 +68,7 @@ func (p *command) runServer(ctx context.Context) (err error) {
 	return errors.Join(err, cli.IgnoreClosed(l.Close()))
 }
 
-// serveOne answers the first client. Others learn at once that nobody listens
-// any more.
+// serveOne serves the first client and rejects others at once.
 func (p *command) serveOne(ctx context.Context, l listener) error {
 	end, err := l.next(ctx)
 	if err != nil {
@@ -78,8 +77,8 @@ func (p *command) serveOne(ctx context.Context, l listener) error {
 	return errors.Join(l.Close(), p.answer(ctx, end))
 }
 
-// serveAll answers clients until ctx ends. A client that fails is told of and
-// does not end the server.
+// serveAll serves clients until ctx ends. A client's error is printed and does not end
+// the server.
 func (p *command) serveAll(ctx context.Context, l listener) error {
 	p.notes = &cli.Throttle{Print: func(line string) { p.print("%s", line) }}
 	var clients sync.WaitGroup

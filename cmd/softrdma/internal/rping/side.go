@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// An connector is one end before it is connected: the device is known, and its
-// queue pair takes receives.
+// A connector is one end before it is connected. Its device is known, and its queue
+// pair can take receives.
 type connector interface {
 	Device() *verbs.Device
 	RemoteAddr() netip.AddrPort
@@ -22,7 +22,7 @@ type connector interface {
 	abandon() error
 }
 
-// An connection is a connection.
+// A connection is an established connection.
 type connection interface {
 	RemoteAddr() netip.AddrPort
 	Done() <-chan struct{}
@@ -31,7 +31,7 @@ type connection interface {
 	Close() error
 }
 
-// cmEndpoint is a client's end in the hands of the connection manager.
+// A cmEndpoint is a client's end that the connection manager manages.
 type cmEndpoint struct {
 	*rdmacm.Endpoint
 	p *command
@@ -42,7 +42,7 @@ func (e cmEndpoint) connect(ctx context.Context) (connection, error) {
 }
 func (e cmEndpoint) abandon() error { return e.Close() }
 
-// cmRequest is a server's end in the hands of the connection manager.
+// A cmRequest is a server's end that the connection manager manages.
 type cmRequest struct {
 	*rdmacm.Request
 	p *command
@@ -70,13 +70,13 @@ const (
 	sendDepth = 16 // depth of the send queue
 	recvDepth = 2  // depth of the receive queue
 
-	// interruptGrace is how long an interrupted client goes on with the ping that it
-	// is in, so that the server sees an end in order.
+	// interruptGrace is the time in which an interrupted client finishes its ping, so
+	// that it disconnects between two pings.
 	interruptGrace = time.Second
 )
 
-// An side is one end of a connection with its memory: the messages, the
-// ping that goes out, and the one that comes.
+// A side is one end of a connection with its memory: the messages, the outgoing ping
+// and the incoming one.
 type side struct {
 	p        *command
 	end      connector
@@ -84,15 +84,15 @@ type side struct {
 	pd       *verbs.PD
 	cq       *verbs.CQ
 	qp       *verbs.QP
-	messages []byte // recvDepth received ones and one to send
+	messages []byte // recvDepth received messages and one to send
 	out, in  []byte
 	mrs      [3]*verbs.MR // of messages, out, in
 	arrived  []message
 	wcs      [sendDepth + recvDepth]verbs.WC
 }
 
-// newSide makes the end's objects and posts receives. After an error the
-// end is given up.
+// newSide creates the objects of an end and posts receives. If it fails it also
+// releases the end.
 func newSide(p *command, end connector) (*side, error) {
 	s := &side{p: p, end: end, messages: make([]byte, (recvDepth+1)*messageLen), in: make([]byte, p.size)}
 	if p.client {
@@ -138,11 +138,11 @@ func (s *side) allocate() (err error) {
 	return nil
 }
 
-// close ends the connection and gives everything up.
+// close ends the connection and frees everything.
 func (s *side) close() error {
 	var errs []error
 	if s.conn != nil {
-		s.conn.Disconnect() // the peer may have, before
+		s.conn.Disconnect() // the peer may have done so before
 	}
 	for _, mr := range s.mrs {
 		if mr != nil {
@@ -183,7 +183,7 @@ func (s *side) send(m message) error {
 	return s.qp.PostSend(verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[0].SGE(at, messageLen)}})
 }
 
-// receive takes the peer's next message.
+// receive returns the peer's next message.
 func (s *side) receive(ctx context.Context) (message, error) {
 	if len(s.arrived) == 0 {
 		if err := s.await(ctx, verbs.WCRecv); err != nil {
@@ -195,7 +195,7 @@ func (s *side) receive(ctx context.Context) (message, error) {
 	return m, nil
 }
 
-// transfer carries out an operation on the memory that the peer has told of.
+// transfer executes an operation on the memory that the peer's message describes.
 func (s *side) transfer(ctx context.Context, op verbs.Op, m message, n int) error {
 	err := s.qp.PostSend(verbs.SendWR{
 		Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[2].SGE(0, n)}, RemoteAddr: m.addr, RKey: m.rkey,
@@ -210,7 +210,7 @@ func (s *side) transfer(ctx context.Context, op verbs.Op, m message, n int) erro
 	return s.await(ctx, completes)
 }
 
-// whileConnected gives a context that ends with the connection too.
+// whileConnected returns a context that also ends with the connection.
 func (s *side) whileConnected(ctx context.Context) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	go func() {
@@ -223,11 +223,11 @@ func (s *side) whileConnected(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { end(nil) }
 }
 
-// await waits for the completion of an operation; messages that come meanwhile
-// are kept. It ends with ctx and after the peer's time.
+// await waits for the completion of an operation and keeps messages that arrive
+// meanwhile. It ends when ctx does or the peer is silent for too long.
 func (s *side) await(ctx context.Context, op verbs.WCOp) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.p.timeout,
-		cli.PeerErrorf("nothing came from %v for %v: is the peer still there, and UDP port %d open?", s.conn.RemoteAddr(), s.p.timeout, verbs.Port))
+		cli.PeerErrorf("no message from %v for %v: is the peer still running, and is UDP port %d open?", s.conn.RemoteAddr(), s.p.timeout, verbs.Port))
 	defer cancel()
 	for ended := false; ; {
 		n, err := s.cq.Poll(s.wcs[:])
@@ -243,12 +243,12 @@ func (s *side) await(ctx context.Context, op verbs.WCOp) error {
 		case n == 0 && ended:
 			return context.Cause(ctx)
 		case n == 0:
-			ended = s.cq.Wait(ctx) != nil // what has completed before counts
+			ended = s.cq.Wait(ctx) != nil // earlier completions count
 		}
 	}
 }
 
-// take handles completions and tells whether one of op was among them.
+// take handles completions and reports whether one of op was among them.
 func (s *side) take(wcs []verbs.WC, op verbs.WCOp) (found bool, err error) {
 	for i := range wcs {
 		w := &wcs[i]
@@ -269,8 +269,8 @@ func (s *side) take(wcs []verbs.WC, op verbs.WCOp) (found bool, err error) {
 	return found, nil
 }
 
-// explainFlush is the reason of an unsuccessful completion: a flushed request says only
-// that the connection has ended, which the link knows more of.
+// explainFlush returns the reason of a failed completion. A flushed request says only
+// that the connection has ended, and the connection knows why.
 func (s *side) explainFlush(err error) error {
 	var c *verbs.CompletionError
 	if !errors.As(err, &c) || c.Status != verbs.WRFlushErr {
