@@ -102,7 +102,7 @@ func (r *Relay) Start(c relay.Config) error {
 	back := c
 	back.Seed = ^c.Seed
 	r.run = &relaying{
-		ways: [2]*relay.Way{relay.NewWay(c), relay.NewWay(back)}, start: time.Now(),
+		ways: [2]*relay.Path{relay.NewPath(c), relay.NewPath(back)}, start: time.Now(),
 		late: hdrhistogram.New(1, int64(10*time.Second), 2), done: make(chan struct{}),
 	}
 	for i, fd := range [...]int{r.taps[client].fd, r.taps[server].fd, wake} {
@@ -139,7 +139,7 @@ func us(ns int64) float64 { return float64(ns) / 1e3 }
 
 // A relaying is one run of a relay: one thread that carries frames both ways.
 type relaying struct {
-	ways   [2]*relay.Way
+	ways   [2]*relay.Path
 	polled [3]unix.PollFd // both ends, and what Stop writes to
 	limit  unix.Timespec
 	start  time.Time

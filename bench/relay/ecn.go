@@ -12,8 +12,8 @@ const (
 	congested  = 3
 )
 
-// mark sets the ECN field of an IP packet in an Ethernet frame to CE where the
-// packet is ECN-capable, and tells whether it is marked then (RFC 3168, 5).
+// mark sets the ECN field of an IP packet in an Ethernet frame to CE if the packet is
+// ECN-capable, and reports whether it is (RFC 3168, 5).
 func mark(frame []byte) bool {
 	if len(frame) < ethernetLen+2 {
 		return false
@@ -32,7 +32,7 @@ func mark(frame []byte) bool {
 		sum = sum&0xffff + sum>>16
 		binary.BigEndian.PutUint16(ip[10:], ^uint16(sum))
 		return true
-	case etherIPv6: // the traffic class lies across the first two bytes
+	case etherIPv6: // the traffic class spans the first two bytes
 		if len(ip) < 40 || ip[1]>>4&ecnMask == notCapable {
 			return false
 		}

@@ -1,5 +1,5 @@
-// Package blocking is for goroutines that sleep in system calls again and again
-// and never wait for anything that Go knows of.
+// Package blocking helps goroutines that repeatedly sleep in system calls without
+// Go's scheduler noticing.
 package blocking
 
 import (
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// period is how often such a goroutine goes through Go's scheduler: more often
-// than each 10 ms, which the scheduler lets a goroutine run.
+// period is the interval at which such a goroutine yields. It is shorter than the
+// 10 ms after which Go's scheduler preempts a running goroutine.
 const period = 4 * time.Millisecond
 
-// Turns are a goroutine's turns in Go's scheduler.
+// Turns makes a goroutine yield to Go's scheduler regularly.
 //
-// Go's monitor takes a goroutine that was not scheduled for 10 ms for one that
-// runs away, though it slept in the kernel most of that time. It then takes the
-// processor (the scheduler's P) from it whenever it sleeps, and looks for more
-// of its kind every 70 µs, which takes a tenth of a processor and interrupts
-// whoever polls.
+// Go's monitor thread treats a goroutine that was not scheduled for 10 ms as one
+// that does not yield, even if it slept in the kernel most of that time. The monitor
+// then retakes the goroutine's P whenever it sleeps, and checks every 70 µs, which
+// takes a tenth of a processor and interrupts goroutines that poll.
 type Turns struct{ last time.Duration }
 
-// Take is called beside each system call that may sleep, at the time now.
+// Take yields if the last yield was a period ago. The caller calls it at each
+// system call that may sleep, with the current time.
 func (t *Turns) Take(now time.Duration) {
 	if t.due(now) {
 		runtime.Gosched()

@@ -14,7 +14,7 @@ func TestTurnIsDueOncePerPeriod(t *testing.T) {
 		}
 	}
 	if due != 9 {
-		t.Errorf("in ten periods, of which the first began with a turn: expected 9 turns, found %d", due)
+		t.Errorf("expected 9 turns in ten periods that begin with one, found %d", due)
 	}
 	if !turns.due(time.Hour) || turns.due(time.Hour+period-1) || !turns.due(time.Hour+period) {
 		t.Error("after a long sleep a turn is due at once, and then after a period")

@@ -9,18 +9,18 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Bounds of what an Analyzer remembers, whatever a file holds.
+// Bounds of an Analyzer's memory, for any file.
 const (
 	maxFlows      = 16384 // connections, counted per direction
-	maxCandidates = 1024  // connections between two hosts among which it looks for the other direction
+	maxCandidates = 1024  // connections between two hosts that are searched for the other direction
 	maxReads      = 128   // READs and ATOMICs per connection
-	maxRecent     = 16    // messages per connection that a NAK can be explained by
+	maxRecent     = 16    // messages per connection that are remembered to explain NAKs
 	maxMTU        = 4096
 )
 
-// An Analyzer follows connections through a capture and says what is wrong
-// with each packet. It sees the traffic from outside: what the capture lost
-// looks as if the network had lost it.
+// An Analyzer follows connections through a capture and reports what is wrong with
+// each packet. It cannot distinguish packets that the capture missed from packets
+// that the network lost.
 type Analyzer struct {
 	flows    map[flowKey]*flow
 	order    []*flow
@@ -30,7 +30,7 @@ type Analyzer struct {
 	untracked uint64
 }
 
-// NewAnalyzer makes an Analyzer that has seen nothing.
+// NewAnalyzer returns an Analyzer that has seen no packets.
 func NewAnalyzer() *Analyzer {
 	return &Analyzer{flows: make(map[flowKey]*flow), between: make(map[hosts][]*flow)}
 }
@@ -43,16 +43,16 @@ type flowKey struct {
 	transport ib.Transport
 }
 
-// Connection counts what went one way of a connection.
+// A Connection has the counts for one direction of a connection.
 type Connection struct {
 	Src, Dst      netip.Addr
 	QPN           uint32 // of the receiver
-	PeerQPN       uint32 // of the sender, where the capture tells it; else 0
+	PeerQPN       uint32 // of the sender, or 0 if unknown
 	Opcode        ib.Opcode
 	Packets       uint64
 	Bytes         uint64 // of payload
 	Retransmitted uint64
-	Missing       uint64 // packets that were seen to be missing
+	Missing       uint64 // packets missing in sequence
 	RNRs          uint64 // RNR NAKs
 	NAKs          uint64 // other NAKs
 	Malformed     uint64
@@ -60,7 +60,7 @@ type Connection struct {
 	Marked        uint64 // with congestion experienced
 }
 
-// Connections gives the counts in the order in which connections appeared.
+// Connections returns the counts in the order in which the connections appeared.
 func (a *Analyzer) Connections() []Connection {
 	all := make([]Connection, 0, len(a.order))
 	for _, f := range a.order {
@@ -73,25 +73,27 @@ func (a *Analyzer) Connections() []Connection {
 	return all
 }
 
-// Untracked is how many packets are in no Connection: damaged ones of which no
-// good one was seen, and those of connections beyond what the Analyzer keeps.
+// Untracked returns the number of packets that belong to no Connection: corrupted
+// packets of connections without a good packet, and packets of connections beyond
+// the limit.
 func (a *Analyzer) Untracked() uint64 { return a.untracked }
 
-// Add takes the next packet and tells what there is to say about it. The slice
-// holds until the next call.
+// Add analyses the next packet and returns its findings. The slice is valid until
+// the next call.
 func (a *Analyzer) Add(p *Packet) []Finding {
 	a.findings = a.findings[:0]
 	f := a.flow(p)
 	if f == nil {
 		a.untracked++
-		f = &flow{} // judged by itself
+		f = &flow{} // checked without context
 	}
 	f.Packets++
 	if p.ECN() == 3 {
 		f.Marked++
 		a.note("congestion experienced: a router marked the packet")
 	}
-	// What a receiver drops does not move the connection on (IBTA 9.6).
+	// A packet that the receiver drops does not change the connection's state
+	// (IBTA 9.6).
 	if p.ICRC == Bad {
 		f.BadICRC++
 		a.fault(reason.PacketICRC, uint64(p.Expected), uint64(p.Found), "")
@@ -107,9 +109,9 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	a.single(p)
 	switch i := p.Opcode.Info(); {
 	case i.Kind == ib.KindCongestion:
-		a.note("the receiver saw congestion marks and asks to slow down")
+		a.note("congestion notification: the receiver got packets that a router had marked")
 	case i.Kind == ib.KindSelectiveAck:
-		a.note("softrdma's own acknowledge: %d ranges are held behind a lost request", max(ib.Ranges(p.Payload), 0))
+		a.note("softrdma's selective acknowledge: %d ranges received after a lost request", max(ib.Ranges(p.Payload), 0))
 	case p.Opcode.Transport() == ib.UD:
 	case response(i.Kind):
 		a.response(f, p, i)
@@ -123,7 +125,7 @@ func response(k ib.Kind) bool {
 	return k == ib.KindReadResponse || k == ib.KindAcknowledge || k == ib.KindAtomicAcknowledge
 }
 
-// single checks what a packet tells alone.
+// single makes the checks that need no other packet.
 func (a *Analyzer) single(p *Packet) {
 	if len(p.Payload) > maxMTU {
 		a.fault(reason.LengthMTU, maxMTU, uint64(len(p.Payload)), "")
@@ -133,8 +135,9 @@ func (a *Analyzer) single(p *Packet) {
 	}
 }
 
-// flow finds or makes the state of a packet's direction. It is nil for damaged
-// packets, whose QPN may be wrong, where there is none, and beyond the bound.
+// flow returns the state of the packet's direction of a connection, and creates it
+// if needed. It returns nil if there is none and the packet is corrupted, as its QPN
+// may be wrong, or the limit is reached.
 func (a *Analyzer) flow(p *Packet) *flow {
 	k := flowKey{hosts{p.Src.Addr(), p.Dst.Addr()}, p.DestQPN, p.Opcode.Transport()}
 	if f := a.flows[k]; f != nil && len(p.Data) >= ib.BTHLen {
@@ -150,9 +153,9 @@ func (a *Analyzer) flow(p *Packet) *flow {
 	return f
 }
 
-// pair finds the other direction of a connection by the PSN of a response: it
-// must be that of a request seen on exactly one flow between the two hosts.
-// Packets do not name their sender's queue pair.
+// pair returns the flow of the requests that the flow g answers. Packets do not
+// contain their sender's QPN, so pair searches by the response's PSN: exactly one
+// flow between the two hosts must have had a request with it.
 func (a *Analyzer) pair(g *flow, p *Packet) *flow {
 	if g.peer != nil {
 		return g.peer

@@ -24,7 +24,7 @@ const (
 	qpnB = 0x12
 )
 
-// A script makes the packets of a connection from A to B and back.
+// A script generates the packets of a connection in both directions.
 type script struct {
 	t *testing.T
 	a *Analyzer
@@ -33,7 +33,7 @@ type script struct {
 
 func newScript(t *testing.T) *script { return &script{t: t, a: NewAnalyzer()} }
 
-// packet builds what a Reader would give for a good packet.
+// packet returns p as a Reader returns a valid packet.
 func (s *script) packet(src, dst netip.AddrPort, p ib.Packet) *Packet {
 	s.n++
 	if p.PKey == 0 {
@@ -44,8 +44,8 @@ func (s *script) packet(src, dst netip.AddrPort, p ib.Packet) *Packet {
 	return &Packet{Packet: p, Number: s.n, Time: time.Unix(0, int64(s.n)), Src: src, Dst: dst, Data: b, Length: len(b), ICRC: Good}
 }
 
-// ask and answer add a packet each way, and fail unless exactly the reasons
-// wanted are found; None stands for a note.
+// ask and answer analyse a request and a response packet, and fail unless the
+// findings have exactly these reasons. None means a note.
 func (s *script) ask(p ib.Packet, want ...reason.Reason) []Finding {
 	s.t.Helper()
 	p.DestQPN = qpnB
@@ -130,7 +130,7 @@ func TestAnalyzerCleanTrafficHasNoFindings(t *testing.T) {
 		t.Errorf("connections %+v, expected both directions of one", all)
 	}
 	if all[0].Retransmitted+all[0].Missing+all[1].NAKs != 0 {
-		t.Errorf("counts of trouble in clean traffic: %+v", all)
+		t.Errorf("errors counted in clean traffic: %+v", all)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestAnalyzerLostPacketAndGoBack(t *testing.T) {
 	s.ask(op(ib.RCSendOnly, 15, 1))
 	c := s.a.Connections()
 	if c[0].Missing != 2 || c[0].Retransmitted != 2 || c[1].NAKs != 1 {
-		t.Errorf("counted %+v and %+v, expected 2 missing, 2 sent again, 1 NAK", c[0], c[1])
+		t.Errorf("counted %+v and %+v, expected 2 missing, 2 retransmitted, 1 NAK", c[0], c[1])
 	}
 }
 
@@ -247,14 +247,14 @@ func TestAnalyzerResponses(t *testing.T) {
 	s.ask(read(7, 1000))
 	s.answer(op(ib.RCReadResponseFirst, 7, 256))
 	s.answer(op(ib.RCReadResponseLast, 8, 256), reason.ResponseOpcode)
-	// The rest is asked for again, from the middle: IBTA 9.7.5.1.
+	// IBTA 9.7.5.1: the rest is requested again, from the middle.
 	s.ask(read(8, 744), reason.SequenceDuplicate)
 	s.answer(op(ib.RCReadResponseFirst, 8, 256))
 	s.answer(op(ib.RCReadResponseMiddle, 9, 256))
 	s.answer(op(ib.RCReadResponseLast, 10, 232))
 }
 
-func TestAnalyzerReadAskedAgainInPartMayGetTheFirstAnswers(t *testing.T) {
+func TestAnalyzerPartlyRepeatedReadAcceptsResponsesToTheFirst(t *testing.T) {
 	s := newScript(t)
 	s.ask(op(ib.RCSendFirst, 0, 256))
 	s.ask(op(ib.RCSendLast, 1, 1))
@@ -286,7 +286,7 @@ func TestAnalyzerUnreliableConnectionGap(t *testing.T) {
 	s.ask(op(ib.UCSendOnly, 8, 1), reason.SequenceDuplicate)
 }
 
-func TestAnalyzerDamagedPacketsDoNotMoveTheConnection(t *testing.T) {
+func TestAnalyzerCorruptedPacketsDoNotChangeTheConnection(t *testing.T) {
 	s := newScript(t)
 	s.ask(op(ib.RCSendOnly, 5, 1))
 	p := op(ib.RCSendOnly, 1000, 1)
@@ -331,8 +331,8 @@ func TestAnalyzerNotes(t *testing.T) {
 	s.ask(op(ib.RCSendOnly, 0x800001, 1))
 }
 
-// One direction alone, or a capture that began late, is no fault.
-func TestAnalyzerHalfACaptureIsNoFault(t *testing.T) {
+// A capture with one direction only, or one that began late, has no faults.
+func TestAnalyzerIncompleteCaptureHasNoFaults(t *testing.T) {
 	s := newScript(t)
 	s.answer(op(ib.RCReadResponseMiddle, 500, 1024))
 	s.answer(ack(501, ib.ACK))
@@ -343,7 +343,7 @@ func TestAnalyzerHalfACaptureIsNoFault(t *testing.T) {
 	s.ask(op(ib.RCSendOnly, 602, 1))
 }
 
-func TestAnalyzerConnectionsThatLookAlikeAreNotPaired(t *testing.T) {
+func TestAnalyzerAmbiguousConnectionsAreNotPaired(t *testing.T) {
 	s := newScript(t)
 	for _, q := range []uint32{qpnB, qpnB + 1} {
 		p := op(ib.RCSendOnly, 5, 1)
@@ -351,7 +351,7 @@ func TestAnalyzerConnectionsThatLookAlikeAreNotPaired(t *testing.T) {
 		s.add(s.packet(hostA, hostB, p), nil)
 	}
 	s.answer(ack(5, ib.ACK))
-	s.answer(ack(9, ib.ACK)) // a ghost of one or the other: not judged
+	s.answer(ack(9, ib.ACK)) // a ghost acknowledge of either connection: not reported
 }
 
 func TestAnalyzerMemoryIsBounded(t *testing.T) {

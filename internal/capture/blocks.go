@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// maxBlock bounds one block of a file, and with it the memory that reading it
-// takes. The longest packet that tools capture has 256 KiB.
+// maxBlock is the maximum length of a block, which bounds the memory for reading
+// it. Capture tools write packets of at most 256 KiB.
 const maxBlock = 512 << 10
 
-// maxInterfaces bounds how many interfaces a file may describe.
+// maxInterfaces is the maximum number of interfaces that a file may describe.
 const maxInterfaces = 4096
 
-// Types of pcapng blocks that matter here; others are skipped.
+// Types of pcapng blocks that are read; others are skipped.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -24,18 +24,18 @@ const (
 	blockEnhanced   = 6
 )
 
-// errCut is the error of a file that ends within a block. It is not
-// io.ErrUnexpectedEOF itself, which the library takes for a good end where it
-// comes between blocks.
+// errCut is returned for a file that ends within a block. It is not
+// io.ErrUnexpectedEOF itself, because the library accepts that error between
+// blocks as a normal end.
 var errCut = fmt.Errorf("file ends within a block: %w", io.ErrUnexpectedEOF)
 
-// blocks is an io.Reader over a pcapng file that passes on only the blocks that
-// a reader of packets needs, and none that is too long: the library believes
-// the lengths that it reads.
+// blocks is an io.Reader over a pcapng file. It passes on only the blocks that
+// are needed to read packets, and refuses blocks that are too long, because the
+// library trusts the lengths in the file.
 type blocks struct {
 	r          *bufio.Reader
 	order      binary.ByteOrder
-	left       int64 // bytes of the present block
+	left       int64 // remaining bytes of the current block
 	interfaces int
 	cut        bool // the file ended within a block
 }
@@ -57,8 +57,8 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next looks at the head of the next block, which stays in the buffer, and
-// either lets the block through or skips it.
+// next peeks at the header of the next block and either passes the block on or
+// skips it.
 func (b *blocks) next() error {
 	h, err := b.r.Peek(12)
 	if len(h) < 8 {

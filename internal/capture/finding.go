@@ -9,27 +9,28 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Level is how bad a finding is.
+// A Level is the severity of a finding.
 type Level uint8
 
 // The levels.
 const (
-	Note    Level = iota // worth knowing, and as the protocol wants it
-	Warning              // the network lost, doubled or delayed something
-	Fault                // a peer or the network broke the protocol
+	Note    Level = iota // notable, but as the protocol requires
+	Warning              // the network lost, duplicated or delayed packets
+	Fault                // a peer or the network violated the protocol
 )
 
-// String names the level.
+// String returns the name of the level.
 func (l Level) String() string { return [...]string{"note", "warning", "fault"}[min(l, Fault)] }
 
-// A Finding is something to say about a packet.
+// A Finding is a remark about a packet.
 type Finding struct {
 	Level  Level
-	Detail reason.Detail // None where no reason fits
-	Text   string        // an explanation; empty where the detail says it all
+	Detail reason.Detail // its reason is None if none fits
+	Text   string        // an explanation that replaces the reason's sentence, if not empty
 }
 
-// String gives the reason's name, its sentence and the explanation.
+// String returns the reason's name and the explanation, or the reason's sentence if
+// there is no explanation.
 func (f Finding) String() string {
 	switch {
 	case f.Detail.Reason == reason.None:
@@ -40,8 +41,8 @@ func (f Finding) String() string {
 	return f.Detail.Reason.String() + ": " + f.Text
 }
 
-// Line formats a packet and its findings on one line: number, time since
-// start, addresses, headers, length, and a verdict.
+// Line formats a packet and its findings on one line: number, time since start,
+// addresses, headers, length, and result of the checks.
 func Line(p *Packet, start time.Time, findings []Finding) string {
 	b := fmt.Appendf(nil, "%6d", p.Number)
 	if p.Part != 0 {
@@ -74,8 +75,8 @@ func Line(p *Packet, start time.Time, findings []Finding) string {
 	return string(b)
 }
 
-// printable keeps what a file says from steering the terminal: a comment is
-// somebody else's text.
+// printable replaces control characters, so that comments in a file cannot send
+// escape sequences to the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -85,7 +86,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// malformed translates what Parse says to a reason with its numbers.
+// malformed returns the reason, with its numbers, for the fault that Parse found.
 func malformed(p *Packet) reason.Detail {
 	n := uint64(p.Length)
 	switch p.Fault {
@@ -113,7 +114,7 @@ func malformed(p *Packet) reason.Detail {
 	return reason.Detail{}
 }
 
-// opcodes is how many opcodes are defined.
+// opcodes is the number of defined opcodes.
 var opcodes = func() (n uint64) {
 	for o := range 256 {
 		if ib.Opcode(o).Info() != nil {

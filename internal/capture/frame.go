@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A decoder takes the headers below the transport off captured frames.
+// A decoder parses the headers before the transport header in captured frames.
 type decoder struct {
 	ethernet layers.Ethernet
 	vlan     layers.Dot1Q
@@ -23,14 +23,14 @@ type decoder struct {
 
 	parsers map[gopacket.LayerType]*gopacket.DecodingLayerParser
 	found   []gopacket.LayerType
-	headers [60 + udpLen]byte // IP and UDP headers of the present packet
-	n       int               // how many bytes of them; 0 where the ICRC cannot be known from them
+	headers [60 + udpLen]byte // IP and UDP headers of the current packet
+	n       int               // their length; 0 if the ICRC cannot be computed from them
 
 	prefix  ib.Prefix // of the ICRC of RoCE v1 between two GIDs
 	between [2]netip.Addr
 }
 
-// first is the layer that frames of a link type begin with.
+// first returns the first layer of frames of a link type.
 func first(link layers.LinkType, data []byte) gopacket.LayerType {
 	switch link {
 	case layers.LinkTypeEthernet:
@@ -68,8 +68,8 @@ func (d *decoder) parser(t gopacket.LayerType) *gopacket.DecodingLayerParser {
 	return p
 }
 
-// decode fills in p what the headers tell, and reports whether the frame is of RoCE v1
-// or a UDP datagram in one piece.
+// decode fills in the fields of p that the headers have, and reports whether the
+// frame is of RoCE v1 or an unfragmented UDP datagram.
 func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
 	t := first(link, data)
 	if t == gopacket.LayerTypeZero {
@@ -116,7 +116,7 @@ func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
 	return true
 }
 
-// roceV1 returns what is behind the EtherType of RoCE v1, nil in other frames.
+// roceV1 returns the payload of a frame with the EtherType of RoCE v1, else nil.
 func (d *decoder) roceV1() []byte {
 	switch d.found[len(d.found)-1] {
 	case layers.LayerTypeEthernet:
@@ -139,7 +139,8 @@ func (d *decoder) roceV1() []byte {
 	return nil
 }
 
-// decodeV1 fills in p what the GRH tells, and reports whether there is one.
+// decodeV1 fills in the fields of p that the GRH has, and reports whether there is a
+// GRH.
 func (d *decoder) decodeV1(b []byte, p *Packet) bool {
 	var h ib.GRH
 	if !h.Parse(b) || h.NextHeader != ib.NextBTH {
@@ -159,7 +160,8 @@ func (d *decoder) decodeV1(b []byte, p *Packet) bool {
 	return true
 }
 
-// sum returns the ICRC that a packet should have, and false where that cannot be known.
+// sum returns the ICRC that a packet should have, and reports whether it can be
+// computed.
 func (d *decoder) sum(p *Packet) (uint32, bool) {
 	if !p.V1 {
 		return ib.SumCaptured(d.headers[:d.n], p.Data)
@@ -170,10 +172,10 @@ func (d *decoder) sum(p *Packet) (uint32, bool) {
 	return d.prefix.Sum(0, p.Data), true
 }
 
-// judge parses the packet and checks its ICRC.
-func (d *decoder) judge(p *Packet) {
+// check parses the packet and verifies its ICRC.
+func (d *decoder) check(p *Packet) {
 	if p.Truncated {
-		p.judgeTruncated()
+		p.parseTruncated()
 		return
 	}
 	p.Fault = p.Parse(p.Data)
@@ -187,9 +189,9 @@ func (d *decoder) judge(p *Packet) {
 	}
 }
 
-// judgeTruncated reads the headers of a packet whose end is missing: the rest
-// is taken as zero, so that what can be told of it is told.
-func (p *Packet) judgeTruncated() {
+// parseTruncated parses the headers of a packet whose end is missing, as if the
+// missing bytes were zero.
+func (p *Packet) parseTruncated() {
 	if len(p.Data) < ib.BTHLen || p.Length > maxSnap {
 		p.Fault = ib.Short
 		return
@@ -198,6 +200,6 @@ func (p *Packet) judgeTruncated() {
 	copy(whole, p.Data)
 	p.Fault = p.Parse(whole)
 	if i := p.Opcode.Info(); i != nil && len(p.Data) < i.Len {
-		p.Fault = ib.Short // the extended headers are cut as well
+		p.Fault = ib.Short // the extended headers are incomplete too
 	}
 }

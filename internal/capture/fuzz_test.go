@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// FuzzReader gives hostile files to Reader and Analyzer: no panic, and nothing
-// longer than the file itself comes out.
+// FuzzReader reads and analyses malformed files: no panic, and no packet longer
+// than the file.
 func FuzzReader(f *testing.F) {
 	var events []*trace.Event
 	for _, p := range everyOpcode() {
@@ -45,8 +45,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzAnalyzer makes conversations out of bytes: each four are an opcode, a
-// step of the PSN, a length and a direction.
+// FuzzAnalyzer analyses generated packets: each four bytes are an opcode, a PSN
+// increment, a length and a direction.
 func FuzzAnalyzer(f *testing.F) {
 	f.Add([]byte{0, 0, 64, 0, 2, 1, 1, 0, 0x11, 0, 0, 1, 12, 1, 200, 0, 13, 0, 64, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -17,10 +17,10 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// maxSnap bounds the packets of a classic pcap file.
+// maxSnap is the maximum length of a packet in a classic pcap file.
 const maxSnap = 256 << 10
 
-// A Direction is which way a packet went by the interface that captured it.
+// A Direction is the direction of a packet at the capturing interface.
 type Direction uint8
 
 // The directions.
@@ -30,12 +30,12 @@ const (
 	Outbound
 )
 
-// A Verdict is what the ICRC of a packet says.
+// A Verdict is the result of an ICRC check.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Unchecked Verdict = iota // not all of the packet was captured
+	Unchecked Verdict = iota // the packet was not captured completely
 	Good
 	Bad
 )
@@ -43,8 +43,8 @@ const (
 // A Packet is a RoCE packet of a capture.
 type Packet struct {
 	ib.Packet
-	Number    int // in the file, from 1, counting frames of every kind
-	Part      int // which packet of a frame that holds several, from 1; else 0
+	Number    int // of the frame in the file, from 1, counting frames of every kind
+	Part      int // number of the packet in a frame with several packets, from 1; else 0
 	Time      time.Time
 	V1        bool           // RoCE v1; otherwise RoCE v2
 	Src, Dst  netip.AddrPort // GIDs and, of RoCE v2, UDP ports
@@ -53,16 +53,16 @@ type Packet struct {
 	Direction Direction
 	Comments  []string
 
-	Data      []byte // from BTH to ICRC, as far as captured; valid until the next packet
+	Data      []byte // captured bytes from BTH to ICRC; valid until the next packet
 	Length    int    // from BTH to ICRC, on the wire
 	Fault     ib.Fault
 	ICRC      Verdict
 	Expected  uint32 // ICRC that the packet should have
 	Found     uint32 // ICRC that it has
-	Truncated bool   // the capture holds only the packet's beginning
+	Truncated bool   // only the packet's beginning was captured
 }
 
-// ECN is the packet's congestion field: 3 says that a router marked it.
+// ECN returns the packet's ECN field; 3 means that a router marked it.
 func (p *Packet) ECN() uint8 { return p.TOS & 3 }
 
 // Endpoints returns the packet's source and destination as text, without a port where
@@ -76,7 +76,7 @@ func (p *Packet) Endpoints() (src, dst string) {
 
 // A Reader yields the RoCE v1 and v2 packets of a capture file, pcapng or pcap, of
 // the link types Ethernet (with VLAN tags), Linux cooked (1 and 2), raw IP and
-// BSD loopback. Everything else in the file is counted and passed over.
+// BSD loopback. It counts and skips everything else in the file.
 type Reader struct {
 	read    func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error)
 	blocks  blocks          // of a pcapng file
@@ -86,11 +86,11 @@ type Reader struct {
 	roce    int
 	decoder decoder
 	parts   parts
-	size    int // length of the parts found last
+	size    int // segment size of the last frame with several packets
 }
 
-// NewReader reads the start of a capture. Packets count as RoCE v2 when they
-// go to UDP port 4791 or to one of the further ports.
+// NewReader reads the start of a capture. It takes UDP datagrams to port 4791
+// and to the given ports as RoCE v2 packets.
 func NewReader(r io.Reader, ports ...uint16) (*Reader, error) {
 	c := &Reader{ports: append([]uint16{ib.UDPPort}, ports...)}
 	b := bufio.NewReaderSize(r, writeBuffer)
@@ -130,7 +130,7 @@ func (c *Reader) openClassic(b *bufio.Reader) error {
 		return fmt.Errorf("pcap: %w", err)
 	}
 	f.SetSnaplen(min(f.Snaplen(), maxSnap))
-	c.link = f.LinkType() & 0x0fff // the upper bits tell of a frame check sequence
+	c.link = f.LinkType() & 0x0fff // the upper bits describe the frame check sequence
 	c.read = func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error) {
 		data, info, err := f.ZeroCopyReadPacketData()
 		return data, info, pcapgo.NgPacketOptions{}, err
@@ -138,9 +138,9 @@ func (c *Reader) openClassic(b *bufio.Reader) error {
 	return nil
 }
 
-// Next reads the next RoCE packet into p, whose slices hold until the next
-// call. The error is io.EOF at the end of the file, and wraps
-// io.ErrUnexpectedEOF where the file ends within a packet.
+// Next reads the next RoCE packet into p, whose slices are valid until the
+// next call. The error is io.EOF at the end of the file, and wraps
+// io.ErrUnexpectedEOF if the file ends within a packet.
 func (c *Reader) Next(p *Packet) error {
 	if c.nextPart(p) {
 		c.roce++
@@ -151,11 +151,11 @@ func (c *Reader) Next(p *Packet) error {
 		if err == io.EOF {
 			return err
 		}
-		if err != nil && c.blocks.cut { // the library does not wrap what it was told
+		if err != nil && c.blocks.cut { // the library does not wrap the error of its reader
 			err = errCut
 		}
 		if err != nil {
-			return fmt.Errorf("capture, behind packet %d: %w", c.number, err)
+			return fmt.Errorf("capture, after packet %d: %w", c.number, err)
 		}
 		c.number++
 		link := c.link
@@ -170,7 +170,7 @@ func (c *Reader) Next(p *Packet) error {
 			p.Direction = directions[opts.Flags.Direction&3]
 		}
 		c.roce++
-		c.decoder.judge(p)
+		c.decoder.check(p)
 		c.split(p)
 		return nil
 	}
@@ -181,6 +181,5 @@ var directions = [4]Direction{
 	pcapgo.NgEpbFlagDirectionOutbound: Outbound,
 }
 
-// Packets is how many frames were read so far, and how many RoCE packets
-// were in them.
+// Packets returns the number of frames read so far and of RoCE packets in them.
 func (c *Reader) Packets() (frames, roce int) { return c.number, c.roce }

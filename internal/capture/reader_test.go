@@ -21,7 +21,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// datagram is a RoCE v2 packet from its IP header on, as the Writer builds it.
+// datagram returns a RoCE v2 packet with its IP header, as the Writer builds it.
 func datagram(t testing.TB, e *trace.Event) []byte {
 	t.Helper()
 	var w Writer
@@ -90,7 +90,7 @@ func TestReaderLinkTypes(t *testing.T) {
 	}
 }
 
-func TestReaderOtherPacketsAreCountedAndPassedOver(t *testing.T) {
+func TestReaderOtherPacketsAreCountedAndSkipped(t *testing.T) {
 	good := datagram(t, event(trace.Sent, hostA, hostB, 99, op(ib.RCSendOnly, 7, 5)))
 	other := bytes.Clone(good)
 	binary.BigEndian.PutUint16(other[22:], 4792)
@@ -120,7 +120,7 @@ func TestReaderICRCVerdicts(t *testing.T) {
 	good := datagram(t, event(trace.Sent, hostA, hostB, 99, op(ib.RCSendOnly, 7, 400)))
 	flipped := bytes.Clone(good)
 	flipped[100] ^= 1
-	routed := bytes.Clone(good) // routers change these, and the ICRC leaves them out
+	routed := bytes.Clone(good) // with changes that routers make and the ICRC does not cover
 	routed[1], routed[8] = 3, 7
 	renumbered := bytes.Clone(good)
 	renumbered[5]++
@@ -138,7 +138,7 @@ func TestReaderICRCVerdicts(t *testing.T) {
 	}
 }
 
-func TestReaderTruncatedPacketGivesItsHeaders(t *testing.T) {
+func TestReaderTruncatedPacketHasItsHeaders(t *testing.T) {
 	ip := datagram(t, event(trace.Sent, hostA, hostB, 99, write(ib.RCWriteFirst, 7, 1024, 2000)))
 	var b bytes.Buffer
 	w := pcapgo.NewWriter(&b)
@@ -186,7 +186,7 @@ func TestReaderRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-func TestReaderFileCutWithinAPacketSaysSo(t *testing.T) {
+func TestReaderIncompleteFileIsAnError(t *testing.T) {
 	whole := writeAll(t, event(trace.Sent, hostA, hostB, 0, op(ib.RCSendOnly, 1, 4)), event(trace.Sent, hostA, hostB, 0, op(ib.RCSendOnly, 2, 4)))
 	cut := 0
 	for n := range len(whole) {
@@ -206,14 +206,14 @@ func TestReaderFileCutWithinAPacketSaysSo(t *testing.T) {
 			t.Errorf("cut at %d: %v", n, err)
 		}
 	}
-	// Ends between blocks look whole: behind the section's header, behind the
-	// interface, and behind the first packet.
+	// A file that ends between blocks looks complete: after the section header, after
+	// the interface, and after the first packet.
 	if want := len(whole) - 3; cut != want {
-		t.Errorf("%d of %d cut files were found out, expected %d", cut, len(whole), want)
+		t.Errorf("%d of %d incomplete files were detected, expected %d", cut, len(whole), want)
 	}
 }
 
-// A block that claims a gigabyte is refused before memory is taken for it.
+// A block that claims a gigabyte is refused before memory is allocated for it.
 func TestReaderLongBlockIsRefused(t *testing.T) {
 	file := writeAll(t)
 	file = append(file, 6, 0, 0, 0, 0, 0, 0, 0x40)
@@ -224,12 +224,12 @@ func TestReaderLongBlockIsRefused(t *testing.T) {
 	if err := r.Next(new(Packet)); err == nil || !strings.Contains(err.Error(), "1073741824") {
 		t.Errorf("%v, expected a refusal of the length", err)
 	}
-	// A block of a kind that nobody reads is skipped whatever its length.
+	// A block of an unused type is skipped whatever its length.
 	file = append(writeAll(t), 0x0a, 0, 0, 0, 0, 0, 8, 0)
 	file = append(file, make([]byte, 8<<16-8)...)
 	file = append(file, writeAll(t, event(trace.Sent, hostA, hostB, 0, op(ib.RCSendOnly, 1, 4)))...)
 	if all := readAll(t, file); len(all) != 1 {
-		t.Errorf("%d packets behind a long unknown block, expected 1", len(all))
+		t.Errorf("%d packets after a long unknown block, expected 1", len(all))
 	}
 }
 
@@ -249,8 +249,8 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// The recorded conversations of Linux's Soft RoCE hold no fault but the NAKs
-// that their scenarios provoke, and every connection's other half is found.
+// Recorded traffic of Linux's Soft RoCE has no faults except the NAKs that the
+// scenarios provoke, and both directions of every connection are paired.
 func TestReaderAndAnalyzerOnGoldenCaptures(t *testing.T) {
 	for _, name := range []string{"golden_rxe_ipv4.pcapng", "golden_rxe_ipv6.pcapng"} {
 		file, err := os.ReadFile("../../interop/testdata/" + name)
@@ -292,7 +292,7 @@ func TestReaderAndAnalyzerOnGoldenCaptures(t *testing.T) {
 	}
 }
 
-// What the Reader tells of a golden file is what tshark tells.
+// The Reader and tshark dissect the golden files identically.
 func TestReaderAgreesWithTshark(t *testing.T) {
 	for _, name := range []string{"golden_rxe_ipv4.pcapng", "golden_rxe_ipv6.pcapng"} {
 		file, err := os.ReadFile("../../interop/testdata/" + name)

@@ -8,48 +8,48 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// restart is the jump of the PSN that means another connection on the same
-// queue pair numbers rather than lost packets.
+// restart is the distance between two PSNs from which on the later packet belongs
+// to a new connection with the same queue pair numbers.
 const restart = 1 << 16
 
-// A flow is what is known of one direction of a connection.
+// A flow is the state of one direction of a connection.
 type flow struct {
 	Connection
 	peer *flow // the other direction
 
 	seen bool    // a request was seen
-	base psn.PSN // of the first one
-	high psn.PSN // behind the latest one
+	base psn.PSN // of the first request
+	high psn.PSN // following the latest request
 	mtu  int     // path MTU, 0 while unknown
 
-	// The message at high. Known is false behind a gap until one starts.
+	// The message at high. After a gap, known is false until a message starts.
 	known     bool
-	open      bool // it goes on
+	open      bool // the message continues
 	last      ib.Opcode
-	counted   bool   // it has a RETH
-	remaining uint64 // of the RETH's length
+	counted   bool   // the message has a RETH
+	remaining uint64 // bytes left of the RETH's length
 
-	hole   span      // missing so far
-	reads  []request // READs and ATOMICs, the latest at the end
-	recent []request // starts of messages, the latest at the end
+	hole   span      // PSNs still missing
+	reads  []request // recent READs and ATOMICs, the latest at the end
+	recent []request // recent messages, the latest at the end
 }
 
 type span struct{ from, to psn.PSN }
 
 func (s span) holds(p psn.PSN) bool { return !p.Before(s.from) && p.Before(s.to) }
 
-// A request is the start of a message.
+// A request is the first packet of a message.
 type request struct {
 	opcode ib.Opcode
 	psn    psn.PSN
 	addr   uint64
 	rkey   uint32
 	length uint32
-	next   int // READ: the response expected next
+	next   int // READ: number of the next expected response
 }
 
-// count is how many PSNs a request takes: a READ takes those of its responses
-// (IBTA 9.7.3). Without an MTU it is an upper bound.
+// count returns the number of PSNs that a request uses: a READ uses one for each
+// response (IBTA 9.7.3). Without an MTU it returns an upper bound.
 func (r *request) count(mtu int) int {
 	if r.opcode != ib.RCReadRequest {
 		return 1
@@ -79,8 +79,8 @@ func newRequest(p *Packet, i *ib.Info) request {
 	return r
 }
 
-// request takes a request packet: PSN first, as a responder does (IBTA 9.7.4),
-// then the opcode's sequence, then the length.
+// request analyses a request packet in the order of a responder (IBTA 9.7.4): PSN,
+// opcode sequence, length.
 func (a *Analyzer) request(f *flow, p *Packet, i *ib.Info) {
 	r := newRequest(p, i)
 	f.settle(p.PSN)
@@ -89,7 +89,7 @@ func (a *Analyzer) request(f *flow, p *Packet, i *ib.Info) {
 	case !f.seen:
 		f.seen, f.base, f.high, f.known = true, p.PSN, p.PSN, i.First
 	case (d > restart || d < -restart) && i.First:
-		a.note("PSN starts again at %v: another connection", p.PSN)
+		a.note("new connection: PSN starts at %v", p.PSN)
 		*f = flow{Connection: f.Connection, seen: true, base: p.PSN, high: p.PSN, known: true}
 	case d > 0:
 		a.gap(f, p, d)
@@ -109,8 +109,8 @@ func (a *Analyzer) request(f *flow, p *Packet, i *ib.Info) {
 	f.last, f.open = p.Opcode, !i.Last
 }
 
-// settle learns the MTU from the PSN behind a READ whose number of responses
-// was not known.
+// settle derives the MTU from the PSN that follows a READ with an unknown number
+// of responses.
 func (f *flow) settle(p psn.PSN) {
 	if f.mtu != 0 || len(f.reads) == 0 || f.last != ib.RCReadRequest {
 		return
@@ -130,7 +130,7 @@ func (f *flow) settle(p psn.PSN) {
 	}
 }
 
-// setMTU learns the MTU from a packet that must be of this length.
+// setMTU sets the MTU to the payload length of a packet that must be full.
 func (f *flow) setMTU(n int) {
 	if f.mtu != 0 || n < 256 || n > maxMTU || n&(n-1) != 0 {
 		return
@@ -147,17 +147,17 @@ func (f *flow) setMTU(n int) {
 func (a *Analyzer) gap(f *flow, p *Packet, d int) {
 	f.Missing += uint64(d)
 	f.hole = span{f.high, p.PSN}
-	if p.Opcode.Transport() == ib.UC { // IBTA 9.8.2.2: the message is lost and nobody is told
+	if p.Opcode.Transport() == ib.UC { // IBTA 9.8.2.2: the message is dropped silently
 		a.findPSN(Warning, reason.SequenceGap, f.high, p.PSN, "")
 		return
 	}
 	a.findPSN(Warning, reason.SequenceAhead, f.high, p.PSN, "")
 }
 
-// again takes a request whose PSN is behind the latest.
+// again analyses a request whose PSN precedes the latest one's.
 func (a *Analyzer) again(f *flow, p *Packet, i *ib.Info, r request) {
 	if f.hole.holds(p.PSN) {
-		a.note("fills the gap from %v to %v: sent again, or late", f.hole.from, f.hole.to.Add(-1))
+		a.note("fills the gap from %v to %v: retransmitted or late", f.hole.from, f.hole.to.Add(-1))
 		if p.PSN == f.hole.from {
 			f.hole.from = p.PSN.Add(r.count(f.mtu))
 		}
@@ -166,8 +166,8 @@ func (a *Analyzer) again(f *flow, p *Packet, i *ib.Info, r request) {
 	}
 	f.Retransmitted++
 	a.findPSN(Warning, reason.SequenceDuplicate, f.high, p.PSN,
-		fmt.Sprintf("sent again or doubled: next PSN is %v, found %v", f.high, p.PSN))
-	if r.opcode == ib.RCReadRequest { // it may ask for a part of what the first asked for
+		fmt.Sprintf("retransmitted or duplicated: next PSN is %v, found %v", f.high, p.PSN))
+	if r.opcode == ib.RCReadRequest { // it may request only a part of the first READ
 		f.remember(r, i)
 	}
 }
@@ -177,14 +177,14 @@ func (f *flow) remember(r request, i *ib.Info) {
 		f.recent = push(f.recent, r, maxRecent)
 	}
 	if i.Kind == ib.KindAtomicWrite {
-		r.length = 0 // of what the answer brings
+		r.length = 0 // its response has no payload
 	}
 	if i.Kind == ib.KindReadRequest || i.Kind == ib.KindCompareSwap || i.Kind == ib.KindFetchAdd || i.Kind == ib.KindAtomicWrite {
 		f.reads = push(f.reads, r, maxReads)
 	}
 }
 
-// push appends, and drops the older half of a list that is full.
+// push appends r and first drops the older half of a full list.
 func push(list []request, r request, limit int) []request {
 	if len(list) == limit {
 		list = list[:copy(list, list[limit/2:])]
@@ -196,13 +196,13 @@ func push(list []request, r request, limit int) []request {
 func (a *Analyzer) sequence(f *flow, p *Packet, i *ib.Info) {
 	if f.open == i.First || f.open && f.last.Info().Kind != i.Kind {
 		a.fault(reason.OpcodeSequence, uint64(f.last), uint64(p.Opcode),
-			fmt.Sprintf("%v came behind %v", p.Opcode, f.behind()))
+			fmt.Sprintf("%v follows %v", p.Opcode, f.previous()))
 		f.counted = false
 	}
 }
 
-// behind names what the last packet was.
-func (f *flow) behind() string {
+// previous describes the previous request packet.
+func (f *flow) previous() string {
 	if f.last.Info().Last && !f.open {
 		return f.last.String() + ", which ended its message"
 	}

@@ -8,24 +8,25 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// window is how far behind the latest request an answered one may lie.
+// window is the maximum distance in PSNs between the latest request and an
+// answered one.
 const window = 1 << 14
 
-// asked tells whether a request with this PSN was seen, not long ago.
+// asked reports whether a request with this PSN was seen recently.
 func (f *flow) asked(p psn.PSN) bool {
 	d := f.high.Sub(p)
 	return f.seen && d > 0 && d <= window && !p.Before(f.base)
 }
 
-// response takes a READ response or an acknowledge. The flow g carries it; the
-// request that it answers went the other way.
+// response analyses a READ response or an acknowledge. It belongs to the flow g;
+// the request that it answers belongs to the flow in the other direction.
 func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 	f := a.pair(g, p)
 	if i.Headers&ib.HasAETH != 0 {
 		a.syndrome(g, f, p)
 	}
 	if f == nil || !f.seen {
-		return // one direction only, or several connections that look alike
+		return // one direction only, or several possible connections
 	}
 	if i.Kind == ib.KindReadResponse && !i.Last {
 		f.setMTU(len(p.Payload))
@@ -48,13 +49,13 @@ func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 	}
 }
 
-// find gives the READ or ATOMIC that the PSN answers: the latest one in which the
-// response has its place. A READ that was asked for again in part may still get
-// the answers to the first request, and so may one that has none of its own.
+// find returns the READ or ATOMIC that a response with this PSN answers: the latest
+// one in which the response has a valid place. If a READ was partly requested again,
+// responses to the first request may still arrive.
 func (f *flow) find(p psn.PSN, i *ib.Info) (latest *request) {
 	for n := len(f.reads) - 1; n >= 0; n-- {
 		r := &f.reads[n]
-		// That to an ATOMIC WRITE is a READ response as well (IBTA A19).
+		// An ATOMIC WRITE is answered by a READ response too (IBTA A19).
 		if read := r.opcode == ib.RCReadRequest || r.opcode == ib.RCAtomicWrite; read != (i.Kind == ib.KindReadResponse) {
 			continue
 		}
@@ -72,10 +73,10 @@ func (f *flow) find(p psn.PSN, i *ib.Info) (latest *request) {
 	return latest
 }
 
-// placed tells whether a response may be number k of n.
+// placed reports whether a response may be number k of n.
 func placed(k, n int, i *ib.Info) bool { return i.Last == (k == n-1) && (k != 0 || i.First) }
 
-// oldest is the PSN of the oldest READ or ATOMIC remembered, or the next PSN.
+// oldest returns the PSN of the oldest remembered READ or ATOMIC, else the next PSN.
 func (f *flow) oldest() psn.PSN {
 	if len(f.reads) > 0 {
 		return f.reads[0].psn
@@ -92,11 +93,11 @@ func (a *Analyzer) readResponse(f *flow, r *request, p *Packet, i *ib.Info) {
 		a.findPSN(Warning, reason.ResponseGap, r.psn.Add(r.next), p.PSN,
 			fmt.Sprintf("%d READ responses are missing from PSN %v on", k-r.next, r.psn.Add(r.next)))
 	case k < r.next:
-		a.findPSN(Warning, reason.ResponseStale, r.psn.Add(r.next), p.PSN, "READ response sent again or doubled")
+		a.findPSN(Warning, reason.ResponseStale, r.psn.Add(r.next), p.PSN, "READ response retransmitted or duplicated")
 	}
 	r.next = max(r.next, k+1)
 	if f.mtu == 0 && !(k == 0 && i.Last) {
-		return // how many responses there are is not known
+		return // the number of responses is unknown
 	}
 	n := r.count(f.mtu)
 	if f.mtu == 0 {
@@ -116,10 +117,10 @@ func (a *Analyzer) readResponse(f *flow, r *request, p *Packet, i *ib.Info) {
 	}
 }
 
-// opRead is the work request's operation, as ibv_wr_opcode numbers it.
+// opRead is the value of IBV_WR_RDMA_READ.
 const opRead = 4
 
-// syndrome explains an acknowledge that is none.
+// syndrome explains a negative acknowledge.
 func (a *Analyzer) syndrome(g, f *flow, p *Packet) {
 	s := p.AETH.Syndrome
 	if s.IsACK() {
@@ -133,26 +134,26 @@ func (a *Analyzer) syndrome(g, f *flow, p *Packet) {
 	if s.IsRNR() {
 		g.RNRs++
 		a.find(Warning, reason.NoReceive, uint64(s&0x1f), uint64(p.AETH.MSN),
-			fmt.Sprintf("the receiver had no receive posted for %s, and asks to wait %v", what, s.RNRTimer()))
+			fmt.Sprintf("the responder had no receive posted for %s and requests a delay of %v", what, s.RNRTimer()))
 		return
 	}
 	g.NAKs++
 	switch s {
 	case ib.NAKSequence:
 		a.findPSN(Warning, reason.NAKSequence, p.PSN, p.PSN,
-			fmt.Sprintf("packets from PSN %v on did not reach the receiver, and it wants them again", p.PSN))
+			fmt.Sprintf("the responder missed packets from PSN %v on and requests them again", p.PSN))
 	case ib.NAKInvalidRequest:
-		a.findPSN(Fault, reason.NAKInvalidRequest, at, p.PSN, "the receiver found this request invalid: "+what)
+		a.findPSN(Fault, reason.NAKInvalidRequest, at, p.PSN, "the responder found this request invalid: "+what)
 	case ib.NAKRemoteAccess:
-		a.findPSN(Fault, reason.NAKRemoteAccess, at, p.PSN, "the receiver refused access to its memory: "+what)
+		a.findPSN(Fault, reason.NAKRemoteAccess, at, p.PSN, "the responder refused access to its memory: "+what)
 	case ib.NAKRemoteOperational:
-		a.findPSN(Fault, reason.NAKRemoteOperational, at, p.PSN, "the receiver could not carry out "+what)
+		a.findPSN(Fault, reason.NAKRemoteOperational, at, p.PSN, "the responder could not execute "+what)
 	default:
 		a.find(Fault, reason.NAKReserved, uint64(at), uint64(s), "")
 	}
 }
 
-// message finds the message that a PSN belongs to.
+// message returns the request whose message the PSN belongs to, if it is known.
 func (f *flow) message(p psn.PSN) *request {
 	if f == nil {
 		return nil

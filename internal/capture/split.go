@@ -6,24 +6,25 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Segmentation offload gives the network, and what captures on it, several
-// packets in one frame: equal lengths but the last, concatenated behind one UDP
-// header. Captures on loopback and virtual interfaces show such frames. They
-// cannot be told by their headers, but by the ICRC: the first packet of a frame
-// that is wrong as a whole has a right ICRC at one length.
+// With segmentation offload one captured frame may contain several packets
+// concatenated after one UDP header, all of equal length except the last. Captures on
+// loopback and virtual interfaces have such frames. Their headers do not identify
+// them, but the ICRC does: it is wrong for the frame as a whole and right for a
+// prefix of it.
 
-// longest is the length of the longest packet that there is.
+// longest is the maximum length of a packet.
 const longest = ib.MaxHeaderLen + maxMTU + ib.ICRCLen
 
-// parts are the packets of a frame that are still to be given out.
+// parts holds the packets of a frame that Next has not returned yet.
 type parts struct {
-	packet Packet // what is common to all
+	packet Packet // fields common to all
 	rest   []byte
-	size   int // of each but the last
-	n      int // given out so far
+	size   int // of each packet except the last
+	n      int // number of packets returned
 }
 
-// split finds out whether a packet is several, and keeps the others.
+// split checks whether a frame contains several packets. If so, it sets p to the
+// first one and keeps the others.
 func (c *Reader) split(p *Packet) {
 	if p.ICRC != Bad || p.Truncated || p.V1 { // nothing joins frames of RoCE v1
 		return
@@ -45,7 +46,7 @@ func (c *Reader) split(p *Packet) {
 	c.nextPart(p)
 }
 
-// nextPart gives out the next packet of a frame, and tells whether there is one.
+// nextPart sets p to the next packet of a frame, and reports whether there is one.
 func (c *Reader) nextPart(p *Packet) bool {
 	t := &c.parts
 	if len(t.rest) == 0 {
@@ -56,7 +57,7 @@ func (c *Reader) nextPart(p *Packet) bool {
 		TOS: t.packet.TOS, TTL: t.packet.TTL, ID: t.packet.ID, Direction: t.packet.Direction,
 		Data: t.rest[:n:n], Length: n}
 	if c.decoder.ipv4() {
-		p.ID += uint16(t.n) // segmentation counts the identification up
+		p.ID += uint16(t.n) // segmentation increments the identification
 	}
 	if t.n == 0 {
 		p.Comments = t.packet.Comments
@@ -64,11 +65,11 @@ func (c *Reader) nextPart(p *Packet) bool {
 	t.rest = t.rest[n:]
 	t.n++
 	c.decoder.describe(n, p.ID)
-	c.decoder.judge(p)
+	c.decoder.check(p)
 	return true
 }
 
-// partGood tells whether the first n bytes of a frame are a packet.
+// partGood reports whether the first n bytes of a frame are a packet.
 func (d *decoder) partGood(data []byte, n int) bool {
 	if n < ib.BTHLen+ib.ICRCLen || n >= len(data) {
 		return false
@@ -83,7 +84,7 @@ func (d *decoder) partGood(data []byte, n int) bool {
 
 func (d *decoder) ipv4() bool { return d.headers[0]>>4 == 4 }
 
-// describe makes the headers those of a packet of n bytes.
+// describe changes the headers to those of a packet of n bytes.
 func (d *decoder) describe(n int, id uint16) {
 	if d.n == 0 {
 		return

@@ -14,8 +14,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// offload builds the frame that segmentation offload shows: the packets' bytes
-// behind the first one's headers, with the lengths of the whole.
+// offload builds a frame as captured with segmentation offload: the first packet's
+// headers, with the length of the whole frame, and then all packets' bytes.
 func offload(t *testing.T, src, dst netip.AddrPort, id uint16, sizes ...int) []byte {
 	t.Helper()
 	var frame []byte
@@ -66,13 +66,13 @@ func TestReaderSplitsSegmentationOffload(t *testing.T) {
 				}
 			}
 			if last := all[len(c.sizes)]; last.Part != 0 || last.Number != 2 || last.ICRC != Good {
-				t.Errorf("%s: the packet behind is read as %v, number %d.%d", c.name, &last.Packet, last.Number, last.Part)
+				t.Errorf("%s: the next packet is read as %v, number %d.%d", c.name, &last.Packet, last.Number, last.Part)
 			}
 		}
 	}
 }
 
-func TestReaderDamagedPartIsFoundAmongGoodOnes(t *testing.T) {
+func TestReaderCorruptedPartIsFoundAmongGoodOnes(t *testing.T) {
 	frame := offload(t, hostA, hostB, 0, 256, 256, 256)
 	frame[28+2*(12+256+4)-20] ^= 1 // in the second
 	all := readAll(t, classic(t, layers.LinkTypeRaw, frame))
@@ -84,7 +84,7 @@ func TestReaderDamagedPartIsFoundAmongGoodOnes(t *testing.T) {
 	}
 }
 
-func TestReaderDamagedPacketIsNotSplit(t *testing.T) {
+func TestReaderCorruptedPacketIsNotSplit(t *testing.T) {
 	for _, size := range []int{0, 1024, 4096} {
 		frame := datagram(t, event(trace.Sent, hostA, hostB, 9, op(ib.RCSendOnly, 77, size)))
 		frame[len(frame)-1] ^= 1

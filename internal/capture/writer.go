@@ -1,10 +1,9 @@
-// Package capture writes what a device sends and receives to pcapng files,
-// reads captures of RoCE v2 traffic from any tool, and says what is wrong with
-// each packet in them.
+// Package capture writes the packets of a device to pcapng files, reads captures
+// of RoCE v2 traffic from any tool, and reports what is wrong with each packet.
 //
-// It owns the files' formats and the judgement of traffic seen from outside.
-// It never touches a device: the Writer only listens to its trace, and nothing
-// here is on the data path of a device that nobody captures.
+// It owns the file formats and the analysis of captured traffic. It never
+// accesses a device: the Writer only listens to the device's trace, so a device
+// that is not captured pays nothing.
 package capture
 
 import (
@@ -30,30 +29,31 @@ import (
 const (
 	writeBuffer = 64 << 10
 	udpLen      = 8
-	maxComments = 8 // per packet; what comes beyond is counted
+	maxComments = 8 // per packet; further ones are only counted
 )
 
-// ErrClosed is returned by a Writer that was closed already.
+// ErrClosed is returned by the methods of a closed Writer.
 var ErrClosed = errors.New("capture closed")
 
 // A Writer writes a device's packets to a pcapng file, as a listener of its
-// trace. Packets get the headers that they have on the wire, so that their ICRC
-// verifies: IP and UDP headers on an interface of raw IP, or those that the device
-// itself writes (RoCE v1) on an Ethernet interface; refusals and changes of state stand as comments at the
-// packet before them. Its memory is bounded; it starts no goroutine.
+// trace. It adds the headers that the packets have on the wire, so that their ICRC
+// can be verified: IP and UDP headers on a raw IP interface, or for RoCE v1 the
+// device's own headers on an Ethernet interface. Refusals and state changes become
+// comments of the packet before them. Its memory is bounded, and it starts no
+// goroutine.
 //
 // A Writer may be attached to several streams at once.
 type Writer struct {
 	mu      sync.Mutex
 	out     *bufio.Writer
 	ng      *pcapgo.NgWriter
-	err     error // the first one; nothing is written behind a failed write
+	err     error // the first one; nothing is written after a failed write
 	broken  bool  // the output failed
 	closed  bool
 	packets uint64
 
-	// The last packet is held until the next one comes, so that what the
-	// device says about it can stand beside it.
+	// The last packet is held until the next one arrives, to collect the
+	// comments about it.
 	held     bool
 	ethernet int    // number of the Ethernet interface in the file, 0 while there is none
 	frame    []byte // from the first header to the ICRC
@@ -64,7 +64,7 @@ type Writer struct {
 	omitted  int
 }
 
-// NewWriter starts a pcapng file on w, which stays the caller's to close.
+// NewWriter starts a pcapng file on w. The caller closes w.
 func NewWriter(w io.Writer) (*Writer, error) {
 	c := &Writer{out: bufio.NewWriterSize(w, writeBuffer)}
 	ng, err := pcapgo.NewNgWriterInterface(c.out, pcapgo.NgInterface{
@@ -73,13 +73,13 @@ func NewWriter(w io.Writer) (*Writer, error) {
 		Hardware: runtime.GOARCH, OS: runtime.GOOS, Application: "softrdma",
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("start of capture: %w", err)
+		return nil, fmt.Errorf("start capture: %w", err)
 	}
 	c.ng = ng
 	return c, nil
 }
 
-// Trace takes an event; it is trace.Listener's method.
+// Trace implements trace.Listener.
 func (c *Writer) Trace(e *trace.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *Writer) Trace(e *trace.Event) {
 	case trace.Received:
 		c.hold(e, pcapgo.NgEpbFlagDirectionInbound)
 	case trace.Refused:
-		// A packet dropped before anybody traced it comes with its refusal.
+		// A packet dropped before its Received event comes with the refusal.
 		if len(e.Packet.Pieces) > 0 && !c.holds(&e.Packet) {
 			c.hold(e, pcapgo.NgEpbFlagDirectionInbound)
 		}
@@ -106,7 +106,7 @@ func (c *Writer) Trace(e *trace.Event) {
 	}
 }
 
-// holds tells whether the packet held is this one.
+// holds reports whether p is the held packet.
 func (c *Writer) holds(p *trace.Packet) bool {
 	rest := c.data
 	if !c.held {
@@ -129,8 +129,8 @@ func (c *Writer) comment(s string) {
 	c.comments = append(c.comments, s)
 }
 
-// hold writes the packet held so far and builds the event's. Comments from
-// before the first packet go to the first packet.
+// hold writes the held packet and holds the event's packet instead. Comments
+// from before the first packet belong to the first packet.
 func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
 	c.write()
 	if err := c.build(&e.Packet); err != nil {
@@ -149,7 +149,7 @@ func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
 	}
 }
 
-// build puts the frame together: its headers, and the packet's pieces.
+// build assembles the frame from its headers and the packet's pieces.
 func (c *Writer) build(p *trace.Packet) error {
 	if len(p.Header) > 0 {
 		return c.buildEthernet(p)
@@ -171,14 +171,14 @@ func (c *Writer) build(p *trace.Packet) error {
 		c.frame = append(c.frame, b...)
 	}
 	c.data = c.frame[k+udpLen:]
-	if k == ib.GRHLen { // IPv6 does not do without the checksum that IPv4 omits
+	if k == ib.GRHLen { // IPv6 requires the UDP checksum, which IPv4 omits
 		sum := ib.UDPChecksum(src, dst, c.frame[k:])
 		ib.PutUDP(c.frame[k:], p.Src.Port(), p.Dst.Port(), n, sum)
 	}
 	return nil
 }
 
-// buildEthernet puts a frame together that has its headers already.
+// buildEthernet assembles a frame whose headers the device has written.
 func (c *Writer) buildEthernet(p *trace.Packet) error {
 	if c.ethernet == 0 {
 		i, err := c.ng.AddInterface(pcapgo.NgInterface{
@@ -197,7 +197,7 @@ func (c *Writer) buildEthernet(p *trace.Packet) error {
 	return nil
 }
 
-// write writes the packet held, if there is one.
+// write writes the held packet, if there is one.
 func (c *Writer) write() {
 	if !c.held {
 		return
@@ -219,11 +219,11 @@ func (c *Writer) write() {
 
 func (c *Writer) fail(err error) {
 	if c.err == nil {
-		c.err = fmt.Errorf("capture, behind packet %d: %w", c.packets, err)
+		c.err = fmt.Errorf("capture, after packet %d: %w", c.packets, err)
 	}
 }
 
-// Packets is how many packets were written, or are in the buffer.
+// Packets returns the number of packets written or buffered.
 func (c *Writer) Packets() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,8 +233,8 @@ func (c *Writer) Packets() uint64 {
 	return c.packets
 }
 
-// Flush gives everything that was traced to the output, and returns the first
-// error there was.
+// Flush writes all traced packets to the output, and returns the Writer's first
+// error.
 func (c *Writer) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,8 +259,8 @@ func (c *Writer) flush() error {
 	return c.err
 }
 
-// Close flushes, and returns the first error there was since NewWriter. Events
-// that come later are ignored. It does not close the output.
+// Close flushes and returns the Writer's first error. Later events are ignored.
+// Close does not close the output.
 func (c *Writer) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 var epoch = time.Unix(1700000000, 123456789).UTC()
 
-// event builds what a device traces for a packet: in pieces, with its ICRC.
+// event returns a device's event for a packet, in pieces and with its ICRC.
 func event(k trace.Kind, src, dst netip.AddrPort, id uint16, p ib.Packet) *trace.Event {
 	if p.PKey == 0 {
 		p.PKey = 0xffff
@@ -39,7 +39,7 @@ func event(k trace.Kind, src, dst netip.AddrPort, id uint16, p ib.Packet) *trace
 		Packet: trace.Packet{Src: src, Dst: dst, TOS: 2, TTL: 64, ID: id, Pieces: [][]byte{head, p.Payload, tail}}}
 }
 
-// everyOpcode is one packet of each opcode.
+// everyOpcode returns one packet of each opcode.
 func everyOpcode() (all []ib.Packet) {
 	for o := range 256 {
 		i := ib.Opcode(o).Info()
@@ -90,7 +90,7 @@ func readAll(t *testing.T, file []byte, ports ...uint16) (all []Packet) {
 			t.Fatal(err)
 		}
 		p.Data = bytes.Clone(p.Data)
-		p.Parse(p.Data) // so that the payload lies in the copy
+		p.Parse(p.Data) // the payload must point into the copy
 		all = append(all, p)
 	}
 }
@@ -131,7 +131,7 @@ func TestWriterPacketsReadBackWithGoodICRC(t *testing.T) {
 	}
 }
 
-func TestWriterRefusalsStandAtTheirPacket(t *testing.T) {
+func TestWriterRefusalsAreCommentsOfTheirPacket(t *testing.T) {
 	send := op(ib.RCSendOnly, 5, 4)
 	send.DestQPN = 0x12
 	first := event(trace.Sent, hostA, hostB, 0, send)
@@ -176,7 +176,7 @@ func TestWriterCommentsAreBounded(t *testing.T) {
 	}
 }
 
-// failing writes a number of bytes and then no more.
+// failing is an io.Writer that fails after a number of bytes.
 type failing struct{ room int }
 
 var errFull = errors.New("no space")
@@ -212,7 +212,7 @@ func TestWriterErrorIsKeptUntilClose(t *testing.T) {
 	w.Trace(e) // ignored
 }
 
-func TestWriterOversizedPacketIsAnErrorAndNoEnd(t *testing.T) {
+func TestWriterContinuesAfterAnOversizedPacket(t *testing.T) {
 	var b bytes.Buffer
 	w, _ := NewWriter(&b)
 	w.Trace(&trace.Event{Packet: trace.Packet{Src: hostA, Dst: hostB, Pieces: [][]byte{make([]byte, 70000)}}})
@@ -225,7 +225,7 @@ func TestWriterOversizedPacketIsAnErrorAndNoEnd(t *testing.T) {
 	}
 }
 
-func TestWriterTakesEventsOfSeveralStreamsAtOnce(t *testing.T) {
+func TestWriterConcurrentStreams(t *testing.T) {
 	var b bytes.Buffer
 	w, _ := NewWriter(&b)
 	var wg sync.WaitGroup
@@ -260,8 +260,8 @@ func TestWriterTakesEventsOfSeveralStreamsAtOnce(t *testing.T) {
 	}
 }
 
-// tshark runs the dissector on a file and gives its output. Where it is not
-// installed the test is skipped, but never in CI.
+// tshark runs the dissector on a file and returns its output. If tshark is not
+// installed it skips the test, or fails it in CI.
 func tshark(t *testing.T, file []byte, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
@@ -276,7 +276,7 @@ func tshark(t *testing.T, file []byte, args ...string) string {
 		t.Fatal(err)
 	}
 	c := exec.Command(path, append([]string{"-r", name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
-		"--disable-protocol", "rpcordma"}, args...)...) // it takes any payload for its own
+		"--disable-protocol", "rpcordma"}, args...)...) // it claims any payload
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	out, err := c.Output()
@@ -286,7 +286,7 @@ func tshark(t *testing.T, file []byte, args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-func TestWriterFileDissectsWithoutComplaint(t *testing.T) {
+func TestWriterFileIsValidForTshark(t *testing.T) {
 	for _, ends := range [][2]netip.AddrPort{{hostA, hostB}, {v6A, v6B}} {
 		var events []*trace.Event
 		packets := everyOpcode()
@@ -309,13 +309,13 @@ func TestWriterFileDissectsWithoutComplaint(t *testing.T) {
 			}
 			want := []string{fmt.Sprint(uint8(packets[n].Opcode)), "0x000012", "5", ipOK, udpOK, "", "", "0x00000002"}
 			if strings.Join(f[:len(want)], "|") != strings.Join(want, "|") || !strings.Contains(f[len(want)], "infiniband") {
-				t.Errorf("%v: tshark tells %q, expected %q", packets[n].Opcode, f, want)
+				t.Errorf("%v: tshark prints %q, expected %q", packets[n].Opcode, f, want)
 			}
 		}
 	}
 }
 
-func TestWriterFileNamesAndCommentsInTshark(t *testing.T) {
+func TestWriterInterfaceAndCommentsInTshark(t *testing.T) {
 	send := op(ib.RCWriteOnlyImm, 5, 4)
 	send.RETH = ib.RETH{Addr: 0x1122334455667788, RKey: 0xabcd, Length: 4}
 	send.Imm, send.DestQPN = 0x01020304, 0x12

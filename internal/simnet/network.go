@@ -20,7 +20,7 @@ import (
 	"net/netip"
 	"time"
 
-	"softrdma/internal/agenda"
+	"softrdma/internal/eventqueue"
 )
 
 const never = time.Duration(math.MaxInt64)
@@ -49,7 +49,7 @@ type Driver interface{ Progress() time.Duration }
 type Network struct {
 	now     time.Duration
 	seed    uint64
-	events  agenda.Agenda[event]
+	events  eventqueue.Queue[event]
 	links   []*Link
 	streams []*StreamLink
 	drivers []Driver
@@ -168,7 +168,7 @@ func (n *Network) advance(next, limit time.Duration) bool {
 	}
 	n.now = max(n.now, next)
 	for {
-		e, _, ok := n.events.Take(n.now)
+		e, _, ok := n.events.Pop(n.now)
 		if !ok {
 			return true
 		}
@@ -278,11 +278,11 @@ func (n *Network) copy(p *packet) *packet {
 
 // call lets f happen at a time.
 func (n *Network) call(at time.Duration, f func()) {
-	n.events.Add(at, event{call: f})
+	n.events.Push(at, event{call: f})
 }
 
 // schedule lets a packet arrive at link l, or in the middle of the network
 // when l is nil.
 func (n *Network) schedule(at time.Duration, l *Link, p *packet) {
-	n.events.Add(at, event{link: l, packet: p})
+	n.events.Push(at, event{link: l, packet: p})
 }

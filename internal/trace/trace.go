@@ -1,10 +1,10 @@
-// Package trace is the one stream of what happens in a device: packets sent
-// and received, states changed, refusals with their reasons, completions.
-// Captures, counters, logs and consoles read it. With no listener an event
-// costs one predictable branch; refusals are counted always.
+// Package trace is the event stream of a device: packets sent and received, state
+// changes, refusals with their reasons, completions. Captures, counters, logs and
+// consoles read it. Without a listener an event costs one predictable branch.
+// Refusals are always counted.
 //
-// It owns the counters and the list of listeners. It keeps no event, writes no
-// file and never changes what it tells of.
+// The package owns the counters and the list of listeners. It stores no events and
+// writes no files.
 package trace
 
 import (
@@ -18,27 +18,27 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Kind is what an event tells.
+// A Kind is the kind of an event.
 type Kind uint8
 
 // The kinds of event.
 const (
-	Sent     Kind = iota // a packet left
-	Received             // a packet came in
+	Sent     Kind = iota // a packet was sent
+	Received             // a packet was received
 	Refused              // a drop, a NAK or an error, with its reason
 	State                // a queue pair changed its state
 	Completed
 )
 
-// An Event is valid only during the call of Listener.Trace; what a listener
-// keeps it copies.
+// An Event is valid only during the call of Listener.Trace. A listener must copy
+// what it keeps.
 type Event struct {
 	Kind   Kind
 	Time   time.Time
 	QPN    uint32
 	Detail reason.Detail
 	Packet Packet
-	From   uint8 // State: the states' numbers
+	From   uint8 // State: the old and the new state's number
 	To     uint8
 }
 
@@ -51,14 +51,15 @@ type Packet struct {
 	Pieces   [][]byte
 }
 
-// A Listener takes events, on the goroutine that caused them and under the
-// lane's lock: it must be quick and must not call the device.
+// A Listener receives events. Trace is called on the goroutine that caused the
+// event, with the lane locked: it must be fast and must not call the device.
 type Listener interface {
 	Trace(*Event)
 }
 
-// An attachment is one call of Attach. Its address tells it apart from others
-// of the same listener, whose type need not be comparable.
+// An attachment is the result of one call of Attach. Attachments are compared by
+// address, because a listener may be attached twice or have a type that is not
+// comparable.
 type attachment struct{ Listener }
 
 // A Stream belongs to one device. The zero value is ready.
@@ -68,10 +69,11 @@ type Stream struct {
 	counters  [reason.Count]atomic.Uint64
 }
 
-// On tells whether anybody listens.
+// On reports whether the stream has a listener.
 func (s *Stream) On() bool { return s.listeners.Load() != nil }
 
-// Emit gives the event to the listeners. Call it only when On.
+// Emit passes the event to the listeners. Callers check On first, to avoid
+// building an event that has no listener.
 func (s *Stream) Emit(e *Event) {
 	l := s.listeners.Load()
 	if l == nil {
@@ -82,10 +84,10 @@ func (s *Stream) Emit(e *Event) {
 	}
 }
 
-// Refuse counts a refusal, and emits it when anybody listens.
+// Refuse counts a refusal, and emits it if there is a listener.
 func (s *Stream) Refuse(qpn uint32, d reason.Detail) { s.RefusePacket(qpn, d, Packet{}) }
 
-// RefusePacket is Refuse for a packet that is dropped.
+// RefusePacket is like Refuse, for a dropped packet.
 func (s *Stream) RefusePacket(qpn uint32, d reason.Detail, p Packet) {
 	if d.Reason < reason.Count {
 		s.counters[d.Reason].Add(1)
@@ -95,7 +97,7 @@ func (s *Stream) RefusePacket(qpn uint32, d reason.Detail, p Packet) {
 	}
 }
 
-// Counter is how often a reason was given.
+// Counter returns the number of refusals with this reason.
 func (s *Stream) Counter(r reason.Reason) uint64 {
 	if r >= reason.Count {
 		return 0
@@ -103,7 +105,7 @@ func (s *Stream) Counter(r reason.Reason) uint64 {
 	return s.counters[r].Load()
 }
 
-// Counters are how often each reason was given, from one on, of those that were.
+// Counters returns the reasons with refusals, starting at from, and their counts.
 func (s *Stream) Counters(from reason.Reason) iter.Seq2[reason.Reason, uint64] {
 	return func(yield func(reason.Reason, uint64) bool) {
 		for r := max(from, reason.None+1); r < reason.Count; r++ {
@@ -114,8 +116,8 @@ func (s *Stream) Counters(from reason.Reason) iter.Seq2[reason.Reason, uint64] {
 	}
 }
 
-// Attach adds a listener; the function returned takes it away again. An event
-// that is being emitted on another goroutine meanwhile may still reach it.
+// Attach adds a listener. The returned function removes it; an event that another
+// goroutine is emitting at that moment may still reach the listener.
 func (s *Stream) Attach(l Listener) (detach func()) {
 	a := &attachment{l}
 	s.change(func(old []*attachment) []*attachment { return append(old, a) })
@@ -126,7 +128,8 @@ func (s *Stream) Attach(l Listener) (detach func()) {
 	}
 }
 
-// change replaces the list by an altered copy: who emits may read the old one.
+// change replaces the list by a modified copy, because Emit may be reading the old
+// one.
 func (s *Stream) change(f func([]*attachment) []*attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

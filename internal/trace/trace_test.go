@@ -26,10 +26,10 @@ func TestStreamWithoutListenersIsOff(t *testing.T) {
 	if s.On() {
 		t.Error("a new stream is on")
 	}
-	s.Emit(&Event{}) // nobody there: no panic
+	s.Emit(&Event{}) // no listener: no panic
 	s.Refuse(1, reason.Detail{Reason: reason.NoReceive})
 	if n := s.Counter(reason.NoReceive); n != 1 {
-		t.Errorf("counted %d refusals, expected 1 without listeners as well", n)
+		t.Errorf("counted %d refusals, expected 1 without listeners too", n)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestStreamListenerOfUncomparableTypeDetaches(t *testing.T) {
 	}
 }
 
-func TestStreamRefusalTellsWhoAndWhy(t *testing.T) {
+func TestStreamRefusalHasQPNAndDetail(t *testing.T) {
 	var s Stream
 	var a counting
 	s.Attach(&a)
@@ -140,8 +140,8 @@ func TestStreamCountersAreByReason(t *testing.T) {
 	}
 }
 
-// Listeners come and go while events flow: the listener that stays misses
-// none, and those that go get none once their detach and the emitters are done.
+// Listeners attach and detach while events are emitted. A permanent listener gets
+// every event, and a detached one gets none after detach and the emitters returned.
 func TestStreamAttachDetachRaces(t *testing.T) {
 	const emitters, events, comers = 2, 2000, 2
 	var s Stream
@@ -169,13 +169,13 @@ func TestStreamAttachDetachRaces(t *testing.T) {
 	}
 	wg.Wait()
 	if n := stays.n[Sent].Load(); n != emitters*events {
-		t.Errorf("%d events reached the listener that stayed, expected %d", n, emitters*events)
+		t.Errorf("%d events reached the permanent listener, expected %d", n, emitters*events)
 	}
 	if n := stays.n[Refused].Load(); n != emitters*events || n != s.Counter(reason.SequenceAhead) {
 		t.Errorf("%d refusals traced, %d counted, expected %d", n, s.Counter(reason.SequenceAhead), emitters*events)
 	}
 	if l := s.listeners.Load(); l == nil || len(*l) != 1 {
-		t.Error("listeners are left behind")
+		t.Error("a detached listener is still attached")
 	}
 }
 

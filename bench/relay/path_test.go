@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// frame is an Ethernet frame of n bytes with a number and an ECN field.
+// frame returns an Ethernet frame of n bytes with a number and an ECN field.
 func frame(n int, number uint32, ecn byte) []byte {
 	f := make([]byte, n)
 	binary.BigEndian.PutUint16(f[12:], etherIPv4)
@@ -20,7 +20,7 @@ func frame(n int, number uint32, ecn byte) []byte {
 
 func number(f []byte) uint32 { return binary.BigEndian.Uint32(f[40:]) }
 
-// A crossing is what became of frames that entered one every interval.
+// A crossing is the result of sending frames through a path at a fixed interval.
 type crossing struct {
 	numbers []uint32
 	at      []time.Duration
@@ -28,12 +28,12 @@ type crossing struct {
 }
 
 func cross(c Config, count, size int, every time.Duration, ecn byte) (x crossing) {
-	w := NewWay(c)
+	w := NewPath(c)
 	leave := func(until time.Duration) {
 		for at, ok := w.Next(); ok && at <= until; at, ok = w.Next() {
 			f, due := w.Leave(at)
 			if due != at || len(f) != size {
-				panic("Leave does not give what Next promised")
+				panic("Leave and Next disagree")
 			}
 			x.numbers, x.at = append(x.numbers, number(f)), append(x.at, at)
 		}
@@ -48,7 +48,7 @@ func cross(c Config, count, size int, every time.Duration, ecn byte) (x crossing
 	return x
 }
 
-func TestWayCarriesAtItsRateAfterItsDelay(t *testing.T) {
+func TestPathRateAndDelay(t *testing.T) {
 	const size, delay = 1000, 500 * time.Microsecond
 	wire := time.Duration((size + wireOverhead) * 8) // at 1 Gbit/s, in nanoseconds
 	x := cross(Config{Rate: 1e9, Queue: 1 << 20, Delay: delay}, 100, size, 0, 0)
@@ -64,22 +64,22 @@ func TestWayCarriesAtItsRateAfterItsDelay(t *testing.T) {
 
 func wireBytes(size int) int { return size + wireOverhead }
 
-func TestWayDropsWhatItsQueueCannotHold(t *testing.T) {
+func TestPathFullQueueDrops(t *testing.T) {
 	const size = 1000
 	x := cross(Config{Rate: 1e9, Queue: 10 * wireBytes(size)}, 100, size, 0, 0)
 	if x.stats.Left != 10 || x.stats.Dropped != 90 || x.stats.Peak > 10*wireBytes(size) {
 		t.Errorf("a queue of ten frames: %+v", x.stats)
 	}
-	// Half as fast as the link nothing waits.
+	// At half the rate of the link no frame waits.
 	x = cross(Config{Rate: 1e9, Queue: 10 * wireBytes(size)}, 100, size, 16*time.Microsecond+400, 0)
 	if x.stats.Left != 100 || x.stats.Peak != size {
 		t.Errorf("without congestion: %+v", x.stats)
 	}
 }
 
-func TestWayForgetsHowItsQueueBegan(t *testing.T) {
+func TestPathLaterPeakIgnoresTheStart(t *testing.T) {
 	const size = 1000
-	w := NewWay(Config{Rate: 1e9, Queue: 1 << 20})
+	w := NewPath(Config{Rate: 1e9, Queue: 1 << 20})
 	for range 500 {
 		w.Enter(0, frame(size, 0, 0))
 	}
@@ -91,7 +91,7 @@ func TestWayForgetsHowItsQueueBegan(t *testing.T) {
 	}
 }
 
-func TestWayLosesAndReordersAsTold(t *testing.T) {
+func TestPathLossAndReorderingMatchConfig(t *testing.T) {
 	const count, loss, late, by = 100_000, 0.05, 0.01, 300 * time.Microsecond
 	c := Config{Rate: 1e9, Queue: 1 << 20, Delay: time.Millisecond, Loss: loss, Reorder: late, ReorderBy: by, Seed: 3}
 	x := cross(c, count, 100, 10*time.Microsecond, 0)
@@ -122,20 +122,20 @@ func TestWayLosesAndReordersAsTold(t *testing.T) {
 	}
 }
 
-func TestWayRepeatsItselfBySeed(t *testing.T) {
+func TestPathIsDeterministic(t *testing.T) {
 	c := Config{Rate: 1e9, Queue: 1 << 20, Loss: 0.1, Reorder: 0.1, ReorderBy: time.Millisecond, Seed: 7}
 	a, b := cross(c, 1000, 100, time.Microsecond, 0), cross(c, 1000, 100, time.Microsecond, 0)
 	c.Seed = 8
 	other := cross(c, 1000, 100, time.Microsecond, 0)
 	if !slices.Equal(a.numbers, b.numbers) || !slices.Equal(a.at, b.at) {
-		t.Error("one seed, two fates")
+		t.Error("two runs with one seed differ")
 	}
 	if slices.Equal(a.numbers, other.numbers) {
-		t.Error("two seeds, one fate")
+		t.Error("runs with two seeds are equal")
 	}
 }
 
-func TestWayMarksCapablePacketsWhileOthersWait(t *testing.T) {
+func TestPathMarksECNCapablePacketsInALongQueue(t *testing.T) {
 	const size = 1000
 	c := Config{Rate: 1e9, Queue: 1 << 20, MarkAbove: 10 * wireBytes(size)}
 	for ecn, want := range map[byte]int{0: 0, 1: 89, 2: 89, 3: 89} {
@@ -145,7 +145,7 @@ func TestWayMarksCapablePacketsWhileOthersWait(t *testing.T) {
 	}
 }
 
-func TestMarkKeepsTheHeaderChecksum(t *testing.T) {
+func TestMarkUpdatesTheHeaderChecksum(t *testing.T) {
 	sum := func(h []byte) (s uint32) {
 		for ; len(h) > 0; h = h[2:] {
 			s += uint32(binary.BigEndian.Uint16(h))
@@ -168,7 +168,7 @@ func TestMarkKeepsTheHeaderChecksum(t *testing.T) {
 	}
 }
 
-func TestMarkLeavesOthersAlone(t *testing.T) {
+func TestMarkLeavesOtherFramesUnchanged(t *testing.T) {
 	v6 := make([]byte, 60)
 	binary.BigEndian.PutUint16(v6[12:], etherIPv6)
 	v6[14], v6[15] = 0x60, 0x20 // ECN-capable
@@ -185,8 +185,8 @@ func TestMarkLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-func TestWayDoesNotAllocateOnceFilled(t *testing.T) {
-	w := NewWay(Config{Rate: 1e9, Queue: 1 << 20, Delay: time.Millisecond, Loss: 0.01, Reorder: 0.01, ReorderBy: time.Millisecond})
+func TestPathDoesNotAllocate(t *testing.T) {
+	w := NewPath(Config{Rate: 1e9, Queue: 1 << 20, Delay: time.Millisecond, Loss: 0.01, Reorder: 0.01, ReorderBy: time.Millisecond})
 	f, now := frame(1000, 0, 0), time.Duration(0)
 	step := func() {
 		now += 10 * time.Microsecond
@@ -203,8 +203,8 @@ func TestWayDoesNotAllocateOnceFilled(t *testing.T) {
 	}
 }
 
-func BenchmarkWay(b *testing.B) {
-	w := NewWay(Config{Rate: 1e9, Queue: 1 << 20, Delay: 10 * time.Millisecond})
+func BenchmarkPath(b *testing.B) {
+	w := NewPath(Config{Rate: 1e9, Queue: 1 << 20, Delay: 10 * time.Millisecond})
 	f, now := frame(1100, 0, 0), time.Duration(0)
 	b.ReportAllocs()
 	for b.Loop() {
