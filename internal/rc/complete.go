@@ -71,7 +71,7 @@ func (r *requester) complete(w *request) {
 	wrid := r.p.SQ.At(r.sq.Head).WRID
 	op, flags, length := queue.Op(w.op), queue.Flags(w.flags), w.length
 	r.release()
-	r.q.done.Sent(wrid, op, flags, length)
+	r.q.c.Done.Sent(wrid, op, flags, length)
 }
 
 // release frees the slot of the oldest request.
@@ -85,10 +85,10 @@ func (r *requester) release() {
 // fail completes the oldest request in error and ends the connection (IBTA 9.9.2,
 // 10.10.2.2).
 func (r *requester) fail(s queue.Status, d reason.Detail) {
-	r.q.refuse(d)
+	r.q.c.Refuse(d)
 	wrid, op := r.p.SQ.At(r.sq.Head).WRID, queue.Op(r.requests[r.sq.Head].op)
-	r.q.enterErr(d, s)
+	r.q.c.EnterErr(d, s)
 	r.release()
-	r.q.done.SendFailed(wrid, op, s, d)
-	r.q.resp.stop()
+	r.q.c.Done.SendFailed(wrid, op, s, d)
+	r.q.resp.Stop()
 }

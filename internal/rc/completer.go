@@ -14,7 +14,7 @@ import (
 // receive takes an acknowledge or a response from the peer.
 func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 	if info.Kind == ib.KindSelectiveAck {
-		if r.q.selective() {
+		if r.q.c.Selective() {
 			r.selectiveAck(now, in)
 		}
 		return
@@ -29,10 +29,10 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 		return
 	case !seq.Before(e, r.max):
 		// IBTA 9.7.6: a response to nothing that was sent is a ghost.
-		r.q.refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
 		return
 	case seq.Before(e, r.una):
-		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: uint64(in.PSN)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: uint64(in.PSN)})
 		return
 	}
 	switch info.Kind {
@@ -55,7 +55,7 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 		return
 	}
 	if !s.IsRNR() && !s.IsNAK() {
-		r.q.refuse(reason.Detail{Reason: reason.NAKReserved, Expected: seq.Detail(r.una), Found: uint64(s)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.NAKReserved, Expected: seq.Detail(r.una), Found: uint64(s)})
 		return
 	}
 	// IBTA 9.7.5.1.2: any NAK acknowledges all that came before it.
@@ -78,7 +78,7 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 // answered, while something before it was not. Between softrdma peers the network may
 // have let e overtake it.
 func (r *requester) missing(now time.Duration, e, upTo uint32) {
-	if !r.q.selective() || seq.Before(r.nxt, upTo) {
+	if !r.q.c.Selective() || seq.Before(r.nxt, upTo) {
 		r.impliedNAK(now, e)
 		return
 	}

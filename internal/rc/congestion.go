@@ -5,6 +5,7 @@ import (
 
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -13,11 +14,11 @@ import (
 // notified takes a congestion notification (annex A17.9.3): the sender slows down.
 func (q *QP) notified(now time.Duration) {
 	if q.kind == congestion.None {
-		q.refuse(reason.Detail{Reason: reason.CongestionIgnored, Expected: uint64(congestion.Window), Found: uint64(q.p.QPN)})
+		q.c.Refuse(reason.Detail{Reason: reason.CongestionIgnored, Expected: uint64(congestion.Window), Found: uint64(q.c.Port.QPN)})
 		return
 	}
 	q.ctl.Notified(now, &q.req.trips.acks)
-	q.refuse(reason.Detail{Reason: reason.CongestionNotified, Expected: uint64(q.ctl.Window()), Found: uint64(q.ctl.Rate())})
+	q.c.Refuse(reason.Detail{Reason: reason.CongestionNotified, Expected: uint64(q.ctl.Window()), Found: uint64(q.ctl.Rate())})
 }
 
 // paced reports whether the congestion control lets no data leave now.
@@ -44,16 +45,16 @@ func isAcknowledge(o ib.Opcode) bool {
 // softrdma comes from the port that all its packets come from, and has the PSN of the
 // packet that was marked.
 func (q *QP) plausibleNotification(in *machine.In) bool {
-	if q.peer != selective {
+	if q.c.Peer != conn.Selective {
 		return true
 	}
 	port, a, b := in.Src.Port(), &q.origins[ofRequests], &q.origins[ofAnswers]
 	if !a.Is(port) && !b.Is(port) {
-		q.refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(max(a.Port(), b.Port())), Found: uint64(port)})
+		q.c.Refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(max(a.Port(), b.Port())), Found: uint64(port)})
 		return false
 	}
-	if !q.req.sentLately(in) && !q.resp.sentLately(in) {
-		q.refuse(reason.Detail{Reason: reason.CongestionPSN, Expected: seq.Detail(q.req.max), Found: uint64(in.PSN)})
+	if !q.req.sentLately(in) && !q.resp.SentLately(in.PSN, lately) {
+		q.c.Refuse(reason.Detail{Reason: reason.CongestionPSN, Expected: seq.Detail(q.req.max), Found: uint64(in.PSN)})
 		return false
 	}
 	return true
@@ -67,15 +68,4 @@ const lately = 256
 func (r *requester) sentLately(in *machine.In) bool {
 	e := r.sequence(in.PSN)
 	return seq.Before(e, r.max) && !seq.Before(e, r.una-lately)
-}
-
-// sentLately reports whether an answer with this PSN was sent recently: an acknowledge,
-// or a READ response, whose number no window limits.
-func (r *responder) sentLately(in *machine.In) bool {
-	d := r.expected.Sub(in.PSN)
-	if d > 0 && d <= lately {
-		return true
-	}
-	d = r.response.upTo.Sub(in.PSN)
-	return r.response.sent && d > 0 && uint32(d) <= span(r.mtu)
 }

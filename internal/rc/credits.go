@@ -3,7 +3,6 @@ package rc
 import (
 	"time"
 
-	"softrdma/internal/machine"
 	"softrdma/internal/wire/ib"
 )
 
@@ -46,7 +45,7 @@ func (r *requester) credited(now time.Duration, s ib.Syndrome) {
 		return
 	}
 	r.credits.trialAt = now + minTrialWait
-	if r.q.selective() {
+	if r.q.c.Selective() {
 		r.credits.trialAt = now + maxTrialWait
 	}
 }
@@ -79,54 +78,4 @@ func (r *requester) quietCredits() uint32 {
 		return n / ackShare
 	}
 	return n - min(n, max(n/(2*ackShare), 1))
-}
-
-// announcement is the responder's side. A responder that reported no credits sends an
-// unsolicited acknowledge when receives have been posted (IBTA 9.7.7.2.5). It is not
-// notified of posted receives, so it polls, less often the longer there are none.
-type announcement struct {
-	exhausted bool          // the peer was just told that no receive is posted
-	at        time.Duration // when to look for receives posted since
-	wait      time.Duration
-}
-
-const (
-	firstPoll = 20 * time.Microsecond
-	lastPoll  = 5 * time.Millisecond
-)
-
-// creditCount is the credit field of an acknowledge: the receives that are posted. A
-// shared receive queue has no credits, as no connection owns its receives. A standard
-// peer gets none: Linux does not use credits, and a peer that does would wait for
-// receives whose posting is not announced.
-func (r *responder) creditCount() ib.Syndrome {
-	if !r.q.selective() || r.p.RQ == nil || r.p.RQ.Shared() {
-		return ib.ACKNoCredits
-	}
-	n := r.p.RQ.Len()
-	if r.taken {
-		n++ // the requester counts the message that has it
-	}
-	r.posted.exhausted = n == 0
-	return ib.Credits(n)
-}
-
-// pollReceives starts to look for receives after an acknowledge without credits.
-func (r *responder) pollReceives(now time.Duration) {
-	r.posted = announcement{at: now + firstPoll, wait: firstPoll}
-}
-
-// announceReceives announces receives that were posted since an acknowledge without
-// credits.
-func (r *responder) announceReceives(now time.Duration) {
-	a := &r.posted
-	a.at = machine.Never
-	switch {
-	case !r.q.selective() || r.p.RQ == nil:
-	case r.p.RQ.Len() > 0:
-		r.sack.due = true
-	case a.wait < lastPoll:
-		a.wait *= 2
-		a.at = now + a.wait
-	}
 }

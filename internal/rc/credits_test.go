@@ -2,6 +2,7 @@ package rc
 
 import (
 	"testing"
+	"time"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -149,7 +150,7 @@ func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
 	b.postRecv(0)
 	a.post(wqe{op: queue.Send})
 	w.quiet()
-	if a.q.req.credits.limit != 0 || b.q.Deadline() > w.now+firstPoll {
+	if a.q.req.credits.limit != 0 || b.q.Deadline() > w.now+20*time.Microsecond {
 		t.Fatalf("%d credits, deadline %v at %v", a.q.req.credits.limit, b.q.Deadline(), w.now)
 	}
 	looks := 0

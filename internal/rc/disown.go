@@ -1,7 +1,6 @@
 package rc
 
 import (
-	"softrdma/internal/machine"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 )
@@ -20,7 +19,7 @@ type disowning struct {
 
 // disownFrom begins to disown what the peer holds from sequence number e on.
 func (r *requester) disownFrom(e uint32) {
-	r.q.refuse(reason.Detail{Reason: reason.HeldUnsent, Expected: seq.Detail(r.max), Found: seq.Detail(e)})
+	r.q.c.Refuse(reason.Detail{Reason: reason.HeldUnsent, Expected: seq.Detail(r.max), Found: seq.Detail(e)})
 	if !r.disown.active {
 		r.disown = disowning{active: true, from: r.max}
 	}
@@ -33,13 +32,4 @@ func (r *requester) disowns() bool {
 		r.disown.active = false
 	}
 	return r.disown.active && r.nxt == r.max
-}
-
-// disown drops all held requests from a given one on: the peer never sent them.
-func (r *responder) disown(in *machine.In) {
-	if n := r.held.Cut(in.PSN, r.q.store.pool); n > 0 {
-		r.q.refuse(reason.Detail{Reason: reason.HeldDisowned, Expected: uint64(in.PSN), Found: uint64(n)})
-		r.sack.due = true
-	}
-	r.returnEmpty()
 }

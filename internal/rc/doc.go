@@ -7,7 +7,7 @@
 // and responses to requests and completes them in the order of posting (completer.go,
 // response.go, complete.go).
 //
-// The responder takes each request through one chain of checks; see type responder.
+// The responder (package responder) takes each request through one chain of checks.
 // Acknowledges are owed, not sent: Next sends one packet for a batch of them. READ
 // responses are produced one packet per Next, straight out of registered memory.
 //
@@ -16,7 +16,7 @@
 // With a standard peer the requester goes back to the oldest unanswered packet whenever
 // the peer or the acknowledgement timer says that one was lost (retry.go). Two softrdma
 // ends find each other by a reserved bit of the BTH. Their responder holds requests that
-// arrive behind a lost one in a reorder buffer (ahead.go, package reorder) and says so by
+// arrive behind a lost one in a reorder buffer (responder/ahead.go, package reorder) and says so by
 // selective acknowledges. Their requester keeps a scoreboard (package scoreboard,
 // selectiveack.go), detects losses by time as RACK does (loss.go), and sends again what
 // is lost and nothing else (retransmit.go). With any peer a tail-loss probe detects the

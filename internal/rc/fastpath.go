@@ -13,19 +13,17 @@ import (
 // message. Each check is one of those that Receive makes. If one fails, Receive refuses
 // the packet, or knows what to do.
 func (q *QP) Continue(now time.Duration, in *machine.In) bool {
-	st := q.p.Attr.State
+	st := q.c.Port.Attr.State
 	if st != qp.RTS && (st != qp.RTR || !q.established) || in.Marked() || !q.fromPeer(in) {
 		return false
 	}
 	info := in.Opcode.Info()
 	switch in.Opcode {
 	case ib.RCWriteMiddle, ib.RCSendMiddle:
-		if !q.origins[ofRequests].Is(in.Src.Port()) || !q.resp.awaits(in, info) {
+		if !q.origins[ofRequests].Is(in.Src.Port()) || !q.resp.Continue(in, info) {
 			return false
 		}
 		q.learnPeer(in, info)
-		q.resp.nak = nak{}
-		q.resp.execute(in, info)
 	case ib.RCReadResponseMiddle:
 		if !q.origins[ofAnswers].Is(in.Src.Port()) || !q.req.awaits(in) {
 			return false
@@ -40,20 +38,6 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 	q.heard = now
 	q.settle()
 	return true
-}
-
-// awaits reports whether the packet is the one expected in the middle of a message and
-// passes all checks.
-func (r *responder) awaits(in *machine.In, info *ib.Info) bool {
-	n := uint32(len(in.Payload))
-	need := access(info.Kind)
-	if in.PSN != r.expected || r.held != nil || r.message != info.Kind || n != r.mtu || r.p.Attr.Access&need != need {
-		return false
-	}
-	if info.Kind == ib.KindSend {
-		return r.received+uint64(n) <= r.recv.Length
-	}
-	return n < r.write.left && r.write.region != nil && r.write.region.Valid()
 }
 
 // awaits reports whether the packet is the one expected in the middle of the answer to

@@ -5,6 +5,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 )
 
@@ -35,9 +36,6 @@ func (r *requester) fetch() bool {
 	return true
 }
 
-// atomicLen is the length of the word that atomics work on, in bytes.
-const atomicLen = 8
-
 // packets is the number of PSNs of a message: one for a message of no bytes and for an
 // atomic, those of the responses for a READ (IBTA 9.7.3).
 func (r *requester) packets(w *request) uint32 {
@@ -57,8 +55,8 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 		return queue.Success, reason.Detail{}
 	}
 	if op == queue.AtomicWrite {
-		if most := r.p.SQ.MaxInline(); most < atomicLen {
-			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(most), Found: atomicLen}
+		if most := r.p.SQ.MaxInline(); most < conn.AtomicLen {
+			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(most), Found: conn.AtomicLen}
 		}
 		return queue.Success, reason.Detail{}
 	}
@@ -78,10 +76,10 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 	var access qp.Access
 	switch {
 	case w.atomic():
-		if w.length < atomicLen {
-			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: atomicLen, Found: uint64(w.length)}
+		if w.length < conn.AtomicLen {
+			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: conn.AtomicLen, Found: uint64(w.length)}
 		}
-		w.length = atomicLen
+		w.length = conn.AtomicLen
 		access = qp.LocalWrite
 	case w.read():
 		access = qp.LocalWrite

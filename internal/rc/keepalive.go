@@ -42,18 +42,18 @@ type keepalive struct {
 // startKeepalive starts the keepalive of an established connection.
 func (q *QP) startKeepalive(now time.Duration) {
 	q.alive = keepalive{heard: now, at: machine.Never}
-	if q.p.PeerTimeout > 0 {
+	if q.c.Port.PeerTimeout > 0 {
 		q.alive.at = now + q.probeInterval()
 	}
 }
 
 // probeInterval is shorter after a report of the network.
 func (q *QP) probeInterval() time.Duration {
-	d := q.p.ProbeInterval()
+	d := q.c.Port.ProbeInterval()
 	if q.alive.unreachable.Reason == reason.None {
 		return d
 	}
-	wait := max(unreachableWait, q.p.Attr.AckTimeout()/unreachableProbes)
+	wait := max(unreachableWait, q.c.Port.Attr.AckTimeout()/unreachableProbes)
 	if d > 0 {
 		wait = min(wait, d)
 	}
@@ -64,7 +64,7 @@ func (q *QP) probeInterval() time.Duration {
 func (q *QP) checkPeer(now time.Duration) {
 	k := &q.alive
 	k.at, k.heard = machine.Never, max(k.heard, q.heard)
-	if s := q.p.Attr.State; s != qp.RTS && s != qp.SQD {
+	if s := q.c.Port.Attr.State; s != qp.RTS && s != qp.SQD {
 		return
 	}
 	if k.probes > 0 && k.heard > k.began {
@@ -81,7 +81,7 @@ func (q *QP) checkPeer(now time.Duration) {
 	case silence < wait:
 		k.at = k.heard + wait
 		return
-	case q.p.Silent(silence, k.probes):
+	case q.c.Port.Silent(silence, k.probes):
 		q.peerGone(now)
 		return
 	}
@@ -97,29 +97,29 @@ func (q *QP) checkPeer(now time.Duration) {
 func (q *QP) peerGone(now time.Duration) {
 	d := q.alive.unreachable
 	if d.Reason == reason.None {
-		d = q.p.SilentDetail(now - q.alive.heard)
+		d = q.c.Port.SilentDetail(now - q.alive.heard)
 	}
 	if r := &q.req; !r.sq.Idle() {
 		r.fail(queue.RetryExcErr, d)
 	} else {
-		q.refuse(d)
-		q.enterErr(d, queue.RetryExcErr)
-		q.resp.stop()
+		q.c.Refuse(d)
+		q.c.EnterErr(d, queue.RetryExcErr)
+		q.resp.Stop()
 	}
-	q.p.Host.Event(q.p, machine.EventQPFatal, d)
+	q.c.Port.Host.Event(q.c.Port, machine.EventQPFatal, d)
 }
 
 // sendProbe produces a probe packet.
 func (q *QP) sendProbe(out *machine.Out) bool {
 	q.alive.wanted = false
-	if q.p.Attr.State != qp.RTS && q.p.Attr.State != qp.SQD {
+	if q.c.Port.Attr.State != qp.RTS && q.c.Port.Attr.State != qp.SQD {
 		return false
 	}
-	a := &q.p.Attr
+	a := &q.c.Port.Attr
 	out.BTH = ib.BTH{Opcode: ib.RCSendOnly, DestQPN: a.DestQPN, PSN: q.req.before(), AckReq: true}
 	out.Path = &a.Path
 	out.Pieces, out.Len = out.Pieces[:0], 0
-	q.refuse(reason.Detail{Reason: reason.PeerProbe, Expected: uint64(q.probeInterval().Milliseconds()), Found: uint64(q.alive.probes)})
+	q.c.Refuse(reason.Detail{Reason: reason.PeerProbe, Expected: uint64(q.probeInterval().Milliseconds()), Found: uint64(q.alive.probes)})
 	return true
 }
 
@@ -140,7 +140,7 @@ func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 // probing at once. Only a refusal (nobody listens on the port) counts: an unreachable
 // host or network may be back soon, and retries and PeerTimeout cover that case.
 func (q *QP) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {
-	if q.p.Attr.State != qp.RTS && q.p.Attr.State != qp.SQD || !q.underWay(h) {
+	if q.c.Port.Attr.State != qp.RTS && q.c.Port.Attr.State != qp.SQD || !q.underWay(h) {
 		return false
 	}
 	if d.Reason == reason.SendRefused && q.alive.unreachable.Reason == reason.None {
@@ -156,7 +156,7 @@ func (q *QP) underWay(h *ib.BTH) bool {
 		return false
 	}
 	if isAnswer(info.Kind) {
-		back := q.resp.expected.Sub(h.PSN)
+		back := q.resp.Expected().Sub(h.PSN)
 		return back > 0 && back <= answerSpan
 	}
 	e := q.req.sequence(h.PSN)

@@ -3,12 +3,11 @@ package rc
 import (
 	"bytes"
 	"fmt"
+	"github.com/google/go-cmp/cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"

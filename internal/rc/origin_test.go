@@ -11,6 +11,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -60,7 +61,7 @@ func TestForgedSendFromAnotherPortIsNotHeld(t *testing.T) {
 	for d := 2; d < 4; d++ {
 		w.forge(1, otherPort, sendPacket(d, 0xee))
 	}
-	if b.count(reason.PacketSourcePort) != 2 || b.q.resp.held != nil {
+	if b.count(reason.PacketSourcePort) != 2 || b.q.resp.Holds() {
 		t.Errorf("refused %v", b.refused)
 	}
 	for range 4 {
@@ -190,8 +191,8 @@ func TestForgedPacketBeforeTheFirstTeachesNothing(t *testing.T) {
 	}
 	w.settle()
 	w.wantStatuses(&a.send, 0, 0)
-	if string(b.mem[:16]) != "genuine.genuine." || b.q.peer == selective {
-		t.Errorf("received %q; peer %v", b.mem[:16], b.q.peer)
+	if string(b.mem[:16]) != "genuine.genuine." || b.q.c.Peer == conn.Selective {
+		t.Errorf("received %q; peer %v", b.mem[:16], b.q.c.Peer)
 	}
 	for _, p := range w.sent[0] {
 		if p.Opcode == ib.RCSelectiveAck && p.PSN != psn.PSN(testPSN0).Add(-1) {
@@ -222,7 +223,7 @@ func TestHeldRequestThatIsContradictedIsSentAgain(t *testing.T) {
 		if !forgedFirst {
 			w.forge(1, truePort, forged)
 		}
-		if b.count(reason.HeldContradicted) != 1 || b.q.resp.held != nil && forgedFirst == false {
+		if b.count(reason.HeldContradicted) != 1 || b.q.resp.Holds() && forgedFirst == false {
 			t.Errorf("refused %v", b.refused)
 		}
 		w.settle()

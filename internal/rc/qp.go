@@ -8,7 +8,8 @@ import (
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
-	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
+	"softrdma/internal/rc/responder"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -16,19 +17,16 @@ import (
 // A QP is the transport half of a reliable connection's queue pair. It implements
 // machine.Machine.
 type QP struct {
-	p    *machine.Port
+	c    conn.Conn
 	req  requester
-	resp responder
-	done machine.Completions
+	resp responder.Responder
 
 	store *Store // nil without selective acknowledges
 	kind  congestion.Kind
 	ctl   congestion.Control
-	peer  peer
 
 	origins [origins]machine.Origin
 	heard   time.Duration // when the last packet from one of them arrived
-	trusted bool          // the packet being received is from one of them
 	alive   keepalive
 
 	notifier machine.Notifier
@@ -56,23 +54,24 @@ type Config struct {
 
 // New makes the machine of a queue pair.
 func New(p *machine.Port, c Config) *QP {
-	q := &QP{p: p, store: c.Store, kind: c.Control, paceAt: machine.Never, done: machine.NewCompletions(p)}
+	q := &QP{store: c.Store, kind: c.Control, paceAt: machine.Never}
+	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.stop}
 	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
 	q.alive.at = machine.Never
 	q.req.init(q)
-	q.resp.init(q)
+	q.resp.Init(&q.c, c.Store.held())
 	return q
 }
 
 // Receive implements machine.Receiver.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
-	st := q.p.Attr.State
+	st := q.c.Port.Attr.State
 	if st < qp.RTR || st == qp.Err {
-		q.refuse(reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(st)})
+		q.c.Refuse(reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(st)})
 		return
 	}
 	if !q.fromPeer(in) {
-		q.refuse(reason.Detail{Reason: reason.PacketSource, Expected: low32(q.p.Attr.Path.Dst.Addr()), Found: low32(in.Src.Addr())})
+		q.c.Refuse(reason.Detail{Reason: reason.PacketSource, Expected: low32(q.c.Port.Attr.Path.Dst.Addr()), Found: low32(in.Src.Addr())})
 		return
 	}
 	info := in.Opcode.Info()
@@ -83,23 +82,23 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		return
 	}
 	if info == nil || in.Opcode.Transport() != ib.RC {
-		q.refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
+		q.c.Refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
 		return
 	}
 	if !q.genuine(now, in, info) {
 		return
 	}
-	if q.notifier.Look(now, in, q.p) && info.Kind == ib.KindReadResponse {
+	if q.notifier.Look(now, in, q.c.Port) && info.Kind == ib.KindReadResponse {
 		q.req.responseMarked(now)
 	}
-	if q.trusted {
+	if q.c.Trusted {
 		q.raiseEstablished(info)
 		q.learnPeer(in, info)
 	}
 	if isAnswer(info.Kind) {
 		q.req.receive(now, in, info)
 	} else {
-		q.resp.receive(in, info)
+		q.resp.Receive(in, info)
 	}
 	q.settle()
 }
@@ -107,16 +106,16 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 // raiseEstablished raises Communication Established with the peer's first packet in RTR,
 // which shows that the peer is there (IBTA 10.3.1.3, 11.6.3.1).
 func (q *QP) raiseEstablished(info *ib.Info) {
-	if q.p.Attr.State == qp.RTR && !q.established && q.origins[originOf(info.Kind)].Known() {
+	if q.c.Port.Attr.State == qp.RTR && !q.established && q.origins[originOf(info.Kind)].Known() {
 		q.established = true
-		q.p.Host.Event(q.p, machine.EventCommEst, reason.Detail{})
+		q.c.Port.Host.Event(q.c.Port, machine.EventCommEst, reason.Detail{})
 	}
 }
 
 // fromPeer reports whether a packet comes from the address that the queue pair is
 // connected to.
 func (q *QP) fromPeer(in *machine.In) bool {
-	src, want := in.Src.Addr(), q.p.Attr.Path.Dst.Addr()
+	src, want := in.Src.Addr(), q.c.Port.Attr.Path.Dst.Addr()
 	return src == want || src.Unmap() == want.Unmap()
 }
 
@@ -132,7 +131,7 @@ func isAnswer(k ib.Kind) bool {
 
 // settle flushes in the error state, and ends the draining of the send queue.
 func (q *QP) settle() {
-	switch q.p.Attr.State {
+	switch q.c.Port.Attr.State {
 	case qp.Err:
 		q.flush()
 	case qp.SQD:
@@ -142,12 +141,12 @@ func (q *QP) settle() {
 
 // Transition implements machine.Machine.
 func (q *QP) Transition(now time.Duration, from qp.State) {
-	a := &q.p.Attr
+	a := &q.c.Port.Attr
 	switch a.State {
 	case qp.Reset:
 		q.reset()
 	case qp.RTR:
-		q.resp.start()
+		q.resp.Start()
 	case qp.RTS:
 		a.SQDraining = false
 		if from == qp.RTR {
@@ -161,7 +160,7 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 	case qp.Err:
 		if from != qp.Err {
 			q.req.stop()
-			q.resp.stop()
+			q.resp.Stop()
 		}
 		q.flush()
 	}
@@ -170,36 +169,20 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 // reset forgets everything, the posted work requests too (IBTA 10.3.1.1).
 func (q *QP) reset() {
 	q.req.reset()
-	q.resp.reset()
-	q.done.Reset()
+	q.resp.Reset()
+	q.c.Done.Reset()
 	q.established, q.turn = false, 0
-	q.peer, q.notifier, q.paceAt = unknown, machine.Notifier{}, machine.Never
+	q.c.Peer, q.notifier, q.paceAt = conn.Unknown, machine.Notifier{}, machine.Never
 	q.origins, q.heard = [origins]machine.Origin{}, 0
 	q.alive = keepalive{at: machine.Never}
 }
 
-// enterErr takes the queue pair to the error state by itself. settle flushes the queues
-// before control returns to the caller of the machine.
-func (q *QP) enterErr(d reason.Detail, s queue.Status) {
-	from := q.p.Attr.State
-	if from == qp.Err {
-		return
-	}
-	q.done.Failed(d, s)
-	q.p.Attr.State = qp.Err
-	q.p.Attr.SQDraining = false
-	q.req.stop()
-	q.p.Host.StateChanged(q.p, from, d)
-}
-
-func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
-
 // flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7, 10.8.3),
 // except those of a shared receive queue.
 func (q *QP) flush() {
-	q.req.sq.Flush(&q.done)
-	q.resp.flush()
-	q.done.LastWQE()
+	q.req.sq.Flush(&q.c.Done)
+	q.resp.Flush()
+	q.c.Done.LastWQE()
 }
 
 // low32 is the last 32 bits of an address, as the reason PACKET_SOURCE shows it.

@@ -24,7 +24,7 @@ const (
 
 // copyLater has the READ request in out sent twice.
 func (r *requester) copyLater(w *request, out *machine.Out) {
-	if r.copies.left > 0 && w.read() && w.last-w.first >= copyFrom && r.q.selective() {
+	if r.copies.left > 0 && w.read() && w.last-w.first >= copyFrom && r.q.c.Selective() {
 		r.copies.left--
 		r.copies.due, r.copies.first = true, w.first
 		out.Copy = true

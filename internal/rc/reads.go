@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/wire/ib"
 )
 
@@ -20,18 +21,13 @@ type reads struct {
 	ctl         congestion.Control // of what they bring, made with the first
 
 	scatter  memory.Cursor
-	original [atomicLen]byte // the word that an atomic brought, on its way to memory
+	original [conn.AtomicLen]byte // the word that an atomic brought, on its way to memory
 }
-
-// keepFactor is how many times the agreed number of READs and atomics a softrdma
-// responder remembers if it is asked to: while the answer to one is missing, those behind
-// it are answered, and others are sent in their place.
-const keepFactor = 4
 
 // admit reports whether another READ or atomic may be sent (IBTA 9.4.4); most is the
 // agreed number.
 func (r *reads) admit(most uint16) bool {
-	return r.outstanding-r.landed < most && r.outstanding < keepFactor*most
+	return r.outstanding-r.landed < most && r.outstanding < conn.KeepFactor*most
 }
 
 // fitsDue reports whether n bytes may be added to what READs in flight bring. They arrive
@@ -90,7 +86,7 @@ func (r *requester) question(w *request, at, off, length uint32, out *machine.Ou
 	out.Pieces, out.Len = out.Pieces[:0], 0
 	out.Path = &r.p.Attr.Path
 	out.BTH = ib.BTH{Opcode: ib.RCReadRequest, DestQPN: r.p.Attr.DestQPN, AckReq: true}
-	out.Keep = r.reads.outstanding > uint16(r.p.Attr.MaxRdAtomic) && r.q.selective()
+	out.Keep = r.reads.outstanding > uint16(r.p.Attr.MaxRdAtomic) && r.q.c.Selective()
 	switch queue.Op(w.op) {
 	case queue.Read:
 		t := s.RDMA()
@@ -98,8 +94,8 @@ func (r *requester) question(w *request, at, off, length uint32, out *machine.Ou
 	case queue.AtomicWrite:
 		t := s.RDMA()
 		out.Opcode = ib.RCAtomicWrite
-		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: atomicLen}
-		out.Pieces, out.Len = append(out.Pieces, r.p.SQ.InlineRoom(at)[:atomicLen]), atomicLen
+		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: conn.AtomicLen}
+		out.Pieces, out.Len = append(out.Pieces, r.p.SQ.InlineRoom(at)[:conn.AtomicLen]), conn.AtomicLen
 	case queue.CompareSwap:
 		a := s.Atomic()
 		out.Opcode = ib.RCCompareSwap

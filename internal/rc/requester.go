@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 )
@@ -58,8 +59,8 @@ type failure struct {
 }
 
 func (r *requester) init(q *QP) {
-	r.q, r.p = q, q.p
-	r.sq = machine.NewSendQueue(q.p)
+	r.q, r.p = q, q.c.Port
+	r.sq = machine.NewSendQueue(r.p)
 	r.stop()
 }
 
@@ -70,7 +71,7 @@ func (r *requester) start() {
 	r.una, r.nxt, r.max = uint32(a.SQPSN), uint32(a.SQPSN), uint32(a.SQPSN)
 	r.mtu = uint32(a.PathMTU)
 	r.mtuShift = uint8(bits.TrailingZeros32(r.mtu))
-	r.span = span(r.mtu)
+	r.span = conn.Span(r.mtu)
 	r.credits.limit = noLimit
 }
 

@@ -23,7 +23,7 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 		switch {
 		case in.Train > 1:
 			r.apart(now, in)
-		case r.q.selective():
+		case r.q.c.Selective():
 			r.responseAhead(now, e, in, info)
 		default:
 			r.impliedNAK(now, e)
@@ -99,7 +99,7 @@ func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, pac
 // message, as Linux's responder does and as responses to the first request still in
 // flight do. Of a softrdma peer any part may have been asked for alone.
 func (r *requester) readOpcode(w *request, e, packets uint32, info *ib.Info) bool {
-	if w.state&repeated != 0 && r.q.selective() {
+	if w.state&repeated != 0 && r.q.c.Selective() {
 		return true
 	}
 	if info.Last != (e+packets == w.last+1) {
@@ -129,7 +129,7 @@ func (r *requester) badResponse(w *request, op ib.Opcode) {
 // missing. Its bytes are written at once, as those of READs may arrive in any order.
 func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
 	if !seq.Before(e, r.nxt) {
-		r.q.refuse(reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
 		return // everything is being sent again
 	}
 	b := r.openBoard()
@@ -142,12 +142,12 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 			r.mismatch(w, e, in, info)
 			return
 		}
-		r.q.refuse(reason.Detail{Reason: reason.ResponseUnexpected, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseUnexpected, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
 		r.judge(now)
 		return
 	}
 	if b.Has(e) {
-		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
 		r.judge(now)
 		return
 	}

@@ -45,7 +45,7 @@ func (r *requester) retransmit(now time.Duration, out *machine.Out) bool {
 			return false
 		}
 	}
-	r.q.refuse(reason.Detail{Reason: reason.PacketRepeated, Expected: seq.Detail(r.una), Found: seq.Detail(h.First)})
+	r.q.c.Refuse(reason.Detail{Reason: reason.PacketRepeated, Expected: seq.Detail(r.una), Found: seq.Detail(h.First)})
 	b.SentAgain(now, h.First, h.First+n, r.nxt)
 	if b.Lost == 0 {
 		out.AckReq = true

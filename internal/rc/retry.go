@@ -86,7 +86,7 @@ func (r *requester) ackTimeout(now time.Duration) {
 func (r *requester) impliedNAK(now time.Duration, e uint32) {
 	d := reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)}
 	if r.retry.implied || r.una == r.nxt {
-		r.q.refuse(d)
+		r.q.c.Refuse(d)
 		return
 	}
 	r.retry.implied = true
@@ -107,7 +107,7 @@ func (r *requester) lostPacket(now time.Duration) {
 // retransmitAll goes back to the oldest unanswered packet, or gives up. NAKs for sequence
 // errors, implied NAKs and timeouts count against one retry counter (IBTA 9.9.2).
 func (r *requester) retransmitAll(d reason.Detail) {
-	r.q.refuse(d)
+	r.q.c.Refuse(d)
 	if r.retry.retries >= r.p.Attr.RetryCnt {
 		r.fail(queue.RetryExcErr, reason.Detail{Reason: reason.RetryExceeded, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
 		return

@@ -31,7 +31,7 @@ func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
 	// as a sign that the peer is gone.
 	r.retry.retries = 0
 	limit := r.p.Attr.RNRRetry
-	r.q.refuse(reason.Detail{Reason: reason.NAKNotReady, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
+	r.q.c.Refuse(reason.Detail{Reason: reason.NAKNotReady, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
 	if limit != rnrForever {
 		if r.rnr.retries >= limit {
 			r.fail(queue.RNRRetryExcErr, reason.Detail{Reason: reason.RNRRetryExceeded, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})

@@ -25,9 +25,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	if !q.urgent(out) && !q.next(now, out) {
 		return false
 	}
-	if q.resp.posted.exhausted {
-		q.resp.pollReceives(now)
-	}
+	q.resp.Sent(now)
 	out.Selective = q.announces()
 	out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify
 	if q.kind == congestion.DCQCN && !isAcknowledge(out.Opcode) {
@@ -39,7 +37,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 // urgent produces what goes before everything else: a keep-alive probe, a congestion
 // notification, or a selective acknowledge.
 func (q *QP) urgent(out *machine.Out) bool {
-	if !q.notifier.Owes() && !q.resp.sack.due && !q.alive.wanted || q.p.Attr.State == qp.Err {
+	if !q.notifier.Owes() && !q.resp.OwesReport() && !q.alive.wanted || q.c.Port.Attr.State == qp.Err {
 		return false
 	}
 	if q.alive.wanted && q.sendProbe(out) {
@@ -47,12 +45,12 @@ func (q *QP) urgent(out *machine.Out) bool {
 	}
 	switch {
 	case q.notifier.Owes():
-		q.notifier.Next(&q.p.Attr, out)
-		if q.selective() {
+		q.notifier.Next(&q.c.Port.Attr, out)
+		if q.c.Selective() {
 			out.PSN = q.notifier.About() // lets the peer tell it from a forged one
 		}
-	case q.resp.sack.due:
-		q.resp.selectiveAck(out)
+	case q.resp.OwesReport():
+		q.resp.Report(out)
 	default:
 		return false
 	}
@@ -62,18 +60,18 @@ func (q *QP) urgent(out *machine.Out) bool {
 // next produces the next packet that has to take its turn.
 func (q *QP) next(now time.Duration, out *machine.Out) bool {
 	if q.paced(now) {
-		return !q.resp.streams() && q.resp.owes() && q.resp.next(out)
+		return !q.resp.Streams() && q.resp.Owes() && q.resp.Next(out)
 	}
-	switch q.p.Attr.State {
+	switch q.c.Port.Attr.State {
 	case qp.RTS:
-		if !q.resp.owes() {
+		if !q.resp.Owes() {
 			if q.req.next(now, out) {
 				return true
 			}
 			q.settle() // a work request may have failed here
-			return q.resp.owes() && q.resp.next(out)
+			return q.resp.Owes() && q.resp.Next(out)
 		}
-		if q.resp.acknowledges() {
+		if q.resp.OwesAckOnly() {
 			return q.beforeAcknowledge(now, out)
 		}
 		return q.both(now, out)
@@ -86,9 +84,9 @@ func (q *QP) next(now time.Duration, out *machine.Out) bool {
 	case qp.Err:
 		// Requests posted since are flushed as well (IBTA 10.3.1.7).
 		q.flush()
-		return q.resp.owes() && q.resp.next(out)
+		return q.resp.Owes() && q.resp.Next(out)
 	case qp.RTR:
-		return q.resp.owes() && q.resp.next(out)
+		return q.resp.Owes() && q.resp.Next(out)
 	}
 	return false
 }
@@ -103,13 +101,13 @@ func (q *QP) beforeAcknowledge(now time.Duration, out *machine.Out) bool {
 	}
 	q.turn = 0
 	q.settle()
-	return q.resp.owes() && q.resp.next(out)
+	return q.resp.Owes() && q.resp.Next(out)
 }
 
 // both lets responses go before requests, but gives READ responses and requests turns of
 // burst packets each while both have something to send.
 func (q *QP) both(now time.Duration, out *machine.Out) bool {
-	streaming := q.resp.streams()
+	streaming := q.resp.Streams()
 	requests := streaming && q.turn >= burst
 	if requests && q.req.next(now, out) {
 		if q.turn++; q.turn >= 2*burst {
@@ -117,7 +115,7 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 		}
 		return true
 	}
-	if q.resp.owes() && q.resp.next(out) {
+	if q.resp.Owes() && q.resp.Next(out) {
 		if streaming && q.turn < burst {
 			q.turn++
 		}
@@ -127,13 +125,13 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 		return true
 	}
 	q.settle()
-	return q.resp.owes() && q.resp.next(out)
+	return q.resp.Owes() && q.resp.Next(out)
 }
 
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
 	r := &q.req
-	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.resp.posted.at)
+	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.resp.Deadline())
 }
 
 // Expire implements machine.Machine.
@@ -141,9 +139,7 @@ func (q *QP) Expire(now time.Duration) {
 	if q.paceAt <= now {
 		q.paceAt = machine.Never
 	}
-	if q.resp.posted.at <= now {
-		q.resp.announceReceives(now)
-	}
+	q.resp.Expire(now)
 	q.req.expire(now)
 	if q.alive.at <= now {
 		q.checkPeer(now)

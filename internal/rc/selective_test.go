@@ -24,7 +24,7 @@ func newSelective(t testing.TB, tune func(i int, p *machine.Port)) *pair {
 func (w *pair) holdsNothing() {
 	w.t.Helper()
 	for i, n := range w.n {
-		if n.q.req.loss.board != nil || n.q.resp.held != nil || n.q.resp.parts != nil || n.q.store != nil && n.q.store.pool.Used() != 0 {
+		if n.q.req.loss.board != nil || n.q.resp.Holds() || n.q.store != nil && n.q.store.responder.Used() != 0 {
 			w.t.Errorf("node %d still holds something", i)
 		}
 	}
@@ -221,14 +221,14 @@ func TestSelectiveErrorReleasesWhatIsHeld(t *testing.T) {
 	w.take(0, 100)
 	w.deliver(1, 100)
 	b := w.n[1]
-	if b.q.store.pool.Used() == 0 {
+	if b.q.store.responder.Used() == 0 {
 		t.Fatal("nothing held")
 	}
-	b.q.p.Attr.Access = 0 // the first one is refused when it comes
+	b.q.c.Port.Attr.Access = 0 // the first one is refused when it comes
 	w.settle()
 	w.wantStatuses(&b.recv)
-	if b.q.store.pool.Used() != 0 || b.q.resp.held != nil {
-		t.Errorf("%d bytes held in the error state", b.q.store.pool.Used())
+	if b.q.store.responder.Used() != 0 || b.q.resp.Holds() {
+		t.Errorf("%d bytes held in the error state", b.q.store.responder.Used())
 	}
 	w.n[0].to(0, 0)
 	w.holdsNothing()

@@ -17,16 +17,16 @@ import (
 func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
 	duplicates, ok := ib.Duplicates(in.Payload)
 	if !ok {
-		r.q.refuse(reason.Detail{Reason: reason.ResponseLength, Expected: ib.SelectiveAckLen, Found: uint64(len(in.Payload))})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: ib.SelectiveAckLen, Found: uint64(len(in.Payload))})
 		return
 	}
 	upTo := r.sequence(in.PSN) + 1
 	switch {
 	case seq.Before(r.max, upTo):
-		r.q.refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
 		return
 	case seq.Before(upTo, r.una):
-		r.q.refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: uint64(in.PSN)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: uint64(in.PSN)})
 		return
 	}
 	r.credited(now, in.AETH.Syndrome)
@@ -66,7 +66,7 @@ func (r *requester) countDuplicates(now time.Duration, duplicates, upTo uint32) 
 	}
 	r.loss.duplicates = duplicates
 	if !r.q.answersProbe(now, upTo-1) {
-		r.q.refuse(reason.Detail{Reason: reason.RepeatNeedless, Expected: uint64(duplicates), Found: uint64(n)})
+		r.q.c.Refuse(reason.Detail{Reason: reason.RepeatNeedless, Expected: uint64(duplicates), Found: uint64(n)})
 	}
 }
 
@@ -83,7 +83,7 @@ func (r *requester) closeBoard() {
 	if r.loss.board == nil {
 		return
 	}
-	put(&r.q.store.boards, r.loss.board)
+	r.q.store.returnBoard(r.loss.board)
 	r.loss.board, r.loss.at, r.window.early = nil, machine.Never, 0
 	r.reads.scatter.Restart()
 	if r.reads.landed == 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -33,7 +34,7 @@ func originOf(k ib.Kind) int {
 func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
 	which, port := originOf(info.Kind), in.Src.Port()
 	o := &q.origins[which]
-	q.trusted = true
+	q.c.Trusted = true
 	switch {
 	case o.Is(port):
 	case !o.Known() && (q.isNext(in, which) || which == ofAnswers && q.req.awaited(in, info)):
@@ -41,13 +42,13 @@ func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
 			q.mistrust()
 		}
 	case !o.Known():
-		q.trusted = o.Guess(port)
+		q.c.Trusted = o.Guess(port)
 		return true
-	case q.peer != selective && o.Spread():
-	case q.isNext(in, which) && (q.peer != selective || now-q.heard >= machine.OriginQuiet):
+	case q.c.Peer != conn.Selective && o.Spread():
+	case q.isNext(in, which) && (q.c.Peer != conn.Selective || now-q.heard >= machine.OriginQuiet):
 		o.Learn(port)
 	default:
-		q.refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(o.Port()), Found: uint64(port)})
+		q.c.Refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(o.Port()), Found: uint64(port)})
 		return false
 	}
 	q.heard = now
@@ -56,8 +57,8 @@ func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
 
 // mistrust drops what was taken from a port that turns out not to be the peer's.
 func (q *QP) mistrust() {
-	q.peer = unknown
-	q.resp.dropHeld()
+	q.c.Peer = conn.Unknown
+	q.resp.DropHeld()
 }
 
 // isNext reports whether a packet has the PSN that is due next, or that of the last
@@ -67,8 +68,7 @@ func (q *QP) isNext(in *machine.In, which int) bool {
 	if which == ofAnswers {
 		return q.req.isNext(in)
 	}
-	next := q.resp.expected
-	return in.PSN == next || in.PSN == q.resp.latest || in.PSN.Next() == next
+	return q.resp.Due(in.PSN)
 }
 
 // isNext reports whether an answer is to the oldest packet in flight or to the

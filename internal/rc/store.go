@@ -1,53 +1,50 @@
 package rc
 
 import (
-	"softrdma/internal/rc/reorder"
+	"softrdma/internal/rc/responder"
 	"softrdma/internal/rc/scoreboard"
 )
 
 // A Store lends the queue pairs of one lane what they need while packets are missing:
-// reorder buffers, scoreboards, and lists of parts of READs. A queue pair without a
-// loss holds nothing of it. Whoever holds the lane may use it.
+// scoreboards, and what responders hold. A queue pair without a loss holds nothing of it.
+// Whoever holds the lane may use it.
 type Store struct {
-	pool   *reorder.Pool
-	boards []*scoreboard.Board
-	parts  [][]resource
+	responder *responder.Store
+	boards    []*scoreboard.Board
 }
 
 // DefaultStore is a good limit for NewStore.
 const DefaultStore = 64 << 20
 
-// spareLists bounds the scoreboards, and the lists of parts, that a Store keeps unused.
-const spareLists = 64
+// spareBoards bounds the scoreboards that a Store keeps unused.
+const spareBoards = 64
 
 // NewStore makes a store that holds copies of at most limit bytes of packets.
-func NewStore(limit int) *Store { return &Store{pool: reorder.NewPool(limit)} }
+func NewStore(limit int) *Store { return &Store{responder: responder.NewStore(limit)} }
+
+// held is the store of responders, nil without a store.
+func (s *Store) held() *responder.Store {
+	if s == nil {
+		return nil
+	}
+	return s.responder
+}
 
 // board lends a scoreboard; first is the oldest unacknowledged sequence number.
 func (s *Store) board(first uint32) *scoreboard.Board {
-	b := take(&s.boards)
-	if b == nil {
-		b = &scoreboard.Board{}
+	if len(s.boards) == 0 {
+		s.boards = append(s.boards, &scoreboard.Board{})
 	}
+	k := len(s.boards) - 1
+	b := s.boards[k]
+	s.boards = s.boards[:k]
 	b.Reset(first)
 	return b
 }
 
-func (s *Store) partList() []resource { return take(&s.parts)[:0] }
-
-// take removes the last element of a list of spare ones, and returns the zero value if
-// there is none.
-func take[T any](list *[]T) (v T) {
-	if k := len(*list) - 1; k >= 0 {
-		v, (*list)[k] = (*list)[k], v
-		*list = (*list)[:k]
-	}
-	return v
-}
-
-// put returns an element to a list of spare ones.
-func put[T any](list *[]T, v T) {
-	if len(*list) < spareLists {
-		*list = append(*list, v)
+// returnBoard takes a scoreboard back.
+func (s *Store) returnBoard(b *scoreboard.Board) {
+	if len(s.boards) < spareBoards {
+		s.boards = append(s.boards, b)
 	}
 }

@@ -34,7 +34,7 @@ func (r *requester) tailProbeTime() time.Duration {
 func (r *requester) armTailProbe(now time.Duration) {
 	r.tail.at = machine.Never
 	if (r.trips.acks.Known() || r.trips.answers.Known()) && r.tail.sent < tailProbeLimit && r.una != r.nxt &&
-		(r.reads.outstanding == 0 || r.q.selective()) {
+		(r.reads.outstanding == 0 || r.q.c.Selective()) {
 		r.tail.at = now + r.tailProbeTime()<<r.tail.sent
 	}
 }
@@ -54,7 +54,7 @@ func (r *requester) sendTailProbe(now time.Duration, out *machine.Out) bool {
 	switch {
 	case w.local() || w.state&(started|failed) != started:
 		return false
-	case w.responds() && !r.q.selective():
+	case w.responds() && !r.q.c.Selective():
 		return false // see armTailProbe
 	case w.responds():
 		r.askFor(w, at, e, 1, out)
@@ -63,7 +63,7 @@ func (r *requester) sendTailProbe(now time.Duration, out *machine.Out) bool {
 	}
 	out.AckReq = true
 	r.trips.timing = false
-	r.q.refuse(reason.Detail{Reason: reason.TailProbe, Expected: uint64(r.tailProbeTime().Microseconds()), Found: uint64(r.tail.sent)})
+	r.q.c.Refuse(reason.Detail{Reason: reason.TailProbe, Expected: uint64(r.tailProbeTime().Microseconds()), Found: uint64(r.tail.sent)})
 	r.armTailProbe(now)
 	return true
 }

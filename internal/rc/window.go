@@ -26,7 +26,7 @@ type window struct {
 // packet fits into any window. With nothing in flight so does a READ of any length.
 func (r *requester) fits(now time.Duration, n, cost uint32) bool {
 	ahead := r.nxt - r.una
-	if all := ahead + n; all > r.span && (all > maxInFlight || ahead != 0 && r.reads.outstanding == 0 && r.q.selective()) {
+	if all := ahead + n; all > r.span && (all > maxInFlight || ahead != 0 && r.reads.outstanding == 0 && r.q.c.Selective()) {
 		return false
 	}
 	flight := r.flight()
@@ -53,7 +53,7 @@ func (r *requester) admits(n uint32) bool {
 // not count any more, as others share the path.
 func (q *QP) InFlight() int64 {
 	r := &q.req
-	if s := q.p.Attr.State; s != qp.RTS && s != qp.SQD || r.retry.retries > 0 || r.tail.sent > 0 || r.rnr.until != machine.Never {
+	if s := q.c.Port.Attr.State; s != qp.RTS && s != qp.SQD || r.retry.retries > 0 || r.tail.sent > 0 || r.rnr.until != machine.Never {
 		return 0
 	}
 	return r.flight() + int64(r.reads.due)

@@ -1,9 +1,10 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/wire/ib"
 )
 
@@ -81,8 +82,8 @@ func (h *history) vacant(depth int, keep bool) bool {
 	if h.held < len(h.ring) {
 		return true
 	}
-	if keep && len(h.ring) < keepFactor*depth {
-		h.grow(min(2*len(h.ring), keepFactor*depth))
+	if keep && len(h.ring) < conn.KeepFactor*depth {
+		h.grow(min(2*len(h.ring), conn.KeepFactor*depth))
 		return true
 	}
 	return !h.ring[h.newest].pending || h.ring[h.newest].again

@@ -1,16 +1,17 @@
-package rc
+package responder
 
 import (
 	"encoding/binary"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
 // atomic carries out an atomic with the processor's own atomics, so that it is one for
 // this host's programs as well (IBTA 9.4.5). The original value is kept for a duplicate.
-func (r *responder) atomic(in *machine.In, info *ib.Info) {
+func (r *Responder) atomic(in *machine.In, info *ib.Info) {
 	h := &in.AtomicETH
 	var old uint64
 	addr := h.Addr
@@ -18,7 +19,7 @@ func (r *responder) atomic(in *machine.In, info *ib.Info) {
 		addr = in.RETH.Addr
 	}
 	region := r.write.region
-	ok := addr&(atomicLen-1) == 0
+	ok := addr&(conn.AtomicLen-1) == 0
 	switch {
 	case !ok:
 	case info.Kind == ib.KindAtomicWrite:
@@ -30,7 +31,7 @@ func (r *responder) atomic(in *machine.In, info *ib.Info) {
 	}
 	if !ok {
 		// IBTA 9.4.5: the address must be aligned. Linux answers with this NAK as well.
-		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: atomicLen, Found: addr})
+		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: conn.AtomicLen, Found: addr})
 		return
 	}
 	r.msn = r.msn.Next()

@@ -1,15 +1,16 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
 // checkLength checks the payload against the path MTU, the RETH and the receive (IBTA
 // 9.7.4.1.6, C9-92, C9-94).
-func (r *responder) checkLength(in *machine.In, info *ib.Info) bool {
+func (r *Responder) checkLength(in *machine.In, info *ib.Info) bool {
 	n := uint32(len(in.Payload))
 	if d := r.checkSegment(in, info, n); d.Reason != reason.None {
 		r.invalid(d)
@@ -30,8 +31,8 @@ func (r *responder) checkLength(in *machine.In, info *ib.Info) bool {
 		return r.checkWriteLength(in, info, n)
 	case ib.KindAtomicWrite:
 		// IBTA A19: one word, which one packet brings.
-		if in.RETH.Length != atomicLen || n != atomicLen {
-			r.invalid(reason.Detail{Reason: reason.LengthBelowRETH, Expected: atomicLen, Found: uint64(min(n, in.RETH.Length))})
+		if in.RETH.Length != conn.AtomicLen || n != conn.AtomicLen {
+			r.invalid(reason.Detail{Reason: reason.LengthBelowRETH, Expected: conn.AtomicLen, Found: uint64(min(n, in.RETH.Length))})
 			return false
 		}
 	}
@@ -40,7 +41,7 @@ func (r *responder) checkLength(in *machine.In, info *ib.Info) bool {
 
 // checkSegment checks the n bytes of a packet, or of a train of packets: all but the last
 // packet of a message are as long as the path MTU.
-func (r *responder) checkSegment(in *machine.In, info *ib.Info, n uint32) reason.Detail {
+func (r *Responder) checkSegment(in *machine.In, info *ib.Info, n uint32) reason.Detail {
 	full := r.mtu * uint32(in.PSNs())
 	switch {
 	case n > full:
@@ -56,7 +57,7 @@ func (r *responder) checkSegment(in *machine.In, info *ib.Info, n uint32) reason
 }
 
 // checkWriteLength checks that the message ends where its RETH says.
-func (r *responder) checkWriteLength(in *machine.In, info *ib.Info, n uint32) bool {
+func (r *Responder) checkWriteLength(in *machine.In, info *ib.Info, n uint32) bool {
 	left := r.write.left
 	if info.First {
 		left = in.RETH.Length

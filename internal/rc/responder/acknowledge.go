@@ -1,10 +1,11 @@
-package rc
+package responder
 
 import (
 	"slices"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -21,21 +22,24 @@ type lastResponse struct {
 	upTo psn.PSN // behind it
 }
 
-// owes reports whether there is anything to answer.
-func (r *responder) owes() bool {
-	return r.streams() || r.nak.due || r.ack.due || r.sack.due
+// Owes reports whether there is anything to answer.
+func (r *Responder) Owes() bool {
+	return r.Streams() || r.nak.due || r.ack.due || r.sack.due
 }
 
-// streams reports whether answers with data are owed.
-func (r *responder) streams() bool { return r.history.pending > 0 || len(r.parts) > 0 }
+// OwesReport reports whether a selective acknowledge is owed.
+func (r *Responder) OwesReport() bool { return r.sack.due }
 
-// acknowledges reports whether nothing but an acknowledge is owed.
-func (r *responder) acknowledges() bool { return r.ack.due && !r.nak.due && !r.streams() }
+// Streams reports whether answers with data are owed.
+func (r *Responder) Streams() bool { return r.history.pending > 0 || len(r.parts) > 0 }
 
-// next produces the next answer. READ responses and atomic acknowledges go first, oldest
+// OwesAckOnly reports whether nothing but an acknowledge is owed.
+func (r *Responder) OwesAckOnly() bool { return r.ack.due && !r.nak.due && !r.Streams() }
+
+// Next produces the next answer. READ responses and atomic acknowledges go first, oldest
 // first, as each acknowledges all that is before it. One NAK or one coalesced acknowledge
 // follows them (IBTA 9.7.5.1.2).
-func (r *responder) next(out *machine.Out) bool {
+func (r *Responder) Next(out *machine.Out) bool {
 	if len(r.parts) > 0 && r.answerPart(out) {
 		return true
 	}
@@ -67,7 +71,7 @@ func (r *responder) next(out *machine.Out) bool {
 	return true
 }
 
-func (r *responder) header(out *machine.Out, op ib.Opcode, p psn.PSN) {
+func (r *Responder) header(out *machine.Out, op ib.Opcode, p psn.PSN) {
 	out.BTH = ib.BTH{Opcode: op, DestQPN: r.p.Attr.DestQPN, PSN: p}
 	out.Path = &r.p.Attr.Path
 	out.Pieces, out.Len = out.Pieces[:0], 0
@@ -77,7 +81,7 @@ func (r *responder) header(out *machine.Out, op ib.Opcode, p psn.PSN) {
 	}
 }
 
-func (r *responder) answerAtomic(res *resource, out *machine.Out) {
+func (r *Responder) answerAtomic(res *resource, out *machine.Out) {
 	op := ib.RCAtomicAcknowledge
 	if res.opcode == ib.RCAtomicWrite { // it has no original value to return (IBTA A19)
 		op = ib.RCReadResponseOnly
@@ -90,7 +94,7 @@ func (r *responder) answerAtomic(res *resource, out *machine.Out) {
 
 // answerRead produces the next response packet of a READ, or a train of them. It reads
 // the memory when the packet is built, so the key must still be valid then.
-func (r *responder) answerRead(res *resource, out *machine.Out) bool {
+func (r *Responder) answerRead(res *resource, out *machine.Out) bool {
 	p := res.first.Add(int(res.pos >> r.shift))
 	n := min(res.to-res.pos, r.mtu*uint32(max(out.Longest, 1)))
 	var b []byte
@@ -127,7 +131,7 @@ func (r *responder) answerRead(res *resource, out *machine.Out) bool {
 
 // answerPart produces the next response packet of a part of a READ that was asked for
 // once more. Parts go before everything else, as the peer waits for them.
-func (r *responder) answerPart(out *machine.Out) bool {
+func (r *Responder) answerPart(out *machine.Out) bool {
 	p := &r.parts[0]
 	if !r.answerRead(p, out) {
 		return false
@@ -144,9 +148,20 @@ func (r *responder) answerPart(out *machine.Out) bool {
 
 // giveUp ends a READ whose memory went away while it was answered. A NAK takes the place
 // of the response (IBTA 9.7.5.1.3, 9.7.5.2.4), and nothing behind it is answered.
-func (r *responder) giveUp(p psn.PSN, d reason.Detail) {
+func (r *Responder) giveUp(p psn.PSN, d reason.Detail) {
 	r.dropParts()
 	r.history.drop()
 	r.denied(d)
 	r.nak.psn = p
+}
+
+// SentLately reports whether an answer with this PSN was sent recently: an acknowledge
+// that is at most lately PSNs behind, or a READ response, whose number no window limits.
+func (r *Responder) SentLately(p psn.PSN, lately int) bool {
+	d := r.expected.Sub(p)
+	if d > 0 && d <= lately {
+		return true
+	}
+	d = r.response.upTo.Sub(p)
+	return r.response.sent && d > 0 && uint32(d) <= conn.Span(r.mtu)
 }

@@ -1,4 +1,4 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
@@ -12,12 +12,12 @@ import (
 // duplicate answers a request that was executed before (IBTA 9.7.5.1, C9-105). SENDs and
 // WRITEs are acknowledged again if they ask for it. READs are executed again and atomics
 // answered from what was kept while they are remembered; otherwise they are dropped.
-func (r *responder) duplicate(in *machine.In, info *ib.Info) {
+func (r *Responder) duplicate(in *machine.In, info *ib.Info) {
 	d := reason.Detail{Reason: reason.SequenceDuplicate, Expected: uint64(r.expected), Found: uint64(in.PSN)}
 	switch info.Kind {
 	case ib.KindSend, ib.KindWrite:
 		switch {
-		case r.q.selective():
+		case r.c.Selective():
 			r.countDuplicate()
 		case in.AckReq:
 			r.acknowledgeAgain(in.PSN)
@@ -34,7 +34,7 @@ func (r *responder) duplicate(in *machine.In, info *ib.Info) {
 		}
 		r.history.owe(res)
 	}
-	r.q.refuse(d)
+	r.c.Refuse(d)
 }
 
 // acknowledgeAgain owes an acknowledge up to p, the PSN of a duplicate that asks for one.
@@ -45,7 +45,7 @@ func (r *responder) duplicate(in *machine.In, info *ib.Info) {
 // repeating it; with a full send queue it then finds the producer's index where its own
 // stands, and sends nothing any more. Acknowledges of the last packet cover those before
 // it (IBTA 9.7.5.1.2), so packets that do not ask need none.
-func (r *responder) acknowledgeAgain(p psn.PSN) {
+func (r *Responder) acknowledgeAgain(p psn.PSN) {
 	if !r.ack.due || p.After(r.ack.psn) {
 		r.ack = ack{due: true, psn: p}
 	}
@@ -54,7 +54,7 @@ func (r *responder) acknowledgeAgain(p psn.PSN) {
 // readAgain owes the answer to a duplicate READ: to all of one that is remembered, or to
 // a part of it (IBTA 9.7.5.1). The key is checked again. It reports whether the READ is
 // remembered.
-func (r *responder) readAgain(in *machine.In) bool {
+func (r *Responder) readAgain(in *machine.In) bool {
 	res := r.history.lookup(in.PSN)
 	if res == nil || res.atomic {
 		return false
@@ -71,11 +71,11 @@ func (r *responder) readAgain(in *machine.In) bool {
 		// A key that has become invalid since is refused without a NAK: the duplicate may
 		// be the network's, of a READ that was answered long ago.
 		if region, d = r.find(h.RKey, h.Addr, uint64(h.Length), qp.RemoteRead); d.Reason != reason.None {
-			r.q.refuse(d)
+			r.c.Refuse(d)
 			return false
 		}
 	}
-	if r.q.selective() && h.Length != 0 {
+	if r.c.Selective() && h.Length != 0 {
 		r.partAgain(res, uint32(off), uint32(off)+h.Length, region)
 		return true
 	}
@@ -91,7 +91,7 @@ const maxParts = 256
 
 // partAgain owes the answer to a part of a READ, in addition to what the answer to the
 // READ itself has not come to yet.
-func (r *responder) partAgain(res *resource, from, to uint32, region *memory.Region) {
+func (r *Responder) partAgain(res *resource, from, to uint32, region *memory.Region) {
 	if res.pending && to <= res.to && to > res.pos {
 		if to = res.pos; from >= to {
 			return // it will be sent
@@ -106,7 +106,7 @@ func (r *responder) partAgain(res *resource, from, to uint32, region *memory.Reg
 		return
 	}
 	if r.parts == nil {
-		r.parts = r.q.store.partList()
+		r.parts = r.store.partList()
 	}
 	r.parts = append(r.parts, resource{
 		addr: res.addr, region: region, first: res.first, msn: res.msn, from: from, pos: from, to: to,
@@ -114,10 +114,9 @@ func (r *responder) partAgain(res *resource, from, to uint32, region *memory.Reg
 }
 
 // dropParts forgets the parts.
-func (r *responder) dropParts() {
+func (r *Responder) dropParts() {
 	if r.parts != nil {
-		clear(r.parts)
-		put(&r.q.store.parts, r.parts[:0])
+		r.store.returnParts(r.parts)
 		r.parts = nil
 	}
 }

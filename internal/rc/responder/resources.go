@@ -1,4 +1,4 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
@@ -8,7 +8,7 @@ import (
 
 // takeResources takes what the request needs: a receive, or a place to remember a READ or
 // atomic in (IBTA 9.7.4.1.4).
-func (r *responder) takeResources(in *machine.In, info *ib.Info) bool {
+func (r *Responder) takeResources(in *machine.In, info *ib.Info) bool {
 	switch info.Kind {
 	case ib.KindSend:
 		return !info.First || r.takeReceive()
@@ -16,7 +16,7 @@ func (r *responder) takeResources(in *machine.In, info *ib.Info) bool {
 		return info.Headers&ib.HasImmDt == 0 || r.takeReceive()
 	}
 	depth := int(r.p.Attr.MaxDestRdAtomic)
-	if r.history.vacant(depth, in.Keep && r.q.selective()) {
+	if r.history.vacant(depth, in.Keep && r.c.Selective()) {
 		return true
 	}
 	r.invalid(reason.Detail{Reason: reason.TooManyReads, Expected: uint64(depth), Found: uint64(depth) + 1})
@@ -24,13 +24,13 @@ func (r *responder) takeResources(in *machine.In, info *ib.Info) bool {
 }
 
 // takeReceive takes the oldest receive.
-func (r *responder) takeReceive() bool {
+func (r *Responder) takeReceive() bool {
 	if r.p.RQ != nil && r.p.RQ.Take(&r.recv) {
 		r.taken = true
 		return true
 	}
 	// IBTA 9.7.5.2.8: the RNR NAK leaves ePSN unchanged.
-	r.q.refuse(reason.Detail{Reason: reason.NoReceive, Expected: uint64(r.p.Attr.MinRNRTimer), Found: uint64(r.msn)})
+	r.c.Refuse(reason.Detail{Reason: reason.NoReceive, Expected: uint64(r.p.Attr.MinRNRTimer), Found: uint64(r.msn)})
 	r.nak.sent, r.nak.rnr = true, true
 	r.reject(ib.RNRNAK | ib.Syndrome(r.p.Attr.MinRNRTimer&0x1f))
 	return false

@@ -1,8 +1,9 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -10,37 +11,32 @@ import (
 // ahead takes a request that arrives d PSNs too early, behind a lost one. From a softrdma
 // peer the reorder buffer holds it. Otherwise it is dropped with one NAK, and then there
 // is silence until the expected request comes (IBTA 9.7.5.2, class B).
-func (r *responder) ahead(in *machine.In, info *ib.Info, d int) {
+func (r *Responder) ahead(in *machine.In, info *ib.Info, d int) {
 	if r.hold(in, info, d) {
 		return
 	}
-	r.q.refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	r.c.Refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
 	if !r.nak.sent {
 		r.nak.sent = true
 		r.reject(ib.NAKSequence)
 	}
 }
 
-// span is the number of PSNs from the expected one on of which a responder holds
-// requests, and which a requester has in flight: 4 MiB of them and 4096 at most. Both
-// ends of a connection know the path MTU, and so each other's span.
-func span(mtu uint32) uint32 { return min(4<<20/mtu, 4096) }
-
 // hold keeps a request that arrives d PSNs too early in the reorder buffer, and reports
 // whether it is there. The chain of checks takes it when its turn comes, so nothing of it
 // shows before.
-func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
-	if r.q.store == nil || !r.q.selective() || !r.q.trusted || r.nak.rnr || len(in.Payload) > int(r.mtu) {
+func (r *Responder) hold(in *machine.In, info *ib.Info, d int) bool {
+	if r.store == nil || !r.c.Selective() || !r.c.Trusted || r.nak.rnr || len(in.Payload) > int(r.mtu) {
 		return false
 	}
 	n := uint32(1)
 	if info.Kind == ib.KindReadRequest && in.RETH.Length > 0 {
 		n = (in.RETH.Length-1)>>r.shift + 1
 	}
-	if most := span(r.mtu); uint32(d) > most || n > most || uint32(d)+n > most {
+	if most := conn.Span(r.mtu); uint32(d) > most || n > most || uint32(d)+n > most {
 		return false
 	}
-	pool := r.q.store.pool
+	pool := r.store.pool
 	if r.held == nil {
 		r.held = pool.Buffer()
 	}
@@ -53,7 +49,7 @@ func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
 		r.returnEmpty()
 		return false
 	}
-	r.q.refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	r.c.Refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
 	if r.held.Insert(at, h) || in.AckReq {
 		r.sack.due = true
 	}
@@ -62,12 +58,12 @@ func (r *responder) hold(in *machine.In, info *ib.Info, d int) bool {
 
 // heldAlready takes a request that has the PSN of a held one, and reports whether it is
 // its repetition.
-func (r *responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
+func (r *Responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
 	if h := r.held.Find(at, in.PSN); h != nil && h.Contradicts(in, info) {
 		// One of the two is forged, and it is unknown which. Both are dropped, and the
 		// peer sends everything again.
-		r.q.refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(r.expected), Found: uint64(in.PSN)})
-		r.dropHeld()
+		r.c.Refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+		r.DropHeld()
 		return false
 	}
 	if !in.Copy {
@@ -77,7 +73,7 @@ func (r *responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
 }
 
 // resume takes the held requests whose turn has come through the chain.
-func (r *responder) resume() {
+func (r *Responder) resume() {
 	before := r.expected
 	for r.held != nil && !r.held.Empty() && !r.nak.due && r.p.Attr.State != qp.Err {
 		if r.held.First().PSN.After(r.expected) {
@@ -90,7 +86,7 @@ func (r *responder) resume() {
 		case !h.Copy:
 			r.duplicate(&h.In, info) // a part of a READ, asked for before the READ came
 		}
-		r.q.store.pool.Free(h)
+		r.store.pool.Free(h)
 	}
 	if r.expected != before || r.held != nil {
 		r.sack.due = true
@@ -98,18 +94,27 @@ func (r *responder) resume() {
 	r.returnEmpty()
 }
 
+// disown drops all held requests from a given one on: the peer never sent them.
+func (r *Responder) disown(in *machine.In) {
+	if n := r.held.Cut(in.PSN, r.store.pool); n > 0 {
+		r.c.Refuse(reason.Detail{Reason: reason.HeldDisowned, Expected: uint64(in.PSN), Found: uint64(n)})
+		r.sack.due = true
+	}
+	r.returnEmpty()
+}
+
 // returnEmpty returns an empty reorder buffer to the store.
-func (r *responder) returnEmpty() {
+func (r *Responder) returnEmpty() {
 	if r.held != nil && r.held.Empty() {
-		r.q.store.pool.Return(r.held)
+		r.store.pool.Return(r.held)
 		r.held = nil
 	}
 }
 
-// dropHeld drops everything that is held.
-func (r *responder) dropHeld() {
+// DropHeld drops everything that is held.
+func (r *Responder) DropHeld() {
 	for r.held != nil && !r.held.Empty() {
-		r.q.store.pool.Free(r.held.Pop())
+		r.store.pool.Free(r.held.Pop())
 	}
 	r.returnEmpty()
 	r.sack.due = false
@@ -124,13 +129,13 @@ type sack struct {
 }
 
 // countDuplicate counts a request that came twice, and tells the peer.
-func (r *responder) countDuplicate() {
+func (r *Responder) countDuplicate() {
 	r.sack.duplicates++
 	r.sack.due = true
 }
 
-// selectiveAck produces the acknowledge that says what is held.
-func (r *responder) selectiveAck(out *machine.Out) {
+// Report produces the acknowledge that says what is held.
+func (r *Responder) Report(out *machine.Out) {
 	r.sack.due = false
 	var b []byte
 	if r.held != nil {

@@ -1,4 +1,4 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
@@ -9,7 +9,7 @@ import (
 
 // execute carries out a request that passed all checks. The answers to READs and atomics
 // acknowledge them.
-func (r *responder) execute(in *machine.In, info *ib.Info) {
+func (r *Responder) execute(in *machine.In, info *ib.Info) {
 	switch info.Kind {
 	case ib.KindSend:
 		if r.place(in) {
@@ -28,7 +28,7 @@ func (r *responder) execute(in *machine.In, info *ib.Info) {
 
 // executed acknowledges a packet of a SEND or WRITE, and completes the receive at the end
 // of the message.
-func (r *responder) executed(in *machine.In, info *ib.Info) {
+func (r *Responder) executed(in *machine.In, info *ib.Info) {
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(in.PSNs())
 	r.latest = r.expected.Add(-1)
@@ -49,7 +49,7 @@ func (r *responder) executed(in *machine.In, info *ib.Info) {
 }
 
 // place writes the payload of a SEND to the receive (IBTA 9.4.1).
-func (r *responder) place(in *machine.In) bool {
+func (r *Responder) place(in *machine.In) bool {
 	d := r.cursor.Scatter(r.p.Memory, r.p.PD, r.recv.SGEs, r.received, in.Payload)
 	switch d.Reason {
 	case reason.None:
@@ -65,7 +65,7 @@ func (r *responder) place(in *machine.In) bool {
 }
 
 // writeMemory writes the payload of a WRITE to its region.
-func (r *responder) writeMemory(in *machine.In, info *ib.Info) bool {
+func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
 	w := &r.write
 	if info.First {
 		w.addr, w.left, w.total = in.RETH.Addr, in.RETH.Length, in.RETH.Length
@@ -85,7 +85,7 @@ func (r *responder) writeMemory(in *machine.In, info *ib.Info) bool {
 
 // read remembers a READ, whose responses read the memory. Its PSNs are those of its
 // responses, and it counts as completed from now on (IBTA 9.7.7, C9-148).
-func (r *responder) read(in *machine.In) {
+func (r *Responder) read(in *machine.In) {
 	r.msn = r.msn.Next()
 	res := r.history.remember(in, r.msn)
 	h := &in.RETH
@@ -98,7 +98,7 @@ func (r *responder) read(in *machine.In) {
 }
 
 // accepted goes on behind a READ or atomic.
-func (r *responder) accepted(in *machine.In, count uint32) {
+func (r *Responder) accepted(in *machine.In, count uint32) {
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(int(count))
 	r.latest = in.PSN
@@ -107,19 +107,19 @@ func (r *responder) accepted(in *machine.In, count uint32) {
 // invalidate carries out the second half of a SEND with invalidate. If the key cannot be
 // invalidated, the message was executed nevertheless and is acknowledged; the error is
 // reported on this side (IBTA 9.9.3, class J).
-func (r *responder) invalidate(in *machine.In) bool {
+func (r *Responder) invalidate(in *machine.In) bool {
 	d := r.p.Memory.Invalidate(in.IETH, r.p.PD, r.p.QPN)
 	if d.Reason == reason.None {
 		return true
 	}
-	r.q.refuse(d)
+	r.c.Refuse(d)
 	r.end(queue.RemInvReqErr, machine.EventQPAccessErr, d)
 	return false
 }
 
 // complete completes the receive of a SEND, or of a WRITE with immediate data (IBTA
 // 11.4.2.1).
-func (r *responder) complete(in *machine.In, info *ib.Info) {
+func (r *Responder) complete(in *machine.In, info *ib.Info) {
 	r.taken = false
 	m := machine.Received{Op: queue.WCRecv, Length: uint32(r.received), Solicited: in.Solicited}
 	if info.Kind == ib.KindWrite {
@@ -131,5 +131,5 @@ func (r *responder) complete(in *machine.In, info *ib.Info) {
 	case info.Headers&ib.HasIETH != 0:
 		m.Flags, m.ImmInv = queue.WCWithInv, in.IETH
 	}
-	r.q.done.Received(r.recv.WRID, &m)
+	r.c.Done.Received(r.recv.WRID, &m)
 }

@@ -1,4 +1,4 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
@@ -8,7 +8,7 @@ import (
 )
 
 // checkSequence checks the opcode sequence (IBTA 9.7.4.1.2).
-func (r *responder) checkSequence(in *machine.In, info *ib.Info) bool {
+func (r *Responder) checkSequence(in *machine.In, info *ib.Info) bool {
 	if r.message == ib.KindNone && info.First || r.message == info.Kind && !info.First {
 		return true
 	}
@@ -17,7 +17,7 @@ func (r *responder) checkSequence(in *machine.In, info *ib.Info) bool {
 }
 
 // checkOpcode checks what the queue pair allows its peer (IBTA 9.7.4.1.3, 11.2.5.2).
-func (r *responder) checkOpcode(_ *machine.In, info *ib.Info) bool {
+func (r *Responder) checkOpcode(_ *machine.In, info *ib.Info) bool {
 	need := access(info.Kind)
 	if r.p.Attr.Access&need == need {
 		return true

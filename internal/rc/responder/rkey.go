@@ -1,9 +1,10 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -11,7 +12,7 @@ import (
 // checkKey checks the R_Key and its access rights (IBTA 9.7.4.1.5, 10.6.3). The first
 // packet's check covers the whole message; later packets check that the key is still
 // valid. A message of no bytes needs no key (C9-88).
-func (r *responder) checkKey(in *machine.In, info *ib.Info) bool {
+func (r *Responder) checkKey(in *machine.In, info *ib.Info) bool {
 	switch info.Kind {
 	case ib.KindWrite, ib.KindReadRequest, ib.KindAtomicWrite:
 		if !info.First {
@@ -27,14 +28,14 @@ func (r *responder) checkKey(in *machine.In, info *ib.Info) bool {
 		}
 		return r.resolveKey(in.RETH.RKey, in.RETH.Addr, uint64(in.RETH.Length), access(info.Kind))
 	case ib.KindCompareSwap, ib.KindFetchAdd:
-		return r.resolveKey(in.AtomicETH.RKey, in.AtomicETH.Addr, atomicLen, qp.RemoteAtomic)
+		return r.resolveKey(in.AtomicETH.RKey, in.AtomicETH.Addr, conn.AtomicLen, qp.RemoteAtomic)
 	}
 	return true
 }
 
 // resolveKey finds the region of a key for the request, and refuses the request if the
 // key does not allow the access.
-func (r *responder) resolveKey(key uint32, addr, n uint64, need qp.Access) bool {
+func (r *Responder) resolveKey(key uint32, addr, n uint64, need qp.Access) bool {
 	reg, d := r.find(key, addr, n, need)
 	if d.Reason != reason.None {
 		r.denied(d)
@@ -45,7 +46,7 @@ func (r *responder) resolveKey(key uint32, addr, n uint64, need qp.Access) bool 
 }
 
 // find finds the region of a key and checks the access to it.
-func (r *responder) find(key uint32, addr, n uint64, need qp.Access) (*memory.Region, reason.Detail) {
+func (r *Responder) find(key uint32, addr, n uint64, need qp.Access) (*memory.Region, reason.Detail) {
 	reg := r.known
 	if reg == nil || reg.Key != key || !reg.Valid() {
 		if reg = r.p.Memory.Lookup(key); reg == nil {

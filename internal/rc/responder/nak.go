@@ -1,4 +1,4 @@
-package rc
+package responder
 
 import (
 	"softrdma/internal/machine"
@@ -19,35 +19,35 @@ type nak struct {
 }
 
 // reject owes a NAK at the expected PSN.
-func (r *responder) reject(s ib.Syndrome) {
+func (r *Responder) reject(s ib.Syndrome) {
 	r.nak.due, r.nak.syndrome, r.nak.psn = true, s, r.expected
 }
 
 // invalid refuses a request that violates the protocol (IBTA 9.9.3.1.3, class C).
-func (r *responder) invalid(d reason.Detail) {
+func (r *Responder) invalid(d reason.Detail) {
 	r.fatal(ib.NAKInvalidRequest, queue.RemInvReqErr, machine.EventQPReqErr, d)
 }
 
 // denied refuses a request that its key does not allow (IBTA 9.9.3.1.3, class C).
-func (r *responder) denied(d reason.Detail) {
+func (r *Responder) denied(d reason.Detail) {
 	r.fatal(ib.NAKRemoteAccess, queue.RemAccessErr, machine.EventQPAccessErr, d)
 }
 
 // fatal refuses a request and ends the connection. The peer gets a NAK. The program gets
 // the error as the completion of the receive in use, or else as an event (IBTA 9.9.3.1.3,
 // C9-222.1.1; 11.6.3.2).
-func (r *responder) fatal(s ib.Syndrome, status queue.Status, e machine.Event, d reason.Detail) {
-	r.q.refuse(d)
+func (r *Responder) fatal(s ib.Syndrome, status queue.Status, e machine.Event, d reason.Detail) {
+	r.c.Refuse(d)
 	r.reject(s)
 	r.end(status, e, d)
 }
 
 // end takes the queue pair to the error state. The answers that are owed still leave.
-func (r *responder) end(status queue.Status, e machine.Event, d reason.Detail) {
+func (r *Responder) end(status queue.Status, e machine.Event, d reason.Detail) {
 	if r.p.Attr.State == qp.Err {
 		return
 	}
-	r.q.enterErr(d, status)
+	r.c.EnterErr(d, status)
 	if r.taken {
 		r.failReceive(status, d)
 		return

@@ -1,0 +1,64 @@
+// Package conn is what the requester and the responder of one reliable connection share:
+// the queue pair's environment, what is known of the peer, and the way to the error
+// state. It has no protocol of its own.
+package conn
+
+import (
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+)
+
+// A Conn is one connection.
+type Conn struct {
+	Port    *machine.Port
+	Done    machine.Completions
+	Peer    Peer
+	Trusted bool   // the packet being received comes from the peer's source port
+	Stop    func() // stops the requester
+}
+
+// A Peer is what is known of the other end: whether it is softrdma, whose packets
+// announce that it knows selective acknowledges.
+type Peer uint8
+
+// The kinds of peers.
+const (
+	Unknown Peer = iota
+	Standard
+	Selective
+)
+
+// Selective reports whether both ends know selective acknowledges.
+func (c *Conn) Selective() bool { return c.Peer == Selective }
+
+// Refuse counts and traces a refusal.
+func (c *Conn) Refuse(d reason.Detail) { c.Port.Host.Refuse(c.Port, d) }
+
+// EnterErr takes the queue pair to the error state by itself. The machine flushes the
+// queues before control returns to its caller.
+func (c *Conn) EnterErr(d reason.Detail, s queue.Status) {
+	a := &c.Port.Attr
+	from := a.State
+	if from == qp.Err {
+		return
+	}
+	c.Done.Failed(d, s)
+	a.State, a.SQDraining = qp.Err, false
+	c.Stop()
+	c.Port.Host.StateChanged(c.Port, from, d)
+}
+
+// Span is the number of PSNs from the expected one on of which a responder holds
+// requests, and which a requester has in flight: 4 MiB of them and 4096 at most. Both
+// ends of a connection know the path MTU, and so each other's span.
+func Span(mtu uint32) uint32 { return min(4<<20/mtu, 4096) }
+
+// KeepFactor is how many times the agreed number of READs and atomics a softrdma
+// responder remembers if it is asked to: while the answer to one is missing, those behind
+// it are answered, and others are sent in their place.
+const KeepFactor = 4
+
+// AtomicLen is the length of the word that atomics work on, in bytes.
+const AtomicLen = 8

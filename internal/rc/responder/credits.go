@@ -1,0 +1,68 @@
+package responder
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/wire/ib"
+)
+
+// A responder that reported no credits sends an
+// unsolicited acknowledge when receives have been posted (IBTA 9.7.7.2.5). It is not
+// notified of posted receives, so it polls, less often the longer there are none.
+//
+// announcement is the state of that.
+type announcement struct {
+	exhausted bool          // the peer was just told that no receive is posted
+	at        time.Duration // when to look for receives posted since
+	wait      time.Duration
+}
+
+const (
+	firstPoll = 20 * time.Microsecond
+	lastPoll  = 5 * time.Millisecond
+)
+
+// creditCount is the credit field of an acknowledge: the receives that are posted. A
+// shared receive queue has no credits, as no connection owns its receives. A standard
+// peer gets none: Linux does not use credits, and a peer that does would wait for
+// receives whose posting is not announced.
+func (r *Responder) creditCount() ib.Syndrome {
+	if !r.c.Selective() || r.p.RQ == nil || r.p.RQ.Shared() {
+		return ib.ACKNoCredits
+	}
+	n := r.p.RQ.Len()
+	if r.taken {
+		n++ // the requester counts the message that has it
+	}
+	r.posted.exhausted = n == 0
+	return ib.Credits(n)
+}
+
+// Sent follows each packet that left. After an acknowledge without credits it starts to
+// look for receives.
+func (r *Responder) Sent(now time.Duration) {
+	if r.posted.exhausted {
+		r.posted = announcement{at: now + firstPoll, wait: firstPoll}
+	}
+}
+
+// Deadline is when to look for receives that were posted.
+func (r *Responder) Deadline() time.Duration { return r.posted.at }
+
+// Expire announces receives that were posted since an acknowledge without credits.
+func (r *Responder) Expire(now time.Duration) {
+	a := &r.posted
+	if a.at > now {
+		return
+	}
+	a.at = machine.Never
+	switch {
+	case !r.c.Selective() || r.p.RQ == nil:
+	case r.p.RQ.Len() > 0:
+		r.sack.due = true
+	case a.wait < lastPoll:
+		a.wait *= 2
+		a.at = now + a.wait
+	}
+}

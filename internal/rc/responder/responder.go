@@ -1,0 +1,176 @@
+// Package responder is the responder of the reliable connection: it executes the peer's
+// requests and produces the answers. Each request passes a chain of checks:
+//
+//	PSN                  responder.go; duplicate.go and ahead.go
+//	opcode sequence      opcode.go
+//	opcode valid for QP  opcode.go
+//	resources            resources.go: receives; history.go: READs and atomics
+//	length               length.go
+//	R_Key and access     rkey.go
+//	execute              execute.go, atomic.go
+//	acknowledge          execute.go; what leaves is in acknowledge.go
+//
+// A refusal at any step is in nak.go. Acknowledges are owed, not sent: Next sends one
+// packet for a batch of them. READ responses are produced one packet per Next, straight
+// out of registered memory.
+package responder
+
+import (
+	"math"
+	"math/bits"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
+	"softrdma/internal/psn"
+	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
+	"softrdma/internal/rc/reorder"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A Responder is the responder of one connection.
+type Responder struct {
+	c     *conn.Conn
+	p     *machine.Port
+	store *Store // nil without selective acknowledges
+
+	expected psn.PSN // ePSN, the PSN of the next new request
+	latest   psn.PSN // of the last request executed; a READ has more behind it
+	msn      psn.PSN // messages completed (IBTA 9.7.7)
+	mtu      uint32
+	shift    uint8 // 1<<shift is mtu
+
+	message ib.Kind   // of the message begun: SEND, WRITE or none
+	opcode  ib.Opcode // of the last request executed, for details
+
+	recv     machine.Receive
+	taken    bool // recv was taken and not completed
+	cursor   memory.Cursor
+	received uint64 // bytes of the SEND placed
+
+	write write
+	known *memory.Region // the region used last, to save a lookup
+
+	history  history      // READs and atomics, see history.go
+	parts    []resource   // parts of READs to be answered once more
+	response lastResponse // the last READ response
+
+	nak nak
+	ack ack
+
+	// Between softrdma peers:
+	sack   sack
+	held   *reorder.Buffer // requests behind a lost one, nil without
+	posted announcement
+}
+
+// A write is the WRITE that is being received.
+type write struct {
+	addr   uint64 // where the next byte goes
+	left   uint32 // bytes to come
+	total  uint32
+	region *memory.Region // nil for a message of no bytes
+}
+
+// Init prepares a responder. The store may be nil: then nothing is held.
+func (r *Responder) Init(c *conn.Conn, s *Store) {
+	r.c, r.p, r.store = c, c.Port, s
+	r.history.current, r.posted.at = none, machine.Never
+}
+
+// Start begins with the first PSN of the connection.
+func (r *Responder) Start() {
+	r.expected = r.p.Attr.RQPSN
+	r.latest = r.expected.Add(-1)
+	r.mtu = uint32(r.p.Attr.PathMTU)
+	r.shift = uint8(bits.TrailingZeros32(r.mtu))
+}
+
+// Stop drops all answers that are owed.
+func (r *Responder) Stop() {
+	r.nak.due, r.ack.due = false, false
+	r.posted.exhausted, r.posted.at = false, machine.Never
+	r.DropHeld()
+	r.write.region, r.known = nil, nil
+	r.history.drop()
+}
+
+// Reset forgets everything, the posted receives too (IBTA 10.3.1.1).
+func (r *Responder) Reset() {
+	r.DropHeld()
+	*r = Responder{c: r.c, recv: machine.Receive{SGEs: r.recv.SGEs[:0]}, store: r.store}
+	r.Init(r.c, r.store)
+	r.p.DropReceives(&r.recv)
+}
+
+// Flush completes the receive that was taken, and those that a private queue holds now,
+// with WR_FLUSH_ERR. Receives that are posted later are flushed on the next call.
+func (r *Responder) Flush() {
+	r.DropHeld()
+	if r.taken {
+		r.failReceive(queue.WRFlushErr, r.c.Done.Flushed())
+	}
+	r.c.Done.FlushReceives(&r.recv, math.MaxInt)
+}
+
+// failReceive completes the receive that was taken in error.
+func (r *Responder) failReceive(s queue.Status, d reason.Detail) {
+	r.taken = false
+	r.c.Done.ReceiveFailed(r.recv.WRID, s, d)
+}
+
+// Expected is the PSN of the next new request.
+func (r *Responder) Expected() psn.PSN { return r.expected }
+
+// Due reports whether a PSN is due: that of the next request, of the last one, which a
+// peer that missed the answer repeats, or the one right before the next, which is that of
+// a keep-alive probe.
+func (r *Responder) Due(p psn.PSN) bool {
+	return p == r.expected || p == r.latest || p.Next() == r.expected
+}
+
+// Holds reports whether anything is held that the store lends.
+func (r *Responder) Holds() bool { return r.held != nil || r.parts != nil }
+
+// Receive takes a request through the first step of the chain (IBTA 9.7.4, 9.9.3), the
+// PSN. Each step answers for its own refusals.
+func (r *Responder) Receive(in *machine.In, info *ib.Info) {
+	if info.Kind == ib.KindCongestion || info.Kind == ib.KindNone {
+		return
+	}
+	if in.Disown && r.held != nil && r.c.Trusted {
+		r.disown(in)
+	}
+	switch d := in.PSN.Sub(r.expected); {
+	case d != 0 && in.Train > 1:
+		for i := range in.Train {
+			p := in.Part(i, int(r.mtu))
+			r.Receive(&p, p.Opcode.Info())
+		}
+	case d < 0 && in.Copy:
+		// The first one of two came.
+	case d < 0:
+		r.duplicate(in, info)
+	case d > 0:
+		r.ahead(in, info, d)
+	default:
+		r.process(in, info)
+		if r.held != nil {
+			r.resume()
+		}
+	}
+}
+
+// process takes the expected request through the rest of the chain.
+func (r *Responder) process(in *machine.In, info *ib.Info) {
+	r.nak = nak{}
+	ok := r.checkSequence(in, info) &&
+		r.checkOpcode(in, info) &&
+		r.takeResources(in, info) &&
+		r.checkLength(in, info) &&
+		r.checkKey(in, info)
+	if ok {
+		r.execute(in, info)
+	}
+}
