@@ -100,8 +100,8 @@ func (q *QP) Supports(op queue.Op) error {
 	if q.lane.streams == nil || op < 32 && q.supports.Load()&(1<<op) != 0 {
 		return nil
 	}
-	q.lane.mu.Lock()
-	defer q.lane.unlock()
+	q.lane.Lock()
+	defer q.lane.Unlock()
 	return q.m.(*connected).m.Supports(op)
 }
 

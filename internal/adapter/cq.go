@@ -1,9 +1,7 @@
 package adapter
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -194,7 +192,7 @@ func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 func (c *CQ) Progress() {
 	d := c.dev
 	if len(d.lanes) == 1 {
-		d.lanes[0].poll()
+		d.lanes[0].Poll()
 		return
 	}
 	sources := laneSet(c.lanes.Load())
@@ -204,7 +202,7 @@ func (c *CQ) Progress() {
 	first, rest := sources.from(int(c.turn.Add(1)) % len(d.lanes))
 	for _, s := range [...]laneSet{first, rest} {
 		for s != 0 {
-			if s.next(d).poll(); c.ring.Load().Len() > 0 {
+			if s.next(d).Poll(); c.ring.Load().Len() > 0 {
 				return
 			}
 		}
@@ -216,153 +214,5 @@ func (c *CQ) serve(l *lane) {
 	c.lanes.Or(uint64(l.bit()))
 	if c.channel != nil {
 		c.channel.lanes.Or(uint64(l.bit()))
-	}
-}
-
-// A Channel is a completion channel: it queues the events of many CQs.
-type Channel struct {
-	dev    *Device
-	uses   uses // completion queues
-	mu     sync.Mutex
-	list   []*CQ
-	signal chan struct{}
-	gone   chan struct{} // closed with Destroy
-
-	lanes  atomic.Uint64 // laneSet of the queues
-	notify func(*CQ)     // takes the events in place of list
-	nest   nest
-}
-
-// CreateChannel makes a completion channel.
-func (d *Device) CreateChannel() (*Channel, error) {
-	if err := d.add(&d.counts.Channel, 1); err != nil {
-		return nil, err
-	}
-	return &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{}), nest: nest{alarm: &alarm{}}}, nil
-}
-
-// CreateNotifyChannel makes a completion channel whose events go to notify,
-// which is called with the lane held: it must not block nor call the device.
-func (d *Device) CreateNotifyChannel(notify func(*CQ)) (*Channel, error) {
-	h, err := d.CreateChannel()
-	if err == nil {
-		h.notify = notify
-	}
-	return h, err
-}
-
-// Destroy gives the channel up, unless completion queues use it.
-func (h *Channel) Destroy() error {
-	if did, err := h.uses.end("completion channel"); !did {
-		return err
-	}
-	close(h.gone)
-	h.nest.alarm.ring()
-	h.nest.leave()
-	return h.dev.add(&h.dev.counts.Channel, -1)
-}
-
-func (h *Channel) push(c *CQ) {
-	if h.notify != nil {
-		h.notify(c)
-		return
-	}
-	h.mu.Lock()
-	h.list = append(h.list, c)
-	h.mu.Unlock()
-	h.wake()
-}
-
-func (h *Channel) wake() {
-	select {
-	case h.signal <- struct{}{}:
-	default:
-	}
-	h.nest.alarm.ring()
-}
-
-// idle tells whether there is nothing to wake for.
-func (h *Channel) idle() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.list) == 0 && !h.ended()
-}
-
-func (h *Channel) drop(c *CQ) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.list = slices.DeleteFunc(h.list, func(x *CQ) bool { return x == c })
-}
-
-func (h *Channel) take() *CQ {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.list) == 0 {
-		return nil
-	}
-	c := h.list[0]
-	h.list = slices.Delete(h.list, 0, 1)
-	if len(h.list) > 0 {
-		h.wake()
-	}
-	return c
-}
-
-// Next waits for the next event and returns its completion queue.
-func (h *Channel) Next(ctx context.Context) (*CQ, error) {
-	for {
-		if c := h.take(); c != nil {
-			return c, nil
-		}
-		if ctx.Err() == nil && !h.ended() && h.nap(ctx) {
-			continue
-		}
-		if c, err := h.sleep(ctx); c != nil || err != nil {
-			return c, err
-		}
-	}
-}
-
-// sources are the lanes that events come from.
-func (h *Channel) sources() laneSet {
-	if s := laneSet(h.lanes.Load()); s != 0 {
-		return s
-	}
-	return h.dev.lanes[0].bit()
-}
-
-// sleep waits for the signal while others sleep in the links.
-func (h *Channel) sleep(ctx context.Context) (*CQ, error) {
-	sources := h.sources()
-	for s := sources; s != 0; {
-		l := s.next(h.dev)
-		l.waiting.Add(1)
-		defer l.waiting.Add(-1)
-		if !l.napping.Load() { // who did has just left, and did not see this waiter
-			l.attend()
-		}
-	}
-	select {
-	case <-h.signal:
-		return h.take(), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-h.gone:
-		return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
-	case <-h.dev.done:
-		h.nest.leave()
-		return nil, ErrClosed
-	}
-}
-
-// ended tells whether the channel or its device is gone.
-func (h *Channel) ended() bool {
-	select {
-	case <-h.gone:
-		return true
-	case <-h.dev.done:
-		return true
-	default:
-		return false
 	}
 }

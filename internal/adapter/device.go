@@ -158,7 +158,7 @@ func Open(cfg Config) *Device {
 	}
 	if !cfg.Manual {
 		for _, l := range d.lanes { // all are there: they hand each other packets
-			go l.run()
+			go l.Run()
 		}
 	}
 	return d
@@ -190,18 +190,18 @@ func (d *Device) Progress() time.Duration {
 	for busy := true; busy; {
 		busy = false
 		for _, l := range d.lanes {
-			l.mu.Lock()
-			for l.progress() {
+			l.Lock()
+			for l.Progress() {
 				busy = len(d.lanes) > 1 // others may have got something to do
 			}
-			l.unlock()
+			l.Unlock()
 		}
 	}
 	next := machine.Never
 	for _, l := range d.lanes {
-		l.mu.Lock()
-		next = min(next, l.next())
-		l.mu.Unlock()
+		l.Lock()
+		next = min(next, l.Next())
+		l.Unlock()
 	}
 	return next
 }

@@ -26,11 +26,11 @@ func TestMessagesOfManyQueuePairsLeaveTogether(t *testing.T) {
 		t.Fatalf("%d flows, expected 2 to %d", len(flows), rocev2.Spread)
 	}
 	e.link.refuse = link.ErrClosed
-	l.mu.Lock()
+	l.Lock()
 	for _, q := range all {
 		e.send(q, 1, queue.SendWQE{Op: queue.Send})
 	}
-	l.unlock()
+	l.Unlock()
 	sizes := map[int]int{}
 	for _, b := range e.link.sent {
 		sizes[len(b)]++

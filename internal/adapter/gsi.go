@@ -57,8 +57,8 @@ func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	if l.streams != nil {
 		return errNoGSI
 	}
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
@@ -66,7 +66,7 @@ func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	f(l.gsi.m.(*gsi).cm, now)
 	l.tasks.Set(&l.gsi.entry, l.gsi.m.Deadline())
 	l.tasks.Push(&l.gsi.entry)
-	l.transmit(now)
+	l.Transmit(now)
 	return nil
 }
 

@@ -24,10 +24,10 @@ func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload
 	h := ib.NewPseudoHeader(from, d.Local())
 	ib.PutICRC(b[len(b)-ib.ICRCLen:], h.Sum(0, b))
 	l := d.lanes[0]
-	l.mu.Lock()
+	l.Lock()
 	l.receive(d.clock(), &link.Rx{Data: b, Size: len(b), Src: from, Dst: d.Local()})
-	l.transmit(d.clock())
-	l.unlock()
+	l.Transmit(d.clock())
+	l.Unlock()
 }
 
 func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {

@@ -50,9 +50,9 @@ func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
 	rc := e.create(qp.RC, e.cq)
 	e.send(rc, 1, queue.SendWQE{Op: queue.Send})
 	round := func() {
-		e.dev.lanes[0].mu.Lock()
-		e.dev.lanes[0].progress()
-		e.dev.lanes[0].mu.Unlock()
+		e.dev.lanes[0].Lock()
+		e.dev.lanes[0].Progress()
+		e.dev.lanes[0].Unlock()
 	}
 	round()
 	now += time.Second
@@ -90,7 +90,7 @@ func (m *timed) Next(now time.Duration, out *machine.Out) bool {
 // was not there before: round trips would come out shorter than the way is.
 func TestReceiveTellsTheTimeAfterThePacketCame(t *testing.T) {
 	for name, round := range map[string]func(e *end){
-		"progress": func(e *end) { e.dev.lanes[0].progress() }, "poll": func(e *end) { e.dev.lanes[0].poll() },
+		"progress": func(e *end) { e.dev.lanes[0].Progress() }, "poll": func(e *end) { e.dev.lanes[0].Poll() },
 	} {
 		now := time.Hour
 		e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
@@ -112,9 +112,7 @@ func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
 	uc := e.create(qp.UC, e.cq)
 	e.link.give, e.link.from = e.datagram()
-	e.dev.lanes[0].mu.Lock()
-	e.send(uc, 1, queue.SendWQE{Op: queue.Send}) // finds the lane taken
-	e.dev.lanes[0].mu.Unlock()
+	e.leave(uc, 1, queue.SendWQE{Op: queue.Send})
 	for range 3 {
 		e.recv()
 		e.cq.Progress()
@@ -130,11 +128,7 @@ func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 func TestResizeOfCQCountsWhatWasPostedBefore(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 16)
 	uc := e.create(qp.UC, e.cq)
-	e.dev.lanes[0].mu.Lock()
-	for range 2 {
-		e.send(uc, 1, queue.SendWQE{Op: queue.Send, Flags: queue.Signaled}) // finds the lane taken
-	}
-	e.dev.lanes[0].mu.Unlock()
+	e.leave(uc, 2, queue.SendWQE{Op: queue.Send, Flags: queue.Signaled})
 	if err := e.cq.Resize(1); err == nil {
 		t.Fatalf("shrunk to 1 for 2 completions, of which it has %d", e.cq.Ring().Len())
 	}

@@ -45,6 +45,6 @@ func (d *Device) newQPN(l *lane) uint32 {
 // made invalid before is not in use after.
 func (d *Device) barrier() {
 	for _, l := range d.lanes {
-		l.barrier()
+		l.Barrier()
 	}
 }

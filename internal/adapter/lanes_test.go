@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter/drive"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -44,16 +45,16 @@ func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 		second.give, second.from = e.datagram()
 		home, wrong := e.qp.lane, other.lane
 		if held {
-			home.mu.Lock()
+			home.Lock()
 		}
-		wrong.mu.Lock()
-		wrong.receiveBatch(new(time.Duration))
-		wrong.unlock()
+		wrong.Lock()
+		wrong.Receive(0)
+		wrong.Unlock()
 		if held {
 			if n := e.cq.Ring().Len(); n != 0 {
 				t.Errorf("%d completions while somebody has the queue pair's lane", n)
 			}
-			home.unlock()
+			home.Unlock()
 		}
 		if n := e.cq.Ring().Len(); n != 1 {
 			t.Fatalf("held %v: %d completions, expected the datagram's", held, n)
@@ -65,21 +66,21 @@ func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 	}
 }
 
-func TestPacketsBeyondTheRoomForStraysAreDropped(t *testing.T) {
+func TestForwardedPacketsBeyondTheRoomAreDropped(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
 	home, wrong := e.qp.lane, other.lane
-	room := strayLimit / len(second.give)
-	home.mu.Lock()
-	wrong.mu.Lock()
+	room := forwardLimit / len(second.give)
+	home.Lock()
+	wrong.Lock()
 	for range room + 3 {
-		wrong.receiveBatch(new(time.Duration))
+		wrong.Receive(0)
 	}
-	wrong.unlock()
+	wrong.Unlock()
 	if n := e.dev.Trace.Counter(reason.PacketStray); n != 3 {
 		t.Errorf("%d packets refused for want of room, expected 3", n)
 	}
-	home.unlock()
+	home.Unlock()
 	// Nothing was posted: each packet that was handed over is refused for that.
 	if n := e.dev.Trace.Counter(reason.PacketNoReceive); n != uint64(room) {
 		t.Errorf("%d packets handed over, expected %d", n, room)
@@ -90,8 +91,8 @@ func TestPacketOfNoQueuePairIsRefusedOnce(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
 	e.check(e.qp.Destroy())
-	other.lane.poll()
-	if n := e.dev.Trace.Counter(reason.PacketQPN); n == 0 || n > receiveBudget {
+	other.lane.Poll()
+	if n := e.dev.Trace.Counter(reason.PacketQPN); n == 0 || n > drive.ReceiveBudget {
 		t.Errorf("%d packets refused, expected one with each of those received", n)
 	}
 }

@@ -123,8 +123,8 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 		e.Kind, e.QPN = trace.Received, o.DestQPN
 		to.dev.Trace.Emit(&e)
 	}
-	if !to.put(stray{f.Local, f.Peer, class.TrafficClass, class.HopLimit, len(b)}, b) {
-		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: strayLimit, Found: uint64(len(b))})
+	if !to.put(forwarded{f.Local, f.Peer, class.TrafficClass, class.HopLimit, len(b)}, b) {
+		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: forwardLimit, Found: uint64(len(b))})
 	}
 	l.take(to) // who had it may have looked for strays just before
 }
@@ -145,12 +145,12 @@ func (l *lane) take(to *lane) bool {
 	}
 	if l.held != to {
 		l.release()
-		if !to.mu.TryLock() {
+		if !to.TryLock() {
 			return false
 		}
 		l.held = to
 	}
-	to.takeBells()
+	to.Serve()
 	return true
 }
 
@@ -158,8 +158,8 @@ func (l *lane) take(to *lane) bool {
 func (l *lane) release() {
 	if to := l.held; to != nil {
 		l.held = nil
-		to.transmit(to.dev.clock())
-		to.unlock()
+		to.Transmit(to.dev.clock())
+		to.Unlock()
 	}
 }
 

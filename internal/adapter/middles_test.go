@@ -154,7 +154,7 @@ func (k *taker) take(list []came, most int) {
 	if k.other != nil {
 		k.flight = k.qp.share.Others(&k.other.Port)
 	}
-	l.transmit(time.Second)
+	l.Transmit(time.Second)
 }
 
 // An outcome is what can be seen of what was received.

@@ -51,8 +51,8 @@ type QP struct {
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
 
-	belled atomic.Bool
-	state  atomic.Uint32 // copy of Attr.State for StateHint
+	rung  atomic.Bool
+	state atomic.Uint32 // copy of Attr.State for StateHint
 
 	supports atomic.Uint32 // operations of an iWARP connection, a bit each
 }
@@ -119,8 +119,8 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		}
 		q.RQ = recvQueue{q.Recv}
 	}
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	if l.closed {
 		q.release()
 		return nil, ErrClosed
@@ -217,8 +217,8 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 			return err
 		}
 	}
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	if err := q.gone(); err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 	l.countFlight(q)
 	l.tasks.Set(&q.entry, q.deadline())
 	l.tasks.Push(&q.entry)
-	l.transmit(now)
+	l.Transmit(now)
 }
 
 // fail moves the queue pair to the error state for a reason of the adapter's.
@@ -333,8 +333,8 @@ func (q *QP) gone() error {
 
 // Gone is ErrClosed or ErrDestroyed once there is no queue pair any more.
 func (q *QP) Gone() error {
-	q.lane.mu.Lock()
-	defer q.lane.unlock()
+	q.lane.Lock()
+	defer q.lane.Unlock()
 	return q.gone()
 }
 
@@ -351,8 +351,8 @@ func (q *QP) StateHint() qp.State { return qp.State(q.state.Load()) }
 
 // Query returns a copy of the attributes.
 func (q *QP) Query() qp.Attr {
-	q.lane.mu.Lock()
-	defer q.lane.unlock()
+	q.lane.Lock()
+	defer q.lane.Unlock()
 	return q.Attr
 }
 
@@ -366,8 +366,8 @@ func (q *QP) SRQ() *SRQ { return q.srq }
 // group (IBTA 10.5).
 func (q *QP) AttachMulticast(group netip.Addr) error {
 	l := q.lane
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	if err := q.gone(); err != nil {
 		return err
 	}
@@ -395,8 +395,8 @@ func (q *QP) AttachMulticast(group netip.Addr) error {
 // DetachMulticast ends AttachMulticast.
 func (q *QP) DetachMulticast(group netip.Addr) error {
 	l := q.lane
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	if err := q.gone(); err != nil {
 		return err
 	}
@@ -432,9 +432,9 @@ func (q *QP) detach(group netip.Addr) (found bool) {
 // never will.
 func (q *QP) Destroy() error {
 	l := q.lane
-	l.mu.Lock()
+	l.Lock()
 	if q.entry.Removed() {
-		l.unlock()
+		l.Unlock()
 		return nil
 	}
 	l.settle()
@@ -451,7 +451,7 @@ func (q *QP) Destroy() error {
 	if !q.transport.Connected {
 		l.dev.headed.Add(-1)
 	}
-	l.unlock()
+	l.Unlock()
 	q.pd.dev.events.drop(q)
 	q.release()
 	return nil

@@ -36,7 +36,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	}
 	l.endMiddles()
 	l.header = nil
-	l.callPassed()
+	l.notifyForwarded()
 }
 
 // packet checks one packet in the order of IBTA 9.6 and dispatches it. What it

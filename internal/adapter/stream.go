@@ -139,7 +139,7 @@ func (c *Stream) serve(now time.Duration) {
 	}
 	room := c.m.Room(now, c.s.scratch)
 	n, err := c.conn.Read(room)
-	c.s.lane.bulk.add(n)
+	c.s.lane.Received(n)
 	c.m.Filled(now, n)
 	switch {
 	case err != nil && c.unsent != nil:

@@ -117,8 +117,8 @@ func (d *Device) StreamCount() (streams, listeners int) {
 	if l.streams == nil {
 		return 0, 0
 	}
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	return len(l.streams.open), len(l.streams.listeners)
 }
 
@@ -127,13 +127,13 @@ func (l *lane) withStreams(f func(s *streams, now time.Duration) error) error {
 	if l.streams == nil {
 		return fmt.Errorf("streams are iWARP's, this device speaks RoCE v2: %w", errors.ErrUnsupported)
 	}
-	l.mu.Lock()
-	defer l.unlock()
+	l.Lock()
+	defer l.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
 	now := l.dev.clock()
 	err := f(l.streams, now)
-	l.transmit(now)
+	l.Transmit(now)
 	return err
 }

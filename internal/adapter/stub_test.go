@@ -203,6 +203,23 @@ func (e *end) send(q *QP, n int, w queue.SendWQE) {
 	q.Doorbell()
 }
 
+// leave posts as send does, on a lane whose holder has just looked for doorbells and
+// has not given it up yet.
+func (e *end) leave(q *QP, n int, w queue.SendWQE) {
+	i := q.SQ.Producer()
+	for range n {
+		*q.SQ.At(i) = w
+		i = q.SQ.Next(i)
+	}
+	q.SQ.Publish(i)
+	l := q.lane
+	l.Bell.Lock()
+	q.rung.Store(true)
+	l.handover.bells = append(l.handover.bells, q)
+	l.Bell.Ring()
+	l.Bell.Unlock()
+}
+
 func (e *end) recv() {
 	r := e.qp.Recv
 	i := r.Producer()

@@ -1,4 +1,4 @@
-package adapter
+package drive
 
 import (
 	"runtime"
@@ -10,18 +10,13 @@ import (
 // waits for may be theirs to send.
 func TestPollInVainLetsOtherGoroutinesRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	d := Open(Config{Networks: networks(newStub("127.0.0.1:4791")), Manual: true})
-	defer d.Close()
-	cq, err := d.CreateCQ(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := newRig(t, Config{Manual: true})
 	var ran atomic.Bool
 	go func() { ran.Store(true) }()
 	for n := 0; !ran.Load(); n++ { // both goroutines share the one processor
 		if n == 4*yieldAfter {
 			t.Fatalf("no other goroutine ran during %d polls", n)
 		}
-		cq.Progress()
+		r.Poll()
 	}
 }

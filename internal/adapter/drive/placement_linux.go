@@ -1,4 +1,4 @@
-package adapter
+package drive
 
 import (
 	"runtime"
@@ -11,15 +11,15 @@ import (
 // or the peer's where both poll on the same processor. Where Go runs one
 // goroutine at a time, others of this process get it too; elsewhere they have
 // threads of their own, and going through Go's scheduler costs a poller
-// microseconds. Where somebody took it again and again, it looks for another.
-func (l *lane) yield() {
-	if l.single {
+// microseconds. A poller whose processor is taken again and again moves.
+func (d *Driver) yield() {
+	if d.single {
 		runtime.Gosched()
 	}
-	before := l.dev.clock()
+	before := d.clock()
 	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	now := l.dev.clock()
-	if thread := unix.Gettid(); l.seat.yielded(thread, now-before, now) {
+	now := d.clock()
+	if thread := unix.Gettid(); d.placement.yielded(thread, now-before, now) {
 		leaveProcessor(thread)
 	}
 }
@@ -43,7 +43,7 @@ func leaveProcessor(thread int) {
 	_ = unix.SchedSetaffinity(thread, &own) // it was allowed these just now
 }
 
-// processor is the one that the caller runs on.
+// processor returns the one that the caller runs on.
 func processor() (int, error) {
 	var cpu uint32
 	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {

@@ -1,4 +1,4 @@
-package adapter
+package drive
 
 import (
 	"testing"
@@ -17,21 +17,21 @@ func TestPausesGrowWithThePolling(t *testing.T) {
 	}
 }
 
-func TestHabitOutlastsABreak(t *testing.T) {
+func TestBackoffOutlastsABreak(t *testing.T) {
 	const ms = time.Millisecond
-	h := habit{ending: true}
+	b := backoff{over: true}
 	for _, step := range []struct {
 		at, polled time.Duration // polled is negative where nobody polls
 	}{
 		{5 * ms, 0}, {45 * ms, 40 * ms},
 		{45 * ms, -1}, {46 * ms, -1}, {47 * ms, 8 * ms}, // 2 ms cost 32
 		{57 * ms, 18 * ms}, {57 * ms, -1}, {60 * ms, 0}, // 3 ms cost all
-		{1060 * ms, maxHabit}, {1065 * ms, maxHabit}, {1065 * ms, -1}, {1075 * ms, maxHabit - 160*ms},
+		{1060 * ms, maxBackoff}, {1065 * ms, maxBackoff}, {1065 * ms, -1}, {1075 * ms, maxBackoff - 160*ms},
 	} {
 		if step.polled < 0 {
-			h.end(step.at)
-		} else if got := h.poll(step.at); got != step.polled {
-			t.Errorf("at %v they have polled for %v, expected %v", step.at, got, step.polled)
+			b.end(step.at)
+		} else if got := b.poll(step.at); got != step.polled {
+			t.Errorf("at %v: polled for %v, expected %v", step.at, got, step.polled)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 //go:build !linux
 
-package adapter
+package drive
 
 import "runtime"
 
 // yield offers the processor to another goroutine.
-func (l *lane) yield() { runtime.Gosched() }
+func (d *Driver) yield() { runtime.Gosched() }

@@ -1,0 +1,182 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"softrdma/internal/adapter/drive"
+)
+
+// A Channel is a completion channel: it queues the events of many CQs.
+type Channel struct {
+	dev    *Device
+	uses   uses // completion queues
+	mu     sync.Mutex
+	list   []*CQ
+	signal chan struct{}
+	gone   chan struct{} // closed with Destroy
+
+	lanes  atomic.Uint64 // laneSet of the queues
+	notify func(*CQ)     // takes the events in place of list
+	wait   drive.BlockingWait
+}
+
+// CreateChannel makes a completion channel.
+func (d *Device) CreateChannel() (*Channel, error) {
+	if err := d.add(&d.counts.Channel, 1); err != nil {
+		return nil, err
+	}
+	h := &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{})}
+	h.wait.Init()
+	return h, nil
+}
+
+// CreateNotifyChannel makes a completion channel whose events go to notify,
+// which is called with the lane held: it must not block nor call the device.
+func (d *Device) CreateNotifyChannel(notify func(*CQ)) (*Channel, error) {
+	h, err := d.CreateChannel()
+	if err == nil {
+		h.notify = notify
+	}
+	return h, err
+}
+
+// Destroy gives the channel up, unless completion queues use it.
+func (h *Channel) Destroy() error {
+	if did, err := h.uses.end("completion channel"); !did {
+		return err
+	}
+	close(h.gone)
+	h.wait.Wake()
+	h.wait.Forget()
+	return h.dev.add(&h.dev.counts.Channel, -1)
+}
+
+func (h *Channel) push(c *CQ) {
+	if h.notify != nil {
+		h.notify(c)
+		return
+	}
+	h.mu.Lock()
+	h.list = append(h.list, c)
+	h.mu.Unlock()
+	h.wake()
+}
+
+func (h *Channel) wake() {
+	select {
+	case h.signal <- struct{}{}:
+	default:
+	}
+	h.wait.Wake()
+}
+
+// Pending implements drive.Events.
+func (h *Channel) Pending() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.list) > 0 || h.ended()
+}
+
+func (h *Channel) drop(c *CQ) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = slices.DeleteFunc(h.list, func(x *CQ) bool { return x == c })
+}
+
+func (h *Channel) take() *CQ {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.list) == 0 {
+		return nil
+	}
+	c := h.list[0]
+	h.list = slices.Delete(h.list, 0, 1)
+	if len(h.list) > 0 {
+		h.wake()
+	}
+	return c
+}
+
+// Next waits for the next event and returns its completion queue.
+func (h *Channel) Next(ctx context.Context) (*CQ, error) {
+	for {
+		if c := h.take(); c != nil {
+			return c, nil
+		}
+		if ctx.Err() == nil && !h.ended() && h.block(ctx) {
+			continue
+		}
+		if c, err := h.sleep(ctx); c != nil || err != nil {
+			return c, err
+		}
+	}
+}
+
+// sources are the lanes that events come from.
+func (h *Channel) sources() laneSet {
+	if s := laneSet(h.lanes.Load()); s != 0 {
+		return s
+	}
+	return h.dev.lanes[0].bit()
+}
+
+// block lets a waiter for the channel's events sleep in the link of one of the lanes
+// that they come from, if no other waiter sleeps there; the others' workers drive
+// meanwhile. It returns false where the waiter has to sleep elsewhere.
+func (h *Channel) block(ctx context.Context) bool {
+	if !h.wait.TryLock() {
+		return false
+	}
+	defer h.wait.Unlock()
+	if h.ended() {
+		return true // and nobody watches its contexts any more
+	}
+	sources := h.sources()
+	for s := sources; s != 0; {
+		l := s.next(h.dev)
+		for others := sources &^ l.bit(); others != 0; {
+			others.next(h.dev).Attend()
+		}
+		if l.Block(ctx, &h.wait, h) {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits for the signal while other waiters sleep in the links.
+func (h *Channel) sleep(ctx context.Context) (*CQ, error) {
+	sources := h.sources()
+	for s := sources; s != 0; {
+		l := s.next(h.dev)
+		l.EnterWait()
+		defer l.LeaveWait()
+	}
+	select {
+	case <-h.signal:
+		return h.take(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-h.gone:
+		return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
+	case <-h.dev.done:
+		h.wait.Forget()
+		return nil, ErrClosed
+	}
+}
+
+// ended reports whether the channel or its device is gone.
+func (h *Channel) ended() bool {
+	select {
+	case <-h.gone:
+		return true
+	case <-h.dev.done:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,39 @@
+package drive
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A Doorbell tells the holder of a lane that another goroutine left something for
+// it. Its own lock guards what is left, which is the Port's. The zero value is ready
+// for use.
+type Doorbell struct {
+	mu   sync.Mutex
+	rung atomic.Bool
+}
+
+// Lock takes what was left, and may be left, with the doorbell.
+func (b *Doorbell) Lock() { b.mu.Lock() }
+
+// Unlock ends Lock.
+func (b *Doorbell) Unlock() { b.mu.Unlock() }
+
+// Ring tells that something was left. The caller has the doorbell's lock, and calls
+// Driver.ServeDoorbell after it gave that up.
+func (b *Doorbell) Ring() { b.rung.Store(true) }
+
+// Answer tells that all of it was taken. The caller has the doorbell's lock.
+func (b *Doorbell) Answer() { b.rung.Store(false) }
+
+// Rung reports whether something was left.
+func (b *Doorbell) Rung() bool { return b.rung.Load() }
+
+// ServeDoorbell serves the doorbell, unless somebody holds the lane: the holder then
+// does. Whoever rang calls it: the last holder may have looked just before.
+func (d *Driver) ServeDoorbell() {
+	if d.mu.TryLock() {
+		d.serve()
+		d.Unlock()
+	}
+}

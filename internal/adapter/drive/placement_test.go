@@ -1,0 +1,90 @@
+package drive
+
+import (
+	"testing"
+	"time"
+)
+
+const (
+	aloneYield  = 400 * time.Nanosecond
+	takenYield  = 25 * time.Microsecond
+	lookAgain   = 50 * time.Microsecond
+	oneThread   = 11
+	otherThread = 12
+)
+
+// yields lets a thread yield n times, and returns how many of them came before
+// it was to move: n where it was not.
+func (p *placement) yields(n, thread int, took time.Duration, now *time.Duration) int {
+	for i := range n {
+		*now += lookAgain
+		if p.yielded(thread, took, *now) {
+			return i
+		}
+	}
+	return n
+}
+
+func TestPollerAloneOnItsProcessorStays(t *testing.T) {
+	var p placement
+	now := time.Second
+	if n := p.yields(1000, oneThread, aloneYield, &now); n != 1000 {
+		t.Errorf("moved after %d yields in which no other thread ran", n)
+	}
+	// Now and then another thread is there for a moment: the worker's, a timer's.
+	for range 100 {
+		if p.yields(residentLimit-1, oneThread, takenYield, &now) != residentLimit-1 || p.yields(1, oneThread, aloneYield, &now) != 1 {
+			t.Fatal("moved for a thread that left")
+		}
+	}
+}
+
+// What a yield takes depends on the machine: an emulated one is slow.
+func TestSlowYieldsAreNotSharedOnes(t *testing.T) {
+	var p placement
+	now := time.Second
+	if n := p.yields(1000, oneThread, 10*sharedYield, &now); n != 1000 {
+		t.Errorf("moved after %d yields that took as long as all of them", n)
+	}
+}
+
+func TestNewcomerMovesBeforeResident(t *testing.T) {
+	for range 20 {
+		var p placement
+		now := time.Second
+		p.yields(1, oneThread, aloneYield, &now)
+		if n := p.yields(100, oneThread, takenYield, &now); n < residentLimit-1 || n >= 2*residentLimit {
+			t.Errorf("the thread that was there first moved after %d yields, expected %d to %d", n, residentLimit-1, 2*residentLimit-1)
+		}
+		now += time.Second
+		p.yields(1, oneThread, aloneYield, &now)
+		if n := p.yields(100, otherThread, takenYield, &now); n != newcomerLimit-1 {
+			t.Errorf("the thread that came moved after %d yields, expected %d", n, newcomerLimit-1)
+		}
+	}
+}
+
+// Where all processors are taken moving does not help, and costs.
+func TestMovesInVainBecomeRare(t *testing.T) {
+	var p placement
+	now := time.Second
+	p.yields(1, oneThread, aloneYield, &now)
+	moves, end := 0, now+10*time.Second
+	for now < end {
+		if p.yields(1, oneThread, takenYield, &now) == 0 {
+			moves++
+		}
+	}
+	if least, most := int(10*time.Second/maxMoveWait)/2, int(10*time.Second/maxMoveWait)+10; moves < least || moves > most {
+		t.Errorf("moved %d times in 10 s, expected %d to %d", moves, least, most)
+	}
+	now += 16*maxMoveWait + time.Millisecond
+	p.yields(1, oneThread, aloneYield, &now)
+	began := now
+	for range 2 {
+		p.yields(1000, oneThread, takenYield, &now)
+	}
+	if d := now - began; d > 4*time.Millisecond {
+		t.Errorf("after a while alone two moves took %v, expected milliseconds", d)
+	}
+}

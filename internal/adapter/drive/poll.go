@@ -1,0 +1,48 @@
+package drive
+
+// Poll is progress on the goroutine of somebody who waits for a completion, or
+// for a peer's WRITE to show in memory. It returns as soon as packets came:
+// what is to be sent then, acknowledges mostly, leaves together with what the
+// consumer posts in answer, or with the next poll, at the latest when the
+// worker finds that nobody polls. What the poll before left, others' doorbells
+// and deadlines are not put off again: a consumer that finds packets with each
+// poll would starve them.
+func (d *Driver) Poll() {
+	now := d.clock()
+	d.polled.Store(int64(now)) // the worker leaves the next round to the poller
+	if !d.mu.TryLock() {
+		// The holder may have been preempted; spinning would keep it so.
+		d.yield()
+		return
+	}
+	busy := d.port.Serve()
+	late := d.port.Next() <= now
+	again := d.emptyPolls > 0 // a second look costs less than coming back for it
+	for range ReceiveBudget {
+		after, ok := d.port.Receive(now)
+		if !ok {
+			if !again {
+				break
+			}
+			again = false
+			continue
+		}
+		now, busy = after, true
+		if !late {
+			d.emptyPolls = 0
+			d.Unlock()
+			return
+		}
+	}
+	if d.port.Act(now) || busy {
+		d.emptyPolls = 0
+		d.polled.Store(int64(d.clock())) // sending may have taken long
+	} else {
+		d.emptyPolls++
+	}
+	tired := d.emptyPolls%yieldAfter == yieldAfter-1
+	d.Unlock()
+	if tired {
+		d.yield()
+	}
+}

@@ -1,0 +1,67 @@
+package adapter
+
+// A handover is what was left for a lane that another goroutine held. The driver's
+// doorbell (drive.Doorbell) guards bells and inbox.
+type handover struct {
+	bells []*QP        // that have something to send
+	inbox forwardQueue // packets that came to other lanes
+	taken forwardQueue // out of inbox; the lane's
+}
+
+const (
+	// gatherBeyond is how many bytes others must have in flight to a peer for a
+	// doorbell to wait for theirs, and gatherAtMost bounds how many wait.
+	gatherBeyond = 64 << 10
+	gatherAtMost = 32
+)
+
+// gathers reports whether what was posted to q may wait for what is posted to
+// others, so that short messages of many leave as one batch. It may while others
+// have much on its way to the same peer: the next poll sends it, or the worker where
+// none comes, unless that sleeps.
+func (l *lane) gathers(q *QP) bool {
+	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.gathered == gatherAtMost-1 || l.Sleeping() {
+		return false
+	}
+	l.gathered++
+	return true
+}
+
+// ring is the doorbell: work was posted to q's send queue, or q's state wants
+// it to send.
+func (l *lane) ring(q *QP) {
+	if l.TryLock() {
+		if l.tasks.Push(&q.entry); !l.gathers(q) {
+			l.Transmit(l.dev.clock())
+		}
+		l.Unlock()
+		return
+	}
+	if !q.rung.Swap(true) {
+		l.Bell.Lock()
+		l.handover.bells = append(l.handover.bells, q)
+		l.Bell.Ring()
+		l.Bell.Unlock()
+	}
+	l.ServeDoorbell()
+}
+
+// Serve implements drive.Port: what was handed over becomes ready, or is received.
+func (l *lane) Serve() bool {
+	if !l.Bell.Rung() {
+		return false
+	}
+	h := &l.handover
+	l.Bell.Lock()
+	for i, q := range h.bells {
+		q.rung.Store(false)
+		l.tasks.Push(&q.entry)
+		h.bells[i] = nil
+	}
+	h.bells = h.bells[:0]
+	h.inbox, h.taken = h.taken, h.inbox
+	l.Bell.Answer()
+	l.Bell.Unlock()
+	l.receiveForwarded()
+	return true
+}

@@ -1,0 +1,186 @@
+package adapter
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"softrdma/internal/adapter/drive"
+	"softrdma/internal/link"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+)
+
+// The stages of a packet, and who holds what.
+//
+// Out:
+//
+//	post      caller       fills the send ring (package queue): one producer, no lock
+//	ring      caller       takes the lane, or leaves the queue pair with the doorbell
+//	schedule  lane's lock  Transmit gives each ready task its turn (package schedule)
+//	Next      lane's lock  the machine fills headers and slices of registered memory
+//	add       lane's lock  the transmitter adds the packet to a batch of its flow, or
+//	                       hands it to a lane of this process, whose lock it tries
+//	flush     lane's lock  one system call sends the batch; payloads are free again
+//
+// In:
+//
+//	Receive   lane's lock  one system call brings a batch; its memory is the link's
+//	packet    lane's lock  the checks of IBTA 9.6; a packet for another lane is
+//	                       left with that lane's doorbell
+//	deliver   lane's lock  the machine copies the payload to its place
+//	Push      CQ's lock    the completion, and the event it was armed for
+//	Unlock    lane's lock  stores to other processes are made before it is given up
+//
+// A lane's lock is taken by posters and pollers (TryLock), and by those who change or
+// destroy objects (Lock). Whoever holds one tries at most one other lane's (take), and
+// never waits for it.
+
+const (
+	// transmitBudget bounds the packets of one round, so that acknowledges and new
+	// requests keep each other going. A task that has nothing to send counts for a
+	// packet.
+	transmitBudget = drive.ReceiveBudget * link.MaxPackets
+
+	// maxBurst is how many packets of a queue pair leave when it is its turn.
+	maxBurst = 2 * link.MaxPackets
+
+	// overdue is for how many rounds deadlines may wait for a link that always
+	// has more to receive: what a deadline waits for may be in it, and repeating
+	// what was answered would make the overload worse. Rounds and not a time: a
+	// process that was not running finds its deadlines passed and the answers
+	// in the link. They are a receive buffer's worth of small packets.
+	overdue = 512
+)
+
+var _ drive.Port = (*lane)(nil)
+
+// Receive implements drive.Port.
+func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
+	if l.closed {
+		return now, false
+	}
+	if l.streams != nil {
+		l.drained = !l.streams.receive(now)
+		return now, !l.drained
+	}
+	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
+	ok, err := l.packets.Receive(&l.rx)
+	if l.drained = err != nil || !ok; l.drained {
+		return now, false
+	}
+	now = l.dev.clock()
+	l.Received(len(l.rx.Data))
+	l.receive(now, &l.rx)
+	return now, true
+}
+
+// Act implements drive.Port.
+func (l *lane) Act(now time.Duration) bool {
+	if l.closed {
+		return false
+	}
+	l.handleReports(now)
+	if l.rounds++; l.drained || l.rounds > overdue {
+		l.rounds = 0
+		l.expire(now)
+	}
+	if l.overflows.Swap(false) {
+		l.failOverflowed(now)
+	}
+	return l.Transmit(now)
+}
+
+// Next implements drive.Port.
+func (l *lane) Next() time.Duration {
+	switch {
+	case l.closed:
+		return machine.Never
+	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load() || l.streams.pending():
+		return 0
+	}
+	return l.tasks.NextDue()
+}
+
+// Release implements drive.Port.
+func (l *lane) Release() { l.writeBack() }
+
+// Failed implements drive.Port: the port ends, not the process. A waiter for a
+// completion gets a flushed one.
+func (l *lane) Failed(error) {
+	d := reason.Detail{Reason: reason.SendFailed}
+	l.dev.Raise(machine.EventDeviceFatal, nil, d)
+	for _, q := range l.qps {
+		q.fail(l.dev.clock(), d)
+	}
+}
+
+func (l *lane) expire(now time.Duration) {
+	for {
+		e := l.tasks.Due(now)
+		if e == nil {
+			return
+		}
+		e.Task().Expire(now)
+		l.tasks.Set(e, e.Task().Deadline())
+	}
+}
+
+// Transmit implements drive.Port: it lets the ready tasks send in turn, and reports
+// whether there were any.
+func (l *lane) Transmit(now time.Duration) bool {
+	if l.closed || l.tasks.Ready() == 0 {
+		return false
+	}
+	l.gathered = 0
+	for budget := transmitBudget; budget > 0; {
+		e := l.tasks.Pop()
+		if e == nil {
+			break
+		}
+		l.writeBack() // the task may acknowledge what was stored
+		n, more := e.Task().Next(now)
+		if more {
+			l.tasks.Push(e)
+		}
+		budget -= max(n, 1)
+	}
+	l.tx.flush()
+	for i, q := range l.sent {
+		q.sender.Sent()
+		l.tasks.Lower(&q.entry, q.m.Deadline())
+		l.sent[i] = nil
+	}
+	l.sent = l.sent[:0]
+	l.release()
+	return true
+}
+
+// burst sends up to maxBurst packets of a queue pair. It returns how many those were
+// and reports whether it may have more.
+func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
+	l.out.Longest, l.out.Whole = l.longest(q)
+	for n < maxBurst {
+		l.out.Pieces, l.out.Len, l.out.Path = l.out.Pieces[:0], 0, nil
+		if !q.m.Next(now, &l.out) {
+			return n, false
+		}
+		if f := l.flowOf(q, l.out.Path, l.out.DestQPN); f != nil {
+			n += l.tx.add(q, f, &l.out)
+		} else {
+			n++
+		}
+	}
+	return n, true
+}
+
+// failOverflowed moves the queue pairs of overflowed completion queues to the
+// error state (IBTA 11.6.3.2).
+func (l *lane) failOverflowed(now time.Duration) {
+	for _, n := range slices.Sorted(maps.Keys(l.qps)) { // in the same order in every run
+		q := l.qps[n]
+		if q.sendCQ.overflowed.Load() || q.recvCQ.overflowed.Load() {
+			q.fail(now, reason.Detail{Reason: reason.CQOverflow})
+		}
+	}
+}
