@@ -253,7 +253,7 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 // scenarios provoke, and both directions of every connection are paired.
 func TestReaderAndAnalyzerOnGoldenCaptures(t *testing.T) {
 	for _, name := range []string{"golden_rxe_ipv4.pcapng", "golden_rxe_ipv6.pcapng"} {
-		file, err := os.ReadFile("../../interop/testdata/" + name)
+		file, err := os.ReadFile("../../interop/suites/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestReaderAndAnalyzerOnGoldenCaptures(t *testing.T) {
 // The Reader and tshark dissect the golden files identically.
 func TestReaderAgreesWithTshark(t *testing.T) {
 	for _, name := range []string{"golden_rxe_ipv4.pcapng", "golden_rxe_ipv6.pcapng"} {
-		file, err := os.ReadFile("../../interop/testdata/" + name)
+		file, err := os.ReadFile("../../interop/suites/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

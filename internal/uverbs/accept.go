@@ -5,8 +5,9 @@ package uverbs
 import (
 	"errors"
 	"net"
-	"softrdma/internal/uverbs/client"
 	"time"
+
+	"softrdma/internal/uverbs/client"
 )
 
 // connectionDescriptors is how many descriptors a connection counts for: its

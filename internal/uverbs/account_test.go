@@ -4,14 +4,15 @@ package uverbs
 
 import (
 	"os"
-	"softrdma/internal/qp"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // limited gives the programs of this user small quotas.

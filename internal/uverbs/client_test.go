@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
-	"softrdma/internal/uverbs/uapi"
-	"softrdma/verbs"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +13,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/verbs"
 )
 
 // patience is how long a test waits for what must happen.

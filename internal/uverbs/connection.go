@@ -8,12 +8,13 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // listen makes the server's socket. It is there with its mode or not at all.

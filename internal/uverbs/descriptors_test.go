@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A rawClient sends messages that no library would send.

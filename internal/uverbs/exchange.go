@@ -4,12 +4,13 @@ package uverbs
 
 import (
 	"net"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // maxThreads is how many connections have a thread of their own. A program

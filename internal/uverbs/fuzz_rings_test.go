@@ -5,11 +5,12 @@ package uverbs
 import (
 	"fmt"
 	"os"
-	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // FuzzRings has a program write anything to its rings, indices and all, and

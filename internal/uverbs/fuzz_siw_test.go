@@ -5,11 +5,12 @@ package uverbs
 import (
 	"fmt"
 	"os"
-	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // FuzzSIWQueues is FuzzRings with the queues of siw's provider: flags, operations

@@ -7,13 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
 	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/uverbs/ucm"
-	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // FuzzCommand writes anything to a device file, on behalf of another process:

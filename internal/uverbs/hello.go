@@ -4,8 +4,9 @@ package uverbs
 
 import (
 	"fmt"
-	"softrdma/internal/uverbs/client"
 	"strings"
+
+	"softrdma/internal/uverbs/client"
 )
 
 // hello tells who asks before it opens a device, or starts a program

@@ -9,12 +9,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
 )
 
 // helperEnv makes this test another program, which holds objects of the server

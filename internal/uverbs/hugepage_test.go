@@ -3,11 +3,12 @@
 package uverbs
 
 import (
-	"softrdma/internal/uverbs/commands"
-	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // Only the program can do it, so the answer to its command asks for it.

@@ -7,16 +7,17 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
-	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // A datagrams is a UD queue pair of a client with its completion queue.

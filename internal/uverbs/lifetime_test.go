@@ -3,12 +3,13 @@
 package uverbs
 
 import (
-	"softrdma/internal/machine"
-	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
 )
 
 func TestObjectsGoWithTheLastDescriptorOfTheirFile(t *testing.T) {

@@ -6,13 +6,14 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
 	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // What libraries ask RDMA's netlink for beside what package nl names, and what

@@ -6,12 +6,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"softrdma/internal/uverbs/uapi"
 	"syscall"
 	"testing"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
 )
 
 // askNetlink writes a request on a socket of RDMA's netlink and reads messages up to the

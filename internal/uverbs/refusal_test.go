@@ -4,14 +4,15 @@ package uverbs
 
 import (
 	"encoding/binary"
-	"softrdma/internal/qp"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
 )
 
 func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {

@@ -3,11 +3,6 @@
 package uverbs
 
 import (
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/commands"
-	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/ucm"
-
 	stdcontext "context"
 	"crypto/rand"
 	"encoding/binary"
@@ -20,13 +15,18 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"softrdma/internal/reason"
-	"softrdma/verbs"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/ucm"
+	"softrdma/verbs"
 )
 
 // A Config says what a Server serves. Devices and Dir are required.

@@ -8,15 +8,16 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A sharer is a client that says to the server what the library says of sharing

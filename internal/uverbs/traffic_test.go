@@ -8,11 +8,6 @@ import (
 	"maps"
 	"os"
 	"runtime"
-	"softrdma/internal/memory"
-	"softrdma/internal/qp"
-	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/commands"
-	"softrdma/internal/uverbs/uapi"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,6 +15,12 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // ring gives the producer's and consumer's index of a ring and its slots, as

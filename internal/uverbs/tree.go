@@ -5,10 +5,11 @@ package uverbs
 import (
 	"os"
 	"path/filepath"
-	"softrdma/internal/uverbs/device"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/device"
 )
 
 // The numbers of the device file of connection management, one of the misc

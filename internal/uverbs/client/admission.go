@@ -5,13 +5,14 @@ package client
 import (
 	"net"
 	"os"
-	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // MaxRefusing is how many connections of refused programs may wait for their

@@ -3,14 +3,14 @@
 package client
 
 import (
-	"softrdma/internal/uverbs/uapi"
-
 	"context"
 	"fmt"
-	"softrdma/internal/reason"
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // MaxCommand is the longest command that is read from a program. No command is

@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
 	"sync"
 	"syscall"
 	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A Refusal is an error of a call that has a name of its own; others are

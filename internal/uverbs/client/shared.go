@@ -4,10 +4,11 @@ package client
 
 import (
 	"os"
-	"softrdma/internal/uverbs/uapi"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
 )
 
 // SharedMemory is memory that this process maps, and a program by an offset in its file.

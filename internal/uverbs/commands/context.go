@@ -4,13 +4,14 @@ package commands
 
 import (
 	"fmt"
+	"strings"
+	"syscall"
+
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
-	"strings"
-	"syscall"
 )
 
 // A context is an open uverbs file: the objects of one program behind their

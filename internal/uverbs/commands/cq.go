@@ -5,11 +5,12 @@ package commands
 import (
 	"encoding/binary"
 	"fmt"
+	"syscall"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
 )
 
 // minCQE is how deep a completion queue of a program with libibverbs is at

@@ -3,19 +3,19 @@
 package commands
 
 import (
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/device"
-
 	stdcontext "context"
-	"softrdma/internal/adapter"
-	"softrdma/internal/machine"
-	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/machine"
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A Device is a device whose commands programs write to its file.

@@ -4,13 +4,14 @@ package commands
 
 import (
 	"encoding/binary"
-	"softrdma/internal/adapter"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // eventSource counts the events of an object that its program was told of. Who

@@ -4,11 +4,12 @@ package commands
 
 import (
 	"os"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"strconv"
 	"strings"
 	"sync"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 const (

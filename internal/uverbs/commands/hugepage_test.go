@@ -3,9 +3,10 @@
 package commands
 
 import (
+	"testing"
+
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
-	"testing"
 )
 
 // What is asked for are whole huge pages of the region's own mappings, where it

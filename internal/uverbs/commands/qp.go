@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
+	"time"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/psn"
@@ -14,8 +17,6 @@ import (
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
-	"time"
 )
 
 // A queuePair is one that the program posts to by itself.

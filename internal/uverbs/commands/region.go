@@ -5,14 +5,15 @@ package commands
 import (
 	"fmt"
 	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // The order in which objects go with their file.

@@ -5,11 +5,12 @@ package commands
 import (
 	"encoding/binary"
 	"fmt"
+	"syscall"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
 )
 
 // srq is a shared receive queue that the program posts to by itself.

@@ -3,13 +3,14 @@
 package commands
 
 import (
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A doorbell is a message to the server and its answer: two switches of threads,

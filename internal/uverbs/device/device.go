@@ -8,6 +8,11 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -16,10 +21,6 @@ import (
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
 	"softrdma/verbs"
-	"sync"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // The limits of a device that programs are told. The depth of a completion queue

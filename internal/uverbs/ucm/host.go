@@ -5,13 +5,13 @@ package ucm
 import (
 	"fmt"
 	"net/netip"
+	"syscall"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
-	"softrdma/internal/uverbs/device"
-	"syscall"
-
 	hostpkg "softrdma/internal/host"
+	"softrdma/internal/uverbs/device"
 )
 
 // host makes the server's devices all that there is for connections. They are

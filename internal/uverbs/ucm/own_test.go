@@ -4,11 +4,12 @@ package ucm
 
 import (
 	"fmt"
+	"syscall"
+	"testing"
+
 	"softrdma/internal/cmid"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
-	"testing"
 )
 
 // Programs on librdmacm get EINVAL for a connection that is over, as from the

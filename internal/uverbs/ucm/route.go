@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"syscall"
+
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
-	"syscall"
 )
 
 func gid(a netip.Addr) [16]byte {

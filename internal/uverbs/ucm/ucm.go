@@ -3,19 +3,19 @@
 package ucm
 
 import (
-	"softrdma/internal/cmid"
-	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/device"
-
 	stdcontext "context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"softrdma/internal/cma"
-	"softrdma/internal/qp"
-	"softrdma/internal/uverbs/uapi"
 	"sync"
 	"syscall"
+
+	"softrdma/internal/cma"
+	"softrdma/internal/cmid"
+	"softrdma/internal/qp"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // Manager holds the ids of all files of connection management, because an id may

@@ -6,20 +6,20 @@ import (
 	"context"
 
 	"softrdma/bench"
-	"softrdma/interop"
+	"softrdma/interop/lab"
 )
 
 // openGuest boots one virtual machine of the lab.
 func openGuest(ctx context.Context) (*bench.Path, error) {
-	lab, err := interop.Open(ctx, 1, interop.BenchProcessor)
+	l, err := lab.Open(ctx, 1, lab.BenchProcessor)
 	if err != nil {
 		return nil, err
 	}
-	return bench.Guest(guest{lab.Guests[0]}, func() { lab.Close(false) }), nil
+	return bench.Guest(guest{l.Guests[0]}, func() { l.Close(false) }), nil
 }
 
 // A guest implements bench.Place.
-type guest struct{ *interop.Guest }
+type guest struct{ *lab.Guest }
 
 // Serve implements bench.Place.
 func (g guest) Serve(ctx context.Context, ready string, argv ...string) (func(), error) {

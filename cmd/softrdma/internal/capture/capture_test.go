@@ -12,8 +12,8 @@ import (
 )
 
 // golden are packets of two machines with Linux's Soft RoCE, 217 in each file,
-// whose ICRCs are good (see interop/testdata/golden.md).
-var golden = []string{"../../../../interop/testdata/golden_rxe_ipv4.pcapng", "../../../../interop/testdata/golden_rxe_ipv6.pcapng"}
+// whose ICRCs are good (see interop/suites/testdata/golden.md).
+var golden = []string{"../../../../interop/suites/testdata/golden_rxe_ipv4.pcapng", "../../../../interop/suites/testdata/golden_rxe_ipv6.pcapng"}
 
 const goldenPackets = 217
 

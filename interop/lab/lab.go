@@ -1,0 +1,120 @@
+//go:build interop && linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Lab is a network with one or two guests on it.
+type Lab struct {
+	Kernel Kernel
+	Guests []*Guest
+
+	network   *network
+	dir       string // logs, and the files of this run
+	initramfs string
+	count     int
+	processor Processor
+}
+
+// Open makes the lab with the given number of guests, 1 or 2, and their processor. An error that is a [*LackError] tells what this
+// machine would need.
+func Open(ctx context.Context, guests int, p Processor) (*Lab, error) {
+	if guests < 1 || guests > 2 {
+		return nil, fmt.Errorf("a lab has 1 or 2 guests, not %d", guests)
+	}
+	if err := InstallPackages(ctx); err != nil {
+		return nil, err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return nil, err
+	}
+	removeOldRuns(cache)
+	l := &Lab{count: guests, processor: p}
+	if err := l.open(ctx, cache); err != nil {
+		l.Close(true)
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Lab) open(ctx context.Context, cache string) (err error) {
+	if l.Kernel, err = fetchKernel(ctx, cache); err != nil {
+		return err
+	}
+	if err = provideSiw(ctx, cache, l.Kernel); err != nil {
+		return err
+	}
+	if l.dir, err = os.MkdirTemp(cache, "run-*"); err != nil {
+		return err
+	}
+	if l.initramfs, err = buildInitramfs(ctx, l.Kernel, l.processor, l.dir); err != nil {
+		return err
+	}
+	if l.network, err = newNetwork(ctx); err != nil {
+		return err
+	}
+	for i := range l.count {
+		g, err := bootGuest(ctx, l, i)
+		if err != nil {
+			return err
+		}
+		l.Guests = append(l.Guests, g)
+	}
+	for _, g := range l.Guests {
+		if err := g.waitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Host returns a command that runs on the host, in the lab's network, and ends with the lab's process or with ctx.
+func (l *Lab) Host(ctx context.Context, argv ...string) *exec.Cmd {
+	argv = l.network.inside(argv)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// Dir is a folder for the run's files. It goes when the lab is closed without a failure.
+func (l *Lab) Dir() string { return l.dir }
+
+// Close ends the guests and removes the network. After a failure the run's folder with the logs stays.
+func (l *Lab) Close(failed bool) {
+	for _, g := range l.Guests {
+		g.close()
+	}
+	if l.network != nil {
+		l.network.close()
+	}
+	if l.dir != "" && !failed {
+		os.RemoveAll(l.dir)
+	}
+}
+
+// removeOldRuns removes the folders of runs that failed more than a day ago.
+func removeOldRuns(cache string) {
+	runs, _ := filepath.Glob(filepath.Join(cache, "run-*"))
+	for _, run := range runs {
+		if st, err := os.Stat(run); err == nil && time.Since(st.ModTime()) > 24*time.Hour {
+			os.RemoveAll(run)
+		}
+	}
+}
+
+// IsLack tells whether an error is for something that the machine does not have.
+func IsLack(err error) bool {
+	lack := (*LackError)(nil)
+	return errors.As(err, &lack)
+}

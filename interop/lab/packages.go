@@ -1,0 +1,121 @@
+//go:build interop && linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A debianPackage is a package with a file that is there when it is installed.
+type debianPackage struct{ name, file string }
+
+// packages are the Debian packages the lab needs whatever the kernel; siw.go has those that it depends on.
+var packages = []debianPackage{
+	{"qemu-system-x86", "/usr/bin/qemu-system-x86_64"},
+	{"busybox-static", "/usr/bin/busybox"},
+	{"cpio", "/usr/bin/cpio"},
+	{"kmod", "/usr/sbin/modprobe"},
+	{"iproute2", "/usr/bin/rdma"},
+	{"tcpdump", "/usr/bin/tcpdump"},
+	{"tshark", "/usr/bin/tshark"},
+	{"rdma-core", "/usr/share/doc/rdma-core/tests/run_tests.py"},
+	{"ibverbs-providers", "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"},
+	{"ibverbs-utils", "/usr/bin/ibv_rc_pingpong"},
+	{"rdmacm-utils", "/usr/bin/rping"},
+	{"librdmacm1", "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"},
+	{"iperf3", "/usr/bin/iperf3"},
+	{"perftest", "/usr/bin/ib_write_bw"},
+	{"infiniband-diags", "/usr/sbin/ibstat"},
+	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
+}
+
+// LackError tells what the lab would need and cannot get.
+type LackError struct{ What, Why string }
+
+func (e *LackError) Error() string {
+	return fmt.Sprintf("the interop lab lacks %s: %s", e.What, e.Why)
+}
+
+func missingPackages(wanted []debianPackage) []string {
+	var names []string
+	for _, p := range wanted {
+		if _, err := os.Stat(p.file); err != nil {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// InstallPackages installs the packages that are not there. It needs root, as all of the lab does.
+func InstallPackages(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return &LackError{"root", "it makes network namespaces and tap devices"}
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return &LackError{"/dev/net/tun", err.Error()}
+	}
+	return install(ctx, packages)
+}
+
+// install installs those of some packages that are not there.
+func install(ctx context.Context, wanted []debianPackage) error {
+	missing := missingPackages(wanted)
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return &LackError{strings.Join(missing, ", "), "these are Debian packages, and there is no apt-get here"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
+	defer cancel()
+	command := append([]string{"apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=240",
+		"install", "--no-install-recommends"}, missing...)
+	if _, err := RunCommand(ctx, "", command...); err != nil {
+		// The list of packages may be missing or old.
+		if _, err := RunCommand(ctx, "", "apt-get", "-q", "update"); err != nil {
+			return &LackError{strings.Join(missing, ", "), err.Error()}
+		}
+		if _, err := RunCommand(ctx, "", command...); err != nil {
+			return &LackError{strings.Join(missing, ", "), err.Error()}
+		}
+	}
+	if missing = missingPackages(wanted); len(missing) > 0 {
+		return &LackError{strings.Join(missing, ", "), "apt-get install succeeded, but their files are not where packages.go looks"}
+	}
+	return nil
+}
+
+// RunCommand runs a program on the host and returns its standard output; its error quotes the program's last words.
+func RunCommand(ctx context.Context, dir string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		said := ""
+		if ee := (*exec.ExitError)(nil); errors.As(err, &ee) {
+			said = ": " + Tail(string(ee.Stderr), 2000)
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return string(out), fmt.Errorf("%s: %w%s", strings.Join(argv, " "), err, said)
+	}
+	return string(out), nil
+}
+
+// Tail returns the last n bytes of s, trimmed.
+func Tail(s string, n int) string {
+	s = strings.TrimSpace(s)
+	if len(s) > n {
+		s = "…" + s[len(s)-n:]
+	}
+	return s
+}

@@ -1,0 +1,150 @@
+//go:build interop && linux
+
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/interop/lab"
+)
+
+// An Program is a program of the connection manager's that runs, in a guest or on the host.
+type Program struct {
+	Name string
+	Said func() string
+	Kill func()        // -9
+	Done chan struct{} // closed when it has ended
+	Err  error         // set before done is closed: not nil when the exit status is not 0
+}
+
+// StartGuest starts a program in a guest. The program ends with the test.
+func StartGuest(ctx context.Context, t *testing.T, g *lab.Guest, argv ...string) *Program {
+	t.Helper()
+	p, err := g.Start(ctx, argv...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Program{Name: p.Name(), Done: make(chan struct{}), Kill: func() { p.Kill() }}
+	e.Said = p.Said
+	go func() {
+		_, e.Err = p.Wait(ctx)
+		close(e.Done)
+	}()
+	return e
+}
+
+// StartHost starts a program on the host. The program ends with the test.
+func StartHost(ctx context.Context, t *testing.T, l *lab.Lab, argv ...string) *Program {
+	t.Helper()
+	var said lab.LockedBuffer
+	cmd := l.Host(ctx, argv...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	e := &Program{Name: "host: " + strings.Join(argv, " "), Said: said.String, Done: make(chan struct{}), Kill: func() { cmd.Process.Kill() }}
+	go func() {
+		if err := cmd.Wait(); err != nil {
+			e.Err = fmt.Errorf("%s: %w; it said:\n%s", e.Name, errors.Join(err, context.Cause(ctx)), lab.Tail(said.String(), 1500))
+		}
+		close(e.Done)
+	}()
+	return e
+}
+
+// serving are the words by which softrdma's programs tell that they listen.
+var serving = []string{"listening", "waiting for a client"}
+
+// AwaitServing waits until a program on the host says that it listens.
+func (e *Program) AwaitServing(ctx context.Context) error {
+	return e.AwaitOutput(ctx, serving...)
+}
+
+// AwaitOutput waits until the program has said any of some words.
+func (e *Program) AwaitOutput(ctx context.Context, words ...string) error {
+	for {
+		for _, w := range words {
+			if strings.Contains(e.Said(), w) {
+				return nil
+			}
+		}
+		select {
+		case <-e.Done:
+			return fmt.Errorf("%s: it ended, and did not say any of %q: %v\n%s", e.Name, words, e.Err, lab.Tail(e.Said(), 1500))
+		case <-ctx.Done():
+			return fmt.Errorf("%s: it does not say any of %q: %w\n%s", e.Name, words, context.Cause(ctx), lab.Tail(e.Said(), 1500))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Wait waits for the program's end, within a time.
+func (e *Program) Wait(t *testing.T, limit time.Duration) error {
+	t.Helper()
+	select {
+	case <-e.Done:
+	case <-time.After(limit):
+		t.Fatalf("%s: it did not end within %v; it said:\n%s", e.Name, limit, lab.Tail(e.Said(), 1500))
+	}
+	return e.Err
+}
+
+// Succeeds waits for the program's end with status 0.
+func (e *Program) Succeeds(t *testing.T, limit time.Duration) {
+	t.Helper()
+	if err := e.Wait(t, limit); err != nil {
+		t.Error(err)
+	}
+}
+
+// Fails waits for a program's end with a status other than 0, and for words that it says then.
+func (e *Program) Fails(t *testing.T, limit time.Duration, words ...string) {
+	t.Helper()
+	if err := e.Wait(t, limit); err == nil {
+		t.Errorf("%s: it succeeded; it said:\n%s", e.Name, lab.Tail(e.Said(), 1500))
+	}
+	for _, w := range words {
+		if !strings.Contains(e.Said(), w) {
+			t.Errorf("%s: it does not say %q, but:\n%s", e.Name, w, lab.Tail(e.Said(), 1500))
+		}
+	}
+}
+
+func LastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
+
+// What Linux's devices hold when no program uses them: rxe the kernel's own queue pair 1, siw nothing.
+const (
+	IdleRxe = "rxe0: pd 1 cq 1 qp 1 cm_id 0 mr 0"
+	IdleSiw = "siw0: pd 0 cq 0 qp 0 cm_id 0 mr 0"
+)
+
+// AwaitIdle waits until a guest's rxe device holds nothing any more.
+func AwaitIdle(ctx context.Context, t *testing.T, g *lab.Guest, limit time.Duration) {
+	t.Helper()
+	AwaitDevice(ctx, t, g, IdleRxe, limit)
+}
+
+// AwaitDevice waits until a guest's device holds what is given.
+func AwaitDevice(ctx context.Context, t *testing.T, g *lab.Guest, idle string, limit time.Duration) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+		r, err := g.Run(ctx, "rdma", "resource", "show")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(r.Stdout, idle) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("guest %s: %v after the end its device still holds %s, expected %s", g.Name, limit, strings.TrimSpace(r.Stdout), idle)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+//go:build interop && linux
+
+package suites
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"softrdma/interop/lab"
+	"softrdma/interop/peers"
+)
+
+// shared is the lab of all tests: booting it is what costs most.
+var shared struct {
+	once sync.Once
+	lab  *lab.Lab
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.lab != nil {
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, "the lab's logs are in", shared.lab.Dir())
+		}
+		shared.lab.Close(code != 0)
+	}
+	os.Exit(code)
+}
+
+// openLab returns the lab with two guests. Where the machine cannot have it, the test is skipped and tells what
+// lacks; in CI that is a failure.
+func openLab(t *testing.T) *lab.Lab {
+	t.Helper()
+	shared.once.Do(func() {
+		began := time.Now()
+		shared.lab, shared.err = lab.Open(context.Background(), 2, lab.TestProcessor)
+		if shared.err == nil {
+			t.Logf("the lab with kernel %s is up after %v", shared.lab.Kernel.Version, time.Since(began).Round(time.Millisecond))
+		}
+	})
+	if shared.err != nil {
+		needs(t, shared.err)
+	}
+	return shared.lab
+}
+
+// needs ends a test that cannot run because of err.
+func needs(t *testing.T, err error) {
+	t.Helper()
+	if lab.IsLack(err) && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED: ", err)
+	}
+	t.Fatal(err)
+}
+
+// within bounds what a test may take.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), d, fmt.Errorf("%s took longer than %v", t.Name(), d))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// builtPrograms holds the softrdma programs, each built once.
+var builtPrograms sync.Map
+
+// program builds a main package of the module. A package that is not there is something that lacks.
+func program(t *testing.T, l *lab.Lab, pkg string) string {
+	t.Helper()
+	type built struct {
+		path string
+		err  error
+	}
+	build := sync.OnceValue(func() built {
+		if files, _ := filepath.Glob(filepath.Join("../..", pkg, "*.go")); len(files) == 0 {
+			return built{err: &lab.LackError{What: pkg, Why: "the package is not there yet"}}
+		}
+		if pkg == "cmd/softrdma" {
+			_ = makePreload() // who needs what it makes asks again
+		}
+		path, err := l.BuildGo(context.Background(), pkg)
+		return built{path, err}
+	})
+	once, _ := builtPrograms.LoadOrStore(pkg, build)
+	b := once.(func() built)()
+	if b.err != nil {
+		needs(t, b.err)
+	}
+	return b.path
+}
+
+func TestGuestsHaveActiveDevice(t *testing.T) {
+	l := openLab(t)
+	for _, g := range l.Guests {
+		r, err := g.Run(within(t, 30*time.Second), "ibv_devinfo", "-v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"PORT_ACTIVE", "active_mtu:\t\t4096",
+			fmt.Sprintf("GID[%3d]:\t\t::ffff:%s, RoCE v2", peers.GIDIndex(false), g.IPv4),
+			fmt.Sprintf("GID[%3d]:\t\t%s, RoCE v2", peers.GIDIndex(true), g.IPv6),
+		} {
+			if !strings.Contains(r.Stdout, want) {
+				t.Errorf("guest %s: ibv_devinfo -v does not say %q, but:\n%s", g.Name, want, r.Stdout)
+			}
+		}
+	}
+}
+
+func TestGuestProgramFailureTellsStatusAndWords(t *testing.T) {
+	g := openLab(t).Guests[0]
+	ctx := within(t, 30*time.Second)
+	r, err := g.Run(ctx, "sh", "-c", "echo out; echo err >&2; exit 3")
+	if err == nil || r.Status != 3 || r.Stdout != "out\n" || r.Stderr != "err\n" || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("got %+v, %v; want status 3, out and err", r, err)
+	}
+	if _, err := g.Run(ctx, "/no/such/program"); err == nil {
+		t.Error("a program that is not there started")
+	}
+	p, err := g.Start(ctx, "sh", "-c", "sleep 60 & wait")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Kill()
+	if r, err := p.Wait(ctx); err == nil || r.Status != 137 {
+		t.Errorf("killed: got status %d, %v; want 137", r.Status, err)
+	}
+}

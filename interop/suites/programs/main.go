@@ -1,0 +1,114 @@
+//go:build interop && linux
+
+// Programs runs the distribution's RDMA programs under softrdma exec, unchanged, and writes what came of each into a
+// page of the documentation.
+//
+//	make programs
+//	go run -tags interop ./interop/suites/programs -run 'ib_write|suite'
+//
+// It runs in network namespaces of its own and needs no root where users may make them. A program that is not
+// installed is told by name and fails the run, for the table would be without it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	softrdma := flag.String("softrdma", "bin/softrdma", "the command, built where the preloaded library was")
+	page := flag.String("write", "", "page to write the table into")
+	only := flag.String("run", "", "run only programs that match; nothing is written then")
+	logs := flag.String("logs", "", "folder for what the programs said (default a temporary one, kept where something fails)")
+	flag.Parse()
+	if !inside() {
+		os.Exit(enter())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *softrdma, *page, *only, *logs); err != nil {
+		fmt.Fprintln(os.Stderr, "programs:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, softrdma, page, only, logs string) error {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	if softrdma, err = filepath.Abs(softrdma); err != nil {
+		return err
+	}
+	if logs == "" {
+		if logs, err = os.MkdirTemp("", "softrdma-programs-"); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(logs, 0o755); err != nil {
+		return err
+	}
+	programs := slices.DeleteFunc(list(), func(p program) bool { return !pattern.MatchString(p.name()) })
+	if missing := notInstalled(programs); len(missing) > 0 {
+		return fmt.Errorf("programs are not installed: apt-get install -y --no-install-recommends %s", strings.Join(missing, " "))
+	}
+	net, err := newNetwork(ctx)
+	if err != nil {
+		return err
+	}
+	defer net.close()
+	r := &runner{softrdma: softrdma, logs: logs, net: net}
+	var rows []row
+	failed := 0
+	for _, p := range programs {
+		if ctx.Err() != nil {
+			break
+		}
+		o := r.run(ctx, p)
+		fmt.Println(o)
+		if !o.ok() {
+			failed++
+		}
+		rows = append(rows, o)
+	}
+	if pattern.MatchString(suiteName) && ctx.Err() == nil {
+		s, err := r.suite(ctx)
+		fmt.Println(s.summary())
+		if err != nil {
+			fmt.Println(err)
+			failed++
+		}
+		if page != "" && only == "" && s.here != nil {
+			if err := writePage(page, rows, s); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return errors.New("interrupted")
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d failed; what they said is in %s", failed, logs)
+	}
+	return os.RemoveAll(logs)
+}
+
+// notInstalled are the packages of programs that are not there.
+func notInstalled(list []program) (packages []string) {
+	for _, p := range list {
+		if _, err := exec.LookPath(p.client[0]); err != nil && !slices.Contains(packages, p.pkg) {
+			packages = append(packages, p.pkg)
+		}
+	}
+	return packages
+}
