@@ -112,7 +112,7 @@ func TestDaemonThatIsKilledEndsItsDevices(t *testing.T) {
 		}
 	}()
 	<-begun
-	d.kill()
+	d.Kill()
 	for _, c := range []chan error{stop, waits, waits} {
 		select {
 		case err := <-c:
@@ -148,7 +148,7 @@ func TestDaemonThatEndsFlushesWhatWasPosted(t *testing.T) {
 	d := startDaemon(t, "127.7.20.7", "127.7.20.8")
 	a, _ := d.pair(t, false)
 	a.recv(t, 77, 0, 64)
-	if err := d.in.Close(); err != nil {
+	if err := d.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	event(t, a.dev, verbs.EventDeviceFatal)

@@ -1,16 +1,11 @@
 package verbs_test
 
 import (
-	"bufio"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
+	"softrdma/internal/daemontest"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/uapi"
 	"softrdma/verbs"
@@ -99,96 +94,35 @@ func openServedOn(t testing.TB, addr string, cfg verbs.Config) (*verbs.Device, e
 	return verbs.Open(s.name(), verbs.Config{Spin: cfg.Spin})
 }
 
-// daemonEnv makes this test another program: a daemon on the socket that comes
-// first, with devices on the addresses behind it.
-const daemonEnv = "VERBS_TEST_DAEMON"
-
-// otherReasons in place of an address lets it number reasons otherwise.
+// otherReasons in place of a device's name makes the daemon number reasons otherwise.
 const otherReasons = "other-reasons"
 
-// TestDaemonProcess is that program. It serves until its input ends.
+// TestDaemonProcess is the daemon of [startDaemon].
 func TestDaemonProcess(t *testing.T) {
-	args := strings.Fields(os.Getenv(daemonEnv))
-	if len(args) == 0 {
-		t.Skip("not a test: others run it")
-	}
-	*inMemory = true // as softrdma daemon does
-	var devices []*verbs.Device
-	for _, addr := range args[1:] {
-		if addr == otherReasons {
+	daemontest.ServeOpened(t, func(name string) (*verbs.Device, error) {
+		if name == otherReasons {
 			uapi.Reasons = func() uint64 { return 1 }
-			continue
+			return nil, nil
 		}
-		devices = append(devices, openInProcess(t, addr, verbs.Config{}))
-	}
-	server, err := uverbs.Serve(uverbs.Config{Devices: devices, Dir: filepath.Dir(args[0]), Socket: args[0]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println("serving")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A daemonProcess is that program, running.
-type daemonProcess struct {
-	cmd    *exec.Cmd
-	in     io.Closer
-	socket string
-}
-
-func startDaemon(t testing.TB, addrs ...string) *daemonProcess {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "verbs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &daemonProcess{cmd: exec.Command("/proc/self/exe", "-test.run=^TestDaemonProcess$", "-test.v"), socket: filepath.Join(dir, "socket")}
-	d.cmd.Env = append(os.Environ(), daemonEnv+"="+strings.Join(append([]string{d.socket}, addrs...), " "))
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	d.cmd.Stderr = os.Stderr
-	in, err := d.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.in = in
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		d.kill()
-		os.RemoveAll(dir)
+		*inMemory = true // as softrdma daemon does
+		return openInProcess(t, name, verbs.Config{}), nil
 	})
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if lines.Text() == "serving" {
-			return d
-		}
-		t.Log(lines.Text())
-	}
-	t.Fatal("the daemon ended")
-	return nil
 }
 
-func (d *daemonProcess) kill() {
-	if d.cmd.ProcessState == nil {
-		_ = d.cmd.Process.Kill()
-		_ = d.cmd.Wait()
-	}
+// A daemonProcess is a daemon with devices on two addresses.
+type daemonProcess struct {
+	*daemontest.Process
+	devices []string // by which they were opened
 }
 
-// name is a device's for verbs.Open.
-func (d *daemonProcess) name(device string) string { return "daemon:" + d.socket + "/" + device }
+func startDaemon(t testing.TB, devices ...string) *daemonProcess {
+	t.Helper()
+	return &daemonProcess{daemontest.Start(t, devices...), devices}
+}
 
 func (d *daemonProcess) side(t testing.TB, device string, shared bool) *side {
 	t.Helper()
-	dev, err := verbs.Open(d.name(device), verbs.Config{})
+	dev, err := verbs.Open(d.Name(device), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +168,7 @@ func daemonSide(t testing.TB, dev *verbs.Device, shared bool) *side {
 
 func (d *daemonProcess) pair(t testing.TB, shared bool) (a, b *side) {
 	t.Helper()
-	a, b = d.side(t, "rxe0", shared), d.side(t, "rxe1", shared)
+	a, b = d.side(t, d.devices[0], shared), d.side(t, d.devices[1], shared)
 	a.peer, b.peer = b, a
 	ends{}.join(t, a, b)
 	return a, b

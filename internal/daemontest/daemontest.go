@@ -18,24 +18,32 @@ import (
 	"softrdma/verbs"
 )
 
-// environment makes TestDaemonProcess a daemon: on the socket that comes first,
-// with the devices behind it.
+// environment holds the arguments of a daemon: the path of its socket and the names
+// of its devices. TestDaemonProcess is a daemon where it is set.
 const environment = "SOFTRDMA_TEST_DAEMON"
 
-// Serve is the daemon. It serves until its input ends, and fails where programs
-// have left something then.
+// Serve is the daemon process. It serves until its standard input ends, and fails if
+// programs have left objects then.
 func Serve(t *testing.T) {
+	ServeOpened(t, func(name string) (*verbs.Device, error) { return verbs.Open(name, verbs.Config{}) })
+}
+
+// ServeOpened is Serve with devices that open opens by the names which [Start] was
+// given. Open returns nil for a name that is not a device's.
+func ServeOpened(t *testing.T, open func(name string) (*verbs.Device, error)) {
 	args := strings.Fields(os.Getenv(environment))
 	if len(args) == 0 {
 		t.Skip("not a test: others run it")
 	}
 	var devices []*verbs.Device
 	for _, name := range args[1:] {
-		dev, err := verbs.Open(name, verbs.Config{})
+		dev, err := open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		devices = append(devices, dev)
+		if dev != nil {
+			devices = append(devices, dev)
+		}
 	}
 	server, err := uverbs.Serve(uverbs.Config{Devices: devices, Dir: filepath.Dir(args[0]), Socket: args[0]})
 	if err != nil {
@@ -51,16 +59,16 @@ func Serve(t *testing.T) {
 	}
 }
 
-// A Process is a daemon that runs.
+// A Process is a running daemon.
 type Process struct {
 	cmd   *exec.Cmd
 	in    io.Closer
 	dir   string
-	names map[string]string // of its devices by what they were opened by
+	names map[string]string // of its devices, by the names that they were opened by
 }
 
-// Start starts a daemon with devices on addresses, of iWARP behind "iwarp:". It
-// is killed with the test.
+// Start starts a daemon with devices, given by their names as verbs.Open has them.
+// It is killed when the test ends.
 func Start(t testing.TB, devices ...string) *Process {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "daemon") // short: a socket's path has 108 bytes
@@ -90,33 +98,36 @@ func Start(t testing.TB, devices ...string) *Process {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if names, ok := strings.CutPrefix(lines.Text(), "serving "); ok {
-			for i, name := range strings.Fields(names) {
+			served := strings.Fields(names)
+			for i, name := range served[:min(len(served), len(devices))] {
 				p.names[devices[i]] = name
 			}
 			return p
 		}
 		t.Log(lines.Text())
 	}
-	t.Fatal("the daemon ended")
+	t.Fatal("the daemon ended before it served")
 	return nil
 }
 
 // Socket is the path of its socket.
 func (p *Process) Socket() string { return filepath.Join(p.dir, "socket") }
 
-// Name is what package verbs calls one of its devices.
+// Name returns the name by which verbs.Open finds one of its devices.
 func (p *Process) Name(device string) string { return "daemon:" + p.Socket() + "/" + p.names[device] }
 
-// End ends the daemon in order: the test fails where its programs have left
-// something.
+// Stop makes the daemon end in order, and does not wait.
+func (p *Process) Stop() error { return p.in.Close() }
+
+// End ends the daemon in order. The test fails if its programs have left objects.
 func (p *Process) End(t testing.TB) {
 	t.Helper()
-	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
+	if err := errors.Join(p.Stop(), p.cmd.Wait()); err != nil {
 		t.Errorf("the daemon: %v", err)
 	}
 }
 
-// Kill kills it.
+// Kill ends the daemon as kill -9 does.
 func (p *Process) Kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill()
