@@ -43,7 +43,7 @@ const DefaultPKey = 0xffff
 // A Config is what a device is made of. Networks or Streams is required.
 type Config struct {
 	// Networks are those of the lanes, on one endpoint: what is for queue pair n comes
-	// to network n modulo their number (link.LaneOf). The device closes their links.
+	// to network n modulo their number (frame.LaneOf). The device closes their links.
 	Networks []frame.Network
 
 	// Streams is the link of an iWARP device, which has one lane. The device closes it.

@@ -3,7 +3,6 @@ package adapter
 import (
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/frame"
-	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/trace"
 )
@@ -49,7 +48,7 @@ func (d *Device) resolve(path *qp.Path) error {
 
 // openFlow returns the flow of packets from one queue pair to another.
 func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
-	key := flowKey{l.net.Key(path, local, remote), link.LaneOf(remote, len(l.dev.lanes))}
+	key := flowKey{l.net.Key(path, local, remote), frame.LaneOf(remote, len(l.dev.lanes))}
 	if f := l.flows[key]; f != nil {
 		return f, nil
 	}

@@ -54,7 +54,7 @@ type lane struct {
 	drained  bool // the link had nothing to receive when last asked
 	rounds   uint // since deadlines were looked at
 	gathered int  // doorbells that wait, see gathers
-	middles  middles
+	fast     fastPath
 	reports  reports
 
 	// any goroutine
@@ -80,7 +80,7 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	}
 	x.Driver.Init(drive.Config{Port: x, Waiter: x.link, Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
 	x.tx.init(x)
-	if link.LaneOf(gsiQPN, len(d.lanes)) == index {
+	if frame.LaneOf(gsiQPN, len(d.lanes)) == index {
 		x.gsi = newGSI(x)
 	}
 	return x

@@ -3,7 +3,7 @@ package adapter
 import (
 	"math/bits"
 
-	"softrdma/internal/link"
+	"softrdma/internal/frame"
 )
 
 // MaxLanes is how many lanes a device has at most: their sets are words.
@@ -28,7 +28,7 @@ func (s laneSet) from(i int) (first, rest laneSet) {
 }
 
 // laneOf is the lane of the queue pair with a number.
-func (d *Device) laneOf(qpn uint32) *lane { return d.lanes[link.LaneOf(qpn, len(d.lanes))] }
+func (d *Device) laneOf(qpn uint32) *lane { return d.lanes[frame.LaneOf(qpn, len(d.lanes))] }
 
 // newQPN draws an unpredictable number of a queue pair on l, which the caller
 // has.

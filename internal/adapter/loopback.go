@@ -194,11 +194,7 @@ func (t *transmitter) join(pieces [][]byte) []byte {
 // build writes a packet as a whole to the arena, which is free. Without an
 // ICRC, which is not looked at on the way, the packet has four zeros there.
 func (t *transmitter) build(f *txFlow, o *machine.Out, icrc bool) []byte {
-	end := o.PutHeaders(t.arena)
-	for _, p := range o.Pieces {
-		end += copy(t.arena[end:], p)
-	}
-	end = t.pad(end, o.Pad)
+	end := t.stage(o.PutHeaders(t.arena), o.Pieces, o.Pad)
 	b := t.arena[:end+ib.ICRCLen]
 	crc := uint32(0)
 	if icrc {

@@ -26,7 +26,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	for data := rx.Data; ; { // an empty datagram is a packet too, and refused
 		n := min(max(rx.Size, 1), len(data))
 		front := min(from.Front, n)
-		if b := data[front:n:n]; !l.goesOn(now, b) {
+		if b := data[front:n:n]; !l.receiveFast(now, b) {
 			l.header = data[:front]
 			l.packet(now, b)
 		}
@@ -34,7 +34,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 			break
 		}
 	}
-	l.endMiddles()
+	l.leaveFastPath()
 	l.header = nil
 	l.notifyForwarded()
 }
@@ -89,7 +89,7 @@ func (l *lane) packet(now time.Duration, b []byte) {
 	}
 	l.dispatch(now, b)
 	if !in.Opcode.Info().Last {
-		l.expectMiddles(b)
+		l.enterFastPath(b)
 	}
 }
 

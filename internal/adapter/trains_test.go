@@ -49,7 +49,7 @@ func sentBy(t *testing.T, mtu, size int, op queue.Op, traced bool) [][]byte {
 	e.check(err)
 	if op == queue.Read {
 		k := &taker{end: e, mr: mr}
-		ask := came{src: middlesPeer}
+		ask := came{src: midPeer}
 		ask.Opcode, ask.PSN, ask.RETH.Length = ib.RCReadRequest, q.Attr.RQPSN, uint32(size)
 		k.take([]came{ask}, 1)
 		return e.link.sent

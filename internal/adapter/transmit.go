@@ -38,15 +38,20 @@ type transmitter struct {
 	tx     link.Tx
 	flow   *txFlow
 	class  frame.Class
-	qps    []*QP // whose packets these are; stale behind its end
+	crc    *ib.Prefix // of flow
+	front  int        // bytes of the frame's header in front of each packet
+	qps    []*QP      // whose packets these are; stale behind its end
 	n      int
 	head   int  // where the last packet lies in the arena
 	sealed bool // a shorter packet ends the batch
 	one    [1][]byte
+	middle ib.Template // of the train's next packet
+
+	maxBytes, maxPackets int // of a batch
 }
 
 func (t *transmitter) init(l *lane) {
-	t.lane = l
+	t.lane, t.maxBytes, t.maxPackets = l, l.caps.Bytes, l.caps.Packets
 	t.arena = make([]byte, link.MaxBatch+link.MaxPackets*(ib.MaxHeaderLen+8))
 	t.tx.Pieces = make([][]byte, 0, 4*link.MaxPackets)
 	t.qps = make([]*QP, 0, link.MaxPackets)
@@ -86,28 +91,30 @@ func (t *transmitter) train(q *QP, f *txFlow, o *machine.Out, class frame.Class)
 	mtu := q.Attr.PathMTU
 	for i := 0; i < o.Train; i++ {
 		t.append(q, f, t.lane.partOf(q, o, i), class)
-		for i > 0 && i+1 < o.Train-1 && t.next(o, i+1, mtu) {
+		t.middle.Follow(t.arena[t.head+t.front:])
+		for i+1 < o.Train-1 && t.next(o, i+1, mtu) {
 			i++
 		}
 	}
 	clear(t.lane.part.Pieces)
 }
 
-// next appends packet i of a train, neither its first nor its last, behind the one
-// before, whose header it has but for the PSN. It tells false, and does nothing,
-// where that does not do.
+// next appends packet i of a train, neither its first nor its last, whose header the
+// template has. It does nothing and reports false if the packet does not fit into the
+// batch, or is in several pieces.
 func (t *transmitter) next(o *machine.Out, i, mtu int) bool {
-	front, length := t.flow.HeaderLen(), ib.BTHLen+mtu+ib.ICRCLen
+	front, length := t.front, ib.BTHLen+mtu+ib.ICRCLen
 	if t.n == 0 || front+length != t.tx.Size || !t.fits(front+length) || len(o.Pieces) != 1 || t.lane.dev.Trace.On() {
 		return false
 	}
 	start, end := t.used, t.used+front+ib.BTHLen
-	h := t.arena[start:end]
-	copy(h, t.arena[t.head:])
-	h = h[front:]
-	binary.BigEndian.PutUint32(h[8:], after(binary.BigEndian.Uint32(h[8:])))
+	if front > 0 {
+		copy(t.arena[start:], t.flow.Header(length))
+	}
+	t.middle.Put(t.arena[end-ib.BTHLen:])
+	t.middle.Next()
 	t.one[0] = o.Pieces[0][i*mtu : (i+1)*mtu]
-	t.body(start, front, end, length, t.one[:], 0, o.Opcode.Info().Kind == ib.KindReadResponse)
+	t.body(start, end, length, t.one[:], 0, o.Opcode.Info().Kind == ib.KindReadResponse)
 	t.one[0] = nil
 	t.tx.Bytes += t.tx.Size
 	t.n++
@@ -141,7 +148,7 @@ func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class
 
 // begin begins a batch.
 func (t *transmitter) begin(f *txFlow, size int, class frame.Class) {
-	t.flow, t.class = f, class
+	t.flow, t.class, t.crc, t.front = f, class, &f.CRC, f.HeaderLen()
 	t.tx.Flow, t.tx.Size, t.tx.TOS, t.tx.HopLimit = f.Link, size, class.TrafficClass, class.HopLimit
 	if f.Class != class {
 		t.lane.net.Classify(f.Flow, class)
@@ -150,39 +157,38 @@ func (t *transmitter) begin(f *txFlow, size int, class frame.Class) {
 
 // fits reports whether the batch has room for one more packet.
 func (t *transmitter) fits(size int) bool {
-	return t.tx.Bytes+size <= t.lane.caps.Bytes && t.n < t.lane.caps.Packets
+	return t.tx.Bytes+size <= t.maxBytes && t.n < t.maxPackets
 }
 
 // put writes the packet, with length bytes from BTH to ICRC.
 func (t *transmitter) put(o *machine.Out, length int) {
-	front := copy(t.arena[t.used:], t.flow.Header(length))
-	end := t.used + front
+	end := t.used
+	if t.front > 0 {
+		end += copy(t.arena[end:], t.flow.Header(length))
+	}
 	end += o.PutHeaders(t.arena[end:])
-	t.body(t.used, front, end, length, o.Pieces, o.Pad, o.Opcode.Info().Kind == ib.KindReadResponse)
+	t.body(t.used, end, length, o.Pieces, o.Pad, o.Opcode.Info().Kind == ib.KindReadResponse)
 }
 
-// body completes the packet whose headers lie from start to end in the arena, the first
-// front bytes of them the frame's. The packet then lies there as a whole, or as its
+// body completes the packet whose headers lie from start to end in the arena, beginning
+// with the frame's. The packet then lies there as a whole, or as its
 // headers and trailer around the payload's own memory. Data that others may be changing
 // while it is sent, as READ responses read it, is copied before its CRC is computed.
-func (t *transmitter) body(start, front, end, length int, pieces [][]byte, pad uint8, changing bool) {
+func (t *transmitter) body(start, end, length int, pieces [][]byte, pad uint8, changing bool) {
 	t.head = start
-	behind := start + front + ib.BTHLen
+	behind := start + t.front + ib.BTHLen
 	bth := t.arena[behind-ib.BTHLen : behind]
 	var crc uint32
 	if length <= stageLimit || changing {
-		for _, p := range pieces {
-			end += copy(t.arena[end:], p)
-		}
-		end = t.pad(end, pad)
-		crc = t.flow.CRC.Join(length, t.id(), bth, t.arena[behind:end])
+		end = t.stage(end, pieces, pad)
+		crc = t.crc.Join(length, t.id(), bth, t.arena[behind:end])
 	} else {
 		t.piece(start, end)
 		t.tx.Pieces = append(t.tx.Pieces, pieces...)
 		if first := t.arena[behind:end]; len(first) > 0 {
-			crc = t.flow.CRC.Join(length, t.id(), bth, first)
+			crc = t.crc.Join(length, t.id(), bth, first)
 		} else {
-			crc = t.flow.CRC.Join(length, t.id(), bth, pieces[0])
+			crc = t.crc.Join(length, t.id(), bth, pieces[0])
 			pieces = pieces[1:]
 		}
 		for _, p := range pieces {
@@ -200,6 +206,14 @@ func (t *transmitter) body(start, front, end, length int, pieces [][]byte, pad u
 
 // id is the number that the packet being added will leave with.
 func (t *transmitter) id() uint16 { return t.flow.ID(t.n) }
+
+// stage copies a payload with its padding to the arena, and returns where it ends.
+func (t *transmitter) stage(at int, pieces [][]byte, pad uint8) int {
+	for _, p := range pieces {
+		at += copy(t.arena[at:], p)
+	}
+	return t.pad(at, pad)
+}
 
 func (t *transmitter) pad(at int, n uint8) int {
 	for range n {
@@ -224,7 +238,7 @@ func (t *transmitter) piece(start, end int) {
 
 // emit traces the packet just added: it lies at start in the arena.
 func (t *transmitter) emit(q *QP, o *machine.Out, start, first int) {
-	h, front := o.HeaderLen(), t.flow.HeaderLen()
+	h, front := o.HeaderLen(), t.front
 	e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: t.flow.traced(t.class)}
 	e.Packet.ID, e.Packet.Header = t.id(), t.arena[start:start+front]
 	start += front

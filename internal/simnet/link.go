@@ -56,7 +56,7 @@ type LinkConfig struct {
 	NoCoalescing bool
 
 	// Steer tells which of the lanes of its address a packet comes to (see
-	// Network.AttachLanes); nil takes link.PacketLane.
+	// Network.AttachLanes); nil takes frame.PacketLane.
 	Steer func(packet []byte, lanes int) int
 
 	// AnyICRC lets packets with a wrong ICRC be sent. Otherwise Send refuses
@@ -282,7 +282,7 @@ func (l *Link) lane(packet []byte) *Link {
 	}
 	steer := l.config.Steer
 	if steer == nil {
-		steer = link.PacketLane
+		steer = frame.PacketLane
 	}
 	return l.lanes[steer(packet, len(l.lanes))]
 }

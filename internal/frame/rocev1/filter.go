@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"softrdma/internal/link"
+	"softrdma/internal/frame"
 	"softrdma/internal/wire/ib"
 )
 
@@ -31,14 +31,11 @@ func (n *Network) steer() []bpf.Instruction {
 	if n.lanes == 1 {
 		return []bpf.Instruction{bpf.RetConstant{Val: whole}}
 	}
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: EthernetLen + ib.GRHLen + link.LaneOffset, Size: 4},
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: link.LaneMask},
-		bpf.ALUOpConstant{Op: bpf.ALUOpMod, Val: uint32(n.lanes)},
+	return append(frame.LoadLane(EthernetLen+ib.GRHLen, n.lanes),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(n.lane), SkipTrue: 1},
 		bpf.RetConstant{Val: drop},
 		bpf.RetConstant{Val: whole},
-	}
+	)
 }
 
 // match runs then for frames to a GID, and skips it for others.

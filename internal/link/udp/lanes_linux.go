@@ -12,11 +12,11 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/link"
+	"softrdma/internal/frame"
 )
 
 // OpenLanes opens n links of one local address: what is for queue pair q comes
-// to link q modulo n (link.LaneOf), but for packets that were joined to a batch
+// to link q modulo n (frame.LaneOf), but for packets that were joined to a batch
 // on their way, which come where the first of them belongs. The links share
 // nothing but the address and the port.
 //
@@ -79,13 +79,7 @@ func steer(fd, n int) error {
 	return nil
 }
 
-// selector is link.PacketLane in the kernel, which runs it on what follows the
-// UDP header. Loading beyond the end of a packet gives 0.
+// selector returns the program, which the kernel runs on what follows the UDP header.
 func selector(n int) []bpf.Instruction {
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: link.LaneOffset, Size: 4},
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: link.LaneMask},
-		bpf.ALUOpConstant{Op: bpf.ALUOpMod, Val: uint32(n)},
-		bpf.RetA{},
-	}
+	return append(frame.LoadLane(0, n), bpf.RetA{})
 }

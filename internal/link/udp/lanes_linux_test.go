@@ -11,14 +11,16 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
+	"softrdma/internal/wire/ib"
 )
 
 // packetTo is a packet of n bytes for a queue pair.
 func packetTo(qpn uint32, n int) []byte {
 	b := pattern(n)
-	binary.BigEndian.PutUint32(b[link.LaneOffset:], 0xa5<<24|qpn) // the first byte is reserved
+	binary.BigEndian.PutUint32(b[ib.DestQPNOffset:], 0xa5<<24|qpn) // the first byte is reserved
 	return b
 }
 
@@ -47,8 +49,8 @@ func TestSelectorIsPacketLane(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range [][]byte{nil, pattern(7), packetTo(0, 8), packetTo(1, 60), packetTo(0xffffff, 1024), packetTo(0x123456, 64)} {
-			if got, err := vm.Run(p); err != nil || got != link.PacketLane(p, n) {
-				t.Errorf("%d lanes, packet % x: lane %d, %v, expected %d", n, p[:min(len(p), 8)], got, err, link.PacketLane(p, n))
+			if got, err := vm.Run(p); err != nil || got != frame.PacketLane(p, n) {
+				t.Errorf("%d lanes, packet % x: lane %d, %v, expected %d", n, p[:min(len(p), 8)], got, err, frame.PacketLane(p, n))
 			}
 		}
 	}
@@ -71,7 +73,7 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 				f := openFlow(t, from, b[0].Local(), uint32(i/5))
 				p := packetTo(uint32(0x1000+i*7), 60+i)
 				send(t, from, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
-				to := link.PacketLane(p, n)
+				to := frame.PacketLane(p, n)
 				receive(t, b[to], &rx)
 				if string(rx.Data) != string(p) || rx.Src != f.Src || rx.Dst != b[to].Local() {
 					t.Fatalf("%s: lane %d of %d received %d bytes from %v, expected packet %d", host, to, n, len(rx.Data), rx.Src, i)

@@ -67,9 +67,9 @@ func (h *BTH) parse(b []byte) {
 	h.Pad = b[1] >> 4 & 3
 	h.Version = b[1] & 0xf
 	h.PKey = binary.BigEndian.Uint16(b[2:])
-	q := binary.BigEndian.Uint32(b[4:])
+	q := binary.BigEndian.Uint32(b[DestQPNOffset:])
 	h.FECN, h.BECN = q&(1<<31) != 0, q&(1<<30) != 0
-	h.DestQPN = q & 0xffffff
+	h.DestQPN = q & DestQPNMask
 	p := binary.BigEndian.Uint32(b[8:])
 	h.AckReq, h.Selective, h.Keep, h.Copy, h.Disown = p&(1<<31) != 0, p&(1<<30) != 0, p&(1<<29) != 0, p&(1<<28) != 0, p&(1<<27) != 0
 	h.PSN = psn.New(p)
@@ -80,7 +80,7 @@ func (h *BTH) put(b []byte) {
 	b[0] = byte(h.Opcode)
 	b[1] = bit(h.Solicited, 7) | bit(h.MigReq, 6) | h.Pad&3<<4 | h.Version&0xf
 	binary.BigEndian.PutUint16(b[2:], h.PKey)
-	binary.BigEndian.PutUint32(b[4:], h.DestQPN&0xffffff|uint32(bit(h.FECN, 7)|bit(h.BECN, 6))<<24)
+	binary.BigEndian.PutUint32(b[DestQPNOffset:], h.DestQPN&DestQPNMask|uint32(bit(h.FECN, 7)|bit(h.BECN, 6))<<24)
 	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7)|bit(h.Selective, 6)|bit(h.Keep, 5)|bit(h.Copy, 4)|bit(h.Disown, 3))<<24)
 }
 

@@ -35,6 +35,8 @@ type Prefix struct {
 	fields   [2]lengthField
 	id       int8 // bytes between the identification and the last word; -1 without one
 
+	high, low *[256]uint32 // the identification's rows of tail; nil without one
+
 	// The register with the lengths of the last packet, as most have the same.
 	sized  uint32
 	length int
@@ -66,6 +68,7 @@ func NewPrefix(headers []byte, id int, lengths ...Length) Prefix {
 	}
 	if id >= 0 {
 		p.id = int8(n - id - 2)
+		p.high, p.low = &tail[p.id+1], &tail[p.id]
 	}
 	return p
 }
@@ -82,8 +85,8 @@ func (p *Prefix) Join(length int, id uint16, bth, body []byte) uint32 {
 		p.resize(length)
 	}
 	r := p.sized
-	if p.id >= 0 {
-		r ^= contribution(id, int(p.id))
+	if p.high != nil {
+		r ^= p.high[id>>8] ^ p.low[id&0xff]
 	}
 	low := uint64(r) | uint64(binary.LittleEndian.Uint32(bth))<<32
 	return crc.Behind(low, binary.LittleEndian.Uint64(bth[4:])|0xff, crc.IEEE, body) // resv8a is masked

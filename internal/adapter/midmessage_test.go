@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	middlesMTU  = 1024
-	middlesBase = 0x10000
-	middlesLen  = 64 * middlesMTU
+	midMTU      = 1024
+	midBase     = 0x10000
+	midLen      = 64 * midMTU
 	readPackets = 40
 )
 
-// A taker is an end whose machine tells how many packets took the short way.
+// A taker is an end whose machine tells how many packets took the fast path.
 type taker struct {
 	*end
 	machine.Continuer
@@ -49,12 +49,12 @@ func (k *taker) Continue(now time.Duration, in *machine.In) bool {
 }
 
 func newTaker(t testing.TB) *taker {
-	k := &taker{end: newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64), mem: make([]byte, middlesLen)}
+	k := &taker{end: newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64), mem: make([]byte, midLen)}
 	for k.other == nil || k.other.flow != k.qp.flow { // their answers leave as one batch
 		k.other = k.create(qp.RC, k.cq)
 	}
 	var err error
-	k.mr, err = k.pd.Register(k.mem, middlesBase, qp.LocalWrite|qp.RemoteWrite)
+	k.mr, err = k.pd.Register(k.mem, midBase, qp.LocalWrite|qp.RemoteWrite)
 	k.check(err)
 	for _, q := range []*QP{k.qp, k.other} {
 		q.Attr.Access = qp.RemoteWrite
@@ -66,7 +66,7 @@ func newTaker(t testing.TB) *taker {
 	for id := range uint64(8) { // of several lengths
 		i := r.Producer()
 		*r.At(i) = queue.RecvWQE{WRID: id, NumSGE: 1}
-		r.SGERoom(i)[0] = memory.SGE{Addr: middlesBase, Length: uint32(middlesLen >> (id % 3)), LKey: k.mr.Key}
+		r.SGERoom(i)[0] = memory.SGE{Addr: midBase, Length: uint32(midLen >> (id % 3)), LKey: k.mr.Key}
 		r.Publish(r.Next(i))
 	}
 	return k
@@ -76,9 +76,9 @@ func newTaker(t testing.TB) *taker {
 func (k *taker) read() {
 	i := k.qp.SQ.Producer()
 	w := k.qp.SQ.At(i)
-	*w = queue.SendWQE{Op: queue.Read, Flags: queue.Signaled, Length: readPackets * middlesMTU, NumSGE: 1}
+	*w = queue.SendWQE{Op: queue.Read, Flags: queue.Signaled, Length: readPackets * midMTU, NumSGE: 1}
 	*w.RDMA() = queue.RDMA{Addr: 1, RKey: 2}
-	k.qp.SQ.SGERoom(i)[0] = memory.SGE{Addr: middlesBase, Length: w.Length, LKey: k.mr.Key}
+	k.qp.SQ.SGERoom(i)[0] = memory.SGE{Addr: midBase, Length: w.Length, LKey: k.mr.Key}
 	k.qp.SQ.Publish(k.qp.SQ.Next(i))
 	k.qp.Doorbell()
 }
@@ -197,7 +197,7 @@ func (k *taker) outcome() (o outcome) {
 }
 
 // asPackets fails unless the packets do the same in batches as they do one by
-// one, and tells how many took the short way.
+// one, and tells how many took the fast path.
 func asPackets(t testing.TB, what string, list []came, most int) (o outcome, taken int) {
 	t.Helper()
 	one, many := newTaker(t), newTaker(t)
@@ -215,22 +215,22 @@ func asPackets(t testing.TB, what string, list []came, most int) (o outcome, tak
 		t.Fatalf("%s: memory differs", what)
 	}
 	if one.taken != 0 {
-		t.Fatalf("%s: %d single packets took the short way", what, one.taken)
+		t.Fatalf("%s: %d single packets took the fast path", what, one.taken)
 	}
 	return o, many.taken
 }
 
-var middlesPeer = netip.MustParseAddrPort("192.0.2.9:4791")
+var midPeer = netip.MustParseAddrPort("192.0.2.9:4791")
 
 // packetsOf is the packets of a message of n packets, the last of which asks for an
 // acknowledge.
 func packetsOf(op ib.Opcode, first psn.PSN, n int) (list []came) {
 	for i := range n {
-		c := came{src: middlesPeer}
+		c := came{src: midPeer}
 		c.Opcode, c.PSN, c.AckReq = op.Segment(i == 0, i == n-1), first.Add(i), i == n-1
-		c.RETH = ib.RETH{Addr: middlesBase, Length: uint32(n * middlesMTU)}
+		c.RETH = ib.RETH{Addr: midBase, Length: uint32(n * midMTU)}
 		c.Imm, c.AETH.Syndrome = 5, ib.ACKNoCredits
-		c.Payload = bytes.Repeat([]byte{byte(i + 1)}, middlesMTU)
+		c.Payload = bytes.Repeat([]byte{byte(i + 1)}, midMTU)
 		list = append(list, c)
 	}
 	return list
@@ -264,8 +264,8 @@ func TestBatchIsItsPackets(t *testing.T) {
 		{"no queue pair", ib.RCWriteOnly, func(l []came) []came { l[9].nobody = true; return l }, 7, reason.PacketQPN},
 		{"foreign address", ib.RCSendOnly, func(l []came) []came { l[9].src = netip.MustParseAddrPort("192.0.2.8:4791"); return l }, 7, reason.PacketSource},
 		{"key of nothing", ib.RCWriteOnly, func(l []came) []came { l[0].badKey = true; return l }, 0, reason.KeyUnknown},
-		{"more than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length = 9*middlesMTU + 5; return l }, 7, reason.LengthExceedsRETH},
-		{"less than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length += middlesMTU; return l }, n - 3, reason.LengthBelowRETH},
+		{"more than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length = 9*midMTU + 5; return l }, 7, reason.LengthExceedsRETH},
+		{"less than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length += midMTU; return l }, n - 3, reason.LengthBelowRETH},
 		{"more than the receive holds", ib.RCSendOnly, func([]came) []came { return packetsOf(ib.RCSendOnly, 1, 70) }, 62, reason.ReceiveTooSmall},
 		{"short in the middle", ib.RCSendOnly, func(l []came) []came { l[9].Payload = l[9].Payload[:1000]; return l }, 7, reason.LengthShortSegment},
 		{"other opcode in the middle", ib.RCSendOnly, func(l []came) []came { l[9].Opcode = ib.RCWriteMiddle; return l }, 7, reason.OpcodeSequence},
@@ -284,7 +284,7 @@ func TestBatchIsItsPackets(t *testing.T) {
 			}
 			o, taken := asPackets(t, c.name, list, link.MaxPackets)
 			if taken < c.taken || c.taken == 0 && taken != 0 {
-				t.Errorf("%d packets took the short way, expected %d", taken, c.taken)
+				t.Errorf("%d packets took the fast path, expected %d", taken, c.taken)
 			}
 			if c.want != reason.None && o.Counters[fmt.Sprint(c.want)] == 0 || c.want == reason.None && len(o.Counters) > 0 {
 				t.Errorf("counters %v, expected %v", o.Counters, c.want)
@@ -304,7 +304,7 @@ func TestRandomBatchIsItsPackets(t *testing.T) {
 		taken += randomBatch(t, uint64(seed))
 	}
 	if taken < 5*runs {
-		t.Errorf("%d packets of %d runs took the short way", taken, runs)
+		t.Errorf("%d packets of %d runs took the fast path", taken, runs)
 	}
 }
 
@@ -369,9 +369,9 @@ func spoil(r *rand.Rand, list []came) []came {
 	case 7:
 		c.badKey = true
 	case 8:
-		c.RETH.Length = uint32(r.IntN(middlesLen))
+		c.RETH.Length = uint32(r.IntN(midLen))
 	case 9:
-		c.Payload = c.Payload[:r.IntN(middlesMTU+1)]
+		c.Payload = c.Payload[:r.IntN(midMTU+1)]
 	case 10:
 		if o := ib.Opcode(r.IntN(256)); o.Info() != nil {
 			c.Opcode = o

@@ -113,7 +113,7 @@ func BenchmarkSendWrite(b *testing.B) {
 			mr, err := e.pd.Register(mem, memory.Addr(mem), qp.LocalWrite)
 			e.check(err)
 			k := &taker{end: e, mr: mr}
-			ack := came{src: middlesPeer}
+			ack := came{src: midPeer}
 			ack.Opcode, ack.PSN, ack.AETH.Syndrome = ib.RCAcknowledge, e.qp.Attr.SQPSN.Add(-1), ib.ACKNoCredits
 			var took time.Duration
 			b.SetBytes(size)

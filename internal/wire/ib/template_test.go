@@ -1,0 +1,58 @@
+package ib
+
+import (
+	"bytes"
+	"testing"
+
+	"softrdma/internal/psn"
+)
+
+// The template of a FIRST packet writes and matches the headers that Packet builds for the
+// packets in the middle of the message, across the wrap of the PSN.
+func TestTemplateWritesMiddlesOfMessage(t *testing.T) {
+	for _, first := range []Opcode{RCSendFirst, RCWriteFirst, UCSendFirst, UCWriteFirst, RCReadResponseFirst, RCWriteMiddle} {
+		p := Packet{BTH: BTH{
+			Opcode: first, Solicited: true, Pad: 3, PKey: 0xffff, MigReq: true, FECN: true, DestQPN: 0xabcdef,
+			AckReq: true, Selective: true, PSN: psn.New(0xfffffe),
+		}}
+		var h, got [MaxHeaderLen]byte
+		p.PutHeaders(h[:])
+		var m Template
+		m.Follow(h[:])
+		p.Opcode, p.Solicited, p.Pad, p.AckReq = first.Segment(false, false), false, 0, false
+		for range 3 {
+			p.PSN = p.PSN.Next()
+			p.PutHeaders(h[:])
+			if !m.Match(h[:]) {
+				t.Fatalf("%v: PSN %v does not match", first, p.PSN)
+			}
+			if m.Put(got[:]); !bytes.Equal(got[:BTHLen], h[:BTHLen]) {
+				t.Fatalf("%v: %x, want %x", first, got[:BTHLen], h[:BTHLen])
+			}
+			if m.Opcode() != p.Opcode || m.PSN() != p.PSN {
+				t.Fatalf("%v with PSN %v, want %v with %v", m.Opcode(), m.PSN(), p.Opcode, p.PSN)
+			}
+			m.Next()
+		}
+	}
+}
+
+func TestTemplateMatchesNothingElse(t *testing.T) {
+	var h [MaxHeaderLen]byte
+	p := Packet{BTH: BTH{Opcode: RCWriteMiddle, PKey: 0xffff, DestQPN: 7, PSN: psn.New(4)}}
+	p.PutHeaders(h[:])
+	var m Template
+	m.Follow(h[:])
+	p.PSN = p.PSN.Next()
+	p.PutHeaders(h[:])
+	for i := range BTHLen * 8 {
+		x := h
+		x[i/8] ^= 1 << (i % 8)
+		if m.Match(x[:]) {
+			t.Errorf("a header whose bit %d is wrong matches", i)
+		}
+	}
+	if !m.Match(h[:]) {
+		t.Error("the expected header does not match")
+	}
+}
