@@ -57,8 +57,8 @@ func TestCommandsWithTLS(t *testing.T) {
 			t.Errorf("the server: code %d: %s", code, &server.Stderr)
 		}
 		for _, name := range []string{"TLS_HANDSHAKE", "TLS_PLAIN"} {
-			if told := server.Stderr.String(); !regexp.MustCompile(`(?m)^softrdma: refused 127\.\S+:\d+: ` + name).MatchString(told) {
-				t.Errorf("expected the server to tell of a peer and %s, found %q", name, told)
+			if out := server.Stderr.String(); !regexp.MustCompile(`(?m)^softrdma: refused 127\.\S+:\d+: ` + name).MatchString(out) {
+				t.Errorf("expected the server to name a refused peer and %s, found %q", name, out)
 			}
 		}
 	})

@@ -214,8 +214,8 @@ func (e *qpSet) connect(ctx context.Context, ctl *measure.Control) error {
 		if err != nil {
 			return err
 		}
-		if len(peer.Endpoints) != end-at || peer.Memory == nil {
-			return cli.PeerErrorf("control channel: expected %d endpoints and a memory region, found %d endpoints", end-at, len(peer.Endpoints))
+		if err := peer.CheckEndpoints(end - at); err != nil {
+			return err
 		}
 		e.remote = *peer.Memory
 		for i, q := range e.qps[at:end] {

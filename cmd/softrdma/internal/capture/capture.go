@@ -128,7 +128,8 @@ func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryD
 		if err = r.Next(&p); err != nil {
 			break
 		}
-		if s.roce++; s.roce == 1 {
+		s.roce++
+		if s.roce == 1 {
 			s.first = p.Time
 		}
 		s.last = p.Time

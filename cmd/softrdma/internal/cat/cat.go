@@ -68,7 +68,8 @@ func NewCommand() *cobra.Command {
 	f.SortFlags = false
 	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address; daemon:SOCKET/rxe1:PORT on a daemon's device")
 	f.BoolVarP(&c.verbose, "verbose", "v", false, "print connections and byte counts on standard error")
-	c.AddFlags(f, "give up connecting after this `DURATION`")
+	c.AddFlags(f)
+	f.DurationVar(&c.Timeout, "timeout", 10*time.Second, "give up connecting after this `DURATION`")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }
@@ -88,7 +89,8 @@ func (c *command) parse(args []string) (err error) {
 		c.port, err = portNumber(c.wait[i+1:])
 	case listening:
 		rest, iwarp := strings.CutPrefix(c.wait, cli.IWARPPrefix)
-		if c.host, c.port, err = hostPort(rest); err == nil && iwarp {
+		c.host, c.port, err = hostPort(rest)
+		if err == nil && iwarp {
 			c.host = cli.IWARPPrefix + c.host
 		}
 	case len(args) == 1:
@@ -224,12 +226,14 @@ func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case sent = <-out:
-			if out = nil; sent.err != nil {
+			out = nil
+			if sent.err != nil {
 				return c.failed("send", sent.err)
 			}
 			c.note("sent %d bytes", sent.n)
 		case received = <-in:
-			if in = nil; received.err != nil {
+			in = nil
+			if received.err != nil {
 				return c.failed("receive", received.err)
 			}
 			c.note("received %d bytes", received.n)
@@ -242,7 +246,8 @@ func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 			if _, err := conn.Write(nil); err == nil {
 				continue
 			}
-			if refused++; refused > 2 {
+			refused++
+			if refused > 2 {
 				c.note("the peer has closed the connection")
 				return nil
 			}

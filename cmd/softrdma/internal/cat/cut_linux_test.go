@@ -24,7 +24,7 @@ func wantCut(t *testing.T, p *clitest.Process, cause string) {
 	}
 }
 
-// waitOutput waits until n bytes were printed.
+// waitOutput listener until n bytes were printed.
 func waitOutput(t *testing.T, p *clitest.Process, n int) {
 	t.Helper()
 	for end := time.Now().Add(clitest.Timeout); ; time.Sleep(5 * time.Millisecond) {
@@ -39,19 +39,19 @@ func waitOutput(t *testing.T, p *clitest.Process, n int) {
 }
 
 // connectedPair starts a cat -l that has received part of what another cat sends.
-func connectedPair(t *testing.T, at, to string, part int, flags ...string) (waits, goes *clitest.Process, input *os.File) {
+func connectedPair(t *testing.T, at, to string, part int, flags ...string) (listener, dialer *clitest.Process, input *os.File) {
 	t.Helper()
 	open, _ := pipeInput(t)
-	waits = startListener(t, at, open, flags...)
+	listener = startListener(t, at, open, flags...)
 	in, input := pipeInput(t)
-	goes = clitest.Prepare(t, append([]string{"cat", to, "7000"}, flags...)...)
-	goes.Cmd.Stdin = in
-	goes.Start()
+	dialer = clitest.Prepare(t, append([]string{"cat", to, "7000"}, flags...)...)
+	dialer.Cmd.Stdin = in
+	dialer.Start()
 	if _, err := input.Write(clitest.RandomData(1, part)); err != nil {
 		t.Fatal(err)
 	}
-	waitOutput(t, waits, part)
-	return waits, goes, input
+	waitOutput(t, listener, part)
+	return listener, dialer, input
 }
 
 func TestCatSenderKilledIsNotEndOfFile(t *testing.T) {
@@ -63,11 +63,11 @@ func TestCatSenderKilledIsNotEndOfFile(t *testing.T) {
 			}
 			t.Parallel()
 			at := clitest.ServerAddress(t)
-			waits, goes, _ := connectedPair(t, at, at, 60_000, flags...)
-			if err := goes.Cmd.Process.Kill(); err != nil {
+			listener, dialer, _ := connectedPair(t, at, at, 60_000, flags...)
+			if err := dialer.Cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			wantCut(t, waits, "")
+			wantCut(t, listener, "")
 		})
 	}
 }
@@ -78,22 +78,22 @@ func TestCatSenderKilledOnDaemonIsNotEndOfFile(t *testing.T) {
 		at := clitest.ServerAddress(t)
 		_, socket := clitest.StartDaemon(t, "-d", prefix+clitest.LoopbackDevice(t))
 		open, _ := pipeInput(t)
-		waits := clitest.Prepare(t, "cat", "-v", "-l", prefix+at+":7000")
-		waits.Cmd.Stdin = open
-		waits.Start()
-		waits.PrintsError("waiting")
+		listener := clitest.Prepare(t, "cat", "-v", "-l", prefix+at+":7000")
+		listener.Cmd.Stdin = open
+		listener.Start()
+		listener.PrintsError("waiting")
 		in, input := pipeInput(t)
-		goes := clitest.Prepare(t, "cat", "-I", "daemon:"+socket+"/"+map[string]string{"": "rxe0", "iwarp:": "siw0"}[prefix], at, "7000")
-		goes.Cmd.Stdin = in
-		goes.Start()
+		dialer := clitest.Prepare(t, "cat", "-I", "daemon:"+socket+"/"+map[string]string{"": "rxe0", "iwarp:": "siw0"}[prefix], at, "7000")
+		dialer.Cmd.Stdin = in
+		dialer.Start()
 		if _, err := input.Write(clitest.RandomData(1, 60_000)); err != nil {
 			t.Fatal(err)
 		}
-		waitOutput(t, waits, 60_000)
-		if err := goes.Cmd.Process.Kill(); err != nil {
+		waitOutput(t, listener, 60_000)
+		if err := dialer.Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		wantCut(t, waits, "")
+		wantCut(t, listener, "")
 	}
 }
 
@@ -144,11 +144,11 @@ func TestCatCutConnectionIsNotEndOfFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at, between := clitest.ServerAddress(t), clitest.ServerAddress(t)
 			r := startRelay(t, between+":7000", at+":7000")
-			waits, goes, _ := connectedPair(t, at, between, 60_000, flags...)
+			listener, dialer, _ := connectedPair(t, at, between, 60_000, flags...)
 			r.cut()
 			cause := map[string]string{"iwarp": "STREAM_CLOSED", "tls": "TLS_LOST"}[name]
-			wantCut(t, waits, cause)
-			wantCut(t, goes, cause)
+			wantCut(t, listener, cause)
+			wantCut(t, dialer, cause)
 		})
 	}
 }
@@ -157,24 +157,24 @@ func TestCatCutConnectionIsNotEndOfFile(t *testing.T) {
 func TestCatAbortIsNotEndOfFile(t *testing.T) {
 	for _, protocol := range []string{"roce", "iwarp"} {
 		at := clitest.ServerAddress(t)
-		waits, goes, _ := connectedPair(t, at, at, 60_000, "--protocol", protocol)
-		goes.Cmd.Process.Signal(syscall.SIGINT)
-		wantCut(t, waits, "")
-		goes.Fails(cli.ExitInterrupted)
+		listener, dialer, _ := connectedPair(t, at, at, 60_000, "--protocol", protocol)
+		dialer.Cmd.Process.Signal(syscall.SIGINT)
+		wantCut(t, listener, "")
+		dialer.Fails(cli.ExitInterrupted)
 
 		at = clitest.ServerAddress(t)
 		open, _ := pipeInput(t)
-		waits = startListener(t, at, open, "--protocol", protocol)
+		listener = startListener(t, at, open, "--protocol", protocol)
 		dir, err := os.Open(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer dir.Close()
-		goes = clitest.Prepare(t, "cat", at, "7000", "--protocol", protocol)
-		goes.Cmd.Stdin = dir // cannot be read
-		goes.Start()
-		goes.Fails(cli.ExitFailed, "standard input")
-		wantCut(t, waits, "")
+		dialer = clitest.Prepare(t, "cat", at, "7000", "--protocol", protocol)
+		dialer.Cmd.Stdin = dir // cannot be read
+		dialer.Start()
+		dialer.Fails(cli.ExitFailed, "standard input")
+		wantCut(t, listener, "")
 	}
 }
 

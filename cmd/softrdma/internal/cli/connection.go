@@ -98,7 +98,8 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 	if err != nil {
 		host, iwarp := strings.CutPrefix(name, IWARPPrefix)
 		if found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host); len(found) > 0 && found[0].Unmap().String() != host {
-			if host = found[0].Unmap().String(); iwarp {
+			host = found[0].Unmap().String()
+			if iwarp {
 				host = IWARPPrefix + host
 			}
 			dev, closeDevice, err = OpenDevice(cmd, host, cfg)
@@ -126,6 +127,25 @@ func ListenError(err error, dev Device, p Protocol, flag string) error {
 		return err
 	}
 	return fmt.Errorf("UDP port %d is in use on every address of this machine, by other softrdma processes or Linux's Soft RoCE (rdma_rxe): choose a free address with %s, for example one in 127.0.0.0/8", verbs.Port, flag)
+}
+
+// DisconnectError returns why a connection ended, if err is a flushed completion, which
+// only says that the queue pair failed, and the connection ends within a second.
+// Otherwise it returns nil.
+func DisconnectError(conn interface {
+	Done() <-chan struct{}
+	Err() error
+}, err error) error {
+	var c *verbs.CompletionError
+	if !errors.As(err, &c) || c.Status != verbs.WRFlushErr {
+		return nil
+	}
+	select {
+	case <-conn.Done():
+		return conn.Err()
+	case <-time.After(time.Second):
+		return nil
+	}
 }
 
 // WaitingAt returns the message of a server that has begun to listen.

@@ -26,16 +26,16 @@ type StreamEnd struct {
 	protocol Protocol
 }
 
-func (e *StreamEnd) AddFlags(f *pflag.FlagSet, silence string) {
-	f.StringVarP(&e.Source, "source", "I", "", "client: local `INTERFACE-OR-ADDRESS`, or daemon:SOCKET/rxe1 (default: chosen by the route)")
+// AddFlags adds the flags of both ends, but not --timeout, which means different things.
+func (e *StreamEnd) AddFlags(f *pflag.FlagSet) {
+	SourceFlag(f, &e.Source)
 	e.protocol.AddFlag(f, "")
-	f.DurationVar(&e.Timeout, "timeout", 10*time.Second, silence)
 }
 
 // CheckFlags checks the flags. local is the name of a server's device.
 func (e *StreamEnd) CheckFlags(local *string) error {
-	if e.Timeout <= 0 {
-		return UsageErrorf("--timeout: expected a positive duration such as 10s, found %v", e.Timeout)
+	if err := CheckTimeout(e.Timeout); err != nil {
+		return err
 	}
 	if err := e.protocol.Reconcile(&e.Source); err != nil {
 		return err

@@ -27,7 +27,8 @@ type Throttle struct {
 func (t *Throttle) Printf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := time.Now(); t.omitted == 0 && now.Sub(t.start) >= throttleTime {
+	now := time.Now()
+	if t.omitted == 0 && now.Sub(t.start) >= throttleTime {
 		t.start, t.lines = now, 0
 	}
 	if t.lines < throttleLines {
@@ -35,7 +36,8 @@ func (t *Throttle) Printf(format string, args ...any) {
 		t.Print(fmt.Sprintf(format, args...))
 		return
 	}
-	if t.omitted++; t.omitted == 1 {
+	t.omitted++
+	if t.omitted == 1 {
 		t.timer = time.AfterFunc(time.Until(t.start.Add(throttleTime)), t.Flush)
 	}
 }

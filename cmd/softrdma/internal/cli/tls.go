@@ -49,7 +49,8 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	var files [4]string
 	given := 0
 	for i, name := range [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag} {
-		if files[i] = FlagText(cmd, name); files[i] != "" {
+		files[i] = FlagText(cmd, name)
+		if files[i] != "" {
 			given++
 		}
 	}

@@ -109,13 +109,13 @@ func testConnections(t *testing.T, server, client string) {
 		t.Errorf("perf:\n%s\nserver: %s%s", out, &perf.Stdout, &perf.Stderr)
 	}
 	words := strings.Repeat("from one device to the other\n", 20_000)
-	waits := clitest.Start(t, "cat", "-v", "-l", server+":18574")
-	waits.PrintsError("waiting for a client on " + at)
-	goes := clitest.Prepare(t, "cat", "-I", client, at, "18574")
-	goes.Cmd.Stdin = strings.NewReader(words)
-	goes.Start()
-	goes.Output()
-	if out := waits.Output(); string(out) != words {
+	listener := clitest.Start(t, "cat", "-v", "-l", server+":18574")
+	listener.PrintsError("waiting for a client on " + at)
+	dialer := clitest.Prepare(t, "cat", "-I", client, at, "18574")
+	dialer.Cmd.Stdin = strings.NewReader(words)
+	dialer.Start()
+	dialer.Output()
+	if out := listener.Output(); string(out) != words {
 		t.Errorf("cat: %d bytes came", len(out))
 	}
 	dir := clitest.ShortDir(t)

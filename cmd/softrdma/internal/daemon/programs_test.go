@@ -44,7 +44,7 @@ func TestGoAndCProgramsShareADaemon(t *testing.T) {
 	_, socket := clitest.StartDaemon(t, "-d", "127.21.4.1", "-d", "127.21.4.2")
 	perf := clitest.Start(t, "perf", "write", "bw", "--keep", "-d", "daemon:"+socket+"/rxe0", "-p", "18562")
 	perf.Prints("waiting for a client")
-	beside := clitest.Start(t, "perf", "write", "bw", "-D", "3", "-d", "daemon:"+socket+"/rxe1", "-p", "18562", "127.0.0.1")
+	pair := clitest.Start(t, "perf", "write", "bw", "-D", "3", "-d", "daemon:"+socket+"/rxe1", "-p", "18562", "127.0.0.1")
 	c := func(device string) []string {
 		return []string{"exec", "--socket", socket, "--", "ibv_rc_pingpong", "-g", "0", "-c", "-p", "18517", "-d", device}
 	}
@@ -53,8 +53,8 @@ func TestGoAndCProgramsShareADaemon(t *testing.T) {
 	}
 	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, c("rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(own("rxe1"), "127.0.0.1")...) })
 	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, own("rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(c("rxe1"), "127.0.0.1")...) })
-	if beside.ExitCode() != 0 {
-		t.Errorf("the pair beside them: %s%s", &beside.Stdout, &beside.Stderr)
+	if pair.ExitCode() != 0 {
+		t.Errorf("the other pair: %s%s", &pair.Stdout, &pair.Stderr)
 	}
 }
 

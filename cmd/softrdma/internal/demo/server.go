@@ -41,11 +41,11 @@ func newServer(ctx context.Context, dev cli.Device, c *measure.Control) (*server
 
 // connectServer connects to the first process's queue pair, which m describes.
 func connectServer(ctx context.Context, s *measure.Side, c *measure.Control, m *measure.Message) (err error) {
-	hello := &measure.Message{Do: measure.DoHello, Device: s.Dev.Addr().String(), Endpoints: s.Local, Memory: s.Memory()}
+	hello, err := s.Hello()
+	if err != nil {
+		return err
+	}
 	if s.Cfg.Managed {
-		if hello.Service, err = s.Listen(); err != nil {
-			return err
-		}
 		if err = c.Send(hello); err != nil {
 			return err
 		}

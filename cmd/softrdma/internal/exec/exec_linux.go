@@ -28,7 +28,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	places, err := s.daemonSockets(cmd)
+	sockets, err := s.daemonSockets(cmd)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err := os.WriteFile(path, library, 0o755); err != nil {
 		return err
 	}
-	env, err := s.daemonEnvironment(cmd, places, path)
+	env, err := s.daemonEnvironment(cmd, sockets, path)
 	if err != nil {
 		return err
 	}
@@ -88,25 +88,25 @@ func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
 
 // daemonEnvironment looks for a daemon and returns the environment for its programs, or
 // nil if there is none.
-func (s *options) daemonEnvironment(cmd *cobra.Command, places []string, library string) ([]string, error) {
-	for _, place := range places {
-		info, err := daemon.Ask(place)
+func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, library string) ([]string, error) {
+	for _, socket := range sockets {
+		info, err := daemon.Ask(socket)
 		switch {
 		case err == nil:
 			if s.verbose {
 				for _, d := range info.Devices {
-					fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s, of the daemon on %s (process %d)\n", d, place, info.PID)
+					fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s, of the daemon on %s (process %d)\n", d, socket, info.PID)
 				}
 			}
-			return uverbs.Environment(library, place, info.Tree), nil
+			return uverbs.Environment(library, socket, info.Tree), nil
 		case daemon.Absent(err):
 			if s.socket != "" {
-				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", place, place, err)
+				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", socket, socket, err)
 			}
 		case s.socket != "":
-			return nil, fmt.Errorf("daemon on %s: %w", place, err)
+			return nil, fmt.Errorf("daemon on %s: %w", socket, err)
 		default:
-			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", place, err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", socket, err)
 		}
 	}
 	return nil, nil

@@ -77,6 +77,18 @@ func withConnectTimeout(ctx context.Context) (context.Context, context.CancelFun
 // setRNRTimer sets the RNR timer that Connect sets without the connection manager.
 func setRNRTimer(id *rdmacm.ID) error { return id.SetOption(rdmacm.OptionMinRNRTimer, 1) }
 
+// Hello returns the message that tells the client about this end. If the connection
+// manager connects the queue pairs, they listen for the client from then on.
+func (s *Side) Hello() (*Message, error) {
+	m := &Message{Do: DoHello, Device: s.Dev.Addr().String(), Endpoints: s.Local, Memory: s.Memory()}
+	if !s.Cfg.Managed {
+		return m, nil
+	}
+	var err error
+	m.Service, err = s.Listen()
+	return m, err
+}
+
 // Listen begins to listen for the client's queue pairs.
 func (s *Side) Listen() (v *Service, err error) {
 	s.conns = &connections{ch: rdmacm.NewEventChannel()}

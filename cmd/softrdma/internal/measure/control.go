@@ -105,7 +105,8 @@ func (c *Control) read(ctx context.Context, r io.Reader) error {
 			// A peer that failed ends the measurement at both ends.
 			return cli.WithCode(max(m.Code, cli.ExitFailed), fmt.Errorf("the other end: %s", m.Error))
 		}
-		if c.missed.Store(0); m.Do == doAlive {
+		c.missed.Store(0)
+		if m.Do == doAlive {
 			continue
 		}
 		select {
@@ -146,6 +147,14 @@ func (c *Control) KeepAlive(ctx context.Context) {
 			}
 		}
 	}()
+}
+
+// CheckEndpoints checks that a message describes n queue pairs and a memory region.
+func (m *Message) CheckEndpoints(n int) error {
+	if len(m.Endpoints) != n || m.Memory == nil {
+		return cli.PeerErrorf("control channel: expected %d endpoints and a memory region, found %d endpoints", n, len(m.Endpoints))
+	}
+	return nil
 }
 
 // Send sends a message.

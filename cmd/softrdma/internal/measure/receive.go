@@ -83,7 +83,8 @@ func (f *Flow) messageArrived(wc *verbs.WC) error {
 		return nil
 	}
 	t.received++
-	if t.toPost++; t.toPost < len(t.wrs) {
+	t.toPost++
+	if t.toPost < len(t.wrs) {
 		return nil
 	}
 	return t.post(f.side.QPs[wc.WRID])

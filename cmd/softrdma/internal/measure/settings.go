@@ -121,12 +121,10 @@ func (p *Settings) checkTransport() error {
 	if _, err := verbs.ParseRecovery(string(p.Recovery)); err != nil {
 		return cli.UsageErrorf("--recovery: %w", err)
 	}
-	switch p.MTU {
-	case 0, 256, 512, 1024, 2048, 4096:
-	default:
-		return cli.UsageErrorf("-m: expected 256, 512, 1024, 2048 or 4096, found %d", p.MTU)
+	if p.MTU == 0 {
+		return nil
 	}
-	return nil
+	return cli.CheckMTU(p.MTU)
 }
 
 // checkLimits checks the numbers that decide how much memory the test takes.

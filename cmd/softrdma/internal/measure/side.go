@@ -157,8 +157,8 @@ func (s *Side) Connect(peer *Message, mtu int) error {
 		s.Remote = *peer.Memory
 		return nil
 	}
-	if len(peer.Endpoints) != len(s.QPs) || peer.Memory == nil {
-		return cli.PeerErrorf("control channel: expected %d endpoints and a memory region, found %d endpoints", len(s.QPs), len(peer.Endpoints))
+	if err := peer.CheckEndpoints(len(s.QPs)); err != nil {
+		return err
 	}
 	s.Remote = *peer.Memory
 	for i, q := range s.QPs {

@@ -60,7 +60,8 @@ func (g *acceptor) run(ctx context.Context, l net.Listener) error {
 			return err
 		}
 		g.mu.Lock()
-		if g.pending = append(g.pending, conn); len(g.pending) > maxPending {
+		g.pending = append(g.pending, conn)
+		if len(g.pending) > maxPending {
 			g.pending[0].Close() // readHello fails
 			g.pending = g.pending[1:]
 		}

@@ -30,26 +30,32 @@ func TestAttackOtherProgramsOnPerfServer(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for i := range maxPending + attack.Count(50) {
+	dial := func(i int) net.Conn {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			t.Fatal(err)
 		}
 		io.WriteString(c, openings[i%len(openings)])
+		open = append(open, c)
+		return c
+	}
+	// The server prints only some lines of many, so these come first.
+	for i := range openings {
+		dial(i)
+	}
+	server.Prints("expected a message of softrdma")
+	server.Prints(`expected "hello", found "begin"`)
+	for i := range maxPending + attack.Count(50) {
+		c := dial(i)
 		if i%7 == 0 {
 			c.(*net.TCPConn).SetLinger(0)
 			c.Close()
-			continue
 		}
-		open = append(open, c)
 	}
 	client := clitest.Start(t, "perf", "write", "bw", "-n", "100", "-s", "1000", "-p", port, "-d", clitest.LoopbackDevice(t), "127.0.0.1")
 	client.Succeeds()
-	out := server.Succeeds()
-	for _, want := range []string{"expected a message of softrdma", `expected "hello", found "begin"`, "measures write bw"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("expected %q, found\n%s", want, out)
-		}
+	if out := server.Succeeds(); !strings.Contains(out, "measures write bw") {
+		t.Errorf("expected the client to be served, found\n%s", out)
 	}
 }
 
@@ -72,7 +78,7 @@ func TestAttackSilentConnectionsToPerfServer(t *testing.T) {
 	for i, c := range open[:more] {
 		c.SetReadDeadline(time.Now().Add(clitest.Timeout))
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("stranger %d was not let go", i)
+			t.Fatalf("connection %d was not closed", i)
 		}
 	}
 	clitest.Start(t, "perf", "write", "bw", "-n", "100", "-p", port, "-d", clitest.LoopbackDevice(t), "127.0.0.1").Succeeds()

@@ -71,7 +71,7 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVarP(&opt.device, "device", "d", "", "use `DEVICE`: an interface or local address, iwarp:DEVICE for iWARP, daemon: or daemon:SOCKET/rxe1 for a daemon's (default: chosen by the route)")
+	cli.DeviceFlag(f, &opt.device, "chosen by the route")
 	f.VarP(&opt.size, "size", "s", "message size (default 64KiB for bw, 2 for lat, 8 for atomic)")
 	f.BoolVarP(&opt.all, "all", "a", false, "all message sizes from 2 B to 8 MiB")
 	f.IntVarP(&opt.Iterations, "iters", "n", 0, "`NUMBER` of messages per queue pair and size (default 5000 for bw, 1000 for lat; with -a fewer for large sizes)")

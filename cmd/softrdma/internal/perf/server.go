@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,14 +39,9 @@ func (p *server) listen(ctx context.Context, port uint16) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var printing sync.Mutex
-	note := func(line string) {
-		printing.Lock()
-		defer printing.Unlock()
-		fmt.Fprintln(p.notes, line)
-	}
-	note(fmt.Sprint("waiting for a client on TCP port ", l.Addr().(*net.TCPAddr).Port))
-	failures := &cli.Throttle{Print: note}
+	notes := cli.NewPrinter(p.notes)
+	notes.Printf("waiting for a client on TCP port %d", l.Addr().(*net.TCPAddr).Port)
+	failures := &cli.Throttle{Print: notes.Println}
 	defer failures.Flush()
 	g := &acceptor{clients: make(chan *peer, maxQueued), failures: failures}
 	defer g.closeQueued()
@@ -59,7 +53,7 @@ func (p *server) listen(ctx context.Context, port uint16) error {
 			return err
 		case c := <-g.clients:
 			gone := c.ctx.Err() != nil // it left while another one measured
-			err := p.serve(c, note)
+			err := p.serve(c, notes)
 			c.close()
 			if ctx.Err() != nil || !p.keep && !gone {
 				return err
@@ -72,16 +66,16 @@ func (p *server) listen(ctx context.Context, port uint16) error {
 }
 
 // serve runs the tests of one client.
-func (p *server) serve(c *peer, note func(string)) error {
+func (p *server) serve(c *peer, notes *cli.Printer) error {
 	defer context.AfterFunc(c.ctx, func() { c.conn.SetDeadline(time.Now()) })()
-	err := p.run(c.ctx, c, note)
+	err := p.run(c.ctx, c, notes)
 	if err != nil {
 		c.Fail(err)
 	}
 	return err
 }
 
-func (p *server) run(ctx context.Context, c *peer, note func(string)) error {
+func (p *server) run(ctx context.Context, c *peer, notes *cli.Printer) error {
 	set := c.hello.Settings
 	if c.hello.Version != measure.ProtocolVersion || set == nil {
 		return cli.PeerErrorf("client: expected softrdma perf of protocol version %d, found version %d", measure.ProtocolVersion, c.hello.Version)
@@ -105,7 +99,7 @@ func (p *server) run(ctx context.Context, c *peer, note func(string)) error {
 		return err
 	}
 	defer s.Close()
-	m, err := p.setUp(ctx, c, s, note)
+	m, err := p.setUp(ctx, c, s, notes)
 	for ; err == nil; m, err = c.Next(ctx) {
 		switch {
 		case m.Do == measure.DoBye:
@@ -128,14 +122,12 @@ func (p *server) run(ctx context.Context, c *peer, note func(string)) error {
 
 // setUp connects the queue pairs of this end to the client's and returns the client's
 // first message after that.
-func (p *server) setUp(ctx context.Context, c *peer, s *measure.Side, note func(string)) (begin *measure.Message, err error) {
+func (p *server) setUp(ctx context.Context, c *peer, s *measure.Side, notes *cli.Printer) (begin *measure.Message, err error) {
 	set, dev := c.hello.Settings, s.Dev
-	note(fmt.Sprintf("%v measures %s %s on device %s", c, set.Operation, set.Metric, cli.DeviceName(dev)))
-	hello := &measure.Message{Do: measure.DoHello, Device: dev.Addr().String(), Endpoints: s.Local, Memory: s.Memory()}
-	if set.Managed {
-		if hello.Service, err = s.Listen(); err != nil {
-			return nil, err
-		}
+	notes.Printf("%v measures %s %s on device %s", c, set.Operation, set.Metric, cli.DeviceName(dev))
+	hello, err := s.Hello()
+	if err != nil {
+		return nil, err
 	}
 	hello.Alive = c.hello.Alive
 	if err := c.Send(hello); err != nil {

@@ -25,9 +25,6 @@ func (p *command) checkManaged() error {
 			return cli.UsageErrorf("--%s: with -R the connection manager chooses the %s", flag, who)
 		}
 	}
-	if p.port == 0 {
-		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
-	}
 	return nil
 }
 
@@ -136,8 +133,12 @@ func (p *command) runOver(ctx context.Context, r *session, conn *rdmacm.Conn) (e
 	p.printEndpoints(r, conn)
 	start := time.Now()
 	if err := r.run(ctx); err != nil {
-		if err = explainFlush(conn, err); !errors.Is(err, rdmacm.ErrDisconnected) || !r.repliedToLast() {
+		cause := cli.DisconnectError(conn, err)
+		switch {
+		case cause == nil:
 			return err
+		case !errors.Is(cause, rdmacm.ErrDisconnected) || !r.repliedToLast():
+			return cli.PeerErrorf("%w: see its error message", cause)
 		}
 	}
 	if err := p.report(time.Since(start)); err != nil {
@@ -177,18 +178,4 @@ func (r *session) endpoints(conn *rdmacm.Conn) (local, remote destination) {
 	gid := func(at netip.AddrPort) verbs.GID { return at.Addr().As16() }
 	return destination{qpn: r.qps[0].Number(), psn: a.SQPSN, gid: gid(conn.LocalAddr())},
 		destination{qpn: a.DestQPN, psn: a.RQPSN, gid: gid(conn.RemoteAddr())}
-}
-
-// explainFlush replaces the error of a flushed request if the peer has disconnected.
-func explainFlush(conn *rdmacm.Conn, err error) error {
-	var c *verbs.CompletionError
-	if !errors.As(err, &c) || c.Status != verbs.WRFlushErr {
-		return err
-	}
-	select {
-	case <-conn.Done():
-		return cli.PeerErrorf("%w: see its error message", conn.Err())
-	case <-time.After(time.Second):
-		return err
-	}
 }

@@ -3,6 +3,7 @@
 package pingpong
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&p.service, "type", "t", "rc", "transport `SERVICE`: rc, uc, ud, or srq (rc with a shared receive queue)")
-	f.StringVarP(&p.device, "device", "d", "", "use `DEVICE`: an interface or local address, iwarp:DEVICE for iWARP, daemon: or daemon:SOCKET/rxe1 for a daemon's (default: the best address)")
+	cli.DeviceFlag(f, &p.device, "the best address")
 	f.IntVarP(&p.gidIndex, "gid-idx", "g", 0, "`INDEX` of the local GID")
 	f.Uint16VarP(&p.port, "port", "p", 18515, "TCP `PORT` for exchanging addresses")
 	f.VarP(&p.size, "size", "s", "message size (ud: 1024)")
@@ -111,7 +112,7 @@ func NewCommand() *cobra.Command {
 	f.IntVarP(&p.sl, "sl", "l", 0, "service `LEVEL`, 0 to 7: the class selector of packets")
 	f.BoolVarP(&p.managed, "rdma-cm", "R", false, "connect with the RDMA connection manager instead of TCP (at both sides)")
 	p.protocol.AddFlag(f, "; iwarp needs -R")
-	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "give up when the peer is silent for this `DURATION`")
+	cli.SilenceFlag(f, &p.timeout)
 	f.BoolVar(&p.json, "json", false, "print the result as one JSON object")
 	cli.AddDeviceFlags(cmd)
 	cli.CompleteFlag(cmd, "type", services...)
@@ -137,16 +138,13 @@ func (p *command) checkFlags() error {
 		return cli.UsageErrorf("-t %s: iWARP supports reliable connections only: %w", p.service, errors.ErrUnsupported)
 	case p.protocol.IWARP() && !p.managed:
 		return cli.UsageErrorf("iWARP needs the connection manager: expected -R (at both sides): %w", errors.ErrUnsupported)
-	case p.port == 0:
-		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
 	case p.sl < 0 || p.sl > 7:
 		return cli.UsageErrorf("-l: expected 0 to 7, found %d", p.sl)
 	case p.gidIndex < 0:
 		return cli.UsageErrorf("-g: expected an index from 0, found %d", p.gidIndex)
-	case p.timeout <= 0:
-		return cli.UsageErrorf("--timeout: expected a positive duration such as 10s, found %v", p.timeout)
-	case !slices.Contains([]int{256, 512, 1024, 2048, 4096}, p.mtu):
-		return cli.UsageErrorf("-m: expected 256, 512, 1024, 2048 or 4096, found %d", p.mtu)
+	}
+	if err := cmp.Or(cli.CheckPort(p.port), cli.CheckTimeout(p.timeout), cli.CheckMTU(p.mtu)); err != nil {
+		return err
 	}
 	if p.managed {
 		if err := p.checkManaged(); err != nil {

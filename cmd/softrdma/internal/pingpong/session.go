@@ -292,7 +292,8 @@ func (r *session) messageArrived(w *verbs.WC) error {
 			return cli.DataErrorf("message %d: %w", r.received, err)
 		}
 	}
-	if r.posted--; r.posted < len(r.qps)+1 {
+	r.posted--
+	if r.posted < len(r.qps)+1 {
 		return r.refill()
 	}
 	return nil

@@ -71,7 +71,8 @@ func NewCommand() *cobra.Command {
 	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR`, interface or daemon:SOCKET/rxe1 to listen on (default: every address)")
 	f.StringVar(&r.dir, "dir", ".", "server: write files only below `DIRECTORY`; / allows any path")
 	f.BoolVar(&r.once, "once", false, "server: exit after one client, with an exit code that says whether it succeeded")
-	r.AddFlags(f, "give up when the peer is silent for this `DURATION`")
+	r.AddFlags(f)
+	cli.SilenceFlag(f, &r.Timeout)
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }
@@ -80,8 +81,8 @@ func (r *command) check(args []string) error {
 	if err := r.CheckFlags(&r.addr); err != nil {
 		return err
 	}
-	if r.port == 0 {
-		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
+	if err := cli.CheckPort(r.port); err != nil {
+		return err
 	}
 	switch len(args) {
 	case 0:

@@ -30,13 +30,9 @@ func (r *command) serve(ctx context.Context) (err error) {
 	}
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	fmt.Fprintf(r.out, "%s, writing files below %s\n", cli.ListeningAt(l.Addr()), into.dir)
-	var printing sync.Mutex
-	failures := &cli.Throttle{Print: func(line string) {
-		printing.Lock()
-		defer printing.Unlock()
-		fmt.Fprintln(r.out, line)
-	}}
+	out := cli.NewPrinter(r.out)
+	out.Printf("%s, writing files below %s", cli.ListeningAt(l.Addr()), into.dir)
+	failures := &cli.Throttle{Print: out.Println}
 	defer failures.Flush()
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -47,9 +43,7 @@ func (r *command) serve(ctx context.Context) (err error) {
 		}
 		s := &server{stream: newStream(conn.(*rdmanet.Conn), r.Timeout), dir: into}
 		s.note = func(format string, args ...any) {
-			printing.Lock()
-			defer printing.Unlock()
-			fmt.Fprintf(r.out, "client %v: %s\n", conn.RemoteAddr(), fmt.Sprintf(format, args...))
+			out.Printf("client %v: %s", conn.RemoteAddr(), fmt.Sprintf(format, args...))
 		}
 		if r.once {
 			l.Close()

@@ -80,7 +80,8 @@ func (in *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, 
 		return nil, fmt.Errorf("%s: expected a regular file, found %s: %w", asked, fileKind(info.Mode()), syscall.EINVAL)
 	}
 	d := &upload{in: in, name: name, perm: perm}
-	if d.partial, d.keep = in.reserve(name, key); !d.keep {
+	d.partial, d.keep = in.reserve(name, key)
+	if !d.keep {
 		d.partial = partialName(name, randomKey())
 	}
 	if err := d.begin(); err != nil {

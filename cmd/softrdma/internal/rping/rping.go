@@ -3,16 +3,15 @@
 package rping
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,8 @@ const example = `  softrdma rping -s                          the server, on eve
 // A command is the command with its flags.
 type command struct {
 	cmd        *cobra.Command
-	out        io.Writer
+	out        *cli.Printer
+	results    *cli.Printer // of --json
 	server     bool
 	client     bool
 	addr       string
@@ -66,8 +66,7 @@ type command struct {
 	json       bool
 	protocol   cli.Protocol
 
-	printing sync.Mutex    // guards out; a persistent server has several clients
-	notes    *cli.Throttle // of a persistent server, else nil
+	notes *cli.Throttle // of a persistent server, else nil
 }
 
 // Sizes of a ping. rping has memory for maxSize bytes; minSize is room for the text
@@ -84,9 +83,10 @@ func NewCommand() *cobra.Command {
 		Use: "rping {-s | -c -a ADDR} [flags]", Short: "Ping through the RDMA connection manager, as rping does",
 		Long: long, Example: example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p.cmd, p.out = cmd, cmd.OutOrStdout()
+			p.cmd, p.results = cmd, cli.NewPrinter(cmd.OutOrStdout())
+			p.out = p.results
 			if p.json {
-				p.out = cmd.ErrOrStderr()
+				p.out = cli.NewPrinter(cmd.ErrOrStderr())
 			}
 			if err := p.checkFlags(); err != nil {
 				return err
@@ -109,10 +109,10 @@ func NewCommand() *cobra.Command {
 	f.BoolVarP(&p.validate, "validate", "V", false, "validate each ping")
 	f.BoolVarP(&p.persistent, "persistent", "P", false, "server: serve any number of clients until interrupted")
 	f.BoolVarP(&p.ownQP, "own-qp", "q", false, "move the queue pair through its states in this program, not in the connection manager")
-	f.StringVarP(&p.source, "source", "I", "", "client: local `INTERFACE-OR-ADDRESS`, or daemon:SOCKET/rxe1 (default: chosen by the route)")
+	cli.SourceFlag(f, &p.source)
 	f.BoolVarP(&p.debug, "debug", "d", false, "print each step on standard error")
 	p.protocol.AddFlag(f, "")
-	f.DurationVar(&p.timeout, "timeout", 10*time.Second, "give up when the peer is silent for this `DURATION`")
+	cli.SilenceFlag(f, &p.timeout)
 	f.BoolVar(&p.json, "json", false, "print results as JSON objects, one per line")
 	cli.AddDeviceFlags(cmd)
 	return cmd
@@ -132,12 +132,11 @@ func (p *command) checkFlags() error {
 		return cli.UsageErrorf("-P is for the server")
 	case p.count < 0:
 		return cli.UsageErrorf("-C: expected a number from 0, found %d", p.count)
-	case p.port == 0:
-		return cli.UsageErrorf("-p: expected 1 to 65535, found 0")
 	case int(p.size) < minSize || int(p.size) > maxSize:
 		return cli.UsageErrorf("-S: expected %d to %d bytes, found %d", minSize, maxSize, p.size)
-	case p.timeout <= 0:
-		return cli.UsageErrorf("--timeout: expected a positive duration such as 10s, found %v", p.timeout)
+	}
+	if err := cmp.Or(cli.CheckPort(p.port), cli.CheckTimeout(p.timeout)); err != nil {
+		return err
 	}
 	if p.server && !changed("size") {
 		p.size = maxSize
@@ -178,12 +177,6 @@ func (p *command) param() rdmacm.ConnParam {
 	return rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1}
 }
 
-func (p *command) print(format string, args ...any) {
-	p.printing.Lock()
-	defer p.printing.Unlock()
-	fmt.Fprintf(p.out, format+"\n", args...)
-}
-
 // A record is a result in JSON.
 type record struct {
 	Client    string  `json:"client,omitempty"` // in a server's
@@ -201,9 +194,12 @@ func (p *command) result(r record, format string, args ...any) error {
 		return nil
 	}
 	r.Validated = p.validate
-	p.printing.Lock()
-	defer p.printing.Unlock()
-	return json.NewEncoder(p.cmd.OutOrStdout()).Encode(r)
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	p.results.Println(string(line))
+	return nil
 }
 
 // note prints a server's message about a client.
@@ -212,13 +208,11 @@ func (p *command) note(format string, args ...any) {
 		p.notes.Printf(format, args...)
 		return
 	}
-	p.print(format, args...)
+	p.out.Printf(format, args...)
 }
 
 func (p *command) debugf(format string, args ...any) {
 	if p.debug {
-		p.printing.Lock()
-		defer p.printing.Unlock()
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
 	}
 }
@@ -226,7 +220,7 @@ func (p *command) debugf(format string, args ...any) {
 // showPing prints a ping up to its zero byte.
 func (p *command) showPing(what string, ping []byte) {
 	if p.verbose {
-		p.print("%s: %s", what, pingText(ping))
+		p.out.Printf("%s: %s", what, pingText(ping))
 	}
 }
 

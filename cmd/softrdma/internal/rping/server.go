@@ -59,7 +59,7 @@ func (p *command) runServer(ctx context.Context) (err error) {
 	if err != nil {
 		return cli.ListenError(err, dev, p.protocol, "-a ADDR")
 	}
-	p.print("%s", cli.WaitingAt(l.Addr()))
+	p.out.Println(cli.WaitingAt(l.Addr()))
 	if p.persistent {
 		err = p.serveAll(ctx, l)
 	} else {
@@ -80,7 +80,7 @@ func (p *command) serveOne(ctx context.Context, l listener) error {
 // serveAll serves clients until ctx ends. A client's error is printed and does not end
 // the server.
 func (p *command) serveAll(ctx context.Context, l listener) error {
-	p.notes = &cli.Throttle{Print: func(line string) { p.print("%s", line) }}
+	p.notes = &cli.Throttle{Print: p.out.Println}
 	var clients sync.WaitGroup
 	defer p.notes.Flush()
 	defer clients.Wait()

@@ -272,14 +272,8 @@ func (s *side) take(wcs []verbs.WC, op verbs.WCOp) (found bool, err error) {
 // explainFlush returns the reason of a failed completion. A flushed request says only
 // that the connection has ended, and the connection knows why.
 func (s *side) explainFlush(err error) error {
-	var c *verbs.CompletionError
-	if !errors.As(err, &c) || c.Status != verbs.WRFlushErr {
-		return fmt.Errorf("%v: %w", s.conn.RemoteAddr(), err)
+	if cause := cli.DisconnectError(s.conn, err); cause != nil {
+		return cause
 	}
-	select {
-	case <-s.conn.Done():
-		return s.conn.Err()
-	case <-time.After(interruptGrace):
-		return fmt.Errorf("%v: %w", s.conn.RemoteAddr(), err)
-	}
+	return fmt.Errorf("%v: %w", s.conn.RemoteAddr(), err)
 }
