@@ -1,10 +1,9 @@
-// Package bench measures softrdma beside its peers: the kernel's TCP and UDP,
-// iperf3 and UCX, and in a virtual machine the kernel's Soft RoCE. All run as pairs of processes on the same path, in turn,
-// several rounds, so that a ratio is taken from neighbours in time: machines
-// are noisy, and absolute figures hold for one of them.
+// Package bench compares softrdma with other implementations: the kernel's TCP and
+// UDP, iperf3 and UCX, and in a virtual machine the kernel's Soft RoCE. It runs each
+// tool as a pair of processes on the same path, one tool after the other, in several
+// rounds. Ratios are computed within a round, because machines are noisy.
 //
-// It owns the measuring, the raw loops of the kernel's protocols that stand for
-// the limit, and the report. What softrdma does is measured from outside, by
-// its own command. A peer that is not installed is named in the report, and so
-// is a path that cannot be made.
+// It owns the measuring, the reference loops over the kernel's UDP and TCP, and the
+// report. It measures softrdma through the softrdma command. The report names tools
+// that are not installed and paths that cannot be created.
 package bench

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A taken is what came to the server, which it tells over a connection of its
-// own at the end.
-type taken struct {
+// A received is the server's result, which it sends over a control connection at the
+// end.
+type received struct {
 	Bytes  int64     `json:"bytes"`
 	CPU    float64   `json:"cpu_s"`
-	Shares []float64 `json:"shares,omitempty"` // of Pour: bits per second of each flow between the margins
+	Shares []float64 `json:"shares,omitempty"` // for Saturate: bits per second of each flow between the margins
 }
 
-// controlLimit bounds a whole measurement.
+// controlLimit is the time limit of a measurement.
 const controlLimit = time.Minute
 
-// RunEnd is one end of a loop: `softrdma bench end` calls it. The server prints
-// "ready", the client the Result or Goodput as JSON; each by say.
+// RunEnd runs one end of a Kernel loop, for `softrdma bench end`. The server says
+// "ready", the client its Result or Goodput.
 func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
 	if err := c.check(); err != nil {
 		return err
@@ -47,12 +47,12 @@ func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
 	}
 	elapsed := time.Since(start).Seconds()
 	used := CPUTime() - begin
-	var other taken
+	var other received
 	if err := json.NewDecoder(conn).Decode(&other); err != nil {
 		return err
 	}
 	switch c.Kind {
-	case Pour:
+	case Saturate:
 		return say(newGoodput(other.Shares))
 	case Stream:
 		r.Throughput = float64(other.Bytes) / elapsed

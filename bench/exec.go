@@ -7,20 +7,20 @@ import (
 	"softrdma/preload"
 )
 
-// The names of Exec.
+// Names of Exec.
 const (
 	ExecName       = "exec"
 	ExecSharedName = "exec --share-memory"
 )
 
-// Exec measures perftest unchanged under `softrdma exec`, both ends on the one
-// device of a `softrdma daemon`, which stands where a kernel's RDMA device does.
+// Exec measures unmodified perftest under `softrdma exec`. Both ends use the device of
+// one `softrdma daemon`, which replaces the kernel's RDMA device.
 type Exec struct {
 	Path  string // of the command
 	Share bool   // both ends share their memory with the daemon
 }
 
-// Name is ExecName or ExecSharedName.
+// Name returns ExecName or ExecSharedName.
 func (e Exec) Name() string {
 	if e.Share {
 		return ExecSharedName
@@ -28,8 +28,8 @@ func (e Exec) Name() string {
 	return ExecName
 }
 
-// Lack tells whether perftest is installed and the command has the library that
-// exec preloads.
+// Lack returns an error unless perftest is installed and the command contains the
+// library that exec preloads.
 func (Exec) Lack() error {
 	if _, err := preload.Library(); err != nil {
 		return err

@@ -2,10 +2,10 @@ package bench
 
 import "fmt"
 
-// A Metric is which number of a result counts.
+// A Metric is one number of a result.
 type Metric string
 
-// The metrics. Of all but Throughput and Rate less is better.
+// The metrics. For all except Throughput and Rate less is better.
 const (
 	Throughput  Metric = "throughput"
 	Rate        Metric = "rate"
@@ -37,7 +37,8 @@ func (r *Result) value(m Metric) float64 {
 	return r.P99
 }
 
-// show gives the value with its unit.
+// show returns the unit in which the metric is printed, and the factor that converts
+// a result's value to it.
 func (m Metric) show() (unit string, scale float64) {
 	switch m {
 	case Throughput:
@@ -62,17 +63,17 @@ type Measure struct {
 	Metric Metric
 }
 
-// A Figure is a ratio of two measures with what it is to reach: at least the
-// gate, or where less is better at most. With nothing to compare with it is the
-// measure itself, in its unit.
+// A Figure is a ratio of two measures and its limits: the ratio must be at least the
+// gate, or at most if less is better. A figure without Against is absolute: its value
+// is the measure itself.
 type Figure struct {
 	Name          string
 	Of, Against   Measure
 	Less          bool    // less is better
-	Gate, Stretch float64 // 0 is none: a row without is there to compare another with
+	Gate, Stretch float64 // 0 means no limit: the figure is only for comparison
 }
 
-// Reached tells whether the ratio is as good as the limit.
+// Reached reports whether the ratio is at least as good as the limit.
 func (f *Figure) Reached(ratio, limit float64) bool {
 	if f.Less {
 		return ratio <= limit
@@ -85,8 +86,8 @@ const (
 	word = 8
 )
 
-// Figures are what is measured on a path. TCP's shares differ: where packets
-// cross an interface they cost TCP more.
+// Figures returns the figures for a path. The gates for TCP differ between loopback and
+// other interfaces, where TCP has a higher cost per packet.
 func Figures(loopback bool) []Figure {
 	rdma := func(k Kind, op string, bytes int) Work { return Work{Tool: "softrdma", Kind: k, Op: op, Bytes: bytes} }
 	ucx := func(k Kind, op string, bytes int) Work { return Work{Tool: "UCX-TCP", Kind: k, Op: op, Bytes: bytes} }
@@ -120,18 +121,18 @@ func Figures(loopback bool) []Figure {
 		{"8 B SEND latency, of raw UDP spinning", at(send, P50), at(spin, P50), true, 1.4, 1.2},
 		{"8 B WRITE latency, of UCX over TCP, tag_lat", at(ping, P50), at(ucx(Ping, "tag_lat", word), P50), true, .75, .6},
 		{"8 B WRITE latency, p99 of p50", at(ping, P99), at(ping, P50), true, 2, 1.3},
-		{"the same of raw UDP spinning", at(spin, P99), at(spin, P50), true, 0, 0},
+		{"8 B raw UDP latency spinning, p99 of p50", at(spin, P99), at(spin, P50), true, 0, 0},
 		{"8 B SEND latency sleeping, of blocking UDP", at(asleep, P50), at(block, P50), true, 1.3, 1.1},
 		{"8 B WRITE rate, of UCX over TCP, tag_bw", at(rdma(Stream, "write", word), Rate), at(ucx(Stream, "tag_bw", word), Rate), false, 15, 40},
 		{"CPU time of 1 MiB WRITE, of iperf3", at(write, CPU), at(iperf, CPU), true, 1.3, 1},
 		{"CPU time of 1 MiB WRITE sleeping, of iperf3", at(sleeping, CPU), at(iperf, CPU), true, 1.3, 1},
-	}, append(crowdFigures(), iwarpFigures()...)...)
+	}, append(scalingFigures(), iwarpFigures()...)...)
 }
 
-// Absolute tells whether the figure is no ratio.
+// Absolute reports whether the figure is an absolute value and not a ratio.
 func (f *Figure) Absolute() bool { return f.Against == Measure{} }
 
-// measures are what the figure is made of.
+// measures returns the figure's one or two measures.
 func (f *Figure) measures() []Measure {
 	if f.Absolute() {
 		return []Measure{f.Of}
@@ -139,7 +140,7 @@ func (f *Figure) measures() []Measure {
 	return []Measure{f.Of, f.Against}
 }
 
-// Bound is the sign of the figure's limits.
+// Bound returns the comparison sign of the figure's limits.
 func (f *Figure) Bound() string {
 	if f.Less {
 		return "≤"
@@ -147,7 +148,7 @@ func (f *Figure) Bound() string {
 	return "≥"
 }
 
-// Limit shows one of the figure's limits.
+// Limit formats one of the figure's limits.
 func (r *Row) Limit(v float64) string {
 	if v == 0 {
 		return "–"
@@ -155,8 +156,8 @@ func (r *Row) Limit(v float64) string {
 	return fmt.Sprintf("%s %g", r.Figure.Bound(), v)
 }
 
-// Cells are what was found as reports show it: both measures, their ratio, and
-// the lowest and the highest.
+// Cells returns the columns of a report: both measures, their ratio, and the range of
+// the ratios.
 func (r *Row) Cells() (of, against, ratio, span string) {
 	of = fmt.Sprintf("%.3g %s", r.Of, r.Unit)
 	if r.Figure.Absolute() {
@@ -165,8 +166,8 @@ func (r *Row) Cells() (of, against, ratio, span string) {
 	return of, fmt.Sprintf("%.3g %s", r.Against, r.Unit), fmt.Sprintf("%.2f", r.Ratio), fmt.Sprintf("%.2f–%.2f", r.Low, r.High)
 }
 
-// Verdict tells which limit the ratio reached: "stretch", "gate", or that it is
-// "below"; nothing where there is no limit.
+// Verdict returns the best limit that the ratio reached, "stretch" or "gate", else
+// "below", or "" if there is no limit.
 func (r *Row) Verdict() string {
 	switch {
 	case r.Gate == 0:

@@ -10,12 +10,12 @@ import (
 	"softrdma/internal/congestion"
 )
 
-// A Goodput is what some flows carry together once they have grown: bytes that
-// the receiver's program has, without headers, copies and repetitions.
+// A Goodput is the goodput of concurrent flows: the rate at which the receiving program
+// gets payload, without headers and retransmissions, after the flows have grown.
 type Goodput struct {
 	Bits     float64           `json:"bits_per_s"`
 	Shares   []float64         `json:"shares_bits_per_s,omitempty"` // of each flow
-	Counters map[string]uint64 `json:"counters,omitempty"`          // what the ends counted, by reason
+	Counters map[string]uint64 `json:"counters,omitempty"`          // counters of both ends, by reason
 }
 
 func newGoodput(shares []float64) (g Goodput) {
@@ -26,38 +26,38 @@ func newGoodput(shares []float64) (g Goodput) {
 	return g
 }
 
-// Fairness is Jain's index of the shares.
+// Fairness returns Jain's index of the shares.
 func (g *Goodput) Fairness() float64 { return congestion.Jain(g.Shares) }
 
-// A Sender pours through a path what it can. Pour starts both ends, lets so
-// many flows run for the time, of which the margins at either end do not count,
-// and leaves no process behind.
+// A Sender sends as much as a path carries. Saturate starts both ends, runs the flows
+// for the time d, and stops all its processes. The margins at the beginning and the end
+// of d are not measured.
 type Sender interface {
 	Name() string
-	Lack() error // why it cannot run here, nil where it can
-	Pour(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error)
+	Lack() error // the reason why the sender is not available, or nil
+	Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error)
 }
 
-// TCPSender is the kernel's TCP with a control of congestion. Both ends are the
-// command again, as `softrdma bench end`.
+// TCPSender is the kernel's TCP with a congestion control. Both ends run
+// `softrdma bench end`.
 type TCPSender struct {
 	Path    string // of the command
 	Control string
 }
 
-// Name is the control's, behind "TCP".
+// Name returns "TCP" and the congestion control.
 func (s TCPSender) Name() string { return "TCP " + s.Control }
 
-// Lack tells whether the kernel has the control.
+// Lack returns an error unless the kernel has the congestion control.
 func (s TCPSender) Lack() error { return lackControl(s.Control) }
 
-// pourBytes is how much a TCP end writes or reads at a time.
-const pourBytes = 64 << 10
+// tcpBufferLen is the length of a TCP end's reads and writes.
+const tcpBufferLen = 64 << 10
 
-// Pour implements Sender.
-func (s TCPSender) Pour(ctx context.Context, p *Path, flows int, d, margin time.Duration) (g Goodput, err error) {
+// Saturate implements Sender.
+func (s TCPSender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (g Goodput, err error) {
 	c := EndConfig{
-		Op: OpTCP, Kind: Pour, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: pourBytes, Segment: segmentOf(p),
+		Op: OpTCP, Kind: Saturate, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: tcpBufferLen, Segment: segmentOf(p),
 		Control: s.Control, Flows: flows, Seconds: d.Seconds(), Margin: margin.Seconds(),
 	}
 	out, err := Kernel{Path: s.Path}.both(ctx, p, c)
@@ -70,14 +70,14 @@ func (s TCPSender) Pour(ctx context.Context, p *Path, flows int, d, margin time.
 	return g, nil
 }
 
-// RDMASender is softrdma: WRITEs on a queue pair for each flow, measured by its
-// own command's perf.
+// RDMASender is softrdma: it WRITEs on one queue pair per flow, measured by
+// `softrdma perf`.
 type RDMASender struct {
 	Softrdma
-	Recovery string // of losses, "" for the default
+	Recovery string // loss recovery, "" for the default
 }
 
-// Name tells the choices that are not the default's.
+// Name returns "softrdma" and the options that are not the default.
 func (s RDMASender) Name() string {
 	name := "softrdma"
 	for _, choice := range []string{s.Congestion, s.Recovery} {
@@ -88,19 +88,17 @@ func (s RDMASender) Name() string {
 	return name
 }
 
-// The messages of a flow: so many under way that they fill any window, so short
-// that counting them is fine enough.
 const (
-	flowMessage = 16 << 10
-	flowUnder   = 8 << 20 // bytes of one flow, shared by several
+	flowMessage = 16 << 10 // bytes of a message, short enough to count messages
+	flowWindow  = 8 << 20  // outstanding bytes of all flows, more than any congestion window
 )
 
-// Pour implements Sender.
-func (s RDMASender) Pour(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error) {
+// Saturate implements Sender.
+func (s RDMASender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error) {
 	port := strconv.Itoa(int(freePort()))
 	serve := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Server.String()}
 	ask := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Client.String(), "--json", "-e", "-s", strconv.Itoa(flowMessage),
-		"-t", strconv.Itoa(flowUnder / flowMessage / flows), "-q", strconv.Itoa(flows), "-D", fmt.Sprint(d.Seconds()), "--margin", fmt.Sprint(margin.Seconds())}
+		"-t", strconv.Itoa(flowWindow / flowMessage / flows), "-q", strconv.Itoa(flows), "-D", fmt.Sprint(d.Seconds()), "--margin", fmt.Sprint(margin.Seconds())}
 	if s.Congestion != "" {
 		ask = append(ask, "--congestion", s.Congestion)
 	}

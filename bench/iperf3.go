@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Iperf3 measures the kernel's TCP by iperf3, with cubic: BBR, the default of
-// some systems, throttles a single stream on the loopback.
+// Iperf3 measures the kernel's TCP with iperf3. It uses cubic, because BBR, the default
+// of some systems, throttles a single stream on the loopback interface.
 type Iperf3 struct{}
 
-// Name is "iperf3".
+// Name returns "iperf3".
 func (Iperf3) Name() string { return "iperf3" }
 
-// Lack tells whether iperf3 is installed.
+// Lack returns an error unless iperf3 is installed.
 func (Iperf3) Lack() error { return installed("iperf3", "iperf3") }
 
 func installed(program, debian string) error {

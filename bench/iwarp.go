@@ -1,7 +1,7 @@
 package bench
 
-// iwarpFigures are those of iWARP. What it is compared with is a TCP stream with
-// the same control of congestion, the system's: iWARP leaves that to TCP.
+// iwarpFigures returns the figures of iWARP. It is compared with a TCP stream that uses
+// the system's congestion control, as iWARP does.
 func iwarpFigures() []Figure {
 	rdma := func(k Kind, op string, bytes int) Work {
 		return Work{Tool: "softrdma", Kind: k, Op: op, Bytes: bytes, Protocol: "iwarp"}

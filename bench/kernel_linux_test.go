@@ -58,10 +58,9 @@ func TestKernelLoopsMeasure(t *testing.T) {
 	}
 }
 
-// TestUDPEndWaitsOnThroughSignals: the runtime interrupts threads by signals,
-// and a receive with a time limit ends with EINTR then. It was taken for the end
-// of the loop, and the other end met a closed port.
-func TestUDPEndWaitsOnThroughSignals(t *testing.T) {
+// Go's runtime interrupts threads by signals, and a receive with a timeout then returns
+// EINTR. The end must continue to wait.
+func TestUDPEndContinuesAfterSignals(t *testing.T) {
 	c := EndConfig{Op: OpUDP, Kind: Ping, Bytes: 8, Events: true, Port: freePort(), Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("127.12.1.6")}
 	waiting, err := newUDPEnd(&c)
 	if err != nil {
@@ -104,7 +103,7 @@ func TestUDPEndWaitsOnThroughSignals(t *testing.T) {
 	}
 }
 
-func TestParseEndConfigReadsWhatArgsWrote(t *testing.T) {
+func TestParseEndConfigParsesArgs(t *testing.T) {
 	c := EndConfig{
 		Server: true, Op: OpTCP, Kind: Stream, Bytes: 1 << 20, Segment: 1056, Events: true, Seconds: .25, Port: 4711,
 		Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("fe80::1%lo"),
@@ -124,7 +123,7 @@ func TestParseEndConfigReadsWhatArgsWrote(t *testing.T) {
 	}
 }
 
-func TestRunEndRefusesBadOrders(t *testing.T) {
+func TestRunEndRefusesInvalidConfig(t *testing.T) {
 	ok := EndConfig{Op: OpUDP, Kind: Ping, Bytes: 8, Segment: 1024, Local: netip.MustParseAddr("127.12.1.3"), Peer: netip.MustParseAddr("127.12.1.4")}
 	for name, change := range map[string]func(*EndConfig){
 		"no bytes":        func(c *EndConfig) { c.Bytes = 0 },

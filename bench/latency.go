@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// maxSamples bounds the memory of a ping.
+// maxSamples is the maximum number of round trips of a ping.
 const maxSamples = 1 << 22
 
-// latencyOf sums half round trips up.
+// latencyOf returns percentiles of half the round trips.
 func latencyOf(trips []time.Duration) Result {
 	if len(trips) == 0 {
 		return Result{}

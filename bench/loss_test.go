@@ -10,11 +10,11 @@ import (
 	"softrdma/bench/relay"
 )
 
-// A carrier is a relay of which each run comes as late as it was told.
+// A carrier is a fake relay whose runs have the given delays.
 type carrier struct {
 	config relay.Config
 	runs   int
-	late   []float64 // of the first runs
+	late   []float64 // of the first runs, in µs
 }
 
 func (c *carrier) Start(to relay.Config) error { c.config = to; return nil }
@@ -29,19 +29,19 @@ func (c *carrier) Stop() (a Account, err error) {
 	return a, nil
 }
 
-// A pourer sends what the course lets through.
-type pourer struct {
+// A fakeSender returns a goodput that depends on the carrier's loss rate.
+type fakeSender struct {
 	name string
 	on   *carrier
 	lack error
 	fail error
-	per  float64 // part of the rate that each percent of loss takes
+	per  float64 // share of the rate that each percent of loss costs
 }
 
-func (p pourer) Name() string { return p.name }
-func (p pourer) Lack() error  { return p.lack }
+func (p fakeSender) Name() string { return p.name }
+func (p fakeSender) Lack() error  { return p.lack }
 
-func (p pourer) Pour(_ context.Context, _ *Path, flows int, d, margin time.Duration) (Goodput, error) {
+func (p fakeSender) Saturate(_ context.Context, _ *Path, flows int, d, margin time.Duration) (Goodput, error) {
 	if p.fail != nil {
 		return Goodput{}, p.fail
 	}
@@ -56,18 +56,18 @@ func (p pourer) Pour(_ context.Context, _ *Path, flows int, d, margin time.Durat
 }
 
 func newLossRun(c *carrier, senders ...Sender) *LossRun {
-	return &LossRun{Relay: c, Network: LossNetwork(), Senders: senders, Courses: Courses(), Rounds: 2, Each: time.Second}
+	return &LossRun{Relay: c, Network: LossNetwork(), Senders: senders, Impairments: Impairments(), Rounds: 2, Each: time.Second}
 }
 
-func TestLossRunTellsFiguresOfTheFirstSender(t *testing.T) {
+func TestLossRunFiguresAreOfTheFirstSender(t *testing.T) {
 	c := &carrier{}
-	r := newLossRun(c, pourer{name: "softrdma", on: c, per: .05}, pourer{name: "TCP cubic", on: c, per: .8}, pourer{name: "TCP bbr", lack: errors.New("no bbr here")})
+	r := newLossRun(c, fakeSender{name: "softrdma", on: c, per: .05}, fakeSender{name: "TCP cubic", on: c, per: .8}, fakeSender{name: "TCP bbr", lack: errors.New("no bbr here")})
 	got, err := r.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Rows) != 24 || len(got.Senders) != 2 || c.runs != 2*24*2 {
-		t.Fatalf("%d courses of %v, %d runs", len(got.Rows), got.Senders, c.runs)
+		t.Fatalf("%d impairments of %v, %d runs", len(got.Rows), got.Senders, c.runs)
 	}
 	if len(got.Lacks) != 1 || !strings.Contains(got.Lacks[0], "no bbr here") {
 		t.Errorf("lacks %q", got.Lacks)
@@ -96,30 +96,30 @@ func TestLossRunTellsFiguresOfTheFirstSender(t *testing.T) {
 	}
 }
 
-func TestLossRunNamesWhatFails(t *testing.T) {
+func TestLossRunReportsFailures(t *testing.T) {
 	c := &carrier{}
-	r := newLossRun(c, pourer{name: "softrdma", on: c, fail: errors.New("out of order")})
-	r.Courses, r.Rounds = r.Courses[:1], 1
+	r := newLossRun(c, fakeSender{name: "softrdma", on: c, fail: errors.New("out of order")})
+	r.Impairments, r.Rounds = r.Impairments[:1], 1
 	got, err := r.Do(t.Context())
 	if err != nil || len(got.Lacks) != 1 || !strings.Contains(got.Lacks[0], "out of order") || !strings.Contains(got.Lacks[0], "100µs with 0 % lost") {
 		t.Errorf("%v, %q", err, got.Lacks)
 	}
 	if len(got.Figures) != 0 {
-		t.Errorf("figures of courses that were not measured: %v", got.Figures)
+		t.Errorf("figures of impairments that were not measured: %v", got.Figures)
 	}
 }
 
-func TestLossRunRepeatsWhatTheRelayDisturbed(t *testing.T) {
+func TestLossRunRepeatsDisturbedMeasurements(t *testing.T) {
 	c := &carrier{late: []float64{5e4, 100, 5e4, 5e4, 5e4, 100}}
-	r := newLossRun(c, pourer{name: "softrdma", on: c})
-	r.Courses, r.Rounds = r.Courses[:3], 1
+	r := newLossRun(c, fakeSender{name: "softrdma", on: c})
+	r.Impairments, r.Rounds = r.Impairments[:3], 1
 	got, err := r.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Once for the first course, twice and then no more for the second.
+	// The first is repeated once, the second twice, which is the maximum.
 	if got.Disturbed != 3 || c.runs != 6 {
-		t.Errorf("%d taken again, %d runs", got.Disturbed, c.runs)
+		t.Errorf("%d repeated, %d runs", got.Disturbed, c.runs)
 	}
 }
 
@@ -127,16 +127,16 @@ func TestLossRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := &carrier{}
-	if _, err := newLossRun(c, pourer{name: "softrdma", on: c}).Do(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := newLossRun(c, fakeSender{name: "softrdma", on: c}).Do(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestShareRunsTellFairnessAndQueue(t *testing.T) {
+func TestShareRunsMeasureFairnessAndQueue(t *testing.T) {
 	c := &carrier{}
 	r := newLossRun(c)
-	r.Courses = nil
-	r.Shares = ShareRuns([]Sender{pourer{name: "softrdma", on: c}, pourer{name: "TCP cubic", lack: errors.New("no cubic")}})
+	r.Impairments = nil
+	r.Shares = ShareRuns([]Sender{fakeSender{name: "softrdma", on: c}, fakeSender{name: "TCP cubic", lack: errors.New("no cubic")}})
 	got, err := r.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -9,10 +9,10 @@ import (
 
 const pageHead = `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>softrdma bench</title><style>
 body{font-family:sans-serif;max-width:60em;margin:2em auto}table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:left;border-bottom:1px solid #ddd}
-.below{color:#c0392b}.gate,.stretch{color:#27864a}</style></head><body><h1>softrdma beside its peers</h1>
-<p>Ratios are taken within a round, and the median of the rounds counts. Absolute figures hold for one machine.</p>`
+.below{color:#c0392b}.gate,.stretch{color:#27864a}</style></head><body><h1>softrdma compared with other implementations</h1>
+<p>Ratios are computed within a round, and the median of the rounds counts. Absolute figures hold for one machine.</p>`
 
-// WriteHTML writes tables and plots as one page that needs nothing else.
+// WriteHTML writes tables and plots as one self-contained page.
 func WriteHTML(w io.Writer, tables []*Table, plots []Plot) error {
 	var b strings.Builder
 	for _, t := range tables {
@@ -21,7 +21,7 @@ func WriteHTML(w io.Writer, tables []*Table, plots []Plot) error {
 	return writePage(w, b.String(), plots)
 }
 
-// WriteHTML writes the table and its plots as one page that needs nothing else.
+// WriteHTML writes the table and its plots as one self-contained page.
 func (t *LossTable) WriteHTML(w io.Writer) error {
 	var b strings.Builder
 	writeFigures(&b, fmt.Sprintf("Goodput over a relay, %d rounds", t.Rounds), t.Figures)
@@ -31,13 +31,13 @@ func (t *LossTable) WriteHTML(w io.Writer) error {
 	}
 	b.WriteString("</tr>")
 	for i := range t.Rows {
-		fmt.Fprintf(&b, "<tr><td>%v</td>", t.Rows[i].Course)
+		fmt.Fprintf(&b, "<tr><td>%v</td>", t.Rows[i].Impairment)
 		for _, g := range t.Rows[i].Goodput {
 			fmt.Fprintf(&b, "<td>%.1f</td>", g/1e6)
 		}
 		b.WriteString("</tr>")
 	}
-	b.WriteString("</table><table><tr><th>into a marked bottleneck</th><th>Mbit/s</th><th>fairness</th><th>longest queue, KiB</th><th>dropped</th><th>marked</th></tr>")
+	b.WriteString("</table><table><tr><th>through an ECN-marking bottleneck</th><th>Mbit/s</th><th>fairness</th><th>longest queue, KiB</th><th>dropped</th><th>marked</th></tr>")
 	for i := range t.Shares {
 		s := &t.Shares[i]
 		if s.Lack != "" {

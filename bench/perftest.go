@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// RxeName is the name of Perftest: what it measures is Linux's Soft RoCE.
+// RxeName is the name of Perftest, which measures Linux's Soft RoCE.
 const RxeName = "rxe"
 
-// Perftest measures the RDMA device of the path's kernel by perftest, both ends
-// on that device.
+// Perftest measures an RDMA device of the path's kernel with perftest. Both ends use
+// the same device.
 type Perftest struct {
 	Device string // rxe0
-	GID    int    // index of the device's GID to use
+	GID    int    // index of the GID to use
 }
 
-// Name is RxeName.
+// Name returns RxeName.
 func (Perftest) Name() string { return RxeName }
 
-// Lack tells whether perftest is installed.
+// Lack returns an error unless perftest is installed.
 func (Perftest) Lack() error { return installed("ib_write_bw", "perftest") }
 
-// Its messages are counted, since the shortest time that it can be told is
-// several seconds: about as many as take rxe a second in an emulated machine.
+// The number of messages is fixed, because perftest's shortest duration is several
+// seconds. These rates take rxe about a second in an emulated machine.
 const (
 	blocksPerSecond = 400
 	wordsPerSecond  = 8000
@@ -39,7 +39,7 @@ func (t Perftest) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	return t.under(ctx, nil, p, w, d)
 }
 
-// under runs both ends under a program that command lines begin with.
+// under runs both ends with a prefix of their command lines.
 func (t Perftest) under(ctx context.Context, prefix []string, p *Path, w Work, d time.Duration) (Result, error) {
 	program, rate := "ib_"+w.Op+"_bw", blocksPerSecond*block/max(w.Bytes, block)
 	switch {
@@ -48,7 +48,7 @@ func (t Perftest) under(ctx context.Context, prefix []string, p *Path, w Work, d
 	case w.Bytes <= word:
 		rate = wordsPerSecond
 	}
-	// Its output is buffered where it is no terminal.
+	// perftest buffers its output unless it is a terminal.
 	serve := append(slices.Clone(prefix), "stdbuf", "-oL", program, "-F", "-d", t.Device, "-x", strconv.Itoa(t.GID), "-p", strconv.Itoa(int(freePort())),
 		"-s", strconv.Itoa(w.Bytes), "-n", strconv.Itoa(max(100, int(float64(rate)*d.Seconds()))))
 	if w.MTU != 0 {
@@ -68,14 +68,14 @@ func (t Perftest) under(ctx context.Context, prefix []string, p *Path, w Work, d
 	}
 }
 
-// errClock is a row of zeros: perftest measures the processor's clock first, and
-// a machine that pauses meanwhile leads it astray.
-var errClock = errors.New("perftest has mistaken the processor's clock and found nothing")
+// errClock is returned for a row of zeros. perftest prints one if the machine pauses
+// while perftest measures the frequency of the processor's clock.
+var errClock = errors.New("perftest measured a wrong clock frequency and printed zeros")
 
 const clockTries = 3
 
-// parsePerftest reads the row of a test of one size: the first line below the
-// one that begins with #bytes.
+// parsePerftest parses the row of a test of one size: the line after the one that
+// begins with #bytes.
 func parsePerftest(out string, kind Kind) (Result, error) {
 	_, rows, found := strings.Cut(out, "#bytes")
 	_, rows, _ = strings.Cut(rows, "\n")
@@ -83,7 +83,7 @@ func parsePerftest(out string, kind Kind) (Result, error) {
 	var v []float64
 	var err error
 	for _, word := range strings.Fields(row) {
-		f, e := strconv.ParseFloat(strings.TrimPrefix(word, "-"), 64) // nothing is below 0, but -nan
+		f, e := strconv.ParseFloat(strings.TrimPrefix(word, "-"), 64) // the only negative value is -nan
 		v, err = append(v, f), errors.Join(err, e)
 	}
 	switch {

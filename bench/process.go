@@ -19,10 +19,10 @@ const (
 	server = 1
 )
 
-// stopGrace is how long an end may take to end when it was told to.
+// stopGrace is the time that a process has to exit after it was told to.
 const stopGrace = 5 * time.Second
 
-// command makes the command of one end on the path.
+// command returns the command that runs one end of the path.
 func (p *Path) command(ctx context.Context, end int, argv ...string) *exec.Cmd {
 	argv = append(append([]string(nil), p.Inside[end]...), argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -30,14 +30,14 @@ func (p *Path) command(ctx context.Context, end int, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// A daemon is a server end that serves until it is stopped.
+// A daemon is a server process that runs until it is stopped.
 type daemon struct{ stop func() }
 
 // startServer starts the server end and, unless ready is empty, waits until it
 // prints a line with that text. It returns what was printed so far.
 func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*daemon, string, error) {
-	if p.place != nil {
-		stop, err := p.place.Serve(ctx, ready, argv...)
+	if p.machine != nil {
+		stop, err := p.machine.Serve(ctx, ready, argv...)
 		return &daemon{stop}, ready, err
 	}
 	cmd := p.command(ctx, server, argv...)
@@ -60,7 +60,7 @@ func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*
 			ready = ""
 		}
 	}
-	go func() { // what it says from now on; ends with the process
+	go func() { // discards the remaining output; ends with the process
 		io.Copy(io.Discard, out)
 		out.Close()
 	}()
@@ -75,24 +75,24 @@ func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*
 	return nil, "", fmt.Errorf("%s: ended before it was ready: %w: %s", argv[0], errors.Join(err, ctx.Err()), strings.Join(said, "; "))
 }
 
-// runClient runs the client end to its end and returns what it printed.
+// runClient runs the client end, waits for it and returns its output.
 func (p *Path) runClient(ctx context.Context, argv ...string) ([]byte, error) {
-	if p.place != nil {
-		return p.place.Run(ctx, argv...)
+	if p.machine != nil {
+		return p.machine.Run(ctx, argv...)
 	}
 	cmd := p.command(ctx, client, argv...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		// Some programs complain on the standard output.
+		// Some programs print errors to standard output.
 		text := strings.TrimSpace(said.String() + "\n" + string(out[max(0, len(out)-500):]))
 		return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, text)
 	}
 	return out, nil
 }
 
-// run runs both ends: the server until the client has ended.
+// run runs both ends, and stops the server when the client has ended.
 func (p *Path) run(ctx context.Context, ready string, serve, ask []string) ([]byte, error) {
 	d, _, err := p.startServer(ctx, ready, serve...)
 	if err != nil {
@@ -102,6 +102,6 @@ func (p *Path) run(ctx context.Context, ready string, serve, ask []string) ([]by
 	return p.runClient(ctx, ask...)
 }
 
-// freePort is a port that most probably nobody listens on, outside of the
-// range that the system gives to clients.
+// freePort returns a random port outside the system's range of ephemeral ports. It is
+// probably unused.
 func freePort() uint16 { return uint16(20000 + rand.IntN(12000)) }

@@ -6,25 +6,24 @@ import (
 	"softrdma/bench/relay"
 )
 
-// A Relay is a path between two network namespaces whose packets this process
-// carries, as slowly and as badly as it is told to. Whoever crosses it meets
-// the same.
+// A Relay is a path between two network namespaces. This process relays its frames
+// and emulates a slow or lossy network, the same for every sender.
 type Relay struct {
 	Path *Path
 	taps taps
-	run  *relaying
+	run  *relayRun
 }
 
-// relayMTU is that of the relay's Ethernet.
+// relayMTU is the MTU of the relay's interfaces.
 const relayMTU = 1500
 
-// An Account is what a relay did with the frames that it was given.
+// An Account counts what a relay did with frames.
 type Account struct {
 	Forward  relay.Stats `json:"forward"` // from the client to the server
 	Back     relay.Stats `json:"back"`
-	Later    int         `json:"later_peak_bytes"` // that waited at most on the way forward, in the run's later half
+	Later    int         `json:"later_peak_bytes"` // maximum length of the forward queue in the second half of the run
 	Strays   int         `json:"strays"`           // frames that the interfaces lost, not the relay
-	LateP99  float64     `json:"late_p99_us"`      // how much later than told frames left
+	LateP99  float64     `json:"late_p99_us"`      // delay beyond the configured one
 	LateMost float64     `json:"late_most_us"`
 }
 
@@ -36,10 +35,10 @@ func (a *Account) Add(o Account) {
 	a.LateP99, a.LateMost = max(a.LateP99, o.LateP99), max(a.LateMost, o.LateMost)
 }
 
-// String is the account in a line.
+// String returns the account on one line.
 func (a *Account) String() string {
 	s := a.Forward
 	s.Add(a.Back)
-	return fmt.Sprintf("%d frames in, %d out, %d lost as told, %d for a full queue, %d otherwise; at most %.0f µs late, 99 %% within %.0f µs",
+	return fmt.Sprintf("%d frames in, %d out, %d lost as configured, %d dropped by a full queue, %d lost elsewhere; at most %.0f µs late, 99 %% within %.0f µs",
 		s.Entered, s.Left, s.Lost, s.Dropped, a.Strays, a.LateMost, a.LateP99)
 }

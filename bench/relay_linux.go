@@ -18,8 +18,8 @@ import (
 	"softrdma/bench/relay"
 )
 
-// NewRelay makes two network namespaces whose only connection is a relay in
-// this process. It takes root.
+// NewRelay creates two network namespaces that are connected only by a relay in this
+// process. It requires root.
 func NewRelay() (*Relay, error) {
 	r := &Relay{Path: &Path{
 		Name: "relay", MTU: relayMTU, Device: [2]string{"tap0", "tap1"},
@@ -27,13 +27,13 @@ func NewRelay() (*Relay, error) {
 	}}
 	if err := r.open(); err != nil {
 		r.Close()
-		return nil, fmt.Errorf("two network namespaces with a relay between them (takes root): %w", err)
+		return nil, fmt.Errorf("create two network namespaces with a relay (requires root): %w", err)
 	}
 	return r, nil
 }
 
-// Real-time priorities of the programs at both ends and of the relay: a network
-// does not wait for its hosts' processors.
+// Real-time priorities of the programs at both ends and of the relay. The relay has the
+// higher one, because a real network does not wait for its hosts' processors.
 const (
 	endPriority   = 1
 	relayPriority = 2
@@ -48,8 +48,8 @@ func (r *Relay) open() error {
 		return err
 	}
 	for end := range r.Path.Inside {
-		// Goodput is to tell of the network, not of what else this machine does:
-		// the kernel's TCP does not wait for processors as programs do.
+		// Other processes on this machine must not influence the goodput. The
+		// kernel's TCP would be less affected by them than programs.
 		r.Path.Inside[end] = append(r.Path.Inside[end], "chrt", "--rr", fmt.Sprint(endPriority))
 	}
 	for i, h := range ends {
@@ -57,7 +57,7 @@ func (r *Relay) open() error {
 			if r.taps[i], err = openTap(h, r.Path.Device[i]); err != nil {
 				return err
 			}
-			// TCP may be marked as softrdma may: by default it does not ask for it.
+			// Enable ECN for TCP, as for softrdma. It is off by default.
 			return os.WriteFile("/proc/sys/net/ipv4/tcp_ecn", []byte("1"), 0)
 		})
 		if err != nil {
@@ -77,7 +77,7 @@ func (r *Relay) open() error {
 	return nil
 }
 
-// Close takes the relay and its namespaces down.
+// Close removes the relay and its namespaces.
 func (r *Relay) Close() {
 	for _, t := range r.taps {
 		if t != nil {
@@ -87,21 +87,21 @@ func (r *Relay) Close() {
 	r.Path.Close()
 }
 
-// Start lets the relay carry frames, in both directions alike, until Stop.
+// Start relays frames until Stop, with the same configuration in both directions.
 func (r *Relay) Start(c relay.Config) error {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("eventfd: %w", err)
 	}
 	for _, t := range r.taps {
-		if _, err := t.dropped(); err != nil { // before this run
+		if _, err := t.dropped(); err != nil { // start counting drops
 			unix.Close(wake)
 			return err
 		}
 	}
 	back := c
 	back.Seed = ^c.Seed
-	r.run = &relaying{
+	r.run = &relayRun{
 		ways: [2]*relay.Path{relay.NewPath(c), relay.NewPath(back)}, start: time.Now(),
 		late: hdrhistogram.New(1, int64(10*time.Second), 2), done: make(chan struct{}),
 	}
@@ -112,7 +112,7 @@ func (r *Relay) Start(c relay.Config) error {
 	return nil
 }
 
-// Stop ends what Start began, and gives account of it.
+// Stop stops relaying and returns the account of this run.
 func (r *Relay) Stop() (Account, error) {
 	run := r.run
 	r.run = nil
@@ -137,24 +137,24 @@ func (r *Relay) Stop() (Account, error) {
 
 func us(ns int64) float64 { return float64(ns) / 1e3 }
 
-// A relaying is one run of a relay: one thread that carries frames both ways.
-type relaying struct {
+// A relayRun is one run of a relay: a thread that relays frames in both directions.
+type relayRun struct {
 	ways   [2]*relay.Path
-	polled [3]unix.PollFd // both ends, and what Stop writes to
+	polled [3]unix.PollFd // both ends, and the eventfd that Stop writes to
 	limit  unix.Timespec
 	start  time.Time
-	late   *hdrhistogram.Histogram // how much later than told frames leave, in ns
+	late   *hdrhistogram.Histogram // delay of frames beyond the configured one, in ns
 	buf    [relayMTU + 64]byte
 	err    error
 	done   chan struct{}
 }
 
-// burst is how many frames are read before others are written.
+// burst is the number of frames that are read before frames are written.
 const burst = 32
 
-func (r *relaying) loop() {
+func (r *relayRun) loop() {
 	defer close(r.done)
-	runtime.LockOSThread() // with a priority of its own, and ends with the goroutine
+	runtime.LockOSThread() // the thread gets a priority and ends with the goroutine
 	err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: relayPriority}, 0)
 	if err != nil {
 		r.err = fmt.Errorf("priority of the relay: %w", err)
@@ -163,8 +163,8 @@ func (r *relaying) loop() {
 	for r.err == nil {
 		busy := false
 		for i := range r.ways {
-			busy = r.take(i) || busy
-			busy = r.give(i) || busy
+			busy = r.read(i) || busy
+			busy = r.write(i) || busy
 		}
 		if !busy && r.sleep() {
 			return
@@ -172,8 +172,8 @@ func (r *relaying) loop() {
 	}
 }
 
-// take reads frames of one end.
-func (r *relaying) take(end int) (some bool) {
+// read reads frames from one end, and reports whether there were any.
+func (r *relayRun) read(end int) (some bool) {
 	for range burst {
 		n, no := r.call(unix.SYS_READ, int(r.polled[end].Fd), r.buf[:])
 		switch no {
@@ -183,15 +183,16 @@ func (r *relaying) take(end int) (some bool) {
 			continue
 		case unix.EAGAIN, unix.EINTR:
 		default:
-			r.err = errors.Join(r.err, fmt.Errorf("reading a frame: %w", no))
+			r.err = errors.Join(r.err, fmt.Errorf("read a frame: %w", no))
 		}
 		break
 	}
 	return some
 }
 
-// give writes the frames of one end whose time has come to the other.
-func (r *relaying) give(end int) (some bool) {
+// write writes the due frames of one end to the other, and reports whether there were
+// any.
+func (r *relayRun) write(end int) (some bool) {
 	for range burst {
 		now := time.Since(r.start)
 		f, at := r.ways[end].Leave(now)
@@ -201,33 +202,32 @@ func (r *relaying) give(end int) (some bool) {
 		some = true
 		r.late.RecordValue(int64(now - at))
 		if _, no := r.call(unix.SYS_WRITE, int(r.polled[1-end].Fd), f); no != 0 {
-			r.err = errors.Join(r.err, fmt.Errorf("writing a frame: %w", no))
+			r.err = errors.Join(r.err, fmt.Errorf("write a frame: %w", no))
 		}
 	}
 	return some
 }
 
 // call makes a system call that does not block.
-func (r *relaying) call(trap uintptr, fd int, b []byte) (int, syscall.Errno) {
+func (r *relayRun) call(trap uintptr, fd int, b []byte) (int, syscall.Errno) {
 	n, _, no := syscall.RawSyscall(trap, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	runtime.KeepAlive(b)
 	return int(n), no
 }
 
-// nap bounds one sleep. The runtime does not know of it: coming back through it
-// would wait for locks that threads hold which have no priority.
-const nap = 5 * time.Millisecond
+// maxSleep is the maximum duration of one sleep. The sleep is a raw system call: a
+// return through Go's scheduler could wait for locks of threads without priority.
+const maxSleep = 5 * time.Millisecond
 
-// sleep waits for a frame or the next deadline, and tells whether Stop was
-// called.
-func (r *relaying) sleep() (stop bool) {
+// sleep waits for a frame or the next deadline, and reports whether Stop was called.
+func (r *relayRun) sleep() (stop bool) {
 	next := time.Duration(math.MaxInt64)
 	for _, w := range r.ways {
 		if at, ok := w.Next(); ok {
 			next = min(next, at)
 		}
 	}
-	r.limit = unix.NsecToTimespec(min(max(next-time.Since(r.start), 0), nap).Nanoseconds())
+	r.limit = unix.NsecToTimespec(min(max(next-time.Since(r.start), 0), maxSleep).Nanoseconds())
 	_, _, no := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&r.polled)), uintptr(len(r.polled)), uintptr(unsafe.Pointer(&r.limit)), 0, 0, 0)
 	if no != 0 && no != unix.EINTR {
 		r.err = fmt.Errorf("ppoll: %w", no)

@@ -8,8 +8,7 @@ import (
 	"softrdma/bench/relay"
 )
 
-// TestRelayAccountsForEveryFrame pours TCP, both ends in one process, across a
-// relay between two namespaces.
+// Both ends run in this process and send TCP through a relay between two namespaces.
 func TestRelayAccountsForEveryFrame(t *testing.T) {
 	asRoot(t)
 	r, err := NewRelay()
@@ -22,22 +21,22 @@ func TestRelayAccountsForEveryFrame(t *testing.T) {
 		if err := r.Start(c); err != nil {
 			t.Fatal(err)
 		}
-		g := pourInside(t, r)
+		g := saturateInside(t, r)
 		a, err := r.Stop()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("loss %v: %.0f Mbit/s; %v", loss, g.Bits/1e6, a.String())
-		// What had waited for the reader counts when it is read.
+		// Bytes that were buffered before the interval count when they are read.
 		if g.Bits <= 0 || g.Bits > 150e6 {
 			t.Errorf("loss %v: %v bit/s over a relay of 100 Mbit/s", loss, g.Bits)
 		}
-		for way, s := range map[string]relay.Stats{"forward": a.Forward, "back": a.Back} {
+		for direction, s := range map[string]relay.Stats{"forward": a.Forward, "back": a.Back} {
 			if s.Entered == 0 || s.Waiting() < 0 || s.Waiting() > s.Entered/10+100 {
-				t.Errorf("loss %v, %s: %+v", loss, way, s)
+				t.Errorf("loss %v, %s: %+v", loss, direction, s)
 			}
 			if (s.Lost > 0) != (loss > 0) {
-				t.Errorf("loss %v, %s: %d lost", loss, way, s.Lost)
+				t.Errorf("loss %v, %s: %d lost", loss, direction, s.Lost)
 			}
 		}
 		if a.Strays != 0 {
@@ -46,15 +45,15 @@ func TestRelayAccountsForEveryFrame(t *testing.T) {
 	}
 }
 
-// pourInside pours TCP from one end of a relay to the other.
-func pourInside(t *testing.T, r *Relay) (g Goodput) {
+// saturateInside saturates a relay with TCP from one end to the other.
+func saturateInside(t *testing.T, r *Relay) (g Goodput) {
 	t.Helper()
-	c := EndConfig{Op: OpTCP, Kind: Pour, Local: r.Path.Client, Peer: r.Path.Server, Port: freePort(), Bytes: 4096, Segment: 1056,
+	c := EndConfig{Op: OpTCP, Kind: Saturate, Local: r.Path.Client, Peer: r.Path.Server, Port: freePort(), Bytes: 4096, Segment: 1056,
 		Control: "cubic", Flows: 2, Seconds: .3, Margin: .05}
 	s := c
 	s.Server, s.Local, s.Peer = true, c.Peer, c.Local
 	ready, ended := make(chan any, 1), make(chan error, 1)
-	// Sockets belong to the namespace that their thread is in when they are made.
+	// A socket belongs to the namespace of the thread that creates it.
 	go func() {
 		ended <- r.taps[server].in.enter(func() error { return RunEnd(t.Context(), &s, func(v any) error { ready <- v; return nil }) })
 	}()

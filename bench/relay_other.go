@@ -11,19 +11,19 @@ import (
 
 type (
 	taps     struct{}
-	relaying struct{}
+	relayRun struct{}
 )
 
-// NewRelay is for Linux only.
+// NewRelay returns an error: relays exist on Linux only.
 func NewRelay() (*Relay, error) {
 	return nil, fmt.Errorf("network namespaces: %w", errors.ErrUnsupported)
 }
 
-// Close has nothing to do where there is no relay.
+// Close does nothing.
 func (*Relay) Close() {}
 
-// Start is for Linux only.
+// Start returns an error.
 func (*Relay) Start(relay.Config) error { return errors.ErrUnsupported }
 
-// Stop is for Linux only.
+// Stop returns an error.
 func (*Relay) Stop() (Account, error) { return Account{}, errors.ErrUnsupported }

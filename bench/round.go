@@ -19,14 +19,14 @@ type Run struct {
 	Progress func(done, all int, w fmt.Stringer)
 }
 
-// A Row is a figure with what was found. Ratios are taken within a round.
+// A Row is a figure with its results. Ratios are computed within a round.
 type Row struct {
 	Figure  Figure    `json:"-"`
 	Name    string    `json:"figure"`
 	Of      float64   `json:"of"`      // median
 	Against float64   `json:"against"` // median
 	Unit    string    `json:"unit"`
-	Ratios  []float64 `json:"ratios"` // of each round; of an absolute figure the values
+	Ratios  []float64 `json:"ratios"` // of each round; the values of an absolute figure
 	Ratio   float64   `json:"ratio"`  // median
 	Low     float64   `json:"low"`
 	High    float64   `json:"high"`
@@ -35,7 +35,7 @@ type Row struct {
 	Lack    string    `json:"lack,omitempty"` // why there is no ratio
 }
 
-// A Table is what a Run found.
+// A Table has the results of a Run.
 type Table struct {
 	Path    string            `json:"path"`
 	Rounds  int               `json:"rounds"`
@@ -43,8 +43,8 @@ type Table struct {
 	Results map[string]Result `json:"measurements"` // medians
 }
 
-// Do measures. A tool that fails or is missing is named in the rows that want
-// it; only the end of ctx ends the whole.
+// Do measures all figures. If a tool fails or is missing, the rows that need it say
+// so. Do returns an error only if ctx ends.
 func (r *Run) Do(ctx context.Context) (*Table, error) {
 	works := r.works()
 	found := make(map[Work][]Result)
@@ -83,8 +83,8 @@ func (r *Run) Do(ctx context.Context) (*Table, error) {
 	return t, nil
 }
 
-// works are the different works of all figures, in their order: neighbours in
-// a figure are neighbours in time.
+// works returns the distinct works of all figures, in their order. The works of one
+// figure are measured one after the other.
 func (r *Run) works() (all []Work) {
 	for _, f := range r.Figures {
 		for _, m := range f.measures() {
@@ -96,7 +96,7 @@ func (r *Run) works() (all []Work) {
 	return all
 }
 
-// connectTime is what one of many queue pairs may take to connect.
+// connectTime is the time limit for connecting one of many queue pairs.
 const connectTime = time.Millisecond
 
 func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
@@ -116,7 +116,7 @@ func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
 		}
 		return got, err
 	}
-	return Result{}, fmt.Errorf("%s was left out", w.Tool)
+	return Result{}, fmt.Errorf("%s was not selected", w.Tool)
 }
 
 func newRow(f Figure, found map[Work][]Result, lack map[Work]string) Row {
@@ -145,7 +145,7 @@ func values(all []Result, m Metric) (v []float64) {
 	return v
 }
 
-// compare fills the row in from two values of each round; scale makes them the
+// compare fills in the row from two values of each round. scale converts them to the
 // row's unit.
 func (r *Row) compare(a, b []float64, scale float64) {
 	var of, against []float64
@@ -157,7 +157,7 @@ func (r *Row) compare(a, b []float64, scale float64) {
 	r.Low, r.High = slices.Min(r.Ratios), slices.Max(r.Ratios)
 }
 
-// take fills the row in from the values of an absolute figure.
+// take fills in the row from the values of an absolute figure.
 func (r *Row) take(values []float64, scale float64) {
 	for _, v := range values {
 		r.Ratios = append(r.Ratios, v*scale)

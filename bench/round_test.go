@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A fake answers with the results that it was given, one a round.
+// A fake returns prepared results, one per round.
 type fake struct {
 	name    string
 	results map[string][]Result // by operation
@@ -37,7 +37,7 @@ func fakeFigures() []Figure {
 	}
 }
 
-func TestRunTakesRatiosWithinRounds(t *testing.T) {
+func TestRunComputesRatiosWithinRounds(t *testing.T) {
 	// The machine is three times as fast in the second round.
 	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1e9, P50: 3}, {Throughput: 3e9, P50: 1}, {Throughput: 1e9, P50: 3}}}}
 	b := &fake{name: "b", results: map[string][]Result{"y": {{Throughput: 2e9, P50: 6}, {Throughput: 6e9, P50: 2}, {Throughput: 2e9, P50: 6}}}}
@@ -65,8 +65,7 @@ func TestRunTakesRatiosWithinRounds(t *testing.T) {
 	}
 }
 
-// A figure with nothing to compare with is the measure itself.
-func TestRunTakesAbsoluteFiguresAsTheyAre(t *testing.T) {
+func TestRunAbsoluteFigures(t *testing.T) {
 	a := &fake{name: "a", results: map[string][]Result{"x": {{Idle: .02}, {Idle: .005}, {Idle: .001}}}}
 	f := Figure{Name: "idle", Of: Measure{Work{Tool: "a", Op: "x"}, Idleness}, Less: true, Gate: 1}
 	r := Run{Path: Loopback(), Tools: []Tool{a}, Figures: []Figure{f}, Rounds: 3}
@@ -81,29 +80,29 @@ func TestRunTakesAbsoluteFiguresAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestParseCrowdConfigNamesWhatIsWrong(t *testing.T) {
+func TestParseScalingConfigRefusesInvalidValues(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"qps":0,"seconds":1}`:                "queue pairs: expected 1 to 1048576, found 0",
 		`{"qps":2000000,"seconds":1}`:          "found 2000000",
 		`{"qps":1,"bytes":-1,"seconds":1}`:     "bytes of a message",
 		`{"qps":1,"bytes":1,"seconds":0}`:      "seconds: expected up to 3600, found 0",
-		`{"qps":1,"bytes":1,"seconds":1,"x":}`: "orders",
+		`{"qps":1,"bytes":1,"seconds":1,"x":}`: "configuration",
 		`{"qps":1,"seconds":1,"other":1}`:      "other",
 	} {
-		if _, err := ParseCrowdConfig(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseScalingConfig(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", text, err, want)
 		}
 	}
-	c, err := ParseCrowdConfig(`{"qps":3,"bytes":4096,"seconds":1}`)
-	if err != nil || c.Flight() != crowdDepth || c.Depth() != crowdDepth/3 {
-		t.Errorf("%d messages under way, %d of a queue pair, %v", c.Flight(), c.Depth(), err)
+	c, err := ParseScalingConfig(`{"qps":3,"bytes":4096,"seconds":1}`)
+	if err != nil || c.Flight() != scalingMessages || c.Depth() != scalingMessages/3 {
+		t.Errorf("%d outstanding messages, %d per queue pair, %v", c.Flight(), c.Depth(), err)
 	}
 	if c.QPs = 1000_000; c.Depth() != 1 {
 		t.Errorf("depth %d, expected 1", c.Depth())
 	}
 }
 
-func TestRunNamesMissingAndFailingPeers(t *testing.T) {
+func TestRunReportsMissingAndFailingTools(t *testing.T) {
 	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1}}}}
 	for _, c := range []struct {
 		name  string
@@ -112,7 +111,7 @@ func TestRunNamesMissingAndFailingPeers(t *testing.T) {
 	}{
 		{"not installed", []Tool{a, &fake{name: "b", lack: errors.New("b is not installed")}}, "b is not installed"},
 		{"fails", []Tool{a, &fake{name: "b"}}, "out of order"},
-		{"not there", []Tool{a}, "b was left out"},
+		{"not there", []Tool{a}, "b was not selected"},
 	} {
 		a.results["x"] = []Result{{Throughput: 1}}
 		r := Run{Path: Loopback(), Tools: c.tools, Figures: fakeFigures(), Rounds: 1}
@@ -149,7 +148,7 @@ func TestParseUCXReadsTheLastLine(t *testing.T) {
 	}
 }
 
-func TestFiguresNameToolsThatThereAre(t *testing.T) {
+func TestFiguresUseExistingTools(t *testing.T) {
 	tools := map[string]bool{"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true}
 	for _, loopback := range []bool{true, false} {
 		for _, f := range Figures(loopback) {

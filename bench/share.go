@@ -9,7 +9,7 @@ import (
 	"softrdma/bench/relay"
 )
 
-// A ShareRun is flows of one sender that share a bottleneck which marks.
+// A ShareRun measures flows of one sender that share an ECN-marking bottleneck.
 type ShareRun struct {
 	Sender  Sender
 	Flows   int
@@ -20,20 +20,20 @@ type ShareRun struct {
 	accounts []Account
 }
 
-// ShareNetwork is a port that marks packets when more than 64 KiB wait. Its
-// buffer holds the first windows of sixteen flows.
+// ShareNetwork returns a switch port that marks packets when more than 64 KiB are
+// queued. Its buffer has room for the initial windows of sixteen flows.
 func ShareNetwork() relay.Config {
 	return relay.Config{Rate: 500e6, Queue: 4 << 20, MarkAbove: 64 << 10, Delay: 50 * time.Microsecond, Seed: 16}
 }
 
-// What flows that share a bottleneck are to reach.
+// The gates of flows that share a bottleneck.
 const (
 	shareFlows  = 16
 	shareFair   = .95
-	shareLength = 512 << 10 // bytes that may wait once all have started
+	shareLength = 512 << 10 // maximum bytes in the queue once all flows have started
 )
 
-// ShareRuns are sixteen flows of each sender.
+// ShareRuns returns a run of sixteen flows for each sender.
 func ShareRuns(senders []Sender) (runs []ShareRun) {
 	for _, s := range senders {
 		runs = append(runs, ShareRun{Sender: s, Flows: shareFlows, Network: ShareNetwork()})
@@ -41,20 +41,20 @@ func ShareRuns(senders []Sender) (runs []ShareRun) {
 	return runs
 }
 
-// A ShareRow is what became of the flows.
+// A ShareRow has the results of a ShareRun.
 type ShareRow struct {
 	Sender   string  `json:"sender"`
 	Flows    int     `json:"flows"`
-	Bits     float64 `json:"bits_per_s"` // median, as those below
-	Fairness float64 `json:"fairness"`   // Jain's index
+	Bits     float64 `json:"bits_per_s"` // median
+	Fairness float64 `json:"fairness"`   // Jain's index, median
 	Lowest   float64 `json:"lowest_fairness"`
-	Peak     int     `json:"peak_bytes"`     // that waited at most, after the start, in any round
-	Dropped  int     `json:"dropped"`        // for a full queue, in all rounds
+	Peak     int     `json:"peak_bytes"`     // maximum length of the queue after the start, of all rounds
+	Dropped  int     `json:"dropped"`        // by a full queue, in all rounds
 	Marked   int     `json:"marked"`         // in all rounds
-	Lack     string  `json:"lack,omitempty"` // why there is nothing
+	Lack     string  `json:"lack,omitempty"` // why there are no results
 }
 
-// String names the run as the report does.
+// String returns the name of the run in the report.
 func (s *ShareRun) String() string {
 	return fmt.Sprintf("%s, %d flows", s.Sender.Name(), s.Flows)
 }
@@ -69,7 +69,7 @@ func (r *LossRun) share(ctx context.Context, s *ShareRun, round int) error {
 	}
 	c := s.Network
 	c.Seed += uint64(round)
-	g, a, err := r.pour(ctx, s.Sender, s.Flows, c, s)
+	g, a, err := r.measure(ctx, s.Sender, s.Flows, c, s)
 	s.goodputs, s.accounts = append(s.goodputs, g), append(s.accounts, a)
 	return err
 }
@@ -91,8 +91,8 @@ func (s *ShareRun) row() ShareRow {
 	return row
 }
 
-// Reached tells whether the flows share fairly, keep the queue short and lose
-// nothing.
+// Reached reports whether the flows share fairly, keep the queue short and lose no
+// packets.
 func (r *ShareRow) Reached() bool {
 	return r.Lack == "" && r.Fairness >= shareFair && r.Peak <= shareLength && r.Dropped == 0
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Softrdma measures softrdma by its own command's perf, and many queue pairs by
-// `softrdma bench crowd`.
+// Softrdma measures softrdma with `softrdma perf`, and many queue pairs with
+// `softrdma bench scaling`.
 type Softrdma struct {
 	Path       string // of the command
-	Congestion string // control of congestion, "" for the default
+	Congestion string // congestion control, "" for the default
 }
 
-// Name is "softrdma".
+// Name returns "softrdma".
 func (Softrdma) Name() string { return "softrdma" }
 
-// Lack is nil: softrdma runs wherever this package does.
+// Lack returns nil: softrdma is always available.
 func (Softrdma) Lack() error { return nil }
 
-// perfReport is what `softrdma perf --json` prints, as far as it counts here.
+// perfReport has the fields that are used from the output of `softrdma perf --json`.
 type perfReport struct {
 	Bandwidth []struct {
 		Gbit   float64 `json:"bw_average_gbit_per_s"`
@@ -39,14 +39,14 @@ type perfReport struct {
 	} `json:"latency"`
 }
 
-// streamDepth is how many messages of a stream are under way: little memory
-// for long ones, many short ones.
+// streamDepth returns the number of outstanding messages of a stream: few long ones,
+// to save memory, and many short ones.
 func streamDepth(bytes int) int { return max(16, min(2048, (1<<20)/bytes)) }
 
 // Run implements Tool.
 func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
 	if w.QPs > 0 {
-		return s.crowd(ctx, p, w, d)
+		return s.scaling(ctx, p, w, d)
 	}
 	port := strconv.Itoa(int(freePort()))
 	device := ""

@@ -16,8 +16,8 @@ const (
 
 var colours = []string{"#0b6e99", "#c0392b", "#27864a", "#8e44ad", "#d35400", "#555555"}
 
-// SVG draws the plot: ticks to the right, as far from each other as they are
-// from the next, and values upwards.
+// SVG draws the plot with equidistant ticks on the horizontal axis and values on the
+// vertical axis.
 func (p *Plot) SVG() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`, plotWidth, plotHeight)
@@ -52,7 +52,7 @@ func (p *Plot) SVG() string {
 	return b.String()
 }
 
-// axes turn sizes and values into places.
+// axes converts values to vertical positions.
 type axes struct {
 	low, high float64 // of the values, or of their decimal logarithms
 	log       bool
@@ -81,7 +81,7 @@ func (a axes) scale(v float64) float64 {
 	return v
 }
 
-// x is the place of a tick.
+// x returns the horizontal position of a tick.
 func (p *Plot) x(at float64) float64 {
 	i := slices.IndexFunc(p.Ticks, func(t Tick) bool { return t.X == at })
 	return left + float64(i)/float64(max(len(p.Ticks)-1, 1))*(plotWidth-right-left)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSVGIsWellFormedAndKeepsInside(t *testing.T) {
+func TestSVGIsWellFormedAndWithinBounds(t *testing.T) {
 	p := Plot{Title: "T & <t>", Unit: "GB/s", Log: true, Ticks: []Tick{{8, "8 B"}, {64, "< & >"}, {4 << 20, "4 MiB"}}, Curves: []Curve{
 		{Name: "a", Points: []Point{{8, .001}, {4 << 20, 9.5}}}, {Name: "b", Points: []Point{{64, 1}}, Dashed: true},
 	}}

@@ -6,7 +6,7 @@ import "context"
 type Curve struct {
 	Name   string  `json:"name"`
 	Points []Point `json:"points"`
-	Dashed bool    `json:"dashed,omitempty"` // in the colour of the one before
+	Dashed bool    `json:"dashed,omitempty"` // in the colour of the previous curve
 }
 
 // A Point is the median of the rounds at one tick.
@@ -15,23 +15,22 @@ type Point struct {
 	Value float64 `json:"value"` // in the plot's unit
 }
 
-// A Tick is a place on the axis to the right: a message size in bytes, a share
-// of packets lost.
+// A Tick is a value on the horizontal axis: a message size in bytes, or a loss rate.
 type Tick struct {
 	X    float64 `json:"x"`
 	Name string  `json:"name"`
 }
 
-// A Plot is some curves of one metric.
+// A Plot shows curves of one metric.
 type Plot struct {
 	Title  string  `json:"title"`
 	Unit   string  `json:"unit"`
-	Log    bool    `json:"log"` // of the values
+	Log    bool    `json:"log"` // logarithmic values
 	Ticks  []Tick  `json:"ticks"`
 	Curves []Curve `json:"curves"`
 }
 
-// sweepSizes are the sizes of the plots' messages.
+// sweepSizes are the message sizes of the plots.
 var sweepSizes = []int{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20}
 
 // A line is what a curve measures.
@@ -55,9 +54,9 @@ var pings = []line{
 	{"UCX over TCP, tag_lat", Work{Tool: "UCX-TCP", Kind: Ping, Op: "tag_lat"}},
 }
 
-// Sweep measures over the message size what the plots show: throughput and CPU
-// time of streams, latency of pings. It takes Tools, Rounds, Each, Path and
-// Progress of the Run. What cannot be measured has no point.
+// Sweep measures the plots over the message size: throughput and CPU time of streams,
+// latency of pings. It uses Tools, Rounds, Each, Path and Progress of the Run. A plot
+// has no point for a measurement that failed.
 func (r *Run) Sweep(ctx context.Context) ([]Plot, error) {
 	found := make(map[Work][]Result)
 	var works []Work

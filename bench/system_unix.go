@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is the processor time that this process has used so far, its own and
-// the kernel's on its behalf.
+// CPUTime returns the user and system CPU time that this process has used.
 func CPUTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

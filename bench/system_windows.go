@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// CPUTime is the processor time that this process has used so far, its own
-// and the kernel's on its behalf.
+// CPUTime returns the user and kernel CPU time that this process has used.
 func CPUTime() time.Duration {
 	var creation, exit, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &creation, &exit, &kernel, &user) != nil {
 		return 0
 	}
-	// These two are durations in units of 100 ns, not points in time.
+	// kernel and user are durations in units of 100 ns, not points in time.
 	return 100 * (ticks(kernel) + ticks(user))
 }
 

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tap is an Ethernet interface in a namespace whose other side is a
-// descriptor of this process: a frame written comes in there, a frame that is
-// sent there can be read.
+// A tap is an Ethernet interface in a namespace. This process reads the frames that the
+// interface sends from a descriptor, and writes the frames that it receives.
 type tap struct {
 	fd   int
 	name string
@@ -24,13 +23,12 @@ type tap struct {
 	seen [2]uint64 // see dropped
 }
 
-// tapFrames is how many frames an interface keeps for whoever reads it: more
-// than ever wait while this process waits for its processor.
+// tapFrames is the length of the interface's transmit queue, long enough for frames
+// that arrive while this process is not scheduled.
 const tapFrames = 1 << 15
 
-// openTap makes the interface. Nothing is left to the "hardware": without
-// offloads a frame is a packet with a valid checksum, and no longer than the
-// MTU.
+// openTap creates the interface without offloads, so that every frame is a packet with
+// a valid checksum and not longer than the MTU.
 func openTap(h *holder, name string) (*tap, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -59,7 +57,7 @@ func openTap(h *holder, name string) (*tap, error) {
 	return &tap{fd: fd, name: name, in: h}, nil
 }
 
-// enter calls f on a thread that is in the holder's namespace, and ends.
+// enter calls f on a thread in the holder's namespace. The thread ends afterwards.
 func (h *holder) enter(f func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
@@ -78,8 +76,8 @@ func (h *holder) enter(f func() error) (err error) {
 	return err
 }
 
-// configure brings the interface up. The neighbour's address is known, so that
-// no answer to a question for it can be lost.
+// configure brings the interface up, with a permanent neighbour entry, so that the
+// relay cannot lose ARP packets.
 func (t *tap) configure(mtu int, own, other netip.Addr, otherMAC net.HardwareAddr) error {
 	n, ns, err := t.in.inside()
 	if err != nil {
@@ -91,7 +89,7 @@ func (t *tap) configure(mtu int, own, other netip.Addr, otherMAC net.HardwareAdd
 	if err != nil {
 		return err
 	}
-	// Without an IPv6 address of its own the kernel sends nothing unasked.
+	// Without an IPv6 address the kernel sends no packets by itself.
 	const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE
 	if err := errors.Join(n.LinkSetMTU(l, mtu), n.LinkSetTxQLen(l, tapFrames), n.LinkSetIP6AddrGenMode(l, noAddress)); err != nil {
 		return fmt.Errorf("%s: %w", t.name, err)
@@ -114,8 +112,8 @@ func (t *tap) link() (netlink.Link, error) {
 	return n.LinkByName(t.name)
 }
 
-// dropped is how many frames the interface itself has dropped since the last
-// call, either way.
+// dropped returns the number of frames that the interface has dropped in both
+// directions since the last call.
 func (t *tap) dropped() (n uint64, err error) {
 	l, err := t.link()
 	if err != nil {

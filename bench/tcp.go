@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A tcpEnd is one end of a TCP connection, beside the control one.
+// A tcpEnd is one end of TCP connections, separate from the control connection.
 type tcpEnd struct {
 	c *EndConfig
 	l net.Listener // of the server
 
-	poured  []net.Conn // of the client
-	pouring sync.WaitGroup
+	conns   []net.Conn // of the client
+	writers sync.WaitGroup
 }
 
 func newTCPEnd(c *EndConfig) (end, error) {
@@ -44,15 +44,15 @@ func (e *tcpEnd) close() {
 	if e.l != nil {
 		e.l.Close()
 	}
-	for _, conn := range e.poured {
+	for _, conn := range e.conns {
 		conn.Close()
 	}
-	e.pouring.Wait()
+	e.writers.Wait()
 }
 
 func (e *tcpEnd) ask() (Result, error) {
-	if e.c.Kind == Pour {
-		return Result{}, e.pour()
+	if e.c.Kind == Saturate {
+		return Result{}, e.saturate()
 	}
 	conn, err := e.dial()
 	if err != nil {
@@ -89,9 +89,9 @@ func (e *tcpEnd) ask() (Result, error) {
 	return latencyOf(trips), nil
 }
 
-func (e *tcpEnd) serve() (t taken, err error) {
-	if e.c.Kind == Pour {
-		return e.drink()
+func (e *tcpEnd) serve() (t received, err error) {
+	if e.c.Kind == Saturate {
+		return e.receiveAll()
 	}
 	conn, err := e.l.Accept()
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *tcpEnd) serve() (t taken, err error) {
 	}
 }
 
-// read fills buf, spinning for a ping that is to be answered at once.
+// read fills buf. It polls for a ping unless the configuration has Events.
 func (e *tcpEnd) read(conn net.Conn, buf []byte) error {
 	if e.c.Kind == Stream || e.c.Events {
 		_, err := io.ReadFull(conn, buf)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseControl chooses a TCP socket's congestion control; "" leaves the choice
-// to the system.
+// chooseControl returns a net.Dialer's Control function that sets the congestion
+// control, or nil for the system's default.
 func chooseControl(name string) func(_, _ string, c syscall.RawConn) error {
 	if name == "" {
 		return nil
@@ -19,13 +19,13 @@ func chooseControl(name string) func(_, _ string, c syscall.RawConn) error {
 			return e
 		}
 		if err != nil {
-			return fmt.Errorf("TCP's congestion control %s: %w", name, err)
+			return fmt.Errorf("set TCP's congestion control to %s: %w", name, err)
 		}
 		return nil
 	}
 }
 
-// lackControl tells whether the kernel has a congestion control for TCP.
+// lackControl returns an error unless the kernel has the congestion control.
 func lackControl(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

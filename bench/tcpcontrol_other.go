@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// chooseControl leaves the choice to the system.
+// chooseControl returns nil: the system's congestion control is used.
 func chooseControl(string) func(_, _ string, _ syscall.RawConn) error { return nil }
 
 func lackControl(name string) error {
-	return fmt.Errorf("choosing TCP's congestion control %s: %w", name, errors.ErrUnsupported)
+	return fmt.Errorf("set TCP's congestion control to %s: %w", name, errors.ErrUnsupported)
 }

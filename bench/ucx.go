@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// UCX measures UCX over TCP by ucx_perftest.
+// UCX measures UCX over TCP with ucx_perftest.
 type UCX struct {
 	Shared bool // over shared memory (posix) and process_vm_readv (cma) instead
 }
 
-// Name is "UCX-TCP" or "UCX-shared".
+// Name returns "UCX-TCP" or "UCX-shared".
 func (u UCX) Name() string {
 	if u.Shared {
 		return "UCX-shared"
@@ -22,22 +22,22 @@ func (u UCX) Name() string {
 	return "UCX-TCP"
 }
 
-// Lack tells whether ucx_perftest is installed.
+// Lack returns an error unless ucx_perftest is installed.
 func (UCX) Lack() error { return installed("ucx_perftest", "ucx-utils") }
 
-// speed is a guess of bytes and messages per second: ucx_perftest wants a
-// number of messages, not a time.
+// Estimates of bytes and messages per second: ucx_perftest takes a number of messages
+// and not a duration.
 const (
 	ucxBytes    = 2e9
 	ucxMessages = 1e5
-	ucxEmulated = .1 // of that where the processors are emulated
+	ucxEmulated = .1 // factor for emulated processors
 )
 
 // Run implements Tool.
 func (u UCX) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
 	port := strconv.Itoa(int(freePort()))
 	n := int(d.Seconds() * min(ucxMessages, ucxBytes/float64(w.Bytes)))
-	if p.place != nil {
+	if p.machine != nil {
 		n = int(float64(n) * ucxEmulated)
 	}
 	serve := append(u.env(p, server), "ucx_perftest", "-p", port)
@@ -49,7 +49,7 @@ func (u UCX) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result,
 	}
 	defer s.stop()
 	var out []byte
-	for range 50 { // it says nothing when it listens
+	for range 50 { // ucx_perftest does not report that it listens
 		if out, err = p.runClient(ctx, ask...); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -61,8 +61,8 @@ func (u UCX) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result,
 	return parseUCX(string(out), w.Kind)
 }
 
-// parseUCX reads the last line of ucx_perftest -v -f: iterations, then the
-// latency (median, average, overall), bandwidth and message rate.
+// parseUCX parses the last line of ucx_perftest -v -f: iterations, then latency
+// (median, average, overall), bandwidth and message rate.
 func parseUCX(out string, k Kind) (Result, error) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -93,8 +93,9 @@ func numbers(line string) ([]float64, error) {
 	return v, nil
 }
 
-// env is how UCX is told what to use. Two ends on one machine would take the
-// loopback for a way between them, which it is not between namespaces.
+// env returns the command that sets UCX's environment. It selects the network
+// interface, because UCX would use the loopback interface between two ends on one
+// machine, even if they are in different namespaces.
 func (u UCX) env(p *Path, end int) []string {
 	transports := "tcp,self"
 	if u.Shared {

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The raw loop over UDP: what any user-space transport that sends datagrams of
-// that length can reach at most. It has no CRC, no queue pairs and no
-// retransmission, only a window so that nothing is lost.
+// The loop over UDP shows the upper limit for user-space transports that send
+// datagrams of this length. It has no CRC, no queue pairs and no retransmission, only a
+// window to prevent loss.
 const (
-	batch    = 62000   // bytes at most that leave with one system call
-	window   = 1 << 20 // bytes on their way
+	batch    = 62000   // maximum number of bytes per system call
+	window   = 1 << 20 // outstanding bytes
 	ackEvery = 64 << 10
-	bufSize  = 4 << 20 // wished size of the socket's buffers
+	bufSize  = 4 << 20 // requested size of the socket's buffers
 	quiet    = time.Second
-	sayEnd   = 1 // bytes of the datagram that ends the loop; nothing else is that short
+	sayEnd   = 1 // length of the datagram that ends the loop; all others are longer
 )
 
 func lackUDP() error { return nil }
@@ -49,7 +49,7 @@ func newUDPEnd(c *EndConfig) (end, error) {
 		return nil, err
 	}
 	e := &udpEnd{c: c, fd: fd}
-	// Both ends know both ports: the control's, and the next for the client.
+	// The server uses the control connection's port, the client the next one.
 	local, peer := c.Port+1, c.Port
 	if c.Server {
 		local, peer = peer, local
@@ -105,12 +105,12 @@ func (e *udpEnd) send(b []byte, size int) error {
 		case unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
 			continue
 		}
-		return fmt.Errorf("sending %d bytes: %w", len(b), no)
+		return fmt.Errorf("send %d bytes: %w", len(b), no)
 	}
 }
 
-// receive fills b with a batch of datagrams; 0 means that none is there, or
-// with Events that none came in time.
+// receive receives a batch of datagrams into b. It returns 0 if there is none, or with
+// Events if none arrived in time.
 func (e *udpEnd) receive(b []byte) (int, error) {
 	n, _, no := e.call(unix.SYS_RECVFROM, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	runtime.KeepAlive(b)
@@ -119,13 +119,13 @@ func (e *udpEnd) receive(b []byte) (int, error) {
 		return int(n), nil
 	case unix.EAGAIN:
 		return 0, nil
-	case unix.EINTR: // as the runtime's own signals do it; with a time limit the kernel does not go on by itself
+	case unix.EINTR: // the kernel does not restart a receive with a timeout after a signal
 		return e.receive(b)
 	}
-	return 0, fmt.Errorf("receiving: %w", no)
+	return 0, fmt.Errorf("receive: %w", no)
 }
 
-// call makes a system call: the runtime is told only of those that may sleep.
+// call makes a system call. Only calls that may sleep go through Go's scheduler.
 func (e *udpEnd) call(trap, a, b uintptr) (uintptr, uintptr, syscall.Errno) {
 	if e.c.Events {
 		return syscall.Syscall6(trap, uintptr(e.fd), a, b, 0, 0, 0)
@@ -167,13 +167,13 @@ func (e *udpEnd) stream() error {
 			return err
 		}
 		switch {
-		case n >= 8: // the last of what may be several
+		case n >= 8: // the last of possibly several acknowledges
 			acked, heard, empty = binary.LittleEndian.Uint64(ack[n-8:n]), now, 0
 		case now.Sub(heard) > quiet:
-			return errors.New("datagrams were lost on a path that loses none: is its buffer too small?")
+			return errors.New("datagrams were lost: is the receiver's socket buffer too small?")
 		default:
 			empty++
-			e.rest(empty)
+			e.yield(empty)
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (e *udpEnd) ping() (Result, error) {
 	return latencyOf(trips), nil
 }
 
-// await receives, and gives up when nothing came for long.
+// await waits for a datagram, and returns 0 if none arrives in time.
 func (e *udpEnd) await(in []byte) (int, error) {
 	var start time.Time
 	for i := 1; ; i++ {
@@ -205,7 +205,7 @@ func (e *udpEnd) await(in []byte) (int, error) {
 		if n > 0 || err != nil || e.c.Events {
 			return n, err
 		}
-		e.rest(i)
+		e.yield(i)
 		if i%4096 != 0 {
 			continue
 		}
@@ -217,15 +217,14 @@ func (e *udpEnd) await(in []byte) (int, error) {
 	}
 }
 
-// rest offers the processor to others after some polls in vain: the other end
-// may have to run on it.
-func (e *udpEnd) rest(empty int) {
+// yield yields the processor after some empty polls, because the other end may need it.
+func (e *udpEnd) yield(empty int) {
 	if empty%16 == 0 {
 		syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
 
-func (e *udpEnd) serve() (t taken, err error) {
+func (e *udpEnd) serve() (t received, err error) {
 	in := make([]byte, 1<<16)
 	var ack [8]byte
 	var acked int64

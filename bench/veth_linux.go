@@ -14,10 +14,10 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Veth is the path between two network namespaces by a pair of virtual
-// Ethernet interfaces of the given MTU. It takes root. The namespaces have no
-// names: each is held by a process that ends with this one, and the kernel then
-// takes down all that is in it.
+// Veth returns a path between two network namespaces over a pair of virtual Ethernet
+// interfaces with the given MTU. It requires root. The namespaces have no names: a
+// process holds each of them and ends with this process, and the kernel then removes the
+// namespace.
 func Veth(mtu int) (*Path, error) {
 	p := &Path{
 		Device: [2]string{"veth0", "veth1"},
@@ -30,12 +30,12 @@ func Veth(mtu int) (*Path, error) {
 	}
 	if err != nil {
 		p.Close()
-		return nil, fmt.Errorf("two network namespaces with a veth pair (takes root): %w", err)
+		return nil, fmt.Errorf("create two network namespaces with a veth pair (requires root): %w", err)
 	}
 	return p, nil
 }
 
-// holdEnds gives each end of the path a network namespace until it is closed.
+// holdEnds creates a network namespace for each end, until the path is closed.
 func (p *Path) holdEnds() (ends [2]*holder, err error) {
 	var holders []*holder
 	p.close = func() {
@@ -56,16 +56,16 @@ func (p *Path) holdEnds() (ends [2]*holder, err error) {
 	return ends, nil
 }
 
-// A holder is a process in a network namespace of its own, with a /sys that
-// shows it: programs like UCX look their interfaces up there.
+// A holder is a process in its own network namespace and with a /sys that shows this
+// namespace: programs like UCX look up interfaces there.
 type holder struct {
 	cmd  *exec.Cmd
-	keep io.Closer // it ends when this is closed
+	keep io.Closer // the process ends when this is closed
 }
 
 func hold() (*holder, error) {
 	cmd := exec.Command("sh", "-c", "mount -t sysfs sysfs /sys && echo ready && exec cat")
-	// Unshared and not cloned: then what is mounted stays inside.
+	// Unshare makes the mounts private to the process; clone would not.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Setpgid: true}
 	keep, err := cmd.StdinPipe()
 	if err != nil {
@@ -83,7 +83,7 @@ func hold() (*holder, error) {
 	h := &holder{cmd, keep}
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		h.release()
-		return nil, fmt.Errorf("mounting /sys: %s", strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("mount /sys: %s", strings.TrimSpace(said.String()))
 	}
 	return h, nil
 }
@@ -93,7 +93,7 @@ func (h *holder) release() {
 	h.cmd.Wait()
 }
 
-// inside opens a handle to the holder's namespace.
+// inside opens a netlink handle in the holder's namespace.
 func (h *holder) inside() (*netlink.Handle, netns.NsHandle, error) {
 	ns, err := netns.GetFromPid(h.cmd.Process.Pid)
 	if err != nil {
@@ -106,7 +106,8 @@ func (h *holder) inside() (*netlink.Handle, netns.NsHandle, error) {
 	return n, ns, nil
 }
 
-// connect makes the pair in the client's namespace and moves one end over.
+// connect creates the pair in the client's namespace and moves one interface to the
+// server's.
 func connect(ends [2]*holder, p *Path, mtu int) error {
 	var at [2]*netlink.Handle
 	for i, h := range ends {
@@ -142,8 +143,8 @@ func connect(ends [2]*holder, p *Path, mtu int) error {
 	return nil
 }
 
-// bringUp gives an interface its address and takes it and the loopback of its
-// namespace into service.
+// bringUp assigns an address to an interface, and brings it and the namespace's
+// loopback interface up.
 func bringUp(n *netlink.Handle, name string, addr netip.Addr) (netlink.Link, error) {
 	lo, err := n.LinkByName("lo")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// asRoot skips a test of namespaces where nobody may make them.
+// asRoot skips a test that needs to create namespaces unless it runs as root.
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -19,7 +19,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// interfacesOf are those that /sys shows at an end.
+// interfacesOf returns the interfaces in an end's /sys.
 func interfacesOf(t *testing.T, p *Path, end int) []string {
 	t.Helper()
 	out, err := p.command(t.Context(), end, "ls", "/sys/class/net").Output()
@@ -29,8 +29,7 @@ func interfacesOf(t *testing.T, p *Path, end int) []string {
 	return strings.Fields(string(out))
 }
 
-// TestVethShowsEachEndItsInterfaces: UCX finds no device that /sys does not
-// show, and the namespace of the network alone leaves /sys as it was.
+// UCX finds only devices in /sys, and a network namespace alone does not change /sys.
 func TestVethShowsEachEndItsInterfaces(t *testing.T) {
 	asRoot(t)
 	p, err := Veth(1500)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Veth is for Linux only.
+// Veth returns an error: the path exists on Linux only.
 func Veth(int) (*Path, error) {
 	return nil, fmt.Errorf("network namespaces: %w", errors.ErrUnsupported)
 }

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// A Kind is what a piece of work asks of a tool.
+// A Kind is a kind of measurement.
 type Kind string
 
 // The kinds.
 const (
-	Stream Kind = "stream" // messages one way, many under way
-	Ping   Kind = "ping"   // one message to and fro
-	Pour   Kind = "pour"   // as many bytes as the path takes, see Goodput
-	Idle   Kind = "idle"   // connections that nothing is sent over
+	Stream   Kind = "stream"   // messages in one direction, many outstanding
+	Ping     Kind = "ping"     // one message back and forth
+	Saturate Kind = "saturate" // as many bytes as the path carries, see Goodput
+	Idle     Kind = "idle"     // idle connections
 )
 
-// A Work is what one tool is to measure; comparable, so that the figures that
-// want the same share one measurement.
+// A Work describes one measurement of one tool. It is comparable, so that several
+// figures can share a measurement.
 type Work struct {
 	Tool   string
 	Kind   Kind
 	Op     string // of the tool: write, read, send; tag_bw, put_lat, …
 	Bytes  int    // of a message
 	MTU    int    // path MTU of RDMA, 0 for the path's
-	Events bool   // sleep for what comes instead of spinning
+	Events bool   // wait for events instead of polling
 
-	QPs int // queue pairs that take turns, see CrowdConfig; 0 is one of softrdma perf's
+	QPs int // number of queue pairs, see ScalingConfig; 0 means one, with softrdma perf
 
-	Protocol string // of softrdma's devices, as its --protocol takes it; "" is RoCE v2
+	Protocol string // value of softrdma's --protocol; "" means RoCE v2
 }
 
-// String names the work as the report does.
+// String returns the name of the work in the report.
 func (w Work) String() string {
 	s := w.Tool
 	if w.Protocol != "" {
@@ -69,7 +69,7 @@ func sizeName(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// A Result is what a tool found; what does not apply is zero.
+// A Result is the result of a measurement. Fields that do not apply are zero.
 type Result struct {
 	Throughput float64 `json:"bytes_per_s,omitempty"`
 	Rate       float64 `json:"messages_per_s,omitempty"`
@@ -77,34 +77,34 @@ type Result struct {
 	P50        float64 `json:"p50_us,omitempty"`        // half a round trip
 	P99        float64 `json:"p99_us,omitempty"`
 
-	Memory      float64 `json:"idle_qp_bytes,omitempty"` // of a connected queue pair that nothing was posted to
-	Allocations float64 `json:"allocations,omitempty"`   // of an operation
-	Idle        float64 `json:"idle_cores,omitempty"`    // processors that an idle device keeps busy
+	Memory      float64 `json:"idle_qp_bytes,omitempty"` // of a connected, unused queue pair
+	Allocations float64 `json:"allocations,omitempty"`   // per operation
+	Idle        float64 `json:"idle_cores,omitempty"`    // CPU usage of an idle device
 }
 
-// A Tool measures works of one peer. Run starts both ends on the path, waits
-// for the result and leaves no process behind.
+// A Tool measures one implementation. Run starts both ends on the path, waits for the
+// result and stops all its processes.
 type Tool interface {
 	Name() string
-	Lack() error // why it cannot run here, nil where it can
+	Lack() error // the reason why the tool is not available, or nil
 	Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error)
 }
 
-// A Path is what the two ends have between them.
+// A Path is the network path between the two ends.
 type Path struct {
 	Name   string
 	MTU    int // of the interfaces, bytes
 	Client netip.Addr
 	Server netip.Addr
-	Inside [2][]string // what a command line of the client and the server starts with
-	Device [2]string   // interfaces of the client and the server, where they count
+	Inside [2][]string // prefixes of the client's and the server's command lines
+	Device [2]string   // network interfaces of the client and the server, if they matter
 	close  func()
 
-	place Place  // where the ends run, nil on this machine
-	port  uint16 // UDP port of softrdma's devices, 0 for RoCE's
+	machine Machine // the machine that runs both ends, nil for this one
+	port    uint16  // UDP port of softrdma's devices, 0 for RoCE's
 }
 
-// device is the name of softrdma's device at an end.
+// device returns the name of softrdma's device at an end.
 func (p *Path) device(end int) string {
 	addr := [2]netip.Addr{p.Client, p.Server}[end]
 	if p.port == 0 {
@@ -113,14 +113,14 @@ func (p *Path) device(end int) string {
 	return netip.AddrPortFrom(addr, p.port).String()
 }
 
-// Close takes down what was set up for the path.
+// Close removes what was created for the path.
 func (p *Path) Close() {
 	if p.close != nil {
 		p.close()
 	}
 }
 
-// Loopback is the path over the loopback interface.
+// Loopback returns the path over the loopback interface.
 func Loopback() *Path {
 	return &Path{Name: "loopback", MTU: 65536, Client: netip.MustParseAddr("127.12.0.1"), Server: netip.MustParseAddr("127.12.0.2")}
 }

@@ -18,10 +18,10 @@ func openGuest(ctx context.Context) (*bench.Path, error) {
 	return bench.Guest(guest{l.Guests[0]}, func() { l.Close(false) }), nil
 }
 
-// A guest implements bench.Place.
+// A guest implements bench.Machine.
 type guest struct{ *lab.Guest }
 
-// Serve implements bench.Place.
+// Serve implements bench.Machine.
 func (g guest) Serve(ctx context.Context, ready string, argv ...string) (func(), error) {
 	p, err := g.Start(ctx, argv...)
 	if err != nil {
@@ -35,7 +35,7 @@ func (g guest) Serve(ctx context.Context, ready string, argv ...string) (func(),
 	return stop, nil
 }
 
-// Run implements bench.Place.
+// Run implements bench.Machine.
 func (g guest) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	out, err := g.Guest.Run(ctx, argv...)
 	return []byte(out.Stdout), err

@@ -23,14 +23,14 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 	chosen := verbs.CongestionControl(opt.congestion)
 	run := &bench.LossRun{
 		Network: bench.LossNetwork(), Rounds: opt.rounds, Each: opt.each,
-		Senders: []bench.Sender{softrdma(chosen, ""), softrdma(chosen, verbs.GoBackN), cubic, bbr},
-		Courses: slices.DeleteFunc(bench.Courses(), func(c bench.Course) bool { return !matches(c.String(), opt.only) }),
+		Senders:     []bench.Sender{softrdma(chosen, ""), softrdma(chosen, verbs.GoBackN), cubic, bbr},
+		Impairments: slices.DeleteFunc(bench.Impairments(), func(c bench.Impairment) bool { return !matches(c.String(), opt.only) }),
 		Shares: bench.ShareRuns([]bench.Sender{
 			softrdma(verbs.CongestionWindow, ""), softrdma(verbs.CongestionDCQCN, ""), softrdma(verbs.CongestionDelay, ""), cubic,
 		}),
 	}
 	run.Shares = slices.DeleteFunc(run.Shares, func(s bench.ShareRun) bool { return !matches(s.String(), opt.only) })
-	if len(run.Courses)+len(run.Shares) == 0 {
+	if len(run.Impairments)+len(run.Shares) == 0 {
 		return cli.UsageErrorf("--figures: no course's name contains %s", strings.Join(opt.only, " or "))
 	}
 	relay, err := bench.NewRelay()

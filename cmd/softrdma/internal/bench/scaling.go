@@ -28,9 +28,9 @@ const settleTime = 200 * time.Millisecond
 // measurement over many queue pairs.
 func newScalingCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "crowd CONFIG", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "scaling CONFIG", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := bench.ParseCrowdConfig(args[0])
+			c, err := bench.ParseScalingConfig(args[0])
 			if err != nil {
 				return cli.UsageErrorf("%w", err)
 			}
@@ -47,7 +47,7 @@ func newScalingCommand() *cobra.Command {
 	}
 }
 
-func serveScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, out io.Writer) error {
+func serveScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Device, out io.Writer) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func serveScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, 
 	return nil
 }
 
-func measureScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, out io.Writer) error {
+func measureScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Device, out io.Writer) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.Address)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func measureScaling(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device
 // A qpSet is one end: queue pairs with one completion queue, and memory that both ends
 // access.
 type qpSet struct {
-	cfg        *bench.CrowdConfig
+	cfg        *bench.ScalingConfig
 	cq         *verbs.CQ
 	qps        []*verbs.QP
 	mr         *verbs.MR
@@ -162,7 +162,7 @@ type qpSet struct {
 }
 
 // newQPSet creates an end and connects it. Closing the device frees its objects.
-func newQPSet(ctx context.Context, c *bench.CrowdConfig, dev *verbs.Device, ctl *measure.Control) (*qpSet, error) {
+func newQPSet(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Device, ctl *measure.Control) (*qpSet, error) {
 	e := &qpSet{cfg: c, sendSlots: make([]int32, c.QPs), singleCPU: runtime.GOMAXPROCS(0) == 1}
 	pd, err := dev.AllocPD()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // startScaling measures over queue pairs between two processes.
-func startScaling(t *testing.T, c bench.CrowdConfig) (r bench.Result) {
+func startScaling(t *testing.T, c bench.ScalingConfig) (r bench.Result) {
 	t.Helper()
 	orders := func() string {
 		b, err := json.Marshal(c)
@@ -19,10 +19,10 @@ func startScaling(t *testing.T, c bench.CrowdConfig) (r bench.Result) {
 		return string(b)
 	}
 	c.Address, c.Device, c.Server = "127.0.0.1:"+clitest.FreePort(t), clitest.LoopbackDevice(t), true
-	server := clitest.Start(t, "bench", "crowd", orders())
+	server := clitest.Start(t, "bench", "scaling", orders())
 	server.Prints("ready")
 	c.Device, c.Server = clitest.LoopbackDevice(t), false
-	client := clitest.Start(t, "bench", "crowd", orders())
+	client := clitest.Start(t, "bench", "scaling", orders())
 	if err := json.Unmarshal([]byte(client.Succeeds()), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func startScaling(t *testing.T, c bench.CrowdConfig) (r bench.Result) {
 }
 
 func TestScalingWritesOverAllQueuePairs(t *testing.T) {
-	r := startScaling(t, bench.CrowdConfig{QPs: 1500, Bytes: 5000, Seconds: .05})
+	r := startScaling(t, bench.ScalingConfig{QPs: 1500, Bytes: 5000, Seconds: .05})
 	if r.Rate <= 0 || r.Throughput != r.Rate*5000 {
 		t.Errorf("%v messages and %v bytes a second", r.Rate, r.Throughput)
 	}
@@ -44,7 +44,7 @@ func TestScalingWritesOverAllQueuePairs(t *testing.T) {
 }
 
 func TestScalingMeasuresIdleDevice(t *testing.T) {
-	r := startScaling(t, bench.CrowdConfig{QPs: 10, Seconds: .05})
+	r := startScaling(t, bench.ScalingConfig{QPs: 10, Seconds: .05})
 	if r.Idle <= 0 || r.Rate != 0 {
 		t.Errorf("processors %v, messages a second %v, expected some and none", r.Idle, r.Rate)
 	}

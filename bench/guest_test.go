@@ -24,7 +24,7 @@ const (
 `
 )
 
-func TestPerftestRowsAreRead(t *testing.T) {
+func TestParsePerftest(t *testing.T) {
 	r, err := parsePerftest(perftestStream, Stream)
 	if err != nil || r.Rate != 6424 || r.Throughput != 8*6424 {
 		t.Errorf("stream: %+v, %v", r, err)
@@ -33,7 +33,7 @@ func TestPerftestRowsAreRead(t *testing.T) {
 	if err != nil || r.P50 != 16.93 || r.P99 != 35804.76 {
 		t.Errorf("ping: %+v, %v", r, err)
 	}
-	// The deviation is no number now and then, and not wanted.
+	// The deviation is sometimes not a number. It is not used.
 	if again, err := parsePerftest(strings.Replace(perftestPing, "4542.93", "-nan", 1), Ping); err != nil || again != r {
 		t.Errorf("ping with a deviation of -nan: %+v, %v", again, err)
 	}
@@ -50,7 +50,7 @@ func TestPerftestRowsAreRead(t *testing.T) {
 	}
 }
 
-// A machine is a place that records what it is to run.
+// A machine records the command lines that it is asked to run.
 type machine struct {
 	served, ran [][]string
 	ready       string
@@ -71,7 +71,7 @@ func (m *machine) Run(_ context.Context, argv ...string) ([]byte, error) {
 	return []byte(m.answer), nil
 }
 
-func TestGuestRunsBothEndsThere(t *testing.T) {
+func TestGuestRunsBothEnds(t *testing.T) {
 	m := &machine{answer: perftestStream}
 	ended := false
 	p := Guest(m, func() { ended = true })
@@ -84,9 +84,9 @@ func TestGuestRunsBothEndsThere(t *testing.T) {
 	if !slices.Equal(m.served[0], m.ran[0][:len(m.ran[0])-1]) || !strings.HasSuffix(ask, " "+p.Server.String()) || !strings.Contains(ask, "ib_write_bw") {
 		t.Errorf("ran %q and %q", m.served[0], ask)
 	}
-	// Linux's Soft RoCE has RoCE's UDP port of every address.
+	// Linux's Soft RoCE uses RoCE's UDP port on all addresses.
 	if _, err := (Softrdma{Path: "softrdma"}).Run(t.Context(), p, Work{Kind: Ping, Op: "send", Bytes: word}, time.Second); err == nil {
-		t.Error("perftest's output was taken for softrdma's")
+		t.Error("perftest's output was parsed as softrdma's")
 	}
 	if ask := strings.Join(m.ran[1], " "); !strings.Contains(ask, "-d 127.12.0.1:4793 ") || m.stopped != 2 {
 		t.Errorf("ran %q", ask)
@@ -111,7 +111,7 @@ func TestExecRunsPerftestOnOneDaemonsDevice(t *testing.T) {
 	if want := []string{"softrdma", "daemon", "-d", "127.12.0.2:4793"}; !slices.Equal(m.served[0], want) {
 		t.Errorf("served by %q", m.served[0])
 	}
-	// But for what runs it and for the device perftest is what it is on rxe.
+	// Except for the prefix and the device the command line is the same as on rxe.
 	if _, err := (Perftest{Device: "rxe0"}).Run(t.Context(), p, w, time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestExecRunsPerftestOnOneDaemonsDevice(t *testing.T) {
 	}
 }
 
-func TestPerftestIsRunAgainWhereItMistookTheClock(t *testing.T) {
+func TestPerftestIsRepeatedAfterAWrongClock(t *testing.T) {
 	m := &machine{answer: strings.Replace(perftestStream, "0.006424", "0.000000", 1)}
 	w := Work{Tool: RxeName, Kind: Stream, Op: "write", Bytes: word}
 	if r, err := (Perftest{}).Run(t.Context(), Guest(m, nil), w, time.Second); !errors.Is(err, errClock) || len(m.ran) != clockTries || m.stopped != clockTries {
@@ -142,7 +142,7 @@ func TestGuestFiguresCompareTheSameWork(t *testing.T) {
 		if !of[w.Tool] || !peers[against.Tool] || f.Of.Metric != f.Against.Metric {
 			t.Errorf("%s: %v and %v", f.Name, w, against)
 		}
-		if against.Tool != RxeName { // whose operations are others
+		if against.Tool != RxeName { // its operations have other names
 			w.Op, w.MTU = against.Op, against.MTU
 		}
 		if against.Tool = w.Tool; w != against {
@@ -154,7 +154,7 @@ func TestGuestFiguresCompareTheSameWork(t *testing.T) {
 	}
 }
 
-func TestUCXIsToldItsTransports(t *testing.T) {
+func TestUCXTransports(t *testing.T) {
 	m := &machine{answer: "500,1,1,1,1,1,1,1\n"}
 	for _, u := range []UCX{{}, {Shared: true}} {
 		if _, err := u.Run(t.Context(), Guest(m, nil), Work{Kind: Ping, Op: "tag_lat", Bytes: word}, time.Second); err != nil {

@@ -1,33 +1,32 @@
 package bench
 
-import (
-	"context"
-)
+import "context"
 
-// A Place is another machine that both ends of a path run on: a virtual one
-// whose file system has this machine's programs.
-type Place interface {
-	// Serve starts a program, waits until it has printed ready, and returns what
-	// ends it.
+// A Machine runs both ends of a path: a virtual machine that has this machine's
+// programs in its file system.
+type Machine interface {
+	// Serve starts a program, waits until it prints ready, and returns a function
+	// that stops it.
 	Serve(ctx context.Context, ready string, argv ...string) (stop func(), err error)
 
-	// Run runs a program to its end, and returns what it printed.
+	// Run runs a program, waits for it and returns its output.
 	Run(ctx context.Context, argv ...string) ([]byte, error)
 }
 
-// Guest is the path over the loopback of a virtual machine, whose kernel has an
-// RDMA device for Perftest. Closing the path calls end.
-func Guest(g Place, end func()) *Path {
+// Guest returns the path over the loopback interface of a virtual machine whose kernel
+// has an RDMA device for Perftest. Closing the path calls end.
+func Guest(m Machine, end func()) *Path {
 	p := Loopback()
-	p.Name, p.place, p.close = "loopback of a virtual machine", g, end
-	p.port = 4793 // Linux's rxe has RoCE's of every address
+	p.Name, p.machine, p.close = "loopback of a virtual machine", m, end
+	p.port = 4793 // Linux's rxe uses RoCE's port on all addresses
 	return p
 }
 
-// block is the size of perftest's messages where it is not told another.
+// block is perftest's default message size.
 const block = 64 << 10
 
-// guestFigures are what softrdma and the kernel's Soft RoCE do in one guest.
+// guestFigures returns the figures that compare softrdma and the kernel's Soft RoCE in
+// one virtual machine.
 func guestFigures() []Figure {
 	pair := func(kind Kind, op string, bytes, mtu int, m Metric) (of, against Measure) {
 		w := Work{Tool: "softrdma", Kind: kind, Op: op, Bytes: bytes, MTU: mtu}
@@ -50,8 +49,8 @@ func guestFigures() []Figure {
 	return append(all, execFigures()...)
 }
 
-// execFigures are what perftest does in the guest under `softrdma exec`, beside
-// the same perftest on the kernel's Soft RoCE and beside UCX.
+// execFigures returns the figures of perftest under `softrdma exec`, compared with
+// perftest on the kernel's Soft RoCE and with UCX, in a virtual machine.
 func execFigures() []Figure {
 	work := func(tool string, kind Kind, op string, bytes int) Work {
 		return Work{Tool: tool, Kind: kind, Op: op, Bytes: bytes, MTU: 4096}
@@ -71,22 +70,22 @@ func execFigures() []Figure {
 	add("exec: ib_write_bw 1 MiB", ExecName, Stream, "write", mib, Throughput, 2, 4)
 	add("exec --share-memory: ib_write_bw 1 MiB", ExecSharedName, Stream, "write", mib, Throughput, 2, 4)
 	add("exec: ib_write_bw 8 B", ExecName, Stream, "write", word, Rate, 2, 5)
-	// UCX has gates on a machine of its own, where processors are not emulated.
-	beside := func(name, tool string, kind Kind, op string, bytes int, peer, test string, m Metric) {
+	// UCX has no gates here, as the virtual machine's processors may be emulated.
+	withUCX := func(name, tool string, kind Kind, op string, bytes int, peer, test string, m Metric) {
 		of, against := work(tool, kind, op, bytes), Work{Tool: peer, Kind: kind, Op: test, Bytes: bytes}
 		all = append(all, Figure{name, Measure{of, m}, Measure{against, m}, kind == Ping, 0, 0})
 	}
-	beside("exec: ib_write_lat 8 B, of UCX over TCP, put_lat", ExecName, Ping, "write", word, "UCX-TCP", "ucp_put_lat", P50)
-	beside("exec: ib_send_lat 8 B, of UCX over TCP, tag_lat", ExecName, Ping, "send", word, "UCX-TCP", "tag_lat", P50)
-	beside("exec: ib_write_bw 1 MiB, of UCX over TCP, tag_bw", ExecName, Stream, "write", mib, "UCX-TCP", "tag_bw", Throughput)
-	beside("exec: ib_write_bw 1 MiB, of UCX over posix,cma, tag_bw", ExecName, Stream, "write", mib, "UCX-shared", "tag_bw", Throughput)
-	beside("exec --share-memory: the same", ExecSharedName, Stream, "write", mib, "UCX-shared", "tag_bw", Throughput)
+	withUCX("exec: ib_write_lat 8 B, of UCX over TCP, put_lat", ExecName, Ping, "write", word, "UCX-TCP", "ucp_put_lat", P50)
+	withUCX("exec: ib_send_lat 8 B, of UCX over TCP, tag_lat", ExecName, Ping, "send", word, "UCX-TCP", "tag_lat", P50)
+	withUCX("exec: ib_write_bw 1 MiB, of UCX over TCP, tag_bw", ExecName, Stream, "write", mib, "UCX-TCP", "tag_bw", Throughput)
+	withUCX("exec: ib_write_bw 1 MiB, of UCX over posix,cma, tag_bw", ExecName, Stream, "write", mib, "UCX-shared", "tag_bw", Throughput)
+	withUCX("exec --share-memory: the same", ExecSharedName, Stream, "write", mib, "UCX-shared", "tag_bw", Throughput)
 	return all
 }
 
-// Figures are what is measured on the path.
+// Figures returns the figures for the path.
 func (p *Path) Figures() []Figure {
-	if p.place != nil {
+	if p.machine != nil {
 		return guestFigures()
 	}
 	return Figures(p.Device == [2]string{})

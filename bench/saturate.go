@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// pourFlows bounds the connections of one measurement.
-const pourFlows = 1024
+// maxFlows is the maximum number of connections of one measurement.
+const maxFlows = 1024
 
-// pour begins to send on all connections as much as they take, until close. The
-// server's clock tells how long that is.
-func (e *tcpEnd) pour() error {
+// saturate starts to send as much as possible on all connections, until close. The
+// server measures the time.
+func (e *tcpEnd) saturate() error {
 	for range e.c.Flows {
 		conn, err := e.dial()
 		if err != nil {
 			return err
 		}
-		conn.SetLinger(0) // what was not sent in time is not to be sent at all
-		e.poured = append(e.poured, conn)
+		conn.SetLinger(0) // on close, discard unsent data
+		e.conns = append(e.conns, conn)
 	}
-	for _, conn := range e.poured {
-		e.pouring.Go(func() {
+	for _, conn := range e.conns {
+		e.writers.Go(func() {
 			for buf, err := make([]byte, e.c.Bytes), error(nil); err == nil; {
 				_, err = conn.Write(buf)
 			}
@@ -31,13 +31,14 @@ func (e *tcpEnd) pour() error {
 	return nil
 }
 
-// drink takes what pour sends, and tells what came between the margins.
-func (e *tcpEnd) drink() (taken, error) {
+// receiveAll receives what saturate sends, and returns the rate of each connection
+// between the margins.
+func (e *tcpEnd) receiveAll() (received, error) {
 	conns := make([]net.Conn, e.c.Flows)
 	for i := range conns {
 		conn, err := e.l.Accept()
 		if err != nil {
-			return taken{}, err
+			return received{}, err
 		}
 		defer conn.Close()
 		conns[i] = conn
@@ -63,7 +64,7 @@ func (e *tcpEnd) drink() (taken, error) {
 			shares <- s
 		}()
 	}
-	t := taken{Shares: make([]float64, len(conns))}
+	t := received{Shares: make([]float64, len(conns))}
 	for range conns {
 		s := <-shares
 		if !errors.Is(s.err, os.ErrDeadlineExceeded) {
