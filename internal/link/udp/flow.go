@@ -64,10 +64,10 @@ type flowTable struct {
 // OpenFlow gives the flow to a peer. Flow addresses have no zone, as on the
 // wire; a link-local peer is one of the link's interface.
 func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return nil, link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	dst, err := checkPeer(l.local, dst)
 	if err != nil {
 		return nil, err
@@ -77,10 +77,10 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) 
 
 // Reply implements rocev2.Link, with the receiving socket.
 func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return nil, link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	dst, err := checkPeer(l.local, dst)
 	if err != nil {
 		return nil, err
@@ -95,10 +95,10 @@ func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
 // CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
 // goroutine at a time.
 func (l *Link) CloseFlow(f *link.Flow) {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	if e := l.flows.close(f); e != nil {
 		e.close()
 	}

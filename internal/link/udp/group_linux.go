@@ -58,10 +58,10 @@ func (s *groupSet) find(a netip.Addr) int {
 // Join receives packets to a group as well, on the link's interface. A group
 // that is joined twice must be left twice. Any goroutine may call it.
 func (l *Link) Join(addr netip.Addr) error {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	a := addr.Unmap().WithZone("")
 	if !a.IsMulticast() || a.Is4() != l.local.Addr().Is4() {
 		return fmt.Errorf("join %v on %v: %w", addr, l.local, ErrGroup)
@@ -84,10 +84,10 @@ func (l *Link) Join(addr netip.Addr) error {
 
 // Leave ends a Join.
 func (l *Link) Leave(addr netip.Addr) error {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	s := &l.group
 	s.mu.Lock()
 	defer s.mu.Unlock()

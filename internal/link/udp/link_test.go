@@ -342,11 +342,11 @@ func TestCloseBesideEveryCall(t *testing.T) {
 		until(func() error { return a.Wait(time.Millisecond) })
 		until(func() error {
 			a.Wake()
-			if a.closed() {
+			if a.life.Closed() {
 				return link.ErrClosed
 			}
 			err := b.Send(&link.Tx{Flow: &back.Flow, Pieces: [][]byte{pattern(64)}, Bytes: 64, Size: 64})
-			if a.closed() {
+			if a.life.Closed() {
 				return link.ErrClosed // b may have been told that a is gone
 			}
 			return err

@@ -12,13 +12,14 @@ import (
 
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
+	"softrdma/internal/link/wake"
 )
 
 // A Link is a rocev2.Link over UDP sockets of the net package: one packet per
 // system call, with a goroutine that receives. It tells neither type of
 // service nor hop limit of what it received, and knows no multicast groups.
 type Link struct {
-	lifetime
+	life  wake.Lifetime
 	cfg   Config
 	local netip.AddrPort
 	rx    endpoint
@@ -93,8 +94,8 @@ func Open(local netip.AddrPort, cfg Config) (*Link, error) {
 	for range buffers {
 		l.free <- make([]byte, bufferLen)
 	}
-	l.lifetime.init(l.release)
-	l.enter()
+	l.life.Init(l.release)
+	l.life.Enter()
 	go l.read()
 	return l, nil
 }
@@ -118,7 +119,7 @@ func (l *Link) listen(a netip.AddrPort) (endpoint, error) {
 
 // read receives for as long as the link is open.
 func (l *Link) read() {
-	defer l.leave()
+	defer l.life.Leave()
 	for {
 		var b []byte
 		select {
@@ -127,7 +128,7 @@ func (l *Link) read() {
 			return
 		}
 		n, src, err := l.rx.conn.ReadFromUDPAddrPort(b[:bufferLen])
-		if l.closed() {
+		if l.life.Closed() {
 			return
 		}
 		if err != nil || n == 0 {
@@ -147,7 +148,7 @@ func (l *Link) read() {
 	}
 }
 
-// release closes everything; lifetime calls it when nobody is inside.
+// release closes everything; life calls it when nobody is inside.
 func (l *Link) release() {
 	l.flows.each((*endpoint).close)
 	_ = l.rx.conn.Close()
@@ -156,7 +157,7 @@ func (l *Link) release() {
 // Close ends every call on the link, the present and later ones, with
 // link.ErrClosed.
 func (l *Link) Close() error {
-	l.lifetime.close(func() {
+	l.life.Close(func() {
 		close(l.ended)
 		_ = l.rx.conn.SetReadDeadline(time.Now())
 	})
@@ -205,10 +206,10 @@ func (l *Link) dial(_ netip.AddrPort, port uint16) (*endpoint, netip.AddrPort, e
 
 // Send transmits a batch, packet by packet.
 func (l *Link) Send(tx *link.Tx) error {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	f := l.flows.find(tx.Flow)
 	if f == nil {
 		return errNoFlow(tx.Flow)
@@ -262,10 +263,10 @@ func (l *Link) setHeader(f *flow, tx *link.Tx) {
 // Receive fills rx with the next packet, without waiting. Its addresses have
 // no zone: they are of the link's interface.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return false, link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	select {
 	case p := <-l.full:
 		if l.held != nil {
@@ -282,10 +283,10 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 // Wait blocks until something can be received, Wake or Close is called or d has
 // passed; d < 0 is for ever.
 func (l *Link) Wait(d time.Duration) error {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return link.ErrClosed
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	var timeout <-chan time.Time
 	if d >= 0 {
 		t := time.NewTimer(d)
@@ -303,7 +304,7 @@ func (l *Link) Wait(d time.Duration) error {
 		}
 		break
 	}
-	if l.closed() {
+	if l.life.Closed() {
 		return link.ErrClosed
 	}
 	return nil
@@ -319,7 +320,7 @@ func (l *Link) Wake() {
 
 // Join is not supported.
 func (l *Link) Join(group netip.Addr) error {
-	if l.closed() {
+	if l.life.Closed() {
 		return link.ErrClosed
 	}
 	return fmt.Errorf("join %v: multicast groups on %s: %w", group, runtime.GOOS, errors.ErrUnsupported)

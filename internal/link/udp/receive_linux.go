@@ -21,7 +21,7 @@ type receiver struct {
 	head    unix.Msghdr
 	local   netip.AddrPort // as packets show it
 	turn    uint8
-	lone    lone
+	single  singleMode
 }
 
 func (r *receiver) init(local netip.AddrPort) {
@@ -41,7 +41,7 @@ const groupTurns = 16
 // Receive fills rx with the next batch, without waiting. Its addresses have no
 // zone: they are of the link's interface.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return false, link.ErrClosed
 	}
 	if l.stale.Load() {
@@ -54,7 +54,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	} else {
 		ok, err = l.receiveAny(rx)
 	}
-	l.leave()
+	l.life.Leave()
 	if err != 0 {
 		return false, err
 	}

@@ -42,10 +42,10 @@ var _ link.Reporter = (*Link)(nil)
 // Look reads the error queue of a flow's socket. That also clears the error that the
 // socket's next send would return.
 func (l *Link) Look(p *link.Flow) {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return
 	}
-	defer l.leave()
+	defer l.life.Leave()
 	if f := l.flows.find(p); f != nil {
 		l.drainErrors(f.end.fd)
 	}

@@ -58,11 +58,11 @@ func canSegment(fd int) bool {
 
 // Send transmits a batch: as one datagram to be segmented where it can.
 func (l *Link) Send(tx *link.Tx) error {
-	if !l.enter() {
+	if !l.life.Enter() {
 		return link.ErrClosed
 	}
 	err := l.send(tx)
-	l.leave()
+	l.life.Leave()
 	return err
 }
 
@@ -293,7 +293,7 @@ func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 	l.out.dropped = l.out.dropped || err == unix.ENOBUFS
 	left := time.Until(deadline)
-	if left <= 0 || l.closed() {
+	if left <= 0 || l.life.Closed() {
 		return false
 	}
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}

@@ -15,21 +15,22 @@ import (
 
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
+	"softrdma/internal/link/wake"
 )
 
 // A Link is a rocev2.Link over UDP sockets.
 type Link struct {
-	lifetime
-	cfg   Config
-	local netip.AddrPort
-	zone  uint32 // scope of link-local IPv6 addresses
-	rx    endpoint
-	wait  waiter
-	flows flowTable
-	stale atomic.Bool // flows has kept some for too long
-	in    receiver
-	out   sender
-	group groupSet
+	life    wake.Lifetime
+	cfg     Config
+	local   netip.AddrPort
+	zone    uint32 // scope of link-local IPv6 addresses
+	rx      endpoint
+	sleeper wake.Sleeper
+	flows   flowTable
+	stale   atomic.Bool // flows has kept some for too long
+	in      receiver
+	out     sender
+	group   groupSet
 
 	reports reports
 
@@ -60,8 +61,11 @@ func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg.withDefaults(), local: local}
-	l.lifetime.init(l.free)
-	l.rx.fd, l.wait.fd, l.group.epoll = -1, -1, -1
+	l.life.Init(l.free)
+	if err := l.sleeper.Init(); err != nil {
+		return nil, err
+	}
+	l.rx.fd, l.group.epoll = -1, -1
 	if err := l.openAll(shared); err != nil {
 		l.free()
 		return nil, err
@@ -96,9 +100,6 @@ func (l *Link) openAll(shared bool) (err error) {
 	// Measured: single packets of 1 to 4 KB, with the kernel's bookkeeping, fit
 	// to .45 of the size granted; coalesced ones to .83.
 	l.receiveBuffer = granted * 45 / 100
-	if err := l.wait.init(); err != nil {
-		return err
-	}
 	if err := l.group.init(); err != nil {
 		return err
 	}
@@ -108,11 +109,11 @@ func (l *Link) openAll(shared bool) (err error) {
 	return nil
 }
 
-// free closes everything; lifetime calls it when nobody is inside.
+// free closes everything; life calls it when nobody is inside.
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
 	l.group.free()
-	l.wait.free()
+	l.sleeper.Free()
 	if l.rx.fd >= 0 {
 		_ = unix.Close(l.rx.fd)
 	}
@@ -121,7 +122,7 @@ func (l *Link) free() {
 // Close ends every call on the link, the present and later ones, with
 // link.ErrClosed.
 func (l *Link) Close() error {
-	l.lifetime.close(l.wait.kick)
+	l.life.Close(l.sleeper.Interrupt)
 	return nil
 }
 

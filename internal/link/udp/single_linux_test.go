@@ -11,28 +11,28 @@ import (
 	"softrdma/internal/link"
 )
 
-// A loneRig sends packets one at a time, each when the one before was received.
-type loneRig struct {
+// A singleRig sends packets one at a time, each when the one before was received.
+type singleRig struct {
 	*testing.T
 	from, to *Link
 	flow     *rocev2.Flow
 	rx       link.Rx
 }
 
-func newLoneRig(t *testing.T, host string) *loneRig {
+func newSingleRig(t *testing.T, host string) *singleRig {
 	a, b := pair(t, host, Config{})
-	return &loneRig{T: t, from: a, to: b, flow: openFlow(t, a, b.Local(), 7), rx: link.Rx{Sparse: true}}
+	return &singleRig{T: t, from: a, to: b, flow: openFlow(t, a, b.Local(), 7), rx: link.Rx{Sparse: true}}
 }
 
 const capable = 0x2a // of congestion marks, with a DSCP
 
-func (r *loneRig) send(p []byte, size int, tos uint8) {
+func (r *singleRig) send(p []byte, size int, tos uint8) {
 	r.Helper()
 	send(r, r.from, &link.Tx{Flow: &r.flow.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: size, TOS: tos, HopLimit: 7})
 }
 
 // one sends a packet, receives it and looks for another one.
-func (r *loneRig) one(tos uint8) {
+func (r *singleRig) one(tos uint8) {
 	r.Helper()
 	p := pattern(64)
 	r.send(p, len(p), tos)
@@ -43,7 +43,7 @@ func (r *loneRig) one(tos uint8) {
 	r.nothing()
 }
 
-func (r *loneRig) nothing() {
+func (r *singleRig) nothing() {
 	r.Helper()
 	rx := link.Rx{Sparse: r.rx.Sparse}
 	if ok, err := r.to.Receive(&rx); ok || err != nil {
@@ -51,17 +51,17 @@ func (r *loneRig) nothing() {
 	}
 }
 
-func (r *loneRig) expects(lone bool) {
+func (r *singleRig) expects(single bool) {
 	r.Helper()
-	if got := r.to.in.lone.on; got != lone {
-		r.Fatalf("lone packets expected: %v, want %v", got, lone)
+	if got := r.to.in.single.on; got != single {
+		r.Fatalf("single-packet mode: %v, want %v", got, single)
 	}
 }
 
-// settle sends until lone packets are expected.
-func (r *loneRig) settle() {
+// settle sends until the receiver is in single-packet mode.
+func (r *singleRig) settle() {
 	r.Helper()
-	for range loneAfter {
+	for range singleAfter {
 		r.expects(false)
 		r.one(capable)
 		if r.rx.TOS != capable || r.rx.HopLimit != 7 {
@@ -71,13 +71,13 @@ func (r *loneRig) settle() {
 	r.expects(true)
 }
 
-func TestLonePacketsAreReceivedWithoutHeaders(t *testing.T) {
+func TestSinglePacketModeSamplesHeaders(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		t.Run(host, func(t *testing.T) {
-			r := newLoneRig(t, host)
+			r := newSingleRig(t, host)
 			r.settle()
 			told := 0
-			for range 10 * loneLook {
+			for range 10 * singleSample {
 				switch r.one(capable); r.rx.TOS {
 				case capable:
 					told++
@@ -94,12 +94,12 @@ func TestLonePacketsAreReceivedWithoutHeaders(t *testing.T) {
 	}
 }
 
-func TestBatchEndsLonePackets(t *testing.T) {
+func TestBatchEndsSinglePacketMode(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		t.Run(host, func(t *testing.T) {
-			r := newLoneRig(t, host)
+			r := newSingleRig(t, host)
 			r.settle()
-			const size = loneSize + 1
+			const size = singleSize + 1
 			data := pattern(10*size + 100)
 			r.send(data, size, capable)
 			var got []byte
@@ -125,12 +125,12 @@ func TestBatchEndsLonePackets(t *testing.T) {
 	}
 }
 
-// A batch that comes just before the change is what it was.
-func TestBatchQueuedBeforeLonePackets(t *testing.T) {
-	r := newLoneRig(t, "127.0.0.1")
+// A batch that comes just before the change keeps its packet size.
+func TestBatchQueuedBeforeSinglePacketMode(t *testing.T) {
+	r := newSingleRig(t, "127.0.0.1")
 	data := pattern(5 * 64)
 	r.send(data, 64, capable)
-	r.to.in.part(r.to.rx.fd)
+	r.to.in.enterSingle(r.to.rx.fd)
 	r.expects(false)
 	if receive(t, r.to, &r.rx); !bytes.Equal(r.rx.Data, data) || r.rx.Size != 64 {
 		t.Fatalf("received %d bytes in packets of %d, want the batch", len(r.rx.Data), r.rx.Size)
@@ -139,35 +139,35 @@ func TestBatchQueuedBeforeLonePackets(t *testing.T) {
 	r.settle()
 }
 
-func TestPacketsWithoutPauseEndLonePackets(t *testing.T) {
-	l := lone{on: true, run: loneAfter}
+func TestBurstEndsSinglePacketMode(t *testing.T) {
+	l := singleMode{on: true, run: singleAfter}
 	short := link.Rx{Data: pattern(64), Size: 64}
 	for range 3 {
-		for range loneBurst {
+		for range singleBurst {
 			if l.count(true, &short); l.run == 0 {
 				t.Fatalf("ended behind %d packets", l.burst)
 			}
 		}
 		l.count(false, &short)
 	}
-	for range loneBurst + 1 {
+	for range singleBurst + 1 {
 		l.count(true, &short)
 	}
 	if l.run != 0 {
-		t.Errorf("%d packets in a row, and more lone ones are expected", l.burst)
+		t.Errorf("%d packets in a row, still in single-packet mode", l.burst)
 	}
 }
 
-// A path that marks its packets is noticed, and each marked packet from then on.
-func TestMarksEndLonePackets(t *testing.T) {
-	r := newLoneRig(t, "127.0.0.1")
+// Once a path marks packets, the mark of each one is received.
+func TestMarksEndSinglePacketMode(t *testing.T) {
+	r := newSingleRig(t, "127.0.0.1")
 	r.settle()
-	for i := 0; r.to.in.lone.on; i++ {
-		if r.one(congested); i > loneLook {
+	for i := 0; r.to.in.single.on; i++ {
+		if r.one(congested); i > singleSample {
 			t.Fatalf("%d marked packets", i)
 		}
 	}
-	for range 2 * loneAfter {
+	for range 2 * singleAfter {
 		r.one(congested)
 		if r.rx.TOS != congested {
 			t.Fatalf("TOS %#x", r.rx.TOS)
@@ -176,24 +176,24 @@ func TestMarksEndLonePackets(t *testing.T) {
 	r.settle()
 }
 
-func TestEveryHeaderIsToldWhereWanted(t *testing.T) {
-	r := newLoneRig(t, "127.0.0.1")
+func TestEveryHeaderIsReceivedUnlessSparse(t *testing.T) {
+	r := newSingleRig(t, "127.0.0.1")
 	r.settle()
 	r.rx.Sparse = false
-	for range 2 * loneAfter {
+	for range 2 * singleAfter {
 		r.one(capable)
 		if r.expects(false); r.rx.TOS != capable || r.rx.HopLimit != 7 {
 			t.Fatalf("TOS %#x, hop limit %d", r.rx.TOS, r.rx.HopLimit)
 		}
 	}
-	r.rx.Sparse = true // they were alone all the time
+	r.rx.Sparse = true // they were single packets all the time
 	r.one(capable)
 	r.expects(true)
 }
 
 // A link that is a member of a group has datagrams, whose headers are wanted.
 func TestGroupsMemberReceivesBatchesAgain(t *testing.T) {
-	r := newLoneRig(t, "127.0.0.1")
+	r := newSingleRig(t, "127.0.0.1")
 	r.settle()
 	if err := r.to.Join(netip.MustParseAddr("239.17.18.24")); err != nil {
 		t.Fatal(err)
