@@ -14,8 +14,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A connected is the machine of a queue pair over iWARP: the protocol's own,
-// driven by a stream while it has one.
+// A connected is the machine of a queue pair over iWARP. A stream drives it while it has
+// one.
 type connected struct {
 	m  *iwarp.QP
 	q  *QP
@@ -24,8 +24,8 @@ type connected struct {
 
 func newConnected(q *QP) *connected { return &connected{m: iwarp.New(&q.Port), q: q} }
 
-// Next sends on the stream, and flushes. There is more where requests were posted
-// since: one whose driver saw those before it may not have rung the doorbell.
+// Next sends on the stream and flushes. It reports whether requests were posted since:
+// their driver may not have rung the doorbell.
 func (x *connected) Next(now time.Duration, _ *machine.Out) bool {
 	if x.on != nil {
 		x.on.pump(now)
@@ -34,7 +34,7 @@ func (x *connected) Next(now time.Duration, _ *machine.Out) bool {
 	return x.q.Attr.State == qp.Err && x.q.SQ.Producer() != x.q.SQ.Consumer()
 }
 
-// Deadline is never: the stream has it.
+// Deadline is Never: the stream has its own.
 func (x *connected) Deadline() time.Duration { return machine.Never }
 
 // Expire has nothing to do.
@@ -53,7 +53,7 @@ func (x *connected) Transition(now time.Duration, from qp.State) {
 	}
 }
 
-// agree takes note of the operations that the connection has.
+// agree records the operations that the connection supports.
 func (x *connected) agree() {
 	var mask uint32
 	for op := range queue.Op(32) {
@@ -64,9 +64,8 @@ func (x *connected) agree() {
 	x.q.supports.Store(mask)
 }
 
-// leave lets go of the stream of a queue pair that is being destroyed: the peer
-// hears of it in order, and nobody here does. The machine outlives the memory in
-// which the program posted.
+// leave ends the stream of a queue pair that is being destroyed in order, without
+// reports to the program. The machine outlives the memory that the program posted in.
 func (x *connected) leave(now time.Duration) {
 	x.q.SQ.Detach()
 	if x.q.Recv != nil {
@@ -79,7 +78,7 @@ func (x *connected) leave(now time.Duration) {
 	}
 }
 
-// nobody is told of what becomes of a destroyed queue pair.
+// nobody discards what a destroyed queue pair reports.
 type nobody struct{}
 
 // Push drops a completion.
@@ -94,8 +93,8 @@ func (nobody) Refuse(*machine.Port, reason.Detail) {}
 // StateChanged drops a transition.
 func (nobody) StateChanged(*machine.Port, qp.State, reason.Detail) {}
 
-// Supports tells whether an operation can be posted: the error wraps
-// errors.ErrUnsupported where the transport or the peer does not have it.
+// Supports returns nil if an operation can be posted, and otherwise an error that wraps
+// errors.ErrUnsupported: the transport or the peer does not have it.
 func (q *QP) Supports(op queue.Op) error {
 	if q.lane.streams == nil || op < 32 && q.supports.Load()&(1<<op) != 0 {
 		return nil
@@ -105,9 +104,9 @@ func (q *QP) Supports(op queue.Op) error {
 	return q.m.(*connected).m.Supports(op)
 }
 
-// check tells whether the queue pair may go from one state to another with
-// these attributes, and gives those that there are. iWARP ignores attributes
-// that are InfiniBand's alone, so that programs can be the same.
+// check returns an error if the queue pair may not go from one state to another with
+// these attributes, and the attributes that apply. iWARP ignores those of InfiniBand
+// alone, so that programs can be the same.
 func (q *QP) check(from, to qp.State, mask qp.Mask) (qp.Mask, error) {
 	if q.lane.streams == nil {
 		return mask, qp.Check(q.Type, from, to, mask)
@@ -129,7 +128,7 @@ func (q *QP) check(from, to qp.State, mask qp.Mask) (qp.Mask, error) {
 const connectedMask = qp.MaskState | qp.MaskCurState | qp.MaskEnSQDAsyncNotify | qp.MaskAccess | qp.MaskPKeyIndex |
 	qp.MaskPort | qp.MaskMaxRdAtomic | qp.MaskMaxDestRdAtomic
 
-// connectDetail is why a stream could not be connected.
+// connectDetail returns why a stream could not be connected.
 func connectDetail(err error, port uint16) reason.Detail {
 	var f *link.Failure
 	if errors.As(err, &f) {

@@ -13,21 +13,21 @@ import (
 	wire "softrdma/internal/wire/iwarp"
 )
 
-// A DialConfig says whom to connect and with what.
+// A DialConfig describes a connection to make.
 type DialConfig struct {
-	Port    uint16 // of this end; 0 takes any
+	Port    uint16 // local; 0 takes any
 	Dst     netip.AddrPort
 	TOS     uint8
-	QPN     uint32 // of the queue pair that is to be connected, in INIT or RTR
+	QPN     uint32 // of the queue pair to connect, in INIT or RTR
 	Params  iwarp.Params
 	Context any
 }
 
-// Dial connects a queue pair to a peer. How that went comes as an event:
-// Established, Rejected, or Refused for a reason of the network's or of the
-// set-up's. A peer that knows MPA's revision 1 alone closes on a request of
-// revision 2 (RFC 6581 10): unless Params names a revision it is connected once
-// more, with revision 1 and, where Port is 0, from another port.
+// Dial connects a queue pair to a peer. An event has the result: Established, Rejected,
+// or Refused for a reason of the network or of the set-up. A peer that knows only MPA's
+// revision 1 closes the connection on a request of revision 2 (RFC 6581 10). Unless Params
+// names a revision, Dial then connects once more with revision 1, from another port if
+// Port is 0.
 func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (c *Stream, err error) {
 	err = d.lanes[0].withStreams(func(s *streams, now time.Duration) error {
 		x, err := s.lane.connectable(cfg.QPN)
@@ -53,7 +53,7 @@ func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (c *Stream, e
 	return c, nil
 }
 
-// connect makes the connection by which the machine's request goes.
+// connect makes the connection for the machine's request.
 func (c *Stream) connect(now time.Duration, cfg *DialConfig) {
 	conn, err := c.s.link.Dial(cfg.Port, cfg.Dst, cfg.TOS, c)
 	if err != nil {
@@ -65,15 +65,14 @@ func (c *Stream) connect(now time.Duration, cfg *DialConfig) {
 	c.after(now)
 }
 
-// An again is what another request needs, of revision 1.
+// An again holds what a second request, of revision 1, needs.
 type again struct {
 	cfg DialConfig
 	due bool
 }
 
-// redial asks a peer once more that closed on the first request, with revision 1,
-// by another connection. Linux's drivers of hardware do so as well; its siw does
-// not.
+// redial sends a request of revision 1 on a new connection to a peer that closed the
+// first one. Linux's drivers of hardware do so as well; its siw does not.
 func (c *Stream) redial(now time.Duration) {
 	cfg := &c.again.cfg
 	cfg.Params.Revision = wire.Revision1
@@ -89,14 +88,14 @@ func (c *Stream) redial(now time.Duration) {
 	c.connect(now, cfg)
 }
 
-// wishes are the parameters of a connection with what the device wants of all.
+// wishes returns the parameters of a connection with those that the device sets for all.
 func (d *Device) wishes(p *iwarp.Params) *iwarp.Params {
 	with := *p
 	with.NoCRC, with.Markers = p.NoCRC || d.cfg.NoCRC, p.Markers || d.cfg.Markers
 	return &with
 }
 
-// connectable finds a queue pair that can be connected by a stream.
+// connectable finds a queue pair to connect.
 func (l *lane) connectable(qpn uint32) (*connected, error) {
 	q := l.qps[qpn]
 	if q == nil {
@@ -115,7 +114,7 @@ func (s *streams) newStream(handler func(*StreamEvent)) *Stream {
 // fail ends a stream that could not be connected.
 func (c *Stream) fail(now time.Duration, err error) {
 	d := connectDetail(err, c.port)
-	if c.first.Reason != reason.None { // which tells more than that nobody listens any more
+	if c.first.Reason != reason.None { // says more than that nobody listens any more
 		d = c.first
 	}
 	if f := (*link.Failure)(nil); errors.As(err, &f) {

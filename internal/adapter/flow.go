@@ -62,8 +62,8 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	return t, nil
 }
 
-// replyFlow returns the flow of one answer to a peer that may have been forged. A
-// flow of its own would be a socket for each of them.
+// replyFlow returns the flow of one answer to a peer whose address may be forged. A flow
+// of its own would cost a socket for each address.
 func (l *lane) replyFlow(path *qp.Path, _, _ uint32) (*txFlow, error) {
 	if l.tx.flow == &l.reply {
 		l.tx.flush()
@@ -76,7 +76,7 @@ func (l *lane) replyFlow(path *qp.Path, _, _ uint32) (*txFlow, error) {
 	return &l.reply, nil
 }
 
-// trimFlows closes those that were opened for datagrams when they are many.
+// trimFlows closes flows that were opened for datagrams, if there are many.
 func (l *lane) trimFlows() {
 	n := 0
 	for _, f := range l.flows {
@@ -102,8 +102,8 @@ func (l *lane) closeFlow(f *txFlow) {
 	delete(l.flows, f.key)
 }
 
-// flowOf returns the flow that a packet of q leaves on: the connection's own, or for
-// datagrams that of their destination. It is nil where none can be had.
+// flowOf returns the flow for a packet of q: the connection's own, or for datagrams that
+// of their destination. It returns nil if there can be none.
 func (l *lane) flowOf(q *QP, path *qp.Path, remote uint32) *txFlow {
 	if q.flow != nil {
 		return q.flow

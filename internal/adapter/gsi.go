@@ -20,9 +20,8 @@ const (
 )
 
 // A gsi is the machine of queue pair 1, whose datagrams are the communication
-// manager's. Being a machine on the device's lane, the manager is driven by
-// whoever polls or posts, and needs no goroutine, queues or memory regions of
-// its own.
+// manager's. As a machine on the device's lane, the manager is driven by whoever polls or
+// posts, and needs no goroutine, queues or memory regions of its own.
 type gsi struct {
 	dev *Device
 	cm  *cm.Manager
@@ -30,7 +29,7 @@ type gsi struct {
 	psn psn.PSN
 }
 
-// errNoGSI: iWARP sets connections up by its own frames, on their stream.
+// errNoGSI: iWARP sets connections up by frames on their stream.
 var errNoGSI = fmt.Errorf("an iWARP device has no queue pair 1: %w", errors.ErrUnsupported)
 
 // newGSI makes queue pair 1. It is always there and ready; no driver owns it.
@@ -50,8 +49,8 @@ func newGSI(l *lane) *QP {
 }
 
 // CM calls f with the device's communication manager, which nobody else uses
-// until f returns, and then sends what the manager has to send. The manager's
-// handler is called by whoever makes the device progress; it may only queue.
+// until f returns, and then sends what the manager has to send. Whoever makes the device
+// progress calls the manager's handler, which may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	l := d.laneOf(gsiQPN)
 	if l.streams != nil {
@@ -70,7 +69,7 @@ func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	return nil
 }
 
-// Receive gives a management datagram to the manager.
+// Receive passes a management datagram to the manager.
 func (g *gsi) Receive(now time.Duration, in *machine.In) {
 	switch {
 	case in.Opcode != ib.UDSendOnly: // IBTA 13.5.3: datagrams without immediate data
@@ -101,7 +100,7 @@ func (g *gsi) Next(now time.Duration, out *machine.Out) bool {
 	return true
 }
 
-// Deadline is when the manager waits no longer for an answer.
+// Deadline is when the manager stops waiting for an answer.
 func (g *gsi) Deadline() time.Duration { return g.cm.Deadline() }
 
 // Expire acts on it.

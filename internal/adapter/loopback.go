@@ -13,10 +13,10 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Loopback joins the devices of a process: packets from one to another, or
-// back to itself, are handed over in memory. The machines, the order of the
-// packets and what is traced are the same as on a network; there is no system
-// call, and no ICRC where nobody looks. The zero value is ready for use.
+// A Loopback joins the devices of a process: packets from one to another, or back to
+// itself, are handed over in memory. Machines, packet order and traces are the same as
+// on a network. There is no system call, and no ICRC unless a trace shows it. The zero
+// value is ready for use.
 type Loopback struct {
 	mu      sync.Mutex
 	devices map[place]*Device
@@ -60,9 +60,9 @@ func (b *Loopback) find(a place) *Device {
 	return b.devices[a]
 }
 
-// neighbour is the lane of this process that a packet on a flow leads to, nil
-// for one that leaves. An address without a zone is of the sender's link.
-func (l *lane) neighbour(f *txFlow, qpn uint32) *lane {
+// localLane returns the lane of this process that packets on a flow are for, nil if
+// they leave the process.
+func (l *lane) localLane(f *txFlow, qpn uint32) *lane {
 	b := l.dev.cfg.Loopback
 	if b == nil || qpn == multicastQPN {
 		return nil
@@ -76,18 +76,18 @@ func (l *lane) neighbour(f *txFlow, qpn uint32) *lane {
 	return f.peer.laneOf(qpn)
 }
 
-// trainBytes is how much is handed over at once. What one system call brings from
-// a program is given to the next while it is in the processor's cache.
+// trainBytes is how much is handed over at once: what one system call brings from a
+// program goes to the next while it is in the processor's cache.
 const trainBytes = 256 << 10
 
-// longest is how many packets of q may leave as a train: a batch to the network,
-// which is taken apart, and many as a whole to a lane of this process, where
-// nobody wants to see packets.
+// longest returns how many packets of q may be sent as a train: a batch to the network,
+// which takes the train apart, or many as a whole to a lane of this process, unless a
+// trace shows packets.
 func (l *lane) longest(q *QP) (n int, whole bool) {
 	switch {
 	case !q.transport.Acknowledged || q.flow == nil:
 		return 0, false
-	case l.neighbour(q.flow, q.Attr.DestQPN) == nil:
+	case l.localLane(q.flow, q.Attr.DestQPN) == nil:
 		return min(l.caps.Bytes/(q.flow.HeaderLen()+q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), l.caps.Packets), false
 	case l.dev.Trace.On():
 		return 0, false
@@ -95,8 +95,8 @@ func (l *lane) longest(q *QP) (n int, whole bool) {
 	return trainBytes / q.Attr.PathMTU, true
 }
 
-// hand gives a packet of q to a lane of this process: at once where that lane
-// is free, which then stays taken until release, or else to its inbox.
+// hand delivers a packet of q to a lane of this process: at once if that lane is free,
+// which then stays taken until release, otherwise to its inbox.
 func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Class) {
 	traced := l.dev.Trace.On() || to.dev.Trace.On()
 	// A machine that sends to itself is not called with what it lent.
@@ -111,7 +111,7 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 		clear(l.part.Pieces)
 		return
 	}
-	l.tx.flush() // the arena is free now
+	l.tx.flush() // frees the arena
 	b := l.tx.build(f, o, traced)
 	if traced {
 		if f.Class != class {
@@ -126,19 +126,18 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 	if !to.put(forwarded{f.Local, f.Peer, class.TrafficClass, class.HopLimit, len(b)}, b) {
 		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: forwardLimit, Found: uint64(len(b))})
 	}
-	l.take(to) // who had it may have looked for strays just before
+	l.take(to) // its holder may have looked into the inbox just before
 }
 
-// partOf makes packet i of a train of q's, in place.
+// partOf makes packet i of a train of q in l.part.
 func (l *lane) partOf(q *QP, o *machine.Out, i int) *machine.Out {
 	o.Part(i, q.Attr.PathMTU, &l.part)
 	l.part.Pad = ib.PadLen(l.part.Len)
 	return &l.part
 }
 
-// take makes l, whose holder the caller is, hold another lane as well, and
-// tells whether it does: it never waits. What was handed to the lane before
-// comes first.
+// take locks another lane for the holder of l, and reports whether it did: it never
+// waits. What was handed to the lane before comes first.
 func (l *lane) take(to *lane) bool {
 	if to == l {
 		return true
@@ -154,7 +153,7 @@ func (l *lane) take(to *lane) bool {
 	return true
 }
 
-// release gives the lane up that take took, after it has sent what it owes.
+// release unlocks the lane that take locked, after it has sent what is pending there.
 func (l *lane) release() {
 	if to := l.held; to != nil {
 		l.held = nil
@@ -163,7 +162,7 @@ func (l *lane) release() {
 	}
 }
 
-// accept takes a packet from a lane of this process as it is.
+// accept receives a packet from a lane of this process as it is.
 func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Class) {
 	if l.closed {
 		return
@@ -176,7 +175,7 @@ func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Cla
 	in.Train = 0
 }
 
-// join gives the pieces of a payload as one, copied where there are several.
+// join returns the pieces of a payload as one. It copies several.
 func (t *transmitter) join(pieces [][]byte) []byte {
 	switch len(pieces) {
 	case 0:
@@ -191,8 +190,8 @@ func (t *transmitter) join(pieces [][]byte) []byte {
 	return t.arena[t.used:end:end]
 }
 
-// build writes a packet as a whole to the arena, which is free. Without an
-// ICRC, which is not looked at on the way, the packet has four zeros there.
+// build writes a packet as a whole to the arena, which is free. Without icrc it has four
+// zeros there: nothing checks them on the way.
 func (t *transmitter) build(f *txFlow, o *machine.Out, icrc bool) []byte {
 	end := t.stage(o.PutHeaders(t.arena), o.Pieces, o.Pad)
 	b := t.arena[:end+ib.ICRCLen]

@@ -14,7 +14,7 @@ import (
 // multicastQPN is the destination of multicast datagrams (IBTA 10.5).
 const multicastQPN = 0xffffff
 
-// receive takes a batch apart and gives its packets to their queue pairs.
+// receive takes a batch apart and delivers its packets to their queue pairs.
 func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	from, why := l.net.Arrive(rx)
 	if from == nil {
@@ -23,7 +23,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	}
 	l.from = from
 	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = from.From, from.To, from.Class.TrafficClass, from.Class.HopLimit
-	for data := rx.Data; ; { // an empty datagram is a packet too, and refused
+	for data := rx.Data; ; { // an empty batch is one packet, which is refused
 		n := min(max(rx.Size, 1), len(data))
 		front := min(from.Front, n)
 		if b := data[front:n:n]; !l.receiveFast(now, b) {
@@ -39,8 +39,8 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	l.notifyForwarded()
 }
 
-// packet checks one packet in the order of IBTA 9.6 and dispatches it. What it
-// refuses is gone for good, with a name.
+// packet checks one packet in the order of IBTA 9.6 and dispatches it. It drops what it
+// refuses, for a named reason.
 func (l *lane) packet(now time.Duration, b []byte) {
 	in := &l.in
 	fault := in.Parse(b)
@@ -111,7 +111,7 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	l.received(q)
 }
 
-// received goes on behind packets that q's machine took.
+// received follows packets that q's machine took.
 func (l *lane) received(q *QP) {
 	l.countFlight(q)
 	l.tasks.Push(&q.entry)
@@ -120,8 +120,7 @@ func (l *lane) received(q *QP) {
 	}
 }
 
-// multicast gives a datagram to every queue pair attached to its group
-// (IBTA 10.5). Each sees the packet as it came.
+// multicast delivers a datagram to every queue pair attached to its group (IBTA 10.5).
 func (l *lane) multicast(now time.Duration, b []byte) {
 	qps := l.groups[l.in.Dst.Addr()]
 	if len(qps) == 0 {

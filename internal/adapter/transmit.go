@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// stageLimit is the packet length up to which header, payload and ICRC are
-	// copied together; longer ones leave as a gather list. Measured: copying
-	// wins up to about 1.5 KB.
+	// stageLimit is the length up to which a packet is copied as a whole. Longer ones are
+	// sent as gather lists. Measured: copying is faster up to about 1.5 KB.
 	stageLimit = 1536
 
 	// ect0 marks packets as ECN-capable (RFC 3168; annex A17.3.1.1.3,
@@ -27,10 +26,9 @@ const (
 	defaultHopLimit = 64
 )
 
-// A transmitter gathers packets of one flow and one size into a batch. It owns
-// the arena that headers, trailers and short packets are written to; payloads
-// that it gathers belong to the machines, and leave with flush before any
-// machine sees another packet.
+// A transmitter gathers packets of one flow and one size into a batch. It owns the arena
+// that headers, trailers and short packets are written to. The payloads that it gathers
+// belong to the machines: flush sends them before any machine sees another packet.
 type transmitter struct {
 	lane   *lane
 	arena  []byte
@@ -58,7 +56,7 @@ func (t *transmitter) init(l *lane) {
 }
 
 // add hands a packet or train over in memory, or appends its packets to the
-// batch. It tells how many there were, a train in memory being one.
+// batch. It returns how many there were; a train in memory is one.
 func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 	path := o.Path
 	if path == nil {
@@ -74,7 +72,7 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 	}
 	o.Pad = ib.PadLen(o.Len)
 	o.PKey = DefaultPKey
-	if to := t.lane.neighbour(f, o.DestQPN); to != nil {
+	if to := t.lane.localLane(f, o.DestQPN); to != nil {
 		t.lane.hand(to, q, f, o, class)
 		return 1
 	}
@@ -121,8 +119,7 @@ func (t *transmitter) next(o *machine.Out, i, mtu int) bool {
 	return true
 }
 
-// append adds a packet to the batch, sending the batch before it where the
-// packet does not fit into it.
+// append adds a packet to the batch. A batch that it does not fit into is sent before.
 func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class) {
 	length := o.HeaderLen() + o.Len + int(o.Pad) + ib.ICRCLen
 	size := f.HeaderLen() + length
@@ -223,8 +220,8 @@ func (t *transmitter) pad(at int, n uint8) int {
 	return at
 }
 
-// piece adds a part of the arena to the batch; one that continues the last
-// piece lengthens it.
+// piece adds a part of the arena to the batch. A part that continues the last piece
+// lengthens it.
 func (t *transmitter) piece(start, end int) {
 	if n := len(t.tx.Pieces) - 1; n >= 0 && start > 0 {
 		last := t.tx.Pieces[n]

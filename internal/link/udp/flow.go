@@ -10,13 +10,12 @@ import (
 	"softrdma/internal/link"
 )
 
-// firstPort is the lowest source port of flows: RoCE v2 senders put 14 bits
-// that depend on the flow into the dynamic ports (A17.3.2.1 wants a port that
-// stays the same for the flow and differs between flows).
+// firstPort is the lowest source port of flows, which are the dynamic ports. A17.3.2.1
+// asks for a port that stays the same for a flow and differs between flows.
 const firstPort = 0xc000
 
-// portOf folds a label to a source port. Of a 20-bit flow label it is the same
-// port that Linux's RoCE drivers take.
+// portOf folds a label to a source port: of a 20-bit flow label to the same one as
+// Linux's RoCE drivers.
 func portOf(label uint32) uint16 {
 	return firstPort | uint16((label^label>>14^label>>28)&0x3fff)
 }
@@ -24,45 +23,45 @@ func portOf(label uint32) uint16 {
 // portTries is how many ports are tried before any free one is taken.
 const portTries = 16
 
-// portAfter is the i-th port to try: a stride that is odd visits all ports.
+// portAfter returns the i-th port to try. An odd stride visits all ports.
 func portAfter(port uint16, i int) uint16 {
 	return firstPort | uint16((int(port)+i*509)&0x3fff)
 }
 
 type flowKey struct {
 	dst  netip.AddrPort
-	port uint16 // as the label asks for it
+	port uint16 // that the label asks for
 }
 
 // A flow is a rocev2.Flow with its socket. The endpoint and the destination are
 // the system's own types.
 type flow struct {
 	rocev2.Flow
-	keys []flowKey // under which it is found
+	keys []flowKey // in flowTable.byKey
 	uses int
 	end  *endpoint
-	own  bool // end is the flow's own and not the receiving socket
+	own  bool // end is the flow's own socket, not the receiving one
 	to   destination
 }
 
-// replyHandle is the handle of Reply's flow, which is in no table.
+// replyHandle is the handle of Reply's flow, which is not in the table.
 const replyHandle = -1
 
 // A flowTable shares flows by peer and label and keeps their sockets within a
 // bound. One goroutine at a time uses it.
 type flowTable struct {
-	limit   int // sockets
-	keep    int // of those without users
+	limit   int // of sockets
+	keep    int // of sockets without users
 	sockets int
 	flows   []*flow // by handle; nil is free
 	byKey   map[flowKey]*flow
 	reply   flow
-	idle    []*flow     // kept though nobody uses them, the last used at the end
-	kept    atomic.Bool // there are such, for who sleeps beside
+	idle    []*flow     // without users, the one used last at the end
+	kept    atomic.Bool // idle has some; Wait reads it
 }
 
-// OpenFlow gives the flow to a peer. Flow addresses have no zone, as on the
-// wire; a link-local peer is one of the link's interface.
+// OpenFlow implements rocev2.Link. Flow addresses have no zone, as on the wire: a
+// link-local peer is on the link's interface.
 func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
 	if !l.life.Enter() {
 		return nil, link.ErrClosed
@@ -92,8 +91,7 @@ func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
 	return &f.Flow, nil
 }
 
-// CloseFlow gives up one use of a flow. It follows OpenFlow's rule of one
-// goroutine at a time.
+// CloseFlow implements rocev2.Link.
 func (l *Link) CloseFlow(f *link.Flow) {
 	if !l.life.Enter() {
 		return
@@ -106,15 +104,15 @@ func (l *Link) CloseFlow(f *link.Flow) {
 
 // A flowOpener makes sockets for a flowTable.
 type flowOpener interface {
-	// dial makes a socket that sends to dst, from port when it can be had.
+	// dial makes a socket that sends to dst, from port if that is free.
 	dial(dst netip.AddrPort, port uint16) (end *endpoint, src netip.AddrPort, err error)
-	// receiver is the receiving socket, which can send to anybody.
+	// receiver returns the receiving socket, which can send to any peer.
 	receiver() (end *endpoint, src netip.AddrPort)
-	// destination is dst as a socket wants it.
+	// destination converts dst to the form that a socket takes.
 	destination(dst netip.AddrPort) destination
-	// segments is how many packets the link sends as one.
+	// segments is how many packets the link sends as one datagram.
 	segments() int
-	// again makes a socket that others used ready for new users.
+	// again prepares a socket for new users.
 	again(end *endpoint)
 }
 
@@ -138,7 +136,7 @@ func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *rocev2
 	return &f.Flow
 }
 
-// dial makes a flow with a socket of its own, nil when that cannot be had:
+// dial makes a flow with a socket of its own, nil if there can be none:
 // sockets beyond the bound or the process's, all ports taken.
 func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 	if t.sockets-len(t.idle) >= t.limit {
@@ -218,7 +216,7 @@ func (t *flowTable) add(o flowOpener, dst netip.AddrPort) *flow {
 	return f
 }
 
-// find gives the flow of a handle, nil when it is not open.
+// find returns the flow of a handle, nil if it is not open.
 func (t *flowTable) find(p *link.Flow) *flow {
 	if p == &t.reply.Flow.Flow {
 		return &t.reply
@@ -233,8 +231,8 @@ func (t *flowTable) find(p *link.Flow) *flow {
 	return f
 }
 
-// close takes away one use, and returns a socket to close where more than are
-// kept have no users now.
+// close ends one use of a flow. It returns a socket to close if more than are kept have
+// no users now.
 func (t *flowTable) close(p *link.Flow) *endpoint {
 	f := t.find(p)
 	if f == nil {

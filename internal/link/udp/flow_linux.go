@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// keptFlows is how many flows without users are kept: a socket takes more
-	// to make than all else that a short connection does with it.
+	// keptFlows is how many flows without users are kept: making a socket takes longer
+	// than everything that a short connection does with it.
 	keptFlows = 16
 
-	// keptTime is for how long they are while nothing is received.
+	// keptTime is how long they are kept while nothing is received.
 	keptTime = time.Second
 )
 
-// trim closes what has been kept for too long.
+// trim closes the sockets of flows without users.
 func (l *Link) trim() {
 	l.stale.Store(false)
 	for _, e := range l.flows.trim() {
@@ -32,8 +32,8 @@ func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
 
 func (l *Link) segments() int { return l.out.segments }
 
-// again makes a flow's socket ready for new users. What the network reported of the
-// packets of former ones is theirs, and no error of the next send.
+// again prepares a flow's socket for new users: errors about packets of former users
+// must not fail the next send.
 func (l *Link) again(e *endpoint) {
 	_, _ = unix.GetsockoptInt(e.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	l.readErrors(e.fd)
@@ -96,8 +96,8 @@ func (l *Link) bindFlow(fd int, port uint16) error {
 	return nil
 }
 
-// dropAll makes the kernel drop what is sent to a flow's socket: peers send to
-// the receiving one, and nobody would read this one. ICMP errors still come.
+// dropAll makes the kernel drop datagrams to a flow's socket: peers send to the
+// receiving one, and nobody reads this one. ICMP errors still arrive.
 func dropAll(fd int) {
 	none := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	_ = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none[0]})

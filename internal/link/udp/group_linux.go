@@ -17,7 +17,7 @@ import (
 )
 
 // A groupSet holds the multicast groups that were joined, each with a socket
-// bound to its address; an epoll instance tells which of them has packets.
+// bound to its address; an epoll instance says which of them has packets.
 type groupSet struct {
 	mu     sync.Mutex
 	epoll  int
@@ -141,8 +141,7 @@ func (l *Link) addMembership(fd int, a netip.Addr) error {
 		&unix.IPv6Mreq{Multiaddr: a.As16(), Interface: uint32(l.cfg.Interface)})
 }
 
-// receiveGroup takes a batch from a group's socket, in turns where several have
-// some.
+// receiveGroup reads a batch from a group's socket, in turn if several are readable.
 func (l *Link) receiveGroup(rx *link.Rx) (bool, unix.Errno) {
 	s := &l.group
 	s.mu.Lock()

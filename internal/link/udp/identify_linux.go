@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connected socket sends a tenth sooner than one that looks its route up
+// A connected socket sends 10 % faster than one that looks its route up
 // each time. But Linux gives packets of one that must not be fragmented an
 // identification that counts from a random number, where others have 0, and the
 // ICRC covers it. The number can be learned: with a timestamp of when a datagram
@@ -35,7 +35,7 @@ func identify(fd int, src, dst netip.AddrPort) (next uint16, ok bool) {
 	return 0, false
 }
 
-// sentIdentification is the identification of an empty datagram that it sends.
+// sentIdentification sends an empty datagram and returns its identification.
 func sentIdentification(fd int, src, dst netip.AddrPort) (id uint16, ok bool) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, unix.SOF_TIMESTAMPING_TX_SCHED) != nil {
 		return 0, false
@@ -56,8 +56,8 @@ func sentIdentification(fd int, src, dst netip.AddrPort) (id uint16, ok bool) {
 	return identificationOf(b[n-headersLen:n], src, dst)
 }
 
-// identificationOf reads the identification out of the headers of an empty
-// datagram, if they are one's from src to dst.
+// identificationOf reads the identification out of the headers of an empty datagram. It
+// reports false if they are not from src to dst.
 func identificationOf(h []byte, src, dst netip.AddrPort) (id uint16, ok bool) {
 	s, d := src.Addr().As4(), dst.Addr().As4()
 	udp := h[20:]
@@ -65,8 +65,7 @@ func identificationOf(h []byte, src, dst netip.AddrPort) (id uint16, ok bool) {
 		binary.BigEndian.Uint16(udp) == src.Port() && binary.BigEndian.Uint16(udp[2:]) == dst.Port() && binary.BigEndian.Uint16(udp[4:]) == 8
 }
 
-// disconnect makes a socket one without a peer again, whose identifications
-// are 0.
+// disconnect removes a socket's peer: its identifications are 0 then.
 func disconnect(fd int) {
 	var none unix.RawSockaddr // AF_UNSPEC
 	_, _, _ = unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unix.SizeofSockaddrInet4)
@@ -74,8 +73,8 @@ func disconnect(fd int) {
 
 func (e *endpoint) identification() (first uint16, counts bool) { return e.first, e.counts }
 
-// miscounted gives the count up after an error: whether it comes before the
-// kernel numbers a datagram or behind depends on the error.
+// miscounted ends the counting after an error: it depends on the error whether the kernel
+// had numbered the datagram.
 func (f *flow) miscounted() {
 	disconnect(f.end.fd)
 	f.end.connected, f.Counts, f.First = false, false, 0

@@ -15,13 +15,12 @@ import (
 	"softrdma/internal/frame"
 )
 
-// OpenLanes opens n links of one local address: what is for queue pair q comes
-// to link q modulo n (frame.LaneOf), but for packets that were joined to a batch
-// on their way, which come where the first of them belongs. The links share
-// nothing but the address and the port.
+// OpenLanes opens n links of one local address. Packets for queue pair q arrive at link
+// q modulo n (frame.LaneOf), except that those joined to a batch on their way arrive
+// where the first of them belongs. The links share nothing but address and port.
 //
 // Their receiving sockets are a group by SO_REUSEPORT. Sockets of flows are not
-// in it, also where they are connected: they have ports of their own.
+// in it: they have ports of their own.
 func OpenLanes(local netip.AddrPort, cfg Config, n int) (links []*Link, err error) {
 	first, err := Open(local, cfg)
 	if err != nil {
@@ -39,8 +38,8 @@ func OpenLanes(local netip.AddrPort, cfg Config, n int) (links []*Link, err erro
 	if n == 1 {
 		return links, nil
 	}
-	// The first one is bound without the option, which fails where anybody else
-	// has the address; with it, another device could join the group.
+	// Binding the first one without the option fails if the address is in use. With it,
+	// another device could join the group.
 	if err := shareable(first.rx.fd); err != nil {
 		return nil, err
 	}
@@ -54,13 +53,13 @@ func OpenLanes(local netip.AddrPort, cfg Config, n int) (links []*Link, err erro
 	return links, steer(first.rx.fd, n)
 }
 
-// shareable lets more sockets bind to a socket's address and port.
+// shareable lets further sockets bind to a socket's address and port.
 func shareable(fd int) error {
 	return os.NewSyscallError("setsockopt SO_REUSEPORT", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
 }
 
-// steer makes the kernel choose among the sockets that share a port, which it
-// counts in the order in which they were bound.
+// steer makes the kernel choose among the sockets that share a port, numbered in the
+// order in which they were bound.
 func steer(fd, n int) error {
 	code, err := bpf.Assemble(selector(n))
 	if err != nil {

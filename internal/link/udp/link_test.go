@@ -211,8 +211,8 @@ func TestOpenFlowOtherFamilyRefused(t *testing.T) {
 
 func TestOpenBadAddressNamesReason(t *testing.T) {
 	for addr, want := range map[string]string{
-		"0.0.0.0:4791":      "every address",
-		"[::]:4791":         "every address",
+		"0.0.0.0:4791":      "unspecified address",
+		"[::]:4791":         "unspecified address",
 		"239.1.1.1:4791":    "multicast group",
 		"[fe80::1]:4791":    "expected an interface",
 		"203.0.113.77:4791": "expected an address of this host",

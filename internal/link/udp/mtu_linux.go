@@ -1,3 +1,5 @@
+//go:build linux && !softrdma_portable
+
 package udp
 
 import (
@@ -6,9 +8,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// tooLong is the error of packets that the system found too long, with the MTU
-// that the path has now: the socket's, where it is connected, else the
-// interface's.
+// tooLong makes the error for packets that the system found too long. The path's MTU is
+// the socket's if it is connected, else the interface's.
 func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
 	level, option, headers := unix.IPPROTO_IP, unix.IP_MTU, 28
 	if f.Dst.Addr().Is6() && !f.Dst.Addr().Is4In6() {
@@ -23,8 +24,8 @@ func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
 	return &link.MTUError{MTU: mtu, Size: min(tx.Size, tx.Bytes) + headers, Err: err}
 }
 
-// interfaceMTU asks by a socket of the link, whose network namespace the calling
-// thread need not be in.
+// interfaceMTU asks through a socket of the link: the calling thread need not be in its
+// network namespace.
 func (l *Link) interfaceMTU(fd int) (int, error) {
 	r, err := unix.NewIfreq("")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // A Link is a rocev2.Link over UDP sockets of the net package: one packet per
-// system call, with a goroutine that receives. It tells neither type of
-// service nor hop limit of what it received, and knows no multicast groups.
+// system call, with a goroutine that receives. It knows neither type of
+// service nor hop limit of received packets, and no multicast groups.
 type Link struct {
 	life  wake.Lifetime
 	cfg   Config
@@ -27,7 +27,7 @@ type Link struct {
 
 	full   chan packet   // received, not yet taken
 	free   chan []byte   // buffers for the next
-	held   []byte        // the buffer that the last Receive gave away
+	held   []byte        // the buffer that the last Receive delivered
 	ready  chan struct{} // something was put in full
 	wake   chan struct{}
 	ended  chan struct{}
@@ -46,8 +46,8 @@ type endpoint struct {
 
 func (e *endpoint) close() { _ = e.conn.Close() }
 
-// identification is unknown to a portable socket; that of unconnected ones is 0
-// where the system does as Linux does.
+// identification is 0 for unconnected sockets on systems that do as Linux does. Others
+// cannot be asked.
 func (*endpoint) identification() (first uint16, counts bool) { return 0, false }
 
 type destination = netip.AddrPort
@@ -77,11 +77,11 @@ func Open(local netip.AddrPort, cfg Config) (*Link, error) {
 	}
 	l := &Link{cfg: cfg.withDefaults(), local: local}
 	if l.rx, err = l.listen(local); err != nil {
-		return nil, fmt.Errorf("open UDP link: address %v already in use by another device, or not to be had: %w", local, err)
+		return nil, fmt.Errorf("open UDP link: address %v already in use by another device, or not available: %w", local, err)
 	}
 	l.local = netip.AddrPortFrom(local.Addr(), l.rx.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port())
-	// What is granted cannot be asked portably. Systems other than Linux grant
-	// what is wanted or nothing; the usable share is as there.
+	// There is no portable way to ask for the size granted. Systems other than Linux
+	// grant all or nothing. The usable share is as on Linux.
 	if l.rx.conn.SetReadBuffer(l.cfg.ReceiveBuffer) == nil {
 		l.receiveBuffer = l.cfg.ReceiveBuffer * 45 / 100
 	} else {
@@ -148,7 +148,7 @@ func (l *Link) read() {
 	}
 }
 
-// release closes everything; life calls it when nobody is inside.
+// release closes everything. It runs when no call is inside the link any more.
 func (l *Link) release() {
 	l.flows.each((*endpoint).close)
 	_ = l.rx.conn.Close()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errTooLong is what Windows gives for a datagram longer than the buffer.
+// errTooLong is the error of Windows for a datagram longer than the buffer.
 var errTooLong error = windows.WSAEMSGSIZE
 
 // ipDontFragment is IP_DONTFRAGMENT and IPV6_DONTFRAG of ws2ipdef.h. The type

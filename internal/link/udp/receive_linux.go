@@ -34,12 +34,12 @@ func (r *receiver) init(local netip.AddrPort) {
 	r.head.Control = &r.control[0]
 }
 
-// groupTurns is how often a group's socket comes first: with each so many
-// calls, that steady unicast traffic cannot starve it.
+// groupTurns: every so many calls, the groups' sockets are read first, so that steady
+// unicast traffic cannot starve them.
 const groupTurns = 16
 
-// Receive fills rx with the next batch, without waiting. Its addresses have no
-// zone: they are of the link's interface.
+// Receive implements link.Packets. Addresses have no zone: they are of the link's
+// interface.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if !l.life.Enter() {
 		return false, link.ErrClosed
@@ -61,7 +61,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	return ok, nil
 }
 
-// receiveAny takes from the link's own socket first, seldom from groups first.
+// receiveAny reads the link's own socket first, and sometimes the groups'.
 func (l *Link) receiveAny(rx *link.Rx) (ok bool, err unix.Errno) {
 	l.in.turn++
 	if l.in.turn%groupTurns == 0 {

@@ -108,7 +108,7 @@ func (s *reports) extended(n int) *unix.SockExtendedErr {
 
 // keep adds a report of n quoted bytes to the list. The kernel has compared the
 // addresses and ports of the quoted packet with the socket's; where that is not
-// connected it tells the packet's destination.
+// connected it names the packet's destination.
 func (l *Link) keep(fd, n int, errno syscall.Errno) {
 	s := &l.reports
 	src, err := localOf(fd, l.local)

@@ -22,7 +22,7 @@ const (
 
 // A sender holds what Send needs, so that it allocates nothing.
 type sender struct {
-	segments int // that a new flow begins with
+	segments int // of new flows
 	iov      [maxPieces + link.MaxPackets]unix.Iovec
 	msgs     [link.MaxPackets]unix.Mmsghdr
 	control  segmentControl
@@ -46,8 +46,8 @@ func (s *sender) init(fd int, cfg Config) {
 	s.control.head.SetLen(unix.CmsgLen(2))
 }
 
-// canSegment asks whether the kernel knows UDP_SEGMENT at all: one that does
-// not ignores the control message, and would send a batch as one datagram.
+// canSegment reports whether the kernel knows UDP_SEGMENT. One that does not ignores the
+// control message, and would send a batch as one datagram.
 func canSegment(fd int) bool {
 	if unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1400) != nil {
 		return false
@@ -56,7 +56,7 @@ func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil && err == nil && n == 1400
 }
 
-// Send transmits a batch: as one datagram to be segmented where it can.
+// Send transmits a batch, as one datagram that the system segments if it can.
 func (l *Link) Send(tx *link.Tx) error {
 	if !l.life.Enter() {
 		return link.ErrClosed
@@ -66,7 +66,7 @@ func (l *Link) Send(tx *link.Tx) error {
 	return err
 }
 
-// named is the system's error, with what it is about where that is an MTU.
+// named returns the system's error, with both lengths if a packet is too long.
 func (l *Link) named(f *flow, tx *link.Tx, err unix.Errno) error {
 	if err == unix.EMSGSIZE {
 		return l.tooLong(f, tx, err)
@@ -113,7 +113,7 @@ func (l *Link) send(tx *link.Tx) error {
 	}
 	switch {
 	case err != 0:
-		f.Segments = segments // shorter ones did not help
+		f.Segments = segments // fewer did not help
 		return f.sendError(tx, l.named(f, tx, err), false)
 	case earlier != 0:
 		return f.sendError(tx, l.named(f, tx, earlier), true)
@@ -123,8 +123,8 @@ func (l *Link) send(tx *link.Tx) error {
 
 // fallBack lowers the flow's segments after an error that a system without
 // segmentation, or with shorter batches, gives: a device without checksum
-// offload (EIO), IPsec (EIO), a kernel that allows 64 (EINVAL). It tells
-// whether another try is worth it.
+// offload (EIO), IPsec (EIO), a kernel that allows 64 (EINVAL). It reports
+// whether to try again.
 func (f *flow) fallBack(tx *link.Tx, err unix.Errno) bool {
 	if f.Segments == 1 || tx.Bytes <= tx.Size {
 		return false
@@ -143,9 +143,8 @@ func (f *flow) fallBack(tx *link.Tx, err unix.Errno) bool {
 	return true
 }
 
-// setHeader sets type of service and hop limit for the packets to come: they
-// change seldom, so that a cached socket option is cheaper than two control
-// messages with each batch.
+// setHeader sets type of service and hop limit of the packets to come. They change
+// seldom: a cached socket option is cheaper than two control messages with each batch.
 func (l *Link) setHeader(e *endpoint, tx *link.Tx) error {
 	hops := int(tx.HopLimit)
 	if hops == 0 {
@@ -173,7 +172,7 @@ func (l *Link) setHeader(e *endpoint, tx *link.Tx) error {
 	return nil
 }
 
-// join copies a gather list that is too long for the kernel.
+// join copies a gather list that is too long for the kernel into one buffer.
 func (s *sender) join(pieces [][]byte) [][]byte {
 	s.bounce = s.bounce[:0]
 	for _, p := range pieces {
@@ -182,8 +181,8 @@ func (s *sender) join(pieces [][]byte) [][]byte {
 	return [][]byte{s.bounce}
 }
 
-// cut spreads pieces over messages of n bytes each, the last may be shorter,
-// and returns how many messages there are; false when there are too many.
+// cut spreads pieces over messages of n bytes each; the last may be shorter. It returns
+// the number of messages, and false if there are too many.
 func (s *sender) cut(pieces [][]byte, n int) (int, bool) {
 	iov, msg, first, room := 0, 0, 0, n
 	for _, p := range pieces {
@@ -215,8 +214,8 @@ func (s *sender) endMessage(msg, from, to int) {
 	h.SetIovlen(to - from)
 }
 
-// transmit sends the n messages that were cut. Pointers to the caller's memory
-// do not stay: memory that the caller unmaps must not be found here later.
+// transmit sends the n messages that were cut. It clears the pointers to the caller's
+// memory, which the caller may unmap.
 func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.Errno {
 	s := &l.out
 	s.control.size = uint16(min(tx.Size, 1<<16-1))
@@ -240,8 +239,8 @@ func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.E
 	return err
 }
 
-// push gives messages to the kernel. It waits a little for room, and asks once
-// more after an error, which can be about an earlier batch.
+// push hands messages to the kernel. It waits a little for room, and tries once
+// more after an error, which may be about an earlier batch.
 func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.Errno {
 	var deadline time.Time
 	var again bool
@@ -254,7 +253,7 @@ func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.
 		case unix.EINTR:
 		case unix.EAGAIN, unix.ENOBUFS:
 			if deadline.IsZero() {
-				deadline = time.Now().Add(patience)
+				deadline = time.Now().Add(sendTimeout)
 			}
 			if !l.waitRoom(e.fd, err, deadline) {
 				return err
@@ -271,8 +270,8 @@ func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.
 	return 0
 }
 
-// sendMessages tells how many messages left; none with an error. The calls do
-// not block, so the scheduler need not know of them.
+// sendMessages returns how many messages were sent, none with an error. The calls do not
+// block, so Go's scheduler need not know of them.
 func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 	if len(msgs) == 1 {
 		h := &msgs[0].Hdr
@@ -288,8 +287,8 @@ func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 	return int(n), err
 }
 
-// waitRoom waits until a full socket has room, or after ENOBUFS, which a full
-// queue of the interface gives, a moment. It tells whether to try again.
+// waitRoom waits until a full socket has room. ENOBUFS says that the interface's queue is
+// full: then it waits a moment. It reports whether to try again.
 func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 	l.out.dropped = l.out.dropped || err == unix.ENOBUFS
 	left := time.Until(deadline)
@@ -308,7 +307,7 @@ func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 }
 
 // drainErrors reads the error queue of a flow's socket, which keeps sends from
-// failing. NextReport gives what was in it.
+// failing. NextReport returns what was in it.
 func (l *Link) drainErrors(fd int) {
 	if fd != l.rx.fd { // which asks for no reports
 		l.readErrors(fd)

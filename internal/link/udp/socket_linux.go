@@ -27,7 +27,7 @@ type Link struct {
 	rx      endpoint
 	sleeper wake.Sleeper
 	flows   flowTable
-	stale   atomic.Bool // flows has kept some for too long
+	stale   atomic.Bool // flows has sockets to trim
 	in      receiver
 	out     sender
 	group   groupSet
@@ -43,7 +43,7 @@ var _ rocev2.Link = (*Link)(nil)
 type endpoint struct {
 	fd        int
 	connected bool
-	counts    bool // identifications count from first; see frame.Numbering
+	counts    bool // identifications count up from first, see frame.Numbering
 	first     uint16
 	tos, hops int // -1 before the first
 }
@@ -54,7 +54,7 @@ func (e *endpoint) close() { _ = unix.Close(e.fd) }
 // be a single one of this host, and no other link may be open on it.
 func Open(local netip.AddrPort, cfg Config) (*Link, error) { return open(local, cfg, false) }
 
-// open is Open, and with shared lets others have the address and port as well.
+// open is Open. With shared, other links may have the address and port as well.
 func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 	local, err := checkLocal(local)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *Link) openAll(shared bool) (err error) {
 	return nil
 }
 
-// free closes everything; life calls it when nobody is inside.
+// free closes everything. It runs when no call is inside the link any more.
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
 	l.group.free()
@@ -153,7 +153,7 @@ func (l *Link) findInterface() error {
 	return nil
 }
 
-// newEndpoint makes a socket with the options that sending wants.
+// newEndpoint makes a socket with the options for sending.
 func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
 	e := endpoint{fd: -1, tos: -1, hops: -1}
 	family := unix.AF_INET6
@@ -187,16 +187,15 @@ func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
 	return e, nil
 }
 
-// setBuffer asks for a buffer's size with privilege, and without it for as
-// much as the system's limit grants.
+// setBuffer sets a buffer's size. Without privilege the system's limit applies.
 func setBuffer(fd, force, plain, n int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, n) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, n)
 	}
 }
 
-// prepareReceive sets what receiving wants. Only the buffer matters enough to
-// look at what was granted; a system without coalescing gives single packets.
+// prepareReceive sets the options for receiving. Failures are harmless: a system without
+// coalescing delivers single packets.
 func (l *Link) prepareReceive(fd int) {
 	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, l.cfg.ReceiveBuffer)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
@@ -209,8 +208,8 @@ func (l *Link) prepareReceive(fd int) {
 	}
 }
 
-// prepareMulticast lets a socket send to groups through the link's interface,
-// and back to this host's members.
+// prepareMulticast lets a socket send to groups through the link's interface, and to
+// members on this host.
 func (l *Link) prepareMulticast(fd int) {
 	if l.local.Addr().Is4() {
 		_ = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(l.cfg.Interface)})
@@ -265,7 +264,7 @@ func bindError(local netip.AddrPort, err error) error {
 	return fmt.Errorf("open UDP link on %v: %w", local, err)
 }
 
-// A destination is a peer's address as sendmsg wants it: a sockaddr_in or
+// A destination is a peer's address as sendmsg takes it: a sockaddr_in or
 // sockaddr_in6, both with family, port and address in fixed places.
 type destination struct {
 	name unix.RawSockaddrInet6
@@ -285,8 +284,7 @@ func (l *Link) destination(dst netip.AddrPort) (d destination) {
 	return d
 }
 
-// swap turns a port to the order of bytes that raw socket addresses have, and
-// back.
+// swap converts a port to or from the byte order of raw socket addresses.
 func swap(port uint16) uint16 {
 	b := (*[2]byte)(unsafe.Pointer(&port))
 	return uint16(b[0])<<8 | uint16(b[1])

@@ -10,11 +10,11 @@
 // which the system fills. On Linux, sockets of this package give it known
 // values: a socket that is not connected and must not fragment (DF) sends
 // identification 0, and packet i of a batch that is segmented on its way gets
-// i, whether the kernel or the adapter segments it. (This is tested against a
-// TUN device, in segment_linux_test.go.) A connected socket, which sends a tenth
-// sooner, counts up from a random number instead; flows are connected where that
-// number can be learned (identify_linux.go). Flow.Segments tells after how many
-// packets of a batch the count begins again. IPv6 has no such field, and its
+// i, whether the kernel or the adapter segments it (this is tested against a
+// TUN device, in segment_linux_test.go). A connected socket, which sends 10 %
+// faster, counts up from a random number instead; flows are connected where that
+// number can be learned (identify_linux.go). Flow.Segments is the number of
+// packets of a batch after which the count begins again. IPv6 has no such field, and its
 // sockets are connected.
 //
 // Other systems are not tested. RFC 6864 lets a system send identification 0
@@ -32,11 +32,11 @@ import (
 	"softrdma/internal/link"
 )
 
-// Config is how a link is opened. The zero value is good for most.
+// Config configures a link. The zero value suits most uses.
 type Config struct {
-	// ReceiveBuffer and SendBuffer are the wanted sizes of the socket buffers
-	// in bytes, 4 MiB when 0. The system may grant less: see
-	// Link.ReceiveBuffer.
+	// ReceiveBuffer and SendBuffer are the requested sizes of the socket
+	// buffers in bytes, 4 MiB when 0. The system may grant less: see
+	// Link.Capabilities.
 	ReceiveBuffer int
 	SendBuffer    int
 
@@ -44,13 +44,13 @@ type Config struct {
 	// that holds the local address.
 	Interface int
 
-	// NoSegmentation sends every packet by itself although the system could
+	// NoSegmentation sends every packet by itself even if the system can
 	// segment batches.
 	NoSegmentation bool
 
-	// MaxFlowSockets bounds the sockets of flows, 256 when 0; negative is
-	// none. Flows beyond share the sockets to the same peer, and when there is
-	// none leave from the receiving socket, with its port.
+	// MaxFlowSockets bounds the sockets of flows: 256 when 0, none when negative.
+	// Further flows share a socket to the same peer. If there is none, they use the
+	// receiving socket and its port.
 	MaxFlowSockets int
 }
 
@@ -58,8 +58,8 @@ const (
 	defaultBuffer      = 4 << 20
 	defaultFlowSockets = 256
 
-	// patience is how long Send waits for room in a full socket buffer.
-	patience = 5 * time.Millisecond
+	// sendTimeout is how long Send waits for room in a full socket buffer.
+	sendTimeout = 5 * time.Millisecond
 
 	// maxDatagram is the largest payload of an IPv4 UDP datagram, which a
 	// batch must fit into to be segmented.
@@ -81,8 +81,7 @@ func (c Config) withDefaults() Config {
 
 // Errors of flows and batches that cannot be sent at all.
 var (
-	// ErrFamily is returned for a peer whose address is of the other family
-	// than the link's.
+	// ErrFamily is returned for a peer whose address family is not the link's.
 	ErrFamily = errors.New("address of the wrong family")
 
 	// ErrFlow is returned for a flow that is not, or no longer, open.
@@ -96,13 +95,13 @@ var (
 	ErrGroup = errors.New("not a multicast group of this link")
 )
 
-// A SendError is why a batch, or an earlier one, was lost on its way out.
+// A SendError says why a batch, or an earlier one, was not sent.
 type SendError struct {
 	Src, Dst    netip.AddrPort
 	Bytes, Size int
 
-	// Earlier tells that the network reported the loss of an earlier batch
-	// (ICMP) and that the present one left.
+	// Earlier says that the network reported the loss of an earlier batch (ICMP),
+	// and that the present one was sent.
 	Earlier bool
 
 	// Err is the system's error. It is EAGAIN or ENOBUFS when the socket or
@@ -111,7 +110,7 @@ type SendError struct {
 	Err error
 }
 
-// Error tells what was to be sent, where to, and the system's error.
+// Error describes the batch and the system's error.
 func (e *SendError) Error() string {
 	what := "batch"
 	if e.Earlier {
@@ -120,17 +119,17 @@ func (e *SendError) Error() string {
 	return fmt.Sprintf("send %s of %d bytes in packets of %d from %v to %v: %v", what, e.Bytes, e.Size, e.Src, e.Dst, e.Err)
 }
 
-// Unwrap gives the system's error.
+// Unwrap returns the system's error.
 func (e *SendError) Unwrap() error { return e.Err }
 
-// checkLocal gives the local address in its one form, or why it cannot be one.
+// checkLocal returns the local address in canonical form, or why it cannot be one.
 func checkLocal(local netip.AddrPort) (netip.AddrPort, error) {
 	a := local.Addr().Unmap()
 	switch {
 	case !a.IsValid():
 		return local, fmt.Errorf("open UDP link: local address missing: expected an IPv4 or IPv6 address of this host")
 	case a.IsUnspecified():
-		return local, fmt.Errorf("open UDP link: %v is every address: expected a single one, which the ICRC covers", a)
+		return local, fmt.Errorf("open UDP link: %v is the unspecified address: expected a single one, which the ICRC covers", a)
 	case a.IsMulticast():
 		return local, fmt.Errorf("open UDP link: %v is a multicast group: expected an address of this host", a)
 	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
@@ -139,12 +138,12 @@ func checkLocal(local netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, local.Port()), nil
 }
 
-// onWire is an address as packets show it, without a zone.
+// onWire returns an address as packets have it, without a zone.
 func onWire(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// checkPeer gives a peer's address as packets show it.
+// checkPeer returns a peer's address as packets have it.
 func checkPeer(local, dst netip.AddrPort) (netip.AddrPort, error) {
 	w := onWire(dst)
 	switch {
@@ -156,7 +155,7 @@ func checkPeer(local, dst netip.AddrPort) (netip.AddrPort, error) {
 	return w, nil
 }
 
-// checkBatch refuses what no socket can send.
+// checkBatch refuses batches that no socket can send.
 func checkBatch(tx *link.Tx) error {
 	if tx.Size > 0 && tx.Bytes > 0 && tx.Bytes <= maxDatagram && (tx.Size >= tx.Bytes || tx.Bytes <= link.MaxPackets*tx.Size) {
 		return nil
@@ -165,7 +164,7 @@ func checkBatch(tx *link.Tx) error {
 		ErrBatch, tx.Bytes, tx.Size, maxDatagram, link.MaxPackets)
 }
 
-// errPieces is for pieces whose lengths are not what tx.Bytes says.
+// errPieces is the error for pieces whose lengths do not add up to tx.Bytes.
 func errPieces(tx *link.Tx) error {
 	n := 0
 	for _, p := range tx.Pieces {
