@@ -335,7 +335,7 @@ func (m *Manager) findAsking(local, remote uint32) *Conn {
 	return m.fromPeer(c)
 }
 
-// asking tells whether an ID is that of a connection whose REQ waits for its
+// asking reports whether an ID is that of a connection whose REQ waits for its
 // answer.
 func (m *Manager) asking(local uint32) bool {
 	c := m.conns[local]

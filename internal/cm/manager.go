@@ -230,7 +230,7 @@ func (m *Manager) dispatch(now time.Duration) {
 	}
 }
 
-// Next fills out with the next datagram to send and tells whether there is one.
+// Next fills out with the next datagram to send and reports whether there is one.
 func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
 	if m.sent == len(m.queue) {
 		return false

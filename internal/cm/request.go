@@ -148,7 +148,7 @@ func (m *Manager) crossed(q *mad.REQ) *Conn {
 	return c
 }
 
-// staysActive tells whether this end's request counts and the peer's is dropped
+// staysActive reports whether this end's request counts and the peer's is dropped
 // (IBTA 12.10.4).
 func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
 	if m.config.GUID != q.GUID {

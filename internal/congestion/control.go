@@ -41,7 +41,7 @@ func ParseKind(name string) (Kind, error) {
 	return Default, fmt.Errorf("congestion control: expected %s, %s, %s or %s, found %q", Window, DCQCN, Delay, None, name)
 }
 
-// ECN tells whether the kind slows down for marks, so that its packets may be
+// ECN reports whether the kind slows down for marks, so that its packets may be
 // sent as ECN-capable (annex A17, CA17-5; RFC 3168).
 func (k Kind) ECN() bool { return k == Default || k == Window || k == DCQCN }
 
@@ -53,16 +53,16 @@ type Limits struct {
 
 // A Control is one queue pair's. Bytes count headers as well.
 type Control interface {
-	// Sent takes note of n bytes that leave now, repetitions too.
+	// Sent notes n bytes that leave now, repetitions too.
 	Sent(now time.Duration, n int)
-	// Acked takes note of n bytes that the peer has got, of which the last took
+	// Acked notes n bytes that the peer has got, of which the last took
 	// sample to be acknowledged; 0 is unknown. rtt holds the sample already.
 	Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
-	// Lost takes note of n bytes that were lost on the way.
+	// Lost notes n bytes that were lost on the way.
 	Lost(now time.Duration, n int, rtt *RTT)
-	// Timeout takes note of a peer that was silent for the whole timeout.
+	// Timeout notes a peer that was silent for the whole timeout.
 	Timeout(now time.Duration)
-	// Notified takes note of a congestion notification (annex A17.9.3).
+	// Notified notes a congestion notification (annex A17.9.3).
 	Notified(now time.Duration, rtt *RTT)
 
 	// Window is how many bytes may be in flight.

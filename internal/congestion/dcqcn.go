@@ -233,7 +233,7 @@ func (d *dcqcn) catchUp(now time.Duration) {
 	}
 }
 
-// silent tells whether nothing was acknowledged for long: then nothing was
+// silent reports whether nothing was acknowledged for long: then nothing was
 // marked either. Answers to READs, which are sent beyond the window, are not
 // acknowledged.
 func (d *dcqcn) silent(now time.Duration) bool {

@@ -43,7 +43,7 @@ func (r *RTT) Sample(now, d time.Duration) {
 	}
 }
 
-// Known tells whether there was a sample.
+// Known reports whether there was a sample.
 func (r *RTT) Known() bool { return r.smoothed != 0 }
 
 // Smoothed is the mean of late.
@@ -82,11 +82,11 @@ func (r *RTT) Low() time.Duration { return time.Duration(r.low) }
 // without telling of a queue: what processes wait for their processors.
 const queueSlack = 100 * time.Microsecond
 
-// Calm tells whether round trips are so short that nothing can be waiting.
+// Calm reports whether round trips are so short that nothing can be waiting.
 func (r *RTT) Calm() bool {
 	return max(r.smoothed, r.latest) < r.least+r.least/4+uint32(queueSlack/4)
 }
 
-// Queued tells whether round trips are so long that packets must be waiting
+// Queued reports whether round trips are so long that packets must be waiting
 // somewhere: a loss is then more likely an overflow than an accident.
 func (r *RTT) Queued() bool { return r.Low() > 2*r.Least()+queueSlack }

@@ -148,7 +148,7 @@ func (l *losses) keep(rtt *RTT) float64 {
 	return min(max(mostKeep-(mostKeep-leastKeep)*(long-2)/2, leastKeep), mostKeep)
 }
 
-// lost tells whether n more bytes lost are, for the first time in the round,
+// lost reports whether n more bytes lost are, for the first time in the round,
 // an overflow.
 func (l *losses) lost(now time.Duration, n, packet int, rtt *RTT) bool {
 	l.round(now, rtt)
@@ -172,7 +172,7 @@ func (l *losses) once(now time.Duration, rtt *RTT) bool {
 	return true
 }
 
-// tell takes note of a sign that is acted upon: what shows for it comes a round
+// tell notes a sign that is acted upon: what shows for it comes a round
 // trip later.
 func (l *losses) tell(now time.Duration, rtt *RTT) {
 	l.told = true

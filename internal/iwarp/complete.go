@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// advance completes the oldest requests that are done, in the order of posting:
-// what is behind a READ waits for its answer.
+// advance completes the oldest requests that are done, in the order of posting. Those
+// behind a READ wait for its answer.
 func (r *requester) advance(now time.Duration) {
 	for r.sq.Head != r.sq.End && r.p.Attr.State != qp.Err {
 		w := &r.requests[r.sq.Head]
@@ -26,9 +26,8 @@ func (r *requester) advance(now time.Duration) {
 	}
 }
 
-// complete completes the oldest request with success and gives its slot back,
-// before its completion can be seen (IBTA 10.7.3.1: only signalled requests have
-// a completion).
+// complete completes the oldest request with success. Its slot is free before the
+// completion can be seen.
 func (r *requester) complete(w *request) {
 	wrid := r.p.SQ.At(r.sq.Head).WRID
 	op, flags, length := queue.Op(w.op), queue.Flags(w.flags), w.length
@@ -51,8 +50,8 @@ func (r *requester) failLater(now time.Duration, w *request, s queue.Status, d r
 	r.advance(now)
 }
 
-// fail completes the oldest request in error and ends the connection. The peer
-// is told of a local catastrophic error where it can be told (RFC 5040 7.1).
+// fail completes the oldest request in error and ends the connection. The peer is told of
+// a local catastrophic error if possible (RFC 5040 7.1).
 func (r *requester) fail(now time.Duration, s queue.Status, d reason.Detail) {
 	r.failAt(now, r.sq.Head, s, d, func() { r.q.terminate(now, iwarp.TermLocal, nil, d, s) })
 }
@@ -73,15 +72,15 @@ func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason
 	r.q.done.SendFailed(wrid, op, s, d)
 }
 
-// terminated acts on a Terminate of the peer's: the request that it names fails
-// with the status that a NAK would give it. One that has completed already, as
-// SENDs and WRITEs do when TCP has them, cannot fail any more: then an event tells.
-// opening tells that nothing came before it.
+// terminated acts on the peer's Terminate: the request that it names fails with the
+// status that a NAK would give it. A request that has completed already, as SENDs and
+// WRITEs do when TCP has them, cannot fail any more; then an event reports the error.
+// opening says that nothing came before the Terminate.
 func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening bool) {
 	q := r.q
 	m.Term = settleTerm(m.Term, opening)
 	q.term = m.Term
-	status, why := told(m.Term)
+	status, why := terminateStatus(m.Term)
 	i, ok := r.culprit(m)
 	d := reason.Detail{Reason: why, Found: uint64(m.Term)}
 	if m.HasDDP {
@@ -90,7 +89,7 @@ func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening 
 	end := func() {
 		q.enterErr(d, status)
 		if s := q.s; s != nil {
-			// RFC 5040 6.2.1: what a Terminate ends is closed, not answered.
+			// RFC 5040 6.2.1: the stream is closed, and the Terminate not answered.
 			s.out, s.taken = nil, 0
 			s.finish(d)
 		}
@@ -104,9 +103,9 @@ func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening 
 	q.p.Host.Event(q.p, machine.EventQPFatal, d)
 }
 
-// settleTerm decides between two errors that look alike where Linux's siw may have
-// changed the places of layer and type: what ends a set-up comes before all else
-// (RFC 6581 8), what is wrong with a message does not.
+// settleTerm decides between two errors that look alike because Linux's siw may have
+// swapped layer and type: an error of the set-up comes before everything else (RFC 6581
+// 8), an error of a message does not.
 func settleTerm(t iwarp.Term, opening bool) iwarp.Term {
 	setup := t == iwarp.TermMPAIRD || t == iwarp.TermMPARTR
 	message := t == iwarp.TermOperationOpcode || t == iwarp.TermOperationStream
@@ -116,9 +115,9 @@ func settleTerm(t iwarp.Term, opening bool) iwarp.Term {
 	return t
 }
 
-// culprit finds the request that a Terminate names by the header of its message.
-// Linux's siw gives another number than the READ's, so what the READ asks for
-// counts where it is told.
+// culprit finds the request that a Terminate names by the header of its message. Linux's
+// siw gives another number than the READ's, so what the READ asks for counts if the
+// Terminate has it.
 func (r *requester) culprit(m *iwarp.Termination) (uint32, bool) {
 	if !m.HasDDP {
 		return 0, false
@@ -131,7 +130,7 @@ func (r *requester) culprit(m *iwarp.Termination) (uint32, bool) {
 	return 0, false
 }
 
-// named tells whether a Terminate names the request at index i.
+// named reports whether a Terminate names the request at index i.
 func (r *requester) named(w *request, i uint32, m *iwarp.Termination) bool {
 	s := &m.Segment
 	to := r.p.SQ.At(i).RDMA()
@@ -148,9 +147,8 @@ func (r *requester) named(w *request, i uint32, m *iwarp.Termination) bool {
 	return false
 }
 
-// asksFor tells whether a is what the READ at index i asks for, or the end of it
-// that was not answered (RFC 5040 4.8). The sink counts where several READs ask
-// for the same.
+// asksFor reports whether a is what the READ at index i asks for, or the end of it that
+// was not answered (RFC 5040 4.8). The sink tells several READs of the same source apart.
 func (r *requester) asksFor(i uint32, a *iwarp.Read) bool {
 	from, length := r.p.SQ.At(i).RDMA(), uint64(r.requests[i].length)
 	for k := range r.reads {

@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// finish delivers an FPDU whose CRC is right: the message is told of, or carried
-// out, with its last segment.
+// finish delivers an FPDU whose CRC is right: with its last segment a message is
+// completed, or carried out.
 func (r *receiver) finish(now time.Duration, h []byte) {
 	op := r.seg.Opcode
 	opening := r.q.silent
@@ -60,7 +60,7 @@ func (r *receiver) sent(now time.Duration) {
 	r.complete(&c)
 }
 
-// untagged is the header of the segment, made anew.
+// untagged builds the header of the segment again.
 func (r *receiver) untagged() []byte {
 	b := make([]byte, iwarp.UntaggedLen)
 	r.seg.Put(b)
@@ -80,8 +80,8 @@ func (r *receiver) finishReceive(s queue.Status, d reason.Detail) {
 	r.q.done.ReceiveFailed(r.recv.WRID, s, d)
 }
 
-// flush completes the receive that was taken, and those that a private queue has
-// now: what is posted later is flushed by whoever is called then.
+// flush completes the receive that was taken, and those that a private queue holds now,
+// with WR_FLUSH_ERR. Receives that are posted later are flushed on the next call.
 func (r *receiver) flush() {
 	if r.taken {
 		r.finishReceive(queue.WRFlushErr, r.q.done.Flushed())
@@ -89,8 +89,8 @@ func (r *receiver) flush() {
 	r.q.done.FlushReceives(&r.recv, math.MaxInt)
 }
 
-// control carries out a message without payload; wrote is the length of the WRITE
-// that came right before it.
+// control carries out a message without payload; wrote is the length of the WRITE right
+// before it.
 func (r *receiver) control(now time.Duration, h []byte, wrote uint64, opening bool) {
 	s := &r.seg
 	if s.Opcode == iwarp.Terminate {
@@ -135,11 +135,11 @@ func (r *receiver) single(now time.Duration, h []byte) bool {
 	return true
 }
 
-// immediate delivers immediate data (RFC 7306 6.3). What comes right behind a WRITE
-// belongs to it: the completion tells its length, as on InfiniBand.
+// immediate delivers immediate data (RFC 7306 6.3). If a WRITE came right before, the
+// completion has its length, as on InfiniBand.
 func (r *receiver) immediate(now time.Duration, h []byte, wrote uint64) {
 	if r.sending {
-		// A SEND that has not ended has the receive.
+		// The receive belongs to a SEND that has not ended.
 		r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.RDMAPSequence, Expected: uint64(r.sendOp), Found: uint64(r.seg.Opcode)}))
 		return
 	}

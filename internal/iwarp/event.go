@@ -12,8 +12,8 @@ type EventKind uint8
 const (
 	// Requested: a responder's peer asks for a connection. Accept or Reject it.
 	Requested EventKind = iota + 1
-	// Established: the queue pair is in RTS. A responder hears it when it may
-	// send: on a peer-to-peer connection, and with softrdma, when the initiator's first frame came.
+	// Established: the queue pair is in RTS. On a peer-to-peer connection, and with
+	// softrdma, a responder gets it with the initiator's first frame, when it may send.
 	Established
 	// Rejected: the peer's program, or its driver, said no.
 	Rejected
@@ -23,8 +23,8 @@ const (
 	Closed
 )
 
-// An Event tells the connection manager's user of a stream. It is valid during
-// the call of the handler, which must not call the stream.
+// An Event reports to the user of a stream. It is valid during the call of the handler,
+// which must not call the stream.
 type Event struct {
 	Kind      EventKind
 	Stream    *Stream
@@ -33,19 +33,19 @@ type Event struct {
 	Detail    reason.Detail // Rejected, Refused, Closed
 	Term      iwarp.Term    // Closed for a reason TERM_...: what the peer's Terminate says
 
-	// Unanswered, of Refused: the peer closed on a request of revision 2 that was
-	// sent to its end, without a byte in answer, and Params left the revision open.
-	// It may know revision 1 alone, which is worth another stream (RFC 6581 10).
+	// Unanswered belongs to Refused: the peer closed on a request of revision 2 that was
+	// sent completely, without a byte in answer, and Params left the revision open. It
+	// may know revision 1 alone, so another stream is worth trying (RFC 6581 10).
 	Unanswered bool
 }
 
-// Shut is what a stream wants done with its TCP connection.
+// Shut is what to do with a stream's TCP connection.
 type Shut uint8
 
-// The ways to shut, each going further than the one before.
+// The ways to shut; each goes further than the one before.
 const (
 	ShutNothing Shut = iota
 	ShutWrite        // no more will be sent: half-close, and wait for the peer's end
 	ShutClose        // close
-	ShutAbort        // close with a reset: what was not sent is void
+	ShutAbort        // close with a reset
 )

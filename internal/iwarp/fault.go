@@ -7,16 +7,15 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A fault is what this end makes of a fault of its peer's: a status for the
-// receive in use, or else an event. Both are what the RC responder gives for the
-// same fault.
+// A fault is how this end reports a fault of its peer: the status of the receive in use,
+// or else an event. Both are those of the RC responder for the same fault.
 type fault struct {
 	d      reason.Detail
 	status queue.Status
 	event  machine.Event
 }
 
-// invalid is a breach of the protocol.
+// invalid is a violation of the protocol.
 func invalid(d reason.Detail) fault {
 	return fault{d, queue.RemInvReqErr, machine.EventQPReqErr}
 }
@@ -31,9 +30,9 @@ func broken(d reason.Detail) fault {
 	return fault{d, queue.GeneralErr, machine.EventQPFatal}
 }
 
-// taggedTerm is the error that a peer hears whose WRITE was refused (RFC 5041 7.2).
-// DDP has none for rights: an STag that allows no placement is not valid (7.1), and
-// RDMAP's error is for READs and invalidation alone (RFC 5040 4.8).
+// taggedTerm is the error of the Terminate for a refused WRITE (RFC 5041 7.2). DDP has
+// none for access rights: an STag that allows no placement is not valid (7.1). RDMAP's
+// error is for READs and invalidation alone (RFC 5040 4.8).
 func taggedTerm(d reason.Detail, wraps bool) iwarp.Term {
 	switch d.Reason {
 	case reason.KeyWrongPD, reason.KeyQP:
@@ -47,8 +46,8 @@ func taggedTerm(d reason.Detail, wraps bool) iwarp.Term {
 	return iwarp.TermTaggedSTag
 }
 
-// protectionTerm is the error that a peer hears whose READ or atomic was refused
-// (RFC 5040 7.2).
+// protectionTerm is the error of the Terminate for a refused READ or atomic (RFC 5040
+// 7.2).
 func protectionTerm(d reason.Detail, wraps bool) iwarp.Term {
 	switch d.Reason {
 	case reason.KeyAccess, reason.QPAccess:
@@ -64,10 +63,9 @@ func protectionTerm(d reason.Detail, wraps bool) iwarp.Term {
 	return iwarp.TermProtectionSTag
 }
 
-// told is what a Terminate of the peer's means for the request that is the fault
-// of it: the status that a NAK of the same kind gives on InfiniBand, where Linux's
-// siw flushes.
-func told(t iwarp.Term) (queue.Status, reason.Reason) {
+// terminateStatus is the status of the request that the peer's Terminate names: that of a
+// NAK of the same kind on InfiniBand, where Linux's siw flushes.
+func terminateStatus(t iwarp.Term) (queue.Status, reason.Reason) {
 	switch t.Layer() {
 	case iwarp.LayerRDMAP:
 		switch t.Type() {

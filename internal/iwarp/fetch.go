@@ -10,9 +10,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Supports tells whether an operation can be posted to a connection: the error
-// wraps errors.ErrUnsupported. iWARP has no SEND with immediate data; atomics and
-// WRITEs with immediate data want RFC 7306 at the peer.
+// Supports returns an error that wraps errors.ErrUnsupported if an operation cannot be
+// posted to a connection. iWARP has no SEND with immediate data. Atomics and WRITEs with
+// immediate data need RFC 7306 at the peer.
 func (q *QP) Supports(op queue.Op) error {
 	if d := q.supports(op); d.Reason != reason.None {
 		return &Error{d}
@@ -35,8 +35,8 @@ func (q *QP) supports(op queue.Op) reason.Detail {
 	return reason.Detail{Reason: reason.RDMAPExtension, Expected: uint64(q.p.Type), Found: uint64(op)}
 }
 
-// fetch takes the next work request from the ring and checks what can be checked
-// before its first FPDU. It tells whether it can be carried out.
+// fetch reads the next work request from the ring and checks what can be checked before
+// its first FPDU. It reports whether there is one that can be carried out.
 func (r *requester) fetch(now time.Duration) bool {
 	if r.p.Attr.State != qp.RTS {
 		return false
@@ -79,8 +79,8 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 	return r.checkList(w, r.p.SQ.SGEs(i))
 }
 
-// checkList checks a scatter/gather list. That of a READ is checked when it is
-// sent; one that a single FPDU will gather is left to that.
+// checkList checks a scatter/gather list. The list of a READ is checked when it is sent,
+// the list of a message of one FPDU when that is gathered.
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
 	switch {
 	case w.atomic():
@@ -97,8 +97,8 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 }
 
 // local carries out the local operation at sq.Cur: binding a memory window or
-// invalidating a key, at its place in the order (IBTA 10.6.7, 11.4.1.1). It
-// tells whether it succeeded.
+// invalidating a key, in the order of posting (IBTA 10.6.7, 11.4.1.1). It reports whether
+// it succeeded.
 func (r *requester) local(now time.Duration, w *request) bool {
 	if status, d := r.p.Local(queue.Op(w.op), r.p.SQ.At(r.sq.Cur)); status != queue.Success {
 		r.failLater(now, w, status, d)

@@ -85,11 +85,11 @@ func TestSlowRequestIsBounded(t *testing.T) {
 	b := frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced, Revision: 2}, &iwarp.Enhanced{}, make([]byte, iwarp.MaxPrivate-iwarp.EnhancedLen))
 	r.most = 1
 	r.receive(b[:len(b)-1])
-	if n := cap(r.s.request.frame); len(r.events) != 0 || n > 2*len(b) {
+	if n := r.s.setup.Buffered(); len(r.events) != 0 || n != len(b)-1 {
 		t.Errorf("heard %+v, %d bytes kept", r.events, n)
 	}
 	r.receive(b[len(b)-1:])
-	if r.last().Kind != Requested || r.s.request.frame != nil {
-		t.Errorf("heard %+v, %d bytes kept", r.events, len(r.s.request.frame))
+	if r.last().Kind != Requested || r.s.setup.Buffered() != 0 {
+		t.Errorf("heard %+v, %d bytes kept", r.events, r.s.setup.Buffered())
 	}
 }

@@ -280,7 +280,7 @@ func TestSlowPeerThatTakesBytesIsNotSilent(t *testing.T) {
 func TestProbeWaitsForOtherREADs(t *testing.T) {
 	p := watchfulPair(t, &Params{IRD: 1, ORD: 1}, &Params{IRD: 1, ORD: 1})
 	a, b := p.n[0], p.n[1]
-	a.q.req.ready, a.q.alive.ask = iwarp.RTRRead, true
+	a.q.req.ready, a.q.alive.wanted = iwarp.RTRRead, true
 	for p.write(0) {
 	}
 	if a.q.req.reads != 1 || a.count(reason.PeerProbe) != 0 {

@@ -66,7 +66,7 @@ func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 	return true
 }
 
-// payload gives the next n bytes of the message at sq.Cur.
+// payload returns the next n bytes of the message at sq.Cur.
 func (r *requester) payload(w *request, n uint32) ([][]byte, reason.Detail) {
 	if queue.Flags(w.flags)&queue.Inline != 0 {
 		return append(r.pieces[:0], r.p.SQ.InlineRoom(r.sq.Cur)[r.off:r.off+n]), reason.Detail{}
@@ -132,7 +132,7 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	q := r.p.SQ.At(r.sq.Cur)
 	v := r.vacant()
 	v.sges = append(v.sges[:0], r.p.SQ.SGEs(r.sq.Cur)...)
-	// The answer is placed without another look at the rights.
+	// The answer is placed without another check of the rights.
 	if d := r.sink(w, v.sges); d.Reason != reason.None {
 		r.failLater(now, w, machine.LocalStatus(d), d)
 		return false
@@ -142,8 +142,9 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	if w.is(queue.Read) {
 		to := q.RDMA()
 		m := iwarp.Read{Size: w.length, SourceSTag: to.RKey, SourceTO: to.Addr}
-		// A peer takes the sink for one buffer. Where it is several, the answer goes
-		// on counting behind the first, and is placed by its distance from there.
+		// A peer takes the sink for one buffer. If there are several, the offsets of the
+		// answer go on counting behind the first, and it is placed by its distance from
+		// there.
 		for i := range v.sges {
 			if v.sges[i].Length > 0 {
 				m.SinkSTag, m.SinkTO = v.sges[i].LKey, v.sges[i].Addr
@@ -158,8 +159,8 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	return true
 }
 
-// sink checks the list that an answer goes to: that it is writable, and that it is
-// still as long as the request was when it was fetched.
+// sink checks the list that an answer goes to: it must be writable, and as long as the
+// request was when it was fetched.
 func (r *requester) sink(w *request, list []memory.SGE) reason.Detail {
 	var sum uint64
 	for i := range list {

@@ -33,7 +33,7 @@ func TestFenceWaitsForREADs(t *testing.T) {
 
 func TestResponsesAndRequestsTakeTurns(t *testing.T) {
 	r := newRaw(t, &Params{IRD: 40, ORD: 4}, nil)
-	r.s.request.asks.IRD = 40
+	r.s.setup.Asks.IRD = 40
 	r.q.a.IRD = 40
 	r.q.rd.start()
 	var b []byte
@@ -129,7 +129,7 @@ func TestReplyIsSentBeforeTheEnd(t *testing.T) {
 	if err := r.s.Disconnect(0); err != nil {
 		t.Fatal(err)
 	}
-	r.s.Expire(patience)
+	r.s.Expire(firstWait)
 	if r.s.Shut() != ShutNothing {
 		t.Errorf("shut %d before the reply was sent", r.s.Shut())
 	}

@@ -10,13 +10,12 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// Payload that a read of the socket brought to scratch is copied to its place;
-// what is due behind it is read to its place from the start, where that is memory
-// of this process. Either way the memory is looked up anew each time: it may have
-// gone since the segment began.
+// Payload that was read to scratch is copied to its place. Payload that is due behind it
+// is read to its place at once if that is memory of this process. In both cases the
+// memory is looked up again each time, as it may have gone since the segment began.
 
-// places appends the places of the payload that is due to list, and tells whether
-// it can be read there.
+// places appends the memory of the payload that is due to list, and reports whether it
+// can be read there.
 func (r *receiver) places(now time.Duration, list [][]byte) ([][]byte, bool) {
 	var direct bool
 	var d reason.Detail
@@ -43,7 +42,7 @@ func (r *receiver) places(now time.Duration, list [][]byte) ([][]byte, bool) {
 	return list, direct
 }
 
-// place copies payload to its place. It tells whether there was one.
+// place copies payload to its place, and reports whether it could.
 func (r *receiver) place(now time.Duration, b []byte) bool {
 	switch r.target {
 	case toRegion:
@@ -71,12 +70,12 @@ func (r *receiver) place(now time.Duration, b []byte) bool {
 	return true
 }
 
-// gone ends the connection for a WRITE whose STag became invalid under way.
+// gone ends the connection because a WRITE's STag became invalid before its end.
 func (r *receiver) gone(now time.Duration) {
 	r.q.fatal(now, iwarp.TermTaggedSTag, r.head[:r.have], denied(reason.Detail{Reason: reason.KeyInvalid, Expected: 1}))
 }
 
-// placed goes on behind n bytes of payload.
+// placed counts n bytes of payload.
 func (r *receiver) placed(n int) {
 	switch r.target {
 	case toRegion:

@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// inside tells whether a slice lies in memory.
+// inside reports whether a slice lies in memory.
 func inside(b, mem []byte) bool {
 	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	return at >= from && at+uintptr(len(b)) <= from+uintptr(len(mem))

@@ -1,27 +1,26 @@
 package iwarp
 
-// arenaLen is the length of an arena: two of the longest FPDUs of READ
-// responses, which are copied, with the headers of many others.
+// arenaLen is the length of an arena: two of the longest FPDUs of READ responses, which
+// are copied, and the headers of many others.
 const arenaLen = 136 << 10
 
-// batchLen is how many bytes one call of Next gives at most, about.
+// batchLen is about how many bytes one call of Next returns at most.
 const batchLen = 128 << 10
 
-// maxPieces is how many pieces one call of Next gives at most, below what
-// systems take in one call (IOV_MAX is 1024).
+// maxPieces is how many pieces one call of Next returns at most, fewer than systems take
+// in one call (IOV_MAX is 1024).
 const maxPieces = 512
 
-// An arena is the memory of a batch: the bytes that are built, and what is
-// remembered of them.
+// An arena is the memory of a batch: the bytes that are built, and the list of their
+// frames.
 type arena struct {
 	b    []byte
 	list []frame
 }
 
-// A Pool lends the memory in which FPDUs are built. Streams hold some from Next
-// until all that it gave was sent, so a pool that a lane's streams share grows
-// to as many arenas as there are streams whose socket is full. It is used by one
-// goroutine at a time.
+// A Pool lends the memory in which FPDUs are built. A stream holds some from Next until
+// all of it was sent, so a pool that a lane's streams share grows to as many arenas as
+// there are streams whose socket is full. One goroutine at a time may use it.
 type Pool struct{ free []*arena }
 
 func (p *Pool) get() *arena {
@@ -35,7 +34,7 @@ func (p *Pool) get() *arena {
 
 func (p *Pool) put(a *arena) { p.free = append(p.free, a) }
 
-// Trim keeps at most n arenas that are not in use.
+// Trim keeps at most n unused arenas.
 func (p *Pool) Trim(n int) {
 	for len(p.free) > n {
 		p.free[len(p.free)-1] = nil
@@ -43,8 +42,8 @@ func (p *Pool) Trim(n int) {
 	}
 }
 
-// Out is bytes to send, as pieces in order: headers, copies, and registered
-// memory. The slice is kept from call to call; the pieces are valid until Sent.
+// Out is bytes to send, as pieces in order: headers, copies, and registered memory. The
+// slice is reused by the next call; the pieces are valid until Sent.
 type Out struct {
 	Pieces [][]byte
 	Len    int // sum of their lengths

@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A QP is the transport half of a queue pair over iWARP. A Stream feeds and
-// drains it; without one, it flushes in the error state and does nothing else.
+// A QP is the transport half of a queue pair over iWARP. A Stream feeds and drains it.
+// Without one it only flushes in the error state.
 type QP struct {
 	p *machine.Port
 	s *Stream   // the connection, nil before and after
@@ -24,9 +24,9 @@ type QP struct {
 
 	alive keepalive
 
-	held   bool // nothing is sent before the first FPDU came
-	silent bool // the first FPDU did not come yet
-	untold bool // and Established is told when it does
+	held   bool // nothing is sent before the first FPDU arrives
+	silent bool // the first FPDU has not arrived
+	untold bool // Established is sent when it does
 
 	term iwarp.Term // of the peer's Terminate
 
@@ -51,7 +51,7 @@ func (q *QP) init() {
 // Stream is the queue pair's connection, nil without one.
 func (q *QP) Stream() *Stream { return q.s }
 
-// Agreement is what the connection's ends agreed on; IRD and ORD are the queue
+// Agreement is what the ends of the connection agreed on; IRD and ORD are the queue
 // pair's max_dest_rd_atomic and max_rd_atomic.
 func (q *QP) Agreement() Agreement { return q.a }
 
@@ -62,16 +62,16 @@ func (q *QP) operate(now time.Duration, s *Stream, a Agreement) {
 	q.req.start()
 	q.rd.start()
 	q.rx.start()
-	q.tx.start(s.maxFPDU(&a))
+	q.tx.start(s.setup.Params().LongestFPDU(&a, s.segment))
 	q.startKeepalive(now)
 	q.held, q.silent, q.untold = false, false, false
 	q.p.Attr.State = qp.RTS
 	q.p.Host.StateChanged(q.p, from, reason.Detail{})
 }
 
-// Settle does what posting to a queue pair in the error state, or progress, may
-// have left to do. The stream's doors call it; a queue pair without a stream has
-// nobody else who does.
+// Settle flushes what was posted to a queue pair in the error state, and ends the
+// draining of the send queue. The methods of the stream call it; the owner of a queue
+// pair without a stream must.
 func (q *QP) Settle(now time.Duration) { q.settle(now) }
 
 func (q *QP) settle(time.Duration) {
@@ -83,10 +83,10 @@ func (q *QP) settle(time.Duration) {
 	}
 }
 
-// Transition follows a change of Port.Attr.State that was already checked and
-// made by the user; from is the state before. Set-up moves the queue pair to RTS
-// by itself. Entering Reset forgets everything, entering Err flushes both queues;
-// both end the connection without the peer's being told why.
+// Transition follows a change of Port.Attr.State that the user made and that was checked;
+// from is the state before. The set-up moves the queue pair to RTS by itself. Entering
+// Reset forgets everything, entering Err flushes both queues. Both end the connection,
+// and the peer is not told why.
 func (q *QP) Transition(now time.Duration, from qp.State) {
 	a := &q.p.Attr
 	switch a.State {
@@ -108,8 +108,8 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 	}
 }
 
-// part gives the connection up. One that is ending in order is left to end: what
-// it has to send are requests that have completed. Any other is aborted.
+// part leaves the connection. One that ends in order goes on to its end, as all that it
+// has to send are requests that have completed. Any other is aborted.
 func (q *QP) part(d reason.Detail) {
 	s := q.s
 	if s == nil {
@@ -134,8 +134,8 @@ func (q *QP) reset() {
 	q.held, q.silent, q.untold = false, false, false
 }
 
-// stop drops what was to be sent and received. The bytes that complete an FPDU
-// under way are the stream's last ones.
+// stop drops what was to be sent and received. The bytes that complete an FPDU sent in
+// part are the last ones of the stream.
 func (q *QP) stop() {
 	rest := q.tx.salvage()
 	if s := q.s; s != nil {
@@ -146,8 +146,8 @@ func (q *QP) stop() {
 	q.rd.stop()
 }
 
-// enterErr takes the queue pair to the error state by itself. The queues are
-// flushed by whoever was called from outside, see settle.
+// enterErr takes the queue pair to the error state by itself. settle flushes the queues
+// before control returns to the caller of the machine.
 func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 	from := q.p.Attr.State
 	if from == qp.Err {
@@ -163,15 +163,15 @@ func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 // disconnect ends the connection in order.
 func (q *QP) disconnect(now time.Duration, d reason.Detail) {
 	q.enterErr(d, queue.WRFlushErr)
-	q.s.wind(now, d)
+	q.s.shutDown(now, d)
 }
 
-// unfinished tells whether the end of the stream now would cut something off: an
-// FPDU that was begun, or READs and atomics of the program that were not answered.
+// unfinished reports whether the end of the stream would cut something off now: an FPDU
+// that was begun, or READs and atomics of the program that were not answered.
 func (q *QP) unfinished() bool { return q.rx.begun() > 0 || q.req.awaits() }
 
-// lose follows the end of the stream. Where that cut something off, the oldest
-// request completes as it does on InfiniBand when the peer answers no more.
+// lose follows the end of the stream. If that cut something off, the oldest request
+// completes as on InfiniBand when the peer does not answer any more.
 func (q *QP) lose(now time.Duration, d reason.Detail, cut bool) {
 	if q.p.Attr.State == qp.Err {
 		return
@@ -186,8 +186,8 @@ func (q *QP) lose(now time.Duration, d reason.Detail, cut bool) {
 
 func (q *QP) refuse(d reason.Detail) { q.p.Host.Refuse(q.p, d) }
 
-// flush completes all posted work requests with WR_FLUSH_ERR, as on InfiniBand
-// (IBTA 10.3.1.7, 10.8.3), but those of a shared receive queue.
+// flush completes all posted work requests with WR_FLUSH_ERR, as on InfiniBand (IBTA
+// 10.3.1.7, 10.8.3), except those of a shared receive queue.
 func (q *QP) flush() {
 	q.req.flush()
 	q.rx.flush()

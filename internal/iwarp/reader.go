@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A serving is a READ or atomic of the peer's that was not answered to its end.
+// A serving is a READ or atomic of the peer that was not answered to its end.
 type serving struct {
 	read   iwarp.Read
 	pos    uint32 // bytes of the READ that were built
@@ -20,7 +20,7 @@ type serving struct {
 	value  iwarp.AtomicValue
 }
 
-// A reader answers the peer's READs and atomics, in their order.
+// A reader answers the peer's READs and atomics, in order.
 type reader struct {
 	q *QP
 	p *machine.Port
@@ -44,7 +44,7 @@ func (r *reader) stop() {
 
 func (r *reader) reset() { *r = reader{q: r.q, p: r.p} }
 
-// sending tells whether a response was built in part.
+// sending reports whether a response was built in part.
 func (r *reader) sending() bool { return r.count > 0 && r.ring[r.oldest].pos > 0 }
 
 // hold finds room for another READ or atomic.
@@ -55,7 +55,7 @@ func (r *reader) hold(now time.Duration, h []byte) *serving {
 		r.count++
 		return s
 	}
-	// RFC 5041 7.2: the queue has no buffer for the message. Linux's siw tells a
+	// RFC 5041 7.2: the queue has no buffer for the message. Linux's siw reports a
 	// catastrophic error of the stream here.
 	r.q.fatal(now, iwarp.TermUntaggedBuffer, h, invalid(reason.Detail{Reason: reason.TooManyReads, Expected: uint64(len(r.ring)), Found: uint64(len(r.ring)) + 1}))
 	return nil
@@ -89,7 +89,7 @@ func (r *reader) look(stag uint32, to, n uint64, access qp.Access) (*memory.Regi
 	return r.q.rx.find(stag, to, n, access)
 }
 
-// atomic carries out an atomic (RFC 7306 5) as the region has them.
+// atomic carries out an atomic (RFC 7306 5).
 func (r *reader) atomic(now time.Duration, h []byte) {
 	var m iwarp.Atomic
 	m.Parse(h[iwarp.UntaggedLen:])
@@ -123,8 +123,8 @@ func (r *reader) atomic(now time.Duration, h []byte) {
 	*s = serving{atomic: true, msn: msn, value: iwarp.AtomicValue{ID: m.ID, Value: old}}
 }
 
-// apply carries out an atomic, and gives what the word held before. Those with
-// masks, which the verbs do not have, compare and swap until nobody came between.
+// apply carries out an atomic and returns what the word held before. Atomics with masks,
+// which the verbs do not have, compare and swap until nothing came between.
 func apply(region *memory.Region, m *iwarp.Atomic) (old uint64, ok bool) {
 	all := m.AddSwapMask&m.CompareMask == ^uint64(0)
 	switch {
@@ -159,8 +159,8 @@ func (r *reader) next(now time.Duration, out *Out) bool {
 	if !last {
 		n = uint32(t.payload(iwarp.TaggedLen))
 	}
-	// With CRCs the payload is copied, as the memory may be changing: the CRC
-	// must be that of what leaves.
+	// With CRCs the payload is copied: the memory may be changing, and the CRC must be
+	// that of the bytes that leave.
 	copied := r.q.a.CRC || r.q.a.SendMarkers || n <= copyBelow
 	inArena := iwarp.TaggedLen + iwarp.CRCLen + 4
 	if copied {
@@ -222,8 +222,8 @@ func (r *reader) answerAtomic(s *serving, out *Out) bool {
 	return true
 }
 
-// giveUp ends a READ whose memory went away while it was answered. The Terminate
-// has the request's header, of what was left of it (RFC 5040 4.8).
+// giveUp ends a READ whose memory went away while it was answered. The Terminate has the
+// header of the request for what was left (RFC 5040 4.8).
 func (r *reader) giveUp(now time.Duration, s *serving) {
 	var b [iwarp.UntaggedLen + iwarp.ReadLen]byte
 	h := iwarp.Segment{

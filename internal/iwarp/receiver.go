@@ -12,45 +12,45 @@ import (
 )
 
 const (
-	// MinScratch is how long the scratch of Room must be at least.
+	// MinScratch is the minimum length of the scratch of Room.
 	MinScratch = peek
 
-	// directFrom is how much payload must be due for the room behind it to be
-	// short: then a call of the system brings payload to its place, and little
-	// else. With less due, more messages are read ahead and copied.
+	// directFrom is how much payload must be due for the scratch behind it to be short:
+	// then a system call brings payload to its place, and little else. With less due,
+	// more messages are read ahead and copied.
 	directFrom = 8 << 10
 
-	// longFrom is the length of an FPDU from which a call of the system for the
-	// next one's headers costs less than copying its payload.
+	// longFrom is the length of an FPDU from which on a system call for the next one's
+	// headers costs less than copying its payload.
 	longFrom = 16 << 10
 
-	// peek is that short room: a trailer, and the headers of the next FPDU.
+	// peek is that short scratch: a trailer, and the headers of the next FPDU.
 	peek = 128
 )
 
-// Phases of a receiver, by what comes next.
+// The phases of a receiver, by what comes next.
 const (
 	inHeader uint8 = iota
 	inPayload
 	inTrailer
 )
 
-// Where payload goes.
+// The targets of payload.
 const (
 	toRegion uint8 = iota
 	toReceive
 	toAsk
-	toNowhere // there is none
+	toNowhere // there is no payload
 )
 
-// A receiver takes the stream apart and puts payload to its place. Placing comes
-// before the CRC is known where payload goes from the socket to its place;
-// nothing is told to anybody before (RFC 5041 5.4: placed, then delivered).
+// A receiver takes the stream apart and writes payload to its place. Payload that is read
+// from the socket to its place is there before the CRC is known. Nothing is completed
+// before the CRC is checked (RFC 5041 5.4: placed, then delivered).
 type receiver struct {
 	q *QP
 	p *machine.Port
 
-	dead  bool // what comes is not looked at any more
+	dead  bool // what comes is dropped
 	stall stall
 
 	// The FPDU being read.
@@ -89,7 +89,7 @@ type receiver struct {
 	tagged   bool
 	taggedOp iwarp.Opcode
 	region   *memory.Region
-	known    *memory.Region // the region used last: saves looking it up
+	known    *memory.Region // the region used last, to save a lookup
 	addr     uint64
 	writing  uint64 // bytes of the WRITE so far
 	wrote    uint64 // bytes of the WRITE that was the last message
@@ -111,7 +111,7 @@ func (r *receiver) reset() {
 	r.p.DropReceives(&r.recv)
 }
 
-// begun is how many bytes of an FPDU have come whose end has not.
+// begun is how many bytes have come of an FPDU that is incomplete.
 func (r *receiver) begun() int {
 	switch {
 	case r.dead:
@@ -124,17 +124,17 @@ func (r *receiver) begun() int {
 	return int(r.seg.Length) + iwarp.LengthLen + r.tailHave
 }
 
-// direct adds the places of the payload that is due to the stream's room, and
-// tells how much more shall be read behind it.
+// direct adds the memory of the payload that is due to the stream's room, and returns how
+// much more may be read behind it.
 func (q *QP) direct(now time.Duration) (behind int) {
 	r := &q.rx
 	s := q.s
-	// With markers in between, payload goes through scratch.
+	// With markers, payload goes through scratch.
 	if q.a.ReceiveMarkers {
 		return 1 << 30
 	}
-	// Behind a long FPDU comes another one, mostly. Its headers are read by
-	// themselves, so that its payload can be read to its place.
+	// A long FPDU is mostly followed by another one. Its headers are read by themselves,
+	// so that its payload can be read to its place.
 	long := r.seg.Length >= longFrom
 	if r.phase != inPayload {
 		if long {
@@ -153,7 +153,7 @@ func (q *QP) direct(now time.Duration) (behind int) {
 	return 1 << 30
 }
 
-// filled takes note of n bytes that were read to the places of Room.
+// filled counts n bytes that were read to their place.
 func (q *QP) filled(now time.Duration, n int) {
 	r := &q.rx
 	if q.a.CRC {
@@ -195,8 +195,8 @@ func (q *QP) feed(now time.Duration, b []byte) {
 	}
 }
 
-// marker takes bytes of a marker (RFC 5044 4.3). It belongs to the FPDU around it,
-// or else to the one behind it, and so does its share of the CRC.
+// marker takes bytes of a marker (RFC 5044 4.3). It belongs to the FPDU around it, or
+// else to the next one, and so does its share of the CRC.
 func (r *receiver) marker(now time.Duration, b []byte) []byte {
 	n := copy(r.mark[r.markGot:], b)
 	r.markGot += n
@@ -216,7 +216,7 @@ func (r *receiver) marker(now time.Duration, b []byte) []byte {
 	return b[n:]
 }
 
-// consume takes a step, of at most one FPDU, and gives the rest back.
+// consume takes one step, at most one FPDU, and returns the rest.
 func (r *receiver) consume(now time.Duration, b []byte) []byte {
 	switch r.phase {
 	case inHeader:
@@ -239,8 +239,7 @@ func (r *receiver) consume(now time.Duration, b []byte) []byte {
 	return r.trailer(now, b)
 }
 
-// whole takes an FPDU that b holds from its beginning to its end. Then the CRC is
-// known before anything is looked at or placed.
+// whole takes an FPDU that b holds completely. Its CRC is checked before anything else.
 func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
 	if len(b) < iwarp.LengthLen {
 		return b, false
@@ -263,7 +262,7 @@ func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
 	}
 	need, ok := r.prefix(now, b)
 	if !ok || !r.begin(now, b[:need]) {
-		return r.unless(b), true
+		return r.unlessEnded(b), true
 	}
 	if r.left > 0 && !r.place(now, b[need:need+r.left]) {
 		return nil, true
@@ -272,7 +271,7 @@ func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// header gathers the headers of an FPDU that comes in parts.
+// header collects the headers of an FPDU that comes in parts.
 func (r *receiver) header(now time.Duration, b []byte) []byte {
 	for {
 		n := copy(r.head[r.have:r.need], b)
@@ -301,7 +300,7 @@ func (r *receiver) header(now time.Duration, b []byte) []byte {
 			r.need = need
 		default:
 			if !r.begin(now, r.head[:r.need]) {
-				return r.unless(b)
+				return r.unlessEnded(b)
 			}
 			if r.left == 0 {
 				r.toTrailer()
@@ -313,8 +312,8 @@ func (r *receiver) header(now time.Duration, b []byte) []byte {
 	}
 }
 
-// unless gives the bytes back that begin left, unless it ended the connection.
-func (r *receiver) unless(b []byte) []byte {
+// unlessEnded returns b if begin stalled, and nothing if it ended the connection.
+func (r *receiver) unlessEnded(b []byte) []byte {
 	if r.stall.on {
 		return b
 	}
@@ -326,7 +325,7 @@ func (r *receiver) toTrailer() {
 	r.pad = iwarp.PadLen(int(r.seg.Length))
 }
 
-// trailer gathers padding and CRC.
+// trailer collects padding and CRC.
 func (r *receiver) trailer(now time.Duration, b []byte) []byte {
 	n := copy(r.tail[r.tailHave:r.pad+iwarp.CRCLen], b)
 	if k := min(r.pad-r.tailHave, n); k > 0 && r.q.a.CRC {
@@ -353,7 +352,7 @@ func (r *receiver) corrupt(now time.Duration, want, got uint32) {
 	r.q.fatal(now, iwarp.TermMPACRC, nil, broken(reason.Detail{Reason: reason.MPACRC, Expected: uint64(want), Found: uint64(got)}))
 }
 
-// ended readies the receiver for the next FPDU.
+// ended prepares for the next FPDU.
 func (r *receiver) ended(now time.Duration) {
 	r.phase, r.have, r.need, r.sum = inHeader, 0, iwarp.LengthLen, 0
 	if q := r.q; q.silent {

@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A request is what the requester remembers of a work request beside the ring,
-// which may change under it when it is shared with another process.
+// A request is what the requester remembers of a work request beside the ring, which may
+// change if another process shares it.
 type request struct {
 	length uint32 // of the message
 	msn    uint32 // on its queue, of untagged messages
@@ -36,10 +36,10 @@ func (w *request) responds() bool      { return w.is(queue.Read) || w.atomic() }
 func (w *request) send() bool          { return w.is(queue.Send) || w.is(queue.SendInv) }
 func (w *request) write() bool         { return w.is(queue.Write) || w.is(queue.WriteImm) }
 
-// An ask is a READ or an atomic that was not answered yet. Its scatter list is a
-// copy, as the peer's answer is placed by it without another look at the rights.
+// An ask is a READ or an atomic that was not answered yet. Its scatter list is a copy:
+// the peer's answer is placed by it without another check of the rights.
 type ask struct {
-	req    uint32 // none for a READ of no bytes of this end's own
+	req    uint32 // none for an empty READ without a work request
 	stag   uint32 // the sink, as the request names it
 	to     uint64
 	length uint32
@@ -63,9 +63,9 @@ type requester struct {
 
 	asks          []ask // a ring, as long as ORD
 	oldest, reads int
-	armed         int // of reads, how many were sent: the others cannot be answered yet
+	armed         int // how many of them were sent; the others cannot be answered yet
 
-	ready iwarp.RTR // the frame that begins a connection is due, or a nudge; 0 for neither
+	ready iwarp.RTR // the frame that begins a connection, or a wake-up, is due; 0 for neither
 
 	failStatus queue.Status // of the request marked failed
 	failDetail reason.Detail
@@ -80,7 +80,7 @@ func (r *requester) start() {
 	r.msn = [2]uint32{1, 1} // RFC 5041 4.3: sequence numbers begin with 1
 	r.oldest, r.reads, r.armed = 0, 0, 0
 	switch {
-	case !r.q.s.initiator():
+	case !r.q.s.setup.Initiator():
 		r.ready = 0
 	case r.q.a.PeerToPeer:
 		r.ready = r.q.a.RTR
@@ -109,7 +109,7 @@ func (r *requester) flush() {
 	}
 }
 
-// drain ends the drained-to-be state once every message that was started has
+// drain ends the draining of the send queue when every message that was started has
 // completed (IBTA 10.3.1.5).
 func (r *requester) drain() {
 	if r.p.Attr.SQDraining && (r.sq.Idle() || r.requests[r.sq.Head].state&(started|done|failed) == 0) {
@@ -117,7 +117,7 @@ func (r *requester) drain() {
 	}
 }
 
-// sending tells whether the message at sq.Cur was built in part.
+// sending reports whether the message at sq.Cur was built in part.
 func (r *requester) sending() bool {
 	if r.sq.Cur == r.sq.End {
 		return false
@@ -126,7 +126,7 @@ func (r *requester) sending() bool {
 	return s&started != 0 && s&(done|failed) == 0
 }
 
-// waiting tells whether there may be something to send.
+// waiting reports whether there may be something to send.
 func (r *requester) waiting() bool { return r.sq.Cur != r.p.SQ.Producer() }
 
 // next builds the next FPDU of a request.
@@ -159,14 +159,14 @@ func (r *requester) next(now time.Duration, out *Out) bool {
 	}
 }
 
-// forward goes on to the request behind cur.
+// forward goes on to the request behind sq.Cur.
 func (r *requester) forward() {
 	r.sq.Forward()
 	r.off = 0
 	r.gather.Restart()
 }
 
-// admit tells whether a new message may start now.
+// admit reports whether a new message may start now.
 func (r *requester) admit(w *request) bool {
 	if r.p.Attr.State != qp.RTS {
 		return false // SQD: only messages that were started go on
@@ -178,8 +178,8 @@ func (r *requester) admit(w *request) bool {
 	return !w.responds() || r.reads < len(r.asks)
 }
 
-// sendReady builds the frame that begins a connection (RFC 6581 9.2), or a nudge.
-// It belongs to no work request.
+// sendReady builds the frame that begins a connection (RFC 6581 9.2), or a wake-up. It
+// belongs to no work request.
 func (r *requester) sendReady(out *Out) bool {
 	t := &r.q.tx
 	if !t.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.ReadLen), 0) {
@@ -197,8 +197,8 @@ func (r *requester) sendReady(out *Out) bool {
 		s.Put(b)
 		t.seal(out, b, frame{done: none})
 	default:
-		// The STag of a message of no bytes is not looked at; but some hardware
-		// has a use of its own for 0.
+		// The STag of a message of no bytes is not checked, but some hardware has a use
+		// of its own for 0.
 		s := iwarp.Segment{Length: iwarp.TaggedLen - iwarp.LengthLen, Tagged: true, Last: true, Opcode: iwarp.Write, STag: 1}
 		b := t.open(int(s.Length))
 		s.Put(b)
@@ -207,7 +207,7 @@ func (r *requester) sendReady(out *Out) bool {
 	return true
 }
 
-// sendEmptyRead builds a READ of no bytes where the batch has room for it.
+// sendEmptyRead builds a READ of no bytes if the batch has room for it.
 func (r *requester) sendEmptyRead(out *Out) bool {
 	if !r.q.tx.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.ReadLen), 0) {
 		return false
@@ -236,8 +236,8 @@ func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
 	t.seal(out, b, frame{done: none, armed: true})
 }
 
-// remember puts a READ or atomic behind the others that wait for an answer. The
-// scatter list of the place that it takes is the caller's to set before.
+// remember appends a READ or atomic to those that wait for an answer. The caller has set
+// the scatter list of the place before.
 func (r *requester) remember(a ask) {
 	at := &r.asks[(r.oldest+r.reads)%len(r.asks)]
 	a.sges = at.sges
@@ -262,7 +262,7 @@ func (r *requester) awaits() bool {
 // vacant is where the next ask will be remembered.
 func (r *requester) vacant() *ask { return &r.asks[(r.oldest+r.reads)%len(r.asks)] }
 
-// first is the oldest READ or atomic that was sent, nil where none was.
+// first is the oldest READ or atomic that was sent, nil if there is none.
 func (r *requester) first() *ask {
 	if r.armed == 0 {
 		return nil
@@ -270,7 +270,7 @@ func (r *requester) first() *ask {
 	return &r.asks[r.oldest]
 }
 
-// answered goes on behind the answer of the oldest.
+// answered completes the oldest READ or atomic.
 func (r *requester) answered(now time.Duration) {
 	a := &r.asks[r.oldest]
 	r.oldest = (r.oldest + 1) % len(r.asks)

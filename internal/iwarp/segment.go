@@ -150,13 +150,13 @@ func (r *receiver) beginSend(now time.Duration, h []byte) bool {
 	return true
 }
 
-// immediateIsNext tells whether the segment is immediate data that takes a receive.
+// immediateIsNext reports whether the segment is immediate data that takes a receive.
 func (r *receiver) immediateIsNext() bool {
 	s := &r.seg
 	return (s.Opcode == iwarp.Immediate || s.Opcode == iwarp.ImmediateSE) && s.Queue == iwarp.QueueSend && s.MSN == r.msn[iwarp.QueueSend] && !r.sending
 }
 
-// ready tells whether a SEND is the frame that begins a peer-to-peer connection:
+// ready reports whether a SEND is the frame that begins a peer-to-peer connection:
 // it takes no receive, as the program knows nothing of it.
 func (r *receiver) ready() bool {
 	return r.q.silent && r.q.a.PeerToPeer && r.q.a.RTR == iwarp.RTRSend && r.left == 0 && r.seg.Last && r.seg.Opcode == iwarp.Send

@@ -6,32 +6,31 @@ import (
 	"softrdma/internal/machine"
 )
 
-// A message that finds no receive is a fault that DDP may recover from by means of
-// TCP (RFC 5041 7.1): the stream is not read until a receive is posted, and the
-// peer's TCP stands still, as a peer over InfiniBand does behind an RNR NAK. Many
-// programs post their receives a moment late. A peer has no way to make it last:
-// the connection ends after stallPatience.
+// DDP may recover from a message without a receive by means of TCP (RFC 5041 7.1): the
+// stream is not read until a receive is posted, and the peer's TCP stops sending, as a
+// peer on InfiniBand does after an RNR NAK. Many programs post their receives a moment
+// late. No peer can prolong the stall: the connection ends after stallTimeout.
 
 const (
-	stallPatience = time.Second
+	stallTimeout = time.Second
 
-	// Nobody tells of receives that are posted: they are looked for, more and
-	// more rarely.
-	firstLook = 50 * time.Microsecond
-	maxLook   = 4 * time.Millisecond
+	// There is no notification of posted receives, so the stream polls, less and less
+	// often.
+	firstPoll = 50 * time.Microsecond
+	maxPoll   = 4 * time.Millisecond
 )
 
 // A stall is a message's wait for a receive.
 type stall struct {
-	on     bool
-	over   bool          // the patience is, and a message that finds none ends the connection
-	rest   []byte        // what was read and not consumed, shorter than a scratch
-	since  time.Duration // when it began
-	look   time.Duration // pause before the next look
-	lookAt time.Duration
+	on       bool
+	over     bool          // the time is over: a message that finds no receive ends the connection
+	rest     []byte        // what was read and not consumed
+	since    time.Duration // when it began
+	interval time.Duration // time between two polls
+	pollAt   time.Duration
 }
 
-// lacks tells whether a message that is to take a receive has to wait for one.
+// lacks reports whether a message that takes a receive has to wait for one.
 func (r *receiver) lacks(now time.Duration) bool {
 	w := &r.stall
 	switch {
@@ -43,31 +42,31 @@ func (r *receiver) lacks(now time.Duration) bool {
 	case w.over:
 		return false
 	case !w.on:
-		*w = stall{on: true, since: now, look: firstLook, lookAt: now + firstLook}
+		*w = stall{on: true, since: now, interval: firstPoll, pollAt: now + firstPoll}
 	}
 	return true
 }
 
-// Stalled tells that nothing is to be read from the socket, as a message waits for
-// a receive. Expire ends that.
+// Stalled reports whether nothing is to be read from the socket because a message waits
+// for a receive. Expire ends that.
 func (s *Stream) Stalled() bool { return s.receives() && s.q.rx.stall.on }
 
-// lookAt is when a stalled stream looks for a receive.
-func (s *Stream) lookAt() time.Duration {
+// pollAt is when a stalled stream looks for a receive.
+func (s *Stream) pollAt() time.Duration {
 	if !s.Stalled() {
 		return machine.Never
 	}
-	return s.q.rx.stall.lookAt
+	return s.q.rx.stall.pollAt
 }
 
-// look goes on with the stream where a receive was posted, or the patience is over.
-func (q *QP) look(now time.Duration) {
+// pollReceive goes on with the stream if a receive was posted or the time is over.
+func (q *QP) pollReceive(now time.Duration) {
 	r := &q.rx
 	w := &r.stall
-	w.over = now-w.since >= stallPatience
+	w.over = now-w.since >= stallTimeout
 	if !w.over && r.p.RQ.Len() == 0 {
-		w.look = min(2*w.look, maxLook)
-		w.lookAt = min(now+w.look, w.since+stallPatience)
+		w.interval = min(2*w.interval, maxPoll)
+		w.pollAt = min(now+w.interval, w.since+stallTimeout)
 		return
 	}
 	was := *w
@@ -75,7 +74,7 @@ func (q *QP) look(now time.Duration) {
 	if r.phase == inHeader && r.have == r.need {
 		if r.header(now, nil); w.on { // another queue pair took the receive
 			*w = was
-			w.lookAt = now + w.look
+			w.pollAt = now + w.interval
 			return
 		}
 	}

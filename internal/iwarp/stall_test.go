@@ -71,13 +71,13 @@ func stalled(t *testing.T) *raw {
 	b := r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Send, MSN: 1}, make([]byte, 40))
 	room := r.s.Room(0, r.scratch[:])
 	r.s.Filled(0, copy(room[0], append(b, b[:5]...)))
-	if !r.s.Stalled() || r.s.Deadline() != firstLook || len(r.Refused) != 0 {
+	if !r.s.Stalled() || r.s.Deadline() != firstPoll || len(r.Refused) != 0 {
 		t.Fatalf("stalled %t, deadline %v, refused %v", r.s.Stalled(), r.s.Deadline(), r.Refused)
 	}
 	return r
 }
 
-// Nothing is read while a message waits, and it does not wait for ever.
+// Nothing is read while a message waits, and it does not wait forever.
 func TestWaitForAReceiveEnds(t *testing.T) {
 	r := stalled(t)
 	looks := 0
@@ -89,7 +89,7 @@ func TestWaitForAReceiveEnds(t *testing.T) {
 		r.now = r.s.Deadline()
 		r.s.Expire(r.now)
 	}
-	if r.now != stallPatience || looks > 300 {
+	if r.now != stallTimeout || looks > 300 {
 		t.Errorf("waited %v with %d looks", r.now, looks)
 	}
 	if m, ok := r.termination(true); !ok || m.Term != iwarp.TermUntaggedBuffer || r.last().Kind != Closed || r.last().Detail.Reason != reason.DDPNoBuffer {
@@ -119,7 +119,7 @@ func TestEndOfAConnectionEndsTheWait(t *testing.T) {
 				t.Error("the peer's end cannot be read")
 			}
 			r.PostRecv(1, r.sge(0, 100))
-			r.s.Expire(firstLook)
+			r.s.Expire(firstPoll)
 			for _, c := range r.Received.List {
 				if c.Status == queue.Success {
 					t.Errorf("received %+v", c)

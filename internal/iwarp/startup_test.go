@@ -3,6 +3,7 @@ package iwarp
 import (
 	"bytes"
 	"errors"
+	"softrdma/internal/iwarp/mpa"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func TestConnectAgrees(t *testing.T) {
 				}
 				due := machine.Never
 				if i == 0 && !c.want[0].Extensions {
-					due = nudges[0]
+					due = wakeupTimes[0]
 				}
 				if n.s.Deadline() != due || n.s.Shut() != ShutNothing {
 					t.Errorf("end %d: deadline %v, expected %v; shut %d", i, n.s.Deadline(), due, n.s.Shut())
@@ -289,7 +290,7 @@ func TestResponderWaitsForFirstFPDU(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, -1} {
 		r := newSetup(t, nil)
 		r.receive(frameBytes(iwarp.Frame{Flags: iwarp.FlagCRC, Revision: 1}, nil, nil))
-		if err := r.s.Accept(0, r.q, &Params{Patience: wait}); err != nil {
+		if err := r.s.Accept(0, r.q, &Params{FirstWait: wait}); err != nil {
 			t.Fatal(err)
 		}
 		r.drain()
@@ -297,7 +298,7 @@ func TestResponderWaitsForFirstFPDU(t *testing.T) {
 		if b := r.drain(); len(b) > 0 {
 			t.Errorf("wait %v: sent % x at once", wait, b)
 		}
-		at := map[time.Duration]time.Duration{0: patience, time.Second: time.Second, -1: machine.Never}[wait]
+		at := map[time.Duration]time.Duration{0: firstWait, time.Second: time.Second, -1: machine.Never}[wait]
 		if d := r.s.Deadline(); d != at {
 			t.Errorf("wait %v: deadline %v", wait, d)
 		}
@@ -453,8 +454,8 @@ func TestFPDUsFillSegments(t *testing.T) {
 		{name: "no multiple of four", segment: 1463, want: 1460},
 		{name: "markers", segment: 1448, markers: true, want: 1448 - 3*iwarp.MarkerLen},
 		{name: "jumbo frames", segment: 8948, want: 8948},
-		{name: "unknown", want: usualSegment},
-		{name: "tiny", segment: 88, want: minFPDU},
+		{name: "unknown", want: mpa.UsualSegment},
+		{name: "tiny", segment: 88, want: mpa.MinFPDU},
 		{name: "a peer that takes more", segment: 1448, large: true, want: iwarp.MaxFPDU},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -478,7 +479,7 @@ func TestFPDUsFillSegments(t *testing.T) {
 				if c.markers {
 					markers = f.length - c.want
 				}
-				if f.length-markers != c.want || c.segment >= minFPDU && !c.large && f.length > c.segment || markers%iwarp.MarkerLen != 0 {
+				if f.length-markers != c.want || c.segment >= mpa.MinFPDU && !c.large && f.length > c.segment || markers%iwarp.MarkerLen != 0 {
 					t.Fatalf("FPDU %d of %d bytes, expected %d", i, f.length, c.want)
 				}
 			}

@@ -3,13 +3,14 @@ package iwarp
 import (
 	"time"
 
+	"softrdma/internal/iwarp/mpa"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
 
-// A state is a stream's.
+// A state is the state of a stream.
 type state uint8
 
 const (
@@ -18,59 +19,58 @@ const (
 	awaitRequest       // responder
 	requested          // responder: Accept or Reject is due
 	operating          // FPDUs
-	ending             // what is left is sent, then the write side is shut
+	ending             // the rest is sent, then the write side is shut
 	dead
 )
 
-// A Stream is one TCP connection: its set-up, and the bytes in both directions.
-// Whoever owns the socket feeds and drains it through Room and Filled, Next and
-// Sent, and asks Shut after each call what to do with the socket.
+// A Stream is one TCP connection: its set-up, and the bytes in both directions. The owner
+// of the socket feeds it through Room and Filled, drains it through Next and Sent, and
+// asks Shut after each call what to do with the socket.
 type Stream struct {
 	handler func(*Event)
 	pool    *Pool
 	state   state
-	params  Params
-	request startup // the peer's frame, and what a responder keeps of it
-	q       *QP     // from Connect or Accept on
+	setup   mpa.Setup
+	q       *QP // from Connect or Accept on
 
-	out   []byte // frames of the set-up, and a queue pair's last words
+	out   []byte // set-up frames, and the last bytes of a queue pair
 	taken int    // bytes of out that were sent
 
-	segment  int // bytes that a segment of TCP holds; 0 is unknown
-	deadline time.Duration
-	shut     Shut
-	nudged   int           // how often, of nudges; see there
-	yields   bool          // an initiator that goes on with revision 1 where its peer knows no other
-	waits    bool          // the end is due, and not told to the peer yet
-	told     bool          // Closed, Rejected or Refused was told
-	why      reason.Detail // that the link gave for the end
+	segment      int // bytes that a TCP segment holds; 0 is unknown
+	deadline     time.Duration
+	setupTimeout time.Duration // the wait for the peer's frame
+	shut         Shut
+	wakeups      int           // number of empty WRITEs sent; see wakeups
+	waits        bool          // the write side is to be shut, but not yet
+	told         bool          // Closed, Rejected or Refused was sent
+	why          reason.Detail // the reason that the link gave for the end
 
 	unanswered bool // see Event
 
-	offered int // bytes of direct room in list
+	offered int // bytes of registered memory in list
 	list    [][]byte
 	scratch []byte
 }
 
-// NewStream makes the machine of a TCP connection that was made. pool lends the
-// memory in which FPDUs are built; handler hears the events.
+// NewStream makes the machine of an established TCP connection. pool lends the memory in
+// which FPDUs are built; handler gets the events.
 func NewStream(pool *Pool, handler func(*Event)) *Stream {
 	return &Stream{pool: pool, handler: handler, deadline: machine.Never}
 }
 
-// SetSegment tells how many bytes a segment of the TCP connection holds, before the
-// set-up ends.
+// SetSegment sets how many bytes a TCP segment of the connection holds. Call it before
+// the set-up ends.
 func (s *Stream) SetSegment(n int) { s.segment = n }
 
 // QP is the queue pair that the stream carries, nil before Connect or Accept
 // and after the end.
 func (s *Stream) QP() *QP { return s.q }
 
-// Room gives where the next bytes of the stream are to be read to, in order:
-// registered memory where the payload of a message is due, then scratch, or a
-// part of it; nothing while the stream is Stalled. The slices are valid until Filled, which is called before any
-// other door. scratch is the caller's, at least MinScratch long; it may serve
-// all streams, as nothing stays in it.
+// Room returns where to read the next bytes of the stream to, in order: registered memory
+// if the payload of a message is due, then scratch or a part of it. It returns nothing
+// while the stream is Stalled. The slices are valid until Filled, which must be the next
+// call. scratch is the caller's and at least MinScratch long. Nothing stays in it, so it
+// may serve all streams.
 func (s *Stream) Room(now time.Duration, scratch []byte) [][]byte {
 	s.list, s.offered = s.list[:0], 0
 	if s.Stalled() {
@@ -89,7 +89,7 @@ func (s *Stream) receives() bool {
 	return s.state == operating && s.q != nil && !s.q.rx.dead
 }
 
-// Filled tells that n bytes were read into what Room gave.
+// Filled says that n bytes were read into what Room returned.
 func (s *Stream) Filled(now time.Duration, n int) {
 	if s.state == operating && n > 0 {
 		s.q.alive.heard = now
@@ -111,7 +111,7 @@ func (s *Stream) Filled(now time.Duration, n int) {
 			s.q.feed(now, b)
 			b = nil
 		default:
-			b = nil // behind the end of the stream
+			b = nil // after the end of the stream
 			if s.waits {
 				s.waits, s.deadline = false, now+closeTimeout
 			}
@@ -122,14 +122,14 @@ func (s *Stream) Filled(now time.Duration, n int) {
 	}
 }
 
-// Closed tells that nothing more will come from the peer: its end of the stream
-// was reached (lost false), or the TCP connection broke.
+// Closed says that nothing more will come from the peer: its end of the stream was
+// reached (lost is false), or the TCP connection broke.
 func (s *Stream) Closed(now time.Duration, lost bool) {
 	switch s.state {
 	case dead:
 		s.out, s.taken = nil, 0
 	case idle, awaitReply, awaitRequest, requested:
-		s.unanswered = s.state == awaitReply && s.yields && s.why.Reason == reason.None && len(s.out)+len(s.request.frame) == 0
+		s.unanswered = s.state == awaitReply && s.setup.Fallback() && s.why.Reason == reason.None && len(s.out)+s.setup.Buffered() == 0
 		s.refuse(now, s.end(lost))
 	case operating:
 		d := s.end(lost)
@@ -143,18 +143,18 @@ func (s *Stream) Closed(now time.Duration, lost bool) {
 	}
 }
 
-// Failed tells that the TCP connection broke for a reason that its link knows.
+// Failed says that the TCP connection broke for a reason that its link knows.
 func (s *Stream) Failed(now time.Duration, d reason.Detail) {
 	s.why = d
 	s.Closed(now, true)
 }
 
-// end is the detail of an end of the stream.
+// end is the detail of the end of the stream.
 func (s *Stream) end(lost bool) reason.Detail {
 	if s.why.Reason != reason.None {
 		return s.why
 	}
-	if d := s.foreign(); d.Reason != reason.None {
+	if d := s.setup.Foreign(); d.Reason != reason.None {
 		return d
 	}
 	d := reason.Detail{Reason: reason.StreamClosed}
@@ -168,8 +168,8 @@ func (s *Stream) end(lost bool) reason.Detail {
 	return d
 }
 
-// Next fills out with bytes to send and tells whether there are any. They stay
-// as they are until Sent, which is called before any other door.
+// Next fills out with bytes to send and reports whether there are any. They must not
+// change until Sent, which must be the next call.
 func (s *Stream) Next(now time.Duration, out *Out) bool {
 	out.reset()
 	if s.taken < len(s.out) {
@@ -179,7 +179,7 @@ func (s *Stream) Next(now time.Duration, out *Out) bool {
 	if s.state == operating && s.q.next(now, out) {
 		return true
 	}
-	if s.taken < len(s.out) { // what ended the connection just now
+	if s.taken < len(s.out) { // the message that ended the connection just now
 		out.reset()
 		out.add(s.out[s.taken:])
 		return true
@@ -190,7 +190,7 @@ func (s *Stream) Next(now time.Duration, out *Out) bool {
 	return false
 }
 
-// Sent tells how many of the bytes of Next the socket took.
+// Sent says how many of the bytes of Next the socket took.
 func (s *Stream) Sent(now time.Duration, n int) {
 	if s.taken < len(s.out) {
 		k := min(n, len(s.out)-s.taken)
@@ -206,19 +206,19 @@ func (s *Stream) Sent(now time.Duration, n int) {
 	}
 }
 
-// Deadline is when Expire wants to be called, machine.Never for not at all.
-func (s *Stream) Deadline() time.Duration { return min(s.deadline, s.lookAt(), s.watchAt()) }
+// Deadline is when to call Expire, machine.Never for never.
+func (s *Stream) Deadline() time.Duration { return min(s.deadline, s.pollAt(), s.checkAt()) }
 
 // Expire acts on a deadline that has passed.
 func (s *Stream) Expire(now time.Duration) {
-	if s.lookAt() <= now {
+	if s.pollAt() <= now {
 		q := s.q
-		q.look(now)
+		q.pollReceive(now)
 		q.settle(now)
 	}
-	if s.watchAt() <= now {
+	if s.checkAt() <= now {
 		q := s.q
-		q.watch(now)
+		q.checkPeer(now)
 		q.settle(now)
 	}
 	if s.deadline > now {
@@ -227,12 +227,12 @@ func (s *Stream) Expire(now time.Duration) {
 	s.deadline = machine.Never
 	switch s.state {
 	case awaitReply, awaitRequest:
-		s.refuse(now, reason.Detail{Reason: reason.MPATimeout, Expected: uint64(s.request.wait / time.Millisecond), Found: uint64(len(s.request.frame))})
+		s.refuse(now, reason.Detail{Reason: reason.MPATimeout, Expected: uint64(s.setupTimeout / time.Millisecond), Found: uint64(s.setup.Buffered())})
 	case operating:
-		if s.initiator() {
-			s.nudge(now)
+		if s.setup.Initiator() {
+			s.wakeUp(now)
 		} else {
-			s.q.held = false // see patience
+			s.q.held = false // see firstWait
 		}
 	case ending:
 		if s.waits {
@@ -243,9 +243,8 @@ func (s *Stream) Expire(now time.Duration) {
 	}
 }
 
-// Abort ends the stream at once, in any state, and the user hears no more of it: a
-// connection that is not wanted any longer. A queue pair that was in full
-// operation goes to the error state, one that was not is free again.
+// Abort ends the stream at once, in any state, and sends no more events. A queue pair
+// that was in full operation goes to the error state; one that was not is free again.
 func (s *Stream) Abort(now time.Duration) {
 	s.told = true
 	d := reason.Detail{Reason: reason.StreamClosed}
@@ -259,8 +258,8 @@ func (s *Stream) Abort(now time.Duration) {
 	s.abort(d)
 }
 
-// Shut tells what to do with the TCP connection now. Once it says ShutClose or
-// ShutAbort the stream is done with.
+// Shut returns what to do with the TCP connection now. After ShutClose or ShutAbort the
+// stream is no longer used.
 func (s *Stream) Shut() Shut {
 	if s.state == ending && s.taken == len(s.out) && !s.waits {
 		return max(s.shut, ShutWrite)
@@ -271,16 +270,16 @@ func (s *Stream) Shut() Shut {
 	return s.shut
 }
 
-// Disconnect ends an established connection in order (RFC 5040 6.2): the FPDU that
-// is under way is sent to its end, then the stream is closed. The queue pair
-// goes to the error state and flushes what has not completed.
+// Disconnect ends an established connection in order (RFC 5040 6.2): the FPDU that is
+// being sent is sent to its end, then the stream is closed. The queue pair goes to the
+// error state and flushes what has not completed.
 func (s *Stream) Disconnect(now time.Duration) error {
 	if s.state != operating {
 		return &Error{reason.Detail{Reason: reason.MPAState, Expected: uint64(operating), Found: uint64(s.state)}}
 	}
 	d := reason.Detail{Reason: reason.StreamClosed, Expected: uint64(s.q.req.outstanding()), Found: uint64(s.q.rx.begun())}
-	// Until a peer that promised nothing has read the reply, see patience, an end
-	// looks like a refusal to Linux's siw.
+	// A peer that made no promise (see firstWait) may not have read the reply yet. To
+	// Linux's siw an end would look like a refusal.
 	unread, due := s.q.silent, s.deadline
 	s.q.disconnect(now, d)
 	if unread && s.state == ending && due != machine.Never {
@@ -290,9 +289,9 @@ func (s *Stream) Disconnect(now time.Duration) error {
 	return nil
 }
 
-// wind begins the orderly end: what is in out is sent, the write side is shut, and
-// the peer has a while to do the same.
-func (s *Stream) wind(now time.Duration, d reason.Detail) {
+// shutDown begins the orderly end: what is in out is sent, the write side is shut, and
+// the peer has closeTimeout to do the same.
+func (s *Stream) shutDown(now time.Duration, d reason.Detail) {
 	if s.state == dead {
 		return
 	}
@@ -317,7 +316,7 @@ func (s *Stream) abort(d reason.Detail) {
 	s.finish(d)
 }
 
-// refuse ends a stream whose set-up failed, without a word to the peer.
+// refuse ends a stream whose set-up failed, without a message to the peer.
 func (s *Stream) refuse(now time.Duration, d reason.Detail) {
 	if s.state == dead {
 		return
@@ -345,13 +344,13 @@ func (s *Stream) tell(k EventKind, d reason.Detail, private []byte) {
 		e.Agreement, e.Term = s.q.a, s.q.term
 	}
 	if k == Requested {
-		e.Agreement = s.request.asks
+		e.Agreement = s.setup.Asks
 	}
 	s.handler(&e)
 }
 
-// ready tells whether a queue pair can take a connection.
-func ready(q *QP) error {
+// connectable returns an error if a queue pair cannot take a connection.
+func connectable(q *QP) error {
 	if st := q.p.Attr.State; st != qp.Init && st != qp.RTR {
 		return &Error{reason.Detail{Reason: reason.LocalQPState, Expected: uint64(qp.Init), Found: uint64(st)}}
 	}

@@ -27,7 +27,7 @@ func connected(t *testing.T, a, b *Params) (*pair, *node, *node) {
 	return p, p.n[0], p.n[1]
 }
 
-// flushed tells whether completions are all of requests flushed after a reason.
+// flushed reports whether completions are all of requests flushed after a reason.
 func flushed(list []queue.CQE, n int, why reason.Reason) bool {
 	for _, c := range list {
 		if c.Status != queue.WRFlushErr || c.Reason != reason.Flushed || c.Expected != uint64(why) {

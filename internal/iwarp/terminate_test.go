@@ -101,7 +101,7 @@ func TestTerminateFailsTheREADThatItNames(t *testing.T) {
 		if x == iwarp.TermMPAIRD || x == iwarp.TermMPARTR {
 			x = x.Swapped() // they belong to the set-up, and come first
 		}
-		want, why := told(x)
+		want, why := terminateStatus(x)
 		l := r.Sent.List
 		if len(l) != 3 || l[0].Status != queue.WRFlushErr || l[1].Status != want || l[1].Reason != why || l[1].Expected != 2 || l[1].Found != uint64(x) || l[2].Status != queue.WRFlushErr {
 			t.Errorf("%v: %+v", x, l)

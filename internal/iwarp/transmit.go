@@ -9,11 +9,11 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// turn is how many messages READ responses and requests send in turn when both
-// have something to send.
+// turn is how many messages READ responses and requests send in turn while both have
+// something to send.
 const turn = 4
 
-// next fills out with the next batch of FPDUs, or with what is left of the last.
+// next fills out with the next batch of FPDUs, or with the rest of the last one.
 func (q *QP) next(now time.Duration, out *Out) bool {
 	if st := q.p.Attr.State; st != qp.RTS && st != qp.SQD {
 		return false
@@ -24,8 +24,8 @@ func (q *QP) next(now time.Duration, out *Out) bool {
 		if d.Reason == reason.None {
 			return true
 		}
-		// The FPDU cannot be sent to its end: there is no way on, and none to say
-		// so to the peer.
+		// The FPDU cannot be sent completely. The stream cannot go on, and the peer
+		// cannot be told.
 		out.reset()
 		q.refuse(d)
 		q.enterErr(d, queue.LocProtErr)
@@ -54,8 +54,8 @@ func (q *QP) next(now time.Duration, out *Out) bool {
 	return true
 }
 
-// produce adds one FPDU to the batch. A message's FPDUs follow each other without
-// those of another between them (RFC 5041 5.3).
+// produce adds one FPDU to the batch. No FPDU of another message comes between those of
+// one (RFC 5041 5.3).
 func (q *QP) produce(now time.Duration, out *Out) bool {
 	switch {
 	case q.rd.sending():
@@ -64,8 +64,8 @@ func (q *QP) produce(now time.Duration, out *Out) bool {
 		return q.req.next(now, out)
 	case q.req.ready != 0:
 		return q.req.sendReady(out)
-	case q.alive.ask && q.req.reads == 0: // a READ may have gone out since it was wanted
-		return q.probe(out)
+	case q.alive.wanted && q.req.reads == 0: // a READ may have been sent since the probe was wanted
+		return q.sendProbe(out)
 	case q.rd.count > 0 && (q.rd.turns < turn || !q.req.waiting()):
 		if q.rd.turns < turn {
 			q.rd.turns++
@@ -82,11 +82,11 @@ func (q *QP) produce(now time.Duration, out *Out) bool {
 	return q.p.Attr.State != qp.Err && q.rd.count > 0 && q.rd.next(now, out)
 }
 
-// sent takes note of n bytes that the socket took.
+// sent counts n bytes that the socket took.
 func (q *QP) sent(now time.Duration, n int) {
 	t := &q.tx
 	if q.alive.full && n > 0 {
-		q.alive.heard = now // the peer's host took what the socket had no room for
+		q.alive.heard = now // the socket has room again: the peer's host has taken bytes
 	}
 	for n > 0 && t.pending() {
 		f := &t.list[t.first]
@@ -108,13 +108,14 @@ func (q *QP) sent(now time.Duration, n int) {
 	if q.alive.full = t.pending(); !q.alive.full {
 		t.drop()
 	}
-	// The verbs complete a SEND or WRITE when its memory is the consumer's again:
-	// once TCP has taken it. Nothing in RDMAP acknowledges it.
+	// A SEND or WRITE completes when TCP has taken it: then its memory is the program's
+	// again. Nothing in RDMAP acknowledges it.
 	q.req.advance(now)
 }
 
-// fatal ends the connection for a fault of the peer's: a Terminate tells it, the
-// consumer hears by the receive in use or else by an event.
+// fatal ends the connection because of a fault of the peer. A Terminate tells the peer;
+// the program gets the error as the completion of the receive in use, or else as an
+// event.
 func (q *QP) fatal(now time.Duration, t iwarp.Term, header []byte, f fault) {
 	q.refuse(f.d)
 	if q.p.Attr.State == qp.Err {
@@ -128,8 +129,8 @@ func (q *QP) fatal(now time.Duration, t iwarp.Term, header []byte, f fault) {
 	q.p.Host.Event(q.p, f.event, f.d)
 }
 
-// terminate takes the queue pair to the error state, with a Terminate as its last
-// word (RFC 5040 6.2.1, 7).
+// terminate takes the queue pair to the error state and sends a Terminate (RFC 5040
+// 6.2.1, 7).
 func (q *QP) terminate(now time.Duration, t iwarp.Term, header []byte, d reason.Detail, status queue.Status) {
 	q.enterErr(d, status)
 	s := q.s
@@ -145,7 +146,7 @@ func (q *QP) terminate(now time.Duration, t iwarp.Term, header []byte, d reason.
 	} else {
 		q.terminateMarked(t, header)
 	}
-	s.wind(now, d)
+	s.shutDown(now, d)
 }
 
 // terminateMarked queues a Terminate with the markers that are due in it.

@@ -8,19 +8,19 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// copyBelow is the length of payload up to which copying it beside its header is
-// cheaper than a piece of its own.
+// copyBelow is the length of payload up to which copying it next to its header costs less
+// than a piece of its own.
 const copyBelow = 1024
 
-// maxFrames is how many FPDUs one call of Next gives at most.
+// maxFrames is how many FPDUs one call of Next returns at most.
 const maxFrames = 256
 
-// none stands for no request.
+// none is the index of no request.
 const none = ^uint32(0)
 
-// A frame is an FPDU that was built and not sent to its end. Its header and
-// trailer, and payload that was copied, stand in the arena at head; payload that
-// is gathered follows the first front bytes of them.
+// A frame is an FPDU that was built and not sent completely. Its header, its trailer and
+// payload that was copied are in the arena at head. Payload that is gathered follows the
+// first front bytes of them.
 type frame struct {
 	length  int // of the FPDU with all markers
 	head    int
@@ -36,7 +36,7 @@ type frame struct {
 	armed   bool   // the frame is a request that may be answered from then on
 }
 
-// A transmitter builds FPDUs and remembers them until the socket has them.
+// A transmitter builds FPDUs and keeps them until the socket has taken them.
 type transmitter struct {
 	q     *QP
 	max   int // length of an FPDU without markers
@@ -44,7 +44,7 @@ type transmitter struct {
 	arena []byte // lent's
 	used  int
 	list  []frame
-	first int // first frame that was not sent to its end
+	first int // first frame that was not sent completely
 	taken int // bytes of it that were
 	batch int // bytes in list
 
@@ -52,7 +52,7 @@ type transmitter struct {
 	cursor memory.Cursor
 	pieces [][]byte
 
-	lastEnd int // where the last piece ends in the arena, 0 where it is not there
+	lastEnd int // where the last piece ends in the arena, 0 if it is elsewhere
 	lastBeg int
 }
 
@@ -66,7 +66,7 @@ func (t *transmitter) reset() {
 	*t = transmitter{q: t.q, pieces: t.pieces[:0]}
 }
 
-// drop forgets what was built, and gives its memory back.
+// drop forgets what was built, and returns its memory.
 func (t *transmitter) drop() {
 	if a := t.lent; a != nil {
 		clear(t.list) // it names regions
@@ -79,17 +79,17 @@ func (t *transmitter) drop() {
 	t.first, t.taken, t.batch, t.used, t.lastEnd = 0, 0, 0, 0, 0
 }
 
-// pending tells whether there are frames that were not sent to their end.
+// pending reports whether there are frames that were not sent completely.
 func (t *transmitter) pending() bool { return t.first < len(t.list) }
 
-// begin readies the transmitter for a new batch.
+// begin prepares for a new batch.
 func (t *transmitter) begin() {
 	t.drop()
 	t.lent = t.q.s.pool.get()
 	t.arena, t.list = t.lent.b, t.lent.list
 }
 
-// room tells whether the batch takes another frame of at most n bytes in the
+// room reports whether the batch takes another frame of at most n bytes in the
 // arena and k pieces.
 func (t *transmitter) room(out *Out, n, k int) bool {
 	if len(t.list) == 0 {
@@ -103,20 +103,20 @@ func marked(n int) int {
 	return n + iwarp.MarkerLen*(n/(iwarp.MarkerSpacing-iwarp.MarkerLen)+2)
 }
 
-// payload is how much payload an FPDU takes behind a header. All but the last
-// of a message fill it, so that they need no padding.
+// payload is how much payload an FPDU takes behind a header. All but the last of a
+// message are full, so they need no padding.
 func (t *transmitter) payload(header int) int { return t.max - header - iwarp.CRCLen }
 
-// open gives room for an FPDU of a ULPDU of n bytes that stands in the arena as a
-// whole. The caller writes the ULPDU behind the length, which the Segment's Put
-// writes, and calls seal.
+// open returns the room for an FPDU with a ULPDU of n bytes that is entirely in the
+// arena. The caller writes the ULPDU behind the length, which Segment.Put writes, and
+// calls seal.
 func (t *transmitter) open(n int) []byte {
 	b := t.arena[t.used : t.used+iwarp.FPDULen(n)]
 	clear(b[iwarp.LengthLen+n:])
 	return b
 }
 
-// seal ends what open began.
+// seal completes what open began.
 func (t *transmitter) seal(out *Out, b []byte, f frame) {
 	n := len(b)
 	f.pos = t.pos
@@ -132,8 +132,8 @@ func (t *transmitter) seal(out *Out, b []byte, f frame) {
 	t.push(out, &f)
 }
 
-// mark spreads the n bytes at used over markers, from the end backwards, and
-// tells the length (RFC 5044 4.3).
+// mark inserts the markers into the n bytes at used, from the end backwards, and returns
+// the length (RFC 5044 4.3).
 func (t *transmitter) mark(n int) int {
 	const step = iwarp.MarkerSpacing - iwarp.MarkerLen
 	// lead is what comes before the first marker.
@@ -159,14 +159,14 @@ func (t *transmitter) mark(n int) int {
 	return length
 }
 
-// push adds a frame that lies in the arena as a whole to the batch.
+// push adds a frame that is entirely in the arena to the batch.
 func (t *transmitter) push(out *Out, f *frame) {
 	t.list = append(t.list, *f)
 	t.batch += f.length
 	t.addArena(out, f.head, f.inArena)
 }
 
-// addArena adds bytes of the arena to out, to the last piece where they follow it.
+// addArena adds bytes of the arena to out, to the last piece if they follow it.
 func (t *transmitter) addArena(out *Out, at, n int) {
 	if n == 0 {
 		return
@@ -181,8 +181,8 @@ func (t *transmitter) addArena(out *Out, at, n int) {
 	t.lastEnd = at + n
 }
 
-// gathered adds an FPDU whose payload stays where it is: pieces, n bytes in all.
-// header stands at used already, of length h.
+// gathered adds an FPDU whose payload is not copied: pieces, n bytes in all. Its header
+// of length h is at used already.
 func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
 	pad := iwarp.PadLen(h - iwarp.LengthLen + n)
 	tail := t.arena[t.used+h : t.used+h+pad+iwarp.CRCLen]
@@ -207,7 +207,7 @@ func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
 	t.addArena(out, f.head+h, len(tail))
 }
 
-// source gives the payload of a frame behind the first skip bytes.
+// source returns the payload of a frame behind the first skip bytes.
 func (t *transmitter) source(f *frame, skip uint32) ([][]byte, reason.Detail) {
 	if f.req == none {
 		var b []byte
@@ -227,8 +227,8 @@ func (t *transmitter) source(f *frame, skip uint32) ([][]byte, reason.Detail) {
 	return t.pieces, d
 }
 
-// again gives what is left of the batch. The memory that it lies in is looked up
-// anew, as it may have gone since.
+// again returns the rest of the batch. Its memory is looked up again, as it may have gone
+// since.
 func (t *transmitter) again(out *Out) reason.Detail {
 	t.lastEnd = 0
 	skip := t.taken
@@ -241,7 +241,7 @@ func (t *transmitter) again(out *Out) reason.Detail {
 	return reason.Detail{}
 }
 
-// rest adds a frame to out but for its first skip bytes.
+// rest adds a frame without its first skip bytes to out.
 func (t *transmitter) rest(out *Out, f *frame, skip int) reason.Detail {
 	if skip < f.front {
 		t.addArena(out, f.head+skip, f.front-skip)
@@ -266,9 +266,9 @@ func (t *transmitter) rest(out *Out, f *frame, skip int) reason.Detail {
 	return reason.Detail{}
 }
 
-// salvage drops the batch but for the frame that was sent in part: its rest is
-// returned as a copy, since what it lies in is flushed next. Where it cannot be
-// had any more, the stream ends in the middle.
+// salvage drops the batch except the frame that was sent in part. It returns the rest of
+// that frame as a copy, as its memory is flushed next. If the rest cannot be read any
+// more, the stream ends in the middle.
 func (t *transmitter) salvage() []byte {
 	var b []byte
 	if t.pending() {

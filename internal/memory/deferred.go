@@ -92,7 +92,7 @@ func (d *deferred) write() {
 	d.waiting.Store(false)
 }
 
-// Deferred tells whether stores to other processes wait for Flush.
+// Deferred reports whether stores to other processes wait for Flush.
 func (t *Table) Deferred() bool { return t.deferred.waiting.Load() }
 
 // Flush makes the stores to other processes that were deferred. A lane calls it

@@ -19,7 +19,7 @@ func (r *Region) Place(addr uint64, n int) []byte {
 }
 
 // Places appends to dst the n bytes at message offset pos of the list, to be
-// written to from outside. It tells whether they can be; where not, Scatter is
+// written to from outside. It reports whether they can be; where not, Scatter is
 // the way.
 func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte) (places [][]byte, direct bool, d reason.Detail) {
 	for n > 0 {

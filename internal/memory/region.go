@@ -50,7 +50,7 @@ type Region struct {
 // Len is the region's length in bytes.
 func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
 
-// Valid tells whether the key may be used: registered, or bound.
+// Valid reports whether the key may be used: registered, or bound.
 func (r *Region) Valid() bool { return r.valid.Load() }
 
 // Bytes gives n bytes at addr, nil where they are not all inside the region.

@@ -227,7 +227,7 @@ func (c *Cursor) fetch(e *SGE, pos uint64, n int) bool {
 	return true
 }
 
-// aligned tells whether the memory that a word at mirror offset off stands for
+// aligned reports whether the memory that a word at mirror offset off stands for
 // is aligned.
 func (r *Region) aligned(b []byte, off uint64) bool {
 	if r.foreign != nil {

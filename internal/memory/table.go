@@ -80,7 +80,7 @@ func (t *Table) register(r *Region) (*Region, error) {
 	return r, nil
 }
 
-// CheckAccess tells whether rights fit together.
+// CheckAccess reports whether rights fit together.
 func CheckAccess(access qp.Access) error {
 	if access&(qp.RemoteWrite|qp.RemoteAtomic) != 0 && access&qp.LocalWrite == 0 {
 		return fmt.Errorf("%w: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE, found %v", ErrAccess, access)

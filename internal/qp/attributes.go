@@ -77,7 +77,7 @@ func (e *RangeError) Error() string {
 // Unwrap gives errors.ErrUnsupported or nil.
 func (e *RangeError) Unwrap() error { return e.Err }
 
-// Validate tells whether the attributes that mask names are in range; the
+// Validate reports whether the attributes that mask names are in range; the
 // error is a *RangeError. What depends on the device's limits, as the numbers
 // of outstanding READs do, is the device's to check.
 func Validate(mask Mask, a *Attr) error {

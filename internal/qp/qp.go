@@ -161,9 +161,9 @@ type Attr struct {
 	MaxRdAtomic     uint8
 	MaxDestRdAtomic uint8
 	MinRNRTimer     uint8 // field of IBTA 9.7.5.2.8, table 45
-	Timeout         uint8 // field: 4.096 µs × 2^Timeout, 0 is for ever
+	Timeout         uint8 // field: 4.096 µs × 2^Timeout, 0 is forever
 	RetryCnt        uint8 // 0..7
-	RNRRetry        uint8 // 0..7, 7 is for ever
+	RNRRetry        uint8 // 0..7, 7 is forever
 	EnSQDNotify     bool
 	SQDraining      bool
 }

@@ -113,7 +113,7 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("%s: missing %v; invalid %v", s, e.Missing, e.Invalid)
 }
 
-// Check tells whether a queue pair of type t may go from one state to another,
+// Check reports whether a queue pair of type t may go from one state to another,
 // or stay in it, with these attributes. The error is a *TransitionError.
 func Check(t Type, from, to State, mask Mask) error {
 	required, optional, legal := Allowed(t, from, to)

@@ -145,7 +145,7 @@ func (r *CompletionRing) Depth() int {
 // At is the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }
 
-// Put produces a completion, and tells whether there was room for it.
+// Put produces a completion, and reports whether there was room for it.
 func (r *CompletionRing) Put(e *CQE) bool {
 	if r.siw != nil {
 		return r.siw.put(e)

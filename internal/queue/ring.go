@@ -120,7 +120,7 @@ func (r *Ring) Len() int {
 	return int((h.producer.Load() - h.consumer.Load()) & r.mask)
 }
 
-// Full tells whether nothing can be produced.
+// Full reports whether nothing can be produced.
 func (r *Ring) Full() bool { return r.Len() == int(r.mask) }
 
 // Producer is the index at which the next entry is produced.

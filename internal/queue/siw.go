@@ -62,7 +62,7 @@ func (h *siwHead) Post(flags uint16, sges, op uint8) {
 	h.word.Store(binary.NativeEndian.Uint32(b[:]))
 }
 
-// Posted tells whether the entry is the consumer's.
+// Posted reports whether the entry is the consumer's.
 func (h *siwHead) Posted() bool {
 	flags, _, _ := h.load()
 	return flags&SIWValid != 0

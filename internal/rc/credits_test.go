@@ -143,7 +143,7 @@ func TestAcknowledgeTellsOfCredits(t *testing.T) {
 }
 
 // Receives that are posted behind an acknowledge without credits are told of, and
-// those who have none posted for long are not woken for ever.
+// those who have none posted for long are not woken forever.
 func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]

@@ -157,7 +157,7 @@ func TestOwnPauseIsNoSilenceOfThePeer(t *testing.T) {
 }
 
 // TestPeerTimeoutEndsRequestsWithoutTimeout: a queue pair with timeout 0 repeats
-// nothing and would wait for ever (IBTA 9.7.6.1.3).
+// nothing and would wait forever (IBTA 9.7.6.1.3).
 func TestPeerTimeoutEndsRequestsWithoutTimeout(t *testing.T) {
 	w := newPair(t, func(i int, p *machine.Port) { watchful(i, p); p.Attr.Timeout = 0 })
 	w.fate = dropAll

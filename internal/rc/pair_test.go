@@ -321,7 +321,7 @@ func (w *pair) inject(i int, p ib.Packet) {
 	w.give(i, packet{b: append(p.Append(nil), 0, 0, 0, 0), src: testAddrs[1-i]})
 }
 
-// step moves packets once and tells whether there was anything to move.
+// step moves packets once and reports whether there was anything to move.
 func (w *pair) step() bool {
 	w.now += time.Microsecond
 	n := w.take(0, 1<<20) + w.take(1, 1<<20)

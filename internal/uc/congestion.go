@@ -21,7 +21,7 @@ type pacer struct {
 
 func newPacer(k congestion.Kind) pacer { return pacer{kind: k, at: machine.Never} }
 
-// waits tells whether no packet may leave now.
+// waits reports whether no packet may leave now.
 func (p *pacer) waits(now time.Duration) bool {
 	p.at = machine.Never
 	if p.ctl == nil {
@@ -34,7 +34,7 @@ func (p *pacer) waits(now time.Duration) bool {
 	return false
 }
 
-// sent takes note of a packet of n bytes, and tells whether it may be marked.
+// sent notes a packet of n bytes, and reports whether it may be marked.
 func (p *pacer) sent(now time.Duration, n, mtu int) (markable bool) {
 	if p.kind != congestion.DCQCN {
 		return false

@@ -26,7 +26,7 @@ type requester struct {
 	cursor memory.Cursor
 }
 
-// Next fills out with the next packet and tells whether there is one.
+// Next fills out with the next packet and reports whether there is one.
 func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	if q.notifier.Owes() && q.Receiving() {
 		q.notifier.Next(&q.Attr, out)
@@ -48,7 +48,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	return false
 }
 
-// start reads the head and tells whether it can be sent; else it failed.
+// start reads the head and reports whether it can be sent; else it failed.
 func (q *QP) start(i uint32, w *queue.SendWQE) bool {
 	op, n := w.Op, w.Length
 	q.requester = requester{

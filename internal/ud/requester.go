@@ -15,7 +15,7 @@ import (
 // ownQKey in a work request's Q_Key takes the queue pair's own (IBTA 10.2.5).
 const ownQKey = 1 << 31
 
-// Next fills out with the next packet and tells whether there is one.
+// Next fills out with the next packet and reports whether there is one.
 func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
 	for q.Ready() {
 		i, w := q.Current()

@@ -41,7 +41,7 @@ func segments(t *testing.T, r *raw) (list []iwarp.Segment) {
 	return list
 }
 
-// isNudge tells whether a segment is a WRITE of no bytes.
+// isNudge reports whether a segment is a WRITE of no bytes.
 func isNudge(s iwarp.Segment) bool {
 	return s.Opcode == iwarp.Write && s.Last && s.Length == iwarp.TaggedLen-iwarp.LengthLen
 }
@@ -94,8 +94,8 @@ func TestResponderThatSpeaksIsNudged(t *testing.T) {
 	r := replied(t, &Params{ClientServer: true, IRD: 4, ORD: 4}, 0)
 	r.drain()
 	r.receive(r.fpdu(iwarp.Segment{Tagged: true, Last: true, Opcode: iwarp.Write}, nil))
-	if d := r.s.Deadline(); d != nudges[0] {
-		t.Errorf("the deadline is %v, expected %v", d, nudges[0])
+	if d := r.s.Deadline(); d != wakeupTimes[0] {
+		t.Errorf("the deadline is %v, expected %v", d, wakeupTimes[0])
 	}
 }
 
@@ -150,13 +150,13 @@ func TestEndWaitsUntilTheReplyWasRead(t *testing.T) {
 		if err := r.s.Disconnect(time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		if r.s.Shut() != ShutNothing || r.s.Deadline() != patience || r.last().Kind != Closed {
+		if r.s.Shut() != ShutNothing || r.s.Deadline() != firstWait || r.last().Kind != Closed {
 			t.Errorf("shut %d, deadline %v, heard %+v", r.s.Shut(), r.s.Deadline(), r.last())
 		}
 		if speaks {
 			r.receive(seal([]byte{0, 0}))
 		} else {
-			r.s.Expire(patience)
+			r.s.Expire(firstWait)
 		}
 		if r.s.Shut() != ShutWrite {
 			t.Errorf("peer speaks %v: shut %d", speaks, r.s.Shut())
