@@ -37,6 +37,9 @@ type Guest struct {
 	// Console is the file with everything that the guest's kernel and first script said.
 	Console string
 
+	network *network
+	taps    []string // its ports of the bridges
+
 	qemu   *exec.Cmd
 	exited chan struct{} // closed when qemu has ended
 	ready  chan struct{} // closed when the agent takes requests
@@ -59,6 +62,7 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 		IPv6:      fmt.Sprintf("fd77::%d", 2+index),
 		IWARPv4:   fmt.Sprintf("10.78.0.%d", 2+index),
 		IWARPv6:   fmt.Sprintf("fd78::%d", 2+index),
+		network:   l.network,
 		exited:    make(chan struct{}),
 		ready:     make(chan struct{}),
 		processes: map[uint64]*Process{},
@@ -67,6 +71,7 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 	var adapters []string
 	for i, b := range []string{bridge, iwarpBridge} {
 		tap := fmt.Sprintf("tap%s%d", g.Name, i)
+		g.taps = append(g.taps, tap)
 		if err := l.network.addTap(ctx, tap, b); err != nil {
 			return nil, err
 		}
@@ -190,6 +195,20 @@ func (g *Guest) receive() {
 	for _, p := range left {
 		p.handle(control.Event{Kind: control.KindFailed, Error: err.Error()})
 	}
+}
+
+// Unplug cuts the guest off both networks, without a sign on its side. Plug connects it again.
+func (g *Guest) Unplug(ctx context.Context) error { return g.setTaps(ctx, "down") }
+
+// Plug ends Unplug.
+func (g *Guest) Plug(ctx context.Context) error { return g.setTaps(ctx, "up") }
+
+func (g *Guest) setTaps(ctx context.Context, state string) error {
+	var errs []error
+	for _, tap := range g.taps {
+		errs = append(errs, g.network.setTap(ctx, tap, state))
+	}
+	return errors.Join(errs...)
 }
 
 func (g *Guest) request(r control.Request) error {

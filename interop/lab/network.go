@@ -88,6 +88,11 @@ func (n *network) addTap(ctx context.Context, name, bridge string) error {
 	return n.ip(ctx, "link", "set", name, "mtu", strconv.Itoa(MTU), "txqueuelen", "8192", "master", bridge, "up")
 }
 
+// setTap takes a guest's port of a bridge down or up. The guest keeps its carrier, so that it sees nothing but silence.
+func (n *network) setTap(ctx context.Context, name, state string) error {
+	return n.ip(ctx, "link", "set", name, state)
+}
+
 func (n *network) ip(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

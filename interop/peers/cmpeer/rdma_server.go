@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"time"
 
 	"softrdma/rdmacm"
 	"softrdma/verbs"
@@ -70,46 +68,6 @@ func unlessGone(ctx context.Context, c *rdmacm.Conn, err error) error {
 		return nil
 	}
 	return errors.Join(err, c.Err())
-}
-
-func rdmaClient(ctx context.Context, f *flag.FlagSet, args []string) error {
-	host := f.String("s", "127.0.0.1", "the server's address")
-	port := f.String("p", "7471", "port")
-	limit := f.Duration("limit", time.Minute, "how long connecting may take")
-	f.Parse(args)
-	e, err := (&rdmacm.Dialer{Protocol: protocol}).Resolve(ctx, join(*host, *port))
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	pd, err := e.PD()
-	if err != nil {
-		return err
-	}
-	qp, err := e.CreateQP(nil, single)
-	if err != nil {
-		return err
-	}
-	mr, err := receiveOne(pd, qp)
-	if err != nil {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, *limit)
-	defer cancel()
-	c, err := e.Connect(limited, rdmacm.ConnParam{})
-	if err != nil {
-		return errors.Join(err, mr.Deregister())
-	}
-	err = errors.Join(sendOne(qp), complete(ctx, c.SendCQ(), 1, nil))
-	if err == nil {
-		err = complete(ctx, c.RecvCQ(), 1, func(w *verbs.WC) error {
-			if w.ByteLen != messageSize {
-				return fmt.Errorf("the answer has %d bytes, expected %d", w.ByteLen, messageSize)
-			}
-			return nil
-		})
-	}
-	return errors.Join(err, c.Disconnect(), mr.Deregister(), c.Close())
 }
 
 func receiveOne(pd *verbs.PD, qp *verbs.QP) (*verbs.MR, error) {
