@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -36,7 +37,8 @@ func note(t testing.TB, line string) {
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "NOTE %s: %s\n", t.Name(), line)
+		first, _, _ := strings.Cut(line, "\n")
+		_, err = fmt.Fprintf(f, "NOTE %s: %s\n", t.Name(), first)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

@@ -49,9 +49,9 @@ func TestCMRstreamEverySize(t *testing.T) { rstreamEverySize(t, false, 4<<20) }
 func rstreamEverySize(t *testing.T, iwarp bool, most int) {
 	l := openLab(t)
 	p := cmProgram{iwarp: iwarp}
-	cmpeer, theirAddr, second := []string{program(t, l, "interop/peers/cmpeer")}, p.guestAddress(l.Guests[1]), lab.HostIPv4Second
+	cmpeer, theirAddr, second := p.network().cmpeer(t, l), p.network().guest(l.Guests[1]), lab.HostIPv4Second
 	if iwarp {
-		cmpeer, second = append(cmpeer, "-iwarp"), lab.HostIWARPv4Second
+		second = lab.HostIWARPv4Second
 	}
 	const patience = 5 * time.Minute
 	options := []string{"-S", joinSizes(",", most), "-I", "1", "-C", "2"}
@@ -85,7 +85,7 @@ func rstreamEverySize(t *testing.T, iwarp bool, most int) {
 		})
 	}
 	for _, g := range l.Guests {
-		p.checkIdle(ctx, t, g)
+		p.network().awaitIdle(ctx, t, g)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestCMRcopyFileArrivesWhole(t *testing.T) { rcopyFileArrivesWhole(t, false)
 func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 	l := openLab(t)
 	p := cmProgram{iwarp: iwarp}
-	device := p.hostAddress()
+	device := p.network().host()
 	if iwarp {
 		device = "iwarp:" + device
 	}
@@ -131,7 +131,7 @@ func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 		if err := server.AwaitServing(ctx); err != nil {
 			t.Fatal(err)
 		}
-		peers.StartGuest(ctx, t, g, "rcopy", file, p.hostAddress()+":"+filepath.Base(to), "-p", port).Succeeds(t, cmPatience)
+		peers.StartGuest(ctx, t, g, "rcopy", file, p.network().host()+":"+filepath.Base(to), "-p", port).Succeeds(t, cmPatience)
 		server.Succeeds(t, cmPatience)
 		got, err := os.ReadFile(to)
 		if sum := sha256.Sum256(got); err != nil || hex.EncodeToString(sum[:]) != want {
@@ -141,7 +141,7 @@ func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 	t.Run("linux_serves_softrdma", func(t *testing.T) {
 		ctx := within(t, 2*cmPatience)
 		server, port := serve(ctx, t, g)
-		peers.StartHost(ctx, t, l, softrdma, "rcopy", "-I", device, file, p.guestAddress(g)+":/run/copied", "-p", port).Succeeds(t, cmPatience)
+		peers.StartHost(ctx, t, l, softrdma, "rcopy", "-I", device, file, p.network().guest(g)+":/run/copied", "-p", port).Succeeds(t, cmPatience)
 		check(ctx, t, g, "/run/copied")
 		server.Kill()
 		<-server.Done
@@ -149,7 +149,7 @@ func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 	t.Run("linux_serves_itself", func(t *testing.T) {
 		ctx := within(t, 2*cmPatience)
 		server, port := serve(ctx, t, l.Guests[1])
-		peers.StartGuest(ctx, t, g, "rcopy", file, p.guestAddress(l.Guests[1])+":/run/copied", "-p", port).Succeeds(t, cmPatience)
+		peers.StartGuest(ctx, t, g, "rcopy", file, p.network().guest(l.Guests[1])+":/run/copied", "-p", port).Succeeds(t, cmPatience)
 		check(ctx, t, l.Guests[1], "/run/copied")
 		server.Kill()
 		<-server.Done

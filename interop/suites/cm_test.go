@@ -96,18 +96,15 @@ var cmPrograms = []cmProgram{
 
 // softrdmaArgv is softrdma's program with the options of a role.
 func (p cmProgram) softrdmaArgv(t *testing.T, l *lab.Lab, r cmRole) []string {
-	switch {
-	case !p.command && p.iwarp:
-		return append([]string{program(t, l, "interop/peers/cmpeer"), "-iwarp"}, p.argv(r)...)
-	case !p.command:
-		return append([]string{program(t, l, "interop/peers/cmpeer")}, p.argv(r)...)
+	if !p.command {
+		return append(p.network().cmpeer(t, l), p.argv(r)...)
 	}
 	var source []string
 	switch {
 	case p.iwarp && r.server:
-		r.addr = "iwarp:" + r.addr
+		r.addr = p.network().device()
 	case p.iwarp:
-		source = []string{"-I", "iwarp:" + p.hostAddress()}
+		source = []string{"-I", p.network().device()}
 	}
 	return append(append([]string{program(t, l, "cmd/softrdma")}, p.argv(r)...), source...)
 }
@@ -126,46 +123,13 @@ func (p cmProgram) nextPortFor() int {
 	return lab.NextPort()
 }
 
-// hostAddress is where softrdma listens.
-func (p cmProgram) hostAddress() string {
-	switch {
-	case p.iwarp && p.v6:
-		return lab.HostIWARPv6
-	case p.iwarp:
-		return lab.HostIWARPv4
-	case p.v6:
-		return lab.HostIPv6
-	}
-	return lab.HostIPv4
-}
-
-// guestAddress is where a guest listens.
-func (p cmProgram) guestAddress(g *lab.Guest) string {
-	switch {
-	case p.iwarp && p.v6:
-		return g.IWARPv6
-	case p.iwarp:
-		return g.IWARPv4
-	case p.v6:
-		return g.IPv6
-	}
-	return g.IPv4
-}
-
-// checkIdle waits until nothing of the run is left on a guest's device.
-func (p cmProgram) checkIdle(ctx context.Context, t *testing.T, g *lab.Guest) {
-	t.Helper()
-	if p.iwarp {
-		peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmPatience)
-	} else {
-		peers.AwaitIdle(ctx, t, g, cmPatience)
-	}
-}
+// network is where the program runs.
+func (p cmProgram) network() network { return network{p.iwarp, p.v6} }
 
 // serveInGuest starts Linux's server and waits until it listens.
 func (p cmProgram) serveInGuest(ctx context.Context, t *testing.T, g *lab.Guest) (*peers.Program, cmRole) {
 	t.Helper()
-	r := cmRole{server: true, addr: p.guestAddress(g), port: p.nextPortFor()}
+	r := cmRole{server: true, addr: p.network().guest(g), port: p.nextPortFor()}
 	e := peers.StartGuest(ctx, t, g, p.argv(r)...)
 	if err := g.WaitRDMAListen(ctx, r.port); err != nil {
 		t.Fatalf("%v; the server: %v\n%s", err, e.Err, e.Said())
@@ -235,7 +199,7 @@ func (p cmProgram) run(t *testing.T, l *lab.Lab, linuxServes bool, start func(co
 			return err
 		}
 		p.finish(t, server, client, linuxServes)
-		p.checkIdle(ctx, t, l.Guests[0])
+		p.network().awaitIdle(ctx, t, l.Guests[0])
 		return nil
 	})
 	if err != nil {
@@ -250,7 +214,7 @@ func cmSoftrdmaServes(t *testing.T, programs []cmProgram) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
 			p.run(t, l, false, func(ctx context.Context) (server, client *peers.Program) {
-				r := cmRole{server: true, addr: p.hostAddress(), port: p.nextPortFor()}
+				r := cmRole{server: true, addr: p.network().host(), port: p.nextPortFor()}
 				server = peers.StartHost(ctx, t, l, p.softrdmaArgv(t, l, r)...)
 				if err := server.AwaitServing(ctx); err != nil {
 					t.Fatal(err)

@@ -16,22 +16,17 @@ import (
 
 // A keepaliveRun is an idle connection of softrdma's to rdma_server in a guest.
 type keepaliveRun struct {
-	l      *lab.Lab
 	g      *lab.Guest
-	iwarp  bool
 	server *peers.Program
 	client *peers.Program
 }
 
 // startKeepalive connects and returns when the connection stands.
-func startKeepalive(ctx context.Context, t *testing.T, iwarp bool, timeout, pause time.Duration) *keepaliveRun {
+func startKeepalive(ctx context.Context, t *testing.T, n network, timeout, pause time.Duration) *keepaliveRun {
 	t.Helper()
 	l := openLab(t)
-	r := &keepaliveRun{l: l, g: l.Guests[0], iwarp: iwarp}
-	argv, addr := []string{program(t, l, "interop/peers/cmpeer")}, r.g.IPv4
-	if iwarp {
-		argv, addr = append(argv, "-iwarp"), r.g.IWARPv4
-	}
+	r := &keepaliveRun{g: l.Guests[0]}
+	argv, addr := n.cmpeer(t, l), n.guest(r.g)
 	port := lab.NextPort()
 	r.server = peers.StartGuest(ctx, t, r.g, "rdma_server", "-s", addr, "-p", strconv.Itoa(port))
 	if err := r.g.WaitRDMAListen(ctx, port); err != nil {
@@ -45,27 +40,17 @@ func startKeepalive(ctx context.Context, t *testing.T, iwarp bool, timeout, paus
 	return r
 }
 
-// awaitIdle waits until nothing of the connection is left in the guest.
-func (r *keepaliveRun) awaitIdle(ctx context.Context, t *testing.T) {
-	t.Helper()
-	if r.iwarp {
-		peers.AwaitDevice(ctx, t, r.g, peers.IdleSiw, cmPatience)
-	} else {
-		peers.AwaitIdle(ctx, t, r.g, cmPatience)
-	}
-}
-
-func TestKeepaliveRxeAnswersProbes(t *testing.T)  { keepaliveAnswered(t, false) }
-func TestKeepaliveSiwAnswersProbes(t *testing.T)  { keepaliveAnswered(t, true) }
-func TestKeepaliveNamesAVanishedRxe(t *testing.T) { keepaliveVanished(t, false) }
-func TestKeepaliveNamesAVanishedSiw(t *testing.T) { keepaliveVanished(t, true) }
+func TestKeepaliveRxeAnswersProbes(t *testing.T)  { keepaliveAnswered(t, network{}) }
+func TestKeepaliveSiwAnswersProbes(t *testing.T)  { keepaliveAnswered(t, network{iwarp: true}) }
+func TestKeepaliveNamesAVanishedRxe(t *testing.T) { keepaliveVanished(t, network{}) }
+func TestKeepaliveNamesAVanishedSiw(t *testing.T) { keepaliveVanished(t, network{iwarp: true}) }
 
 // keepaliveAnswered leaves a connection idle for longer than its peer may be silent. It stays up only if Linux answers
 // the probes, and the exchange after it shows that they have changed nothing.
-func keepaliveAnswered(t *testing.T, iwarp bool) {
+func keepaliveAnswered(t *testing.T, n network) {
 	const timeout, pause = 4 * time.Second, 10 * time.Second
 	ctx := within(t, 2*cmPatience)
-	r := startKeepalive(ctx, t, iwarp, timeout, pause)
+	r := startKeepalive(ctx, t, n, timeout, pause)
 	r.client.Succeeds(t, cmPatience)
 	r.server.Succeeds(t, cmPatience)
 	_, said, _ := strings.Cut(r.client.Said(), "idle for "+pause.String())
@@ -74,14 +59,14 @@ func keepaliveAnswered(t *testing.T, iwarp bool) {
 		t.Errorf("%d probes were sent, expected at least %d; the client said:\n%s", probes, int(pause/timeout)+1, r.client.Said())
 	}
 	t.Logf("%d probes", probes)
-	r.awaitIdle(ctx, t)
+	n.awaitIdle(ctx, t, r.g)
 }
 
 // keepaliveVanished cuts the guest off the network while a connection is idle.
-func keepaliveVanished(t *testing.T, iwarp bool) {
+func keepaliveVanished(t *testing.T, n network) {
 	const timeout = 2 * time.Second
 	ctx := within(t, 3*cmPatience)
-	r := startKeepalive(ctx, t, iwarp, timeout, 50*time.Second)
+	r := startKeepalive(ctx, t, n, timeout, 50*time.Second)
 	plug := func() {
 		if err := r.g.Plug(context.WithoutCancel(ctx)); err != nil {
 			t.Error(err)
@@ -97,5 +82,5 @@ func keepaliveVanished(t *testing.T, iwarp bool) {
 	plug()
 	r.server.Kill()
 	<-r.server.Done
-	r.awaitIdle(ctx, t)
+	n.awaitIdle(ctx, t, r.g)
 }
