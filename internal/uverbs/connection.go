@@ -17,7 +17,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// listen makes the server's socket. It is there with its mode or not at all.
+// listen creates the server's socket with its mode.
 func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if mode == 0 {
 		mode = 0o600
@@ -35,8 +35,8 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	return ln, nil
 }
 
-// passCredentials makes the system tell who sent each message; sockets that are
-// accepted inherit it.
+// passCredentials makes the system add the sender to each message. Accepted sockets
+// inherit that.
 func passCredentials(c syscall.Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -49,8 +49,8 @@ func passCredentials(c syscall.Conn) error {
 	return e
 }
 
-// converse answers the requests of an exchange; with a reason why they are
-// refused, one.
+// converse answers the requests of an exchange. If why is not nil it refuses the first
+// one for that reason, and ends.
 func (s *Server) converse(p *client.Process, e *exchange, why error) {
 	var m message
 	for e.receive(&m) {
@@ -92,7 +92,7 @@ func checkSender(p *client.Process, m *message) error {
 	return nil
 }
 
-// decline answers a request that is not carried out, whatever it is.
+// decline refuses any request.
 func (s *Server) decline(p *client.Process, b []byte, err error) *client.Answer {
 	r, _ := uapi.Parse[uapi.Request](b)
 	s.runtime.Refusals.Call(p, "connection", &uapi.Request{Op: r.Op &^ uapi.OpTell}, nil, err)
@@ -101,7 +101,7 @@ func (s *Server) decline(p *client.Process, b []byte, err error) *client.Answer 
 	return a
 }
 
-// answer carries out a request, which came with descriptors.
+// answer carries out a request with the descriptors that came with it.
 func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *client.Answer {
 	a := &client.Answer{Sender: e}
 	r, ok := uapi.Parse[uapi.Request](b)
@@ -128,7 +128,7 @@ func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *cl
 		f := s.files[r.File]
 		s.mu.Unlock()
 		if f == nil {
-			err = syscall.EIO // of a server that is gone
+			err = syscall.EIO // the file has ended
 			break
 		}
 		name = f.Name

@@ -13,14 +13,13 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// maxThreads is how many connections have a thread of their own. A program
-// holds as many as it has threads that call at the same time, most hold one.
+// maxThreads is how many connections have a thread of their own. A program has as
+// many connections as threads that call at the same time; most programs have one.
 const maxThreads = 256
 
-// maxRights is how many descriptors a message may bring. No command has a use
-// for more than one; there is room for one more so that a message with too many
-// can be told from one that the system cut short because this process has no
-// descriptors left.
+// maxRights is how many descriptors a message may bring. No command uses more than
+// one. The second distinguishes a message with too many from one that the system cut
+// short because this process has no descriptors left.
 const maxRights = 2
 
 // controlLen is the room for control messages: the sender's credentials and
@@ -29,15 +28,15 @@ const controlLen = 56
 
 // An exchange receives the requests of one connection and sends the answers.
 //
-// It sleeps in the kernel, on a thread: a program's call sleeps until it is
-// answered, so that the system runs the thread in the program's place, on the
-// same processor, and the program after it again. Going through Go's poller and
-// scheduler instead takes several times as long, and longer where programs
-// that poll have all processors. Connections beyond maxThreads do.
+// It waits on a thread in the kernel. A program sleeps until its call is answered, so
+// the system runs the thread in the program's place, on the same processor, and then
+// the program again. Go's poller and scheduler take several times as long, and longer
+// still if programs that poll keep all processors busy. Connections beyond maxThreads
+// use them.
 type exchange struct {
 	conn  *net.UnixConn
 	raw   syscall.RawConn
-	fd    int // -1: through Go's poller
+	fd    int // -1 in Go's poller
 	data  [uapi.RequestLen + uapi.MaxData]byte
 	oob   [controlLen]byte
 	reply []byte
@@ -62,7 +61,7 @@ func newExchange(c *net.UnixConn) (*exchange, error) {
 	return e, nil
 }
 
-// run calls f, on a thread where there is one to be had.
+// run calls f, on a thread of its own if there are fewer than maxThreads.
 func (e *exchange) run(s *Server, f func()) {
 	defer s.threads.Add(-1)
 	if s.threads.Add(1) > maxThreads {
@@ -75,8 +74,8 @@ func (e *exchange) run(s *Server, f func()) {
 	f()
 }
 
-// leave takes the connection from Go's poller, whose thread each request would
-// wake as well. It tells whether it could.
+// leave removes the connection from Go's poller, whose thread each request would wake
+// as well. It reports whether that succeeded.
 func (e *exchange) leave(s *Server) bool {
 	fd := -1
 	err := e.raw.Control(func(old uintptr) {
@@ -96,11 +95,11 @@ func (e *exchange) leave(s *Server) bool {
 	e.fd = fd
 	delete(s.conns, e.conn)
 	s.exchanges[e] = struct{}{}
-	_ = e.conn.Close() // and not the connection, which fd is
+	_ = e.conn.Close() // fd keeps the connection open
 	return true
 }
 
-// end closes a connection that has left.
+// end closes a connection after leave.
 func (e *exchange) end(s *Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,10 +107,10 @@ func (e *exchange) end(s *Server) {
 	_ = unix.Close(e.fd)
 }
 
-// Descriptor is the connection's, or -1 where it is in Go's poller.
+// Descriptor returns the connection's descriptor, or -1 if it is in Go's poller.
 func (e *exchange) Descriptor() int { return e.fd }
 
-// hangUp ends an exchange wherever it waits. The caller has the server's lock.
+// hangUp ends an exchange that may be waiting. The caller has the server's lock.
 func (e *exchange) hangUp() { _ = unix.Shutdown(e.fd, unix.SHUT_RDWR) }
 
 // call is recvmsg or sendmsg.
@@ -125,11 +124,11 @@ func (e *exchange) call(number uintptr, fd int, flags uintptr) syscall.Errno {
 	}
 }
 
-// A message is what one recvmsg brought.
+// A message is what one recvmsg has returned.
 type message struct {
 	data []byte
-	from *unix.Ucred // who sent it; nil: the system did not say
-	fds  []int       // the receiver's to close, whatever becomes of the message
+	from *unix.Ucred // the sender, nil if unknown
+	fds  []int       // the receiver closes them, see close
 	cut  bool        // there were more descriptors
 }
 
@@ -163,7 +162,7 @@ func (e *exchange) receive(m *message) bool {
 	return true
 }
 
-// take takes the sender and the descriptors out of control messages.
+// take reads the sender and the descriptors from control messages.
 func (m *message) take(control []byte) {
 	m.fds = m.fds[:0]
 	if m.from = credentials(control); m.from != nil {
@@ -172,7 +171,7 @@ func (m *message) take(control []byte) {
 	for len(control) > 0 {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(control)
 		if err != nil {
-			return // nothing of the system's
+			return // not made by the system
 		}
 		one := unix.SocketControlMessage{Header: h, Data: data}
 		if fds, err := unix.ParseUnixRights(&one); err == nil {
@@ -204,8 +203,8 @@ func (e *exchange) Send(a *client.Answer) bool {
 	return e.no == 0
 }
 
-// credentials are those of a message that has nothing else beside it, which is
-// all but always so.
+// credentials returns the credentials of a message that has no other control message,
+// as nearly all have.
 func credentials(control []byte) *unix.Ucred {
 	if len(control) != unix.CmsgSpace(unix.SizeofUcred) {
 		return nil

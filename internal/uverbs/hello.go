@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/uverbs/client"
 )
 
-// hello tells who asks before it opens a device, or starts a program
-// (daemon.Ask), that it will be served, or why not.
+// hello answers a program that asks, before it opens a device or starts another
+// program (daemon.Ask), whether it will be served.
 func (s *Server) hello(p *client.Process, probe uint64, a *client.Answer) error {
 	if err := p.CheckMemory(probe); err != nil {
 		return err

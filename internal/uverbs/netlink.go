@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// What libraries ask RDMA's netlink for beside what package nl names, and what
-// they are told (rdma/rdma_netlink.h).
+// Commands and attributes of RDMA's netlink that package nl lacks
+// (rdma/rdma_netlink.h).
 const (
 	nldevGetPort    = 5
 	nldevGetChardev = 15
@@ -32,12 +32,12 @@ const (
 	nldevCopyOnFork  = 93
 )
 
-// maxNetlink is the longest request that has a meaning.
+// maxNetlink bounds the length of a request.
 const maxNetlink = 4 << 10
 
-// netlink opens a socket of RDMA's netlink: libraries learn of devices by it, and
-// of siw's driver in no other way. The program has an end of a pair of sockets,
-// and says no address on it that the system would look at.
+// netlink opens a socket of RDMA's netlink, by which libraries find devices. libibverbs
+// finds siw's devices in no other way. The program gets one end of a socket pair; the
+// preloaded library removes the addresses that it sends to.
 func (s *Server) netlink(p *client.Process, a *client.Answer) error {
 	if err := p.Account.Descriptors.Take(1); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Server) serveNetlink(c *net.UnixConn) {
 	}
 }
 
-// netlinkAnswers are the messages that answer a request.
+// netlinkAnswers returns the messages that answer a request.
 func (s *Server) netlinkAnswers(b []byte) [][]byte {
 	h, ok := uapi.Parse[unix.NlMsghdr](b)
 	if !ok || int(h.Len) < uapi.Size[unix.NlMsghdr]() || int(h.Len) > len(b) {
@@ -112,7 +112,7 @@ func (s *Server) netlinkAnswers(b []byte) [][]byte {
 	case nldev(nldevGetChardev):
 		list, err = s.netlinkChardev(&h, attrs)
 	case nldev(nl.RDMA_NLDEV_CMD_SYS_GET):
-		// What is registered is found by its address, in whatever page it is.
+		// Regions are found by address, so fork needs no help.
 		list = [][]byte{netlinkMessage(&h, 0, attr8(nldevCopyOnFork, 1))}
 	default:
 		err = syscall.EOPNOTSUPP
@@ -130,10 +130,10 @@ func (s *Server) netlinkAnswers(b []byte) [][]byte {
 	return list
 }
 
-// nldev is the type of messages of the clients that ask for devices.
+// nldev returns the message type of a command about devices.
 func nldev(command uint16) uint16 { return nl.RDMA_NL_NLDEV<<nl.RDMA_NL_GET_CLIENT_SHIFT | command }
 
-// netlinkMessage is a message of the type and the number of a request.
+// netlinkMessage builds a message with the type and the number of a request.
 func netlinkMessage(h *unix.NlMsghdr, flags uint16, parts ...[]byte) []byte {
 	r := unix.NlMsghdr{Type: h.Type, Flags: flags, Seq: h.Seq, Pid: h.Pid}
 	b := make([]byte, uapi.Size[unix.NlMsghdr]())
@@ -162,7 +162,7 @@ func attr64(kind int, v uint64) []byte {
 	return nl.NewRtAttr(kind, binary.NativeEndian.AppendUint64(nil, v)).Serialize()
 }
 
-// netlinkIndex is the device that a request names; nil where it names none.
+// netlinkIndex returns the device that a request names, or nil.
 func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device.Device, error) {
 	a, ok := in[nl.RDMA_NLDEV_ATTR_DEV_INDEX]
 	if !ok {
@@ -177,7 +177,7 @@ func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device.D
 	return nil, syscall.EINVAL
 }
 
-// netlinkDevices tells of one device or of all.
+// netlinkDevices describes one device or all.
 func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) (list [][]byte, _ error) {
 	if dump {
 		for _, d := range s.devices {
@@ -206,7 +206,7 @@ func netlinkDevice(d *device.Device, h *unix.NlMsghdr, flags uint16) []byte {
 		attr8(nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE, kind), attrText(nldevProtocol, protocol))
 }
 
-// netlinkPorts tells of the port of a device, which is the only one.
+// netlinkPorts describes the port of a device, which has one.
 func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) ([][]byte, error) {
 	d, err := s.netlinkIndex(in)
 	if err != nil || d == nil {
@@ -226,7 +226,7 @@ func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRou
 		attr32(nldevInterface, uapi.ZoneIndex(d.Verbs.Name())), attrText(nl.RDMA_NLDEV_ATTR_NDEV_NAME, d.Verbs.Name()))}, nil
 }
 
-// netlinkChardev tells of the device file of a kind.
+// netlinkChardev describes the device file of a kind.
 func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr) ([][]byte, error) {
 	d, err := s.netlinkIndex(in)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkR
 	return nil, syscall.EOPNOTSUPP
 }
 
-// hugeDev is the number of a device as the kernel tells it (huge_encode_dev).
+// hugeDev encodes the number of a device as the kernel does (huge_encode_dev).
 func hugeDev(rdev uint64) uint64 {
 	major, minor := uint64(unix.Major(rdev)), uint64(unix.Minor(rdev))
 	return minor&0xff | major<<8 | minor&^0xff<<12

@@ -69,7 +69,7 @@ func newServerFor(t *testing.T, addr string, allow func(uid, gid uint32) bool) (
 	}
 }
 
-// nobody is another user than this test's, which has to be root.
+// nobody returns the credentials of another user. The test needs root.
 func nobody(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {

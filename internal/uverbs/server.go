@@ -31,26 +31,26 @@ import (
 
 // A Config says what a Server serves. Devices and Dir are required.
 type Config struct {
-	// Devices are what programs find as rxe0, rxe1 and so on, and iWARP devices
-	// as siw0, siw1 and so on. They stay the
-	// caller's. No two may have one GUID, by which librdmacm tells them apart.
+	// Devices are the devices that programs find, RoCE devices as rxe0, rxe1 and so
+	// on, iWARP devices as siw0, siw1 and so on. The caller closes them. No two may
+	// have the same GUID, by which librdmacm distinguishes them.
 	Devices []*verbs.Device
 
-	// Dir is a directory of the caller's, for the socket and the tree of sysfs
-	// files, which the server makes.
+	// Dir is a directory of the caller, in which the server creates the socket and
+	// the tree of sysfs files.
 	Dir string
 
-	// Socket is the path of the socket, where it is not "socket" in Dir.
+	// Socket is the path of the socket. The default is "socket" in Dir.
 	Socket string
 
-	// Mode is the socket's; 0 takes 0600.
+	// Mode is the mode of the socket; 0 means 0600.
 	Mode fs.FileMode
 
-	// Allow tells whether programs of a user and group are served; nil serves
-	// the server's own user and root.
+	// Allow reports whether programs of a user and group are served. Nil allows the
+	// server's own user and root.
 	Allow func(uid, gid uint32) bool
 
-	// Log takes a line for each call that is refused, nil for none.
+	// Log gets a line for each call that is refused, if it is not nil.
 	Log func(string)
 }
 
@@ -60,7 +60,7 @@ type kind struct {
 	open func(f *client.File) client.Service
 }
 
-// A Server gives programs devices.
+// A Server serves devices to programs.
 type Server struct {
 	cfg         Config
 	devices     []*device.Device
@@ -166,8 +166,8 @@ func (s *Server) Environment(library string) []string {
 	return Environment(library, s.Socket(), s.Tree())
 }
 
-// Environment is what the environment of a program that uses the server of a
-// socket and a tree needs.
+// Environment returns the variables that a program needs for the server of a socket
+// and a tree.
 func Environment(library, socket, tree string) []string {
 	preload := library
 	if old := os.Getenv("LD_PRELOAD"); old != "" {
@@ -176,14 +176,14 @@ func Environment(library, socket, tree string) []string {
 	return []string{"LD_PRELOAD=" + preload, "SOFTRDMA_SOCKET=" + socket, "SOFTRDMA_TREE=" + tree}
 }
 
-// ShareMemory is what the environment of a program needs beside that, whose
-// registered memory is to be shared with the server where it can be.
+// ShareMemory is a further variable for programs whose registered memory is to be
+// shared with the server where possible.
 const ShareMemory = "SOFTRDMA_SHARE_MEMORY=1"
 
-// Counts are the numbers of what clients hold.
+// Counts says how much clients hold.
 type Counts struct{ Files, Processes, Objects int }
 
-// Count tells how much clients hold.
+// Count returns how much clients hold.
 func (s *Server) Count() Counts {
 	s.mu.Lock()
 	c := Counts{Files: len(s.files), Processes: len(s.admission.Processes())}
@@ -195,8 +195,8 @@ func (s *Server) Count() Counts {
 	return c
 }
 
-// Close ends the server and takes everything from its clients: they find their
-// requests flushed and an event of a fatal error of the device, and calls fail.
+// Close ends the server and all objects of its clients. They find their requests
+// flushed and an event of a fatal error of the device, and their calls fail.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -224,9 +224,9 @@ func (s *Server) Close() error {
 	return errors.Join(err, os.RemoveAll(s.Tree()))
 }
 
-// open opens a device file: the program gets a descriptor whose closing tells.
-// Probe is an address of the program's that is mapped, to see whether its memory
-// can be reached: a device that cannot is none.
+// open opens a device file. The program gets a descriptor, and the file ends when that
+// is closed. Probe is an address that the program has mapped: open fails if the
+// program's memory cannot be accessed, because no request would work.
 func (s *Server) open(p *client.Process, name string, probe uint64, a *client.Answer) error {
 	kind := s.kinds[name]
 	if kind == nil {
@@ -264,14 +264,15 @@ func (s *Server) open(p *client.Process, name string, probe uint64, a *client.An
 	return nil
 }
 
-// remove forgets a file that has ended.
+// remove forgets a file after its end.
 func (s *Server) remove(id uint64) {
 	s.mu.Lock()
 	delete(s.files, id)
 	s.mu.Unlock()
 }
 
-// random64 is a number that nobody can guess: it is as good as the file.
+// random64 returns a number that nobody can guess. To know a file's number is to have
+// the file.
 func random64() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)

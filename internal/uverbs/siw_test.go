@@ -69,7 +69,7 @@ func newSIW(f *devFile, user uint64) *siwSide {
 // The operations of siw's layout.
 const siwOpWrite, siwOpRead, siwOpSend, siwOpReceive = 0, 1, 3, 8
 
-// push posts a request as the provider does, and tells whether that rings the
+// push posts a request as the provider does, and reports whether that rings the
 // doorbell.
 func (s *siwSide) push(op uint8, flags uint16, to queue.RDMA, list ...memory.SGE) (bell bool) {
 	s.f.t.Helper()
@@ -125,7 +125,7 @@ type siwWC struct {
 	qpn    uint64
 }
 
-// ready tells whether there is a completion.
+// ready reports whether there is a completion.
 func (s *siwSide) ready() bool {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&s.slot()[8])))&uint32(queue.SIWValid|queue.SIWValid<<24) != 0
 }

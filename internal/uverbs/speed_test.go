@@ -118,7 +118,7 @@ func freePort(b testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// listens tells whether somebody listens on a TCP port, without connecting: the
+// listens reports whether somebody listens on a TCP port, without connecting: the
 // programs accept once.
 func listens(port string) bool {
 	n, _ := strconv.Atoi(port)

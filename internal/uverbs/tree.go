@@ -12,15 +12,14 @@ import (
 	"softrdma/internal/uverbs/device"
 )
 
-// The numbers of the device file of connection management, one of the misc
-// devices.
+// cmRdev is the number of the device file of connection management, a misc device.
 var cmRdev = unix.Mkdev(10, 59)
 
-// cmABI is the version of its interface.
+// cmABI is the version of the interface of connection management.
 const cmABI = 4
 
-// writeTree writes what libraries and programs read below /sys about the
-// devices, and the numbers of their device files.
+// writeTree writes the files that libraries and programs read below /sys, and the
+// numbers of the device files.
 func (s *Server) writeTree() error {
 	files := map[string]string{
 		"sys/class/infiniband_verbs/abi_version": "6",

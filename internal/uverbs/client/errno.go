@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/qp"
 )
 
-// Errno is the number by which a program is told of an error, as the kernel
-// would tell it.
+// Errno returns the number that a program gets for an error, the same as from the
+// kernel.
 func Errno(err error) syscall.Errno {
 	var no syscall.Errno
 	var attr *qp.RangeError

@@ -14,8 +14,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A Refusal is an error of a call that has a name of its own; others are
-// COMMAND_REFUSED.
+// A Refusal is a failed call with a named reason. Calls that fail without one are
+// counted as COMMAND_REFUSED.
 type Refusal struct {
 	reason.Detail
 	no syscall.Errno
@@ -24,7 +24,7 @@ type Refusal struct {
 func (e *Refusal) Error() string { return fmt.Sprintf("%v: %v", e.Reason, e.Detail) }
 func (e *Refusal) Unwrap() error { return e.no }
 
-// Refuse makes a refusal.
+// Refuse returns a Refusal.
 func Refuse(no syscall.Errno, r reason.Reason, expected, found uint64) error {
 	return &Refusal{reason.Detail{Reason: r, Expected: expected, Found: found}, no}
 }
@@ -68,8 +68,7 @@ func (s *Refusals) Call(p *Process, name string, r *uapi.Request, data []byte, e
 	s.Logf(named.Reason, "%v, %s, %s: %v (errno %d)", p, name, what, err, no)
 }
 
-// NoDescriptor is the refusal of a server that the system gives no more
-// descriptors.
+// NoDescriptor returns the refusal of a server that has no descriptors left.
 func NoDescriptor(no syscall.Errno) *Refusal {
 	return &Refusal{reason.Detail{Reason: reason.ServerDescriptors, Expected: uint64(descriptorLimit()), Found: uint64(no)}, no}
 }
@@ -97,7 +96,7 @@ type logLimit struct {
 	by map[reason.Reason]*logged
 }
 
-// logged is what a logLimit knows of a reason.
+// logged is the state of a logLimit for one reason.
 type logged struct {
 	left    int // lines that may come at once
 	since   time.Time

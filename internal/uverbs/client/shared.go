@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// SharedMemory is memory that this process maps, and a program by an offset in its file.
-// A ring lies in it.
+// SharedMemory is memory for a ring. This process maps it, and a program maps it at an
+// offset of its file.
 type SharedMemory struct {
 	fd      int // -1 once the program has mapped it
 	Bytes   []byte

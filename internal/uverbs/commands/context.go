@@ -19,11 +19,11 @@ import (
 type context struct {
 	file     *client.File
 	dev      *Device
-	provider provider // the program's
+	provider provider // of the program
 	objects  map[uint32]object
 	next     uint32
 	async    *client.Pipe
-	own      bool                // a program of this module's, see uapi
+	own      bool                // the program is of this module, see uapi
 	channels map[uint64]*channel // by the inode of the program's end
 	maps     client.Mappings
 	pollPage pollPage
@@ -31,10 +31,10 @@ type context struct {
 
 // An object is what a handle stands for.
 type object interface {
-	// destroy gives the object up; it fails where others use it.
+	// destroy ends the object. It fails if others use it.
 	destroy() error
-	// rank orders the end of a file: objects of a lower rank use those of a
-	// higher one.
+	// rank orders the objects at the end of a file. Objects of a lower rank use
+	// those of a higher one.
 	rank() int
 }
 
@@ -42,7 +42,7 @@ func newContext(f *client.File, d *Device) *context {
 	return &context{file: f, dev: d, provider: d.provider, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
 }
 
-// add gives an object a handle.
+// add assigns a handle to an object.
 func (x *context) add(o object) uint32 {
 	for x.objects[x.next] != nil {
 		x.next++
@@ -53,7 +53,7 @@ func (x *context) add(o object) uint32 {
 	return h
 }
 
-// find gives the object of a handle, which must be of the right type.
+// find returns the object of a handle, which must have the right type.
 func find[T object](x *context, handle uint32) (T, error) {
 	o, ok := x.objects[handle].(T)
 	if !ok {
@@ -76,7 +76,7 @@ func remove[T object](x *context, handle uint32) (T, error) {
 	return o, nil
 }
 
-// End implements service: everything goes, users first.
+// End implements client.Service. It destroys all objects, users first.
 func (x *context) End() {
 	for rank := 0; rank <= maxRank; rank++ {
 		for h, o := range x.objects {
@@ -96,12 +96,12 @@ func (x *context) End() {
 	x.dev.forget(x)
 }
 
-// Fail flushes what was posted, for those who poll, and raises the event of a
-// fatal error, for those who wait (IBTA 11.6.3).
+// Fail implements client.Service. It flushes posted requests, for programs that poll,
+// and raises the event of a fatal error, for programs that wait (IBTA 11.6.3).
 func (x *context) Fail() {
 	for _, o := range x.objects {
 		if q, ok := o.(*queuePair); ok {
-			// One in RESET has nothing to flush, and refuses.
+			// A queue pair in RESET refuses, and has nothing to flush.
 			_ = q.a.Modify(qp.MaskState, &qp.Attr{State: qp.Err})
 		}
 	}
@@ -110,20 +110,20 @@ func (x *context) Fail() {
 	}
 }
 
-// sendEvent gives the program an event of the device or its port.
+// sendEvent sends the program an event of the device or its port.
 func (x *context) sendEvent(t machine.Event, element uint64) {
 	e := uapi.OwnEvent{AsyncEvent: uapi.AsyncEvent{Element: element, EventType: uint32(t)}}
 	x.async.Put(uapi.Bytes(&e)[:x.async.Size])
 }
 
-// own is what a program of this module's adds to a command, the zero value
-// where there is nothing.
+// own returns what a program of this module has added to a command, or the zero
+// value.
 func own[T any](c *command, x *context) T {
 	v, _ := ownPart[T](c, x)
 	return v
 }
 
-// ownPart is own, and tells whether there is something.
+// ownPart is own, and also reports whether there was something.
 func ownPart[T any](c *command, x *context) (v T, ok bool) {
 	if x.own {
 		v, ok = uapi.Parse[T](c.driver)
@@ -131,22 +131,22 @@ func ownPart[T any](c *command, x *context) (v T, ok bool) {
 	return v, ok
 }
 
-// Count implements service.
+// Count implements client.Service.
 func (x *context) Count() int { return len(x.objects) + len(x.channels) }
 
 func (x *context) Mmap(c *client.Call, offset, length uint64, _ int) error {
 	return x.maps.Take(c, offset, length)
 }
 
-// A command is a legacy command, or one that came by ioctl, taken apart: what
-// the kernel defines and what the provider added.
+// A command is a parsed command, divided into the part that the kernel defines and
+// the part that the provider adds.
 type command struct {
 	*client.Call
 	core, driver   []byte
 	out, outDriver client.Buffer
 }
 
-// answer writes what the kernel defines, and what the provider added to it.
+// respond writes both parts of the answer.
 func (c *command) respond(core, driver []byte) error {
 	if err := c.Store(c.out, core); err != nil {
 		return err
@@ -154,14 +154,14 @@ func (c *command) respond(core, driver []byte) error {
 	return c.Store(c.outDriver, driver)
 }
 
-// A row is how long a command and its answer are, as the kernel defines them,
-// and what carries it out.
+// A row holds the lengths of a command and its answer, as the kernel defines them,
+// and the function that carries it out.
 type row struct {
 	in, out int
 	do      func(x *context, c *command) error
 }
 
-// Write carries out a command that was written (ib_uverbs_write).
+// Write implements client.Service: it carries out a command (ib_uverbs_write).
 func (x *context) Write(c *client.Call, buf []byte) error {
 	h, ok := uapi.Parse[uapi.CmdHeader](buf)
 	if !ok {
@@ -218,6 +218,6 @@ func (x *context) writeExtended(c *client.Call, h uapi.CmdHeader, buf []byte) er
 	})
 }
 
-// Ioctl implements service. The system without this interface is one that
-// libraries know: they write their commands.
+// Ioctl implements client.Service. Libraries know kernels without this interface, and
+// write their commands then.
 func (x *context) Ioctl(*client.Call, uint64, uint64) error { return syscall.ENOTTY }

@@ -13,12 +13,12 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// minCQE is how deep a completion queue of a program with libibverbs is at
-// least. Programs that wait for events may leave completions of theirs behind,
-// and count on the slack that hardware has.
+// minCQE is the least depth of a completion queue of a program with libibverbs.
+// Programs that wait for events may leave completions in the queue, and rely on the
+// extra depth that hardware gives.
 const minCQE = 60
 
-// cq is a completion queue whose ring the program polls by itself.
+// cq is a completion queue. The program polls its ring directly.
 type cq struct {
 	x       *context
 	a       *adapter.CQ
@@ -28,10 +28,10 @@ type cq struct {
 	channel *channel
 
 	async, comp eventSource
-	reported    uapi.DestroyCQResp // at the end
+	reported    uapi.DestroyCQResp // the answer to its destruction
 }
 
-// completed is called with the lane held, for an event of the queue.
+// completed sends an event of the queue. It is called with the lane held.
 func (q *cq) completed() {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], q.comp.user)
@@ -53,7 +53,7 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// newCQ makes a completion queue as both commands want it.
+// newCQ creates the completion queue of either command.
 func (x *context) newCQ(c *command, q *uapi.ExCreateCQ) (*cq, uapi.MmInfo, error) {
 	if q.CQE == 0 || q.CQE > device.MaxCQE || q.CompVector != 0 {
 		return nil, uapi.MmInfo{}, fmt.Errorf("%d entries, vector %d: %w", q.CQE, q.CompVector, syscall.EINVAL)
@@ -120,7 +120,7 @@ func (x *context) exCreateCQ(c *command) error {
 	})
 }
 
-// resizeCQ gives the queue another ring. The provider keeps the program from
+// resizeCQ replaces the ring of the queue. The provider keeps the program from
 // polling meanwhile.
 func (x *context) resizeCQ(c *command) error {
 	q, _ := uapi.Parse[uapi.ResizeCQ](c.core)

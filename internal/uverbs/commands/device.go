@@ -25,7 +25,7 @@ type Device struct {
 	lastRung atomic.Uint32 // queue pair of the last doorbell
 
 	mu       sync.Mutex
-	contexts map[*context]struct{} // to be told of the device's events
+	contexts map[*context]struct{} // that get the events of the device
 }
 
 func NewDevice(d *device.Device) *Device {
@@ -45,11 +45,11 @@ func (d *Device) forget(x *context) {
 	d.mu.Unlock()
 }
 
-// An eventTarget is an object whose program is told of its asynchronous events.
+// An eventTarget is an object whose program gets its asynchronous events.
 type eventTarget interface{ asyncEvent(e adapter.AsyncEvent) }
 
-// DeliverEvents passes the adapter's asynchronous events on to the programs
-// whose objects they are about, the device's own to all.
+// DeliverEvents passes asynchronous events of the adapter to the programs whose
+// objects they concern, and events of the device to all programs.
 func (d *Device) DeliverEvents(ctx stdcontext.Context) {
 	for {
 		e, err := d.Adapter.NextEvent(ctx)
@@ -73,7 +73,7 @@ func (d *Device) DeliverEvents(ctx stdcontext.Context) {
 	}
 }
 
-// broadcast tells every program of an event of the device or its port.
+// broadcast sends every program an event of the device or its port.
 func (d *Device) broadcast(t machine.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// eventSource counts the events of an object that its program was told of. Who
-// destroys the object is told the number, and waits until so many were
-// acknowledged: those that were not read are taken back.
+// eventSource sends the events of an object to its program and counts them. A
+// program that destroys the object gets the number of those it has read or will
+// read, and waits until as many were acknowledged.
 type eventSource struct {
-	user uint64 // the program's own name of the object
+	user uint64 // the program's name for the object
 	to   *client.Pipe
 
 	mu   sync.Mutex
@@ -26,7 +26,7 @@ type eventSource struct {
 	dead bool
 }
 
-// send gives the program an event.
+// send sends the program an event.
 func (r *eventSource) send(record []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *eventSource) send(record []byte) {
 	}
 }
 
-// end ends it and gives the number of events that were or will be read.
+// end takes back unread events and returns the number of the others.
 func (r *eventSource) end() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,8 +60,8 @@ func (r *eventSource) asyncEvent(e adapter.AsyncEvent) {
 	r.send(uapi.Bytes(&o)[:r.to.Size])
 }
 
-// A channel is a completion channel: a pipe of the numbers by which the program
-// knows its completion queues.
+// A channel is a completion channel: a pipe with the program's names for its
+// completion queues.
 type channel struct {
 	a    *adapter.Channel
 	pipe *client.Pipe
@@ -97,8 +97,8 @@ func (x *context) createChannel(c *command) error {
 	return nil
 }
 
-// leave is called when the program has closed the channel. Queues that use it
-// go on without events.
+// leave is called when the program has closed the channel. The queues that use it
+// have no events any more.
 func (h *channel) leave(x *context) {
 	x.file.Between(func() {
 		if x.channels[h.pipe.Inode] == h {
@@ -120,7 +120,7 @@ func (h *channel) hold() {
 	h.mu.Unlock()
 }
 
-// drop ends hold; the last user of a channel that was closed takes it away.
+// drop ends hold. The last user of a closed channel destroys it.
 func (h *channel) drop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,14 +129,14 @@ func (h *channel) drop() {
 	}
 }
 
-// destroy is the end of its file.
+// destroy ends the channel with its file.
 func (h *channel) destroy() {
 	_ = h.a.Destroy()
 	h.pipe.Close()
 }
 
-// channelOf finds the channel that a program means by a descriptor, whatever
-// it was duplicated from; -1 is none.
+// channelOf returns the channel of a program's descriptor, which may be a duplicate;
+// nil for -1.
 func (x *context) channelOf(p *client.Process, fd int32) (*channel, error) {
 	if fd < 0 {
 		return nil, nil

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// CollapseFrom is how long a region is that huge pages are asked for: less
-	// would take more memory than it is worth.
+	// CollapseFrom is the least length of a region for which huge pages are asked.
+	// For shorter ones the memory would cost more than the pages save.
 	CollapseFrom = 1 << 20
 
-	// collapseLimit is how much of a region that is done for. It takes as long as
-	// writing the memory, while the program waits.
+	// collapseLimit is how much of a region huge pages are asked for. Making them
+	// takes as long as writing the memory, while the program waits.
 	collapseLimit = 64 << 20
 )
 
-// HugePage is how long a huge page is, 0 where the system gives none to anybody,
-// or none of a size that one would give away.
+// HugePage is the size of a huge page. It is 0 if the system has none, or only
+// larger ones than are worth having.
 var HugePage = sync.OnceValue(func() uint64 {
 	const dir = "/sys/kernel/mm/transparent_hugepage/"
 	enabled, _ := os.ReadFile(dir + "enabled")
@@ -35,9 +35,9 @@ var HugePage = sync.OnceValue(func() uint64 {
 	return n
 })
 
-// collapse asks the library to make huge pages of a region, whose mappings reach
-// from first to last, where they are huge bytes long. The system looks up each page that it copies between
-// processes, and that takes longer than the copy where they are small.
+// collapse asks the library to make pages of huge bytes in a region whose mappings
+// reach from first to last. When the system copies between processes it looks up each
+// page, which takes longer than the copy of a small page.
 func collapse(a *client.Answer, huge, start, length, first, last uint64) {
 	if huge == 0 || length < CollapseFrom {
 		return

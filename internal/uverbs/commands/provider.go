@@ -8,22 +8,21 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A provider is the user-space driver that programs have for a device: how the
-// queues lie in the memory that it maps, and what it is told beside the
-// kernel's answers.
+// A provider is the user-space driver that programs have for a device. It decides
+// the layout of the queues in shared memory, and the second part of answers.
 type provider interface {
-	// limits are how many entries and bytes of inline data a request may have.
+	// limits returns the most entries and bytes of inline data of a request.
 	limits() (sge, inline int)
 
-	// resizes tells whether it can give its queues another depth.
+	// resizes reports whether its queues can change their depth.
 	resizes() bool
 
-	// completions, sends and receives make queues.
+	// completions, sends and receives describe queues of at least a depth.
 	completions(depth int) mapped[queue.CompletionRing]
 	sends(depth, sge, inline int) mapped[queue.SendRing]
 	receives(depth, sge int) mapped[queue.RecvRing]
 
-	// context, cq, qp, srq and mr are what it is told of a new object.
+	// context, cq, qp, srq and mr return the second part of the answer about a new object.
 	context() []byte
 	cq(q *cq, at uapi.MmInfo) []byte
 	qp(q *queuePair, sq, rq uapi.MmInfo) []byte
@@ -31,14 +30,14 @@ type provider interface {
 	mr(key uint32) []byte
 }
 
-// A mapped queue is to be made in memory that a program maps.
+// A mapped describes a queue in memory that a program maps.
 type mapped[R any] struct {
 	length int // bytes
-	depth  int // what the program may count on
+	depth  int // as the program may use it
 	on     func(mem []byte) *R
 }
 
-// in makes the queue.
+// in creates the queue.
 func (m mapped[R]) in(x *context) (*R, *client.SharedMemory, error) {
 	s, err := x.file.Account.NewSharedMemory(m.length)
 	if err != nil {

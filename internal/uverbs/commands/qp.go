@@ -19,7 +19,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A queuePair is one that the program posts to by itself.
+// A queuePair is a queue pair. The program posts to its rings directly.
 type queuePair struct {
 	x        *context
 	a        *adapter.QP
@@ -27,10 +27,10 @@ type queuePair struct {
 	caps     uapi.CreateQPResp
 	sigAll   uint8
 	async    eventSource
-	reported uint32 // events, at the end
+	reported uint32 // events, when it was destroyed
 	ended    bool
 
-	consecutive, backoff int // doorbells without another's between them, see watch
+	consecutive, backoff int // doorbells in a row, see watch.go
 }
 
 func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
@@ -103,10 +103,10 @@ func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte,
 	return o, x.provider.qp(o, sq, rq), nil
 }
 
-// rings makes the queue pair's rings.
+// rings creates the queue pair's rings.
 func (q *queuePair) rings(c *adapter.QPConfig, w *uapi.ExCreateQPBase) (err error) {
-	// A request's room is for entries or for inline data, and all of it is told,
-	// as Linux's Soft RoCE does: rdma_xclient sends inline without asking for it.
+	// A request has room for entries or for inline data. All of the room is reported,
+	// as Linux's Soft RoCE does: rdma_xclient sends inline without asking for room.
 	inline := max(int(w.MaxSendSGE)*queue.SGELen, int(w.MaxInline))
 	send := q.x.provider.sends(int(max(w.MaxSendWR, 1)), inline/queue.SGELen, inline)
 	if c.SQ, q.sq, err = send.in(q.x); err != nil {
@@ -158,7 +158,7 @@ func (x *context) exCreateQP(c *command) error {
 	})
 }
 
-// attrs are the attributes of a command as the adapter has them.
+// attrs converts the attributes of a command.
 func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, error) {
 	a := &qp.Attr{
 		State: qp.State(q.State), CurState: qp.State(q.CurState), QKey: q.QKey,
@@ -206,7 +206,7 @@ func (x *context) modifyQP(c *command) error {
 }
 
 // ignores reports whether a failed change of state is ignored, as Linux's siw does
-// with states that do not follow the present one. librdmacm asks for SQD when the
+// with invalid transitions. librdmacm asks for SQD when the
 // connection of a queue pair has already ended.
 func (x *context) ignores(err error) bool {
 	var t *qp.TransitionError
@@ -243,7 +243,7 @@ func (x *context) queryQP(c *command) error {
 	return c.respond(uapi.Bytes(&r), more)
 }
 
-// supported are the operations that can be posted, by their numbers.
+// supported returns the operations that can be posted, as bits.
 func supported(q *adapter.QP) (mask uint32) {
 	for op := range queue.Op(32) {
 		if q.Supports(op) == nil {
@@ -282,13 +282,12 @@ func (x *context) postSend(c *command) error {
 	return nil
 }
 
-// LongPost is from how many bytes on a program does not wait until its request
-// is carried out: it posts the next one meanwhile, which is there when this one
-// is done. For less, the answer after it is the fastest way for the program to
-// see it done.
+// LongPost is the number of posted bytes from which a doorbell is answered before the
+// requests are carried out, so that the program posts the next ones meanwhile. With
+// fewer bytes the program learns of the completion soonest by a later answer.
 const LongPost = 128 << 10
 
-// group is the address of a multicast GID.
+// group returns the address of a multicast GID.
 func group(gid [16]byte) netip.Addr { return netip.AddrFrom16(gid).Unmap() }
 
 func (x *context) attachMcast(c *command) error {

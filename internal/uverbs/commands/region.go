@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// The order in which objects go with their file.
+// The order in which objects are destroyed with their file.
 const (
 	rankQP = iota
 	rankQueue
@@ -38,8 +38,8 @@ func (x *context) allocPD(c *command) error {
 	return x.created(c, &pd{a}, func(h uint32) ([]byte, []byte) { return uapi.Bytes(&uapi.HandleOnly{Handle: h}), nil })
 }
 
-// created gives a new object a handle and answers; an object that the program
-// cannot be told of is taken away again.
+// created assigns a handle to a new object and answers. If the answer cannot be
+// written, it destroys the object.
 func (x *context) created(c *command, o object, answer func(handle uint32) (core, driver []byte)) error {
 	h := x.add(o)
 	core, driver := answer(h)
@@ -78,7 +78,7 @@ func (m *mr) rank() int { return rankMemory }
 
 const (
 	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
-	ignoredAccess  = 1<<7 | 0x3ff<<20 // huge pages; what is optional may be ignored
+	ignoredAccess  = 1<<7 | 0x3ff<<20 // huge pages, and optional flags
 	writableAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteAtomic
 )
 
@@ -91,8 +91,8 @@ func (x *context) regMR(c *command) error {
 	access := qp.Access(q.AccessFlags) &^ ignoredAccess
 	page := uint64(os.Getpagesize())
 	shared := own[uapi.OwnMR](c, x)
-	// The kernel wants the program's addresses to have the offset in a page that
-	// peers' have; nothing here needs that.
+	// The kernel wants both addresses of a region at the same offset in a page.
+	// Nothing here needs that.
 	aligned := (q.Start-q.HCAVA)&(page-1) == 0 || x.own && access&qp.ZeroBased != 0
 	switch {
 	case access&^knownAccess != 0 && !(x.own && access&^knownAccess == qp.ZeroBased):
@@ -113,7 +113,7 @@ func (x *context) regMR(c *command) error {
 	}
 	if s := m.Share; s != nil {
 		c.Answer.File = s.ID
-		from, to = s.Start, s.End // which reach further than the region's pages where it is not new
+		from, to = s.Start, s.End // an older share is larger than the region
 	}
 	if shared.Flags&uapi.SharedMemory == 0 {
 		collapse(c.Answer, HugePage(), q.Start, q.Length, from, to)
@@ -123,8 +123,8 @@ func (x *context) regMR(c *command) error {
 	})
 }
 
-// newMR makes a region: of memory that a program of this module's own shares, or
-// of a program's memory, shared in part where it shares.
+// newMR creates a region: of memory that a program of this module shares, or of a
+// program's memory, of which a part may be shared.
 func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access, own *uapi.OwnMR) (*mr, error) {
 	m := &mr{pd: p, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
 	if own.Flags&uapi.SharedMemory == 0 {
@@ -150,11 +150,11 @@ func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Acce
 	return m, nil
 }
 
-// mapMirror registers memory of a process, with a mirror of which the part that
-// is shared is the memory itself.
+// mapMirror registers memory of a process with a mirror. The shared part of the mirror
+// is the process's memory itself.
 func (m *mr) mapMirror(space memory.Space, q *uapi.RegMR, access qp.Access) error {
 	page := uint64(os.Getpagesize())
-	lead := q.Start & (page - 1) // bytes of the mirror are aligned as the program's
+	lead := q.Start & (page - 1) // the mirror has the program's alignment
 	mapping, err := unix.Mmap(-1, 0, int(max(lead+q.Length, 1)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return err
@@ -176,8 +176,8 @@ func (m *mr) mapMirror(space memory.Space, q *uapi.RegMR, access qp.Access) erro
 	return nil
 }
 
-// mapOwn registers memory that the program shares with this
-// process, by the descriptor that came with the command.
+// mapOwn registers memory that the program shares by the descriptor that came with
+// the command.
 func (m *mr) mapOwn(c *client.Call, q *uapi.RegMR, access qp.Access, offset uint64) error {
 	page := uint64(os.Getpagesize())
 	lead := offset & (page - 1)
@@ -258,7 +258,7 @@ func (x *context) createAH(c *command) error {
 	}
 	g := &q.Attr.GRH
 	if q.Attr.PortNum != 1 || q.Attr.IsGlobal == 0 {
-		return syscall.EINVAL // RoCE has global routes alone
+		return syscall.EINVAL // RoCE has only global routes
 	}
 	path, err := x.dev.Path(g.DGID, own[uapi.OwnPath](c, x).UDPPort, g.SGIDIndex, g.FlowLabel, g.TrafficClass, g.HopLimit)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// rxe is the provider of RoCE devices: Linux's Soft RoCE's, which drives the
-// rings that the adapter has (rdma_user_rxe.h).
+// rxe is the provider of Linux's Soft RoCE, which RoCE devices use. Its queues are the
+// adapter's own rings (rdma_user_rxe.h).
 type rxe struct{}
 
 func (rxe) limits() (sge, inline int) { return device.MaxSGE, device.MaxInline }

@@ -7,8 +7,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// siw is the provider of iWARP devices: Linux's soft iWARP's, whose queues have a
-// layout of their own (siw-abi.h, queue.SIWSendRingOn).
+// siw is the provider of Linux's soft iWARP, which iWARP devices use. Its queues have
+// a layout of their own (siw-abi.h, queue.SIWSendRingOn).
 type siw struct{}
 
 func (siw) limits() (sge, inline int) { return queue.SIWMaxSGE, queue.SIWMaxInline }
@@ -20,7 +20,7 @@ func (siw) completions(depth int) mapped[queue.CompletionRing] {
 	}}
 }
 
-// A request has room for all entries, however many were asked for.
+// A request always has room for all entries.
 func (siw) sends(depth, _, _ int) mapped[queue.SendRing] {
 	return mapped[queue.SendRing]{queue.SIWSendLen(depth), queue.SIWDepth(depth), func(mem []byte) *queue.SendRing {
 		return queue.SIWSendRingOn(mem, depth)

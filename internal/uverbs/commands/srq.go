@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// srq is a shared receive queue that the program posts to by itself.
+// srq is a shared receive queue. The program posts to its ring directly.
 type srq struct {
 	x        *context
 	a        *adapter.SRQ
@@ -21,7 +21,7 @@ type srq struct {
 	depth    int
 	handle   uint32
 	async    eventSource
-	reported uint32 // events, at the end
+	reported uint32 // events, when it was destroyed
 }
 
 func (s *srq) asyncEvent(e adapter.AsyncEvent) { s.async.asyncEvent(e) }
@@ -101,8 +101,8 @@ func (x *context) modifySRQ(c *command) error {
 	return nil
 }
 
-// resizeSRQ gives the queue another ring. Where the program maps it is written
-// to an address that the provider gives with the command.
+// resizeSRQ replaces the ring of the queue. Its offset and length are written to an
+// address that the provider adds to the command.
 func (x *context) resizeSRQ(c *command, o *srq, q *uapi.ModifySRQ) error {
 	switch {
 	case !x.provider.resizes():

@@ -4,8 +4,8 @@ package commands
 
 import "softrdma/internal/uverbs/uapi"
 
-// commands are those of the legacy interface, extended those with the extended
-// header, by their numbers.
+// commands are the commands of the legacy interface, and extended those with the
+// extended header, by number.
 var commands, extended map[uint32]*row
 
 func init() {
@@ -47,7 +47,7 @@ func init() {
 	}
 }
 
-// Samples returns each command with all fields 0, for tests to begin with.
+// Samples returns each command with all fields 0. Fuzz tests begin with them.
 func Samples() (list [][]byte) {
 	for number, r := range commands {
 		h := uapi.CmdHeader{Command: number, InWords: uint16((uapi.Size[uapi.CmdHeader]() + r.in) / 4), OutWords: uint16(r.out / 4)}

@@ -13,38 +13,37 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A doorbell is a message to the server and its answer: two switches of threads,
-// for one short request. Where a program rings for one queue pair again and
-// again, and nobody else on the device meanwhile, the server watches that queue
-// pair: it looks into its ring by itself, and a word in memory tells the program
-// that it need not ring. Programs that answer each other ring in turn, and a
-// server that looks around would take the processor from them.
+// A doorbell is a message to the server and its answer, which costs two switches of
+// threads for one short request. When a program rings for one queue pair again and
+// again, and no other program on the device rings meanwhile, the server polls the ring
+// of that queue pair, and a word in shared memory tells the program that it need not
+// ring. Programs that answer each other ring in turn. A server that polled would take
+// the processor from them.
 const (
 	PollAfter  = 16                     // doorbells in a row
 	pollFor    = 100 * time.Microsecond // without a request
-	pollYield  = 16                     // looks, before others may run
-	maxBackoff = 12                     // how many times watchFrom doubles where nothing came
+	pollYield  = 16                     // looks between two yields of the processor
+	maxBackoff = 12                     // how often PollAfter doubles when polling found nothing
 )
 
-// A pollPage is memory of a file that the program maps: a word with what is
-// watched, or 0.
+// A pollPage is memory of a file that its program maps. Its word names the queue pair
+// that is polled, or is 0.
 type pollPage struct{ *client.SharedMemory }
 
 func (b pollPage) word() *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b.Bytes[0])) }
 
-// clear takes the name of a queue pair that goes away off the board.
+// clear removes the name of a queue pair that is destroyed.
 func (b pollPage) clear(name uint64) {
 	if b.SharedMemory != nil {
 		b.word().CompareAndSwap(name, 0)
 	}
 }
 
-// pollName is how the board names a queue pair: by what a doorbell has, the
-// file's number and the handle.
+// pollName is the name of a queue pair on the page. It is made of what a doorbell
+// contains: the file's number and the handle.
 func (q *queuePair) pollName() uint64 { return q.x.file.ID + uint64(q.caps.QPHandle) }
 
-// streams counts a doorbell, and tells whether it is worth while to watch the
-// queue pair.
+// streams counts a doorbell, and reports whether polling the queue pair is worthwhile.
 func (q *queuePair) streams() bool {
 	x := q.x
 	if x.own || x.dev.Adapter.IWARP() {
@@ -57,8 +56,8 @@ func (q *queuePair) streams() bool {
 	return q.consecutive > PollAfter<<q.backoff
 }
 
-// offerPolling makes the answer to a doorbell the beginning of a watch. The first one
-// of a file brings the program the board.
+// offerPolling starts polling after the answer to a doorbell. The first one of a file
+// also gives the program the page.
 func (q *queuePair) offerPolling(a *client.Answer) {
 	if a.Sender == nil || a.Sender.Descriptor() < 0 {
 		return
@@ -75,7 +74,7 @@ func (q *queuePair) offerPolling(a *client.Answer) {
 		a.Flags |= uapi.ReplyBoard
 	}
 	run := x.file.Runtime
-	if run.Polling.Add(1) > run.MaxPolling || !x.pollPage.word().CompareAndSwap(0, q.pollName()) { // the file's other one is watched
+	if run.Polling.Add(1) > run.MaxPolling || !x.pollPage.word().CompareAndSwap(0, q.pollName()) { // another queue pair of the file is polled
 		run.Polling.Add(-1)
 		return
 	}
@@ -83,7 +82,7 @@ func (q *queuePair) offerPolling(a *client.Answer) {
 }
 
 // poll polls the queue pair's ring after an offer and carries out what the program
-// posts, until nothing came for watchFor, or until the connection has a request or
+// posts, until nothing came for pollFor, or until the connection has a request or
 // ends.
 func (q *queuePair) poll(fd int) {
 	f := q.x.file
@@ -102,7 +101,7 @@ func (q *queuePair) poll(fd int) {
 	}
 }
 
-// A poller is the state of a watch.
+// A poller is the state of polling a queue pair.
 type poller struct {
 	q      *queuePair
 	begun  bool
@@ -119,7 +118,7 @@ func (w *poller) look(rest, over bool) {
 		w.gone = true
 		return
 	}
-	if !w.begun { // whatever was posted since the board had the name
+	if !w.begun { // requests may have come since the page has the name
 		w.begun, w.seen = true, q.a.SQ.Producer()-1
 	}
 	if over {

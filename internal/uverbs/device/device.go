@@ -84,15 +84,15 @@ func New(v *verbs.Device, others []*Device) *Device {
 	return d
 }
 
-// FileName is the name of its device file.
+// FileName returns the name of its device file.
 func (d *Device) FileName() string { return fmt.Sprint("uverbs", d.Index) }
 
-// DeviceNumber is the number of its device file, of the fixed range of uverbs.
+// DeviceNumber returns the number of its device file, of the fixed range of uverbs.
 func (d *Device) DeviceNumber() uint64 { return unix.Mkdev(231, 192+uint32(d.Index)) }
 
 func (d *Device) Addr() netip.Addr { return d.Verbs.Addr().Addr() }
 
-// GUID is the device's GUID in the byte order in which programs compare it.
+// GUID returns the device's GUID in the byte order in which programs compare it.
 func (d *Device) GUID() (b [8]byte) {
 	binary.BigEndian.PutUint64(b[:], uint64(d.Verbs.Query().NodeGUID))
 	return b
@@ -117,7 +117,7 @@ func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }
 
-// MTUEnum is the number of an MTU in the interface: 1 for 256 to 5 for 4096.
+// MTUEnum returns the number of an MTU in the interface: 1 for 256 to 5 for 4096.
 func MTUEnum(n int) uint8 { return uint8(max(bits.Len(uint(n))-8, 0)) }
 
 // Path returns the path of a global route, with a UDP port, or 0 for RoCE's.
@@ -191,7 +191,7 @@ func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 	return r, nil
 }
 
-// rate gives the width and speed whose product is not above a rate: 1x at 2.5,
+// rate returns the highest width and speed whose product is at most a rate: 1x at 2.5,
 // 5, 10, 14, 25, 50 or 100 Gb/s a lane.
 func rate(mbps int) (width, speed uint8) {
 	width, speed = 1, 1
@@ -206,7 +206,7 @@ func rate(mbps int) (width, speed uint8) {
 	return width, speed
 }
 
-// Counters are those of the reasons that were given, from one on.
+// Counters returns the counters of reasons that were given, beginning with one reason.
 func (d *Device) Counters(from reason.Reason) (all uapi.OwnPortResp) {
 	i := 0
 	for r, n := range d.Adapter.Trace.Counters(from) {

@@ -45,7 +45,7 @@ func (d *Device) AddSysfs(files map[string]string) {
 	}
 	gids := d.Verbs.GIDs()
 	for i := range rows {
-		gid, kind := [16]byte{}, "IB/RoCE v1" // what libraries take an empty entry for, and Linux iWARP's
+		gid, kind := [16]byte{}, "IB/RoCE v1" // as libraries read an empty entry, and an entry of Linux's siw
 		if i < len(gids) {
 			gid = gids[i].GID
 			if !d.Adapter.IWARP() {

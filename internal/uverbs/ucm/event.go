@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// getEvent gives the program its next event. Where there is none, the library
-// waits for the file to become readable and asks again.
+// getEvent returns the program's next event. If there is none, the library waits for
+// the file to become readable and asks again.
 func (m *channel) getEvent(c *command) error {
 	q, _ := uapi.Parse[uapi.Response](c.in)
 	if c.out < uapi.Size[uapi.CMEvent]()-8 { // the last field came later
@@ -34,8 +34,8 @@ func (m *channel) getEvent(c *command) error {
 	}
 }
 
-// event makes an event of the program's. It tells false where the program has
-// given up what the event is about.
+// event converts an event. It reports false if the program has destroyed the id that
+// the event concerns.
 func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 	owner := e.ID
 	if e.Listener != nil {
@@ -54,7 +54,7 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 	r.UID, r.ID, r.Event, r.Status = x.uid, x.num, uint32(e.Type), uint32(int32(e.Status))
 	switch {
 	case e.Listener != nil:
-		// The new id has the listener's name until the program accepts.
+		// The new id has the listener's name until the program accepts it.
 		r.ID = m.all.add(m, e.ID, 0).num
 	case e.Context != nil:
 		g, ok := e.Context.(*membership)
@@ -67,7 +67,7 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 	if e.ID.Type() == qp.UD {
 		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: ahOf(&e.UD.Path)}
 		p.PrivateLen = uint8(copy(p.Private[:], e.UD.PrivateData))
-		if e.Type == cmid.EventConnectRequest { // the request's data stands there
+		if e.Type == cmid.EventConnectRequest { // whose private data is there
 			p.PrivateLen = uint8(copy(p.Private[:], longer(e.UD.PrivateData, e.Conn.PrivateData)))
 		}
 		copy(r.Param[:], uapi.Bytes(&p))
@@ -102,7 +102,7 @@ func (m *channel) joinIP(c *command) error {
 
 func (m *channel) join(c *command) error {
 	q, _ := uapi.Parse[uapi.CMJoinCmd](c.in)
-	if q.JoinFlags != 0 && q.JoinFlags != 1 { // full member, or one that sends alone
+	if q.JoinFlags != 0 && q.JoinFlags != 1 { // full member, or send-only member
 		return syscall.EINVAL
 	}
 	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:])
@@ -139,7 +139,8 @@ func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte)
 	return err
 }
 
-// member finds who has joined under a number. The caller holds all.mu.
+// member returns the id that has joined a group under a number. The caller holds
+// all.mu.
 func (m *channel) member(num uint32) *connection {
 	for _, x := range m.all.ids {
 		if x.groups[num] != nil {
@@ -168,7 +169,7 @@ func (m *channel) leave(c *command) error {
 	return c.respond(q.Response, uapi.Bytes(&uapi.DestroyResp{EventsReported: g.events}))
 }
 
-// migrate moves an id here from the file of another descriptor of the program's.
+// migrate moves an id to this file from that of another descriptor of the program.
 func (m *channel) migrate(c *command) error {
 	q, _ := uapi.Parse[uapi.CMByID](c.in)
 	inode, err := c.Process.PipeInode(int(q.Arg))
@@ -194,15 +195,15 @@ func (m *channel) migrate(c *command) error {
 	return c.respond(q.Response, uapi.Bytes(&uapi.DestroyResp{EventsReported: taken}))
 }
 
-// moveTo makes an id one of another file, and tells how many of its events were
-// taken from the one that it was of: none is after that.
+// moveTo moves an id to another file, and returns how many of its events were taken
+// from the old one. None is taken from there afterwards.
 func (x *connection) moveTo(m, from *channel) (taken uint32, _ error) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	m.all.mu.Lock()
 	stays := x.file == from
 	m.all.mu.Unlock()
-	if !stays { // another thread was first
+	if !stays { // another thread has moved it
 		return 0, syscall.ENOENT
 	}
 	if err := x.id.Migrate(m.ch); err != nil {
@@ -214,7 +215,7 @@ func (x *connection) moveTo(m, from *channel) (taken uint32, _ error) {
 	return x.events, nil
 }
 
-// settle ends the file's readability where its events have gone elsewhere.
+// settle ends the file's readability if it has no events any more.
 func (m *channel) settle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"softrdma/internal/uverbs/device"
 )
 
-// host makes the server's devices all that there is for connections. They are
-// the caller's and stay open, so that there is nothing to count.
+// host offers the server's devices to package cma. They belong to the server's caller
+// and stay open, so that leases are not counted.
 type host struct{ devices []*device.Device }
 
-// Reach gives the device of the peer's own address, or else of the address that
-// the system's routing chooses, or else the first of the peer's family.
+// Reach returns the device of the peer's own address, else that of the address which
+// the system's routing chooses, else the first of the peer's family.
 func (h host) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	src, err := h.source(dst)
 	if err != nil {
@@ -44,10 +44,10 @@ func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no device has an address of the family of %v: %w", dst, syscall.ENETUNREACH)
 }
 
-// PathMTU is what the system knows.
+// PathMTU returns the path MTU that the system knows.
 func (h host) PathMTU(dst netip.Addr) int { return hostpkg.PathMTU(dst) }
 
-// on finds the first device with an address that speaks a protocol.
+// on returns the first device with an address and a protocol, or nil.
 func (h host) on(a netip.Addr, p cmid.Protocol) *device.Device {
 	a = a.Unmap()
 	for _, d := range h.devices {
@@ -58,8 +58,8 @@ func (h host) on(a netip.Addr, p cmid.Protocol) *device.Device {
 	return nil
 }
 
-// meant is the address that a program means to bind to. The host's own loopback
-// address stands for any where no device has it, as it does in Linux.
+// meant returns the address that a program means to bind to. As in Linux, the loopback
+// address stands for any address if no device has it.
 func (h host) meant(a netip.AddrPort) netip.AddrPort {
 	switch ip := a.Addr().Unmap(); {
 	case h.on(ip, cmid.Any) != nil:
@@ -71,7 +71,7 @@ func (h host) meant(a netip.AddrPort) netip.AddrPort {
 	return a
 }
 
-// Acquire gives the device of an address, which stays open.
+// Acquire returns the device of an address.
 func (h host) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	if d := h.on(local, o.Protocol); d != nil {
 		return lease{d.Adapter}, nil
@@ -92,7 +92,7 @@ func (h host) Addresses() (list []netip.Addr, _ error) {
 	return list, nil
 }
 
-// of finds the device of an adapter's.
+// of returns the device of an adapter, or nil.
 func (h host) of(a *adapter.Device) *device.Device {
 	for _, d := range h.devices {
 		if d.Adapter == a {

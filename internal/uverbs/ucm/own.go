@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// owned makes the file one of a program of this module's.
+// owned marks the file as one of a program of this module.
 func (m *channel) owned(c *command) error {
 	q, _ := uapi.Parse[uapi.OwnCM](c.in)
 	if q.Flags != 0 {
@@ -21,7 +21,7 @@ func (m *channel) owned(c *command) error {
 	return c.respond(q.Response, uapi.Bytes(&uapi.OwnCMResp{Reasons: uapi.Reasons()}))
 }
 
-// ownEvent is what such a program is told of an event beside.
+// ownEvent returns what is added to an event for such a program.
 func ownEvent(e *cma.Event) (o uapi.OwnCMEvent) {
 	uapi.PutAddr(o.Local[:], e.ID.Local())
 	uapi.PutAddr(o.Remote[:], e.ID.Remote())
@@ -33,7 +33,7 @@ func ownEvent(e *cma.Event) (o uapi.OwnCMEvent) {
 	return o
 }
 
-// ownOption sets an option that librdmacm has not.
+// ownOption sets an option that librdmacm does not have.
 func ownOption(id *cma.ID, name, value uint32) error {
 	limit := uint32(math.MaxUint8)
 	if name == uapi.CMOwnUDPPort || name == uapi.CMOwnTimeout {

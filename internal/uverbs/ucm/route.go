@@ -66,7 +66,7 @@ func (m *channel) query(c *command) error {
 		return err
 	}
 	if q.Arg != queryAddr {
-		return syscall.ENOSYS // programs that want IB's addresses find that there are none
+		return syscall.ENOSYS // there are no InfiniBand addresses
 	}
 	if c.out < uapi.Size[uapi.CMAddr]() {
 		return syscall.ENOSPC
@@ -82,7 +82,7 @@ func (m *channel) query(c *command) error {
 	return c.respond(q.Response, uapi.Bytes(&r))
 }
 
-// paramsOf are the parameters of a command as cma has them.
+// paramsOf converts the parameters of a command.
 func paramsOf(p *uapi.ConnParam) *cmid.ConnParam {
 	return &cmid.ConnParam{
 		PrivateData: p.Private[:p.PrivateLen], ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
@@ -106,8 +106,8 @@ func (m *channel) connect(c *command) error {
 	return x.id.Connect(paramsOf(&q.Conn))
 }
 
-// owns tells whether a process may connect a queue pair. Over RoCE the number is
-// only told to the peer; over iWARP the queue pair becomes the connection's.
+// owns checks that a process may connect a queue pair. Over RoCE its number is only
+// sent to the peer; over iWARP the queue pair becomes the connection's.
 func (m *channel) owns(c *command, x *connection, qpn uint32) error {
 	d := m.all.host.of(x.id.Device())
 	if d == nil || !d.Adapter.IWARP() || d.OwnedBy(qpn, c.Process) {
@@ -116,8 +116,8 @@ func (m *channel) owns(c *command, x *connection, qpn uint32) error {
 	return fmt.Errorf("no queue pair %#06x of this process: %w", qpn, client.Refuse(syscall.EINVAL, reason.CommandHandle, 0, uint64(qpn)))
 }
 
-// accept answers a request, or completes a response that came. The id of a
-// request has no name of the program's until then.
+// accept answers a request, or completes a response. The program names the id of a
+// request only here.
 func (m *channel) accept(c *command) error {
 	q, _ := uapi.Parse[uapi.CMAcceptCmd](c.in)
 	x, err := m.find(q.ID)
@@ -148,7 +148,7 @@ func (m *channel) reject(c *command) error {
 	return x.id.Reject(q.Private[:q.PrivateLen])
 }
 
-// ah is the address of a path as programs have it.
+// ahOf converts a path to a program's address.
 func ahOf(p *qp.Path) uapi.AHAttr {
 	return uapi.AHAttr{
 		GRH: uapi.GlobalRoute{

@@ -4,7 +4,8 @@ package ucm
 
 import "softrdma/internal/uverbs/uapi"
 
-// A row is how long a command and its answer are, and what carries it out.
+// A row holds the lengths of a command and its answer, and the function that carries it
+// out.
 type row struct {
 	in, out int
 	do      func(m *channel, c *command) error
@@ -41,7 +42,7 @@ func init() {
 	}
 }
 
-// Samples returns each command with all fields 0, for tests to begin with.
+// Samples returns each command with all fields 0. Fuzz tests begin with them.
 func Samples() (list [][]byte) {
 	for number, r := range commands {
 		h := uapi.CMHeader{Command: number, In: uint16(r.in), Out: uint16(r.out)}

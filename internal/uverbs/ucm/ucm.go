@@ -42,11 +42,11 @@ func (a *Manager) Open(f *client.File) client.Service { return newChannel(f, a) 
 // Wait waits until the connections of all files that have ended are closed.
 func (a *Manager) Wait() { a.cma.Wait() }
 
-// A connection is an id as a program knows it.
+// A connection is an id of a program.
 type connection struct {
 	id     *cma.ID
 	num    uint32
-	uid    uint64 // the program's name of it
+	uid    uint64 // the program's name for it
 	file   *channel
 	events uint32 // that the program has taken
 	groups map[uint32]*membership
@@ -65,9 +65,9 @@ type channel struct {
 	file *client.File
 	ch   *cma.EventChannel
 	stop stdcontext.CancelFunc
-	own  bool // a program of this module's, see uapi
+	own  bool // the program is of this module, see uapi
 
-	mu        sync.Mutex // the state of the file's readability, and what was taken of its ids' events
+	mu        sync.Mutex // guards signalled, and the counts of events that were taken
 	signalled bool
 }
 
@@ -96,8 +96,8 @@ func (m *channel) signal() {
 	}
 }
 
-// poll takes an event, and makes one of the program's of it, if it is about what
-// that knows.
+// poll takes an event and converts it. Known reports whether the program knows what
+// the event concerns.
 func (m *channel) poll() (e cma.Event, r uapi.CMEvent, known, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,13 +111,13 @@ func (m *channel) poll() (e cma.Event, r uapi.CMEvent, known, ok bool) {
 	return e, r, known, ok
 }
 
-// Fail implements service. The program finds the end of the file by reading it.
+// Fail implements client.Service. The program reads the end of the file.
 func (m *channel) Fail() {}
 
 func (m *channel) Ioctl(*client.Call, uint64, uint64) error     { return syscall.ENOTTY }
 func (m *channel) Mmap(*client.Call, uint64, uint64, int) error { return syscall.ENODEV }
 
-// Count is how many ids the program has on this file.
+// Count implements client.Service.
 func (m *channel) Count() int {
 	m.all.mu.Lock()
 	defer m.all.mu.Unlock()
@@ -143,7 +143,7 @@ func (m *channel) End() {
 	}
 }
 
-// add gives an id a number.
+// add assigns a number to an id.
 func (a *Manager) add(m *channel, id *cma.ID, uid uint64) *connection {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,7 +156,7 @@ func (a *Manager) add(m *channel, id *cma.ID, uid uint64) *connection {
 	return x
 }
 
-// find gives the id of a number, which must be of this file.
+// find returns the id of a number, which must belong to this file.
 func (m *channel) find(num uint32) (*connection, error) {
 	m.all.mu.Lock()
 	defer m.all.mu.Unlock()
@@ -170,7 +170,7 @@ func (m *channel) find(num uint32) (*connection, error) {
 	return x, nil
 }
 
-// A command is a command of connection management, taken apart.
+// A command is a parsed command of connection management.
 type command struct {
 	*client.Call
 	in  []byte
@@ -181,7 +181,7 @@ func (c *command) respond(addr uint64, b []byte) error {
 	return c.Store(client.Buffer{Addr: addr, N: c.out}, b)
 }
 
-// Write implements service (ucma_write).
+// Write implements client.Service (ucma_write).
 func (m *channel) Write(c *client.Call, buf []byte) error {
 	h, ok := uapi.Parse[uapi.CMHeader](buf)
 	if !ok || int(h.In)+uapi.Size[uapi.CMHeader]() > len(buf) {
@@ -201,8 +201,8 @@ func (m *channel) Write(c *client.Call, buf []byte) error {
 	return m.withErrno(r.do(m, &command{c, in, int(h.Out)}))
 }
 
-// withErrno gives errors of cma the numbers that the kernel has for them, or of
-// what only programs of this module's are told.
+// withErrno adds the kernel's number to an error of cma, or a number that only
+// programs of this module get.
 func (m *channel) withErrno(err error) error {
 	var no syscall.Errno
 	switch {
