@@ -86,7 +86,7 @@ func TestSecurityPromisesHaveTests(t *testing.T) {
 }
 
 // ownChecks are the tests of package attack of itself.
-var ownChecks = []string{"TestAttackPacketsArriveWithARightICRC", "TestAttackRequestIsAdmitted", "TestAttackHarnessPasses", "TestAttackSendersSendAll"}
+var ownChecks = []string{"TestAttackPacketsHaveAValidICRC", "TestAttackRequestIsAdmitted", "TestAttackHarnessPasses", "TestAttackSendersSendAll"}
 
 // Reasons that security.md names can be asked for with `softrdma explain`.
 func TestSecurityNamesAreExplained(t *testing.T) {

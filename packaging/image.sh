@@ -1,13 +1,13 @@
 #!/bin/sh
 # image.sh OUT: builds the container image of packaging/Containerfile for both
-# architectures, of the programs in bin/dist, into the OCI archive OUT. It needs
-# no registry, no engine and no base image.
+# architectures from the programs in bin/dist, and writes the OCI archive OUT. It needs
+# no registry, no container engine and no base image.
 set -eu
 cd "$(dirname "$0")/.."
 out=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# vfs and chroot do without overlays, user namespaces and a runtime.
+# vfs and chroot need no overlays, user namespaces or container runtime.
 do_buildah() { buildah --root "$work/root" --runroot "$work/run" --storage-driver vfs "$@"; }
 
 version=$(cat bin/dist/programs/VERSION) commit=$(git rev-parse HEAD) date=$(git log -1 --format=%ct)

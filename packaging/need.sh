@@ -1,14 +1,14 @@
 #!/bin/sh
-# need.sh PROGRAM PACKAGE: reports whether a program is there, and installs its
-# Debian package where it is not and that can be done. In CI it has to be there;
-# elsewhere who asks leaves out what needs it.
+# need.sh PROGRAM PACKAGE: installs a program's Debian package if the program is
+# missing and it runs as root. Exit code 0: the program exists. 1: it is missing, and the
+# caller skips the tests that need it. 2: it is missing in CI, which is an error.
 set -u
 program=$1 package=$2
 command -v "$program" >/dev/null && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	export DEBIAN_FRONTEND=noninteractive
 	install="apt-get -q -y -o DPkg::Lock::Timeout=240 install --no-install-recommends $package"
-	# The list of packages may be missing or old.
+	# The list of packages may be missing or outdated.
 	$install >/dev/null 2>&1 || { apt-get -q update >/dev/null && $install >/dev/null; }
 	command -v "$program" >/dev/null && exit 0
 fi

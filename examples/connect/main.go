@@ -1,6 +1,6 @@
 // Connect sends a greeting over a connection that the communication manager
-// makes: the client needs to know an address and a port, as with TCP, and any
-// program on librdmacm can be the other end. Here both live in this process.
+// establishes: the client needs an address and a port, as with TCP. Any program that
+// uses librdmacm can be the other end. Here both ends are in this process.
 package main
 
 import (
@@ -36,8 +36,8 @@ func main() {
 	check(c.Close())
 }
 
-// serve takes one connection. The receive is posted before the request is
-// accepted: the peer may send as soon as it is.
+// serve accepts one connection. It posts the receive before it accepts the request,
+// because the peer may send immediately afterwards.
 func serve(l *rdmacm.Listener) {
 	ctx := context.Background()
 	r := must(l.Request(ctx))
@@ -52,7 +52,7 @@ func serve(l *rdmacm.Listener) {
 	check(c.Close())
 }
 
-// wait takes the next completion.
+// wait waits for the next completion.
 func wait(cq *verbs.CQ) verbs.WC {
 	check(cq.Wait(context.Background()))
 	var wc [1]verbs.WC

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The test binary is the example as well: in the process that the test starts.
+// In the process that the test starts, the test binary runs the example.
 func TestMain(m *testing.M) {
 	if os.Getenv("CONNECT_EXAMPLE") != "" {
 		main()

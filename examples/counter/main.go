@@ -1,5 +1,6 @@
-// Counter counts in one word from goroutines, other processes and the CPU of
-// the machine that has it, at once: RDMA atomics make each addition count.
+// Counter increments one word concurrently from goroutines, other processes and the CPU
+// of the word's own machine. No increment is lost, because RDMA atomics are atomic with
+// the CPU's.
 //
 //	counter -join 127.8.0.1 -device eth0  # counts in another process's word
 package main
@@ -29,7 +30,7 @@ var (
 	adds       = flag.Int("n", 500, "additions of each goroutine")
 )
 
-type word struct { // what a counter must know
+type word struct { // information that a counting process needs
 	At   verbs.Endpoint
 	Addr uint64
 	RKey uint32
@@ -61,8 +62,8 @@ func main() {
 	fmt.Printf("counted to %d\n", got)
 }
 
-// serve offers a word of memory and connects a queue pair for each who asks.
-// The device does the rest: nothing here is called while others count.
+// serve offers a word of memory and connects a queue pair for each client. The device
+// executes the atomics without calling this program.
 func serve(addr string) *uint64 {
 	dev := must(verbs.Open(addr, verbs.Config{}))
 	pd, cq := must(dev.AllocPD()), must(dev.CreateCQ(verbs.CQConfig{}))
@@ -82,7 +83,7 @@ func serve(addr string) *uint64 {
 	return (*uint64)(unsafe.Pointer(&mem[0]))
 }
 
-// count adds 1 again and again, from goroutines with a queue pair each.
+// count increments the word from several goroutines with a queue pair each.
 func count() {
 	dev := must(verbs.Open(*device, verbs.Config{}))
 	defer dev.Close()

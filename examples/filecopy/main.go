@@ -1,5 +1,5 @@
-// Filecopy copies a file into another process by RDMA WRITE. The receiver
-// sleeps: each part wakes it by its immediate data, the part's number.
+// Filecopy copies a file into another process by RDMA WRITE. Each part carries its
+// number as immediate data, which wakes the sleeping receiver.
 //
 //	filecopy -from file -device eth0               # offers it to one receiver
 //	filecopy -get 192.0.2.1 -to copy -device eth0  # receives it
@@ -29,7 +29,7 @@ var (
 
 const part = 1 << 20 // bytes of a WRITE
 
-type end struct { // what one side tells the other
+type end struct { // information that one side sends to the other
 	At   verbs.Endpoint
 	Size int    // of the file
 	Addr uint64 // of the receiver's memory
@@ -38,14 +38,14 @@ type end struct { // what one side tells the other
 
 func parts(size int) int { return max((size+part-1)/part, 1) }
 
-// open makes memory for the file and a queue pair.
+// open allocates memory for the file and creates a queue pair.
 func open(dev *verbs.Device, size int) (*verbs.MR, *verbs.CQ, *verbs.QP) {
 	pd, cq := must(dev.AllocPD()), must(dev.CreateCQ(verbs.CQConfig{Depth: parts(size)}))
 	mr := must(pd.RegisterMemory(must(verbs.AllocMemory(max(size, 1), verbs.AllocConfig{})).Bytes(), verbs.LocalWrite|verbs.RemoteWrite))
 	return mr, cq, must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, MaxSend: parts(size), MaxRecv: parts(size)}))
 }
 
-// complete sleeps until n requests have completed and hands each on.
+// complete waits until n requests have completed and calls a function for each.
 func complete(cq *verbs.CQ, n int, each func(verbs.WC)) {
 	for wcs := make([]verbs.WC, 16); n > 0; {
 		check(cq.Wait(context.Background()))
@@ -63,7 +63,7 @@ func receive(dev *verbs.Device) {
 	mr, cq, qp := open(dev, peer.Size)
 	at := qp.Endpoint()
 	check(qp.Connect(at, peer.At, verbs.ConnectConfig{}))
-	check(qp.PostRecv(make([]verbs.RecvWR, parts(peer.Size))...)) // for the immediate data alone
+	check(qp.PostRecv(make([]verbs.RecvWR, parts(peer.Size))...)) // for immediate data only
 	check(json.NewEncoder(conn).Encode(end{At: at, Addr: mr.Addr(), RKey: mr.RKey()}))
 	complete(cq, parts(peer.Size), func(wc verbs.WC) {
 		b := mr.Bytes()[:peer.Size][int(wc.Imm)*part:]

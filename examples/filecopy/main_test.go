@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The test binary is the example as well.
+// The test binary can also run the example.
 func TestMain(m *testing.M) {
 	if os.Getenv("FILECOPY_EXAMPLE") != "" {
 		main()
@@ -39,7 +39,7 @@ func TestCopyOfEverySizeIsTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sender.Process.Kill()
-		// It refuses until the sender listens.
+		// The connection is refused until the sender listens.
 		var out []byte
 		var err error
 		for range 100 {

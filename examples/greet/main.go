@@ -1,13 +1,13 @@
-// Greet is a server and a client, two processes that exchange a question and an
-// answer. The client asks by SEND, which takes a receive that the server posted.
-// The server answers by WRITE with immediate: the data goes straight to where
-// the client wants it, and the immediate data, here the length, takes a receive
-// of the client's, by which it learns that the answer is there.
+// Greet is a server and a client, two processes that exchange a question and an answer.
+// The client sends the question by SEND, which uses a receive of the server. The server
+// answers by WRITE with immediate data: the WRITE places the answer directly in the
+// client's memory, and the immediate data, here the length, completes a receive of the
+// client and so notifies it.
 //
 //	greet -listen -device 192.0.2.1                   # the server
 //	greet -dial 192.0.2.1 -device 192.0.2.2 -name Ada # the client
 //
-// Without -listen and -dial it is the server, and starts a client itself.
+// Without -listen and -dial it is a server and starts a client.
 package main
 
 import (
@@ -33,18 +33,18 @@ var (
 
 const (
 	size = 256     // bytes of memory at each end
-	port = "18516" // TCP, to exchange endpoints by
+	port = "18516" // TCP port for exchanging endpoints
 )
 
-// An end is what one side must know of the other before RDMA can begin. It is
-// sent over TCP as JSON.
+// An end is the information that one side needs about the other. It is sent over TCP as
+// JSON.
 type end struct {
 	At   verbs.Endpoint // of the queue pair
-	Addr uint64         // of the memory that the other side may write
-	RKey uint32         // the key to that memory
+	Addr uint64         // of the memory to which the other side writes
+	RKey uint32         // key of that memory
 }
 
-// A side is this process's part: memory, a queue of completions, a queue pair.
+// A side is this process's memory, completion queue and queue pair.
 type side struct {
 	mr   *verbs.MR
 	cq   *verbs.CQ
@@ -52,7 +52,7 @@ type side struct {
 	peer end
 }
 
-// connect makes a side and connects it with the one at the other end of conn.
+// connect creates a side and connects it with the one at the other end of conn.
 func connect(dev *verbs.Device, conn net.Conn) *side {
 	pd := must(dev.AllocPD())
 	s := &side{
@@ -61,8 +61,8 @@ func connect(dev *verbs.Device, conn net.Conn) *side {
 	}
 	s.qp = must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq}))
 
-	// A receive must be there before the peer's message is. Receives can be
-	// posted from INIT on, so before Connect: ToInit.
+	// The receive must be posted before the peer's message arrives, that is before
+	// Connect. Posting receives requires the INIT state: ToInit.
 	check(s.qp.ToInit(verbs.InitAttr{Access: verbs.RemoteWrite}))
 	check(s.qp.PostRecv(verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(0, size)}}))
 
@@ -83,8 +83,8 @@ func (s *side) next() verbs.WC {
 	return wcs[0]
 }
 
-// await waits for a completion of one kind and skips others: a send may
-// complete before or after the peer's answer arrives.
+// await waits for a completion of one kind and skips others, because a send may complete
+// before or after the peer's answer arrives.
 func (s *side) await(op verbs.WCOp) verbs.WC {
 	for {
 		if wc := s.next(); wc.Op == op {
@@ -102,7 +102,7 @@ func serve(dev *verbs.Device, conn net.Conn) {
 		Op: verbs.OpWriteImm, Imm: uint32(n), Flags: verbs.Signaled,
 		SGL: []verbs.SGE{s.mr.SGE(0, n)}, RemoteAddr: s.peer.Addr, RKey: s.peer.RKey,
 	}))
-	s.await(verbs.WCWrite) // the memory is ours again, and the client has the answer
+	s.await(verbs.WCWrite) // the client has the answer, and the memory can be reused
 }
 
 func ask(dev *verbs.Device, conn net.Conn) {

@@ -23,10 +23,10 @@ import (
 	"softrdma/verbs"
 )
 
-// serverAddress makes TestServerProcess a server.
+// serverAddress is the environment variable that makes TestServerProcess a server.
 const serverAddress = "SOFTRDMA_TEST_GRPC_SERVER"
 
-// counting is a service that sends three messages and then none for a while.
+// counting is a service that sends three messages and then pauses.
 var counting = grpc.ServiceDesc{
 	ServiceName: "Counting", HandlerType: (*any)(nil),
 	Streams: []grpc.StreamDesc{{
@@ -63,7 +63,7 @@ func TestServerProcess(t *testing.T) {
 	t.Fatal(s.Serve(l))
 }
 
-// A stream whose server is killed ends with an error, not with io.EOF.
+// A stream whose server is killed must end with an error and not with io.EOF.
 func TestStreamCutByAKill(t *testing.T) {
 	at := fmt.Sprintf("127.%d.%d.%d:7000", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 	server := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")

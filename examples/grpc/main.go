@@ -1,6 +1,6 @@
-// Grpc calls a procedure over RDMA: gRPC runs on the connections of package
-// rdmanet unchanged. Both ends are in this process, and the service is one
-// method on ready-made messages, so that nothing has to be generated.
+// Grpc makes a remote procedure call over RDMA: gRPC runs unchanged on connections of
+// package rdmanet. Both ends are in this process. The service has one method with
+// predefined messages, so no code has to be generated.
 package main
 
 import (
@@ -26,7 +26,7 @@ func (server) Greet(_ context.Context, name *wrapperspb.StringValue) (*wrappersp
 	return wrapperspb.String("hello, " + name.Value), nil
 }
 
-// service is what protoc-gen-go-grpc would write for
+// service is the description that protoc-gen-go-grpc would generate for
 //
 //	service Greeter { rpc Greet(google.protobuf.StringValue) returns (google.protobuf.StringValue); }
 var service = grpc.ServiceDesc{
@@ -43,7 +43,7 @@ var service = grpc.ServiceDesc{
 	}},
 }
 
-// serve serves the service on an RDMA address, and tells where.
+// serve starts the service on an RDMA address, and returns the address.
 func serve(address string) (*grpc.Server, string, error) {
 	l, err := rdmanet.Listen("rdma", address)
 	if err != nil {
@@ -55,7 +55,7 @@ func serve(address string) (*grpc.Server, string, error) {
 	return s, l.Addr().String(), nil
 }
 
-// dial makes a client of an RDMA address.
+// dial returns a client for an RDMA address.
 func dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

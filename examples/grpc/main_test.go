@@ -12,8 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Many calls at a time, with messages that are longer than the connection's
-// buffers, over one connection.
+// Many concurrent calls over one connection, with messages longer than its buffers.
 func TestCallsOverOneConnection(t *testing.T) {
 	s, address, err := serve(fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
 	if err != nil {

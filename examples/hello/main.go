@@ -1,5 +1,5 @@
-// Hello writes a greeting into the memory of another device, which does
-// nothing for it: RDMA WRITE. Both devices live in this process.
+// Hello writes a greeting into the memory of another device by RDMA WRITE, without any
+// action of the receiver. Both devices are in this process.
 package main
 
 import (
@@ -27,7 +27,7 @@ func open(addr string) (e end) {
 
 func main() {
 	a, b := open("127.0.0.1"), open("127.0.0.2")
-	// Between two processes, these and the region's address and key travel
+	// Two processes would exchange the endpoints and the region's address and key
 	// over a socket.
 	atA, atB := a.qp.Endpoint(), b.qp.Endpoint()
 	check(a.qp.Connect(atA, atB, verbs.ConnectConfig{}))

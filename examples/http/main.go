@@ -1,5 +1,5 @@
-// Http serves and fetches a page over RDMA: net/http runs on the connections
-// of package rdmanet unchanged.
+// Http serves and fetches a page over RDMA: net/http runs unchanged on connections of
+// package rdmanet.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 
 	client := &http.Client{Transport: &http.Transport{DialContext: rdmanet.DialContext}}
 	url := "http://" + l.Addr().String()
-	for range 3 { // the connection is kept and used again
+	for range 3 { // the client reuses the connection
 		r := must(client.Post(url, "text/plain", strings.NewReader(strings.Repeat("x", 1<<20))))
 		page := string(must(io.ReadAll(r.Body)))
 		r.Body.Close()

@@ -1,6 +1,6 @@
-// Tls encrypts a connection of package rdmanet: crypto/tls runs on it
-// unchanged. The certificate is made on the spot, and trusted because both ends
-// are here.
+// Tls encrypts a connection of package rdmanet: crypto/tls runs on it unchanged. The
+// certificate is generated at run time and trusted because both ends are in this
+// process.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	go func() {
 		c := must(l.Accept())
 		defer c.Close()
-		must(io.Copy(c, c)) // sends back what comes
+		must(io.Copy(c, c)) // echo
 	}()
 
 	raw := must(rdmanet.Dial("rdma", l.Addr().String()))
@@ -44,7 +44,8 @@ func main() {
 	fmt.Printf("%q came back, %s with %s\n", answer, tls.VersionName(s.Version), tls.CipherSuiteName(s.CipherSuite))
 }
 
-// certificate makes one for an address, and a pool that trusts it.
+// certificate returns a self-signed certificate for an address, and a pool that trusts
+// it.
 func certificate(ip net.IP) (tls.Certificate, *x509.CertPool) {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	t := &x509.Certificate{

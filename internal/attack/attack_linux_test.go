@@ -14,11 +14,10 @@ import (
 	"softrdma/verbs"
 )
 
-// A route is a way to attack: a device as the victim, and a sender that forges
-// sources.
+// A route is a victim and a sender that forges sources.
 type route struct {
 	name   string
-	victim string // as honest.Open takes it
+	victim string // name for honest.Open
 	sender func(t *testing.T) attack.Sender
 }
 
@@ -32,7 +31,7 @@ var routes = []route{
 	{"raw IPv6", "[::1]:4820", func(t *testing.T) attack.Sender { return attack.NewRaw(t, false) }},
 }
 
-// forged is an address that is not the attacker's, of the victim's family.
+// forged returns an address of the victim's family that is not the attacker's.
 func forged(victim netip.AddrPort) netip.AddrPort {
 	if victim.Addr().Is4() {
 		return netip.AddrPortFrom(netip.MustParseAddr(honest.Address()), 50000)
@@ -40,9 +39,9 @@ func forged(victim netip.AddrPort) netip.AddrPort {
 	return netip.MustParseAddrPort("[2001:db8::1]:50000")
 }
 
-// What is crafted arrives: packets with a right ICRC reach the check that is
-// behind the ICRC's, and a wrong bit does not.
-func TestAttackPacketsArriveWithARightICRC(t *testing.T) {
+// Packets of package attack have a valid ICRC: they pass the ICRC check, and a packet
+// with a wrong bit does not.
+func TestAttackPacketsHaveAValidICRC(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {
 			dev := honest.Open(t, r.victim, verbs.Config{})
@@ -64,8 +63,8 @@ func TestAttackPacketsArriveWithARightICRC(t *testing.T) {
 	}
 }
 
-// TestAttackRequestIsAdmitted guards the floods of requests: what a listener
-// would refuse for its form is no attack.
+// A listener accepts the requests that floods send. Malformed requests would not be an
+// attack.
 func TestAttackRequestIsAdmitted(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {
@@ -84,7 +83,7 @@ func TestAttackRequestIsAdmitted(t *testing.T) {
 	}
 }
 
-// client is the address of honest's client to a victim.
+// client returns the address of the honest client of a victim.
 func client(victim string) string {
 	if victim == "" {
 		return ""
@@ -92,7 +91,7 @@ func client(victim string) string {
 	return "[::1]:4821"
 }
 
-// The harness itself: honest traffic of each kind, without an attack.
+// Honest traffic of each kind passes without an attack.
 func TestAttackHarnessPasses(t *testing.T) {
 	for _, r := range routes[1:] {
 		t.Run(r.name, func(t *testing.T) {
@@ -119,8 +118,7 @@ func TestAttackHarnessPasses(t *testing.T) {
 	})
 }
 
-// The senders are fast enough for floods; the rate is told, as it depends on the
-// machine.
+// The senders send all datagrams. The test logs the rate, which depends on the machine.
 func TestAttackSendersSendAll(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {
@@ -142,7 +140,7 @@ func TestAttackSendersSendAll(t *testing.T) {
 	}
 }
 
-// noise is random bytes of random length, the same for one seed.
+// noise returns random bytes of random length, determined by the seed.
 func noise(seed uint64) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)

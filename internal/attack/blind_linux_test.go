@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// blind is a forged request of softrdma's kind with the PSN that is d after the one
-// that the honest ends began with.
+// blind returns a forged request that asks for selective acknowledges, with the d-th PSN
+// after the connection's first one.
 func blind(g *target, d uint32) ib.Packet {
 	return ib.Packet{
 		BTH:     ib.BTH{Opcode: ib.RCSendOnly, PSN: psn.New(g.A.Local.PSN + d), AckReq: true, Selective: true},
@@ -18,10 +18,9 @@ func blind(g *target, d uint32) ib.Packet {
 	}
 }
 
-// Forged SENDs from the peer's address over the whole space of PSNs, so close that
-// one of them is always within reach of a sequence that is kept ahead. The attacker
-// does not know the source port: as another user of the peer's host, who cannot
-// have it, or with guesses.
+// Forged SENDs from the peer's address cover all PSNs so densely that one of them is
+// always in the receiver's window. The attacker cannot use the peer's source port, as
+// another user of the peer's host, or guesses it.
 func TestAttackBlindInjectionWithoutThePort(t *testing.T) {
 	const step = 2048
 	for _, r := range routes {
@@ -50,9 +49,9 @@ func TestAttackBlindInjectionWithoutThePort(t *testing.T) {
 	}
 }
 
-// Who has the port as well can have packets kept ahead, but the peer disowns what
-// it has not sent.
-func TestAttackBlindInjectionAheadIsDisowned(t *testing.T) {
+// An attacker who knows the port can have packets buffered out of order, but the peer
+// reports that it has not sent them.
+func TestAttackBlindInjectionAheadIsDropped(t *testing.T) {
 	for _, r := range raws {
 		t.Run(r.name, func(t *testing.T) {
 			honest.LeavesNothing(t)
@@ -77,8 +76,8 @@ func TestAttackBlindInjectionAheadIsDisowned(t *testing.T) {
 	}
 }
 
-// next is the PSN of A's next request, as an attacker sees it who observes a round: its
-// last request is a READ of one packet.
+// next returns the PSN of A's next request. It observes a round, whose last request is a
+// READ of one packet.
 func (g *target) next(t *testing.T) psn.PSN {
 	var last psn.PSN
 	for _, p := range honest.Sent(honest.Overhear(t, g.A.Dev, func() { g.Round(t, 64) }), g.A.Dev) {
@@ -116,8 +115,8 @@ func TestAttackForgedNotifications(t *testing.T) {
 	}
 }
 
-// apart is a PSN as far as possible from those of both ends. A notification may be
-// about a request or about an answer, and answers have the PSNs of the peer's requests.
+// apart returns a PSN as far as possible from those of both ends. A notification may be
+// about a request or a response, and responses have the PSNs of the peer's requests.
 func (g *target) apart() psn.PSN {
 	const space = 1 << 24
 	d := (g.B.Local.PSN - g.A.Local.PSN) % space

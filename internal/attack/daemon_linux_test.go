@@ -13,9 +13,9 @@ import (
 
 func TestDaemonProcess(t *testing.T) { daemontest.Serve(t) }
 
-// Garbage on the daemon's Unix socket: empty messages, random ones, connections that
-// say nothing. Programs on its devices go on, and at its end it finds nothing left.
-// What messages with descriptors do is tested in package uverbs.
+// The daemon receives empty and random messages and silent connections on its Unix
+// socket. Programs on its devices continue, and it ends without leftovers. Package
+// uverbs tests messages with descriptors.
 func TestAttackGarbageOnDaemonSocket(t *testing.T) {
 	a, b := honest.Address(), honest.Address()
 	d := daemontest.Start(t, a, b)

@@ -12,12 +12,12 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A target is a pair under attack. Its attacker knows everything that a packet
-// between the two has but the PSN: addresses, UDP ports, queue pairs.
+// A target is a pair under attack. The attacker knows the addresses, UDP ports and queue
+// pair numbers of its packets, but not the PSNs.
 type target struct {
 	*honest.Pair
 	sender attack.Sender
-	ports  map[*honest.End]uint16 // that the ends send from
+	ports  map[*honest.End]uint16 // source ports of the ends
 }
 
 func aim(t *testing.T, r route) *target {
@@ -37,13 +37,13 @@ func aim(t *testing.T, r route) *target {
 	return g
 }
 
-// from is where an end's packets come from.
+// from returns the source address and port of an end's packets.
 func (g *target) from(e *honest.End) netip.AddrPort {
 	return netip.AddrPortFrom(e.Dev.Addr().Addr(), g.ports[e])
 }
 
-// strike sends n packets to an end, as if from the other one, and waits until
-// the end has refused as many of them by one of the names.
+// strike sends n packets to an end, as if from the other one, and waits until the end
+// has refused n packets with one of the names.
 func (g *target) strike(e *honest.End, n int, names []string, craft func(i int) ib.Packet) error {
 	peer := g.A
 	if e == g.A {
@@ -62,8 +62,7 @@ func (g *target) strike(e *honest.End, n int, names []string, craft func(i int) 
 	return honest.Refused(e.Dev, before, uint64(n), names...)
 }
 
-// far is a PSN that is nowhere near those that an end uses at present: ahead of
-// them, or behind.
+// far returns a PSN far ahead of or behind those that an end currently uses.
 func far(e *honest.End, ahead bool, i int) psn.PSN {
 	d := uint32(1<<21 + i*1009)
 	if !ahead {
@@ -72,11 +71,11 @@ func far(e *honest.End, ahead bool, i int) psn.PSN {
 	return psn.New(e.Local.PSN + d)
 }
 
-// raws are the ways to forge a source with its port.
+// raws are the routes that can forge a source with its port.
 var raws = routes[1:]
 
-// Forged acknowledges, NAKs of every code and responses, to an end which has sent
-// nothing like it: the requests that it does have are answered by the peer alone.
+// Forged acknowledges, NAKs of every code and responses do not complete an end's
+// requests.
 func TestAttackForgedResponses(t *testing.T) {
 	syndromes := []ib.Syndrome{
 		ib.ACK, ib.ACKNoCredits, ib.RNRNAK | 1, ib.NAKSequence, ib.NAKInvalidRequest, ib.NAKRemoteAccess, ib.NAKRemoteOperational,
@@ -115,15 +114,15 @@ func TestAttackForgedResponses(t *testing.T) {
 	}
 }
 
-// Forged requests with PSNs that are not the next. They are named, none of them is
-// carried out, and no acknowledge that they cause harms the peer.
+// Forged requests with PSNs other than the next one are refused with a reason. None is
+// executed, and no acknowledge that they cause harms the peer.
 func TestAttackForgedRequests(t *testing.T) {
 	for _, r := range raws {
 		t.Run(r.name, func(t *testing.T) {
 			honest.LeavesNothing(t)
 			g := aim(t, r)
 			at := g.B.MR.Addr()
-			reth := ib.RETH{Addr: at, RKey: g.B.MR.RKey(), Length: 64} // known from a packet of long ago
+			reth := ib.RETH{Addr: at, RKey: g.B.MR.RKey(), Length: 64} // known from an old packet
 			atomic := ib.AtomicETH{Addr: at, RKey: g.B.MR.RKey(), SwapAdd: 1}
 			payload := make([]byte, 64)
 			packets := []ib.Packet{
@@ -156,7 +155,7 @@ func TestAttackForgedRequests(t *testing.T) {
 	}
 }
 
-// Packets that are wrong in themselves, or not for the queue pair.
+// Malformed packets, and packets that the queue pair does not accept.
 func TestAttackMalformedPackets(t *testing.T) {
 	send := func(op ib.Opcode, change func(p *ib.Packet)) func(int) ib.Packet {
 		return func(i int) ib.Packet {
@@ -195,8 +194,8 @@ func TestAttackMalformedPackets(t *testing.T) {
 	}
 }
 
-// Packets that claim a host that is not the connection's peer, with everything
-// else right, down to the next PSN.
+// Packets from a host that is not the connection's peer, in which everything else is
+// right, including the PSN.
 func TestAttackPacketsFromAnotherHost(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {
@@ -217,8 +216,8 @@ func TestAttackPacketsFromAnotherHost(t *testing.T) {
 	}
 }
 
-// Datagrams with every Q_Key but the right one, as fast as the attacker can: a
-// program gets none of them, and its own traffic goes on.
+// Datagrams with wrong Q_Keys at a high rate: a program receives none of them, and its
+// own traffic continues.
 func TestAttackWrongQKeysAtRate(t *testing.T) {
 	const qkey = 0x1ee7
 	for _, r := range routes {
@@ -245,13 +244,13 @@ func TestAttackWrongQKeysAtRate(t *testing.T) {
 	}
 }
 
-// garbage is the datagram that random bytes make, of any length.
+// garbage returns a datagram of random bytes, of any length.
 func garbage(src, dst netip.AddrPort, seed uint64) attack.Datagram {
 	return attack.Datagram{Src: src, Dst: dst, Data: noise(seed)}
 }
 
-// Random bytes, with a right ICRC and without, to every UDP socket of a device:
-// the one that receives and those of its flows.
+// Random bytes, with and without a valid ICRC, to every UDP socket of a device: the
+// receiving one and those of its flows.
 func TestAttackGarbageOnEveryUDPSocket(t *testing.T) {
 	for _, r := range raws {
 		t.Run(r.name, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A flood of messages from forged sources leaves an established connection alone,
-// whatever they are: requests, requests for a service that nobody has, lookups,
-// and disconnects of connections that there are not.
-func TestAttackFloodsLeaveConnectionsAlone(t *testing.T) {
+// A flood of messages from forged sources does not affect an established connection:
+// requests, requests for unknown services, service ID resolutions, and disconnects of
+// unknown connections.
+func TestAttackFloodsDoNotAffectConnections(t *testing.T) {
 	for _, r := range routes[1:] {
 		t.Run(r.name, func(t *testing.T) {
 			s := honest.NewServer(t, honest.ServerConfig{Server: r.victim, Client: client(r.victim)})
@@ -22,7 +22,7 @@ func TestAttackFloodsLeaveConnectionsAlone(t *testing.T) {
 			honest.Meanwhile(t, func() error {
 				rnd, n := rand.New(rand.NewPCG(3, 4)), attack.Count(5000)
 				_, err := attack.Pace(t.Context(), sender, 50_000, n, func(i int) attack.Datagram {
-					return stray(rnd, i, anywhere(rnd, s.Dev.Addr().Addr()), s)
+					return flood(rnd, i, anywhere(rnd, s.Dev.Addr().Addr()), s)
 				})
 				return err
 			}, func() { s.Echo(t, c, 100_000) })
@@ -34,7 +34,7 @@ func TestAttackFloodsLeaveConnectionsAlone(t *testing.T) {
 	}
 }
 
-// anywhere is a source that nobody has, of an address's family.
+// anywhere returns an unused source address of an address's family.
 func anywhere(r *rand.Rand, like netip.Addr) netip.AddrPort {
 	var b [16]byte
 	if like.Is4() {
@@ -46,8 +46,8 @@ func anywhere(r *rand.Rand, like netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16(b), 50000)
 }
 
-// stray is the i-th message of a flood.
-func stray(r *rand.Rand, i int, src netip.AddrPort, s *honest.Server) attack.Datagram {
+// flood returns the i-th message of a flood.
+func flood(r *rand.Rand, i int, src netip.AddrPort, s *honest.Server) attack.Datagram {
 	to := s.Dev.Addr()
 	q := attack.Request(src, s.Addr, mad.PortSpaceTCP, r.Uint32(), r.Uint32()>>8, r.Uint64())
 	switch i % 4 {

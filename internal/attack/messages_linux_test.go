@@ -14,13 +14,13 @@ import (
 	"softrdma/verbs"
 )
 
-// A managed is a connection of the connection manager's under attack, with the two
-// messages that made it, as an attacker on the path sees them.
+// A managed is a connection under attack, with the two messages that established it, as
+// an attacker on the path sees them.
 type managed struct {
 	*honest.Server
 	conn   net.Conn
-	req    mad.REQ // of the client
-	rep    mad.REP // of the server
+	req    mad.REQ // sent by the client
+	rep    mad.REP // sent by the server
 	sender attack.Sender
 }
 
@@ -50,14 +50,14 @@ func aimManaged(t *testing.T, r route) *managed {
 	return g
 }
 
-// A forgery is a message that claims to be of the other end.
+// A forgery is a message that claims to come from the other end.
 type forgery struct {
 	attribute mad.AttributeID
 	body      attack.Body
 	reason    string
 }
 
-// strike sends a forgery n times to a device and waits until it is refused as often.
+// strike sends a forgery n times to a device and waits until it is refused n times.
 func (g *managed) strike(to *verbs.Device, src netip.Addr, n int, f forgery) error {
 	before := honest.Refusals(to)
 	for i := range n {
@@ -72,12 +72,12 @@ func (g *managed) strike(to *verbs.Device, src netip.Addr, n int, f forgery) err
 	return nil
 }
 
-// unasked is why an answer to a REQ or a lookup is refused whose asker has an answer,
-// or never asked.
+// unasked is the reason for refusing an answer to a REQ or a service ID resolution that
+// was never sent or is already answered.
 const unasked = "CM_COMM_ID"
 
-// messages are all that end or change a connection with given communication IDs,
-// as their sender has them.
+// messages returns all messages that end or change a connection with communication IDs,
+// given from the sender's view.
 func messages(local, remote, qpn uint32, reason string) []forgery {
 	return []forgery{
 		{mad.AttrDREQ, &mad.DREQ{LocalID: local, RemoteID: remote, RemoteQPN: qpn}, reason},
@@ -95,8 +95,8 @@ func messages(local, remote, qpn uint32, reason string) []forgery {
 	}
 }
 
-// Messages that end a connection, from the peer's address, with communication IDs
-// that are wrong, or of which one is right: DREQ, REJ of each kind, and the rest.
+// Messages that end or change a connection, from the peer's address, in which at least
+// one communication ID is wrong.
 func TestAttackForgedMessagesWithWrongIDs(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {
@@ -123,7 +123,8 @@ func TestAttackForgedMessagesWithWrongIDs(t *testing.T) {
 	}
 }
 
-// Messages with both IDs, of somebody who saw them, that lack something else.
+// Messages with both communication IDs, from an attacker who saw them, in which
+// something else is wrong.
 func TestAttackForgedMessagesWithRightIDs(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestAttackForgedMessagesWithRightIDs(t *testing.T) {
 			local, remote := g.req.LocalID, g.rep.LocalID
 			double := g.req
 			honest.Meanwhile(t, func() error {
-				// From another host, none of them counts.
+				// None is accepted from another host.
 				for _, f := range messages(local, remote, g.rep.QPN, "CM_SOURCE") {
 					if err := g.strike(g.Dev, other, attack.Count(5), f); err != nil {
 						return err
@@ -160,7 +161,7 @@ func TestAttackForgedMessagesWithRightIDs(t *testing.T) {
 	}
 }
 
-// Management datagrams that are no message of this communication manager.
+// Management datagrams that are not valid communication manager messages.
 func TestAttackMalformedMessages(t *testing.T) {
 	header := func(change func(h *mad.Header)) []byte {
 		var d [mad.Len]byte

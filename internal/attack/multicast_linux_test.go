@@ -10,9 +10,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Datagrams to a multicast group that a queue pair is attached to: with wrong
-// Q_Keys, of another transport, and garbage. None reaches the program, whose own
-// traffic goes on.
+// Datagrams to a multicast group of a queue pair, with wrong Q_Keys, of another
+// transport, and garbage. The program receives none of them, and its own traffic
+// continues.
 func TestAttackMulticastGarbage(t *testing.T) {
 	const qkey = 0x1ee7
 	honest.LeavesNothing(t)

@@ -15,18 +15,18 @@ import (
 // partition.
 const DefaultPKey = 0xffff
 
-// A Datagram is a UDP datagram with the addresses that it claims.
+// A Datagram is a UDP datagram with possibly forged addresses.
 type Datagram struct {
 	Src, Dst netip.AddrPort
-	Data     []byte // behind the UDP header
+	Data     []byte // after the UDP header
 
-	// Sealed says that Data ends with an ICRC, which senders adapt to what they
-	// send with: a socket's port, a raw socket's identification.
+	// Sealed means that Data ends with an ICRC. The sender adapts it to its port or
+	// IPv4 identification.
 	Sealed bool
 }
 
-// Packet makes the datagram of a packet with a right ICRC. It fills in the
-// padding, and the P_Key where that is 0.
+// Packet returns the datagram of a packet with a valid ICRC. It fills in the padding,
+// and the P_Key if that is 0.
 func Packet(src, dst netip.AddrPort, p ib.Packet) Datagram {
 	p.Pad = ib.PadLen(len(p.Payload))
 	if p.PKey == 0 {
@@ -35,27 +35,26 @@ func Packet(src, dst netip.AddrPort, p ib.Packet) Datagram {
 	return Seal(src, dst, p.Append(nil))
 }
 
-// Seal makes the datagram of a copy of a packet, given from the BTH on without
-// its ICRC. Behind a BTH it may hold anything.
+// Seal returns the datagram of a packet, which is copied. The packet begins with a BTH,
+// has any contents after it and no ICRC.
 func Seal(src, dst netip.AddrPort, packet []byte) Datagram {
 	d := Datagram{Src: src, Dst: dst, Data: slices.Concat(packet, make([]byte, ib.ICRCLen)), Sealed: true}
 	d.seal(src, 0)
 	return d
 }
 
-// seal writes the ICRC of a datagram that leaves from src with an identification.
+// seal writes the ICRC of a datagram that is sent from src with an IPv4 identification.
 func (d *Datagram) seal(src netip.AddrPort, id uint16) {
 	head := ib.NewPseudoHeader(src, d.Dst)
 	ib.PutICRC(d.Data[len(d.Data)-ib.ICRCLen:], head.Sum(id, d.Data))
 }
 
-// A Body is a message of the communication manager, as package mad has them.
+// A Body is a communication manager message of package mad.
 type Body interface {
 	Put(d *[mad.Len]byte)
 }
 
-// Message makes the datagram of a communication manager's message to queue pair
-// 1, whose sender claims to have the UDP port 4791.
+// Message returns the datagram of a communication manager message to queue pair 1.
 func Message(src, dst netip.AddrPort, attribute mad.AttributeID, tid uint64, m Body) Datagram {
 	var d [mad.Len]byte
 	h := mad.NewHeader(attribute, tid)
@@ -64,8 +63,8 @@ func Message(src, dst netip.AddrPort, attribute mad.AttributeID, tid uint64, m B
 	return Management(src, dst, d[:])
 }
 
-// Management makes the datagram of a management datagram to queue pair 1, of any
-// length and content.
+// Management returns the datagram of a management datagram to queue pair 1, with any
+// length and contents.
 func Management(src, dst netip.AddrPort, b []byte) Datagram {
 	return Packet(src, dst, ib.Packet{
 		BTH:     ib.BTH{Opcode: ib.UDSendOnly, DestQPN: mad.GSIQPN},
@@ -74,9 +73,8 @@ func Management(src, dst netip.AddrPort, b []byte) Datagram {
 	})
 }
 
-// Request is a REQ that a listener on dst's port of a port space admits: of an RC
-// queue pair at src, whose port is that of the requester in the port space. Its
-// private data is an rsocket's, as package rdmanet wants it.
+// Request returns a REQ that a listener on dst's port of a port space accepts, for an RC
+// queue pair at src. Its private data is an rsocket's, as package rdmanet requires.
 func Request(src, dst netip.AddrPort, space mad.PortSpace, id, qpn uint32, guid uint64) *mad.REQ {
 	q := &mad.REQ{
 		LocalID: id, QPN: qpn, GUID: guid, Service: mad.ServiceOf(space, dst.Port()),
@@ -95,8 +93,8 @@ func Request(src, dst netip.AddrPort, space mad.PortSpace, id, qpn uint32, guid 
 	return q
 }
 
-// Count is how often an attack is tried that `go test` tries n times: n times the
-// environment's ATTACK_FACTOR, or with -short a quarter of n.
+// Count returns the size of an attack: n times the environment's ATTACK_FACTOR, or with
+// -short a quarter of n.
 func Count(n int) int {
 	if testing.Short() {
 		return max(n/4, 1)

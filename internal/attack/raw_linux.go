@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// rawID is the IPv4 identification of raw datagrams: the system fills in another
-// one where it finds 0.
+// rawID is the IPv4 identification of raw datagrams. It is not 0, which the kernel would
+// replace.
 const rawID = 1
 
 const udpLen = 8
@@ -25,8 +25,8 @@ type Raw struct {
 	v4   bool
 }
 
-// NewRaw opens a raw socket for IPv4 or IPv6. Where that is not permitted it
-// skips the test by name, but not in CI as root.
+// NewRaw opens a raw socket for IPv4 or IPv6. If that is not permitted it skips the
+// test, or fails it if it runs as root in CI.
 func NewRaw(t testing.TB, v4 bool) *Raw {
 	t.Helper()
 	// 255 is IPPROTO_RAW: the program writes the IP header.
@@ -46,7 +46,7 @@ func NewRaw(t testing.TB, v4 bool) *Raw {
 	return r
 }
 
-// Send sends datagrams, of the socket's family.
+// Send sends datagrams of the socket's address family.
 func (r *Raw) Send(ds ...Datagram) error {
 	ms := make([]ipv4.Message, len(ds))
 	for i := range ds {
@@ -56,7 +56,7 @@ func (r *Raw) Send(ds ...Datagram) error {
 	return write(r.out, ms)
 }
 
-// packet is a datagram with its IP and UDP headers.
+// packet returns a datagram with its IP and UDP headers.
 func (r *Raw) packet(d *Datagram) []byte {
 	b := make([]byte, ib.GRHLen+udpLen+len(d.Data))
 	n := ib.PutIP(b, d.Src.Addr(), d.Dst.Addr(), 0, 64, rawID, udpLen+len(d.Data))

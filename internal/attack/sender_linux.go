@@ -17,17 +17,16 @@ import (
 
 // A Sender sends datagrams.
 type Sender interface {
-	// Send sends datagrams in as few system calls as it can. It returns when
-	// the system has all of them: whether they arrive is another matter.
+	// Send sends datagrams in as few system calls as possible. They may be lost
+	// after Send returns.
 	Send(ds ...Datagram) error
 	Close() error
 }
 
-// batchSize is how many datagrams one system call sends at most: the system's
-// bound.
+// batchSize is the system's maximum number of datagrams per system call.
 const batchSize = 1024
 
-// A batcher sends messages, many at a time: ipv4.PacketConn and ipv6.PacketConn.
+// A batcher is an ipv4.PacketConn or ipv6.PacketConn.
 type batcher interface {
 	WriteBatch(ms []ipv4.Message, flags int) (int, error)
 }
@@ -39,8 +38,8 @@ func batcherOf(c net.PacketConn, v4 bool) batcher {
 	return ipv6.NewPacketConn(c)
 }
 
-// write sends all messages. It tries again when the system's buffers are full. It
-// ignores errors that an ICMP message about an earlier datagram caused.
+// write sends all messages. It retries while the system's buffers are full, and ignores
+// errors that an ICMP message about an earlier datagram caused.
 func write(b batcher, ms []ipv4.Message) error {
 	for len(ms) > 0 {
 		n, err := b.WriteBatch(ms[:min(len(ms), batchSize)], 0)
@@ -64,10 +63,10 @@ type Socket struct {
 	from netip.AddrPort
 }
 
-// NewSocket opens a socket that sends from an address of this host; from port 0
-// the system chooses one. With the unspecified address each datagram leaves from
-// the address that it claims, if it is one of this host's, as all of 127.0.0.0/8
-// are. All leave from the socket's port, whatever port they claim.
+// NewSocket opens a socket that sends from an address of this host; the system chooses
+// the port if it is 0. With the unspecified address each datagram is sent from its own
+// Src address, which must belong to this host, as all of 127.0.0.0/8 does. All datagrams
+// are sent from the socket's port.
 func NewSocket(t testing.TB, from netip.AddrPort) *Socket {
 	t.Helper()
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(from))
@@ -80,10 +79,10 @@ func NewSocket(t testing.TB, from netip.AddrPort) *Socket {
 	return s
 }
 
-// Addr is the address and port that datagrams leave from.
+// Addr returns the socket's address and port.
 func (s *Socket) Addr() netip.AddrPort { return s.from }
 
-// MulticastByLoopback makes datagrams to IPv4 groups leave by the loopback interface.
+// MulticastByLoopback sends datagrams to IPv4 groups through the loopback interface.
 func (s *Socket) MulticastByLoopback() error {
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -92,7 +91,7 @@ func (s *Socket) MulticastByLoopback() error {
 	return ipv4.NewPacketConn(s.conn).SetMulticastInterface(lo)
 }
 
-// Send sends datagrams. Such a socket's packets have the identification 0.
+// Send sends datagrams. Their IPv4 identification is 0.
 func (s *Socket) Send(ds ...Datagram) error {
 	ms := make([]ipv4.Message, len(ds))
 	for i, d := range ds {
@@ -104,7 +103,8 @@ func (s *Socket) Send(ds ...Datagram) error {
 	return write(s.out, ms)
 }
 
-// control names the source of a datagram where the socket has none.
+// control returns the control message for a datagram's source address, if the socket
+// has none.
 func (s *Socket) control(src netip.Addr) []byte {
 	switch {
 	case !s.from.Addr().IsUnspecified() || !src.IsValid():
@@ -118,9 +118,8 @@ func (s *Socket) control(src netip.Addr) []byte {
 // Close closes the socket.
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// Pace sends count datagrams at a rate of so many a second, or as fast as it can
-// where rate is 0, until ctx ends, and returns how many it sent. craft makes the
-// i-th.
+// Pace sends count datagrams at a rate per second, or as fast as possible if rate is 0,
+// and returns the number sent. It stops when ctx ends. craft returns the i-th datagram.
 func Pace(ctx context.Context, s Sender, rate, count int, craft func(i int) Datagram) (sent int, err error) {
 	var batch []Datagram
 	for begun := time.Now(); sent < count && ctx.Err() == nil; {

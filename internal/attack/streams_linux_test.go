@@ -14,7 +14,7 @@ import (
 	"softrdma/verbs"
 )
 
-// listeners are iWARP's, plain and with TLS.
+// listeners returns configurations of iWARP listeners, with and without TLS.
 func listeners(t *testing.T) map[string]honest.ServerConfig {
 	secret, err := verbs.SharedSecret([]byte("thirty-two bytes of a test secret"))
 	if err != nil {
@@ -27,7 +27,7 @@ func listeners(t *testing.T) map[string]honest.ServerConfig {
 	}
 }
 
-// request is the start-up frame of MPA that a peer begins with.
+// request returns the MPA request frame of a peer.
 func request() []byte {
 	b := make([]byte, iwarp.FrameLen+iwarp.EnhancedLen)
 	f := iwarp.Frame{Flags: iwarp.FlagCRC | iwarp.FlagEnhanced, Revision: 2, Private: iwarp.EnhancedLen}
@@ -37,21 +37,21 @@ func request() []byte {
 	return b
 }
 
-// openings are what strangers send to a TCP port before they say nothing more, or
-// go.
+// openings returns the data that unauthenticated peers send to a TCP port before they
+// become silent or close the connection.
 func openings() [][]byte {
 	r := request()
 	broken := append([]byte{}, r...)
 	broken[len(broken)-1] ^= 0xff
 	long := append([]byte{}, r...)
-	long[18], long[19] = 0xff, 0xff // private data that does not come
+	long[18], long[19] = 0xff, 0xff // announces private data that does not follow
 	return [][]byte{
 		nil, {0}, r[:1], r[:iwarp.FrameLen-1], r[:iwarp.FrameLen], r[:len(r)-1], r, broken, long,
 		[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), {22, 3, 1, 2, 0, 1}, {22, 3, 1, 0xff, 0xff}, {21, 3, 1, 0, 2, 2, 70},
 	}
 }
 
-// knock opens a connection, says something and leaves it so.
+// knock opens a connection, sends b and leaves the connection open.
 func knock(addr net.Addr, b []byte) (net.Conn, error) {
 	c, err := net.Dial("tcp", addr.String())
 	if err == nil && len(b) > 0 {
@@ -60,9 +60,9 @@ func knock(addr net.Addr, b []byte) (net.Conn, error) {
 	return c, err
 }
 
-// Strangers on an iWARP listener: garbage, frames that are cut, requests that are
-// none of rsockets', and silence. Those that stay open while honest peers connect
-// are fewer than a listener holds.
+// An iWARP listener receives garbage, incomplete frames, requests without rsockets'
+// private data, and silent connections, fewer than its maximum, while honest peers
+// connect.
 func TestAttackGarbageOnStreamListeners(t *testing.T) {
 	for name, cfg := range listeners(t) {
 		t.Run(name, func(t *testing.T) {
@@ -103,10 +103,10 @@ func TestAttackGarbageOnStreamListeners(t *testing.T) {
 	}
 }
 
-// More strangers than a listener waits for connect and say nothing. Each honest peer
-// is served at once, because the oldest of the silent ones goes for it.
-func TestAttackSilentStrangersOnStreamListeners(t *testing.T) {
-	const held = 256 // of either layer; see maxSilent and maxArriving
+// More silent peers than a listener's maximum connect. Each honest peer is served at
+// once, because the listener closes the oldest silent connection.
+func TestAttackSilentPeersOnStreamListeners(t *testing.T) {
+	const held = 256 // maximum of both layers; see maxSilent and maxArriving
 	for name, cfg := range listeners(t) {
 		t.Run(name, func(t *testing.T) {
 			honest.LeavesNothing(t)
@@ -139,9 +139,9 @@ func TestAttackSilentStrangersOnStreamListeners(t *testing.T) {
 	}
 }
 
-// A peer that is admitted and then sends what no peer sends, or stops in the middle
-// of a frame, ends its own connection and no other.
-func TestAttackCutFrames(t *testing.T) {
+// An accepted peer that sends an invalid frame or stops within a frame ends its own
+// connection and no other.
+func TestAttackInvalidFrames(t *testing.T) {
 	cfg := listeners(t)["plain"]
 	honest.LeavesNothing(t)
 	s := honest.NewServer(t, cfg)
@@ -167,7 +167,7 @@ func TestAttackCutFrames(t *testing.T) {
 		frame(iwarp.Segment{Opcode: 15, MSN: 1}, make([]byte, 64)),
 		frame(iwarp.Segment{Opcode: iwarp.ReadRequest, Queue: 1, MSN: 1}, make([]byte, iwarp.ReadLen)),
 		frame(iwarp.Segment{Tagged: true, Opcode: iwarp.ReadResponse, STag: 1}, make([]byte, 16)),
-		{0xff, 0xff}, // an FPDU of 64 KiB that does not come
+		{0xff, 0xff}, // announces an FPDU of 64 KiB that does not follow
 	}
 	honest.Meanwhile(t, func() error {
 		for i := range attack.Count(2 * len(bodies)) {
@@ -179,8 +179,8 @@ func TestAttackCutFrames(t *testing.T) {
 	}, func() { s.Echo(t, standing, 10000); s.Round(t, 1000) })
 }
 
-// admitted is a request that rdmanet's listener accepts: with an rsocket's private
-// data behind the addresses.
+// admitted returns a request that rdmanet's listener accepts, with an rsocket's private
+// data after the addresses.
 func admitted() []byte {
 	b := request()
 	private := make([]byte, 40)
@@ -193,8 +193,8 @@ func admitted() []byte {
 	return b
 }
 
-// cutAfter connects, waits for the reply, sends a body and ends the connection: in
-// order or by a reset.
+// cutAfter connects, waits for the reply, sends a body and ends the connection normally
+// or by a reset.
 func cutAfter(addr net.Addr, ask, body []byte, reset bool) error {
 	c, err := knock(addr, ask)
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 // Port is the UDP port of RoCE v2 (annex A17.3.2.2).
 const Port = 4791
 
-// ErrNoDevice is wrapped when a name is no interface or address of this machine.
+// ErrNoDevice is wrapped when a name is not an interface or address of this machine.
 var ErrNoDevice = errors.New("no such network interface or local address")
 
-// errPort is an address of a device with a port that is none.
+// errPort is wrapped when the port of an address is invalid.
 var errPort = errors.New("UDP port")
 
 // A Choice is the address that a device is opened on, and why.
 type Choice struct {
 	Addr      netip.AddrPort
 	Interface Interface
-	Why       []string // a sentence a line
+	Why       []string // one sentence per line
 }
 
-// Resolve finds the address that a name means: a network interface ("eth0"),
-// whose best address it takes, or a local address with or without a UDP port
+// Resolve returns the address for a name. The name is a network interface ("eth0"),
+// whose best address is chosen, or a local address with or without a UDP port
 // ("127.0.0.2", "[::1]:4792", "fe80::1%eth0").
 func Resolve(name string) (Choice, error) {
 	list, err := Interfaces()
@@ -36,7 +36,7 @@ func Resolve(name string) (Choice, error) {
 	return resolve(name, list)
 }
 
-// DefaultDevice chooses the best routable address of this machine.
+// DefaultDevice returns the best routable address of this machine.
 func DefaultDevice() (Choice, error) {
 	list, err := Interfaces()
 	if err != nil {
@@ -73,10 +73,10 @@ func resolve(name string, list []Interface) (Choice, error) {
 	return Choice{}, fmt.Errorf("%w: found %v, expected one of %s", ErrNoDevice, at.Addr(), all(list))
 }
 
-// parse reads an address with or without a port.
+// parse parses an address with or without a port.
 func parse(s string) (netip.AddrPort, error) {
 	bare := s
-	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") { // not "[fe80::1%eth0]:4792": a zone may hold anything
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") { // an address in brackets without a port
 		bare = s[1 : len(s)-1]
 	}
 	if a, err := netip.ParseAddr(bare); err == nil {
@@ -101,7 +101,7 @@ func all(list []Interface) string {
 	var s []string
 	for _, i := range list {
 		if len(i.Addrs) == 0 {
-			continue // no name of a device
+			continue // cannot be a device
 		}
 		var addrs []string
 		for _, a := range i.Addrs {
@@ -115,7 +115,7 @@ func all(list []Interface) string {
 	return strings.Join(s, ", ")
 }
 
-// rank orders addresses by how far they are routable; less is better.
+// rank orders addresses by how widely they are routable; less is better.
 func rank(a netip.Addr) (int, string) {
 	switch {
 	case a.IsLoopback():
@@ -132,7 +132,7 @@ func rank(a netip.Addr) (int, string) {
 	return 2, "global IPv6"
 }
 
-// ofInterface takes the best address of an interface.
+// ofInterface returns the best address of an interface.
 func ofInterface(i Interface, why []string) (Choice, error) {
 	var best netip.Addr
 	for _, a := range i.Addrs {
@@ -146,12 +146,13 @@ func ofInterface(i Interface, why []string) (Choice, error) {
 		return Choice{}, fmt.Errorf("interface %s has no IP address; RoCE v2 needs one", i.Name)
 	}
 	_, kind := rank(best)
-	why = append(why, fmt.Sprintf("%v is the first of its addresses that is routed farthest (%s).", best, kind))
+	why = append(why, fmt.Sprintf("%v is the first of its most widely routable addresses (%s).", best, kind))
 	return Choice{netip.AddrPortFrom(best, Port), i, why}, nil
 }
 
-// choose takes the interface of the best default route that can carry RoCE v2,
-// else the first that is up and not the loopback, else the loopback.
+// choose returns an address of the preferred default route's interface, else of the
+// first interface that is up, else of the loopback interface. The interface's MTU must
+// be large enough for RoCE v2.
 func choose(list []Interface, routes []int) (Choice, error) {
 	usable := func(i Interface) bool { return i.Up && len(i.Addrs) > 0 && MTUFor(i.MTU) > 0 }
 	for _, r := range routes {
@@ -168,7 +169,7 @@ func choose(list []Interface, routes []int) (Choice, error) {
 	}
 	for _, i := range list {
 		if usable(i) {
-			return ofInterface(i, []string{fmt.Sprintf("No network interface is up but the loopback, %s.", i.Name)})
+			return ofInterface(i, []string{fmt.Sprintf("No network interface is up except the loopback interface, %s.", i.Name)})
 		}
 	}
 	return Choice{}, fmt.Errorf("no network interface is up and has an address: expected one, found %s", all(list))

@@ -15,7 +15,7 @@ func addrs(list ...string) (a []netip.Addr) {
 	return a
 }
 
-// A host with two adapters, a VPN and a bridge that is down.
+// The interfaces of a host with two adapters, a VPN and a bridge that is down.
 func sample() []Interface {
 	return []Interface{
 		{Name: "lo", Index: 1, Up: true, Loopback: true, MTU: 65536, Addrs: addrs("127.0.0.1", "::1")},
@@ -52,7 +52,7 @@ func TestResolveNameGivesAddress(t *testing.T) {
 	}
 }
 
-func TestResolveWrongNameNamesWhatExists(t *testing.T) {
+func TestResolveUnknownNameListsDevices(t *testing.T) {
 	for _, name := range []string{"eth7", "", "203.0.113.9", "fe80::1%tun0", "0.0.0.0"} {
 		_, err := resolve(name, sample())
 		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "eth1 (198.51.100.1, fe80::3%eth1)") {

@@ -1,6 +1,6 @@
-// Package host knows the machine that softrdma runs on: its network
-// interfaces and addresses, which of them can be RDMA devices, and which is
-// the best. It opens no sockets and changes nothing.
+// Package host describes the machine that softrdma runs on: its network interfaces,
+// addresses and routes. It chooses the address for an RDMA device, and watches the state
+// of the device's interface. It sends no packets and changes no settings.
 package host
 
 import (
@@ -14,11 +14,11 @@ import (
 type Interface struct {
 	Name      string
 	Index     int
-	MAC       net.HardwareAddr // empty where there is none
+	MAC       net.HardwareAddr // empty if there is none
 	MTU       int              // bytes of an IP packet
 	Up        bool             // administratively up and running
 	Loopback  bool
-	SpeedMbps int          // 0 where the system does not tell
+	SpeedMbps int          // 0 if unknown
 	Addrs     []netip.Addr // unicast; link-local IPv6 with its zone
 }
 
@@ -32,7 +32,7 @@ func Interfaces() ([]Interface, error) {
 	return list, nil
 }
 
-// withZone gives link-local IPv6 addresses the interface's name as their zone.
+// withZone adds the interface's name as the zone of a link-local IPv6 address.
 func withZone(a netip.Addr, name string) netip.Addr {
 	a = a.Unmap()
 	if a.Is6() && a.IsLinkLocalUnicast() {
@@ -41,7 +41,7 @@ func withZone(a netip.Addr, name string) netip.Addr {
 	return a.WithZone("")
 }
 
-// portable lists the interfaces by what the standard library tells.
+// portable lists the interfaces with the standard library only.
 func portable() ([]Interface, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byIoctl lists the interfaces that have addresses without netlink, which
-// sandboxes forbid (systemd's RestrictAddressFamilies, seccomp filters): by
-// requests to a UDP socket, and for IPv6 by /proc.
+// byIoctl lists the interfaces that have addresses. It uses ioctls on a UDP socket and
+// /proc for IPv6, because sandboxes may forbid netlink (systemd's
+// RestrictAddressFamilies, seccomp filters).
 func byIoctl() ([]Interface, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func byIoctl() ([]Interface, error) {
 		return nil, err
 	}
 	for i := range entries {
-		// An alias ("eth0:1") is a further address of its interface.
+		// An alias ("eth0:1") is another address of its interface.
 		name, _, _ := strings.Cut(entries[i].Name(), ":")
 		if b, err := entries[i].Inet4Addr(); err == nil {
 			if a, ok := netip.AddrFromSlice(b); ok {
@@ -61,7 +61,7 @@ func byIoctl() ([]Interface, error) {
 	return list, nil
 }
 
-// configured asks for the IPv4 addresses (SIOCGIFCONF).
+// configured returns the IPv4 addresses of all interfaces (SIOCGIFCONF).
 func configured(fd int) ([]unix.Ifreq, error) {
 	for n := 64; ; n *= 2 {
 		list := make([]unix.Ifreq, n)
@@ -79,12 +79,12 @@ func configured(fd int) ([]unix.Ifreq, error) {
 	}
 }
 
-// addresses6 are the IPv6 addresses by interface.
+// addresses6 returns the IPv6 addresses by interface.
 func addresses6() map[string][]netip.Addr {
-	// Not /proc/net: that is the first thread's namespace.
+	// /proc/net would show the network namespace of the first thread.
 	f, err := os.Open("/proc/thread-self/net/if_inet6")
 	if err != nil {
-		return nil // a kernel without IPv6
+		return nil // the kernel has no IPv6
 	}
 	defer f.Close()
 	list := map[string][]netip.Addr{}
@@ -101,7 +101,7 @@ func addresses6() map[string][]netip.Addr {
 	return list
 }
 
-// describe fills in what an interface has beside its addresses.
+// describe fills in all fields except the name and the addresses.
 func (i *Interface) describe(fd int) error {
 	r, err := unix.NewIfreq(i.Name)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// interfaces asks the kernel by netlink, which also tells whether a link runs.
+// interfaces lists the interfaces by netlink, which also reports their operational
+// state.
 func interfaces() ([]Interface, error) {
 	links, err := netlink.LinkList()
 	if err != nil { // a sandbox may forbid netlink
@@ -43,7 +44,8 @@ func interfaces() ([]Interface, error) {
 	return list, nil
 }
 
-// speed reads the speed that the driver tells; virtual links tell none or -1.
+// speed returns the speed that the driver reports, or 0. Virtual links report none or
+// -1.
 func speed(name string) int {
 	b, err := os.ReadFile(filepath.Join("/sys/class/net", name, "speed"))
 	if err != nil {
@@ -56,8 +58,8 @@ func speed(name string) int {
 	return n
 }
 
-// defaultRoutes are the indices of the interfaces of the default routes, the
-// preferred first.
+// defaultRoutes returns the interface indices of the default routes, the preferred one
+// first.
 func defaultRoutes() []int {
 	var list []int
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {

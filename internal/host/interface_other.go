@@ -9,8 +9,8 @@ import (
 
 func interfaces() ([]Interface, error) { return portable() }
 
-// defaultRoutes asks which address a datagram to the outside would leave from:
-// connecting a UDP socket sends nothing.
+// defaultRoutes returns the interfaces that routes to outside addresses use. It finds
+// them by connecting UDP sockets, which sends nothing.
 func defaultRoutes() []int {
 	var list []int
 	for _, outside := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {

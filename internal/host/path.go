@@ -5,12 +5,11 @@ import (
 	"net/netip"
 )
 
-// PathMTU is the largest path MTU (256 to 4096) of RoCE v2 that this machine
-// knows to fit the way to a destination, or 0 where the system does not tell.
-// It is bounded by the interface and the route that lead there and by what the
-// system has learnt of the path. An address of this machine is reached through
-// the loopback interface, but has the MTU of the interface that it belongs to,
-// because a device on it has no larger one.
+// PathMTU returns the largest path MTU (256 to 4096) of RoCE v2 that fits the path to a
+// destination, or 0 if it is unknown. It is limited by the route, its interface and the
+// path MTU that the system has discovered. A destination on this machine is limited by
+// the MTU of its own interface and not of the loopback interface, because a device on
+// the interface has no larger one.
 func PathMTU(dst netip.Addr) int {
 	dst = dst.Unmap()
 	if !dst.IsValid() || dst.IsUnspecified() {
@@ -24,9 +23,10 @@ func PathMTU(dst netip.Addr) int {
 	return pathMTU(dst, c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), routeMTU(c, dst.Is4()), Interfaces)
 }
 
-// pathMTU is PathMTU of a route with a source address and an MTU, 0 if unknown.
+// pathMTU is PathMTU for a route with a source address and an MTU, which is 0 if
+// unknown.
 func pathMTU(dst, src netip.Addr, route int, list func() ([]Interface, error)) int {
-	if src == dst && !dst.IsLoopback() { // the source of a route to an own address is that address
+	if src == dst && !dst.IsLoopback() { // a route to an address of this machine has the same source
 		ifs, err := list()
 		if err != nil {
 			return MTUFor(route)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeMTU is the MTU of a connected socket's route, 0 where it is not known.
+// routeMTU returns the MTU of a connected socket's route, or 0 if it is unknown.
 func routeMTU(c *net.UDPConn, is4 bool) (mtu int) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package host
 
 import "net"
 
-// routeMTU is not known here.
+// routeMTU returns 0: the MTU is unknown.
 func routeMTU(*net.UDPConn, bool) int { return 0 }

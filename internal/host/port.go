@@ -6,16 +6,15 @@ import (
 	"net/netip"
 )
 
-// LeastMTU is the smallest MTU of an interface that carries RoCE v2.
+// LeastMTU is the smallest interface MTU for RoCE v2.
 const LeastMTU = 256 + maxHeaders
 
-// maxHeaders is what the longest headers of RoCE v2 take of an interface's
-// MTU, counted as Linux's Soft RoCE counts them (RXE_MAX_HDR_LENGTH): both ends
-// of a link must come to the same path MTU.
+// maxHeaders is the maximum length of RoCE v2 headers. It is the value of Linux's Soft
+// RoCE (RXE_MAX_HDR_LENGTH), so that both compute the same path MTU.
 const maxHeaders = 80
 
-// MTUFor is the largest path MTU (256 to 4096) that fits into an interface's
-// MTU, 0 when none does.
+// MTUFor returns the largest path MTU (256 to 4096) that fits into an interface's MTU,
+// or 0 if none does.
 func MTUFor(linkMTU int) int {
 	for mtu := 4096; mtu >= 256; mtu >>= 1 {
 		if linkMTU >= mtu+maxHeaders {
@@ -28,8 +27,8 @@ func MTUFor(linkMTU int) int {
 // GUID returns a device's identifier. Two devices on one interface have different
 // ones, which survive a restart: the manufacturer's part of the interface's MAC
 // address with the bit of locally administered identifiers, and 40 bits of a hash
-// of the whole MAC address and the device's address. Where there is no MAC address
-// all of it is hash.
+// of the whole MAC address and the device's address. Without a MAC address the whole
+// GUID is a hash.
 func GUID(i Interface, a netip.Addr) uint64 {
 	const local, group = 1 << 57, 1 << 56 // bits 0x02 and 0x01 of the first byte
 	h := fnv.New64a()

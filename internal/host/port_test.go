@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestGUIDIsOfTheAddress(t *testing.T) {
+func TestGUIDDependsOnTheAddress(t *testing.T) {
 	eth := Interface{Name: "eth0", MAC: net.HardwareAddr{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}}
 	other := Interface{Name: "eth1", MAC: net.HardwareAddr{0x52, 0x54, 0x00, 0x12, 0x34, 0x57}}
 	lo := Interface{Name: "lo", Loopback: true}
@@ -37,6 +37,6 @@ func TestGUIDIsOfTheAddress(t *testing.T) {
 		t.Errorf("system GUIDs of one interface: %#016x and %#016x, expected EUI-64 of its MAC", a, b)
 	}
 	if got := GUID(eth, netip.MustParseAddr("192.0.2.1")); got != 0x52540039283f8950 {
-		t.Errorf("GUID %#016x, expected the same as ever", got)
+		t.Errorf("GUID %#016x, which must never change", got)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// ErrNoRoute is wrapped when the host knows no way to a destination.
+// ErrNoRoute is wrapped when the host has no route to a destination.
 var ErrNoRoute = errors.New("no route to the destination")
 
-// Source is the local address from which the host's routing reaches a
-// destination. It connects a UDP socket, which sends nothing, because that
-// works on every system and heeds every rule of routing.
+// Source returns the local address that the host uses to send to a destination. It
+// connects a UDP socket, which sends nothing, works on every system and follows all
+// routing rules.
 func Source(dst netip.Addr) (netip.Addr, error) {
 	dst = dst.Unmap()
 	if !dst.IsValid() || dst.IsUnspecified() {
@@ -31,26 +31,26 @@ func Source(dst netip.Addr) (netip.Addr, error) {
 	return src, nil
 }
 
-// routeError says in words why a destination is not reached.
+// routeError explains why a destination is not reachable.
 func routeError(dst netip.Addr, err error) error {
 	why := "the system refuses it"
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH):
-		why = "no entry of the routing table leads there"
+		why = "the routing table has no matching entry"
 	case errors.Is(err, syscall.EHOSTUNREACH):
-		why = "the routing table calls the host unreachable"
+		why = "the routing table has an unreachable entry for it"
 	case errors.Is(err, syscall.EACCES):
 		why = "the routing table prohibits it, or it is a broadcast address"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why = "no local address fits it"
+		why = "no suitable local address"
 	case errors.Is(err, syscall.EINVAL) && dst.Is6() && dst.IsLinkLocalUnicast() && dst.Zone() == "":
-		why = "a link-local address wants its interface, as in " + dst.String() + "%eth0"
+		why = "a link-local address needs its interface, as in " + dst.String() + "%eth0"
 	}
 	return fmt.Errorf("%w: %v: %s: %w", ErrNoRoute, dst, why, err)
 }
 
-// LocalAddresses lists the addresses of this machine that a device can be
-// opened on: those of interfaces that are up and carry RoCE v2.
+// LocalAddresses returns the addresses of this machine on which a device can be opened:
+// those of interfaces that are up and whose MTU is large enough.
 func LocalAddresses() ([]netip.Addr, error) {
 	list, err := Interfaces()
 	if err != nil {
@@ -65,8 +65,7 @@ func LocalAddresses() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// IsLocal tells whether an address is one of this machine's, all of a loopback
-// interface's among them.
+// IsLocal reports whether an address belongs to this machine. All of 127.0.0.0/8 does.
 func IsLocal(a netip.Addr) (bool, error) {
 	list, err := Interfaces()
 	if err != nil {
@@ -85,8 +84,8 @@ func IsLocal(a netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// AddressInUse tells whether err is that another socket has the address.
+// AddressInUse reports whether err means that another socket uses the address.
 func AddressInUse(err error) bool {
-	const wsaEADDRINUSE = syscall.Errno(10048) // Windows has a number of its own
+	const wsaEADDRINUSE = syscall.Errno(10048) // Windows has its own number
 	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, wsaEADDRINUSE)
 }

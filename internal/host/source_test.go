@@ -32,13 +32,13 @@ func TestSourceUnspecifiedRefused(t *testing.T) {
 	}
 }
 
-func TestRouteErrorTellsInWords(t *testing.T) {
+func TestRouteErrorExplains(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		dst  string
 		want string
 	}{
-		{syscall.ENETUNREACH, "192.0.2.1", "no entry of the routing table leads there"},
+		{syscall.ENETUNREACH, "192.0.2.1", "the routing table has no matching entry"},
 		{syscall.EHOSTUNREACH, "192.0.2.1", "unreachable"},
 		{syscall.EACCES, "192.0.2.255", "broadcast"},
 		{syscall.EINVAL, "fe80::1", "fe80::1%eth0"},
@@ -51,14 +51,14 @@ func TestRouteErrorTellsInWords(t *testing.T) {
 	}
 }
 
-func TestLocalAddressesHoldLoopback(t *testing.T) {
+func TestLocalAddressesContainLoopback(t *testing.T) {
 	list, err := LocalAddresses()
 	if err != nil || !slices.ContainsFunc(list, netip.Addr.IsLoopback) {
 		t.Errorf("found %v, %v, expected a loopback address among them", list, err)
 	}
 }
 
-func TestAddressInUseKnowsTakenPort(t *testing.T) {
+func TestAddressInUse(t *testing.T) {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -2,13 +2,13 @@ package host
 
 import "net/netip"
 
-// A PortState is what can change of a device's port while it is open.
+// A PortState is the state of a device's port that can change while it is open.
 type PortState struct {
-	Up   bool // the interface is there, up and running
-	Addr bool // the address is one of the interface
+	Up   bool // the interface exists, is up and running
+	Addr bool // the interface has the address
 }
 
-// State asks the system for the present state of a choice.
+// State returns the current state of a choice.
 func State(c Choice) (PortState, error) {
 	list, err := Interfaces()
 	if err != nil {
@@ -27,7 +27,6 @@ func State(c Choice) (PortState, error) {
 	return s, nil
 }
 
-// local tells whether an address that is not configured is the interface's all
-// the same: Linux takes all of 127.0.0.0/8 as local, though only one of it is
-// configured.
+// local reports whether an address belongs to the interface without being configured:
+// Linux treats all of 127.0.0.0/8 as addresses of the loopback interface.
 func local(i Interface, a netip.Addr) bool { return i.Loopback && a.Is4() && a.IsLoopback() }

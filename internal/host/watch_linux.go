@@ -14,126 +14,125 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet is how long the kernel tells nothing after news were lost, until what
-// it tells is believed again.
+// quiet is the time without messages after a loss, until the Watcher trusts the
+// contents of messages again.
 const quiet = 20 * time.Millisecond
 
-// A Watcher follows the state of a port by what the kernel tells of links and
-// addresses. While nothing changes it costs nothing: its goroutine sleeps in
-// the scheduler, without a thread.
+// A Watcher follows the state of a port by the kernel's netlink messages about links
+// and addresses. An idle Watcher costs nothing: its goroutine sleeps in Go's netpoller,
+// without a thread.
 type Watcher struct {
 	addr   netip.Addr
 	notify func(old, now PortState)
 
-	news  *nl.NetlinkSocket
-	asker *netlink.Handle // in the network namespace that Watch was called in
-	once  sync.Once
-	ended chan struct{}
+	messages *nl.NetlinkSocket
+	queries  *netlink.Handle // in the network namespace of Watch's caller
+	once     sync.Once
+	ended    chan struct{}
 
-	// The goroutine's:
-	index int
-	name  string
-	there bool // the interface exists
-	lost  bool // news were lost, see lose
+	// Used by the goroutine only:
+	index  int
+	name   string
+	exists bool // the interface exists
+	lost   bool // messages were lost, see setLost
 
-	mu    sync.Mutex
-	state PortState
-	blind bool // the kernel tells no more
+	mu     sync.Mutex
+	state  PortState
+	failed bool // no more messages will arrive
 }
 
-// Watch follows the interface and the address of a choice. Every change is
-// told by notify, on a goroutine of the watcher, until Close. It fails where
-// the system forbids netlink sockets, as a sandbox may.
+// Watch follows the interface and the address of a choice. It calls notify for every
+// change, on the watcher's goroutine, until Close. It fails if the system forbids
+// netlink sockets, as a sandbox may.
 func Watch(c Choice, notify func(old, now PortState)) (*Watcher, error) {
 	w := &Watcher{
 		addr: c.Addr.Addr().WithZone(""), notify: notify, ended: make(chan struct{}),
 		index: c.Interface.Index, name: c.Interface.Name,
 	}
 	var err error
-	w.news, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+	w.messages, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
 		return nil, fmt.Errorf("watch network interfaces: %w", err)
 	}
-	if w.asker, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		w.news.Close()
+	if w.queries, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		w.messages.Close()
 		return nil, fmt.Errorf("watch network interfaces: %w", err)
 	}
-	// Asked after the subscription, so that no change falls between the two.
-	if w.state, err = w.ask(); err != nil {
-		w.news.Close()
-		w.asker.Close()
+	// The query follows the subscription, so that no change is missed.
+	if w.state, err = w.query(); err != nil {
+		w.messages.Close()
+		w.queries.Close()
 		return nil, fmt.Errorf("watch network interface %s: %w", w.name, err)
 	}
 	go w.run()
 	return w, nil
 }
 
-// State is the state that was told last; ok is false when the watcher has lost
-// the kernel, and is closed.
+// State returns the latest state. ok is false if the watcher has failed or is closed.
 func (w *Watcher) State() (s PortState, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state, !w.blind
+	return w.state, !w.failed
 }
 
-// Close ends the watch. When it returns, notify is not called any more; notify
-// itself must not call it.
+// Close ends the watch. notify is not called after Close returns. notify must not call
+// Close.
 func (w *Watcher) Close() {
-	w.once.Do(w.news.Close)
+	w.once.Do(w.messages.Close)
 	<-w.ended
 }
 
 func (w *Watcher) run() {
 	defer close(w.ended)
-	defer w.asker.Close()
+	defer w.queries.Close()
 	for {
-		list, from, err := w.news.Receive()
+		list, from, err := w.messages.Receive()
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			w.lose(true)
+			w.setLost(true)
 			continue
 		case errors.Is(err, unix.EAGAIN):
-			w.lose(false)
+			w.setLost(false)
 			continue
 		case errors.Is(err, unix.EINTR):
 			continue
-		case err != nil: // closed, or for good
+		case err != nil: // closed or failed
 			w.mu.Lock()
-			w.blind = true
+			w.failed = true
 			w.mu.Unlock()
-			w.once.Do(w.news.Close)
+			w.once.Do(w.messages.Close)
 			return
 		case from.Pid != nl.PidKernel:
 			continue
 		}
 		for i := range list {
-			w.hear(&list[i])
+			w.handle(&list[i])
 		}
 	}
 }
 
-// lose begins, and ends, the time after news were lost. What is left of them
-// is old and says nothing: the state is asked for, with each message and for
-// the last time when no more come.
-func (w *Watcher) lose(lost bool) {
+// setLost begins or ends the period after a loss of messages. In this period the
+// remaining messages may be outdated, so the watcher queries the state at each message
+// and once more when no more arrive.
+func (w *Watcher) setLost(lost bool) {
 	w.lost = lost
-	var patience unix.Timeval
+	var timeout unix.Timeval
 	if lost {
-		patience = unix.NsecToTimeval(int64(quiet))
+		timeout = unix.NsecToTimeval(int64(quiet))
 	}
-	_ = w.news.SetReceiveTimeout(&patience) // sets a field
+	_ = w.messages.SetReceiveTimeout(&timeout) // never fails
 	w.refresh()
 }
 
-// refresh asks for the state and tells of it.
+// refresh queries the state and reports changes.
 func (w *Watcher) refresh() {
-	if s, err := w.ask(); err == nil {
+	if s, err := w.query(); err == nil {
 		w.set(s)
 	}
 }
 
-// hear takes one message from the kernel.
-func (w *Watcher) hear(m *syscall.NetlinkMessage) {
+// handle handles one message from the kernel.
+func (w *Watcher) handle(m *syscall.NetlinkMessage) {
 	if w.lost {
 		w.refresh()
 		return
@@ -141,7 +140,7 @@ func (w *Watcher) hear(m *syscall.NetlinkMessage) {
 	s, _ := w.State()
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-		// A bridge tells of its ports by the same messages, with its family.
+		// A bridge reports its ports with the same messages, but another family.
 		if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
 			return
 		}
@@ -149,7 +148,7 @@ func (w *Watcher) hear(m *syscall.NetlinkMessage) {
 		if err != nil || !w.ours(l.Attrs()) {
 			return
 		}
-		if w.there = m.Header.Type == unix.RTM_NEWLINK; w.there {
+		if w.exists = m.Header.Type == unix.RTM_NEWLINK; w.exists {
 			w.index, w.name = l.Attrs().Index, l.Attrs().Name
 			s.Up = running(l.Attrs())
 		} else {
@@ -159,8 +158,8 @@ func (w *Watcher) hear(m *syscall.NetlinkMessage) {
 		if len(m.Data) < unix.SizeofIfAddrmsg || int(nl.DeserializeIfAddrmsg(m.Data).Index) != w.index {
 			return
 		}
-		// One address can be there twice, and another one's prefix can cover
-		// it: ask whether it still is.
+		// The address may be configured twice, or be covered by another one's
+		// prefix: query whether the interface still has it.
 		has, err := w.hasAddr()
 		if err != nil {
 			return
@@ -170,16 +169,17 @@ func (w *Watcher) hear(m *syscall.NetlinkMessage) {
 	w.set(s)
 }
 
-// ours tells whether a link is the watched one: by its index or, when that is
-// gone, by its name, as an adapter has it that was unplugged and comes back.
+// ours reports whether a link is the watched one: by its index or, if the interface
+// does not exist, by its name, because an adapter that is unplugged and plugged in again
+// gets a new index.
 func (w *Watcher) ours(a *netlink.LinkAttrs) bool {
-	if w.there {
+	if w.exists {
 		return a.Index == w.index
 	}
 	return a.Name == w.name
 }
 
-// set makes s the state and tells of it where it is another one.
+// set sets the state and calls notify if it has changed.
 func (w *Watcher) set(s PortState) {
 	w.mu.Lock()
 	old := w.state
@@ -190,17 +190,17 @@ func (w *Watcher) set(s PortState) {
 	}
 }
 
-// ask asks the kernel for the whole state.
-func (w *Watcher) ask() (s PortState, err error) {
-	l, err := w.asker.LinkByIndex(w.index)
+// query queries the whole state.
+func (w *Watcher) query() (s PortState, err error) {
+	l, err := w.queries.LinkByIndex(w.index)
 	if errors.As(err, new(netlink.LinkNotFoundError)) {
-		w.there = false
+		w.exists = false
 		return s, nil
 	}
 	if err != nil {
 		return s, err
 	}
-	w.there, s.Up = true, running(l.Attrs())
+	w.exists, s.Up = true, running(l.Attrs())
 	s.Addr, err = w.hasAddr()
 	return s, err
 }
@@ -208,8 +208,8 @@ func (w *Watcher) ask() (s PortState, err error) {
 func (w *Watcher) hasAddr() (bool, error) {
 	var list []netlink.Addr
 	var err error
-	for range 5 { // the list may change while it is read
-		list, err = w.asker.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: w.index}}, netlink.FAMILY_ALL)
+	for range 5 { // retry if the list changes while it is read
+		list, err = w.queries.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: w.index}}, netlink.FAMILY_ALL)
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
 		}
@@ -228,7 +228,7 @@ func (w *Watcher) hasAddr() (bool, error) {
 	return false, nil
 }
 
-// running tells whether a link is up, also physically where it knows.
+// running reports whether a link is up, physically too if its driver reports that.
 func running(a *netlink.LinkAttrs) bool {
 	return a.Flags&net.FlagUp != 0 && (a.OperState == netlink.OperUp || a.OperState == netlink.OperUnknown)
 }

@@ -16,21 +16,21 @@ import (
 	"softrdma/internal/host/hosttest"
 )
 
-// A seer keeps what a watcher tells.
-type seer chan [2]PortState
+// A recorder records the changes that a watcher reports.
+type recorder chan [2]PortState
 
-func (c seer) notify(old, now PortState) { c <- [2]PortState{old, now} }
+func (c recorder) notify(old, now PortState) { c <- [2]PortState{old, now} }
 
 // want waits for one change and checks it.
-func (c seer) want(t *testing.T, old, now PortState) {
+func (c recorder) want(t *testing.T, old, now PortState) {
 	t.Helper()
 	select {
 	case got := <-c:
 		if got != [2]PortState{old, now} {
-			t.Errorf("told %+v, expected %+v to %+v", got, old, now)
+			t.Errorf("reported %+v, expected %+v to %+v", got, old, now)
 		}
 	case <-time.After(10 * time.Second):
-		t.Errorf("told nothing, expected %+v to %+v", old, now)
+		t.Errorf("no change reported, expected %+v to %+v", old, now)
 		runtime.Goexit()
 	}
 }
@@ -41,12 +41,12 @@ var (
 	naked = PortState{Up: true}
 )
 
-func TestWatchTellsLinkAndAddress(t *testing.T) {
+func TestWatchReportsLinkAndAddress(t *testing.T) {
 	hosttest.InNamespace(t, func(t *testing.T) {
 		l, _ := hosttest.Cable(t, "port0", "10.1.2.3/24")
 		c, err := Resolve("port0")
 		hosttest.Must(t, err)
-		told := make(seer, 10)
+		told := make(recorder, 10)
 		w, err := Watch(c, told.notify)
 		hosttest.Must(t, err)
 		if s, ok := w.State(); !ok || s != good {
@@ -66,8 +66,8 @@ func TestWatchTellsLinkAndAddress(t *testing.T) {
 		hosttest.Must(t, netlink.AddrAdd(l, a))
 		told.want(t, naked, good)
 
-		// What is not of this port is not told: another interface, another
-		// address, another prefix of the same address.
+		// Changes that do not affect the port are not reported: another interface,
+		// another address, another prefix of the same address.
 		other, _ := hosttest.Cable(t, "port1", "10.9.9.9/24")
 		hosttest.Must(t, netlink.LinkSetDown(other))
 		more, err := netlink.ParseAddr("10.1.2.4/24")
@@ -80,12 +80,12 @@ func TestWatchTellsLinkAndAddress(t *testing.T) {
 		hosttest.Must(t, netlink.AddrDel(l, a))
 		hosttest.Must(t, netlink.LinkSetMTU(l, 1400))
 
-		// An adapter that is unplugged and comes back has another index.
+		// An adapter that is unplugged and plugged in again gets another index.
 		hosttest.Must(t, netlink.LinkDel(l))
-		for s := good; s != (PortState{}); { // addresses may go before the link
+		for s := good; s != (PortState{}); { // addresses may be removed before the link
 			change := <-told
 			if change[0] != s || change[1].Up && change[1].Addr {
-				t.Errorf("told %+v", change)
+				t.Errorf("reported %+v", change)
 			}
 			s = change[1]
 		}
@@ -98,19 +98,19 @@ func TestWatchTellsLinkAndAddress(t *testing.T) {
 		w.Close()
 		hosttest.Must(t, netlink.LinkDel(other))
 		if n := len(told); n != 0 {
-			t.Errorf("%d changes told after the last", n)
+			t.Errorf("%d changes reported after the last one", n)
 		}
 	})
 }
 
-func TestWatchOfLoopbackKnowsWholePrefix(t *testing.T) {
+func TestWatchLoopbackHasWholePrefix(t *testing.T) {
 	hosttest.InNamespace(t, func(t *testing.T) {
 		lo, err := netlink.LinkByName("lo")
 		hosttest.Must(t, err)
 		hosttest.Must(t, netlink.LinkSetUp(lo))
 		c, err := Resolve("127.7.8.9")
 		hosttest.Must(t, err)
-		told := make(seer, 10)
+		told := make(recorder, 10)
 		w, err := Watch(c, told.notify)
 		hosttest.Must(t, err)
 		defer w.Close()
@@ -118,7 +118,7 @@ func TestWatchOfLoopbackKnowsWholePrefix(t *testing.T) {
 			t.Errorf("state %+v, %v", s, ok)
 		}
 		if s, err := State(c); err != nil || s != good {
-			t.Errorf("asked: state %+v, %v", s, err)
+			t.Errorf("queried: state %+v, %v", s, err)
 		}
 		a, err := netlink.ParseAddr("127.0.0.1/8")
 		hosttest.Must(t, err)
@@ -127,36 +127,36 @@ func TestWatchOfLoopbackKnowsWholePrefix(t *testing.T) {
 	})
 }
 
-func TestWatchOfCarrier(t *testing.T) {
+func TestWatchReportsCarrier(t *testing.T) {
 	hosttest.InNamespace(t, func(t *testing.T) {
 		_, b := hosttest.Cable(t, "port0", "10.1.2.3/24")
 		c, err := Resolve("10.1.2.3")
 		hosttest.Must(t, err)
-		told := make(seer, 10)
+		told := make(recorder, 10)
 		w, err := Watch(c, told.notify)
 		hosttest.Must(t, err)
 		defer w.Close()
-		hosttest.Must(t, netlink.LinkSetDown(b)) // the other end: the cable is pulled
+		hosttest.Must(t, netlink.LinkSetDown(b)) // like an unplugged cable
 		told.want(t, good, down)
 		hosttest.Must(t, netlink.LinkSetUp(b))
 		told.want(t, down, good)
 	})
 }
 
-// A watcher that misses news asks.
-func TestWatchSurvivesLostNews(t *testing.T) {
+// A watcher that misses messages queries the state.
+func TestWatchRecoversFromLostMessages(t *testing.T) {
 	hosttest.InNamespace(t, func(t *testing.T) {
 		l, _ := hosttest.Cable(t, "port0", "10.1.2.3/24")
 		c, err := Resolve("port0")
 		hosttest.Must(t, err)
-		told, hold := make(seer, 1000), make(chan struct{})
+		told, hold := make(recorder, 1000), make(chan struct{})
 		w, err := Watch(c, func(old, now PortState) {
 			<-hold // meanwhile the kernel's buffer for this socket overflows
 			told.notify(old, now)
 		})
 		hosttest.Must(t, err)
 		defer w.Close()
-		hosttest.Must(t, unix.SetsockoptInt(w.news.GetFd(), unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
+		hosttest.Must(t, unix.SetsockoptInt(w.messages.GetFd(), unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
 		for range 200 {
 			hosttest.Must(t, netlink.LinkSetDown(l))
 			hosttest.Must(t, netlink.LinkSetUp(l))
@@ -176,12 +176,12 @@ func TestWatchSurvivesLostNews(t *testing.T) {
 			}
 		}
 		if n := len(told); n >= 400 {
-			t.Errorf("%d changes told: none were lost", n)
+			t.Errorf("%d changes reported: no messages were lost", n)
 		}
 	})
 }
 
-func TestWatchLeavesNothing(t *testing.T) {
+func TestWatchReleasesResources(t *testing.T) {
 	c, err := DefaultDevice()
 	if err != nil {
 		t.Skipf("SKIPPED: no interface is up here: %v", err)

@@ -8,16 +8,16 @@ import (
 	"runtime"
 )
 
-// A Watcher follows the state of a port: see the one for Linux.
+// A Watcher follows the state of a port, on Linux only.
 type Watcher struct{}
 
-// Watch does nothing here and says so: its error wraps errors.ErrUnsupported.
+// Watch returns an error that wraps errors.ErrUnsupported.
 func Watch(Choice, func(old, now PortState)) (*Watcher, error) {
 	return nil, fmt.Errorf("watch network interfaces: %w on %s", errors.ErrUnsupported, runtime.GOOS)
 }
 
-// State has nothing to tell.
+// State returns false: there is no state.
 func (*Watcher) State() (s PortState, ok bool) { return s, false }
 
-// Close has nothing to end.
+// Close does nothing.
 func (*Watcher) Close() {}

@@ -10,7 +10,7 @@ import (
 	"path"
 )
 
-// mode is a file's in archives, whatever it is on this machine.
+// mode returns the file's mode in archives, which does not depend on this machine.
 func (f *file) mode() int64 {
 	if f.executable {
 		return 0o755
@@ -18,8 +18,8 @@ func (f *file) mode() int64 {
 	return 0o644
 }
 
-// writeTar packs files into a folder of an archive. Their times are 1970, so
-// that archives of one commit are the same.
+// writeTar writes files into a folder of an archive. All times are 1970, so that archives
+// are reproducible.
 func writeTar(name, folder string, files []file) error {
 	return write(name, func(w io.Writer) error {
 		z := gzip.NewWriter(w)
@@ -41,7 +41,7 @@ func writeTar(name, folder string, files []file) error {
 	})
 }
 
-// writeZip is writeTar for Windows.
+// writeZip is like writeTar, for Windows.
 func writeZip(name, folder string, files []file) error {
 	return write(name, func(w io.Writer) error {
 		z := zip.NewWriter(w)

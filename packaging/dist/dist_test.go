@@ -25,13 +25,13 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// What make dist has made, and the repository.
+// The output of make dist, and the repository.
 const (
 	built      = "../../bin/dist"
 	repository = "../.."
 )
 
-// lacks skips a test for which this machine lacks something; CI has it all.
+// lacks skips a test because this machine lacks something, or fails it in CI.
 func lacks(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -40,7 +40,8 @@ func lacks(t *testing.T, what string) {
 	t.Skip("SKIPPED: this machine lacks ", what)
 }
 
-// current is the distribution that is to be found in built.
+// current returns the distribution in built, and fails the test if it is of other
+// sources.
 func current(t *testing.T) *distribution {
 	t.Helper()
 	d := &distribution{root: repository, out: built}
@@ -51,7 +52,7 @@ func current(t *testing.T) *distribution {
 		lacks(t, "bin/dist: make dist builds it")
 	}
 	if _, err := os.Stat(filepath.Join(built, d.name(systems[0])+".cdx.json")); err != nil {
-		t.Fatalf("bin/dist is of other sources: make dist builds it anew (%v)", err)
+		t.Fatalf("bin/dist was built from other sources: run make dist (%v)", err)
 	}
 	return d
 }
@@ -60,7 +61,7 @@ func (d *distribution) program(s system) string {
 	return filepath.Join(d.out, "programs", s.String(), s.program())
 }
 
-// host is the system of the tests, whose program can be run.
+// host is the system that runs the tests.
 var host = system{runtime.GOOS, runtime.GOARCH}
 
 // A member is a file in an archive.
@@ -113,7 +114,7 @@ func readArchive(t *testing.T, name string) map[string]member {
 	}
 }
 
-func TestArchivesHoldEverything(t *testing.T) {
+func TestArchivesAreComplete(t *testing.T) {
 	d := current(t)
 	for _, s := range systems {
 		name := d.name(s) + ".tar.gz"
@@ -142,7 +143,7 @@ func TestArchivesHoldEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(found[path.Join(d.name(s), s.program())].data, program) {
-			t.Errorf("%s holds another program than the one that was built", name)
+			t.Errorf("%s contains a program that differs from the built one", name)
 		}
 	}
 }
@@ -172,7 +173,7 @@ func TestManualHasEachCommand(t *testing.T) {
 	}
 }
 
-func TestChecksumsAreOfAllFiles(t *testing.T) {
+func TestChecksumsCoverAllFiles(t *testing.T) {
 	d := current(t)
 	b, err := os.ReadFile(filepath.Join(built, sumsName))
 	if err != nil {
@@ -186,7 +187,7 @@ func TestChecksumsAreOfAllFiles(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != sum {
-			t.Errorf("%s has another checksum", name)
+			t.Errorf("%s has a wrong checksum", name)
 		}
 	}
 	for _, s := range systems {
@@ -199,7 +200,7 @@ func TestChecksumsAreOfAllFiles(t *testing.T) {
 	}
 }
 
-func TestComponentsAreThoseOfTheProgram(t *testing.T) {
+func TestComponentsMatchTheProgram(t *testing.T) {
 	d := current(t)
 	for _, s := range systems {
 		f, err := os.Open(filepath.Join(built, d.name(s)+".cdx.json"))
@@ -253,7 +254,7 @@ func TestProgramsAreStamped(t *testing.T) {
 	}
 }
 
-// The same sources give the same bytes, and no name of this machine is in them.
+// The same sources give the same bytes, without paths of this machine.
 func TestProgramsAreReproducible(t *testing.T) {
 	d := current(t)
 	here, err := filepath.Abs(repository)
@@ -266,7 +267,7 @@ func TestProgramsAreReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bytes.Contains(data, []byte(here+"/cmd")) {
-			t.Errorf("%v: the program holds the path of its sources", s)
+			t.Errorf("%v: the program contains the path of its sources", s)
 		}
 	}
 	again := t.TempDir()
@@ -283,7 +284,7 @@ func TestProgramsAreReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(one, two) {
-			t.Errorf("a second run makes another %s%s", d.name(host), end)
+			t.Errorf("a second run builds a different %s%s", d.name(host), end)
 		}
 	}
 }

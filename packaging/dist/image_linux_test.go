@@ -20,13 +20,13 @@ import (
 
 const image = "../../bin/softrdma-image.tar"
 
-// A blob names another one of an image (OCI image specification).
+// A blob is a descriptor of a blob in an image (OCI image specification).
 type blob struct {
 	Digest   string
 	Platform struct{ OS, Architecture string }
 }
 
-// An imageConfig is what a container engine takes from an image.
+// An imageConfig is an image's configuration for container engines.
 type imageConfig struct {
 	Architecture string
 	Config       struct {
@@ -38,7 +38,7 @@ type imageConfig struct {
 	}
 }
 
-// readImage gives the members of the image's archive.
+// readImage returns the members of the image's archive.
 func readImage(t *testing.T) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(image)
@@ -71,7 +71,7 @@ func decode(t *testing.T, members map[string][]byte, name string, v any) {
 	}
 }
 
-// unpack reads the layers of an image for an architecture.
+// unpack returns the configuration and the files of the image for an architecture.
 func unpack(t *testing.T, arch string) (cfg imageConfig, files map[string]member) {
 	t.Helper()
 	members := readImage(t)
@@ -118,7 +118,7 @@ func unpack(t *testing.T, arch string) (cfg imageConfig, files map[string]member
 
 const inImage = "usr/bin/softrdma"
 
-func TestImageHoldsTheProgramAlone(t *testing.T) {
+func TestImageContainsOnlyTheProgram(t *testing.T) {
 	d := current(t)
 	for _, arch := range []string{"amd64", "arm64"} {
 		cfg, files := unpack(t, arch)
@@ -139,8 +139,8 @@ func TestImageHoldsTheProgramAlone(t *testing.T) {
 	}
 }
 
-// containerRoot makes a root file system of the image, with the directories that
-// an engine would mount.
+// containerRoot creates a root file system from the image, with the directories that a
+// container engine mounts.
 func containerRoot(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -168,7 +168,7 @@ func containerRoot(t *testing.T) string {
 	return root
 }
 
-// The command works with nothing around it: no libc, shell, /proc, /tmp, users.
+// The command works without libc, shell, /proc, /tmp and users.
 func TestImageRuns(t *testing.T) {
 	root := containerRoot(t)
 	for args, says := range map[string]string{
@@ -185,8 +185,8 @@ func TestImageRuns(t *testing.T) {
 	}
 }
 
-// What the pod runs, run as its containers would be: one network with an eth0,
-// one user, one set of processes, a directory that both have.
+// podScript runs the pod's programs like its containers: in one network namespace with an
+// eth0, as one user, in one PID namespace, with a shared directory.
 const podScript = `
 ip link set lo up
 ip link add eth0 type veth peer name eth1
@@ -216,7 +216,7 @@ func TestPodRuns(t *testing.T) {
 	}
 	p := examplePod(t)
 	script := fmt.Sprintf(podScript, strings.Join(p.Spec.InitContainers[0].Args, " "), strings.Join(p.Spec.Containers[0].Args, " "))
-	// The processes end with the first one of their namespace.
+	// The processes end with the first process of their PID namespace.
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script)

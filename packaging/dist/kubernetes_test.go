@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A pod is as much of Kubernetes' Pod (v1) as the example has. What is not here
-// is refused, so that a field is not misspelled.
+// A pod has the fields of Kubernetes' Pod (v1) that the example uses. Parsing refuses
+// other fields, to detect misspelled ones.
 type pod struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -66,7 +66,7 @@ func examplePod(t *testing.T) (p pod) {
 	return p
 }
 
-func TestPodIsWhatTheCommandUnderstands(t *testing.T) {
+func TestPodArgumentsAreValid(t *testing.T) {
 	p := examplePod(t)
 	if p.APIVersion != "v1" || p.Kind != "Pod" || !p.Spec.ShareProcessNamespace || len(p.Spec.Containers) == 0 || len(p.Spec.InitContainers) == 0 {
 		t.Fatalf("unexpected pod %+v", p)

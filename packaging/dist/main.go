@@ -1,9 +1,9 @@
-// Command dist builds what is handed out of softrdma: for each system an
-// archive with the command, its licence, manual pages and completions, a list
-// of the modules in it (SBOM), and the checksums of all of them.
+// Command dist builds softrdma's release files: for each system an archive with the
+// command, its licence, manual pages and completions, and a list of the command's modules
+// (SBOM); and the checksums of all files.
 //
-// The same commit, Go and preload libraries give the same bytes: there are no
-// times, user names and paths of the machine in them.
+// The build is reproducible: the same commit, Go version and preload libraries give the
+// same bytes, without times, user names or paths of the machine.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 	"strings"
 )
 
-// A system is one that archives are made for.
+// A system is an operating system and architecture for which an archive is built.
 type system struct{ os, arch string }
 
 func (s system) String() string { return s.os + "-" + s.arch }
 
-// program is the command's file name.
+// program returns the command's file name.
 func (s system) program() string {
 	if s.os == "windows" {
 		return "softrdma.exe"
@@ -42,16 +42,16 @@ var systems = []system{
 // A distribution is one run of the command.
 type distribution struct {
 	root    string // of the repository
-	out     string // where everything goes
+	out     string // output directory
 	version string
 	commit  string
-	date    string // of the commit, in seconds since 1970: the manual pages'
+	date    string // of the commit, in seconds since 1970, for the manual pages
 }
 
 func main() {
 	root := flag.String("root", "..", "the repository's `DIRECTORY`")
-	out := flag.String("out", "../bin/dist", "`DIRECTORY` to make, in place of what is there")
-	only := flag.String("only", "", "make archives for these `SYSTEMS` alone, such as linux-amd64,darwin-arm64")
+	out := flag.String("out", "../bin/dist", "`DIRECTORY` to create; an existing one is replaced")
+	only := flag.String("only", "", "build archives only for these `SYSTEMS`, such as linux-amd64,darwin-arm64")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -94,7 +94,7 @@ func run(ctx context.Context, root, out, only string) error {
 	return d.sums()
 }
 
-// context completes the folder of the programs, which is the context of the
+// context completes the folder of the programs, which is the build context of the
 // container image.
 func (d *distribution) context() error {
 	licence, err := os.ReadFile(filepath.Join(d.root, "LICENSE"))
@@ -107,7 +107,7 @@ func (d *distribution) context() error {
 		os.WriteFile(filepath.Join(programs, "VERSION"), []byte(d.version+"\n"), 0o644))
 }
 
-// choose gives the systems of a list of names, or all.
+// choose returns the systems in a list of names, or all systems if the list is empty.
 func choose(only string) ([]system, error) {
 	if only == "" {
 		return systems, nil
@@ -123,11 +123,11 @@ func choose(only string) ([]system, error) {
 	return wanted, nil
 }
 
-// describe finds the version, after the last tag such as v1.2.3, and the commit
-// of the sources. Sources outside git have neither.
+// describe determines the version, from the last tag such as v1.2.3, and the commit of
+// the sources. It fails outside a git repository.
 func (d *distribution) describe(ctx context.Context) (err error) {
 	if d.commit, err = output(ctx, d.root, "git", "rev-parse", "HEAD"); err != nil {
-		return fmt.Errorf("the version comes from git: %w", err)
+		return fmt.Errorf("get the version from git: %w", err)
 	}
 	if d.date, err = output(ctx, d.root, "git", "log", "-1", "--format=%ct"); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (d *distribution) describe(ctx context.Context) (err error) {
 	return err
 }
 
-// output runs a program and gives what it printed, without the last line's end.
+// output runs a program and returns its output without the last newline.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	return outputWith(ctx, nil, dir, name, args...)
 }
@@ -155,10 +155,10 @@ func outputWith(ctx context.Context, env []string, dir, name string, args ...str
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
-// name is what the files of a system are called.
+// name returns the base name of a system's files.
 func (d *distribution) name(s system) string { return fmt.Sprintf("softrdma-%s-%v", d.version, s) }
 
-// make builds the command for a system and packs it.
+// make builds the command for a system and writes its archive and module list.
 func (d *distribution) make(ctx context.Context, s system, texts []file) error {
 	program := filepath.Join(d.out, "programs", s.String(), s.program())
 	if err := d.build(ctx, s, program); err != nil {
@@ -193,10 +193,10 @@ func (d *distribution) build(ctx context.Context, s system, program string) erro
 	return err
 }
 
-// sumsName is the list of checksums, as sha256sum -c reads it.
+// sumsName is the file of checksums, in the format of sha256sum -c.
 const sumsName = "SHA256SUMS"
 
-// sums writes the checksums of all files beside it.
+// sums writes the file of checksums.
 func (d *distribution) sums() error {
 	entries, err := os.ReadDir(d.out)
 	if err != nil {

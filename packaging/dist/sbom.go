@@ -11,8 +11,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// components is the list of what is in a program, as CycloneDX has it: the
-// modules that Go wrote into it, and Go's own library.
+// components returns a program's list of components in CycloneDX's format: the modules
+// recorded in the program, and Go's standard library.
 func (d *distribution) components(program string, s system) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -51,8 +51,8 @@ func (d *distribution) components(program string, s system) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// library is a module of a program. Its hash in go.sum is a property: it is
-// not the hash of a file.
+// library returns the component of a module. Its hash from go.sum is a property, because
+// it is not the hash of a file.
 func library(path, version, sum string) cdx.Component {
 	at := "pkg:golang/" + path + "@" + version
 	c := cdx.Component{BOMRef: at, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: at, Scope: cdx.ScopeRequired}

@@ -23,7 +23,7 @@ func systemdAnalyze(t *testing.T) string {
 	return name
 }
 
-// installed is the unit with the program where the tests have it.
+// installed returns the unit file with the path of the tests' program.
 func installed(t *testing.T, program string) string {
 	t.Helper()
 	b, err := os.ReadFile(unit)
@@ -31,7 +31,7 @@ func installed(t *testing.T, program string) string {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(b), "/usr/local/bin/softrdma", program)
-	text = regexp.MustCompile(`(?m)^Documentation=.*\n`).ReplaceAllString(text, "") // it looks for the manual
+	text = regexp.MustCompile(`(?m)^Documentation=.*\n`).ReplaceAllString(text, "") // systemd-analyze checks that the manual page exists
 	name := filepath.Join(t.TempDir(), "softrdma.service")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestUnitIsValid(t *testing.T) {
 	}
 }
 
-// systemd rates how much a service could do that it need not: 10 for all.
+// systemd rates the exposure of a service from 0 to 10.
 func TestUnitIsConfined(t *testing.T) {
 	out, err := exec.Command(systemdAnalyze(t), "security", "--offline=true", "--threshold=30", unit).CombinedOutput()
 	if err != nil {
@@ -70,8 +70,8 @@ func TestUnitUsesFlagsThatExist(t *testing.T) {
 	understands(t, strings.Fields(string(m[1]))...)
 }
 
-// understands wants the command to know its arguments: it looks at them before
-// it prints its help.
+// understands checks that the command accepts the arguments. It parses them before it
+// prints its help.
 func understands(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command(current(t).program(host), append(args, "--help")...).CombinedOutput()
@@ -80,7 +80,8 @@ func understands(t *testing.T, args ...string) {
 	}
 }
 
-// A daemon that has the unit's capabilities alone serves programs of others.
+// confinedScript checks that a daemon with only the unit's capabilities serves programs
+// of other users.
 const confinedScript = `
 ip link set lo up
 setpriv --bounding-set=-all,%s --no-new-privs "$PROGRAM" daemon --device 127.0.0.9 --socket "$DIR/socket" --allow all & daemon=$!
@@ -133,7 +134,7 @@ func TestUnitsCapabilitiesServeOtherUsers(t *testing.T) {
 	}
 }
 
-// openTemp is a temporary directory that other users reach as well.
+// openTemp returns a temporary directory that other users can access.
 func openTemp(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

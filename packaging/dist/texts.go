@@ -7,22 +7,21 @@ import (
 	"path/filepath"
 )
 
-// A file goes into archives.
+// A file is a file of an archive.
 type file struct {
 	path       string // in the archive
-	source     string // where it is now
+	source     string // on this machine
 	executable bool
-	linux      bool // for Linux alone
+	linux      bool // for Linux only
 }
 
-// shells are those that completions are made for, with the name of the file
-// that each looks for.
+// shells are the shells with completions, and the names of their completion files.
 var shells = []struct{ name, file string }{
 	{"bash", "softrdma"}, {"zsh", "_softrdma"}, {"fish", "softrdma.fish"}, {"powershell", "softrdma.ps1"},
 }
 
-// texts are the files of archives beside the command. Manual pages and
-// completions are made from the command's own flags and texts.
+// texts returns the files of archives except the command. It generates manual pages and
+// completions by running the command.
 func (d *distribution) texts(ctx context.Context) ([]file, error) {
 	list := []file{
 		{path: "LICENSE", source: filepath.Join(d.root, "LICENSE")},
@@ -60,7 +59,7 @@ func (d *distribution) texts(ctx context.Context) ([]file, error) {
 	return list, nil
 }
 
-// own runs the command of these sources, with what writes manual pages.
+// own builds and runs the command of these sources, including its man subcommand.
 func (d *distribution) own(ctx context.Context, args ...string) (string, error) {
 	return outputWith(ctx, []string{"CGO_ENABLED=0", "SOURCE_DATE_EPOCH=" + d.date}, d.root, "go", append([]string{"run", "-tags", "man", "-ldflags", "-X main.version=" + d.version, "./cmd/softrdma"}, args...)...)
 }

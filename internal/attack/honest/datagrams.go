@@ -10,10 +10,10 @@ import (
 	"softrdma/verbs"
 )
 
-// grh is the length of the area in front of a received datagram.
+// grh is the length of the area before a received datagram.
 const grh = 40
 
-// Datagrams are two devices with a UD queue pair each.
+// Datagrams is two devices with a UD queue pair each.
 type Datagrams struct {
 	A, B *End
 
@@ -21,7 +21,7 @@ type Datagrams struct {
 	to   map[*End]*verbs.AH // of the peer
 }
 
-// NewDatagrams opens the two, with the Q_Key that both want.
+// NewDatagrams opens the devices and creates the queue pairs with a Q_Key.
 func NewDatagrams(t testing.TB, c Config, qkey uint32) *Datagrams {
 	t.Helper()
 	c.QP.Type = verbs.UD
@@ -41,7 +41,7 @@ func NewDatagrams(t testing.TB, c Config, qkey uint32) *Datagrams {
 	return d
 }
 
-// Round sends a datagram of n bytes each way and checks that it arrives and
+// Round sends a datagram of n bytes in both directions, and checks that it arrives and
 // nothing else does.
 func (d *Datagrams) Round(t testing.TB, n int) {
 	t.Helper()
@@ -49,15 +49,15 @@ func (d *Datagrams) Round(t testing.TB, n int) {
 	d.pass(t, d.B, n)
 }
 
-// pass sends one. A flood may overrun the receiver's socket, and datagrams may be
-// lost: as programs do, it sends again what does not arrive.
+// pass sends a datagram and repeats it until it arrives, because a flood may overrun the
+// receiver's socket.
 func (d *Datagrams) pass(t testing.TB, e *End, n int) {
 	t.Helper()
 	e.sent++
 	want, again := make([]byte, n), make([]byte, n)
 	e.fills(want, e.sent)
 	e.peer.recv(t, n)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(timeLimit); time.Now().Before(end); {
 		copy(e.MR.Bytes()[partSend*block:], want)
 		e.post(t, d.to[e], d.qkey, n)
 		for wc, ok := e.peer.soon(t); ok; wc, ok = e.peer.soon(t) {
@@ -68,10 +68,10 @@ func (d *Datagrams) pass(t testing.TB, e *End, n int) {
 			if bytes.Equal(got, want) {
 				return
 			}
-			// The one before, sent a second time and late?
+			// Is it a late copy of the previous datagram?
 			e.fills(again, e.sent-1)
 			if !bytes.Equal(got, again) {
-				t.Fatalf("datagram %d: other bytes came", e.sent)
+				t.Fatalf("datagram %d: received other bytes", e.sent)
 			}
 			e.peer.recv(t, n)
 		}
@@ -102,7 +102,7 @@ func (e *End) post(t testing.TB, to *verbs.AH, qkey uint32, n int) {
 	}
 }
 
-// soon waits a moment for a completion.
+// soon waits briefly for a completion, and reports whether there was one.
 func (e *End) soon(t testing.TB) (wc verbs.WC, ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

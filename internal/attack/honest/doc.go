@@ -1,8 +1,8 @@
-// Package honest is the traffic that an attack must not touch: connections
-// between real devices over the loopback, whose every byte is checked, exactly
-// once and in order, while package attack does its work. Only tests import it.
+// Package honest generates the legitimate traffic that an attack must not affect:
+// connections between real devices over the loopback interface. It checks that every
+// byte arrives exactly once and in order while package attack sends. Only tests import
+// it.
 //
-// It owns the devices, connections and the model of what their memory must hold.
-// It never attacks, and never says which refusals an attack must meet: tests ask
-// that of [Refusals].
+// It owns the devices, the connections and the model of their memory. It sends no
+// attacks and does not decide which refusals they must cause: tests check [Refusals].
 package honest

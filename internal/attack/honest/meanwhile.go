@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Meanwhile runs rounds of honest traffic while the attack lasts, at least one
-// during it and one after it, and fails the test with the attack's error.
+// Meanwhile runs rounds of honest traffic during the attack, at least one, and one
+// after it. It fails the test if attack returns an error.
 func Meanwhile(t testing.TB, attack func() error, round func()) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -33,7 +33,7 @@ func Meanwhile(t testing.TB, attack func() error, round func()) {
 	}
 }
 
-// Refusals are a device's counters.
+// Refusals returns a device's counters of refusals by reason.
 func Refusals(d *verbs.Device) map[string]uint64 {
 	m := make(map[string]uint64)
 	for name, n := range d.Counters() {
@@ -42,10 +42,10 @@ func Refusals(d *verbs.Device) map[string]uint64 {
 	return m
 }
 
-// Refused waits until a device has counted n more refusals than before under the
-// given names in total, and returns an error if that does not happen.
+// Refused waits until a device has counted n more refusals with the given names than
+// before, and returns an error if it does not in time.
 func Refused(d *verbs.Device, before map[string]uint64, n uint64, names ...string) error {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeLimit); ; time.Sleep(time.Millisecond) {
 		now, more := Refusals(d), uint64(0)
 		for _, name := range names {
 			more += now[name] - before[name]
@@ -59,7 +59,7 @@ func Refused(d *verbs.Device, before map[string]uint64, n uint64, names ...strin
 	}
 }
 
-// Counted is Refused in the test's goroutine, which it fails.
+// Counted is like Refused, but fails the test.
 func Counted(t testing.TB, d *verbs.Device, before map[string]uint64, name string, n uint64) {
 	t.Helper()
 	if err := Refused(d, before, n, name); err != nil {
@@ -75,15 +75,15 @@ var warm = sync.OnceFunc(func() {
 	}
 })
 
-// LeavesNothing checks at the end of the test that the process has no more
-// goroutines and descriptors than now. Call it first: what is opened behind it is
-// closed before it looks.
+// LeavesNothing checks at the end of the test that the process has no more goroutines
+// and descriptors than now. Call it first, so that other cleanup functions run before
+// the check.
 func LeavesNothing(t testing.TB) {
 	t.Helper()
 	warm()
 	goroutines, descriptors := runtime.NumGoroutine(), Descriptors()
 	t.Cleanup(func() {
-		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(timeLimit); ; time.Sleep(5 * time.Millisecond) {
 			g, d := runtime.NumGoroutine(), Descriptors()
 			if g <= goroutines && d <= descriptors {
 				return

@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Overhear returns the packets that a device sends and receives while f runs: the
-// knowledge of an attacker who can see them.
+// Overhear returns the packets that a device sends and receives while f runs, as an
+// attacker on the path sees them.
 func Overhear(t testing.TB, d *verbs.Device, f func()) (list []capture.Packet) {
 	t.Helper()
 	var file bytes.Buffer
@@ -24,7 +24,7 @@ func Overhear(t testing.TB, d *verbs.Device, f func()) (list []capture.Packet) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Devices on another port than 4791, as on the one address of IPv6's loopback.
+	// Ports of devices on ::1, the only IPv6 loopback address.
 	ports := make([]uint16, 0, 32)
 	for p := range uint16(32) {
 		ports = append(ports, 4800+p)
@@ -45,7 +45,7 @@ func Overhear(t testing.TB, d *verbs.Device, f func()) (list []capture.Packet) {
 	}
 }
 
-// Sent returns the overheard packets that a device sent.
+// Sent returns the outbound packets of an overheard device.
 func Sent(list []capture.Packet, d *verbs.Device) (sent []capture.Packet) {
 	for _, p := range list {
 		if p.Direction == capture.Outbound {

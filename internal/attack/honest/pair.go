@@ -15,20 +15,19 @@ import (
 	"softrdma/verbs"
 )
 
-// patience is the time limit of honest traffic, generous enough for any busy
-// machine.
-const patience = 60 * time.Second
+// timeLimit is the time limit of each step, generous enough for a busy machine.
+const timeLimit = 60 * time.Second
 
 // block is the size of each part of an end's memory.
 const block = 1 << 13
 
-// Parts of an end's memory, a block each. Nothing is ever written to the guard.
+// Parts of an end's memory, each one block long.
 const (
-	partSend  = iota // that SENDs and WRITEs are sent from
-	partRecv         // that receives are posted with
-	partWrite        // that the peer writes to and this end's peer reads back
-	partRead         // that READs are put to
-	partGuard
+	partSend  = iota // source of SENDs and WRITEs
+	partRecv         // receive buffer
+	partWrite        // destination of the peer's WRITEs and source of its READs
+	partRead         // destination of READs
+	partGuard        // never written
 	parts
 )
 
@@ -39,11 +38,11 @@ type End struct {
 	CQ    *verbs.CQ
 	QP    *verbs.QP
 	MR    *verbs.MR
-	Local verbs.Endpoint // what the peer was told
+	Local verbs.Endpoint // as known by the peer
 
 	peer  *End
-	model []byte // what the memory must hold
-	sent  uint64 // messages
+	model []byte // expected contents of the memory
+	sent  uint64 // number of messages
 }
 
 // A Pair is two devices with a connected RC queue pair each.
@@ -51,15 +50,15 @@ type Pair struct {
 	A, B *End
 }
 
-// Config says what a Pair is made of. The zero value is right for most.
+// A Config configures a Pair or Datagrams. The zero value is suitable for most tests.
 type Config struct {
 	A, B   string // addresses; empty for free ones of 127.0.0.0/8
 	Device verbs.Config
-	QP     verbs.QPConfig // but for Type and SendCQ
+	QP     verbs.QPConfig // without Type and SendCQ
 }
 
-// NewPair opens and connects a pair, which is closed with the test. Its packets
-// take the sockets, as between processes.
+// NewPair opens and connects a pair, which is closed at the end of the test. Its packets
+// go through sockets, as between processes.
 func NewPair(t testing.TB, c Config) *Pair {
 	t.Helper()
 	c.QP.Type = verbs.RC
@@ -69,8 +68,8 @@ func NewPair(t testing.TB, c Config) *Pair {
 		e.Local = e.QP.Endpoint()
 	}
 	for _, e := range []*End{p.A, p.B} {
-		// A timeout of half a second: a busy machine does not reach its end seven
-		// times in a row.
+		// The timeout of half a second does not expire seven times in a row even on
+		// a busy machine.
 		if err := e.QP.Connect(e.Local, e.peer.Local, verbs.ConnectConfig{Timeout: 17}); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +79,7 @@ func NewPair(t testing.TB, c Config) *Pair {
 
 func newEnd(t testing.TB, addr string, c Config) *End {
 	t.Helper()
-	c.Device.NoLoopback = !strings.HasPrefix(addr, "daemon:") // whose it is to choose
+	c.Device.NoLoopback = !strings.HasPrefix(addr, "daemon:") // the daemon chooses for its devices
 	e := &End{Dev: Open(t, addr, c.Device), model: make([]byte, parts*block)}
 	var errs [4]error
 	e.PD, errs[0] = e.Dev.AllocPD()
@@ -101,11 +100,11 @@ func newEnd(t testing.TB, addr string, c Config) *End {
 	return e
 }
 
-// Open opens a device until the test's end; an empty address is a free one of
-// 127.0.0.0/8, and "iwarp:" a free one for iWARP.
+// Open opens a device, which is closed at the end of the test. An empty address means a
+// free one of 127.0.0.0/8, and "iwarp:" a free one for iWARP.
 func Open(t testing.TB, addr string, c verbs.Config) *verbs.Device {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(timeLimit); ; {
 		name := addr
 		if addr == "" || addr == "iwarp:" {
 			name += Address()
@@ -121,13 +120,13 @@ func Open(t testing.TB, addr string, c verbs.Config) *verbs.Device {
 	}
 }
 
-// Address is a random address of 127.0.0.0/8.
+// Address returns a random address of 127.0.0.0/8.
 func Address() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 }
 
-// Round sends a message of n bytes each way, by SEND, WRITE and READ, n at most a
-// block, and checks all memory of both ends.
+// Round sends a message of n bytes in both directions by SEND, WRITE and READ, and
+// checks the memory of both ends. n is at most a block.
 func (p *Pair) Round(t testing.TB, n int) {
 	t.Helper()
 	if n > block {
@@ -145,10 +144,10 @@ func (p *Pair) Round(t testing.TB, n int) {
 	p.Unharmed(t)
 }
 
-// part is an entry of n bytes of a part of the memory.
+// part returns a scatter/gather entry with the first n bytes of a part.
 func (e *End) part(i, n int) verbs.SGE { return e.MR.SGE(i*block, n) }
 
-// fills writes message number i of an end to b.
+// fills writes the contents of the end's message i to b.
 func (e *End) fills(b []byte, i uint64) {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], i)
@@ -167,8 +166,7 @@ func (e *End) begin(t testing.TB, n int) {
 	}
 }
 
-// sends posts a SEND of the message, a WRITE of it and a READ of what was
-// written.
+// sends posts a SEND and a WRITE of the message, and a READ of the data written.
 func (e *End) sends(t testing.TB, n int) {
 	t.Helper()
 	at := e.peer.MR.Addr() + partWrite*block
@@ -182,8 +180,8 @@ func (e *End) sends(t testing.TB, n int) {
 	}
 }
 
-// finish waits for the four completions of a round: three sends in their order,
-// and one receive.
+// finish waits for the four completions of a round: three sends in order, and one
+// receive.
 func (e *End) finish(t testing.TB, n int) {
 	t.Helper()
 	sends := []verbs.WCOp{verbs.WCSend, verbs.WCWrite, verbs.WCRead}
@@ -211,7 +209,7 @@ func (e *End) finish(t testing.TB, n int) {
 // Next waits for the next completion.
 func (e *End) Next(t testing.TB) verbs.WC {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	for {
 		var wcs [1]verbs.WC
@@ -226,9 +224,8 @@ func (e *End) Next(t testing.TB) verbs.WC {
 	}
 }
 
-// Unharmed checks between two rounds that both ends are connected, that nothing
-// completed which was not posted and that their memory holds what the rounds put
-// there and nothing else.
+// Unharmed checks between two rounds that both ends are connected, that there are no
+// unexpected completions, and that the memory of both ends has the expected contents.
 func (p *Pair) Unharmed(t testing.TB) {
 	t.Helper()
 	for name, e := range map[string]*End{"A": p.A, "B": p.B} {

@@ -17,10 +17,10 @@ import (
 	"softrdma/verbs"
 )
 
-// A Server sends back what its connections send, on a device of its own.
+// A Server is an echo server on its own device.
 type Server struct {
 	Dev    *verbs.Device
-	Client *verbs.Device // that Dial uses
+	Client *verbs.Device // used by Dial
 	Addr   netip.AddrPort
 
 	listener net.Listener
@@ -28,12 +28,12 @@ type Server struct {
 	seed     uint64
 }
 
-// Same stands for the server's device where the client's is named.
+// Same as the client's device means the server's device.
 const Same = "the server's"
 
-// ServerConfig says what a Server is made of. The zero value is right for most.
+// A ServerConfig configures a Server. The zero value is suitable for most tests.
 type ServerConfig struct {
-	Server, Client string // devices as verbs.Open names them; empty for free addresses of 127.0.0.0/8, "iwarp:" for ones of iWARP
+	Server, Client string // names for Open
 	Device         verbs.Config
 	Backlog        int
 }
@@ -75,15 +75,15 @@ func (s *Server) serve() {
 		}
 		go func() {
 			defer c.Close()
-			_, _ = io.Copy(c, c) // the client sees what is missing
+			_, _ = io.Copy(c, c) // the client detects missing data
 		}()
 	}
 }
 
-// Dial connects to the server until the end of the test.
+// Dial connects to the server. The connection is closed at the end of the test.
 func (s *Server) Dial(t testing.TB) net.Conn {
 	t.Helper()
-	d := rdmanet.Dialer{Device: s.Client, Protocol: s.Client.Protocol(), TLS: s.tls, RemoteUDPPort: s.Dev.Addr().Port(), Timeout: patience}
+	d := rdmanet.Dialer{Device: s.Client, Protocol: s.Client.Protocol(), TLS: s.tls, RemoteUDPPort: s.Dev.Addr().Port(), Timeout: timeLimit}
 	c, err := d.Dial("rdma", s.Addr.String())
 	if err != nil {
 		t.Fatalf("dial: %v, refused by the server: %v", err, Refusals(s.Dev))
@@ -100,7 +100,7 @@ func (s *Server) Echo(t testing.TB, c net.Conn, n int) {
 	binary.LittleEndian.PutUint64(key[:], s.seed)
 	want, got := make([]byte, n), make([]byte, n)
 	_, _ = rand.NewChaCha8(key).Read(want) // never fails
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(timeLimit)); err != nil {
 		t.Fatal(err)
 	}
 	written := make(chan error, 1)

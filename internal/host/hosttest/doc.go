@@ -1,4 +1,3 @@
-// Package hosttest gives tests a network of their own and a system that
-// forbids things, on threads that end with the test. It is no part of the
-// product; only tests import it.
+// Package hosttest runs tests in network namespaces or without permissions, on threads
+// that end with the test. Only tests import it.
 package hosttest

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InNamespace runs test in a network namespace of its own. It skips the test
-// by name where that is not permitted, but not in CI as root.
+// InNamespace runs test in a new network namespace. If that is not permitted it skips
+// the test, or fails it if it runs as root in CI.
 func InNamespace(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	OnThread(t, func() {
@@ -25,17 +25,17 @@ func InNamespace(t *testing.T, test func(t *testing.T)) {
 			}
 			t.Skipf("SKIPPED: network namespaces are not permitted here: %v", err)
 		}
-		// Without IPv6 nothing changes by itself. Where /proc is read-only it
-		// stays, which the tests bear.
+		// Without IPv6 the kernel adds no addresses by itself. The tests tolerate
+		// IPv6 if /proc is read-only.
 		_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0)
 		_ = os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 		test(t)
 	})
 }
 
-// OnThread runs f on a thread that nobody uses after it: it is never unlocked.
-// The process's first thread, which cannot end, stays as it is. f is not on
-// the test's goroutine: see Must.
+// OnThread runs f on a thread that ends afterwards, because it is never unlocked. It
+// never uses the process's first thread, which cannot end. f does not run on the test's
+// goroutine: see Must.
 func OnThread(t *testing.T, f func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -52,7 +52,7 @@ func OnThread(t *testing.T, f func()) {
 	<-ended
 }
 
-// Must ends the goroutine with a failure of the test when there is an error.
+// Must fails the test and ends the goroutine if err is not nil.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -61,7 +61,8 @@ func Must(t *testing.T, err error) {
 	}
 }
 
-// Cable makes an interface with an address, up, and one at its other end.
+// Cable creates an interface with an address, and another one at its other end. Both are
+// up.
 func Cable(t *testing.T, name, addr string) (l, other netlink.Link) {
 	t.Helper()
 	Must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "b"}))
@@ -86,7 +87,7 @@ func Cable(t *testing.T, name, addr string) (l, other netlink.Link) {
 	}
 }
 
-// ForbidNetlink makes netlink sockets fail on this thread, as a sandbox does.
+// ForbidNetlink makes netlink sockets fail on this thread, as in a sandbox.
 func ForbidNetlink(t *testing.T) {
 	t.Helper()
 	filter := []unix.SockFilter{
@@ -106,6 +107,6 @@ func ForbidNetlink(t *testing.T) {
 		t.Skipf("SKIPPED: the kernel has no seccomp filters: %v", err)
 	}
 	if _, err := net.Interfaces(); err == nil {
-		Must(t, errors.New("the sandbox has a hole"))
+		Must(t, errors.New("netlink still works"))
 	}
 }

@@ -12,11 +12,11 @@ import (
 // insideEnv marks a process that Inside started.
 const insideEnv = "SOFTRDMA_TEST_NAMESPACE"
 
-// Inside runs the calling test again, in a process with a user and a network
-// namespace of its own, where it is root, and reports whether this is that process:
-// the test returns at once where it is not. Unlike InNamespace it is for tests whose
-// devices make sockets on several threads, or that start processes. It skips the test
-// by name where such namespaces are not permitted, but not in CI.
+// Inside runs the calling test again in another process, as root in a new user and
+// network namespace, and reports whether this is that process. The caller must return at
+// once if it is not. Inside is for tests whose devices create sockets on several
+// threads, or that start processes; other tests use InNamespace. If such namespaces are
+// not permitted it skips the test, or fails it in CI.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideEnv) != "" {
