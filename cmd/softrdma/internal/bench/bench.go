@@ -33,6 +33,7 @@ type options struct {
 	loss       bool
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	opt := &options{}
 	cmd := &cobra.Command{

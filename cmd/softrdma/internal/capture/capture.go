@@ -37,6 +37,7 @@ type options struct {
 	strict bool
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	v := &options{}
 	cmd := &cobra.Command{

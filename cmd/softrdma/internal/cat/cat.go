@@ -51,6 +51,7 @@ type command struct {
 	port    uint16
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	c := &command{}
 	cmd := &cobra.Command{

@@ -22,6 +22,7 @@ const (
 	ExitInterrupted = 130
 )
 
+// ExitCodesText is the help text about exit codes.
 const ExitCodesText = `softrdma exits with one of these codes:
 
     0   success

@@ -14,6 +14,7 @@ const (
 	MarkersFlag = "markers"
 )
 
+// AddIWARPFlags adds the flags of iWARP and TLS to a command.
 func AddIWARPFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Bool(NoCRCFlag, false, "iWARP: send no CRCs, if the peer wants none either")

@@ -52,6 +52,7 @@ func (o checkedOutput) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// WriteJSON writes v as indented JSON.
 func WriteJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")

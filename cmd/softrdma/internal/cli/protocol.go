@@ -32,6 +32,7 @@ func (p *Protocol) AddFlag(f *pflag.FlagSet, note string) {
 	f.Var(p, "protocol", "protocol of the devices: roce, or iwarp (over TCP); default roce, or iwarp if the device is named iwarp:DEVICE"+note)
 }
 
+// String returns the value of the flag.
 func (p *Protocol) String() string { return string(*p) }
 
 // Type returns the placeholder of the value in help texts.

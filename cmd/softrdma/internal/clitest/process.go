@@ -90,6 +90,7 @@ func Start(t *testing.T, args ...string) *Process {
 	return p
 }
 
+// Start starts a prepared process.
 func (p *Process) Start() {
 	p.t.Helper()
 	if err := p.Cmd.Start(); err != nil {

@@ -57,6 +57,7 @@ type options struct {
 	verbose  bool
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	var s options
 	cmd := &cobra.Command{

@@ -57,6 +57,7 @@ type options struct {
 	protocol cli.Protocol
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	opt := &options{}
 	cmd := &cobra.Command{

@@ -26,6 +26,7 @@ describes the iWARP devices.
 If a daemon is running (softrdma daemon), its devices follow, with the names that
 -d takes.`
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	var verbose, asJSON bool
 	var protocol cli.Protocol

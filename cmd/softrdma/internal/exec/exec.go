@@ -55,6 +55,7 @@ type options struct {
 	verbose, share bool
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	var s options
 	cmd := &cobra.Command{

@@ -34,6 +34,7 @@ const example = `  softrdma explain IBV_WC_RETRY_EXC_ERR
   softrdma explain 0x62
   softrdma explain | grep -i key`
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

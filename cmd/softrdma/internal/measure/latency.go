@@ -22,6 +22,7 @@ type Round struct {
 // A Histogram holds the latencies of a test in nanoseconds. A nil one records nothing.
 type Histogram = *hdrhistogram.Histogram
 
+// NewHistogram returns an empty histogram with three significant digits.
 func NewHistogram() Histogram {
 	return hdrhistogram.New(1, int64(100*time.Second), 3)
 }
@@ -206,6 +207,8 @@ type LatencyResult struct {
 	P999       float64 `json:"p99_9_us"`
 }
 
+// NewLatencyResult returns the results of a test. If half is true, h holds round trips of
+// which the latency is half.
 func NewLatencyResult(h Histogram, size int, half bool) LatencyResult {
 	us := float64(time.Microsecond)
 	if half {

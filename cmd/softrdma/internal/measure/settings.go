@@ -177,6 +177,7 @@ func (p *Settings) MessagesOf(size int, sweep bool) int64 {
 	return int64(p.Iterations)
 }
 
+// Duration returns the duration of each test.
 func (p *Settings) Duration() time.Duration {
 	return time.Duration(p.Seconds * float64(time.Second))
 }
@@ -190,6 +191,7 @@ func (p *Settings) countedInterval() (from, to time.Duration) {
 	return m, p.Duration() - m
 }
 
+// SideConfig returns the configuration of each end.
 func (p *Settings) SideConfig() SideConfig {
 	c := SideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events, Managed: p.Managed,
 		Congestion: p.Congestion, Recovery: p.Recovery}

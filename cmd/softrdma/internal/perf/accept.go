@@ -53,41 +53,41 @@ type acceptor struct {
 }
 
 // run accepts connections until the listener is closed, and returns its error.
-func (g *acceptor) run(ctx context.Context, l net.Listener) error {
+func (a *acceptor) run(ctx context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return err
 		}
-		g.mu.Lock()
-		g.pending = append(g.pending, conn)
-		if len(g.pending) > maxPending {
-			g.pending[0].Close() // readHello fails
-			g.pending = g.pending[1:]
+		a.mu.Lock()
+		a.pending = append(a.pending, conn)
+		if len(a.pending) > maxPending {
+			a.pending[0].Close() // readHello fails
+			a.pending = a.pending[1:]
 		}
-		g.mu.Unlock()
-		go g.readHello(ctx, conn)
+		a.mu.Unlock()
+		go a.readHello(ctx, conn)
 	}
 }
 
-func (g *acceptor) readHello(ctx context.Context, conn net.Conn) {
+func (a *acceptor) readHello(ctx context.Context, conn net.Conn) {
 	c := &peer{conn: conn}
 	c.Control, c.ctx, c.cancel = measure.NewControl(ctx, conn, conn)
 	early, stop := context.WithTimeoutCause(c.ctx, helloTimeout, cli.PeerErrorf("no message from the client for %v", helloTimeout))
 	defer stop()
 	var err error
 	c.hello, err = c.Expect(early, measure.DoHello)
-	g.removePending(conn)
+	a.removePending(conn)
 	if err == nil {
 		select {
-		case g.clients <- c:
+		case a.clients <- c:
 			return
 		default:
-			err = cli.PeerErrorf("%d clients are already waiting", cap(g.clients))
+			err = cli.PeerErrorf("%d clients are already waiting", cap(a.clients))
 		}
 	}
 	if ctx.Err() == nil {
-		g.failures.Printf("%v: %s", c, cli.OneLine(err))
+		a.failures.Printf("%v: %s", c, cli.OneLine(err))
 	}
 	conn.SetDeadline(time.Now().Add(time.Second))
 	c.Fail(err)
@@ -95,19 +95,19 @@ func (g *acceptor) readHello(ctx context.Context, conn net.Conn) {
 }
 
 // removePending removes a connection from those that have not sent their hello.
-func (g *acceptor) removePending(conn net.Conn) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if i := slices.Index(g.pending, conn); i >= 0 {
-		g.pending = slices.Delete(g.pending, i, i+1)
+func (a *acceptor) removePending(conn net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i := slices.Index(a.pending, conn); i >= 0 {
+		a.pending = slices.Delete(a.pending, i, i+1)
 	}
 }
 
 // closeQueued closes the clients that were not served.
-func (g *acceptor) closeQueued() {
+func (a *acceptor) closeQueued() {
 	for {
 		select {
-		case c := <-g.clients:
+		case c := <-a.clients:
 			c.close()
 		default:
 			return

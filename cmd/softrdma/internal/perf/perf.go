@@ -50,6 +50,7 @@ type options struct {
 	keep   bool
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	opt := &options{}
 	cmd := &cobra.Command{

@@ -43,15 +43,15 @@ func (p *server) listen(ctx context.Context, port uint16) error {
 	notes.Printf("waiting for a client on TCP port %d", l.Addr().(*net.TCPAddr).Port)
 	failures := &cli.Throttle{Print: notes.Println}
 	defer failures.Flush()
-	g := &acceptor{clients: make(chan *peer, maxQueued), failures: failures}
-	defer g.closeQueued()
+	a := &acceptor{clients: make(chan *peer, maxQueued), failures: failures}
+	defer a.closeQueued()
 	closed := make(chan error, 1)
-	go func() { closed <- g.run(ctx, l) }()
+	go func() { closed <- a.run(ctx, l) }()
 	for {
 		select {
 		case err := <-closed:
 			return err
-		case c := <-g.clients:
+		case c := <-a.clients:
 			gone := c.ctx.Err() != nil // it left while another one measured
 			err := p.serve(c, notes)
 			c.close()

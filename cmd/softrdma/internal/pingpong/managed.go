@@ -167,15 +167,15 @@ func (p *command) printEndpoints(r *session, conn *rdmacm.Conn) {
 
 // repliedToLast reports whether a server has sent its last message. A client that has
 // received it may disconnect before its acknowledge arrives here.
-func (r *session) repliedToLast() bool {
-	last := r.sent == r.cmd.iters || r.sent == r.cmd.iters-1 && r.waiting[0]&waitSend != 0
-	return r.cmd.host == "" && r.received == r.cmd.iters && last
+func (s *session) repliedToLast() bool {
+	last := s.sent == s.cmd.iters || s.sent == s.cmd.iters-1 && s.waiting[0]&waitSend != 0
+	return s.cmd.host == "" && s.received == s.cmd.iters && last
 }
 
 // endpoints returns the two queue pairs of a connection.
-func (r *session) endpoints(conn *rdmacm.Conn) (local, remote destination) {
-	a := r.qps[0].Query()
+func (s *session) endpoints(conn *rdmacm.Conn) (local, remote destination) {
+	a := s.qps[0].Query()
 	gid := func(at netip.AddrPort) verbs.GID { return at.Addr().As16() }
-	return destination{qpn: r.qps[0].Number(), psn: a.SQPSN, gid: gid(conn.LocalAddr())},
+	return destination{qpn: s.qps[0].Number(), psn: a.SQPSN, gid: gid(conn.LocalAddr())},
 		destination{qpn: a.DestQPN, psn: a.RQPSN, gid: gid(conn.RemoteAddr())}
 }

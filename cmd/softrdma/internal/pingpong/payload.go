@@ -45,17 +45,17 @@ func newPayload(p *command) payload {
 }
 
 // recvLen returns the length of the memory for a received message.
-func (b *payload) recvLen() int { return b.grh + b.size }
+func (p *payload) recvLen() int { return p.grh + p.size }
 
 // fillNext fills the client's message n, which differs from the one before.
-func (b *payload) fillNext(n int) {
-	if b.client && !b.shared {
-		b.fill(n)
+func (p *payload) fillNext(n int) {
+	if p.client && !p.shared {
+		p.fill(n)
 	}
 }
 
-func (b *payload) fill(n int) {
-	m := b.memory[b.sendAt : b.sendAt+b.size]
+func (p *payload) fill(n int) {
+	m := p.memory[p.sendAt : p.sendAt+p.size]
 	for i := range m {
 		m[i] = byte(fillByte + 3*n + 7*i + i>>8)
 	}
@@ -65,10 +65,10 @@ func (b *payload) fill(n int) {
 }
 
 // check checks a received message.
-func (b *payload) check() error {
-	m := b.memory[b.grh:b.recvLen()]
-	if b.client {
-		for i, v := range b.memory[b.sendAt : b.sendAt+b.size] {
+func (p *payload) check() error {
+	m := p.memory[p.grh:p.recvLen()]
+	if p.client {
+		for i, v := range p.memory[p.sendAt : p.sendAt+p.size] {
 			if m[i] != v {
 				return fmt.Errorf("invalid data in page %d: byte %d: expected %#02x, which was sent, found %#02x", i/pageSize, i, v, m[i])
 			}

@@ -75,6 +75,7 @@ type command struct {
 // services lists the values of -t.
 var services = []string{"rc", "uc", "ud", "srq"}
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	p := &command{size: 4096}
 	cmd := &cobra.Command{

@@ -94,70 +94,70 @@ func newSession(p *command, dev *verbs.Device, create createQP) (*session, error
 	return r, r.refill()
 }
 
-func (r *session) addQP(i int) error {
-	cfg := verbs.QPConfig{Type: verbs.RC, SendCQ: r.cq, SRQ: r.srq, MaxSend: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
+func (s *session) addQP(i int) error {
+	cfg := verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq, SRQ: s.srq, MaxSend: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
 	init := verbs.InitAttr{}
-	switch r.cmd.service {
+	switch s.cmd.service {
 	case "uc":
 		cfg.Type = verbs.UC
 	case "ud":
 		cfg.Type, init.QKey = verbs.UD, qKey
 	}
-	if r.srq == nil {
-		cfg.MaxRecv = r.cmd.rxDepth
+	if s.srq == nil {
+		cfg.MaxRecv = s.cmd.rxDepth
 	}
-	create := r.create
+	create := s.create
 	if create == nil {
 		create = (*verbs.PD).CreateQP
 	}
-	q, err := create(r.pd, cfg)
+	q, err := create(s.pd, cfg)
 	if err != nil {
 		return err
 	}
 	e := q.Endpoint()
-	r.qps = append(r.qps, q)
-	r.index[q.Number()] = i
-	r.local[i] = destination{lid: e.UDPPort, qpn: e.QPN, psn: e.PSN, gid: e.GID}
-	if r.create != nil {
+	s.qps = append(s.qps, q)
+	s.index[q.Number()] = i
+	s.local[i] = destination{lid: e.UDPPort, qpn: e.QPN, psn: e.PSN, gid: e.GID}
+	if s.create != nil {
 		return nil
 	}
 	return q.ToInit(init)
 }
 
 // refill posts receives until all are posted.
-func (r *session) refill() error {
-	post := r.qps[0].PostRecv
-	if r.srq != nil {
-		post = r.srq.PostRecv
+func (s *session) refill() error {
+	post := s.qps[0].PostRecv
+	if s.srq != nil {
+		post = s.srq.PostRecv
 	}
-	if err := post(r.recvWRs[r.posted:]...); err != nil {
+	if err := post(s.recvWRs[s.posted:]...); err != nil {
 		return fmt.Errorf("post receives: %w", err)
 	}
-	r.posted = len(r.recvWRs)
+	s.posted = len(s.recvWRs)
 	return nil
 }
 
 // connect moves the queue pairs to RTS, each connected to the remote one of the same
 // index.
-func (r *session) connect(remote []destination) error {
-	if n := len(r.qps); n < len(remote) && remote[n].qpn != 0 {
+func (s *session) connect(remote []destination) error {
+	if n := len(s.qps); n < len(remote) && remote[n].qpn != 0 {
 		return fmt.Errorf("the peer has more than %d queue pairs: both sides need the same -q", n)
 	}
-	for i, q := range r.qps {
+	for i, q := range s.qps {
 		if err := remote[i].check(); err != nil {
 			return err
 		}
-		av := remote[i].path(r.cmd.gidIndex, r.cmd.sl)
+		av := remote[i].path(s.cmd.gidIndex, s.cmd.sl)
 		rtr := verbs.RTRAttr{MaxDestRdAtomic: 1, MinRNRTimer: 12}
-		rts := verbs.RTSAttr{SQPSN: r.local[i].psn, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}
-		if r.cmd.service == "ud" {
-			ah, err := r.pd.CreateAH(av)
+		rts := verbs.RTSAttr{SQPSN: s.local[i].psn, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}
+		if s.cmd.service == "ud" {
+			ah, err := s.pd.CreateAH(av)
 			if err != nil {
 				return err
 			}
-			r.sendWRs[0].AH, r.sendWRs[0].RemoteQPN, r.sendWRs[0].RemoteQKey = ah, remote[i].qpn, qKey
+			s.sendWRs[0].AH, s.sendWRs[0].RemoteQPN, s.sendWRs[0].RemoteQKey = ah, remote[i].qpn, qKey
 		} else {
-			rtr.PathMTU, rtr.DestQPN, rtr.RQPSN, rtr.AV = r.cmd.mtu, remote[i].qpn, remote[i].psn, av
+			rtr.PathMTU, rtr.DestQPN, rtr.RQPSN, rtr.AV = s.cmd.mtu, remote[i].qpn, remote[i].psn, av
 		}
 		if err := q.ToRTR(rtr); err != nil {
 			return err
@@ -171,35 +171,35 @@ func (r *session) connect(remote []destination) error {
 
 // run exchanges the messages. It ends early when ctx ends, a completion fails or
 // nothing completes for the peer's timeout.
-func (r *session) run(ctx context.Context) error {
+func (s *session) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go r.watch(ctx, cancel)
+	go s.watch(ctx, cancel)
 	var ended atomic.Bool
 	defer context.AfterFunc(ctx, func() { ended.Store(true) })()
 
-	for i := range r.qps {
-		r.waiting[i] = waitRecv
-		if r.cmd.host != "" {
-			if err := r.sendMessage(i); err != nil {
+	for i := range s.qps {
+		s.waiting[i] = waitRecv
+		if s.cmd.host != "" {
+			if err := s.sendMessage(i); err != nil {
 				return err
 			}
 		}
 	}
 	wcs := make([]verbs.WC, 64)
-	for r.received < r.cmd.iters || r.sent < r.cmd.iters {
+	for s.received < s.cmd.iters || s.sent < s.cmd.iters {
 		if ended.Load() {
 			return context.Cause(ctx)
 		}
-		if r.cmd.events {
-			if err := r.cq.Wait(ctx); err != nil {
+		if s.cmd.events {
+			if err := s.cq.Wait(ctx); err != nil {
 				if ctx.Err() != nil {
 					err = context.Cause(ctx)
 				}
 				return err
 			}
 		}
-		n, err := r.cq.Poll(wcs)
+		n, err := s.cq.Poll(wcs)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (r *session) run(ctx context.Context) error {
 			runtime.Gosched()
 			continue
 		}
-		if err := r.handleCompletions(wcs[:n]); err != nil {
+		if err := s.handleCompletions(wcs[:n]); err != nil {
 			return err
 		}
 	}
@@ -215,8 +215,8 @@ func (r *session) run(ctx context.Context) error {
 }
 
 // watch ends the session when nothing completes for the peer's timeout.
-func (r *session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(max(r.cmd.timeout/8, time.Millisecond))
+func (s *session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(max(s.cmd.timeout/8, time.Millisecond))
 	defer tick.Stop()
 	last, since := int64(0), time.Now()
 	for {
@@ -224,10 +224,10 @@ func (r *session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if n := r.progress.Load(); n != last {
+			if n := s.progress.Load(); n != last {
 				last, since = n, now
-			} else if now.Sub(since) >= r.cmd.timeout {
-				cancel(cli.PeerErrorf("no completion for %v, after %d completions; %s", r.cmd.timeout, n, r.silenceHint()))
+			} else if now.Sub(since) >= s.cmd.timeout {
+				cancel(cli.PeerErrorf("no completion for %v, after %d completions; %s", s.cmd.timeout, n, s.silenceHint()))
 				return
 			}
 		}
@@ -235,17 +235,17 @@ func (r *session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 }
 
 // silenceHint describes what may have happened to a silent peer.
-func (r *session) silenceHint() string {
-	if r.cmd.service == "uc" || r.cmd.service == "ud" {
-		return fmt.Sprintf("%s does not retransmit lost messages: try again, or use --pcap to see which are lost", r.cmd.service)
+func (s *session) silenceHint() string {
+	if s.cmd.service == "uc" || s.cmd.service == "ud" {
+		return fmt.Sprintf("%s does not retransmit lost messages: try again, or use --pcap to see which are lost", s.cmd.service)
 	}
 	return "is the peer running with the same -t, -n, -s and -m, and is UDP port 4791 open?"
 }
 
 // handleCompletions handles completions. A flushed request only says that the queue
 // pair failed. The completion with the cause precedes it or follows soon.
-func (r *session) handleCompletions(wcs []verbs.WC) error {
-	r.progress.Add(int64(len(wcs)))
+func (s *session) handleCompletions(wcs []verbs.WC) error {
+	s.progress.Add(int64(len(wcs)))
 	var flushed error
 	for i := range wcs {
 		w := &wcs[i]
@@ -254,62 +254,62 @@ func (r *session) handleCompletions(wcs []verbs.WC) error {
 			continue
 		}
 		if err := w.Err(); err != nil {
-			return fmt.Errorf("exchange %d of %d: %w", min(r.received+1, r.cmd.iters), r.cmd.iters, err)
+			return fmt.Errorf("exchange %d of %d: %w", min(s.received+1, s.cmd.iters), s.cmd.iters, err)
 		}
-		if err := r.complete(w); err != nil {
+		if err := s.complete(w); err != nil {
 			return err
 		}
 	}
 	return flushed
 }
 
-func (r *session) complete(w *verbs.WC) error {
-	i, ok := r.index[w.QPN]
+func (s *session) complete(w *verbs.WC) error {
+	i, ok := s.index[w.QPN]
 	if !ok {
 		return fmt.Errorf("completion of an unknown queue pair %#06x", w.QPN)
 	}
 	if w.WRID == waitSend {
-		r.sent++
-	} else if err := r.messageArrived(w); err != nil {
+		s.sent++
+	} else if err := s.messageArrived(w); err != nil {
 		return err
 	}
-	r.waiting[i] &^= uint8(w.WRID)
-	if r.waiting[i] == 0 && r.sent < r.cmd.iters {
-		return r.sendMessage(i)
+	s.waiting[i] &^= uint8(w.WRID)
+	if s.waiting[i] == 0 && s.sent < s.cmd.iters {
+		return s.sendMessage(i)
 	}
 	return nil
 }
 
 // messageArrived handles a message of the peer.
-func (r *session) messageArrived(w *verbs.WC) error {
-	r.received++
-	if want := r.payload.recvLen(); int(w.ByteLen) != want {
+func (s *session) messageArrived(w *verbs.WC) error {
+	s.received++
+	if want := s.payload.recvLen(); int(w.ByteLen) != want {
 		return cli.DataErrorf("message %d has %d bytes, expected %d: both sides need the same -s",
-			r.received, int(w.ByteLen)-r.payload.grh, want-r.payload.grh)
+			s.received, int(w.ByteLen)-s.payload.grh, want-s.payload.grh)
 	}
-	if r.cmd.check {
-		if err := r.payload.check(); err != nil {
-			return cli.DataErrorf("message %d: %w", r.received, err)
+	if s.cmd.check {
+		if err := s.payload.check(); err != nil {
+			return cli.DataErrorf("message %d: %w", s.received, err)
 		}
 	}
-	r.posted--
-	if r.posted < len(r.qps)+1 {
-		return r.refill()
+	s.posted--
+	if s.posted < len(s.qps)+1 {
+		return s.refill()
 	}
 	return nil
 }
 
 // sendMessage sends a message on queue pair i.
-func (r *session) sendMessage(i int) error {
-	if r.cmd.check {
-		r.payload.fillNext(r.sent)
+func (s *session) sendMessage(i int) error {
+	if s.cmd.check {
+		s.payload.fillNext(s.sent)
 	}
-	if err := r.qps[i].PostSend(r.sendWRs...); err != nil {
+	if err := s.qps[i].PostSend(s.sendWRs...); err != nil {
 		if errors.Is(err, verbs.ErrQueueFull) {
 			return fmt.Errorf("send before the last message was sent: %w", err)
 		}
 		return err
 	}
-	r.waiting[i] = waitRecv | waitSend
+	s.waiting[i] = waitRecv | waitSend
 	return nil
 }

@@ -228,11 +228,11 @@ func TestRcopySharesNoPartialFile(t *testing.T) {
 	if err := a.finish(); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(in.dir, "x"))
+	info, err := os.Stat(filepath.Join(in.path, "x"))
 	if err != nil || info.Mode().Perm() != 0o444 || info.Size() != 5 || len(in.busy) != 0 {
 		t.Errorf("found %v, %v, %v", info, err, in.busy)
 	}
-	partialFiles(t, in.dir, 0)
+	partialFiles(t, in.path, 0)
 }
 
 func TestRcopyRefusesControlCharacters(t *testing.T) {

@@ -49,6 +49,7 @@ type command struct {
 	once bool
 }
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	r := &command{}
 	cmd := &cobra.Command{

@@ -31,7 +31,7 @@ func (r *command) serve(ctx context.Context) (err error) {
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	out := cli.NewPrinter(r.out)
-	out.Printf("%s, writing files below %s", cli.ListeningAt(l.Addr()), into.dir)
+	out.Printf("%s, writing files below %s", cli.ListeningAt(l.Addr()), into.path)
 	failures := &cli.Throttle{Print: out.Println}
 	defer failures.Flush()
 	var clients sync.WaitGroup

@@ -26,7 +26,7 @@ const syncSize = 32 << 20
 
 // A directory is the place where clients may write.
 type directory struct {
-	dir          string // absolute
+	path         string // absolute
 	root         *os.Root
 	unrestricted bool // clients may write to the whole file system
 
@@ -43,16 +43,16 @@ func openDirectory(dir string) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--dir: %w", err)
 	}
-	return &directory{dir: abs, root: root, unrestricted: filepath.Dir(abs) == abs, busy: make(map[string]bool)}, nil
+	return &directory{path: abs, root: root, unrestricted: filepath.Dir(abs) == abs, busy: make(map[string]bool)}, nil
 }
 
-func (in *directory) close() { in.root.Close() }
+func (d *directory) close() { d.root.Close() }
 
 // An upload is a file that is being received. Its content is in a partial file in the
 // same directory, which is renamed when it is complete. So an existing file of that
 // name stays intact until then.
 type upload struct {
-	in      *directory
+	dir     *directory
 	name    string // final name
 	partial string // the partial file
 	perm    fs.FileMode
@@ -65,35 +65,35 @@ type upload struct {
 // open begins an upload. A name that leads out of the directory, also through a
 // symbolic link, is refused with fs.ErrPermission. A key other than 0 identifies the
 // present version of the source: an incomplete copy of it is continued.
-func (in *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, error) {
-	name, err := in.resolve(asked)
+func (d *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, error) {
+	name, err := d.resolve(asked)
 	if err != nil {
 		return nil, err
 	}
-	switch info, err := in.lstat(name); {
+	switch info, err := d.lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, in.refusal(asked, err)
+		return nil, d.refusal(asked, err)
 	case info.IsDir():
 		return nil, fmt.Errorf("%s: %w", asked, syscall.EISDIR)
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
 		return nil, fmt.Errorf("%s: expected a regular file, found %s: %w", asked, fileKind(info.Mode()), syscall.EINVAL)
 	}
-	d := &upload{in: in, name: name, perm: perm}
-	d.partial, d.keep = in.reserve(name, key)
-	if !d.keep {
-		d.partial = partialName(name, randomKey())
+	u := &upload{dir: d, name: name, perm: perm}
+	u.partial, u.keep = d.reserve(name, key)
+	if !u.keep {
+		u.partial = partialName(name, randomKey())
 	}
-	if err := d.begin(); err != nil {
-		d.release()
-		return nil, in.refusal(asked, err)
+	if err := u.begin(); err != nil {
+		u.release()
+		return nil, d.refusal(asked, err)
 	}
-	return d, nil
+	return u, nil
 }
 
 // resolve converts a client's name to a local one: relative to the directory, or
 // absolute if clients may write everywhere.
-func (in *directory) resolve(asked string) (string, error) {
+func (d *directory) resolve(asked string) (string, error) {
 	if err := checkName(asked); err != nil {
 		return "", err
 	}
@@ -101,30 +101,30 @@ func (in *directory) resolve(asked string) (string, error) {
 	switch {
 	case name == "":
 		return "", fmt.Errorf("empty name: %w", syscall.EINVAL)
-	case in.unrestricted:
-		return filepath.Join(in.dir, name), nil
+	case d.unrestricted:
+		return filepath.Join(d.path, name), nil
 	case filepath.IsAbs(name):
-		rel, err := filepath.Rel(in.dir, name)
+		rel, err := filepath.Rel(d.path, name)
 		if err != nil {
-			return "", in.outside(asked)
+			return "", d.outside(asked)
 		}
 		name = rel
 	}
 	if !filepath.IsLocal(name) {
-		return "", in.outside(asked)
+		return "", d.outside(asked)
 	}
 	return filepath.Clean(name), nil
 }
 
-func (in *directory) outside(asked string) error {
-	return fmt.Errorf("%s is outside of %s: %w", asked, in.dir, fs.ErrPermission)
+func (d *directory) outside(asked string) error {
+	return fmt.Errorf("%s is outside of %s: %w", asked, d.path, fs.ErrPermission)
 }
 
 // refusal returns the error of a name. os.Root has no error value for a name that leads
 // out of it.
-func (in *directory) refusal(asked string, err error) error {
+func (d *directory) refusal(asked string, err error) error {
 	if strings.Contains(err.Error(), "escapes") {
-		return fmt.Errorf("%s leads out of %s: %w", asked, in.dir, fs.ErrPermission)
+		return fmt.Errorf("%s leads out of %s: %w", asked, d.path, fs.ErrPermission)
 	}
 	return err
 }
@@ -154,60 +154,60 @@ func randomKey() uint64 {
 }
 
 // reserve reserves the partial file of a source, which only one copy at a time may use.
-func (in *directory) reserve(name string, key uint64) (part string, ok bool) {
+func (d *directory) reserve(name string, key uint64) (part string, ok bool) {
 	part = partialName(name, key)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if key == 0 || in.busy[part] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if key == 0 || d.busy[part] {
 		return "", false
 	}
-	in.busy[part] = true
+	d.busy[part] = true
 	return part, true
 }
 
-func (d *upload) release() {
-	if d.keep {
-		d.in.mu.Lock()
-		delete(d.in.busy, d.partial)
-		d.in.mu.Unlock()
+func (u *upload) release() {
+	if u.keep {
+		u.dir.mu.Lock()
+		delete(u.dir.busy, u.partial)
+		u.dir.mu.Unlock()
 	}
 }
 
 // begin opens the partial file and continues after the synchronised part.
-func (d *upload) begin() (err error) {
+func (u *upload) begin() (err error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if info, err := d.in.lstat(d.partial); d.keep && err == nil && info.Mode().IsRegular() {
+	if info, err := u.dir.lstat(u.partial); u.keep && err == nil && info.Mode().IsRegular() {
 		flags &^= os.O_EXCL
 		// A full step is synchronised before the first byte after it is written.
-		d.from = max(info.Size()-1, 0) / syncSize * syncSize
+		u.from = max(info.Size()-1, 0) / syncSize * syncSize
 	}
-	if d.file, err = d.in.openFile(d.partial, flags, d.perm|0o200); err != nil {
+	if u.file, err = u.dir.openFile(u.partial, flags, u.perm|0o200); err != nil {
 		return err
 	}
-	if err = d.file.Truncate(d.from); err == nil {
-		_, err = d.file.Seek(d.from, io.SeekStart)
+	if err = u.file.Truncate(u.from); err == nil {
+		_, err = u.file.Seek(u.from, io.SeekStart)
 	}
 	if err != nil {
-		d.file.Close()
+		u.file.Close()
 		return err
 	}
-	d.size = d.from
+	u.size = u.from
 	return nil
 }
 
 // receive writes n bytes from r. It returns io.EOF if there were fewer.
-func (d *upload) receive(r io.Reader, n int64) error {
+func (u *upload) receive(r io.Reader, n int64) error {
 	buf := make([]byte, 256<<10)
 	for n > 0 {
-		part := min(n, syncSize-d.size%syncSize)
-		k, err := io.CopyBuffer(struct{ io.Writer }{d.file}, io.LimitReader(r, part), buf)
-		d.size += k
+		part := min(n, syncSize-u.size%syncSize)
+		k, err := io.CopyBuffer(struct{ io.Writer }{u.file}, io.LimitReader(r, part), buf)
+		u.size += k
 		n -= k
 		if err == nil && k < part {
 			err = io.EOF
 		}
 		if err == nil && n > 0 {
-			err = d.file.Sync()
+			err = u.file.Sync()
 		}
 		if err != nil {
 			return err
@@ -218,78 +218,78 @@ func (d *upload) receive(r io.Reader, n int64) error {
 
 // finish renames the file to its final name. When it returns nil the file is on
 // storage.
-func (d *upload) finish() error {
-	err := d.file.Sync()
-	if err == nil && d.perm&0o200 == 0 {
+func (u *upload) finish() error {
+	err := u.file.Sync()
+	if err == nil && u.perm&0o200 == 0 {
 		var info fs.FileInfo
-		if info, err = d.file.Stat(); err == nil {
-			err = d.file.Chmod(info.Mode().Perm() &^ 0o200)
+		if info, err = u.file.Stat(); err == nil {
+			err = u.file.Chmod(info.Mode().Perm() &^ 0o200)
 		}
 	}
-	if err = errors.Join(err, d.file.Close()); err == nil {
-		err = d.in.rename(d.partial, d.name)
+	if err = errors.Join(err, u.file.Close()); err == nil {
+		err = u.dir.rename(u.partial, u.name)
 	}
 	if err != nil {
-		_ = d.in.remove(d.partial)
+		_ = u.dir.remove(u.partial)
 	} else {
-		d.in.syncDir(filepath.Dir(d.name))
+		u.dir.syncDir(filepath.Dir(u.name))
 	}
-	d.release()
+	u.release()
 	return err
 }
 
 // abandon ends an incomplete upload. It keeps the part that a later copy can continue.
-func (d *upload) abandon() error {
-	err := d.file.Close()
-	if !d.keep || d.size < syncSize {
-		err = errors.Join(err, d.in.remove(d.partial))
+func (u *upload) abandon() error {
+	err := u.file.Close()
+	if !u.keep || u.size < syncSize {
+		err = errors.Join(err, u.dir.remove(u.partial))
 	}
-	d.release()
+	u.release()
 	return err
 }
 
 // path returns the file's path for messages.
-func (d *upload) path() string {
-	if d.in.unrestricted {
-		return d.name
+func (u *upload) path() string {
+	if u.dir.unrestricted {
+		return u.name
 	}
-	return filepath.Join(d.in.dir, d.name)
+	return filepath.Join(u.dir.path, u.name)
 }
 
 // os.Root treats absolute symbolic links as leading out of it, even for /.
 
-func (in *directory) lstat(name string) (fs.FileInfo, error) {
-	if in.unrestricted {
+func (d *directory) lstat(name string) (fs.FileInfo, error) {
+	if d.unrestricted {
 		return os.Lstat(name)
 	}
-	return in.root.Lstat(name)
+	return d.root.Lstat(name)
 }
 
-func (in *directory) openFile(name string, flags int, perm fs.FileMode) (*os.File, error) {
-	if in.unrestricted {
+func (d *directory) openFile(name string, flags int, perm fs.FileMode) (*os.File, error) {
+	if d.unrestricted {
 		return os.OpenFile(name, flags, perm)
 	}
-	return in.root.OpenFile(name, flags, perm)
+	return d.root.OpenFile(name, flags, perm)
 }
 
-func (in *directory) rename(from, to string) error {
-	if in.unrestricted {
+func (d *directory) rename(from, to string) error {
+	if d.unrestricted {
 		return os.Rename(from, to)
 	}
-	return in.root.Rename(from, to)
+	return d.root.Rename(from, to)
 }
 
-func (in *directory) remove(name string) error {
-	if in.unrestricted {
+func (d *directory) remove(name string) error {
+	if d.unrestricted {
 		return os.Remove(name)
 	}
-	return in.root.Remove(name)
+	return d.root.Remove(name)
 }
 
 // syncDir synchronises a directory, which makes a rename in it permanent. If the
 // system does not support that, the copy still succeeds.
-func (in *directory) syncDir(name string) {
-	if f, err := in.openFile(name, os.O_RDONLY, 0); err == nil {
+func (d *directory) syncDir(name string) {
+	if f, err := d.openFile(name, os.O_RDONLY, 0); err == nil {
 		_ = f.Sync()
 		f.Close()
 	}

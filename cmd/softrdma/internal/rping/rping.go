@@ -77,6 +77,7 @@ const (
 	defaultSize = 64
 )
 
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	p := &command{size: defaultSize}
 	cmd := &cobra.Command{
