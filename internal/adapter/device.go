@@ -7,13 +7,16 @@
 // The adapter holds no protocol rules, which are the machines', and offers no
 // friendly interface, which is package verbs: it is what hardware would be,
 // seen from its driver.
+//
+// Package schedule decides which queue pair or stream of a lane sends next, and package
+// drive who makes a lane progress. The stages of a packet and their locking are in
+// round.go.
 package adapter
 
 import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +178,7 @@ func (d *Device) Local() qp.Endpoint {
 // MTU is the port's active MTU in bytes.
 func (d *Device) MTU() int { return d.cfg.MTU }
 
-// Count tells how many objects exist.
+// Count returns how many objects exist.
 func (d *Device) Count() object.Counts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,8 +187,8 @@ func (d *Device) Count() object.Counts {
 	return c
 }
 
-// Progress drives a Manual device at the present time of its clock and tells
-// when it wants to be driven again, machine.Never for not before a packet.
+// Progress drives a Manual device at the present time of its clock. It returns when
+// the device wants to be driven again, machine.Never for not before a packet.
 func (d *Device) Progress() time.Duration {
 	for busy := true; busy; {
 		busy = false
@@ -250,192 +253,6 @@ func (d *Device) add(n *int, by int) error {
 		return ErrClosed
 	}
 	*n += by
-	return nil
-}
-
-// A PD is a protection domain.
-type PD struct {
-	dev  *Device
-	ID   uint32
-	uses uses
-}
-
-// hold counts one more object in the domain.
-func (p *PD) hold() error {
-	if err := p.dev.Closed(); err != nil {
-		return err
-	}
-	if !p.uses.hold() {
-		return fmt.Errorf("protection domain %d: %w", p.ID, ErrDestroyed)
-	}
-	return nil
-}
-
-// add is hold, and counts the object among the device's.
-func (p *PD) add(n *int) error {
-	if err := p.hold(); err != nil {
-		return err
-	}
-	if err := p.dev.add(n, 1); err != nil {
-		p.uses.drop()
-		return err
-	}
-	return nil
-}
-
-// remove ends add.
-func (p *PD) remove(n *int) {
-	p.uses.drop()
-	_ = p.dev.add(n, -1) // fewer objects are never refused
-}
-
-// AllocPD makes a protection domain.
-func (d *Device) AllocPD() (*PD, error) {
-	if err := d.add(&d.counts.PD, 1); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.nextPD++
-	return &PD{dev: d, ID: d.nextPD}, nil
-}
-
-// Device is the domain's device.
-func (p *PD) Device() *Device { return p.dev }
-
-// Dealloc gives the domain up, unless objects are left in it.
-func (p *PD) Dealloc() error {
-	if did, err := p.uses.end("protection domain"); !did {
-		return err
-	}
-	return p.dev.add(&p.dev.counts.PD, -1)
-}
-
-// Register makes a memory region in the domain (see memory.Table.Register).
-func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
-	if err := p.hold(); err != nil {
-		return nil, err
-	}
-	r, err := p.dev.Memory.Register(p.ID, mem, base, access)
-	if err != nil {
-		p.uses.drop()
-	}
-	return r, err
-}
-
-// RegisterForeign makes a memory region of another process's memory in the
-// domain (see memory.Table.RegisterForeign). The mirror is one lane's: a device
-// with more is refused.
-func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f memory.Foreign) (*memory.Region, error) {
-	if n := len(p.dev.lanes); n > 1 {
-		return nil, fmt.Errorf("memory of another process wants a device with 1 lane, found %d: %w", n, errors.ErrUnsupported)
-	}
-	if err := p.hold(); err != nil {
-		return nil, err
-	}
-	r, err := p.dev.Memory.RegisterForeign(p.ID, mirror, base, access, f)
-	if err != nil {
-		p.uses.drop()
-	}
-	return r, err
-}
-
-// Deregister takes a region of the domain away. When it returns no lane
-// touches the region's memory any more.
-func (p *PD) Deregister(r *memory.Region) error {
-	err := p.dev.Memory.Deregister(r)
-	if err == nil {
-		p.uses.drop()
-		p.dev.barrier()
-	}
-	return err
-}
-
-// Reregister replaces a region of the domain (see memory.Table.Reregister).
-func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
-	if err := p.dev.Closed(); err != nil {
-		return nil, err
-	}
-	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access)
-	if err == nil {
-		p.dev.barrier()
-	}
-	return r, err
-}
-
-// AllocWindow makes an unbound memory window and returns its key.
-func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
-	if err := p.add(&p.dev.counts.MW); err != nil {
-		return 0, err
-	}
-	key, err := p.dev.Memory.AllocWindow(p.ID, kind)
-	if err != nil {
-		p.remove(&p.dev.counts.MW)
-		return 0, err
-	}
-	return key, nil
-}
-
-// FreeWindow takes a window of the domain away.
-func (p *PD) FreeWindow(key uint32) error {
-	err := p.dev.Memory.FreeWindow(key)
-	if err == nil {
-		p.remove(&p.dev.counts.MW)
-	}
-	return err
-}
-
-// An address is what an address handle stands for.
-type address struct {
-	pd   *PD
-	path qp.Path
-}
-
-// CreateAH makes an address handle and returns its number, by which datagram
-// work requests name it.
-func (p *PD) CreateAH(path qp.Path) (uint32, error) {
-	if err := p.dev.resolve(&path); err != nil {
-		return 0, err
-	}
-	if err := p.add(&p.dev.counts.AH); err != nil {
-		return 0, err
-	}
-	d := p.dev
-	d.ahMu.Lock()
-	defer d.ahMu.Unlock()
-	for {
-		d.nextAH++
-		if d.nextAH != 0 && d.ahs[d.nextAH] == nil {
-			d.ahs[d.nextAH] = &address{p, path}
-			return d.nextAH, nil
-		}
-	}
-}
-
-// DestroyAH gives an address handle up; datagrams posted with it before are
-// sent or fail.
-func (p *PD) DestroyAH(num uint32) error {
-	d := p.dev
-	d.ahMu.Lock()
-	defer d.ahMu.Unlock()
-	if a := d.ahs[num]; a == nil || a.pd != p {
-		return fmt.Errorf("no address handle %d in protection domain %d", num, p.ID)
-	}
-	delete(d.ahs, num)
-	p.remove(&d.counts.AH)
-	return nil
-}
-
-// path is where an address handle leads, nil where the domain has no such one:
-// queue pairs use those of their own domain alone (IBTA 10.2.3), and their
-// numbers are easily guessed.
-func (p *PD) path(num uint32) *qp.Path {
-	d := p.dev
-	d.ahMu.RLock()
-	defer d.ahMu.RUnlock()
-	if a := d.ahs[num]; a != nil && a.pd == p {
-		return &a.path
-	}
 	return nil
 }
 

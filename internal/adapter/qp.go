@@ -1,10 +1,8 @@
 package adapter
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -55,122 +53,6 @@ type QP struct {
 	state atomic.Uint32 // copy of Attr.State for StateHint
 
 	supports atomic.Uint32 // operations of an iWARP connection, a bit each
-}
-
-// A QPConfig says what a queue pair is made of. Depths are what the rings hold
-// at least; with an SRQ there is no private receive queue.
-type QPConfig struct {
-	Type               qp.Type
-	SendCQ, RecvCQ     *CQ
-	SRQ                *SRQ
-	SendDepth, SendSGE int
-	RecvDepth, RecvSGE int
-	Inline             int
-	SignalAll          bool
-	SQ                 *queue.SendRing     // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
-	RQ                 *queue.RecvRing     // nil makes one of RecvDepth and RecvSGE
-	Control            congestion.Kind     // of a reliable connection; Default takes the device's
-	Recovery           congestion.Recovery // the same
-	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative is for ever
-	PeerProbe          time.Duration       // see machine.Port
-}
-
-// CreateQP makes a queue pair in state RESET with an unpredictable number.
-func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
-	d := p.dev
-	transport, err := d.transportOf(c.Type)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.add(&d.counts.QP); err != nil {
-		return nil, err
-	}
-	if err := c.hold(); err != nil {
-		p.remove(&d.counts.QP)
-		return nil, err
-	}
-	l := d.lanes[int(d.placed.Add(1))%len(d.lanes)]
-	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, transport: transport}
-	q.entry.Init((*qpTask)(q))
-	if q.control == congestion.Default {
-		q.control = d.cfg.Control
-	}
-	if q.recovery == congestion.DefaultRecovery {
-		q.recovery = d.cfg.Recovery
-	}
-	q.Port = machine.Port{
-		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
-		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path, PutGRH: l.putGRH,
-	}
-	if transport.Acknowledged {
-		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
-		if q.PeerTimeout > 0 && c.PeerProbe > 0 {
-			q.PeerProbe = max(c.PeerProbe, leastPeerTimeout/4)
-		}
-	}
-	if q.SQ == nil {
-		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
-	}
-	if c.SRQ != nil {
-		q.RQ = c.SRQ
-	} else {
-		if q.Recv = c.RQ; q.Recv == nil {
-			q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
-		}
-		q.RQ = recvQueue{q.Recv}
-	}
-	l.Lock()
-	defer l.Unlock()
-	if l.closed {
-		q.release()
-		return nil, ErrClosed
-	}
-	q.QPN = d.newQPN(l)
-	c.SendCQ.serve(l)
-	c.RecvCQ.serve(l)
-	if l.streams != nil {
-		q.setMachine(newConnected(q))
-	} else {
-		q.setMachine(idle{q})
-	}
-	if !transport.Connected {
-		q.Attr.PathMTU = d.cfg.MTU
-		d.headed.Add(1)
-	}
-	l.qps[q.QPN] = q
-	return q, nil
-}
-
-// hold counts the new queue pair as a user of its queues.
-func (c *QPConfig) hold() error {
-	list := []*uses{&c.SendCQ.uses, &c.RecvCQ.uses}
-	if c.SRQ != nil {
-		list = append(list, &c.SRQ.uses)
-	}
-	for i, u := range list {
-		if u.hold() {
-			continue
-		}
-		for _, u := range list[:i] {
-			u.drop()
-		}
-		return fmt.Errorf("%s of the queue pair: %w", []string{"send completion queue", "receive completion queue", "shared receive queue"}[i], ErrDestroyed)
-	}
-	return nil
-}
-
-// leastPeerTimeout bounds what keep-alive costs: a probe is sent every quarter.
-const leastPeerTimeout = 100 * time.Millisecond
-
-// peerTimeout is how long the peer of a connection may be silent.
-func (d *Device) peerTimeout(own time.Duration) time.Duration {
-	if own == 0 {
-		own = d.cfg.PeerTimeout
-	}
-	if own <= 0 {
-		return 0
-	}
-	return max(own, leastPeerTimeout)
 }
 
 // release ends the use of everything that the queue pair is made of.
@@ -361,72 +243,6 @@ func (q *QP) Device() *Device { return q.pd.dev }
 
 // SRQ is the shared receive queue, nil for none.
 func (q *QP) SRQ() *SRQ { return q.srq }
-
-// AttachMulticast makes a UD queue pair receive datagrams to an IP multicast
-// group (IBTA 10.5).
-func (q *QP) AttachMulticast(group netip.Addr) error {
-	l := q.lane
-	l.Lock()
-	defer l.Unlock()
-	if err := q.gone(); err != nil {
-		return err
-	}
-	if q.Type != qp.UD {
-		return fmt.Errorf("multicast wants a UD queue pair, found %v: %w", q.Type, errors.ErrUnsupported)
-	}
-	if !group.IsMulticast() {
-		return fmt.Errorf("%v is no multicast address", group)
-	}
-	for _, x := range l.groups[group] {
-		if x == q {
-			return nil
-		}
-	}
-	if len(l.groups[group]) == 0 {
-		if err := l.net.Join(group); err != nil {
-			return fmt.Errorf("joining %v: %w", group, err)
-		}
-	}
-	l.groups[group] = append(l.groups[group], q)
-	q.groups = append(q.groups, group)
-	return nil
-}
-
-// DetachMulticast ends AttachMulticast.
-func (q *QP) DetachMulticast(group netip.Addr) error {
-	l := q.lane
-	l.Lock()
-	defer l.Unlock()
-	if err := q.gone(); err != nil {
-		return err
-	}
-	if !q.detach(group) {
-		return fmt.Errorf("queue pair %#06x is not attached to %v", q.QPN, group)
-	}
-	return nil
-}
-
-func (q *QP) detach(group netip.Addr) (found bool) {
-	l := q.lane
-	var kept []*QP
-	for _, x := range l.groups[group] {
-		if x == q {
-			found = true
-		} else {
-			kept = append(kept, x)
-		}
-	}
-	if !found {
-		return false
-	}
-	l.groups[group] = kept
-	q.groups = slices.DeleteFunc(q.groups, func(g netip.Addr) bool { return g == group })
-	if len(kept) == 0 {
-		delete(l.groups, group)
-		_ = l.net.Leave(group) // the kernel forgets it with the socket at the latest
-	}
-	return true
-}
 
 // Destroy gives the queue pair up. Work requests that have not completed
 // never will.

@@ -1,0 +1,141 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+)
+
+// A PD is a protection domain.
+type PD struct {
+	dev  *Device
+	ID   uint32
+	uses uses
+}
+
+// hold counts one more object in the domain.
+func (p *PD) hold() error {
+	if err := p.dev.Closed(); err != nil {
+		return err
+	}
+	if !p.uses.hold() {
+		return fmt.Errorf("protection domain %d: %w", p.ID, ErrDestroyed)
+	}
+	return nil
+}
+
+// add is hold, and counts the object among the device's.
+func (p *PD) add(n *int) error {
+	if err := p.hold(); err != nil {
+		return err
+	}
+	if err := p.dev.add(n, 1); err != nil {
+		p.uses.drop()
+		return err
+	}
+	return nil
+}
+
+// remove ends add.
+func (p *PD) remove(n *int) {
+	p.uses.drop()
+	_ = p.dev.add(n, -1) // fewer objects are never refused
+}
+
+// AllocPD makes a protection domain.
+func (d *Device) AllocPD() (*PD, error) {
+	if err := d.add(&d.counts.PD, 1); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nextPD++
+	return &PD{dev: d, ID: d.nextPD}, nil
+}
+
+// Device is the domain's device.
+func (p *PD) Device() *Device { return p.dev }
+
+// Dealloc gives the domain up. It is refused while the domain has objects.
+func (p *PD) Dealloc() error {
+	if did, err := p.uses.end("protection domain"); !did {
+		return err
+	}
+	return p.dev.add(&p.dev.counts.PD, -1)
+}
+
+// Register makes a memory region in the domain (see memory.Table.Register).
+func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	if err := p.hold(); err != nil {
+		return nil, err
+	}
+	r, err := p.dev.Memory.Register(p.ID, mem, base, access)
+	if err != nil {
+		p.uses.drop()
+	}
+	return r, err
+}
+
+// RegisterForeign makes a memory region of another process's memory in the
+// domain (see memory.Table.RegisterForeign). The mirror is one lane's: a device
+// with more is refused.
+func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f memory.Foreign) (*memory.Region, error) {
+	if n := len(p.dev.lanes); n > 1 {
+		return nil, fmt.Errorf("memory of another process wants a device with 1 lane, found %d: %w", n, errors.ErrUnsupported)
+	}
+	if err := p.hold(); err != nil {
+		return nil, err
+	}
+	r, err := p.dev.Memory.RegisterForeign(p.ID, mirror, base, access, f)
+	if err != nil {
+		p.uses.drop()
+	}
+	return r, err
+}
+
+// Deregister takes a region of the domain away. When it returns no lane
+// touches the region's memory any more.
+func (p *PD) Deregister(r *memory.Region) error {
+	err := p.dev.Memory.Deregister(r)
+	if err == nil {
+		p.uses.drop()
+		p.dev.barrier()
+	}
+	return err
+}
+
+// Reregister replaces a region of the domain (see memory.Table.Reregister).
+func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	if err := p.dev.Closed(); err != nil {
+		return nil, err
+	}
+	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access)
+	if err == nil {
+		p.dev.barrier()
+	}
+	return r, err
+}
+
+// AllocWindow makes an unbound memory window and returns its key.
+func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
+	if err := p.add(&p.dev.counts.MW); err != nil {
+		return 0, err
+	}
+	key, err := p.dev.Memory.AllocWindow(p.ID, kind)
+	if err != nil {
+		p.remove(&p.dev.counts.MW)
+		return 0, err
+	}
+	return key, nil
+}
+
+// FreeWindow takes a window of the domain away.
+func (p *PD) FreeWindow(key uint32) error {
+	err := p.dev.Memory.FreeWindow(key)
+	if err == nil {
+		p.remove(&p.dev.counts.MW)
+	}
+	return err
+}

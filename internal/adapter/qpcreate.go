@@ -1,0 +1,141 @@
+package adapter
+
+import (
+	"fmt"
+	"time"
+
+	"softrdma/internal/congestion"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+)
+
+// A QPConfig says what a queue pair is made of. Depths are what the rings hold
+// at least; with an SRQ there is no private receive queue.
+type QPConfig struct {
+	Type               qp.Type
+	SendCQ, RecvCQ     *CQ
+	SRQ                *SRQ
+	SendDepth, SendSGE int
+	RecvDepth, RecvSGE int
+	Inline             int
+	SignalAll          bool
+	SQ                 *queue.SendRing     // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
+	RQ                 *queue.RecvRing     // nil makes one of RecvDepth and RecvSGE
+	Control            congestion.Kind     // of a reliable connection; Default takes the device's
+	Recovery           congestion.Recovery // the same
+	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative is for ever
+	PeerProbe          time.Duration       // see machine.Port
+}
+
+// CreateQP makes a queue pair in state RESET with an unpredictable number.
+func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
+	d := p.dev
+	transport, err := d.transportOf(c.Type)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.add(&d.counts.QP); err != nil {
+		return nil, err
+	}
+	if err := c.hold(); err != nil {
+		p.remove(&d.counts.QP)
+		return nil, err
+	}
+	q := p.newQP(c, transport, d.lanes[int(d.placed.Add(1))%len(d.lanes)])
+	if err := q.lane.place(q); err != nil {
+		q.release()
+		return nil, err
+	}
+	return q, nil
+}
+
+// newQP makes a queue pair with its rings, which has no number yet.
+func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
+	d := p.dev
+	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, transport: transport}
+	q.entry.Init((*qpTask)(q))
+	if q.control == congestion.Default {
+		q.control = d.cfg.Control
+	}
+	if q.recovery == congestion.DefaultRecovery {
+		q.recovery = d.cfg.Recovery
+	}
+	q.Port = machine.Port{
+		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
+		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path, PutGRH: l.putGRH,
+	}
+	if transport.Acknowledged {
+		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
+		if q.PeerTimeout > 0 && c.PeerProbe > 0 {
+			q.PeerProbe = max(c.PeerProbe, leastPeerTimeout/4)
+		}
+	}
+	if q.SQ == nil {
+		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
+	}
+	if c.SRQ != nil {
+		q.RQ = c.SRQ
+		return q
+	}
+	if q.Recv = c.RQ; q.Recv == nil {
+		q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
+	}
+	q.RQ = recvQueue{q.Recv}
+	return q
+}
+
+// place gives a new queue pair a number and a machine on the lane.
+func (l *lane) place(q *QP) error {
+	l.Lock()
+	defer l.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	q.QPN = l.dev.newQPN(l)
+	q.sendCQ.serve(l)
+	q.recvCQ.serve(l)
+	if l.streams != nil {
+		q.setMachine(newConnected(q))
+	} else {
+		q.setMachine(idle{q})
+	}
+	if !q.transport.Connected {
+		q.Attr.PathMTU = l.dev.cfg.MTU
+		l.dev.headed.Add(1)
+	}
+	l.qps[q.QPN] = q
+	return nil
+}
+
+// hold counts the new queue pair as a user of its queues.
+func (c *QPConfig) hold() error {
+	list := []*uses{&c.SendCQ.uses, &c.RecvCQ.uses}
+	if c.SRQ != nil {
+		list = append(list, &c.SRQ.uses)
+	}
+	for i, u := range list {
+		if u.hold() {
+			continue
+		}
+		for _, u := range list[:i] {
+			u.drop()
+		}
+		return fmt.Errorf("%s of the queue pair: %w", []string{"send completion queue", "receive completion queue", "shared receive queue"}[i], ErrDestroyed)
+	}
+	return nil
+}
+
+// leastPeerTimeout bounds the cost of keep-alive: a probe is sent every quarter.
+const leastPeerTimeout = 100 * time.Millisecond
+
+// peerTimeout is how long the peer of a connection may be silent.
+func (d *Device) peerTimeout(own time.Duration) time.Duration {
+	if own == 0 {
+		own = d.cfg.PeerTimeout
+	}
+	if own <= 0 {
+		return 0
+	}
+	return max(own, leastPeerTimeout)
+}
