@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/adapter/drive"
 	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/adapter/stream"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
@@ -26,7 +27,7 @@ type lane struct {
 	packets link.Packets
 	caps    link.Capabilities
 
-	streams *streams // nil where the link carries packets
+	streams *stream.Set // nil where the link carries packets
 
 	qps     map[uint32]*QP
 	gsi     *QP // queue pair 1, which is not in qps; nil in other lanes than its own
@@ -76,7 +77,10 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 			net.PutGRH(b, in.Src, in.Dst, frame.Class{TrafficClass: in.TOS, HopLimit: in.TTL}, length)
 		}
 	} else {
-		x.link, x.streams = d.cfg.Streams, newStreams(x, d.cfg.Streams)
+		x.link = d.cfg.Streams
+		x.streams = stream.New(stream.Config{
+			Host: (*streamHost)(x), Link: d.cfg.Streams, Tasks: &x.tasks, NoCRC: d.cfg.NoCRC, Markers: d.cfg.Markers,
+		})
 	}
 	x.Driver.Init(drive.Config{Port: x, Waiter: x.link, Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
 	x.tx.init(x)
@@ -115,7 +119,9 @@ func (l *lane) close() {
 	for _, q := range l.qps {
 		q.tellState(qp.Reset) // see StateHint
 	}
-	l.streams.close(l.dev.clock())
+	if l.streams != nil {
+		l.streams.Close(l.dev.clock())
+	}
 	l.closed = true
 	for _, f := range l.flows {
 		l.net.Close(f.Flow)

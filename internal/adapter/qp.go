@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/adapter/stream"
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -51,8 +52,6 @@ type QP struct {
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint
-
-	supports atomic.Uint32 // operations of an iWARP connection, a bit each
 }
 
 // release ends the use of everything that the queue pair is made of.
@@ -254,8 +253,8 @@ func (q *QP) Destroy() error {
 		return nil
 	}
 	l.settle()
-	if x, ok := q.m.(*connected); ok {
-		x.leave(l.dev.clock())
+	if x, ok := q.m.(*stream.QP); ok {
+		x.Release(l.dev.clock())
 	}
 	for len(q.groups) > 0 {
 		q.detach(q.groups[0])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"softrdma/internal/adapter/stream"
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -96,7 +97,7 @@ func (l *lane) place(q *QP) error {
 	q.sendCQ.serve(l)
 	q.recvCQ.serve(l)
 	if l.streams != nil {
-		q.setMachine(newConnected(q))
+		q.setMachine(stream.NewQP(&q.Port, q.Recv, &q.entry))
 	} else {
 		q.setMachine(idle{q})
 	}

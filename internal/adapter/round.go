@@ -61,7 +61,7 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 		return now, false
 	}
 	if l.streams != nil {
-		l.drained = !l.streams.receive(now)
+		l.drained = !l.streams.Receive(now)
 		return now, !l.drained
 	}
 	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
@@ -96,7 +96,7 @@ func (l *lane) Next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load() || l.streams.pending():
+	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load() || l.streams != nil && l.streams.Pending():
 		return 0
 	}
 	return l.tasks.NextDue()

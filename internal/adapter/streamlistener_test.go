@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter/stream"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
@@ -121,8 +122,8 @@ func TestPeersThatGoInTheirRequestLeaveNothing(t *testing.T) {
 					e.breaks(c.end)
 				}
 			}
-			if len(e.link.dialed) != 3 || x.asked+x.silent.Len() != 0 {
-				t.Errorf("%d accepted, %d waiting", len(e.link.dialed), x.asked+x.silent.Len())
+			if len(e.link.dialed) != 3 || x.Waiting() != 0 {
+				t.Errorf("%d accepted, %d waiting", len(e.link.dialed), x.Waiting())
 			}
 			e.gone()
 		})
@@ -135,7 +136,7 @@ func TestListenerEvictsTheOldestSilentPeer(t *testing.T) {
 	const more = 7
 	e := newStreamEnd(t)
 	first := e.asked()
-	e.arrive(maxSilent)
+	e.arrive(stream.MaxSilent)
 	for i, c := range e.link.dialed {
 		if c.closed {
 			t.Fatalf("peer %d of %d was closed", i, len(e.link.dialed))

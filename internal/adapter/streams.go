@@ -5,113 +5,89 @@ import (
 	"fmt"
 	"time"
 
-	"softrdma/internal/adapter/schedule"
-	"softrdma/internal/iwarp"
-	"softrdma/internal/link"
+	"softrdma/internal/adapter/stream"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
 )
 
-const (
-	// scratchLen is what one turn of a stream reads at most beside what goes to
-	// its place at once.
-	scratchLen = 64 << 10
-
-	// askAfter is after how many turns of streams that are known to be readable
-	// the link is asked for others, which would starve else.
-	askAfter = 16
-
-	// keptArenas is how much memory to build FPDUs in a lane keeps that no
-	// stream holds.
-	keptArenas = 4
+// The streams of an iWARP device, see package stream.
+type (
+	Stream         = stream.Stream
+	StreamEvent    = stream.Event
+	StreamListener = stream.Listener
+	DialConfig     = stream.DialConfig
 )
 
-// A turn is somebody who has something to read.
-type turn interface {
-	serve(now time.Duration)
+// ErrPortTaken is wrapped if another socket of the system has a listener's port.
+var ErrPortTaken = stream.ErrPortTaken
+
+// A streamHost is a lane as the host of its streams.
+type streamHost lane
+
+var _ stream.Host = (*streamHost)(nil)
+
+// Do implements stream.Host.
+func (h *streamHost) Do(f func(now time.Duration) error) error {
+	l := (*lane)(h)
+	l.Lock()
+	defer l.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	now := l.dev.clock()
+	err := f(now)
+	l.Transmit(now)
+	return err
 }
 
-// streams is the part of a lane whose link carries streams: it reads them in
-// turn, a bounded amount at a time. What they send leaves when it is their turn
-// among the lane's queue pairs, as everything does. All of it is the lane's.
-type streams struct {
-	lane *lane
-	link link.Streams
+// Received implements stream.Host.
+func (h *streamHost) Received(n int) { h.Driver.Received(n) }
 
-	pool    iwarp.Pool
-	out     iwarp.Out
-	scratch []byte
+// Refuse implements stream.Host.
+func (h *streamHost) Refuse(qpn uint32, d reason.Detail) { h.dev.Trace.Refuse(qpn, d) }
 
-	list   []link.Readiness
-	turns  schedule.FIFO[turn] // who is readable
-	served int                 // turns since the link was asked
-
-	open      map[*Stream]struct{}
-	listeners map[*StreamListener]struct{}
+// StreamQP implements stream.Host.
+func (h *streamHost) StreamQP(qpn uint32) *stream.QP {
+	if q := h.qps[qpn]; q != nil {
+		return q.m.(*stream.QP)
+	}
+	return nil
 }
 
-func newStreams(l *lane, s link.Streams) *streams {
-	return &streams{
-		lane: l, link: s, scratch: make([]byte, scratchLen), list: make([]link.Readiness, 128),
-		open: make(map[*Stream]struct{}), listeners: make(map[*StreamListener]struct{}),
-	}
-}
-
-// pending tells whether somebody is known to be readable.
-func (s *streams) pending() bool { return s != nil && s.turns.Len() > 0 }
-
-// receive lets one of those that are readable read, and tells whether there was
-// one.
-func (s *streams) receive(now time.Duration) bool {
-	if s.served++; !s.pending() || s.served > askAfter {
-		s.served = 0
-		s.ask(now)
-	}
-	if !s.pending() {
-		return false
-	}
-	s.turns.Pop().serve(now)
-	return true
-}
-
-// ask takes note of what has become ready.
-func (s *streams) ask(now time.Duration) {
-	n, err := s.link.Ready(s.list)
-	if err != nil {
-		return
-	}
-	for i := range s.list[:n] {
-		r := &s.list[i]
-		switch x := r.Owner.(type) {
-		case *Stream:
-			x.becameReady(now, r)
-		case *StreamListener:
-			x.becameReady()
-		}
-		r.Owner = nil
-	}
-}
-
-// close ends every stream and listener: the device is.
-func (s *streams) close(now time.Duration) {
-	if s == nil {
-		return
-	}
-	for x := range s.listeners {
-		x.close()
-	}
-	for c := range s.open {
-		c.handler = nil
-		c.part(now)
-		c.pump(now)
-		c.end(false)
-	}
-}
-
-// IWARP tells whether the device's queue pairs are connected by streams, as
-// iWARP has it.
+// IWARP reports whether the device's queue pairs are connected by streams, as iWARP has
+// it.
 func (d *Device) IWARP() bool { return d.lanes[0].streams != nil }
 
-// StreamCount tells how many streams and listeners exist, those that are only
-// waiting for their peer's end included.
+// streams returns the streams of an iWARP device.
+func (d *Device) streams() (*stream.Set, error) {
+	if s := d.lanes[0].streams; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("streams are iWARP's, this device speaks RoCE: %w", errors.ErrUnsupported)
+}
+
+// Dial connects a queue pair to a peer (see stream.Set.Dial).
+func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (*Stream, error) {
+	s, err := d.streams()
+	if err != nil {
+		return nil, err
+	}
+	return s.Dial(cfg, handler)
+}
+
+// ListenStream accepts streams on a port of the device's address (see
+// stream.Set.Listen).
+func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEvent)) (*StreamListener, error) {
+	s, err := d.streams()
+	if err != nil {
+		return nil, err
+	}
+	return s.Listen(port, backlog, handler)
+}
+
+// StreamCount returns how many streams and listeners exist, including streams that only
+// wait for their peer's end.
 func (d *Device) StreamCount() (streams, listeners int) {
 	l := d.lanes[0]
 	if l.streams == nil {
@@ -119,21 +95,29 @@ func (d *Device) StreamCount() (streams, listeners int) {
 	}
 	l.Lock()
 	defer l.Unlock()
-	return len(l.streams.open), len(l.streams.listeners)
+	return l.streams.Count()
 }
 
-// withStreams runs f with the lane held, and then sends what is to be sent.
-func (l *lane) withStreams(f func(s *streams, now time.Duration) error) error {
-	if l.streams == nil {
-		return fmt.Errorf("streams are iWARP's, this device speaks RoCE v2: %w", errors.ErrUnsupported)
+// Supports returns an error that wraps errors.ErrUnsupported if an operation cannot be
+// posted: the transport or the peer does not have it.
+func (q *QP) Supports(op queue.Op) error {
+	if q.lane.streams == nil {
+		return nil
 	}
-	l.Lock()
-	defer l.Unlock()
-	if l.closed {
-		return ErrClosed
+	x := q.m.(*stream.QP)
+	if x.Supported(op) {
+		return nil
 	}
-	now := l.dev.clock()
-	err := f(l.streams, now)
-	l.Transmit(now)
-	return err
+	q.lane.Lock()
+	defer q.lane.Unlock()
+	return x.Supports(op)
+}
+
+// check checks a change from one state to another with the attributes of mask, and
+// returns those that the queue pair has.
+func (q *QP) check(from, to qp.State, mask qp.Mask) (qp.Mask, error) {
+	if q.lane.streams != nil {
+		return stream.CheckTransition(from, to, mask)
+	}
+	return mask, qp.Check(q.Type, from, to, mask)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/adapter/stream"
 )
 
 // A qpTask is a queue pair as its lane schedules it.
@@ -17,7 +18,7 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 	l := q.lane
 	packets, more = l.burst(now, q)
 	if l.streams != nil { // its stream sent for it
-		packets = streamPackets
+		packets = stream.Packets
 	}
 	l.countFlight(q)
 	if q.sender != nil {

@@ -21,7 +21,7 @@ var transports = [...]machine.Transport{
 }
 
 // overStream is the transport of queue pairs over streams, which is iWARP's. Their
-// machines are made by newConnected.
+// machines are of package stream.
 var overStream = machine.Transport{Connected: true, Acknowledged: true}
 
 // transportOf returns the transport of a type of queue pair, or an error that

@@ -1,14 +1,16 @@
-package adapter
+package stream
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
+	"softrdma/internal/object"
 	"softrdma/internal/reason"
 	wire "softrdma/internal/wire/iwarp"
 )
@@ -28,21 +30,21 @@ type DialConfig struct {
 // revision 1 closes the connection on a request of revision 2 (RFC 6581 10). Unless Params
 // names a revision, Dial then connects once more with revision 1, from another port if
 // Port is 0.
-func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (c *Stream, err error) {
-	err = d.lanes[0].withStreams(func(s *streams, now time.Duration) error {
-		x, err := s.lane.connectable(cfg.QPN)
+func (s *Set) Dial(cfg *DialConfig, handler func(*Event)) (c *Stream, err error) {
+	err = s.Host.Do(func(now time.Duration) error {
+		x, err := s.find(cfg.QPN)
 		if err != nil {
 			return err
 		}
 		c = s.newStream(handler)
 		c.Context, c.dialing, c.port = cfg.Context, true, cfg.Dst.Port()
-		if err := c.m.Connect(now, x.m, d.wishes(&cfg.Params)); err != nil {
+		if err := c.m.Connect(now, x.m, s.params(&cfg.Params)); err != nil {
 			return err
 		}
 		c.join(x)
 		if cfg.Params.Revision == 0 {
-			c.again = &again{cfg: *cfg}
-			c.again.cfg.Params.Private = bytes.Clone(cfg.Params.Private)
+			c.fallback = &fallback{cfg: *cfg}
+			c.fallback.cfg.Params.Private = bytes.Clone(cfg.Params.Private)
 		}
 		c.connect(now, cfg)
 		return nil
@@ -55,18 +57,19 @@ func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (c *Stream, e
 
 // connect makes the connection for the machine's request.
 func (c *Stream) connect(now time.Duration, cfg *DialConfig) {
-	conn, err := c.s.link.Dial(cfg.Port, cfg.Dst, cfg.TOS, c)
+	conn, err := c.s.Link.Dial(cfg.Port, cfg.Dst, cfg.TOS, c)
 	if err != nil {
 		c.fail(now, err)
 		return
 	}
-	c.take(conn)
+	c.setConn(conn)
 	c.s.open[c] = struct{}{}
 	c.after(now)
 }
 
-// An again holds what a second request, of revision 1, needs.
-type again struct {
+// A fallback is the request of revision 1 that follows if the peer closes on that of
+// revision 2.
+type fallback struct {
 	cfg DialConfig
 	due bool
 }
@@ -74,59 +77,59 @@ type again struct {
 // redial sends a request of revision 1 on a new connection to a peer that closed the
 // first one. Linux's drivers of hardware do so as well; its siw does not.
 func (c *Stream) redial(now time.Duration) {
-	cfg := &c.again.cfg
+	cfg := &c.fallback.cfg
 	cfg.Params.Revision = wire.Revision1
-	c.again, c.cause = nil, nil
+	c.fallback, c.cause = nil, nil
 	_ = c.conn.Close() // its peer has gone
 	c.conn, c.dialing, c.readable, c.hangup, c.writable, c.unsent = nil, true, false, false, false, nil
-	c.s.lane.dev.Trace.Refuse(c.qpn(), reason.Detail{Reason: reason.MPAFallback, Expected: wire.Revision2, Found: wire.Revision1})
+	c.s.Host.Refuse(c.qpn(), reason.Detail{Reason: reason.MPAFallback, Expected: wire.Revision2, Found: wire.Revision1})
 	c.m = iwarp.NewStream(&c.s.pool, c.event)
-	if err := c.m.Connect(now, c.qp.m.(*connected).m, c.s.lane.dev.wishes(&cfg.Params)); err != nil {
+	if err := c.m.Connect(now, c.qp.m, c.s.params(&cfg.Params)); err != nil {
 		c.fail(now, err)
 		return
 	}
 	c.connect(now, cfg)
 }
 
-// wishes returns the parameters of a connection with those that the device sets for all.
-func (d *Device) wishes(p *iwarp.Params) *iwarp.Params {
+// params returns the parameters of a connection with those that the device sets for all.
+func (s *Set) params(p *iwarp.Params) *iwarp.Params {
 	with := *p
-	with.NoCRC, with.Markers = p.NoCRC || d.cfg.NoCRC, p.Markers || d.cfg.Markers
+	with.NoCRC, with.Markers = p.NoCRC || s.NoCRC, p.Markers || s.Markers
 	return &with
 }
 
-// connectable finds a queue pair to connect.
-func (l *lane) connectable(qpn uint32) (*connected, error) {
-	q := l.qps[qpn]
-	if q == nil {
-		return nil, fmt.Errorf("no queue pair %#06x to connect: %w", qpn, ErrDestroyed)
+// find returns the queue pair that a stream is to connect.
+func (s *Set) find(qpn uint32) (*QP, error) {
+	if x := s.Host.StreamQP(qpn); x != nil {
+		return x, nil
 	}
-	return q.m.(*connected), nil
+	return nil, fmt.Errorf("no queue pair %#06x to connect: %w", qpn, object.ErrDestroyed)
 }
 
-func (s *streams) newStream(handler func(*StreamEvent)) *Stream {
+func (s *Set) newStream(handler func(*Event)) *Stream {
 	c := &Stream{s: s, handler: handler}
 	c.m = iwarp.NewStream(&s.pool, c.event)
-	c.entry.Init((*streamTask)(c))
+	c.entry.Init((*task)(c))
 	return c
 }
 
 // fail ends a stream that could not be connected.
 func (c *Stream) fail(now time.Duration, err error) {
 	d := connectDetail(err, c.port)
-	if c.first.Reason != reason.None { // says more than that nobody listens any more
-		d = c.first
+	if c.refused.Reason != reason.None { // it says more than that nobody listens any more
+		d = c.refused
 	}
 	if f := (*link.Failure)(nil); errors.As(err, &f) {
 		c.cause = f
 	}
 	c.m.Abort(now)
 	c.event(&iwarp.Event{Kind: iwarp.Refused, Stream: c.m, Detail: d})
-	c.s.lane.dev.Trace.Refuse(c.qpn(), d)
+	c.s.Host.Refuse(c.qpn(), d)
 	c.end(true)
 }
 
-func (c *Stream) connects(now time.Duration) {
+// dialled follows a dialled connection that became writable.
+func (c *Stream) dialled(now time.Duration) {
 	switch err := c.conn.Connected(); err {
 	case nil:
 		c.dialing = false
@@ -136,4 +139,21 @@ func (c *Stream) connects(now time.Duration) {
 	default:
 		c.fail(now, err)
 	}
+}
+
+// connectDetail returns why a stream could not be connected.
+func connectDetail(err error, port uint16) reason.Detail {
+	var f *link.Failure
+	if errors.As(err, &f) {
+		return f.Detail
+	}
+	d := reason.Detail{Reason: reason.ConnectFailed, Expected: uint64(port)}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		d.Found = uint64(no)
+		if no == syscall.ECONNREFUSED {
+			d.Reason = reason.ConnectRefused
+		}
+	}
+	return d
 }

@@ -1,4 +1,4 @@
-package adapter
+package stream
 
 import (
 	"container/list"
@@ -17,95 +17,87 @@ import (
 // sendBatches is how many batches a stream sends in one turn.
 const sendBatches = 2
 
-// A Stream is a connection over iWARP: a stream of the link with the machine
-// that reads and writes it. It begins with Dial or with a listener, and lives
-// on its own after Release as long as there is something to say to the peer.
+// A Stream is a connection over iWARP: a stream of the link with the machine that reads
+// and writes it. It begins with Dial or with a listener. After Release it lives on as
+// long as there is something to send to the peer.
 type Stream struct {
 	// Context is the user's. It is set before the first event, or in the event
 	// of a request.
 	Context any
 
-	s        *streams
+	s        *Set
 	m        *iwarp.Stream
 	conn     link.Stream
 	shown    atomic.Pointer[link.Stream] // conn, for Local and Remote, which any goroutine may ask
 	entry    schedule.Entry              // among the lane's tasks
 	qp       *QP
-	handler  func(*StreamEvent)
-	listener *StreamListener // until it is answered
-	silent   *list.Element   // of the listener's, until the peer's request comes
-	since    time.Duration   // when the listener accepted it
-	port     uint16          // that was dialled
-	cause    error           // why the link ended it, where the link knows more than the machine
-	again    *again          // what another request needs, nil where there is none to come
-	first    reason.Detail   // why the first request failed, where another one was made
-	unsent   error           // of a write: nothing more is sent, what has come is read to its end
+	handler  func(*Event)
+	listener *Listener     // until it is answered
+	silent   *list.Element // of the listener's, until the peer's request comes
+	since    time.Duration // when the listener accepted it
+	port     uint16        // that was dialled
+	cause    error         // why the link ended it, where the link knows more than the machine
+	fallback *fallback     // another request that may follow, nil for none
+	refused  reason.Detail // why the first request failed, where another one was made
+	unsent   error         // of a write: nothing more is sent, what has come is read to its end
 
-	dialing  bool // not connected yet
-	readable bool // until the link would have to wait
-	hangup   bool // the peer's end is among what is to be read
-	writable bool
-	queued   bool // in streams.turns
-	asking   bool // a request that was not answered
-	over     bool // the end was told
-	halved   bool // nothing more is sent
-	closed   bool
+	dialing   bool // not connected yet
+	readable  bool // until the link would have to wait
+	hangup    bool // the peer's end is among what is to be read
+	writable  bool
+	queued    bool // in Set.turns
+	asking    bool // a request that was not answered
+	ended     bool // the end was reported
+	writeShut bool // nothing more is sent
+	closed    bool
 }
 
-// A StreamEvent is what happened to a stream. It is valid during the call of the
+// An Event is what happened to a stream. It is valid during the call of the
 // handler, which may only take note of it.
-type StreamEvent struct {
+type Event struct {
 	iwarp.Event
 	Err      error // what lies behind Detail, where the link knows more
 	On       *Stream
-	Listener *StreamListener // Requested
+	Listener *Listener // Requested
 }
 
-// join leads from a queue pair to its stream and back.
-func (c *Stream) join(x *connected) {
-	x.on, c.qp = c, x.q
-}
+// join connects a queue pair and its stream.
+func (c *Stream) join(x *QP) { x.on, c.qp = c, x }
 
 // event passes the machine's events on.
 func (c *Stream) event(e *iwarp.Event) {
 	switch e.Kind {
 	case iwarp.Requested:
 		c.asking = true
-		c.spoke()
+		c.requested()
 	case iwarp.Established:
-		c.operates(&e.Agreement)
+		if c.qp != nil {
+			c.qp.setAgreement(&e.Agreement)
+		}
 	default:
-		if e.Unanswered && c.again != nil && c.handler != nil {
-			c.first, c.again.due = e.Detail, true
+		if e.Unanswered && c.fallback != nil && c.handler != nil {
+			c.refused, c.fallback.due = e.Detail, true
 			return
 		}
-		if c.over = true; e.Kind == iwarp.Refused && c.qp == nil { // a queue pair's machine tells of its own
-			c.s.lane.dev.Trace.Refuse(0, e.Detail)
+		c.ended = true
+		if e.Kind == iwarp.Refused && c.qp == nil { // a queue pair's machine reports its own
+			c.s.Host.Refuse(0, e.Detail)
 		}
 	}
-	c.again = nil
+	c.fallback = nil
 	if c.handler != nil {
-		c.handler(&StreamEvent{Event: *e, Err: c.cause, On: c, Listener: c.listener})
+		c.handler(&Event{Event: *e, Err: c.cause, On: c, Listener: c.listener})
 	}
-}
-
-// operates tells the queue pair what was agreed on.
-func (c *Stream) operates(a *iwarp.Agreement) {
-	if c.qp == nil {
-		return
-	}
-	c.qp.Attr.MaxRdAtomic, c.qp.Attr.MaxDestRdAtomic = uint8(min(a.ORD, 255)), uint8(min(a.IRD, 255))
-	c.qp.m.(*connected).agree()
 }
 
 func (c *Stream) qpn() uint32 {
 	if c.qp == nil {
 		return 0
 	}
-	return c.qp.QPN
+	return c.qp.port.QPN
 }
 
-// becameReady takes note of what the link tells of the stream.
+// becameReady notes what the link reports of the stream.
 func (c *Stream) becameReady(now time.Duration, r *link.Readiness) {
 	if c.closed {
 		return
@@ -114,9 +106,9 @@ func (c *Stream) becameReady(now time.Duration, r *link.Readiness) {
 	if r.Writable {
 		c.writable = true
 		if c.dialing {
-			c.connects(now)
+			c.dialled(now)
 		}
-		c.s.lane.tasks.Push(&c.entry)
+		c.s.Tasks.Push(&c.entry)
 	}
 	if r.Readable && !c.closed {
 		c.readable = true
@@ -139,30 +131,30 @@ func (c *Stream) serve(now time.Duration) {
 	}
 	room := c.m.Room(now, c.s.scratch)
 	n, err := c.conn.Read(room)
-	c.s.lane.Received(n)
+	c.s.Host.Received(n)
 	c.m.Filled(now, n)
 	switch {
 	case err != nil && c.unsent != nil:
 		c.readable = false
-		c.breaks(now, c.unsent)
+		c.lost(now, c.unsent)
 	case err == link.ErrWouldBlock:
 		c.readable = false
 	case err != nil:
 		c.readable = false
-		c.breaks(now, err)
+		c.lost(now, err)
 	case !c.hangup && c.unsent == nil:
 		for _, p := range room {
 			n -= len(p)
 		}
-		// Fewer bytes than there was room for: the next ones will be told of.
+		// Fewer bytes than there was room for: the link reports the next ones.
 		c.readable = n == 0
 	}
-	c.s.lane.tasks.Push(&c.entry)
+	c.s.Tasks.Push(&c.entry)
 	c.after(now)
 }
 
-// breaks tells the machine of the stream's end.
-func (c *Stream) breaks(now time.Duration, err error) {
+// lost tells the machine that the connection has ended.
+func (c *Stream) lost(now time.Duration, err error) {
 	var f *link.Failure
 	if !errors.As(err, &f) {
 		c.m.Closed(now, err != io.EOF)
@@ -175,7 +167,7 @@ func (c *Stream) breaks(now time.Duration, err error) {
 // pump sends what there is, as far as a turn goes.
 func (c *Stream) pump(now time.Duration) {
 	defer c.after(now)
-	if c.closed || c.dialing || c.halved || c.unsent != nil {
+	if c.closed || c.dialing || c.writeShut || c.unsent != nil {
 		return
 	}
 	out := &c.s.out
@@ -195,24 +187,24 @@ func (c *Stream) pump(now time.Duration) {
 			c.queue()
 		}
 	}
-	c.s.lane.tasks.Push(&c.entry)
+	c.s.Tasks.Push(&c.entry)
 }
 
-// after does what the machine wants done with the connection, reads on where there
-// is something to read, and minds the machine's deadline.
+// after follows each call of the machine: it ends the connection if the machine wants
+// that, reads on if there is something to read, and sets the deadline.
 func (c *Stream) after(now time.Duration) {
 	switch {
 	case c.closed:
 		return
-	case c.again != nil && c.again.due && c.handler != nil:
+	case c.fallback != nil && c.fallback.due && c.handler != nil:
 		c.redial(now)
 		return
 	}
 	switch c.m.Shut() {
 	case iwarp.ShutNothing:
 	case iwarp.ShutWrite:
-		if !c.halved {
-			c.halved = true
+		if !c.writeShut {
+			c.writeShut = true
 			_ = c.conn.ShutWrite() // refused where the peer has gone: reading tells
 		}
 	case iwarp.ShutClose:
@@ -225,7 +217,7 @@ func (c *Stream) after(now time.Duration) {
 	if c.readable && !c.dialing && !c.m.Stalled() {
 		c.queue()
 	}
-	c.s.lane.tasks.Set(&c.entry, c.m.Deadline())
+	c.s.Tasks.Set(&c.entry, c.m.Deadline())
 }
 
 // end closes the connection. What was written is still sent unless it is reset.
@@ -235,8 +227,7 @@ func (c *Stream) end(reset bool) {
 	}
 	c.closed = true
 	c.answered()
-	l := c.s.lane
-	l.tasks.Remove(&c.entry)
+	c.s.Tasks.Remove(&c.entry)
 	delete(c.s.open, c)
 	c.s.pool.Trim(keptArenas)
 	if c.conn != nil {
@@ -250,16 +241,16 @@ func (c *Stream) end(reset bool) {
 		x.queue()
 	}
 	if q := c.qp; q != nil {
-		if x := q.m.(*connected); x.on == c {
-			x.on = nil
+		if q.on == c {
+			q.on = nil
 		}
-		l.tasks.Push(&q.entry) // what it has left to flush
+		c.s.Tasks.Push(q.entry) // what it has left to flush
 	}
 }
 
-// spoke gives the place among the silent peers of its listener up: a request has
-// come.
-func (c *Stream) spoke() {
+// requested gives up the stream's place among the silent peers of its listener: a
+// request has come.
+func (c *Stream) requested() {
 	if c.silent != nil {
 		c.listener.silent.Remove(c.silent)
 		c.silent = nil
@@ -267,24 +258,24 @@ func (c *Stream) spoke() {
 	}
 }
 
-// answered frees the stream's place with its listener.
+// answered gives up the stream's place with its listener.
 func (c *Stream) answered() {
 	c.asking = false
 	x := c.listener
 	if x == nil {
 		return
 	}
-	c.spoke()
+	c.requested()
 	c.listener = nil
 	x.asked--
 	x.queue()
 }
 
-// part ends the connection as well as it can be: in order where it operates, by
-// a rejection where it was asked for, else at once.
-func (c *Stream) part(now time.Duration) {
+// leave ends the connection: in order if it is established, by a rejection if the peer
+// waits for an answer, else at once.
+func (c *Stream) leave(now time.Duration) {
 	switch {
-	case c.closed || c.over:
+	case c.closed || c.ended:
 	case c.asking:
 		_ = c.m.Reject(now, nil) // without private data it cannot fail
 		c.answered()
@@ -296,8 +287,8 @@ func (c *Stream) part(now time.Duration) {
 	c.after(now)
 }
 
-// take makes a connection the stream's.
-func (c *Stream) take(conn link.Stream) {
+// setConn gives the stream its connection.
+func (c *Stream) setConn(conn link.Stream) {
 	c.conn = conn
 	c.shown.Store(&conn)
 }
@@ -318,9 +309,9 @@ func (c *Stream) Remote() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// do runs f on an open stream, and sends what is to be sent then.
+// do runs f on an open stream, and then sends what is to be sent.
 func (c *Stream) do(f func(now time.Duration) error) error {
-	return c.s.lane.withStreams(func(s *streams, now time.Duration) error {
+	return c.s.Host.Do(func(now time.Duration) error {
 		if c.closed {
 			return io.ErrClosedPipe
 		}
@@ -331,21 +322,21 @@ func (c *Stream) do(f func(now time.Duration) error) error {
 }
 
 // Accept answers a request with a queue pair, whose state becomes RTS. The event
-// Established comes when it may send.
+// Established comes once it may send.
 func (c *Stream) Accept(qpn uint32, p *iwarp.Params) error {
 	return c.do(func(now time.Duration) error {
-		x, err := c.s.lane.connectable(qpn)
+		x, err := c.s.find(qpn)
 		if err != nil {
 			return err
 		}
 		before, on := c.qp, x.on
 		c.join(x)
-		if err := c.m.Accept(now, x.m, c.s.lane.dev.wishes(p)); err != nil {
+		if err := c.m.Accept(now, x.m, c.s.params(p)); err != nil {
 			c.qp, x.on = before, on
 			return err
 		}
 		a := x.m.Agreement()
-		c.operates(&a)
+		x.setAgreement(&a)
 		c.answered()
 		return nil
 	})
@@ -357,7 +348,7 @@ func (c *Stream) Reject(private []byte) error {
 		if err := c.m.Reject(now, private); err != nil {
 			return err
 		}
-		c.over = true
+		c.ended = true
 		c.answered()
 		return nil
 	})
@@ -367,7 +358,7 @@ func (c *Stream) Reject(private []byte) error {
 // error. The queue pair goes to the error state.
 func (c *Stream) Disconnect() error {
 	err := c.do(func(now time.Duration) error {
-		if c.over {
+		if c.ended {
 			return nil
 		}
 		return c.m.Disconnect(now)
@@ -378,11 +369,11 @@ func (c *Stream) Disconnect() error {
 	return err
 }
 
-// Release gives the stream up, in any state. No event comes after.
+// Release gives the stream up, in any state. No more events follow.
 func (c *Stream) Release() {
-	_ = c.s.lane.withStreams(func(s *streams, now time.Duration) error { // a closed device has none
+	_ = c.s.Host.Do(func(now time.Duration) error { // a closed device has none
 		c.handler = nil
-		c.part(now)
+		c.leave(now)
 		c.pump(now)
 		return nil
 	})

@@ -1,4 +1,4 @@
-package adapter
+package stream
 
 import (
 	"syscall"
@@ -9,23 +9,22 @@ import (
 	"softrdma/internal/machine"
 )
 
-// streamPackets is how many packets a turn of a stream counts for among the
-// lane's tasks.
-const streamPackets = link.MaxPackets / 2
+// Packets is how many packets a turn of a stream counts for among the lane's tasks.
+const Packets = link.MaxPackets / 2
 
-// A streamTask is a Stream as its lane schedules it.
-type streamTask Stream
+// A task is a Stream as its lane schedules it.
+type task Stream
 
-var _ schedule.Task = (*streamTask)(nil)
+var _ schedule.Task = (*task)(nil)
 
 // Next sends what there is, as far as a turn goes.
-func (t *streamTask) Next(now time.Duration) (packets int, more bool) {
+func (t *task) Next(now time.Duration) (packets int, more bool) {
 	(*Stream)(t).pump(now)
-	return streamPackets, false
+	return Packets, false
 }
 
 // Deadline is the machine's.
-func (t *streamTask) Deadline() time.Duration {
+func (t *task) Deadline() time.Duration {
 	if t.closed {
 		return machine.Never
 	}
@@ -33,7 +32,7 @@ func (t *streamTask) Deadline() time.Duration {
 }
 
 // Expire acts on it. A stream that is not connected by then fails.
-func (t *streamTask) Expire(now time.Duration) {
+func (t *task) Expire(now time.Duration) {
 	c := (*Stream)(t)
 	if c.closed || c.m.Deadline() > now {
 		return
@@ -44,5 +43,5 @@ func (t *streamTask) Expire(now time.Duration) {
 	}
 	c.m.Expire(now)
 	c.after(now)
-	c.s.lane.tasks.Push(&c.entry)
+	c.s.Tasks.Push(&c.entry)
 }

@@ -1,4 +1,4 @@
-package adapter
+package stream
 
 import (
 	"container/list"
@@ -12,36 +12,36 @@ import (
 	"softrdma/internal/reason"
 )
 
-// maxSilent is how many streams of a listener may wait for their peer's request at a
+// MaxSilent is how many streams of a listener may wait for their peer's request at a
 // time. One more replaces the oldest: silent peers must not keep others out.
-const maxSilent = 256
+const MaxSilent = 256
 
-// ErrPortTaken is wrapped where somebody else in the system has the port.
+// ErrPortTaken is wrapped if another socket of the system has the port.
 var ErrPortTaken = errors.New("port taken in the system")
 
-// A StreamListener accepts streams, and gives the requests that come on them to
+// A Listener accepts streams, and gives the requests that come on them to
 // its handler.
-type StreamListener struct {
-	s       *streams
+type Listener struct {
+	s       *Set
 	l       link.Listener
-	handler func(*StreamEvent)
+	handler func(*Event)
 	backlog int
 
 	silent list.List // of *Stream that have not asked, the oldest first
-	asked  int       // streams that were not answered
+	asked  int       // streams whose request was not answered
 	ready  bool      // there may be streams to accept
 	queued bool
 	closed bool
 }
 
-// ListenStream accepts streams on a port of the device's address, 0 for any.
+// Listen accepts streams on a port of the device's address, 0 for any.
 // Handler gets the event Requested of each, which Stream.Accept or Reject
 // answers, and the events of the stream from then on. At most backlog requests
 // wait for an answer: more wait in the system.
-func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEvent)) (x *StreamListener, err error) {
-	err = d.lanes[0].withStreams(func(s *streams, now time.Duration) (err error) {
-		x = &StreamListener{s: s, handler: handler, backlog: max(backlog, 1)}
-		if x.l, err = s.link.Listen(port, x.backlog, x); err != nil {
+func (s *Set) Listen(port uint16, backlog int, handler func(*Event)) (x *Listener, err error) {
+	err = s.Host.Do(func(time.Duration) (err error) {
+		x = &Listener{s: s, handler: handler, backlog: max(backlog, 1)}
+		if x.l, err = s.Link.Listen(port, x.backlog, x); err != nil {
 			if errors.Is(err, syscall.EADDRINUSE) {
 				err = fmt.Errorf("%w: %w", ErrPortTaken, err)
 			}
@@ -56,25 +56,35 @@ func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEven
 	return x, nil
 }
 
-// Addr is the address and port.
-func (x *StreamListener) Addr() netip.AddrPort { return x.l.Addr() }
+// Addr returns the address and port.
+func (x *Listener) Addr() netip.AddrPort { return x.l.Addr() }
+
+// Waiting returns how many accepted streams wait for their peer's request or for an
+// answer to it.
+func (x *Listener) Waiting() (n int) {
+	_ = x.s.Host.Do(func(time.Duration) error { // a closed device has none
+		n = x.silent.Len() + x.asked
+		return nil
+	})
+	return n
+}
 
 // Close ends the listener, and the streams on which no request has come yet. The
 // others are the user's.
-func (x *StreamListener) Close() {
-	_ = x.s.lane.withStreams(func(s *streams, now time.Duration) error { // a closed device has none
+func (x *Listener) Close() {
+	_ = x.s.Host.Do(func(now time.Duration) error { // a closed device has none
 		x.close()
-		for c := range s.open {
+		for c := range x.s.open {
 			if c.listener == x && !c.asking {
 				c.handler = nil
-				c.part(now)
+				c.leave(now)
 			}
 		}
 		return nil
 	})
 }
 
-func (x *StreamListener) close() {
+func (x *Listener) close() {
 	if x.closed {
 		return
 	}
@@ -83,12 +93,12 @@ func (x *StreamListener) close() {
 	_ = x.l.Close() // it is gone in any case
 }
 
-func (x *StreamListener) becameReady() {
+func (x *Listener) becameReady() {
 	x.ready = true
 	x.queue()
 }
 
-func (x *StreamListener) queue() {
+func (x *Listener) queue() {
 	if x.ready && !x.queued && !x.closed && x.asked < x.backlog {
 		x.queued = true
 		x.s.turns.Push(x)
@@ -96,7 +106,7 @@ func (x *StreamListener) queue() {
 }
 
 // serve accepts one stream.
-func (x *StreamListener) serve(now time.Duration) {
+func (x *Listener) serve(now time.Duration) {
 	x.queued = false
 	if x.closed {
 		return
@@ -108,30 +118,29 @@ func (x *StreamListener) serve(now time.Duration) {
 		x.ready = false
 		return
 	case err != nil:
-		// Out of descriptors, mostly. There is no telling when there are some
-		// again: the next peer's coming, the next answer or the end of a stream
-		// makes it try.
-		x.s.lane.dev.Trace.Refuse(0, connectDetail(err, x.l.Addr().Port()))
+		// Out of descriptors, mostly. The next peer, the next answer or the end of a
+		// stream makes it try again.
+		x.s.Host.Refuse(0, connectDetail(err, x.l.Addr().Port()))
 		return
 	}
-	c.take(conn)
+	c.setConn(conn)
 	c.listener = x
 	c.silent, c.since = x.silent.PushBack(c), now
 	x.s.open[c] = struct{}{}
 	c.m.SetSegment(conn.Segment())
 	_ = c.m.Listen(now, 0) // a new machine listens
 	c.after(now)
-	if x.silent.Len() > maxSilent {
+	if x.silent.Len() > MaxSilent {
 		x.evict(now)
 	}
 	x.queue()
 }
 
 // evict ends the stream that has waited longest for its peer's request.
-func (x *StreamListener) evict(now time.Duration) {
+func (x *Listener) evict(now time.Duration) {
 	c := x.silent.Front().Value.(*Stream)
-	x.s.lane.dev.Trace.Refuse(0, reason.Detail{
-		Reason: reason.MPASilent, Expected: maxSilent, Found: uint64((now - c.since) / time.Millisecond),
+	x.s.Host.Refuse(0, reason.Detail{
+		Reason: reason.MPASilent, Expected: MaxSilent, Found: uint64((now - c.since) / time.Millisecond),
 	})
 	c.handler = nil
 	c.m.Abort(now)
