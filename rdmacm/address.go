@@ -3,9 +3,11 @@ package rdmacm
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
+	"softrdma/internal/reason"
 )
 
 // lookup gives what "host:port" names: IPv4 before IPv6, because a name of
@@ -42,12 +44,12 @@ func lookup(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 func destinations(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	list, err := lookup(ctx, addr)
 	if err != nil {
-		return nil, &ResolveError{Addr: addr, Err: err}
+		return nil, resolveError(addr, err)
 	}
 	for i, a := range list {
 		switch {
 		case a.Port() == 0:
-			return nil, &ResolveError{Addr: addr, Err: fmt.Errorf("port: expected 1 to 65535, found 0")}
+			return nil, resolveError(addr, reason.BadArgument(math.MaxUint16, 0, "port: expected 1 to 65535, found 0"))
 		case a.Addr().IsUnspecified() && a.Addr().Is6() && addr[0] == '[':
 			list[i] = netip.AddrPortFrom(netip.IPv6Loopback(), a.Port())
 		case a.Addr().IsUnspecified():

@@ -1,11 +1,10 @@
 package rdmacm
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -64,7 +63,7 @@ func (c *Conn) Err() error {
 	// The end of a stream moves the queue pair by itself, before the event of it
 	// has come here.
 	if c.end.id.c.State() == cmid.Disconnect {
-		return fmt.Errorf("%w by %v", ErrDisconnected, c.end.id.RemoteAddr())
+		return disconnected(c.end.id.RemoteAddr())
 	}
 	return c.end.why()
 }
@@ -74,7 +73,7 @@ func (c *Conn) Err() error {
 // posted and has not completed may not have arrived.
 func (c *Conn) Disconnect() error {
 	if c.end.id.datagram() {
-		return errors.New("disconnect: datagrams have no connection")
+		return reason.NotSupported("disconnect: datagrams have no connection")
 	}
 	return c.end.leave()
 }
@@ -87,6 +86,6 @@ func (c *Conn) Close() error {
 	if !c.end.id.datagram() {
 		_ = c.end.leave() // refused where the peer knows already
 	}
-	c.end.finish(ErrDisconnected, func() {})
+	c.end.finish(disconnected("this side"), func() {})
 	return events.release(c.end.id)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -98,7 +99,7 @@ func (id *ID) Disconnect() error {
 // EventConnectResponse (rdma_establish).
 func (id *ID) Establish() error {
 	if id.QP() != nil {
-		return fmt.Errorf("establish: expected an id without a queue pair: Next establishes those with one")
+		return reason.BadArgument(0, 1, "establish: expected an id without a queue pair, found one: Next establishes it")
 	}
 	if err := id.c.Accept(nil); err != nil {
 		return fmt.Errorf("establish the connection to %v: %w", id.RemoteAddr(), public(err))
@@ -111,7 +112,7 @@ func (id *ID) Establish() error {
 // already, though its last message was lost; others are refused.
 func (id *ID) Notify(e verbs.EventType) error {
 	if e != verbs.EventCommEst {
-		return fmt.Errorf("notify: expected %v, found %v", verbs.EventCommEst, e)
+		return reason.BadArgument(uint64(verbs.EventCommEst), uint64(e), "notify: expected %v, found %v", verbs.EventCommEst, e)
 	}
 	if err := id.c.Establish(); err != nil {
 		return fmt.Errorf("notify: %w", public(err))

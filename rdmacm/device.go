@@ -7,6 +7,7 @@ import (
 
 	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
+	"softrdma/internal/reason"
 	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
@@ -89,6 +90,15 @@ func deviceName(at netip.AddrPort) string {
 type SecurityError struct {
 	Device string // the device's name
 	TLS    bool   // the open device has TLS
+}
+
+// Unwrap returns the named reason (verbs.ReasonError).
+func (e *SecurityError) Unwrap() error {
+	d := reason.Detail{Reason: reason.TLSMismatch, Expected: 1}
+	if e.TLS {
+		d.Found = 1
+	}
+	return d.Err()
 }
 
 // Error names the device and says what it has.

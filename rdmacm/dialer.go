@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -193,7 +194,7 @@ func (id *ID) secure(cfg *tls.Config, p verbs.Protocol) error {
 	case cfg == nil:
 		return nil
 	case p != verbs.IWARP:
-		return fmt.Errorf("TLS is iWARP's, found %v: %w", p, errors.ErrUnsupported)
+		return reason.NotSupported("TLS: expected an iWARP device, found %v", p)
 	}
 	return id.UseTLS(cfg)
 }

@@ -72,7 +72,7 @@ func (e *end) disconnected() {
 		_ = e.id.c.Disconnect() // a message that crossed this side's wants its answer as well
 		return
 	}
-	e.finish(fmt.Errorf("%w by %v", ErrDisconnected, e.id.RemoteAddr()), func() {
+	e.finish(disconnected(e.id.RemoteAddr()), func() {
 		_ = e.id.Disconnect() // refused where the peer waits no longer
 	})
 }
@@ -162,6 +162,6 @@ func (e *end) leave() error {
 		return nil
 	}
 	var err error
-	e.finish(fmt.Errorf("%w by this side", ErrDisconnected), func() { err = e.id.Disconnect() })
+	e.finish(disconnected("this side"), func() { err = e.id.Disconnect() })
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -55,7 +56,7 @@ func (e *Endpoint) Connect(ctx context.Context, p ConnParam) (*Conn, error) {
 	defer e.op.Unlock()
 	id := e.end.id
 	if id.datagram() {
-		return nil, fmt.Errorf("connect to %v: expected a connected service, found datagrams: use Lookup", id.RemoteAddr())
+		return nil, reason.NotSupported("connect to %v: expected a connected service, found datagrams: use Lookup", id.RemoteAddr())
 	}
 	if id.QP() == nil {
 		if _, err := id.CreateQP(nil, e.cfg); err != nil {
@@ -104,7 +105,7 @@ func (e *Endpoint) Lookup(ctx context.Context, private []byte) (UDParam, error) 
 	e.op.Lock()
 	defer e.op.Unlock()
 	if !e.end.id.datagram() {
-		return UDParam{}, fmt.Errorf("lookup %v: expected PortSpaceUDP, found %v", e.RemoteAddr(), e.end.id.PortSpace())
+		return UDParam{}, reason.NotSupported("lookup %v: expected PortSpaceUDP, found %v", e.RemoteAddr(), e.end.id.PortSpace())
 	}
 	v, err := e.request(ctx, &ConnParam{PrivateData: private})
 	return v.UD, err

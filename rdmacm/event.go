@@ -87,7 +87,7 @@ func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok boo
 // failure says in words why an event is one of failure.
 func (e *Event) failure(c *provider.ConnEvent) error {
 	if c.Type == cmid.EventAddrError || c.Type == cmid.EventRouteError {
-		return &ResolveError{Addr: e.ID.RemoteAddr().String(), Err: public(c.Err)}
+		return resolveError(e.ID.RemoteAddr().String(), public(c.Err))
 	}
 	return public(c.Err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/provider"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -116,7 +117,7 @@ func (id *ID) carry(c provider.ID, dev *verbs.Device) error {
 // verbs.Config.TLS says holds. It has no counterpart in librdmacm, and is for iWARP.
 func (id *ID) UseTLS(cfg *tls.Config) error {
 	if cfg == nil {
-		return errors.New("use TLS: expected a configuration, found none")
+		return reason.BadArgument(0, 0, "use TLS: expected a configuration, found none")
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -151,7 +152,7 @@ func (id *ID) onDevice(local netip.AddrPort) (netip.AddrPort, error) {
 	}
 	has := dev.Addr().Addr()
 	if a.IsValid() && !a.IsUnspecified() && a != has {
-		return local, fmt.Errorf("expected an address of device %v, found %v", has, a)
+		return local, reason.BadArgument(0, 0, "expected an address of device %v, found %v", has, a)
 	}
 	return netip.AddrPortFrom(has, local.Port()), nil
 }
@@ -162,17 +163,17 @@ func (id *ID) onDevice(local netip.AddrPort) (netip.AddrPort, error) {
 func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	dst = netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
 	if !dst.Addr().IsValid() || dst.Addr().IsUnspecified() {
-		return &ResolveError{Addr: dst.String(), Err: errors.New("expected a peer's address, found none")}
+		return resolveError(dst.String(), reason.BadArgument(0, 0, "expected a peer's address, found none"))
 	}
 	src, err := id.onDevice(src)
 	if err != nil {
-		return &ResolveError{Addr: dst.String(), Err: err}
+		return resolveError(dst.String(), err)
 	}
 	if src.Addr().IsValid() && !sameFamily(src.Addr(), dst.Addr()) {
-		return &ResolveError{Addr: dst.String(), Err: fmt.Errorf("expected the family of the local address %v, found the other", src.Addr())}
+		return resolveError(dst.String(), reason.BadArgument(0, 0, "expected the family of the local address %v, found the other", src.Addr()))
 	}
 	if err := id.c.ResolveAddr(src, dst); err != nil {
-		return &ResolveError{Addr: dst.String(), Err: public(err)}
+		return resolveError(dst.String(), public(err))
 	}
 	return nil
 }
@@ -181,7 +182,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 // EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute() error {
 	if err := id.c.ResolveRoute(); err != nil {
-		return &ResolveError{Addr: id.RemoteAddr().String(), Err: public(err)}
+		return resolveError(id.RemoteAddr().String(), public(err))
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func (id *ID) ResolveRoute() error {
 // on every device that can be had, see LeftOut.
 func (id *ID) Listen(backlog int) error {
 	if backlog < 0 {
-		return fmt.Errorf("listen: backlog: expected 0 or more, found %d", backlog)
+		return reason.BadArgument(0, uint64(backlog), "listen: backlog: expected 0 or more, found %d", backlog)
 	}
 	if backlog == 0 {
 		backlog = DefaultBacklog

@@ -54,7 +54,7 @@ type Listener struct {
 func Listen(addr string, cfg ListenConfig) (*Listener, error) {
 	list, err := lookup(context.Background(), addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", &ResolveError{Addr: addr, Err: err})
+		return nil, fmt.Errorf("listen: %w", resolveError(addr, err))
 	}
 	if cfg.PortSpace == 0 {
 		cfg.PortSpace = PortSpaceTCP

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 )
 
 // JoinMulticast joins a group (rdma_join_multicast): EventMulticastJoin brings
@@ -12,7 +13,7 @@ import (
 func (id *ID) JoinMulticast(group netip.Addr, context any) error {
 	group = group.Unmap()
 	if !group.IsMulticast() {
-		return fmt.Errorf("join multicast: expected a group, found %v", group)
+		return reason.BadArgument(0, 0, "join multicast: expected a multicast group, found %v", group)
 	}
 	if err := id.c.JoinMulticast(group, context); err != nil {
 		return fmt.Errorf("join multicast group %v: %w", group, public(err))

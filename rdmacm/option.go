@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/provider"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -39,10 +40,10 @@ func (o Option) String() string {
 func (id *ID) SetOption(o Option, value int) error {
 	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, int(verbs.IWARP), math.MaxUint16}
 	if o < 0 || int(o) >= len(limits) {
-		return fmt.Errorf("set option: expected one of %v, found %v", optionNames, o)
+		return reason.BadArgument(uint64(len(limits)-1), uint64(o), "set option: expected one of %v, found %v", optionNames, o)
 	}
 	if value < 0 || value > limits[o] {
-		return fmt.Errorf("set option %v: expected 0 to %d, found %d", o, limits[o], value)
+		return reason.BadArgument(uint64(limits[o]), uint64(value), "set option %v: expected 0 to %d, found %d", o, limits[o], value)
 	}
 	if err := id.setOption(o, value); err != nil {
 		return fmt.Errorf("set option %v: %w", o, public(err))

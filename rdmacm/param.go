@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -139,18 +140,22 @@ func (p *ConnParam) manager(limit int) (*cmid.ConnParam, error) {
 	}
 	switch {
 	case c.RetryCount > 7:
-		return nil, fmt.Errorf("retry count: expected 0 to 7, found %d", c.RetryCount)
+		return nil, reason.BadArgument(7, uint64(c.RetryCount), "retry count: expected 0 to 7, found %d", c.RetryCount)
 	case c.RNRRetryCount > 7:
-		return nil, fmt.Errorf("RNR retry count: expected 0 to 7, found %d", c.RNRRetryCount)
+		return nil, reason.BadArgument(7, uint64(c.RNRRetryCount), "RNR retry count: expected 0 to 7, found %d", c.RNRRetryCount)
 	case c.QPN >= 1<<24:
-		return nil, fmt.Errorf("queue pair number: expected 24 bits, found %#x", c.QPN)
+		return nil, reason.BadArgument(1<<24-1, uint64(c.QPN), "queue pair number: expected 24 bits, found %#x", c.QPN)
 	}
 	return c, nil
 }
 
 func checkPrivate(b []byte, limit int) error {
 	if len(b) > limit {
-		return fmt.Errorf("%w: expected at most %d bytes, found %d", ErrPrivateData, limit, len(b))
+		return &reason.Error{
+			Detail: reason.Detail{Reason: reason.CMPrivateData, Expected: uint64(limit), Found: uint64(len(b))},
+			Text:   fmt.Sprintf("%v: expected at most %d bytes, found %d", ErrPrivateData, limit, len(b)),
+			Cause:  ErrPrivateData,
+		}
 	}
 	return nil
 }
@@ -158,9 +163,9 @@ func checkPrivate(b []byte, limit int) error {
 func checkReadAtomic(c *cmid.ConnParam) error {
 	switch {
 	case c.ResponderResources > verbs.MaxReadAtomic:
-		return fmt.Errorf("responder resources: expected at most %d, found %d", verbs.MaxReadAtomic, c.ResponderResources)
+		return reason.BadArgument(verbs.MaxReadAtomic, uint64(c.ResponderResources), "responder resources: expected at most %d, found %d", verbs.MaxReadAtomic, c.ResponderResources)
 	case c.InitiatorDepth > verbs.MaxReadAtomic:
-		return fmt.Errorf("initiator depth: expected at most %d, found %d", verbs.MaxReadAtomic, c.InitiatorDepth)
+		return reason.BadArgument(verbs.MaxReadAtomic, uint64(c.InitiatorDepth), "initiator depth: expected at most %d, found %d", verbs.MaxReadAtomic, c.InitiatorDepth)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -50,7 +51,7 @@ func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
 	case dev == nil && (id.c.Removed() || id.c.Device().IsValid()): // it is not among the open ones any more
 		return nil, fmt.Errorf("device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
 	case dev == nil:
-		return nil, errors.New("expected an id on a device: bind it or resolve an address first")
+		return nil, reason.BadArgument(0, 0, "expected an id on a device, found none: bind the id or resolve an address first")
 	}
 	pd, err := dev.AllocPD()
 	if err != nil {
@@ -83,7 +84,7 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.qp != nil {
-		return nil, errors.New("create QP: the id has one")
+		return nil, reason.BadArgument(0, 1, "create QP: expected an id without a queue pair, found one")
 	}
 	own, err := id.ownPD(dev)
 	if err != nil {
@@ -96,14 +97,14 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 		pd = own
 	}
 	if pd.Device() != dev {
-		return nil, fmt.Errorf("create QP: expected a protection domain of device %v, found one of %v", dev.Addr(), pd.Device().Addr())
+		return nil, reason.BadArgument(0, 0, "create QP: expected a protection domain of device %v, found one of %v", dev.Addr(), pd.Device().Addr())
 	}
 	service := verbs.QPType(id.c.Type())
 	if cfg.Type == 0 {
 		cfg.Type = service
 	}
 	if cfg.Type != service {
-		return nil, fmt.Errorf("create QP: type: expected %v, found %v", service, cfg.Type)
+		return nil, reason.BadArgument(uint64(service), uint64(cfg.Type), "create QP: type: expected %v, found %v", service, cfg.Type)
 	}
 	if err := id.createCQs(dev, &cfg); err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)

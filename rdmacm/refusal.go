@@ -14,12 +14,12 @@ import (
 
 // Sentinels for errors.Is.
 var (
-	ErrBusy         = verbs.ErrBusy                         // the object is in use by others
-	ErrClosed       = errors.New("closed")                  // the object was closed or destroyed
-	ErrDisconnected = errors.New("connection disconnected") // a side ended the connection
-	ErrPrivateData  = errors.New("private data too long")   // see the constants MaxPrivate…
-	ErrAddrInUse    = cmid.ErrAddrInUse                     // another id has the port
-	ErrAddrNotAvail = cmid.ErrAddrNotAvail                  // no port is left
+	ErrBusy         = verbs.ErrBusy                                     // the object is in use by others
+	ErrClosed       = reason.Sentinel(reason.ObjectDestroyed, "closed") // the object was closed or destroyed
+	ErrDisconnected = errors.New("connection disconnected")             // a side ended the connection
+	ErrPrivateData  = errors.New("private data too long")               // see the constants MaxPrivate…
+	ErrAddrInUse    = cmid.ErrAddrInUse                                 // another id has the port
+	ErrAddrNotAvail = cmid.ErrAddrNotAvail                              // no port is left
 
 	// ErrRequestVoid is wrapped where a request cannot be accepted any more, or
 	// never could: its peer has turned away, or asked for what no queue pair can.
@@ -32,7 +32,12 @@ type RejectedError struct {
 	Code        uint16         // of IBTA 12.6.7.2, or in PortSpaceUDP the status of IBTA 12.11.2
 	Reason      string         // the code in words
 	PrivateData []byte         // the peer's, padded with zeros
+
+	why reason.Detail
 }
+
+// Unwrap returns the named reason (verbs.ReasonError), nil if there is none.
+func (e *RejectedError) Unwrap() error { return e.why.Err() }
 
 // Error names the peer and the reason.
 func (e *RejectedError) Error() string {
@@ -80,11 +85,11 @@ func public(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &reject):
-		return &RejectedError{reject.Addr, uint16(reject.Reason), reject.Reason.Words(), reject.PrivateData}
+		return &RejectedError{reject.Addr, uint16(reject.Reason), reject.Reason.Words(), reject.PrivateData, reject.Detail}
 	case errors.As(err, &lookup):
-		return &RejectedError{lookup.Addr, uint16(lookup.Status), lookup.Status.String(), lookup.PrivateData}
+		return &RejectedError{lookup.Addr, uint16(lookup.Status), lookup.Status.String(), lookup.PrivateData, lookup.Detail}
 	case errors.As(err, &late):
-		return &UnreachableError{late.Addr, &detailError{late.Detail}}
+		return &UnreachableError{late.Addr, late.Unwrap()}
 	case errors.As(err, &security):
 		return &SecurityError{Device: deviceName(security.At), TLS: security.TLS}
 	case errors.Is(err, cmid.ErrDestroyed), errors.Is(err, cmid.ErrClosed):
@@ -93,17 +98,21 @@ func public(err error) error {
 	return err
 }
 
-// A detailError is a named reason as an error.
-type detailError struct{ why reason.Detail }
-
-// Error gives the reason's sentence.
-func (e *detailError) Error() string { return e.why.String() }
-
-// Unwrap returns the errno by which the network reported the peer as unreachable.
-func (e *detailError) Unwrap() error {
-	switch e.why.Reason {
-	case reason.SendRefused, reason.SendUnreachable:
-		return syscall.Errno(e.why.Found)
+// resolveError returns a *ResolveError. Its cause has a named reason: if it brings
+// none, that the address is unreachable.
+func resolveError(addr string, err error) error {
+	if !errors.As(err, new(verbs.ReasonError)) {
+		err = &reason.Error{Detail: reason.Detail{Reason: reason.AddressUnreachable}, Text: err.Error(), Cause: err}
 	}
-	return nil
+	return &ResolveError{Addr: addr, Err: err}
+}
+
+// disconnected returns the error of a connection that a side has ended. It wraps
+// ErrDisconnected.
+func disconnected(by any) error {
+	return &reason.Error{
+		Detail: reason.Detail{Reason: reason.Disconnected, Expected: uint64(cmid.Connect), Found: uint64(cmid.Disconnect)},
+		Text:   fmt.Sprintf("%v by %v", ErrDisconnected, by),
+		Cause:  ErrDisconnected,
+	}
 }

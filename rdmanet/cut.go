@@ -34,5 +34,12 @@ func (c *Conn) cut() error {
 	return &CutError{c.err, reason.Detail{Reason: reason.SocketCut, Expected: uint64(rsocket.OpControl), Found: c.rx.Total()}}
 }
 
-// Reason is the name of the reason, SOCKET_CUT.
+// Reason returns the name of the reason, SOCKET_CUT. It, Expected and Found
+// implement verbs.ReasonError.
 func (e *CutError) Reason() string { return e.why.Reason.String() }
+
+// Expected returns the number of the rsockets operation that ends a stream.
+func (e *CutError) Expected() uint64 { return e.why.Expected }
+
+// Found returns how many bytes of the stream had arrived.
+func (e *CutError) Found() uint64 { return e.why.Found }

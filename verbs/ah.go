@@ -1,20 +1,20 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
 
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
-// An AddressVector is where a queue pair's or a datagram's packets go (IBTA
-// 11.2.2, annex A17.4.2): the fields of ibv_ah_attr that RoCE v2 uses.
+// An AddressVector is the destination of a queue pair's packets or of a datagram
+// (IBTA 11.2.2, annex A17.4.2). It has the fields of ibv_ah_attr that RoCE uses.
 type AddressVector struct {
 	DGID         GID    // the peer's address, or a multicast group's
 	SGIDIndex    uint8  // 0: a device has one GID
-	FlowLabel    uint32 // 20 bits; chooses one of at most four UDP source ports, which are random; where 0 the QP numbers do
+	FlowLabel    uint32 // 20 bits; chooses one of at most four random UDP source ports; if 0 the QP numbers choose it
 	HopLimit     uint8  // 0 means 64
 	TrafficClass uint8  // the upper six bits are the DSCP
 
@@ -23,19 +23,19 @@ type AddressVector struct {
 	UDPPort uint16
 }
 
-// path resolves the vector on a device.
+// path returns the path that the vector means on a device.
 func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	a := v.DGID.Addr()
 	local := d.choice.Addr.Addr()
 	switch {
 	case v.SGIDIndex != 0:
-		return qp.Path{}, fmt.Errorf("address: SGID index: expected 0, found %d", v.SGIDIndex)
+		return qp.Path{}, reason.BadArgument(0, uint64(v.SGIDIndex), "address: SGID index: expected 0, found %d", v.SGIDIndex)
 	case v.DGID == GID{}:
-		return qp.Path{}, fmt.Errorf("address: expected the peer's GID, found none")
+		return qp.Path{}, reason.BadArgument(0, 0, "address: expected the peer's GID, found none")
 	case v.FlowLabel >= 1<<20:
-		return qp.Path{}, fmt.Errorf("address: flow label: expected 20 bits, found %#x", v.FlowLabel)
+		return qp.Path{}, reason.BadArgument(1<<20-1, uint64(v.FlowLabel), "address: flow label: expected 20 bits, found %#x", v.FlowLabel)
 	case a.Is4() != local.Is4():
-		return qp.Path{}, fmt.Errorf("address: the device is bound to %v, whose family differs from the peer's %v", local, a)
+		return qp.Path{}, reason.BadArgument(0, 0, "address: expected the family of the device's address %v, found %v", local, a)
 	}
 	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
 		a = a.WithZone(d.zone)
@@ -50,7 +50,7 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	}, nil
 }
 
-// An AH is an address handle: a resolved address for datagrams.
+// An AH is an address handle: the destination of datagrams.
 type AH struct {
 	pd  *PD
 	num uint32
@@ -62,7 +62,7 @@ type AH struct {
 // CreateAH makes an address handle (IBTA 11.2.2).
 func (p *PD) CreateAH(v AddressVector) (*AH, error) {
 	if p.dev.protocol == IWARP {
-		return nil, fmt.Errorf("create AH: iWARP has no datagrams: %w", errors.ErrUnsupported)
+		return nil, reason.NotSupported("create AH: iWARP has no datagrams")
 	}
 	path, err := p.dev.path(&v)
 	if err != nil {
@@ -75,10 +75,11 @@ func (p *PD) CreateAH(v AddressVector) (*AH, error) {
 	return &AH{pd: p, num: num, v: v}, nil
 }
 
-// Query returns what the handle was made of.
+// Query returns the address vector of CreateAH.
 func (h *AH) Query() AddressVector { return h.v }
 
-// Destroy gives the handle up; datagrams that were not sent yet fail.
+// Destroy destroys the handle. Datagrams that were not sent yet fail. A second
+// Destroy does nothing.
 func (h *AH) Destroy() error {
 	if h.gone.Swap(true) {
 		return nil

@@ -7,21 +7,23 @@ import (
 
 	"softrdma/internal/memory"
 	"softrdma/internal/provider"
+	"softrdma/internal/reason"
 )
 
-// AllocConfig tells AllocMemory what memory is wanted.
+// AllocConfig says what memory AllocMemory allocates.
 type AllocConfig struct {
-	HugePages bool // of the system's huge page size; an error where it has none free
+	HugePages bool // use huge pages; AllocMemory fails if the system has none free
 
-	// Device is the one that the memory is for. What is for a daemon's device the
-	// daemon maps as well, once it is registered there: it is copied neither to
-	// the daemon nor back, and atomics on it are atomic against this process's. It
-	// has no huge pages. For devices of this process, and nil, there is nothing to
-	// choose.
+	// Device is the device that the memory is for. Memory for a daemon's device is
+	// mapped by the daemon as well once it is registered there: it is not copied
+	// to the daemon and back, and remote atomics on it are atomic with those of
+	// this process. It cannot have huge pages. Memory for a device of this
+	// process does not depend on the device; nil is such a device.
 	Device *Device
 }
 
-// Memory is page-aligned memory outside of the Go heap.
+// Memory is page-aligned memory outside of the Go heap. The program owns it until
+// Free.
 type Memory struct {
 	mu  sync.Mutex
 	buf []byte // whole pages, as mapped
@@ -30,17 +32,17 @@ type Memory struct {
 }
 
 // AllocMemory maps n bytes of zeroed, page-aligned memory outside of the Go
-// heap, which the garbage collector does not scan. Free gives it back.
+// heap, which the garbage collector does not scan. Free unmaps it.
 func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("alloc memory: expected more than 0 bytes, found %d", n)
+		return nil, reason.BadArgument(0, uint64(n), "alloc memory: expected more than 0 bytes, found %d", n)
 	}
 	a := &allocation{memfd: -1}
 	var buf []byte
 	var err error
 	switch shared := cfg.Device != nil && cfg.Device.remote; {
 	case shared && cfg.HugePages:
-		err = fmt.Errorf("huge pages are not shared with a daemon: %w", errors.ErrUnsupported)
+		err = reason.NotSupported("huge pages are not shared with a daemon")
 	case shared:
 		buf, a.memfd, err = mapShared(n)
 	default:
@@ -56,7 +58,8 @@ func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	return &Memory{buf: buf, len: n, use: a}, nil
 }
 
-// Bytes is the memory; it must not be used after Free.
+// Bytes returns the memory, nil after Free. The memory must not be accessed after
+// Free.
 func (m *Memory) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,11 +93,11 @@ func (m *Memory) Free() error {
 	return errors.Join(unmapMemory(buf), closeShared(m.use.memfd))
 }
 
-// allocation is a range of AllocMemory's, with the regions that lie in it.
+// An allocation is a range that AllocMemory mapped, and the regions in it.
 type allocation struct {
 	addr, len uint64
-	memfd     int             // that it is mapped from, -1 for none
-	regions   map[*Device]int // of each device that is open
+	memfd     int             // the range is mapped from it; -1 for none
+	regions   map[*Device]int // how many regions each open device has
 }
 
 func (a *allocation) count() (n int) {
@@ -104,8 +107,8 @@ func (a *allocation) count() (n int) {
 	return n
 }
 
-// allocated are the ranges that are mapped now: what the device may reach must
-// not be unmapped under it.
+// allocated are the ranges that are mapped now. Memory that a device may access
+// must not be unmapped.
 var allocated struct {
 	sync.Mutex
 	list []*allocation
@@ -124,7 +127,8 @@ func allocationOf(buf []byte) *allocation {
 	return nil
 }
 
-// bufferOf is memory to register, as the device may map it. The caller holds it.
+// bufferOf returns memory to register. If it lies in shared memory the buffer says
+// where. The caller has called holdAllocated.
 func bufferOf(buf []byte) provider.Buffer {
 	b := provider.Buffer{Mem: buf, Memfd: -1}
 	allocated.Lock()
@@ -150,8 +154,8 @@ func holdAllocated(d *Device, buf []byte) {
 	}
 }
 
-// releaseAllocated ends holdAllocated. After releaseDevice it does nothing: the
-// memory may be gone, and its addresses be another allocation's.
+// releaseAllocated undoes holdAllocated. After releaseDevice it does nothing: the
+// memory may be unmapped and its addresses belong to another allocation.
 func releaseAllocated(d *Device, buf []byte) {
 	allocated.Lock()
 	defer allocated.Unlock()
@@ -162,7 +166,7 @@ func releaseAllocated(d *Device, buf []byte) {
 	}
 }
 
-// releaseDevice ends all regions of a device that was closed.
+// releaseDevice forgets all regions of a device that was closed.
 func releaseDevice(d *Device) {
 	allocated.Lock()
 	defer allocated.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"softrdma/internal/reason"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,5 +53,5 @@ func hugePageSize() (int, error) {
 			return kb << 10, nil
 		}
 	}
-	return 0, fmt.Errorf("the kernel has no huge pages (no Hugepagesize in /proc/meminfo)")
+	return 0, reason.NotSupported("the kernel has no huge pages (no Hugepagesize in /proc/meminfo)")
 }

@@ -2,13 +2,10 @@
 
 package verbs
 
-import (
-	"errors"
-	"fmt"
-)
+import "softrdma/internal/reason"
 
 const hugePageFlag = 0
 
 func hugePageSize() (int, error) {
-	return 0, fmt.Errorf("huge pages: %w on this system", errors.ErrUnsupported)
+	return 0, reason.NotSupported("huge pages on this system")
 }

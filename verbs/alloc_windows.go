@@ -1,8 +1,7 @@
 package verbs
 
 import (
-	"errors"
-	"fmt"
+	"softrdma/internal/reason"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -10,7 +9,7 @@ import (
 
 func mapMemory(n int, huge bool) ([]byte, error) {
 	if huge {
-		return nil, fmt.Errorf("huge pages: %w on this system", errors.ErrUnsupported)
+		return nil, reason.NotSupported("huge pages on this system")
 	}
 	p, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT, windows.PAGE_READWRITE)
 	if err != nil {

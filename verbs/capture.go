@@ -1,13 +1,13 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"sync"
 
 	"softrdma/internal/capture"
+	"softrdma/internal/reason"
 )
 
 // A Capture writes a device's packets to a pcapng file that Wireshark reads.
@@ -20,12 +20,13 @@ type Capture struct {
 	err  error
 }
 
-// Capture writes every packet that the device sends and receives from now on
-// to w as pcapng, until the capture or the device is closed. An iWARP device
-// has no packets of its own, and refuses, as does a daemon's.
+// Capture writes every packet that the device sends and receives from now on to w
+// as pcapng, until the capture or the device is closed. It fails with
+// errors.ErrUnsupported on an iWARP device, which uses the system's TCP, and on a
+// daemon's device.
 func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if d.protocol == IWARP {
-		return nil, fmt.Errorf("capture: iWARP is streams of the system's TCP, which tcpdump captures: %w", errors.ErrUnsupported)
+		return nil, reason.NotSupported("capture: iWARP uses the system's TCP, which tcpdump captures")
 	}
 	cw, err := capture.NewWriter(w)
 	if err != nil {
@@ -38,7 +39,7 @@ func (d *Device) Capture(w io.Writer) (*Capture, error) {
 		return nil, fmt.Errorf("capture: %w", err)
 	}
 	if d.remote {
-		return nil, fmt.Errorf("capture: a daemon's device is captured by the daemon (--pcap): %w", errors.ErrUnsupported)
+		return nil, reason.NotSupported("capture: the daemon captures its devices (--pcap)")
 	}
 	c.detach = d.local.Trace.Attach(cw)
 	d.captures = append(d.captures, c)

@@ -1,97 +1,112 @@
 package verbs
 
 import (
-	"errors"
-	"fmt"
-
 	"softrdma/internal/congestion"
 	"softrdma/internal/provider"
+	"softrdma/internal/reason"
 )
 
-// A CongestionControl is the name of how a connection finds out how much it may
-// send, and how fast. Each end controls what it sends by itself. The empty name
-// leaves the choice to the device, and a device's to CongestionWindow.
+// A CongestionControl names the algorithm that decides how much a connection may
+// send and how fast. Each end controls its own sending. The empty name means the
+// device's choice; the choice of a device is CongestionWindow.
 //
-// An unreliable connection has no acknowledges, only notifications: it takes
-// CongestionDCQCN or CongestionNone, and on a device with CongestionWindow the
-// former, with CongestionDelay the latter. Datagrams have no control.
+// An unreliable connection has congestion notifications but no acknowledges. It
+// can have CongestionDCQCN or CongestionNone. On a device with CongestionWindow
+// its default is the former, with CongestionDelay the latter. Datagrams have no
+// congestion control.
 type CongestionControl string
 
-// The controls.
+// The algorithms.
 const (
-	// CongestionWindow halves a window of bytes in flight when packets are lost
-	// while others wait on the path, when many are lost, and for congestion
-	// notifications (ECN marks, annex A17.9.3). Losses by accident do not slow it
-	// down. It needs nothing of the network, and bounds what floods the socket
-	// buffer of a slow receiver.
+	// CongestionWindow bounds the bytes in flight by a congestion window. It
+	// halves the window when packets are lost while others queue on the path,
+	// when many are lost, and for congestion notifications (ECN marks, annex
+	// A17.9.3). Accidental losses do not slow it down. It needs no support by the
+	// network.
 	CongestionWindow CongestionControl = "window"
 
 	// CongestionDCQCN paces packets at a rate that follows congestion
-	// notifications, as RDMA adapters do it. It is for networks whose switches
-	// mark (RFC 3168); without marks it behaves as CongestionWindow.
+	// notifications, as RDMA adapters do. It is for networks whose switches mark
+	// packets (RFC 3168). Without marks it behaves like CongestionWindow.
 	CongestionDCQCN CongestionControl = "dcqcn"
 
-	// CongestionDelay aims at a small queue, by the time that acknowledges take.
-	// It needs no marks, keeps queues short, and grows slowly on paths that lose
-	// many packets by accident.
+	// CongestionDelay keeps queues on the path short: it measures the time that
+	// acknowledges take. It needs no marks. On paths with many accidental losses
+	// its window grows slowly.
 	CongestionDelay CongestionControl = "delay"
 
-	// CongestionNone sends whatever Config.Window allows.
+	// CongestionNone sends as much as Config.Window allows.
 	CongestionNone CongestionControl = "none"
 )
 
-// A Recovery is the name of how a reliable connection makes up for lost
-// packets. The empty name leaves the choice to the device, and a device's to
-// SelectiveRepeat.
+// A Recovery names how a reliable connection retransmits lost packets. The empty
+// name means the device's choice; the choice of a device is SelectiveRepeat.
 type Recovery string
 
 const (
-	// SelectiveRepeat sends what was lost again and nothing else, where the peer
-	// is a softrdma that does so too. Other peers never notice, and get GoBackN.
+	// SelectiveRepeat retransmits only what was lost if the peer is a softrdma
+	// that does so too. With other peers it falls back to GoBackN, and they do not
+	// notice.
 	SelectiveRepeat Recovery = "selective-repeat"
 
-	// GoBackN sends everything from a lost packet on again, as the standard has
-	// it (IBTA 9.7.5.1).
+	// GoBackN retransmits everything from the lost packet on, as the standard says
+	// (IBTA 9.7.5.1).
 	GoBackN Recovery = "go-back-n"
 )
 
-// ParseCongestionControl checks a name; the error tells which there are.
+// ParseCongestionControl checks a name. The error lists the names.
 func ParseCongestionControl(name string) (CongestionControl, error) {
-	_, err := congestion.ParseKind(name)
+	_, err := parseKind(name)
 	return CongestionControl(name), err
 }
 
-// ParseRecovery checks a name; the error tells which there are.
+// ParseRecovery checks a name. The error lists the names.
 func ParseRecovery(name string) (Recovery, error) {
-	_, err := congestion.ParseRecovery(name)
+	_, err := parseRecovery(name)
 	return Recovery(name), err
+}
+
+func parseKind(name string) (congestion.Kind, error) {
+	k, err := congestion.ParseKind(name)
+	if err != nil {
+		return 0, reason.BadArgument(0, 0, "%v", err)
+	}
+	return k, nil
+}
+
+func parseRecovery(name string) (congestion.Recovery, error) {
+	r, err := congestion.ParseRecovery(name)
+	if err != nil {
+		return 0, reason.BadArgument(0, 0, "%v", err)
+	}
+	return r, nil
 }
 
 // transmission checks both names, for a device or a queue pair.
 func transmission(c CongestionControl, r Recovery) (congestion.Kind, congestion.Recovery, error) {
-	k, err := congestion.ParseKind(string(c))
+	k, err := parseKind(string(c))
 	if err != nil {
 		return 0, 0, err
 	}
-	w, err := congestion.ParseRecovery(string(r))
+	w, err := parseRecovery(string(r))
 	return k, w, err
 }
 
-// refuseTransmission tells that there is no choice of either.
+// refuseTransmission returns an error unless both names are empty.
 func refuseTransmission(what string, c CongestionControl, r Recovery) error {
 	if c == "" && r == "" {
 		return nil
 	}
-	return fmt.Errorf("%s: expected no congestion control and no recovery, found %q and %q: %w", what, c, r, errors.ErrUnsupported)
+	return reason.NotSupported("%s: expected no congestion control and no recovery, found %q and %q", what, c, r)
 }
 
-// transmission takes the queue pair's choice over.
+// transmission checks the choices of a queue pair and sets them.
 func (c *QPConfig) transmission(p Protocol, a *provider.QPConfig) (err error) {
 	if a.Control, a.Recovery, err = transmission(c.Congestion, c.Recovery); err != nil {
 		return err
 	}
 	if a.PeerTimeout, a.PeerProbe = c.PeerTimeout, c.PeerProbe; (c.PeerTimeout != 0 || c.PeerProbe != 0) && c.Type != RC {
-		return fmt.Errorf("PeerTimeout is a reliable connection's, found %v: %w", c.Type, errors.ErrUnsupported)
+		return reason.NotSupported("PeerTimeout: expected a queue pair of type RC, found %v", c.Type)
 	}
 	switch {
 	case p == IWARP:
@@ -99,10 +114,10 @@ func (c *QPConfig) transmission(p Protocol, a *provider.QPConfig) (err error) {
 	case c.Type == UD:
 		return refuseTransmission("UD has neither", c.Congestion, c.Recovery)
 	case c.Type == UC && c.Recovery != "":
-		return fmt.Errorf("UC loses what is lost: expected no recovery, found %q: %w", c.Recovery, errors.ErrUnsupported)
+		return reason.NotSupported("UC does not retransmit: expected no recovery, found %q", c.Recovery)
 	case c.Type == UC && (c.Congestion == CongestionWindow || c.Congestion == CongestionDelay):
-		return fmt.Errorf("UC has no acknowledges: expected congestion control %s or %s, found %q: %w",
-			CongestionDCQCN, CongestionNone, c.Congestion, errors.ErrUnsupported)
+		return reason.NotSupported("UC has no acknowledges: expected congestion control %s or %s, found %q",
+			CongestionDCQCN, CongestionNone, c.Congestion)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestTransmissionUnknownNamesAreRefusedWithThoseThereAre(t *testing.T) {
 	for want, cfg := range map[string]verbs.QPConfig{
 		controls + ` "Window"`:   {Type: verbs.RC, Congestion: "Window"},
 		recoveries + ` "goback"`: {Type: verbs.RC, Recovery: "goback"},
-		"UC loses what is lost":  {Type: verbs.UC, Recovery: verbs.GoBackN},
+		"UC does not retransmit": {Type: verbs.UC, Recovery: verbs.GoBackN},
 		"UC has no acknowledges: expected congestion control dcqcn or none": {Type: verbs.UC, Congestion: verbs.CongestionDelay},
 		"UD has neither":           {Type: verbs.UD, Recovery: verbs.GoBackN},
 		"UD has neither: expected": {Type: verbs.UD, Congestion: verbs.CongestionDelay},

@@ -3,23 +3,22 @@ package verbs
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
-	"fmt"
+	"softrdma/internal/reason"
 )
 
-// An Endpoint is what a peer must know of a connected queue pair; the two
-// sides exchange them out of band, as JSON for example.
+// An Endpoint is what a peer must know about a queue pair to connect to it. The
+// two sides exchange their endpoints out of band, for example as JSON.
 type Endpoint struct {
 	QPN     uint32 `json:"qpn"` // 24 bits
-	PSN     uint32 `json:"psn"` // of the first packet that this side sends, 24 bits
+	PSN     uint32 `json:"psn"` // PSN of the first packet that this side sends, 24 bits
 	GID     GID    `json:"gid"`
 	UDPPort uint16 `json:"port,omitempty"` // 0 means 4791
 	MTU     int    `json:"mtu"`            // active MTU of the port, bytes
 }
 
-// Endpoint is the queue pair's endpoint. It stays the same until ToReset: the
-// first call chooses an unpredictable PSN, unless ToRTS has set one, and later
-// calls repeat it.
+// Endpoint returns the queue pair's endpoint. The first call chooses an
+// unpredictable PSN unless ToRTS has set one. The endpoint stays the same until
+// ToReset.
 func (q *QP) Endpoint() Endpoint {
 	d := q.Device()
 	e := Endpoint{QPN: q.Number(), PSN: q.firstPSN(), GID: d.GID(), MTU: d.drv.MTU()}
@@ -29,9 +28,10 @@ func (q *QP) Endpoint() Endpoint {
 	return e
 }
 
-const psnChosen = 1 << 24 // in QP.psn: the other bits are a PSN
+const psnChosen = 1 << 24 // a bit of QP.psn: the lower bits are a PSN
 
-// firstPSN is the PSN of the first packet that this side sends, or will.
+// firstPSN returns the PSN of the first packet of this side. It chooses one if
+// there is none.
 func (q *QP) firstPSN() uint32 {
 	if v := q.psn.Load(); v != 0 {
 		return v &^ psnChosen
@@ -42,15 +42,15 @@ func (q *QP) firstPSN() uint32 {
 	return q.psn.Load() &^ psnChosen
 }
 
-// ConnectConfig tunes Connect; the zero value suits a local network. Ranges are
-// those of RTRAttr and RTSAttr; what 0 means there (no timeout, no repetition)
-// cannot be asked for here.
+// ConnectConfig tunes Connect. The zero value suits a local network. The ranges
+// are those of RTRAttr and RTSAttr, except that 0 means a default: no timeout and
+// no retransmission cannot be chosen here.
 type ConnectConfig struct {
 	Access      Access // what the peer may do; 0 means everything remote
-	PathMTU     int    // 0 takes the smaller of both ports' MTUs
+	PathMTU     int    // bytes; 0 means the smaller active MTU of both ports
 	Timeout     uint8  // 0 means 14, 67 ms
 	RetryCnt    uint8  // 0 means 7
-	RNRRetry    uint8  // 0 means 7, without end
+	RNRRetry    uint8  // 0 means 7: retry without end
 	MinRNRTimer uint8  // 0 means 12, 640 µs
 	ReadAtomic  uint8  // READs and atomics in flight each way; 0 means 16
 
@@ -67,14 +67,16 @@ func or[T comparable](v, def T) T {
 	return v
 }
 
-// Connect takes an RC or UC queue pair from RESET, or from INIT where receives
-// were posted before, to RTS, connected to the remote endpoint; local is what the peer was told (see Endpoint). The peer
-// must be in RTR before it gets packets: post sends once it has said so, or let
-// the repetition of RC find it. On an error the queue pair stays in the state
-// that it had reached: ToReset it.
+// Connect takes an RC or UC queue pair from RESET or INIT to RTS, connected to the
+// remote endpoint. Local is the endpoint that the peer was told (see Endpoint). To
+// post receives before the peer can send, call ToInit and post them first.
+//
+// The peer must be in RTR before packets arrive: post sends once it has said so.
+// RC also retransmits until the peer is there. After an error the queue pair is in
+// the state that it had reached; ToReset starts again.
 func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 	if q.Device().protocol == IWARP {
-		return fmt.Errorf("connect QP %#06x: iWARP wants a connection manager, package rdmacm: %w", q.Number(), errors.ErrUnsupported)
+		return reason.NotSupported("connect QP %#06x: iWARP needs a connection manager, package rdmacm", q.Number())
 	}
 	mtu := cfg.PathMTU
 	if mtu == 0 {
@@ -84,7 +86,7 @@ func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 		}
 	}
 	if local.QPN != q.Number() {
-		return fmt.Errorf("connect QP %#06x: the local endpoint is QP %#06x's", q.Number(), local.QPN)
+		return reason.BadArgument(uint64(q.Number()), uint64(local.QPN), "connect QP %#06x: the local endpoint is of QP %#06x", q.Number(), local.QPN)
 	}
 	reads := or(cfg.ReadAtomic, 16)
 	err := q.ToInit(InitAttr{Access: or(cfg.Access, RemoteWrite|RemoteRead|RemoteAtomic)})

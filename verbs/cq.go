@@ -67,7 +67,8 @@ func (w *WC) Err() error {
 	return &CompletionError{Status: w.Status, WRID: w.WRID, QPN: w.QPN, why: w.why}
 }
 
-// Reason is the name of the reason of an unsuccessful completion.
+// Reason returns the name of the reason of an unsuccessful completion, as in
+// traces and counters.
 func (w *WC) Reason() string { return w.why.Reason.String() }
 
 // CQConfig says what a completion queue is made of.
@@ -107,7 +108,7 @@ func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
 			return nil, err
 		}
 	case c.channel.dev != d:
-		return nil, errors.New("create CQ: its completion channel must be of its device")
+		return nil, reason.BadArgument(0, 0, "create CQ: expected a completion channel of its device, found another device's")
 	}
 	if c.drv, err = d.drv.CreateCQ(depth, c.channel.drv, c); err != nil {
 		if c.own {
@@ -123,7 +124,7 @@ func depthOf(what string, n, def, limit int) (int, error) {
 		n = def
 	}
 	if n < 1 || n > limit {
-		return 0, fmt.Errorf("create %s: depth: expected 1 to %d, found %d", what, limit, n)
+		return 0, reason.BadArgument(uint64(limit), uint64(n), "create %s: depth: expected 1 to %d, found %d", what, limit, n)
 	}
 	return n, nil
 }
@@ -226,7 +227,7 @@ func (c *CQ) WaitSolicited(ctx context.Context) error { return c.wait(ctx, true)
 
 func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 	if !c.own {
-		return fmt.Errorf("wait on a CQ with a shared completion channel: expected its own, use CompChannel.Next")
+		return reason.BadArgument(0, 0, "wait on a CQ: expected a completion channel of its own, found a shared one: wait with CompChannel.Next")
 	}
 	c.waiters.Add(1)
 	err := c.sleep(ctx, solicitedOnly)

@@ -1,8 +1,7 @@
 package verbs
 
 import (
-	"errors"
-	"fmt"
+	"softrdma/internal/reason"
 	"strings"
 )
 
@@ -25,7 +24,7 @@ func (c *Config) refuseDaemons() error {
 		}
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("of a daemon's device this process chooses Spin alone, found %s: %w", strings.Join(found, ", "), errors.ErrUnsupported)
+		return reason.NotSupported("for a daemon's device only Spin can be set, found %s", strings.Join(found, ", "))
 	}
 	return nil
 }

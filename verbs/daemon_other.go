@@ -3,13 +3,11 @@
 package verbs
 
 import (
-	"errors"
-	"fmt"
 	"runtime"
+	"softrdma/internal/reason"
 )
 
 // openDaemon says what is missing.
 func (*Stack) openDaemon(string, *Config) (*Device, error) {
-	return nil, fmt.Errorf("a daemon reaches the memory of its programs on Linux alone, not on %s: open a device of this process: %w",
-		runtime.GOOS, errors.ErrUnsupported)
+	return nil, reason.NotSupported("a daemon's device: a daemon accesses the memory of its programs on Linux only, not on %s", runtime.GOOS)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"softrdma/internal/adapter"
@@ -175,7 +176,7 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	if rest, ok := strings.CutPrefix(name, daemonPrefix); ok {
 		d, err := s.openDaemon(rest, &cfg)
 		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, err)
+			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
 		}
 		return d, nil
 	}
@@ -227,9 +228,23 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// openError is the error of Open. A device that nobody named has the name of what
-// was chosen.
+// openReason returns the error with the reason DEVICE_OPEN unless it has a reason
+// of its own.
+func openReason(err error, port uint16) error {
+	if errors.As(err, new(ReasonError)) {
+		return err
+	}
+	d := reason.Detail{Reason: reason.DeviceOpen, Expected: uint64(port)}
+	if no := syscall.Errno(0); errors.As(err, &no) {
+		d.Found = uint64(no)
+	}
+	return &reason.Error{Detail: d, Text: err.Error(), Cause: err}
+}
+
+// openError returns the error of Open. For a device that the caller did not name
+// it names the device that was chosen.
 func openError(name string, choice host.Choice, err error) error {
+	err = openReason(err, choice.Addr.Port())
 	switch {
 	case name != "" && name != iwarpPrefix:
 		return fmt.Errorf("open RDMA device %q: %w", name, err)
@@ -251,10 +266,10 @@ func checkMTU(want, max int) error {
 	switch want {
 	case 256, 512, 1024, 2048, 4096:
 	default:
-		return fmt.Errorf("MTU: expected 256, 512, 1024, 2048 or 4096, found %d", want)
+		return reason.BadArgument(4096, uint64(want), "MTU: expected 256, 512, 1024, 2048 or 4096, found %d", want)
 	}
 	if want > max {
-		return fmt.Errorf("MTU: the interface carries at most %d, found %d", max, want)
+		return reason.BadArgument(uint64(max), uint64(want), "MTU: expected at most %d, which the interface carries, found %d", max, want)
 	}
 	return nil
 }

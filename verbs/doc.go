@@ -20,32 +20,32 @@
 //
 // # Progress
 //
-// Posting transmits on the caller's goroutine and polling an empty queue
-// receives on it, so a program that polls pays no hand-over. For one that does
-// not, the device has a goroutine that sleeps in the kernel while nothing
-// happens: the target of one-sided operations need not call anything.
+// Posting transmits on the caller's goroutine, and polling an empty queue
+// receives on it, so no other goroutine stands between a program that polls and
+// the network. For programs that do not poll, the device has a goroutine that
+// sleeps in the kernel while nothing happens. The target of one-sided operations
+// need not call anything.
 //
 // # Memory
 //
-// Registered memory stays the program's. Between posting a work request and
-// its completion the device may read (send) or write (receive, READ) the
-// memory that it names; remote peers may access a region as long as it is
-// registered with remote rights. As with hardware, the program synchronises
-// with its peer by completions, or by atomics on the memory.
+// The program owns registered memory. Between the posting of a work request and
+// its completion the device may read (send) or write (receive, READ) the memory
+// that the request names. Remote peers may access a region as long as it is
+// registered with remote rights. As with hardware, the program synchronises with
+// its peer by completions, or by atomics on the memory.
 //
 // # Errors
 //
-// Calls return errors that name what was expected and what was found, and
-// match the sentinels of this package by errors.Is. What this build or
-// transport cannot do wraps errors.ErrUnsupported. Completions carry the
-// status of ibv_wc_status and a named reason: see [WC.Err], and
-// `softrdma explain`.
+// Errors say what was expected and what was found. They match the sentinels of
+// this package by errors.Is, and have a named reason for errors.As: see
+// [ReasonError] and `softrdma explain`. Errors about what this build or transport
+// cannot do wrap errors.ErrUnsupported. Completions carry the status of
+// ibv_wc_status and the named reason: see [WC.Err].
 //
-// The package is the driver of a device that lives in this process, or in a
-// daemon (see Open): it fills rings and reads them, and holds no rule of the
-// protocol.
+// The package is the driver of a device in this process or in a daemon (see
+// [Open]). It writes and reads rings and holds no protocol rules.
 //
-// Methods may be called from any goroutine unless they say otherwise. Numbers
-// of constants are those of libibverbs; `go doc -all softrdma/verbs.TYPE` lists
-// those of a type.
+// Methods may be called from any goroutine unless they say otherwise. The numbers
+// of constants are those of libibverbs. `go doc -all softrdma/verbs.TYPE` lists
+// the constants of a type.
 package verbs

@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/provider"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
 // Access is a set of rights to memory: the numbers of ibv_access_flags. Local
@@ -72,7 +73,7 @@ type MR struct {
 // rights do not fit together: remote writing and atomics need LocalWrite.
 func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 	if uint64(len(buf)) > MaxRegionLength {
-		return nil, fmt.Errorf("register memory: at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
+		return nil, reason.BadArgument(MaxRegionLength, uint64(len(buf)), "register memory: expected at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
 	holdAllocated(p.dev, buf) // before it is found out whether the device is open, see releaseDevice
 	r, err := p.drv.Register(bufferOf(buf), base(buf, access), qp.Access(access))
@@ -201,7 +202,7 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 	case MWType2:
 		kind = memory.MW2
 	default:
-		return nil, fmt.Errorf("alloc MW: expected type 1 or 2, found %d", t)
+		return nil, reason.BadArgument(2, uint64(t), "alloc MW: expected type 1 or 2, found %d", t)
 	}
 	key, err := p.drv.AllocWindow(kind)
 	if err != nil {

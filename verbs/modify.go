@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 
 	"softrdma/internal/psn"
@@ -64,7 +65,7 @@ func (q *QP) ToRTR(a RTRAttr) error {
 		if a.AV.DGID != (GID{}) {
 			path, err := q.Device().path(&a.AV)
 			if err != nil {
-				return fmt.Errorf("QP %#06x to RTR: %w", q.Number(), err)
+				return q.modifyError(qp.RTR, err)
 			}
 			mask |= qp.MaskAV
 			attr.Path = path
@@ -116,22 +117,31 @@ func (q *QP) ToReset() error {
 	return err
 }
 
-// next are the calls that lead on from a state.
+// next names the call that leads on from each state.
 var next = [...]string{
 	qp.Reset: "call ToInit first", qp.Init: "call ToRTR first", qp.RTR: "call ToRTS first",
 	qp.SQE: "call Resume or ToReset first", qp.Err: "call ToReset first",
 }
 
 func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
-	err := q.drv.Modify(mask, a)
-	if err == nil {
-		return nil
+	if err := q.drv.Modify(mask, a); err != nil {
+		return q.modifyError(a.State, err)
 	}
+	return nil
+}
+
+// modifyError names both states, and for an illegal transition the call that
+// leads on from the present one.
+func (q *QP) modifyError(to qp.State, err error) error {
 	from := q.drv.Query().State
-	if _, _, legal := qp.Allowed(qp.Type(q.typ), from, a.State); !legal && int(from) < len(next) && next[from] != "" {
-		return fmt.Errorf("QP %#06x to %v: %w: %s", q.Number(), a.State, err, next[from])
+	states := fmt.Sprintf(" from %v to %v", from, to)
+	if errors.As(err, new(*qp.TransitionError)) {
+		states = "" // it names them
 	}
-	return fmt.Errorf("QP %#06x to %v: %w", q.Number(), a.State, err)
+	if _, _, legal := qp.Allowed(qp.Type(q.typ), from, to); !legal && int(from) < len(next) && next[from] != "" {
+		return fmt.Errorf("QP %#06x%s: %w: %s", q.Number(), states, err, next[from])
+	}
+	return fmt.Errorf("QP %#06x%s: %w", q.Number(), states, err)
 }
 
 // QPAttr is what Query tells of a queue pair.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/frame"
@@ -14,6 +15,7 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/link/udp"
+	"softrdma/internal/reason"
 )
 
 // A Protocol is what a device speaks.
@@ -59,7 +61,7 @@ func choose(name string) (host.Choice, Protocol, error) {
 		return c, RoCE, err
 	}
 	if c.Addr.Port() != Port {
-		return c, IWARP, fmt.Errorf("expected an address without a port, found %v: an iWARP device has one per connection", c.Addr)
+		return c, IWARP, reason.BadArgument(0, uint64(c.Addr.Port()), "expected an address without a port, found %v: an iWARP device has one per connection", c.Addr)
 	}
 	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), 0)
 	c.Why = append(c.Why, "It speaks iWARP, over TCP.")
@@ -70,17 +72,17 @@ func choose(name string) (host.Choice, Protocol, error) {
 func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.Streams, error) {
 	lanes := max(cfg.Lanes, 1)
 	if lanes > adapter.MaxLanes {
-		return nil, nil, fmt.Errorf("lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
+		return nil, nil, reason.BadArgument(adapter.MaxLanes, uint64(lanes), "lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
 	}
 	if p == IWARP {
 		if lanes > 1 {
-			return nil, nil, fmt.Errorf("lanes: expected 1 of an iWARP device, found %d: %w", lanes, errors.ErrUnsupported)
+			return nil, nil, reason.NotSupported("lanes: expected 1 of an iWARP device, found %d", lanes)
 		}
 		l, err := s.openStreams(c, cfg)
 		return nil, l, err
 	}
 	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
-		return nil, nil, fmt.Errorf("TLS, NoCRC and Markers are iWARP's, expected a device %s%v: %w", iwarpPrefix, c.Addr.Addr(), errors.ErrUnsupported)
+		return nil, nil, reason.NotSupported("TLS, NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
 	}
 	links, err := udp.OpenLanes(c.Addr, udp.Config{
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index,
@@ -91,7 +93,7 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Netw
 func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	// The system would allow it, but one address is one device.
 	if s.reg.Find(c.Addr) != nil {
-		return nil, fmt.Errorf("address %v already in use by another iWARP device of this process", c.Addr.Addr())
+		return nil, fmt.Errorf("address %v is in use by another iWARP device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
 	t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}
 	if cfg.TLS != nil {

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -96,16 +95,16 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	switch cfg.Type {
 	case RC, UC, UD:
 	default:
-		return nil, fmt.Errorf("create QP: type: expected RC, UC or UD, found %v: %w", cfg.Type, errors.ErrUnsupported)
+		return nil, reason.NotSupported("create QP: type: expected RC, UC or UD, found %v", cfg.Type)
 	}
 	if cfg.SendCQ == nil {
-		return nil, errors.New("create QP: expected a SendCQ, found none")
+		return nil, reason.BadArgument(0, 0, "create QP: expected a SendCQ, found none")
 	}
 	if cfg.RecvCQ == nil {
 		cfg.RecvCQ = cfg.SendCQ
 	}
 	if cfg.SendCQ.dev != p.dev || cfg.RecvCQ.dev != p.dev || cfg.SRQ != nil && cfg.SRQ.pd.dev != p.dev {
-		return nil, errors.New("create QP: its completion queues and SRQ must be of its device")
+		return nil, reason.BadArgument(0, 0, "create QP: expected completion queues and an SRQ of its device, found another device's")
 	}
 	c, err := cfg.driver()
 	if err != nil {
@@ -140,7 +139,7 @@ func (c *QPConfig) driver() (*provider.QPConfig, error) {
 		}
 	}
 	if c.MaxInline < 0 || c.MaxInline > MaxInline {
-		return nil, fmt.Errorf("create QP: inline data: expected 0 to %d bytes, found %d", MaxInline, c.MaxInline)
+		return nil, reason.BadArgument(MaxInline, uint64(c.MaxInline), "create QP: inline data: expected 0 to %d bytes, found %d", MaxInline, c.MaxInline)
 	}
 	if c.SRQ != nil {
 		a.SRQ = c.SRQ.drv
@@ -183,7 +182,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	var err error
 	for k := range wrs {
 		if k >= full {
-			err = &PostError{k, fmt.Errorf("%w: %w", ErrQueueFull, refusal(reason.QueueFull, r.Depth(), r.Len()+k))}
+			err = &PostError{k, queueFull(r.Depth(), r.Len()+k)}
 			break
 		}
 		if e := q.encode(&wrs[k], i); e != nil {
@@ -204,7 +203,7 @@ func (q *QP) refuse(what string, want, found State) error {
 		return &PostError{Err: err}
 	}
 	d := reason.Detail{Reason: reason.LocalQPState, Expected: uint64(want), Found: uint64(found)}
-	return &PostError{Err: fmt.Errorf("%v: %s before you %s", d, q.advice(want, found), what)}
+	return &PostError{Err: fmt.Errorf("%w: %s before you %s", d.Err(), q.advice(want, found), what)}
 }
 
 // advice is which call takes the queue pair on from a state to another.
@@ -239,10 +238,10 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 		return nil
 	}
 	if w.AH == nil {
-		return errors.New("UD work request: expected an AH, found none")
+		return reason.BadArgument(0, 0, "UD work request: expected an AH, found none")
 	}
 	if w.AH.pd != q.pd {
-		return errors.New("UD work request: its AH must be of the queue pair's protection domain")
+		return reason.BadArgument(0, 0, "UD work request: expected an AH of the queue pair's protection domain, found another's")
 	}
 	u := q.sq.At(i).UD()
 	*u = queue.UD{RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey, AHNum: w.AH.num}
@@ -254,7 +253,7 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 // first, and Connect when the receives are there.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if q.srq != nil {
-		return errors.New("post receive: the queue pair receives from an SRQ: post there")
+		return reason.BadArgument(0, 0, "post receive: the queue pair receives from an SRQ")
 	}
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
@@ -274,7 +273,7 @@ func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
 	for k := range wrs {
 		w := &wrs[k]
 		if k >= room {
-			err = &PostError{k, fmt.Errorf("%w: %w", ErrQueueFull, refusal(reason.QueueFull, r.Depth(), r.Len()+k))}
+			err = &PostError{k, queueFull(r.Depth(), r.Len()+k)}
 			break
 		}
 		if len(w.SGL) > r.MaxSGE() {

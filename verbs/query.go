@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/host"
+	"softrdma/internal/reason"
 )
 
 // Limits of every device of this process; Device.Query tells those of a
@@ -32,7 +33,7 @@ func GIDFrom(a netip.Addr) GID { return a.As16() }
 func ParseGID(s string) (GID, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
-		return GID{}, fmt.Errorf("GID: expected an IPv6 or IPv4 address, found %q", s)
+		return GID{}, reason.BadArgument(0, 0, "GID: expected an IPv6 or IPv4 address, found %q", s)
 	}
 	return a.As16(), nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/link/tcp"
+	"softrdma/internal/reason"
 )
 
 // MinSecret is the least length of a shared secret in bytes.
@@ -27,7 +28,7 @@ const MinSecret = 16
 // shows a certificate of it and wants that of the other to be of the same key.
 func SharedSecret(secret []byte) (*tls.Config, error) {
 	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("shared secret: expected at least %d random bytes, found %d", MinSecret, len(secret))
+		return nil, reason.BadArgument(MinSecret, uint64(len(secret)), "shared secret: expected at least %d random bytes, found %d", MinSecret, len(secret))
 	}
 	seed, err := hkdf.Key(sha256.New, secret, nil, "softrdma TLS key of a shared secret, 1", ed25519.SeedSize)
 	if err != nil {

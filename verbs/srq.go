@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"softrdma/internal/provider"
+	"softrdma/internal/reason"
 )
 
 // SRQConfig says what a shared receive queue is made of.
@@ -32,7 +33,7 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 		return nil, err
 	}
 	if cfg.Limit < 0 || cfg.Limit > depth {
-		return nil, fmt.Errorf("create SRQ: limit: expected 0 to %d, found %d", depth, cfg.Limit)
+		return nil, reason.BadArgument(uint64(depth), uint64(cfg.Limit), "create SRQ: limit: expected 0 to %d, found %d", depth, cfg.Limit)
 	}
 	s := &SRQ{pd: p}
 	if s.drv, err = p.drv.CreateSRQ(depth, sges, cfg.Limit, s); err != nil {

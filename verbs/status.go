@@ -58,11 +58,19 @@ func (e *CompletionError) Error() string {
 		e.WRID, e.QPN, e.Status, e.why.Reason, e.why, e.why.Reason)
 }
 
-// Reason is the name of the reason, as in traces and counters.
+// Reason returns the name of the reason, as in traces and counters. It, Expected
+// and Found implement ReasonError.
 func (e *CompletionError) Reason() string { return e.why.Reason.String() }
 
-// Cause is the name of the reason for which the queue pair went to ERR where the
-// request was flushed, "" where the program moved it there itself; else it is
+// Expected returns what was expected. What the number means depends on the
+// reason.
+func (e *CompletionError) Expected() uint64 { return e.why.Expected }
+
+// Found returns what was found.
+func (e *CompletionError) Found() uint64 { return e.why.Found }
+
+// Cause returns the name of the reason for which the queue pair went to ERR if
+// the request was flushed: "" if the program moved it there. Otherwise it returns
 // Reason.
 func (e *CompletionError) Cause() string {
 	if e.why.Reason != reason.Flushed {

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 
 	"softrdma/internal/memory"
@@ -100,12 +99,19 @@ func (e *PostError) Error() string { return fmt.Sprintf("work request %d: %v", e
 func (e *PostError) Unwrap() error { return e.Err }
 
 // ErrQueueFull is wrapped by a PostError when the queue has no room. Requests
-// leave it when they, or later ones, complete.
-var ErrQueueFull = errors.New("post again when work has completed")
+// leave the queue when they, or later ones, complete.
+var ErrQueueFull = reason.Sentinel(reason.QueueFull, "work queue full")
 
-// refusal is a named reason as an error.
+// refusal returns a named reason as an error.
 func refusal(r reason.Reason, expected, found int) error {
-	return fmt.Errorf("%v", reason.Detail{Reason: r, Expected: uint64(expected), Found: uint64(found)})
+	return reason.Detail{Reason: r, Expected: uint64(expected), Found: uint64(found)}.Err()
+}
+
+// queueFull returns the refusal of a request for which the queue has no room.
+func queueFull(depth, outstanding int) error {
+	return &reason.Error{
+		Detail: reason.Detail{Reason: reason.QueueFull, Expected: uint64(depth), Found: uint64(outstanding)}, Cause: ErrQueueFull,
+	}
 }
 
 // encode writes the request to slot i of the ring.
@@ -117,7 +123,7 @@ func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 			return refusal(reason.InlineTooLong, r.MaxInline(), len(w.Inline))
 		}
 		if len(w.SGL) > 0 {
-			return fmt.Errorf("inline data beside %d scatter/gather entries: expected one of the two", len(w.SGL))
+			return reason.BadArgument(0, uint64(len(w.SGL)), "inline data beside %d scatter/gather entries: expected one of the two", len(w.SGL))
 		}
 		q.Flags |= queue.Inline
 		q.Length = uint32(copy(r.InlineRoom(i), w.Inline))
@@ -158,7 +164,7 @@ func (w *SendWR) encodeRemote(q *queue.SendWQE) error {
 	case OpBindMW:
 		return w.encodeBind(q)
 	default:
-		return fmt.Errorf("work request: expected one of the constants Op…, found %v", w.Op)
+		return reason.BadArgument(uint64(OpSendInv), uint64(w.Op), "work request: expected one of the constants Op…, found %v", w.Op)
 	}
 	return nil
 }
@@ -166,7 +172,7 @@ func (w *SendWR) encodeRemote(q *queue.SendWQE) error {
 func (w *SendWR) encodeBind(q *queue.SendWQE) error {
 	b := w.Bind
 	if b == nil || b.MW == nil || b.MR == nil && b.Length != 0 {
-		return fmt.Errorf("OpBindMW: expected Bind with MW and MR, found %+v", b)
+		return reason.BadArgument(0, 0, "OpBindMW: expected Bind with MW and MR, found %+v", b)
 	}
 	m := q.MW()
 	m.Addr, m.Length, m.Access = b.Addr, b.Length, uint32(b.Access)

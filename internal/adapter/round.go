@@ -1,8 +1,10 @@
 package adapter
 
 import (
+	"errors"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 
 	"softrdma/internal/adapter/drive"
@@ -107,8 +109,12 @@ func (l *lane) Release() { l.writeBack() }
 
 // Failed implements drive.Port: the port ends, not the process. A waiter for a
 // completion gets a flushed one.
-func (l *lane) Failed(error) {
-	d := reason.Detail{Reason: reason.SendFailed}
+func (l *lane) Failed(err error) {
+	d := reason.Detail{Reason: reason.WaitFailed, Expected: 1}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		d.Found = uint64(no)
+	}
 	l.dev.Raise(machine.EventDeviceFatal, nil, d)
 	for _, q := range l.qps {
 		q.fail(l.dev.clock(), d)

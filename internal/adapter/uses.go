@@ -1,7 +1,7 @@
 package adapter
 
 import (
-	"fmt"
+	"softrdma/internal/object"
 	"sync/atomic"
 )
 
@@ -35,7 +35,7 @@ func (u *uses) end(what string) (did bool, err error) {
 		case n < 0:
 			return false, nil
 		case n > 0:
-			return false, fmt.Errorf("%w: %d other objects use the %s", ErrBusy, n, what)
+			return false, object.Busy(what, int(n))
 		}
 	}
 	return true, nil

@@ -73,6 +73,9 @@ func (e *StateError) Detail() reason.Detail {
 	return reason.Detail{Reason: reason.CMState, Expected: uint64(e.Expected[0]), Found: uint64(e.Found)}
 }
 
+// Unwrap returns the named reason.
+func (e *StateError) Unwrap() error { return e.Detail().Err() }
+
 // An Error is a call that was refused for another reason than the state.
 type Error struct {
 	Op     string // the call
@@ -90,3 +93,6 @@ func (e *Error) Error() string {
 
 // Detail is the named reason.
 func (e *Error) Detail() reason.Detail { return e.Reason }
+
+// Unwrap returns the named reason.
+func (e *Error) Unwrap() error { return e.Reason.Err() }

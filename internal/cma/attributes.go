@@ -1,12 +1,12 @@
 package cma
 
 import (
-	"errors"
 	"fmt"
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
 // InitQPAttr gives what the id's queue pair wants for a transition to INIT, RTR
@@ -36,7 +36,7 @@ func (id *ID) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	return mask, attr, nil
 }
 
-var errNotResolved = errors.New("expected an id with a device, found none: its address is not resolved")
+var errNotResolved = reason.BadArgument(0, 0, "expected an id with a device, found none: its address is not resolved")
 
 func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	if id.kind == qp.UD {
@@ -50,7 +50,7 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	}
 	if id.conn == nil {
 		if to != qp.Init {
-			return 0, attr, errors.New("expected a connection, found none")
+			return 0, attr, reason.BadArgument(0, 0, "expected a connection, found none")
 		}
 		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess, qp.Attr{State: qp.Init, Port: 1}, nil
 	}
@@ -69,5 +69,5 @@ func (id *ID) datagramAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	case qp.RTS:
 		return qp.MaskState | qp.MaskSQPSN, qp.Attr{State: qp.RTS, SQPSN: psn.PSN(id.m.random() >> 8)}, nil
 	}
-	return 0, qp.Attr{}, fmt.Errorf("expected INIT, RTR or RTS, found %v", to)
+	return 0, qp.Attr{}, reason.BadArgument(0, 0, "expected INIT, RTR or RTS, found %v", to)
 }

@@ -1,15 +1,15 @@
 package cma
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 )
 
 // errNoIPoIB: the port space of IP over InfiniBand wants a link layer that RoCE
 // does not have.
-var errNoIPoIB = fmt.Errorf("RDMA_PS_IPOIB wants an InfiniBand link, found Ethernet: %w", errors.ErrUnsupported)
+var errNoIPoIB = reason.NotSupported("RDMA_PS_IPOIB wants an InfiniBand link, found Ethernet")
 
 // Bind gives the id an address and a port. The unspecified address takes no
 // device yet: a listener listens on all of them, and ResolveAddr chooses one.
@@ -62,11 +62,11 @@ func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr()
 func checkLocal(a netip.Addr) error {
 	switch {
 	case !a.IsValid():
-		return errors.New("expected an IP address, found none")
+		return reason.BadArgument(0, 0, "expected an IP address, found none")
 	case a.IsMulticast():
-		return errors.New("expected an address of this host, found a multicast group")
+		return reason.BadArgument(0, 0, "expected an address of this host, found a multicast group")
 	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
-		return errors.New("a link-local address wants a zone (fe80::1%eth0)")
+		return reason.BadArgument(0, 0, "expected a link-local address with a zone (fe80::1%%eth0), found none")
 	}
 	return nil
 }

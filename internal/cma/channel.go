@@ -2,11 +2,11 @@ package cma
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
 // An EventChannel queues the events of its ids. Any number of goroutines may
@@ -162,7 +162,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 	id.m.lock()
 	defer id.m.unlock()
 	if to.m != id.m {
-		return errors.New("migrate: expected a channel of the same manager, found another's")
+		return reason.BadArgument(0, 0, "migrate: expected a channel of the same manager, found another's")
 	}
 	if to.closed {
 		return cmid.ErrClosed

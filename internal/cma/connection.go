@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -109,7 +110,7 @@ func (id *ID) Accept(p *cmid.ConnParam) error {
 	case id.inquiry != nil:
 		err = id.reply(p)
 	case id.conn == nil:
-		return fmt.Errorf("accept: expected a connect request or response, found none")
+		return reason.BadArgument(0, 0, "accept: expected a connect request or response, found none")
 	case p == nil:
 		err = id.conn.ready()
 	default:
@@ -138,7 +139,7 @@ func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 	case id.inquiry != nil:
 		err = id.refuse(private)
 	case id.conn == nil:
-		return fmt.Errorf("reject: expected a connect request or response, found none")
+		return reason.BadArgument(0, 0, "reject: expected a connect request or response, found none")
 	default:
 		err = id.conn.reject(why, private)
 	}
@@ -157,7 +158,7 @@ func (id *ID) Disconnect() error {
 		return err
 	}
 	if id.conn == nil {
-		return fmt.Errorf("disconnect: expected a connection, found an id of service type %v", id.kind)
+		return reason.BadArgument(0, 0, "disconnect: expected a connection, found an id of service type %v", id.kind)
 	}
 	if err := id.conn.disconnect(); err != nil {
 		return fmt.Errorf("disconnect: %w", err)
@@ -175,7 +176,7 @@ func (id *ID) Establish() error {
 		return err
 	}
 	if id.conn == nil {
-		return fmt.Errorf("establish: expected a connection, found an id of service type %v", id.kind)
+		return reason.BadArgument(0, 0, "establish: expected a connection, found an id of service type %v", id.kind)
 	}
 	return id.conn.establish()
 }

@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -104,7 +105,7 @@ func (id *ID) listenOnAll() error {
 	return nil
 }
 
-var errNoDevice = errors.New("expected a device to listen on, found none")
+var errNoDevice = reason.BadArgument(0, 0, "expected a device to listen on, found none")
 
 // listenTo listens on one address of a wildcard, unless the wildcard is of the
 // other family alone or listens there already.

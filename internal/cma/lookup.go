@@ -1,12 +1,12 @@
 package cma
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -56,7 +56,7 @@ func (id *ID) answered(r *report) {
 // reply answers an inquiry with the id's queue pair.
 func (id *ID) reply(p *cmid.ConnParam) error {
 	if p == nil {
-		return errors.New("expected the queue pair that serves the peer, found no parameters")
+		return reason.BadArgument(0, 0, "expected the queue pair that serves the peer, found no parameters")
 	}
 	if err := cmid.CheckPrivate("service ID reply", p.PrivateData, mad.SIDRRepPrivateLen); err != nil {
 		return err

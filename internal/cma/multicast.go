@@ -1,12 +1,12 @@
 package cma
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
 // multicastQPN is the queue pair number of datagrams to a group (IBTA 10.5).
@@ -32,13 +32,13 @@ func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 	addr = addr.Unmap()
 	switch {
 	case id.kind != qp.UD:
-		return fmt.Errorf("%s: expected service type UD, found %v", op, id.kind)
+		return reason.BadArgument(0, 0, "%s: expected service type UD, found %v", op, id.kind)
 	case id.dev == nil:
-		return fmt.Errorf("%s: expected an id bound to an address of this host, found %v", op, id.local)
+		return reason.BadArgument(0, 0, "%s: expected an id bound to an address of this host, found %v", op, id.local)
 	case !addr.IsMulticast():
-		return fmt.Errorf("%s: expected a multicast group, found %v", op, addr)
+		return reason.BadArgument(0, 0, "%s: expected a multicast group, found %v", op, addr)
 	case addr.Is4() != id.local.Addr().Is4():
-		return fmt.Errorf("%s: expected a group of the family of %v, found %v", op, id.local.Addr(), addr)
+		return reason.BadArgument(0, 0, "%s: expected a group of the family of %v, found %v", op, id.local.Addr(), addr)
 	}
 	id.groups = append(id.groups, group{addr, context})
 	id.push(Event{
@@ -59,7 +59,7 @@ func (id *ID) LeaveMulticast(addr netip.Addr) error {
 	addr = addr.Unmap()
 	i := slices.IndexFunc(id.groups, func(g group) bool { return g.addr == addr })
 	if i < 0 {
-		return fmt.Errorf("leave multicast: the id has not joined %v", addr)
+		return reason.BadArgument(0, 0, "leave multicast: the id has not joined %v", addr)
 	}
 	id.groups = slices.Delete(id.groups, i, i+1)
 	id.ch.drop(id, func(e *Event) bool { return e.Group == addr })

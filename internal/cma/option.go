@@ -7,6 +7,7 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
@@ -74,10 +75,10 @@ func (id *ID) SetAFOnly(on bool) error {
 func (id *ID) SetAckTimeout(field uint8) error {
 	return id.set("set acknowledge timeout", func(o *options) error {
 		if id.kind != qp.RC {
-			return fmt.Errorf("set acknowledge timeout: expected service type RC, found %v", id.kind)
+			return reason.BadArgument(0, 0, "set acknowledge timeout: expected service type RC, found %v", id.kind)
 		}
 		if field > 31 {
-			return fmt.Errorf("set acknowledge timeout: expected 0..31, found %d", field)
+			return reason.BadArgument(0, 0, "set acknowledge timeout: expected 0..31, found %d", field)
 		}
 		o.ackTimeout, o.ackTimeoutSet = field, true
 		return nil
@@ -89,10 +90,10 @@ func (id *ID) SetAckTimeout(field uint8) error {
 func (id *ID) SetMinRNRTimer(field uint8) error {
 	return id.set("set minimum RNR timer", func(o *options) error {
 		if id.kind != qp.RC {
-			return fmt.Errorf("set minimum RNR timer: expected service type RC, found %v", id.kind)
+			return reason.BadArgument(0, 0, "set minimum RNR timer: expected service type RC, found %v", id.kind)
 		}
 		if field > 31 {
-			return fmt.Errorf("set minimum RNR timer: expected 0..31, found %d", field)
+			return reason.BadArgument(0, 0, "set minimum RNR timer: expected 0..31, found %d", field)
 		}
 		o.minRNR, o.minRNRSet = field, true
 		return nil
@@ -115,7 +116,7 @@ func (id *ID) SetUDPPorts(local, remote uint16) error {
 func (id *ID) SetResponseTimeout(field, retries uint8) error {
 	return id.set("set response timeout", func(o *options) error {
 		if field > 31 || retries > 15 {
-			return fmt.Errorf("set response timeout: expected 0..31 and 0..15 retries, found %d and %d", field, retries)
+			return reason.BadArgument(0, 0, "set response timeout: expected 0..31 and 0..15 retries, found %d and %d", field, retries)
 		}
 		o.responseTimeout, o.retries = field, retries
 		return nil

@@ -2,11 +2,10 @@ package cma
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
 // SetProtocol chooses what the id's device speaks, before Bind and ResolveAddr.
@@ -18,7 +17,7 @@ func (id *ID) SetProtocol(p cmid.Protocol) error {
 			return err
 		}
 		if p != cmid.RoCE && p != cmid.IWARP && p != cmid.Any {
-			return fmt.Errorf("set protocol: expected RoCE, iWARP or any, found %d", p)
+			return reason.BadArgument(0, 0, "set protocol: expected RoCE, iWARP or any, found %d", p)
 		}
 		o.device.Protocol = p
 		return nil
@@ -50,5 +49,5 @@ func (id *ID) checkProtocol(iwarp bool) error {
 	if !iwarp || id.space == cmid.PortSpaceTCP && id.kind == qp.RC {
 		return nil
 	}
-	return fmt.Errorf("iWARP has reliable connections in RDMA_PS_TCP alone, found %v, service type %v: %w", id.space, id.kind, errors.ErrUnsupported)
+	return reason.NotSupported("iWARP has reliable connections in RDMA_PS_TCP alone, found %v, service type %v", id.space, id.kind)
 }

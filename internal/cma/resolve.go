@@ -1,7 +1,6 @@
 package cma
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -26,7 +25,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	}
 	dst = unmap(dst)
 	if !dst.Addr().IsValid() {
-		return errors.New("resolve address: expected the peer's IP address, found none")
+		return reason.BadArgument(0, 0, "resolve address: expected the peer's IP address, found none")
 	}
 	if dst.Addr().IsUnspecified() {
 		dst = netip.AddrPortFrom(loopback(dst.Addr()), dst.Port())
@@ -40,7 +39,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 		}
 	}
 	if id.local.Addr().Is4() != dst.Addr().Is4() {
-		return fmt.Errorf("resolve address: expected a peer of the family of %v, found %v", id.local.Addr(), dst.Addr())
+		return reason.BadArgument(0, 0, "resolve address: expected a peer of the family of %v, found %v", id.local.Addr(), dst.Addr())
 	}
 	id.remote, id.state = dst, cmid.AddrQuery
 	if err := id.findSource(); err != nil {

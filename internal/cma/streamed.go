@@ -3,7 +3,6 @@ package cma
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -34,13 +33,13 @@ func streamAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	case qp.RTS:
 		return 0, qp.Attr{State: to}, nil
 	}
-	return 0, qp.Attr{}, fmt.Errorf("expected INIT, RTR or RTS, found %v", to)
+	return 0, qp.Attr{}, reason.BadArgument(0, 0, "expected INIT, RTR or RTS, found %v", to)
 }
 
 func (x *streamed) attr(to qp.State) (qp.Mask, qp.Attr, error) { return streamAttr(to) }
 
 func (x *streamed) ready() error {
-	return errors.New("expected a connect response, found none: iWARP connects queue pairs without one")
+	return reason.BadArgument(0, 0, "expected a connect response, found none: iWARP connects queue pairs without one")
 }
 
 func (x *streamed) accept(p *cmid.ConnParam) error {

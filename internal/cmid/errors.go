@@ -1,10 +1,10 @@
 package cmid
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
+	"syscall"
 
 	"softrdma/internal/object"
 	"softrdma/internal/reason"
@@ -13,14 +13,14 @@ import (
 
 // Sentinels for errors.Is.
 var (
-	ErrClosed       = errors.New("event channel closed")
-	ErrDestroyed    = errors.New("id destroyed")
-	ErrAddrInUse    = errors.New("address in use")        // EADDRINUSE
-	ErrAddrNotAvail = errors.New("address not available") // EADDRNOTAVAIL
+	ErrClosed       = reason.Sentinel(reason.ObjectDestroyed, "event channel closed")
+	ErrDestroyed    = reason.Sentinel(reason.ObjectDestroyed, "id destroyed")
+	ErrAddrInUse    = reason.Sentinel(reason.IDPort, "address in use")        // EADDRINUSE
+	ErrAddrNotAvail = reason.Sentinel(reason.IDPort, "address not available") // EADDRNOTAVAIL
 
 	// ErrOver means that the connection has ended. The event that says so is
 	// queued behind the events that were delivered.
-	ErrOver = errors.New("the connection is over")
+	ErrOver = reason.Sentinel(reason.Disconnected, "the connection is over")
 )
 
 // A StateError is a call that the state of the id does not allow.
@@ -39,12 +39,13 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("%s: expected an id in state %s, found %v", e.Op, strings.Join(names, " or "), e.Found)
 }
 
-// Unwrap returns object.ErrClosed if the id has lost its device, else nil.
+// Unwrap returns object.ErrClosed if the id has lost its device, else the named
+// reason.
 func (e *StateError) Unwrap() error {
 	if e.Found == DeviceRemoval {
 		return object.ErrClosed
 	}
-	return nil
+	return reason.Detail{Reason: reason.IDState, Expected: uint64(e.Expected[0]), Found: uint64(e.Found)}.Err()
 }
 
 // A PortError is a port that Bind or Listen cannot have.
@@ -63,8 +64,11 @@ func (e *PortError) Error() string {
 	return fmt.Sprintf("%v %v: %v: an id has %v", e.Space, e.Addr, e.Err, e.Owner)
 }
 
-// Unwrap returns ErrAddrInUse or ErrAddrNotAvail.
-func (e *PortError) Unwrap() error { return e.Err }
+// Unwrap returns the named reason, which wraps ErrAddrInUse or ErrAddrNotAvail.
+func (e *PortError) Unwrap() error {
+	d := reason.Detail{Reason: reason.IDPort, Expected: uint64(e.Addr.Port()), Found: uint64(e.Owner.Port())}
+	return &reason.Error{Detail: d, Cause: e.Err}
+}
 
 // A PrivateDataError is private data that is longer than its message's field.
 type PrivateDataError struct {
@@ -75,6 +79,11 @@ type PrivateDataError struct {
 // Error names the message, the limit and the length found.
 func (e *PrivateDataError) Error() string {
 	return fmt.Sprintf("private data of a %s: expected at most %d bytes, found %d", e.Message, e.Limit, e.Found)
+}
+
+// Unwrap returns the named reason.
+func (e *PrivateDataError) Unwrap() error {
+	return reason.Detail{Reason: reason.CMPrivateData, Expected: uint64(e.Limit), Found: uint64(e.Found)}.Err()
 }
 
 // CheckPrivate returns a *PrivateDataError unless the private data fits into the
@@ -95,6 +104,17 @@ type TimeoutError struct {
 // Error names the peer and the answer that is missing.
 func (e *TimeoutError) Error() string { return fmt.Sprintf("%v: %v", e.Addr, e.Detail) }
 
+// Unwrap returns the named reason. It wraps the errno by which the network
+// reported that the peer is unreachable.
+func (e *TimeoutError) Unwrap() error {
+	x := &reason.Error{Detail: e.Detail}
+	switch e.Detail.Reason {
+	case reason.SendRefused, reason.SendUnreachable:
+		x.Cause = syscall.Errno(e.Detail.Found)
+	}
+	return x
+}
+
 // Timeout returns true: it makes the error a net.Error's timeout.
 func (e *TimeoutError) Timeout() bool { return true }
 
@@ -111,6 +131,9 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%v rejected the connection: %s (%v, %d)", e.Addr, e.Reason.Words(), e.Reason, uint16(e.Reason))
 }
 
+// Unwrap returns the named reason, nil if the peer gave none.
+func (e *RejectedError) Unwrap() error { return e.Detail.Err() }
+
 // A LookupError is a peer's refusal of a lookup (service ID resolution, IBTA
 // 12.11).
 type LookupError struct {
@@ -124,6 +147,9 @@ type LookupError struct {
 func (e *LookupError) Error() string {
 	return fmt.Sprintf("%v refused the lookup: %v (status %d)", e.Addr, e.Status, uint8(e.Status))
 }
+
+// Unwrap returns the named reason, nil if the peer gave none.
+func (e *LookupError) Unwrap() error { return e.Detail.Err() }
 
 // A VoidError is a request that can no longer be accepted.
 type VoidError struct {
@@ -145,6 +171,9 @@ type QKeyError struct{ Expected, Found uint32 }
 // Error names both Q_Keys.
 func (e *QKeyError) Error() string { return e.Detail().String() }
 
+// Unwrap returns the named reason.
+func (e *QKeyError) Unwrap() error { return e.Detail().Err() }
+
 // Detail returns the named reason.
 func (e *QKeyError) Detail() reason.Detail {
 	return reason.Detail{Reason: reason.CMQKey, Expected: uint64(e.Expected), Found: uint64(e.Found)}
@@ -165,5 +194,5 @@ func (e *StreamError) Error() string {
 	return fmt.Sprintf("%v: %v", e.Addr, e.Detail)
 }
 
-// Unwrap returns the cause.
-func (e *StreamError) Unwrap() error { return e.Err }
+// Unwrap returns the named reason, which wraps the cause.
+func (e *StreamError) Unwrap() error { return &reason.Error{Detail: e.Detail, Cause: e.Err} }

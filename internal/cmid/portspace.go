@@ -1,9 +1,8 @@
 package cmid
 
 import (
-	"fmt"
-
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -32,13 +31,13 @@ func ServiceType(space PortSpace) qp.Type {
 func CheckType(space PortSpace, t qp.Type) error {
 	switch {
 	case t != qp.RC && t != qp.UC && t != qp.UD:
-		return fmt.Errorf("service type: expected RC, UC or UD, found %v", t)
+		return reason.BadArgument(0, 0, "service type: expected RC, UC or UD, found %v", t)
 	case space == PortSpaceIB:
 		return nil
 	case space != PortSpaceTCP && space != PortSpaceUDP && space != PortSpaceIPoIB:
-		return fmt.Errorf("unknown port space %#06x", uint16(space))
+		return reason.BadArgument(0, 0, "unknown port space %#06x", uint16(space))
 	case t != ServiceType(space):
-		return fmt.Errorf("port space %v: expected service type %v, found %v", space, ServiceType(space), t)
+		return reason.BadArgument(0, 0, "port space %v: expected service type %v, found %v", space, ServiceType(space), t)
 	}
 	return nil
 }

@@ -15,13 +15,15 @@ type Error struct{ Detail reason.Detail }
 // Error returns the reason in words.
 func (e *Error) Error() string { return fmt.Sprintf("iWARP: %v", e.Detail) }
 
-// Unwrap returns errors.ErrUnsupported or nil.
+// Unwrap returns the named reason, which wraps errors.ErrUnsupported if iWARP or
+// the peer does not have what was asked for.
 func (e *Error) Unwrap() error {
+	x := &reason.Error{Detail: e.Detail}
 	switch e.Detail.Reason {
 	case reason.IWARPType, reason.RDMAPExtension:
-		return errors.ErrUnsupported
+		x.Cause = errors.ErrUnsupported
 	}
-	return nil
+	return x
 }
 
 // CheckType returns an error if iWARP has no queue pairs of a type: it has RC alone, and

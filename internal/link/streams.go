@@ -20,8 +20,8 @@ type Failure struct {
 // Error gives the reason and what lies behind it.
 func (f *Failure) Error() string { return f.Detail.String() + ": " + f.Err.Error() }
 
-// Unwrap gives what lies behind it.
-func (f *Failure) Unwrap() error { return f.Err }
+// Unwrap returns the named reason, which wraps the cause.
+func (f *Failure) Unwrap() error { return &reason.Error{Detail: f.Detail, Cause: f.Err} }
 
 // Streams is a link whose peers are connected by streams of bytes, as iWARP
 // needs them. It belongs to one lane as every link does: Wait, Wake and Close

@@ -16,12 +16,12 @@ import (
 // owner of a type 2 window may choose (IBTA 10.6.7.2).
 const indexShift = 8
 
-// Errors of the table. ErrBusy and the others are wrapped with what was found.
+// Errors of the table, which are wrapped with what was found.
 var (
-	ErrBusy   = errors.New("object in use")
-	ErrAccess = errors.New("access rights do not fit together")
-	ErrBounds = errors.New("memory wraps around the address space")
-	ErrKey    = errors.New("no such key")
+	ErrBusy   = reason.Sentinel(reason.ObjectBusy, "object in use")
+	ErrAccess = reason.Sentinel(reason.LocalAccess, "access rights do not fit together")
+	ErrBounds = reason.Sentinel(reason.LocalBounds, "memory wraps around the address space")
+	ErrKey    = reason.Sentinel(reason.KeyUnknown, "no such key")
 )
 
 // A Table holds a device's regions by key. Look-ups may run beside changes.

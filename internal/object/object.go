@@ -7,24 +7,35 @@
 package object
 
 import (
-	"errors"
 	"fmt"
 
 	"softrdma/internal/memory"
+	"softrdma/internal/reason"
 )
 
 // Sentinels for errors.Is.
 var (
-	ErrBusy      = memory.ErrBusy                          // other objects use the object
-	ErrClosed    = errors.New("device closed")             // the device is closed
-	ErrDestroyed = errors.New("object destroyed")          // the object was destroyed
-	ErrOverflow  = errors.New("completion queue overflow") // a completion queue had no room for a completion
+	ErrBusy      = memory.ErrBusy                                                  // other objects use the object
+	ErrClosed    = reason.Sentinel(reason.DeviceClosed, "device closed")           // the device is closed
+	ErrDestroyed = reason.Sentinel(reason.ObjectDestroyed, "object destroyed")     // the object was destroyed
+	ErrOverflow  = reason.Sentinel(reason.CQOverflow, "completion queue overflow") // a completion queue had no room for a completion
 )
 
 // Overflowed returns the error of a completion queue of the given depth that
 // overflowed. It wraps ErrOverflow.
 func Overflowed(depth int) error {
-	return fmt.Errorf("%w: it holds %d completions; poll more often or make it deeper", ErrOverflow, depth)
+	d := reason.Detail{Reason: reason.CQOverflow, Expected: uint64(depth), Found: uint64(depth) + 1}
+	return &reason.Error{Detail: d, Cause: ErrOverflow}
+}
+
+// Busy returns the refusal to destroy an object that n others use. It wraps
+// ErrBusy.
+func Busy(what string, n int) error {
+	return &reason.Error{
+		Detail: reason.Detail{Reason: reason.ObjectBusy, Found: uint64(n)},
+		Text:   fmt.Sprintf("%v: %d other objects use the %s", ErrBusy, n, what),
+		Cause:  ErrBusy,
+	}
 }
 
 // Counts are the numbers of objects that exist, by kind.

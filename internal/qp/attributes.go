@@ -3,6 +3,8 @@ package qp
 import (
 	"errors"
 	"fmt"
+	"softrdma/internal/reason"
+	"strconv"
 	"strings"
 )
 
@@ -74,8 +76,12 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("%v: expected %s, found %s", e.Attr, e.Expected, e.Found)
 }
 
-// Unwrap gives errors.ErrUnsupported or nil.
-func (e *RangeError) Unwrap() error { return e.Err }
+// Unwrap returns the named reason, which wraps errors.ErrUnsupported if the value
+// is right but not implemented.
+func (e *RangeError) Unwrap() error {
+	found, _ := strconv.ParseUint(e.Found, 10, 64) // 0 for an address
+	return &reason.Error{Detail: reason.Detail{Reason: reason.QPAttributeRange, Expected: uint64(e.Attr), Found: found}, Cause: e.Err}
+}
 
 // Validate reports whether the attributes that mask names are in range; the
 // error is a *RangeError. What depends on the device's limits, as the numbers

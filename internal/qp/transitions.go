@@ -1,6 +1,9 @@
 package qp
 
-import "fmt"
+import (
+	"fmt"
+	"softrdma/internal/reason"
+)
 
 // A transition is one legal change of state of one service type: the
 // attributes that it must have and those that it may have besides.
@@ -111,6 +114,14 @@ func (e *TransitionError) Error() string {
 		return fmt.Sprintf("%s: invalid %v", s, e.Invalid)
 	}
 	return fmt.Sprintf("%s: missing %v; invalid %v", s, e.Missing, e.Invalid)
+}
+
+// Unwrap returns the named reason.
+func (e *TransitionError) Unwrap() error {
+	if e.Missing|e.Invalid == 0 {
+		return reason.Detail{Reason: reason.QPTransition, Expected: uint64(e.From), Found: uint64(e.To)}.Err()
+	}
+	return reason.Detail{Reason: reason.QPAttributes, Expected: uint64(e.Missing), Found: uint64(e.Invalid)}.Err()
 }
 
 // Check reports whether a queue pair of type t may go from one state to another,

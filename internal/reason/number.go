@@ -29,6 +29,7 @@ const (
 	NumRDMAPOpcode                   // of an RDMAP message
 	NumTerminate                     // code of a Terminate message
 	NumSharing                       // why a region's memory is not shared with the server
+	NumIDState                       // of a communication identifier
 	numbers
 )
 
@@ -87,6 +88,12 @@ var named = [Count][2]Number{
 	MemoryPrivate:     {0, NumSharing},
 	ServerDescriptors: {0, NumErrno},
 	CommandRefused:    {0, NumErrno},
+
+	DeviceOpen:   {0, NumErrno},
+	QPTransition: {NumQPState, NumQPState},
+	WaitFailed:   {0, NumErrno},
+	IDState:      {NumIDState, NumIDState},
+	Disconnected: {NumIDState, NumIDState},
 }
 
 // argument returns v as an argument of its reason's format: its name if it has

@@ -260,5 +260,20 @@ const (
 	TLSHandshake
 	TLSLost
 
+	// Calls that are refused before anything is sent.
+	DeviceOpen
+	DeviceClosed
+	ObjectDestroyed
+	Argument
+	Unsupported
+	QPTransition
+	QPAttributes
+	QPAttributeRange
+	WaitFailed
+	IDState
+	IDPort
+	Disconnected
+	TLSMismatch
+
 	Count // the number of reasons
 )

@@ -79,7 +79,7 @@ func (d *Device) call(r *uapi.Request, data, rights, answer []byte, room func(c 
 		var text []byte
 		p, text, fds, err = c.call(r, data, rights)
 		if err == nil {
-			if err = failure(p.Result, text); err != nil {
+			if err = failure(&p, text, d.Info.Reasons); err != nil {
 				closeAll(fds)
 				fds = nil
 			}

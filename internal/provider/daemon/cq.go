@@ -99,7 +99,7 @@ func (h *channel) forget(n uint64) {
 func (h *channel) Destroy() error {
 	_, err := h.end(func() error {
 		if n := h.uses.Load(); n > 0 {
-			return fmt.Errorf("%w: %d other objects use the completion channel", object.ErrBusy, n)
+			return object.Busy("completion channel", int(n))
 		}
 		h.records.destroy()
 		return nil

@@ -146,7 +146,7 @@ func (d *Device) openFile(name string) (file uint64, fd int, err error) {
 	r := uapi.Request{Op: uapi.OpOpen | uapi.OpTell, Arg: [4]uint64{1: uint64(uintptr(unsafe.Pointer(c)))}}
 	p, text, fds, err := c.call(&r, []byte(name), nil)
 	if err == nil {
-		err = failure(p.Result, text)
+		err = failure(&p, text, d.Info.Reasons)
 	}
 	d.give(c, err != nil)
 	if err == nil && len(fds) != 1 {

@@ -344,7 +344,7 @@ func (h *events) failure(e *provider.ConnEvent, own *uapi.OwnCMEvent, peer netip
 		return &cmid.TimeoutError{Addr: peer, Detail: d}
 	}
 	text := string(own.Text[:min(int(own.TextLen), len(own.Text))])
-	return &failureError{text, syscall.Errno(max(-e.Status, 0))}
+	return &failureError{text, syscall.Errno(max(-e.Status, 0)), d}
 }
 
 // Close implements provider.EventChannel. When it returns the daemon has given up what

@@ -8,24 +8,32 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/object"
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A failureError is a call that the daemon refused: its text names the reason,
-// and the number stands for what the adapter's errors are.
+// A failureError is a call that the daemon refused. The number stands for the
+// sentinel that a device of this process returns.
 type failureError struct {
 	text string
 	no   syscall.Errno
+	why  reason.Detail // None if the daemon gave no reason, or numbers reasons otherwise
 }
 
-// failure is the error of a reply, nil for none.
-func failure(result int64, text []byte) error {
-	if result >= 0 {
+// failure returns the error of a reply, nil for none. Named says that reasons have
+// the same numbers in the daemon.
+func failure(p *uapi.Reply, text []byte, named bool) error {
+	if p.Result >= 0 {
 		return nil
 	}
-	return &failureError{string(text), syscall.Errno(-result)}
+	e := &failureError{text: string(text), no: syscall.Errno(-p.Result)}
+	if named {
+		e.why = reason.Detail{Reason: reason.Reason(p.File), Expected: p.Rdev, Found: p.Offset}
+	}
+	return e
 }
 
+// Error returns the daemon's text, which says what was refused.
 func (e *failureError) Error() string {
 	if e.text == "" {
 		return e.no.Error()
@@ -33,25 +41,32 @@ func (e *failureError) Error() string {
 	return e.text
 }
 
-// Unwrap gives the number and what it stands for. ErrUnsupported is the
-// number's own business.
+// Unwrap returns the errno, the named reason, and the sentinel that the errno
+// stands for. The errno itself is errors.ErrUnsupported where that fits.
 func (e *failureError) Unwrap() []error {
+	all := []error{e.no}
+	if err := e.why.Err(); err != nil {
+		all = append(all, err)
+	}
 	switch e.no {
 	case syscall.EBUSY:
-		return []error{e.no, object.ErrBusy}
+		return append(all, object.ErrBusy)
 	case syscall.EIO:
-		return []error{e.no, object.ErrClosed}
+		return append(all, object.ErrClosed)
 	case syscall.EADDRINUSE:
-		return []error{e.no, cmid.ErrAddrInUse}
+		return append(all, cmid.ErrAddrInUse)
 	case syscall.EADDRNOTAVAIL:
-		return []error{e.no, cmid.ErrAddrNotAvail}
+		return append(all, cmid.ErrAddrNotAvail)
 	case uapi.ErrnoOver:
-		return []error{e.no, cmid.ErrOver}
+		return append(all, cmid.ErrOver)
 	}
-	return []error{e.no}
+	if len(all) == 1 {
+		all = append(all, reason.Detail{Reason: reason.CommandRefused, Found: uint64(e.no)}.Err())
+	}
+	return all
 }
 
-// settled is the error of giving up an object: none where the device is gone,
+// settled returns the error of destroying an object: none if the device is gone,
 // and everything with it.
 func settled(err error) error {
 	if errors.Is(err, object.ErrClosed) {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -102,6 +103,9 @@ func find(socket string) (string, *Info, error) {
 			return "", nil, fmt.Errorf("daemon on %s: %w", place, err)
 		}
 	}
-	return "", nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon), or name its socket (daemon:PATH): %w",
-		strings.Join(places, " or "), syscall.ENOENT)
+	return "", nil, &reason.Error{
+		Detail: reason.Detail{Reason: reason.DeviceOpen, Found: uint64(syscall.ENOENT)},
+		Text:   fmt.Sprintf("no daemon listens on %s: start one (softrdma daemon), or name its socket (daemon:PATH)", strings.Join(places, " or ")),
+		Cause:  syscall.ENOENT,
+	}
 }

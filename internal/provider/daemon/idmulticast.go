@@ -3,10 +3,10 @@
 package daemon
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -56,7 +56,7 @@ func (x *id) LeaveMulticast(addr netip.Addr) error {
 	i := slices.IndexFunc(x.groups, func(g *membership) bool { return g.addr == addr.Unmap() })
 	if i < 0 {
 		x.mu.Unlock()
-		return fmt.Errorf("%s: the id has not joined %v", op, addr)
+		return reason.BadArgument(0, 0, "%s: the id has not joined %v", op, addr)
 	}
 	g := x.groups[i]
 	x.groups = slices.Delete(x.groups, i, i+1)

@@ -5,10 +5,9 @@ package daemon
 import (
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
-	"fmt"
 
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -78,5 +77,5 @@ func (x *id) SetProtocol(p cmid.Protocol) error {
 // SetTLS implements provider.Options. The daemon has opened the device, with TLS
 // or without.
 func (x *id) SetTLS(*tls.Config) error {
-	return fmt.Errorf("set TLS: the daemon chose it when it opened the device: %w", errors.ErrUnsupported)
+	return reason.NotSupported("set TLS: the daemon chose it when it opened the device")
 }

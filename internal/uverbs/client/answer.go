@@ -3,8 +3,10 @@
 package client
 
 import (
+	"errors"
 	"syscall"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -56,8 +58,8 @@ func (a *Answer) Close() {
 	}
 }
 
-// Fail turns an error into the negative number of a system call, and adds its
-// text where text is set.
+// Fail turns an error into the negative number of a system call. If text is set
+// it adds the error's text and its named reason.
 func (a *Answer) Fail(err error, text bool) {
 	a.Close()
 	*a = Answer{}
@@ -65,5 +67,20 @@ func (a *Answer) Fail(err error, text bool) {
 	if text {
 		s := err.Error()
 		a.Text = []byte(s[:min(len(s), uapi.MaxText)])
+		d := detailOf(err)
+		a.File, a.Rdev, a.Offset = uint64(d.Reason), d.Expected, d.Found
 	}
+}
+
+// detailOf returns the named reason of an error, the zero value if it has none.
+func detailOf(err error) reason.Detail {
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		return refused.Detail
+	}
+	var named *reason.Error
+	if errors.As(err, &named) {
+		return named.Detail
+	}
+	return reason.Detail{}
 }

@@ -90,7 +90,9 @@ const (
 	NotIO      = 4
 )
 
-// Reply is the answer, with up to MaxFDs descriptors.
+// Reply is the answer, with up to MaxFDs descriptors. In a refusal whose text was
+// asked for (OpTell) File is the number of the named reason, 0 for none, Rdev what
+// it expected and Offset what it found.
 type Reply struct {
 	Result        int64
 	File          uint64

@@ -139,6 +139,9 @@ type Fault struct{ Detail reason.Detail }
 // Error gives the sentence of the reason.
 func (f *Fault) Error() string { return fmt.Sprintf("rsockets peer: %v", f.Detail) }
 
+// Unwrap returns the named reason (verbs.ReasonError).
+func (f *Fault) Unwrap() error { return f.Detail.Err() }
+
 func fault(r reason.Reason, expected, found uint64) error {
 	return &Fault{reason.Detail{Reason: r, Expected: expected, Found: found}}
 }

@@ -1,0 +1,56 @@
+package rdmacm
+
+import (
+	"errors"
+	"testing"
+
+	"softrdma/verbs"
+)
+
+// Each refused call and failed connection names its reason to errors.As.
+func TestRefusalsNameTheirReason(t *testing.T) {
+	leavesNothing(t)
+	l := listen(t, ListenConfig{})
+	_, again := Listen(l.Addr().String(), ListenConfig{})
+	d := Dialer{Local: addr(clientIP, 0)}
+	_, port := d.Dial(within(t), serverIP+":0")
+	_, nobody := d.Dial(within(t), serverIP+":9")
+	_, route := (&Dialer{}).Dial(within(t), "[fe80::1]:7")
+	d.Param.PrivateData = make([]byte, MaxPrivateRequest+1)
+	_, private := d.Dial(within(t), l.Addr().String())
+	d = Dialer{Local: addr(clientIP, 0)}
+	d.Param.RetryCount = 99
+	_, retries := d.Dial(within(t), l.Addr().String())
+	ch := NewEventChannel()
+	defer ch.Close()
+	id, err := ch.NewID(PortSpaceTCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := id.Connect(nil)
+	option := id.SetOption(OptionTOS, 256)
+	if err := id.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	destroyed := id.Listen(1)
+	for _, c := range []struct {
+		what string
+		err  error
+		want string
+	}{
+		{"port of another listener", again, "ID_PORT"},
+		{"port 0", port, "ARGUMENT"},
+		{"port without listener", nobody, "CM_REJECTED"},
+		{"link-local address without a zone", route, "ADDRESS_UNREACHABLE"},
+		{"too much private data", private, "CM_PRIVATE_DATA"},
+		{"retry count 99", retries, "ARGUMENT"},
+		{"connect before the address is resolved", state, "ID_STATE"},
+		{"option out of range", option, "ARGUMENT"},
+		{"destroyed id", destroyed, "OBJECT_DESTROYED"},
+	} {
+		var why verbs.ReasonError
+		if !errors.As(c.err, &why) || why.Reason() != c.want {
+			t.Errorf("%s: found reason %v of %v, expected %s", c.what, why, c.err, c.want)
+		}
+	}
+}
