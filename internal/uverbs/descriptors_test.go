@@ -177,7 +177,7 @@ func hungUp(list []*rawClient) (n int) {
 }
 
 // Users that are not allowed get an answer, but not more of the server at a time than maxRefusing connections.
-func TestConnectionsOfUsersThatAreNotAllowedAreFew(t *testing.T) {
+func TestConnectionsOfRefusedUsersAreBounded(t *testing.T) {
 	s := newServerOf(t, "127.14.11.3", Config{Allow: func(_, _ uint32) bool { return false }})
 	const n = 300
 	before := openDescriptors(t)
@@ -230,7 +230,7 @@ func TestConnectionsOfOneUserAreBounded(t *testing.T) {
 }
 
 // A server that the system gives no more descriptors goes on when it gets some, and neither spins nor fills the log.
-func TestServerSurvivesTheLackOfDescriptors(t *testing.T) {
+func TestServerSurvivesWithoutFreeDescriptors(t *testing.T) {
 	s, log := newServerFor(t, "127.14.11.5", nil)
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // Only the program can do it, so the answer to its command asks for it.
-func TestRegistrationAsksForHugePages(t *testing.T) {
+func TestRegistrationRequestsHugePages(t *testing.T) {
 	if commands.HugePage() == 0 {
 		t.Skip("SKIPPED: no transparent huge pages here")
 	}

@@ -260,7 +260,7 @@ func TestConnectionsOfAnotherProgramAreRefused(t *testing.T) {
 	}
 }
 
-func TestDeviceFileIsItsUsersAlone(t *testing.T) {
+func TestDeviceFileBelongsToOneUser(t *testing.T) {
 	s := newServer(t, "127.14.4.6")
 	f := newTestClient(t, s).open("uverbs0")
 	s.mu.Lock()
@@ -277,7 +277,7 @@ func TestDeviceFileIsItsUsersAlone(t *testing.T) {
 
 // A connection that another process writes to, having inherited it, would have
 // the wrong memory used.
-func TestConnectionIsItsProcesssAlone(t *testing.T) {
+func TestConnectionBelongsToOneProcess(t *testing.T) {
 	s := newServer(t, "127.14.4.7")
 	c := newTestClient(t, s)
 	inherited, err := c.conn.File()

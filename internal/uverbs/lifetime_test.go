@@ -51,7 +51,7 @@ func TestKilledProgramLeavesNothing(t *testing.T) {
 
 // A server that ends in order leaves nobody waiting: who polls finds what was
 // posted flushed, who waits for events reads one, and then the end.
-func TestServerThatEndsTellsItsPrograms(t *testing.T) {
+func TestEndOfTheServerIsReportedToPrograms(t *testing.T) {
 	s := newServer(t, "127.14.2.3")
 	f := newTestClient(t, s).open("uverbs0")
 	_, _, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)

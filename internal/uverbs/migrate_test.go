@@ -12,7 +12,7 @@ import (
 
 // One thread takes events of a file while another one moves the id that they are
 // about: the program is told of as many as it has, and acknowledges them all.
-func TestMigrateCountsWhatIsTakenMeanwhile(t *testing.T) {
+func TestMigrateCountsEventsThatAreTakenMeanwhile(t *testing.T) {
 	at := netip.MustParseAddr("127.14.8.2")
 	s := newServer(t, at.String())
 	a, b := newTestClient(t, s), newTestClient(t, s)

@@ -73,7 +73,7 @@ func netlinkSocket(t *testing.T, s *Server) int {
 	return fds[0]
 }
 
-func TestNetlinkTellsOfDevicesAndTheirDrivers(t *testing.T) {
+func TestNetlinkReportsDevicesAndTheirDrivers(t *testing.T) {
 	s := newServer(t, "127.14.7.1 iwarp:127.14.7.2")
 	fd := netlinkSocket(t, s)
 	list := askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_GET), unix.NLM_F_DUMP)
@@ -116,7 +116,7 @@ func TestNetlinkTellsOfDevicesAndTheirDrivers(t *testing.T) {
 	}
 }
 
-func TestNetlinkRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestNetlinkRefusesUnknownRequests(t *testing.T) {
 	s := newServer(t, "127.14.7.3")
 	fd := netlinkSocket(t, s)
 	index := attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0)

@@ -59,7 +59,7 @@ func newMemfd(t *testing.T, n, seals, flags int) int {
 	return fd
 }
 
-func TestMemoryIsSharedWhereItCannotShrink(t *testing.T) {
+func TestMemoryIsSharedOnlyIfItCannotShrink(t *testing.T) {
 	s := newServer(t, "127.14.7.1")
 	f, _ := newTestClient(t, s).openOwn()
 	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
@@ -146,7 +146,7 @@ func TestOwnProgramsMayRegisterWhatOthersMayNot(t *testing.T) {
 	}
 }
 
-func TestRefusalIsToldToWhoAsks(t *testing.T) {
+func TestRefusalTextIsSentOnRequest(t *testing.T) {
 	s := newServer(t, "127.14.7.3")
 	f := newTestClient(t, s).open("uverbs0")
 	h := uapi.CmdHeader{Command: uapi.CmdDeallocPD, InWords: 3}
@@ -161,7 +161,7 @@ func TestRefusalIsToldToWhoAsks(t *testing.T) {
 	}
 }
 
-func TestCloseTakesEverythingBeforeItReturns(t *testing.T) {
+func TestCloseDestroysEverythingBeforeItReturns(t *testing.T) {
 	s := newServer(t, "127.14.7.4")
 	f := newTestClient(t, s).open("uverbs0")
 	newSide(f, 0x1000)

@@ -270,7 +270,7 @@ func (f *devFile) ucm(number uint32, body []byte, out int) syscall.Errno {
 
 // Programs send inline without having asked for room: Linux's Soft RoCE tells
 // what a request's entries leave (rdma_xclient).
-func TestQueuePairTellsAllOfItsInlineRoom(t *testing.T) {
+func TestQueuePairReportsAllOfItsInlineRoom(t *testing.T) {
 	s := newServer(t, "127.14.1.3")
 	f := newTestClient(t, s).open("uverbs0")
 	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)

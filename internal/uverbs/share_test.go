@@ -70,7 +70,7 @@ func (f *sharer) deregister(handle uint32) uapi.Reply {
 	return f.tell(append(uapi.Bytes(&h), binary.NativeEndian.AppendUint32(nil, handle)...), uapi.ShareOffered, 0)
 }
 
-func TestMemoryIsAskedForWhereItIsOfferedAndLong(t *testing.T) {
+func TestSharingIsRequestedForLongRegionsIfOffered(t *testing.T) {
 	s := newServer(t, "127.14.8.1")
 	f := newSharer(t, s)
 	base := addrOf(f.mem)
@@ -168,7 +168,7 @@ func TestRegionsOnOneShareAreOnTheSamePages(t *testing.T) {
 	}
 }
 
-func TestMemfdThatCannotBeTrustedIsRefused(t *testing.T) {
+func TestUnsafeMemfdIsRefused(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	s := newServerOf(t, "127.14.8.3", Config{Log: func(line string) {
@@ -230,7 +230,7 @@ func TestMemfdThatCannotBeTrustedIsRefused(t *testing.T) {
 	eventually(t, "all descriptors closed", func() bool { return openDescriptors(t) <= before+5 }) // four of them memfds of the table
 }
 
-func TestRegionThatIsNotSharedIsTold(t *testing.T) {
+func TestPrivateRegionIsReported(t *testing.T) {
 	s := newServer(t, "127.14.8.4")
 	f := newSharer(t, s)
 	for _, why := range []uint64{uapi.NotThreads, 99} {
@@ -244,7 +244,7 @@ func TestRegionThatIsNotSharedIsTold(t *testing.T) {
 }
 
 // A share is nothing to who does not know it: it belongs to one process.
-func TestSharesAreTheirProcessesOwn(t *testing.T) {
+func TestSharesBelongToOneProcess(t *testing.T) {
 	s := newServer(t, "127.14.8.5")
 	a := newSharer(t, s)
 	p, _ := a.register(0, 1<<20, uapi.ShareMemfd, 0, newMemfd(t, 1<<20, unix.F_SEAL_SHRINK, 0))

@@ -367,7 +367,7 @@ func TestSIWRequestsWithoutDoorbellAreCarriedOut(t *testing.T) {
 	a.success()
 }
 
-func TestSIWFailedRequestsAreToldAndFlushed(t *testing.T) {
+func TestSIWFailedRequestsAreReportedAndFlushed(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.3")
 	a, b := newSIWPair(t, s)
 	a.receive(a.sge(0, 100))
@@ -459,7 +459,7 @@ func TestSIWEventsComeWhereTheProgramArmedInMemory(t *testing.T) {
 }
 
 // A queue of completions that nobody takes overflows; it fails its queue pair.
-func TestSIWCompletionsThatNobodyTakesEndTheQueuePair(t *testing.T) {
+func TestSIWCompletionOverflowEndsTheQueuePair(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.7")
 	a, b := newSIWPair(t, s)
 	refused := syscall.Errno(0)

@@ -263,7 +263,7 @@ func unmapped(t *testing.T, f *devFile) (at uint64, m uapi.RegMRResp) {
 	return at, m
 }
 
-func TestUnmappedMemoryFailsRequestAlone(t *testing.T) {
+func TestUnmappedMemoryFailsOnlyItsRequest(t *testing.T) {
 	s := newServer(t, "127.14.0.3")
 	a, b := newPair(t, s)
 	at, m := unmapped(t, a.f)
@@ -377,9 +377,9 @@ func (s *side) ring() []int {
 
 // A program that rings for one queue pair again and again is told that it need
 // not, and what it posts then is carried out, whenever the server stops to look.
-func TestWatchedQueuePairWantsNoDoorbell(t *testing.T) {
-	t.Run("ring of one", func(t *testing.T) { testWatched(t, 1) }) // goes round with every other request
-	t.Run("ring of ten", func(t *testing.T) { testWatched(t, 10) })
+func TestPolledQueuePairNeedsNoDoorbell(t *testing.T) {
+	t.Run("ring of one", func(t *testing.T) { testPolled(t, 1) }) // goes round with every other request
+	t.Run("ring of ten", func(t *testing.T) { testPolled(t, 10) })
 }
 
 // newPollingServer is newServer that polls rings even where there is one processor.
@@ -391,7 +391,7 @@ func newPollingServer(t *testing.T, addr string) *Server {
 	return s
 }
 
-func testWatched(t *testing.T, requests uint32) {
+func testPolled(t *testing.T, requests uint32) {
 	a, b := newPairOf(t, newPollingServer(t, "127.14.0.8"), requests)
 	name := a.f.id + uint64(a.handle)
 	word := new(atomic.Uint64)
@@ -432,7 +432,7 @@ func testWatched(t *testing.T, requests uint32) {
 }
 
 // Programs that answer each other ring in turn, and the server watches neither.
-func TestQueuePairsThatRingInTurnAreNotWatched(t *testing.T) {
+func TestQueuePairsThatRingInTurnAreNotPolled(t *testing.T) {
 	a, b := newPair(t, newPollingServer(t, "127.14.0.9"))
 	for n := range uint32(10 * commands.PollAfter) {
 		a.write(b, n)

@@ -23,8 +23,8 @@ import (
 // bootPatience bounds a boot. It takes some 6 s on an idle machine.
 const bootPatience = 10 * time.Minute
 
-// processors is how many CPUs a guest has. With one alone, its receiving and its programs get in each other's way so
-// much that an acknowledge takes longer than the 67 ms that pingpongs wait.
+// processors is how many CPUs a guest has. With one, receiving and programs delay each other so much that an
+// acknowledge takes longer than the 67 ms that pingpongs wait.
 const processors = "2"
 
 // Guest is a running virtual machine with the devices rxe0 on eth0 and siw0 on eth1.
@@ -34,7 +34,7 @@ type Guest struct {
 	IPv6    string
 	IWARPv4 string // of eth1
 	IWARPv6 string
-	// Console is the file with everything that the guest's kernel and first script said.
+	// Console is the file with the output of the guest's kernel and first script.
 	Console string
 
 	network *network
@@ -117,7 +117,7 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 
 func (g *Guest) commandLine(l *Lab) string {
 	return strings.Join([]string{
-		// A panic ends qemu at once, because of -no-reboot. On a busy host the check of the timer takes it for broken.
+		// A panic ends qemu at once, because of -no-reboot. On a busy host the kernel would find its timer broken.
 		"console=ttyS0", "loglevel=6", "panic=-1", "no_timer_check", "net.ifnames=0", "mitigations=off", "random.trust_cpu=on", "tsc=reliable",
 		"lab.name=" + g.Name, "lab.modules=" + l.Kernel.Modules(), fmt.Sprintf("lab.mtu=%d", MTU),
 		"lab.ip4=" + g.IPv4 + "/24", "lab.ip6=" + g.IPv6 + "/64",
@@ -155,7 +155,7 @@ func (g *Guest) waitReady(ctx context.Context) error {
 	}
 }
 
-// failure adds to an error what the guest's console said last and where to read the rest.
+// failure adds to an error the end of the guest's console and where to read the rest.
 func (g *Guest) failure(err error) error {
 	console, _ := os.ReadFile(g.Console)
 	return fmt.Errorf("guest %s: %w; its console is %s and ends with:\n%s", g.Name, err, g.Console, Tail(string(console), 1500))
@@ -218,8 +218,8 @@ func (g *Guest) request(r control.Request) error {
 	return g.send.Encode(r)
 }
 
-// close ends the guest: the agent powers it off when the control channel ends, here as when the lab's process dies.
-// A guest that does not go is killed.
+// close ends the guest. The agent powers it off when the control channel ends, which also happens when the lab's
+// process dies. A guest that does not end is killed.
 func (g *Guest) close() {
 	g.port.Close()
 	select {

@@ -18,14 +18,14 @@ import (
 //go:embed scripts/init.sh
 var initScript []byte
 
-// modules are loaded in this order, each after what it depends on. crc32_generic is no dependency that modprobe knows, but
-// without it rdma_rxe cannot make a device. Behind it come those that want what the processor has.
+// modules are loaded in this order, each after its dependencies. modprobe does not know that rdma_rxe needs
+// crc32_generic. The modules of a processor come after it.
 var modules = []string{
 	"virtio_pci", "virtio_console", "virtio_net", "9p", "9pnet_virtio", "overlay", "configfs",
 	"crc32_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw",
 }
 
-// modulesOf are those of guests with a processor. Without crc32-pclmul, which is no dependency either, rdma_rxe takes crc32_generic.
+// modulesOf returns the modules of guests with a processor. Without crc32-pclmul rdma_rxe uses crc32_generic.
 func modulesOf(p Processor) []string {
 	i := slices.Index(modules, "crc32_generic") + 1
 	return slices.Insert(slices.Clone(modules), i, p.modules...)
@@ -56,7 +56,7 @@ func buildInitramfs(ctx context.Context, k Kernel, p Processor, dir string) (str
 	return packInitramfs(ctx, root, filepath.Join(dir, "initramfs.cpio"))
 }
 
-// copyModules copies the modules flat and writes the order to load them in.
+// copyModules copies the modules into one folder and writes the order in which they are loaded.
 func copyModules(ctx context.Context, k Kernel, names []string, to string) error {
 	var order []string
 	seen := map[string]bool{}

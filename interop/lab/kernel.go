@@ -28,7 +28,7 @@ const kernelMetapackage = "linux-image-amd64"
 
 var kernelDependency = regexp.MustCompile(`(?m)^\s*Depends:\s*linux-image-(\d\S*)$`)
 
-// cacheDir is where the lab keeps what is slow to get.
+// cacheDir returns the folder in which the lab keeps kernels and runs.
 func cacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -97,7 +97,8 @@ func newestKernel(cache string) (Kernel, bool) {
 	return newest, newest.Version != ""
 }
 
-// unpackKernel downloads and unpacks beside the final place and renames, so that an interrupted run leaves no half.
+// unpackKernel downloads and unpacks in another folder and renames it, so that an interrupted run leaves nothing
+// incomplete.
 func unpackKernel(ctx context.Context, cache string, k Kernel) error {
 	scratch, err := os.MkdirTemp(cache, "unpack-*")
 	if err != nil {

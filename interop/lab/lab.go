@@ -25,8 +25,8 @@ type Lab struct {
 	processor Processor
 }
 
-// Open makes the lab with the given number of guests, 1 or 2, and their processor. An error that is a [*LackError] tells what this
-// machine would need.
+// Open makes the lab with the given number of guests, 1 or 2, and their processor. A [*LackError] says what this machine
+// lacks.
 func Open(ctx context.Context, guests int, p Processor) (*Lab, error) {
 	if guests < 1 || guests > 2 {
 		return nil, fmt.Errorf("a lab has 1 or 2 guests, not %d", guests)
@@ -87,7 +87,7 @@ func (l *Lab) Host(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Dir is a folder for the run's files. It goes when the lab is closed without a failure.
+// Dir returns the folder for the run's files. It is removed when the lab is closed without a failure.
 func (l *Lab) Dir() string { return l.dir }
 
 // Close ends the guests and removes the network. After a failure the run's folder with the logs stays.
@@ -113,7 +113,7 @@ func removeOldRuns(cache string) {
 	}
 }
 
-// IsLack tells whether an error is for something that the machine does not have.
+// IsLack reports whether an error is a [*LackError].
 func IsLack(err error) bool {
 	lack := (*LackError)(nil)
 	return errors.As(err, &lack)

@@ -16,7 +16,7 @@ import (
 const (
 	HostIPv4 = "10.77.0.1"
 	HostIPv6 = "fd77::1"
-	// HostIPv4Second is for a second softrdma at the same time: an address is one device. Routes do not choose it.
+	// HostIPv4Second is for a second softrdma at the same time, because an address is one device. No route chooses it.
 	HostIPv4Second = "10.77.0.9"
 	// The same in the network of iWARP, where the guests have siw.
 	HostIWARPv4       = "10.78.0.1"
@@ -31,8 +31,8 @@ const (
 	iwarpBridge = "lab1"
 )
 
-// network is a network namespace with two bridges, one for RoCE and one for iWARP. The namespace has no name: it is held by a process that ends when
-// the lab does, in whatever way the lab ends, and the kernel then takes down all that is in it.
+// network is a network namespace with two bridges, one for RoCE and one for iWARP. The namespace has no name. A process
+// holds it that ends with the lab, however that ends, and then the kernel removes everything in it.
 type network struct {
 	holder *exec.Cmd
 	keep   io.Closer // the holder ends when this is closed
@@ -84,11 +84,11 @@ func (n *network) addTap(ctx context.Context, name, bridge string) error {
 	if err := n.ip(ctx, "tuntap", "add", name, "mode", "tap"); err != nil {
 		return &LackError{"a tap device", err.Error()}
 	}
-	// UC and UD do not repeat what a full queue drops: let it hold the largest message of the tests at the smallest MTU.
+	// UC and UD do not retransmit what a full queue drops, so it holds the largest message of the tests at the smallest MTU.
 	return n.ip(ctx, "link", "set", name, "mtu", strconv.Itoa(MTU), "txqueuelen", "8192", "master", bridge, "up")
 }
 
-// setTap takes a guest's port of a bridge down or up. The guest keeps its carrier, so that it sees nothing but silence.
+// setTap takes a guest's port of a bridge down or up. The guest keeps its carrier and sees only silence.
 func (n *network) setTap(ctx context.Context, name, state string) error {
 	return n.ip(ctx, "link", "set", name, state)
 }

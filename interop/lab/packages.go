@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A debianPackage is a package with a file that is there when it is installed.
+// A debianPackage is a package, with a file by which the lab knows that it is installed.
 type debianPackage struct{ name, file string }
 
-// packages are the Debian packages the lab needs whatever the kernel; siw.go has those that it depends on.
+// packages are the Debian packages that the lab needs for any kernel. siwmodule.go has those for a certain kernel.
 var packages = []debianPackage{
 	{"qemu-system-x86", "/usr/bin/qemu-system-x86_64"},
 	{"busybox-static", "/usr/bin/busybox"},
@@ -35,7 +35,7 @@ var packages = []debianPackage{
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 
-// LackError tells what the lab would need and cannot get.
+// LackError says what the lab needs and cannot get.
 type LackError struct{ What, Why string }
 
 func (e *LackError) Error() string {
@@ -52,7 +52,7 @@ func missingPackages(wanted []debianPackage) []string {
 	return names
 }
 
-// InstallPackages installs the packages that are not there. It needs root, as all of the lab does.
+// InstallPackages installs missing packages. It needs root, as all of the lab does.
 func InstallPackages(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return &LackError{"root", "it makes network namespaces and tap devices"}
@@ -63,7 +63,7 @@ func InstallPackages(ctx context.Context) error {
 	return install(ctx, packages)
 }
 
-// install installs those of some packages that are not there.
+// install installs the missing ones of some packages.
 func install(ctx context.Context, wanted []debianPackage) error {
 	missing := missingPackages(wanted)
 	if len(missing) == 0 {

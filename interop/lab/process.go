@@ -32,7 +32,7 @@ type Process struct {
 	done    chan struct{} // closed by the last event
 }
 
-// Output is what a program said and how it ended.
+// Output is the output of a program and how it ended.
 type Output struct {
 	Stdout string
 	Stderr string
@@ -40,7 +40,7 @@ type Output struct {
 }
 
 // Run runs a program in the guest and waits for its end. The error is not nil when its exit status is not 0, and
-// quotes what it said. When ctx ends first, the program is killed.
+// quotes its output. When ctx ends first, the program is killed.
 func (g *Guest) Run(ctx context.Context, argv ...string) (Output, error) {
 	p, err := g.Start(ctx, argv...)
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *Process) Said() string {
 	return p.stdout.String() + p.stderr.String()
 }
 
-// Name is for errors, and so cut where it is long.
+// Name returns the command line for errors, cut if it is long.
 func (p *Process) Name() string {
 	line := strings.Join(p.Argv, " ")
 	if len(line) > 200 {
@@ -186,7 +186,7 @@ func (p *Process) WaitOutput(ctx context.Context, text string) error {
 			}
 		case <-ctx.Done():
 			r, _ := p.result()
-			return fmt.Errorf("%s: did not say %q: %w; it said:\n%s%s", p.Name(), text, context.Cause(ctx), Tail(r.Stdout, 1500), Tail(r.Stderr, 1500))
+			return fmt.Errorf("%s: did not say %q: %w; output:\n%s%s", p.Name(), text, context.Cause(ctx), Tail(r.Stdout, 1500), Tail(r.Stderr, 1500))
 		}
 	}
 }

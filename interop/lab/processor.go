@@ -9,11 +9,11 @@ type Processor struct {
 }
 
 var (
-	// TestProcessor is all that QEMU can emulate: tests take the ways that programs and the kernel take on real ones.
+	// TestProcessor has all that QEMU can emulate, so that programs and the kernel use the same code as on real ones.
 	TestProcessor = Processor{"max", []string{"crc32-pclmul"}}
 
-	// BenchProcessor lacks what QEMU emulates at more expense than what programs and the kernel do in its place: a string
-	// instruction goes byte by byte with ERMS, and a product of polynomials bit by bit. On a real processor copies and
-	// checksums cost little beside logic; so they do here more than with them, for everybody in the guest.
+	// BenchProcessor lacks two features that QEMU emulates more slowly than the code that replaces them: with ERMS string
+	// instructions go byte by byte, and PCLMULQDQ multiplies bit by bit. On a real processor copies and checksums cost
+	// little compared to a protocol's logic. Without the two features that is more true here, for all programs.
 	BenchProcessor = Processor{"max,-erms,-pclmulqdq", nil}
 )

@@ -25,7 +25,7 @@ func Retry(t testing.TB, attempts int, known func(error) bool, meet func(attempt
 	}
 }
 
-// AnyError takes every error for a known fault: of meetings of Linux with itself.
+// AnyError reports every error as a known fault. It is for meetings of Linux with itself.
 func AnyError(error) bool { return true }
 
 func note(t testing.TB, line string) {

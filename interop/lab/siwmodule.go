@@ -16,8 +16,8 @@ import (
 // Linux's soft iWARP is not in Debian's kernel package. It is built from Debian's source of the same kernel, once for a
 // kernel in the cache.
 
-// siwEdits makes parameters that tests can set of what siw has as constants: whether it asks for CRCs, for a
-// peer-to-peer connection, and the revision of its MPA requests. Nothing else of siw is changed.
+// siwEdits turns constants of siw into parameters that tests can set: whether it asks for CRCs and for peer-to-peer
+// connections, and the revision of its MPA requests. Nothing else of siw is changed.
 var siwEdits = []struct{ file, from, to string }{
 	{"siw_main.c", "const bool mpa_crc_required;", "bool mpa_crc_required;\nmodule_param(mpa_crc_required, bool, 0644);"},
 	{"siw_main.c", "const bool peer_to_peer;", "bool peer_to_peer;\nmodule_param(peer_to_peer, bool, 0644);"},
@@ -26,10 +26,10 @@ var siwEdits = []struct{ file, from, to string }{
 	{"siw.h", "extern const bool peer_to_peer;", "extern bool peer_to_peer;"},
 }
 
-// siwRecipe tells whether a module in the cache was built with today's edits.
+// siwRecipe identifies the edits with which a module in the cache was built.
 func siwRecipe() []byte { return fmt.Appendf(nil, "%q\n", siwEdits) }
 
-// provideSiw puts siw.ko among the kernel's modules where it is not there yet.
+// provideSiw adds siw.ko to the kernel's modules if it is missing.
 func provideSiw(ctx context.Context, cache string, k Kernel) error {
 	dir := filepath.Join(k.Modules(), k.Version, "extra")
 	stamp := filepath.Join(dir, "siw.recipe")
@@ -90,7 +90,7 @@ func buildSiw(ctx context.Context, k Kernel, scratch string) (string, error) {
 	return filepath.Join(dir, "siw.ko"), nil
 }
 
-// edit replaces a line of a file, which must be there once.
+// edit replaces a line that a file has exactly once.
 func edit(path, from, to string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

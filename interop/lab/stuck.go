@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Linux's requester has a fault that a busy machine brings out, also between rxe and rxe. It repeats a message after a
-// time-out, and two acknowledges of the message's last PSN reach it before the repetition has ended: the first moves the
-// completer behind the message, the second completes it, though the requester still stands in it (rxe_comp.c: check_psn
-// leads to COMPST_COMP_ACK without a look at the state of the request). When the program posts the next request into the
-// last free place of its send queue, the producer's index comes to stand where the requester stands. The requester takes
-// the queue for empty, and sends nothing any more; the retransmission timer does nothing for a request that was not begun.
-// ibv_rc_pingpong has room for one request, so that every repetition is in danger.
+// Linux's requester has a fault that shows on a busy machine, also between rxe and rxe. It retransmits a message after
+// a timeout, and two acknowledges of the message's last PSN arrive before the retransmission has ended. The first moves
+// the completer behind the message. The second completes the message although the requester is still sending it
+// (rxe_comp.c: check_psn leads to COMPST_COMP_ACK without checking the state of the request). If the program then posts
+// the next request into the last free slot of its send queue, the producer's index equals the requester's. The requester
+// finds the queue empty and sends nothing any more, and the retransmission timer ignores a request that was not begun.
+// ibv_rc_pingpong has room for one request, so every retransmission may lead to this.
 
 // Counters are those of Linux's Soft RoCE, by their names in sysfs.
 type Counters map[string]int64
@@ -59,8 +59,8 @@ func (e *StuckError) Error() string { return "Linux's requester is stuck: " + e.
 
 // StuckClient reports whether rxe is stuck as the client of an RC pingpong with n exchanges, and stuckServer whether it is
 // as the server. Now and later are two readings of its counters, both after softrdma gave up. Each end sends only after it
-// has received the message before, so the numbers of completed messages show whose turn it is. A requester repeats what is
-// not acknowledged; one that neither sends nor repeats in its own turn is stuck.
+// has received the message before, so the numbers of completed messages show whose turn it is. A requester retransmits what
+// is not acknowledged. One that neither sends nor retransmits in its own turn is stuck.
 func StuckClient(before, now, later Counters, n int64) *StuckError {
 	d := now.since(before)
 	return stuck(d, later.since(now), d["rdma_sends"] == d["rdma_recvs"] && d["rdma_sends"] < n)
@@ -71,7 +71,7 @@ func StuckServer(before, now, later Counters, n int64) *StuckError {
 	return stuck(d, later.since(now), d["rdma_recvs"] == d["rdma_sends"]+1 && d["rdma_recvs"] <= n)
 }
 
-// stuck is about counters of a run and of the time after it. Without a repetition in the run the fault cannot be this one.
+// stuck compares the counters of a run and of the time after it. Without a retransmission in the run it is another fault.
 func stuck(run, after Counters, itsTurn bool) *StuckError {
 	if !itsTurn || run["completer_retry_err"] == 0 || after["sent_pkts"] != 0 || after["completer_retry_err"] != 0 {
 		return nil
@@ -80,10 +80,10 @@ func stuck(run, after Counters, itsTurn bool) *StuckError {
 		run["rdma_sends"], run["rdma_recvs"], run["completer_retry_err"], run["sent_pkts"])}
 }
 
-// restTime is how long a requester is watched that seems to rest. Its time-out is 67 ms.
+// restTime is the time between two readings of the counters of an idle requester. Its timeout is 67 ms.
 const restTime = 3 * time.Second
 
-// CheckStuck takes two looks at the counters of a guest, and judges by one of the functions above.
+// CheckStuck reads the counters of a guest twice, and judges by one of the functions above.
 func (g *Guest) CheckStuck(ctx context.Context, before Counters, n int, judge func(before, now, later Counters, n int64) *StuckError) error {
 	now, err := g.Counters(ctx)
 	if err != nil {

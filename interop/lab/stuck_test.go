@@ -8,7 +8,7 @@ import (
 )
 
 // The counters of runs that were seen, and of faults that would be ours.
-func TestStuckPeerIsToldFromOurFaults(t *testing.T) {
+func TestStuckPeerIsDistinguishedFromOurFaults(t *testing.T) {
 	before := parseCounters("completer_retry_err:104\nrcvd_pkts:67731\nrdma_recvs:1004\nrdma_sends:1004\nsent_pkts:73643\nlink_downed:x\n")
 	if len(before) != 5 {
 		t.Fatalf("read %v", before)

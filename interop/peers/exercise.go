@@ -34,15 +34,15 @@ type Running interface {
 	Kill()
 }
 
-// maxRestarts bounds how often an exercise goes on behind a scenario that ended a process.
+// maxRestarts bounds how often an exercise continues after a scenario that ended a process.
 const maxRestarts = 8
 
 // ExerciseTimeout is how long one pair of processes may take. All scenarios take 20 s on an idle machine, and they end
-// when they are done: it bounds what hangs.
+// when they are done.
 const ExerciseTimeout = 5 * time.Minute
 
-// Exercise runs scenarios between two ends and returns the results by scenario and role. Behind a scenario that ends
-// a peer's process, the rest run in new processes; the error tells of all such ends.
+// Exercise runs scenarios between two ends and returns the results by scenario and role. After a scenario that ends
+// a process, the rest run in new processes. The error joins all such ends.
 func Exercise(ctx context.Context, server, client Exerciser, names []string, v6 bool, mtu int) (exerciser.Results, error) {
 	all := exerciser.Results{}
 	for _, name := range names {
@@ -203,7 +203,7 @@ func (g guestRunning) Wait(ctx context.Context) (string, error) {
 
 func (g guestRunning) Kill() { g.p.Kill() }
 
-// Host is a program on the host's end with the command line of testdata/verbs_peer.py.
+// Host is a program on the host with the command line of exerciser.VerbsPeer.
 type Host struct {
 	Lab   *lab.Lab
 	Path  string
@@ -269,7 +269,7 @@ func (r *hostRunning) Wait(ctx context.Context) (string, error) {
 		<-r.done
 	}
 	if err := errors.Join(late, r.err); err != nil {
-		return r.stdout.String(), fmt.Errorf("%w; it said:\n%s", err, lab.Tail(r.stderr.String(), 1500))
+		return r.stdout.String(), fmt.Errorf("%w; output:\n%s", err, lab.Tail(r.stderr.String(), 1500))
 	}
 	return r.stdout.String(), nil
 }

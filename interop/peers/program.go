@@ -13,7 +13,7 @@ import (
 	"softrdma/interop/lab"
 )
 
-// An Program is a program of the connection manager's that runs, in a guest or on the host.
+// A Program is a running program, in a guest or on the host.
 type Program struct {
 	Name string
 	Said func() string
@@ -50,22 +50,22 @@ func StartHost(ctx context.Context, t *testing.T, l *lab.Lab, argv ...string) *P
 	e := &Program{Name: "host: " + strings.Join(argv, " "), Said: said.String, Done: make(chan struct{}), Kill: func() { cmd.Process.Kill() }}
 	go func() {
 		if err := cmd.Wait(); err != nil {
-			e.Err = fmt.Errorf("%s: %w; it said:\n%s", e.Name, errors.Join(err, context.Cause(ctx)), lab.Tail(said.String(), 1500))
+			e.Err = fmt.Errorf("%s: %w; output:\n%s", e.Name, errors.Join(err, context.Cause(ctx)), lab.Tail(said.String(), 1500))
 		}
 		close(e.Done)
 	}()
 	return e
 }
 
-// serving are the words by which softrdma's programs tell that they listen.
+// serving are the words that softrdma's programs print when they listen.
 var serving = []string{"listening", "waiting for a client"}
 
-// AwaitServing waits until a program on the host says that it listens.
+// AwaitServing waits until a program on the host has printed that it listens.
 func (e *Program) AwaitServing(ctx context.Context) error {
 	return e.AwaitOutput(ctx, serving...)
 }
 
-// AwaitOutput waits until the program has said any of some words.
+// AwaitOutput waits until the program has printed any of some words.
 func (e *Program) AwaitOutput(ctx context.Context, words ...string) error {
 	for {
 		for _, w := range words {
@@ -83,13 +83,13 @@ func (e *Program) AwaitOutput(ctx context.Context, words ...string) error {
 	}
 }
 
-// Wait waits for the program's end, within a time.
+// Wait waits for the program's end, which must come within a time.
 func (e *Program) Wait(t *testing.T, limit time.Duration) error {
 	t.Helper()
 	select {
 	case <-e.Done:
 	case <-time.After(limit):
-		t.Fatalf("%s: it did not end within %v; it said:\n%s", e.Name, limit, lab.Tail(e.Said(), 1500))
+		t.Fatalf("%s: it did not end within %v; output:\n%s", e.Name, limit, lab.Tail(e.Said(), 1500))
 	}
 	return e.Err
 }
@@ -102,11 +102,11 @@ func (e *Program) Succeeds(t *testing.T, limit time.Duration) {
 	}
 }
 
-// Fails waits for a program's end with a status other than 0, and for words that it says then.
+// Fails waits for the program's end with a status other than 0. The program must have printed all of the words.
 func (e *Program) Fails(t *testing.T, limit time.Duration, words ...string) {
 	t.Helper()
 	if err := e.Wait(t, limit); err == nil {
-		t.Errorf("%s: it succeeded; it said:\n%s", e.Name, lab.Tail(e.Said(), 1500))
+		t.Errorf("%s: it succeeded; output:\n%s", e.Name, lab.Tail(e.Said(), 1500))
 	}
 	for _, w := range words {
 		if !strings.Contains(e.Said(), w) {
@@ -120,19 +120,19 @@ func LastLine(s string) string {
 	return lines[len(lines)-1]
 }
 
-// What Linux's devices hold when no program uses them: rxe the kernel's own queue pair 1, siw nothing.
+// The objects of Linux's devices that no program uses: rxe has the kernel's queue pair 1, siw nothing.
 const (
 	IdleRxe = "rxe0: pd 1 cq 1 qp 1 cm_id 0 mr 0"
 	IdleSiw = "siw0: pd 0 cq 0 qp 0 cm_id 0 mr 0"
 )
 
-// AwaitIdle waits until a guest's rxe device holds nothing any more.
+// AwaitIdle waits until no program has objects on a guest's rxe device.
 func AwaitIdle(ctx context.Context, t *testing.T, g *lab.Guest, limit time.Duration) {
 	t.Helper()
 	AwaitDevice(ctx, t, g, IdleRxe, limit)
 }
 
-// AwaitDevice waits until a guest's device holds what is given.
+// AwaitDevice waits until a guest's device has the given objects.
 func AwaitDevice(ctx context.Context, t *testing.T, g *lab.Guest, idle string, limit time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {

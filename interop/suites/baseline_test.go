@@ -22,7 +22,7 @@ var updateBaseline = flag.Bool("update-baseline", false, "record testdata/rxe_ba
 // exerciseMTU is the path MTU of the scenarios that do not say.
 const exerciseMTU = 1024
 
-// writeBaseline writes a result a line, so that a change shows as one.
+// writeBaseline writes one result a line, so that diffs are short.
 func writeBaseline(t *testing.T, file, kernel string, names []string, got exerciser.Results) {
 	t.Helper()
 	var out bytes.Buffer
@@ -47,7 +47,7 @@ func writeBaseline(t *testing.T, file, kernel string, names []string, got exerci
 	}
 }
 
-// scenarioNames returns the names of the scenarios that a filter takes, in order.
+// scenarioNames returns the names of the scenarios that a filter accepts, in order.
 func scenarioNames(t *testing.T, take func(*exerciser.Scenario) bool) []string {
 	t.Helper()
 	all, err := exerciser.Scenarios()
@@ -63,7 +63,7 @@ func scenarioNames(t *testing.T, take func(*exerciser.Scenario) bool) []string {
 	return names
 }
 
-// everyScenario takes those that Soft RoCE has.
+// everyScenario accepts the scenarios that Soft RoCE can run.
 func everyScenario(s *exerciser.Scenario) bool { return !s.OnlyIWARP() }
 
 // checkResult compares a result with the expected one.

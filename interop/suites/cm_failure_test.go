@@ -66,7 +66,7 @@ func TestCMSoftrdmaNamesWhyLinuxRejects(t *testing.T) {
 	peers.AwaitIdle(ctx, t, g, cmPatience)
 }
 
-// TestCMSoftrdmaGivesUpAnUnansweredRequest calls an address that nobody has, and a server that does not come to accept.
+// TestCMSoftrdmaGivesUpAnUnansweredRequest calls an unused address, and a server that is stopped before it accepts.
 func TestCMSoftrdmaGivesUpAnUnansweredRequest(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")
@@ -87,7 +87,7 @@ func TestCMSoftrdmaGivesUpAnUnansweredRequest(t *testing.T) {
 	p.Signal(syscall.SIGSTOP)
 	peers.StartHost(ctx, t, l, cmpeer, "rdma_client", "-s", g.IPv4, "-p", strconv.Itoa(port), "-limit", "2s").Fails(t, cmPatience, "deadline exceeded")
 	p.Signal(syscall.SIGCONT)
-	// The server finds a request whose client has gone: rdma_accept fails, or nothing comes any more.
+	// The server finds a request whose client is gone: rdma_accept fails, or nothing arrives afterwards.
 	time.Sleep(200 * time.Millisecond)
 	p.Kill()
 	p.Wait(ctx)

@@ -19,8 +19,8 @@ import (
 	"softrdma/interop/peers"
 )
 
-// rstreamSizes are what rstream -S all transfers, up to half more than a size. It does so 10,000 times each, which takes hours in an emulated
-// guest; here a size is a run of its own, and a few times.
+// rstreamSizes returns the sizes of rstream -S all, up to one and a half times most. rstream transfers each 10,000 times,
+// which takes hours in an emulated guest. Here each size is a run of a few transfers.
 func rstreamSizes(most int) []int {
 	sizes := []int{64}
 	for size := 128; size <= most; size *= 2 {
@@ -29,7 +29,7 @@ func rstreamSizes(most int) []int {
 	return sizes
 }
 
-// rstreamLoop runs Linux's rstream once for each size. The shell counts the ports up by step.
+// rstreamLoop returns a command that runs Linux's rstream once for each size. The shell increases the port by step.
 func rstreamLoop(end, addr string, port, step, most int) []string {
 	script := fmt.Sprintf(`port=%d; for size; do rstream %s %s -S $size -I 1 -C 2 -T v -p $port >/run/rstream.$port 2>&1 || { echo size $size:; cat /run/rstream.$port; exit 1; }; port=$((port + %d)); done`, port, end, addr, step)
 	return append([]string{"sh", "-c", script, "rstream"}, strings.Fields(joinSizes(" ", most))...)
@@ -108,7 +108,7 @@ func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 	sum := sha256.Sum256(content)
 	want := hex.EncodeToString(sum[:])
 	g := l.Guests[0]
-	// serve starts Linux's server, which never ends.
+	// serve starts Linux's server, which does not end by itself.
 	serve := func(ctx context.Context, t *testing.T, g *lab.Guest) (*peers.Program, string) {
 		port := lab.NextPort()
 		server := peers.StartGuest(ctx, t, g, "rcopy", "-p", strconv.Itoa(port))
@@ -156,10 +156,10 @@ func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 	})
 }
 
-// TestCMIperf3UnderPreload runs an unmodified socket program in the guest against one that knows net.Conn alone.
+// TestCMIperf3UnderPreload runs an unmodified socket program in the guest against one that knows only net.Conn.
 //
 // The guest's iperf3 is the client: Debian's librspreload 44.0 answers a server's select with the wrong descriptor, so
-// that iperf3 -s reads nothing, from whatever peer; also from Linux itself. -R lets the data flow the other way.
+// that iperf3 -s reads nothing from any peer, including Linux. -R reverses the direction of the data.
 func TestCMIperf3UnderPreload(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")
@@ -237,7 +237,7 @@ func TestCMMulticastReachesEveryMember(t *testing.T) {
 	}
 }
 
-// awaitMember waits until a guest's kernel has joined an IPv4 group, which its table gives in the order of memory.
+// awaitMember waits until a guest's kernel has joined an IPv4 group, which the kernel's table gives in memory order.
 func awaitMember(ctx context.Context, g *lab.Guest, group string) error {
 	var o [4]int
 	fmt.Sscanf(group, "%d.%d.%d.%d", &o[0], &o[1], &o[2], &o[3])

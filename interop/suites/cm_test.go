@@ -22,10 +22,10 @@ type cmRole struct {
 	port   int
 }
 
-// portOption gives -p.
+// portOption returns the option -p.
 func (r cmRole) portOption() []string { return []string{"-p", strconv.Itoa(r.port)} }
 
-// serverOr chooses options by the side.
+// serverOr returns the options of its side.
 func (r cmRole) serverOr(server, client []string) []string {
 	if r.server {
 		return server
@@ -33,13 +33,13 @@ func (r cmRole) serverOr(server, client []string) []string {
 	return client
 }
 
-// with is for programs whose server binds by -b and whose client calls by -s.
+// with returns the command line of a program whose server binds with -b and whose client connects with -s.
 func (r cmRole) with(program string, options ...string) []string {
 	argv := append([]string{program}, r.serverOr([]string{"-b", r.addr}, []string{"-s", r.addr})...)
 	return append(argv, options...)
 }
 
-// A cmProgram is a program with options, which softrdma's takes as librdmacm's does.
+// A cmProgram is a program with options, which are the same for librdmacm's and softrdma's.
 type cmProgram struct {
 	name string
 	argv func(cmRole) []string // the first word is the program
@@ -47,7 +47,7 @@ type cmProgram struct {
 	v6   bool
 	// command: softrdma's end is a subcommand of softrdma, otherwise of cmpeer.
 	command bool
-	// endless: Linux's server goes on when its client has gone.
+	// endless: Linux's server does not end with its client.
 	endless bool
 	// itself: Linux is also run against itself, to know failures that are not softrdma's.
 	itself bool
@@ -94,7 +94,7 @@ var cmPrograms = []cmProgram{
 	{name: "rstream_ipv6", argv: connecting("rstream", "-S", "10000", "-C", "5", "-I", "5", "-T", "v"), v6: true, itself: true},
 }
 
-// softrdmaArgv is softrdma's program with the options of a role.
+// softrdmaArgv returns the command line of softrdma's program in a role.
 func (p cmProgram) softrdmaArgv(t *testing.T, l *lab.Lab, r cmRole) []string {
 	if !p.command {
 		return append(p.network().cmpeer(t, l), p.argv(r)...)
@@ -112,7 +112,7 @@ func (p cmProgram) softrdmaArgv(t *testing.T, l *lab.Lab, r cmRole) []string {
 // cmPatience is how long a program may take.
 const cmPatience = time.Minute
 
-// limit is how long the program may take.
+// limit returns how long the program may take.
 func (p cmProgram) limit() time.Duration { return cmPatience * time.Duration(max(p.patience, 1)) }
 
 // nextPortFor returns the port of a run.
@@ -123,7 +123,7 @@ func (p cmProgram) nextPortFor() int {
 	return lab.NextPort()
 }
 
-// network is where the program runs.
+// network returns the network in which the program runs.
 func (p cmProgram) network() network { return network{p.iwarp, p.v6} }
 
 // serveInGuest starts Linux's server and waits until it listens.
@@ -138,7 +138,7 @@ func (p cmProgram) serveInGuest(ctx context.Context, t *testing.T, g *lab.Guest)
 	return e, r
 }
 
-// finish waits for both ends. A server without end is killed.
+// finish waits for both ends. It kills an endless server.
 func (p cmProgram) finish(t *testing.T, server, client *peers.Program, linuxServes bool) {
 	t.Helper()
 	client.Succeeds(t, p.limit())
@@ -157,12 +157,12 @@ func (p cmProgram) finish(t *testing.T, server, client *peers.Program, linuxServ
 	server.Succeeds(t, cmPatience)
 }
 
-// wrongSumTries is how often a program over iWARP is run in which softrdma finds a wrong CRC. siw was seen to send one,
-// once in some hundred runs: where TCP has no room siw_tx_hdt returns with its CRC still to be marked as done, and the
-// thread that TCP's acknowledge wakes may go on before that.
+// wrongSumTries is how often a program over iWARP is run if softrdma finds a wrong CRC. siw sends one about once in
+// some hundred runs: when TCP has no room, siw_tx_hdt returns before its CRC is marked as done, and the thread that
+// TCP's acknowledge wakes may continue before that.
 const wrongSumTries = 3
 
-// errWrongSum is the end of a run in which softrdma found a wrong CRC of siw's.
+// errWrongSum reports a run in which softrdma found a wrong CRC of siw.
 var errWrongSum = errors.New("softrdma found a wrong CRC")
 
 // wrongSum waits for softrdma's program. If that found a wrong CRC, it ends the other one too and returns errWrongSum.
@@ -183,7 +183,7 @@ func (p cmProgram) wrongSum(softrdma, siw *peers.Program) error {
 	return fmt.Errorf("%w: %s", errWrongSum, peers.LastLine(softrdma.Said()))
 }
 
-// run has both ends meet, and again where siw's CRC was wrong.
+// run runs both ends, and again after a wrong CRC of siw.
 func (p cmProgram) run(t *testing.T, l *lab.Lab, linuxServes bool, start func(context.Context) (server, client *peers.Program)) {
 	t.Helper()
 	p.softrdmaArgv(t, l, cmRole{}) // which may build the program

@@ -11,8 +11,8 @@ import (
 	"softrdma/interop/peers"
 )
 
-// TestCMTypeOfServiceIsOnEveryPacket sets the type of service at the client. The server has it from the REQ's primary
-// traffic class (IBTA 12.6.5), on its own packets and the connection manager's.
+// TestCMTypeOfServiceIsOnEveryPacket sets the type of service at the client. The server takes it from the primary
+// traffic class of the REQ (IBTA 12.6.5), for its own packets and for those of the connection manager.
 func TestCMTypeOfServiceIsOnEveryPacket(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")

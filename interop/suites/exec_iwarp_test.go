@@ -26,7 +26,7 @@ var iwarpUnchanged = []unchanged{
 	{argv: []string{"ucmatose", "-C", "20"}},
 }
 
-// iwarpLine is the command line of an end; peer is the server's address at the client, in a guest says where it is.
+// iwarpLine returns the command line of an end. Peer is the server's address, for the client; guest is set in a guest.
 func (u *unchanged) iwarpLine(peer, own string, guest bool, port int) []string {
 	argv := append(slices.Clone(u.argv), "-p", strconv.Itoa(port))
 	perftest := strings.HasPrefix(u.argv[0], "ib_")
@@ -55,8 +55,8 @@ type meeting struct {
 	client    func() *peers.Program
 }
 
-// iwarpTries is how often a program may be tried. Perftest's server listens twice, one after the other, and its client does not wait: it
-// comes too early for a server that is emulated. And siw may stand still, see siwTries.
+// iwarpTries is how often a program may be tried. Perftest's server listens a second time after its first connection, and
+// its client does not wait for that: on an emulated server it comes too early. And siw may stop, see siwTries.
 const iwarpTries = 2 * siwTries
 
 // iwarpMeets runs a program's ends against each other.

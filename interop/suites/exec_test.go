@@ -18,8 +18,8 @@ import (
 	"softrdma/interop/peers"
 )
 
-// An unchanged program is one of the distribution's, with the distribution's libraries at both ends: on Linux's device at
-// one, under softrdma exec at the other.
+// An unchanged program is one of the distribution, with its libraries, at both ends: on Linux's device at one end, under
+// softrdma exec at the other.
 type unchanged struct {
 	argv   []string
 	gid    string   // the option that chooses the GID; "" where the connection manager does
@@ -28,7 +28,7 @@ type unchanged struct {
 	peer   string   // the client's options before the server's address, which comes last
 }
 
-// execPatience is how long a program may take: it polls, in a machine that is emulated.
+// execPatience is how long a program may take. It polls, in an emulated machine.
 const execPatience = 3 * time.Minute
 
 var unchangedPrograms = []unchanged{
@@ -42,7 +42,7 @@ var unchangedPrograms = []unchanged{
 	{argv: []string{"rping", "-C", "20", "-V"}, words: "rdma_listen", server: []string{"-s", "-d"}, peer: "-c -a"},
 }
 
-// line is the command line of an end; peer is the server's address at the client.
+// line returns the command line of an end. Peer is the server's address, for the client.
 func (u *unchanged) line(gid, peer, own string, port int) []string {
 	argv := append(append([]string{}, u.argv...), "-p", strconv.Itoa(port))
 	if u.gid != "" {
@@ -69,7 +69,7 @@ func execCommand(t *testing.T, l *lab.Lab) string {
 	return program(t, l, "cmd/softrdma")
 }
 
-// makePreload builds the preloaded library, once: the command that is built afterwards holds it.
+// makePreload builds the preloaded library once. The command embeds it when it is built afterwards.
 var makePreload = sync.OnceValue(func() error {
 	c := exec.Command("make", "preload")
 	c.Dir = "../.."

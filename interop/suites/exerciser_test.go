@@ -34,11 +34,11 @@ func exerciseSoftrdma(t *testing.T, softrdma string, v6 bool, take func(*exercis
 	checkResults(t, names, want, got)
 }
 
-// unreliableTries is how often a scenario of unreliable queue pairs is played in which something did not come that should:
-// the network may lose packets, and rxe's own requester was seen to stand still behind a long UC WRITE.
+// unreliableTries is how often a scenario of unreliable queue pairs is played if an expected completion is missing. The
+// network may lose packets, and rxe's requester sometimes stops after a long UC WRITE.
 const unreliableTries = 3
 
-// playAgain repeats such scenarios, and puts what they gave then in place of what they had given.
+// playAgain repeats such scenarios and replaces their results.
 func playAgain(t *testing.T, got, want exerciser.Results, play func(names []string) (exerciser.Results, error)) {
 	t.Helper()
 	for range unreliableTries - 1 {

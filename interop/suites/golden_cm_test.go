@@ -25,7 +25,7 @@ var cmMessages = map[int]string{
 
 const goldenCM = "golden_rxe_cm.pcapng"
 
-// goldenMADs is where the parser's tests read the same MADs.
+// goldenMADs returns the file from which the parser's tests read the same MADs.
 func goldenMADs() string {
 	return "../../internal/wire/mad/testdata/rxe_cm.txt"
 }
@@ -60,7 +60,7 @@ func TestGoldenCMCaptureHasEveryMessage(t *testing.T) {
 	}
 }
 
-// madLines leaves the comments out.
+// madLines removes the comments.
 func madLines(text []byte) []byte {
 	var lines []byte
 	for line := range bytes.Lines(text) {
@@ -99,7 +99,7 @@ func extractMADs(ctx context.Context, t *testing.T, path string) []byte {
 	return text.Bytes()
 }
 
-// recordGoldenCM lets programs of one guest talk to those of the other, in every way that gives another message.
+// recordGoldenCM runs programs between both guests in all ways that produce another message.
 func recordGoldenCM(t *testing.T, path string) {
 	l := openLab(t)
 	ctx := within(t, 2*time.Minute)

@@ -21,7 +21,7 @@ import (
 	"softrdma/interop/peers/exerciser"
 )
 
-// goldenSiw is where the parser's tests read what siw said to itself.
+// goldenSiw returns the file from which the parser's tests read the frames of siw.
 func goldenSiw() string {
 	return "../../internal/wire/iwarp/testdata/siw.txt"
 }
@@ -115,7 +115,7 @@ func recordGoldenSiw(t *testing.T) {
 	}
 }
 
-// followSiw writes down the messages of a TCP connection of a capture, and tells whether there is one of that number.
+// followSiw writes the messages of a TCP connection of a capture, and reports whether there is a connection of that number.
 func followSiw(ctx context.Context, t *testing.T, to *bytes.Buffer, file, setting string, stream int, seen map[string]bool) bool {
 	t.Helper()
 	out, err := lab.RunCommand(ctx, "", "tshark", "-r", file, "-q", "-z", "follow,tcp,raw,"+strconv.Itoa(stream))
@@ -152,7 +152,7 @@ func followSiw(ctx context.Context, t *testing.T, to *bytes.Buffer, file, settin
 	return len(sides[0]) > 0
 }
 
-// messageOf names the message at the beginning of b and tells its length.
+// messageOf returns the name and the length of the message at the beginning of b.
 func messageOf(b []byte, first bool) (int, string) {
 	if first {
 		var f iwarp.Frame

@@ -33,7 +33,7 @@ var goldenOpcodes = func() []int {
 	return append(ops, 100, 101)
 }()
 
-// goldenSyndromes are the AETH syndromes that rxe answers the scenarios with: ACK without credits, RNR NAK with two
+// goldenSyndromes are the AETH syndromes of rxe's answers in the scenarios: ACK without credits, RNR NAK with two
 // timers, and the NAKs for a PSN out of sequence, an invalid request, a remote access and a remote operation error.
 var goldenSyndromes = []int{0x1f, 0x20 | 12, 0x20 | 26, 0x60, 0x61, 0x62, 0x63}
 
@@ -75,7 +75,7 @@ func TestGoldenCapturesHaveEveryOpcode(t *testing.T) {
 	}
 }
 
-// fieldCounts lets tshark count the values of a field.
+// fieldCounts counts the values of a field with tshark.
 func fieldCounts(ctx context.Context, t *testing.T, path, field string) map[int]int {
 	t.Helper()
 	out, err := lab.RunCommand(ctx, "", "tshark", "-r", path, "-T", "fields", "-e", field)

@@ -13,7 +13,7 @@ import (
 	"softrdma/interop/peers"
 )
 
-// siwCRC sets whether siw asks for CRCs in what it says first. It uses them in any case where its peer asks.
+// siwCRC sets whether siw asks for CRCs in its first frame. It always uses them if its peer asks.
 func siwCRC(ctx context.Context, t *testing.T, g *lab.Guest, on int) {
 	t.Helper()
 	if _, err := g.Run(ctx, "sh", "-c", fmt.Sprintf("echo %d >/sys/module/siw/parameters/mpa_crc_required", on)); err != nil {
@@ -21,7 +21,7 @@ func siwCRC(ctx context.Context, t *testing.T, g *lab.Guest, on int) {
 	}
 }
 
-// Whatever the two want of CRCs, they agree, and every ping comes back as it was.
+// Both ends agree on CRCs whatever each asks for, and every ping comes back unchanged.
 func TestIWARPCRCsAsBothWant(t *testing.T) {
 	l := openLab(t)
 	softrdma := program(t, l, "cmd/softrdma")
@@ -54,7 +54,7 @@ func TestIWARPCRCsAsBothWant(t *testing.T) {
 }
 
 // siw has no markers (siw_cm.c: siw_proc_mpareq, siw_proc_mpareply): it rejects a request that asks for them, and ends a
-// connection whose reply does. Both ends say so, and the servers go on.
+// connection whose reply does. Both ends report that, and the servers continue.
 func TestIWARPMarkersAreRefusedBySiw(t *testing.T) {
 	l := openLab(t)
 	softrdma := program(t, l, "cmd/softrdma")
@@ -75,7 +75,7 @@ func TestIWARPMarkersAreRefusedBySiw(t *testing.T) {
 		t.Fatal(err)
 	}
 	peers.StartGuest(ctx, t, g, "rping", "-c", "-a", lab.HostIWARPv4Second, "-p", number, "-C", "5").Fails(t, cmPatience, "REJECTED")
-	// A peer that has them is served.
+	// A peer that sends markers is served.
 	peers.StartHost(ctx, t, l, softrdma, "rping", "-c", "-I", "iwarp:"+lab.HostIWARPv4, "-a", lab.HostIWARPv4Second, "-p", number, "-C", "5", "-V").Succeeds(t, cmPatience)
 	theirs.Kill()
 	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmPatience)

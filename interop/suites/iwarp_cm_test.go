@@ -39,9 +39,9 @@ func TestIWARPSoftrdmaServesSiw(t *testing.T) { cmSoftrdmaServes(t, iwarpProgram
 
 func TestIWARPSiwServesSoftrdma(t *testing.T) { cmLinuxServes(t, iwarpPrograms) }
 
-// siwTries is how often siw may try to talk to itself: as a responder it does not see what comes between its reply and
-// the moment when it has turned to operation, and its initiator sends that once. Both ends then wait for ever. softrdma
-// sends again, see internal/iwarp/nudge.go.
+// siwTries is how often a program is tried between siw and siw. As a responder siw overlooks frames that come between its
+// reply and full operation, and as an initiator it sends them once, so both ends may wait for ever. softrdma sends
+// again, see internal/iwarp/nudge.go.
 const siwTries = 6
 
 // TestIWARPSiwAgainstItself shows that the runs are fair.
@@ -61,9 +61,8 @@ func TestIWARPSiwAgainstItself(t *testing.T) {
 	}
 }
 
-// standstill is how long siw may take with itself before it counts as standing still, the first time: it takes some 2 s
-// where the machine is idle. Nothing else tells one that is slow from one that waits for ever, so each try has twice the
-// time of the one before.
+// standstill is how long the first try with siw at both ends may take. On an idle machine it takes some 2 s. Only time
+// distinguishes a slow run from one that waits for ever, so each try has twice the time of the one before.
 const standstill = 5 * time.Second
 
 // siwWithItself tries once.

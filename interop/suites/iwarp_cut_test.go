@@ -18,7 +18,7 @@ import (
 	"softrdma/interop/peers/exerciser"
 )
 
-// relayed is a client whose connections go by a relay that resets them in the middle.
+// relayed is a client whose connections go through a relay that resets them in the middle.
 type relayed struct {
 	peers.Exerciser
 	lab    *lab.Lab
@@ -69,7 +69,7 @@ func (r relayedRunning) Wait(ctx context.Context) (string, error) {
 
 func isCut(s *exerciser.Scenario) bool { return s.Cut != 0 }
 
-// exerciseCut runs the scenarios in which the connection is reset, each by itself.
+// exerciseCut runs the scenarios in which the connection is reset, one at a time.
 func exerciseCut(t *testing.T, l *lab.Lab, server, client peers.Exerciser) exerciser.Results {
 	t.Helper()
 	relay := program(t, l, "interop/peers/relay")
@@ -91,7 +91,7 @@ func exerciseCut(t *testing.T, l *lab.Lab, server, client peers.Exerciser) exerc
 	return results
 }
 
-// A reset of TCP in mid transfer is told of at both ends as siw tells itself.
+// Both ends report a TCP reset in mid transfer as siw does with itself.
 func TestIWARPResetInMidTransfer(t *testing.T) {
 	l := openLab(t)
 	soft := peers.Host{Lab: l, Path: program(t, l, "interop/peers/verbspeer"), IWARP: true}

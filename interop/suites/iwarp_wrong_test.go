@@ -12,8 +12,8 @@ import (
 	"softrdma/interop/peers"
 )
 
-// iwarpWrongs are what is said to a responder's rping -s by rawpeer, and what siw and softrdma make of it. Where softrdma's
-// is empty, it is siw's.
+// iwarpWrongs are the mistakes that rawpeer makes with rping -s as its responder, with the answers of siw and softrdma.
+// An empty answer of softrdma is the same as siw's.
 var iwarpWrongs = []struct{ name, siw, softrdma, why string }{
 	{name: "plain", siw: "reply 0x50 revision 2, open"},
 	{name: "revision_0", siw: "reply 0x50 revision 0, open", softrdma: "no reply, closed", why: "RFC 5044 7.1.1 begins with revision 1"},
@@ -26,7 +26,7 @@ var iwarpWrongs = []struct{ name, siw, softrdma, why string }{
 	{name: "corrupted_crc", siw: "Terminate 0x2002"},
 	{name: "ddp_version", siw: "Terminate 0x1206"},
 	{name: "ddp_version_tagged", siw: "Terminate 0x1104"},
-	// siw puts layer and type in each other's place, and without a header nothing tells.
+	// siw swaps layer and type, and without a header the mistake is not visible.
 	{name: "rdmap_version", siw: "Terminate 0x2005", softrdma: "Terminate 0x0205", why: "siw's bit fields"},
 	{name: "opcode", siw: "Terminate 0x2006", softrdma: "Terminate 0x0206", why: "siw's bit fields"},
 	{name: "short_length", siw: "Terminate 0x2003"},
@@ -40,7 +40,7 @@ var iwarpWrongs = []struct{ name, siw, softrdma, why string }{
 	{name: "unexpected_response", siw: "Terminate 0x1000", softrdma: "Terminate 0x0206", why: "RFC 5040 7.2: an opcode that may not come"},
 }
 
-// TestIWARPWrongPeerIsAnsweredAsBySiw lets a peer do wrong to siw and to softrdma.
+// TestIWARPWrongPeerIsAnsweredAsBySiw makes the same mistakes with siw and with softrdma.
 func TestIWARPWrongPeerIsAnsweredAsBySiw(t *testing.T) {
 	l := openLab(t)
 	softrdma, rawpeer := program(t, l, "cmd/softrdma"), program(t, l, "interop/peers/rawpeer")

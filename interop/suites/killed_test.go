@@ -65,8 +65,8 @@ func linuxWasKilled(t *testing.T, n network) {
 	n.awaitIdle(within(t, cmPatience), t, g)
 }
 
-// killInMidTransfer kills an end once softrdma's has said some words and a little more was transferred. It waits for the
-// end of softrdma's, which it returns.
+// killInMidTransfer kills a program after softrdma's has printed some words and a little more was transferred. It waits
+// for the end of softrdma's program and returns that.
 func killInMidTransfer(ctx context.Context, t *testing.T, victim, softrdma *peers.Program, words string) *peers.Program {
 	t.Helper()
 	if err := softrdma.AwaitOutput(ctx, words); err != nil {
@@ -80,10 +80,10 @@ func killInMidTransfer(ctx context.Context, t *testing.T, victim, softrdma *peer
 	return softrdma
 }
 
-// TestCMLinuxLearnsThatSoftrdmaWasKilled kills softrdma's end while Linux sends to it. Nobody says goodbye: who sends
-// learns it from what is not acknowledged, as soon as the timeout and the count that softrdma asked for have passed. It
-// asks for 5 repetitions, because Linux's rxe takes 7 for no end and then never learns; and who only waits for data,
-// like rping, does not learn it either.
+// TestCMLinuxLearnsThatSoftrdmaWasKilled kills softrdma's program while Linux sends to it. No message ends the connection.
+// A sender learns of the end when the timeout and the retry count that softrdma asked for have passed. It asks for 5
+// retries, because Linux's rxe takes 7 as unlimited. A program that only waits for data, such as rping, does not learn
+// of the end.
 func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")
@@ -91,7 +91,7 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	ctx := within(t, 3*cmPatience)
 	port := lab.NextPort()
 	options := []string{"-p", strconv.Itoa(port), "-S", "100000", "-C", "300"}
-	// A line that goes to a pipe must not wait in a buffer.
+	// Output to a pipe would stay in a buffer otherwise.
 	server := peers.StartGuest(ctx, t, g, append([]string{"stdbuf", "-oL", "ucmatose", "-b", g.IPv4}, options...)...)
 	if err := g.WaitRDMAListen(ctx, port); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, killPatience)
 	defer cancel()
-	// Its sends fail, which ucmatose does not look at: it goes on to the end, where it asks a dead peer to disconnect.
+	// Its sends fail, which ucmatose ignores. It goes on to the end, where it disconnects from the dead peer.
 	if err := server.AwaitOutput(bounded, "cmatose: disconnecting"); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	peers.AwaitIdle(ctx, t, g, cmPatience)
 }
 
-// TestIWARPSiwLearnsThatSoftrdmaWasKilled kills softrdma while siw waits for its answer. Its system resets the connection,
-// so that siw learns it at once, unlike rxe.
+// TestIWARPSiwLearnsThatSoftrdmaWasKilled kills softrdma while siw waits for its answer. The kernel resets the TCP
+// connection, so siw learns of the end at once, unlike rxe.
 func TestIWARPSiwLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	l := openLab(t)
 	softrdma := program(t, l, "cmd/softrdma")
@@ -135,7 +135,7 @@ func TestIWARPSiwLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	if err := client.AwaitOutput(within(t, killPatience), "DISCONNECT EVENT"); err != nil {
 		t.Error(err)
 	}
-	// What it does then is its own: it was seen to wait in its cleaning up, for a thread of completions that nothing wakes.
+	// rping sometimes hangs in its clean-up then, waiting for a completion thread that nothing wakes.
 	select {
 	case <-client.Done:
 	case <-time.After(3 * time.Second):

@@ -16,7 +16,7 @@ import (
 	"softrdma/interop/peers"
 )
 
-// shared is the lab of all tests: booting it is what costs most.
+// shared is the lab of all tests, because booting takes long.
 var shared struct {
 	once sync.Once
 	lab  *lab.Lab
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// openLab returns the lab with two guests. Where the machine cannot have it, the test is skipped and tells what
-// lacks; in CI that is a failure.
+// openLab returns the lab with two guests. If the machine lacks something for it, the test is skipped and names that;
+// in CI the test fails.
 func openLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	shared.once.Do(func() {
@@ -71,7 +71,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // builtPrograms holds the softrdma programs, each built once.
 var builtPrograms sync.Map
 
-// program builds a main package of the module. A package that is not there is something that lacks.
+// program builds a main package of the module.
 func program(t *testing.T, l *lab.Lab, pkg string) string {
 	t.Helper()
 	type built struct {
@@ -115,7 +115,7 @@ func TestGuestsHaveActiveDevice(t *testing.T) {
 	}
 }
 
-func TestGuestProgramFailureTellsStatusAndWords(t *testing.T) {
+func TestGuestProgramFailureHasStatusAndOutput(t *testing.T) {
 	g := openLab(t).Guests[0]
 	ctx := within(t, 30*time.Second)
 	r, err := g.Run(ctx, "sh", "-c", "echo out; echo err >&2; exit 3")

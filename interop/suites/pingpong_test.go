@@ -86,7 +86,8 @@ type player interface {
 	address() string
 }
 
-// The ends tell each other their queue pairs over IPv4, whatever the GIDs are: ibv_*_pingpong's servers listen on IPv4.
+// The ends exchange their queue pairs over IPv4, whatever the GIDs are, because the servers of ibv_*_pingpong listen on
+// IPv4.
 
 type rxePlayer struct{ g *lab.Guest }
 
@@ -132,7 +133,7 @@ func (s softrdmaPlayer) play(ctx context.Context, p pingpong, port int, peer str
 	return said.String(), nil
 }
 
-// attempts is how often a pingpong is played before Linux's getting stuck fails the test.
+// attempts is how often a pingpong is played if Linux gets stuck.
 const attempts = 3
 
 // playPingpong runs both ends and checks that both report their exchanges. It tries again where Linux is stuck by its
@@ -150,9 +151,8 @@ func isStuck(err error) bool {
 	return errors.As(err, &stuck)
 }
 
-// How long a run may take, and its second end after the first has failed. A run takes a second on an idle machine, and half
-// a minute was seen on one that others kept busy. What stands still is found earlier: softrdma pingpong gives up when nothing
-// comes for 10 s.
+// The time limits of a run, and of its second end after the first has failed. A run takes a second on an idle machine, and
+// up to half a minute on a busy one. softrdma pingpong gives up earlier, when nothing comes for 10 s.
 const (
 	runPatience = 3 * time.Minute
 	rxePatience = time.Minute // of rxe at both ends, which nobody would end
@@ -172,7 +172,7 @@ func (e ended) failure() error {
 	return fmt.Errorf("the %s: %w", e.who, e.err)
 }
 
-// meet runs both ends, and tells what was wrong with them.
+// meet runs both ends and returns what went wrong.
 func meet(t *testing.T, patience time.Duration, server, client player, p pingpong) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(within(t, patience))

@@ -50,7 +50,7 @@ func TestUsersTogetherLeaveAReserve(t *testing.T) {
 	}
 }
 
-func TestLinesOfAReasonAreFew(t *testing.T) {
+func TestLogLimitsTheLinesOfEachReason(t *testing.T) {
 	var l logLimit
 	now := time.Unix(1000, 0)
 	logged := 0

@@ -11,7 +11,7 @@ import (
 
 // What is asked for are whole huge pages of the region's own mappings, where it
 // is long.
-func TestHugePagesAreAskedForLongRegions(t *testing.T) {
+func TestHugePagesAreRequestedForLongRegions(t *testing.T) {
 	const huge = 2 << 20
 	for _, c := range []struct {
 		name                       string

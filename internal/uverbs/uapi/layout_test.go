@@ -9,7 +9,7 @@ import (
 
 // The numbers were printed by a C program from Linux's rdma/ib_user_verbs.h,
 // rdma/rdma_user_cm.h and rdma/rdma_user_rxe.h with sizeof and offsetof.
-func TestLayoutIsTheKernels(t *testing.T) {
+func TestLayoutMatchesTheKernel(t *testing.T) {
 	var (
 		dev   QueryDeviceResp
 		ex    ExQueryDeviceResp

@@ -42,8 +42,8 @@ func powerOff() {
 	select {}
 }
 
-// openPort finds the serial port by its name and opens it in blocking mode: the port's poll tells a hang-up before
-// the host has connected, which Go's poller would take for the end.
+// openPort finds the serial port by its name and opens it in blocking mode: the port's poll reports a hang-up before
+// the host has connected, which Go's poller would take for the end of the file.
 func openPort(patience time.Duration) (*os.File, error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")

@@ -1,7 +1,7 @@
 //go:build interop && linux
 
 // Labrun boots the interop lab and runs the lines of its standard input: "a COMMAND" and "b COMMAND" in a guest,
-// "host COMMAND" in the lab's network on the host, all through a shell. The lab goes when the input ends.
+// "host COMMAND" in the lab's network on the host, all through a shell. The lab ends with the input.
 //
 //	go run -tags interop ./interop/lab/labrun -guests 2
 package main

@@ -55,7 +55,7 @@ func readBaseline(file string, content []byte) (Results, error) {
 	return all, nil
 }
 
-// difference is where softrdma and rxe are known to act differently in a scenario, and why that is right.
+// difference is a scenario in which softrdma and Linux act differently, and why that is right.
 type difference struct {
 	Scenario string    `json:"scenario"`
 	Softrdma []string  `json:"softrdma"` // the roles of softrdma that it concerns
@@ -64,8 +64,8 @@ type difference struct {
 	Server   *override `json:"server"`
 }
 
-// override replaces the fields of the baseline that are not nil. The hash "any" means any; a status may be several with |
-// between, MISSING among them; a refusal may be PERHAPS.
+// override replaces the fields of the baseline that are not nil. The hash "any" matches all. A status may list several,
+// separated by |, with MISSING among them. A refusal may be PERHAPS.
 type override struct {
 	Send    *[]Completion `json:"send"`
 	Recv    *[]Completion `json:"recv"`
@@ -103,7 +103,7 @@ func Expected(softrdma ...string) (Results, error) {
 	return all, all.differ("differences.json", differencesJSON, softrdma)
 }
 
-// None in the place of softrdma's roles names what is expected of siw at both ends, whose results vary.
+// None, in place of softrdma's roles, stands for siw at both ends, whose results vary.
 const None = "nobody"
 
 // ExpectedWithSiw is Expected with siw in the place of rxe.
@@ -113,7 +113,7 @@ func ExpectedWithSiw(softrdma ...string) (Results, error) {
 		return nil, err
 	}
 	for _, ends := range all {
-		// siw tells no state: RESET stands for that. softrdma's queue pair is in ERR where anything failed.
+		// siw reports no state, so the baseline has RESET. softrdma's queue pair is in ERR if anything failed.
 		state := "RTS"
 		for _, r := range ends {
 			if slices.ContainsFunc(slices.Concat(r.Send, r.Recv), func(c Completion) bool { return c.Status != "SUCCESS" }) {
@@ -132,7 +132,7 @@ func ExpectedWithSiw(softrdma ...string) (Results, error) {
 	return all, all.differ("siw_differences.json", siwDifferencesJSON, softrdma)
 }
 
-// differ changes what is known to be different where softrdma plays some roles.
+// differ applies the known differences if softrdma plays some roles.
 func (all Results) differ(file string, content []byte, softrdma []string) error {
 	var differences []difference
 	decode := json.NewDecoder(strings.NewReader(string(content)))
@@ -155,8 +155,8 @@ func (all Results) differ(file string, content []byte, softrdma []string) error 
 	return nil
 }
 
-// Comparable returns both results without what is not to be compared: the network header of a datagram, how a refusal is
-// worded, and a hash that may be any.
+// Comparable returns both results without the fields that are not compared: the network header of a datagram, the text
+// of a refusal, and a hash that may be any.
 func Comparable(want, got Result) (Result, Result) {
 	want.Refused = slices.DeleteFunc(slices.Clone(want.Refused), func(may Refusal) bool {
 		return may.Error == perhaps && !slices.ContainsFunc(got.Refused, func(r Refusal) bool { return r.Step == may.Step })
@@ -182,14 +182,14 @@ func Comparable(want, got Result) (Result, Result) {
 	return want, got
 }
 
-// perhaps stands for the words of a refusal that may as well not be.
+// perhaps is the text of an optional refusal.
 const perhaps = "PERHAPS"
 
-// missing stands among the statuses of a completion that may as well not come, which the poll for it then says.
+// missing is among the statuses of an optional completion. If that is missing, its poll reports so.
 const missing = "MISSING"
 
-// chosen puts what was found in the place of completions that may have one of several statuses, with | between. It
-// leaves the last one out, and says so, if that may not come and has not.
+// chosen replaces expected completions that list several statuses by the ones that were found. It drops the last one,
+// and reports lost, if that is optional and has not come.
 func chosen(want, got []Completion) (list []Completion, lost bool) {
 	list = slices.Clone(want)
 	for i := range want {

@@ -20,7 +20,7 @@ const (
 	Server = "server"
 )
 
-// Scenario is a conversation of two ends over verbs; README.md tells what every field and step means.
+// Scenario is a conversation of two ends over verbs; README.md defines every field and step.
 type Scenario struct {
 	Name   string  `json:"name"`
 	QP     string  `json:"qp"` // RC, UC or UD
@@ -145,12 +145,12 @@ var scenarios = sync.OnceValues(func() ([]Scenario, error) {
 // Scenarios returns all scenarios in their order. The caller must not change them.
 func Scenarios() ([]Scenario, error) { return scenarios() }
 
-// OnlyIWARP tells whether a scenario is about what RoCE does not have, or has otherwise.
+// OnlyIWARP reports whether a scenario does not apply to RoCE.
 func (s *Scenario) OnlyIWARP() bool { return strings.HasPrefix(s.Name, "iwarp_") }
 
-// OverIWARP tells whether iWARP has all that a scenario does: neither datagrams, nor atomics and immediate data with
-// siw, nor a receiver that is not ready yet, nor a peer that answers no more. siw has no memory windows, completes in any order, and WRITEs and SENDs whether a Terminate
-// comes or not.
+// OverIWARP reports whether a scenario runs over iWARP with siw. Those do not that use datagrams, atomics, immediate
+// data, memory windows, a receiver that is not ready, or a peer that stops answering, or that depend on the order of
+// completions or on the completion of WRITEs and SENDs before a Terminate, both of which vary with siw.
 func (s *Scenario) OverIWARP() bool {
 	if s.Cut != 0 || s.OnlyIWARP() {
 		return s.Cut == 0
@@ -166,8 +166,8 @@ func (s *Scenario) OverIWARP() bool {
 	return true
 }
 
-// Pattern returns the first content of an end's buffer. The period is prime, so data that lands a whole number of
-// packets off shows.
+// Pattern returns the initial content of an end's buffer. Its period is prime, so that data which is displaced by whole
+// packets is found.
 func Pattern(role string, size int) []byte {
 	factor, first := 3, 1
 	if role == Server {

@@ -15,7 +15,7 @@ var fieldsOf = map[string][]string{
 	"bind_mw": {"wr", "type", "off", "len", "access"}, "poll": {"cq", "n", "ms"}, "drain": {"ms"},
 }
 
-func TestScenariosSayNothingUnknown(t *testing.T) {
+func TestScenariosHaveOnlyKnownFields(t *testing.T) {
 	decode := json.NewDecoder(strings.NewReader(string(ScenariosJSON)))
 	decode.DisallowUnknownFields()
 	var all []Scenario
@@ -94,7 +94,7 @@ func TestBaselineHasEveryScenario(t *testing.T) {
 	}
 }
 
-func TestComparableLeavesOutWhatMayNotCome(t *testing.T) {
+func TestComparableIgnoresOptionalResults(t *testing.T) {
 	want := Result{
 		Send:    []Completion{{WR: 1, Status: "SUCCESS"}, {WR: 2, Status: "WR_FLUSH_ERR|" + missing}},
 		Refused: []Refusal{{Step: 2, Error: perhaps}},

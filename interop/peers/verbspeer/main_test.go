@@ -36,8 +36,8 @@ func openPeer(t *testing.T, role, address string) (*peer, *bytes.Buffer) {
 	return p, out
 }
 
-// TestSoftrdmaAgainstItselfIsAsAgainstRxe plays every scenario with softrdma at both ends.
-func TestSoftrdmaAgainstItselfIsAsAgainstRxe(t *testing.T) {
+// TestSoftrdmaWithItselfMatchesRxe plays every scenario with softrdma at both ends.
+func TestSoftrdmaWithItselfMatchesRxe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 15 s")
 	}

@@ -25,15 +25,15 @@ type Request struct {
 	Signal int      `json:"signal,omitempty"`
 }
 
-// Kind says what an event tells.
+// Kind is the kind of an event.
 type Kind string
 
 const (
 	// KindReady is sent once, with ID 0, when the guest is set up and takes requests.
 	KindReady Kind = "ready"
-	// KindStarted tells that the program runs.
+	// KindStarted says that the program runs.
 	KindStarted Kind = "started"
-	// KindFailed tells that the program could not be started; Error says why. Nothing follows it.
+	// KindFailed says that the program could not be started; Error says why. Nothing follows it.
 	KindFailed Kind = "failed"
 	// KindStdout carries what the program wrote to its standard output.
 	KindStdout Kind = "stdout"
