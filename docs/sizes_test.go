@@ -84,14 +84,14 @@ func TestDocumentsFitATerminal(t *testing.T) {
 }
 
 // sourceFiles returns the repository's files with a suffix, except those in directories
-// that the build writes to.
+// that the build writes to and recorded data.
 func sourceFiles(t *testing.T, suffix string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "node_modules"):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata"):
 			return filepath.SkipDir
 		case !d.IsDir() && strings.HasSuffix(path, suffix):
 			list = append(list, path)
