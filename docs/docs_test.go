@@ -311,8 +311,7 @@ func TestDocumentsReferToWhatExists(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingNamesAreExplained: whoever reads a name there can ask
-// `softrdma explain` for it.
+// Every name in the troubleshooting guide is known to `softrdma explain`.
 func TestTroubleshootingNamesAreExplained(t *testing.T) {
 	known := map[string]bool{}
 	for _, e := range explain.All() {

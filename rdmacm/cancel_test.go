@@ -107,7 +107,7 @@ func TestContextEndsRequestAcceptWithoutConfirmation(t *testing.T) {
 	if _, err := r.Accept(ctx, ConnParam{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("expected %v, found %v", context.Canceled, err)
 	}
-	// The peer is told: it does not wait for ever.
+	// The peer is told: it does not wait forever.
 	if e := expect(t, ch, EventRejected); isReject(t, e.Err).Code == 0 {
 		t.Errorf("found %+v", e)
 	}

@@ -231,8 +231,8 @@ func closedID(t *testing.T, id *ID) {
 	}
 }
 
-// A daemon that is killed ends what is set up on its devices: whoever waits is
-// told, and nothing stays behind.
+// A killed daemon ends the connections and listeners on its devices: waiting calls
+// return, and nothing stays behind.
 func TestDaemonThatIsKilledEndsConnections(t *testing.T) {
 	leavesNothing(t)
 	d := startDaemon(t, verbs.RoCE, ip(11), ip(12))

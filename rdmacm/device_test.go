@@ -92,7 +92,7 @@ func TestConnDeviceClosedEndsIt(t *testing.T) {
 	}
 	select {
 	case <-c.Done():
-	case <-time.After(patience):
+	case <-time.After(timeLimit):
 		t.Fatal("the connection stands")
 	}
 	if !errors.Is(c.Err(), verbs.ErrClosed) {

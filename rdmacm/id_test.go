@@ -41,7 +41,7 @@ func onTestDevice(t testing.TB, id *ID, ip string) {
 // expect takes the next event of a channel, which must be of a type.
 func expect(t testing.TB, ch *EventChannel, want EventType) Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	e, err := ch.Next(ctx)
 	if err != nil {

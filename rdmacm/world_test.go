@@ -63,11 +63,11 @@ func deviceAddr(ip string) netip.AddrPort {
 	return addr(ip, verbs.Port)
 }
 
-// patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+// timeLimit is how long a test waits for an event.
+const timeLimit = 30 * time.Second
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -75,9 +75,9 @@ func within(t testing.TB) context.Context {
 // eventually waits until ok.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeLimit); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("expected %s, found not in %v", what, patience)
+			t.Fatalf("expected %s, found not in %v", what, timeLimit)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func leavesNothing(t testing.TB) {
 	before := count()
 	t.Cleanup(func() {
 		var after census
-		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(timeLimit); ; time.Sleep(5 * time.Millisecond) {
 			// Timers of the runtime and of testing may end goroutines and files
 			// meanwhile: fewer are no leak.
 			after = count()
@@ -252,7 +252,7 @@ func ended(t testing.TB, c *Conn, want error) {
 	t.Helper()
 	select {
 	case <-c.Done():
-	case <-time.After(patience):
+	case <-time.After(timeLimit):
 		t.Fatalf("the connection to %v stands", c.RemoteAddr())
 	}
 	if err := c.Err(); !errors.Is(err, want) {

@@ -249,7 +249,7 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 // SetDeadline is SetReadDeadline and SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadline(t, &c.r, &c.w) }
 
-// SetReadDeadline sets until when Read and WriteTo wait; zero means for ever.
+// SetReadDeadline sets until when Read and WriteTo wait; zero means no limit.
 // It counts for calls that wait already. They fail with an error that is
 // os.ErrDeadlineExceeded.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, &c.r) }

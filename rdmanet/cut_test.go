@@ -104,7 +104,7 @@ func TestStreamCutWhileHalfClosed(t *testing.T) {
 		t.Errorf("a direction that has ended: expected EOF, found %v", err)
 	}
 	_, err := s.Read(make([]byte, 1))
-	wantCut(t, err) // the other one had not, whoever ended the connection
+	wantCut(t, err) // the other one had not, whichever end closed the connection
 
 	c, s = dial(t, d, l)
 	if err := c.CloseWrite(); err != nil {

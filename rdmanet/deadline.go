@@ -8,7 +8,7 @@ import (
 )
 
 // A deadline ends the calls of one direction: when the time has come that the
-// program set, and for ever when the direction closes. Unlike a context's it can
+// program set, and forever when the direction closes. Unlike a context's it can
 // be put off, also when it has passed.
 type deadline struct {
 	passed atomic.Bool // the program's time has come
@@ -18,7 +18,7 @@ type deadline struct {
 	timer  *time.Timer
 	ctx    context.Context // ended, or ends with the deadline
 	cancel context.CancelFunc
-	over   bool // for ever
+	over   bool // forever
 }
 
 func (d *deadline) init() { d.ctx, d.cancel = context.WithCancel(context.Background()) }

@@ -202,7 +202,7 @@ func (l *Listener) next() (*Conn, error) {
 	return nil, os.ErrDeadlineExceeded
 }
 
-// SetDeadline sets until when Accept waits; zero means for ever.
+// SetDeadline sets until when Accept waits; zero means no limit.
 func (l *Listener) SetDeadline(t time.Time) error {
 	l.deadline.set(t)
 	return nil

@@ -38,7 +38,7 @@ func (c *Conn) receives() []verbs.RecvWR {
 }
 
 // tell posts a message, with what the request in wr writes before it if it
-// writes anything, and tells whether it did.
+// writes anything, and reports whether it did.
 func (c *Conn) tell(m rsocket.Message) bool {
 	w := &c.wr[0]
 	if !c.sends {

@@ -231,7 +231,7 @@ func (c *Conn) control(m rsocket.Message) {
 	}
 }
 
-// send posts the first n requests in wr, and tells whether it did.
+// send posts the first n requests in wr, and reports whether it did.
 func (c *Conn) send(n int) bool {
 	err := c.qp.PostSend(c.wr[:n]...)
 	if err != nil {

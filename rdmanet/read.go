@@ -9,7 +9,7 @@ import (
 // Read reads what has come, at least one byte unless p is empty; it waits while
 // there is none. io.EOF tells that the peer has closed its direction or the
 // connection. Any other end of the connection is a *CutError, which is
-// io.ErrUnexpectedEOF: the peer was killed, or somebody cut the connection.
+// io.ErrUnexpectedEOF: the peer was killed, or an attacker cut the connection.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -22,7 +22,7 @@ import (
 // and credit is given when something was read. Where that could not be posted
 // at once, a timer does it (kick).
 
-// ready tells whether what a side waits for is there.
+// ready reports whether what a side waits for is there.
 func (c *Conn) ready(s *side) bool {
 	switch s {
 	case &c.r:
@@ -131,8 +131,8 @@ func (c *Conn) lead(s *side) {
 	c.progress()
 }
 
-// poll polls for the device's spin time, unless somebody does so on this
-// device: who polls receives for all of it.
+// poll polls for the device's spin time, unless another goroutine polls this
+// device already: it receives for the whole device.
 func (c *Conn) poll(s *side) bool {
 	c.progress()
 	if c.ended(s) != nil || c.ready(s) {
@@ -161,7 +161,7 @@ var past = func() context.Context {
 	return ctx
 }()
 
-// A spinner tells whether somebody polls a device.
+// A spinner records whether a goroutine polls a device.
 type spinner struct {
 	taken atomic.Bool
 	dev   *verbs.Device

@@ -10,7 +10,7 @@ import (
 )
 
 // Write writes p: it returns when all of it is posted, or the connection has
-// ended or the deadline passed. Like TCP's it does not tell whether the peer
+// ended or the deadline passed. Like TCP's it does not report whether the peer
 // has read it.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.w.turn.Lock()

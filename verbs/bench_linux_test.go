@@ -26,9 +26,9 @@ const (
 
 	// Many short rounds: on a machine that others use as well, some of them
 	// go undisturbed.
-	kernelRounds  = 31
-	kernelStream  = 64   // messages of 1 MiB
-	kernelRallies = 1000 // round trips of 8 bytes
+	kernelRounds    = 31
+	kernelStream    = 64   // messages of 1 MiB
+	kernelPingPongs = 1000 // round trips of 8 bytes
 )
 
 // A benchOrder is what the first process tells the second, and its answer.
@@ -59,16 +59,16 @@ func TestBenchmarkPeer(t *testing.T) {
 			e.connect(t, o.Endpoint, o.Memory)
 			k.connect(t, o.Endpoint.GID.Addr().String(), o.Port)
 			out.Encode(benchOrder{Endpoint: e.local, Memory: e.memory(), Port: k.port})
-		case "rally":
+		case "ping-pong":
 			clear(e.mem[benchSlot : benchSlot+8])
 			out.Encode(o)
-			e.rally(t, o.Count, false)
+			e.pingPong(t, o.Count, false)
 		case "udp":
 			out.Encode(o)
-			k.rallyUDP(t, o.Count, false)
-		case "tcp-rally":
+			k.pingPongUDP(t, o.Count, false)
+		case "tcp-ping-pong":
 			conn := k.tcp(t, out)
-			rallyTCP(t, conn, o.Count, false)
+			pingPongTCP(t, conn, o.Count, false)
 			conn.Close()
 		case "tcp":
 			conn := k.tcp(t, out)
@@ -119,12 +119,12 @@ func (k *kernelEnd) connect(tb testing.TB, addr string, port int) {
 	}
 }
 
-// rallyUDP sends 8 bytes to and fro with the fewest system calls there can be.
-func (k *kernelEnd) rallyUDP(tb testing.TB, count int, first bool) {
-	rallyRaw(tb, k.udp, count, first)
+// pingPongUDP sends 8 bytes back and forth with the fewest possible system calls.
+func (k *kernelEnd) pingPongUDP(tb testing.TB, count int, first bool) {
+	pingPongRaw(tb, k.udp, count, first)
 }
 
-func rallyRaw(tb testing.TB, fd, count int, first bool) {
+func pingPongRaw(tb testing.TB, fd, count int, first bool) {
 	var b [8]byte
 	for range count {
 		if first {
@@ -149,13 +149,13 @@ func rallyRaw(tb testing.TB, fd, count int, first bool) {
 	}
 }
 
-// rallyTCP does the same over a connection.
-func rallyTCP(tb testing.TB, conn net.Conn, count int, first bool) {
+// pingPongTCP does the same over a connection.
+func pingPongTCP(tb testing.TB, conn net.Conn, count int, first bool) {
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	raw.Control(func(fd uintptr) { rallyRaw(tb, int(fd), count, first) })
+	raw.Control(func(fd uintptr) { pingPongRaw(tb, int(fd), count, first) })
 }
 
 func cubic(_, _ string, c syscall.RawConn) error {
@@ -267,12 +267,12 @@ func BenchmarkAgainstKernel(b *testing.B) {
 		})
 		conn.Close()
 		clear(e.mem[benchSlot : benchSlot+8])
-		p.ask(b, benchOrder{Do: "rally", Count: kernelRallies})
-		measure("write-8B", func() { e.rally(b, kernelRallies, true) })
-		p.ask(b, benchOrder{Do: "udp", Count: kernelRallies})
-		measure("udp-8B", func() { k.rallyUDP(b, kernelRallies, true) })
-		conn = p.dial(b, benchOrder{Do: "tcp-rally", Count: kernelRallies})
-		measure("tcp-8B", func() { rallyTCP(b, conn, kernelRallies, true) })
+		p.ask(b, benchOrder{Do: "ping-pong", Count: kernelPingPongs})
+		measure("write-8B", func() { e.pingPong(b, kernelPingPongs, true) })
+		p.ask(b, benchOrder{Do: "udp", Count: kernelPingPongs})
+		measure("udp-8B", func() { k.pingPongUDP(b, kernelPingPongs, true) })
+		conn = p.dial(b, benchOrder{Do: "tcp-ping-pong", Count: kernelPingPongs})
+		measure("tcp-8B", func() { pingPongTCP(b, conn, kernelPingPongs, true) })
 		conn.Close()
 	}
 	for _, t := range timed {
@@ -284,7 +284,7 @@ func BenchmarkAgainstKernel(b *testing.B) {
 		b.ReportMetric(kernelStream*benchSlot/median(name)/1e9, name+"-GB/s")
 	}
 	for _, name := range []string{"write-8B", "udp-8B", "tcp-8B"} {
-		b.ReportMetric(median(name)/kernelRallies/2*1e6, name+"-µs")
+		b.ReportMetric(median(name)/kernelPingPongs/2*1e6, name+"-µs")
 	}
 	b.ReportMetric(median("tcp")/median("write"), "write/tcp")
 	b.ReportMetric(best("tcp")/best("write"), "best-write/tcp")

@@ -131,8 +131,8 @@ func (e *benchEnd) arrived() uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&e.mem[benchSlot+4])))
 }
 
-// rally writes 8 bytes to and fro; the counter in them tells that they came.
-func (e *benchEnd) rally(tb testing.TB, count int, first bool) {
+// pingPong writes 8 bytes back and forth; they contain a counter to detect arrival.
+func (e *benchEnd) pingPong(tb testing.TB, count int, first bool) {
 	wrs := []verbs.SendWR{e.request(8)}
 	wrs[0].SGL, wrs[0].Inline = nil, e.mem[:8]
 	word := (*uint32)(unsafe.Pointer(&e.mem[4]))
@@ -201,7 +201,7 @@ func testDoNotAllocate(t *testing.T, cfg verbs.Config) {
 		}
 	}
 	once()
-	// Rounded down: what the runtime allocates now and then does not count.
+	// Rounded down: occasional allocations of the runtime do not count.
 	if n := testing.AllocsPerRun(1000, once); n != 0 {
 		t.Fatalf("a WRITE from posting to completion: expected no allocation, found %v", n)
 	}
@@ -230,9 +230,9 @@ func benchmarkHalfRoundTrip(b *testing.B, cfg verbs.Config) {
 	b.ResetTimer()
 	go func() {
 		defer close(done)
-		f.rally(b, b.N, false)
+		f.pingPong(b, b.N, false)
 	}()
-	e.rally(b, b.N, true)
+	e.pingPong(b, b.N, true)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2, "ns/half")
 	<-done
 }

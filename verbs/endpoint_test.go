@@ -55,7 +55,7 @@ func TestEndpointStaysUntilReset(t *testing.T) {
 	}
 }
 
-// Whoever moves the queue pair himself chooses the PSN, and the endpoint tells it.
+// A program that moves the queue pair itself chooses the PSN, and the endpoint has it.
 func TestEndpointTellsThePSNOfToRTS(t *testing.T) {
 	s := newSide(t, addrA, 64, verbs.UD)
 	for _, err := range []error{s.qp.ToInit(verbs.InitAttr{QKey: 1}), s.qp.ToRTR(verbs.RTRAttr{}), s.qp.ToRTS(verbs.RTSAttr{SQPSN: 0x123456})} {

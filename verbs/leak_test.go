@@ -258,7 +258,7 @@ func TestCloseEndsWhatIsGoingOn(t *testing.T) {
 				if err := z.dev.Close(); err != nil {
 					t.Error(err)
 				}
-				// Whoever closes may open again at once.
+				// A device can be opened again immediately after it is closed.
 				if d, err := verbs.Open(leakB, verbs.Config{}); err == nil {
 					d.Close()
 				}

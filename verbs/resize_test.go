@@ -139,7 +139,7 @@ func TestSharedReceiveQueueResizesUnderTraffic(t *testing.T) {
 	}
 }
 
-// A region that is registered anew has other keys and rights; the old keys are
+// A region that is registered again has other keys and rights; the old keys are
 // dead, the memory stays.
 func TestReregisterChangesMemoryAndRights(t *testing.T) {
 	a, b := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
@@ -191,7 +191,7 @@ func (s *side) reconnect(t testing.TB) {
 	ends{}.join(t, s, s.peer)
 }
 
-// A type 1 window: bound, bound anew elsewhere, unbound, and bound again; each
+// A type 1 window: bound, bound again elsewhere, unbound, and bound again; each
 // time by a new key, with the old one dead.
 func TestMemoryWindowType1(t *testing.T) {
 	a, b := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC, MaxInline: 16}}.pair(t)

@@ -62,8 +62,8 @@ func TestTLSCarriesMuch(t *testing.T) {
 	noLeak(t, before)
 }
 
-// Whoever has no TLS, or another secret, is refused, and both ends know by which
-// name. Nothing comes to the listening program.
+// A peer without TLS, or with another secret, is refused, and both ends name the
+// reason. Nothing comes to the listening program.
 func TestTLSPeersThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -75,7 +75,7 @@ type Config struct {
 	Recovery congestion.Recovery
 
 	// PeerTimeout is that of reliable connections that do not choose their own (see
-	// machine.Port); 0 is for ever.
+	// machine.Port); 0 means no limit.
 	PeerTimeout time.Duration
 
 	// MTU is the port's active MTU in bytes, the longest datagram payload; 0

@@ -64,7 +64,7 @@ func (s *side) complete(count int) (got []queue.CQE) {
 }
 
 // Two devices of one process talk over real sockets, each driven by its own
-// goroutine and by whoever polls, while both sides post at once.
+// goroutine and by pollers, while both sides post at once.
 func TestTwoDevicesInOneProcess(t *testing.T) {
 	a, _ := open(t, "127.0.0.1:0", nil)
 	b, _ := open(t, "127.0.0.1:0", nil)

@@ -20,7 +20,7 @@ type AsyncEvent struct {
 	Detail  reason.Detail
 }
 
-// eventQueue holds events until somebody takes them.
+// eventQueue holds events until the program takes them.
 type eventQueue struct {
 	mu     sync.Mutex
 	list   []AsyncEvent

@@ -16,7 +16,7 @@ import (
 // What the first byte of a fuzzed datagram asks for besides its bytes.
 const (
 	fuzzSealed = 1 << 0 // give it a good ICRC
-	fuzzPeer   = 1 << 1 // from the peer's address, not a stranger's
+	fuzzPeer   = 1 << 1 // from the peer's address, not another one
 	fuzzQP     = 1 << 2 // to the queue pair that the next two bits choose
 	fuzzPSN    = 1 << 5 // with a PSN close to the expected one
 	fuzzKey    = 1 << 6 // with the region's key and address in the place of the RETH
@@ -89,9 +89,9 @@ func (x *target) throw(b []byte) {
 }
 
 // FuzzReceive throws arbitrary datagrams at live queue pairs. Whatever they are,
-// nothing panics and nothing waits for ever; strangers' datagrams leave
+// nothing panics and nothing waits forever; strangers' datagrams leave
 // connections working, and after the peer's own a connection works when it was
-// made anew.
+// made again.
 func FuzzReceive(f *testing.F) {
 	add := func(flags byte, p ib.Packet) {
 		f.Add(flags, p.Append(nil))
@@ -135,9 +135,9 @@ func FuzzReceive(f *testing.F) {
 // quiet tells a congestion notification, which is dropped without a name.
 func quiet(b []byte) bool { return len(b) > 0 && b[0] == byte(ib.CongestionNotify) }
 
-// again proves that the queue pairs work, after a reset where anew says so.
-func (x *target) again(t *testing.T, anew bool) {
-	if anew {
+// again checks that the queue pairs work, after a reset if reset is true.
+func (x *target) again(t *testing.T, reset bool) {
+	if reset {
 		for i := range x.qps {
 			for _, q := range x.qps[i] {
 				must(t, q.Modify(qp.MaskState, &qp.Attr{State: qp.Reset}))
@@ -151,7 +151,7 @@ func (x *target) again(t *testing.T, anew bool) {
 		a.qp, b.qp = x.qps[i][0], x.qps[i][1]
 		drainCQ(&a)
 		drainCQ(&b)
-		for b.qp.Recv.Len() > 0 && !anew { // the receives posted before come first
+		for b.qp.Recv.Len() > 0 && !reset { // the receives posted before come first
 			b.qp.Recv.Release(b.qp.Recv.Next(b.qp.Recv.Consumer()))
 		}
 		exchange(t, &a, &b, 3000)

@@ -61,8 +61,8 @@ func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
 	}
 }
 
-// What answers strangers opens no flow, which would be a socket for each of them.
-func TestGSIAnswersToStrangersTakeNoFlow(t *testing.T) {
+// Answers to unknown peers open no flow, which would be a socket for each of them.
+func TestGSIAnswersToUnknownPeersTakeNoFlow(t *testing.T) {
 	dev, link := gsiDevice(t)
 	var d [mad.Len]byte
 	h := mad.NewHeader(mad.AttrDREQ, 1)

@@ -157,7 +157,7 @@ func TestOverflowFailsQPsThoughNobodyPolls(t *testing.T) {
 	}
 }
 
-// A link that breaks must not leave its users waiting for ever.
+// A link that breaks must not leave its users waiting forever.
 func TestLinkThatCannotWaitFailsQPs(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{}, qp.RC, 16)
 	e.recv()

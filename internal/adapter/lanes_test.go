@@ -36,8 +36,8 @@ func twoLanes(t *testing.T, cfg Config, depth int) (e *end, other *QP, second *s
 	return e, other, second
 }
 
-// A packet at the wrong lane is delivered at once where its lane is free, and
-// by whoever holds that where it is not.
+// A packet at the wrong lane is delivered at once if its lane is free, and
+// else by the holder of its lane.
 func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		e, other, second := twoLanes(t, Config{Manual: true}, 16)
@@ -97,7 +97,7 @@ func TestPacketOfNoQueuePairIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// Whoever polls a completion queue makes each lane progress that completes to
+// A poll of a completion queue makes each lane progress that completes to
 // it, and the first packet of one does not keep the poller from the other.
 func TestPollProgressesTheLanesOfItsQueuePairs(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 64)

@@ -16,7 +16,7 @@ type share struct {
 	users int
 	line  schedule.FIFO[*QP] // who waits
 
-	// While somebody waits, watcher's place in the lane's heap is no later than
+	// While a stream waits, watcher's place in the lane's heap is no later than
 	// stallAt, and that is later than the last progress by stallTime.
 	watcher *QP
 	stallAt time.Duration

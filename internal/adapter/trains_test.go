@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// What leaves as a train is what leaves packet by packet, as it does where somebody
-// traces.
+// What leaves as a train is what leaves packet by packet, as it does with a
+// trace listener.
 func TestTrainIsSentAsItsPackets(t *testing.T) {
 	for _, mtu := range []int{256, 1024, 4096} {
 		for _, size := range []int{0, 1, mtu, 2 * mtu, 3*mtu - 2, 40 * mtu, 100*mtu + 3} {

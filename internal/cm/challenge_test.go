@@ -10,7 +10,7 @@ import (
 )
 
 // TestSilentManagersAreAdmittedWhenTheyAskAgain: a peer that answers no DREQ of a
-// connection that it does not have is challenged in vain, and repeats its REQ.
+// connection that it does not have does not answer a challenge, and repeats its REQ.
 func TestSilentManagersAreAdmittedWhenTheyAskAgain(t *testing.T) {
 	w, _, b, _ := pair(t)
 	b.m.screening.suspect(w.now) // everybody is challenged

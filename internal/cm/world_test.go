@@ -101,7 +101,7 @@ func (w *world) host(name, addr string, guid uint64) *host {
 	return h
 }
 
-// restart makes the device anew, with nothing known of before.
+// restart creates the device again, without its earlier state.
 func (h *host) restart(guid uint64) {
 	h.m = New(Config{GUID: guid, Local: h.addr, MTU: 1024, AckDelay: 15, Random: h.w.rand.Uint32,
 		Refuse: func(d reason.Detail) { h.refused = append(h.refused, d) }})

@@ -205,7 +205,7 @@ func TestRequestOfAnotherServiceTypeIsRejected(t *testing.T) {
 	w.end()
 }
 
-// The RTU is lost for ever, but the queue pair has received a packet.
+// The RTU is lost forever, but the queue pair has received a packet.
 func TestEstablishTakesThePlaceOfALostMessage(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)

@@ -19,7 +19,7 @@
 // held, and what they report goes to the inbox, under a lock that nothing is
 // done with. So no call can wait for one that waits for it.
 //
-// What is in the inbox is served by whoever takes the Manager next, before
+// The next goroutine that takes the Manager serves the inbox, before
 // anything else, so that every call finds the ids as their peers have made them.
 // If nobody comes by, a goroutine does it that ends when the inbox is empty: an
 // idle Manager has none, and there is no end to be told to it.

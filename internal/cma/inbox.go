@@ -68,7 +68,7 @@ func (b *inbox) run() {
 	}
 }
 
-// more tells whether there is something to serve, and that the goroutine ends
+// more reports whether there is something to serve, and that the goroutine ends
 // if there is not.
 func (b *inbox) more() bool {
 	b.mu.Lock()
@@ -84,7 +84,7 @@ func (b *inbox) take() (list []report) {
 	return list
 }
 
-// serve acts on what devices have reported, in order, and tells whether there
+// serve acts on what devices have reported, in order, and reports whether there
 // was anything.
 func (m *Manager) serve() (served bool) {
 	for {

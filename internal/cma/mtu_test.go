@@ -64,7 +64,7 @@ func TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows(t *testing.T) {
 }
 
 // TestRejectionThatAllowsNoSmallerPathMTUIsTold: a peer that refuses every path MTU, or
-// names none, is not asked for ever.
+// names none, is not asked forever.
 func TestRejectionThatAllowsNoSmallerPathMTUIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)

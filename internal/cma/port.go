@@ -56,7 +56,7 @@ func (m *Manager) dropPort(id *ID) {
 	id.port = port{}
 }
 
-// checkPort tells whether an id may have a port, or listen on the one that it
+// checkPort reports whether an id may have a port, or listen on the one that it
 // has, beside those who have it already.
 func (m *Manager) checkPort(p port, id *ID, reuse bool) error {
 	for _, x := range m.ports[p] {

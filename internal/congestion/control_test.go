@@ -13,7 +13,7 @@ const (
 
 var testLimits = Limits{Window: testLimit, Packet: testPacket}
 
-// calm is an RTT without queues, crowded one with.
+// calm is an RTT without queues, queued is one with queues.
 func calm() *RTT {
 	r := &RTT{}
 	r.Sample(0, 100*time.Microsecond)
@@ -28,7 +28,7 @@ func last(r *RTT, now, d time.Duration) {
 	}
 }
 
-func crowded() *RTT {
+func queued() *RTT {
 	r := calm()
 	last(r, 0, time.Millisecond)
 	return r

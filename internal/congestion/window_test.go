@@ -47,7 +47,7 @@ func TestWindowForgivesAccidentsAndHalvesForOverflows(t *testing.T) {
 	}{
 		{"1 % lost on a calm path", calm(), 100, false},
 		{"5 % lost on a calm path", calm(), 20, false},
-		{"1 % lost while packets wait", crowded(), 100, true},
+		{"1 % lost while packets wait", queued(), 100, true},
 		{"a third lost on a calm path", calm(), 3, true},
 	} {
 		var w window
@@ -126,7 +126,7 @@ func TestWindowHalvesOncePerRoundTrip(t *testing.T) {
 	var w window
 	w.start(testLimits)
 	w.size = testLimit
-	rtt := crowded()
+	rtt := queued()
 	for range 50 { // one queue that flowed over, and its marks
 		w.Lost(time.Second, testPacket, rtt)
 		w.Notified(time.Second, rtt)

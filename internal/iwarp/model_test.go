@@ -176,7 +176,7 @@ func (m *model) plan(i, count int, ext bool) {
 			}
 		}
 		if i == 0 && k == 0 {
-			o.op = queue.Write // somebody sends first
+			o.op = queue.Write // one end sends first
 		}
 		c := queue.CQE{WRID: uint64(k), ByteLen: uint32(n)}
 		from := sourceZone + m.rnd.IntN(zoneLen-n)

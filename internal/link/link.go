@@ -47,7 +47,7 @@ var ErrClosed = errors.New("link closed")
 // A Waiter is what a lane sleeps on until its link has something for it.
 type Waiter interface {
 	// Wait blocks until something can be received, Wake is called or d has
-	// passed; d < 0 is for ever. A Wake before the Wait makes it return at once.
+	// passed; d < 0 means no limit. A Wake before the Wait makes it return at once.
 	Wait(d time.Duration) error
 
 	// Wake ends the present or the next Wait. Any goroutine may call it.

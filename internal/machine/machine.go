@@ -88,7 +88,7 @@ type Out struct {
 	Path      *qp.Path // where to
 	Pieces    [][]byte // the payload; the machine appends to Pieces[:0]
 	Len       int      // sum of the lengths of Pieces
-	Markable  bool     // slows down for marks: may be sent as ECN-capable; whoever sends clears it
+	Markable  bool     // slows down for marks: may be sent as ECN-capable; the sender clears it
 	Longest   int      // train that may be made, in packets; the caller sets it, 0 is one
 	Whole     bool     // the train is handed over in memory as a whole; the caller sets it
 	Train     int      // packets that it stands for; 0 is one
@@ -110,10 +110,10 @@ type Receive struct {
 // A ReceiveQueue is a private or a shared receive queue.
 type ReceiveQueue interface {
 	// Take copies the oldest request into r, reusing r.SGEs, and removes it.
-	// It tells whether there was one.
+	// It reports whether there was one.
 	Take(r *Receive) bool
 	// Len is how many requests there are. Who empties the queue takes so many: a
-	// producer may go on for ever.
+	// producer may go on forever.
 	Len() int
 	// Shared tells a shared queue, whose requests are not flushed with one
 	// queue pair.
@@ -172,7 +172,7 @@ type Port struct {
 	SendCQ      CQ
 	RecvCQ      CQ
 	Host        Host
-	PeerTimeout time.Duration             // a connection's peer may say nothing for so long; 0 is for ever
+	PeerTimeout time.Duration             // a connection's peer may say nothing for so long; 0 means no limit
 	PeerProbe   time.Duration             // and is asked after so long, 0 is a quarter of that
 	Window      int                       // bytes that may be in flight unacknowledged
 	AHs         func(num uint32) *qp.Path // address handles by number, for UD

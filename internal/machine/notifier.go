@@ -21,10 +21,10 @@ type Notifier struct {
 // marked is the ECN field of a packet that met a queue (RFC 3168, 5).
 const marked = 3
 
-// Marked tells whether a router marked the packet.
+// Marked reports whether a router marked the packet.
 func (in *In) Marked() bool { return in.TOS&3 == marked }
 
-// Look takes note of a packet that came, and tells whether a router marked it.
+// Look takes note of a packet that came, and reports whether a router marked it.
 func (n *Notifier) Look(now time.Duration, in *In, p *Port) bool {
 	if !in.Marked() {
 		return false
@@ -36,7 +36,7 @@ func (n *Notifier) Look(now time.Duration, in *In, p *Port) bool {
 	return true
 }
 
-// Owes tells whether a notification is to be sent.
+// Owes reports whether a notification is to be sent.
 func (n *Notifier) Owes() bool { return n.owed }
 
 // About is the PSN of the packet that the notification is about.

@@ -32,7 +32,7 @@ type InFlightReporter interface {
 	InFlight() int64
 }
 
-// Count takes note of what p has in flight now and tells whether that is less
+// Count takes note of what p has in flight now and reports whether that is less
 // than before. A READ may bring more than a window: what is beyond it counts for
 // nothing, so that one does not keep all others waiting.
 func (s *Share) Count(p *Port, flight int64) (less bool) {
@@ -50,7 +50,7 @@ func (s *Share) Count(p *Port, flight int64) (less bool) {
 // the bytes in flight wait in.
 const farAway = time.Millisecond
 
-// Admits tells whether p, at a round trip from the peer, may come to have so
+// Admits reports whether p, at a round trip from the peer, may come to have so
 // much in flight. Where it may not the lane lets it try again when it is its
 // turn.
 func (p *Port) Admits(flight int64, trip time.Duration) bool {

@@ -26,10 +26,10 @@ func (p PSN) Next() PSN { return p.Add(1) }
 // later than q. IBTA 9.7.2: the half of the space behind is the past.
 func (p PSN) Sub(q PSN) int { return int(int32(uint32(p-q)<<(32-Bits)) >> (32 - Bits)) }
 
-// Before tells whether p is earlier than q.
+// Before reports whether p is earlier than q.
 func (p PSN) Before(q PSN) bool { return p.Sub(q) < 0 }
 
-// After tells whether p is later than q.
+// After reports whether p is later than q.
 func (p PSN) After(q PSN) bool { return p.Sub(q) > 0 }
 
 // String gives the number in hexadecimal, as packet analysers print it.

@@ -218,7 +218,7 @@ func TestSIWArmIsTheDriversWord(t *testing.T) {
 	}
 }
 
-// Whoever rings the doorbell is not the consumer, and must not take anything.
+// The goroutine that rings the doorbell is not the consumer, and must not take anything.
 func TestSIWDoorbellTakesNothing(t *testing.T) {
 	r, slots := siwSendQueue(4)
 	slots[0].SGE[0].Length = 1 << 20

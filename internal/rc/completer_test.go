@@ -274,7 +274,7 @@ func TestCompleterMemoryGoneWhileReadingIsLocalProtectionError(t *testing.T) {
 }
 
 // TestCompleterAnswerToRepeatedReadMayStartInTheMiddle is what Linux's
-// responder does: it goes on with Middle where others start anew with First.
+// responder does: it goes on with Middle where others start again with First.
 func TestCompleterAnswerToRepeatedReadMayStartInTheMiddle(t *testing.T) {
 	for _, op := range []ib.Opcode{ib.RCReadResponseFirst, ib.RCReadResponseMiddle} {
 		w := newPair(t, nil)

@@ -74,7 +74,7 @@ func (r *requester) judge(now time.Duration) {
 }
 
 // peerAnswers follows an answer that completes nothing. The peer is there, so its timer
-// starts anew, unless what is missing was sent again too often.
+// starts again, unless what is missing was sent again too often.
 func (r *requester) peerAnswers(now time.Duration) {
 	if holes := r.loss.board.Holes; len(holes) > 0 && holes[0].Tries <= r.p.Attr.RetryCnt {
 		r.armAckTimer(now)

@@ -214,9 +214,9 @@ func (f *flow) postRecvs() {
 
 // runModel runs random work in both directions through a faulty network and
 // checks every completion and every byte.
-// Where middles is set, the middles of messages take the short way; the run
+// If fast is set, Middle packets take the mid-message fast path; the run
 // tells how many packets did.
-func runModel(t *testing.T, seed uint64, trains, middles bool) int {
+func runModel(t *testing.T, seed uint64, trains, fast bool) int {
 	const work = 60
 	r := rand.New(rand.NewPCG(seed, 1))
 	// Of four seeds, two have ends that both know of selective acknowledges, and
@@ -234,7 +234,7 @@ func runModel(t *testing.T, seed uint64, trains, middles bool) int {
 		p.Attr.SQPSN, p.Attr.RQPSN = psn.New(uint32(0x1000000-r.IntN(200))), 0
 		p.Attr.MaxRdAtomic = uint8(1 + r.IntN(4))
 	})
-	w.keep, w.middles = false, middles
+	w.keep, w.middles = false, fast
 	if trains {
 		w.longest = func() int { return r.IntN(9) }
 	}

@@ -29,7 +29,7 @@ func (r *requester) armAckTimer(now time.Duration) {
 	r.armTailProbe(now)
 }
 
-// progress follows news from the peer: the retry counters start anew, and so does the
+// progress follows news from the peer: the retry counters start again, and so does the
 // timer while anything is unanswered (IBTA 9.9.2, 9.7.6.1.3).
 func (r *requester) progress(now time.Duration) {
 	r.retry.retries, r.retry.implied, r.rnr.retries, r.tail.sent = 0, false, 0, 0

@@ -7,7 +7,7 @@ import (
 
 // A Store lends the queue pairs of one lane what they need while packets are missing:
 // scoreboards, and what responders hold. A queue pair without a loss holds nothing of it.
-// Whoever holds the lane may use it.
+// The holder of the lane may use it.
 type Store struct {
 	responder *responder.Store
 	boards    []*scoreboard.Board

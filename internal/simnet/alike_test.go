@@ -91,7 +91,7 @@ func (p *performance) receive(t *testing.T, n int) {
 }
 
 // program draws requests; the last but one is refused by this side, and the
-// last is flushed. A refusal by the peer can be lost for ever, as the peer is
+// last is flushed. A refusal by the peer can be lost forever, as the peer is
 // silent afterwards.
 func (p *performance) program(n int) []rig.Send {
 	r := rand.New(rand.NewPCG(7, 7))
@@ -150,8 +150,8 @@ func (p *performance) run(t *testing.T, program []rig.Send) {
 	}
 }
 
-// TestLossChangesNoStatusAndNoByte: whatever is lost, late or doubled, whoever
-// controls congestion, and however losses are made up for, a program sees the
+// TestLossChangesNoStatusAndNoByte: with any loss, delay, duplication, congestion control
+// and loss recovery, a program sees the
 // same completions in the same order, and leaves the same memory.
 func TestLossChangesNoStatusAndNoByte(t *testing.T) {
 	const requests = 150

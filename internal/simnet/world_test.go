@@ -18,7 +18,7 @@ import (
 )
 
 // timeLimit is how much virtual time a world may take: waiting longer is
-// waiting for ever.
+// waiting forever.
 const timeLimit = 60 * time.Second
 
 // A world is all that one seed makes: hosts, queue pairs, their programs and

@@ -11,7 +11,7 @@ const (
 
 	// pollPause is how long the worker stays away from pollers. Where it finds them
 	// polling again and again it stays away for longer, up to maxPollPause: each look
-	// takes a processor from somebody who spins.
+	// takes a processor from a goroutine that spins.
 	pollPause    = 200 * time.Microsecond
 	maxPollPause = 20 * time.Millisecond
 

@@ -43,10 +43,10 @@ func (w *BlockingWait) TryLock() bool { return w.mu.TryLock() }
 // Unlock ends TryLock.
 func (w *BlockingWait) Unlock() { w.mu.Unlock() }
 
-// Wake wakes whoever sleeps here.
+// Wake wakes the caller that sleeps here.
 func (w *BlockingWait) Wake() { w.alarm.ring() }
 
-// Forget lets go of the last context: nobody will sleep here any more.
+// Forget releases the last context: no caller will sleep here any more.
 func (w *BlockingWait) Forget() {
 	w.mu.Lock()
 	w.unwatch()

@@ -29,8 +29,8 @@ func (b *Doorbell) Answer() { b.rung.Store(false) }
 // Rung reports whether something was left.
 func (b *Doorbell) Rung() bool { return b.rung.Load() }
 
-// ServeDoorbell serves the doorbell, unless somebody holds the lane: the holder then
-// does. Whoever rang calls it: the last holder may have looked just before.
+// ServeDoorbell serves the doorbell, unless the lane is held: the holder then serves it.
+// The caller that rang calls it, because the last holder may have looked just before.
 func (d *Driver) ServeDoorbell() {
 	if d.mu.TryLock() {
 		d.serve()

@@ -5,7 +5,7 @@
 //
 // # Who drives
 //
-// Whoever holds the lane's lock drives it. Posters and pollers take it on their own
+// The holder of the lane's lock drives it. Posters and pollers take it on their own
 // goroutines, so that no hand-over stands between a packet and its completion. Two
 // others drive when nobody posts or polls: the worker, which is the lane's own
 // goroutine, and a blocked waiter, which sleeps for completion events in the
@@ -22,7 +22,7 @@
 // One goroutine at a time sleeps in the link: the one that holds the sleep lock,
 // either the worker or the blocked waiter. Before it sleeps it stores the lane's
 // next deadline (wakeAt) with the lane's lock held, and it wakes at that time, for
-// a packet, or for Wake. Whoever makes the deadline earlier wakes it (Unlock).
+// a packet, or for Wake. A holder that makes the deadline earlier wakes it (Unlock).
 //
 // # The worker's states
 //
@@ -48,7 +48,7 @@
 //	Stopped     nothing     never                               Stop, or a link that cannot wait
 //
 // The worker changes its state itself; others ask it to by Wake, by resume or by
-// what it reads when a pause is over: when somebody polled last, and whether a
+// what it reads when a pause is over: when a caller polled last, and whether a
 // waiter is blocked.
 //
 // # Why no wake-up is lost
@@ -75,7 +75,7 @@ const (
 	// unlockBudget bounds how often Unlock serves the doorbell of others.
 	unlockBudget = 64
 
-	// yieldAfter is the number of polls in vain after which a poller offers its
+	// yieldAfter is the number of empty polls after which a poller offers its
 	// processor to others, who may have to run before anything can come.
 	yieldAfter = 8
 )
@@ -119,7 +119,7 @@ type Port interface {
 // A Waiter is the link's sleep.
 type Waiter interface {
 	// Wait blocks until something can be received, Wake is called or d has passed;
-	// d < 0 is for ever. A Wake before the Wait makes it return at once.
+	// d < 0 means no limit. A Wake before the Wait makes it return at once.
 	Wait(d time.Duration) error
 
 	// Wake ends the present or the next Wait. Any goroutine may call it.
@@ -160,14 +160,14 @@ type Driver struct {
 	Bell      Doorbell
 	placement placement
 	wakeAt    atomic.Int64  // when the sleeper wakes by itself; 0 while nobody sleeps
-	polled    atomic.Int64  // when somebody polled last
+	polled    atomic.Int64  // when a caller polled last
 	state     atomic.Uint32 // the worker's State; the worker stores it
 	blocked   atomic.Bool   // a waiter sleeps in the link, or is about to
 	waiting   atomic.Int32  // waiters that sleep elsewhere
 	stopping  atomic.Bool
 	stopped   chan struct{}
 
-	// sleep is the sleep lock, held by whoever sleeps in the link.
+	// sleep is the sleep lock, held by the goroutine that sleeps in the link.
 	sleep sync.Mutex
 	turns turns // of its holder
 
@@ -231,7 +231,7 @@ func (d *Driver) Barrier() {
 	d.Unlock()
 }
 
-// Sleeping reports whether somebody sleeps in the link. The caller has the lane.
+// Sleeping reports whether a goroutine sleeps in the link. The caller has the lane.
 func (d *Driver) Sleeping() bool { return d.wakeAt.Load() != 0 }
 
 // Stopping reports whether Stop was called or the link has failed.
@@ -258,7 +258,7 @@ func (d *Driver) Progress() bool {
 	return d.port.Act(now) || busy
 }
 
-// Stop ends the worker. Whoever has the lane afterwards drives it no more.
+// Stop ends the worker. Later holders of the lane no longer drive it.
 func (d *Driver) Stop() {
 	d.stopping.Store(true)
 	d.waiter.Wake()

@@ -48,8 +48,8 @@ func TestWorkerWakesAtTheDeadline(t *testing.T) {
 	})
 }
 
-// Whoever makes the deadline earlier wakes the sleeper, and whoever makes it later lets
-// it sleep.
+// A holder that makes the deadline earlier wakes the sleeper. One that makes it later
+// does not.
 func TestEarlierDeadlineWakesTheSleeper(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.with(func(p *port) { p.deadline = r.now() + time.Hour })
@@ -79,7 +79,7 @@ func TestWorkerLooksForSpinBeforeItSleeps(t *testing.T) {
 	})
 }
 
-// While somebody polls the worker stays away, the longer the longer they have polled.
+// While callers poll the worker stays away, the longer the longer they have polled.
 // It comes back when they stop.
 func TestPollerKeepsTheWorkerAway(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {

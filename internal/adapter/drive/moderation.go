@@ -5,7 +5,7 @@ import "time"
 const (
 	// moderateAfter is how many bytes a lane receives without a pause until its worker
 	// sleeps by the clock where it would look for more: much more than a message that
-	// somebody waits for alone.
+	// a caller waits for alone.
 	moderateAfter = 8 << 20
 
 	// moderateTime is how long it sleeps then. The system makes it 80 µs at normal

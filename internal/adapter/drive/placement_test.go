@@ -31,7 +31,7 @@ func TestPollerAloneOnItsProcessorStays(t *testing.T) {
 	if n := p.yields(1000, oneThread, aloneYield, &now); n != 1000 {
 		t.Errorf("moved after %d yields in which no other thread ran", n)
 	}
-	// Now and then another thread is there for a moment: the worker's, a timer's.
+	// Sometimes another thread is there for a moment: the worker's, a timer's.
 	for range 100 {
 		if p.yields(residentLimit-1, oneThread, takenYield, &now) != residentLimit-1 || p.yields(1, oneThread, aloneYield, &now) != 1 {
 			t.Fatal("moved for a thread that left")

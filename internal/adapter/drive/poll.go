@@ -1,6 +1,6 @@
 package drive
 
-// Poll is progress on the goroutine of somebody who waits for a completion, or
+// Poll is progress on the goroutine of a caller that waits for a completion, or
 // for a peer's WRITE to show in memory. It returns as soon as packets came:
 // what is to be sent then, acknowledges mostly, leaves together with what the
 // consumer posts in answer, or with the next poll, at the latest when the

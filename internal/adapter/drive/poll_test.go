@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// With a single processor for Go, a poller in vain must let others run: what it
+// With a single processor for Go, an unsuccessful poller must let others run: what it
 // waits for may be theirs to send.
 func TestPollInVainLetsOtherGoroutinesRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

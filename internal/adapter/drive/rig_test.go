@@ -170,7 +170,7 @@ func (r *rig) now() time.Duration {
 	return now
 }
 
-// arrive lets a batch come from the network, which wakes whoever sleeps in the link.
+// arrive lets a batch come from the network, which wakes the goroutine that sleeps in the link.
 func (r *rig) arrive() {
 	r.port.mu.Lock()
 	r.port.here++

@@ -123,7 +123,7 @@ func (d *Driver) pause(t time.Duration) {
 	d.enter(Working)
 }
 
-// Attend tells that whoever polled so far goes to sleep until an event: the worker
+// Attend announces that the poller goes to sleep until an event: the worker
 // drives from now on.
 func (d *Driver) Attend() {
 	d.polled.Store(neverPolled)

@@ -1,7 +1,7 @@
 // Package schedule decides which task of a lane sends next and which one waits for
 // which deadline. It knows nothing of queue pairs, packets or streams: it owns the
 // order in which tasks send (Queue.Pop) and the heap of their deadlines (Queue.Due).
-// It takes no lock; whoever holds the lane's lock calls it.
+// It takes no lock; the holder of the lane's lock calls it.
 package schedule
 
 import "time"

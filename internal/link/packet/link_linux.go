@@ -192,7 +192,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 }
 
 // Wait blocks until a frame can be received, Wake or Close is called or d has passed;
-// d < 0 is for ever. It blocks a thread, not the scheduler.
+// d < 0 means no limit. It blocks a thread, not the scheduler.
 func (l *Link) Wait(d time.Duration) error {
 	if !l.Enter() {
 		return errClosed

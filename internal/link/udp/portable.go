@@ -281,7 +281,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 }
 
 // Wait blocks until something can be received, Wake or Close is called or d has
-// passed; d < 0 is for ever.
+// passed; d < 0 means no limit.
 func (l *Link) Wait(d time.Duration) error {
 	if !l.life.Enter() {
 		return link.ErrClosed

@@ -18,7 +18,7 @@ func (l *Link) Wake() {
 }
 
 // Wait blocks until something can be received, Wake or Close is called or d has
-// passed; d < 0 is for ever. It blocks a thread, not the scheduler.
+// passed; d < 0 means no limit. It blocks a thread, not the scheduler.
 func (l *Link) Wait(d time.Duration) error {
 	if !l.life.Enter() {
 		return link.ErrClosed

@@ -12,7 +12,7 @@ import (
 const MaxDescriptors = 4
 
 // A Sleeper is how one goroutine sleeps and others wake it. The eventfd is written
-// only while somebody sleeps, so a Wake costs no system call otherwise.
+// only while a goroutine sleeps, so a Wake costs no system call otherwise.
 type Sleeper struct {
 	fd    int // eventfd
 	state atomic.Uint32
@@ -46,7 +46,7 @@ func (s *Sleeper) Set() bool { return s.state.Swap(woken) == sleeping }
 func (s *Sleeper) Interrupt() { _, _ = unix.Write(s.fd, one[:]) }
 
 // Sleep blocks until one of the descriptors is readable or has an error, Set and
-// Interrupt were called, life ends, or d has passed; d < 0 is for ever. A Set before
+// Interrupt were called, life ends, or d has passed; d < 0 means no limit. A Set before
 // the Sleep makes it return at once. Sleep reports the descriptors that are ready, one
 // bit for each. It blocks a thread, not the scheduler. One goroutine at a time calls
 // it, inside life.

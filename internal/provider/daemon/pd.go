@@ -43,7 +43,7 @@ func (o *resource) made(d *Device, handle uint32, n *atomic.Int32) {
 	n.Add(1)
 }
 
-// end gives the object up by a call, unless it was. It tells whether this call
+// end gives the object up by a call, unless it was. It reports whether this call
 // did it.
 func (o *resource) end(call func() error) (did bool, err error) {
 	o.mu.Lock()
@@ -146,7 +146,7 @@ func (p *domain) Register(b provider.Buffer, base uint64, access qp.Access) (pro
 	return provider.Region{Key: m.LKey, Base: base, Len: uint64(len(b.Mem)), Of: r}, nil
 }
 
-// Reregister registers anew, and gives the old region up: where that cannot be,
+// Reregister registers again, and gives the old region up: where that cannot be,
 // the new one goes instead.
 func (p *domain) Reregister(old provider.Region, b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
 	r, err := p.Register(b, base, access)

@@ -45,7 +45,7 @@ func (d *Device) newRecords(fd, size int, name string) (*records, error) {
 // errKicked is what next returns to who has to look at something else.
 var errKicked = errors.New("kicked")
 
-// kick makes whoever reads return errKicked, or who does next.
+// kick makes the current read, or else the next one, return errKicked.
 func (r *records) kick() { _ = r.f.SetReadDeadline(time.Unix(1, 0)) }
 
 // next reads a record, and waits for one until ctx ends.

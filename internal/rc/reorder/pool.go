@@ -7,7 +7,7 @@ import (
 )
 
 // A Pool lends the buffers and copies of all connections of one lane. A connection
-// without a loss holds nothing of it. Whoever holds the lane may use it.
+// without a loss holds nothing of it. The holder of the lane may use it.
 type Pool struct {
 	limit   int // bytes of copies, over all connections
 	used    int

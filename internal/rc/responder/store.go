@@ -3,7 +3,7 @@ package responder
 import "softrdma/internal/rc/reorder"
 
 // A Store lends the responders of one lane what they need while packets are missing:
-// reorder buffers, and lists of parts of READs. Whoever holds the lane may use it.
+// reorder buffers, and lists of parts of READs. The holder of the lane may use it.
 type Store struct {
 	pool  *reorder.Pool
 	parts [][]resource

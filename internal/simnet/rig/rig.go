@@ -79,10 +79,10 @@ type Options struct {
 	Access       [2]*qp.Access // what a and b allow their peers; nil is everything
 	Reads        uint8         // outstanding READs and atomics, 0 means 8
 	Timeout      uint8         // field, 0 means 14 (67 ms)
-	NoTimeout    bool          // wait for ever
+	NoTimeout    bool          // wait forever
 	Retry        uint8         // 0 means 7
 	NoRetry      bool          // not once
-	RNRRetry     uint8         // 0 means 7, for ever
+	RNRRetry     uint8         // 0 means 7, forever
 	NoRNRRetry   bool          // not once
 	MinRNRTimer  uint8         // 0 means 6 (80 µs)
 	TrafficClass uint8

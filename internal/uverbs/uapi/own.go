@@ -42,7 +42,7 @@ type OwnPath struct {
 type OwnQP struct {
 	Control, Recovery uint8
 	_                 [2]uint8
-	PeerTimeout       int32 // milliseconds; 0 takes the device's, negative is for ever
+	PeerTimeout       int32 // milliseconds; 0 takes the device's, negative means no limit
 	PeerProbe         int32 // milliseconds; 0 is a quarter of it
 	_                 int32
 }

@@ -66,7 +66,7 @@ func (g *golden) split() (headers, packet []byte, src, dst netip.AddrPort, id ui
 // goldenFiles tell in their heads where the packets come from.
 var goldenFiles = []string{"testdata/published.txt", "testdata/rxe.txt"}
 
-// Every opcode of the table was seen from somebody else, but softrdma's own, and
+// Every opcode of the table was seen from another implementation, except softrdma's own, and
 // ATOMIC WRITE, which Linux has since 6.2.
 func TestGoldenPacketsCoverTheOpcodes(t *testing.T) {
 	seen := map[Opcode]bool{}

@@ -9,7 +9,7 @@
 // It does what the programs do, and looks closer: every completion must have
 // succeeded, every byte must be the one that was sent, and nothing may be left
 // of what it made. A server says "listening" when it is ready, and ends after
-// what it was told to serve. Whoever finds anything wrong says it on the
+// what it was told to serve. On an error it prints it to
 // standard error and exits with 1.
 package main
 
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// listening tells whoever waits that a peer can come.
+// listening reports that a peer can connect.
 func listening() { fmt.Println("listening") }
 
 // address reads an address without a port, which may be left out.

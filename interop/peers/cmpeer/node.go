@@ -136,7 +136,7 @@ func (n *node) awaitReceived(ctx context.Context) error {
 	})
 }
 
-// answerTo makes the address handle for whoever sent a datagram, whose
+// answerTo makes the address handle for the sender of a datagram, whose
 // immediate is its queue pair.
 func (n *node) answerTo(w *verbs.WC) (err error) {
 	if w.Flags&verbs.WCGRH == 0 || w.Flags&verbs.WCWithImm == 0 {

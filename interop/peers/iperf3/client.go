@@ -100,7 +100,7 @@ func connect(dial func() (net.Conn, error), mine cookie) (net.Conn, error) {
 	if err != nil {
 		return nil, wrap(err, "connect")
 	}
-	conn.SetWriteDeadline(time.Now().Add(patience))
+	conn.SetWriteDeadline(time.Now().Add(timeLimit))
 	if _, err := conn.Write(mine[:]); err != nil {
 		conn.Close()
 		return nil, wrap(err, "send the cookie")

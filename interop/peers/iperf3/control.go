@@ -41,8 +41,8 @@ func (s state) String() string {
 	return fmt.Sprintf("state %d", int8(s))
 }
 
-// patience is how long an end may take for a message, beside the test itself.
-const patience = 15 * time.Second
+// timeLimit is how long an end may take for a message, beside the test itself.
+const timeLimit = 15 * time.Second
 
 // maxText bounds what an end may send as parameters or results.
 const maxText = 1 << 16
@@ -100,14 +100,14 @@ func streamID(i int) int {
 type control struct{ net.Conn }
 
 func (c control) sendState(s state) error {
-	c.SetWriteDeadline(time.Now().Add(patience))
+	c.SetWriteDeadline(time.Now().Add(timeLimit))
 	_, err := c.Write([]byte{byte(s)})
 	return wrap(err, "send "+s.String())
 }
 
 // state waits for the peer's next state, for a time beyond the usual.
 func (c control) state(beyond time.Duration) (state, error) {
-	c.SetReadDeadline(time.Now().Add(patience + beyond))
+	c.SetReadDeadline(time.Now().Add(timeLimit + beyond))
 	var b [1]byte
 	_, err := io.ReadFull(c, b[:])
 	return state(int8(b[0])), wrap(err, "wait for a state")
@@ -127,13 +127,13 @@ func (c control) sendJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	c.SetWriteDeadline(time.Now().Add(patience))
+	c.SetWriteDeadline(time.Now().Add(timeLimit))
 	_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
 	return wrap(err, "send JSON")
 }
 
 func (c control) receiveJSON(v any) error {
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(timeLimit))
 	var length [4]byte
 	if _, err := io.ReadFull(c, length[:]); err != nil {
 		return wrap(err, "receive JSON's length")

@@ -29,7 +29,7 @@ func Serve(l net.Listener) (Report, error) {
 func serve(l net.Listener, c control) (Report, error) {
 	var none Report
 	var mine cookie
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(timeLimit))
 	if _, err := io.ReadFull(c, mine[:]); err != nil {
 		return none, wrap(err, "receive the cookie")
 	}
@@ -99,7 +99,7 @@ func acceptStreams(l net.Listener, want cookie, n int) (conns []net.Conn, err er
 		}
 	}()
 	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
-		d.SetDeadline(time.Now().Add(patience))
+		d.SetDeadline(time.Now().Add(timeLimit))
 		defer d.SetDeadline(time.Time{})
 	}
 	for range n {
@@ -109,7 +109,7 @@ func acceptStreams(l net.Listener, want cookie, n int) (conns []net.Conn, err er
 		}
 		conns = append(conns, s)
 		var got cookie
-		s.SetReadDeadline(time.Now().Add(patience))
+		s.SetReadDeadline(time.Now().Add(timeLimit))
 		if _, err := io.ReadFull(s, got[:]); err != nil {
 			return conns, wrap(err, "receive a stream's cookie")
 		}

@@ -65,7 +65,7 @@ func (t *transfer) end(send bool) {
 		t.stop.Store(true)
 		limit := time.Now()
 		if send {
-			limit = limit.Add(patience)
+			limit = limit.Add(timeLimit)
 		}
 		for _, c := range t.conns {
 			c.SetDeadline(limit)

@@ -19,8 +19,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// patience is how long the peer may take to react.
-const patience = 4 * time.Second
+// timeLimit is how long the peer may take to react.
+const timeLimit = 4 * time.Second
 
 // A wrong is a request, and an FPDU that is sent when the reply has come; both have defaults.
 type wrong struct {
@@ -83,7 +83,7 @@ func main() {
 }
 
 func (w *wrong) run(addr string) (string, error) {
-	c, err := net.DialTimeout("tcp", addr, patience)
+	c, err := net.DialTimeout("tcp", addr, timeLimit)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (w *wrong) run(addr string) (string, error) {
 	if _, err := c.Write(w.frame()); err != nil {
 		return "", err
 	}
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(timeLimit))
 	head := make([]byte, iwarp.FrameLen)
 	var f iwarp.Frame
 	if _, err := io.ReadFull(c, head); err != nil {
@@ -173,7 +173,7 @@ func nudge(c net.Conn) {
 
 // listen tells what the peer says and whether it closes. Where nothing is wrong it is left after a moment.
 func listen(c net.Conn, right bool) string {
-	wait := patience
+	wait := timeLimit
 	if right {
 		wait = 200 * time.Millisecond
 	}

@@ -21,8 +21,8 @@ import (
 	"softrdma/verbs"
 )
 
-// patience is how long the peer may take for a message.
-const patience = 60 * time.Second
+// timeLimit is how long the peer may take for a message.
+const timeLimit = 60 * time.Second
 
 // acceptPatience is how long a client may take to come: the other implementation's begins with an interpreter.
 const acceptPatience = 5 * time.Minute
@@ -160,7 +160,7 @@ func (p *peer) answer(c net.Conn) error {
 func (p *peer) call(names []string) error {
 	address := net.JoinHostPort(p.connect, strconv.Itoa(p.port))
 	c, err := net.DialTimeout("tcp", address, 5*time.Second)
-	for deadline := time.Now().Add(patience); err != nil; c, err = net.DialTimeout("tcp", address, 5*time.Second) {
+	for deadline := time.Now().Add(timeLimit); err != nil; c, err = net.DialTimeout("tcp", address, 5*time.Second) {
 		if time.Now().After(deadline) {
 			return err
 		}
@@ -210,6 +210,6 @@ func newWire(c net.Conn) *wire {
 func (w *wire) send(message any) error { return w.out.Encode(message) }
 
 func (w *wire) receive(message any) error {
-	w.conn.SetReadDeadline(time.Now().Add(patience))
+	w.conn.SetReadDeadline(time.Now().Add(timeLimit))
 	return w.in.Decode(message)
 }

@@ -59,8 +59,8 @@ func (p *program) row() (program, options string) {
 	return strings.Join(append(append([]string(nil), p.env...), fields[0]), " "), strings.TrimSpace(options)
 }
 
-// attempts is how often a program may be run. Over the transports that repeat nothing, programs wait for ever for a
-// message that was lost, as one is now and then where all processors are taken. perftest's -R makes two connections
+// attempts is how often a program may be run. Over the transports that repeat nothing, programs wait forever for a
+// message that was lost, as one is sometimes where all processors are taken. perftest's -R makes two connections
 // one after the other, and does not wait for its server to listen for the second one: the client that is too early
 // is refused, tries again with what it has freed, and crashes (create_rdma_cm_connection and rdma_cm_destroy_cma of
 // 4.5-0.17). Over iWARP its exchange may also send before the other end has posted the receive again, which ends the

@@ -173,7 +173,7 @@ func (r *runner) meet(ctx context.Context, p *program) (client, server string, e
 // lastSignal is the highest number of a signal.
 const lastSignal = 64
 
-// crashed tells whether a signal ended a program. The exit status of exec is then 128 and the signal's number.
+// crashed reports whether a signal ended a program. The exit status of exec is then 128 and the signal's number.
 func crashed(err error) bool {
 	exit := (*exec.ExitError)(nil)
 	return errors.As(err, &exit) && exit.ExitCode() > 128 && exit.ExitCode() <= 128+lastSignal

@@ -26,7 +26,7 @@ func ParseIomap(b []byte) Iomap {
 	return Iomap{binary.LittleEndian.Uint64(b), ParseTarget(b[8:IomapLen])}
 }
 
-// Contains tells whether an offset lies in the range.
+// Contains reports whether an offset lies in the range.
 func (m *Iomap) Contains(offset uint64) bool { return offset-m.Offset < uint64(m.Memory.Length) }
 
 // A Remote is the peer's tables, which this side writes to.

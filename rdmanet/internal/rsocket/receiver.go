@@ -99,7 +99,7 @@ type Update struct {
 	Length  int
 }
 
-// Due tells whether the peer must be told something.
+// Due reports whether the peer must be told something.
 func (r *Receiver) Due() bool {
 	return r.free >= r.half || int16(r.read-r.due) >= 0
 }

@@ -27,7 +27,7 @@ func NewSendBuffer(size, spans int) *SendBuffer {
 	return &SendBuffer{size: size, spans: make([]span, spans)}
 }
 
-// Used tells whether any of the memory is in use.
+// Used reports whether any of the memory is in use.
 func (b *SendBuffer) Used() bool { return b.count > 0 }
 
 // Take takes up to want bytes in one piece; n is 0 when there are none. They

@@ -41,7 +41,7 @@ func (s *Sender) Take(n int) (addr uint64, key uint32) {
 	return addr, key
 }
 
-// Credit tells whether a message without data in the peer's buffer may be sent
+// Credit reports whether a message without data in the peer's buffer may be sent
 // that counts like one with data, and Spend counts it.
 func (s *Sender) Credit() bool { return s.sent != s.limit }
 

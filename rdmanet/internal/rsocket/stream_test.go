@@ -53,7 +53,7 @@ func newEnd(half int, credits uint16) *end {
 // stream is byte i of every stream.
 func stream(i int) byte { return byte(i*7 + i>>8) }
 
-// send sends up to n bytes and tells whether it could.
+// send sends up to n bytes and reports whether it could.
 func (e *end) send(n int) bool {
 	if n = min(n, e.tx.Room()); n == 0 {
 		return false
@@ -71,7 +71,7 @@ func (e *end) send(n int) bool {
 	return true
 }
 
-// tell sends what is due and tells whether anything was.
+// tell sends what is due and reports whether anything was.
 func (e *end) tell() (did bool) {
 	for e.rx.Due() {
 		u := e.rx.Update()
@@ -86,7 +86,7 @@ func (e *end) tell() (did bool) {
 	return did
 }
 
-// receive takes the oldest packet and tells whether there was one.
+// receive takes the oldest packet and reports whether there was one.
 func (e *end) receive(t *testing.T) bool {
 	if len(e.in) == 0 {
 		return false
@@ -113,7 +113,7 @@ func (e *end) receive(t *testing.T) bool {
 	return true
 }
 
-// take reads up to n bytes and tells whether there were any.
+// take reads up to n bytes and reports whether there were any.
 func (e *end) take(t *testing.T, n int) bool {
 	off, k := e.rx.Next()
 	k = min(n, k)
