@@ -134,8 +134,7 @@ func (t *screening) challenge(now time.Duration) {
 	}
 	// REQ and SIDR_REQ have the sender's ID at the same offset.
 	q := mad.DREQ{LocalID: p.id, RemoteID: binary.BigEndian.Uint32(p.mad[mad.HeaderLen:])}
-	d := t.m.message(mad.AttrDREQ, p.tid)
-	q.Put(d)
+	d := t.m.message(mad.AttrDREQ, p.tid, &q)
 	t.m.reply(d)
 }
 

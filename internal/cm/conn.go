@@ -16,17 +16,17 @@ type Conn struct {
 	Context any // the user's
 
 	m        *Manager
-	listener *Listener // that counts the request while it waits for the user
+	listener *Listener // counts the request while it waits for the user
 	timer    timer
 	older    *Conn // in halfOpen
 	newer    *Conn
 	waiting  *[mad.Len]byte // sent, repeated until its answer comes
-	private  []byte         // of the MRA, RTU or DREP that doubles are answered with
+	private  []byte         // of the MRA, RTU or DREP that answers duplicates
 	path     qp.Path        // of the queue pair's packets
 	peer     netip.AddrPort // where messages go
 	service  mad.ServiceID
 	guid     uint64        // of the peer's adapter
-	tid      uint64        // of the exchange that is under way
+	tid      uint64        // of the current exchange
 	timeout  time.Duration // for an answer
 	wait     time.Duration // the same, or longer after an MRA
 	replied  time.Duration // when the REP was sent
@@ -35,8 +35,8 @@ type Conn struct {
 	localQPN, remoteQPN uint32
 	sendPSN, recvPSN    psn.PSN // each end chooses where the other one's requests start (IBTA 12.7.29)
 
-	hint           reason.Detail    // what the network says about waiting
-	rejection      mad.RejectReason // by which this end took its REP back
+	hint           reason.Detail    // what the network reported about the peer
+	rejection      mad.RejectReason // with which this end withdrew its REP
 	state          State
 	kind           qp.Type
 	detached       bool // destroyed
@@ -84,7 +84,7 @@ func (c *Conn) Type() qp.Type { return c.kind }
 // Path leads to the peer's queue pair.
 func (c *Conn) Path() qp.Path { return c.path }
 
-// newConn makes a connection without tables.
+// newConn makes a connection that is in no table yet.
 func (m *Manager) newConn() *Conn {
 	c := &Conn{m: m, localID: m.newID()}
 	c.timer.owner = c
@@ -93,7 +93,7 @@ func (m *Manager) newConn() *Conn {
 	return c
 }
 
-// need is the error of a call in a state that does not allow it.
+// need returns the error of a call in a state that does not allow it.
 func (c *Conn) need(op string, allowed ...State) error {
 	if slices.Contains(allowed, c.state) {
 		return nil
@@ -101,7 +101,7 @@ func (c *Conn) need(op string, allowed ...State) error {
 	return &StateError{Op: op, Expected: allowed, Found: c.state}
 }
 
-// privateFits is the error of private data that the message has no room for.
+// privateFits returns the error of private data that does not fit in the message.
 func privateFits(op, field string, n, room int) error {
 	if n <= room {
 		return nil
@@ -116,7 +116,7 @@ func (c *Conn) send(d *[mad.Len]byte) {
 	c.m.send(p, d)
 }
 
-// ask sends a message and repeats it until its answer comes.
+// ask sends a message and repeats it until it is answered.
 func (c *Conn) ask(now time.Duration, d *[mad.Len]byte) { c.askFor(now, d, c.timeout, c.retries) }
 
 func (c *Conn) askFor(now time.Duration, d *[mad.Len]byte, wait time.Duration, retries uint8) {
@@ -134,7 +134,7 @@ const (
 	earlyWait    = 200 * time.Millisecond // before the first, twice that before the second
 )
 
-// askEarly is ask with early repetitions, where there is time for them.
+// askEarly is ask with early repetitions, if there is time for them.
 func (c *Conn) askEarly(now time.Duration, d *[mad.Len]byte) {
 	c.ask(now, d)
 	if c.timeout > earlyWait<<earlyRepeats {
@@ -143,8 +143,8 @@ func (c *Conn) askEarly(now time.Duration, d *[mad.Len]byte) {
 	}
 }
 
-// repeatEarly repeats a message, and reports whether it was one of the early
-// times.
+// repeatEarly repeats a message if it is one of the early times, and reports whether it
+// was.
 func (c *Conn) repeatEarly(now time.Duration) bool {
 	if c.early == 0 {
 		return false
@@ -164,7 +164,7 @@ func (c *Conn) answered() {
 	c.m.timers.stop(&c.timer)
 }
 
-// decided gives the place in the listener's backlog back.
+// decided returns the place in the listener's backlog.
 func (c *Conn) decided() {
 	if c.listener != nil {
 		c.listener.waiting--
@@ -173,7 +173,7 @@ func (c *Conn) decided() {
 	}
 }
 
-// leaveQPNs and leaveRemotes take the connection out of a table.
+// leaveQPNs and leaveRemotes remove the connection from a table.
 func (c *Conn) leaveQPNs() {
 	if c.hasQPN {
 		delete(c.m.qpns, c.key(c.remoteQPN))
@@ -210,9 +210,9 @@ func (c *Conn) reset() {
 	delete(c.m.conns, c.localID)
 }
 
-// enterTimewait waits until late packets of the queue pair are gone (IBTA
-// 12.9.8.4). The peer may use its queue pair again meanwhile, but a late double
-// of its REQ is still known for one.
+// enterTimewait waits until late packets of the queue pair are gone (IBTA 12.9.8.4). The
+// peer may use its queue pair again meanwhile, but a late duplicate of its REQ is still
+// recognized.
 func (c *Conn) enterTimewait(now time.Duration) {
 	most := maxTimewait
 	if c.half {
@@ -227,7 +227,7 @@ func (c *Conn) enterTimewait(now time.Duration) {
 	c.m.timers.set(&c.timer, now+min(duration(c.ack), most))
 }
 
-// tell gives an event of the connection to its user, if it has one.
+// tell passes an event of the connection to its user, if it has one.
 func (c *Conn) tell(e Event) {
 	if c.detached {
 		return
@@ -255,8 +255,8 @@ func (c *Conn) expire(now time.Duration) {
 	c.giveUp(now)
 }
 
-// giveUp ends the wait for an answer, and tells the peer where it may wait as
-// well (IBTA 12.9.8.7).
+// giveUp ends the wait for an answer, and tells the peer if it may wait as well (IBTA
+// 12.9.8.7).
 func (c *Conn) giveUp(now time.Duration) {
 	d := reason.Detail{Expected: uint64(c.retries), Found: uint64(c.wait.Milliseconds())}
 	e := Event{Kind: EventDreqTimeout}
@@ -277,7 +277,7 @@ func (c *Conn) giveUp(now time.Duration) {
 		c.enterTimewait(now)
 		d.Reason = reason.CMDreqTimeout
 	}
-	if c.hint.Reason != reason.None { // which says why
+	if c.hint.Reason != reason.None { // it says why
 		d = c.hint
 	}
 	c.m.config.Refuse(d)
@@ -285,10 +285,9 @@ func (c *Conn) giveUp(now time.Duration) {
 	c.tell(e)
 }
 
-// Destroy gives the connection back, in any state: it rejects what it was asked
-// or asked for, disconnects what is established, and answers a disconnect. No
-// event comes after it. What the peer may still ask about, the Manager answers
-// by itself until the time wait is over.
+// Destroy ends the connection for its user, in any state: it rejects or withdraws a
+// request, disconnects an established connection, and answers a disconnect. No event
+// follows. The Manager answers the peer's messages by itself until the time wait is over.
 func (c *Conn) Destroy(now time.Duration) {
 	if c.detached {
 		return
@@ -313,8 +312,8 @@ func (c *Conn) Destroy(now time.Duration) {
 	c.Context = nil
 }
 
-// find gives the connection that a message names by both communication IDs,
-// where the message comes from its peer.
+// find returns the connection that a message names by both communication IDs, if the
+// message comes from its peer.
 func (m *Manager) find(local, remote uint32) *Conn {
 	c := m.conns[local]
 	if c == nil || !c.known || c.remoteID != remote {
@@ -324,8 +323,8 @@ func (m *Manager) find(local, remote uint32) *Conn {
 	return m.fromPeer(c)
 }
 
-// findAsking gives the connection whose REQ a message answers: it does not know
-// the peer's communication ID yet.
+// findAsking returns the connection whose REQ a message answers. It does not know the
+// peer's communication ID yet.
 func (m *Manager) findAsking(local, remote uint32) *Conn {
 	c := m.conns[local]
 	if c == nil || c.known {
@@ -342,8 +341,8 @@ func (m *Manager) asking(local uint32) bool {
 	return c != nil && !c.known
 }
 
-// fromPeer gives the connection if the message that is being received comes
-// from its peer's address. The port tells nothing: it spreads flows.
+// fromPeer returns the connection if the message that is being received comes from its
+// peer's address. The port is not checked, as it spreads flows.
 func (m *Manager) fromPeer(c *Conn) *Conn {
 	from := home(m.received.from).Addr()
 	if from == home(c.peer).Addr() || from == home(c.path.Dst).Addr() {

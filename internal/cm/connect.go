@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// hopLimit is what a path without one is told the peer with.
+// hopLimit is the hop limit in a REQ whose path has none.
 const hopLimit = 64
 
 // limit is a parameter with the greatest value that its field holds.
@@ -51,7 +51,7 @@ func (p *ConnectParams) check(c *Config) error {
 		limit{"Path.FlowLabel", uint64(p.Path.FlowLabel), 0xfffff})
 }
 
-// or gives v, or where it is zero what zero stands for.
+// or returns v, or the value that zero stands for.
 func or[T ~uint8 | ~uint32 | ~int](v, zero T) T {
 	if v == 0 {
 		return zero
@@ -59,8 +59,8 @@ func or[T ~uint8 | ~uint32 | ~int](v, zero T) T {
 	return v
 }
 
-// Connect asks a peer for a connection: it sends the REQ (IBTA 12.9.5). The
-// error is an *Error.
+// Connect asks a peer for a connection: it sends the REQ (IBTA 12.9.5). The error is an
+// *Error.
 func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
 	if err := p.check(&m.config); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
 	c.resources, c.depth = p.ResponderResources, p.InitiatorDepth
 	c.retryCount, c.rnrRetry = p.RetryCount, p.RNRRetryCount
 	c.retries = or(p.Retries, DefaultRetries)
-	// A request and its answer are each under way for the packet life time.
+	// A request and its answer may each be in the network for the packet life time.
 	c.timeout = 2*duration(lifeTime) + duration(or(p.RemoteResponseTimeout, DefaultResponseTimeout))
 	c.ack = lifeTime + 1
 	if p.PeerToPeer {
@@ -131,12 +131,11 @@ func (m *Manager) newREQ(c *Conn, p *ConnectParams, lifeTime uint8) *[mad.Len]by
 		q.Primary.SubnetLocal = true
 	}
 	copy(q.Private[:], p.Private)
-	d := m.message(mad.AttrREQ, c.tid)
-	q.Put(d)
+	d := m.message(mad.AttrREQ, c.tid, &q)
 	return d
 }
 
-// withZone gives a link-local address the zone of the device's.
+// withZone returns a link-local address with the zone of the device's.
 func (m *Manager) withZone(a netip.Addr) netip.Addr {
 	if a.IsLinkLocalUnicast() && a.Is6() {
 		return a.WithZone(m.config.Local.Addr().Zone())

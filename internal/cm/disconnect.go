@@ -25,8 +25,7 @@ func (c *Conn) Disconnect(now time.Duration, private []byte) error {
 func (c *Conn) sendDREQ(now time.Duration, private []byte) {
 	q := mad.DREQ{LocalID: c.localID, RemoteID: c.remoteID, RemoteQPN: c.remoteQPN}
 	copy(q.Private[:], private)
-	d := c.m.message(mad.AttrDREQ, c.m.transaction(c.localID))
-	q.Put(d)
+	d := c.m.message(mad.AttrDREQ, c.m.transaction(c.localID), &q)
 	c.state = DreqSent
 	c.private = nil
 	c.ask(now, d)
@@ -55,8 +54,7 @@ func (c *Conn) sendDREP(now time.Duration, private []byte) {
 func (c *Conn) newDREP() *[mad.Len]byte {
 	p := mad.DREP{LocalID: c.localID, RemoteID: c.remoteID}
 	copy(p.Private[:], c.private)
-	d := c.m.message(mad.AttrDREP, c.tid)
-	p.Put(d)
+	d := c.m.message(mad.AttrDREP, c.tid, &p)
 	return d
 }
 
@@ -65,13 +63,13 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	if c != nil && !c.known && m.fromPeer(c) != nil {
 		// The peer checks whether the REQ came from here (screening.challenge). The
 		// answer must not be delayed by the rate limit for unknown connections.
-		m.reply(m.strangersDREP(q))
+		m.reply(m.answerUnknownDREQ(q))
 		return
 	}
 	if c == nil || !c.known || c.remoteID != q.LocalID {
-		// What is no more is disconnected: the peer may stop waiting.
+		// A connection that does not exist is disconnected: the peer may stop waiting.
 		m.refuse(reason.CMCommID, uint64(q.RemoteID), uint64(q.LocalID))
-		m.answer(m.strangersDREP(q))
+		m.answer(m.answerUnknownDREQ(q))
 		return
 	}
 	if m.fromPeer(c) == nil {
@@ -82,7 +80,7 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 		return
 	}
 	switch c.state {
-	case RepSent, MRARepReceived, DreqSent: // the RTU was lost, or both disconnect at a time
+	case RepSent, MRARepReceived, DreqSent: // the RTU was lost, or both disconnect at the same time
 		c.answered()
 		c.proved()
 		c.leaveHalfOpen()
@@ -107,11 +105,10 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from})
 }
 
-// strangersDREP answers the DREQ of a connection that does not exist.
-func (m *Manager) strangersDREP(q *mad.DREQ) *[mad.Len]byte {
+// answerUnknownDREQ answers the DREQ of a connection that does not exist.
+func (m *Manager) answerUnknownDREQ(q *mad.DREQ) *[mad.Len]byte {
 	p := mad.DREP{LocalID: q.RemoteID, RemoteID: q.LocalID}
-	d := m.message(mad.AttrDREP, m.received.header.TID)
-	p.Put(d)
+	d := m.message(mad.AttrDREP, m.received.header.TID, &p)
 	return d
 }
 

@@ -8,23 +8,22 @@
 // datagrams, events and the next deadline go out. One goroutine at a time
 // calls a Manager and all that belongs to it.
 //
-// It owns what is between two communication managers. It never touches a queue
-// pair: it tells by Attr what the transitions of one want, and its user makes
-// them. Ports, address resolution, backlogs of accepted connections and who
-// may listen where are its user's too.
+// It owns what is between two communication managers. It never touches a queue pair: Attr
+// returns what the transitions of one need, and its user makes them. Ports, address
+// resolution, backlogs of accepted connections and permission to listen are its user's
+// too.
 //
 // # Life of a connection
 //
-// The active side calls Connect (REQ), hears RepReceived, brings its queue pair
-// to RTS and calls Ready (RTU). The passive side hears ReqReceived on a
-// Listener, brings its queue pair to RTS and calls Accept (REP), and hears
-// RtuReceived. Either calls Disconnect (DREQ), upon which the other hears
-// DreqReceived and calls DisconnectReply (DREP). Both then hear TimewaitExit
-// once late packets of the connection must be gone. Each Conn is given back by
-// Destroy, in whatever state it is.
+// The active side calls Connect (REQ), gets RepReceived, brings its queue pair to RTS and
+// calls Ready (RTU). The passive side gets ReqReceived on a Listener, brings its queue
+// pair to RTS, calls Accept (REP), and gets RtuReceived. Either calls Disconnect (DREQ);
+// the other gets DreqReceived and calls DisconnectReply (DREP). Both then get
+// TimewaitExit when late packets of the connection must be gone. Destroy ends a Conn, in
+// any state.
 //
-// What an event hands over is valid until the handler returns. The handler may
-// queue; it must not call the Manager.
+// What an event points to is valid until the handler returns. The handler must not call
+// the Manager.
 //
 // # Forged requests
 //
@@ -42,18 +41,18 @@
 // Messages and times are the same, and so is every answer that a peer relies
 // on. Beyond that:
 //
-//   - A destroyed connection lives on without its user until its DREQ is
-//     answered or given up and its time wait is over, so that a lost DREQ or
-//     DREP does not leave the peer waiting.
+//   - A destroyed connection remains without its user until its DREQ is answered or
+//     given up and its time wait is over, so that a lost DREQ or DREP does not leave
+//     the peer waiting.
 //   - A REP for a connection that does not exist is rejected (reason 6), and an
 //     end that gives up waiting says so by a REJ (reason 4), so that the other
 //     end need not time out as well (IBTA 12.6.7.2, 12.9.8.7).
 //   - A connection's messages must come from its peer's address. Stale
-//     connections and doubles are told by address, GUID and number, so that two
-//     devices which share a GUID do not harm each other.
+//     connections and duplicates are recognized by address, GUID and number, so that two
+//     devices with the same GUID do not harm each other.
 //   - A REQ is repeated twice before its first time-out, and a REP every half
 //     second, for eight at most.
-//   - Late doubles of a REQ are known for doubles during the time wait.
+//   - Late duplicates of a REQ are recognized during the time wait.
 //   - REQs are checked for what the device cannot do (transport, address, path
 //     MTU, partition) and rejected with the fitting reason.
 //   - Simultaneous requests of two active sides make one connection where both

@@ -8,13 +8,13 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A Kind says what an Event tells.
+// A Kind is the kind of an Event.
 type Kind uint8
 
-// The events. In brackets the connection's state after it.
+// The events, with the connection's state after each in parentheses.
 const (
-	// ReqReceived: a peer asks for a connection (ReqReceived). Conn is new, or
-	// in a simultaneous connect the own one. REQ and Listener are set.
+	// ReqReceived: a peer asks for a connection (ReqReceived). Conn is new, or in a
+	// simultaneous connect the own one. REQ and Listener are set.
 	EventReqReceived Kind = iota + 1
 	// RepReceived: the peer accepted (RepReceived). REP is set.
 	EventRepReceived
@@ -22,13 +22,13 @@ const (
 	EventRtuReceived
 	// Established: Establish was called before the RTU came (Established).
 	EventEstablished
-	// RejReceived: the peer rejected (Idle; Timewait where a queue pair may
-	// have been in use). Reject, ARI and Detail are set.
+	// RejReceived: the peer rejected (Idle; Timewait if a queue pair may have been in
+	// use). Reject, ARI and Detail are set.
 	EventRejReceived
 	// MraReceived: the peer takes longer (MRAReqReceived or MRARepReceived).
 	// ServiceTimeout is set.
 	EventMraReceived
-	// DreqReceived: the peer disconnects (DreqReceived); wants DisconnectReply.
+	// DreqReceived: the peer disconnects (DreqReceived) and waits for DisconnectReply.
 	EventDreqReceived
 	// DrepReceived: the peer confirmed the disconnect (Timewait).
 	EventDrepReceived
@@ -43,11 +43,11 @@ const (
 	// StaleConnection: the peer forgot this connection and uses its queue pair
 	// for another; a DREQ was sent (DreqSent). Detail is set.
 	EventStaleConnection
-	// SidrReqReceived: a peer asks who serves a service ID by datagrams.
+	// SidrReqReceived: a peer asks which queue pair serves a service ID by datagrams.
 	// Inquiry, SIDRReq and Listener are set.
 	EventSidrReqReceived
-	// SidrRepReceived: the peer answered. Lookup and SIDRRep are set, and Detail
-	// where its status is not success.
+	// SidrRepReceived: the peer answered. Lookup and SIDRRep are set, and Detail if its
+	// status is not success.
 	EventSidrRepReceived
 	// SidrTimeout: no answer to the SIDR_REQ. Lookup and Detail are set.
 	EventSidrTimeout
@@ -72,7 +72,7 @@ var kinds = [...]string{
 	EventSidrTimeout:     "SidrTimeout",
 }
 
-// String names the event.
+// String returns the name of the event.
 func (k Kind) String() string {
 	if int(k) < len(kinds) && kinds[k] != "" {
 		return kinds[k]
@@ -80,9 +80,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("event %d", uint8(k))
 }
 
-// An Event is what a Manager tells its user. It and all that it points to but
-// Conn, Listener, Lookup and Inquiry are the Manager's again when the handler
-// returns.
+// An Event reports to the user of a Manager. It and all that it points to, except Conn,
+// Listener, Lookup and Inquiry, are the Manager's again when the handler returns.
 type Event struct {
 	Kind     Kind
 	Conn     *Conn
@@ -95,8 +94,8 @@ type Event struct {
 	SIDRReq *mad.SIDRReq
 	SIDRRep *mad.SIDRRep
 
-	// Private is the message's private data, with the zeros that fill it up:
-	// messages do not carry its length. Nil where no message is the cause.
+	// Private is the message's private data with the zeros that follow it: messages do
+	// not carry its length. It is nil if no message is the cause.
 	Private []byte
 
 	Reject         mad.RejectReason

@@ -7,14 +7,13 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A Listener hears requests for one service ID, both of connections and of
-// service ID resolution.
+// A Listener takes requests for one service ID, both for connections and for service ID
+// resolution.
 type Listener struct {
 	Context any // the user's
 
-	// Backlog is how many requests may wait for Accept or Reject, or for
-	// Inquiry.Reply; more are dropped, and their senders try again. 0 is no
-	// limit.
+	// Backlog is how many requests may wait for Accept or Reject, or for Inquiry.Reply.
+	// More are dropped, and their senders try again. 0 is no limit.
 	Backlog int
 
 	m       *Manager
@@ -23,8 +22,8 @@ type Listener struct {
 	closed  bool
 }
 
-// Listen makes a listener (IBTA 12.7.3). A service ID has one at a time; the
-// error is an *Error.
+// Listen makes a listener (IBTA 12.7.3). A service ID has one at a time. The error is an
+// *Error.
 func (m *Manager) Listen(_ time.Duration, sid mad.ServiceID) (*Listener, error) {
 	if m.listeners[sid] != nil {
 		return nil, &Error{"listen", "", reason.Detail{Reason: reason.CMServiceBusy, Expected: 0, Found: uint64(sid)}}
@@ -34,13 +33,13 @@ func (m *Manager) Listen(_ time.Duration, sid mad.ServiceID) (*Listener, error) 
 	return l, nil
 }
 
-// Service is what the listener listens on.
+// Service is the service ID that the listener serves.
 func (l *Listener) Service() mad.ServiceID { return l.service }
 
 // Waiting is how many requests wait for the user's decision.
 func (l *Listener) Waiting() int { return l.waiting }
 
-// Close ends the listener. Requests that it heard go on.
+// Close ends the listener. Requests that it has reported go on.
 func (l *Listener) Close() {
 	if !l.closed {
 		l.closed = true

@@ -10,17 +10,17 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// defaultPKey is the one partition that there is, as full member.
+// defaultPKey is the only partition, as full member.
 const defaultPKey = 0xffff
 
-// Config is what a Manager is made of.
+// Config configures a Manager.
 type Config struct {
 	GUID     uint64              // Local CA GUID
 	Local    netip.AddrPort      // the device's address and UDP port
 	MTU      int                 // active MTU, bytes
 	AckDelay uint8               // Local CA ACK Delay, an exponent to 4.096 µs; Linux's Soft RoCE has 15
 	Random   func() uint32       // communication and transaction IDs, PSNs: unpredictable
-	Refuse   func(reason.Detail) // counts and traces a refusal; nil for nobody
+	Refuse   func(reason.Detail) // counts and traces a refusal; nil drops it
 }
 
 // A Datagram is a management datagram to send from queue pair 1 to queue pair 1
@@ -60,21 +60,20 @@ type Manager struct {
 	received scratch
 }
 
-// A remoteKey tells connections apart by a number of the peer's.
+// A remoteKey identifies a connection by a number that the peer chose.
 type remoteKey struct {
 	peer netip.AddrPort // its address and UDP port, see home
 	guid uint64
 	num  uint32
 }
 
-// A crossKey tells what a simultaneous request is for.
+// A crossKey identifies what a simultaneous request is for.
 type crossKey struct {
 	peer    netip.AddrPort
 	service mad.ServiceID
 }
 
-// scratch is where messages are parsed to: one at a time, and none outlives the
-// call of Receive.
+// scratch holds the message that is being received.
 type scratch struct {
 	now      time.Duration
 	from     netip.AddrPort
@@ -122,8 +121,8 @@ func New(c Config) *Manager {
 	return m
 }
 
-// SetHandler sets who hears events. f is called from inside of the other calls;
-// it must neither block nor call the Manager. Nil is nobody.
+// SetHandler sets what gets the events. f is called from within other methods; it must
+// neither block nor call the Manager. Nil drops events.
 func (m *Manager) SetHandler(f func(*Event)) {
 	if f == nil {
 		f = func(*Event) {}
@@ -131,7 +130,7 @@ func (m *Manager) SetHandler(f func(*Event)) {
 	m.handler = f
 }
 
-// Count tells how much a Manager holds.
+// Count is how much a Manager holds.
 type Count struct {
 	Conns     int // not destroyed
 	Detached  int // destroyed, and known until the disconnect and the time wait are over
@@ -143,7 +142,7 @@ type Count struct {
 	Queued    int // datagrams for Next
 }
 
-// Count counts.
+// Count returns how much the Manager holds.
 func (m *Manager) Count() Count {
 	n := Count{Conns: m.live, Lookups: len(m.lookups), Inquiries: len(m.inquiries), Listeners: len(m.listeners),
 		Waiting: m.screening.queued, Timers: len(m.timers), Queued: len(m.queue) - m.sent}
@@ -163,8 +162,8 @@ func (m *Manager) Count() Count {
 	return n
 }
 
-// Receive takes the payload of a SEND to queue pair 1, of any length and
-// content, with its source and traffic class.
+// Receive takes the payload of a SEND to queue pair 1, of any length and content, with
+// its source and traffic class.
 func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []byte) {
 	r := &m.received
 	d, refusal := mad.ParseHeader(b, &r.header)
@@ -225,7 +224,7 @@ func (m *Manager) dispatch(now time.Duration) {
 		r.lap.Parse(r.datagram)
 		m.receiveLAP(&r.lap)
 	case mad.AttrAPR:
-		// Nobody here sends a LAP.
+		// This end sends no LAP.
 		m.refuse(reason.CMAlternatePath, 0, uint64(mad.AttrAPR))
 	}
 }
@@ -248,10 +247,10 @@ func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
 	return true
 }
 
-// keptQueue is how long an empty queue's memory may be that is kept.
+// keptQueue limits the memory of an empty queue that is kept.
 const keptQueue = 1024
 
-// Deadline is when Expire wants to be called, machine.Never for not at all.
+// Deadline is when to call Expire, machine.Never for never.
 func (m *Manager) Deadline() time.Duration { return m.timers.deadline() }
 
 // Expire acts on deadlines that have passed.
@@ -265,22 +264,23 @@ func (m *Manager) refuse(r reason.Reason, expected, found uint64) {
 	m.config.Refuse(reason.Detail{Reason: r, Expected: expected, Found: found})
 }
 
-// tell gives an event to the handler.
+// tell passes an event to the handler.
 func (m *Manager) tell(e Event) {
 	m.event = e
 	m.handler(&m.event)
 	m.event = Event{}
 }
 
-// message begins a message. Where the device's UDP port is not the standard
-// one, the header tells it.
-func (m *Manager) message(a mad.AttributeID, tid uint64) *[mad.Len]byte {
+// message builds a message. If the device's UDP port is not the standard one, the header
+// announces it.
+func (m *Manager) message(a mad.AttributeID, tid uint64, body interface{ Put(*[mad.Len]byte) }) *[mad.Len]byte {
 	h := mad.NewHeader(a, tid)
 	if p := m.config.Local.Port(); p != ib.UDPPort {
 		h.Port = p
 	}
 	d := new([mad.Len]byte)
 	h.Put(d)
+	body.Put(d)
 	return d
 }
 
@@ -306,16 +306,16 @@ func (m *Manager) answer(d *[mad.Len]byte) {
 	m.reply(d)
 }
 
-// reply sends a message to where the one that is being received came from.
+// reply sends a message to the source of the one that is being received.
 func (m *Manager) reply(d *[mad.Len]byte) {
 	m.queue = append(m.queue, pending{qp.Path{Dst: m.received.from, TrafficClass: m.received.tos}, d, true})
 }
 
-// transaction makes a transaction ID.
+// transaction draws a transaction ID.
 func (m *Manager) transaction(id uint32) uint64 { return uint64(m.config.Random())<<32 | uint64(id) }
 
-// newID draws an ID that neither a connection nor a lookup has. It ends after
-// few draws, since there are more IDs than memory for connections.
+// newID draws an ID that neither a connection nor a lookup has. It ends after a few
+// draws, since there are more IDs than memory for connections.
 func (m *Manager) newID() uint32 {
 	for {
 		id := m.config.Random()
@@ -328,13 +328,13 @@ func (m *Manager) newID() uint32 {
 	}
 }
 
-// home is an address in the form in which addresses are compared: zones count
-// here only, not for peers.
+// home is an address in the form in which addresses are compared, without a zone, which
+// is this host's alone.
 func home(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// low is what of an address fits in a Detail.
+// low is the part of an address that fits in a Detail.
 func low(a netip.Addr) uint64 {
 	if !a.IsValid() {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// What the zero value of a parameter stands for, as Linux's rdma_cm has them.
+// The values that zero parameters stand for, as in Linux's rdma_cm.
 const (
 	DefaultResponseTimeout = 20 // 4.3 s
 	DefaultRetries         = 15
@@ -16,21 +16,21 @@ const (
 	DefaultMRATimeout      = 24 // 69 s: what Linux's rdma_cm gives Delay, with DelayOnDuplicate
 )
 
-// DelayOnDuplicate in a service timeout given to Delay keeps the MRA back until
-// the message comes a second time, since most answers are quick.
+// DelayOnDuplicate in a service timeout given to Delay sends the MRA only when the
+// message comes a second time, since most answers are quick.
 const DelayOnDuplicate = 0x80
 
 // ConnectParams is what Connect asks for.
 type ConnectParams struct {
 	Service mad.ServiceID
-	Path    qp.Path // to the peer; HopLimit 0 is told the peer as 64
+	Path    qp.Path // to the peer; the peer is told HopLimit 64 for 0
 	Type    qp.Type // RC (also for 0) or UC
 	QPN     uint32  // of the own queue pair, 24 bits
 	PSN     psn.PSN // that the peer's requests start with, 24 bits; 0 draws one
 	PathMTU int     // bytes; 0 is the device's
 
-	// ResponderResources is how many READs and ATOMICs the own queue pair serves
-	// at a time, InitiatorDepth how many it wants to have in flight.
+	// ResponderResources is how many READs and ATOMICs the own queue pair serves at a
+	// time, InitiatorDepth how many it wants to have in flight.
 	ResponderResources, InitiatorDepth uint8
 
 	RetryCount    uint8 // 0 to 7: of both queue pairs
@@ -38,26 +38,26 @@ type ConnectParams struct {
 	FlowControl   bool
 	SRQ           bool
 
-	// PacketLifeTime is how long a packet may be under way, as an exponent to
-	// 4.096 µs; 0 is DefaultPacketLifeTime. The acknowledge timeouts of both
-	// queue pairs and the time wait follow from it.
+	// PacketLifeTime is how long a packet may be in the network, as an exponent to 4.096
+	// µs; 0 is DefaultPacketLifeTime. The acknowledge timeouts of both queue pairs and
+	// the time wait follow from it.
 	PacketLifeTime uint8
 
-	// RemoteResponseTimeout is how long an answer of the peer's may take,
-	// LocalResponseTimeout how long one of this end: exponents to 4.096 µs, at
-	// most 31; 0 is DefaultResponseTimeout.
+	// RemoteResponseTimeout is how long an answer of the peer may take,
+	// LocalResponseTimeout how long one of this end: exponents to 4.096 µs, at most 31; 0
+	// is DefaultResponseTimeout.
 	RemoteResponseTimeout, LocalResponseTimeout uint8
 
-	// Retries is how often a message is sent again that is not answered, at
-	// most 15; 0 is DefaultRetries.
+	// Retries is how often an unanswered message is sent again, at most 15; 0 is
+	// DefaultRetries.
 	Retries uint8
 
 	Private []byte // at most 92 bytes, copied
 
-	// PeerToPeer makes one connection out of this request and one of the peer
-	// for the same service ID that crosses it (IBTA 12.10.4). The end whose
-	// GUID, or at equal GUIDs whose QPN, is smaller becomes the passive one and
-	// hears EventReqReceived. A peer that does not ask yet is asked again.
+	// PeerToPeer makes one connection out of this request and one of the peer for the
+	// same service ID that crosses it (IBTA 12.10.4). The end whose GUID, or at equal
+	// GUIDs whose QPN, is smaller becomes the passive one and gets EventReqReceived. A
+	// peer that does not ask yet is asked again.
 	PeerToPeer bool
 
 	Context any // Conn.Context

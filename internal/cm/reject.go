@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// Reject refuses what the peer asked for or answered, and takes back what this
-// end asked for: it sends a REJ. A connection whose REP was sent goes through
-// the time wait. The error is a *StateError or an *Error.
+// Reject refuses what the peer asked for or answered, or withdraws what this end asked
+// for: it sends a REJ. A connection whose REP was sent goes through the time wait. The
+// error is a *StateError or an *Error.
 func (c *Conn) Reject(now time.Duration, r mad.RejectReason, ari, private []byte) error {
 	const op = "reject"
 	if err := c.need(op, ReqReceived, MRAReqSent, ReqSent, MRAReqReceived, RepReceived, MRARepSent, RepSent, MRARepReceived); err != nil {
@@ -31,14 +31,14 @@ func (c *Conn) Reject(now time.Duration, r mad.RejectReason, ari, private []byte
 	return nil
 }
 
-// sendREJ sends the REJ that the state wants.
+// sendREJ sends the REJ of the state.
 func (c *Conn) sendREJ(r mad.RejectReason, ari, private []byte) {
 	j := mad.REJ{LocalID: c.localID, RemoteID: c.remoteID, Of: mad.OfOther, Reason: r, InfoLen: uint8(len(ari))}
 	switch c.state {
 	case RepSent, MRARepReceived:
 		c.rejection = r
 	case ReqReceived:
-		j.LocalID, j.Of = 0, mad.OfREQ // the peer was told none yet
+		j.LocalID, j.Of = 0, mad.OfREQ // the peer does not know it yet
 	case MRAReqSent:
 		j.Of = mad.OfREQ
 	case RepReceived, MRARepSent:
@@ -46,13 +46,12 @@ func (c *Conn) sendREJ(r mad.RejectReason, ari, private []byte) {
 	}
 	copy(j.Info[:], ari)
 	copy(j.Private[:], private)
-	d := c.m.message(mad.AttrREJ, c.tid)
-	j.Put(d)
+	d := c.m.message(mad.AttrREJ, c.tid, &j)
 	c.send(d)
 }
 
-// infoFor is the additional information of a REJ: for a timeout the own GUID, by
-// which the peer finds the connection (IBTA 12.6.7.2).
+// infoFor is the additional information of a REJ: for a timeout the own GUID, by which
+// the peer finds the connection (IBTA 12.6.7.2).
 func (m *Manager) infoFor(r mad.RejectReason) []byte {
 	if r != mad.RejectTimeout {
 		return nil
@@ -60,18 +59,17 @@ func (m *Manager) infoFor(r mad.RejectReason) []byte {
 	return binary.BigEndian.AppendUint64(nil, m.config.GUID)
 }
 
-// answerREJ rejects the message that is being received without a connection;
-// the IDs are the message's, remote being the sender's.
+// answerREJ rejects the message that is being received, without a connection. The IDs are
+// the message's; remote is the sender's.
 func (m *Manager) answerREJ(r mad.RejectReason, of mad.Which, remote, local uint32, ari []byte) {
 	j := mad.REJ{LocalID: local, RemoteID: remote, Of: of, Reason: r, InfoLen: uint8(len(ari))}
 	copy(j.Info[:], ari)
-	d := m.message(mad.AttrREJ, m.received.header.TID)
-	j.Put(d)
+	d := m.message(mad.AttrREJ, m.received.header.TID, &j)
 	m.answer(d)
 }
 
-// refuseVersion answers a request of another class version with the own one
-// (IBTA 12.6.7.2): the communication ID lies in the same place in all of them.
+// refuseVersion answers a request of another class version with the own version (IBTA
+// 12.6.7.2). The communication ID is at the same offset in all versions.
 func (m *Manager) refuseVersion() {
 	r := &m.received
 	switch r.header.Attribute {
@@ -84,7 +82,7 @@ func (m *Manager) refuseVersion() {
 	}
 }
 
-// rejected gives the connection that a REJ is for.
+// rejected returns the connection that a REJ is for.
 func (m *Manager) rejected(j *mad.REJ) *Conn {
 	switch {
 	case j.Reason == mad.RejectTimeout && j.InfoLen >= 8:
@@ -96,11 +94,10 @@ func (m *Manager) rejected(j *mad.REJ) *Conn {
 	return m.find(j.RemoteID, j.LocalID)
 }
 
-// timedOut gives the connection that a peer waits for no longer (IBTA
-// 12.6.7.2): the one that it names, unless that has another peer. The sender may
-// never have heard of this end's ID; then it names its own GUID, with which its
-// communication ID is unique. Or this end never heard of the sender's ID,
-// because its REP was lost.
+// timedOut returns the connection that a peer no longer waits for (IBTA 12.6.7.2): the
+// one that it names, unless that has another peer. If the sender never learned this end's
+// ID, it names its own GUID, with which its communication ID is unique. If its REP was
+// lost, this end never learned the sender's ID.
 func (m *Manager) timedOut(j *mad.REJ) *Conn {
 	if c := m.conns[j.RemoteID]; c != nil && (!c.known || c.remoteID == j.LocalID) {
 		return m.fromPeer(c)
@@ -122,7 +119,7 @@ func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
 	switch c.state {
 	case ReqSent, MRAReqReceived:
 		if c.peerToPeer && j.Reason == mad.RejectInvalidServiceID {
-			// The peer does not ask yet; it will, or this end's time runs out.
+			// The peer does not ask yet. It will, or this end times out.
 			m.refuse(reason.CMRejected, uint64(c.state), uint64(j.Reason))
 			return
 		}
@@ -140,9 +137,9 @@ func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
 	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from, Detail: d})
 }
 
-// endRejected ends a connection that was not established. After a stale one the
-// queue pair's number must not be used at once; but the peer, whose REQ stands,
-// may send it again, and then it is no double.
+// endRejected ends a connection that was not established. After a stale one the number of
+// the queue pair must not be used at once. But the peer, whose REQ stands, may send it
+// again, and then it is not a duplicate.
 func (c *Conn) endRejected(now time.Duration, j *mad.REJ) {
 	if j.Reason == mad.RejectStaleConnection {
 		c.leaveRemotes()

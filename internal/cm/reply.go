@@ -8,12 +8,12 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// receiveREP is the active side's answer.
+// receiveREP takes the peer's answer to the active side.
 func (m *Manager) receiveREP(now time.Duration, p *mad.REP) {
 	c := m.conns[p.RemoteID]
 	if c == nil || !c.known && c.state != ReqSent && c.state != MRAReqReceived {
-		// IBTA 12.6.7.2: the peer accepted a request that nobody waits for any
-		// more. Linux leaves it to its timeout.
+		// IBTA 12.6.7.2: the peer accepted a request that this end no longer has. Linux
+		// leaves the peer to its timeout.
 		m.refuse(reason.CMCommID, uint64(p.RemoteID), uint64(p.LocalID))
 		m.answerREJ(mad.RejectInvalidCommID, mad.OfREP, p.LocalID, p.RemoteID, nil)
 		return
@@ -22,7 +22,7 @@ func (m *Manager) receiveREP(now time.Duration, p *mad.REP) {
 		return
 	}
 	if c.known {
-		m.doubleREP(c, p)
+		m.duplicateREP(c, p)
 		return
 	}
 	key := remoteKey{home(c.peer), p.GUID, p.LocalID}
@@ -53,11 +53,11 @@ func (c *Conn) takeREP(p *mad.REP) {
 	m.qpns[c.key(c.remoteQPN)], c.hasQPN = c, true
 }
 
-// doubleREP answers a REP to a connection that has one already.
-func (m *Manager) doubleREP(c *Conn, p *mad.REP) {
+// duplicateREP answers a REP to a connection that has one already.
+func (m *Manager) duplicateREP(c *Conn, p *mad.REP) {
 	if p.LocalID != c.remoteID {
-		// A double of the REQ made a second connection on the peer. Nothing
-		// will come of it (IBTA 12.6.7.2).
+		// A duplicate of the REQ made a second connection on the peer. It has no other
+		// end (IBTA 12.6.7.2).
 		m.refuse(reason.CMCommID, uint64(p.RemoteID), uint64(p.LocalID))
 		m.answerREJ(mad.RejectInvalidCommInstance, mad.OfREP, p.LocalID, p.RemoteID, nil)
 		return
@@ -71,8 +71,8 @@ func (m *Manager) doubleREP(c *Conn, p *mad.REP) {
 	}
 }
 
-// Ready tells the peer that this end is: it sends the RTU, and the connection is
-// established. The error is a *StateError or an *Error.
+// Ready sends the RTU, and the connection is established. The error is a *StateError or
+// an *Error.
 func (c *Conn) Ready(_ time.Duration, private []byte) error {
 	const op = "ready"
 	if err := c.need(op, RepReceived, MRARepSent); err != nil {
@@ -90,8 +90,7 @@ func (c *Conn) Ready(_ time.Duration, private []byte) error {
 func (c *Conn) sendRTU() {
 	u := mad.RTU{LocalID: c.localID, RemoteID: c.remoteID}
 	copy(u.Private[:], c.private)
-	d := c.m.message(mad.AttrRTU, c.tid)
-	u.Put(d)
+	d := c.m.message(mad.AttrRTU, c.tid, &u)
 	c.send(d)
 }
 
@@ -105,8 +104,7 @@ func (m *Manager) receiveRTU(u *mad.RTU) {
 		c.confirmed()
 		c.tell(Event{Kind: EventRtuReceived, Private: u.Private[:], Source: m.received.from})
 	case c.state == Timewait && c.rejection != 0:
-		// The peer is ready for a connection that this end took back: the REJ was
-		// lost.
+		// The peer is ready for a connection that this end withdrew: the REJ was lost.
 		c.wrongState(RepSent)
 		c.sendREJ(c.rejection, m.infoFor(c.rejection), nil)
 	default:
@@ -114,9 +112,9 @@ func (m *Manager) receiveRTU(u *mad.RTU) {
 	}
 }
 
-// Establish tells that the peer's first packet came on the queue pair before its
-// RTU, which shows as much (IBTA 12.9.6, communication established). The error
-// is a *StateError.
+// Establish says that the peer's first packet arrived on the queue pair before its RTU,
+// which shows as much (IBTA 12.9.6, communication established). The error is a
+// *StateError.
 func (c *Conn) Establish(_ time.Duration) error {
 	if err := c.need("establish", RepSent, MRARepReceived); err != nil {
 		return err
@@ -134,9 +132,9 @@ func (c *Conn) confirmed() {
 	c.state = Established
 }
 
-// Delay asks the peer to wait longer for the answer to its REQ or REP: it sends
-// an MRA, with DelayOnDuplicate only when the message comes again. The service
-// timeout is an exponent to 4.096 µs. The error is a *StateError or an *Error.
+// Delay asks the peer to wait longer for the answer to its REQ or REP: it sends an MRA,
+// with DelayOnDuplicate only when the message comes again. The service timeout is an
+// exponent to 4.096 µs. The error is a *StateError or an *Error.
 func (c *Conn) Delay(_ time.Duration, serviceTimeout uint8, private []byte) error {
 	const op = "delay"
 	if err := c.need(op, ReqReceived, RepReceived); err != nil {
@@ -165,12 +163,11 @@ func (c *Conn) Delay(_ time.Duration, serviceTimeout uint8, private []byte) erro
 func (c *Conn) sendMRA(of mad.Which) {
 	a := mad.MRA{LocalID: c.localID, RemoteID: c.remoteID, Of: of, ServiceTimeout: c.serviceTimeout}
 	copy(a.Private[:], c.private)
-	d := c.m.message(mad.AttrMRA, c.tid)
-	a.Put(d)
+	d := c.m.message(mad.AttrMRA, c.tid, &a)
 	c.send(d)
 }
 
-// receiveMRA waits longer: for the service timeout and the packets' way (IBTA
+// receiveMRA extends the wait by the service timeout and the time in the network (IBTA
 // 12.9.8.7).
 func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 	var c *Conn
@@ -204,15 +201,14 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 	c.tell(Event{Kind: EventMraReceived, ServiceTimeout: a.ServiceTimeout, Private: a.Private[:], Source: m.received.from})
 }
 
-// receiveLAP refuses an alternate path: RoCE has none (annex A16). Linux drops
-// the LAP without a word; its sender need not wait.
+// receiveLAP refuses an alternate path: RoCE has none (annex A16). Linux drops the LAP
+// silently, and its sender waits.
 func (m *Manager) receiveLAP(l *mad.LAP) {
 	m.refuse(reason.CMAlternatePath, 0, uint64(mad.AttrLAP))
 	a := mad.APR{LocalID: l.RemoteID, RemoteID: l.LocalID, Status: mad.APInvalidCommID}
 	if c := m.conns[l.RemoteID]; c != nil && c.known && c.remoteID == l.LocalID {
 		a.Status = mad.APUnsupported
 	}
-	d := m.message(mad.AttrAPR, m.received.header.TID)
-	a.Put(d)
+	d := m.message(mad.AttrAPR, m.received.header.TID, &a)
 	m.answer(d)
 }

@@ -10,11 +10,10 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// receiveREQ is the passive side's door. The order of the checks is Linux's:
-// duplicate, stale connection, listener; then what the device supports; and then,
-// unless the sender has proved its address, whether it must do so. It reports
-// whether the request is finished: one from a proven sender may have to wait for
-// room.
+// receiveREQ takes a REQ on the passive side. The order of the checks is Linux's:
+// duplicate, stale connection, listener, then what the device supports. Then a sender
+// that has not proved its address may be challenged. It reports whether the request is
+// finished: one from a proven sender may have to wait for room.
 func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done bool) {
 	r := &m.received
 	if port, ok := q.Announcement.Port(); ok {
@@ -22,7 +21,7 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done b
 	}
 	key := remoteKey{home(r.from), q.GUID, q.LocalID}
 	if c := m.remotes[key]; c != nil {
-		m.doubleREQ(c)
+		m.duplicateREQ(c)
 		return true
 	}
 	crossing := m.crossed(q)
@@ -99,16 +98,16 @@ func (m *Manager) admitWaiting(now time.Duration, p *waitingRequest) bool {
 	return m.receiveREQ(now, &r.req, true)
 }
 
-// takeREQ makes the connection what the REQ asks for. What is local in the
-// message is remote here.
+// takeREQ sets up the connection from the REQ. What is local in the message is remote
+// here.
 func (c *Conn) takeREQ(q *mad.REQ) {
 	m := c.m
 	c.state, c.known = ReqReceived, true
 	c.service, c.tid, c.guid = q.Service, m.received.header.TID, q.GUID
 	c.remoteID, c.remoteQPN = q.LocalID, q.QPN
 	c.peer = m.received.from
-	// The queue pair's packets go to the GID that the peer names; messages go
-	// to where they come from.
+	// The queue pair's packets go to the GID that the peer names; messages go to where
+	// they come from.
 	c.path = qp.Path{
 		Dst:          netip.AddrPortFrom(m.withZone(q.Primary.LocalGID.Addr()), c.peer.Port()),
 		FlowLabel:    q.Primary.FlowLabel,
@@ -128,8 +127,8 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 	m.qpns[c.key(c.remoteQPN)], c.hasQPN = c, true
 }
 
-// doubleREQ answers a REQ that came before (IBTA 12.9.8.3.1).
-func (m *Manager) doubleREQ(c *Conn) {
+// duplicateREQ answers a REQ that came before (IBTA 12.9.8.3.1).
+func (m *Manager) duplicateREQ(c *Conn) {
 	c.duplicate(mad.AttrREQ)
 	switch c.state {
 	case MRAReqSent:
@@ -139,17 +138,17 @@ func (m *Manager) doubleREQ(c *Conn) {
 	}
 }
 
-// crossed gives the own request that a peer's REQ meets (IBTA 12.10.4).
+// crossed returns the own request that a peer's REQ crosses (IBTA 12.10.4).
 func (m *Manager) crossed(q *mad.REQ) *Conn {
 	c := m.crossing[crossKey{home(m.received.from), q.Service}]
 	if c == nil || q.GUID == m.config.GUID && q.LocalID == c.localID {
-		return nil // the second: the own REQ, reflected
+		return nil // the own REQ, reflected
 	}
 	return c
 }
 
-// staysActive reports whether this end's request counts and the peer's is dropped
-// (IBTA 12.10.4).
+// staysActive reports whether this end's request counts and the peer's is dropped (IBTA
+// 12.10.4).
 func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
 	if m.config.GUID != q.GUID {
 		return m.config.GUID > q.GUID
@@ -157,7 +156,7 @@ func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
 	return c.localQPN > q.QPN
 }
 
-// acceptable rejects a REQ for what the device does not have.
+// acceptable rejects a REQ that asks for what the device does not have.
 func (m *Manager) acceptable(q *mad.REQ) bool {
 	local, own := q.Primary.LocalGID.Addr(), home(m.config.Local).Addr()
 	mtu := mad.MTUFrom(m.config.MTU)
@@ -166,7 +165,7 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 		m.refuse(reason.CMTransport, uint64(mad.TransportUC), uint64(q.Transport))
 		m.answerREJ(mad.RejectInvalidTransport, mad.OfREQ, q.LocalID, 0, nil)
 	case q.PKey&0x7fff != defaultPKey&0x7fff:
-		// There is no reason for partitions; Linux gives the one for paths.
+		// There is no reject reason for partitions. Linux uses the one for paths.
 		m.refuse(reason.CMPKey, defaultPKey, uint64(q.PKey))
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
 	case q.Primary.RemoteGID != m.gid:
@@ -177,7 +176,7 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
 	case q.MTU.Bytes() == 0 || q.MTU > mtu:
 		m.refuse(reason.CMMTU, uint64(mtu.Bytes()), uint64(q.MTU.Bytes()))
-		// The greatest MTU that would do, as its field has it.
+		// The greatest MTU that is possible, in the encoding of its field.
 		m.answerREJ(mad.RejectInvalidMTU, mad.OfREQ, q.LocalID, 0, []byte{byte(mtu) << 4})
 	default:
 		return true
@@ -185,13 +184,13 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 	return false
 }
 
-// stale ends a connection of which the peer knows nothing any more: it uses the
-// queue pair for another one (IBTA 12.4.1).
+// stale ends a connection that the peer no longer has: it uses the queue pair for another
+// one (IBTA 12.4.1).
 func (m *Manager) stale(now time.Duration, old *Conn) {
 	d := reason.Detail{Reason: reason.CMStale, Expected: uint64(old.localID), Found: uint64(old.remoteQPN)}
 	m.config.Refuse(d)
 	if old.state != Established {
-		return // on its way out, or to a timeout
+		return // it ends already, or times out
 	}
 	old.sendDREQ(now, nil)
 	old.tell(Event{Kind: EventStaleConnection, Source: m.received.from, Detail: d})
@@ -224,8 +223,7 @@ func (c *Conn) Accept(now time.Duration, p *AcceptParams) error {
 		rep.Failover = mad.FailoverNotSupported
 	}
 	copy(rep.Private[:], p.Private)
-	d := c.m.message(mad.AttrREP, c.tid)
-	rep.Put(d)
+	d := c.m.message(mad.AttrREP, c.tid, &rep)
 	c.decided()
 	c.private = nil
 	c.state = RepSent

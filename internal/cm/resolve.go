@@ -9,8 +9,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A Lookup is a question for the queue pair that serves a service ID by
-// datagrams (IBTA 12.11).
+// A Lookup asks which queue pair serves a service ID by datagrams (IBTA 12.11).
 type Lookup struct {
 	Context any // the user's
 
@@ -19,13 +18,13 @@ type Lookup struct {
 	path    qp.Path
 	timer   timer
 	waiting *[mad.Len]byte
-	hint    reason.Detail // what the network says about waiting
+	hint    reason.Detail // what the network reported about the peer
 	timeout time.Duration
 	retries uint8
 	left    uint8
 }
 
-// Resolve asks: it sends the SIDR_REQ. The error is an *Error.
+// Resolve sends the SIDR_REQ. The error is an *Error.
 func (m *Manager) Resolve(now time.Duration, p *SIDRParams) (*Lookup, error) {
 	const op = "resolve"
 	if !p.Path.Dst.IsValid() || p.Path.Dst.Addr().Unmap().Is4() != m.config.Local.Addr().Unmap().Is4() {
@@ -46,18 +45,17 @@ func (m *Manager) Resolve(now time.Duration, p *SIDRParams) (*Lookup, error) {
 	l.timer.owner = l
 	q := mad.SIDRReq{RequestID: l.id, PKey: defaultPKey, Port: m.config.Local.Port(), Service: p.Service}
 	copy(q.Private[:], p.Private)
-	l.waiting = m.message(mad.AttrSIDRReq, m.transaction(l.id))
-	q.Put(l.waiting)
+	l.waiting = m.message(mad.AttrSIDRReq, m.transaction(l.id), &q)
 	m.lookups[l.id] = l
 	m.send(l.path, l.waiting)
 	m.timers.set(&l.timer, now+l.timeout)
 	return l, nil
 }
 
-// Path leads to the peer.
+// Path is the path to the peer.
 func (l *Lookup) Path() qp.Path { return l.path }
 
-// Destroy takes the question back. No event comes after it.
+// Destroy withdraws the question. No event follows.
 func (l *Lookup) Destroy(_ time.Duration) { l.done() }
 
 func (l *Lookup) done() {
@@ -104,7 +102,7 @@ func (m *Manager) receiveSIDRRep(p *mad.SIDRRep) {
 	m.tell(e)
 }
 
-// An Inquiry is a peer's question that waits for Reply.
+// An Inquiry is a peer's SIDR_REQ that waits for Reply.
 type Inquiry struct {
 	Context any // the user's
 
@@ -117,7 +115,7 @@ type Inquiry struct {
 	done     bool
 }
 
-// An inquiryKey tells a question from its doubles.
+// An inquiryKey identifies a SIDR_REQ and its duplicates.
 type inquiryKey struct {
 	peer netip.AddrPort
 	id   uint32
@@ -148,22 +146,21 @@ func (m *Manager) receiveSIDRReq(now time.Duration, q *mad.SIDRReq, proven bool)
 	return true
 }
 
-// answerSIDR answers a question that nobody hears.
+// answerSIDR answers a SIDR_REQ without an Inquiry.
 func (m *Manager) answerSIDR(q *mad.SIDRReq, s mad.SIDRStatus) {
 	p := mad.SIDRRep{RequestID: q.RequestID, Status: s, Service: q.Service}
-	d := m.message(mad.AttrSIDRRep, m.received.header.TID)
-	p.Put(d)
+	d := m.message(mad.AttrSIDRRep, m.received.header.TID, &p)
 	m.answer(d)
 }
 
-// Path leads to the peer that asks.
+// Path is the path to the peer that asks.
 func (r *Inquiry) Path() qp.Path { return r.path }
 
-// Service is what it asks for.
+// Service is the service ID that it asks for.
 func (r *Inquiry) Service() mad.ServiceID { return r.service }
 
-// Reply answers: it sends the SIDR_REP, and the Inquiry is over. The error is a
-// *StateError after the first reply, or an *Error.
+// Reply sends the SIDR_REP and ends the Inquiry. The error is a *StateError after the
+// first reply, or an *Error.
 func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
 	const op = "reply"
 	if r.done {
@@ -181,8 +178,7 @@ func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
 	a := mad.SIDRRep{RequestID: r.key.id, Status: p.Status, InfoLen: uint8(len(p.Info)), QPN: p.QPN, QKey: p.QKey, Service: r.service}
 	copy(a.Info[:], p.Info)
 	copy(a.Private[:], p.Private)
-	d := r.m.message(mad.AttrSIDRRep, r.tid)
-	a.Put(d)
+	d := r.m.message(mad.AttrSIDRRep, r.tid, &a)
 	r.m.send(r.path, d)
 	r.done = true
 	r.listener.waiting--
@@ -191,7 +187,7 @@ func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
 	return nil
 }
 
-// Destroy gives the Inquiry back; one without a reply is rejected.
+// Destroy ends the Inquiry. One without a reply is rejected.
 func (r *Inquiry) Destroy(now time.Duration) {
 	if !r.done {
 		_ = r.Reply(now, &SIDRReply{Status: mad.SIDRRejected})

@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A State is a connection's (IBTA 12.9.5 and 12.9.6); the numbers are those of
+// A State is the state of a connection (IBTA 12.9.5 and 12.9.6); the numbers are those of
 // Linux's ib_cm_state.
 type State uint8
 
@@ -16,7 +16,7 @@ const (
 	Idle           State = 0 // over: rejected, timed out or destroyed
 	ReqSent        State = 2
 	ReqReceived    State = 3
-	MRAReqSent     State = 4 // an MRA to the REQ was sent, or will be to its double
+	MRAReqSent     State = 4 // an MRA to the REQ was sent, or will be to its duplicate
 	MRAReqReceived State = 5
 	RepSent        State = 6
 	RepReceived    State = 7
@@ -44,7 +44,7 @@ var states = [...]string{
 	Timewait:       "time wait",
 }
 
-// String gives the specification's name.
+// String returns the specification's name.
 func (s State) String() string {
 	if int(s) < len(states) && states[s] != "" {
 		return states[s]
@@ -59,7 +59,7 @@ type StateError struct {
 	Found    State
 }
 
-// Error names the call, the states that allow it and the one that was found.
+// Error names the call, the allowed states and the actual one.
 func (e *StateError) Error() string {
 	names := make([]string, len(e.Expected))
 	for i, s := range e.Expected {
@@ -76,10 +76,10 @@ func (e *StateError) Detail() reason.Detail {
 // Unwrap returns the named reason.
 func (e *StateError) Unwrap() error { return e.Detail().Err() }
 
-// An Error is a call that was refused for another reason than the state.
+// An Error is a call that was refused for a reason other than the state.
 type Error struct {
 	Op     string // the call
-	Field  string // of its parameters, where one is to blame
+	Field  string // of its parameters, if one is wrong
 	Reason reason.Detail
 }
 

@@ -14,8 +14,8 @@ type timer struct {
 	owner interface{ expire(now time.Duration) }
 }
 
-// timers is the heap. It holds pointers, so that moving an entry is cheap and
-// an owner knows its place.
+// timers is the heap. It holds pointers, so that moving an entry is cheap and an owner
+// knows its place.
 type timers []*timer
 
 func (t timers) Len() int           { return len(t) }
@@ -49,7 +49,7 @@ func (t timers) deadline() time.Duration {
 	return t[0].at
 }
 
-// set moves a timer to a time, into the heap if it was not there.
+// set sets the time of a timer, and adds it to the heap if it was not there.
 func (t *timers) set(e *timer, at time.Duration) {
 	e.at = at
 	if e.place == 0 {
@@ -59,24 +59,23 @@ func (t *timers) set(e *timer, at time.Duration) {
 	heap.Fix(t, e.place-1)
 }
 
-// stop takes a timer out of the heap.
+// stop removes a timer from the heap.
 func (t *timers) stop(e *timer) {
 	if e.place != 0 {
 		heap.Remove(t, e.place-1)
 	}
 }
 
-// duration is what a field of 5 bits stands for: 4.096 µs times 2 to its power
-// (IBTA 12.6.5, 12.6.6). As in Linux nothing is shorter than a millisecond,
-// lest a peer's request makes this end repeat its answers at line rate.
+// duration is the value of a field of 5 bits: 4.096 µs times 2 to its power (IBTA 12.6.5,
+// 12.6.6). As in Linux it is at least a millisecond, so that a peer's request cannot make
+// this end repeat its answers at line rate.
 func duration(field uint8) time.Duration {
 	return max(4096*time.Nanosecond<<min(field, 31), time.Millisecond)
 }
 
-// ackTimeout combines the peer's ACK delay and twice the packet life time into
-// one exponent (IBTA 12.7.34). Rounding up adds one, which doubles the time, so
-// that it happens only where the smaller of the two is at least half of the
-// other; Linux computes the same.
+// ackTimeout combines the peer's ACK delay and twice the packet life time into one
+// exponent (IBTA 12.7.34). Rounding up adds one, which doubles the time, so it happens
+// only if the smaller of the two is at least half of the other. Linux computes the same.
 func ackTimeout(ackDelay, lifeTime uint8) uint8 {
 	t := lifeTime + 1
 	if t >= ackDelay {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// A Kind is a way of control.
+// A Kind is a kind of congestion control.
 type Kind uint8
 
 // The kinds. The zero value takes Window.
 const (
 	Default Kind = iota
-	Window       // by losses that come with a queue, and by marks
-	DCQCN        // by congestion notifications, with pacing
-	Delay        // by the round trip
-	None         // the port's window and nothing else
+	Window       // reacts to losses with a queue, and to marks
+	DCQCN        // reacts to congestion notifications, with pacing
+	Delay        // reacts to the round trip
+	None         // the port's window alone
 	kinds
 )
 
 var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "none"}
 
-// String gives the name that ParseKind takes.
+// String returns the name that ParseKind takes.
 func (k Kind) String() string {
 	if k < kinds {
 		return kindNames[k]
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("control %d", uint8(k))
 }
 
-// ParseKind gives the kind of a name; the empty name is Default.
+// ParseKind returns the kind of a name; the empty name is Default.
 func ParseKind(name string) (Kind, error) {
 	if name == "" {
 		return Default, nil
@@ -41,39 +41,39 @@ func ParseKind(name string) (Kind, error) {
 	return Default, fmt.Errorf("congestion control: expected %s, %s, %s or %s, found %q", Window, DCQCN, Delay, None, name)
 }
 
-// ECN reports whether the kind slows down for marks, so that its packets may be
-// sent as ECN-capable (annex A17, CA17-5; RFC 3168).
+// ECN reports whether the kind reacts to marks, so that its packets may be sent as
+// ECN-capable (annex A17, CA17-5; RFC 3168).
 func (k Kind) ECN() bool { return k == Default || k == Window || k == DCQCN }
 
-// Limits are what a control starts with.
+// Limits are the bounds of a control.
 type Limits struct {
-	Window int // bytes in flight, the most there may be
+	Window int // maximum of bytes in flight
 	Packet int // bytes of a full packet
 }
 
-// A Control is one queue pair's. Bytes count headers as well.
+// A Control is the congestion control of one queue pair. Bytes include headers.
 type Control interface {
-	// Sent notes n bytes that leave now, repetitions too.
+	// Sent counts n bytes that leave now, including repetitions.
 	Sent(now time.Duration, n int)
-	// Acked notes n bytes that the peer has got, of which the last took
-	// sample to be acknowledged; 0 is unknown. rtt holds the sample already.
+	// Acked counts n bytes that arrived at the peer. The last of them took sample to be
+	// acknowledged; 0 is unknown. rtt includes the sample already.
 	Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
-	// Lost notes n bytes that were lost on the way.
+	// Lost counts n bytes that were lost on the way.
 	Lost(now time.Duration, n int, rtt *RTT)
-	// Timeout notes a peer that was silent for the whole timeout.
+	// Timeout says that the peer did not answer for the whole timeout.
 	Timeout(now time.Duration)
-	// Notified notes a congestion notification (annex A17.9.3).
+	// Notified takes a congestion notification (annex A17.9.3).
 	Notified(now time.Duration, rtt *RTT)
 
 	// Window is how many bytes may be in flight.
 	Window() int
-	// Ready is when the next packet may leave; a time that has passed is now.
+	// Ready is when the next packet may leave; a time in the past is now.
 	Ready(now time.Duration) time.Duration
 	// Rate is the pace in bytes per second, 0 for none.
 	Rate() float64
 }
 
-// New makes a control.
+// New makes a control of a kind.
 func New(k Kind, l Limits) Control {
 	switch k {
 	case DCQCN:
@@ -88,10 +88,10 @@ func New(k Kind, l Limits) Control {
 	return w
 }
 
-// NewFetch makes the control of what a queue pair lets its READs bring. That
-// comes as a burst to the buffer of this side's own socket, whose size is known,
-// so it may be the whole window from the start. What answers take tells of how
-// many were asked for, not of a queue: losses alone count.
+// NewFetch makes the control of what a queue pair's READs bring. That arrives as a burst
+// in the buffer of this side's own socket, whose size is known, so it may be the whole
+// window from the start. The time of answers shows how many were asked for, not a queue,
+// so only losses count.
 func NewFetch(k Kind, l Limits) Control {
 	if k == Delay || k == None {
 		return New(k, l)
@@ -103,7 +103,7 @@ func NewFetch(k Kind, l Limits) Control {
 	return w
 }
 
-// none is the absence of control: the port's window.
+// none is no control: the port's window alone.
 type none struct{ limit int }
 
 func (*none) Sent(time.Duration, int)                       {}

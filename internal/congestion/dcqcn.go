@@ -5,56 +5,54 @@ import (
 	"time"
 )
 
-// The parameters of DCQCN, as published by its authors (SIGCOMM 2015) where
-// they do not depend on the line's rate. Theirs are for lines of 10 to 40 Gbit/s
-// and round trips below 50 µs; on slower or longer paths, where what was done
-// shows later, times are in round trips and steps in packets for each of them.
+// The parameters of DCQCN, as published by its authors (SIGCOMM 2015) if they do not
+// depend on the line's rate. Theirs are for lines of 10 to 40 Gbit/s and round trips
+// below 50 µs. On slower or longer paths, where an effect shows later, times are in round
+// trips and steps in packets per round trip.
 const (
-	// NotifyInterval is the shortest time between two notifications of one
-	// queue pair, and alphaInterval how long without any lets the estimate of
-	// congestion decay.
+	// NotifyInterval is the shortest time between two notifications of one queue pair.
+	// After each alphaInterval without one the estimate of congestion decays.
 	NotifyInterval = 50 * time.Microsecond
 	alphaInterval  = 55 * time.Microsecond
 
 	alphaGain = 1.0 / 256 // for each alphaInterval
-	mostGain  = 1.0 / 16  // where it takes longer
+	mostGain  = 1.0 / 16  // on longer paths
 
 	raiseInterval = 300 * time.Microsecond // between two increases by time
 	raiseBytes    = 10 << 20               // and by bytes sent
-	fastRecovery  = 5                      // increases that halve the way back
+	fastRecovery  = 5                      // increases that each recover half
 	silence       = 8                      // times raiseInterval without an acknowledge: increases wait for one
-	longPause     = 1000                   // times raiseInterval: what was known is forgotten
+	longPause     = 1000                   // times raiseInterval, after which all measurements are dropped
 	longCalm      = 6 * fastRecovery       // increases after which each is a step more than the last
 
 	additive   = 5e6 // bytes per second, at most: 40 Mbit/s
-	rateShare  = 8   // the part of the rate that an increase is at most, where round trips are unknown
-	hyperSteps = 10  // additive increases that a hyper increase is
+	rateShare  = 8   // the part of the rate that an increase is at most, if round trips are unknown
+	hyperSteps = 10  // additive increases in a hyper increase
 
 	slowest = 125e3 // bytes per second: 1 Mbit/s
-	fastest = 50e9  // from here on there is no pace
+	fastest = 50e9  // from this rate on there is no pace
 
-	// A flow that had to wait sends paceQuantum at once, and twice that after
-	// a pause: timers of a process are no finer.
+	// A flow that had to wait sends paceQuantum at once, and twice that after a pause, as
+	// a process has no finer timers.
 	paceQuantum = 50 * time.Microsecond
 
-	// answerSlack is how much later than the network lets them answers may come
-	// before a paced flow waits for them: what processes wait for their processors.
+	// answerSlack is how much later than the network allows answers may arrive before a
+	// paced flow waits for them, since processes wait for their processors.
 	answerSlack = 200 * time.Microsecond
 )
 
-// dcqcn is DCQCN's reaction point: notifications decrease the rate by the
-// estimated share of marked packets; without them it recovers half of what it
-// lost (fast recovery), then probes for more (additive, then hyper increase).
-// Until the first notification there is no pace, as a line's rate is not known
-// to a process. The window of losses bounds it besides, and lets it start
-// slowly: DCQCN is made for networks that lose nothing. A rate alone would keep
-// a queue as it is that stands already: no more is in flight than what the rate
-// sends in a round trip where marks begin.
+// dcqcn is DCQCN's reaction point. Notifications decrease the rate by the estimated share
+// of marked packets. Without them it recovers half of the decrease (fast recovery), then
+// probes for more (additive, then hyper increase). Until the first notification there is
+// no pace, as a process does not know the line's rate. DCQCN is made for networks without
+// loss, so the loss-based window bounds the rate as well, and starts it slowly. A rate
+// alone would keep a standing queue: no more is in flight than the rate sends in the
+// round trip at which marks begin.
 type dcqcn struct {
 	window
 	rate, target float64 // bytes per second, 0 before the first notification
 	alpha        float64
-	cutAt        time.Duration // what the last decrease did shows from here on
+	cutAt        time.Duration // the effect of the last decrease shows from then on
 	alphaAt      time.Duration // alpha decays next
 	raiseAt      time.Duration // the rate is raised next by time
 	raiseIn      int           // bytes until it is raised by what was sent
@@ -62,16 +60,16 @@ type dcqcn struct {
 	byBytes      uint8
 
 	trip time.Duration // smoothed round trip, 0 while it is not known
-	loop time.Duration // smallest round trip of late when marks began
+	loop time.Duration // smallest recent round trip when marks began
 
-	heard   time.Duration // something was acknowledged last
+	heard   time.Duration // when something was acknowledged last
 	unheard int           // bytes sent since
 
 	free time.Duration // when all that was sent has left at the rate
 	sent meter
 }
 
-// A meter measures the rate at which a flow sends by itself.
+// A meter measures the rate of a flow.
 type meter struct {
 	from time.Duration
 	n    int
@@ -80,7 +78,7 @@ type meter struct {
 
 func (m *meter) add(now time.Duration, n int) {
 	if t := now - m.from; t >= 2*raiseInterval {
-		m.from, m.n = now, 0 // a pause is none of it
+		m.from, m.n = now, 0 // a pause does not count
 	} else if t >= raiseInterval/2 {
 		m.last = m.rateOver(t)
 		m.from, m.n = now, 0
@@ -88,7 +86,7 @@ func (m *meter) add(now time.Duration, n int) {
 	m.n += n
 }
 
-// rate is what was measured last, or else what is known so far.
+// rate is the last measurement, or else what is known so far.
 func (m *meter) rate(now time.Duration) float64 {
 	if m.last > 0 || now <= m.from {
 		return m.last
@@ -129,19 +127,18 @@ func (d *dcqcn) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) 
 	d.trip, d.heard, d.unheard = rtt.Smoothed(), now, 0
 }
 
-// took is how long n bytes take at the rate.
+// took is the time of n bytes at the rate.
 func (d *dcqcn) took(n int) time.Duration {
 	return time.Duration(float64(n) / d.rate * float64(time.Second))
 }
 
-// quantum is how much time's worth is sent at once: a packet at least.
+// quantum is the time whose worth of data is sent at once: a packet at least.
 func (d *dcqcn) quantum() time.Duration { return max(paceQuantum, d.took(d.limits.Packet)) }
 
 // burst is how much may be sent at once after a pause.
 func (d *dcqcn) burst() time.Duration { return 2 * d.quantum() }
 
-// Ready implements Control. Whoever has to wait waits until a quantum may be
-// sent.
+// Ready implements Control. A flow that has to wait waits until it may send a quantum.
 func (d *dcqcn) Ready(now time.Duration) time.Duration {
 	if d.rate == 0 || d.free <= now {
 		return now
@@ -166,7 +163,7 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	}
 	if d.trip = rtt.Smoothed(); d.loop == 0 {
 		d.loop = rtt.Low()
-	} else if d.byTime > 0 { // an end that slept for long is not the network
+	} else if d.byTime > 0 { // a long pause of an end is not the network
 		d.loop = min(rtt.Low(), 2*d.loop)
 	}
 	d.byTime, d.byBytes = 0, 0
@@ -174,7 +171,7 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	period := d.period()
 	d.alphaAt = now + period
 	if now < d.cutAt {
-		return // of what left before the last decrease
+		return // for packets sent before the last decrease
 	}
 	d.cutAt = now + period*9/10
 	d.target = d.rate
@@ -184,8 +181,8 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	d.threshold = min(d.threshold, d.size)
 }
 
-// begin begins to pace: with the rate at which the flow sends by itself, which is
-// no more than a window in a round trip.
+// begin starts to pace, with the rate that the flow has by itself, at most a window per
+// round trip.
 func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
 	d.rate = min(d.sent.rate(now), fastest)
 	if own := float64(d.size) / rtt.Smoothed().Seconds(); rtt.Known() && (d.rate == 0 || d.rate > own) {
@@ -194,8 +191,9 @@ func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
 	d.alpha, d.cutAt, d.free = 1, now, now
 }
 
-// period is how often the estimate of congestion is made anew, and the rate
-// decreased at most: the time until what was done shows, and a packet's at least.
+// period is the time between two estimates of congestion, and at least between two
+// decreases: until the effect of the last decrease shows, and at least the time of a
+// packet.
 func (d *dcqcn) period() time.Duration {
 	return max(alphaInterval, d.loop, d.trip, d.took(d.limits.Packet))
 }
@@ -213,7 +211,7 @@ func (d *dcqcn) catchUp(now time.Duration) {
 	if d.silent(now) {
 		d.alphaAt, d.raiseAt = max(d.alphaAt, now), max(d.raiseAt, now)
 		if now-d.heard > longPause*d.raiseEvery() {
-			d.rate = 0 // the network that was known is gone
+			d.rate = 0 // the measurements are too old
 		}
 		return
 	}
@@ -233,7 +231,7 @@ func (d *dcqcn) catchUp(now time.Duration) {
 	}
 }
 
-// silent reports whether nothing was acknowledged for long: then nothing was
+// silent reports whether nothing was acknowledged for a long time, so that nothing was
 // marked either. Answers to READs, which are sent beyond the window, are not
 // acknowledged.
 func (d *dcqcn) silent(now time.Duration) bool {
@@ -249,7 +247,7 @@ func (d *dcqcn) raise() {
 	switch {
 	case both > fastRecovery:
 		d.target += hyperSteps * d.step()
-	case any > longCalm: // what is left of the queue's length is old
+	case any > longCalm: // the measured queue is old
 		d.target += min(float64(any-longCalm)*d.step(), additive)
 		d.loop -= max(d.loop-d.trip, 0) / 8
 	case any > fastRecovery:
@@ -264,9 +262,9 @@ func (d *dcqcn) raise() {
 	}
 }
 
-// step is the additive increase: as a window grows, by a packet in each round
-// trip, for all flows that share a path alike. Where round trips are not known
-// it is a part of the rate, and who is fast is notified more often.
+// step is the additive increase. As a window it grows by a packet per round trip, for all
+// flows of a path alike. If round trips are unknown it is a part of the rate; faster
+// flows are notified more often.
 func (d *dcqcn) step() float64 {
 	if d.loop == 0 {
 		return min(additive, d.rate/rateShare)

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// The parameters of control by delay, in the manner of Swift (SIGCOMM 2020).
+// The parameters of delay-based control, in the manner of Swift (SIGCOMM 2020).
 const (
-	queueTarget  = 50 * time.Microsecond  // queueing that is aimed at
-	scaleTarget  = 200 * time.Microsecond // more of it for small windows, which share with many
+	queueTarget  = 50 * time.Microsecond  // target of queueing
+	scaleTarget  = 200 * time.Microsecond // added to it for small windows
 	delayBeta    = 0.8
 	deepestCut   = 0.5 // of the window, per round trip
-	largestScale = 100 // packets: windows as large aim at queueTarget alone
-	initialDelay = 4   // packets: flows that begin together must see the path without a queue
+	largestScale = 100 // packets: windows from here on have queueTarget alone
+	initialDelay = 4   // packets: flows that begin together must be able to measure the path without a queue
 )
 
-// delay keeps the queueing on the path near a target: the window grows by a
-// packet per round trip below it, and shrinks above it by how much it was
-// missed, once per round trip. The target rises with falling windows, so that
-// flows with small ones, who are many, take their share from large ones.
-// Losses without queueing are accidents. Marks are not asked for.
+// delay keeps the queueing on the path near a target. Below the target the window grows
+// by a packet per round trip; above it, it shrinks once per round trip in proportion to
+// the excess. The target rises as the window falls, so many flows with small windows get
+// their share from those with large ones. Losses without queueing do not count. Packets
+// are not sent as ECN-capable.
 type delay struct {
 	size   float64 // bytes
 	cutAt  time.Duration
 	limits Limits
 	losses losses
-	fresh  bool // no queue was met so far: the window doubles per round trip
+	fresh  bool // no queueing yet: the window doubles per round trip
 	late   bool // the last sample was above the target
 }
 
@@ -33,7 +33,7 @@ func newDelay(l Limits) *delay {
 	return &delay{size: float64(min(initialDelay*l.Packet, l.Window)), limits: l, fresh: true}
 }
 
-// target is the round trip that is aimed at.
+// target is the round trip to reach.
 func (d *delay) target(rtt *RTT) time.Duration {
 	packets := max(d.size/float64(d.limits.Packet), 0.1)
 	least := 1 / math.Sqrt(largestScale)
@@ -69,7 +69,7 @@ func (d *delay) set(v float64) {
 	d.size = min(max(v, leastDelay*float64(d.limits.Packet)), float64(d.limits.Window))
 }
 
-// leastDelay is the smallest window in packets: without pacing there is no less.
+// leastDelay is the smallest window, in packets: without pacing it cannot be smaller.
 const leastDelay = 1
 
 // Lost implements Control.
@@ -86,7 +86,7 @@ func (d *delay) Timeout(time.Duration) {
 	d.set(d.size * (1 - deepestCut))
 }
 
-// Notified implements Control: an unasked mark is one nevertheless.
+// Notified implements Control. A mark counts although the packets do not ask for it.
 func (d *delay) Notified(now time.Duration, rtt *RTT) {
 	if d.losses.once(now, rtt) {
 		d.Timeout(now)

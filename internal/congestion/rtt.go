@@ -2,8 +2,8 @@ package congestion
 
 import "time"
 
-// An RTT follows the round trips of one connection (RFC 6298, 2). It takes 32
-// bytes: times are kept in nanoseconds up to four seconds.
+// An RTT measures the round trips of one connection (RFC 6298, 2). It takes 32 bytes:
+// times are kept in nanoseconds up to four seconds.
 type RTT struct {
 	smoothed, deviation uint32
 	least, younger      uint32 // smallest of the last two epochs, and of this one
@@ -13,13 +13,13 @@ type RTT struct {
 	turn                time.Duration // when fresh begins anew
 }
 
-// leastEpoch is for how long the smallest round trip is believed: a path that
-// got longer is known after two of them.
+// leastEpoch is half the age at which the smallest round trip is dropped: a path that
+// became longer is known after two epochs.
 const leastEpoch = 10 * time.Second
 
 const longest = time.Duration(1<<32 - 1)
 
-// Sample takes a round trip.
+// Sample adds a round trip.
 func (r *RTT) Sample(now, d time.Duration) {
 	v := uint32(min(max(d, 1), longest))
 	r.latest = v
@@ -46,28 +46,28 @@ func (r *RTT) Sample(now, d time.Duration) {
 // Known reports whether there was a sample.
 func (r *RTT) Known() bool { return r.smoothed != 0 }
 
-// Smoothed is the mean of late.
+// Smoothed is the recent mean.
 func (r *RTT) Smoothed() time.Duration { return time.Duration(r.smoothed) }
 
-// Deviation is how far samples lie from it.
+// Deviation is the mean deviation from it.
 func (r *RTT) Deviation() time.Duration { return time.Duration(r.deviation) }
 
-// Least is the smallest of late: the path without queues.
+// Least is the smallest recent round trip: the path without queues.
 func (r *RTT) Least() time.Duration { return time.Duration(r.least) }
 
 // Latest is the last sample.
 func (r *RTT) Latest() time.Duration { return time.Duration(r.latest) }
 
-// lowTrips is for how many round trips all of them must be long to tell of a
-// queue. A process that waits for its processor makes some long, a queue all.
+// lowTrips is for how many round trips all of them must be long to indicate a queue. A
+// process that waits for its processor makes some of them long, a queue all.
 const lowTrips = 2
 
-// settle follows the smallest round trip of the last few.
+// settle updates the smallest of the last few round trips.
 func (r *RTT) settle(now time.Duration, v uint32) {
 	if now >= r.turn {
 		r.low, r.fresh = r.fresh, v
 		if now >= r.turn+lowTrips*r.Smoothed() {
-			r.low = v // what came before is too long ago
+			r.low = v // the earlier ones are too old
 		}
 		r.turn = now + lowTrips*r.Smoothed()
 	}
@@ -78,15 +78,15 @@ func (r *RTT) settle(now time.Duration, v uint32) {
 // Low is the smallest round trip of the last few.
 func (r *RTT) Low() time.Duration { return time.Duration(r.low) }
 
-// queueSlack is how much longer than twice the least all round trips may be
-// without telling of a queue: what processes wait for their processors.
+// queueSlack is how much longer than twice the minimum all round trips may be without
+// indicating a queue, since processes wait for their processors.
 const queueSlack = 100 * time.Microsecond
 
-// Calm reports whether round trips are so short that nothing can be waiting.
+// Calm reports whether round trips are so short that nothing can be queued.
 func (r *RTT) Calm() bool {
 	return max(r.smoothed, r.latest) < r.least+r.least/4+uint32(queueSlack/4)
 }
 
-// Queued reports whether round trips are so long that packets must be waiting
-// somewhere: a loss is then more likely an overflow than an accident.
+// Queued reports whether round trips are so long that packets must be queued somewhere. A
+// loss is then more likely an overflow than an accident.
 func (r *RTT) Queued() bool { return r.Low() > 2*r.Least()+queueSlack }

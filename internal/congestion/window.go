@@ -2,21 +2,20 @@ package congestion
 
 import "time"
 
-// initialWindow is what a new connection sends before it knows its peer.
+// initialWindow is what a new connection sends before it knows its path.
 const initialWindow = 128 << 10
 
-// leastPackets may be in flight whatever was lost.
+// leastPackets may always be in flight.
 const leastPackets = 4
 
-// A window bounds what is in flight. The specification leaves that to
-// end-to-end credits, which count messages (IBTA 9.7.7.2) and which Linux does not
-// use; what a software receiver runs out of beside receives is the buffer
-// of its socket, which all connections to it share. So the window follows what
-// arrives: it grows with what is acknowledged, up to the port's, and halves
-// once a round trip where packets were lost to a queue. A loss while round
-// trips are as short as ever is an accident of the path, and costs nothing but
-// the packet; a round that loses a large part of its packets is an overflow
-// whatever the round trips say.
+// A window bounds what is in flight. The specification leaves that to end-to-end credits,
+// which count messages (IBTA 9.7.7.2) and which Linux does not use. The buffer of a
+// software receiver's socket, which all connections to it share, overflows as well. So
+// the congestion window follows what arrives: it grows with what is acknowledged, up to
+// the port's, and halves once per round trip if packets were lost to a queue. A loss
+// while round trips are at their minimum is an accident of the path and costs only the
+// packet. A round that loses a large part of its packets is an overflow, whatever the
+// round trips are.
 type window struct {
 	size      int // bytes, with overhead
 	threshold int // below it the window grows by all that is acknowledged
@@ -43,10 +42,10 @@ func (w *window) Acked(now time.Duration, n int, _ time.Duration, rtt *RTT) {
 	w.size = min(w.size+n, w.limits.Window)
 }
 
-// step is how much the window grows in a round trip: by a packet at first, and
-// faster with each round trip that told of no queue once there were some in a
-// row. A window that was halved for nothing, or for others who are gone, would
-// take long to find the path's capacity again where round trips are long.
+// step is how much the window grows in a round trip: by a packet at first, and faster
+// with each round trip without a sign of a queue after several in a row. On a long path a
+// window that was halved by accident, or for flows that have ended, would otherwise take
+// long to reach the path's capacity again.
 func (w *window) step() int {
 	fast := min(int(w.losses.calm)-calmRounds, calmDoubles)
 	if fast <= 0 {
@@ -56,9 +55,9 @@ func (w *window) step() int {
 }
 
 const (
-	calmRounds  = 8  // round trips without a queue or a sign, then growth doubles with each
-	calmDoubles = 12 // so often at most
-	calmShare   = 8  // and up to this part of the window
+	calmRounds  = 8  // round trips without a sign of a queue, after which growth doubles with each
+	calmDoubles = 12 // maximum of doublings
+	calmShare   = 8  // and growth is at most this part of the window
 )
 
 // Lost implements Control.
@@ -68,8 +67,8 @@ func (w *window) Lost(now time.Duration, n int, rtt *RTT) {
 	}
 }
 
-// Notified implements Control: a mark stands for a loss (RFC 3168, 5), and all
-// marks of a round trip for one.
+// Notified implements Control: a mark counts as a loss (RFC 3168, 5), and all marks of a
+// round trip count once.
 func (w *window) Notified(now time.Duration, rtt *RTT) {
 	if w.losses.once(now, rtt) {
 		w.shrink(leastKeep)
@@ -94,22 +93,22 @@ func (w *window) Ready(time.Duration) time.Duration { return 0 }
 // Rate implements Control.
 func (w *window) Rate() float64 { return 0 }
 
-// losses tells overflows from accidents, a round trip at a time. The round
-// before counts as well: losses are found together, and the present round may
-// begin with them.
+// losses distinguishes overflows from accidents, one round trip at a time. The round
+// before counts as well: losses are detected together, and the present round may begin
+// with them.
 type losses struct {
 	end             time.Duration // of the round
 	got, gone       int           // bytes delivered and lost in it
 	oldGot, oldGone int           // and in the one before
-	told            bool          // of an overflow in this round
+	told            bool          // an overflow was reported in this round
 	heavy           bool          // a large part was lost
-	blind           bool          // round trips tell nothing
+	blind           bool          // round trips carry no information
 	calm            uint8         // rounds in a row without a sign of a queue
 }
 
 const (
-	// heavyShare is the part of a round, one in so many, whose loss is an
-	// overflow, and heavyLeast how many packets that must be.
+	// A loss of at least one heavyShare-th of a round, and of heavyLeast packets, is an
+	// overflow.
 	heavyShare = 5
 	heavyLeast = 8
 )
@@ -130,10 +129,9 @@ func (l *losses) delivered(now time.Duration, n int, rtt *RTT) {
 	l.got += n
 }
 
-// The part of the window that stays after a sign of congestion: half, or more
-// where the queue is short. Then all that tells it from ends that are slow to
-// answer is that round trips are twice as long as they were ever, and who halves
-// would leave the path idle.
+// The part of the window that is kept after a sign of congestion: half, or more if the
+// queue is short. Then the only sign is that round trips are twice the minimum, which
+// slow ends cause as well, and half a window would leave the path idle.
 const (
 	leastKeep = .5 // from round trips of four times the least on
 	mostKeep  = .8 // up to twice the least
@@ -148,8 +146,8 @@ func (l *losses) keep(rtt *RTT) float64 {
 	return min(max(mostKeep-(mostKeep-leastKeep)*(long-2)/2, leastKeep), mostKeep)
 }
 
-// lost reports whether n more bytes lost are, for the first time in the round,
-// an overflow.
+// lost reports whether n more lost bytes are an overflow, for the first time in the
+// round.
 func (l *losses) lost(now time.Duration, n, packet int, rtt *RTT) bool {
 	l.round(now, rtt)
 	l.gone += n
@@ -162,7 +160,7 @@ func (l *losses) lost(now time.Duration, n, packet int, rtt *RTT) bool {
 	return true
 }
 
-// once tells true once in a round.
+// once reports true once per round.
 func (l *losses) once(now time.Duration, rtt *RTT) bool {
 	l.round(now, rtt)
 	if l.told {
@@ -172,8 +170,7 @@ func (l *losses) once(now time.Duration, rtt *RTT) bool {
 	return true
 }
 
-// tell notes a sign that is acted upon: what shows for it comes a round
-// trip later.
+// tell notes a sign that is acted upon; its effect shows a round trip later.
 func (l *losses) tell(now time.Duration, rtt *RTT) {
 	l.told = true
 	l.end = max(l.end, now+rtt.Smoothed())

@@ -15,9 +15,9 @@ func local(d reason.Detail) fault {
 	return fault{d, machine.LocalStatus(d), machine.EventQPReqErr}
 }
 
-// prefix checks what a segment begins with, in the order of Linux's siw: both
-// versions, the opcode, the length. It tells how many bytes come before payload.
-// The Terminate of what cannot be read has no header (RFC 5040 4.8).
+// prefix checks the begin of a segment, in the order of Linux's siw: both versions, the
+// opcode, the length. It returns how many bytes come before payload. The Terminate of a
+// segment that cannot be read has no header (RFC 5040 4.8).
 func (r *receiver) prefix(now time.Duration, h []byte) (need int, ok bool) {
 	s := &r.seg
 	s.ParsePrefix(h)
@@ -51,7 +51,7 @@ func (r *receiver) prefix(now time.Duration, h []byte) (need int, ok bool) {
 	return 0, false
 }
 
-// longest is how long a message without payload may be.
+// longest is the maximum length of a message without payload.
 func (r *receiver) longest() int {
 	if r.seg.Opcode == iwarp.Terminate {
 		return iwarp.MaxTerminate
@@ -59,7 +59,7 @@ func (r *receiver) longest() int {
 	return r.info.Fixed
 }
 
-// opcode is the fault of a message that may not come.
+// opcode is the fault of a message that is not allowed.
 func (r *receiver) opcode() fault {
 	known := uint64(iwarp.Immediate)
 	if r.q.a.Extensions {
@@ -68,8 +68,8 @@ func (r *receiver) opcode() fault {
 	return invalid(reason.Detail{Reason: reason.RDMAPOpcode, Expected: known, Found: uint64(r.seg.Opcode)})
 }
 
-// begin looks at the headers of a segment and finds the place of its payload. It
-// tells false where the connection has ended, or the segment has to wait.
+// begin checks the headers of a segment and finds the place of its payload. It reports
+// false if the connection has ended, or the segment has to wait.
 func (r *receiver) begin(now time.Duration, h []byte) bool {
 	s := &r.seg
 	s.Parse(h)
@@ -79,7 +79,7 @@ func (r *receiver) begin(now time.Duration, h []byte) bool {
 		return !r.immediateIsNext() || !r.lacks(now)
 	}
 	if s.Tagged {
-		// RFC 5041 5.3: the segments of a message come without another's between.
+		// RFC 5041 5.3: no segment of another message comes between those of one.
 		if r.tagged && r.taggedOp != s.Opcode {
 			r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.RDMAPSequence, Expected: uint64(r.taggedOp), Found: uint64(s.Opcode)}))
 			return false
@@ -92,9 +92,9 @@ func (r *receiver) begin(now time.Duration, h []byte) bool {
 	return r.beginSend(now, h)
 }
 
-// beginWrite checks the STag of a WRITE, of each segment by itself: where the
-// segments of a message lie is their sender's to say. Without payload there is
-// nothing to check (RFC 5041 5.2), and RFC 6581 begins connections so.
+// beginWrite checks the STag of a WRITE, for each segment by itself: its sender decides
+// where the segments of a message lie. Without payload there is nothing to check (RFC
+// 5041 5.2); RFC 6581 begins connections with such a WRITE.
 func (r *receiver) beginWrite(now time.Duration, h []byte) bool {
 	if r.left == 0 {
 		return true
@@ -140,7 +140,7 @@ func (r *receiver) beginSend(now time.Duration, h []byte) bool {
 		return false
 	}
 	if got := r.received + uint64(r.left); !r.swallow && got > r.recv.Length {
-		// RFC 5041 7.2; Linux's siw tells that there is no buffer instead.
+		// RFC 5041 7.2; Linux's siw reports that there is no buffer instead.
 		r.q.fatal(now, iwarp.TermUntaggedLength, h, fault{
 			reason.Detail{Reason: reason.ReceiveTooSmall, Expected: r.recv.Length, Found: got}, queue.LocLenErr, machine.EventQPReqErr,
 		})
@@ -162,8 +162,8 @@ func (r *receiver) ready() bool {
 	return r.q.silent && r.q.a.PeerToPeer && r.q.a.RTR == iwarp.RTRSend && r.left == 0 && r.seg.Last && r.seg.Opcode == iwarp.Send
 }
 
-// ordered checks queue and sequence number of an untagged segment; which counter
-// is the queue's is told by the second number.
+// ordered checks the queue and the sequence number of an untagged segment; counter is the
+// index of its sequence number.
 func (r *receiver) ordered(now time.Duration, h []byte, queue uint32, counter int) bool {
 	s := &r.seg
 	if s.Queue != queue {
@@ -180,7 +180,8 @@ func (r *receiver) ordered(now time.Duration, h []byte, queue uint32, counter in
 // take takes a receive for a new message.
 func (r *receiver) take(now time.Duration, h []byte) bool {
 	if r.p.RQ == nil || !r.p.RQ.Take(&r.recv) {
-		// iWARP has no NAK that lets the sender try again, and waited already.
+		// iWARP has no NAK after which the sender tries again, and the stream has waited
+		// already.
 		r.q.fatal(now, iwarp.TermUntaggedBuffer, h, fault{
 			reason.Detail{Reason: reason.DDPNoBuffer, Expected: uint64(r.seg.MSN), Found: 0}, queue.LocQPOpErr, machine.EventQPFatal,
 		})
@@ -191,8 +192,8 @@ func (r *receiver) take(now time.Duration, h []byte) bool {
 	return true
 }
 
-// beginAnswer checks that a READ response is the oldest READ's, and goes on where
-// the one before it ended.
+// beginAnswer checks that a READ response is of the oldest READ, and goes on where the
+// one before it ended.
 func (r *receiver) beginAnswer(now time.Duration, h []byte) bool {
 	s := &r.seg
 	a := r.q.req.first()
@@ -219,8 +220,7 @@ func (r *receiver) beginAnswer(now time.Duration, h []byte) bool {
 	return false
 }
 
-// failAnswer ends the connection for an answer that is wrong: the READ or atomic
-// fails.
+// failAnswer ends the connection because of a wrong answer: the READ or atomic fails.
 func (r *receiver) failAnswer(now time.Duration, t iwarp.Term, h []byte, status queue.Status, d reason.Detail) {
 	req := &r.q.req
 	a := req.first()

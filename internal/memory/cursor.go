@@ -5,29 +5,29 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Cursor walks a scatter/gather list in step with the packets of a message,
-// so that a packet costs no search. It belongs to one message at a time: Reset
-// it for the next. The zero value stands at the start.
+// A Cursor walks a scatter/gather list in step with the packets of a message, so that a
+// packet costs no search. It belongs to one message at a time: Reset it for the next. The
+// zero value is at the start.
 type Cursor struct {
 	entry  int    // entry that pos lies in
 	start  uint64 // message offset of that entry's first byte
 	region *Region
 	key    uint32
-	access qp.Access // that region was checked for
+	access qp.Access // for which region was checked
 
 	loaded, loadedEnd uint64 // message offsets that were read from another process
 }
 
-// Reset puts the cursor back to the start, for another list.
+// Reset moves the cursor back to the start, for another list.
 func (c *Cursor) Reset() { *c = Cursor{} }
 
-// Restart puts the cursor back to the start, for another list that is used on
-// the same protection domain with the same access. It keeps the region that
-// it knows, which saves the look-up where the lists are on the same region.
+// Restart moves the cursor back to the start, for another list that is used with the same
+// protection domain and access. It keeps the region that it knows, which saves a look-up
+// if the lists are on the same region.
 func (c *Cursor) Restart() { c.entry, c.start, c.loadedEnd = 0, 0, 0 }
 
-// Gather appends to dst the n bytes at message offset pos of the list, as
-// slices of registered memory; they stay valid as the memory does.
+// Gather appends to dst the n bytes at message offset pos of the list, as slices of
+// registered memory, which are valid as long as the memory is.
 func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte) ([][]byte, reason.Detail) {
 	for n > 0 {
 		b, d := c.next(t, pd, list, pos, n, 0)
@@ -62,7 +62,7 @@ func (c *Cursor) Scatter(t *Table, pd uint32, list []SGE, pos uint64, data []byt
 	return reason.Detail{}
 }
 
-// next gives the bytes at pos up to the end of the entry, at most n.
+// next returns the bytes at pos up to the end of the entry, at most n.
 func (c *Cursor) next(t *Table, pd uint32, list []SGE, pos uint64, n int, access qp.Access) ([]byte, reason.Detail) {
 	if pos < c.start {
 		c.Reset()

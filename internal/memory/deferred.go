@@ -8,28 +8,26 @@ import (
 )
 
 const (
-	// deferFrom is from how many bytes on a store waits for what may follow it:
-	// a call costs as much as copying some kilobytes, and messages come in
-	// packets.
+	// A store of deferFrom bytes or more is deferred, as more may follow: a call costs as
+	// much as copying some kilobytes, and messages come in packets.
 	deferFrom = 1024
 
-	// storeThrough is from how many bytes on a store is made without the mirror:
-	// what follows would save less than the copy costs.
+	// A store of storeThrough bytes or more is made without the mirror: what follows
+	// would save less than the copy costs.
 	storeThrough = 64 << 10
 
-	// deferLimit is how many bytes wait at most.
+	// deferLimit is how many bytes are deferred at most.
 	deferLimit = 256 << 10
 )
 
-// A Loss is a store to another process that could not be made after it was
-// deferred.
+// A Loss is a deferred store to another process that failed.
 type Loss struct {
 	PD uint32
 	reason.Detail
 }
 
-// deferred are stores to another process that have come to its mirror and not
-// yet to the process: one run of bytes of one region.
+// deferred are stores to another process that are in its mirror and not yet in the
+// process: one run of bytes of one region.
 type deferred struct {
 	waiting atomic.Bool
 
@@ -40,8 +38,8 @@ type deferred struct {
 	losses []Loss
 }
 
-// add defers the store of n bytes at offset off of r, and tells false where it
-// is to be made now. Stores reach the process in order.
+// add defers the store of n bytes at offset off of r, and reports false if it is to be
+// made now. Stores reach the process in order.
 func (d *deferred) add(r *Region, off uint64, n int) bool {
 	if n < deferFrom && !d.waiting.Load() {
 		return false
@@ -61,7 +59,7 @@ func (d *deferred) add(r *Region, off uint64, n int) bool {
 	return true
 }
 
-// storeThrough stores data at offset off from where it lies, behind what waits.
+// storeThrough stores data at offset off without the mirror, after the deferred stores.
 func (r *Region) storeThrough(off uint64, data []byte) reason.Detail {
 	r.table.deferred.settle()
 	if f := r.foreign; f.Space.Store(f.Addr+off, data) != nil {
@@ -70,7 +68,7 @@ func (r *Region) storeThrough(off uint64, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// settle makes the stores that wait before anything that comes behind them.
+// settle makes the deferred stores before another operation.
 func (d *deferred) settle() {
 	if d.waiting.Load() {
 		d.mu.Lock()
@@ -79,7 +77,7 @@ func (d *deferred) settle() {
 	}
 }
 
-// write makes the stores that wait.
+// write makes the deferred stores.
 func (d *deferred) write() {
 	if d.region == nil {
 		return
@@ -95,9 +93,9 @@ func (d *deferred) write() {
 // Deferred reports whether stores to other processes wait for Flush.
 func (t *Table) Deferred() bool { return t.deferred.waiting.Load() }
 
-// Flush makes the stores to other processes that were deferred. A lane calls it
-// before anybody is told that they were made: before it acknowledges, completes
-// and is given up. It tells of those that failed, once.
+// Flush makes the deferred stores to other processes. A lane calls it before anybody
+// learns that they were made: before it acknowledges, completes and is unlocked. It
+// returns those that failed, once.
 func (t *Table) Flush() []Loss {
 	d := &t.deferred
 	d.mu.Lock()

@@ -5,9 +5,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Place gives n bytes at addr to be written to from outside, as by a socket; nil
-// where they are not all inside the region, or where a slice is not the memory
-// itself but a mirror of another process's: then Put is the way.
+// Place returns n bytes at addr for a socket to write to. It returns nil if they are not
+// all inside the region, or if a slice is only the mirror of another process's memory;
+// then use Put.
 func (r *Region) Place(addr uint64, n int) []byte {
 	if f := r.foreign; f != nil {
 		if !f.shared(addr-r.Base, uint64(n)) {
@@ -18,9 +18,8 @@ func (r *Region) Place(addr uint64, n int) []byte {
 	return r.Bytes(addr, n)
 }
 
-// Places appends to dst the n bytes at message offset pos of the list, to be
-// written to from outside. It reports whether they can be; where not, Scatter is
-// the way.
+// Places appends to dst the n bytes at message offset pos of the list for a socket to
+// write to, and reports whether it can write there. If not, use Scatter.
 func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte) (places [][]byte, direct bool, d reason.Detail) {
 	for n > 0 {
 		b, d := c.next(t, pd, list, pos, n, qp.LocalWrite)

@@ -19,7 +19,7 @@ type SGE struct {
 	LKey   uint32
 }
 
-// A Kind tells regions and the two types of windows apart.
+// A Kind is a region or one of the two types of windows.
 type Kind uint8
 
 // The kinds.
@@ -53,7 +53,7 @@ func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
 // Valid reports whether the key may be used: registered, or bound.
 func (r *Region) Valid() bool { return r.valid.Load() }
 
-// Bytes gives n bytes at addr, nil where they are not all inside the region.
+// Bytes returns n bytes at addr, nil if they are not all inside the region.
 func (r *Region) Bytes(addr uint64, n int) []byte {
 	off := addr - r.Base
 	if off > uint64(len(r.mem)) || uint64(n) > uint64(len(r.mem))-off {
@@ -62,8 +62,8 @@ func (r *Region) Bytes(addr uint64, n int) []byte {
 	return r.mem[off : off+uint64(n) : off+uint64(n)]
 }
 
-// Word gives the 8-byte word at addr, which must be inside the region and, in
-// memory, aligned: nil otherwise.
+// Word returns the 8-byte word at addr, nil if it is not inside the region or, in memory,
+// not aligned.
 func (r *Region) Word(addr uint64) *uint64 {
 	b := r.Bytes(addr, 8)
 	if b == nil || !r.aligned(b, addr-r.Base) {
@@ -72,10 +72,10 @@ func (r *Region) Word(addr uint64) *uint64 {
 	return (*uint64)(unsafe.Pointer(&b[0]))
 }
 
-// CheckRemote tells why a peer may not reach n bytes at addr with the right
-// access through this region on queue pair qpn of protection domain pd; the
-// zero Detail when it may. IBTA 9.7.4.1.5, 10.6.3: key, then PD, then bounds and
-// rights. A message of no bytes is not checked at all by its caller.
+// CheckRemote returns why a peer may not access n bytes at addr through this region on
+// queue pair qpn of protection domain pd; the zero Detail if it may. IBTA 9.7.4.1.5,
+// 10.6.3: key, then PD, then bounds and rights. The caller does not check a message of no
+// bytes at all (C9-88).
 func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Access) reason.Detail {
 	switch {
 	case !r.Valid():
@@ -98,7 +98,7 @@ func (r *Region) bounds(addr, n uint64, why reason.Reason) reason.Detail {
 	return reason.Detail{}
 }
 
-// end is where n bytes at addr end, at most the end of the address space.
+// end is the end of n bytes at addr, at most the end of the address space.
 func end(addr, n uint64) uint64 {
 	if addr+n < addr {
 		return 1<<64 - 1

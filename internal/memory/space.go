@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Space is the memory of another process. It is asked with a lane held: it
-// never waits for that process, which may be stopped.
+// A Space is the memory of another process. It is called with a lane locked, so it never
+// waits for that process, which may be stopped.
 type Space interface {
 	// Load reads len(dst) bytes at addr, all or none.
 	Load(dst []byte, addr uint64) error
@@ -18,23 +18,22 @@ type Space interface {
 	Store(addr uint64, src []byte) error
 }
 
-// Foreign is memory of another process: its mirror has a byte for each of the
-// region's, from address Addr of the process. Bytes of the mirror are the ones
-// that slices are made of; they are loaded before they are sent, and stored
-// after they are changed. Where the process shares the mirror's memory, in the
-// bytes from Shared to SharedEnd, there is nothing to load or store.
+// Foreign is memory of another process. Its mirror has a byte for each of the region's,
+// from address Addr of the process. Slices are of the mirror. Its bytes are loaded before
+// they are sent, and stored after they are changed. In the bytes from Shared to SharedEnd
+// the process shares the mirror's memory, and there is nothing to load or store.
 type Foreign struct {
 	Space             Space
 	Addr              uint64
 	Shared, SharedEnd uint64 // offsets in the region
 }
 
-// Ahead is how much of a message is loaded at once: a call costs as much as
-// copying some kilobytes.
+// Ahead is how much of a message is loaded at once: a call costs as much as copying some
+// kilobytes.
 const Ahead = 64 << 10
 
-// RegisterForeign is Register for memory of another process that mirror stands
-// for, which the caller keeps alive and mapped.
+// RegisterForeign is Register for memory of another process. The caller keeps its mirror
+// alive and mapped.
 func (t *Table) RegisterForeign(pd uint32, mirror []byte, base uint64, access qp.Access, f Foreign) (*Region, error) {
 	if f.Space == nil {
 		return nil, fmt.Errorf("%w: memory of no process", ErrBounds)
@@ -57,10 +56,10 @@ func unmapped(addr uint64, n int) reason.Detail {
 	return reason.Detail{Reason: reason.MemoryUnmapped, Expected: uint64(n), Found: addr}
 }
 
-// load brings n bytes at offset off of the mirror up to date. Bytes that are
-// shared are left alone: the program may be changing them.
+// load updates n bytes at offset off of the mirror. Shared bytes are not touched: the
+// program may be changing them.
 func (r *Region) load(off uint64, n int) bool {
-	r.table.deferred.settle() // it may be what is loaded
+	r.table.deferred.settle() // the load may read them
 	f, end := r.foreign, off+uint64(n)
 	if f.Shared >= f.SharedEnd || end <= f.Shared || off >= f.SharedEnd {
 		return f.Space.Load(r.mem[off:end], f.Addr+off) == nil
@@ -69,8 +68,8 @@ func (r *Region) load(off uint64, n int) bool {
 		(end <= f.SharedEnd || f.Space.Load(r.mem[f.SharedEnd:end], f.Addr+f.SharedEnd) == nil)
 }
 
-// Read gives n bytes at addr to be sent now, nil where they are not all inside
-// the region or cannot be read.
+// Read returns n bytes at addr to be sent now, nil if they are not all inside the region
+// or cannot be read.
 func (r *Region) Read(addr uint64, n int) []byte {
 	b := r.Bytes(addr, n)
 	if r.foreign != nil && b != nil && !r.load(addr-r.Base, n) {
@@ -92,10 +91,9 @@ func (r *Region) Put(addr uint64, data []byte) reason.Detail {
 	return r.store(addr-r.Base, b, data)
 }
 
-// store brings data to the process. What one call is worth goes there at once;
-// less is copied to b, the mirror at offset off, and follows from there, at the
-// latest with Table.Flush. What is shared is there when it is copied. data is on
-// the heap, as a Space sees it.
+// store copies data to the process. A large store is made at once. A small one is copied
+// to b, the mirror at offset off, and made later, at the latest by Table.Flush. Shared
+// bytes need only the copy. data is on the heap, as a Space keeps it.
 func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 	f := r.foreign
 	for len(data) > 0 {
@@ -111,7 +109,7 @@ func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// run tells how many of n bytes at offset off are all shared, or all not.
+// run returns how many of n bytes at offset off are all shared, or all not.
 func (f *Foreign) run(off uint64, n int) (_ int, shared bool) {
 	switch {
 	case off >= f.SharedEnd || f.Shared >= f.SharedEnd:
@@ -134,13 +132,13 @@ func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// FetchAdd adds to the 8-byte word at addr, which must be inside the region
-// and, in memory, aligned, and gives what it held (IBTA 9.4.5).
+// FetchAdd adds to the 8-byte word at addr, which must be inside the region and, in
+// memory, aligned, and returns its original value (IBTA 9.4.5).
 //
-// It is atomic against the processor's own atomics, in shared memory too. In
-// memory of another process that is not shared it is atomic against other
-// operations of the device alone (IBV_ATOMIC_HCA): the system has no call that
-// changes a word of another process in one step.
+// It is atomic with the processor's own atomics, in shared memory too. In memory of
+// another process that is not shared it is atomic only with other operations of the
+// device (IBV_ATOMIC_HCA): the system has no call that changes a word of another process
+// in one step.
 func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 	word, own := r.word(addr)
 	switch {
@@ -154,8 +152,8 @@ func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 	return old, r.storeWord(addr)
 }
 
-// CompareSwap puts swap into the word at addr where that holds compare, and
-// gives what it held; see FetchAdd.
+// CompareSwap writes swap to the word at addr if that holds compare, and returns its
+// original value; see FetchAdd.
 func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
 	word, own := r.word(addr)
 	switch {
@@ -176,7 +174,7 @@ func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
 	}
 }
 
-// SetWord puts v into the word at addr; see FetchAdd.
+// SetWord writes v to the word at addr; see FetchAdd.
 func (r *Region) SetWord(addr, v uint64) (ok bool) {
 	word, own := r.word(addr)
 	switch {
@@ -190,8 +188,8 @@ func (r *Region) SetWord(addr, v uint64) (ok bool) {
 	return r.storeWord(addr)
 }
 
-// word gives the word at addr, nil where there is none, and whether the
-// processor's atomics on it are the program's as well.
+// word returns the word at addr, nil if there is none, and whether the processor's
+// atomics on it are the program's as well.
 func (r *Region) word(addr uint64) (w *uint64, own bool) {
 	if w = r.Word(addr); w == nil || r.foreign == nil {
 		return w, true
@@ -211,9 +209,9 @@ func (r *Region) storeWord(addr uint64) bool {
 	return r.foreign.Space.Store(r.foreign.Addr+addr-r.Base, r.Bytes(addr, 8)) == nil
 }
 
-// fetch loads the bytes at offset off of the message that b, n bytes of entry
-// e, are, and of what follows them in the entry as much as is worth it. A
-// message that begins, again or another, is loaded anew.
+// fetch loads the bytes at offset off of the message that b, n bytes of entry e, belongs
+// to, and a reasonable amount of what follows in the entry. A message that begins is
+// loaded again.
 func (c *Cursor) fetch(e *SGE, pos uint64, n int) bool {
 	if pos != 0 && pos >= c.loaded && pos+uint64(n) <= c.loadedEnd {
 		return true
@@ -227,8 +225,7 @@ func (c *Cursor) fetch(e *SGE, pos uint64, n int) bool {
 	return true
 }
 
-// aligned reports whether the memory that a word at mirror offset off stands for
-// is aligned.
+// aligned reports whether the memory of a word at mirror offset off is aligned.
 func (r *Region) aligned(b []byte, off uint64) bool {
 	if r.foreign != nil {
 		return (r.foreign.Addr+off)&7 == 0

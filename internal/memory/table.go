@@ -24,10 +24,10 @@ var (
 	ErrKey    = reason.Sentinel(reason.KeyUnknown, "no such key")
 )
 
-// A Table holds a device's regions by key. Look-ups may run beside changes.
+// A Table holds a device's regions by key. Look-ups may run concurrently with changes.
 type Table struct {
-	// Random draws keys; nil takes crypto/rand. Simulations that must run the
-	// same way twice set it before the first key is drawn, nobody else does.
+	// Random draws keys; nil uses crypto/rand. Simulations that must be repeatable set it
+	// before the first key is drawn.
 	Random func() uint32
 
 	mu      sync.RWMutex
@@ -46,7 +46,7 @@ func (t *Table) Count() int {
 	return len(t.regions)
 }
 
-// Lookup finds the region of a key, nil when there is none.
+// Lookup returns the region of a key, nil if there is none.
 func (t *Table) Lookup(key uint32) *Region {
 	t.mu.RLock()
 	r := t.regions[key>>indexShift]
@@ -57,9 +57,9 @@ func (t *Table) Lookup(key uint32) *Region {
 	return r
 }
 
-// Register makes a region over mem, whose memory the caller keeps alive and
-// owns; peers name its first byte by base. Remote write and atomic rights want
-// local write (IBTA 10.6.3).
+// Register makes a region over mem, whose memory the caller owns and keeps alive; peers
+// name its first byte by base. Remote write and atomic rights require local write (IBTA
+// 10.6.3).
 func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
 	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem})
 }
@@ -88,7 +88,7 @@ func CheckAccess(access qp.Access) error {
 	return nil
 }
 
-// publish gives r an unpredictable key of a free index.
+// publish assigns r an unpredictable key of a free index.
 func (t *Table) publish(r *Region) error {
 	for range 64 {
 		key := t.random()
@@ -113,8 +113,8 @@ func (t *Table) random() uint32 {
 	return binary.LittleEndian.Uint32(b[:])
 }
 
-// Reregister replaces a region by another with a new key, as ibv_rereg_mr may.
-// Nil mem keeps the memory and base. The old key stays good when it fails.
+// Reregister replaces a region by another with a new key, as ibv_rereg_mr may. Nil mem
+// keeps the memory and base. The old key stays valid if it fails.
 func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
 	keep := mem == nil
 	if keep {
@@ -132,14 +132,14 @@ func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, acce
 		return nil, err
 	}
 	if err := t.Deregister(old); err != nil {
-		_ = t.Deregister(r) // nobody knows its key
+		_ = t.Deregister(r) // its key is unknown to everyone
 		return nil, err
 	}
 	return r, nil
 }
 
-// Deregister takes a region away. It fails with ErrBusy while windows are
-// bound to it (IBTA 10.6.7.2.6).
+// Deregister removes a region. It fails with ErrBusy while windows are bound to it (IBTA
+// 10.6.7.2.6).
 func (t *Table) Deregister(r *Region) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *Table) AllocWindow(pd uint32, kind Kind) (uint32, error) {
 	return r.Key, nil
 }
 
-// FreeWindow takes the window of a key away, bound or not.
+// FreeWindow removes the window of a key, bound or not.
 func (t *Table) FreeWindow(key uint32) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,18 +181,18 @@ func (t *Table) FreeWindow(key uint32) error {
 	return nil
 }
 
-// unbind makes a window invalid and lets its region go.
+// unbind makes a window invalid and releases its region.
 func (r *Region) unbind() {
 	if r.valid.Swap(false) && r.parent != nil {
 		r.parent.windows.Add(-1)
 	}
 }
 
-// windowRights are the rights that a window can give. Local rights are its
-// region's: one that is named in a bind must not stand in for the region's.
+// windowRights are the rights that a window can grant. Local rights are its region's: one
+// that is named in a bind must not replace the region's.
 const windowRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.ZeroBased
 
-// A Bind is what a bind work request asks for.
+// A Bind is the request of a bind work request.
 type Bind struct {
 	Window uint32 // present key of the window
 	NewKey uint32 // key after the bind: another variant of the same index

@@ -16,7 +16,7 @@ var maskNames = [...]string{
 	"IBV_QP_SQ_PSN", "IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_PATH_MIG_STATE", "IBV_QP_CAP", "IBV_QP_DEST_QPN",
 }
 
-// String gives libibverbs' names, joined by a bar; bits without a name are
+// String returns libibverbs' names, joined by a bar; bits without a name are
 // given as one number.
 func (m Mask) String() string {
 	if m == 0 {

@@ -26,7 +26,7 @@ const (
 	UD Type = 4
 )
 
-// String gives the usual name.
+// String returns the usual name.
 func (t Type) String() string {
 	switch t {
 	case RC:
@@ -53,7 +53,7 @@ const (
 	Err
 )
 
-// String gives the specification's name.
+// String returns the specification's name.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -78,7 +78,7 @@ const (
 
 var accessNames = [...]string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED"}
 
-// String gives the names of ibv_access_flags without their prefix, joined by
+// String returns the names of ibv_access_flags without their prefix, joined by
 // bars; bits without a name are given as one number.
 func (a Access) String() string {
 	if a == 0 {

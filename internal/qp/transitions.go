@@ -65,7 +65,7 @@ var (
 	}
 )
 
-// Allowed gives the attributes that a transition must have and may have, and
+// Allowed returns the attributes that a transition must have and may have, and
 // whether it is legal at all. MaskState may always be there.
 func Allowed(t Type, from, to State) (required, optional Mask, legal bool) {
 	var table []transition

@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Status is a completion's status; names and numbers are ibv_wc_status's.
+// A Status is the status of a completion; names and numbers are those of ibv_wc_status.
 type Status uint32
 
 // The statuses.
@@ -36,7 +36,7 @@ const (
 	GeneralErr
 )
 
-// A WCOp is what completed; the numbers are ibv_wc_opcode's.
+// A WCOp is what completed; the numbers are those of ibv_wc_opcode.
 type WCOp uint32
 
 // The completed operations.
@@ -53,7 +53,7 @@ const (
 	WCRecvRDMAImm WCOp = 1<<7 + 1
 )
 
-// Completed is the operation that the completion of a request tells.
+// Completed is the operation in the completion of a request.
 func (o Op) Completed() WCOp {
 	switch o {
 	case Write, WriteImm:
@@ -74,23 +74,22 @@ func (o Op) Completed() WCOp {
 	return WCSend
 }
 
-// Flags of a completion; the numbers are ibv_wc_flags'.
+// Flags of a completion; the numbers are those of ibv_wc_flags.
 const (
 	WCGRH     uint32 = 1 << 0
 	WCImm     uint32 = 1 << 1
 	WCWithInv uint32 = 1 << 3
 )
 
-// What SL tells of a datagram that came: the kind of its network header
-// (IBTA A17.4.5.1), as adapters encode it: a UDP header, and IPv6 or IPv4
-// before it. RoCE has no service levels.
+// SL of a received datagram is the kind of its network header (IBTA A17.4.5.1), as
+// adapters encode it: a UDP header, and IPv6 or IPv4 before it.
 const (
 	PacketIPv6 uint8 = 8 | 1
 	PacketIPv4 uint8 = 8 | 2
 )
 
-// A CQE is ib_uverbs_wc, with the numbers of the reason in the space that the
-// ring's slots have behind it.
+// A CQE is ib_uverbs_wc, followed by the numbers of the reason in the rest of the ring's
+// slot.
 type CQE struct {
 	WRID      uint64
 	Status    Status
@@ -117,7 +116,7 @@ const CQELen = int(unsafe.Sizeof(CQE{}))
 // A CompletionRing is the ring of a completion queue.
 type CompletionRing struct {
 	Ring
-	siw *siwCompletions // in place of the ring, nil where completions are in it
+	siw *siwCompletions // used in place of the ring; nil if completions are in the ring
 }
 
 // NewCompletionRing makes a ring for depth completions.
@@ -145,7 +144,7 @@ func (r *CompletionRing) Depth() int {
 // At is the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }
 
-// Put produces a completion, and reports whether there was room for it.
+// Put adds a completion, and reports whether there was room for it.
 func (r *CompletionRing) Put(e *CQE) bool {
 	if r.siw != nil {
 		return r.siw.put(e)
@@ -159,9 +158,8 @@ func (r *CompletionRing) Put(e *CQE) bool {
 	return true
 }
 
-// NetworkOrder turns immediate data from a number into the four bytes that work
-// requests and completions carry, in network order as a C program sees them;
-// and back.
+// NetworkOrder converts immediate data between a number and the four bytes in network
+// order that work requests and completions carry.
 func NetworkOrder(v uint32) uint32 {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], v)

@@ -22,7 +22,7 @@ func (o Op) TakesReceive() bool {
 	return o == Send || o == SendImm || o == SendInv || o == WriteImm
 }
 
-// String gives the name that libibverbs gives the operation.
+// String returns the name that libibverbs gives the operation.
 func (o Op) String() string {
 	if s, ok := opNames[o]; ok {
 		return s
@@ -39,7 +39,7 @@ var wcOpNames = map[WCOp]string{
 // Known reports whether there is such an operation.
 func (o WCOp) Known() bool { return wcOpNames[o] != "" }
 
-// String gives the name that libibverbs gives what completed.
+// String returns the name that libibverbs gives what completed.
 func (o WCOp) String() string {
 	if s, ok := wcOpNames[o]; ok {
 		return s

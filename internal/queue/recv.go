@@ -25,7 +25,7 @@ const RecvWQELen = int(unsafe.Sizeof(RecvWQE{}))
 type RecvRing struct {
 	Ring
 	maxSGE int
-	siw    *siwReceives // where requests are posted, nil where that is the ring
+	siw    *siwReceives // where requests are posted; nil if that is the ring
 }
 
 // NewRecvRing makes a receive queue for depth requests of at most maxSGE entries.

@@ -1,15 +1,15 @@
-// Package queue is the device's hardware interface: work queues and completion
-// queues as rings of fixed layout in plain memory, one producer and one
-// consumer each, with indices published by atomics. In one process the memory
-// is the heap's; between processes it is shared and nothing else changes.
+// Package queue is the device's hardware interface: work queues and completion queues as
+// rings of fixed layout in plain memory. Each has one producer and one consumer, with
+// indices published by atomics. In one process the memory is the heap's; between
+// processes it is shared and nothing else changes.
 //
-// The layout is the one that Linux's Soft RoCE shares with its user-space
-// driver (rdma_user_rxe.h): header, send and receive work requests and
-// completions have its fields at its offsets, so that an unmodified driver can
-// drive these rings. Rings hold one entry less than they have slots. Queues in
-// the layout of Linux's soft iWARP (siw.go) are taken into such rings.
+// The layout is the one that Linux's Soft RoCE shares with its user-space driver
+// (rdma_user_rxe.h): header, send and receive work requests and completions have its
+// fields at its offsets, so that an unmodified driver can drive these rings. Rings hold
+// one entry less than they have slots. Requests from queues in the layout of Linux's soft
+// iWARP (siw.go) are copied into such rings.
 //
-// The package does no protocol, owns no memory regions and never blocks.
+// The package has no protocol, owns no memory regions and never blocks.
 package queue
 
 import (
@@ -18,8 +18,8 @@ import (
 	"unsafe"
 )
 
-// header is rxe_queue_buf: the indices stand on cache lines of their own. The
-// state is this module's, where the layout has nothing.
+// header is rxe_queue_buf. Each index has a cache line of its own. The state is this
+// module's; the layout has nothing there.
 type header struct {
 	log2ElemSize uint32
 	indexMask    uint32
@@ -33,14 +33,14 @@ type header struct {
 
 const headerLen = int(unsafe.Sizeof(header{}))
 
-// A Ring is a ring of equal elements. One goroutine at a time may produce and
-// one may consume; the two need no lock between them. Memory of its own it takes
-// with its first entry: most queue pairs of a large machine are idle.
+// A Ring is a ring of equal elements. One goroutine at a time may produce and one may
+// consume; the two need no lock. It allocates its memory with its first entry, as most
+// queue pairs of a large machine are idle.
 type Ring struct {
-	h    atomic.Pointer[header] // the elements stand behind it; nil while there was none
+	h    atomic.Pointer[header] // the elements follow it; nil before the first entry
 	mask uint32
 	log2 uint32
-	lent bool // the memory is another's
+	lent bool // the memory belongs to another owner
 }
 
 // RingLen is the length in bytes of the memory of a ring for at least depth
@@ -49,14 +49,14 @@ func RingLen(depth, elem int) int {
 	return headerLen + slots(depth)<<log2(elem)
 }
 
-// RingDepth is how many entries a ring holds that is made for at least depth.
+// RingDepth is how many entries a ring holds that is made for at least depth entries.
 func RingDepth(depth int) int { return slots(depth) - 1 }
 
 func slots(depth int) int { return 1 << bits.Len(uint(depth)) } // one stays empty
 func log2(elem int) int   { return bits.Len(uint(elem - 1)) }
 
-// init makes the ring on mem, zeroed and aligned to 8 bytes, which the caller
-// keeps until nobody uses the ring any more; nil takes the heap's.
+// init makes the ring on mem, zeroed and aligned to 8 bytes, which the caller keeps until
+// the ring is no longer used; nil takes the heap's.
 func (r *Ring) init(mem []byte, depth, elem int) {
 	r.mask = uint32(slots(depth) - 1)
 	r.log2 = uint32(log2(elem))
@@ -78,9 +78,9 @@ func (r *Ring) alloc() *header {
 	return (*header)(unsafe.Pointer(unsafe.SliceData(words)))
 }
 
-// detach moves a ring on memory that another has lent to memory of its own, with
-// the entries that are in it: the other's may go away then, and nothing more comes.
-// The consumer calls it.
+// detach moves a ring with its entries from memory that another owner has lent to memory
+// of its own. The lent memory may go away then, and nothing more is posted. The consumer
+// calls it.
 func (r *Ring) detach() {
 	old := r.h.Load()
 	if !r.lent || old == nil {
@@ -120,7 +120,7 @@ func (r *Ring) Len() int {
 	return int((h.producer.Load() - h.consumer.Load()) & r.mask)
 }
 
-// Full reports whether nothing can be produced.
+// Full reports whether there is no room for another entry.
 func (r *Ring) Full() bool { return r.Len() == int(r.mask) }
 
 // Producer is the index at which the next entry is produced.
@@ -154,23 +154,23 @@ func (r *Ring) Publish(i uint32) {
 	}
 }
 
-// Release gives entries before index i back to the producer.
+// Release returns entries before index i to the producer.
 func (r *Ring) Release(i uint32) {
 	if h := r.h.Load(); h != nil {
 		h.consumer.Store(i & r.mask)
 	}
 }
 
-// SetState tells the program that shares the ring's memory of the state of what
-// the ring belongs to: of a send queue that of its queue pair (qp.State), of a
-// completion queue that it overflowed (1). Memory that is not shared has none.
+// SetState tells the program that shares the ring's memory the state of its object: of a
+// send queue that of its queue pair (qp.State), of a completion queue that it overflowed
+// (1). Memory that is not shared has no state.
 func (r *Ring) SetState(s uint32) {
 	if h := r.h.Load(); h != nil {
 		h.state.Store(s)
 	}
 }
 
-// State is what SetState told, 0 before. The device never looks at it.
+// State is the last state of SetState, 0 before. The device never reads it.
 func (r *Ring) State() uint32 {
 	if h := r.h.Load(); h != nil {
 		return h.state.Load()

@@ -50,8 +50,8 @@ type AV struct {
 	DGIDAddr     [28]byte
 }
 
-// SendWQE is rxe_send_wqe without its scatter/gather entries, which follow it.
-// The union of the operations is spelled out as the accessors below.
+// SendWQE is rxe_send_wqe without its scatter/gather entries, which follow it. The
+// accessors below view its union.
 type SendWQE struct {
 	WRID   uint64
 	_      uint32
@@ -126,7 +126,7 @@ const SGELen = int(unsafe.Sizeof(memory.SGE{}))
 type SendRing struct {
 	Ring
 	maxSGE, maxInline int
-	siw               *siwSends // where requests are posted, nil where that is the ring
+	siw               *siwSends // where requests are posted; nil if that is the ring
 }
 
 // SendWQELen is the length of a send work request without entries.
@@ -170,9 +170,9 @@ func (r *SendRing) Producer() uint32 {
 // At is the request at index i; it is valid until the index is released.
 func (r *SendRing) At(i uint32) *SendWQE { return (*SendWQE)(r.at(i)) }
 
-// Posted is the length of the newest message in the ring, 0 where there is none.
-// The producer may be changing it: it says what to expect, and no more. Of requests
-// that the consumer has to take out of another layout first it knows nothing.
+// Posted is the length of the newest message in the ring, 0 if there is none. The
+// producer may be changing it, so it is a hint. It does not know requests that the
+// consumer has to copy from another layout first.
 func (r *SendRing) Posted() int {
 	i := r.Ring.Producer()
 	if r.siw != nil || i == r.Consumer() {

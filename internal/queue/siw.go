@@ -9,11 +9,11 @@ import (
 	"softrdma/internal/memory"
 )
 
-// The second layout is the one that Linux's soft iWARP shares with its
-// user-space driver (siw-abi.h). It has no indices: each entry has a flag that
-// tells whose it is. Send and receive requests are taken out of it into a ring
-// of this process's own when the consumer asks what there is, so that nothing
-// that was checked can change behind the check; completions go straight to it.
+// The second layout is the one that Linux's soft iWARP shares with its user-space driver
+// (siw-abi.h). It has no indices: each entry has a flag that says whose it is. Send and
+// receive requests are copied into a ring of this process when the consumer asks for
+// them, so that nothing can change after it was checked. Completions are written to it
+// directly.
 
 // SIWMaxSGE is how many entries a request in siw's layout has room for.
 const SIWMaxSGE = 6
@@ -43,9 +43,9 @@ const (
 	siwRemInval  = 1 << 5
 )
 
-// siwHead is the word that a request begins with behind its number: 16 bits of
-// flags, the number of entries and the operation, in the order in which the
-// processor stores them. Whoever gives the entry away stores it last.
+// siwHead is the word of a request behind its number: 16 bits of flags, the number of
+// entries and the operation, in the order in which the processor stores them. It is
+// stored last, as it hands the entry over.
 type siwHead struct{ word atomic.Uint32 }
 
 func (h *siwHead) load() (flags uint16, sges, op uint8) {
@@ -54,8 +54,7 @@ func (h *siwHead) load() (flags uint16, sges, op uint8) {
 	return binary.NativeEndian.Uint16(b[:]), b[2], b[3]
 }
 
-// Post gives the entry to the consumer, as the driver does; flags are without
-// SIWValid.
+// Post hands the entry to the consumer, as the driver does; flags are without SIWValid.
 func (h *siwHead) Post(flags uint16, sges, op uint8) {
 	b := [4]byte{2: sges, 3: op}
 	binary.NativeEndian.PutUint16(b[:], flags|SIWValid)
@@ -68,7 +67,7 @@ func (h *siwHead) Posted() bool {
 	return flags&SIWValid != 0
 }
 
-// release gives the entry back to the driver.
+// release returns the entry to the driver.
 func (h *siwHead) release() { h.word.Store(0) }
 
 // SIWSQE is siw_sqe, a send work request.
@@ -77,7 +76,7 @@ type SIWSQE struct {
 	siwHead
 	RKey  uint32 // of the peer's memory, or to invalidate
 	RAddr uint64
-	SGE   [SIWMaxSGE]memory.SGE // with inline data the first one tells the length, and the data is in place of the others
+	SGE   [SIWMaxSGE]memory.SGE // with inline data the first one has the length, and the data takes the place of the others
 }
 
 // SIWRQE is siw_rqe, a receive work request.
@@ -119,8 +118,8 @@ type siwControl struct {
 	_   uint32
 }
 
-// SIWDepth is how many entries a queue in siw's layout has that holds at least
-// depth: indices run on and are taken modulo it.
+// SIWDepth is the number of entries of a queue in siw's layout that holds at least depth:
+// indices run on and are taken modulo it.
 func SIWDepth(depth int) int { return 1 << bits.Len(uint(max(depth, 1)-1)) }
 
 // entries views memory as entries in siw's layout. The memory is aligned to 8

@@ -21,15 +21,14 @@ func SIWCompletionRingOn(mem []byte, depth int) *CompletionRing {
 	return &CompletionRing{siw: s}
 }
 
-// siwCompletions is where siw's driver polls.
+// siwCompletions is the queue that siw's driver polls.
 type siwCompletions struct {
 	slots   []SIWCQE
 	next    uint32
 	control *siwControl
 }
 
-// put writes a completion, unless the driver has not taken the one that was in
-// its place.
+// put writes a completion, unless the driver has not taken the one in its place.
 func (s *siwCompletions) put(e *CQE) bool {
 	c := &s.slots[s.next&uint32(len(s.slots)-1)]
 	if flags, _, _ := c.load(); flags&SIWValid != 0 {
@@ -81,16 +80,16 @@ func siwStatusOf(s Status) uint16 {
 	return siwGeneralErr
 }
 
-// Arming of a completion queue, as bits of the word that Arm gives; the numbers
-// are those of enum siw_notify_flags.
+// The arming of a completion queue, as bits of the word that Arm returns; the numbers are
+// those of enum siw_notify_flags.
 const (
 	Disarmed      = 0
 	ArmSolicited  = 1 << 0
 	ArmCompletion = 1 << 1
 )
 
-// Arm is the word by which the consumer asks for an event, where it stands in
-// memory that the consumer writes; nil where the consumer has to tell.
+// Arm is the word by which the consumer asks for an event, if it is in memory that the
+// consumer writes; nil if the consumer must make a call.
 func (r *CompletionRing) Arm() *atomic.Uint32 {
 	if r.siw == nil {
 		return nil

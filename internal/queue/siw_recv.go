@@ -15,13 +15,14 @@ func SIWRecvRingOn(mem []byte, depth int) *RecvRing {
 	return r
 }
 
-// siwReceives is where siw's driver posts, and how much of it was taken.
+// siwReceives is the queue that siw's driver posts to, and how much of it was taken.
 type siwReceives struct {
 	slots []SIWRQE
 	next  uint32
 }
 
-// Detach ends the use of memory that another driver posts to, as SendRing's does.
+// Detach ends the use of the memory that another driver posts to, as SendRing.Detach
+// does.
 func (r *RecvRing) Detach() {
 	r.siw = nil
 	r.detach()
@@ -36,7 +37,7 @@ func (r *RecvRing) collect() {
 		if flags&SIWValid == 0 {
 			break
 		}
-		*r.At(i) = RecvWQE{WRID: e.ID, NumSGE: uint32(sges)} // SGEs gives no more than there are
+		*r.At(i) = RecvWQE{WRID: e.ID, NumSGE: uint32(sges)} // SGEs returns no more than there are
 		copy(r.SGERoom(i), e.SGE[:])
 		e.release()
 		s.next++

@@ -5,10 +5,9 @@ import "unsafe"
 // SIWSendLen is the length of the memory of a send queue in siw's layout.
 func SIWSendLen(depth int) int { return SIWDepth(depth) * int(unsafe.Sizeof(SIWSQE{})) }
 
-// SIWSendRingOn makes a send queue that siw's driver posts to, in memory that
-// its process shares: zeroed, aligned to 8 bytes, of at least SIWSendLen bytes,
-// and the caller's to keep. Requests have SIWMaxSGE entries or SIWMaxInline
-// bytes at most.
+// SIWSendRingOn makes a send queue that siw's driver posts to, in memory that its process
+// shares: zeroed, aligned to 8 bytes, of at least SIWSendLen bytes, and kept by the
+// caller. Requests have at most SIWMaxSGE entries or SIWMaxInline bytes.
 func SIWSendRingOn(mem []byte, depth int) *SendRing {
 	n := SIWDepth(depth)
 	r := NewSendRing(n, SIWMaxSGE, SIWMaxInline)
@@ -16,23 +15,23 @@ func SIWSendRingOn(mem []byte, depth int) *SendRing {
 	return r
 }
 
-// siwSends is where siw's driver posts, and how much of it was taken.
+// siwSends is the queue that siw's driver posts to, and how much of it was taken.
 type siwSends struct {
 	slots []SIWSQE
 	next  uint32
 }
 
-// Detach ends the use of memory that another driver posts to, siw's or the
-// ring's own, which may go away then: nothing more comes. The consumer calls it.
+// Detach ends the use of the memory that another driver posts to, siw's or the ring's
+// own, which may go away then. Nothing more is posted. The consumer calls it.
 func (r *SendRing) Detach() {
 	r.siw = nil
 	r.detach()
 }
 
-// collect takes what was posted, as far as the ring has room. The driver rings
-// the doorbell only where the entry before its new one is its own again: it
-// stores the new one and then looks at the one before, which is given back here
-// before the new one is looked at. So one of both sees the other.
+// collect takes what was posted, as far as the ring has room. The driver rings the
+// doorbell only if the entry before its new one is its own again: it stores the new entry
+// and then reads the one before. This end returns the one before and then reads the new
+// one. So one of the two sees the other's store.
 func (r *SendRing) collect() {
 	s, i := r.siw, r.Ring.Producer()
 	for room := r.Depth() - r.Len(); room > 0; room-- {
@@ -49,8 +48,8 @@ func (r *SendRing) collect() {
 	r.Publish(i)
 }
 
-// siwOp is an operation of siw's driver. One that the driver does not post is
-// none of those that there are: the queue pair refuses it.
+// siwOp is an operation of siw's driver. Unknown operations stay unknown, and the queue
+// pair refuses them.
 func siwOp(op uint8) Op {
 	switch op {
 	case siwWrite:
@@ -65,8 +64,8 @@ func siwOp(op uint8) Op {
 	return Op(op) | 1<<8
 }
 
-// takeSIW translates a request. The driver's process may change it at any time:
-// each of its bytes is read once.
+// takeSIW translates a request. The driver's process may change it at any time, so each
+// byte is read once.
 func (r *SendRing) takeSIW(i uint32, e *SIWSQE, flags uint16, sges, op uint8) {
 	w := r.At(i)
 	*w = SendWQE{WRID: e.ID, Op: siwOp(op), NumSGE: uint32(sges)}

@@ -30,7 +30,7 @@ var statusNames = [...]string{
 // Statuses is how many statuses there are.
 const Statuses = GeneralErr + 1
 
-// String gives the name that libibverbs gives the status.
+// String returns the name that libibverbs gives the status.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]

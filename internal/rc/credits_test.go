@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -194,6 +195,47 @@ func TestSenderTriesAPeerWithAShortTimer(t *testing.T) {
 		}
 		if n := w.take(0, 10); n != want {
 			t.Errorf("timer %v: %d messages left at once, expected %d", ib.RNRTimer(timer), n, want)
+		}
+	}
+}
+
+// TestPingPongRequestsFewAcknowledges: two ends that send a message in turn, and keep 32
+// receives posted, request an acknowledge for credits about once in 20 messages.
+func TestPingPongRequestsFewAcknowledges(t *testing.T) {
+	w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.Timeout, p.SQSigAll = 16, false })
+	const posted, rounds = 32, 210
+	for _, n := range w.n {
+		for range posted {
+			n.postRecv(0, n.sge(0, 64))
+		}
+	}
+	send := func(from int, flags queue.Flags) {
+		a, b := w.n[from], w.n[1-from]
+		a.post(wqe{op: queue.Send, flags: queue.Inline | flags, inline: make([]byte, 8)})
+		w.quiet()
+		b.postRecv(0, b.sge(0, 64))
+	}
+	for range 2 { // measures the round trip, and brings the first credits
+		send(0, queue.Signaled)
+		send(1, queue.Signaled)
+	}
+	requests := 0
+	w.fate = func(_, _ int, p *ib.Packet) (int, int) {
+		if p.AckReq {
+			requests++
+		}
+		return 1, 0
+	}
+	for range rounds {
+		send(0, 0)
+		send(1, 0)
+	}
+	if requests == 0 || requests > 2*rounds/15 {
+		t.Errorf("%d acknowledges requested for %d messages", requests, 2*rounds)
+	}
+	for i, n := range w.n {
+		if len(n.recv.list) != rounds+2 || n.port.Attr.State != qp.RTS {
+			t.Errorf("node %d received %d messages, state %v", i, len(n.recv.list), n.port.Attr.State)
 		}
 	}
 }

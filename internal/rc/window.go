@@ -98,7 +98,7 @@ func (r *requester) report(now time.Duration) {
 }
 
 // A leftover is what was in flight when the requester went back to the oldest packet.
-// The peer drops it without a word, but it takes its place on the path as before. It
+// The peer drops it silently, but it takes its place on the path as before. It
 // decreases to nothing in the course of a round trip.
 type leftover struct {
 	bytes int64

@@ -8,11 +8,11 @@ import (
 	"softrdma/internal/reason"
 )
 
-// overhead stands for a packet's headers where the pace is kept.
+// overhead is what a packet's headers count in the pace.
 const overhead = 64
 
-// A pacer is a sender's control of congestion. There are no acknowledges, so
-// congestion notifications are all that it hears: it has a rate and no window.
+// A pacer is a sender's congestion control. There are no acknowledges, so congestion
+// notifications are its only input, and it has a rate and no window.
 type pacer struct {
 	kind congestion.Kind
 	ctl  congestion.Control // made with the first packet
@@ -34,7 +34,7 @@ func (p *pacer) waits(now time.Duration) bool {
 	return false
 }
 
-// sent notes a packet of n bytes, and reports whether it may be marked.
+// sent counts a packet of n bytes, and reports whether it may be marked.
 func (p *pacer) sent(now time.Duration, n, mtu int) (markable bool) {
 	if p.kind != congestion.DCQCN {
 		return false
@@ -46,10 +46,10 @@ func (p *pacer) sent(now time.Duration, n, mtu int) (markable bool) {
 	return true
 }
 
-// unknown stands for round trips, of which nothing is known.
+// unknown is a round trip of which nothing is known.
 var unknown congestion.RTT
 
-// notified slows down, as the peer asks for.
+// notified takes a congestion notification: the sender slows down.
 func (q *QP) notified(now time.Duration) {
 	if q.pacer.ctl == nil {
 		q.Host.Refuse(q.Port, reason.Detail{Reason: reason.CongestionIgnored, Expected: uint64(congestion.DCQCN), Found: uint64(q.QPN)})

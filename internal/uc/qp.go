@@ -1,9 +1,7 @@
-// Package uc is the unreliable connection as a machine without I/O: SEND and
-// RDMA WRITE to one peer, in order, with lost messages dropped silently
-// (IBTA 9.8.2). It owns segmentation and reassembly; the queues' completions
-// are package unreliable's. It never retries, never answers a packet but a
-// marked one, and does no READ and no ATOMIC, which an unreliable connection has
-// not.
+// Package uc is the unreliable connection as a machine without I/O: SEND and RDMA WRITE
+// to one peer, in order, with lost messages dropped silently (IBTA 9.8.2). It owns
+// segmentation and reassembly; the completions are package unreliable's. It never
+// retries, answers only marked packets, and has no READ and no ATOMIC.
 package uc
 
 import (
@@ -30,8 +28,8 @@ var (
 	_ machine.Sender   = (*QP)(nil)
 )
 
-// New makes the machine of p, which stays the caller's to fill and to read. The
-// control of congestion is DCQCN or none: others want acknowledges.
+// New makes the machine of p. The caller fills and reads p. The congestion control is
+// DCQCN or none, as others need acknowledges.
 func New(p *machine.Port, control congestion.Kind) *QP {
 	return &QP{Queues: unreliable.New(p), pacer: newPacer(control)}
 }

@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// requester is the message being sent. What the work request says is read once:
-// its memory may be another process's.
+// requester is the message being sent. The work request is read once, as its memory may
+// be another process's.
 type requester struct {
 	psn    psn.PSN // of the next packet
 	base   ib.Opcode
@@ -48,7 +48,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	return false
 }
 
-// start reads the head and reports whether it can be sent; else it failed.
+// start reads the request, and reports whether it can be sent; otherwise it failed.
 func (q *QP) start(i uint32, w *queue.SendWQE) bool {
 	op, n := w.Op, w.Length
 	q.requester = requester{
@@ -74,7 +74,7 @@ func (q *QP) start(i uint32, w *queue.SendWQE) bool {
 	return true
 }
 
-// packet gives the next packet of the message of request i.
+// packet builds the next packet of the message of request i.
 func (q *QP) packet(i uint32, out *machine.Out) bool {
 	r := &q.requester
 	n := int(min(r.length-r.pos, uint32(q.Attr.PathMTU)))

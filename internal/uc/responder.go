@@ -16,12 +16,12 @@ import (
 
 // responder is the message being received.
 type responder struct {
-	psn    psn.PSN   // expected
-	kind   ib.Kind   // of the message, KindNone between messages
-	opcode ib.Opcode // of its last packet
-	told   bool      // Communication Established was raised
-	pos    uint64    // bytes already received
-	cursor memory.Cursor
+	psn         psn.PSN   // expected
+	kind        ib.Kind   // of the message, KindNone between messages
+	opcode      ib.Opcode // of its last packet
+	established bool      // Communication Established was raised
+	pos         uint64    // bytes already received
+	cursor      memory.Cursor
 
 	origin machine.Origin // the peer's source port
 	heard  time.Duration  // the last packet from it
@@ -32,9 +32,8 @@ type responder struct {
 	length uint64
 }
 
-// Receive takes a packet. IBTA 9.8.2.2: whatever is wrong with it, its message
-// is dropped without a word to the peer, and the next First or Only is taken
-// up again.
+// Receive takes a packet. IBTA 9.8.2.2: if anything is wrong with it, its message is
+// dropped silently, and the next First or Only begins anew.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
 	if d := q.admit(now, in); d.Reason != reason.None {
 		q.Host.Refuse(q.Port, d)
@@ -49,8 +48,8 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 	expected := q.responder.psn
 	q.responder.psn = in.PSN.Next()
 	if expected != in.PSN {
-		// IBTA 9.8.2.2.1: packets were lost, and the message that they belonged
-		// to with them. A message that starts here is whole nevertheless.
+		// IBTA 9.8.2.2.1: packets were lost, and with them the message that they belonged
+		// to. A message that starts here is complete nevertheless.
 		q.Host.Refuse(q.Port, reason.Detail{Reason: reason.SequenceGap, Expected: uint64(expected), Found: uint64(in.PSN)})
 		q.abandon()
 		if !i.First {
@@ -71,8 +70,7 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 	}
 }
 
-// abandon forgets the message; the receive request that it took stays for the
-// next one.
+// abandon drops the message. The receive that it took stays for the next one.
 func (q *QP) abandon() {
 	r := &q.responder
 	r.kind, r.region = ib.KindNone, nil
@@ -88,23 +86,22 @@ func (q *QP) admit(now time.Duration, in *machine.In) reason.Detail {
 		return reason.Detail{Reason: reason.PacketTransport, Expected: uint64(ib.UC), Found: uint64(in.Opcode.Transport())}
 	}
 	if peer, src := q.Attr.Path.Dst.Addr().Unmap(), in.Src.Addr().Unmap(); peer != src {
-		// IBTA 9.6.1.2.3, A17.4.4.2: a connected queue pair hears its peer alone.
+		// IBTA 9.6.1.2.3, A17.4.4.2: a connected queue pair takes its peer's packets alone.
 		return reason.Detail{Reason: reason.PacketSource, Expected: low32(peer), Found: low32(src)}
 	}
 	if !q.genuine(now, i, in) {
 		return reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(q.origin.Port()), Found: uint64(in.Src.Port())}
 	}
-	if q.Attr.State == qp.RTR && !q.told {
-		q.told = true // IBTA 11.6.3.1
+	if q.Attr.State == qp.RTR && !q.established {
+		q.established = true // IBTA 11.6.3.1
 		q.Host.Event(q.Port, machine.EventCommEst, reason.Detail{})
 	}
 	return reason.Detail{}
 }
 
-// originQuiet is for how long nothing must have come from the peer's source port
-// before a packet from another one is taken whatever its PSN is. Nothing is sent
-// again here, so a peer that changed its port and lost a packet would never be
-// heard again without it.
+// originQuiet is how long nothing must have come from the peer's source port before a
+// packet from another port is taken, whatever its PSN. Without it a peer that changed its
+// port and lost a packet would never be heard again, as nothing is sent again here.
 const originQuiet = 10 * time.Second
 
 // genuine reports whether a packet can be the peer's by its source port, or by the
@@ -125,7 +122,7 @@ func (q *QP) genuine(now time.Duration, i *ib.Info, in *machine.In) bool {
 	return true
 }
 
-// low32 is the end of an address, as much as a reason's number tells.
+// low32 is the last 32 bits of an address, as reasons show it.
 func low32(a netip.Addr) uint64 {
 	if !a.IsValid() {
 		return 0
@@ -140,7 +137,7 @@ func (q *QP) checkSequence(i *ib.Info, in *machine.In) reason.Detail {
 	refused := reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.opcode), Found: uint64(in.Opcode)}
 	switch {
 	case i.First && r.kind != ib.KindNone:
-		q.Host.Refuse(q.Port, refused) // the message before never ended; this one may
+		q.Host.Refuse(q.Port, refused) // the message before never ended
 		q.abandon()
 	case !i.First && r.kind != i.Kind:
 		return refused
@@ -161,8 +158,8 @@ func (q *QP) checkOpcode(i *ib.Info, _ *machine.In) reason.Detail {
 	return reason.Detail{}
 }
 
-// checkResources takes a receive request where the packet wants one: SEND when
-// it starts, WRITE with immediate data when it ends.
+// checkResources takes a receive if the packet needs one: a SEND when it starts, a WRITE
+// with immediate data when it ends.
 func (q *QP) checkResources(i *ib.Info, _ *machine.In) reason.Detail {
 	wants := i.Kind == ib.KindSend && i.First || i.Kind == ib.KindWrite && i.Headers&ib.HasImmDt != 0
 	if wants && q.Take() == nil {
@@ -189,8 +186,8 @@ func (q *QP) checkLength(i *ib.Info, in *machine.In) reason.Detail {
 	return reason.Detail{}
 }
 
-// checkKey checks a WRITE's memory: all of the message on its first packet, and
-// that the key is still good on the others.
+// checkKey checks a WRITE's memory: for the whole message on its first packet, and that
+// the key is still valid on the others.
 func (q *QP) checkKey(i *ib.Info, in *machine.In) reason.Detail {
 	r := &q.responder
 	if i.Kind != ib.KindWrite {
@@ -198,7 +195,7 @@ func (q *QP) checkKey(i *ib.Info, in *machine.In) reason.Detail {
 	}
 	if i.First {
 		r.addr, r.length, r.region = in.RETH.Addr, uint64(in.RETH.Length), nil
-		if r.length != 0 { // IBTA C9-88: the key of a message without bytes is not looked at
+		if r.length != 0 { // IBTA C9-88: the key of a message without bytes is not checked
 			if r.region = q.Memory.Lookup(in.RETH.RKey); r.region == nil {
 				return reason.Detail{Reason: reason.KeyUnknown, Expected: uint64(q.Memory.Count()), Found: uint64(in.RETH.RKey)}
 			}
@@ -219,7 +216,7 @@ func (q *QP) checkKey(i *ib.Info, in *machine.In) reason.Detail {
 	return reason.Detail{}
 }
 
-// execute puts the payload in its place and completes the message that it ends.
+// execute writes the payload to its place and completes the message that it ends.
 func (q *QP) execute(i *ib.Info, in *machine.In) reason.Detail {
 	r := &q.responder
 	n := uint64(len(in.Payload))
@@ -230,7 +227,7 @@ func (q *QP) execute(i *ib.Info, in *machine.In) reason.Detail {
 		}
 		if !q.Scatter(&r.cursor, r.pos, in.Payload) {
 			q.abandon()
-			return reason.Detail{} // told already, and the state is ERR
+			return reason.Detail{} // reported already, and the state is ERR
 		}
 	} else if n != 0 {
 		// All of the message was found to be inside.
@@ -257,5 +254,5 @@ func (q *QP) finish(i *ib.Info, in *machine.In) {
 	case flags != 0:
 		q.Deliver(queue.WCRecvRDMAImm, r.pos, in, flags)
 	}
-	q.abandon() // it is over
+	q.abandon() // it is complete
 }

@@ -1,8 +1,7 @@
-// Package ud is the unreliable datagram as a machine without I/O: messages of
-// one packet to any queue pair of type UD or to a multicast group (IBTA 9.8.3).
-// It owns what is particular to datagrams: address vectors, Q_Keys, and the
-// global route header that precedes each received one; the queues' completions
-// are package unreliable's. It never retries, answers nothing, and remembers
+// Package ud is the unreliable datagram as a machine without I/O: messages of one packet
+// to any queue pair of type UD or to a multicast group (IBTA 9.8.3). It owns address
+// vectors, Q_Keys, and the global route header in front of each received datagram; the
+// completions are package unreliable's. It never retries, answers nothing, and remembers
 // no peer.
 package ud
 
@@ -23,7 +22,7 @@ type QP struct {
 	unreliable.Queues
 
 	psn  psn.PSN // of the next packet
-	path qp.Path // of the packet given last, where the work request holds it
+	path qp.Path // of the last packet, if the work request holds its path
 	send memory.Cursor
 	recv memory.Cursor
 	grh  [ib.GRHLen]byte

@@ -33,8 +33,8 @@ func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
 	return false
 }
 
-// packet makes the packet of request i. What the request says is read once:
-// its memory may be another process's.
+// packet builds the packet of request i. The request is read once, as its memory may be
+// another process's.
 func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status, reason.Detail) {
 	op, n, flags := w.Op, w.Length, w.Flags
 	if op != queue.Send && op != queue.SendImm {
@@ -42,7 +42,7 @@ func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status,
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(q.Type), Found: uint64(op)}
 	}
 	if int64(n) > int64(q.Attr.PathMTU) {
-		// IBTA C10-93.1.1 would have it vanish without an error; hardware tells.
+		// IBTA C10-93.1.1 would drop it without an error; hardware reports one.
 		return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: uint64(q.Attr.PathMTU), Found: uint64(n)}
 	}
 	if status, d := q.Check(i, w, n); status != queue.Success {
@@ -71,8 +71,8 @@ func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status,
 	return queue.Success, reason.Detail{}
 }
 
-// resolve finds where a datagram goes: by its address handle, or by the address
-// vector that the request itself holds.
+// resolve finds the destination of a datagram: by its address handle, or by the address
+// vector in the request.
 func (q *QP) resolve(to *queue.UD, out *machine.Out) reason.Detail {
 	if to.AHNum != 0 {
 		if q.AHs != nil {

@@ -10,9 +10,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Receive takes a datagram, to this queue pair or to a group that it is
-// attached to. IBTA 9.8.3: what does not fit is dropped without a word to the
-// sender, and a receive request that it was too long for waits for the next.
+// Receive takes a datagram to this queue pair or to a group that it is attached to. IBTA
+// 9.8.3: a datagram that does not fit is dropped silently, and the receive that was too
+// short stays for the next one.
 func (q *QP) Receive(_ time.Duration, in *machine.In) {
 	if d := q.receive(in); d.Reason != reason.None {
 		q.Host.Refuse(q.Port, d)
@@ -44,7 +44,7 @@ func (q *QP) receive(in *machine.In) reason.Detail {
 	q.PutGRH(q.grh[:], in, length)
 	q.recv.Restart()
 	if !q.Scatter(&q.recv, 0, q.grh[:]) || !q.Scatter(&q.recv, ib.GRHLen, in.Payload) {
-		return reason.Detail{} // told already, and the state is ERR
+		return reason.Detail{} // reported already, and the state is ERR
 	}
 	flags := queue.WCGRH
 	if i.Headers&ib.HasImmDt != 0 {

@@ -75,8 +75,8 @@ func (q *Queues) Fail(status queue.Status, d reason.Detail) {
 	}
 }
 
-// Sent tells that all packets that were handed out have left: the memory of their
-// requests is no longer read.
+// Sent says that all packets that were handed out have left: the memory of their requests
+// is no longer read.
 func (q *Queues) Sent() { q.Settle() }
 
 // Settle completes what was handed out. Call it only when the caller of the machine
