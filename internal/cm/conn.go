@@ -210,23 +210,6 @@ func (c *Conn) reset() {
 	delete(c.m.conns, c.localID)
 }
 
-// enterTimewait waits until late packets of the queue pair are gone (IBTA 12.9.8.4). The
-// peer may use its queue pair again meanwhile, but a late duplicate of its REQ is still
-// recognized.
-func (c *Conn) enterTimewait(now time.Duration) {
-	most := maxTimewait
-	if c.half {
-		most = shortTimewait
-	}
-	c.waiting = nil
-	c.decided()
-	c.leaveHalfOpen()
-	c.leaveQPNs()
-	c.leaveCrossing()
-	c.state = Timewait
-	c.m.timers.set(&c.timer, now+min(duration(c.ack), most))
-}
-
 // tell passes an event of the connection to its user, if it has one.
 func (c *Conn) tell(e Event) {
 	if c.detached {

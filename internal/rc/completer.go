@@ -43,7 +43,9 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 	}
 }
 
-// acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.6).
+// acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.6). The MSN of the
+// answer (IBTA 9.7.7) is not used: the PSN says which messages are complete, and credits
+// are counted from the messages in flight.
 func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 	if s.IsACK() {
 		r.credited(now, s)

@@ -89,14 +89,6 @@ func (r *requester) reset() {
 	r.sq.Drop()
 }
 
-// drain ends the draining of the send queue when every message that was started has
-// completed (IBTA 10.3.1.5).
-func (r *requester) drain() {
-	if r.p.Attr.SQDraining && (r.sq.Idle() || r.requests[r.sq.Head].state&(started|done|failed) == 0) {
-		r.p.Drained()
-	}
-}
-
 // next produces the next request packet. What is sent again goes first.
 func (r *requester) next(now time.Duration, out *machine.Out) bool {
 	if r.again(now, out) {

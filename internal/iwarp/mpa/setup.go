@@ -82,7 +82,7 @@ func (s *Setup) Collect(b []byte, reply bool) (rest, private []byte, complete bo
 			return nil, nil, false, d
 		}
 		if s.head.Private > 0 {
-			return b, nil, false, reason.Detail{}
+			return s.Collect(b, reply)
 		}
 	}
 	private = s.frame[iwarp.FrameLen:]

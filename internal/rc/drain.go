@@ -1,0 +1,9 @@
+package rc
+
+// drain ends the draining of the send queue when every message that was started has
+// completed (IBTA 10.3.1.5).
+func (r *requester) drain() {
+	if r.p.Attr.SQDraining && (r.sq.Idle() || r.requests[r.sq.Head].state&(started|done|failed) == 0) {
+		r.p.Drained()
+	}
+}
