@@ -34,15 +34,15 @@ func newScalingCommand() *cobra.Command {
 			if err != nil {
 				return cli.UsageErrorf("%w", err)
 			}
-			dev, closeDevice, err := cli.OpenDevice(cmd, c.Device, verbs.Config{})
+			dev, err := cli.OpenDevice(cmd, c.Device, verbs.Config{})
 			if err != nil {
 				return err
 			}
-			defer closeDevice()
+			defer dev.Close()
 			if c.Server {
-				return serveScaling(cmd.Context(), c, dev, cmd.OutOrStdout())
+				return serveScaling(cmd.Context(), c, dev.Device, cmd.OutOrStdout())
 			}
-			return measureScaling(cmd.Context(), c, dev, cmd.OutOrStdout())
+			return measureScaling(cmd.Context(), c, dev.Device, cmd.OutOrStdout())
 		},
 	}
 }

@@ -15,12 +15,6 @@ import (
 // is in use.
 const maxAlternatives = 8
 
-// A Device is an open device and the function that closes it, see OpenDevice.
-type Device struct {
-	*verbs.Device
-	Close func() error
-}
-
 // Candidates returns the devices to try if the user named none and peers on this
 // machine reach it at addr: addr itself, then other loopback addresses, which not every
 // system has, then other UDP ports, which only softrdma can use.
@@ -47,9 +41,9 @@ func Candidates(addr netip.Addr, protocol Protocol) []string {
 func OpenFirst(cmd *cobra.Command, names []string) (Device, error) {
 	var first error
 	for _, name := range names {
-		dev, closeDevice, err := OpenDevice(cmd, name, verbs.Config{})
+		dev, err := OpenDevice(cmd, name, verbs.Config{})
 		if err == nil {
-			return Device{Device: dev, Close: closeDevice}, nil
+			return dev, nil
 		}
 		if first == nil {
 			first = err

@@ -94,7 +94,7 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 		}
 	}
 	cfg := verbs.Config{TLS: secure}
-	dev, closeDevice, err := OpenDevice(cmd, name, cfg)
+	dev, err := OpenDevice(cmd, name, cfg)
 	if err != nil {
 		host, iwarp := strings.CutPrefix(name, IWARPPrefix)
 		if found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host); len(found) > 0 && found[0].Unmap().String() != host {
@@ -102,13 +102,13 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 			if iwarp {
 				host = IWARPPrefix + host
 			}
-			dev, closeDevice, err = OpenDevice(cmd, host, cfg)
+			dev, err = OpenDevice(cmd, host, cfg)
 		}
 	}
 	if err != nil {
 		return none, err
 	}
-	return Device{Device: dev, Close: closeDevice}, nil
+	return dev, nil
 }
 
 // RequireCaptureDevice refuses --pcap for a server that listens on every address,

@@ -30,23 +30,28 @@ var captureFiles struct {
 	n int
 }
 
+// A Device is an open device. Close also ends its capture.
+type Device struct {
+	*verbs.Device
+	Close func() error
+}
+
 // OpenDevice opens a device with verbs.Open and the iWARP flags of the command. With
-// --pcap it captures the device's packets until the returned function closes the
-// device. That function may be called more than once. It returns the first error of
-// closing the device and the capture.
+// --pcap it captures the device's packets until Close. Close may be called more than
+// once, and returns the first error of closing the device and the capture.
 //
 // A process that opens several devices writes a file for each: the first has the given
 // name, the next one has .2 before the extension, and so on. One file for both ends
 // would show each packet between them twice.
-func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Device, func() error, error) {
+func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, error) {
 	if cfg.TLS == nil {
 		var err error
 		if cfg.TLS, err = tlsConfig(cmd, ""); err != nil {
-			return nil, nil, err
+			return Device{}, err
 		}
 	}
 	if err := checkIWARPFlags(cmd, strings.HasPrefix(name, IWARPPrefix)); err != nil {
-		return nil, nil, err
+		return Device{}, err
 	}
 	if cfg.TLS != nil {
 		cfg.TLSRefused = ReportRefused(cmd.ErrOrStderr())
@@ -54,19 +59,19 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (*verbs.Devic
 	applyIWARPFlags(cmd, &cfg)
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
-		return nil, nil, err
+		return Device{}, err
 	}
 	endCapture, err := CaptureDevice(cmd, dev)
 	if err != nil {
-		return nil, nil, errors.Join(err, dev.Close())
+		return Device{}, errors.Join(err, dev.Close())
 	}
-	return dev, sync.OnceValue(func() error {
+	return Device{Device: dev, Close: sync.OnceValue(func() error {
 		err := dev.Close() // also ends the capture and returns its error
 		if e := endCapture(); e != nil {
 			err = e
 		}
 		return err
-	}), nil
+	})}, nil
 }
 
 // CaptureDevice captures the packets of an open device to the file of --pcap until the

@@ -103,12 +103,12 @@ func (s *options) open(cmd *cobra.Command) (list []*verbs.Device, closeAll func(
 		if err != nil {
 			return nil, closeAll, err
 		}
-		d, end, err := cli.OpenDevice(cmd, name, verbs.Config{})
+		d, err := cli.OpenDevice(cmd, name, verbs.Config{})
 		if err != nil {
 			return nil, closeAll, err
 		}
-		ends = append(ends, end)
-		list = append(list, d)
+		ends = append(ends, d.Close)
+		list = append(list, d.Device)
 	}
 	return list, closeAll, nil
 }

@@ -114,17 +114,17 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, librar
 
 // serve opens a device for the program and serves it.
 func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []string, end func() error, err error) {
-	dev, closeDevice, err := cli.OpenDevice(cmd, device, verbs.Config{})
+	dev, err := cli.OpenDevice(cmd, device, verbs.Config{})
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := uverbs.Config{Devices: []*verbs.Device{dev}, Dir: dir}
+	cfg := uverbs.Config{Devices: []*verbs.Device{dev.Device}, Dir: dir}
 	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
 	}
 	server, err := uverbs.Serve(cfg)
 	if err != nil {
-		return nil, nil, errors.Join(err, closeDevice())
+		return nil, nil, errors.Join(err, dev.Close())
 	}
 	return server.Environment(library), func() error {
 		if s.verbose {
@@ -132,7 +132,7 @@ func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []
 				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %d\n", name, n)
 			}
 		}
-		return errors.Join(server.Close(), closeDevice())
+		return errors.Join(server.Close(), dev.Close())
 	}, nil
 }
 

@@ -139,12 +139,12 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 		p.notes = io.Discard // the client prints the results
 	}
 	if opt.device != "" {
-		dev, closeDevice, err := cli.OpenDevice(cmd, opt.device, verbs.Config{})
+		dev, err := cli.OpenDevice(cmd, opt.device, verbs.Config{})
 		if err != nil {
 			return err
 		}
-		defer closeDevice()
-		p.dev = cli.Device{Device: dev, Close: closeDevice}
+		defer dev.Close()
+		p.dev = dev
 	}
 	return p.listen(ctx, opt.port)
 }

@@ -190,15 +190,15 @@ func (p *command) checkDevice(dev *verbs.Device) error {
 }
 
 func (p *command) run(ctx context.Context) (err error) {
-	dev, closeDevice, err := cli.OpenDevice(p.cmd, p.device, verbs.Config{})
+	dev, err := cli.OpenDevice(p.cmd, p.device, verbs.Config{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeDevice()) }()
-	if err := p.checkDevice(dev); err != nil {
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	if err := p.checkDevice(dev.Device); err != nil {
 		return err
 	}
-	r, err := newSession(p, dev, nil)
+	r, err := newSession(p, dev.Device, nil)
 	if err != nil {
 		return err
 	}
