@@ -48,7 +48,7 @@ func TestTruncatedCaptureFails(t *testing.T) {
 	server := clitest.Start(t, "perf", "write", "bw", "-p", port, "-d", at)
 	server.Prints("waiting")
 	p := clitest.Prepare(t)
-	p.Cmd = exec.Command("sh", "-c", `ulimit -f 100; exec "$0" "$@"`, clitest.BuiltCommand, "perf", "write", "bw", "-n", "100", "-p", port, "-d", clitest.LoopbackDevice(t), "--pcap", file, "127.0.0.1")
+	p.Cmd = exec.Command("sh", "-c", `ulimit -f 100; exec "$0" "$@"`, clitest.Command(t), "perf", "write", "bw", "-n", "100", "-p", port, "-d", clitest.LoopbackDevice(t), "--pcap", file, "127.0.0.1")
 	p.Cmd.Stdout, p.Cmd.Stderr = &p.Stdout, &p.Stderr
 	p.Start()
 	p.Fails(cli.ExitFailed, "--pcap", "file too large")

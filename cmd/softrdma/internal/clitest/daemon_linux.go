@@ -31,7 +31,7 @@ func ShortDir(t *testing.T) string {
 // StartAsNobody is Start as another user.
 func StartAsNobody(t *testing.T, args ...string) *Process {
 	t.Helper()
-	b, err := os.ReadFile(BuiltCommand) // the original is not accessible to other users
+	b, err := os.ReadFile(Command(t)) // the original is not accessible to other users
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,30 +21,45 @@ import (
 	"softrdma/verbs"
 )
 
-// BuiltCommand is the path of the built command.
-var BuiltCommand string
+// built is the command, which the first test that runs it builds.
+var built struct {
+	once sync.Once
+	dir  string
+	path string
+	err  error
+}
 
-// Main builds the command and runs the tests of a package.
-func Main(m *testing.M) { os.Exit(runTests(m)) }
+// Main runs the tests of a package and removes the command that they built.
+func Main(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(built.dir)
+	os.Exit(code)
+}
 
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "softrdma-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+// Command builds the command, unless another test of the package has, and returns its
+// path.
+func Command(t *testing.T) string {
+	t.Helper()
+	built.once.Do(build)
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	defer os.RemoveAll(dir)
-	BuiltCommand = filepath.Join(dir, "softrdma")
+	return built.path
+}
+
+func build() {
+	if built.dir, built.err = os.MkdirTemp("", "softrdma-test-"); built.err != nil {
+		return
+	}
+	built.path = filepath.Join(built.dir, "softrdma")
 	if runtime.GOOS == "windows" {
-		BuiltCommand += ".exe"
+		built.path += ".exe"
 	}
-	build := exec.Command("go", "build", "-o", BuiltCommand, "softrdma/cmd/softrdma")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the command: %v\n%s", err, out)
-		return 1
+	cmd := exec.Command("go", "build", "-o", built.path, "softrdma/cmd/softrdma")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		built.err = fmt.Errorf("build the command: %w\n%s", err, out)
 	}
-	return m.Run()
 }
 
 // A Process is a run of the command.
@@ -76,7 +91,8 @@ func (o *Output) String() string {
 
 // Prepare returns a run of the command that has not started.
 func Prepare(t *testing.T, args ...string) *Process {
-	p := &Process{t: t, Cmd: exec.Command(BuiltCommand, args...), Ended: make(chan struct{})}
+	t.Helper()
+	p := &Process{t: t, Cmd: exec.Command(Command(t), args...), Ended: make(chan struct{})}
 	p.Cmd.Stdout, p.Cmd.Stderr = &p.Stdout, &p.Stderr
 	p.Cmd.WaitDelay = time.Second // its children may outlive it
 	return p

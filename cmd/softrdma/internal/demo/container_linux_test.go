@@ -21,6 +21,7 @@ import (
 func inContainer(t *testing.T, prepare func(lo netlink.Link), args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, notes bytes.Buffer
+	command := clitest.Command(t) // built outside of the namespaces
 	hosttest.OnThread(t, func() {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 			if os.Getenv("CI") == "true" && os.Getuid() == 0 {
@@ -33,7 +34,7 @@ func inContainer(t *testing.T, prepare func(lo netlink.Link), args ...string) (s
 		lo, err := netlink.LinkByName("lo")
 		hosttest.Must(t, err)
 		prepare(lo)
-		cmd := exec.Command(clitest.BuiltCommand, args...)
+		cmd := exec.Command(command, args...)
 		cmd.Stdout, cmd.Stderr = &out, &notes
 		cmd.Run()
 		code = cmd.ProcessState.ExitCode()

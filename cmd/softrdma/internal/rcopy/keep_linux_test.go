@@ -99,7 +99,7 @@ func TestRcopyKeepsTheOldFileWithoutSpace(t *testing.T) {
 	dir, file := oldFile(t)
 	at := clitest.ServerAddress(t)
 	s := clitest.Prepare(t, "rcopy", "-a", at, "--dir", dir, "--once")
-	s.Cmd = exec.Command("sh", append([]string{"-c", `ulimit -f 1000; exec "$0" "$@"`, clitest.BuiltCommand}, s.Cmd.Args[1:]...)...)
+	s.Cmd = exec.Command("sh", append([]string{"-c", `ulimit -f 1000; exec "$0" "$@"`, clitest.Command(t)}, s.Cmd.Args[1:]...)...)
 	s.Cmd.Stdout, s.Cmd.Stderr = &s.Stdout, &s.Stderr
 	s.Start()
 	s.Prints("waiting")
@@ -115,7 +115,7 @@ func TestRcopyKeepsTheOldFileOnAFullDisk(t *testing.T) {
 	dir, at := t.TempDir(), clitest.ServerAddress(t)
 	s := clitest.Prepare(t, "rcopy", "-a", at, "--dir", dir, "--once")
 	s.Cmd = exec.Command("unshare", append([]string{"-m", "sh", "-c",
-		`mount -t tmpfs -o size=1m none "$D" && printf 'the old one' >"$D/name" && "$0" "$@"; code=$?; cat "$D/name"; ls -A "$D"; exit $code`, clitest.BuiltCommand}, s.Cmd.Args[1:]...)...)
+		`mount -t tmpfs -o size=1m none "$D" && printf 'the old one' >"$D/name" && "$0" "$@"; code=$?; cat "$D/name"; ls -A "$D"; exit $code`, clitest.Command(t)}, s.Cmd.Args[1:]...)...)
 	s.Cmd.Env = append(os.Environ(), "D="+dir)
 	s.Cmd.Stdout, s.Cmd.Stderr = &s.Stdout, &s.Stderr
 	s.Start()
