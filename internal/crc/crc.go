@@ -1,9 +1,8 @@
-// Package crc computes CRC-32 faster than hash/crc32 where the processor
-// multiplies polynomials 256 or 512 bits at a time (VPCLMULQDQ), and where it
-// does not multiply any: the ICRC is the largest part of what a packet costs
-// that no system call is.
+// Package crc computes CRC-32 faster than hash/crc32 on processors that multiply
+// polynomials of 256 or 512 bits at a time (VPCLMULQDQ), and on those that multiply none.
+// After system calls, the ICRC is the largest part of a packet's cost.
 //
-// It owns the arithmetic, and knows nothing of packets.
+// It owns the arithmetic and knows nothing of packets.
 package crc
 
 import (
@@ -12,14 +11,14 @@ import (
 	"math/bits"
 )
 
-// A Table is a polynomial with what is computed from it.
+// A Table is a polynomial with the constants computed from it.
 type Table struct {
 	k    multipliers
 	tail [8][256]uint32 // tail[n][b] is the register after byte b and n bytes of zero
 	std  *crc32.Table
 }
 
-// multipliers are what fold multiplies by, in the layout that it reads.
+// multipliers are the constants of fold, in the layout that it reads.
 type multipliers struct {
 	// far carry 128 bits over a distance d: x^(d+32) and x^(d-32) modulo the
 	// polynomial, for d of 2048, 1024, 512, 256 and 128 bits.
@@ -36,7 +35,7 @@ var IEEE = newTable(crc32.IEEETable, crc32.IEEE)
 // Castagnoli is the CRC-32C of iSCSI and of iWARP's MPA (RFC 5044 4.4).
 var Castagnoli = newTable(crc32.MakeTable(crc32.Castagnoli), crc32.Castagnoli)
 
-// newTable makes the table of a polynomial in its reversed form.
+// newTable makes the table of a reversed polynomial.
 func newTable(std *crc32.Table, reversed uint32) *Table {
 	t := &Table{std: std}
 	for i, d := range [...]int{2048, 1024, 512, 256, 128} {
@@ -102,9 +101,9 @@ func Update(crc uint32, t *Table, b []byte) uint32 {
 	return ^r
 }
 
-// Behind is the checksum of 16 bytes, low and high as they lie in memory, and b
-// behind them, from a register of zero: a register that is to be continued is added
-// to the first four bytes. Headers that are in registers anyway cost little so.
+// Behind returns the checksum of 16 bytes, low and high in memory order, followed by b,
+// from a register of zero. To continue a checksum, add its register to the first four
+// bytes. This makes headers that are in registers anyway cheap.
 func Behind(low, high uint64, t *Table, b []byte) uint32 {
 	if len(b) < tableTo || !folds {
 		r := t.word(t.word(0, low), high)
@@ -118,14 +117,14 @@ func Behind(low, high uint64, t *Table, b []byte) uint32 {
 	return ^r
 }
 
-// word takes the register over eight bytes.
+// word updates the register with eight bytes.
 func (t *Table) word(r uint32, w uint64) uint32 {
 	r ^= uint32(w)
 	return t.tail[7][byte(r)] ^ t.tail[6][byte(r>>8)] ^ t.tail[5][byte(r>>16)] ^ t.tail[4][r>>24] ^
 		t.tail[3][byte(w>>32)] ^ t.tail[2][byte(w>>40)] ^ t.tail[1][byte(w>>48)] ^ t.tail[0][w>>56]
 }
 
-// rest takes the register over the bytes that do not fill 128 bits.
+// rest updates the register with the bytes that do not fill 128 bits.
 func (t *Table) rest(r uint32, b []byte) uint32 {
 	if len(b) >= 8 {
 		r = t.word(r, binary.LittleEndian.Uint64(b))

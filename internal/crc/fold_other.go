@@ -10,7 +10,7 @@ import (
 
 const folds, wide = false, false
 
-// multiplies tells whether hash/crc32 has instructions for its work here.
+// multiplies reports whether hash/crc32 has instructions for its work here.
 var multiplies = map[string]bool{
 	"arm64": cpu.ARM64.HasCRC32, "loong64": true, "ppc64le": true, "s390x": true,
 }[runtime.GOARCH]

@@ -3,14 +3,14 @@ package crc
 import "encoding/binary"
 
 // sparseFrom is the length from which sparse needs no tables but for the end;
-// where that is quicker, measured. It is more than the end.
+// where that is faster, measured. It is more than the end.
 const sparseFrom = 64
 
-// sparse takes the register over b for processors that do not multiply
-// polynomials. It adds multiples of Ethernet's polynomial to the message of
-// which each cancels a bit at the front and changes four behind it, by 145, 183,
-// 211 and 300 bits: x^300 + x^155 + x^117 + x^89 + 1 is one. That takes shifts
-// where tables take a load for each byte. What is left is the last 40 bytes.
+// sparse updates the register with b on processors that do not multiply polynomials. It
+// adds multiples of Ethernet's polynomial to the message. Each cancels a bit at the front
+// and changes the four bits 145, 183, 211 and 300 bits after it:
+// x^300 + x^155 + x^117 + x^89 + 1 is such a multiple. This takes shifts instead of one
+// table load for each byte. The last 40 bytes remain.
 // (The multiple is that of K. Russell's Chorba, arXiv 2412.16398.)
 func (t *Table) sparse(r uint32, b []byte) uint32 {
 	if len(b) >= sparseFrom {

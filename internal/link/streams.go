@@ -7,8 +7,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// ErrWouldBlock is returned by a call that would have to wait: Streams.Ready
-// tells when it no longer has to.
+// ErrWouldBlock is returned by a call that would have to wait. Streams.Ready reports when
+// it can go on.
 var ErrWouldBlock = errors.New("would have to wait")
 
 // A Failure is an error of a stream that has a reason of its own.
@@ -17,7 +17,7 @@ type Failure struct {
 	Err    error
 }
 
-// Error gives the reason and what lies behind it.
+// Error returns the reason and the underlying error.
 func (f *Failure) Error() string { return f.Detail.String() + ": " + f.Err.Error() }
 
 // Unwrap returns the named reason, which wraps the cause.
@@ -28,8 +28,8 @@ func (f *Failure) Unwrap() error { return &reason.Error{Detail: f.Detail, Cause:
 // follow Waiter, and one goroutine at a time calls everything else, the streams
 // included.
 //
-// No call but Wait blocks, and no goroutine stands behind one: a call that would
-// have to wait returns ErrWouldBlock, and Ready reports once that it can go on.
+// No call but Wait blocks: one that would have to wait returns ErrWouldBlock, and Ready
+// reports once that it can go on.
 // The owner of a stream therefore remembers that it is ready until a call returns
 // ErrWouldBlock again.
 type Streams interface {
@@ -39,24 +39,24 @@ type Streams interface {
 	Local() netip.AddrPort
 
 	// Listen accepts streams on a port of the link's address; port 0 takes any.
-	// Owner comes back with Ready.
+	// Ready returns owner with the listener's readiness.
 	Listen(port uint16, backlog int, owner any) (Listener, error)
 
 	// Dial begins to connect to a peer, from a port of the link's address, 0 for
-	// any. When the stream is writable, Stream.Connected tells how it went.
+	// any. When the stream is writable, Stream.Connected has the result.
 	Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (Stream, error)
 
-	// Ready tells what has become ready since the last call, in as many entries
-	// of list as it says.
+	// Ready fills list with what has become ready since the last call, and returns the
+	// number of entries.
 	Ready(list []Readiness) (int, error)
 }
 
-// Readiness is what can go on.
+// Readiness says which calls of a stream or listener can go on.
 type Readiness struct {
 	Owner    any
 	Readable bool
 	Writable bool
-	Hangup   bool // the peer's end of the stream, or an error, is to be read
+	Hangup   bool // Read will return the end of the stream, or an error
 }
 
 // A Listener accepts streams.
@@ -64,30 +64,30 @@ type Listener interface {
 	// Addr is the address and port.
 	Addr() netip.AddrPort
 
-	// Accept takes the next stream, which belongs to owner, or gives
+	// Accept takes the next stream, which belongs to owner, or returns
 	// ErrWouldBlock.
 	Accept(owner any) (Stream, error)
 
 	Close() error
 }
 
-// A Stream is a stream of bytes to and from one peer. Closing it takes its
-// owner out of what Ready tells from then on.
+// A Stream is a stream of bytes to and from one peer. Once it is closed, Ready does not
+// report its owner any more.
 type Stream interface {
 	Local() netip.AddrPort
 	Remote() netip.AddrPort
 
-	// Connected tells, of a dialled stream that became writable, whether it was
-	// connected (nil) or why it was not.
+	// Connected returns, for a dialled stream that became writable, nil if it is
+	// connected or the reason why not.
 	Connected() error
 
-	// Segment is how many bytes a packet of the stream holds, once it is
-	// connected; 0 where the system does not tell.
+	// Segment is the number of bytes that a packet of the connected stream holds; 0 if
+	// unknown.
 	Segment() int
 
-	// Read fills pieces in order with what has come, and Write sends them in
-	// order, both as far as it goes without waiting: fewer bytes than asked for
-	// need not mean that there are no more. Read gives io.EOF at the end of the
+	// Read fills pieces in order with what has arrived, and Write sends them in
+	// order, both as far as they can without waiting: fewer bytes than asked for
+	// need not mean that there are no more. Read returns io.EOF at the end of the
 	// stream.
 	Read(pieces [][]byte) (int, error)
 	Write(pieces [][]byte) (int, error)
@@ -95,8 +95,8 @@ type Stream interface {
 	// ShutWrite tells the peer that nothing more will be sent.
 	ShutWrite() error
 
-	// Close ends the stream; what was written is still sent. Reset ends it with
-	// what was not sent void.
+	// Close ends the stream; what was written is still sent. Reset ends it and discards
+	// what was not sent.
 	Close() error
 	Reset() error
 }

@@ -158,7 +158,7 @@ func (w *flowing) step(t *testing.T) {
 	}
 }
 
-// offers tells whether a program has another message for its connection.
+// offers reports whether a program has another message for its connection.
 func (w *flowing) offers(s *share) bool {
 	sent := float64(s.done+s.unans) * funnelMessage * 8
 	return w.offer == 0 || sent <= float64(w.offer)*w.net.Clock().Seconds()

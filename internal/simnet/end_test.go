@@ -157,12 +157,12 @@ func (w *world) newEnd(kind qp.Type, h *host) *end {
 
 func word(b []byte, i int) uint64 { return binary.NativeEndian.Uint64(b[8*i:]) }
 
-// broken tells whether this end's errors have a cause.
+// broken reports whether this end's errors have a cause.
 func (e *end) broken() bool {
 	return e.toErr || e.caused || e.peer != nil && (e.peer.caused || e.peer.toErr)
 }
 
-// gone tells whether the peer answers no more.
+// gone reports whether the peer answers no more.
 func (e *end) gone() bool {
 	return e.peer != nil && (e.peer.dead || e.peer.failed || e.peer.toErr || e.broken())
 }
@@ -179,7 +179,7 @@ func (e *end) finished() bool {
 	return true
 }
 
-// act plays a round of the program and tells whether it did anything.
+// act plays a round of the program and reports whether it did anything.
 func (e *end) act() bool {
 	if e.dead || e.w.ending {
 		return false

@@ -13,7 +13,7 @@ type packet struct {
 	tos, hops uint8
 }
 
-// An event is a packet's arrival, at a link or in the middle of the network, or a
+// An event is the arrival of a packet, at a link or in the middle of the network, or a
 // call.
 type event struct {
 	link   *Link
@@ -40,7 +40,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// note takes what happened to a packet into the hash.
+// note mixes what happened to a packet into the hash.
 func (n *Network) note(what note, link int, p *packet) {
 	h := n.hash
 	mix := func(v uint64) {

@@ -8,18 +8,18 @@ import (
 )
 
 // Faults are what one direction of a link does to packets. Probabilities are
-// of 0 to 1 per packet. The zero value is a fast network without faults.
+// from 0 to 1, for each packet. The zero value is a fast network without faults.
 type Faults struct {
 	Loss      float64
 	Duplicate float64 // the copy follows its packet, Jitter apart
 	Corrupt   float64 // one to four bits flip, in the source port, headers or payload
-	Reorder   float64 // the packet is late by up to ReorderBy, others pass it
+	Reorder   float64 // the packet is late by up to ReorderBy, and others overtake it
 
 	ReorderBy time.Duration // 0 means four times the delay
 	Delay     time.Duration // at least; 0 means a microsecond
-	Jitter    time.Duration // up to so much more delay, without reordering
+	Jitter    time.Duration // more delay, up to this, without reordering
 
-	Bandwidth int64 // bits per second on the wire; 0 is without bound
+	Bandwidth int64 // bits per second on the wire; 0 is unlimited
 	Queue     int   // bytes that may wait for their turn; 0 means 1 MiB
 	MarkAbove int   // bytes waiting above which ECN-capable packets are marked CE; 0 is never
 
@@ -34,8 +34,8 @@ type Stats struct {
 	Corrupted  int
 	Reordered  int
 	Marked     int
-	QueueFull  int // lost for want of room in the queue
-	TooLong    int // lost for the MTU
+	QueueFull  int // lost because the queue was full
+	TooLong    int // lost because longer than the MTU
 	Peak       int // the most bytes that waited for their turn
 }
 
@@ -48,21 +48,21 @@ const (
 	wireOverhead = 8 + 14 + 4 + 12 + 20 + 8
 )
 
-// A direction is one way of a link with its faults.
+// A direction is one direction of a link with its faults.
 type direction struct {
 	faults Faults
 	random *rand.Rand
-	busy   time.Duration // the wire is taken until then
+	busy   time.Duration // when the wire becomes free
 	last   time.Duration // arrival of the last packet that kept its order
 	stats  Stats
 }
 
-// chance draws whether something of this probability happens. Nothing is drawn
-// for what never happens, so that adding a kind of fault leaves old seeds alone.
+// chance reports whether something of this probability happens. For probability 0 it draws
+// no number, so that a new kind of fault leaves old seeds alone.
 func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() < p }
 
-// pass takes a packet through the direction of link l, to arrive at link to
-// (nil: in the middle of the network) or nowhere.
+// pass passes a packet through the direction of link l, to arrive at link to (nil: in the
+// middle of the network) or nowhere.
 func (d *direction) pass(n *Network, l, to *Link, p *packet) {
 	f := &d.faults
 	d.stats.Packets++
@@ -102,7 +102,8 @@ func (d *direction) pass(n *Network, l, to *Link, p *packet) {
 	n.schedule(at, to, p)
 }
 
-// queue lets the packet wait for the wire and tells when it has left it.
+// queue lets the packet wait for the wire. It returns when the packet has left the wire,
+// and false if the queue was full.
 func (d *direction) queue(n *Network, l *Link, p *packet) (time.Duration, bool) {
 	f := &d.faults
 	if f.Bandwidth == 0 {
@@ -181,7 +182,7 @@ func undetected(p *packet) bool {
 	return ok
 }
 
-// lose ends a packet's way.
+// lose drops a packet.
 func (n *Network) lose(why note, l *Link, p *packet) {
 	n.note(why, l.index, p)
 	n.drop(p)

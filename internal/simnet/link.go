@@ -29,12 +29,11 @@ var (
 	ErrBatch  = errors.New("batch out of limits")
 	ErrGroup  = errors.New("not a multicast group of this link")
 	ErrICRC   = errors.New("sent with a wrong ICRC")
-	// ErrWait says that nobody may sleep on virtual time: devices on simnet
-	// are driven by it.
+	// ErrWait says that a link on virtual time has no Wait: the network drives devices.
 	ErrWait = errors.New("a simulated link cannot wait")
 )
 
-// A LinkConfig is how a link is attached. The zero value is good for most.
+// A LinkConfig configures a link. The zero value suits most uses.
 type LinkConfig struct {
 	Egress, Ingress Faults // towards the network, and from it
 
@@ -44,22 +43,22 @@ type LinkConfig struct {
 	// Segments is what flows are opened with (see frame.Numbering).
 	Segments int
 
-	// Counts has flows number datagrams from some number on (see frame.Numbering).
+	// Counts makes flows count datagrams (see frame.Numbering).
 	Counts bool
 
 	// Ports bounds the source ports of flows; 0 means all 16,384.
 	Ports int
 
-	// NoCoalescing gives packets to Receive one by one. Otherwise packets of
-	// one flow and size that wait together come as one batch, as the system's
+	// NoCoalescing makes Receive deliver packets one by one. Otherwise packets of
+	// one flow and size that wait together are one batch, as the system's
 	// receive offload joins them.
 	NoCoalescing bool
 
-	// Steer tells which of the lanes of its address a packet comes to (see
-	// Network.AttachLanes); nil takes frame.PacketLane.
+	// Steer chooses the lane that a packet arrives at (see Network.AttachLanes); nil is
+	// frame.PacketLane.
 	Steer func(packet []byte, lanes int) int
 
-	// AnyICRC lets packets with a wrong ICRC be sent. Otherwise Send refuses
+	// AnyICRC makes Send accept packets with a wrong ICRC. Otherwise it refuses
 	// them: the sender must know the identification that the packet leaves with.
 	AnyICRC bool
 }
@@ -85,7 +84,7 @@ type Link struct {
 
 	// Batches counts the batches that were sent.
 	Batches int
-	// Overruns counts packets lost for want of room in the receive buffer.
+	// Overruns counts packets lost because the receive buffer was full.
 	Overruns int
 	// Wrong is the first packet that Send refused for its ICRC, if any.
 	Wrong error
@@ -99,13 +98,13 @@ type flow struct {
 
 var _ rocev2.Link = (*Link)(nil)
 
-// SetFaults changes the faults of both directions for packets to come.
+// SetFaults changes the faults of both directions, for later packets.
 func (l *Link) SetFaults(egress, ingress Faults) { l.out.faults, l.in.faults = egress, ingress }
 
 // Stats are the counts of both directions.
 func (l *Link) Stats() (egress, ingress Stats) { return l.out.stats, l.in.stats }
 
-// RestartPeak forgets the peaks of both directions.
+// RestartPeak resets the peaks of both directions.
 func (l *Link) RestartPeak() { l.out.stats.Peak, l.in.stats.Peak = 0, 0 }
 
 // Local implements rocev2.Link.
@@ -172,7 +171,7 @@ func (l *Link) CloseFlow(f *link.Flow) {
 	}
 }
 
-// Flows is how many flows are open.
+// Flows returns the number of open flows.
 func (l *Link) Flows() (n int) {
 	for _, f := range l.flows {
 		if f != nil {
@@ -195,7 +194,7 @@ func (l *Link) open(f *link.Flow) *flow {
 	return nil
 }
 
-// Send implements link.Packets. It holds the adapter to the contract of batches.
+// Send implements link.Packets. It checks that the adapter keeps the contract of batches.
 func (l *Link) Send(tx *link.Tx) error {
 	if l.closed {
 		return link.ErrClosed
@@ -247,7 +246,7 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 	return nil
 }
 
-// datagram is in which datagram of a batch packet i leaves.
+// datagram returns the number of the datagram of a batch that packet i leaves in.
 func (f *flow) datagram(i int) int {
 	if f.Segments > 0 {
 		return i / f.Segments
@@ -255,7 +254,7 @@ func (f *flow) datagram(i int) int {
 	return 0
 }
 
-// strict checks a packet as a receiver does that sees the identification.
+// strict checks a packet like a receiver that sees the identification.
 func (l *Link) strict(f *flow, i int, p *packet) error {
 	if l.config.AnyICRC {
 		return nil
@@ -275,7 +274,7 @@ func (l *Link) strict(f *flow, i int, p *packet) error {
 	return nil
 }
 
-// lane is the link of l's address that a packet comes to.
+// lane returns the link of l's address that a packet arrives at.
 func (l *Link) lane(packet []byte) *Link {
 	if len(l.lanes) < 2 {
 		return l
@@ -287,7 +286,7 @@ func (l *Link) lane(packet []byte) *Link {
 	return l.lanes[steer(packet, len(l.lanes))]
 }
 
-// enqueue lets a packet wait for Receive, if there is room.
+// enqueue queues a packet for Receive and reports whether there was room.
 func (l *Link) enqueue(p *packet) bool {
 	if l.closed || l.bytes+len(p.data) > l.config.ReceiveBuffer {
 		l.Overruns++
@@ -345,7 +344,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	return true, nil
 }
 
-// joins tells whether a packet may follow in a batch.
+// joins reports whether a packet may be the next of a batch.
 func joins(rx *link.Rx, p *packet) bool {
 	return p.src == rx.Src && p.dst == rx.Dst && p.tos == rx.TOS && p.hops == rx.HopLimit &&
 		len(p.data) <= rx.Size && len(p.data) > 0

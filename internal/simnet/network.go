@@ -1,15 +1,13 @@
-// Package simnet is a network that exists in memory: links over a virtual
-// clock, with loss, duplication, reordering, corruption, delay, queues and ECN
-// marks drawn from a seed; and links of streams, whose bytes come late, in other
-// pieces than they were written in, or to a sudden end. What happens on it
-// depends on the seed and on what is sent, and on nothing else: it starts no
-// goroutine, reads no clock and ranges over no map, so a run that failed is
-// replayed by its seed.
+// Package simnet is a simulated network on a virtual clock. Its links of packets lose,
+// duplicate, reorder, corrupt, delay, queue and ECN-mark packets at random, from a seed.
+// Its links of streams delay bytes, deliver them in other pieces than they were written
+// in, and reset streams. What happens depends on the seed and on what is sent alone: the
+// network starts no goroutine, reads no clock and ranges over no map, so that a seed
+// replays a failed run.
 //
-// It knows nothing of RDMA but the ICRC, and that only to hold the sender to it
-// and to keep corrupted packets detectable. It never drives a device except
-// through the Driver that it was given. Nothing in it may be called from two
-// goroutines at a time.
+// It knows nothing of RDMA but the ICRC: it refuses to send packets with a wrong one, and
+// keeps corrupted packets detectable. It drives devices only through the Drivers that it
+// was given. One goroutine at a time uses a network and its links.
 package simnet
 
 import (
@@ -27,22 +25,20 @@ const never = time.Duration(math.MaxInt64)
 
 // Errors of Run, wrapped with the time.
 var (
-	// ErrLimit is returned when the time that Run was given has passed.
+	// ErrLimit is returned when Run's time limit has passed.
 	ErrLimit = errors.New("virtual time limit passed")
-	// ErrIdle is returned when nothing is under way and nobody waits for a
-	// deadline, so that the condition can never come true.
+	// ErrIdle is returned when no packet is under way and no device has a deadline, so
+	// that the condition can never become true.
 	ErrIdle = errors.New("network idle for ever")
-	// ErrSteps is returned when MaxSteps events happened: something keeps
-	// itself busy.
+	// ErrSteps is returned after MaxSteps events: the devices keep each other busy.
 	ErrSteps = errors.New("too many events")
 )
 
 // MaxSteps bounds the events of one Run.
 const MaxSteps = 20_000_000
 
-// A Driver is a device that the network drives: Progress makes it act at the
-// present time and tells when it wants to be driven again without a packet. A
-// time that has passed means at once.
+// A Driver is a device that the network drives. Progress makes it act at the
+// present time and returns its next deadline. One that has passed means at once.
 type Driver interface{ Progress() time.Duration }
 
 // A Network joins links. It is used by one goroutine.
@@ -65,12 +61,12 @@ func New(seed uint64) *Network {
 // Clock is the virtual time, for the devices on the network.
 func (n *Network) Clock() time.Duration { return n.now }
 
-// Hash identifies all that happened so far: each packet's bytes, way, time and
+// Hash identifies everything that happened so far: each packet's bytes, route, time and
 // fate. Equal seeds and equal senders give equal hashes.
 func (n *Network) Hash() uint64 { return n.hash }
 
-// Random is a source of random numbers that depends on the network's seed and
-// the name alone, for what devices on it draw.
+// Random returns a source of random numbers for devices on the network. It depends on
+// the network's seed and the name alone.
 func (n *Network) Random(name uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(n.seed, name))
 }
@@ -83,9 +79,8 @@ func (n *Network) Attach(local netip.AddrPort, c LinkConfig) *Link {
 	return n.attach(local, c)
 }
 
-// AttachLanes makes so many links with one address, which packets are steered to
-// by their destination queue pair, as the system does it for sockets that share
-// a port.
+// AttachLanes makes several links with one address. Packets are steered to them by
+// destination queue pair, as the system does for sockets that share a port.
 func (n *Network) AttachLanes(local netip.AddrPort, c LinkConfig, lanes int) []*Link {
 	first := n.Attach(local, c)
 	first.lanes = append(first.lanes, first)
@@ -118,7 +113,7 @@ func (n *Network) find(a netip.AddrPort) *Link {
 	return nil
 }
 
-// Drive makes the network drive a device, in the order of the calls.
+// Drive makes the network drive a device. Devices are driven in the order of these calls.
 func (n *Network) Drive(d Driver) { n.drivers = append(n.drivers, d) }
 
 // Release ends Drive, before the device is closed.
@@ -131,10 +126,9 @@ func (n *Network) Release(d Driver) {
 	}
 }
 
-// Step lets every device progress at the present time, advances the clock to
-// whatever comes first, a packet or a device's deadline, and lets the packets of
-// that moment arrive and the devices progress again. It tells false when there
-// is nothing to come.
+// Step lets every device progress at the present time and advances the clock to the next
+// packet or deadline. Then the packets of that moment arrive and the devices progress
+// again. It reports whether there was a next packet or deadline.
 func (n *Network) Step() bool {
 	if !n.advance(n.progress(), never) {
 		return false
@@ -143,8 +137,7 @@ func (n *Network) Step() bool {
 	return true
 }
 
-// progress drives every device and tells when the first one wants to be driven
-// again.
+// progress drives every device and returns the earliest deadline.
 func (n *Network) progress() time.Duration {
 	next := never
 	for _, d := range n.drivers {
@@ -154,7 +147,7 @@ func (n *Network) progress() time.Duration {
 }
 
 // advance moves the clock to the next arrival or, when that is earlier, to
-// next, but not beyond the limit. It tells false when nothing comes at all.
+// next, but not beyond the limit. It reports false if there is neither.
 func (n *Network) advance(next, limit time.Duration) bool {
 	if at, ok := n.events.Next(); ok {
 		next = min(next, at)
@@ -176,8 +169,8 @@ func (n *Network) advance(next, limit time.Duration) bool {
 	}
 }
 
-// Run goes on until the condition holds, for at most the limit of virtual time.
-// The condition is looked at whenever the devices have progressed.
+// Run advances the network until the condition holds, for at most the limit of virtual
+// time. It checks the condition whenever the devices have progressed.
 func (n *Network) Run(until func() bool, limit time.Duration) error {
 	end := n.now + limit
 	for range MaxSteps {
@@ -194,7 +187,7 @@ func (n *Network) Run(until func() bool, limit time.Duration) error {
 	return fmt.Errorf("%w: %d by %v", ErrSteps, MaxSteps, n.now)
 }
 
-// Sleep goes on until so much virtual time has passed, whatever happens in it.
+// Sleep advances the network by d.
 func (n *Network) Sleep(d time.Duration) {
 	end := n.now + d
 	for n.now < end {
@@ -206,8 +199,7 @@ func (n *Network) Sleep(d time.Duration) {
 }
 
 // Inject puts a datagram into the receive queue of the link with address dst,
-// as if it had arrived from src with no fault on its way. It tells false where
-// there is no such link or no room.
+// as if it had arrived from src. It reports false if there is no such link or no room.
 func (n *Network) Inject(src, dst netip.AddrPort, tos, hops uint8, data []byte) bool {
 	l := n.find(dst)
 	if l == nil {
@@ -237,7 +229,7 @@ func (n *Network) packet(size int) *packet {
 
 func (n *Network) drop(p *packet) { n.free = append(n.free, p) }
 
-// arrive carries a packet on that has come to the end of a stage of its way.
+// arrive moves a packet on that has passed one direction of a link.
 func (n *Network) arrive(e event) {
 	if e.call != nil {
 		e.call()
@@ -266,7 +258,7 @@ func (n *Network) arrive(e event) {
 	n.enter(l.lane(p.data), p)
 }
 
-// enter takes a packet through the faults between the network and a link.
+// enter passes a packet through the faults between the network and a link.
 func (n *Network) enter(l *Link, p *packet) { l.in.pass(n, l, l, p) }
 
 func (n *Network) copy(p *packet) *packet {
@@ -276,13 +268,12 @@ func (n *Network) copy(p *packet) *packet {
 	return c
 }
 
-// call lets f happen at a time.
+// call schedules a call of f.
 func (n *Network) call(at time.Duration, f func()) {
 	n.events.Push(at, event{call: f})
 }
 
-// schedule lets a packet arrive at link l, or in the middle of the network
-// when l is nil.
+// schedule lets a packet arrive at link l, or in the middle of the network if l is nil.
 func (n *Network) schedule(at time.Duration, l *Link, p *packet) {
 	n.events.Push(at, event{link: l, packet: p})
 }

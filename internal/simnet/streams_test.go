@@ -276,7 +276,7 @@ func (e *streamEnd) receive() {
 	}
 }
 
-// play posts when the connection is there, takes completions, and tells whether all
+// play posts when the connection is there, takes completions, and reports whether all
 // has completed.
 func (e *streamEnd) play() bool {
 	if !e.established {

@@ -72,7 +72,7 @@ func (e *end) verdict(r *wr, c *queue.CQE) {
 	e.unsure(r)
 }
 
-// may tells whether the first failure of an end has a cause.
+// may reports whether the first failure of an end has a cause.
 func (e *end) may(r *wr, c *queue.CQE) bool {
 	switch {
 	case slices.Contains(r.expect, c.Status):

@@ -114,7 +114,7 @@ func (e *end) unbind(v *window) *wr {
 	return r
 }
 
-// uses tells whether a pending request of this end goes through the window.
+// uses reports whether a pending request of this end goes through the window.
 func (e *end) uses(v *window) bool {
 	for _, p := range e.pending {
 		if p.RKey == v.key {

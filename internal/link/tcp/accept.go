@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	// maxArriving is how many connections of a listener may be under way to the
-	// lane at a time, most of them in TLS's handshake. One more takes the place of
-	// the oldest handshake: peers that say nothing must not keep others out.
+	// maxArriving bounds the connections of a listener that the lane has not accepted,
+	// most of them in TLS's handshake. One more replaces the oldest handshake: silent
+	// peers must not keep others out.
 	maxArriving = 256
 
-	// acceptPause is how long a listener waits that the system gives no more
-	// descriptors to.
+	// acceptPause is how long a listener waits when the system has no more descriptors.
 	acceptPause = 100 * time.Millisecond
 )
 
@@ -87,8 +86,8 @@ func (a *acceptor) run() {
 	}
 }
 
-// makeRoom ends the oldest handshake where as many are under way as may be. What
-// has arrived and the lane has not taken stays.
+// makeRoom ends the oldest handshake if there are maxArriving connections. Connections
+// past their handshake stay.
 func (a *acceptor) makeRoom() {
 	if len(a.room) < cap(a.room) {
 		return
@@ -125,7 +124,7 @@ func (a *acceptor) greet(raw *net.TCPConn) arrival {
 		_ = raw.Close()
 	}
 	a.mu.Lock()
-	a.greeting.Remove(place) // which does nothing where makeRoom did
+	a.greeting.Remove(place) // nothing if makeRoom did
 	a.mu.Unlock()
 	return x
 }
@@ -136,7 +135,7 @@ func (a *acceptor) arrive(x arrival) {
 	if !a.shut {
 		a.arrived = append(a.arrived, x)
 		a.mu.Unlock()
-		a.l.tell(&a.notice, link.Readiness{Readable: true})
+		a.l.notify(&a.notice, link.Readiness{Readable: true})
 		return
 	}
 	a.mu.Unlock()
@@ -144,7 +143,7 @@ func (a *acceptor) arrive(x arrival) {
 	<-a.room
 }
 
-// refuse gives up a connection that nobody accepts.
+// refuse closes a connection that the lane will not accept.
 func (x *arrival) refuse() {
 	if x.raw != nil && x.err == nil {
 		_ = x.raw.SetLinger(0)
@@ -152,10 +151,10 @@ func (x *arrival) refuse() {
 	}
 }
 
-// Addr is the address and port.
+// Addr implements link.Listener.
 func (a *acceptor) Addr() netip.AddrPort { return a.addr }
 
-// Accept takes the next stream.
+// Accept implements link.Listener.
 func (a *acceptor) Accept(owner any) (link.Stream, error) {
 	a.mu.Lock()
 	if len(a.arrived) == 0 {
@@ -169,7 +168,7 @@ func (a *acceptor) Accept(owner any) (link.Stream, error) {
 	<-a.room
 	if x.err != nil {
 		if more { // the lane does not try again by itself
-			a.l.tell(&a.notice, link.Readiness{Readable: true})
+			a.l.notify(&a.notice, link.Readiness{Readable: true})
 		}
 		return nil, x.err
 	}

@@ -13,9 +13,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// lingerPatience is how long a stream that was closed tries to send what was
-// written.
-const lingerPatience = 30 * time.Second
+// lingerTimeout is how long a closed stream tries to send what was written.
+const lingerTimeout = 30 * time.Second
 
 // A conn is a link.Stream: two goroutines, one that reads the socket and one that
 // dials and writes it, and the lane, with a buffer between it and either.
@@ -25,7 +24,7 @@ type conn struct {
 	in, out *ring
 	stop    context.CancelFunc // ends dialling
 
-	mu            sync.Mutex // of what follows
+	mu            sync.Mutex // of the fields below
 	local, remote netip.AddrPort
 	raw           *net.TCPConn // nil before it is connected
 	over          transport    // raw, or TLS over it
@@ -34,7 +33,7 @@ type conn struct {
 	closed        bool
 }
 
-// A transport is what a stream's bytes go by.
+// A transport carries a stream's bytes.
 type transport interface {
 	net.Conn
 	CloseWrite() error
@@ -101,7 +100,7 @@ func (c *conn) dial(ctx context.Context, from netip.AddrPort, tos uint8) {
 	}
 }
 
-// connected tells how connecting went, and whether the lane is still there.
+// connected records the result of connecting, and reports whether the stream is still open.
 func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
 	c.mu.Lock()
 	c.raw, c.over, c.err, c.dialed = raw, over, err, true
@@ -113,7 +112,7 @@ func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
 	if closed && over != nil {
 		_ = raw.Close() // TLS has nothing to say yet
 	}
-	c.l.tell(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
+	c.l.notify(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
 	return !closed && err == nil
 }
 
@@ -126,7 +125,7 @@ func (c *conn) begin(raw *net.TCPConn, over transport) bool {
 	}
 	c.l.work.Go(c.read)
 	c.l.work.Go(c.write)
-	c.l.tell(&c.notice, link.Readiness{Writable: true})
+	c.l.notify(&c.notice, link.Readiness{Writable: true})
 	return true
 }
 
@@ -142,7 +141,7 @@ func (c *conn) read() {
 			err = named(err)
 		}
 		c.in.filled(n, err)
-		c.l.tell(&c.notice, link.Readiness{Readable: true, Hangup: err != nil})
+		c.l.notify(&c.notice, link.Readiness{Readable: true, Hangup: err != nil})
 		if err != nil {
 			return
 		}
@@ -158,12 +157,12 @@ func (c *conn) write() {
 		case len(b) > 0:
 			n, err := c.over.Write(b)
 			if c.out.sent(n, err) {
-				c.l.tell(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
+				c.l.notify(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
 			}
 		case closed:
 			return
 		case last:
-			_ = c.over.CloseWrite() // refused where the peer has gone: reading tells
+			_ = c.over.CloseWrite() // fails if the peer has gone, which Read reports
 			c.out.waitClosed()
 			return
 		}
@@ -180,7 +179,7 @@ func (c *conn) Local() netip.AddrPort {
 // Remote is the peer's.
 func (c *conn) Remote() netip.AddrPort { return c.remote }
 
-// Connected tells how connecting went.
+// Connected implements link.Stream.
 func (c *conn) Connected() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +189,7 @@ func (c *conn) Connected() error {
 	return c.err
 }
 
-// Segment is TCP's maximum segment size. TLS cuts the stream up by itself.
+// Segment is TCP's maximum segment size. TLS has records of its own.
 func (c *conn) Segment() int {
 	c.mu.Lock()
 	raw := c.raw
@@ -201,13 +200,13 @@ func (c *conn) Segment() int {
 	return segmentOf(raw)
 }
 
-// Read reads what has come.
+// Read implements link.Stream.
 func (c *conn) Read(pieces [][]byte) (int, error) { return c.in.read(pieces) }
 
 // Write writes as far as there is room.
 func (c *conn) Write(pieces [][]byte) (int, error) { return c.out.write(pieces) }
 
-// ShutWrite tells the peer that nothing more will be sent.
+// ShutWrite implements link.Stream.
 func (c *conn) ShutWrite() error {
 	c.out.ends(false)
 	return nil
@@ -233,11 +232,11 @@ func (c *conn) close(reset bool) error {
 		if reset {
 			err = errors.Join(raw.SetLinger(0), raw.Close())
 		} else {
-			patience := lingerPatience
+			timeout := lingerTimeout
 			if c.l.closing() {
-				patience = closePatience
+				timeout = closeTimeout
 			}
-			err = errors.Join(raw.SetWriteDeadline(time.Now().Add(patience)), raw.SetReadDeadline(time.Unix(1, 0)))
+			err = errors.Join(raw.SetWriteDeadline(time.Now().Add(timeout)), raw.SetReadDeadline(time.Unix(1, 0)))
 		}
 	}
 	c.in.ends(true)

@@ -15,8 +15,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// A conns is a link.Streams over package net's connections. Goroutines wait for
-// them in place of the lane, which finds in buffers what they have read.
+// A conns is a link.Streams over package net's connections. Goroutines read and write
+// them, with buffers between them and the lane.
 type conns struct {
 	base
 	cfg      Config
@@ -34,16 +34,15 @@ type conns struct {
 	closed  bool
 }
 
-// closePatience is how long a link that is closed tries to send what was
-// written.
-const closePatience = 5 * time.Second
+// closeTimeout is how long a closed link tries to send what was written.
+const closeTimeout = 5 * time.Second
 
 func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, error) {
 	local, err := checkLocal(local)
 	if err != nil {
 		return nil, err
 	}
-	// Is the address this host's? A socket that is bound to it tells.
+	// Binding a socket checks that the address is this host's.
 	probe, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0)))
 	if err != nil {
 		return nil, fmt.Errorf("open TCP link on %v: expected an address of this host: %w", local, err)
@@ -80,14 +79,14 @@ func (l *conns) Close() error {
 	return nil
 }
 
-// closing tells whether Close was called.
+// closing reports whether Close was called.
 func (l *conns) closing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed
 }
 
-// add notes what Close has to close. It tells false where the link is closed.
+// add records something for Close to close. It reports false if the link is closed.
 func (l *conns) add(c interface{ Close() error }) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +97,7 @@ func (l *conns) add(c interface{ Close() error }) bool {
 	return true
 }
 
-// remove takes it out again, with what was to be told of it.
+// remove ends add, and discards a notice.
 func (l *conns) remove(c interface{ Close() error }, n *notice) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,15 +109,14 @@ func (l *conns) remove(c interface{ Close() error }, n *notice) error {
 	return nil
 }
 
-// A notice is what there is to tell of a stream or listener. It is the link's,
-// under mu.
+// A notice is what Ready will report of a stream or listener. The link's mu guards it.
 type notice struct {
 	link.Readiness
 	queued, gone bool
 }
 
-// tell has Ready tell of something.
-func (l *conns) tell(n *notice, r link.Readiness) {
+// notify adds to what Ready will report.
+func (l *conns) notify(n *notice, r link.Readiness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.Readable, n.Writable, n.Hangup = n.Readable || r.Readable, n.Writable || r.Writable, n.Hangup || r.Hangup
@@ -130,7 +128,7 @@ func (l *conns) tell(n *notice, r link.Readiness) {
 	l.Wake()
 }
 
-// Ready tells what has become ready since the last call.
+// Ready implements link.Streams.
 func (l *conns) Ready(list []link.Readiness) (int, error) {
 	if l.ended.Err() != nil {
 		return 0, link.ErrClosed
@@ -207,8 +205,7 @@ func (l *conns) prepare(c *net.TCPConn) error {
 	return setUserTimeout(c, s.timeout)
 }
 
-// addrPort is an address as package net gives it, with the link's zone where it
-// needs one.
+// addrPort converts an address of package net. A link-local one gets the link's zone.
 func (l *conns) addrPort(a net.Addr) netip.AddrPort {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -218,13 +215,13 @@ func (l *conns) addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-// named gives errors of Windows' own the names that other systems have.
+// named translates errors of Windows to those of other systems.
 func named(err error) error {
 	var no syscall.Errno
 	if !errors.As(err, &no) {
 		return err
 	}
-	switch no { // numbers that nobody else uses
+	switch no { // numbers that no other system uses
 	case 10048:
 		return fmt.Errorf("%w (%w)", syscall.EADDRINUSE, err)
 	case 10061:

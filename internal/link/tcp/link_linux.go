@@ -36,14 +36,13 @@ type epollLink struct {
 }
 
 const (
-	// maxReports is how much one call of the system tells at most.
+	// maxReports bounds the events of one epoll call.
 	maxReports = 128
 
-	// maxPieces is how many pieces one call of the system takes at most, of the
-	// 1024 that it could (IOV_MAX).
+	// maxPieces bounds the pieces of one call. The system would take 1024 (IOV_MAX).
 	maxPieces = 512
 
-	// always is what sockets are watched for: edges, so that it is said once.
+	// always is the event mask of every socket. Edge-triggered: each event is reported once.
 	always = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&0xffffffff
 )
 
@@ -85,7 +84,7 @@ func (l *epollLink) init() (err error) {
 	if l.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	// Is the address this host's? A socket that is bound to it tells.
+	// Binding a socket checks that the address is this host's.
 	fd, err := l.socket()
 	if err != nil {
 		return err
@@ -97,8 +96,8 @@ func (l *epollLink) init() (err error) {
 	return nil
 }
 
-// Close closes every stream and listener, what was written is still sent, and
-// ends the present and later calls of Wait with link.ErrClosed.
+// Close closes every stream and listener, and ends present and later calls of Wait with
+// link.ErrClosed. What was written is still sent.
 func (l *epollLink) Close() error {
 	if l.closed.Swap(true) {
 		return nil
@@ -135,7 +134,7 @@ func (l *epollLink) socket() (int, error) {
 	return fd, os.NewSyscallError("socket", err)
 }
 
-// watch makes Ready tell of a socket, which is open from now on.
+// watch makes Ready report a socket.
 func (l *epollLink) watch(fd int, owner any) error {
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: always, Fd: int32(fd)}); err != nil {
 		return os.NewSyscallError("epoll_ctl", err)
@@ -148,7 +147,7 @@ func (l *epollLink) watch(fd int, owner any) error {
 	return nil
 }
 
-// forget closes a socket, which takes it out of what epoll watches.
+// forget closes a socket, which removes it from epoll.
 func (l *epollLink) forget(fd int) error {
 	if _, ok := l.open[fd]; !ok {
 		return link.ErrClosed
@@ -158,7 +157,7 @@ func (l *epollLink) forget(fd int) error {
 	return os.NewSyscallError("close", unix.Close(fd))
 }
 
-// Ready tells what has become ready since the last call.
+// Ready implements link.Streams.
 func (l *epollLink) Ready(list []link.Readiness) (int, error) {
 	if l.closed.Load() {
 		return 0, link.ErrClosed
@@ -194,8 +193,7 @@ func (l *epollLink) sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return s
 }
 
-// addrPort is an address as the system gives it, with the link's zone where it
-// needs one.
+// addrPort converts an address of the system. A link-local one gets the link's zone.
 func (l *epollLink) addrPort(s unix.Sockaddr) netip.AddrPort {
 	switch s := s.(type) {
 	case *unix.SockaddrInet4:

@@ -24,7 +24,7 @@ func userTimeout(fd int, d time.Duration) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds())))
 }
 
-// set tells the system of a socket's silence.
+// set sets the options of a socket.
 func (s silence) set(fd int) error {
 	if s.count == 0 {
 		return nil

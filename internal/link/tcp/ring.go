@@ -17,10 +17,10 @@ type ring struct {
 	buf    []byte
 	start  int
 	n      int
-	err    error // of the goroutine's end, behind what is in the buffer
+	err    error // of the goroutine, after what is in the buffer
 	last   bool  // the lane writes no more
-	closed bool  // the lane is not there any more
-	full   bool  // the lane met a full buffer and wants to be told of room
+	closed bool  // the lane has closed the stream
+	full   bool  // the lane found the buffer full, and waits for room
 }
 
 func newRing() *ring {
@@ -29,8 +29,7 @@ func newRing() *ring {
 	return r
 }
 
-// free gives the part of the buffer behind what is in it that is in one piece,
-// held the part of what is in it.
+// free returns the contiguous free part of the buffer, held the contiguous full one.
 func (r *ring) free() []byte {
 	if r.buf == nil {
 		r.buf = make([]byte, ringLen)
@@ -60,7 +59,7 @@ func (r *ring) room() []byte {
 	return r.free()
 }
 
-// filled adds what was read, and the error that came with it.
+// filled adds what was read, and the error of the read.
 func (r *ring) filled(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +67,8 @@ func (r *ring) filled(n int, err error) {
 	r.err = err
 }
 
-// read gives the lane what has come. Fewer bytes than the pieces are long is all
-// that there was.
+// read copies to the lane's pieces what has arrived. If they are not filled, there was no
+// more.
 func (r *ring) read(pieces [][]byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +90,7 @@ func (r *ring) read(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// write takes what the lane sends, as far as there is room.
+// write copies what the lane sends, as far as there is room.
 func (r *ring) write(pieces [][]byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +133,8 @@ func (r *ring) next() (b []byte, last, closed bool) {
 	return nil, r.last, r.closed
 }
 
-// sent drops what was written, and tells whether the lane waits for the room. An
-// error drops everything: nothing more will leave.
+// sent drops what was written, and reports whether the lane waits for the room. An
+// error drops everything: nothing more will be sent.
 func (r *ring) sent(n int, err error) (tell bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +146,7 @@ func (r *ring) sent(n int, err error) (tell bool) {
 	return tell
 }
 
-// ends tells that the lane writes no more, or is not there any more.
+// ends says that the lane writes no more, or has closed the stream.
 func (r *ring) ends(closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +154,7 @@ func (r *ring) ends(closed bool) {
 	r.moved.Signal()
 }
 
-// waitClosed waits, behind an end of writing, for the lane's.
+// waitClosed waits until the lane closes the stream, after its writing has ended.
 func (r *ring) waitClosed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,7 +43,7 @@ func (x *listener) listen(at netip.AddrPort, backlog int, owner any) (err error)
 	if err := unix.SetsockoptInt(x.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	x.l.setBuffers(x.fd) // what is accepted inherits them
+	x.l.setBuffers(x.fd) // accepted sockets inherit them
 	if err := unix.Bind(x.fd, x.l.sockaddr(at)); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
@@ -56,10 +56,10 @@ func (x *listener) listen(at netip.AddrPort, backlog int, owner any) (err error)
 	return x.l.watch(x.fd, owner)
 }
 
-// Addr is the address and port.
+// Addr implements link.Listener.
 func (x *listener) Addr() netip.AddrPort { return x.addr }
 
-// Accept takes the next stream.
+// Accept implements link.Listener.
 func (x *listener) Accept(owner any) (link.Stream, error) {
 	for {
 		fd, peer, err := unix.Accept4(x.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
@@ -68,7 +68,7 @@ func (x *listener) Accept(owner any) (link.Stream, error) {
 		case unix.EAGAIN:
 			return nil, link.ErrWouldBlock
 		case unix.EINTR, unix.ECONNABORTED, // the peer has gone again
-			// accept(2): errors of one connection, which others may be behind.
+			// accept(2): errors of one connection; others may be waiting.
 			unix.ENETDOWN, unix.EPROTO, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
 			continue
 		default:
@@ -131,8 +131,8 @@ func (l *epollLink) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) 
 
 func (s *stream) dial(port uint16, tos uint8, owner any) (err error) {
 	if port == 0 {
-		// The port is chosen with the peer known, so that there are as many per
-		// peer as there are ports.
+		// The system chooses the port when it knows the peer: each peer then has all
+		// ports.
 		err = unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	} else {
 		err = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
@@ -201,7 +201,7 @@ func (s *stream) Local() netip.AddrPort { return s.local }
 // Remote is the peer's.
 func (s *stream) Remote() netip.AddrPort { return s.remote }
 
-// Connected tells how connecting went.
+// Connected implements link.Stream.
 func (s *stream) Connected() error {
 	n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	switch {
@@ -218,7 +218,7 @@ func (s *stream) Connected() error {
 	return nil
 }
 
-// Read reads what has come.
+// Read implements link.Stream.
 func (s *stream) Read(pieces [][]byte) (int, error) {
 	count, length := s.l.gather(pieces)
 	if length == 0 {
@@ -267,8 +267,8 @@ func failure(call string, e unix.Errno) error {
 	return os.NewSyscallError(call, e)
 }
 
-// gather makes the system's list of pieces, as many as it takes, and tells how
-// many there are and how long they are.
+// gather fills the system's list with as many pieces as it takes, and returns their number
+// and length.
 func (l *epollLink) gather(pieces [][]byte) (count, length int) {
 	for _, p := range pieces {
 		if len(p) == 0 {
@@ -285,15 +285,15 @@ func (l *epollLink) gather(pieces [][]byte) (count, length int) {
 	return count, length
 }
 
-// ShutWrite tells the peer that nothing more will be sent.
+// ShutWrite implements link.Stream.
 func (s *stream) ShutWrite() error {
 	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, unix.SHUT_WR))
 }
 
-// Close ends the stream.
+// Close implements link.Stream.
 func (s *stream) Close() error { return s.l.forget(s.fd) }
 
-// Reset ends it at once.
+// Reset implements link.Stream.
 func (s *stream) Reset() error {
 	return errors.Join(
 		os.NewSyscallError("setsockopt", unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})),

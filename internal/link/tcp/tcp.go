@@ -2,7 +2,7 @@
 // open them: iWARP without root and without a kernel module. It owns the
 // sockets of one local address, and never looks into what they carry.
 //
-// There are two of it behind one contract. On Linux one epoll descriptor watches
+// There are two implementations. On Linux one epoll descriptor watches
 // all sockets: it has neither goroutines nor buffers of its own, and a connection
 // costs what its socket costs. On other systems, and everywhere with TLS, package
 // net reads and writes, by two goroutines for each connection, through a buffer
@@ -26,32 +26,30 @@ type Config struct {
 	ReceiveBuffer int
 	SendBuffer    int
 
-	// PeerTimeout is how long the peer's host may say nothing before a
-	// connection fails, 0 for DefaultPeerTimeout, negative for as long as the
-	// system has it. The system answers for a process that is stopped.
+	// PeerTimeout is how long the peer's host may be silent before a
+	// connection fails: 0 is DefaultPeerTimeout, negative the system's default. A
+	// host answers for a process that is stopped.
 	PeerTimeout time.Duration
 
-	// Refused, if set, is told of each peer whose TLS handshake with a listener
-	// failed, and why. It may be called from several goroutines.
+	// Refused, if set, is called for each peer whose TLS handshake with a listener
+	// failed. It may be called from several goroutines.
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// DefaultPeerTimeout is the time after which a peer's host counts as gone that
-// does not acknowledge what was sent, nor answer when nothing is.
+// DefaultPeerTimeout is how long a peer's host may leave data and probes unanswered
+// before it counts as gone.
 const DefaultPeerTimeout = 30 * time.Second
 
-// ErrFamily is returned for a peer whose address is of the other family than
-// the link's.
+// ErrFamily is returned for a peer whose address family is not the link's.
 var ErrFamily = errors.New("address of the wrong family")
 
-// OpenTLS opens a link whose every stream is TLS 1.3 or what cfg asks for.
+// OpenTLS opens a link whose streams all use TLS, configured by security.
 func OpenTLS(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, error) {
 	return openConns(local, cfg, security)
 }
 
-// silence is how the system is told of PeerTimeout: by keep-alive probes after
-// idle, every interval, count of them, and for data by timeout; all 0 for not at
-// all.
+// silence holds the socket options for PeerTimeout: count keep-alive probes, the first
+// after idle, at an interval, and the timeout of data. All are 0 for the system's default.
 type silence struct {
 	idle, interval time.Duration
 	count          int
@@ -73,7 +71,7 @@ func (c *Config) silence() silence {
 	return silence{idle: second(d / 2), interval: second(d / 2 / probes), count: probes, timeout: d}
 }
 
-// checkLocal gives the local address in its one form, or why it cannot be one.
+// checkLocal returns the local address in canonical form, or why it cannot be one.
 func checkLocal(a netip.Addr) (netip.Addr, error) {
 	a = a.Unmap()
 	switch {
@@ -88,7 +86,7 @@ func checkLocal(a netip.Addr) (netip.Addr, error) {
 // base is what every link of streams has.
 type base struct{ local netip.Addr }
 
-// checkPeer refuses what no stream of the link can lead to.
+// checkPeer refuses addresses that no stream of the link can reach.
 func (d *base) checkPeer(dst netip.AddrPort) error {
 	a := dst.Addr()
 	switch {

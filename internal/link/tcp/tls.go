@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// greetPatience is how long a handshake may take.
-	greetPatience = 10 * time.Second
+	// handshakeTimeout is how long a handshake may take.
+	handshakeTimeout = 10 * time.Second
 
-	// applicationProtocol is what both ends want of each other by ALPN, so that
-	// nobody takes a server of something else for one of MPA (RFC 7301).
+	// applicationProtocol is the ALPN name (RFC 7301) that both ends require, so that a
+	// server of another protocol is not taken for one of MPA.
 	applicationProtocol = "softrdma-mpa"
 
 	recordHandshake = 22 // the content type that TLS begins with (RFC 8446 5.1)
 )
 
-// goodbye is what a peer is told that does not begin with TLS: a fatal alert,
-// protocol_version (RFC 8446 6), by which an MPA initiator knows what it met.
+// goodbye is the answer to a peer that does not begin with TLS: a fatal alert,
+// protocol_version (RFC 8446 6), which an MPA initiator recognises.
 var goodbye = []byte{21, 3, 1, 0, 2, 2, 70}
 
 var errProtocol = errors.New("peer speaks TLS, but not softrdma's protocol in it: expected ALPN " + applicationProtocol)
 
-// secure is a configuration with what softrdma wants where it says nothing.
+// secure completes a configuration with softrdma's defaults.
 func secure(cfg *tls.Config) *tls.Config {
 	cfg = cfg.Clone()
 	if cfg.MinVersion == 0 {
@@ -101,7 +101,7 @@ func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, 
 }
 
 func greet(ctx context.Context, s *socket, c *tls.Conn) (transport, error) {
-	ctx, cancel := context.WithTimeout(ctx, greetPatience)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	err := c.HandshakeContext(ctx)
 	if err == nil && c.ConnectionState().NegotiatedProtocol != applicationProtocol {
@@ -135,12 +135,12 @@ func (s *socket) failure(err error, begun bool) error {
 	return &link.Failure{Detail: d, Err: err}
 }
 
-// ErrUntrusted is wrapped by what a tls.Config's VerifyConnection gives for a
-// peer that is not trusted.
+// ErrUntrusted is wrapped by errors of a tls.Config's VerifyConnection for a peer that is
+// not trusted.
 var ErrUntrusted = errors.New("not trusted")
 
-// Read reads. An end of TCP that TLS did not announce is none: somebody on the
-// way may have cut the stream off (RFC 8446 6.1).
+// Read implements net.Conn. An end of TCP that TLS did not announce is an error:
+// an attacker may have truncated the stream (RFC 8446 6.1).
 func (s *secured) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.begun = s.begun || n > 0

@@ -9,15 +9,15 @@ import (
 	"softrdma/internal/link"
 )
 
-// The states of whoever waits.
+// The states of Wait.
 const (
 	awake    = iota // nobody waits, no Wake is pending
 	sleeping        // Wait is in the kernel or about to be
 	woken           // a Wake came that no Wait has returned for
 )
 
-// Wake ends the present or the next Wait. It costs a system call only where
-// somebody sleeps.
+// Wake ends the present or the next Wait. It takes a system call only while Wait
+// sleeps.
 func (l *epollLink) Wake() {
 	if l.state.Swap(woken) != sleeping {
 		return

@@ -44,16 +44,16 @@ const (
 	NAKInvalidRDRequest  Syndrome = 0x60 | 4 // invalid RD request
 )
 
-// IsACK tells a positive acknowledge.
+// IsACK reports whether the syndrome is a positive acknowledge.
 func (s Syndrome) IsACK() bool { return s&0xe0 == 0 }
 
-// IsRNR tells a receiver-not-ready NAK.
+// IsRNR reports whether the syndrome is a receiver-not-ready NAK.
 func (s Syndrome) IsRNR() bool { return s&0xe0 == RNRNAK }
 
-// IsNAK tells a NAK other than RNR.
+// IsNAK reports whether the syndrome is a NAK other than RNR.
 func (s Syndrome) IsNAK() bool { return s&0xe0 == 0x60 }
 
-// Credits is the positive acknowledge with n credits, rounded down to a count that
+// Credits returns the positive acknowledge with n credits, rounded down to a count that
 // the encoding has (IBTA 9.7.7.2.4, table 46).
 func Credits(n int) Syndrome {
 	code := Syndrome(len(creditCounts) - 1)

@@ -21,12 +21,13 @@ const BTHLen = 12
 //	|A|S|K|C|D|Resvd|             Packet Sequence Number            |
 //	+-+-+-+-+-+-----+-----------------------------------------------+
 //
-// S, K, C and D are softrdma's own, out of the seven reserved bits that are sent as
-// zero and ignored by who does not know them, and that the ICRC covers: the
-// sender understands selective acknowledges; the READ or atomic is to be kept
-// beside the queue pair's agreed number of them; the packet was sent twice, and is
-// to be dropped where the other one came; nothing from this PSN on was sent before,
-// and what is held of it is not the sender's.
+// S, K, C and D are softrdma's own. They are reserved bits, which others send as zero and
+// ignore, and which the ICRC covers:
+//
+//   - S: the sender understands selective acknowledges.
+//   - K: the responder is to keep the READ or atomic beyond the number agreed on.
+//   - C: the packet was sent twice: drop it if the other one arrived.
+//   - D: nothing from this PSN on was sent before: what is held of it is forged.
 //
 // F and B are the FECN and BECN bits of annex A10, in the byte that the ICRC
 // leaves out (resv8a). RoCE v2 does not use them and ignores them (A17.4.8,
@@ -35,7 +36,7 @@ type BTH struct {
 	Opcode    Opcode
 	Solicited bool
 	MigReq    bool
-	Pad       uint8 // bytes of padding behind the payload, 0..3
+	Pad       uint8 // bytes of padding after the payload, 0..3
 	Version   uint8 // transport header version, 0
 	PKey      uint16
 	FECN      bool
@@ -50,7 +51,7 @@ type BTH struct {
 }
 
 // Parse reads the header at the beginning of b, which may hold no more than that, as
-// where ICMP quotes a packet. It reports whether b is long enough.
+// if ICMP quotes a packet. It reports whether b is long enough.
 func (h *BTH) Parse(b []byte) bool {
 	if len(b) < BTHLen {
 		return false

@@ -24,7 +24,7 @@ func init() {
 
 var transportNames = [...]string{RC: "RC", UC: "UC", RD: "RD", UD: "UD", 4: "CNP", 5: "XRC"}
 
-// String gives the usual name of a transport's opcodes (IBTA table 38, annex
+// String returns the usual name of a transport's opcodes (IBTA table 38, annex
 // A17.9.3).
 func (t Transport) String() string {
 	if int(t) < len(transportNames) {

@@ -59,7 +59,7 @@ const (
 	RCSelectiveAck       Opcode = 0xd1 // softrdma's own, of the manufacturers' range 0xc0 to 0xff; see SelectiveAck
 )
 
-// A Kind is what an opcode asks for, whatever its transport and segment.
+// A Kind is the operation of an opcode, without transport and segment.
 type Kind uint8
 
 // The kinds of packet.
@@ -108,9 +108,9 @@ type Info struct {
 // Info returns the opcode's row, nil for one that is not defined.
 func (o Opcode) Info() *Info { return table[o] }
 
-// Segment returns the opcode of a part of a packet, with its beginning or its end
-// or both of them: of a SEND Only with Immediate, SEND First is that of the part
-// with the beginning, SEND Last with Immediate that with the end.
+// Segment returns the opcode of a part of a packet, which may have its beginning, its end,
+// or both: of a SEND Only with Immediate, SEND First is the part with the beginning and
+// SEND Last with Immediate that with the end.
 func (o Opcode) Segment(begins, ends bool) Opcode {
 	seg := 0
 	if begins {
@@ -122,8 +122,8 @@ func (o Opcode) Segment(begins, ends bool) Opcode {
 	return segments[o][seg]
 }
 
-// Transport returns the upper three bits; of a manufacturer's opcode, whose
-// those are not, the transport that it belongs to.
+// Transport returns the upper three bits, or for a manufacturer's opcode the transport
+// that it belongs to.
 func (o Opcode) Transport() Transport {
 	if o == RCSelectiveAck {
 		return RC
@@ -131,7 +131,7 @@ func (o Opcode) Transport() Transport {
 	return Transport(o >> 5)
 }
 
-// String gives the name of the specification, or the number.
+// String returns the name of the specification, or the number.
 func (o Opcode) String() string {
 	if i := table[o]; i != nil {
 		return i.Name

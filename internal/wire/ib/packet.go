@@ -1,6 +1,6 @@
-// Package ib is the packet format of the InfiniBand transport as RoCE v2
-// carries it: the BTH and every extended header of RC, UC and UD, the GRH of
-// datagrams, and the ICRC. One opcode table drives parsing, building and the
+// Package ib has the packet format of the InfiniBand transport: the BTH and every
+// extended header of RC, UC and UD, the GRH, the ICRC, and the IP and UDP headers of
+// RoCE v2 that the ICRC covers. One opcode table drives parsing, building and the
 // sequence checks of the transports above.
 //
 // It does no I/O, keeps no state and never panics on any input. Parsed
@@ -15,11 +15,11 @@ import (
 // UDPPort is the destination port of RoCE v2 (annex A17.3.2.2).
 const UDPPort = 4791
 
-// ICRCLen is the length of the invariant CRC behind each packet.
+// ICRCLen is the length of the invariant CRC at the end of each packet.
 const ICRCLen = 4
 
-// A Packet is a transport packet, from the BTH to the payload. Which of the
-// extended headers count is told by the opcode's row in the table.
+// A Packet is a transport packet, from the BTH to the payload. The
+// opcode's row in the table says which of the extended headers it has.
 type Packet struct {
 	BTH
 	DETH      DETH
@@ -32,19 +32,19 @@ type Packet struct {
 	Payload   []byte // without padding; aliases the receive buffer
 }
 
-// A ParseError says what a packet's bytes lack. Err is one of the sentinels.
+// A ParseError says what is wrong with a packet. Err is one of the sentinels.
 type ParseError struct {
 	Opcode          Opcode
 	Expected, Found int
 	Err             error
 }
 
-// Error names what was expected and found.
+// Error says what was expected and found.
 func (e *ParseError) Error() string {
 	return fmt.Sprintf("%v: expected %d, found %d (%v)", e.Err, e.Expected, e.Found, e.Opcode)
 }
 
-// Unwrap gives the sentinel.
+// Unwrap returns the sentinel.
 func (e *ParseError) Unwrap() error { return e.Err }
 
 // Fault is why Parse refused a packet; the zero value is none. It is a value
@@ -162,7 +162,7 @@ func (p *Packet) PutHeaders(b []byte) int {
 }
 
 // Append appends headers, payload and padding (from BTH.Pad) to b, without
-// the ICRC, which depends on the addresses: see PseudoHeader.
+// the ICRC, which depends on the addresses: see Prefix.
 func (p *Packet) Append(b []byte) []byte {
 	var h [MaxHeaderLen]byte
 	n := p.PutHeaders(h[:])

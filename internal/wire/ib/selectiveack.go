@@ -8,12 +8,12 @@ const (
 	SelectiveAckLen = 4
 	RangeLen        = 4
 
-	// MaxRanges bounds what one selective acknowledge tells.
+	// MaxRanges bounds the ranges of one selective acknowledge.
 	MaxRanges = 120
 )
 
-// The payload of a selective acknowledge tells what its sender holds of the
-// requests behind the first one that it misses. BTH and AETH are those of an
+// The payload of a selective acknowledge lists the requests that its sender holds
+// after the first one that it misses. BTH and AETH are those of an
 // ordinary acknowledge: everything up to the PSN was executed, if not yet
 // answered.
 //
@@ -23,12 +23,12 @@ const (
 //	|             Skip              |             Count             |  ranges, any number
 //	+-------------------------------+-------------------------------+
 //
-// Duplicates counts the requests that came a second time on this connection.
-// The first range begins Skip PSNs behind the PSN expected next, and each other
-// one Skip PSNs behind the end of the one before; Count PSNs of it are held.
+// Duplicates counts the requests that arrived twice on this connection.
+// The first range begins Skip PSNs after the PSN expected next, each other one Skip PSNs
+// after the end of the range before. The sender holds Count PSNs of it.
 
 // Duplicates reads the count off the payload of a selective acknowledge, and
-// tells whether the payload is one.
+// reports whether the payload is one.
 func Duplicates(payload []byte) (n uint32, ok bool) {
 	if len(payload) < SelectiveAckLen || len(payload)%RangeLen != 0 || len(payload) > SelectiveAckLen+MaxRanges*RangeLen {
 		return 0, false
@@ -36,7 +36,7 @@ func Duplicates(payload []byte) (n uint32, ok bool) {
 	return binary.BigEndian.Uint32(payload), true
 }
 
-// Ranges is how many ranges the payload of a selective acknowledge has.
+// Ranges returns the number of ranges in the payload of a selective acknowledge.
 func Ranges(payload []byte) int { return (len(payload) - SelectiveAckLen) / RangeLen }
 
 // Range reads the i-th range.

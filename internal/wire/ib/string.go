@@ -2,11 +2,11 @@ package ib
 
 import "fmt"
 
-// String gives the packet on one line: opcode, QPN, PSN, the extended headers
+// String returns the packet on one line: opcode, QPN, PSN, the extended headers
 // that the opcode has, payload length, and the bits that are set.
 func (p *Packet) String() string { return string(p.AppendLine(nil)) }
 
-// AppendLine appends what String gives.
+// AppendLine appends what String returns.
 func (p *Packet) AppendLine(b []byte) []byte {
 	b = fmt.Appendf(b, "%v QP 0x%06x PSN %v", p.Opcode, p.DestQPN, p.PSN)
 	i := p.Opcode.Info()

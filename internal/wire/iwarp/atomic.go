@@ -2,7 +2,7 @@ package iwarp
 
 import "encoding/binary"
 
-// Lengths of the messages of RFC 7306 behind their Segment.
+// Lengths of the messages of RFC 7306 after their Segment.
 const (
 	AtomicLen      = 52
 	AtomicValueLen = 12
@@ -18,7 +18,7 @@ const (
 	CompareSwap AtomicOp = 2
 )
 
-// An Atomic is the Atomic Request behind its Segment (RFC 7306 5.2.1):
+// An Atomic is the Atomic Request after its Segment (RFC 7306 5.2.1):
 //
 //	+-------------------------------------------------------+-------+
 //	|                       Reserved                        |AOpCode|
@@ -34,8 +34,8 @@ const (
 //	|                     Compare Mask (64)                         |
 //	+---------------------------------------------------------------+
 //
-// A bit of the add mask keeps the carry of that bit from going on, so 0 adds 64
-// bits; bits of the other masks choose what is swapped and compared.
+// A bit of the add mask stops the carry of that bit, so that mask 0 adds 64 bits. The
+// other masks select the bits to swap and compare.
 type Atomic struct {
 	Op          AtomicOp
 	ID          uint32
@@ -47,7 +47,7 @@ type Atomic struct {
 	CompareMask uint64
 }
 
-// Parse reads the request. It tells whether b has AtomicLen bytes.
+// Parse reads the request. It reports whether b has AtomicLen bytes.
 func (a *Atomic) Parse(b []byte) bool {
 	if len(b) < AtomicLen {
 		return false
@@ -69,7 +69,7 @@ func (a *Atomic) Put(b []byte) {
 	}
 }
 
-// Apply is what the request makes of a word. It tells whether the word changes.
+// Apply returns the word that the request makes of another. It reports whether the word changes.
 func (a *Atomic) Apply(old uint64) (value uint64, changes bool) {
 	if a.Op == CompareSwap {
 		if (old^a.Compare)&a.CompareMask != 0 {
@@ -91,7 +91,7 @@ func (a *Atomic) Apply(old uint64) (value uint64, changes bool) {
 	return value, true
 }
 
-// An AtomicValue is the Atomic Response behind its Segment (RFC 7306 5.2.2):
+// An AtomicValue is the Atomic Response after its Segment (RFC 7306 5.2.2):
 //
 //	+---------------------------------------------------------------+
 //	|                  Original Request Identifier                  |
@@ -104,7 +104,7 @@ type AtomicValue struct {
 	Value uint64
 }
 
-// Parse reads the response. It tells whether b has AtomicValueLen bytes.
+// Parse reads the response. It reports whether b has AtomicValueLen bytes.
 func (a *AtomicValue) Parse(b []byte) bool {
 	if len(b) < AtomicValueLen {
 		return false

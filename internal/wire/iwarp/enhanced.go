@@ -29,15 +29,15 @@ const (
 //	+-+-+---------------------------+-+-+---------------------------+
 //
 // A asks for a peer-to-peer connection, B, C and D are RTRSend, RTRWrite and
-// RTRRead. IRD is how many RDMA Reads and atomics the sender serves at a time,
-// ORD how many it wants to have served.
+// RTRRead. IRD is the number of RDMA Reads and atomics that the sender serves at a time,
+// ORD the number that it asks the peer to serve.
 type Enhanced struct {
 	PeerToPeer bool
 	RTR        RTR
 	IRD, ORD   uint16 // 14 bits
 }
 
-// Parse reads an Enhanced. It tells whether b has EnhancedLen bytes.
+// Parse reads an Enhanced. It reports whether b has EnhancedLen bytes.
 func (e *Enhanced) Parse(b []byte) bool {
 	if len(b) < EnhancedLen {
 		return false

@@ -32,8 +32,8 @@ func FPDULen(n int) int { return LengthLen + n + PadLen(n) + CRCLen }
 // of it before the CRC, markers included (RFC 5044 4.3, 4.4).
 func UpdateCRC(sum uint32, b []byte) uint32 { return crc.Update(sum, crc.Castagnoli, b) }
 
-// CRC reads the CRC behind an FPDU. Its bytes stand in the order in which iSCSI
-// sends them, the least significant first, unlike all other numbers.
+// CRC reads the CRC of an FPDU. Unlike all other numbers, and as in iSCSI, its least
+// significant byte comes first.
 func CRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
 // PutCRC writes the CRC.

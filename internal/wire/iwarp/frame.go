@@ -25,29 +25,27 @@ const (
 // FrameFlags are the flags of a start-up frame.
 type FrameFlags uint8
 
-// The flags. The sender of Markers wants them in what it receives; CRCs are
-// used where either side asks for them; Rejected stands in replies alone; with
-// Enhanced the private data begin with an Enhanced (RFC 6581 6).
+// The flags. Markers asks the peer to send markers. CRCs are used if either side asks
+// for them. Rejected is in replies alone. With Enhanced the private data begin with an
+// Enhanced (RFC 6581 6).
 const (
 	FlagMarkers  FrameFlags = 0x80
 	FlagCRC      FrameFlags = 0x40
 	FlagRejected FrameFlags = 0x20
 	FlagEnhanced FrameFlags = 0x10
 
-	// Reserved as well, and given a meaning by Linux's siw: the sender takes FPDUs
-	// that are longer than TCP's segments, which not all hardware does.
+	// Reserved as well. Linux's siw sets it to say that it accepts FPDUs longer than TCP's
+	// segments, which not all hardware does.
 	FlagLarge FrameFlags = 0x08
 
-	// Reserved by RFC 5044 7.1.1, which wants them sent as zero and not looked
-	// at. Two softrdma ends find out by them that both have the extensions of
-	// RFC 7306, which leaves that to others: a request offers, a reply takes.
-	// The two are different because Linux's siw replies with the flags that the
-	// request had.
+	// Reserved by RFC 5044 7.1.1: sent as zero and ignored. RFC 7306 leaves open how ends
+	// agree on its extensions. Two softrdma ends use these bits: a request offers, a reply
+	// accepts. They differ because Linux's siw replies with the flags of the request.
 	FlagExtOffer FrameFlags = 0x04
 	FlagExtTaken FrameFlags = 0x02
 )
 
-// A FrameFault is what is wrong with a start-up frame.
+// A FrameFault says what is wrong with a start-up frame.
 type FrameFault uint8
 
 // The faults.

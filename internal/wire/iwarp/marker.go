@@ -16,7 +16,7 @@ const (
 //	+-------------------------------+-------------------------------+
 //
 // FPDUPTR is the distance back to the length field of the FPDU that the marker
-// stands in, in bytes of the stream; 0 where the marker stands in front of it.
+// is in, in bytes of the stream; 0 if the marker precedes that FPDU.
 func PutMarker(b []byte, fpduPtr uint16) { binary.BigEndian.PutUint32(b, uint32(fpduPtr)) }
 
 // Marker reads a marker's FPDUPTR. Its two lowest bits count as zero whatever they

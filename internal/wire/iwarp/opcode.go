@@ -30,10 +30,10 @@ const (
 	QueueTerminate      = 2
 	QueueAtomicResponse = 3
 
-	Queues = 4 // how many there are with the extensions, 3 without
+	Queues = 4 // with the extensions; 3 without
 )
 
-// Info is what the table of opcodes says of one.
+// Info is a row of the table of opcodes.
 type Info struct {
 	Name       string
 	Tagged     bool
@@ -60,7 +60,7 @@ var opcodes = [Opcodes]Info{
 	AtomicResponse:   {Name: "Atomic Response", Queue: QueueAtomicResponse, Fixed: UntaggedLen + AtomicValueLen, Control: true, Extension: true},
 }
 
-// Info gives the row of an opcode, nil for one that is not in the table.
+// Info returns the row of an opcode, nil for one that is not in the table.
 func (o Opcode) Info() *Info {
 	if o >= Opcodes {
 		return nil
@@ -68,7 +68,7 @@ func (o Opcode) Info() *Info {
 	return &opcodes[o]
 }
 
-// String gives the specification's name.
+// String returns the specification's name.
 func (o Opcode) String() string {
 	if i := o.Info(); i != nil {
 		return i.Name

@@ -5,7 +5,7 @@ import "encoding/binary"
 // ReadLen is the length of a Read.
 const ReadLen = 28
 
-// A Read is the RDMA Read Request behind its Segment (RFC 5040 4.4):
+// A Read is the RDMA Read Request after its Segment (RFC 5040 4.4):
 //
 //	+---------------------------------------------------------------+
 //	|                        Data Sink STag                         |
@@ -28,7 +28,7 @@ type Read struct {
 	SourceTO   uint64
 }
 
-// Parse reads the request. It tells whether b has ReadLen bytes.
+// Parse reads the request. It reports whether b has ReadLen bytes.
 func (r *Read) Parse(b []byte) bool {
 	if len(b) < ReadLen {
 		return false

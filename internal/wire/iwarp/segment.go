@@ -21,14 +21,14 @@ const (
 	flagLast   = 0x40
 )
 
-// A Segment is the header of a DDP segment with RDMAP's share in it, behind the
+// A Segment is the header of a DDP segment with RDMAP's part of it, after the
 // ULPDU length (RFC 5041 4.2 and 4.3, RFC 5040 4.1):
 //
 //	+-------------------------------+-+-+-------+---+---+---+-------+
 //	|         ULPDU Length          |T|L| Rsvd  |DV |RV |Rsv|Opcode |
 //	+-------------------------------+-+-+-------+---+---+---+-------+
 //
-// and behind that, where T is set,
+// and after that, if T is set,
 //
 //	+---------------------------------------------------------------+
 //	|                             STag                              |
@@ -64,8 +64,8 @@ type Segment struct {
 	MO         uint32
 }
 
-// ParsePrefix reads what comes first: length, flags, versions and opcode. It
-// tells whether b has PrefixLen bytes.
+// ParsePrefix reads the first fields: length, flags, versions and opcode. It
+// reports whether b has PrefixLen bytes.
 func (s *Segment) ParsePrefix(b []byte) bool {
 	if len(b) < PrefixLen {
 		return false
@@ -84,7 +84,7 @@ func (s *Segment) HeaderLen() int {
 	return UntaggedLen
 }
 
-// Parse reads the header. It tells whether b has that many bytes.
+// Parse reads the header. It reports whether b has that many bytes.
 func (s *Segment) Parse(b []byte) bool {
 	if !s.ParsePrefix(b) || len(b) < s.HeaderLen() {
 		return false
@@ -101,7 +101,7 @@ func (s *Segment) Parse(b []byte) bool {
 }
 
 // Put writes the header to b, which has room for it, with the versions of this
-// package, and tells its length.
+// package, and returns its length.
 func (s *Segment) Put(b []byte) int {
 	binary.BigEndian.PutUint16(b, s.Length)
 	b[2], b[3] = DDPVersion, RDMAPVersion<<6|byte(s.Opcode&0xf)

@@ -19,7 +19,7 @@ func (m *siwMessage) String() string {
 	return fmt.Sprintf("%s %s %s %s of %d bytes", m.setting, m.stream, m.from, m.name, len(m.bytes))
 }
 
-// is tells whether it is a message of an opcode.
+// is reports whether it is a message of an opcode.
 func (m *siwMessage) is(o Opcode) bool { return m.name == strings.ReplaceAll(o.String(), " ", "_") }
 
 func siwMessages(t *testing.T) (list []siwMessage) {

@@ -10,8 +10,8 @@ const (
 	MaxTerminate = UntaggedLen + termControlLen + LengthLen + UntaggedLen - LengthLen + ReadLen
 )
 
-// A Term is what ended a stream: the layer that found it, the type and the code
-// of the error (RFC 5040 4.8). Its 16 bits stand so on the wire.
+// A Term is the error that ended a stream: the layer that found it, its type and its code
+// (RFC 5040 4.8), as 16 bits on the wire.
 type Term uint16
 
 // Layer is the layer: RDMAP, DDP or the one below, MPA.
@@ -23,7 +23,7 @@ func (t Term) Type() uint8 { return uint8(t>>8) & 0xf }
 // Code is the code of the error, by layer and type.
 func (t Term) Code() uint8 { return uint8(t) }
 
-// protection tells whether the error is RDMAP's remote protection error.
+// protection reports whether the error is RDMAP's remote protection error.
 func (t Term) protection() bool { return t.Layer() == LayerRDMAP && t.Type() == 1 }
 
 // The layers.
@@ -84,9 +84,9 @@ const (
 	termHasRDMAP  = 0x20 // R
 )
 
-// Flags as Linux's siw puts them on little-endian machines, where its bit fields
-// lie the other way round within each byte: layer and type have changed places,
-// and the flags are the lowest bits. RFC 5040 leaves those as zero.
+// The flags of Linux's siw on little-endian machines, where its bit fields have the
+// opposite order within each byte: layer and type are swapped, and the flags are the
+// lowest bits, which RFC 5040 leaves zero.
 const (
 	siwHasLength = 0x01
 	siwHasDDP    = 0x02
@@ -94,10 +94,10 @@ const (
 	siwFlags     = siwHasLength | siwHasDDP | siwHasRDMAP
 )
 
-// Swapped is the error with layer and type in each other's place.
+// Swapped returns the error with layer and type exchanged.
 func (t Term) Swapped() Term { return t&0xf000>>4 | t&0x0f00<<4 | t&0xff }
 
-// A Termination is the Terminate message behind its Segment (RFC 5040 4.8):
+// A Termination is the Terminate message after its Segment (RFC 5040 4.8):
 //
 //	+-------+-------+---------------+-+-+-+-------------------------+
 //	| Layer | EType |  Error Code   |M|D|R|        Reserved         |
@@ -109,21 +109,20 @@ func (t Term) Swapped() Term { return t&0xf000>>4 | t&0x0f00<<4 | t&0xff }
 //	|            Terminated RDMAP Header (28 bytes, R)              |
 //	+---------------------------------------------------------------+
 //
-// R comes with the header of an RDMA Read Request that was refused for protection,
-// and with nothing else. Length and header together are what the Segment of the
-// offending message was.
+// R is set for an RDMA Read Request that was refused for protection alone. Length and
+// header together are the Segment of the offending message.
 type Termination struct {
 	Term      Term
 	HasLength bool
 	HasDDP    bool
 	HasRDMAP  bool
-	Segment   Segment // of the message that is the fault, where HasDDP
-	Read      Read    // where HasRDMAP
+	Segment   Segment // of the offending message, if HasDDP
+	Read      Read    // if HasRDMAP
 }
 
-// Parse reads the message as far as b has it: what is cut off or announced
-// wrongly is told as missing, since the error itself comes first. It tells
-// whether b has the error.
+// Parse reads as much of the message as b has: parts that are truncated or announced
+// wrongly count as missing, since the error itself comes first. It reports whether b has
+// the error.
 func (t *Termination) Parse(b []byte) bool {
 	*t = Termination{}
 	if len(b) < termControlLen {
@@ -145,9 +144,9 @@ func (t *Termination) Parse(b []byte) bool {
 	return true
 }
 
-// parseTerm reads the error, in the RFC's layout or in siw's, and tells the flags.
-// Without flags the layout is the one in which the error has a name; where it has
-// in both, the RFC's.
+// parseTerm reads the error, in the RFC's layout or in siw's, and returns the flags.
+// Without flags the layout is the one in which the error has a name: the RFC's if it has
+// one in both.
 func (t *Termination) parseTerm(b []byte) (flags uint8) {
 	t.Term, flags = Term(binary.BigEndian.Uint16(b)), b[2]
 	if low := flags & siwFlags; low != 0 && flags&^siwFlags == 0 {
@@ -159,11 +158,10 @@ func (t *Termination) parseTerm(b []byte) (flags uint8) {
 	return flags
 }
 
-// PutTermination writes a Terminate message to b, which has room for it, and
-// tells its length. header is what the offending segment began with, from its
-// length field on: nothing, or a header of DDP with the RDMA Read Request behind
-// it or without. What the error tells with it is as the table of RFC 5040 4.8 has
-// it.
+// PutTermination writes a Terminate message to b, which has room for it, and returns its
+// length. header is the beginning of the offending segment, from its length field on:
+// empty, or a DDP header with or without the RDMA Read Request after it. The table of
+// RFC 5040 4.8 decides what the message includes of it.
 func PutTermination(b []byte, t Term, header []byte) int {
 	binary.BigEndian.PutUint16(b, uint16(t))
 	b[2], b[3] = 0, 0

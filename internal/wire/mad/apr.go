@@ -36,7 +36,7 @@ func (m *APR) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[84:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *APR) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)
@@ -46,7 +46,7 @@ func (m *APR) Put(d *[Len]byte) {
 	copy(b[84:], m.Private[:])
 }
 
-// An APStatus is what became of an alternate path (IBTA 12.8.2).
+// An APStatus is the outcome of an alternate path (IBTA 12.8.2).
 type APStatus uint8
 
 // The statuses that softrdma answers with.

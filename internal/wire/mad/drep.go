@@ -23,7 +23,7 @@ func (m *DREP) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[8:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *DREP) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)

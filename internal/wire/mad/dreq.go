@@ -26,7 +26,7 @@ func (m *DREQ) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[12:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *DREQ) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)

@@ -1,25 +1,23 @@
-// Package mad is the format of management datagrams as queue pair 1 carries
-// them: the common header of the general management class, each message of the
+// Package mad has the format of the management datagrams of queue pair 1: the common header of the general management class, each message of the
 // communication manager (IBTA chapter 12), and the private-data header of the
 // IP CM service (IBTA annex A11). Each message is a fixed-size comparable
 // value in a file of its own.
 //
 // A datagram's length and header are checked once, by ParseHeader; after that
 // the messages' Parse cannot fail, since every field lies inside of the 256
-// bytes and every value of a field is told as it was found. What values mean,
-// and which are refused, is the communication manager's to know.
+// bytes and the fields keep the values found. The communication manager decides what
+// values mean, and which it refuses.
 //
 // It does no I/O, keeps no state and never panics on any input.
 //
 // # What softrdma announces
 //
 // A softrdma device may have a UDP port other than 4791, which the source port
-// of a packet does not tell. Reserved fields, which other implementations send
+// of a packet does not reveal. Reserved fields, which other implementations send
 // as zero and ignore, carry it: in the REQ 32 bits at offset 24 of the message
 // (REQ.Announcement), in the SIDR_REQ 16 bits at offset 6 (SIDRReq.Port), and
-// where the port is not 4791 in every message the 16 reserved bits of the
-// header (Header.Port), so that answers that no connection's state stands
-// behind reach it too.
+// if the port is not 4791, in every message the 16 reserved bits of the
+// header (Header.Port), so that stateless answers reach it too.
 package mad
 
 import (
@@ -106,9 +104,9 @@ func (h *Header) Put(b *[Len]byte) {
 }
 
 // ParseHeader checks the length and the header of a datagram in the order of
-// IBTA 13.5.3: what is no message of this communication manager's version is
-// refused with the reason. Where the length is right the header is set and the
-// datagram given, even if the header is refused. The datagram aliases b.
+// IBTA 13.5.3, and returns a reason for what is no message of this communication
+// manager's version. If the length is right, it returns header and datagram even then.
+// The datagram aliases b.
 func ParseHeader(b []byte, h *Header) (*[Len]byte, reason.Detail) {
 	if len(b) != Len {
 		return nil, reason.Detail{Reason: reason.MADLength, Expected: Len, Found: uint64(len(b))}
@@ -130,7 +128,7 @@ func ParseHeader(b []byte, h *Header) (*[Len]byte, reason.Detail) {
 	return m, reason.Detail{}
 }
 
-// An AttributeID tells the messages of the communication manager apart (IBTA
+// An AttributeID is the type of a message of the communication manager (IBTA
 // 12.6.1).
 type AttributeID uint16
 
@@ -167,7 +165,7 @@ var attributes = [...]struct {
 	{"APR", APRPrivateLen},
 }
 
-// Known tells an attribute of the communication manager.
+// Known reports whether a is an attribute of the communication manager.
 func (a AttributeID) Known() bool {
 	return a >= AttrREQ && int(a-AttrREQ) < len(attributes)
 }
@@ -180,7 +178,7 @@ func (a AttributeID) PrivateLen() int {
 	return attributes[a-AttrREQ].private
 }
 
-// String gives the specification's name.
+// String returns the specification's name.
 func (a AttributeID) String() string {
 	if !a.Known() {
 		return fmt.Sprintf("attribute %#04x", uint16(a))

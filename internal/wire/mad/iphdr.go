@@ -5,11 +5,11 @@ import (
 	"net/netip"
 )
 
-// IPHeaderLen is how many bytes of a REQ's or SIDR_REQ's private data the IP CM
-// service takes for itself.
+// IPHeaderLen is the number of bytes that the IP CM service uses of the private data of
+// a REQ or SIDR_REQ.
 const IPHeaderLen = 36
 
-// An IPHeader stands in front of the private data of REQ and SIDR_REQ of the
+// An IPHeader precedes the private data of REQ and SIDR_REQ of the
 // IP CM service (IBTA annex A11.3.2). IPv4 addresses lie in the last four bytes
 // of their fields.
 //
@@ -20,7 +20,7 @@ type IPHeader struct {
 	Version   uint8 // major in the upper four bits: 0
 	IPVersion uint8 // 4 or 6, as found
 	Port      uint16
-	Src, Dst  netip.Addr // the zero Addr where IPVersion is neither 4 nor 6
+	Src, Dst  netip.Addr // the zero Addr if IPVersion is neither 4 nor 6
 }
 
 // NewIPHeader is the header for a connection from one address to another.
@@ -32,8 +32,8 @@ func NewIPHeader(src netip.AddrPort, dst netip.Addr) IPHeader {
 	return h
 }
 
-// Parse reads the header from the start of the private data. It tells whether
-// there were bytes enough and version and addresses are what the annex defines.
+// Parse reads the header from the start of the private data. It reports whether
+// b is long enough and version and addresses are as the annex defines.
 func (h *IPHeader) Parse(b []byte) bool {
 	*h = IPHeader{}
 	if len(b) < IPHeaderLen {

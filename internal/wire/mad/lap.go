@@ -43,7 +43,7 @@ func (m *LAP) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[64:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *LAP) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)

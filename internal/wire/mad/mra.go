@@ -5,7 +5,7 @@ import "encoding/binary"
 // MRAPrivateLen is how many bytes of private data an MRA carries.
 const MRAPrivateLen = 222
 
-// An MRA tells that a message arrived and that its answer takes longer (IBTA
+// An MRA says that a message arrived and that its answer takes longer (IBTA
 // 12.6.6).
 //
 //	0 |                    Local Communication ID                     |
@@ -28,7 +28,7 @@ func (m *MRA) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[10:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *MRA) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)

@@ -15,7 +15,7 @@ func init() {
 
 var transportNames = [...]string{TransportRC: "RC", TransportUC: "UC", TransportRD: "RD", TransportExtended: "extended"}
 
-// String gives the usual name.
+// String returns the usual name.
 func (t TransportType) String() string {
 	if int(t) < len(transportNames) {
 		return transportNames[t]

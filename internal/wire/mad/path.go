@@ -46,5 +46,5 @@ func (p *Path) put(b []byte) {
 	b[43] = p.AckTimeout << 3
 }
 
-// IsZero tells a path that is not there: a REQ without an alternate path.
+// IsZero reports whether the syndrome is a path that is not there: a REQ without an alternate path.
 func (p *Path) IsZero() bool { return p.LocalLID == 0 && p.LocalGID == GID{} }

@@ -18,7 +18,7 @@ const (
 type REJ struct {
 	LocalID, RemoteID uint32
 	Of                Which
-	InfoLen           uint8 // 7 bits, of Info; longer than Info where the sender errs
+	InfoLen           uint8 // 7 bits, of Info; longer than Info if the sender errs
 	Reason            RejectReason
 	Info              [REJInfoLen]byte
 	Private           [REJPrivateLen]byte
@@ -36,7 +36,7 @@ func (m *REJ) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[84:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *REJ) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)
@@ -49,8 +49,8 @@ func (m *REJ) Put(d *[Len]byte) {
 }
 
 // AcceptableMTU is the path MTU that the additional information of a REJ for an invalid
-// one (reason 26) names, 0 where it names none. The field lies as in a REQ, in the upper
-// four bits of its byte; it is taken from the lower four of a peer that puts it there.
+// one (reason 26) names, 0 if it names none. The field is in the upper four bits of its
+// byte, as in a REQ; the lower four are accepted too.
 func AcceptableMTU(ari []byte) MTU {
 	if len(ari) == 0 {
 		return 0

@@ -81,7 +81,7 @@ var rejects = map[RejectReason]struct{ name, words string }{
 	RejectVendorOption:        {"VENDOR_OPTION", "the peer does not support an option that is the vendor's own"},
 }
 
-// String gives the name.
+// String returns the name.
 func (r RejectReason) String() string {
 	if row, ok := rejects[r]; ok {
 		return row.name

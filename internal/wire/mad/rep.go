@@ -58,7 +58,7 @@ func (m *REP) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[36:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *REP) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)
@@ -75,13 +75,13 @@ func (m *REP) Put(d *[Len]byte) {
 	copy(b[36:], m.Private[:])
 }
 
-// A Failover tells in a REP what became of the REQ's alternate path (IBTA
+// A Failover says in a REP whether the REQ's alternate path was accepted (IBTA
 // 12.6.8).
 type Failover uint8
 
 // The answers.
 const (
-	FailoverAccepted     Failover = 0 // also where the REQ had no alternate path
+	FailoverAccepted     Failover = 0 // also if the REQ had no alternate path
 	FailoverNotSupported Failover = 1
 	FailoverRejected     Failover = 2
 )

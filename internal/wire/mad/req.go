@@ -9,7 +9,7 @@ import (
 // REQPrivateLen is how many bytes of private data a REQ carries.
 const REQPrivateLen = 92
 
-// PermissiveLID stands where a path has no LIDs, as in RoCE (annex A16 and
+// PermissiveLID is the LID of a path that has none, as in RoCE (annex A16 and
 // IBTA 4.1.3).
 const PermissiveLID = 0xffff
 
@@ -45,13 +45,13 @@ type REQ struct {
 	InitiatorDepth     uint8
 	LocalEECN          uint32 // 24 bits, RD only
 	RemoteEECN         uint32 // 24 bits, RD only
-	// RemoteResponseTimeout is within what time the sender wants an answer to
-	// each message, LocalResponseTimeout within what it answers itself: fields
-	// of 5 bits, 4.096 µs times 2 to their power.
+	// RemoteResponseTimeout is the time within which the sender expects answers,
+	// LocalResponseTimeout that within which it answers itself: fields of 5 bits, in
+	// 4.096 µs times 2 to their power.
 	RemoteResponseTimeout uint8
 	LocalResponseTimeout  uint8
 	Transport             TransportType
-	ExtendedTransport     uint8 // 3 bits, counts where Transport is TransportExtended
+	ExtendedTransport     uint8 // 3 bits, valid if Transport is TransportExtended
 	FlowControl           bool
 	StartingPSN           psn.PSN // that the receiver's requests start with
 	RetryCount            uint8   // 3 bits: of the receiver's queue pair
@@ -91,7 +91,7 @@ func (m *REQ) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[140:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *REQ) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)
@@ -124,10 +124,10 @@ const (
 	TransportRC       TransportType = 0
 	TransportUC       TransportType = 1
 	TransportRD       TransportType = 2
-	TransportExtended TransportType = 3 // the extended transport type tells; 1 is XRC
+	TransportExtended TransportType = 3 // see ExtendedTransport; 1 is XRC
 )
 
-// An Announcement is what softrdma says of itself in a REQ's reserved bits
+// An Announcement is what softrdma announces in a REQ's reserved bits
 // 32: "SR" in the upper half and the device's UDP port in the lower. Peers of
 // other kinds leave it zero and ignore it.
 type Announcement uint32
@@ -156,7 +156,7 @@ func MTUFrom(bytes int) MTU {
 	return 0
 }
 
-// Bytes is the MTU in bytes, 0 where the field is reserved.
+// Bytes is the MTU in bytes, 0 if the field is reserved.
 func (m MTU) Bytes() int {
 	if m < 1 || m > 5 {
 		return 0

@@ -24,7 +24,7 @@ func (m *RTU) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[8:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *RTU) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.LocalID)

@@ -2,7 +2,7 @@ package mad
 
 import "fmt"
 
-// A ServiceID names what a REQ or a SIDR_REQ wants to reach (IBTA 12.7.3).
+// A ServiceID names the service that a REQ or a SIDR_REQ is for (IBTA 12.7.3).
 type ServiceID uint64
 
 // A PortSpace is a protocol whose ports are mapped to service IDs by the IP CM
@@ -24,7 +24,7 @@ func ServiceOf(ps PortSpace, port uint16) ServiceID {
 	return ipService | ServiceID(ps)<<16 | ServiceID(port)
 }
 
-// Port is what ServiceOf made the service ID of, and whether it did.
+// Port returns the port space and port that ServiceOf made the service ID of, if it did.
 func (s ServiceID) Port() (ps PortSpace, port uint16, ok bool) {
 	ps, port = PortSpace(s>>16), uint16(s)
 	switch {
@@ -38,7 +38,7 @@ func (s ServiceID) Port() (ps PortSpace, port uint16, ok bool) {
 	return 0, 0, false
 }
 
-// String names port space and port where the service ID has them.
+// String names port space and port if the service ID has them.
 func (s ServiceID) String() string {
 	ps, port, ok := s.Port()
 	if !ok {

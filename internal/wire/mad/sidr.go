@@ -39,7 +39,7 @@ func (m *SIDRReq) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[16:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *SIDRReq) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.RequestID)
@@ -84,7 +84,7 @@ func (m *SIDRRep) Parse(d *[Len]byte) {
 	copy(m.Private[:], b[96:])
 }
 
-// Put writes the message behind a header that is written already.
+// Put writes the message after the header, which is already in d.
 func (m *SIDRRep) Put(d *[Len]byte) {
 	b := d[HeaderLen:]
 	binary.BigEndian.PutUint32(b, m.RequestID)
@@ -123,7 +123,7 @@ var sidrStatuses = [...]string{
 	SIDRUnsupportedVersion: "class version not supported",
 }
 
-// String says the outcome in words.
+// String describes the outcome.
 func (s SIDRStatus) String() string {
 	if int(s) < len(sidrStatuses) {
 		return sidrStatuses[s]
