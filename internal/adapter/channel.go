@@ -44,7 +44,7 @@ func (d *Device) CreateNotifyChannel(notify func(*CQ)) (*Channel, error) {
 	return h, err
 }
 
-// Destroy gives the channel up, unless completion queues use it.
+// Destroy destroys the channel. It is refused while completion queues use it.
 func (h *Channel) Destroy() error {
 	if did, err := h.uses.end("completion channel"); !did {
 		return err
@@ -116,7 +116,7 @@ func (h *Channel) Next(ctx context.Context) (*CQ, error) {
 	}
 }
 
-// sources are the lanes that events come from.
+// sources returns the lanes that events come from.
 func (h *Channel) sources() laneSet {
 	if s := laneSet(h.lanes.Load()); s != 0 {
 		return s

@@ -59,7 +59,7 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 	return c, nil
 }
 
-// Destroy gives the queue up, unless queue pairs use it.
+// Destroy destroys the queue. It is refused while queue pairs use it.
 func (c *CQ) Destroy() error {
 	if did, err := c.uses.end("completion queue"); !did {
 		return err
@@ -72,7 +72,7 @@ func (c *CQ) Destroy() error {
 	return c.dev.add(&c.dev.counts.CQ, -1)
 }
 
-// Depth is how many completions the queue holds.
+// Depth returns how many completions the queue holds.
 func (c *CQ) Depth() int { return c.ring.Load().Depth() }
 
 // Resize gives the queue another depth and keeps what is in it. The caller
@@ -150,7 +150,7 @@ func (c *CQ) fire(armed uint32, e *queue.CQE) {
 }
 
 // Arm asks for one event at the next completion, or only at the next solicited
-// or failed one. Completions that are there already raise none: poll after it.
+// or failed one. Completions that are already there raise none: poll after Arm.
 func (c *CQ) Arm(solicitedOnly bool) {
 	if solicitedOnly {
 		c.arm.CompareAndSwap(queue.Disarmed, queue.ArmSolicited)
@@ -159,7 +159,7 @@ func (c *CQ) Arm(solicitedOnly bool) {
 	}
 }
 
-// Gone is ErrClosed or ErrDestroyed once there is no queue any more.
+// Gone returns ErrClosed or ErrDestroyed once there is no queue any more.
 func (c *CQ) Gone() error {
 	if c.uses.gone() {
 		return fmt.Errorf("completion queue: %w", ErrDestroyed)
@@ -172,11 +172,11 @@ func (c *CQ) Gone() error {
 	}
 }
 
-// Pass gives an event to the next who waits on the channel: one event may be
-// about more than one completion.
+// Pass passes an event on to the next waiter on the channel: one event may be about more
+// than one completion.
 func (c *CQ) Pass() { c.channel.push(c) }
 
-// Err is ErrOverflow once the queue has overflowed.
+// Err returns ErrOverflow once the queue has overflowed.
 func (c *CQ) Err() error {
 	if c.overflowed.Load() {
 		return object.Overflowed(c.Depth())
@@ -184,11 +184,11 @@ func (c *CQ) Err() error {
 	return nil
 }
 
-// Ring is the present ring, for the consumer.
+// Ring returns the present ring, for the consumer.
 func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 
-// Progress makes the device progress on the caller's goroutine: what a
-// consumer does that found the ring empty.
+// Progress makes the device progress on the caller's goroutine. A consumer that found
+// the ring empty calls it.
 func (c *CQ) Progress() {
 	d := c.dev
 	if len(d.lanes) == 1 {

@@ -59,7 +59,7 @@ type Config struct {
 	// with Progress, as simulated time wants it.
 	Manual bool
 
-	// Spin is how long the lane's goroutine looks for packets before it
+	// Spin is how long a lane's worker looks for packets before it
 	// sleeps in the kernel; 0 goes to sleep at once.
 	Spin time.Duration
 
@@ -167,7 +167,7 @@ func Open(cfg Config) *Device {
 	return d
 }
 
-// Local is where the device receives.
+// Local returns where the device receives.
 func (d *Device) Local() qp.Endpoint {
 	if d.cfg.Streams != nil {
 		return d.cfg.Streams.Local()

@@ -99,7 +99,7 @@ func (d *Device) Refuse(p *machine.Port, why reason.Detail) { d.Trace.Refuse(p.Q
 // StateChanged implements machine.Host.
 func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail) {
 	if q := d.laneOf(p.QPN).qps[p.QPN]; q != nil {
-		q.tellState(p.Attr.State)
+		q.publishState(p.Attr.State)
 	}
 	if d.Trace.On() {
 		d.Trace.Emit(&trace.Event{Kind: trace.State, Time: time.Now(), QPN: p.QPN, Detail: why, From: uint8(from), To: uint8(p.Attr.State)})

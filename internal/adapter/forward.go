@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// forwardLimit bounds the bytes of the packets that wait for a held lane: beyond it they
-// are lost, as beyond a receive buffer.
+// forwardLimit bounds the bytes of the packets that wait for a lane. Those beyond it are
+// lost, as beyond a receive buffer.
 const forwardLimit = 4 << 20
 
 // A forwarded packet came to another lane than its queue pair's, or from a lane of
@@ -54,8 +54,8 @@ func (l *lane) put(f forwarded, b []byte) bool {
 	return true
 }
 
-// notifyForwarded makes the lanes progress that packets were left for. A held lane is
-// served by its holder.
+// notifyForwarded makes the lanes progress that packets were left for. The holder of a
+// lane serves it.
 func (l *lane) notifyForwarded() {
 	for l.notify != 0 {
 		l.notify.next(l.dev).ServeDoorbell()
@@ -80,7 +80,7 @@ func (l *lane) receiveForwarded() {
 	taken.clear()
 }
 
-// dispatch gives a packet that was found good to its queue pair.
+// dispatch passes a valid packet to its queue pair.
 func (l *lane) dispatch(now time.Duration, b []byte) {
 	n := l.in.DestQPN
 	q := l.qps[n]

@@ -1,6 +1,6 @@
 package adapter
 
-// A handover is what was left for a lane that another goroutine held. The driver's
+// A handover holds what was left for a lane while another goroutine held it. The driver's
 // doorbell (drive.Doorbell) guards bells and inbox.
 type handover struct {
 	bells []*QP        // that have something to send

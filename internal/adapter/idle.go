@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/qp"
 )
 
-// An idle stands for the machine of a queue pair that has had nothing to do
-// yet, as most of a hundred thousand have not: it takes no memory. The first
-// request or packet makes the machine, and so does a state that it acts on.
+// An idle stands for the machine of a queue pair that has had nothing to do yet. It
+// takes no memory, so that a hundred thousand queue pairs fit. The first request or
+// packet makes the machine, and so does a state that the machine acts on.
 type idle struct{ q *QP }
 
 var (
@@ -18,7 +18,7 @@ var (
 	_ machine.Receiver = idle{}
 )
 
-// Receive gives the packet to the machine.
+// Receive passes the packet to the machine.
 func (x idle) Receive(now time.Duration, in *machine.In) {
 	x.q.begin(now)
 	x.q.receiver.Receive(now, in)

@@ -117,7 +117,7 @@ func (l *lane) close() {
 	l.Lock()
 	defer l.Unlock()
 	for _, q := range l.qps {
-		q.tellState(qp.Reset) // see StateHint
+		q.publishState(qp.Reset) // see StateHint
 	}
 	if l.streams != nil {
 		l.streams.Close(l.dev.clock())

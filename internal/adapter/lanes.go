@@ -6,10 +6,10 @@ import (
 	"softrdma/internal/frame"
 )
 
-// MaxLanes is how many lanes a device has at most: their sets are words.
+// MaxLanes is the largest number of lanes of a device: a laneSet is a word.
 const MaxLanes = 64
 
-// A laneSet names lanes of a device, one bit for each.
+// A laneSet is a set of lanes of a device, one bit for each.
 type laneSet uint64
 
 func (l *lane) bit() laneSet { return 1 << l.index }
@@ -21,17 +21,16 @@ func (s *laneSet) next(d *Device) *lane {
 	return l
 }
 
-// from is the set without the lanes before number i, and those.
+// from returns the lanes from number i on, and those before.
 func (s laneSet) from(i int) (first, rest laneSet) {
 	before := laneSet(1)<<i - 1
 	return s &^ before, s & before
 }
 
-// laneOf is the lane of the queue pair with a number.
+// laneOf returns the lane of the queue pair with a number.
 func (d *Device) laneOf(qpn uint32) *lane { return d.lanes[frame.LaneOf(qpn, len(d.lanes))] }
 
-// newQPN draws an unpredictable number of a queue pair on l, which the caller
-// has.
+// newQPN draws an unpredictable number for a queue pair on l. The caller has the lane.
 func (d *Device) newQPN(l *lane) uint32 {
 	for {
 		n := d.random24()
@@ -41,8 +40,8 @@ func (d *Device) newQPN(l *lane) uint32 {
 	}
 }
 
-// barrier waits until the present holder of each lane is through: what was
-// made invalid before is not in use after.
+// barrier waits until the present holder of each lane has given it up: what was made
+// invalid before is not in use after.
 func (d *Device) barrier() {
 	for _, l := range d.lanes {
 		l.Barrier()

@@ -64,8 +64,8 @@ func (q *QP) release() {
 	q.pd.remove(&q.pd.dev.counts.QP)
 }
 
-// Push implements machine.CQ for the send side: an exceeded retry whose
-// packets the system refused to send is explained by that refusal.
+// Push implements machine.CQ for the send side. If the system refused to send the
+// packets of a request whose retries are exceeded, the completion names that refusal.
 func (q *QP) Push(e *queue.CQE) {
 	q.stored(e)
 	if e.Status == queue.RetryExcErr && q.sendError.Reason != reason.None {
@@ -83,7 +83,7 @@ func (r received) Push(e *queue.CQE) {
 	r.q.recvCQ.Push(e)
 }
 
-// Posted is the length of the message posted last, 0 where all have completed.
+// Posted returns the length of the message posted last, 0 if all have completed.
 func (q *QP) Posted() int { return q.SQ.Posted() }
 
 // Doorbell tells the device that the send queue has new requests.
@@ -170,7 +170,7 @@ func (q *QP) closeFlow() {
 // enter follows a transition out of the state from.
 func (q *QP) enter(now time.Duration, from qp.State) {
 	l := q.lane
-	q.tellState(q.Attr.State)
+	q.publishState(q.Attr.State)
 	if q.Attr.State != from {
 		l.dev.StateChanged(&q.Port, from, reason.Detail{})
 		q.m.Transition(now, from)
@@ -189,7 +189,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 	l.Transmit(now)
 }
 
-// fail moves the queue pair to the error state for a reason of the adapter's.
+// fail moves the queue pair to the error state for a reason of the adapter.
 func (q *QP) fail(now time.Duration, why reason.Detail) {
 	from := q.Attr.State
 	if from == qp.Reset || from == qp.Err {
@@ -200,8 +200,8 @@ func (q *QP) fail(now time.Duration, why reason.Detail) {
 	q.enter(now, from)
 }
 
-// gone is why nothing can be done with the queue pair any more. The caller has
-// the lane.
+// gone returns ErrDestroyed or ErrClosed if the queue pair cannot be used any more. The
+// caller has the lane.
 func (q *QP) gone() error {
 	switch {
 	case q.entry.Removed():
@@ -212,22 +212,22 @@ func (q *QP) gone() error {
 	return nil
 }
 
-// Gone is ErrClosed or ErrDestroyed once there is no queue pair any more.
+// Gone returns ErrClosed or ErrDestroyed once there is no queue pair any more.
 func (q *QP) Gone() error {
 	q.lane.Lock()
 	defer q.lane.Unlock()
 	return q.gone()
 }
 
-// tellState tells those who post of the state.
-func (q *QP) tellState(s qp.State) {
+// publishState shows the state to those who post.
+func (q *QP) publishState(s qp.State) {
 	q.state.Store(uint32(s))
 	q.SQ.SetState(uint32(s))
 }
 
-// StateHint is the state as it was a moment ago, without waiting for the lane.
-// It is RESET, in which nothing can be posted, once the queue pair or its
-// device is gone.
+// StateHint returns the state as it was a moment ago, without waiting for the lane. It
+// returns RESET, in which nothing can be posted, once the queue pair or its device is
+// gone.
 func (q *QP) StateHint() qp.State { return qp.State(q.state.Load()) }
 
 // Query returns a copy of the attributes.
@@ -237,14 +237,13 @@ func (q *QP) Query() qp.Attr {
 	return q.Attr
 }
 
-// Device is the queue pair's device.
+// Device returns the queue pair's device.
 func (q *QP) Device() *Device { return q.pd.dev }
 
-// SRQ is the shared receive queue, nil for none.
+// SRQ returns the shared receive queue, nil for none.
 func (q *QP) SRQ() *SRQ { return q.srq }
 
-// Destroy gives the queue pair up. Work requests that have not completed
-// never will.
+// Destroy destroys the queue pair. Work requests that have not completed never will.
 func (q *QP) Destroy() error {
 	l := q.lane
 	l.Lock()
@@ -261,7 +260,7 @@ func (q *QP) Destroy() error {
 	}
 	q.closeFlow()
 	l.tasks.Remove(&q.entry)
-	q.tellState(qp.Reset)
+	q.publishState(qp.Reset)
 	delete(l.qps, q.QPN)
 	if !q.transport.Connected {
 		l.dev.headed.Add(-1)

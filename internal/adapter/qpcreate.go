@@ -23,7 +23,7 @@ type QPConfig struct {
 	SignalAll          bool
 	SQ                 *queue.SendRing     // nil makes one of SendDepth, SendSGE and Inline; else in memory that another process posts to
 	RQ                 *queue.RecvRing     // nil makes one of RecvDepth and RecvSGE
-	Control            congestion.Kind     // of a reliable connection; Default takes the device's
+	Control            congestion.Kind     // of a connection; Default takes the device's
 	Recovery           congestion.Recovery // the same
 	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative is for ever
 	PeerProbe          time.Duration       // see machine.Port

@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// The stages of a packet, and who holds what.
+// The stages of a packet, and which lock is held in each.
 //
 // Out:
 //
@@ -44,14 +44,14 @@ const (
 	// packet.
 	transmitBudget = drive.ReceiveBudget * link.MaxPackets
 
-	// maxBurst is how many packets of a queue pair leave when it is its turn.
+	// maxBurst is the number of packets that a queue pair sends in one turn.
 	maxBurst = 2 * link.MaxPackets
 
-	// overdue is for how many rounds deadlines may wait for a link that always
-	// has more to receive: what a deadline waits for may be in it, and repeating
-	// what was answered would make the overload worse. Rounds and not a time: a
-	// process that was not running finds its deadlines passed and the answers
-	// in the link. They are a receive buffer's worth of small packets.
+	// overdue is the number of rounds for which deadlines wait while the link always
+	// has more to receive. The answer that a deadline waits for may be in the link, and
+	// a needless retransmission makes an overload worse. It counts rounds and not time:
+	// a process that was not running finds its deadlines passed and the answers in the
+	// link. So many rounds receive a receive buffer's worth of small packets.
 	overdue = 512
 )
 

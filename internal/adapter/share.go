@@ -14,17 +14,17 @@ type share struct {
 	machine.Share
 	peer  qp.Endpoint
 	users int
-	line  schedule.FIFO[*QP] // who waits
+	line  schedule.FIFO[*QP] // queue pairs that wait
 
-	// While a stream waits, watcher's place in the lane's heap is no later than
-	// stallAt, and that is later than the last progress by stallTime.
+	// While queue pairs wait, the watcher is due in the lane's heap at stallAt or
+	// earlier. stallAt is stallTime after the last progress.
 	watcher *QP
 	stallAt time.Duration
 }
 
-// stallTime is how long nobody's bytes in flight may become fewer until they
-// are taken for lost: a peer's socket does not hold them for so long, and those
-// of queue pairs that do not answer must not be in the others' way.
+// stallTime is how long the bytes in flight may stay the same before they count as
+// lost. A peer's socket does not hold them for so long, and queue pairs whose peer does
+// not answer must not block the others.
 const stallTime = 30 * time.Millisecond
 
 func (s *share) wait(q *QP) {
@@ -35,8 +35,8 @@ func (s *share) wait(q *QP) {
 	s.line.Push(q)
 }
 
-// admit lets the queue pair that waits longest try again. When it has had its
-// turn and found room, the next one does.
+// admit lets the queue pair that has waited longest try again. The next one follows
+// when this one had its turn and found room.
 func (s *share) admit(l *lane) {
 	if s.line.Len() == 0 {
 		return
@@ -53,15 +53,15 @@ func (s *share) remove(q *QP) {
 	}
 }
 
-// joinShare makes q share what may be in flight to a peer.
+// joinShare puts q under the limit of what may be in flight to a peer.
 func (l *lane) joinShare(q *QP, peer qp.Endpoint) {
 	if !q.transport.Acknowledged {
 		return
 	}
 	s := l.shares[peer]
 	if s == nil {
-		// Three quarters of what a socket like this one's holds: others send to
-		// the peer as well.
+		// Three quarters of what a socket like this one holds: others send to the
+		// peer as well.
 		limit := max(l.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window)
 		s = &share{Share: machine.Share{Limit: int64(limit)}, peer: peer}
 		l.shares[peer] = s
@@ -88,8 +88,8 @@ func (l *lane) leaveShare(q *QP) {
 	s.admit(l)
 }
 
-// countFlight takes note of what q has in flight after its machine was called, and
-// lets the next that waits try where there may be room.
+// countFlight notes what q has in flight after its machine was called, and lets the
+// next waiting queue pair try if there may be room.
 func (l *lane) countFlight(q *QP) {
 	s := q.share
 	if s == nil {
@@ -113,7 +113,7 @@ func (l *lane) countFlight(q *QP) {
 	q.admitted = false
 }
 
-// watch lets the first in line look after stalls; nobody, where nobody waits.
+// watch makes the first waiting queue pair the watcher for stalls.
 func (l *lane) watch(s *share) {
 	s.watcher = nil
 	if s.line.Len() > 0 {
@@ -122,7 +122,7 @@ func (l *lane) watch(s *share) {
 	}
 }
 
-// deadline is when q wants to be looked at: its machine, or the share that it
+// deadline is the earlier of the machine's deadline and that of the share which q
 // watches.
 func (q *QP) deadline() time.Duration {
 	d := q.m.Deadline()

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	crowd        = 200
-	crowdMessage = 16 << 10
-	crowdBuffer  = 256 << 10 // of each socket: less than a tenth of what all want to send
+	many        = 200
+	manyMessage = 16 << 10
+	manyBuffer  = 256 << 10 // of each socket: less than a tenth of what all want to send
 )
 
 // newCrowd is two devices with so many connections between them.
 func newCrowd(t *testing.T, depth int) (a, b *side, all [][2]*adapter.QP) {
 	t.Helper()
-	far := simnet.LinkConfig{ReceiveBuffer: crowdBuffer, Segments: 5, Counts: true, Egress: simnet.Faults{Delay: 20 * time.Microsecond}}
+	far := simnet.LinkConfig{ReceiveBuffer: manyBuffer, Segments: 5, Counts: true, Egress: simnet.Faults{Delay: 20 * time.Microsecond}}
 	a, b = pair(t, qp.RC, far, adapter.Config{Control: congestion.None})
-	cq, err := a.Dev.CreateCQ(crowd*depth, nil)
+	cq, err := a.Dev.CreateCQ(many*depth, nil)
 	must(t, err)
-	for range crowd {
+	for range many {
 		x, err := a.PD.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: cq, RecvCQ: cq, SendDepth: depth, SendSGE: 1})
 		must(t, err)
 		y, err := b.PD.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: b.cq, RecvCQ: b.cq})
@@ -47,7 +47,7 @@ func TestManyQueuePairsShareThePeersSocket(t *testing.T) {
 		for _, q := range all {
 			for range each {
 				must(t, rig.PostSend(q[0], rig.Send{Op: op, Flags: queue.Signaled,
-					SGEs: []memory.SGE{a.sge(0, crowdMessage)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+					SGEs: []memory.SGE{a.sge(0, manyMessage)}, Addr: b.mr.Base, RKey: b.mr.Key}))
 			}
 		}
 		done := map[uint32]int{}
@@ -60,11 +60,11 @@ func TestManyQueuePairsShareThePeersSocket(t *testing.T) {
 				}
 				done[c.QPN]++
 				total++
-				if total == crowd*each/2 && len(done) < crowd/2 {
-					t.Errorf("operation %d: half of the messages went over %d of %d queue pairs", op, len(done), crowd)
+				if total == many*each/2 && len(done) < many/2 {
+					t.Errorf("operation %d: half of the messages went over %d of %d queue pairs", op, len(done), many)
 				}
 			}
-			return total == crowd*each
+			return total == many*each
 		}, waitTime))
 		if n := a.Link.Overruns + b.Link.Overruns; n != 0 {
 			t.Errorf("operation %d: %d packets found no room", op, n)
@@ -79,25 +79,25 @@ func TestManyQueuePairsShareThePeersSocket(t *testing.T) {
 // for longer than it takes to find out.
 func TestSilentQueuePairsLeaveTheirShareToOthers(t *testing.T) {
 	a, b, all := newCrowd(t, 1)
-	silent := all[:crowd/2]
+	silent := all[:many/2]
 	for _, q := range silent {
 		must(t, q[1].Destroy())
 	}
 	for _, q := range all {
 		must(t, rig.PostSend(q[0], rig.Send{Op: queue.Write, Flags: queue.Signaled,
-			SGEs: []memory.SGE{a.sge(0, crowdMessage)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+			SGEs: []memory.SGE{a.sge(0, manyMessage)}, Addr: b.mr.Base, RKey: b.mr.Key}))
 	}
-	var got [crowd]queue.CQE
+	var got [many]queue.CQE
 	n := 0
 	start := a.Net.Clock()
 	must(t, a.Net.Run(func() bool {
 		n += rig.Poll(a.cq, got[n:])
-		return n >= crowd-len(silent)
+		return n >= many-len(silent)
 	}, waitTime))
 	if took := a.Net.Clock() - start; took > 5*time.Second { // their timeout is 1.07 s
 		t.Errorf("the others took %v", took)
 	}
-	for _, c := range got[:crowd-len(silent)] {
+	for _, c := range got[:many-len(silent)] {
 		if c.Status != queue.Success {
 			t.Errorf("%+v", c)
 		}
@@ -123,22 +123,22 @@ func TestShortMessagesOfManyQueuePairsShareBatches(t *testing.T) {
 			SGEs: []memory.SGE{a.sge(0, message)}, Addr: b.mr.Base, RKey: b.mr.Key}))
 	}
 	first := *lanes * (64<<10/message + 1) // until a lane has so much on its way
-	if n := a.batches(); n > first+(crowd-min(first, crowd))/4 {
-		t.Errorf("%d messages left in %d batches, of which the first %d by themselves", crowd, n, first)
+	if n := a.batches(); n > first+(many-min(first, many))/4 {
+		t.Errorf("%d messages left in %d batches, of which the first %d by themselves", many, n, first)
 	}
-	var got [crowd]queue.CQE
+	var got [many]queue.CQE
 	n := 0
 	must(t, a.Net.Run(func() bool {
 		n += rig.Poll(a.cq, got[n:])
-		return n == crowd
+		return n == many
 	}, waitTime))
 	for _, c := range got {
 		if c.Status != queue.Success {
 			t.Errorf("%+v", c)
 		}
 	}
-	if n := b.batches(); n > crowd/2 {
-		t.Errorf("%d acknowledges left in %d batches", crowd, n)
+	if n := b.batches(); n > many/2 {
+		t.Errorf("%d acknowledges left in %d batches", many, n)
 	}
 }
 

@@ -62,7 +62,7 @@ func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	return s, nil
 }
 
-// Destroy gives the queue up, unless queue pairs use it.
+// Destroy destroys the queue. It is refused while queue pairs use it.
 func (s *SRQ) Destroy() error {
 	if did, err := s.uses.end("shared receive queue"); !did {
 		return err
@@ -76,7 +76,7 @@ func (s *SRQ) Destroy() error {
 	return nil
 }
 
-// Gone is ErrClosed or ErrDestroyed once there is no queue any more.
+// Gone returns ErrClosed or ErrDestroyed once there is no queue any more.
 func (s *SRQ) Gone() error {
 	if s.uses.gone() {
 		return fmt.Errorf("shared receive queue: %w", ErrDestroyed)
@@ -89,7 +89,7 @@ func (s *SRQ) Gone() error {
 	}
 }
 
-// Ring is the present ring, for the producer.
+// Ring returns the present ring, for the producer.
 func (s *SRQ) Ring() *queue.RecvRing { return s.ring.Load() }
 
 // SetLimit arms the limit event: it is raised once when fewer than limit
@@ -108,15 +108,15 @@ func (s *SRQ) SetLimit(limit int) error {
 	return nil
 }
 
-// StartLimit arms the limit of a new queue. That the queue is empty raises no
-// event: it has not been filled yet.
+// StartLimit arms the limit of a new queue. It raises no event although the queue is
+// empty: the queue has not been filled yet.
 func (s *SRQ) StartLimit(limit int) {
 	s.mu.Lock()
 	s.limit = limit
 	s.mu.Unlock()
 }
 
-// Limit is the armed limit.
+// Limit returns the armed limit.
 func (s *SRQ) Limit() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

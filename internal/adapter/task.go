@@ -29,7 +29,8 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 	return packets, more
 }
 
-// Deadline is the machine's, or that of the share which the queue pair watches.
+// Deadline is the earlier of those of the machine and of the share that the queue pair
+// watches.
 func (t *qpTask) Deadline() time.Duration { return (*QP)(t).deadline() }
 
 // Expire acts on both.

@@ -48,8 +48,7 @@ func newMakers(lanes int) (m makers) {
 	return m
 }
 
-// setMachine gives the queue pair its machine, with what the machine can do beyond
-// machine.Machine.
+// setMachine sets the queue pair's machine and the optional interfaces that it has.
 func (q *QP) setMachine(m machine.Machine) {
 	q.m = m
 	q.receiver, _ = m.(machine.Receiver)

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// uses counts the objects that use another one, which cannot be given up
-// before they are, and refuses new ones once it is.
+// uses counts the objects that use another object. The object cannot be destroyed
+// before them, and has no new users afterwards.
 type uses struct{ n atomic.Int32 }
 
-// gone is the count of an object that was given up.
+// gone is the count of an object that was destroyed.
 const gone = -1 << 30
 
-// hold counts one more user, unless the object is gone.
+// hold counts one more user. It reports false if the object was destroyed.
 func (u *uses) hold() bool {
 	if u.n.Add(1) > 0 {
 		return true
@@ -24,11 +24,11 @@ func (u *uses) hold() bool {
 // drop ends a hold.
 func (u *uses) drop() { u.n.Add(-1) }
 
-// gone tells whether the object was given up.
+// gone reports whether the object was destroyed.
 func (u *uses) gone() bool { return u.n.Load() < 0 }
 
-// end gives the object up, unless it has users. It tells whether this call did
-// it: a second one is no error and has nothing left to do.
+// end destroys the object, unless it has users. It reports whether this call did: a
+// second call is no error and has nothing left to do.
 func (u *uses) end(what string) (did bool, err error) {
 	for !u.n.CompareAndSwap(0, gone) {
 		switch n := u.n.Load(); {

@@ -2,8 +2,8 @@ package adapter
 
 import "softrdma/internal/queue"
 
-// What comes in for the memory of other processes is stored there a run of
-// packets at a time (memory.Table.Flush): before anybody can know that it came.
+// Payloads for the memory of other processes are stored there for several packets at a
+// time (memory.Table.Flush), before anybody can know that the packets came.
 
 // stored notes that what q received may wait.
 func (l *lane) stored(q *QP) {
@@ -12,8 +12,8 @@ func (l *lane) stored(q *QP) {
 	}
 }
 
-// writeBack makes the stores that wait. Queue pairs fail whose program has
-// unmapped the memory: their peers are not told that it was written.
+// writeBack makes the stores that wait. A queue pair whose program has unmapped the
+// memory fails, so that its peer does not take it for written.
 func (l *lane) writeBack() {
 	if l.dev.Memory.Deferred() {
 		l.losses = append(l.losses, l.dev.Memory.Flush()...)
@@ -40,8 +40,8 @@ func (l *lane) lose() {
 	}
 }
 
-// stored makes the stores that wait before a completion tells of them; one that
-// they fail fails.
+// stored makes the stores that wait before a completion reports them. If they fail, so
+// does the completion.
 func (q *QP) stored(e *queue.CQE) {
 	l := q.lane
 	if !l.dev.Memory.Deferred() {

@@ -1,8 +1,11 @@
-// Package machine is what the protocol machines of RC, UC and UD share: the
-// doors through which the adapter feeds and drains them, and the environment
-// that it lends them. A machine does no I/O, starts no goroutine and reads no
-// clock: packets and the time come in, packets and the next deadline go out.
-// The adapter calls one machine from one goroutine at a time.
+// Package machine defines what the protocol machines share: the methods by which the
+// adapter gives them packets and takes packets from them (Machine, Receiver), what the
+// adapter knows of each transport (Transport), the environment of a queue pair (Port),
+// and the builder of its completions (Completions).
+//
+// A machine does no I/O, starts no goroutine and reads no clock: packets and the time
+// come in, packets and the next deadline go out. The adapter calls a machine from one
+// goroutine at a time.
 package machine
 
 import (
@@ -49,7 +52,7 @@ type Receiver interface {
 
 // A Sender is a Machine without acknowledges (UC, UD): a work request is
 // complete once its last packet has left, since its memory is read until then.
-// The caller tells it by Sent after it has transmitted all that it holds.
+// The caller calls Sent after it has transmitted all that it holds.
 // Without Sent, the call of Next after one that found nothing and Expire, whose
 // deadline is at hand, have the same effect.
 type Sender interface {
@@ -59,9 +62,9 @@ type Sender interface {
 // A Continuer is a Machine (RC) that takes the packets in the middle of a message
 // at less cost.
 type Continuer interface {
-	// Continue does what Receive does with a packet, and tells so. Where the packet
-	// is not the very one expected in the middle of a message, it does nothing
-	// and tells false: Receive is to take it.
+	// Continue does what Receive does if the packet is the one expected next in the
+	// middle of a message, and reports whether it did. Otherwise it does nothing, and
+	// the caller calls Receive.
 	Continue(now time.Duration, in *In) bool
 }
 
@@ -112,10 +115,10 @@ type ReceiveQueue interface {
 	// Take copies the oldest request into r, reusing r.SGEs, and removes it.
 	// It reports whether there was one.
 	Take(r *Receive) bool
-	// Len is how many requests there are. Who empties the queue takes so many: a
-	// producer may go on forever.
+	// Len returns how many requests there are. A caller that empties the queue takes
+	// that many: the producer may go on forever.
 	Len() int
-	// Shared tells a shared queue, whose requests are not flushed with one
+	// Shared reports whether the queue is shared: its requests are not flushed with one
 	// queue pair.
 	Shared() bool
 }
@@ -172,13 +175,13 @@ type Port struct {
 	SendCQ      CQ
 	RecvCQ      CQ
 	Host        Host
-	PeerTimeout time.Duration             // a connection's peer may say nothing for so long; 0 means no limit
-	PeerProbe   time.Duration             // and is asked after so long, 0 is a quarter of that
+	PeerTimeout time.Duration             // how long a connection's peer may be silent; 0 means no limit
+	PeerProbe   time.Duration             // how long until it is probed; 0 is a quarter of PeerTimeout
 	Window      int                       // bytes that may be in flight unacknowledged
 	AHs         func(num uint32) *qp.Path // address handles by number, for UD
 	PutGRH      GRHWriter                 // for UD
-	Share       *Share                    // of what may be in flight to the peer; nil has no such bound
+	Share       *Share                    // limits what may be in flight to the peer; nil for no limit
 	Waits       bool                      // Share did not admit a packet
-	counted     int64                     // as Share has it, in its
+	counted     int64                     // by Share, in its epoch
 	epoch       uint32
 }

@@ -24,7 +24,7 @@ const marked = 3
 // Marked reports whether a router marked the packet.
 func (in *In) Marked() bool { return in.TOS&3 == marked }
 
-// Look takes note of a packet that came, and reports whether a router marked it.
+// Look notes a received packet, and reports whether a router marked it.
 func (n *Notifier) Look(now time.Duration, in *In, p *Port) bool {
 	if !in.Marked() {
 		return false
@@ -39,7 +39,7 @@ func (n *Notifier) Look(now time.Duration, in *In, p *Port) bool {
 // Owes reports whether a notification is to be sent.
 func (n *Notifier) Owes() bool { return n.owed }
 
-// About is the PSN of the packet that the notification is about.
+// About returns the PSN of the packet that the notification is about.
 func (n *Notifier) About() psn.PSN { return n.psn }
 
 // Next produces the notification that is owed.

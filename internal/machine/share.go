@@ -2,18 +2,18 @@ package machine
 
 import "time"
 
-// A Share is what the queue pairs of one lane have in flight to one peer
-// together. Each has a window, which it may always open with one packet: of
-// thousands that is more than the peer's socket holds, however slow they are.
-// The lane counts; a machine asks by Admits before it adds to what it has in
-// flight, and says what that is by InFlight.
+// A Share limits what the queue pairs of one lane have in flight to one peer
+// together. A queue pair may always have one packet in flight, and the packets of
+// thousands overrun the peer's socket, however small their windows are. The lane counts
+// (Count); a machine calls Admits before it sends more, and reports what it has in
+// flight by InFlight.
 type Share struct {
 	Limit int64 // bytes
 	used  int64
 	epoch uint32
 }
 
-// Others is what all but p have in flight, bytes.
+// Others returns the bytes that all but p have in flight.
 func (s *Share) Others(p *Port) int64 {
 	if p.epoch == s.epoch {
 		return s.used - p.counted
@@ -21,7 +21,7 @@ func (s *Share) Others(p *Port) int64 {
 	return s.used
 }
 
-// Forget takes for arrived or lost what is in flight now.
+// Forget counts everything in flight as arrived or lost.
 func (s *Share) Forget() {
 	s.used = 0
 	s.epoch++
@@ -32,9 +32,9 @@ type InFlightReporter interface {
 	InFlight() int64
 }
 
-// Count takes note of what p has in flight now and reports whether that is less
-// than before. A READ may bring more than a window: what is beyond it counts for
-// nothing, so that one does not keep all others waiting.
+// Count notes what p has in flight now, and reports whether that is less than before. A
+// READ may bring more than a window: what is beyond the window does not count, so that
+// one READ does not keep all others waiting.
 func (s *Share) Count(p *Port, flight int64) (less bool) {
 	flight = min(flight, int64(p.Window))
 	if p.epoch != s.epoch {
@@ -46,13 +46,12 @@ func (s *Share) Count(p *Port, flight int64) (less bool) {
 	return less
 }
 
-// farAway is the round trip behind which a peer's socket is not what most of
-// the bytes in flight wait in.
+// farAway is the round trip above which most of the bytes in flight are in the network
+// and not in the peer's socket.
 const farAway = time.Millisecond
 
-// Admits reports whether p, at a round trip from the peer, may come to have so
-// much in flight. Where it may not the lane lets it try again when it is its
-// turn.
+// Admits reports whether p, at the given round trip from the peer, may come to have so
+// many bytes in flight. If it may not, the lane lets it try again when its turn comes.
 func (p *Port) Admits(flight int64, trip time.Duration) bool {
 	s := p.Share
 	if s == nil {

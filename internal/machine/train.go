@@ -5,14 +5,14 @@ import "softrdma/internal/wire/ib"
 // A train is several packets of one message, one behind the other, that leave a
 // machine as one: with the PSN of the first, the opcode and the headers that a
 // packet of their length would have, and the payload of all. All but the last
-// packet of a message have the path MTU. In memory it is handed over as it is.
-// What cannot be taken as a train, by the network above all, is taken apart, and
-// is the packets that would have left without one.
+// packet of a message have the path MTU. Between lanes of a process a train is handed
+// over as a whole. Elsewhere, on the network above all, it is divided into the packets
+// that would have left without it.
 
-// PSNs is how many packet sequence numbers it takes.
+// PSNs returns how many packet sequence numbers it takes.
 func (in *In) PSNs() int { return max(in.Train, 1) }
 
-// PSNs is how many packet sequence numbers it takes.
+// PSNs returns how many packet sequence numbers it takes.
 func (o *Out) PSNs() int { return max(o.Train, 1) }
 
 // Part makes packet i of a train, whose packets have mtu bytes.

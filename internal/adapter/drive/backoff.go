@@ -11,7 +11,7 @@ const (
 
 	// pollPause is how long the worker stays away from pollers. Where it finds them
 	// polling again and again it stays away for longer, up to maxPollPause: each look
-	// takes a processor from a goroutine that spins.
+	// takes a processor from a poller that spins.
 	pollPause    = 200 * time.Microsecond
 	maxPollPause = 20 * time.Millisecond
 
@@ -45,7 +45,7 @@ func (b *backoff) poll(now time.Duration) time.Duration {
 	return now - b.since
 }
 
-// end notes that nobody polls.
+// end notes that no other goroutine polls.
 func (b *backoff) end(now time.Duration) {
 	if !b.over {
 		b.ended, b.over = now, true

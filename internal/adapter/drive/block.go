@@ -9,7 +9,7 @@ import (
 
 // A BlockingWait lets a waiter for events sleep in a link, one at a time.
 type BlockingWait struct {
-	mu    sync.Mutex // held by who sleeps
+	mu    sync.Mutex // held by the waiter that sleeps
 	alarm *alarm
 
 	// What rings the alarm when a context ends stays set for the next wait with
@@ -37,7 +37,7 @@ type Events interface {
 // Init prepares the wait.
 func (w *BlockingWait) Init() { w.alarm = &alarm{} }
 
-// TryLock takes the wait if nobody has it, and reports whether it did.
+// TryLock takes the wait if it is free, and reports whether it did.
 func (w *BlockingWait) TryLock() bool { return w.mu.TryLock() }
 
 // Unlock ends TryLock.
@@ -46,7 +46,7 @@ func (w *BlockingWait) Unlock() { w.mu.Unlock() }
 // Wake wakes the caller that sleeps here.
 func (w *BlockingWait) Wake() { w.alarm.ring() }
 
-// Forget releases the last context: no caller will sleep here any more.
+// Forget lets go of the last context. No waiter may sleep here afterwards.
 func (w *BlockingWait) Forget() {
 	w.mu.Lock()
 	w.unwatch()

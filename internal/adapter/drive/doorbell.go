@@ -19,18 +19,18 @@ func (b *Doorbell) Lock() { b.mu.Lock() }
 // Unlock ends Lock.
 func (b *Doorbell) Unlock() { b.mu.Unlock() }
 
-// Ring tells that something was left. The caller has the doorbell's lock, and calls
+// Ring announces that something was left. The caller has the doorbell's lock, and calls
 // Driver.ServeDoorbell after it gave that up.
 func (b *Doorbell) Ring() { b.rung.Store(true) }
 
-// Answer tells that all of it was taken. The caller has the doorbell's lock.
+// Answer notes that all of it was taken. The caller has the doorbell's lock.
 func (b *Doorbell) Answer() { b.rung.Store(false) }
 
 // Rung reports whether something was left.
 func (b *Doorbell) Rung() bool { return b.rung.Load() }
 
-// ServeDoorbell serves the doorbell, unless the lane is held: the holder then serves it.
-// The caller that rang calls it, because the last holder may have looked just before.
+// ServeDoorbell serves the doorbell if the lane is free; otherwise its holder does. The
+// goroutine that rang calls it, because the last holder may have looked just before.
 func (d *Driver) ServeDoorbell() {
 	if d.mu.TryLock() {
 		d.serve()

@@ -1,5 +1,5 @@
-// Package drive decides who makes a lane progress: who holds its lock, who polls
-// it, who sleeps for it and who wakes whom. It owns a lane's lock, its worker
+// Package drive decides which goroutine makes a lane progress: which one holds its lock,
+// polls it, sleeps for it, and is woken by whom. It owns a lane's lock, its worker
 // goroutine and its sleep. What progress is belongs to the Port, which carries
 // packets or streams; this package never looks at either.
 //
@@ -38,8 +38,8 @@
 //	Working     sleep lock  others drive                        worker, at the beginning of a round
 //	                        nothing was done for Config.Spin    worker, at the end of one
 //	Asleep      sleep lock  a packet or the deadline comes      the link
-//	                        the deadline becomes earlier        who gives the lock up (Unlock)
-//	                        the doorbell cannot be served       who gives the lock up (Unlock)
+//	                        the deadline becomes earlier        the lane's last holder (Unlock)
+//	                        the doorbell cannot be served       the lane's last holder (Unlock)
 //	                        a waiter blocks                     that waiter (Block)
 //	Coalescing  sleep lock  its time is over                    worker
 //	Paused      nothing     pollers and waiters have gone       worker, when the pause is over
@@ -48,16 +48,16 @@
 //	Stopped     nothing     never                               Stop, or a link that cannot wait
 //
 // The worker changes its state itself; others ask it to by Wake, by resume or by
-// what it reads when a pause is over: when a caller polled last, and whether a
-// waiter is blocked.
+// what it reads when a pause is over: the time of the last poll, and whether a waiter
+// is blocked.
 //
 // # Why no wake-up is lost
 //
 // Work is left for a lane in one of two ways. With the lock held it shows in
 // Port.Next, which Unlock compares with the sleeper's deadline. Without the lock it
-// is announced by the Doorbell: who rings tries the lock afterwards, and who holds
-// the lock looks at the doorbell after it gave the lock up, so at least one of the
-// two sees the other.
+// is announced by the Doorbell: the goroutine that rings tries the lock afterwards, and
+// the lock's holder looks at the doorbell after it gave the lock up, so at least one of
+// the two sees the other.
 package drive
 
 import (
@@ -112,7 +112,7 @@ type Port interface {
 	// once, the highest time for never.
 	Next() time.Duration
 
-	// Failed tells that the link cannot wait any more. The port is driven no longer.
+	// Failed is called once if the link cannot wait any more. The port is driven no longer.
 	Failed(err error)
 }
 
@@ -193,8 +193,8 @@ func (d *Driver) Lock() { d.mu.Lock() }
 // TryLock takes the lane if it is free, and reports whether it did.
 func (d *Driver) TryLock() bool { return d.mu.TryLock() }
 
-// Unlock gives the lane up. It serves the doorbell before, so that what others left
-// waits for nobody, and wakes the sleeper if the lane's deadline became earlier.
+// Unlock gives the lane up. It wakes the sleeper if the lane's deadline became earlier,
+// and serves doorbells that rang while the lane was held.
 func (d *Driver) Unlock() {
 	for round := 0; ; round++ {
 		d.port.Release()

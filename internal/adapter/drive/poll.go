@@ -1,11 +1,10 @@
 package drive
 
-// Poll is progress on the goroutine of a caller that waits for a completion, or
-// for a peer's WRITE to show in memory. It returns as soon as packets came:
-// what is to be sent then, acknowledges mostly, leaves together with what the
-// consumer posts in answer, or with the next poll, at the latest when the
-// worker finds that nobody polls. What the poll before left, others' doorbells
-// and deadlines are not put off again: a consumer that finds packets with each
+// Poll makes progress on the goroutine of a caller that waits for a completion, or for a
+// peer's WRITE to show in memory. It returns as soon as packets came. What is to be sent
+// then, acknowledges mostly, leaves together with what the caller posts in answer, or with
+// the next poll, or when the worker finds that nobody polls. The next poll does not
+// postpone it again, nor doorbells and deadlines: a caller that finds packets with each
 // poll would starve them.
 func (d *Driver) Poll() {
 	now := d.clock()

@@ -123,8 +123,8 @@ func (d *Driver) pause(t time.Duration) {
 	d.enter(Working)
 }
 
-// Attend announces that the poller goes to sleep until an event: the worker
-// drives from now on.
+// Attend makes the worker drive from now on: the goroutine that polled so far goes to
+// sleep until an event.
 func (d *Driver) Attend() {
 	d.polled.Store(neverPolled)
 	d.resumeWorker()

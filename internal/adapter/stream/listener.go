@@ -19,8 +19,7 @@ const MaxSilent = 256
 // ErrPortTaken is wrapped if another socket of the system has the port.
 var ErrPortTaken = errors.New("port taken in the system")
 
-// A Listener accepts streams, and gives the requests that come on them to
-// its handler.
+// A Listener accepts streams. Its handler is called with the requests that come on them.
 type Listener struct {
 	s       *Set
 	l       link.Listener

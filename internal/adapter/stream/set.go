@@ -1,6 +1,6 @@
 // Package stream connects queue pairs by streams of bytes, as iWARP does over TCP. It
 // owns the streams and listeners of a lane: it reads and writes the connections of a
-// link.Streams, and gives what comes to the machines of package iwarp. It holds no
+// link.Streams for the machines of package iwarp. It holds no
 // protocol rule, takes no lock and starts no goroutine: everything here belongs to the
 // holder of the lane (Host.Do).
 package stream
@@ -88,7 +88,7 @@ func New(c Config) *Set {
 // Pending reports whether a stream or listener is known to be readable.
 func (s *Set) Pending() bool { return s.turns.Len() > 0 }
 
-// Receive lets one of those that are readable read, and reports whether there was one.
+// Receive lets one readable stream or listener read, and reports whether there was one.
 func (s *Set) Receive(now time.Duration) bool {
 	if s.served++; !s.Pending() || s.served > askAfter {
 		s.served = 0
