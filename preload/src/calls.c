@@ -1,6 +1,6 @@
 /*
- * The calls that the library stands in front of. Each leaves to the next
- * library what is not about an RDMA device.
+ * The functions that the library replaces. Each passes calls that do not
+ * concern an RDMA device to the next library.
  */
 #include "preload.h"
 
@@ -210,7 +210,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
 	if (!ours(fd))
 		return real()->write(fd, buf, n);
-	if (watched(fd, buf, n))
+	if (polled(fd, buf, n))
 		return (ssize_t)n;
 	return (ssize_t)call(fd, OP_WRITE, (uintptr_t)buf, n, 0, buf, n);
 }
@@ -266,10 +266,11 @@ static void *map(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 }
 
 /*
- * Communication libraries (UCX, Open MPI) put a jump of their own over the first
- * bytes of whatever dlsym finds by this name, to learn of memory that comes and
- * goes, and then call the kernel themselves. As hidden versions of libc's
- * symbols these are what programs are linked to, and not what dlsym finds.
+ * Communication libraries (UCX, Open MPI) overwrite the first bytes of the
+ * function that dlsym finds by this name with a jump, to observe memory being
+ * mapped and unmapped, and then call the kernel themselves. These functions are
+ * hidden versions of libc's symbols: programs are linked to them, and dlsym
+ * does not find them.
  */
 #if defined(__GLIBC__) && defined(__x86_64__)
 #define MMAP_VERSION "GLIBC_2.2.5"
@@ -301,7 +302,7 @@ EXPORT void *MMAP(mmap64)(void *addr, size_t len, int prot, int flags, int fd, o
 
 EXPORT int close(int fd)
 {
-	/* Forgotten first: the number may be somebody else's as soon as it is closed. */
+	/* Forget it first: after closing, another thread may get the number. */
 	if (fd >= 0 && fd < TABLE && atomic_load_explicit(&table[fd].file, memory_order_relaxed))
 		forget(fd);
 	return real()->close(fd);

@@ -1,8 +1,8 @@
 /*
- * RDMA's netlink, by which libraries learn of devices. The kernel's answer would
- * be about another system: the server answers. A socket of it is an end of a
- * pair that the server made, which poll, send and close as any; only that it is
- * not of AF_NETLINK must not show.
+ * RDMA's netlink, by which libraries find devices. The kernel would describe its
+ * own devices, so the server answers. The program gets one end of a socket pair
+ * that the server has made. poll, send and close work on it as on any socket;
+ * these functions hide that it is not of AF_NETLINK.
  */
 #include "preload.h"
 
@@ -37,7 +37,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return 0;
 }
 
-/* As the kernel does, it cuts what there is no room for, and tells the length. */
+/* As in the kernel, an address that does not fit is cut, and its length is returned. */
 static void address(void *to, socklen_t *len, uint32_t pid)
 {
 	struct sockaddr_nl nl = { .nl_family = AF_NETLINK, .nl_pid = pid };
@@ -56,7 +56,7 @@ EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 	return 0;
 }
 
-/* What comes is the kernel's, whose number is 0. */
+/* Messages come from the kernel, whose port is 0. */
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	NEXT(ssize_t (*)(int, struct msghdr *, int), "recvmsg");

@@ -28,7 +28,7 @@ void path_init(void)
 	tree_len = n;
 }
 
-/* redirect gives the path in the server's tree, or path itself. */
+/* redirect returns the path in the server's tree, or path itself. */
 const char *redirect(const char *path, char *buf, size_t size)
 {
 	size_t i, n;
@@ -48,7 +48,7 @@ const char *redirect(const char *path, char *buf, size_t size)
 	return path;
 }
 
-/* device_path gives the name of an RDMA device file, or NULL. */
+/* device_path returns the name of an RDMA device file, or NULL. */
 const char *device_path(const char *path)
 {
 	if (!path || path[0] != '/' || tree_len == 0 || strncmp(path, dev_dir, sizeof(dev_dir) - 1) != 0)

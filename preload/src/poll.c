@@ -1,11 +1,11 @@
 /*
- * Polling. A program that looks for completions without end takes a processor,
- * and what it waits for may need that processor first: its peer's thread, or
- * the server's. The function that polls stands in the device's context, where
- * libibverbs lets it be replaced (struct ibv_context, the same since its
- * version 1.0); the one here polls with the provider's, and offers the
- * processor where that finds nothing. Now and then it looks whether there is a
- * server yet: a program that only polls would not learn of its end otherwise.
+ * Polling. A program that polls for completions in a loop keeps a processor
+ * busy that its peer's thread or the server's may need first. The device's
+ * context has a pointer to the function that polls, which libibverbs allows to
+ * be replaced (struct ibv_context, unchanged since version 1.0). The function
+ * here calls the provider's, and yields the processor if that finds nothing.
+ * From time to time it checks that the server still runs, because a program
+ * that only polls would not notice its end.
  */
 #include "preload.h"
 
@@ -14,7 +14,7 @@
 #include <poll.h>
 #include <sched.h>
 
-/* The beginning of struct ibv_context, as far as it is known here. */
+/* The beginning of struct ibv_context. */
 enum { OPS_POLL_CQ = 11, OPS = 32 };
 
 typedef int poll_function(void *cq, int n, void *wc);
@@ -25,18 +25,18 @@ struct context {
 	int cmd_fd;
 };
 
-/* Two providers drive devices of ours: those of rxe and siw. */
+/* Two providers drive our devices: rxe and siw. */
 static _Atomic(poll_function *) provider_poll[2];
 
-/* How many times in a row this thread may find nothing before it yields. */
+/* How many times in a row this thread finds nothing before it yields. */
 #define PATIENCE 8
 static __thread unsigned vain __attribute__((tls_model("initial-exec")));
 
-/* After how many times that it has yielded it looks for the server. */
+/* How many times it yields before it checks for the server. */
 #define TRUST 256
 static __thread unsigned yields __attribute__((tls_model("initial-exec")));
 
-/* A device file is a pipe, whose other end the server has. */
+/* A device file is a pipe. The server has the other end. */
 int device_gone(int fd)
 {
 	struct pollfd pf = { .fd = fd };

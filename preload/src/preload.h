@@ -1,12 +1,12 @@
 /*
- * The library that "softrdma exec" preloads into a program. It only forwards
- * system calls on RDMA device files to the server in softrdma, and leads paths
- * of sysfs to the tree that the server writes. What a call means is the
- * server's to know: nothing here knows RDMA.
+ * The library that "softrdma exec" preloads into a program. It forwards system
+ * calls on RDMA device files to the server in softrdma, and redirects paths of
+ * sysfs to the tree that the server writes. It knows no RDMA: only the server
+ * knows what a call means.
  *
- * It runs in other people's programs, inside of any call, in signal handlers
- * and behind fork: no lock is held across a call, nothing is allocated, and a
- * descriptor that is not ours costs a comparison.
+ * It runs in other people's programs, inside any call, in signal handlers and
+ * after fork. So no lock is held across a call, nothing is allocated, and a
+ * descriptor that is not ours costs one comparison.
  */
 #ifndef SOFTRDMA_PRELOAD_H
 #define SOFTRDMA_PRELOAD_H
@@ -45,12 +45,12 @@ enum {
 	REPLY_COLLAPSE = 2, /* make rdev bytes of memory from offset on huge pages, where that can be done */
 	REPLY_SHARE = 4, /* nothing done yet: share rdev bytes of memory from offset on, and repeat with what came of it */
 	REPLY_PRIVATE = 8, /* the share that file names may be private memory again */
-	REPLY_BOARD = 16, /* the descriptor is of the memory that board.c looks at */
+	REPLY_POLL_PAGE = 16, /* the descriptor is of the page that doorbell.c reads */
 };
 
 /*
- * What a WRITE tells of sharing memory, in arg[2]; arg[3] goes with it. The one
- * that was answered with REPLY_SHARE is repeated with one of the last three.
+ * What a WRITE says about sharing memory, in arg[2], with arg[3]. A WRITE that was
+ * answered with REPLY_SHARE is repeated with one of the last three.
  */
 enum {
 	SHARE_OFFERED = 1,
@@ -77,7 +77,7 @@ struct reply {
 	struct place place[MAX_FDS];
 };
 
-/* What a descriptor is to us. */
+/* What is known of a descriptor. */
 struct entry {
 	_Atomic uint64_t file; /* 0: not ours; one of FILE_; or what OPEN gave */
 	uint64_t rdev; /* FILE_NETLINK: the port id */
@@ -101,7 +101,7 @@ static inline uint64_t file_of(int fd)
 	return atomic_load_explicit(&table[fd].file, memory_order_acquire);
 }
 
-/* ours gives the device file behind a descriptor, or 0. */
+/* ours returns the device file behind a descriptor, or 0. */
 static inline uint64_t ours(int fd)
 {
 	uint64_t f = file_of(fd);
@@ -131,23 +131,23 @@ void server_init(void);
 uint64_t share_offer(void);
 
 /*
- * share_begin replaces a range of memory, where that can be done, and tells what
- * came of it in arg[0] and arg[1], as arg[2] and arg[3] of the WRITE. With
- * SHARE_MEMFD it gives the descriptor, which is the caller's, and share_end is
- * told what the server calls the share, 0 where it has none.
+ * share_begin replaces a range of memory if possible, and stores the result in
+ * arg[0] and arg[1], as arg[2] and arg[3] of the WRITE. With SHARE_MEMFD it
+ * returns the descriptor, which the caller closes, and share_end gets the
+ * server's number of the share, 0 for none.
  */
 int share_begin(uintptr_t addr, size_t len, uint64_t *arg);
 void share_end(uint64_t id);
 
-/* share_undo gives the range of a share private memory, where that can be done. */
+/* share_undo makes the range of a share private memory if possible. */
 void share_undo(uint64_t id);
 void share_init(void);
 
-/* board.c */
-void board_map(int memfd);
+/* doorbell.c */
+void poll_page_map(int memfd);
 
-/* watched tells that the server needs no message to find what a write tells it. */
-int watched(int fd, const void *buf, size_t n);
+/* polled reports whether a write is a doorbell that the server does not need, because it polls the ring. */
+int polled(int fd, const void *buf, size_t n);
 
 /* poll.c */
 int device_gone(int fd);
@@ -171,7 +171,7 @@ const struct real *real(void);
 #define EXPORT __attribute__((visibility("default")))
 #define PATH_ROOM 512
 
-/* The next library's function; threads that look for it find the same. */
+/* The next library's function. All threads that look it up find the same. */
 void *next(const char *name);
 
 #define NEXT(type, name) \

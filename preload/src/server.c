@@ -15,8 +15,8 @@
 struct entry table[TABLE];
 
 /*
- * Connections to the server. A call takes a free one for as long as it lasts,
- * so that threads and signal handlers never wait for each other.
+ * Connections to the server. Each call uses a free one, so that threads and
+ * signal handlers never wait for each other.
  */
 #define POOL 32
 static struct {
@@ -79,7 +79,7 @@ static int connect_server(void)
 	return fd;
 }
 
-/* take gives a connection and its place in the pool, -1 for none. */
+/* take returns a connection and its slot in the pool, -1 for none. */
 static int take(int *slot)
 {
 	int i, fd;
@@ -144,7 +144,7 @@ static int receive(int sock, struct reply *p, int *fds, int *nfds)
 		*nfds = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(h), (size_t)*nfds * sizeof(int));
 	}
-	/* The caller closes the descriptors, also of a reply that is none. */
+	/* The caller closes the descriptors, also those of an invalid reply. */
 	if (n != (ssize_t)sizeof(*p))
 		return -EIO;
 	/* Descriptors for which this process has no room are gone. */
@@ -159,7 +159,7 @@ static void close_all(const int *fds, int n)
 		real()->close(fds[i]);
 }
 
-/* send_request sends a request, with a descriptor where pass is one. */
+/* send_request sends a request, with the descriptor pass if that is not -1. */
 static int send_request(int sock, const struct request *r, size_t len, int pass)
 {
 	union {
@@ -179,9 +179,9 @@ static int send_request(int sock, const struct request *r, size_t len, int pass)
 }
 
 /*
- * forward does one call on the server: its result, or -errno. A file whose
- * server is gone fails with EIO, as one whose device is. The descriptor pass
- * goes with it, where that is not -1.
+ * forward sends one call to the server and returns its result, or -errno. Calls
+ * on a file fail with EIO when the server is gone, as when the device is gone.
+ * The descriptor pass is sent along if it is not -1.
  */
 int64_t forward(int file, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
 {
@@ -197,7 +197,7 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 				return errno == ENODEV && file >= 0 ? -EIO : -errno;
 			if (send_request(sock, r, len, pass))
 				break;
-			give(slot, sock, 1); /* somebody closed it behind our back */
+			give(slot, sock, 1); /* the program has closed our descriptor */
 			if (tries == 2)
 				return -EIO;
 		}
@@ -237,7 +237,7 @@ static void collapse(uint64_t addr, uint64_t len)
 	errno = err;
 }
 
-/* call_shared shares what the reply asks for, and repeats the call with it. */
+/* call_shared shares the memory that the reply asks for, and repeats the call. */
 static int64_t call_shared(int fd, struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
 {
 	int memfd = share_begin(p->offset, p->rdev, &r->arg[2]);
@@ -280,8 +280,8 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	}
 	if (p.flags & REPLY_PRIVATE)
 		share_undo(p.file);
-	if (p.flags & REPLY_BOARD && n == 1)
-		board_map(fds[0]);
+	if (p.flags & REPLY_POLL_PAGE && n == 1)
+		poll_page_map(fds[0]);
 	if (p.flags & REPLY_COLLAPSE)
 		collapse(p.offset, p.rdev);
 	for (i = 0; i < n; i++) {
@@ -303,7 +303,7 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	return got;
 }
 
-/* obtain does a call that gives one descriptor: that, or -1. */
+/* obtain sends a call that returns one descriptor: that, or -1. */
 static int obtain(struct request *r, size_t len, int cloexec, int nonblock, struct reply *p)
 {
 	int fds[MAX_FDS], n;
@@ -327,7 +327,7 @@ static int obtain(struct request *r, size_t len, int cloexec, int nonblock, stru
 	return fds[0];
 }
 
-/* device_open opens a device file: its descriptor, or -1. */
+/* device_open opens a device file and returns its descriptor, or -1. */
 int device_open(const char *path, int flags)
 {
 	struct request r;
@@ -352,7 +352,7 @@ int device_open(const char *path, int flags)
 	return fd;
 }
 
-/* netlink_open opens a socket of RDMA's netlink: its descriptor, or -1. */
+/* netlink_open opens a socket of RDMA's netlink and returns its descriptor, or -1. */
 int netlink_open(int type)
 {
 	struct request r;
@@ -371,7 +371,7 @@ int netlink_open(int type)
 	return fd;
 }
 
-/* What asynchronous events are read as (ib_uverbs_async_event_desc). */
+/* An asynchronous event as programs read it (ib_uverbs_async_event_desc). */
 struct async_event {
 	uint64_t element;
 	uint32_t type, reserved;
@@ -380,9 +380,9 @@ struct async_event {
 #define DEVICE_FATAL 8 /* IBV_EVENT_DEVICE_FATAL */
 
 /*
- * event_read is read's on an event descriptor. A server that ends tells of the
- * end of the device; in place of one that was killed this does, once. Whoever
- * waits for events of a device that is gone is told so, and never waits again.
+ * event_read implements read on an event descriptor. A server that ends in order
+ * sends an event of the end of the device. If it was killed, this function
+ * returns that event, once. Later reads do not wait.
  */
 ssize_t event_read(int fd, void *buf, size_t n)
 {
@@ -408,7 +408,7 @@ ssize_t event_read(int fd, void *buf, size_t n)
 	return got;
 }
 
-/* forget is close's: the descriptor is nobody's now. */
+/* forget is called by close: the descriptor is not ours any more. */
 void forget(int fd)
 {
 	int i;
@@ -425,7 +425,7 @@ void forget(int fd)
 	}
 }
 
-/* copied is dup's: to is what from was. */
+/* copied is called by dup: to refers to the same file as from. */
 void copied(int from, int to)
 {
 	uint64_t f = file_of(from);

@@ -1,13 +1,13 @@
 /*
- * Sharing memory with the server, where the user asks for it: the whole pages of
- * a range get a memfd in their place, which is handed to the server. Addresses
- * and contents stay as they are. It is done where nobody can notice that pages
- * are replaced: in a process of one thread, with signals blocked, of private
- * anonymous memory that nothing was asked of but advice. Otherwise the range is
- * left alone, and the server is told why.
+ * Sharing memory with the server, if the user asks for it. A memfd replaces the
+ * whole pages of a range and is passed to the server. Addresses and contents
+ * stay the same. This is done only if nothing can notice that pages are
+ * replaced: in a process with one thread, with signals blocked, and in private
+ * anonymous memory to which nothing but advice was applied. Otherwise the range
+ * stays as it is, and the server gets the reason.
  *
- * The list of ranges changes in a process of one thread alone, so that no lock
- * is needed for it.
+ * The list of ranges changes only while the process has one thread, so it needs
+ * no lock.
  */
 #include "preload.h"
 
@@ -38,7 +38,7 @@ static struct share {
 static int nshares;
 static int wanted;
 
-/* The calls themselves: what programs watch are libc's functions. */
+/* System calls, because programs intercept libc's functions. */
 
 static char *map_at(void *addr, size_t len, int flags, int fd, uint64_t off)
 {
@@ -55,7 +55,7 @@ static char *move(void *from, size_t old, size_t len, int flags, void *to)
 
 static int mapped(void *addr, size_t len) { return syscall(SYS_msync, addr, len, MS_ASYNC) == 0; }
 
-/* What is mapped, as /proc/self/smaps has it. */
+/* A mapping, as in /proc/self/smaps. */
 
 enum {
 	DONTFORK = 1,
@@ -149,7 +149,7 @@ static int flags_of(const char *s)
 	return flags;
 }
 
-/* next_vma gives the next mapping, 0 behind the last one. */
+/* next_vma reads the next mapping and returns 0 after the last one. */
 static int next_vma(struct smaps *s, struct vma *v)
 {
 	char *p = s->line;
@@ -193,7 +193,7 @@ static int is_memfd(const struct vma *v)
 	return strcmp(v->perms, "rw-s") == 0 && v->ino != 0 && strncmp(v->path, "/memfd:" NAME, sizeof("/memfd:" NAME) - 1) == 0;
 }
 
-/* The share that a mapping is of, and lies where it did. */
+/* The share that a mapping belongs to, if it is still in its place. */
 static struct share *share_of(const struct vma *v)
 {
 	int i;
@@ -205,8 +205,9 @@ static struct share *share_of(const struct vma *v)
 }
 
 /*
- * examine tells why a range cannot be replaced, or 0: then it is private memory,
- * or all of one share, which *of gets. *flags is what was asked of it.
+ * examine returns why a range cannot be replaced, or 0. With 0 the range is
+ * private memory, or all of one share, which is stored in *of. *flags gets the
+ * advice that was applied to it.
  */
 static int examine(uintptr_t addr, size_t len, struct share **of, int *flags)
 {
@@ -238,7 +239,7 @@ static int examine(uintptr_t addr, size_t len, struct share **of, int *flags)
 	return why;
 }
 
-/* present tells whether any page of a share is mapped. */
+/* present reports whether any page of a share is mapped. */
 static int present(const struct share *e)
 {
 	struct smaps s;
@@ -265,7 +266,7 @@ static void set_mask(const uint64_t *mask, uint64_t *old)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, old, sizeof(*mask));
 }
 
-/* keep asks of new memory what was asked of the old. */
+/* keep applies the advice for the old memory to the new. */
 static void keep(void *addr, size_t len, int flags)
 {
 	if (flags & DONTFORK)
@@ -287,7 +288,7 @@ static int blank(const char *page, size_t n)
 	return p == end;
 }
 
-/* fill copies memory to new memory, whose pages take room when they are touched. */
+/* fill copies memory to new memory, whose pages are allocated when they are touched. */
 static void fill(char *to, const char *from, size_t n)
 {
 	size_t i, page = (size_t)getpagesize();
@@ -298,8 +299,8 @@ static void fill(char *to, const char *from, size_t n)
 }
 
 /*
- * restore puts private memory in the place of a share, with signals blocked. It
- * tells whether that is done; where it is in part, the share is the rest.
+ * restore replaces a share by private memory, with signals blocked. It reports
+ * whether that succeeded; if only a part was replaced, the share is the rest.
  */
 static int restore(struct share *e, int flags)
 {
@@ -330,7 +331,7 @@ static int restore(struct share *e, int flags)
 	return e->len == 0;
 }
 
-/* replace puts the memfd in the place of private memory, with signals blocked. */
+/* replace replaces private memory by the memfd, with signals blocked. */
 static int replace(struct share *e, int fd, int flags)
 {
 	char *t = map_at(NULL, e->len, MAP_SHARED, fd, e->off), *addr;
@@ -364,7 +365,7 @@ static int replace(struct share *e, int fd, int flags)
 	return 1;
 }
 
-/* create makes a memfd for a range that nobody can make shorter. */
+/* create makes a memfd for a range, which nobody can shorten. */
 static int create(uint64_t size, uint64_t *ino)
 {
 	struct rlimit limit;
@@ -425,7 +426,7 @@ int share_begin(uintptr_t addr, size_t len, uint64_t *arg)
 	return fd;
 }
 
-/* undo puts private memory back where that can be done, and forgets the share. */
+/* undo restores private memory if possible, and forgets the share. */
 static void undo(struct share *e)
 {
 	uint64_t all = ~(uint64_t)0, old;
@@ -462,9 +463,8 @@ void share_undo(uint64_t id)
 }
 
 /*
- * Fork. A child has memory of its own: copies, which are made before there is
- * one, so that nobody has to wait. They lie behind a page that tells where they
- * belong.
+ * Fork. A child gets copies of shared memory. They are made before the fork, so
+ * that the child need not wait, and follow a page that says where they belong.
  */
 struct copy {
 	struct copy *next;

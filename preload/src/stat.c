@@ -1,6 +1,6 @@
 /*
- * The calls that tell what a file is: libraries look for a character device of
- * the number that sysfs names.
+ * The calls that return the type of a file. Libraries check that a device file
+ * is a character device with the number that sysfs has.
  */
 #include "preload.h"
 
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* What a device file is. struct stat and stat64 are one on 64-bit systems. */
+/* Describes a device file. struct stat and stat64 are the same on 64-bit systems. */
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "a 64-bit system");
 
@@ -23,7 +23,7 @@ static void device_stat(struct stat *st, uint64_t rdev)
 	st->st_blksize = 4096;
 }
 
-/* Declarations say that paths are never NULL; programs pass it nevertheless. */
+/* The declarations say that paths are never NULL, but programs pass NULL. */
 __attribute__((noinline)) static int empty(const char *path)
 {
 	return !path || !path[0];

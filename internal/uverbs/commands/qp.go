@@ -30,7 +30,7 @@ type queuePair struct {
 	reported uint32 // events, when it was destroyed
 	ended    bool
 
-	consecutive, backoff int // doorbells in a row, see watch.go
+	consecutive, backoff int // doorbells in a row, see polling.go
 }
 
 func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }

@@ -83,8 +83,8 @@ type QueryDeviceResp struct {
 	_                          [4]uint8
 }
 
-// ExQueryDeviceResp ends where the oldest kernels' did, whose length tells
-// which of the rest are there.
+// ExQueryDeviceResp ends as that of the oldest kernels. Its length says which later
+// fields there are.
 type ExQueryDeviceResp struct {
 	Base                     QueryDeviceResp
 	CompMask, ResponseLength uint32
@@ -175,7 +175,7 @@ type Destroy struct {
 
 type DestroyCQResp struct{ CompEvents, AsyncEvents uint32 }
 
-// MmInfo tells a provider what to mmap.
+// MmInfo says what a provider maps.
 type MmInfo struct {
 	Offset  uint64
 	Size, _ uint32
@@ -205,7 +205,7 @@ type CreateQP struct {
 	ExCreateQPBase
 }
 
-// ExCreateQPBase is what the two commands that create queue pairs share.
+// ExCreateQPBase is the common part of the two commands that create queue pairs.
 type ExCreateQPBase struct {
 	UserHandle                        uint64
 	PDHandle, SendCQ, RecvCQ, SRQ     uint32
@@ -317,13 +317,13 @@ type QuerySRQ struct {
 
 type QuerySRQResp struct{ MaxWR, MaxSGE, SRQLimit, _ uint32 }
 
-// AsyncEvent and the eight bytes of a CQ's handle are what event descriptors
-// are read for.
+// AsyncEvent is what programs read from a descriptor of asynchronous events. From that
+// of a completion channel they read eight bytes, the program's name for a queue.
 type AsyncEvent struct {
 	Element   uint64
 	EventType uint32
 	Reason    uint32 // of an OwnEvent, else 0
 }
 
-// RxeQP is what the provider is told beside: where its rings are.
+// RxeQP is the part of the answer for the provider: where its rings are.
 type RxeQP struct{ RQ, SQ MmInfo }

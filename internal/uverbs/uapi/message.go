@@ -12,12 +12,12 @@ const (
 	OpWrite = 3
 	OpRead  = 4
 	OpMmap  = 5
-	OpHello = 6 // of those that start programs: see Ask
+	OpHello = 6 // asks whether a program would be served
 	OpClose = 7 // ends the file at once, and not when its last descriptor is closed
 
 	OpNetlink = 8 // opens a socket of RDMA's netlink
 
-	// OpTell beside a call asks for the text of its refusal behind the reply.
+	// OpTell, added to a call, asks for the text of its refusal behind the reply.
 	OpTell = 1 << 31
 )
 
@@ -38,15 +38,15 @@ const (
 	MaxFDs     = 4 // of a reply
 )
 
-// Place is where in the program's memory a descriptor's number goes.
+// Place is where in the program's memory the number of a descriptor is stored.
 type Place struct {
 	Addr         uint64
 	Width, Flags uint32
 	Kind, _      uint32
 }
 
-// The kinds of event descriptors: a library whose server is gone tells those
-// who read them so.
+// The kinds of event descriptors. When the server is gone, the library reports that to
+// readers of KindAsync.
 const (
 	KindAsync   = 2
 	KindChannel = 3
@@ -55,31 +55,29 @@ const (
 // ReplyWait asks the library to call again when the file is readable.
 const ReplyWait = 1
 
-// ReplyCollapse asks the library to have memory of the program, Rdev bytes from
-// the address Offset on, made of huge pages (MADV_COLLAPSE), which may fail.
+// ReplyCollapse asks the library to turn memory of the program, Rdev bytes from the
+// address Offset, into huge pages (MADV_COLLAPSE), which may fail.
 const ReplyCollapse = 2
 
-// ReplyShare tells that nothing was done yet: the library is to put a memfd in
-// the place of Rdev bytes of memory from the address Offset on, and to repeat the
-// call with what came of it.
+// ReplyShare says that nothing was done yet. The library should replace Rdev bytes of
+// memory from the address Offset by a memfd, and repeat the call with the result.
 const ReplyShare = 4
 
-// ReplyPrivate tells that the share that File names is not used any more: the
-// library may give the program private memory again.
+// ReplyPrivate says that the share File is not used any more. The library may replace
+// it by private memory again.
 const ReplyPrivate = 8
 
-// ReplyBoard tells that the descriptor that comes with the answer to a doorbell
-// is of memory whose first word, of 64 bits, the library looks at before it
-// writes a doorbell: it need not where that is the sum of the file's number and
-// the queue pair's handle.
-const ReplyBoard = 16
+// ReplyPollPage says that the descriptor with the answer to a doorbell is of a page
+// whose first 64 bits the library reads before it writes a doorbell. The doorbell is
+// not needed if they are the sum of the file's number and the queue pair's handle.
+const ReplyPollPage = 16
 
-// What OpWrite tells of sharing memory, in Arg[2]; Arg[3] goes with it.
+// What OpWrite says about sharing memory, in Arg[2], with Arg[3].
 const (
-	ShareOffered = 1 // the library does it where it is asked to
-	ShareMemfd   = 2 // the descriptor that comes with the call has the range from Arg[3] on
-	ShareKnown   = 3 // the range is of the share Arg[3], the File of an earlier answer
-	ShareNot     = 4 // why is in Arg[3], one of Not
+	ShareOffered = 1 // the library shares memory if asked
+	ShareMemfd   = 2 // the descriptor with the call has the range, from its offset Arg[3]
+	ShareKnown   = 3 // the range is in the share Arg[3], the File of an earlier answer
+	ShareNot     = 4 // Arg[3] is the cause, one of Not
 )
 
 // Why a program's memory is not shared.

@@ -28,7 +28,7 @@ func ParseAddr(b []byte) (netip.AddrPort, error) {
 	return netip.AddrPort{}, syscall.EAFNOSUPPORT
 }
 
-// PutAddr writes a sockaddr and gives its length.
+// PutAddr writes a sockaddr and returns its length.
 func PutAddr(b []byte, a netip.AddrPort) uint16 {
 	if !a.IsValid() && !a.Addr().IsValid() {
 		return 0
@@ -47,7 +47,7 @@ func PutAddr(b []byte, a netip.AddrPort) uint16 {
 	return 28
 }
 
-// zoneName is what an address has for the index of an interface.
+// zoneName returns the zone of an address for the index of an interface.
 func zoneName(index uint32) string {
 	if i, err := net.InterfaceByIndex(int(index)); err == nil {
 		return i.Name
@@ -55,7 +55,7 @@ func zoneName(index uint32) string {
 	return strconv.Itoa(int(index))
 }
 
-// ZoneIndex is the index of an interface, 0 where there is none.
+// ZoneIndex returns the index of an interface, 0 for none.
 func ZoneIndex(name string) uint32 {
 	if name == "" {
 		return 0

@@ -71,7 +71,7 @@ func (q *queuePair) offerPolling(a *client.Answer) {
 		}
 		x.pollPage.SharedMemory = m
 		a.Attach(m.TakeDescriptor(), 0, 0, 0)
-		a.Flags |= uapi.ReplyBoard
+		a.Flags |= uapi.ReplyPollPage
 	}
 	run := x.file.Runtime
 	if run.Polling.Add(1) > run.MaxPolling || !x.pollPage.word().CompareAndSwap(0, q.pollName()) { // another queue pair of the file is polled
