@@ -12,7 +12,7 @@ import (
 	"softrdma/verbs"
 )
 
-// An EventChannel takes the events of ids.
+// An EventChannel queues the events of ids.
 type EventChannel struct {
 	local  *source       // of the process's own devices
 	signal chan struct{} // holds a token while there may be events
@@ -41,7 +41,7 @@ func NewEventChannel() *EventChannel {
 	return ch
 }
 
-// wake tells who waits that there may be events.
+// wake wakes a waiter: there may be events.
 func (ch *EventChannel) wake() {
 	select {
 	case ch.signal <- struct{}{}:
@@ -49,11 +49,11 @@ func (ch *EventChannel) wake() {
 	}
 }
 
-// NewID makes an id (rdma_create_id), whose events come on the channel.
+// NewID makes an id (rdma_create_id) whose events the channel queues.
 func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) { return ch.newID(ps, 0) }
 
-// NewIDForType makes an id whose queue pair has the service type t, as
-// PortSpaceIB leaves it open: RC, UC or UD.
+// NewIDForType makes an id whose queue pair has the service type t. In PortSpaceIB
+// it can be RC, UC or UD.
 func (ch *EventChannel) NewIDForType(ps PortSpace, t verbs.QPType) (*ID, error) {
 	return ch.newID(ps, t)
 }
@@ -110,7 +110,7 @@ func (ch *EventChannel) holdFor(o origin) (*source, error) {
 	return s, nil
 }
 
-// drop ends hold.
+// drop undoes hold.
 func (ch *EventChannel) drop(s *source) {
 	ch.mu.Lock()
 	ch.ids--
@@ -125,13 +125,13 @@ func (ch *EventChannel) drop(s *source) {
 	}
 }
 
-// Next waits for the next event (rdma_get_cm_event), and moves the queue pair
-// of its id as librdmacm does: when the reply came, to RTS; when the peer
-// rejected, to ERR; when a group was joined, it attaches it. Events need no
-// acknowledgement. The error is ErrClosed or the context's.
+// Next waits for the next event (rdma_get_cm_event) and moves the queue pair of its
+// id as librdmacm does: to RTS when the reply arrived, to ERR when the peer
+// rejected. When the id joined a group it attaches the queue pair to the group.
+// Events need no acknowledgement. The error is ErrClosed or the context's.
 //
-// An id that comes with EventConnectRequest is the program's, to be accepted or
-// rejected, and destroyed.
+// The program owns the new id of EventConnectRequest: it accepts or rejects, and
+// destroys it.
 func (ch *EventChannel) Next(ctx context.Context) (Event, error) {
 	for {
 		s, c, err := ch.take(ctx)
@@ -160,7 +160,7 @@ func (ch *EventChannel) take(ctx context.Context) (*source, provider.ConnEvent, 
 		case <-ch.signal:
 		case <-ch.done:
 		case <-ctx.Done():
-			// An event that came at the same time is not kept waiting.
+			// Deliver an event that arrived at the same time.
 			if s, c, ok := ch.poll(); ok {
 				return s, c, nil
 			}
@@ -185,9 +185,9 @@ func (ch *EventChannel) poll() (*source, provider.ConnEvent, bool) {
 	return nil, provider.ConnEvent{}, false
 }
 
-// Close gives the channel up (rdma_destroy_event_channel); ErrBusy while ids
-// use it. Events that were not taken are lost, and with them the ids of
-// connect requests, whose peers are rejected.
+// Close closes the channel (rdma_destroy_event_channel). It fails with ErrBusy
+// while ids use it. Queued events are lost; the peers of queued connect requests
+// are rejected.
 func (ch *EventChannel) Close() error {
 	ch.mu.Lock()
 	if ch.ids > 0 {

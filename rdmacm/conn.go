@@ -8,54 +8,55 @@ import (
 	"softrdma/verbs"
 )
 
-// A Conn is a connection: a queue pair in RTS whose peer is known. In
-// PortSpaceUDP it is the queue pair that the peer was told of.
+// A Conn is a connection: a queue pair in RTS whose peer is known. In PortSpaceUDP
+// it is the queue pair that the peer learned in its lookup.
 //
-// It ends when either side disconnects. A peer that dies without a word is
-// noticed by the queue pair alone: what is posted completes with RetryExcErr.
+// It ends when either side disconnects. If the peer disappears without a message
+// only the queue pair notices: posted requests complete with RetryExcErr.
 type Conn struct {
 	end   *end
 	param ConnParam
 }
 
-// QP is the connected queue pair.
+// QP returns the connected queue pair.
 func (c *Conn) QP() *verbs.QP { return c.end.id.QP() }
 
-// SendCQ is the completion queue of its sends, where it was made with the
-// connection; else nil, as RecvCQ.
+// SendCQ returns the completion queue of sends that was made with the connection,
+// nil if the configuration had one.
 func (c *Conn) SendCQ() *verbs.CQ { return c.end.id.SendCQ() }
 
-// RecvCQ is the completion queue of its receives.
+// RecvCQ returns the completion queue of receives that was made with the
+// connection, nil if the configuration had one.
 func (c *Conn) RecvCQ() *verbs.CQ { return c.end.id.RecvCQ() }
 
-// Device is the device.
+// Device returns the device.
 func (c *Conn) Device() *verbs.Device { return c.end.id.Device() }
 
-// PD is the connection's own protection domain, made at the first call and
-// deallocated with the connection.
+// PD returns the connection's own protection domain. The first call makes it, and
+// Close deallocates it.
 func (c *Conn) PD() (*verbs.PD, error) { return c.end.id.PD() }
 
-// PrivateData is what the peer sent along, padded with zeros.
+// PrivateData returns the peer's private data, padded with zeros.
 func (c *Conn) PrivateData() []byte { return c.param.PrivateData }
 
-// Param is what the peer sent: on the client's side the reply, on the server's
-// the request.
+// Param returns the peer's parameters: on the client those of the reply, on the
+// server those of the request.
 func (c *Conn) Param() ConnParam { return c.param }
 
-// LocalAddr is the local address and port.
+// LocalAddr returns the local address and port.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.end.id.LocalAddr() }
 
-// RemoteAddr is the peer's address and port.
+// RemoteAddr returns the peer's address and port.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.end.id.RemoteAddr() }
 
-// Done is closed when the connection has ended: either side disconnected, or
-// the device is gone. The queue pair is in ERR then.
+// Done returns a channel that is closed when the connection has ended: a side
+// disconnected, or the device was closed. Then the queue pair is in ERR.
 func (c *Conn) Done() <-chan struct{} { return c.end.done }
 
-// Err is nil while the connection stands, and then why it ended: wraps
-// ErrDisconnected where a side disconnected, verbs.ErrClosed where the device
-// is gone. It is there before the queue pair is in ERR: who finds flushed
-// completions finds the reason as well.
+// Err returns nil while the connection is established, and then why it ended: the
+// error wraps ErrDisconnected if a side disconnected, verbs.ErrClosed if the device
+// was closed. It is set before the queue pair goes to ERR, so a program that finds
+// flushed completions finds the error as well.
 func (c *Conn) Err() error {
 	if err := c.end.why(); err != nil || !c.end.id.iwarp() {
 		return err
@@ -68,9 +69,9 @@ func (c *Conn) Err() error {
 	return c.end.why()
 }
 
-// Disconnect ends the connection: the queue pair goes to ERR, which flushes
-// what is posted, and the peer is told. It does not wait for the peer. What was
-// posted and has not completed may not have arrived.
+// Disconnect ends the connection: it moves the queue pair to ERR, which flushes
+// posted requests, and tells the peer. It does not wait for the peer. Requests that
+// have not completed may not have arrived.
 func (c *Conn) Disconnect() error {
 	if c.end.id.datagram() {
 		return reason.NotSupported("disconnect: datagrams have no connection")
@@ -78,10 +79,10 @@ func (c *Conn) Disconnect() error {
 	return c.end.leave()
 }
 
-// Close disconnects and gives the queue pair, its own completion queues and
-// its own protection domain up. It fails with ErrBusy where the program has
-// objects left in that protection domain; everything else is gone then, and a
-// second Close tries again.
+// Close disconnects and destroys the queue pair, the completion queues and the
+// protection domain that were made with the connection. It fails with ErrBusy if
+// the program has objects left in that protection domain; everything else is
+// destroyed then, and a second Close tries again.
 func (c *Conn) Close() error {
 	if !c.end.id.datagram() {
 		_ = c.end.leave() // refused where the peer knows already

@@ -9,10 +9,9 @@ import (
 	"softrdma/verbs"
 )
 
-// Connect asks the destination for a connection or, in PortSpaceUDP, for its
-// queue pair (rdma_connect). EventEstablished, EventConnectResponse,
-// EventRejected, EventUnreachable or EventConnectError ends it. Nil is the zero
-// ConnParam.
+// Connect asks the destination for a connection or, in PortSpaceUDP, for its queue
+// pair (rdma_connect). EventEstablished, EventConnectResponse, EventRejected,
+// EventUnreachable or EventConnectError follows. Nil means the zero ConnParam.
 func (id *ID) Connect(p *ConnParam) error {
 	if p == nil {
 		p = &ConnParam{}
@@ -27,7 +26,7 @@ func (id *ID) Connect(p *ConnParam) error {
 	return nil
 }
 
-// describe names the id's queue pair, where it has one.
+// describe adds the id's queue pair, if it has one.
 func (id *ID) describe(c *cmid.ConnParam) *cmid.ConnParam {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -37,9 +36,10 @@ func (id *ID) describe(c *cmid.ConnParam) *cmid.ConnParam {
 	return c
 }
 
-// Accept accepts a connect request or lookup (rdma_accept): the queue pair goes
-// to RTS, and EventEstablished comes when the peer is ready; a lookup is
-// answered at once, without an event. Nil is the zero ConnParam.
+// Accept accepts a connect request or lookup (rdma_accept). It moves the queue pair
+// to RTS; EventEstablished follows when the peer is ready. No event follows the
+// answer to a lookup. Nil means the zero ConnParam. The error wraps ErrRequestVoid
+// if the request cannot be accepted.
 func (id *ID) Accept(p *ConnParam) error {
 	if p == nil {
 		p = &ConnParam{}
@@ -62,7 +62,7 @@ func (id *ID) Accept(p *ConnParam) error {
 }
 
 // Reject rejects a connect request or lookup (rdma_reject) with up to
-// MaxPrivateReject bytes for the peer, in PortSpaceUDP MaxPrivateAnswer.
+// MaxPrivateReject bytes of private data, in PortSpaceUDP MaxPrivateAnswer.
 func (id *ID) Reject(private []byte) error {
 	limit := MaxPrivateReject
 	if id.datagram() {
@@ -78,12 +78,12 @@ func (id *ID) Reject(private []byte) error {
 	return nil
 }
 
-// Disconnect ends the connection, or answers the peer that ended it
-// (rdma_disconnect): the queue pair goes to ERR, and EventDisconnected comes
-// when the peer has answered.
+// Disconnect ends the connection, or answers a peer that ended it
+// (rdma_disconnect). It moves the queue pair to ERR. EventDisconnected follows when
+// the peer has answered.
 func (id *ID) Disconnect() error {
-	// A stream ends in order as long as the queue pair operates, and takes it to
-	// ERR: what has completed may still be on its way.
+	// An iWARP stream ends in order while the queue pair works, and then moves it to
+	// ERR. Data of completed requests may still be in flight.
 	if !id.iwarp() {
 		id.toErr()
 	}
@@ -107,9 +107,9 @@ func (id *ID) Establish() error {
 	return nil
 }
 
-// Notify tells the id of an event of its queue pair (rdma_notify).
-// verbs.EventCommEst establishes an accepted connection whose peer sends
-// already, though its last message was lost; others are refused.
+// Notify reports an event of the id's queue pair (rdma_notify).
+// verbs.EventCommEst establishes an accepted connection whose peer already sends
+// although its last message of the set-up was lost. Other events are refused.
 func (id *ID) Notify(e verbs.EventType) error {
 	if e != verbs.EventCommEst {
 		return reason.BadArgument(uint64(verbs.EventCommEst), uint64(e), "notify: expected %v, found %v", verbs.EventCommEst, e)
@@ -120,8 +120,8 @@ func (id *ID) Notify(e verbs.EventType) error {
 	return nil
 }
 
-// progress does what librdmacm does with an event before the program sees it;
-// false keeps it from the program.
+// progress does what librdmacm does with an event before the program sees it. It
+// reports whether the program sees the event.
 func (id *ID) progress(e *Event) bool {
 	if id.gone() {
 		return false
@@ -138,7 +138,7 @@ func (id *ID) progress(e *Event) bool {
 		if broken {
 			return false
 		}
-		if id.deliver == nil { // else the end does, once there is the reason
+		if id.deliver == nil { // otherwise the end does, after it has set the reason
 			id.toErr()
 		}
 	case EventDisconnected:
@@ -149,9 +149,8 @@ func (id *ID) progress(e *Event) bool {
 	return true
 }
 
-// respond moves the queue pair to RTS and tells the peer so. False is a peer
-// that has turned away again, or a device that is gone: the event that says so
-// comes next.
+// respond moves the queue pair to RTS and tells the peer. It reports false if the
+// peer has given up or the device was closed: the event that says so follows.
 func (id *ID) respond(e *Event) bool {
 	err := id.toRTS(nil)
 	if err == nil {

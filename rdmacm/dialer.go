@@ -13,22 +13,22 @@ import (
 
 // A Dialer says how to connect. The zero value is right for most programs.
 type Dialer struct {
-	Device *verbs.Device // nil: by the host's routing, see the package
+	Device *verbs.Device // nil: by the host's routing, see the package documentation
 
-	// Protocol is what the device speaks that the host's routing gives: RoCE, or
-	// verbs.IWARP. A Device speaks what it speaks.
+	// Protocol is the protocol of the device that the host's routing chooses:
+	// verbs.RoCE or verbs.IWARP. It is ignored if Device is set.
 	Protocol verbs.Protocol
 
-	// TLS, of iWARP, makes the connection TLS: what verbs.Config.TLS says holds. The
-	// device that the host's routing gives is opened with it, and all connections of
-	// its address in this process have the same. With a Device it must be nil, or
-	// the device's.
+	// TLS, of iWARP, encrypts the connection, as described at verbs.Config.TLS. The
+	// device that the host's routing chooses is opened with it, and all connections
+	// of its address in this process must have the same (SecurityError). If Device
+	// is set it must be nil or the device's.
 	TLS *tls.Config
 
 	Local netip.AddrPort // local address and port in the port space; zero: by the host's routing, any port
 
-	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791, where
-	// all but a softrdma device opened on another one receive.
+	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791. Only a
+	// softrdma device can have another.
 	RemoteUDPPort uint16
 
 	PortSpace  PortSpace // 0 means PortSpaceTCP, of Lookup PortSpaceUDP
@@ -36,20 +36,20 @@ type Dialer struct {
 	AckTimeout uint8     // the queue pair's timeout, 4.096 µs × 2^n; 0 as Linux: by the route
 	ReuseAddr  bool      // share Local's port with others that set it
 
-	// ResponseTimeout is how long an answer of the peer's is waited for, 4.096 µs
-	// × 2^n, before the request is sent again, Retries how often it is. 0 means
-	// as Linux: 20, which is 4.3 s, and 15 times.
+	// ResponseTimeout is how long to wait for an answer of the peer before the
+	// request is sent again, 4.096 µs × 2^n, 1 to 31. Retries is how often it is
+	// sent again, 1 to 15. 0 means Linux's values: 20, which is 4.3 s, and 15.
 	ResponseTimeout, Retries uint8
 
-	// QP is what Dial makes the queue pair of. Type 0 is the port space's: RC,
-	// in PortSpaceUDP UD. Without a SendCQ the connection gets completion
-	// queues of its own, which Conn.SendCQ and RecvCQ give.
+	// QP is the configuration of the queue pair. Type 0 means the type of the port
+	// space: RC, in PortSpaceUDP UD. Without a SendCQ the connection gets
+	// completion queues of its own: Conn.SendCQ and RecvCQ.
 	QP verbs.QPConfig
 
-	Param ConnParam // what Dial tells the peer
+	Param ConnParam // what Dial sends the peer
 }
 
-// DialConfig is what Dial takes.
+// DialConfig is a Dialer as the argument of the function Dial.
 type DialConfig = Dialer
 
 // Dial connects a queue pair to "host:port". The connection is ready: the queue
@@ -58,8 +58,8 @@ func Dial(ctx context.Context, addr string, cfg DialConfig) (*Conn, error) {
 	return cfg.Dial(ctx, addr)
 }
 
-// Dial connects a queue pair to "host:port", trying the addresses of a name one
-// after the other. The error is that of the first: a *RejectedError,
+// Dial connects a queue pair to "host:port". It tries the addresses of a name one
+// after the other and returns the error of the first: a *RejectedError,
 // *UnreachableError or *ResolveError, or one that wraps the context's.
 func (d *Dialer) Dial(ctx context.Context, addr string) (*Conn, error) {
 	list, err := destinations(ctx, addr)
@@ -79,7 +79,7 @@ func (d *Dialer) Dial(ctx context.Context, addr string) (*Conn, error) {
 	return nil, fmt.Errorf("dial %s: %w", addr, first)
 }
 
-// or is the first error of two.
+// or returns the first of two errors that is not nil.
 func or(first, second error) error {
 	if first != nil {
 		return first
@@ -100,8 +100,8 @@ func (d *Dialer) dial(ctx context.Context, at netip.AddrPort) (*Conn, error) {
 }
 
 // Lookup asks "host:port" for its datagram queue pair (PortSpaceUDP) with
-// Param.PrivateData, and gives it together with an endpoint whose queue pair,
-// made of QP, is in RTS: datagrams can be posted to it. Close the endpoint.
+// Param.PrivateData. It returns the answer and an endpoint whose queue pair is in
+// RTS and can send datagrams there. The caller closes the endpoint.
 func (d *Dialer) Lookup(ctx context.Context, addr string) (*Endpoint, UDParam, error) {
 	ud := *d
 	if ud.PortSpace == 0 {
@@ -122,8 +122,8 @@ func (d *Dialer) Lookup(ctx context.Context, addr string) (*Endpoint, UDParam, e
 	return e, to, nil
 }
 
-// Resolve finds the device by which "host:port" is reached, and sends nothing.
-// Of a name with several addresses it takes the first that is reached.
+// Resolve finds the device by which the host reaches "host:port". It sends nothing.
+// If a name has several addresses it takes the first that has a route.
 func (d *Dialer) Resolve(ctx context.Context, addr string) (*Endpoint, error) {
 	list, err := destinations(ctx, addr)
 	if err != nil {
@@ -188,7 +188,7 @@ func (d *Dialer) options(id *ID) error {
 	})
 }
 
-// secure is UseTLS where there is a configuration.
+// secure calls UseTLS if there is a configuration.
 func (id *ID) secure(cfg *tls.Config, p verbs.Protocol) error {
 	switch {
 	case cfg == nil:
@@ -199,7 +199,7 @@ func (id *ID) secure(cfg *tls.Config, p verbs.Protocol) error {
 	return id.UseTLS(cfg)
 }
 
-// setOptions sets those that are not 0.
+// setOptions sets the options whose value is not 0.
 func (id *ID) setOptions(of map[Option]int) error {
 	for o, v := range of {
 		if v == 0 {

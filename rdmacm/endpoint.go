@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// An Endpoint is the client's end before it is connected: its device is known.
-// It must be closed if it is not connected.
+// An Endpoint is a client's end before it is connected. Its device is known. The
+// program must close it unless Connect succeeds.
 type Endpoint struct {
 	end *end
 	cfg verbs.QPConfig // of Connect, where CreateQP was not called
@@ -22,35 +22,37 @@ type Endpoint struct {
 	conn   *Conn // that it has become
 }
 
-// Device is the device.
+// Device returns the device.
 func (e *Endpoint) Device() *verbs.Device { return e.end.id.Device() }
 
-// PD is the endpoint's own protection domain, made at the first call and
-// deallocated with the endpoint or connection.
+// PD returns the endpoint's own protection domain. The first call makes it, and
+// Close of the endpoint or connection deallocates it.
 func (e *Endpoint) PD() (*verbs.PD, error) { return e.end.id.PD() }
 
-// LocalAddr is the local address and port.
+// LocalAddr returns the local address and port.
 func (e *Endpoint) LocalAddr() netip.AddrPort { return e.end.id.LocalAddr() }
 
-// RemoteAddr is the peer's address and port.
+// RemoteAddr returns the peer's address and port.
 func (e *Endpoint) RemoteAddr() netip.AddrPort { return e.end.id.RemoteAddr() }
 
-// CreateQP makes the queue pair in INIT: receives can be posted. In PortSpaceUDP
-// it is in RTS. A nil pd takes the endpoint's own; cfg as Dialer.QP.
+// CreateQP makes the queue pair, in INIT, where receives can be posted; in
+// PortSpaceUDP in RTS. A nil pd means the endpoint's own. Cfg is like Dialer.QP.
 func (e *Endpoint) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	return e.end.id.CreateQP(pd, cfg)
 }
 
-// SendCQ is the completion queue of its sends, where CreateQP made it; else nil,
-// as RecvCQ.
+// SendCQ returns the completion queue of sends that CreateQP made, nil if the
+// configuration had one.
 func (e *Endpoint) SendCQ() *verbs.CQ { return e.end.id.SendCQ() }
 
-// RecvCQ is the completion queue of its receives.
+// RecvCQ returns the completion queue of receives that CreateQP made, nil if the
+// configuration had one.
 func (e *Endpoint) RecvCQ() *verbs.CQ { return e.end.id.RecvCQ() }
 
-// Connect connects the queue pair, which it makes of Dialer.QP if CreateQP was
-// not called, and gives it to the connection. After an error the endpoint can
-// only be closed: where the context ended, a late reply is rejected.
+// Connect connects the queue pair and waits for the reply. If CreateQP was not
+// called it makes the queue pair from Dialer.QP. The connection owns everything of
+// the endpoint then. After an error the endpoint can only be closed. If the context
+// ended, a late reply is rejected.
 func (e *Endpoint) Connect(ctx context.Context, p ConnParam) (*Conn, error) {
 	e.op.Lock()
 	defer e.op.Unlock()
@@ -111,8 +113,9 @@ func (e *Endpoint) Lookup(ctx context.Context, private []byte) (UDParam, error) 
 	return v.UD, err
 }
 
-// JoinMulticast joins a group with the endpoint's queue pair and tells where to
-// send to (PortSpaceUDP), before any Lookup. It is left with LeaveMulticast or Close.
+// JoinMulticast joins a group with the endpoint's queue pair (PortSpaceUDP), before
+// any Lookup. The result says where to send. LeaveMulticast or Close leaves the
+// group.
 func (e *Endpoint) JoinMulticast(ctx context.Context, group netip.Addr) (UDParam, error) {
 	e.op.Lock()
 	defer e.op.Unlock()
@@ -132,7 +135,8 @@ func (e *Endpoint) JoinMulticast(ctx context.Context, group netip.Addr) (UDParam
 // LeaveMulticast leaves a group.
 func (e *Endpoint) LeaveMulticast(group netip.Addr) error { return e.end.id.LeaveMulticast(group) }
 
-// Close gives the endpoint with its queue pair up. After Connect it does nothing.
+// Close destroys the endpoint and its queue pair. After a successful Connect it
+// does nothing.
 func (e *Endpoint) Close() error {
 	e.op.Lock()
 	defer e.op.Unlock()

@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/provider"
 )
 
-// An EventType is the type of an event: the numbers of rdma_cm_event_type.
-// String gives its name there.
+// An EventType is the type of an event. The numbers are those of
+// rdma_cm_event_type.
 type EventType uint8
 
 // The events.
@@ -18,12 +18,12 @@ const (
 	EventAddrError       EventType = 1  // ResolveAddr has failed
 	EventRouteResolved   EventType = 2  // ResolveRoute has succeeded
 	EventRouteError      EventType = 3  // ResolveRoute has failed
-	EventConnectRequest  EventType = 4  // a peer wants to connect: Event.ID is a new id to accept or reject
+	EventConnectRequest  EventType = 4  // a peer asks for a connection: Event.ID is a new id to accept or reject
 	EventConnectResponse EventType = 5  // the peer has accepted an id without a queue pair: Establish it
 	EventConnectError    EventType = 6  // the queue pair could not be moved, or the messages did not fit
-	EventUnreachable     EventType = 7  // the peer does not answer; or it has refused a lookup
+	EventUnreachable     EventType = 7  // the peer does not answer, or it has refused a lookup
 	EventRejected        EventType = 8  // the peer has rejected
-	EventEstablished     EventType = 9  // the connection is there, or a lookup has its answer
+	EventEstablished     EventType = 9  // the connection is established, or a lookup has its answer
 	EventDisconnected    EventType = 10 // the connection has ended
 	EventDeviceRemoval   EventType = 11 // the device is gone: Destroy the id
 	EventMulticastJoin   EventType = 12 // JoinMulticast has succeeded
@@ -32,30 +32,30 @@ const (
 	EventTimewaitExit    EventType = 15 // the queue pair may be used again
 )
 
-// String gives the name of rdma_cm_event_type, as "RDMA_CM_EVENT_REJECTED".
+// String returns the name of rdma_cm_event_type, as "RDMA_CM_EVENT_REJECTED".
 func (t EventType) String() string { return cmid.EventType(t).String() }
 
-// An Event is what happened to an id.
+// An Event is something that happened to an id (struct rdma_cm_event).
 type Event struct {
 	Type   EventType
 	ID     *ID
 	Listen *ID // EventConnectRequest: the id that listens
 
-	// Status is 0 or librdmacm's: of EventRejected the reason's code, of a
-	// refused lookup (EventUnreachable) its status, of other failures a
-	// negative errno of Linux. Err says the same in words: a *RejectedError,
-	// an *UnreachableError, a *ResolveError or another that names its cause.
+	// Status is 0 or librdmacm's: of EventRejected the reject code, of a refused
+	// lookup (EventUnreachable) its status, of other failures a negative errno of
+	// Linux. Err says the same in words: a *RejectedError, an *UnreachableError, a
+	// *ResolveError or another error that names its cause.
 	Status int
 	Err    error
 
-	Conn    ConnParam // what the peer sent, by the events of connections
-	UD      UDParam   // PortSpaceUDP's, and EventMulticastJoin
-	Context any       // EventMulticastJoin, EventMulticastError: what JoinMulticast was given
+	Conn    ConnParam // what the peer sent, in events of connections
+	UD      UDParam   // in events of PortSpaceUDP, and EventMulticastJoin
+	Context any       // EventMulticastJoin, EventMulticastError: the context of JoinMulticast
 
 	group netip.Addr // of the same
 }
 
-// String names the event and, where it failed, why.
+// String returns the event's name and, if it failed, why.
 func (e Event) String() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%v: %v", e.Type, e.Err)
@@ -63,8 +63,8 @@ func (e Event) String() string {
 	return e.Type.String()
 }
 
-// event makes an event of a manager's. It is not ok where the program is not to
-// see it.
+// event returns a manager's event as the program sees it. It reports false if the
+// program must not see it.
 func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok bool) {
 	e = Event{Type: EventType(c.Type), Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
 	if c.Type == cmid.EventConnectRequest {
@@ -84,7 +84,7 @@ func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok boo
 	return e, e.ID.progress(&e)
 }
 
-// failure says in words why an event is one of failure.
+// failure returns the error of a failed event.
 func (e *Event) failure(c *provider.ConnEvent) error {
 	if c.Type == cmid.EventAddrError || c.Type == cmid.EventRouteError {
 		return resolveError(e.ID.RemoteAddr().String(), public(c.Err))

@@ -14,11 +14,11 @@ import (
 	"softrdma/verbs"
 )
 
-// An ID is one end of a connection, of a datagram service or of a multicast
-// group, or a listener: what rdma_cm_id is.
+// An ID is one end of a connection, of a datagram service or of a multicast group,
+// or a listener (struct rdma_cm_id). NewID makes it and Destroy ends it.
 type ID struct {
-	// Context is the program's own. An id that comes with a connect request
-	// has its listener's.
+	// Context belongs to the program. The id of a connect request has its
+	// listener's context.
 	Context any
 
 	c     provider.ID
@@ -47,8 +47,9 @@ type ID struct {
 	destroyed bool
 }
 
-// UseDevice puts the id on a device of the program's, before Bind and
-// ResolveAddr. Without it the local address or the host's routing chooses.
+// UseDevice puts the id on a device that the program has open, before Bind and
+// ResolveAddr. Without it the local address or the host's routing chooses the
+// device. The id's ports are those of the device's stack (verbs.Stack) or daemon.
 func (id *ID) UseDevice(dev *verbs.Device) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -65,8 +66,8 @@ func (id *ID) UseDevice(dev *verbs.Device) error {
 	return nil
 }
 
-// manage makes the id one of the device's connection manager, with the options
-// that it has. The caller holds mu.
+// manage moves the id, with its options, to the connection manager of a device.
+// The caller holds mu.
 func (id *ID) manage(dev *verbs.Device) error {
 	o, err := originOf(dev)
 	if err != nil || o == id.src.origin {
@@ -92,7 +93,7 @@ func (id *ID) manage(dev *verbs.Device) error {
 	return nil
 }
 
-// carry gives the options of the id to what is to stand behind it.
+// carry sets the options of the id on the manager's id that will stand behind it.
 func (id *ID) carry(c provider.ID, dev *verbs.Device) error {
 	if err := c.SetProtocol(cmid.Protocol(dev.Protocol())); err != nil {
 		return err
@@ -113,8 +114,9 @@ func (id *ID) carry(c provider.ID, dev *verbs.Device) error {
 	return c.SetResponseTimeout(id.timeout, id.retries)
 }
 
-// UseTLS makes the id's device one with TLS, before Bind and ResolveAddr: what
-// verbs.Config.TLS says holds. It has no counterpart in librdmacm, and is for iWARP.
+// UseTLS makes the id use an iWARP device with a TLS configuration, as described at
+// verbs.Config.TLS, before Bind and ResolveAddr. It has no counterpart in
+// librdmacm.
 func (id *ID) UseTLS(cfg *tls.Config) error {
 	if cfg == nil {
 		return reason.BadArgument(0, 0, "use TLS: expected a configuration, found none")
@@ -128,8 +130,9 @@ func (id *ID) UseTLS(cfg *tls.Config) error {
 	return nil
 }
 
-// Bind gives the id a local address and port (rdma_bind_addr). An unspecified
-// address means every one, or UseDevice's; port 0 chooses one.
+// Bind gives the id a local address and port (rdma_bind_addr). The unspecified
+// address means every local address, or that of UseDevice. Port 0 chooses a free
+// port. The error wraps ErrAddrInUse or ErrAddrNotAvail if the port is taken.
 func (id *ID) Bind(local netip.AddrPort) error {
 	local, err := id.onDevice(local)
 	if err != nil {
@@ -141,7 +144,7 @@ func (id *ID) Bind(local netip.AddrPort) error {
 	return nil
 }
 
-// onDevice puts the address of UseDevice in the place of an unspecified one.
+// onDevice replaces the unspecified address by that of UseDevice.
 func (id *ID) onDevice(local netip.AddrPort) (netip.AddrPort, error) {
 	id.mu.Lock()
 	dev := id.dev
@@ -157,9 +160,9 @@ func (id *ID) onDevice(local netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(has, local.Port()), nil
 }
 
-// ResolveAddr finds the device by which the destination is reached
-// (rdma_resolve_addr). A valid src is bound first. It does not wait for the
-// network: EventAddrResolved or EventAddrError comes at once.
+// ResolveAddr finds the device by which the id reaches the destination
+// (rdma_resolve_addr). If src is valid it binds the id to src first. It does not
+// wait for the network: EventAddrResolved or EventAddrError follows at once.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	dst = netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
 	if !dst.Addr().IsValid() || dst.Addr().IsUnspecified() {
@@ -178,8 +181,8 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	return nil
 }
 
-// ResolveRoute finds the path to the destination (rdma_resolve_route):
-// EventRouteResolved or EventRouteError.
+// ResolveRoute finds the path to the destination (rdma_resolve_route).
+// EventRouteResolved or EventRouteError follows.
 func (id *ID) ResolveRoute() error {
 	if err := id.c.ResolveRoute(); err != nil {
 		return resolveError(id.RemoteAddr().String(), public(err))
@@ -187,10 +190,10 @@ func (id *ID) ResolveRoute() error {
 	return nil
 }
 
-// Listen lets connect requests come (rdma_listen), at most backlog at a time
-// that were not accepted or rejected; 0 means DefaultBacklog. More are ignored:
-// their peers ask again. An id that is bound to an unspecified address listens
-// on every device that can be had, see LeftOut.
+// Listen accepts connect requests from the network (rdma_listen), up to backlog
+// that the program has neither accepted nor rejected; 0 means DefaultBacklog. It
+// ignores further requests, which their peers send again. An id that is bound to
+// the unspecified address listens on every device that it can open, see LeftOut.
 func (id *ID) Listen(backlog int) error {
 	if backlog < 0 {
 		return reason.BadArgument(0, uint64(backlog), "listen: backlog: expected 0 or more, found %d", backlog)
@@ -204,8 +207,8 @@ func (id *ID) Listen(backlog int) error {
 	return nil
 }
 
-// LeftOut tells on which addresses a listener on every device could not listen,
-// and why.
+// LeftOut returns one error for each address on which a listener on every device
+// could not listen.
 func (id *ID) LeftOut() []error {
 	list := slices.Clone(id.c.LeftOut())
 	for i, err := range list {
@@ -214,8 +217,8 @@ func (id *ID) LeftOut() []error {
 	return list
 }
 
-// Migrate moves the id, with its events that were not taken yet, to another
-// channel (rdma_migrate_id).
+// Migrate moves the id and its queued events to another channel
+// (rdma_migrate_id).
 func (id *ID) Migrate(to *EventChannel) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -232,11 +235,11 @@ func (id *ID) Migrate(to *EventChannel) error {
 	return nil
 }
 
-// Destroy gives the id up in any state (rdma_destroy_id) with its queue pair,
-// completion queues and protection domain. A peer that waits is rejected, one
-// that is connected is told. No event of the id comes after. It fails with
-// ErrBusy where the program has objects left in the protection domain, which
-// it keeps then: call it again.
+// Destroy destroys the id in any state (rdma_destroy_id) with its queue pair,
+// completion queues and protection domain. It rejects a peer that waits for an
+// answer and disconnects a connected one. No event of the id follows. It fails
+// with ErrBusy if the program has objects left in the protection domain; everything
+// else is destroyed then, and another Destroy tries again.
 func (id *ID) Destroy() error {
 	id.mu.Lock()
 	first := !id.destroyed
@@ -251,8 +254,8 @@ func (id *ID) Destroy() error {
 	return err
 }
 
-// leave takes the id away from the peer and from its channel, and leaves the
-// queue pair in its state.
+// leave ends the id for the peer and the channel. It does not change the queue
+// pair.
 func (id *ID) leave() {
 	id.mu.Lock()
 	ch, src := id.ch, id.src
@@ -265,31 +268,31 @@ func (id *ID) leave() {
 	}
 }
 
-// gone tells whether the program has given the id up, or is about to.
+// gone reports whether the program has destroyed the id or is about to.
 func (id *ID) gone() bool {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.away || id.destroyed
 }
 
-// Channel is the channel that the id reports to.
+// Channel returns the channel that the id reports to.
 func (id *ID) Channel() *EventChannel {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.ch
 }
 
-// PortSpace is the id's port space.
+// PortSpace returns the id's port space.
 func (id *ID) PortSpace() PortSpace { return PortSpace(id.c.PortSpace()) }
 
-// LocalAddr is the local address and port, as far as they are known.
+// LocalAddr returns the local address and port as far as they are known.
 func (id *ID) LocalAddr() netip.AddrPort { return id.c.Local() }
 
-// RemoteAddr is the peer's address and port, as far as they are known.
+// RemoteAddr returns the peer's address and port as far as they are known.
 func (id *ID) RemoteAddr() netip.AddrPort { return id.c.Remote() }
 
-// Device is the id's device, nil before it is known. It is closed with the
-// last id on it, unless the program opened it.
+// Device returns the id's device, nil before it is known. If the program did not
+// open it, it is closed with the last id on it.
 func (id *ID) Device() *verbs.Device {
 	id.mu.Lock()
 	o := id.src.origin

@@ -12,17 +12,16 @@ import (
 	"softrdma/verbs"
 )
 
-// DefaultBacklog is how many requests wait for a listener that names no
-// other number.
+// DefaultBacklog is the backlog of a listener that does not set one.
 const DefaultBacklog = 1024
 
 // A ListenConfig says how to listen. The zero value is right for most programs.
 type ListenConfig struct {
-	Device    *verbs.Device  // nil: the local address is the device; every one for an unspecified address
+	Device    *verbs.Device  // nil: the device of the local address; of an unspecified address every device
 	Protocol  verbs.Protocol // as in Dialer
-	TLS       *tls.Config    // as in Dialer; of an unspecified address, on every device
+	TLS       *tls.Config    // as in Dialer; with an unspecified address on every device
 	PortSpace PortSpace      // 0 means PortSpaceTCP
-	Backlog   int            // requests that wait to be taken; more are rejected; 0 means DefaultBacklog
+	Backlog   int            // requests that wait in the listener; more are rejected; 0 means DefaultBacklog
 
 	TOS        uint8 // as in Dialer
 	AckTimeout uint8
@@ -32,8 +31,8 @@ type ListenConfig struct {
 	ReuseAddr bool
 	AfOnly    bool // [::] takes IPv6 alone
 
-	QP    verbs.QPConfig // what Accept makes queue pairs of, as in Dialer
-	Param ConnParam      // what Accept tells the peer
+	QP    verbs.QPConfig // from which Accept makes queue pairs, as in Dialer
+	Param ConnParam      // what Accept sends the peer
 }
 
 // A Listener waits for peers.
@@ -42,15 +41,16 @@ type Listener struct {
 	id  *ID
 
 	mu       sync.Mutex
-	changed  chan struct{}     // closed, and replaced, when what follows changes
-	requests []*Request        // not taken yet
-	pending  map[*Request]bool // that Accept has answered, until a caller takes them
-	settled  []*Request        // of those, established or failed
-	err      error             // ErrClosed, or why the listener ended
+	changed  chan struct{}     // closed and replaced when the fields below change
+	requests []*Request        // that no call has taken
+	pending  map[*Request]bool // answered by Accept, until a call takes them
+	settled  []*Request        // the pending ones that are established or have failed
+	err      error             // why the listener ended: ErrClosed or another error
 }
 
-// Listen listens on "host:port"; an empty host means every local address, port
-// 0 chooses one.
+// Listen listens on "host:port". An empty host means every local address. Port 0
+// chooses a free port. The error wraps ErrAddrInUse or ErrAddrNotAvail if the port
+// is taken.
 func Listen(addr string, cfg ListenConfig) (*Listener, error) {
 	list, err := lookup(context.Background(), addr)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *Listener) listen(at netip.AddrPort) error {
 	return l.id.Listen(cma.MaxBacklog) // the listener has its own count
 }
 
-// deliver takes an event of the listening id on the hub's goroutine.
+// deliver handles an event of the listening id on the hub's goroutine.
 func (l *Listener) deliver(v *Event) {
 	switch v.Type {
 	case EventConnectRequest:
@@ -112,7 +112,7 @@ func (l *Listener) deliver(v *Event) {
 	}
 }
 
-// queue keeps a new request, unless there are too many.
+// queue keeps a new request and reports whether the backlog has room for it.
 func (l *Listener) queue(v *Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,13 +132,14 @@ func (l *Listener) queue(v *Event) bool {
 	return true
 }
 
-// change wakes who waits. The caller holds mu.
+// change wakes all waiters. The caller holds mu.
 func (l *Listener) change() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// Request waits for the next peer that wants to connect.
+// Request waits for the next peer that asks for a connection. The error is
+// ErrClosed or the context's.
 func (l *Listener) Request(ctx context.Context) (*Request, error) {
 	for {
 		l.mu.Lock()
@@ -159,7 +160,8 @@ func (l *Listener) Request(ctx context.Context) (*Request, error) {
 	}
 }
 
-// next takes the oldest request. The caller holds mu.
+// next removes and returns the oldest request, nil if there is none. The caller
+// holds mu.
 func (l *Listener) next() *Request {
 	if l.err != nil || len(l.requests) == 0 {
 		return nil
@@ -180,12 +182,12 @@ func waitFor(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// Accept waits for the next connection: it makes its queue pair, accepts and
-// waits until the peer is ready. Several peers are waited for at a time; those
-// that vanish in between, or ask for what no queue pair can, are passed over. An
-// error that is neither the context's nor ErrClosed is of this side: one peer
-// was rejected because ListenConfig or a limit of the device does not allow its
-// queue pair. The listener goes on.
+// Accept waits for the next connection: it makes the queue pair, accepts, and waits
+// until the peer is ready. It waits for several peers at a time, and skips peers
+// that disappear or ask for what no queue pair can do. An error that is neither the
+// context's nor ErrClosed concerns this side: it rejected one peer because
+// ListenConfig or a limit of the device does not allow the queue pair. The listener
+// goes on.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	for {
 		l.mu.Lock()
@@ -218,7 +220,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// accept answers a request. What comes of it settles it.
+// accept answers a request. Its outcome settles it.
 func (l *Listener) accept(r *Request) error {
 	r.ended = true
 	r.end.mu.Lock()
@@ -226,7 +228,7 @@ func (l *Listener) accept(r *Request) error {
 	r.end.mu.Unlock()
 	err := r.begin(&l.cfg.Param)
 	if err == nil && r.end.id.datagram() {
-		r.end.deliver(&Event{Type: EventEstablished}) // an answered lookup has no event
+		r.end.deliver(&Event{Type: EventEstablished}) // there is no event of an answered lookup
 	}
 	if err == nil {
 		return nil
@@ -235,7 +237,7 @@ func (l *Listener) accept(r *Request) error {
 	delete(l.pending, r)
 	l.change()
 	l.mu.Unlock()
-	gone := r.Device() == nil && errors.Is(err, verbs.ErrClosed) // that one alone: a listener may have others
+	gone := r.Device() == nil && errors.Is(err, verbs.ErrClosed) // of this device only: a listener may have others
 	e := r.release()
 	if errors.Is(err, ErrRequestVoid) || gone {
 		return nil
@@ -254,7 +256,8 @@ func (l *Listener) settle(r *Request) {
 	}
 }
 
-// takeSettled takes the oldest of them. The caller holds mu.
+// takeSettled removes and returns the oldest settled request, nil if there is none.
+// The caller holds mu.
 func (l *Listener) takeSettled() *Request {
 	if l.err != nil || len(l.settled) == 0 {
 		return nil
@@ -265,15 +268,15 @@ func (l *Listener) takeSettled() *Request {
 	return r
 }
 
-// Addr is the local address and port.
+// Addr returns the local address and port.
 func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
 
-// LeftOut tells on which addresses a listener on every local address could not
-// listen, and why: another process may have the device of one.
+// LeftOut returns one error for each address on which a listener on every local
+// address could not listen: another process may have the device.
 func (l *Listener) LeftOut() []error { return l.id.LeftOut() }
 
-// Close stops listening: waiting calls return ErrClosed, and requests that were
-// not taken are rejected.
+// Close stops listening. Waiting calls return ErrClosed, and the peers of waiting
+// requests are rejected.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.err = fmt.Errorf("%w", ErrClosed)

@@ -7,9 +7,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// JoinMulticast joins a group (rdma_join_multicast): EventMulticastJoin brings
-// where to send to, and the queue pair receives from then on what is sent to
-// the group. The event's Context is context.
+// JoinMulticast joins a group (rdma_join_multicast). EventMulticastJoin says where
+// to send; from then on the queue pair receives datagrams to the group. Context is
+// the event's Context.
 func (id *ID) JoinMulticast(group netip.Addr, context any) error {
 	group = group.Unmap()
 	if !group.IsMulticast() {
@@ -40,7 +40,7 @@ func (id *ID) joined(e *Event) {
 	e.Err = fmt.Errorf("attach the queue pair to multicast group %v: %w", e.group, err)
 }
 
-// LeaveMulticast ends JoinMulticast (rdma_leave_multicast).
+// LeaveMulticast leaves a group (rdma_leave_multicast).
 func (id *ID) LeaveMulticast(group netip.Addr) error {
 	group = group.Unmap()
 	id.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"softrdma/verbs"
 )
 
-// An Option is an option of an id: rdma_set_option's.
+// An Option is an option of an id (rdma_set_option).
 type Option int
 
 // The options.
@@ -20,15 +20,15 @@ const (
 	OptionAfOnly                        // 1: a listener on [::] takes IPv6 alone (RDMA_OPTION_ID_AFONLY)
 	OptionAckTimeout                    // the queue pair's timeout, 0 to 31: 4.096 µs × 2^n (RDMA_OPTION_ID_ACK_TIMEOUT)
 	OptionMinRNRTimer                   // field of IBTA 9.7.5.2.8, table 45, 0 to 31 (rdma_set_min_rnr_timer)
-	OptionResponseTimeout               // how long an answer of the peer's is waited for, 1 to 31: 4.096 µs × 2^n; 0 means 20, 4.3 s (softrdma's own)
-	OptionRetries                       // how often a message is sent again without an answer, 1 to 15; 0 means 15 (softrdma's own)
-	OptionProtocol                      // what the device speaks, a verbs.Protocol, before Bind and ResolveAddr; UseDevice sets it (softrdma's own)
-	OptionRemoteUDPPort                 // UDP port of the peer's device, where it is not 4791 (softrdma's own)
+	OptionResponseTimeout               // how long to wait for an answer of the peer, 1 to 31: 4.096 µs × 2^n; 0 means 20, 4.3 s (of softrdma)
+	OptionRetries                       // how often to resend a message without an answer, 1 to 15; 0 means 15 (of softrdma)
+	OptionProtocol                      // protocol of the device, a verbs.Protocol, before Bind and ResolveAddr; UseDevice sets it (of softrdma)
+	OptionRemoteUDPPort                 // UDP port of the peer's device if it is not 4791 (of softrdma)
 )
 
 var optionNames = [...]string{"TOS", "ReuseAddr", "AfOnly", "AckTimeout", "MinRNRTimer", "ResponseTimeout", "Retries", "Protocol", "RemoteUDPPort"}
 
-// String names the option.
+// String returns the name of the option.
 func (o Option) String() string {
 	if o >= 0 && int(o) < len(optionNames) {
 		return optionNames[o]
@@ -36,7 +36,8 @@ func (o Option) String() string {
 	return fmt.Sprintf("Option(%d)", int(o))
 }
 
-// SetOption sets an option, before the call that it affects (rdma_set_option).
+// SetOption sets an option before the call that it affects (rdma_set_option). The
+// ranges are at the options.
 func (id *ID) SetOption(o Option, value int) error {
 	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, int(verbs.IWARP), math.MaxUint16}
 	if o < 0 || int(o) >= len(limits) {
@@ -81,7 +82,7 @@ func (id *ID) setOption(o Option, value int) error {
 	return nil
 }
 
-// setOption sets an option that stands for itself.
+// setOption sets an option that depends on no other.
 func setOption(c provider.ID, o Option, value int) error {
 	switch o {
 	case OptionTOS:

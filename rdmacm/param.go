@@ -10,8 +10,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A PortSpace is a set of port numbers and the service behind them: the
-// numbers of rdma_port_space.
+// A PortSpace is a set of port numbers and the service behind them. The numbers are
+// those of rdma_port_space.
 type PortSpace uint16
 
 // The port spaces.
@@ -21,50 +21,50 @@ const (
 	PortSpaceIB  PortSpace = 0x013f // any service
 )
 
-// String gives the short name, as "TCP".
+// String returns the short name, as "TCP".
 func (p PortSpace) String() string { return cmid.PortSpace(p).String() }
 
-// DefaultReadAtomic is how many READs and atomics of either side may be in
-// flight where a ConnParam does not say.
+// DefaultReadAtomic is how many READs and atomics of either side may be in flight
+// if a ConnParam does not say.
 const DefaultReadAtomic = 16
 
-// Zero stands for 0 in those fields of a ConnParam where 0 means a default.
+// Zero means 0 in those fields of a ConnParam where 0 means a default.
 const Zero uint8 = 0xfe
 
 // A ConnParam is what the two ends of a connection tell each other
-// (rdma_conn_param). The zero value is right for most programs. Where it comes
-// with an event or a Request it holds what the peer asked, and 0 is 0.
+// (rdma_conn_param). The zero value is right for most programs. In an event or a
+// Request it holds what the peer asked for, and 0 means 0.
 type ConnParam struct {
 	// PrivateData goes to the peer with the request, the reply or the datagram
 	// lookup: see the constants MaxPrivate…. It arrives padded with zeros.
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer may be in
-	// flight, InitiatorDepth how many of this side, at most
-	// verbs.MaxReadAtomic; Zero none. 0 means DefaultReadAtomic. When accepting
-	// 0 means as many as the peer asked for, and more are never given.
+	// flight, InitiatorDepth how many of this side, at most verbs.MaxReadAtomic.
+	// Zero means none, 0 means DefaultReadAtomic. When accepting, 0 means as many
+	// as the peer asked for; larger values are reduced to that.
 	ResponderResources, InitiatorDepth uint8
 
 	// FlowControl announces end-to-end flow control. Shared receive queues
 	// cannot have it.
 	FlowControl bool
 
-	// RetryCount is how often a request is sent again without an answer, 1 to
-	// 7; 0 means 7, Zero never. Accepting ignores it: it is the client's to say.
+	// RetryCount is how often a queue pair retransmits without an answer, 1 to 7;
+	// 0 means 7, Zero never. The client decides it; accepting ignores it.
 	RetryCount uint8
 
-	// RNRRetryCount is how often the peer sends again when this side had no
-	// receive posted, 1 to 7, where 7 is without end; 0 means 7, Zero never.
+	// RNRRetryCount is how often the peer retries when this side had no receive
+	// posted, 1 to 6; 7 retries without end; 0 means 7, Zero never.
 	RNRRetryCount uint8
 
-	// SRQ and QPN describe a queue pair that is not the id's: whoever moves it
-	// through its states himself (see ID.QPAttr). Ignored where there is one.
+	// SRQ and QPN describe a queue pair that the program moves through its states
+	// itself (see ID.InitAttr). They are ignored if the id has a queue pair.
 	SRQ bool
 	QPN uint32
 }
 
-// How many bytes of private data a message has room for, of an id whose
-// addresses are IP's (annex A11.3.2).
+// How many bytes of private data the messages of an id have room for (annex
+// A11.3.2).
 const (
 	MaxPrivateRequest = 56  // Dial, Connect in PortSpaceTCP: 92 less the 36 bytes of the addresses
 	MaxPrivateAccept  = 196 // Accept in PortSpaceTCP
@@ -73,8 +73,8 @@ const (
 	MaxPrivateAnswer  = 136 // Accept and Reject in PortSpaceUDP
 )
 
-// A UDParam tells where datagrams go (rdma_ud_param): what a lookup or joining
-// a multicast group found.
+// A UDParam says where to send datagrams (rdma_ud_param). It is the result of a
+// lookup or of joining a multicast group.
 type UDParam struct {
 	PrivateData []byte              // the peer's
 	AV          verbs.AddressVector // for verbs.PD.CreateAH
@@ -93,7 +93,7 @@ func orDefault(v, def uint8) uint8 {
 	return v
 }
 
-// request makes the parameters of a request or lookup.
+// request returns the parameters of a request or lookup.
 func (p *ConnParam) request(ps PortSpace) (*cmid.ConnParam, error) {
 	limit := MaxPrivateRequest
 	if ps == PortSpaceUDP {
@@ -129,7 +129,7 @@ func (p *ConnParam) accept(ps PortSpace, asked *ConnParam) (*cmid.ConnParam, err
 	return c, nil
 }
 
-// manager makes what requests and answers have in common.
+// manager returns the parameters that requests and answers have in common.
 func (p *ConnParam) manager(limit int) (*cmid.ConnParam, error) {
 	if err := checkPrivate(p.PrivateData, limit); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func checkReadAtomic(c *cmid.ConnParam) error {
 	return nil
 }
 
-// connParam is what an event brought.
+// connParam returns the parameters that an event brought.
 func connParam(c *cmid.ConnParam) ConnParam {
 	return ConnParam{
 		PrivateData: c.PrivateData, ResponderResources: c.ResponderResources, InitiatorDepth: c.InitiatorDepth,
@@ -178,12 +178,12 @@ func connParam(c *cmid.ConnParam) ConnParam {
 	}
 }
 
-// udParam is what an event brought.
+// udParam returns the datagram address that an event brought.
 func udParam(u *cmid.UDParam) UDParam {
 	return UDParam{PrivateData: u.PrivateData, AV: addressVector(&u.Path), QPN: u.QPN, QKey: u.QKey}
 }
 
-// addressVector gives a path as package verbs has it.
+// addressVector returns a path as package verbs has it.
 func addressVector(p *qp.Path) verbs.AddressVector {
 	if !p.Dst.IsValid() {
 		return verbs.AddressVector{}
@@ -194,5 +194,5 @@ func addressVector(p *qp.Path) verbs.AddressVector {
 	}
 }
 
-// sameFamily tells whether two addresses can be ends of one connection.
+// sameFamily reports whether two addresses can be ends of one connection.
 func sameFamily(a, b netip.Addr) bool { return a.Unmap().Is4() == b.Unmap().Is4() }

@@ -10,30 +10,31 @@ import (
 	"softrdma/verbs"
 )
 
-// QP is the id's queue pair, nil before CreateQP.
+// QP returns the id's queue pair, nil before CreateQP.
 func (id *ID) QP() *verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.qp
 }
 
-// SendCQ and RecvCQ are the completion queues that CreateQP made, nil where its
-// cfg had them.
+// SendCQ returns the completion queue of sends that CreateQP made, nil if the
+// configuration had one.
 func (id *ID) SendCQ() *verbs.CQ {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.sendCQ
 }
 
-// RecvCQ is the completion queue of receives that CreateQP made.
+// RecvCQ returns the completion queue of receives that CreateQP made, nil if the
+// configuration had one.
 func (id *ID) RecvCQ() *verbs.CQ {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.recvCQ
 }
 
-// PD is the id's own protection domain, made at the first call and deallocated
-// with the id.
+// PD returns the id's own protection domain. The first call makes it, and Destroy
+// deallocates it.
 func (id *ID) PD() (*verbs.PD, error) {
 	dev := id.Device()
 	id.mu.Lock()
@@ -74,11 +75,11 @@ func (id *ID) deallocPD() error {
 	return nil
 }
 
-// CreateQP makes the id's queue pair (rdma_create_qp) and takes it to INIT, so
-// that receives can be posted, or in PortSpaceUDP to RTS. Next and the calls of
-// the id move it on. A nil pd takes the id's own. A cfg of Type 0 is of the
-// port space's; one without completion queues gets them, as deep as its own
-// queues, destroyed with the queue pair.
+// CreateQP makes the id's queue pair (rdma_create_qp) and takes it to INIT, where
+// receives can be posted, or in PortSpaceUDP to RTS. Next and the calls of the id
+// move it on. A nil pd means the id's own. Type 0 in cfg means the type of the port
+// space. If cfg has no completion queues CreateQP makes them, as deep as the work
+// queues; DestroyQP destroys them.
 func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	dev := id.Device()
 	id.mu.Lock()
@@ -120,7 +121,7 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	return q, nil
 }
 
-// createCQs makes the completion queues that cfg does not have.
+// createCQs makes the completion queues that cfg lacks.
 func (id *ID) createCQs(dev *verbs.Device, cfg *verbs.QPConfig) (err error) {
 	const depth = 128 // of a queue pair's queues by default
 	if cfg.SendCQ == nil {
@@ -152,8 +153,8 @@ func (id *ID) destroyCQs() (err error) {
 	return err
 }
 
-// DestroyQP gives the queue pair up (rdma_destroy_qp), with the completion
-// queues that CreateQP made.
+// DestroyQP destroys the queue pair (rdma_destroy_qp) and the completion queues
+// that CreateQP made.
 func (id *ID) DestroyQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -165,17 +166,17 @@ func (id *ID) DestroyQP() error {
 	return errors.Join(err, id.destroyCQs())
 }
 
-// datagram tells whether the id's queue pair is UD.
+// datagram reports whether the id's queue pair is UD.
 func (id *ID) datagram() bool { return id.c.Type() == qp.UD }
 
-// InitAttr gives the attributes that take a queue pair of the id to INIT
-// (rdma_init_qp_attr), for a program that moves it itself.
+// InitAttr returns the attributes that take a queue pair of the id to INIT
+// (rdma_init_qp_attr), for a program that moves the queue pair itself.
 func (id *ID) InitAttr() (verbs.InitAttr, error) {
 	_, a, err := id.c.InitQPAttr(qp.Init)
 	return verbs.InitAttr{Access: verbs.Access(a.Access), QKey: a.QKey, PKeyIndex: a.PKeyIndex}, err
 }
 
-// RTRAttr gives the attributes that take it to RTR, when the peer is known.
+// RTRAttr returns the attributes that take it to RTR, once the peer is known.
 func (id *ID) RTRAttr() (verbs.RTRAttr, error) {
 	_, a, err := id.c.InitQPAttr(qp.RTR)
 	return verbs.RTRAttr{
@@ -184,7 +185,7 @@ func (id *ID) RTRAttr() (verbs.RTRAttr, error) {
 	}, err
 }
 
-// RTSAttr gives the attributes that take it to RTS.
+// RTSAttr returns the attributes that take it to RTS, once the peer is known.
 func (id *ID) RTSAttr() (verbs.RTSAttr, error) {
 	_, a, err := id.c.InitQPAttr(qp.RTS)
 	return verbs.RTSAttr{
@@ -245,7 +246,7 @@ func (id *ID) toRTS(c *cmid.ConnParam) error {
 	return q.ToRTS(last)
 }
 
-// iwarp tells whether the id's device speaks iWARP.
+// iwarp reports whether the id's device speaks iWARP.
 func (id *ID) iwarp() bool {
 	dev := id.Device()
 	return dev != nil && dev.Protocol() == verbs.IWARP

@@ -21,12 +21,12 @@ var (
 	ErrAddrInUse    = cmid.ErrAddrInUse                                 // another id has the port
 	ErrAddrNotAvail = cmid.ErrAddrNotAvail                              // no port is left
 
-	// ErrRequestVoid is wrapped where a request cannot be accepted any more, or
-	// never could: its peer has turned away, or asked for what no queue pair can.
+	// ErrRequestVoid is wrapped if a request cannot be accepted: the peer has
+	// given up, or asked for what no queue pair can do.
 	ErrRequestVoid = errors.New("the request is void")
 )
 
-// A RejectedError is a peer's refusal.
+// A RejectedError is a peer's rejection of a connection, or of a lookup.
 type RejectedError struct {
 	Addr        netip.AddrPort // the peer's
 	Code        uint16         // of IBTA 12.6.7.2, or in PortSpaceUDP the status of IBTA 12.11.2
@@ -50,32 +50,32 @@ func (e *RejectedError) Error() string {
 // reached.
 type UnreachableError struct {
 	Addr netip.AddrPort // the peer's
-	Err  error          // what was expected and not found
+	Err  error          // the answer that is missing, or what the network reported
 }
 
-// Error names the peer and what was missed.
+// Error names the peer and the cause.
 func (e *UnreachableError) Error() string { return fmt.Sprintf("%v is unreachable: %v", e.Addr, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause, which has a named reason (verbs.ReasonError).
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// A ResolveError is an address for which no device, route or host was found.
+// A ResolveError means that no device, route or host was found for an address.
 type ResolveError struct {
-	Addr string // as it was given
+	Addr string // as the caller gave it
 	Err  error
 }
 
 // Error names the address and the cause.
 func (e *ResolveError) Error() string { return fmt.Sprintf("resolve %s: %v", e.Addr, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause, which has a named reason (verbs.ReasonError).
 func (e *ResolveError) Unwrap() error { return e.Err }
 
 // Timeout implements net.Error. It reports whether the time ran out, without a
 // report from the network that the peer is unreachable.
 func (e *UnreachableError) Timeout() bool { return !errors.As(e.Err, new(syscall.Errno)) }
 
-// public gives an error of the manager's as this package has it.
+// public returns a manager's error as an error of this package.
 func public(err error) error {
 	var reject *cmid.RejectedError
 	var lookup *cmid.LookupError

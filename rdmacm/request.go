@@ -10,8 +10,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A Request is a peer that wants to connect, or in PortSpaceUDP asks for a
-// queue pair. It must be accepted or rejected.
+// A Request is a peer that asks for a connection, or in PortSpaceUDP for a queue
+// pair. The program must accept or reject it.
 type Request struct {
 	end   *end
 	cfg   *ListenConfig
@@ -21,42 +21,44 @@ type Request struct {
 	ended bool // accepted or rejected
 }
 
-// Device is the device that the request came to.
+// Device returns the device that the request arrived on.
 func (r *Request) Device() *verbs.Device { return r.end.id.Device() }
 
-// PD is the request's own protection domain, made at the first call and
+// PD returns the request's own protection domain. The first call makes it. It is
 // deallocated with the request or connection.
 func (r *Request) PD() (*verbs.PD, error) { return r.end.id.PD() }
 
-// CreateQP makes the queue pair in INIT: receives can be posted. In PortSpaceUDP
-// it is in RTS. A nil pd takes the request's own; cfg as ListenConfig.QP.
+// CreateQP makes the queue pair, in INIT, where receives can be posted; in
+// PortSpaceUDP in RTS. A nil pd means the request's own. Cfg is like
+// ListenConfig.QP.
 func (r *Request) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	return r.end.id.CreateQP(pd, cfg)
 }
 
-// SendCQ is the completion queue of its sends, where CreateQP made it; else nil,
-// as RecvCQ.
+// SendCQ returns the completion queue of sends that CreateQP made, nil if the
+// configuration had one.
 func (r *Request) SendCQ() *verbs.CQ { return r.end.id.SendCQ() }
 
-// RecvCQ is the completion queue of its receives.
+// RecvCQ returns the completion queue of receives that CreateQP made, nil if the
+// configuration had one.
 func (r *Request) RecvCQ() *verbs.CQ { return r.end.id.RecvCQ() }
 
-// PrivateData is what the peer sent along, padded with zeros.
+// PrivateData returns the peer's private data, padded with zeros.
 func (r *Request) PrivateData() []byte { return r.param.PrivateData }
 
-// Param is what the peer asked for, seen from this side: ResponderResources is
-// how many READs and atomics the peer wants to have in flight.
+// Param returns the peer's parameters from this side's view: ResponderResources is
+// how many READs and atomics the peer asks to have in flight.
 func (r *Request) Param() ConnParam { return r.param }
 
-// LocalAddr is the address and port that the peer called.
+// LocalAddr returns the address and port that the peer dialled.
 func (r *Request) LocalAddr() netip.AddrPort { return r.end.id.LocalAddr() }
 
-// RemoteAddr is the peer's address and port.
+// RemoteAddr returns the peer's address and port.
 func (r *Request) RemoteAddr() netip.AddrPort { return r.end.id.RemoteAddr() }
 
-// Accept accepts the request and waits until the peer is ready; the queue pair
-// is made by ListenConfig.QP if CreateQP was not called. In PortSpaceUDP it does
-// not wait. On an error the request is gone.
+// Accept accepts the request and waits until the peer is ready. If CreateQP was not
+// called it makes the queue pair from ListenConfig.QP. In PortSpaceUDP it does not
+// wait. After an error the request is destroyed.
 func (r *Request) Accept(ctx context.Context, p ConnParam) (*Conn, error) {
 	if err := r.take(); err != nil {
 		return nil, fmt.Errorf("accept: %w", err)
@@ -75,7 +77,8 @@ func (r *Request) Accept(ctx context.Context, p ConnParam) (*Conn, error) {
 	return r.conn(), nil
 }
 
-// take makes the request the caller's.
+// take makes the caller the one that answers the request. It fails if it was
+// answered.
 func (r *Request) take() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,13 +102,12 @@ func (r *Request) begin(p *ConnParam) error {
 
 func (r *Request) conn() *Conn { return &Conn{end: r.end, param: r.param} }
 
-// release gives the request up with its queue pair: a peer that waits is
-// rejected.
+// release destroys the request and its queue pair. It rejects a peer that waits.
 func (r *Request) release() error { return events.release(r.end.id) }
 
-// Reject rejects the request with up to MaxPrivateReject bytes for the peer, in
-// PortSpaceUDP MaxPrivateAnswer. More is refused, and the request is as it was. Where
-// nobody waits for it any more, or the device is gone, that is no error.
+// Reject rejects the request with up to MaxPrivateReject bytes of private data, in
+// PortSpaceUDP MaxPrivateAnswer. With more it fails and does not change the
+// request. It is no error if the peer no longer waits or the device was closed.
 func (r *Request) Reject(private []byte) error {
 	limit := MaxPrivateReject
 	if r.end.id.datagram() {

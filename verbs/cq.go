@@ -18,8 +18,8 @@ import (
 type WC struct {
 	WRID           uint64 // of the work request
 	Status         Status
-	Op             WCOp   // counts on a success alone
-	ByteLen        uint32 // of receives, READs and atomics; with the 40-byte GRH area on UD
+	Op             WCOp   // valid if Status is Success
+	ByteLen        uint32 // bytes, of receives, READs and atomics; on UD including the 40-byte GRH area
 	Imm            uint32 // with WCWithImm
 	InvalidatedKey uint32 // with WCWithInv
 	QPN            uint32 // of this side
@@ -30,7 +30,7 @@ type WC struct {
 	why reason.Detail
 }
 
-// WCOp is what completed: the numbers of ibv_wc_opcode.
+// A WCOp is the operation that completed. The numbers are those of ibv_wc_opcode.
 type WCOp uint32
 
 // The completed operations.
@@ -42,14 +42,14 @@ const (
 	WCFetchAdd    WCOp = 4
 	WCBindMW      WCOp = 5
 	WCLocalInv    WCOp = 6
-	WCRecv        WCOp = 1 << 7   // a SEND came
-	WCRecvRDMAImm WCOp = 1<<7 + 1 // a WRITE with immediate data came
+	WCRecv        WCOp = 1 << 7   // a SEND arrived
+	WCRecvRDMAImm WCOp = 1<<7 + 1 // a WRITE with immediate data arrived
 )
 
-// String gives the name of ibv_wc_opcode, as "IBV_WC_RDMA_WRITE".
+// String returns the name of ibv_wc_opcode, as "IBV_WC_RDMA_WRITE".
 func (o WCOp) String() string { return queue.WCOp(o).String() }
 
-// WCFlags tell what else a completion has: the numbers of ibv_wc_flags.
+// WCFlags say what else a completion has. The numbers are those of ibv_wc_flags.
 type WCFlags uint32
 
 // The flags.
@@ -59,7 +59,7 @@ const (
 	WCWithInv WCFlags = 1 << 3 // InvalidatedKey is set
 )
 
-// Err is nil for a success, otherwise a *CompletionError.
+// Err returns nil for a success, otherwise a *CompletionError.
 func (w *WC) Err() error {
 	if w.Status == Success {
 		return nil
@@ -74,12 +74,12 @@ func (w *WC) Reason() string { return w.why.Reason.String() }
 // CQConfig says what a completion queue is made of.
 type CQConfig struct {
 	// Depth is how many completions the queue holds at least, 1 to MaxCQDepth;
-	// 0 means 256. A queue that is not polled in time overflows, which is
-	// fatal to it and to its queue pairs.
+	// 0 means 256. A queue that is not polled in time overflows, which ends it
+	// and its queue pairs (IBTA 11.6.3.2).
 	Depth int
 
-	// Channel takes the queue's events; nil makes one of the queue's own,
-	// which Wait uses.
+	// Channel receives the queue's events. Nil makes a channel for this queue
+	// alone, which Wait needs.
 	Channel *CompChannel
 }
 
@@ -129,11 +129,11 @@ func depthOf(what string, n, def, limit int) (int, error) {
 	return n, nil
 }
 
-// Depth is how many completions the queue holds.
+// Depth returns how many completions the queue holds.
 func (c *CQ) Depth() int { return c.drv.Depth() }
 
-// Resize changes the depth and keeps what the queue holds (IBTA 11.2,
-// ibv_resize_cq).
+// Resize changes the depth, 1 to MaxCQDepth, and keeps the completions that the
+// queue holds (IBTA 11.2, ibv_resize_cq).
 func (c *CQ) Resize(depth int) error {
 	depth, err := depthOf("CQ", depth, 1, MaxCQDepth)
 	if err != nil {
@@ -144,7 +144,8 @@ func (c *CQ) Resize(depth int) error {
 	return c.drv.Resize(depth)
 }
 
-// Destroy gives the queue up; ErrBusy while queue pairs complete to it.
+// Destroy destroys the queue. It fails with ErrBusy while queue pairs complete to
+// it. A second Destroy does nothing.
 func (c *CQ) Destroy() error {
 	if err := c.drv.Destroy(); err != nil {
 		return fmt.Errorf("destroy CQ: %w", err)
@@ -155,10 +156,10 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
-// Poll moves completions to wcs, oldest first, and returns how many. It never
-// blocks or allocates. When the queue is empty it lets the device receive, so
-// that polling in a loop is the fastest way to wait. ErrOverflow comes once
-// the queue has overflowed and what it held is taken.
+// Poll moves completions to wcs, oldest first, and returns how many. It neither
+// blocks nor allocates. If the queue is empty it lets the device receive, so
+// polling in a loop is the fastest way to wait. Once the queue has overflowed and
+// is empty, Poll returns ErrOverflow.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,18 +212,18 @@ func (w *WC) from(e *queue.CQE) {
 	}
 }
 
-// Arm asks for one event on the queue's channel: at the next completion, or
-// with solicitedOnly at the next solicited or failed one (ibv_req_notify_cq).
-// Completions that are in the queue already raise none: poll after arming.
+// Arm requests one event on the queue's channel: at the next completion, or with
+// solicitedOnly at the next solicited or failed completion (ibv_req_notify_cq).
+// Completions that are already in the queue raise no event: poll after arming.
 func (c *CQ) Arm(solicitedOnly bool) { c.drv.Arm(solicitedOnly) }
 
-// Wait blocks until the queue holds a completion, or ctx ends. It is for a
-// queue without a shared channel; with one, use Arm and CompChannel.Next. It
-// looks for the device's spin time before it sleeps.
+// Wait blocks until the queue holds a completion or ctx ends. It polls for the
+// device's spin time before it sleeps. It is for a queue with a channel of its
+// own; with a shared channel use Arm and CompChannel.Next.
 func (c *CQ) Wait(ctx context.Context) error { return c.wait(ctx, false) }
 
-// WaitSolicited is Wait for a solicited or failed completion; it also returns
-// when the queue holds any completion at the time of the call.
+// WaitSolicited is like Wait, but waits for a solicited or failed completion. It
+// returns at once if the queue holds any completion.
 func (c *CQ) WaitSolicited(ctx context.Context) error { return c.wait(ctx, true) }
 
 func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
@@ -231,8 +232,8 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 	}
 	c.waiters.Add(1)
 	err := c.sleep(ctx, solicitedOnly)
-	// The event that woke one disarmed the queue for all who wait: there may be
-	// completions for them as well, and nothing else that tells them.
+	// The event that woke this waiter disarmed the queue for all waiters. There may
+	// be completions for them as well, so wake the next one.
 	if c.waiters.Add(-1) > 0 {
 		c.drv.Pass()
 	}
@@ -260,8 +261,9 @@ func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 	}
 }
 
-// spin polls for the device's spin time, unless somebody does that already: who
-// spins receives for the whole device, and wakes those who sleep.
+// spin polls for the device's spin time unless another waiter does so already: a
+// spinning waiter receives for the whole device and wakes the sleeping ones. It
+// reports whether the queue has a completion.
 func (c *CQ) spin(solicitedOnly bool) bool {
 	if c.drv.Ring().Len() > 0 {
 		return true
@@ -280,7 +282,7 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 	return false
 }
 
-// A CompChannel is a completion channel: it takes the events of many CQs.
+// A CompChannel is a completion channel: it queues the events of many CQs.
 type CompChannel struct {
 	dev *Device
 	drv provider.CompletionChannel
@@ -305,5 +307,6 @@ func (h *CompChannel) Next(ctx context.Context) (*CQ, error) {
 	return owner.(*CQ), nil
 }
 
-// Destroy gives the channel up; ErrBusy while completion queues use it.
+// Destroy destroys the channel. It fails with ErrBusy while completion queues use
+// it. A second Destroy does nothing.
 func (h *CompChannel) Destroy() error { return h.drv.Destroy() }

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// daemonPrefix stands in front of the name of a daemon's device.
+// daemonPrefix begins the name of a daemon's device.
 const daemonPrefix = "daemon:"
 
-// refuseDaemons names what the daemon has chosen when it opened the device.
+// refuseDaemons returns an error that names the settings which the daemon chose
+// when it opened the device.
 func (c *Config) refuseDaemons() error {
 	var found []string
 	for _, f := range []struct {
@@ -29,5 +30,5 @@ func (c *Config) refuseDaemons() error {
 	return nil
 }
 
-// Daemon tells whether the device is a daemon's.
+// Daemon reports whether the device is a daemon's.
 func (d *Device) Daemon() bool { return d.remote }

@@ -33,26 +33,26 @@ var (
 	ErrOverflow  = object.ErrOverflow  // a completion queue had no room for a completion
 )
 
-// DefaultSpin is how long a device looks for packets before it sleeps.
+// DefaultSpin is how long a device polls for packets before it sleeps.
 const DefaultSpin = 20 * time.Microsecond
 
 // A Config tunes a device. The zero value is right for most programs.
 type Config struct {
-	// Spin is how long the device's goroutine looks for packets before it
-	// sleeps in the kernel: 0 means DefaultSpin, negative not at all.
+	// Spin is how long the device's goroutine and waiting calls poll for packets
+	// before they sleep in the kernel; 0 means DefaultSpin, negative not at all.
 	Spin time.Duration
 
-	// ReceiveBuffer and SendBuffer are the wished sizes of the socket's
-	// buffers in bytes, 0 for 4 MiB. The system may grant less. With iWARP they
-	// are each connection's, and 0 lets the system adapt them.
+	// ReceiveBuffer and SendBuffer are the requested sizes of the socket's buffers
+	// in bytes; 0 means 4 MiB. The system may grant less. With iWARP they are for
+	// each connection, and 0 lets the system adapt them.
 	ReceiveBuffer, SendBuffer int
 
 	// Window bounds the bytes in flight of one queue pair; 0 means half of the
 	// granted receive buffer, at least 64 KiB and at most 1 MiB.
 	Window int
 
-	// Congestion and Recovery are those of connections that do not choose their
-	// own (QPConfig). With iWARP both are TCP's, and must be empty.
+	// Congestion and Recovery are the defaults of connections (QPConfig). With
+	// iWARP TCP does both, and they must be empty.
 	Congestion CongestionControl
 	Recovery   Recovery
 
@@ -65,30 +65,32 @@ type Config struct {
 	// errors.ErrUnsupported.
 	Lanes int
 
-	// TLS, of an iWARP device, makes every connection TLS, which siw and RDMA
-	// adapters do not have: it is for softrdma at both ends, where the way between
-	// them is not to be trusted. SharedSecret gives a configuration by which two
-	// ends that know one secret trust each other; or give Certificates and, of the
-	// end that dials, RootCAs, of the one that listens, ClientCAs and ClientAuth.
-	// A listener with ClientAuth left 0 takes anybody. The certificate must be of
-	// the address that is dialled where ServerName is empty. MinVersion 0 means
-	// TLS 1.3; NextProtos is softrdma's.
+	// TLS, of an iWARP device, encrypts every connection. siw and RDMA adapters do
+	// not have it: it is for softrdma at both ends of a path that is not trusted.
+	// SharedSecret returns a configuration by which two ends that know one secret
+	// trust each other. Otherwise set Certificates, and RootCAs at the end that
+	// dials, ClientCAs and ClientAuth at the end that listens. A listener whose
+	// ClientAuth is 0 accepts any client. If ServerName is empty, the certificate
+	// must be for the address that is dialled. MinVersion 0 means TLS 1.3. Leave
+	// NextProtos empty: softrdma sets it.
 	TLS *tls.Config
 
-	// TLSRefused, if set, is told of each peer that a listener of the device
-	// refused in its TLS handshake, and why: it has no secret, another one, a
-	// certificate that is not trusted, or speaks no TLS. It may be called from
-	// several goroutines, and any host on the network can cause any number of calls.
+	// TLSRefused, if set, is called for each peer that a listener of the device
+	// refused in its TLS handshake, with the error: the peer has no secret or
+	// another one, a certificate that is not trusted, or does not speak TLS. It may
+	// be called from several goroutines, and any host on the network can cause any
+	// number of calls.
 	TLSRefused func(peer netip.AddrPort, err error)
 
-	// NoCRC, of an iWARP device, does without the CRC-32C of each FPDU on connections
-	// whose peer wants none either; where one end wants it, both have it. TCP's
-	// checksum, and TLS where there is one, are left then.
+	// NoCRC, of an iWARP device, leaves out the CRC-32C of each FPDU if the peer
+	// does not ask for it either (RFC 5044 4.4). TCP's checksum, and TLS if it is
+	// used, remain.
 	NoCRC bool
 
-	// Markers, of an iWARP device, asks peers for markers in what they send (RFC
-	// 5044 4.3), which some adapters want to see; they cost a copy. softrdma puts them
-	// in for peers that ask. siw has none, and refuses.
+	// Markers, of an iWARP device, asks peers for markers in their streams (RFC 5044
+	// 4.3), which some adapters require. They cost a copy. softrdma always inserts
+	// markers for peers that ask. siw does not support them and rejects the
+	// connection.
 	Markers bool
 
 	// PeerTimeout is how long a connection's peer may be silent before the
@@ -110,21 +112,21 @@ type Config struct {
 	// nor on those of MPA revision 1.
 	PeerTimeout time.Duration
 
-	// MTU bounds the port's active MTU: 256, 512, 1024, 2048 or 4096; 0 takes
-	// the largest that the interface carries.
+	// MTU limits the port's active MTU: 256, 512, 1024, 2048 or 4096 bytes; 0
+	// means the largest that the interface carries.
 	MTU int
 
-	// NoLoopback sends packets between devices of this process through the
-	// system as well, where captures of the network interface see them. They
-	// are handed over in memory otherwise; Device.Capture sees both.
+	// NoLoopback sends packets between devices of one stack through the system,
+	// where captures of the network interface see them. Otherwise the devices hand
+	// them over in memory. Device.Capture sees both.
 	NoLoopback bool
 }
 
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
 	drv      provider.Device
-	local    *adapter.Device // what drv drives, nil where remote
-	remote   bool            // a daemon's
+	local    *adapter.Device // the adapter behind drv, nil if remote
+	remote   bool            // it is a daemon's
 	unnamed  bool            // which numbers reasons otherwise: another version
 	choice   host.Choice
 	protocol Protocol
@@ -171,7 +173,7 @@ type Device struct {
 // for devices of this process.
 func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
 
-// Open opens a device of the stack; see the function Open.
+// Open opens a device in the stack. See the function Open.
 func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	if rest, ok := strings.CutPrefix(name, daemonPrefix); ok {
 		d, err := s.openDaemon(rest, &cfg)
@@ -254,7 +256,7 @@ func openError(name string, choice host.Choice, err error) error {
 	return fmt.Errorf("open the best RDMA device: %w", err)
 }
 
-// spin is how long to look for packets before sleeping.
+// spin returns how long to poll for packets before sleeping.
 func (c *Config) spin() time.Duration {
 	if c.Spin == 0 {
 		return DefaultSpin
@@ -274,21 +276,21 @@ func checkMTU(want, max int) error {
 	return nil
 }
 
-// Name is the name of the network interface, of a daemon's device that by which
-// the daemon serves it.
+// Name returns the name of the network interface, or the name by which a daemon
+// serves its device.
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
-// Addr is the local address and UDP port that peers send to. The port of an
+// Addr returns the local address and UDP port that peers send to. The port of an
 // iWARP device is 0: each connection has a TCP port of its own.
 func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 
-// Explain tells how the device's address was chosen, a sentence a line.
+// Explain says how the device's address was chosen, one sentence per line.
 func (d *Device) Explain() []string { return d.choice.Why }
 
 // Close ends the device with all its objects. Waiting calls return ErrClosed.
-// Captures are finished; Close returns the first error of one. When it returns
-// the device no longer touches registered memory, and holds none of
-// AllocMemory's. A second Close waits for the first.
+// Close finishes captures and returns their errors. When it returns the device no
+// longer accesses registered memory, and Memory.Free succeeds. A second Close
+// waits for the first.
 func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
@@ -304,17 +306,17 @@ func (d *Device) Close() error {
 	return err
 }
 
-// Counts are numbers of objects by their kinds.
+// Counts are the numbers of objects that exist, by kind.
 type Counts struct {
 	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
 }
 
-// Counts tells how many objects of each kind exist, for tests of leaks.
+// Counts returns how many objects of each kind exist, for tests of leaks.
 func (d *Device) Counts() Counts { return Counts(d.drv.Count()) }
 
-// Counters gives each named reason with how often it was given, those that
-// were given at least once. Those of a daemon's device are of all its programs;
-// there are none where the daemon is of another version, or has ended.
+// Counters returns each named reason that the device has given and how often. The
+// counters of a daemon's device are those of all its programs. There are none if
+// the daemon is of another version or has ended.
 func (d *Device) Counters() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		for r, n := range d.drv.Counters() {
@@ -325,8 +327,8 @@ func (d *Device) Counters() iter.Seq2[string, uint64] {
 	}
 }
 
-// An Event is an asynchronous event (IBTA 11.6.3). At most one of QP, CQ and
-// SRQ is set: what it concerns. A device's or port's event has none.
+// An Event is an asynchronous event (IBTA 11.6.3). At most one of QP, CQ and SRQ is
+// set: the object that it concerns. An event of the device or port has none.
 type Event struct {
 	Type EventType
 	QP   *QP
@@ -336,7 +338,7 @@ type Event struct {
 	why reason.Detail
 }
 
-// String names the event, what it concerns and why.
+// String returns the event, the object that it concerns, and the reason.
 func (e Event) String() string {
 	s := e.Type.String()
 	switch {
@@ -353,8 +355,8 @@ func (e Event) String() string {
 	return s
 }
 
-// NextEvent waits for the next asynchronous event of the device or of its
-// port, queue pairs, completion queues and shared receive queues.
+// NextEvent waits for the next asynchronous event of the device, its port or its
+// objects (ibv_get_async_event). The error is ErrClosed or the context's.
 func (d *Device) NextEvent(ctx context.Context) (Event, error) {
 	a, err := d.drv.NextEvent(ctx)
 	if err != nil {

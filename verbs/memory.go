@@ -10,22 +10,22 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Access is a set of rights to memory: the numbers of ibv_access_flags. Local
-// read is always granted.
+// Access is a set of access rights to memory. The numbers are those of
+// ibv_access_flags. Local read access is always granted.
 type Access uint32
 
 // The rights (IBTA 10.6.3). RemoteWrite and RemoteAtomic need LocalWrite.
 const (
-	LocalWrite   Access = 1 << 0 // the device may write: receives, READs and atomics put data here
+	LocalWrite   Access = 1 << 0 // receives, READs and atomics of this side may write
 	RemoteWrite  Access = 1 << 1 // peers may WRITE
 	RemoteRead   Access = 1 << 2 // peers may READ
 	RemoteAtomic Access = 1 << 3 // peers may carry out atomics
 	MWBind       Access = 1 << 4 // windows may be bound to it
-	ZeroBased    Access = 1 << 5 // peers name the first byte by address 0
+	ZeroBased    Access = 1 << 5 // the address of the first byte is 0
 )
 
-// String names the rights as ibv_access_flags does without its prefix, joined
-// by bars, as "LOCAL_WRITE|REMOTE_READ", or "none".
+// String returns the names of ibv_access_flags without their prefix, joined by
+// bars, as "LOCAL_WRITE|REMOTE_READ", or "none".
 func (a Access) String() string { return qp.Access(a).String() }
 
 // An SGE is a scatter/gather entry: a piece of registered memory that a work
@@ -51,10 +51,11 @@ func (d *Device) AllocPD() (*PD, error) {
 	return &PD{d, p}, nil
 }
 
-// Device is the domain's device.
+// Device returns the domain's device.
 func (p *PD) Device() *Device { return p.dev }
 
-// Dealloc gives the domain up; ErrBusy while objects are left in it.
+// Dealloc deallocates the domain. It fails with ErrBusy while objects are left in
+// it. A second Dealloc does nothing.
 func (p *PD) Dealloc() error { return p.drv.Dealloc() }
 
 // An MR is a memory region.
@@ -67,15 +68,16 @@ type MR struct {
 	gone bool
 }
 
-// RegisterMemory registers buf, Go memory or AllocMemory's, which stays the
-// caller's and must not be given to another use before the region is gone. The
-// device keeps Go memory alive. An empty buffer is allowed. It fails where the
-// rights do not fit together: remote writing and atomics need LocalWrite.
+// RegisterMemory registers buf (IBTA 11.2, ibv_reg_mr), at most MaxRegionLength
+// bytes of Go memory or of AllocMemory. The caller owns the memory and must not
+// use it for something else before the region is deregistered. The device keeps
+// Go memory alive. An empty buffer is allowed. RemoteWrite and RemoteAtomic need
+// LocalWrite.
 func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 	if uint64(len(buf)) > MaxRegionLength {
 		return nil, reason.BadArgument(MaxRegionLength, uint64(len(buf)), "register memory: expected at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
-	holdAllocated(p.dev, buf) // before it is found out whether the device is open, see releaseDevice
+	holdAllocated(p.dev, buf) // before the device can be found closed, see releaseDevice
 	r, err := p.drv.Register(bufferOf(buf), base(buf, access), qp.Access(access))
 	if err != nil {
 		releaseAllocated(p.dev, buf)
@@ -91,7 +93,7 @@ func base(buf []byte, access Access) uint64 {
 	return memory.Addr(buf)
 }
 
-// PD is the region's protection domain.
+// PD returns the region's protection domain.
 func (m *MR) PD() *PD {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,35 +106,35 @@ func (m *MR) region() provider.Region {
 	return m.r
 }
 
-// LKey is the key by which local work requests name the region.
+// LKey returns the key by which local work requests name the region.
 func (m *MR) LKey() uint32 { return m.region().Key }
 
-// RKey is the key by which peers name the region.
+// RKey returns the key by which peers name the region.
 func (m *MR) RKey() uint32 { return m.region().Key }
 
-// Addr is the address of the region's first byte: 0 with ZeroBased.
+// Addr returns the address of the region's first byte, 0 with ZeroBased.
 func (m *MR) Addr() uint64 { return m.region().Base }
 
-// Len is the region's length in bytes.
+// Len returns the region's length in bytes.
 func (m *MR) Len() int { return int(m.region().Len) }
 
-// Bytes is the memory that was registered.
+// Bytes returns the registered memory, nil after Deregister.
 func (m *MR) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.buf
 }
 
-// SGE is the entry of n bytes at offset off. It is not checked here: posting
-// it completes with LocProtErr where it lies outside of the region.
+// SGE returns an entry of n bytes at offset off. It does not check the range: a
+// work request with an entry outside of the region completes with LocProtErr.
 func (m *MR) SGE(off, n int) SGE {
 	r := m.region()
 	return SGE{Addr: r.Base + uint64(off), Length: uint32(n), LKey: r.Key}
 }
 
 // Reregister changes the region's memory (nil keeps it) and rights
-// (IBTA 11.2, ibv_rereg_mr). Its keys change. It fails with ErrBusy while
-// windows are bound to the region, and then, as on any error, changes nothing.
+// (IBTA 11.2, ibv_rereg_mr). Its keys change. It fails with ErrBusy while windows
+// are bound to the region. On any error nothing changes.
 func (m *MR) Reregister(buf []byte, access Access) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,9 +155,9 @@ func (m *MR) Reregister(buf []byte, access Access) error {
 	return nil
 }
 
-// Deregister takes the region away; peers that name it are refused from now
-// on. It fails with ErrBusy while windows are bound to it. When it returns the
-// device no longer touches the memory. A second Deregister does nothing.
+// Deregister ends the region: the device refuses its keys from now on. When it
+// returns the device no longer accesses the memory. It fails with ErrBusy while
+// windows are bound to the region. A second Deregister does nothing.
 func (m *MR) Deregister() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,17 +175,17 @@ func (m *MR) Deregister() error {
 // An MWType is a type of memory window.
 type MWType uint8
 
-// The types (IBTA 10.6.7.2). Both are bound by OpBindMW under a new key, which
-// posting makes (see MW.RKey). Type 1 can be bound again at any time, and is
-// unbound by binding no bytes. Type 2 is tied to the queue pair that bound it,
-// can be invalidated by either side, and must be before it is bound again.
+// The types (IBTA 10.6.7.2). OpBindMW binds both under a new key (see MW.RKey). A
+// type 1 window can be bound again at any time; binding no bytes unbinds it. A
+// type 2 window belongs to the queue pair that bound it. Either side can
+// invalidate it, which must happen before it is bound again.
 const (
 	MWType1 MWType = 1
 	MWType2 MWType = 2
 )
 
-// An MW is a memory window: a key to a part of a region, bound and unbound by
-// work requests.
+// An MW is a memory window: a key to a part of a region. Work requests bind and
+// unbind it.
 type MW struct {
 	pd  *PD
 	typ MWType
@@ -211,11 +213,11 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 	return &MW{pd: p, typ: t, key: key}, nil
 }
 
-// Type is the window's type.
+// Type returns the window's type.
 func (w *MW) Type() MWType { return w.typ }
 
-// RKey is the window's present key; posting a bind changes it at once, though
-// it is good only when the bind has completed.
+// RKey returns the window's current key. Posting a bind changes it at once; peers
+// can use the new key when the bind has completed.
 func (w *MW) RKey() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,7 +233,8 @@ func (w *MW) next() (old, key uint32) {
 	return old, w.key
 }
 
-// Dealloc takes the window away, bound or not (IBTA 10.6.7).
+// Dealloc deallocates the window, bound or not (IBTA 10.6.7). A second Dealloc
+// does nothing.
 func (w *MW) Dealloc() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,32 +10,33 @@ import (
 
 // InitAttr takes a queue pair from RESET to INIT.
 type InitAttr struct {
-	Access    Access // what peers may do: RemoteWrite, RemoteRead, RemoteAtomic (RC, UC)
-	QKey      uint32 // that datagrams to this queue pair must have (UD)
+	Access    Access // rights of the peer: RemoteWrite, RemoteRead, RemoteAtomic (RC, UC)
+	QKey      uint32 // Q_Key that datagrams to this queue pair must have (UD)
 	PKeyIndex uint16 // 0: a device has one partition key
 }
 
-// RTRAttr takes a queue pair from INIT to RTR, ready to receive. UD needs none
-// of its fields.
+// RTRAttr takes a queue pair from INIT to RTR, where it receives. UD uses none of
+// its fields.
 type RTRAttr struct {
 	PathMTU         int           // required: 256, 512, 1024, 2048 or 4096, the same at both ends
 	DestQPN         uint32        // required: the peer's queue pair number, 24 bits
 	RQPSN           uint32        // PSN of the peer's first packet, 24 bits
 	AV              AddressVector // required: where the peer is
-	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight; 0 refuses them (RC)
+	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, at most MaxReadAtomic; 0 refuses them (RC)
 	MinRNRTimer     uint8         // field of IBTA 9.7.5.2.8, table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC)
 }
 
-// RTSAttr takes a queue pair from RTR (or SQD) to RTS, ready to send.
+// RTSAttr takes a queue pair from RTR to RTS, where it sends.
 type RTSAttr struct {
 	SQPSN       uint32 // PSN of the first packet, 24 bits
-	Timeout     uint8  // 0 to 31: 4.096 µs × 2^Timeout; 0 waits for ever (RC)
-	RetryCnt    uint8  // 0 to 7 repetitions without progress (RC)
-	RNRRetry    uint8  // 0 to 6, 7 is without end (RC)
+	Timeout     uint8  // 0 to 31: 4.096 µs × 2^Timeout; 0 waits without end (RC)
+	RetryCnt    uint8  // 0 to 7 retransmissions without progress (RC)
+	RNRRetry    uint8  // 0 to 6 retries; 7 retries without end (RC)
 	MaxRdAtomic uint8  // READs and atomics in flight, at most the peer's MaxDestRdAtomic; 0 allows none (RC)
 }
 
-// ToInit makes the transition RESET → INIT. Receives can be posted from then on.
+// ToInit makes the transition RESET → INIT or INIT → INIT (IBTA 10.3.1). In INIT
+// receives can be posted.
 func (q *QP) ToInit(a InitAttr) error {
 	mask := qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort
 	if q.Type() == UD {
@@ -46,8 +47,8 @@ func (q *QP) ToInit(a InitAttr) error {
 	return q.modify(mask, &qp.Attr{State: qp.Init, PKeyIndex: a.PKeyIndex, Port: 1, Access: qp.Access(a.Access), QKey: a.QKey})
 }
 
-// ToRTR makes the transition INIT → RTR. An error names each attribute that is
-// missing.
+// ToRTR makes the transition INIT → RTR (IBTA 10.3.1). The error names each
+// attribute that is missing.
 func (q *QP) ToRTR(a RTRAttr) error {
 	mask := qp.MaskState
 	attr := qp.Attr{State: qp.RTR}
@@ -78,7 +79,7 @@ func (q *QP) ToRTR(a RTRAttr) error {
 	return q.modify(mask, &attr)
 }
 
-// ToRTS makes the transition RTR → RTS.
+// ToRTS makes the transition RTR → RTS (IBTA 10.3.1).
 func (q *QP) ToRTS(a RTSAttr) error {
 	mask := qp.MaskState | qp.MaskSQPSN
 	if q.Type() == RC {
@@ -97,18 +98,18 @@ func (q *QP) ToRTS(a RTSAttr) error {
 // 10.3.1.5, 10.3.1.6). What was posted in SQE is flushed, not sent.
 func (q *QP) Resume() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.RTS}) }
 
-// ToSQD stops the send queue after the requests that were started (IBTA
-// 10.3.1.5); with notify, EventSQDrained tells when they have finished.
+// ToSQD stops the send queue after the requests that were started (IBTA 10.3.1.5).
+// With notify EventSQDrained says when they have finished.
 func (q *QP) ToSQD(notify bool) error {
 	return q.modify(qp.MaskState|qp.MaskEnSQDAsyncNotify, &qp.Attr{State: qp.SQD, EnSQDNotify: notify})
 }
 
-// ToErr flushes both queues (IBTA 10.3.1.7): what is posted, and what will be,
-// completes with WRFlushErr. It is refused in RESET.
+// ToErr flushes both queues (IBTA 10.3.1.7): posted requests, and those posted
+// later, complete with WRFlushErr. It fails in RESET.
 func (q *QP) ToErr() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
 
-// ToReset empties both queues without completions and forgets everything
-// (IBTA 10.3.1.1), the endpoint's PSN included.
+// ToReset empties both queues without completions and forgets all attributes
+// (IBTA 10.3.1.1), and the PSN of Endpoint.
 func (q *QP) ToReset() error {
 	err := q.modify(qp.MaskState, &qp.Attr{State: qp.Reset})
 	if err == nil {
@@ -144,7 +145,7 @@ func (q *QP) modifyError(to qp.State, err error) error {
 	return fmt.Errorf("QP %#06x%s: %w", q.Number(), states, err)
 }
 
-// QPAttr is what Query tells of a queue pair.
+// QPAttr are the attributes of a queue pair.
 type QPAttr struct {
 	State           State
 	PathMTU         int // bytes
@@ -158,7 +159,7 @@ type QPAttr struct {
 	Timeout         uint8
 	RetryCnt        uint8
 	RNRRetry        uint8
-	SQDraining      bool // in SQD, requests are still on their way
+	SQDraining      bool // in SQD: requests are still in flight
 	MaxSend         int
 	MaxSendSGE      int
 	MaxInline       int

@@ -8,12 +8,12 @@ import (
 	"softrdma/internal/reason"
 )
 
-// watch makes the device raise events of its port. Where the system does not
-// tell of changes the device works on without them, and Explain says so.
+// watch makes the device raise events of its port. If the system does not report
+// changes, the device works without these events and Explain says so.
 func (d *Device) watch() {
 	w, err := host.Watch(d.choice, d.portChanged)
 	if err != nil {
-		d.choice.Why = append(d.choice.Why, fmt.Sprintf("Port events will not come: %v.", err))
+		d.choice.Why = append(d.choice.Why, fmt.Sprintf("There are no port events: %v.", err))
 		return
 	}
 	d.watcher = w
@@ -25,8 +25,8 @@ func (d *Device) unwatch() {
 	}
 }
 
-// portChanged raises the events of IBTA 11.6.3: the port's, and as Linux has
-// it one for the GID table, whose entry is the device's address.
+// portChanged raises the port's events (IBTA 11.6.3) and, as Linux does, an event
+// of the GID table, whose entry is the device's address.
 func (d *Device) portChanged(old, now host.PortState) {
 	switch {
 	case old.Up && !now.Up:
@@ -39,7 +39,7 @@ func (d *Device) portChanged(old, now host.PortState) {
 	}
 }
 
-// portState is the present state of the port.
+// portState returns the current state of the port.
 func (d *Device) portState() host.PortState {
 	if d.watcher != nil {
 		if s, ok := d.watcher.State(); ok {
@@ -47,7 +47,7 @@ func (d *Device) portState() host.PortState {
 		}
 	}
 	s, err := host.State(d.choice)
-	if err != nil { // what it was like when the device was opened
+	if err != nil { // fall back to the state when the device was opened
 		return host.PortState{Up: d.choice.Interface.Up, Addr: true}
 	}
 	return s

@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A QPType is a transport service: the numbers of ibv_qp_type.
+// A QPType is a transport service. The numbers are those of ibv_qp_type.
 type QPType uint8
 
 // The services.
@@ -24,33 +24,33 @@ const (
 	UD QPType = 4 // unreliable datagram
 )
 
-// String gives the usual name.
+// String returns the usual name, as "RC".
 func (t QPType) String() string { return qp.Type(t).String() }
 
-// A State is a queue pair's state (IBTA 10.3.1): Reset 0, Init 1, RTR 2, RTS 3,
-// SQD 4, SQE 5, Err 6, which are the numbers of ibv_qp_state.
+// A State is the state of a queue pair (IBTA 10.3.1). The numbers are those of
+// ibv_qp_state.
 type State uint8
 
 // The states.
 const (
 	Reset State = 0 // nothing can be posted
 	Init  State = 1 // receives can be posted
-	RTR   State = 2 // ready to receive: takes packets
+	RTR   State = 2 // ready to receive: accepts packets
 	RTS   State = 3 // ready to send
-	SQD   State = 4 // send queue drained, or draining
+	SQD   State = 4 // send queue drained or draining
 	SQE   State = 5 // send queue stopped by an error (UC, UD)
-	Err   State = 6 // everything is flushed
+	Err   State = 6 // all requests are flushed
 )
 
-// String gives the specification's name, as "RESET".
+// String returns the specification's name, as "RESET".
 func (s State) String() string { return qp.State(s).String() }
 
 // QPConfig says what a queue pair is made of.
 type QPConfig struct {
 	Type   QPType // required
 	SendCQ *CQ    // required
-	RecvCQ *CQ    // nil takes SendCQ
-	SRQ    *SRQ   // receive from a shared queue; nil for one of its own
+	RecvCQ *CQ    // nil means SendCQ
+	SRQ    *SRQ   // shared receive queue; nil for a receive queue of its own
 
 	MaxSend    int // depth of the send queue, 1 to MaxQueueDepth; 0 means 128
 	MaxRecv    int // depth of the receive queue; 0 means 128; not with SRQ
@@ -58,7 +58,7 @@ type QPConfig struct {
 	MaxRecvSGE int // 0 means 4
 	MaxInline  int // bytes of inline data, at most MaxInline; 0 for none
 
-	// Of RC over RoCE, and without Recovery of UC; empty takes the device's.
+	// For RC over RoCE; Congestion also for UC. Empty means the device's choice.
 	Congestion CongestionControl
 	Recovery   Recovery
 
@@ -86,7 +86,7 @@ type QP struct {
 
 	sendMu, recvMu sync.Mutex // producers of the two rings
 
-	psn atomic.Uint32 // psnChosen and the PSN of Endpoint, 0 where none was chosen
+	psn atomic.Uint32 // psnChosen and the PSN of Endpoint; 0 if none was chosen
 }
 
 // CreateQP makes a queue pair in state RESET (IBTA 11.2.5.1). Its number is
@@ -147,30 +147,31 @@ func (c *QPConfig) driver() (*provider.QPConfig, error) {
 	return a, nil
 }
 
-// Number is the queue pair's number, 24 bits.
+// Number returns the queue pair's number, 24 bits.
 func (q *QP) Number() uint32 { return q.drv.Number() }
 
-// Type is the transport service.
+// Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 
-// PD is the protection domain.
+// PD returns the protection domain.
 func (q *QP) PD() *PD { return q.pd }
 
-// Device is the device.
+// Device returns the device.
 func (q *QP) Device() *Device { return q.pd.dev }
 
-// State is the present state.
+// State returns the current state.
 func (q *QP) State() State { return State(q.drv.Query().State) }
 
-// Destroy gives the queue pair up; requests that have not completed never
-// will. Their memory is the caller's again when it returns.
+// Destroy destroys the queue pair. Requests that have not completed never will.
+// When it returns the device no longer accesses their memory. A second Destroy
+// does nothing.
 func (q *QP) Destroy() error { return q.drv.Destroy() }
 
-// PostSend posts requests to the send queue, in order. It copies them, never
-// blocks and does not allocate but for an error, a *PostError: ErrQueueFull
-// when there is no room, another when a request is malformed. Errors of keys,
-// bounds and rights come as completions. In RESET, INIT and RTR nothing can be
-// posted; in ERR requests complete as flushed.
+// PostSend posts requests to the send queue, in order (IBTA 11.4.1.1). It copies
+// them, never blocks, and allocates only to return an error. The error is a
+// *PostError: it wraps ErrQueueFull if there is no room, else it says what is wrong
+// with a request. Errors of keys, bounds and rights come as completions. In RESET,
+// INIT and RTR nothing can be posted; in ERR requests complete as flushed.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
@@ -196,8 +197,8 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	return err
 }
 
-// refuse is why nothing can be posted: the state, or that the queue pair or its
-// device is gone.
+// refuse returns why nothing can be posted: the state, or that the queue pair or
+// its device is gone.
 func (q *QP) refuse(what string, want, found State) error {
 	if err := q.drv.Gone(); err != nil {
 		return &PostError{Err: err}
@@ -206,7 +207,8 @@ func (q *QP) refuse(what string, want, found State) error {
 	return &PostError{Err: fmt.Errorf("%w: %s before you %s", d.Err(), q.advice(want, found), what)}
 }
 
-// advice is which call takes the queue pair on from a state to another.
+// advice names the call that takes the queue pair from the state found to the one
+// that the post needs.
 func (q *QP) advice(want, found State) string {
 	switch {
 	case found == Reset && want == Init && q.pd.dev.protocol == IWARP:
@@ -248,9 +250,9 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 	return nil
 }
 
-// PostRecv posts requests to the queue pair's own receive queue, in order. It
-// copies them and never blocks. In RESET nothing can be posted: call ToInit
-// first, and Connect when the receives are there.
+// PostRecv posts requests to the queue pair's own receive queue, in order (IBTA
+// 11.4.1.2). It copies them and never blocks. The error is a *PostError. In RESET
+// nothing can be posted: call ToInit first, and Connect afterwards.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if q.srq != nil {
 		return reason.BadArgument(0, 0, "post receive: the queue pair receives from an SRQ")
@@ -292,9 +294,9 @@ func postRecv(r *queue.RecvRing, wrs []RecvWR) error {
 	return err
 }
 
-// AttachMulticast makes a UD queue pair receive datagrams sent to a multicast
-// group, joined on the device's interface (IBTA 10.5, 11.3).
+// AttachMulticast makes a UD queue pair receive datagrams to a multicast group,
+// and joins the group on the device's interface (IBTA 10.5, 11.3).
 func (q *QP) AttachMulticast(group netip.Addr) error { return q.drv.AttachMulticast(group) }
 
-// DetachMulticast ends AttachMulticast.
+// DetachMulticast undoes AttachMulticast.
 func (q *QP) DetachMulticast(group netip.Addr) error { return q.drv.DetachMulticast(group) }

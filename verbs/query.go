@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Limits of every device of this process; Device.Query tells those of a
-// daemon's.
+// Limits of every device of this process. Device.Query returns the limits of a
+// daemon's device.
 const (
 	MaxMessage      = 1 << 31 // bytes of one message
 	MaxSGE          = 256     // entries of one work request
@@ -26,10 +26,10 @@ const (
 // into one (annex A17.4.1.1).
 type GID [16]byte
 
-// GIDFrom makes the GID of an address.
+// GIDFrom returns the GID of an address.
 func GIDFrom(a netip.Addr) GID { return a.As16() }
 
-// ParseGID reads what GID.String prints.
+// ParseGID parses what GID.String returns.
 func ParseGID(s string) (GID, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -38,16 +38,16 @@ func ParseGID(s string) (GID, error) {
 	return a.As16(), nil
 }
 
-// Addr is the address that the GID stands for, IPv4 unmapped.
+// Addr returns the address that the GID stands for, IPv4 unmapped.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// String gives the GID as an address, IPv4 as ::ffff:a.b.c.d.
+// String returns the GID as an address, IPv4 as ::ffff:a.b.c.d.
 func (g GID) String() string { return netip.AddrFrom16(g).String() }
 
-// MarshalText and UnmarshalText make a GID a string in JSON.
+// MarshalText returns what String returns, so a GID is a string in JSON.
 func (g GID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses what MarshalText returned.
 func (g *GID) UnmarshalText(b []byte) (err error) {
 	*g, err = ParseGID(string(b))
 	return err
@@ -65,13 +65,13 @@ func gidTable(p Protocol, c host.Choice) []GIDEntry {
 	if p == IWARP {
 		return []GIDEntry{{0, interfaceGID(c.Interface.MAC), p.String(), c.Interface.Name}}
 	}
-	// A device is bound to one address, and so its table has that one first
-	// and alone: a GID that it cannot receive on would be a false promise.
+	// A device is bound to one address and cannot receive on another, so its table
+	// has that address alone.
 	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), "RoCE v2", c.Interface.Name}}
 }
 
-// GIDs is the port's GID table as it is now: without an entry while the
-// device's address is not the interface's.
+// GIDs returns the port's current GID table. It is empty while the interface does
+// not have the device's address.
 func (d *Device) GIDs() []GIDEntry {
 	if !d.state().Addr {
 		return nil
@@ -79,20 +79,20 @@ func (d *Device) GIDs() []GIDEntry {
 	return append([]GIDEntry(nil), d.gids...)
 }
 
-// GID is the entry at index 0, which connections use.
+// GID returns the entry at index 0, which connections use.
 func (d *Device) GID() GID { return d.gids[0].GID }
 
 // A GUID is a 64-bit identifier.
 type GUID uint64
 
-// String prints the GUID as ibv_devinfo does: 0011:2233:4455:6677.
+// String returns the GUID as ibv_devinfo prints it: 0011:2233:4455:6677.
 func (g GUID) String() string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(g))
 	return fmt.Sprintf("%02x%02x:%02x%02x:%02x%02x:%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
 }
 
-// DeviceAttr is what a device can do (ibv_query_device).
+// DeviceAttr are the capabilities and limits of a device (ibv_query_device).
 type DeviceAttr struct {
 	Name            string
 	Transport       string // "InfiniBand", which RoCE is counted to, or "iWARP"
@@ -128,13 +128,13 @@ type PortAttr struct {
 	Active    bool // the interface is up and running
 	MaxMTU    int  // bytes
 	ActiveMTU int  // bytes
-	SpeedMbps int  // 0 where the system does not tell
+	SpeedMbps int  // 0 if the system does not say
 	GIDs      int
 	PKey      uint16
 	LinkLayer string
 }
 
-// QueryPort returns the port's attributes as they are now.
+// QueryPort returns the port's current attributes.
 func (d *Device) QueryPort() PortAttr {
 	s := d.state()
 	a := PortAttr{
@@ -169,11 +169,11 @@ type DeviceInfo struct {
 	Protocol Protocol
 }
 
-// Query returns what Device.Query will when the device is open.
+// Query returns what Device.Query would return if the device were open.
 func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID, i.system, i.Protocol) }
 
-// QueryPort returns what Device.QueryPort will when the device is open without
-// a bound of its MTU.
+// QueryPort returns what Device.QueryPort would return if the device were open
+// without Config.MTU.
 func (i *DeviceInfo) QueryPort() PortAttr {
 	return PortAttr{
 		Active: i.Up, MaxMTU: 4096, ActiveMTU: i.ActiveMTU, SpeedMbps: i.SpeedMbps,
@@ -181,7 +181,7 @@ func (i *DeviceInfo) QueryPort() PortAttr {
 	}
 }
 
-// GIDs is the table that Device.GIDs will give when the device is open.
+// GIDs returns what Device.GIDs would return if the device were open.
 func (i *DeviceInfo) GIDs() []GIDEntry {
 	g := i.GID
 	if i.Protocol == IWARP {

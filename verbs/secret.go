@@ -16,16 +16,17 @@ import (
 	"softrdma/internal/reason"
 )
 
-// MinSecret is the least length of a shared secret in bytes.
+// MinSecret is the minimum length of a shared secret in bytes.
 const MinSecret = 16
 
-// SharedSecret gives a Config.TLS by which ends that know one secret, and nobody
-// else, trust each other. The secret must be random: whoever reaches a listener
-// can try guesses at it as fast as his machine allows, so a pass-phrase is none.
-// 32 bytes of a random generator are right.
+// SharedSecret returns a Config.TLS by which ends that know one secret trust each
+// other and no other peer. The secret must be random, at least MinSecret bytes: a
+// host that reaches a listener can try guesses as fast as it can compute, so a
+// pass-phrase does not do. Take 32 bytes of a random generator.
 //
-// Of the secret comes, by HKDF (RFC 5869), the one Ed25519 key of all ends. Each
-// shows a certificate of it and wants that of the other to be of the same key.
+// HKDF (RFC 5869) derives one Ed25519 key for all ends from the secret. Each end
+// presents a certificate of this key and accepts only a certificate of the same
+// key.
 func SharedSecret(secret []byte) (*tls.Config, error) {
 	if len(secret) < MinSecret {
 		return nil, reason.BadArgument(MinSecret, uint64(len(secret)), "shared secret: expected at least %d random bytes, found %d", MinSecret, len(secret))
@@ -36,7 +37,7 @@ func SharedSecret(secret []byte) (*tls.Config, error) {
 	}
 	key := ed25519.NewKeyFromSeed(seed)
 	public := key.Public().(ed25519.PublicKey)
-	// Nothing of the certificate counts but the key.
+	// Peers check nothing of the certificate but the key.
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
 	}
@@ -49,7 +50,7 @@ func SharedSecret(secret []byte) (*tls.Config, error) {
 		ClientAuth:   tls.RequireAnyClientCert,
 		MinVersion:   tls.VersionTLS13,
 
-		// Names and authorities say nothing here; the key does, below.
+		// VerifyConnection checks the key instead of names and authorities.
 		InsecureSkipVerify:     true,
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
@@ -59,7 +60,7 @@ func SharedSecret(secret []byte) (*tls.Config, error) {
 					return nil
 				}
 			}
-			return fmt.Errorf("another key than the shared secret's: %w", tcp.ErrUntrusted)
+			return fmt.Errorf("certificate of another key than the shared secret's: %w", tcp.ErrUntrusted)
 		},
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 type SRQConfig struct {
 	MaxRecv int // depth, 1 to MaxQueueDepth; 0 means 128
 	MaxSGE  int // entries of a request; 0 means 4
-	Limit   int // arms the limit event for when the queue was filled; 0 for none
+	Limit   int // SetLimit of the new queue, 0 to MaxRecv; 0 for none
 }
 
 // An SRQ is a shared receive queue (IBTA 10.2.9).
@@ -22,7 +22,7 @@ type SRQ struct {
 	mu  sync.Mutex // producers
 }
 
-// CreateSRQ makes a shared receive queue.
+// CreateSRQ makes a shared receive queue (ibv_create_srq).
 func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	depth, err := depthOf("SRQ", cfg.MaxRecv, 128, MaxQueueDepth)
 	if err != nil {
@@ -42,7 +42,8 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	return s, nil
 }
 
-// PostRecv posts receive requests, in order; it copies them and never blocks.
+// PostRecv posts receive requests, in order. It copies them and never blocks. The
+// error is a *PostError.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,14 +53,14 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	return postRecv(s.drv.Ring(), wrs)
 }
 
-// SetLimit arms the limit event: EventSRQLimitReached comes once, when fewer
-// than n requests are left. 0 disarms it.
+// SetLimit arms the limit event: EventSRQLimitReached is raised once, when fewer
+// than n requests are left (IBTA 10.2.9). 0 disarms it.
 func (s *SRQ) SetLimit(n int) error { return s.drv.SetLimit(n) }
 
-// Limit is the armed limit, 0 for none and after the event.
+// Limit returns the armed limit, 0 if there is none and after the event.
 func (s *SRQ) Limit() int { return s.drv.Limit() }
 
-// Resize changes the depth and keeps what is posted.
+// Resize changes the depth, 1 to MaxQueueDepth, and keeps the posted requests.
 func (s *SRQ) Resize(depth int) error {
 	depth, err := depthOf("SRQ", depth, 1, MaxQueueDepth)
 	if err != nil {
@@ -70,8 +71,9 @@ func (s *SRQ) Resize(depth int) error {
 	return s.drv.Resize(depth)
 }
 
-// Depth is how many requests the queue holds.
+// Depth returns how many requests the queue holds.
 func (s *SRQ) Depth() int { return s.drv.Ring().Depth() }
 
-// Destroy gives the queue up; ErrBusy while queue pairs receive from it.
+// Destroy destroys the queue. It fails with ErrBusy while queue pairs receive from
+// it. A second Destroy does nothing.
 func (s *SRQ) Destroy() error { return s.drv.Destroy() }

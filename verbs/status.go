@@ -7,11 +7,12 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Status is the status of a completion: names and numbers of ibv_wc_status.
+// A Status is the status of a completion. Names and numbers are those of
+// ibv_wc_status.
 // `go doc -all softrdma/verbs.Status` lists the values.
 type Status uint32
 
-// The statuses (IBTA 11.6.2). `softrdma explain` tells cause and remedy of each.
+// The statuses (IBTA 11.6.2). `softrdma explain` has cause and remedy of each.
 const (
 	Success        Status = 0
 	LocLenErr      Status = 1  // a message is too long for the request, or the request for the queue pair
@@ -37,7 +38,7 @@ const (
 	GeneralErr     Status = 21 // another error
 )
 
-// String gives the name of ibv_wc_status, as "IBV_WC_RETRY_EXC_ERR".
+// String returns the name of ibv_wc_status, as "IBV_WC_RETRY_EXC_ERR".
 func (s Status) String() string { return queue.Status(s).String() }
 
 // A CompletionError is an unsuccessful completion as an error.
@@ -49,7 +50,7 @@ type CompletionError struct {
 	why reason.Detail
 }
 
-// Error gives the status, the named reason and its sentence.
+// Error returns the status, the named reason and its sentence.
 func (e *CompletionError) Error() string {
 	if e.why.Reason == reason.None {
 		return fmt.Sprintf("work request %d on QP %#06x: %v", e.WRID, e.QPN, e.Status)
@@ -82,24 +83,24 @@ func (e *CompletionError) Cause() string {
 	return ""
 }
 
-// An EventType is the type of an asynchronous event: the numbers of
+// An EventType is the type of an asynchronous event. The numbers are those of
 // ibv_event_type.
 type EventType uint8
 
 // The events.
 const (
 	EventCQErr            EventType = 0 // a completion queue overflowed
-	EventQPFatal          EventType = 1 // a queue pair went to ERR, for the reason given
+	EventQPFatal          EventType = 1 // a queue pair went to ERR
 	EventQPReqErr         EventType = 2 // the peer's request was invalid; now in ERR
 	EventQPAccessErr      EventType = 3 // the peer's access was refused; now in ERR
-	EventCommEst          EventType = 4 // the first packet came in RTR
+	EventCommEst          EventType = 4 // the first packet arrived in RTR
 	EventSQDrained        EventType = 5 // see QP.ToSQD
 	EventDeviceFatal      EventType = 8 // the device cannot go on
 	EventPortActive       EventType = 9
 	EventPortErr          EventType = 10
 	EventSRQErr           EventType = 14
 	EventSRQLimitReached  EventType = 15 // see SRQ.SetLimit
-	EventQPLastWQEReached EventType = 16 // in ERR, takes no more of its SRQ
+	EventQPLastWQEReached EventType = 16 // the queue pair is in ERR and takes no more receives of its SRQ
 	EventGIDChange        EventType = 18
 )
 
@@ -111,7 +112,7 @@ var eventNames = map[EventType]string{
 	EventQPLastWQEReached: "IBV_EVENT_QP_LAST_WQE_REACHED", EventGIDChange: "IBV_EVENT_GID_CHANGE",
 }
 
-// String gives libibverbs' name.
+// String returns libibverbs' name.
 func (t EventType) String() string {
 	if s, ok := eventNames[t]; ok {
 		return s

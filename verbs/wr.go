@@ -8,7 +8,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Op is the operation of a send work request: the numbers of ibv_wr_opcode.
+// An Op is the operation of a send work request. The numbers are those of
+// ibv_wr_opcode.
 type Op uint32
 
 // The operations.
@@ -25,10 +26,10 @@ const (
 	OpSendInv     Op = 9 // OpSend, and invalidates the peer's InvalidateKey (RC)
 )
 
-// String gives the name of ibv_wr_opcode, as "IBV_WR_RDMA_WRITE".
+// String returns the name of ibv_wr_opcode, as "IBV_WR_RDMA_WRITE".
 func (o Op) String() string { return queue.Op(o).String() }
 
-// SendFlags modify a send work request: the numbers of ibv_send_flags.
+// SendFlags modify a send work request. The numbers are those of ibv_send_flags.
 type SendFlags uint32
 
 // The flags.
@@ -38,17 +39,17 @@ const (
 	Solicited SendFlags = 1 << 2 // make the peer's completion a solicited event
 )
 
-// A SendWR is a work request for a send queue (IBTA 11.4.1.1). What it holds
-// is copied by PostSend; the memory that SGL names must stay as it is until
-// the request completes. Atomics take one entry of 8 bytes for the result.
+// A SendWR is a work request for a send queue (IBTA 11.4.1.1). PostSend copies it.
+// The memory that SGL names must not change until the request completes. Atomics
+// take one entry of 8 bytes for the result.
 type SendWR struct {
-	WRID  uint64 // the program's own, given back by the completion
+	WRID  uint64 // chosen by the program; the completion has the same
 	Op    Op
 	Flags SendFlags
 	SGL   []SGE // at most QPConfig.MaxSendSGE entries, MaxMessage bytes in all (UD: the path MTU)
 
-	// Inline is sent in place of SGL's memory and may be reused at once; at
-	// most QPConfig.MaxInline bytes. For SEND and WRITE.
+	// Inline is sent instead of SGL's memory and can be reused when PostSend
+	// returns. For SEND and WRITE, at most QPConfig.MaxInline bytes.
 	Inline []byte
 
 	Imm           uint32 // OpSendImm, OpWriteImm
@@ -61,41 +62,41 @@ type SendWR struct {
 	Swap    uint64 // OpCompareSwap
 	Add     uint64 // OpFetchAdd
 
-	AH         *AH    // UD: where to, required
+	AH         *AH    // UD: the destination, required
 	RemoteQPN  uint32 // UD: 24 bits; 0xffffff with a multicast address
-	RemoteQKey uint32 // with the high bit set the queue pair's own is used
+	RemoteQKey uint32 // UD: if the high bit is set the queue pair's own Q_Key is used
 
 	Bind *Bind // OpBindMW
 }
 
-// A Bind says what OpBindMW binds: Length bytes at Addr of region MR, for
-// peers with the rights Access. A type 1 window bound to no bytes is unbound.
+// A Bind says what OpBindMW binds: Length bytes at Addr of region MR, with the
+// rights Access for peers. Binding no bytes unbinds a type 1 window.
 type Bind struct {
 	MW     *MW
 	MR     *MR    // registered with MWBind
-	Addr   uint64 // as MR.Addr counts
+	Addr   uint64 // in the address range of MR.Addr
 	Length uint64 // bytes
-	Access Access // RemoteWrite and RemoteAtomic want a region with LocalWrite
+	Access Access // RemoteWrite and RemoteAtomic need a region with LocalWrite
 }
 
 // A RecvWR is a work request for a receive queue (IBTA 11.4.1.2). On UD the
 // first 40 bytes of the memory are the GRH area.
 type RecvWR struct {
-	WRID uint64 // the program's own, given back by the completion
+	WRID uint64 // chosen by the program; the completion has the same
 	SGL  []SGE  // memory with LocalWrite; at most QPConfig.MaxRecvSGE entries
 }
 
-// A PostError tells which of the posted requests was refused, and why; those
-// before it are posted, those from it on are not.
+// A PostError says which of the posted requests was refused and why. The requests
+// before it are posted, the others are not.
 type PostError struct {
 	Index int   // among those of the call, from 0
-	Err   error // wraps ErrQueueFull where there was no room
+	Err   error // wraps ErrQueueFull if there was no room
 }
 
 // Error names the request and the refusal.
 func (e *PostError) Error() string { return fmt.Sprintf("work request %d: %v", e.Index, e.Err) }
 
-// Unwrap gives the refusal.
+// Unwrap returns the refusal.
 func (e *PostError) Unwrap() error { return e.Err }
 
 // ErrQueueFull is wrapped by a PostError when the queue has no room. Requests
