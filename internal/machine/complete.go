@@ -46,9 +46,12 @@ func (c *Completions) fill(wrid uint64, op queue.WCOp, s queue.Status, d reason.
 
 // Sent completes a send work request with success if it is signalled (IBTA 10.7.3.1).
 func (c *Completions) Sent(wrid uint64, op queue.Op, flags queue.Flags, length uint32) {
-	if !c.port.SQSigAll && flags&queue.Signaled == 0 {
-		return
+	if c.port.SQSigAll || flags&queue.Signaled != 0 {
+		c.sent(wrid, op, length)
 	}
+}
+
+func (c *Completions) sent(wrid uint64, op queue.Op, length uint32) {
 	e := c.fill(wrid, op.Completed(), queue.Success, reason.Detail{})
 	e.ByteLen = length
 	c.port.SendCQ.Push(e)

@@ -91,7 +91,7 @@ func (r *requester) reset() {
 
 // next produces the next request packet. What is sent again goes first.
 func (r *requester) next(now time.Duration, out *machine.Out) bool {
-	if r.again(now, out) {
+	if (r.copies.due || r.loss.board != nil || r.tail.wanted) && r.again(now, out) {
 		return true
 	}
 	for r.rnr.until == machine.Never {
