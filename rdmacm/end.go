@@ -98,7 +98,7 @@ func (e *end) finish(why error, stop func()) {
 	}
 }
 
-// stands tells whether the connection was established, at the latest by v.
+// stands reports whether the connection was established, at the latest by v.
 func (e *end) stands(v *Event) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,7 +138,7 @@ func (e *end) wait(ctx context.Context, what string) (Event, error) {
 	}
 }
 
-// turnedAway tells whether there is no peer any more that waits.
+// turnedAway reports whether there is no peer any more that waits.
 func (e *end) turnedAway() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -36,7 +36,7 @@ func (id *ID) SetTLS(cfg *tls.Config) error {
 	})
 }
 
-// iwarp tells whether the id's device speaks iWARP.
+// iwarp reports whether the id's device speaks iWARP.
 func (id *ID) iwarp() bool {
 	if id.option.device.Protocol == cmid.Any {
 		return id.dev != nil && id.dev.dev.IWARP()
@@ -44,7 +44,7 @@ func (id *ID) iwarp() bool {
 	return id.option.device.Protocol == cmid.IWARP
 }
 
-// checkProtocol tells whether a protocol has an id's port space.
+// checkProtocol reports whether a protocol has an id's port space.
 func (id *ID) checkProtocol(iwarp bool) error {
 	if !iwarp || id.space == cmid.PortSpaceTCP && id.kind == qp.RC {
 		return nil

@@ -235,7 +235,7 @@ func (d *Device) Counters() iter.Seq2[reason.Reason, uint64] {
 	}
 }
 
-// Up tells whether the port is active.
+// Up reports whether the port is active.
 func (d *Device) Up() bool {
 	p, err := d.port()
 	return err == nil && p.State == 4 // IB_PORT_ACTIVE

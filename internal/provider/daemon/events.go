@@ -155,7 +155,7 @@ func (h *events) tell(ids ...*id) {
 	h.wake()
 }
 
-// join makes an id one of the channel's, and tells whether the device has ended.
+// join makes an id one of the channel's, and reports whether the device has ended.
 func (h *events) join(x *id) (lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +165,7 @@ func (h *events) join(x *id) (lost bool) {
 	return h.lost
 }
 
-// leave ends join, and tells whether the id was still to hear of the device's end.
+// leave ends join, and reports whether the id was still to hear of the device's end.
 func (h *events) leave(x *id) (left bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -82,7 +82,7 @@ func (e *RefusedError) Error() string {
 // Unwrap gives the number of the refusal.
 func (e *RefusedError) Unwrap() error { return e.No }
 
-// Absent tells whether an error of Ask means that nobody listens on the socket.
+// Absent reports whether an error of Ask means that nobody listens on the socket.
 func Absent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }
