@@ -254,8 +254,8 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadline(t, &c.r, &c
 // os.ErrDeadlineExceeded.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, &c.r) }
 
-// SetWriteDeadline sets until when Write and ReadFrom wait; zero means for
-// ever. A Write that is ended by it may have written some of its data.
+// SetWriteDeadline sets until when Write and ReadFrom wait; zero means no
+// limit. A Write that it ends may have written some of its data.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, &c.w) }
 
 func (c *Conn) setDeadline(t time.Time, sides ...*side) error {

@@ -25,8 +25,8 @@ type side struct {
 	mr  *verbs.MR
 	buf []byte
 
-	peer     *side         // of a pair
-	patience time.Duration // of one, 0 means 20 s
+	peer      *side         // of a pair
+	timeLimit time.Duration // of one, 0 means 20 s
 }
 
 func newSide(t testing.TB, addr string, size int, typ verbs.QPType) *side {
@@ -69,7 +69,7 @@ func pair(t testing.TB, size int, typ verbs.QPType) (a, b *side) {
 // one waits for the next completion.
 func (s *side) one(t testing.TB) verbs.WC {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), max(s.patience, 20*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), max(s.timeLimit, 20*time.Second))
 	defer cancel()
 	var wc [1]verbs.WC
 	for {

@@ -209,7 +209,7 @@ func TestLongestMessage(t *testing.T) {
 	const block, entries = 8 << 20, verbs.MaxMessage / (8 << 20)
 	e := ends{a: "127.7.2.5", b: "127.7.2.6", size: block, qp: verbs.QPConfig{Type: verbs.RC, MaxSendSGE: entries, MaxRecvSGE: entries}}
 	a, b := e.pair(t)
-	a.patience, b.patience = 2*time.Minute, 2*time.Minute
+	a.timeLimit, b.timeLimit = 2*time.Minute, 2*time.Minute
 	fill(a.buf, 1)
 	list := func(s *side) (list []verbs.SGE) {
 		for range entries {

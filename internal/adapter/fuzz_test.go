@@ -89,7 +89,7 @@ func (x *target) throw(b []byte) {
 }
 
 // FuzzReceive throws arbitrary datagrams at live queue pairs. Whatever they are,
-// nothing panics and nothing waits forever; strangers' datagrams leave
+// nothing panics and nothing waits forever; datagrams of unknown peers leave
 // connections working, and after the peer's own a connection works when it was
 // made again.
 func FuzzReceive(f *testing.F) {

@@ -191,8 +191,8 @@ func (id *ID) move(to *EventChannel) {
 	to.ids[id] = struct{}{}
 }
 
-// Close destroys the channel's ids and ends the channel. Whoever waits in Next
-// gets ErrClosed.
+// Close destroys the channel's ids and ends the channel. Callers that wait in
+// Next get ErrClosed.
 func (c *EventChannel) Close() error {
 	c.m.lock()
 	defer c.m.unlock()

@@ -100,7 +100,7 @@ func (id *ID) dial(p *cmid.ConnParam) error {
 }
 
 // listenStream listens on an iWARP device. A port that was drawn here may be
-// somebody else's in the system: another one is drawn then.
+// another program's in the system: another one is drawn then.
 func (id *ID) listenStream(d *device) error {
 	for tries := 64; ; tries-- {
 		l, err := d.dev.ListenStream(id.local.Port(), id.backlog, func(e *adapter.StreamEvent) { d.m.inbox.addStream(d, e) })

@@ -18,8 +18,8 @@ import (
 	"softrdma/verbs"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// timeLimit is how long a test waits for what must happen.
+const timeLimit = 20 * time.Second
 
 // newServer serves a device on a loopback address of this test's own, or several:
 // their names as verbs.Open has them, with spaces between them.
@@ -210,7 +210,7 @@ func (f *devFile) mmap(mi uapi.MmInfo) []byte {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeLimit); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still not: %s", what)
 		}

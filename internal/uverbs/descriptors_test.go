@@ -283,7 +283,7 @@ func TestServerSurvivesWithoutFreeDescriptors(t *testing.T) {
 	// The connection that waited is served now.
 	c.send(uapi.Bytes(&uapi.Request{Version: uapi.Protocol, Op: uapi.OpHello}), 0)
 	p := []unix.PollFd{{Fd: int32(sock), Events: unix.POLLIN}}
-	if n, err := unix.Poll(p, int(patience.Milliseconds())); n != 1 {
+	if n, err := unix.Poll(p, int(timeLimit.Milliseconds())); n != 1 {
 		t.Errorf("no answer when there were descriptors again: %v", err)
 	}
 }

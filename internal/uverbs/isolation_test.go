@@ -181,7 +181,7 @@ func TestRingsOfAnotherProgramAreNotMapped(t *testing.T) {
 	other.mmap(mi)
 }
 
-// Keys are those of a protection domain, whoever knows them.
+// A key is valid only in its protection domain, for all programs that know it.
 func TestKeysOfAnotherProgramAreRefused(t *testing.T) {
 	s, mine, other := twoPrograms(t, "127.14.4.4")
 	gid := s.cfg.Devices[0].GID()

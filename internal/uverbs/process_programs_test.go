@@ -18,7 +18,7 @@ func runPython(t *testing.T, s *Server, lib string, args ...string) string {
 	if exec.Command(python, "-c", "import pyverbs").Run() != nil {
 		missing(t, "python3-pyverbs")
 	}
-	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*patience)
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 	defer cancel()
 	c, out := program(ctx, t, s, lib, append([]string{python}, args...)...)
 	if err := c.Run(); err != nil {

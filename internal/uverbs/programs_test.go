@@ -61,7 +61,7 @@ func program(ctx stdcontext.Context, t testing.TB, s *Server, lib string, args .
 }
 
 func TestProgramsFindTheDevice(t *testing.T) {
-	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), patience)
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), timeLimit)
 	defer cancel()
 	lib, s := library(t), newServer(t, "127.14.3.1")
 	for _, x := range []struct {
@@ -114,7 +114,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 		{[]string{"ib_read_bw", "-R", "-F", "-n", "100"}, []string{"ib_read_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
 	} {
 		t.Run(strings.Join(x.client, " "), func(t *testing.T) {
-			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*patience)
+			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 			defer cancel()
 			server, serverOut := program(ctx, t, a, lib, x.server...)
 			if err := server.Start(); err != nil {
@@ -123,7 +123,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 			var out *bytes.Buffer
 			err := errors.New("never started")
 			// The server needs a moment until it listens, and nothing tells of it.
-			for end := time.Now().Add(patience); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			for end := time.Now().Add(timeLimit); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 				var client *exec.Cmd
 				client, out = program(ctx, t, b, lib, x.client...)
 				if err = client.Run(); err != nil && !strings.Contains(out.String(), "onnect") && !strings.Contains(out.String(), "REJECTED") {

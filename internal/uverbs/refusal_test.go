@@ -176,7 +176,7 @@ func TestConnectionCommands(t *testing.T) {
 	}
 	wait := func(event uint32) uapi.CMEvent {
 		t.Helper()
-		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}, int(patience.Milliseconds())); n != 1 {
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}, int(timeLimit.Milliseconds())); n != 1 {
 			t.Fatalf("waiting for event %d: %v", event, err)
 		}
 		e, no := get()

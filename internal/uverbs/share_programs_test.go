@@ -64,7 +64,7 @@ func TestProgramsThatShareAndThatDoNotRunTogether(t *testing.T) {
 	for _, args := range pairs {
 		for mode := 1; mode <= 3; mode++ {
 			t.Run(fmt.Sprintf("%s, %d", strings.Join(args, " "), mode), func(t *testing.T) {
-				ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*patience)
+				ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 				defer cancel()
 				port := freePort(t)
 				args := append(args, "-p", port)
@@ -103,7 +103,7 @@ func TestProgramsThatShareAndThatDoNotRunTogether(t *testing.T) {
 func TestProgramThatSharesIsKilled(t *testing.T) {
 	const addr = "127.14.3.10"
 	lib, s := library(t), newServer(t, addr)
-	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*patience)
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 	defer cancel()
 	before := openDescriptors(t)
 	for range 3 {

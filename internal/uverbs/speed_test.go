@@ -71,7 +71,7 @@ func BenchmarkProgramsBesideUCX(b *testing.B) {
 // take runs both programs once.
 func (m *measurement) take(b *testing.B, s *Server, lib, addr string) float64 {
 	b.Helper()
-	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 4*patience)
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 4*timeLimit)
 	defer cancel()
 	port := freePort(b)
 	args := append(slices.Clone(m.args), "-p", port)
@@ -118,7 +118,7 @@ func freePort(b testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// listens reports whether somebody listens on a TCP port, without connecting: the
+// listens reports whether a process listens on a TCP port, without connecting: the
 // programs accept once.
 func listens(port string) bool {
 	n, _ := strconv.Atoi(port)

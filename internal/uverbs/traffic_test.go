@@ -255,7 +255,7 @@ func testPolled(t *testing.T, requests uint32) {
 	name := a.f.id + uint64(a.handle)
 	word := new(atomic.Uint64)
 	rang, silent := 0, 0
-	for deadline := time.Now().Add(patience); silent < 100; {
+	for deadline := time.Now().Add(timeLimit); silent < 100; {
 		n := uint32(rang + silent + 1)
 		a.write(b, n)
 		if word.Load() == name {

@@ -20,8 +20,8 @@ import (
 	"softrdma/interop/lab/internal/control"
 )
 
-// bootPatience bounds a boot. It takes some 6 s on an idle machine.
-const bootPatience = 10 * time.Minute
+// bootTimeLimit bounds a boot. It takes some 6 s on an idle machine.
+const bootTimeLimit = 10 * time.Minute
 
 // processors is how many CPUs a guest has. With one, receiving and programs delay each other so much that an
 // acknowledge takes longer than the 67 ms that pingpongs wait.
@@ -143,7 +143,7 @@ func socketPair() (net.Conn, *os.File, error) {
 
 // waitReady returns when the guest takes requests.
 func (g *Guest) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, fmt.Errorf("no agent answered within %v", bootPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeLimit, fmt.Errorf("no agent answered within %v", bootTimeLimit))
 	defer cancel()
 	select {
 	case <-g.ready:

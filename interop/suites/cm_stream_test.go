@@ -53,9 +53,9 @@ func rstreamEverySize(t *testing.T, iwarp bool, most int) {
 	if iwarp {
 		second = lab.HostIWARPv4Second
 	}
-	const patience = 5 * time.Minute
+	const timeLimit = 5 * time.Minute
 	options := []string{"-S", joinSizes(",", most), "-I", "1", "-C", "2"}
-	ctx := within(t, patience)
+	ctx := within(t, timeLimit)
 
 	served := lab.NextPort()
 	server := peers.StartHost(ctx, t, l, slices.Concat(cmpeer, []string{"rstream", "-b", second, "-p", strconv.Itoa(served)}, options)...)
@@ -80,7 +80,7 @@ func rstreamEverySize(t *testing.T, iwarp bool, most int) {
 	}{{"softrdma_serves_linux", []*peers.Program{client, server}}, {"linux_serves_softrdma", []*peers.Program{ours, theirs}}} {
 		t.Run(run.name, func(t *testing.T) {
 			for _, e := range run.ends {
-				e.Succeeds(t, patience)
+				e.Succeeds(t, timeLimit)
 			}
 		})
 	}
@@ -124,32 +124,32 @@ func rcopyFileArrivesWhole(t *testing.T, iwarp bool) {
 		}
 	}
 	t.Run("softrdma_serves_linux", func(t *testing.T) {
-		ctx := within(t, 2*cmPatience)
+		ctx := within(t, 2*cmTimeLimit)
 		to := filepath.Join(l.Dir(), "copied")
 		port := strconv.Itoa(lab.NextPort())
 		server := peers.StartHost(ctx, t, l, softrdma, "rcopy", "-a", device, "-p", port, "--dir", filepath.Dir(to), "--once")
 		if err := server.AwaitServing(ctx); err != nil {
 			t.Fatal(err)
 		}
-		peers.StartGuest(ctx, t, g, "rcopy", file, p.network().host()+":"+filepath.Base(to), "-p", port).Succeeds(t, cmPatience)
-		server.Succeeds(t, cmPatience)
+		peers.StartGuest(ctx, t, g, "rcopy", file, p.network().host()+":"+filepath.Base(to), "-p", port).Succeeds(t, cmTimeLimit)
+		server.Succeeds(t, cmTimeLimit)
 		got, err := os.ReadFile(to)
 		if sum := sha256.Sum256(got); err != nil || hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%d bytes with the SHA-256 %x arrived, %v; expected %d with %s", len(got), sum, err, len(content), want)
 		}
 	})
 	t.Run("linux_serves_softrdma", func(t *testing.T) {
-		ctx := within(t, 2*cmPatience)
+		ctx := within(t, 2*cmTimeLimit)
 		server, port := serve(ctx, t, g)
-		peers.StartHost(ctx, t, l, softrdma, "rcopy", "-I", device, file, p.network().guest(g)+":/run/copied", "-p", port).Succeeds(t, cmPatience)
+		peers.StartHost(ctx, t, l, softrdma, "rcopy", "-I", device, file, p.network().guest(g)+":/run/copied", "-p", port).Succeeds(t, cmTimeLimit)
 		check(ctx, t, g, "/run/copied")
 		server.Kill()
 		<-server.Done
 	})
 	t.Run("linux_serves_itself", func(t *testing.T) {
-		ctx := within(t, 2*cmPatience)
+		ctx := within(t, 2*cmTimeLimit)
 		server, port := serve(ctx, t, l.Guests[1])
-		peers.StartGuest(ctx, t, g, "rcopy", file, p.network().guest(l.Guests[1])+":/run/copied", "-p", port).Succeeds(t, cmPatience)
+		peers.StartGuest(ctx, t, g, "rcopy", file, p.network().guest(l.Guests[1])+":/run/copied", "-p", port).Succeeds(t, cmTimeLimit)
 		check(ctx, t, l.Guests[1], "/run/copied")
 		server.Kill()
 		<-server.Done
@@ -168,7 +168,7 @@ func TestCMIperf3UnderPreload(t *testing.T) {
 		options []string
 	}{{"linux_sends", nil}, {"linux_sends_2_streams", []string{"-P", "2"}}, {"softrdma_sends_2_streams", []string{"-P", "2", "-R"}}} {
 		t.Run(run.name, func(t *testing.T) {
-			ctx := within(t, 2*cmPatience)
+			ctx := within(t, 2*cmTimeLimit)
 			port := strconv.Itoa(lab.NextPort())
 			server := peers.StartHost(ctx, t, l, cmpeer, "iperf3", "-B", lab.HostIPv4, "-p", port)
 			if err := server.AwaitServing(ctx); err != nil {
@@ -177,11 +177,11 @@ func TestCMIperf3UnderPreload(t *testing.T) {
 			argv := append([]string{"env", "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so",
 				"iperf3", "-c", lab.HostIPv4, "-p", port, "-t", "1"}, run.options...)
 			client := peers.StartGuest(ctx, t, l.Guests[0], argv...)
-			client.Succeeds(t, cmPatience)
+			client.Succeeds(t, cmTimeLimit)
 			if said := client.Said(); !strings.Contains(said, "iperf Done.") {
 				t.Errorf("iperf3 does not say that it is done, but:\n%s", lab.Tail(said, 1500))
 			}
-			server.Succeeds(t, cmPatience)
+			server.Succeeds(t, cmTimeLimit)
 			t.Log(strings.TrimSpace(server.Said()))
 		})
 	}
@@ -197,7 +197,7 @@ func TestCMMulticastReachesEveryMember(t *testing.T) {
 		return append([]string{"mckey", "-m", group, "-b", bind}, options...)
 	}
 	t.Run("linux_sends", func(t *testing.T) {
-		ctx := within(t, 2*cmPatience)
+		ctx := within(t, 2*cmTimeLimit)
 		const group = "239.77.1.1"
 		ours := peers.StartHost(ctx, t, l, append([]string{cmpeer}, mckey(group, lab.HostIPv4)...)...)
 		if err := ours.AwaitServing(ctx); err != nil {
@@ -209,14 +209,14 @@ func TestCMMulticastReachesEveryMember(t *testing.T) {
 		}
 		sender := peers.StartGuest(ctx, t, a, mckey(group, a.IPv4, "-s")...)
 		for _, e := range []*peers.Program{sender, ours, theirs} {
-			e.Succeeds(t, cmPatience)
+			e.Succeeds(t, cmTimeLimit)
 		}
 		if said := ours.Said(); !strings.Contains(said, "joined dgid: ::ffff:"+group) {
 			t.Errorf("softrdma does not have the group's GID of Linux, but says:\n%s", said)
 		}
 	})
 	t.Run("softrdma_sends", func(t *testing.T) {
-		ctx := within(t, 2*cmPatience)
+		ctx := within(t, 2*cmTimeLimit)
 		const group = "239.77.1.2"
 		var ends []*peers.Program
 		for _, g := range []*lab.Guest{a, b} {
@@ -229,11 +229,11 @@ func TestCMMulticastReachesEveryMember(t *testing.T) {
 		}
 		ends = append(ends, peers.StartHost(ctx, t, l, append([]string{cmpeer}, mckey(group, lab.HostIPv4, "-s")...)...))
 		for _, e := range ends {
-			e.Succeeds(t, cmPatience)
+			e.Succeeds(t, cmTimeLimit)
 		}
 	})
 	for _, g := range l.Guests {
-		peers.AwaitIdle(within(t, cmPatience), t, g, cmPatience)
+		peers.AwaitIdle(within(t, cmTimeLimit), t, g, cmTimeLimit)
 	}
 }
 

@@ -53,8 +53,8 @@ type cmProgram struct {
 	itself bool
 	// iwarp: over iWARP, with siw.
 	iwarp bool
-	// patience is how many times longer than cmPatience the program may take; 0 is once.
-	patience int
+	// slowness is a factor for cmTimeLimit; 0 means 1.
+	slowness int
 }
 
 func rping(options ...string) func(cmRole) []string {
@@ -109,11 +109,11 @@ func (p cmProgram) softrdmaArgv(t *testing.T, l *lab.Lab, r cmRole) []string {
 	return append(append([]string{program(t, l, "cmd/softrdma")}, p.argv(r)...), source...)
 }
 
-// cmPatience is how long a program may take.
-const cmPatience = time.Minute
+// cmTimeLimit is how long a program may take.
+const cmTimeLimit = time.Minute
 
 // limit returns how long the program may take.
-func (p cmProgram) limit() time.Duration { return cmPatience * time.Duration(max(p.patience, 1)) }
+func (p cmProgram) limit() time.Duration { return cmTimeLimit * time.Duration(max(p.slowness, 1)) }
 
 // nextPortFor returns the port of a run.
 func (p cmProgram) nextPortFor() int {
@@ -149,12 +149,12 @@ func (p cmProgram) finish(t *testing.T, server, client *peers.Program, linuxServ
 		return
 	}
 	if t.Failed() {
-		server.Kill() // it would wait for ever
+		server.Kill() // it would wait forever
 		<-server.Done
 		t.Logf("the server said:\n%s", lab.Tail(server.Said(), 1500))
 		return
 	}
-	server.Succeeds(t, cmPatience)
+	server.Succeeds(t, cmTimeLimit)
 }
 
 // wrongSumTries is how often a program over iWARP is run if softrdma finds a wrong CRC. siw sends one about once in
@@ -189,7 +189,7 @@ func (p cmProgram) run(t *testing.T, l *lab.Lab, linuxServes bool, start func(co
 	p.softrdmaArgv(t, l, cmRole{}) // which may build the program
 	known := func(err error) bool { return errors.Is(err, errWrongSum) }
 	err := lab.Retry(t, wrongSumTries, known, func(int) error {
-		ctx := within(t, p.limit()+cmPatience)
+		ctx := within(t, p.limit()+cmTimeLimit)
 		server, client := start(ctx)
 		softrdma, siw := server, client
 		if linuxServes {
@@ -250,7 +250,7 @@ func cmLinuxAgainstItself(t *testing.T, programs []cmProgram) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			ctx := within(t, 2*cmPatience)
+			ctx := within(t, 2*cmTimeLimit)
 			server, r := p.serveInGuest(ctx, t, l.Guests[1])
 			client := peers.StartGuest(ctx, t, l.Guests[0], p.argv(r)...)
 			p.finish(t, server, client, true)

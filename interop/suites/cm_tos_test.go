@@ -23,7 +23,7 @@ func TestCMTypeOfServiceIsOnEveryPacket(t *testing.T) {
 		linux bool // Linux is the client
 	}{{"softrdma_asks", false}, {"linux_asks", true}} {
 		t.Run(run.name, func(t *testing.T) {
-			ctx := within(t, 2*cmPatience)
+			ctx := within(t, 2*cmTimeLimit)
 			port := lab.NextPort()
 			file := filepath.Join(l.Dir(), "tos_"+run.name+".pcapng")
 			capture, err := l.Capture(ctx, file, "udp port 4791 and udp[4:2] > 8") // not the empty one of link/udp's identify
@@ -47,7 +47,7 @@ func TestCMTypeOfServiceIsOnEveryPacket(t *testing.T) {
 				ends = []*peers.Program{peers.StartHost(ctx, t, l, append([]string{cmpeer, "ucmatose", "-s", g.IPv4}, client...)...), server}
 			}
 			for _, e := range ends {
-				e.Succeeds(t, cmPatience)
+				e.Succeeds(t, cmTimeLimit)
 			}
 			if err := capture.Stop(); err != nil {
 				t.Fatal(err)

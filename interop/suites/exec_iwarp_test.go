@@ -64,7 +64,7 @@ func iwarpMeets(t *testing.T, start func(ctx context.Context, u *unchanged, port
 	for _, u := range iwarpUnchanged {
 		t.Run(strings.Join(u.argv, "_"), func(t *testing.T) {
 			err := lab.Retry(t, iwarpTries, lab.AnyError, func(int) error {
-				ctx := within(t, execPatience)
+				ctx := within(t, execTimeLimit)
 				return start(ctx, &u, lab.NextPort()).hold(ctx)
 			})
 			if err != nil {
@@ -107,7 +107,7 @@ func TestExecIWARPProgramsServeSiw(t *testing.T) {
 			},
 		}
 	})
-	peers.AwaitIdle(within(t, execPatience), t, g, cmPatience)
+	peers.AwaitIdle(within(t, execTimeLimit), t, g, cmTimeLimit)
 }
 
 func TestSiwServesExecIWARPPrograms(t *testing.T) {
@@ -120,7 +120,7 @@ func TestSiwServesExecIWARPPrograms(t *testing.T) {
 			func() *peers.Program { return peers.StartHost(ctx, t, l, line...) },
 		}
 	})
-	peers.AwaitIdle(within(t, execPatience), t, g, cmPatience)
+	peers.AwaitIdle(within(t, execTimeLimit), t, g, cmTimeLimit)
 }
 
 // TestSiwProgramsAgainstItself shows that the runs are fair.

@@ -28,8 +28,8 @@ type unchanged struct {
 	peer   string   // the client's options before the server's address, which comes last
 }
 
-// execPatience is how long a program may take. It polls, in an emulated machine.
-const execPatience = 3 * time.Minute
+// execTimeLimit is how long a program may take. It polls, in an emulated machine.
+const execTimeLimit = 3 * time.Minute
 
 var unchangedPrograms = []unchanged{
 	{argv: []string{"ibv_rc_pingpong", "-n", "300", "-c"}, gid: "-g"},
@@ -102,13 +102,13 @@ func (u *unchanged) run(ctx context.Context, t *testing.T, listening func(contex
 		t.Fatalf("%v; the server said:\n%s", err, lab.Tail(server.Said(), 1500))
 	}
 	c := client()
-	c.Succeeds(t, execPatience)
+	c.Succeeds(t, execTimeLimit)
 	if t.Failed() {
 		server.Kill()
 		<-server.Done
 		t.Fatalf("the server said:\n%s\nthe client:\n%s", lab.Tail(server.Said(), 1500), lab.Tail(c.Said(), 1500))
 	}
-	server.Succeeds(t, execPatience)
+	server.Succeeds(t, execTimeLimit)
 }
 
 func TestExecProgramsServeLinux(t *testing.T) {
@@ -116,7 +116,7 @@ func TestExecProgramsServeLinux(t *testing.T) {
 	softrdma := execCommand(t, l)
 	for _, u := range unchangedPrograms {
 		t.Run(strings.Join(u.argv, "_"), func(t *testing.T) {
-			ctx, port := within(t, 3*execPatience), lab.NextPort()
+			ctx, port := within(t, 3*execTimeLimit), lab.NextPort()
 			line := append([]string{softrdma, "exec", "-d", lab.HostIPv4, "--"}, u.line(execGID, "", lab.HostIPv4, port)...)
 			server := peers.StartHost(ctx, t, l, line...)
 			u.run(ctx, t, func(ctx context.Context) error {
@@ -127,7 +127,7 @@ func TestExecProgramsServeLinux(t *testing.T) {
 			}, server, func() *peers.Program {
 				return peers.StartGuest(ctx, t, l.Guests[0], u.line(guestGID, lab.HostIPv4, "", port)...)
 			})
-			peers.AwaitIdle(ctx, t, l.Guests[0], cmPatience)
+			peers.AwaitIdle(ctx, t, l.Guests[0], cmTimeLimit)
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestLinuxServesExecPrograms(t *testing.T) {
 	softrdma, g := execCommand(t, l), l.Guests[0]
 	for _, u := range unchangedPrograms {
 		t.Run(strings.Join(u.argv, "_"), func(t *testing.T) {
-			ctx, port := within(t, 3*execPatience), lab.NextPort()
+			ctx, port := within(t, 3*execTimeLimit), lab.NextPort()
 			server := peers.StartGuest(ctx, t, g, u.line(guestGID, "", g.IPv4, port)...)
 			u.run(ctx, t, func(ctx context.Context) error {
 				if u.words != "" {
@@ -148,7 +148,7 @@ func TestLinuxServesExecPrograms(t *testing.T) {
 				line := append([]string{softrdma, "exec", "-d", lab.HostIPv4, "--"}, u.line(execGID, g.IPv4, "", port)...)
 				return peers.StartHost(ctx, t, l, line...)
 			})
-			peers.AwaitIdle(ctx, t, g, cmPatience)
+			peers.AwaitIdle(ctx, t, g, cmTimeLimit)
 		})
 	}
 }

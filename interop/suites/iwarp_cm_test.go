@@ -14,7 +14,7 @@ import (
 // iwarpPrograms are librdmacm's programs over iWARP, which has no datagrams and no port space IB.
 var iwarpPrograms = []cmProgram{
 	{name: "rping", argv: rping("-C", "100", "-V"), command: true, itself: true},
-	{name: "rping_many", argv: rping("-C", "1000", "-V"), command: true, patience: 3},
+	{name: "rping_many", argv: rping("-C", "1000", "-V"), command: true, slowness: 3},
 	{name: "rping_ipv6", argv: rping("-C", "20", "-V"), command: true, v6: true, itself: true},
 	{name: "rping_small", argv: rping("-C", "20", "-V", "-S", "23"), command: true},
 	{name: "rping_large", argv: rping("-C", "50", "-V", "-S", "65535"), command: true},
@@ -40,7 +40,7 @@ func TestIWARPSoftrdmaServesSiw(t *testing.T) { cmSoftrdmaServes(t, iwarpProgram
 func TestIWARPSiwServesSoftrdma(t *testing.T) { cmLinuxServes(t, iwarpPrograms) }
 
 // siwTries is how often a program is tried between siw and siw. As a responder siw overlooks frames that come between its
-// reply and full operation, and as an initiator it sends them once, so both ends may wait for ever. softrdma sends
+// reply and full operation, and as an initiator it sends them once, so both ends may wait forever. softrdma sends
 // again, see internal/iwarp/nudge.go.
 const siwTries = 6
 
@@ -62,7 +62,7 @@ func TestIWARPSiwAgainstItself(t *testing.T) {
 }
 
 // standstill is how long the first try with siw at both ends may take. On an idle machine it takes some 2 s. Only time
-// distinguishes a slow run from one that waits for ever, so each try has twice the time of the one before.
+// distinguishes a slow run from one that waits forever, so each try has twice the time of the one before.
 const standstill = 5 * time.Second
 
 // siwWithItself tries once.

@@ -109,5 +109,5 @@ func TestIWARPResetInMidTransfer(t *testing.T) {
 			checkResults(t, scenarioNames(t, isCut), want, exerciseCut(t, l, server, client))
 		})
 	}
-	peers.AwaitDevice(within(t, cmPatience), t, l.Guests[0], peers.IdleSiw, cmPatience)
+	peers.AwaitDevice(within(t, cmTimeLimit), t, l.Guests[0], peers.IdleSiw, cmTimeLimit)
 }

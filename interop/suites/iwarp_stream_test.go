@@ -21,18 +21,18 @@ func TestIWARPSoftrdmaNamesWhySiwRefuses(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")
 	g := l.Guests[0]
-	ctx := within(t, 3*cmPatience)
+	ctx := within(t, 3*cmTimeLimit)
 	nobody := strconv.Itoa(lab.NextPort())
-	peers.StartHost(ctx, t, l, cmpeer, "-iwarp", "rdma_client", "-s", g.IWARPv4, "-p", nobody).Fails(t, cmPatience, "no listener for the service ID")
+	peers.StartHost(ctx, t, l, cmpeer, "-iwarp", "rdma_client", "-s", g.IWARPv4, "-p", nobody).Fails(t, cmTimeLimit, "no listener for the service ID")
 
 	port := lab.NextPort()
 	server := peers.StartGuest(ctx, t, g, "ucmatose", "-b", g.IWARPv4, "-p", strconv.Itoa(port), "-C", "0")
 	if err := g.WaitRDMAListen(ctx, port); err != nil {
 		t.Fatal(err)
 	}
-	peers.StartHost(ctx, t, l, cmpeer, "-iwarp", "ucmatose", "-s", g.IWARPv4, "-p", strconv.Itoa(port), "-C", "0", "-c", "2").Fails(t, cmPatience, "reason 28")
-	server.Wait(t, cmPatience) // it calls itself failed when it rejects
-	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmPatience)
+	peers.StartHost(ctx, t, l, cmpeer, "-iwarp", "ucmatose", "-s", g.IWARPv4, "-p", strconv.Itoa(port), "-C", "0", "-c", "2").Fails(t, cmTimeLimit, "reason 28")
+	server.Wait(t, cmTimeLimit) // it calls itself failed when it rejects
+	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmTimeLimit)
 }
 
 // TestIWARPSiwLearnsThatSoftrdmaRefuses is the reverse: softrdma listens elsewhere.
@@ -40,14 +40,14 @@ func TestIWARPSiwLearnsThatSoftrdmaRefuses(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")
 	g := l.Guests[0]
-	ctx := within(t, 3*cmPatience)
+	ctx := within(t, 3*cmTimeLimit)
 	there, elsewhere := strconv.Itoa(lab.NextPort()), strconv.Itoa(lab.NextPort())
 	server := peers.StartHost(ctx, t, l, cmpeer, "-iwarp", "rdma_server", "-s", lab.HostIWARPv4, "-p", there)
 	if err := server.AwaitServing(ctx); err != nil {
 		t.Fatal(err)
 	}
-	peers.StartGuest(ctx, t, g, "rdma_client", "-s", lab.HostIWARPv4, "-p", elsewhere).Fails(t, cmPatience, "Connection refused")
-	peers.StartGuest(ctx, t, g, "rdma_client", "-s", lab.HostIWARPv4, "-p", there).Succeeds(t, cmPatience)
-	server.Succeeds(t, cmPatience)
-	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmPatience)
+	peers.StartGuest(ctx, t, g, "rdma_client", "-s", lab.HostIWARPv4, "-p", elsewhere).Fails(t, cmTimeLimit, "Connection refused")
+	peers.StartGuest(ctx, t, g, "rdma_client", "-s", lab.HostIWARPv4, "-p", there).Succeeds(t, cmTimeLimit)
+	server.Succeeds(t, cmTimeLimit)
+	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmTimeLimit)
 }

@@ -45,7 +45,7 @@ func TestIWARPWrongPeerIsAnsweredAsBySiw(t *testing.T) {
 	l := openLab(t)
 	softrdma, rawpeer := program(t, l, "cmd/softrdma"), program(t, l, "interop/peers/rawpeer")
 	g := l.Guests[0]
-	ctx := within(t, 6*cmPatience)
+	ctx := within(t, 6*cmTimeLimit)
 	port := lab.NextPort()
 	peers.StartGuest(ctx, t, g, "rping", "-s", "-P", "-a", g.IWARPv4, "-p", strconv.Itoa(port))
 	if err := g.WaitRDMAListen(ctx, port); err != nil {

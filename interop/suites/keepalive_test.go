@@ -49,10 +49,10 @@ func TestKeepaliveNamesAVanishedSiw(t *testing.T) { keepaliveVanished(t, network
 // the probes, and the exchange after it shows that they have changed nothing.
 func keepaliveAnswered(t *testing.T, n network) {
 	const timeout, pause = 4 * time.Second, 10 * time.Second
-	ctx := within(t, 2*cmPatience)
+	ctx := within(t, 2*cmTimeLimit)
 	r := startKeepalive(ctx, t, n, timeout, pause)
-	r.client.Succeeds(t, cmPatience)
-	r.server.Succeeds(t, cmPatience)
+	r.client.Succeeds(t, cmTimeLimit)
+	r.server.Succeeds(t, cmTimeLimit)
 	_, said, _ := strings.Cut(r.client.Said(), "idle for "+pause.String())
 	probes := 0
 	if _, err := fmt.Sscanf(said, ", %d probes", &probes); err != nil || probes < int(pause/timeout)+1 {
@@ -65,7 +65,7 @@ func keepaliveAnswered(t *testing.T, n network) {
 // keepaliveVanished cuts the guest off the network while a connection is idle.
 func keepaliveVanished(t *testing.T, n network) {
 	const timeout = 2 * time.Second
-	ctx := within(t, 3*cmPatience)
+	ctx := within(t, 3*cmTimeLimit)
 	r := startKeepalive(ctx, t, n, timeout, 50*time.Second)
 	plug := func() {
 		if err := r.g.Plug(context.WithoutCancel(ctx)); err != nil {
@@ -77,7 +77,7 @@ func keepaliveVanished(t *testing.T, n network) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	r.client.Fails(t, cmPatience, "while idle: ", "PEER_SILENT")
+	r.client.Fails(t, cmTimeLimit, "while idle: ", "PEER_SILENT")
 	t.Logf("learned within %v", time.Since(began).Round(time.Millisecond))
 	plug()
 	r.server.Kill()

@@ -13,8 +13,8 @@ import (
 	"softrdma/interop/peers"
 )
 
-// killPatience is how long an end may take to learn that its peer was killed.
-const killPatience = time.Minute
+// killTimeLimit is how long an end may take to learn that its peer was killed.
+const killTimeLimit = time.Minute
 
 // When a program of Linux is killed in mid transfer, its kernel ends the connection: rxe's connection manager sends a
 // DREQ, siw's TCP a FIN or a reset.
@@ -32,7 +32,7 @@ func linuxWasKilled(t *testing.T, n network) {
 		disconnected, endOfStream = []string{"disconnected by " + n.guest(g)}, []string{"EOF"}
 	}
 	t.Run("rping_client", func(t *testing.T) {
-		ctx := within(t, 3*cmPatience)
+		ctx := within(t, 3*cmTimeLimit)
 		port := strconv.Itoa(lab.NextPort())
 		server := peers.StartHost(ctx, t, l, softrdma, "rping", "-s", "-a", n.device(), "-p", port, "-v")
 		if err := server.AwaitServing(ctx); err != nil {
@@ -40,29 +40,29 @@ func linuxWasKilled(t *testing.T, n network) {
 		}
 		client := peers.StartGuest(ctx, t, g, "rping", "-c", "-a", n.host(), "-p", port)
 		// A client without a count ends between two pings in the same way, so the server may call it a success.
-		killInMidTransfer(ctx, t, client, server, "rdma-ping-10:").Wait(t, killPatience)
+		killInMidTransfer(ctx, t, client, server, "rdma-ping-10:").Wait(t, killTimeLimit)
 	})
 	t.Run("rping_server", func(t *testing.T) {
-		ctx := within(t, 3*cmPatience)
+		ctx := within(t, 3*cmTimeLimit)
 		port := lab.NextPort()
 		server := peers.StartGuest(ctx, t, g, "rping", "-s", "-a", n.guest(g), "-p", strconv.Itoa(port))
 		if err := g.WaitRDMAListen(ctx, port); err != nil {
 			t.Fatal(err)
 		}
 		client := peers.StartHost(ctx, t, l, softrdma, "rping", "-c", "-I", n.device(), "-a", n.guest(g), "-p", strconv.Itoa(port), "-v")
-		killInMidTransfer(ctx, t, server, client, "rdma-ping-10:").Fails(t, killPatience, disconnected...)
+		killInMidTransfer(ctx, t, server, client, "rdma-ping-10:").Fails(t, killTimeLimit, disconnected...)
 	})
 	t.Run("rstream_client", func(t *testing.T) {
-		ctx := within(t, 3*cmPatience)
+		ctx := within(t, 3*cmTimeLimit)
 		port := strconv.Itoa(lab.NextPort())
 		server := peers.StartHost(ctx, t, l, append(cmpeer, "rstream", "-b", n.host(), "-p", port, "-S", "65536", "-C", "1000000")...)
 		if err := server.AwaitServing(ctx); err != nil {
 			t.Fatal(err)
 		}
 		client := peers.StartGuest(ctx, t, g, "rstream", "-s", n.host(), "-p", port, "-S", "65536", "-C", "1000000", "-T", "v")
-		killInMidTransfer(ctx, t, client, server, "connected with").Fails(t, killPatience, endOfStream...)
+		killInMidTransfer(ctx, t, client, server, "connected with").Fails(t, killTimeLimit, endOfStream...)
 	})
-	n.awaitIdle(within(t, cmPatience), t, g)
+	n.awaitIdle(within(t, cmTimeLimit), t, g)
 }
 
 // killInMidTransfer kills a program after softrdma's has printed some words and a little more was transferred. It waits
@@ -75,7 +75,7 @@ func killInMidTransfer(ctx context.Context, t *testing.T, victim, softrdma *peer
 	time.Sleep(200 * time.Millisecond)
 	victim.Kill()
 	began := time.Now()
-	softrdma.Wait(t, killPatience)
+	softrdma.Wait(t, killTimeLimit)
 	t.Logf("learned after %v: %s", time.Since(began).Round(time.Millisecond), peers.LastLine(softrdma.Said()))
 	return softrdma
 }
@@ -88,7 +88,7 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")
 	g := l.Guests[0]
-	ctx := within(t, 3*cmPatience)
+	ctx := within(t, 3*cmTimeLimit)
 	port := lab.NextPort()
 	options := []string{"-p", strconv.Itoa(port), "-S", "100000", "-C", "300"}
 	// Output to a pipe would stay in a buffer otherwise.
@@ -106,7 +106,7 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	}
 	client.Kill()
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, killPatience)
+	bounded, cancel := context.WithTimeout(ctx, killTimeLimit)
 	defer cancel()
 	// Its sends fail, which ucmatose ignores. It goes on to the end, where it disconnects from the dead peer.
 	if err := server.AwaitOutput(bounded, "cmatose: disconnecting"); err != nil {
@@ -115,7 +115,7 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	t.Logf("learned after %v", time.Since(began).Round(time.Millisecond))
 	server.Kill()
 	<-server.Done
-	peers.AwaitIdle(ctx, t, g, cmPatience)
+	peers.AwaitIdle(ctx, t, g, cmTimeLimit)
 }
 
 // TestIWARPSiwLearnsThatSoftrdmaWasKilled kills softrdma while siw waits for its answer. The kernel resets the TCP
@@ -124,7 +124,7 @@ func TestIWARPSiwLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	l := openLab(t)
 	softrdma := program(t, l, "cmd/softrdma")
 	g := l.Guests[0]
-	ctx := within(t, 3*cmPatience)
+	ctx := within(t, 3*cmTimeLimit)
 	port := strconv.Itoa(lab.NextPort())
 	server := peers.StartHost(ctx, t, l, softrdma, "rping", "-s", "-a", "iwarp:"+lab.HostIWARPv4, "-p", port, "-v")
 	if err := server.AwaitServing(ctx); err != nil {
@@ -132,7 +132,7 @@ func TestIWARPSiwLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	}
 	client := peers.StartGuest(ctx, t, g, "rping", "-c", "-a", lab.HostIWARPv4, "-p", port)
 	killInMidTransfer(ctx, t, server, server, "rdma-ping-10:")
-	if err := client.AwaitOutput(within(t, killPatience), "DISCONNECT EVENT"); err != nil {
+	if err := client.AwaitOutput(within(t, killTimeLimit), "DISCONNECT EVENT"); err != nil {
 		t.Error(err)
 	}
 	// rping sometimes hangs in its clean-up then, waiting for a completion thread that nothing wakes.
@@ -142,5 +142,5 @@ func TestIWARPSiwLearnsThatSoftrdmaWasKilled(t *testing.T) {
 		t.Log("rping knows, and does not end")
 		client.Kill()
 	}
-	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmPatience)
+	peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmTimeLimit)
 }

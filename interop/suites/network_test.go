@@ -61,8 +61,8 @@ func (n network) cmpeer(t *testing.T, l *lab.Lab) []string {
 func (n network) awaitIdle(ctx context.Context, t *testing.T, g *lab.Guest) {
 	t.Helper()
 	if n.iwarp {
-		peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmPatience)
+		peers.AwaitDevice(ctx, t, g, peers.IdleSiw, cmTimeLimit)
 	} else {
-		peers.AwaitIdle(ctx, t, g, cmPatience)
+		peers.AwaitIdle(ctx, t, g, cmTimeLimit)
 	}
 }

@@ -140,7 +140,7 @@ const attempts = 3
 // own counters.
 func playPingpong(t *testing.T, server, client player, p pingpong) {
 	t.Helper()
-	err := lab.Retry(t, attempts, isStuck, func(int) error { return meet(t, runPatience, server, client, p) })
+	err := lab.Retry(t, attempts, isStuck, func(int) error { return meet(t, runTimeLimit, server, client, p) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -154,9 +154,9 @@ func isStuck(err error) bool {
 // The time limits of a run, and of its second end after the first has failed. A run takes a second on an idle machine, and
 // up to half a minute on a busy one. softrdma pingpong gives up earlier, when nothing comes for 10 s.
 const (
-	runPatience = 3 * time.Minute
-	rxePatience = time.Minute // of rxe at both ends, which nobody would end
-	endPatience = 5 * time.Second
+	runTimeLimit = 3 * time.Minute
+	rxeTimeLimit = time.Minute // of rxe at both ends, which nobody would end
+	endTimeLimit = 5 * time.Second
 )
 
 // An ended is how one end of a pingpong ended.
@@ -173,9 +173,9 @@ func (e ended) failure() error {
 }
 
 // meet runs both ends and returns what went wrong.
-func meet(t *testing.T, patience time.Duration, server, client player, p pingpong) error {
+func meet(t *testing.T, timeLimit time.Duration, server, client player, p pingpong) error {
 	t.Helper()
-	ctx, cancel := context.WithCancelCause(within(t, patience))
+	ctx, cancel := context.WithCancelCause(within(t, timeLimit))
 	defer cancel(nil)
 	look, err := watch(ctx, server, client, p)
 	if err != nil {
@@ -205,8 +205,8 @@ func meet(t *testing.T, patience time.Duration, server, client player, p pingpon
 	var looked error
 	if first.err != nil {
 		looked = look(ctx) // while the other end is still there
-		end := time.AfterFunc(endPatience, func() {
-			cancel(fmt.Errorf("the %s failed, and %v later this end was still there", first.who, endPatience))
+		end := time.AfterFunc(endTimeLimit, func() {
+			cancel(fmt.Errorf("the %s failed, and %v later this end was still there", first.who, endTimeLimit))
 		})
 		defer end.Stop()
 	}
@@ -250,7 +250,7 @@ func TestPingpongRxeAgainstRxe(t *testing.T) {
 	} {
 		t.Run(p.String(), func(t *testing.T) {
 			server, client := rxePlayer{l.Guests[1]}, rxePlayer{l.Guests[0]}
-			if err := lab.Retry(t, attempts, lab.AnyError, func(int) error { return meet(t, rxePatience, server, client, p) }); err != nil {
+			if err := lab.Retry(t, attempts, lab.AnyError, func(int) error { return meet(t, rxeTimeLimit, server, client, p) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -269,11 +269,11 @@ func TestPingpongRxeServesSoftrdma(t *testing.T) {
 
 // playAll plays all pingpongs, as long as they do not all hang.
 func playAll(t *testing.T, server, client player) {
-	const patience = 8 * time.Minute
-	deadline := time.Now().Add(patience)
+	const timeLimit = 8 * time.Minute
+	deadline := time.Now().Add(timeLimit)
 	for _, p := range pingpongs() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not all pingpongs were played within %v: %v and what comes after it were not", patience, p)
+			t.Fatalf("not all pingpongs were played within %v: %v and what comes after it were not", timeLimit, p)
 		}
 		t.Run(p.String(), func(t *testing.T) { playPingpong(t, server, client, p) })
 	}

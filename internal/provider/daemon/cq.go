@@ -155,7 +155,7 @@ func (c *completions) mapRing(mi uapi.MmInfo, depth int) error {
 // Ring implements provider.CQ.
 func (c *completions) Ring() *queue.CompletionRing { return c.ring.Load() }
 
-// vainPolls is after how many polls in vain a poller offers its processor: the
+// vainPolls is the number of empty polls after which a poller offers its processor: the
 // daemon may need it, or the peer.
 const vainPolls = 8
 

@@ -44,8 +44,8 @@ func powerOff() {
 
 // openPort finds the serial port by its name and opens it in blocking mode: the port's poll reports a hang-up before
 // the host has connected, which Go's poller would take for the end of the file.
-func openPort(patience time.Duration) (*os.File, error) {
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+func openPort(timeLimit time.Duration) (*os.File, error) {
+	for deadline := time.Now().Add(timeLimit); ; time.Sleep(50 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
 		for _, name := range names {
 			content, err := os.ReadFile(name)

@@ -21,15 +21,15 @@ import (
 
 func main() {
 	guests := flag.Int("guests", 1, "how many guests to boot, 1 or 2")
-	patience := flag.Duration("patience", 2*time.Minute, "how long a command may take")
+	timeLimit := flag.Duration("timeout", 2*time.Minute, "how long a command may take")
 	flag.Parse()
-	if err := run(*guests, *patience); err != nil {
+	if err := run(*guests, *timeLimit); err != nil {
 		fmt.Fprintln(os.Stderr, "labrun:", err)
 		os.Exit(1)
 	}
 }
 
-func run(guests int, patience time.Duration) error {
+func run(guests int, timeLimit time.Duration) error {
 	began := time.Now()
 	l, err := lab.Open(context.Background(), guests, lab.TestProcessor)
 	if err != nil {
@@ -47,16 +47,16 @@ func run(guests int, patience time.Duration) error {
 		}
 		rest, inBackground := strings.CutSuffix(line, "&")
 		if inBackground {
-			background.Go(func() { one(l, rest, patience) })
+			background.Go(func() { one(l, rest, timeLimit) })
 		} else {
-			one(l, rest, patience)
+			one(l, rest, timeLimit)
 		}
 	}
 	return nil
 }
 
-func one(l *lab.Lab, line string, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func one(l *lab.Lab, line string, timeLimit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	began := time.Now()
 	where, command, _ := strings.Cut(line, " ")

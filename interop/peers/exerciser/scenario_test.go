@@ -50,7 +50,7 @@ func TestScenariosHaveOnlyKnownFields(t *testing.T) {
 				}
 			}
 		}
-		// Whoever misses a barrier waits for the other for a minute.
+		// An end that misses a barrier waits for the other for a minute.
 		if c, s1 := barriers(s.Client), barriers(s.Server); c != s1 {
 			t.Errorf("%s: the client has %d barriers, the server %d", s.Name, c, s1)
 		}

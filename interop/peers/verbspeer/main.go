@@ -24,8 +24,8 @@ import (
 // timeLimit is how long the peer may take for a message.
 const timeLimit = 60 * time.Second
 
-// acceptPatience is how long a client may take to come: the other implementation's begins with an interpreter.
-const acceptPatience = 5 * time.Minute
+// acceptTimeLimit is how long a client may take to come: the other implementation's begins with an interpreter.
+const acceptTimeLimit = 5 * time.Minute
 
 type options struct {
 	role     string
@@ -125,7 +125,7 @@ func (p *peer) serve() error {
 		return err
 	}
 	defer l.Close()
-	l.(*net.TCPListener).SetDeadline(time.Now().Add(acceptPatience))
+	l.(*net.TCPListener).SetDeadline(time.Now().Add(acceptTimeLimit))
 	fmt.Printf("{\"listening\": %d}\n", p.port)
 	c, err := l.Accept()
 	if err != nil {

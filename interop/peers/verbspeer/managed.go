@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// cmPatience is how long one event of the connection manager may take.
-const cmPatience = 80 * time.Second
+// cmTimeLimit is how long one event of the connection manager may take.
+const cmTimeLimit = 80 * time.Second
 
 // A manager connects the queue pairs of an iWARP device, which have no other way.
 type manager struct {
@@ -88,7 +88,7 @@ func (m *manager) connect(qp *verbs.QP, peer string) (id *rdmacm.ID, err error) 
 
 // next waits for an event. That of connections that ended before are not it.
 func (m *manager) next(want rdmacm.EventType) (rdmacm.Event, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), cmPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), cmTimeLimit)
 	defer cancel()
 	for {
 		e, err := m.ch.Next(ctx)
