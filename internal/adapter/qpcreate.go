@@ -25,7 +25,7 @@ type QPConfig struct {
 	RQ                 *queue.RecvRing     // nil makes one of RecvDepth and RecvSGE
 	Control            congestion.Kind     // of a connection; Default takes the device's
 	Recovery           congestion.Recovery // the same
-	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative is for ever
+	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative means no limit
 	PeerProbe          time.Duration       // see machine.Port
 }
 

@@ -10,7 +10,7 @@ type RTT struct {
 	latest              uint32
 	epoch               time.Duration // when this epoch ends
 	low, fresh          uint32        // smallest of the last lowTrips to twice as many, and of the latest of them
-	turn                time.Duration // when fresh begins anew
+	turn                time.Duration // when fresh begins again
 }
 
 // leastEpoch is half the age at which the smallest round trip is dropped: a path that

@@ -33,7 +33,7 @@ type responder struct {
 }
 
 // Receive takes a packet. IBTA 9.8.2.2: if anything is wrong with it, its message is
-// dropped silently, and the next First or Only begins anew.
+// dropped silently, and the next First or Only begins a new message.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
 	if d := q.admit(now, in); d.Reason != reason.None {
 		q.Host.Refuse(q.Port, d)

@@ -46,7 +46,7 @@ func (w *BlockingWait) Unlock() { w.mu.Unlock() }
 // Wake wakes the caller that sleeps here.
 func (w *BlockingWait) Wake() { w.alarm.ring() }
 
-// Forget lets go of the last context. No waiter may sleep here afterwards.
+// Forget releases the last context. No waiter may sleep here afterwards.
 func (w *BlockingWait) Forget() {
 	w.mu.Lock()
 	w.unwatch()

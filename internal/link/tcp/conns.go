@@ -168,7 +168,7 @@ func (l *conns) Wake() {
 }
 
 // Wait blocks until something may be ready, Wake or Close is called or d has
-// passed; d < 0 is for ever.
+// passed; d < 0 means no limit.
 func (l *conns) Wait(d time.Duration) error {
 	var timeout <-chan time.Time
 	if d >= 0 {

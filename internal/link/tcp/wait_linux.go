@@ -36,7 +36,7 @@ func (l *epollLink) kick() {
 }
 
 // Wait blocks until something may be ready, Wake or Close is called or d has
-// passed; d < 0 is for ever. It blocks a thread, not the scheduler.
+// passed; d < 0 means no limit. It blocks a thread, not the scheduler.
 func (l *epollLink) Wait(d time.Duration) error {
 	l.life.RLock()
 	defer l.life.RUnlock()
