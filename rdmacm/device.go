@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
 	"softrdma/internal/reason"
@@ -78,8 +79,11 @@ func openDevice(at netip.AddrPort, security *tls.Config) (registry.Handle, error
 // deviceName returns the name by which package verbs opens the device of an
 // address.
 func deviceName(at netip.AddrPort) string {
-	if at.Port() == 0 {
+	switch at.Port() {
+	case 0:
 		return "iwarp:" + at.Addr().String()
+	case cmid.RoCEv1Port:
+		return "roce1:" + at.Addr().String()
 	}
 	return at.String()
 }

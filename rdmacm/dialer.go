@@ -16,7 +16,7 @@ type Dialer struct {
 	Device *verbs.Device // nil: by the host's routing, see the package documentation
 
 	// Protocol is the protocol of the device that the host's routing chooses:
-	// verbs.RoCE or verbs.IWARP. It is ignored if Device is set.
+	// verbs.RoCE, verbs.IWARP or verbs.RoCEv1. It is ignored if Device is set.
 	Protocol verbs.Protocol
 
 	// TLS, of iWARP, encrypts the connection, as described at verbs.Config.TLS. The

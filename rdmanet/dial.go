@@ -32,7 +32,8 @@ type Dialer struct {
 	// Device is the device to use; nil is the local address's.
 	Device *verbs.Device
 
-	// Protocol is what the local address's device speaks: RoCE, or verbs.IWARP.
+	// Protocol is what the local address's device speaks: RoCE, verbs.IWARP or
+	// verbs.RoCEv1.
 	// A Device speaks what it speaks. Both ends speak the same.
 	Protocol verbs.Protocol
 

@@ -19,8 +19,12 @@ type AddressVector struct {
 	TrafficClass uint8  // the upper six bits are the DSCP
 
 	// UDPPort is the peer's UDP port; 0 means 4791, the only one that other
-	// implementations listen on.
+	// implementations listen on. RoCE v1 has none.
 	UDPPort uint16
+
+	// ServiceLevel is 0 to 15. In RoCE v1 its low three bits are the 802.1p priority
+	// of frames in a VLAN; RoCE v2 has no place for it.
+	ServiceLevel uint8
 }
 
 // path returns the path that the vector means on a device.
@@ -32,9 +36,11 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 		return qp.Path{}, reason.BadArgument(0, uint64(v.SGIDIndex), "address: SGID index: expected 0, found %d", v.SGIDIndex)
 	case v.DGID == GID{}:
 		return qp.Path{}, reason.BadArgument(0, 0, "address: expected the peer's GID, found none")
+	case v.ServiceLevel > 15:
+		return qp.Path{}, reason.BadArgument(15, uint64(v.ServiceLevel), "address: service level: expected 0 to 15, found %d", v.ServiceLevel)
 	case v.FlowLabel >= 1<<20:
 		return qp.Path{}, reason.BadArgument(1<<20-1, uint64(v.FlowLabel), "address: flow label: expected 20 bits, found %#x", v.FlowLabel)
-	case a.Is4() != local.Is4():
+	case a.Is4() != local.Is4() && d.protocol != RoCEv1:
 		return qp.Path{}, reason.BadArgument(0, 0, "address: expected the family of the device's address %v, found %v", local, a)
 	}
 	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
@@ -46,7 +52,7 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	}
 	return qp.Path{
 		Dst: netip.AddrPortFrom(a, port), SGIDIndex: v.SGIDIndex,
-		FlowLabel: v.FlowLabel, TrafficClass: v.TrafficClass, HopLimit: v.HopLimit,
+		FlowLabel: v.FlowLabel, TrafficClass: v.TrafficClass, HopLimit: v.HopLimit, ServiceLevel: v.ServiceLevel,
 	}, nil
 }
 

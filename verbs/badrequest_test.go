@@ -9,6 +9,7 @@ import (
 )
 
 func TestPeerThatIsNotThereIsExplained(t *testing.T) {
+	needUDP(t)
 	a := newSide(t, addrA, 64, verbs.RC)
 	local := a.qp.Endpoint()
 	remote := verbs.Endpoint{QPN: 0x1234, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 127, 13: 7, 15: 99}}
@@ -22,6 +23,7 @@ func TestPeerThatIsNotThereIsExplained(t *testing.T) {
 }
 
 func TestBadRequestsAreRefusedByName(t *testing.T) {
+	needUDP(t)
 	a, _ := pair(t, 4096, verbs.RC)
 	for name, w := range map[string]verbs.SendWR{
 		"INLINE":    {Op: verbs.OpSend, Inline: make([]byte, 65)},

@@ -162,6 +162,12 @@ type Device struct {
 // otherwise than by package rdmacm. A SEND must find a receive posted: iWARP
 // cannot wait for one.
 //
+// A name behind "roce1:" ("roce1:eth0", "roce1:10.0.0.2", "roce1:fe80::1%eth0") opens a
+// RoCE v1 device instead, which speaks to adapters in one broadcast domain by Ethernet
+// frames. It needs Linux and the capability CAP_NET_RAW. Its GID is an address of the
+// interface or, if that has none or if it is named, fe80::/64 with the EUI-64 of the
+// MAC address. Peers of either address family can be reached, and no UDP port counts.
+//
 // A name behind "daemon:" opens a device that `softrdma daemon` serves to many
 // programs, and whatever opens it shares: "daemon:" the first device of the
 // daemon that `softrdma exec` finds as well, "daemon:/run/my/socket" that of the
@@ -194,7 +200,7 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 		return nil, openError(name, choice, err)
 	}
 	mtu := host.MTUFor(choice.Interface.MTU)
-	if mtu == 0 && protocol == RoCE {
+	if mtu == 0 && protocol != IWARP {
 		return nil, openError(name, choice, fmt.Errorf("interface %s: %w", choice.Interface.Name, refusal(reason.InterfaceMTU, host.LeastMTU, choice.Interface.MTU)))
 	}
 	if cfg.MTU != 0 {
@@ -211,7 +217,7 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	spin := cfg.spin()
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	var b *adapter.Loopback
-	if protocol == RoCE && !cfg.NoLoopback {
+	if protocol != IWARP && !cfg.NoLoopback {
 		b = &s.reg.Loopback
 	}
 	a := adapter.Open(adapter.Config{
@@ -248,7 +254,7 @@ func openReason(err error, port uint16) error {
 func openError(name string, choice host.Choice, err error) error {
 	err = openReason(err, choice.Addr.Port())
 	switch {
-	case name != "" && name != iwarpPrefix:
+	case name != "" && name != iwarpPrefix && name != rocev1Prefix:
 		return fmt.Errorf("open RDMA device %q: %w", name, err)
 	case choice.Addr.IsValid():
 		return fmt.Errorf("open the best RDMA device, %v on %s: %w", choice.Addr.Addr(), choice.Interface.Name, err)
@@ -281,7 +287,8 @@ func checkMTU(want, max int) error {
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
 // Addr returns the local address and UDP port that peers send to. The port of an
-// iWARP device is 0: each connection has a TCP port of its own.
+// iWARP device is 0: each connection has a TCP port of its own. That of a RoCE v1
+// device is its EtherType, 0x8915, and means nothing to peers.
 func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 
 // Explain says how the device's address was chosen, one sentence per line.

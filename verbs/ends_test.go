@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +71,17 @@ var inMemory = flag.Bool("inmemory", false, "hand packets between devices over i
 // onDaemon lets tests have devices of a daemon, which serves the address.
 var onDaemon = flag.Bool("daemon", false, "test devices of a daemon")
 
+// overEthernet lets tests have RoCE v1 devices, which need CAP_NET_RAW.
+var overEthernet = flag.Bool("roce1", false, "test RoCE v1 devices")
+
+// needUDP skips a test of what RoCE v2 alone has: IP headers, UDP ports, ICMP.
+func needUDP(t testing.TB) {
+	t.Helper()
+	if *overEthernet {
+		t.Skip("SKIPPED with -roce1: a test of UDP over IP")
+	}
+}
+
 // openServed opens an address as a daemon's device, nil where there is none.
 var openServed func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
 
@@ -93,6 +105,12 @@ func openDevice(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 // openInProcess waits for an address that another run of these tests has.
 func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	t.Helper()
+	if *overEthernet && !strings.Contains(addr, "iwarp:") {
+		if at, err := netip.ParseAddrPort(addr); err == nil {
+			t.Skipf("SKIPPED with -roce1: %v has a UDP port", at)
+		}
+		addr = "roce1:" + strings.TrimPrefix(addr, "roce1:")
+	}
 	if cfg.Lanes == 0 && !strings.HasPrefix(addr, "iwarp:") {
 		cfg.Lanes = *lanes
 	}

@@ -68,6 +68,7 @@ func TestPeerTimeoutLetsIdleConnectionsStand(t *testing.T) {
 // TestClosedPeerEndsRequestsSoon: the peer's host says by ICMP that nobody listens any
 // more. Without that the requests would be repeated for a minute.
 func TestClosedPeerEndsRequestsSoon(t *testing.T) {
+	needUDP(t)
 	for _, addr := range [][2]string{{"127.7.61.5", "127.7.61.6"}, {"[::1]:4861", "[::1]:4862"}} {
 		e := ends{a: addr[0], b: addr[1], qp: verbs.QPConfig{Type: verbs.RC}}
 		a, b := e.pair(t)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/cmid"
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
@@ -23,8 +24,9 @@ type Protocol uint8
 
 // The protocols.
 const (
-	RoCE  Protocol = iota // RoCE v2, over UDP
-	IWARP                 // iWARP, over TCP
+	RoCE   Protocol = iota // RoCE v2, over UDP
+	IWARP                  // iWARP, over TCP
+	RoCEv1                 // RoCE v1, over Ethernet
 )
 
 // String names it.
@@ -34,6 +36,8 @@ func (p Protocol) String() string {
 		return "RoCE v2"
 	case IWARP:
 		return "iWARP"
+	case RoCEv1:
+		return "RoCE v1"
 	}
 	return fmt.Sprintf("protocol %d", uint8(p))
 }
@@ -46,26 +50,47 @@ func (p Protocol) transport() string {
 	return "InfiniBand"
 }
 
-// iwarpPrefix stands in front of the name of an iWARP device.
-const iwarpPrefix = "iwarp:"
+// What stands in front of the name of a device that does not speak RoCE v2.
+const (
+	iwarpPrefix  = "iwarp:"
+	rocev1Prefix = "roce1:"
+)
+
+// protocolOf splits a device's name.
+func protocolOf(name string) (Protocol, string) {
+	if rest, ok := strings.CutPrefix(name, iwarpPrefix); ok {
+		return IWARP, rest
+	}
+	if rest, ok := strings.CutPrefix(name, rocev1Prefix); ok {
+		return RoCEv1, rest
+	}
+	return RoCE, name
+}
 
 // choose finds what a name means.
 func choose(name string) (host.Choice, Protocol, error) {
-	name, iwarp := strings.CutPrefix(name, iwarpPrefix)
+	p, name := protocolOf(name)
 	resolve := host.Resolve
-	if name == "" {
+	switch {
+	case name == "":
 		resolve = func(string) (host.Choice, error) { return host.DefaultDevice() }
+	case p == RoCEv1:
+		resolve = host.ResolveEthernet
 	}
 	c, err := resolve(name)
-	if err != nil || !iwarp {
-		return c, RoCE, err
+	if err != nil || p == RoCE {
+		return c, p, err
 	}
 	if c.Addr.Port() != Port {
-		return c, IWARP, reason.BadArgument(0, uint64(c.Addr.Port()), "expected an address without a port, found %v: an iWARP device has one per connection", c.Addr)
+		return c, p, reason.BadArgument(0, uint64(c.Addr.Port()), "expected an address without a port, found %v: only RoCE v2 has one UDP port for a device", c.Addr)
 	}
-	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), 0)
-	c.Why = append(c.Why, "It speaks iWARP, over TCP.")
-	return c, IWARP, nil
+	port, why := uint16(0), "It speaks iWARP, over TCP."
+	if p == RoCEv1 {
+		port, why = cmid.RoCEv1Port, "It speaks RoCE v1, over Ethernet frames."
+	}
+	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), port)
+	c.Why = append(c.Why, why)
+	return c, p, nil
 }
 
 // openLinks opens what carries the packets of the device's lanes, or its streams.
@@ -83,6 +108,13 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Netw
 	}
 	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
 		return nil, nil, reason.NotSupported("TLS, NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
+	}
+	if p == RoCEv1 {
+		n, err := s.openRoCEv1(c, cfg, lanes)
+		return n, nil, err
+	}
+	if c.Addr.Port() == cmid.RoCEv1Port {
+		return nil, nil, reason.BadArgument(0, uint64(c.Addr.Port()), "UDP port %d: expected another one: this number stands for RoCE v1", c.Addr.Port())
 	}
 	links, err := udp.OpenLanes(c.Addr, udp.Config{
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index,
@@ -102,13 +134,8 @@ func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	return tcp.Open(c.Addr.Addr(), t)
 }
 
-// nodeGUID makes the GUIDs of an address's iWARP and RoCE devices differ.
-func (p Protocol) nodeGUID(g GUID) GUID {
-	if p == IWARP {
-		g ^= 1 << 24
-	}
-	return g
-}
+// nodeGUID makes the GUIDs of an address's devices differ.
+func (p Protocol) nodeGUID(g GUID) GUID { return g ^ GUID(p)<<24 }
 
 // Protocol is what the device speaks.
 func (d *Device) Protocol() Protocol { return d.protocol }

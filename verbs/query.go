@@ -57,7 +57,7 @@ func (g *GID) UnmarshalText(b []byte) (err error) {
 type GIDEntry struct {
 	Index     int
 	GID       GID
-	Type      string // "RoCE v2" or "iWARP"
+	Type      string // "RoCE v2", "RoCE v1" or "iWARP"
 	Interface string // network interface that has the address
 }
 
@@ -67,7 +67,7 @@ func gidTable(p Protocol, c host.Choice) []GIDEntry {
 	}
 	// A device is bound to one address and cannot receive on another, so its table
 	// has that address alone.
-	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), "RoCE v2", c.Interface.Name}}
+	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), p.String(), c.Interface.Name}}
 }
 
 // GIDs returns the port's current GID table. It is empty while the interface does

@@ -173,6 +173,7 @@ type victim struct {
 // A peer whose process is killed: the retries are used up, and the error says
 // that nobody listens there.
 func TestPeerThatIsKilledIsNoticed(t *testing.T) {
+	needUDP(t)
 	a := ends{qp: verbs.QPConfig{Type: verbs.RC}}.side(t, "127.7.5.5")
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestVictim$", "-test.timeout", "60s")
 	cmd.Env = append(os.Environ(), victimEnv+"=127.7.5.6")

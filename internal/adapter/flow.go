@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"net/netip"
+
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/frame"
 	"softrdma/internal/qp"
@@ -44,6 +46,14 @@ func (d *Device) resolve(path *qp.Path) error {
 		}
 	}
 	return nil
+}
+
+// GroupGID returns the GID of an IP multicast group, as an address.
+func (d *Device) GroupGID(ip netip.Addr) netip.Addr {
+	if l := d.lanes[0]; l.net != nil {
+		return l.net.GroupGID(ip)
+	}
+	return ip
 }
 
 // openFlow returns the flow of packets from one queue pair to another.

@@ -3,6 +3,7 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"softrdma/internal/cm"
@@ -36,8 +37,12 @@ var errNoGSI = fmt.Errorf("an iWARP device has no queue pair 1: %w", errors.ErrU
 func newGSI(l *lane) *QP {
 	d := l.dev
 	g := &gsi{dev: d}
+	local := d.Local()
+	if l.net != nil && l.net.Standard() { // the manager tells peers of another UDP port than this
+		local = netip.AddrPortFrom(local.Addr(), ib.UDPPort)
+	}
 	g.cm = cm.New(cm.Config{
-		GUID: d.cfg.GUID, Local: d.Local(), MTU: d.cfg.MTU, Random: d.random32,
+		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.random32,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsiQPN, why) },
 	})
 	q := &QP{lane: l, transport: &transports[qp.UD]}

@@ -43,10 +43,13 @@ type DeviceOptions struct {
 }
 
 // Place returns the local address with the port that the device of the options
-// has: 0 unless it speaks RoCE.
+// has: a UDP port if it speaks RoCE v2, RoCEv1Port if it speaks RoCE v1, otherwise 0.
 func (o *DeviceOptions) Place(local netip.Addr) netip.AddrPort {
-	if o.Protocol != cmid.RoCE {
-		return netip.AddrPortFrom(local, 0)
+	switch o.Protocol {
+	case cmid.RoCE:
+		return udp(local, o.UDPPort)
+	case cmid.RoCEv1:
+		return netip.AddrPortFrom(local, cmid.RoCEv1Port)
 	}
-	return udp(local, o.UDPPort)
+	return netip.AddrPortFrom(local, 0)
 }

@@ -119,7 +119,7 @@ func (id *ID) listenTo(a netip.Addr) {
 		return
 	}
 	// iWARP's port is the system's, which may want another one (listenStream).
-	for _, o.device.Protocol = range []cmid.Protocol{cmid.IWARP, cmid.RoCE} {
+	for _, o.device.Protocol = range []cmid.Protocol{cmid.IWARP, cmid.RoCE, cmid.RoCEv1} {
 		id.listenAs(a, &o)
 	}
 }

@@ -44,7 +44,7 @@ func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 	id.push(Event{
 		Type: cmid.EventMulticastJoin, Group: addr, Context: context,
 		UD: cmid.UDParam{
-			Path: qp.Path{Dst: udp(addr, id.option.remoteUDP), HopLimit: hopLimit, TrafficClass: id.option.tos},
+			Path: qp.Path{Dst: udp(id.dev.dev.GroupGID(addr), id.option.remoteUDP), HopLimit: hopLimit, TrafficClass: id.option.tos},
 			QPN:  multicastQPN, QKey: id.defaultQKey(),
 		},
 	})

@@ -37,6 +37,13 @@ type Network interface {
 	// Local is where peers send to.
 	Local() qp.Endpoint
 
+	// Standard reports whether Local has the number that every adapter of this kind
+	// has unless its user chose another. Then nobody need be told of it.
+	Standard() bool
+
+	// GroupGID returns the GID of an IP multicast group, as an address.
+	GroupGID(ip netip.Addr) netip.Addr
+
 	// Key tells flows apart: packets between queue pairs whose keys are equal share a
 	// flow, and so a batch. It is called for each datagram.
 	Key(path *qp.Path, local, remote uint32) Key

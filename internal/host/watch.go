@@ -20,6 +20,9 @@ func State(c Choice) (PortState, error) {
 			continue
 		}
 		s.Up = i.Up
+		if a, ok := linkLocal(i); ok && a == c.Addr.Addr() { // RoCE v1 has it without configuration
+			s.Addr = true
+		}
 		for _, a := range i.Addrs {
 			s.Addr = s.Addr || a.WithZone("") == c.Addr.Addr().WithZone("") || local(i, c.Addr.Addr())
 		}

@@ -60,7 +60,8 @@ func leased(l *Lease, err error) (cma.Lease, error) {
 // 127.0.0.0/8. If this process already has the device of the route's source
 // address open, the client uses that device.
 //
-// iWARP needs none of this: any number of processes can use one address.
+// RoCE v1 has no ports: its clients can only have another loopback address. iWARP
+// needs none of this: any number of processes can use one address.
 func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	src, err := host.Source(dst)
 	if err != nil {
@@ -83,7 +84,10 @@ func (c *connections) reach(src, dst netip.Addr, o *cma.DeviceOptions) (*Lease, 
 	if here, err := host.IsLocal(dst.Unmap()); err != nil || !here {
 		return c.r.acquire(q)
 	}
-	if e := c.r.findLocalClient(src); e != nil {
+	if o.Protocol == cmid.RoCEv1 && !(src.Is4() && src.IsLoopback()) {
+		return c.r.acquire(q)
+	}
+	if e := c.r.findLocalClient(src, o.Protocol); e != nil {
 		return c.r.lease(e, q.Closing)
 	}
 	return c.openLocalClient(src, q)
@@ -94,7 +98,7 @@ func (c *connections) reach(src, dst netip.Addr, o *cma.DeviceOptions) (*Lease, 
 func (c *connections) openLocalClient(src netip.Addr, q Request) (*Lease, error) {
 	draw := randomPort
 	if src.Is4() && src.IsLoopback() {
-		draw = randomLoopback
+		draw = func(netip.Addr) netip.AddrPort { return netip.AddrPortFrom(randomLoopback(), q.At.Port()) }
 	}
 	usual := q.At
 	for range 64 {
@@ -106,6 +110,8 @@ func (c *connections) openLocalClient(src netip.Addr, q Request) (*Lease, error)
 			e.localClient = e.own
 			c.r.mu.Unlock()
 			return c.r.lease(e, q.Closing)
+		case usual.Port() == cmid.RoCEv1Port:
+			return nil, err
 		case !host.AddressInUse(err):
 			draw = randomPort // on this system 127.0.0.1 is the only loopback address
 		}
@@ -116,10 +122,13 @@ func (c *connections) openLocalClient(src netip.Addr, q Request) (*Lease, error)
 
 // findLocalClient returns an open device for clients to this machine, nil if
 // there is none. The caller holds opening.
-func (r *Registry) findLocalClient(src netip.Addr) *Entry {
+func (r *Registry) findLocalClient(src netip.Addr, p cmid.Protocol) *Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at, e := range r.open {
+		if (at.Port() == cmid.RoCEv1Port) != (p == cmid.RoCEv1) {
+			continue
+		}
 		loopback := at.Addr().Is4() && at.Addr().IsLoopback() && src.Is4() && src.IsLoopback()
 		if e.localClient && (at.Addr() == src || loopback) {
 			return e
@@ -129,10 +138,10 @@ func (r *Registry) findLocalClient(src netip.Addr) *Entry {
 }
 
 // randomLoopback chooses a loopback address for a client of a loopback address.
-func randomLoopback(netip.Addr) netip.AddrPort {
+func randomLoopback() netip.Addr {
 	var b [3]byte
 	rand.Read(b[:])
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + b[0]%190, b[1], 1 + b[2]%254}), host.Port)
+	return netip.AddrFrom4([4]byte{127, 64 + b[0]%190, b[1], 1 + b[2]%254})
 }
 
 // randomPort chooses a UDP port from the private range (RFC 6335) for a client

@@ -15,8 +15,8 @@ import (
 // messages find it open.
 const linger = 250 * time.Millisecond
 
-// An Opener opens a device of this process in the registry: of RoCE v2, or of
-// iWARP if the port is 0.
+// An Opener opens a device of this process in the registry: of RoCE v2, of RoCE v1 if
+// the port is cmid.RoCEv1Port, or of iWARP if it is 0.
 type Opener func(at netip.AddrPort, security *tls.Config) (Handle, error)
 
 // A Lease is one use of an open device.
@@ -41,7 +41,7 @@ func (l *Lease) Release() {
 
 // A Request says which device a lessee needs.
 type Request struct {
-	At  netip.AddrPort // address, and UDP port or 0 for iWARP
+	At  netip.AddrPort // address, and UDP port, cmid.RoCEv1Port or 0 for iWARP
 	TLS *tls.Config    // nil if the lessee does not ask for TLS
 
 	// Open opens the device if it is not open. Nil leases open devices only.

@@ -12,6 +12,10 @@ import (
 // maxHeaderLen is the length of the longest header in front of a BTH.
 const maxHeaderLen = EthernetLen + TagLen + ib.GRHLen
 
+// MaxFrame is the length of the longest frame for a path MTU, without its check
+// sequence.
+func MaxFrame(mtu int) int { return maxHeaderLen + ib.MaxHeaderLen + mtu + ib.ICRCLen }
+
 // Places in a GRH.
 const (
 	classAt  = 0
@@ -67,5 +71,5 @@ func (n *Network) Classify(f *frame.Flow, c frame.Class) {
 // wireGID is an address as packets show it: without a zone.
 func wireGID(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// endpoint is the endpoint of a GID. There are no ports.
-func endpoint(gid netip.Addr) qp.Endpoint { return netip.AddrPortFrom(gid, 0) }
+// endpoint is the endpoint of a GID. Its number is the same for all of them.
+func endpoint(gid netip.Addr) qp.Endpoint { return netip.AddrPortFrom(gid, EtherType) }

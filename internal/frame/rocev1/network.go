@@ -9,7 +9,8 @@
 //	+----------------+-------------+--------+-----+---------+------+-----+
 //
 // A GID is an IP address of the interface, IPv4 as an IPv4-mapped one, or fe80::/64 with
-// the EUI-64 of its MAC address. Endpoints have no port.
+// the EUI-64 of its MAC address. The EtherType is the number of all endpoints, so that
+// they differ from those of other protocols.
 //
 // It sends, receives and asks for nothing: that is its Link's business.
 package rocev1
@@ -127,6 +128,21 @@ func (n *Network) Link() link.Packets { return n.link }
 
 // Local implements frame.Network.
 func (n *Network) Local() qp.Endpoint { return n.local }
+
+// Standard implements frame.Network.
+func (n *Network) Standard() bool { return true }
+
+// GroupGID implements frame.Network. IPv4 groups have GIDs in ff0e::ffff:0:0/96, as
+// Linux's rdma_cm maps them for RoCE v1.
+func (n *Network) GroupGID(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap()
+	if !ip.Is4() {
+		return ip
+	}
+	b := ip.As16()
+	b[0], b[1] = 0xff, 0x0e
+	return netip.AddrFrom16(b)
+}
 
 // Key implements frame.Network. Switches of one broadcast domain choose no path by
 // what is in a packet, so that a flow differs by its header alone.

@@ -162,7 +162,7 @@ func TestOpenChoosesTheRoute(t *testing.T) {
 		if err == nil && f.Link != c.via {
 			t.Errorf("%s: by flow %p, expected %p", c.name, f.Link, c.via)
 		}
-		if err == nil && (f.Peer != netip.AddrPortFrom(netip.MustParseAddr(c.dst), 0) || f.Local != n.Local()) {
+		if err == nil && (f.Peer != netip.AddrPortFrom(netip.MustParseAddr(c.dst), EtherType) || f.Local != n.Local()) {
 			t.Errorf("%s: from %v to %v", c.name, f.Local, f.Peer)
 		}
 	}
@@ -357,5 +357,14 @@ func TestPutGRHIsTheHeaderOfThePacket(t *testing.T) {
 	n.PutGRH(b[:], f.Local, f.Peer, class, 100)
 	if want := f.Header(100)[EthernetLen:]; !bytes.Equal(b[:], want) {
 		t.Errorf("%x, expected %x", b, want)
+	}
+}
+
+func TestGroupGIDOfIPv4IsLinux(t *testing.T) {
+	n := newTestNetwork(t, newTable())
+	for ip, want := range map[string]string{"224.1.2.3": "ff0e::ffff:e001:203", "::ffff:224.1.2.3": "ff0e::ffff:e001:203", "ff02::7": "ff02::7"} {
+		if got := n.GroupGID(netip.MustParseAddr(ip)); got != netip.MustParseAddr(want) {
+			t.Errorf("%s: %v, expected %s", ip, got, want)
+		}
 	}
 }

@@ -85,6 +85,13 @@ func (n *Network) Link() link.Packets { return n.link }
 // Local implements frame.Network.
 func (n *Network) Local() qp.Endpoint { return n.link.Local() }
 
+// Standard implements frame.Network (annex A17.3.2.2).
+func (n *Network) Standard() bool { return n.link.Local().Port() == ib.UDPPort }
+
+// GroupGID implements frame.Network: an IPv4 group's GID is the address mapped into
+// IPv6.
+func (n *Network) GroupGID(ip netip.Addr) netip.Addr { return ip.Unmap() }
+
 // Spread is over how many flows the packets to one peer are spread, so that
 // they find several paths through the network. More would take batches apart:
 // each is of one flow.

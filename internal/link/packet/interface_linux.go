@@ -32,10 +32,13 @@ func findInterface(name string) (i iface, err error) {
 	}
 	a := l.Attrs()
 	i = iface{name: name, index: a.Index, transmit: a.Index}
-	if a.EncapType != "ether" && a.EncapType != "loopback" || len(a.HardwareAddr) != 6 {
+	switch {
+	case a.EncapType == "ether" && len(a.HardwareAddr) == 6:
+		i.mac = [6]byte(a.HardwareAddr)
+	case a.EncapType == "loopback": // its address is zero
+	default:
 		return i, fmt.Errorf("interface %s is of type %q: %w", name, a.EncapType, ErrInterface)
 	}
-	i.mac = [6]byte(a.HardwareAddr)
 	if v, ok := l.(*netlink.Vlan); ok && a.NetNsID < 0 && a.ParentIndex > 0 {
 		i.transmit, i.vlan, i.tagged = a.ParentIndex, uint16(v.VlanId), true
 	}

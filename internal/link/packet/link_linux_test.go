@@ -192,6 +192,20 @@ func TestLinkBothRoutesReachEverybody(t *testing.T) {
 	})
 }
 
+func TestLinkOnTheLoopbackReachesOthersOnce(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		a, b := opened(t, "lo", first(1)), opened(t, "lo", first(2))
+		for name, via := range map[string]*link.Flow{"wire": a.Wire(), "host": a.Host(), "everywhere": a.Everywhere()} {
+			f := frame(a, b, 2, 100)
+			send(t, a, via, f)
+			if got := receive(t, b); !bytes.Equal(got, f) {
+				t.Errorf("%s: %x, expected %x", name, got, f)
+			}
+			quiet(t, b)
+		}
+	})
+}
+
 func TestLinkIgnoresOtherInterfacesAndHosts(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		hosttest.Cable(t, "cx", "10.9.1.1/24")

@@ -48,7 +48,7 @@ func (l *Link) Send(tx *link.Tx) error {
 	if via != host {
 		err = l.transmit(n, &l.out.wire)
 	}
-	if via != wire && l.out.host != l.out.wire {
+	if via == host || via == everywhere && l.out.host != l.out.wire {
 		if e := l.transmit(n, &l.out.host); err == 0 {
 			err = e
 		}

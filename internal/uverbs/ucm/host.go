@@ -51,11 +51,22 @@ func (h host) PathMTU(dst netip.Addr) int { return hostpkg.PathMTU(dst) }
 func (h host) on(a netip.Addr, p cmid.Protocol) *device.Device {
 	a = a.Unmap()
 	for _, d := range h.devices {
-		if (d.Addr() == a || d.Addr().WithZone("") == a) && (p == cmid.Any || d.Adapter.IWARP() == (p == cmid.IWARP)) {
+		if (d.Addr() == a || d.Addr().WithZone("") == a) && speaks(d, p) {
 			return d
 		}
 	}
 	return nil
+}
+
+// speaks reports whether a device speaks a protocol.
+func speaks(d *device.Device, p cmid.Protocol) bool {
+	switch p {
+	case cmid.Any:
+		return true
+	case cmid.IWARP:
+		return d.Adapter.IWARP()
+	}
+	return !d.Adapter.IWARP() && (d.Adapter.Local().Port() == cmid.RoCEv1Port) == (p == cmid.RoCEv1)
 }
 
 // meant returns the address that a program means to bind to. As in Linux, the loopback
