@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev1"
@@ -13,7 +14,7 @@ import (
 // openRoCEv1 opens the Ethernet frames of a device's lanes.
 func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) ([]frame.Network, error) {
 	if s.reg.Find(c.Addr) != nil {
-		return nil, fmt.Errorf("GID %v already in use by another RoCE v1 device of this process", c.Addr.Addr())
+		return nil, fmt.Errorf("GID %v is in use by another RoCE v1 device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
 	links, err := packet.Open(packet.Config{
 		Interface: c.Interface.Name, EtherType: rocev1.EtherType, MaxFrame: rocev1.MaxFrame(host.MTUFor(c.Interface.MTU)),

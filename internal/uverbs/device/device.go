@@ -132,7 +132,7 @@ func (d *Device) Path(dgid [16]byte, port uint16, sgidIndex uint8, flowLabel uin
 	switch {
 	case sgidIndex != 0:
 		return qp.Path{}, fmt.Errorf("SGID index: expected 0, found %d: %w", sgidIndex, syscall.EINVAL)
-	case dgid == [16]byte{} || a.Is4() != local.Is4():
+	case dgid == [16]byte{} || a.Is4() != local.Is4() && d.Verbs.Protocol() != verbs.RoCEv1:
 		return qp.Path{}, fmt.Errorf("the device's address is %v, the peer's %v: %w", local, a, syscall.ENETUNREACH)
 	}
 	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/verbs"
 )
 
 // AddSysfs adds the files of a device.
@@ -48,7 +50,7 @@ func (d *Device) AddSysfs(files map[string]string) {
 		gid, kind := [16]byte{}, "IB/RoCE v1" // as libraries read an empty entry, and an entry of Linux's siw
 		if i < len(gids) {
 			gid = gids[i].GID
-			if !d.Adapter.IWARP() {
+			if d.Verbs.Protocol() == verbs.RoCE {
 				kind = gids[i].Type
 			}
 			files[fmt.Sprint(port, "gid_attrs/ndevs/", i)] = gids[i].Interface

@@ -89,10 +89,10 @@ func (c *command) parse(args []string) (err error) {
 		c.host = c.wait[:max(i, len(cli.DaemonPrefix))]
 		c.port, err = portNumber(c.wait[i+1:])
 	case listening:
-		rest, iwarp := strings.CutPrefix(c.wait, cli.IWARPPrefix)
+		prefix, rest := cli.SplitProtocol(c.wait)
 		c.host, c.port, err = hostPort(rest)
-		if err == nil && iwarp {
-			c.host = cli.IWARPPrefix + c.host
+		if err == nil {
+			c.host = prefix + c.host
 		}
 	case len(args) == 1:
 		c.host, c.port, err = hostPort(args[0])

@@ -25,11 +25,14 @@ func Candidates(addr netip.Addr, protocol Protocol) []string {
 	if protocol.IWARP() {
 		return []string{IWARPPrefix + addr.String()}
 	}
-	names := []string{addr.String()}
+	names := []string{protocol.prefix() + addr.String()}
 	if addr.Is4() && addr.IsLoopback() {
 		for a := addr.Next(); len(names) <= maxAlternatives; a = a.Next() {
-			names = append(names, a.String())
+			names = append(names, protocol.prefix()+a.String())
 		}
+	}
+	if protocol == ProtocolRoCEv1 { // has no ports
+		return names
 	}
 	for i := range uint16(maxAlternatives) {
 		names = append(names, netip.AddrPortFrom(addr, verbs.Port+1+i).String())

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ var flagCompletions = map[string]completionFunc{
 	"source":     completeDevices,
 	"address":    completeDevices,
 	"addr":       completeDevices,
-	"protocol":   oneOf(ProtocolRoCE, ProtocolIWARP),
+	"protocol":   oneOf(ProtocolRoCE, ProtocolRoCEv1, ProtocolIWARP),
 	"mtu":        oneOf("256", "512", "1024", "2048", "4096"),
 	"congestion": oneOf("window", "dcqcn", "delay", "none"),
 	"recovery":   oneOf(string(verbs.SelectiveRepeat), string(verbs.GoBackN)),
@@ -59,18 +58,15 @@ func oneOf(names ...string) completionFunc {
 	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// completeDevices offers interfaces and addresses, prefixed by "iwarp:" if the user
-// typed that.
+// completeDevices offers interfaces and addresses, with the prefix of a
+// protocol if the user typed one.
 func completeDevices(_ *cobra.Command, _ []string, toComplete string) (names []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp
 	list, err := verbs.Devices()
 	if err != nil {
 		return nil, d
 	}
-	prefix := ""
-	if strings.HasPrefix(toComplete, IWARPPrefix) {
-		prefix = IWARPPrefix
-	}
+	prefix, _ := SplitProtocol(toComplete)
 	for i := range list {
 		about := fmt.Sprintf("%s, MTU %s", StateName(list[i].Up), MTUName(list[i].ActiveMTU))
 		if name := prefix + list[i].Interface + "\t" + about; !slices.Contains(names, name) {

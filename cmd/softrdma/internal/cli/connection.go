@@ -96,13 +96,9 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 	cfg := verbs.Config{TLS: secure}
 	dev, err := OpenDevice(cmd, name, cfg)
 	if err != nil {
-		host, iwarp := strings.CutPrefix(name, IWARPPrefix)
+		prefix, host := SplitProtocol(name)
 		if found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host); len(found) > 0 && found[0].Unmap().String() != host {
-			host = found[0].Unmap().String()
-			if iwarp {
-				host = IWARPPrefix + host
-			}
-			dev, err = OpenDevice(cmd, host, cfg)
+			dev, err = OpenDevice(cmd, prefix+found[0].Unmap().String(), cfg)
 		}
 	}
 	if err != nil {

@@ -13,12 +13,27 @@ import (
 
 // Values of --protocol.
 const (
-	ProtocolRoCE  = "roce"
-	ProtocolIWARP = "iwarp"
+	ProtocolRoCE   = "roce" // RoCE v2
+	ProtocolIWARP  = "iwarp"
+	ProtocolRoCEv1 = "roce1"
 )
 
-// IWARPPrefix begins the names of iWARP devices, see verbs.Open.
-const IWARPPrefix = ProtocolIWARP + ":"
+// What the names of devices that do not speak RoCE v2 begin with, see verbs.Open.
+const (
+	IWARPPrefix  = ProtocolIWARP + ":"
+	RoCEv1Prefix = ProtocolRoCEv1 + ":"
+)
+
+// SplitProtocol splits a device name into the prefix of its protocol, "" for RoCE v2, and
+// the rest.
+func SplitProtocol(name string) (prefix, rest string) {
+	for _, prefix := range []string{IWARPPrefix, RoCEv1Prefix} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			return prefix, rest
+		}
+	}
+	return "", name
+}
 
 // DaemonPrefix begins the names of a daemon's devices, see verbs.Open.
 const DaemonPrefix = "daemon:"
@@ -29,7 +44,7 @@ type Protocol string
 
 // AddFlag adds --protocol to a command. note is appended to its description.
 func (p *Protocol) AddFlag(f *pflag.FlagSet, note string) {
-	f.Var(p, "protocol", "protocol of the devices: roce, or iwarp (over TCP); default roce, or iwarp if the device is named iwarp:DEVICE"+note)
+	f.Var(p, "protocol", "protocol of the devices: roce (RoCE v2), roce1 (RoCE v1, over Ethernet, needs CAP_NET_RAW) or iwarp (over TCP); default roce, or that of a device named roce1:DEVICE or iwarp:DEVICE"+note)
 }
 
 // String returns the value of the flag.
@@ -40,34 +55,43 @@ func (p *Protocol) Type() string { return "PROTOCOL" }
 
 // Set parses the flag.
 func (p *Protocol) Set(s string) error {
-	if s != ProtocolRoCE && s != ProtocolIWARP {
-		return fmt.Errorf("expected %s or %s, found %q", ProtocolRoCE, ProtocolIWARP, s)
+	if s != ProtocolRoCE && s != ProtocolIWARP && s != ProtocolRoCEv1 {
+		return fmt.Errorf("expected %s, %s or %s, found %q", ProtocolRoCE, ProtocolRoCEv1, ProtocolIWARP, s)
 	}
 	*p = Protocol(s)
 	return nil
 }
 
-// Reconcile makes a device name and the flag agree: either may choose iWARP. An empty
-// name and an unspecified address stay as they are, because the connection manager
+// Reconcile makes a device name and the flag agree: either may choose the protocol. An
+// empty name and an unspecified address stay as they are, because the connection manager
 // chooses the device.
 func (p *Protocol) Reconcile(name *string) error {
-	rest, iwarp := strings.CutPrefix(*name, IWARPPrefix)
+	prefix, rest := SplitProtocol(*name)
+	named := Protocol(strings.TrimSuffix(prefix, ":"))
 	daemons := strings.HasPrefix(*name, DaemonPrefix)
-	if daemons {
-		iwarp = strings.HasPrefix((*name)[strings.LastIndexByte(*name, '/')+1:], "siw") // a daemon's name of an iWARP device
+	if daemons && strings.HasPrefix((*name)[strings.LastIndexByte(*name, '/')+1:], "siw") { // a daemon's name of an iWARP device
+		named = ProtocolIWARP
 	}
-	if iwarp && *p == ProtocolRoCE {
-		return UsageErrorf("--protocol %s: %s is an iWARP device", *p, *name)
+	if named != "" && *p != "" && *p != named {
+		return UsageErrorf("--protocol %s: %s is a device of %s", *p, *name, named)
 	}
-	if iwarp {
-		*p = ProtocolIWARP
+	if named != "" {
+		*p = named
 	}
 	if a, err := netip.ParseAddr(rest); err == nil && a.IsUnspecified() {
 		*name = rest
-	} else if *p == ProtocolIWARP && !iwarp && !daemons && *name != "" {
-		*name = IWARPPrefix + *name
+	} else if named == "" && !daemons && *name != "" {
+		*name = p.prefix() + *name
 	}
 	return nil
+}
+
+// prefix is what the names of the protocol's devices begin with.
+func (p Protocol) prefix() string {
+	if p == "" || p == ProtocolRoCE {
+		return ""
+	}
+	return string(p) + ":"
 }
 
 // IWARP reports whether the protocol is iWARP.
@@ -75,25 +99,39 @@ func (p Protocol) IWARP() bool { return p == ProtocolIWARP }
 
 // Verbs returns the protocol as package verbs names it.
 func (p Protocol) Verbs() verbs.Protocol {
-	if p.IWARP() {
+	switch p {
+	case ProtocolIWARP:
 		return verbs.IWARP
+	case ProtocolRoCEv1:
+		return verbs.RoCEv1
 	}
 	return verbs.RoCE
+}
+
+// ProtocolOf returns the protocol of an open device.
+func ProtocolOf(dev *verbs.Device) Protocol {
+	switch dev.Protocol() {
+	case verbs.IWARP:
+		return ProtocolIWARP
+	case verbs.RoCEv1:
+		return ProtocolRoCEv1
+	}
+	return ProtocolRoCE
 }
 
 // Command returns the command to start at the other end, with --protocol if it is
 // needed there.
 func (p Protocol) Command(command string) string {
-	if p.IWARP() {
-		return command + " --protocol " + ProtocolIWARP
+	if p.prefix() != "" {
+		return command + " --protocol " + string(p)
 	}
 	return command
 }
 
 // DeviceName returns the name of an open device as -d takes it.
 func DeviceName(dev *verbs.Device) string {
-	if dev.Protocol() == verbs.IWARP {
-		return IWARPPrefix + dev.Addr().Addr().String()
+	if prefix := ProtocolOf(dev).prefix(); prefix != "" {
+		return prefix + dev.Addr().Addr().String()
 	}
 	return dev.Addr().String()
 }
@@ -104,8 +142,8 @@ func (p Protocol) OpenName(name string) (string, error) {
 	if err := p.Reconcile(&name); err != nil {
 		return "", err
 	}
-	if p.IWARP() && name == "" {
-		name = IWARPPrefix
+	if name == "" {
+		name = p.prefix()
 	}
 	return name, nil
 }
@@ -113,14 +151,17 @@ func (p Protocol) OpenName(name string) (string, error) {
 // PeerName returns the name of a peer's device as -d takes it. The peer sent it as
 // address and port.
 func (p Protocol) PeerName(device string) string {
-	if at, err := netip.ParseAddrPort(device); err == nil && p.IWARP() {
-		return IWARPPrefix + at.Addr().String()
+	if at, err := netip.ParseAddrPort(device); err == nil && p.prefix() != "" {
+		return p.prefix() + at.Addr().String()
 	}
 	return device
 }
 
 // firewallPort names the port that firewalls must let pass to a server at host:port.
 func (p Protocol) firewallPort(at string) string {
+	if p == ProtocolRoCEv1 {
+		return "Ethernet frames of type 0x8915"
+	}
 	if !p.IWARP() {
 		return fmt.Sprintf("UDP port %d", verbs.Port)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -32,7 +31,8 @@ func nextPort(name string) (string, error) {
 // addresses are kept.
 func sameFamily(names []string, addr netip.Addr) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		a, err := netip.ParseAddr(strings.TrimPrefix(name, cli.IWARPPrefix))
+		_, rest := cli.SplitProtocol(name)
+		a, err := netip.ParseAddr(rest)
 		if p, portErr := netip.ParseAddrPort(name); portErr == nil {
 			a, err = p.Addr(), nil
 		}

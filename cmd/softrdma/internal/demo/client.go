@@ -114,12 +114,7 @@ func newClient(ctx context.Context, dev cli.Device, c *measure.Control, size int
 }
 
 // protocol returns the protocol of both devices.
-func (d *client) protocol() cli.Protocol {
-	if d.dev.Protocol() == verbs.IWARP {
-		return cli.ProtocolIWARP
-	}
-	return cli.ProtocolRoCE
-}
+func (d *client) protocol() cli.Protocol { return cli.ProtocolOf(d.dev.Device) }
 
 // data returns the memory of the file.
 func (d *client) data() []byte { return d.side.Buf[:d.size] }

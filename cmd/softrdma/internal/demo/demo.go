@@ -216,7 +216,7 @@ func (o *options) devices() (ours, theirs []string, err error) {
 		return names, names, nil
 	case len(list) > 2:
 		return nil, nil, cli.UsageErrorf("--addr: expected one address or two, found %d", len(list))
-	case len(list) == 2 && strings.HasPrefix(list[0], cli.IWARPPrefix) != strings.HasPrefix(list[1], cli.IWARPPrefix):
+	case len(list) == 2 && !sameProtocol(list[0], list[1]):
 		return nil, nil, cli.UsageErrorf("--addr: expected two devices of one protocol, found %s", o.addr)
 	case len(list) == 2:
 		return list[:1], list[1:], nil
@@ -228,4 +228,11 @@ func (o *options) devices() (ours, theirs []string, err error) {
 		return nil, nil, cli.UsageErrorf("--addr: %w", err)
 	}
 	return list, []string{second}, nil
+}
+
+// sameProtocol reports whether two device names have one protocol.
+func sameProtocol(a, b string) bool {
+	x, _ := cli.SplitProtocol(a)
+	y, _ := cli.SplitProtocol(b)
+	return x == y
 }

@@ -151,6 +151,9 @@ func transportName(p verbs.Protocol) string {
 	if p == verbs.IWARP {
 		return "iWARP over TCP"
 	}
+	if p == verbs.RoCEv1 {
+		return "RoCE v1 over Ethernet"
+	}
 	return fmt.Sprintf("RoCE v2 over UDP port %d", verbs.Port)
 }
 
