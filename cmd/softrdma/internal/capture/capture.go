@@ -18,7 +18,7 @@ import (
 	"softrdma/internal/capture"
 )
 
-const long = `Prints one line for each RoCE v2 packet in a capture file, with the problems found
+const long = `Prints one line for each RoCE v1 or v2 packet in a capture file, with the problems found
 in it, and a summary of the connections. The ICRC of each packet is checked.
 
 FILE is a pcapng or pcap file of any tool: softrdma's --pcap, Wireshark, tcpdump,
@@ -41,7 +41,7 @@ type options struct {
 func NewCommand() *cobra.Command {
 	v := &options{}
 	cmd := &cobra.Command{
-		Use: "capture [flags] FILE", Short: "Show the RoCE v2 packets of a capture file, and what is wrong with them",
+		Use: "capture [flags] FILE", Short: "Show the RoCE packets of a capture file, and what is wrong with them",
 		Long: long, Args: cobra.ExactArgs(1),
 		Example: "  softrdma capture packets.pcapng\n" +
 			"  tcpdump -i any -U -w - udp port 4791 | softrdma capture -\n" +
