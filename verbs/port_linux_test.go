@@ -96,7 +96,7 @@ func TestOpenWhereNetlinkIsForbidden(t *testing.T) {
 		if p := z.dev.QueryPort(); !p.Active || p.GIDs != 1 {
 			t.Errorf("port %+v", p)
 		}
-		if !slices.ContainsFunc(z.dev.Explain(), func(s string) bool { return strings.Contains(s, "Port events will not come") }) {
+		if !slices.ContainsFunc(z.dev.Explain(), func(s string) bool { return strings.Contains(s, "There are no port events") }) {
 			t.Errorf("not explained: %q", z.dev.Explain())
 		}
 	})
