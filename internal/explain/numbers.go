@@ -120,7 +120,7 @@ func verbsNumbers() (all []Entry) {
 	for f := range 32 {
 		add(RNRTimer, f, fmt.Sprintf("RNR_TIMER_%d", f), fmt.Sprintf("After an RNR NAK with this field the sender waits %v before it retries.", ib.RNRTimer(uint8(f))), "IBTA 9.7.5.2.8, table 45")
 	}
-	for f, m := range []string{"Not ECN-capable.", "ECN-capable, transport 1.", "ECN-capable, transport 0.", "Congestion experienced: a router marked the packet."} {
+	for f, m := range []string{"Not ECN-capable.", "ECN-capable transport, codepoint 1.", "ECN-capable transport, codepoint 0.", "Congestion experienced: a router marked the packet."} {
 		add(ECN, f, fmt.Sprintf("ECN_%d", f), m, "RFC 3168 5")
 	}
 	for i, m := range []string{"Change of cipher.", "An alert.", "A handshake; a TLS stream begins with one.", "Application data."} {
