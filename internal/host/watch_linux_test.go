@@ -66,8 +66,7 @@ func TestWatchReportsLinkAndAddress(t *testing.T) {
 		hosttest.Must(t, netlink.AddrAdd(l, a))
 		told.want(t, naked, good)
 
-		// Changes that do not affect the port are not reported: another interface,
-		// another address, another prefix of the same address.
+		// Not reported: another interface, another address, another prefix of it.
 		other, _ := hosttest.Cable(t, "port1", "10.9.9.9/24")
 		hosttest.Must(t, netlink.LinkSetDown(other))
 		more, err := netlink.ParseAddr("10.1.2.4/24")
