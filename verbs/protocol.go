@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/cmid"
 	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link"
@@ -86,7 +86,7 @@ func choose(name string) (host.Choice, Protocol, error) {
 	}
 	port, why := uint16(0), "It speaks iWARP, over TCP."
 	if p == RoCEv1 {
-		port, why = cmid.RoCEv1Port, "It speaks RoCE v1, over Ethernet frames."
+		port, why = rocev1.EtherType, "It speaks RoCE v1, over Ethernet frames."
 	}
 	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), port)
 	c.Why = append(c.Why, why)
@@ -113,7 +113,7 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Netw
 		n, err := s.openRoCEv1(c, cfg, lanes)
 		return n, nil, err
 	}
-	if c.Addr.Port() == cmid.RoCEv1Port {
+	if c.Addr.Port() == rocev1.EtherType {
 		return nil, nil, reason.BadArgument(0, uint64(c.Addr.Port()), "UDP port %d: expected another one: this number stands for RoCE v1", c.Addr.Port())
 	}
 	links, err := udp.OpenLanes(c.Addr, udp.Config{
