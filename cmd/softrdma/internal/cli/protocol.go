@@ -73,7 +73,7 @@ func (p *Protocol) Reconcile(name *string) error {
 		named = ProtocolIWARP
 	}
 	if named != "" && *p != "" && *p != named {
-		return UsageErrorf("--protocol %s: %s is a device of %s", *p, *name, named)
+		return UsageErrorf("--protocol %s: %s names %s", *p, *name, named.device())
 	}
 	if named != "" {
 		*p = named
@@ -84,6 +84,17 @@ func (p *Protocol) Reconcile(name *string) error {
 		*name = p.prefix() + *name
 	}
 	return nil
+}
+
+// device says what a device of the protocol is.
+func (p Protocol) device() string {
+	switch p {
+	case ProtocolIWARP:
+		return "an iWARP device"
+	case ProtocolRoCEv1:
+		return "a RoCE v1 device"
+	}
+	return "a RoCE v2 device"
 }
 
 // prefix is what the names of the protocol's devices begin with.
