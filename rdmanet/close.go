@@ -10,16 +10,16 @@ import (
 	"softrdma/verbs"
 )
 
-// Close closes the connection: calls that wait return net.ErrClosed, the peer
-// reads what was written and then io.EOF. Close waits until the peer's device
-// has got that, as long as SetLinger says, and gives up what the connection is
-// made of. Its error tells of what was written and has not arrived, as far as
-// this end knows: that of the connection, or os.ErrDeadlineExceeded. A peer that
-// closed on its own is no error.
+// Close closes the connection. Waiting calls return net.ErrClosed, and the peer
+// reads everything that was written and then io.EOF. Close waits until the peer's
+// device has acknowledged that data, at most as long as SetLinger says, and then
+// frees the connection's resources. It returns an error if written data may not
+// have arrived: the connection's error or os.ErrDeadlineExceeded. It returns no
+// error if the peer closed the connection itself.
 //
-// With a linger of 0 Close abandons the connection: it does not wait, gives no
-// error of the connection's, and the peer reads a *CutError, so that it does
-// not take a part for the whole.
+// With a linger of 0 Close abandons the connection: it does not wait and does not
+// return the connection's error. The peer reads a *CutError, so it does not take a
+// part of the stream for the whole.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -34,7 +34,7 @@ func (c *Conn) Close() error {
 	c.w.deadline.end()
 	c.stopTimers()
 	c.x.deadline.set(time.Now().Add(c.linger))
-	late := c.await(&c.x) != nil // what the time did not suffice for is given up
+	late := c.await(&c.x) != nil // data that did not arrive in time is lost
 	lost := c.undelivered(late)
 	c.life.End()
 	c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// undelivered is why the peer's device may not have got what was written.
+// undelivered returns why the peer's device may not have received all written data.
 func (c *Conn) undelivered(late bool) error {
 	switch {
 	case c.linger <= 0:
@@ -61,10 +61,10 @@ func (c *Conn) undelivered(late bool) error {
 	return nil
 }
 
-// release gives up what the connection is made of. Nobody uses it any more but
-// foreign calls that have some of its memory.
+// release frees the connection's resources. Only foreign readers and writers may
+// still use its memory.
 func (c *Conn) release() error {
-	_ = c.link.Disconnect() // refused where the peer has ended it
+	_ = c.link.Disconnect() // fails if the peer has ended the connection
 	err := errors.Join(kept(c.store.deregister()), kept(c.maps.close()),
 		kept(c.link.Close()), kept(c.cq.Destroy()), kept(c.events.Destroy()), kept(c.pd.Dealloc()))
 	c.busy.release()
@@ -76,8 +76,8 @@ func (c *Conn) release() error {
 	return err
 }
 
-// kept is an error that matters: that the device is gone, and everything with
-// it, does not.
+// kept returns the error unless the device is gone, in which case all objects are
+// gone too.
 func kept(err error) error {
 	if errors.Is(err, verbs.ErrClosed) {
 		return nil
@@ -94,9 +94,9 @@ func (c *Conn) stopTimers() {
 	}
 }
 
-// SetLinger sets for how long Close waits for the peer's device to get what
-// was written: so many seconds; a negative number sets Options.Linger's
-// default. With 0 Close abandons the connection.
+// SetLinger sets how many seconds Close waits for the peer's device to acknowledge
+// written data. A negative number selects the value of Options.Linger. With 0 Close
+// abandons the connection.
 func (c *Conn) SetLinger(sec int) error {
 	d := time.Duration(sec) * time.Second
 	if sec < 0 {
@@ -105,24 +105,24 @@ func (c *Conn) SetLinger(sec int) error {
 	return c.set(func() error { c.linger = d; return nil })
 }
 
-// SetKeepAlivePeriod sets how often the peer's device is asked whether it is
-// there; 0 and less means never. Without an answer the connection fails. Over iWARP
-// the answer of the peer's host is enough from then on, and its device goes on being asked
-// as Options.KeepAlive has said.
+// SetKeepAlivePeriod sets the period of keep-alives; 0 or less turns them off. The
+// connection fails if the peer's device does not answer. Over iWARP an answer of
+// the peer's host is enough from then on, and the device goes on probing the peer's
+// device with the period of Options.KeepAlive.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return c.set(func() error { c.keepAlive(d); return nil })
 }
 
-// SetReadBuffer asks for a receive buffer of that many bytes. The peer was told
-// of the buffer when the connection was made, so it does not change: a size
-// that it has is granted, a larger one is refused with errors.ErrUnsupported.
-// Set Options.ReadBuffer.
+// SetReadBuffer checks the size of the receive buffer. The peer learns the size
+// when the connection is made, so it cannot change: a size up to the current one
+// succeeds and a larger one fails with errors.ErrUnsupported. Set
+// Options.ReadBuffer instead.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	return c.set(func() error { return granted("read", bytes, len(c.store.recv)) })
 }
 
-// SetWriteBuffer asks for a send buffer of that many bytes, as SetReadBuffer.
-// Set Options.WriteBuffer.
+// SetWriteBuffer checks the size of the send buffer, as SetReadBuffer does. Set
+// Options.WriteBuffer instead.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	return c.set(func() error { return granted("write", bytes, len(c.store.send)) })
 }
@@ -147,7 +147,7 @@ func (c *Conn) set(f func() error) error {
 	return nil
 }
 
-// keepAlive sets the period of keep-alives; mu is held.
+// keepAlive sets the period of keep-alives. The caller holds mu.
 func (c *Conn) keepAlive(d time.Duration) {
 	if c.keep = d; c.alive != nil {
 		c.alive.Stop()
@@ -161,8 +161,8 @@ func (c *Conn) keepAlive(d time.Duration) {
 	}
 }
 
-// ask sends a keep-alive: a WRITE of no bytes, which the peer's device
-// acknowledges and its program does not see. It is rsockets' too.
+// ask sends a keep-alive: a WRITE of no bytes, as in rsockets. The peer's device
+// acknowledges it and its program does not see it.
 func (c *Conn) ask() {
 	if !c.begin() {
 		return

@@ -14,37 +14,37 @@ import (
 
 // The sizes of a connection's queues.
 const (
-	dataSlots    = 120 // messages of data that were posted and not acknowledged
-	controlSlots = 4   // messages of credit and keep-alives, as rsockets have it
+	dataSlots    = 120 // data messages that are posted and not acknowledged
+	controlSlots = 4   // credit messages and keep-alives, as in rsockets
 	lastSlots    = 2   // SHUTDOWN and DISCONNECT
 
-	credits      = 240 // messages of data that the peer may send before we read
-	spareRecvs   = 15  // receives for messages that need no credit
+	credits      = 240 // data messages that the peer may send before this side reads
+	spareRecvs   = 15  // receives for messages without credit
 	maxInline    = 64
-	maxTransfer  = 128 << 10 // bytes of a message
-	smallCopy    = 4 << 10   // up to which copying holds the connection's lock
+	maxTransfer  = 128 << 10 // largest message in bytes
+	smallCopy    = 4 << 10   // up to this size copying holds the connection's lock
 	kickInterval = time.Millisecond
 
-	// peerPatience is how long the answer to a question over iWARP may take: about as
-	// long as RoCE repeats a keep-alive.
-	peerPatience = 14 * time.Second
+	// probeAnswerTimeout is how long the peer's device may take to answer a probe
+	// over iWARP: about as long as RoCE repeats a keep-alive.
+	probeAnswerTimeout = 14 * time.Second
 )
 
-// A link is what connects a connection's queue pair: package rdmacm, but for
-// tests.
+// A link is the connection of a queue pair. It comes from package rdmacm; tests
+// have their own.
 type link interface {
-	// Err is why the connection has ended, nil while it stands.
+	// Err returns why the connection has ended, nil while it is established.
 	Err() error
-	// Done is closed when it has.
+	// Done returns a channel that is closed when the connection has ended.
 	Done() <-chan struct{}
 	// Disconnect moves the queue pair to ERR and tells the peer.
 	Disconnect() error
-	// Close gives the queue pair up.
+	// Close destroys the queue pair.
 	Close() error
 }
 
-// A Conn is a connection: a net.Conn. Its methods may be called from any
-// goroutine.
+// A Conn is a connection. It implements net.Conn, and its methods may be called
+// from any goroutine.
 type Conn struct {
 	local, remote net.Addr
 
@@ -57,40 +57,40 @@ type Conn struct {
 	spin   time.Duration
 	busy   *spinner
 
-	r, w, x side // who reads, who writes, who closes
+	r, w, x side // reading, writing and closing
 
-	// users are the calls that use the connection's objects, and one for its
-	// being open; when they are gone the last closes idle.
+	// users is the number of calls that use the connection's objects, plus one
+	// while it is open. The last one closes idle.
 	users atomic.Int64
 	idle  chan struct{}
 
-	mu       sync.Mutex // what follows, polling and posting
+	mu       sync.Mutex // protects the fields below, polling and posting
 	closed   bool
 	linger   time.Duration
 	err      error // why the connection failed
-	noRead   bool  // CloseRead
-	noWrite  bool  // CloseWrite
+	noRead   bool  // set by CloseRead
+	noWrite  bool  // set by CloseWrite
 	life     rsocket.Life
 	tx       rsocket.Sender
 	rx       *rsocket.Receiver
 	out      *rsocket.SendBuffer
 	peer     rsocket.Remote
 	maps     mappings
-	posted   int   // messages of data
-	lost     bool  // some were not acknowledged when the connection failed
-	controls int   // other messages
-	lasts    int   // of them those of lastSlots
-	recvs    int   // receives to post again
-	leader   *side // who waits on the completion queue, for all
-	stale    bool  // an event may wait in the channel that nobody waits for
-	pins     int   // foreign calls that use the memory
-	freed    bool  // the memory must go when no pin is left
+	posted   int   // data messages in flight
+	lost     bool  // the connection failed with data that was not acknowledged
+	controls int   // other messages in flight
+	lasts    int   // the messages of lastSlots among controls
+	recvs    int   // receives to repost
+	leader   *side // the side that waits on the completion queue for all sides
+	stale    bool  // the channel may hold an old event
+	pins     int   // foreign readers and writers that use the memory
+	freed    bool  // free the memory when pins becomes 0
 	keep     time.Duration
 	alive    *time.Timer // sends keep-alives
-	kick     *time.Timer // tries again to tell the peer what is due
+	kick     *time.Timer // retries a credit message that could not be posted
 
-	sends    bool   // messages are sent, see message.go
-	peerHalf uint32 // how long the peer's targets are
+	sends    bool   // messages are SENDs, see message.go
+	peerHalf uint32 // length of each of the peer's targets
 
 	wcs    [16]verbs.WC
 	wr     [2]verbs.SendWR
@@ -98,7 +98,7 @@ type Conn struct {
 	small  [rsocket.IomapLen]byte
 	word   [rsocket.MessageLen]byte
 	empty  []verbs.RecvWR // all receives
-	repost int            // the one of them that is posted next
+	repost int            // index of the receive to post next
 }
 
 // side is one direction of a connection, or its closing.
@@ -122,7 +122,7 @@ func (s *side) tell() {
 	}
 }
 
-// newConn makes all of a connection but its queue pair.
+// newConn makes a connection without its queue pair.
 func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	half, send := o.sizes()
 	c = &Conn{
@@ -151,11 +151,11 @@ func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	return c, nil
 }
 
-// spans is how many pieces of the send buffer are in use at most: one for each
-// message and some that are being filled.
+// spans returns the largest number of pieces of the send buffer in use: one for
+// each message and a few being filled.
 const spans = 128
 
-// discard gives up what newConn made; the queue pair must be gone.
+// discard frees what newConn made. The queue pair must be destroyed before.
 func (c *Conn) discard() error {
 	errs := []error{c.store.deregister()}
 	if c.cq != nil {
@@ -170,7 +170,7 @@ func (c *Conn) discard() error {
 	return errors.Join(append(errs, c.pd.Dealloc(), c.store.mem.Free())...)
 }
 
-// qpConfig is what the queue pair must be made of.
+// qpConfig returns the configuration of the connection's queue pair.
 func (c *Conn) qpConfig() verbs.QPConfig {
 	slots := dataSlots + controlSlots + lastSlots
 	q := verbs.QPConfig{
@@ -180,15 +180,15 @@ func (c *Conn) qpConfig() verbs.QPConfig {
 	}
 	if c.sends {
 		q.MaxSend *= 2
-		// A keep-alive is done when TCP has it, so the device asks the peer's.
+		// A keep-alive completes when TCP has taken it, so the device probes the peer's device.
 		if c.keep > 0 {
-			q.PeerProbe, q.PeerTimeout = c.keep, c.keep+peerPatience
+			q.PeerProbe, q.PeerTimeout = c.keep, c.keep+probeAnswerTimeout
 		}
 	}
 	return q
 }
 
-// connData is what the peer must know.
+// connData returns the connection data for the peer.
 func (c *Conn) connData() []byte {
 	d := rsocket.ConnData{
 		Flags: rsocket.FlagIomap, Credits: credits, IomapSize: c.maps.announced,
@@ -200,7 +200,7 @@ func (c *Conn) connData() []byte {
 	return b
 }
 
-// attach gives the connection its queue pair, in INIT or later, and posts its
+// attach sets the connection's queue pair, which is in INIT or later, and posts its
 // receives.
 func (c *Conn) attach(qp *verbs.QP) error {
 	c.qp = qp
@@ -219,8 +219,8 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 	c.keepAlive(c.keep)
 }
 
-// begin counts a call that uses the connection's objects. It fails when they
-// are going away.
+// begin counts a call that uses the connection's objects. It fails if they are
+// being freed.
 func (c *Conn) begin() bool {
 	for {
 		n := c.users.Load()
@@ -240,22 +240,23 @@ func (c *Conn) end() {
 	}
 }
 
-// LocalAddr is the local address and port: a *net.TCPAddr.
+// LocalAddr returns the local address and port, a *net.TCPAddr.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is the peer's address and port: a *net.TCPAddr.
+// RemoteAddr returns the peer's address and port, a *net.TCPAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
+// SetDeadline sets the deadlines of SetReadDeadline and SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadline(t, &c.r, &c.w) }
 
-// SetReadDeadline sets until when Read and WriteTo wait; zero means no limit.
-// It counts for calls that wait already. They fail with an error that is
+// SetReadDeadline sets the deadline of Read and WriteTo, including calls that are
+// waiting; zero means none. After it they fail with an error that wraps
 // os.ErrDeadlineExceeded.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, &c.r) }
 
-// SetWriteDeadline sets until when Write and ReadFrom wait; zero means no
-// limit. A Write that it ends may have written some of its data.
+// SetWriteDeadline sets the deadline of Write and ReadFrom, including calls that
+// are waiting; zero means none. A Write that fails because of it may have written a
+// part of its data.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, &c.w) }
 
 func (c *Conn) setDeadline(t time.Time, sides ...*side) error {
@@ -270,10 +271,10 @@ func (c *Conn) setDeadline(t time.Time, sides ...*side) error {
 	return nil
 }
 
-// opError makes an error of this connection's.
+// opError returns a *net.OpError of this connection.
 func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: err}
 }
 
-// errPipe is what writing meets where nobody reads.
+// errPipe is the error of writing when the peer no longer reads.
 var errPipe error = syscall.EPIPE

@@ -18,12 +18,12 @@ type CutError struct {
 	why reason.Detail
 }
 
-// Error tells what is missing, and what ended the connection.
+// Error says what is missing and what ended the connection.
 func (e *CutError) Error() string {
 	return fmt.Sprintf("%v: %v (see: softrdma explain %v): %v", io.ErrUnexpectedEOF, e.why, e.why.Reason, e.Err)
 }
 
-// Unwrap gives io.ErrUnexpectedEOF and Err.
+// Unwrap returns io.ErrUnexpectedEOF and Err.
 func (e *CutError) Unwrap() []error { return []error{io.ErrUnexpectedEOF, e.Err} }
 
 // cut returns the error for a connection that ended although the peer did not end

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// A deadline ends the calls of one direction: when the time has come that the
-// program set, and forever when the direction closes. Unlike a context's it can
-// be put off, also when it has passed.
+// A deadline ends the waiting calls of one direction: when the time that the
+// program set has come, and permanently when the direction is closed. Unlike the
+// deadline of a context it can be moved, even after it has passed.
 type deadline struct {
-	passed atomic.Bool // the program's time has come
+	passed atomic.Bool // the time that the program set has come
 
 	mu     sync.Mutex
 	at     time.Time
 	timer  *time.Timer
-	ctx    context.Context // ended, or ends with the deadline
+	ctx    context.Context // is done at the deadline
 	cancel context.CancelFunc
-	over   bool // forever
+	over   bool // the direction is closed
 }
 
 func (d *deadline) init() { d.ctx, d.cancel = context.WithCancel(context.Background()) }
 
-// context is one that ends with the deadline as it is set now, or earlier.
+// context returns a context that is done at the current deadline or earlier.
 func (d *deadline) context() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ctx
 }
 
-// set sets the time, zero for none.
+// set sets the deadline; the zero time means none.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,7 +57,7 @@ func (d *deadline) set(t time.Time) {
 	}
 }
 
-// fire may come late: for a time that was put off since.
+// fire handles the timer. The deadline may have been moved since the timer was set.
 func (d *deadline) fire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *deadline) fire() {
 	}
 }
 
-// end ends the direction.
+// end ends waiting permanently.
 func (d *deadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *deadline) end() {
 	d.cancel()
 }
 
-// stop gives the timer up.
+// stop stops the timer.
 func (d *deadline) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

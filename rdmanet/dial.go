@@ -17,47 +17,47 @@ import (
 	"softrdma/verbs"
 )
 
-// A Dialer says how to connect. The zero value is right for most programs.
+// A Dialer holds the options of dialing. The zero value is right for most programs.
 type Dialer struct {
 	Options
 
-	// Timeout bounds how long a dial takes, beside the context; 0 means no
-	// bound but rdmacm's own, which is more than a minute.
+	// Timeout bounds how long a dial takes, in addition to the context; 0 means
+	// only rdmacm's own limit of more than a minute.
 	Timeout time.Duration
 
-	// LocalAddr is the local address, a *net.TCPAddr; nil is by the host's
-	// routing, and any port.
+	// LocalAddr is the local address, a *net.TCPAddr; nil means that the host's
+	// routing chooses the address, with any port.
 	LocalAddr net.Addr
 
-	// Device is the device to use; nil is the local address's.
+	// Device is the device to use; nil means the device of the local address.
 	Device *verbs.Device
 
-	// Protocol is what the local address's device speaks: RoCE, verbs.IWARP or
-	// verbs.RoCEv1.
-	// A Device speaks what it speaks. Both ends speak the same.
+	// Protocol is the protocol of the local address's device: RoCE, verbs.IWARP or
+	// verbs.RoCEv1. It is ignored if Device is set. Both ends must use the same
+	// protocol.
 	Protocol verbs.Protocol
 
-	// TLS, of iWARP, makes the connection TLS, between devices of softrdma: see
-	// rdmacm.Dialer. http and others need no other TLS then.
+	// TLS, for iWARP only, encrypts the connection. Both ends must be softrdma
+	// devices: see rdmacm.Dialer. Programs then need no TLS of their own.
 	TLS *tls.Config
 
-	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791, where
-	// all but a softrdma device opened on another one receive.
+	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791. Only a
+	// softrdma device can have another one.
 	RemoteUDPPort uint16
 
 	// TOS is the type of service of the packets.
 	TOS uint8
 }
 
-// Dial connects to "host:port". The network is "rdma", or "rdma4" or "rdma6"
-// for one family of addresses; "tcp", "tcp4" and "tcp6" mean the same, for
-// programs that know no other.
+// Dial connects to "host:port". The network is "rdma", or "rdma4" or "rdma6" for
+// one address family. "tcp", "tcp4" and "tcp6" mean the same, for programs that
+// only know these.
 func Dial(network, address string) (net.Conn, error) {
 	return new(Dialer).Dial(network, address)
 }
 
-// DialContext connects to "host:port", as Dial. It is what
-// http.Transport.DialContext wants.
+// DialContext connects to "host:port" as Dial does. It fits
+// http.Transport.DialContext.
 func DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return new(Dialer).DialContext(ctx, network, address)
 }
@@ -67,10 +67,10 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
 
-// DialContext connects to "host:port", trying the addresses of a name one after
-// the other. The error of one that nobody listens on is
-// syscall.ECONNREFUSED, of one that does not answer syscall.EHOSTUNREACH; both
-// wrap rdmacm's error. The connection is a *Conn.
+// DialContext connects to "host:port" and tries the addresses of a name one after
+// the other. The error wraps syscall.ECONNREFUSED if nothing listens,
+// syscall.EHOSTUNREACH if the peer does not answer, and rdmacm's error. The
+// connection is a *Conn.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -132,14 +132,14 @@ func (d *Dialer) connect(ctx context.Context, at string) (*Conn, error) {
 	return c, nil
 }
 
-// An end is rdmacm's Endpoint or Request.
+// An end is an Endpoint or a Request of rdmacm.
 type end interface {
 	Device() *verbs.Device
 	CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error)
 }
 
-// prepare makes a connection with its queue pair on an end, which shut gives up
-// when that fails.
+// prepare makes a connection and its queue pair on an end. If that fails it calls
+// shut.
 func prepare(e end, o *Options, shut func() error) (*Conn, error) {
 	dev := e.Device()
 	if dev == nil {
@@ -159,12 +159,13 @@ func prepare(e end, o *Options, shut func() error) (*Conn, error) {
 	return c, nil
 }
 
-// undo gives up a connection that was never started, after its queue pair,
-// which shut gives up.
+// undo frees a connection that was never started. It calls shut first to destroy
+// the queue pair.
 func (c *Conn) undo(shut func() error) error { return errors.Join(shut(), c.discard()) }
 
-// param is the parameters of a connection. Neither end issues READs or atomics, but
-// over iWARP the devices probe each other by one zero-length READ at a time.
+// param returns the parameters of a connection. Neither end issues READs or
+// atomics, but over iWARP the devices probe each other with one zero-length READ at
+// a time.
 func param(c *Conn) rdmacm.ConnParam {
 	depth := rdmacm.Zero
 	if c.sends {
@@ -176,7 +177,7 @@ func param(c *Conn) rdmacm.ConnParam {
 	}
 }
 
-// family takes a network apart: bits is 32 or 128, or 0 for both families.
+// family returns the address family of a network: bits is 32 or 128, or 0 for both.
 func family(network string) (bits int, err error) {
 	switch strings.TrimSuffix(strings.TrimSuffix(network, "4"), "6") {
 	case "rdma", "tcp":
@@ -191,8 +192,8 @@ func family(network string) (bits int, err error) {
 	return 0, net.UnknownNetworkError(network)
 }
 
-// resolve finds the addresses that an address means: IPv4 before IPv6, because
-// a name of both is most often that of an IPv4 network.
+// resolve looks up an address. IPv4 comes before IPv6, because a name with both is
+// usually that of an IPv4 network.
 func resolve(ctx context.Context, network, address string) ([]string, error) {
 	bits, err := family(network)
 	if err != nil {
@@ -226,7 +227,7 @@ func resolve(ctx context.Context, network, address string) ([]string, error) {
 	return list, nil
 }
 
-// addrPort reads an address that the program gave.
+// addrPort converts an address that the program gave.
 func addrPort(a net.Addr) (netip.AddrPort, error) {
 	switch a := a.(type) {
 	case nil:
@@ -243,8 +244,8 @@ func addrPort(a net.Addr) (netip.AddrPort, error) {
 
 func tcpAddr(a netip.AddrPort) net.Addr { return net.TCPAddrFromAddrPort(a) }
 
-// dialError gives an error of a dial the shape and the errno that package net
-// would.
+// dialError returns the error of a dial as a *net.OpError with the errno that
+// package net would use.
 func (d *Dialer) dialError(network, address string, err error) error {
 	var rejected *rdmacm.RejectedError
 	var unreachable *rdmacm.UnreachableError
@@ -263,11 +264,11 @@ func (d *Dialer) dialError(network, address string, err error) error {
 	return op
 }
 
-// A timeout is an error whose Timeout is true.
+// A timeout is an error whose Timeout method returns true.
 type timeout struct{ error }
 
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// Unwrap gives the error.
+// Unwrap returns the error.
 func (t timeout) Unwrap() error { return t.error }

@@ -14,37 +14,39 @@ import (
 	"softrdma/verbs"
 )
 
-// A ListenConfig says how to listen. The zero value is right for most programs.
+// A ListenConfig holds the options of listening. The zero value is right for most
+// programs.
 type ListenConfig struct {
 	Options
 
-	// Device is the device to listen on; nil is the local address's, and every
-	// one for an unspecified address.
+	// Device is the device to listen on; nil means the device of the local address,
+	// or all devices for an unspecified address.
 	Device *verbs.Device
 
 	Protocol verbs.Protocol // as in Dialer
 
-	TLS *tls.Config // as in Dialer; a listener whose ClientAuth is 0 takes anybody
+	TLS *tls.Config // as in Dialer; if its ClientAuth is 0 the listener accepts any client
 
-	// Backlog is how many peers wait to be accepted; more are rejected. 0 means
-	// rdmacm.DefaultBacklog.
+	// Backlog bounds the number of peers that wait to be accepted. More are
+	// rejected. 0 means rdmacm.DefaultBacklog.
 	Backlog int
 
 	TOS       uint8 // type of service of the packets
-	ReuseAddr bool  // share the port with others that set it
+	ReuseAddr bool  // share the port with other listeners that set it
 
-	// Refused, if set, is told of peers that could not be accepted, and why: it
-	// may be called from several goroutines. Accept does not return for them.
+	// Refused, if set, is called with the error for each peer that could not be
+	// accepted. It may be called from several goroutines. Accept does not return
+	// for such peers.
 	Refused func(peer net.Addr, err error)
 }
 
-// Listen listens on "host:port"; an empty host means every local address, port
-// 0 chooses one. Networks as in Dial.
+// Listen listens on "host:port". An empty host means every local address, and port
+// 0 means an unused port. The networks are those of Dial.
 func Listen(network, address string) (net.Listener, error) {
 	return new(ListenConfig).Listen(context.Background(), network, address)
 }
 
-// A Listener waits for peers.
+// A Listener accepts connections. It implements net.Listener.
 type Listener struct {
 	cfg  ListenConfig
 	cm   *rdmacm.Listener
@@ -53,11 +55,11 @@ type Listener struct {
 	all  sync.WaitGroup // serve and the handshakes
 
 	ready    chan *Conn
-	places   chan struct{} // one taken for each handshake and each of ready
+	places   chan struct{} // one token for each handshake and each connection in ready
 	deadline deadline
 
 	mu  sync.Mutex
-	err error // why there are no more peers
+	err error // why Accept fails
 }
 
 // Listen listens on "host:port". The context bounds how long finding the
@@ -106,8 +108,8 @@ func (lc *ListenConfig) listen(ctx context.Context, network, address string) (*L
 	return l, nil
 }
 
-// serve takes requests and lets each be answered by itself: a peer that says
-// nothing more does not hold up others.
+// serve starts a goroutine for each request, so that a peer that stays silent does
+// not delay the others.
 func (l *Listener) serve() {
 	for {
 		select {
@@ -128,7 +130,7 @@ func (l *Listener) serve() {
 	}
 }
 
-// end lets Accept return why there are no more peers.
+// end makes Accept return the error.
 func (l *Listener) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +144,7 @@ func (l *Listener) handshake(r *rdmacm.Request) {
 	peer := tcpAddr(r.RemoteAddr())
 	c, err := l.accept(r)
 	if err == nil {
-		l.ready <- c // there is room: a place was taken
+		l.ready <- c // does not block, because the connection has a place
 		return
 	}
 	<-l.places
@@ -163,13 +165,13 @@ func (l *Listener) accept(r *rdmacm.Request) (*Conn, error) {
 	}
 	cm, err := r.Accept(l.ctx, param(c))
 	if err != nil {
-		return nil, errors.Join(err, c.discard()) // the queue pair is gone
+		return nil, errors.Join(err, c.discard()) // the queue pair is already destroyed
 	}
 	c.start(&peer, cm, tcpAddr(cm.LocalAddr()), tcpAddr(cm.RemoteAddr()))
 	return c, nil
 }
 
-// Accept waits for the next connection, a *Conn.
+// Accept waits for the next connection, which is a *Conn.
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.next()
 	if err != nil {
@@ -202,21 +204,21 @@ func (l *Listener) next() (*Conn, error) {
 	return nil, os.ErrDeadlineExceeded
 }
 
-// SetDeadline sets until when Accept waits; zero means no limit.
+// SetDeadline sets the deadline of Accept; zero means none.
 func (l *Listener) SetDeadline(t time.Time) error {
 	l.deadline.set(t)
 	return nil
 }
 
-// Addr is the local address and port: a *net.TCPAddr.
+// Addr returns the local address and port, a *net.TCPAddr.
 func (l *Listener) Addr() net.Addr { return tcpAddr(l.cm.Addr()) }
 
-// LeftOut tells on which addresses a listener on every local address could not
-// listen, and why: another process may have the device of one.
+// LeftOut returns the addresses on which a listener on all local addresses could
+// not listen, and why. Another process may use the device of an address.
 func (l *Listener) LeftOut() []error { return l.cm.LeftOut() }
 
-// Close stops listening: Accept returns net.ErrClosed. Peers that were not
-// accepted yet are rejected or disconnected; connections that were stay.
+// Close stops listening: Accept returns net.ErrClosed. Peers that were not accepted
+// yet are rejected or disconnected. Accepted connections are not affected.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if errors.Is(l.err, net.ErrClosed) {
@@ -233,7 +235,7 @@ func (l *Listener) Close() error {
 	for {
 		select {
 		case c := <-l.ready:
-			// Nobody served this peer: it must not read the end of a stream.
+			// This peer was never served, so it must not read the end of a stream.
 			err = errors.Join(err, c.SetLinger(0), c.Close())
 			continue
 		default:

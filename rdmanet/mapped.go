@@ -10,15 +10,15 @@ import (
 	"softrdma/verbs"
 )
 
-// ErrNotMapped is wrapped by what WriteMapped returns for an offset at which
-// the peer has mapped no memory.
+// ErrNotMapped is the error of WriteMapped for an offset at which the peer has not
+// mapped memory.
 var ErrNotMapped = errors.New("no mapped memory")
 
-// mappings is memory that the two sides map for each other (rsockets' riomap).
+// mappings is the memory that the two sides map for each other (rsockets' riomap).
 type mappings struct {
-	announced uint8           // the size of our table, as connection data has it
-	peer      []rsocket.Iomap // what the peer has mapped: a copy of our table
-	own       []*Mapping      // what we have mapped, by the index in the peer's table
+	announced uint8           // the size of this side's table, encoded as in connection data
+	peer      []rsocket.Iomap // the peer's mappings: a copy of this side's table
+	own       []*Mapping      // this side's mappings, by index in the peer's table
 }
 
 func (m *mappings) init(iomaps int) {
@@ -27,7 +27,7 @@ func (m *mappings) init(iomaps int) {
 	m.peer = make([]rsocket.Iomap, n)
 }
 
-// told takes the message that entry i of our table is new.
+// told handles the peer's message that entry i of this side's table is new.
 func (m *mappings) told(c *Conn, i, n uint32) error {
 	if err := c.rx.Counted(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (m *mappings) told(c *Conn, i, n uint32) error {
 	return nil
 }
 
-// close takes away what is mapped still.
+// close deregisters the memory that is still mapped.
 func (m *mappings) close() (err error) {
 	for _, x := range m.own {
 		if x != nil && x.mr != nil {
@@ -56,11 +56,10 @@ type Mapping struct {
 	mr *verbs.MR
 }
 
-// MapMemory lets the peer write to buf without a receiver on this side
-// (riomap): at the offsets from offset on, which are of the program's own
-// choice. Nothing tells this side that the peer has written; a message after it
-// can. The peer must have room for it, see Options.MappedMemory. Closing the
-// connection ends the mapping too.
+// MapMemory lets the peer write to buf directly (riomap). The program chooses the
+// offset at which the peer sees the first byte. This side is not notified of
+// writes; the peer can send a message after them. The peer must have room for the
+// mapping, see Options.MappedMemory. Closing the connection also ends the mapping.
 func (c *Conn) MapMemory(buf []byte, offset uint64) (*Mapping, error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()
@@ -105,7 +104,7 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 	return m, nil
 }
 
-// vacant is the index of an entry in a table of n that holds nothing, or -1.
+// vacant returns the index of a free entry in a table of n entries, or -1.
 func (m *mappings) vacant(n int) int {
 	for i, x := range m.own {
 		if x == nil {
@@ -119,8 +118,8 @@ func (m *mappings) vacant(n int) int {
 	return -1
 }
 
-// Unmap takes the memory back (riounmap). The peer is not told: if it writes
-// there the connection fails.
+// Unmap ends the mapping (riounmap). The peer is not notified, and the connection
+// fails if the peer writes to the memory later.
 func (m *Mapping) Unmap() error {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
@@ -131,9 +130,9 @@ func (m *Mapping) Unmap() error {
 	return m.mr.Deregister()
 }
 
-// WriteMapped writes p to memory that the peer has mapped (riowrite), at the
-// peer's offset. The error wraps ErrNotMapped where there is none; n bytes were
-// written before it.
+// WriteMapped writes p to memory that the peer has mapped, starting at the peer's
+// offset (riowrite). n is the number of bytes written. The error wraps ErrNotMapped
+// if the peer has not mapped the next byte.
 func (c *Conn) WriteMapped(p []byte, offset uint64) (n int, err error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()

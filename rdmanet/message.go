@@ -6,17 +6,17 @@ import (
 	"softrdma/verbs"
 )
 
-// How a message travels: as the immediate data of a WRITE, and on iWARP, where
-// few have that, as four bytes of a SEND behind the WRITE (rsockets'
-// RS_OPT_MSG_SEND). What differs between the two is here.
+// A message is the immediate data of a WRITE. Few iWARP adapters support that, so
+// on iWARP it is the four-byte payload of a SEND after the WRITE (rsockets'
+// RS_OPT_MSG_SEND). This file holds the differences between the two.
 
-// receiveCount is how many receives there are.
+// receiveCount is the number of posted receives.
 const receiveCount = credits + spareRecvs
 
-// noReceives are receives of nothing.
+// noReceives are receives without memory.
 var noReceives = make([]verbs.RecvWR, receiveCount)
 
-// words is how much memory the messages need that are received.
+// words returns how many bytes of memory received messages need.
 func (c *Conn) words() int {
 	if c.sends {
 		return receiveCount * rsocket.MessageLen
@@ -24,7 +24,7 @@ func (c *Conn) words() int {
 	return 0
 }
 
-// receives are all receives, to be posted in turn.
+// receives returns the receives to post, in turn.
 func (c *Conn) receives() []verbs.RecvWR {
 	if !c.sends {
 		return noReceives
@@ -37,8 +37,8 @@ func (c *Conn) receives() []verbs.RecvWR {
 	return list
 }
 
-// tell posts a message, with what the request in wr writes before it if it
-// writes anything, and reports whether it did.
+// tell posts a message, together with the write that the request in wr describes,
+// if any. It reports whether it could post.
 func (c *Conn) tell(m rsocket.Message) bool {
 	w := &c.wr[0]
 	if !c.sends {
@@ -56,8 +56,8 @@ func (c *Conn) tell(m rsocket.Message) bool {
 	return c.send(2)
 }
 
-// heard is the message of a completion. n is how many bytes were written before
-// it, where that can be known.
+// heard returns the message of a completion. n is the number of bytes written
+// before it, 0 if that is not known.
 func (c *Conn) heard(wc *verbs.WC) (m rsocket.Message, n uint32, err error) {
 	switch {
 	case !c.sends && wc.Op == verbs.WCRecvRDMAImm && wc.Flags&verbs.WCWithImm != 0:
@@ -69,10 +69,11 @@ func (c *Conn) heard(wc *verbs.WC) (m rsocket.Message, n uint32, err error) {
 	return 0, 0, &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(wc.Op)}}
 }
 
-// written is how many bytes came before a message that was sent: of an entry of
-// the table of mapped memory always, of a target where it stands there. All
-// targets of a peer are as long as its first, so that one of which a part came
-// so far, before a message of its own, is not taken for a whole.
+// written returns how many bytes the peer wrote before a message that came as a
+// SEND. For OpIomap it is always one entry. For OpCredits it is one entry if the
+// target table holds a complete one. All targets of a peer have the length of its
+// first one, so an entry that has arrived only in part is not mistaken for a
+// complete one.
 func (c *Conn) written(m rsocket.Message) uint32 {
 	switch m.Op() {
 	case rsocket.OpIomap:
@@ -85,7 +86,7 @@ func (c *Conn) written(m rsocket.Message) uint32 {
 	return 0
 }
 
-// target is the entry of the target table that the peer writes next.
+// target returns the entry of the target table that the peer writes next.
 func (c *Conn) target() []byte {
 	return c.store.table[c.tx.NextTarget()*rsocket.SGELen:][:rsocket.SGELen]
 }

@@ -21,25 +21,28 @@ const minBuffer = 8 << 10
 
 // Options tune connections. The zero value is right for most programs.
 type Options struct {
-	// ReadBuffer and WriteBuffer are the bytes of the registered memory that a
-	// connection receives to and sends from, at least 8 KiB; 0 means
+	// ReadBuffer and WriteBuffer are the sizes in bytes of the registered memory
+	// that a connection receives into and sends from, at least 8 KiB; 0 means
 	// DefaultBuffer.
 	ReadBuffer, WriteBuffer int
 
-	// KeepAlive is how often the peer's device is asked whether it is there;
-	// 0 means DefaultKeepAlive, negative never. An answer may take 14 s.
+	// KeepAlive is the period of probes to the peer's device; 0 means
+	// DefaultKeepAlive, and a negative value turns them off. The connection fails
+	// if an answer takes longer than 14 s.
 	KeepAlive time.Duration
 
-	// Linger is how long Close waits for the peer's device to get what was
-	// written; 0 means DefaultLinger, negative not at all: see Conn.Close.
+	// Linger is how long Close waits for the peer's device to acknowledge written
+	// data; 0 means DefaultLinger, and with a negative value Close does not wait:
+	// see Conn.Close.
 	Linger time.Duration
 
-	// Spin is how long a call that waits looks for packets before it sleeps;
-	// 0 means verbs.DefaultSpin, negative not at all.
+	// Spin is how long a waiting call polls for packets before it sleeps; 0 means
+	// verbs.DefaultSpin, and with a negative value it does not poll.
 	Spin time.Duration
 
 	// MappedMemory is how many ranges of its memory the peer may map at a time
-	// (riomap, Conn.MapMemory); 0 means DefaultMappedMemory, negative none.
+	// (riomap, Conn.MapMemory); 0 means DefaultMappedMemory, and a negative value
+	// means none.
 	MappedMemory int
 }
 
@@ -50,7 +53,8 @@ func or[T int | time.Duration](v, def T) T {
 	return max(v, 0)
 }
 
-// sizes are the bytes of half the receive buffer and of the send buffer.
+// sizes returns the sizes of half the receive buffer and of the send buffer in
+// bytes.
 func (o *Options) sizes() (half, send int) {
 	return max(or(o.ReadBuffer, DefaultBuffer), minBuffer) / 2, max(or(o.WriteBuffer, DefaultBuffer), minBuffer)
 }
@@ -59,7 +63,7 @@ func (o *Options) keepAlive() time.Duration { return or(o.KeepAlive, DefaultKeep
 func (o *Options) linger() time.Duration    { return or(o.Linger, DefaultLinger) }
 func (o *Options) spin() time.Duration      { return or(o.Spin, verbs.DefaultSpin) }
 
-// iomaps is how many entries the table of mapped memory has.
+// iomaps returns the number of entries in the table of mapped memory.
 func (o *Options) iomaps() int {
 	_, n := rsocket.ScaleIomaps(or(o.MappedMemory, DefaultMappedMemory))
 	return n

@@ -11,19 +11,19 @@ import (
 	"softrdma/verbs"
 )
 
-// What a work request was, in the lowest byte of its WRID.
+// The lowest byte of a WRID is the kind of the work request.
 const (
 	workRecv    = iota
-	workData    // data from the send buffer: the span stands above
-	workInline  // data that went with the request
-	workWrite   // what is written before a message that is sent
-	workControl // a message of controlSlots
-	workLast    // a message of lastSlots
-	workGoodbye // the last of them, after which the connection is over
+	workData    // data from the send buffer; the upper bytes are the span's id
+	workInline  // inline data
+	workWrite   // the WRITE before a message that is a SEND
+	workControl // a message that uses controlSlots
+	workLast    // a message that uses lastSlots
+	workGoodbye // the last message: the connection is over after it
 )
 
-// progress takes completions, posts what they ask for, and wakes who waits for
-// them. The caller holds mu.
+// progress handles completions, posts what they make possible, and wakes the
+// waiting sides that can continue. The caller holds mu.
 func (c *Conn) progress() {
 	for {
 		n, err := c.cq.Poll(c.wcs[:])
@@ -55,7 +55,7 @@ func (c *Conn) progress() {
 
 func (c *Conn) complete(wc *verbs.WC) {
 	if wc.WRID&0xff == workGoodbye {
-		c.life.End() // whether it has arrived or not
+		c.life.End() // even if it has not arrived
 	}
 	if wc.Status != verbs.Success {
 		c.broken(wc)
@@ -80,7 +80,7 @@ func (c *Conn) complete(wc *verbs.WC) {
 	}
 }
 
-// receive takes a message of the peer's.
+// receive handles a message of the peer.
 func (c *Conn) receive(wc *verbs.WC) error {
 	m, written, err := c.heard(wc)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *Conn) receive(wc *verbs.WC) error {
 		}
 	case rsocket.OpCredits:
 		c.tx.Grant(m.Data())
-		// The message came with the bytes of an entry, or with none: looking at
-		// the table without being told could find half of an entry.
+		// Read the table only if the peer has written a whole entry before this
+		// message. Otherwise the entry may be incomplete.
 		if written == rsocket.SGELen {
 			entry := c.target()
 			defer clear(entry)
@@ -113,7 +113,7 @@ func (c *Conn) receive(wc *verbs.WC) error {
 	return nil
 }
 
-// drop throws away what came after CloseRead.
+// drop discards data that arrived after CloseRead.
 func (c *Conn) drop() {
 	for c.rx.Unread() > 0 {
 		_, n := c.rx.Next()
@@ -121,8 +121,8 @@ func (c *Conn) drop() {
 	}
 }
 
-// broken takes an unsuccessful completion. After the end of the connection that
-// is the queue being flushed, unless data is left whose receipt was waited for.
+// broken handles an unsuccessful completion. After the end of the connection the
+// flushed completions are no error, unless some data was not acknowledged.
 func (c *Conn) broken(wc *verbs.WC) {
 	if c.err != nil || c.life.Left() || c.life.Gone() && c.posted == 0 {
 		return
@@ -138,8 +138,8 @@ func (c *Conn) broken(wc *verbs.WC) {
 	c.fail(fmt.Errorf("%w: %w", errno, err))
 }
 
-// flushed is why the queue was flushed: that the connection has ended says more
-// than which request was flushed first.
+// flushed returns why the queue was flushed. The reason why the connection ended is
+// more useful than the request that was flushed first.
 func (c *Conn) flushed(err error) error {
 	why := c.link.Err()
 	if why == nil {
@@ -162,7 +162,7 @@ func (c *Conn) fail(err error) {
 	if c.err == nil {
 		c.err = err
 		if !c.closed {
-			_ = c.link.Disconnect() // the peer shall know; what fails now is told by err
+			_ = c.link.Disconnect() // notifies the peer; err is the error to report, not this one
 		}
 	}
 	c.lost = c.lost || c.posted > 0 && !c.life.Left()
@@ -172,8 +172,8 @@ func (c *Conn) fail(err error) {
 	c.hand()
 }
 
-// update tells the peer what is due: credit, and the half of the buffer that
-// was read.
+// update sends the peer the credit and the half of the buffer that have become
+// free.
 func (c *Conn) update() {
 	for c.rx.Due() && !c.life.Gone() && !c.closed {
 		if c.controls == controlSlots {
@@ -195,7 +195,7 @@ func (c *Conn) update() {
 	}
 }
 
-// later sees to it that what is due is told even if the program calls nothing.
+// later makes a timer send the update, in case the program makes no call.
 func (c *Conn) later() {
 	if c.kick == nil {
 		c.kick = time.AfterFunc(kickInterval, c.kicked)
@@ -216,7 +216,7 @@ func (c *Conn) kicked() {
 	}
 }
 
-// control sends a message that closes something.
+// control sends a control message, which closes one or both directions.
 func (c *Conn) control(m rsocket.Message) {
 	if c.err != nil {
 		return
@@ -231,7 +231,7 @@ func (c *Conn) control(m rsocket.Message) {
 	}
 }
 
-// send posts the first n requests in wr, and reports whether it did.
+// send posts the first n requests in wr and reports whether that succeeded.
 func (c *Conn) send(n int) bool {
 	err := c.qp.PostSend(c.wr[:n]...)
 	if err != nil {

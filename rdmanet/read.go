@@ -6,10 +6,11 @@ import (
 	"net"
 )
 
-// Read reads what has come, at least one byte unless p is empty; it waits while
-// there is none. io.EOF tells that the peer has closed its direction or the
-// connection. Any other end of the connection is a *CutError, which is
-// io.ErrUnexpectedEOF: the peer was killed, or an attacker cut the connection.
+// Read reads data that has arrived. It waits until there is at least one byte,
+// unless p is empty. It returns io.EOF if the peer has closed its direction or the
+// connection. If the connection ends in any other way, it returns a *CutError,
+// which wraps io.ErrUnexpectedEOF: the peer was killed, or an attacker cut the
+// connection.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -49,7 +50,7 @@ func (c *Conn) read(p []byte) (n int, err error) {
 			copy(p[n:], from)
 		}
 		n += k
-		if c.noRead { // which has dropped all of it meanwhile
+		if c.noRead { // CloseRead has discarded all data meanwhile
 			break
 		}
 		c.rx.Consume(k)
@@ -58,7 +59,7 @@ func (c *Conn) read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// awaitData waits until there is something to read.
+// awaitData waits until there is data to read.
 func (c *Conn) awaitData() error {
 	if c.noRead && !c.closed {
 		return io.EOF
@@ -77,9 +78,9 @@ func (c *Conn) awaitData() error {
 	return c.cut()
 }
 
-// WriteTo writes what comes to w until the peer closes its direction, straight
-// from the memory that the peer has written it to. A stream that is cut is a
-// *CutError, as for Read. It implements io.WriterTo.
+// WriteTo writes arriving data to w until the peer closes its direction. w receives
+// the data directly from registered memory. Like Read, it returns a *CutError for a
+// stream that was cut. It implements io.WriterTo.
 func (c *Conn) WriteTo(w io.Writer) (total int64, err error) {
 	c.r.turn.Lock()
 	defer c.r.turn.Unlock()
@@ -106,8 +107,8 @@ func (c *Conn) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// borrow waits for data and gives it out, as it lies in the receive buffer.
-// Until giveBack the memory stays, also when the connection is closed.
+// borrow waits for data and returns it in place in the receive buffer. The memory
+// remains valid until giveBack, even if the connection is closed.
 func (c *Conn) borrow() ([]byte, error) {
 	if !c.begin() {
 		return nil, net.ErrClosed
@@ -123,7 +124,7 @@ func (c *Conn) borrow() ([]byte, error) {
 	return c.store.recv[off : off+min(n, maxTransfer)], nil
 }
 
-// giveBack ends borrow: n bytes were used.
+// giveBack ends borrow after n bytes were used.
 func (c *Conn) giveBack(n int) {
 	using := c.begin()
 	c.mu.Lock()
@@ -138,16 +139,17 @@ func (c *Conn) giveBack(n int) {
 	}
 }
 
-// unpin ends a foreign call's use of the memory; mu is held.
+// unpin ends the use of the memory by a foreign reader or writer. The caller holds
+// mu.
 func (c *Conn) unpin() {
 	if c.pins--; c.pins == 0 && c.freed {
-		_ = c.store.mem.Free() // Close deregistered it
+		_ = c.store.mem.Free() // Close has deregistered it
 	}
 }
 
-// CloseRead refuses more data: Read returns io.EOF from now on, and what still
-// comes is thrown away. The peer is not told, but where CloseWrite was called
-// before: then the connection is over.
+// CloseRead ends reading: Read returns io.EOF from now on, and arriving data is
+// discarded. The peer is notified only if CloseWrite was called before, which ends
+// the connection.
 func (c *Conn) CloseRead() error {
 	if !c.begin() {
 		return c.opError("close", net.ErrClosed)

@@ -7,8 +7,8 @@ import (
 	"softrdma/verbs"
 )
 
-// storage is a connection's registered memory: one mapping of some regions,
-// so that the peer can reach no more than what it must.
+// storage is a connection's registered memory. One mapping has several regions, so
+// that the peer can access only the memory that it needs.
 type storage struct {
 	mem *verbs.Memory
 
@@ -20,8 +20,8 @@ const page = 4096
 
 func pages(n int) int { return (n + page - 1) / page * page }
 
-// tableLen is the length of the target table with the entries of mapped memory
-// behind it.
+// tableLen returns the length of the target table and the table of mapped memory
+// after it.
 func tableLen(iomaps int) int {
 	return rsocket.TargetEntries*rsocket.SGELen + iomaps*rsocket.IomapLen
 }
@@ -56,7 +56,7 @@ func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 	return s, nil
 }
 
-// deregister takes the regions away; the memory stays.
+// deregister deregisters the regions. The memory remains mapped.
 func (s *storage) deregister() error {
 	var errs []error
 	for _, mr := range []*verbs.MR{s.recvMR, s.sendMR, s.tableMR, s.wordsMR} {

@@ -13,35 +13,36 @@ import (
 	"softrdma/verbs"
 )
 
-// Nobody works for a connection but the calls of its program: they poll its
-// completion queue, and one of those that wait sleeps on the completion channel
-// for all. A call that takes completions which another one waits for wakes it.
+// A connection has no goroutine. The calls of the program poll its completion
+// queue, and one of the waiting calls, the leader, sleeps on the completion channel
+// for all of them. A call that takes a completion for another waiting call wakes
+// that call.
 //
-// A program that makes no call owes the peer nothing that cannot wait: what the
-// peer may still send has its receives posted, acknowledges are the device's,
-// and credit is given when something was read. Where that could not be posted
-// at once, a timer does it (kick).
+// A program that makes no call delays nothing that its peer needs: receives are
+// posted for everything that the peer may still send, the device sends
+// acknowledges, and reading gives credit. If the credit message cannot be posted at
+// once, a timer posts it later (kick).
 
-// ready reports whether what a side waits for is there.
+// ready reports whether the side can continue.
 func (c *Conn) ready(s *side) bool {
 	switch s {
 	case &c.r:
 		return c.rx.Unread() > 0 || !c.life.Readable()
 	case &c.w:
 		return !c.life.Writable() || c.posted < dataSlots && c.has(s.want)
-	default: // closing waits until the peer's device has got everything
+	default: // Close waits until the peer's device has acknowledged everything
 		return c.err != nil || c.life.Left() || c.posted+c.controls+c.lasts == 0
 	}
 }
 
-// A want is what a writer waits for, beside a place in the send queue.
+// A want is what a writer waits for in addition to a place in the send queue.
 type want uint8
 
 const (
-	wantRoom   want = iota // memory to send from, and the peer's to send to
-	wantTarget             // the peer's memory
-	wantMemory             // this side's
-	wantCredit             // a message to the peer
+	wantRoom   want = iota // space in the send buffer and in the peer's receive buffer
+	wantTarget             // space in the peer's receive buffer
+	wantMemory             // space in the send buffer
+	wantCredit             // credit for one message
 )
 
 func (c *Conn) has(w want) bool {
@@ -56,7 +57,7 @@ func (c *Conn) has(w want) bool {
 	return c.tx.Room() > 0 && c.out.Room(1) > 0
 }
 
-// ended is why a side waits no longer, whatever is there.
+// ended returns why a side must stop waiting, nil if it may go on.
 func (c *Conn) ended(s *side) error {
 	switch {
 	case c.closed && s != &c.x:
@@ -67,7 +68,7 @@ func (c *Conn) ended(s *side) error {
 	return nil
 }
 
-// await waits until the side is ready. The caller holds mu, and again after.
+// await waits until the side is ready. The caller holds mu before and after.
 func (c *Conn) await(s *side) error {
 	for {
 		if err := c.ended(s); err != nil || c.ready(s) {
@@ -92,7 +93,7 @@ func (c *Conn) await(s *side) error {
 	}
 }
 
-// hand lets another one who waits become the leader.
+// hand wakes the waiting sides, so that one of them becomes the leader.
 func (c *Conn) hand() {
 	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
 		if s.waiting {
@@ -101,14 +102,14 @@ func (c *Conn) hand() {
 	}
 }
 
-// lead waits on the completion queue, by polling and then by sleeping, until
-// completions were taken.
+// lead polls the completion queue and then sleeps on it until there were
+// completions.
 func (c *Conn) lead(s *side) {
 	if c.poll(s) {
 		return
 	}
 	if c.stale {
-		_, _ = c.events.Next(past) // takes an event, if one is there
+		_, _ = c.events.Next(past) // removes the event, if there is one
 		c.stale = false
 	}
 	c.cq.Arm(false)
@@ -131,8 +132,8 @@ func (c *Conn) lead(s *side) {
 	c.progress()
 }
 
-// poll polls for the device's spin time, unless another goroutine polls this
-// device already: it receives for the whole device.
+// poll polls for the device's spin time. It does not if another goroutine polls the
+// same device, because that one receives for all connections.
 func (c *Conn) poll(s *side) bool {
 	c.progress()
 	if c.ended(s) != nil || c.ready(s) {

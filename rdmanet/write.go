@@ -9,9 +9,9 @@ import (
 	"softrdma/verbs"
 )
 
-// Write writes p: it returns when all of it is posted, or the connection has
-// ended or the deadline passed. Like TCP's it does not report whether the peer
-// has read it.
+// Write writes p. It returns when all of p is posted, when the connection has
+// ended, or when the deadline has passed. As with TCP, success does not mean that
+// the peer has read the data.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()
@@ -50,7 +50,7 @@ func (c *Conn) write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// unwritable is why nothing can be written.
+// unwritable returns why nothing can be written.
 func (c *Conn) unwritable() error {
 	switch {
 	case c.closed:
@@ -63,7 +63,7 @@ func (c *Conn) unwritable() error {
 	return nil
 }
 
-// awaitRoom waits until there is what w says.
+// awaitRoom waits until what w names is available.
 func (c *Conn) awaitRoom(w want) error {
 	if err := c.unwritable(); err != nil {
 		return err
@@ -75,14 +75,15 @@ func (c *Conn) awaitRoom(w want) error {
 	return c.unwritable()
 }
 
-// sendInline sends a message of a few bytes.
+// sendInline sends a few bytes as inline data.
 func (c *Conn) sendInline(p []byte) error {
 	w := &c.wr[0]
 	*w = verbs.SendWR{WRID: workInline, Inline: p}
 	return c.sendData(len(p))
 }
 
-// sendCopy sends a message of up to len(p) bytes by way of the send buffer.
+// sendCopy copies up to len(p) bytes to the send buffer and sends them as one
+// message.
 func (c *Conn) sendCopy(p []byte) (n int, err error) {
 	off, n, id := c.out.Take(len(p))
 	if to := c.store.send[off : off+n]; n > smallCopy {
@@ -99,7 +100,7 @@ func (c *Conn) sendCopy(p []byte) (n int, err error) {
 	return n, err
 }
 
-// sendSpan sends a message out of the send buffer.
+// sendSpan sends a message from the send buffer.
 func (c *Conn) sendSpan(off, n int, id uint32) error {
 	c.sge[0] = c.store.sendMR.SGE(off, n)
 	c.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, SGL: c.sge[:]}
@@ -110,9 +111,8 @@ func (c *Conn) sendSpan(off, n int, id uint32) error {
 	return nil
 }
 
-// ReadFrom writes what r gives until its end, which r reads straight into the
-// memory that it is sent from. It implements io.ReaderFrom. Write may be called
-// while r is waited for.
+// ReadFrom writes the data of r until its end. r reads directly into registered
+// memory. Write may be called while r blocks. It implements io.ReaderFrom.
 func (c *Conn) ReadFrom(r io.Reader) (total int64, err error) {
 	for {
 		off, n, id, err := c.reserve()
@@ -136,8 +136,8 @@ func (c *Conn) ReadFrom(r io.Reader) (total int64, err error) {
 	}
 }
 
-// reserve waits for room and takes memory to fill. Until fill the memory
-// stays, also when the connection is closed.
+// reserve waits for room and returns memory to fill. The memory remains valid until
+// fill, even if the connection is closed.
 func (c *Conn) reserve() (off, n int, id uint32, err error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()
@@ -155,7 +155,7 @@ func (c *Conn) reserve() (off, n int, id uint32, err error) {
 	return off, n, id, nil
 }
 
-// fill ends reserve: k of the n bytes are there and are sent.
+// fill ends reserve: it sends the first k of the n bytes.
 func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()
@@ -183,8 +183,8 @@ func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
 	return sent, err
 }
 
-// CloseWrite closes this side's direction: the peer reads to the end of the
-// stream, and may go on writing.
+// CloseWrite closes this side's direction. The peer reads to the end of the stream
+// and may continue to write.
 func (c *Conn) CloseWrite() error {
 	if !c.begin() {
 		return c.opError("close", net.ErrClosed)
@@ -203,8 +203,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// sendData sends the message of n bytes of data in wr to where the peer wants
-// it.
+// sendData sends the n bytes of data that wr describes to the next place in the
+// peer's buffer.
 func (c *Conn) sendData(n int) error {
 	w := &c.wr[0]
 	w.RemoteAddr, w.RKey = c.tx.Take(n)

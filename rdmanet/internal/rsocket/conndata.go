@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Version is the only version of the connection data that there is.
+// Version is the version of the connection data. There is only one.
 const Version = 1
 
 // ConnDataLen is the length of the connection data.
@@ -15,11 +15,11 @@ const ConnDataLen = 40
 
 // The flags of the connection data.
 const (
-	FlagBigEndian = 1 << 0 // what is written into this side's tables must be big-endian
-	FlagIomap     = 1 << 1 // IomapSize counts
+	FlagBigEndian = 1 << 0 // the peer must write this side's tables in big-endian order
+	FlagIomap     = 1 << 1 // IomapSize is valid
 )
 
-// An SGE is a range of a side's registered memory: an entry of its peer's
+// An SGE is a range of a side's registered memory. It is an entry of the peer's
 // target table.
 type SGE struct {
 	Addr   uint64
@@ -50,13 +50,13 @@ const SGELen = 16
 //	+---------------------------------------------------------------+
 type ConnData struct {
 	Flags     uint8
-	Credits   uint16 // messages of data that the other side may send before it is told more
-	IomapSize uint8  // entries of the table of mapped memory behind the target table, as scale has it
-	Target    SGE    // where the other side tells its buffers; Length counts entries
+	Credits   uint16 // data messages that the other side may send before it gets more credit
+	IomapSize uint8  // encoded number of entries in the table of mapped memory, see ScaleIomaps
+	Target    SGE    // this side's target table, in which the other side announces its buffers; Length counts entries
 	Data      SGE    // the first buffer
 }
 
-// ParseConnData reads connection data. What lies behind is ignored: the
+// ParseConnData parses connection data. It ignores bytes after it, because the
 // connection manager pads private data.
 func ParseConnData(b []byte) (ConnData, error) {
 	if len(b) < ConnDataLen {
@@ -88,7 +88,7 @@ func (c *ConnData) Put(b []byte) {
 	putSGE(binary.BigEndian, b[24:], c.Data)
 }
 
-// order is the byte order of what the other side writes into this one's tables.
+// order returns the byte order in which the other side writes this side's tables.
 func (c *ConnData) order() binary.ByteOrder {
 	if c.Flags&FlagBigEndian != 0 {
 		return binary.BigEndian
@@ -96,10 +96,10 @@ func (c *ConnData) order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// Iomaps is how many entries the table of mapped memory has.
+// Iomaps returns the number of entries in the table of mapped memory.
 func (c *ConnData) Iomaps() int { return unscale(c.IomapSize) }
 
-// unscale reads a size of eight bits: above 128 the lower seven count 256s.
+// unscale decodes an 8-bit size: above 128 the lower seven bits count units of 256.
 func unscale(n uint8) int {
 	if n <= 128 {
 		return int(n)
@@ -107,8 +107,8 @@ func unscale(n uint8) int {
 	return int(n&127) << 8
 }
 
-// ScaleIomaps is the size to announce for at most n entries, and how many that
-// are.
+// ScaleIomaps returns the encoded size for at most n entries and the number of
+// entries that it stands for.
 func ScaleIomaps(n int) (size uint8, entries int) {
 	switch {
 	case n >= 256:
@@ -129,14 +129,14 @@ func putSGE(o binary.ByteOrder, b []byte, s SGE) {
 	o.PutUint32(b[12:], s.Length)
 }
 
-// ParseTarget reads an entry of this side's target table, which this package
-// announces to be little-endian on every machine.
+// ParseTarget parses an entry of this side's target table. Its byte order is
+// little-endian on every machine, as this side's connection data says.
 func ParseTarget(b []byte) SGE { return parseSGE(binary.LittleEndian, b[:SGELen]) }
 
-// A Fault is a breach of the protocol by the peer.
+// A Fault is a violation of the protocol by the peer.
 type Fault struct{ Detail reason.Detail }
 
-// Error gives the sentence of the reason.
+// Error returns the text of the reason.
 func (f *Fault) Error() string { return fmt.Sprintf("rsockets peer: %v", f.Detail) }
 
 // Unwrap returns the named reason (verbs.ReasonError).

@@ -21,7 +21,7 @@ type Iomap struct {
 	Memory SGE
 }
 
-// ParseIomap reads an entry of this side's table.
+// ParseIomap parses an entry of this side's table.
 func ParseIomap(b []byte) Iomap {
 	return Iomap{binary.LittleEndian.Uint64(b), ParseTarget(b[8:IomapLen])}
 }
@@ -29,16 +29,18 @@ func ParseIomap(b []byte) Iomap {
 // Contains reports whether an offset lies in the range.
 func (m *Iomap) Contains(offset uint64) bool { return offset-m.Offset < uint64(m.Memory.Length) }
 
-// A Remote is the peer's tables, which this side writes to.
+// A Remote is the peer's tables, to which this side writes.
 type Remote struct {
 	data ConnData
-	next uint32 // entry of the target table that is told next
+	next uint32 // index of the target table entry to write next
 }
 
-// Start takes the peer's connection data. Entry 0 was told by this side's own.
+// Start sets the tables from the peer's connection data. This side's connection
+// data already filled entry 0.
 func (r *Remote) Start(peer *ConnData) { *r = Remote{*peer, 1 % peer.Target.Length} }
 
-// PutTarget writes the peer's next target entry to b and tells where it goes.
+// PutTarget writes the peer's next target entry to b and returns the address and
+// key to write it to.
 func (r *Remote) PutTarget(b []byte, s SGE) (addr uint64, key uint32) {
 	putSGE(r.data.order(), b[:SGELen], s)
 	addr = r.data.Target.Addr + uint64(r.next)*SGELen
@@ -46,11 +48,11 @@ func (r *Remote) PutTarget(b []byte, s SGE) (addr uint64, key uint32) {
 	return addr, r.data.Target.Key
 }
 
-// Iomaps is how many entries the peer's table of mapped memory has.
+// Iomaps returns the number of entries in the peer's table of mapped memory.
 func (r *Remote) Iomaps() int { return r.data.Iomaps() }
 
-// PutIomap writes entry i of the peer's table of mapped memory to b and tells
-// where it goes.
+// PutIomap writes entry i of the peer's table of mapped memory to b and returns the
+// address and key to write it to.
 func (r *Remote) PutIomap(b []byte, i int, m Iomap) (addr uint64, key uint32) {
 	o := r.data.order()
 	o.PutUint64(b, m.Offset)

@@ -1,9 +1,9 @@
 package rsocket
 
-// A Life is which directions of a connection are open. The zero value is a
-// connection with both.
+// A Life tracks which directions of a connection are open. In the zero value both
+// are open.
 type Life struct {
-	noRead  bool // nothing more comes, or nobody wants it
+	noRead  bool // the peer sends no more data, or this side reads no more
 	noWrite bool
 	gone    bool // neither side sends messages any more
 	ended   bool // the peer has sent SHUTDOWN or DISCONNECT
@@ -19,32 +19,34 @@ func (l *Life) Writable() bool { return !l.noWrite && !l.gone }
 // Gone reports whether the connection is over.
 func (l *Life) Gone() bool { return l.gone }
 
-// Ended reports whether the peer has said that it sends no more data. A
-// connection that is over and has not Ended was cut: rclose and rshutdown of
-// librdmacm send a message before they disconnect, a killed process does not.
+// Ended reports whether the peer has said that it sends no more data. If the
+// connection is over and Ended is false, the connection was cut: rclose and
+// rshutdown of librdmacm send a message before they disconnect, and a killed
+// process does not.
 func (l *Life) Ended() bool { return l.ended }
 
-// Left reports whether the peer has closed both directions: it reads no more.
+// Left reports whether the peer has closed both directions.
 func (l *Life) Left() bool { return l.left }
 
 // End ends the connection.
 func (l *Life) End() { l.gone = true }
 
-// Control takes the peer's OpControl message.
+// Control handles an OpControl message of the peer.
 func (l *Life) Control(data uint32) {
 	switch data {
 	case ControlDisconnect:
 		l.gone, l.ended, l.left = true, true, true
 	case ControlShutdown:
 		l.noRead, l.ended = true, true
-		// With this side's own direction closed nothing is left.
+		// If this side has closed its direction too, the connection is over.
 		l.gone = l.gone || l.noWrite
 	}
-	// Others, keep-alives among them, say nothing; rsockets ignore them too.
+	// Other messages, such as keep-alives, are ignored as in rsockets.
 }
 
-// CloseWrite closes this side's direction. It tells which control message goes
-// to the peer: what it sends behind a SHUTDOWN is still read.
+// CloseWrite closes this side's direction. It returns the control message for the
+// peer and whether to send it. After a SHUTDOWN the peer may still send data, which
+// this side reads.
 func (l *Life) CloseWrite() (m Message, send bool) {
 	if l.noWrite || l.gone {
 		return 0, false
@@ -56,8 +58,8 @@ func (l *Life) CloseWrite() (m Message, send bool) {
 	return NewMessage(OpControl, ControlShutdown), true
 }
 
-// CloseRead refuses more data. The peer is told only where that ends the
-// connection: there is no message for one direction.
+// CloseRead ends reading. The peer gets a message only if that ends the connection,
+// because the protocol has none for this direction alone.
 func (l *Life) CloseRead() (m Message, send bool) {
 	if l.noRead || l.gone {
 		return 0, false

@@ -14,46 +14,46 @@ import (
 //	+-----+---------------------------------------------------------+
 type Message uint32
 
-// An Op says what a message is about.
+// An Op is the operation of a message.
 type Op uint8
 
 // The operations. The others are reserved.
 const (
-	OpData    Op = 0 // data: bytes of it were written where the peer's buffer goes on
-	OpDirect  Op = 2 // never sent: names WRITEs into mapped memory in work requests
+	OpData    Op = 0 // data: the number of bytes that were appended to the buffer
+	OpDirect  Op = 2 // never sent: marks WRITEs into mapped memory in work requests
 	OpCredits Op = 4 // an entry of the target table may be new; data: the credit limit
 	OpIomap   Op = 6 // data: the index of a new entry of the table of mapped memory
 	OpControl Op = 7 // data: one of the Control constants
 )
 
-// The control messages. A keep-alive is in fact a WRITE of no bytes without
-// immediate data, which no program sees: the transport acknowledges it.
+// The control messages. A keep-alive is a WRITE of no bytes without immediate data.
+// The transport acknowledges it and no program sees it.
 const (
 	ControlDisconnect = 0 // both directions are closed
 	ControlKeepAlive  = 1
-	ControlShutdown   = 2 // the peer sends no more data
+	ControlShutdown   = 2 // the sender of the message sends no more data
 )
 
-// MaxData is the largest data of a message.
+// MaxData is the largest data field of a message.
 const MaxData = 1<<29 - 1
 
-// NewMessage makes a message.
+// NewMessage returns a message.
 func NewMessage(op Op, data uint32) Message { return Message(uint32(op)<<29 | data&MaxData) }
 
-// MessageLen is the length of a message that travels as a SEND's payload, in its
-// sender's byte order: little-endian here, as the tables are.
+// MessageLen is the length of a message that is the payload of a SEND. It is in the
+// sender's byte order, which is little-endian here, as for the tables.
 const MessageLen = 4
 
-// ParseMessage reads such a message.
+// ParseMessage parses a message that is the payload of a SEND.
 func ParseMessage(b []byte) Message { return Message(binary.LittleEndian.Uint32(b)) }
 
-// Put writes it.
+// Put writes the message to the first MessageLen bytes of b.
 func (m Message) Put(b []byte) { binary.LittleEndian.PutUint32(b, uint32(m)) }
 
-// Op is the operation.
+// Op returns the operation.
 func (m Message) Op() Op { return Op(m >> 29) }
 
-// Data is the data.
+// Data returns the data field.
 func (m Message) Data() uint32 { return uint32(m) & MaxData }
 
 // String names the message, for traces.

@@ -2,32 +2,32 @@ package rsocket
 
 import "softrdma/internal/reason"
 
-// A Receiver knows what of the receive buffer holds data, and what the peer
-// must be told.
+// A Receiver tracks which part of the receive buffer holds data and which messages
+// the peer must get.
 type Receiver struct {
 	half    int // bytes
 	credits uint16
 
-	lengths []uint32 // of the messages that were not read to their end: a ring
+	lengths []uint32 // unread bytes of each message that is not read completely: a ring
 	first   int
 	count   int
 
-	total  uint64 // bytes that arrived
-	pos    int    // the oldest byte that was not read
+	total  uint64 // bytes received
+	pos    int    // offset of the oldest unread byte
 	unread int
-	room   int // bytes that the peer was told of and has not written
+	room   int // bytes that the peer may still write
 
-	free int // bytes read that the peer was not told again
-	next int // the half that it is told next
+	free int // bytes read and not yet granted again
+	next int // the half to grant next
 
-	arrived uint16 // messages, modulo 2^16
-	read    uint16 // of them
-	limit   uint16 // what the peer was granted
-	due     uint16 // when read gets there, the peer is told
+	arrived uint16 // messages received, modulo 2^16
+	read    uint16 // messages read, modulo 2^16
+	limit   uint16 // the credit limit granted to the peer
+	due     uint16 // the value of read at which an update is due
 }
 
-// NewReceiver makes the receiver of a buffer of two halves, with receives for
-// that many messages of data. The first half is told by the connection data.
+// NewReceiver returns the receiver of a buffer of two halves, with receives for
+// that many data messages. The connection data grants the first half.
 func NewReceiver(half int, credits uint16) *Receiver {
 	return &Receiver{
 		half: half, credits: credits, lengths: make([]uint32, credits),
@@ -53,12 +53,12 @@ func (r *Receiver) Arrived(n uint32) error {
 	return nil
 }
 
-// Counted counts a message that took a credit and holds nothing to read.
+// Counted counts a message that used a credit and has nothing to read.
 func (r *Receiver) Counted() error {
 	return r.Arrived(0)
 }
 
-// drop ends messages that hold nothing any more.
+// drop removes messages that have been read completely.
 func (r *Receiver) drop() {
 	for r.count > 0 && r.lengths[r.first] == 0 {
 		r.first = (r.first + 1) % len(r.lengths)
@@ -67,16 +67,17 @@ func (r *Receiver) drop() {
 	}
 }
 
-// Total is how many bytes have arrived.
+// Total returns how many bytes have arrived.
 func (r *Receiver) Total() uint64 { return r.total }
 
-// Unread is how many bytes there are to read.
+// Unread returns how many bytes can be read.
 func (r *Receiver) Unread() int { return r.unread }
 
-// Next is where the oldest of them lie, in one piece.
+// Next returns the offset and length of the oldest contiguous unread bytes.
 func (r *Receiver) Next() (off, n int) { return r.pos, min(r.unread, 2*r.half-r.pos) }
 
-// Consume gives the first n of them back, at most Next's.
+// Consume frees the first n unread bytes. n is at most the length that Next
+// returns.
 func (r *Receiver) Consume(n int) {
 	r.unread -= n
 	r.free += n
@@ -91,20 +92,20 @@ func (r *Receiver) Consume(n int) {
 	}
 }
 
-// An Update is what the peer must be told: an OpCredits message and, with
-// Length, where a half of the buffer lies that it may fill again.
+// An Update is a message for the peer: OpCredits and, if Length is not 0, a half of
+// the buffer that the peer may fill again.
 type Update struct {
 	Message Message
 	Off     int
 	Length  int
 }
 
-// Due reports whether the peer must be told something.
+// Due reports whether the peer needs an update.
 func (r *Receiver) Due() bool {
 	return r.free >= r.half || int16(r.read-r.due) >= 0
 }
 
-// Update is what is due; it counts as told.
+// Update returns the update that is due. The caller must send it.
 func (r *Receiver) Update() (u Update) {
 	r.due = r.read + max(r.credits/2, 1)
 	r.limit = r.read + r.credits

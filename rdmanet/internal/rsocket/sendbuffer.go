@@ -1,11 +1,11 @@
 package rsocket
 
-// A SendBuffer says what of the memory that data is sent from is in use. It is
-// a ring of spans: memory is taken in one order, and given back in any.
+// A SendBuffer tracks which parts of the send memory are in use. It is a ring of
+// spans, which are taken in order and freed in any order.
 type SendBuffer struct {
 	size int
-	head int // where the next span begins
-	used int // bytes from the oldest span on, with what was left out at the end
+	head int // offset of the next span
+	used int // bytes in use, with those skipped at the end of the ring
 
 	spans []span // a ring
 	first uint32
@@ -14,15 +14,15 @@ type SendBuffer struct {
 
 type span struct {
 	len   int
-	users int // who fills it, and work requests that it is sent by
+	users int // the writer that fills it and the work requests that send it
 }
 
-// smallPiece is from which length on the rest of the ring is used rather than
-// left out for a piece that does not fit there.
+// smallPiece is the shortest piece that is worth splitting at the end of the ring.
+// Shorter pieces skip the end and start at offset 0.
 const smallPiece = 2048
 
-// NewSendBuffer makes the state of size bytes of memory, of which at most spans
-// pieces are in use at a time, a power of two.
+// NewSendBuffer returns the state of size bytes of memory with at most spans pieces
+// in use at a time. spans is a power of two.
 func NewSendBuffer(size, spans int) *SendBuffer {
 	return &SendBuffer{size: size, spans: make([]span, spans)}
 }
@@ -30,8 +30,8 @@ func NewSendBuffer(size, spans int) *SendBuffer {
 // Used reports whether any of the memory is in use.
 func (b *SendBuffer) Used() bool { return b.count > 0 }
 
-// Take takes up to want bytes in one piece; n is 0 when there are none. They
-// are in use until Done with the id.
+// Take takes up to want contiguous bytes; n is 0 if there are none. They are in use
+// until Done is called with the id.
 func (b *SendBuffer) Take(want int) (off, n int, id uint32) {
 	skip := b.skip(want)
 	off, n = b.piece(skip)
@@ -46,7 +46,7 @@ func (b *SendBuffer) Take(want int) (off, n int, id uint32) {
 	return off, n, id
 }
 
-// Room is how many bytes Take(want) would give.
+// Room returns how many bytes Take(want) would take.
 func (b *SendBuffer) Room(want int) int {
 	if int(b.count) == len(b.spans) {
 		return 0
@@ -55,7 +55,8 @@ func (b *SendBuffer) Room(want int) int {
 	return min(n, want)
 }
 
-// skip is how much of the ring's end is left out for a piece of want bytes.
+// skip returns how many bytes at the end of the ring a piece of want bytes must
+// skip.
 func (b *SendBuffer) skip(want int) int {
 	end := b.size - b.head
 	if end < min(want, smallPiece) && b.size-b.used-end >= min(want, smallPiece) {
@@ -71,8 +72,8 @@ func (b *SendBuffer) piece(skip int) (off, n int) {
 
 func (b *SendBuffer) at(id uint32) *span { return &b.spans[id%uint32(len(b.spans))] }
 
-// Trim gives back all but the first n bytes of a span of len bytes, if nothing
-// was taken after it.
+// Trim frees all but the first n bytes of a span of len bytes, if it is the newest
+// span.
 func (b *SendBuffer) Trim(id uint32, len, n int) {
 	if id+1 != b.first+b.count {
 		return
@@ -86,7 +87,7 @@ func (b *SendBuffer) Trim(id uint32, len, n int) {
 // Hold adds a user to a span.
 func (b *SendBuffer) Hold(id uint32) { b.at(id).users++ }
 
-// Done ends a use of a span; the last gives it back.
+// Done removes a user from a span. A span without users is freed.
 func (b *SendBuffer) Done(id uint32) {
 	b.at(id).users--
 	for b.count > 0 && b.at(b.first).users == 0 {
@@ -95,6 +96,6 @@ func (b *SendBuffer) Done(id uint32) {
 		b.count--
 	}
 	if b.count == 0 {
-		b.head = 0 // what is used most stays in the cache
+		b.head = 0 // reuse memory that is likely to be cached
 	}
 }

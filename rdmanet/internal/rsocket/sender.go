@@ -2,26 +2,27 @@ package rsocket
 
 import "softrdma/internal/reason"
 
-// TargetEntries is how many entries this side's target table has: one for each
+// TargetEntries is the number of entries in this side's target table: one for each
 // half of the peer's buffer.
 const TargetEntries = 2
 
-// A Sender knows where the peer wants data and how much of it.
+// A Sender tracks where the peer's free receive memory is and how much credit is
+// left.
 type Sender struct {
-	sent, limit uint16 // messages, modulo 2^16: limit is what the peer grants
+	sent, limit uint16 // messages, modulo 2^16; the peer grants limit
 	target      [TargetEntries]SGE
-	use         int // entry that data goes to
-	fill        int // entry that the peer tells next
+	use         int // index of the entry to write data to
+	fill        int // index of the entry that the peer fills next
 }
 
-// Start takes the peer's connection data: its first buffer and its credit.
+// Start sets the initial buffer and credit from the peer's connection data.
 func (s *Sender) Start(peer *ConnData) {
 	*s = Sender{limit: peer.Credits, fill: 1}
 	s.target[0] = peer.Data
 }
 
-// Room is how many bytes the next message may carry. 0 means to wait for the
-// peer.
+// Room returns how many bytes the next message may carry. 0 means that the sender
+// must wait for the peer.
 func (s *Sender) Room() int {
 	if s.sent == s.limit {
 		return 0
@@ -29,7 +30,8 @@ func (s *Sender) Room() int {
 	return int(min(s.target[s.use].Length, MaxData))
 }
 
-// Take counts a message of n bytes, 1 to Room, and tells where they go.
+// Take counts a message of n bytes, which is between 1 and Room, and returns the
+// address and key to write them to.
 func (s *Sender) Take(n int) (addr uint64, key uint32) {
 	t := &s.target[s.use]
 	addr, key = t.Addr, t.Key
@@ -41,22 +43,23 @@ func (s *Sender) Take(n int) (addr uint64, key uint32) {
 	return addr, key
 }
 
-// Credit reports whether a message without data in the peer's buffer may be sent
-// that counts like one with data, and Spend counts it.
+// Credit reports whether a message may be sent that uses a credit but no space in
+// the peer's buffer. Spend counts such a message.
 func (s *Sender) Credit() bool { return s.sent != s.limit }
 
-// Spend counts a message.
+// Spend counts a message that Credit allowed.
 func (s *Sender) Spend() { s.sent++ }
 
-// Grant takes the credit limit of an OpCredits message.
+// Grant sets the credit limit from an OpCredits message.
 func (s *Sender) Grant(limit uint32) { s.limit = uint16(limit) }
 
-// NextTarget is the index of the entry that the peer tells next.
+// NextTarget returns the index of the entry that the peer fills next.
 func (s *Sender) NextTarget() int { return s.fill }
 
-// Tell takes the entry at NextTarget, which the peer has written.
+// Tell adds the entry at NextTarget, which the peer has written.
 func (s *Sender) Tell(e SGE) error {
-	// The peer tells a half again when all of it was read, so all was written.
+	// The peer grants a half again only after it has read all of it, so this side
+	// must have filled it before.
 	if left := s.target[s.fill].Length; left != 0 || e.Length == 0 {
 		return fault(reason.SocketTarget, uint64(left), uint64(e.Length))
 	}
