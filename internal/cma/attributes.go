@@ -9,9 +9,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// InitQPAttr gives what the id's queue pair wants for a transition to INIT, RTR
-// or RTS. A connection's is known from its request or reply on; INIT without
-// access rights before. A request whose peer has gone away gives a *VoidError.
+// InitQPAttr returns the attributes for the transition of the id's queue pair to
+// INIT, RTR or RTS. Those of a connection are known once there is a request or
+// reply; before that INIT has no access rights. If the peer of a request has gone
+// away the error is a *VoidError.
 func (id *ID) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	id.m.lock()
 	defer id.m.unlock()
@@ -57,8 +58,8 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	return id.conn.attr(to)
 }
 
-// datagramAttr are the attributes of a UD queue pair, which wants nothing of
-// its peers'.
+// datagramAttr returns the attributes of a UD queue pair, which do not depend on a
+// peer.
 func (id *ID) datagramAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	switch to {
 	case qp.Init:

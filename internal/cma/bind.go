@@ -7,21 +7,21 @@ import (
 	"softrdma/internal/reason"
 )
 
-// errNoIPoIB: the port space of IP over InfiniBand wants a link layer that RoCE
-// does not have.
+// errNoIPoIB refuses the port space of IP over InfiniBand, which needs a link layer
+// that RoCE does not have.
 var errNoIPoIB = reason.NotSupported("RDMA_PS_IPOIB wants an InfiniBand link, found Ethernet")
 
-// Bind gives the id an address and a port. The unspecified address takes no
-// device yet: a listener listens on all of them, and ResolveAddr chooses one.
-// Port 0 draws an ephemeral one.
+// Bind sets the id's local address and port. With the unspecified address the id
+// has no device yet: a listener listens on all devices, and ResolveAddr chooses
+// one. Port 0 means an ephemeral port.
 func (id *ID) Bind(local netip.AddrPort) error {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.bind(local, netip.AddrPort{})
 }
 
-// bind is Bind on the way to a peer, whose address makes ephemeral ports of the
-// same number differ.
+// bind is Bind for an id that will reach a peer. Ids with different peers can share
+// an ephemeral port.
 func (id *ID) bind(local, remote netip.AddrPort) error {
 	if err := id.want("bind", cmid.Idle); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 		}
 	}
 	if !id.option.afOnlySet {
-		// As Linux has it with net.ipv6.bindv6only = 0.
+		// Linux does the same if net.ipv6.bindv6only is 0.
 		id.option.afOnly = local.Addr().Is4()
 	}
 	id.local, id.remote = local, remote
@@ -55,8 +55,8 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 	return nil
 }
 
-// unmap makes an IPv4 address in IPv6 clothes one of IPv4, so that addresses
-// compare.
+// unmap returns an IPv4-mapped IPv6 address as IPv4, so that addresses can be
+// compared.
 func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
 func checkLocal(a netip.Addr) error {
@@ -71,7 +71,7 @@ func checkLocal(a netip.Addr) error {
 	return nil
 }
 
-// acquire makes the device of a local address the id's.
+// acquire leases the device of a local address for the id.
 func (id *ID) acquire(local netip.Addr) error {
 	d, err := id.m.acquire(local, &id.option)
 	if err != nil {
@@ -80,8 +80,8 @@ func (id *ID) acquire(local netip.Addr) error {
 	return id.own(d)
 }
 
-// own makes a device the id's, unless the device's protocol does not have the
-// id's port space. The use that was counted passes to the id.
+// own makes a device the id's, unless its protocol does not support the id's port
+// space. The id takes over the use that the caller counted.
 func (id *ID) own(d *device) error {
 	if err := id.checkProtocol(d.dev.IWARP()); err != nil {
 		d.release()

@@ -9,25 +9,25 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An EventChannel queues the events of its ids. Any number of goroutines may
-// wait on one.
+// An EventChannel queues the events of its ids. Any number of goroutines may wait
+// on it.
 type EventChannel struct {
 	m      *Manager
-	tell   func()        // called in place of signal, where it is not nil
+	tell   func()        // if not nil, called instead of using signal
 	signal chan struct{} // holds one token while list may be non-empty
 	done   chan struct{} // closed by Close
 
-	// The Manager's:
+	// guarded by the Manager's lock
 	list   []Event
 	ids    map[*ID]struct{}
 	closed bool
 }
 
-// NewChannel makes an event channel.
+// NewChannel returns an event channel.
 func (m *Manager) NewChannel() *EventChannel { return m.NewChannelFor(nil) }
 
-// NewChannelFor makes an event channel that nobody waits on: tell is called when
-// there may be events to take. It must not block, nor call the Manager.
+// NewChannelFor returns an event channel without waiters: it calls tell when there
+// may be events. tell must not block and must not call the Manager.
 func (m *Manager) NewChannelFor(tell func()) *EventChannel {
 	m.lock()
 	defer m.unlock()
@@ -38,8 +38,8 @@ func (m *Manager) NewChannelFor(tell func()) *EventChannel {
 	return c
 }
 
-// NewID makes an id that reports to the channel. Type is the service type of
-// its queue pair; 0 takes what the port space stands for.
+// NewID returns an id that reports to the channel. Type is the service type of its
+// queue pair; 0 means the default of the port space.
 func (c *EventChannel) NewID(space cmid.PortSpace, t qp.Type) (*ID, error) {
 	if t == 0 {
 		t = cmid.ServiceType(space)
@@ -74,7 +74,7 @@ func (c *EventChannel) Next(ctx context.Context) (Event, error) {
 		case <-c.signal:
 		case <-c.done:
 		case <-ctx.Done():
-			// An event that came at the same time is not kept waiting.
+			// Prefer an event that arrived at the same time.
 			if e, ok := c.Poll(); ok {
 				return e, nil
 			}
@@ -83,7 +83,7 @@ func (c *EventChannel) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Poll is the next event, if there is one now.
+// Poll returns the next event, if there is one.
 func (c *EventChannel) Poll() (Event, bool) {
 	e, ok, _ := c.take()
 	return e, ok
@@ -119,8 +119,8 @@ func (c *EventChannel) wake() {
 	}
 }
 
-// owner is the id whose events are taken along or dropped with it: of a connect
-// request the listener, for nobody has the new id yet.
+// owner returns the id whose migration or end includes this event. For a connect
+// request that is the listener, because the program does not have the new id yet.
 func (e *Event) owner() *ID {
 	if e.Listener != nil {
 		return e.Listener
@@ -135,7 +135,7 @@ func (c *EventChannel) push(e Event) {
 	c.wake()
 }
 
-// drop removes those events of an id that are wanted and returns them.
+// drop removes the events of an id for which wanted returns true, and returns them.
 func (c *EventChannel) drop(id *ID, wanted func(*Event) bool) (dropped []Event) {
 	if id.queued == 0 {
 		return nil
@@ -155,9 +155,8 @@ func (c *EventChannel) drop(id *ID, wanted func(*Event) bool) (dropped []Event) 
 
 func all(*Event) bool { return true }
 
-// Migrate makes the id report to another channel of the same Manager, and
-// takes along the events that nobody has taken yet. New ids in its connect
-// requests move with them.
+// Migrate makes the id report to another channel of the same Manager and moves its
+// queued events. The new ids of queued connect requests move too.
 func (id *ID) Migrate(to *EventChannel) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -191,8 +190,8 @@ func (id *ID) move(to *EventChannel) {
 	to.ids[id] = struct{}{}
 }
 
-// Close destroys the channel's ids and ends the channel. Callers that wait in
-// Next get ErrClosed.
+// Close destroys the channel's ids and closes the channel. Waiting calls of Next
+// return ErrClosed.
 func (c *EventChannel) Close() error {
 	c.m.lock()
 	defer c.m.unlock()

@@ -11,14 +11,14 @@ import (
 	"softrdma/internal/cmid"
 )
 
-func TestMigrateTakesEventsAlong(t *testing.T) {
+func TestMigrateMovesQueuedEvents(t *testing.T) {
 	w := newWorld(t)
 	l := w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	stays := w.server.id(cmid.PortSpaceTCP)
 	must(t, stays.ResolveAddr(netip.AddrPort{}, at(client4)))
 	w.client.connecting(cmid.PortSpaceTCP, server4)
 	w.client.connecting(cmid.PortSpaceTCP, server4)
-	w.net.Sleep(time.Second) // both requests wait in the channel
+	w.net.Sleep(time.Second) // both requests are queued in the channel
 
 	other := w.server.m.NewChannel()
 	must(t, l.Migrate(other))
@@ -34,7 +34,7 @@ func TestMigrateTakesEventsAlong(t *testing.T) {
 	if first.Channel() != other || second.Channel() != other {
 		t.Error("new ids stayed behind")
 	}
-	// What comes later comes to the new channel, and one more id moves on.
+	// Later events arrive on the new channel. Move one id once more.
 	w.client.connecting(cmid.PortSpaceTCP, server4)
 	next(t, w.server, other, cmid.EventConnectRequest)
 	must(t, first.Migrate(w.server.ch))
@@ -50,7 +50,7 @@ func TestMigrateTakesEventsAlong(t *testing.T) {
 	w.end()
 }
 
-func TestNextEndsWithContextAndChannel(t *testing.T) {
+func TestNextReturnsWhenContextOrChannelEnds(t *testing.T) {
 	w := newWorld(t)
 	ch := w.client.m.NewChannel()
 	if _, err := ch.Next(over); !errors.Is(err, context.Canceled) {
@@ -85,8 +85,8 @@ func TestNextEndsWithContextAndChannel(t *testing.T) {
 	w.end()
 }
 
-// Every waiter gets one event, and none is left waiting while there are events.
-func TestNextServesSeveralWaiters(t *testing.T) {
+// Every waiter gets one event, and none keeps waiting while there are events.
+func TestNextWakesEveryWaiter(t *testing.T) {
 	w := newWorld(t)
 	ch := w.client.m.NewChannel()
 	const waiters = 8

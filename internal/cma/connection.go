@@ -12,10 +12,10 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// Connect sends the connect request, or the look-up of a UD id. The peer's
-// answer is an event: EventConnectResponse, which the program accepts with
-// Accept(nil) when its queue pair is in RTS, or EventEstablished of a UD id;
-// else EventRejected or EventUnreachable.
+// Connect sends a connect request, or for a UD id a look-up. The answer arrives as
+// an event. EventConnectResponse must be accepted with Accept(nil) when the queue
+// pair is in RTS. A UD id gets EventEstablished. EventRejected and EventUnreachable
+// report failure.
 func (id *ID) Connect(p *cmid.ConnParam) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -39,7 +39,7 @@ func (id *ID) Connect(p *cmid.ConnParam) error {
 	return nil
 }
 
-// request connects the id by its device's communication manager.
+// request sends a connect request with the device's communication manager.
 func (id *ID) request(p *cmid.ConnParam) error {
 	o, x := &id.option, &managed{dev: id.dev, asked: remember(p)}
 	err := id.dev.do(func(c *cm.Manager, now time.Duration) (err error) {
@@ -60,7 +60,8 @@ func (id *ID) request(p *cmid.ConnParam) error {
 	return err
 }
 
-// remember copies the parameters of a request, whose private data is the caller's.
+// remember keeps a copy of the parameters of a request, because the caller owns the
+// private data.
 func remember(p *cmid.ConnParam) *cmid.ConnParam {
 	q := *p
 	q.PrivateData = bytes.Clone(p.PrivateData)
@@ -84,7 +85,7 @@ func (id *ID) requestNarrower(r *report) bool {
 	return id.request(x.asked) == nil
 }
 
-// private puts the addresses in front of a request's private data (annex
+// private returns the private data of a request with the IP header in front (annex
 // A11.3.2).
 func (id *ID) private(data []byte) []byte {
 	b := make([]byte, mad.IPHeaderLen+len(data))
@@ -94,9 +95,9 @@ func (id *ID) private(data []byte) []byte {
 	return b
 }
 
-// Accept answers a connect request: with p, which names the id's queue pair,
-// that is in RTS by then. It completes a connect response where p is nil.
-// A request whose peer has gone away meanwhile gives a *VoidError.
+// Accept accepts a connect request. p names the queue pair, which the program has
+// moved to RTS. With a nil p it completes a connect response. If the peer of the
+// request has gone away the error is a *VoidError.
 func (id *ID) Accept(p *cmid.ConnParam) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -123,11 +124,11 @@ func (id *ID) Accept(p *cmid.ConnParam) error {
 	return nil
 }
 
-// Reject refuses a connect request, an inquiry or a connect response, as a
-// program does (reason 28). The id is to be destroyed then.
+// Reject refuses a connect request, an inquiry or a connect response as a program
+// does (reason 28). The program should then destroy the id.
 func (id *ID) Reject(private []byte) error { return id.RejectFor(mad.RejectConsumer, private) }
 
-// RejectFor is Reject with another reason; an inquiry has only one.
+// RejectFor is Reject with another reason. An inquiry has only one reason.
 func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -149,8 +150,8 @@ func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 	return nil
 }
 
-// Disconnect ends the connection, or answers the peer's wish to end it; the
-// program moves its queue pair to ERR before.
+// Disconnect ends the connection or answers the peer's request to end it. The
+// program must move the queue pair to ERR before.
 func (id *ID) Disconnect() error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -166,8 +167,8 @@ func (id *ID) Disconnect() error {
 	return nil
 }
 
-// Establish tells that the queue pair received a packet before the peer's
-// ready-to-use message came, which may have been lost (the asynchronous event
+// Establish reports that the queue pair received a packet before the peer's
+// ready-to-use message, which may be lost (the asynchronous event
 // IBV_EVENT_COMM_EST; rdma_notify).
 func (id *ID) Establish() error {
 	id.m.lock()
@@ -181,7 +182,8 @@ func (id *ID) Establish() error {
 	return id.conn.establish()
 }
 
-// abandon gives up what the id has at its device's communication manager.
+// abandon releases everything that the id has at its device's communication
+// manager.
 func (id *ID) abandon() {
 	if id.conn != nil {
 		id.conn.release()
@@ -190,7 +192,7 @@ func (id *ID) abandon() {
 	if id.lookup == nil && id.inquiry == nil {
 		return
 	}
-	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // a closed device has forgotten everything
+	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // fails if the device is closed, which needs no cleanup
 		if id.lookup != nil {
 			id.lookup.Destroy(now)
 		}

@@ -42,7 +42,7 @@ func (c *computer) socket(id *cma.ID) *socket {
 	return nil
 }
 
-// to makes the transitions that the id names.
+// to makes the transitions to the given states with the id's attributes.
 func (s *socket) to(t testing.TB, id *cma.ID, states ...qp.State) {
 	t.Helper()
 	for _, x := range states {
@@ -157,7 +157,7 @@ func TestConnectionFromResolutionToTimewait(t *testing.T) {
 	}
 }
 
-func TestRejectTellsReasonAndPrivateData(t *testing.T) {
+func TestRejectCarriesReasonAndPrivateData(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
@@ -177,11 +177,11 @@ func TestRejectTellsReasonAndPrivateData(t *testing.T) {
 func TestConnectWithoutListenerIsRejected(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, second4, 0)
-	w.client.connecting(cmid.PortSpaceTCP, server4) // the server has the port on its other address only
+	w.client.connecting(cmid.PortSpaceTCP, server4) // the server listens on the port of its other address only
 	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
 		t.Errorf("status %d, %v", e.Status, e.Err)
 	}
-	w.client.connecting(cmid.PortSpaceIB, second4) // another port space
+	w.client.connecting(cmid.PortSpaceIB, second4) // wrong port space
 	if e := w.client.next(cmid.EventRejected); e.Status != int(mad.RejectInvalidServiceID) {
 		t.Errorf("status %d, %v", e.Status, e.Err)
 	}
@@ -205,8 +205,8 @@ func TestRequestOfAnotherServiceTypeIsRejected(t *testing.T) {
 	w.end()
 }
 
-// The RTU is lost forever, but the queue pair has received a packet.
-func TestEstablishTakesThePlaceOfALostMessage(t *testing.T) {
+// The RTU is always lost, but the queue pair has received a packet.
+func TestEstablishReplacesALostRTU(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
@@ -230,7 +230,7 @@ func TestBothEndsDisconnectAtOnce(t *testing.T) {
 	must(t, server.Disconnect())
 	w.client.next(cmid.EventDisconnected)
 	w.server.next(cmid.EventDisconnected)
-	must(t, client.Disconnect()) // as a program does that answers the event
+	must(t, client.Disconnect()) // like a program that answers the event
 	w.client.next(cmid.EventTimewaitExit)
 	w.server.next(cmid.EventTimewaitExit)
 	w.end()

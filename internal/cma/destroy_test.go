@@ -11,9 +11,9 @@ import (
 	"softrdma/internal/qp"
 )
 
-// Each state is reached with listeners on the server, and the id that stands
-// in it is destroyed. Nothing is left of it then, no event comes after, and
-// its peer hears of it in time.
+// Each row reaches one state, with listeners on the server, and destroys the id in
+// that state. Afterwards nothing of the id is left, it has no more events, and the
+// peer is notified in time.
 func TestDestroyInEachState(t *testing.T) {
 	addr := func(a string) netip.AddrPort { return at(a) }
 	type ids = []*cma.ID
@@ -21,7 +21,7 @@ func TestDestroyInEachState(t *testing.T) {
 		name  string
 		state cmid.State
 		reach func(w *world) (destroyed, others ids)
-		tells cmid.EventType // to the other end, where it hears anything
+		tells cmid.EventType // the event at the other end, if any
 	}{
 		{"idle", cmid.Idle, func(w *world) (ids, ids) { return ids{w.client.id(cmid.PortSpaceTCP)}, nil }, 0},
 		{"bound", cmid.AddrBound, func(w *world) (ids, ids) {
@@ -108,7 +108,7 @@ func TestDestroyInEachState(t *testing.T) {
 					t.Errorf("state %v, expected %v", s, c.state)
 				}
 				id.Destroy()
-				id.Destroy() // again does nothing
+				id.Destroy() // the second call does nothing
 				if err := id.Bind(addr(client4)); !errors.Is(err, cmid.ErrDestroyed) {
 					t.Errorf("bind after destroy: %v", err)
 				}
@@ -128,7 +128,7 @@ func TestDestroyInEachState(t *testing.T) {
 			for _, id := range others {
 				id.Destroy()
 			}
-			// What was on its way when it ended may still make a request.
+			// A packet that was in flight may still create a request.
 			w.net.Sleep(time.Second)
 			for _, x := range []*computer{w.client, w.server} {
 				for e, ok := x.ch.Poll(); ok; e, ok = x.ch.Poll() {
@@ -150,7 +150,7 @@ func TestDestroyInEachState(t *testing.T) {
 	}
 }
 
-// Requests that nobody has taken go with their listener.
+// Destroying a listener also ends the requests that were not taken.
 func TestDestroyOfListenerRejectsItsRequests(t *testing.T) {
 	w := newWorld(t)
 	l := w.server.listen(cmid.PortSpaceTCP, "0.0.0.0", 0)
@@ -161,7 +161,7 @@ func TestDestroyOfListenerRejectsItsRequests(t *testing.T) {
 	l.Destroy()
 	w.client.next(cmid.EventRejected)
 	w.server.quiet(time.Second)
-	must(t, taken.Accept(&cmid.ConnParam{QPN: 2})) // this one lives on
+	must(t, taken.Accept(&cmid.ConnParam{QPN: 2})) // this request is not affected
 	w.client.next(cmid.EventConnectResponse)
 	w.end()
 }

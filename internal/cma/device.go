@@ -11,15 +11,15 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A device is a device that ids use. It exists while uses is not zero. However
-// many uses there are, the Manager holds one lease.
+// A device is a device in use by ids. It exists while uses is not zero. The Manager
+// holds one lease for all uses.
 type device struct {
 	m         *Manager
 	dev       *adapter.Device
 	lease     Lease
 	uses      int
-	ids       map[*ID]struct{} // whose device it is
-	listeners map[any]*ID      // by *cm.Listener or *adapter.StreamListener
+	ids       map[*ID]struct{} // the ids on the device
+	listeners map[any]*ID      // keys are *cm.Listener or *adapter.StreamListener
 }
 
 // acquire leases the device of a local address and counts one more use of it.
@@ -53,20 +53,20 @@ func (m *Manager) leased(x Lease) (*device, error) {
 	return d, nil
 }
 
-// release ends one use.
+// release removes one use.
 func (d *device) release() {
 	if d.uses--; d.uses > 0 {
 		return
 	}
 	delete(d.m.devices, d.dev)
-	_ = d.manage(func(c *cm.Manager, now time.Duration) error { // a closed device reports nothing any more
+	_ = d.manage(func(c *cm.Manager, now time.Duration) error { // fails if the device is closed, which reports nothing
 		c.SetHandler(nil)
 		return nil
 	})
 	d.lease.Release()
 }
 
-// manage is do for devices that have a communication manager.
+// manage is do for a device with a communication manager.
 func (d *device) manage(f func(c *cm.Manager, now time.Duration) error) error {
 	if d.dev.IWARP() {
 		return d.dev.Closed()
@@ -74,8 +74,8 @@ func (d *device) manage(f func(c *cm.Manager, now time.Duration) error) error {
 	return d.do(f)
 }
 
-// do runs f on the device's communication manager. What that reports meanwhile
-// waits in the inbox.
+// do runs f on the device's communication manager. What it reports meanwhile goes
+// to the inbox.
 func (d *device) do(f func(c *cm.Manager, now time.Duration) error) error {
 	var err error
 	if e := d.dev.CM(func(c *cm.Manager, now time.Duration) { err = f(c, now) }); e != nil {
@@ -84,14 +84,14 @@ func (d *device) do(f func(c *cm.Manager, now time.Duration) error) error {
 	return err
 }
 
-// refuse counts and traces what the ids above a communication manager refuse.
+// refuse counts and traces a refusal by this package.
 func (d *device) refuse(why reason.Detail) { d.dev.Trace.Refuse(cmQPN, why) }
 
-// cmQPN is the number of the queue pair of communication management (IBTA
-// 12.2): the general service interface.
+// cmQPN is the queue pair number of communication management (IBTA 12.2), the
+// general service interface.
 const cmQPN = 1
 
-// use makes a device the id's own. The use that was counted passes to the id.
+// use makes a device the id's. The id takes over the use that the caller counted.
 func (id *ID) use(d *device) {
 	id.dev = d
 	d.ids[id] = struct{}{}
@@ -106,10 +106,9 @@ func (id *ID) leave() {
 	}
 }
 
-// RemoveDevice ends the use of a device that its owner is going to close, or
-// has closed: ids on it get EventDeviceRemoval and can only be destroyed;
-// listeners on all devices go on without it. When it returns no id has to do
-// with the device any more.
+// RemoveDevice ends the use of a device that its owner is about to close or has
+// closed. Ids on it get EventDeviceRemoval and can only be destroyed. Listeners on
+// all devices continue without it. When RemoveDevice returns no id uses the device.
 func (m *Manager) RemoveDevice(dev *adapter.Device) {
 	m.lock()
 	defer m.unlock()
@@ -117,7 +116,7 @@ func (m *Manager) RemoveDevice(dev *adapter.Device) {
 	if d == nil {
 		return
 	}
-	d.uses++ // until all is over
+	d.uses++ // keeps the device until the end of this function
 	for _, id := range m.sorted(m.wildcards) {
 		for i := len(id.listens) - 1; i >= 0; i-- {
 			if id.listens[i].dev == d {
@@ -129,7 +128,7 @@ func (m *Manager) RemoveDevice(dev *adapter.Device) {
 		waiting := id.waiting
 		id.release()
 		id.state = cmid.DeviceRemoval
-		// As with every event, not before the program knows the id as its own.
+		// As with all events, the program must know the id as its own first.
 		if !waiting {
 			id.push(Event{Type: cmid.EventDeviceRemoval})
 		}

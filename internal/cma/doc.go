@@ -1,46 +1,43 @@
-// Package cma makes connections by IP address and port: ids with their states,
-// port spaces, address and route resolution, listeners with backlogs, look-ups
-// of datagram peers, multicast groups and event channels, over the
-// communication managers of a set of devices (annex A11). It is to the devices
-// of softrdma what the kernel's rdma_cm is to a host's adapters: package rdmacm
-// stands on it in a process, and its calls and events are those of the kernel's
-// interface for other processes (rdma_user_cm.h).
+// Package cma connects queue pairs by IP address and port, over the communication
+// managers of a set of devices (annex A11). It has ids with states, port spaces,
+// address and route resolution, listeners with backlogs, look-ups of datagram
+// peers, multicast groups and event channels. It is for softrdma's devices what the
+// kernel's rdma_cm is for a host's adapters. Package rdmacm uses it inside a
+// process, and its calls and events match the kernel's interface for other
+// processes (rdma_user_cm.h).
 //
-// It knows devices and numbers of queue pairs. It never makes, changes or looks
-// at a queue pair: InitQPAttr tells what the transitions of one want, and who
-// owns it makes them. It speaks no protocol either, which is internal/cm's, and
-// opens no device, which its Host does.
+// The package handles devices and numbers of queue pairs. It never creates, changes
+// or reads a queue pair: InitQPAttr returns the attributes of a transition, and the
+// owner of the queue pair makes it. It implements no wire protocol, which is in
+// internal/cm, and opens no devices, which is the Host's task.
 //
-// # Who owns what
+// # Ownership and locks
 //
-// A Manager is all ids over one Host, and one lock for all of them. The order of
-// locks is Manager, then whatever the Host takes, then a device's lane, then the
-// inbox: calls take the Manager and call devices; devices report with their lane
-// held, and what they report goes to the inbox, under a lock that nothing is
-// done with. So no call can wait for one that waits for it.
+// A Manager owns all ids over one Host and has one lock for all of them. The order
+// of locks is: Manager, locks of the Host, lane of a device, inbox. Calls lock the
+// Manager and call devices. Devices report with their lane held, and the reports go
+// to the inbox, whose lock is the innermost one. So no deadlock is possible.
 //
-// The next goroutine that takes the Manager serves the inbox, before
-// anything else, so that every call finds the ids as their peers have made them.
-// If nobody comes by, a goroutine does it that ends when the inbox is empty: an
-// idle Manager has none, and there is no end to be told to it.
+// The next goroutine that locks the Manager handles the inbox first, so every call
+// sees the current state of the ids. If no call comes, a goroutine handles it and
+// ends when the inbox is empty. An idle Manager has no goroutine and needs no Close.
 //
-// An id is its channel's, holds one use of its device and one place in its port
-// space, and gives all up in Destroy or when its channel is closed. The
-// connection below it goes on in internal/cm without it as long as its peer
-// must be answered. Events are values; those of an id that nobody has taken are
-// gone with it.
+// An id belongs to its channel, holds one use of its device and one port of its
+// port space, and releases all in Destroy or when its channel is closed. The
+// connection remains in internal/cm without the id while its peer must be answered.
+// Events are values. Destroying an id drops its queued events.
 //
-// # Where this differs from Linux's rdma_cm
+// # Differences from Linux's rdma_cm
 //
-//   - The loopback is an address like any other, with a device of its own.
-//   - Ports below 1024 want no privilege.
-//   - A backlog bounds the requests that are not accepted or rejected yet, on
-//     each device; Linux's those that the program has not heard of. Requests
-//     beyond it are ignored by both, and come again.
-//   - The peer of a request is told to wait only if it asks twice.
-//   - Private data that is too long leaves an id as it was.
-//   - A request that has become void meanwhile is not told by an event, as with
-//     Linux, but Accept says why.
-//   - A listener on all devices leaves out those that cannot be had.
-//   - Groups may be IPv6's as well.
+//   - A loopback address is like any other address and has its own device.
+//   - Ports below 1024 need no privilege.
+//   - A backlog bounds, per device, the requests that were not accepted or rejected
+//     yet. Linux bounds those that the program has not seen. Both ignore further
+//     requests, which peers send again.
+//   - The peer of a request is told to wait only if it sends the request again.
+//   - Private data that is too long leaves an id unchanged.
+//   - If a request has become void no event reports it, as with Linux, but Accept
+//     returns the reason.
+//   - A listener on all devices skips the devices that it cannot use.
+//   - Multicast groups may also be IPv6 addresses.
 package cma

@@ -7,26 +7,26 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An Event is one event of an id, by value: it needs no acknowledge. Of Conn
-// and UD the one that fits the id's service type is filled.
+// An Event is one event of an id. It is a value and needs no acknowledgement.
+// Either Conn or UD is set, according to the id's service type.
 type Event struct {
 	Type     cmid.EventType
-	ID       *ID // whose event it is; of a connect request the new id
-	Listener *ID // of a connect request: the id that listened
+	ID       *ID // the id that the event concerns; for a connect request the new id
+	Listener *ID // for a connect request: the listening id
 
-	// Status is 0, or why it failed: negative an error number (StatusTimedOut,
-	// …), positive a reject reason (EventRejected) or a SIDR status
-	// (EventUnreachable of a UD id).
+	// Status is 0 or the reason of a failure: a negative error number
+	// (StatusTimedOut, …), or a positive reject reason (EventRejected) or SIDR
+	// status (EventUnreachable of a UD id).
 	Status int
 
-	// Err is why it failed in words, nil where Status is 0, and Detail the named
-	// reason with both numbers.
+	// Err describes the failure, nil if Status is 0. Detail is the named reason
+	// with both numbers.
 	Err    error
 	Detail reason.Detail
 
 	Conn cmid.ConnParam // RC and UC
 	UD   cmid.UDParam   // UD, and multicast
 
-	Group   netip.Addr // of multicast events
-	Context any        // of multicast events: what JoinMulticast was given
+	Group   netip.Addr // for multicast events
+	Context any        // for multicast events: the context that was passed to JoinMulticast
 }

@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/qp"
 )
 
-// A Route is where packets go and how: what ResolveRoute found, or what a
-// connect request gave.
+// A Route is the path to the peer: found by ResolveRoute or taken from a connect
+// request.
 type Route struct {
 	Path           qp.Path
 	MTU            int   // path MTU in bytes
@@ -22,61 +22,61 @@ type Route struct {
 // An ID is one communication identifier: rdma_cm_id. Its methods may be called
 // from any goroutine.
 type ID struct {
-	// Context is the user's. A new id of a connect request has its listener's,
-	// which therefore must not change after Listen.
+	// Context belongs to the user. The new id of a connect request inherits its
+	// listener's, which therefore must not change after Listen.
 	Context any
 
 	m     *Manager
 	space cmid.PortSpace
 	kind  qp.Type
 
-	// The Manager's:
-	seq    uint64 // order of making
-	ch     *EventChannel
-	queued int // events in ch
-	state  cmid.State
-	local  netip.AddrPort
-	remote netip.AddrPort
-	port   port // in Manager.ports; zero for none
-	drawn  bool // the port was, and not asked for
-	dev    *device
-	route  Route
-	qkey   uint32 // 0 until it is decided
-	option options
-	groups []group
+	// guarded by the Manager's lock
+	seq       uint64 // creation order
+	ch        *EventChannel
+	queued    int // number of events in ch
+	state     cmid.State
+	local     netip.AddrPort
+	remote    netip.AddrPort
+	port      port // in Manager.ports; zero for none
+	ephemeral bool // the Manager chose the port
+	dev       *device
+	route     Route
+	qkey      uint32 // 0 if not set yet
+	option    options
+	groups    []group
 
 	listens []listening
 	backlog int
 	leftOut []error
 
-	conn    connection  // either side
-	lookup  *cm.Lookup  // of a UD id
-	inquiry *cm.Inquiry // a look-up to answer
-	waiting bool        // a request that nobody has accepted yet
-	lost    error       // why it has gone away meanwhile
+	conn    connection  // of either side
+	lookup  *cm.Lookup  // look-up of a UD id
+	inquiry *cm.Inquiry // look-up that this id answers
+	waiting bool        // a request that was not accepted yet
+	lost    error       // why the waiting request has become void
 }
 
-// PortSpace is the id's port space.
+// PortSpace returns the id's port space.
 func (id *ID) PortSpace() cmid.PortSpace { return id.space }
 
-// Type is the service type of the id's queue pair.
+// Type returns the service type of the id's queue pair.
 func (id *ID) Type() qp.Type { return id.kind }
 
-// State is the id's state.
+// State returns the id's state.
 func (id *ID) State() cmid.State {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.state
 }
 
-// Channel is where the id reports to.
+// Channel returns the channel that the id reports to.
 func (id *ID) Channel() *EventChannel {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.ch
 }
 
-// Device is the id's device, nil while it has none.
+// Device returns the id's device, nil if it has none.
 func (id *ID) Device() *adapter.Device {
 	id.m.lock()
 	defer id.m.unlock()
@@ -86,28 +86,28 @@ func (id *ID) Device() *adapter.Device {
 	return id.dev.dev
 }
 
-// Local is the id's address and port.
+// Local returns the id's address and port.
 func (id *ID) Local() netip.AddrPort {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.local
 }
 
-// Remote is the peer's address and port.
+// Remote returns the peer's address and port.
 func (id *ID) Remote() netip.AddrPort {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.remote
 }
 
-// Route is where packets to the peer go, once it is known.
+// Route returns the path to the peer, once it is known.
 func (id *ID) Route() Route {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.route
 }
 
-// want refuses an operation unless the id is in one of the states.
+// want returns an error unless the id is in one of the states.
 func (id *ID) want(op string, states ...cmid.State) error {
 	switch {
 	case slices.Contains(states, id.state):
@@ -118,9 +118,9 @@ func (id *ID) want(op string, states ...cmid.State) error {
 	return &cmid.StateError{Op: op, Expected: states, Found: id.state}
 }
 
-// Destroy ends the id in any state: a request is withdrawn or rejected, a
-// connection is ended without waiting for the peer. No event of the id comes
-// after. Requests to a listener that nobody has taken are rejected.
+// Destroy ends the id in any state. A request is withdrawn or rejected, and a
+// connection ends without waiting for the peer. The id has no events afterwards.
+// Requests that a listener has queued are rejected.
 func (id *ID) Destroy() {
 	id.m.lock()
 	defer id.m.unlock()
@@ -142,7 +142,7 @@ func (id *ID) destroy() {
 	id.m.ids--
 }
 
-// release gives up everything that the id has of devices and port spaces.
+// release releases the id's device and port.
 func (id *ID) release() {
 	id.unlisten()
 	if id.dev != nil {

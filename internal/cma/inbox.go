@@ -9,17 +9,16 @@ import (
 	"softrdma/internal/iwarp"
 )
 
-// A report is an event of a device's communication manager that waits to be
-// served.
+// A report is a queued event of a device's communication manager.
 type report struct {
 	dev *device
 	cm.Event
-	stream *adapter.StreamEvent // of an iWARP device, in place of the other
+	stream *adapter.StreamEvent // set for an iWARP device, instead of the event
 }
 
-// The inbox takes what communication managers report. They report with their
-// device's lane held, where nothing may be called and nothing waited for; the
-// Manager serves it under its own lock, which is taken before a lane's.
+// The inbox queues what communication managers report. They report with their
+// device's lane held, so the report must not block and must not take other locks.
+// The Manager handles the queue under its own lock, which is taken before a lane's.
 type inbox struct {
 	m       *Manager
 	running sync.WaitGroup
@@ -29,8 +28,8 @@ type inbox struct {
 	serving bool
 }
 
-// add queues an event, and starts the goroutine that serves it unless it runs
-// already.
+// add queues an event and starts the goroutine that serves the inbox, if it is not
+// running.
 func (b *inbox) add(d *device, e *cm.Event) { b.put(report{dev: d, Event: keep(e)}) }
 
 func (b *inbox) put(r report) {
@@ -44,7 +43,7 @@ func (b *inbox) put(r report) {
 	b.running.Go(b.run)
 }
 
-// keep copies what is the communication manager's again after the report.
+// keep copies the data that the communication manager reuses after the report.
 func keep(e *cm.Event) cm.Event {
 	k := *e
 	k.Private, k.ARI = bytes.Clone(e.Private), bytes.Clone(e.ARI)
@@ -60,7 +59,7 @@ func clone[T any](p *T) *T {
 	return &v
 }
 
-// run serves the inbox until there is nothing left in it.
+// run serves the inbox until it is empty.
 func (b *inbox) run() {
 	for b.more() {
 		b.m.lock()
@@ -68,8 +67,8 @@ func (b *inbox) run() {
 	}
 }
 
-// more reports whether there is something to serve, and that the goroutine ends
-// if there is not.
+// more reports whether the inbox has reports. If not, it also notes that the
+// goroutine ends.
 func (b *inbox) more() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,8 +83,7 @@ func (b *inbox) take() (list []report) {
 	return list
 }
 
-// serve acts on what devices have reported, in order, and reports whether there
-// was anything.
+// serve handles the queued reports in order and reports whether there were any.
 func (m *Manager) serve() (served bool) {
 	for {
 		list := m.inbox.take()
@@ -99,7 +97,7 @@ func (m *Manager) serve() (served bool) {
 	}
 }
 
-// handle acts on one report.
+// handle handles one report.
 func (m *Manager) handle(r *report) {
 	if e := r.stream; e != nil {
 		if id, ok := e.On.Context.(*ID); ok {

@@ -14,24 +14,25 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// MaxBacklog is the longest backlog, and the one of listeners that name none.
+// MaxBacklog is the largest and the default backlog.
 const MaxBacklog = 1024
 
 // A listening is a listener on one device.
 type listening struct {
 	dev *device
-	l   *cm.Listener            // of RoCE
-	s   *adapter.StreamListener // of iWARP
+	l   *cm.Listener            // for RoCE
+	s   *adapter.StreamListener // for iWARP
 }
 
-// Listen makes the id take connect requests: of its own device, or of all if
-// it is bound to the unspecified address; an id that is not bound is bound to
-// that of IPv4 first. Backlog bounds the requests that Next has not given to the
-// program (0 means MaxBacklog, which is the most): more are ignored, so that
-// their peers ask again.
+// Listen makes the id accept connect requests on its device, or on all devices if
+// it is bound to the unspecified address. An id that is not bound is first bound to
+// the unspecified IPv4 address. Backlog bounds the requests that Next has not
+// returned yet; 0 means MaxBacklog, the maximum. More requests are ignored, and
+// their peers send them again.
 //
-// On all devices means those that can be had: another process may hold the
-// device of one address. Listen fails if none can be had; LeftOut tells which.
+// A listener on all devices skips those that it cannot use, for example because
+// another process has the device of an address. Listen fails if it can use none.
+// LeftOut returns the skipped addresses.
 func (id *ID) Listen(backlog int) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -43,7 +44,7 @@ func (id *ID) Listen(backlog int) error {
 	if err := id.want("listen", cmid.AddrBound); err != nil {
 		return err
 	}
-	// A port that others may reuse is a listener's alone.
+	// A listener cannot share its port.
 	if id.option.reuse {
 		if err := id.m.checkPort(id.port, id, false); err != nil {
 			return fmt.Errorf("listen: %w", err)
@@ -69,7 +70,7 @@ func (id *ID) Listen(backlog int) error {
 
 func (id *ID) service() mad.ServiceID { return mad.ServiceOf(id.space, id.local.Port()) }
 
-// listenOn listens on a device, whose use passes to the id.
+// listenOn listens on a device. The id takes over the use that the caller counted.
 func (id *ID) listenOn(d *device) error {
 	if d.dev.IWARP() {
 		if err := id.checkProtocol(true); err != nil {
@@ -107,8 +108,8 @@ func (id *ID) listenOnAll() error {
 
 var errNoDevice = reason.BadArgument(0, 0, "expected a device to listen on, found none")
 
-// listenTo listens on one address of a wildcard, unless the wildcard is of the
-// other family alone or listens there already.
+// listenTo makes a wildcard listener listen on one address, unless the address is
+// of the wrong family or the listener has it already.
 func (id *ID) listenTo(a netip.Addr) {
 	if a.Is4() != id.local.Addr().Is4() && id.option.afOnly || a.Is6() && id.local.Addr().Is4() {
 		return
@@ -118,18 +119,19 @@ func (id *ID) listenTo(a netip.Addr) {
 		id.listenAs(a, &o)
 		return
 	}
-	// iWARP's port is the system's, which may want another one (listenStream).
+	// The port of iWARP is the system's, and the id may need another one
+	// (listenStream).
 	for _, o.device.Protocol = range []cmid.Protocol{cmid.IWARP, cmid.RoCE, cmid.RoCEv1} {
 		id.listenAs(a, &o)
 	}
 }
 
-// listenAs listens on the device of an address that options choose.
+// listenAs listens on the device that the options choose for an address.
 func (id *ID) listenAs(a netip.Addr, o *options) {
 	d, err := id.m.acquire(a, o)
 	if err == nil && !slices.ContainsFunc(id.listens, func(x listening) bool { return x.dev == d }) {
 		if err = id.listenOn(d); err == nil {
-			return // with the use of the device
+			return // the listener keeps the use of the device
 		}
 	}
 	if d != nil {
@@ -140,16 +142,16 @@ func (id *ID) listenAs(a netip.Addr, o *options) {
 	}
 }
 
-// LeftOut tells on which addresses a listener on all devices could not listen,
-// and why.
+// LeftOut returns the addresses on which a listener on all devices could not
+// listen, and why.
 func (id *ID) LeftOut() []error {
 	id.m.lock()
 	defer id.m.unlock()
 	return id.leftOut
 }
 
-// Refresh makes listeners on all devices listen on addresses that the host has
-// got since. Devices whose address is gone are ended by RemoveDevice.
+// Refresh makes listeners on all devices listen on new addresses of the host.
+// RemoveDevice removes the devices of addresses that are gone.
 func (m *Manager) Refresh() error {
 	m.lock()
 	defer m.unlock()
@@ -160,7 +162,7 @@ func (m *Manager) Refresh() error {
 	return errors.Join(errs...)
 }
 
-// unlisten ends what Listen began.
+// unlisten ends Listen.
 func (id *ID) unlisten() {
 	for len(id.listens) > 0 {
 		id.unlistenOn(0)
@@ -176,7 +178,7 @@ func (id *ID) unlistenOn(i int) {
 		x.s.Close()
 	} else {
 		delete(x.dev.listeners, x.l)
-		_ = x.dev.do(func(c *cm.Manager, now time.Duration) error { // a closed device listens to nothing
+		_ = x.dev.do(func(c *cm.Manager, now time.Duration) error { // fails if the device is closed, which has no listeners
 			x.l.Close()
 			return nil
 		})

@@ -18,7 +18,7 @@ import (
 	"softrdma/internal/adapter"
 )
 
-func TestWildcardOfOneFamilyLeavesTheOther(t *testing.T) {
+func TestWildcardOfOneFamilyAllowsTheOther(t *testing.T) {
 	w := newWorld(t)
 	id := w.server.id(cmid.PortSpaceTCP)
 	must(t, id.SetAFOnly(true))
@@ -33,7 +33,7 @@ func TestWildcardOfOneFamilyLeavesTheOther(t *testing.T) {
 	w.end()
 }
 
-func TestListenWithoutBindDrawsAPort(t *testing.T) {
+func TestListenWithoutBindChoosesAPort(t *testing.T) {
 	w := newWorld(t)
 	id := w.server.id(cmid.PortSpaceTCP)
 	must(t, id.Listen(0))
@@ -43,7 +43,7 @@ func TestListenWithoutBindDrawsAPort(t *testing.T) {
 	w.end()
 }
 
-// Requests beyond the backlog are not rejected: their peers ask again until
+// Requests beyond the backlog are not rejected. Their peers send them again until
 // there is room.
 func TestRequestsBeyondBacklogWaitForRoom(t *testing.T) {
 	for _, space := range []cmid.PortSpace{cmid.PortSpaceTCP, cmid.PortSpaceUDP} {
@@ -67,7 +67,7 @@ func TestRequestsBeyondBacklogWaitForRoom(t *testing.T) {
 	}
 }
 
-func TestListenLeavesOutWhatItCannotHave(t *testing.T) {
+func TestListenSkipsUnavailableDevices(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.server.devs[1].Close())
 	id := w.server.id(cmid.PortSpaceTCP)
@@ -95,9 +95,9 @@ func TestRefreshListensOnNewAddresses(t *testing.T) {
 	must(t, err)
 	w.server.devs = append(w.server.devs, h)
 	w.net.Release(w.server.m)
-	w.net.Drive(w.server.m) // behind the new device
+	w.net.Drive(w.server.m) // drive the Manager after the new device
 	must(t, w.server.m.Refresh())
-	must(t, w.server.m.Refresh()) // changes nothing
+	must(t, w.server.m.Refresh()) // has nothing to do
 	w.client.connecting(cmid.PortSpaceTCP, third)
 	w.server.next(cmid.EventConnectRequest)
 	w.end()
@@ -115,7 +115,7 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	dead := w.server.devs[0]
 
 	w.server.m.RemoveDevice(dead.Dev)
-	w.server.m.RemoveDevice(dead.Dev) // once is enough
+	w.server.m.RemoveDevice(dead.Dev) // the second call does nothing
 	for _, want := range []*cma.ID{bound, conn} {
 		if e := w.server.next(cmid.EventDeviceRemoval); e.ID != want {
 			t.Errorf("event of another id")
@@ -138,7 +138,7 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	w.client.next(cmid.EventDisconnected)
 	w.client.next(cmid.EventRejected)
 	must(t, dead.Close())
-	// The wildcard listens on what is left.
+	// The wildcard still listens on the other device.
 	w.client.connecting(cmid.PortSpaceTCP, second4)
 	if e := w.server.next(cmid.EventConnectRequest); e.Listener != wild {
 		t.Error("another listener")
@@ -146,8 +146,8 @@ func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	w.end()
 }
 
-// A request with an IP header that is damaged or does not fit is rejected by
-// name, and nothing of it stays.
+// A request with an IP header that is damaged or does not match is rejected with a
+// named reason, and nothing of it remains.
 func TestHostileRequestsAreRejected(t *testing.T) {
 	header := func(change func(b []byte)) []byte {
 		b := make([]byte, mad.IPHeaderLen)
@@ -205,7 +205,7 @@ func TestHostileRequestsAreRejected(t *testing.T) {
 				lookup.Destroy(now)
 				m.SetHandler(nil)
 			}))
-			// The backlog of one has room again.
+			// The backlog of one has room for the next request.
 			w.client.connecting(cmid.PortSpaceTCP, server4)
 			if e := w.server.next(cmid.EventConnectRequest); e.Listener != tcp {
 				t.Error("another listener")

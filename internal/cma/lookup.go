@@ -30,7 +30,7 @@ func (id *ID) ask(p *cmid.ConnParam) error {
 	return nil
 }
 
-// answered turns the outcome of a look-up into an event.
+// answered queues the event for the result of a look-up.
 func (id *ID) answered(r *report) {
 	if id.state != cmid.Connect || id.lookup != r.Lookup {
 		return
@@ -73,7 +73,7 @@ func (id *ID) reply(p *cmid.ConnParam) error {
 	})
 }
 
-// refuse answers an inquiry with a refusal.
+// refuse refuses an inquiry.
 func (id *ID) refuse(private []byte) error {
 	if err := cmid.CheckPrivate("service ID reply", private, mad.SIDRRepPrivateLen); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (id *ID) refuse(private []byte) error {
 	})
 }
 
-// defaultQKey decides the id's Q_Key, unless it is decided.
+// defaultQKey sets the id's Q_Key if it has none.
 func (id *ID) defaultQKey() uint32 {
 	if id.qkey == 0 {
 		id.qkey = cmid.DefaultQKey
@@ -91,7 +91,7 @@ func (id *ID) defaultQKey() uint32 {
 	return id.qkey
 }
 
-// decideQKey makes a Q_Key the id's, if it has no other one.
+// decideQKey sets the id's Q_Key. It fails if the id has another one.
 func (id *ID) decideQKey(k uint32) *cmid.QKeyError {
 	if k == 0 || id.qkey != 0 && id.qkey != k {
 		return &cmid.QKeyError{Expected: id.qkey, Found: k}

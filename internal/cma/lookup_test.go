@@ -68,7 +68,7 @@ func TestLookupRefusals(t *testing.T) {
 	}
 
 	id := w.client.resolved(cmid.PortSpaceUDP, server4)
-	_, attr, err := id.InitQPAttr(qp.Init) // as for its queue pair
+	_, attr, err := id.InitQPAttr(qp.Init) // as a program does for its queue pair
 	must(t, err)
 	if attr.QKey != cmid.DefaultQKey {
 		t.Errorf("Q_Key %#x", attr.QKey)
@@ -110,8 +110,8 @@ func TestLookupOverLossFindsItsPeer(t *testing.T) {
 	w.server.loss(0.3)
 	for range 10 {
 		id := w.client.connecting(cmid.PortSpaceUDP, server4)
-		// A look-up whose answer is lost is a new one for the server's program, as
-		// it is with Linux.
+		// If the answer of a look-up is lost, the server's program gets a new
+		// inquiry, as with Linux.
 		err := w.net.Run(func() bool {
 			for e, ok := w.server.ch.Poll(); ok; e, ok = w.server.ch.Poll() {
 				must(t, e.ID.Accept(&cmid.ConnParam{QPN: 9}))

@@ -19,8 +19,8 @@ import (
 	"softrdma/internal/link/udp"
 )
 
-// A loopback is a host of devices on real sockets of 127.0.0.0/8, which it
-// opens when they are wanted.
+// A loopback is a host with devices on real sockets of 127.0.0.0/8, which it opens
+// on demand.
 type loopback struct {
 	mu     sync.Mutex
 	source netip.Addr
@@ -28,7 +28,7 @@ type loopback struct {
 	uses   map[*adapter.Device]int
 }
 
-// loopbackUDP is the devices' UDP port, which nobody else uses.
+// loopbackUDP is the UDP port of the devices, which no other program uses.
 const loopbackUDP = 45791
 
 func (h *loopback) PathMTU(netip.Addr) int                  { return 0 }
@@ -73,7 +73,8 @@ func newLoopback(source string) (*loopback, *cma.Manager) {
 	return h, cma.New(h, cma.Config{})
 }
 
-// serve accepts and ends what comes to a channel, until it is closed.
+// serve accepts and then ends each request of a channel until the channel is
+// closed.
 func serve(ch *cma.EventChannel, qpn *atomic.Uint32) error {
 	for {
 		e, err := ch.Next(context.Background())
@@ -99,7 +100,7 @@ func serve(ch *cma.EventChannel, qpn *atomic.Uint32) error {
 	}
 }
 
-// dial makes one connection on a channel of its own and ends it.
+// dial makes one connection on its own channel and ends it.
 func dial(m *cma.Manager, qpn uint32, server netip.AddrPort) error {
 	ch := m.NewChannel()
 	defer ch.Close()
@@ -132,9 +133,9 @@ func dial(m *cma.Manager, qpn uint32, server netip.AddrPort) error {
 	return nil
 }
 
-// Many goroutines connect at once over real sockets, each device driven by its
-// own goroutine, and nothing is left in the end.
-func TestManyConnectAtOnceOverSockets(t *testing.T) {
+// Many goroutines connect at once over real sockets. Each device has its own
+// goroutine. In the end no object is left.
+func TestConcurrentConnectionsOverSockets(t *testing.T) {
 	before := runtime.NumGoroutine()
 	serverHost, server := newLoopback("127.7.0.2")
 	ch := server.NewChannel()
@@ -165,7 +166,7 @@ func TestManyConnectAtOnceOverSockets(t *testing.T) {
 		})
 	}
 	dialing.Wait()
-	for range 1000 { // the server may still be about to destroy the last ones
+	for range 1000 { // the server may still be destroying its last ids
 		if server.Count().IDs == 1 {
 			break
 		}
@@ -187,7 +188,7 @@ func TestManyConnectAtOnceOverSockets(t *testing.T) {
 	settle(t, before)
 }
 
-// Ids are destroyed by both ends at whatever moment; everything goes.
+// Both ends destroy their ids at random moments, and in the end no object is left.
 func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 	before := runtime.NumGoroutine()
 	serverHost, server := newLoopback("127.7.0.4")
@@ -208,7 +209,7 @@ func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 				case err != nil:
 					return
 				case e.Type == cmid.EventConnectRequest && qpn.Add(1)%4 != 0:
-					// An error is a request that its peer has taken back.
+					// An error means that the peer has withdrawn its request.
 					_ = e.ID.Accept(&cmid.ConnParam{QPN: qpn.Add(1)})
 				case e.Type != cmid.EventEstablished:
 					e.ID.Destroy()
@@ -239,7 +240,7 @@ func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 	settle(t, before)
 }
 
-// abandonAfter begins a connection and destroys its id after some steps.
+// abandonAfter starts a connection and destroys its id after some steps.
 func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
 	id, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	if err != nil {
@@ -261,7 +262,7 @@ func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
 			if i < 3 {
 				t.Errorf("step %d: %v", i, err)
 			}
-			return // the peer has taken back its reply
+			return // the peer has withdrawn its reply
 		}
 		if i == 3 {
 			return

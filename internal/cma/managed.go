@@ -11,9 +11,9 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A connection is what an id has with its peer, whatever sets it up.
+// A connection is the id's connection to its peer, over RoCE or iWARP.
 type connection interface {
-	// attr gives what the queue pair wants for a transition.
+	// attr returns the attributes for a transition of the queue pair.
 	attr(to qp.State) (qp.Mask, qp.Attr, error)
 	// ready completes a connect response.
 	ready() error
@@ -21,19 +21,19 @@ type connection interface {
 	accept(p *cmid.ConnParam) error
 	// reject refuses a connect request or response.
 	reject(why mad.RejectReason, private []byte) error
-	// disconnect ends it, or answers the peer's wish to end it.
+	// disconnect ends the connection or answers the peer's request to end it.
 	disconnect() error
-	// establish tells that the queue pair hears the peer already.
+	// establish reports that the queue pair has received a packet from the peer.
 	establish() error
-	// release gives it up in any state.
+	// release releases the connection in any state.
 	release()
 }
 
-// A managed is a connection by the communication manager of a RoCE device.
+// A managed is a connection through the communication manager of a RoCE device.
 type managed struct {
 	dev   *device
 	c     *cm.Conn
-	asked *cmid.ConnParam // of the own request while it has no answer
+	asked *cmid.ConnParam // parameters of this side's request until it is answered
 }
 
 func (x *managed) do(f func(now time.Duration) error) error {
@@ -52,8 +52,8 @@ func (x *managed) ready() error {
 	return over(x.do(func(now time.Duration) error { return x.c.Ready(now, nil) }))
 }
 
-// over gives ErrOver with the error of a connection that the peer has ended: by
-// a rejection behind its reply, for one.
+// over wraps the error in ErrOver if the peer has ended the connection, for example
+// with a rejection after its reply.
 func over(err error) error {
 	var wrong *cm.StateError
 	if errors.As(err, &wrong) && (wrong.Found == cm.Timewait || wrong.Found == cm.Idle) {
@@ -62,9 +62,10 @@ func over(err error) error {
 	return err
 }
 
-// delay tells the peer to wait for longer than it would, if it asks again.
+// delay makes the communication manager ask the peer for more time if the peer
+// sends its message again.
 func (x *managed) delay() {
-	_ = x.do(func(now time.Duration) error { // the peer may have gone away meanwhile
+	_ = x.do(func(now time.Duration) error { // fails if the peer has gone away
 		return x.c.Delay(now, cm.DefaultMRATimeout|cm.DelayOnDuplicate, nil)
 	})
 }
@@ -94,7 +95,7 @@ func (x *managed) disconnect() error {
 		case cm.DreqReceived:
 			return x.c.DisconnectReply(now, nil)
 		case cm.DreqSent, cm.Timewait:
-			return nil // both ends wish it
+			return nil // both ends are disconnecting
 		}
 		return x.c.Disconnect(now, nil)
 	})
@@ -105,7 +106,7 @@ func (x *managed) establish() error {
 }
 
 func (x *managed) release() {
-	_ = x.do(func(now time.Duration) error { // a closed device has forgotten everything
+	_ = x.do(func(now time.Duration) error { // fails if the device is closed, which needs no cleanup
 		x.c.Destroy(now)
 		return nil
 	})

@@ -10,28 +10,28 @@ import (
 	"softrdma/internal/adapter"
 )
 
-// Config are a Manager's settings. The zero value is as Linux has it.
+// Config holds a Manager's settings. The zero value matches Linux.
 type Config struct {
-	// FirstPort and LastPort bound the ports that Bind draws for port 0; 0 means
-	// 32768 and 60999, Linux's ephemeral ports.
+	// FirstPort and LastPort bound the ephemeral ports; 0 means 32768 and 60999, as
+	// in Linux.
 	FirstPort, LastPort uint16
 
-	// Random draws ports; nil takes crypto/rand. Simulations that must run the
-	// same way twice set it, nobody else does.
+	// Random chooses ports; nil means crypto/rand. Only simulations that must be
+	// reproducible set it.
 	Random func() uint32
 
-	// Manual leaves out the goroutine that serves what devices report: the
-	// caller does it with Progress, as simulated time wants it.
+	// Manual disables the goroutine that handles what devices report. The caller
+	// calls Progress instead, as simulated time requires.
 	Manual bool
 }
 
-// A Manager is all ids over one Host.
+// A Manager owns all ids over one Host.
 type Manager struct {
 	cfg   Config
 	host  Host
 	inbox inbox
 
-	mu        sync.Mutex // held in every call; taken before a device's lane
+	mu        sync.Mutex // held by every call; taken before a device's lane
 	channels  map[*EventChannel]struct{}
 	ids       int
 	seq       uint64
@@ -41,7 +41,7 @@ type Manager struct {
 	wildcards map[*ID]struct{} // ids that listen on all devices
 }
 
-// New makes a Manager over a host.
+// New returns a Manager over a host.
 func New(h Host, c Config) *Manager {
 	m := &Manager{
 		cfg: c, host: h,
@@ -52,7 +52,7 @@ func New(h Host, c Config) *Manager {
 	return m
 }
 
-// Counts are the numbers of what exists.
+// Counts are the numbers of existing objects.
 type Counts struct {
 	Channels int
 	IDs      int
@@ -60,15 +60,14 @@ type Counts struct {
 	Devices  int
 }
 
-// Count tells how much exists.
+// Count returns how many objects exist.
 func (m *Manager) Count() Counts {
 	m.lock()
 	defer m.unlock()
 	return Counts{Channels: len(m.channels), IDs: m.ids, Ports: len(m.ports), Devices: len(m.devices)}
 }
 
-// lock takes the Manager and brings it up to date with what its devices have
-// reported.
+// lock locks the Manager and handles what its devices have reported.
 func (m *Manager) lock() {
 	m.mu.Lock()
 	m.serve()
@@ -76,26 +75,26 @@ func (m *Manager) lock() {
 
 func (m *Manager) unlock() { m.mu.Unlock() }
 
-// sorted gives ids in the order of their making, so that what is done with all
-// of them is done in the same order in every run.
+// sorted returns ids in creation order, so that every run of a simulation does the
+// same.
 func (m *Manager) sorted(ids map[*ID]struct{}) []*ID {
 	return slices.SortedFunc(maps.Keys(ids), func(a, b *ID) int { return cmp.Compare(a.seq, b.seq) })
 }
 
-// Progress serves what devices have reported, and tells as a device does when
-// it wants to be called again: a simulated network drives a Manual Manager as
-// one more device, after the others.
+// Progress handles what devices have reported, and returns when it wants to be
+// called again. A simulated network drives a Manual Manager like a device, after
+// the real devices.
 func (m *Manager) Progress() time.Duration {
 	m.mu.Lock()
 	defer m.unlock()
 	if m.serve() {
-		return 0 // devices have got something to send
+		return 0 // devices may have something to send
 	}
 	return never
 }
 
 const never = time.Duration(1<<63 - 1)
 
-// Wait returns when the Manager's goroutine has ended, which it does when there
-// is nothing left to serve. Who closes the devices calls it last.
+// Wait waits until the Manager's goroutine has ended, which it does when the inbox
+// is empty. The owner of the devices calls it last.
 func (m *Manager) Wait() { m.inbox.running.Wait() }

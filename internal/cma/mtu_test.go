@@ -39,9 +39,9 @@ func TestResolveRouteIsBoundedByWhatTheHostKnows(t *testing.T) {
 	w.end()
 }
 
-// TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows: the peer's interface has a
-// smaller MTU than this end's, which only its rejection tells (IBTA 12.6.7.2, reason 26).
-func TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows(t *testing.T) {
+// The interface of the peer has a smaller MTU than this end's. This end learns it
+// only from the rejection (IBTA 12.6.7.2, reason 26).
+func TestConnectRetriesWithThePathMTUOfTheRejection(t *testing.T) {
 	w := newNarrowWorld(t)
 	client := w.client.resolved(cmid.PortSpaceTCP, narrow4)
 	must(t, client.Connect(&cmid.ConnParam{QPN: 0x101, RetryCount: 7, PrivateData: []byte("hello")}))
@@ -63,9 +63,9 @@ func TestConnectAsksAgainWithThePathMTUThatTheRejectionAllows(t *testing.T) {
 	w.end()
 }
 
-// TestRejectionThatAllowsNoSmallerPathMTUIsTold: a peer that refuses every path MTU, or
-// names none, is not asked forever.
-func TestRejectionThatAllowsNoSmallerPathMTUIsTold(t *testing.T) {
+// A peer that rejects every path MTU, or names none, must not cause endless
+// requests.
+func TestRejectionWithoutSmallerPathMTUIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
@@ -78,7 +78,7 @@ func TestRejectionThatAllowsNoSmallerPathMTUIsTold(t *testing.T) {
 	w.end()
 }
 
-func TestConnectThatIsDestroyedWhileItAsksAgainLeavesNothing(t *testing.T) {
+func TestDestroyDuringPathMTURetryLeavesNothing(t *testing.T) {
 	w := newNarrowWorld(t)
 	client := w.client.connecting(cmid.PortSpaceTCP, narrow4)
 	server := w.server.next(cmid.EventConnectRequest).ID

@@ -9,19 +9,20 @@ import (
 	"softrdma/internal/reason"
 )
 
-// multicastQPN is the queue pair number of datagrams to a group (IBTA 10.5).
+// multicastQPN is the destination queue pair number of multicast datagrams (IBTA
+// 10.5).
 const multicastQPN = 0xffffff
 
-// A group is one that an id has joined.
+// A group is a multicast group that an id has joined.
 type group struct {
 	addr    netip.Addr
 	context any
 }
 
-// JoinMulticast makes the id a member of a group. EventMulticastJoin gives what
-// datagrams to the group want, and the group as queue pairs attach to it:
-// attaching is what makes the host's network deliver it (IGMP, MLD). Context
-// comes back with the events of the group.
+// JoinMulticast makes the id a member of a group. EventMulticastJoin has the
+// parameters for datagrams to the group and the group as queue pairs attach to it.
+// Attaching makes the host's network deliver it (IGMP, MLD). The events of the
+// group carry context.
 func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -51,8 +52,7 @@ func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 	return nil
 }
 
-// LeaveMulticast ends JoinMulticast. An event of the group that nobody has
-// taken is dropped.
+// LeaveMulticast ends the membership. It drops a queued event of the group.
 func (id *ID) LeaveMulticast(addr netip.Addr) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -66,6 +66,6 @@ func (id *ID) LeaveMulticast(addr netip.Addr) error {
 	return nil
 }
 
-// MGID is the multicast GID of a group in RoCE v2, as Linux derives it: the
-// IPv6 address, or the IPv4 address mapped into one.
+// MGID returns the multicast GID of a group in RoCE v2, derived as Linux does: the
+// IPv6 address, or the IPv4-mapped one.
 func MGID(group netip.Addr) [16]byte { return group.As16() }

@@ -22,7 +22,7 @@ func TestMulticastReachesMembers(t *testing.T) {
 		var joined [2]cma.Event
 		for i, x := range []*computer{w.client, w.server} {
 			id := x.id(cmid.PortSpaceUDP)
-			if i == 0 { // as mckey does it: resolve the group, then join
+			if i == 0 { // like mckey: resolve the group, then join
 				must(t, id.ResolveAddr(at(c.client), netip.AddrPortFrom(group, 0)))
 				x.next(cmid.EventAddrResolved)
 			} else {

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// options are what a user can set of an id.
+// options are the settings of an id.
 type options struct {
 	device    DeviceOptions
 	reuse     bool
@@ -24,12 +24,12 @@ type options struct {
 	minRNR        uint8
 	minRNRSet     bool
 
-	remoteUDP uint16 // 0: 4791
+	remoteUDP uint16 // 0 means 4791
 
-	responseTimeout, retries uint8 // 0: the communication manager's default
+	responseTimeout, retries uint8 // 0 means the communication manager's default
 }
 
-// set changes an option under the Manager's lock.
+// set changes an option with the Manager locked.
 func (id *ID) set(op string, f func(o *options) error) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -39,14 +39,14 @@ func (id *ID) set(op string, f func(o *options) error) error {
 	return f(&id.option)
 }
 
-// SetTOS sets the traffic class of the connection, of both directions
-// (RDMA_OPTION_ID_TOS). It has effect on the asking side, before ResolveRoute.
+// SetTOS sets the traffic class of both directions of the connection
+// (RDMA_OPTION_ID_TOS). It affects the requesting side, before ResolveRoute.
 func (id *ID) SetTOS(tos uint8) error {
 	return id.set("set TOS", func(o *options) error { o.tos = tos; return nil })
 }
 
-// SetReuseAddr lets Bind share a port with others that allow it
-// (RDMA_OPTION_ID_REUSEADDR). A listener cannot have it: Listen ends it.
+// SetReuseAddr lets Bind share a port with ids that also allow it
+// (RDMA_OPTION_ID_REUSEADDR). Listen clears the option.
 func (id *ID) SetReuseAddr(on bool) error {
 	return id.set("set reuse address", func(o *options) error {
 		if on && id.state == cmid.Listen {
@@ -57,8 +57,8 @@ func (id *ID) SetReuseAddr(on bool) error {
 	})
 }
 
-// SetAFOnly restricts an IPv6 wildcard to IPv6 (RDMA_OPTION_ID_AFONLY). Without
-// it one takes IPv4 as well.
+// SetAFOnly restricts an IPv6 wildcard to IPv6 (RDMA_OPTION_ID_AFONLY). By default
+// it includes IPv4.
 func (id *ID) SetAFOnly(on bool) error {
 	return id.set("set AF only", func(o *options) error {
 		if err := id.want("set AF only", cmid.Idle, cmid.AddrBound); err != nil {
@@ -69,9 +69,9 @@ func (id *ID) SetAFOnly(on bool) error {
 	})
 }
 
-// SetAckTimeout sets the queue pair's acknowledge timeout: 4.096 µs × 2^field,
-// 0 for none (RDMA_OPTION_ID_ACK_TIMEOUT). Set before ResolveRoute it is also
-// twice the path's packet life time.
+// SetAckTimeout sets the queue pair's acknowledge timeout: 4.096 µs × 2^field, 0
+// for none (RDMA_OPTION_ID_ACK_TIMEOUT). If set before ResolveRoute it also
+// determines the path's packet lifetime, which is half of it.
 func (id *ID) SetAckTimeout(field uint8) error {
 	return id.set("set acknowledge timeout", func(o *options) error {
 		if id.kind != qp.RC {
@@ -85,8 +85,8 @@ func (id *ID) SetAckTimeout(field uint8) error {
 	})
 }
 
-// SetMinRNRTimer sets how long the peer waits after it found no receive posted:
-// the field of IBTA 9.7.5.2.8, table 45.
+// SetMinRNRTimer sets how long the peer waits if no receive was posted: the field
+// of IBTA 9.7.5.2.8, table 45.
 func (id *ID) SetMinRNRTimer(field uint8) error {
 	return id.set("set minimum RNR timer", func(o *options) error {
 		if id.kind != qp.RC {
@@ -100,9 +100,9 @@ func (id *ID) SetMinRNRTimer(field uint8) error {
 	})
 }
 
-// SetUDPPorts says which UDP ports the id's device and the peer's have; 0 means
-// 4791, as with everybody but softrdma. It has effect before Bind and
-// ResolveAddr, and no counterpart in librdmacm.
+// SetUDPPorts sets the UDP ports of the id's device and of the peer's; 0 means
+// 4791, which all implementations but softrdma use. It takes effect before Bind and
+// ResolveAddr. librdmacm has no counterpart.
 func (id *ID) SetUDPPorts(local, remote uint16) error {
 	return id.set("set UDP ports", func(o *options) error {
 		o.device.UDPPort, o.remoteUDP = local, remote
@@ -110,9 +110,9 @@ func (id *ID) SetUDPPorts(local, remote uint16) error {
 	})
 }
 
-// SetResponseTimeout sets how long the peer may take for an answer, 4.096 µs ×
-// 2^field, and how often a message is sent again without one. Zero leaves
-// Linux's values, 4.3 s and 15 times. It has no counterpart in librdmacm.
+// SetResponseTimeout sets how long the peer may take to answer, 4.096 µs × 2^field,
+// and how often a message is retransmitted. Zero means Linux's values, 4.3 s and 15
+// times. librdmacm has no counterpart.
 func (id *ID) SetResponseTimeout(field, retries uint8) error {
 	return id.set("set response timeout", func(o *options) error {
 		if field > 31 || retries > 15 {
@@ -123,7 +123,7 @@ func (id *ID) SetResponseTimeout(field, retries uint8) error {
 	})
 }
 
-// responseTime is the response timeout as a time.
+// responseTime returns the response timeout.
 func (o *options) responseTime() time.Duration {
 	if o.responseTimeout == 0 {
 		return 0
@@ -131,7 +131,7 @@ func (o *options) responseTime() time.Duration {
 	return 4096 * time.Nanosecond << o.responseTimeout
 }
 
-// udp gives an address its UDP port.
+// udp returns the address with its UDP port.
 func udp(a netip.Addr, port uint16) netip.AddrPort {
 	if port == 0 {
 		port = ib.UDPPort

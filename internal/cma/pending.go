@@ -5,9 +5,9 @@ import (
 	"softrdma/internal/cmid"
 )
 
-// Wait returns when the channel may hold events, without taking one: who serves
-// other processes tells them so, and Poll takes the event when they ask. One
-// goroutine may wait, beside which nobody calls Next.
+// Wait waits until the channel may hold events, without removing one. A server of
+// other processes uses it to notify them; they then call Poll. Only one goroutine
+// may wait, and none may call Next at the same time.
 func (c *EventChannel) Wait(ctx context.Context) error {
 	select {
 	case <-c.signal:
@@ -19,7 +19,7 @@ func (c *EventChannel) Wait(ctx context.Context) error {
 	}
 }
 
-// Pending is how many events Poll would give now.
+// Pending returns how many events Poll would return now.
 func (c *EventChannel) Pending() int {
 	c.m.lock()
 	defer c.m.unlock()

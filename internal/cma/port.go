@@ -8,21 +8,21 @@ import (
 	"softrdma/internal/cmid"
 )
 
-// Ephemeral ports (ip_local_port_range as Linux has it).
+// Ephemeral ports, as in Linux's ip_local_port_range.
 const (
 	firstEphemeral = 32768
 	lastEphemeral  = 60999
 )
 
-// A port is one number of a port space.
+// A port is one port number in a port space.
 type port struct {
 	space  cmid.PortSpace
 	number uint16
 }
 
-// takePort gives a bound id its port: the one that it asked for, or one drawn
-// from the ephemeral ones. Any port may be asked for: those below 1024 protect
-// nobody in a process of its own.
+// takePort assigns a bound id its port: the one that it asked for, or an ephemeral
+// one. Every port is allowed, because ports below 1024 protect nobody inside one
+// process.
 func (m *Manager) takePort(id *ID) error {
 	if id.local.Port() == 0 {
 		return m.drawPort(id)
@@ -32,7 +32,7 @@ func (m *Manager) takePort(id *ID) error {
 		return err
 	}
 	m.own(p, id)
-	id.drawn = false
+	id.ephemeral = false
 	return nil
 }
 
@@ -56,8 +56,8 @@ func (m *Manager) dropPort(id *ID) {
 	id.port = port{}
 }
 
-// checkPort reports whether an id may have a port, or listen on the one that it
-// has, beside those who have it already.
+// checkPort reports whether an id may use a port, or listen on its port, given the
+// other users of the port.
 func (m *Manager) checkPort(p port, id *ID, reuse bool) error {
 	for _, x := range m.ports[p] {
 		if x == id || reuse && x.option.reuse {
@@ -77,8 +77,8 @@ func (m *Manager) checkPort(p port, id *ID, reuse bool) error {
 	return nil
 }
 
-// drawPort gives an id an ephemeral port: a free one, or one whose users differ
-// from it in an address or in the peer's port.
+// drawPort assigns an ephemeral port: an unused one, or one whose users have
+// another address or peer port.
 func (m *Manager) drawPort(id *ID) error {
 	first, last := m.cfg.FirstPort, m.cfg.LastPort
 	if first == 0 || last < first {
@@ -88,13 +88,13 @@ func (m *Manager) drawPort(id *ID) error {
 	start := m.random() % count
 	for i := range count {
 		p := port{id.space, first + uint16((start+i)%count)}
-		// The port given last is not given again at once, if there is another.
+		// Do not choose the most recent port again at once, if there is another.
 		if p == m.lastPort && count > 1 || !m.unique(p, id) {
 			continue
 		}
 		m.lastPort = p
 		m.own(p, id)
-		id.drawn = true
+		id.ephemeral = true
 		return nil
 	}
 	return &cmid.PortError{Space: id.space, Addr: id.local, Err: cmid.ErrAddrNotAvail}

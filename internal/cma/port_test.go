@@ -48,7 +48,7 @@ func TestBindSharesPortsAsLinuxDoes(t *testing.T) {
 				t.Errorf("after a failure: %v %v", b.State(), b.Local())
 			}
 			other := w.server.id(cmid.PortSpaceUDP)
-			must(t, other.Bind(at(c.second))) // port spaces are apart
+			must(t, other.Bind(at(c.second))) // port spaces are independent
 			a.Destroy()
 			b.Destroy()
 			again := w.server.id(cmid.PortSpaceTCP)
@@ -58,7 +58,7 @@ func TestBindSharesPortsAsLinuxDoes(t *testing.T) {
 	}
 }
 
-func TestListenWantsThePortAlone(t *testing.T) {
+func TestListenNeedsAnExclusivePort(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.server.id(cmid.PortSpaceTCP), w.server.id(cmid.PortSpaceTCP)
 	for _, id := range []*cma.ID{a, b} {
@@ -76,7 +76,7 @@ func TestListenWantsThePortAlone(t *testing.T) {
 	w.end()
 }
 
-func TestBindDrawsEphemeralPorts(t *testing.T) {
+func TestBindChoosesEphemeralPorts(t *testing.T) {
 	w := newWorld(t)
 	m := cma.New(w.server, cma.Config{Manual: true, FirstPort: 40000, LastPort: 40002, Random: func() uint32 { return 1 }})
 	ch := m.NewChannel()
@@ -95,7 +95,7 @@ func TestBindDrawsEphemeralPorts(t *testing.T) {
 	if err := id.Bind(netip.AddrPortFrom(netip.MustParseAddr(server4), 0)); !errors.Is(err, cmid.ErrAddrNotAvail) {
 		t.Errorf("one more: %v", err)
 	}
-	must(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(second4), 0))) // differs by its address
+	must(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(second4), 0))) // allowed because the address differs
 	must(t, ch.Close())
 	if n := m.Count(); n != (cma.Counts{}) {
 		t.Errorf("left over: %+v", n)

@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// SetProtocol chooses what the id's device speaks, before Bind and ResolveAddr.
-// It has no counterpart in librdmacm, where a device is found by its address
-// alone: that is Any.
+// SetProtocol sets the protocol of the id's device, before Bind and ResolveAddr.
+// librdmacm has no counterpart: it finds a device by address alone, which is Any
+// here.
 func (id *ID) SetProtocol(p cmid.Protocol) error {
 	return id.set("set protocol", func(o *options) error {
 		if err := id.want("set protocol", cmid.Idle); err != nil {
@@ -25,7 +25,7 @@ func (id *ID) SetProtocol(p cmid.Protocol) error {
 }
 
 // SetTLS makes the id use a device with a TLS configuration, before Bind and
-// ResolveAddr. It has no counterpart in librdmacm.
+// ResolveAddr. librdmacm has no counterpart.
 func (id *ID) SetTLS(cfg *tls.Config) error {
 	return id.set("set TLS", func(o *options) error {
 		if err := id.want("set TLS", cmid.Idle); err != nil {
@@ -44,7 +44,7 @@ func (id *ID) iwarp() bool {
 	return id.option.device.Protocol == cmid.IWARP
 }
 
-// checkProtocol reports whether a protocol has an id's port space.
+// checkProtocol reports whether a protocol supports an id's port space.
 func (id *ID) checkProtocol(iwarp bool) error {
 	if !iwarp || id.space == cmid.PortSpaceTCP && id.kind == qp.RC {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// report turns what the communication manager tells of the id's connection
-// into an event.
+// report queues the event for what the communication manager reports about the id's
+// connection.
 func (id *ID) report(r *report) {
 	after := id.state == cmid.Disconnect && r.Kind == cm.EventTimewaitExit
 	if id.state != cmid.Connect && !after {
@@ -38,14 +38,15 @@ func (id *ID) report(r *report) {
 		id.state = cmid.Disconnect
 	case cm.EventTimewaitExit:
 		if !after {
-			return // of a connection that was never there: its event was another
+			return // the connection was never established, and another event said so
 		}
 		e.Type = cmid.EventTimewaitExit
 	default:
-		return // EventMraReceived: the peer takes longer
+		return // EventMraReceived: the peer asks for more time
 	}
 	if id.waiting {
-		// The program does not know the id as its own yet. It hears by Accept.
+		// The program does not know the id as its own yet. Accept returns the
+		// error.
 		if id.lost == nil {
 			id.lost = e.Err
 		}
@@ -54,7 +55,7 @@ func (id *ID) report(r *report) {
 	id.push(e)
 }
 
-// replied are a reply's parameters from where this end stands.
+// replied returns the parameters of a reply from the point of view of this side.
 func replied(p *mad.REP, private []byte) cmid.ConnParam {
 	return cmid.ConnParam{
 		PrivateData: private, ResponderResources: p.InitiatorDepth, InitiatorDepth: p.ResponderResources,

@@ -11,13 +11,13 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// request makes an id of a connect request or an inquiry and gives it to the
-// listener's channel, or refuses it. Like Linux's rdma_cm it refuses as a
-// program would: reject reason 28 or SIDR status 2.
+// request creates an id for a connect request or an inquiry and queues the event
+// for the listener, or refuses it. Like Linux's rdma_cm it refuses as a program
+// would, with reject reason 28 or SIDR status 2.
 func (m *Manager) request(r *report) {
 	l := r.dev.listeners[r.Listener]
 	if l == nil || l.state != cmid.Listen {
-		r.discard() // the listener was destroyed while the request was under way
+		r.discard() // the listener was destroyed while the request was in the inbox
 		return
 	}
 	var h mad.IPHeader
@@ -44,14 +44,15 @@ func (m *Manager) request(r *report) {
 		id.conn, r.Conn.Context = x, id
 		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.Conn = requested(r.REQ, private)
-		// The program may take its time: the peer is told so if it asks again.
+		// If the peer asks again, tell it to wait: the program may take a long
+		// time.
 		x.delay()
 	}
 	l.ch.push(e)
 }
 
-// requested are a request's parameters from where this end stands: what the
-// peer serves is what this end may start.
+// requested returns the parameters of a request from the point of view of this
+// side: the READs that the peer serves are those that this side may initiate.
 func requested(q *mad.REQ, private []byte) cmid.ConnParam {
 	return cmid.ConnParam{
 		PrivateData: private, ResponderResources: q.InitiatorDepth, InitiatorDepth: q.ResponderResources,
@@ -59,7 +60,7 @@ func requested(q *mad.REQ, private []byte) cmid.ConnParam {
 	}
 }
 
-// match tells why a request is not for the listener, if it is not (annex
+// match returns why a request is not for the listener, or no reason if it is (annex
 // A11.3.2).
 func (id *ID) match(r *report, h *mad.IPHeader) reason.Detail {
 	if !h.Parse(r.Private) || h.Version != 0 {
@@ -80,7 +81,7 @@ func (id *ID) match(r *report, h *mad.IPHeader) reason.Detail {
 	return reason.Detail{}
 }
 
-// low are the last four bytes of an address.
+// low returns the last four bytes of an address.
 func low(a netip.Addr) (v uint64) {
 	b := a.As16()
 	for _, x := range b[12:] {
@@ -89,7 +90,7 @@ func low(a netip.Addr) (v uint64) {
 	return v
 }
 
-// kind is the service type that a request asks for.
+// kind returns the service type that a request asks for.
 func (r *report) kind() qp.Type {
 	if r.Inquiry != nil {
 		return qp.UD
@@ -97,9 +98,9 @@ func (r *report) kind() qp.Type {
 	return r.Conn.Type()
 }
 
-// discard refuses a request that no id was made of.
+// discard refuses a request for which no id was created.
 func (r *report) discard() {
-	_ = r.dev.do(func(_ *cm.Manager, now time.Duration) error { // a closed device has forgotten it
+	_ = r.dev.do(func(_ *cm.Manager, now time.Duration) error { // fails if the device is closed, which has forgotten the request
 		if r.Inquiry != nil {
 			r.Inquiry.Destroy(now)
 		} else {

@@ -10,13 +10,13 @@ import (
 	"softrdma/internal/reason"
 )
 
-// hopLimit is that of Linux's routes that name none.
+// hopLimit is Linux's default for a route without a hop limit.
 const hopLimit = 64
 
-// ResolveAddr finds the local address and the device for a peer, which the
-// event EventAddrResolved or EventAddrError tells. An id that is not bound yet
-// is bound to src; the zero AddrPort leaves the choice to the host's routing.
-// The unspecified address as destination means the loopback.
+// ResolveAddr finds the local address and the device for a peer and reports
+// EventAddrResolved or EventAddrError. An id that is not bound yet is bound to src;
+// with the zero AddrPort the host's routing chooses. An unspecified destination
+// means the loopback address.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -55,8 +55,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	return nil
 }
 
-// findSource gives an id without a device the one by which it reaches its peer,
-// and the address of that device.
+// findSource sets the device and the address by which an id reaches its peer.
 func (id *ID) findSource() error {
 	if id.dev != nil {
 		return nil
@@ -90,9 +89,9 @@ func wildcard(a netip.Addr) netip.Addr {
 	return netip.IPv6Unspecified()
 }
 
-// ResolveRoute finds the path to the peer, which the event EventRouteResolved
-// tells. RoCE has no subnet administrator to ask: the path is the device's, the
-// host's routing's and the options'.
+// ResolveRoute determines the path to the peer and reports EventRouteResolved. RoCE
+// has no subnet administrator: the path follows from the device, the host's routing
+// and the options.
 func (id *ID) ResolveRoute() error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -108,8 +107,8 @@ func (id *ID) ResolveRoute() error {
 		PacketLifeTime: cm.DefaultPacketLifeTime,
 	}
 	if o.ackTimeoutSet && o.ackTimeout != 0 {
-		// IBTA 12.7.34: the acknowledge timeout is twice the packet life time and
-		// the peer's delay, which is little.
+		// IBTA 12.7.34: the acknowledge timeout is twice the packet lifetime plus
+		// the peer's delay, which is small.
 		id.route.PacketLifeTime = o.ackTimeout - 1
 	}
 	id.state = cmid.RouteResolved
@@ -117,7 +116,7 @@ func (id *ID) ResolveRoute() error {
 	return nil
 }
 
-// pathMTU is what both the device and the way to the peer have room for.
+// pathMTU returns the largest MTU that the device and the path support.
 func (id *ID) pathMTU() int {
 	mtu := id.dev.dev.MTU()
 	if known := id.m.host.PathMTU(id.remote.Addr()); known != 0 {
@@ -126,8 +125,8 @@ func (id *ID) pathMTU() int {
 	return mtu
 }
 
-// flowLabel spreads connections over the network's paths by their ports, with
-// Linux's formula, so that both ends compute the like.
+// flowLabel derives the flow label from the ports with Linux's formula, so that
+// connections spread over the network's paths.
 func (id *ID) flowLabel() uint32 {
 	return (uint32(id.local.Port())*31 + uint32(id.remote.Port())) & 0xfffff
 }

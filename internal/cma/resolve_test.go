@@ -49,7 +49,7 @@ func TestResolveAddrFailures(t *testing.T) {
 		t.Errorf("state %v", id.State())
 	}
 	w.client.fail = nil
-	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4))) // once more
+	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4))) // a second try succeeds
 	w.client.next(cmid.EventAddrResolved)
 
 	if w.client.id(cmid.PortSpaceTCP).ResolveAddr(netip.AddrPort{}, netip.AddrPort{}) == nil {
@@ -111,7 +111,7 @@ func TestOptionsReachTheQueuePair(t *testing.T) {
 	w.end()
 }
 
-func TestCallsInTheWrongStateNameBoth(t *testing.T) {
+func TestCallsInTheWrongStateNameBothStates(t *testing.T) {
 	w := newWorld(t)
 	idle, resolved := w.client.id(cmid.PortSpaceTCP), w.client.resolved(cmid.PortSpaceTCP, server4)
 	for _, c := range []struct {

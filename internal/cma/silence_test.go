@@ -10,9 +10,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A peer that dies leaves the other end with a named event in bounded time, in
-// whatever state it was.
-func TestPeerThatDies(t *testing.T) {
+// If a peer dies, the other end gets a named event in bounded time, whatever its
+// state was.
+func TestDeadPeerIsReportedInEveryState(t *testing.T) {
 	const bound = 10 * time.Minute
 	for _, c := range []struct {
 		name  string
@@ -96,8 +96,8 @@ func TestResponseTimeoutShortensSilence(t *testing.T) {
 	w.end()
 }
 
-// A program that takes its time with a request does not lose it: the peer is
-// told to wait when it asks again.
+// A slow program does not lose a request: when the peer asks again, it is told to
+// wait.
 func TestSlowServerKeepsItsRequests(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)
@@ -112,12 +112,12 @@ func TestSlowServerKeepsItsRequests(t *testing.T) {
 }
 
 // The client gives up its request before the server accepts it.
-func TestAcceptAfterPeerWentAwayTellsWhy(t *testing.T) {
+func TestAcceptOfVoidRequestReturnsReason(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	client, server := w.requested()
 	client.Destroy()
-	w.server.quiet(time.Second) // nobody knows the id yet
+	w.server.quiet(time.Second) // the program does not know the id yet
 	_, _, attrErr := server.InitQPAttr(qp.Init)
 	for _, err := range []error{attrErr, server.Accept(&cmid.ConnParam{QPN: 2})} {
 		var v *cmid.VoidError
@@ -129,7 +129,7 @@ func TestAcceptAfterPeerWentAwayTellsWhy(t *testing.T) {
 	w.end()
 }
 
-func TestLossySetUpSucceeds(t *testing.T) {
+func TestSetUpSucceedsDespiteLoss(t *testing.T) {
 	w := newWorld(t)
 	w.server.listen(cmid.PortSpaceTCP, server4, 0)
 	w.client.loss(0.4)

@@ -14,18 +14,19 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A streamed is a connection by a stream of an iWARP device.
+// A streamed is a connection over a stream of an iWARP device.
 type streamed struct {
 	id *ID
 	s  *adapter.Stream
 }
 
-// streamRights are what a queue pair over iWARP grants; memory regions grant
-// less. What READs and atomics are served is agreed on when it is connected.
+// streamRights are the access rights of a queue pair over iWARP; memory regions
+// restrict them further. The number of READs and atomics is negotiated when it
+// connects.
 const streamRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic
 
-// streamAttr are the attributes of a queue pair over iWARP: with the connection
-// it goes to RTS by itself, as with Linux's iw_cm.
+// streamAttr returns the attributes of a queue pair over iWARP. It moves to RTS by
+// itself when it connects, as with Linux's iw_cm.
 func streamAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	switch to {
 	case qp.Init, qp.RTR:
@@ -58,22 +59,22 @@ func (x *streamed) reject(_ mad.RejectReason, private []byte) error {
 
 func (x *streamed) disconnect() error { return x.s.Disconnect() }
 
-// establish has nothing to do: no message of the set-up can be lost.
+// establish has nothing to do: TCP does not lose set-up messages.
 func (x *streamed) establish() error { return nil }
 
 func (x *streamed) release() { x.s.Release() }
 
-// stream are the parameters as a stream wants them.
+// streamParams converts the parameters for a stream.
 func streamParams(p *cmid.ConnParam) *iwarp.Params {
 	return &iwarp.Params{IRD: uint16(p.ResponderResources), ORD: uint16(p.InitiatorDepth), Private: p.PrivateData}
 }
 
-// dial connects the id's queue pair by a stream.
+// dial connects the id's queue pair over a stream.
 func (id *ID) dial(p *cmid.ConnParam) error {
 	params := streamParams(p)
-	// A peer-to-peer connection gives a responder that speaks first no more than
-	// the first FPDU does, which the machine sends in any case. And Linux's iw_cm
-	// crashes where one ends before its first frame was seen.
+	// Peer-to-peer mode exists to let a responder send first. The first FPDU of the
+	// requester, which the stream sends in any case, is enough for that. Linux's
+	// iw_cm crashes if a peer-to-peer connection ends before its first frame.
 	params.ClientServer = true
 	o := &id.option
 	if o.responseTimeout != 0 || o.retries != 0 {
@@ -85,7 +86,7 @@ func (id *ID) dial(p *cmid.ConnParam) error {
 	}
 	d := id.dev
 	cfg := &adapter.DialConfig{Dst: id.remote, TOS: o.tos, QPN: p.QPN, Params: *params, Context: id}
-	if !id.drawn {
+	if !id.ephemeral {
 		cfg.Port = id.local.Port()
 	}
 	s, err := d.dev.Dial(cfg, func(e *adapter.StreamEvent) { d.m.inbox.addStream(d, e) })
@@ -93,14 +94,14 @@ func (id *ID) dial(p *cmid.ConnParam) error {
 		return err
 	}
 	id.conn = &streamed{id, s}
-	if at := s.Local(); at.Port() != 0 { // the system's choice, where this end had none
+	if at := s.Local(); at.Port() != 0 { // chosen by the system if this side did not
 		id.local = netip.AddrPortFrom(id.local.Addr(), at.Port())
 	}
 	return nil
 }
 
-// listenStream listens on an iWARP device. A port that was drawn here may be
-// another program's in the system: another one is drawn then.
+// listenStream listens on an iWARP device. Another program may use an ephemeral
+// port that was chosen here; then it chooses another one.
 func (id *ID) listenStream(d *device) error {
 	for tries := 64; ; tries-- {
 		l, err := d.dev.ListenStream(id.local.Port(), id.backlog, func(e *adapter.StreamEvent) { d.m.inbox.addStream(d, e) })
@@ -112,7 +113,7 @@ func (id *ID) listenStream(d *device) error {
 		if !errors.Is(err, adapter.ErrPortTaken) {
 			return err
 		}
-		if !id.drawn || len(id.listens) > 0 || tries == 0 {
+		if !id.ephemeral || len(id.listens) > 0 || tries == 0 {
 			return &cmid.PortError{Space: id.space, Addr: id.local, Owner: id.local, Err: cmid.ErrAddrInUse}
 		}
 		id.m.dropPort(id)
@@ -129,11 +130,11 @@ func (b *inbox) addStream(d *device, e *adapter.StreamEvent) {
 	b.put(report{dev: d, stream: &k})
 }
 
-// streamRequest makes an id of a connect request.
+// streamRequest creates an id for a connect request.
 func (m *Manager) streamRequest(d *device, e *adapter.StreamEvent) {
 	l := d.listeners[e.Listener]
 	if l == nil || l.state != cmid.Listen {
-		e.On.Release() // the listener was destroyed while the request was under way
+		e.On.Release() // the listener was destroyed while the request was in the inbox
 		return
 	}
 	id := l.ch.newID(l.space, l.kind)
@@ -149,17 +150,17 @@ func (m *Manager) streamRequest(d *device, e *adapter.StreamEvent) {
 		PrivateData:        padded(e.Private, mad.REQPrivateLen-mad.IPHeaderLen),
 		ResponderResources: depth(a.IRD), InitiatorDepth: depth(a.ORD),
 	}
-	if a.Revision < 2 { // which does not say
+	if a.Revision < 2 { // revision 1 does not transmit them
 		p.ResponderResources, p.InitiatorDepth = adapter.MaxReadAtomic, adapter.MaxReadAtomic
 	}
 	l.ch.push(Event{Type: cmid.EventConnectRequest, ID: id, Listener: l, Conn: p})
 }
 
-// depth is a number of READs that the verbs can have.
+// depth limits a number of READs to what the verbs support.
 func depth(n uint16) uint8 { return uint8(min(n, adapter.MaxReadAtomic)) }
 
-// padded fills private data up to what it comes as over InfiniBand, so that
-// programs find in it what they are used to.
+// padded extends private data with zeros to its length over InfiniBand, which
+// programs expect.
 func padded(b []byte, n int) []byte {
 	if len(b) >= n {
 		return b
@@ -167,7 +168,7 @@ func padded(b []byte, n int) []byte {
 	return append(b, make([]byte, n-len(b))...)
 }
 
-// streamReport turns what is told of the id's stream into an event.
+// streamReport queues the event for what is reported about the id's stream.
 func (id *ID) streamReport(r *adapter.StreamEvent) {
 	if id.state != cmid.Connect {
 		return
@@ -178,7 +179,7 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 	e := Event{Detail: r.Detail}
 	switch r.Kind {
 	case iwarp.Established:
-		if at := r.On.Local(); at.Port() != 0 { // where the link did not know it before
+		if at := r.On.Local(); at.Port() != 0 { // if the link did not know it before
 			id.local = netip.AddrPortFrom(id.local.Addr(), at.Port())
 		}
 		e.Type = cmid.EventEstablished
@@ -197,27 +198,28 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 		return
 	}
 	if id.waiting {
-		// The program does not know the id as its own yet. It hears by Accept.
+		// The program does not know the id as its own yet. Accept returns the
+		// error.
 		id.lost = &cmid.StreamError{Addr: id.remote, Detail: r.Detail, Err: r.Err}
 		return
 	}
 	id.push(e)
 }
 
-// reject makes it the event of a peer's refusal.
+// reject makes e the event of a refusal by the peer.
 func (e *Event) reject(peer netip.AddrPort, why mad.RejectReason, private []byte) {
 	e.Type, e.Status, e.Conn.PrivateData = cmid.EventRejected, int(why), private
 	e.Err = &cmid.RejectedError{Addr: peer, Reason: why, PrivateData: private, Detail: e.Detail}
 }
 
-// refuse makes it the event of a set-up that failed, as the same failure is told
-// over InfiniBand.
+// refuse makes e the event of a failed set-up, with the same values as over
+// InfiniBand.
 func (e *Event) refuse(peer netip.AddrPort, behind error) {
 	switch e.Detail.Reason {
 	case reason.ConnectRefused:
 		e.reject(peer, mad.RejectInvalidServiceID, nil)
 	case reason.StreamClosed, reason.StreamLost:
-		// A driver that cannot serve the request closes, as Linux's siw does.
+		// A driver that cannot serve the request closes the stream, as Linux's siw does.
 		e.reject(peer, mad.RejectNoResources, nil)
 	case reason.ConnectFailed, reason.MPATimeout:
 		e.Type, e.Status, e.Err = cmid.EventUnreachable, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: peer, Detail: e.Detail}

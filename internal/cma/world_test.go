@@ -17,8 +17,8 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A computer is a Manager over devices on the simulated network, with one
-// channel. It is the Manager's host.
+// A computer is a Manager over devices on the simulated network, with one channel.
+// It is also the Manager's host.
 type computer struct {
 	*testing.T
 	net  *simnet.Network
@@ -26,10 +26,10 @@ type computer struct {
 	ch   *cma.EventChannel
 	devs []*rig.Host
 	uses map[*adapter.Device]int
-	fail error  // what Reach and Addresses answer
-	qpn  uint32 // of the last request
+	fail error  // if set, the result of Reach and Addresses
+	qpn  uint32 // queue pair number of the last request
 
-	pathMTU int // what PathMTU answers
+	pathMTU int // the result of PathMTU
 }
 
 func (c *computer) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
@@ -58,7 +58,7 @@ func (c *computer) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, er
 	return nil, fmt.Errorf("%w at %v", errNoSuchDevice, local)
 }
 
-// A lease is a cma.Lease that calls release at its end.
+// A lease is a cma.Lease that calls release when it ends.
 type lease struct {
 	dev     *adapter.Device
 	release func()
@@ -74,7 +74,7 @@ func (c *computer) Addresses() (list []netip.Addr, err error) {
 	return list, c.fail
 }
 
-// A world is a client and a server.
+// A world is a client and a server on one simulated network.
 type world struct {
 	*testing.T
 	net            *simnet.Network
@@ -87,7 +87,7 @@ const (
 	server4 = "10.0.0.2"
 	client6 = "fd00::1"
 	server6 = "fd00::2"
-	second4 = "10.0.1.2" // the server's
+	second4 = "10.0.1.2" // of the server
 )
 
 func newWorld(t *testing.T) *world {
@@ -112,8 +112,7 @@ func (w *world) computer(addrs ...string) *computer {
 	return c
 }
 
-// end closes what is left of both computers' channels and tells of everything
-// that is left over then.
+// end closes the channels of both computers and reports all objects that are left.
 func (w *world) end() {
 	w.Helper()
 	for _, c := range []*computer{w.client, w.server} {
@@ -144,8 +143,8 @@ func (w *world) end() {
 	settle(w, w.goroutines)
 }
 
-// settle waits until there are no more goroutines than before: one that has
-// done its work may still have to end.
+// settle waits until there are no more goroutines than before, because a goroutine
+// that is done may not have ended yet.
 func settle(t testing.TB, before int) {
 	t.Helper()
 	for range 1000 {
@@ -164,8 +163,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// next is the next event of a channel in virtual time, which must be of the
-// type.
+// next returns the next event of a channel in virtual time and checks its type.
 func next(t testing.TB, c *computer, ch *cma.EventChannel, want cmid.EventType) (e cma.Event) {
 	t.Helper()
 	err := c.net.Run(func() (ok bool) { e, ok = ch.Poll(); return ok }, 20*time.Minute)
@@ -186,7 +184,7 @@ func (c *computer) next(want cmid.EventType) cma.Event {
 	return next(c, c, c.ch, want)
 }
 
-// quiet tells that no event is waiting, and none comes for a while.
+// quiet checks that no event is queued and that none arrives for some time.
 func (c *computer) quiet(d time.Duration) {
 	c.Helper()
 	c.net.Sleep(d)
@@ -213,7 +211,7 @@ func (c *computer) listen(space cmid.PortSpace, addr string, backlog int) *cma.I
 
 func at(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), 7471) }
 
-// resolved is an id whose route to port 7471 of an address is known.
+// resolved returns an id with a known route to port 7471 of an address.
 func (c *computer) resolved(space cmid.PortSpace, addr string) *cma.ID {
 	c.Helper()
 	id := c.id(space)
@@ -229,8 +227,8 @@ func (c *computer) resolve(id *cma.ID, addr string) {
 	c.next(cmid.EventRouteResolved)
 }
 
-// connecting is an id that has sent its request, with a queue pair number of
-// its own.
+// connecting returns an id that has sent its request, with its own queue pair
+// number.
 func (c *computer) connecting(space cmid.PortSpace, addr string) *cma.ID {
 	c.Helper()
 	id := c.resolved(space, addr)
@@ -239,14 +237,14 @@ func (c *computer) connecting(space cmid.PortSpace, addr string) *cma.ID {
 	return id
 }
 
-// requested is a client's id and the server's new one, both in CONNECT.
+// requested returns a client's id and the server's new id, both in CONNECT.
 func (w *world) requested() (client, server *cma.ID) {
 	w.Helper()
 	client = w.client.connecting(cmid.PortSpaceTCP, server4)
 	return client, w.server.next(cmid.EventConnectRequest).ID
 }
 
-// established is both ends of a connection without queue pairs.
+// established returns both ends of a connection without queue pairs.
 func (w *world) established() (client, server *cma.ID) {
 	w.Helper()
 	client, server = w.requested()
@@ -268,7 +266,7 @@ func (c *computer) loss(p float64) {
 	}
 }
 
-// over is a context that has ended.
+// over is a context that is done.
 var over = func() context.Context {
 	c, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -17,7 +17,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// take gives a connection that nobody uses.
+// take returns an idle connection or a new one.
 func (d *Device) take() (*conn, error) {
 	d.mu.Lock()
 	if d.closed {
@@ -45,8 +45,8 @@ func (d *Device) take() (*conn, error) {
 	return c, nil
 }
 
-// give ends take. A connection that failed is not used again, nor are more kept
-// than goroutines can call at a time: each has a thread in the daemon.
+// give ends take. It closes a connection that failed, and an idle one beyond
+// GOMAXPROCS, because each connection occupies a thread in the daemon.
 func (d *Device) give(c *conn, failed bool) {
 	d.mu.Lock()
 	keep := !failed && !d.closed && len(d.idle) < runtime.GOMAXPROCS(0)
@@ -61,8 +61,9 @@ func (d *Device) give(c *conn, failed bool) {
 	}
 }
 
-// call makes a call on a file, the device's where r names none, and gives the reply, what the daemon
-// wrote to the connection's room as far as it is in answer, and descriptors.
+// call makes a call on the file of r, or on the device's file if r names none. It
+// returns the reply and descriptors, and copies the daemon's answer from the
+// connection's room to answer.
 func (d *Device) call(r *uapi.Request, data, rights, answer []byte, room func(c *conn)) (p uapi.Reply, fds []int, err error) {
 	if r.File == 0 {
 		r.File = d.file
@@ -97,7 +98,7 @@ func (d *Device) call(r *uapi.Request, data, rights, answer []byte, room func(c 
 	}
 }
 
-// lost is what a call that found no daemon returns.
+// lost returns the error of a call that could not reach the daemon.
 func (d *Device) lost(err error) error {
 	if errors.Is(err, object.ErrClosed) {
 		return object.ErrClosed
@@ -105,9 +106,10 @@ func (d *Device) lost(err error) error {
 	return fmt.Errorf("%w: %w", object.ErrClosed, err)
 }
 
-// obtain carries out a command that gives descriptors: core is what the kernel defines, whose first
-// eight bytes are the address of the answer where out is not 0, and own what is
-// added to it. The answer has out and behind it outOwn bytes.
+// obtain makes a command that returns descriptors. core is the structure that the
+// kernel defines, whose first eight bytes are the address of the answer if out is
+// not 0. own is softrdma's addition to it. The answer has out bytes followed by
+// outOwn bytes.
 func (d *Device) obtain(number uint32, core, own []byte, out, outOwn int, rights ...int) (answer []byte, fds []int, err error) {
 	h := uapi.CmdHeader{Command: number, InWords: uint16((8 + len(core) + len(own)) / 4), OutWords: uint16((out + outOwn) / 4)}
 	data := slices.Concat(uapi.Bytes(&h), core, own)
@@ -133,7 +135,7 @@ func (d *Device) command(number uint32, core, own []byte, out, outOwn int, right
 	return answer, err
 }
 
-// ask is command with an answer alone.
+// ask is command that only has an answer.
 func ask[T any](d *Device, number uint32, core []byte) (v T, err error) {
 	a, err := d.command(number, core, nil, uapi.Size[T](), 0)
 	if err == nil {
@@ -148,7 +150,7 @@ func (d *Device) do(number uint32, core []byte) error {
 	return err
 }
 
-// mmap maps what the daemon made, which is to have n bytes at least.
+// mmap maps memory of the daemon, which must have at least n bytes.
 func (d *Device) mmap(mi uapi.MmInfo, n int) ([]byte, error) {
 	if int(mi.Size) < n {
 		return nil, fmt.Errorf("the daemon's ring: expected %d bytes, found %d: %w", n, mi.Size, syscall.EPROTO)
@@ -165,15 +167,15 @@ func (d *Device) mmap(mi uapi.MmInfo, n int) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		mem, err := unix.Mmap(fds[0], 0, int(mi.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if errors.Is(err, syscall.ENOMEM) && tries == 0 {
-			runtime.GC() // mappings of rings that were destroyed go with it, see keep
+			runtime.GC() // unmaps the memory of destroyed rings, see keep
 			continue
 		}
 		return mem, err
 	}
 }
 
-// keep unmaps memory when a ring on it is gone: others may look at the ring
-// while it is destroyed, or after it.
+// keep unmaps memory when its ring is garbage-collected, because other goroutines
+// may use the ring during and after its destruction.
 func keep[T any](ring *T, mem []byte) {
 	runtime.AddCleanup(ring, func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 }

@@ -12,18 +12,19 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A conn is a connection to the daemon, on which one call at a time is made. It
-// blocks its thread: the daemon answers at once, and runs on this processor
+// A conn is a connection to the daemon that carries one call at a time. A call
+// blocks its thread: the daemon answers at once and can run on this processor
 // meanwhile.
 //
-// A conn is never on a stack, which moves: the daemon writes answers to room.
+// A conn must never be on a stack, because stacks move and the daemon writes
+// answers to room.
 type conn struct {
 	fd   int
 	peer unix.Ucred
 	out  [uapi.RequestLen + uapi.MaxData]byte
 	in   [replyLen + uapi.MaxText]byte
 	room [roomLen]byte
-	long [longLen]byte // a command that has no place in out
+	long [longLen]byte // a command that does not fit in out
 	oob  [64]byte
 	iov  unix.Iovec
 	head unix.Msghdr
@@ -31,11 +32,12 @@ type conn struct {
 
 const (
 	replyLen = int(unsafe.Sizeof(uapi.Reply{}))
-	roomLen  = 1024 // the longest answer to a command is shorter
-	longLen  = 512  // and so is the longest command
+	roomLen  = 1024 // longer than the longest answer
+	longLen  = 512  // longer than the longest command
 )
 
-// dial connects to the daemon of a socket and lets it at this process's memory.
+// dial connects to the daemon's socket and allows the daemon to access this
+// process's memory.
 func dial(socket string) (*conn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -52,18 +54,17 @@ func dial(socket string) (*conn, error) {
 		return nil, err
 	}
 	c.peer = *cred
-	// Where Yama is, programs let the daemon at their memory like this; where it
-	// is not, there is nothing to allow.
+	// Yama needs this permission. Without Yama the call fails and is not needed.
 	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(cred.Pid), 0, 0, 0)
 	return c, nil
 }
 
 func (c *conn) close() { _ = unix.Close(c.fd) }
 
-// hangUp ends a call on the connection, wherever it waits.
+// hangUp ends a call on the connection, even if it is waiting.
 func (c *conn) hangUp() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
 
-// message is sendmsg or recvmsg of b with control messages.
+// message calls sendmsg or recvmsg with b and control messages.
 func (c *conn) message(number uintptr, b, control []byte) (int, syscall.Errno) {
 	c.iov.Base = &b[0]
 	c.iov.SetLen(len(b))
@@ -81,8 +82,8 @@ func (c *conn) message(number uintptr, b, control []byte) (int, syscall.Errno) {
 	}
 }
 
-// call makes a call and gives the reply, the text behind it and the descriptors
-// that came with it. An error is the connection's.
+// call makes a call and returns the reply, the text after it and the descriptors.
+// An error means that the connection failed.
 func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []byte, fds []int, err error) {
 	r.Version = uapi.Protocol
 	n := copy(c.out[:], uapi.Bytes(r))
@@ -99,7 +100,7 @@ func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []
 	case n < replyLen:
 		err = &lostError{0, false}
 	case err == nil && c.head.Flags&unix.MSG_CTRUNC != 0:
-		err = syscall.EMFILE // this process has no room for them
+		err = syscall.EMFILE // this process has reached its limit of descriptors
 	}
 	if err != nil {
 		closeAll(fds)
@@ -109,8 +110,8 @@ func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []
 	return p, c.in[replyLen:n], fds, nil
 }
 
-// ring makes a call that was put together before, whose answer says nothing. It
-// does not allocate.
+// ring sends a prepared request and ignores the content of the answer. It does not
+// allocate.
 func (c *conn) ring(request []byte) error {
 	n := copy(c.out[:], request)
 	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], nil); no != 0 {
@@ -122,10 +123,10 @@ func (c *conn) ring(request []byte) error {
 	return nil
 }
 
-// A lostError is the end of a connection in a call.
+// A lostError means that the connection ended during a call.
 type lostError struct {
-	no     syscall.Errno // 0: in order
-	unsent bool          // the daemon never had the request
+	no     syscall.Errno // 0 if the daemon closed the connection
+	unsent bool          // the daemon did not receive the request
 }
 
 func (e *lostError) Error() string {
@@ -135,8 +136,8 @@ func (e *lostError) Error() string {
 	return fmt.Sprintf("connection to the daemon: %v", e.no)
 }
 
-// descriptors are those of control messages. With an error there may be some,
-// too, which are the caller's to close.
+// descriptors returns the descriptors of control messages. The caller must close
+// them even if there is an error.
 func descriptors(control []byte) (fds []int, _ error) {
 	for len(control) > 0 {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(control)

@@ -19,7 +19,7 @@ import (
 // wrongDaemon answers each message on a socket with the same bytes and descriptors.
 func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, accepted chan struct{}) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "daemon") // short: a socket's path has 108 bytes
+	dir, err := os.MkdirTemp("", "daemon") // short, because a socket's path has at most 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func openDescriptors(t *testing.T) int {
 	return len(list)
 }
 
-// A daemon that answers wrongly costs the program no descriptors.
+// A daemon that sends wrong answers must not leak descriptors in the program.
 func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
 				t.Errorf("found %v, expected %v, the connection lost: %v", err, c.want, c.lost)
 			}
 			if c.lost {
-				before-- // the connection, and soon the other end of it
+				before-- // the connection, and soon its other end
 				k.fd = -1
 			}
 			if now := openDescriptors(t); now > before {

@@ -25,9 +25,9 @@ type channel struct {
 	resource
 	records *records
 
-	uses   atomic.Int32 // completion queues
+	uses   atomic.Int32 // number of completion queues
 	mu     sync.Mutex
-	passed []uint64 // events that one gives to the next
+	passed []uint64 // events that a caller of Next passed on
 }
 
 // CreateCompletionChannel implements provider.Device.
@@ -113,7 +113,7 @@ type completions struct {
 	ring    atomic.Pointer[queue.CompletionRing]
 	channel *channel
 	number  uint64
-	vain    atomic.Uint32 // polls
+	empty   atomic.Uint32 // number of empty polls
 }
 
 // CreateCQ implements provider.Device.
@@ -140,7 +140,7 @@ func (d *Device) CreateCQ(depth int, ch provider.CompletionChannel, owner any) (
 	return c, nil
 }
 
-// mapRing takes the ring that the daemon made.
+// mapRing maps the ring that the daemon created.
 func (c *completions) mapRing(mi uapi.MmInfo, depth int) error {
 	mem, err := c.d.mmap(mi, queue.CompletionRingLen(depth))
 	if err != nil {
@@ -155,13 +155,14 @@ func (c *completions) mapRing(mi uapi.MmInfo, depth int) error {
 // Ring implements provider.CQ.
 func (c *completions) Ring() *queue.CompletionRing { return c.ring.Load() }
 
-// vainPolls is the number of empty polls after which a poller offers its processor: the
-// daemon may need it, or the peer.
-const vainPolls = 8
+// emptyPolls is the number of empty polls after which a poller yields its
+// processor, which the daemon or the peer may need.
+const emptyPolls = 8
 
-// Progress implements provider.CQ: the daemon progresses by itself.
+// Progress implements provider.CQ. It does nothing, because the daemon makes
+// progress by itself.
 func (c *completions) Progress() {
-	if c.vain.Add(1)%vainPolls == 0 {
+	if c.empty.Add(1)%emptyPolls == 0 {
 		if runtime.GOMAXPROCS(0) == 1 {
 			runtime.Gosched()
 		}
@@ -169,7 +170,8 @@ func (c *completions) Progress() {
 	}
 }
 
-// Arm implements provider.CQ. Where the daemon is gone nothing completes any more.
+// Arm implements provider.CQ. After the end of the daemon nothing completes any
+// more.
 func (c *completions) Arm(solicitedOnly bool) {
 	q := uapi.ReqNotifyCQ{CQHandle: c.handle}
 	if solicitedOnly {

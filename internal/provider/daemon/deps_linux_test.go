@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A program that uses a daemon's devices alone needs neither the adapter nor
-// the protocol machines.
+// A program that only uses a daemon's devices must not link the adapter and the
+// protocol machines.
 func TestClientDoesNotLinkTheEngine(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "softrdma/internal/provider/daemon").Output()
 	if err != nil {

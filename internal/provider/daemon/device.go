@@ -26,63 +26,63 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A Device is a device of a daemon, open in this process: what the kernel's
-// device file would be.
+// A Device is a device of a daemon that is open in this process. It corresponds to
+// the kernel's device file.
 type Device struct {
 	Info Attributes
 
 	socket string
-	file   uint64   // the daemon's number of it
-	pipe   *os.File // its descriptor: ends with the daemon
+	file   uint64   // the daemon's number of the device file
+	pipe   *os.File // the descriptor of the file, at end of file when the daemon ends
 	async  *records
 
-	moves sync.Mutex // ids between event channels, which hear of the end; taken before an id's
+	moves sync.Mutex // held while an id moves to another event channel; taken before an id's lock
 
 	mu     sync.Mutex
 	idle   []*conn
 	conns  map[*conn]struct{}
-	owners map[uint64]any // by the number that events have
+	owners map[uint64]any // by the number that events carry
 	pins   map[*pin]struct{}
 	pipes  map[*records]struct{}
 	events map[*events]struct{}
 	next   uint64
-	closed bool // by this process: no calls any more
+	closed bool // closed by this process: calls are refused
 
-	dead    atomic.Bool   // there is no device any more
-	ended   chan struct{} // closed when nothing runs for it
+	dead    atomic.Bool   // the device has ended
+	ended   chan struct{} // closed when the device's goroutine has ended
 	closing sync.Once
-	leaving atomic.Bool // by this process
-	fatal   atomic.Bool // the event of its end was given
+	leaving atomic.Bool // this process is closing the device
+	fatal   atomic.Bool // the event of the device's end was delivered
 
 	counts counts
 }
 
-// Attributes are what does not change while a device is open.
+// Attributes are the constant attributes of an open device.
 type Attributes struct {
-	Name      string         // the daemon's
-	Socket    string         // of the daemon
-	PID       int            // of the daemon
-	Addr      netip.AddrPort // that peers send to
+	Name      string         // name in the daemon
+	Socket    string         // the daemon's
+	PID       int            // the daemon's
+	Addr      netip.AddrPort // address that peers send to
 	GUID      uint64
 	GID       [16]byte
-	MTU       int // active, bytes
+	MTU       int // active MTU in bytes
 	Limits    uapi.QueryDeviceResp
 	SpeedMbps int
-	IWARP     bool // over TCP
-	Reasons   bool // named ones have the same numbers there as here
+	IWARP     bool // the device speaks iWARP
+	Reasons   bool // the daemon numbers reasons as this process does
 }
 
-// MaxInline is how many bytes of inline data a request may have.
+// MaxInline is the largest inline data of a request in bytes.
 const MaxInline = uapi.MaxInline
 
 // firstOwner is the lowest number of an object in events; 1 is the device.
 const firstOwner = 2
 
-// deviceName is what a daemon calls its devices.
+// deviceName matches the names that a daemon gives to devices.
 var deviceName = regexp.MustCompile(`^[a-z]+[0-9]+$`)
 
-// split takes a name apart: the path of a socket, or nothing, and behind it the
-// name of a device, or nothing.
+// split splits a name into the path of a socket and the name of a device. Either
+// can be empty.
 func split(name string) (socket, device string) {
 	if dir, last := filepath.Split(name); deviceName.MatchString(last) {
 		return strings.TrimSuffix(dir, "/"), last
@@ -90,8 +90,8 @@ func split(name string) (socket, device string) {
 	return name, ""
 }
 
-// Open opens a device by the path of a daemon's socket, "" for the one that is
-// found, with "/rxe1" behind it for another device than the first.
+// Open opens a device. The name is the path of a daemon's socket, "" to search for
+// one, followed by a device name like "/rxe1" unless it is the first device.
 func Open(name string) (*Device, error) {
 	socket, device := split(name)
 	socket, about, err := find(socket)
@@ -120,7 +120,7 @@ func Open(name string) (*Device, error) {
 	return d, nil
 }
 
-// open opens the device's file and begins to watch it.
+// open opens the device's file and starts to watch it.
 func (d *Device) open(name string) error {
 	file, fd, err := d.openFile(name)
 	if err == nil {
@@ -136,8 +136,7 @@ func (d *Device) open(name string) error {
 	return nil
 }
 
-// openFile opens a file of the daemon's, and gives its number and the
-// descriptor that stands for it.
+// openFile opens a file of the daemon and returns its number and descriptor.
 func (d *Device) openFile(name string) (file uint64, fd int, err error) {
 	c, err := d.take()
 	if err != nil {
@@ -159,7 +158,7 @@ func (d *Device) openFile(name string) (file uint64, fd int, err error) {
 	return p.File, fds[0], nil
 }
 
-// pollable makes a file of a descriptor, on which readers wait in Go's poller.
+// pollable returns a file for a descriptor, which Go's poller can wait on.
 func pollable(fd int, name string) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
@@ -168,19 +167,19 @@ func pollable(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// watch waits for the end of the daemon, or for Close.
+// watch waits for the end of the daemon or for Close.
 func (d *Device) watch() {
 	defer close(d.ended)
 	var b [1]byte
 	for {
 		if n, err := d.pipe.Read(b[:]); n == 0 || err != nil {
-			break // nothing is ever written to it
+			break // the daemon never writes to the pipe
 		}
 	}
 	d.dead.Store(true)
 }
 
-// describe asks what the device is.
+// describe queries the device's attributes.
 func (d *Device) describe() error {
 	own := uapi.OwnContext{}
 	a, fds, err := d.obtain(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&own),
@@ -213,8 +212,8 @@ func (d *Device) port() (uapi.QueryPortResp, error) {
 	return ask[uapi.QueryPortResp](d, uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}))
 }
 
-// Counters implements provider.Device: none where the daemon's reasons have other
-// numbers, or where there is no daemon any more.
+// Counters implements provider.Device. There are none if the daemon numbers reasons
+// otherwise or has ended.
 func (d *Device) Counters() iter.Seq2[reason.Reason, uint64] {
 	return func(yield func(reason.Reason, uint64) bool) {
 		for next := reason.Reason(0); d.Info.Reasons; {
@@ -241,10 +240,11 @@ func (d *Device) Up() bool {
 	return err == nil && p.State == 4 // IB_PORT_ACTIVE
 }
 
-// mtu is that of a number of the interface: 1 for 256 to 5 for 4096.
+// mtu converts an MTU number of the kernel's interface: 1 means 256 and 5 means
+// 4096.
 func mtu(enum uint8) int { return 128 << enum }
 
-// speed is what a port's width and speed stand for, in Mb/s.
+// speed converts a port's width and speed to Mb/s.
 func speed(width, speed uint8) int {
 	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12}[width]
 	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[speed]
@@ -253,7 +253,7 @@ func speed(width, speed uint8) int {
 // MTU implements provider.Device.
 func (d *Device) MTU() int { return d.Info.MTU }
 
-// Closed implements provider.Device: it is once the daemon has ended, too.
+// Closed implements provider.Device. It is also true after the end of the daemon.
 func (d *Device) Closed() error {
 	if d.dead.Load() {
 		return object.ErrClosed
@@ -261,7 +261,7 @@ func (d *Device) Closed() error {
 	return nil
 }
 
-// Close implements provider.Device. When it returns the daemon no longer touches
+// Close implements provider.Device. When it returns the daemon no longer accesses
 // registered memory.
 func (d *Device) Close() error {
 	d.closing.Do(func() {
@@ -272,7 +272,7 @@ func (d *Device) Close() error {
 		}
 		if d.pipe != nil && !d.dead.Load() {
 			r := uapi.Request{Op: uapi.OpClose}
-			_, _, _ = d.call(&r, nil, nil, nil, nil) // it fails where the daemon is gone
+			_, _, _ = d.call(&r, nil, nil, nil, nil) // fails if the daemon has ended
 		}
 		d.mu.Lock()
 		d.closed = true
@@ -284,7 +284,7 @@ func (d *Device) Close() error {
 		}
 		d.idle = nil
 		for c := range d.conns {
-			c.hangUp() // and who uses it closes it
+			c.hangUp() // the goroutine that uses the connection closes it
 		}
 		d.mu.Unlock()
 		d.dead.Store(true)

@@ -1,13 +1,13 @@
-// Package daemon is the driver of devices that a daemon serves (softrdma
-// daemon, package uverbs): what package verbs asks of a device goes there as
-// commands of ib_user_verbs.h, in messages on a Unix socket (package uapi), as
-// those of the programs that the preloaded library is in.
+// Package daemon is the driver of devices that a daemon serves (softrdma daemon,
+// package uverbs). It sends what package verbs asks of a device to the daemon as
+// commands of ib_user_verbs.h, in messages on a Unix socket (package uapi), like
+// programs that run with the preloaded library.
 //
-// It owns the connections, the mappings of rings, which the daemon makes, and
-// what tells of events, which are pipes. The daemon reads and writes registered
-// memory by this process's number, or where it is a memfd in a mapping of its
-// own. Nothing here knows the protocol that the device speaks.
+// It owns the connections to the daemon, the mappings of rings, which the daemon
+// creates, and the pipes that signal events. The daemon accesses registered memory
+// by this process's number, or in its own mapping if the memory is a memfd. Nothing
+// here depends on the protocol of the device.
 //
-// Where the daemon ends, so does the device: the pipe that stands for the device
-// file tells, as it tells the daemon of this process's end.
+// The device ends with its daemon. The end of the pipe that stands for the device
+// file signals it, and in the same way the daemon notices the end of this process.
 package daemon

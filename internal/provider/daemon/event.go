@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// own gives an object its number in events.
+// own assigns a number to an object. Events carry it.
 func (d *Device) own(owner any) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,8 +35,8 @@ func (d *Device) owner(n uint64) (any, bool) {
 	return o, ok
 }
 
-// NextEvent implements provider.Device. The last event of a device whose daemon
-// has ended is that of a fatal error.
+// NextEvent implements provider.Device. If the daemon ends, the last event is a
+// fatal error of the device.
 func (d *Device) NextEvent(ctx context.Context) (provider.AsyncEvent, error) {
 	for {
 		var o uapi.OwnEvent
@@ -58,7 +58,7 @@ func (d *Device) NextEvent(ctx context.Context) (provider.AsyncEvent, error) {
 			return e, nil
 		}
 		if e.Owner, _ = d.owner(o.Element); e.Owner != nil {
-			return e, nil // the others' are destroyed
+			return e, nil // ignore the events of destroyed objects
 		}
 	}
 }

@@ -26,29 +26,29 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// events is an event channel of connection management: a file of the daemon's.
-// Events stay there until they are taken.
+// events is an event channel of connection management. It is a file of the daemon,
+// which keeps the events until this process takes them.
 type events struct {
 	d     *Device
 	wake  func()
 	file  uint64
-	pipe  *os.File // readable while there are events; ends with the daemon
-	fd    int      // the same, by which the daemon knows it
-	named bool     // reasons have the same numbers there as here
+	pipe  *os.File // readable while there are events, at end of file when the daemon ends
+	fd    int      // the pipe's descriptor
+	named bool     // the daemon numbers reasons as this process does
 
 	pending atomic.Bool   // there may be events
-	look    chan struct{} // holds a token when the pipe is to be looked at again
+	look    chan struct{} // holds a token if the pipe must be checked again
 	done    chan struct{} // closed by Close
-	ended   chan struct{} // closed when nobody looks any more
+	ended   chan struct{} // closed when watch has ended
 	closing sync.Once
 
-	turn sync.Mutex // one takes events at a time, and none when the file has ended
+	turn sync.Mutex // held while taking events
 	over bool
 
 	mu   sync.Mutex
 	ids  map[*id]struct{}
-	lost bool  // by the device's end
-	left []*id // that are to be told so
+	lost bool  // the device has ended
+	left []*id // ids that must be told of the device's end
 }
 
 // NewEventChannel implements provider.ConnectionManager.
@@ -71,7 +71,7 @@ func (d *Device) NewEventChannel(wake func()) (provider.EventChannel, error) {
 	return h, nil
 }
 
-// begin says what the file is for.
+// begin tells the daemon that this is the file of a Go program.
 func (h *events) begin() error {
 	a, err := h.ask(uapi.CMOwn, uapi.Bytes(&uapi.OwnCM{}), uapi.Size[uapi.OwnCMResp]())
 	if errors.Is(err, syscall.ENOSYS) {
@@ -91,7 +91,7 @@ func (h *events) begin() error {
 	return nil
 }
 
-// channels are the event channels on the device.
+// channels returns the event channels of the device.
 func (d *Device) channels() (list []*events) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *Device) channels() (list []*events) {
 	return list
 }
 
-// watch tells when there are events, or will never be any more.
+// watch calls wake when there are events, and when the channel has ended.
 func (h *events) watch() {
 	defer close(h.ended)
 	for h.readable() {
@@ -116,8 +116,8 @@ func (h *events) watch() {
 	h.lose()
 }
 
-// readable waits until the pipe is; false tells its end. Nothing is read: the
-// daemon takes back what it wrote when there are no more events.
+// readable waits until the pipe is readable and reports false at its end. It reads
+// nothing: the daemon removes what it wrote when there are no more events.
 func (h *events) readable() (ok bool) {
 	raw, err := h.pipe.SyscallConn()
 	if err != nil {
@@ -132,7 +132,7 @@ func (h *events) readable() (ok bool) {
 	return ok && err == nil
 }
 
-// lose gives the channel's ids up: the device is gone.
+// lose handles the end of the device for the channel's ids.
 func (h *events) lose() {
 	h.d.moves.Lock()
 	defer h.d.moves.Unlock()
@@ -147,7 +147,7 @@ func (h *events) lose() {
 	h.tell(slices.DeleteFunc(ids, func(x *id) bool { return !x.remove() })...)
 }
 
-// tell tells ids that their device is gone.
+// tell queues the device's end for ids.
 func (h *events) tell(ids ...*id) {
 	h.mu.Lock()
 	h.left = append(h.left, ids...)
@@ -155,7 +155,7 @@ func (h *events) tell(ids ...*id) {
 	h.wake()
 }
 
-// join makes an id one of the channel's, and reports whether the device has ended.
+// join adds an id to the channel and reports whether the device has ended.
 func (h *events) join(x *id) (lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +165,8 @@ func (h *events) join(x *id) (lost bool) {
 	return h.lost
 }
 
-// leave ends join, and reports whether the id was still to hear of the device's end.
+// leave removes an id from the channel and reports whether the id was still waiting
+// to be told of the device's end.
 func (h *events) leave(x *id) (left bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +176,7 @@ func (h *events) leave(x *id) (left bool) {
 	return len(h.left) < n
 }
 
-// removed is the event of an id whose device is gone.
+// removed returns the event of the device's end for an id.
 func (h *events) removed() (provider.ConnEvent, bool) {
 	for {
 		h.mu.Lock()
@@ -227,8 +228,8 @@ func (h *events) Poll() (provider.ConnEvent, bool) {
 	}
 }
 
-// event takes an event apart. It is not ok where the program has given up what
-// it is about.
+// event parses an event. ok is false if the program has destroyed the object that
+// it concerns.
 func (h *events) event(a []byte) (provider.ConnEvent, bool) {
 	v, _ := uapi.Parse[uapi.CMEvent](a)
 	own, _ := uapi.Parse[uapi.OwnCMEvent](a[uapi.Size[uapi.CMEvent]():])
@@ -278,7 +279,7 @@ func (h *events) event(a []byte) (provider.ConnEvent, bool) {
 
 func private(b []byte, n uint8) []byte { return slices.Clone(b[:min(int(n), len(b))]) }
 
-// pathOf is where an address of the interface leads.
+// pathOf converts an address of the kernel's interface to a path.
 func pathOf(a *uapi.AHAttr, port uint16) qp.Path {
 	g := &a.GRH
 	return qp.Path{
@@ -287,8 +288,8 @@ func pathOf(a *uapi.AHAttr, port uint16) qp.Path {
 	}
 }
 
-// ask carries out a command of connection management. Its answer has n bytes, and
-// its address is at the body's front.
+// ask makes a command of connection management. Its answer has n bytes. The address
+// of the answer is at the front of the body.
 func (h *events) ask(number uint32, body []byte, n int) ([]byte, error) {
 	return h.command(number, body, 0, n, nil)
 }
@@ -299,8 +300,8 @@ func (h *events) do(number uint32, body []byte) error {
 	return err
 }
 
-// command is ask where the address is at an offset of the body, -1 for none. It
-// is that of a value for the daemon to read, where there is one.
+// command is ask with the address at an offset of the body, -1 for none. If there
+// is a value for the daemon to read, the address is that of the value.
 func (h *events) command(number uint32, body []byte, at, n int, value []byte) ([]byte, error) {
 	head := uapi.CMHeader{Command: number, In: uint16(len(body)), Out: uint16(n)}
 	data := slices.Concat(uapi.Bytes(&head), body)
@@ -308,7 +309,7 @@ func (h *events) command(number uint32, body []byte, at, n int, value []byte) ([
 	answer := make([]byte, n)
 	short := data
 	if len(data) > uapi.MaxData {
-		short = nil // the daemon reads it where it is
+		short = nil // the daemon reads it at its address
 	}
 	_, fds, err := h.d.call(&r, short, nil, answer, func(c *conn) {
 		clear(c.room[:])
@@ -326,7 +327,8 @@ func (h *events) command(number uint32, body []byte, at, n int, value []byte) ([
 	return answer, err
 }
 
-// failure is what an event of failure tells, with what the daemon told of it.
+// failure returns the error that a failure event reports, with the daemon's named
+// reason.
 func (h *events) failure(e *provider.ConnEvent, own *uapi.OwnCMEvent, peer netip.AddrPort) error {
 	if e.Status == 0 {
 		return nil
@@ -347,8 +349,8 @@ func (h *events) failure(e *provider.ConnEvent, own *uapi.OwnCMEvent, peer netip
 	return &failureError{text, syscall.Errno(max(-e.Status, 0)), d}
 }
 
-// Close implements provider.EventChannel. When it returns the daemon has given up what
-// the channel had.
+// Close implements provider.EventChannel. When it returns the daemon has released
+// the channel's objects.
 func (h *events) Close() error {
 	h.end()
 	h.mu.Lock()
@@ -361,7 +363,7 @@ func (h *events) Close() error {
 	return nil
 }
 
-// end ends the file, and leaves the ids to be told so.
+// end closes the file and keeps the ids that must be told of the device's end.
 func (h *events) end() {
 	h.closing.Do(func() {
 		h.d.mu.Lock()
@@ -371,7 +373,7 @@ func (h *events) end() {
 		h.over = true
 		h.turn.Unlock()
 		r := uapi.Request{Op: uapi.OpClose, File: h.file}
-		_, _, _ = h.d.call(&r, nil, nil, nil, nil) // it fails where the daemon is gone
+		_, _, _ = h.d.call(&r, nil, nil, nil, nil) // fails if the daemon has ended
 		close(h.done)
 		_ = h.pipe.Close()
 		<-h.ended

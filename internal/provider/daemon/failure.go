@@ -17,11 +17,11 @@ import (
 type failureError struct {
 	text string
 	no   syscall.Errno
-	why  reason.Detail // None if the daemon gave no reason, or numbers reasons otherwise
+	why  reason.Detail // None if the daemon gave no reason or numbers reasons otherwise
 }
 
-// failure returns the error of a reply, nil for none. Named says that reasons have
-// the same numbers in the daemon.
+// failure returns the error of a reply, nil for success. named says whether the
+// daemon numbers reasons as this process does.
 func failure(p *uapi.Reply, text []byte, named bool) error {
 	if p.Result >= 0 {
 		return nil
@@ -66,8 +66,8 @@ func (e *failureError) Unwrap() []error {
 	return all
 }
 
-// settled returns the error of destroying an object: none if the device is gone,
-// and everything with it.
+// settled returns the error of destroying an object. It is nil if the device is
+// gone, because its objects are gone too.
 func settled(err error) error {
 	if errors.Is(err, object.ErrClosed) {
 		return nil

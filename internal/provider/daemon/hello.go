@@ -15,11 +15,11 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// SystemSocket is where root's daemon listens, and everybody looks for one.
+// SystemSocket is the socket of root's daemon, which all users try.
 const SystemSocket = "/run/softrdma/socket"
 
-// UserSocket is where a user's daemon listens; "" where the system gives users
-// no such place.
+// UserSocket returns the socket of the user's daemon, "" if the system has no place
+// for it.
 func UserSocket() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "softrdma", "socket")
@@ -27,7 +27,7 @@ func UserSocket() string {
 	return ""
 }
 
-// Sockets are the places where programs look for a daemon, the first first.
+// Sockets returns the sockets to try, in order.
 func Sockets() []string {
 	if user := UserSocket(); user != "" {
 		return []string{user, SystemSocket}
@@ -35,7 +35,7 @@ func Sockets() []string {
 	return []string{SystemSocket}
 }
 
-// An Info is what a daemon tells of itself to those that start programs.
+// An Info describes a daemon to programs that start others.
 type Info struct {
 	PID     int    // of the daemon
 	UID     uint32 // the daemon's user
@@ -43,8 +43,8 @@ type Info struct {
 	Devices []string // name and address of each
 }
 
-// Ask asks the daemon of a socket about itself. The error wraps a
-// *RefusedError where it does not serve this process's user.
+// Ask queries the daemon of a socket. The error wraps a *RefusedError if the daemon
+// does not serve this process's user.
 func Ask(socket string) (*Info, error) {
 	c, err := dial(socket)
 	if err != nil {
@@ -64,14 +64,13 @@ func Ask(socket string) (*Info, error) {
 	return &Info{PID: int(c.peer.Pid), UID: c.peer.Uid, Tree: lines[0], Devices: lines[1:]}, nil
 }
 
-// A RefusedError tells why a daemon does not serve the programs of this
-// process's user.
+// A RefusedError says why a daemon does not serve the programs of this user.
 type RefusedError struct {
 	Text string // with the reason's name, "" from a daemon of another version
 	No   syscall.Errno
 }
 
-// Error gives the daemon's text.
+// Error returns the daemon's text.
 func (e *RefusedError) Error() string {
 	if e.Text == "" {
 		return e.No.Error()
@@ -79,16 +78,17 @@ func (e *RefusedError) Error() string {
 	return e.Text
 }
 
-// Unwrap gives the number of the refusal.
+// Unwrap returns the errno of the refusal.
 func (e *RefusedError) Unwrap() error { return e.No }
 
-// Absent reports whether an error of Ask means that nobody listens on the socket.
+// Absent reports whether an error of Ask means that no daemon listens on the
+// socket.
 func Absent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// find asks the daemon of a socket, or else the first that there is, and tells
-// which socket that was.
+// find queries the daemon of a socket, or of the first socket with a daemon, and
+// returns the socket.
 func find(socket string) (string, *Info, error) {
 	places := Sockets()
 	if socket != "" {

@@ -16,8 +16,8 @@ import (
 // An id is an id of the daemon's connection manager.
 type id struct {
 	d     *Device
-	num   uint32 // the daemon's number of it
-	uid   uint64 // the number by which events name it
+	num   uint32 // the daemon's number of the id
+	uid   uint64 // the number that events carry
 	space cmid.PortSpace
 	kind  qp.Type
 
@@ -25,8 +25,8 @@ type id struct {
 	ch            *events
 	owner         any
 	local, remote netip.AddrPort
-	state         cmid.State // as far as events have told it, see known
-	waiting       bool       // a request that the program has not accepted yet
+	state         cmid.State // the state according to events, see known
+	waiting       bool       // a connect request that the program has not accepted yet
 	destroyed     bool
 	groups        []*membership
 }
@@ -56,7 +56,7 @@ func (h *events) newID(x *id) *id {
 	return x
 }
 
-// forget drops what this process keeps for the id.
+// forget removes this process's state of the id.
 func (x *id) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,7 +80,7 @@ func (x *id) channel(op string) (*events, error) {
 	return x.ch, nil
 }
 
-// do carries out a command without an answer.
+// do makes a command without an answer.
 func (x *id) do(op string, number uint32, body []byte) error {
 	h, err := x.channel(op)
 	if err != nil {
@@ -89,7 +89,7 @@ func (x *id) do(op string, number uint32, body []byte) error {
 	return h.do(number, body)
 }
 
-// ask carries out a command whose answer has n bytes.
+// ask makes a command with an answer of n bytes.
 func (x *id) ask(op string, number uint32, q *uapi.CMByID, n int) ([]byte, error) {
 	h, err := x.channel(op)
 	if err != nil {

@@ -48,7 +48,8 @@ func (x *id) Listen(backlog int) error {
 	return x.queryAddrs()
 }
 
-// LeftOut implements provider.Addresses: the id listens on its own device.
+// LeftOut implements provider.Addresses. It is empty, because the id listens on its
+// own device only.
 func (x *id) LeftOut() []error { return nil }
 
 // InitQPAttr implements provider.Connection.
@@ -114,7 +115,7 @@ func (x *id) Accept(p *cmid.ConnParam) error {
 	}
 	x.mu.Lock()
 	was := x.waiting
-	x.waiting = false // its events may come before the answer
+	x.waiting = false // the id's events may arrive before the answer
 	x.mu.Unlock()
 	err := x.do("accept", uapi.CMAccept, uapi.Bytes(&q))
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A membership is a group that an id has joined.
+// A membership is a multicast group that an id has joined.
 type membership struct {
 	id      *id
 	uid     uint64
-	num     uint32 // the daemon's number of it
+	num     uint32 // the daemon's number of the membership
 	addr    netip.Addr
 	context any
 }

@@ -74,8 +74,8 @@ func (x *id) SetProtocol(p cmid.Protocol) error {
 	return x.ownOption("set protocol", uapi.CMOwnProtocol, uint32(p))
 }
 
-// SetTLS implements provider.Options. The daemon has opened the device, with TLS
-// or without.
+// SetTLS implements provider.Options. The daemon decided about TLS when it opened
+// the device.
 func (x *id) SetTLS(*tls.Config) error {
 	return reason.NotSupported("set TLS: the daemon chose it when it opened the device")
 }

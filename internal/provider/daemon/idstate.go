@@ -16,8 +16,8 @@ func (x *id) PortSpace() cmid.PortSpace { return x.space }
 // Type implements provider.Identity.
 func (x *id) Type() qp.Type { return x.kind }
 
-// State implements provider.Identity: the state that this process knows, or else
-// the daemon's.
+// State implements provider.Identity. It returns the state that this process knows,
+// or asks the daemon.
 func (x *id) State() cmid.State {
 	s := x.known()
 	if s == cmid.Idle {
@@ -28,7 +28,7 @@ func (x *id) State() cmid.State {
 	return s
 }
 
-// known returns the state as far as events have told it, Idle if they have not.
+// known returns the state according to events, Idle if there were none.
 func (x *id) known() cmid.State {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,14 +63,15 @@ func (x *id) Remote() netip.AddrPort {
 	return x.remote
 }
 
-// Device implements provider.Identity: the device is not of this process.
+// Device implements provider.Identity. It returns nil, because the device is not in
+// this process.
 func (x *id) Device() netip.AddrPort { return netip.AddrPort{} }
 
 // Removed implements provider.Identity.
 func (x *id) Removed() bool { return x.known() == cmid.DeviceRemoval }
 
-// remove takes the device away from the id. It reports whether the program must
-// be told: the id was on the device until now, and the program has it.
+// remove detaches the id from the device. It reports whether the program must be
+// told: the id was on the device, and the program has the id.
 func (x *id) remove() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -81,11 +82,11 @@ func (x *id) remove() bool {
 	return !x.waiting
 }
 
-// found notes the addresses that came with an event.
+// found records the addresses of an event.
 func (x *id) found(own *uapi.OwnCMEvent) { x.at(own.Local[:], own.Remote[:]) }
 
 func (x *id) at(local, remote []byte) {
-	l, _ := uapi.ParseAddr(local) // the daemon's own, or none
+	l, _ := uapi.ParseAddr(local) // the daemon sends valid addresses or none
 	r, _ := uapi.ParseAddr(remote)
 	x.mu.Lock()
 	x.local, x.remote = l, r
@@ -118,7 +119,7 @@ func (x *id) catchUp() {
 	}
 }
 
-// came notes what an event says about the state.
+// came records the state that follows from an event.
 func (x *id) came(t cmid.EventType) {
 	if t == cmid.EventDisconnected {
 		x.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// counts are the objects that exist.
+// counts are the numbers of existing objects.
 type counts struct{ pd, cq, qp, srq, mr, mw, ah, channel atomic.Int32 }
 
 // Count implements provider.Device.
@@ -28,11 +28,11 @@ func (d *Device) Count() object.Counts {
 	}
 }
 
-// A resource is an object of the daemon, which a handle names.
+// A resource is an object of the daemon, named by a handle.
 type resource struct {
 	d      *Device
 	handle uint32
-	n      *atomic.Int32 // of its kind
+	n      *atomic.Int32 // number of objects of its kind
 
 	mu        sync.Mutex
 	destroyed atomic.Bool
@@ -43,8 +43,8 @@ func (o *resource) made(d *Device, handle uint32, n *atomic.Int32) {
 	n.Add(1)
 }
 
-// end gives the object up by a call, unless it was. It reports whether this call
-// did it.
+// end destroys the object with a call, unless it is destroyed already. It reports
+// whether this call destroyed it.
 func (o *resource) end(call func() error) (did bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,8 +59,7 @@ func (o *resource) end(call func() error) (did bool, err error) {
 	return true, nil
 }
 
-// destroy is end by a command that takes a handle and answers how many events
-// there were.
+// destroy is end with a command that takes a handle and returns a number of events.
 func (o *resource) destroy(number uint32, answer int) (did bool, err error) {
 	return o.end(func() error {
 		_, err := o.d.command(number, uapi.Bytes(&uapi.Destroy{Handle: o.handle}), nil, answer, 0)
@@ -68,7 +67,7 @@ func (o *resource) destroy(number uint32, answer int) (did bool, err error) {
 	})
 }
 
-// gone is why there is no object any more.
+// gone returns why the object no longer exists.
 func (o *resource) gone(what string) error {
 	if o.destroyed.Load() {
 		return fmt.Errorf("%s: %w", what, object.ErrDestroyed)
@@ -79,7 +78,7 @@ func (o *resource) gone(what string) error {
 // A domain is a protection domain.
 type domain struct {
 	resource
-	windows sync.Map // handles by key without its variant
+	windows sync.Map // handles by key without the variable byte
 	ahs     sync.Map // handles by number
 }
 
@@ -101,11 +100,10 @@ func (p *domain) Dealloc() error {
 	return err
 }
 
-// A pin keeps registered memory where it is, and alive, while the daemon knows
-// its address.
+// A pin keeps registered memory alive and at its address while the daemon uses it.
 type pin struct{ runtime.Pinner }
 
-// A region is a registered one.
+// A region is a registered memory region.
 type region struct {
 	resource
 	pin *pin
@@ -146,15 +144,15 @@ func (p *domain) Register(b provider.Buffer, base uint64, access qp.Access) (pro
 	return provider.Region{Key: m.LKey, Base: base, Len: uint64(len(b.Mem)), Of: r}, nil
 }
 
-// Reregister registers again, and gives the old region up: where that cannot be,
-// the new one goes instead.
+// Reregister registers memory again and deregisters the old region. If that fails,
+// it deregisters the new one instead.
 func (p *domain) Reregister(old provider.Region, b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
 	r, err := p.Register(b, base, access)
 	if err != nil {
 		return r, err
 	}
 	if err := p.Deregister(old); err != nil {
-		_ = p.Deregister(r) // nothing uses it
+		_ = p.Deregister(r) // no request uses the region yet
 		return provider.Region{}, err
 	}
 	return r, nil
@@ -224,7 +222,7 @@ func (p *domain) DestroyAH(num uint32) error {
 	return p.free(&p.ahs, num, uapi.CmdDestroyAH, &p.d.counts.ah, "address handle")
 }
 
-// free gives up what is known by another number than its handle.
+// free frees an object that has another number besides its handle.
 func (p *domain) free(from *sync.Map, number, command uint32, n *atomic.Int32, what string) error {
 	h, ok := from.LoadAndDelete(number)
 	if !ok {

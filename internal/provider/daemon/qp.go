@@ -28,7 +28,7 @@ type pair struct {
 	number uint64
 	bell   []byte // the message that rings the doorbell
 
-	ops atomic.Uint32 // of iWARP: those that the connection is known to have, by their numbers
+	ops atomic.Uint32 // iWARP: the operations that the connection supports, a bit for each
 }
 
 // CreateQP implements provider.PD.
@@ -76,13 +76,13 @@ func (p *domain) CreateQP(c *provider.QPConfig, owner any) (provider.QP, error) 
 	return x, nil
 }
 
-// milliseconds is a time as messages have it.
+// milliseconds converts a time for messages.
 func milliseconds(d time.Duration) int32 {
 	return int32(max(min(d.Milliseconds(), math.MaxInt32), -1))
 }
 
-// mapRings takes the rings that the daemon made, with room for what was asked
-// for: it may tell of more.
+// mapRings maps the rings that the daemon created. They must have room for the
+// requested sizes, and may be larger.
 func (x *pair) mapRings(c *provider.QPConfig, r *uapi.CreateQPResp, maps *uapi.RxeQP) error {
 	mem, err := x.d.mmap(maps.SQ, queue.SendRingLen(int(r.MaxSendWR), c.SendSGE, c.Inline))
 	if err != nil {
@@ -101,7 +101,8 @@ func (x *pair) mapRings(c *provider.QPConfig, r *uapi.CreateQPResp, maps *uapi.R
 	return nil
 }
 
-// bellOf is the message of a POST_SEND: the requests are in the ring.
+// bellOf returns the message that rings the doorbell: a POST_SEND without requests,
+// which are in the ring.
 func (d *Device) bellOf(handle uint32) []byte {
 	out := 4
 	h := uapi.CmdHeader{Command: uapi.CmdPostSend, InWords: uint16((8 + uapi.Size[uapi.PostSend]()) / 4), OutWords: uint16(out / 4)}
@@ -119,8 +120,8 @@ func (x *pair) SendRing() *queue.SendRing { return x.sq }
 // RecvRing implements provider.QP.
 func (x *pair) RecvRing() *queue.RecvRing { return x.rq }
 
-// Doorbell implements provider.QP. Where the daemon is gone nothing is sent any
-// more, and who polls is told.
+// Doorbell implements provider.QP. If the daemon is gone nothing is sent, and
+// polling reports it.
 func (x *pair) Doorbell() {
 	for range 2 {
 		c, err := x.d.take()
@@ -146,15 +147,15 @@ func (x *pair) StateHint() qp.State {
 // Gone implements provider.QP.
 func (x *pair) Gone() error { return x.gone(fmt.Sprintf("queue pair %#06x", x.qpn)) }
 
-// Supports implements provider.QP. What an iWARP connection has is known when it
-// stands, and asked for once.
+// Supports implements provider.QP. The operations of an iWARP connection are known
+// once it is established. They are queried once.
 func (x *pair) Supports(op queue.Op) error {
 	if !x.d.Info.IWARP || op < 32 && x.ops.Load()&(1<<op) != 0 {
 		return nil
 	}
 	a, own, err := x.query()
 	if err != nil {
-		return nil // nothing completes any more
+		return nil // the device has ended
 	}
 	if a.State == qp.RTS {
 		x.ops.Store(own.Ops)
@@ -171,7 +172,7 @@ func (x *pair) Modify(mask qp.Mask, a *qp.Attr) error {
 		return err
 	}
 	if mask&qp.MaskState != 0 && a.State == qp.Reset {
-		x.ops.Store(0) // the next connection may have others
+		x.ops.Store(0) // the next connection may support others
 	}
 	q := uapi.ModifyQP{
 		QPHandle: x.handle, AttrMask: uint32(mask), QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN,
@@ -199,7 +200,7 @@ func (x *pair) Modify(mask qp.Mask, a *qp.Attr) error {
 	return err
 }
 
-// mtuNumber is the number of an MTU in the interface, 0 for none.
+// mtuNumber returns the number of an MTU in the kernel's interface, 0 for none.
 func mtuNumber(n int) uint8 {
 	for i := uint8(1); i <= 5; i++ {
 		if mtu(i) == n {
@@ -209,7 +210,7 @@ func mtuNumber(n int) uint8 {
 	return 0
 }
 
-// Query implements provider.QP. A queue pair whose device is gone is in RESET.
+// Query implements provider.QP. A queue pair whose device has ended is in RESET.
 func (x *pair) Query() qp.Attr {
 	a, _, _ := x.query()
 	return a

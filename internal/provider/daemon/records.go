@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// records is a pipe of records of one size that the daemon writes. One at a
-// time reads, others wait for their turn.
+// records is a pipe from which this process reads records of one size that the
+// daemon writes. One goroutine reads at a time, and others wait for their turn.
 type records struct {
 	d    *Device
 	f    *os.File
-	fd   int // the same, by which the daemon knows the pipe
+	fd   int // the pipe's descriptor
 	size int
-	turn chan struct{} // holds a token while nobody reads
-	gone atomic.Bool   // closed by this process, but not with the device
+	turn chan struct{} // holds a token while no goroutine reads
+	gone atomic.Bool   // destroyed by this process before the device
 }
 
-// newRecords takes a descriptor over.
+// newRecords returns the records of a descriptor, which it owns from then on.
 func (d *Device) newRecords(fd, size int, name string) (*records, error) {
 	f, err := pollable(fd, name)
 	if err != nil {
@@ -42,13 +42,13 @@ func (d *Device) newRecords(fd, size int, name string) (*records, error) {
 	return r, nil
 }
 
-// errKicked is what next returns to who has to look at something else.
+// errKicked is the error of a read that kick interrupted.
 var errKicked = errors.New("kicked")
 
 // kick makes the current read, or else the next one, return errKicked.
 func (r *records) kick() { _ = r.f.SetReadDeadline(time.Unix(1, 0)) }
 
-// next reads a record, and waits for one until ctx ends.
+// next waits for a record and reads it.
 func (r *records) next(ctx context.Context, b []byte) error {
 	for {
 		err := r.read(ctx, b, func() bool { return false })
@@ -58,8 +58,8 @@ func (r *records) next(ctx context.Context, b []byte) error {
 	}
 }
 
-// read is next, until look tells that there is something else: it is asked
-// before each time that there is nothing to read, and after a kick.
+// read is next with a condition: if look returns true, read returns errKicked. It
+// calls look before it waits and after each kick.
 func (r *records) read(ctx context.Context, b []byte, look func() bool) error {
 	select {
 	case <-r.turn:
@@ -67,7 +67,7 @@ func (r *records) read(ctx context.Context, b []byte, look func() bool) error {
 		return ctx.Err()
 	}
 	defer func() { r.turn <- struct{}{} }()
-	// A kick may come late, for another reader: it costs a turn of the loop.
+	// A kick that was meant for an earlier reader only repeats the loop.
 	defer context.AfterFunc(ctx, r.kick)()
 	for {
 		if look() {
@@ -76,7 +76,7 @@ func (r *records) read(ctx context.Context, b []byte, look func() bool) error {
 		n, err := r.f.Read(b)
 		switch {
 		case n == r.size:
-			return nil // records are written whole
+			return nil // the daemon writes whole records
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if err := r.f.SetReadDeadline(time.Time{}); err != nil {
 				return r.ended()
@@ -92,7 +92,7 @@ func (r *records) read(ctx context.Context, b []byte, look func() bool) error {
 	}
 }
 
-// ended is why nothing more comes.
+// ended returns why there are no more records.
 func (r *records) ended() error {
 	if r.gone.Load() {
 		return object.ErrDestroyed
@@ -100,10 +100,10 @@ func (r *records) ended() error {
 	return object.ErrClosed
 }
 
-// close ends it: who reads finds that out.
+// close closes the pipe, which ends waiting reads.
 func (r *records) close() { _ = r.f.Close() }
 
-// destroy is close, of one that goes before its device.
+// destroy is close for records that end before their device.
 func (r *records) destroy() {
 	r.gone.Store(true)
 	r.d.mu.Lock()

@@ -19,7 +19,7 @@ type receives struct {
 	ring   atomic.Pointer[queue.RecvRing]
 	maxSGE int
 	number uint64
-	resize uapi.MmInfo // where the daemon tells of another ring
+	resize uapi.MmInfo // the location of the ring after a resize
 }
 
 // CreateSRQ implements provider.PD.
@@ -65,7 +65,7 @@ func (s *receives) SetLimit(limit int) error {
 		return err
 	}
 	if limit < 0 {
-		limit = 1 << 31 // which the daemon refuses, as any that is beyond the depth
+		limit = 1 << 31 // the daemon refuses it, like any limit above the depth
 	}
 	return s.d.do(uapi.CmdModifySRQ, uapi.Bytes(&uapi.ModifySRQ{SRQHandle: s.handle, AttrMask: uapi.SRQLimit, SRQLimit: uint32(limit)}))
 }
