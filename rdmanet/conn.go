@@ -78,8 +78,8 @@ type Conn struct {
 	maps     mappings
 	posted   int   // data messages in flight
 	lost     bool  // the connection failed with data that was not acknowledged
-	controls int   // other messages in flight
-	lasts    int   // the messages of lastSlots among controls
+	controls int   // credit messages and keep-alives in flight
+	lasts    int   // SHUTDOWN and DISCONNECT in flight
 	recvs    int   // receives to repost
 	leader   *side // the side that waits on the completion queue for all sides
 	stale    bool  // the channel may hold an old event
