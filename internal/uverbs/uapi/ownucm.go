@@ -2,22 +2,21 @@ package uapi
 
 import "syscall"
 
-// CMOwn is a command of connection management that is no kernel's: the file is
-// one of this module's own programs from then on, and answers of GET_EVENT and
-// INIT_QP_ATTR have an own part behind them. It takes an OwnCM.
+// CMOwn is a connection management command that the kernel does not have. It marks the file as one
+// of this module's own programs: answers to GET_EVENT and INIT_QP_ATTR then end with an extension.
+// Its argument is an OwnCM.
 const CMOwn = 0x80000000
 
-// OwnCM is the command, and OwnCMResp its answer.
+// OwnCM is the command's argument and OwnCMResp its answer.
 type OwnCM struct{ Response, Flags uint64 }
 
 type OwnCMResp struct{ Reasons uint64 } // see Reasons
 
-// ErrnoOver refuses a call on a connection that has ended meanwhile, of which an
-// event tells. To other programs that is EINVAL, as the kernel has it.
+// ErrnoOver refuses a call on a connection that has ended meanwhile; an event reports that end.
+// Other programs get EINVAL, as from the kernel.
 const ErrnoOver = syscall.ENOTCONN
 
-// The options at the level CMOptionOwn have no counterpart in librdmacm. Each
-// has four bytes.
+// The options at the level CMOptionOwn have no counterpart in librdmacm. Each takes four bytes.
 const (
 	CMOptionID  = 0
 	CMOptionIB  = 1
@@ -28,21 +27,21 @@ const (
 	CMOptionAFOnly     = 2
 	CMOptionAckTimeout = 3 // one byte
 
-	CMOwnProtocol    = 0 // as package cmid numbers them
+	CMOwnProtocol    = 0 // numbered as in package cmid
 	CMOwnMinRNRTimer = 1
 	CMOwnUDPPort     = 2 // of the peer's device
-	CMOwnTimeout     = 3 // of the peer's response, and from bit 8 on how often it is asked again
+	CMOwnTimeout     = 3 // of the peer's response; from bit 8 on, the number of retries
 )
 
-// OwnCMAddr is behind the answer of QUERY for addresses: the id's state, as
-// package cma numbers them.
+// OwnCMAddr follows the answer to QUERY for addresses. It holds the id's state, numbered as in
+// package cma.
 type OwnCMAddr struct{ State, _ uint32 }
 
 // MaxCMText bounds the text of an event's failure, in bytes.
 const MaxCMText = 256
 
-// OwnCMEvent is behind the answer of GET_EVENT: the addresses of the id, of a
-// connect request's new id, and why an event is one of failure.
+// OwnCMEvent follows the answer to GET_EVENT. It holds the addresses of the id (for a connect
+// request those of the new id) and, for a failure, its reason.
 type OwnCMEvent struct {
 	Local, Remote   SockaddrIn6
 	UDPPort         uint16 // of the peer's device, of datagrams

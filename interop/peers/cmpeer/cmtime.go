@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// cmtime sets many connections up and takes them down, and tells what each
-// step took. The server ends after as many connections.
+// cmtime opens and closes many connections and prints how long each step took. The server ends
+// after serving that many connections.
 func cmtime(ctx context.Context, f *flag.FlagSet, args []string) error {
 	host := f.String("s", "", "server address; the server has none")
 	bind := f.String("b", "", "address to bind to")
@@ -38,8 +38,8 @@ type timing struct {
 	cq    *verbs.CQ
 }
 
-// createQP makes a small queue pair. All share a protection domain and a
-// completion queue.
+// createQP makes a small queue pair. All queue pairs share one protection domain and one completion
+// queue.
 func (t *timing) createQP(id *rdmacm.ID) (err error) {
 	if t.pd == nil {
 		if t.pd, err = id.Device().AllocPD(); err != nil {
@@ -94,8 +94,8 @@ func (t *timing) call(ctx context.Context, host, port string) error {
 	for _, step := range []struct {
 		name string
 		do   func(*rdmacm.ID) error
-		end  rdmacm.EventType // awaited for each
-		now  bool             // nothing is awaited
+		end  rdmacm.EventType // the event to wait for on each id
+		now  bool             // the step completes without an event
 	}{
 		{name: "create id", now: true, do: func(*rdmacm.ID) error { return nil }},
 		{name: "resolve addr", end: rdmacm.EventAddrResolved, do: func(id *rdmacm.ID) error { return id.ResolveAddr(noAddress, remote) }},

@@ -7,7 +7,7 @@ import (
 	"softrdma/rdmanet"
 )
 
-// listenStream listens for rsockets' connections, or for TCP's.
+// listenStream listens for connections of rsockets, or of TCP if tcp is set.
 func listenStream(addr string, tcp bool) (net.Listener, error) {
 	if tcp {
 		return net.Listen("tcp", addr)
@@ -15,7 +15,7 @@ func listenStream(addr string, tcp bool) (net.Listener, error) {
 	return (&rdmanet.ListenConfig{Protocol: protocol}).Listen(context.Background(), "rdma", addr)
 }
 
-// dialStream connects as listenStream's peer.
+// dialStream connects to a listener that listenStream made.
 func dialStream(ctx context.Context, addr string, tcp bool) (net.Conn, error) {
 	if tcp {
 		var d net.Dialer

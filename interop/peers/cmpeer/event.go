@@ -8,7 +8,7 @@ import (
 	"softrdma/rdmacm"
 )
 
-// next waits for an event of one of the types; any other ends the program.
+// next waits for an event of one of the types. Any other event is an error.
 func next(ctx context.Context, ch *rdmacm.EventChannel, want ...rdmacm.EventType) (rdmacm.Event, error) {
 	e, err := ch.Next(ctx)
 	if err != nil {
@@ -25,8 +25,7 @@ func next(ctx context.Context, ch *rdmacm.EventChannel, want ...rdmacm.EventType
 	return e, fmt.Errorf("%v where %v was expected", e.Type, want)
 }
 
-// resolve takes an id to where it knows its device and route. Nobody else may
-// have events on the channel.
+// resolve resolves the id's device and route. No other id may have events on the channel.
 func resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID, src, dst netip.AddrPort) error {
 	if err := id.ResolveAddr(src, dst); err != nil {
 		return err
@@ -41,7 +40,7 @@ func resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID, src, d
 	return err
 }
 
-// listenOn makes an id that listens for so many peers at a time.
+// listenOn makes an id that listens with the given backlog.
 func listenOn(ch *rdmacm.EventChannel, ps rdmacm.PortSpace, local netip.AddrPort, backlog int) (*rdmacm.ID, error) {
 	id, err := newID(ch, ps)
 	if err != nil {

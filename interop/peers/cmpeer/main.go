@@ -1,16 +1,15 @@
-// Cmpeer plays the example programs of librdmacm over softrdma, with the same
-// options, so that either end of each may be Linux's:
+// Cmpeer implements the example programs of librdmacm over softrdma, with the same options, so that
+// either end of each may run on Linux:
 //
 //	cmpeer ucmatose -b 10.77.0.1 -c 3
 //	cmpeer ucmatose -s 10.77.0.2 -c 3
 //
-// With -iwarp in front of the program's name its devices speak iWARP.
+// With -iwarp before the program's name the devices use iWARP.
 //
-// It does what the programs do, and looks closer: every completion must have
-// succeeded, every byte must be the one that was sent, and nothing may be left
-// of what it made. A server says "listening" when it is ready, and ends after
-// what it was told to serve. On an error it prints it to
-// standard error and exits with 1.
+// It does what the programs do and checks more: every completion must have succeeded, every byte
+// must be the one that was sent, and every object must be released at the end. A server prints
+// "listening" when it is ready and exits after serving the number of clients it was told to. On an
+// error cmpeer prints it to standard error and exits with 1.
 package main
 
 import (
@@ -31,13 +30,13 @@ import (
 	"softrdma/verbs"
 )
 
-// programs are what can be played.
+// programs maps each program's name to its implementation.
 var programs = map[string]func(context.Context, *flag.FlagSet, []string) error{
 	"ucmatose": ucmatose, "udaddy": udaddy, "mckey": mckey, "cmtime": cmtime, "rdma_server": rdmaServer, "rdma_client": rdmaClient,
 	"rstream": rstream, "riostream": riostream, "iperf3": iperf3Peer,
 }
 
-// protocol is what the devices speak.
+// protocol is the protocol of the devices.
 var protocol = verbs.RoCE
 
 func main() {
@@ -51,7 +50,7 @@ func main() {
 	}
 	name := args[0]
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
-	// Whatever the peer does, the run ends.
+	// The timeout ends the run even if the peer never answers.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("a minute is over"))
 	defer cancel()
 	if err := programs[name](ctx, flags, args[1:]); err != nil {
@@ -63,7 +62,7 @@ func main() {
 // listening reports that a peer can connect.
 func listening() { fmt.Println("listening") }
 
-// address reads an address without a port, which may be left out.
+// address parses an IP address and a port. An empty host is the unspecified address.
 func address(host, port string) (netip.AddrPort, error) {
 	if host == "" {
 		host = "0.0.0.0"
@@ -81,7 +80,7 @@ func address(host, port string) (netip.AddrPort, error) {
 
 func join(host, port string) string { return net.JoinHostPort(host, port) }
 
-// newID makes an id of the protocol.
+// newID makes an id for the selected protocol.
 func newID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
 	id, err := ch.NewID(ps)
 	if err != nil {

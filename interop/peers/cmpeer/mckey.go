@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// mckey joins a multicast group and sends to it or receives from it. Unlike
-// librdmacm's it says "listening" when it has joined, and sends at once.
+// mckey joins a multicast group and sends to it or receives from it. Unlike librdmacm's mckey it
+// prints "listening" when it has joined, and sends at once.
 func mckey(ctx context.Context, f *flag.FlagSet, args []string) error {
 	var group, bind string
 	var sender bool

@@ -10,15 +10,14 @@ import (
 	"softrdma/verbs"
 )
 
-// grhArea is what a datagram's receive buffer begins with.
+// grhArea is the size of the area at the start of a datagram's receive buffer that holds the GRH.
 const grhArea = 40
 
-// A node is one connection of ucmatose, udaddy or mckey: an id with what its
-// messages need.
+// A node is one connection of ucmatose, udaddy or mckey: an id with the objects its messages use.
 type node struct {
 	id    *rdmacm.ID
-	count int // messages each way
-	size  int // of a message
+	count int // messages in each direction
+	size  int // bytes of a message
 
 	pd       *verbs.PD
 	mr       *verbs.MR
@@ -26,14 +25,14 @@ type node struct {
 	received *verbs.CQ
 	qp       *verbs.QP
 
-	// UD: where datagrams go.
+	// UD: the destination of datagrams.
 	ah         *verbs.AH
 	remoteQPN  uint32
 	remoteQKey uint32
 }
 
-// open makes the objects and posts the receives. Receives are as many buffers;
-// what is sent lies behind them.
+// open makes the objects and, if receive is set, posts the receives. The buffer holds one slot per
+// receive, followed by the data to send.
 func (n *node) open(kind verbs.QPType, receive bool) (err error) {
 	dev := n.id.Device()
 	if n.pd, err = dev.AllocPD(); err != nil {
@@ -90,7 +89,7 @@ func (n *node) send() error {
 	return nil
 }
 
-// complete waits for a completion of each message.
+// complete waits for count completions and calls each for every one of them.
 func complete(ctx context.Context, cq *verbs.CQ, count int, each func(*verbs.WC) error) error {
 	var wcs [8]verbs.WC
 	for done := 0; done < count; {
@@ -118,8 +117,8 @@ func complete(ctx context.Context, cq *verbs.CQ, count int, each func(*verbs.WC)
 
 func (n *node) awaitSent(ctx context.Context) error { return complete(ctx, n.sent, n.count, nil) }
 
-// awaitReceived also checks the messages' lengths. The first datagram tells
-// where to answer.
+// awaitReceived waits for the messages and checks their lengths. A UD node without an address
+// handle makes one for the sender of the first datagram.
 func (n *node) awaitReceived(ctx context.Context) error {
 	head := 0
 	if n.qp.Type() == verbs.UD {
@@ -136,14 +135,14 @@ func (n *node) awaitReceived(ctx context.Context) error {
 	})
 }
 
-// answerTo makes the address handle for the sender of a datagram, whose
-// immediate is its queue pair.
+// answerTo makes the address handle for the sender of a datagram. The datagram's immediate is the
+// sender's queue pair number.
 func (n *node) answerTo(w *verbs.WC) (err error) {
 	if w.Flags&verbs.WCGRH == 0 || w.Flags&verbs.WCWithImm == 0 {
 		return fmt.Errorf("a datagram without GRH or immediate: flags %#x", w.Flags)
 	}
 	slot := n.mr.Bytes()[int(w.WRID)*(grhArea+n.size):]
-	// RoCE v2 leaves the IP header in the area, IPv4's in its last 20 bytes (annex A17.4.5.1).
+	// Annex A17.4.5.1: the area holds the IP header; an IPv4 header is in its last 20 bytes.
 	src := netip.AddrFrom16([16]byte(slot[8:24]))
 	if slot[0]>>4 != 6 {
 		src = netip.AddrFrom4([4]byte(slot[grhArea-8:]))
@@ -156,14 +155,14 @@ func (n *node) answerTo(w *verbs.WC) (err error) {
 	return err
 }
 
-// reach makes the address handle that an event gave.
+// reach makes the address handle for the destination that an event names.
 func (n *node) reach(ud rdmacm.UDParam) (err error) {
 	n.remoteQPN, n.remoteQKey = ud.QPN, ud.QKey
 	n.ah, err = n.pd.CreateAH(ud.AV)
 	return err
 }
 
-// close gives everything up: what cannot be given up is an error.
+// close releases all objects and returns the errors of those that it could not release.
 func (n *node) close() error {
 	var errs []error
 	if n.ah != nil {
@@ -194,5 +193,5 @@ func closeNodes(nodes []*node) error {
 	return errors.Join(errs...)
 }
 
-// qkey is the Q_Key of queue pairs that rdma_cm made (RDMA_UDP_QKEY).
+// qkey is the Q_Key of queue pairs that rdma_cm makes (RDMA_UDP_QKEY).
 const qkey = 0x01234567

@@ -64,8 +64,8 @@ func exchange(ctx context.Context, c *rdmacm.Conn, qp *verbs.QP) error {
 	})
 }
 
-// idle does nothing on the connection for a while, and prints how many keepalive probes were sent meanwhile. A
-// connection that ends flushes its receive, whose error is returned.
+// idle leaves the connection unused for pause, then prints how many keepalive probes were sent
+// meanwhile. If the connection ends, idle returns the error of the flushed receive.
 func idle(ctx context.Context, c *rdmacm.Conn, pause time.Duration) error {
 	if pause == 0 {
 		return nil

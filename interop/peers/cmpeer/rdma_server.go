@@ -9,11 +9,11 @@ import (
 	"softrdma/verbs"
 )
 
-// messageSize is the size of the one message that rdma_client and rdma_server
-// send each other.
+// messageSize is the size of the one message that rdma_client and rdma_server send each other.
 const messageSize = 16
 
-// single is what both use: one request each way, inline.
+// single is the queue pair configuration of both programs: one request in each direction, sent
+// inline.
 var single = verbs.QPConfig{MaxSend: 1, MaxRecv: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: messageSize, SignalAll: true}
 
 func rdmaServer(ctx context.Context, f *flag.FlagSet, args []string) error {
@@ -53,8 +53,8 @@ func rdmaServer(ctx context.Context, f *flag.FlagSet, args []string) error {
 	return errors.Join(err, c.Disconnect(), mr.Deregister(), c.Close())
 }
 
-// unlessGone lets a client end with the answer in its hands: where the acknowledge has not come by then, it never will,
-// and the answer is flushed. Then err is nil.
+// unlessGone returns nil if the client disconnected after it received the answer. The acknowledge
+// may be lost then, and the send is flushed.
 func unlessGone(ctx context.Context, c *rdmacm.Conn, err error) error {
 	var failed *verbs.CompletionError
 	if !errors.As(err, &failed) || failed.Status != verbs.WRFlushErr {

@@ -13,8 +13,8 @@ import (
 	"softrdma/rdmanet"
 )
 
-// riostream writes into memory that the peer has mapped. The last byte of a
-// transfer is a marker, which the peer waits for by looking at it.
+// riostream writes into memory that the peer has mapped. The last byte of a transfer is a marker.
+// The peer polls its memory for the marker.
 func riostream(ctx context.Context, f *flag.FlagSet, args []string) error {
 	var o streamOptions
 	o.define(f)
@@ -25,12 +25,12 @@ func riostream(ctx context.Context, f *flag.FlagSet, args []string) error {
 	})
 }
 
-// mapped is one test of riostream.
+// mapped is the state of one riostream test.
 type mapped struct {
 	*rdmanet.Conn
-	buf     []byte // also the peer's to write to, in turn with this side
-	out, in byte   // of the pattern
-	marker  byte   // the next, either side's
+	buf     []byte // written by this side and by the peer in turn
+	out, in byte   // next bytes of the pattern
+	marker  byte   // of the next transfer, in either direction
 }
 
 func (s *mapped) run(ctx context.Context, o streamOptions, client bool) error {
@@ -54,11 +54,11 @@ func (s *mapped) run(ctx context.Context, o streamOptions, client bool) error {
 			return errors.Join(err, m.Unmap())
 		}
 	}
-	// The peer unmaps what this side has written to, without a word: no write may be under way.
+	// The peer unmaps its memory without notice, so no write may still be in flight.
 	return m.Unmap()
 }
 
-// sync is a message each way: what was mapped is known to the peer then.
+// sync sends and receives one message, so that the peer knows this side's mapping.
 func (s *mapped) sync(client bool) error {
 	send := func() error { _, err := s.Write(make([]byte, syncSize)); return err }
 	receive := func() error { _, err := io.ReadFull(s, make([]byte, syncSize)); return err }
@@ -68,7 +68,7 @@ func (s *mapped) sync(client bool) error {
 	return errors.Join(receive(), send())
 }
 
-// write writes as often as the test wants, the last time with pattern and marker.
+// write writes the buffer as often as the test asks, the last time with pattern and marker.
 func (s *mapped) write(_ context.Context, transfers int) error {
 	last := len(s.buf) - 1
 	for i := range transfers {
@@ -84,7 +84,7 @@ func (s *mapped) write(_ context.Context, transfers int) error {
 	return nil
 }
 
-// await waits until the peer's marker is there.
+// await waits for the peer's marker.
 func (s *mapped) await(ctx context.Context, _ int) error {
 	last := len(s.buf) - 1
 	for s.buf[last] != s.marker {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// rstreamSizes are those of rstream -S all.
+// rstreamSizes returns the sizes of rstream -S all.
 func rstreamSizes() []int {
 	sizes := []int{64}
 	for size := 128; size <= 4<<20; size *= 2 {
@@ -22,17 +22,16 @@ func rstreamSizes() []int {
 	return sizes
 }
 
-// streamOptions are those that rstream and riostream have in common. Unlike
-// theirs -S takes many sizes, each of them a connection of its own, as the peer
-// is a process of its own; iterations and transfers count for each. A client
-// takes the next port each time: on the same one it might come to the process
-// that is about to end.
+// streamOptions are the options that rstream and riostream have in common. Unlike librdmacm's
+// programs they take several sizes in -S. Each size uses a new connection, because the peer is one
+// process per size. Iterations and transfers apply to each size. A client uses the next port for
+// each size: on the same port it might reach the previous process, which is about to end.
 type streamOptions struct {
 	server, bind, port string
 	sizes              []int
 	iterations         int
 	transfers          int
-	sockets            bool // TCP: shows that this program and the peer agree
+	sockets            bool // use TCP, to compare this program with the peer without RDMA
 }
 
 func (o *streamOptions) define(f *flag.FlagSet) {
@@ -63,7 +62,7 @@ func (o *streamOptions) define(f *flag.FlagSet) {
 	})
 }
 
-// each runs a test on a connection for every size.
+// each runs a test for every size, each on its own connection.
 func (o *streamOptions) each(ctx context.Context, one func(c net.Conn, size int) error) (err error) {
 	var l net.Listener
 	if o.server == "" {
@@ -95,7 +94,7 @@ func (o *streamOptions) each(ctx context.Context, one func(c net.Conn, size int)
 	return nil
 }
 
-// connect accepts or dials. A peer that does not listen yet is asked again.
+// connect accepts or dials a connection. It dials again while the peer does not listen yet.
 func (o *streamOptions) connect(ctx context.Context, l net.Listener, i int) (net.Conn, error) {
 	if l != nil {
 		return l.Accept()
@@ -114,7 +113,7 @@ func (o *streamOptions) connect(ctx context.Context, l net.Listener, i int) (net
 	}
 }
 
-// ended says goodbye and takes the peer's: nothing may come after the test.
+// ended shuts the connection down and checks that the peer sends nothing after the test.
 func ended(c net.Conn) error {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		if err := half.CloseWrite(); err != nil {
@@ -142,10 +141,10 @@ func rstream(ctx context.Context, f *flag.FlagSet, args []string) error {
 	})
 }
 
-// syncSize is the length of the message each way with which a test begins.
+// syncSize is the length of the message that each side sends before a test begins.
 const syncSize = 16
 
-// A stream carries bytes that count up, in each direction on its own.
+// A stream sends and checks bytes that count up, separately in each direction.
 type stream struct {
 	net.Conn
 	out, in  byte
@@ -157,7 +156,7 @@ func newStream(c net.Conn, size int) *stream {
 	return &stream{Conn: c, buf: make([]byte, size), expected: make([]byte, size)}
 }
 
-// run is the client's order of things; the server's is the reverse.
+// run transfers the data. A client passes send first, a server receive.
 func (s *stream) run(first, second func(int) error, size int, o streamOptions) error {
 	if err := errors.Join(first(syncSize), second(syncSize)); err != nil {
 		return err

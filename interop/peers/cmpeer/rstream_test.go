@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// freePorts returns the first of some TCP ports in a row that nobody listens on.
+// freePorts returns the first of n consecutive TCP ports that nobody listens on.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 	for first := 21500; first < 30000; first += n {
@@ -31,7 +31,7 @@ func freePorts(t *testing.T, n int) int {
 	return 0
 }
 
-func play(t *testing.T, program func(context.Context, *flag.FlagSet, []string) error, args ...string) error {
+func runProgram(t *testing.T, program func(context.Context, *flag.FlagSet, []string) error, args ...string) error {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("30 s are over"))
 	defer cancel()
 	return program(ctx, flag.NewFlagSet("program", flag.ContinueOnError), args)
@@ -41,8 +41,8 @@ func TestRstreamEndsAgreeOverTCP(t *testing.T) {
 	port := strconv.Itoa(freePorts(t, 1))
 	served := make(chan error, 1)
 	options := []string{"-S", "100000", "-C", "3", "-I", "2", "-T", "s", "-p", port}
-	go func() { served <- play(t, rstream, append(options, "-b", "127.0.0.1")...) }()
-	if err := play(t, rstream, append(options, "-s", "127.0.0.1")...); err != nil {
+	go func() { served <- runProgram(t, rstream, append(options, "-b", "127.0.0.1")...) }()
+	if err := runProgram(t, rstream, append(options, "-s", "127.0.0.1")...); err != nil {
 		t.Error("client:", err)
 	}
 	if err := <-served; err != nil {
@@ -50,7 +50,7 @@ func TestRstreamEndsAgreeOverTCP(t *testing.T) {
 	}
 }
 
-func TestRstreamOtherBytesAreFound(t *testing.T) {
+func TestRstreamDetectsWrongBytes(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	s := newStream(ours, 16)
@@ -66,8 +66,8 @@ func TestRstreamOtherBytesAreFound(t *testing.T) {
 	}
 }
 
-// TestRstreamPlaysWithLibrdmacms shows with TCP sockets that this program does what librdmacm's does.
-func TestRstreamPlaysWithLibrdmacms(t *testing.T) {
+// TestRstreamRunsAgainstLibrdmacm runs rstream against librdmacm's program over TCP sockets.
+func TestRstreamRunsAgainstLibrdmacm(t *testing.T) {
 	theirs, err := exec.LookPath("rstream")
 	if err != nil {
 		t.Skip("SKIPPED: librdmacm's rstream is not installed")
@@ -85,7 +85,7 @@ func TestRstreamPlaysWithLibrdmacms(t *testing.T) {
 	options := []string{"-S", "64,1536", "-C", "5", "-I", "2", "-T", "s", "-p"}
 	t.Run("as server", func(t *testing.T) {
 		served := make(chan error, 1)
-		go func() { served <- play(t, rstream, append(options, strconv.Itoa(first), "-b", "127.0.0.1")...) }()
+		go func() { served <- runProgram(t, rstream, append(options, strconv.Itoa(first), "-b", "127.0.0.1")...) }()
 		for _, size := range sizes {
 			for limit := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 				if err := run("-s", size, first); err == nil {
@@ -104,7 +104,7 @@ func TestRstreamPlaysWithLibrdmacms(t *testing.T) {
 		for i, size := range sizes {
 			go func() { served <- run("-b", size, first+1+i) }()
 		}
-		if err := play(t, rstream, append(options, strconv.Itoa(first+1), "-s", "127.0.0.1")...); err != nil {
+		if err := runProgram(t, rstream, append(options, strconv.Itoa(first+1), "-s", "127.0.0.1")...); err != nil {
 			t.Error(err)
 		}
 		for range sizes {

@@ -215,7 +215,8 @@ func (m *matose) migrate(l *rdmacm.ID) error {
 	return old.Close()
 }
 
-// disconnected waits until the peer has answered or begun the end.
+// disconnected waits until every connection is disconnected. If answer is set, the peer
+// disconnected first and disconnected answers it.
 func (m *matose) disconnected(ctx context.Context, answer bool) error {
 	for range m.nodes {
 		e, err := next(ctx, m.ch, rdmacm.EventDisconnected)

@@ -10,10 +10,10 @@ import (
 	"softrdma/verbs"
 )
 
-// noAddress lets the host's routing choose.
+// noAddress leaves the choice of the source address to the host's routing.
 var noAddress netip.AddrPort
 
-// udaddyPort is the only one that udaddy knows.
+// udaddyPort is the port of udaddy, which has no option for it.
 const udaddyPort = "7174"
 
 func udaddy(ctx context.Context, f *flag.FlagSet, args []string) error {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Test is what a client asks for.
+// A Test holds the parameters that a client requests.
 type Test struct {
 	Time     time.Duration // whole seconds
 	Parallel int           // streams; 0 means 1
@@ -14,7 +14,7 @@ type Test struct {
 	Len      int           // bytes of a block; 0 means 128 KiB
 }
 
-// Run runs a test with a server to which dial connects.
+// Run runs a test with the server that dial connects to.
 func Run(dial func() (net.Conn, error), test Test) (Report, error) {
 	var none Report
 	if test.Parallel == 0 {
@@ -61,7 +61,7 @@ func Run(dial func() (net.Conn, error), test Test) (Report, error) {
 	return transferAndExchange(c, conns, test)
 }
 
-// transferAndExchange is the test itself and the client's last part.
+// transferAndExchange transfers data for the time of the test, then exchanges the results.
 func transferAndExchange(c control, conns []net.Conn, test Test) (Report, error) {
 	var none Report
 	t := start(conns, !test.Reverse, test.Len)
@@ -94,7 +94,7 @@ func transferAndExchange(c control, conns []net.Conn, test Test) (Report, error)
 	return report(test.Reverse, !test.Reverse, took, mine, theirs)
 }
 
-// connect opens a connection of the test: each begins with the cookie.
+// connect opens a connection of the test and sends the cookie on it.
 func connect(dial func() (net.Conn, error), mine cookie) (net.Conn, error) {
 	conn, err := dial()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A state is a byte on the control connection.
+// A state is sent as one byte on the control connection.
 type state int8
 
 const (
@@ -41,17 +41,17 @@ func (s state) String() string {
 	return fmt.Sprintf("state %d", int8(s))
 }
 
-// timeLimit is how long an end may take for a message, beside the test itself.
+// timeLimit bounds the wait for a message, in addition to the time of the test itself.
 const timeLimit = 15 * time.Second
 
-// maxText bounds what an end may send as parameters or results.
+// maxText bounds the size of parameters and results.
 const maxText = 1 << 16
 
 const cookieLength = 37 // 36 characters and a zero
 
 type cookie [cookieLength]byte
 
-// parameters are what the client asks for, as far as this package minds it.
+// parameters are the client's parameters that this package supports.
 type parameters struct {
 	TCP           bool   `json:"tcp"`
 	UDP           bool   `json:"udp,omitempty"`
@@ -65,8 +65,8 @@ type parameters struct {
 	ClientVersion string `json:"client_version"`
 }
 
-// results are what each end has counted. Retransmissions are not, and iperf3
-// writes its -1 for that as 2^64 - 1.
+// results are the counts of one end. Retransmissions are not counted; iperf3 encodes its -1 for
+// that as 2^64 - 1.
 type results struct {
 	CPUTotal       float64        `json:"cpu_util_total"`
 	CPUUser        float64        `json:"cpu_util_user"`
@@ -88,7 +88,7 @@ type streamResult struct {
 	End            float64     `json:"end_time"`
 }
 
-// streamID is the number by which results name a stream: 1, 3, 4, 5, …
+// streamID returns the number of the i-th stream in the results: 1, 3, 4, 5, …
 func streamID(i int) int {
 	if i == 0 {
 		return 1
@@ -105,7 +105,7 @@ func (c control) sendState(s state) error {
 	return wrap(err, "send "+s.String())
 }
 
-// state waits for the peer's next state, for a time beyond the usual.
+// state waits for the peer's next state for timeLimit + beyond.
 func (c control) state(beyond time.Duration) (state, error) {
 	c.SetReadDeadline(time.Now().Add(timeLimit + beyond))
 	var b [1]byte
@@ -113,7 +113,7 @@ func (c control) state(beyond time.Duration) (state, error) {
 	return state(int8(b[0])), wrap(err, "wait for a state")
 }
 
-// expect waits for one state and takes no other.
+// expect waits for the peer's next state, which must be want.
 func (c control) expect(want state, beyond time.Duration) error {
 	got, err := c.state(beyond)
 	if err == nil && got != want {

@@ -1,10 +1,9 @@
-// Package iperf3 speaks the protocol of iperf3 over any net.Conn, so that the
-// same few calls serve Debian's iperf3 over TCP and over RDMA.
+// Package iperf3 implements the protocol of iperf3 over any net.Conn, so that the same code runs
+// against Debian's iperf3 over TCP and over RDMA.
 //
-// A test has one control connection and some data connections, all to the
-// server's one port. Each begins with the client's cookie, 37 bytes. On the
-// control connection the ends tell each other states, a byte each, and JSON
-// texts, a length of 32 bits before each:
+// A test has one control connection and one or more data connections, all to the same port of the
+// server. Each begins with the client's cookie of 37 bytes. On the control connection the ends
+// exchange states of one byte and JSON texts, each after its length in 32 bits:
 //
 //	client                          server
 //	cookie                     →
@@ -20,6 +19,6 @@
 //	                           ←    results, DISPLAY_RESULTS
 //	IPERF_DONE                 →
 //
-// The package knows the tests over streams alone, one way at a time, and
-// never more than net.Conn and net.Listener have.
+// The package supports only tests over streams in one direction at a time. It uses nothing beyond
+// net.Conn and net.Listener.
 package iperf3

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tests are the kinds of test, as short as iperf3 lets them be.
+// tests are the tests to run, each with the shortest time that iperf3 allows.
 var tests = []Test{
 	{Time: time.Second},
 	{Time: time.Second, Parallel: 2, Reverse: true},
@@ -63,8 +63,8 @@ func TestServerAndClientCountTheSameTransfer(t *testing.T) {
 	}
 }
 
-// debian returns the path of Debian's iperf3.
-func debian(t *testing.T) string {
+// debianProgram returns the path of Debian's iperf3.
+func debianProgram(t *testing.T) string {
 	path, err := exec.LookPath("iperf3")
 	if err != nil {
 		t.Skip("SKIPPED: iperf3 is not installed")
@@ -73,7 +73,7 @@ func debian(t *testing.T) string {
 }
 
 func TestServerServesDebiansClient(t *testing.T) {
-	program := debian(t)
+	program := debianProgram(t)
 	for _, test := range tests {
 		t.Run(test.String(), func(t *testing.T) {
 			l := listen(t)
@@ -96,8 +96,8 @@ func TestServerServesDebiansClient(t *testing.T) {
 	}
 }
 
-func TestClientTestsDebiansServer(t *testing.T) {
-	program := debian(t)
+func TestClientRunsAgainstDebiansServer(t *testing.T) {
+	program := debianProgram(t)
 	for _, test := range tests {
 		t.Run(test.String(), func(t *testing.T) {
 			l := listen(t)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// maxParallel is the number of streams that iperf3 knows.
+// maxParallel is the largest number of streams that iperf3 allows.
 const maxParallel = 128
 
-// Serve runs one test with the first client that comes to l.
+// Serve runs one test with the first client that connects to l.
 func Serve(l net.Listener) (Report, error) {
 	conn, err := l.Accept()
 	if err != nil {
@@ -69,7 +69,7 @@ func serve(l net.Listener, c control) (Report, error) {
 	return exchange(c, t, p.Reverse, took)
 }
 
-// exchange is the server's last part: each end tells what it counted.
+// exchange exchanges the results as a server does.
 func exchange(c control, t *transfer, reverse bool, took time.Duration) (Report, error) {
 	var theirs results
 	mine := t.results(took)
@@ -91,7 +91,7 @@ func exchange(c control, t *transfer, reverse bool, took time.Duration) (Report,
 	return report(reverse, reverse, took, mine, theirs)
 }
 
-// acceptStreams takes the data connections, which must know the cookie.
+// acceptStreams accepts the data connections and checks the cookie of each.
 func acceptStreams(l net.Listener, want cookie, n int) (conns []net.Conn, err error) {
 	defer func() {
 		if err != nil {

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A Report is what a test gave.
+// A Report is the result of a test.
 type Report struct {
 	Reverse bool          // the server sent
 	Took    time.Duration // from the first byte to the end of the test
 	Streams []Stream
 }
 
-// A Stream is what a data connection carried.
+// A Stream is the result of one data connection.
 type Stream struct {
 	ID       int
-	Sent     int64 // bytes, as the sender counted
-	Received int64 // bytes, as the receiver counted
+	Sent     int64 // bytes counted by the sender
+	Received int64 // bytes counted by the receiver
 }
 
-// transfer is the running data connections of this end.
+// transfer runs the data connections of this end.
 type transfer struct {
 	conns  []net.Conn
 	counts []atomic.Int64
@@ -33,7 +33,7 @@ type transfer struct {
 	failed atomic.Pointer[error]
 }
 
-// start lets the connections send or receive blocks until end.
+// start sends or receives blocks on every connection until end is called.
 func start(conns []net.Conn, send bool, block int) *transfer {
 	t := &transfer{conns: conns, counts: make([]atomic.Int64, len(conns)), began: time.Now()}
 	for i, c := range conns {
@@ -58,8 +58,7 @@ func start(conns []net.Conn, send bool, block int) *transfer {
 	return t
 }
 
-// end stops the connections. Where this end sends, it lets the blocks under
-// way go out first.
+// end stops the transfer. A sending end completes the blocks it has begun to send.
 func (t *transfer) end(send bool) {
 	t.once.Do(func() {
 		t.stop.Store(true)
@@ -74,7 +73,7 @@ func (t *transfer) end(send bool) {
 	})
 }
 
-// close ends the connections for good.
+// close stops the transfer and closes the connections.
 func (t *transfer) close() (err error) {
 	t.end(false)
 	for _, c := range t.conns {
@@ -91,7 +90,7 @@ func (t *transfer) results(took time.Duration) results {
 	return r
 }
 
-// report joins what both ends counted; mine is the sender's when sent.
+// report combines the counts of both ends. If sent is set, this end (mine) is the sender.
 func report(reverse, sent bool, took time.Duration, mine, theirs results) (Report, error) {
 	r := Report{Reverse: reverse, Took: took}
 	if len(mine.Streams) != len(theirs.Streams) {

@@ -1,8 +1,10 @@
-// Rawpeer is an iWARP initiator that does one thing wrong, or in an unusual way, and tells what its peer makes of it:
+// Rawpeer is an iWARP initiator that makes one deliberate mistake, or behaves in an unusual way,
+// and prints how its peer reacts:
 //
 //	rawpeer -a 10.78.0.2:7174 corrupted_crc
 //
-// It prints a line: the reply's flags and revision or "no reply", the peer's Terminate, and "closed" or "open".
+// It prints one line: the reply's flags and revision or "no reply", the peer's Terminates, and
+// "closed" or "open".
 package main
 
 import (
@@ -19,21 +21,23 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// timeLimit is how long the peer may take to react.
+// timeLimit is the time the peer has to react.
 const timeLimit = 4 * time.Second
 
-// A wrong is a request, and an FPDU that is sent when the reply has come; both have defaults.
-type wrong struct {
+// An attempt describes a request, and an FPDU to send after the reply has arrived. Fields that are
+// not set have defaults.
+type attempt struct {
 	request func(f *iwarp.Frame)
-	key     string // in place of the request's
+	key     string // replaces the key of the request
 	segment *iwarp.Segment
 	payload []byte
-	length  int // to which the FPDU is cut, where not 0
+	length  int // the FPDU is cut to this length; 0 means no cut
 	corrupt bool
 }
 
-// wrongs are the cases. The reply to a request must come; only then an FPDU is sent.
-var wrongs = map[string]wrong{
+// attempts maps each case's name to its description. An FPDU is sent only after a reply to the
+// request.
+var attempts = map[string]attempt{
 	"plain":         {},
 	"revision_0":    {request: func(f *iwarp.Frame) { f.Revision = 0 }},
 	"revision_1":    {request: func(f *iwarp.Frame) { f.Revision, f.Flags = 1, iwarp.FlagCRC }},
@@ -69,7 +73,7 @@ func readOf(stag uint32) []byte {
 func main() {
 	addr := flag.String("a", "", "address and port of the peer")
 	flag.Parse()
-	w, known := wrongs[flag.Arg(0)]
+	w, known := attempts[flag.Arg(0)]
 	if !known {
 		fmt.Fprintf(os.Stderr, "rawpeer: no case is named %q\n", flag.Arg(0))
 		os.Exit(2)
@@ -82,7 +86,7 @@ func main() {
 	fmt.Println(said)
 }
 
-func (w *wrong) run(addr string) (string, error) {
+func (w *attempt) run(addr string) (string, error) {
 	c, err := net.DialTimeout("tcp", addr, timeLimit)
 	if err != nil {
 		return "", err
@@ -103,7 +107,7 @@ func (w *wrong) run(addr string) (string, error) {
 	if _, err := io.CopyN(io.Discard, c, int64(f.Private)); err != nil {
 		return "", err
 	}
-	// What softrdma finds its like by is no matter here.
+	// The flag by which softrdma peers recognize each other is not part of the result.
 	f.Flags &^= iwarp.FlagExtTaken
 	said := fmt.Sprintf("reply %#02x revision %d", uint8(f.Flags), f.Revision)
 	if f.Flags&iwarp.FlagRejected == 0 && w.segment != nil {
@@ -115,8 +119,8 @@ func (w *wrong) run(addr string) (string, error) {
 	return said + ", " + listen(c, f.Flags&iwarp.FlagRejected == 0 && w.segment == nil), nil
 }
 
-// frame is the request: revision 2, with CRCs, no peer-to-peer connection.
-func (w *wrong) frame() []byte {
+// frame returns the request: revision 2, with CRCs, without a peer-to-peer connection.
+func (w *attempt) frame() []byte {
 	f := iwarp.Frame{Flags: iwarp.FlagCRC | iwarp.FlagEnhanced, Revision: 2}
 	if w.request != nil {
 		w.request(&f)
@@ -134,11 +138,11 @@ func (w *wrong) frame() []byte {
 	return b
 }
 
-// fpdu is the FPDU that is sent.
-func (w *wrong) fpdu() []byte {
+// fpdu returns the FPDU to send.
+func (w *attempt) fpdu() []byte {
 	s := *w.segment
 	s.Last = true
-	// Put writes the versions that there are.
+	// Put always writes the valid versions; other versions are set below.
 	ddp, rdmap := s.DDPVersion, s.RDMAPVersion
 	s.Length = uint16(s.HeaderLen() - iwarp.LengthLen + len(w.payload))
 	b := make([]byte, iwarp.FPDULen(int(s.Length)))
@@ -160,9 +164,10 @@ func (w *wrong) fpdu() []byte {
 	return b
 }
 
-// nudge makes siw look at what it may have overlooked, see internal/iwarp/nudge.go.
+// nudge sends empty WRITEs, so that siw also reads an FPDU it has overlooked.
+// internal/iwarp/wakeup.go says why.
 func nudge(c net.Conn) {
-	w := wrong{segment: &iwarp.Segment{Tagged: true, Opcode: iwarp.Write, STag: 1}}
+	w := attempt{segment: &iwarp.Segment{Tagged: true, Opcode: iwarp.Write, STag: 1}}
 	for _, d := range []time.Duration{100 * time.Millisecond, time.Second} {
 		time.Sleep(d)
 		if _, err := c.Write(w.fpdu()); err != nil {
@@ -171,7 +176,8 @@ func nudge(c net.Conn) {
 	}
 }
 
-// listen tells what the peer says and whether it closes. Where nothing is wrong it is left after a moment.
+// listen returns the Terminates that the peer sends and whether it closes the connection. If right
+// is set, no reaction is expected and listen waits only briefly.
 func listen(c net.Conn, right bool) string {
 	wait := timeLimit
 	if right {
@@ -189,7 +195,7 @@ func listen(c net.Conn, right bool) string {
 	}
 }
 
-// terminates names the Terminates in a stream.
+// terminates lists the Terminates in a stream of FPDUs.
 func terminates(b []byte) (list []string) {
 	for len(b) >= iwarp.UntaggedLen {
 		var s iwarp.Segment

@@ -1,6 +1,6 @@
-// Relay stands between the two ends of an iWARP connection as a plain TCP relay, and cuts each connection off in the
-// middle: behind a number of bytes, of both directions together, it resets both sides. iWARP carries no addresses of its
-// own, so that neither end knows of it.
+// Relay is a plain TCP relay between the two ends of an iWARP connection that breaks each
+// connection. It resets both sides once a number of bytes, counted over both directions, has
+// passed. iWARP carries no addresses of its own, so neither end notices the relay.
 //
 //	relay -l 10.78.0.9:28515 -a 10.78.0.2:28515 -cut 200000
 //
@@ -26,7 +26,7 @@ func main() {
 	os.Exit(1)
 }
 
-// serve carries connections until something fails.
+// serve relays connections until listening fails.
 func serve(listen, addr string, cut int) error {
 	if cut <= 0 {
 		return fmt.Errorf("-cut is %d, expected a number of bytes", cut)
@@ -48,7 +48,7 @@ func serve(listen, addr string, cut int) error {
 	}
 }
 
-// relay carries one connection until it is cut, or has ended on both sides.
+// relay relays one connection until it is cut or both sides have closed it.
 func relay(c *net.TCPConn, addr string, cut int) error {
 	defer c.Close()
 	peer, err := net.Dial("tcp", addr)
@@ -59,16 +59,16 @@ func relay(c *net.TCPConn, addr string, cut int) error {
 	defer p.Close()
 	r := &budget{left: cut}
 	var both sync.WaitGroup
-	for _, way := range [][2]*net.TCPConn{{c, p}, {p, c}} {
+	for _, direction := range [][2]*net.TCPConn{{c, p}, {p, c}} {
 		both.Go(func() {
-			if _, err := io.Copy(way[1], &counted{way[0], r}); errors.Is(err, errCut) {
-				for _, x := range way {
-					_ = x.SetLinger(0) // a close is a reset
+			if _, err := io.Copy(direction[1], &counted{direction[0], r}); errors.Is(err, errCut) {
+				for _, x := range direction {
+					_ = x.SetLinger(0) // Close resets the connection
 					_ = x.Close()
 				}
 				return
 			}
-			_ = way[1].CloseWrite() // refused where it has gone
+			_ = direction[1].CloseWrite() // fails if the connection is gone
 		})
 	}
 	both.Wait()
@@ -77,7 +77,7 @@ func relay(c *net.TCPConn, addr string, cut int) error {
 
 var errCut = errors.New("cut off")
 
-// A budget is how many bytes a connection may still carry.
+// A budget is the number of bytes that a connection may still carry.
 type budget struct {
 	mu   sync.Mutex
 	left int
@@ -91,7 +91,7 @@ func (b *budget) take(n int) int {
 	return n
 }
 
-// counted reads as long as the budget lasts.
+// counted reads from a connection until the budget is used up, then returns errCut.
 type counted struct {
 	from   io.Reader
 	budget *budget

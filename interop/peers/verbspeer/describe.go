@@ -7,7 +7,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The names that the results use are libibverbs' own, without their prefixes.
+// The results use the names of libibverbs without their prefixes.
 
 var statusName = map[verbs.Status]string{
 	verbs.Success: "SUCCESS", verbs.LocLenErr: "LOC_LEN_ERR", verbs.LocQPOpErr: "LOC_QP_OP_ERR", verbs.LocEECOpErr: "LOC_EEC_OP_ERR",
@@ -40,7 +40,8 @@ func accessOf(names []string) verbs.Access {
 	return a
 }
 
-// describe tells of a completion what the standard defines for its status, operation and queue.
+// describe returns the fields of a completion that the standard defines for its status, operation
+// and queue.
 func (e *end) describe(queue string, wc *verbs.WC) exerciser.Completion {
 	c := exerciser.Completion{WR: wc.WRID, Status: statusName[wc.Status]}
 	if wc.Status != verbs.Success {

@@ -15,7 +15,7 @@ import (
 	"softrdma/verbs"
 )
 
-// What an end has where its scenario does not say.
+// The defaults of an end, used where its scenario sets no value.
 const (
 	defaultBuffer   = 65536
 	qkey            = 0x11111111
@@ -27,7 +27,7 @@ const (
 	maxInline       = 64
 )
 
-// end is one end of one scenario: what it owns and has found.
+// end is one end of one scenario: its objects and its results.
 type end struct {
 	peer     *peer
 	wire     *wire
@@ -41,7 +41,7 @@ type end struct {
 	cqs    map[string]*verbs.CQ
 	qp     *verbs.QP // nil when a step has destroyed it
 	psn    uint32
-	cm     *rdmacm.ID // of a connection that the connection manager made
+	cm     *rdmacm.ID // set if the connection manager made the connection
 
 	other    exerciser.Hello
 	barriers int
@@ -102,7 +102,7 @@ func (e *end) hello() exerciser.Hello {
 	}
 }
 
-// run exchanges the hellos, runs the steps and sums up.
+// run exchanges the hellos, runs the steps and returns the result.
 func (e *end) run(other *exerciser.Hello) (exerciser.Result, error) {
 	var none exerciser.Result
 	if err := e.wire.send(e.hello()); err != nil {
@@ -133,13 +133,13 @@ func (e *end) run(other *exerciser.Hello) (exerciser.Result, error) {
 	e.settle()
 	result := e.result()
 	if e.peer.cm != nil {
-		return result, e.barrier() // the end of one side's connection is the other's
+		return result, e.barrier() // disconnecting one side also ends the other's connection
 	}
 	return result, nil
 }
 
-// settle gives WRITEs of the other end time: over iWARP they have completed when TCP has them, and not when they are in
-// their place.
+// settle waits for WRITEs of the other end. Over iWARP a WRITE completes when TCP accepted it,
+// which is before the data is placed.
 func (e *end) settle() {
 	other := e.scenario.End(map[string]string{exerciser.Client: exerciser.Server, exerciser.Server: exerciser.Client}[e.peer.role])
 	if e.peer.cm != nil && slices.ContainsFunc(other.Steps, func(s exerciser.Step) bool { return s.Op == "RDMA_WRITE" }) {
@@ -205,7 +205,7 @@ func (e *end) connect() error {
 	return e.qp.ToRTS(rts)
 }
 
-// or is the value of an optional field.
+// or returns the value of an optional field, or the default.
 func or(field *int, otherwise uint8) uint8 {
 	if field == nil {
 		return otherwise

@@ -21,10 +21,10 @@ import (
 	"softrdma/verbs"
 )
 
-// timeLimit is how long the peer may take for a message.
+// timeLimit bounds the wait for a message of the peer.
 const timeLimit = 60 * time.Second
 
-// acceptTimeLimit is how long a client may take to come: the other implementation's begins with an interpreter.
+// acceptTimeLimit bounds the wait for a client. The Python implementation takes long to start.
 const acceptTimeLimit = 5 * time.Minute
 
 type options struct {
@@ -86,9 +86,9 @@ type peer struct {
 	options
 	device    *verbs.Device
 	pd        *verbs.PD
-	cm        *manager // of an iWARP device
+	cm        *manager // nil unless the device is iWARP
 	scenarios map[string]*exerciser.Scenario
-	names     []string // of those that the device's protocol has
+	names     []string // the scenarios that the device's protocol supports
 	results   *json.Encoder
 	log       io.Writer
 }
@@ -134,7 +134,7 @@ func (p *peer) serve() error {
 	return p.answer(c)
 }
 
-// answer runs what the client names until it closes the connection.
+// answer runs the scenarios that the client names until it closes the connection.
 func (p *peer) answer(c net.Conn) error {
 	defer c.Close()
 	for w := newWire(c); ; {
@@ -180,7 +180,7 @@ func (p *peer) call(names []string) error {
 	return nil
 }
 
-// one runs a scenario; hello is the peer's when it is known already.
+// one runs a scenario. hello is the peer's hello, or nil if it has not been received yet.
 func (p *peer) one(w *wire, s *exerciser.Scenario, hello *exerciser.Hello) error {
 	began := time.Now()
 	e, err := p.openEnd(w, s)
@@ -196,7 +196,7 @@ func (p *peer) one(w *wire, s *exerciser.Scenario, hello *exerciser.Hello) error
 	return p.results.Encode(result)
 }
 
-// wire is the conversation with the peer: JSON values, one per line.
+// wire exchanges messages with the peer: JSON values, one per line.
 type wire struct {
 	conn net.Conn
 	in   *json.Decoder

@@ -18,9 +18,9 @@ import (
 	"softrdma/verbs"
 )
 
-// openPeer opens a peer with a device of its own on a loopback address. Its packets
-// go through sockets, as to rxe: in memory a message that does not fit is refused as
-// a whole, and on a network behind what fits.
+// openPeer opens a peer with its own device on a loopback address. Its packets go through sockets,
+// as they do with rxe. In memory a message that does not fit would be refused as a whole; on a
+// network only its excess packets are lost.
 func openPeer(t *testing.T, role, address string) (*peer, *bytes.Buffer) {
 	t.Helper()
 	device, err := verbs.Open(address, verbs.Config{NoLoopback: true})

@@ -12,15 +12,16 @@ import (
 	"softrdma/verbs"
 )
 
-// cmTimeLimit is how long one event of the connection manager may take.
+// cmTimeLimit bounds the wait for one event of the connection manager.
 const cmTimeLimit = 80 * time.Second
 
-// A manager connects the queue pairs of an iWARP device, which have no other way.
+// A manager connects the queue pairs of an iWARP device, which only the connection manager can
+// connect.
 type manager struct {
 	device   *verbs.Device
 	ch       *rdmacm.EventChannel
 	port     uint16
-	listener *rdmacm.ID // a server's
+	listener *rdmacm.ID // nil for a client
 }
 
 func newManager(device *verbs.Device, port int, serves bool) (m *manager, err error) {
@@ -42,11 +43,11 @@ func (m *manager) newID() (*rdmacm.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A guest on a busy machine may stand still for longer than the 10 s of siw.
+	// On a busy machine a guest may pause for longer than siw's timeout of 10 s.
 	return id, errors.Join(id.UseDevice(m.device), id.SetOption(rdmacm.OptionResponseTimeout, 24)) // 69 s
 }
 
-// connect connects a queue pair with a peer's: the caller takes it to INIT before, and finds it in RTS.
+// connect connects a queue pair with the peer's. It must be in INIT and is in RTS afterwards.
 func (m *manager) connect(qp *verbs.QP, peer string) (id *rdmacm.ID, err error) {
 	param := &rdmacm.ConnParam{QPN: qp.Number(), ResponderResources: readAtomic, InitiatorDepth: readAtomic}
 	if m.listener != nil {
@@ -86,7 +87,7 @@ func (m *manager) connect(qp *verbs.QP, peer string) (id *rdmacm.ID, err error) 
 	return id, nil
 }
 
-// next waits for an event. That of connections that ended before are not it.
+// next waits for an event of one type. It skips disconnects of earlier connections.
 func (m *manager) next(want rdmacm.EventType) (rdmacm.Event, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), cmTimeLimit)
 	defer cancel()
@@ -103,7 +104,7 @@ func (m *manager) next(want rdmacm.EventType) (rdmacm.Event, error) {
 	}
 }
 
-// disconnect gives a connection up. One that has ended is no error.
+// disconnect closes a connection. It is not an error if the connection has already ended.
 func disconnect(id *rdmacm.ID) error {
 	_ = id.Disconnect()
 	return id.Destroy()

@@ -9,10 +9,11 @@ import (
 	"softrdma/verbs"
 )
 
-// pollMS is how long a poll waits where its step does not say.
+// pollMS is the time limit of a poll whose step sets none.
 const pollMS = 10000
 
-// refusedError is a step that the verbs refused: it belongs in the result.
+// refusedError is the error of a step that the verbs refused. Such a refusal is part of the result
+// and does not end the scenario.
 type refusedError struct{ error }
 
 func refused(err error) error {
@@ -75,7 +76,7 @@ func (e *end) pieces(s *exerciser.Step) []verbs.SGE {
 	return sgl
 }
 
-// key is the R_Key that a step uses.
+// key returns the R_Key that a step uses.
 func (e *end) key(s *exerciser.Step) uint32 {
 	switch s.Key {
 	case "mw":
@@ -183,10 +184,10 @@ func (e *end) poll(s *exerciser.Step) error {
 	return nil
 }
 
-// drain takes what comes on both queues for a while.
+// drain collects the completions of both queues for the duration d.
 func (e *end) drain(d time.Duration) error {
 	for until := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
-		over := time.Now().After(until) // one more look after the time
+		over := time.Now().After(until) // poll once more after the deadline
 		for name, cq := range e.cqs {
 			if _, err := e.take(name, cq.Depth()); err != nil {
 				return err
@@ -198,7 +199,7 @@ func (e *end) drain(d time.Duration) error {
 	}
 }
 
-// take moves up to max completions into the result.
+// take moves up to max completions into the result and returns how many it moved.
 func (e *end) take(name string, max int) (int, error) {
 	wcs := make([]verbs.WC, max)
 	n, err := e.cqs[name].Poll(wcs)

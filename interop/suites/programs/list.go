@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// list is everything that is run, by package.
+// list returns all programs, grouped by package.
 func list() []program {
 	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), others(), iwarp())
 }
 
-// iwarp are the programs that run over iWARP, where connections are librdmacm's (perftest's -R) and reliable.
+// iwarp returns the programs for an iWARP device. They connect with librdmacm (perftest's -R) and
+// use only reliable connections.
 func iwarp() []program {
 	const verbs, rdmacm = "ibverbs-utils", "rdmacm-utils"
 	all := []program{
@@ -82,14 +83,16 @@ func rdmacmUtils() []program {
 	}
 }
 
-// messages is how many messages perftest and UCX exchange where a line does not say. Latencies of programs that poll on few
-// processors are the scheduler's, and its default would take minutes.
+// messages is the number of messages that perftest and UCX exchange unless a line sets another.
+// With programs that poll on few processors the scheduler determines the latency, and the programs'
+// own default would take minutes.
 const (
 	messages = "200"
 	warming  = "10"
 )
 
-// perftestPair runs perftest as it is asked to, also where the processor's frequency varies (-F).
+// perftestPair makes the two ends of a perftest program. -F lets it run on processors whose
+// frequency varies.
 func perftestPair(line, want string) program {
 	if !strings.Contains(line, " -n ") && !strings.Contains(line, " -D ") {
 		line += " -n " + messages
@@ -153,7 +156,7 @@ func ucx() []program {
 	return append(all, alone(pkg, "ucx_info -d", "Transport: rc_verbs"))
 }
 
-// others are programs of other packages that link libibverbs or librdmacm.
+// others returns programs of other packages that link libibverbs or librdmacm.
 func others() []program {
 	const noMAD = "sends management datagrams of a subnet (umad), of which RoCE has none"
 	all := []program{

@@ -1,13 +1,14 @@
 //go:build interop && linux
 
-// Programs runs the distribution's RDMA programs under softrdma exec, unchanged, and writes what came of each into a
-// page of the documentation.
+// Programs runs the distribution's RDMA programs unchanged under softrdma exec, and writes the
+// results into a page of the documentation.
 //
 //	make programs
 //	go run -tags interop ./interop/suites/programs -run 'ib_write|suite'
 //
-// It runs in network namespaces of its own and needs no root where users may make them. A program that is not
-// installed is told by name and fails the run, for the table would be without it.
+// It runs in its own network namespaces and needs no root where users may create them. A program
+// that is not installed fails the run, because the table would lack it; the error names the
+// package.
 package main
 
 import (
@@ -103,7 +104,7 @@ func run(ctx context.Context, softrdma, page, only, logs string) error {
 	return os.RemoveAll(logs)
 }
 
-// notInstalled are the packages of programs that are not there.
+// notInstalled returns the packages of the programs that are not installed.
 func notInstalled(list []program) (packages []string) {
 	for _, p := range list {
 		if _, err := exec.LookPath(p.client[0]); err != nil && !slices.Contains(packages, p.pkg) {

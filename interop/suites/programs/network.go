@@ -12,19 +12,19 @@ import (
 	"syscall"
 )
 
-// The addresses of a pair's ends: on one machine, and of two hosts.
+// The addresses of a pair's two ends, on one machine or on two hosts.
 var (
 	loopback = [2]string{"127.0.0.1", "127.0.0.2"}
 	hosts    = [2]string{"10.78.0.1", "10.78.0.2"}
 )
 
-// namespaceEnv tells the process that it is in a network namespace of its own.
+// namespaceEnv marks a process that runs in its own network namespace.
 const namespaceEnv = "SOFTRDMA_PROGRAMS_NAMESPACE"
 
 func inside() bool { return os.Getenv(namespaceEnv) != "" }
 
-// enter runs this program again in a network namespace, in a user namespace as well where it is not root, and gives
-// its exit status.
+// enter runs this program again in a new network namespace and returns its exit status. If the user
+// is not root, it creates a user namespace as well.
 func enter() int {
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
 	c.Env = append(os.Environ(), namespaceEnv+"=1")
@@ -47,8 +47,9 @@ func enter() int {
 	return 1
 }
 
-// A network is this process's namespace, with loopback and one end of a cable, and another host's at the cable's
-// other end. A process holds that one; both go with this process.
+// A network is two hosts: this process's namespace, with loopback and one end of a cable, and a
+// second namespace at the cable's other end. The holder process keeps the second namespace alive.
+// Both disappear with this process.
 type network struct {
 	holder *exec.Cmd
 	keep   io.Closer
@@ -82,7 +83,7 @@ func newNetwork(ctx context.Context) (*network, error) {
 	return n, nil
 }
 
-// at is the command line that runs argv on a host.
+// at returns the command line that runs argv on a host.
 func (n *network) at(host int, argv ...string) []string {
 	if host == 0 {
 		return argv

@@ -13,7 +13,7 @@ import (
 	"softrdma/interop/suites/rdmacore"
 )
 
-// The lines of a page between which the table stands.
+// The lines that enclose the table in a page.
 const (
 	beginMark = "<!-- made by make programs: begin -->"
 	endMark   = "<!-- made by make programs: end -->"
@@ -41,8 +41,8 @@ func writePage(name string, rows []row, s suiteRun) error {
 	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
-// writeRows writes a line for each program of a package and each reason, of those of one protocol: the ways that it was
-// run stand together.
+// writeRows writes the rows of one protocol. Runs of a program with the same result and reason
+// share a line.
 func writeRows(b *bytes.Buffer, rows []row, iwarp bool) {
 	b.WriteString("| package | program | options | result | |\n|---|---|---|---|---|\n")
 	type group struct {
@@ -85,7 +85,7 @@ func writeRows(b *bytes.Buffer, rows []row, iwarp bool) {
 	b.WriteString("\n")
 }
 
-// version is the installed version of a package.
+// version returns the installed version of a package.
 func version(pkg string) string {
 	out, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", pkg).Output()
 	if err != nil {

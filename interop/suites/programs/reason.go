@@ -4,7 +4,7 @@ package main
 
 import "strings"
 
-// skipReasons tell what stands behind a skip, by what the suite says begins with.
+// skipReasons maps the beginning of a skip message of the suite to the reason for the skip.
 var skipReasons = []struct{ words, why string }{
 	{"Can not run the test over non EFA", "for another adapter"},
 	{"Can not run the test over non MLX5", "for another adapter"},
@@ -30,7 +30,7 @@ var skipReasons = []struct{ words, why string }{
 	{"Must be run", "needs a right that the run does not have"},
 }
 
-// skipped tells what stands behind a skip of the suite's.
+// skipped returns the reason for a skip of the suite.
 func skipped(words string) string {
 	for _, r := range skipReasons {
 		if strings.HasPrefix(words, r.words) {

@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// meeting is how long a client may fail to find its server, which needs a moment until it listens and tells nobody.
-	meeting = 10 * time.Second
-	again   = 100 * time.Millisecond
+	// connectTime is how long a client may fail to reach its server. A server needs a moment until it
+	// listens and gives no sign when it does.
+	connectTime = 10 * time.Second
+	again       = 100 * time.Millisecond
 
-	// grace is how long a server may take after its client has ended.
+	// grace is how long a server may run after its client has ended.
 	grace = 10 * time.Second
 )
 
-// A row is what came of a program.
+// A row is the result of a program.
 type row struct {
 	program program
 	err     error
@@ -51,7 +52,7 @@ type runner struct {
 	count    int
 }
 
-// said is what a program printed; it may be read while it still does.
+// said collects the output of a program. It may be read while the program still writes.
 type said struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -69,8 +70,8 @@ func (s *said) String() string {
 	return s.b.String()
 }
 
-// command is one end of a program under softrdma exec. It and all that it starts end with ctx: they are a process
-// group of their own.
+// command returns one end of a program under softrdma exec, in its own process group. When ctx
+// ends, the whole group ends.
 func (r *runner) command(ctx context.Context, p *program, end int, argv []string) (*exec.Cmd, *said) {
 	addrs, host := loopback, 0
 	if p.apart {
@@ -114,7 +115,7 @@ func (r *runner) run(ctx context.Context, p program) row {
 	return row{p, err}
 }
 
-// meet runs both ends of a program, or the one that it has, and gives what they said.
+// meet runs both ends of a program, or the only one, and returns their output.
 func (r *runner) meet(ctx context.Context, p *program) (client, server string, err error) {
 	serving, end := context.WithCancel(ctx)
 	defer end()
@@ -144,14 +145,14 @@ func (r *runner) meet(ctx context.Context, p *program) (client, server string, e
 		if err == nil && !strings.Contains(out.String(), p.want) {
 			err = fmt.Errorf("no %q in what it said", p.want)
 		}
-		if err == nil || p.server == nil || ctx.Err() != nil || time.Since(began) > meeting || strings.Contains(out.String()+serverSaid.String(), p.refused) && p.refused != "" {
+		if err == nil || p.server == nil || ctx.Err() != nil || time.Since(began) > connectTime || strings.Contains(out.String()+serverSaid.String(), p.refused) && p.refused != "" {
 			break
 		}
-		if len(done) > 0 { // the server has failed as well
+		if len(done) > 0 { // the server failed too
 			break
 		}
 		if crashed(err) {
-			break // when it had met the server, which waits for the rest of it
+			break // it had reached the server, which now waits for the rest
 		}
 		time.Sleep(again)
 	}
@@ -170,7 +171,7 @@ func (r *runner) meet(ctx context.Context, p *program) (client, server string, e
 	return out.String(), serverSaid.String(), errors.Join(err, e)
 }
 
-// lastSignal is the highest number of a signal.
+// lastSignal is the highest signal number.
 const lastSignal = 64
 
 // crashed reports whether a signal ended a program. The exit status of exec is then 128 and the signal's number.
@@ -179,7 +180,7 @@ func crashed(err error) bool {
 	return errors.As(err, &exit) && exit.ExitCode() > 128 && exit.ExitCode() <= 128+lastSignal
 }
 
-// judge tells what is wrong with what a client said and how it ended.
+// judge returns an error if a client's output or exit is not as expected.
 func (p *program) judge(ctx context.Context, out string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -194,7 +195,7 @@ func (p *program) judge(ctx context.Context, out string, err error) error {
 	return nil
 }
 
-// last waits for the server's end, or ends it where it would go on.
+// last waits until the server exits, or ends it if it would serve on.
 func (r *runner) last(p *program, end context.CancelFunc, done <-chan error, failed bool) error {
 	if p.lingers || failed || p.refused != "" {
 		end()

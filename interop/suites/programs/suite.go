@@ -18,7 +18,8 @@ const (
 	suiteLimit = 5 * time.Minute
 )
 
-// suite runs rdma-core's own tests. Its error tells which fail, or are skipped though Linux's Soft RoCE passes them.
+// suite runs rdma-core's own tests. Its error names the tests that fail, and those that are skipped
+// although Linux's Soft RoCE passes them.
 func (r *runner) suite(ctx context.Context) (suiteRun, error) {
 	var s suiteRun
 	rxe, err := rdmacore.Rxe()
@@ -34,7 +35,7 @@ func (r *runner) suite(ctx context.Context) (suiteRun, error) {
 	defer cancel()
 	c, out := r.command(ctx, &program{}, 0, []string{"sh", "-c", rdmacore.Commands})
 	c.Dir = dir
-	_ = c.Run() // the suite's status is that of its tests, which are looked at one by one
+	_ = c.Run() // the results are evaluated test by test
 	if err := os.WriteFile(filepath.Join(r.logs, "rdmacore.log"), []byte(out.String()), 0o644); err != nil {
 		return s, err
 	}
@@ -51,7 +52,7 @@ func (r *runner) suite(ctx context.Context) (suiteRun, error) {
 	return s, nil
 }
 
-// A suiteRun is what the suite gave here, and what it gave on Linux's Soft RoCE.
+// A suiteRun holds the suite's results here and on Linux's Soft RoCE.
 type suiteRun struct{ here, rxe rdmacore.Results }
 
 func (s suiteRun) summary() string {
