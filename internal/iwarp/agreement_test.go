@@ -8,9 +8,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A responder that could do without CRCs says that there are some, where its initiator
-// wants them.
-func TestReplyTellsOfCRCs(t *testing.T) {
+// A responder that does not require CRCs announces them if its initiator requires them.
+func TestReplyAnnouncesCRCs(t *testing.T) {
 	for _, asks := range []iwarp.FrameFlags{0, iwarp.FlagCRC} {
 		r := newSetup(t, nil)
 		r.receive(frameBytes(iwarp.Frame{Flags: asks, Revision: 1}, nil, nil))
@@ -24,8 +23,8 @@ func TestReplyTellsOfCRCs(t *testing.T) {
 	}
 }
 
-// RFC 6581 9.1: depths that the initiator leaves to the programs stay as they are,
-// and are left to them in the reply.
+// RFC 6581 9.1: depths that the initiator leaves to the programs are not changed, and the reply
+// also leaves them to the programs.
 func TestDepthsLeftToThePrograms(t *testing.T) {
 	for _, c := range []struct{ asks, reply, want iwarp.Enhanced }{
 		{iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}, iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}, iwarp.Enhanced{IRD: 5, ORD: 6}},
@@ -50,8 +49,8 @@ func TestDepthsLeftToThePrograms(t *testing.T) {
 	}
 }
 
-// RFC 5044 4.5, 5.1: to a peer that has not said that it takes more, FPDUs fill
-// segments of TCP.
+// RFC 5044 4.5, 5.1: FPDUs are no longer than a TCP segment unless the peer has said that it
+// accepts longer ones.
 func TestFPDUsFillSegments(t *testing.T) {
 	for _, c := range []struct {
 		name           string

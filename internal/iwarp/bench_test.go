@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/queue"
 )
 
-// count is a completion queue that keeps a count and the last completion.
+// count is a completion queue that counts completions and keeps the last one.
 type count struct {
 	n   int
 	cqe queue.CQE
@@ -18,7 +18,7 @@ type count struct {
 
 func (c *count) Push(e *queue.CQE) { c.n++; c.cqe = *e }
 
-// stock is a receive queue that always has the same receive.
+// stock is a receive queue that always returns the same receive.
 type stock struct{ recv machine.Receive }
 
 func (s *stock) Take(r *machine.Receive) bool {
@@ -28,8 +28,8 @@ func (s *stock) Take(r *machine.Receive) bool {
 func (s *stock) Len() int     { return 1 }
 func (s *stock) Shared() bool { return true }
 
-// A pump moves bytes between two ends in memory, as sockets would: one copy out,
-// one copy in.
+// A pump moves bytes between two ends in memory with the same copies as sockets: one out and one
+// in.
 type pump struct {
 	*pair
 	cq   [2]count

@@ -15,17 +15,17 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A breach is what a peer does wrong, and what it must come to at this end: the
-// Terminate, and a receive in error or an event.
+// A breach is a protocol error of the peer with its expected consequences at this end: a Terminate,
+// and a failed receive or an event.
 type breach struct {
 	name   string
 	clause string
 	send   func(r *raw) []byte
 	term   iwarp.Term
-	header bool // the Terminate has the header of the message
+	header bool // the Terminate carries the header of the message
 	want   reason.Reason
-	status queue.Status  // of the receive that was taken, or else
-	event  machine.Event // an event
+	status queue.Status  // of the receive in use, if any
+	event  machine.Event // the event otherwise
 }
 
 func send(n int, change func(s *iwarp.Segment)) func(r *raw) []byte {
@@ -238,8 +238,8 @@ func TestBreachIsTerminated(t *testing.T) {
 	}
 }
 
-// ended checks the end of a stream: the write side is shut, and all when the peer
-// does the same or a while has passed.
+// ended checks the end of a stream: the write side is shut at once, and the stream closes when the
+// peer shuts its side or after a timeout.
 func ended(t *testing.T, r *raw) {
 	t.Helper()
 	if s := r.s.Shut(); s != ShutWrite {

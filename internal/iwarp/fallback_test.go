@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A responder that answers a request of revision 2 with revision 1 is taken at its
-// word: nothing of what revision 2 tells is agreed on.
+// If a responder answers a request of revision 2 with revision 1, nothing of revision 2 is agreed
+// on.
 func TestReplyOfRevision1IsTaken(t *testing.T) {
 	for name, p := range map[string]*Params{"peer to peer": {IRD: 4, ORD: 3}, "client and server": {IRD: 4, ORD: 3, ClientServer: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestReplyOfRevision1IsTaken(t *testing.T) {
 	}
 }
 
-// Who wants revision 2 and no other gets no other.
+// A program that requires revision 2 does not get another revision.
 func TestReplyOfAnotherRevisionIsRefused(t *testing.T) {
 	for _, c := range []struct{ asks, gets uint8 }{{2, 1}, {1, 2}} {
 		t.Run(fmt.Sprint(c.asks), func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestReplyOfAnotherRevisionIsRefused(t *testing.T) {
 	}
 }
 
-// A rejection is the peer's program's: it is not asked again.
-func TestRejectionOfRevision1IsOne(t *testing.T) {
+// The peer's program rejected the connection, so the request is not repeated.
+func TestRejectionWithRevision1IsFinal(t *testing.T) {
 	r := newInitiator(t, defaults())
 	r.drain()
 	r.receive(frameBytes(iwarp.Frame{Reply: true, Flags: iwarp.FlagRejected, Revision: 1}, nil, []byte("no")))
@@ -65,9 +65,9 @@ func TestRejectionOfRevision1IsOne(t *testing.T) {
 	}
 }
 
-// What closes on a request may know revision 1 alone, unless it has begun to
-// answer, the link knows why, or the program wants a revision and no other.
-func TestUnansweredRequestIsTold(t *testing.T) {
+// A peer that closes the connection after a request may know only revision 1. That is not assumed
+// if it has begun to answer, if the link reports a reason, or if the program requires a revision.
+func TestUnansweredRequestIsReported(t *testing.T) {
 	broken := reason.Detail{Reason: reason.TLSLost}
 	for name, c := range map[string]struct {
 		params Params
@@ -103,8 +103,8 @@ func TestUnansweredRequestIsTold(t *testing.T) {
 	}
 }
 
-// A peer that looks at no revision takes the request for one of revision 1, and
-// work goes both ways.
+// A peer that ignores the revision treats the request as one of revision 1. Messages then work in
+// both directions.
 func TestFallbackSeeds(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

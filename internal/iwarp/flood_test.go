@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A program that goes on posting receives to a queue pair in the error state, from
-// another process by the rings' memory, does not keep the lane for itself.
+// A program in another process that continuously posts receives to a queue pair in the error state
+// must not occupy the lane forever.
 func TestFlushEndsWhileReceivesArePosted(t *testing.T) {
 	rq := &machinetest.Runaway{N: 20}
 	r := newRaw(t, defaults(), func(p *machinetest.Port) { p.RQ = rq })
@@ -30,8 +30,8 @@ func TestFlushEndsWhileReceivesArePosted(t *testing.T) {
 	}
 }
 
-// Whatever a peer goes on sending, it costs this end no memory: not in full
-// operation, not behind a fault, and not in the end of a connection.
+// Data from a peer must not make this end allocate memory: not in full operation, not after an
+// error, and not while the connection ends.
 func TestFloodTakesNoMemory(t *testing.T) {
 	write := iwarp.Segment{Tagged: true, Last: true, Opcode: iwarp.Write}
 	for name, c := range map[string]struct {
@@ -79,7 +79,7 @@ func TestFloodTakesNoMemory(t *testing.T) {
 	}
 }
 
-// What is kept of a request is no longer than a request can be.
+// An incomplete request takes no more memory than the longest request.
 func TestSlowRequestIsBounded(t *testing.T) {
 	r := newSetup(t, nil)
 	b := frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced, Revision: 2}, &iwarp.Enhanced{}, make([]byte, iwarp.MaxPrivate-iwarp.EnhancedLen))

@@ -23,10 +23,10 @@ const (
 	guard    = 1024
 )
 
-// FuzzStream feeds arbitrary bytes in arbitrary pieces to an end that sets up a
-// connection, or to one in full operation that has requests of every kind
-// outstanding. Whatever comes, it does not panic, changes no memory that it did
-// not register, sends FPDUs alone, and completes each work request once.
+// FuzzStream feeds arbitrary bytes in arbitrary pieces to an end that sets up a connection, or to
+// one in full operation with requests of every kind outstanding. The end must not panic, must
+// change no unregistered memory, must send only valid FPDUs, and must complete each work request
+// once.
 func FuzzStream(f *testing.F) {
 	r := newSetup(f, nil)
 	f.Add(byte(0), uint64(1), frameBytes(iwarp.Frame{Flags: 0x54, Revision: 2}, &iwarp.Enhanced{PeerToPeer: true, RTR: 7, IRD: 3, ORD: 3}, []byte("abc")))
@@ -172,7 +172,7 @@ func (x *fuzzed) finish(t *testing.T, plain bool) {
 	for b := x.out; plain && len(b) >= iwarp.LengthLen; {
 		n := iwarp.FPDULen(int(binary.BigEndian.Uint16(b)))
 		if len(b) < n {
-			break // the end of the stream cut it off
+			break // the end of the stream truncated it
 		}
 		var s iwarp.Segment
 		if !s.Parse(b) || s.Opcode.Info() == nil {
@@ -188,8 +188,7 @@ func (x *fuzzed) finish(t *testing.T, plain bool) {
 	}
 }
 
-// TestCorruptedBitIsNeverDelivered changes one bit of a stream with CRCs: whatever
-// it is a bit of, nothing from there on is delivered.
+// This test changes one bit of a stream with CRCs. Nothing from that bit on may be delivered.
 func TestCorruptedBitIsNeverDelivered(t *testing.T) {
 	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
@@ -238,8 +237,7 @@ func TestCorruptedBitIsNeverDelivered(t *testing.T) {
 	}
 }
 
-// TestMutatedStreamCompletesEverythingOnce changes random bytes of a conversation
-// without CRCs, in both directions.
+// This test changes random bytes of a conversation without CRCs, in both directions.
 func TestMutatedStreamCompletesEverythingOnce(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 6))

@@ -12,21 +12,21 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// watchful gives the first end's peer four seconds.
-func watchful(i int, p *machinetest.Port) {
+// setPeerTimeout sets a PeerTimeout of four seconds for the first end.
+func setPeerTimeout(i int, p *machinetest.Port) {
 	if i == 0 {
 		p.PeerTimeout = 4 * time.Second
 	}
 }
 
-// watchfulPair makes a connected pair whose first end watches the second.
-func watchfulPair(tb testing.TB, a, b *Params) *pair {
-	p := newPair(tb, watchful)
+// newPairWithPeerTimeout makes a connected pair whose first end has a PeerTimeout.
+func newPairWithPeerTimeout(tb testing.TB, a, b *Params) *pair {
+	p := newPair(tb, setPeerTimeout)
 	p.connect(a, b)
 	return p
 }
 
-// idle lets time pass. A peer that is stopped neither reads nor writes.
+// idle advances the time. A stopped peer neither reads nor writes.
 func (p *pair) idle(d time.Duration, stopped bool) {
 	for end := p.now + d; ; {
 		if stopped {
@@ -53,7 +53,7 @@ func (p *pair) idle(d time.Duration, stopped bool) {
 	}
 }
 
-// count is how often an end has told a reason.
+// count returns how often an end has reported a reason.
 func (n *node) count(r reason.Reason) (c int) {
 	for _, d := range n.Refused {
 		if d.Reason == r {
@@ -63,15 +63,15 @@ func (n *node) count(r reason.Reason) (c int) {
 	return c
 }
 
-// TestSilentPeerThatIsThereIsOnlyAsked: neither end's program notices anything, though
-// the peer gives no rights, and the connection goes on.
-func TestSilentPeerThatIsThereIsOnlyAsked(t *testing.T) {
+// Neither end's program notices the probes, although the peer grants no rights, and the connection
+// continues.
+func TestSilentLivePeerIsOnlyProbed(t *testing.T) {
 	for name, params := range map[string]*Params{
 		"usual": defaults(), "one READ": {IRD: 1, ORD: 1}, "client and server": {ClientServer: true, IRD: 4, ORD: 4},
 		"no extensions": {Extensions: ExtensionsOff, IRD: 4, ORD: 4}, "markers": {Markers: true, IRD: 4, ORD: 4},
 	} {
 		p := newPair(t, func(i int, p *machinetest.Port) {
-			watchful(i, p)
+			setPeerTimeout(i, p)
 			if i == 1 {
 				p.Attr.Access = 0
 			}
@@ -97,10 +97,10 @@ func TestSilentPeerThatIsThereIsOnlyAsked(t *testing.T) {
 	}
 }
 
-// TestSilentPeerThatIsStoppedIsNoticed: by an end that only receives. The connection
-// manager hears why, and so does the receive.
-func TestSilentPeerThatIsStoppedIsNoticed(t *testing.T) {
-	p := watchfulPair(t, defaults(), defaults())
+// An end that only receives detects a stopped peer. The connection manager and the flushed receive
+// get the reason.
+func TestStoppedPeerIsDetected(t *testing.T) {
+	p := newPairWithPeerTimeout(t, defaults(), defaults())
 	a := p.n[0]
 	a.PostRecv(7, a.sge(0, 8))
 	p.idle(10*time.Second, false)
@@ -121,9 +121,9 @@ func TestSilentPeerThatIsStoppedIsNoticed(t *testing.T) {
 	}
 }
 
-// TestStoppedPeerFailsTheOldestRequest: a READ that is not answered asks by itself.
+// An unanswered READ serves as a probe.
 func TestStoppedPeerFailsTheOldestRequest(t *testing.T) {
-	p := watchfulPair(t, defaults(), defaults())
+	p := newPairWithPeerTimeout(t, defaults(), defaults())
 	a, b := p.n[0], p.n[1]
 	a.post(queue.Read, 0, 8, b.target(0))
 	p.idle(10*time.Second, true)
@@ -136,15 +136,15 @@ func TestStoppedPeerFailsTheOldestRequest(t *testing.T) {
 	}
 }
 
-// TestOwnPauseIsNoSilenceOfThePeer: a process that was stopped asks before it gives the
-// peer up, whenever the pause came.
-func TestOwnPauseIsNoSilenceOfThePeer(t *testing.T) {
+// A process that was stopped probes the peer before it ends the connection, whenever the pause
+// happened.
+func TestOwnPauseIsNotPeerSilence(t *testing.T) {
 	for _, before := range []time.Duration{0, 1500 * time.Millisecond, 3500 * time.Millisecond} {
-		p := watchfulPair(t, defaults(), defaults())
+		p := newPairWithPeerTimeout(t, defaults(), defaults())
 		a := p.n[0]
 		p.idle(before, true) // the peer answers late
 		p.now += time.Hour
-		a.s.Expire(p.now) // timers come before the bytes that wait
+		a.s.Expire(p.now) // timers fire before the waiting bytes are read
 		p.idle(time.Minute, false)
 		if a.Attr.State != qp.RTS || a.count(reason.PeerSilent) != 0 {
 			t.Errorf("paused after %v: %v, refused %v", before, a.Attr.State, a.Refused)
@@ -152,9 +152,8 @@ func TestOwnPauseIsNoSilenceOfThePeer(t *testing.T) {
 	}
 }
 
-// TestOwnStallIsNoSilenceOfThePeer: while a message waits for a receive, nothing is
-// read.
-func TestOwnStallIsNoSilenceOfThePeer(t *testing.T) {
+// While a message waits for a receive, this end reads nothing.
+func TestOwnStallIsNotPeerSilence(t *testing.T) {
 	p := newPair(t, func(i int, p *machinetest.Port) {
 		if i == 0 {
 			p.PeerTimeout = 100 * time.Millisecond
@@ -175,15 +174,14 @@ func TestOwnStallIsNoSilenceOfThePeer(t *testing.T) {
 	}
 }
 
-// TestPeerThatServesNoReadsIsNotAsked: nor is one that has not told, and the connection
-// has no deadline.
-func TestPeerThatServesNoReadsIsNotAsked(t *testing.T) {
+// A peer that has not told its depth is not probed either, and the connection has no deadline.
+func TestPeerThatServesNoReadsIsNotProbed(t *testing.T) {
 	none := &Params{IRD: 0, ORD: 0}
 	for name, c := range map[string][2]*Params{
 		"ORD 0": {{IRD: 4, ORD: 0}, defaults()}, "IRD 0": {defaults(), none}, "both": {none, none},
 		"revision 1": {{Revision: iwarp.Revision1, IRD: 4, ORD: 4}, defaults()},
 	} {
-		p := watchfulPair(t, c[0], c[1])
+		p := newPairWithPeerTimeout(t, c[0], c[1])
 		p.idle(10*time.Second, false)
 		for i, n := range p.n {
 			if n.s.Deadline() != machine.Never || len(n.Refused) != 0 {
@@ -197,7 +195,7 @@ func TestPeerThatServesNoReadsIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestNoPeerTimeoutNeverWakes: an idle connection waits for nothing.
+// Without a PeerTimeout an idle connection has no timer.
 func TestNoPeerTimeoutNeverWakes(t *testing.T) {
 	p := newPair(t, nil)
 	p.connect(defaults(), defaults())
@@ -208,10 +206,9 @@ func TestNoPeerTimeoutNeverWakes(t *testing.T) {
 	}
 }
 
-// TestProbeDelaysREADsByNoMoreThanItsAnswer: with one READ allowed, the program's waits
-// for the probe and is carried out.
+// If only one READ is allowed, the program's READ waits for the probe's answer and is then sent.
 func TestProbeDelaysREADsByNoMoreThanItsAnswer(t *testing.T) {
-	p := watchfulPair(t, &Params{IRD: 1, ORD: 1}, &Params{IRD: 1, ORD: 1})
+	p := newPairWithPeerTimeout(t, &Params{IRD: 1, ORD: 1}, &Params{IRD: 1, ORD: 1})
 	a, b := p.n[0], p.n[1]
 	p.idle(1500*time.Millisecond, true)
 	if a.count(reason.PeerProbe) != 1 {
@@ -228,10 +225,9 @@ func TestProbeDelaysREADsByNoMoreThanItsAnswer(t *testing.T) {
 	}
 }
 
-// TestEndWithAProbeUnansweredIsNoCut: the peer's program has ended the connection in
-// order, and the probe was ahead of nothing.
-func TestEndWithAProbeUnansweredIsNoCut(t *testing.T) {
-	p := watchfulPair(t, defaults(), defaults())
+// The peer's program has closed the connection in order, and only the probe was outstanding.
+func TestOrderlyEndWithUnansweredProbeIsNotAnError(t *testing.T) {
+	p := newPairWithPeerTimeout(t, defaults(), defaults())
 	a, b := p.n[0], p.n[1]
 	p.idle(1500*time.Millisecond, true)
 	if err := b.s.Disconnect(p.now); err != nil {
@@ -243,10 +239,10 @@ func TestEndWithAProbeUnansweredIsNoCut(t *testing.T) {
 	}
 }
 
-// TestSlowPeerThatTakesBytesIsNotSilent: what the socket had no room for goes on, and
-// the probe's answer is due behind it.
-func TestSlowPeerThatTakesBytesIsNotSilent(t *testing.T) {
-	p := watchfulPair(t, defaults(), defaults())
+// Data that the socket had no room for is still being sent, and the answer to the probe can only
+// follow it.
+func TestSlowReceivingPeerIsNotSilent(t *testing.T) {
+	p := newPairWithPeerTimeout(t, defaults(), defaults())
 	a, b := p.n[0], p.n[1]
 	a.post(queue.Write, 0, memLen, b.target(0))
 	room := func(n int) {
@@ -265,7 +261,7 @@ func TestSlowPeerThatTakesBytesIsNotSilent(t *testing.T) {
 	if a.Attr.State != qp.RTS {
 		t.Fatalf("given up: %v", a.Refused)
 	}
-	a.limit = a.sent // and now it takes nothing any more
+	a.limit = a.sent // from here on the peer accepts nothing
 	for end := p.now + 6*time.Second; a.s.Deadline() <= end; {
 		p.now = max(p.now, a.s.Deadline())
 		a.s.Expire(p.now)
@@ -275,10 +271,10 @@ func TestSlowPeerThatTakesBytesIsNotSilent(t *testing.T) {
 	}
 }
 
-// TestProbeWaitsForOtherREADs: the peer serves no more than was agreed on. A READ that
-// begins a connection may still be due when the peer is to be asked.
+// The peer serves only the agreed number of READs. The READ that begins a connection may still be
+// unanswered when a probe is due.
 func TestProbeWaitsForOtherREADs(t *testing.T) {
-	p := watchfulPair(t, &Params{IRD: 1, ORD: 1}, &Params{IRD: 1, ORD: 1})
+	p := newPairWithPeerTimeout(t, &Params{IRD: 1, ORD: 1}, &Params{IRD: 1, ORD: 1})
 	a, b := p.n[0], p.n[1]
 	a.q.req.ready, a.q.alive.wanted = iwarp.RTRRead, true
 	for p.write(0) {
@@ -292,9 +288,8 @@ func TestProbeWaitsForOtherREADs(t *testing.T) {
 	}
 }
 
-// TestSilentPeerIsAskedBeforeItIsGivenUp: where the probe interval is longer than
-// PeerTimeout as well.
-func TestSilentPeerIsAskedBeforeItIsGivenUp(t *testing.T) {
+// This holds also if the probe interval is longer than PeerTimeout.
+func TestSilentPeerIsProbedBeforeTheConnectionEnds(t *testing.T) {
 	p := newPair(t, func(i int, p *machinetest.Port) {
 		if i == 0 {
 			p.PeerTimeout, p.PeerProbe = time.Second, 2*time.Second

@@ -14,24 +14,24 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// Where what lies in the memory of each end of a modelled pair.
+// The layout of the memory of each end of a modelled pair.
 const (
-	sourceZone = 0         // sent and written from; never changes
+	sourceZone = 0         // source of SENDs and WRITEs; never changes
 	targetZone = 256 << 10 // written to by the peer
 	readZone   = 512 << 10 // read by the peer; never changes
-	sinkZone   = 640 << 10 // received into and read into, each byte once
+	sinkZone   = 640 << 10 // target of receives and READs; each byte is used once
 	wordZone   = 1008 << 10
 	zoneLen    = 128 << 10
 )
 
-// A plan is one end's work and what it must come to.
+// A plan is the work of one end with its expected results.
 type plan struct {
 	ops    []planned
 	next   int
 	wants  []queue.CQE // signalled completions
-	sinks  []sink      // where READs and atomics answer to
-	writes []byte      // the peer's target zone after all
-	words  [4]uint64   // the peer's words after all
+	sinks  []sink      // buffers for the results of READs and atomics
+	writes []byte      // expected content of the peer's target zone at the end
+	words  [4]uint64   // expected values of the peer's words at the end
 }
 
 type planned struct {
@@ -49,7 +49,7 @@ type sink struct {
 	want []byte
 }
 
-// A modelled pair, with the messages that each end must receive.
+// A model is a pair with the messages that each end must receive.
 type model struct {
 	*pair
 	rnd   *rand.Rand
@@ -98,7 +98,7 @@ func runModel(t *testing.T, seed uint64) {
 		}
 	}
 	params[1].RTR = 0
-	if revision == 1 { // the ends know without being told
+	if revision == 1 { // both ends know the depths in advance
 		params[1].IRD, params[1].ORD = params[0].ORD, params[0].IRD
 	}
 	m.connect(params[0], params[1])
@@ -139,7 +139,7 @@ func (m *model) length() int {
 	return m.rnd.IntN(300)
 }
 
-// split makes a list of n bytes of a zone at off.
+// split makes a list of entries for n bytes of a zone at off.
 func (m *model) split(n *node, off, length int) (list []memory.SGE) {
 	for range m.rnd.IntN(3) {
 		k := m.rnd.IntN(length + 1)
@@ -150,7 +150,7 @@ func (m *model) split(n *node, off, length int) (list []memory.SGE) {
 	return append(list, n.sge(off, length))
 }
 
-// sinkRoom takes n bytes of an end's sink zone; -1 when there are none.
+// sinkRoom allocates n bytes of an end's sink zone. It returns -1 if the zone is full.
 func (m *model) sinkRoom(i, n int) int {
 	if m.used[i]+n > wordZone-sinkZone {
 		return -1
@@ -227,7 +227,7 @@ func (m *model) plan(i, count int, ext bool) {
 	}
 }
 
-// fill sets where a request takes its data from.
+// fill sets the source of a request's data.
 func (m *model) fill(o *planned, a *node, from, n int) {
 	if n <= 64 && m.rnd.IntN(2) == 0 {
 		o.inline = a.mem[from : from+n]
@@ -236,7 +236,7 @@ func (m *model) fill(o *planned, a *node, from, n int) {
 	o.list = m.split(a, from, n)
 }
 
-// expect plans a receive for a message of n bytes.
+// expect records a receive for a message of n bytes.
 func (m *model) expect(i int, o planned, n int, data []byte) bool {
 	room := n
 	if m.rnd.IntN(2) == 0 {
@@ -262,7 +262,7 @@ func (m *model) expect(i int, o planned, n int, data []byte) bool {
 	return true
 }
 
-// post posts as much of an end's plan as its ring takes.
+// post posts as much of an end's plan as fits into its ring.
 func (m *model) post(i int) {
 	n, p := m.n[i], &m.plans[i]
 	for ; p.next < len(p.ops) && !n.SQ.Full(); p.next++ {
@@ -326,7 +326,7 @@ func (m *model) check(t *testing.T) {
 	}
 }
 
-// same compares completions but for the queue pair and the port.
+// same compares completions except for the queue pair and the port.
 func same(t *testing.T, what string, got, want []queue.CQE) {
 	t.Helper()
 	if len(got) != len(want) {

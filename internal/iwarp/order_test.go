@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// opcodes are those of a stream's FPDUs.
+// opcodes returns the opcodes of a stream's FPDUs.
 func opcodes(t *testing.T, b []byte) (list []iwarp.Opcode) {
 	for _, x := range fpdus(t, b, true) {
 		list = append(list, iwarp.Opcode(x[3]&0xf))
@@ -65,7 +65,7 @@ func TestPaddingIsZero(t *testing.T) {
 			r.mem[i] = 0xff
 		}
 		for n := range 2 * iwarp.MarkerLen {
-			r.post(queue.Write, 0, 500, queue.RDMA{}) // leaves its mark in the arena
+			r.post(queue.Write, 0, 500, queue.RDMA{}) // leaves non-zero bytes in the arena
 			r.drain()
 			r.post(queue.Write, 0, n, queue.RDMA{})
 			r.post(queue.Write, 0, 1500+n, queue.RDMA{})
@@ -80,8 +80,8 @@ func TestPaddingIsZero(t *testing.T) {
 	}
 }
 
-// The memory that a READ names may be changing while it is answered: what the CRC
-// was computed over is what leaves.
+// The memory of a READ may change while the response is sent. The bytes sent must be those that the
+// CRC covers.
 func TestREADAnswerIsCopiedUnderItsCRC(t *testing.T) {
 	for _, crc := range []bool{true, false} {
 		r := newRaw(t, &Params{IRD: 4, NoCRC: !crc}, nil)
@@ -101,11 +101,11 @@ func TestREADAnswerIsCopiedUnderItsCRC(t *testing.T) {
 	}
 }
 
-// A Terminate behind the rest of an FPDU has its markers where they belong.
+// A Terminate that follows the rest of an FPDU has its markers in the right places.
 func TestTerminateBehindRestKeepsMarkers(t *testing.T) {
 	for cut := 1; cut < 3000; cut += 37 {
 		p, a, b := connected(t, defaults(), &Params{IRD: 4, ORD: 4, Markers: true})
-		a.post(queue.Write, 0, 1200+cut/3, b.target(0)) // to end anywhere between two markers
+		a.post(queue.Write, 0, 1200+cut/3, b.target(0)) // so that it ends anywhere between two markers
 		a.post(queue.Write, 0, 2000, b.target(0))
 		a.limit = a.sent + cut
 		p.run()
@@ -138,7 +138,7 @@ func TestReplyIsSentBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// READs scatter to several entries, though their requests name one.
+// READs scatter to several entries, although their requests name only one.
 func TestREADScatters(t *testing.T) {
 	p, a, b := connected(t, defaults(), defaults())
 	for i := range b.mem {

@@ -14,10 +14,10 @@ import (
 
 const allAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
 
-// memLen is how much memory each end registers.
+// memLen is the size of the memory that each end registers.
 const memLen = 1 << 20
 
-// A node is one end of a pair: a port that records, a queue pair and a stream.
+// A node is one end of a pair: a recording port, a queue pair and a stream.
 type node struct {
 	*machinetest.Port
 	q      *QP
@@ -26,17 +26,17 @@ type node struct {
 	mem    []byte
 	events []Event
 	out    Out
-	unread []byte // on the way to this end
-	limit  int    // of what the socket takes in all, for tests; 0 is none
+	unread []byte // in flight to this end
+	limit  int    // total bytes that the socket accepts; 0 means no limit
 	sent   int
 	closed bool // this end has read the peer's end of the stream
 	shut   Shut
 }
 
-// sge is an entry for n bytes of the node's memory.
+// sge returns an entry for n bytes of the node's memory.
 func (n *node) sge(off, length int) memory.SGE { return machinetest.SGE(n.region, off, length) }
 
-// target names the node's memory to its peer.
+// target returns the node's memory as a remote address for its peer.
 func (n *node) target(off int) queue.RDMA {
 	return queue.RDMA{Addr: n.region.Base + uint64(off), RKey: n.region.Key}
 }
@@ -48,8 +48,8 @@ func (n *node) last() Event {
 	return n.events[len(n.events)-1]
 }
 
-// A pair is two nodes and the two streams of bytes between them, which come in
-// pieces of random length.
+// A pair is two nodes and the two byte streams between them, which arrive in pieces of random
+// length.
 type pair struct {
 	tb      testing.TB
 	n       [2]*node
@@ -62,13 +62,13 @@ type pair struct {
 	late    func(i int)              // posts receives that a message waits for
 }
 
-// newPair makes two ends in INIT whose TCP connection is made. alter sees each
-// port before its queue pair is made.
+// newPair makes two ends in INIT with a TCP connection. alter may change each port before its queue
+// pair is made.
 func newPair(tb testing.TB, alter func(i int, p *machinetest.Port)) *pair {
 	return newPairOf(tb, memLen, alter)
 }
 
-// newPairOf makes a pair with some bytes of memory each.
+// newPairOf makes a pair whose ends have the given amount of memory.
 func newPairOf(tb testing.TB, mem int, alter func(i int, p *machinetest.Port)) *pair {
 	p := &pair{tb: tb, rnd: rand.New(rand.NewPCG(1, 2)), most: 1 << 20}
 	for i := range p.n {
@@ -121,7 +121,7 @@ func (p *pair) begin(a *Params) {
 
 func defaults() *Params { return &Params{IRD: 4, ORD: 4} }
 
-// write moves bytes from a node to its peer's unread ones.
+// write moves bytes from a node to its peer's unread bytes.
 func (p *pair) write(i int) bool {
 	n, to := p.n[i], p.n[1-i]
 	if !n.s.Next(p.now, &n.out) {
@@ -156,7 +156,7 @@ func (p *pair) write(i int) bool {
 	return take > 0
 }
 
-// read feeds a node with bytes that are on the way to it.
+// read delivers bytes in flight to a node.
 func (p *pair) read(i int) bool {
 	n := p.n[i]
 	if n.s.Stalled() {
@@ -193,7 +193,7 @@ func (p *pair) read(i int) bool {
 	return true
 }
 
-// run moves bytes until there are none.
+// run moves bytes until none are left.
 func (p *pair) run() {
 	for moved := true; moved; {
 		moved = false
@@ -210,7 +210,7 @@ func (p *pair) run() {
 	}
 }
 
-// brief gives completions in short.
+// brief formats completions.
 func brief(list []queue.CQE) (s string) {
 	for _, c := range list {
 		s += fmt.Sprintf("%d:%v ", c.WRID, c.Status)

@@ -19,7 +19,7 @@ func inside(b, mem []byte) bool {
 	return at >= from && at+uintptr(len(b)) <= from+uintptr(len(mem))
 }
 
-// Payload goes from the socket to its place, and from its place to the socket.
+// Payload moves directly between the socket and registered memory.
 func TestPayloadIsNotCopied(t *testing.T) {
 	p, a, b := connected(t, &Params{IRD: 4, ORD: 4, NoCRC: true}, &Params{IRD: 4, ORD: 4, NoCRC: true})
 	b.PostRecv(1, b.sge(0, 20000), b.sge(100000, 20000))
@@ -66,8 +66,8 @@ func TestPayloadIsNotCopied(t *testing.T) {
 	}
 }
 
-// Registered memory that goes while a message is under way is not touched again.
-func TestMemoryGoesWhileUnderWay(t *testing.T) {
+// Memory that is deregistered during a message is not accessed again.
+func TestMemoryDeregisteredDuringMessage(t *testing.T) {
 	t.Run("sent from", func(t *testing.T) {
 		p, a, b := connected(t, defaults(), defaults())
 		x := (&raw{node: a}).other(machinetest.PD, 0, 0)
@@ -122,7 +122,7 @@ func TestMemoryGoesWhileUnderWay(t *testing.T) {
 			t.Errorf("sent %+v", m)
 		}
 	})
-	// RFC 5040 4.8: the Terminate tells what was left of the READ.
+	// RFC 5040 4.8: the Terminate carries the remaining length of the READ.
 	t.Run("read from in part", func(t *testing.T) {
 		r := newRaw(t, &Params{IRD: 4, ORD: 4, MaxFPDU: 1452}, nil)
 		const size = 300 << 10
@@ -142,7 +142,7 @@ func TestMemoryGoesWhileUnderWay(t *testing.T) {
 	})
 }
 
-// process is the memory of another process at address 0x7000.
+// process simulates the memory of another process at address 0x7000.
 type process struct {
 	mem           []byte
 	loads, stores int
@@ -160,7 +160,7 @@ func (p *process) Store(addr uint64, src []byte) error {
 	return nil
 }
 
-// Memory of another process is reached through its space, not through its mirror.
+// Memory of another process is accessed through its space, not through its mirror.
 func TestMemoryOfAnotherProcess(t *testing.T) {
 	for _, most := range []int{100, 1 << 20} {
 		p, a, b := connected(t, defaults(), defaults())

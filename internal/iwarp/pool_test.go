@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/queue"
 )
 
-func TestPoolLendsAnArenaUntilAllIsSent(t *testing.T) {
+func TestPoolKeepsAnArenaUntilAllIsSent(t *testing.T) {
 	p, a, b := connected(t, defaults(), defaults())
 	free := len(a.s.pool.free)
 	a.post(queue.Write, 0, 50000, b.target(0))

@@ -9,15 +9,15 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A raw is one end whose peer is bytes by hand.
+// A raw is one end whose peer is the test, which writes the bytes itself.
 type raw struct {
 	*pair
 	*node
-	begun []byte // of what the end sent before drain
+	begun []byte // bytes that the end sent before drain
 }
 
-// newRaw makes an end in full operation, as the responder of a request of revision
-// 2 without a peer-to-peer connection, that has heard its first FPDU.
+// newRaw makes an end in full operation. It is the responder to a request of revision 2 without a
+// peer-to-peer connection and has received its first FPDU.
 func newRaw(tb testing.TB, p *Params, alter func(p *machinetest.Port)) *raw {
 	r := newSetup(tb, alter)
 	r.receive(frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced | iwarp.FlagExtOffer | iwarp.FlagLarge, Revision: 2}, &iwarp.Enhanced{IRD: 4, ORD: 4}, nil))
@@ -73,7 +73,7 @@ func frameBytes(f iwarp.Frame, e *iwarp.Enhanced, private []byte) []byte {
 	return append(b, private...)
 }
 
-// fpdu makes an FPDU; the segment's length is filled in where it is 0.
+// fpdu makes an FPDU. It sets the segment's length if that is 0.
 func (r *raw) fpdu(s iwarp.Segment, rest []byte) []byte {
 	b := make([]byte, iwarp.UntaggedLen)
 	n := s.HeaderLen()
@@ -90,14 +90,14 @@ func seal(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, iwarp.UpdateCRC(0, b))
 }
 
-// receive feeds bytes in pieces of random length.
+// receive delivers bytes in pieces of random length.
 func (r *raw) receive(b []byte) {
 	r.unread = append(r.unread, b...)
 	for (len(r.unread) > 0 || r.s.Stalled()) && r.read(0) {
 	}
 }
 
-// drain gives what the end has to send.
+// drain returns the bytes that the end sends.
 func (r *raw) drain() (b []byte) {
 	for r.s.Next(r.now, &r.out) {
 		n := 1 + r.rnd.IntN(r.most)
@@ -113,7 +113,7 @@ func (r *raw) drain() (b []byte) {
 	return b
 }
 
-// fpdus takes a stream without markers apart.
+// fpdus splits a stream without markers into FPDUs.
 func fpdus(tb testing.TB, b []byte, crc bool) (list [][]byte) {
 	tb.Helper()
 	for len(b) > 0 {
@@ -130,7 +130,7 @@ func fpdus(tb testing.TB, b []byte, crc bool) (list [][]byte) {
 	return list
 }
 
-// termination finds the Terminate that ends what the end sends.
+// termination returns the Terminate at the end of what the end sends.
 func (r *raw) termination(crc bool) (m iwarp.Termination, ok bool) {
 	r.tb.Helper()
 	list := fpdus(r.tb, append(r.begun, r.drain()...), crc)
@@ -158,7 +158,7 @@ func atomicRequest(m iwarp.Atomic) []byte {
 	return b
 }
 
-// post posts a request of n bytes of memory from off on.
+// post posts a request for n bytes of memory from off on.
 func (n *node) post(op queue.Op, off, length int, to queue.RDMA) {
 	n.PostSend(func(w *queue.SendWQE) {
 		w.WRID, w.Op = uint64(n.SQ.Producer()), op

@@ -76,7 +76,7 @@ func TestConnectAgrees(t *testing.T) {
 					t.Errorf("end %d: deadline %v, expected %v; shut %d", i, n.s.Deadline(), due, n.s.Shut())
 				}
 			}
-			// Both may send, and what began the connection took no receive.
+			// Both may send, and the READ or WRITE that began the connection used no receive.
 			for i, n := range p.n {
 				p.n[1-i].PostRecv(7, p.n[1-i].sge(0, 100))
 				n.post(queue.Send, 200, 50, queue.RDMA{})
@@ -91,7 +91,7 @@ func TestConnectAgrees(t *testing.T) {
 	}
 }
 
-func TestRequestFrameIsByTheRFC(t *testing.T) {
+func TestRequestFrameMatchesTheRFC(t *testing.T) {
 	r := newInitiator(t, &Params{IRD: 4, ORD: 3, Private: []byte("hello")})
 	want := []byte("MPA ID Req Frame\x5c\x02\x00\x09\x80\x04\xc0\x03hello")
 	if got := r.drain(); !bytes.Equal(got, want) {
@@ -104,8 +104,8 @@ func TestRequestFrameIsByTheRFC(t *testing.T) {
 	}
 }
 
-// Linux's siw sends no CRC flag by itself, asks for no peer-to-peer connection,
-// and replies with the flags that a request had.
+// By default Linux's siw sets no CRC flag and requests no peer-to-peer connection. It replies with
+// the flags of the request.
 func TestStartupWithLinuxSiw(t *testing.T) {
 	r := newSetup(t, nil)
 	r.receive(frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced, Revision: 2}, &iwarp.Enhanced{IRD: 128, ORD: 16}, []byte("x")))
@@ -214,7 +214,7 @@ func TestResponderRefusesRequests(t *testing.T) {
 	}
 }
 
-func TestRejectTellsPrivateData(t *testing.T) {
+func TestRejectCarriesPrivateData(t *testing.T) {
 	p := newPair(t, nil)
 	p.begin(&Params{Private: []byte("please")})
 	p.run()
@@ -234,7 +234,7 @@ func TestRejectTellsPrivateData(t *testing.T) {
 			t.Errorf("end %d: shut %d, %v", i, n.s.Shut(), n.Attr.State)
 		}
 	}
-	// The queue pair can be connected elsewhere.
+	// The queue pair can be connected to another peer.
 	if err := NewStream(&Pool{}, func(*Event) {}).Connect(0, p.n[0].q, defaults()); err != nil {
 		t.Error(err)
 	}
@@ -266,7 +266,7 @@ func TestStartupTimesOut(t *testing.T) {
 	}
 }
 
-func TestStartupPeerGoes(t *testing.T) {
+func TestStartupPeerCloses(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for name, r := range map[string]*raw{"initiator": newInitiator(t, defaults()), "responder": newSetup(t, nil)} {
 			r.s.Closed(0, lost)
@@ -304,7 +304,7 @@ func TestResponderWaitsForFirstFPDU(t *testing.T) {
 		if at != machine.Never && r.rnd.IntN(2) == 0 {
 			r.s.Expire(at)
 		} else {
-			r.receive(seal([]byte{0, 0})) // an FPDU of no bytes will do
+			r.receive(seal([]byte{0, 0})) // an empty FPDU is sufficient
 		}
 		if got := len(fpdus(t, r.drain(), true)); got != 1 || len(r.Refused) > 0 || r.s.Deadline() != machine.Never {
 			t.Errorf("wait %v: %d FPDUs sent then, refused %v", wait, got, r.Refused)
@@ -312,7 +312,7 @@ func TestResponderWaitsForFirstFPDU(t *testing.T) {
 	}
 }
 
-// What an eager responder sends behind its reply comes with it.
+// A responder may send data directly after its reply.
 func TestInitiatorKeepsBytesBehindReply(t *testing.T) {
 	r := newInitiator(t, &Params{ClientServer: true})
 	r.drain()

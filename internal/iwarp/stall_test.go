@@ -13,9 +13,9 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// Messages wait for receives that are posted late, one by one, in whatever pieces
-// the stream comes, and arrive once, in order, as they were. What is between them
-// waits as well.
+// Messages wait for receives that are posted late and one at a time. The stream arrives in random
+// pieces. Each message arrives once, unchanged and in order. Everything between messages waits as
+// well.
 func TestMessagesWaitForReceives(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -77,7 +77,7 @@ func stalled(t *testing.T) *raw {
 	return r
 }
 
-// Nothing is read while a message waits, and it does not wait forever.
+// While a message waits nothing is read. The wait is bounded.
 func TestWaitForAReceiveEnds(t *testing.T) {
 	r := stalled(t)
 	looks := 0
@@ -100,7 +100,7 @@ func TestWaitForAReceiveEnds(t *testing.T) {
 	}
 }
 
-// What ends a connection ends a message's wait.
+// The end of a connection ends the wait of a message.
 func TestEndOfAConnectionEndsTheWait(t *testing.T) {
 	for name, end := range map[string]func(r *raw){
 		"disconnected": func(r *raw) { _ = r.s.Disconnect(0) },

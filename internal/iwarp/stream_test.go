@@ -27,7 +27,7 @@ func connected(t *testing.T, a, b *Params) (*pair, *node, *node) {
 	return p, p.n[0], p.n[1]
 }
 
-// flushed reports whether completions are all of requests flushed after a reason.
+// flushed reports whether list holds n flushed completions with the given reason.
 func flushed(list []queue.CQE, n int, why reason.Reason) bool {
 	for _, c := range list {
 		if c.Status != queue.WRFlushErr || c.Reason != reason.Flushed || c.Expected != uint64(why) {
@@ -47,7 +47,7 @@ func TestDisconnectClosesBothEnds(t *testing.T) {
 	if err := a.s.Disconnect(0); err != nil {
 		t.Fatal(err)
 	}
-	a.post(queue.Send, 100, 10, queue.RDMA{}) // after the end
+	a.post(queue.Send, 100, 10, queue.RDMA{}) // posted after the disconnect
 	p.run()
 	if !flushed(a.Sent.List[1:], 1, reason.StreamClosed) || !flushed(a.Received.List, 1, reason.StreamClosed) || !flushed(b.Received.List[1:], 1, reason.StreamClosed) {
 		t.Errorf("%v; %v; %v", a.Sent.List, a.Received.List, b.Received.List)
@@ -60,7 +60,7 @@ func TestDisconnectClosesBothEnds(t *testing.T) {
 	if a.s.Disconnect(0) == nil {
 		t.Error("disconnected twice")
 	}
-	// What is posted later is flushed too.
+	// Requests posted later are flushed too.
 	b.post(queue.Send, 0, 1, queue.RDMA{})
 	b.q.Settle(0)
 	if !flushed(b.Sent.List, 1, reason.StreamClosed) {
@@ -68,8 +68,8 @@ func TestDisconnectClosesBothEnds(t *testing.T) {
 	}
 }
 
-// A queue pair that is reset while its connection ends leaves it to end.
-func TestResetWhileDisconnectingCutsNothingOff(t *testing.T) {
+// Resetting the queue pair does not interrupt an orderly disconnect.
+func TestResetWhileDisconnectingKeepsTheDisconnect(t *testing.T) {
 	p, a, b := connected(t, defaults(), defaults())
 	b.PostRecv(1, b.sge(0, 100000))
 	a.post(queue.Send, 0, 90000, queue.RDMA{})
@@ -93,8 +93,8 @@ func TestResetWhileDisconnectingCutsNothingOff(t *testing.T) {
 	}
 }
 
-// A disconnect within an FPDU sends it to its end.
-func TestDisconnectEndsTheFPDUUnderWay(t *testing.T) {
+// A disconnect in the middle of an FPDU sends the rest of it.
+func TestDisconnectCompletesTheFPDUBeingSent(t *testing.T) {
 	for _, markers := range []bool{false, true} {
 		p, a, b := connected(t, defaults(), &Params{IRD: 4, ORD: 4, Markers: markers})
 		b.PostRecv(1, b.sge(0, 100000))
@@ -105,7 +105,7 @@ func TestDisconnectEndsTheFPDUUnderWay(t *testing.T) {
 		if err := a.s.Disconnect(0); err != nil {
 			t.Fatal(err)
 		}
-		clear(a.mem) // the memory is the consumer's again
+		clear(a.mem) // the consumer may reuse the memory
 		a.limit = 0
 		p.run()
 		if b.last().Detail.Reason != reason.StreamClosed || b.shut != ShutClose || !flushed(b.Received.List, 1, reason.StreamClosed) || !flushed(a.Sent.List[1:], 1, reason.StreamClosed) {
@@ -128,7 +128,7 @@ func TestUserErrorStateAborts(t *testing.T) {
 	if b.Attr.State != qp.Err || b.last().Detail.Reason != reason.StreamLost || !flushed(b.Received.List, 1, reason.StreamLost) {
 		t.Errorf("peer in %v, heard %+v, %+v", b.Attr.State, b.last(), b.Received.List)
 	}
-	// It can be used again.
+	// The queue pair can be used again.
 	a.move(qp.Reset, qp.Init)
 	b.move(qp.Reset, qp.Init)
 	p2 := newPair(t, nil)
@@ -158,8 +158,8 @@ func TestResetForgets(t *testing.T) {
 	}
 }
 
-// The connection's end with READs outstanding fails the oldest, as a peer that
-// answers no more does on InfiniBand.
+// If the connection ends with READs outstanding, the oldest fails with the status that an
+// unresponsive peer causes on InfiniBand.
 func TestLossFailsTheOldestRequest(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		r := newRaw(t, defaults(), nil)
@@ -179,8 +179,7 @@ func TestLossFailsTheOldestRequest(t *testing.T) {
 	}
 }
 
-// TestEveryCutCompletesEverythingOnce ends the stream behind each byte of a
-// conversation.
+// This test ends the stream after each byte of a conversation.
 func TestEveryCutCompletesEverythingOnce(t *testing.T) {
 	for cut := 1; ; cut++ {
 		p, a, b := connected(t, &Params{IRD: 4, ORD: 4, MaxFPDU: 128, Extensions: ExtensionsAsk}, &Params{IRD: 4, ORD: 4, MaxFPDU: 128, Markers: cut%3 == 0})
@@ -362,7 +361,7 @@ func TestSendInvalidatesWindow(t *testing.T) {
 	}
 }
 
-// A marker that points elsewhere ends the stream.
+// A marker with a wrong position ends the stream.
 func TestMarkerThatPointsElsewhere(t *testing.T) {
 	p, a, b := connected(t, defaults(), &Params{IRD: 4, ORD: 4, Markers: true})
 	at, changed := 0, false

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A wrong answer fails the request that it answers.
+// A wrong response fails the request that it belongs to.
 func TestWrongAnswerFailsItsRequest(t *testing.T) {
 	answer := func(n int, change func(s *iwarp.Segment, r *raw)) func(r *raw) []byte {
 		return func(r *raw) []byte {
@@ -78,16 +78,16 @@ func TestWrongAnswerFailsItsRequest(t *testing.T) {
 	}
 }
 
-// terminateFPDU is a Terminate of the peer's.
+// terminateFPDU makes a Terminate from the peer.
 func (r *raw) terminateFPDU(x iwarp.Term, header []byte) []byte {
 	b := make([]byte, iwarp.MaxTerminate)
 	n := iwarp.PutTermination(b, x, header)
 	return r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Terminate, Queue: iwarp.QueueTerminate, MSN: 1}, b[:n])
 }
 
-// Every error that a peer may tell fails the request that it names, as a NAK of the
-// same kind does on InfiniBand.
-func TestTerminateFailsTheREADThatItNames(t *testing.T) {
+// A Terminate fails the request that it names, with the status that a NAK for the same error causes
+// on InfiniBand.
+func TestTerminateFailsTheNamedREAD(t *testing.T) {
 	for _, x := range iwarp.Terms() {
 		r := newRaw(t, defaults(), nil)
 		for i := range 3 {
@@ -99,7 +99,7 @@ func TestTerminateFailsTheREADThatItNames(t *testing.T) {
 		}
 		r.receive(r.terminateFPDU(x, list[1]))
 		if x == iwarp.TermMPAIRD || x == iwarp.TermMPARTR {
-			x = x.Swapped() // they belong to the set-up, and come first
+			x = x.Swapped() // set-up errors would be checked first
 		}
 		want, why := terminateStatus(x)
 		l := r.Sent.List
@@ -117,18 +117,18 @@ func TestTerminateFailsTheREADThatItNames(t *testing.T) {
 		if e := r.last(); e.Kind != Closed || e.Term != x || e.Detail.Reason != why {
 			t.Errorf("%v: heard %+v", x, e)
 		}
-		// It is not answered: the connection is closed.
+		// A Terminate is not answered: the connection closes.
 		if b := r.drain(); len(b) > 0 || r.s.Shut() != ShutClose || r.Attr.State != qp.Err || len(r.Events) > 0 {
 			t.Errorf("%v: sent % x, shut %d, in %v, events %v", x, b, r.s.Shut(), r.Attr.State, r.Events)
 		}
 	}
 }
 
-// RFC 5040 4.8: the READ that a Terminate names may have been answered in part.
+// RFC 5040 4.8: the READ that a Terminate names may have been answered partially.
 func TestTerminateNamesTheRestOfAREAD(t *testing.T) {
 	for _, c := range []struct {
 		answered uint32
-		size     uint32 // that the Terminate tells
+		size     uint32 // length in the Terminate
 		failed   int
 	}{{0, 1000, 1}, {600, 400, 1}, {1000, 0, 1}, {600, 401, -1}, {1001, 0, -1}} {
 		r := newRaw(t, defaults(), nil)
@@ -153,8 +153,8 @@ func TestTerminateNamesTheRestOfAREAD(t *testing.T) {
 	}
 }
 
-// Linux's siw has layer and type in each other's place, the flags elsewhere, and
-// the length of the READ for its number.
+// Linux's siw swaps layer and type, puts the flags elsewhere, and writes the length of the READ in
+// place of its message number.
 func TestTerminateOfLinuxSiwFailsItsREAD(t *testing.T) {
 	r := newRaw(t, defaults(), nil)
 	for i := range 3 {
@@ -162,7 +162,7 @@ func TestTerminateOfLinuxSiwFailsItsREAD(t *testing.T) {
 	}
 	list := fpdus(t, r.drain(), true)
 	b := append([]byte{0x10, 0x02, 0x07, 0}, list[1][:iwarp.UntaggedLen+iwarp.ReadLen]...)
-	b[4+15] = 10 // the number
+	b[4+15] = 10 // the message number
 	r.receive(r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Terminate, Queue: 2, MSN: 1}, b))
 	l := r.Sent.List
 	if len(l) != 3 || l[1].Status != queue.RemAccessErr || r.last().Term != iwarp.TermProtectionAccess {
@@ -199,8 +199,8 @@ func TestTerminateOfCompletedRequestIsAnEvent(t *testing.T) {
 	}
 }
 
-// A long WRITE or SEND that is refused while it is sent fails itself.
-func TestTerminateFailsTheMessageUnderWay(t *testing.T) {
+// A long WRITE or SEND that is refused while it is sent fails.
+func TestTerminateFailsTheMessageBeingSent(t *testing.T) {
 	for _, op := range []queue.Op{queue.Write, queue.WriteImm, queue.Send} {
 		r := newRaw(t, &Params{IRD: 4, ORD: 4, MaxFPDU: 1452}, nil)
 		r.post(op, 0, 100000, queue.RDMA{Addr: 0x1000, RKey: 0x77})
@@ -217,7 +217,7 @@ func TestTerminateFailsTheMessageUnderWay(t *testing.T) {
 	}
 }
 
-func TestTerminateCutShortIsReadAsFarAsItGoes(t *testing.T) {
+func TestTruncatedTerminateIsReadPartially(t *testing.T) {
 	for _, header := range []int{0, 2, 10, 18} {
 		r := newRaw(t, defaults(), nil)
 		b := make([]byte, 4+header)

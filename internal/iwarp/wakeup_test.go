@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// replied makes an initiator in full operation, by a reply with some flags.
+// replied makes an initiator in full operation that has received a reply with the given flags.
 func replied(t *testing.T, p *Params, flags iwarp.FrameFlags) *raw {
 	t.Helper()
 	r := newInitiator(t, p)
@@ -30,7 +30,7 @@ func replied(t *testing.T, p *Params, flags iwarp.FrameFlags) *raw {
 	return r
 }
 
-// segments names what the end sends.
+// segments returns the segments that the end sends.
 func segments(t *testing.T, r *raw) (list []iwarp.Segment) {
 	t.Helper()
 	for _, b := range fpdus(t, r.drain(), true) {
@@ -41,13 +41,12 @@ func segments(t *testing.T, r *raw) (list []iwarp.Segment) {
 	return list
 }
 
-// isNudge reports whether a segment is a WRITE of no bytes.
+// isNudge reports whether a segment is an empty WRITE.
 func isNudge(s iwarp.Segment) bool {
 	return s.Opcode == iwarp.Write && s.Last && s.Length == iwarp.TaggedLen-iwarp.LengthLen
 }
 
-// RFC 5044 7.1.2: the initiator sends the first FPDU. Its program may have
-// nothing to say.
+// RFC 5044 7.1.2: the initiator sends the first FPDU, even if its program sends nothing.
 func TestInitiatorSendsFirstFPDU(t *testing.T) {
 	for name, p := range map[string]*Params{"client and server": {ClientServer: true, IRD: 4, ORD: 4}, "revision 1": {Revision: 1, IRD: 4, ORD: 4}} {
 		r := replied(t, p, 0)
@@ -58,8 +57,8 @@ func TestInitiatorSendsFirstFPDU(t *testing.T) {
 	}
 }
 
-// A responder on Linux's siw does not see FPDUs that come while it turns from set-up to operation,
-// until others come.
+// As a responder Linux's siw misses FPDUs that arrive while it changes from set-up to operation. It
+// sees them only when more arrive.
 func TestResponderIsNudged(t *testing.T) {
 	for name, p := range map[string]*Params{"client and server": {ClientServer: true, IRD: 4, ORD: 4}, "peer to peer": {IRD: 4, ORD: 4}} {
 		r := replied(t, p, 0)
@@ -89,8 +88,8 @@ func TestResponderIsNudged(t *testing.T) {
 	}
 }
 
-// It may speak by itself and not have seen what was said to it.
-func TestResponderThatSpeaksIsNudged(t *testing.T) {
+// A responder may send data first and still have missed the initiator's data.
+func TestSendingResponderIsNudged(t *testing.T) {
 	r := replied(t, &Params{ClientServer: true, IRD: 4, ORD: 4}, 0)
 	r.drain()
 	r.receive(r.fpdu(iwarp.Segment{Tagged: true, Last: true, Opcode: iwarp.Write}, nil))
@@ -107,7 +106,7 @@ func TestSoftrdmaIsNotNudged(t *testing.T) {
 	}
 }
 
-// RFC 5041 5.3: nothing comes between the segments of a message.
+// RFC 5041 5.3: nothing may be sent between the segments of a message.
 func TestNudgeWaitsForTheEndOfAMessage(t *testing.T) {
 	r := replied(t, &Params{ClientServer: true, IRD: 4, ORD: 4, MaxFPDU: 256}, 0)
 	r.drain()
@@ -137,8 +136,8 @@ func join(pieces [][]byte) (b []byte) {
 	return b
 }
 
-// A server may end a connection as soon as it has accepted it. Linux's siw takes an
-// end that comes before it has read the reply for a refusal.
+// A server may end a connection as soon as it has accepted it. Linux's siw treats an end that
+// arrives before it has read the reply as a refusal.
 func TestEndWaitsUntilTheReplyWasRead(t *testing.T) {
 	for _, speaks := range []bool{false, true} {
 		r := newSetup(t, nil)

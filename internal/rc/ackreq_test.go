@@ -10,7 +10,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// newTimedPair is a pair that signals on request only, and knows its round trip.
+// newTimedPair connects a pair whose requests are signalled only on demand, and lets it measure its
+// round trip.
 func newTimedPair(t testing.TB, tune func(p *machine.Port)) *pair {
 	w := newPair(t, func(_ int, p *machine.Port) {
 		p.SQSigAll = false
@@ -25,7 +26,7 @@ func newTimedPair(t testing.TB, tune func(p *machine.Port)) *pair {
 	return w
 }
 
-// post8 posts n WRITEs of 8 bytes from node 0, one after the other.
+// post8 posts n WRITEs of 8 bytes from node 0.
 func (w *pair) post8(n int, f queue.Flags) {
 	for range n {
 		w.n[0].post(wqe{op: queue.Write, flags: f, list: []memory.SGE{w.n[0].sge(0, 8)}, remote: w.n[1].target(0)})
@@ -33,7 +34,7 @@ func (w *pair) post8(n int, f queue.Flags) {
 	}
 }
 
-// ackReqs tells which of the packets to node 1 asked for an acknowledge.
+// ackReqs lists the packets to node 1 that request an acknowledge.
 func (w *pair) ackReqs() (list []int) {
 	for i, p := range w.sent[1] {
 		if p.AckReq {
@@ -43,7 +44,7 @@ func (w *pair) ackReqs() (list []int) {
 	return list
 }
 
-func TestShortUnsignalledMessageAsksForNoAcknowledge(t *testing.T) {
+func TestShortUnsignalledMessageRequestsNoAcknowledge(t *testing.T) {
 	w := newTimedPair(t, nil)
 	w.post8(3, 0)
 	if got := w.ackReqs(); got != nil || len(w.sent[0]) != 0 {
@@ -79,9 +80,9 @@ func TestLastUnsignalledMessageIsProbedFor(t *testing.T) {
 	}
 }
 
-// A queue or a window that fills up with messages that ask for nothing would
-// stand still until the probe.
-func TestUnsignalledMessagesAskBeforeQueueOrWindowIsFull(t *testing.T) {
+// Without a request for an acknowledge a queue or window full of unsignalled messages would stall
+// until the probe.
+func TestUnsignalledMessagesRequestAcknowledgeBeforeQueueOrWindowIsFull(t *testing.T) {
 	for name, tune := range map[string]func(p *machine.Port){
 		"queue":  nil,
 		"window": func(p *machine.Port) { p.Window = 16 * (8 + overhead) },
@@ -99,7 +100,7 @@ func TestUnsignalledMessagesAskBeforeQueueOrWindowIsFull(t *testing.T) {
 	}
 }
 
-func TestMessageAsksForAcknowledgeUnlessProbeIsCheapAndInTime(t *testing.T) {
+func TestMessageRequestsAcknowledgeUnlessProbeIsCheapAndInTime(t *testing.T) {
 	ask := func(w *pair, n int) {
 		t.Helper()
 		w.n[0].post(wqe{op: queue.Write, list: []memory.SGE{w.n[0].sge(0, n)}, remote: w.n[1].target(0)})
@@ -111,7 +112,7 @@ func TestMessageAsksForAcknowledgeUnlessProbeIsCheapAndInTime(t *testing.T) {
 	ask(newPair(t, func(_ int, p *machine.Port) { p.SQSigAll = false }), 8)    // no round trip is known yet
 	ask(newTimedPair(t, func(p *machine.Port) { p.Attr.Timeout = 6 }), 8)      // the timeout is close
 	ask(newTimedPair(t, func(p *machine.Port) { p.SQSigAll = true }), 8)       // all are signalled
-	ask(newTimedPair(t, func(p *machine.Port) { p.Attr.PathMTU = 1024 }), 257) // too long to be repeated for nothing
+	ask(newTimedPair(t, func(p *machine.Port) { p.Attr.PathMTU = 1024 }), 257) // repeating it would cost too much
 	w := newTimedPair(t, nil)
 	w.post8(3, 0)
 	w.n[0].port.Attr.SQDraining = true

@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// postWord posts an ATOMIC WRITE as the rxe provider does: the word lies where
-// inline data does, and there is no entry.
+// postWord posts an ATOMIC WRITE as the rxe provider does: the word is in the place of inline data,
+// and there is no entry.
 func (n *node) postWord(peer *node, off int, word uint64) {
 	i := n.port.SQ.Producer()
 	n.post(wqe{op: queue.AtomicWrite, flags: queue.Signaled, remote: peer.target(off)})
@@ -48,8 +48,7 @@ func TestAtomicWritePlacesOneWord(t *testing.T) {
 
 func zeroes(n int) []byte { return make([]byte, n) }
 
-// A duplicate is answered and not carried out: the word may have been changed
-// since.
+// A duplicate is answered but not executed, because the word may have been changed since.
 func TestAtomicWriteDuplicateIsNotCarriedOut(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]
@@ -58,7 +57,7 @@ func TestAtomicWriteDuplicateIsNotCarriedOut(t *testing.T) {
 	for len(w.sent[1]) == 0 {
 		w.step()
 	}
-	binary.NativeEndian.PutUint64(b.mem, 2) // after it was carried out
+	binary.NativeEndian.PutUint64(b.mem, 2) // after the first one was executed
 	w.settle()
 	w.wantStatuses(&a.send, queue.Success)
 	if got := binary.NativeEndian.Uint64(b.mem); got != 2 {

@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/queue"
 )
 
-// last is a completion queue that keeps a count and the last completion.
+// last is a completion queue that counts completions and keeps the last one.
 type last struct {
 	n   int
 	cqe queue.CQE
@@ -55,7 +55,7 @@ func (u *pump) post(op queue.Op, n int, signalled bool) {
 	sq.Publish(sq.Next(i))
 }
 
-// run moves packets until there are none and tells how many there were.
+// run moves packets until none are left and returns how many it moved.
 func (u *pump) run() (n int) {
 	for moved := true; moved; {
 		moved = false
@@ -101,9 +101,9 @@ func BenchmarkPairWrite4096(b *testing.B) { benchmarkPair(b, queue.Write, 4096, 
 func BenchmarkPairWrite64K(b *testing.B)  { benchmarkPair(b, queue.Write, 65536, 16) }
 func BenchmarkPairRead4096(b *testing.B)  { benchmarkPair(b, queue.Read, 4096, 64) }
 
-// benchmarkSends sends one SEND at a time and waits for its completion, between peers
-// that know selective acknowledges and so exchange end-to-end credits. The receiver
-// keeps so many receives posted.
+// benchmarkSends sends one SEND at a time and waits for its completion. The peers know selective
+// acknowledges and so exchange end-to-end credits. The receiver keeps the given number of receives
+// posted.
 func benchmarkSends(b *testing.B, posted int) {
 	u := newPumpWith(b, [2]Config{{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}})
 	for range posted {
@@ -125,8 +125,8 @@ func benchmarkSends(b *testing.B, posted int) {
 func BenchmarkPairSend8(b *testing.B)           { benchmarkSends(b, 100) }
 func BenchmarkPairSend8OneReceive(b *testing.B) { benchmarkSends(b, 1) }
 
-// BenchmarkNextWrite8 is the requester alone: fetch, segment and completion by
-// one acknowledge for 64 messages.
+// BenchmarkNextWrite8 measures the requester alone: fetch, segmentation, and completion of 64
+// messages by one acknowledge.
 func BenchmarkNextWrite8(b *testing.B) {
 	u := newPump(b)
 	a := u.n[0]
@@ -146,7 +146,7 @@ func BenchmarkNextWrite8(b *testing.B) {
 	}
 }
 
-// BenchmarkNextWrite4096 is the requester alone within long messages.
+// BenchmarkNextWrite4096 measures the requester alone with long messages.
 func BenchmarkNextWrite4096(b *testing.B) {
 	u := newPump(b)
 	a := u.n[0]

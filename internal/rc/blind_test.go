@@ -11,18 +11,18 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// This file measures what a blind attacker needs, who knows both addresses
-// and the queue pair numbers, and can send from the peer's address, but sees no
-// packet. docs/security.md quotes the figures.
+// This file measures how many guesses a blind attacker needs. The attacker knows both addresses and
+// the queue pair numbers and can send from the peer's address, but sees no packet. docs/security.md
+// quotes the figures.
 
-// psnBits and portBits are what is guessed: a PSN, and one of the source ports that
-// softrdma and Linux use.
+// psnBits and portBits are the bits to guess: those of a PSN, and those of the range of source
+// ports that softrdma and Linux use.
 const (
 	psnBits  = psn.Bits
 	portBits = 14
 )
 
-// guesses says how many guesses there are for each of taken that has an effect.
+// guesses formats the probability of a hit if taken of all PSNs have an effect.
 func guesses(taken int, port bool) string {
 	if taken == 0 {
 		return "none"
@@ -34,8 +34,8 @@ func guesses(taken int, port bool) string {
 	return fmt.Sprintf("one in 2^%.1f", all-math.Log2(float64(taken)))
 }
 
-// offsets are the PSNs that are tried, relative to the expected one: all near it,
-// and some of the others.
+// offsets returns the PSNs to try, relative to the expected one: all near it, and a sample of the
+// others.
 func offsets() (list []int) {
 	for d := -3; d < 70; d++ {
 		list = append(list, d)
@@ -46,8 +46,8 @@ func offsets() (list []int) {
 	return append(list, 1<<20, -1<<20, 1<<22, -1<<22, 1<<23-1)
 }
 
-// trial is a connection that has flight WRITEs in flight when a forged packet comes
-// from a port, and that goes on until all PSNs that could have been held have passed.
+// trial is a connection with flight WRITEs in flight when a forged packet arrives from port. It
+// continues until every PSN that could have been held has passed.
 type trial struct {
 	selective, silent bool
 	flight            int
@@ -75,7 +75,7 @@ func (c trial) begin(t *testing.T) *pair {
 	return w
 }
 
-// requestTaken reports whether a forged SEND is carried out.
+// requestTaken reports whether a forged SEND is executed.
 func (c trial) requestTaken(t *testing.T, d int) bool {
 	w := c.begin(t)
 	p := sendPacket(1+d, []byte("forged..")...)
@@ -89,25 +89,24 @@ func (c trial) requestTaken(t *testing.T, d int) bool {
 	return len(w.n[1].recv.list) > 0
 }
 
-// answerTaken reports whether a forged acknowledge completes something that was not
-// carried out.
+// answerTaken reports whether a forged acknowledge completes a request that was not executed.
 func (c trial) answerTaken(t *testing.T, d int) bool {
 	w := c.begin(t)
-	w.wire[1] = nil // all that is in flight is lost
+	w.wire[1] = nil // loses all packets in flight
 	p := ackPacket(ib.ACKNoCredits, 0)
 	p.PSN = psn.PSN(testPSN0).Add(1 + d)
 	w.forge(0, c.port, p)
 	return len(w.n[0].send.list) > 0
 }
 
-func TestBlindInjectionNeedsSoManyGuesses(t *testing.T) {
+func TestBlindInjectionGuessCount(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		trial   trial
-		request int // forged requests of 2^24 that are carried out
-		answer  int // forged acknowledges that are believed
+		request int // PSNs, of 2^24, with which a forged request is executed
+		answer  int // PSNs with which a forged acknowledge is accepted
 	}{
-		// Those in flight, and the one that is next when all of them have come.
+		// The PSNs in flight, and the next one after all of them have arrived.
 		{"softrdma, right port, 1 in flight", trial{true, false, 1, truePort}, 2, 1},
 		{"softrdma, right port, 60 in flight", trial{true, false, 60, truePort}, 61, 60},
 		{"softrdma, other port, 60 in flight", trial{true, false, 60, otherPort}, 0, 0},

@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// drop loses the packets to a node whose numbers are listed.
+// drop loses the packets with the given numbers that are sent to a node.
 func drop(to int, numbers ...int) func(int, int, *ib.Packet) (int, int) {
 	return func(d, i int, _ *ib.Packet) (int, int) {
 		for _, n := range numbers {
@@ -79,7 +79,7 @@ func TestCompleterStaleAndGhostAcksIgnored(t *testing.T) {
 	w.wantStatuses(&a.send, 0, 0, 0)
 }
 
-func TestCompleterFatalNAKsGiveTheirStatus(t *testing.T) {
+func TestCompleterFatalNAKsSetCompletionStatus(t *testing.T) {
 	for _, r := range []struct {
 		s      ib.Syndrome
 		status queue.Status
@@ -164,7 +164,7 @@ func TestCompleterProgressResetsRetryCount(t *testing.T) {
 	w.wantStatuses(&a.send, 0, 0, 0, 0, 0)
 }
 
-func TestCompleterLostReadResponseAskedForAtOnce(t *testing.T) {
+func TestCompleterLostReadResponseIsRequestedAtOnce(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]
 	fill(b.mem, 7)
@@ -273,8 +273,8 @@ func TestCompleterMemoryGoneWhileReadingIsLocalProtectionError(t *testing.T) {
 	w.wantStatuses(&a.send, queue.LocProtErr)
 }
 
-// TestCompleterAnswerToRepeatedReadMayStartInTheMiddle is what Linux's
-// responder does: it goes on with Middle where others start again with First.
+// Linux's responder continues a repeated READ with a Middle packet where others start again with
+// First.
 func TestCompleterAnswerToRepeatedReadMayStartInTheMiddle(t *testing.T) {
 	for _, op := range []ib.Opcode{ib.RCReadResponseFirst, ib.RCReadResponseMiddle} {
 		w := newPair(t, nil)
@@ -295,7 +295,3 @@ func TestCompleterAnswerToRepeatedReadMayStartInTheMiddle(t *testing.T) {
 		w.wantStatuses(&a.send, queue.Success)
 	}
 }
-
-// TestRetryAnswerBeforeRepetitionKeepsLocalOperation has the answer to a READ
-// come when the READ is about to be asked for again, with a local operation
-// waiting behind it.

@@ -12,9 +12,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// TestSenderKeepsToTheReceivesOfItsPeer: a receiver that posts a few receives at a
-// time gets as many messages, and none that it has to refuse.
-func TestSenderKeepsToTheReceivesOfItsPeer(t *testing.T) {
+// A receiver that posts a few receives at a time gets only as many messages and refuses none.
+func TestSenderStaysWithinPeerCredits(t *testing.T) {
 	for _, x := range []wqe{{op: queue.Send}, {op: queue.WriteImm}, {op: queue.Send, flags: queue.Inline, inline: make([]byte, 48)}} {
 		w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.Timeout = 16 })
 		a, b := w.n[0], w.n[1]
@@ -26,7 +25,7 @@ func TestSenderKeepsToTheReceivesOfItsPeer(t *testing.T) {
 		}
 		refill(posted)
 		w.sendOne(x)
-		w.quiet() // the acknowledge tells of what is left
+		w.quiet() // the acknowledge carries the remaining credits
 		refill(1)
 		done := 1
 		for range rounds {
@@ -60,9 +59,9 @@ func (w *pair) sendOne(x wqe) {
 	w.n[0].post(x)
 }
 
-// Where the peer has no receive at all, one message at a time asks for it
-// (IBTA 9.7.7.2.5), and what takes none does not wait.
-func TestSenderWithoutCreditsTriesOne(t *testing.T) {
+// If the peer has no receive posted, the sender sends one message at a time as a request for
+// credits (IBTA 9.7.7.2.5). Operations that need no receive do not wait.
+func TestSenderWithoutCreditsSendsOneMessage(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
 	w.postWrites(1)
@@ -95,8 +94,7 @@ func TestSenderWithoutCreditsTriesOne(t *testing.T) {
 	}
 }
 
-// A long path has what is in flight in the network, and receives are posted by the
-// time that it arrives.
+// On a long path messages stay in flight so long that receives are posted before they arrive.
 func TestSenderOnALongPathDoesNotWaitForCredits(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
@@ -116,7 +114,7 @@ func TestSenderOnALongPathDoesNotWaitForCredits(t *testing.T) {
 }
 
 // Standard peers get no credits, and neither do peers of a shared receive queue.
-func TestAcknowledgeTellsOfCredits(t *testing.T) {
+func TestAcknowledgeCarriesCredits(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		selective, shared bool
@@ -143,9 +141,9 @@ func TestAcknowledgeTellsOfCredits(t *testing.T) {
 	}
 }
 
-// Receives that are posted behind an acknowledge without credits are told of, and
-// those who have none posted for long are not woken forever.
-func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
+// A receiver announces receives that it posts after an acknowledge without credits. If it posts none
+// for long, it stops checking.
+func TestReceiverAnnouncesReceivesPostedLate(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
 	b.postRecv(0)
@@ -178,8 +176,8 @@ func TestReceiverTellsOfReceivesPostedLate(t *testing.T) {
 	}
 }
 
-// A peer with a short RNR timer wants to be tried.
-func TestSenderTriesAPeerWithAShortTimer(t *testing.T) {
+// A refusal costs little if the peer's RNR timer is short, so the sender does not wait for credits.
+func TestSenderSendsWithoutCreditsToPeerWithShortRNRTimer(t *testing.T) {
 	for timer, want := range map[uint8]int{1: 4, 12: 0} {
 		w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.MinRNRTimer = timer })
 		a, b := w.n[0], w.n[1]
@@ -199,8 +197,8 @@ func TestSenderTriesAPeerWithAShortTimer(t *testing.T) {
 	}
 }
 
-// TestPingPongRequestsFewAcknowledges: two ends that send a message in turn, and keep 32
-// receives posted, request an acknowledge for credits about once in 20 messages.
+// Two ends that send messages in turn and keep 32 receives posted request an acknowledge for
+// credits about once in 20 messages.
 func TestPingPongRequestsFewAcknowledges(t *testing.T) {
 	w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.Timeout, p.SQSigAll = 16, false })
 	const posted, rounds = 32, 210

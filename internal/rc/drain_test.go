@@ -58,7 +58,7 @@ func TestRequesterErrorSilencesResponder(t *testing.T) {
 	}
 }
 
-func TestRequesterDrainDoesNotStartWhatWaits(t *testing.T) {
+func TestRequesterDrainStartsNoWaitingMessage(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.MaxRdAtomic = 1 })
 	a, b := w.n[0], w.n[1]
 	for range 2 {

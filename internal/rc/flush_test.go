@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/queue"
 )
 
-// A program that goes on posting receives to a queue pair in the error state does
-// not keep the lane for itself.
+// A program that continuously posts receives to a queue pair in the error state must not occupy the
+// lane forever.
 func TestFlushEndsWhileReceivesArePosted(t *testing.T) {
 	rq := &machinetest.Runaway{N: 20}
 	p := machinetest.New(qp.RC, 0x100, 16)

@@ -12,9 +12,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// FuzzReceive feeds arbitrary packets to a queue pair in RTS that has requests
-// of every kind outstanding. Whatever comes, it does not panic, it changes no
-// memory that it did not register, and each work request completes once.
+// FuzzReceive feeds arbitrary packets to a queue pair in RTS that has requests of every kind
+// outstanding. The queue pair must not panic, must change no unregistered memory, and must complete
+// each work request once.
 func FuzzReceive(f *testing.F) {
 	seed := func(ps ...ib.Packet) {
 		var all []byte
@@ -48,8 +48,8 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzReceive(t, data) })
 }
 
-// fuzzBase and fuzzKey name the registered memory in the fuzzer's packets;
-// the key stands for the real one, which is random.
+// fuzzBase and fuzzKey name the registered memory in the fuzzer's packets. The key is replaced by
+// the real one, which is random.
 const (
 	fuzzBase = 0x10000
 	fuzzKey  = 0x12345678

@@ -14,14 +14,14 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// watchful gives the first end's peer four seconds.
-func watchful(i int, p *machine.Port) {
+// setPeerTimeout sets a PeerTimeout of four seconds for the first end.
+func setPeerTimeout(i int, p *machine.Port) {
 	if i == 0 {
 		p.PeerTimeout = 4 * time.Second
 	}
 }
 
-// idle lets time pass, with the packets and timers that come.
+// idle advances the time and handles the packets and timers of that period.
 func (w *pair) idle(d time.Duration) {
 	for end := w.now + d; ; {
 		w.quiet()
@@ -39,16 +39,15 @@ func (w *pair) idle(d time.Duration) {
 	}
 }
 
-// TestSilentPeerThatIsThereIsOnlyAsked: neither end's program notices anything, whether
-// the peer keeps to the standard or knows of selective acknowledges, and whether it
-// has ever got a request.
-func TestSilentPeerThatIsThereIsOnlyAsked(t *testing.T) {
+// Neither end's program notices the probes. This holds for standard peers and for those with
+// selective acknowledges, and also if the peer has never received a request.
+func TestSilentLivePeerIsOnlyProbed(t *testing.T) {
 	for name, c := range map[string][2]Config{
 		"standard": {}, "selective": {{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}},
 	} {
 		for _, used := range []bool{false, true} {
 			w := newPairWith(t, c, func(i int, p *machine.Port) {
-				watchful(i, p)
+				setPeerTimeout(i, p)
 				if i == 1 {
 					p.Attr.Access = 0 // asks for no right
 				}
@@ -77,12 +76,12 @@ func TestSilentPeerThatIsThereIsOnlyAsked(t *testing.T) {
 	}
 }
 
-// TestPeerThatGotNothingYetMayAnswerWithAnyPSN: Linux's rxe acknowledges a duplicate by the
-// last SEND or WRITE that it has executed, and before the first one by PSN 0xffffff, or
-// by what an earlier connection of the queue pair left.
-func TestPeerThatGotNothingYetMayAnswerWithAnyPSN(t *testing.T) {
+// Linux's rxe acknowledges a duplicate with the PSN of the last SEND or WRITE that it has executed.
+// Before the first one it uses PSN 0xffffff, or the PSN that an earlier connection of the queue
+// pair left.
+func TestPeerWithoutRequestsMayAnswerProbeWithAnyPSN(t *testing.T) {
 	for _, answer := range []psn.PSN{0xffffff, testPSN0 - 1000, psn.New(testPSN0 + 1000)} {
-		w := newPair(t, watchful)
+		w := newPair(t, setPeerTimeout)
 		a := w.n[0]
 		w.fate = dropAll
 		for range 100 {
@@ -99,16 +98,15 @@ func TestPeerThatGotNothingYetMayAnswerWithAnyPSN(t *testing.T) {
 	}
 }
 
-// TestIdlePeerThatChangesItsPortIsHeard: neither end sends anything but probes and their
-// answers, the last of which was about a READ.
-func TestIdlePeerThatChangesItsPortIsHeard(t *testing.T) {
+// Neither end sends anything but probes and their answers, the last of which concerned a READ.
+func TestIdlePeerMayChangeItsPort(t *testing.T) {
 	for _, selective := range []bool{false, true} {
 		for moves := range 2 {
 			c := [2]Config{}
 			if selective {
 				c = [2]Config{{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}}
 			}
-			w := newPairWith(t, c, watchful)
+			w := newPairWith(t, c, setPeerTimeout)
 			a, b := w.n[0], w.n[1]
 			a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 4*testMTU)}, remote: b.target(0)})
 			w.quiet()
@@ -123,9 +121,9 @@ func TestIdlePeerThatChangesItsPortIsHeard(t *testing.T) {
 	}
 }
 
-// TestSilentPeerThatIsGoneIsNoticed: an end that only receives notices it too.
-func TestSilentPeerThatIsGoneIsNoticed(t *testing.T) {
-	w := newPair(t, watchful)
+// An end that only receives detects it too.
+func TestSilentDeadPeerIsDetected(t *testing.T) {
+	w := newPair(t, setPeerTimeout)
 	a := w.n[0]
 	a.postRecv(7, a.sge(0, 8))
 	w.idle(10 * time.Second)
@@ -145,10 +143,10 @@ func TestSilentPeerThatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// TestOwnPauseIsNoSilenceOfThePeer: a process that was stopped for longer than
-// PeerTimeout asks before it gives the peer up.
-func TestOwnPauseIsNoSilenceOfThePeer(t *testing.T) {
-	w := newPair(t, watchful)
+// A process that was stopped for longer than PeerTimeout probes the peer before it ends the
+// connection.
+func TestOwnPauseIsNotPeerSilence(t *testing.T) {
+	w := newPair(t, setPeerTimeout)
 	w.now += time.Hour
 	w.idle(time.Minute)
 	if a := w.n[0]; a.port.Attr.State != qp.RTS || a.count(reason.PeerSilent) != 0 {
@@ -156,10 +154,9 @@ func TestOwnPauseIsNoSilenceOfThePeer(t *testing.T) {
 	}
 }
 
-// TestPeerTimeoutEndsRequestsWithoutTimeout: a queue pair with timeout 0 repeats
-// nothing and would wait forever (IBTA 9.7.6.1.3).
+// A queue pair with timeout 0 never retries and would wait forever (IBTA 9.7.6.1.3).
 func TestPeerTimeoutEndsRequestsWithoutTimeout(t *testing.T) {
-	w := newPair(t, func(i int, p *machine.Port) { watchful(i, p); p.Attr.Timeout = 0 })
+	w := newPair(t, func(i int, p *machine.Port) { setPeerTimeout(i, p); p.Attr.Timeout = 0 })
 	w.fate = dropAll
 	w.postWrites(1)
 	w.idle(5 * time.Second)
@@ -169,7 +166,7 @@ func TestPeerTimeoutEndsRequestsWithoutTimeout(t *testing.T) {
 	}
 }
 
-// TestNoPeerTimeoutNeverWakes: an idle connection waits for nothing.
+// Without a PeerTimeout an idle connection has no timer.
 func TestNoPeerTimeoutNeverWakes(t *testing.T) {
 	w := newPair(t, nil)
 	w.postWrites(1)
@@ -183,9 +180,9 @@ func TestNoPeerTimeoutNeverWakes(t *testing.T) {
 
 var refusedByHost = reason.Detail{Reason: reason.SendRefused, Expected: 24, Found: 111}
 
-// TestUnreachableEndsConnectionToNobody: what was sent last is quoted, a request or an
-// acknowledge, and the peer answers no more.
-func TestUnreachableEndsConnectionToNobody(t *testing.T) {
+// The ICMP message quotes the last packet sent, a request or an acknowledge, and the peer no longer
+// answers.
+func TestUnreachableEndsConnectionToMissingPeer(t *testing.T) {
 	for name, quoted := range map[string]ib.BTH{
 		"request":     {Opcode: ib.RCWriteOnly, PSN: testPSN0},
 		"acknowledge": {Opcode: ib.RCAcknowledge, PSN: testPSN1},
@@ -214,8 +211,8 @@ func TestUnreachableEndsConnectionToNobody(t *testing.T) {
 	}
 }
 
-// TestForgedUnreachableEndsNothing: a hint has the peer asked, and the peer answers. One
-// whose PSN is not under way, or that says something that may pass, does not even that.
+// A forged message only triggers a probe, which the peer answers. A message whose PSN is not in
+// flight, or that reports a temporary condition, does not even trigger a probe.
 func TestForgedUnreachableEndsNothing(t *testing.T) {
 	w := newPair(t, nil)
 	a := w.n[0]

@@ -17,8 +17,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// The memory of each node in the model run. Sources are never written by
-// anyone; targets only by the peer; results and receives only by this end.
+// The memory of each node in the model run. Sources are never written, targets only by the peer,
+// results and receives only by this end.
 const (
 	srcAt, srcLen       = 0, 8192
 	targetAt, targetLen = 8192, 8192
@@ -30,16 +30,15 @@ const (
 	maxLen              = 3000
 )
 
-// A flow is one direction of the model: what from asks of to, and what must
-// become of it.
+// A flow is one direction of the model: the requests of from to to, and their expected results.
 type flow struct {
 	r        *rand.Rand
 	from, to *node
 	expect   []func(queue.CQE) error // of from's send completions, in order
 	receive  []func(queue.CQE) error // of to's receive completions, in order
-	target   []byte                  // to's targets as they must be in the end
+	target   []byte                  // expected content of to's targets at the end
 	words    []byte
-	hazard   bool // a READ of the targets is outstanding: writes must fence
+	hazard   bool // a READ of the targets is outstanding, so writes must fence
 	results  int  // result slots used since the last fence
 	posted   int
 	sends    int // SENDs and WRITEs with immediate posted
@@ -48,7 +47,7 @@ type flow struct {
 	received int
 }
 
-// post posts a random work request and notes what must come of it.
+// post posts a random work request and records its expected results.
 func (f *flow) post(wrid uint64) {
 	n := f.r.IntN(maxLen)
 	switch f.r.IntN(4) {
@@ -119,7 +118,7 @@ func (f *flow) fenceIf(w *wqe, need bool) {
 	}
 }
 
-// slot gives a READ or atomic memory of its own for the result.
+// slot returns unused memory for the result of a READ or atomic.
 func (f *flow) slot(w *wqe, n int) {
 	f.fenceIf(w, f.results == slots)
 	at := resultAt + f.results*slotLen
@@ -129,8 +128,8 @@ func (f *flow) slot(w *wqe, n int) {
 	w.flags &^= queue.Inline
 }
 
-// atomic has the words changed strictly in order: each result tells how often
-// and in what order all before it were carried out.
+// atomic changes the words in a strict order, so that each result shows that all earlier atomics
+// were executed once and in order.
 func (f *flow) atomic(w *wqe) func() error {
 	f.slot(w, 8)
 	got := f.from.mem[w.list[0].Addr-f.from.mr.Base:][:8]
@@ -153,7 +152,7 @@ func (f *flow) atomic(w *wqe) func() error {
 	return func() error { return same("atomic", got, want) }
 }
 
-// arrival notes the receive completion of a message.
+// arrival records the expected receive completion of a message.
 func (f *flow) arrival(w *wqe, data []byte) {
 	i := f.sends
 	f.sends++
@@ -184,7 +183,7 @@ func same(what string, got, want []byte) error {
 	return nil
 }
 
-// check looks at new completions, and gives used receives back.
+// check verifies new completions and reposts used receives.
 func (f *flow) check() error {
 	for ; f.checked < len(f.from.send.list); f.checked++ {
 		if f.checked >= len(f.expect) {
@@ -212,15 +211,13 @@ func (f *flow) postRecvs() {
 	}
 }
 
-// runModel runs random work in both directions through a faulty network and
-// checks every completion and every byte.
-// If fast is set, Middle packets take the mid-message fast path; the run
-// tells how many packets did.
+// If fast is set, Middle packets take the mid-message fast path. runModel returns how many packets
+// took it.
 func runModel(t *testing.T, seed uint64, trains, fast bool) int {
 	const work = 60
 	r := rand.New(rand.NewPCG(seed, 1))
-	// Of four seeds, two have ends that both know of selective acknowledges, and
-	// one has an end that does not.
+	// Of four seeds, two have ends that both know selective acknowledges, and one has only one such
+	// end.
 	var c [2]Config
 	for i := range c {
 		c[i].Control = congestion.Kind(r.IntN(5))
@@ -234,7 +231,7 @@ func runModel(t *testing.T, seed uint64, trains, fast bool) int {
 		p.Attr.SQPSN, p.Attr.RQPSN = psn.New(uint32(0x1000000-r.IntN(200))), 0
 		p.Attr.MaxRdAtomic = uint8(1 + r.IntN(4))
 	})
-	w.keep, w.middles = false, fast
+	w.keep, w.fastPath = false, fast
 	if trains {
 		w.longest = func() int { return r.IntN(9) }
 	}
@@ -274,7 +271,7 @@ func runModel(t *testing.T, seed uint64, trains, fast bool) int {
 		}
 		moved := false
 		for i, f := range flows {
-			// Messages wait in the ring for receives at times, never too many.
+			// Messages sometimes wait in the ring for receives, but never too many.
 			for f.posted < work && f.from.port.SQ.Len() < 20 && f.sends < f.received+slots && r.IntN(3) != 0 {
 				f.post(uint64(f.posted))
 				moved = true
@@ -313,7 +310,7 @@ func runModel(t *testing.T, seed uint64, trains, fast bool) int {
 	return w.taken
 }
 
-// TestModelRandomFaults runs by seed: the seed of a failure replays it.
+// A failure names its seed, which replays it.
 func TestModelRandomFaults(t *testing.T) {
 	seeds := 800
 	if testing.Short() {
@@ -327,8 +324,7 @@ func TestModelRandomFaults(t *testing.T) {
 	}
 }
 
-// Trains that are lost, doubled, late or divided among packets are what their
-// packets would be.
+// Trains that are lost, duplicated, delayed or split must have the effect of their packets.
 func TestModelTrains(t *testing.T) {
 	seeds := 400
 	if testing.Short() {
@@ -342,8 +338,8 @@ func TestModelTrains(t *testing.T) {
 	}
 }
 
-// What takes the short way is what it would be without, losses and all.
-func TestModelMiddles(t *testing.T) {
+// The fast path must have the same effect as the normal path, also with losses.
+func TestModelFastPath(t *testing.T) {
 	seeds, taken := 200, 0
 	if testing.Short() {
 		seeds = 50
@@ -355,6 +351,6 @@ func TestModelMiddles(t *testing.T) {
 		}
 	}
 	if taken < 10*seeds {
-		t.Errorf("%d packets in %d runs took the short way", taken, seeds)
+		t.Errorf("%d packets in %d runs took the fast path", taken, seeds)
 	}
 }

@@ -16,25 +16,25 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// forge gives node i a packet with the peer's address, from a source port.
+// forge delivers a packet to node i with the peer's address and the given source port.
 func (w *pair) forge(i int, port uint16, p ib.Packet) {
 	p.DestQPN = w.n[i].port.QPN
 	p.Pad = ib.PadLen(len(p.Payload))
 	w.give(i, packet{b: append(p.Append(nil), 0, 0, 0, 0), src: netip.AddrPortFrom(testAddrs[1-i].Addr(), port)})
 }
 
-// The ports of testAddrs, and one that nobody of the connection uses.
+// The ports of testAddrs, and one that the connection does not use.
 const (
 	truePort  = 4791
 	otherPort = 0xc001
 )
 
-// sendPacket is a forged SEND with the PSN that is d after the one expected of node 0.
+// sendPacket returns a forged SEND whose PSN is d after the one expected from node 0.
 func sendPacket(d int, payload ...byte) ib.Packet {
 	return ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PSN: psn.PSN(testPSN0).Add(d), AckReq: true, Selective: true}, Payload: payload}
 }
 
-// A connection that runs, between two softrdma ends or with a standard peer.
+// newRunning connects two softrdma ends, or one with a standard peer, and exchanges messages.
 func newRunning(t testing.TB, selective bool) *pair {
 	w := newPair(t, nil)
 	if selective {
@@ -43,15 +43,15 @@ func newRunning(t testing.TB, selective bool) *pair {
 	w.postWrites(1)
 	w.settle()
 	w.n[0].send.list = nil
-	w.n[0].q.req.credits.limit = noLimit // receives are posted from now on
+	w.n[0].q.req.credits.limit = noLimit // tests post receives from here on
 	for _, n := range w.n {
 		n.refused = nil
 	}
 	return w
 }
 
-// TestForgedSendFromAnotherPortIsNotHeld: before the port was looked at, one such
-// packet in 4096 PSNs was executed in the place of the genuine one.
+// Without the check of the port, one such packet in 4096 PSNs would be executed instead of the
+// genuine one.
 func TestForgedSendFromAnotherPortIsNotHeld(t *testing.T) {
 	w := newRunning(t, true)
 	a, b := w.n[0], w.n[1]
@@ -75,14 +75,14 @@ func TestForgedSendFromAnotherPortIsNotHeld(t *testing.T) {
 	w.holdsNothing()
 }
 
-// A request or an answer from another port counts only with a PSN that is due
-// next, and where the peer is softrdma only when that has been silent.
+// A request or an answer from another port is accepted only with the PSN that is due next. A
+// softrdma peer must also have been silent.
 func TestPacketFromAnotherPortCountsByItsPSN(t *testing.T) {
 	type row struct {
 		name      string
 		selective bool
 		silent    time.Duration
-		d         int // behind the PSN expected
+		d         int // after the expected PSN
 		taken     bool
 	}
 	for _, c := range []row{
@@ -113,9 +113,9 @@ func TestPacketFromAnotherPortCountsByItsPSN(t *testing.T) {
 	}
 }
 
-// A peer that moves to another port goes on from there, at any time for a standard
-// one; one that spreads its packets over ports is not held to one.
-func TestPeerThatChangesItsPortGoesOn(t *testing.T) {
+// A standard peer may change its port at any time. A peer that spreads its packets over ports is
+// not bound to one.
+func TestPeerMayChangeItsPort(t *testing.T) {
 	for _, selective := range []bool{false, true} {
 		w := newRunning(t, selective)
 		a, b := w.n[0], w.n[1]
@@ -146,8 +146,8 @@ func TestPeerThatChangesItsPortGoesOn(t *testing.T) {
 	}
 }
 
-// Answers may come from another port than requests do.
-func TestAnswersAndRequestsHavePortsOfTheirOwn(t *testing.T) {
+// Answers may come from another port than requests.
+func TestAnswersAndRequestsUseSeparatePorts(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]
 	answers, requests := netip.AddrPortFrom(b.addr.Addr(), 0xc010), netip.AddrPortFrom(b.addr.Addr(), 0xc020)
@@ -171,10 +171,9 @@ func TestAnswersAndRequestsHavePortsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The first packet decides: nothing that is out of sequence teaches anything, and
-// what was kept of it is dropped when the peer turns out to use another port.
-func TestForgedPacketBeforeTheFirstTeachesNothing(t *testing.T) {
-	w := newPairWith(t, [2]Config{{}, {Store: NewStore(DefaultStore)}}, nil) // node 0 keeps to the standard
+// Only a packet in sequence sets the expected port. Held packets from other ports are dropped then.
+func TestForgedPacketBeforeTheFirstSetsNoPort(t *testing.T) {
+	w := newPairWith(t, [2]Config{{}, {Store: NewStore(DefaultStore)}}, nil) // node 0 is a standard peer
 	a, b := w.n[0], w.n[1]
 	b.to(0, qp.Reset)
 	b.to(0, qp.Init)
@@ -202,9 +201,9 @@ func TestForgedPacketBeforeTheFirstTeachesNothing(t *testing.T) {
 	w.holdsNothing()
 }
 
-// Where two requests have one PSN and different content, neither is carried out
-// before the peer has sent it once more.
-func TestHeldRequestThatIsContradictedIsSentAgain(t *testing.T) {
+// If two requests have the same PSN and different content, neither is executed until the peer has
+// sent it again.
+func TestContradictedHeldRequestIsSentAgain(t *testing.T) {
 	for _, forgedFirst := range []bool{true, false} {
 		w := newRunning(t, true)
 		a, b := w.n[0], w.n[1]
@@ -235,8 +234,8 @@ func TestHeldRequestThatIsContradictedIsSentAgain(t *testing.T) {
 	}
 }
 
-// A repetition of what is held is none, whatever it is.
-func TestHeldRequestIsNotContradictedByItsRepetition(t *testing.T) {
+// A repetition of a held request has the same content.
+func TestRepetitionDoesNotContradictHeldRequest(t *testing.T) {
 	for _, x := range []wqe{
 		{op: queue.Send, flags: queue.Inline, inline: []byte("12345678")},
 		{op: queue.SendImm, flags: queue.Inline, inline: []byte("12345678"), imm: 5},
@@ -255,7 +254,7 @@ func TestHeldRequestIsNotContradictedByItsRepetition(t *testing.T) {
 			a.post(x)
 		}
 		w.count[1] = 0
-		w.fate = func(_, i int, _ *ib.Packet) (int, int) { // the first is late, the others come twice
+		w.fate = func(_, i int, _ *ib.Packet) (int, int) { // loses the first packet and duplicates the others
 			if i == 0 {
 				return 0, 0
 			}
@@ -271,8 +270,8 @@ func TestHeldRequestIsNotContradictedByItsRepetition(t *testing.T) {
 	}
 }
 
-// A notification of a softrdma peer shows what it is about; a standard one shows
-// nothing, and slows down (annex A17.9.3).
+// A softrdma peer's notification names the packet that it is about. A standard notification names
+// none, and still slows the sender down (annex A17.9.3).
 func TestForgedNotificationNeedsPortAndPSN(t *testing.T) {
 	cnp := func(d int) ib.Packet {
 		return ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true, PSN: psn.PSN(testPSN0).Add(d)}, Payload: make([]byte, 16)}
@@ -296,9 +295,8 @@ func TestForgedNotificationNeedsPortAndPSN(t *testing.T) {
 	}
 }
 
-// What a router marked is what the notification is about: a request, or an answer
-// to a READ.
-func TestNotificationIsAboutThePacketThatWasMarked(t *testing.T) {
+// A notification names the packet that a router marked: a request, or a response to a READ.
+func TestNotificationNamesTheMarkedPacket(t *testing.T) {
 	w := newRunning(t, true)
 	a, b := w.n[0], w.n[1]
 	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 40*testMTU)}, remote: b.target(0)})
@@ -326,12 +324,12 @@ func TestNotificationIsAboutThePacketThatWasMarked(t *testing.T) {
 	}
 }
 
-// TestForgedSendAheadOfWhatWasSentIsDisowned: an attacker who also guesses the port can
-// have requests held, but only those that the peer has in flight are ever carried out.
-func TestForgedSendAheadOfWhatWasSentIsDisowned(t *testing.T) {
-	for _, middles := range []bool{false, true} {
+// An attacker who also guesses the port can have requests held, but held requests are executed only
+// if the peer has sent them.
+func TestForgedSendAheadOfSentRequestsIsDisowned(t *testing.T) {
+	for _, fastPath := range []bool{false, true} {
 		w := newRunning(t, true)
-		w.middles = middles
+		w.fastPath = fastPath
 		a, b := w.n[0], w.n[1]
 		for i := range uint64(30) {
 			b.postRecv(i, b.sge(int(i)*8, 8))
@@ -342,7 +340,7 @@ func TestForgedSendAheadOfWhatWasSentIsDisowned(t *testing.T) {
 				a.post(wqe{op: queue.Send, flags: queue.Inline, inline: []byte("genuine.")})
 			}
 		}
-		send(2) // are under way meanwhile
+		send(2) // stay in flight meanwhile
 		w.take(0, 2)
 		for _, d := range []int{6, 7, 20, 31, 32, 33, 40} {
 			w.forge(1, truePort, sendPacket(d, []byte("forged..")...))
@@ -371,7 +369,7 @@ func TestForgedSendAheadOfWhatWasSentIsDisowned(t *testing.T) {
 	}
 }
 
-// Losses beside do not make a sender disown what it sent.
+// Losses alone do not make a sender disown requests that it sent.
 func TestLossesAreNotDisowned(t *testing.T) {
 	w := newRunning(t, true)
 	a, b := w.n[0], w.n[1]

@@ -11,9 +11,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// overrun is a sender of 64-byte SENDs that keeps 512 of them posted, before a
-// receiver which posts 128 receives and goes through its completions every 50 µs, on
-// a path of 10 µs. It runs for 25 ms of virtual time.
+// overrun is a sender that keeps 512 SENDs of 64 bytes posted, and a receiver that posts 128
+// receives and polls its completions every 50 µs, on a path of 10 µs. It runs for 25 ms of virtual
+// time.
 func overrun(t *testing.T, timer uint8, credits bool) (messages, dropped int) {
 	const depth, posted, run, tick, look = 512, 128, 25 * time.Millisecond, 5 * time.Microsecond, 50 * time.Microsecond
 	w := newSelective(t, func(_ int, p *machine.Port) {
@@ -44,7 +44,7 @@ func overrun(t *testing.T, timer uint8, credits bool) (messages, dropped int) {
 				n.q.Expire(w.now)
 			}
 		}
-		w.take(0, 128) // as many as leave in a tick
+		w.take(0, 128) // the packets of one tick
 		w.deliver(1, 1000)
 		w.take(1, 1000)
 		w.deliver(0, 1000)
@@ -59,8 +59,8 @@ func overrun(t *testing.T, timer uint8, credits bool) (messages, dropped int) {
 	return messages, b.count(reason.SequenceAhead)
 }
 
-// TestCreditsSpareAnOverrunReceiver: what is sent to a receiver without receives is
-// dropped and sent again. docs/congestion.md quotes the figures.
+// Without credits, messages that find no receive are dropped and sent again. docs/congestion.md
+// quotes the figures.
 func TestCreditsSpareAnOverrunReceiver(t *testing.T) {
 	for _, timer := range []uint8{1, 12} {
 		var rate, lost [2]int

@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// completions is a completion queue without end.
+// completions is an unbounded completion queue.
 type completions struct{ list []queue.CQE }
 
 func (c *completions) Push(e *queue.CQE) { c.list = append(c.list, *e) }
@@ -44,7 +44,7 @@ func (q *receives) Take(r *machine.Receive) bool {
 	return true
 }
 
-// reports is a host that remembers.
+// reports is a host that records its calls.
 type reports struct {
 	events  []machine.Event
 	refused []reason.Detail
@@ -91,14 +91,14 @@ type node struct {
 	wr   uint64
 }
 
-// packet is a packet under way, as bytes.
+// packet is the bytes of a packet in flight.
 type packet struct {
 	b     []byte
 	src   netip.AddrPort
 	train int
 }
 
-// pair is two ends with a network of one's own making between them.
+// pair is two ends with a simulated network between them.
 type pair struct {
 	t    testing.TB
 	now  time.Duration
@@ -106,16 +106,16 @@ type pair struct {
 	wire [2][]packet // to be delivered to n[i]
 	sent [2][]ib.Packet
 
-	// fate tells how many copies of the i-th packet to n[to] arrive, and behind
-	// how many later ones. Nil delivers.
+	// fate returns how many copies of the i-th packet to n[to] arrive, and after how many later
+	// packets. Nil delivers each packet once, in order.
 	fate  func(to, i int, p *ib.Packet) (copies, late int)
 	count [2]int
-	keep  bool // remember what was sent
+	keep  bool // record sent packets
 
-	longest func() int // train that may be sent; nil sends packets
+	longest func() int // longest train to send; nil sends packets
 
-	middles bool // packets are offered to Continue first
-	taken   int  // by it
+	fastPath bool // offer packets to Continue first
+	taken    int  // packets that Continue took
 }
 
 const (
@@ -127,13 +127,12 @@ const (
 
 const allAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
 
-// newPair connects two queue pairs that keep to the standard; tune may change a
-// port before.
+// newPair connects two queue pairs without extensions. tune may change each port first.
 func newPair(t testing.TB, tune func(i int, p *machine.Port)) *pair {
 	return newPairWith(t, [2]Config{}, tune)
 }
 
-// newPairWith connects two queue pairs of the given kinds.
+// newPairWith connects two queue pairs with the given configurations.
 func newPairWith(t testing.TB, c [2]Config, tune func(i int, p *machine.Port)) *pair {
 	w := &pair{t: t, keep: true}
 	for i := range w.n {
@@ -241,7 +240,7 @@ func (n *node) postRecv(wrid uint64, list ...memory.SGE) {
 	n.rq.Publish(n.rq.Next(i))
 }
 
-// take drains node i's packets onto the wire and tells how many there were.
+// take moves node i's packets onto the wire and returns how many there were.
 func (w *pair) take(i, most int) (n int) {
 	var out machine.Out
 	for ; n < most; n++ {
@@ -289,7 +288,7 @@ func (w *pair) put(from int, out *machine.Out) {
 	}
 }
 
-// deliver gives up to most packets to node i and tells how many.
+// deliver delivers up to most packets to node i and returns how many.
 func (w *pair) deliver(i, most int) (n int) {
 	for n = 0; n < most && len(w.wire[i]) > 0; n++ {
 		p := w.wire[i][0]
@@ -304,17 +303,17 @@ func (w *pair) give(i int, p packet) {
 	if f := in.Parse(p.b); f != ib.OK {
 		w.t.Fatalf("node %d was sent a malformed packet: fault %d, %v", i, f, in.Opcode)
 	}
-	if w.middles && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
+	if w.fastPath && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
 		w.taken++
 	} else {
 		w.n[i].q.Receive(w.now, &in)
 	}
 	for k := range p.b {
-		p.b[k] = 0xdb // the buffer is the caller's again
+		p.b[k] = 0xdb // the caller may reuse the buffer
 	}
 }
 
-// inject gives node i a packet that the peer never sent.
+// inject delivers a packet to node i that the peer never sent.
 func (w *pair) inject(i int, p ib.Packet) {
 	p.DestQPN = w.n[i].port.QPN
 	p.Pad = ib.PadLen(len(p.Payload))
@@ -329,7 +328,7 @@ func (w *pair) step() bool {
 	return n > 0
 }
 
-// settle runs until nothing moves and no timer runs.
+// settle runs until no packets move and no timer is set.
 func (w *pair) settle() {
 	w.t.Helper()
 	for range 200000 {
@@ -350,13 +349,13 @@ func (w *pair) settle() {
 	w.t.Fatal("the pair does not come to rest")
 }
 
-// quiet runs until nothing moves, leaving timers alone.
+// quiet runs until no packets move, without firing timers.
 func (w *pair) quiet() {
 	for w.step() {
 	}
 }
 
-// statuses gives the statuses of completions.
+// statuses returns the statuses of completions.
 func statuses(c *completions) (s []queue.Status) {
 	for _, e := range c.list {
 		s = append(s, e.Status)

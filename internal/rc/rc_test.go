@@ -44,7 +44,7 @@ func TestReceiveInRTRRaisesCommunicationEstablishedOnce(t *testing.T) {
 	}
 }
 
-func TestErrorKeepsSharedReceivesAndTellsLastWQE(t *testing.T) {
+func TestErrorKeepsSharedReceivesAndReportsLastWQE(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.RQ.(*receives).shared = true })
 	b := w.n[1]
 	b.postRecv(1, b.sge(0, 1000))

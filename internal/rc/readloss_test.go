@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// newDistant connects two queue pairs that know of selective acknowledges, over
-// a round trip of a millisecond that both have met.
+// newDistant connects two queue pairs with selective acknowledges over a path whose round trip, one
+// millisecond, both have measured.
 func newDistant(t testing.TB) *pair {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
@@ -24,7 +24,7 @@ func newDistant(t testing.TB) *pair {
 	return w
 }
 
-// roundTrip has node 0 send, and node 1 answer with so many packets.
+// roundTrip sends from node 0 and answers from node 1 with the given number of packets.
 func (w *pair) roundTrip(most int) {
 	w.take(0, 1<<20)
 	w.now += time.Millisecond
@@ -41,13 +41,13 @@ func (w *pair) postReads(n, packets int) {
 	}
 }
 
-// expire lets the next timer of a node pass.
+// expire advances the time to a node's next timer.
 func (w *pair) expire(i int) {
 	w.now = w.n[i].q.Deadline()
 	w.n[i].q.Expire(w.now)
 }
 
-// asked is how many different READs node 1 was asked for.
+// asked returns how many different READs node 1 received.
 func (w *pair) asked() int {
 	all := map[uint64]bool{}
 	for _, p := range w.sent[1] {
@@ -58,11 +58,10 @@ func (w *pair) asked() int {
 	return len(all)
 }
 
-// TestSelectiveReadsGoOnWhileAnAnswerIsMissing: a READ that is answered but for
-// a lost packet leaves its place to another one, also where its request was
-// waiting behind a lost one.
-func TestSelectiveReadsGoOnWhileAnAnswerIsMissing(t *testing.T) {
-	w := newDistant(t)             // four at a time
+// A READ that lacks only a lost response frees its slot for another READ, also if its request
+// waited behind a lost one.
+func TestSelectiveReadsContinueWhileAResponseIsMissing(t *testing.T) {
+	w := newDistant(t)             // allows four READs at a time
 	w.fate = drop(1, w.count[1]+1) // the second request
 	w.postReads(8, 4)
 	w.roundTrip(1 << 20)
@@ -70,7 +69,7 @@ func TestSelectiveReadsGoOnWhileAnAnswerIsMissing(t *testing.T) {
 		t.Fatalf("%d READs asked for, refused %v", w.asked(), w.n[1].refused)
 	}
 	w.expire(0)
-	w.fate = drop(0, w.count[0]+1) // behind the acknowledge: the second READ's first answer
+	w.fate = drop(0, w.count[0]+1) // the second READ's first response, after the acknowledge
 	w.roundTrip(1 << 20)
 	w.take(0, 1<<20)
 	if n := w.asked(); n != 1+8 {
@@ -81,9 +80,8 @@ func TestSelectiveReadsGoOnWhileAnAnswerIsMissing(t *testing.T) {
 	w.holdsNothing()
 }
 
-// TestSelectiveMissingAnswerIsAskedForBeforeTheReadEnds: that some of it was
-// answered tells that the request has come.
-func TestSelectiveMissingAnswerIsAskedForBeforeTheReadEnds(t *testing.T) {
+// A partial response shows that the READ request has arrived, so the missing rest can be requested.
+func TestSelectiveMissingResponseIsRequestedBeforeTheReadEnds(t *testing.T) {
 	w := newDistant(t)
 	w.fate = drop(0, w.count[0]+3)
 	w.postReads(1, 16)
@@ -101,8 +99,8 @@ func TestSelectiveMissingAnswerIsAskedForBeforeTheReadEnds(t *testing.T) {
 	w.wantStatuses(&w.n[0].send, 0, 0, 0)
 }
 
-// TestSelectiveCopiesOfReadRequestsAreAnsweredOnce, in whatever order they
-// come, and are sent as soon as any packet of a READ was lost.
+// Copies of READ requests are answered once, in any order. They are sent as soon as any packet of a
+// READ was lost.
 func TestSelectiveCopiesOfReadRequestsAreAnsweredOnce(t *testing.T) {
 	w := newDistant(t)
 	w.fate = drop(0, w.count[0]+1)
@@ -139,8 +137,7 @@ func TestSelectiveCopiesOfReadRequestsAreAnsweredOnce(t *testing.T) {
 	}
 }
 
-// TestSelectiveRepeatedReadRequestIsNoCopy: the peer may have answered it, and
-// the answers may be lost.
+// A repeated request must be answered again, because the earlier response may be lost.
 func TestSelectiveRepeatedReadRequestIsNoCopy(t *testing.T) {
 	w := newDistant(t)
 	w.fate = drop(0, w.count[0]+1)
@@ -158,8 +155,8 @@ func TestSelectiveRepeatedReadRequestIsNoCopy(t *testing.T) {
 	w.wantStatuses(&w.n[0].send, 0, 0, 0, 0)
 }
 
-// TestSelectiveReadsIntoOneBufferEndInOrder: what was posted last is in it when
-// all are complete, whichever answer was lost.
+// After all READs complete, the buffer holds the data of the last one posted, whichever response
+// was lost.
 func TestSelectiveReadsIntoOneBufferEndInOrder(t *testing.T) {
 	for lost := range 12 {
 		w := newDistant(t)
@@ -180,8 +177,8 @@ func TestSelectiveReadsIntoOneBufferEndInOrder(t *testing.T) {
 	}
 }
 
-// TestSelectiveReadsIntoPiecesEndInOrder: the same with buffers in pieces that
-// share memory here and there, packets that cross their borders, and atomics.
+// The same with scattered buffers that overlap in places, packets that cross entry boundaries, and
+// atomics.
 func TestSelectiveReadsIntoPiecesEndInOrder(t *testing.T) {
 	play := func(lost ...int) []byte {
 		w := newDistant(t)

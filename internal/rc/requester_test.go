@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// fill gives every byte of a range a value that tells its place.
+// fill sets each byte of a range to a value derived from its position.
 func fill(b []byte, seed byte) {
 	for i := range b {
 		b[i] = byte(i)*31 + byte(i>>8) + seed
@@ -81,7 +81,7 @@ func TestRequesterMessageOfNoBytesCompletes(t *testing.T) {
 	a, b := w.n[0], w.n[1]
 	b.postRecv(1)
 	b.postRecv(2)
-	bad := queue.RDMA{Addr: 1, RKey: 0xdead} // C9-88: not looked at
+	bad := queue.RDMA{Addr: 1, RKey: 0xdead} // C9-88: the R_Key is not checked
 	a.post(wqe{op: queue.Send})
 	a.post(wqe{op: queue.Write, remote: bad})
 	a.post(wqe{op: queue.WriteImm, remote: bad, imm: 7})
@@ -127,7 +127,7 @@ func TestRequesterCompletionsSignalledInOrder(t *testing.T) {
 	}
 }
 
-func TestRequesterWindowFullHasAskedForAck(t *testing.T) {
+func TestRequesterFullWindowHasRequestedAck(t *testing.T) {
 	const packet = testMTU + overhead
 	for window := 1; window < 10*packet; window += 37 {
 		w := newPair(t, func(_ int, p *machine.Port) { p.Window = window })
@@ -162,9 +162,8 @@ func TestRequesterWindowSmallerThanPacketSendsOneByOne(t *testing.T) {
 	w.wantStatuses(&a.send, queue.Success)
 }
 
-// As many requests for an acknowledge as ackShare says fit into the window, more
-// over a long path.
-func TestRequesterLongMessageAsksForAckInside(t *testing.T) {
+// The window holds as many requests for an acknowledge as ackShare says, and more over a long path.
+func TestRequesterLongMessageRequestsAckInside(t *testing.T) {
 	for _, c := range []struct {
 		trip  time.Duration
 		share int
@@ -218,7 +217,7 @@ func TestRequesterReadsLimitedByMaxRdAtomic(t *testing.T) {
 	}
 }
 
-// What a READ asks for comes to this side's buffers, as one burst: it counts.
+// The responses to a READ arrive as one burst in this side's buffers, so they count in the window.
 func TestRequesterReadsCountTheirResponsesInWindow(t *testing.T) {
 	const window = 6 * (testMTU + overhead)
 	w := newPair(t, func(_ int, p *machine.Port) { p.Window = window })
@@ -324,8 +323,7 @@ func TestRequesterNotReadyToSendKeepsRequests(t *testing.T) {
 	w.wantStatuses(&a.send, queue.Success)
 }
 
-// TestRequesterMessageOf2GiBTakesHalfThePSNs sends the longest message at the
-// smallest MTU, answered by hand.
+// This test sends the longest message at the smallest MTU and acknowledges it by hand.
 func TestRequesterMessageOf2GiBTakesHalfThePSNs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: 8 million packets")

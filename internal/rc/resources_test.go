@@ -55,9 +55,10 @@ func TestResponderDuplicateSendAckedAgainNotExecuted(t *testing.T) {
 	}
 }
 
-// Linux's requester takes the second acknowledge of a message's last PSN for its end even while it repeats the message,
-// and then stops for good if its send queue is full. So a repetition must not see that PSN before its own last packet.
-func TestResponderDuplicateAcknowledgedWhereAskedUpToItself(t *testing.T) {
+// Linux's requester treats a second acknowledge of a message's last PSN as the message's end even
+// while it repeats the message. It then stops for good if its send queue is full. A repetition must
+// therefore not be acknowledged with that PSN before its own last packet.
+func TestResponderDuplicateRequestingAckIsAckedUpToItself(t *testing.T) {
 	w := newPair(t, nil)
 	b := w.n[1]
 	b.postRecv(1, b.sge(0, 3*testMTU))

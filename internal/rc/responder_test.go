@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// request makes a request packet whose PSN is the i-th of the connection.
+// request returns a request packet with the i-th PSN of the connection.
 func requestPacket(op ib.Opcode, i, payload int) (k ib.Packet) {
 	k.Opcode, k.PSN, k.AckReq = op, psn.PSN(testPSN0).Add(i), true
 	if payload > 0 {
@@ -31,7 +31,7 @@ func writePacket(op ib.Opcode, i, payload int, h ib.RETH) ib.Packet {
 	return k
 }
 
-// answers drains what the responder of node 1 sends.
+// answers returns the packets that the responder of node 1 sends.
 func (w *pair) answers() []ib.Packet {
 	from := len(w.sent[0])
 	w.take(1, 1<<20)
@@ -51,7 +51,7 @@ func TestResponderOneAckForABatch(t *testing.T) {
 	}
 }
 
-func TestResponderNoAckUnlessAsked(t *testing.T) {
+func TestResponderNoAckUnlessRequested(t *testing.T) {
 	w := newPair(t, nil)
 	k := writePacket(ib.RCWriteOnly, 0, 8, ib.RETH{Addr: w.n[1].mr.Base, RKey: w.n[1].mr.Key, Length: 8})
 	k.AckReq = false
@@ -79,11 +79,11 @@ func TestResponderRefusals(t *testing.T) {
 	)
 	for _, r := range []struct {
 		name   string
-		access qp.Access // taken from the queue pair
+		access qp.Access // rights removed from the queue pair
 		in     func(x world) []ib.Packet
 		nak    ib.Syndrome
 		reason reason.Reason
-		recv   queue.Status // of the receive in use; Success for none
+		recv   queue.Status // of the receive in use; Success if none is
 	}{
 		{"middle without first", 0, func(x world) []ib.Packet { return []ib.Packet{requestPacket(ib.RCSendMiddle, 0, mtu)} }, inv, reason.OpcodeSequence, 0},
 		{"write last without first", 0, func(x world) []ib.Packet { return []ib.Packet{requestPacket(ib.RCWriteLast, 0, 1)} }, inv, reason.OpcodeSequence, 0},
@@ -156,7 +156,7 @@ func TestResponderRefusals(t *testing.T) {
 			in := r.in(x)
 			for i, k := range in {
 				if i == len(in)-1 {
-					w.answers() // acknowledges of what came before
+					w.answers() // discards acknowledges of earlier packets
 				}
 				w.inject(1, k)
 			}
@@ -270,7 +270,7 @@ func TestResponderWriteWithImmediateNotReadyAtItsLastPacket(t *testing.T) {
 	}
 }
 
-func TestResponderSendCompletionTellsAll(t *testing.T) {
+func TestResponderSendCompletionHasAllFields(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]
 	b.postRecv(5, b.sge(0, 3), b.sge(10, 100))
@@ -291,7 +291,7 @@ func TestResponderSendCompletionTellsAll(t *testing.T) {
 	}
 }
 
-// boundWindow binds a type 2 window of node 1 and gives its key.
+// boundWindow binds a type 2 window of node 1 and returns its key.
 func (w *pair) boundWindow() uint32 {
 	b := w.n[1]
 	key, err := b.port.Memory.AllocWindow(7, memory.MW2)

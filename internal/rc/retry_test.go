@@ -26,7 +26,7 @@ func TestRetryTimeoutsExhaustRetryCount(t *testing.T) {
 	if c := a.send.list[0]; c.Reason != reason.RetryExceeded || c.Expected != 3 || c.Found != 4 {
 		t.Errorf("completion %+v", c)
 	}
-	// The timeout as it was set, then twice, then four times that.
+	// The configured timeout, then twice and four times that.
 	if d, want := w.now-start, (1+2+4+4)*a.port.Attr.AckTimeout(); d < want || d > want+100*time.Microsecond {
 		t.Errorf("gave up after %v, want %v", d, want)
 	}
@@ -59,7 +59,7 @@ func TestRetryLostAckRepeatsRequestOnce(t *testing.T) {
 	}
 }
 
-func TestRetryNotReadyWaitsTheTimeAskedFor(t *testing.T) {
+func TestRetryNotReadyWaitsTheRequestedTime(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.MinRNRTimer = 14 })
 	a, b := w.n[0], w.n[1]
 	wait := ib.RNRTimer(14)
@@ -93,7 +93,7 @@ func TestRetryNotReadyExhaustsRNRRetry(t *testing.T) {
 	}
 }
 
-func TestRetryNotReadySevenIsForEver(t *testing.T) {
+func TestRetryNotReadySevenIsUnlimited(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RetryCnt = 0 })
 	a, b := w.n[0], w.n[1]
 	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 8)}})
@@ -107,8 +107,8 @@ func TestRetryNotReadySevenIsForEver(t *testing.T) {
 	w.wantStatuses(&a.send, 0)
 }
 
-// The peer that is not ready answers. Where some of its answers are lost on the
-// way, it has not gone away.
+// A peer that is not ready still answers. Losing some of its answers must not exhaust the retry
+// count.
 func TestRetryNotReadyStartsRetryCountAnew(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RetryCnt = 2 })
 	a, b := w.n[0], w.n[1]
@@ -145,6 +145,8 @@ func TestRetryCopyOfNotReadyCountsOnce(t *testing.T) {
 	}
 }
 
+// The response to a READ arrives when the READ is about to be repeated and a local operation waits
+// behind it.
 func TestRetryAnswerBeforeRepetitionKeepsLocalOperation(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]

@@ -15,12 +15,12 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// newSelective connects two queue pairs that know of selective acknowledges.
+// newSelective connects two queue pairs with selective acknowledges.
 func newSelective(t testing.TB, tune func(i int, p *machine.Port)) *pair {
 	return newPairWith(t, [2]Config{{Store: NewStore(DefaultStore)}, {Store: NewStore(DefaultStore)}}, tune)
 }
 
-// holdsNothing fails where an end keeps something though nothing is missing.
+// holdsNothing fails if an end still holds packets.
 func (w *pair) holdsNothing() {
 	w.t.Helper()
 	for i, n := range w.n {
@@ -31,7 +31,7 @@ func (w *pair) holdsNothing() {
 }
 
 func TestSelectiveOneLossCostsOnePacket(t *testing.T) {
-	for lostOne := range 9 { // the tenth is missed by nobody: see the next test
+	for lostOne := range 9 { // the next test covers the tenth, a tail loss
 		w := newSelective(t, nil)
 		a, b := w.n[0], w.n[1]
 		fill(a.mem, 9)
@@ -52,14 +52,14 @@ func TestSelectiveOneLossCostsOnePacket(t *testing.T) {
 	}
 }
 
-func TestSelectiveTailLossIsProbedFor(t *testing.T) {
+func TestSelectiveTailLossIsProbed(t *testing.T) {
 	for _, op := range []queue.Op{queue.Write, queue.Read, queue.FetchAdd} {
 		w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.Timeout = 16 })
 		a, b := w.n[0], w.n[1]
 		w.postWrites(1)
 		w.settle()
 		start := w.now
-		w.fate = drop(1, w.count[1]) // the next request, and nothing is behind it
+		w.fate = drop(1, w.count[1]) // the next request, which nothing follows
 		a.post(wqe{op: op, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0), atomic: b.word(0)})
 		w.settle()
 		w.wantStatuses(&a.send, 0, 0)
@@ -69,7 +69,7 @@ func TestSelectiveTailLossIsProbedFor(t *testing.T) {
 	}
 }
 
-func TestSelectiveLostReadResponsesAreAskedForAlone(t *testing.T) {
+func TestSelectiveRequestsOnlyLostReadResponses(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
 	fill(b.mem, 7)
@@ -94,8 +94,7 @@ func TestSelectiveLostReadResponsesAreAskedForAlone(t *testing.T) {
 	w.holdsNothing()
 }
 
-// A READ of more responses than a peer keeps requests ahead is sent when nothing
-// is in flight: there is nothing that it could be too far ahead of.
+// A READ with more responses than a peer holds requests ahead is sent when nothing is in flight.
 func TestSelectiveReadLongerThanTheSpanIsSent(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
@@ -103,7 +102,7 @@ func TestSelectiveReadLongerThanTheSpanIsSent(t *testing.T) {
 	fill(b.mem, 7)
 	const n = 10 * testMTU
 	w.postWrites(1)
-	w.settle() // each knows of the other now
+	w.settle() // both now know the other's extensions
 	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, n)}, remote: b.target(0)})
 	w.settle()
 	w.wantStatuses(&a.send, 0, 0)
@@ -113,8 +112,7 @@ func TestSelectiveReadLongerThanTheSpanIsSent(t *testing.T) {
 	w.holdsNothing()
 }
 
-// TestSelectiveHeldSendWithoutReceiveIsNotDone: that the peer holds a message
-// does not mean that it has a place for it.
+// A peer may hold a SEND without having a receive for it.
 func TestSelectiveHeldSendWithoutReceiveIsNotDone(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
@@ -143,8 +141,7 @@ func TestSelectiveHeldSendWithoutReceiveIsNotDone(t *testing.T) {
 	w.holdsNothing()
 }
 
-// TestSelectiveLatePacketsAreNotRepeated: once it is known how late packets may
-// be, being late costs nothing.
+// Once the sender knows how late packets may arrive, reordering causes no retransmission.
 func TestSelectiveLatePacketsAreNotRepeated(t *testing.T) {
 	w := newSelective(t, nil)
 	a, b := w.n[0], w.n[1]
@@ -171,9 +168,9 @@ func TestSelectiveLatePacketsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestSelectiveStandardPeerSeesTheStandard: it sees one bit until it has
-// answered once, and everything from a lost packet on again.
-func TestSelectiveStandardPeerSeesTheStandard(t *testing.T) {
+// A standard peer sees one bit until it has answered once. After that a loss is repaired by
+// resending everything from the lost packet on.
+func TestSelectiveStandardPeerGetsStandardBehaviour(t *testing.T) {
 	w := newPairWith(t, [2]Config{{Store: NewStore(DefaultStore)}, {}}, nil)
 	a, b := w.n[0], w.n[1]
 	w.postWrites(1)
@@ -198,8 +195,7 @@ func TestSelectiveStandardPeerSeesTheStandard(t *testing.T) {
 	}
 }
 
-// TestSelectiveFullStoreFallsBackToTheStandard: what cannot be held is refused
-// as the standard has it.
+// Packets that do not fit into the store are refused as the standard requires.
 func TestSelectiveFullStoreFallsBackToTheStandard(t *testing.T) {
 	w := newPairWith(t, [2]Config{{Store: NewStore(DefaultStore)}, {Store: NewStore(3 * testMTU)}}, nil)
 	a, b := w.n[0], w.n[1]
@@ -224,7 +220,7 @@ func TestSelectiveErrorReleasesWhatIsHeld(t *testing.T) {
 	if b.q.store.responder.Used() == 0 {
 		t.Fatal("nothing held")
 	}
-	b.q.c.Port.Attr.Access = 0 // the first one is refused when it comes
+	b.q.c.Port.Attr.Access = 0 // the first request is refused when it arrives
 	w.settle()
 	w.wantStatuses(&b.recv)
 	if b.q.store.responder.Used() != 0 || b.q.resp.Holds() {
@@ -234,8 +230,7 @@ func TestSelectiveErrorReleasesWhatIsHeld(t *testing.T) {
 	w.holdsNothing()
 }
 
-// TestSelectiveLossySteadyPathDoesNotAllocate: lists and copies come from the
-// store and return to it.
+// Lists and copies come from the store and return to it.
 func TestSelectiveLossySteadyPathDoesNotAllocate(t *testing.T) {
 	for _, op := range []queue.Op{queue.Write, queue.Read} {
 		w := newSelective(t, func(_ int, p *machine.Port) { p.SendCQ, p.RecvCQ, p.Host = &last{}, &last{}, &quiet{} })
@@ -279,7 +274,7 @@ func TestSelectiveLossySteadyPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// quiet is a host that does not care.
+// quiet is a host that ignores all reports.
 type quiet struct{}
 
 func (*quiet) Event(*machine.Port, machine.Event, reason.Detail)   {}

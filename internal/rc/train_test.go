@@ -35,8 +35,8 @@ func TestTrainIsOneMessageInOnePacket(t *testing.T) {
 	}
 }
 
-// A train that is taken apart is the packets that leave without one.
-func TestTrainPartsAreItsPackets(t *testing.T) {
+// A train must split into the packets that would be sent without it.
+func TestTrainSplitsIntoItsPackets(t *testing.T) {
 	for _, op := range []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.SendImm, queue.SendInv} {
 		const n = 5*testMTU + 5
 		sent := func(longest int) (list []ib.Packet) {

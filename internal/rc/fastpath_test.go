@@ -18,8 +18,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A mirror is two queue pairs that are given the same packets, one of which may take
-// the short way for them.
+// A mirror is two queue pairs that receive the same packets. One of them may use the fast path.
 type mirror struct {
 	t     *testing.T
 	n     [2]*node
@@ -42,7 +41,7 @@ func newMirror(t *testing.T, selective bool, access qp.Access) *mirror {
 	return m
 }
 
-// give gives both of them a packet.
+// give delivers a packet to both.
 func (m *mirror) give(now time.Duration, in machine.In) {
 	for i, n := range m.n {
 		in := in
@@ -55,7 +54,7 @@ func (m *mirror) give(now time.Duration, in machine.In) {
 	}
 }
 
-// same fails unless both are in the same state, and answer the same.
+// same fails unless both are in the same state and send the same answers.
 func (m *mirror) same(now time.Duration, when string) {
 	m.t.Helper()
 	a, b := m.n[0], m.n[1]
@@ -75,7 +74,7 @@ func (m *mirror) same(now time.Duration, when string) {
 	}
 }
 
-// told are completions without keys, which nodes draw by lot.
+// told returns completions without keys, which are random for each node.
 func (n *node) told(list []queue.CQE) []queue.CQE {
 	list = slices.Clone(list)
 	for i := range list {
@@ -107,9 +106,9 @@ func (m *mirror) answers(now time.Duration, n *node) (list []string) {
 	return list
 }
 
-// A hostile peer's packets, in and out of order, whole and spoilt, do the same
-// whichever way they take.
-func TestContinueIsReceive(t *testing.T) {
+// Packets of a hostile peer, in and out of order, valid and corrupted, must have the same effect on
+// both paths.
+func TestContinueMatchesReceive(t *testing.T) {
 	runs, taken := 400, 0
 	if testing.Short() {
 		runs = 100
@@ -128,7 +127,7 @@ func TestContinueIsReceive(t *testing.T) {
 			}
 			if r.IntN(40) == 0 {
 				for _, n := range m.n {
-					_ = n.port.Memory.Deregister(n.mr) // again, maybe
+					_ = n.port.Memory.Deregister(n.mr) // possibly a second time
 				}
 			}
 		}
@@ -136,16 +135,16 @@ func TestContinueIsReceive(t *testing.T) {
 		taken += m.taken
 	}
 	if taken < 5*runs {
-		t.Errorf("%d packets of %d runs took the short way", taken, runs)
+		t.Errorf("%d packets of %d runs took the fast path", taken, runs)
 	}
 }
 
-// prepare posts what the packets of s are for.
+// prepare posts the work requests that the packets of s need.
 func (m *mirror) prepare(s *stream) {
 	var reqs [2][]string
 	cut := s.r.IntN(20 * testMTU)
 	long := s.r.IntN(32 * testMTU)
-	key := uint32(s.r.IntN(6) / 5) // spoils the second entry of a list, sometimes
+	key := uint32(s.r.IntN(6) / 5) // sometimes makes the second entry invalid
 	for i, n := range m.n {
 		for k := range 4 {
 			e := n.sge(0x4000+cut, long)
@@ -166,13 +165,13 @@ func (m *mirror) prepare(s *stream) {
 	}
 }
 
-// A stream makes the packets of messages, mostly as they should be.
+// A stream generates the packets of messages, most of them valid.
 type stream struct {
 	r         *rand.Rand
 	psn       psn.PSN
 	op        ib.Opcode
-	late      []machine.In // that will come out of order
-	left      int          // packets of the message to come
+	late      []machine.In // packets to deliver out of order
+	left      int          // packets left of the message
 	all       int
 	announces bool
 	read      bool // responses to a READ of 40 packets
@@ -204,11 +203,11 @@ func (s *stream) next(n *node) machine.In {
 		in.RETH.Length = uint32(r.IntN(s.all+1)*testMTU + r.IntN(2))
 	}
 	in.Payload = bytes.Repeat([]byte{byte(r.Uint32())}, testMTU)
-	switch r.IntN(120) { // what a peer or the network may do to it
+	switch r.IntN(120) { // faults of the peer or the network
 	case 0:
-		return in // twice
+		return in // duplicated
 	case 1, 2, 3:
-		s.psn, s.left = s.psn.Next(), s.left-1 // and lost, or late
+		s.psn, s.left = s.psn.Next(), s.left-1 // lost or late
 		if r.IntN(4) > 0 {
 			s.late = append(s.late, in)
 		}
