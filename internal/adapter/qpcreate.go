@@ -63,7 +63,7 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 		q.recovery = d.cfg.Recovery
 	}
 	q.Port = machine.Port{
-		Type: c.Type, PD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
+		Type: c.Type, PD: p.ID, RecvPD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
 		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path, PutGRH: l.putGRH,
 	}
 	if transport.Acknowledged {
@@ -76,7 +76,7 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
 	}
 	if c.SRQ != nil {
-		q.RQ = c.SRQ
+		q.RQ, q.RecvPD = c.SRQ, c.SRQ.pd.ID
 		return q
 	}
 	if q.Recv = c.RQ; q.Recv == nil {

@@ -28,7 +28,7 @@ func (r *receiver) places(now time.Duration, list [][]byte) ([][]byte, bool) {
 		b := r.region.Place(r.addr, r.left)
 		return append(list, b), b != nil
 	case toReceive:
-		list, direct, d = r.cursor.Places(r.p.Memory, r.p.PD, r.recv.SGEs, r.received, r.left, list)
+		list, direct, d = r.cursor.Places(r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received, r.left, list)
 		if d.Reason != reason.None {
 			r.q.fatal(now, iwarp.TermDDPLocal, nil, local(d))
 		}
@@ -55,7 +55,7 @@ func (r *receiver) place(now time.Duration, b []byte) bool {
 			return false
 		}
 	case toReceive:
-		if d := r.cursor.Scatter(r.p.Memory, r.p.PD, r.recv.SGEs, r.received, b); d.Reason != reason.None {
+		if d := r.cursor.Scatter(r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received, b); d.Reason != reason.None {
 			r.q.fatal(now, iwarp.TermDDPLocal, nil, local(d))
 			return false
 		}

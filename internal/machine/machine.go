@@ -167,6 +167,7 @@ type Port struct {
 	QPN         uint32
 	Type        qp.Type
 	PD          uint32
+	RecvPD      uint32 // whose keys receives name: that of the shared receive queue, if there is one (IBTA 10.2.9)
 	Attr        qp.Attr
 	Memory      *memory.Table
 	SQ          *queue.SendRing

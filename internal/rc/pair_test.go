@@ -162,7 +162,7 @@ func newNode(t testing.TB, i int, tune func(i int, p *machine.Port)) *node {
 	n.rq = &receives{RecvRing: queue.NewRecvRing(63, 4)}
 	psns := [2]uint32{testPSN0, testPSN1}
 	n.port = machine.Port{
-		QPN: uint32(0x100 + i), Type: qp.RC, PD: 7, Memory: tab, SQ: queue.NewSendRing(63, 4, 64),
+		QPN: uint32(0x100 + i), Type: qp.RC, PD: 7, RecvPD: 7, Memory: tab, SQ: queue.NewSendRing(63, 4, 64),
 		SQSigAll: true, RQ: n.rq, SendCQ: &n.send, RecvCQ: &n.recv, Host: n, Window: 1 << 20,
 		Attr: qp.Attr{
 			PathMTU: testMTU, DestQPN: uint32(0x101 - i), Access: allAccess,

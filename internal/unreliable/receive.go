@@ -25,7 +25,7 @@ func (q *Queues) Take() *machine.Receive {
 // Scatter writes data at offset pos of the receive. If it cannot, the receive completes
 // in error, the state becomes ERR, and Scatter reports false.
 func (q *Queues) Scatter(c *memory.Cursor, pos uint64, data []byte) bool {
-	d := c.Scatter(q.Memory, q.PD, q.recv.SGEs, pos, data)
+	d := c.Scatter(q.Memory, q.RecvPD, q.recv.SGEs, pos, data)
 	if d.Reason == reason.None {
 		return true
 	}

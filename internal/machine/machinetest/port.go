@@ -93,7 +93,7 @@ type Port struct {
 func New(t qp.Type, qpn uint32, depth int) *Port {
 	p := &Port{}
 	p.Port = machine.Port{
-		QPN: qpn, Type: t, PD: PD, Memory: memory.NewTable(),
+		QPN: qpn, Type: t, PD: PD, RecvPD: PD, Memory: memory.NewTable(),
 		SQ: queue.NewSendRing(depth, 4, 64), RQ: &p.Receives,
 		SendCQ: &p.Sent, RecvCQ: &p.Received, Host: p, Window: 1 << 20,
 		Attr: qp.Attr{PathMTU: 256, Port: 1, Access: qp.RemoteWrite}, PutGRH: putGRH,

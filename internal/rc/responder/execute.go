@@ -50,7 +50,7 @@ func (r *Responder) executed(in *machine.In, info *ib.Info) {
 
 // place writes the payload of a SEND to the receive (IBTA 9.4.1).
 func (r *Responder) place(in *machine.In) bool {
-	d := r.cursor.Scatter(r.p.Memory, r.p.PD, r.recv.SGEs, r.received, in.Payload)
+	d := r.cursor.Scatter(r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received, in.Payload)
 	switch d.Reason {
 	case reason.None:
 		r.received += uint64(len(in.Payload))
