@@ -1,16 +1,16 @@
 // Package adapter is the channel adapter: it owns every object of a device,
 // binds rings, memory, protocol machines and a link together, and makes them
-// progress. A lane owns one link and the queue pairs on it; one goroutine at a
-// time progresses a lane: whoever posts, whoever polls, or the lane's own when
-// nobody else does.
+// progress. A lane owns one link and the queue pairs on it. One goroutine at a
+// time makes a lane progress: a poster, a poller, or the lane's own goroutine when
+// there is neither.
 //
 // The adapter holds no protocol rules, which are the machines', and offers no
 // friendly interface, which is package verbs: it is what hardware would be,
 // seen from its driver.
 //
-// Package schedule decides which queue pair or stream of a lane sends next, and package
-// drive who makes a lane progress. The stages of a packet and their locking are in
-// round.go.
+// Three packages below have parts of it: schedule decides which queue pair or stream of a
+// lane sends next, drive who makes a lane progress, and stream connects the queue pairs
+// of iWARP. The stages of a packet and their locking are in progress.go.
 package adapter
 
 import (

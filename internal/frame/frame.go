@@ -1,10 +1,11 @@
 // Package frame says how transport packets are wrapped and protected on a network: which
 // addresses their headers have, what stands in front of the BTH, and how the ICRC begins.
 // An implementation joins one encapsulation to one lane's link of the matching kind:
-// frame/rocev2 wraps packets in UDP over IP.
+// frame/rocev2 wraps packets in UDP over IP, frame/rocev1 in Ethernet frames with a GRH.
 //
-// A frame moves no bytes, which is its link's business, and reads nothing behind the
-// network headers but through the ICRC, which is the transports' business. To the adapter
+// A frame moves no bytes, which is its link's business. Behind the network headers it
+// reads the destination queue pair number, which steers packets to lanes, and computes the
+// ICRC; everything else there is the transports' business. To the adapter
 // it is the only part of the program that knows addresses: the adapter compares endpoints
 // and looks into none.
 //

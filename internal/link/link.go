@@ -5,8 +5,9 @@
 //
 //   - [Waiter] is what a lane sleeps on. Every link is one.
 //   - [Packets] is a link that carries packets, in batches of equal size: UDP sockets
-//     (link/udp), the simulated network (internal/simnet). [Capabilities] says what it
-//     is good at, and what its users must be prepared for.
+//     (link/udp), Ethernet frames (link/packet), the simulated network
+//     (internal/simnet). [Capabilities] says what it is good at, and what its users
+//     must be prepared for.
 //   - [Streams] is a link that connects peers by byte streams: TCP (link/tcp), for iWARP.
 //
 // What surrounds a packet (addresses, network headers, CRCs) is a frame's business:

@@ -16,9 +16,9 @@
 // With a standard peer the requester goes back to the oldest unanswered packet whenever
 // the peer or the acknowledgement timer says that one was lost (retry.go). Two softrdma
 // ends find each other by a reserved bit of the BTH. Their responder holds requests that
-// arrive behind a lost one in a reorder buffer (responder/ahead.go, package reorder) and says so by
-// selective acknowledges. Their requester keeps a scoreboard (package scoreboard,
-// selectiveack.go), detects losses by time as RACK does (loss.go), and sends again what
+// arrive behind a lost one in a reorder buffer (responder/ahead.go, package reorder) and
+// says so by selective acknowledges. Their requester keeps a scoreboard (package
+// scoreboard, selectiveack.go), detects losses by time as RACK does (loss.go), and sends again what
 // is lost and nothing else (retransmit.go). With any peer a tail-loss probe detects the
 // loss of the last packet (tailprobe.go).
 //

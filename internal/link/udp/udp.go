@@ -1,8 +1,9 @@
 // Package udp is the link over the system's UDP sockets, as any program may
 // open them: RoCE v2 without root and without a kernel module. It owns the
 // sockets of one local address: one that receives on the RoCE v2 port, one per
-// flow that only sends, one per multicast group. It never looks into packets,
-// retransmits, orders or checks them.
+// flow that only sends, one per multicast group. A BPF program reads the
+// destination queue pair number to choose a lane. The package never retransmits, orders
+// or checks packets.
 //
 // # The IPv4 identification
 //

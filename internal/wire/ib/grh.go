@@ -1,112 +1,53 @@
 package ib
 
-import (
-	"encoding/binary"
-	"net/netip"
-)
+import "encoding/binary"
 
-// GRHLen is the length of the area in front of a received datagram that holds
-// its global route header (IBTA 8.3).
-const GRHLen = 40
+// NextBTH is the next header of a GRH whose packet goes on with a BTH (IBTA 8.3.5).
+const NextBTH = 0x1b
 
-const protocolUDP = 17
+const grhVersion = 6 // IBTA 8.3.1
 
-// PutIP writes the IP header of a RoCE v2 packet between two addresses with
-// length bytes behind the IP header, and returns the header's own length. The
-// identification counts in IPv4 only. b has at least GRHLen bytes.
+// A GRH is a global route header (IBTA 8.3). It has the layout of an IPv6 header.
 //
-//	IPv4: version 4, no options, DF, checksum (annex A17.3.1.1)
-//	IPv6: version 6, next header UDP, flow label 0
-func PutIP(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) int {
-	src, dst = src.Unmap(), dst.Unmap()
-	if src.Is4() && dst.Is4() {
-		h := b[:ipv4Len]
-		clear(h)
-		h[0], h[1] = 0x45, tos
-		binary.BigEndian.PutUint16(h[2:], uint16(ipv4Len+length))
-		binary.BigEndian.PutUint16(h[4:], id)
-		h[6] = 0x40 // DF
-		h[8], h[9] = ttl, protocolUDP
-		s, d := src.As4(), dst.As4()
-		copy(h[12:], s[:])
-		copy(h[16:], d[:])
-		binary.BigEndian.PutUint16(h[10:], ^fold(sum16(0, h)))
-		return ipv4Len
-	}
-	h := b[:ipv6Len]
-	clear(h)
-	binary.BigEndian.PutUint32(h, 6<<28|uint32(tos)<<20)
-	binary.BigEndian.PutUint16(h[4:], uint16(length))
-	h[6], h[7] = protocolUDP, ttl
-	s, d := src.As16(), dst.As16()
-	copy(h[8:], s[:])
-	copy(h[24:], d[:])
-	return ipv6Len
+//	 0               1               2               3
+//	+-------+---------------+---------------------------------------+
+//	|IPVer  | traffic class |              flow label               |
+//	+-------+---------------+-------+---------------+---------------+
+//	|        payload length         |  next header  |   hop limit   |
+//	+-------------------------------+---------------+---------------+
+//	|                       source GID (16 bytes)                   |
+//	+---------------------------------------------------------------+
+//	|                     destination GID (16 bytes)                |
+//	+---------------------------------------------------------------+
+type GRH struct {
+	TrafficClass uint8
+	FlowLabel    uint32 // 20 bits
+	PayLen       uint16 // bytes from behind the GRH to the end of the ICRC
+	NextHeader   uint8
+	HopLimit     uint8
+	SGID, DGID   [16]byte
 }
 
-// PutUDP writes a UDP header before length bytes of data; a checksum of 0 says
-// that there is none.
-func PutUDP(b []byte, src, dst uint16, length int, checksum uint16) int {
-	b = b[:udpLen]
-	binary.BigEndian.PutUint16(b, src)
-	binary.BigEndian.PutUint16(b[2:], dst)
-	binary.BigEndian.PutUint16(b[4:], uint16(udpLen+length))
-	binary.BigEndian.PutUint16(b[6:], checksum)
-	return udpLen
-}
-
-// PutGRH writes the 40 bytes that precede a received datagram in its buffer:
-// the IPv6 header, or twenty bytes of zero and the IPv4 header (annex
-// A17.4.5.2). The packet's length is given from BTH to ICRC.
-func PutGRH(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) {
+// Put writes the header to b, which has at least GRHLen bytes.
+func (h *GRH) Put(b []byte) {
 	b = b[:GRHLen]
-	if src.Unmap().Is4() && dst.Unmap().Is4() {
-		clear(b[:GRHLen-ipv4Len])
-		var h [ipv6Len]byte
-		PutIP(h[:], src, dst, tos, ttl, id, udpLen+length)
-		copy(b[GRHLen-ipv4Len:], h[:ipv4Len])
-		return
-	}
-	PutIP(b, src, dst, tos, ttl, id, udpLen+length)
+	binary.BigEndian.PutUint32(b, grhVersion<<28|uint32(h.TrafficClass)<<20|h.FlowLabel&0xfffff)
+	binary.BigEndian.PutUint16(b[4:], h.PayLen)
+	b[6], b[7] = h.NextHeader, h.HopLimit
+	copy(b[8:], h.SGID[:])
+	copy(b[24:], h.DGID[:])
 }
 
-// sum16 adds b to a running Internet checksum (RFC 1071). Every call but the
-// last has an even number of bytes.
-func sum16(sum uint32, b []byte) uint32 {
-	for len(b) >= 2 {
-		sum += uint32(b[0])<<8 | uint32(b[1])
-		sum = sum&0xffff + sum>>16
-		b = b[2:]
+// Parse reads the header at the start of b and reports whether b holds one of
+// version 6.
+func (h *GRH) Parse(b []byte) bool {
+	if len(b) < GRHLen || b[0]>>4 != grhVersion {
+		return false
 	}
-	if len(b) == 1 {
-		sum += uint32(b[0]) << 8
-	}
-	return sum
-}
-
-func fold(sum uint32) uint16 {
-	for sum>>16 != 0 {
-		sum = sum&0xffff + sum>>16
-	}
-	return uint16(sum)
-}
-
-// UDPChecksum computes the checksum of a UDP datagram, given as its header
-// with the checksum field zero followed by its data in one slice, between two
-// addresses. IPv6 does not work without one (RFC 8200, 8.1).
-func UDPChecksum(src, dst netip.Addr, datagram []byte) uint16 {
-	var sum uint32
-	s, d := src.Unmap(), dst.Unmap()
-	if s.Is4() && d.Is4() {
-		s4, d4 := s.As4(), d.As4()
-		sum = sum16(sum16(0, s4[:]), d4[:])
-	} else {
-		s16, d16 := s.As16(), d.As16()
-		sum = sum16(sum16(0, s16[:]), d16[:])
-	}
-	sum += protocolUDP + uint32(len(datagram))
-	if c := ^fold(sum16(sum, datagram)); c != 0 {
-		return c
-	}
-	return 0xffff // RFC 768: zero says that there is none
+	w := binary.BigEndian.Uint32(b)
+	h.TrafficClass, h.FlowLabel = uint8(w>>20), w&0xfffff
+	h.PayLen = binary.BigEndian.Uint16(b[4:])
+	h.NextHeader, h.HopLimit = b[6], b[7]
+	h.SGID, h.DGID = [16]byte(b[8:]), [16]byte(b[24:])
+	return true
 }

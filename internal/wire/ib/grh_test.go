@@ -3,57 +3,40 @@ package ib
 import (
 	"bytes"
 	"encoding/hex"
-	"net/netip"
 	"testing"
 )
 
-// RFC 1071: a header that holds its checksum sums to ones.
-func TestPutIPChecksumSumsToOnes(t *testing.T) {
+func TestGRHPutAndParse(t *testing.T) {
+	want, err := hex.DecodeString("6b2abcde" + "0400" + "1b" + "3f" +
+		"fe800000000000000202c9fffe012345" + "00000000000000000000ffff0a000002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := GRH{TrafficClass: 0xb2, FlowLabel: 0xabcde, PayLen: 1024, NextHeader: NextBTH, HopLimit: 63}
+	copy(h.SGID[:], want[8:])
+	copy(h.DGID[:], want[24:])
 	var b [GRHLen]byte
-	n := PutIP(b[:], v4src.Addr(), v4dst.Addr(), 0xb8, 64, 0x1234, 100)
-	if n != 20 || fold(sum16(0, b[:n])) != 0xffff {
-		t.Errorf("header % x: length %d, sum %#x", b[:n], n, fold(sum16(0, b[:n])))
+	h.Put(b[:])
+	if !bytes.Equal(b[:], want) {
+		t.Errorf("header %x, expected %x", b, want)
+	}
+	var back GRH
+	if !back.Parse(want) || back != h {
+		t.Errorf("parsed %+v, expected %+v", back, h)
 	}
 }
 
-func TestPutGRHLayout(t *testing.T) {
-	b := bytes.Repeat([]byte{0xee}, GRHLen+1)
-	PutGRH(b, v4src.Addr(), v4dst.Addr(), 2, 64, 0, 36)
-	// A17.4.5.2: the IPv4 header lies in the last twenty bytes.
-	want, _ := hex.DecodeString("00000000000000000000000000000000000000004502004000004000401126a90a0000010a000002" + "ee")
-	if !bytes.Equal(b, want) {
-		t.Errorf("IPv4:\nexpected % x\nfound    % x", want, b)
-	}
-	PutGRH(b, v6src.Addr(), v6dst.Addr(), 0x2e, 9, 0, 36)
-	want, _ = hex.DecodeString("62e00000002c1109fd000000000000000000000000000001fd000000000000000000000000000002" + "ee")
-	if !bytes.Equal(b, want) {
-		t.Errorf("IPv6:\nexpected % x\nfound    % x", want, b)
-	}
-}
-
-func TestUDPChecksumOfPublishedPacket(t *testing.T) {
-	g := goldens(t, "testdata/published.txt")[0]
-	headers, packet, src, dst, _ := g.split()
-	d := append(bytes.Clone(headers[ipv4Len:]), packet...)
-	d[6], d[7] = 0, 0
-	if got := UDPChecksum(src.Addr(), dst.Addr(), d); got != 0xaca2 {
-		t.Errorf("checksum %#04x, expected 0xaca2", got)
-	}
-}
-
-func TestUDPChecksumVerifies(t *testing.T) {
-	for _, a := range [][2]netip.AddrPort{{v4src, v4dst}, {v6src, v6dst}} {
-		for n := range 9 {
-			d := make([]byte, udpLen+n)
-			PutUDP(d, 1, 2, n, 0)
-			for i := range n {
-				d[udpLen+i] = byte(0xf0 + i)
-			}
-			c := UDPChecksum(a[0].Addr(), a[1].Addr(), d)
-			d[6], d[7] = byte(c>>8), byte(c)
-			if again := UDPChecksum(a[0].Addr(), a[1].Addr(), d); again != 0xffff {
-				t.Errorf("%d bytes: checksum %#04x does not verify (%#04x)", n, c, again)
-			}
+func TestGRHParseRefusesShortAndOtherVersions(t *testing.T) {
+	var b [GRHLen]byte
+	(&GRH{}).Put(b[:])
+	var h GRH
+	for n := range GRHLen {
+		if h.Parse(b[:n]) {
+			t.Errorf("%d bytes hold a header", n)
 		}
+	}
+	b[0] = 4 << 4
+	if h.Parse(b[:]) {
+		t.Error("version 4 was taken")
 	}
 }

@@ -61,7 +61,7 @@ const (
 	ExtraPayload       // payload behind an opcode that has none
 )
 
-// Parse reads a packet from the bytes between the UDP header and the end of
+// Parse reads a packet from the bytes between the network header and the end of
 // the ICRC. The packet's Payload aliases b. On a fault the fields up to it are
 // set, as far as bytes were there.
 func (p *Packet) Parse(b []byte) Fault {

@@ -1,8 +1,9 @@
 package adapter
 
 import (
-	"softrdma/internal/object"
 	"sync/atomic"
+
+	"softrdma/internal/object"
 )
 
 // uses counts the objects that use another object. The object cannot be destroyed
