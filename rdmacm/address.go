@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// lookup gives what "host:port" names: IPv4 before IPv6, because a name of
-// both is most often that of an IPv4 network. The port may be a service's name.
+// lookup resolves "host:port". IPv4 comes before IPv6, because a name with both is
+// usually that of an IPv4 network. The port may be the name of a service.
 func lookup(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	h, p, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -39,8 +39,8 @@ func lookup(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	return all, nil
 }
 
-// destinations is lookup for a client, to whom an unspecified address is this
-// machine, as to package net.
+// destinations is lookup for a client. An unspecified address means this machine,
+// as in package net.
 func destinations(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	list, err := lookup(ctx, addr)
 	if err != nil {

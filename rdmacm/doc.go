@@ -1,12 +1,12 @@
 // Package rdmacm connects RDMA queue pairs by IP addresses and ports, as
-// librdmacm does: the communication manager of InfiniBand (IBTA chapter 12)
-// with the IP addressing of annex A11, over RoCE v2. The other end is any
-// program on librdmacm or the kernel's rdma_cm, or another one on this package.
+// librdmacm does. It uses the communication manager of InfiniBand (IBTA chapter 12)
+// with the IP addressing of annex A11, over RoCE v2. The peer can be any program
+// that uses librdmacm, the kernel's rdma_cm or this package.
 //
-// # Go's manners
+// # The Go interface
 //
-// A server listens and accepts, a client dials; both get a [Conn] whose queue
-// pair is in RTS:
+// A server listens and accepts, and a client dials. Both get a [Conn] with a queue
+// pair in RTS:
 //
 //	l, err := rdmacm.Listen("192.0.2.1:7471", rdmacm.ListenConfig{})
 //	c, err := l.Accept(ctx)
@@ -14,74 +14,71 @@
 //	c, err := rdmacm.Dial(ctx, "192.0.2.1:7471", rdmacm.Dialer{})
 //	err = c.QP().PostSend(…)
 //
-// Who must register memory and post receives before the peer can send takes
-// the steps one by one: [Dialer.Resolve] gives an [Endpoint], a queue pair made
-// there stands in INIT, and [Endpoint.Connect] makes the connection; on the
-// other side [Listener.Request] gives a [Request] to accept or reject.
+// A program that must register memory and post receives before the peer can send
+// uses separate steps. [Dialer.Resolve] returns an [Endpoint], whose queue pair is in
+// INIT, and [Endpoint.Connect] makes the connection. On the other side
+// [Listener.Request] returns a [Request] to accept or reject.
 //
-// # As librdmacm has it
+// # The librdmacm interface
 //
-// An [EventChannel] takes the events of its [ID]s, whose calls start what an
-// event ends: Bind, ResolveAddr, ResolveRoute, CreateQP, Connect, Listen,
-// Accept, Reject, Disconnect, Destroy. Names of events are librdmacm's. A
-// program written for librdmacm goes over line by line.
+// An [EventChannel] receives the events of its [ID]s. Each call of an ID starts an
+// operation, and an event reports its result: Bind, ResolveAddr, ResolveRoute,
+// CreateQP, Connect, Listen, Accept, Reject, Disconnect, Destroy. The events have
+// librdmacm's names, so a program for librdmacm can be ported line by line.
 //
 // # Devices
 //
-// An id finds its device by the host's routing, like a socket: the local
-// address from which the destination is reached is the device, which is opened
-// when it is first wanted and closed with the last id on it. A device that the
-// program opened itself (verbs.Open) on that address is found and shared.
+// An id finds its device through the host's routing, like a socket. The device is
+// that of the local address from which the destination is reached. It is opened on
+// first use and closed with its last id. If the program itself opened a device on the
+// address (verbs.Open), ids share it.
 //
-// A client to an address of this machine that names no local one gets a device
-// of its own: since one address is one device, it would otherwise take the
-// address of a server that another process has, or wants to start. It is the
-// address that the server has with a random UDP port, for a server on 127.0.0.1
-// a random free address of 127.0.0.0/8, unless this process has the device of
-// the usual address open.
+// An address has only one device. If a client to an address of this machine used it,
+// it could take the address of a server in another process. So, unless the client
+// names a local address, it gets its own device: the server's address with a random
+// UDP port, or for a server on 127.0.0.1 a random free address of 127.0.0.0/8. If this
+// process already has the device of the usual address open, the client uses that.
 //
-// The path MTU is the largest that the device, the route and an own address's
-// interface have room for. Where the peer's device has less, its rejection says
-// so, and the connection is asked for again with that.
+// The path MTU is the largest that the device, the route and a local destination's
+// interface support. If the peer's device has a smaller one, its rejection says so,
+// and the request is repeated with that MTU.
 //
 // # iWARP
 //
-// The same code connects over iWARP: by a Device opened as "iwarp:eth0"
-// (verbs.Open), or by Protocol in [Dialer] and [ListenConfig], in PortSpaceTCP
-// alone. Ports are the host's TCP ports then, and any number of processes can
-// have one address. What is different lies in iWARP, where connections are
-// streams of TCP:
+// The same code connects over iWARP, with a Device opened as "iwarp:eth0"
+// (verbs.Open) or with Protocol in [Dialer] and [ListenConfig]. It supports only
+// PortSpaceTCP. Ports are the host's TCP ports, and any number of processes can share
+// an address. Connections are TCP streams, which causes these differences:
 //
-//   - The queue pair goes to RTS by itself when the connection stands, and to
-//     ERR when the stream ends: the program moves neither. There is no
+//   - The queue pair moves to RTS by itself when the connection is established, and
+//     to ERR when the stream ends. The program does neither. There is no
 //     EventConnectResponse and no EventTimewaitExit.
-//   - A peer's host on which nobody listens says so: Dial is rejected at once,
-//     with the reason that RoCE has for a port without listener.
-//   - A peer that dies ends the connection, as TCP tells of it.
-//   - SENDs and WRITEs complete when TCP has taken them. Disconnect and Close
-//     still deliver what has completed.
+//   - If nothing listens on the port, Dial is rejected at once, with the same reason
+//     as over RoCE.
+//   - If the peer dies, TCP reports it and the connection ends.
+//   - SENDs and WRITEs complete when TCP has taken them. Disconnect and Close still
+//     deliver completed data.
 //
-// Private data is bounded and filled up as on RoCE. TLS in Dialer and
-// ListenConfig makes the connections TLS: the devices that are opened here are
-// opened with it, one configuration for an address (SecurityError).
+// Private data has the same limits and padding as on RoCE. TLS in Dialer and
+// ListenConfig encrypts the connections: devices that are opened for them use TLS,
+// with one configuration for each address (SecurityError).
 //
 // # Devices of a daemon
 //
-// Connections on a device of a daemon's (verbs.Open) are the same: name it, as
-// Dialer.Device, ListenConfig.Device or by UseDevice. The ports are the
-// daemon's then, which all programs on it share. Listeners on every address
-// listen on the devices of this process alone.
+// Connections on a device of a daemon (verbs.Open) work the same way. Select it with
+// Dialer.Device, ListenConfig.Device or UseDevice. All programs on the daemon share its
+// ports. Listeners on all addresses listen only on the devices of this process.
 //
-// # How long things take
+// # Timeouts
 //
-// Requests are sent again as Linux does it: 15 times, each time 4.3 s after
-// the last, so a peer that does not answer is given up after more than a
-// minute. Calls that wait take a context, which ends them at once and leaves
-// nothing behind: give one a deadline.
+// A request is retransmitted as in Linux: 15 times, 4.3 s apart. So it takes more than
+// a minute until a peer that does not answer is given up. Calls that wait take a
+// context; when it ends they return at once and release everything. Give it a
+// deadline.
 //
 // # What it never does
 //
-// The package holds no rule of the protocol, which are those of internal/cm and
-// internal/cma. It moves queue pairs through their states, as librdmacm's user
-// space does, and gives ids and connections the shape of Go.
+// The package implements no rules of the protocol, which are in internal/cm and
+// internal/cma. Like librdmacm in user space it moves queue pairs through their
+// states, and it gives ids and connections a Go interface.
 package rdmacm

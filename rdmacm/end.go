@@ -8,27 +8,27 @@ import (
 	"softrdma/verbs"
 )
 
-// An end is what an Endpoint, a Request and a Conn are about: an id of the hub
-// and the events that have come for it.
+// An end is the common part of an Endpoint, a Request and a Conn: an id of the hub
+// and its queued events.
 type end struct {
 	id   *ID
 	done chan struct{} // closed by finish
 
-	mu       sync.Mutex
-	queue    []Event
-	came     chan struct{} // holds one when the queue has grown since wait looked
-	gone     bool          // the peer has turned away before the connection stood
-	err      error         // of finish
-	left     bool          // by this side
-	standing bool          // it was established, whether or not that was taken yet
-	watch    func()        // called when an event has come or finish was
+	mu          sync.Mutex
+	queue       []Event
+	arrived     chan struct{} // holds a token if the queue has grown since wait checked it
+	gone        bool          // the peer gave up before the connection was established
+	err         error         // the reason that was passed to finish
+	left        bool          // this side has ended the connection
+	established bool          // EventEstablished has arrived
+	watch       func()        // called after each event and after finish
 }
 
 func newEnd() *end {
-	return &end{done: make(chan struct{}), came: make(chan struct{}, 1)}
+	return &end{done: make(chan struct{}), arrived: make(chan struct{}, 1)}
 }
 
-// deliver takes an event on the hub's goroutine.
+// deliver handles an event on the hub's goroutine.
 func (e *end) deliver(v *Event) {
 	switch v.Type {
 	case EventTimewaitExit, EventAddrChange:
@@ -41,7 +41,7 @@ func (e *end) deliver(v *Event) {
 		return
 	}
 	switch {
-	case e.stands(v) && v.Err != nil: // the peer took back what it had accepted
+	case e.isEstablished(v) && v.Err != nil: // the peer withdrew its acceptance
 		e.finish(v.Err, e.id.toErr)
 		return
 	case v.Type == EventRejected:
@@ -53,7 +53,7 @@ func (e *end) deliver(v *Event) {
 		e.gone = true
 	}
 	select {
-	case e.came <- struct{}{}:
+	case e.arrived <- struct{}{}:
 	default:
 	}
 	watch := e.watch
@@ -63,23 +63,24 @@ func (e *end) deliver(v *Event) {
 	}
 }
 
-// disconnected answers the peer that has ended the connection.
+// disconnected answers the peer's request to end the connection.
 func (e *end) disconnected() {
 	e.mu.Lock()
 	left := e.left
 	e.mu.Unlock()
 	if left {
-		_ = e.id.c.Disconnect() // a message that crossed this side's wants its answer as well
+		_ = e.id.c.Disconnect() // both sides sent a request, and the peer's needs an answer too
 		return
 	}
 	e.finish(disconnected(e.id.RemoteAddr()), func() {
-		_ = e.id.Disconnect() // refused where the peer waits no longer
+		_ = e.id.Disconnect() // fails if the peer no longer waits
 	})
 }
 
-// finish ends the connection, or what was to become one, for a reason: first
-// there is the reason, then stop moves the queue pair to ERR, whose flushed
-// completions make others ask for it, and then everybody is told.
+// finish ends the connection, or the attempt to make one, with a reason. It sets
+// the reason first, because stop moves the queue pair to ERR and the flushed
+// completions make other goroutines ask for the reason. At the end it wakes all
+// waiters.
 func (e *end) finish(why error, stop func()) {
 	e.mu.Lock()
 	first := e.err == nil
@@ -98,15 +99,15 @@ func (e *end) finish(why error, stop func()) {
 	}
 }
 
-// stands reports whether the connection was established, at the latest by v.
-func (e *end) stands(v *Event) bool {
+// isEstablished reports whether the connection is established, counting the event v.
+func (e *end) isEstablished(v *Event) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.standing = e.standing || v.Type == EventEstablished
-	return e.standing
+	e.established = e.established || v.Type == EventEstablished
+	return e.established
 }
 
-// take is the oldest event.
+// take removes and returns the oldest event.
 func (e *end) take() (Event, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,15 +119,15 @@ func (e *end) take() (Event, bool) {
 	return v, true
 }
 
-// wait waits for an event, and makes the failure of one an error. It is for
-// one caller at a time.
+// wait waits for an event and returns the error of a failure event. Only one
+// goroutine may wait.
 func (e *end) wait(ctx context.Context, what string) (Event, error) {
 	for {
 		if v, ok := e.take(); ok {
 			return v, v.Err
 		}
 		select {
-		case <-e.came:
+		case <-e.arrived:
 		case <-e.done:
 			if v, ok := e.take(); ok {
 				return v, v.Err
@@ -138,14 +139,14 @@ func (e *end) wait(ctx context.Context, what string) (Event, error) {
 	}
 }
 
-// turnedAway reports whether there is no peer any more that waits.
-func (e *end) turnedAway() bool {
+// peerGone reports whether the peer no longer waits for this side.
+func (e *end) peerGone() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.gone || e.err != nil
 }
 
-// why is what finish was given.
+// why returns the reason that was passed to finish.
 func (e *end) why() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"softrdma/verbs"
 )
 
-// events hands the events of all endpoints, listeners, requests and connections
-// of the process out.
+// events delivers the events of all endpoints, listeners, requests and connections
+// of the process.
 var events hub
 
 // A hub runs one event channel with one goroutine while it has users.
@@ -17,7 +17,8 @@ type hub struct {
 	run *hubRun // nil without users
 }
 
-// A hubRun is a channel and its goroutine, from the first user to the last.
+// A hubRun is a channel and its goroutine. It exists from the first user to the
+// last.
 type hubRun struct {
 	ch    *EventChannel
 	stop  context.CancelFunc
@@ -25,8 +26,9 @@ type hubRun struct {
 	users int // guarded by hub.mu; never grows from 0
 }
 
-// newID makes an id whose events go to deliver, on the hub's goroutine: it must
-// not block, and not give the last user up. The id ends with release.
+// newID returns an id whose events go to deliver, on the hub's goroutine. deliver
+// must not block and must not release the last user. The caller ends the id with
+// release.
 func (h *hub) newID(ps PortSpace, t verbs.QPType, deliver func(*Event)) (*ID, error) {
 	r := h.hold()
 	id, err := r.ch.newID(ps, t)
@@ -38,8 +40,8 @@ func (h *hub) newID(ps PortSpace, t verbs.QPType, deliver func(*Event)) (*ID, er
 	return id, nil
 }
 
-// adopt is newID for the id of a connect request to the id listen. It is false
-// where the hub is about to end: the id is the caller's to destroy then.
+// adopt is newID for the new id of a connect request to the id listen. If it
+// returns false the hub is about to end, and the caller must destroy the id.
 func (h *hub) adopt(id, listen *ID, deliver func(*Event)) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +53,7 @@ func (h *hub) adopt(id, listen *ID, deliver func(*Event)) bool {
 	return true
 }
 
-// release destroys an id of the hub; like ID.Destroy it can be called again.
+// release destroys an id of the hub. Like ID.Destroy it may be called again.
 func (h *hub) release(id *ID) error {
 	err := id.Destroy()
 	h.mu.Lock()
@@ -64,7 +66,7 @@ func (h *hub) release(id *ID) error {
 	return err
 }
 
-// hold counts one more user, and starts the goroutine for the first.
+// hold adds a user and starts the goroutine for the first one.
 func (h *hub) hold() *hubRun {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +79,7 @@ func (h *hub) hold() *hubRun {
 	return h.run
 }
 
-// drop ends hold. With the last user the goroutine has ended when it returns.
+// drop removes a user. For the last user it waits until the goroutine has ended.
 func (h *hub) drop(r *hubRun) {
 	h.mu.Lock()
 	r.users--
@@ -89,7 +91,7 @@ func (h *hub) drop(r *hubRun) {
 	if last {
 		r.stop()
 		<-r.ended
-		_ = r.ch.Close() // without ids it is not busy
+		_ = r.ch.Close() // cannot fail without ids
 	}
 }
 

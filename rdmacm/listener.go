@@ -148,7 +148,7 @@ func (l *Listener) Request(ctx context.Context) (*Request, error) {
 		switch {
 		case err != nil:
 			return nil, l.why(err)
-		case r != nil && r.end.turnedAway():
+		case r != nil && r.end.peerGone():
 			_ = r.release()
 		case r != nil:
 			return r, nil

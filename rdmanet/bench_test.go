@@ -8,7 +8,7 @@ import (
 )
 
 // Each benchmark runs over a pair of connections in this process and, for
-// comparison, over the kernel's TCP on the same loopback.
+// comparison, over the kernel's TCP on the same loopback interface.
 func transports(b *testing.B, f func(b *testing.B, x, y net.Conn)) {
 	for name, spin := range map[string]time.Duration{"polling": 0, "sleeping": -1} {
 		b.Run("rdmanet-"+name, func(b *testing.B) {
@@ -38,7 +38,7 @@ func tcpPair(b *testing.B) (x, y net.Conn) {
 	return x, y
 }
 
-// A message of 64 bytes there and back.
+// BenchmarkPingPong64B measures the round trip of a message of 64 bytes.
 func BenchmarkPingPong64B(b *testing.B) {
 	transports(b, func(b *testing.B, x, y net.Conn) {
 		done := make(chan error, 1)
@@ -70,7 +70,7 @@ func BenchmarkPingPong64B(b *testing.B) {
 	})
 }
 
-// Writes of 1 MiB, read by 64 KiB.
+// BenchmarkStream1MiB measures writes of 1 MiB that are read 64 KiB at a time.
 func BenchmarkStream1MiB(b *testing.B) {
 	transports(b, func(b *testing.B, x, y net.Conn) {
 		done := make(chan int64, 1)

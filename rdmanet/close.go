@@ -89,8 +89,8 @@ func (c *Conn) stopTimers() {
 	if c.alive != nil {
 		c.alive.Stop()
 	}
-	if c.kick != nil {
-		c.kick.Stop()
+	if c.retry != nil {
+		c.retry.Stop()
 	}
 }
 

@@ -18,12 +18,12 @@ const (
 	controlSlots = 4   // credit messages and keep-alives, as in rsockets
 	lastSlots    = 2   // SHUTDOWN and DISCONNECT
 
-	credits      = 240 // data messages that the peer may send before this side reads
-	spareRecvs   = 15  // receives for messages without credit
-	maxInline    = 64
-	maxTransfer  = 128 << 10 // largest message in bytes
-	smallCopy    = 4 << 10   // up to this size copying holds the connection's lock
-	kickInterval = time.Millisecond
+	credits       = 240 // data messages that the peer may send before this side reads
+	spareRecvs    = 15  // receives for messages without credit
+	maxInline     = 64
+	maxTransfer   = 128 << 10 // largest message in bytes
+	smallCopy     = 4 << 10   // up to this size copying holds the connection's lock
+	retryInterval = time.Millisecond
 
 	// probeAnswerTimeout is how long the peer's device may take to answer a probe
 	// over iWARP: about as long as RoCE repeats a keep-alive.
@@ -87,7 +87,7 @@ type Conn struct {
 	freed    bool  // free the memory when pins becomes 0
 	keep     time.Duration
 	alive    *time.Timer // sends keep-alives
-	kick     *time.Timer // retries a credit message that could not be posted
+	retry    *time.Timer // retries a credit message that could not be posted
 
 	sends    bool   // messages are SENDs, see message.go
 	peerHalf uint32 // length of each of the peer's targets
@@ -115,7 +115,7 @@ func (s *side) init() {
 	s.wake = make(chan struct{}, 1)
 }
 
-func (s *side) tell() {
+func (s *side) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -16,7 +16,7 @@ import (
 	"softrdma/verbs"
 )
 
-// random is n bytes that a seed determines.
+// random returns n bytes that depend on the seed.
 func random(seed uint64, n int) []byte {
 	p := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -26,7 +26,7 @@ func random(seed uint64, n int) []byte {
 	return p
 }
 
-// write writes p in pieces of up to most bytes.
+// write writes p in pieces of random sizes up to most bytes.
 func write(c net.Conn, p []byte, most int, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 3))
 	for len(p) > 0 {
@@ -40,7 +40,7 @@ func write(c net.Conn, p []byte, most int, seed uint64) error {
 	return nil
 }
 
-func TestStreamsBothWaysComeWhole(t *testing.T) {
+func TestBothStreamsArriveUnchanged(t *testing.T) {
 	for name, o := range map[string]Options{
 		"defaults": {}, "smallest": {ReadBuffer: 1, WriteBuffer: 1}, "asleep": {Spin: -1},
 		"odd": {ReadBuffer: 12345, WriteBuffer: 54321},
@@ -75,10 +75,10 @@ func TestStreamsBothWaysComeWhole(t *testing.T) {
 	}
 }
 
-// What was written before Close is read after it.
+// Data written before Close can be read after it.
 func TestCloseLosesNothingWritten(t *testing.T) {
 	a, b := pair(t, Options{})
-	p := random(1, 200_000) // fits into the buffers: nobody reads yet
+	p := random(1, 200_000) // fits into the buffers, because the peer does not read yet
 	if _, err := a.Write(p); err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +122,14 @@ func TestCloseWriteLeavesTheOtherDirection(t *testing.T) {
 	}
 }
 
-func TestCloseReadEndsReadingAlone(t *testing.T) {
+func TestCloseReadEndsOnlyReading(t *testing.T) {
 	a, b := pair(t, Options{})
 	done := make(chan error, 1)
 	go func() {
 		_, err := a.Read(make([]byte, 1))
 		done <- err
 	}()
-	time.Sleep(10 * time.Millisecond) // lets it wait; without it the test is weaker, not wrong
+	time.Sleep(10 * time.Millisecond) // lets the reader wait; without it the test is weaker but correct
 	if err := a.CloseRead(); err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +148,8 @@ func TestCloseReadEndsReadingAlone(t *testing.T) {
 	}
 }
 
-// All that waits returns when this side closes, and says why.
-func TestCloseEndsWhatWaits(t *testing.T) {
+// When this side closes, all waiting calls return and say why.
+func TestCloseEndsWaitingCalls(t *testing.T) {
 	a, b := pair(t, Options{})
 	fill(t, a)
 	var all sync.WaitGroup
@@ -178,7 +178,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	io.Copy(io.Discard, b)
 }
 
-// fill writes until the peer has got something, all of it, and has no more room.
+// fill writes until the peer has received all of it and has no more room.
 func fill(t *testing.T, c *Conn) (n int) {
 	t.Helper()
 	full := func() bool {
@@ -206,7 +206,7 @@ func fill(t *testing.T, c *Conn) (n int) {
 	return n
 }
 
-// A Write that its deadline ends has written what it says.
+// A Write that its deadline ends returns how much it wrote.
 func TestWriteCountsWhatItWrote(t *testing.T) {
 	a, b := pair(t, Options{})
 	n := fill(t, a)
@@ -220,9 +220,9 @@ func TestWriteCountsWhatItWrote(t *testing.T) {
 	}
 }
 
-// A program that has read something, and calls nothing afterwards, does not
-// keep its peer from writing as much again.
-func TestPeerWritesOnAfterTheProgramHasRead(t *testing.T) {
+// If a program reads and then makes no more calls, its peer can write as much
+// again.
+func TestPeerContinuesToWriteAfterRead(t *testing.T) {
 	a, b := pair(t, Options{})
 	for range 5 {
 		n := fill(t, a)
@@ -235,10 +235,11 @@ func TestPeerWritesOnAfterTheProgramHasRead(t *testing.T) {
 	}
 }
 
-// One side only writes small messages, the other only reads: credits flow.
+// One side only writes small messages and the other only reads: credits are
+// returned.
 func TestManySmallWrites(t *testing.T) {
 	a, b := pair(t, Options{})
-	const n = 70_000 // more than the credit counter counts
+	const n = 70_000 // wraps the credit counter
 	go func() {
 		for i := range n {
 			if _, err := a.Write([]byte{byte(i)}); err != nil {
@@ -261,7 +262,7 @@ func TestManySmallWrites(t *testing.T) {
 
 func TestEmptyReadAndWriteSendNothing(t *testing.T) {
 	a, b := pair(t, Options{})
-	for range 1000 { // more than there are credits
+	for range 1000 { // more than the number of credits
 		if n, err := a.Write(nil); n != 0 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -279,7 +280,7 @@ func TestEmptyReadAndWriteSendNothing(t *testing.T) {
 	}
 }
 
-// Connections need no goroutine, and leave nothing behind.
+// Connections use no goroutine and leave no objects.
 func TestCloseLeavesNothing(t *testing.T) {
 	da, db := openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{})
 	defer da.Close()
@@ -320,7 +321,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Neither reading nor writing allocates.
+// Reading and writing do not allocate.
 func TestReadAndWriteDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -357,9 +358,9 @@ func TestBuffersOfAConnectionDoNotGrow(t *testing.T) {
 	}
 }
 
-// Credit that cannot be told at once, because four messages are on their way
-// still, is told later though the program calls nothing.
-func TestCreditIsToldLater(t *testing.T) {
+// If four control messages are in flight, credit cannot be sent at once. It is sent
+// later although the program makes no call.
+func TestDelayedCreditIsSent(t *testing.T) {
 	a, b := pair(t, Options{})
 	n := fill(t, a)
 	b.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// From a file to a file, through ReadFrom and WriteTo at once.
+// ReadFrom and WriteTo copy from file to file at the same time.
 func TestCopyUsesTheRegisteredMemory(t *testing.T) {
 	a, b := pair(t, Options{})
 	p := random(9, 5<<20)
@@ -28,7 +28,7 @@ func TestCopyUsesTheRegisteredMemory(t *testing.T) {
 	}
 }
 
-// Write goes on while ReadFrom waits for its reader, and both streams come.
+// Write continues while ReadFrom waits for its reader, and both streams arrive.
 func TestWriteWhileReadFromWaits(t *testing.T) {
 	a, b := pair(t, Options{WriteBuffer: 1 << 16})
 	r, w := io.Pipe()
@@ -58,8 +58,8 @@ func TestWriteWhileReadFromWaits(t *testing.T) {
 	}
 }
 
-// Foreign readers and writers keep the memory that they were given.
-func TestCloseLeavesMemoryToForeignCalls(t *testing.T) {
+// The memory that readers and writers received remains valid after Close.
+func TestCloseKeepsMemoryOfForeignCalls(t *testing.T) {
 	a, b := pair(t, Options{})
 	b.Write([]byte("something to write"))
 	r, w := &gate{make(chan []byte), make(chan bool)}, &gate{make(chan []byte), make(chan bool)}
@@ -86,7 +86,7 @@ func TestCloseLeavesMemoryToForeignCalls(t *testing.T) {
 	}
 }
 
-// A gate hands out the memory that it is called with, and returns when told to.
+// A gate passes on the memory that it is called with and returns when told to.
 type gate struct {
 	in  chan []byte
 	out chan bool

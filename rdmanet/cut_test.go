@@ -16,7 +16,7 @@ import (
 	"softrdma/verbs"
 )
 
-// wantCut checks that err tells of a stream that was cut, by its name.
+// wantCut checks that err reports a cut stream with its reason.
 func wantCut(t *testing.T, err error) {
 	t.Helper()
 	var cut *CutError
@@ -26,8 +26,8 @@ func wantCut(t *testing.T, err error) {
 	}
 }
 
-// disconnects ends a connection as the kernel of a killed process does, without
-// rsockets' message.
+// disconnects ends a connection as the kernel of a killed process does, without the
+// message of rsockets.
 func disconnects(t *testing.T, c *Conn) {
 	t.Helper()
 	if err := c.link.Disconnect(); err != nil {
@@ -35,7 +35,7 @@ func disconnects(t *testing.T, c *Conn) {
 	}
 }
 
-func TestStreamCutIsNoEnd(t *testing.T) {
+func TestCutStreamReturnsCutError(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	for _, said := range []string{"", "last words"} {
 		c, s := dial(t, d, l)
@@ -53,7 +53,7 @@ func TestStreamCutIsNoEnd(t *testing.T) {
 		disconnects(t, s)
 		wantCut(t, <-done)
 		if _, err := c.Read(make([]byte, 1)); true {
-			wantCut(t, err) // and so on
+			wantCut(t, err) // the error is permanent
 		}
 		if n, err := c.WriteTo(io.Discard); n != 0 || err == nil {
 			t.Errorf("WriteTo: %d bytes, %v", n, err)
@@ -66,15 +66,15 @@ func TestStreamCutIsNoEnd(t *testing.T) {
 	}
 }
 
-// What came before the cut is read, and then the cut.
-func TestStreamCutAfterDataThatCame(t *testing.T) {
+// Data that arrived before the cut is read first.
+func TestCutStreamDeliversEarlierData(t *testing.T) {
 	a, b, _, wb := pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), Options{})
 	p := random(1, 100_000)
 	if _, err := b.Write(p); err != nil {
 		t.Fatal(err)
 	}
 	b.mu.Lock()
-	err := b.await(&b.x) // the device of a has it
+	err := b.await(&b.x) // the device of a has acknowledged it
 	b.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestStreamCutAfterDataThatCame(t *testing.T) {
 	}
 }
 
-// A direction that has ended in order stays so; one that has not is cut.
+// A direction that ended in order remains so, and one that did not is cut.
 func TestStreamCutWhileHalfClosed(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	c, s := dial(t, d, l)
@@ -104,7 +104,7 @@ func TestStreamCutWhileHalfClosed(t *testing.T) {
 		t.Errorf("a direction that has ended: expected EOF, found %v", err)
 	}
 	_, err := s.Read(make([]byte, 1))
-	wantCut(t, err) // the other one had not, whichever end closed the connection
+	wantCut(t, err) // the other direction was open, whichever end closed the connection
 
 	c, s = dial(t, d, l)
 	if err := c.CloseWrite(); err != nil {
@@ -118,9 +118,9 @@ func TestStreamCutWhileHalfClosed(t *testing.T) {
 	wantCut(t, err)
 }
 
-// A program that gives a connection up by a linger of 0 does not end the stream
-// for its peer, nor does a listener that closes before it was accepted.
-func TestStreamAbandonedIsNoEnd(t *testing.T) {
+// Abandoning a connection with a linger of 0 does not end the stream for the peer.
+// Neither does closing a listener before it accepts.
+func TestAbandonedStreamReturnsCutError(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	c, s := dial(t, d, l)
 	if err := errors.Join(s.SetLinger(0), s.Close()); err != nil {
@@ -141,7 +141,7 @@ func TestStreamAbandonedIsNoEnd(t *testing.T) {
 	wantCut(t, err)
 }
 
-// Both ends shut writing at the same time, and close: each gets all of the
+// Both ends shut down writing at the same time and close. Each gets all of the
 // other's data.
 func TestCrossingCloseLosesNothing(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
@@ -171,14 +171,14 @@ func TestCrossingCloseLosesNothing(t *testing.T) {
 	}
 }
 
-// A Close behind crossing shutdowns waits for what was written, as any other.
-func TestCrossingCloseTellsOfWhatDidNotArrive(t *testing.T) {
+// A Close after crossing shutdowns waits for written data, like any other.
+func TestCrossingCloseReportsUndeliveredData(t *testing.T) {
 	a, b, wa, wb := pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), Options{KeepAlive: -1, Linger: 50 * time.Millisecond})
 	wa.mute, wb.mute = true, true
 	b.mu.Lock()
 	m, _ := b.life.CloseWrite()
 	b.control(m)
-	err := b.await(&b.x) // the device of a has it, its program has not
+	err := b.await(&b.x) // the device of a has acknowledged it, but its program has not read it
 	b.mu.Unlock()
 	if err = errors.Join(err, wb.qp.ToReset()); err != nil {
 		t.Fatal(err)
@@ -194,8 +194,7 @@ func TestCrossingCloseTellsOfWhatDidNotArrive(t *testing.T) {
 	}
 }
 
-// A body that ends with the connection, of a server that is killed in the midst
-// of it.
+// The server is killed in the middle of a body that ends with the connection.
 func TestNetHTTPBodyCut(t *testing.T) {
 	part, read := make(chan struct{}), make(chan struct{})
 	s, c := httpPair(t, func(w http.ResponseWriter, r *http.Request) {

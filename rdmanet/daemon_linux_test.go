@@ -6,14 +6,14 @@ import (
 	"softrdma/internal/daemontest"
 )
 
-// TestDaemonProcess is the daemon of these tests.
+// TestDaemonProcess runs the daemon of these tests.
 func TestDaemonProcess(t *testing.T) { daemontest.Serve(t) }
 
-// TestDaemonsDevicesAreTheSame runs the tests over the connection manager once
-// more, on devices of a daemon.
+// TestDaemonsDevicesAreTheSame repeats the tests over the connection manager on
+// devices of a daemon.
 func TestDaemonsDevicesAreTheSame(t *testing.T) { sameTestsOnDaemon(t, "") }
 
-// TestDaemonsIWARPDevicesAreTheSame runs them on iWARP devices of a daemon.
+// TestDaemonsIWARPDevicesAreTheSame repeats them on iWARP devices of a daemon.
 func TestDaemonsIWARPDevicesAreTheSame(t *testing.T) { sameTestsOnDaemon(t, "iwarp:") }
 
 func sameTestsOnDaemon(t *testing.T, prefix string) {
@@ -26,7 +26,7 @@ func sameTestsOnDaemon(t *testing.T, prefix string) {
 	}
 	defer func() { testDaemon = nil }()
 	sameTests(t)
-	if !t.Failed() { // a test that failed leaves what it has
+	if !t.Failed() { // a failed test may leave objects
 		d.End(t)
 	}
 }

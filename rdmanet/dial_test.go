@@ -23,7 +23,7 @@ import (
 	"softrdma/verbs"
 )
 
-// listen listens on a device and port of its own.
+// listen listens on its own device and port.
 func listen(t testing.TB, lc ListenConfig) *Listener {
 	t.Helper()
 	lc.Device = openDevice(t, verbs.Config{})
@@ -36,7 +36,7 @@ func listen(t testing.TB, lc ListenConfig) *Listener {
 	return l.(*Listener)
 }
 
-// dialer dials from a device of its own, and does not wait long.
+// dialer returns a Dialer with its own device and a timeout of 20 s.
 func dialer(t testing.TB) *Dialer {
 	t.Helper()
 	dev := openDevice(t, verbs.Config{})
@@ -68,7 +68,7 @@ func TestConnSemanticsOfNettestOverTheConnectionManager(t *testing.T) {
 	})
 }
 
-func TestDialAndAcceptKnowTheirAddresses(t *testing.T) {
+func TestDialAndAcceptReturnAddresses(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	c, s := dial(t, d, l)
 	for name, a := range map[string][2]net.Addr{
@@ -80,8 +80,8 @@ func TestDialAndAcceptKnowTheirAddresses(t *testing.T) {
 	}
 }
 
-// The peer reads to the end, though the two close through the connection
-// manager at once.
+// The peer reads to the end although both ends close at the same time through the
+// connection manager.
 func TestCloseLosesNothingOverTheConnectionManager(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	for i := range 20 {
@@ -106,7 +106,7 @@ func TestCloseLosesNothingOverTheConnectionManager(t *testing.T) {
 	}
 }
 
-func TestDialErrorsHaveNamesAndComeInTime(t *testing.T) {
+func TestDialErrorsAreNamedAndInTime(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
 	addr := l.Addr().String()
 	l.Close()
@@ -145,7 +145,8 @@ func TestDialErrorsHaveNamesAndComeInTime(t *testing.T) {
 	}
 }
 
-// A peer that is no rsocket is rejected, and so is one by a Dialer.
+// A listener rejects a peer that does not use rsockets, and a Dialer rejects such a
+// listener.
 func TestPeerOfAnotherProtocolIsRefused(t *testing.T) {
 	refused := make(chan error, 1)
 	l, d := listen(t, ListenConfig{Refused: func(_ net.Addr, err error) { refused <- err }}), dialer(t)
@@ -174,7 +175,7 @@ func TestPeerOfAnotherProtocolIsRefused(t *testing.T) {
 	if _, err := d.Dial("rdma", other.Addr().String()); !errors.As(err, &f) || f.Detail.Reason != reason.SocketVersion {
 		t.Errorf("the dialer: expected %v, found %v", reason.SocketVersion, err)
 	}
-	// Both go on.
+	// Both still work.
 	dial(t, d, l)
 }
 
@@ -184,7 +185,7 @@ func TestListenerDeadlineAndClose(t *testing.T) {
 	if _, err := l.Accept(); err == nil || !err.(net.Error).Timeout() {
 		t.Fatalf("expected a timeout, found %v", err)
 	}
-	dial(t, d, l) // sets another
+	dial(t, d, l) // dial sets another deadline
 	l.SetDeadline(time.Time{})
 	done := make(chan error, 1)
 	go func() {
@@ -196,7 +197,7 @@ func TestListenerDeadlineAndClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer waiting.Close()
-	if err := <-done; err != nil { // took it
+	if err := <-done; err != nil { // Accept returned it
 		t.Fatal(err)
 	}
 	go func() {
@@ -214,8 +215,8 @@ func TestListenerDeadlineAndClose(t *testing.T) {
 	}
 }
 
-// Connections that were made, refused, given up and closed leave neither
-// objects nor goroutines.
+// Connections that were made, refused, given up and closed leave no objects and no
+// goroutines.
 func TestDialAndListenLeaveNothing(t *testing.T) {
 	before := 0
 	for round := range 3 {
@@ -265,7 +266,7 @@ func TestDialAndListenLeaveNothing(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		// The end or a reset, by how far the server had come.
+		// The end of the stream or a reset, depending on the server's progress.
 		if _, err := unaccepted.Read(make([]byte, 1)); err != io.EOF && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("a connection that nobody accepted: expected EOF or ECONNRESET, found %v", err)
 		}
@@ -285,7 +286,7 @@ func TestDialAndListenLeaveNothing(t *testing.T) {
 	}
 }
 
-// settled is the number of goroutines when it no longer falls.
+// settled returns the number of goroutines when it no longer decreases.
 func settled() int {
 	n := runtime.NumGoroutine()
 	for range 50 {

@@ -10,8 +10,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A stream over iWARP that is encrypted, between ends that know one secret. Both
-// ends are in this process, so that one configuration serves both.
+// An encrypted stream over iWARP between ends that share a secret. Both ends are in
+// this process, so one configuration serves both.
 func ExampleDialer_secret() {
 	secret, err := verbs.SharedSecret([]byte("32 random bytes of a file, rather"))
 	if err != nil {

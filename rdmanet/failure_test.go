@@ -15,9 +15,9 @@ import (
 	"softrdma/verbs"
 )
 
-// A peer's device that does not answer any more is found out by a keep-alive,
-// though the program only reads.
-func TestPeerThatDoesNotAnswerIsFoundOut(t *testing.T) {
+// Keep-alives detect a peer's device that does not answer, although the program
+// only reads.
+func TestKeepAliveDetectsSilentPeer(t *testing.T) {
 	da, db := openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{})
 	defer da.Close()
 	defer db.Close()
@@ -41,8 +41,9 @@ func TestPeerThatDoesNotAnswerIsFoundOut(t *testing.T) {
 	}
 }
 
-// What the peer's device never got is told by Close, the last call that can.
-func TestCloseTellsOfWhatDidNotArrive(t *testing.T) {
+// Close reports data that the peer's device did not receive, because no later call
+// can.
+func TestCloseReportsUndeliveredData(t *testing.T) {
 	for name, c := range map[string]struct {
 		linger time.Duration
 		want   error
@@ -73,8 +74,8 @@ func TestCloseTellsOfWhatDidNotArrive(t *testing.T) {
 	}
 }
 
-// A peer that has read all and closed is no error, nor one that was told so.
-func TestCloseOfWhatArrivedSucceeds(t *testing.T) {
+// Close returns no error if the peer has read everything and closed.
+func TestCloseAfterDeliverySucceeds(t *testing.T) {
 	a, b := pair(t, Options{})
 	if _, err := a.Write([]byte("all")); err != nil {
 		t.Fatal(err)
@@ -87,8 +88,8 @@ func TestCloseOfWhatArrivedSucceeds(t *testing.T) {
 	}
 }
 
-// Keep-alives do not show, and do not fail.
-func TestKeepAlivesDoNotShow(t *testing.T) {
+// Keep-alives are invisible to programs and do not fail.
+func TestKeepAlivesAreInvisible(t *testing.T) {
 	a, b := pair(t, Options{KeepAlive: time.Millisecond})
 	time.Sleep(100 * time.Millisecond)
 	a.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -105,8 +106,7 @@ func TestKeepAlivesDoNotShow(t *testing.T) {
 	}
 }
 
-// What breaks the protocol ends the connection, with the name of what was
-// broken, and nothing else.
+// A violation of the protocol ends the connection with the name of the violation.
 func TestPeerThatBreaksTheProtocolIsRefused(t *testing.T) {
 	imm := func(op rsocket.Op, data uint32) verbs.SendWR {
 		return verbs.SendWR{Op: verbs.OpWriteImm, Imm: uint32(rsocket.NewMessage(op, data))}
@@ -139,11 +139,11 @@ func TestPeerThatBreaksTheProtocolIsRefused(t *testing.T) {
 	}
 }
 
-// A buffer told again while it is in use, as a peer without manners would.
-func TestPeerThatTellsABufferTwiceIsRefused(t *testing.T) {
+// A misbehaving peer grants a buffer again while it is in use.
+func TestPeerThatGrantsABufferTwiceIsRefused(t *testing.T) {
 	a, b, _, wb := pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), Options{})
 	b.mu.Lock()
-	b.control(rsocket.NewMessage(rsocket.OpControl, rsocket.ControlKeepAlive)) // as some send it
+	b.control(rsocket.NewMessage(rsocket.OpControl, rsocket.ControlKeepAlive)) // some peers send it as a message
 	var entry [rsocket.SGELen]byte
 	addr, key := b.peer.PutTarget(entry[:], rsocket.SGE{Addr: 1, Key: 2, Length: 3})
 	err := wb.qp.PostSend(verbs.SendWR{
@@ -161,8 +161,8 @@ func TestPeerThatTellsABufferTwiceIsRefused(t *testing.T) {
 	}
 }
 
-// The peer's program is refused what it has no right to by its own device and
-// ours: memory of ours that it was not told.
+// The devices refuse access by the peer's program to memory that was not announced
+// to it.
 func TestPeerCannotReachOtherMemory(t *testing.T) {
 	a, _, wa, wb := pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), Options{})
 	if err := wb.qp.PostSend(verbs.SendWR{
@@ -182,7 +182,7 @@ func TestPeerCannotReachOtherMemory(t *testing.T) {
 	}
 }
 
-// peerSend is memory of n bytes, all of them ones.
+// peerSend returns n bytes of memory that are all 1.
 func (w *wire) peerSend(t *testing.T, n int) verbs.SGE {
 	t.Helper()
 	b := make([]byte, n)
@@ -197,7 +197,7 @@ func (w *wire) peerSend(t *testing.T, n int) verbs.SGE {
 	return mr.SGE(0, n)
 }
 
-// A device that closes under a connection ends what waits, and Close after it.
+// Closing the device of a connection ends waiting calls and a later Close.
 func TestDeviceClosedUnderAConnection(t *testing.T) {
 	da, db := openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{})
 	a, _, _, _ := pairOn(t, da, db, Options{})
@@ -219,7 +219,7 @@ func TestDeviceClosedUnderAConnection(t *testing.T) {
 	}
 }
 
-// A device that closes between the steps of a dial, or before its listener has
+// The device closes between the steps of a dial, or before its listener has
 // answered a request.
 func TestDeviceClosedUnderASetUp(t *testing.T) {
 	l, d := listen(t, ListenConfig{}), dialer(t)
@@ -234,7 +234,7 @@ func TestDeviceClosedUnderASetUp(t *testing.T) {
 	}
 }
 
-// Memory that is mapped is written without a receiver.
+// The peer writes to mapped memory without a receiver.
 func TestMappedMemoryIsWrittenByThePeer(t *testing.T) {
 	a, b := pair(t, Options{MappedMemory: 2})
 	var maps []*Mapping

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// httpPair is a server on a listener and a client that dials it.
+// httpPair returns a server on a listener and a client that dials it.
 func httpPair(t *testing.T, h http.HandlerFunc, start func(*httptest.Server)) (*httptest.Server, *http.Client) {
 	t.Helper()
 	l, d := listen(t, ListenConfig{}), dialer(t)
@@ -26,14 +26,14 @@ func httpPair(t *testing.T, h http.HandlerFunc, start func(*httptest.Server)) (*
 	tr := c.Transport.(*http.Transport)
 	tr.DialContext = d.DialContext
 	if tr.TLSClientConfig != nil {
-		tr.TLSClientConfig.ServerName = "127.0.0.1" // as the certificate has it
+		tr.TLSClientConfig.ServerName = "127.0.0.1" // the name in the certificate
 	}
 	t.Cleanup(c.CloseIdleConnections)
 	return s, c
 }
 
-// net/http over RDMA: requests at a time with bodies both ways, over
-// connections that are used again, plain, with TLS, and as HTTP/2.
+// net/http runs over RDMA: concurrent requests with bodies in both directions over
+// reused connections, plain, with TLS, and as HTTP/2.
 func TestNetHTTP(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -74,7 +74,7 @@ func TestNetHTTP(t *testing.T) {
 	}
 }
 
-// A request that its client gives up ends on both sides.
+// A request that the client gives up ends on both sides.
 func TestNetHTTPRequestGivenUp(t *testing.T) {
 	ended := make(chan error, 1)
 	s, c := httpPair(t, func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func TestNetHTTPRequestGivenUp(t *testing.T) {
 	}
 }
 
-// A server that shuts down lets requests end, and refuses others.
+// A server that shuts down finishes its requests and refuses new ones.
 func TestNetHTTPShutdown(t *testing.T) {
 	in, out := make(chan bool), make(chan bool)
 	l, d := listen(t, ListenConfig{}), dialer(t)

@@ -6,16 +6,16 @@ import (
 	"softrdma/verbs"
 )
 
-// TestIWARPIsTheSame runs the tests over the connection manager once more, on
-// iWARP devices: programs change nothing but the device.
+// TestIWARPIsTheSame repeats the tests over the connection manager on iWARP
+// devices. Programs only change the device.
 func TestIWARPIsTheSame(t *testing.T) {
 	testPrefix = "iwarp:"
 	defer func() { testPrefix = "" }()
 	sameTests(t)
 }
 
-// TestTLSIsTheSame runs them on devices with TLS, whose connections are read and
-// written by goroutines as on systems other than Linux.
+// TestTLSIsTheSame repeats them on devices with TLS. Goroutines read and write
+// their connections, as on systems other than Linux.
 func TestTLSIsTheSame(t *testing.T) {
 	secret, err := verbs.SharedSecret([]byte("these bytes are not random"))
 	if err != nil {
@@ -32,11 +32,11 @@ func sameTests(t *testing.T) {
 		test func(*testing.T)
 	}{
 		{"ConnSemanticsOfNettest", TestConnSemanticsOfNettestOverTheConnectionManager},
-		{"DialAndAcceptKnowTheirAddresses", TestDialAndAcceptKnowTheirAddresses},
+		{"DialAndAcceptKnowTheirAddresses", TestDialAndAcceptReturnAddresses},
 		{"CloseLosesNothing", TestCloseLosesNothingOverTheConnectionManager},
-		{"StreamCutIsNoEnd", TestStreamCutIsNoEnd},
+		{"StreamCutIsNoEnd", TestCutStreamReturnsCutError},
 		{"StreamCutWhileHalfClosed", TestStreamCutWhileHalfClosed},
-		{"StreamAbandonedIsNoEnd", TestStreamAbandonedIsNoEnd},
+		{"StreamAbandonedIsNoEnd", TestAbandonedStreamReturnsCutError},
 		{"CrossingCloseLosesNothing", TestCrossingCloseLosesNothing},
 		{"NetHTTPBodyCut", TestNetHTTPBodyCut},
 		{"PeerOfAnotherProtocolIsRefused", TestPeerOfAnotherProtocolIsRefused},

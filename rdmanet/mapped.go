@@ -27,8 +27,8 @@ func (m *mappings) init(iomaps int) {
 	m.peer = make([]rsocket.Iomap, n)
 }
 
-// told handles the peer's message that entry i of this side's table is new.
-func (m *mappings) told(c *Conn, i, n uint32) error {
+// update handles the peer's message that entry i of this side's table is new.
+func (m *mappings) update(c *Conn, i, n uint32) error {
 	if err := c.rx.Counted(); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 	if err := c.awaitRoom(wantCredit); err != nil {
 		return nil, err
 	}
-	i := c.maps.vacant(c.peer.Iomaps())
+	i := c.maps.freeEntry(c.peer.Iomaps())
 	if i < 0 {
 		return nil, fmt.Errorf("map memory: the peer has room for %d mappings: %w", c.peer.Iomaps(), errors.ErrUnsupported)
 	}
@@ -94,7 +94,7 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 		Offset: offset, Memory: rsocket.SGE{Addr: mr.Addr(), Key: mr.RKey(), Length: uint32(len(buf))},
 	})
 	w.Inline = c.small[:rsocket.IomapLen]
-	if !c.tell(rsocket.NewMessage(rsocket.OpIomap, uint32(i))) {
+	if !c.postMessage(rsocket.NewMessage(rsocket.OpIomap, uint32(i))) {
 		return nil, errors.Join(c.err, mr.Deregister())
 	}
 	c.tx.Spend()
@@ -104,8 +104,8 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 	return m, nil
 }
 
-// vacant returns the index of a free entry in a table of n entries, or -1.
-func (m *mappings) vacant(n int) int {
+// freeEntry returns the index of a free entry in a table of n entries, or -1.
+func (m *mappings) freeEntry(n int) int {
 	for i, x := range m.own {
 		if x == nil {
 			return i

@@ -37,9 +37,9 @@ func (c *Conn) receives() []verbs.RecvWR {
 	return list
 }
 
-// tell posts a message, together with the write that the request in wr describes,
+// postMessage posts a message, together with the write that the request in wr describes,
 // if any. It reports whether it could post.
-func (c *Conn) tell(m rsocket.Message) bool {
+func (c *Conn) postMessage(m rsocket.Message) bool {
 	w := &c.wr[0]
 	if !c.sends {
 		w.Op, w.Imm = verbs.OpWriteImm, uint32(m)
@@ -56,25 +56,25 @@ func (c *Conn) tell(m rsocket.Message) bool {
 	return c.send(2)
 }
 
-// heard returns the message of a completion. n is the number of bytes written
+// messageOf returns the message of a completion. n is the number of bytes written
 // before it, 0 if that is not known.
-func (c *Conn) heard(wc *verbs.WC) (m rsocket.Message, n uint32, err error) {
+func (c *Conn) messageOf(wc *verbs.WC) (m rsocket.Message, n uint32, err error) {
 	switch {
 	case !c.sends && wc.Op == verbs.WCRecvRDMAImm && wc.Flags&verbs.WCWithImm != 0:
 		return rsocket.Message(wc.Imm), wc.ByteLen, nil
 	case c.sends && wc.Op == verbs.WCRecv && wc.ByteLen == rsocket.MessageLen:
 		m = rsocket.ParseMessage(c.store.words[wc.WRID>>8*rsocket.MessageLen:])
-		return m, c.written(m), nil
+		return m, c.writtenBefore(m), nil
 	}
 	return 0, 0, &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(wc.Op)}}
 }
 
-// written returns how many bytes the peer wrote before a message that came as a
+// writtenBefore returns how many bytes the peer wrote before a message that came as a
 // SEND. For OpIomap it is always one entry. For OpCredits it is one entry if the
 // target table holds a complete one. All targets of a peer have the length of its
 // first one, so an entry that has arrived only in part is not mistaken for a
 // complete one.
-func (c *Conn) written(m rsocket.Message) uint32 {
+func (c *Conn) writtenBefore(m rsocket.Message) uint32 {
 	switch m.Op() {
 	case rsocket.OpIomap:
 		return rsocket.IomapLen

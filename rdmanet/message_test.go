@@ -8,9 +8,9 @@ import (
 	"softrdma/verbs"
 )
 
-// On iWARP a message does not tell what was written before it, and the entry of a
-// later message may be half there.
-func TestTargetIsTakenWhenItIsWhole(t *testing.T) {
+// On iWARP a message does not say what was written before it, and an entry of a
+// later message may have arrived in part.
+func TestTargetIsUsedOnlyWhenComplete(t *testing.T) {
 	const length = 0x12345
 	c := &Conn{sends: true, peerHalf: length, store: &storage{table: make([]byte, tableLen(0)), words: make([]byte, rsocket.MessageLen)}}
 	c.tx.Start(&rsocket.ConnData{})
@@ -26,7 +26,7 @@ func TestTargetIsTakenWhenItIsWhole(t *testing.T) {
 		if n >= rsocket.SGELen-1 { // the last byte of the length is 0
 			want = rsocket.SGELen
 		}
-		if m, written, err := c.heard(wc); err != nil || m.Op() != rsocket.OpCredits || m.Data() != 9 || written != want {
+		if m, written, err := c.messageOf(wc); err != nil || m.Op() != rsocket.OpCredits || m.Data() != 9 || written != want {
 			t.Errorf("%d bytes of the entry: %v, %d bytes written, %v; expected %d", n, m, written, err, want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestMessageOfAnotherKindIsRefused(t *testing.T) {
 		{false, verbs.WC{Op: verbs.WCRecv, ByteLen: rsocket.MessageLen}},
 	} {
 		conn := &Conn{sends: c.sends}
-		if _, _, err := conn.heard(&c.wc); err == nil {
+		if _, _, err := conn.messageOf(&c.wc); err == nil {
 			t.Errorf("sends %v: %+v was taken", c.sends, c.wc)
 		}
 	}

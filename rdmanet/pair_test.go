@@ -16,13 +16,13 @@ import (
 	"softrdma/verbs"
 )
 
-// A wire is a link without a communication manager.
+// A wire is a link without a connection manager.
 type wire struct {
 	qp    *verbs.QP
 	peer  *wire
 	ended atomic.Bool
 	done  chan struct{}
-	mute  bool // does not tell the peer that it ends
+	mute  bool // does not notify the peer when it ends
 }
 
 func (w *wire) Err() error {
@@ -47,19 +47,19 @@ func (w *wire) Disconnect() error {
 func (w *wire) Done() <-chan struct{} { return w.done }
 func (w *wire) Close() error          { return w.qp.Destroy() }
 
-// testPrefix stands before the names of the devices that openDevice opens, which
-// have testTLS; see TestIWARPIsTheSame.
+// testPrefix is the prefix of the names of the devices that openDevice opens with
+// testTLS; see TestIWARPIsTheSame.
 var (
 	testPrefix string
 	testTLS    *tls.Config
-	testDaemon func() string // names a device of a daemon, in place of an address
+	testDaemon func() string // if not nil, returns the name of a daemon's device to use instead of an address
 )
 
 func address() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 }
 
-// openDevice opens a device on a loopback address that nobody has.
+// openDevice opens a device on an unused loopback address.
 func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
 	t.Helper()
 	cfg.TLS = testTLS
@@ -78,7 +78,7 @@ func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
 	}
 }
 
-// half is one side of a pair before it is connected.
+// half returns one side of a pair before it is connected.
 func half(t testing.TB, dev *verbs.Device, o Options) (*Conn, *wire) {
 	t.Helper()
 	c, err := newConn(dev, &o)
@@ -119,7 +119,7 @@ func joinWith(t testing.TB, a, b *Conn, wa, wb *wire, timeout uint8) {
 	b.start(&da, wb, addrs[1], addrs[0])
 }
 
-// pair makes two connected connections on devices of their own.
+// pair returns two connected connections, each on its own device.
 func pair(t testing.TB, o Options) (a, b *Conn) {
 	t.Helper()
 	a, b, _, _ = pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), o)

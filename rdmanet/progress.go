@@ -13,13 +13,13 @@ import (
 
 // The lowest byte of a WRID is the kind of the work request.
 const (
-	workRecv    = iota
-	workData    // data from the send buffer; the upper bytes are the span's id
-	workInline  // inline data
-	workWrite   // the WRITE before a message that is a SEND
-	workControl // a message that uses controlSlots
-	workLast    // a message that uses lastSlots
-	workGoodbye // the last message: the connection is over after it
+	workRecv       = iota
+	workData       // data from the send buffer; the upper bytes are the span's id
+	workInline     // inline data
+	workWrite      // the WRITE before a message that is a SEND
+	workControl    // a message that uses controlSlots
+	workLast       // a message that uses lastSlots
+	workDisconnect // the last message: the connection is over after it
 )
 
 // progress handles completions, posts what they make possible, and wakes the
@@ -48,17 +48,17 @@ func (c *Conn) progress() {
 	c.update()
 	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
 		if s.waiting && c.ready(s) {
-			s.tell()
+			s.signal()
 		}
 	}
 }
 
 func (c *Conn) complete(wc *verbs.WC) {
-	if wc.WRID&0xff == workGoodbye {
+	if wc.WRID&0xff == workDisconnect {
 		c.life.End() // even if it has not arrived
 	}
 	if wc.Status != verbs.Success {
-		c.broken(wc)
+		c.handleFailure(wc)
 	}
 	switch wc.WRID & 0xff {
 	case workRecv:
@@ -75,14 +75,14 @@ func (c *Conn) complete(wc *verbs.WC) {
 		c.posted--
 	case workControl:
 		c.controls--
-	case workGoodbye, workLast:
+	case workDisconnect, workLast:
 		c.lasts--
 	}
 }
 
 // receive handles a message of the peer.
 func (c *Conn) receive(wc *verbs.WC) error {
-	m, written, err := c.heard(wc)
+	m, written, err := c.messageOf(wc)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *Conn) receive(wc *verbs.WC) error {
 			return c.tx.Tell(rsocket.ParseTarget(entry))
 		}
 	case rsocket.OpIomap:
-		return c.maps.told(c, m.Data(), written)
+		return c.maps.update(c, m.Data(), written)
 	case rsocket.OpControl:
 		c.life.Control(m.Data())
 	default:
@@ -121,9 +121,9 @@ func (c *Conn) drop() {
 	}
 }
 
-// broken handles an unsuccessful completion. After the end of the connection the
+// handleFailure handles an unsuccessful completion. After the end of the connection the
 // flushed completions are no error, unless some data was not acknowledged.
-func (c *Conn) broken(wc *verbs.WC) {
+func (c *Conn) handleFailure(wc *verbs.WC) {
 	if c.err != nil || c.life.Left() || c.life.Gone() && c.posted == 0 {
 		return
 	}
@@ -169,7 +169,7 @@ func (c *Conn) fail(err error) {
 	c.life.End()
 	c.r.deadline.end()
 	c.w.deadline.end()
-	c.hand()
+	c.wakeWaiting()
 }
 
 // update sends the peer the credit and the half of the buffer that have become
@@ -177,7 +177,7 @@ func (c *Conn) fail(err error) {
 func (c *Conn) update() {
 	for c.rx.Due() && !c.life.Gone() && !c.closed {
 		if c.controls == controlSlots {
-			c.later()
+			c.scheduleUpdate()
 			return
 		}
 		u := c.rx.Update()
@@ -189,22 +189,22 @@ func (c *Conn) update() {
 			})
 			w.Inline = c.small[:rsocket.SGELen]
 		}
-		if c.tell(u.Message) {
+		if c.postMessage(u.Message) {
 			c.controls++
 		}
 	}
 }
 
-// later makes a timer send the update, in case the program makes no call.
-func (c *Conn) later() {
-	if c.kick == nil {
-		c.kick = time.AfterFunc(kickInterval, c.kicked)
+// scheduleUpdate makes a timer send the update, in case the program makes no call.
+func (c *Conn) scheduleUpdate() {
+	if c.retry == nil {
+		c.retry = time.AfterFunc(retryInterval, c.retryUpdate)
 		return
 	}
-	c.kick.Reset(kickInterval)
+	c.retry.Reset(retryInterval)
 }
 
-func (c *Conn) kicked() {
+func (c *Conn) retryUpdate() {
 	if !c.begin() {
 		return
 	}
@@ -223,10 +223,10 @@ func (c *Conn) control(m rsocket.Message) {
 	}
 	id := uint64(workLast)
 	if m.Data() == rsocket.ControlDisconnect {
-		id = workGoodbye
+		id = workDisconnect
 	}
 	c.wr[0] = verbs.SendWR{WRID: id}
-	if c.tell(m) {
+	if c.postMessage(m) {
 		c.lasts++
 	}
 }

@@ -21,7 +21,7 @@ import (
 // A program that makes no call delays nothing that its peer needs: receives are
 // posted for everything that the peer may still send, the device sends
 // acknowledges, and reading gives credit. If the credit message cannot be posted at
-// once, a timer posts it later (kick).
+// once, a timer posts it later (retry).
 
 // ready reports whether the side can continue.
 func (c *Conn) ready(s *side) bool {
@@ -78,7 +78,7 @@ func (c *Conn) await(s *side) error {
 			c.leader = s
 			c.lead(s)
 			c.leader = nil
-			c.hand()
+			c.wakeWaiting()
 			continue
 		}
 		s.waiting = true
@@ -93,11 +93,11 @@ func (c *Conn) await(s *side) error {
 	}
 }
 
-// hand wakes the waiting sides, so that one of them becomes the leader.
-func (c *Conn) hand() {
+// wakeWaiting wakes the waiting sides, so that one of them becomes the leader.
+func (c *Conn) wakeWaiting() {
 	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
 		if s.waiting {
-			s.tell()
+			s.signal()
 		}
 	}
 }

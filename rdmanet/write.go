@@ -208,7 +208,7 @@ func (c *Conn) CloseWrite() error {
 func (c *Conn) sendData(n int) error {
 	w := &c.wr[0]
 	w.RemoteAddr, w.RKey = c.tx.Take(n)
-	if !c.tell(rsocket.NewMessage(rsocket.OpData, uint32(n))) {
+	if !c.postMessage(rsocket.NewMessage(rsocket.OpData, uint32(n))) {
 		return c.err
 	}
 	c.posted++

@@ -125,21 +125,21 @@ type Config struct {
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
 	drv      provider.Device
-	local    *adapter.Device // the adapter behind drv, nil if remote
-	remote   bool            // it is a daemon's
-	unnamed  bool            // which numbers reasons otherwise: another version
+	local    *adapter.Device // the adapter of drv, nil if remote
+	remote   bool            // the device of a daemon
+	unnamed  bool            // the daemon is of a version that numbers reasons otherwise
 	choice   host.Choice
 	protocol Protocol
 	guid     uint64
 	attr     DeviceAttr
-	state    func() host.PortState // of the port, now
+	state    func() host.PortState // returns the current state of the port
 	gids     []GIDEntry
 	zone     string
 	spin     time.Duration
 
-	spinning atomic.Bool // a waiter spins
+	spinning atomic.Bool // a waiting call polls for packets
 
-	watcher *host.Watcher // nil where the system has none
+	watcher *host.Watcher // nil if the system has no watcher
 
 	mu       sync.Mutex
 	captures []*Capture
@@ -147,36 +147,35 @@ type Device struct {
 
 // Open opens a device by the name of a network interface ("eth0", "lo"), by a
 // local address ("127.0.0.2", "::1", "fe80::1%eth0"), or by "" for the best
-// routable address of this machine, which Device.Explain tells the reason of.
+// routable address of this machine. Device.Explain says why it was chosen.
 //
 // An address may have a UDP port ("[::1]:4792") for a second device on the
 // same address; other implementations of RoCE v2 use port 4791 alone. One
 // address and port is one device: opening it twice fails.
 //
-// A name behind "iwarp:" ("iwarp:eth0", "iwarp:127.0.0.2", "iwarp:") opens an
-// iWARP device instead, which speaks to Linux's siw and other RNICs over TCP.
-// Programs are the same but for what iWARP does not have, which is refused with
-// errors.ErrUnsupported: queue pairs other than RC, hence multicast; SENDs with
-// immediate data; atomics and WRITEs with immediate data where the peer lacks
-// RFC 7306, which softrdma has and siw has not; and connecting queue pairs
-// otherwise than by package rdmacm. A SEND must find a receive posted: iWARP
-// cannot wait for one.
+// The prefix "iwarp:" ("iwarp:eth0", "iwarp:127.0.0.2", "iwarp:") opens an iWARP
+// device instead, which connects to Linux's siw and other RNICs over TCP. What iWARP
+// does not support is refused with errors.ErrUnsupported: queue pairs other than RC,
+// and therefore multicast; SENDs with immediate data; atomics and WRITEs with
+// immediate data if the peer does not implement RFC 7306, which softrdma does and siw
+// does not; and connecting queue pairs without package rdmacm. The peer of a SEND
+// must have posted a receive, because iWARP cannot wait for one.
 //
-// A name behind "roce1:" ("roce1:eth0", "roce1:10.0.0.2", "roce1:fe80::1%eth0") opens a
-// RoCE v1 device instead, which speaks to adapters in one broadcast domain by Ethernet
+// The prefix "roce1:" ("roce1:eth0", "roce1:10.0.0.2", "roce1:fe80::1%eth0") opens a
+// RoCE v1 device instead, which reaches adapters in one broadcast domain with Ethernet
 // frames. It needs Linux and the capability CAP_NET_RAW. Its GID is an address of the
-// interface or, if that has none or if it is named, fe80::/64 with the EUI-64 of the
-// MAC address. Peers of either address family can be reached, and no UDP port counts.
+// interface. If the interface has none, or if it is named, the GID is in fe80::/64
+// with the EUI-64 of the MAC address. Peers of both address families can be reached.
+// UDP ports have no meaning.
 //
-// A name behind "daemon:" opens a device that `softrdma daemon` serves to many
-// programs, and whatever opens it shares: "daemon:" the first device of the
-// daemon that `softrdma exec` finds as well, "daemon:/run/my/socket" that of the
-// daemon on a socket, and with "/rxe1" behind either another device than the
-// first. Of cfg Spin alone counts. Objects are this process's own, as is
-// memory, which the daemon reads and writes; AllocConfig.Device makes memory
-// that both map, so that nothing is copied in between. The device ends with the
-// daemon: by EventDeviceFatal, and ErrClosed of whatever waits. Captures are
-// for devices of this process.
+// The prefix "daemon:" opens a device that `softrdma daemon` shares between programs.
+// "daemon:" is the first device of the daemon that `softrdma exec` also finds,
+// "daemon:/run/my/socket" that of the daemon on a socket, and a device name at the end
+// of either, like "/rxe1", selects another device. The only setting of cfg that
+// applies is Spin. Objects and memory belong to this process, and the daemon accesses
+// the memory. AllocConfig.Device allocates memory that both map, which avoids a copy.
+// When the daemon ends, the device ends with EventDeviceFatal, and waiting calls
+// return ErrClosed. Only devices of this process support captures.
 func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
 
 // Open opens a device in the stack. See the function Open.

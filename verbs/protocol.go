@@ -19,7 +19,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Protocol is what a device speaks.
+// A Protocol is the RDMA protocol of a device.
 type Protocol uint8
 
 // The protocols.
@@ -29,7 +29,7 @@ const (
 	RoCEv1                 // RoCE v1, over Ethernet
 )
 
-// String names it.
+// String returns the name of the protocol.
 func (p Protocol) String() string {
 	switch p {
 	case RoCE:
@@ -42,7 +42,7 @@ func (p Protocol) String() string {
 	return fmt.Sprintf("protocol %d", uint8(p))
 }
 
-// transport is what ibv_devinfo calls a device's transport.
+// transport returns the transport that ibv_devinfo shows for a device.
 func (p Protocol) transport() string {
 	if p == IWARP {
 		return "iWARP"
@@ -50,13 +50,13 @@ func (p Protocol) transport() string {
 	return "InfiniBand"
 }
 
-// What stands in front of the name of a device that does not speak RoCE v2.
+// The prefixes of the names of devices that do not use RoCE v2.
 const (
 	iwarpPrefix  = "iwarp:"
 	rocev1Prefix = "roce1:"
 )
 
-// protocolOf splits a device's name.
+// protocolOf splits the protocol's prefix from a device's name.
 func protocolOf(name string) (Protocol, string) {
 	if rest, ok := strings.CutPrefix(name, iwarpPrefix); ok {
 		return IWARP, rest
@@ -67,7 +67,7 @@ func protocolOf(name string) (Protocol, string) {
 	return RoCE, name
 }
 
-// choose finds what a name means.
+// choose resolves the name of a device.
 func choose(name string) (host.Choice, Protocol, error) {
 	p, name := protocolOf(name)
 	resolve := host.Resolve
@@ -93,7 +93,7 @@ func choose(name string) (host.Choice, Protocol, error) {
 	return c, p, nil
 }
 
-// openLinks opens what carries the packets of the device's lanes, or its streams.
+// openLinks opens the networks of the device's lanes or its streams.
 func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.Streams, error) {
 	lanes := max(cfg.Lanes, 1)
 	if lanes > adapter.MaxLanes {
@@ -123,7 +123,7 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Netw
 }
 
 func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
-	// The system would allow it, but one address is one device.
+	// The system would allow a second device, but an address has only one.
 	if s.reg.Find(c.Addr) != nil {
 		return nil, fmt.Errorf("address %v is in use by another iWARP device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
@@ -134,20 +134,21 @@ func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	return tcp.Open(c.Addr.Addr(), t)
 }
 
-// nodeGUID makes the GUIDs of an address's devices differ.
+// nodeGUID returns a GUID that differs between the protocols' devices on one
+// address.
 func (p Protocol) nodeGUID(g GUID) GUID { return g ^ GUID(p)<<24 }
 
-// Protocol is what the device speaks.
+// Protocol returns the device's protocol.
 func (d *Device) Protocol() Protocol { return d.protocol }
 
-// interfaceGID is the one GID of an iWARP port: the interface's MAC address, as
-// Linux's siw shows it. Nothing is sent to it.
+// interfaceGID returns the only GID of an iWARP port: the interface's MAC address,
+// as Linux's siw has it. Peers do not send to it.
 func interfaceGID(mac net.HardwareAddr) (g GID) {
 	copy(g[:], mac)
 	return g
 }
 
-// refused is TLSRefused, with the name of the reason before what is behind it.
+// refused returns TLSRefused with the name of the reason in front of the error.
 func (cfg *Config) refused() func(netip.AddrPort, error) {
 	tell := cfg.TLSRefused
 	if tell == nil {

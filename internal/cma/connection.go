@@ -68,9 +68,10 @@ func remember(p *cmid.ConnParam) *cmid.ConnParam {
 	return &q
 }
 
-// requestNarrower repeats a request that the peer rejected for its path MTU, with the
-// one that the rejection allows (IBTA 12.6.7.2, reason 26). Each repetition asks for
-// less, so a peer that rejects every path MTU ends it. It reports whether it did.
+// requestNarrower repeats a request that the peer rejected for its path MTU, with
+// the MTU that the rejection allows (IBTA 12.6.7.2, reason 26). Each repetition has
+// a smaller MTU, so a peer that rejects every MTU ends the sequence. It reports
+// whether it repeated the request.
 func (id *ID) requestNarrower(r *report) bool {
 	x, ok := id.conn.(*managed)
 	if !ok || x.asked == nil || r.Reject != mad.RejectInvalidMTU {

@@ -10,9 +10,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// What rs_format_conn_data of librdmacm writes with its defaults on a
-// little-endian machine: version 1, the flag of the table of mapped memory, 384
-// credits, a table of two entries, half of 128 KiB.
+// The connection data that rs_format_conn_data of librdmacm writes with its
+// defaults on a little-endian machine: version 1, the flag of the table of mapped
+// memory, 384 credits, a table of two entries, half of 128 KiB.
 const ofRsockets = "01 02 0180 000000 00" +
 	"0000556677889000 00001a2b 00000002" +
 	"00007f0011223000 00001c3d 00010000"
@@ -72,8 +72,8 @@ func TestConnDataRefusals(t *testing.T) {
 	}
 }
 
-// Without its flag the size of the table says nothing: rsockets older than
-// mapped memory left the byte as it was.
+// Without its flag the size of the table is invalid: rsockets without mapped memory
+// did not set the byte.
 func TestConnDataIomapSizeNeedsItsFlag(t *testing.T) {
 	b := wire(t, ofRsockets)
 	b[1], b[7] = 0, 9
@@ -83,8 +83,7 @@ func TestConnDataIomapSizeNeedsItsFlag(t *testing.T) {
 	}
 }
 
-// The numbers are those of rs_value_to_scale and rs_scale_to_value for eight
-// bits.
+// The numbers are those of rs_value_to_scale and rs_scale_to_value for eight bits.
 func TestIomapSizeScale(t *testing.T) {
 	for _, c := range []struct{ n, entries int }{
 		{-1, 0}, {0, 0}, {1, 1}, {127, 127}, {128, 128}, {129, 128}, {255, 128}, {256, 256}, {257, 256}, {512, 512}, {32512, 32512}, {1 << 20, 32512},
@@ -95,14 +94,14 @@ func TestIomapSizeScale(t *testing.T) {
 	}
 }
 
-// A peer's tables are written in its byte order, ours are read as
-// little-endian, which our connection data says.
+// This side writes a peer's tables in the peer's byte order. This side's own tables
+// are little-endian, as its connection data says.
 func TestTablesAreWrittenInThePeersOrder(t *testing.T) {
 	for flag, order := range map[uint8]binary.ByteOrder{0: binary.LittleEndian, FlagBigEndian: binary.BigEndian} {
 		var r Remote
 		r.Start(&ConnData{Flags: flag | FlagIomap, IomapSize: 4, Target: SGE{0x1000, 7, 2}})
 		var b [IomapLen]byte
-		for i, want := range []uint64{0x1010, 0x1000, 0x1010} { // entry 0 came with the connection data
+		for i, want := range []uint64{0x1010, 0x1000, 0x1010} { // the connection data filled entry 0
 			addr, key := r.PutTarget(b[:], SGE{0x0102030405060708, 0x11121314, 0x21222324})
 			if addr != want || key != 7 {
 				t.Errorf("update %d goes to %#x with key %d, expected %#x and 7", i, addr, key, want)

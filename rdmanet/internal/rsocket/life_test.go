@@ -2,8 +2,8 @@ package rsocket
 
 import "testing"
 
-// Each row is a history of one side; what it sends, and what is open after it,
-// is what rshutdown, rclose and rs_poll_cq of librdmacm do.
+// Each row is the history of one side. The messages it sends and the directions
+// that are open afterwards match rshutdown, rclose and rs_poll_cq of librdmacm.
 func TestLifeFollowsRsockets(t *testing.T) {
 	const none = Message(0xffffffff)
 	shutdown, disconnect := NewMessage(OpControl, ControlShutdown), NewMessage(OpControl, ControlDisconnect)
@@ -16,7 +16,7 @@ func TestLifeFollowsRsockets(t *testing.T) {
 	type steps []func(*Life) (Message, bool)
 	for name, c := range map[string]struct {
 		steps                    steps
-		last                     Message // what the last step sends
+		last                     Message // the message of the last step
 		readable, writable, gone bool
 	}{
 		"nothing":                         {nil, none, true, true, false},
@@ -55,8 +55,8 @@ func TestLifeFollowsRsockets(t *testing.T) {
 	}
 }
 
-// An end is what the peer has said: everything else is a cut.
-func TestLifeKnowsAnEndFromACut(t *testing.T) {
+// The stream has ended only if the peer said so. Otherwise it was cut.
+func TestLifeDistinguishesEndFromCut(t *testing.T) {
 	var cut, shut, closed Life
 	cut.End()
 	shut.Control(ControlShutdown)

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Pieces that are in use at a time never lie over each other, and all memory
-// comes back.
-func TestSendBufferPiecesAreApart(t *testing.T) {
+// Pieces that are in use at the same time never overlap, and all memory is freed.
+func TestSendBufferPiecesDoNotOverlap(t *testing.T) {
 	for seed := range 200 {
 		r := rand.New(rand.NewPCG(uint64(seed), 2))
 		size := 100 + r.IntN(10000)
@@ -72,8 +71,8 @@ func TestSendBufferPiecesAreApart(t *testing.T) {
 	}
 }
 
-// A small piece is not cut in two by the ring's end.
-func TestSendBufferSmallPieceIsWhole(t *testing.T) {
+// The end of the ring does not split a small piece.
+func TestSendBufferDoesNotSplitSmallPieces(t *testing.T) {
 	b := NewSendBuffer(1000, 8)
 	_, _, first := b.Take(990)
 	_, _, second := b.Take(5)

@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An end is one side on paper: its memory, and what is on its way to it.
+// An end is a simulated side: its memory and the packets in flight to it.
 type end struct {
 	tx     Sender
 	rx     *Receiver
@@ -50,7 +50,7 @@ func newEnd(half int, credits uint16) *end {
 	return &end{rx: NewReceiver(half, credits), buf: make([]byte, 2*half)}
 }
 
-// stream is byte i of every stream.
+// stream returns byte i of every stream.
 func stream(i int) byte { return byte(i*7 + i>>8) }
 
 // send sends up to n bytes and reports whether it could.
@@ -71,7 +71,7 @@ func (e *end) send(n int) bool {
 	return true
 }
 
-// tell sends what is due and reports whether anything was.
+// tell sends the update that is due and reports whether there was one.
 func (e *end) tell() (did bool) {
 	for e.rx.Due() {
 		u := e.rx.Update()
@@ -127,8 +127,8 @@ func (e *end) take(t *testing.T, n int) bool {
 	return k > 0
 }
 
-// Both ends do what they may in any order; the streams must come whole, and
-// the machines must never get stuck.
+// Both ends act in random order. The streams must arrive unchanged and must never
+// block forever.
 func TestStreamAnyOrder(t *testing.T) {
 	seeds := 300
 	if testing.Short() {
@@ -138,7 +138,7 @@ func TestStreamAnyOrder(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 1))
 		half := 1 + r.IntN(300)
 		credits := uint16(1 + r.IntN(20))
-		total := 2000 + r.IntN(70000) // more messages than a credit counter holds, in some
+		total := 2000 + r.IntN(70000) // some rounds wrap the credit counter
 		size := 1 + r.IntN(2*half)
 		a, b := newEnds(half, credits, 0)
 		for step := 0; a.read < total || b.read < total; step++ {
@@ -165,13 +165,13 @@ func TestStreamAnyOrder(t *testing.T) {
 	}
 }
 
-// What a peer may send at once: both halves, if the credit suffices, and no more.
+// A sender may fill both halves if it has credit for that, and no more.
 func TestSenderStopsWhereThePeerHasNoRoomOrCredit(t *testing.T) {
 	for _, c := range []struct {
 		half    int
 		credits uint16
 		n       int // bytes of a message
-		want    int // bytes in all
+		want    int // total bytes
 	}{
 		{100, 50, 100, 200},
 		{100, 50, 30, 200},
@@ -218,7 +218,7 @@ func TestCreditLimitWraps(t *testing.T) {
 	}
 }
 
-func TestReceiverRefusesWhatBreaksTheProtocol(t *testing.T) {
+func TestReceiverRefusesProtocolViolations(t *testing.T) {
 	check := func(name string, err error, want reason.Reason) {
 		t.Helper()
 		var f *Fault
@@ -251,9 +251,8 @@ func TestReceiverRefusesWhatBreaksTheProtocol(t *testing.T) {
 	check("a buffer of nothing", s.Tell(SGE{1, 1, 0}), reason.SocketTarget)
 }
 
-// A message of nothing takes a credit, gives it back at once, and is no end of
-// the stream.
-func TestReceiverMessageOfNothingIsCountedAlone(t *testing.T) {
+// An empty message uses a credit, returns it at once, and does not end the stream.
+func TestReceiverOnlyCountsEmptyMessages(t *testing.T) {
 	r := NewReceiver(100, 4)
 	r.Update()
 	for range 100 {
@@ -269,7 +268,7 @@ func TestReceiverMessageOfNothingIsCountedAlone(t *testing.T) {
 	}
 }
 
-// Any sequence of what a peer can send leaves the machine whole.
+// No sequence of packets from a peer can break the state.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{0, 10, 1, 5, 2, 3, 0, 200, 2, 100})
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -286,7 +285,7 @@ func FuzzPeer(f *testing.F) {
 				}
 			case 1:
 				off, k := r.Next()
-				bytes.Count(buf[off:off+k], []byte{0}) // in the buffer
+				bytes.Count(buf[off:off+k], []byte{0}) // access the bytes, which must be in the buffer
 				r.Consume(min(n, k))
 			case 2:
 				if r.Due() {
