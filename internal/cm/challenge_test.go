@@ -9,11 +9,11 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// TestSilentManagersAreAdmittedWhenTheyAskAgain: a peer that answers no DREQ of a
-// connection that it does not have does not answer a challenge, and repeats its REQ.
-func TestSilentManagersAreAdmittedWhenTheyAskAgain(t *testing.T) {
+// A peer that answers no DREQ of an unknown connection does not answer a challenge either. It is
+// admitted when it repeats its REQ.
+func TestManagerThatIgnoresChallengesIsAdmittedOnRepetition(t *testing.T) {
 	w, _, b, _ := pair(t)
-	b.m.screening.suspect(w.now) // everybody is challenged
+	b.m.screening.suspect(w.now) // from here on every request is challenged
 	peer := netip.MustParseAddrPort("192.0.2.77:4791")
 	q := asks(b, b)
 	q.Primary.LocalGID = mad.GIDFrom(peer.Addr())
@@ -23,7 +23,7 @@ func TestSilentManagersAreAdmittedWhenTheyAskAgain(t *testing.T) {
 		if len(b.events) != want {
 			t.Fatalf("after %d requests b heard %q", i+1, b.kinds())
 		}
-		if w.pass(10 * time.Millisecond); i == 1 { // the second was a double that the network made
+		if w.pass(10 * time.Millisecond); i == 1 { // so soon, the second request counts as a duplicate of the network
 			w.pass(4 * time.Second)
 		}
 	}
@@ -32,7 +32,7 @@ func TestSilentManagersAreAdmittedWhenTheyAskAgain(t *testing.T) {
 	}
 }
 
-// TestChallengeNeedsItsAnswerFromItsAddress: nobody else's DREP proves anything.
+// A DREP from another address proves nothing.
 func TestChallengeNeedsItsAnswerFromItsAddress(t *testing.T) {
 	w, _, b, _ := pair(t)
 	b.m.screening.suspect(w.now)
@@ -64,12 +64,11 @@ func TestChallengeNeedsItsAnswerFromItsAddress(t *testing.T) {
 	}
 	drep(peer, h.TID, c.LocalID)
 	b.one(EventReqReceived)
-	drep(peer, h.TID, c.LocalID) // a double
+	drep(peer, h.TID, c.LocalID) // a duplicate
 	b.one(EventReqReceived)
 }
 
-// TestPeerCannotMakeTheReplyWaitForLong: with the longest times that a REQ can
-// name, nothing of it is left after some seconds.
+// A REQ may name very long times. The connection must still be gone after some seconds.
 func TestPeerCannotMakeTheReplyWaitForLong(t *testing.T) {
 	w, a, b, _ := pair(t)
 	a.dead = true
@@ -84,7 +83,7 @@ func TestPeerCannotMakeTheReplyWaitForLong(t *testing.T) {
 	}
 	w.settle(shortTimewait + time.Millisecond)
 	b.empty()
-	// Who did not confirm makes others prove their address.
+	// A peer that did not confirm causes later requests to be challenged.
 	q.LocalID++
 	b.m.Receive(w.now, a.addr, 0, craft(mad.AttrREQ, &q))
 	if b.refusals(reason.CMChallenge) != 1 {
@@ -92,9 +91,9 @@ func TestPeerCannotMakeTheReplyWaitForLong(t *testing.T) {
 	}
 }
 
-// TestAnswersToStrangersAreFew: messages of connections that do not exist are
-// answered at a rate, but not those that ask whether the own request is genuine.
-func TestAnswersToStrangersAreFew(t *testing.T) {
+// Answers to messages of unknown connections are rate limited. Answers to challenges of this side's
+// own request are not.
+func TestAnswersToUnknownPeersAreRateLimited(t *testing.T) {
 	w, a, b, _ := pair(t)
 	b.dead = true
 	c := a.connect(b)
@@ -115,7 +114,7 @@ func TestAnswersToStrangersAreFew(t *testing.T) {
 	w.state(c, ReqSent)
 }
 
-// TestRequestIsRepeatedSoon: with the usual response timeout of four seconds.
+// The first repetition does not wait for the usual response timeout of four seconds.
 func TestRequestIsRepeatedSoon(t *testing.T) {
 	w, a, b, _ := pair(t)
 	a.accept()

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-func TestConnectTellsBothSidesEverything(t *testing.T) {
+func TestConnectReportsParametersToBothSides(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	if a.kinds() != "RepReceived" || b.kinds() != "ReqReceived RtuReceived" {
 		t.Fatalf("a heard %q, b heard %q", a.kinds(), b.kinds())
@@ -57,7 +57,7 @@ func TestConnectTellsBothSidesEverything(t *testing.T) {
 	}
 }
 
-// TestRequestCarriesWhatLinuxExpects looks at the REQ and the REP as they leave.
+// This test checks the REQ and the REP as sent.
 func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	var q mad.REQ
@@ -83,7 +83,7 @@ func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
 	if p != wantREP {
 		t.Errorf("REP is\n%+v, expected\n%+v", p, wantREP)
 	}
-	// All of one exchange have one transaction ID; a DREQ begins another.
+	// All messages of an exchange have the same transaction ID. A DREQ begins a new one.
 	w.must(ca.Disconnect(w.now, nil))
 	w.pass(2 * time.Millisecond)
 	w.must(cb.DisconnectReply(w.now, nil))
@@ -104,7 +104,7 @@ func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
 	}
 }
 
-// TestRequestDefaults: what zero stands for.
+// Zero parameters have defaults.
 func TestRequestDefaults(t *testing.T) {
 	w, a, b, _ := pair(t)
 	if _, err := a.m.Connect(w.now, &ConnectParams{Service: service, Path: qp.Path{Dst: b.addr}}); err != nil {
@@ -135,7 +135,7 @@ func TestConnectOverUC(t *testing.T) {
 	}
 }
 
-// checkTransitions takes the attributes through the table of transitions.
+// checkTransitions checks the attributes against the table of transitions.
 func checkTransitions(t *testing.T, c *Conn) (all qp.Attr) {
 	t.Helper()
 	from := qp.Reset
@@ -156,7 +156,7 @@ func checkTransitions(t *testing.T, c *Conn) (all qp.Attr) {
 	return all
 }
 
-func TestAttributesFitEachOther(t *testing.T) {
+func TestAttributesOfBothSidesMatch(t *testing.T) {
 	_, a, b, ca, cb := established(t)
 	x, y := checkTransitions(t, ca), checkTransitions(t, cb)
 	var q mad.REQ
@@ -172,7 +172,7 @@ func TestAttributesFitEachOther(t *testing.T) {
 	if x.DestQPN != 0x22 || y.DestQPN != 0x11 || x.PathMTU != 1024 || y.PathMTU != 1024 {
 		t.Errorf("QPNs %#x, %#x, MTUs %d, %d", x.DestQPN, y.DestQPN, x.PathMTU, y.PathMTU)
 	}
-	// The active side follows the REP: it serves what the peer has in flight.
+	// The active side adopts the depths of the REP.
 	if x.MaxDestRdAtomic != 2 || x.MaxRdAtomic != 3 || y.MaxDestRdAtomic != 3 || y.MaxRdAtomic != 2 {
 		t.Errorf("READs: a serves %d and asks %d, b serves %d and asks %d", x.MaxDestRdAtomic, x.MaxRdAtomic, y.MaxDestRdAtomic, y.MaxRdAtomic)
 	}
@@ -191,7 +191,7 @@ func TestAttributesFitEachOther(t *testing.T) {
 	}
 }
 
-// TestAttributesBeforeAccept: the passive side makes its transitions first.
+// The passive side modifies its queue pair before it accepts.
 func TestAttributesBeforeAccept(t *testing.T) {
 	w, _, _, ca, cb := requested(t)
 	y := checkTransitions(t, cb)
@@ -224,7 +224,7 @@ func TestAttributesBeforeAccept(t *testing.T) {
 	}
 }
 
-// TestCallsInTheWrongStateNameBoth tries every call in every state.
+// This test makes every call in every state. An error names the call and the state.
 func TestCallsInTheWrongStateNameBoth(t *testing.T) {
 	const now = time.Second
 	calls := map[string]func(*Conn) error{
@@ -337,13 +337,13 @@ func TestListenTwiceIsRefused(t *testing.T) {
 	l.Close()
 	l2, err := b.m.Listen(w.now, service)
 	w.must(err)
-	l.Close() // a second time, harmless for the other
+	l.Close() // closing twice must not affect the other listener
 	if b.m.listeners[service] != l2 {
 		t.Error("closing the first listener twice closes the second")
 	}
 }
 
-// TestPortIsAnnounced: both ends have UDP ports of their own, on one address.
+// The two ends have different UDP ports on one address.
 func TestPortIsAnnounced(t *testing.T) {
 	w := newWorld(t, 5)
 	a, b := w.host("a", "[::1]:4793", 0xa), w.host("b", "[::1]:4792", 0xb)
@@ -360,12 +360,12 @@ func TestPortIsAnnounced(t *testing.T) {
 	w.must(ca.Ready(w.now, nil))
 	w.pass(2 * time.Millisecond)
 	w.state(cb, Established)
-	// Even answers that no connection stands behind find the way.
+	// Answers for unknown connections also go to the right port.
 	w.must(ca.Disconnect(w.now, nil))
 	b.restart(0xb)
 	w.pass(3 * time.Millisecond)
 	a.one(EventDrepReceived)
-	// And questions for datagram services.
+	// So do requests for datagram services.
 	_, err = a.m.Resolve(w.now, &SIDRParams{Service: service, Path: qp.Path{Dst: b.addr}})
 	w.must(err)
 	w.pass(3 * time.Millisecond)

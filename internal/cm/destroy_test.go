@@ -7,17 +7,16 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// TestDestroyInEachState: what the other end hears, that no event comes after,
-// and that nothing stays.
+// This test checks the message to the other end, that no event follows, and that nothing is left.
 func TestDestroyInEachState(t *testing.T) {
 	both := []bool{true, false}
 	for _, c := range []struct {
 		name    string
 		start   func(testing.TB) (*world, *host, *host, *Conn, *Conn)
 		prepare func(w *world, ca, cb *Conn) error
-		active  bool // is destroyed
+		active  bool // the active side is destroyed
 		state   State
-		other   Kind // what the other end hears
+		other   Kind // the event at the other end
 		reject  mad.RejectReason
 	}{
 		{"REQ sent", requested, nil, true, ReqSent, EventRejReceived, mad.RejectTimeout},
@@ -37,7 +36,7 @@ func TestDestroyInEachState(t *testing.T) {
 			w, a, b, ca, cb := c.start(t)
 			if c.prepare != nil {
 				w.must(c.prepare(w, ca, cb))
-				if c.state != DreqSent { // the DREQ is under way
+				if c.state != DreqSent { // the DREQ must still be in flight
 					w.pass(2 * time.Millisecond)
 				}
 			}
@@ -46,7 +45,7 @@ func TestDestroyInEachState(t *testing.T) {
 				own, other, mine, theirs = cb, ca, b, a
 			}
 			w.state(own, c.state)
-			if lossy && c.reject == 0 { // a lost DREQ or DREP is made good, a lost REJ is not
+			if lossy && c.reject == 0 { // a lost DREQ or DREP is repeated, a lost REJ is not
 				w.loseFirst(mad.AttrDREQ, 2)
 			}
 			heard := len(mine.events)
@@ -74,8 +73,7 @@ func TestDestroyInEachState(t *testing.T) {
 	}
 }
 
-// TestDestroyedConnectionConfirmsADisconnect: both ends close at once, or the
-// one's DREP is lost after it was destroyed.
+// Both ends close at once, or the DREP of one end is lost after it was destroyed.
 func TestDestroyedConnectionConfirmsADisconnect(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	ca.Destroy(w.now)
@@ -99,7 +97,7 @@ func TestDestroyedConnectionConfirmsADisconnect(t *testing.T) {
 	b.empty()
 }
 
-// TestDestroyWithADeadPeerEnds: nothing stays, whatever the state was.
+// Nothing is left, whatever the state was.
 func TestDestroyWithADeadPeerEnds(t *testing.T) {
 	for _, start := range []func(testing.TB) (*world, *host, *host, *Conn, *Conn){requested, replied, established} {
 		for _, active := range []bool{true, false} {
@@ -123,7 +121,7 @@ func TestDestroyWithADeadPeerEnds(t *testing.T) {
 	}
 }
 
-// TestRequestGoesOnAfterItsListenerCloses: what was heard goes on.
+// Requests that the listener has reported survive its closing.
 func TestRequestGoesOnAfterItsListenerCloses(t *testing.T) {
 	w, a, b, l := pair(t)
 	ca := a.connect(b)
@@ -140,9 +138,8 @@ func TestRequestGoesOnAfterItsListenerCloses(t *testing.T) {
 	}
 }
 
-// TestEventsThatNobodyHears: a user may leave while a request that it has not
-// taken yet is withdrawn.
-func TestEventsThatNobodyHears(t *testing.T) {
+// A user may destroy a connection whose request was withdrawn before the user read its event.
+func TestDestroyWithUnreadEvents(t *testing.T) {
 	w, a, b, ca, cb := requested(t)
 	b.m.SetHandler(nil)
 	ca.Destroy(w.now)

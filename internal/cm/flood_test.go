@@ -14,20 +14,20 @@ import (
 
 const floodRate = 50_000 // requests a second
 
-// A flood forges requests to a host.
+// A flood sends forged requests to a host.
 type flood struct {
 	w      *world
 	to     *host
 	lasts  time.Duration
 	rand   *rand.Rand
-	source func() netip.AddrPort // of the next one
+	source func() netip.AddrPort // source address of the next request
 	lookup bool                  // SIDR_REQs instead of REQs
 	sent   int
 
-	most Count // that the host held
+	most Count // largest number of connections that the host held
 }
 
-// start sends floodRate requests a second.
+// start sends floodRate requests per second.
 func (f *flood) start() {
 	if f.w.now >= f.lasts {
 		return
@@ -49,15 +49,14 @@ func (f *flood) start() {
 	f.w.later(f.w.now+time.Second/floodRate, f.start)
 }
 
-// dead is a source that nobody has.
+// dead returns a source address that no host has.
 func (f *flood) dead() netip.AddrPort {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], 198<<24|18<<16|f.rand.Uint32()>>15)
 	return netip.AddrPortFrom(netip.AddrFrom4(b), 4791)
 }
 
-// A server is a program that takes requests one after the other, each of which
-// takes its time.
+// A server is a program that handles one request at a time, each for a while.
 type server struct {
 	h     *host
 	todo  []*Conn
@@ -77,7 +76,7 @@ func (s *server) hear(e seen) {
 	case EventRejReceived, EventRepTimeout:
 		e.Conn.Destroy(s.h.w.now)
 	}
-	s.h.events = s.h.events[:0] // a flood's are many
+	s.h.events = s.h.events[:0] // saves memory: a flood causes many events
 }
 
 func (s *server) work() {
@@ -94,7 +93,7 @@ func (s *server) work() {
 	s.h.w.later(s.h.w.now+acceptTime, s.work)
 }
 
-// flooded makes a host with a listener whose program is slow, and a flood of it.
+// flooded makes a host with a listener whose program is slow, and a flood to it.
 func flooded(t *testing.T) (*flood, *server) {
 	w := newWorld(t, 5)
 	b := w.host("b", "192.0.2.2:4791", 0xb)
@@ -111,9 +110,8 @@ func flooded(t *testing.T) (*flood, *server) {
 	return f, s
 }
 
-// clients lets n hosts connect, at times by chance and with the time-outs that
-// Linux has, while the flood is under way, and counts those that are connected
-// within a second. The hosts are there before.
+// clients lets n existing hosts connect during the flood, at random times and with Linux's
+// timeouts. It counts those that are connected within a second.
 func (f *flood) clients(n int) (inTime int) {
 	for i := range n {
 		f.connects(f.client(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), uint64(0x1000+i)), &inTime)
@@ -123,7 +121,7 @@ func (f *flood) clients(n int) (inTime int) {
 	return inTime
 }
 
-// client makes a host that confirms what it connects to.
+// client makes a host that confirms the connections it requests.
 func (f *flood) client(addr netip.Addr, guid uint64) *host {
 	h := f.w.host("client", netip.AddrPortFrom(addr, 4791).String(), guid)
 	h.user = func(e seen) {
@@ -134,7 +132,7 @@ func (f *flood) client(addr netip.Addr, guid uint64) *host {
 	return h
 }
 
-// connects lets a host connect at a time by chance, and counts it in time.
+// connects lets a host connect at a random time and counts it if it is in time.
 func (f *flood) connects(h *host, inTime *int) {
 	w := f.w
 	w.later(f.lasts/10+time.Duration(w.rand.Int64N(int64(f.lasts*4/10))), func() {
@@ -151,8 +149,7 @@ func (f *flood) connects(h *host, inTime *int) {
 	})
 }
 
-// TestFloodOfForgedRequestsLeavesRoomForOthers: 50,000 requests a second from
-// addresses that nobody has.
+// The flood sends 50,000 requests per second from addresses that no host has.
 func TestFloodOfForgedRequestsLeavesRoomForOthers(t *testing.T) {
 	const n = 100
 	f, s := flooded(t)
@@ -186,8 +183,8 @@ func TestFloodOfForgedRequestsLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// linux makes a host whose communication manager is Linux's: it answers every
-// DREQ of a connection that it does not have, and drops REPs without a word.
+// linux makes a host with the behaviour of Linux's communication manager: it answers every DREQ of
+// an unknown connection and drops such REPs silently.
 func (w *world) linux(addr string) *host {
 	h := w.host("linux", addr, 0)
 	h.foreign = func(from netip.AddrPort, b []byte) {
@@ -207,8 +204,7 @@ func (w *world) linux(addr string) *host {
 	return h
 }
 
-// TestFloodInTheNameOfLiveHostsLeavesRoomForOthers: eight hosts answer the
-// challenges, though they asked for nothing. Each has its share and no more.
+// Eight hosts answer the challenges although they sent no request. Each gets only its share.
 func TestFloodInTheNameOfLiveHostsLeavesRoomForOthers(t *testing.T) {
 	const n = 100
 	f, s := flooded(t)
@@ -232,9 +228,8 @@ func TestFloodInTheNameOfLiveHostsLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestFloodInAClientsOwnNameDoesNotLockItOut: the requests have the address of
-// the host that wants to connect. Such a host answers the challenges of its own
-// requests first, so that few others prove anything.
+// The forged requests have the address of the host that wants to connect. That host answers the
+// challenges of its own requests first, so few forged requests pass.
 func TestFloodInAClientsOwnNameDoesNotLockItOut(t *testing.T) {
 	const n = 100
 	inTime := 0
@@ -252,7 +247,7 @@ func TestFloodInAClientsOwnNameDoesNotLockItOut(t *testing.T) {
 	}
 }
 
-// TestFloodOfLookupsLeavesRoomForOthers: the same for SIDR_REQs.
+// This is the same test for SIDR_REQs.
 func TestFloodOfLookupsLeavesRoomForOthers(t *testing.T) {
 	f, _ := flooded(t)
 	f.lookup = true
@@ -284,10 +279,8 @@ func TestFloodOfLookupsLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestForgedRequestAndItsRejectionReachTheProgramSeldom: a REJ for a timeout names
-// no ID that must be known, and gives a place up that the next forged request
-// could take.
-func TestForgedRequestAndItsRejectionReachTheProgramSeldom(t *testing.T) {
+// A REJ for a timeout needs no secret ID and frees a place that the next forged request could take.
+func TestForgedRequestAndItsRejectionSeldomReachTheProgram(t *testing.T) {
 	f, s := flooded(t)
 	for range 5000 {
 		src := f.dead()

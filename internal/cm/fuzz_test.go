@@ -9,11 +9,10 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// FuzzReceive feeds a manager that has connections in every state with
-// datagrams that are almost right: the first byte chooses the connection whose
-// IDs are put in, the second the message, the rest lies over a valid one. The
-// manager must neither panic nor lose count, and be empty after all is
-// destroyed.
+// FuzzReceive feeds almost valid datagrams to a manager that has connections in every state. The
+// first byte chooses the connection whose IDs are inserted, the second the message; the rest
+// overwrites a valid message. The manager must neither panic nor miscount, and must be empty after
+// all connections are destroyed.
 func FuzzReceive(f *testing.F) {
 	for attr := range byte(11) {
 		f.Add([]byte{attr, attr, 0, 0, 0, 0})
@@ -46,7 +45,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// everyState gives b a connection in each state that lasts.
+// everyState makes a connection of b in each lasting state.
 func everyState(t testing.TB, w *world, a, b *host) (all []*Conn) {
 	w.lose = func(h *host, _ *mad.Header) bool { return h == b }
 	for i := range 6 {

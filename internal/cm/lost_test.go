@@ -8,14 +8,14 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// The active side waits 2×16.8 ms of packet life and 4.2 ms for each answer,
-// the passive side 4.2 ms: see quick.
+// With the parameters of quick the active side waits 2×16.8 ms of packet life and 4.2 ms for each
+// answer, and the passive side 4.2 ms.
 const (
 	activeWait  = 2*4096*time.Nanosecond<<12 + 4096*time.Nanosecond<<10
 	passiveWait = 4096 * time.Nanosecond << 10
 )
 
-// accept lets a host accept everything, answer disconnects and make ready.
+// accept makes a host accept every request, answer disconnects and confirm replies.
 func (h *host) accept() {
 	h.user = func(e seen) {
 		switch e.Kind {
@@ -29,7 +29,7 @@ func (h *host) accept() {
 	}
 }
 
-// TestLostMessagesAreSentAgain loses up to three of each message.
+// This test loses up to three of each message.
 func TestLostMessagesAreSentAgain(t *testing.T) {
 	for _, attr := range []mad.AttributeID{mad.AttrREQ, mad.AttrREP, mad.AttrRTU, mad.AttrDREQ, mad.AttrDREP} {
 		for n := 1; n <= 3; n++ {
@@ -64,8 +64,8 @@ func TestLostMessagesAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestDoubledMessagesDoNothing delivers each datagram three times.
-func TestDoubledMessagesDoNothing(t *testing.T) {
+// This test delivers each datagram three times.
+func TestDuplicatedMessagesHaveNoEffect(t *testing.T) {
 	w, a, b, _ := pair(t)
 	a.accept()
 	b.accept()
@@ -87,12 +87,12 @@ func TestDoubledMessagesDoNothing(t *testing.T) {
 	b.empty()
 }
 
-// TestTimeoutsAreNamedAndBounded lets the peer die in each state that waits.
+// In this test the peer dies in each state that waits for it.
 func TestTimeoutsAreNamedAndBounded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		start  func(testing.TB) (*world, *host, *host, *Conn, *Conn)
-		act    func(w *world, ca, cb *Conn) error // before b, or a, is gone
+		act    func(w *world, ca, cb *Conn) error // runs before b, or a, dies
 		aLives bool
 		wait   time.Duration
 		event  Kind
@@ -114,7 +114,7 @@ func TestTimeoutsAreNamedAndBounded(t *testing.T) {
 		if c.act != nil {
 			w.must(c.act(w, ca, cb))
 		} else {
-			began = 0 // Connect was at the beginning
+			began = 0 // Connect was called at the beginning
 		}
 		for own.State() != c.after && w.now < time.Second {
 			w.pass(time.Millisecond / 8)
@@ -133,8 +133,8 @@ func TestTimeoutsAreNamedAndBounded(t *testing.T) {
 	}
 }
 
-// TestGivingUpTellsThePeer: the other end hears REJ 4 and need not time out.
-func TestGivingUpTellsThePeer(t *testing.T) {
+// The other end receives REJ 4 and does not have to time out.
+func TestTimeoutRejectsToThePeer(t *testing.T) {
 	w, a, b, ca, cb := requested(t) // b never answers
 	w.settle(time.Second)
 	a.one(EventReqTimeout)
@@ -147,7 +147,7 @@ func TestGivingUpTellsThePeer(t *testing.T) {
 	a.empty()
 	b.empty()
 
-	// The same for the passive side, whether its REP came through or not.
+	// The same for the passive side, whether its REP arrived or not.
 	for _, arrives := range []bool{true, false} {
 		w, a, b, ca, cb := requested(t)
 		w.lose = func(_ *host, h *mad.Header) bool { return h.Attribute == mad.AttrREP && !arrives }
@@ -165,7 +165,7 @@ func TestGivingUpTellsThePeer(t *testing.T) {
 	}
 }
 
-// TestDelayExtendsTheWait: the peer waits for the service timeout (IBTA 12.6.6).
+// IBTA 12.6.6: the peer waits for the service timeout.
 func TestDelayExtendsTheWait(t *testing.T) {
 	const field = 15 // 134 ms
 	service := 4096 * time.Nanosecond << field
@@ -185,7 +185,7 @@ func TestDelayExtendsTheWait(t *testing.T) {
 	}
 	w.must(cb.Accept(w.now, &accepting))
 	w.pass(2 * time.Millisecond)
-	// And the other way round, for the REP.
+	// The same for the REP, in the other direction.
 	w.must(ca.Delay(w.now, field, nil))
 	w.pass(2 * time.Millisecond)
 	w.state(ca, MRARepSent)
@@ -208,8 +208,8 @@ func TestDelayExtendsTheWait(t *testing.T) {
 	}
 }
 
-// TestDelayOnDuplicateSpeaksOnlyWhenAsked: what rdma_cm uses.
-func TestDelayOnDuplicateSpeaksOnlyWhenAsked(t *testing.T) {
+// rdma_cm uses this option.
+func TestDelayOnDuplicateSendsMRAOnlyForDuplicates(t *testing.T) {
 	w, a, b, ca, cb := requested(t)
 	w.must(cb.Delay(w.now, DelayOnDuplicate|16, nil))
 	w.pass(activeWait - 3*time.Millisecond)
@@ -231,8 +231,8 @@ func TestDelayOnDuplicateSpeaksOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// TestFirstPacketStandsForTheRTU: IBTA 12.9.6.
-func TestFirstPacketStandsForTheRTU(t *testing.T) {
+// IBTA 12.9.6.
+func TestFirstPacketReplacesTheRTU(t *testing.T) {
 	w, _, b, ca, cb := replied(t)
 	w.lose = func(_ *host, h *mad.Header) bool { return h.Attribute == mad.AttrRTU }
 	w.must(ca.Ready(w.now, nil))
@@ -242,7 +242,7 @@ func TestFirstPacketStandsForTheRTU(t *testing.T) {
 	if b.one(EventEstablished).Conn != cb || b.sent[mad.AttrREP] > 2 {
 		t.Errorf("b heard %q and sent %d REPs", b.kinds(), b.sent[mad.AttrREP])
 	}
-	// A late RTU is a double.
+	// A late RTU is treated as a duplicate.
 	w.lose = func(*host, *mad.Header) bool { return false }
 	ca.sendRTU()
 	w.pass(2 * time.Millisecond)
@@ -251,8 +251,7 @@ func TestFirstPacketStandsForTheRTU(t *testing.T) {
 	}
 }
 
-// TestDisconnectBeforeTheRTUCame: the RTU is lost, and the DREQ comes to a side
-// that still waits for it.
+// The RTU is lost, and the DREQ arrives at a side that still waits for the RTU.
 func TestDisconnectBeforeTheRTUCame(t *testing.T) {
 	w, a, b, ca, _ := replied(t)
 	w.lose = func(_ *host, h *mad.Header) bool { return h.Attribute == mad.AttrRTU }
@@ -282,8 +281,8 @@ func TestBothDisconnectAtOnce(t *testing.T) {
 	b.empty()
 }
 
-// TestDisconnectUnansweredByItsUser: DREQs come again until the user replies.
-func TestDisconnectUnansweredByItsUser(t *testing.T) {
+// DREQs are repeated until the user replies.
+func TestDisconnectUnansweredByTheUser(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	w.must(ca.Disconnect(w.now, nil))
 	w.pass(activeWait + 5*time.Millisecond)
@@ -297,7 +296,7 @@ func TestDisconnectUnansweredByItsUser(t *testing.T) {
 	b.one(EventDreqReceived)
 }
 
-// TestAckTimeout computes 2^delay + 2×2^life, rounded as the exponents allow.
+// The timeout is 2^delay + 2×2^life, rounded to what the exponents allow.
 func TestAckTimeout(t *testing.T) {
 	for _, c := range []struct{ delay, life, want uint8 }{
 		{0, 16, 17}, {15, 16, 17}, {16, 16, 18}, {17, 16, 18}, {18, 16, 19}, {19, 16, 19}, {15, 18, 19},

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// craft makes a datagram as a foreign peer would.
+// craft makes a datagram as another implementation would.
 func craft(attr mad.AttributeID, m interface{ Put(*[mad.Len]byte) }) []byte {
 	var d [mad.Len]byte
 	h := mad.NewHeader(attr, 0x1234)
@@ -19,14 +19,14 @@ func craft(attr mad.AttributeID, m interface{ Put(*[mad.Len]byte) }) []byte {
 	return d[:]
 }
 
-// asks is a REQ that b takes.
+// asks returns a REQ that b accepts.
 func asks(a, b *host) mad.REQ {
 	return mad.REQ{LocalID: 77, Service: service, GUID: 0xa, QPN: 0x11, StartingPSN: 5, RetryCount: 7, PKey: 0xffff, MTU: 3,
 		LocalResponseTimeout: 10, MaxCMRetries: 3,
 		Primary: mad.Path{LocalGID: mad.GIDFrom(a.addr.Addr()), RemoteGID: mad.GIDFrom(b.addr.Addr()), AckTimeout: 14, HopLimit: 64}}
 }
 
-// source is where packets of a host come from.
+// origin returns the source address and port of a host's packets.
 func (h *host) origin() netip.AddrPort { return netip.AddrPortFrom(h.addr.Addr(), h.source) }
 
 func lastREJ(t *testing.T, h *host) (j mad.REJ) {
@@ -39,8 +39,7 @@ func lastREJ(t *testing.T, h *host) (j mad.REJ) {
 	return j
 }
 
-// TestRequestsThatTheDeviceCannotServe: each is rejected with its reason, and
-// nothing stays.
+// Each request is rejected with its reason, and nothing is left.
 func TestRequestsThatTheDeviceCannotServe(t *testing.T) {
 	own := mad.GIDFrom(netip.MustParseAddr("192.0.2.2"))
 	for _, c := range []struct {
@@ -75,7 +74,7 @@ func TestRequestsThatTheDeviceCannotServe(t *testing.T) {
 		}
 		b.empty()
 	}
-	// What a limited member of the partition asks is served.
+	// Requests of a limited member of the partition are served.
 	w, a, b, _ := pair(t)
 	q := asks(a, b)
 	q.PKey = 0x7fff
@@ -84,8 +83,8 @@ func TestRequestsThatTheDeviceCannotServe(t *testing.T) {
 	b.one(EventReqReceived)
 }
 
-// TestNoListenerIsHeardByTheActiveSide: the whole way.
-func TestNoListenerIsHeardByTheActiveSide(t *testing.T) {
+// This test covers the whole exchange.
+func TestNoListenerIsReportedToTheActiveSide(t *testing.T) {
 	w, a, b, l := pair(t)
 	l.Close()
 	c := a.connect(b)
@@ -100,7 +99,7 @@ func TestNoListenerIsHeardByTheActiveSide(t *testing.T) {
 	b.empty()
 }
 
-// TestForeignDatagramsAreRefusedByName: what is no message of this class.
+// The datagrams are not messages of this class.
 func TestForeignDatagramsAreRefusedByName(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -159,8 +158,8 @@ func TestForeignDatagramsAreRefusedByName(t *testing.T) {
 	b.empty()
 }
 
-// TestDoubleREQIsAnsweredByState: IBTA 12.9.8.3.1.
-func TestDoubleREQIsAnsweredByState(t *testing.T) {
+// IBTA 12.9.8.3.1.
+func TestDuplicateREQIsAnsweredByState(t *testing.T) {
 	for _, c := range []struct {
 		state State
 		want  mad.AttributeID
@@ -189,8 +188,7 @@ func TestDoubleREQIsAnsweredByState(t *testing.T) {
 	}
 }
 
-// TestHostileIDsChangeNothing sends each message with IDs that are nobody's, and
-// with the right ones from another address.
+// This test sends each message with unknown IDs, and with the right IDs from another address.
 func TestHostileIDsChangeNothing(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	evil := netip.MustParseAddrPort("203.0.113.9:4791")
@@ -245,8 +243,8 @@ func TestHostileIDsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestAnswersToNobody: a REP is rejected, a DREQ confirmed; the rest is silence.
-func TestAnswersToNobody(t *testing.T) {
+// A REP is rejected and a DREQ confirmed. All others get no answer.
+func TestAnswersToMessagesOfUnknownConnections(t *testing.T) {
 	for _, c := range []struct {
 		attr mad.AttributeID
 		m    interface{ Put(*[mad.Len]byte) }
@@ -277,7 +275,7 @@ func TestAnswersToNobody(t *testing.T) {
 		if c.want != 0 && (h.TID != 0x1234 || out.Path.Dst != a.addr || out.Path.TrafficClass != 0x40) {
 			t.Errorf("%v: answered to %+v, transaction %#x", c.attr, out.Path, h.TID)
 		}
-		// Both IDs come back, crossed.
+		// Both IDs are returned, swapped.
 		var r mad.RTU
 		if r.Parse(&out.MAD); c.want != 0 && (r.LocalID != 6 || r.RemoteID != 5) {
 			t.Errorf("%v: answered with IDs %d, %d", c.attr, r.LocalID, r.RemoteID)
@@ -301,7 +299,7 @@ func TestAlternatePathIsRefused(t *testing.T) {
 		t.Errorf("refused %v", b.refused)
 	}
 	w.state(cb, Established)
-	// A REQ may have one; the REP says that it counts for nothing.
+	// A REQ may have an alternate path; the REP says that it is not used.
 	w, a, b, _ = pair(t)
 	q := asks(a, b)
 	q.Alternate = q.Primary
@@ -316,9 +314,8 @@ func TestAlternatePathIsRefused(t *testing.T) {
 	}
 }
 
-// TestBacklogDropsWhatIsTooMuch: their senders ask again, and are heard when
-// there is room.
-func TestBacklogDropsWhatIsTooMuch(t *testing.T) {
+// The senders repeat dropped requests, which are accepted once there is room.
+func TestFullBacklogDropsRequests(t *testing.T) {
 	w, a, b, l := pair(t)
 	l.Backlog = 2
 	var all []*Conn
@@ -363,8 +360,7 @@ func TestBacklogDropsWhatIsTooMuch(t *testing.T) {
 	b.empty()
 }
 
-// TestSecondAnswerToOneRequestIsRejected: a double of the REQ made a second
-// connection on the peer.
+// A duplicate of the REQ created a second connection at the peer.
 func TestSecondAnswerToOneRequestIsRejected(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	r := mad.REP{LocalID: cb.LocalID() + 1, RemoteID: ca.LocalID(), QPN: 0x99, GUID: 0xb}
@@ -380,8 +376,7 @@ func TestSecondAnswerToOneRequestIsRejected(t *testing.T) {
 	}
 }
 
-// TestLinkLocalPeersKeepTheZone: a GID has no zone, an address to send to needs
-// one.
+// A GID has no zone, but sending to a link-local address needs one.
 func TestLinkLocalPeersKeepTheZone(t *testing.T) {
 	w := newWorld(t, 3)
 	a, b := w.host("a", "[fe80::1%eth0]:4791", 0xa), w.host("b", "[fe80::2%eth0]:4791", 0xb)

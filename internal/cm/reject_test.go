@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// TestRejectInEachStateEndsBothSides: who rejects, and how the other ends.
+// The cases name the side that rejects and the state of both sides afterwards.
 func TestRejectInEachStateEndsBothSides(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -53,9 +53,8 @@ func TestRejectInEachStateEndsBothSides(t *testing.T) {
 	}
 }
 
-// TestRejectThatOvertakesTheReplyIsHeard: the active side does not know the
-// peer's communication ID yet.
-func TestRejectThatOvertakesTheReplyIsHeard(t *testing.T) {
+// The active side does not know the peer's communication ID yet.
+func TestRejectMayOvertakeTheReply(t *testing.T) {
 	w, a, b, ca, cb := requested(t)
 	w.lose = func(_ *host, h *mad.Header) bool { return h.Attribute == mad.AttrREP }
 	w.must(cb.Accept(w.now, &accepting))
@@ -65,7 +64,7 @@ func TestRejectThatOvertakesTheReplyIsHeard(t *testing.T) {
 		t.Errorf("heard %v", e.Reject)
 	}
 	d := b.last[mad.AttrREP]
-	a.m.Receive(w.now, b.origin(), 0, d[:]) // now it comes
+	a.m.Receive(w.now, b.origin(), 0, d[:]) // the REP arrives
 	w.settle(time.Second)
 	w.state(ca, Idle)
 	ca.Destroy(w.now)
@@ -73,7 +72,7 @@ func TestRejectThatOvertakesTheReplyIsHeard(t *testing.T) {
 	b.empty()
 }
 
-// TestReadyForARejectedConnectionIsRejectedAgain: the REJ was lost.
+// The first REJ was lost.
 func TestReadyForARejectedConnectionIsRejectedAgain(t *testing.T) {
 	for _, r := range []mad.RejectReason{mad.RejectConsumer, mad.RejectTimeout} {
 		w, a, b, ca, cb := replied(t)
@@ -93,7 +92,7 @@ func TestReadyForARejectedConnectionIsRejectedAgain(t *testing.T) {
 	}
 }
 
-// TestRejectOfAnEstablishedConnectionEndsIt: as Linux has it.
+// Linux behaves the same.
 func TestRejectOfAnEstablishedConnectionEndsIt(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	j := mad.REJ{LocalID: cb.LocalID(), RemoteID: ca.LocalID(), Of: mad.OfOther, Reason: mad.RejectUnsupported}
@@ -103,13 +102,13 @@ func TestRejectOfAnEstablishedConnectionEndsIt(t *testing.T) {
 		t.Error(a.kinds())
 	}
 	w.state(ca, Timewait)
-	a.m.Receive(w.now, b.origin(), 0, craft(mad.AttrREJ, &j)) // once more: over already
+	a.m.Receive(w.now, b.origin(), 0, craft(mad.AttrREJ, &j)) // a second REJ has no effect
 	if a.refusals(reason.CMDuplicate) != 1 {
 		t.Errorf("refused %v", a.refused)
 	}
 }
 
-// TestRejectStaleKeepsTheQueuePairWaiting: its number must not be used at once.
+// The number of the queue pair must not be reused at once.
 func TestRejectStaleKeepsTheQueuePairWaiting(t *testing.T) {
 	w, a, _, ca, cb := requested(t)
 	w.must(cb.Reject(w.now, mad.RejectStaleConnection, nil, nil))

@@ -82,7 +82,7 @@ func TestResolveRefusals(t *testing.T) {
 	}
 	a.empty()
 
-	// A destroyed lookup hears nothing.
+	// A destroyed lookup raises no events.
 	w, a, b, _ = pair(t)
 	b.user = func(e seen) { w.must(e.Inquiry.Reply(w.now, &SIDRReply{})) }
 	q := a.lookup(b)
@@ -95,11 +95,11 @@ func TestResolveRefusals(t *testing.T) {
 	a.empty()
 }
 
-func TestResolveDoublesAndStrangers(t *testing.T) {
+func TestResolveDuplicatesAndUnknownPeers(t *testing.T) {
 	w, a, b, l := pair(t)
 	l.Backlog = 1
 	a.lookup(b)
-	w.pass(25 * time.Millisecond) // asked three times
+	w.pass(25 * time.Millisecond) // repeats the request twice
 	i := b.one(EventSidrReqReceived).Inquiry
 	if b.refusals(reason.CMDuplicate) != 2 || l.Waiting() != 1 {
 		t.Errorf("refused %v", b.refused)
@@ -109,7 +109,7 @@ func TestResolveDoublesAndStrangers(t *testing.T) {
 	if b.refusals(reason.CMBacklog) != 1 {
 		t.Errorf("refused %v", b.refused)
 	}
-	// The answer must come from where the question went.
+	// The answer must come from the address that was asked.
 	d := a.last[mad.AttrSIDRReq]
 	var q mad.SIDRReq
 	q.Parse(&d)

@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// duo is two managers wired to each other without a network or a clock: what
-// one sends the other has at once.
+// duo is two managers connected without a network or a clock: each receives at once what the other
+// sends.
 type duo struct {
 	now  time.Duration
 	a, b *Manager
@@ -36,7 +36,7 @@ func newDuo(t testing.TB) *duo {
 	return d
 }
 
-// pump carries datagrams and lets users react until nothing happens.
+// pump delivers datagrams and lets users react until nothing is left to do.
 func (d *duo) pump(t testing.TB) {
 	for again := true; again; {
 		again = false
@@ -80,8 +80,7 @@ func (d *duo) connect(t testing.TB, qpn uint32) *Conn {
 	return c
 }
 
-// TestTenThousandConnectionsComeAndGo: on one manager, without a leak, and
-// small while they stand.
+// One manager holds them in little memory and leaks nothing.
 func TestTenThousandConnectionsComeAndGo(t *testing.T) {
 	const n = 10_000
 	if size := unsafe.Sizeof(Conn{}); size > 384 {
@@ -132,8 +131,8 @@ func TestTenThousandConnectionsComeAndGo(t *testing.T) {
 	}
 }
 
-// BenchmarkSetUpAndTearDown is the life of a connection on two managers, with as
-// many others standing beside it.
+// BenchmarkSetUpAndTearDown measures the life of a connection on two managers that hold a number of
+// other connections.
 func BenchmarkSetUpAndTearDown(b *testing.B) {
 	for _, standing := range []int{0, 10_000} {
 		b.Run(fmt.Sprintf("beside=%d", standing), func(b *testing.B) {
@@ -160,7 +159,7 @@ func BenchmarkSetUpAndTearDown(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusal is what a datagram costs that is nobody's.
+// BenchmarkRefusal measures a datagram that belongs to no connection.
 func BenchmarkRefusal(b *testing.B) {
 	for _, standing := range []int{0, 10_000} {
 		b.Run(fmt.Sprintf("beside=%d", standing), func(b *testing.B) {

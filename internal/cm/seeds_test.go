@@ -16,8 +16,7 @@ var (
 	tell      = flag.Bool("tell", false, "with -seed, print all messages and events")
 )
 
-// A party is what a user of the seeds knows of one connection: an own model
-// beside the machine's, made of the events alone.
+// A party is the model of one connection as its user sees it, derived from the events alone.
 type party struct {
 	h           *host
 	c           *Conn
@@ -29,18 +28,18 @@ type party struct {
 	cause       string
 }
 
-// play is one seed: hosts, faults and users that do anything at any time.
+// play is the run of one seed: hosts, faults and users that act at random times.
 type play struct {
 	w       *world
 	parties map[*Conn]*party
-	perfect bool // nothing is lost, and nobody dies
+	perfect bool // no losses and no dead hosts
 	err     error
 }
 
-// TestSeeds plays worlds of lossy, doubling and reordering networks with users
-// that accept, reject, delay, disconnect, destroy or do nothing for a while. In
-// each, every connection ends established on both sides or in a named error
-// within bounded time, no event comes out of its order, and nothing stays.
+// TestSeeds simulates networks that lose, duplicate and reorder datagrams. Users accept, reject,
+// delay, disconnect, destroy or do nothing for a while. Every connection must end either
+// established on both sides or in a named error within bounded time, events must be in order, and
+// nothing may be left.
 func TestSeeds(t *testing.T) {
 	first, n := uint64(1), uint64(*seedCount)
 	if testing.Short() {
@@ -62,7 +61,7 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Log(outcomes)
 	if *oneSeed == 0 {
-		// Seeds that never come to the interesting ends would prove little.
+		// Guard against seeds that never reach the interesting outcomes.
 		for _, want := range []string{"disconnected", "disconnected by the peer", "rejected 28", "rejected 4", "REQ timed out", "destroyed"} {
 			if outcomes[want] == 0 {
 				t.Errorf("no connection was ever %s", want)
@@ -113,7 +112,7 @@ func (w *world) tell(format string, args ...any) {
 	}
 }
 
-// react checks an event against the model and decides what to do.
+// react checks an event against the model and chooses the user's reaction.
 func (p *play) react(h *host, e seen) {
 	c := e.Conn
 	x := p.parties[c]
@@ -127,7 +126,7 @@ func (p *play) react(h *host, e seen) {
 		p.fail("%s heard %v of a connection that it does not have", h.name, e.Kind)
 		return
 	}
-	// Where both disconnect at once, the peer's DREP may come before the own.
+	// If both disconnect at once, the peer's DREP may arrive before this side's.
 	crossed := e.Kind == EventDrepReceived && x.cause == "disconnected by the peer"
 	if x.exited || x.ended && e.Kind != EventTimewaitExit && !crossed {
 		p.fail("%s heard %v behind the end (%s)", h.name, e.Kind, x.cause)
@@ -178,15 +177,15 @@ func (x *party) establishedBy(p *play) {
 	x.established = true
 }
 
-// must fails on an error that the state does not explain: a call may come too
-// late, and then it says so.
+// must fails on an error that the state does not explain. A call may come too late; its error says
+// so.
 func (p *play) must(x *party, err error) {
 	if _, late := err.(*StateError); err != nil && !late {
 		p.fail("%s: %v", x.h.name, err)
 	}
 }
 
-// later does something now or after a while, unless the party was destroyed.
+// later runs an action now or after a while, unless the party was destroyed.
 func (p *play) later(f func(), x *party) {
 	p.at(p.w.now+time.Duration(p.w.rand.Int64N(int64(20*time.Millisecond)))*time.Duration(p.w.rand.IntN(2)), func() {
 		if !x.destroyed {
@@ -195,7 +194,7 @@ func (p *play) later(f func(), x *party) {
 	})
 }
 
-// answer decides on a REQ or a REP.
+// answer chooses the reaction to a REQ or a REP.
 func (p *play) answer(x *party) {
 	w := p.w
 	if w.rand.IntN(3) == 0 {
@@ -238,10 +237,10 @@ func (p *play) destroy(x *party) {
 	}
 }
 
-// at does something at a time, between what the network does.
+// at runs an action at a given time, between the network's own steps.
 func (p *play) at(when time.Duration, f func()) { p.w.later(when, f) }
 
-// run plays: connects, lets the users act, disconnects, destroys.
+// run connects, lets the users act, disconnects and destroys.
 func (p *play) run() {
 	w := p.w
 	for range 1 + w.rand.IntN(6) {
@@ -252,7 +251,7 @@ func (p *play) run() {
 			c.PeerToPeer = w.rand.IntN(3) == 0
 			conn, err := from.m.Connect(w.now, c)
 			if busy, _ := err.(*Error); busy != nil && busy.Field == "PeerToPeer" {
-				return // asked before
+				return // the user answered before
 			} else if err != nil {
 				p.fail("%v", err)
 				return
@@ -260,13 +259,13 @@ func (p *play) run() {
 			p.parties[conn] = &party{h: from, c: conn, active: true}
 		})
 	}
-	// A peer that dies, in some.
+	// In some runs a host dies.
 	if w.rand.IntN(5) == 0 {
 		dies := w.hosts[0]
 		p.perfect = false
 		p.at(time.Duration(w.rand.Int64N(int64(200*time.Millisecond))), func() { dies.dead = true })
 	}
-	// Something happens to each connection that still is.
+	// Each connection that still exists gets an action.
 	for range 4 {
 		w.run(w.now + time.Duration(w.rand.Int64N(int64(300*time.Millisecond))))
 		for _, h := range w.hosts {
@@ -274,7 +273,7 @@ func (p *play) run() {
 				switch w.rand.IntN(4) {
 				case 0:
 					p.must(x, x.c.Disconnect(w.now, nil))
-				case 1: // the peer sends on its queue pair, which it may
+				case 1: // the peer may send on its queue pair
 					if y := p.peerOf(x); y != nil && y.c.State() == Established {
 						p.must(x, x.c.Establish(w.now))
 					}
@@ -303,8 +302,8 @@ func (p *play) run() {
 	}
 }
 
-// of are the parties of a host that were not destroyed, in the order of their
-// communication IDs, since a map's order is no seed's.
+// of returns the parties of a host that were not destroyed, ordered by communication ID, because
+// the order of a map would differ between runs of a seed.
 func (p *play) of(h *host) (all []*party) {
 	for _, x := range p.parties {
 		if x.h == h && !x.destroyed && !h.dead {
@@ -319,7 +318,7 @@ func (p *play) of(h *host) (all []*party) {
 	return all
 }
 
-// judge looks at who is connected when nothing is under way any more.
+// judge checks which connections are established once no datagrams are in flight.
 func (p *play) judge() {
 	for _, h := range p.w.hosts {
 		for _, x := range p.of(h) {
@@ -338,8 +337,8 @@ func (p *play) judge() {
 	}
 }
 
-// judgePeer wants the other end of a connection established as well, unless
-// its host is dead, or gave up because nothing came through.
+// judgePeer requires the other end of a connection to be established as well, unless its host is
+// dead or timed out because all its messages were lost.
 func (p *play) judgePeer(x *party) {
 	y := p.peerOf(x)
 	if y == nil {
@@ -349,7 +348,7 @@ func (p *play) judgePeer(x *party) {
 	}
 }
 
-// peerOf is the other end of a connection.
+// peerOf returns the other end of a connection.
 func (p *play) peerOf(x *party) *party {
 	for _, y := range p.parties {
 		if y != x && y.c.LocalID() == x.c.RemoteID() && y.c.RemoteID() == x.c.LocalID() {
@@ -359,7 +358,7 @@ func (p *play) peerOf(x *party) *party {
 	return nil
 }
 
-// clean fails where a manager holds anything.
+// clean fails if a manager still holds anything.
 func (p *play) clean(h *host) {
 	n := h.m.Count()
 	n.Listeners = 0

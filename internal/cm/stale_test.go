@@ -8,8 +8,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// TestStaleConnectionIsEndedAndTheNextTryWorks: a's process dies and comes back
-// with the same queue pair number (IBTA 12.4.1).
+// The process of a dies and restarts with the same queue pair number (IBTA 12.4.1).
 func TestStaleConnectionIsEndedAndTheNextTryWorks(t *testing.T) {
 	w, a, b, _, old := established(t)
 	a.restart(0xa)
@@ -22,7 +21,7 @@ func TestStaleConnectionIsEndedAndTheNextTryWorks(t *testing.T) {
 	if e := b.events[0]; e.Kind != EventStaleConnection || e.Conn != old || e.Detail.Reason != reason.CMStale || e.Detail.Found != 0x11 {
 		t.Fatalf("b heard %v, %v", e.Kind, e.Detail)
 	}
-	// a knows nothing of the old one and confirms its end.
+	// The restarted a does not know the old connection and confirms its end.
 	if b.kinds() != "StaleConnection DrepReceived" {
 		t.Fatalf("b heard %q", b.kinds())
 	}
@@ -43,8 +42,8 @@ func TestStaleConnectionIsEndedAndTheNextTryWorks(t *testing.T) {
 	b.empty()
 }
 
-// TestStaleReplyIsRejected: the passive side came back with the same queue pair
-// number, and the active side still holds the old connection.
+// The passive side restarted with the same queue pair number, and the active side still holds the
+// old connection.
 func TestStaleReplyIsRejected(t *testing.T) {
 	w, a, b, old, _ := established(t)
 	b.restart(0xb)
@@ -70,7 +69,7 @@ func TestStaleReplyIsRejected(t *testing.T) {
 	}
 	w.state(c, ReqSent)
 	w.state(old, Timewait)
-	// The REQ comes again, and b has another queue pair for it.
+	// The REQ is repeated, and b uses another queue pair for it.
 	w.pass(activeWait)
 	w.state(c, RepReceived)
 	if c.RemoteQPN() != 0x23 {
@@ -78,7 +77,7 @@ func TestStaleReplyIsRejected(t *testing.T) {
 	}
 }
 
-// TestSameGUIDAtAnotherAddressIsNotStale: two devices may share a GUID.
+// Two devices may share a GUID.
 func TestSameGUIDAtAnotherAddressIsNotStale(t *testing.T) {
 	w, _, b, _, cb := established(t)
 	c := w.host("c", "192.0.2.3:4791", 0xa)
@@ -89,14 +88,14 @@ func TestSameGUIDAtAnotherAddressIsNotStale(t *testing.T) {
 	w.state(cb, Established)
 }
 
-// TestSimultaneousRequestsMakeOneConnection: IBTA 12.10.4.
+// IBTA 12.10.4.
 func TestSimultaneousRequestsMakeOneConnection(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		guidA, guidB uint64
 		qpnA, qpnB   uint32
 		aIsActive    bool
-		skew         time.Duration // by which b asks later
+		skew         time.Duration // delay of b's request
 	}{
 		{"greater GUID", 2, 1, 5, 9, true, 0},
 		{"smaller GUID", 1, 2, 9, 5, false, 0},
@@ -147,8 +146,7 @@ func TestSimultaneousRequestsMakeOneConnection(t *testing.T) {
 	}
 }
 
-// TestSimultaneousRequestsOfListenersMakeTwo: without PeerToPeer each is a
-// connection of its own.
+// Without PeerToPeer each request makes its own connection.
 func TestSimultaneousRequestsOfListenersMakeTwo(t *testing.T) {
 	w, a, b, _ := pair(t)
 	_, err := a.m.Listen(w.now, service)
@@ -168,7 +166,7 @@ func TestSimultaneousRequestsOfListenersMakeTwo(t *testing.T) {
 	}
 }
 
-// TestOwnRequestReflectedIsNoPeer: a datagram sent to its own device.
+// A reflected request arrives at the device that sent it.
 func TestOwnRequestReflectedIsNoPeer(t *testing.T) {
 	w, a, _, _ := pair(t)
 	p := a.quick(a)
@@ -176,14 +174,14 @@ func TestOwnRequestReflectedIsNoPeer(t *testing.T) {
 	c, err := a.m.Connect(w.now, p)
 	w.must(err)
 	w.settle(time.Second)
-	a.one(EventReqTimeout) // nobody else asks
+	a.one(EventReqTimeout) // no other event
 	w.state(c, Idle)
 	if a.refusals(reason.CMService) != 4 {
 		t.Errorf("refused %v", a.refused)
 	}
 }
 
-// TestLoopbackConnects: both ends on one manager.
+// Both ends are on one manager.
 func TestLoopbackConnects(t *testing.T) {
 	w, _, b, _ := pair(t)
 	b.user = func(e seen) {

@@ -12,7 +12,7 @@ import (
 
 var nobody = reason.Detail{Reason: reason.SendRefused, Expected: 280, Found: 111}
 
-// slow is a request whose answer is waited for as Linux waits: 16 times 4.3 s.
+// slow returns a request with Linux's timeouts: 16 times 4.3 s.
 func slow(a, b *host) *Conn {
 	c, err := a.m.Connect(a.w.now, &ConnectParams{Service: service, Path: qp.Path{Dst: b.addr}, QPN: 0x11})
 	a.w.must(err)
@@ -20,8 +20,8 @@ func slow(a, b *host) *Conn {
 	return c
 }
 
-// TestRequestToNobodyEndsSoon: the network quotes the request.
-func TestRequestToNobodyEndsSoon(t *testing.T) {
+// The ICMP message quotes the request.
+func TestRequestToMissingPeerEndsSoon(t *testing.T) {
 	w, a, b, _ := pair(t)
 	b.dead = true
 	c := slow(a, b)
@@ -30,7 +30,7 @@ func TestRequestToNobodyEndsSoon(t *testing.T) {
 	if !a.m.Unreachable(w.now, b.addr, q[:100], nobody) {
 		t.Fatal("the request was not known")
 	}
-	a.m.Unreachable(w.now, b.addr, q[:100], nobody) // once more does nothing
+	a.m.Unreachable(w.now, b.addr, q[:100], nobody) // a second one has no effect
 	w.pass(time.Second)
 	if e := a.one(EventReqTimeout); e.Detail != nobody || e.at > 700*time.Millisecond {
 		t.Errorf("gave up after %v: %v", e.at, e.Detail)
@@ -42,8 +42,8 @@ func TestRequestToNobodyEndsSoon(t *testing.T) {
 	a.empty()
 }
 
-// TestLookupAtNobodyEndsSoon is the same for datagrams.
-func TestLookupAtNobodyEndsSoon(t *testing.T) {
+// This is the same test for datagram services.
+func TestLookupAtMissingPeerEndsSoon(t *testing.T) {
 	w, a, b, _ := pair(t)
 	b.dead = true
 	_, err := a.m.Resolve(w.now, &SIDRParams{Service: service, Path: qp.Path{Dst: b.addr}})
@@ -60,15 +60,14 @@ func TestLookupAtNobodyEndsSoon(t *testing.T) {
 	a.empty()
 }
 
-// TestForgedUnreachableChangesNothing: what does not quote the message that waits, or
-// comes of another destination, is not believed.
+// A message that does not quote the waiting request, or that names another destination, is ignored.
 func TestForgedUnreachableChangesNothing(t *testing.T) {
 	w, a, b, _ := pair(t)
 	b.dead = true
 	c := slow(a, b)
 	q := a.last[mad.AttrREQ]
 	other := q
-	other[mad.HeaderLen-5] ^= 1 // in the header, which the transaction ID is in
+	other[mad.HeaderLen-5] ^= 1 // the header holds the transaction ID
 	for name, f := range map[string]func() bool{
 		"another message":     func() bool { return a.m.Unreachable(w.now, b.addr, other[:], nobody) },
 		"too short":           func() bool { return a.m.Unreachable(w.now, b.addr, q[:quotedLen-1], nobody) },
@@ -84,8 +83,8 @@ func TestForgedUnreachableChangesNothing(t *testing.T) {
 	c.Destroy(w.now)
 }
 
-// TestPeerThatAnswersOutlivesUnreachable: a forged hint that quotes the request
-// rightly costs a few repetitions, because the peer answers them.
+// A forged message that quotes the request correctly causes only a few repetitions, because the
+// peer answers them.
 func TestPeerThatAnswersOutlivesUnreachable(t *testing.T) {
 	w, a, b, _ := pair(t)
 	w.delay = func() time.Duration { return 150 * time.Millisecond }
@@ -94,7 +93,7 @@ func TestPeerThatAnswersOutlivesUnreachable(t *testing.T) {
 	a.m.Unreachable(w.now, b.addr, q[:], nobody)
 	w.pass(160 * time.Millisecond)
 	cb := b.one(EventReqReceived).Conn
-	w.must(cb.Delay(w.now, DefaultMRATimeout|DelayOnDuplicate, nil)) // the program takes its time
+	w.must(cb.Delay(w.now, DefaultMRATimeout|DelayOnDuplicate, nil)) // the program delays its answer
 	w.pass(20 * time.Second)
 	w.state(ca, MRAReqReceived)
 	w.must(cb.Accept(w.now, &accepting))

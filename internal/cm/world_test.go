@@ -19,16 +19,16 @@ import (
 
 const service mad.ServiceID = 0x0000000001061c06 // port 7174 of TCP
 
-// A world is communication managers with their users on virtual time.
+// A world is a set of communication managers with their users on virtual time.
 type world struct {
 	t     testing.TB
 	now   time.Duration
 	rand  *rand.Rand
 	hosts []*host
-	air   flights // datagrams, and what users do later
+	air   flights // datagrams, and later actions of users
 	order int
 	out   Datagram
-	// lose, and copies tell of each datagram that is sent what becomes of it.
+	// lose and copies decide what happens to each datagram.
 	lose   func(from *host, d *mad.Header) bool
 	copies func() int
 	delay  func() time.Duration
@@ -39,16 +39,16 @@ type host struct {
 	w       *world
 	name    string
 	addr    netip.AddrPort
-	source  uint16 // port that its packets come from
+	source  uint16 // source port of its packets
 	m       *Manager
 	dead    bool
-	todo    []seen // events that the user has not looked at
+	todo    []seen // events that the user has not read
 	events  []seen
 	refused []reason.Detail
 	sent    map[mad.AttributeID]int
 	last    map[mad.AttributeID][mad.Len]byte
-	user    func(seen)                          // reacts to an event, outside of the handler
-	foreign func(from netip.AddrPort, d []byte) // if not nil, gets datagrams instead of m
+	user    func(seen)                          // reacts to an event, outside the handler
+	foreign func(from netip.AddrPort, d []byte) // if set, receives datagrams in place of m
 }
 
 // seen is a copy of an event.
@@ -57,7 +57,7 @@ type seen struct {
 	at time.Duration
 }
 
-// A flight is a datagram under way.
+// A flight is a datagram in flight.
 type flight struct {
 	at    time.Duration
 	order int
@@ -65,7 +65,7 @@ type flight struct {
 	to    netip.AddrPort
 	tos   uint8
 	mad   [mad.Len]byte
-	do    func() // instead of a datagram
+	do    func() // set for an action in place of a datagram
 }
 
 type flights []*flight
@@ -101,14 +101,14 @@ func (w *world) host(name, addr string, guid uint64) *host {
 	return h
 }
 
-// restart creates the device again, without its earlier state.
+// restart creates the device again without its earlier state.
 func (h *host) restart(guid uint64) {
 	h.m = New(Config{GUID: guid, Local: h.addr, MTU: 1024, AckDelay: 15, Random: h.w.rand.Uint32,
 		Refuse: func(d reason.Detail) { h.refused = append(h.refused, d) }})
 	h.m.SetHandler(func(e *Event) { h.todo = append(h.todo, seen{clone(e), h.w.now}) })
 }
 
-// clone copies what an event lends.
+// clone copies the memory that an event lends to its handler.
 func clone(e *Event) Event {
 	c := *e
 	if e.REQ != nil {
@@ -131,7 +131,7 @@ func clone(e *Event) Event {
 	return c
 }
 
-// work lets users react and puts on the air what managers send.
+// work lets users react and sends the datagrams of the managers.
 func (w *world) work() {
 	for again := true; again; {
 		again = false
@@ -176,7 +176,7 @@ func (h *host) transmit(d *Datagram) {
 	}
 }
 
-// run lets time pass until an instant.
+// run advances the time to an instant.
 func (w *world) run(until time.Duration) {
 	w.work()
 	for {
@@ -207,7 +207,7 @@ func (w *world) run(until time.Duration) {
 	}
 }
 
-// later does something at a time.
+// later runs an action at a given time.
 func (w *world) later(at time.Duration, do func()) {
 	w.order++
 	heap.Push(&w.air, &flight{at: at, order: w.order, do: do})
@@ -229,10 +229,10 @@ func (w *world) arrive(f *flight) {
 	}
 }
 
-// pass lets a time pass.
+// pass advances the time by a duration.
 func (w *world) pass(d time.Duration) { w.run(w.now + d) }
 
-// settle runs until nothing is under way and nobody waits; it fails after limit.
+// settle runs until no datagram is in flight and no manager waits. It fails after limit.
 func (w *world) settle(limit time.Duration) {
 	w.t.Helper()
 	end := w.now + limit
@@ -257,7 +257,7 @@ func (w *world) settle(limit time.Duration) {
 	}
 }
 
-// kinds are the events so far, in words.
+// kinds formats the events so far.
 func (h *host) kinds() string {
 	var b []string
 	for _, e := range h.events {
@@ -266,7 +266,7 @@ func (h *host) kinds() string {
 	return strings.Join(b, " ")
 }
 
-// one gives the only event of a kind.
+// one returns the only event, which must be of the given kind.
 func (h *host) one(k Kind) seen {
 	h.w.t.Helper()
 	var found []seen
@@ -291,8 +291,8 @@ func (h *host) refusals(r reason.Reason) (n int) {
 	return n
 }
 
-// quick are parameters with short times: 4 ms for an answer, 3 retries, 16 ms
-// of packet life.
+// quick returns parameters with short times: 4 ms for an answer, 3 retries and 16 ms of packet
+// life.
 func (h *host) quick(to *host) *ConnectParams {
 	return &ConnectParams{Service: service, Path: qp.Path{Dst: to.addr, TrafficClass: 0x20, FlowLabel: 0x12345}, QPN: 0x11,
 		ResponderResources: 4, InitiatorDepth: 3, RetryCount: 6, RNRRetryCount: 5, PacketLifeTime: 12,
@@ -327,7 +327,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// state fails unless the connection is in a state.
+// state fails unless the connection is in the given state.
 func (w *world) state(c *Conn, s State) {
 	w.t.Helper()
 	if c.State() != s {
@@ -337,7 +337,7 @@ func (w *world) state(c *Conn, s State) {
 
 var accepting = AcceptParams{QPN: 0x22, ResponderResources: 3, InitiatorDepth: 2, RNRRetryCount: 4, Private: []byte("welcome")}
 
-// requested brings a pair to where the request was heard.
+// requested returns a pair whose request has been received.
 func requested(t testing.TB) (w *world, a, b *host, ca, cb *Conn) {
 	t.Helper()
 	w, a, b, _ = pair(t)
@@ -347,7 +347,7 @@ func requested(t testing.TB) (w *world, a, b *host, ca, cb *Conn) {
 	return w, a, b, ca, cb
 }
 
-// replied brings it to where the reply was heard.
+// replied returns a pair whose reply has been received.
 func replied(t testing.TB) (w *world, a, b *host, ca, cb *Conn) {
 	t.Helper()
 	w, a, b, ca, cb = requested(t)
@@ -356,7 +356,7 @@ func replied(t testing.TB) (w *world, a, b *host, ca, cb *Conn) {
 	return w, a, b, ca, cb
 }
 
-// established brings it to a connection.
+// established returns a connected pair.
 func established(t testing.TB) (w *world, a, b *host, ca, cb *Conn) {
 	t.Helper()
 	w, a, b, ca, cb = replied(t)
@@ -367,7 +367,7 @@ func established(t testing.TB) (w *world, a, b *host, ca, cb *Conn) {
 	return w, a, b, ca, cb
 }
 
-// empty fails where a manager holds anything but its listeners.
+// empty fails if a manager holds anything but its listeners.
 func (h *host) empty() {
 	h.w.t.Helper()
 	n := h.m.Count()
@@ -383,7 +383,7 @@ func (h *host) empty() {
 	}
 }
 
-// once loses the first n datagrams of an attribute.
+// once loses the first n datagrams with an attribute.
 func (w *world) loseFirst(a mad.AttributeID, n int) {
 	w.lose = func(_ *host, h *mad.Header) bool {
 		if h.Attribute == a && n > 0 {
