@@ -16,10 +16,10 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// waitTime is virtual.
+// waitTime is in virtual time.
 const waitTime = time.Minute
 
-// Objects that others use are not destroyed, and are counted until they are.
+// Objects in use cannot be destroyed. The error counts the users.
 func TestDestroyOfUsedObjectIsRefused(t *testing.T) {
 	a, b := connected(t, qp.RC)
 	busy := func(what string, err error) {
@@ -58,7 +58,7 @@ func TestDestroyOfUsedObjectIsRefused(t *testing.T) {
 		t.Errorf("counts after the refusals %+v, expected %+v", c, want)
 	}
 	must(t, q.Destroy())
-	must(t, q.Destroy()) // twice is once
+	must(t, q.Destroy()) // the second call has no effect
 	must(t, srq.Destroy())
 	must(t, cq.Destroy())
 	must(t, ch.Destroy())
@@ -73,7 +73,7 @@ func TestDestroyOfUsedObjectIsRefused(t *testing.T) {
 	}
 }
 
-// A destroyed object's events are gone with it.
+// Destroying an object drops its events.
 func TestDestroyDropsEvents(t *testing.T) {
 	a, b := pair(t, qp.UC, simnet.LinkConfig{}, adapter.Config{})
 	ch, err := b.Dev.CreateChannel()
@@ -94,8 +94,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 		must(t, rig.PostSend(a.qp, rig.Send{Op: queue.Send, Inline: []byte{1}}))
 	}
 	must(t, b.Net.Run(func() bool { return q.Query().State == qp.Err }, waitTime))
-	// Waiting now: the queue's overrun, the queue pair's failure, the limit, and
-	// one completion event.
+	// Pending events: the queue's overrun, the queue pair's failure, the limit, and one completion
+	// event.
 	must(t, q.Destroy())
 	must(t, srq.Destroy())
 	types := map[machine.Event]int{}
@@ -115,7 +115,7 @@ func TestDestroyDropsEvents(t *testing.T) {
 	tearDown(t, a, b)
 }
 
-// An armed queue raises one event; armed for solicited ones it waits for such.
+// An armed queue raises one event. If it is armed for solicited completions, only those raise it.
 func TestArmedCQRaisesOneEvent(t *testing.T) {
 	a, b := pair(t, qp.UC, simnet.LinkConfig{}, adapter.Config{})
 	ch, err := b.Dev.CreateChannel()
@@ -175,7 +175,7 @@ func TestArmedCQRaisesOneEvent(t *testing.T) {
 	tearDown(t, a, b)
 }
 
-// A closed device refuses new objects, wakes who waits, and may be closed again.
+// A closed device refuses new objects, wakes waiting calls, and may be closed again.
 func TestClosedDeviceRefusesObjects(t *testing.T) {
 	a, b := connected(t, qp.RC)
 	a.Net.Release(a.Dev)

@@ -21,7 +21,7 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A counting link counts the batches that leave.
+// A countingLink counts the batches sent.
 type countingLink struct {
 	rocev2.Link
 	sent atomic.Int64
@@ -49,7 +49,7 @@ func open(t *testing.T, addr string, b *adapter.Loopback) (*side, *countingLink)
 	return s, l
 }
 
-// complete polls until count completions have come.
+// complete polls until count completions have arrived.
 func (s *side) complete(count int) (got []queue.CQE) {
 	deadline := time.Now().Add(20 * time.Second)
 	var c [16]queue.CQE
@@ -63,16 +63,15 @@ func (s *side) complete(count int) (got []queue.CQE) {
 	return got
 }
 
-// Two devices of one process talk over real sockets, each driven by its own
-// goroutine and by pollers, while both sides post at once.
+// Two devices of one process communicate over real sockets, each driven by its own goroutine and by
+// pollers, while both sides post at once.
 func TestTwoDevicesInOneProcess(t *testing.T) {
 	a, _ := open(t, "127.0.0.1:0", nil)
 	b, _ := open(t, "127.0.0.1:0", nil)
 	bothWays(t, a, b)
 }
 
-// bothWays has both sides send each other messages at the same time, and ends
-// them.
+// bothWays sends messages in both directions at the same time and waits for them.
 func bothWays(t *testing.T, a, b *side) {
 	t.Helper()
 	must(t, rig.Connect(a.qp, b.qp, rig.Options{MTU: 4096, PSN: [2]psn.PSN{0xfffff0, 7}}))

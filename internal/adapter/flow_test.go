@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/queue"
 )
 
-// Messages of many queue pairs to a peer leave as one batch a flow, and when the
-// system refuses it all of them know.
+// Messages of many queue pairs to one peer leave in one batch per flow. If the system refuses the
+// batch, each of them is notified.
 func TestMessagesOfManyQueuePairsLeaveTogether(t *testing.T) {
 	const n = 40
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
@@ -50,8 +50,7 @@ func TestMessagesOfManyQueuePairsLeaveTogether(t *testing.T) {
 	}
 }
 
-// Flows are shared, closed by their last user, and those of a host with itself
-// are one for each lane.
+// Flows are shared and closed by their last user. Loopback uses one flow per lane.
 func TestFlowsToAPeerAreFew(t *testing.T) {
 	for addr, most := range map[string]int{"192.0.2.1:4791": rocev2.Spread, "192.0.2.9:4792": 1} { // the peer is 192.0.2.9
 		e := newEnd(t, addr, Config{Manual: true}, qp.RC, 64)

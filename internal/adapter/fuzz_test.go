@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// What the first byte of a fuzzed datagram asks for besides its bytes.
+// Flags in the first byte of a fuzzed datagram.
 const (
 	fuzzSealed = 1 << 0 // give it a good ICRC
 	fuzzPeer   = 1 << 1 // from the peer's address, not another one
@@ -49,7 +49,7 @@ func (x *target) connect(t testing.TB) {
 	}
 }
 
-// throw gives the target one datagram made of fuzzed bytes.
+// throw delivers one datagram made of fuzzed bytes.
 func (x *target) throw(b []byte) {
 	if len(b) == 0 {
 		return
@@ -88,10 +88,9 @@ func (x *target) throw(b []byte) {
 	x.a.Dev.Progress()
 }
 
-// FuzzReceive throws arbitrary datagrams at live queue pairs. Whatever they are,
-// nothing panics and nothing waits forever; datagrams of unknown peers leave
-// connections working, and after the peer's own a connection works when it was
-// made again.
+// FuzzReceive delivers arbitrary datagrams to live queue pairs. Nothing may panic or wait forever.
+// Connections keep working after datagrams of unknown peers; after those of the own peer they work
+// once they are made again.
 func FuzzReceive(f *testing.F) {
 	add := func(flags byte, p ib.Packet) {
 		f.Add(flags, p.Append(nil))
@@ -114,7 +113,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		before := counters(x.b.Dev)
 		x.throw(append([]byte{flags}, data...))
-		// The same packet again, as duplicates come, then cut into two.
+		// The same packet again as a duplicate, then split in two.
 		x.throw(append([]byte{flags}, data...))
 		x.throw(append([]byte{flags}, data[:len(data)/2]...))
 		x.throw(append([]byte{flags ^ fuzzQP}, data[len(data)/2:]...))
@@ -132,7 +131,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// quiet tells a congestion notification, which is dropped without a name.
+// quiet reports whether the packet is a congestion notification, which is dropped without a
+// counter.
 func quiet(b []byte) bool { return len(b) > 0 && b[0] == byte(ib.CongestionNotify) }
 
 // again checks that the queue pairs work, after a reset if reset is true.
@@ -151,7 +151,7 @@ func (x *target) again(t *testing.T, reset bool) {
 		a.qp, b.qp = x.qps[i][0], x.qps[i][1]
 		drainCQ(&a)
 		drainCQ(&b)
-		for b.qp.Recv.Len() > 0 && !reset { // the receives posted before come first
+		for b.qp.Recv.Len() > 0 && !reset { // uses up receives posted earlier
 			b.qp.Recv.Release(b.qp.Recv.Next(b.qp.Recv.Consumer()))
 		}
 		exchange(t, &a, &b, 3000)

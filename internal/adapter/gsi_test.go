@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// datagram gives the device a UD packet to queue pair 1, with a right ICRC.
+// datagram delivers a UD packet with a valid ICRC to queue pair 1.
 func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload []byte) {
 	in := machine.In{Src: from, Dst: d.Local()}
 	in.Opcode, in.DestQPN, in.PKey, in.Payload = op, gsiQPN, DefaultPKey, payload
@@ -61,7 +61,7 @@ func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
 	}
 }
 
-// Answers to unknown peers open no flow, which would be a socket for each of them.
+// Answers to unknown peers open no flow, which would take a socket for each peer.
 func TestGSIAnswersToUnknownPeersTakeNoFlow(t *testing.T) {
 	dev, link := gsiDevice(t)
 	var d [mad.Len]byte

@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// One who polls a busy completion queue receives on every poll and leaves at
-// the first completion. Other queue pairs' timers must not wait for that.
+// A poll of a busy completion queue receives every time and returns at the first completion. Timers
+// of other queue pairs must still be served.
 func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 	now := time.Duration(1)
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
@@ -36,15 +36,15 @@ func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 		}
 		e.cq.Ring().Release(e.cq.Ring().Producer())
 	}
-	// The timer is of 8 µs, and served as often as overdue lets it.
+	// The timer is 8 µs and is served as often as overdue permits.
 	if n := e.link.count(); n < 4 {
 		t.Fatalf("sent %d packets in 200 ms of silence from the peer, expected several repetitions", n)
 	}
 }
 
-// A process that did not run finds its deadlines passed, and the answers in the
-// link: they count.
-func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
+// When a process was not scheduled, its deadlines have passed and the answers are in the link. They
+// must be read before a timer fires.
+func TestDeadlineWaitsForReceivedPackets(t *testing.T) {
 	now := time.Duration(1)
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
 	rc := e.create(qp.RC, e.cq)
@@ -70,7 +70,7 @@ func TestDeadlineWaitsForPacketsThatAreThere(t *testing.T) {
 	}
 }
 
-// A timed is a machine that notes when it was called.
+// A timed is a machine that records when it was called.
 type timed struct {
 	machine.Machine
 	machine.Receiver
@@ -86,9 +86,9 @@ func (m *timed) Next(now time.Duration, out *machine.Out) bool {
 	return m.Machine.Next(now, out)
 }
 
-// A process may lose its processor at any moment. A packet that came meanwhile
-// was not there before: round trips would come out shorter than the way is.
-func TestReceiveTellsTheTimeAfterThePacketCame(t *testing.T) {
+// A process may lose its processor at any moment. If the clock were read before the packet arrives,
+// measured round trips would be shorter than the path.
+func TestReceiveReadsTheClockAfterThePacketArrived(t *testing.T) {
 	for name, round := range map[string]func(e *end){
 		"progress": func(e *end) { e.dev.lanes[0].Progress() }, "poll": func(e *end) { e.dev.lanes[0].Poll() },
 	} {
@@ -99,7 +99,7 @@ func TestReceiveTellsTheTimeAfterThePacketCame(t *testing.T) {
 		e.qp.m, e.qp.receiver = m, m
 		e.link.give, e.link.from = e.datagram()
 		e.link.spend = func() { now += time.Millisecond }
-		e.dev.lanes[0].tasks.Push(&e.qp.entry) // otherwise a poll leaves sending to the next
+		e.dev.lanes[0].tasks.Push(&e.qp.entry) // so that this poll sends; otherwise the next one would
 		round(e)
 		if m.received != now || m.sent != now {
 			t.Errorf("%s: the last packet came at %v, its machine was told %v, and that it sends at %v", name, now, m.received, m.sent)
@@ -107,7 +107,7 @@ func TestReceiveTellsTheTimeAfterThePacketCame(t *testing.T) {
 	}
 }
 
-// The same for what others want sent while the lane is taken.
+// The same for requests that others post while the lane is held.
 func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
 	uc := e.create(qp.UC, e.cq)
@@ -123,9 +123,9 @@ func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 	}
 }
 
-// A request that was posted before the queue shrinks completes before: where its
-// completion does not fit, the queue keeps its depth and does not overflow.
-func TestResizeOfCQCountsWhatWasPostedBefore(t *testing.T) {
+// A request posted before the queue shrinks completes in the queue. If its completion would not
+// fit, the queue keeps its depth and does not overflow.
+func TestResizeOfCQCountsPostedRequests(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 16)
 	uc := e.create(qp.UC, e.cq)
 	e.leave(uc, 2, queue.SendWQE{Op: queue.Send, Flags: queue.Signaled})
@@ -137,8 +137,8 @@ func TestResizeOfCQCountsWhatWasPostedBefore(t *testing.T) {
 	}
 }
 
-// Nobody polls and nothing arrives: the overflow is acted on all the same.
-func TestOverflowFailsQPsThoughNobodyPolls(t *testing.T) {
+// Without polls and arrivals the lane must still act on the overflow.
+func TestOverflowFailsQPsWithoutPolling(t *testing.T) {
 	for _, spin := range []time.Duration{0, time.Hour} {
 		e := newEnd(t, "192.0.2.1:4791", Config{Spin: spin}, qp.UC, 1)
 		for spin == 0 && e.link.waits.Load() == 0 {
@@ -157,7 +157,7 @@ func TestOverflowFailsQPsThoughNobodyPolls(t *testing.T) {
 	}
 }
 
-// A link that breaks must not leave its users waiting forever.
+// If the link fails, its users must not wait forever.
 func TestLinkThatCannotWaitFailsQPs(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{}, qp.RC, 16)
 	e.recv()
@@ -221,9 +221,9 @@ func TestAttachAndDetachLeavesNothing(t *testing.T) {
 	}
 }
 
-// Posting, polling, sleeping and waking in every interleaving that there is
-// time for: a request that was posted is sent, without anybody's further help.
-func TestPostedRequestIsSentWhoeverHasTheLane(t *testing.T) {
+// This test interleaves posting, polling, sleeping and waking. Every posted request must be sent
+// without further calls.
+func TestPostedRequestIsSentWhoeverHoldsTheLane(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{}, qp.UC, 1<<12)
 	qps := []*QP{e.qp, e.create(qp.UC, e.cq), e.create(qp.UC, e.cq)}
 	stop := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// twoLanes is an end with a second lane, and a queue pair there.
+// twoLanes is an end with a second lane and a queue pair on it.
 func twoLanes(t *testing.T, cfg Config, depth int) (e *end, other *QP, second *stub) {
 	t.Helper()
 	second = newStub("192.0.2.1:4791")
@@ -36,8 +36,8 @@ func twoLanes(t *testing.T, cfg Config, depth int) (e *end, other *QP, second *s
 	return e, other, second
 }
 
-// A packet at the wrong lane is delivered at once if its lane is free, and
-// else by the holder of its lane.
+// A packet on the wrong lane is delivered at once if its lane is free, otherwise by the holder of
+// its lane.
 func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		e, other, second := twoLanes(t, Config{Manual: true}, 16)
@@ -66,7 +66,7 @@ func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 	}
 }
 
-func TestForwardedPacketsBeyondTheRoomAreDropped(t *testing.T) {
+func TestForwardedPacketsBeyondTheLimitAreDropped(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
 	home, wrong := e.qp.lane, other.lane
@@ -81,7 +81,7 @@ func TestForwardedPacketsBeyondTheRoomAreDropped(t *testing.T) {
 		t.Errorf("%d packets refused for want of room, expected 3", n)
 	}
 	home.Unlock()
-	// Nothing was posted: each packet that was handed over is refused for that.
+	// No receive is posted, so each forwarded packet is refused for that.
 	if n := e.dev.Trace.Counter(reason.PacketNoReceive); n != uint64(room) {
 		t.Errorf("%d packets handed over, expected %d", n, room)
 	}
@@ -97,8 +97,8 @@ func TestPacketOfNoQueuePairIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// A poll of a completion queue makes each lane progress that completes to
-// it, and the first packet of one does not keep the poller from the other.
+// A poll of a completion queue progresses each lane that completes to it. The first packet on one
+// lane does not keep the poll from the other.
 func TestPollProgressesTheLanesOfItsQueuePairs(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 64)
 	e.link.give, e.link.from = e.datagram()
@@ -122,7 +122,7 @@ func TestPollProgressesTheLanesOfItsQueuePairs(t *testing.T) {
 	}
 }
 
-// The queue's producer has one lane only.
+// Only one lane is the queue's producer.
 func TestOverflowFailsQueuePairsOfEveryLane(t *testing.T) {
 	e, other, second := twoLanes(t, Config{}, 1)
 	for second.waits.Load() == 0 {
@@ -142,7 +142,7 @@ func TestOverflowFailsQueuePairsOfEveryLane(t *testing.T) {
 	}
 }
 
-func TestForeignMemoryWantsOneLane(t *testing.T) {
+func TestForeignMemoryRequiresOneLane(t *testing.T) {
 	e, _, _ := twoLanes(t, Config{Manual: true}, 4)
 	if _, err := e.pd.RegisterForeign(make([]byte, 64), 0, 0, memory.Foreign{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("registered: %v", err)

@@ -47,7 +47,7 @@ func TestLoopbackToTheSameQueuePair(t *testing.T) {
 	a, link := open(t, "127.0.0.1:0", &l)
 	defer a.Dev.Close()
 	must(t, rig.Connect(a.qp, a.qp, rig.Options{MTU: 1024}))
-	const size = 10001 // padded at its end
+	const size = 10001 // needs padding
 	for i := range a.mem[:size] {
 		a.mem[i] = byte(i * 7)
 	}
@@ -70,8 +70,7 @@ func TestLoopbackToTheSameQueuePair(t *testing.T) {
 	}
 }
 
-// A recorder keeps packets by the kind of event, and counts those whose ICRC is
-// wrong.
+// A recorder keeps packets by kind of event and counts those with a wrong ICRC.
 type recorder struct {
 	mu    sync.Mutex
 	kinds map[trace.Kind][][]byte
@@ -93,7 +92,7 @@ func (r *recorder) Trace(e *trace.Event) {
 	}
 }
 
-func TestLoopbackIsTracedAsANetworkIs(t *testing.T) {
+func TestLoopbackIsTracedLikeANetwork(t *testing.T) {
 	var l adapter.Loopback
 	a, _ := open(t, "127.0.0.1:0", &l)
 	b, _ := open(t, "127.0.0.1:0", &l)

@@ -31,9 +31,9 @@ func terminate(stag uint32, to uint64) []byte {
 	return sealed(b[:n])
 }
 
-// A peer that ends the connection with a Terminate may reset it at once, as Linux's
-// siw does. Who writes before reading hears the reason all the same.
-func TestTerminateBeforeResetIsHeard(t *testing.T) {
+// A peer may reset the connection directly after its Terminate, as Linux's siw does. An end that
+// writes before it reads must still receive the Terminate.
+func TestTerminateBeforeResetIsReceived(t *testing.T) {
 	for name, end := range map[string]error{"reset": syscall.ECONNRESET, "end": io.EOF, "silence": nil} {
 		t.Run(name, func(t *testing.T) {
 			e := newStreamEnd(t)
@@ -54,7 +54,7 @@ func TestTerminateBeforeResetIsHeard(t *testing.T) {
 	}
 }
 
-// A write that fails is the end of the stream, with what had come before it read.
+// A failed write ends the stream. Data that arrived before is still read.
 func TestFailedWriteEndsTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   []byte
@@ -97,9 +97,9 @@ func TestFailedWriteEndsTheStream(t *testing.T) {
 	}
 }
 
-// A connection that the peer has shut in one direction goes on in the other until
-// this end has said what it has to.
-func TestHangupWithUnreadBytesIsReadToItsEnd(t *testing.T) {
+// If the peer has shut one direction, the connection continues in the other until this end has sent
+// its data.
+func TestHalfClosedStreamIsReadToItsEnd(t *testing.T) {
 	e := newStreamEnd(t)
 	e.establish()
 	for range 2 {

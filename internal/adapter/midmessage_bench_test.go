@@ -14,8 +14,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// BenchmarkReceiveWrite takes the packets of a long WRITE, in batches that were just
-// copied to where the system would bring them.
+// BenchmarkReceiveWrite measures receiving the packets of a long WRITE in batches that were just
+// copied into the receive buffer.
 func BenchmarkReceiveWrite(b *testing.B) {
 	const size = 1 << 20
 	for _, mtu := range []int{1024, 4096} {
@@ -57,7 +57,7 @@ func BenchmarkReceiveWrite(b *testing.B) {
 	}
 }
 
-// page is n bytes of a pattern.
+// page returns n bytes of a pattern.
 func page(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -100,8 +100,7 @@ func (w *writer) write() {
 	}
 }
 
-// BenchmarkSendWrite makes the packets of a long WRITE, for a link that does nothing
-// with them.
+// BenchmarkSendWrite measures sending a long WRITE to a link that does nothing.
 func BenchmarkSendWrite(b *testing.B) {
 	const size = 64 << 10
 	for _, mtu := range []int{1024, 4096} {
@@ -112,8 +111,8 @@ func BenchmarkSendWrite(b *testing.B) {
 			mem := page(size)
 			mr, err := e.pd.Register(mem, memory.Addr(mem), qp.LocalWrite)
 			e.check(err)
-			k := &taker{end: e, mr: mr}
-			ack := came{src: midPeer}
+			k := &counted{end: e, mr: mr}
+			ack := testPacket{src: midPeer}
 			ack.Opcode, ack.PSN, ack.AETH.Syndrome = ib.RCAcknowledge, e.qp.Attr.SQPSN.Add(-1), ib.ACKNoCredits
 			var took time.Duration
 			b.SetBytes(size)
@@ -122,7 +121,7 @@ func BenchmarkSendWrite(b *testing.B) {
 				e.write(queue.Write, memory.SGE{Addr: mr.Base, Length: size, LKey: mr.Key})
 				took += time.Since(now)
 				ack.PSN = ack.PSN.Add(size / mtu)
-				k.take([]came{ack}, 1)
+				k.take([]testPacket{ack}, 1)
 			}
 			if n := e.qp.SQ.Len(); n != 0 {
 				b.Fatalf("%d messages not acknowledged", n)

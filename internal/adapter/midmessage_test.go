@@ -28,19 +28,19 @@ const (
 	readPackets = 40
 )
 
-// A taker is an end whose machine tells how many packets took the fast path.
-type taker struct {
+// A counted is an end that counts the packets that took the fast path.
+type counted struct {
 	*end
 	machine.Continuer
-	taken int // so
+	taken int // packets on the fast path
 	mem   []byte
 	mr    *memory.Region
-	other *QP // of the same peer
+	other *QP // second queue pair of the same peer
 
-	flight int64 // that qp counts with, behind the packets
+	flight int64 // bytes in flight besides those of other, after the packets
 }
 
-func (k *taker) Continue(now time.Duration, in *machine.In) bool {
+func (k *counted) Continue(now time.Duration, in *machine.In) bool {
 	ok := k.Continuer.Continue(now, in)
 	if ok {
 		k.taken++
@@ -48,8 +48,8 @@ func (k *taker) Continue(now time.Duration, in *machine.In) bool {
 	return ok
 }
 
-func newTaker(t testing.TB) *taker {
-	k := &taker{end: newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64), mem: make([]byte, midLen)}
+func newCounted(t testing.TB) *counted {
+	k := &counted{end: newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64), mem: make([]byte, midLen)}
 	for k.other == nil || k.other.flow != k.qp.flow { // their answers leave as one batch
 		k.other = k.create(qp.RC, k.cq)
 	}
@@ -72,8 +72,8 @@ func newTaker(t testing.TB) *taker {
 	return k
 }
 
-// read asks the peer for what readPackets packets bring.
-func (k *taker) read() {
+// read posts a READ whose response takes readPackets packets.
+func (k *counted) read() {
 	i := k.qp.SQ.Producer()
 	w := k.qp.SQ.At(i)
 	*w = queue.SendWQE{Op: queue.Read, Flags: queue.Signaled, Length: readPackets * midMTU, NumSGE: 1}
@@ -83,20 +83,19 @@ func (k *taker) read() {
 	k.qp.Doorbell()
 }
 
-// A came is a packet as a test has it: without the keys and numbers that each
-// device draws by lot.
-type came struct {
+// A testPacket is a packet without the random keys and numbers of a device.
+type testPacket struct {
 	ib.Packet
 	src     netip.AddrPort
 	tos     uint8
-	foreign bool // to the other queue pair
-	nobody  bool // to none
-	spoilt  bool // on its way
+	foreign bool // sent to the other queue pair
+	nobody  bool // sent to an unknown queue pair
+	spoilt  bool // corrupted in the network
 	badKey  bool
-	size    int // of what is left of it, sealed again
+	size    int // truncated to this size, with a valid ICRC
 }
 
-func (k *taker) wire(c *came, id uint16) []byte {
+func (k *counted) wire(c *testPacket, id uint16) []byte {
 	p := c.Packet
 	p.PKey, p.DestQPN, p.Pad = DefaultPKey, k.qp.QPN, ib.PadLen(len(p.Payload))
 	switch {
@@ -121,9 +120,8 @@ func (k *taker) wire(c *came, id uint16) []byte {
 	return b
 }
 
-// take receives packets: one by one, or those that a system would join as batches
-// of up to most.
-func (k *taker) take(list []came, most int) {
+// take receives packets one by one, or in batches of up to most packets that the system could join.
+func (k *counted) take(list []testPacket, most int) {
 	l := k.qp.lane
 	var rx link.Rx
 	give := func() {
@@ -157,7 +155,7 @@ func (k *taker) take(list []came, most int) {
 	l.Transmit(time.Second)
 }
 
-// An outcome is what can be seen of what was received.
+// An outcome is the visible effect of received packets.
 type outcome struct {
 	Counters    map[string]uint64
 	Completions []string
@@ -167,7 +165,7 @@ type outcome struct {
 	InFlight    int64
 }
 
-func (k *taker) outcome() (o outcome) {
+func (k *counted) outcome() (o outcome) {
 	o.Counters = make(map[string]uint64)
 	for r := range reason.Count {
 		if n := k.dev.Trace.Counter(r); n > 0 {
@@ -196,11 +194,11 @@ func (k *taker) outcome() (o outcome) {
 	return o
 }
 
-// asPackets fails unless the packets do the same in batches as they do one by
-// one, and tells how many took the fast path.
-func asPackets(t testing.TB, what string, list []came, most int) (o outcome, taken int) {
+// asPackets fails unless the packets have the same effect in batches as one by one. It returns how
+// many took the fast path.
+func asPackets(t testing.TB, what string, list []testPacket, most int) (o outcome, taken int) {
 	t.Helper()
-	one, many := newTaker(t), newTaker(t)
+	one, many := newCounted(t), newCounted(t)
 	if list[0].Opcode.Info().Kind == ib.KindReadResponse {
 		one.read()
 		many.read()
@@ -222,11 +220,10 @@ func asPackets(t testing.TB, what string, list []came, most int) (o outcome, tak
 
 var midPeer = netip.MustParseAddrPort("192.0.2.9:4791")
 
-// packetsOf is the packets of a message of n packets, the last of which asks for an
-// acknowledge.
-func packetsOf(op ib.Opcode, first psn.PSN, n int) (list []came) {
+// packetsOf returns the n packets of a message, the last of which requests an acknowledge.
+func packetsOf(op ib.Opcode, first psn.PSN, n int) (list []testPacket) {
 	for i := range n {
-		c := came{src: midPeer}
+		c := testPacket{src: midPeer}
 		c.Opcode, c.PSN, c.AckReq = op.Segment(i == 0, i == n-1), first.Add(i), i == n-1
 		c.RETH = ib.RETH{Addr: midBase, Length: uint32(n * midMTU)}
 		c.Imm, c.AETH.Syndrome = 5, ib.ACKNoCredits
@@ -236,12 +233,12 @@ func packetsOf(op ib.Opcode, first psn.PSN, n int) (list []came) {
 	return list
 }
 
-func TestBatchIsItsPackets(t *testing.T) {
+func TestBatchMatchesItsPackets(t *testing.T) {
 	const n = 20
 	for _, c := range []struct {
 		name  string
 		op    ib.Opcode
-		spoil func(list []came) []came
+		spoil func(list []testPacket) []testPacket
 		taken int // at least
 		want  reason.Reason
 	}{
@@ -249,28 +246,28 @@ func TestBatchIsItsPackets(t *testing.T) {
 		{"WRITE with immediate", ib.RCWriteOnlyImm, nil, n - 3, reason.None},
 		{"SEND", ib.RCSendOnly, nil, n - 2, reason.None},
 		{"SEND with immediate", ib.RCSendOnlyImm, nil, n - 2, reason.None},
-		{"two SENDs", ib.RCSendOnly, func(l []came) []came { return append(l, packetsOf(ib.RCSendOnly, psn.New(1+n), 5)...) }, n + 1, reason.None},
-		{"READ", ib.RCReadResponseOnly, func([]came) []came { return packetsOf(ib.RCReadResponseOnly, 1, readPackets) }, readPackets - 3, reason.None},
-		{"READ that ends in the middle", ib.RCReadResponseOnly, func([]came) []came { return packetsOf(ib.RCReadResponseOnly, 1, readPackets)[:n] }, n - 2, reason.None},
-		{"gap in a READ", ib.RCReadResponseOnly, func([]came) []came {
+		{"two SENDs", ib.RCSendOnly, func(l []testPacket) []testPacket { return append(l, packetsOf(ib.RCSendOnly, psn.New(1+n), 5)...) }, n + 1, reason.None},
+		{"READ", ib.RCReadResponseOnly, func([]testPacket) []testPacket { return packetsOf(ib.RCReadResponseOnly, 1, readPackets) }, readPackets - 3, reason.None},
+		{"READ that ends in the middle", ib.RCReadResponseOnly, func([]testPacket) []testPacket { return packetsOf(ib.RCReadResponseOnly, 1, readPackets)[:n] }, n - 2, reason.None},
+		{"gap in a READ", ib.RCReadResponseOnly, func([]testPacket) []testPacket {
 			return slices.Delete(packetsOf(ib.RCReadResponseOnly, 1, readPackets), 9, 10)
 		}, 7, reason.ResponseGap},
-		{"gap", ib.RCWriteOnly, func(l []came) []came { return slices.Delete(l, 9, 10) }, 7, reason.SequenceAhead},
-		{"gap before the last", ib.RCWriteOnly, func(l []came) []came { return slices.Delete(l, 18, 19) }, 16, reason.SequenceAhead},
-		{"duplicate", ib.RCWriteOnly, func(l []came) []came { return slices.Insert(l, 9, l[8]) }, n - 5, reason.SequenceDuplicate},
-		{"all of it twice", ib.RCSendOnly, func(l []came) []came { return append(l, l...) }, n - 3, reason.SequenceDuplicate},
-		{"wrong ICRC", ib.RCWriteOnly, func(l []came) []came { l[9].spoilt = true; return l }, 7, reason.PacketICRC},
-		{"foreign queue pair", ib.RCWriteOnly, func(l []came) []came { l[9].foreign = true; return l }, 7, reason.SequenceAhead},
-		{"no queue pair", ib.RCWriteOnly, func(l []came) []came { l[9].nobody = true; return l }, 7, reason.PacketQPN},
-		{"foreign address", ib.RCSendOnly, func(l []came) []came { l[9].src = netip.MustParseAddrPort("192.0.2.8:4791"); return l }, 7, reason.PacketSource},
-		{"key of nothing", ib.RCWriteOnly, func(l []came) []came { l[0].badKey = true; return l }, 0, reason.KeyUnknown},
-		{"more than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length = 9*midMTU + 5; return l }, 7, reason.LengthExceedsRETH},
-		{"less than the RETH says", ib.RCWriteOnly, func(l []came) []came { l[0].RETH.Length += midMTU; return l }, n - 3, reason.LengthBelowRETH},
-		{"more than the receive holds", ib.RCSendOnly, func([]came) []came { return packetsOf(ib.RCSendOnly, 1, 70) }, 62, reason.ReceiveTooSmall},
-		{"short in the middle", ib.RCSendOnly, func(l []came) []came { l[9].Payload = l[9].Payload[:1000]; return l }, 7, reason.LengthShortSegment},
-		{"other opcode in the middle", ib.RCSendOnly, func(l []came) []came { l[9].Opcode = ib.RCWriteMiddle; return l }, 7, reason.OpcodeSequence},
-		{"acknowledge asked for in the middle", ib.RCWriteOnly, func(l []came) []came { l[9].AckReq = true; return l }, n - 4, reason.None},
-		{"marked", ib.RCWriteOnly, func(l []came) []came {
+		{"gap", ib.RCWriteOnly, func(l []testPacket) []testPacket { return slices.Delete(l, 9, 10) }, 7, reason.SequenceAhead},
+		{"gap before the last", ib.RCWriteOnly, func(l []testPacket) []testPacket { return slices.Delete(l, 18, 19) }, 16, reason.SequenceAhead},
+		{"duplicate", ib.RCWriteOnly, func(l []testPacket) []testPacket { return slices.Insert(l, 9, l[8]) }, n - 5, reason.SequenceDuplicate},
+		{"all of it twice", ib.RCSendOnly, func(l []testPacket) []testPacket { return append(l, l...) }, n - 3, reason.SequenceDuplicate},
+		{"wrong ICRC", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[9].spoilt = true; return l }, 7, reason.PacketICRC},
+		{"foreign queue pair", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[9].foreign = true; return l }, 7, reason.SequenceAhead},
+		{"no queue pair", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[9].nobody = true; return l }, 7, reason.PacketQPN},
+		{"foreign address", ib.RCSendOnly, func(l []testPacket) []testPacket { l[9].src = netip.MustParseAddrPort("192.0.2.8:4791"); return l }, 7, reason.PacketSource},
+		{"key of nothing", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[0].badKey = true; return l }, 0, reason.KeyUnknown},
+		{"more than the RETH says", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[0].RETH.Length = 9*midMTU + 5; return l }, 7, reason.LengthExceedsRETH},
+		{"less than the RETH says", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[0].RETH.Length += midMTU; return l }, n - 3, reason.LengthBelowRETH},
+		{"more than the receive holds", ib.RCSendOnly, func([]testPacket) []testPacket { return packetsOf(ib.RCSendOnly, 1, 70) }, 62, reason.ReceiveTooSmall},
+		{"short in the middle", ib.RCSendOnly, func(l []testPacket) []testPacket { l[9].Payload = l[9].Payload[:1000]; return l }, 7, reason.LengthShortSegment},
+		{"other opcode in the middle", ib.RCSendOnly, func(l []testPacket) []testPacket { l[9].Opcode = ib.RCWriteMiddle; return l }, 7, reason.OpcodeSequence},
+		{"acknowledge asked for in the middle", ib.RCWriteOnly, func(l []testPacket) []testPacket { l[9].AckReq = true; return l }, n - 4, reason.None},
+		{"marked", ib.RCWriteOnly, func(l []testPacket) []testPacket {
 			for i := range l {
 				l[i].tos = 3
 			}
@@ -293,9 +290,8 @@ func TestBatchIsItsPackets(t *testing.T) {
 	}
 }
 
-// Random packets, most of them as they should be, do the same in batches as they
-// do one by one.
-func TestRandomBatchIsItsPackets(t *testing.T) {
+// Random packets, most of them valid, must have the same effect in batches as one by one.
+func TestRandomBatchMatchesItsPackets(t *testing.T) {
 	runs, taken := 1000, 0
 	if testing.Short() {
 		runs = 100
@@ -308,7 +304,7 @@ func TestRandomBatchIsItsPackets(t *testing.T) {
 	}
 }
 
-// FuzzBatch is TestRandomBatchIsItsPackets with seeds that a fuzzer finds.
+// FuzzBatch is TestRandomBatchMatchesItsPackets with seeds that a fuzzer finds.
 func FuzzBatch(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { randomBatch(t, seed) })
@@ -316,7 +312,7 @@ func FuzzBatch(f *testing.F) {
 
 func randomBatch(t testing.TB, seed uint64) (taken int) {
 	r := rand.New(rand.NewPCG(seed, 3))
-	var list []came
+	var list []testPacket
 	next, announces := psn.New(1), r.IntN(2) == 0
 	read := r.IntN(3) == 0
 	if read {
@@ -344,8 +340,8 @@ func randomBatch(t testing.TB, seed uint64) (taken int) {
 	return taken
 }
 
-// spoil does something to one packet.
-func spoil(r *rand.Rand, list []came) []came {
+// spoil modifies one packet.
+func spoil(r *rand.Rand, list []testPacket) []testPacket {
 	i := r.IntN(len(list))
 	c := &list[i]
 	switch r.IntN(15) {

@@ -37,7 +37,7 @@ func TestMulticastReachesEveryAttachedQP(t *testing.T) {
 	for _, q := range []*adapter.QP{second, third} {
 		must(t, rig.ReadyUD(q, 0x11, 0))
 	}
-	for _, q := range []*adapter.QP{b.qp, second, b.qp} { // twice is once
+	for _, q := range []*adapter.QP{b.qp, second, b.qp} { // attaching twice has no further effect
 		must(t, q.AttachMulticast(addr))
 	}
 	for i, q := range []*adapter.QP{b.qp, second, third} {

@@ -14,8 +14,8 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// IBTA 11.6.3.2: an overrun is an affiliated event of the completion queue, and
-// the queue pairs that complete to it go to the error state. Others work on.
+// IBTA 11.6.3.2: an overrun is an affiliated event of the completion queue. The queue pairs that
+// complete to it go to the error state; others keep working.
 func TestCQOverflowRaisesEventAndFailsItsQPs(t *testing.T) {
 	a, b := pair(t, qp.RC, simnet.LinkConfig{}, adapter.Config{})
 	small, err := a.Dev.CreateCQ(3, nil)
@@ -59,7 +59,7 @@ func TestCQOverflowRaisesEventAndFailsItsQPs(t *testing.T) {
 	tearDown(t, a, b)
 }
 
-// IBTA 10.2.9.4: the limit event comes once, when fewer requests are left.
+// IBTA 10.2.9.4: the limit event is raised once, when fewer requests are left.
 func TestSRQLimitRaisesOneEvent(t *testing.T) {
 	a, b := pair(t, qp.UC, simnet.LinkConfig{}, adapter.Config{})
 	srq, err := b.PD.CreateSRQ(15, 1)
@@ -96,7 +96,7 @@ func TestSRQLimitRaisesOneEvent(t *testing.T) {
 	tearDown(t, a, b)
 }
 
-// Resizing keeps what is in the queues.
+// Resizing keeps the entries of the queues.
 func TestResizeKeepsEntries(t *testing.T) {
 	a, b := connected(t, qp.UC)
 	srq, err := b.PD.CreateSRQ(3, 1)

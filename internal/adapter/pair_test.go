@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A side is one device with a completion queue, a queue pair and a region.
+// A side is a device with a completion queue, a queue pair and a region.
 type side struct {
 	*rig.Host
 	cq  *adapter.CQ
@@ -34,7 +34,7 @@ func pair(t testing.TB, kind qp.Type, lc simnet.LinkConfig, cfg adapter.Config) 
 	return newSide(t, n, "10.0.0.1:4791", kind, lc, cfg), newSide(t, n, "10.0.0.2:4791", kind, lc, cfg)
 }
 
-// lanes lets every test run with devices of several lanes.
+// lanes sets the number of lanes of the devices in every test.
 var lanes = flag.Int("lanes", 1, "how many lanes devices have")
 
 func newSide(t testing.TB, n *simnet.Network, addr string, kind qp.Type, lc simnet.LinkConfig, cfg adapter.Config) *side {
@@ -59,7 +59,7 @@ func (s *side) newQP(t testing.TB, kind qp.Type, srq *adapter.SRQ) *adapter.QP {
 	return q
 }
 
-// connected is pair, in RTS.
+// connected returns a pair in RTS.
 func connected(t testing.TB, kind qp.Type) (a, b *side) {
 	t.Helper()
 	a, b = pair(t, kind, simnet.LinkConfig{}, adapter.Config{})
@@ -67,7 +67,7 @@ func connected(t testing.TB, kind qp.Type) (a, b *side) {
 	return a, b
 }
 
-// datagrams is pair for datagrams with Q_Key 0x11, in RTS.
+// datagrams returns a pair in RTS for datagrams with Q_Key 0x11.
 func datagrams(t testing.TB) (a, b *side) {
 	t.Helper()
 	a, b = pair(t, qp.UD, simnet.LinkConfig{}, adapter.Config{})
@@ -113,7 +113,7 @@ func expect(t testing.TB, s *side, id uint64, status queue.Status) queue.CQE {
 	return got[0]
 }
 
-// nothing fails when s has completions or events.
+// nothing fails if s has completions or events.
 func nothing(t testing.TB, s *side) {
 	t.Helper()
 	var got [1]queue.CQE
@@ -125,7 +125,7 @@ func nothing(t testing.TB, s *side) {
 	}
 }
 
-// tearDown destroys everything and fails where a device counts something left.
+// tearDown destroys everything and fails if a device still counts an object.
 func tearDown(t testing.TB, sides ...*side) {
 	t.Helper()
 	for _, s := range sides {

@@ -13,15 +13,15 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A peer that closes on a request of revision 2 is asked once more, with revision
-// 1 and the same private data. The program hears of the outcome alone.
-func TestDialAsksAgainWithRevision1(t *testing.T) {
+// If a peer closes the connection after a request of revision 2, the request is repeated with
+// revision 1 and the same private data. The program learns only the final outcome.
+func TestDialRetriesWithRevision1(t *testing.T) {
 	for name, end := range map[string]error{"closed": io.EOF, "reset": syscall.ECONNRESET} {
 		t.Run(name, func(t *testing.T) {
 			e := newStreamEnd(t)
 			private := []byte("hello")
 			c := e.dial(iwarp.Params{IRD: 3, ORD: 4, Private: private})
-			copy(private, "XXXXX") // it was the program's until Dial returned
+			copy(private, "XXXXX") // the program may reuse it after Dial returns
 			if got := string(e.connect()); !strings.HasPrefix(got, "MPA ID Req Frame\x5c\x02\x00\x09") || !strings.HasSuffix(got, "hello") {
 				t.Fatalf("sent %q", got)
 			}
@@ -48,9 +48,9 @@ func TestDialAsksAgainWithRevision1(t *testing.T) {
 	}
 }
 
-// What the second request comes to is the outcome; where it reaches nobody, it is
-// what became of the first.
-func TestDialAsksAgainOnce(t *testing.T) {
+// The outcome of the second request is reported. If it does not reach the peer, that of the first
+// is.
+func TestDialRetriesOnce(t *testing.T) {
 	for name, second := range map[string]func(e *streamEnd){
 		"closed":  func(e *streamEnd) { e.connect(); e.breaks(io.EOF) },
 		"refused": func(e *streamEnd) { e.stream().connects = syscall.ECONNREFUSED; e.tell(link.Readiness{Writable: true}) },
@@ -74,8 +74,8 @@ func TestDialAsksAgainOnce(t *testing.T) {
 	})
 }
 
-// failed checks that the set-up has failed after so many connections, and that
-// nothing is left of it.
+// failed checks that the set-up failed after the given number of connections and that nothing is
+// left of it.
 func (e *streamEnd) failed(dialed int) {
 	e.t.Helper()
 	if len(e.link.dialed) != dialed || len(e.events) != 1 || e.events[0].Kind != iwarp.Refused || e.events[0].Detail.Reason != reason.StreamClosed {
@@ -84,7 +84,7 @@ func (e *streamEnd) failed(dialed int) {
 	e.gone()
 	e.link.refuse = nil
 	e.dial(iwarp.Params{})
-	if n, _ := e.dev.StreamCount(); n != 1 { // the queue pair is free
+	if n, _ := e.dev.StreamCount(); n != 1 { // so the queue pair is free
 		e.t.Error("the queue pair cannot be connected")
 	}
 }
@@ -102,8 +102,8 @@ func (e *streamEnd) gone() {
 	}
 }
 
-// Who names a revision is asked with no other.
-func TestDialOfARevisionAsksOnce(t *testing.T) {
+// A program that requires a revision gets no retry with another.
+func TestDialWithARevisionDoesNotRetry(t *testing.T) {
 	for revision := range uint8(2) {
 		e := newStreamEnd(t)
 		e.dial(iwarp.Params{Revision: 1 + revision})
@@ -113,8 +113,7 @@ func TestDialOfARevisionAsksOnce(t *testing.T) {
 	}
 }
 
-// A stream that was released is closed at once, however far its set-up has come,
-// and its peer is not asked again.
+// A released stream is closed at once in any phase of its set-up, and there is no retry.
 func TestReleaseInSetUpClosesAtOnce(t *testing.T) {
 	for name, until := range map[string]func(e *streamEnd){
 		"dialling":       func(*streamEnd) {},
@@ -136,7 +135,7 @@ func TestReleaseInSetUpClosesAtOnce(t *testing.T) {
 	}
 }
 
-// So is one whose queue pair is destroyed.
+// The same holds if its queue pair is destroyed.
 func TestDestroyInSetUpClosesAtOnce(t *testing.T) {
 	e := newStreamEnd(t)
 	e.dial(iwarp.Params{})
@@ -144,8 +143,7 @@ func TestDestroyInSetUpClosesAtOnce(t *testing.T) {
 	e.gone()
 }
 
-// A peer that does not even connect is told as such, not as one that does not
-// answer.
+// A peer that does not accept the connection is reported differently from one that does not answer.
 func TestDialThatDoesNotConnectTimesOut(t *testing.T) {
 	e := newStreamEnd(t)
 	e.dial(iwarp.Params{})

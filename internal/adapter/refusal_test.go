@@ -13,9 +13,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Each refusal of the receive path: the packet is gone with its named counter,
-// no other counter moves, nothing completes, nothing changes in memory, and the
-// connection works on.
+// After each refusal on the receive path the packet is dropped, only its own counter has changed,
+// nothing completes, memory is unchanged, and the connection still works.
 func TestReceiveRefusalCountsAndDoesNothingElse(t *testing.T) {
 	edit := func(f func(b []byte) []byte) func(src, dst netip.AddrPort, b *side) []byte {
 		return func(src, dst netip.AddrPort, s *side) []byte { return f(sealed(src, dst, send(s.qp, 0))) }
@@ -99,7 +98,7 @@ func linkPackets(s *side) (in, out int) {
 	return i.Packets, e.Packets
 }
 
-// works sends one message to the receive with number 1 that is posted already.
+// works sends one message to the posted receive with number 1.
 func works(t *testing.T, a, b *side) {
 	t.Helper()
 	must(t, rig.PostSend(a.qp, rig.Send{ID: 2, Flags: 2, Op: 2, Inline: []byte("still here")}))
@@ -142,7 +141,7 @@ func sum(c []uint64) (n uint64) {
 	return n
 }
 
-// A17.4: a connection hears its peer's address alone, from whatever port.
+// A17.4: a connection accepts only its peer's address, from any port.
 func TestReceiveFromAnotherAddressIsRefused(t *testing.T) {
 	for _, kind := range []qp.Type{qp.RC, qp.UC} {
 		a, b := connected(t, kind)
@@ -177,7 +176,7 @@ func TestReceiveFromLimitedMemberIsAccepted(t *testing.T) {
 	tearDown(t, a, b)
 }
 
-// The receiver cannot see the IPv4 identification and finds it out.
+// The receiver cannot read the IPv4 identification and must derive it from the ICRC.
 func TestReceiveWithAnyIdentificationIsAccepted(t *testing.T) {
 	for _, id := range []uint16{0, 1, 0x1234, 0xffff} {
 		a, b := connected(t, qp.RC)
@@ -192,7 +191,7 @@ func TestReceiveWithAnyIdentificationIsAccepted(t *testing.T) {
 	}
 }
 
-// A batch whose packets have different faults is taken apart packet by packet.
+// A batch whose packets have different faults is processed packet by packet.
 func TestReceiveBatchWithOneBadPacketKeepsTheOthers(t *testing.T) {
 	a, b := connected(t, qp.UC)
 	src, dst := a.Link.Local(), b.Link.Local()

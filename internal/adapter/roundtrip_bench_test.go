@@ -15,8 +15,8 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A cable is a link to one peer in the same goroutine: it hands batches over
-// and does nothing else, so that what is measured is the adapter.
+// A cable is a link to one peer in the same goroutine. It only hands batches over, so that the
+// benchmark measures the adapter.
 type cable struct {
 	local netip.AddrPort
 	peer  *cable
@@ -78,8 +78,8 @@ func newCabled(b *testing.B, c *cable) *cabled {
 	return e
 }
 
-// BenchmarkWrite8HalfRoundTrip is what the adapter itself takes for an answered
-// WRITE of 8 bytes, from its posting to its execution.
+// BenchmarkWrite8HalfRoundTrip measures the adapter's time for an acknowledged WRITE of 8 bytes,
+// from posting to execution.
 func BenchmarkWrite8HalfRoundTrip(b *testing.B) {
 	x, y := &cable{local: netip.MustParseAddrPort("10.0.0.1:4791")}, &cable{local: netip.MustParseAddrPort("10.0.0.2:4791")}
 	x.peer, y.peer = y, x

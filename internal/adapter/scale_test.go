@@ -14,12 +14,11 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// idleLimit is what a connected queue pair may take that nothing was posted to,
-// with its flow and its places in the lane's tables.
+// idleLimit bounds the memory of a connected queue pair without posted requests, including its flow
+// and its entries in the lane's tables.
 const idleLimit = 1 << 10
 
-// Queue pairs cost bytes, not buffers: deep queues take memory when they are
-// used.
+// An idle queue pair needs little memory: deep queues allocate when they are used.
 func TestIdleQueuePairTakesLittleMemory(t *testing.T) {
 	const n = 1000
 	a, b := pair(t, qp.RC, simnet.LinkConfig{}, adapter.Config{})
@@ -51,8 +50,8 @@ func TestIdleQueuePairTakesLittleMemory(t *testing.T) {
 	tearDown(t, a, b)
 }
 
-// An idle device costs no processor: once its queue pairs' last messages are
-// acknowledged nothing wakes it, however they control congestion.
+// An idle device uses no processor time: nothing wakes it once the last messages are acknowledged,
+// with any congestion control.
 func TestIdleDeviceIsNeverWoken(t *testing.T) {
 	const n = 1000
 	for kind := congestion.Default; kind <= congestion.None; kind++ {

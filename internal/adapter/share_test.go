@@ -16,11 +16,11 @@ import (
 const (
 	many        = 200
 	manyMessage = 16 << 10
-	manyBuffer  = 256 << 10 // of each socket: less than a tenth of what all want to send
+	manyBuffer  = 256 << 10 // of each socket: less than a tenth of the data to send
 )
 
-// newCrowd is two devices with so many connections between them.
-func newCrowd(t *testing.T, depth int) (a, b *side, all [][2]*adapter.QP) {
+// newManyConnections makes two devices with many connections between them.
+func newManyConnections(t *testing.T, depth int) (a, b *side, all [][2]*adapter.QP) {
 	t.Helper()
 	far := simnet.LinkConfig{ReceiveBuffer: manyBuffer, Segments: 5, Counts: true, Egress: simnet.Faults{Delay: 20 * time.Microsecond}}
 	a, b = pair(t, qp.RC, far, adapter.Config{Control: congestion.None})
@@ -38,12 +38,12 @@ func newCrowd(t *testing.T, depth int) (a, b *side, all [][2]*adapter.QP) {
 	return a, b, all
 }
 
-// Many queue pairs that begin at once leave room in the peer's socket, and the
-// answers to their READs in this side's: nothing is lost, and each has its turn.
+// Many queue pairs that start at once must not overflow the peer's socket, nor this side's with the
+// responses to their READs. Nothing may be lost, and each gets its turn.
 func TestManyQueuePairsShareThePeersSocket(t *testing.T) {
 	for _, op := range []queue.Op{queue.Write, queue.Read} {
 		const each = 5
-		a, b, all := newCrowd(t, each)
+		a, b, all := newManyConnections(t, each)
 		for _, q := range all {
 			for range each {
 				must(t, rig.PostSend(q[0], rig.Send{Op: op, Flags: queue.Signaled,
@@ -75,10 +75,9 @@ func TestManyQueuePairsShareThePeersSocket(t *testing.T) {
 	}
 }
 
-// What was sent to a queue pair that does not answer is not in the others' way
-// for longer than it takes to find out.
-func TestSilentQueuePairsLeaveTheirShareToOthers(t *testing.T) {
-	a, b, all := newCrowd(t, 1)
+// Data sent to an unresponsive queue pair must delay the others only until the sender detects it.
+func TestSilentQueuePairsDoNotBlockOthers(t *testing.T) {
+	a, b, all := newManyConnections(t, 1)
 	silent := all[:many/2]
 	for _, q := range silent {
 		must(t, q[1].Destroy())
@@ -104,7 +103,7 @@ func TestSilentQueuePairsLeaveTheirShareToOthers(t *testing.T) {
 	}
 }
 
-// batches is how many batches a side has sent, on all lanes.
+// batches returns how many batches a side has sent on all lanes.
 func (s *side) batches() int {
 	n := s.Link.Batches
 	for _, l := range s.More {
@@ -113,16 +112,16 @@ func (s *side) batches() int {
 	return n
 }
 
-// What a program posts to one queue pair after the other leaves in batches when
-// much is on its way to the peer, and so do the peer's acknowledges.
+// When much is in flight to the peer, requests to one queue pair after the other leave in batches,
+// and so do the peer's acknowledges.
 func TestShortMessagesOfManyQueuePairsShareBatches(t *testing.T) {
 	const message = 2 << 10
-	a, b, all := newCrowd(t, 1)
+	a, b, all := newManyConnections(t, 1)
 	for _, q := range all {
 		must(t, rig.PostSend(q[0], rig.Send{Op: queue.Write, Flags: queue.Signaled,
 			SGEs: []memory.SGE{a.sge(0, message)}, Addr: b.mr.Base, RKey: b.mr.Key}))
 	}
-	first := *lanes * (64<<10/message + 1) // until a lane has so much on its way
+	first := *lanes * (64<<10/message + 1) // puts that much in flight on a lane
 	if n := a.batches(); n > first+(many-min(first, many))/4 {
 		t.Errorf("%d messages left in %d batches, of which the first %d by themselves", many, n, first)
 	}
@@ -142,11 +141,10 @@ func TestShortMessagesOfManyQueuePairsShareBatches(t *testing.T) {
 	}
 }
 
-// However much a queue pair has in flight, what is posted to it does not wait
-// for others.
+// However much a queue pair has in flight, its next request does not wait for others.
 func TestMessagesOfOneQueuePairLeaveAtOnce(t *testing.T) {
 	const depth = 20
-	a, b, all := newCrowd(t, depth)
+	a, b, all := newManyConnections(t, depth)
 	q := all[0][0]
 	for i := range depth {
 		must(t, rig.PostSend(q, rig.Send{Op: queue.Write, SGEs: []memory.SGE{a.sge(0, 4096)}, Addr: b.mr.Base, RKey: b.mr.Key}))

@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// stalled is an end that has read the first of two messages and has no receive. The
-// second one is left in the socket.
+// stalled returns an end that has read the first of two messages and has no receive. The second
+// message is still in the socket.
 func stalled(t *testing.T) *streamEnd {
 	t.Helper()
 	e := newStreamEnd(t)
@@ -26,7 +26,7 @@ func stalled(t *testing.T) *streamEnd {
 	return e
 }
 
-// pass lets the time pass to when the device wants to be driven.
+// pass advances the time to the device's next deadline.
 func (e *streamEnd) pass() {
 	if next := e.dev.lanes[0].Next(); next != machine.Never {
 		e.now = max(e.now, next)
@@ -34,8 +34,7 @@ func (e *streamEnd) pass() {
 	e.dev.Progress()
 }
 
-// A message that comes before its receive is posted waits, and so does what is
-// behind it, in the socket.
+// A message that arrives before its receive is posted waits. Data after it waits in the socket.
 func TestMessageWaitsForItsReceive(t *testing.T) {
 	e := stalled(t)
 	for range 20 {
@@ -51,7 +50,7 @@ func TestMessageWaitsForItsReceive(t *testing.T) {
 	if list := e.completions(); len(list) != 1 || list[0].Status != queue.Success {
 		t.Fatalf("completions %+v", list)
 	}
-	// It reads on: another message, and the peer's end.
+	// The device continues to read: another message, and the peer's end.
 	e.recv()
 	e.receive(message(3))
 	if list := e.completions(); len(list) != 1 || list[0].Status != queue.Success {
@@ -61,7 +60,7 @@ func TestMessageWaitsForItsReceive(t *testing.T) {
 	e.gone()
 }
 
-// The wait is bounded, and the end of a connection ends it.
+// The wait is bounded and ends with the connection.
 func TestMessageWithoutReceiveEndsTheConnection(t *testing.T) {
 	e := stalled(t)
 	for len(e.events) == 0 && e.now < time.Minute {
@@ -74,7 +73,7 @@ func TestMessageWithoutReceiveEndsTheConnection(t *testing.T) {
 	e.gone()
 }
 
-// What is released while a message waits is read to its end, and leaves nothing.
+// A stream released while a message waits is read to its end and leaves nothing behind.
 func TestReleaseWhileAMessageWaits(t *testing.T) {
 	for name, end := range map[string]func(e *streamEnd, c *Stream){
 		"released":  func(_ *streamEnd, c *Stream) { c.Release() },

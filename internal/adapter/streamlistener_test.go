@@ -15,14 +15,14 @@ import (
 	wire "softrdma/internal/wire/iwarp"
 )
 
-// arrive has so many peers connect to the listener.
+// arrive connects n peers to the listener.
 func (e *streamEnd) arrive(n int) {
 	e.link.listen.come += n
 	e.link.ready = append(e.link.ready, link.Readiness{Owner: e.link.listen.owner, Readable: true})
 	e.dev.Progress()
 }
 
-// request is a request of revision 1.
+// request returns a request of revision 1.
 func request() []byte {
 	f := wire.Frame{Flags: wire.FlagCRC, Revision: 1}
 	b := make([]byte, wire.FrameLen)
@@ -30,7 +30,7 @@ func request() []byte {
 	return b
 }
 
-// asked listens, and gives the stream of a request.
+// asked listens and returns the stream of a request.
 func (e *streamEnd) asked() *Stream {
 	e.t.Helper()
 	if e.link.listen == nil {
@@ -46,8 +46,8 @@ func (e *streamEnd) asked() *Stream {
 	return e.events[len(e.events)-1].On
 }
 
-// A request that cannot be answered with a queue pair leaves that and its connection
-// as they were.
+// If a request cannot be accepted with a queue pair, the queue pair and its connection are
+// unchanged.
 func TestAcceptWithAConnectedQueuePairIsRefused(t *testing.T) {
 	e := newStreamEnd(t)
 	e.establish()
@@ -69,8 +69,8 @@ func TestAcceptWithAConnectedQueuePairIsRefused(t *testing.T) {
 	}
 }
 
-// Where the system gave no descriptor for a peer, the next one that is given back
-// goes to it, though nobody else comes.
+// If the system had no descriptor for a peer, the next free descriptor goes to that peer, even if
+// no other peer connects.
 func TestListenerTriesAgainWhenAStreamEnds(t *testing.T) {
 	e := newStreamEnd(t)
 	e.establish()
@@ -94,9 +94,8 @@ func TestListenerTriesAgainWhenAStreamEnds(t *testing.T) {
 	}
 }
 
-// Peers that go in the middle of their request leave nothing, and make room for
-// others.
-func TestPeersThatGoInTheirRequestLeaveNothing(t *testing.T) {
+// Peers that close in the middle of their request leave nothing behind and free their place.
+func TestPeersThatCloseDuringTheirRequestLeaveNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent []byte
 		end  error
@@ -130,8 +129,8 @@ func TestPeersThatGoInTheirRequestLeaveNothing(t *testing.T) {
 	}
 }
 
-// Peers that connect and say nothing keep nobody out: each that comes beyond what
-// the listener waits for takes the place of the oldest. Those that have asked stay.
+// Silent peers cannot block the listener: beyond its limit each new peer evicts the oldest silent
+// one. Peers that have sent a request stay.
 func TestListenerEvictsTheOldestSilentPeer(t *testing.T) {
 	const more = 7
 	e := newStreamEnd(t)
@@ -152,7 +151,7 @@ func TestListenerEvictsTheOldestSilentPeer(t *testing.T) {
 	if n := e.dev.Trace.Counter(reason.MPASilent); n != more {
 		t.Errorf("MPA_SILENT counted %d times, expected %d", n, more)
 	}
-	e.receive(request()) // of the last
+	e.receive(request()) // from the last peer
 	if last := e.events[len(e.events)-1]; last.Kind != iwarp.Requested || last.On == first {
 		t.Errorf("heard %+v", last)
 	}

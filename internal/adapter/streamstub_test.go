@@ -14,7 +14,7 @@ import (
 	wire "softrdma/internal/wire/iwarp"
 )
 
-// A streamStub is a link of streams without a network: the test is the peer.
+// A streamStub is a link for streams without a network. The test acts as the peer.
 type streamStub struct {
 	*stub
 	refuse error // of Dial
@@ -72,7 +72,7 @@ func (s *streamStub) Ready(list []link.Readiness) (int, error) {
 	return n, nil
 }
 
-// A stubStream is a stream whose other end the test has.
+// A stubStream is a stream whose other end is the test.
 type stubStream struct {
 	owner         any
 	local, remote netip.AddrPort
@@ -177,7 +177,7 @@ func (e *streamEnd) dial(p iwarp.Params) *Stream {
 // stream is the connection that was dialled last.
 func (e *streamEnd) stream() *stubStream { return e.link.dialed[len(e.link.dialed)-1] }
 
-// tell has the device see what became of the last connection.
+// tell reports the readiness of the last connection to the device.
 func (e *streamEnd) tell(r link.Readiness) {
 	if !e.stream().closed {
 		r.Owner = e.stream().owner
@@ -186,7 +186,7 @@ func (e *streamEnd) tell(r link.Readiness) {
 	e.dev.Progress()
 }
 
-// connect connects it, and gives what is sent.
+// connect connects the stream and returns the bytes sent.
 func (e *streamEnd) connect() []byte {
 	e.stream().connects = nil
 	e.tell(link.Readiness{Writable: true})
@@ -199,19 +199,19 @@ func (e *streamEnd) sent() []byte {
 	return b
 }
 
-// receive brings bytes from the peer.
+// receive delivers bytes from the peer.
 func (e *streamEnd) receive(b []byte) {
 	e.stream().in = append(e.stream().in, b...)
 	e.tell(link.Readiness{Readable: true})
 }
 
-// breaks ends it from the peer's side.
+// breaks ends the stream from the peer's side.
 func (e *streamEnd) breaks(err error) {
 	e.stream().readErr = err
 	e.tell(link.Readiness{Readable: true, Writable: true, Hangup: true})
 }
 
-// reply is a reply of revision 1.
+// replyOf returns a reply of revision 1.
 func replyOf(private string) []byte {
 	f := wire.Frame{Reply: true, Flags: wire.FlagCRC, Revision: 1, Private: uint16(len(private))}
 	b := make([]byte, wire.FrameLen)
@@ -247,7 +247,7 @@ func (e *streamEnd) post(n int, op queue.Op) {
 	e.qp.Doorbell()
 }
 
-// completions takes what has completed.
+// completions removes and returns the completions.
 func (e *streamEnd) completions() (list []queue.CQE) {
 	r := e.cq.Ring()
 	for i := r.Consumer(); i != r.Producer(); i = r.Next(i) {

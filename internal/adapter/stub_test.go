@@ -20,22 +20,22 @@ import (
 	"softrdma/internal/queue"
 )
 
-// A stub is a link without a network: it keeps what is sent, and receives what
-// the test gives it.
+// A stub is a link without a network. It records sent packets and receives packets that the test
+// provides.
 type stub struct {
 	local netip.AddrPort
-	give  []byte // the packet that Receive gives, again and again
-	spend func() // is called by Receive, if set
+	give  []byte // the packet that every Receive returns
+	spend func() // called by Receive, if set
 	from  netip.AddrPort
 
-	forget bool // what is sent
+	forget bool // do not record sent packets
 
 	mu     sync.Mutex
 	sent   [][]byte // a batch each
 	refuse error    // of Send
 	broken bool     // Wait fails
 	closed bool
-	late   int // calls that want the link open, after Close
+	late   int // calls after Close that require an open link
 
 	wake  chan struct{}
 	waits atomic.Int32
@@ -45,10 +45,10 @@ func newStub(addr string) *stub {
 	return &stub{local: netip.MustParseAddrPort(addr), wake: make(chan struct{}, 1)}
 }
 
-// networks are those of lanes on stubs.
+// networks returns the networks of lanes on stubs.
 func networks(links ...*stub) []frame.Network { return rocev2.Networks(links) }
 
-// use notes a call that no device makes when the link is closed.
+// use counts a call that a device must not make after the link is closed.
 func (s *stub) use() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (e *end) check(err error) {
 	}
 }
 
-// create makes a queue pair to an end that is not there, in RTS.
+// create makes a queue pair in RTS whose peer does not exist.
 func (e *end) create(typ qp.Type, cq *CQ) *QP {
 	e.t.Helper()
 	q, err := e.pd.CreateQP(&QPConfig{Type: typ, SendCQ: cq, RecvCQ: cq, SendDepth: 16, SendSGE: 2, RecvDepth: 16, RecvSGE: 1})
@@ -203,8 +203,8 @@ func (e *end) send(q *QP, n int, w queue.SendWQE) {
 	q.Doorbell()
 }
 
-// leave posts as send does, on a lane whose holder has just looked for doorbells and
-// has not given it up yet.
+// leave posts as send does, but on a lane whose holder has just checked for doorbells and has not
+// unlocked it yet.
 func (e *end) leave(q *QP, n int, w queue.SendWQE) {
 	i := q.SQ.Producer()
 	for range n {

@@ -11,9 +11,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// What leaves as a train is what leaves packet by packet, as it does with a
-// trace listener.
-func TestTrainIsSentAsItsPackets(t *testing.T) {
+// A train must carry the same packets that a trace listener sees one by one.
+func TestTrainMatchesItsPackets(t *testing.T) {
 	for _, mtu := range []int{256, 1024, 4096} {
 		for _, size := range []int{0, 1, mtu, 2 * mtu, 3*mtu - 2, 40 * mtu, 100*mtu + 3} {
 			for _, op := range []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.Read} {
@@ -36,7 +35,7 @@ func lengths(batches [][]byte) (n []int) {
 	return n
 }
 
-// sentBy is what a message leaves as, or the answer to a READ.
+// sentBy returns the batches in which a message leaves, or the response to a READ.
 func sentBy(t *testing.T, mtu, size int, op queue.Op, traced bool) [][]byte {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 16)
 	q := e.qp
@@ -48,10 +47,10 @@ func sentBy(t *testing.T, mtu, size int, op queue.Op, traced bool) [][]byte {
 	mr, err := e.pd.Register(mem, 0, qp.LocalWrite|qp.RemoteRead)
 	e.check(err)
 	if op == queue.Read {
-		k := &taker{end: e, mr: mr}
-		ask := came{src: midPeer}
+		k := &counted{end: e, mr: mr}
+		ask := testPacket{src: midPeer}
 		ask.Opcode, ask.PSN, ask.RETH.Length = ib.RCReadRequest, q.Attr.RQPSN, uint32(size)
-		k.take([]came{ask}, 1)
+		k.take([]testPacket{ask}, 1)
 		return e.link.sent
 	}
 	for _, cut := range []int{size, size / 3} { // one entry, and two
@@ -64,7 +63,7 @@ type silent struct{}
 
 func (silent) Trace(*trace.Event) {}
 
-// write posts a message out of a list of entries.
+// write posts a message with a list of entries.
 func (e *end) write(op queue.Op, list ...memory.SGE) {
 	i := e.qp.SQ.Producer()
 	w := e.qp.SQ.At(i)
