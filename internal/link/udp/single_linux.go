@@ -12,8 +12,10 @@ import (
 
 const (
 	// singleAfter is the number of consecutive single packets after which the socket
-	// enters single-packet mode.
-	singleAfter = 64
+	// enters single-packet mode. A ping-pong must get there between two acknowledges,
+	// which leave in one batch with a message: there is one for each 14 messages if the
+	// peer has posted 32 receives.
+	singleAfter = 8
 
 	// singleSample: in single-packet mode, one of so many packets is received with its
 	// header fields, which is enough to learn that a path marks packets.
