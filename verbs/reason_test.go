@@ -19,6 +19,7 @@ func reasonOf(err error) string {
 
 // Each refused call names its reason to errors.As, whatever layer refuses it.
 func TestRefusedCallsNameTheirReason(t *testing.T) {
+	needUDP(t) // it opens addresses as devices of RoCE v2
 	s := ends{size: 4096, qp: verbs.QPConfig{Type: verbs.RC, MaxSend: 1}}.side(t, "127.7.31.1")
 	other := ends{size: 64, qp: verbs.QPConfig{Type: verbs.RC}}.side(t, "127.7.31.2")
 	open := func(name string, cfg verbs.Config) error {

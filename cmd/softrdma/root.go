@@ -36,7 +36,8 @@ Two devices on one machine need two addresses, for example 127.0.0.1 and
 127.0.0.2.
 
 With --protocol iwarp, or a device named iwarp:DEVICE, commands use iWARP, which
-runs over TCP.`
+runs over TCP. With --protocol roce1, or roce1:DEVICE, they use RoCE v1 in Ethernet
+frames, which needs the capability CAP_NET_RAW.`
 
 const rootExample = `  softrdma devices                       list the devices of this machine
   softrdma pingpong -d 127.0.0.1         wait for a peer ...
