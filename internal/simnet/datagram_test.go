@@ -134,7 +134,7 @@ func sameDatagram(m *wr, c *queue.CQE, data []byte) bool {
 func (e *end) badHeader(from *end, b []byte) string {
 	src, dst := from.h.Link.Local().Addr(), e.h.Link.Local().Addr()
 	tos, hops := uint8(0), uint8(0)
-	if src.Is4() {
+	if src.Is4() && !e.w.ethernet { // RoCE v1 has a GRH whatever the address
 		h := b[20:]
 		tos, hops = h[1], h[8]
 		s, d := src.As4(), dst.As4()

@@ -9,6 +9,7 @@ import (
 // Receive has copied it.
 type packet struct {
 	data      []byte
+	front     []byte // Ethernet header and GRH of a frame, see EthernetLink
 	src, dst  netip.AddrPort
 	tos, hops uint8
 }

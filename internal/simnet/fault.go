@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/wire/ib"
 )
 
@@ -156,7 +157,8 @@ func (d *direction) lateness() time.Duration {
 	return time.Duration(1 + d.random.Int64N(int64(most)))
 }
 
-// corrupt flips bits of the source port, the headers, the payload or the ICRC.
+// corrupt flips bits of the source port (of a frame: of the source GID), the headers, the
+// payload or the ICRC.
 //
 // A receiver behind a UDP socket does not see the IPv4 identification and
 // solves for it, so that one corrupted packet in 65,536 has a good ICRC for
@@ -166,7 +168,11 @@ func (d *direction) lateness() time.Duration {
 func (d *direction) corrupt(p *packet) {
 	for flips := 1 + d.random.IntN(4); flips > 0 || undetected(p); flips-- {
 		bit := d.random.IntN(16 + 8*len(p.data))
-		if bit < 16 {
+		switch {
+		case bit < 16 && len(p.front) > 0: // in the end of the source GID
+			p.front[sgidAt+14+bit/8] ^= 1 << (bit % 8)
+			continue
+		case bit < 16:
 			p.src = withPort(p.src, p.src.Port()^1<<bit)
 			continue
 		}
@@ -176,6 +182,10 @@ func (d *direction) corrupt(p *packet) {
 }
 
 func undetected(p *packet) bool {
+	if len(p.front) > 0 {
+		c := rocev1.ICRCPrefix(p.gid(sgidAt, 0).Addr(), p.gid(dgidAt, 0).Addr())
+		return c.Sum(0, p.data) == ib.ICRC(p.data)
+	}
 	h := ib.NewPseudoHeader(p.src, p.dst)
 	var c ib.Checker
 	_, ok := c.Check(&h, 0, p.data)

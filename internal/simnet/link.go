@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
 	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/wire/ib"
@@ -58,6 +60,9 @@ type LinkConfig struct {
 	// frame.PacketLane.
 	Steer func(packet []byte, lanes int) int
 
+	// Ethernet says that the device on the link is to speak RoCE v1, see Ethernet.
+	Ethernet bool
+
 	// AnyICRC makes Send accept packets with a wrong ICRC. Otherwise it refuses
 	// them: the sender must know the identification that the packet leaves with.
 	AnyICRC bool
@@ -76,6 +81,7 @@ type Link struct {
 	flows   []*flow
 	reply   flow
 	groups  []netip.Addr
+	macs    []rocev1.MAC // of groups, of an EthernetLink
 
 	inbox  []*packet // from head on
 	head   int
@@ -307,12 +313,10 @@ func (l *Link) wants(group netip.AddrPort) bool {
 	if l.closed || group.Port() != l.local.Port() {
 		return false
 	}
-	for _, g := range l.groups {
-		if g == group.Addr() {
-			return true
-		}
+	if mac, ok := rocev1.MulticastMAC(group.Addr()); ok && slices.Contains(l.macs, mac) {
+		return true
 	}
-	return false
+	return slices.Contains(l.groups, group.Addr())
 }
 
 // Receive implements link.Packets.

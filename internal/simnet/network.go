@@ -223,7 +223,7 @@ func (n *Network) packet(size int) *packet {
 	if cap(p.data) < size {
 		p.data = make([]byte, size, max(size, 2048))
 	}
-	p.data = p.data[:size]
+	p.data, p.front = p.data[:size], p.front[:0]
 	return p
 }
 
@@ -264,6 +264,7 @@ func (n *Network) enter(l *Link, p *packet) { l.in.pass(n, l, l, p) }
 func (n *Network) copy(p *packet) *packet {
 	c := n.packet(len(p.data))
 	copy(c.data, p.data)
+	c.front = append(c.front, p.front...)
 	c.src, c.dst, c.tos, c.hops = p.src, p.dst, p.tos, p.hops
 	return c
 }

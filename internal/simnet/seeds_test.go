@@ -154,3 +154,35 @@ func TestSeedReplaysExactly(t *testing.T) {
 		}
 	}
 }
+
+// TestSeedsOverRoCEv1 plays worlds whose devices speak RoCE v1: the same transports, in
+// Ethernet frames.
+func TestSeedsOverRoCEv1(t *testing.T) {
+	n := uint64(200)
+	if testing.Short() {
+		n = 40
+	}
+	sum := tally{manners: make(map[manner]int)}
+	for i := range n {
+		seed := mixed(2_000_000 + i)
+		w := newWorldOver(seed, true)
+		if err := w.run(); err != nil {
+			t.Fatalf("%s, seed %#x: %v", w.profile.name, seed, err)
+		}
+		sum.add(&w.stats)
+	}
+	t.Logf("%d seeds: %v", n, &sum)
+	for op := range queue.SendInv + 1 {
+		if sum.ops[op] == 0 {
+			t.Errorf("operation %d never succeeded", op)
+		}
+	}
+	for _, r := range []reason.Reason{reason.PacketICRC, reason.SequenceAhead, reason.PacketRepeated, reason.TailProbe, reason.CongestionNotified} {
+		if sum.refusals[r] == 0 {
+			t.Errorf("nothing was refused for %v", r)
+		}
+	}
+	if sum.datagrams == 0 {
+		t.Error("no datagram arrived")
+	}
+}

@@ -24,14 +24,15 @@ const timeLimit = 60 * time.Second
 // A world is all that one seed makes: hosts, queue pairs, their programs and
 // the model of what must come of them.
 type world struct {
-	rng     *rand.Rand
-	net     *simnet.Network
-	profile profile
-	hosts   []*host
-	ends    []*end
-	recvs   []*recv // by number
-	err     error
-	ending  bool // nothing is posted any more
+	ethernet bool // RoCE v1
+	rng      *rand.Rand
+	net      *simnet.Network
+	profile  profile
+	hosts    []*host
+	ends     []*end
+	recvs    []*recv // by number
+	err      error
+	ending   bool // nothing is posted any more
 
 	nextBase uint64
 	due      time.Duration // of the application
@@ -99,8 +100,11 @@ func (w *world) fail(format string, a ...any) {
 
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
-func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000, stats: tally{manners: make(map[manner]int)}}
+func newWorld(seed uint64) *world { return newWorldOver(seed, false) }
+
+// newWorldOver makes a world whose devices speak RoCE v1 if ethernet, otherwise RoCE v2.
+func newWorldOver(seed uint64, ethernet bool) *world {
+	w := &world{ethernet: ethernet, rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000, stats: tally{manners: make(map[manner]int)}}
 	w.profile = newProfile(w)
 	w.addLanes(seed)
 	six := w.chance(40)
@@ -133,7 +137,9 @@ func (w *world) addHost(i int, six bool) {
 		Egress: p.faults, Ingress: p.faults, ReceiveBuffer: p.buffer,
 		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4), Counts: w.chance(50),
 	}
-	lc.Steer = p.steer
+	if lc.Ethernet = w.ethernet; !w.ethernet { // a lane's filter takes its own frames
+		lc.Steer = p.steer
+	}
 	m := w.newManner(manner{control: congestion.Window, recovery: congestion.SelectiveRepeat})
 	r, err := rig.OpenLanes(w.net, a, lc, adapter.Config{
 		Window: []int{0, 0, 4 << 10, 64 << 10}[w.rng.IntN(4)], Recovery: m.recovery, Control: m.control,

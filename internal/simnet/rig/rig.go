@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -39,6 +40,12 @@ func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cf
 	links := n.AttachLanes(local, lc, lanes)
 	h := &Host{Net: n, Link: links[0], More: links[1:]}
 	cfg.Networks, cfg.Clock, cfg.Manual = rocev2.Networks(links), n.Clock, true
+	if lc.Ethernet {
+		var err error
+		if cfg.Networks, err = rocev1.Networks(local.Addr(), simnet.Ethernet(links)); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.Random == nil {
 		a := local.Addr().As16()
 		cfg.Random = n.Random(2<<32 | uint64(a[14])<<8 | uint64(a[15])).Uint32

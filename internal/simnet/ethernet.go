@@ -1,0 +1,156 @@
+package simnet
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/net/bpf"
+
+	"softrdma/internal/frame/rocev1"
+	"softrdma/internal/link"
+	"softrdma/internal/wire/ib"
+)
+
+const (
+	// frontLen is the length of the headers of a frame without a tag.
+	frontLen = rocev1.EthernetLen + ib.GRHLen
+
+	sgidAt = rocev1.EthernetLen + 8
+	dgidAt = rocev1.EthernetLen + 24
+)
+
+// An EthernetLink is a Link that carries frames of RoCE v1. It implements rocev1.Link.
+//
+// The network routes frames by their GIDs and treats what follows the GRH as it treats
+// packets of RoCE v2.
+type EthernetLink struct {
+	*Link
+	flow   link.Flow
+	accept *bpf.VM
+	frame  []byte // that was received last
+}
+
+var _ rocev1.Link = (*EthernetLink)(nil)
+
+// Ethernet makes links carry frames of RoCE v1.
+func Ethernet(links []*Link) (all []*EthernetLink) {
+	for _, l := range links {
+		all = append(all, &EthernetLink{Link: l})
+	}
+	return all
+}
+
+// MAC implements rocev1.Link. Lanes of one address have one.
+func (l *EthernetLink) MAC() [6]byte {
+	b := l.local.Addr().As16()
+	return [6]byte{0x02, 0, b[12], b[13], b[14], b[15]}
+}
+
+// VLAN implements rocev1.Link.
+func (l *EthernetLink) VLAN() (uint16, bool) { return 0, false }
+
+// Wire, Host and Everywhere implement rocev1.Link.
+func (l *EthernetLink) Wire() *link.Flow       { return &l.flow }
+func (l *EthernetLink) Host() *link.Flow       { return &l.flow }
+func (l *EthernetLink) Everywhere() *link.Flow { return &l.flow }
+
+// Known implements rocev1.Link.
+func (l *EthernetLink) Known(ip netip.Addr) (n rocev1.Neighbour, _ error) {
+	n.Known, n.MAC = true, (&EthernetLink{Link: &Link{local: netip.AddrPortFrom(ip, 0)}}).MAC()
+	return n, nil
+}
+
+// Ask implements rocev1.Link.
+func (l *EthernetLink) Ask(ip netip.Addr, _ time.Duration) ([6]byte, error) {
+	n, err := l.Known(ip)
+	return n.MAC, err
+}
+
+// Filter implements rocev1.Link.
+func (l *EthernetLink) Filter(accept []bpf.Instruction) (err error) {
+	l.accept, err = bpf.NewVM(accept)
+	return err
+}
+
+// JoinMAC and LeaveMAC implement rocev1.Link.
+func (l *EthernetLink) JoinMAC(mac [6]byte) error {
+	l.macs = append(l.macs, mac)
+	return nil
+}
+
+func (l *EthernetLink) LeaveMAC(mac [6]byte) error {
+	i := slices.Index(l.macs, rocev1.MAC(mac))
+	if i < 0 {
+		return fmt.Errorf("%w: %x", ErrGroup, mac)
+	}
+	l.macs = slices.Delete(l.macs, i, i+1)
+	return nil
+}
+
+// Send implements link.Packets. It checks that the adapter keeps the contract of batches
+// and that each frame has the right ICRC.
+func (l *EthernetLink) Send(tx *link.Tx) error {
+	if l.closed {
+		return link.ErrClosed
+	}
+	l.Batches++
+	all := slices.Concat(tx.Pieces...)
+	if tx.Size <= frontLen || len(all) != tx.Bytes || len(all) > link.MaxBatch || len(all) > link.MaxPackets*tx.Size {
+		return fmt.Errorf("%w: %d bytes (said to be %d) in frames of %d", ErrBatch, len(all), tx.Bytes, tx.Size)
+	}
+	for b := range slices.Chunk(all, tx.Size) {
+		if len(b) < frontLen+ib.BTHLen+ib.ICRCLen {
+			return fmt.Errorf("%w: frame of %d bytes", ErrBatch, len(b))
+		}
+		p := l.net.packet(len(b) - frontLen)
+		copy(p.data, b[frontLen:])
+		p.front = append(p.front[:0], b[:frontLen]...)
+		p.src, p.dst = p.gid(sgidAt, l.local.Port()), p.gid(dgidAt, l.local.Port())
+		p.tos, p.hops = b[rocev1.EthernetLen]<<4|b[rocev1.EthernetLen+1]>>4, b[rocev1.EthernetLen+7]
+		if undetected(p) || l.config.AnyICRC {
+			l.net.note(noteSent, l.index, p)
+			l.out.pass(l.net, l.Link, nil, p)
+			continue
+		}
+		l.net.drop(p)
+		err := fmt.Errorf("%w: frame of %d bytes", ErrICRC, len(b))
+		if l.Wrong == nil {
+			l.Wrong = err
+		}
+		return err
+	}
+	return nil
+}
+
+// gid returns the endpoint of a GID in a frame's headers.
+func (p *packet) gid(at int, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(p.front[at:])).Unmap(), port)
+}
+
+// Receive implements link.Packets. A batch is one frame.
+func (l *EthernetLink) Receive(rx *link.Rx) (bool, error) {
+	if l.closed {
+		return false, link.ErrClosed
+	}
+	for l.head < len(l.inbox) {
+		p := l.inbox[l.head]
+		l.inbox[l.head] = nil
+		l.head++
+		l.bytes -= len(p.data)
+		class := p.front[rocev1.EthernetLen:]
+		class[0], class[1] = class[0]&0xf0|p.tos>>4, class[1]&0x0f|p.tos<<4
+		l.frame = append(append(l.frame[:0], p.front...), p.data...)
+		l.net.drop(p)
+		n, err := l.accept.Run(l.frame)
+		if err != nil {
+			return false, err
+		}
+		if n > 0 {
+			*rx = link.Rx{Data: l.frame, Size: len(l.frame), Sparse: rx.Sparse}
+			return true, nil
+		}
+	}
+	return false, nil
+}
