@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	gsiQPN  = 1          // of the general services interface, on every port (IBTA 13.5.3)
-	gsiQKey = 0x80010000 // that its datagrams have (IBTA 10.2.5)
+	gsiQPN  = 1          // the general services interface has it on every port (IBTA 13.5.3)
+	gsiQKey = 0x80010000 // its datagrams have it (IBTA 10.2.5)
 )
 
 // A gsi is the machine of queue pair 1, whose datagrams are the communication

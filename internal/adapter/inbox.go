@@ -15,10 +15,10 @@ const (
 	gatherAtMost = 32
 )
 
-// gathers reports whether what was posted to q may wait for what is posted to
-// others, so that short messages of many leave as one batch. It may while others
-// have much on its way to the same peer: the next poll sends it, or the worker where
-// none comes, unless that sleeps.
+// gathers reports whether a request that was posted to q may wait for requests to other
+// queue pairs, so that short messages of many leave as one batch. It may while the others
+// have much in flight to the same peer and the worker is awake: the next poll sends it,
+// or the worker if nobody polls.
 func (l *lane) gathers(q *QP) bool {
 	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.gathered == gatherAtMost-1 || l.Sleeping() {
 		return false

@@ -90,9 +90,9 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	return x
 }
 
-// settle sends what is owed now. poll leaves acknowledges for later, and there
-// is no later for a queue pair that goes away: without them the peer's last
-// requests would fail though they were executed and completed here.
+// settle sends what is owed now. Poll postpones acknowledges. Before a queue pair is
+// destroyed they must be sent: without them the peer's last requests would fail although
+// they were executed and completed here.
 func (l *lane) settle() {
 	if l.Stopping() {
 		return

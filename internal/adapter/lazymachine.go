@@ -24,7 +24,7 @@ func (x idle) Receive(now time.Duration, in *machine.In) {
 	x.q.receiver.Receive(now, in)
 }
 
-// Next asks the machine where something was posted.
+// Next makes the machine if a request was posted, and asks it for a packet.
 func (x idle) Next(now time.Duration, out *machine.Out) bool {
 	return x.q.SQ.Len() > 0 && x.q.begin(now).Next(now, out)
 }
@@ -35,7 +35,7 @@ func (idle) Deadline() time.Duration { return machine.Never }
 // Expire has nothing to do.
 func (idle) Expire(time.Duration) {}
 
-// InFlight is nothing.
+// InFlight returns 0: nothing was sent.
 func (idle) InFlight() int64 { return 0 }
 
 // Transition leaves the states on the way to RTS to begin.

@@ -33,7 +33,7 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 // watches.
 func (t *qpTask) Deadline() time.Duration { return (*QP)(t).deadline() }
 
-// Expire acts on both.
+// Expire handles the deadline of the machine and that of the share.
 func (t *qpTask) Expire(now time.Duration) {
 	q := (*QP)(t)
 	l := q.lane

@@ -53,8 +53,7 @@ type Receiver interface {
 // A Sender is a Machine without acknowledges (UC, UD): a work request is
 // complete once its last packet has left, since its memory is read until then.
 // The caller calls Sent after it has transmitted all that it holds.
-// Without Sent, the call of Next after one that found nothing and Expire, whose
-// deadline is at hand, have the same effect.
+// If it does not, the next call of Next or Expire completes the request instead.
 type Sender interface {
 	Sent()
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // A READ whose request is lost holds up those behind it until the loss is detected and
-// the request sent again, while a request is short compared with what it brings. So on a
-// path that loses packets, READ requests to a softrdma responder are sent twice. The
-// responder drops the second one because both are marked as copies. A request that may
-// have been answered before must not be marked.
+// the request is sent again. A request is short compared with its response. So on a path
+// that loses packets, READ requests to a softrdma responder are sent twice. The responder
+// drops the second one because both are marked as copies. A request that may have been
+// answered before must not be marked.
 type readCopies struct {
 	left  uint8  // READ requests to send twice, since one was lost
 	due   bool   // the READ request at first is to be sent a second time
@@ -22,7 +22,7 @@ const (
 	copyFrom      = 4 // packets that a READ brings at least
 )
 
-// copyLater has the READ request in out sent twice.
+// copyLater marks the READ request in out as a copy, and schedules the second one.
 func (r *requester) copyLater(w *request, out *machine.Out) {
 	if r.copies.left > 0 && w.read() && w.last-w.first >= copyFrom && r.q.c.Selective() {
 		r.copies.left--

@@ -18,5 +18,6 @@ func (q *QP) learnPeer(in *machine.In, info *ib.Info) {
 	}
 }
 
-// announces reports whether packets announce that this end does.
+// announces reports whether packets announce that this end understands selective
+// acknowledges.
 func (q *QP) announces() bool { return q.store != nil && q.c.Peer != conn.Standard }

@@ -8,8 +8,8 @@ import (
 )
 
 // A tailProbe is a tail-loss probe (RFC 8985, 7): the last packet, sent once more, or a
-// request for the last answer. What comes back shows what was lost at the end, where
-// nothing later does.
+// request for the last answer. The peer's answer shows what was lost at the end, which
+// no later packet can show.
 type tailProbe struct {
 	at     time.Duration // when to send one
 	wanted bool          // one is to be sent

@@ -27,8 +27,8 @@ const (
 	maxBackoff = backoffShare * maxPollPause
 )
 
-// A backoff is for how long others have driven a lane. It outlasts a break: each
-// moment without them takes backoffShare times as much of it away.
+// A backoff measures for how long others have driven a lane. A break does not end it, but
+// shortens it by backoffShare times the break's length.
 type backoff struct {
 	since time.Duration // they poll as if from then on
 	ended time.Duration // when they were found not to

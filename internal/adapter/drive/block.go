@@ -12,8 +12,8 @@ type BlockingWait struct {
 	mu    sync.Mutex // held by the waiter that sleeps
 	alarm *alarm
 
-	// What rings the alarm when a context ends stays set for the next wait with
-	// that context, so that waiting again costs no memory.
+	// The alarm stays registered with a context for the next wait with the same
+	// context, so that waiting again allocates nothing.
 	ends <-chan struct{}
 	stop func() bool
 }

@@ -118,9 +118,9 @@ func (r *ring) write(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// next waits, for the goroutine that writes the socket, until there is something
-// to write, which is its own until sent; or nothing more, of a lane that is still
-// there or not.
+// next waits until there are bytes to write, which belong to the caller until sent. Only
+// the goroutine that writes the socket calls it. last reports that no more will come, and
+// closed that the lane has closed the stream.
 func (r *ring) next() (b []byte, last, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
