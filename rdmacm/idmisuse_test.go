@@ -104,7 +104,7 @@ func TestChannelDestroyedIDsEventsDropped(t *testing.T) {
 	p.ok(second.Destroy())
 }
 
-// The listener is destroyed while a request is on its way to who waits for it.
+// The listener is destroyed while a request is on its way to the call that waits for it.
 func TestChannelDestroyedListenersRequestRejected(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	toRoute(t, p.client, p.dialer, at(p.listener.LocalAddr()))

@@ -94,7 +94,7 @@ func openServedOn(t testing.TB, addr string, cfg verbs.Config) (*verbs.Device, e
 	return verbs.Open(s.name(), verbs.Config{Spin: cfg.Spin})
 }
 
-// otherReasons in place of a device's name makes the daemon number reasons otherwise.
+// otherReasons instead of a device's name makes the daemon number reasons otherwise.
 const otherReasons = "other-reasons"
 
 // TestDaemonProcess is the daemon of [startDaemon].

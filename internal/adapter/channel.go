@@ -20,7 +20,7 @@ type Channel struct {
 	gone   chan struct{} // closed with Destroy
 
 	lanes  atomic.Uint64 // laneSet of the queues
-	notify func(*CQ)     // takes the events in place of list
+	notify func(*CQ)     // takes the events instead of list
 	wait   drive.BlockingWait
 }
 

@@ -21,8 +21,8 @@ const (
 )
 
 // A gsi is the machine of queue pair 1, whose datagrams are the communication
-// manager's. As a machine on the device's lane, the manager is driven by whoever polls or
-// posts, and needs no goroutine, queues or memory regions of its own.
+// manager's. Like any machine on the lane, the manager makes progress when a goroutine
+// polls or posts. It needs no goroutine, queues or memory regions of its own.
 type gsi struct {
 	dev *Device
 	cm  *cm.Manager

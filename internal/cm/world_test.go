@@ -48,7 +48,7 @@ type host struct {
 	sent    map[mad.AttributeID]int
 	last    map[mad.AttributeID][mad.Len]byte
 	user    func(seen)                          // reacts to an event, outside the handler
-	foreign func(from netip.AddrPort, d []byte) // if set, receives datagrams in place of m
+	foreign func(from netip.AddrPort, d []byte) // if set, receives datagrams instead of m
 }
 
 // seen is a copy of an event.
@@ -65,7 +65,7 @@ type flight struct {
 	to    netip.AddrPort
 	tos   uint8
 	mad   [mad.Len]byte
-	do    func() // set for an action in place of a datagram
+	do    func() // set for an action instead of a datagram
 }
 
 type flights []*flight

@@ -74,7 +74,7 @@
 //	RFC 5041, RFC 5044  payload is placed before its CRC is checked    no copy; siw does so as well
 //	RFC 5040 4.8        Terminates with swapped fields are understood  siw's bit fields lie by the host's byte order
 //	siw                 a message waits a second for its receive       programs rely on RNR; RFC 5041 7.1 allows it
-//	siw                 statuses in place of flushes                   the request that failed is known
+//	siw                 statuses instead of flushes                    the request that failed is known
 //	siw                 completions in order                           the verbs require it
 //	siw                 a SEND too long is refused as such             siw reports that there is no buffer
 //	siw                 too many READs are refused by DDP              siw reports a catastrophic error

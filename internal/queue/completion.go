@@ -116,7 +116,7 @@ const CQELen = int(unsafe.Sizeof(CQE{}))
 // A CompletionRing is the ring of a completion queue.
 type CompletionRing struct {
 	Ring
-	siw *siwCompletions // used in place of the ring; nil if completions are in the ring
+	siw *siwCompletions // used instead of the ring; nil if completions are in the ring
 }
 
 // NewCompletionRing makes a ring for depth completions.

@@ -43,8 +43,11 @@ func Ethernet(links []*Link) (all []*EthernetLink) {
 }
 
 // MAC implements rocev1.Link. Lanes of one address have one.
-func (l *EthernetLink) MAC() [6]byte {
-	b := l.local.Addr().As16()
+func (l *EthernetLink) MAC() [6]byte { return macOf(l.local.Addr()) }
+
+// macOf returns the MAC address of the links with an address.
+func macOf(a netip.Addr) [6]byte {
+	b := a.As16()
 	return [6]byte{0x02, 0, b[12], b[13], b[14], b[15]}
 }
 
@@ -57,16 +60,12 @@ func (l *EthernetLink) Host() *link.Flow       { return &l.flow }
 func (l *EthernetLink) Everywhere() *link.Flow { return &l.flow }
 
 // Known implements rocev1.Link.
-func (l *EthernetLink) Known(ip netip.Addr) (n rocev1.Neighbour, _ error) {
-	n.Known, n.MAC = true, (&EthernetLink{Link: &Link{local: netip.AddrPortFrom(ip, 0)}}).MAC()
-	return n, nil
+func (l *EthernetLink) Known(ip netip.Addr) (rocev1.Neighbour, error) {
+	return rocev1.Neighbour{Known: true, MAC: macOf(ip)}, nil
 }
 
 // Ask implements rocev1.Link.
-func (l *EthernetLink) Ask(ip netip.Addr, _ time.Duration) ([6]byte, error) {
-	n, err := l.Known(ip)
-	return n.MAC, err
-}
+func (l *EthernetLink) Ask(ip netip.Addr, _ time.Duration) ([6]byte, error) { return macOf(ip), nil }
 
 // Filter implements rocev1.Link.
 func (l *EthernetLink) Filter(accept []bpf.Instruction) (err error) {

@@ -71,8 +71,8 @@ func (w *BlockingWait) unwatch() {
 	w.ends, w.stop = nil, nil
 }
 
-// Block lets a waiter for events, who has w, sleep in the link in place of the worker.
-// One waiter at a time can. It returns false where another one does, and true when
+// Block lets a waiter for events, which owns w, sleep in the link instead of the worker.
+// One waiter at a time can. Block returns false if another one does. It returns true when
 // there may be an event or anything else that the waiter wants to look at.
 func (d *Driver) Block(ctx context.Context, w *BlockingWait, e Events) bool {
 	if d.manual || d.stopping.Load() || !d.blocked.CompareAndSwap(false, true) {

@@ -6,7 +6,7 @@ const (
 	// EnhancedLen is the length of an Enhanced.
 	EnhancedLen = 4
 
-	// DepthUnknown in place of a depth leaves it to the programs (RFC 6581 9.1).
+	// DepthUnknown instead of a depth leaves it to the programs (RFC 6581 9.1).
 	DepthUnknown = 0x3fff
 )
 

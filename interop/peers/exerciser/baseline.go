@@ -103,7 +103,7 @@ func Expected(softrdma ...string) (Results, error) {
 	return all, all.differ("differences.json", differencesJSON, softrdma)
 }
 
-// None, in place of softrdma's roles, stands for siw at both ends, whose results vary.
+// None is the role when siw is at both ends, instead of softrdma's roles. Its results vary.
 const None = "nobody"
 
 // ExpectedWithSiw is Expected with siw in the place of rxe.

@@ -45,7 +45,7 @@ func main() {
 	flag.Int("gid-index", 0, "taken for likeness with verbs_peer.py; a device has one GID that connections use")
 	flag.StringVar(&o.listen, "listen", "0.0.0.0", "where the server listens")
 	flag.StringVar(&o.connect, "connect", "127.0.0.1", "where the client connects to")
-	flag.StringVar(&o.cmVia, "cm-via", "", "where the client's connection manager connects to, in place of the server")
+	flag.StringVar(&o.cmVia, "cm-via", "", "where the client's connection manager connects to, instead of the server")
 	flag.IntVar(&o.port, "port", 18515, "the TCP port")
 	flag.IntVar(&o.mtu, "mtu", 1024, "path MTU where the scenario does not say")
 	flag.StringVar(&o.scenario, "scenario", "all", "names with commas between, or all; the server runs what the client names")

@@ -40,7 +40,7 @@ func (f *Flow) sendMarkers() error {
 func (f *Flow) overStream() bool { return f.side.Dev.Protocol() == verbs.IWARP }
 
 // streamMarker returns a marker of WRITEs or SENDs for iWARP: a WRITE, with immediate
-// data in place of a SEND with immediate data, which iWARP lacks, and a READ. The
+// data instead of a SEND with immediate data, which iWARP lacks, and a READ. The
 // READ's completion shows that everything before it has arrived.
 func (f *Flow) streamMarker(w verbs.SendWR, i int) []verbs.SendWR {
 	if w.Op == verbs.OpSendImm {
