@@ -275,5 +275,10 @@ const (
 	Disconnected
 	TLSMismatch
 
+	// Shared memory between devices of one host.
+	HostArea
+	HostRing
+	HostMemory
+
 	Count // the number of reasons
 )

@@ -233,6 +233,10 @@ var rows = [Count]row{
 	IDPort:           {"ID_PORT", "port not free: asked for port %d, another identifier has port %d"},
 	Disconnected:     {"DISCONNECTED", "connection ended: expected state %v, found %v"},
 	TLSMismatch:      {"TLS_MISMATCH", "device is open with another TLS configuration: TLS asked for %d, device has %d"},
+
+	HostArea:   {"HOST_AREA", "the peer's shared memory has another version or size: expected %#x, found %#x"},
+	HostRing:   {"HOST_RING", "the peer wrote an impossible value into its shared ring: expected %#x, found %#x"},
+	HostMemory: {"HOST_MEMORY", "the peer's descriptor is not sealed memory of the agreed size: expected %#x, found %#x"},
 }
 
 var verb = regexp.MustCompile(`%[#0-9]*[a-z]`)

@@ -1,0 +1,149 @@
+// Package hostmem carries messages between two devices of one host through shared memory.
+//
+// It owns the layout of that memory: an [Area] is what one device sends to another, with a
+// ring for each pair of lanes. A [Sender] writes messages into a ring and a [Receiver] takes
+// them out, each driven by one goroutine at a time. On Linux the package also owns the
+// descriptors below: sealed memory ([Memory]) and what wakes a lane that sleeps ([Bells]).
+//
+// A message is a packet, or a train of packets of one size: its transport headers and its
+// payload, copied into the ring or named by a [Ref]. The package reads neither. It never
+// decides who is reachable, never trusts a value that it reads from shared memory, and never
+// touches memory that a Ref names.
+//
+// # Trust
+//
+// Each side may be hostile: it can write anything into the shared memory at any time. A
+// Receiver therefore copies what describes a message into private memory before it checks it.
+// Payload stays in the ring, where it may change until the message is released: users only
+// copy it out. A Sender reads nothing but words, each of which can do no more than delay or
+// lose the messages of this one channel. No index is used that was not bounded before.
+package hostmem
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"softrdma/internal/reason"
+)
+
+// The layout of an area. All numbers are in the host's byte order.
+//
+//	offset          bytes     writer    what
+//	area
+//	0               8         sender    magic
+//	8               4         sender    version
+//	12              2, 2      sender    lanes of the sender, lanes of the receiver
+//	16              4, 4      sender    slots of a ring, bytes of its arena
+//	4096            ringSize  -         ring from lane 0 to lane 0, then to lane 1, …
+//
+//	ring
+//	0               8         receiver  head: messages released
+//	8               8         receiver  copying: 1 + number of the message whose Ref is in use, or 0
+//	128             8         receiver  armed: 1 + number of the message that rings the bell, or 0
+//	136             8         receiver  wantICRC: not 0 while the receiver captures
+//	256             8         sender    wake: the head at which the receiver rings the sender's bell
+//	264             8         sender    revoked: messages before this number have lost their Refs
+//	4096            slots     sender    slots of 128 bytes
+//	4096+slots      arena     sender    payload that does not fit a slot
+//
+//	slot
+//	0               8         sender    stamp (32 bits), header length, form, traffic class, hop limit (8 each)
+//	8               8         sender    payload length (32), port (16), train (16)
+//	16                        sender    inSlot: headers, directly followed by the payload
+//	16              8         sender    inArena: offset in the arena; byRef: address
+//	24              8         sender    byRef: segment
+//	32                        sender    inArena, byRef: headers
+//
+// The words that a side writes often have lines of their own, 128 bytes apart because
+// processors fetch lines in pairs. The sender writes armed's line never, and its own only to
+// wait and to revoke, so both lines stay in the caches of those who read them.
+//
+// The stamp is written last. It is 1 + the number of times that the ring has gone round, so
+// a slot is never cleared, and the receiver polls the slot itself: a WRITE of 8 bytes (BTH,
+// RETH and payload are 36 bytes) crosses in one line of 64.
+const (
+	magic   = 0x6d656d74736f6873
+	version = 1
+
+	ringsAt = 4096
+
+	headAt     = 0
+	copyingAt  = 8
+	armedAt    = 128
+	wantICRCAt = 136
+	wakeAt     = 256
+	revokedAt  = 264
+	slotsAt    = 4096
+	arenaAt    = slotsAt + slots*slotSize
+	ringSize   = arenaAt + arenaSize
+
+	slotBits  = 10
+	slots     = 1 << slotBits
+	slotSize  = 128
+	arenaSize = 1 << 20
+
+	nearAt = 16 // headers of inSlot
+	farAt  = 32 // headers of inArena and byRef
+)
+
+// MaxLanes is the largest number of lanes of a device that an area serves.
+const MaxLanes = 1 << 8
+
+// An Area is one side's view of the memory in which one device sends to another.
+type Area struct {
+	mem      []byte
+	from, to int
+}
+
+// AreaSize returns the size in bytes of the area of a sender with so many lanes to a
+// receiver with so many lanes.
+func AreaSize(from, to int) int { return ringsAt + from*to*ringSize }
+
+// NewArea returns the sender's view of an area. mem is AreaSize bytes, zero and aligned to
+// 8 bytes.
+func NewArea(mem []byte, from, to int) *Area {
+	a := &Area{mem: mem[:AreaSize(from, to)], from: from, to: to}
+	for i, v := range geometry(from, to) {
+		atomic.StoreUint64(word(mem, 8*i), v)
+	}
+	return a
+}
+
+// OpenArea returns the receiver's view of an area that another process made. It refuses
+// memory of another version or geometry.
+func OpenArea(mem []byte, from, to int) (*Area, error) {
+	if from < 1 || to < 1 || from > MaxLanes || to > MaxLanes {
+		return nil, reason.Detail{Reason: reason.HostArea, Expected: MaxLanes, Found: uint64(max(from, to))}.Err()
+	}
+	if len(mem) != AreaSize(from, to) {
+		return nil, reason.Detail{Reason: reason.HostArea, Expected: uint64(AreaSize(from, to)), Found: uint64(len(mem))}.Err()
+	}
+	for i, want := range geometry(from, to) {
+		if found := atomic.LoadUint64(word(mem, 8*i)); found != want {
+			return nil, reason.Detail{Reason: reason.HostArea, Expected: want, Found: found}.Err()
+		}
+	}
+	return &Area{mem: mem, from: from, to: to}, nil
+}
+
+// geometry is what an area begins with.
+func geometry(from, to int) [3]uint64 {
+	return [3]uint64{magic, version | uint64(from)<<32 | uint64(to)<<48, slots | arenaSize<<32}
+}
+
+// ring returns the memory of the ring between two lanes.
+func (a *Area) ring(from, to int) []byte {
+	if from < 0 || to < 0 || from >= a.from || to >= a.to {
+		panic("hostmem: no such lane")
+	}
+	at := ringsAt + (from*a.to+to)*ringSize
+	return a.mem[at : at+ringSize : at+ringSize]
+}
+
+// word returns the 64-bit word at an offset.
+func word(mem []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&mem[at : at+8][0])) }
+
+// shared returns the word at an offset that both sides use.
+func shared(mem []byte, at int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(word(mem, at)))
+}

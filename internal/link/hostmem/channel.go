@@ -1,0 +1,46 @@
+package hostmem
+
+import (
+	"net/netip"
+
+	"softrdma/internal/memory"
+)
+
+// A Channel connects a device to another one of the same host.
+type Channel struct {
+	Peer  netip.AddrPort // the peer's device, as packets name it
+	Out   *Area          // from us
+	In    *Area          // to us
+	Lanes int            // of the peer
+	Far   Far
+
+	// PeerReads reports whether the peer has said that it can read the memory of this
+	// process, so that Refs with Segment 0 may be sent.
+	PeerReads func() bool
+}
+
+// A Far is what a Channel has besides shared memory.
+type Far interface {
+	// Ring rings the bell of a lane of the peer.
+	Ring(lane int)
+
+	// Pull copies from an address in the peer's process: all of dst or none. It also
+	// fails if the peer has died meanwhile.
+	Pull(dst []byte, addr uint64) error
+
+	// Segment returns the memory of a segment that the peer has offered, nil for none.
+	// It may be called while others are offered and withdrawn.
+	Segment(id uint32) []byte
+
+	// Offer begins to offer a segment to the peer. It does not wait.
+	Offer(s *memory.Segment)
+
+	// Offered reports whether the peer has mapped a segment.
+	Offered(id uint32) bool
+
+	// Withdraw asks the peer to unmap a segment. It does not wait.
+	Withdraw(id uint32)
+
+	// Close ends the channel without waiting for the peer. It may be called again.
+	Close()
+}

@@ -1,0 +1,111 @@
+package hostmem
+
+import (
+	"sync/atomic"
+
+	"softrdma/internal/reason"
+)
+
+// A Receiver takes messages out of one ring. One goroutine at a time uses it.
+type Receiver struct {
+	slots, arena []byte
+
+	head, copying, armed, wantICRC *atomic.Uint64
+
+	// The sender's words, which it may fill with anything.
+	wake, revoked *atomic.Uint64
+
+	next   uint64 // number of the next message, which is also how many were released
+	begun  bool   // its Ref is in use
+	header [MaxHeader]byte
+}
+
+// Receiver returns the receiving end of the ring between two lanes. There is one for each
+// ring.
+func (a *Area) Receiver(from, to int) *Receiver {
+	m := a.ring(from, to)
+	return &Receiver{
+		slots: m[slotsAt:arenaAt:arenaAt], arena: m[arenaAt:],
+		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt),
+		wake: shared(m, wakeAt), revoked: shared(m, revokedAt),
+	}
+}
+
+// Next reads the next message into m and reports whether there is one. Release frees it. A
+// fault says that the sender has broken the rules of the ring, whose contents mean nothing
+// any more.
+func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
+	slot := r.slot()
+	first := shared(slot, 0).Load()
+	if stamp := stampOf(r.next); uint32(first) != stamp {
+		if uint32(first) != stamp-1 {
+			return false, broken(uint64(stamp), uint64(uint32(first)))
+		}
+		return false, reason.Detail{}
+	}
+	f, header, n := m.set(first, shared(slot, 8).Load())
+	if header > MaxHeader {
+		return false, broken(MaxHeader, uint64(header))
+	}
+	m.Len, m.Refers, m.Ref = n, false, Ref{}
+	at := farAt
+	switch f {
+	case inSlot:
+		at = nearAt
+		start := nearAt + header
+		if n > slotSize-start {
+			return false, broken(uint64(slotSize-start), uint64(n))
+		}
+		m.Payload = slot[start : start+n : start+n]
+	case inArena:
+		start := shared(slot, nearAt).Load()
+		if n > InlineMax {
+			return false, broken(InlineMax, uint64(n))
+		}
+		if start > uint64(arenaSize-n) {
+			return false, broken(uint64(arenaSize-n), start)
+		}
+		m.Payload = r.arena[start : int(start)+n : int(start)+n]
+	case byRef:
+		if n > ReferMax {
+			return false, broken(ReferMax, uint64(n))
+		}
+		m.Payload, m.Refers = nil, true
+		m.Ref = Ref{Segment: uint32(shared(slot, nearAt+8).Load()), Addr: shared(slot, nearAt).Load()}
+	default:
+		return false, broken(uint64(forms-1), uint64(f))
+	}
+	m.Header = r.header[:copy(r.header[:header], slot[at:])]
+	return true, reason.Detail{}
+}
+
+// broken is the fault of a ring.
+func broken(expected, found uint64) reason.Detail {
+	return reason.Detail{Reason: reason.HostRing, Expected: expected, Found: found}
+}
+
+// slot returns the slot of the next message.
+func (r *Receiver) slot() []byte {
+	at := int(r.next%slots) * slotSize
+	return r.slots[at : at+slotSize : at+slotSize]
+}
+
+// Release frees the message that Next has read. ring reports that the sender waits for
+// this: its bell is to be rung.
+func (r *Receiver) Release() (ring bool) {
+	if r.begun {
+		r.end()
+	}
+	r.next++
+	r.head.Store(r.next)
+	return r.wake.Load() == r.next
+}
+
+// SetWantICRC tells the sender whether the receiver captures.
+func (r *Receiver) SetWantICRC(want bool) {
+	var v uint64
+	if want {
+		v = 1
+	}
+	r.wantICRC.Store(v)
+}
