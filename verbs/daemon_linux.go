@@ -19,10 +19,7 @@ func (s *Stack) openDaemon(name string, cfg *Config) (*Device, error) {
 		return nil, err
 	}
 	about, limits := &drv.Info, &drv.Info.Limits
-	protocol := RoCE
-	if about.IWARP {
-		protocol = IWARP
-	}
+	protocol := Protocol(about.Protocol)
 	d := &Device{
 		drv: drv, remote: true, unnamed: !about.Reasons, spin: cfg.spin(), guid: about.GUID, protocol: protocol,
 		choice: host.Choice{

@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"softrdma/internal/daemontest"
@@ -45,10 +46,10 @@ func serve(t testing.TB, devices ...*verbs.Device) *served {
 
 func (s *served) name() string { return "daemon:" + filepath.Join(s.dir, "socket") }
 
-// open opens the first device.
-func (s *served) open(t testing.TB) *verbs.Device {
+// open opens the first device, or the one that is named: "/rxe1" is the second.
+func (s *served) open(t testing.TB, device ...string) *verbs.Device {
 	t.Helper()
-	d, err := verbs.Open(s.name(), verbs.Config{})
+	d, err := verbs.Open(s.name()+strings.Join(device, ""), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,9 +46,9 @@ func newDatagrams(f *devFile, user uint64) *datagrams {
 	}), 12)
 	s.key = m.LKey
 	for _, m := range []uapi.ModifyQP{
-		{AttrMask: uint32(qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskQKey), State: uint8(qp.Init), PortNum: 1, QKey: 0x11},
-		{AttrMask: uint32(qp.MaskState), State: uint8(qp.RTR)},
-		{AttrMask: uint32(qp.MaskState | qp.MaskSQPSN), State: uint8(qp.RTS)},
+		{AttrMask: uint32(qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskQKey), QPAttrs: uapi.QPAttrs{State: uint8(qp.Init), PortNum: 1, QKey: 0x11}},
+		{AttrMask: uint32(qp.MaskState), QPAttrs: uapi.QPAttrs{State: uint8(qp.RTR)}},
+		{AttrMask: uint32(qp.MaskState | qp.MaskSQPSN), QPAttrs: uapi.QPAttrs{State: uint8(qp.RTS)}},
 	} {
 		m.QPHandle = s.handle
 		if no, _, _ := f.command(uapi.CmdModifyQP, uapi.Bytes(&m), nil, 0); no != 0 {
@@ -143,7 +143,7 @@ func TestHandlesOfAnotherProgramAreRefused(t *testing.T) {
 		"arm CQ":           {uapi.CmdReqNotifyCQ, uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: o.cq}), 0},
 		"destroy CQ":       {uapi.CmdDestroyCQ, uapi.Bytes(&uapi.Destroy{Handle: o.cq}), 8},
 		"QP on CQ":         {uapi.CmdCreateQP, uapi.Bytes(&uapi.CreateQP{ExCreateQPBase: pair}), 64},
-		"modify QP":        {uapi.CmdModifyQP, uapi.Bytes(&uapi.ModifyQP{QPHandle: o.handle, AttrMask: uint32(qp.MaskState), State: uint8(qp.Err)}), 0},
+		"modify QP":        {uapi.CmdModifyQP, uapi.Bytes(&uapi.ModifyQP{QPHandle: o.handle, AttrMask: uint32(qp.MaskState), QPAttrs: uapi.QPAttrs{State: uint8(qp.Err)}}), 0},
 		"query QP":         {uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: o.handle}), uapi.Size[uapi.QueryQPResp]()},
 		"doorbell of QP":   {uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: o.handle}), 4},
 		"attach QP":        {uapi.CmdAttachMcast, uapi.Bytes(&uapi.Mcast{QPHandle: d.handle}), 0},

@@ -167,7 +167,7 @@ func (s *siwSide) at(off int) queue.RDMA { return queue.RDMA{Addr: addrOf(s.buf[
 
 // modify asks for a state.
 func (s *siwSide) modify(to qp.State) syscall.Errno {
-	no, _, _ := s.f.command(uapi.CmdModifyQP, uapi.Bytes(&uapi.ModifyQP{QPHandle: s.handle, AttrMask: uint32(qp.MaskState), State: uint8(to)}), nil, 0)
+	no, _, _ := s.f.command(uapi.CmdModifyQP, uapi.Bytes(&uapi.ModifyQP{QPHandle: s.handle, AttrMask: uint32(qp.MaskState), QPAttrs: uapi.QPAttrs{State: uint8(to)}}), nil, 0)
 	return no
 }
 
@@ -271,7 +271,7 @@ func connectIWARP(f cmFile, at netip.Addr, file *devFile, handles, numbers [2]ui
 	id := f.resolve(netip.AddrPortFrom(at, port))
 	for _, handle := range handles {
 		m, _ := uapi.Parse[uapi.QPAttr](f.must(uapi.CMInitQPAttr, uapi.Bytes(&uapi.CMByID{ID: id, Arg: uint32(qp.Init)}), 0, uapi.Size[uapi.QPAttr]()))
-		q := uapi.ModifyQP{QPHandle: handle, AttrMask: m.Mask, State: uint8(m.State), AccessFlags: m.AccessFlags, PortNum: m.PortNum}
+		q := uapi.ModifyQP{QPHandle: handle, AttrMask: m.Mask, QPAttrs: uapi.QPAttrs{State: uint8(m.State), AccessFlags: m.AccessFlags, PortNum: m.PortNum}}
 		if no, _, _ := file.command(uapi.CmdModifyQP, uapi.Bytes(&q), nil, 0); no != 0 {
 			f.t.Fatal(no)
 		}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/memory"
+	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/commands"
 	"softrdma/internal/uverbs/uapi"
@@ -325,5 +326,15 @@ func TestLongMessageIsAnsweredOnceAndFirst(t *testing.T) {
 		if e := a.completion(); e.ByteLen != 5000 {
 			t.Fatalf("completion of %d bytes, expected 5000", e.ByteLen)
 		}
+	}
+}
+
+func TestQueryReturnsTheAddressOfModify(t *testing.T) {
+	s := newServer(t, "127.14.1.93")
+	a, _ := newPair(t, s)
+	q, _, _ := do[uapi.QueryQPResp](a.f, uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: a.handle}), uapi.Size[uapi.QueryQPResp]())
+	want := uapi.QPDest{DGID: s.cfg.Devices[0].GID(), IsGlobal: 1, PortNum: 1, HopLimit: 64, SL: 5}
+	if q.Dest != want || qp.State(q.State) != qp.RTS || q.PathMTU != 3 {
+		t.Errorf("expected %+v, found %+v, state %d, MTU %d", want, q.Dest, q.State, q.PathMTU)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
 	"softrdma/internal/reason"
@@ -68,7 +69,7 @@ type Attributes struct {
 	MTU       int // active MTU in bytes
 	Limits    uapi.QueryDeviceResp
 	SpeedMbps int
-	IWARP     bool // the device speaks iWARP
+	Protocol  cmid.Protocol
 	Reasons   bool // the daemon numbers reasons as this process does
 }
 
@@ -188,7 +189,7 @@ func (d *Device) describe() error {
 		return err
 	}
 	about, _ := uapi.Parse[uapi.OwnContextResp](a[uapi.Size[uapi.GetContextResp]():])
-	if len(fds) != 1 || about.Port == 0 && about.IWARP == 0 {
+	if len(fds) != 1 || about.Port == 0 && cmid.Protocol(about.Protocol) != cmid.IWARP {
 		closeAll(fds)
 		return fmt.Errorf("GET_CONTEXT with %d descriptors, port %d: %w", len(fds), about.Port, syscall.EPROTO)
 	}
@@ -196,14 +197,14 @@ func (d *Device) describe() error {
 		return err
 	}
 	d.Info.Addr = netip.AddrPortFrom(netip.AddrFrom16(about.Addr).Unmap(), about.Port)
-	d.Info.IWARP, d.Info.GID = about.IWARP != 0, about.GID
+	d.Info.Protocol, d.Info.GID = cmid.Protocol(about.Protocol), about.GID
 	d.Info.Reasons = about.Reasons == uapi.Reasons()
 	if d.Info.Limits, err = ask[uapi.QueryDeviceResp](d, uapi.CmdQueryDevice, uapi.Bytes(&uapi.Response{})); err != nil {
 		return err
 	}
 	d.Info.GUID = binary.BigEndian.Uint64(d.Info.Limits.NodeGUID[:])
 	p, err := d.port()
-	d.Info.MTU = mtu(p.ActiveMTU)
+	d.Info.MTU = uapi.MTU(p.ActiveMTU)
 	d.Info.SpeedMbps = speed(p.ActiveWidth, p.ActiveSpeed)
 	return err
 }
@@ -239,10 +240,6 @@ func (d *Device) Up() bool {
 	p, err := d.port()
 	return err == nil && p.State == 4 // IB_PORT_ACTIVE
 }
-
-// mtu converts an MTU number of the kernel's interface: 1 means 256 and 5 means
-// 4096.
-func mtu(enum uint8) int { return 128 << enum }
 
 // speed converts a port's width and speed to Mb/s.
 func speed(width, speed uint8) int {

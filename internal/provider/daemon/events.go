@@ -263,7 +263,7 @@ func (h *events) event(a []byte) (provider.ConnEvent, bool) {
 		p, _ := uapi.Parse[uapi.UDParam](v.Param[:])
 		e.UD = cmid.UDParam{QPN: p.QPN, QKey: p.QKey, PrivateData: private(p.Private[:], p.PrivateLen)}
 		if own.UDPPort != 0 {
-			e.UD.Path = pathOf(&p.AH, own.UDPPort)
+			e.UD.Path = p.AH.Path(own.UDPPort)
 		}
 	} else {
 		p, _ := uapi.Parse[uapi.ConnParam](v.Param[:])
@@ -278,15 +278,6 @@ func (h *events) event(a []byte) (provider.ConnEvent, bool) {
 }
 
 func private(b []byte, n uint8) []byte { return slices.Clone(b[:min(int(n), len(b))]) }
-
-// pathOf converts an address of the kernel's interface to a path.
-func pathOf(a *uapi.AHAttr, port uint16) qp.Path {
-	g := &a.GRH
-	return qp.Path{
-		Dst:       netip.AddrPortFrom(netip.AddrFrom16(g.DGID).Unmap(), port),
-		FlowLabel: g.FlowLabel, SGIDIndex: g.SGIDIndex, HopLimit: g.HopLimit, TrafficClass: g.TrafficClass,
-	}
-}
 
 // ask makes a command of connection management. Its answer has n bytes. The address
 // of the answer is at the front of the body.

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"softrdma/internal/cmid"
-	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -61,18 +60,7 @@ func (x *id) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	}
 	r, _ := uapi.Parse[uapi.QPAttr](b)
 	own, _ := uapi.Parse[uapi.OwnPath](b[n:])
-	mask := qp.Mask(r.Mask)
-	a := qp.Attr{
-		State: qp.State(r.State), CurState: qp.State(r.CurState), QKey: r.QKey, RQPSN: psn.PSN(r.RQPSN), SQPSN: psn.PSN(r.SQPSN),
-		DestQPN: r.DestQPN, Access: qp.Access(r.AccessFlags), PKeyIndex: r.PKeyIndex, Port: r.PortNum, MaxRdAtomic: r.MaxRdAtomic,
-		MaxDestRdAtomic: r.MaxDestRdAtomic, MinRNRTimer: r.MinRNRTimer, Timeout: r.Timeout, RetryCnt: r.RetryCnt, RNRRetry: r.RNRRetry,
-	}
-	if mask&qp.MaskPathMTU != 0 {
-		a.PathMTU = mtu(uint8(r.PathMTU))
-	}
-	if mask&qp.MaskAV != 0 {
-		a.Path = pathOf(&r.AH, own.UDPPort)
-	}
+	mask, a := r.Attr(own.UDPPort)
 	return mask, a, nil
 }
 

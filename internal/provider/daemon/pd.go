@@ -200,12 +200,7 @@ func (p *domain) CreateAH(path qp.Path) (uint32, error) {
 	if err := p.check(); err != nil {
 		return 0, err
 	}
-	q := uapi.CreateAH{PDHandle: p.handle}
-	q.Attr.GRH = uapi.GlobalRoute{
-		DGID: path.Dst.Addr().WithZone("").As16(), FlowLabel: path.FlowLabel, SGIDIndex: path.SGIDIndex, HopLimit: path.HopLimit,
-		TrafficClass: path.TrafficClass,
-	}
-	q.Attr.IsGlobal, q.Attr.PortNum = 1, 1
+	q := uapi.CreateAH{PDHandle: p.handle, Attr: uapi.AHOf(&path)}
 	own := uapi.OwnPath{UDPPort: path.Dst.Port()}
 	a, err := p.d.command(uapi.CmdCreateAH, uapi.Bytes(&q), uapi.Bytes(&own), uapi.Size[uapi.HandleOnly](), 4)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/cmid"
 	"softrdma/internal/provider"
-	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -150,7 +150,7 @@ func (x *pair) Gone() error { return x.gone(fmt.Sprintf("queue pair %#06x", x.qp
 // Supports implements provider.QP. The operations of an iWARP connection are known
 // once it is established. They are queried once.
 func (x *pair) Supports(op queue.Op) error {
-	if !x.d.Info.IWARP || op < 32 && x.ops.Load()&(1<<op) != 0 {
+	if x.d.Info.Protocol != cmid.IWARP || op < 32 && x.ops.Load()&(1<<op) != 0 {
 		return nil
 	}
 	a, own, err := x.query()
@@ -174,40 +174,21 @@ func (x *pair) Modify(mask qp.Mask, a *qp.Attr) error {
 	if mask&qp.MaskState != 0 && a.State == qp.Reset {
 		x.ops.Store(0) // the next connection may support others
 	}
-	q := uapi.ModifyQP{
-		QPHandle: x.handle, AttrMask: uint32(mask), QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN,
-		AccessFlags: uint32(a.Access), PKeyIndex: a.PKeyIndex, State: uint8(a.State), CurState: uint8(a.CurState),
-		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer, PortNum: a.Port, Timeout: a.Timeout,
-		RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
+	if mask&qp.MaskPathMTU != 0 && uapi.MTUNumber(a.PathMTU) == 0 {
+		return qp.Validate(mask, a)
 	}
-	if mask&qp.MaskPathMTU != 0 {
-		if q.PathMTU = mtuNumber(a.PathMTU); q.PathMTU == 0 {
-			return qp.Validate(mask, a)
-		}
-	}
+	q := uapi.ModifyQP{QPHandle: x.handle, AttrMask: uint32(mask), QPAttrs: uapi.QPAttrsOf(a)}
 	if a.EnSQDNotify {
-		q.EnSQDNotify = 1
+		q.SQD = 1
 	}
 	var own uapi.OwnPath
-	if p := &a.Path; mask&qp.MaskAV != 0 {
-		own.UDPPort = p.Dst.Port()
-		q.Dest = uapi.QPDest{
-			DGID: p.Dst.Addr().WithZone("").As16(), FlowLabel: p.FlowLabel, SGIDIndex: p.SGIDIndex, HopLimit: p.HopLimit,
-			TrafficClass: p.TrafficClass, IsGlobal: 1, PortNum: 1,
-		}
+	if mask&qp.MaskAV != 0 {
+		own.UDPPort = a.Path.Dst.Port()
+		h := uapi.AHOf(&a.Path)
+		q.Dest = h.Dest()
 	}
 	_, err := x.d.command(uapi.CmdModifyQP, uapi.Bytes(&q), uapi.Bytes(&own), 0, 0)
 	return err
-}
-
-// mtuNumber returns the number of an MTU in the kernel's interface, 0 for none.
-func mtuNumber(n int) uint8 {
-	for i := uint8(1); i <= 5; i++ {
-		if mtu(i) == n {
-			return i
-		}
-	}
-	return 0
 }
 
 // Query implements provider.QP. A queue pair whose device has ended is in RESET.
@@ -224,15 +205,8 @@ func (x *pair) query() (a qp.Attr, own uapi.OwnQPResp, err error) {
 	}
 	r, _ := uapi.Parse[uapi.QueryQPResp](b)
 	own, _ = uapi.Parse[uapi.OwnQPResp](b[n:])
-	a = qp.Attr{
-		State: qp.State(r.State), CurState: qp.State(r.CurState), QKey: r.QKey, RQPSN: psn.PSN(r.RQPSN), SQPSN: psn.PSN(r.SQPSN),
-		DestQPN: r.DestQPN, Access: qp.Access(r.AccessFlags), PKeyIndex: r.PKeyIndex, Port: r.PortNum, MaxRdAtomic: r.MaxRdAtomic,
-		MaxDestRdAtomic: r.MaxDestRdAtomic, MinRNRTimer: r.MinRNRTimer, Timeout: r.Timeout, RetryCnt: r.RetryCnt, RNRRetry: r.RNRRetry,
-		SQDraining: r.SQDraining != 0,
-	}
-	if r.PathMTU != 0 {
-		a.PathMTU = mtu(r.PathMTU)
-	}
+	a = r.Attr()
+	a.SQDraining = r.SQD != 0
 	return a, own, nil
 }
 

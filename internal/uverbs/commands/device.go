@@ -102,11 +102,9 @@ func (x *context) getContext(c *command) error {
 	x.dev.mu.Unlock()
 	about := x.provider.context()
 	if x.own {
-		o := uapi.OwnContextResp{Addr: x.dev.Addr().As16(), Port: x.dev.Verbs.Addr().Port(), Reasons: uapi.Reasons(), GID: x.dev.Verbs.GID()}
-		if x.dev.Adapter.IWARP() {
-			o.IWARP = 1
-		}
-		about = uapi.Bytes(&o)
+		about = uapi.Bytes(&uapi.OwnContextResp{
+			Addr: x.dev.Addr().As16(), Port: x.dev.Verbs.Addr().Port(), Protocol: uint8(x.dev.Verbs.Protocol()), Reasons: uapi.Reasons(), GID: x.dev.Verbs.GID(),
+		})
 	}
 	if err := c.respond(uapi.Bytes(&uapi.GetContextResp{NumCompVectors: 1}), about); err != nil {
 		unix.Close(end)

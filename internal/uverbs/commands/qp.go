@@ -11,7 +11,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
-	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/client"
@@ -160,15 +159,9 @@ func (x *context) exCreateQP(c *command) error {
 
 // attrs converts the attributes of a command.
 func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, error) {
-	a := &qp.Attr{
-		State: qp.State(q.State), CurState: qp.State(q.CurState), QKey: q.QKey,
-		RQPSN: psn.PSN(q.RQPSN), SQPSN: psn.PSN(q.SQPSN), DestQPN: q.DestQPN, Access: qp.Access(q.AccessFlags) &^ ignoredAccess,
-		PKeyIndex: q.PKeyIndex, Port: q.PortNum, MaxRdAtomic: q.MaxRdAtomic, MaxDestRdAtomic: q.MaxDestRdAtomic,
-		MinRNRTimer: q.MinRNRTimer, Timeout: q.Timeout, RetryCnt: q.RetryCnt, RNRRetry: q.RNRRetry, EnSQDNotify: q.EnSQDNotify != 0,
-	}
-	if q.PathMTU >= 1 && q.PathMTU <= 5 {
-		a.PathMTU = 128 << q.PathMTU
-	}
+	a := q.Attr()
+	a.Access &^= ignoredAccess
+	a.EnSQDNotify = q.SQD != 0
 	switch {
 	case mask&qp.MaskState != 0 && a.State > qp.Err, mask&qp.MaskCurState != 0 && a.CurState > qp.Err:
 		return nil, fmt.Errorf("state %d: %w", q.State, syscall.EINVAL)
@@ -176,16 +169,13 @@ func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, 
 		return nil, fmt.Errorf("attributes %v: %w", mask, syscall.EOPNOTSUPP)
 	}
 	if mask&qp.MaskAV != 0 {
-		if q.Dest.IsGlobal == 0 || q.Dest.PortNum != 1 {
-			return nil, fmt.Errorf("address without a global route, or not of port 1: %w", syscall.EINVAL)
-		}
+		h := q.Dest.AH()
 		var err error
-		d := &q.Dest
-		if a.Path, err = x.dev.Path(d.DGID, port, d.SGIDIndex, d.FlowLabel, d.TrafficClass, d.HopLimit); err != nil {
+		if a.Path, err = x.dev.Path(&h, port); err != nil {
 			return nil, err
 		}
 	}
-	return a, nil
+	return &a, nil
 }
 
 func (x *context) modifyQP(c *command) error {
@@ -222,19 +212,15 @@ func (x *context) queryQP(c *command) error {
 	a := o.a.Query()
 	r := uapi.QueryQPResp{
 		MaxSendWR: o.caps.MaxSendWR, MaxRecvWR: o.caps.MaxRecvWR, MaxSendSGE: o.caps.MaxSendSGE, MaxRecvSGE: o.caps.MaxRecvSGE,
-		MaxInline: o.caps.MaxInline, QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN,
-		AccessFlags: uint32(a.Access), PKeyIndex: a.PKeyIndex, State: uint8(a.State), CurState: uint8(a.State), PathMTU: device.MTUEnum(a.PathMTU),
-		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer, PortNum: a.Port,
-		Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, SQSigAll: o.sigAll,
+		MaxInline: o.caps.MaxInline, QPAttrs: uapi.QPAttrsOf(&a),
 	}
+	r.CurState, r.SQSigAll = r.State, o.sigAll
 	if a.SQDraining {
-		r.SQDraining = 1
+		r.SQD = 1
 	}
-	if p := &a.Path; p.Dst.Addr().IsValid() {
-		r.Dest = uapi.QPDest{
-			DGID: p.Dst.Addr().WithZone("").As16(), FlowLabel: p.FlowLabel, SGIDIndex: p.SGIDIndex, HopLimit: p.HopLimit,
-			TrafficClass: p.TrafficClass, IsGlobal: 1, PortNum: 1,
-		}
+	if a.Path.Dst.Addr().IsValid() {
+		h := uapi.AHOf(&a.Path)
+		r.Dest = h.Dest()
 	}
 	var more []byte
 	if x.own {

@@ -256,11 +256,7 @@ func (x *context) createAH(c *command) error {
 	if err != nil {
 		return err
 	}
-	g := &q.Attr.GRH
-	if q.Attr.PortNum != 1 || q.Attr.IsGlobal == 0 {
-		return syscall.EINVAL // RoCE has only global routes
-	}
-	path, err := x.dev.Path(g.DGID, own[uapi.OwnPath](c, x).UDPPort, g.SGIDIndex, g.FlowLabel, g.TrafficClass, g.HopLimit)
+	path, err := x.dev.Path(&q.Attr, own[uapi.OwnPath](c, x).UDPPort)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -117,22 +116,20 @@ func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }
 
-// MTUEnum returns the number of an MTU in the interface: 1 for 256 to 5 for 4096.
-func MTUEnum(n int) uint8 { return uint8(max(bits.Len(uint(n))-8, 0)) }
-
-// Path returns the path of a global route, with a UDP port, or 0 for RoCE's.
-// Programs know no ports: the device's own address is the device itself, whatever
-// port it has.
-func (d *Device) Path(dgid [16]byte, port uint16, sgidIndex uint8, flowLabel uint32, class, hops uint8) (qp.Path, error) {
+// Path returns the path to an address, with a UDP port, or 0 for RoCE's. Programs
+// know no ports: the device's own address is the device itself, whatever port it has.
+func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	if d.Adapter.IWARP() {
 		return qp.Path{}, fmt.Errorf("an iWARP device has no paths, librdmacm connects its queue pairs: %w", syscall.EOPNOTSUPP)
 	}
-	local := d.Addr()
-	a := netip.AddrFrom16(dgid).Unmap()
+	p := h.Path(port)
+	local, a := d.Addr(), p.Dst.Addr()
 	switch {
-	case sgidIndex != 0:
-		return qp.Path{}, fmt.Errorf("SGID index: expected 0, found %d: %w", sgidIndex, syscall.EINVAL)
-	case dgid == [16]byte{} || a.Is4() != local.Is4() && d.Verbs.Protocol() != verbs.RoCEv1:
+	case h.IsGlobal == 0 || h.PortNum != 1:
+		return qp.Path{}, fmt.Errorf("address without a global route, or not of port 1: %w", syscall.EINVAL)
+	case p.SGIDIndex != 0:
+		return qp.Path{}, fmt.Errorf("SGID index: expected 0, found %d: %w", p.SGIDIndex, syscall.EINVAL)
+	case h.GRH.DGID == [16]byte{} || a.Is4() != local.Is4() && d.Verbs.Protocol() != verbs.RoCEv1:
 		return qp.Path{}, fmt.Errorf("the device's address is %v, the peer's %v: %w", local, a, syscall.ENETUNREACH)
 	}
 	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
@@ -141,9 +138,9 @@ func (d *Device) Path(dgid [16]byte, port uint16, sgidIndex uint8, flowLabel uin
 	if port == 0 && a == local {
 		port = d.Verbs.Addr().Port()
 	}
-	return qp.Path{
-		Dst: netip.AddrPortFrom(a, cmp.Or(port, verbs.Port)), SGIDIndex: sgidIndex, FlowLabel: flowLabel & 0xfffff, TrafficClass: class, HopLimit: hops,
-	}, nil
+	p.Dst = netip.AddrPortFrom(a, cmp.Or(port, verbs.Port))
+	p.FlowLabel &= 0xfffff
+	return p, nil
 }
 
 // Attributes returns the attributes of the device. The programs of this module may use
@@ -179,7 +176,7 @@ func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 	r := uapi.QueryPortResp{
 		PortCapFlags: 1 << 16, // connection management is supported
 		MaxMsgSz:     1 << 31, GIDTblLen: gidTableLen, PKeyTblLen: 1, State: 1, PhysState: 3,
-		MaxMTU: MTUEnum(p.MaxMTU), ActiveMTU: MTUEnum(p.ActiveMTU), MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, LinkLayer: 2,
+		MaxMTU: uapi.MTUNumber(p.MaxMTU), ActiveMTU: uapi.MTUNumber(p.ActiveMTU), MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, LinkLayer: 2,
 	}
 	if p.Active {
 		r.State, r.PhysState = 4, 5 // active, link up

@@ -181,19 +181,6 @@ type MmInfo struct {
 	Size, _ uint32
 }
 
-type GlobalRoute struct {
-	DGID                                 [16]byte
-	FlowLabel                            uint32
-	SGIDIndex, HopLimit, TrafficClass, _ uint8
-}
-
-type AHAttr struct {
-	GRH                         GlobalRoute
-	DLID                        uint16
-	SL, SrcPathBits, StaticRate uint8
-	IsGlobal, PortNum, _        uint8
-}
-
 type CreateAH struct {
 	Response, UserHandle uint64
 	PDHandle, _          uint32
@@ -225,47 +212,23 @@ type CreateQPResp struct {
 
 type ExResp struct{ CompMask, ResponseLength uint32 }
 
-type QPDest struct {
-	DGID                              [16]byte
-	FlowLabel                         uint32
-	DLID, _                           uint16
-	SGIDIndex, HopLimit, TrafficClass uint8
-	SL, SrcPathBits, StaticRate       uint8
-	IsGlobal, PortNum                 uint8
-}
-
 type QueryQP struct {
 	Response           uint64
 	QPHandle, AttrMask uint32
 }
 
 type QueryQPResp struct {
-	Dest, AltDest                        QPDest
-	MaxSendWR, MaxRecvWR                 uint32
-	MaxSendSGE, MaxRecvSGE, MaxInline    uint32
-	QKey, RQPSN, SQPSN, DestQPN          uint32
-	AccessFlags                          uint32
-	PKeyIndex, AltPKeyIndex              uint16
-	State, CurState, PathMTU, PathMig    uint8
-	SQDraining, MaxRdAtomic              uint8
-	MaxDestRdAtomic, MinRNRTimer         uint8
-	PortNum, Timeout, RetryCnt, RNRRetry uint8
-	AltPortNum, AltTimeout, SQSigAll     uint8
-	_                                    [5]uint8
+	Dest, AltDest                     QPDest
+	MaxSendWR, MaxRecvWR              uint32
+	MaxSendSGE, MaxRecvSGE, MaxInline uint32
+	QPAttrs
+	_ uint32
 }
 
 type ModifyQP struct {
-	Dest, AltDest                        QPDest
-	QPHandle, AttrMask                   uint32
-	QKey, RQPSN, SQPSN, DestQPN          uint32
-	AccessFlags                          uint32
-	PKeyIndex, AltPKeyIndex              uint16
-	State, CurState, PathMTU, PathMig    uint8
-	EnSQDNotify, MaxRdAtomic             uint8
-	MaxDestRdAtomic, MinRNRTimer         uint8
-	PortNum, Timeout, RetryCnt, RNRRetry uint8
-	AltPortNum, AltTimeout               uint8
-	_                                    [2]uint8
+	Dest, AltDest      QPDest
+	QPHandle, AttrMask uint32
+	QPAttrs
 }
 
 type DestroyResp struct{ EventsReported uint32 }

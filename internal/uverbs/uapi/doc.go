@@ -5,7 +5,8 @@
 // internal/provider/daemon, this module's own programs. The third is the
 // preloaded library's, in C.
 //
-// It owns layouts and numbers, and does nothing.
+// It owns layouts and numbers, and the conversion of queue pair attributes and
+// addresses to and from package qp. It carries out nothing.
 package uapi
 
 import "unsafe"

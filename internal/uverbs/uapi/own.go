@@ -16,12 +16,12 @@ type OwnContext struct{ Flags uint64 }
 
 // OwnContextResp extends the answer to GET_CONTEXT.
 type OwnContextResp struct {
-	Addr    [16]byte // of the device
-	Port    uint16   // UDP port; 0 for an iWARP device
-	IWARP   uint8    // 1 for an iWARP device
-	_       [5]uint8
-	GID     [16]byte
-	Reasons uint64 // see Reasons
+	Addr     [16]byte // of the device
+	Port     uint16   // UDP port; 0 for an iWARP device
+	Protocol uint8    // numbered as in package cmid
+	_        [5]uint8
+	GID      [16]byte
+	Reasons  uint64 // see Reasons
 }
 
 // OwnEvent is an asynchronous event with its reason's expected and found values.

@@ -172,17 +172,3 @@ type CMJoinCmd struct {
 	AddrSize, JoinFlags uint16
 	Addr                SockaddrStorage
 }
-
-// QPAttr is ib_uverbs_qp_attr.
-type QPAttr struct {
-	Mask, State, CurState, PathMTU, PathMig  uint32
-	QKey, RQPSN, SQPSN, DestQPN, AccessFlags uint32
-	AH, AltAH                                AHAttr
-	Caps                                     [5]uint32
-	PKeyIndex, AltPKeyIndex                  uint16
-	EnSQDNotify, SQDraining                  uint8
-	MaxRdAtomic, MaxDestRdAtomic             uint8
-	MinRNRTimer, PortNum, Timeout, RetryCnt  uint8
-	RNRRetry, AltPortNum, AltTimeout         uint8
-	_                                        [5]uint8
-}

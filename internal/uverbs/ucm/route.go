@@ -13,7 +13,6 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -42,7 +41,7 @@ func (m *channel) queryRoute(c *command) error {
 		if route := x.id.Route(); route.MTU != 0 {
 			r.NumPaths = 1
 			p := &r.Path[0]
-			p.Reversible, p.NumbPath, p.MTU, p.MTUSelector = 1, 1, uint32(device.MTUEnum(route.MTU)), 2
+			p.Reversible, p.NumbPath, p.MTU, p.MTUSelector = 1, 1, uint32(uapi.MTUNumber(route.MTU)), 2
 			p.HopLimit, p.TrafficClass = route.Path.HopLimit, route.Path.TrafficClass
 			binary.BigEndian.PutUint32(p.FlowLabel[:], route.Path.FlowLabel)
 			p.RateSelector, p.Rate = 2, 2 // 2.5 Gb/s: nothing is paced by it
@@ -148,14 +147,12 @@ func (m *channel) reject(c *command) error {
 	return x.id.Reject(q.Private[:q.PrivateLen])
 }
 
-// ahOf converts a path to a program's address.
+// ahOf converts a path to a program's address. Programs take a hop limit of 0 as it
+// stands.
 func ahOf(p *qp.Path) uapi.AHAttr {
-	return uapi.AHAttr{
-		GRH: uapi.GlobalRoute{
-			DGID: gid(p.Dst.Addr()), FlowLabel: p.FlowLabel, SGIDIndex: p.SGIDIndex, HopLimit: max(p.HopLimit, 1), TrafficClass: p.TrafficClass,
-		},
-		IsGlobal: 1, PortNum: 1,
-	}
+	h := uapi.AHOf(p)
+	h.GRH.HopLimit = max(h.GRH.HopLimit, 1)
+	return h
 }
 
 func (m *channel) initQPAttr(c *command) error {
@@ -171,12 +168,7 @@ func (m *channel) initQPAttr(c *command) error {
 	if err != nil {
 		return err
 	}
-	r := uapi.QPAttr{
-		Mask: uint32(mask), State: uint32(a.State), CurState: uint32(a.CurState), PathMTU: uint32(device.MTUEnum(a.PathMTU)),
-		QKey: a.QKey, RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPN: a.DestQPN, AccessFlags: uint32(a.Access),
-		PKeyIndex: a.PKeyIndex, MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer,
-		PortNum: a.Port, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
-	}
+	r := uapi.QPAttrOf(mask, &a)
 	if mask&qp.MaskAV != 0 {
 		r.AH = ahOf(&a.Path)
 	}
