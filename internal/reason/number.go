@@ -30,6 +30,7 @@ const (
 	NumTerminate                     // code of a Terminate message
 	NumSharing                       // why a region's memory is not shared with the server
 	NumIDState                       // of a communication identifier
+	NumHostMode                      // whether a device uses the memory path
 	numbers
 )
 
@@ -94,6 +95,14 @@ var named = [Count][2]Number{
 	WaitFailed:   {0, NumErrno},
 	IDState:      {NumIDState, NumIDState},
 	Disconnected: {NumIDState, NumIDState},
+
+	HostOff:       {NumHostMode, NumHostMode},
+	HostDirectory: {0, NumErrno},
+	HostPublish:   {0, NumErrno},
+	HostStale:     {0, NumErrno},
+	HostRefused:   {0, NumErrno},
+	HostResources: {0, NumErrno},
+	HostClosed:    {0, NumErrno},
 }
 
 // argument returns v as an argument of its reason's format: its name if it has

@@ -275,10 +275,35 @@ const (
 	Disconnected
 	TLSMismatch
 
-	// Shared memory between devices of one host.
+	// The memory path between processes of one host.
+	HostOff
+	HostUnsupported
+	HostTransport
+	HostDirectory
+	HostDirectoryOwner
+	HostDirectoryMode
+	HostPublish
+	HostUnpublished
+	HostStale
+	HostRefused
+	HostUser
+	HostNamespace
+	HostAmbiguous
+	HostTimeout
+	HostVersion
+	HostMessage
 	HostArea
-	HostRing
 	HostMemory
+	HostNonce
+	HostSameProcess
+	HostLimit
+	HostResources
+	HostClosed
+	HostRing
+	HostFull
+	HostStalled
+	HostRevoked
+	HostPull
 
 	Count // the number of reasons
 )
