@@ -164,7 +164,7 @@ func (ch *EventChannel) take(ctx context.Context) (*source, provider.ConnEvent, 
 			if s, c, ok := ch.poll(); ok {
 				return s, c, nil
 			}
-			return nil, provider.ConnEvent{}, ctx.Err()
+			return nil, provider.ConnEvent{}, waitEnded(ctx)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (e *end) wait(ctx context.Context, what string) (Event, error) {
 			}
 			return Event{}, e.why()
 		case <-ctx.Done():
-			return Event{}, fmt.Errorf("expected %s %v, found none in time: %w", what, e.id.RemoteAddr(), ctx.Err())
+			return Event{}, fmt.Errorf("expected %s %v, found none in time: %w", what, e.id.RemoteAddr(), waitEnded(ctx))
 		}
 	}
 }

@@ -76,8 +76,8 @@ func (e *Endpoint) Connect(ctx context.Context, p ConnParam) (*Conn, error) {
 // request sends the request or lookup and waits for the answer.
 func (e *Endpoint) request(ctx context.Context, p *ConnParam) (Event, error) {
 	id := e.end.id
-	if err := ctx.Err(); err != nil {
-		return Event{}, fmt.Errorf("connect to %v: %w", id.RemoteAddr(), err)
+	if ctx.Err() != nil {
+		return Event{}, fmt.Errorf("connect to %v: %w", id.RemoteAddr(), waitEnded(ctx))
 	}
 	if !e.routed {
 		if err := id.ResolveRoute(); err != nil {

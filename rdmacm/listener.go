@@ -178,7 +178,7 @@ func waitFor(ctx context.Context, changed <-chan struct{}) error {
 	case <-changed:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return waitEnded(ctx)
 	}
 }
 

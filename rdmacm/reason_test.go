@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -33,6 +34,16 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	destroyed := id.Listen(1)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, dial := (&Dialer{Local: addr(clientIP, 0)}).Dial(over, l.Addr().String())
+	_, accept := l.Accept(over)
+	_, next := ch.Next(over)
+	for what, err := range map[string]error{"dial": dial, "accept": accept, "next": next} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a context that has ended: %v, expected %v", what, err, context.Canceled)
+		}
+	}
 	for _, c := range []struct {
 		what string
 		err  error
@@ -47,6 +58,9 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 		{"connect before the address is resolved", state, "ID_STATE"},
 		{"option out of range", option, "ARGUMENT"},
 		{"destroyed id", destroyed, "OBJECT_DESTROYED"},
+		{"dial with an ended context", dial, "WAIT_ENDED"},
+		{"accept with an ended context", accept, "WAIT_ENDED"},
+		{"next event with an ended context", next, "WAIT_ENDED"},
 	} {
 		var why verbs.ReasonError
 		if !errors.As(c.err, &why) || why.Reason() != c.want {

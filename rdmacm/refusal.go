@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -105,6 +106,13 @@ func resolveError(addr string, err error) error {
 		err = &reason.Error{Detail: reason.Detail{Reason: reason.AddressUnreachable}, Text: err.Error(), Cause: err}
 	}
 	return &ResolveError{Addr: addr, Err: err}
+}
+
+// waitEnded returns the error of a call that its context has ended. It wraps the
+// context's error.
+func waitEnded(ctx context.Context) error {
+	err := ctx.Err()
+	return &reason.Error{Detail: reason.Detail{Reason: reason.WaitEnded, Expected: 1}, Text: err.Error(), Cause: err}
 }
 
 // disconnected returns the error of a connection that a side has ended. It wraps

@@ -3,10 +3,9 @@ package rdmanet
 import (
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"time"
 
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -24,7 +23,7 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return c.opError("close", net.ErrClosed)
+		return c.opError("close", errClosed)
 	}
 	if m, send := c.life.Close(); send && c.linger > 0 {
 		c.control(m)
@@ -56,7 +55,7 @@ func (c *Conn) undelivered(late bool) error {
 	case c.lost:
 		return c.err
 	case late && c.posted > 0 && !c.life.Left():
-		return fmt.Errorf("the peer's device has not acknowledged all that was written within %v: %w", c.linger, os.ErrDeadlineExceeded)
+		return fmt.Errorf("the peer's device has not acknowledged all that was written within %v: %w", c.linger, errLate)
 	}
 	return nil
 }
@@ -129,7 +128,7 @@ func (c *Conn) SetWriteBuffer(bytes int) error {
 
 func granted(what string, want, have int) error {
 	if want > have {
-		return fmt.Errorf("%s buffer of a connection that is there: at most %d bytes expected, found %d: %w", what, have, want, errors.ErrUnsupported)
+		return reason.NotSupported("%s buffer of an existing connection: expected at most %d bytes, found %d", what, have, want)
 	}
 	return nil
 }
@@ -137,7 +136,7 @@ func granted(what string, want, have int) error {
 func (c *Conn) set(f func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := net.ErrClosed
+	err := errClosed
 	if !c.closed {
 		err = f()
 	}

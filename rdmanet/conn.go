@@ -5,7 +5,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"softrdma/rdmanet/internal/rsocket"
@@ -263,7 +262,7 @@ func (c *Conn) setDeadline(t time.Time, sides ...*side) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return c.opError("set", net.ErrClosed)
+		return c.opError("set", errClosed)
 	}
 	for _, s := range sides {
 		s.deadline.set(t)
@@ -275,6 +274,3 @@ func (c *Conn) setDeadline(t time.Time, sides ...*side) error {
 func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: err}
 }
-
-// errPipe is the error of writing when the peer no longer reads.
-var errPipe error = syscall.EPIPE

@@ -263,12 +263,3 @@ func (d *Dialer) dialError(network, address string, err error) error {
 	}
 	return op
 }
-
-// A timeout is an error whose Timeout method returns true.
-type timeout struct{ error }
-
-func (timeout) Timeout() bool   { return true }
-func (timeout) Temporary() bool { return true }
-
-// Unwrap returns the error.
-func (t timeout) Unwrap() error { return t.error }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -115,13 +114,13 @@ func (l *Listener) serve() {
 		select {
 		case l.places <- struct{}{}:
 		case <-l.ctx.Done():
-			l.end(net.ErrClosed)
+			l.end(errClosed)
 			return
 		}
 		r, err := l.cm.Request(l.ctx)
 		if err != nil {
 			if l.ctx.Err() != nil || errors.Is(err, rdmacm.ErrClosed) {
-				err = net.ErrClosed
+				err = errClosed
 			}
 			l.end(err)
 			return
@@ -182,7 +181,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 func (l *Listener) next() (*Conn, error) {
 	if l.deadline.passed.Load() {
-		return nil, os.ErrDeadlineExceeded
+		return nil, errLate
 	}
 	select {
 	case c := <-l.ready:
@@ -201,7 +200,7 @@ func (l *Listener) next() (*Conn, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	return nil, os.ErrDeadlineExceeded
+	return nil, errLate
 }
 
 // SetDeadline sets the deadline of Accept; zero means none.
@@ -223,11 +222,11 @@ func (l *Listener) Close() error {
 	l.mu.Lock()
 	if errors.Is(l.err, net.ErrClosed) {
 		l.mu.Unlock()
-		return &net.OpError{Op: "close", Net: "rdma", Addr: l.Addr(), Err: net.ErrClosed}
+		return &net.OpError{Op: "close", Net: "rdma", Addr: l.Addr(), Err: errClosed}
 	}
-	l.err = net.ErrClosed
+	l.err = errClosed
 	l.mu.Unlock()
-	l.end(net.ErrClosed)
+	l.end(errClosed)
 	l.stop()
 	err := l.cm.Close()
 	l.all.Wait()

@@ -3,7 +3,6 @@ package rdmanet
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	"softrdma/internal/reason"
 	"softrdma/rdmanet/internal/rsocket"
@@ -72,7 +71,7 @@ func (c *Conn) MapMemory(buf []byte, offset uint64) (*Mapping, error) {
 
 func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 	if !c.begin() {
-		return nil, net.ErrClosed
+		return nil, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()
@@ -149,7 +148,7 @@ func (c *Conn) WriteMapped(p []byte, offset uint64) (n int, err error) {
 
 func (c *Conn) writeMapped(p []byte, offset uint64) (int, error) {
 	if !c.begin() {
-		return 0, net.ErrClosed
+		return 0, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()

@@ -3,7 +3,6 @@ package rdmanet
 import (
 	"errors"
 	"io"
-	"net"
 )
 
 // Read reads data that has arrived. It waits until there is at least one byte,
@@ -30,7 +29,7 @@ func (c *Conn) readError(err error) error {
 
 func (c *Conn) read(p []byte) (n int, err error) {
 	if !c.begin() {
-		return 0, net.ErrClosed
+		return 0, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()
@@ -111,7 +110,7 @@ func (c *Conn) WriteTo(w io.Writer) (total int64, err error) {
 // remains valid until giveBack, even if the connection is closed.
 func (c *Conn) borrow() ([]byte, error) {
 	if !c.begin() {
-		return nil, net.ErrClosed
+		return nil, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()
@@ -152,13 +151,13 @@ func (c *Conn) unpin() {
 // the connection.
 func (c *Conn) CloseRead() error {
 	if !c.begin() {
-		return c.opError("close", net.ErrClosed)
+		return c.opError("close", errClosed)
 	}
 	defer c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return c.opError("close", net.ErrClosed)
+		return c.opError("close", errClosed)
 	}
 	if m, send := c.life.CloseRead(); send {
 		c.control(m)

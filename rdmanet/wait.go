@@ -3,8 +3,6 @@ package rdmanet
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -61,9 +59,9 @@ func (c *Conn) has(w want) bool {
 func (c *Conn) ended(s *side) error {
 	switch {
 	case c.closed && s != &c.x:
-		return net.ErrClosed
+		return errClosed
 	case s.deadline.passed.Load():
-		return os.ErrDeadlineExceeded
+		return errLate
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package rdmanet
 import (
 	"errors"
 	"io"
-	"net"
 
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
@@ -24,7 +23,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 func (c *Conn) write(p []byte) (n int, err error) {
 	if !c.begin() {
-		return 0, net.ErrClosed
+		return 0, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()
@@ -54,7 +53,7 @@ func (c *Conn) write(p []byte) (n int, err error) {
 func (c *Conn) unwritable() error {
 	switch {
 	case c.closed:
-		return net.ErrClosed
+		return errClosed
 	case c.err != nil && !c.noWrite:
 		return c.err
 	case !c.life.Writable():
@@ -142,7 +141,7 @@ func (c *Conn) reserve() (off, n int, id uint32, err error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()
 	if !c.begin() {
-		return 0, 0, 0, net.ErrClosed
+		return 0, 0, 0, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()
@@ -167,7 +166,7 @@ func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
 	defer c.mu.Unlock()
 	defer c.unpin()
 	if !using {
-		return 0, net.ErrClosed
+		return 0, errClosed
 	}
 	c.out.Trim(id, n, k)
 	for sent < k && err == nil {
@@ -187,13 +186,13 @@ func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
 // and may continue to write.
 func (c *Conn) CloseWrite() error {
 	if !c.begin() {
-		return c.opError("close", net.ErrClosed)
+		return c.opError("close", errClosed)
 	}
 	defer c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return c.opError("close", net.ErrClosed)
+		return c.opError("close", errClosed)
 	}
 	if m, send := c.life.CloseWrite(); send {
 		c.control(m)

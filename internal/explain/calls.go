@@ -49,6 +49,11 @@ var calls = map[reason.Reason]text{
 		"The errno: 12 (ENOMEM) means that the system has no memory.",
 		"Open the device again once the system has memory and file descriptors.",
 		"no clause: local to the host"},
+	reason.WaitEnded: {
+		"The deadline that the program set has passed, or the program cancelled the context of the call, before what the call waited for.",
+		"The text of the error, which names what the call waited for; whether the peer's device still answers (softrdma pingpong).",
+		"Allow more time, or treat the peer as gone.",
+		"no clause: local to the host"},
 	reason.IDState: {
 		"The connection manager does not allow the call in the state of the identifier.",
 		"The order of the calls: bind or resolve the address, resolve the route, connect; or bind, listen, accept.",

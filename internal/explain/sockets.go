@@ -45,6 +45,16 @@ var sockets = map[reason.Reason]text{
 		"Whether and how the peer's process ended; the reason that the error names after this one. A program under librspreload.so has to close its sockets before it exits.",
 		"Treat the data read so far as incomplete and transfer it again. End streams with Close or CloseWrite, in rsockets with rclose or rshutdown.",
 		"librdmacm docs/rsocket: RS_OP_CTRL"},
+	reason.SocketClosed: {
+		"This program closed the connection or the listener before the call, or while the call waited.",
+		"Which goroutine calls Close.",
+		"Take the error as the end of a loop that reads or accepts: errors.Is(err, net.ErrClosed).",
+		"no clause: local to the host"},
+	reason.SocketShut: {
+		"The peer closed the connection and reads no more, or this program called CloseWrite.",
+		"Whether the peer closes before it has read everything; whether this program writes after CloseWrite.",
+		"Stop writing: errors.Is(err, syscall.EPIPE).",
+		"librdmacm docs/rsocket: RS_OP_CTRL"},
 	reason.FileName: {
 		"The name of a file that rcopy should write has a control character, such as a line break or the start of a terminal escape sequence. Printed to a log, it could forge lines.",
 		"The name, which the error prints in quotes.",

@@ -155,6 +155,8 @@ const (
 	SocketMessage
 	SocketMapping
 	SocketCut
+	SocketClosed
+	SocketShut
 
 	// Refusals by the softrdma commands.
 	FileName
@@ -270,6 +272,7 @@ const (
 	QPAttributes
 	QPAttributeRange
 	WaitFailed
+	WaitEnded
 	IDState
 	IDPort
 	Disconnected

@@ -122,6 +122,8 @@ var rows = [Count]row{
 	SocketMapping:  {"SOCKET_MAPPING", "peer announced mapped memory in an entry that does not exist: %d entries, found entry %d"},
 	FileName:       {"FILE_NAME", "control character in a file name: expected characters from %#02x, found %#02x"},
 	SocketCut:      {"SOCKET_CUT", "stream cut off: expected the peer's end-of-stream message (operation %d), found the connection over after %d bytes"},
+	SocketClosed:   {"SOCKET_CLOSED", "connection or listener closed by this program: expected %d open, found %d"},
+	SocketShut:     {"SOCKET_SHUT", "no more data can be written to the connection: expected %d direction open, found %d"},
 
 	MADLength:       {"MAD_LENGTH", "management datagram of the wrong length: expected %d bytes, found %d"},
 	MADVersion:      {"MAD_VERSION", "wrong base version of a management datagram: expected %d, found %d"},
@@ -229,6 +231,7 @@ var rows = [Count]row{
 	QPAttributes:     {"QP_ATTRIBUTES", "attributes of a state change missing or not allowed: missing mask %#x, not allowed mask %#x"},
 	QPAttributeRange: {"QP_ATTRIBUTE_RANGE", "attribute out of range: mask %#x, value %d"},
 	WaitFailed:       {"WAIT_FAILED", "waiting for packets failed: %d lane stopped, found errno %v"},
+	WaitEnded:        {"WAIT_ENDED", "deadline or context of the call ended first: waited for %d event, found %d"},
 	IDState:          {"ID_STATE", "communication identifier in the wrong state: expected %v, found %v"},
 	IDPort:           {"ID_PORT", "port not free: asked for port %d, another identifier has port %d"},
 	Disconnected:     {"DISCONNECTED", "connection ended: expected state %v, found %v"},
