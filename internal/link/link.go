@@ -3,7 +3,8 @@
 //
 // # The contracts
 //
-//   - [Waiter] is what a lane sleeps on. Every link is one.
+//   - [Waiter] is what a lane sleeps on. Every link is one. A [Watcher] lets the lane sleep
+//     on one more descriptor.
 //   - [Packets] is a link that carries packets, in batches of equal size: UDP sockets
 //     (link/udp), Ethernet frames (link/packet), the simulated network
 //     (internal/simnet). [Capabilities] says what it is good at, and what its users
@@ -56,6 +57,14 @@ type Waiter interface {
 
 	// Close ends every call on the link, present and later ones, with ErrClosed.
 	Close() error
+}
+
+// A Watcher is a link whose Wait also ends when a descriptor is readable that is not the
+// link's own. Links of packets on Linux are.
+type Watcher interface {
+	// Watch names the descriptor, which stays open until the link is closed. It is called
+	// before the link is used.
+	Watch(fd int)
 }
 
 // Packets is a link that carries packets.

@@ -24,13 +24,17 @@ type Link struct {
 	iface iface
 	fd    int
 	claim int // socket that holds cfg.Claim, -1 without one
+	watch int // see Watch; -1 for none
 	sleep wake.Sleeper
 	in    ring
 	out   sender
 	flows [routes]link.Flow
 }
 
-var _ rocev1.Link = (*Link)(nil)
+var (
+	_ rocev1.Link  = (*Link)(nil)
+	_ link.Watcher = (*Link)(nil)
+)
 
 // The routes of frames, which are the handles of flows.
 const (
@@ -65,7 +69,7 @@ func Open(cfg Config, n int) (links []*Link, err error) {
 }
 
 func open(cfg Config, i iface) (*Link, error) {
-	l := &Link{cfg: cfg, iface: i, fd: -1, claim: -1}
+	l := &Link{cfg: cfg, iface: i, fd: -1, claim: -1, watch: -1}
 	for r := range l.flows {
 		l.flows[r].Handle = r
 	}
@@ -198,7 +202,7 @@ func (l *Link) Wait(d time.Duration) error {
 		return errClosed
 	}
 	defer l.Leave()
-	if _, err := l.sleep.Sleep(&l.Lifetime, d, l.fd); err != nil {
+	if _, err := l.sleep.Sleep(&l.Lifetime, d, l.fd, l.watch); err != nil {
 		return fmt.Errorf("wait for frames: %w", err)
 	}
 	if l.Closed() {
@@ -206,6 +210,9 @@ func (l *Link) Wait(d time.Duration) error {
 	}
 	return nil
 }
+
+// Watch implements link.Watcher.
+func (l *Link) Watch(fd int) { l.watch = fd }
 
 // Wake ends the present or the next Wait.
 func (l *Link) Wake() {

@@ -244,6 +244,24 @@ func TestLinkWakeAndCloseEndAWait(t *testing.T) {
 	})
 }
 
+func TestLinkWaitEndsByWatchedDescriptor(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		l := opened(t, "ca", nothing)
+		fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+		hosttest.Must(t, err)
+		t.Cleanup(func() {
+			_ = l.Close()
+			_ = unix.Close(fd)
+		})
+		l.Watch(fd)
+		done := make(chan error)
+		go func() { done <- l.Wait(-1) }()
+		_, err = unix.Write(fd, binary.NativeEndian.AppendUint64(nil, 1))
+		hosttest.Must(t, err)
+		hosttest.Must(t, <-done)
+	})
+}
+
 func TestLinkRefusesWrongBatches(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a := opened(t, "ca", all)

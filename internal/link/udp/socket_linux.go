@@ -26,6 +26,7 @@ type Link struct {
 	zone    uint32 // scope of link-local IPv6 addresses
 	rx      endpoint
 	sleeper wake.Sleeper
+	watched int // see Watch; -1 for none
 	flows   flowTable
 	stale   atomic.Bool // flows has sockets to trim
 	in      receiver
@@ -37,7 +38,10 @@ type Link struct {
 	receiveBuffer int
 }
 
-var _ rocev2.Link = (*Link)(nil)
+var (
+	_ rocev2.Link  = (*Link)(nil)
+	_ link.Watcher = (*Link)(nil)
+)
 
 // An endpoint is a socket, with the header fields that were last set on it.
 type endpoint struct {
@@ -60,7 +64,7 @@ func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{cfg: cfg.withDefaults(), local: local}
+	l := &Link{cfg: cfg.withDefaults(), local: local, watched: -1}
 	l.life.Init(l.free)
 	if err := l.sleeper.Init(); err != nil {
 		return nil, err

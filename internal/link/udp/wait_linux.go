@@ -17,6 +17,9 @@ func (l *Link) Wake() {
 	}
 }
 
+// Watch implements link.Watcher.
+func (l *Link) Watch(fd int) { l.watched = fd }
+
 // Wait blocks until something can be received, Wake or Close is called or d has
 // passed; d < 0 means no limit. It blocks a thread, not the scheduler.
 func (l *Link) Wait(d time.Duration) error {
@@ -29,7 +32,7 @@ func (l *Link) Wait(d time.Duration) error {
 	if trim { // the next Receive closes the sockets
 		d, start = keptTime, time.Now()
 	}
-	ready, err := l.sleeper.Sleep(&l.life, d, l.rx.fd, l.group.epoll)
+	ready, err := l.sleeper.Sleep(&l.life, d, l.rx.fd, l.group.epoll, l.watched)
 	switch {
 	case l.life.Closed():
 		return link.ErrClosed

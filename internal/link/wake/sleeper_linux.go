@@ -45,7 +45,7 @@ func (s *Sleeper) Set() bool { return s.state.Swap(woken) == sleeping }
 // Interrupt makes a sleep look at its state. A full counter (EAGAIN) does as well.
 func (s *Sleeper) Interrupt() { _, _ = unix.Write(s.fd, one[:]) }
 
-// Sleep blocks until one of the descriptors is readable or has an error, Set and
+// Sleep blocks until one of the descriptors (none where -1) is readable or has an error, Set and
 // Interrupt were called, life ends, or d has passed; d < 0 means no limit. A Set before
 // the Sleep makes it return at once. Sleep reports the descriptors that are ready, one
 // bit for each. It blocks a thread, not the scheduler. One goroutine at a time calls

@@ -90,7 +90,7 @@ func TestSleepReportsReadableDescriptors(t *testing.T) {
 	if _, err := unix.Write(b[1], []byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	if ready, err := s.Sleep(life, -1, a[0], b[0]); ready != 2 || err != nil {
+	if ready, err := s.Sleep(life, -1, a[0], b[0], -1); ready != 2 || err != nil {
 		t.Errorf("ready %b, error %v, expected 10", ready, err)
 	}
 }

@@ -1,0 +1,179 @@
+package hostmem
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bells wake one lane: each peer rings its own, so that none can take another's wake-up.
+// One descriptor watches all of them.
+type Bells struct {
+	epoll int
+
+	mu    sync.Mutex
+	bells map[int32]*Bell // by number; nil after Close
+	last  int32
+}
+
+// A Bell is what one peer rings to wake a lane. It has two descriptors to choose from.
+//
+// An eventfd is quicker. But its flags belong to all who hold it, so that a hostile peer
+// could let us, when we ring its eventfd, wait in the system call. Only a peer of the
+// same user, which has other means to stop us, is rung by one. Others pass a datagram
+// socket, which each call can use without waiting, whatever its flags are.
+//
+// Reading an eventfd could wait as well. It is never read: the epoll reports edges, and
+// each write is one. Of the two sockets of a pair the peer has the other one.
+type Bell struct {
+	in     *Bells
+	number int32
+	owner  any
+	event  int
+	socket int // our end, -1 where the peer has the eventfd
+}
+
+// NewBells makes the bells of a lane.
+func NewBells() (*Bells, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	return &Bells{epoll: fd, bells: make(map[int32]*Bell)}, nil
+}
+
+// FD returns the descriptor that is readable while a bell was rung that Rung has not
+// reported (see link.Watcher).
+func (b *Bells) FD() int { return b.epoll }
+
+// Add makes a bell. Rung reports it by its owner.
+func (b *Bells) Add(owner any) (*Bell, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bells == nil {
+		return nil, errors.Join(os.ErrClosed, unix.Close(fd))
+	}
+	b.last++
+	x := &Bell{in: b, number: b.last, owner: owner, event: fd, socket: -1}
+	if err := b.watch(fd, x.number); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	b.bells[x.number] = x
+	return x, nil
+}
+
+func (b *Bells) watch(fd int, number int32) error {
+	err := unix.EpollCtl(b.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: number})
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+// Rung calls f for the owner of each bell that was rung since the last call, and perhaps
+// for others. It does not wait.
+func (b *Bells) Rung(f func(owner any)) {
+	var events [16]unix.EpollEvent
+	for {
+		n, err := unix.EpollWait(b.epoll, events[:], 0)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		for i := range max(n, 0) {
+			if owner, ok := b.answer(events[i].Fd); ok {
+				f(owner)
+			}
+		}
+		if err == nil && n < len(events) {
+			return
+		}
+	}
+}
+
+// answer returns the owner of a bell that was rung.
+func (b *Bells) answer(number int32) (owner any, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x := b.bells[number]
+	if x == nil {
+		return nil, false
+	}
+	x.drain()
+	return x.owner, true
+}
+
+// drain makes room in the socket for the next ring. A peer that fills it without end gets
+// no more edges, which is its own loss.
+func (x *Bell) drain() {
+	if x.socket < 0 {
+		return
+	}
+	var b [1]byte
+	for range 64 {
+		_, _, err := unix.Recvfrom(x.socket, b[:], unix.MSG_DONTWAIT)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Close ends all bells. The link that watches them is closed before.
+func (b *Bells) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range b.bells {
+		x.free()
+	}
+	if b.bells != nil {
+		_ = unix.Close(b.epoll)
+	}
+	b.bells = nil
+}
+
+// FD returns the descriptor for a peer of the same user: it opens it with OpenRinger. It
+// stays the Bell's.
+func (x *Bell) FD() int { return x.event }
+
+// ForOther returns the descriptor for a peer of another user. It is the caller's.
+func (x *Bell) ForOther() (fd int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socketpair", err)
+	}
+	x.in.mu.Lock()
+	defer x.in.mu.Unlock()
+	if x.in.bells[x.number] != x || x.socket >= 0 {
+		err = os.ErrClosed
+	} else {
+		err = x.in.watch(pair[0], x.number)
+	}
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(pair[0]), unix.Close(pair[1]))
+	}
+	x.socket = pair[0]
+	return pair[1], nil
+}
+
+// Close ends the bell. It may be called again.
+func (x *Bell) Close() {
+	x.in.mu.Lock()
+	defer x.in.mu.Unlock()
+	if x.in.bells[x.number] != x {
+		return
+	}
+	delete(x.in.bells, x.number)
+	x.free()
+}
+
+// free closes the descriptors. The peer may have the same eventfd, so closing it here does
+// not take it out of the epoll.
+func (x *Bell) free() {
+	_ = unix.EpollCtl(x.in.epoll, unix.EPOLL_CTL_DEL, x.event, nil)
+	_ = unix.Close(x.event)
+	if x.socket >= 0 {
+		_ = unix.Close(x.socket)
+	}
+}
