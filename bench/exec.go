@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"time"
 
 	"softrdma/preload"
@@ -11,18 +13,23 @@ import (
 const (
 	ExecName       = "exec"
 	ExecSharedName = "exec --share-memory"
+	ExecEachName   = "exec -d"
 )
 
 // Exec measures unmodified perftest under `softrdma exec`. Both ends use the device of
-// one `softrdma daemon`, which replaces the kernel's RDMA device.
+// one `softrdma daemon`, which replaces the kernel's RDMA device, unless Each is set.
 type Exec struct {
 	Path  string // of the command
 	Share bool   // both ends share their memory with the daemon
+	Each  bool   // each end has a device of its own, without a daemon
 }
 
-// Name returns ExecName or ExecSharedName.
+// Name returns ExecName, ExecSharedName or ExecEachName.
 func (e Exec) Name() string {
-	if e.Share {
+	switch {
+	case e.Each:
+		return ExecEachName
+	case e.Share:
 		return ExecSharedName
 	}
 	return ExecName
@@ -39,14 +46,50 @@ func (Exec) Lack() error {
 
 // Run implements Tool.
 func (e Exec) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	daemon, _, err := p.startServer(ctx, "serving programs", e.Path, "daemon", "-d", p.device(server))
+	under := [2][]string{{e.Path, "exec"}, {e.Path, "exec"}}
+	for end := range under {
+		switch {
+		case e.Each:
+			under[end] = append(under[end], "-d", p.device(end), "--same-host", p.sameHostMode())
+		case e.Share:
+			under[end] = append(under[end], "--share-memory")
+		}
+	}
+	if !e.Each {
+		socket, stop, err := e.startDaemon(ctx, p)
+		if err != nil {
+			return Result{}, err
+		}
+		defer stop()
+		for end := range under {
+			under[end] = append(under[end], socket...)
+		}
+	}
+	for end := range under {
+		under[end] = append(under[end], "--")
+	}
+	return Perftest{Device: "rxe0"}.under(ctx, under, p, w, d)
+}
+
+// startDaemon starts a daemon and returns the flags that name its socket. On this
+// machine the socket is a new one, because the user may run a daemon.
+func (e Exec) startDaemon(ctx context.Context, p *Path) (socket []string, stop func(), err error) {
+	remove := func() {}
+	if p.machine == nil {
+		dir, err := os.MkdirTemp("", "softrdma-bench-")
+		if err != nil {
+			return nil, nil, err
+		}
+		socket = []string{"--socket", filepath.Join(dir, "socket")}
+		remove = func() { os.RemoveAll(dir) }
+	}
+	daemon, _, err := p.startServer(ctx, "serving programs", append([]string{e.Path, "daemon", "-d", p.device(server)}, socket...)...)
 	if err != nil {
-		return Result{}, err
+		remove()
+		return nil, nil, err
 	}
-	defer daemon.stop()
-	prefix := []string{e.Path, "exec"}
-	if e.Share {
-		prefix = append(prefix, "--share-memory")
-	}
-	return Perftest{Device: "rxe0"}.under(ctx, append(prefix, "--"), p, w, d)
+	return socket, func() {
+		daemon.stop()
+		remove()
+	}, nil
 }

@@ -1,6 +1,10 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+
+	"softrdma/bench/loop"
+)
 
 // A Metric is one number of a result.
 type Metric string
@@ -15,6 +19,7 @@ const (
 	Memory      Metric = "memory"
 	Allocations Metric = "allocations"
 	Idleness    Metric = "CPU time of an idle device"
+	Wakeups     Metric = "wake-ups of an idle device" // a gate of 0 means none
 )
 
 func (r *Result) value(m Metric) float64 {
@@ -33,6 +38,8 @@ func (r *Result) value(m Metric) float64 {
 		return r.Allocations
 	case Idleness:
 		return r.Idle
+	case Wakeups:
+		return r.Wakeups
 	}
 	return r.P99
 }
@@ -53,6 +60,8 @@ func (m Metric) show() (unit string, scale float64) {
 		return "an operation", 1
 	case Idleness:
 		return "% of a core", 100
+	case Wakeups:
+		return "in the measured time", 1
 	}
 	return "µs", 1
 }
@@ -97,11 +106,11 @@ func Figures(loopback bool) []Figure {
 	asleep.Events = true
 	sleeping := write
 	sleeping.Events = true
-	udp := Work{Tool: "kernel", Kind: Stream, Op: OpUDP, Bytes: mib}
-	spin := Work{Tool: "kernel", Kind: Ping, Op: OpUDP, Bytes: word}
+	udp := Work{Tool: "kernel", Kind: Stream, Op: loop.OpUDP, Bytes: mib}
+	spin := Work{Tool: "kernel", Kind: Ping, Op: loop.OpUDP, Bytes: word}
 	block := spin
 	block.Events = true
-	tcp := Work{Tool: "kernel", Kind: Stream, Op: OpTCP, Bytes: mib}
+	tcp := Work{Tool: "kernel", Kind: Stream, Op: loop.OpTCP, Bytes: mib}
 	iperf := Work{Tool: "iperf3", Kind: Stream, Bytes: mib}
 	gate, stretch := 1.0, 1.3
 	if loopback {
@@ -132,6 +141,9 @@ func Figures(loopback bool) []Figure {
 // Absolute reports whether the figure is an absolute value and not a ratio.
 func (f *Figure) Absolute() bool { return f.Against == Measure{} }
 
+// none reports whether the figure's gate is that there are none.
+func (f *Figure) none() bool { return f.Of.Metric == Wakeups }
+
 // measures returns the figure's one or two measures.
 func (f *Figure) measures() []Measure {
 	if f.Absolute() {
@@ -150,7 +162,7 @@ func (f *Figure) Bound() string {
 
 // Limit formats one of the figure's limits.
 func (r *Row) Limit(v float64) string {
-	if v == 0 {
+	if v == 0 && !r.Figure.none() {
 		return "–"
 	}
 	return fmt.Sprintf("%s %g", r.Figure.Bound(), v)
@@ -170,6 +182,10 @@ func (r *Row) Cells() (of, against, ratio, span string) {
 // "below", or "" if there is no limit.
 func (r *Row) Verdict() string {
 	switch {
+	case r.Figure.none() && r.Ratio == 0:
+		return "gate"
+	case r.Figure.none():
+		return "below"
 	case r.Gate == 0:
 		return ""
 	case r.Figure.Stretch != 0 && r.Figure.Reached(r.Ratio, r.Figure.Stretch):

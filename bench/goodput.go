@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"softrdma/internal/congestion"
+
+	"softrdma/bench/loop"
 )
 
 // A Goodput is the goodput of concurrent flows: the rate at which the receiving program
@@ -49,25 +51,26 @@ type TCPSender struct {
 func (s TCPSender) Name() string { return "TCP " + s.Control }
 
 // Lack returns an error unless the kernel has the congestion control.
-func (s TCPSender) Lack() error { return lackControl(s.Control) }
+func (s TCPSender) Lack() error { return loop.LackControl(s.Control) }
 
 // tcpBufferLen is the length of a TCP end's reads and writes.
 const tcpBufferLen = 64 << 10
 
 // Saturate implements Sender.
 func (s TCPSender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (g Goodput, err error) {
-	c := EndConfig{
-		Op: OpTCP, Kind: Saturate, Local: p.Client, Peer: p.Server, Port: freePort(), Bytes: tcpBufferLen, Segment: segmentOf(p),
+	c := loop.Config{
+		Op: loop.OpTCP, Kind: loop.Saturate, Local: p.Client, Peer: p.Server, Port: loop.FreePort(), Bytes: tcpBufferLen, Segment: segmentOf(p),
 		Control: s.Control, Flows: flows, Seconds: d.Seconds(), Margin: margin.Seconds(),
 	}
 	out, err := Kernel{Path: s.Path}.both(ctx, p, c)
 	if err != nil {
 		return g, err
 	}
-	if err := json.Unmarshal(out, &g); err != nil {
+	var r loop.Rates
+	if err := json.Unmarshal(out, &r); err != nil {
 		return g, fmt.Errorf("bench end: %w", err)
 	}
-	return g, nil
+	return newGoodput(r.Shares), nil
 }
 
 // RDMASender is softrdma: it WRITEs on one queue pair per flow, measured by
@@ -95,7 +98,7 @@ const (
 
 // Saturate implements Sender.
 func (s RDMASender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error) {
-	port := strconv.Itoa(int(freePort()))
+	port := strconv.Itoa(int(loop.FreePort()))
 	serve := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Server.String()}
 	ask := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Client.String(), "--json", "-e", "-s", strconv.Itoa(flowMessage),
 		"-t", strconv.Itoa(flowWindow / flowMessage / flows), "-q", strconv.Itoa(flows), "-D", fmt.Sprint(d.Seconds()), "--margin", fmt.Sprint(margin.Seconds())}

@@ -88,5 +88,8 @@ func (p *Path) Figures() []Figure {
 	if p.machine != nil {
 		return guestFigures()
 	}
+	if p.sameHost != "" {
+		return hostFigures()
+	}
 	return Figures(p.Device == [2]string{})
 }

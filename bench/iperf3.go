@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strconv"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // Iperf3 measures the kernel's TCP with iperf3. It uses cubic, because BBR, the default
@@ -28,7 +30,7 @@ func installed(program, debian string) error {
 
 // Run implements Tool.
 func (Iperf3) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	port := strconv.Itoa(int(freePort()))
+	port := strconv.Itoa(int(loop.FreePort()))
 	out, err := p.run(ctx, "Server listening",
 		[]string{"iperf3", "-s", "-1", "--forceflush", "-B", p.Server.String(), "-p", port},
 		[]string{"iperf3", "-c", p.Server.String(), "-B", p.Client.String(), "-p", port, "-J", "-C", "cubic",

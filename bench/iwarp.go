@@ -1,5 +1,7 @@
 package bench
 
+import "softrdma/bench/loop"
+
 // iwarpFigures returns the figures of iWARP. It is compared with a TCP stream that uses
 // the system's congestion control, as iWARP does.
 func iwarpFigures() []Figure {
@@ -9,8 +11,8 @@ func iwarpFigures() []Figure {
 	write, read := rdma(Stream, "write", mib), rdma(Stream, "read", mib)
 	asleep := write
 	asleep.Events = true
-	stream := Work{Tool: "kernel", Kind: Stream, Op: OpSystemTCP, Bytes: mib}
-	spin := Work{Tool: "kernel", Kind: Ping, Op: OpSystemTCP, Bytes: word}
+	stream := Work{Tool: "kernel", Kind: Stream, Op: loop.OpSystemTCP, Bytes: mib}
+	spin := Work{Tool: "kernel", Kind: Ping, Op: loop.OpSystemTCP, Bytes: word}
 	at := func(w Work, m Metric) Measure { return Measure{w, m} }
 	return []Figure{
 		{"iWARP 1 MiB WRITE, of a plain TCP stream", at(write, Throughput), at(stream, Throughput), false, .9, 1},

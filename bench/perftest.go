@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // RxeName is the name of Perftest, which measures Linux's Soft RoCE.
@@ -32,15 +34,16 @@ const (
 	blocksPerSecond = 400
 	wordsPerSecond  = 8000
 	pingsPerSecond  = 1000
+	perftestNative  = 40 // factor for processors that are not emulated
 )
 
 // Run implements Tool.
 func (t Perftest) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	return t.under(ctx, nil, p, w, d)
+	return t.under(ctx, [2][]string{}, p, w, d)
 }
 
-// under runs both ends with a prefix of their command lines.
-func (t Perftest) under(ctx context.Context, prefix []string, p *Path, w Work, d time.Duration) (Result, error) {
+// under runs both ends with prefixes of their command lines.
+func (t Perftest) under(ctx context.Context, prefix [2][]string, p *Path, w Work, d time.Duration) (Result, error) {
 	program, rate := "ib_"+w.Op+"_bw", blocksPerSecond*block/max(w.Bytes, block)
 	switch {
 	case w.Kind == Ping:
@@ -48,17 +51,22 @@ func (t Perftest) under(ctx context.Context, prefix []string, p *Path, w Work, d
 	case w.Bytes <= word:
 		rate = wordsPerSecond
 	}
+	if p.machine == nil {
+		rate *= perftestNative
+	}
 	// perftest buffers its output unless it is a terminal.
-	serve := append(slices.Clone(prefix), "stdbuf", "-oL", program, "-F", "-d", t.Device, "-x", strconv.Itoa(t.GID), "-p", strconv.Itoa(int(freePort())),
-		"-s", strconv.Itoa(w.Bytes), "-n", strconv.Itoa(max(100, int(float64(rate)*d.Seconds()))))
+	argv := []string{"stdbuf", "-oL", program, "-F", "-d", t.Device, "-x", strconv.Itoa(t.GID), "-p", strconv.Itoa(int(loop.FreePort())),
+		"-s", strconv.Itoa(w.Bytes), "-n", strconv.Itoa(max(100, int(float64(rate)*d.Seconds())))}
 	if w.MTU != 0 {
-		serve = append(serve, "-m", strconv.Itoa(w.MTU))
+		argv = append(argv, "-m", strconv.Itoa(w.MTU))
 	}
 	if w.Kind == Stream {
-		serve = append(serve, "-t", strconv.Itoa(min(streamDepth(w.Bytes), 512)))
+		argv = append(argv, "-t", strconv.Itoa(min(streamDepth(w.Bytes), 512)))
 	}
+	serve := slices.Concat(prefix[server], argv)
+	ask := slices.Concat(prefix[client], argv, []string{p.Server.String()})
 	for tries := 1; ; tries++ {
-		out, err := p.run(ctx, "Waiting for client", serve, append(serve[:len(serve):len(serve)], p.Server.String()))
+		out, err := p.run(ctx, "Waiting for client", serve, ask)
 		if err != nil {
 			return Result{}, err
 		}

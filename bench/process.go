@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -31,14 +30,17 @@ func (p *Path) command(ctx context.Context, end int, argv ...string) *exec.Cmd {
 }
 
 // A daemon is a server process that runs until it is stopped.
-type daemon struct{ stop func() }
+type daemon struct {
+	stop func()
+	pid  int // 0 in another machine
+}
 
 // startServer starts the server end and, unless ready is empty, waits until it
 // prints a line with that text. It returns what was printed so far.
 func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*daemon, string, error) {
 	if p.machine != nil {
 		stop, err := p.machine.Serve(ctx, ready, argv...)
-		return &daemon{stop}, ready, err
+		return &daemon{stop: stop}, ready, err
 	}
 	cmd := p.command(ctx, server, argv...)
 	out, in, err := os.Pipe()
@@ -65,7 +67,7 @@ func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*
 		out.Close()
 	}()
 	if ready == "" {
-		d := &daemon{func() {
+		d := &daemon{pid: cmd.Process.Pid, stop: func() {
 			cmd.Process.Kill()
 			cmd.Wait()
 		}}
@@ -101,7 +103,3 @@ func (p *Path) run(ctx context.Context, ready string, serve, ask []string) ([]by
 	defer d.stop()
 	return p.runClient(ctx, ask...)
 }
-
-// freePort returns a random port outside the system's range of ephemeral ports. It is
-// probably unused.
-func freePort() uint16 { return uint16(20000 + rand.IntN(12000)) }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"softrdma/bench/relay"
+
+	"softrdma/bench/loop"
 )
 
 // Both ends run in this process and send TCP through a relay between two namespaces.
@@ -48,14 +50,14 @@ func TestRelayAccountsForEveryFrame(t *testing.T) {
 // saturateInside saturates a relay with TCP from one end to the other.
 func saturateInside(t *testing.T, r *Relay) (g Goodput) {
 	t.Helper()
-	c := EndConfig{Op: OpTCP, Kind: Saturate, Local: r.Path.Client, Peer: r.Path.Server, Port: freePort(), Bytes: 4096, Segment: 1056,
+	c := loop.Config{Op: loop.OpTCP, Kind: loop.Saturate, Local: r.Path.Client, Peer: r.Path.Server, Port: loop.FreePort(), Bytes: 4096, Segment: 1056,
 		Control: "cubic", Flows: 2, Seconds: .3, Margin: .05}
 	s := c
 	s.Server, s.Local, s.Peer = true, c.Peer, c.Local
 	ready, ended := make(chan any, 1), make(chan error, 1)
 	// A socket belongs to the namespace of the thread that creates it.
 	go func() {
-		ended <- r.taps[server].in.enter(func() error { return RunEnd(t.Context(), &s, func(v any) error { ready <- v; return nil }) })
+		ended <- r.taps[server].in.enter(func() error { return loop.Run(t.Context(), &s, func(v any) error { ready <- v; return nil }) })
 	}()
 	select {
 	case <-ready:
@@ -63,12 +65,15 @@ func saturateInside(t *testing.T, r *Relay) (g Goodput) {
 		t.Fatalf("server: %v", err)
 	}
 	err := r.taps[client].in.enter(func() error {
-		return RunEnd(t.Context(), &c, func(v any) error {
+		return loop.Run(t.Context(), &c, func(v any) error {
 			text, err := json.Marshal(v)
 			if err != nil {
 				return err
 			}
-			return json.Unmarshal(text, &g)
+			var rates loop.Rates
+			err = json.Unmarshal(text, &rates)
+			g = newGoodput(rates.Shares)
+			return err
 		})
 	})
 	if err != nil {

@@ -192,5 +192,6 @@ func medians(all []Result) Result {
 		Memory:      pick(func(r Result) float64 { return r.Memory }),
 		Allocations: pick(func(r Result) float64 { return r.Allocations }),
 		Idle:        pick(func(r Result) float64 { return r.Idle }),
+		Wakeups:     pick(func(r Result) float64 { return r.Wakeups }),
 	}
 }

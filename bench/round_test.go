@@ -80,6 +80,20 @@ func TestRunAbsoluteFigures(t *testing.T) {
 	}
 }
 
+func TestRunWakeupsHaveAGateOfZero(t *testing.T) {
+	for verdict, found := range map[string]float64{"gate": 0, "below": 1} {
+		a := &fake{name: "a", results: map[string][]Result{"x": {{Wakeups: found}}}}
+		f := Figure{Name: "idle", Of: Measure{Work{Tool: "a", Op: "x"}, Wakeups}, Less: true}
+		got, err := (&Run{Path: Loopback(), Tools: []Tool{a}, Figures: []Figure{f}, Rounds: 1}).Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := got.Rows[0]; row.Verdict() != verdict || row.Limit(row.Gate) != "≤ 0" {
+			t.Errorf("%v wake-ups, limit %s: %s, expected %s", found, row.Limit(row.Gate), row.Verdict(), verdict)
+		}
+	}
+}
+
 func TestParseScalingConfigRefusesInvalidValues(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"qps":0,"seconds":1}`:                "queue pairs: expected 1 to 1048576, found 0",
@@ -149,9 +163,12 @@ func TestParseUCXReadsTheLastLine(t *testing.T) {
 }
 
 func TestFiguresUseExistingTools(t *testing.T) {
-	tools := map[string]bool{"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true}
-	for _, loopback := range []bool{true, false} {
-		for _, f := range Figures(loopback) {
+	tools := map[string]bool{
+		"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true, "UCX-shared": true,
+		RawMemoryName: true, RDMANetName: true, ExecName: true, ExecEachName: true,
+	}
+	for _, figures := range [][]Figure{Figures(true), Figures(false), hostFigures()} {
+		for _, f := range figures {
 			for _, m := range f.measures() {
 				if !tools[m.Work.Tool] {
 					t.Errorf("%s: tool %q", f.Name, m.Work.Tool)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // MaxScalingQPs is the maximum number of queue pairs of the QP-scaling benchmark.
@@ -22,6 +24,9 @@ type ScalingConfig struct {
 	QPs     int     `json:"qps"`
 	Bytes   int     `json:"bytes"` // of a message
 	Seconds float64 `json:"seconds"`
+
+	SameHost string `json:"same_host"` // value of --same-host
+	Process  int    `json:"process"`   // the server's, whose wake-ups the client counts if the queue pairs are idle; 0 for none
 }
 
 // Limits of the outstanding bytes and messages over all queue pairs.
@@ -68,18 +73,27 @@ func (c ScalingConfig) args(path string) ([]string, error) {
 // scaling runs both ends of the QP-scaling benchmark.
 func (s Softrdma) scaling(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
 	c := ScalingConfig{
-		Device: p.device(client), Address: fmt.Sprintf("%v:%d", p.Server, freePort()), QPs: w.QPs, Bytes: w.Bytes, Seconds: d.Seconds(),
+		Device: p.device(server), Address: fmt.Sprintf("%v:%d", p.Server, loop.FreePort()), QPs: w.QPs, Bytes: w.Bytes, Seconds: d.Seconds(),
+		Server: true, SameHost: p.sameHostMode(),
+	}
+	serve, err := c.args(s.Path)
+	if err != nil {
+		return r, err
+	}
+	daemon, _, err := p.startServer(ctx, "ready", serve...)
+	if err != nil {
+		return r, err
+	}
+	defer daemon.stop()
+	c.Server, c.Device = false, p.device(client)
+	if p.sameHost != "" {
+		c.Process = daemon.pid
 	}
 	ask, err := c.args(s.Path)
 	if err != nil {
 		return r, err
 	}
-	c.Server, c.Device = true, p.device(server)
-	serve, err := c.args(s.Path)
-	if err != nil {
-		return r, err
-	}
-	out, err := p.run(ctx, "ready", serve, ask)
+	out, err := p.runClient(ctx, ask...)
 	if err != nil {
 		return r, err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // Softrdma measures softrdma with `softrdma perf`, and many queue pairs with
@@ -48,7 +50,7 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	if w.QPs > 0 {
 		return s.scaling(ctx, p, w, d)
 	}
-	port := strconv.Itoa(int(freePort()))
+	port := strconv.Itoa(int(loop.FreePort()))
 	device := ""
 	if w.Protocol != "" {
 		device = w.Protocol + ":"
@@ -69,6 +71,12 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	}
 	if w.Events {
 		ask = append(ask, "-e")
+	}
+	if p.sameHost != "" {
+		serve, ask = append(serve, "--same-host", p.sameHost), append(ask, "--same-host", p.sameHost)
+	}
+	if w.Memory != "" {
+		ask = append(ask, "--memory", w.Memory)
 	}
 	out, err := p.run(ctx, "waiting", serve, append(ask, p.Server.String()))
 	if err != nil {

@@ -1,6 +1,10 @@
 package bench
 
-import "context"
+import (
+	"context"
+
+	"softrdma/bench/loop"
+)
 
 // A Curve is one line of a plot.
 type Curve struct {
@@ -50,7 +54,7 @@ var streams = []line{
 var pings = []line{
 	{"softrdma WRITE", Work{Tool: "softrdma", Kind: Ping, Op: "write"}},
 	{"softrdma SEND", Work{Tool: "softrdma", Kind: Ping, Op: "send"}},
-	{"TCP, spinning", Work{Tool: "kernel", Kind: Ping, Op: OpTCP}},
+	{"TCP, spinning", Work{Tool: "kernel", Kind: Ping, Op: loop.OpTCP}},
 	{"UCX over TCP, tag_lat", Work{Tool: "UCX-TCP", Kind: Ping, Op: "tag_lat"}},
 }
 

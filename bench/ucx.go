@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // UCX measures UCX over TCP with ucx_perftest.
@@ -31,17 +33,24 @@ const (
 	ucxBytes    = 2e9
 	ucxMessages = 1e5
 	ucxEmulated = .1 // factor for emulated processors
+	ucxShared   = 20 // factor for shared memory
+	ucxCopied   = 4  // factor for process_vm_writev
 )
 
 // Run implements Tool.
 func (u UCX) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	port := strconv.Itoa(int(freePort()))
+	port := strconv.Itoa(int(loop.FreePort()))
 	n := int(d.Seconds() * min(ucxMessages, ucxBytes/float64(w.Bytes)))
-	if p.machine != nil {
+	switch {
+	case p.machine != nil:
 		n = int(float64(n) * ucxEmulated)
+	case u.Shared && w.Memory == ordinary:
+		n *= ucxCopied
+	case u.Shared:
+		n *= ucxShared
 	}
-	serve := append(u.env(p, server), "ucx_perftest", "-p", port)
-	ask := append(u.env(p, client), "ucx_perftest", p.Server.String(), "-p", port, "-t", w.Op, "-s", strconv.Itoa(w.Bytes),
+	serve := append(u.env(p, w, server), "ucx_perftest", "-p", port)
+	ask := append(u.env(p, w, client), "ucx_perftest", p.Server.String(), "-p", port, "-t", w.Op, "-s", strconv.Itoa(w.Bytes),
 		"-n", strconv.Itoa(max(n, 100)), "-w", strconv.Itoa(max(n/10, 10)), "-f", "-v")
 	s, _, err := p.startServer(ctx, "", serve...)
 	if err != nil {
@@ -96,7 +105,7 @@ func numbers(line string) ([]float64, error) {
 // env returns the command that sets UCX's environment. It selects the network
 // interface, because UCX would use the loopback interface between two ends on one
 // machine, even if they are in different namespaces.
-func (u UCX) env(p *Path, end int) []string {
+func (u UCX) env(p *Path, w Work, end int) []string {
 	transports := "tcp,self"
 	if u.Shared {
 		transports = "posix,cma,self"
@@ -104,6 +113,11 @@ func (u UCX) env(p *Path, end int) []string {
 	env := []string{"env", "UCX_TLS=" + transports, "UCX_WARN_UNUSED_ENV_VARS=n"}
 	if d := p.Device[end]; d != "" && !u.Shared {
 		env = append(env, "UCX_NET_DEVICES="+d)
+	}
+	if w.Memory == ordinary {
+		// UCX takes memory from POSIX shared memory if it can choose. Then put writes
+		// to the peer's memory directly. From the heap it uses process_vm_writev.
+		env = append(env, "UCX_ALLOC_PRIO=heap")
 	}
 	return env
 }

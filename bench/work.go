@@ -1,21 +1,23 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // A Kind is a kind of measurement.
-type Kind string
+type Kind = loop.Kind
 
-// The kinds.
+// The kinds of a Work.
 const (
-	Stream   Kind = "stream"   // messages in one direction, many outstanding
-	Ping     Kind = "ping"     // one message back and forth
-	Saturate Kind = "saturate" // as many bytes as the path carries, see Goodput
-	Idle     Kind = "idle"     // idle connections
+	Stream      = loop.Stream
+	Ping        = loop.Ping
+	Idle   Kind = "idle" // idle connections
 )
 
 // A Work describes one measurement of one tool. It is comparable, so that several
@@ -31,6 +33,7 @@ type Work struct {
 	QPs int // number of queue pairs, see ScalingConfig; 0 means one, with softrdma perf
 
 	Protocol string // value of softrdma's --protocol; "" means RoCE v2
+	Memory   string // "ordinary", or "" for memory that the tool allocates for the purpose
 }
 
 // String returns the name of the work in the report.
@@ -49,6 +52,9 @@ func (w Work) String() string {
 	}
 	if w.QPs != 0 {
 		s += fmt.Sprintf(" over %d queue pairs", w.QPs)
+	}
+	if w.Memory != "" {
+		s += ", " + w.Memory + " memory"
 	}
 	if w.MTU != 0 {
 		s += fmt.Sprintf(", MTU %d", w.MTU)
@@ -80,6 +86,7 @@ type Result struct {
 	Memory      float64 `json:"idle_qp_bytes,omitempty"` // of a connected, unused queue pair
 	Allocations float64 `json:"allocations,omitempty"`   // per operation
 	Idle        float64 `json:"idle_cores,omitempty"`    // CPU usage of an idle device
+	Wakeups     float64 `json:"idle_wakeups,omitempty"`  // context switches of an idle device's process
 }
 
 // A Tool measures one implementation. Run starts both ends on the path, waits for the
@@ -102,6 +109,8 @@ type Path struct {
 
 	machine Machine // the machine that runs both ends, nil for this one
 	port    uint16  // UDP port of softrdma's devices, 0 for RoCE's
+
+	sameHost string // value of softrdma's --same-host; "" means off
 }
 
 // device returns the name of softrdma's device at an end.
@@ -112,6 +121,9 @@ func (p *Path) device(end int) string {
 	}
 	return netip.AddrPortFrom(addr, p.port).String()
 }
+
+// sameHostMode returns the value of softrdma's --same-host.
+func (p *Path) sameHostMode() string { return cmp.Or(p.sameHost, "off") }
 
 // Close removes what was created for the path.
 func (p *Path) Close() {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/bench"
+	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/verbs"
 )
@@ -33,16 +34,10 @@ type options struct {
 	loss       bool
 }
 
-// NewCommand returns the command.
-func NewCommand() *cobra.Command {
-	opt := &options{}
-	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Compare softrdma with the kernel's TCP and UDP, iperf3 and UCX",
-		Long: `Compares softrdma with other tools over the loopback, or between two network
-namespaces (--paths, as root). It runs them in turn for several rounds, and prints
-for each figure the ratio (median, lowest and highest of the rounds) and the
-target.
+const long = `Compares softrdma with other tools over the loopback, through the memory of one
+machine, or between two network namespaces (--paths, the last as root). It runs them
+in turn for several rounds, and prints for each figure the ratio (median, lowest and
+highest of the rounds) and the target.
 
 It also compares WRITEs over 1,000 and 100,000 queue pairs with those over one,
 and measures what idle queue pairs cost (--figures "queue pair").
@@ -50,6 +45,14 @@ and measures what idle queue pairs cost (--figures "queue pair").
 The other tools are the kernel's TCP with cubic and its UDP (loops of softrdma's
 own, which show the limit), iperf3, and ucx_perftest over TCP. The table says
 which of them are not installed.
+
+With --paths host two processes of this machine use softrdma through memory
+(--same-host require). The peers are a loop that copies memory on one core,
+ping-pongs of two processes on a cache line and on a futex, ucx_perftest over
+shared memory (posix,cma) and over TCP, iperf3, and for rdmanet the kernel's TCP.
+It also compares perftest on a device of each program with perftest on the device
+of one daemon, and counts the wake-ups of an idle device. All other paths turn the
+path through memory off.
 
 With --paths guest it compares softrdma in a virtual machine with Linux's Soft
 RoCE, measured by perftest. It also compares perftest under "softrdma exec" with
@@ -65,29 +68,38 @@ delivers packets in order or 1 % of them late. It also measures how sixteen flow
 share a bottleneck that marks packets (ECN).
 
 Compare ratios only. Absolute figures are valid for one machine, and only while
-nothing else runs on it.`,
-		Example: `  softrdma bench
+nothing else runs on it.`
+
+const example = `  softrdma bench
   softrdma bench --rounds 9 --time 2s --json > bench.json
+  softrdma bench --paths host
   softrdma bench --figures latency,rate
   softrdma bench --figures "queue pair"
   sudo go run -tags interop ./cmd/softrdma bench --paths guest
   sudo go run -tags interop ./cmd/softrdma bench --paths guest --figures exec
   sudo softrdma bench --loss --rounds 3 --html loss.html
-  sudo softrdma bench --loss --figures "1ms with","16 flows"`,
-		Args: cobra.NoArgs,
+  sudo softrdma bench --loss --figures "1ms with","16 flows"`
+
+// NewCommand returns the command.
+func NewCommand() *cobra.Command {
+	opt := &options{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Compare softrdma with the kernel's TCP and UDP, iperf3 and UCX",
+		Long:  long, Example: example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opt) },
 	}
 	f := cmd.Flags()
 	f.IntVar(&opt.rounds, "rounds", 5, "`NUMBER` of rounds")
 	f.DurationVar(&opt.each, "time", time.Second, "`DURATION` of one measurement")
 	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss courses, whose names contain one of these `WORDS`")
-	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "measure on `PATHS`: loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
+	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "measure on `PATHS`: host (through memory); loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
 	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay or none (default window)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")
 	f.StringVar(&opt.html, "html", "", "also measure over message sizes, and write tables and plots to `FILE` (takes much longer)")
-	cli.CompleteFlag(cmd, "paths", "loopback", "veth1500", "veth9000", "guest")
-	cmd.AddCommand(newEndCommand(), newScalingCommand())
+	cli.CompleteFlag(cmd, "paths", "host", "loopback", "veth1500", "veth9000", "guest")
+	cmd.AddCommand(newEndCommand(), newMemoryCommand(), newScalingCommand())
 	return cmd
 }
 
@@ -163,7 +175,8 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: chooseFigures(path.Figures(), opt.only),
 		Tools: []bench.Tool{
 			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
-			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
+			bench.RawMemory{Path: self}, bench.RDMANet{Path: self},
+			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, bench.Exec{Path: self, Each: true}, guestDevice,
 		},
 	}
 	if len(run.Figures) == 0 {
@@ -195,10 +208,12 @@ func openPath(ctx context.Context, name string) (*bench.Path, error) {
 		return bench.Veth(1500)
 	case "veth9000":
 		return bench.Veth(9000)
+	case "host":
+		return bench.Host()
 	case "guest":
 		return openGuest(ctx)
 	}
-	return nil, cli.UsageErrorf("--paths: expected loopback, veth1500, veth9000 or guest, found %q", name)
+	return nil, cli.UsageErrorf("--paths: expected host, loopback, veth1500, veth9000 or guest, found %q", name)
 }
 
 func chooseFigures(all []bench.Figure, words []string) []bench.Figure {
@@ -249,16 +264,24 @@ func figureTable(title string, rows []bench.Row) string {
 }
 
 // newEndCommand returns the hidden command that bench starts as one end of a loop over
-// the kernel's UDP or TCP.
+// the kernel's UDP or TCP, or over rdmanet.
 func newEndCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "end CONFIG", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := bench.ParseEndConfig(args[0])
+			c, err := loop.ParseConfig(args[0])
 			if err != nil {
 				return cli.UsageErrorf("%w", err)
 			}
-			return bench.RunEnd(cmd.Context(), c, json.NewEncoder(cmd.OutOrStdout()).Encode)
+			if c.Op == loop.OpRDMANet {
+				sockets, err := openSockets(cmd, c)
+				if err != nil {
+					return err
+				}
+				defer sockets.dev.Close()
+				c.Sockets = sockets
+			}
+			return loop.Run(cmd.Context(), c, json.NewEncoder(cmd.OutOrStdout()).Encode)
 		},
 	}
 }

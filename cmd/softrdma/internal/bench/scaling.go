@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/bench"
+	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
 	"softrdma/verbs"
@@ -70,7 +71,7 @@ func serveScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Device
 	if _, err := ctl.Expect(ctx, measure.DoBegin); err != nil {
 		return err
 	}
-	begin := bench.CPUTime()
+	begin := loop.CPUTime()
 	for c.Bytes > 0 && ctl.Pending() == 0 && ctx.Err() == nil {
 		if err := e.poll(); err != nil {
 			return err
@@ -79,7 +80,7 @@ func serveScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Device
 	if _, err := ctl.Expect(ctx, measure.DoEnd); err != nil {
 		return err
 	}
-	if err := ctl.Send(&measure.Message{Do: measure.DoDone, CPU: (bench.CPUTime() - begin).Seconds()}); err != nil {
+	if err := ctl.Send(&measure.Message{Do: measure.DoDone, CPU: (loop.CPUTime() - begin).Seconds()}); err != nil {
 		return err
 	}
 	ctl.Next(ctx) // returns when the client has received it
@@ -102,21 +103,16 @@ func measureScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Devi
 		return err
 	}
 	r := bench.Result{Memory: e.idleMemory}
-	if c.Bytes > 0 {
-		// Use each queue pair once, and let congestion windows open.
-		if _, err = e.write(ctx, 64, func(done int) bool { return done >= c.QPs }); err == nil {
-			start := time.Now()
-			_, err = e.write(ctx, c.Bytes, func(int) bool { return time.Since(start) >= c.Duration()/4 })
-		}
-	} else {
-		time.Sleep(settleTime)
+	if err := e.warmUp(ctx); err != nil {
+		return err
 	}
+	switches, err := contextSwitches(c)
 	if err != nil {
 		return err
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start, cpu := time.Now(), bench.CPUTime()
+	start, cpu := time.Now(), loop.CPUTime()
 	over := func(int) bool { return time.Since(start) >= c.Duration() }
 	done := 0
 	if c.Bytes > 0 {
@@ -127,7 +123,12 @@ func measureScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Devi
 	if err != nil {
 		return err
 	}
-	elapsed, used := time.Since(start).Seconds(), (bench.CPUTime() - cpu).Seconds()
+	elapsed, used := time.Since(start).Seconds(), (loop.CPUTime() - cpu).Seconds()
+	switched, err := contextSwitches(c)
+	if err != nil {
+		return err
+	}
+	r.Wakeups = float64(switched - switches)
 	runtime.ReadMemStats(&after)
 	peer, err := ctl.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone)
 	if err != nil {
@@ -141,6 +142,14 @@ func measureScaling(ctx context.Context, c *bench.ScalingConfig, dev *verbs.Devi
 		r.Idle = max(used/elapsed, peer.CPU/(elapsed+settleTime.Seconds()))
 	}
 	return json.NewEncoder(out).Encode(r)
+}
+
+// contextSwitches returns the context switches of the server's process so far.
+func contextSwitches(c *bench.ScalingConfig) (int, error) {
+	if c.Process == 0 {
+		return 0, nil
+	}
+	return loop.ContextSwitches(c.Process)
 }
 
 // A qpSet is one end: queue pairs with one completion queue, and memory that both ends
@@ -261,6 +270,21 @@ func (e *qpSet) write(ctx context.Context, bytes int, over func(done int) bool) 
 		}
 	}
 	return e.done, nil
+}
+
+// warmUp uses each queue pair once and lets congestion windows open, or waits until
+// idle queue pairs have settled.
+func (e *qpSet) warmUp(ctx context.Context) error {
+	if e.cfg.Bytes == 0 {
+		time.Sleep(settleTime)
+		return nil
+	}
+	if _, err := e.write(ctx, 64, func(done int) bool { return done >= e.cfg.QPs }); err != nil {
+		return err
+	}
+	start := time.Now()
+	_, err := e.write(ctx, e.cfg.Bytes, func(int) bool { return time.Since(start) >= e.cfg.Duration()/4 })
+	return err
 }
 
 // poll handles completions.

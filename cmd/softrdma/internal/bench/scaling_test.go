@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"runtime"
 	"testing"
 
 	"softrdma/bench"
@@ -21,6 +22,9 @@ func startScaling(t *testing.T, c bench.ScalingConfig) (r bench.Result) {
 	c.Address, c.Device, c.Server = "127.0.0.1:"+clitest.FreePort(t), clitest.LoopbackDevice(t), true
 	server := clitest.Start(t, "bench", "scaling", orders())
 	server.Prints("ready")
+	if runtime.GOOS == "linux" {
+		c.Process = server.Cmd.Process.Pid
+	}
 	c.Device, c.Server = clitest.LoopbackDevice(t), false
 	client := clitest.Start(t, "bench", "scaling", orders())
 	if err := json.Unmarshal([]byte(client.Succeeds()), &r); err != nil {
@@ -40,6 +44,9 @@ func TestScalingWritesOverAllQueuePairs(t *testing.T) {
 	}
 	if r.Idle != 0 {
 		t.Errorf("idle at %v though it wrote", r.Idle)
+	}
+	if r.Wakeups <= 0 && runtime.GOOS == "linux" {
+		t.Error("no context switches of the server were counted")
 	}
 }
 

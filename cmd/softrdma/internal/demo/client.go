@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"softrdma/bench"
+	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
 	"softrdma/verbs"
@@ -167,12 +167,12 @@ func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error)
 		watched = ctx // no completions to watch
 	}
 	defer stop()
-	cpu, start := bench.CPUTime(), time.Now()
+	cpu, start := loop.CPUTime(), time.Now()
 	if err := o.client(d, watched, ready); err != nil {
 		return nil, err
 	}
 	row := &resultRow{Name: o.name, Title: o.title, Bytes: int64(d.size), Count: count, Seconds: time.Since(start).Seconds()}
-	client := (bench.CPUTime() - cpu).Seconds()
+	client := (loop.CPUTime() - cpu).Seconds()
 	end, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone)
 	if err != nil {
 		return nil, err

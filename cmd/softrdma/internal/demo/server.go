@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/bench"
+	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
 )
@@ -108,7 +108,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	if err != nil {
 		return err
 	}
-	cpu := bench.CPUTime()
+	cpu := loop.CPUTime()
 	if err := s.c.Send(ready); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	if _, err := s.c.Expect(ctx, measure.DoEnd); err != nil {
 		return err
 	}
-	done := &measure.Message{Do: measure.DoDone, CPU: (bench.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter)}
+	done := &measure.Message{Do: measure.DoDone, CPU: (loop.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter)}
 	if o.count == 0 {
 		done.SHA256 = sha256Hex(s.data())
 	}

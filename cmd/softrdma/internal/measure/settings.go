@@ -23,6 +23,18 @@ const (
 	MetricLatency   = "lat"
 )
 
+// A MemoryKind is the kind of memory that both ends register.
+type MemoryKind string
+
+// The kinds of memory.
+const (
+	MemoryAlloc    MemoryKind = "alloc"    // of verbs.AllocMemory
+	MemoryOrdinary MemoryKind = "ordinary" // of Go's heap
+)
+
+// MemoryKinds holds the values of --memory.
+var MemoryKinds = []string{string(MemoryAlloc), string(MemoryOrdinary)}
+
 var (
 	Operations = []string{OpWrite, OpRead, OpSend, OpAtomic}
 	Metrics    = []string{MetricBandwidth, MetricLatency}
@@ -59,6 +71,7 @@ type Settings struct {
 	Managed       bool         `json:"rdma_cm,omitempty"`  // connect through the connection manager
 	Protocol      cli.Protocol `json:"protocol,omitempty"` // of the devices
 
+	Memory     MemoryKind              `json:"memory,omitempty"` // "" means MemoryAlloc
 	Congestion verbs.CongestionControl `json:"congestion,omitempty"`
 	Recovery   verbs.Recovery          `json:"recovery,omitempty"`
 }
@@ -93,6 +106,8 @@ func (p *Settings) checkTest() error {
 		return cli.UsageErrorf("-n: expected at least 1, found %d", p.Iterations)
 	case p.Operation == OpAtomic && (len(p.Sizes) != 1 || p.Sizes[0] != 8):
 		return cli.UsageErrorf("-s: atomic operations have 8 bytes")
+	case p.Memory != "" && !slices.Contains(MemoryKinds, string(p.Memory)):
+		return cli.UsageErrorf("--memory: expected %s, found %q", strings.Join(MemoryKinds, " or "), p.Memory)
 	case p.Events && p.Operation == OpWrite && p.Metric == MetricLatency:
 		return cli.UsageErrorf("-e: the latency of WRITE is measured by polling memory, which generates no events")
 	case p.Bidirectional && p.Metric == MetricLatency:
@@ -193,7 +208,7 @@ func (p *Settings) countedInterval() (from, to time.Duration) {
 
 // SideConfig returns the configuration of each end.
 func (p *Settings) SideConfig() SideConfig {
-	c := SideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), Events: p.Events, Managed: p.Managed,
+	c := SideConfig{QPs: p.QPs, Depth: p.Depth, Recv: 1, Memory: p.memory(), MemoryKind: p.Memory, Events: p.Events, Managed: p.Managed,
 		Congestion: p.Congestion, Recovery: p.Recovery}
 	if p.Metric == MetricLatency {
 		c.Depth, c.Inline = 4*SignalEvery, InlineLimit

@@ -32,12 +32,13 @@ const (
 
 // SideConfig describes the objects of one end of a measurement.
 type SideConfig struct {
-	QPs    int
-	Depth  int // of each send queue
-	Recv   int // depth of each receive queue
-	Memory int // bytes
-	Inline int // bytes
-	Events bool
+	QPs        int
+	Depth      int // of each send queue
+	Recv       int // depth of each receive queue
+	Memory     int // bytes
+	MemoryKind MemoryKind
+	Inline     int // bytes
+	Events     bool
 
 	Congestion verbs.CongestionControl
 	Recovery   verbs.Recovery
@@ -88,10 +89,14 @@ func (s *Side) allocate() (err error) {
 	if s.pd, err = dev.AllocPD(); err != nil {
 		return err
 	}
-	if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{Device: dev}); err != nil {
-		return err
+	if cfg.MemoryKind == MemoryOrdinary {
+		s.Buf = make([]byte, cfg.Memory)
+	} else {
+		if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{Device: dev}); err != nil {
+			return err
+		}
+		s.Buf = s.mem.Bytes()
 	}
-	s.Buf = s.mem.Bytes()
 	clear(s.Buf) // avoid page faults during the measurement
 	all := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if s.MR, err = s.pd.RegisterMemory(s.Buf, all); err != nil {

@@ -66,6 +66,9 @@ func TestPerfVariants(t *testing.T) {
 		"write bw -n 50 -s 100000 --congestion dcqcn --recovery go-back-n",
 		"send bw -n 50 -s 100000 --congestion none --recovery selective-repeat",
 		"write lat -n 50 --congestion delay",
+		"send bw -b -q 2 -n 100 -s 100000 --memory ordinary",
+		"atomic lat -n 50 --memory ordinary",
+		"read lat -n 50 --memory alloc",
 	} {
 		t.Run(args, func(t *testing.T) {
 			server, client := startPair(t, strings.Fields(args)...)
@@ -170,6 +173,7 @@ func TestPerfWrongArguments(t *testing.T) {
 		"write bw --keep localhost":                                "--keep",
 		"write bw --no-such-flag localhost":                        "no-such-flag",
 		"write bw -D 1e300 localhost":                              "-D",
+		"write bw --memory heap localhost":                         "expected alloc or ordinary",
 		"write bw --congestion cubic localhost":                    "expected window, dcqcn, delay or none",
 		"write bw --recovery none localhost":                       "expected selective-repeat or go-back-n",
 		"write bw --recovery go-back-n --protocol iwarp localhost": "TCP",

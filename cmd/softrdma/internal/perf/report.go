@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -71,6 +72,7 @@ type report struct {
 	QPs           int                     `json:"qps"`
 	Depth         int                     `json:"depth"`
 	MTU           int                     `json:"mtu"`
+	Memory        measure.MemoryKind      `json:"memory"`
 	Congestion    string                  `json:"congestion,omitempty"`
 	Recovery      string                  `json:"recovery,omitempty"`
 	Client        string                  `json:"client"`
@@ -83,7 +85,7 @@ func newReport(cmd *cobra.Command, opt *options, client, server string, mtu int)
 	r := &report{
 		out: cmd.OutOrStdout(), json: opt.json, Operation: opt.Operation, Metric: opt.Metric, Bidirectional: opt.Bidirectional,
 		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server,
-		Congestion: string(opt.Congestion), Recovery: string(opt.Recovery),
+		Memory: cmp.Or(opt.Memory, measure.MemoryAlloc), Congestion: string(opt.Congestion), Recovery: string(opt.Recovery),
 	}
 	if !r.json {
 		r.title()
@@ -117,6 +119,9 @@ func (r *report) title() {
 		fmt.Fprintf(r.out, "MTU %d, ", r.MTU)
 	}
 	fmt.Fprint(r.out, waiting)
+	if r.Memory != measure.MemoryAlloc {
+		fmt.Fprintf(r.out, ", %s memory", r.Memory)
+	}
 	if r.Congestion != "" {
 		fmt.Fprintf(r.out, ", congestion control %s", r.Congestion)
 	}

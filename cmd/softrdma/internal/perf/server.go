@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"softrdma/bench"
+	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
 )
@@ -159,7 +159,7 @@ func serveBandwidth(ctx context.Context, c *measure.Control, s *measure.Side, se
 	if err != nil {
 		return err
 	}
-	cpu := bench.CPUTime()
+	cpu := loop.CPUTime()
 	if err := c.Send(&measure.Message{Do: measure.DoReady}); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func serveBandwidth(ctx context.Context, c *measure.Control, s *measure.Side, se
 	if err != nil {
 		return err
 	}
-	r.CPU, r.Counters = (bench.CPUTime() - cpu).Seconds(), maps.Collect(s.Dev.Counters())
+	r.CPU, r.Counters = (loop.CPUTime() - cpu).Seconds(), maps.Collect(s.Dev.Counters())
 	if set.Operation != measure.OpRead || set.Bidirectional {
 		if err := f.Verify(end.Count); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package bench
+package loop
 
 import (
 	"encoding/json"
@@ -14,21 +14,21 @@ import (
 
 // runPair runs both ends of a loop in this process and returns the client's
 // result.
-func runPair(t *testing.T, c EndConfig) Result {
+func runPair(t *testing.T, c Config) Result {
 	t.Helper()
-	c.Port, c.Segment, c.Seconds, c.Control = freePort(), 1024, .05, "cubic"
+	c.Port, c.Segment, c.Seconds, c.Control = FreePort(), 1024, .05, "cubic"
 	c.Local, c.Peer = netip.MustParseAddr("127.12.1.1"), netip.MustParseAddr("127.12.1.2")
 	s := c
 	s.Server, s.Local, s.Peer = true, c.Peer, c.Local
 	ready, ended := make(chan any, 1), make(chan error, 1)
-	go func() { ended <- RunEnd(t.Context(), &s, func(v any) error { ready <- v; return nil }) }()
+	go func() { ended <- Run(t.Context(), &s, func(v any) error { ready <- v; return nil }) }()
 	select {
 	case <-ready:
 	case err := <-ended:
 		t.Fatalf("server: %v", err)
 	}
 	var said []byte
-	err := RunEnd(t.Context(), &c, func(v any) (err error) { said, err = json.Marshal(v); return err })
+	err := Run(t.Context(), &c, func(v any) (err error) { said, err = json.Marshal(v); return err })
 	if err != nil {
 		t.Fatalf("client: %v", err)
 	}
@@ -43,7 +43,7 @@ func runPair(t *testing.T, c EndConfig) Result {
 }
 
 func TestKernelLoopsMeasure(t *testing.T) {
-	for _, c := range []EndConfig{
+	for _, c := range []Config{
 		{Op: OpUDP, Kind: Stream, Bytes: 1 << 20},
 		{Op: OpUDP, Kind: Ping, Bytes: 8},
 		{Op: OpUDP, Kind: Ping, Bytes: 8, Events: true},
@@ -61,7 +61,7 @@ func TestKernelLoopsMeasure(t *testing.T) {
 // Go's runtime interrupts threads by signals, and a receive with a timeout then returns
 // EINTR. The end must continue to wait.
 func TestUDPEndContinuesAfterSignals(t *testing.T) {
-	c := EndConfig{Op: OpUDP, Kind: Ping, Bytes: 8, Events: true, Port: freePort(), Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("127.12.1.6")}
+	c := Config{Op: OpUDP, Kind: Ping, Bytes: 8, Events: true, Port: FreePort(), Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("127.12.1.6")}
 	waiting, err := newUDPEnd(&c)
 	if err != nil {
 		t.Fatal(err)
@@ -103,38 +103,38 @@ func TestUDPEndContinuesAfterSignals(t *testing.T) {
 	}
 }
 
-func TestParseEndConfigParsesArgs(t *testing.T) {
-	c := EndConfig{
+func TestParseConfigParsesArgs(t *testing.T) {
+	c := Config{
 		Server: true, Op: OpTCP, Kind: Stream, Bytes: 1 << 20, Segment: 1056, Events: true, Seconds: .25, Port: 4711,
 		Local: netip.MustParseAddr("127.12.1.5"), Peer: netip.MustParseAddr("fe80::1%lo"),
 	}
-	argv, err := c.args("softrdma")
+	argv, err := c.Args("softrdma")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ParseEndConfig(argv[len(argv)-1])
+	got, err := ParseConfig(argv[len(argv)-1])
 	if err != nil || *got != c {
 		t.Errorf("%+v, %v, expected %+v", got, err, c)
 	}
 	for _, text := range []string{"", "{}", `{"oops":1}`, "[]"} {
-		if _, err := ParseEndConfig(text); err == nil {
+		if _, err := ParseConfig(text); err == nil {
 			t.Errorf("%q: no error", text)
 		}
 	}
 }
 
-func TestRunEndRefusesInvalidConfig(t *testing.T) {
-	ok := EndConfig{Op: OpUDP, Kind: Ping, Bytes: 8, Segment: 1024, Local: netip.MustParseAddr("127.12.1.3"), Peer: netip.MustParseAddr("127.12.1.4")}
-	for name, change := range map[string]func(*EndConfig){
-		"no bytes":        func(c *EndConfig) { c.Bytes = 0 },
-		"too many bytes":  func(c *EndConfig) { c.Bytes = 1 << 30 },
-		"short datagrams": func(c *EndConfig) { c.Segment = 1 },
-		"no such loop":    func(c *EndConfig) { c.Op = "sctp" },
-		"nowhere":         func(c *EndConfig) { c.Peer = netip.Addr{} },
+func TestRunRefusesInvalidConfig(t *testing.T) {
+	ok := Config{Op: OpUDP, Kind: Ping, Bytes: 8, Segment: 1024, Local: netip.MustParseAddr("127.12.1.3"), Peer: netip.MustParseAddr("127.12.1.4")}
+	for name, change := range map[string]func(*Config){
+		"no bytes":        func(c *Config) { c.Bytes = 0 },
+		"too many bytes":  func(c *Config) { c.Bytes = 1 << 30 },
+		"short datagrams": func(c *Config) { c.Segment = 1 },
+		"no such loop":    func(c *Config) { c.Op = "sctp" },
+		"nowhere":         func(c *Config) { c.Peer = netip.Addr{} },
 	} {
 		c := ok
 		change(&c)
-		if err := RunEnd(t.Context(), &c, func(any) error { return nil }); err == nil {
+		if err := Run(t.Context(), &c, func(any) error { return nil }); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -1,4 +1,4 @@
-package bench
+package loop
 
 import (
 	"context"
@@ -11,36 +11,64 @@ import (
 	"time"
 )
 
-// A tcpEnd is one end of TCP connections, separate from the control connection.
-type tcpEnd struct {
-	c *EndConfig
-	l net.Listener // of the server
+// A StreamConn is a connection that works as a *net.TCPConn does.
+type StreamConn interface {
+	net.Conn
+	CloseWrite() error
+	SetLinger(seconds int) error
+}
 
-	conns   []net.Conn // of the client
+// Sockets opens connections.
+type Sockets interface {
+	Dial(address string) (StreamConn, error)
+	Listen(address string) (net.Listener, error)
+}
+
+// A streamEnd is one end of connections of Sockets, separate from the control
+// connection.
+type streamEnd struct {
+	c       *Config
+	sockets Sockets
+	l       net.Listener // of the server
+
+	conns   []StreamConn // of the client
 	writers sync.WaitGroup
 }
 
-func newTCPEnd(c *EndConfig) (end, error) {
-	e := &tcpEnd{c: c}
+func newStreamEnd(c *Config, sockets Sockets) (end, error) {
+	e := &streamEnd{c: c, sockets: sockets}
 	if !c.Server {
 		return e, nil
 	}
 	var err error
-	lc := net.ListenConfig{Control: chooseControl(e.c.Control)}
-	e.l, err = lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(c.Local, c.Port+1).String())
+	e.l, err = sockets.Listen(netip.AddrPortFrom(c.Local, c.Port+1).String())
 	return e, err
 }
 
-func (e *tcpEnd) dial() (*net.TCPConn, error) {
-	dialer := net.Dialer{Control: chooseControl(e.c.Control), LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(e.c.Local, 0))}
-	conn, err := dialer.Dial("tcp", netip.AddrPortFrom(e.c.Peer, e.c.Port+1).String())
+// tcpSockets opens TCP connections with the configuration's congestion control.
+type tcpSockets struct{ c *Config }
+
+// Listen implements Sockets.
+func (s tcpSockets) Listen(address string) (net.Listener, error) {
+	lc := net.ListenConfig{Control: chooseControl(s.c.Control)}
+	return lc.Listen(context.Background(), "tcp", address)
+}
+
+// Dial implements Sockets.
+func (s tcpSockets) Dial(address string) (StreamConn, error) {
+	dialer := net.Dialer{Control: chooseControl(s.c.Control), LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.c.Local, 0))}
+	conn, err := dialer.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	return conn.(*net.TCPConn), nil
 }
 
-func (e *tcpEnd) close() {
+func (e *streamEnd) dial() (StreamConn, error) {
+	return e.sockets.Dial(netip.AddrPortFrom(e.c.Peer, e.c.Port+1).String())
+}
+
+func (e *streamEnd) close() {
 	if e.l != nil {
 		e.l.Close()
 	}
@@ -50,7 +78,7 @@ func (e *tcpEnd) close() {
 	e.writers.Wait()
 }
 
-func (e *tcpEnd) ask() (Result, error) {
+func (e *streamEnd) ask() (Result, error) {
 	if e.c.Kind == Saturate {
 		return Result{}, e.saturate()
 	}
@@ -67,8 +95,10 @@ func (e *tcpEnd) ask() (Result, error) {
 				return Result{}, err
 			}
 		}
-		conn.CloseWrite()
-		_, err := conn.Read(buf) // the server closes when it has read everything
+		if err := conn.CloseWrite(); err != nil {
+			return Result{}, err
+		}
+		_, err = conn.Read(buf) // the server closes when it has read everything
 		if !errors.Is(err, io.EOF) {
 			return Result{}, err
 		}
@@ -89,7 +119,7 @@ func (e *tcpEnd) ask() (Result, error) {
 	return latencyOf(trips), nil
 }
 
-func (e *tcpEnd) serve() (t received, err error) {
+func (e *streamEnd) serve() (t received, err error) {
 	if e.c.Kind == Saturate {
 		return e.receiveAll()
 	}
@@ -116,7 +146,7 @@ func (e *tcpEnd) serve() (t received, err error) {
 }
 
 // read fills buf. It polls for a ping unless the configuration has Events.
-func (e *tcpEnd) read(conn net.Conn, buf []byte) error {
+func (e *streamEnd) read(conn net.Conn, buf []byte) error {
 	if e.c.Kind == Stream || e.c.Events {
 		_, err := io.ReadFull(conn, buf)
 		return err

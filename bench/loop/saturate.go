@@ -1,4 +1,4 @@
-package bench
+package loop
 
 import (
 	"errors"
@@ -7,12 +7,9 @@ import (
 	"time"
 )
 
-// maxFlows is the maximum number of connections of one measurement.
-const maxFlows = 1024
-
 // saturate starts to send as much as possible on all connections, until close. The
 // server measures the time.
-func (e *tcpEnd) saturate() error {
+func (e *streamEnd) saturate() error {
 	for range e.c.Flows {
 		conn, err := e.dial()
 		if err != nil {
@@ -33,7 +30,7 @@ func (e *tcpEnd) saturate() error {
 
 // receiveAll receives what saturate sends, and returns the rate of each connection
 // between the margins.
-func (e *tcpEnd) receiveAll() (received, error) {
+func (e *streamEnd) receiveAll() (received, error) {
 	conns := make([]net.Conn, e.c.Flows)
 	for i := range conns {
 		conn, err := e.l.Accept()

@@ -1,4 +1,4 @@
-package bench
+package loop
 
 import (
 	"encoding/binary"
@@ -25,17 +25,17 @@ const (
 	sayEnd   = 1 // length of the datagram that ends the loop; all others are longer
 )
 
-func lackUDP() error { return nil }
+func LackUDP() error { return nil }
 
 type udpEnd struct {
-	c       *EndConfig
+	c       *Config
 	fd      int
 	control [unix.SizeofCmsghdr + 8]byte
 	iov     unix.Iovec
 	hdr     unix.Msghdr
 }
 
-func newUDPEnd(c *EndConfig) (end, error) {
+func newUDPEnd(c *Config) (end, error) {
 	family := unix.AF_INET
 	if c.Local.Is6() {
 		family = unix.AF_INET6

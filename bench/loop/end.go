@@ -1,4 +1,4 @@
-package bench
+package loop
 
 import (
 	"context"
@@ -19,9 +19,23 @@ type received struct {
 // controlLimit is the time limit of a measurement.
 const controlLimit = time.Minute
 
-// RunEnd runs one end of a Kernel loop, for `softrdma bench end`. The server says
-// "ready", the client its Result or Goodput.
-func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
+// A Result is the result of a measurement. Fields that do not apply are zero.
+type Result struct {
+	Throughput float64 `json:"bytes_per_s,omitempty"`
+	Rate       float64 `json:"messages_per_s,omitempty"`
+	CPU        float64 `json:"cpu_s_per_gib,omitempty"` // of both ends
+	P50        float64 `json:"p50_us,omitempty"`        // half a round trip
+	P99        float64 `json:"p99_us,omitempty"`
+}
+
+// Rates is the result of Saturate.
+type Rates struct {
+	Shares []float64 `json:"shares_bits_per_s"` // of each flow
+}
+
+// Run runs one end of a loop, for `softrdma bench end`. The server says "ready", the
+// client its Result or Rates.
+func Run(ctx context.Context, c *Config, say func(any) error) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -53,7 +67,7 @@ func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
 	}
 	switch c.Kind {
 	case Saturate:
-		return say(newGoodput(other.Shares))
+		return say(Rates{Shares: other.Shares})
 	case Stream:
 		r.Throughput = float64(other.Bytes) / elapsed
 		r.Rate = r.Throughput / float64(c.Bytes)
@@ -62,7 +76,7 @@ func RunEnd(ctx context.Context, c *EndConfig, say func(any) error) error {
 	return say(r)
 }
 
-func serveEnd(ctx context.Context, c *EndConfig, e end, say func(any) error) error {
+func serveEnd(ctx context.Context, c *Config, e end, say func(any) error) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", netip.AddrPortFrom(c.Local, c.Port).String())
 	if err != nil {
 		return err

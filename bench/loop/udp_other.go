@@ -1,14 +1,14 @@
 //go:build !linux
 
-package bench
+package loop
 
 import (
 	"errors"
 	"fmt"
 )
 
-func lackUDP() error {
+func LackUDP() error {
 	return fmt.Errorf("segmentation offload of UDP sockets: %w", errors.ErrUnsupported)
 }
 
-func newUDPEnd(*EndConfig) (end, error) { return nil, lackUDP() }
+func newUDPEnd(*Config) (end, error) { return nil, LackUDP() }

@@ -1,0 +1,36 @@
+package bench
+
+import (
+	"context"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/bench/loop"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmanet"
+	"softrdma/verbs"
+)
+
+// sockets implements loop.Sockets with package rdmanet on one device.
+type sockets struct{ dev cli.Device }
+
+// openSockets opens the device of an end's local address.
+func openSockets(cmd *cobra.Command, c *loop.Config) (sockets, error) {
+	dev, err := cli.OpenDevice(cmd, c.Local.String(), verbs.Config{})
+	return sockets{dev}, err
+}
+
+// Dial implements loop.Sockets.
+func (s sockets) Dial(address string) (loop.StreamConn, error) {
+	conn, err := (&rdmanet.Dialer{Device: s.dev.Device}).Dial("rdma", address)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*rdmanet.Conn), nil
+}
+
+// Listen implements loop.Sockets.
+func (s sockets) Listen(address string) (net.Listener, error) {
+	return (&rdmanet.ListenConfig{Device: s.dev.Device}).Listen(context.Background(), "rdma", address)
+}
