@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"softrdma/internal/memory"
 	"softrdma/internal/provider"
@@ -17,8 +18,8 @@ type AllocConfig struct {
 	// Device is the device that the memory is for. Memory for a daemon's device is
 	// mapped by the daemon as well once it is registered there: it is not copied
 	// to the daemon and back, and remote atomics on it are atomic with those of
-	// this process. It cannot have huge pages. Memory for a device of this
-	// process does not depend on the device; nil is such a device.
+	// this process. It cannot have huge pages. Memory for an iWARP device is not
+	// shared with peers on the same host. Nil is any device of this process.
 	Device *Device
 }
 
@@ -33,21 +34,18 @@ type Memory struct {
 
 // AllocMemory maps n bytes of zeroed, page-aligned memory outside of the Go
 // heap, which the garbage collector does not scan. Free unmaps it.
+//
+// On Linux it is the fastest memory for peers on the same host. While a region
+// is registered over all of it, peers of the same user map it and copy what is
+// sent from it themselves. Each such allocation takes a file descriptor.
+// Allocations of less than 16 KiB, those with huge pages, and those beyond a
+// quarter of the process's descriptors are not shared, and are otherwise the same.
 func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	if n <= 0 {
 		return nil, reason.BadArgument(0, uint64(n), "alloc memory: expected more than 0 bytes, found %d", n)
 	}
-	a := &allocation{memfd: -1}
-	var buf []byte
-	var err error
-	switch shared := cfg.Device != nil && cfg.Device.remote; {
-	case shared && cfg.HugePages:
-		err = reason.NotSupported("huge pages are not shared with a daemon")
-	case shared:
-		buf, a.memfd, err = mapShared(n)
-	default:
-		buf, err = mapMemory(n, cfg.HugePages)
-	}
+	a := &allocation{fd: -1}
+	buf, err := a.mapPages(n, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("alloc %d bytes of memory: %w", n, err)
 	}
@@ -56,6 +54,27 @@ func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	allocated.list = append(allocated.list, a)
 	allocated.Unlock()
 	return &Memory{buf: buf, len: n, use: a}, nil
+}
+
+// mapPages maps the pages of n bytes: shared with a daemon, shared with peers on the same
+// host, or private.
+func (a *allocation) mapPages(n int, cfg AllocConfig) (buf []byte, err error) {
+	forDaemon := cfg.Device != nil && cfg.Device.remote
+	switch {
+	case forDaemon && cfg.HugePages:
+		return nil, reason.NotSupported("huge pages are not shared with a daemon")
+	case forDaemon:
+		buf, a.fd, err = mapShared(n, true)
+		return buf, err
+	case cfg.HugePages || n < shareFrom || cfg.Device != nil && cfg.Device.protocol == IWARP || !takeDescriptor():
+		return mapMemory(n, cfg.HugePages)
+	}
+	if buf, a.fd, err = mapShared(n, false); err != nil {
+		returnDescriptor()
+		return mapMemory(n, false)
+	}
+	a.segment = memory.NewSegment(buf, n, a.fd)
+	return buf, nil
 }
 
 // Bytes returns the memory, nil after Free. The memory must not be accessed after
@@ -90,14 +109,44 @@ func (m *Memory) Free() error {
 	}
 	buf := m.buf
 	m.buf = nil
-	return errors.Join(unmapMemory(buf), closeShared(m.use.memfd))
+	return errors.Join(unmapMemory(buf), m.use.close())
 }
+
+// shareFrom is the size from which memory is shared with peers on the same host. Less
+// travels in the ring.
+const shareFrom = 16 << 10
+
+// descriptors counts the descriptors of memory that is shared with peers. A quarter of
+// the process's limit is theirs at most, and mapsLimit, as each needs a mapping too.
+var descriptors atomic.Int64
+
+const mapsLimit = 4096
+
+func takeDescriptor() bool {
+	if descriptors.Add(1) <= min(descriptorLimit()/4, mapsLimit) {
+		return true
+	}
+	returnDescriptor()
+	return false
+}
+
+func returnDescriptor() { descriptors.Add(-1) }
 
 // An allocation is a range that AllocMemory mapped, and the regions in it.
 type allocation struct {
 	addr, len uint64
-	memfd     int             // the range is mapped from it; -1 for none
+	fd        int             // of the file that the range is mapped from; -1 for none
+	segment   *memory.Segment // not nil if peers on the same host may map it
 	regions   map[*Device]int // how many regions each open device has
+}
+
+// close closes the descriptor.
+func (a *allocation) close() error {
+	if a.segment != nil {
+		a.segment.Close()
+		defer returnDescriptor()
+	}
+	return closeShared(a.fd)
 }
 
 func (a *allocation) count() (n int) {
@@ -133,11 +182,14 @@ func bufferOf(buf []byte) provider.Buffer {
 	b := provider.Buffer{Mem: buf, Memfd: -1}
 	allocated.Lock()
 	defer allocated.Unlock()
-	if a := allocationOf(buf); a != nil && a.memfd >= 0 {
-		off := memory.Addr(buf) - a.addr
-		if off+uint64(len(buf)) <= a.len {
-			b.Shared, b.Memfd, b.Offset = true, a.memfd, off
-		}
+	a := allocationOf(buf)
+	if a == nil {
+		return b
+	}
+	b.Segment = a.segment
+	off := memory.Addr(buf) - a.addr
+	if a.fd >= 0 && a.segment == nil && off+uint64(len(buf)) <= a.len {
+		b.Shared, b.Memfd, b.Offset = true, a.fd, off
 	}
 	return b
 }

@@ -4,9 +4,11 @@ package verbs
 
 import "softrdma/internal/reason"
 
-// mapShared is for daemons' devices, of which there are none.
-func mapShared(int) ([]byte, int, error) {
+// mapShared maps memory that other processes can map, which needs Linux.
+func mapShared(int, bool) ([]byte, int, error) {
 	return nil, -1, reason.NotSupported("shared memory on this system")
 }
 
 func closeShared(int) error { return nil }
+
+func descriptorLimit() int64 { return 0 }

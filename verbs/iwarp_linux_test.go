@@ -115,7 +115,7 @@ func newStreamEnd(t *testing.T, dev *verbs.Device, rights verbs.Access) *streamE
 	t.Helper()
 	e := &streamEnd{t: t, dev: dev, events: make(chan adapter.StreamEvent, 64)}
 	// Not the runtime's memory: what peers do there goes without its knowledge.
-	m, err := verbs.AllocMemory(1<<20, verbs.AllocConfig{})
+	m, err := verbs.AllocMemory(1<<20, verbs.AllocConfig{Device: dev})
 	if err != nil {
 		t.Fatal(err)
 	}

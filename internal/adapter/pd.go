@@ -68,10 +68,16 @@ func (p *PD) Dealloc() error {
 
 // Register makes a memory region in the domain (see memory.Table.Register).
 func (p *PD) Register(mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	return p.RegisterSegment(mem, base, access, nil)
+}
+
+// RegisterSegment is Register for memory that may lie in a segment (see
+// memory.Table.RegisterSegment).
+func (p *PD) RegisterSegment(mem []byte, base uint64, access qp.Access, s *memory.Segment) (*memory.Region, error) {
 	if err := p.hold(); err != nil {
 		return nil, err
 	}
-	r, err := p.dev.Memory.Register(p.ID, mem, base, access)
+	r, err := p.dev.Memory.RegisterSegment(p.ID, mem, base, access, s)
 	if err != nil {
 		p.uses.drop()
 	}
@@ -107,11 +113,11 @@ func (p *PD) Deregister(r *memory.Region) error {
 }
 
 // Reregister replaces a region of the domain (see memory.Table.Reregister).
-func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.Access, s *memory.Segment) (*memory.Region, error) {
 	if err := p.dev.Closed(); err != nil {
 		return nil, err
 	}
-	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access)
+	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access, s)
 	if err == nil {
 		p.dev.barrier()
 	}

@@ -41,6 +41,7 @@ type Region struct {
 
 	mem     []byte
 	foreign *Foreign // nil: mem is the memory itself
+	segment *Segment // that the region covers, nil for none
 	parent  *Region
 	table   *Table
 	valid   atomic.Bool
@@ -49,6 +50,9 @@ type Region struct {
 
 // Len is the region's length in bytes.
 func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
+
+// Segment returns the segment whose pages the region covers, nil if there is none.
+func (r *Region) Segment() *Segment { return r.segment }
 
 // Valid reports whether the key may be used: registered, or bound.
 func (r *Region) Valid() bool { return r.valid.Load() }

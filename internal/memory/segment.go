@@ -1,9 +1,115 @@
 package memory
 
-// A Segment is memory that other processes can map: they may read it once it was offered
-// to them.
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A Segment is memory of this process that peers on the same host may map: an allocation
+// whose pages lie in a file without a name, which nobody can make shorter.
 type Segment struct {
-	ID  uint32 // never 0
-	Mem []byte
-	FD  int
+	ID  uint32 // unique in this process, never 0
+	Mem []byte // whole pages
+
+	n  int // bytes that the program knows of; the rest fills the last page
+	mu sync.RWMutex
+	fd int // of the file; -1 after Close
+}
+
+var segmentIDs atomic.Uint32
+
+// NewSegment makes a segment of whole pages, of which the program has the first n bytes,
+// and the descriptor of their file. The caller keeps both, and calls Close before it
+// closes the descriptor.
+func NewSegment(pages []byte, n, fd int) *Segment {
+	return &Segment{ID: segmentIDs.Add(1), Mem: pages, n: n, fd: fd}
+}
+
+// Use calls f with the descriptor, which stays open until f returns, and reports whether
+// the segment is open.
+func (s *Segment) Use(f func(fd int)) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.fd < 0 {
+		return false
+	}
+	f(s.fd)
+	return true
+}
+
+// Close ends the segment. When it returns nobody uses the descriptor, and nobody will:
+// its number may become that of another file.
+func (s *Segment) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fd = -1
+}
+
+// Covers reports whether mem has all bytes of the segment that the program knows of. A
+// region of less must not be offered: peers would see more than was registered.
+func (s *Segment) Covers(mem []byte) bool {
+	return len(mem) >= s.n && len(mem) <= len(s.Mem) && Addr(mem) == Addr(s.Mem)
+}
+
+// Segments are those that a table's regions cover, by address. The zero value has none.
+type Segments struct {
+	list    atomic.Pointer[[]*Segment] // sorted; replaced, never changed
+	regions map[*Segment]int           // how many cover it; the table's mutex guards it
+}
+
+// Find returns the segment of an address, nil if there is none. It does not lock.
+func (s *Segments) Find(addr uint64) *Segment {
+	list := s.list.Load()
+	if list == nil {
+		return nil
+	}
+	if i, found := search(*list, addr); found || i > 0 {
+		if !found {
+			i--
+		}
+		if x := (*list)[i]; addr-Addr(x.Mem) < uint64(len(x.Mem)) {
+			return x
+		}
+	}
+	return nil
+}
+
+func search(list []*Segment, addr uint64) (int, bool) {
+	return slices.BinarySearchFunc(list, addr, func(x *Segment, addr uint64) int { return cmp.Compare(Addr(x.Mem), addr) })
+}
+
+// add counts a region over x, which may be nil.
+func (s *Segments) add(x *Segment) {
+	if x == nil {
+		return
+	}
+	if s.regions == nil {
+		s.regions = make(map[*Segment]int)
+	}
+	if s.regions[x]++; s.regions[x] > 1 {
+		return
+	}
+	var list []*Segment
+	if old := s.list.Load(); old != nil {
+		list = *old
+	}
+	i, _ := search(list, Addr(x.Mem))
+	list = slices.Insert(slices.Clone(list), i, x)
+	s.list.Store(&list)
+}
+
+// remove undoes add.
+func (s *Segments) remove(x *Segment) {
+	if x == nil {
+		return
+	}
+	if s.regions[x]--; s.regions[x] > 0 {
+		return
+	}
+	delete(s.regions, x)
+	list := slices.Clone(*s.list.Load())
+	list = slices.DeleteFunc(list, func(y *Segment) bool { return y == x })
+	s.list.Store(&list)
 }

@@ -29,6 +29,9 @@ type Table struct {
 	// before the first key is drawn.
 	Random func() uint32
 
+	// Segments are those of the regions that cover one.
+	Segments Segments
+
 	mu      sync.RWMutex
 	regions map[uint32]*Region // by index
 
@@ -61,6 +64,20 @@ func (t *Table) Lookup(key uint32) *Region {
 // 10.6.3).
 func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
 	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem})
+}
+
+// RegisterSegment is Register for memory in a segment. Peers on the same host may map the
+// segment while a region covers it. A nil segment is none.
+func (t *Table) RegisterSegment(pd uint32, mem []byte, base uint64, access qp.Access, s *Segment) (*Region, error) {
+	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem, segment: coveredBy(mem, s)})
+}
+
+// coveredBy returns s if mem covers it, else nil.
+func coveredBy(mem []byte, s *Segment) *Segment {
+	if s == nil || !s.Covers(mem) {
+		return nil
+	}
+	return s
 }
 
 func (t *Table) register(r *Region) (*Region, error) {
@@ -98,6 +115,7 @@ func (t *Table) publish(r *Region) error {
 		r.Key = key
 		r.table = t
 		t.regions[i] = r
+		t.Segments.add(r.segment)
 		return nil
 	}
 	return fmt.Errorf("memory keys used up: %d in use", len(t.regions))
@@ -113,16 +131,16 @@ func (t *Table) random() uint32 {
 }
 
 // Reregister replaces a region by another with a new key, as ibv_rereg_mr may. Nil mem
-// keeps the memory and base. The old key stays valid if it fails.
-func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
+// keeps the memory, its segment and base. The old key stays valid if it fails.
+func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, access qp.Access, s *Segment) (*Region, error) {
 	keep := mem == nil
 	if keep {
-		mem, base = old.mem, old.Base
+		mem, base, s = old.mem, old.Base, old.segment
 	}
 	if n := old.windows.Load(); n != 0 {
 		return nil, fmt.Errorf("%w: %d windows are bound to region %#x", ErrBusy, n, old.Key)
 	}
-	n := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem, table: t}
+	n := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem, table: t, segment: coveredBy(mem, s)}
 	if keep {
 		n.foreign = old.foreign
 	}
@@ -150,6 +168,7 @@ func (t *Table) Deregister(r *Region) error {
 	}
 	r.valid.Store(false)
 	delete(t.regions, r.Key>>indexShift)
+	t.Segments.remove(r.segment)
 	return nil
 }
 

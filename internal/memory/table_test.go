@@ -128,17 +128,17 @@ func TestReregisterReplacesKey(t *testing.T) {
 	x := NewTable()
 	old := register(t, x, 8, 0x100, 0)
 	old.mem[0] = 7
-	r, err := x.Reregister(old, 5, nil, 0, qp.RemoteRead)
+	r, err := x.Reregister(old, 5, nil, 0, qp.RemoteRead, nil)
 	if err != nil || r.PD != 5 || r.Base != 0x100 || r.Access != qp.RemoteRead || r.mem[0] != 7 || x.Lookup(old.Key) != nil || x.Count() != 1 {
 		t.Fatalf("found %+v, %v", r, err)
 	}
-	if _, err := x.Reregister(r, 5, nil, 0, qp.RemoteWrite); !errors.Is(err, ErrAccess) || x.Lookup(r.Key) != r || x.Count() != 1 {
+	if _, err := x.Reregister(r, 5, nil, 0, qp.RemoteWrite, nil); !errors.Is(err, ErrAccess) || x.Lookup(r.Key) != r || x.Count() != 1 {
 		t.Errorf("refused change of rights: %v, %d regions", err, x.Count())
 	}
-	if _, err := x.Reregister(old, 5, nil, 0, 0); !errors.Is(err, ErrKey) || x.Count() != 1 {
+	if _, err := x.Reregister(old, 5, nil, 0, 0, nil); !errors.Is(err, ErrKey) || x.Count() != 1 {
 		t.Errorf("region that is gone: %v, %d regions", err, x.Count())
 	}
-	r2, err := x.Reregister(r, 5, make([]byte, 3), 0x900, 0)
+	r2, err := x.Reregister(r, 5, make([]byte, 3), 0x900, 0, nil)
 	if err != nil || r2.Len() != 3 || r2.Base != 0x900 {
 		t.Errorf("other memory: %+v, %v", r2, err)
 	}

@@ -58,7 +58,7 @@ func TestBoundWindowGivesItsPartAlone(t *testing.T) {
 		if err := x.Deregister(r); !errors.Is(err, ErrBusy) {
 			t.Errorf("deregistered under a window: %v", err)
 		}
-		if _, err := x.Reregister(r, pd, nil, 0, bindable); !errors.Is(err, ErrBusy) {
+		if _, err := x.Reregister(r, pd, nil, 0, bindable, nil); !errors.Is(err, ErrBusy) {
 			t.Errorf("reregistered under a window: %v", err)
 		}
 		if err := x.FreeWindow(b.NewKey); err != nil {

@@ -89,11 +89,11 @@ func regionOf(r *memory.Region, err error) (provider.Region, error) {
 }
 
 func (p domain) Register(b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
-	return regionOf(p.PD.Register(b.Mem, base, access))
+	return regionOf(p.PD.RegisterSegment(b.Mem, base, access, b.Segment))
 }
 
 func (p domain) Reregister(old provider.Region, b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
-	return regionOf(p.PD.Reregister(old.Of.(*memory.Region), b.Mem, base, access))
+	return regionOf(p.PD.Reregister(old.Of.(*memory.Region), b.Mem, base, access, b.Segment))
 }
 
 func (p domain) Deregister(r provider.Region) error { return p.PD.Deregister(r.Of.(*memory.Region)) }
