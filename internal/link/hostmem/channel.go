@@ -12,6 +12,7 @@ type Channel struct {
 	Out   *Area          // from us
 	In    *Area          // to us
 	Lanes int            // of the peer
+	Owner any            // what the bells that the peer rings were made for
 	Far   Far
 
 	// PeerReads reports whether the peer has said that it can read the memory of this
