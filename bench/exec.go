@@ -35,13 +35,13 @@ func (e Exec) Name() string {
 	return ExecName
 }
 
-// Check returns an error unless perftest is installed and the command contains the
+// Lack returns an error unless perftest is installed and the command contains the
 // library that exec preloads.
-func (Exec) Check() error {
+func (Exec) Lack() error {
 	if _, err := preload.Library(); err != nil {
 		return err
 	}
-	return Perftest{}.Check()
+	return Perftest{}.Lack()
 }
 
 // Run implements Tool.

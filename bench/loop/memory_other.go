@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-func CheckFutex() error { return fmt.Errorf("futexes between processes: %w", errors.ErrUnsupported) }
+func LackFutex() error { return fmt.Errorf("futexes between processes: %w", errors.ErrUnsupported) }
 
 func pingPong(context.Context, string, *MemoryConfig) (Result, error) {
-	return Result{}, CheckFutex()
+	return Result{}, LackFutex()
 }
 
-func echo(*MemoryConfig) error { return CheckFutex() }
+func echo(*MemoryConfig) error { return LackFutex() }

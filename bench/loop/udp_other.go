@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-func CheckUDP() error {
+func LackUDP() error {
 	return fmt.Errorf("segmentation offload of UDP sockets: %w", errors.ErrUnsupported)
 }
 
-func newUDPEnd(*Config) (end, error) { return nil, CheckUDP() }
+func newUDPEnd(*Config) (end, error) { return nil, LackUDP() }

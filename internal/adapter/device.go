@@ -86,6 +86,14 @@ type Config struct {
 	// are handed over in memory; nil for none.
 	Loopback *Loopback
 
+	// HostBells lets the lanes' links wait for peers on this host as well (HostBell).
+	HostBells bool
+
+	// Reach, if set, looks for a path through memory to a peer before a path to it is
+	// used first. It is called without a lane, and returns an error only if there has to
+	// be one.
+	Reach func(peer qp.Endpoint) error
+
 	// NoCRC and Markers are what a device of streams wants of each connection: no
 	// CRCs where the peer wants none either, and markers in what the peer sends.
 	NoCRC, Markers bool

@@ -3,6 +3,7 @@ package adapter
 import (
 	"net/netip"
 
+	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/frame"
 	"softrdma/internal/qp"
@@ -20,6 +21,10 @@ type txFlow struct {
 
 	peer    *Device // in this process, when the loopback had seen so many
 	changes uint32
+
+	host        *hostpath.Path // to a peer on this host, when the lane had seen so many
+	hostChanges uint32
+	memoryOnly  bool // nothing but memory leads to the peer
 }
 
 // A flowKey is what the packets of a flow have in common. A peer with as many lanes as
@@ -37,9 +42,14 @@ func (f *txFlow) traced(c frame.Class) trace.Packet {
 // maxDatagramFlows bounds the flows kept open for datagrams.
 const maxDatagramFlows = 256
 
-// resolve looks for the link-layer address of a path's destination, where the network
-// has such. The caller has no lane: the network may be slow to answer.
+// resolve looks for a path through memory to a path's destination, and for its link-layer
+// address, where the network has such. The caller has no lane: the network may be slow to answer.
 func (d *Device) resolve(path *qp.Path) error {
+	if d.cfg.Reach != nil {
+		if err := d.cfg.Reach(path.Dst); err != nil {
+			return err
+		}
+	}
 	if l := d.lanes[0]; l.net != nil {
 		if r, ok := l.net.(frame.Resolver); ok {
 			return r.Resolve(path)
@@ -63,11 +73,17 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 		return f, nil
 	}
 	l.trimFlows()
+	t := &txFlow{key: key}
 	f, err := l.net.Open(path, l.dev.random32())
-	if err != nil {
+	switch {
+	case err == nil:
+		t.Flow = f
+	case l.host.Find(path.Dst) != nil: // no network leads there
+		local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.random32()|1))
+		t.Flow, t.memoryOnly = &frame.Flow{Local: local, Peer: path.Dst}, true
+	default:
 		return nil, err
 	}
-	t := &txFlow{Flow: f, key: key}
 	l.flows[key] = t
 	return t, nil
 }
@@ -108,7 +124,9 @@ func (l *lane) closeFlow(f *txFlow) {
 		return
 	}
 	l.tx.flush()
-	l.net.Close(f.Flow)
+	if !f.memoryOnly {
+		l.net.Close(f.Flow)
+	}
 	delete(l.flows, f.key)
 }
 

@@ -20,7 +20,7 @@ const (
 // have much in flight to the same peer and the worker is awake: the next poll sends it,
 // or the worker if nobody polls.
 func (l *lane) gathers(q *QP) bool {
-	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.gathered == gatherAtMost-1 || l.Sleeping() {
+	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.gathered == gatherAtMost-1 || l.Sleeping() || q.hostPath() != nil {
 		return false
 	}
 	l.gathered++

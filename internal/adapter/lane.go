@@ -5,10 +5,12 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/adapter/stream"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
+	"softrdma/internal/link/hostmem"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -26,6 +28,10 @@ type lane struct {
 	net     frame.Network
 	packets link.Packets
 	caps    link.Capabilities
+
+	host    hostpath.Lane // peers on this host
+	item    hostpath.Item
+	headers [hostmem.MaxHeader]byte
 
 	streams *stream.Set // nil where the link carries packets
 
@@ -82,7 +88,7 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 			Host: (*streamHost)(x), Link: d.cfg.Streams, Tasks: &x.tasks, NoCRC: d.cfg.NoCRC, Markers: d.cfg.Markers,
 		})
 	}
-	x.Driver.Init(drive.Config{Port: x, Waiter: x.link, Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
+	x.Driver.Init(drive.Config{Port: x, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
 	x.tx.init(x)
 	if frame.LaneOf(gsiQPN, len(d.lanes)) == index {
 		x.gsi = newGSI(x)
@@ -122,9 +128,12 @@ func (l *lane) close() {
 	if l.streams != nil {
 		l.streams.Close(l.dev.clock())
 	}
+	l.host.Revoke()
 	l.closed = true
 	for _, f := range l.flows {
-		l.net.Close(f.Flow)
+		if !f.memoryOnly {
+			l.net.Close(f.Flow)
+		}
 	}
 	clear(l.flows)
 }

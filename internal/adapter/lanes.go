@@ -47,3 +47,13 @@ func (d *Device) barrier() {
 		l.Barrier()
 	}
 }
+
+// endUse is barrier for memory that is registered no more: peers on this host do not read
+// it afterwards either.
+func (d *Device) endUse() {
+	for _, l := range d.lanes {
+		l.Lock()
+		l.host.Revoke()
+		l.Unlock()
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -81,15 +82,19 @@ func (l *lane) localLane(f *txFlow, qpn uint32) *lane {
 const trainBytes = 256 << 10
 
 // longest returns how many packets of q may be sent as a train: a batch to the network,
-// which takes the train apart, or many as a whole to a lane of this process, unless a
-// trace shows packets.
-func (l *lane) longest(q *QP) (n int, whole bool) {
+// which takes the train apart, or many as a whole to a lane of this process or host, unless
+// a trace shows packets.
+func (l *lane) longest(q *QP, via *hostpath.Sender) (n int, whole bool) {
 	switch {
 	case !q.transport.Acknowledged || q.flow == nil:
 		return 0, false
-	case l.localLane(q.flow, q.Attr.DestQPN) == nil:
+	case l.localLane(q.flow, q.Attr.DestQPN) != nil:
+	case via != nil:
+		return via.Longest(q.Attr.PathMTU, l.dev.Trace.On()), true
+	default:
 		return min(l.caps.Bytes/(q.flow.HeaderLen()+q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), l.caps.Packets), false
-	case l.dev.Trace.On():
+	}
+	if l.dev.Trace.On() {
 		return 0, false
 	}
 	return trainBytes / q.Attr.PathMTU, true

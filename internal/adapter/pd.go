@@ -107,7 +107,7 @@ func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
 		p.uses.drop()
-		p.dev.barrier()
+		p.dev.endUse()
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 	}
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access, s)
 	if err == nil {
-		p.dev.barrier()
+		p.dev.endUse()
 	}
 	return r, err
 }

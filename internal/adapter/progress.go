@@ -66,6 +66,16 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 		l.drained = !l.streams.Receive(now)
 		return now, !l.drained
 	}
+	if !l.host.Idle() {
+		if l.host.Receive(now) {
+			l.drained = false
+			return l.dev.clock(), true
+		}
+		if !l.host.AskLink() {
+			l.drained = true
+			return now, false
+		}
+	}
 	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
 	ok, err := l.packets.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
@@ -159,14 +169,19 @@ func (l *lane) Transmit(now time.Duration) bool {
 	}
 	l.sent = l.sent[:0]
 	l.release()
+	l.host.Flush()
 	return true
 }
 
 // burst sends up to maxBurst packets of a queue pair. It returns how many those were
 // and reports whether it may have more.
 func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
-	l.out.Longest, l.out.Whole = l.longest(q)
+	via := q.hostPath()
+	l.out.Longest, l.out.Whole = l.longest(q, via)
 	for n < maxBurst {
+		if via != nil && !via.Admit(now, &q.entry) {
+			return n, false
+		}
 		l.out.Pieces, l.out.Len, l.out.Path = l.out.Pieces[:0], 0, nil
 		if !q.m.Next(now, &l.out) {
 			return n, false

@@ -68,6 +68,9 @@ func (q *QP) release() {
 // packets of a request whose retries are exceeded, the completion names that refusal.
 func (q *QP) Push(e *queue.CQE) {
 	q.stored(e)
+	if e.Status != queue.Success {
+		q.revoke()
+	}
 	if e.Status == queue.RetryExcErr && q.sendError.Reason != reason.None {
 		e.Reason, e.Expected, e.Found = q.sendError.Reason, q.sendError.Expected, q.sendError.Found
 	}
@@ -159,6 +162,7 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 
 func (q *QP) closeFlow() {
 	if f := q.flow; f != nil {
+		q.revoke()
 		q.flow = nil
 		q.entry.SetGroup(nil)
 		f.uses--

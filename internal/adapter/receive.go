@@ -59,38 +59,45 @@ func (l *lane) packet(now time.Duration, b []byte) {
 		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.from.Sum(b)), uint64(ib.ICRC(b)))
 		return
 	}
+	if l.checked(now, fault, b) && !in.Opcode.Info().Last {
+		l.enterFastPath(b)
+	}
+}
+
+// checked goes on with a packet whose ICRC is right: b, or what the memory path brought.
+// It reports whether a queue pair got it.
+func (l *lane) checked(now time.Duration, fault ib.Fault, b []byte) bool {
+	in := &l.in
 	switch fault {
 	case ib.OK:
 	case ib.Short:
 		l.drop(b, in.DestQPN, reason.PacketShort, uint64(in.HeaderLen()+ib.ICRCLen), uint64(len(b)))
-		return
+		return false
 	case ib.BadOpcode:
 		l.drop(b, in.DestQPN, reason.PacketOpcode, 256, uint64(in.Opcode))
-		return
+		return false
 	case ib.BadVersion:
 		l.drop(b, in.DestQPN, reason.PacketVersion, 0, uint64(in.Version))
-		return
+		return false
 	case ib.ExtraPayload:
 		l.drop(b, in.DestQPN, reason.PacketExtraPayload, 0, uint64(len(in.Payload)))
-		return
+		return false
 	default:
 		l.drop(b, in.DestQPN, reason.PacketPad, 4, uint64(len(b)))
-		return
+		return false
 	}
 	// IBTA 10.9.3: the low 15 bits must match, and one side be a full member.
 	// The device has the default key alone, as a full member.
 	if in.PKey&0x7fff != DefaultPKey&0x7fff {
 		l.drop(b, in.DestQPN, reason.PacketPKey, DefaultPKey, uint64(in.PKey))
-		return
+		return false
 	}
 	if in.DestQPN == multicastQPN {
 		l.multicast(now, b)
-		return
+		return false
 	}
 	l.dispatch(now, b)
-	if !in.Opcode.Info().Last {
-		l.enterFastPath(b)
-	}
+	return true
 }
 
 func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
@@ -148,5 +155,9 @@ func (l *lane) trace(b []byte) {
 }
 
 func (l *lane) traced(b []byte) trace.Packet {
-	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: l.from.ID(), Header: l.header, Pieces: [][]byte{b}}
+	id := uint16(0)
+	if l.from != nil { // the memory path numbers no packets
+		id = l.from.ID()
+	}
+	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Header: l.header, Pieces: [][]byte{b}}
 }

@@ -76,6 +76,14 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 		t.lane.hand(to, q, f, o, class)
 		return 1
 	}
+	if s := t.lane.hostSender(f, o.DestQPN); s != nil {
+		t.lane.post(s, q, f, o, class)
+		return 1
+	}
+	if f.memoryOnly { // and that path has gone
+		q.sendError = reason.Detail{Reason: reason.HostClosed}
+		return 1
+	}
 	if o.Train <= 1 {
 		t.append(q, f, o, class)
 		return 1

@@ -302,7 +302,6 @@ const (
 	HostLimit
 	HostResources
 	HostClosed
-	HostGone
 	HostRing
 	HostFull
 	HostStalled

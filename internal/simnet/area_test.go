@@ -49,6 +49,7 @@ func (h *host) newArea(name string, n int, access qp.Access, fill bool) *area {
 		w.fail("registering %s: %v", name, err)
 	}
 	h.areas = append(h.areas, a)
+	h.Expose(a.mem)
 	return a
 }
 

@@ -269,6 +269,10 @@ func (n *Network) copy(p *packet) *packet {
 	return c
 }
 
+// Poke lets every device progress once more at the present time, as one that got a message
+// in another way than over the network.
+func (n *Network) Poke() { n.call(n.now, func() {}) }
+
 // call schedules a call of f.
 func (n *Network) call(at time.Duration, f func()) {
 	n.events.Push(at, event{call: f})

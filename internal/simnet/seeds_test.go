@@ -165,7 +165,7 @@ func TestSeedsOverRoCEv1(t *testing.T) {
 	sum := tally{manners: make(map[manner]int)}
 	for i := range n {
 		seed := mixed(2_000_000 + i)
-		w := newWorldOver(seed, true)
+		w := newWorldOver(seed, overEthernet)
 		if err := w.run(); err != nil {
 			t.Fatalf("%s, seed %#x: %v", w.profile.name, seed, err)
 		}

@@ -31,6 +31,7 @@ type world struct {
 	hosts    []*host
 	ends     []*end
 	recvs    []*recv // by number
+	bonds    []*bond
 	err      error
 	ending   bool // nothing is posted any more
 
@@ -52,6 +53,8 @@ type tally struct {
 	bytes       int
 	refusals    [reason.Count]uint64
 	manners     map[manner]int // ends of connections
+	bonds       int            // memory paths
+	pulled      int            // bytes that came through one without lying in a ring
 }
 
 // A manner is how a connection sends, and what its peer does about losses.
@@ -100,17 +103,29 @@ func (w *world) fail(format string, a ...any) {
 
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
-func newWorld(seed uint64) *world { return newWorldOver(seed, false) }
+func newWorld(seed uint64) *world { return newWorldOver(seed, overUDP) }
 
-// newWorldOver makes a world whose devices speak RoCE v1 if ethernet, otherwise RoCE v2.
-func newWorldOver(seed uint64, ethernet bool) *world {
-	w := &world{ethernet: ethernet, rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000, stats: tally{manners: make(map[manner]int)}}
+// A medium is what the devices of a world are connected by.
+type medium int
+
+const (
+	overUDP       medium = iota // RoCE v2
+	overEthernet                // RoCE v1
+	throughMemory               // RoCE v2, and the memory path for some, at some times
+)
+
+// newWorldOver makes a world on a medium.
+func newWorldOver(seed uint64, m medium) *world {
+	w := &world{ethernet: m == overEthernet, rng: rand.New(rand.NewPCG(seed, 0)), net: simnet.New(seed), nextBase: 0x10000000, stats: tally{manners: make(map[manner]int)}}
 	w.profile = newProfile(w)
 	w.addLanes(seed)
 	six := w.chance(40)
 	w.net.Drive(w)
 	for i := range 2 + w.rng.IntN(2) {
 		w.addHost(i, six)
+	}
+	if m == throughMemory {
+		w.joinHosts()
 	}
 	for range 1 + w.rng.IntN(4) {
 		kind := qp.RC
@@ -366,6 +381,7 @@ func (w *world) tearDown() {
 		for r := range w.stats.refusals {
 			w.stats.refusals[r] += h.Dev.Trace.Counter(reason.Reason(r))
 		}
+		w.endBonds()
 		for _, l := range append(h.More, h.Link) {
 			w.check(l.Wrong)
 		}

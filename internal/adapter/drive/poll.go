@@ -39,19 +39,9 @@ func (d *Driver) Poll() {
 	} else {
 		d.emptyPolls++
 	}
-	due := d.yieldDue()
+	tired := d.emptyPolls%yieldAfter == yieldAfter-1
 	d.Unlock()
-	if due {
+	if tired {
 		d.yield()
 	}
-}
-
-// yieldDue reports whether the poller has waited long enough to yield its processor. The
-// caller has the lane.
-func (d *Driver) yieldDue() bool {
-	after := uint(yieldAfter)
-	if d.placement.alone.Load() && !d.single {
-		after = yieldAloneAfter
-	}
-	return d.emptyPolls%after == after-1
 }

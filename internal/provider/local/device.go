@@ -57,21 +57,16 @@ func (d Device) NextEvent(ctx context.Context) (provider.AsyncEvent, error) {
 	if err != nil {
 		return provider.AsyncEvent{}, err
 	}
-	return provider.AsyncEvent{Type: provider.EventType(a.Type), Owner: Owner(&a), Detail: a.Detail}, nil
-}
-
-// Owner returns the owner of the object that an event concerns, nil for events of the
-// device or its port.
-func Owner(e *adapter.AsyncEvent) any {
-	switch x := e.Element.(type) {
+	e := provider.AsyncEvent{Type: provider.EventType(a.Type), Detail: a.Detail}
+	switch x := a.Element.(type) {
 	case *adapter.QP:
-		return x.Owner
+		e.Owner = x.Owner
 	case *adapter.CQ:
-		return x.Owner
+		e.Owner = x.Owner
 	case *adapter.SRQ:
-		return x.Owner
+		e.Owner = x.Owner
 	}
-	return nil
+	return e, nil
 }
 
 type channel struct{ *adapter.Channel }

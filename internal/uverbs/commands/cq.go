@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -20,9 +20,10 @@ const minCQE = 60
 
 // cq is a completion queue. The program polls its ring directly.
 type cq struct {
-	ring
 	x       *context
 	a       *adapter.CQ
+	ring    *client.SharedMemory
+	depth   int
 	handle  uint32
 	channel *channel
 
@@ -48,7 +49,7 @@ func (q *cq) destroy() error {
 	if q.channel != nil {
 		q.channel.drop()
 	}
-	q.x.maps.Release(q.mem)
+	q.x.maps.Release(q.ring)
 	return nil
 }
 
@@ -68,25 +69,26 @@ func (x *context) newCQ(c *command, q *uapi.ExCreateCQ) (*cq, uapi.MmInfo, error
 	if err != nil {
 		return nil, uapi.MmInfo{}, err
 	}
-	o := &cq{x: x, channel: h}
+	m := x.provider.completions(depth)
+	ring, mem, err := m.in(x)
+	if err != nil {
+		return nil, uapi.MmInfo{}, err
+	}
+	o := &cq{x: x, ring: mem, depth: m.depth, channel: h}
 	o.async.user, o.async.to, o.comp.user = q.UserHandle, x.async, q.UserHandle
 	var ch *adapter.Channel
 	if h != nil {
 		ch, o.comp.to = h.a, h.pipe
 	}
-	var at uapi.MmInfo
-	o.ring, at, err = x.provider.completions(depth).place(x, func(r *queue.CompletionRing) (err error) {
-		o.a, err = x.dev.Adapter.CreateCQOn(r, ch)
-		return err
-	})
-	if err != nil {
+	if o.a, err = x.dev.Adapter.CreateCQOn(ring, ch); err != nil {
+		mem.Close()
 		return nil, uapi.MmInfo{}, err
 	}
 	if h != nil {
 		h.hold()
 	}
 	o.a.Owner = o
-	return o, at, nil
+	return o, x.maps.Add(mem), nil
 }
 
 func (x *context) createCQ(c *command) error {
@@ -132,13 +134,19 @@ func (x *context) resizeCQ(c *command) error {
 	case q.CQE == 0 || q.CQE > device.MaxCQE:
 		return syscall.EINVAL
 	}
-	next, at, err := x.provider.completions(int(q.CQE)).place(x, o.a.ResizeOn)
+	m := x.provider.completions(int(q.CQE))
+	ring, mem, err := m.in(x)
 	if err != nil {
 		return err
 	}
-	x.maps.Release(o.mem)
-	o.ring = next
-	return c.respond(uapi.Bytes(&uapi.ResizeCQResp{CQE: uint32(o.depth)}), x.provider.cq(o, at))
+	if err := o.a.ResizeOn(ring); err != nil {
+		mem.Close()
+		return err
+	}
+	x.maps.Release(o.ring)
+	o.ring, o.depth = mem, m.depth
+	mi := x.maps.Add(mem)
+	return c.respond(uapi.Bytes(&uapi.ResizeCQResp{CQE: uint32(o.depth)}), x.provider.cq(o, mi))
 }
 
 func (x *context) destroyCQ(c *command) error {

@@ -12,7 +12,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/machine"
-	"softrdma/internal/provider/local"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
@@ -57,7 +56,16 @@ func (d *Device) DeliverEvents(ctx stdcontext.Context) {
 		if err != nil {
 			return
 		}
-		if x, ok := local.Owner(&e).(eventTarget); ok {
+		var owner any
+		switch o := e.Element.(type) {
+		case *adapter.QP:
+			owner = o.Owner
+		case *adapter.CQ:
+			owner = o.Owner
+		case *adapter.SRQ:
+			owner = o.Owner
+		}
+		if x, ok := owner.(eventTarget); ok {
 			x.asyncEvent(e)
 		} else if e.Element == nil {
 			d.broadcast(e.Type)

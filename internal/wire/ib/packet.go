@@ -68,28 +68,60 @@ func (p *Packet) Parse(b []byte) Fault {
 	if len(b) < BTHLen+ICRCLen {
 		return Short
 	}
-	p.BTH.parse(b)
-	i := p.Opcode.Info()
-	if i == nil {
-		return BadOpcode
+	body := b[:len(b)-ICRCLen]
+	i, fault := p.parseHeaders(body)
+	if fault != OK {
+		return fault
 	}
-	if p.Version != 0 {
-		return BadVersion
-	}
-	n := len(b) - ICRCLen
-	if n < i.Len {
-		return Short
-	}
-	p.parseExtended(i.Headers, b[BTHLen:i.Len])
-	body := n - i.Len
-	if int(p.Pad) > body || n&3 != 0 {
+	n := len(body) - i.Len
+	if int(p.Pad) > n || len(body)&3 != 0 {
 		return BadPad
 	}
-	p.Payload = b[i.Len : n-int(p.Pad) : n-int(p.Pad)]
-	if !i.Payload && body != 0 {
+	end := len(body) - int(p.Pad)
+	p.Payload = body[i.Len:end:end]
+	if !i.Payload && n != 0 {
 		return ExtraPayload
 	}
 	return OK
+}
+
+// ParseParts reads a packet whose headers, from the BTH on, and whose payload without
+// padding lie in different places. The packet's Payload is payload.
+func (p *Packet) ParseParts(headers, payload []byte) Fault {
+	if len(headers) < BTHLen {
+		p.BTH = BTH{}
+		return Short
+	}
+	i, fault := p.parseHeaders(headers)
+	switch {
+	case fault != OK:
+		return fault
+	case len(headers) != i.Len:
+		return Short
+	case p.Pad != PadLen(len(payload)):
+		return BadPad
+	case !i.Payload && len(payload) != 0:
+		return ExtraPayload
+	}
+	p.Payload = payload
+	return OK
+}
+
+// parseHeaders reads the BTH and the extended headers at the beginning of b, which holds a
+// BTH at least.
+func (p *Packet) parseHeaders(b []byte) (*Info, Fault) {
+	p.BTH.parse(b)
+	i := p.Opcode.Info()
+	switch {
+	case i == nil:
+		return nil, BadOpcode
+	case p.Version != 0:
+		return nil, BadVersion
+	case len(b) < i.Len:
+		return nil, Short
+	}
+	p.parseExtended(i.Headers, b[BTHLen:i.Len])
+	return i, OK
 }
 
 func (p *Packet) parseExtended(h Headers, b []byte) {

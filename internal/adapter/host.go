@@ -1,0 +1,218 @@
+package adapter
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/adapter/hostpath"
+	"softrdma/internal/frame"
+	"softrdma/internal/link"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/trace"
+	"softrdma/internal/wire/ib"
+)
+
+// The memory path of one host: packets to peers of other processes go through rings that
+// both have mapped, as those to devices of this process are handed over (loopback.go).
+// The network stays open beside it: when a channel comes or goes, packets take the other
+// way, and the machines' retransmission covers what was lost in between.
+
+// HostBell makes the bell by which a peer on this host wakes a lane.
+func (d *Device) HostBell(lane int, owner any) (*hostmem.Bell, error) {
+	if b := d.lanes[lane].host.Bells; b != nil {
+		return b.Add(owner)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// AttachHost takes a channel to a peer on this host into use.
+func (d *Device) AttachHost(c *hostmem.Channel) {
+	for _, l := range d.lanes {
+		l.Lock()
+		l.host.Add(c, l.dev.Trace.On())
+		l.Unlock()
+	}
+}
+
+// DetachHost ends the use of a channel. When it returns no lane touches its memory.
+func (d *Device) DetachHost(c *hostmem.Channel) {
+	for _, l := range d.lanes {
+		l.Lock()
+		l.host.Remove(c)
+		l.Unlock()
+	}
+}
+
+// ShowPackets tells peers on this host whether a trace of the device wants to see packets
+// as they would be on a network.
+func (d *Device) ShowPackets() {
+	for _, l := range d.lanes {
+		l.Lock()
+		l.host.ShowPackets(d.Trace.On())
+		l.Unlock()
+	}
+}
+
+// HostPath reports whether packets to a peer go through memory.
+func (d *Device) HostPath(peer qp.Endpoint) bool {
+	l := d.lanes[0]
+	l.Lock()
+	defer l.Unlock()
+	return l.host.Find(peer) != nil
+}
+
+// initHost prepares the memory path of a lane of packets, and returns what the lane waits
+// on.
+func (l *lane) initHost(w link.Waiter) link.Waiter {
+	if l.net == nil {
+		l.host.Init(l.index, hostpath.Config{})
+		return w
+	}
+	c := hostpath.Config{
+		Port: (*hostPort)(l), Tasks: &l.tasks, Segments: &l.dev.Memory.Segments, Local: hostpath.Place(l.net.Local()), Clock: l.dev.clock,
+	}
+	watcher, can := w.(link.Watcher)
+	if can && l.dev.cfg.HostBells {
+		if b, err := hostmem.NewBells(); err == nil { // otherwise HostBell fails, and packets take the network
+			c.Bells = b
+			watcher.Watch(b.FD())
+			w = hostWaiter{w, &l.host}
+		}
+	}
+	l.host.Init(l.index, c)
+	return w
+}
+
+// A hostWaiter is a lane's link that also waits for peers on this host.
+type hostWaiter struct {
+	link.Waiter
+	host *hostpath.Lane
+}
+
+func (w hostWaiter) Wait(d time.Duration) error { return w.host.Wait(w.Waiter, d) }
+
+// hostSender returns the way to a queue pair of a peer on this host, nil if packets on the
+// flow take the network.
+func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {
+	if n := l.host.Changes(); n != f.hostChanges {
+		f.hostChanges, f.host = n, l.host.Find(f.Peer)
+	}
+	if f.host == nil || qpn == multicastQPN {
+		return nil
+	}
+	return f.host.To(qpn)
+}
+
+// hostPath returns the way of a connection's packets through memory, nil if there is none.
+func (q *QP) hostPath() *hostpath.Sender {
+	if q.flow == nil {
+		return nil
+	}
+	return q.lane.hostSender(q.flow, q.Attr.DestQPN)
+}
+
+// ThroughMemory reports whether the connection's packets go through memory to a peer on
+// this host.
+func (q *QP) ThroughMemory() bool {
+	q.lane.Lock()
+	defer q.lane.Unlock()
+	return q.hostPath() != nil
+}
+
+// revoke ends what the peer may still read of the connection's memory, which the program
+// may use again now.
+func (q *QP) revoke() {
+	if s := q.hostPath(); s != nil && q.transport.Acknowledged {
+		s.Revoke()
+	}
+}
+
+// post hands a packet of q to a peer on this host.
+func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class frame.Class) {
+	if o.Train > 1 && len(o.Pieces) > 1 && o.Len > hostmem.InlineMax {
+		for i := range o.Train {
+			l.post(s, q, f, l.partOf(q, o, i), class)
+		}
+		clear(l.part.Pieces)
+		return
+	}
+	if l.tx.flow == f {
+		l.tx.flush() // what was added before leaves before
+	}
+	x := &l.item
+	x.Head = hostmem.Head{TrafficClass: class.TrafficClass, HopLimit: class.HopLimit, Port: f.Local.Port(), Train: uint16(o.Train)}
+	if traced := l.dev.Trace.On(); o.Train <= 1 && (traced || s.WantICRC()) {
+		l.postWhole(s, q, f, o, class, traced)
+		return
+	}
+	x.Header, x.Pieces, x.Len, x.Stable = l.headers[:o.PutHeaders(l.headers[:])], o.Pieces, o.Len, q.transport.Acknowledged
+	s.Post(x)
+	x.Pieces = nil
+}
+
+// postWhole hands over a packet as it would be on a network, for a trace.
+func (l *lane) postWhole(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class frame.Class, traced bool) {
+	l.tx.flush() // frees the arena
+	b := l.tx.build(f, o, true)
+	if f.Class != class {
+		l.net.Classify(f.Flow, class)
+	}
+	x := &l.item
+	x.Kind, x.Header, x.Len, x.Stable = hostmem.Packet, f.Header(len(b)), len(b), false
+	l.tx.one[0] = b
+	x.Pieces = l.tx.one[:]
+	if traced {
+		e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: f.traced(class)}
+		e.Packet.Header, e.Packet.Pieces = x.Header, x.Pieces
+		l.dev.Trace.Emit(&e)
+	}
+	s.Post(x)
+	l.tx.one[0], x.Pieces = nil, nil
+}
+
+// A hostPort is a lane as the memory path sees it.
+type hostPort lane
+
+// Message implements hostpath.Port.
+func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
+	l := (*lane)(h)
+	fault := l.in.ParseParts(m.Header, payload)
+	l.fromHost(p, m)
+	if fault == ib.OK && l.dev.laneOf(l.in.DestQPN) != l {
+		l.drop(nil, l.in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(l.in.DestQPN))
+		return
+	}
+	if m.Train > 1 && fault == ib.OK && l.in.Opcode.Transport() == ib.RC && l.in.Opcode.Info().Payload {
+		l.in.Train = int(m.Train)
+	}
+	l.checked(now, fault, nil)
+	l.in.Train = 0
+}
+
+// Packet implements hostpath.Port.
+func (h *hostPort) Packet(now time.Duration, p *hostpath.Path, m *hostmem.Received, header, packet []byte) {
+	l := (*lane)(h)
+	fault := l.in.Parse(packet)
+	l.fromHost(p, m)
+	l.from, l.header = nil, header
+	if l.dev.Trace.On() {
+		l.trace(packet)
+	}
+	l.checked(now, fault, packet)
+	l.header = nil
+}
+
+func (l *lane) fromHost(p *hostpath.Path, m *hostmem.Received) {
+	l.in.Src, l.in.Dst = netip.AddrPortFrom(p.Peer.Addr(), m.Port), l.host.Local
+	l.in.TOS, l.in.TTL = m.TrafficClass, m.HopLimit
+}
+
+// Refused implements hostpath.Port.
+func (h *hostPort) Refused(why reason.Detail) { h.dev.Trace.Refuse(0, why) }
+
+// Broken implements hostpath.Port.
+func (h *hostPort) Broken(p *hostpath.Path, _ reason.Detail) { go p.Far.Close() }

@@ -1,0 +1,195 @@
+// Package hostpath is one lane's half of the memory path: it sends packets to peers of the
+// same host through rings in shared memory, and receives theirs (link/hostmem).
+//
+// It owns which rings a lane polls and which wake it, the tasks that wait for room in a
+// ring, and how a payload travels. It knows no queue pair and no protocol: the lane gives
+// it packets and takes them from it. Who may be a peer is decided by package samehost.
+//
+// # How a payload travels
+//
+// A payload of a few hundred bytes is copied into the ring, as is every payload whose
+// memory its sender may reuse before the peer has acknowledged it. Others are referred
+// to: the peer copies them once, out of memory that both have mapped, or out of the
+// sender's process.
+//
+// # A full ring
+//
+// Tasks wait while a ring is full, because nothing is lost in memory. A peer that takes
+// nothing for StallTime is stopped, or as good as dead. Packets to it are then dropped, as
+// a network drops those to a host that vanished, and the machines' retries end.
+//
+// All methods are called with the lane's lock held, unless they say otherwise.
+package hostpath
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/frame"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/memory"
+	"softrdma/internal/reason"
+)
+
+// StallTime is for how long a peer with a full ring may take nothing before packets to it
+// are dropped. A process that has to share its processor stands still for tens of
+// milliseconds.
+const StallTime = 100 * time.Millisecond
+
+// A Lane is the memory path of one lane. Init prepares it.
+type Lane struct {
+	Config
+	index   int
+	paths   []*Path // the newest last
+	changes uint32
+	full    []*Sender // that tasks wait for
+	touched []*Sender // published since the last Flush
+	timer   schedule.Entry
+	pull    []byte // where payloads of other processes are copied to
+	message hostmem.Received
+	empty   uint // looks since a message came
+
+	// mu is held while the sleeper arms rings, which it does without the lane's lock,
+	// and while rings are taken away.
+	mu    sync.Mutex
+	hot   atomic.Pointer[[]*ring] // that are polled
+	slept atomic.Bool             // bells may have rung
+}
+
+// A Config is what a lane needs.
+type Config struct {
+	Port     Port
+	Tasks    *schedule.Queue
+	Segments *memory.Segments // that payloads may lie in
+	Local    netip.AddrPort   // the device, as packets name it
+	Clock    func() time.Duration
+	Bells    *hostmem.Bells // nil for none: simulated time
+}
+
+// A Port takes what the memory path receives.
+type Port interface {
+	// Message takes a packet or train without its ICRC. The payload is valid
+	// during the call. What it says was not checked.
+	Message(now time.Duration, p *Path, m *hostmem.Received, payload []byte)
+
+	// Packet takes a packet from BTH to ICRC, and the frame's header in front of it.
+	Packet(now time.Duration, p *Path, m *hostmem.Received, header, packet []byte)
+
+	// Refused takes note of a packet that was lost or not valid.
+	Refused(why reason.Detail)
+
+	// Broken ends a path whose peer breaks the rules. It must not call the lane.
+	Broken(p *Path, why reason.Detail)
+}
+
+// A Path is a channel to a peer as one lane sees it.
+type Path struct {
+	*hostmem.Channel
+	senders []*Sender // one for each lane of the peer
+	rings   []*ring   // likewise
+	broken  bool
+}
+
+// Init prepares the lane with a number.
+func (l *Lane) Init(index int, c Config) {
+	l.Config, l.index = c, index
+	l.timer.Init((*timer)(l))
+	l.hot.Store(new([]*ring))
+}
+
+// Changes counts the paths that came and went: what Find returned holds until it changes.
+func (l *Lane) Changes() uint32 { return l.changes }
+
+// Add takes a new path into use. Show is that of ShowPackets.
+func (l *Lane) Add(c *hostmem.Channel, show bool) {
+	p := &Path{Channel: c}
+	for k := range c.Lanes {
+		s := &Sender{lane: l, path: p, to: k, Sender: c.Out.Sender(l.index, k)}
+		p.senders = append(p.senders, s)
+		p.rings = append(p.rings, &ring{path: p, from: k, Receiver: c.In.Receiver(k, l.index)})
+	}
+	p.show(show)
+	l.paths = append(l.paths, p)
+	l.changes++
+	l.setHot(append(l.polled(), p.rings...))
+}
+
+// Remove ends the use of a path. When it returns no memory of the channel is in use on
+// this lane. Tasks that wait for it may try again.
+func (l *Lane) Remove(c *hostmem.Channel) {
+	for i, p := range l.paths {
+		if p.Channel != c {
+			continue
+		}
+		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
+		l.changes++
+		var hot []*ring
+		for _, r := range l.polled() {
+			if r.path != p {
+				hot = append(hot, r)
+			}
+		}
+		l.setHot(hot)
+		for _, s := range p.senders {
+			s.admitAll()
+			l.full = without(l.full, s)
+			l.touched = without(l.touched, s)
+		}
+		return
+	}
+}
+
+func without(list []*Sender, s *Sender) []*Sender {
+	for i := range list {
+		if list[i] == s {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// ShowPackets tells all peers whether a trace wants to see packets as they would be on a
+// network.
+func (l *Lane) ShowPackets(on bool) {
+	for _, p := range l.paths {
+		p.show(on)
+	}
+}
+
+func (p *Path) show(on bool) {
+	for _, r := range p.rings {
+		r.SetWantICRC(on)
+	}
+}
+
+// Find returns the newest path to a peer, nil for none.
+func (l *Lane) Find(peer netip.AddrPort) *Path {
+	peer = Place(peer)
+	for i := len(l.paths) - 1; i >= 0; i-- {
+		if p := l.paths[i]; p.Peer == peer && !p.broken {
+			return p
+		}
+	}
+	return nil
+}
+
+// Place is an address as channels name it: without a zone, which only this host's
+// interfaces have.
+func Place(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// To returns the sender of packets to a queue pair of the peer.
+func (p *Path) To(qpn uint32) *Sender { return p.senders[frame.LaneOf(qpn, len(p.senders))] }
+
+// Revoke revokes the references that any peer has not used yet (Sender.Revoke).
+func (l *Lane) Revoke() {
+	for _, p := range l.paths {
+		for _, s := range p.senders {
+			s.Revoke()
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package hostpath
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/memory"
+	"softrdma/internal/reason"
+)
+
+// An end is one lane of a pair that is connected through memory, on a clock that the
+// test moves.
+type end struct {
+	Lane
+	tasks   schedule.Queue
+	segs    memory.Segments
+	now     time.Duration
+	got     [][]byte
+	packets int
+	refused []reason.Reason
+	broken  bool
+
+	rung    int // bells of this end
+	peer    *end
+	pulls   bool
+	channel *hostmem.Channel
+}
+
+func (e *end) Message(_ time.Duration, _ *Path, m *hostmem.Received, payload []byte) {
+	e.got = append(e.got, bytes.Clone(payload))
+}
+
+func (e *end) Packet(_ time.Duration, _ *Path, _ *hostmem.Received, _, packet []byte) {
+	e.packets++
+	e.got = append(e.got, bytes.Clone(packet))
+}
+func (e *end) Refused(why reason.Detail)   { e.refused = append(e.refused, why.Reason) }
+func (e *end) Broken(*Path, reason.Detail) { e.broken = true }
+func (e *end) Ring(int)                    { e.peer.rung++ }
+func (e *end) Segment(uint32) []byte       { return nil }
+func (e *end) Offer(*memory.Segment)       {}
+func (e *end) Offered(uint32) bool         { return false }
+func (e *end) Withdraw(uint32)             {}
+func (e *end) Close()                      {}
+func (e *end) Pull(dst []byte, a uint64) error {
+	if !e.pulls {
+		return errors.New("not allowed")
+	}
+	copy(dst, pulled[a-memory.Addr(pulled):])
+	return nil
+}
+
+// pulled is what messages refer to.
+var pulled = make([]byte, 1<<20)
+
+var place = netip.MustParseAddrPort("10.0.0.1:4791")
+
+// newPair connects two ends.
+func newPair(t *testing.T) (a, b *end) {
+	a, b = &end{pulls: true}, &end{pulls: true}
+	var out, in [2]*hostmem.Area
+	for i := range out {
+		mem := make([]byte, hostmem.AreaSize(1, 1))
+		out[i] = hostmem.NewArea(mem, 1, 1)
+		var err error
+		if in[1-i], err = hostmem.OpenArea(mem, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, e := range []*end{a, b} {
+		e.peer = []*end{b, a}[i]
+		e.Init(0, Config{Port: e, Tasks: &e.tasks, Segments: &e.segs, Clock: func() time.Duration { return e.now }})
+		e.channel = &hostmem.Channel{Peer: place, Out: out[i], In: in[i], Lanes: 1, Far: e, PeerReads: func() bool { return true }}
+		e.Add(e.channel, false)
+	}
+	return a, b
+}
+
+func (e *end) send(t *testing.T, n int, stable bool) {
+	t.Helper()
+	e.Find(place).To(5).Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: stable})
+	e.Flush()
+}
+
+func TestPayloadsArriveWhichWayTheyTravel(t *testing.T) {
+	for i := range pulled {
+		pulled[i] = byte(i*5 + i>>9)
+	}
+	a, b := newPair(t)
+	for _, stable := range []bool{false, true} {
+		for _, n := range []int{0, 8, 100, 511, 512, 4095, 4096, 60000} {
+			a.send(t, n, stable)
+			if !b.Receive(0) || len(b.got) != 1 || !bytes.Equal(b.got[0], pulled[:n]) {
+				t.Fatalf("%d bytes, stable %v: found %d messages", n, stable, len(b.got))
+			}
+			b.got = nil
+		}
+	}
+	a.send(t, pullLimit, true)
+	if b.Receive(0); len(b.got) != 1 || !bytes.Equal(b.got[0], pulled[:pullLimit]) {
+		t.Error("the longest train did not arrive")
+	}
+	if len(a.refused)+len(b.refused) > 0 {
+		t.Errorf("refused %v, %v", a.refused, b.refused)
+	}
+}
+
+func TestFullRingMakesTasksWait(t *testing.T) {
+	a, b := newPair(t)
+	s := a.Find(place).To(5)
+	var task schedule.Entry
+	task.Init((*timer)(&a.Lane))
+	sent := 0
+	for s.Admit(0, &task) {
+		a.send(t, 1000, false)
+		sent++
+	}
+	if a.Receive(0); a.tasks.Ready() != 0 {
+		t.Fatal("the task is ready although the ring is full")
+	}
+	for b.Receive(0) {
+	}
+	if len(b.got) != sent {
+		t.Errorf("sent %d, found %d", sent, len(b.got))
+	}
+	if a.rung == 0 {
+		t.Error("the peer did not ring for room")
+	}
+	a.Receive(0)
+	if e := a.tasks.Pop(); e != &task || !s.Admit(0, &task) {
+		t.Error("the task does not go on")
+	}
+	if len(a.refused) > 0 {
+		t.Errorf("refused %v", a.refused)
+	}
+}
+
+func TestPeerThatTakesNothingIsStalled(t *testing.T) {
+	a, b := newPair(t)
+	s := a.Find(place).To(5)
+	var task schedule.Entry
+	task.Init((*timer)(&a.Lane))
+	for s.Admit(0, &task) {
+		a.send(t, 1000, false)
+	}
+	if at := a.tasks.NextDue(); at != StallTime {
+		t.Fatalf("looks at %v, expected %v", at, StallTime)
+	}
+	a.now = StallTime - 1
+	a.Receive(a.now)
+	if a.tasks.Ready() != 0 {
+		t.Fatal("stalled too early")
+	}
+	a.now = StallTime
+	e := a.tasks.Due(a.now)
+	e.Task().Expire(a.now)
+	if a.tasks.Pop() != &task || !s.Admit(a.now, &task) {
+		t.Fatal("the task still waits")
+	}
+	for range 3 { // as on a network that leads nowhere
+		a.send(t, hostmem.InlineMax, false)
+	}
+	if !slices.Equal(a.refused, []reason.Reason{reason.HostStalled, reason.HostStalled, reason.HostStalled}) {
+		t.Errorf("refused %v", a.refused)
+	}
+	for b.Receive(0) { // the peer goes on
+	}
+	a.refused, b.got = nil, nil
+	if !s.Admit(a.now, &task) {
+		t.Fatal("not admitted")
+	}
+	a.send(t, 1000, false)
+	if b.Receive(0); len(b.got) != 1 || len(a.refused) > 0 {
+		t.Errorf("found %d messages, refused %v", len(b.got), a.refused)
+	}
+}
+
+func TestSlowPeerIsNotStalled(t *testing.T) {
+	a, b := newPair(t)
+	s := a.Find(place).To(5)
+	var task schedule.Entry
+	task.Init((*timer)(&a.Lane))
+	for ; a.now < 10*StallTime; a.now += StallTime / 2 {
+		for s.Admit(a.now, &task) {
+			a.send(t, 60000, false)
+		}
+		if e := a.tasks.Due(a.now); e != nil {
+			e.Task().Expire(a.now)
+			a.tasks.Set(e, e.Task().Deadline())
+		}
+		b.take(0, b.polled()[0]) // one message
+	}
+	if len(a.refused) > 0 {
+		t.Errorf("refused %v", a.refused)
+	}
+}
+
+func TestRevokedReferencesAreLost(t *testing.T) {
+	a, b := newPair(t)
+	a.send(t, 5000, true)
+	a.send(t, 5000, false)
+	a.Revoke()
+	a.send(t, 6000, true)
+	for b.Receive(0) {
+	}
+	if len(b.got) != 2 || len(b.got[0]) != 5000 || len(b.got[1]) != 6000 {
+		t.Errorf("found %d messages", len(b.got))
+	}
+	if !slices.Equal(b.refused, []reason.Reason{reason.HostRevoked}) {
+		t.Errorf("refused %v", b.refused)
+	}
+}
+
+func TestFailedPullIsLostPacket(t *testing.T) {
+	a, b := newPair(t)
+	b.pulls = false
+	a.send(t, 5000, true)
+	a.send(t, 10, true)
+	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) {
+		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
+	}
+}
+
+func TestBrokenRingEndsItsPath(t *testing.T) {
+	a, b := newPair(t)
+	mem := make([]byte, hostmem.AreaSize(1, 1))
+	for i := range mem {
+		mem[i] = byte(i*31 + i>>7)
+	}
+	good, err := hostmem.OpenArea(func() []byte {
+		m := make([]byte, len(mem))
+		hostmem.NewArea(m, 1, 1)
+		copy(m[4096:], mem[4096:])
+		return m
+	}(), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := netip.MustParseAddrPort("10.0.0.2:4791")
+	b.Add(&hostmem.Channel{Peer: peer, Out: b.channel.Out, In: good, Lanes: 1, Far: b, PeerReads: func() bool { return false }}, false)
+	b.Receive(0)
+	if !b.broken || b.Find(peer) != nil {
+		t.Error("the path is still in use")
+	}
+	a.send(t, 10, false)
+	if b.Receive(0); len(b.got) != 1 {
+		t.Error("the other path suffers")
+	}
+}
+
+func TestRemovedPathIsNotFound(t *testing.T) {
+	a, _ := newPair(t)
+	before := a.Changes()
+	var task schedule.Entry
+	task.Init((*timer)(&a.Lane))
+	s := a.Find(place).To(1)
+	for s.Admit(0, &task) {
+		a.send(t, 60000, false)
+	}
+	a.Remove(a.channel)
+	if a.Find(place) != nil || a.Changes() == before || !a.Idle() {
+		t.Error("the path is still there")
+	}
+	if a.tasks.Pop() != &task {
+		t.Error("a task waits for a path that is gone")
+	}
+	if a.stallAt() != schedule.Never {
+		t.Error("the lane still looks for stalls")
+	}
+}
+
+func TestPostingAndReceivingAllocateNothing(t *testing.T) {
+	a, b := newPair(t)
+	s := a.Find(place).To(5)
+	i := &Item{Header: []byte("header"), Pieces: [][]byte{pulled[:8]}, Len: 8}
+	b.Port = sink{b}
+	if n := testing.AllocsPerRun(1000, func() {
+		s.Post(i)
+		a.Flush()
+		b.Receive(0)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+type sink struct{ *end }
+
+func (sink) Message(time.Duration, *Path, *hostmem.Received, []byte) {}
+
+func BenchmarkPostAndReceive(b *testing.B) {
+	x, y := newPair(&testing.T{})
+	y.Port = sink{y}
+	s := x.Find(place).To(5)
+	i := &Item{Header: make([]byte, 28), Pieces: [][]byte{pulled[:8]}, Len: 8}
+	for b.Loop() {
+		s.Post(i)
+		x.Flush()
+		y.Receive(0)
+	}
+}

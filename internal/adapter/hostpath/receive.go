@@ -1,0 +1,228 @@
+package hostpath
+
+import (
+	"time"
+
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+)
+
+const (
+	// receiveBudget bounds the messages of one Receive.
+	receiveBudget = 64
+
+	// pullLimit is the longest payload that is copied from another process.
+	pullLimit = 256 << 10
+
+	// privateLimit is the longest payload that is copied before it is looked at. It is
+	// the longest that a machine reads itself (management datagrams, selective
+	// acknowledges); longer ones are only copied to their place.
+	privateLimit = 512
+
+	// While messages come, the link is asked at one of linkTurns looks, until there was
+	// none for linkQuiet looks. Asking a socket takes several times as long as looking
+	// into a ring.
+	linkTurns = 16
+	linkQuiet = 4096
+
+	// coolAfter is the number of empty looks after which a ring is no longer polled. Its
+	// bell brings it back.
+	coolAfter = 1 << 16
+)
+
+// A ring brings the messages of one lane of a peer.
+type ring struct {
+	*hostmem.Receiver
+	path  *Path
+	from  int
+	quiet uint // looks since the last message
+}
+
+func (l *Lane) polled() []*ring { return *l.hot.Load() }
+
+// setHot replaces the rings that are polled.
+func (l *Lane) setHot(list []*ring) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hot.Store(&list)
+}
+
+// Idle reports whether there is no path.
+func (l *Lane) Idle() bool { return len(l.paths) == 0 }
+
+// Receive takes messages from the peers' rings, and reports whether there were some.
+func (l *Lane) Receive(now time.Duration) (some bool) {
+	if len(l.full) > 0 {
+		l.serveFull(now)
+	}
+	if l.slept.Load() {
+		l.slept.Store(false)
+		l.answer()
+		l.empty = linkQuiet // it may be the link that ended the sleep
+	}
+	cold := false
+	for _, r := range l.polled() {
+		n := 0
+		if l.Bells == nil {
+			r.Disarm()
+		}
+		for n < receiveBudget && l.take(now, r) {
+			n++
+		}
+		if n > 0 {
+			some, r.quiet = true, 0
+		} else if r.quiet++; r.quiet > coolAfter {
+			cold = true
+		}
+	}
+	if some {
+		l.empty = 0
+		return true
+	}
+	l.empty++
+	if cold {
+		l.cool()
+	}
+	if l.Bells == nil { // simulated time: a peer's message is an event
+		return !l.arm()
+	}
+	return false
+}
+
+// AskLink reports whether the lane's link is to be asked after a Receive that found
+// nothing. What is in the link waits for some looks at most, and ends a sleep.
+func (l *Lane) AskLink() bool {
+	if l.empty > linkQuiet || l.Bells == nil {
+		return true
+	}
+	if l.empty%linkTurns != 0 {
+		return false
+	}
+	l.answer() // rings that are not polled
+	return true
+}
+
+// answer polls the rings whose bells rang.
+func (l *Lane) answer() {
+	if l.Bells == nil {
+		return
+	}
+	l.Bells.Rung(func(owner any) {
+		for _, p := range l.paths {
+			if p.Owner != owner {
+				continue
+			}
+			for _, r := range p.rings {
+				l.warm(r)
+			}
+		}
+	})
+}
+
+// warm polls a ring.
+func (l *Lane) warm(r *ring) {
+	hot := l.polled()
+	for _, x := range hot {
+		if x == r {
+			return
+		}
+	}
+	r.quiet = 0
+	l.setHot(append(hot[:len(hot):len(hot)], r))
+}
+
+// cool ends polling rings that brought nothing for long, and arms them.
+func (l *Lane) cool() {
+	var hot []*ring
+	for _, r := range l.polled() {
+		if l.Bells == nil || r.quiet <= coolAfter || !r.Arm() {
+			r.Disarm()
+			hot = append(hot, r)
+		}
+	}
+	l.setHot(hot)
+}
+
+// take delivers the next message of a ring, and reports whether there was one.
+func (l *Lane) take(now time.Duration, r *ring) bool {
+	if r.path.broken {
+		return false
+	}
+	m := &l.message
+	ok, fault := r.Next(m)
+	if fault.Reason != reason.None {
+		r.path.broken = true
+		l.changes++ // Find does not return it any more
+		l.Port.Refused(fault)
+		l.Port.Broken(r.path, fault)
+		return false
+	}
+	if !ok {
+		return false
+	}
+	if payload, ok := l.payload(r, m); ok {
+		if m.Kind == hostmem.Packet {
+			l.Port.Packet(now, r.path, m, m.Header, payload)
+		} else {
+			l.Port.Message(now, r.path, m, payload)
+		}
+	}
+	if r.Release() {
+		r.path.Far.Ring(r.from)
+	}
+	return true
+}
+
+// payload returns the payload of a message, and false if it cannot be had.
+func (l *Lane) payload(r *ring, m *hostmem.Received) ([]byte, bool) {
+	if !m.Refers {
+		if m.Len > privateLimit && m.Kind != hostmem.Packet {
+			return m.Payload, true
+		}
+		return l.private(m.Len)[:copy(l.pull, m.Payload)], true
+	}
+	if !r.Begin() {
+		l.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Found: uint64(m.Len)})
+		return nil, false
+	}
+	if m.Ref.Segment != 0 {
+		return l.mapped(r, m)
+	}
+	if m.Len > pullLimit {
+		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: pullLimit, Found: uint64(m.Len)})
+		return nil, false
+	}
+	b := l.private(m.Len)
+	if err := r.path.Far.Pull(b, m.Ref.Addr); err != nil {
+		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(m.Len), Found: m.Ref.Addr})
+		return nil, false
+	}
+	if !r.Valid() {
+		l.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Found: uint64(m.Len)})
+		return nil, false
+	}
+	return b, true
+}
+
+// private returns n bytes of this process. They are used again for the next message.
+func (l *Lane) private(n int) []byte {
+	if len(l.pull) < n {
+		size := privateLimit
+		if n > size {
+			size = pullLimit
+		}
+		l.pull = make([]byte, size)
+	}
+	return l.pull[:n]
+}
+
+// mapped returns a payload in memory of the peer that is mapped here.
+func (l *Lane) mapped(r *ring, m *hostmem.Received) ([]byte, bool) {
+	b := r.path.Far.Segment(m.Ref.Segment)
+	n, at := uint64(m.Len), m.Ref.Addr
+	if at > uint64(len(b)) || n > uint64(len(b))-at {
+		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(len(b)), Found: at + n})
+		return nil, false
+	}
+	return b[at : at+n : at+n], true
+}

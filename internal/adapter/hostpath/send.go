@@ -1,0 +1,218 @@
+package hostpath
+
+import (
+	"runtime"
+	"slices"
+	"time"
+	"unsafe"
+
+	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/memory"
+	"softrdma/internal/reason"
+)
+
+const (
+	// referFrom is the length from which a payload in memory that both have mapped is
+	// referred to. A shorter one lies in the ring, next to its headers.
+	referFrom = 512
+
+	// pullFrom is the same for a payload that the peer has to fetch with a system call.
+	// The call takes as long as copying some kilobytes.
+	pullFrom = 4096
+
+	// useWait is how long Revoke waits for a peer to use references, and copyWait how
+	// long for a copy that the peer is making. A train takes some tens of microseconds.
+	useWait  = time.Millisecond
+	copyWait = 2 * time.Millisecond
+)
+
+// A Sender is the way to one lane of a peer.
+type Sender struct {
+	*hostmem.Sender
+	lane *Lane
+	path *Path
+	to   int
+
+	flushing bool              // in Lane.touched
+	waiting  []*schedule.Entry // tasks that wait for room; in Lane.full if there are any
+	stalled  bool              // the peer takes nothing: packets are dropped
+	taken    uint64            // by the peer, when it last took something
+	takenAt  time.Duration
+}
+
+// Admit reports whether a task may send a packet or train. If not, the task gets a turn
+// when there is room.
+func (s *Sender) Admit(now time.Duration, e *schedule.Entry) bool {
+	for !s.Room(hostmem.InlineMax) {
+		if s.look(now); s.stalled {
+			return true
+		}
+		if s.AwaitRoom() {
+			s.wait(now, e)
+			return false
+		}
+	}
+	s.stalled = false
+	return true
+}
+
+// wait makes a task wait for room.
+func (s *Sender) wait(now time.Duration, e *schedule.Entry) {
+	if len(s.waiting) == 0 {
+		s.taken, s.takenAt = s.Consumed(), now
+		s.lane.full = append(s.lane.full, s)
+		s.lane.Tasks.Set(&s.lane.timer, s.lane.stallAt())
+	}
+	if !slices.Contains(s.waiting, e) {
+		s.waiting = append(s.waiting, e)
+	}
+}
+
+// look notes whether the peer has taken something since tasks began to wait.
+func (s *Sender) look(now time.Duration) {
+	if len(s.waiting) == 0 {
+		return
+	}
+	if n := s.Consumed(); n != s.taken {
+		s.taken, s.takenAt = n, now
+	} else if now-s.takenAt >= StallTime {
+		s.stalled = true
+	}
+}
+
+// admitAll lets the tasks that wait try again.
+func (s *Sender) admitAll() {
+	for i, e := range s.waiting {
+		s.lane.Tasks.Push(e)
+		s.waiting[i] = nil
+	}
+	s.waiting = s.waiting[:0]
+}
+
+// serveFull lets tasks try again whose ring has room, or whose peer is stalled.
+func (l *Lane) serveFull(now time.Duration) {
+	for i := 0; i < len(l.full); {
+		s := l.full[i]
+		if !s.Room(hostmem.InlineMax) {
+			if s.look(now); !s.stalled {
+				i++
+				continue
+			}
+		}
+		s.admitAll()
+		l.full = slices.Delete(l.full, i, i+1)
+	}
+}
+
+// A timer is the lane's task that looks for stalled peers.
+type timer Lane
+
+// Next implements schedule.Task.
+func (t *timer) Next(time.Duration) (int, bool) { return 0, false }
+
+// Deadline implements schedule.Task.
+func (t *timer) Deadline() time.Duration { return (*Lane)(t).stallAt() }
+
+// Expire implements schedule.Task.
+func (t *timer) Expire(now time.Duration) { (*Lane)(t).serveFull(now) }
+
+// stallAt is when the first peer counts as stalled.
+func (l *Lane) stallAt() time.Duration {
+	at := schedule.Never
+	for _, s := range l.full {
+		at = min(at, s.takenAt+StallTime)
+	}
+	return at
+}
+
+// An Item is a packet or train to send.
+type Item struct {
+	hostmem.Head
+	Header []byte // BTH and extended headers; the frame's for a Packet
+	Pieces [][]byte
+	Len    int
+
+	// Stable says that the payload's memory stays as it is until the peer has
+	// acknowledged it, so that it may be referred to.
+	Stable bool
+}
+
+// Post hands over a packet or train. Without room for it, it is lost.
+func (s *Sender) Post(i *Item) {
+	if !s.post(i) {
+		why := reason.HostFull
+		if s.stalled {
+			why = reason.HostStalled
+		}
+		s.lane.Port.Refused(reason.Detail{Reason: why, Expected: uint64(StallTime / time.Millisecond), Found: uint64(i.Len)})
+		return
+	}
+	if !s.flushing {
+		s.flushing = true
+		s.lane.touched = append(s.lane.touched, s)
+	}
+}
+
+func (s *Sender) post(i *Item) bool {
+	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
+		if r, ok := s.refer(i.Pieces[0]); ok {
+			return s.Refer(&i.Head, i.Header, r, i.Len)
+		}
+	}
+	return i.Len <= hostmem.InlineMax && s.Copy(&i.Head, i.Header, i.Pieces, i.Len)
+}
+
+// refer returns how the peer reaches the payload, if it does.
+func (s *Sender) refer(b []byte) (hostmem.Ref, bool) {
+	at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	far := s.path.Far
+	if g := s.lane.Segments.Find(at); g != nil && at+uint64(len(b)) <= memory.Addr(g.Mem)+uint64(len(g.Mem)) {
+		if far.Offered(g.ID) {
+			return hostmem.Ref{Segment: g.ID, Addr: at - memory.Addr(g.Mem)}, true
+		}
+		far.Offer(g)
+	}
+	if len(b) >= pullFrom && s.path.PeerReads() {
+		return hostmem.Ref{Addr: at}, true
+	}
+	return hostmem.Ref{}, false
+}
+
+// Longest returns how many packets of mtu bytes may be handed over as a train; 0 if traces,
+// of which one is here where traced is set, want to see packets.
+func (s *Sender) Longest(mtu int, traced bool) int {
+	switch {
+	case traced || s.WantICRC():
+		return 0
+	case s.path.PeerReads():
+		return pullLimit / mtu
+	}
+	return hostmem.InlineMax / mtu
+}
+
+// Flush wakes the peers that messages were posted to.
+func (l *Lane) Flush() {
+	for i, s := range l.touched {
+		s.flushing = false
+		if s.Armed() {
+			s.path.Far.Ring(s.to)
+		}
+		l.touched[i] = nil
+	}
+	l.touched = l.touched[:0]
+}
+
+// Revoke makes references that the peer has not used yet worthless, before the memory that
+// they name may change or go away. A peer that runs uses them within microseconds, which
+// Revoke waits for: what is revoked has to be sent again.
+func (s *Sender) Revoke() {
+	if s.lane.Bells != nil { // the peer runs beside this lane
+		for start := s.lane.Clock(); s.Referring() && s.lane.Clock()-start < useWait; {
+			runtime.Gosched()
+		}
+	}
+	if s.Referring() && !s.Sender.Revoke(copyWait, s.lane.Clock) {
+		s.lane.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Expected: uint64(copyWait / time.Microsecond)})
+	}
+}

@@ -1,0 +1,45 @@
+package hostpath
+
+import "time"
+
+// A Sleeper is the lane's link as far as it sleeps.
+type Sleeper interface{ Wait(d time.Duration) error }
+
+// Wait sleeps in the link until a message or a packet comes, or what else ends the
+// link's Wait. It takes no lock of the lane. The rings that are polled are armed before:
+// a peer that publishes afterwards rings a bell, which the link watches, and what was
+// published before is found by arming.
+func (l *Lane) Wait(link Sleeper, d time.Duration) error {
+	if !l.arm() {
+		return nil
+	}
+	err := link.Wait(d)
+	l.disarm()
+	return err
+}
+
+// arm arms the rings that are polled, and reports whether all are empty.
+func (l *Lane) arm() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.polled() {
+		if !r.Arm() {
+			l.disarmAll()
+			return false
+		}
+	}
+	return true
+}
+
+func (l *Lane) disarm() {
+	l.slept.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.disarmAll()
+}
+
+func (l *Lane) disarmAll() {
+	for _, r := range l.polled() {
+		r.Disarm()
+	}
+}

@@ -1,0 +1,119 @@
+package simnet_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/simnet/rig"
+)
+
+// A bond is the memory path between two hosts of a world, which may come and go.
+type bond struct {
+	w    *world
+	a, b *host
+	rng  *rand.Rand
+	path *rig.Bond // nil while there is none
+	due  time.Duration
+}
+
+// joinHosts connects most pairs of hosts through memory: for good, or now and then.
+func (w *world) joinHosts() {
+	rng := w.net.Random(4 << 32)
+	for i, a := range w.hosts {
+		for _, b := range w.hosts[:i] {
+			if rng.IntN(5) == 0 {
+				continue
+			}
+			x := &bond{w: w, a: a, b: b, rng: rng, due: machine.Never}
+			x.change()
+			if rng.IntN(2) == 0 {
+				x.due = 0
+				w.profile.lossy, w.profile.disorder = true, true // when the path changes
+				w.net.Drive(x)
+			}
+			w.bonds = append(w.bonds, x)
+		}
+	}
+}
+
+// change ends the path if there is one, or begins one.
+func (x *bond) change() {
+	if x.path != nil {
+		x.path.Part()
+		x.w.stats.pulled += x.path.Pulled()
+		x.path = nil
+		return
+	}
+	var err error
+	if x.path, err = rig.Join(x.a.Host, x.b.Host, rig.BondConfig{Pull: x.rng.IntN(3) > 0}); err != nil {
+		x.w.fail("joining: %v", err)
+	}
+	x.w.stats.bonds++
+}
+
+// Progress implements simnet.Driver.
+func (x *bond) Progress() time.Duration {
+	now := x.w.net.Clock()
+	if x.w.ending && x.due > 0 {
+		return machine.Never
+	}
+	if now >= x.due {
+		if x.due > 0 {
+			x.change()
+		}
+		x.due = now + 1 + time.Duration(x.rng.Int64N(int64(20*time.Millisecond)))
+	}
+	return x.due
+}
+
+// endBonds ends all paths, before the devices close.
+func (w *world) endBonds() {
+	for _, x := range w.bonds {
+		w.net.Release(x)
+		if x.path != nil {
+			x.change()
+		}
+	}
+}
+
+// TestSeedsThroughMemory plays worlds whose devices reach each other through memory, all
+// the time or now and then: the same transports and the same model.
+func TestSeedsThroughMemory(t *testing.T) {
+	n := uint64(*seedCount)
+	if testing.Short() {
+		n = min(n, 100)
+	}
+	sum := tally{manners: make(map[manner]int)}
+	failed := 0
+	for i := range n {
+		seed := mixed(3_000_000 + *firstSeed + i)
+		w := newWorldOver(seed, throughMemory)
+		if err := w.run(); err != nil {
+			t.Errorf("%s, seed %#x: %v", w.profile.name, seed, err)
+			if failed++; failed == 10 {
+				t.Fatal("giving up")
+			}
+		}
+		sum.add(&w.stats)
+		sum.bonds += w.stats.bonds
+		sum.pulled += w.stats.pulled
+	}
+	t.Logf("%d seeds, %d paths, %d bytes pulled: %v", n, sum.bonds, sum.pulled, &sum)
+	for op := range queue.SendInv + 1 {
+		if sum.ops[op] == 0 {
+			t.Errorf("operation %d never succeeded", op)
+		}
+	}
+	if sum.pulled == 0 {
+		t.Error("no payload was pulled")
+	}
+	for _, r := range []reason.Reason{reason.SequenceAhead, reason.PacketRepeated, reason.CongestionNotified} {
+		if sum.refusals[r] == 0 {
+			t.Errorf("nothing was refused for %v", r)
+		}
+	}
+}
