@@ -3,7 +3,6 @@
 package docs
 
 import (
-	"bufio"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -93,7 +92,7 @@ func tests(dir string) (map[string]bool, error) {
 	return all, nil
 }
 
-// A mapped row of the map's tables.
+// A mapped clause is an entry of the map.
 type mapped struct {
 	line    int
 	clauses []string
@@ -110,34 +109,31 @@ func names(cell string) (all []string) {
 	return all
 }
 
-func specMap(t *testing.T) (rows []mapped) {
+// entry matches an entry of the map: the clauses, the rule, and two lists of names.
+var entry = regexp.MustCompile(`(?ms)^- \*\*([^\n]+?)\*\* .+?\n  - Code: (.+?)\n  - Tests: ((?:[^\n]|\n    )+)`)
+
+func specMap(t *testing.T) (all []mapped) {
 	t.Helper()
-	f, err := os.Open("spec-map.md")
+	b, err := os.ReadFile("spec-map.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
-	for n := 1; s.Scan(); n++ {
-		cells := strings.Split(strings.Trim(s.Text(), "|"), "|")
-		if !strings.HasPrefix(s.Text(), "|") || strings.HasPrefix(s.Text(), "|---") || strings.TrimSpace(cells[0]) == "Clause" {
-			continue
-		}
-		if len(cells) != 4 {
-			t.Fatalf("spec-map.md:%d: %d cells, expected 4", n, len(cells))
-		}
-		rows = append(rows, mapped{line: n, clauses: clauses(cells[0]), code: names(cells[2]), tests: names(cells[3])})
+	text, _, _ := strings.Cut(string(b), "## What is not there")
+	for _, at := range entry.FindAllStringSubmatchIndex(text, -1) {
+		part := func(i int) string { return text[at[2*i]:at[2*i+1]] }
+		line := 1 + strings.Count(text[:at[0]], "\n")
+		all = append(all, mapped{line: line, clauses: clauses(part(1)), code: names(part(2)), tests: names(part(3))})
 	}
-	if err := s.Err(); err != nil {
-		t.Fatal(err)
+	if n := strings.Count(text, "\n- **"); n != len(all) {
+		t.Fatalf("spec-map.md: read %d of %d entries: each has clauses, a rule, code and tests", len(all), n)
 	}
-	return rows
+	return all
 }
 
 func TestSpecMapNamesWhatExists(t *testing.T) {
 	rows := specMap(t)
 	if len(rows) < 50 {
-		t.Fatalf("found %d rows: the tables are not read any more", len(rows))
+		t.Fatalf("found %d entries, expected more", len(rows))
 	}
 	for _, r := range rows {
 		if len(r.clauses) == 0 || len(r.code) == 0 || len(r.tests) == 0 {
@@ -226,7 +222,7 @@ func cited(t *testing.T) map[string]string {
 }
 
 // TestSpecMapHasEveryClauseCited keeps one rule under one number: a comment
-// that cites another one than the map wants a row of its own, or correction.
+// that cites another one than the map needs an entry of its own, or correction.
 func TestSpecMapHasEveryClauseCited(t *testing.T) {
 	known := map[string]bool{}
 	for _, r := range specMap(t) {
@@ -240,7 +236,7 @@ func TestSpecMapHasEveryClauseCited(t *testing.T) {
 	}
 	for c, path := range all {
 		if !known[c] {
-			t.Errorf("%s cites %s, which spec-map.md has no row for", path, c)
+			t.Errorf("%s cites %s, for which spec-map.md has no entry", path, c)
 		}
 	}
 }

@@ -1,6 +1,13 @@
 package ib
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// GRHLen is the length of a global route header, and of the area in front of a received
+// datagram that holds its network header (IBTA 8.3, annex A17.4.5.2).
+const GRHLen = 40
 
 // NextBTH is the next header of a GRH whose packet goes on with a BTH (IBTA 8.3.5).
 const NextBTH = 0x1b
@@ -50,4 +57,19 @@ func (h *GRH) Parse(b []byte) bool {
 	h.NextHeader, h.HopLimit = b[6], b[7]
 	h.SGID, h.DGID = [16]byte(b[8:]), [16]byte(b[24:])
 	return true
+}
+
+// PutGRH writes the 40 bytes that precede a received datagram in its buffer:
+// the IPv6 header, or twenty bytes of zero and the IPv4 header (annex
+// A17.4.5.2). The packet's length is given from BTH to ICRC.
+func PutGRH(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) {
+	b = b[:GRHLen]
+	if src.Unmap().Is4() && dst.Unmap().Is4() {
+		clear(b[:GRHLen-ipv4Len])
+		var h [ipv6Len]byte
+		PutIP(h[:], src, dst, tos, ttl, id, udpLen+length)
+		copy(b[GRHLen-ipv4Len:], h[:ipv4Len])
+		return
+	}
+	PutIP(b, src, dst, tos, ttl, id, udpLen+length)
 }

@@ -9,9 +9,10 @@ import (
 )
 
 // The ICRC (IBTA 7.8.1, annexes A16 and A17.3.3) covers the network headers with the
-// fields that switches and routers change replaced by ones, then the BTH with its
-// resv8a byte replaced by ones, then the rest of the packet. Over Ethernet and IP,
-// eight bytes of ones stand where a native packet has its LRH.
+// fields that switches and routers change replaced by ones (pseudoheader.go for RoCE v2,
+// package rocev1 for RoCE v1), then the BTH with its resv8a byte replaced by ones, then
+// the rest of the packet. Over Ethernet and IP, eight bytes of ones stand where a native
+// packet has its LRH.
 
 // lastWord is the length of what Join takes together with the BTH.
 const lastWord = 4

@@ -5,10 +5,6 @@ import (
 	"net/netip"
 )
 
-// GRHLen is the length of the area in front of a received datagram that holds
-// its global route header (IBTA 8.3).
-const GRHLen = 40
-
 const protocolUDP = 17
 
 // PutIP writes the IP header of a RoCE v2 packet between two addresses with
@@ -53,21 +49,6 @@ func PutUDP(b []byte, src, dst uint16, length int, checksum uint16) int {
 	binary.BigEndian.PutUint16(b[4:], uint16(udpLen+length))
 	binary.BigEndian.PutUint16(b[6:], checksum)
 	return udpLen
-}
-
-// PutGRH writes the 40 bytes that precede a received datagram in its buffer:
-// the IPv6 header, or twenty bytes of zero and the IPv4 header (annex
-// A17.4.5.2). The packet's length is given from BTH to ICRC.
-func PutGRH(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) {
-	b = b[:GRHLen]
-	if src.Unmap().Is4() && dst.Unmap().Is4() {
-		clear(b[:GRHLen-ipv4Len])
-		var h [ipv6Len]byte
-		PutIP(h[:], src, dst, tos, ttl, id, udpLen+length)
-		copy(b[GRHLen-ipv4Len:], h[:ipv4Len])
-		return
-	}
-	PutIP(b, src, dst, tos, ttl, id, udpLen+length)
 }
 
 // sum16 adds b to a running Internet checksum (RFC 1071). Every call but the
