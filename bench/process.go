@@ -21,10 +21,13 @@ const (
 // stopGrace is the time that a process has to exit after it was told to.
 const stopGrace = 5 * time.Second
 
-// command returns the command that runs one end of the path.
+// command returns the command that runs one end of the path. It runs in a process group
+// of its own, because some commands start programs that outlive them, and poll.
 func (p *Path) command(ctx context.Context, end int, argv ...string) *exec.Cmd {
 	argv = append(append([]string(nil), p.Inside[end]...), argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = ownGroup()
+	cmd.Cancel = func() error { return killGroup(cmd.Process) }
 	cmd.WaitDelay = stopGrace
 	return cmd
 }
@@ -68,7 +71,7 @@ func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*
 	}()
 	if ready == "" {
 		d := &daemon{pid: cmd.Process.Pid, stop: func() {
-			cmd.Process.Kill()
+			killGroup(cmd.Process)
 			cmd.Wait()
 		}}
 		return d, strings.Join(said, "\n"), nil

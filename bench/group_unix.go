@@ -1,0 +1,14 @@
+//go:build unix
+
+package bench
+
+import (
+	"os"
+	"syscall"
+)
+
+// ownGroup makes a command the leader of a process group.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// killGroup kills the process group that a process leads.
+func killGroup(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGKILL) }

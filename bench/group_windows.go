@@ -1,0 +1,11 @@
+package bench
+
+import (
+	"os"
+	"syscall"
+)
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+// killGroup kills the process. Windows has no process groups.
+func killGroup(p *os.Process) error { return p.Kill() }
