@@ -35,13 +35,13 @@ func (e Exec) Name() string {
 	return ExecName
 }
 
-// Lack returns an error unless perftest is installed and the command contains the
+// Check returns an error unless perftest is installed and the command contains the
 // library that exec preloads.
-func (Exec) Lack() error {
+func (Exec) Check() error {
 	if _, err := preload.Library(); err != nil {
 		return err
 	}
-	return Perftest{}.Lack()
+	return Perftest{}.Check()
 }
 
 // Run implements Tool.

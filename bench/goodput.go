@@ -36,7 +36,7 @@ func (g *Goodput) Fairness() float64 { return congestion.Jain(g.Shares) }
 // of d are not measured.
 type Sender interface {
 	Name() string
-	Lack() error // the reason why the sender is not available, or nil
+	Check() error // the reason why the sender is not available, or nil
 	Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error)
 }
 
@@ -50,8 +50,8 @@ type TCPSender struct {
 // Name returns "TCP" and the congestion control.
 func (s TCPSender) Name() string { return "TCP " + s.Control }
 
-// Lack returns an error unless the kernel has the congestion control.
-func (s TCPSender) Lack() error { return loop.LackControl(s.Control) }
+// Check returns an error unless the kernel has the congestion control.
+func (s TCPSender) Check() error { return loop.CheckControl(s.Control) }
 
 // tcpBufferLen is the length of a TCP end's reads and writes.
 const tcpBufferLen = 64 << 10

@@ -18,8 +18,8 @@ type Iperf3 struct{}
 // Name returns "iperf3".
 func (Iperf3) Name() string { return "iperf3" }
 
-// Lack returns an error unless iperf3 is installed.
-func (Iperf3) Lack() error { return installed("iperf3", "iperf3") }
+// Check returns an error unless iperf3 is installed.
+func (Iperf3) Check() error { return installed("iperf3", "iperf3") }
 
 func installed(program, debian string) error {
 	if _, err := exec.LookPath(program); err != nil {

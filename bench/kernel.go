@@ -18,8 +18,8 @@ type Kernel struct {
 // Name returns "kernel".
 func (Kernel) Name() string { return "kernel" }
 
-// Lack returns an error unless the system has segmentation offload for UDP.
-func (Kernel) Lack() error { return loop.LackUDP() }
+// Check returns an error unless the system has segmentation offload for UDP.
+func (Kernel) Check() error { return loop.CheckUDP() }
 
 // segmentOf returns the length of a RoCE packet with the largest path MTU that the path
 // carries.

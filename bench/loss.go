@@ -87,22 +87,22 @@ type LossTable struct {
 	Network   relay.Config `json:"relay"`
 	Rounds    int          `json:"rounds"`
 	Senders   []string     `json:"senders"`
-	Lacks     []string     `json:"lacks,omitempty"` // why senders are missing or measurements failed
-	Rows      []LossRow    `json:"courses"`
+	Missing   []string     `json:"missing,omitempty"` // why senders are missing or measurements failed
+	Rows      []LossRow    `json:"impairments"`
 	Figures   []Row        `json:"figures"`
 	Shares    []ShareRow   `json:"shares"`
 	Account   Account      `json:"account"`   // of the relay, for all measurements
 	Disturbed int          `json:"disturbed"` // measurements repeated because the relay was too slow
 }
 
-// Do measures all senders. Lacks names senders that are missing or fail. Do returns an
+// Do measures all senders. Missing names senders that are missing or fail. Do returns an
 // error only if ctx ends or the relay fails.
 func (r *LossRun) Do(ctx context.Context) (*LossTable, error) {
 	r.table = LossTable{Network: r.Network, Rounds: r.Rounds}
 	var senders []Sender
 	for _, s := range r.Senders {
-		if err := s.Lack(); err != nil {
-			r.lack(s.Name(), err)
+		if err := s.Check(); err != nil {
+			r.addMissing(s.Name(), err)
 			continue
 		}
 		senders, r.table.Senders = append(senders, s), append(r.table.Senders, s.Name())
@@ -159,8 +159,8 @@ type measurement struct {
 
 func (m measurement) String() string { return fmt.Sprintf("%s, %v", m.Name(), m.Impairment) }
 
-func (r *LossRun) lack(who string, err error) {
-	r.table.Lacks = append(r.table.Lacks, fmt.Sprintf("%s: %v", who, err))
+func (r *LossRun) addMissing(who string, err error) {
+	r.table.Missing = append(r.table.Missing, fmt.Sprintf("%s: %v", who, err))
 }
 
 // all returns the number of measurements.
@@ -177,7 +177,7 @@ const (
 	maxRepeats = 2
 )
 
-// measure makes one measurement. If it fails the goodput is zero and Lacks has the
+// measure makes one measurement. If it fails the goodput is zero and Missing has the
 // error.
 func (r *LossRun) measure(ctx context.Context, s Sender, flows int, c relay.Config, what fmt.Stringer) (g Goodput, a Account, err error) {
 	if r.Progress != nil {
@@ -205,7 +205,7 @@ func (r *LossRun) measure(ctx context.Context, s Sender, flows int, c relay.Conf
 			return g, a, ctx.Err()
 		}
 		if err != nil {
-			r.lack(what.String(), err)
+			r.addMissing(what.String(), err)
 			return Goodput{}, a, nil
 		}
 		if a.LateP99 <= maxLate+lateShare*float64(c.Delay.Microseconds()) || repeats == maxRepeats {
@@ -247,7 +247,7 @@ func (t *LossTable) figure(f *lossFigure, sender string) (Row, bool) {
 	row := Row{Name: name, Unit: "Mbit/s", Gate: f.gate, Figure: Figure{Name: name, Gate: f.gate}}
 	row.compare(a, b, 1e-6)
 	if math.IsNaN(row.Ratio) || math.IsInf(row.Ratio, 0) {
-		row.Lack = "no data was received"
+		row.Missing = "no data was received"
 	}
 	return row, true
 }

@@ -31,15 +31,15 @@ func (c *carrier) Stop() (a Account, err error) {
 
 // A fakeSender returns a goodput that depends on the carrier's loss rate.
 type fakeSender struct {
-	name string
-	on   *carrier
-	lack error
-	fail error
-	per  float64 // share of the rate that each percent of loss costs
+	name    string
+	on      *carrier
+	missing error
+	fail    error
+	per     float64 // share of the rate that each percent of loss costs
 }
 
 func (p fakeSender) Name() string { return p.name }
-func (p fakeSender) Lack() error  { return p.lack }
+func (p fakeSender) Check() error { return p.missing }
 
 func (p fakeSender) Saturate(_ context.Context, _ *Path, flows int, d, margin time.Duration) (Goodput, error) {
 	if p.fail != nil {
@@ -61,7 +61,7 @@ func newLossRun(c *carrier, senders ...Sender) *LossRun {
 
 func TestLossRunFiguresAreOfTheFirstSender(t *testing.T) {
 	c := &carrier{}
-	r := newLossRun(c, fakeSender{name: "softrdma", on: c, per: .05}, fakeSender{name: "TCP cubic", on: c, per: .8}, fakeSender{name: "TCP bbr", lack: errors.New("no bbr here")})
+	r := newLossRun(c, fakeSender{name: "softrdma", on: c, per: .05}, fakeSender{name: "TCP cubic", on: c, per: .8}, fakeSender{name: "TCP bbr", missing: errors.New("no bbr here")})
 	got, err := r.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func TestLossRunFiguresAreOfTheFirstSender(t *testing.T) {
 	if len(got.Rows) != 24 || len(got.Senders) != 2 || c.runs != 2*24*2 {
 		t.Fatalf("%d impairments of %v, %d runs", len(got.Rows), got.Senders, c.runs)
 	}
-	if len(got.Lacks) != 1 || !strings.Contains(got.Lacks[0], "no bbr here") {
-		t.Errorf("lacks %q", got.Lacks)
+	if len(got.Missing) != 1 || !strings.Contains(got.Missing[0], "no bbr here") {
+		t.Errorf("missing %q", got.Missing)
 	}
 	want := []struct {
 		ratio   float64
@@ -101,8 +101,8 @@ func TestLossRunReportsFailures(t *testing.T) {
 	r := newLossRun(c, fakeSender{name: "softrdma", on: c, fail: errors.New("out of order")})
 	r.Impairments, r.Rounds = r.Impairments[:1], 1
 	got, err := r.Do(t.Context())
-	if err != nil || len(got.Lacks) != 1 || !strings.Contains(got.Lacks[0], "out of order") || !strings.Contains(got.Lacks[0], "100µs with 0 % lost") {
-		t.Errorf("%v, %q", err, got.Lacks)
+	if err != nil || len(got.Missing) != 1 || !strings.Contains(got.Missing[0], "out of order") || !strings.Contains(got.Missing[0], "100µs with 0 % lost") {
+		t.Errorf("%v, %q", err, got.Missing)
 	}
 	if len(got.Figures) != 0 {
 		t.Errorf("figures of impairments that were not measured: %v", got.Figures)
@@ -136,7 +136,7 @@ func TestShareRunsMeasureFairnessAndQueue(t *testing.T) {
 	c := &carrier{}
 	r := newLossRun(c)
 	r.Impairments = nil
-	r.Shares = ShareRuns([]Sender{fakeSender{name: "softrdma", on: c}, fakeSender{name: "TCP cubic", lack: errors.New("no cubic")}})
+	r.Shares = ShareRuns([]Sender{fakeSender{name: "softrdma", on: c}, fakeSender{name: "TCP cubic", missing: errors.New("no cubic")}})
 	got, err := r.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -145,8 +145,8 @@ func TestShareRunsMeasureFairnessAndQueue(t *testing.T) {
 	if s.Flows != 16 || s.Fairness != 1 || s.Bits != 16e8 || s.Peak != 1000 || s.Marked != 6 || !s.Reached() {
 		t.Errorf("%+v", s)
 	}
-	if lack := got.Shares[1]; lack.Lack != "no cubic" || lack.Reached() {
-		t.Errorf("%+v", lack)
+	if missing := got.Shares[1]; missing.Missing != "no cubic" || missing.Reached() {
+		t.Errorf("%+v", missing)
 	}
 	for what, spoil := range map[string]func(*ShareRow){
 		"unfair": func(s *ShareRow) { s.Fairness = .9 }, "a long queue": func(s *ShareRow) { s.Peak = 1 << 20 }, "loss": func(s *ShareRow) { s.Dropped = 1 },

@@ -40,15 +40,15 @@ func (t *LossTable) WriteHTML(w io.Writer) error {
 	b.WriteString("</table><table><tr><th>through an ECN-marking bottleneck</th><th>Mbit/s</th><th>fairness</th><th>longest queue, KiB</th><th>dropped</th><th>marked</th></tr>")
 	for i := range t.Shares {
 		s := &t.Shares[i]
-		if s.Lack != "" {
-			fmt.Fprintf(&b, `<tr><td>%s</td><td colspan="5">missing: %s</td></tr>`, html.EscapeString(s.Sender), html.EscapeString(s.Lack))
+		if s.Missing != "" {
+			fmt.Fprintf(&b, `<tr><td>%s</td><td colspan="5">missing: %s</td></tr>`, html.EscapeString(s.Sender), html.EscapeString(s.Missing))
 			continue
 		}
 		fmt.Fprintf(&b, "<tr><td>%s, %d flows</td><td>%.0f</td><td>%.3f</td><td>%d</td><td>%d</td><td>%d</td></tr>",
 			html.EscapeString(s.Sender), s.Flows, s.Bits/1e6, s.Fairness, s.Peak>>10, s.Dropped, s.Marked)
 	}
 	b.WriteString("</table>")
-	for _, l := range t.Lacks {
+	for _, l := range t.Missing {
 		fmt.Fprintf(&b, "<p>missing: %s</p>", html.EscapeString(l))
 	}
 	return writePage(w, b.String(), t.Plots())
@@ -75,8 +75,8 @@ func writePage(w io.Writer, body string, plots []Plot) error {
 }
 
 func (r *Row) html() string {
-	if r.Lack != "" {
-		return fmt.Sprintf(`<tr><td>%s</td><td colspan="6">missing: %s</td></tr>`, html.EscapeString(r.Name), html.EscapeString(r.Lack))
+	if r.Missing != "" {
+		return fmt.Sprintf(`<tr><td>%s</td><td colspan="6">missing: %s</td></tr>`, html.EscapeString(r.Name), html.EscapeString(r.Missing))
 	}
 	of, against, ratio, span := r.Cells()
 	return fmt.Sprintf(`<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td class="%s">%s</td></tr>`,

@@ -25,8 +25,8 @@ type Perftest struct {
 // Name returns RxeName.
 func (Perftest) Name() string { return RxeName }
 
-// Lack returns an error unless perftest is installed.
-func (Perftest) Lack() error { return installed("ib_write_bw", "perftest") }
+// Check returns an error unless perftest is installed.
+func (Perftest) Check() error { return installed("ib_write_bw", "perftest") }
 
 // The number of messages is fixed, because perftest's shortest duration is several
 // seconds. These rates take rxe about a second in an emulated machine.

@@ -21,8 +21,8 @@ type RawMemory struct {
 // Name returns RawMemoryName.
 func (RawMemory) Name() string { return RawMemoryName }
 
-// Lack returns an error unless the system has futexes.
-func (RawMemory) Lack() error { return loop.LackFutex() }
+// Check returns an error unless the system has futexes.
+func (RawMemory) Check() error { return loop.CheckFutex() }
 
 // Run implements Tool.
 func (m RawMemory) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {

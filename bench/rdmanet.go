@@ -18,8 +18,8 @@ type RDMANet struct {
 // Name returns RDMANetName.
 func (RDMANet) Name() string { return RDMANetName }
 
-// Lack returns nil: rdmanet is always available.
-func (RDMANet) Lack() error { return nil }
+// Check returns nil: rdmanet is always available.
+func (RDMANet) Check() error { return nil }
 
 // Run implements Tool.
 func (t RDMANet) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {

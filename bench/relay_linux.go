@@ -130,7 +130,7 @@ func (r *Relay) Stop() (Account, error) {
 		if err != nil {
 			return a, err
 		}
-		a.Strays += int(n)
+		a.InterfaceDrops += int(n)
 	}
 	return a, run.err
 }

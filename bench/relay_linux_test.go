@@ -41,8 +41,8 @@ func TestRelayAccountsForEveryFrame(t *testing.T) {
 				t.Errorf("loss %v, %s: %d lost", loss, direction, s.Lost)
 			}
 		}
-		if a.Strays != 0 {
-			t.Errorf("loss %v: %d frames were lost by the interfaces", loss, a.Strays)
+		if a.InterfaceDrops != 0 {
+			t.Errorf("loss %v: %d frames were lost by the interfaces", loss, a.InterfaceDrops)
 		}
 	}
 }

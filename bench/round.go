@@ -23,8 +23,8 @@ type Run struct {
 type Row struct {
 	Figure  Figure    `json:"-"`
 	Name    string    `json:"figure"`
-	Of      float64   `json:"of"`      // median
-	Against float64   `json:"against"` // median
+	Of      float64   `json:"softrdma"` // median
+	Against float64   `json:"peer"`     // median
 	Unit    string    `json:"unit"`
 	Ratios  []float64 `json:"ratios"` // of each round; the values of an absolute figure
 	Ratio   float64   `json:"ratio"`  // median
@@ -32,7 +32,7 @@ type Row struct {
 	High    float64   `json:"high"`
 	Gate    float64   `json:"gate"`
 	Stretch float64   `json:"stretch"`
-	Lack    string    `json:"lack,omitempty"` // why there is no ratio
+	Missing string    `json:"missing,omitempty"` // why there is no ratio
 }
 
 // A Table has the results of a Run.
@@ -48,13 +48,13 @@ type Table struct {
 func (r *Run) Do(ctx context.Context) (*Table, error) {
 	works := r.works()
 	found := make(map[Work][]Result)
-	lack := make(map[Work]string)
+	missing := make(map[Work]string)
 	for round := range r.Rounds {
 		for i, w := range works {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if lack[w] != "" {
+			if missing[w] != "" {
 				continue
 			}
 			if r.Progress != nil {
@@ -62,7 +62,7 @@ func (r *Run) Do(ctx context.Context) (*Table, error) {
 			}
 			got, err := r.measure(ctx, w)
 			if err != nil {
-				lack[w] = err.Error()
+				missing[w] = err.Error()
 				continue
 			}
 			found[w] = append(found[w], got)
@@ -73,12 +73,12 @@ func (r *Run) Do(ctx context.Context) (*Table, error) {
 	}
 	t := &Table{Path: r.Path.Name, Rounds: r.Rounds, Results: make(map[string]Result)}
 	for _, w := range works {
-		if lack[w] == "" {
+		if missing[w] == "" {
 			t.Results[w.String()] = medians(found[w])
 		}
 	}
 	for _, f := range r.Figures {
-		t.Rows = append(t.Rows, newRow(f, found, lack))
+		t.Rows = append(t.Rows, newRow(f, found, missing))
 	}
 	return t, nil
 }
@@ -104,7 +104,7 @@ func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
 		if t.Name() != w.Tool {
 			continue
 		}
-		if err := t.Lack(); err != nil {
+		if err := t.Check(); err != nil {
 			return Result{}, err
 		}
 		limit := 30*time.Second + 4*r.Each + time.Duration(w.QPs)*connectTime
@@ -119,11 +119,11 @@ func (r *Run) measure(ctx context.Context, w Work) (Result, error) {
 	return Result{}, fmt.Errorf("%s was not selected", w.Tool)
 }
 
-func newRow(f Figure, found map[Work][]Result, lack map[Work]string) Row {
+func newRow(f Figure, found map[Work][]Result, missing map[Work]string) Row {
 	unit, scale := f.Of.Metric.show()
 	row := Row{Figure: f, Name: f.Name, Unit: unit, Gate: f.Gate, Stretch: f.Stretch}
 	for _, m := range f.measures() {
-		if row.Lack = lack[m.Work]; row.Lack != "" {
+		if row.Missing = missing[m.Work]; row.Missing != "" {
 			return row
 		}
 	}
@@ -133,7 +133,7 @@ func newRow(f Figure, found map[Work][]Result, lack map[Work]string) Row {
 	}
 	row.compare(values(found[f.Of.Work], f.Of.Metric), values(found[f.Against.Work], f.Against.Metric), scale)
 	if math.IsNaN(row.Ratio) || math.IsInf(row.Ratio, 0) {
-		row.Lack = fmt.Sprintf("%v of %v was not measured", f.Against.Metric, f.Against.Work)
+		row.Missing = fmt.Sprintf("%v of %v was not measured", f.Against.Metric, f.Against.Work)
 	}
 	return row
 }

@@ -13,12 +13,12 @@ import (
 type fake struct {
 	name    string
 	results map[string][]Result // by operation
-	lack    error
+	missing error
 	asked   []Work
 }
 
 func (f *fake) Name() string { return f.name }
-func (f *fake) Lack() error  { return f.lack }
+func (f *fake) Check() error { return f.missing }
 func (f *fake) Run(_ context.Context, _ *Path, w Work, _ time.Duration) (Result, error) {
 	f.asked = append(f.asked, w)
 	r := f.results[w.Op]
@@ -50,8 +50,8 @@ func TestRunComputesRatiosWithinRounds(t *testing.T) {
 		t.Errorf("measured %d and %d times, want 3: figures share measurements", len(a.asked), len(b.asked))
 	}
 	for _, row := range got.Rows {
-		if !slices.Equal(row.Ratios, []float64{.5, .5, .5}) || row.Ratio != .5 || row.Lack != "" {
-			t.Errorf("%s: ratios %v, median %v, lack %q", row.Name, row.Ratios, row.Ratio, row.Lack)
+		if !slices.Equal(row.Ratios, []float64{.5, .5, .5}) || row.Ratio != .5 || row.Missing != "" {
+			t.Errorf("%s: ratios %v, median %v, missing %q", row.Name, row.Ratios, row.Ratio, row.Missing)
 		}
 	}
 	if row := got.Rows[0]; row.Of != 1 || row.Against != 2 || row.Unit != "GB/s" {
@@ -123,7 +123,7 @@ func TestRunReportsMissingAndFailingTools(t *testing.T) {
 		tools []Tool
 		want  string
 	}{
-		{"not installed", []Tool{a, &fake{name: "b", lack: errors.New("b is not installed")}}, "b is not installed"},
+		{"not installed", []Tool{a, &fake{name: "b", missing: errors.New("b is not installed")}}, "b is not installed"},
 		{"fails", []Tool{a, &fake{name: "b"}}, "out of order"},
 		{"not there", []Tool{a}, "b was not selected"},
 	} {
@@ -133,8 +133,8 @@ func TestRunReportsMissingAndFailingTools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lack := got.Rows[0].Lack; !strings.Contains(lack, c.want) {
-			t.Errorf("%s: lack %q, want %q", c.name, lack, c.want)
+		if missing := got.Rows[0].Missing; !strings.Contains(missing, c.want) {
+			t.Errorf("%s: missing %q, want %q", c.name, missing, c.want)
 		}
 	}
 }

@@ -118,6 +118,6 @@ func scalingFigures() []Figure {
 		{"memory of an idle queue pair, of 100,000", at(most, Memory), Measure{}, true, 4096, 1024},
 		// Counted in the whole process, whose garbage collector allocates a little.
 		{"allocations of a 4 KiB WRITE, over 1,000 queue pairs", at(short, Allocations), Measure{}, true, .01, 0},
-		{"idle device with 1,000 queue pairs", at(idle, Idleness), Measure{}, true, 1, 0},
+		{"CPU time of an idle device with 1,000 queue pairs", at(idle, Idleness), Measure{}, true, 1, 0},
 	}
 }

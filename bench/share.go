@@ -15,7 +15,7 @@ type ShareRun struct {
 	Flows   int
 	Network relay.Config
 
-	lack     string
+	missing  string
 	goodputs []Goodput
 	accounts []Account
 }
@@ -48,10 +48,10 @@ type ShareRow struct {
 	Bits     float64 `json:"bits_per_s"` // median
 	Fairness float64 `json:"fairness"`   // Jain's index, median
 	Lowest   float64 `json:"lowest_fairness"`
-	Peak     int     `json:"peak_bytes"`     // maximum length of the queue after the start, of all rounds
-	Dropped  int     `json:"dropped"`        // by a full queue, in all rounds
-	Marked   int     `json:"marked"`         // in all rounds
-	Lack     string  `json:"lack,omitempty"` // why there are no results
+	Peak     int     `json:"peak_bytes"`        // maximum length of the queue after the start, of all rounds
+	Dropped  int     `json:"dropped"`           // by a full queue, in all rounds
+	Marked   int     `json:"marked"`            // in all rounds
+	Missing  string  `json:"missing,omitempty"` // why there are no results
 }
 
 // String returns the name of the run in the report.
@@ -60,11 +60,11 @@ func (s *ShareRun) String() string {
 }
 
 func (r *LossRun) share(ctx context.Context, s *ShareRun, round int) error {
-	if s.lack != "" {
+	if s.missing != "" {
 		return nil
 	}
-	if err := s.Sender.Lack(); err != nil {
-		s.lack = err.Error()
+	if err := s.Sender.Check(); err != nil {
+		s.missing = err.Error()
 		return nil
 	}
 	c := s.Network
@@ -75,8 +75,8 @@ func (r *LossRun) share(ctx context.Context, s *ShareRun, round int) error {
 }
 
 func (s *ShareRun) row() ShareRow {
-	row := ShareRow{Sender: s.Sender.Name(), Flows: s.Flows, Lack: s.lack}
-	if row.Lack != "" || len(s.goodputs) == 0 {
+	row := ShareRow{Sender: s.Sender.Name(), Flows: s.Flows, Missing: s.missing}
+	if row.Missing != "" || len(s.goodputs) == 0 {
 		return row
 	}
 	var bits, fair []float64
@@ -94,5 +94,5 @@ func (s *ShareRun) row() ShareRow {
 // Reached reports whether the flows share fairly, keep the queue short and lose no
 // packets.
 func (r *ShareRow) Reached() bool {
-	return r.Lack == "" && r.Fairness >= shareFair && r.Peak <= shareLength && r.Dropped == 0
+	return r.Missing == "" && r.Fairness >= shareFair && r.Peak <= shareLength && r.Dropped == 0
 }

@@ -20,8 +20,8 @@ type Softrdma struct {
 // Name returns "softrdma".
 func (Softrdma) Name() string { return "softrdma" }
 
-// Lack returns nil: softrdma is always available.
-func (Softrdma) Lack() error { return nil }
+// Check returns nil: softrdma is always available.
+func (Softrdma) Check() error { return nil }
 
 // perfReport has the fields that are used from the output of `softrdma perf --json`.
 type perfReport struct {

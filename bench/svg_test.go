@@ -43,7 +43,7 @@ func checkXML(t *testing.T, s string) {
 func TestWriteHTMLShowsEveryRow(t *testing.T) {
 	table := &Table{Path: "p<", Rounds: 3, Rows: []Row{
 		{Name: "good & fast", Ratio: 1, Gate: .5, Stretch: .9, Figure: Figure{Gate: .5, Stretch: .9}},
-		{Name: "absent", Lack: "x is not installed"},
+		{Name: "absent", Missing: "x is not installed"},
 	}}
 	var b strings.Builder
 	if err := WriteHTML(&b, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {

@@ -24,8 +24,8 @@ func (u UCX) Name() string {
 	return "UCX-TCP"
 }
 
-// Lack returns an error unless ucx_perftest is installed.
-func (UCX) Lack() error { return installed("ucx_perftest", "ucx-utils") }
+// Check returns an error unless ucx_perftest is installed.
+func (UCX) Check() error { return installed("ucx_perftest", "ucx-utils") }
 
 // Estimates of bytes and messages per second: ucx_perftest takes a number of messages
 // and not a duration.

@@ -93,7 +93,7 @@ type Result struct {
 // result and stops all its processes.
 type Tool interface {
 	Name() string
-	Lack() error // the reason why the tool is not available, or nil
+	Check() error // the reason why the tool is not available, or nil
 	Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error)
 }
 

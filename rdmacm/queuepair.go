@@ -44,15 +44,11 @@ func (id *ID) PD() (*verbs.PD, error) {
 
 // ownPD is PD. The caller holds mu.
 func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
-	switch {
-	case id.destroyed:
-		return nil, fmt.Errorf("id: %w", ErrClosed)
-	case id.pd != nil:
+	if id.pd != nil && !id.destroyed {
 		return id.pd, nil
-	case dev == nil && (id.c.Removed() || id.c.Device().IsValid()): // it is not among the open ones any more
-		return nil, fmt.Errorf("device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
-	case dev == nil:
-		return nil, reason.BadArgument(0, 0, "expected an id on a device, found none: bind the id or resolve an address first")
+	}
+	if err := id.usable(dev); err != nil {
+		return nil, err
 	}
 	pd, err := dev.AllocPD()
 	if err != nil {
@@ -60,6 +56,19 @@ func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
 	}
 	id.pd = pd
 	return pd, nil
+}
+
+// usable returns an error unless the id has a device that is open. The caller holds mu.
+func (id *ID) usable(dev *verbs.Device) error {
+	switch {
+	case id.destroyed:
+		return fmt.Errorf("id: %w", ErrClosed)
+	case dev != nil:
+		return nil
+	case id.pd != nil || id.c.Removed() || id.c.Device().IsValid(): // the id had a device
+		return fmt.Errorf("device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
+	}
+	return reason.BadArgument(0, 0, "expected an id on a device, found none: bind the id or resolve an address first")
 }
 
 func (id *ID) deallocPD() error {
@@ -87,12 +96,12 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	if id.qp != nil {
 		return nil, reason.BadArgument(0, 1, "create QP: expected an id without a queue pair, found one")
 	}
+	if err := id.usable(dev); err != nil {
+		return nil, fmt.Errorf("create QP: %w", err)
+	}
 	own, err := id.ownPD(dev)
 	if err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)
-	}
-	if dev == nil {
-		return nil, fmt.Errorf("create QP: device of %v: %w", id.LocalAddr(), verbs.ErrClosed)
 	}
 	if pd == nil {
 		pd = own

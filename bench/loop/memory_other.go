@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-func LackFutex() error { return fmt.Errorf("futexes between processes: %w", errors.ErrUnsupported) }
+func CheckFutex() error { return fmt.Errorf("futexes between processes: %w", errors.ErrUnsupported) }
 
 func pingPong(context.Context, string, *MemoryConfig) (Result, error) {
-	return Result{}, LackFutex()
+	return Result{}, CheckFutex()
 }
 
-func echo(*MemoryConfig) error { return LackFutex() }
+func echo(*MemoryConfig) error { return CheckFutex() }

@@ -25,8 +25,8 @@ func chooseControl(name string) func(_, _ string, c syscall.RawConn) error {
 	}
 }
 
-// LackControl returns an error unless the kernel has the congestion control.
-func LackControl(name string) error {
+// CheckControl returns an error unless the kernel has the congestion control.
+func CheckControl(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("TCP socket: %w", err)

@@ -25,7 +25,7 @@ const (
 	sayEnd   = 1 // length of the datagram that ends the loop; all others are longer
 )
 
-func LackUDP() error { return nil }
+func CheckUDP() error { return nil }
 
 type udpEnd struct {
 	c       *Config

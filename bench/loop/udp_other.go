@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-func LackUDP() error {
+func CheckUDP() error {
 	return fmt.Errorf("segmentation offload of UDP sockets: %w", errors.ErrUnsupported)
 }
 
-func newUDPEnd(*Config) (end, error) { return nil, LackUDP() }
+func newUDPEnd(*Config) (end, error) { return nil, CheckUDP() }

@@ -122,6 +122,11 @@ var sameHost = map[reason.Reason]text{
 		"Whether and how the peer's process ended.",
 		"Connect again.",
 		localClause},
+	reason.HostGone: {
+		"The device reaches this peer only through shared memory, and the peer closed its device, exited or was killed.",
+		"Whether and how the peer's process ended, and the option --same-host.",
+		"Start the peer and connect again. With --same-host auto the network path is used where there is one.",
+		localClause},
 	reason.HostRing: {
 		"A message in the ring that a device of this host writes has a length, an offset or a number that no sender writes. The connection through memory has ended; packets use the network instead.",
 		"Whether the peer's program overwrites memory that is not its own, and whether it runs a modified softrdma.",

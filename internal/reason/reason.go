@@ -302,6 +302,7 @@ const (
 	HostLimit
 	HostResources
 	HostClosed
+	HostGone
 	HostRing
 	HostFull
 	HostStalled

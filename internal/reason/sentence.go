@@ -260,6 +260,7 @@ var rows = [Count]row{
 	HostLimit:          {"HOST_LIMIT", "one peer or user takes too many of the memory path's resources: at most %d, found %d"},
 	HostResources:      {"HOST_RESOURCES", "the system has no memory or file descriptors left for the memory path: %d bytes, errno %v"},
 	HostClosed:         {"HOST_CLOSED", "peer closed its device or its process ended: process %d, errno %v"},
+	HostGone:           {"HOST_GONE", "memory path to the peer has gone and no other leads there: expected %d channel, found %d"},
 	HostRing:           {"HOST_RING", "the peer wrote an impossible value into its shared ring: expected %#x, found %#x"},
 	HostFull:           {"HOST_FULL", "no room in the ring to the peer, packet dropped: tasks wait at most %d ms, packet of %d bytes"},
 	HostStalled:        {"HOST_STALLED", "peer takes nothing from its ring, packet dropped: waited %d ms, packet of %d bytes"},

@@ -75,9 +75,14 @@ const (
 	// unlockBudget bounds how often Unlock serves the doorbell of others.
 	unlockBudget = 64
 
-	// yieldAfter is the number of empty polls after which a poller offers its
-	// processor to others, who may have to run before anything can come.
+	// yieldAfter is the number of empty polls after which a poller yields its processor
+	// to another thread, which may have to run before a packet can come.
 	yieldAfter = 8
+
+	// yieldAloneAfter replaces yieldAfter while no other thread waits for the processor.
+	// It is longer than a peer that runs on another processor takes to answer: a poller
+	// that yields in each round trip lets the kernel run whatever woke meanwhile.
+	yieldAloneAfter = 64
 )
 
 // neverPolled is long before the clock's beginning.

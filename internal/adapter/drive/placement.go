@@ -3,51 +3,56 @@ package drive
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// sharedYield and sharedFactor tell a yield in which another thread ran: it took so
-	// long, and so many times as long as the shortest one.
+	// sharedYield and sharedFactor recognise a yield in which another thread ran: it took
+	// at least sharedYield, and sharedFactor times as long as the shortest yield.
 	sharedYield  = 3 * time.Microsecond
 	sharedFactor = 4
 
-	// newcomerLimit is the number of yields in a row in which another thread may run
-	// before a thread moves that just came to the processor: others come for a moment.
+	// newcomerLimit is the number of consecutive yields in which another thread may run
+	// before a thread moves that has just come to the processor. Other threads may run
+	// there only for a moment.
 	newcomerLimit = 3
 
-	// residentLimit is the same for the thread that was there first, and up to as many
-	// again, by chance: of two that take turns only one is to move.
+	// residentLimit is the same for the thread that was there first, plus a random number
+	// below residentLimit: of two threads that take turns only one is to move.
 	residentLimit = 6
 
-	// minMoveWait and maxMoveWait bound how often a poller moves. The wait doubles
-	// where moving did not help, and is forgotten after sixteen times as long.
+	// minMoveWait and maxMoveWait bound how often a poller moves. The wait doubles when
+	// moving did not help, and is reset after sixteen times as long.
 	minMoveWait = time.Millisecond
 	maxMoveWait = 128 * time.Millisecond
 )
 
-// A placement is what a poller knows of its processor: whether it has it alone. Go's
-// monitor has a goroutine that ran for 10 ms go on in another thread, which the
-// system may wake where the peer polls. They then take turns, each round trip
-// takes five times as long, and another processor has nothing to do until the
-// system balances its load some milliseconds later. A poller that notices moves.
+// A placement tracks whether a poller shares its processor with another thread. Go's
+// monitor makes a goroutine that ran for 10 ms continue in another thread, which the
+// system may wake where the peer polls. Both pollers then take turns, each round trip
+// takes five times as long, and another processor is idle until the system balances its
+// load some milliseconds later. A poller that notices this moves.
 type placement struct {
-	mu       sync.Mutex // held while a yield is noted; who finds it taken notes nothing
-	shortest time.Duration
-	thread   int // that yielded last
-	shared   int // yields in a row in which another thread ran
-	limit    int // of shared
-	moved    time.Duration
+	alone atomic.Bool // no other thread ran in the last yield
+
+	mu       sync.Mutex    // held while a yield is noted; a yield that finds it held is not noted
+	shortest time.Duration // yield
+	thread   int           // that yielded last
+	shared   int           // consecutive yields in which another thread ran
+	limit    int           // of shared
+	moved    time.Duration // when the poller moved last
 	wait     time.Duration // until the next move
 }
 
-// yielded notes a yield of the thread that took so long until now, and reports
+// yielded notes a yield of the thread, which took a time and ended now. It reports
 // whether to look for another processor.
 func (p *placement) yielded(thread int, took, now time.Duration) (move bool) {
 	if !p.mu.TryLock() {
 		return false
 	}
 	defer p.mu.Unlock()
+	p.alone.Store(took < sharedYield)
 	if p.shortest == 0 || took < p.shortest {
 		p.shortest = took
 	}

@@ -39,6 +39,41 @@ func TestPollerAloneOnItsProcessorStays(t *testing.T) {
 	}
 }
 
+// A poller that yields in each round trip lets everything that woke meanwhile run. One
+// that shares its processor with its peer must yield early, or both wait.
+func TestPollerYieldsEarlyOnlyOnASharedProcessor(t *testing.T) {
+	d := &Driver{}
+	now := time.Second
+	polls := func() int {
+		d.emptyPolls = 0
+		for d.emptyPolls++; !d.yieldDue(); {
+			d.emptyPolls++
+		}
+		return int(d.emptyPolls) + 1
+	}
+	for _, c := range []struct {
+		what   string
+		took   time.Duration
+		single bool
+		polls  int
+	}{
+		{"alone", aloneYield, false, yieldAloneAfter},
+		{"with another thread", takenYield, false, yieldAfter},
+		{"alone again", aloneYield, false, yieldAloneAfter},
+		{"alone, where Go runs one goroutine at a time", aloneYield, true, yieldAfter},
+		{"on a slow machine", sharedYield, false, yieldAfter},
+	} {
+		d.single = c.single
+		d.placement.yielded(oneThread, c.took, now)
+		if n := polls(); n != c.polls {
+			t.Errorf("%s: yielded after %d empty polls, expected %d", c.what, n, c.polls)
+		}
+	}
+	if d := new(Driver); d.placement.alone.Load() {
+		t.Error("a new poller takes itself for alone")
+	}
+}
+
 // What a yield takes depends on the machine: an emulated one is slow.
 func TestSlowYieldsAreNotSharedOnes(t *testing.T) {
 	var p placement

@@ -39,9 +39,19 @@ func (d *Driver) Poll() {
 	} else {
 		d.emptyPolls++
 	}
-	tired := d.emptyPolls%yieldAfter == yieldAfter-1
+	due := d.yieldDue()
 	d.Unlock()
-	if tired {
+	if due {
 		d.yield()
 	}
+}
+
+// yieldDue reports whether the poller has waited long enough to yield its processor. The
+// caller has the lane.
+func (d *Driver) yieldDue() bool {
+	after := uint(yieldAfter)
+	if d.placement.alone.Load() && !d.single {
+		after = yieldAloneAfter
+	}
+	return d.emptyPolls%after == after-1
 }

@@ -40,6 +40,18 @@ func none(t testing.TB, r *Receiver) {
 	}
 }
 
+// check fails if a message is not one that a receiver may return.
+func check(t *testing.T, m *Received) {
+	t.Helper()
+	limit := InlineMax
+	if m.Refers {
+		limit = ReferMax
+	}
+	if len(m.Header) > MaxHeader || m.Len < 0 || m.Len > limit || m.Kind > Packet || !m.Refers && len(m.Payload) != m.Len || m.Refers && m.Payload != nil {
+		t.Errorf("a message of %d + %d bytes, payload %d, kind %d", len(m.Header), m.Len, len(m.Payload), m.Kind)
+	}
+}
+
 // pattern returns n bytes that depend on a seed.
 func pattern(seed uint64, n int) []byte {
 	b := make([]byte, n+8)

@@ -57,16 +57,21 @@ func (d Device) NextEvent(ctx context.Context) (provider.AsyncEvent, error) {
 	if err != nil {
 		return provider.AsyncEvent{}, err
 	}
-	e := provider.AsyncEvent{Type: provider.EventType(a.Type), Detail: a.Detail}
-	switch x := a.Element.(type) {
+	return provider.AsyncEvent{Type: provider.EventType(a.Type), Owner: Owner(&a), Detail: a.Detail}, nil
+}
+
+// Owner returns the owner of the object that an event concerns, nil for events of the
+// device or its port.
+func Owner(e *adapter.AsyncEvent) any {
+	switch x := e.Element.(type) {
 	case *adapter.QP:
-		e.Owner = x.Owner
+		return x.Owner
 	case *adapter.CQ:
-		e.Owner = x.Owner
+		return x.Owner
 	case *adapter.SRQ:
-		e.Owner = x.Owner
+		return x.Owner
 	}
-	return e, nil
+	return nil
 }
 
 type channel struct{ *adapter.Channel }

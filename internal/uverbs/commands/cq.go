@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/uverbs/client"
+	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -20,10 +20,9 @@ const minCQE = 60
 
 // cq is a completion queue. The program polls its ring directly.
 type cq struct {
+	ring
 	x       *context
 	a       *adapter.CQ
-	ring    *client.SharedMemory
-	depth   int
 	handle  uint32
 	channel *channel
 
@@ -49,7 +48,7 @@ func (q *cq) destroy() error {
 	if q.channel != nil {
 		q.channel.drop()
 	}
-	q.x.maps.Release(q.ring)
+	q.x.maps.Release(q.mem)
 	return nil
 }
 
@@ -69,26 +68,25 @@ func (x *context) newCQ(c *command, q *uapi.ExCreateCQ) (*cq, uapi.MmInfo, error
 	if err != nil {
 		return nil, uapi.MmInfo{}, err
 	}
-	m := x.provider.completions(depth)
-	ring, mem, err := m.in(x)
-	if err != nil {
-		return nil, uapi.MmInfo{}, err
-	}
-	o := &cq{x: x, ring: mem, depth: m.depth, channel: h}
+	o := &cq{x: x, channel: h}
 	o.async.user, o.async.to, o.comp.user = q.UserHandle, x.async, q.UserHandle
 	var ch *adapter.Channel
 	if h != nil {
 		ch, o.comp.to = h.a, h.pipe
 	}
-	if o.a, err = x.dev.Adapter.CreateCQOn(ring, ch); err != nil {
-		mem.Close()
+	var at uapi.MmInfo
+	o.ring, at, err = x.provider.completions(depth).place(x, func(r *queue.CompletionRing) (err error) {
+		o.a, err = x.dev.Adapter.CreateCQOn(r, ch)
+		return err
+	})
+	if err != nil {
 		return nil, uapi.MmInfo{}, err
 	}
 	if h != nil {
 		h.hold()
 	}
 	o.a.Owner = o
-	return o, x.maps.Add(mem), nil
+	return o, at, nil
 }
 
 func (x *context) createCQ(c *command) error {
@@ -134,19 +132,13 @@ func (x *context) resizeCQ(c *command) error {
 	case q.CQE == 0 || q.CQE > device.MaxCQE:
 		return syscall.EINVAL
 	}
-	m := x.provider.completions(int(q.CQE))
-	ring, mem, err := m.in(x)
+	next, at, err := x.provider.completions(int(q.CQE)).place(x, o.a.ResizeOn)
 	if err != nil {
 		return err
 	}
-	if err := o.a.ResizeOn(ring); err != nil {
-		mem.Close()
-		return err
-	}
-	x.maps.Release(o.ring)
-	o.ring, o.depth = mem, m.depth
-	mi := x.maps.Add(mem)
-	return c.respond(uapi.Bytes(&uapi.ResizeCQResp{CQE: uint32(o.depth)}), x.provider.cq(o, mi))
+	x.maps.Release(o.mem)
+	o.ring = next
+	return c.respond(uapi.Bytes(&uapi.ResizeCQResp{CQE: uint32(o.depth)}), x.provider.cq(o, at))
 }
 
 func (x *context) destroyCQ(c *command) error {

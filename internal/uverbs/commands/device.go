@@ -12,6 +12,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/machine"
+	"softrdma/internal/provider/local"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
@@ -56,16 +57,7 @@ func (d *Device) DeliverEvents(ctx stdcontext.Context) {
 		if err != nil {
 			return
 		}
-		var owner any
-		switch o := e.Element.(type) {
-		case *adapter.QP:
-			owner = o.Owner
-		case *adapter.CQ:
-			owner = o.Owner
-		case *adapter.SRQ:
-			owner = o.Owner
-		}
-		if x, ok := owner.(eventTarget); ok {
+		if x, ok := local.Owner(&e).(eventTarget); ok {
 			x.asyncEvent(e)
 		} else if e.Element == nil {
 			d.broadcast(e.Type)

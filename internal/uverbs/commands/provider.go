@@ -45,3 +45,24 @@ func (m mapped[R]) in(x *context) (*R, *client.SharedMemory, error) {
 	}
 	return m.on(s.Bytes), s, nil
 }
+
+// A ring is where a queue of a program is, and how many requests or completions the
+// program may have in it.
+type ring struct {
+	mem   *client.SharedMemory
+	depth int
+}
+
+// place creates the queue and gives it to use, which makes or resizes an object with
+// it. It returns where the program maps the queue.
+func (m mapped[R]) place(x *context, use func(*R) error) (ring, uapi.MmInfo, error) {
+	q, mem, err := m.in(x)
+	if err != nil {
+		return ring{}, uapi.MmInfo{}, err
+	}
+	if err := use(q); err != nil {
+		mem.Close()
+		return ring{}, uapi.MmInfo{}, err
+	}
+	return ring{mem, m.depth}, x.maps.Add(mem), nil
+}

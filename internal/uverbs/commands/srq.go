@@ -8,17 +8,16 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/uverbs/client"
+	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
 )
 
 // srq is a shared receive queue. The program posts to its ring directly.
 type srq struct {
+	ring
 	x        *context
 	a        *adapter.SRQ
-	ring     *client.SharedMemory
-	depth    int
 	handle   uint32
 	async    eventSource
 	reported uint32 // events, when it was destroyed
@@ -32,7 +31,7 @@ func (s *srq) destroy() error {
 		return err
 	}
 	s.reported = s.async.end()
-	s.x.maps.Release(s.ring)
+	s.x.maps.Release(s.mem)
 	return nil
 }
 
@@ -60,24 +59,22 @@ func (x *context) newSRQ(c *command, q *uapi.CreateSRQ) error {
 	if q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || q.MaxSGE == 0 || q.MaxSGE > uint32(most) || q.SRQLimit > q.MaxWR {
 		return fmt.Errorf("%d requests of %d entries, limit %d: %w", q.MaxWR, q.MaxSGE, q.SRQLimit, syscall.EINVAL)
 	}
-	m := x.provider.receives(int(q.MaxWR), int(q.MaxSGE))
-	ring, mem, err := m.in(x)
-	if err != nil {
-		return err
-	}
-	o := &srq{x: x, ring: mem, depth: m.depth}
+	o := &srq{x: x}
 	o.async.user, o.async.to = q.UserHandle, x.async
-	if o.a, err = p.a.CreateSRQOn(ring); err != nil {
-		mem.Close()
+	var at uapi.MmInfo
+	o.ring, at, err = x.provider.receives(int(q.MaxWR), int(q.MaxSGE)).place(x, func(r *queue.RecvRing) (err error) {
+		o.a, err = p.a.CreateSRQOn(r)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	o.a.StartLimit(int(q.SRQLimit))
 	o.a.Owner = o
-	mi := x.maps.Add(mem)
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
 		o.handle = h
 		r := uapi.CreateSRQResp{SRQHandle: h, MaxWR: uint32(o.depth), MaxSGE: q.MaxSGE, SRQN: h}
-		return uapi.Bytes(&r), x.provider.srq(o, mi)
+		return uapi.Bytes(&r), x.provider.srq(o, at)
 	})
 }
 
@@ -110,19 +107,15 @@ func (x *context) resizeSRQ(c *command, o *srq, q *uapi.ModifySRQ) error {
 	case q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || len(c.driver) < 8:
 		return syscall.EINVAL
 	}
-	m := x.provider.receives(int(q.MaxWR), o.a.Ring().MaxSGE())
-	ring, mem, err := m.in(x)
+	next, at, err := x.provider.receives(int(q.MaxWR), o.a.Ring().MaxSGE()).place(x, func(r *queue.RecvRing) error {
+		return o.a.ResizeOn(int(q.MaxWR), r)
+	})
 	if err != nil {
 		return err
 	}
-	if err := o.a.ResizeOn(int(q.MaxWR), ring); err != nil {
-		mem.Close()
-		return err
-	}
-	x.maps.Release(o.ring)
-	o.ring, o.depth = mem, m.depth
-	mi := x.maps.Add(mem)
-	return c.Process.Store(binary.NativeEndian.Uint64(c.driver), uapi.Bytes(&mi))
+	x.maps.Release(o.mem)
+	o.ring = next
+	return c.Process.Store(binary.NativeEndian.Uint64(c.driver), uapi.Bytes(&at))
 }
 
 func (x *context) querySRQ(c *command) error {

@@ -92,7 +92,7 @@ func NewCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&opt.rounds, "rounds", 5, "`NUMBER` of rounds")
 	f.DurationVar(&opt.each, "time", time.Second, "`DURATION` of one measurement")
-	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss courses, whose names contain one of these `WORDS`")
+	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss impairments, whose names contain one of these `WORDS`")
 	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "measure on `PATHS`: host (through memory); loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
 	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay or none (default window)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
@@ -233,10 +233,10 @@ func printTable(out io.Writer, t *bench.Table) error {
 		return err
 	}
 	for _, r := range t.Rows {
-		if r.Lack == "" {
+		if r.Missing == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "missing: %s: %s\n", r.Name, cli.OneLine(errors.New(r.Lack))); err != nil {
+		if _, err := fmt.Fprintf(out, "missing: %s: %s\n", r.Name, cli.OneLine(errors.New(r.Missing))); err != nil {
 			return err
 		}
 	}
@@ -253,7 +253,7 @@ func figureTable(title string, rows []bench.Row) string {
 	for i := range rows {
 		r := &rows[i]
 		limits := table.Row{r.Limit(r.Gate), r.Limit(r.Stretch)}
-		if r.Lack != "" {
+		if r.Missing != "" {
 			w.AppendRow(append(append(table.Row{r.Name, "", "", "–", ""}, limits...), "missing"))
 			continue
 		}

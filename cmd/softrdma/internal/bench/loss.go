@@ -31,7 +31,7 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 	}
 	run.Shares = slices.DeleteFunc(run.Shares, func(s bench.ShareRun) bool { return !matches(s.String(), opt.only) })
 	if len(run.Impairments)+len(run.Shares) == 0 {
-		return cli.UsageErrorf("--figures: no course's name contains %s", strings.Join(opt.only, " or "))
+		return cli.UsageErrorf("--figures: no impairment's name contains %s", strings.Join(opt.only, " or "))
 	}
 	relay, err := bench.NewRelay()
 	if err != nil {
@@ -59,8 +59,8 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 
 // printLoss prints the tables in the format of docs/performance.md.
 func printLoss(out io.Writer, t *bench.LossTable) error {
-	parts := []string{courseTable(t), figureTable(fmt.Sprintf("median of %d rounds", t.Rounds), t.Figures), shareTable(t)}
-	for _, l := range t.Lacks {
+	parts := []string{impairmentTable(t), figureTable(fmt.Sprintf("median of %d rounds", t.Rounds), t.Figures), shareTable(t)}
+	for _, l := range t.Missing {
 		parts = append(parts, "missing: "+cli.OneLine(fmt.Errorf("%s", l)))
 	}
 	parts = append(parts, "relay: "+t.Account.String())
@@ -78,8 +78,8 @@ func printLoss(out io.Writer, t *bench.LossTable) error {
 	return nil
 }
 
-// courseTable shows the goodput of each sender on each course.
-func courseTable(t *bench.LossTable) string {
+// impairmentTable shows the goodput of each sender under each impairment.
+func impairmentTable(t *bench.LossTable) string {
 	if len(t.Rows) == 0 {
 		return ""
 	}
@@ -111,8 +111,8 @@ func shareTable(t *bench.LossTable) string {
 	w.AppendHeader(table.Row{"sender", "flows", "Mbit/s", "fairness", "lowest", "longest queue", "dropped", "marked", ""})
 	for i := range t.Shares {
 		s := &t.Shares[i]
-		if s.Lack != "" {
-			w.AppendRow(table.Row{s.Sender, s.Flows, "–", "", "", "", "", "", "missing: " + s.Lack})
+		if s.Missing != "" {
+			w.AppendRow(table.Row{s.Sender, s.Flows, "–", "", "", "", "", "", "missing: " + s.Missing})
 			continue
 		}
 		verdict := "below"

@@ -50,7 +50,8 @@ func (s *Side) postReceives(r *Round, n int64) error {
 // Ping is the client's end of a round. It records the time of each round trip in h.
 func (s *Side) Ping(ctx context.Context, r *Round, h Histogram) error {
 	t := newRoundState(s, r)
-	last := time.Now()
+	start := time.Now()
+	var last time.Duration
 	for i := int64(1); i <= r.Count; i++ {
 		var err error
 		switch r.Op {
@@ -64,9 +65,9 @@ func (s *Side) Ping(ctx context.Context, r *Round, h Histogram) error {
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		now := time.Since(start) // takes half as long as time.Now
 		if h != nil {
-			h.RecordValue(int64(now.Sub(last)))
+			h.RecordValue(int64(now - last))
 		}
 		last = now
 	}

@@ -1,0 +1,241 @@
+package samehost
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+)
+
+// A channel is a peer, from the handshake until it has gone. It implements hostmem.Far.
+// One goroutine at a time drives it: that of the handshake, then run.
+type channel struct {
+	hostmem.Channel
+	*socket
+	host    *Host
+	process process
+	same    bool // the same user: memory may be shared and read
+	name    name // of the peer
+
+	out, in   *hostmem.Memory
+	bells     []*hostmem.Bell   // of our lanes
+	ringers   []*hostmem.Ringer // of the peer's
+	nonce     *nonce            // in private memory, as the peer sees it in our area
+	permitted bool              // to read this process's memory, see permit
+	peerReads atomic.Bool
+	attached  bool
+	ended     atomic.Bool
+	deaf      atomic.Bool // the peer knows that its memory cannot be read
+
+	outbox   outbox
+	segments segments
+}
+
+func (h *Host) newChannel(conn *net.UnixConn, p process, n name) *channel {
+	c := &channel{socket: newSocket(conn), host: h, process: p, same: h.users.same(p.uid), name: n, nonce: new(nonce)}
+	_, _ = rand.Read(c.nonce[:]) // never fails
+	if n.local.IsValid() {
+		c.Peer = h.inZone(n.local)
+	}
+	c.Far, c.Owner, c.PeerReads = c, c, c.peerReads.Load
+	if c.same {
+		c.process.identify(conn)
+	}
+	return c
+}
+
+// make makes what this end passes: the area to a peer with some lanes, and the bells.
+func (c *channel) make(lanes int) (err error) {
+	own := c.host.cfg.Lanes
+	c.Lanes = lanes
+	size := hostmem.AreaSize(own, lanes)
+	if c.out, err = newMemory(size); err != nil {
+		return err
+	}
+	b := c.out.Bytes()
+	copy(b[len(b)-unix.Getpagesize():], c.nonce[:])
+	c.Out = hostmem.NewArea(b[:size], own, lanes)
+	for k := range own {
+		bell, err := c.host.cfg.Bell(k, c.Owner)
+		if err != nil {
+			return resources(0, err)
+		}
+		c.bells = append(c.bells, bell)
+	}
+	return nil
+}
+
+// sendMemory sends a message with what make has made.
+func (c *channel) sendMemory(m *message) error {
+	fds := []int{c.out.FD()}
+	var ours descriptors
+	defer func() { ours.close() }()
+	for _, b := range c.bells {
+		fd := b.FD()
+		if !c.same {
+			var err error
+			if fd, err = b.ForOther(); err != nil {
+				return resources(0, err)
+			}
+			ours = append(ours, fd)
+		}
+		fds = append(fds, fd)
+	}
+	if err := c.send(m, fds...); err != nil {
+		return err
+	}
+	return c.out.CloseFD()
+}
+
+// take maps the peer's area and takes its bells.
+func (c *channel) take(fds descriptors) (err error) {
+	own := c.host.cfg.Lanes
+	size := hostmem.AreaSize(c.Lanes, own)
+	if c.in, err = hostmem.MapMemory(fds[0], size+unix.Getpagesize(), true); err != nil {
+		return resources(size, err)
+	}
+	if c.In, err = hostmem.OpenArea(c.in.Bytes()[:size], c.Lanes, own); err != nil {
+		return err
+	}
+	for i := range c.Lanes {
+		if c.same {
+			if err := isBell(fds[1+i]); err != nil {
+				return err
+			}
+		}
+		r, err := hostmem.OpenRinger(fds.take(1+i), !c.same)
+		if err != nil {
+			return err
+		}
+		c.ringers = append(c.ringers, r)
+	}
+	return nil
+}
+
+// checkNonce checks that the peer has seen our nonce in our area.
+func (c *channel) checkNonce(seen nonce) error {
+	if seen == *c.nonce {
+		return nil
+	}
+	return reason.Detail{
+		Reason: reason.HostNonce, Expected: binary.LittleEndian.Uint64(c.nonce[:]), Found: binary.LittleEndian.Uint64(seen[:]),
+	}.Err()
+}
+
+func (c *channel) nonceAddress() uint64 { return uint64(uintptr(unsafe.Pointer(c.nonce))) }
+
+// permit lets a peer of the same user read this process's memory.
+func (c *channel) permit() {
+	if c.same {
+		c.permitted = permit(c.process.pid)
+	}
+}
+
+// probe reports whether the peer's memory can be read: whether its nonce is at the address
+// that it has named.
+func (c *channel) probe(addr uint64) bool {
+	var n nonce
+	if !c.same || c.process.read(n[:], addr) != nil || n != c.theirs() {
+		c.process.close()
+		return false
+	}
+	return true
+}
+
+func (c *channel) attach() {
+	c.attached = true
+	c.host.cfg.Attach(&c.Channel)
+}
+
+// run serves the connection until it ends.
+func (c *channel) run() {
+	var m message
+	for {
+		fds, err := c.receive(&m)
+		if err == nil {
+			err = c.handle(&m, fds)
+		}
+		fds.close()
+		if err != nil {
+			c.end(err)
+			return
+		}
+	}
+}
+
+// end frees the channel. The peer's name goes if its process was killed.
+func (c *channel) end(why error) {
+	c.ended.Store(true)
+	_ = c.socket.Close()
+	if c.Peer.IsValid() {
+		c.host.remove(c, goneBecause(why, c.process.pid))
+	}
+	if c.attached {
+		c.host.cfg.Detach(&c.Channel)
+	}
+	c.outbox.close()
+	c.free()
+	if c.attached && c.same && c.host.ctx.Err() == nil {
+		c.host.dir.removeStale(c.name.String())
+	}
+	c.host.leave(c.UnixConn)
+}
+
+// goneBecause names why a channel has ended. The peer ends one by closing the connection.
+func goneBecause(why error, pid int) error {
+	if d := detailOf(why); d.Reason != reason.HostRefused {
+		return why
+	}
+	return failure(reason.HostClosed, pid, why)
+}
+
+// free unmaps and closes everything.
+func (c *channel) free() {
+	c.segments.free()
+	for _, b := range c.bells {
+		b.Close()
+	}
+	for _, r := range c.ringers {
+		_ = r.Close()
+	}
+	for _, m := range []*hostmem.Memory{c.out, c.in} {
+		if m != nil {
+			_ = m.Close()
+		}
+	}
+	c.process.close()
+	if c.permitted {
+		forbid()
+	}
+}
+
+// Ring implements hostmem.Far.
+func (c *channel) Ring(lane int) { c.ringers[lane].Ring() }
+
+// Pull implements hostmem.Far. A peer whose memory cannot be read any more, for example
+// because it has changed its user, is told so and copies payload into its ring.
+func (c *channel) Pull(dst []byte, addr uint64) error {
+	err := c.process.read(dst, addr)
+	if err == nil {
+		return nil
+	}
+	if err != syscall.EFAULT && err != syscall.ESRCH && c.deaf.CompareAndSwap(false, true) {
+		c.put(&message{kind: noPull}, nil)
+	}
+	return err
+}
+
+// Close implements hostmem.Far: run then ends the channel.
+func (c *channel) Close() {
+	c.ended.Store(true)
+	_ = c.UnixConn.Close()
+}
+
+var _ hostmem.Far = (*channel)(nil)

@@ -1,0 +1,202 @@
+package samehost
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+)
+
+// A directory is where the devices of this host publish their sockets. Paths in it begin
+// with /proc/self/fd, because a socket's path is short (sun_path has 108 bytes).
+type directory struct {
+	path string
+	file *os.File
+}
+
+// defaultDirectory returns the directory that all devices of this user use.
+func defaultDirectory() (string, error) {
+	if dir := os.Getenv("SOFTRDMA_HOST_DIR"); dir != "" {
+		return dir, nil
+	}
+	if os.Geteuid() == 0 {
+		return "/run/softrdma/host", nil
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "softrdma", "host"), nil
+	}
+	return "", fmt.Errorf("neither SOFTRDMA_HOST_DIR nor XDG_RUNTIME_DIR is set: %w", failure(reason.HostDirectory, 0, syscall.ENOENT))
+}
+
+// openDirectory opens the directory, which it creates for this user if it is missing, and
+// refuses one in which other users could replace sockets.
+func openDirectory(path string, u *users) (*directory, error) {
+	if path == "" {
+		var err error
+		if path, err = defaultDirectory(); err != nil {
+			return nil, err
+		}
+	}
+	// The parents are not secret. Umask may only take rights away.
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.Mkdir(path, 0o700)
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("%w: %w", failure(reason.HostDirectory, len(path), err), err)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", failure(reason.HostDirectory, len(path), err), err)
+	}
+	d := &directory{path: path, file: f}
+	if err := d.check(u); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// check refuses a directory in which other users could replace sockets. With the sticky
+// bit only the directory's owner can, who is then trusted as whoever made it shared.
+func (d *directory) check(u *users) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.file.Fd()), &st); err != nil {
+		return failure(reason.HostDirectory, len(d.path), err)
+	}
+	if st.Mode&unix.S_ISVTX != 0 {
+		return nil
+	}
+	if st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s: %w", d.path,
+			reason.Detail{Reason: reason.HostDirectoryMode, Expected: uint64(st.Mode & 0o7755), Found: uint64(st.Mode & 0o7777)}.Err())
+	}
+	if !u.same(st.Uid) && (st.Uid != 0 || !u.known(0)) {
+		return fmt.Errorf("%s: %w", d.path, reason.Detail{Reason: reason.HostDirectoryOwner, Expected: uint64(u.own), Found: uint64(st.Uid)}.Err())
+	}
+	return nil
+}
+
+func (d *directory) close() { _ = d.file.Close() }
+
+// at returns the path of a file in the directory.
+func (d *directory) at(name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.file.Fd(), name)
+}
+
+// names returns the names in the directory that are of one device address, the newest
+// first, and how many others there are.
+func (d *directory) names(of name) (found []name, others int, err error) {
+	f, err := os.Open(d.at("."))
+	if err != nil {
+		return nil, 0, failure(reason.HostDirectory, len(d.path), err)
+	}
+	defer f.Close()
+	texts, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, 0, failure(reason.HostDirectory, len(d.path), err)
+	}
+	prefix := fmt.Sprintf("%s_%v_%d_", of.kind, of.local.Addr(), of.local.Port())
+	for _, s := range texts {
+		if !strings.HasPrefix(s, prefix) {
+			others++
+		} else if n, ok := parseName(s); ok && n.same(of) {
+			found = append(found, n)
+		}
+	}
+	slices.SortFunc(found, func(a, b name) int {
+		if a.since > b.since {
+			return -1
+		}
+		return 1
+	})
+	return found, others, nil
+}
+
+// listen makes the socket of a name. Peers see it when it accepts connections and has its
+// permissions: then it gets the name.
+func (d *directory) listen(n name, mode os.FileMode) (*net.UnixListener, error) {
+	final := n.String()
+	hidden := "." + final
+	path := d.at(hidden)
+	if len(path) > maxName {
+		return nil, failure(reason.HostPublish, len(path), unix.ENAMETOOLONG)
+	}
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", d.path, failure(reason.HostPublish, len(path), err), err)
+	}
+	l.SetUnlinkOnClose(false) // its path is another one soon
+	err = os.Chmod(path, mode)
+	if err == nil {
+		err = os.Rename(path, d.at(final))
+	}
+	if err != nil {
+		_ = l.Close()
+		d.remove(hidden)
+		return nil, fmt.Errorf("%s: %w: %w", d.path, failure(reason.HostPublish, len(path), err), err)
+	}
+	return l, nil
+}
+
+func (d *directory) remove(name string) { _ = unix.Unlinkat(int(d.file.Fd()), name, 0) }
+
+// owner returns the user of a socket in the directory.
+func (d *directory) owner(name string) (uid uint32, ok bool) {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(d.file.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st.Uid, err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
+}
+
+// removeStale removes a name if nobody listens on it. A name is never used again, so
+// nobody will.
+func (d *directory) removeStale(name string) {
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.at(name), Net: "unixpacket"})
+	if err == nil {
+		_ = c.Close()
+	} else if errors.Is(err, unix.ECONNREFUSED) {
+		d.remove(name)
+	}
+}
+
+// replaceStale removes the names of a device address that killed processes have left. On
+// a file system that other hosts may share, such a name may be that of a living process.
+func (d *directory) replaceStale(of name) {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(d.file.Fd()), &fs); err != nil || !slices.Contains(localFileSystems, uint32(fs.Type)) {
+		return
+	}
+	found, _, _ := d.names(of)
+	for _, n := range found {
+		d.removeStale(n.String())
+	}
+}
+
+var localFileSystems = []uint32{
+	unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+	unix.OVERLAYFS_SUPER_MAGIC,
+}
+
+// failure returns a reason with an error number of the system.
+func failure(r reason.Reason, expected int, err error) error {
+	var no syscall.Errno
+	errors.As(err, &no)
+	return reason.Detail{Reason: r, Expected: uint64(expected), Found: uint64(no)}.Err()
+}
+
+// ownSpace returns this process's network namespace.
+func ownSpace() (space, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &st); err != nil {
+		return space{}, fmt.Errorf("/proc/self/ns/net: %w: %w", reason.Detail{Reason: reason.HostUnsupported, Expected: 1}.Err(), err)
+	}
+	return space{st.Dev, st.Ino}, nil
+}

@@ -1,0 +1,234 @@
+package samehost
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+)
+
+// dial makes a channel over a connection to a name: the dialer's half of the handshake. The
+// connection has a deadline.
+func (h *Host) dial(conn *net.UnixConn, n name) error {
+	p, err := peerOf(conn)
+	if err == nil {
+		err = h.users.check(p.uid)
+	}
+	if err != nil {
+		h.leave(conn)
+		return err
+	}
+	c := h.newChannel(conn, p, n)
+	err = c.introduce()
+	if err == nil {
+		err = c.await()
+	}
+	if err != nil {
+		c.socket.refuse(detailOf(err))
+		c.end(err)
+		return err
+	}
+	go c.run()
+	return nil
+}
+
+// introduce exchanges what both ends have, and attaches the channel.
+func (c *channel) introduce() error {
+	h := c.host
+	var m message
+	fds, err := c.socket.expect(&m, welcome)
+	fds.close()
+	if err != nil {
+		return err
+	}
+	if err := h.otherStack(&m, c.process.pid); err != nil {
+		return err
+	}
+	if err := c.make(m.lanes); err != nil {
+		return err
+	}
+	c.permit()
+	err = c.sendMemory(&message{
+		kind: hello, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, device: h.cfg.Kind,
+		from: h.cfg.Local, to: c.name.local, name: h.name.String(), address: c.nonceAddress(),
+	})
+	if err != nil {
+		return err
+	}
+	fds, err = c.socket.expect(&m, answer)
+	defer fds.close()
+	if err == nil && m.lanes != c.Lanes {
+		err = reason.Detail{Reason: reason.HostMessage, Expected: uint64(c.Lanes), Found: uint64(m.lanes)}.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.take(fds); err != nil {
+		return err
+	}
+	if err := c.checkNonce(m.seen); err != nil {
+		return err
+	}
+	c.peerReads.Store(m.reads && c.same)
+	reads := c.probe(m.address)
+	c.attach()
+	return c.socket.send(&message{kind: confirm, seen: c.theirs(), reads: reads})
+}
+
+// await waits until the peer is ready, too.
+func (c *channel) await() error {
+	var m message
+	fds, err := c.socket.expect(&m, ready)
+	fds.close()
+	if err != nil {
+		return err
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	c.host.add(c)
+	return nil
+}
+
+// serve is the acceptor's half of the handshake, and then serves the channel.
+func (h *Host) serve(conn *net.UnixConn, p process) {
+	_ = conn.SetDeadline(time.Now().Add(acceptTimeout))
+	c := h.newChannel(conn, p, name{})
+	err := c.greet()
+	h.finish(p.uid)
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			c.socket.refuse(detailOf(err))
+		}
+		c.end(err)
+		return
+	}
+	c.run()
+}
+
+// greet exchanges what both ends have, and attaches the channel.
+func (c *channel) greet() error {
+	h := c.host
+	err := c.socket.send(&message{kind: welcome, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes})
+	if err != nil {
+		return err
+	}
+	var m message
+	if err := c.meet(&m); err != nil {
+		return err
+	}
+	c.permit()
+	err = c.sendMemory(&message{kind: answer, lanes: h.cfg.Lanes, seen: c.theirs(), reads: c.probe(m.address), address: c.nonceAddress()})
+	if err != nil {
+		return err
+	}
+	fds, err := c.socket.expect(&m, confirm)
+	fds.close()
+	if err != nil {
+		return err
+	}
+	if err := c.checkNonce(m.seen); err != nil {
+		return err
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	c.peerReads.Store(m.reads && c.same)
+	c.attach()
+	h.add(c)
+	return c.socket.send(&message{kind: ready})
+}
+
+// meet takes the dialer's hello with its memory, and makes this end's.
+func (c *channel) meet(m *message) error {
+	fds, err := c.socket.expect(m, hello)
+	defer fds.close()
+	if err != nil {
+		return err
+	}
+	if err := c.host.checkDialer(c, m); err != nil {
+		return err
+	}
+	if err := c.make(m.lanes); err != nil {
+		return err
+	}
+	return c.take(fds)
+}
+
+// checkDialer checks what the dialer says of itself, and sets the channel's name. The
+// dialer's address is that of a socket in the directory that belongs to its user.
+func (h *Host) checkDialer(c *channel, m *message) error {
+	if m.device != h.cfg.Kind || h.inZone(m.to) != h.inZone(h.cfg.Local) {
+		return fmt.Errorf("%s device %v wanted: %w", m.device, m.to,
+			reason.Detail{Reason: reason.HostMessage, Expected: uint64(h.cfg.Local.Port()), Found: uint64(m.to.Port())}.Err())
+	}
+	n, ok := parseName(m.name)
+	if !ok || n.kind != h.name.kind || n.local != m.from {
+		return fmt.Errorf("name %q of %v: %w", m.name, m.from, reason.Detail{Reason: reason.HostMessage, Expected: uint64(m.from.Port()), Found: uint64(n.local.Port())}.Err())
+	}
+	owner, ok := h.dir.owner(m.name)
+	if !ok {
+		return reason.Detail{Reason: reason.HostUnpublished, Expected: uint64(m.from.Port())}.Err()
+	}
+	if owner != c.process.uid {
+		return reason.Detail{Reason: reason.HostUser, Expected: uint64(owner), Found: uint64(c.process.uid)}.Err()
+	}
+	if n.space != h.name.space {
+		if err := h.onlyIn(n); err != nil {
+			return err
+		}
+	} else if n.local != h.inZone(n.local) { // a link-local address of another link
+		return reason.Detail{Reason: reason.HostNamespace, Expected: h.name.space.ino, Found: n.space.ino}.Err()
+	}
+	c.name = n
+	c.Peer = h.inZone(n.local)
+	return h.otherStack(m, c.process.pid)
+}
+
+// onlyIn returns why a device in another network namespace is not who packets to its
+// address reach, or nil.
+func (h *Host) onlyIn(n name) error {
+	if err := h.foreign(n); err != nil {
+		return err
+	}
+	found, _, err := h.dir.names(n)
+	if err != nil {
+		return err
+	}
+	var others []name
+	for _, o := range found {
+		if o.space != n.space {
+			others = append(others, o)
+		}
+	}
+	_, conn, spaces, _ := h.single(h.ctx, others)
+	if conn != nil {
+		_ = conn.Close()
+	}
+	if spaces > 0 {
+		return reason.Detail{Reason: reason.HostAmbiguous, Expected: 1, Found: uint64(1 + spaces)}.Err()
+	}
+	return nil
+}
+
+// otherStack refuses a device of this process, which the loopback reaches, unless one of
+// both requires the memory path.
+func (h *Host) otherStack(m *message, pid int) error {
+	if m.stack != h.cfg.Stack || m.mode == Require || h.cfg.Mode == Require {
+		return nil
+	}
+	return reason.Detail{Reason: reason.HostSameProcess, Expected: uint64(os.Getpid()), Found: uint64(pid)}.Err()
+}
+
+// theirs is the nonce in the peer's area.
+func (c *channel) theirs() (n nonce) {
+	b := c.in.Bytes()
+	copy(n[:], b[len(b)-unix.Getpagesize():])
+	return n
+}

@@ -1,0 +1,335 @@
+package samehost
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+// Limits on what peers may take.
+const (
+	maxPending        = 64   // handshakes of all users that a device answers at the same time
+	maxPendingOther   = 8    // of one other user
+	maxChannels       = 4096 // of all users
+	maxChannelsOther  = 64   // of one other user
+	maxPeerChannels   = 4    // of one peer: more than two means that it has started again
+	maxFailures       = 1024 // peers for which the last failure is kept
+	acceptTimeout     = time.Second
+	exhaustedPause    = 50 * time.Millisecond
+	unansweredBackOff = time.Second
+)
+
+// A Host is a device's access to the memory path.
+type Host struct {
+	cfg      Config
+	users    *users
+	dir      *directory
+	name     name
+	listener *net.UnixListener
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	conns    map[*net.UnixConn]struct{}
+	channels map[netip.AddrPort][]*channel // the newest last
+	count    map[uint32]*counts            // by user
+	total    counts
+	attempts map[netip.AddrPort]*attempt
+	failures map[netip.AddrPort]failed
+}
+
+// counts are what peers take.
+type counts struct{ pending, channels int }
+
+// Open publishes the device and accepts peers.
+func Open(cfg Config) (*Host, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	u, err := newUsers(uint32(os.Geteuid()), allMapped(), cfg.Allow)
+	if err != nil {
+		return nil, err
+	}
+	in, err := ownSpace()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Stack == 0 {
+		cfg.Stack = processStack
+	}
+	dir, err := openDirectory(cfg.Dir, u)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		cfg: cfg, users: u, dir: dir,
+		name:     name{kind: kindText(cfg.Kind), local: cfg.Local, space: in, since: uint64(time.Now().UnixNano())},
+		conns:    make(map[*net.UnixConn]struct{}),
+		channels: make(map[netip.AddrPort][]*channel),
+		count:    make(map[uint32]*counts),
+		attempts: make(map[netip.AddrPort]*attempt),
+		failures: make(map[netip.AddrPort]failed),
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	dir.replaceStale(h.name)
+	mode := os.FileMode(0o600)
+	if u.shared() {
+		mode = 0o666 // credentials decide
+	}
+	if h.listener, err = dir.listen(h.name, mode); err != nil {
+		h.cancel()
+		dir.close()
+		return nil, err
+	}
+	h.running.Add(1)
+	go h.accept()
+	return h, nil
+}
+
+// processStack is the stack of devices that name none.
+var processStack = func() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}()
+
+// Dir returns the path of the directory.
+func (h *Host) Dir() string { return h.dir.path }
+
+// Name returns the name of the device's socket in the directory.
+func (h *Host) Name() string { return h.name.String() }
+
+// Close ends all channels, and calls Detach for each. When it returns nobody finds the
+// device, and no goroutine, descriptor or mapping is left. It must not be called from Attach
+// or Detach, nor by who holds what Detach waits for.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	again := h.closed
+	h.closed = true
+	for c := range h.conns {
+		_ = c.Close()
+	}
+	h.mu.Unlock()
+	var err error
+	if !again {
+		h.cancel()
+		h.dir.remove(h.name.String())
+		err = h.listener.Close()
+	}
+	h.running.Wait()
+	if !again {
+		h.dir.close()
+	}
+	return err
+}
+
+// closedError is why a call on a closed Host fails.
+func closedError() error { return reason.Detail{Reason: reason.DeviceClosed, Expected: 1}.Err() }
+
+// enter makes Close close a connection and wait for its goroutine, which calls leave. It
+// reports false if Close was called before.
+func (h *Host) enter(c *net.UnixConn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.conns[c] = struct{}{}
+	h.running.Add(1)
+	return true
+}
+
+func (h *Host) leave(c *net.UnixConn) {
+	h.mu.Lock()
+	delete(h.conns, c)
+	h.mu.Unlock()
+	_ = c.Close()
+	h.running.Done()
+}
+
+// accept takes connections until the listener is closed.
+func (h *Host) accept() {
+	defer h.running.Done()
+	for {
+		c, err := h.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no descriptors are left
+			select {
+			case <-time.After(exhaustedPause):
+				continue
+			case <-h.ctx.Done():
+				return
+			}
+		}
+		h.admit(c)
+	}
+}
+
+// admit decides about a connection before anything is read from it or opened for it. Those
+// that it refuses hold nothing, however fast they come.
+func (h *Host) admit(c *net.UnixConn) {
+	p, err := peerOf(c)
+	if err == nil {
+		err = h.users.check(p.uid)
+	}
+	if err == nil {
+		err = h.begin(p.uid)
+	}
+	if err != nil {
+		newSocket(c).refuse(detailOf(err))
+		_ = c.Close()
+		return
+	}
+	if !h.enter(c) {
+		h.finish(p.uid)
+		_ = c.Close()
+		return
+	}
+	go h.serve(c, p)
+}
+
+// begin counts a handshake of a user that this device answers, and finish ends it.
+func (h *Host) begin(uid uint32) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.counts(uid)
+	own := h.users.same(uid)
+	switch {
+	case h.total.pending >= maxPending:
+		return tooMany(maxPending, h.total.pending)
+	case !own && n.pending >= maxPendingOther:
+		return tooMany(maxPendingOther, n.pending)
+	case h.total.channels >= maxChannels:
+		return tooMany(maxChannels, h.total.channels)
+	case !own && n.channels >= maxChannelsOther:
+		return tooMany(maxChannelsOther, n.channels)
+	}
+	h.total.pending++
+	n.pending++
+	return nil
+}
+
+func (h *Host) finish(uid uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.total.pending--
+	h.counts(uid).pending--
+}
+
+func (h *Host) counts(uid uint32) *counts {
+	n := h.count[uid]
+	if n == nil {
+		n = new(counts)
+		h.count[uid] = n
+	}
+	return n
+}
+
+func tooMany(limit, found int) error {
+	return reason.Detail{Reason: reason.HostLimit, Expected: uint64(limit), Found: uint64(found + 1)}.Err()
+}
+
+// add makes a channel known. If its peer has too many, the oldest ends.
+func (h *Host) add(c *channel) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := append(h.channels[c.Peer], c)
+	h.channels[c.Peer] = list
+	if len(list) > maxPeerChannels {
+		list[0].Close()
+	}
+	delete(h.failures, c.Peer)
+	h.total.channels++
+	h.counts(c.process.uid).channels++
+}
+
+// remove undoes add, and keeps why the channel has ended.
+func (h *Host) remove(c *channel, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := h.channels[c.Peer]
+	i := slices.Index(list, c)
+	if i < 0 {
+		return
+	}
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+		delete(h.channels, c.Peer)
+		h.fail(c.Peer, why)
+	} else {
+		h.channels[c.Peer] = list
+	}
+	h.total.channels--
+	h.counts(c.process.uid).channels--
+}
+
+// connected reports whether there is a channel to a peer.
+func (h *Host) connected(peer netip.AddrPort) bool {
+	return slices.ContainsFunc(h.channels[peer], func(c *channel) bool { return !c.ended.Load() })
+}
+
+// Why returns why there is no channel to a peer: what the last attempt has found, or why the
+// last channel has ended. It has no reason if there is a channel, or was no attempt.
+func (h *Host) Why(peer netip.AddrPort) reason.Detail {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, ok := h.failures[h.inZone(peer)]
+	if !ok {
+		return reason.Detail{}
+	}
+	return detailOf(f.err)
+}
+
+// fail keeps why a peer cannot be reached.
+func (h *Host) fail(peer netip.AddrPort, err error) {
+	if len(h.failures) >= maxFailures {
+		clear(h.failures)
+	}
+	h.failures[peer] = failed{err, time.Now()}
+}
+
+// inZone returns an address as this device names it.
+func (h *Host) inZone(peer netip.AddrPort) netip.AddrPort { return qp.InZone(peer, h.cfg.Local) }
+
+// detailOf returns the reason of an error.
+func detailOf(err error) reason.Detail {
+	var e *reason.Error
+	if errors.As(err, &e) {
+		return e.Detail
+	}
+	return detailOf(failure(reason.HostRefused, 0, err))
+}
+
+// resources names an error of the system while a channel is made.
+func resources(size int, err error) error {
+	var e *reason.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return errors.Join(failure(reason.HostResources, size, err), err)
+}
+
+// newMemory makes an area's memory, with a page for a nonce at its end.
+func newMemory(size int) (*hostmem.Memory, error) {
+	m, err := hostmem.NewMemory(size + unix.Getpagesize())
+	if err != nil {
+		return nil, resources(size, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,40 @@
+//go:build !linux
+
+package samehost
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/reason"
+)
+
+// A Host is a device's access to the memory path. This system has none.
+type Host struct{}
+
+// Open fails: only Linux has what the memory path needs.
+func Open(cfg Config) (*Host, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return nil, unsupported().Err()
+}
+
+func unsupported() reason.Detail {
+	return reason.Detail{Reason: reason.HostUnsupported, Expected: 1}
+}
+
+// Dir returns no directory.
+func (h *Host) Dir() string { return "" }
+
+// Name returns no name.
+func (h *Host) Name() string { return "" }
+
+// Reach fails.
+func (h *Host) Reach(peer netip.AddrPort, limit time.Duration) error { return unsupported().Err() }
+
+// Why returns HOST_UNSUPPORTED.
+func (h *Host) Why(peer netip.AddrPort) reason.Detail { return unsupported() }
+
+// Close does nothing.
+func (h *Host) Close() error { return nil }

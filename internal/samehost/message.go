@@ -1,0 +1,238 @@
+package samehost
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"softrdma/internal/reason"
+)
+
+// The handshake, over a connection that keeps the boundaries of messages. Descriptors are
+// the sender's area, then a bell for each of its lanes.
+//
+//	dialer                                acceptor
+//	                                      welcome: its lanes
+//	hello: itself, lanes, descriptors
+//	                                      answer: the nonce that it saw, whether it can
+//	                                              read the dialer's memory, descriptors
+//	confirm: likewise
+//	                                      ready
+//
+// Either end may send refused instead, and closes the connection. After ready each may
+// send offers of segments and what answers them. The connection ends with the channel.
+type kind uint8
+
+const (
+	welcome kind = iota + 1
+	hello
+	answer
+	confirm
+	ready
+	refused
+	offer      // a segment's descriptor
+	mapped     // the segment is mapped
+	unmappable // the segment cannot be mapped
+	withdraw   // the segment is to be unmapped
+	noPull     // the sender cannot read the receiver's memory any more
+	kinds
+)
+
+const (
+	protocolMagic   = 0x68726473 // "sdrh"
+	protocolVersion = 1
+
+	headLen    = 8
+	maxMessage = 512
+	maxText    = 160 // of a text in a message
+	maxKind    = 16
+	maxName    = 107 // of a socket's path: sun_path ends with a zero byte
+
+	// maxRights is how many descriptors a message may bring: an area and the bells.
+	maxRights = 1 + MaxLanes
+)
+
+// A nonce is a random number that both ends see in shared memory.
+type nonce [16]byte
+
+// A message is any of them. Which fields it has depends on the kind, see fields.
+type message struct {
+	kind             kind
+	stack            uint64 // of the sender
+	mode             Mode   // of the sender
+	lanes            int    // of the sender
+	device           string // kind of frames
+	from, to         netip.AddrPort
+	name             string // of the sender's socket in the directory
+	address          uint64 // of the sender's nonce in its private memory
+	seen             nonce  // in the receiver's area
+	reads            bool   // the sender can read the receiver's memory
+	reason           string
+	expected, found  uint64
+	id, generation   uint32 // of a segment
+	size             uint64 // of a segment
+	descriptorsAsked int    // how many descriptors must come with it
+}
+
+// fields passes each field of the message's kind to c, which reads or writes it.
+func (m *message) fields(c *coder) {
+	switch m.kind {
+	case welcome:
+		c.number(&m.stack)
+		c.mode(&m.mode)
+		c.small(&m.lanes, 1, MaxLanes)
+	case hello:
+		c.number(&m.stack)
+		c.mode(&m.mode)
+		c.small(&m.lanes, 1, MaxLanes)
+		c.text(&m.device, maxKind)
+		c.endpoint(&m.from)
+		c.endpoint(&m.to)
+		c.text(&m.name, maxName)
+		c.number(&m.address)
+		m.descriptorsAsked = 1 + m.lanes
+	case answer:
+		c.small(&m.lanes, 1, MaxLanes)
+		c.nonce(&m.seen)
+		c.flag(&m.reads)
+		c.number(&m.address)
+		m.descriptorsAsked = 1 + m.lanes
+	case confirm:
+		c.nonce(&m.seen)
+		c.flag(&m.reads)
+	case refused:
+		c.text(&m.reason, maxText)
+		c.number(&m.expected)
+		c.number(&m.found)
+	case offer:
+		c.id(&m.id)
+		c.id(&m.generation)
+		c.number(&m.size)
+		m.descriptorsAsked = 1
+	case mapped, unmappable:
+		c.id(&m.id)
+		c.id(&m.generation)
+	case withdraw:
+		c.id(&m.id)
+	}
+}
+
+// append appends the message's bytes to b.
+func (m *message) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, protocolMagic)
+	b = binary.LittleEndian.AppendUint16(b, protocolVersion)
+	b = append(b, byte(m.kind), 0)
+	c := coder{out: b, writing: true}
+	m.fields(&c)
+	return c.out
+}
+
+// parse parses a message. Bytes that are left over are refused.
+func (m *message) parse(b []byte) error {
+	*m = message{}
+	if len(b) < headLen || binary.LittleEndian.Uint32(b) != protocolMagic {
+		return reason.Detail{Reason: reason.HostMessage, Expected: headLen, Found: uint64(len(b))}.Err()
+	}
+	if v := binary.LittleEndian.Uint16(b[4:]); v != protocolVersion {
+		return reason.Detail{Reason: reason.HostVersion, Expected: protocolVersion, Found: uint64(v)}.Err()
+	}
+	m.kind = kind(b[6])
+	if m.kind == 0 || m.kind >= kinds || b[7] != 0 {
+		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(kinds) - 1, Found: uint64(m.kind)}.Err()
+	}
+	c := coder{in: b[headLen:]}
+	m.fields(&c)
+	if c.bad || len(c.in) > 0 {
+		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(m.kind), Found: uint64(len(b))}.Err()
+	}
+	return nil
+}
+
+// A coder writes fields to out, or reads them from in. A field that in does not have, or
+// whose value is not allowed, makes it bad.
+type coder struct {
+	in, out []byte
+	writing bool
+	bad     bool
+}
+
+// bytes writes b, or reads len(b) bytes into it.
+func (c *coder) bytes(b []byte) {
+	switch {
+	case c.writing:
+		c.out = append(c.out, b...)
+	case len(c.in) < len(b):
+		c.bad, c.in = true, nil
+		clear(b)
+	default:
+		c.in = c.in[copy(b, c.in):]
+	}
+}
+
+func (c *coder) number(v *uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], *v)
+	c.bytes(b[:])
+	*v = binary.LittleEndian.Uint64(b[:])
+}
+
+func (c *coder) id(v *uint32) {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], *v)
+	c.bytes(b[:])
+	*v = binary.LittleEndian.Uint32(b[:])
+}
+
+// small is a number of one byte between low and high.
+func (c *coder) small(v *int, low, high int) {
+	b := [1]byte{byte(*v)}
+	c.bytes(b[:])
+	*v = int(b[0])
+	if *v < low || *v > high {
+		c.bad, *v = true, low
+	}
+}
+
+func (c *coder) mode(m *Mode) {
+	v := int(*m)
+	c.small(&v, 0, len(modeNames)-1)
+	*m = Mode(v)
+}
+
+func (c *coder) flag(f *bool) {
+	v := 0
+	if *f {
+		v = 1
+	}
+	c.small(&v, 0, 1)
+	*f = v == 1
+}
+
+func (c *coder) nonce(n *nonce) { c.bytes(n[:]) }
+
+func (c *coder) text(s *string, limit int) {
+	n := len(*s)
+	c.small(&n, 0, limit)
+	if c.writing {
+		c.out = append(c.out, *s...)
+		return
+	}
+	b := make([]byte, n)
+	c.bytes(b)
+	*s = string(b)
+}
+
+func (c *coder) endpoint(e *netip.AddrPort) {
+	var s string
+	if c.writing {
+		s = e.String()
+	}
+	c.text(&s, maxText)
+	if c.writing {
+		return
+	}
+	found, err := netip.ParseAddrPort(s)
+	if err != nil || found.String() != s {
+		c.bad = true
+	}
+	*e = found
+}
