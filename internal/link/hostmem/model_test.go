@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,9 +51,9 @@ func TestRingIsAQueue(t *testing.T) {
 			m := &model{T: t, rng: rand.New(rand.NewPCG(first, 1))}
 			m.s, m.r = newRing(t)
 			startAt(m.s, m.r, first)
-			steps := 60000
+			steps := 30000
 			if testing.Short() {
-				steps /= 6
+				steps /= 4
 			}
 			filling := true
 			for i := 0; i < steps && !t.Failed(); i++ {
@@ -210,6 +211,69 @@ func TestSleepersAreWoken(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
+		<-done
+	}
+}
+
+// One goroutine takes messages now and then, another one sleeps meanwhile and only counts
+// on the bell for the last message.
+func TestSleeperBesidePollerIsWoken(t *testing.T) {
+	const rounds = 3000
+	s, r := newRing(t)
+	bell := make(signal, 1)
+	var taken atomic.Uint64
+	var mu sync.Mutex // the lane's lock, which Arm does without
+	poll := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		var m Received
+		for range n {
+			ok, fault := r.Next(&m)
+			if fault.Reason != reason.None {
+				t.Error(fault)
+			}
+			if !ok {
+				return
+			}
+			r.Release()
+			taken.Add(1)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for taken.Load() < rounds {
+			if r.Arm() {
+				<-bell
+				r.Disarm()
+			}
+			poll(slots)
+		}
+	}()
+	for i := range rounds {
+		s.Copy(&Head{}, nil, nil, 0)
+		if s.Armed() {
+			bell.ring()
+		}
+		if i%2 == 0 {
+			select { // notes the ring in the sleeper's place
+			case <-bell:
+			default:
+			}
+			poll(slots)
+		}
+		for s.Sent()-s.Consumed() > 2 {
+			runtime.Gosched()
+		}
+	}
+	for taken.Load() < rounds {
+		runtime.Gosched()
+	}
+	select {
+	case <-done:
+	default:
+		r.Disarm()
+		bell.ring()
 		<-done
 	}
 }

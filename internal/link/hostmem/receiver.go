@@ -6,7 +6,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Receiver takes messages out of one ring. One goroutine at a time uses it.
+// A Receiver takes messages out of one ring. One goroutine at a time uses it, and another
+// one may call Arm and Disarm.
 type Receiver struct {
 	slots, arena []byte
 
@@ -16,7 +17,8 @@ type Receiver struct {
 	wake, revoked *atomic.Uint64
 
 	next   uint64 // number of the next message, which is also how many were released
-	begun  bool   // its Ref is in use
+	asleep atomic.Bool
+	begun  bool // its Ref is in use
 	header [MaxHeader]byte
 }
 
@@ -35,7 +37,7 @@ func (a *Area) Receiver(from, to int) *Receiver {
 // fault says that the sender has broken the rules of the ring, whose contents mean nothing
 // any more.
 func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
-	slot := r.slot()
+	slot := r.slot(r.next)
 	first := shared(slot, 0).Load()
 	if stamp := stampOf(r.next); uint32(first) != stamp {
 		if uint32(first) != stamp-1 {
@@ -84,9 +86,9 @@ func broken(expected, found uint64) reason.Detail {
 	return reason.Detail{Reason: reason.HostRing, Expected: expected, Found: found}
 }
 
-// slot returns the slot of the next message.
-func (r *Receiver) slot() []byte {
-	at := int(r.next%slots) * slotSize
+// slot returns the slot of message number n.
+func (r *Receiver) slot(n uint64) []byte {
+	at := int(n%slots) * slotSize
 	return r.slots[at : at+slotSize : at+slotSize]
 }
 
@@ -98,6 +100,9 @@ func (r *Receiver) Release() (ring bool) {
 	}
 	r.next++
 	r.head.Store(r.next)
+	if r.asleep.Load() {
+		r.armed.Store(r.next + 1)
+	}
 	return r.wake.Load() == r.next
 }
 

@@ -255,6 +255,14 @@ func TestArmedRingsOnceForEachSleep(t *testing.T) {
 	take(t, r)
 	r.Release()
 	r.Arm()
+	for i := range 3 { // while one goroutine sleeps, another one takes messages
+		send()
+		if !s.Armed() {
+			t.Errorf("does not ring for message %d of a sleep", i)
+		}
+		take(t, r)
+		r.Release()
+	}
 	r.Disarm()
 	r.Arm() // again for the same message
 	send()

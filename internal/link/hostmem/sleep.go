@@ -11,10 +11,17 @@ package hostmem
 // other side's store: either Arm finds the message, or Armed finds the word.
 //
 // Armed has to see the word once although several messages may be published before it is
-// called, and must not ring twice for one sleep although it cannot clear a word that is
-// the receiver's. So the word says which message ends the sleep. Armed rings if that message
+// called, and must not ring for each message although it cannot clear a word that is the
+// receiver's. So the word says which message ends the sleep. Armed rings if that message
 // was published since its last call. It cannot have been published before: then Armed was
 // called before it as well, and otherwise Arm finds it.
+//
+// Another goroutine may take messages while one sleeps. Release then moves the word on, so
+// that the next message rings as well: the sleeper, which perhaps was not scheduled yet,
+// would miss it if the bell's first ring was taken note of by the other goroutine. Release
+// stores head, then loads asleep; Arm stores asleep, then loads head. If Release overlooks
+// the sleeper, Arm has seen the new head. If Arm stores an older number than Release, the
+// slot that it looks at has been used, and it does not find the ring empty.
 //
 // The sender's sleep is the same with the sides exchanged. AwaitRoom stores wake, then
 // loads head; Release stores head, then loads wake, and rings for the head that wake names.
@@ -29,19 +36,26 @@ func (s *Sender) Armed() bool {
 	return ring
 }
 
-// Arm asks the sender to ring the bell for the next message. It returns false, and asks
-// for nothing, if there is one already.
+// Arm asks the sender to ring the bell for the next message, until Disarm. It returns
+// false, and asks for nothing, if there is a message already. Arm and Disarm may be called
+// by another goroutine than the one that takes messages.
 func (r *Receiver) Arm() (empty bool) {
-	r.armed.Store(r.next + 1)
-	if uint32(shared(r.slot(), 0).Load()) == stampOf(r.next)-1 {
+	r.asleep.Store(true)
+	// A sender that writes head loses wake-ups for its own messages only.
+	next := r.head.Load()
+	r.armed.Store(next + 1)
+	if uint32(shared(r.slot(next), 0).Load()) == stampOf(next)-1 {
 		return true
 	}
-	r.armed.Store(0) // a message or a fault
+	r.Disarm() // a message or a fault
 	return false
 }
 
-// Disarm ends Arm.
-func (r *Receiver) Disarm() { r.armed.Store(0) }
+// Disarm ends Arm. The bell may ring once more.
+func (r *Receiver) Disarm() {
+	r.asleep.Store(false)
+	r.armed.Store(0)
+}
 
 // AwaitRoom asks the receiver to ring the sender's bell when it has released half of what is
 // unreleased now. It returns false if messages were released since the sender looked last:
