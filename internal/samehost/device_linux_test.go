@@ -18,8 +18,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// patience bounds what tests wait for. It is generous: the machine may be busy.
-const patience = 20 * time.Second
+// timeLimit bounds what tests wait for. It is generous: the machine may be busy.
+const timeLimit = 20 * time.Second
 
 // A device is what stands above a Host in tests.
 type device struct {
@@ -96,7 +96,7 @@ func (d *device) close() {
 
 // until waits until what attach and detach have changed is as wanted.
 func (d *device) until(want func(attached, detached int) bool) error {
-	limit := time.After(patience)
+	limit := time.After(timeLimit)
 	for {
 		d.mu.Lock()
 		ok, changed := want(d.attached, d.detached), d.changed
@@ -155,19 +155,10 @@ func pair(t *testing.T, lanes [2]int) (a, b *device) {
 	dir := t.TempDir()
 	a = openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Lanes: lanes[0], Stack: 1})
 	b = openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Lanes: lanes[1], Stack: 2})
-	if err := a.Reach(b.cfg.Local, patience); err != nil {
+	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	return a, b
-}
-
-// wantReason checks the reason of an error.
-func wantReason(t *testing.T, err error, want reason.Reason) {
-	t.Helper()
-	var e *reason.Error
-	if !errors.As(err, &e) || e.Detail.Reason != want {
-		t.Errorf("found %v, expected %v", err, want)
-	}
 }
 
 // held are the resources of this process.
@@ -194,7 +185,7 @@ func holding(t *testing.T) held {
 func unchanged(t *testing.T, before held) {
 	t.Helper()
 	var now held
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(timeLimit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		now = holding(t)
 		if now.descriptors <= before.descriptors && now.goroutines <= before.goroutines && now.mappings <= before.mappings {
 			return
@@ -216,7 +207,7 @@ func transfer(from, to *hostmem.Channel, a, b int, payload []byte) error {
 func receive(c *hostmem.Channel, from, to int, want []byte) error {
 	r := c.In.Receiver(from, to)
 	var m hostmem.Received
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(timeLimit); time.Now().Before(end); {
 		ok, fault := r.Next(&m)
 		if fault.Reason != reason.None {
 			return fault.Err()

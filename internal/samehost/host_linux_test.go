@@ -53,10 +53,10 @@ func TestReachAgainUsesTheChannel(t *testing.T) {
 	a, b := pair(t, [2]int{1, 1})
 	only(t, b)
 	for range 3 {
-		if err := a.Reach(b.cfg.Local, patience); err != nil {
+		if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 			t.Error(err)
 		}
-		if err := b.Reach(a.cfg.Local, patience); err != nil {
+		if err := b.Reach(a.cfg.Local, timeLimit); err != nil {
 			t.Error(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestSegmentIsOfferedMappedAndWithdrawn(t *testing.T) {
 		defer lane.Unlock()
 		return string(c.Far.Segment(id))
 	}
-	if err := a.Reach(b.cfg.Local, patience); err != nil {
+	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	ca, cb := only(t, a), only(t, b)
@@ -140,7 +140,7 @@ func TestSegmentIsOfferedMappedAndWithdrawn(t *testing.T) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeLimit); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}
@@ -178,7 +178,7 @@ func TestCloseEndsBothEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Reach(b.cfg.Local, patience); err != nil {
+	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	g := newSegment(t, 4096)
@@ -189,8 +189,8 @@ func TestCloseEndsBothEnds(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the reason is kept", func() bool { return b.Why(a.cfg.Local).Reason == reason.HostClosed })
-	wantReason(t, b.Reach(a.cfg.Local, patience), reason.HostUnpublished)
-	wantReason(t, a.Reach(b.cfg.Local, patience), reason.DeviceClosed)
+	wantReason(t, b.Reach(a.cfg.Local, timeLimit), reason.HostUnpublished)
+	wantReason(t, a.Reach(b.cfg.Local, timeLimit), reason.DeviceClosed)
 	b.close()
 	if err := a.Host.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
@@ -241,7 +241,7 @@ func TestFarCloseEndsTheChannelAndReachMakesAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Reach(b.cfg.Local, patience); err != nil {
+	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	if err := transfer(only(t, a), only(t, b), 0, 0, []byte("again")); err != nil {
@@ -256,7 +256,7 @@ func TestConcurrentReachSharesOneAttempt(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			if err := a.Reach(b.cfg.Local, patience); err != nil {
+			if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 				t.Error(err)
 			}
 		})
@@ -276,7 +276,7 @@ func TestBothEndsDial(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, d := range []struct{ from, to *device }{{a, b}, {b, a}} {
 			wg.Go(func() {
-				if err := d.from.Reach(d.to.cfg.Local, patience); err != nil {
+				if err := d.from.Reach(d.to.cfg.Local, timeLimit); err != nil {
 					t.Error(err)
 				}
 			})
@@ -314,7 +314,7 @@ func TestSameProcessNeedsRequire(t *testing.T) {
 			dir := t.TempDir()
 			a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Mode: c.mode[0]})
 			b := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Mode: c.mode[1]})
-			err := a.Reach(b.cfg.Local, patience)
+			err := a.Reach(b.cfg.Local, timeLimit)
 			if c.want != reason.None {
 				wantReason(t, err, c.want)
 				if w := a.Why(b.cfg.Local); w.Reason != c.want {
@@ -404,7 +404,7 @@ func TestLongDirectory(t *testing.T) {
 	}
 	a := openDevice(t, Config{Dir: dir, Local: addr("[fe80::1111:2222:3333:4444%interface-with-]:65535"), Stack: 1})
 	b := openDevice(t, Config{Dir: dir, Local: addr("[fe80::ffff:ffff:ffff:ffff%interface-with-]:65535"), Stack: 2})
-	if err := b.Reach(a.cfg.Local, patience); err != nil {
+	if err := b.Reach(a.cfg.Local, timeLimit); err != nil {
 		t.Error(err)
 	}
 }
@@ -413,7 +413,7 @@ func TestStaleNames(t *testing.T) {
 	dir := t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
 	local := addr("127.0.0.2:4791")
-	wantReason(t, a.Reach(local, patience), reason.HostUnpublished)
+	wantReason(t, a.Reach(local, timeLimit), reason.HostUnpublished)
 
 	// A process that was killed leaves its socket.
 	d, err := openDirectory(dir, a.users)
@@ -427,21 +427,21 @@ func TestStaleNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	wantReason(t, a.Reach(local, patience), reason.HostStale)
+	wantReason(t, a.Reach(local, timeLimit), reason.HostStale)
 
 	// A device with the same address takes over, and removes it.
 	b := openDevice(t, Config{Dir: dir, Local: local, Stack: 2})
 	if _, err := os.Lstat(filepath.Join(dir, left.String())); !os.IsNotExist(err) {
 		t.Errorf("the stale socket is there: %v", err)
 	}
-	if err := a.Reach(local, patience); err != nil {
+	if err := a.Reach(local, timeLimit); err != nil {
 		t.Error(err)
 	}
 	b.close()
 	if err := a.until(func(_, detached int) bool { return detached == 1 }); err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, a.Reach(local, patience), reason.HostUnpublished)
+	wantReason(t, a.Reach(local, timeLimit), reason.HostUnpublished)
 }
 
 // A device that closes late does not remove the socket of the next one.
@@ -452,7 +452,7 @@ func TestEqualNameIsTakenOver(t *testing.T) {
 	old := openDevice(t, Config{Dir: dir, Local: local, Stack: 2})
 	b := openDevice(t, Config{Dir: dir, Local: local, Stack: 3})
 	old.close()
-	if err := a.Reach(local, patience); err != nil {
+	if err := a.Reach(local, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	only(t, b)
@@ -471,9 +471,9 @@ func TestManyPeersLeaveNothing(t *testing.T) {
 			}
 			peers = append(peers, d)
 			if i%2 == 0 {
-				err = a.Reach(d.cfg.Local, patience)
+				err = a.Reach(d.cfg.Local, timeLimit)
 			} else {
-				err = d.Reach(a.cfg.Local, patience)
+				err = d.Reach(a.cfg.Local, timeLimit)
 			}
 			if err != nil {
 				t.Fatalf("round %d: %v", round, err)
@@ -507,8 +507,8 @@ func TestCloseWhileDialing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = a.Reach(b.cfg.Local, patience) })
-		wg.Go(func() { _ = b.Reach(a.cfg.Local, patience) })
+		wg.Go(func() { _ = a.Reach(b.cfg.Local, timeLimit) })
+		wg.Go(func() { _ = b.Reach(a.cfg.Local, timeLimit) })
 		wg.Go(a.close)
 		wg.Go(b.close)
 		wg.Wait()

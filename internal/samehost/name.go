@@ -48,7 +48,7 @@ func parseName(s string) (n name, ok bool) {
 	if k := len(parts); k > 5 { // the name of an interface may have underscores
 		parts = []string{parts[0], strings.Join(parts[1:k-3], "_"), parts[k-3], parts[k-2], parts[k-1]}
 	}
-	if len(parts) != 5 || len(s) > maxName {
+	if len(parts) != 5 || len(s) > maxName || strings.Contains(s, "/") { // a zone may be any text
 		return n, false
 	}
 	addr, err := netip.ParseAddr(parts[1])

@@ -94,8 +94,8 @@ func (s *socket) refuse(why reason.Detail) {
 	_ = s.send(&message{kind: refused, reason: why.Reason.String(), expected: why.Expected, found: why.Found})
 }
 
-// refuseTimeout bounds the wait for room for a refusal, which is the only message in
-// its direction as a rule.
+// refuseTimeout bounds the wait for room for a refusal, which is usually the only message in
+// its direction.
 const refuseTimeout = 10 * time.Millisecond
 
 // refusal returns why the peer refused. It has a text because other versions of softrdma

@@ -1,0 +1,490 @@
+package samehost
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+)
+
+// connectTo opens a bare connection to a device.
+func connectTo(t *testing.T, d *device) *socket {
+	t.Helper()
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.dir.at(d.Name()), Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(timeLimit))
+	return newSocket(c)
+}
+
+// ending reads until the device closes the connection, and returns why it refused.
+func ending(t *testing.T, s *socket) error {
+	t.Helper()
+	var refusal error
+	for {
+		var m message
+		fds, err := s.receive(&m)
+		fds.close()
+		var no unix.Errno
+		switch {
+		case errors.Is(err, io.EOF), errors.As(err, &no) && no == unix.ECONNRESET && refusal != nil:
+			return refusal
+		case errors.As(err, &no) && no == unix.ECONNRESET:
+			continue // what was sent before comes yet
+		case err != nil:
+			t.Errorf("the connection does not end: %v", err)
+			return err
+		case m.kind == refused:
+			refusal = m.refusal()
+		}
+	}
+}
+
+// files are descriptors that a hostile peer may send.
+type files struct {
+	area, bell, unsealed, short, device, pipe int
+}
+
+func newFiles(t *testing.T, from, to int) files {
+	t.Helper()
+	memory := func(size int) int {
+		m, err := hostmem.NewMemory(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+		if size >= hostmem.AreaSize(from, to) {
+			hostmem.NewArea(m.Bytes(), from, to)
+		}
+		return m.FD()
+	}
+	f := files{area: memory(hostmem.AreaSize(from, to) + unix.Getpagesize()), short: memory(unix.Getpagesize())}
+	var err [3]error
+	var ends [2]int
+	f.bell, err[0] = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	f.unsealed, err[1] = unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	f.device, err[2] = unix.Open("/dev/zero", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if e := errors.Join(append(err[:], unix.Pipe2(ends[:], unix.O_CLOEXEC))...); e != nil {
+		t.Fatal(e)
+	}
+	f.pipe = ends[1]
+	t.Cleanup(func() { descriptors{f.bell, f.unsealed, f.device, ends[0], ends[1]}.close() })
+	return f
+}
+
+// Whatever a hello says and brings, a device that refuses it holds nothing afterwards.
+func TestMalformedHelloLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	f := newFiles(t, 1, 1)
+	good := message{
+		kind: hello, stack: 2, lanes: 1, device: "RoCE v2", from: peer.cfg.Local, to: d.cfg.Local, name: peer.Name(), address: 4096,
+	}
+	with := func(change func(m *message)) []byte {
+		m := good
+		change(&m)
+		return m.append(nil)
+	}
+	type attack struct {
+		name string
+		data []byte
+		fds  []int
+		want reason.Reason // None for any
+	}
+	right := []int{f.area, f.bell}
+	attacks := []attack{
+		{"no descriptor", with(func(*message) {}), nil, reason.HostMessage},
+		{"too few descriptors", with(func(*message) {}), []int{f.area}, reason.HostMessage},
+		{"too many descriptors", with(func(*message) {}), []int{f.area, f.bell, f.bell}, reason.HostMessage},
+		{"very many descriptors", with(func(*message) {}), slices.Repeat([]int{f.bell}, 250), reason.HostMessage},
+		{"bell as memory", with(func(*message) {}), []int{f.bell, f.bell}, reason.None},
+		{"memory not sealed", with(func(*message) {}), []int{f.unsealed, f.bell}, reason.HostMemory},
+		{"memory too short", with(func(*message) {}), []int{f.short, f.bell}, reason.HostMemory},
+		{"device as memory", with(func(*message) {}), []int{f.device, f.bell}, reason.HostMemory},
+		{"pipe as bell", with(func(*message) {}), []int{f.area, f.pipe}, reason.HostMessage},
+		{"memory as bell", with(func(*message) {}), []int{f.area, f.area}, reason.HostMessage},
+		{"device as bell", with(func(*message) {}), []int{f.area, f.device}, reason.HostMessage},
+		{"area of other lanes", with(func(m *message) { m.lanes = 2 }), []int{f.area, f.bell, f.bell}, reason.HostMemory},
+		{"other kind of frames", with(func(m *message) { m.device = "RoCE v1" }), right, reason.HostMessage},
+		{"other address", with(func(m *message) { m.to = addr("127.0.0.3:4791") }), right, reason.HostMessage},
+		{"name of another address", with(func(m *message) { m.name = d.Name() }), right, reason.HostMessage},
+		{"name outside", with(func(m *message) { m.name = "../" + m.name }), right, reason.HostMessage},
+		{"name of nobody", with(func(m *message) { n := peer.name; n.since++; m.name = n.String() }), right, reason.HostUnpublished},
+		{"same stack", with(func(m *message) { m.stack = 1 }), right, reason.HostSameProcess},
+		{"answer", (&message{kind: answer, lanes: 1}).append(nil), right, reason.HostMessage},
+		{"ready", (&message{kind: ready}).append(nil), nil, reason.HostMessage},
+		{"ready with descriptors", (&message{kind: ready}).append(nil), right, reason.HostMessage},
+		{"offer", (&message{kind: offer, id: 1, size: 4096}).append(nil), []int{f.area}, reason.HostMessage},
+		{"nothing", []byte{0}, right, reason.HostMessage},
+		{"too long", append(with(func(*message) {}), make([]byte, maxMessage)...), right, reason.HostMessage},
+	}
+	whole := with(func(*message) {})
+	for n := 1; n < len(whole); n += 7 {
+		attacks = append(attacks, attack{"cut", whole[:n], right, reason.HostMessage})
+	}
+	before := holding(t)
+	for _, a := range attacks {
+		s := connectTo(t, d)
+		var m message
+		if _, err := s.expect(&m, welcome); err != nil {
+			t.Fatalf("%s: %v", a.name, err)
+		}
+		var oob []byte
+		if len(a.fds) > 0 {
+			oob = unix.UnixRights(a.fds...)
+		}
+		if _, _, err := s.WriteMsgUnix(a.data, oob, nil); err != nil {
+			t.Fatalf("%s: %v", a.name, err)
+		}
+		err := ending(t, s)
+		if a.want != reason.None && (err == nil || detailOf(err).Reason != a.want) {
+			t.Errorf("%s: refused by %v, expected %v", a.name, err, a.want)
+		}
+		_ = s.Close()
+		unchanged(t, before)
+	}
+
+	// A handshake may also end, or be broken, after the answer.
+	for _, last := range [][]byte{
+		nil, {1}, (&message{kind: confirm}).append(nil), (&message{kind: ready}).append(nil), (&message{kind: refused, reason: "WHATEVER"}).append(nil),
+	} {
+		s := connectTo(t, d)
+		var m message
+		_, err := s.expect(&m, welcome)
+		if err == nil {
+			err = s.send(&good, right...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds, err := s.expect(&m, answer)
+		if err != nil || len(fds) != 2 {
+			t.Fatalf("%d descriptors, %v", len(fds), err)
+		}
+		fds.close()
+		if last != nil {
+			_, _ = s.Write(last)
+			_ = ending(t, s)
+		}
+		_ = s.Close()
+		unchanged(t, before)
+	}
+	if attached, _ := d.seen(); attached != 0 {
+		t.Errorf("%d channels to hostile peers", attached)
+	}
+	if err := peer.Reach(d.cfg.Local, timeLimit); err != nil {
+		t.Errorf("a peer is refused afterwards: %v", err)
+	}
+}
+
+// A device is published by somebody who answers wrongly.
+func TestMalformedAnswerLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	n := name{kind: "rocev2", local: addr("127.0.0.2:4791"), space: d.name.space, since: 1}
+	l, err := d.dir.listen(n, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := newFiles(t, 1, 1)
+	greeting := (&message{kind: welcome, stack: 2, lanes: 1}).append(nil)
+	reply := func(change func(m *message)) []byte {
+		m := message{kind: answer, lanes: 1, seen: nonce{1}}
+		change(&m)
+		return m.append(nil)
+	}
+	before := holding(t)
+	for _, c := range []struct {
+		name    string
+		welcome []byte
+		answer  []byte
+		fds     []int
+		want    reason.Reason
+	}{
+		{name: "hangs up", want: reason.HostRefused},
+		{name: "nonsense", welcome: []byte("nonsense"), want: reason.HostMessage},
+		{name: "another version", welcome: append(append([]byte(nil), greeting[:4]...), 9, 9, 1, 0), want: reason.HostVersion},
+		{name: "too many lanes", welcome: []byte("sdrh\x01\x00\x01\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\xff"), want: reason.HostMessage},
+		{name: "refuses", welcome: (&message{kind: refused, reason: "HOST_LIMIT"}).append(nil), want: reason.HostLimit},
+		{name: "refuses by an unknown reason", welcome: (&message{kind: refused, reason: "HOST_MOOD"}).append(nil), want: reason.HostRefused},
+		{name: "hangs up later", welcome: greeting, want: reason.HostRefused},
+		{name: "no descriptors", welcome: greeting, answer: reply(func(*message) {}), want: reason.HostMessage},
+		{name: "other lanes", welcome: greeting, answer: reply(func(m *message) { m.lanes = 2 }), fds: []int{f.area, f.bell, f.bell}, want: reason.HostMessage},
+		{name: "unsealed", welcome: greeting, answer: reply(func(*message) {}), fds: []int{f.unsealed, f.bell}, want: reason.HostMemory},
+		{name: "no bell", welcome: greeting, answer: reply(func(*message) {}), fds: []int{f.area, f.area}, want: reason.HostMessage},
+		{name: "wrong nonce", welcome: greeting, answer: reply(func(*message) {}), fds: []int{f.area, f.bell}, want: reason.HostNonce},
+	} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			s := newSocket(conn)
+			if c.welcome == nil {
+				return
+			}
+			_, _ = s.Write(c.welcome)
+			var m message
+			fds, err := s.receive(&m)
+			fds.close()
+			if err != nil || c.answer == nil {
+				return
+			}
+			var oob []byte
+			if len(c.fds) > 0 {
+				oob = unix.UnixRights(c.fds...)
+			}
+			_, _, _ = s.WriteMsgUnix(c.answer, oob, nil)
+			_, _ = s.receive(&m)
+		}()
+		err := d.Reach(n.local, timeLimit)
+		<-done
+		if err == nil || detailOf(err).Reason != c.want {
+			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
+		}
+		if attached, _ := d.seen(); attached != 0 {
+			t.Fatalf("%s: attached", c.name)
+		}
+		unchanged(t, before)
+	}
+}
+
+// A proxy forwards the socket but not the memory, as one between two hosts would.
+func TestProxiedMemoryIsNoticed(t *testing.T) {
+	dir, beyond := t.TempDir(), t.TempDir()
+	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	b := openDevice(t, Config{Dir: beyond, Local: addr("127.0.0.2:4791"), Stack: 2})
+	// b sees a published in its own directory, by the proxy.
+	n := a.name
+	image, err := b.dir.listen(n, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer image.Close()
+	l, err := a.dir.listen(b.name, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := newFiles(t, 1, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			near, far := newSocket(conn), connectTo(t, b)
+			defer far.Close()
+			var m message
+			for _, way := range [][2]*socket{{far, near}, {near, far}, {far, near}} {
+				fds, err := way[0].receive(&m)
+				fds.close()
+				if err != nil {
+					return err
+				}
+				var out []int
+				if len(fds) > 0 {
+					out = []int{f.area, f.bell}
+				}
+				if err := way[1].send(&m, out...); err != nil {
+					return err
+				}
+			}
+			_, _ = near.receive(&m)
+			return nil
+		}()
+	}()
+	wantReason(t, a.Reach(b.cfg.Local, timeLimit), reason.HostNonce)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Connections that say nothing are bounded in number, and end.
+func TestSilentDialersAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	before := holding(t)
+	silent := make([]*socket, maxPending)
+	for i := range silent {
+		silent[i] = connectTo(t, d)
+		var m message
+		if _, err := silent[i].expect(&m, welcome); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+	}
+	s := connectTo(t, d)
+	var m message
+	if _, err := s.expect(&m, welcome); err == nil || detailOf(err).Reason != reason.HostLimit {
+		t.Errorf("one more is refused by %v", err)
+	}
+	_ = s.Close()
+	for _, s := range silent {
+		if err := ending(t, s); err == nil {
+			t.Error("a silent connection ended without a reason")
+		}
+		_ = s.Close()
+	}
+	if err := peer.Reach(d.cfg.Local, timeLimit); err != nil {
+		t.Errorf("a peer is refused afterwards: %v", err)
+	}
+	before.descriptors += 100 // the peer's
+	before.goroutines += 2
+	before.mappings += 4
+	unchanged(t, before)
+}
+
+// shaken makes an established connection of a peer that the test plays.
+func shaken(t *testing.T, d, as *device) *socket {
+	t.Helper()
+	f := newFiles(t, 1, 1)
+	s := connectTo(t, d)
+	t.Cleanup(func() { _ = s.Close() })
+	var m message
+	_, err := s.expect(&m, welcome)
+	if err == nil {
+		err = s.send(&message{kind: hello, stack: 99, lanes: 1, device: "RoCE v2", from: as.cfg.Local, to: d.cfg.Local, name: as.Name()}, f.area, f.bell)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := s.expect(&m, answer)
+	defer fds.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	area, err := hostmem.MapMemory(fds[0], hostmem.AreaSize(1, 1)+unix.Getpagesize(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer area.Close()
+	var seen nonce
+	copy(seen[:], area.Bytes()[hostmem.AreaSize(1, 1):])
+	if err := s.send(&message{kind: confirm, seen: seen}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.expect(&m, ready); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A peer that breaks the rules after the handshake loses its channel, and nothing else.
+func TestEstablishedPeerBreaksTheRules(t *testing.T) {
+	dir := t.TempDir()
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	bystander := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.3:4791"), Stack: 3})
+	if err := bystander.Reach(d.cfg.Local, timeLimit); err != nil {
+		t.Fatal(err)
+	}
+	f := newFiles(t, 1, 1)
+	good := func(id uint32) *message {
+		return &message{kind: offer, id: id, generation: id, size: uint64(unix.Getpagesize())}
+	}
+	for _, c := range []struct {
+		name    string
+		violate func(s *socket) error
+		want    reason.Reason
+	}{
+		{"greets again", func(s *socket) error { return s.send(&message{kind: ready}) }, reason.HostMessage},
+		{"offers twice", func(s *socket) error { return errors.Join(s.send(good(1), f.area), s.send(good(1), f.area)) }, reason.HostMessage},
+		{"offers without a descriptor", func(s *socket) error { return s.send(good(1)) }, reason.HostMessage},
+		{"offers with two", func(s *socket) error { return s.send(good(1), f.area, f.bell) }, reason.HostMessage},
+		{"offers too many", func(s *socket) (err error) {
+			for id := range uint32(maxSegments + 1) {
+				if err = s.send(good(id), f.short); err != nil {
+					break
+				}
+				if id < maxSegments {
+					var m message
+					if _, err := s.receive(&m); err != nil || m.kind != mapped {
+						return err
+					}
+				}
+			}
+			return nil
+		}, reason.HostLimit},
+		{"withdraws and offers too many", func(s *socket) (err error) {
+			for range maxSegments + 1 {
+				if err = errors.Join(s.send(good(7), f.short), s.send(&message{kind: withdraw, id: 7})); err != nil {
+					return nil
+				}
+			}
+			return nil
+		}, reason.HostLimit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := holding(t)
+			attachedBefore, detachedBefore := d.seen()
+			s := shaken(t, d, peer)
+			if err := c.violate(s); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.until(func(attached, detached int) bool { return attached == attachedBefore+1 && detached == detachedBefore+1 }); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the reason is kept", func() bool { return d.Why(peer.cfg.Local).Reason == c.want })
+			_ = s.Close()
+			before.descriptors += 8 // of this test, until it ends
+			before.mappings += 2
+			unchanged(t, before)
+		})
+	}
+	if err := transfer(only(t, bystander), only(t, d), 0, 0, []byte("works")); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be mapped is answered, and harms nothing.
+func TestSegmentThatCannotBeMapped(t *testing.T) {
+	dir := t.TempDir()
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	f := newFiles(t, 1, 1)
+	s := shaken(t, d, peer)
+	for _, c := range []struct {
+		fd   int
+		size uint64
+	}{{f.unsealed, 4096}, {f.short, 1 << 30}, {f.short, 0}, {f.short, 1<<64 - 1}, {f.pipe, 4096}, {f.device, 4096}, {f.bell, 4096}} {
+		var m message
+		if err := s.send(&message{kind: offer, id: 5, generation: 6, size: c.size}, c.fd); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.receive(&m); err != nil || m.kind != unmappable || m.id != 5 || m.generation != 6 {
+			t.Errorf("answered %+v, %v", m, err)
+		}
+	}
+	if only(t, d).Far.Segment(5) != nil {
+		t.Error("the segment is mapped")
+	}
+}
+
+// A peer that has too many channels loses the oldest.
+func TestPeerWithManyChannels(t *testing.T) {
+	dir := t.TempDir()
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	for range maxPeerChannels + 3 {
+		shaken(t, d, peer)
+	}
+	if err := d.until(func(attached, detached int) bool { return attached == maxPeerChannels+3 && detached == 3 }); err != nil {
+		t.Error(err)
+	}
+}
