@@ -27,3 +27,19 @@ func TestModerationIsDueInLongStreamsOnly(t *testing.T) {
 		t.Error("due before the next stream is long")
 	}
 }
+
+func TestModerationOutlastsShortGaps(t *testing.T) {
+	var m moderation
+	for range 4 {
+		m.add(moderateAfter / 4)
+		m.slept(moderateGap)
+	}
+	if !m.due() {
+		t.Error("not due in a long stream with short gaps")
+	}
+	m.slept(moderateGap + 1)
+	m.add(moderateAfter - 1)
+	if m.due() {
+		t.Error("due soon after a long gap")
+	}
+}

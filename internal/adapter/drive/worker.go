@@ -30,6 +30,7 @@ func (d *Driver) Run() {
 	defer close(d.stopped)
 	defer d.enter(Stopped)
 	idleSince := time.Duration(-1)
+	var slept time.Duration // in the link, in the last round
 	others := backoff{over: true}
 	for !d.stopping.Load() {
 		now := d.clock()
@@ -39,6 +40,8 @@ func (d *Driver) Run() {
 			continue
 		}
 		others.end(now)
+		d.moderation.slept(slept)
+		slept = 0
 		busy := d.Progress()
 		deadline := d.port.Next()
 		if !busy && idleSince < 0 {
@@ -50,13 +53,12 @@ func (d *Driver) Run() {
 		case now-idleSince >= d.spin:
 			next = Asleep
 			d.wakeAt.Store(int64(deadline))
-			d.moderation.end()
 		case d.moderation.due():
 			next = Coalescing
 		}
 		d.Unlock()
 		if !d.stopping.Load() {
-			d.rest(next, deadline)
+			slept = d.rest(next, deadline)
 		}
 		d.wakeAt.Store(0)
 		if busy || next != Working {
@@ -66,21 +68,24 @@ func (d *Driver) Run() {
 	}
 }
 
-// rest sleeps as the next state has it, Working not at all. The worker has the sleep
-// lock.
-func (d *Driver) rest(next State, deadline time.Duration) {
+// rest sleeps as the next state requires, and returns for how long it slept in the link.
+// The worker has the sleep lock.
+func (d *Driver) rest(next State, deadline time.Duration) (slept time.Duration) {
 	switch next {
 	case Asleep:
 		d.enter(Asleep)
+		began := d.clock()
 		d.wait(deadline)
+		slept = d.clock() - began
 	case Coalescing:
 		d.enter(Coalescing)
 		coalesce()
 		d.turns.take(d.clock())
 	default:
-		return
+		return 0
 	}
 	d.enter(Working)
+	return slept
 }
 
 // tryWork takes the lane and the sleep lock for the worker, unless others drive the
