@@ -40,7 +40,7 @@ func TestDaemonsDevicesAreTheSame(t *testing.T) {
 		{"MulticastEventHasContext", TestIDMulticastEventHasContext},
 		{"ConnectAcceptDisconnectEvents", TestIDConnectAcceptDisconnectEvents},
 		{"RejectEvent", TestIDRejectEvent},
-		{"RejectedBehindResponse", TestIDRejectedBehindResponse},
+		{"RejectedAfterResponse", TestIDRejectedAfterResponse},
 		{"AnswersPeerThatLeavesAsWell", TestConnAnswersPeerThatLeavesAsWell},
 		{"WithoutQPEstablishes", TestIDWithoutQPEstablishes},
 		{"NotifyEstablishesWithoutConfirmation", TestIDNotifyEstablishesWithoutConfirmation},
@@ -54,7 +54,7 @@ func TestDaemonsDevicesAreTheSame(t *testing.T) {
 		{"DestroyedIDsEventsDropped", TestChannelDestroyedIDsEventsDropped},
 		{"UnconnectedServiceOfIB", TestIDUnconnectedServiceOfIB},
 		{"DeviceClosedEvent", TestIDDeviceClosedEvent},
-		{"DeviceClosedBehindResponse", TestIDDeviceClosedBehindResponse},
+		{"DeviceClosedAfterResponse", TestIDDeviceClosedAfterResponse},
 		{"OptionsChecked", TestIDOptionsChecked},
 		{"OptionsReachQueuePair", TestIDOptionsReachQueuePair},
 		{"ReuseAddrSharesPort", TestIDReuseAddrSharesPort},
@@ -272,7 +272,7 @@ func TestDaemonThatIsKilledEndsConnections(t *testing.T) {
 		select {
 		case <-c.Done():
 		case <-within(t).Done():
-			t.Fatal("a connection stands")
+			t.Fatal("a connection is still established")
 		}
 		if err := c.Err(); !errors.Is(err, verbs.ErrClosed) {
 			t.Errorf("found %v", err)

@@ -93,7 +93,7 @@ func TestConnDeviceClosedEndsIt(t *testing.T) {
 	select {
 	case <-c.Done():
 	case <-time.After(timeLimit):
-		t.Fatal("the connection stands")
+		t.Fatal("the connection is still established")
 	}
 	if !errors.Is(c.Err(), verbs.ErrClosed) {
 		t.Errorf("expected %v, found %v", verbs.ErrClosed, c.Err())

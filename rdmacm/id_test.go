@@ -178,9 +178,9 @@ func TestIDRejectEvent(t *testing.T) {
 	wants(t, e.Err, e.String()[len("RDMA_CM_EVENT_REJECTED: "):])
 }
 
-// TestIDRejectedBehindResponse has the accepting side turn away again before
+// TestIDRejectedAfterResponse has the accepting side turn away again before
 // the program takes the response: the rejection is what it hears.
-func TestIDRejectedBehindResponse(t *testing.T) {
+func TestIDRejectedAfterResponse(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	id := p.request(nil, true)
 	_, err := id.CreateQP(nil, verbs.QPConfig{})
@@ -230,7 +230,7 @@ func TestConnRejectedBeforeItIsTakenHasEnded(t *testing.T) {
 	select {
 	case <-c.Done():
 	default:
-		t.Fatal("the connection stands")
+		t.Fatal("the connection is still established")
 	}
 	if isReject(t, c.Err()).Code != 28 || c.QP().State() != verbs.Err {
 		t.Errorf("found %v, queue pair in %v", c.Err(), c.QP().State())

@@ -70,7 +70,7 @@ func TestIDSRQServesConnection(t *testing.T) {
 	p.ok(err)
 	p.ok(id.Accept(nil))
 	if e := expect(t, p.client, EventEstablished); !e.Conn.SRQ {
-		t.Errorf("the reply does not tell of the SRQ: %+v", e.Conn)
+		t.Errorf("the reply does not report the SRQ: %+v", e.Conn)
 	}
 	p.ok(id.DestroyQP())
 	p.ok(srq.Destroy())

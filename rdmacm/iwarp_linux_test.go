@@ -47,7 +47,7 @@ func connectionTests(t *testing.T) {
 		{"ContextEndsAcceptWithoutPeers", TestContextEndsAcceptWithoutPeers},
 		{"DeviceClosedEndsIt", TestConnDeviceClosedEndsIt},
 		{"ListenerDeviceClosedEndsIt", TestListenerDeviceClosedEndsIt},
-		{"EndpointOnClosedDeviceTellsSo", TestEndpointOnClosedDeviceTellsSo},
+		{"EndpointOnClosedDeviceTellsSo", TestEndpointOnClosedDeviceFails},
 		{"RequestOnClosedDevicePassedOver", TestListenerRequestOnClosedDevicePassedOver},
 		{"RejectedBeforeItIsTakenHasEnded", TestConnRejectedBeforeItIsTakenHasEnded},
 		{"ThousandConnectionsLeaveNothing", TestThousandConnectionsLeaveNothing},
@@ -83,7 +83,7 @@ func TestIWARPWildcardTakesLoopback(t *testing.T) {
 	defer closed(t, c)
 	s := server()
 	defer closed(t, s)
-	talk(t, c, s, "to whoever listens")
+	talk(t, c, s, "to any listener")
 }
 
 // A peer that connects by TCP and says nothing, or nonsense, takes nobody's place.

@@ -12,16 +12,16 @@ import (
 // A device that its program closes may do so between any two calls of those who
 // connect on it: each of them tells so, whichever comes first.
 
-func TestEndpointOnClosedDeviceTellsSo(t *testing.T) {
-	hasPD := map[string]bool{"CreateQP behind PD": true}
+func TestEndpointOnClosedDeviceFails(t *testing.T) {
+	hasPD := map[string]bool{"CreateQP after PD": true}
 	for name, call := range map[string]func(*Endpoint) error{
-		"CreateQP behind PD": func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
-		"CreateQP":           func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
-		"Connect":            func(e *Endpoint) error { _, err := e.Connect(within(t), ConnParam{}); return err },
-		"PD":                 func(e *Endpoint) error { _, err := e.PD(); return err },
-		"route":              func(e *Endpoint) error { return e.end.id.ResolveRoute() },
-		"request":            func(e *Endpoint) error { return e.end.id.Connect(nil) },
-		"INIT":               func(e *Endpoint) error { _, err := e.end.id.InitAttr(); return err },
+		"CreateQP after PD": func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
+		"CreateQP":          func(e *Endpoint) error { _, err := e.CreateQP(nil, verbs.QPConfig{}); return err },
+		"Connect":           func(e *Endpoint) error { _, err := e.Connect(within(t), ConnParam{}); return err },
+		"PD":                func(e *Endpoint) error { _, err := e.PD(); return err },
+		"route":             func(e *Endpoint) error { return e.end.id.ResolveRoute() },
+		"request":           func(e *Endpoint) error { return e.end.id.Connect(nil) },
+		"INIT":              func(e *Endpoint) error { _, err := e.end.id.InitAttr(); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
@@ -60,7 +60,7 @@ func (p *pair) requestFrom(dev *verbs.Device) (asks, asked *ID) {
 	return asks, p.destroy(expect(p.t, p.server, EventConnectRequest).ID)
 }
 
-func TestIDDeviceClosedBehindResponse(t *testing.T) {
+func TestIDDeviceClosedAfterResponse(t *testing.T) {
 	dev := openTestDevice(t, ip(12))
 	p := newPair(t, PortSpaceTCP)
 	asks, asked := p.requestFrom(dev)

@@ -253,7 +253,7 @@ func ended(t testing.TB, c *Conn, want error) {
 	select {
 	case <-c.Done():
 	case <-time.After(timeLimit):
-		t.Fatalf("the connection to %v stands", c.RemoteAddr())
+		t.Fatalf("the connection to %v is still established", c.RemoteAddr())
 	}
 	if err := c.Err(); !errors.Is(err, want) {
 		t.Errorf("expected %v, found %v", want, err)

@@ -161,7 +161,7 @@ func TestCloseEndsWaitingCalls(t *testing.T) {
 		})
 	}
 	waits("Read", func() error { _, err := a.Read(make([]byte, 1)); return err })
-	waits("Read behind it", func() error { _, err := a.Read(make([]byte, 1)); return err })
+	waits("Read after it", func() error { _, err := a.Read(make([]byte, 1)); return err })
 	waits("Write", func() error { _, err := a.Write(make([]byte, 1)); return err })
 	waits("ReadFrom", func() error { _, err := a.ReadFrom(bytes.NewReader(make([]byte, 1))); return err })
 	time.Sleep(10 * time.Millisecond)
@@ -305,7 +305,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		if c.store.mem.Bytes() != nil {
-			t.Error("the memory is there still")
+			t.Error("the memory was not freed")
 		}
 	}
 	if c := da.Counts(); c != counts {
@@ -350,7 +350,7 @@ func TestBuffersOfAConnectionDoNotGrow(t *testing.T) {
 	a, _ := pair(t, Options{ReadBuffer: 1 << 16, WriteBuffer: 1 << 17})
 	for name, f := range map[string]func(int) error{"read": a.SetReadBuffer, "write": a.SetWriteBuffer} {
 		if err := f(1 << 16); err != nil {
-			t.Errorf("%s buffer that is there: %v", name, err)
+			t.Errorf("existing %s buffer: %v", name, err)
 		}
 		if err := f(1 << 18); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s buffer that is not there: %v", name, err)

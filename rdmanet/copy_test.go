@@ -82,7 +82,7 @@ func TestCloseKeepsMemoryOfForeignCalls(t *testing.T) {
 		}
 	}
 	if a.store.mem.Bytes() != nil {
-		t.Error("the memory is there still")
+		t.Error("the memory was not freed")
 	}
 }
 

@@ -215,7 +215,7 @@ func TestDeviceClosedUnderAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.store.mem.Bytes() != nil {
-		t.Error("the memory is there still")
+		t.Error("the memory was not freed")
 	}
 }
 

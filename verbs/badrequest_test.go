@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-func TestPeerThatIsNotThereIsExplained(t *testing.T) {
+func TestAbsentPeerIsExplained(t *testing.T) {
 	needUDP(t)
 	a := newSide(t, addrA, 64, verbs.RC)
 	local := a.qp.Endpoint()

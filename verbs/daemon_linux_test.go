@@ -32,7 +32,7 @@ func TestProgramReachesADaemonOfAnotherProcess(t *testing.T) {
 				a.post(t, a.write(0, n))
 				a.ok(t, verbs.WCWrite)
 				if !bytes.Equal(b.buf[:n], a.buf[:n]) {
-					t.Fatalf("WRITE of %d bytes brought others", n)
+					t.Fatalf("the memory differs after a WRITE of %d bytes", n)
 				}
 			}
 			clear(a.buf)
@@ -41,7 +41,7 @@ func TestProgramReachesADaemonOfAnotherProcess(t *testing.T) {
 			a.post(t, read)
 			a.ok(t, verbs.WCRead)
 			if !bytes.Equal(b.buf[:70_000], a.buf[:70_000]) {
-				t.Fatal("READ brought other bytes")
+				t.Fatal("the memory differs after a READ")
 			}
 			if a, b := a.dev.Close(), b.dev.Close(); a != nil || b != nil {
 				t.Error(a, b)

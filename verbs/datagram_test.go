@@ -27,7 +27,7 @@ func (s *side) recv(t testing.TB, id uint64, off, n int) {
 	}
 }
 
-func TestDatagramArrivesBehindGRHArea(t *testing.T) {
+func TestDatagramArrivesAfterGRHArea(t *testing.T) {
 	needUDP(t)
 	a, b := newSide(t, addrA, 8192, verbs.UD), newSide(t, addrB, 8192, verbs.UD)
 	a.readyUD(t, 0x11)

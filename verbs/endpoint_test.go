@@ -56,7 +56,7 @@ func TestEndpointStaysUntilReset(t *testing.T) {
 }
 
 // A program that moves the queue pair itself chooses the PSN, and the endpoint has it.
-func TestEndpointTellsThePSNOfToRTS(t *testing.T) {
+func TestEndpointHasThePSNOfToRTS(t *testing.T) {
 	s := newSide(t, addrA, 64, verbs.UD)
 	for _, err := range []error{s.qp.ToInit(verbs.InitAttr{QKey: 1}), s.qp.ToRTR(verbs.RTRAttr{}), s.qp.ToRTS(verbs.RTSAttr{SQPSN: 0x123456})} {
 		if err != nil {

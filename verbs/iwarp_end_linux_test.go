@@ -16,7 +16,7 @@ import (
 )
 
 // A peer that stops reading fills its own socket, and nobody else waits.
-func TestIWARPDeafPeerStallsNobodyElse(t *testing.T) {
+func TestIWARPDeafPeerStallsNoOtherPeer(t *testing.T) {
 	before := use()
 	deaf, err := net.Listen("tcp", "127.13.1.9:0")
 	if err != nil {
@@ -111,7 +111,7 @@ func TestIWARPCompletedArrivesBeforeTheEnd(t *testing.T) {
 	noLeak(t, before)
 }
 
-func TestIWARPRefusedSetUpsAreTold(t *testing.T) {
+func TestIWARPRefusedSetUpsAreReported(t *testing.T) {
 	dev := openIWARP(t, "127.13.1.14")
 	e := newStreamEnd(t, dev, iwarpRights)
 	a := registry.Adapter(dev)

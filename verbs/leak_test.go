@@ -204,7 +204,7 @@ func TestRefusedCreationLeavesNothing(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // A device that closes under everything that can be going on.
-func TestCloseEndsWhatIsGoingOn(t *testing.T) {
+func TestCloseEndsOngoingCalls(t *testing.T) {
 	newZoo(t, leakA).dev.Close()
 	before, rounds := use(), 20
 	if testing.Short() {

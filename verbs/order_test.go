@@ -69,7 +69,7 @@ func TestListOfRequestsIsCarriedOutInOrder(t *testing.T) {
 	}
 	for i, want := range []uint64{0, 1, 42, 42, 7, 7, 8} { // what each brought back
 		if got := binary.LittleEndian.Uint64(a.buf[1000+8*i:]); got != want {
-			t.Errorf("request %d brought %d, expected %d", i, got, want)
+			t.Errorf("request %d returned %d, expected %d", i, got, want)
 		}
 	}
 	if wc := b.ok(t, verbs.WCRecv); wc.WRID != 77 || wc.Imm != 5 || binary.LittleEndian.Uint64(b.buf[512:]) != 8 {

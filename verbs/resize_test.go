@@ -228,7 +228,7 @@ func TestMemoryWindowType1(t *testing.T) {
 	}{
 		{"inside", 1000, second, verbs.Success},
 		{"one byte before", 999, second, verbs.RemAccessErr},
-		{"one byte behind", 1001, second, verbs.RemAccessErr},
+		{"one byte beyond the end", 1001, second, verbs.RemAccessErr},
 		{"by the key before", 100, first, verbs.RemAccessErr},
 	} {
 		if got := write(c.off, c.key); got != c.want {

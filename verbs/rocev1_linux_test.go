@@ -47,7 +47,7 @@ func TestRoCEv1OverACable(t *testing.T) {
 	a.post(t, a.write(0, len(a.buf)))
 	a.ok(t, verbs.WCWrite)
 	if !bytes.Equal(a.buf, b.buf) {
-		t.Error("the WRITE did not bring what was sent")
+		t.Error("the memory differs after the WRITE")
 	}
 	clear(b.buf)
 	read := b.write(0, len(b.buf))
@@ -55,7 +55,7 @@ func TestRoCEv1OverACable(t *testing.T) {
 	b.post(t, read)
 	b.ok(t, verbs.WCRead)
 	if !bytes.Equal(a.buf, b.buf) {
-		t.Error("the READ did not bring what is there")
+		t.Error("the memory differs after the READ")
 	}
 	for _, s := range []*side{a, b} {
 		for name, n := range s.dev.Counters() {
@@ -66,7 +66,7 @@ func TestRoCEv1OverACable(t *testing.T) {
 	}
 }
 
-func TestRoCEv1DatagramArrivesBehindItsGRH(t *testing.T) {
+func TestRoCEv1DatagramArrivesAfterItsGRH(t *testing.T) {
 	if !ethernetPair(t) {
 		return
 	}

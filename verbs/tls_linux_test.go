@@ -35,7 +35,7 @@ func TestTLSIsTheSame(t *testing.T) {
 		{"SendInvalidatesWindow", TestIWARPSendInvalidatesWindow},
 		{"RefusesWhatThePeerMayNot", TestIWARPRefusesWhatThePeerMayNot},
 		{"CompletedArrivesBeforeTheEnd", TestIWARPCompletedArrivesBeforeTheEnd},
-		{"RefusedSetUpsAreTold", TestIWARPRefusedSetUpsAreTold},
+		{"RefusedSetUpsAreTold", TestIWARPRefusedSetUpsAreReported},
 	} {
 		t.Run(c.name, c.test)
 	}

@@ -58,7 +58,7 @@ func TestExplainKnowsTheNumbersOfMessages(t *testing.T) {
 			}
 			seen++
 			if k, ok := numbered[word]; (!ok || !byKind[k]) && !fallback(x.where, x.text) {
-				t.Errorf("%s: %q prints a number behind %q that explain does not know", x.where, x.text, word)
+				t.Errorf("%s: %q prints a number after %q that explain does not know", x.where, x.text, word)
 			}
 		}
 	}

@@ -138,7 +138,7 @@ func TestWriterRoCEv1DissectsWithoutComplaint(t *testing.T) {
 			}
 			want := []string{fmt.Sprint(uint8(packets[n].Opcode)), "0x000012", "5", fmt.Sprint(len(b)), "64", icrc, "", "", tag}
 			if strings.Join(f[:len(want)], "|") != strings.Join(want, "|") || !strings.Contains(f[len(want)], "infiniband") {
-				t.Errorf("%v: tshark tells %q, expected %q", packets[n].Opcode, f, want)
+				t.Errorf("%v: tshark prints %q, expected %q", packets[n].Opcode, f, want)
 			}
 		}
 	}

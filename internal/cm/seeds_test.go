@@ -93,7 +93,7 @@ func newPlay(t *testing.T, seed uint64) *play {
 			t.Fatal(err)
 		}
 		h.user = func(e seen) {
-			w.tell("%v %s hears %v, reject %d", w.now, h.name, e.Kind, e.Reject)
+			w.tell("%v %s gets event %v, reject %d", w.now, h.name, e.Kind, e.Reject)
 			p.react(h, e)
 		}
 	}
@@ -129,7 +129,7 @@ func (p *play) react(h *host, e seen) {
 	// If both disconnect at once, the peer's DREP may arrive before this side's.
 	crossed := e.Kind == EventDrepReceived && x.cause == "disconnected by the peer"
 	if x.exited || x.ended && e.Kind != EventTimewaitExit && !crossed {
-		p.fail("%s heard %v behind the end (%s)", h.name, e.Kind, x.cause)
+		p.fail("%s got event %v after the end (%s)", h.name, e.Kind, x.cause)
 		return
 	}
 	switch e.Kind {

@@ -32,7 +32,7 @@ func TestMigrateMovesQueuedEvents(t *testing.T) {
 	first := next(t, w.server, other, cmid.EventConnectRequest).ID
 	second := next(t, w.server, other, cmid.EventConnectRequest).ID
 	if first.Channel() != other || second.Channel() != other {
-		t.Error("new ids stayed behind")
+		t.Error("new ids were not destroyed")
 	}
 	// Later events arrive on the new channel. Move one id once more.
 	w.client.connecting(cmid.PortSpaceTCP, server4)
@@ -60,7 +60,7 @@ func TestNextReturnsWhenContextOrChannelEnds(t *testing.T) {
 	must(t, err)
 	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4)))
 	if e, err := ch.Next(over); err != nil || e.Type != cmid.EventAddrResolved {
-		t.Errorf("an event is there: %v, %v", e.Type, err)
+		t.Errorf("found an event: %v, %v", e.Type, err)
 	}
 	done := make(chan error)
 	for range 2 {

@@ -114,17 +114,17 @@ func TestRTTFollowsSamplesAndForgetsTheLeast(t *testing.T) {
 	}
 	r.Sample(100*time.Millisecond, 2*time.Millisecond)
 	if r.Queued() || r.Calm() || r.Latest() != 2*time.Millisecond {
-		t.Fatalf("%+v: one tenfold round trip tells a queue", r)
+		t.Fatalf("%+v: one tenfold round trip counts as a queue", r)
 	}
 	last(r, 100*time.Millisecond, 2*time.Millisecond)
 	if !r.Queued() || r.Low() != 2*time.Millisecond {
-		t.Fatalf("%+v: tenfold round trips tell no queue", r)
+		t.Fatalf("%+v: tenfold round trips do not count as a queue", r)
 	}
 	if r.Sample(120*time.Millisecond, 200*time.Microsecond); r.Queued() {
 		t.Fatalf("%+v: a queue that is gone", r)
 	}
 	if r.Sample(time.Second, 2*time.Millisecond); !r.Queued() {
-		t.Fatalf("%+v: what was long ago tells of no queue", r)
+		t.Fatalf("%+v: old round trips do not count as a queue", r)
 	}
 	for i := range 300 { // the path got longer for good
 		r.Sample(time.Duration(i)*100*time.Millisecond, 2*time.Millisecond)

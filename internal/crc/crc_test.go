@@ -92,7 +92,7 @@ func TestUpdateReadsNotBeyondItsArgument(t *testing.T) {
 			b[i] ^= 0xff
 		}
 		if got := Update(0, IEEE, b[:n]); got != want {
-			t.Fatalf("%d bytes: got %#08x, %#08x before the bytes behind changed", n, got, want)
+			t.Fatalf("%d bytes: got %#08x, %#08x before the bytes after them changed", n, got, want)
 		}
 	}
 }

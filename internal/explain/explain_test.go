@@ -45,7 +45,7 @@ func TestEveryEntryIsComplete(t *testing.T) {
 	}
 }
 
-func TestEveryReasonAndStatusIsThere(t *testing.T) {
+func TestEveryReasonAndStatusIsExplained(t *testing.T) {
 	kinds := map[Kind]int{}
 	for _, e := range All() {
 		kinds[e.Kind]++

@@ -14,7 +14,7 @@ func TestSourceLearnsWhatIdentificationsCount(t *testing.T) {
 		{"connected socket, wrap", []uint16{0xfffe, 0xffff, 0, 1, 2}, 2},
 		{"packets", []uint16{700, 703, 706, 709}, 2},
 		{"socket that was disconnected", []uint16{700, 701, 0, 0, 0}, 2},
-		{"begins anew", []uint16{700, 701, 9, 10, 11}, 2},
+		{"begins again", []uint16{700, 701, 9, 10, 11}, 2},
 	} {
 		var s Source
 		n := 0

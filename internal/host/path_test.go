@@ -19,7 +19,7 @@ func TestPathMTUIsBoundedByRouteAndByOwnInterface(t *testing.T) {
 		{"unknown", "203.0.113.1", "192.0.2.5", 0, 0},
 		{"own address on Ethernet", "192.0.2.5", "192.0.2.5", 65536, 1024},
 		{"own IPv6 address on Ethernet", "2001:db8::5", "2001:db8::5", 65536, 1024},
-		{"own address where the system tells no route's", "192.0.2.5", "192.0.2.5", 0, 1024},
+		{"own address if the system reports none for the route", "192.0.2.5", "192.0.2.5", 0, 1024},
 		{"loopback", "127.0.0.1", "127.0.0.1", 65536, 4096},
 		{"other loopback address", "127.0.0.2", "127.0.0.1", 65536, 4096},
 		{"IPv6 loopback", "::1", "::1", 65536, 4096},

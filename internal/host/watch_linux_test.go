@@ -192,7 +192,7 @@ func TestWatchReleasesResources(t *testing.T) {
 		}
 		w.Close()
 		if _, ok := w.State(); ok {
-			t.Error("a closed watcher tells a state")
+			t.Error("a closed watcher reports a state")
 		}
 	}
 	open()

@@ -40,13 +40,13 @@ func TestFloodTakesNoMemory(t *testing.T) {
 	}{
 		"WRITEs of no bytes": {func(*raw) {}, func(r *raw) []byte { return r.fpdu(write, nil) }},
 		"empty FPDUs":        {func(*raw) {}, func(*raw) []byte { return seal([]byte{0, 0}) }},
-		"behind a fault": {
+		"after a fault": {
 			func(r *raw) { r.receive(r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Send, MSN: 5}, nil)) },
 			func(r *raw) []byte {
 				return r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.Send, MSN: 6}, make([]byte, 100))
 			},
 		},
-		"behind the end": {
+		"after the end": {
 			func(r *raw) { _ = r.s.Disconnect(0) },
 			func(r *raw) []byte { return r.fpdu(write, nil) },
 		},

@@ -221,7 +221,7 @@ func TestProbeDelaysREADsByNoMoreThanItsAnswer(t *testing.T) {
 	}
 	p.run()
 	if a.mem[8] != 0x5a || a.mem[16] != 0x5a || a.Attr.State != qp.RTS || len(b.Refused) != 0 {
-		t.Errorf("the READs brought %#x and %#x, refused %v and %v", a.mem[8], a.mem[16], a.Refused, b.Refused)
+		t.Errorf("the READs returned %#x and %#x, refused %v and %v", a.mem[8], a.mem[16], a.Refused, b.Refused)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestREADAnswerIsCopiedUnderItsCRC(t *testing.T) {
 }
 
 // A Terminate that follows the rest of an FPDU has its markers in the right places.
-func TestTerminateBehindRestKeepsMarkers(t *testing.T) {
+func TestTerminateAfterRestKeepsMarkers(t *testing.T) {
 	for cut := 1; cut < 3000; cut += 37 {
 		p, a, b := connected(t, defaults(), &Params{IRD: 4, ORD: 4, Markers: true})
 		a.post(queue.Write, 0, 1200+cut/3, b.target(0)) // so that it ends anywhere between two markers

@@ -313,7 +313,7 @@ func TestResponderWaitsForFirstFPDU(t *testing.T) {
 }
 
 // A responder may send data directly after its reply.
-func TestInitiatorKeepsBytesBehindReply(t *testing.T) {
+func TestInitiatorKeepsBytesAfterReply(t *testing.T) {
 	r := newInitiator(t, &Params{ClientServer: true})
 	r.drain()
 	r.PostRecv(1, r.sge(0, 100))

@@ -51,7 +51,7 @@ func TestDeferredStoresKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestLossOfDeferredStoreIsToldOnce(t *testing.T) {
+func TestLossOfDeferredStoreIsReportedOnce(t *testing.T) {
 	x, r, p := newForeign(t, 16384, Foreign{})
 	p.mem = p.mem[:4096]
 	if d := r.Put(r.Base+4096, make([]byte, 2000)); d.Reason != reason.None {
@@ -66,7 +66,7 @@ func TestLossOfDeferredStoreIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestLongStoreIsMadeAtOnceBehindWhatWaits(t *testing.T) {
+func TestLongStoreIsMadeAtOnceAfterDeferredStores(t *testing.T) {
 	x, r, p := newForeign(t, 1<<20, Foreign{})
 	mirror := r.Bytes(r.Base, 1<<20)
 	if d := r.Put(r.Base, bytes.Repeat([]byte{0xaa}, 3000)); d.Reason != reason.None || p.puts != 0 {

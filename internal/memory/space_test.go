@@ -87,7 +87,7 @@ func TestForeignMemoryIsReadWhenItIsSent(t *testing.T) {
 	}
 	p.mem[100] = 0xdd // also where nobody restarts, because the list is of one entry
 	if pieces, _ := c.Gather(x, 1, list, 0, 10, nil); pieces[0][0] != 0xdd {
-		t.Error("the first bytes of a message were not loaded anew")
+		t.Error("the first bytes of a message were not loaded again")
 	}
 	p.mem[300] = 0xcc
 	if b := r.Read(r.Base+300, 4); b[0] != 0xcc {
@@ -209,7 +209,7 @@ func TestSharedPartIsNotStored(t *testing.T) {
 
 // What waits to be stored comes before what is shared: a program may look for
 // the latter to know of the former.
-func TestSharedMemoryIsChangedBehindWhatWaits(t *testing.T) {
+func TestSharedMemoryIsChangedAfterDeferredStores(t *testing.T) {
 	for name, then := range map[string]func(r *Region){
 		"a store":       func(r *Region) { r.Put(r.Base+4096, []byte{1}) },
 		"an atomic":     func(r *Region) { r.FetchAdd(r.Base+4096, 1) },

@@ -61,7 +61,7 @@ func TestRegisterRefusals(t *testing.T) {
 	}
 }
 
-func TestLookupWantsTheWholeKey(t *testing.T) {
+func TestLookupNeedsTheWholeKey(t *testing.T) {
 	x := NewTable()
 	r := register(t, x, 8, 0, 0)
 	if x.Lookup(r.Key) != r {

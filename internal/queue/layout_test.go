@@ -134,7 +134,7 @@ func TestViewsFitIntoUnion(t *testing.T) {
 	}
 }
 
-func TestHeaderTellsDriverItsSize(t *testing.T) {
+func TestHeaderHasItsSizeForTheDriver(t *testing.T) {
 	r := NewSendRing(100, 4, 0) // 208+64 bytes, so 512
 	third := uintptr(unsafe.Pointer(r.At(3)))
 	h := r.h.Load()

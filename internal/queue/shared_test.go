@@ -29,11 +29,11 @@ func TestRingOnGivenMemoryStaysInIt(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{"send": s, "receive": r, "completion": c} {
 		if string(b[len(b)-16:]) != "ZZZZZZZZZZZZZZZZ" {
-			t.Errorf("the %s ring wrote behind its end", name)
+			t.Errorf("the %s ring wrote beyond its end", name)
 		}
 		h := (*header)(unsafe.Pointer(&b[0]))
 		if h.indexMask != 7 {
-			t.Errorf("the %s ring tells a mask of %d", name, h.indexMask)
+			t.Errorf("the %s ring has a mask of %d", name, h.indexMask)
 		}
 	}
 	send.Publish(3)

@@ -185,7 +185,7 @@ func TestCompleterLostReadResponseIsRequestedAtOnce(t *testing.T) {
 	}
 }
 
-func TestCompleterAckBehindLostReadIsImpliedNAK(t *testing.T) {
+func TestCompleterAckAfterLostReadIsImpliedNAK(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]
 	fill(b.mem, 7)

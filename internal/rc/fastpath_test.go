@@ -123,7 +123,7 @@ func TestContinueMatchesReceive(t *testing.T) {
 			in := s.next(m.n[0])
 			m.give(now, in)
 			if r.IntN(8) == 0 {
-				m.same(now, fmt.Sprintf("seed %d, behind packet %d", seed, i))
+				m.same(now, fmt.Sprintf("seed %d, after packet %d", seed, i))
 			}
 			if r.IntN(40) == 0 {
 				for _, n := range m.n {

@@ -225,7 +225,7 @@ func TestForgedUnreachableEndsNothing(t *testing.T) {
 		known  bool
 		asks   bool
 	}{
-		"PSN behind what was sent":    {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0 + 1}, refusedByHost, false, false},
+		"PSN after the last one sent": {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0 + 1}, refusedByHost, false, false},
 		"PSN long acknowledged":       {ib.BTH{Opcode: ib.RCWriteOnly, PSN: testPSN0 - 5}, refusedByHost, false, false},
 		"acknowledge of the future":   {ib.BTH{Opcode: ib.RCAcknowledge, PSN: testPSN1}, refusedByHost, false, false},
 		"acknowledge of long ago":     {ib.BTH{Opcode: ib.RCAcknowledge, PSN: testPSN1 - answerSpan - 1}, refusedByHost, false, false},

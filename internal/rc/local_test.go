@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-func TestRequesterLocalErrorCompletesBehindEarlierRequests(t *testing.T) {
+func TestRequesterLocalErrorCompletesAfterEarlierRequests(t *testing.T) {
 	good := func(n *node) memory.SGE { return n.sge(0, 8) }
 	for _, r := range []struct {
 		name   string

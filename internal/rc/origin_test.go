@@ -182,7 +182,7 @@ func TestForgedPacketBeforeTheFirstSetsNoPort(t *testing.T) {
 	b.postRecv(1, b.sge(8, 8))
 	w.forge(1, otherPort, sendPacket(1, 0xee))
 	if b.raised(machine.EventCommEst) != 0 {
-		t.Error("a packet out of sequence tells that the peer is there")
+		t.Error("a packet out of sequence counts as a sign of the peer")
 	}
 	b.to(0, qp.RTS)
 	for range 2 {

@@ -73,7 +73,7 @@ func TestSelectiveReadsContinueWhileAResponseIsMissing(t *testing.T) {
 	w.roundTrip(1 << 20)
 	w.take(0, 1<<20)
 	if n := w.asked(); n != 1+8 {
-		t.Errorf("%d READs asked for behind a missing answer, expected 9", n)
+		t.Errorf("%d READs requested after a missing answer, expected 9", n)
 	}
 	w.settle()
 	w.wantStatuses(&w.n[0].send, make([]queue.Status, 10)...)

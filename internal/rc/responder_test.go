@@ -238,7 +238,7 @@ func TestResponderNotReadyIsSilentUntilTheMessageComesAgain(t *testing.T) {
 	b.postRecv(3, b.sge(0, 8))
 	w.inject(1, requestPacket(ib.RCSendOnly, 1, 8))
 	if got := w.answers(); len(got) != 0 {
-		t.Fatalf("answers behind the RNR NAK: %+v", got)
+		t.Fatalf("answers after the RNR NAK: %+v", got)
 	}
 	w.inject(1, requestPacket(ib.RCSendOnly, 0, 8))
 	if got := w.answers(); len(got) != 1 || got[0].AETH != (ib.AETH{Syndrome: ib.ACKNoCredits, MSN: 1}) {

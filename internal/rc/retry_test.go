@@ -109,7 +109,7 @@ func TestRetryNotReadySevenIsUnlimited(t *testing.T) {
 
 // A peer that is not ready still answers. Losing some of its answers must not exhaust the retry
 // count.
-func TestRetryNotReadyStartsRetryCountAnew(t *testing.T) {
+func TestRetryNotReadyResetsRetryCount(t *testing.T) {
 	w := newPair(t, func(_ int, p *machine.Port) { p.Attr.RetryCnt = 2 })
 	a, b := w.n[0], w.n[1]
 	w.fate = func(to, i int, _ *ib.Packet) (copies, late int) {

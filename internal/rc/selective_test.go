@@ -337,7 +337,7 @@ func TestNotificationSlowsTheSenderDown(t *testing.T) {
 			t.Errorf("%v: window %d, rate %v, refused %v", k, a.q.ctl.Window(), a.q.ctl.Rate(), a.refused)
 		}
 		if n := w.take(0, 1000); k == congestion.DCQCN && (n >= 50 || a.q.Deadline() == machine.Never) {
-			t.Errorf("%d packets at once behind a notification", n)
+			t.Errorf("%d packets at once after a notification", n)
 		}
 		w.settle()
 		w.wantStatuses(&a.send, 0)

@@ -114,7 +114,7 @@ func TestDeviceOfTheProgramOutlivesItsLeases(t *testing.T) {
 	}
 }
 
-func TestLesseeIsToldThatTheProgramClosesTheDevice(t *testing.T) {
+func TestLesseeIsNotifiedThatTheProgramClosesTheDevice(t *testing.T) {
 	w := newWorld(t)
 	h, err := w.open(at, nil)
 	if err != nil {

@@ -385,7 +385,7 @@ func TestBadReceiveKeyEndsQueuePair(t *testing.T) {
 	}
 }
 
-func TestCommunicationEstablishedIsToldOnce(t *testing.T) {
+func TestCommunicationEstablishedIsReportedOnce(t *testing.T) {
 	b := newEnd(t, 2, 1, 0, 0)
 	b.Move(b.m, qp.Reset, qp.Init, qp.RTR)
 	in := &machine.In{Src: machinetest.AddrA}

@@ -157,7 +157,7 @@ func TestEmptyMessagesWithDescriptorsAreClosedAndCounted(t *testing.T) {
 		}
 		c.answered()
 		if now := openDescriptors(t); now > before {
-			t.Fatalf("%d descriptors before, %d behind an empty message", before, now)
+			t.Fatalf("%d descriptors before an empty message, %d after it", before, now)
 		}
 	}
 	if !strings.Contains(log(), "CLIENT_PROTOCOL") {

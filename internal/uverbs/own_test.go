@@ -97,7 +97,7 @@ func TestMemoryIsSharedOnlyIfItCannotShrink(t *testing.T) {
 		"may shrink":           {at, 4096, 0, []int{newMemfd(t, n, 0, 0)}, syscall.EINVAL},
 		"read-only":            {at, 4096, 0, []int{readOnly}, syscall.EACCES},
 		"longer than the file": {at, n + 1, 0, []int{good}, syscall.EINVAL},
-		"behind its end":       {at, 1, n, []int{good}, syscall.EINVAL},
+		"beyond its end":       {at, 1, n, []int{good}, syscall.EINVAL},
 		"an offset below 0":    {at, 4096, 1<<64 - 4096, []int{good}, syscall.EINVAL},
 		"nothing":              {at, 0, 0, []int{good}, syscall.EINVAL},
 		"at another alignment": {at + 8, 4096, 0, []int{good}, syscall.EINVAL},

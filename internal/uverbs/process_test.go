@@ -34,17 +34,17 @@ func oneSided(t *testing.T, s *Server, h *helper) {
 	if _, err := syscall.Wait4(h.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatal(status, err)
 	}
-	copy(a.buf, "written while it stood still")
+	copy(a.buf, "written while it was stopped")
 	target := func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: h.side.addr + 5, RKey: h.side.key} }
 	a.post(queue.Write, target, a.sge(0, 28))
 	a.completion()
 	a.post(queue.Read, target, a.sge(1000, 28))
 	a.completion()
-	if string(a.buf[1000:][:28]) != "written while it stood still" {
+	if string(a.buf[1000:][:28]) != "written while it was stopped" {
 		t.Errorf("read %q", a.buf[1000:][:28])
 	}
 	h.signal(syscall.SIGCONT)
-	if got := h.tell("show 4 30"); got != `"\x00written while it stood still\x00"` {
+	if got := h.tell("show 4 30"); got != `"\x00written while it was stopped\x00"` {
 		t.Errorf("the program has %s", got)
 	}
 }
@@ -104,7 +104,7 @@ func TestProgramsOfTwoUsersShareADevice(t *testing.T) {
 	eventually(t, "nothing of the other user's", func() bool { return s.Count().Processes == 1 })
 }
 
-func TestProgramKilledInMidTransferDisturbsNobodyElse(t *testing.T) {
+func TestProgramKilledInMidTransferLeavesOthersAlone(t *testing.T) {
 	s := newServer(t, "127.14.5.4")
 	h := startHelper(t, s, nil)
 	f := newTestClient(t, s).open("uverbs0")

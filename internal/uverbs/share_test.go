@@ -205,7 +205,7 @@ func TestUnsafeMemfdIsRefused(t *testing.T) {
 		"a file":                {0, n, 0, []int{file}},
 		"a pipe":                {0, n, 0, []int{pipe[0]}},
 		"too short":             {0, n, 0, []int{newMemfd(t, n-4096, unix.F_SEAL_SHRINK, 0)}},
-		"behind its end":        {0, n, n, []int{good}},
+		"beyond its end":        {0, n, n, []int{good}},
 		"an offset below 0":     {0, n, 1<<64 - 4096, []int{good}},
 		"a part of a page":      {0, n, 8, []int{good}},
 		"no whole page":         {0, 100, 0, []int{good}},

@@ -196,7 +196,7 @@ func TestSIWCompletionOverflowEndsTheQueuePair(t *testing.T) {
 		a.completion()
 	}
 	if a.ready() {
-		t.Error("a completion behind the overflow")
+		t.Error("a completion after the overflow")
 	}
 }
 

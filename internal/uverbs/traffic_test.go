@@ -51,7 +51,7 @@ func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
 	a.post(queue.Read, target, a.sge(0, 8000))
 	a.completion()
 	if !bytes.Equal(a.buf[:8000], b.buf[8192:][:8000]) {
-		t.Error("what was read is not what is there now")
+		t.Error("the READ returned other bytes than the memory has")
 	}
 	a.post(queue.Write, func(w *queue.SendWQE) {
 		target(w)
@@ -103,7 +103,7 @@ func TestProgramMayWriteAgainFromSameBuffer(t *testing.T) {
 		a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} }, a.sge(0, 3000))
 		a.completion()
 		if !bytes.Equal(a.buf[:3000], b.buf[:3000]) {
-			t.Fatalf("message %d brought other data", i)
+			t.Fatalf("message %d has other data", i)
 		}
 	}
 }

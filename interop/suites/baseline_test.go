@@ -17,7 +17,7 @@ import (
 	"softrdma/interop/peers/exerciser"
 )
 
-var updateBaseline = flag.Bool("update-baseline", false, "record testdata/rxe_baseline.json and siw_baseline.json anew")
+var updateBaseline = flag.Bool("update-baseline", false, "record testdata/rxe_baseline.json and siw_baseline.json again")
 
 // exerciseMTU is the path MTU of the scenarios that do not say.
 const exerciseMTU = 1024

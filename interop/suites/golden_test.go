@@ -18,7 +18,7 @@ import (
 	"softrdma/interop/peers/exerciser"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "record testdata/golden_rxe_*.pcapng anew")
+var updateGolden = flag.Bool("update-golden", false, "record testdata/golden_rxe_*.pcapng again")
 
 // goldenOpcodes are the opcodes of IBTA table 38 that verbs can send over RC, UC and UD.
 var goldenOpcodes = func() []int {

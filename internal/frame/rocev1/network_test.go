@@ -177,11 +177,11 @@ func TestKeyDistinguishesHeaders(t *testing.T) {
 	a, b := pathTo("10.0.0.2"), pathTo("::ffff:10.0.0.2")
 	b.Dst = netip.AddrPortFrom(b.Dst.Addr(), 0)
 	if n.Key(a, 1, 2) != n.Key(b, 3, 4) {
-		t.Error("ports, queue pairs or the address's form tell flows apart")
+		t.Error("flows differ by port, queue pair or the form of the address")
 	}
 	b.FlowLabel = 1
 	if n.Key(a, 1, 2) == n.Key(b, 1, 2) {
-		t.Error("flow labels do not tell flows apart")
+		t.Error("flows do not differ by flow label")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // An id that moves to another channel while the device ends gets one event, on its
 // new channel, whichever channel noticed the end first.
-func TestIDThatMovesHearsOfTheEndOnce(t *testing.T) {
+func TestIDThatMovesGetsTheEndOnce(t *testing.T) {
 	for name, c := range map[string]struct{ fromFirst, toFirst bool }{
 		"nobody": {}, "the old channel": {fromFirst: true}, "the new channel": {toFirst: true}, "both": {true, true},
 	} {
@@ -47,7 +47,7 @@ func TestIDThatMovesHearsOfTheEndOnce(t *testing.T) {
 }
 
 // The daemon answers where an id is and ends before this side has recorded it.
-func TestIDThatIsLocatedBehindTheEndHearsOfIt(t *testing.T) {
+func TestIDThatIsLocatedAfterTheEndGetsIt(t *testing.T) {
 	d := &Device{owners: make(map[uint64]any)}
 	h := &events{d: d, wake: func() {}, ids: make(map[*id]struct{})}
 	x := h.newID(&id{owner: "the id"})

@@ -30,7 +30,7 @@ func TestPathSurvivesTheCommands(t *testing.T) {
 		h := AHOf(&want)
 		d := h.Dest()
 		if got := d.AH(); got != h {
-			t.Errorf("%s: address handle %+v, behind MODIFY_QP %+v", addr, h, got)
+			t.Errorf("%s: address handle %+v, after MODIFY_QP %+v", addr, h, got)
 		}
 		if got := h.Path(4791); got != want {
 			t.Errorf("%s: expected %+v, found %+v", addr, want, got)

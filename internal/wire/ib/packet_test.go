@@ -171,8 +171,8 @@ func TestPacketFaultsAreNamed(t *testing.T) {
 		{"version 1", build(BTH{Opcode: RCSendOnly, Version: 1}), BadVersion},
 		{"padding without payload", build(BTH{Opcode: RCSendOnly, Pad: 1}), BadPad},
 		{"length no multiple of 4", build(BTH{Opcode: RCSendOnly}, 1, 2), BadPad},
-		{"payload behind an acknowledge", build(BTH{Opcode: RCAcknowledge}, 0, 0, 0, 0, 1, 2, 3, 4), ExtraPayload},
-		{"payload behind a READ request", build(BTH{Opcode: RCReadRequest}, make([]byte, 20)...), ExtraPayload},
+		{"payload after an acknowledge", build(BTH{Opcode: RCAcknowledge}, 0, 0, 0, 0, 1, 2, 3, 4), ExtraPayload},
+		{"payload after a READ request", build(BTH{Opcode: RCReadRequest}, make([]byte, 20)...), ExtraPayload},
 		{"RETH cut", build(BTH{Opcode: RCReadRequest}, make([]byte, 12)...), Short},
 	} {
 		var p Packet
@@ -193,7 +193,7 @@ func TestPacketPayloadCannotGrowIntoICRC(t *testing.T) {
 	}
 }
 
-func TestPacketStringTellsWhatTheOpcodeHas(t *testing.T) {
+func TestPacketStringHasTheHeadersOfTheOpcode(t *testing.T) {
 	for _, c := range []struct {
 		p    Packet
 		want string

@@ -41,7 +41,7 @@ func TestParseHeaderRefusesByName(t *testing.T) {
 		{"Get", func(h *Header) { h.Method = 1 }, reason.Detail{Reason: reason.MADMethod, Expected: 3, Found: 1}},
 		{"response", func(h *Header) { h.Method = 0x83 }, reason.Detail{Reason: reason.MADMethod, Expected: 3, Found: 0x83}},
 		{"ClassPortInfo", func(h *Header) { h.Attribute = 1 }, reason.Detail{Reason: reason.MADAttribute, Expected: 11, Found: 1}},
-		{"behind the last", func(h *Header) { h.Attribute = 0x1b }, reason.Detail{Reason: reason.MADAttribute, Expected: 11, Found: 0x1b}},
+		{"after the last", func(h *Header) { h.Attribute = 0x1b }, reason.Detail{Reason: reason.MADAttribute, Expected: 11, Found: 0x1b}},
 	} {
 		h := good
 		c.change(&h)

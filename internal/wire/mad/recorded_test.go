@@ -104,7 +104,7 @@ func TestRecordedMessagesRoundTrip(t *testing.T) {
 }
 
 // The requests' addresses stand where annex A11 puts them, and in the path.
-func TestRecordedRequestsTellTheirAddresses(t *testing.T) {
+func TestRecordedRequestsHaveTheirAddresses(t *testing.T) {
 	for _, r := range recordings(t) {
 		var h Header
 		d, _ := ParseHeader(r.mad[:], &h)

@@ -29,7 +29,7 @@ func TestScenariosHaveOnlyKnownFields(t *testing.T) {
 	seen := map[string]bool{}
 	for i, s := range all {
 		if seen[s.Name] || !slices.Contains([]string{"RC", "UC", "UD"}, s.QP) {
-			t.Errorf("%s: its name is there twice, or its type %q is none", s.Name, s.QP)
+			t.Errorf("%s: the name occurs twice, or there is no type %q", s.Name, s.QP)
 		}
 		seen[s.Name] = true
 		for _, role := range []string{Client, Server} {

@@ -22,7 +22,7 @@ func packetLines(t *testing.T, out string) []string {
 	t.Helper()
 	packets, _, ok := strings.Cut(out, "\n\n")
 	if !ok {
-		t.Fatalf("no summary behind the packets in\n%s", out)
+		t.Fatalf("no summary after the packets in\n%s", out)
 	}
 	return strings.Split(packets, "\n")
 }
@@ -89,7 +89,7 @@ func TestCaptureJSONMatchesText(t *testing.T) {
 			t.Errorf("%s: %d faults, %d packets of connections; summary %+v", file, faults, packets, s)
 		}
 		if decoder.More() {
-			t.Error("more behind the summary")
+			t.Error("data after the summary")
 		}
 	}
 }

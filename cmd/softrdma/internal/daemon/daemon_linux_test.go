@@ -48,7 +48,7 @@ func TestDaemonCleansUpAfterTwoSignals(t *testing.T) {
 	}
 	for _, left := range []string{socket, socket + ".d"} {
 		if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left behind (%v)", left, err)
+			t.Errorf("%s still exists (%v)", left, err)
 		}
 	}
 }

@@ -265,7 +265,7 @@ func TestRcopyClientMessagesByteByByte(t *testing.T) {
 				}
 				heard := make([]byte, len(want))
 				if _, err := io.ReadFull(conn, heard); err != nil || !bytes.Equal(heard, []byte(want)) {
-					t.Errorf("expected to hear %q, found %q, %v", want, heard, err)
+					t.Errorf("expected the answer %q, found %q, %v", want, heard, err)
 				}
 				io.WriteString(conn, c.answers[i])
 			}

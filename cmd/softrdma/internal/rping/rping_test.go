@@ -76,7 +76,7 @@ func TestRpingPersistentServerTakesManyClients(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		if n := strings.Count(s.Stdout.String(), ": 50 pings, data validated"); n != len(clients) {
-			t.Errorf("%s: the server tells of %d clients, expected %d:\n%s", flags, n, len(clients), &s.Stdout)
+			t.Errorf("%s: the server reports %d clients, expected %d:\n%s", flags, n, len(clients), &s.Stdout)
 		}
 		if runtime.GOOS == "windows" {
 			s.Cmd.Process.Kill()
