@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/object"
 )
 
 // A Channel is a completion channel: it queues the events of many CQs.
 type Channel struct {
 	dev    *Device
-	uses   uses // completion queues
+	uses   object.Uses // completion queues
 	mu     sync.Mutex
 	list   []*CQ
 	signal chan struct{}
@@ -46,7 +47,7 @@ func (d *Device) CreateNotifyChannel(notify func(*CQ)) (*Channel, error) {
 
 // Destroy destroys the channel. It is refused while completion queues use it.
 func (h *Channel) Destroy() error {
-	if did, err := h.uses.end("completion channel"); !did {
+	if did, err := h.uses.End("completion channel"); !did {
 		return err
 	}
 	close(h.gone)

@@ -14,7 +14,7 @@ import (
 // A CQ is a completion queue. Lanes produce, one caller at a time consumes.
 type CQ struct {
 	dev  *Device
-	uses uses // queue pairs
+	uses object.Uses // queue pairs
 
 	mu         sync.Mutex // producers, resize
 	ring       atomic.Pointer[queue.CompletionRing]
@@ -42,12 +42,12 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 	if err := d.Closed(); err != nil {
 		return nil, err
 	}
-	if ch != nil && !ch.uses.hold() {
+	if ch != nil && !ch.uses.Hold() {
 		return nil, fmt.Errorf("completion channel: %w", ErrDestroyed)
 	}
 	if err := d.add(&d.counts.CQ, 1); err != nil {
 		if ch != nil {
-			ch.uses.drop()
+			ch.uses.Drop()
 		}
 		return nil, err
 	}
@@ -61,13 +61,13 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 
 // Destroy destroys the queue. It is refused while queue pairs use it.
 func (c *CQ) Destroy() error {
-	if did, err := c.uses.end("completion queue"); !did {
+	if did, err := c.uses.End("completion queue"); !did {
 		return err
 	}
-	c.dev.events.drop(c)
+	c.dev.dropEvents(c)
 	if c.channel != nil {
 		c.channel.drop(c)
-		c.channel.uses.drop()
+		c.channel.uses.Drop()
 	}
 	return c.dev.add(&c.dev.counts.CQ, -1)
 }
@@ -161,7 +161,7 @@ func (c *CQ) Arm(solicitedOnly bool) {
 
 // Gone returns ErrClosed or ErrDestroyed once there is no queue any more.
 func (c *CQ) Gone() error {
-	if c.uses.gone() {
+	if c.uses.Gone() {
 		return fmt.Errorf("completion queue: %w", ErrDestroyed)
 	}
 	select {

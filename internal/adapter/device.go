@@ -129,7 +129,7 @@ type Device struct {
 	ahMu sync.RWMutex
 	ahs  map[uint32]*address
 
-	events eventQueue
+	events object.Events[AsyncEvent]
 }
 
 // Open makes a device on a link.
@@ -155,7 +155,7 @@ func Open(cfg Config) *Device {
 		epoch := time.Now()
 		d.clock = func() time.Duration { return time.Since(epoch) }
 	}
-	d.events.init()
+	d.events.Init()
 	networks := cfg.Networks
 	if cfg.Streams != nil {
 		networks = []frame.Network{nil}

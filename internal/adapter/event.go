@@ -2,8 +2,6 @@ package adapter
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"time"
 
 	"softrdma/internal/machine"
@@ -20,62 +18,18 @@ type AsyncEvent struct {
 	Detail  reason.Detail
 }
 
-// eventQueue holds events until the program takes them.
-type eventQueue struct {
-	mu     sync.Mutex
-	list   []AsyncEvent
-	signal chan struct{} // holds one token while list may be non-empty
-}
-
-func (q *eventQueue) init() { q.signal = make(chan struct{}, 1) }
-
-func (q *eventQueue) push(e AsyncEvent) {
-	q.mu.Lock()
-	q.list = append(q.list, e)
-	q.mu.Unlock()
-	q.wake()
-}
-
-func (q *eventQueue) wake() {
-	select {
-	case q.signal <- struct{}{}:
-	default:
-	}
-}
-
-func (q *eventQueue) take() (AsyncEvent, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.list) == 0 {
-		return AsyncEvent{}, false
-	}
-	e := q.list[0]
-	q.list = slices.Delete(q.list, 0, 1)
-	if len(q.list) > 0 {
-		q.wake()
-	}
-	return e, true
-}
-
-// drop forgets the events of an element that is being destroyed.
-func (q *eventQueue) drop(element any) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.list = slices.DeleteFunc(q.list, func(e AsyncEvent) bool { return e.Element == element })
-}
-
 // NextEvent waits for the next asynchronous event.
 func (d *Device) NextEvent(ctx context.Context) (AsyncEvent, error) {
 	for {
-		if e, ok := d.events.take(); ok {
+		if e, ok := d.events.Take(); ok {
 			return e, nil
 		}
 		select {
-		case <-d.events.signal:
+		case <-d.events.Signal():
 		case <-ctx.Done():
 			return AsyncEvent{}, ctx.Err()
 		case <-d.done:
-			if e, ok := d.events.take(); ok {
+			if e, ok := d.events.Take(); ok {
 				return e, nil
 			}
 			return AsyncEvent{}, ErrClosed
@@ -85,7 +39,12 @@ func (d *Device) NextEvent(ctx context.Context) (AsyncEvent, error) {
 
 // Raise queues an event of the device or one of its objects.
 func (d *Device) Raise(t machine.Event, element any, why reason.Detail) {
-	d.events.push(AsyncEvent{t, element, why})
+	d.events.Push(AsyncEvent{t, element, why})
+}
+
+// dropEvents forgets the events of an element that is being destroyed.
+func (d *Device) dropEvents(element any) {
+	d.events.Drop(func(e AsyncEvent) bool { return e.Element == element })
 }
 
 // Event implements machine.Host.

@@ -3,9 +3,11 @@ package adapter
 import (
 	"net/netip"
 
+	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/frame"
+	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/trace"
 )
@@ -45,10 +47,8 @@ const maxDatagramFlows = 256
 // resolve looks for a path through memory to a path's destination, and for its link-layer
 // address, where the network has such. The caller has no lane: the network may be slow to answer.
 func (d *Device) resolve(path *qp.Path) error {
-	if d.cfg.Reach != nil {
-		if err := d.cfg.Reach(path.Dst); err != nil {
-			return err
-		}
+	if err := d.Prepare(path.Dst); err != nil {
+		return err
 	}
 	if l := d.lanes[0]; l.net != nil {
 		if r, ok := l.net.(frame.Resolver); ok {
@@ -140,12 +140,12 @@ func (l *lane) flowOf(q *QP, path *qp.Path, remote uint32) *txFlow {
 		return nil
 	}
 	open := l.openFlow
-	if q == l.gsi && q.m.(*gsi).out.Reply {
+	if q == l.gsi && q.m.(*gsi.GSI).Replies() {
 		open = l.replyFlow
 	}
 	f, err := open(path, q.QPN, remote)
 	if err != nil {
-		l.dev.Trace.Refuse(q.QPN, sendDetail(err, 0))
+		l.dev.Trace.Refuse(q.QPN, link.SendDetail(err, 0))
 		return nil
 	}
 	return f

@@ -3,6 +3,7 @@ package adapter
 import (
 	"time"
 
+	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/congestion"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -84,7 +85,7 @@ func (l *lane) receiveForwarded() {
 func (l *lane) dispatch(now time.Duration, b []byte) {
 	n := l.in.DestQPN
 	q := l.qps[n]
-	if n == gsiQPN {
+	if n == gsi.QPN {
 		q = l.gsi
 	}
 	if q != nil {

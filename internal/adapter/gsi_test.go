@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/cm"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
@@ -17,8 +18,8 @@ import (
 // datagram delivers a UD packet with a valid ICRC to queue pair 1.
 func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload []byte) {
 	in := machine.In{Src: from, Dst: d.Local()}
-	in.Opcode, in.DestQPN, in.PKey, in.Payload = op, gsiQPN, DefaultPKey, payload
-	in.DETH = ib.DETH{QKey: qkey, SrcQPN: gsiQPN}
+	in.Opcode, in.DestQPN, in.PKey, in.Payload = op, gsi.QPN, DefaultPKey, payload
+	in.DETH = ib.DETH{QKey: qkey, SrcQPN: gsi.QPN}
 	b := in.Append(nil)
 	b = append(b, 0, 0, 0, 0)
 	h := ib.NewPseudoHeader(from, d.Local())
@@ -42,7 +43,7 @@ func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
 	if !peer.Next(0, &out) {
 		t.Fatal("no REQ")
 	}
-	datagram(dev, netip.MustParseAddrPort("127.0.0.9:50000"), ib.UDSendOnly, gsiQKey, out.MAD[:])
+	datagram(dev, netip.MustParseAddrPort("127.0.0.9:50000"), ib.UDSendOnly, gsi.QKey, out.MAD[:])
 	if n := link.count(); n != 1 {
 		t.Fatalf("%d packets sent, want the REJ", n)
 	}
@@ -50,7 +51,7 @@ func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
 	if f := sent.Parse(link.sent[0]); f != ib.OK {
 		t.Fatalf("fault %v", f)
 	}
-	if sent.DestQPN != gsiQPN || sent.DETH != (ib.DETH{QKey: gsiQKey, SrcQPN: gsiQPN}) || len(sent.Payload) != mad.Len {
+	if sent.DestQPN != gsi.QPN || sent.DETH != (ib.DETH{QKey: gsi.QKey, SrcQPN: gsi.QPN}) || len(sent.Payload) != mad.Len {
 		t.Errorf("sent to QPN %d with %+v, %d bytes", sent.DestQPN, sent.DETH, len(sent.Payload))
 	}
 	var got cm.Event
@@ -69,7 +70,7 @@ func TestGSIAnswersToUnknownPeersTakeNoFlow(t *testing.T) {
 	h.Put(&d)
 	(&mad.DREQ{LocalID: 1, RemoteID: 2}).Put(&d)
 	for i := range 100 {
-		datagram(dev, netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}), 50000), ib.UDSendOnly, gsiQKey, d[:])
+		datagram(dev, netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}), 50000), ib.UDSendOnly, gsi.QKey, d[:])
 	}
 	if n := link.count(); n != 100 {
 		t.Errorf("%d packets sent, expected 100", n)
@@ -89,7 +90,7 @@ func TestGSIForeignDatagramsAreRefusedByName(t *testing.T) {
 		data []byte
 		want reason.Reason
 	}{
-		{"immediate data", ib.UDSendOnlyImm, gsiQKey, make([]byte, mad.Len), reason.PacketOpcode},
+		{"immediate data", ib.UDSendOnlyImm, gsi.QKey, make([]byte, mad.Len), reason.PacketOpcode},
 		{"a user's Q_Key", ib.UDSendOnly, 0x11111111, make([]byte, mad.Len), reason.PacketQKey},
 	} {
 		before := dev.Trace.Counter(c.want)

@@ -57,6 +57,15 @@ func (d *Device) ShowPackets() {
 	}
 }
 
+// Prepare looks for a path through memory to a peer that is about to be connected to. It
+// returns an error only if there has to be one (Config.Reach).
+func (d *Device) Prepare(peer qp.Endpoint) error {
+	if d.cfg.Reach == nil {
+		return nil
+	}
+	return d.cfg.Reach(peer)
+}
+
 // HostPath reports whether packets to a peer go through memory.
 func (d *Device) HostPath(peer qp.Endpoint) bool {
 	l := d.lanes[0]
@@ -113,14 +122,6 @@ func (q *QP) hostPath() *hostpath.Sender {
 		return nil
 	}
 	return q.lane.hostSender(q.flow, q.Attr.DestQPN)
-}
-
-// ThroughMemory reports whether the connection's packets go through memory to a peer on
-// this host.
-func (q *QP) ThroughMemory() bool {
-	q.lane.Lock()
-	defer q.lane.Unlock()
-	return q.hostPath() != nil
 }
 
 // revoke ends what the peer may still read of the connection's memory, which the program

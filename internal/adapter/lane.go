@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/adapter/stream"
@@ -90,7 +91,7 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	}
 	x.Driver.Init(drive.Config{Port: x, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
 	x.tx.init(x)
-	if frame.LaneOf(gsiQPN, len(d.lanes)) == index {
+	if frame.LaneOf(gsi.QPN, len(d.lanes)) == index {
 		x.gsi = newGSI(x)
 	}
 	return x

@@ -178,7 +178,7 @@ func (k *counted) outcome() (o outcome) {
 		o.Completions = append(o.Completions, fmt.Sprintf("%+v", c))
 	}
 	for {
-		e, ok := k.dev.events.take()
+		e, ok := k.dev.events.Take()
 		if !ok {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"softrdma/internal/memory"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 )
 
@@ -12,7 +13,7 @@ import (
 type PD struct {
 	dev  *Device
 	ID   uint32
-	uses uses
+	uses object.Uses
 }
 
 // hold counts one more object in the domain.
@@ -20,7 +21,7 @@ func (p *PD) hold() error {
 	if err := p.dev.Closed(); err != nil {
 		return err
 	}
-	if !p.uses.hold() {
+	if !p.uses.Hold() {
 		return fmt.Errorf("protection domain %d: %w", p.ID, ErrDestroyed)
 	}
 	return nil
@@ -32,7 +33,7 @@ func (p *PD) add(n *int) error {
 		return err
 	}
 	if err := p.dev.add(n, 1); err != nil {
-		p.uses.drop()
+		p.uses.Drop()
 		return err
 	}
 	return nil
@@ -40,7 +41,7 @@ func (p *PD) add(n *int) error {
 
 // remove ends add.
 func (p *PD) remove(n *int) {
-	p.uses.drop()
+	p.uses.Drop()
 	_ = p.dev.add(n, -1) // fewer objects are never refused
 }
 
@@ -60,7 +61,7 @@ func (p *PD) Device() *Device { return p.dev }
 
 // Dealloc gives the domain up. It is refused while the domain has objects.
 func (p *PD) Dealloc() error {
-	if did, err := p.uses.end("protection domain"); !did {
+	if did, err := p.uses.End("protection domain"); !did {
 		return err
 	}
 	return p.dev.add(&p.dev.counts.PD, -1)
@@ -79,7 +80,7 @@ func (p *PD) RegisterSegment(mem []byte, base uint64, access qp.Access, s *memor
 	}
 	r, err := p.dev.Memory.RegisterSegment(p.ID, mem, base, access, s)
 	if err != nil {
-		p.uses.drop()
+		p.uses.Drop()
 	}
 	return r, err
 }
@@ -96,7 +97,7 @@ func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f mem
 	}
 	r, err := p.dev.Memory.RegisterForeign(p.ID, mirror, base, access, f)
 	if err != nil {
-		p.uses.drop()
+		p.uses.Drop()
 	}
 	return r, err
 }
@@ -106,7 +107,7 @@ func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f mem
 func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
-		p.uses.drop()
+		p.uses.Drop()
 		p.dev.endUse()
 	}
 	return err

@@ -56,10 +56,10 @@ type QP struct {
 
 // release ends the use of everything that the queue pair is made of.
 func (q *QP) release() {
-	q.sendCQ.uses.drop()
-	q.recvCQ.uses.drop()
+	q.sendCQ.uses.Drop()
+	q.recvCQ.uses.Drop()
 	if q.srq != nil {
-		q.srq.uses.drop()
+		q.srq.uses.Drop()
 	}
 	q.pd.remove(&q.pd.dev.counts.QP)
 }
@@ -270,7 +270,7 @@ func (q *QP) Destroy() error {
 		l.dev.headed.Add(-1)
 	}
 	l.Unlock()
-	q.pd.dev.events.drop(q)
+	q.pd.dev.dropEvents(q)
 	q.release()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/adapter/stream"
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 )
@@ -111,16 +112,16 @@ func (l *lane) place(q *QP) error {
 
 // hold counts the new queue pair as a user of its queues.
 func (c *QPConfig) hold() error {
-	list := []*uses{&c.SendCQ.uses, &c.RecvCQ.uses}
+	list := []*object.Uses{&c.SendCQ.uses, &c.RecvCQ.uses}
 	if c.SRQ != nil {
 		list = append(list, &c.SRQ.uses)
 	}
 	for i, u := range list {
-		if u.hold() {
+		if u.Hold() {
 			continue
 		}
 		for _, u := range list[:i] {
-			u.drop()
+			u.Drop()
 		}
 		return fmt.Errorf("%s of the queue pair: %w", []string{"send completion queue", "receive completion queue", "shared receive queue"}[i], ErrDestroyed)
 	}

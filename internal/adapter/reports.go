@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/reason"
@@ -71,7 +72,7 @@ func (l *lane) handleReport(now time.Duration, r *link.Report) {
 	if r.Err == syscall.ECONNREFUSED {
 		d.Reason = reason.SendRefused
 	}
-	if h.DestQPN == gsiQPN {
+	if h.DestQPN == gsi.QPN {
 		l.reportToManager(now, r, &h, d)
 		return
 	}
@@ -95,9 +96,9 @@ func (l *lane) reportToManager(now time.Duration, r *link.Report, h *ib.BTH, d r
 	if l.gsi == nil || h.Opcode != ib.UDSendOnly || len(r.Quoted) < before {
 		return
 	}
-	g := l.gsi.m.(*gsi)
-	if g.cm.Unreachable(now, r.Dst, r.Quoted[before:], d) {
-		l.dev.Trace.Refuse(gsiQPN, d)
+	g := l.gsi.m.(*gsi.GSI)
+	if g.CM.Unreachable(now, r.Dst, r.Quoted[before:], d) {
+		l.dev.Trace.Refuse(gsi.QPN, d)
 		l.tasks.Set(&l.gsi.entry, g.Deadline())
 	}
 }

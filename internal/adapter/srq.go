@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/object"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
@@ -36,7 +37,7 @@ func (q recvQueue) Shared() bool                 { return false }
 // An SRQ is a shared receive queue.
 type SRQ struct {
 	pd   *PD
-	uses uses // queue pairs
+	uses object.Uses // queue pairs
 
 	mu    sync.Mutex // consumers, resize
 	ring  atomic.Pointer[queue.RecvRing]
@@ -64,21 +65,21 @@ func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 
 // Destroy destroys the queue. It is refused while queue pairs use it.
 func (s *SRQ) Destroy() error {
-	if did, err := s.uses.end("shared receive queue"); !did {
+	if did, err := s.uses.End("shared receive queue"); !did {
 		return err
 	}
 	// The stream of a queue pair that was destroyed before may still end in order.
 	s.mu.Lock()
 	s.ring.Load().Detach()
 	s.mu.Unlock()
-	s.pd.dev.events.drop(s)
+	s.pd.dev.dropEvents(s)
 	s.pd.remove(&s.pd.dev.counts.SRQ)
 	return nil
 }
 
 // Gone returns ErrClosed or ErrDestroyed once there is no queue any more.
 func (s *SRQ) Gone() error {
-	if s.uses.gone() {
+	if s.uses.Gone() {
 		return fmt.Errorf("shared receive queue: %w", ErrDestroyed)
 	}
 	select {

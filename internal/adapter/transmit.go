@@ -1,9 +1,6 @@
 package adapter
 
 import (
-	"encoding/binary"
-	"errors"
-	"syscall"
 	"time"
 
 	"softrdma/internal/frame"
@@ -263,7 +260,7 @@ func (t *transmitter) flush() {
 		return
 	}
 	if err := t.lane.packets.Send(&t.tx); err != nil {
-		d := sendDetail(err, t.tx.Bytes)
+		d := link.SendDetail(err, t.tx.Bytes)
 		for _, q := range t.qps {
 			q.sendError = d
 		}
@@ -273,25 +270,4 @@ func (t *transmitter) flush() {
 	clear(t.tx.Pieces)
 	t.tx.Pieces, t.tx.Bytes, t.qps = t.tx.Pieces[:0], 0, t.qps[:0]
 	t.n, t.used, t.sealed = 0, 0, false
-}
-
-func sendDetail(err error, bytes int) reason.Detail {
-	d := reason.Detail{Reason: reason.SendFailed, Expected: uint64(bytes)}
-	var long *link.MTUError
-	if errors.As(err, &long) {
-		return reason.Detail{Reason: reason.PathMTU, Expected: uint64(long.MTU), Found: uint64(long.Size)}
-	}
-	var unknown *link.NeighbourError
-	if errors.As(err, &unknown) {
-		b := unknown.Addr.As16()
-		return reason.Detail{Reason: reason.SendNeighbour, Expected: binary.BigEndian.Uint64(b[8:])}
-	}
-	var no syscall.Errno
-	if errors.As(err, &no) {
-		d.Found = uint64(no)
-		if no == syscall.ECONNREFUSED {
-			d.Reason = reason.SendRefused
-		}
-	}
-	return d
 }
