@@ -173,7 +173,7 @@ func (c *channel) run() {
 // end frees the channel. The peer's name goes if its process was killed.
 func (c *channel) end(why error) {
 	c.ended.Store(true)
-	_ = c.socket.Close()
+	_ = c.UnixConn.Close()
 	if c.Peer.IsValid() {
 		c.host.remove(c, goneBecause(why, c.process.pid))
 	}
@@ -182,8 +182,8 @@ func (c *channel) end(why error) {
 	}
 	c.outbox.close()
 	c.free()
-	if c.attached && c.same && c.host.ctx.Err() == nil {
-		c.host.dir.removeStale(c.name.String())
+	if c.attached && c.same {
+		c.host.forget(c.name)
 	}
 	c.host.leave(c.UnixConn)
 }
@@ -222,6 +222,9 @@ func (c *channel) Ring(lane int) { c.ringers[lane].Ring() }
 // Pull implements hostmem.Far. A peer whose memory cannot be read any more, for example
 // because it has changed its user, is told so and copies payload into its ring.
 func (c *channel) Pull(dst []byte, addr uint64) error {
+	if !c.same {
+		return syscall.EPERM
+	}
 	err := c.process.read(dst, addr)
 	if err == nil {
 		return nil

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
 	"softrdma/internal/reason"
@@ -196,11 +198,18 @@ func unchanged(t *testing.T, before held) {
 
 // transfer sends bytes over the ring between two lanes of a channel and its other end.
 func transfer(from, to *hostmem.Channel, a, b int, payload []byte) error {
-	s := from.Out.Sender(a, b)
-	if !s.Copy(&hostmem.Head{}, []byte("header"), [][]byte{payload}, len(payload)) {
-		return errors.New("no room")
+	if err := send(from, a, b, payload); err != nil {
+		return err
 	}
 	return receive(to, a, b, payload)
+}
+
+// send sends a message to a lane of the peer.
+func send(c *hostmem.Channel, from, to int, payload []byte) error {
+	if !c.Out.Sender(from, to).Copy(&hostmem.Head{}, []byte("header"), [][]byte{payload}, len(payload)) {
+		return errors.New("no room")
+	}
+	return nil
 }
 
 // receive takes a message from a ring and compares its payload.
@@ -234,17 +243,26 @@ func only(t *testing.T, d *device) *hostmem.Channel {
 	return d.latest()
 }
 
-// newSegment makes memory that can be offered.
+// newShared makes memory that can be offered.
+func newShared(size int) (*memory.Segment, error) {
+	m, err := hostmem.NewMemory(size)
+	if err != nil {
+		return nil, err
+	}
+	return memory.NewSegment(m.Bytes(), size, m.FD()), nil
+}
+
+// newSegment is newShared for a test, which frees the memory.
 func newSegment(t *testing.T, size int) *memory.Segment {
 	t.Helper()
-	m, err := hostmem.NewMemory(size)
+	s, err := newShared(size)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := memory.NewSegment(m.Bytes(), size, m.FD())
 	t.Cleanup(func() {
+		s.Use(func(fd int) { _ = unix.Close(fd) })
 		s.Close()
-		_ = m.Close()
+		_ = unix.Munmap(s.Mem)
 	})
 	return s
 }

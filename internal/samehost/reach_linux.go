@@ -206,6 +206,35 @@ func (h *Host) foreign(n name) error {
 	return nil
 }
 
+// forget removes the name of a peer that has gone, if its process was killed. A process
+// that is about to end may still listen: then it does not greet.
+func (h *Host) forget(n name) {
+	for range 3 {
+		c, err := h.call(h.ctx, n)
+		if errors.Is(err, unix.ECONNREFUSED) {
+			h.dir.remove(n.String())
+			return
+		}
+		if err != nil || !h.enter(c) {
+			if c != nil {
+				_ = c.Close()
+			}
+			return
+		}
+		_ = c.SetDeadline(time.Now().Add(forgetTimeout))
+		var m message
+		fds, err := newSocket(c).receive(&m)
+		fds.close()
+		h.leave(c)
+		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+	}
+}
+
+// forgetTimeout bounds the wait for the greeting of a peer that may have gone.
+const forgetTimeout = 200 * time.Millisecond
+
 // call connects to a name.
 func (h *Host) call(ctx context.Context, n name) (*net.UnixConn, error) {
 	text := n.String()
