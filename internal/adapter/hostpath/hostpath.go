@@ -53,10 +53,12 @@ type Lane struct {
 	empty   uint // looks since a message came
 
 	// mu is held while the sleeper arms rings, which it does without the lane's lock,
-	// and while rings are taken away.
-	mu    sync.Mutex
-	hot   atomic.Pointer[[]*ring] // that are polled
-	slept atomic.Bool             // bells may have rung
+	// and while the rings that are polled change. A ring that is not polled is armed, and
+	// all are while there is a sleeper.
+	mu       sync.Mutex
+	hot      atomic.Pointer[[]*ring] // that are polled
+	sleeping bool
+	slept    atomic.Bool // bells may have rung
 }
 
 // A Config is what a lane needs.
@@ -114,7 +116,9 @@ func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	p.show(show)
 	l.paths = append(l.paths, p)
 	l.changes++
-	l.setHot(append(l.polled(), p.rings...))
+	for _, r := range p.rings {
+		l.warm(r)
+	}
 }
 
 // Remove ends the use of a path. When it returns no memory of the channel is in use on

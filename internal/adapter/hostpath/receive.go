@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"slices"
 	"time"
 
 	"softrdma/internal/link/hostmem"
@@ -92,14 +93,14 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 // AskLink reports whether the lane's link is to be asked after a Receive that found
 // nothing. What is in the link waits for some looks at most, and ends a sleep.
 func (l *Lane) AskLink() bool {
-	if l.empty > linkQuiet || l.Bells == nil {
+	if l.Bells == nil {
 		return true
 	}
-	if l.empty%linkTurns != 0 {
-		return false
+	turn := l.empty%linkTurns == 0
+	if turn {
+		l.answer() // rings that are not polled
 	}
-	l.answer() // rings that are not polled
-	return true
+	return turn || l.empty > linkQuiet
 }
 
 // answer polls the rings whose bells rang.
@@ -121,26 +122,36 @@ func (l *Lane) answer() {
 
 // warm polls a ring.
 func (l *Lane) warm(r *ring) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	hot := l.polled()
-	for _, x := range hot {
-		if x == r {
-			return
-		}
+	if slices.Contains(hot, r) {
+		return
 	}
 	r.quiet = 0
-	l.setHot(append(hot[:len(hot):len(hot)], r))
+	if l.sleeping {
+		r.Arm() // a new ring is empty
+	} else {
+		r.Disarm()
+	}
+	hot = append(hot[:len(hot):len(hot)], r)
+	l.hot.Store(&hot)
 }
 
 // cool ends polling rings that brought nothing for long, and arms them.
 func (l *Lane) cool() {
+	if l.Bells == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var hot []*ring
 	for _, r := range l.polled() {
-		if l.Bells == nil || r.quiet <= coolAfter || !r.Arm() {
-			r.Disarm()
+		if r.quiet <= coolAfter || !r.Arm() {
 			hot = append(hot, r)
 		}
 	}
-	l.setHot(hot)
+	l.hot.Store(&hot)
 }
 
 // take delivers the next message of a ring, and reports whether there was one.

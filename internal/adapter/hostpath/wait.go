@@ -10,7 +10,7 @@ type Sleeper interface{ Wait(d time.Duration) error }
 // a peer that publishes afterwards rings a bell, which the link watches, and what was
 // published before is found by arming.
 func (l *Lane) Wait(link Sleeper, d time.Duration) error {
-	if !l.arm() {
+	if !l.fallAsleep() {
 		return nil
 	}
 	err := link.Wait(d)
@@ -18,10 +18,15 @@ func (l *Lane) Wait(link Sleeper, d time.Duration) error {
 	return err
 }
 
-// arm arms the rings that are polled, and reports whether all are empty.
-func (l *Lane) arm() bool {
+func (l *Lane) fallAsleep() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sleeping = l.arm()
+	return l.sleeping
+}
+
+// arm arms the rings that are polled, and reports whether all are empty.
+func (l *Lane) arm() bool {
 	for _, r := range l.polled() {
 		if !r.Arm() {
 			l.disarmAll()
@@ -35,6 +40,7 @@ func (l *Lane) disarm() {
 	l.slept.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sleeping = false
 	l.disarmAll()
 }
 

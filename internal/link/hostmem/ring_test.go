@@ -263,6 +263,19 @@ func TestArmedRingsOnceForEachSleep(t *testing.T) {
 		take(t, r)
 		r.Release()
 	}
+	send()
+	s.Armed()
+	if r.Arm() {
+		t.Error("armed again though there is a message")
+	}
+	take(t, r)
+	r.Release()
+	send()
+	if !s.Armed() {
+		t.Error("an Arm that found a message ended an earlier one")
+	}
+	take(t, r)
+	r.Release()
 	r.Disarm()
 	r.Arm() // again for the same message
 	send()

@@ -37,17 +37,19 @@ func (s *Sender) Armed() bool {
 }
 
 // Arm asks the sender to ring the bell for the next message, until Disarm. It returns
-// false, and asks for nothing, if there is a message already. Arm and Disarm may be called
+// false, and changes nothing, if there is a message already. Arm and Disarm may be called
 // by another goroutine than the one that takes messages.
 func (r *Receiver) Arm() (empty bool) {
-	r.asleep.Store(true)
+	before := r.asleep.Swap(true)
 	// A sender that writes head loses wake-ups for its own messages only.
 	next := r.head.Load()
 	r.armed.Store(next + 1)
 	if uint32(shared(r.slot(next), 0).Load()) == stampOf(next)-1 {
 		return true
 	}
-	r.Disarm() // a message or a fault
+	if !before { // a message or a fault
+		r.Disarm()
+	}
 	return false
 }
 

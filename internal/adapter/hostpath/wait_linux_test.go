@@ -1,0 +1,130 @@
+package hostpath
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link/hostmem"
+)
+
+// A bellEnd is an end whose bell is one of the system's.
+type bellEnd struct {
+	*end
+	ringer *hostmem.Ringer // of the peer's bell
+}
+
+func (e *bellEnd) Ring(lane int) {
+	e.end.Ring(lane)
+	e.ringer.Ring()
+}
+
+// newBellPair connects two ends, of which b sleeps on bells that a rings.
+func newBellPair(t *testing.T) (a, b *end) {
+	a, b = newPair(t)
+	bells, err := hostmem.NewBells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bells.Close)
+	b.Bells, b.channel.Owner = bells, b.channel
+	bell, err := bells.Add(b.channel.Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Dup(bell.FD())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ringer, err := hostmem.OpenRinger(fd, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ringer.Close() })
+	a.channel.Far = &bellEnd{a, ringer}
+	return a, b
+}
+
+// A sleep calls a function in place of sleeping: what others do meanwhile.
+type sleep func()
+
+func (s sleep) Wait(time.Duration) error { s(); return nil }
+
+func TestRingThatIsNotPolledIsWokenByItsBell(t *testing.T) {
+	a, b := newBellPair(t)
+	for range coolAfter + 2 {
+		b.Receive(0)
+	}
+	if len(b.polled()) != 0 {
+		t.Fatal("the ring is still polled")
+	}
+	a.send(t, 8, false)
+	if b.rung != 1 {
+		t.Fatalf("rang %d times, expected once", b.rung)
+	}
+	for range linkTurns {
+		b.Receive(0)
+		b.AskLink()
+	}
+	if b.Receive(0); len(b.got) != 1 {
+		t.Fatalf("found %d messages, expected 1", len(b.got))
+	}
+	a.send(t, 8, false)
+	b.Receive(0)
+	a.send(t, 8, false)
+	if b.Receive(0); len(b.got) != 3 || b.rung != 1 {
+		t.Errorf("found %d messages and rang %d times, expected 3 and once: the ring is polled", len(b.got), b.rung)
+	}
+}
+
+// While one goroutine sleeps, others poll. Whatever they do, the next message rings.
+func TestSleeperIsWokenBesidePollers(t *testing.T) {
+	for name, poll := range map[string]func(t *testing.T, a, b *end){
+		"nobody": func(*testing.T, *end, *end) {},
+		"takes a message": func(t *testing.T, a, b *end) {
+			a.send(t, 8, false)
+			b.Receive(0)
+		},
+		"answers the bell": func(t *testing.T, a, b *end) {
+			a.send(t, 8, false)
+			b.answer()
+			b.Receive(0)
+		},
+		"ends polling the ring": func(t *testing.T, a, b *end) {
+			for range coolAfter + 2 {
+				b.Receive(0)
+			}
+		},
+		"polls the ring again": func(t *testing.T, a, b *end) {
+			for range coolAfter + 2 {
+				b.Receive(0)
+			}
+			a.send(t, 8, false)
+			b.answer()
+			b.Receive(0)
+		},
+		"adds a path": func(t *testing.T, a, b *end) {
+			b.Remove(b.channel)
+			b.Add(b.channel, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newBellPair(t)
+			_ = b.Wait(sleep(func() {
+				poll(t, a, b)
+				before := b.rung
+				a.send(t, 8, false)
+				if b.rung != before+1 {
+					t.Errorf("rang %d times for a message, expected once", b.rung-before)
+				}
+			}), -1)
+			b.Receive(0)
+			before := b.rung
+			a.send(t, 8, false)
+			if b.rung != before {
+				t.Error("rings though nobody sleeps")
+			}
+		})
+	}
+}
