@@ -3,7 +3,6 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,17 +20,10 @@ type Exerciser interface {
 	// Address is where a server listens, without the port.
 	Address(v6 bool) string
 	// Start starts the end. The results come on its standard output, one JSON value per line.
-	Start(ctx context.Context, args []string, v6 bool) (Running, error)
+	Start(ctx context.Context, args []string, v6 bool) (*Program, error)
 	// WaitListen waits until the end listens.
 	WaitListen(ctx context.Context, port int) error
 	String() string
-}
-
-// Running is an end that has been started.
-type Running interface {
-	// Wait returns the standard output. The error quotes the standard error.
-	Wait(ctx context.Context) (stdout string, err error)
-	Kill()
 }
 
 // maxRestarts bounds how often an exercise continues after a scenario that ended a process.
@@ -79,21 +71,21 @@ func exerciseOnce(ctx context.Context, server, client Exerciser, names []string,
 	defer s.Kill()
 	if err := server.WaitListen(ctx, port); err != nil {
 		s.Kill()
-		_, said := s.Wait(ctx)
+		_, said := s.Output(ctx)
 		return 0, fmt.Errorf("the server: %w; %w", err, said)
 	}
 	c, err := client.Start(ctx, append([]string{"--role", exerciser.Client, "--connect", server.Address(v6), "--scenario", strings.Join(names, ",")}, common...), v6)
 	if err != nil {
 		return 0, err
 	}
-	clientSaid, err1 := c.Wait(ctx)
+	clientSaid, err1 := c.Output(ctx)
 	if err1 != nil {
 		err1 = fmt.Errorf("the client: %w", err1)
 	}
 	// The server ends when the client's connection does.
 	ending, cancel := context.WithTimeoutCause(ctx, 70*time.Second, errors.New("the server did not end with the client's connection"))
 	defer cancel()
-	serverSaid, err2 := s.Wait(ending)
+	serverSaid, err2 := s.Output(ending)
 	if err2 != nil {
 		err2 = fmt.Errorf("the server: %w", err2)
 	}
@@ -138,7 +130,7 @@ func (s Siw) Address(v6 bool) string {
 }
 
 // Start implements [Exerciser].
-func (s Siw) Start(ctx context.Context, args []string, v6 bool) (Running, error) {
+func (s Siw) Start(ctx context.Context, args []string, v6 bool) (*Program, error) {
 	return startVerbsPeer(ctx, s.Guest, append([]string{"--dev", "siw0", "--gid-index", "0", "--cm", s.Address(v6)}, args...))
 }
 
@@ -167,22 +159,18 @@ func GIDIndex(v6 bool) int {
 }
 
 // Start implements [Exerciser].
-func (r Rxe) Start(ctx context.Context, args []string, v6 bool) (Running, error) {
+func (r Rxe) Start(ctx context.Context, args []string, v6 bool) (*Program, error) {
 	return startVerbsPeer(ctx, r.Guest, append([]string{"--dev", "rxe0", "--gid-index", strconv.Itoa(GIDIndex(v6))}, args...))
 }
 
-func startVerbsPeer(ctx context.Context, g *lab.Guest, args []string) (Running, error) {
+func startVerbsPeer(ctx context.Context, g *lab.Guest, args []string) (*Program, error) {
 	const script = "/run/exerciser/verbs_peer.py"
 	for path, content := range map[string][]byte{script: exerciser.VerbsPeer, "/run/exerciser/scenarios.json": exerciser.ScenariosJSON} {
 		if err := g.WriteFile(ctx, path, content); err != nil {
 			return nil, err
 		}
 	}
-	p, err := g.Start(ctx, append([]string{"/usr/bin/python3", script}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	return guestRunning{p}, nil
+	return startGuest(ctx, g, append([]string{"/usr/bin/python3", script}, args...)...)
 }
 
 // WaitListen implements [Exerciser].
@@ -193,15 +181,6 @@ func waitGuest(ctx context.Context, g *lab.Guest, port int) error {
 	defer cancel()
 	return g.WaitListen(ctx, port)
 }
-
-type guestRunning struct{ p *lab.Process }
-
-func (g guestRunning) Wait(ctx context.Context) (string, error) {
-	r, err := g.p.Wait(ctx)
-	return r.Stdout, err
-}
-
-func (g guestRunning) Kill() { g.p.Kill() }
 
 // Host is a program on the host with the command line of exerciser.VerbsPeer.
 type Host struct {
@@ -225,53 +204,18 @@ func (h Host) Address(v6 bool) string {
 	return lab.HostIPv4
 }
 
-func (h Host) Start(ctx context.Context, args []string, v6 bool) (Running, error) {
-	r := &hostRunning{done: make(chan struct{})}
-	runCtx, cancel := context.WithCancel(ctx)
-	r.cancel = cancel
+// Start implements [Exerciser].
+func (h Host) Start(ctx context.Context, args []string, v6 bool) (*Program, error) {
 	device := h.Address(v6)
 	if h.IWARP {
 		device = "iwarp:" + device
 	}
-	cmd := h.Lab.Host(runCtx, append([]string{h.Path, "--dev", device}, args...)...)
-	cmd.Stdout, cmd.Stderr = &r.stdout, &r.stderr
-	if err := cmd.Start(); err != nil {
-		cancel()
-		return nil, err
-	}
-	go func() {
-		defer close(r.done)
-		r.err = cmd.Wait()
-	}()
-	return r, nil
+	return startHost(ctx, h.Lab, append([]string{h.Path, "--dev", device}, args...)...)
 }
 
+// WaitListen implements [Exerciser].
 func (h Host) WaitListen(ctx context.Context, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	return h.Lab.WaitListen(ctx, port)
 }
-
-type hostRunning struct {
-	stdout, stderr bytes.Buffer // read only when done
-	err            error
-	done           chan struct{}
-	cancel         context.CancelFunc
-}
-
-func (r *hostRunning) Wait(ctx context.Context) (string, error) {
-	var late error
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		late = context.Cause(ctx)
-		r.cancel()
-		<-r.done
-	}
-	if err := errors.Join(late, r.err); err != nil {
-		return r.stdout.String(), fmt.Errorf("%w; output:\n%s", err, lab.Tail(r.stderr.String(), 1500))
-	}
-	return r.stdout.String(), nil
-}
-
-func (r *hostRunning) Kill() { r.cancel() }

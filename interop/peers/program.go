@@ -3,9 +3,12 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,45 +19,83 @@ import (
 // A Program is a running program, in a guest or on the host.
 type Program struct {
 	Name string
-	Said func() string
+	Said func() string // standard output and standard error so far
 	Kill func()        // -9
 	Done chan struct{} // closed when it has ended
-	Err  error         // set before done is closed: not nil when the exit status is not 0
+
+	// Set before Done is closed.
+	Stdout string
+	Err    error // not nil if the exit status is not 0; it quotes the output
 }
 
 // StartGuest starts a program in a guest. The program ends with the test.
 func StartGuest(ctx context.Context, t *testing.T, g *lab.Guest, argv ...string) *Program {
 	t.Helper()
-	p, err := g.Start(ctx, argv...)
+	e, err := startGuest(ctx, g, argv...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Program{Name: p.Name(), Done: make(chan struct{}), Kill: func() { p.Kill() }}
-	e.Said = p.Said
+	return e
+}
+
+func startGuest(ctx context.Context, g *lab.Guest, argv ...string) (*Program, error) {
+	p, err := g.Start(ctx, argv...)
+	if err != nil {
+		return nil, err
+	}
+	e := &Program{Name: p.Name(), Said: p.Said, Kill: func() { p.Kill() }, Done: make(chan struct{})}
 	go func() {
-		_, e.Err = p.Wait(ctx)
+		var out lab.Output
+		out, e.Err = p.Wait(ctx)
+		e.Stdout = out.Stdout
 		close(e.Done)
 	}()
-	return e
+	return e, nil
 }
 
 // StartHost starts a program on the host. The program ends with the test.
 func StartHost(ctx context.Context, t *testing.T, l *lab.Lab, argv ...string) *Program {
 	t.Helper()
-	var said lab.LockedBuffer
-	cmd := l.Host(ctx, argv...)
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
+	e, err := startHost(ctx, l, argv...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Program{Name: "host: " + strings.Join(argv, " "), Said: said.String, Done: make(chan struct{}), Kill: func() { cmd.Process.Kill() }}
+	return e
+}
+
+func startHost(ctx context.Context, l *lab.Lab, argv ...string) (*Program, error) {
+	return startCommand(ctx, l.Host(ctx, argv...), "host: "+strings.Join(argv, " "))
+}
+
+func startCommand(ctx context.Context, cmd *exec.Cmd, name string) (*Program, error) {
+	var stdout bytes.Buffer
+	var said lab.LockedBuffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &said), &said
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	e := &Program{Name: name, Said: said.String, Kill: func() { cmd.Process.Kill() }, Done: make(chan struct{})}
 	go func() {
 		if err := cmd.Wait(); err != nil {
 			e.Err = fmt.Errorf("%s: %w; output:\n%s", e.Name, errors.Join(err, context.Cause(ctx)), lab.Tail(said.String(), 1500))
 		}
+		e.Stdout = stdout.String()
 		close(e.Done)
 	}()
-	return e
+	return e, nil
+}
+
+// Output waits for the program's end and returns its standard output. If ctx ends first,
+// it kills the program.
+func (e *Program) Output(ctx context.Context) (string, error) {
+	select {
+	case <-e.Done:
+		return e.Stdout, e.Err
+	case <-ctx.Done():
+		e.Kill()
+		<-e.Done
+		return e.Stdout, errors.Join(context.Cause(ctx), e.Err)
+	}
 }
 
 // serving are the words that softrdma's programs print when they listen.

@@ -27,7 +27,7 @@ type relayed struct {
 	cut    int
 }
 
-func (r relayed) Start(ctx context.Context, args []string, v6 bool) (peers.Running, error) {
+func (r relayed) Start(ctx context.Context, args []string, v6 bool) (*peers.Program, error) {
 	at := slices.Index(args, "--port")
 	if at < 0 {
 		return nil, errors.New("no --port for the relay to take its own from")
@@ -54,17 +54,11 @@ func (r relayed) Start(ctx context.Context, args []string, v6 bool) (peers.Runni
 		stop()
 		return nil, err
 	}
-	return relayedRunning{end, stop}, nil
-}
-
-type relayedRunning struct {
-	peers.Running
-	stop func()
-}
-
-func (r relayedRunning) Wait(ctx context.Context) (string, error) {
-	defer r.stop()
-	return r.Running.Wait(ctx)
+	go func() {
+		<-end.Done
+		stop()
+	}()
+	return end, nil
 }
 
 func isCut(s *exerciser.Scenario) bool { return s.Cut != 0 }
