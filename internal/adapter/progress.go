@@ -66,20 +66,18 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 		l.drained = !l.streams.Receive(now)
 		return now, !l.drained
 	}
+	some := false
 	if !l.host.Idle() {
-		if l.host.Receive(now) {
-			l.drained = false
-			return l.dev.clock(), true
-		}
-		if !l.host.AskLink() {
-			l.drained = true
-			return now, false
+		some = l.host.Receive(now)
+		if !l.host.AskLink(now) {
+			l.drained = !some
+			return now, some
 		}
 	}
 	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
 	ok, err := l.packets.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
-		return now, false
+		return now, some
 	}
 	now = l.dev.clock()
 	l.Received(len(l.rx.Data))

@@ -50,7 +50,8 @@ type Lane struct {
 	timer   schedule.Entry
 	pull    []byte // where payloads of other processes are copied to
 	message hostmem.Received
-	empty   uint // looks since a message came
+	empty   uint          // looks since a message came
+	asked   time.Duration // when it was the link's turn
 
 	// mu is held while the sleeper arms rings, which it does without the lane's lock,
 	// and while the rings that are polled change. A ring that is not polled is armed, and

@@ -20,10 +20,12 @@ const (
 	// acknowledges); longer ones are only copied to their place.
 	privateLimit = 512
 
-	// While messages come, the link is asked at one of linkTurns looks, until there was
-	// none for linkQuiet looks. Asking a socket takes several times as long as looking
-	// into a ring.
-	linkTurns = 16
+	// linkEvery is the interval at which the link is asked while messages come, until there
+	// was none for linkQuiet looks. Asking a socket takes several times as long as looking
+	// into a ring. It is a time and not a number of looks: a peer that is a little slower
+	// would otherwise make this end ask the socket in each round trip, and this end the
+	// peer.
+	linkEvery = 20 * time.Microsecond
 	linkQuiet = 4096
 
 	// coolAfter is the number of empty looks after which a ring is no longer polled. Its
@@ -90,17 +92,18 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 	return false
 }
 
-// AskLink reports whether the lane's link is to be asked after a Receive that found
-// nothing. What is in the link waits for some looks at most, and ends a sleep.
-func (l *Lane) AskLink() bool {
+// AskLink reports whether it is the lane's link's turn after a Receive. What is in the link
+// waits for linkEvery at most, and ends a sleep.
+func (l *Lane) AskLink(now time.Duration) bool {
 	if l.Bells == nil {
 		return true
 	}
-	turn := l.empty%linkTurns == 0
-	if turn {
+	due := now-l.asked >= linkEvery
+	if due {
+		l.asked = now
 		l.answer() // rings that are not polled
 	}
-	return turn || l.empty > linkQuiet
+	return due || l.empty > linkQuiet
 }
 
 // answer polls the rings whose bells rang.
