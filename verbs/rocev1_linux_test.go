@@ -149,6 +149,9 @@ func TestRoCEv1DeviceOfADaemonIsOne(t *testing.T) {
 	if d := a.dev; d.Protocol() != verbs.RoCEv1 || d.GIDs()[0].Type != "RoCE v1" || d.Addr() != s.dev.Addr() || d.Query().Transport != "InfiniBand" {
 		t.Errorf("protocol %v, GIDs %v, address %v, transport %v", d.Protocol(), d.GIDs(), d.Addr(), d.Query().Transport)
 	}
+	if _, err := verbs.Open(s.name()+"/rxe7", verbs.Config{}); err == nil || !strings.Contains(err.Error(), "rxe0 10.9.0.1 (RoCE v1)") {
+		t.Errorf("a device that does not exist: %v", err)
+	}
 	// The GID of one end maps an IPv4 address, the other's is a link-local IPv6 address.
 	a.peer, b.peer = b, a
 	ends{}.join(t, a, b)

@@ -17,7 +17,7 @@ func (s *Server) hello(p *client.Process, probe uint64, a *client.Answer) error 
 	}
 	lines := []string{s.Tree()}
 	for _, d := range s.devices {
-		lines = append(lines, fmt.Sprintf("%s %v", d.Name, d.Addr()))
+		lines = append(lines, fmt.Sprintf("%s %v (%v)", d.Name, d.Addr(), d.Verbs.Protocol()))
 	}
 	a.Text = []byte(strings.Join(lines, "\n"))
 	return nil

@@ -40,7 +40,7 @@ type Info struct {
 	PID     int    // of the daemon
 	UID     uint32 // the daemon's user
 	Tree    string
-	Devices []string // name and address of each
+	Devices []string // name, address and protocol of each: "rxe0 10.0.0.1 (RoCE v2)"
 }
 
 // Ask queries the daemon of a socket. The error wraps a *RefusedError if the daemon
