@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +22,11 @@ import (
 type directory struct {
 	path string
 	file *os.File
+
+	mu     sync.Mutex
+	listed []string      // at change
+	change unix.Timespec // of the directory
+	known  bool
 }
 
 // defaultDirectory returns the directory that all devices of this user use.
@@ -95,12 +102,7 @@ func (d *directory) at(name string) string {
 // names returns the names in the directory that are of one device address, the newest
 // first, and how many others there are.
 func (d *directory) names(of name) (found []name, others int, err error) {
-	f, err := os.Open(d.at("."))
-	if err != nil {
-		return nil, 0, failure(reason.HostDirectory, len(d.path), err)
-	}
-	defer f.Close()
-	texts, err := f.Readdirnames(-1)
+	texts, err := d.list()
 	if err != nil {
 		return nil, 0, failure(reason.HostDirectory, len(d.path), err)
 	}
@@ -120,6 +122,36 @@ func (d *directory) names(of name) (found []name, others int, err error) {
 	})
 	return found, others, nil
 }
+
+// list returns all names in the directory. It reads the directory only if it has changed:
+// every peer on another host is looked for here first. Nobody changes what it returns.
+func (d *directory) list() ([]string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.file.Fd()), &st); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known && st.Mtim == d.change {
+		return d.listed, nil
+	}
+	fd, err := unix.Openat(int(d.file.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), d.path)
+	defer f.Close()
+	texts, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	d.listed, d.change = texts, st.Mtim
+	d.known = time.Since(time.Unix(st.Mtim.Unix())) > settleTime // a later change has another time
+	return texts, nil
+}
+
+// settleTime is longer than what the file system's clock may stand still.
+const settleTime = 100 * time.Millisecond
 
 // listen makes the socket of a name. Peers see it when it accepts connections and has its
 // permissions: then it gets the name.

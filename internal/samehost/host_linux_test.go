@@ -518,3 +518,50 @@ func TestCloseWhileDialing(t *testing.T) {
 	}
 	unchanged(t, before)
 }
+
+// BenchmarkReachRemotePeer is what each first contact with a peer of another host costs.
+func BenchmarkReachRemotePeer(b *testing.B) {
+	dir := b.TempDir()
+	var a *device
+	for i := range 50 {
+		d, err := newDevice(Config{Dir: dir, Local: addr(fmt.Sprintf("127.0.0.%d:4791", i+1))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer d.close()
+		a = d
+	}
+	for b.Loop() {
+		if err := a.Reach(addr("10.0.0.1:4791"), timeLimit); err == nil {
+			b.Fatal("reached")
+		}
+	}
+}
+
+// BenchmarkReachLocalPeer makes and ends a channel.
+func BenchmarkReachLocalPeer(b *testing.B) {
+	dir := b.TempDir()
+	a, err := newDevice(Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.close()
+	p, err := newDevice(Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.close()
+	n := 0
+	for b.Loop() {
+		if err := a.Reach(p.cfg.Local, timeLimit); err != nil {
+			b.Fatal(err)
+		}
+		n++
+		a.latest().Far.Close()
+		for _, d := range []*device{a, p} {
+			if err := d.until(func(attached, detached int) bool { return attached == n && detached == n }); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -133,6 +133,22 @@ func TestKilledPeerLeavesNothing(t *testing.T) {
 	}
 }
 
+// stop stops the process, and waits until all its threads stand.
+func (a *agent) stop() {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		a.t.Fatal(err)
+	}
+	eventually(a.t, "the process stops", func() bool {
+		for _, status := range statuses(a.t, a.cmd.Process.Pid) {
+			if !strings.Contains(status, "\nState:\tT") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // Nobody waits for a stopped process longer than the limit.
 func TestStoppedPeerIsGivenUp(t *testing.T) {
 	dir := sharedDirectory(t)
@@ -140,9 +156,7 @@ func TestStoppedPeerIsGivenUp(t *testing.T) {
 	stopped, other := startAgent(t, nil), startAgent(t, nil)
 	stopped.expect("ok", "open %s 127.0.0.2:4791 auto", dir)
 	other.expect("ok", "open %s 127.0.0.3:4791 auto", dir)
-	if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopped.stop()
 	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 200*time.Millisecond), reason.HostTimeout)
 	start := time.Now()
 	wantReason(t, d.Reach(addr("127.0.0.2:4791"), timeLimit), reason.HostTimeout)
@@ -160,9 +174,7 @@ func TestStoppedPeerIsGivenUp(t *testing.T) {
 
 	// A peer that is stopped later keeps its channel. What it is told waits.
 	c := d.latest()
-	if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopped.stop()
 	g := newSegment(t, 4096)
 	for range 1000 {
 		c.Far.Offer(g)
@@ -385,6 +397,20 @@ func TestIdleDeviceSleeps(t *testing.T) {
 // wakeUps counts how often the threads of a process have slept.
 func wakeUps(t *testing.T, pid int) (sum int) {
 	t.Helper()
+	for _, status := range statuses(t, pid) {
+		_, after, _ := strings.Cut(status, "\nvoluntary_ctxt_switches:")
+		n, err := strconv.Atoi(strings.Fields(after)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// statuses returns what the system says of a process's threads.
+func statuses(t *testing.T, pid int) (list []string) {
+	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -394,12 +420,7 @@ func wakeUps(t *testing.T, pid int) (sum int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, after, _ := strings.Cut(string(b), "\nvoluntary_ctxt_switches:")
-		n, err := strconv.Atoi(strings.Fields(after)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
+		list = append(list, string(b))
 	}
-	return sum
+	return list
 }

@@ -24,8 +24,9 @@ type segments struct {
 }
 
 type theirSegment struct {
-	id  uint32
-	mem *hostmem.Memory
+	id    uint32
+	bytes []byte // of mem
+	mem   *hostmem.Memory
 }
 
 type ourSegment struct {
@@ -66,7 +67,7 @@ func (c *channel) Segment(id uint32) []byte {
 	if !found {
 		return nil
 	}
-	return list[at].mem.Bytes()
+	return list[at].bytes
 }
 
 // Offered implements hostmem.Far.
@@ -161,7 +162,7 @@ func (c *channel) offered(m *message, fds descriptors) error {
 	reply := message{kind: unmappable, id: m.id, generation: m.generation}
 	if m.size <= maxSegmentSize {
 		if mem, err := hostmem.MapMemory(fds[0], int(m.size), false); err == nil {
-			list = slices.Insert(slices.Clone(list), at, theirSegment{m.id, mem})
+			list = slices.Insert(slices.Clone(list), at, theirSegment{m.id, mem.Bytes(), mem})
 			s.theirs.Store(&list)
 			reply.kind = mapped
 		}
