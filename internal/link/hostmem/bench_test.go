@@ -3,6 +3,7 @@ package hostmem
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -56,6 +57,34 @@ func BenchmarkPingPong(b *testing.B) {
 		await(home)
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(2*n), "ns/oneway")
+}
+
+// BenchmarkCacheLine measures the same of a number in memory, which nothing can beat.
+func BenchmarkCacheLine(b *testing.B) {
+	var lines [3 * 16]atomic.Uint64 // two words in lines of their own
+	there, back := &lines[16], &lines[32]
+	n := uint64(b.N)
+	go func() {
+		runtime.LockOSThread()
+		for i := uint64(1); i <= n; i++ {
+			awaitNumber(there, i)
+			back.Store(i)
+		}
+	}()
+	b.ResetTimer()
+	for i := uint64(1); i <= n; i++ {
+		there.Store(i)
+		awaitNumber(back, i)
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(2*n), "ns/oneway")
+}
+
+func awaitNumber(w *atomic.Uint64, n uint64) {
+	for spins := 0; w.Load() != n; spins++ {
+		if spins > 1<<14 {
+			runtime.Gosched()
+		}
+	}
 }
 
 // bounce answers n messages.
