@@ -105,10 +105,6 @@ type Capabilities struct {
 	// Lossless says that the link loses, reorders and duplicates nothing as long as
 	// the peer keeps receiving.
 	Lossless bool
-
-	// PeerMemory says that a peer can reach registered memory by itself (it is mapped
-	// into both processes), so that payloads need not travel.
-	PeerMemory bool
 }
 
 // A Flow is the link's own name of a path to one peer. Links that find the way by
