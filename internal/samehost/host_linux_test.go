@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -563,5 +564,27 @@ func BenchmarkReachLocalPeer(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+func TestPublished(t *testing.T) {
+	dir := t.TempDir()
+	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791")})
+	b := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Kind: "RoCE v1"})
+	for _, s := range []string{"notes", "rocev2_127.0.0.3_4791_4-1_1"} {
+		if err := os.WriteFile(filepath.Join(dir, s), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, list, err := Published(dir)
+	want := []Device{{"rocev1", b.cfg.Local, true}, {"rocev2", a.cfg.Local, true}, {"rocev2", addr("127.0.0.3:4791"), false}}
+	if err != nil || path != dir || !slices.Equal(list, want) {
+		t.Errorf("%q lists %v, %v; expected %v", path, list, err, want)
+	}
+	missing := filepath.Join(dir, "missing")
+	_, _, err = Published(missing)
+	wantReason(t, err, reason.HostDirectory)
+	if _, err := os.Stat(missing); !os.IsNotExist(err) {
+		t.Errorf("made the directory: %v", err)
 	}
 }

@@ -38,3 +38,8 @@ func (h *Host) Why(peer netip.AddrPort) reason.Detail { return unsupported() }
 
 // Close does nothing.
 func (h *Host) Close() error { return nil }
+
+// Published fails.
+func Published(dir string) (path string, list []Device, err error) {
+	return dir, nil, unsupported().Err()
+}
