@@ -132,7 +132,7 @@ func TestVerbsOpenTakesIdleDeviceBack(t *testing.T) {
 	closed(t, l)
 	dev, err := verbs.Open(ip(13), verbs.Config{})
 	if err != nil {
-		t.Fatalf("an idle device was not given up: %v", err)
+		t.Fatalf("an idle device was not released: %v", err)
 	}
 	dev.Close()
 }

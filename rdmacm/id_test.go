@@ -219,7 +219,7 @@ func TestConnRejectedBeforeItIsTakenHasEnded(t *testing.T) {
 	ep.end.deliver(&Event{Type: EventEstablished})
 	rejected := Event{Type: EventRejected, Err: &RejectedError{Code: 28}}
 	if !ep.end.id.progress(&rejected) || ep.end.id.QP().State() == verbs.Err {
-		t.Error("the queue pair is in ERR before there is a reason")
+		t.Error("the queue pair went to ERR too early")
 	}
 	ep.end.deliver(&rejected)
 	if e, err := ep.end.wait(within(t), "the reply of"); err != nil || e.Type != EventEstablished {

@@ -155,7 +155,7 @@ func TestIWARPKilledPeerEndsConnection(t *testing.T) {
 	defer cmd.Process.Kill()
 	in := bufio.NewScanner(out)
 	if !in.Scan() {
-		t.Fatal("the second process told no address")
+		t.Fatal("the second process printed no address")
 	}
 	c, err := Dial(within(t), in.Text(), Dialer{Protocol: verbs.IWARP, Local: addr(clientIP, 0)})
 	if err != nil {

@@ -189,7 +189,7 @@ func fill(t *testing.T, c *Conn) (n int) {
 	}
 	for end := soon(); !full(); {
 		if time.Now().After(end) {
-			t.Fatalf("%d bytes were written, and there is room still or nothing comes of it", n)
+			t.Fatalf("%d bytes were written, and there is still room or no credit comes", n)
 		}
 		if err := c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
 			t.Fatal(err)
@@ -353,7 +353,7 @@ func TestBuffersOfAConnectionDoNotGrow(t *testing.T) {
 			t.Errorf("existing %s buffer: %v", name, err)
 		}
 		if err := f(1 << 18); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s buffer that is not there: %v", name, err)
+			t.Errorf("%s buffer that does not exist: %v", name, err)
 		}
 	}
 }

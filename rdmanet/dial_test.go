@@ -257,7 +257,7 @@ func TestDialAndListenLeaveNothing(t *testing.T) {
 		}
 		all.Wait()
 		if _, err := (&Dialer{Device: db, Timeout: 50 * time.Millisecond}).Dial("rdma", "127.250.3.4:9"); err == nil {
-			t.Error("connected to nobody")
+			t.Error("connected without a listener")
 		}
 		unaccepted, err := d.Dial("rdma", l.Addr().String())
 		if err != nil {
@@ -268,7 +268,7 @@ func TestDialAndListenLeaveNothing(t *testing.T) {
 		}
 		// The end of the stream or a reset, depending on the server's progress.
 		if _, err := unaccepted.Read(make([]byte, 1)); err != io.EOF && !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("a connection that nobody accepted: expected EOF or ECONNRESET, found %v", err)
+			t.Errorf("a connection that was not accepted: expected EOF or ECONNRESET, found %v", err)
 		}
 		unaccepted.Close()
 		for _, dev := range []*verbs.Device{da, db} {

@@ -44,7 +44,7 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 		t.Log(err)
 	}
 	if _, err := verbs.Open("no-such-interface", verbs.Config{}); err == nil {
-		t.Error("opened an interface that is not there")
+		t.Error("opened an interface that does not exist")
 	} else {
 		t.Log(err)
 	}

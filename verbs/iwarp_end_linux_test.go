@@ -61,7 +61,7 @@ func TestIWARPDeafPeerStallsNoOtherPeer(t *testing.T) {
 	}
 	_, _ = peer.Close(), deaf.Close() // unread bytes: a reset
 	if v := stuck.await(iwarp.Closed); v.Detail.Reason.String() != "STREAM_LOST" {
-		t.Errorf("the end was told as %v", v.Detail)
+		t.Errorf("the end was reported as %v", v.Detail)
 	}
 	_, _ = a.dev.Close(), b.dev.Close()
 	noLeak(t, before)
@@ -94,7 +94,7 @@ func TestIWARPCompletedArrivesBeforeTheEnd(t *testing.T) {
 			t.Fatal("wrong bytes")
 		}
 		if v := b.await(iwarp.Closed); v.Detail.Reason.String() != "STREAM_CLOSED" {
-			t.Errorf("the end was told as %v", v.Detail)
+			t.Errorf("the end was reported as %v", v.Detail)
 		}
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -189,7 +189,7 @@ func TestSolicitedWaitWakesForSolicitedOnly(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 		if returned.Load() {
-			t.Fatalf("woken by what is not solicited: %v", <-c)
+			t.Fatalf("woken by an unsolicited completion: %v", <-c)
 		}
 		a.post(t, last)
 		if err := <-c; err != nil {

@@ -216,7 +216,7 @@ func TestPeerThatIsKilledIsNoticed(t *testing.T) {
 	}
 	// 4 tries of at least 4.2 ms each.
 	if d := time.Since(start); d < 16*time.Millisecond || d > 10*time.Second {
-		t.Fatalf("given up after %v", d)
+		t.Fatalf("failed after %v", d)
 	}
 }
 

@@ -378,7 +378,7 @@ func (h *host) empty() {
 	}
 	for _, l := range h.m.listeners {
 		if l.waiting != 0 {
-			h.w.t.Errorf("%s: %d requests wait for nobody", h.name, l.waiting)
+			h.w.t.Errorf("%s: %d requests still wait", h.name, l.waiting)
 		}
 	}
 }

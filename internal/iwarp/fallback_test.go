@@ -28,7 +28,7 @@ func TestReplyOfRevision1IsTaken(t *testing.T) {
 				t.Fatalf("heard %+v in %v, expected %+v", r.events, r.Attr.State, want)
 			}
 			if len(r.Refused) != 1 || r.Refused[0] != (reason.Detail{Reason: reason.MPAFallback, Expected: 2, Found: 1}) {
-				t.Errorf("told %v, expected that it goes on with revision 1", r.Refused)
+				t.Errorf("refused %v, expected a connection with revision 1", r.Refused)
 			}
 			// RFC 5044 7.1.2: the first FPDU is the initiator's.
 			if list := segments(t, r); len(list) != 1 || !isNudge(list[0]) {
@@ -94,7 +94,7 @@ func TestUnansweredRequestIsReported(t *testing.T) {
 			r.receive([]byte(c.reply))
 			c.end(r)
 			if e := r.last(); e.Kind != Refused || len(r.events) != 1 || e.Unanswered != c.want {
-				t.Fatalf("heard %+v, expected it told as unanswered: %t", r.events, c.want)
+				t.Fatalf("events %+v, expected one of an unanswered request: %t", r.events, c.want)
 			}
 			if r.Attr.State != qp.Init || r.q.Stream() != nil || r.s.Deadline() != machine.Never {
 				t.Error("the queue pair is not free")

@@ -21,7 +21,7 @@ func TestFlushEndsWhileReceivesArePosted(t *testing.T) {
 	}
 	r.q.Settle(0)
 	if n := len(r.Received.List); n != 40 {
-		t.Errorf("%d completions, expected what was posted since", n-20)
+		t.Errorf("%d completions, expected those of the later requests", n-20)
 	}
 	r.Attr.State = qp.Reset
 	r.q.Transition(0, qp.Err)

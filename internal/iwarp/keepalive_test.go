@@ -106,7 +106,7 @@ func TestStoppedPeerIsDetected(t *testing.T) {
 	p.idle(10*time.Second, false)
 	p.idle(3*time.Second, true)
 	if a.Attr.State != qp.RTS {
-		t.Fatal("the peer was given up before its time")
+		t.Fatal("the connection failed before the peer timeout")
 	}
 	p.idle(2*time.Second, true)
 	if a.Attr.State != qp.Err || a.count(reason.PeerSilent) == 0 || a.last().Kind != Closed || a.last().Detail.Reason != reason.PeerSilent {
@@ -259,7 +259,7 @@ func TestSlowReceivingPeerIsNotSilent(t *testing.T) {
 		p.now += time.Second
 	}
 	if a.Attr.State != qp.RTS {
-		t.Fatalf("given up: %v", a.Refused)
+		t.Fatalf("the connection failed: %v", a.Refused)
 	}
 	a.limit = a.sent // from here on the peer accepts nothing
 	for end := p.now + 6*time.Second; a.s.Deadline() <= end; {

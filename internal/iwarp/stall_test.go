@@ -96,7 +96,7 @@ func TestWaitForAReceiveEnds(t *testing.T) {
 		t.Errorf("sent %+v, heard %+v", m, r.last())
 	}
 	if r.q.rx.stall.rest != nil {
-		t.Error("keeps what nobody reads")
+		t.Error("keeps bytes that are never read")
 	}
 }
 

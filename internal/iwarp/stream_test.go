@@ -379,6 +379,6 @@ func TestMarkerThatPointsElsewhere(t *testing.T) {
 	a.post(queue.Write, 0, 3000, b.target(0))
 	p.run()
 	if !changed || b.Refused[0].Reason != reason.MPAMarker || a.q.term != iwarp.TermMPAMarker {
-		t.Errorf("changed %v, refused %v, told %v", changed, b.Refused, a.q.term)
+		t.Errorf("changed %v, refused %v, Terminate %v", changed, b.Refused, a.q.term)
 	}
 }

@@ -102,7 +102,7 @@ func TestSoftrdmaIsNotNudged(t *testing.T) {
 	r := replied(t, &Params{ClientServer: true, IRD: 4, ORD: 4}, iwarp.FlagExtTaken)
 	r.drain()
 	if d := r.s.Deadline(); d != machine.Never {
-		t.Errorf("there is a deadline, %v", d)
+		t.Errorf("found the deadline %v", d)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestNudgeWaitsForTheEndOfAMessage(t *testing.T) {
 	r.drain()
 	r.post(queue.Send, 0, 200<<10, queue.RDMA{})
 	if !r.s.Next(r.now, &r.out) {
-		t.Fatal("there is nothing to send")
+		t.Fatal("nothing to send")
 	}
 	b := join(r.out.Pieces)
 	r.s.Sent(r.now, r.out.Len)

@@ -25,7 +25,7 @@ func TestPacketsOfMessageAreStoredTogether(t *testing.T) {
 		t.Fatalf("lost %v", l)
 	}
 	if !bytes.Equal(p.mem[5:][:len(msg)], msg) {
-		t.Error("what was stored is not the message")
+		t.Error("the stored bytes differ from the message")
 	}
 	if p.puts != 3 {
 		t.Errorf("%d calls for 600,000 bytes, want one for each 256 KiB", p.puts)
@@ -46,7 +46,7 @@ func TestDeferredStoresKeepTheirOrder(t *testing.T) {
 			t.Fatalf("%v: not deferred", d)
 		}
 		if !then(r) || p.mem[3099] != 0xaa {
-			t.Errorf("%s came before what was stored before it", name)
+			t.Errorf("%s overtook an earlier store", name)
 		}
 	}
 }

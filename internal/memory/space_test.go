@@ -75,7 +75,7 @@ func TestForeignMemoryIsReadWhenItIsSent(t *testing.T) {
 		got = append(got, bytes.Join(pieces, nil)...)
 	}
 	if !bytes.Equal(got, p.mem[100:][:150<<10]) {
-		t.Error("what was gathered is not the program's memory")
+		t.Error("the gathered bytes differ from the program's memory")
 	}
 	if p.loads != 3 {
 		t.Errorf("%d calls for 150 KiB, want one for each 64 KiB", p.loads)
@@ -146,10 +146,10 @@ func TestForeignMemoryGoneIsNamed(t *testing.T) {
 		t.Errorf("put: %v", d)
 	}
 	if r.Read(r.Base+4096, 1) != nil {
-		t.Error("read what is not there")
+		t.Error("read memory that is not mapped")
 	}
 	if _, ok := r.FetchAdd(r.Base+4096, 1); ok {
-		t.Error("changed what is not there")
+		t.Error("changed memory that is not mapped")
 	}
 }
 
@@ -225,7 +225,7 @@ func TestSharedMemoryIsChangedAfterDeferredStores(t *testing.T) {
 			t.Fatalf("%v: not deferred", d)
 		}
 		if then(r); p.mem[1999] != 0xaa {
-			t.Errorf("%s came before what was stored before it", name)
+			t.Errorf("%s overtook an earlier store", name)
 		}
 	}
 }

@@ -214,7 +214,7 @@ func TestSIWArmIsTheDriversWord(t *testing.T) {
 		t.Errorf("found %#x", got)
 	}
 	if NewCompletionRing(4).Arm() != nil {
-		t.Error("a ring in which nobody can write an arming has a word for it")
+		t.Error("a ring that cannot be armed has a word for it")
 	}
 }
 

@@ -158,7 +158,7 @@ func TestCompleterProgressResetsRetryCount(t *testing.T) {
 		w.take(0, 100)
 		w.inject(0, ackPacket(ib.NAKSequence, psn.PSN(testPSN0).Add(i)))
 		if a.port.Attr.State != qp.RTS {
-			t.Fatalf("gave up at NAK %d", i)
+			t.Fatalf("failed at NAK %d", i)
 		}
 	}
 	w.wantStatuses(&a.send, 0, 0, 0, 0, 0)

@@ -159,7 +159,7 @@ func TestReceiverAnnouncesReceivesPostedLate(t *testing.T) {
 		looks++
 	}
 	if looks > 10 || w.take(1, 10) != 0 {
-		t.Errorf("looked %d times, or told of nothing", looks)
+		t.Errorf("looked %d times, or announced nothing", looks)
 	}
 	b.postRecv(0)
 	w.now += maxTrialWait

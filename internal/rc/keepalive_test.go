@@ -131,7 +131,7 @@ func TestSilentDeadPeerIsDetected(t *testing.T) {
 	began := w.now
 	w.idle(3 * time.Second)
 	if a.port.Attr.State != qp.RTS {
-		t.Fatal("the peer was given up before its time")
+		t.Fatal("the connection failed before the peer timeout")
 	}
 	w.idle(2 * time.Second)
 	if a.port.Attr.State != qp.Err || a.count(reason.PeerSilent) != 1 || a.raised(machine.EventQPFatal) != 1 {

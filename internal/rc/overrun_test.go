@@ -71,7 +71,7 @@ func TestCreditsSpareAnOverrunReceiver(t *testing.T) {
 		name := fmt.Sprintf("RNR timer %v", ib.RNRTimer(timer))
 		t.Logf("%s, messages a second (dropped of 100): without credits %d (%d), with them %d (%d)", name, rate[0], lost[0], rate[1], lost[1])
 		if timer == 12 && rate[1] < 2*rate[0] || rate[1] < rate[0]*9/10 || lost[1] > 5 {
-			t.Errorf("%s: credits give %d messages a second with %d of 100 dropped, without them it is %d with %d", name, rate[1], lost[1], rate[0], lost[0])
+			t.Errorf("%s: with credits %d messages a second with %d of 100 dropped, without them it is %d with %d", name, rate[1], lost[1], rate[0], lost[0])
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestSelectiveReadsContinueWhileAResponseIsMissing(t *testing.T) {
 	w.postReads(8, 4)
 	w.roundTrip(1 << 20)
 	if w.asked() != 1+4 || w.n[1].count(reason.SequenceHeld) != 2 {
-		t.Fatalf("%d READs asked for, refused %v", w.asked(), w.n[1].refused)
+		t.Fatalf("%d READs requested, refused %v", w.asked(), w.n[1].refused)
 	}
 	w.expire(0)
 	w.fate = drop(0, w.count[0]+1) // the second READ's first response, after the acknowledge

@@ -138,7 +138,7 @@ func TestRequesterFullWindowHasRequestedAck(t *testing.T) {
 		}
 		asks := func(p ib.Packet) bool { return p.AckReq }
 		if !slices.ContainsFunc(w.sent[1], asks) {
-			t.Errorf("a window of %d bytes is full and no acknowledge was asked for", window)
+			t.Errorf("a window of %d bytes is full and no acknowledge was requested", window)
 		}
 		w.settle()
 		w.wantStatuses(&a.send, queue.Success)
@@ -233,7 +233,7 @@ func TestRequesterReadsCountTheirResponsesInWindow(t *testing.T) {
 	for range 3 { // two responses leave no room for three more
 		w.take(1, 1)
 		if n := w.take(0, 100); n != 0 {
-			t.Fatal("a READ left before there was room")
+			t.Fatal("a READ was sent before there was room")
 		}
 		w.deliver(0, 1)
 	}
@@ -283,7 +283,7 @@ func TestRequesterAtomicsGiveOriginalValue(t *testing.T) {
 	w.wantStatuses(&a.send, 0, 0, 0)
 	for i, want := range []uint64{100, 105, 7} {
 		if got := word(a, 8*i); got != want {
-			t.Errorf("atomic %d gave %d, want %d", i, got, want)
+			t.Errorf("atomic %d returned %d, want %d", i, got, want)
 		}
 	}
 	if got := word(b, 0); got != 7 {

@@ -28,7 +28,7 @@ func TestRetryTimeoutsExhaustRetryCount(t *testing.T) {
 	}
 	// The configured timeout, then twice and four times that.
 	if d, want := w.now-start, (1+2+4+4)*a.port.Attr.AckTimeout(); d < want || d > want+100*time.Microsecond {
-		t.Errorf("gave up after %v, want %v", d, want)
+		t.Errorf("failed after %v, want %v", d, want)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestDeviceOfTheProgramOutlivesItsLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := w.reg.Count(); n != 0 {
-		t.Errorf("%d devices counted before there is a lease", n)
+		t.Errorf("%d devices counted before the first lease", n)
 	}
 	w.acquire(w.request()).Release()
 	w.reg.Vacate(at)
@@ -125,7 +125,7 @@ func TestLesseeIsNotifiedThatTheProgramClosesTheDevice(t *testing.T) {
 	q.Closing = func(d *adapter.Device) {
 		told = d
 		if d.Closed() != nil {
-			t.Error("told after the device was closed")
+			t.Error("notified after the device was closed")
 		}
 	}
 	l := w.acquire(q)
@@ -133,7 +133,7 @@ func TestLesseeIsNotifiedThatTheProgramClosesTheDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if told != l.Device() {
-		t.Errorf("told of %p, expected %p", told, l.Device())
+		t.Errorf("notified of %p, expected %p", told, l.Device())
 	}
 	l.Release()
 	if registry.Of(h) != nil || registry.Adapter(h) != nil {

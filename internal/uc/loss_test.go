@@ -116,7 +116,7 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 		if bytes.IndexByte(b.dstB, 0xee) >= 0 {
-			t.Fatal("memory that nobody named was written")
+			t.Fatal("memory outside of the messages was written")
 		}
 		for _, c := range b.Received.Take() {
 			if c.Status != queue.Success {

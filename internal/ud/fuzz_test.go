@@ -27,7 +27,7 @@ func FuzzSend(f *testing.F) {
 		var out machine.Out
 		if a.m.Next(0, &out) {
 			if b := bytes.Join(out.Pieces, nil); len(b) != int(length) || length > 1024 || out.Path == nil {
-				t.Fatalf("packet of %d bytes, asked for %d, path %v", len(b), length, out.Path)
+				t.Fatalf("packet of %d bytes, requested %d, path %v", len(b), length, out.Path)
 			}
 		} else if a.Attr.State != qp.SQE {
 			t.Fatalf("neither a packet nor an error: state %v", a.Attr.State)

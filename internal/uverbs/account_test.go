@@ -37,11 +37,11 @@ func TestUserThatHoldsTooManyDescriptorsIsRefused(t *testing.T) {
 		list = append(list, fds...)
 	}
 	if last.Result != -int64(syscall.EMFILE) || len(list) != 15 { // three of a connection, two of the process
-		t.Errorf("file %d gave %d", len(list)+1, last.Result)
+		t.Errorf("file %d: result %d", len(list)+1, last.Result)
 	}
 	second := newTestClient(t, s)
 	if p, _ := second.send(uapi.Request{Op: uapi.OpOpen}, []byte("uverbs0")); p.Result != -int64(syscall.EMFILE) {
-		t.Errorf("another connection gave %d", p.Result)
+		t.Errorf("another connection: result %d", p.Result)
 	}
 	if !strings.Contains(log(), "CLIENT_LIMIT") {
 		t.Errorf("the log says %q", log())
@@ -72,7 +72,7 @@ func TestUserThatHoldsTooManyMappingsIsRefused(t *testing.T) {
 		}}), 64},
 	} {
 		if no, _, _ := f.command(x.number, x.core, nil, x.out); no != syscall.ENOMEM {
-			t.Errorf("%s gave %v", what, no)
+			t.Errorf("%s: found %v", what, no)
 		}
 	}
 	if n := a.Descriptors.Held(); n != before || a.Mappings.N.Load() != 4 {

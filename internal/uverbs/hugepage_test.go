@@ -32,7 +32,7 @@ func TestRegistrationRequestsHugePages(t *testing.T) {
 		}
 		asked := p.Flags&uapi.ReplyCollapse != 0
 		if asked != (n >= commands.CollapseFrom) || asked && (p.Offset%commands.HugePage() != 0 || p.Rdev%commands.HugePage() != 0 || p.Rdev < 2*commands.HugePage()) {
-			t.Errorf("%d bytes at %#x: asked for %#x at %#x (%v)", n, addrOf(mem), p.Rdev, p.Offset, asked)
+			t.Errorf("%d bytes at %#x: requested %#x at %#x (%v)", n, addrOf(mem), p.Rdev, p.Offset, asked)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func TestConnectionsOfAnotherProgramAreRefused(t *testing.T) {
 		"migrate": {uapi.CMMigrateID, uapi.Bytes(&uapi.CMByID{Response: answer, ID: id, Arg: uint32(mine.fd)}), 4, syscall.ENOENT},
 	} {
 		if n := mine.ucm(c.number, c.body, c.out); n != c.want {
-			t.Errorf("%s gave %v", name, n)
+			t.Errorf("%s: found %v", name, n)
 		}
 	}
 	if n := s.Count(); n.Objects != 1 {

@@ -40,11 +40,11 @@ func TestMigrateCountsEventsThatAreTakenMeanwhile(t *testing.T) {
 			t.Fatal(no)
 		}
 		if told.EventsReported != want {
-			t.Fatalf("told of %d events, %d were taken", told.EventsReported, want)
+			t.Fatalf("reported %d events, %d were taken", told.EventsReported, want)
 		}
 		end, _ := uapi.Parse[uapi.DestroyResp](to.must(uapi.CMDestroyID, uapi.Bytes(&uapi.CMByID{ID: id}), 0, uapi.Size[uapi.DestroyResp]()))
 		if end.EventsReported != 1 {
-			t.Fatalf("told of %d events at the end", end.EventsReported)
+			t.Fatalf("reported %d events at the end", end.EventsReported)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestNetlinkReportsDevicesAndTheirDrivers(t *testing.T) {
 		index := attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, binary.NativeEndian.Uint32(a[nl.RDMA_NLDEV_ATTR_DEV_INDEX]))
 		one := askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_GET), 0, index)
 		if got := unix.ByteSliceToString(attrsOf(t, one[0])[nl.RDMA_NLDEV_ATTR_DEV_NAME]); got != want.name {
-			t.Errorf("device %d is told to be %q", i, got)
+			t.Errorf("device %d is reported as %q", i, got)
 		}
 		port := attrsOf(t, askNetlink(t, fd, nldev(nldevGetPort), 0, index)[0])
 		if port[nl.RDMA_NLDEV_ATTR_PORT_STATE][0] != 4 || port[nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE][0] != 5 ||

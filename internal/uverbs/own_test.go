@@ -153,11 +153,11 @@ func TestRefusalTextIsSentOnRequest(t *testing.T) {
 	b := append(uapi.Bytes(&h), binary.NativeEndian.AppendUint32(nil, 77)...)
 	f.send(uapi.Request{Op: uapi.OpWrite, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
 	if len(f.text) != 0 {
-		t.Errorf("nobody asked, told %q", f.text)
+		t.Errorf("text %q without a request for it", f.text)
 	}
 	p, _ := f.send(uapi.Request{Op: uapi.OpWrite | uapi.OpTell, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
 	if p.Result != -int64(syscall.EINVAL) || !strings.Contains(f.text, "COMMAND_HANDLE") || !strings.Contains(f.text, "77") {
-		t.Errorf("%d, told %q", p.Result, f.text)
+		t.Errorf("result %d, text %q", p.Result, f.text)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestOwnOptionsOfConnections(t *testing.T) {
 		return no
 	}
 	if no := set(uapi.CMOwnMinRNRTimer, 3); no != syscall.ENOSYS {
-		t.Errorf("of a program that is not softrdma's: %v", no)
+		t.Errorf("a program that is not softrdma's: %v", no)
 	}
 	if no, _ := f.do(uapi.CMOwn, uapi.Bytes(&uapi.OwnCM{Flags: 1}), 0, 8); no != syscall.EINVAL {
 		t.Errorf("with a flag: %v", no)

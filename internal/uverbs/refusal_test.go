@@ -126,7 +126,7 @@ func TestRequestsRefused(t *testing.T) {
 	buf := make([]byte, 1024)
 	n, err := c.conn.Read(buf)
 	if p, _ := uapi.Parse[uapi.Reply](buf[:n]); err != nil || p.Result != -int64(syscall.EPROTO) {
-		t.Errorf("a short message gave %+v, %v", p, err)
+		t.Errorf("a short message: found %+v, %v", p, err)
 	}
 }
 
@@ -142,10 +142,10 @@ func TestRingIsMappedOnceAndCannotShrink(t *testing.T) {
 	}
 	defer unix.Close(fds[0])
 	if err := unix.Ftruncate(fds[0], 0); err != syscall.EPERM {
-		t.Errorf("shortening the ring gave %v", err)
+		t.Errorf("shortening the ring: found %v", err)
 	}
 	if p, _ := f.send(r, nil); p.Result != -int64(syscall.EINVAL) {
-		t.Errorf("the second time gave %d", p.Result)
+		t.Errorf("the second time: result %d", p.Result)
 	}
 }
 
@@ -186,11 +186,11 @@ func TestConnectionCommands(t *testing.T) {
 		return e
 	}
 	if _, no := get(); no != syscall.EAGAIN {
-		t.Errorf("no event gave %v", no)
+		t.Errorf("without an event: found %v", no)
 	}
 	listener := create(0xaaa, 0x106)
 	if n := f.ucm(uapi.CMBindIP, uapi.Bytes(&uapi.CMBindIPCmd{ID: listener, Addr: sockaddr(77, 7777)}), 0); n != syscall.EADDRNOTAVAIL {
-		t.Errorf("binding to another address gave %v", n)
+		t.Errorf("binding to another address: found %v", n)
 	}
 	if n := f.ucm(uapi.CMBindIP, uapi.Bytes(&uapi.CMBindIPCmd{ID: listener, Addr: sockaddr(5, 7777)}), 0); n != 0 {
 		t.Fatal(n)
@@ -203,11 +203,11 @@ func TestConnectionCommands(t *testing.T) {
 	local := sockaddr(0, 7778)
 	copy(local[4:], []byte{127, 0, 0, 1})
 	if n := f.ucm(uapi.CMBindIP, uapi.Bytes(&uapi.CMBindIPCmd{ID: any, Addr: local}), 0); n != 0 {
-		t.Errorf("binding to the loopback address gave %v", n)
+		t.Errorf("binding to the loopback address: found %v", n)
 	}
 	second := create(0, 0x106)
 	if n := f.ucm(uapi.CMBindIP, uapi.Bytes(&uapi.CMBindIPCmd{ID: second, Addr: sockaddr(5, 7777)}), 0); n != syscall.EADDRINUSE {
-		t.Errorf("binding twice gave %v", n)
+		t.Errorf("binding twice: found %v", n)
 	}
 	id := create(0xbbb, 0x106)
 	if n := f.ucm(uapi.CMResolveIP, uapi.Bytes(&uapi.CMResolveIPCmd{ID: id, Dst: sockaddr(5, 7777)}), 0); n != 0 {
@@ -250,7 +250,7 @@ func TestConnectionCommands(t *testing.T) {
 		t.Errorf("destroyed with %v, %d events; three were read", n, binary.NativeEndian.Uint32(reported))
 	}
 	if n := f.ucm(uapi.CMListen, uapi.Bytes(&uapi.CMPair{ID: id, Arg: 5}), 0); n != syscall.ENOENT {
-		t.Errorf("an id that is gone gave %v", n)
+		t.Errorf("a destroyed id: found %v", n)
 	}
 }
 

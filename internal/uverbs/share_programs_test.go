@@ -24,7 +24,7 @@ func TestProgramsShareMemory(t *testing.T) {
 			}
 			private := maps.Collect(s.cfg.Devices[0].Counters())["MEMORY_PRIVATE"] != 0
 			if private != (args[0] == "unshared") && args[0] != "regions" { // some overlap in part
-				t.Errorf("told of memory that is not shared: %v", private)
+				t.Errorf("reported memory that is not shared: %v", private)
 			}
 		})
 	}

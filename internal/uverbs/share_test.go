@@ -96,13 +96,13 @@ func TestSharingIsRequestedForLongRegionsIfOffered(t *testing.T) {
 	// While the library replaced its pages, what this region stores would be lost.
 	_, small := f.register(1<<19, 100, uapi.ShareOffered, 0)
 	if p, r := f.register(0, 1<<20, uapi.ShareOffered, 0); p.Result < 0 || p.Flags&uapi.ReplyShare != 0 || r.LKey == 0 {
-		t.Errorf("asked for memory that another region is on: %+v", p)
+		t.Errorf("requested memory of another region: %+v", p)
 	} else {
 		f.deregister(r.MRHandle)
 	}
 	f.deregister(small.MRHandle)
 	if p, _ := f.register(0, 1<<20, uapi.ShareOffered, 0); p.Flags&uapi.ReplyShare == 0 {
-		t.Error("not asked for when that region had gone")
+		t.Error("not requested after that region was deregistered")
 	}
 	// Mappings get scarce: a region takes one, and four where it is shared.
 	for range 3 {
@@ -118,12 +118,12 @@ func TestSharingIsRequestedForLongRegionsIfOffered(t *testing.T) {
 	take(others)
 	defer q.Return(others)
 	if p, _ := f.register(0, 1<<19, uapi.ShareOffered, 0); p.Flags&uapi.ReplyShare == 0 {
-		t.Error("not asked for with half of the mappings left")
+		t.Error("not requested with half of the mappings left")
 	}
 	take(1)
 	defer q.Return(1)
 	if p, r := f.register(0, 1<<19, uapi.ShareOffered, 0); p.Result < 0 || p.Flags&uapi.ReplyShare != 0 || r.LKey == 0 {
-		t.Errorf("asked for with less than half of the mappings left: %+v", p)
+		t.Errorf("requested with less than half of the mappings left: %+v", p)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestRegionsOnOneShareAreOnTheSamePages(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	if p, _ := f.register(4096, 100_000, uapi.ShareOffered, 0); p.Flags&uapi.ReplyShare == 0 {
-		t.Error("of a part of what is shared the library is not asked")
+		t.Error("the library is not asked for a part of shared memory")
 	}
 	again, b := f.register(4097, 100_000, uapi.ShareKnown, first.File)
 	if again.Result < 0 || again.File != first.File {
@@ -158,13 +158,13 @@ func TestRegionsOnOneShareAreOnTheSamePages(t *testing.T) {
 		t.Errorf("found %d, %v", f.mem[4097], d)
 	}
 	if p := f.deregister(a.MRHandle); p.Result < 0 || p.Flags&uapi.ReplyPrivate != 0 {
-		t.Errorf("given up while a region is on it: %+v", p)
+		t.Errorf("the share ended before its last region: %+v", p)
 	}
 	if p := f.deregister(b.MRHandle); p.Flags&uapi.ReplyPrivate == 0 || p.File != first.File {
-		t.Errorf("not given up with the last region: %+v", p)
+		t.Errorf("the share did not end with its last region: %+v", p)
 	}
 	if p, r := f.register(0, 1<<20, uapi.ShareKnown, first.File); p.Result < 0 || p.File != 0 || r.LKey == 0 {
-		t.Errorf("a share that was given up: %+v", p)
+		t.Errorf("a share that has ended: %+v", p)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestSIWProgramSendsWritesAndReads(t *testing.T) {
 	}
 	sent := append(bytes.Clone(a.buf[:2000]), a.buf[4000:7000]...)
 	if got := append(bytes.Clone(b.buf[:4000]), b.buf[8000:9000]...); !bytes.Equal(got, sent) {
-		t.Error("what was received is not what was sent")
+		t.Error("the received bytes differ from those sent")
 	}
 	a.post(siwOpWrite, b.at(8192), a.sge(100, 8000))
 	if e := a.success(); e.op != siwOpWrite {
@@ -46,7 +46,7 @@ func TestSIWProgramSendsWritesAndReads(t *testing.T) {
 		t.Errorf("read completed as %+v", e)
 	}
 	if !bytes.Equal(a.buf[:8000], b.buf[8192:][:8000]) {
-		t.Error("what was read is not what was written")
+		t.Error("the bytes that were read differ from those written")
 	}
 	inline := memory.SGE{Length: 6}
 	var rest memory.SGE
@@ -123,7 +123,7 @@ func TestSIWDoorbellBeforeTheConnectionIsRefused(t *testing.T) {
 	f := newTestClient(t, s).open("uverbs0")
 	a := newSIW(f, 0x1000)
 	if no := a.bell(); no == 0 {
-		t.Error("a queue pair without a connection took a doorbell")
+		t.Error("a queue pair without a connection accepted a doorbell")
 	}
 	if no := a.modify(qp.Init); no != 0 {
 		t.Fatal(no)
@@ -156,14 +156,14 @@ func TestSIWEventsComeWhereTheProgramArmedInMemory(t *testing.T) {
 	}
 	send(0)
 	if readable(b.channel) {
-		t.Error("an event that nobody asked for")
+		t.Error("an event without arming")
 	}
 	b.arm(queue.ArmSolicited | queue.ArmCompletion)
 	send(0)
 	event()
 	send(0)
 	if readable(b.channel) {
-		t.Error("one arming gave two events")
+		t.Error("arming once raised two events")
 	}
 	b.arm(queue.ArmSolicited)
 	send(0)

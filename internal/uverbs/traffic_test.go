@@ -38,14 +38,14 @@ func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
 		t.Errorf("receive completed as %+v", e)
 	}
 	if want := append(bytes.Clone(a.buf[:2000]), a.buf[4000:7000]...); !bytes.Equal(b.buf[:5000], want) {
-		t.Error("what was received is not what was sent")
+		t.Error("the received bytes differ from those sent")
 	}
 
 	target := func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf[8192:]), RKey: b.key} }
 	a.post(queue.Write, target, a.sge(100, 8000))
 	a.completion()
 	if !bytes.Equal(b.buf[8192:][:8000], a.buf[100:8100]) {
-		t.Error("what was written is not what was to be")
+		t.Error("the written bytes differ from those sent")
 	}
 	copy(b.buf[8192:], "changed by the program itself")
 	a.post(queue.Read, target, a.sge(0, 8000))
@@ -75,7 +75,7 @@ func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
 	}, a.sge(8, 8))
 	a.completion()
 	if x, y, z := binary.NativeEndian.Uint64(a.buf), binary.NativeEndian.Uint64(a.buf[8:]), binary.NativeEndian.Uint64(word); x != 40 || y != 42 || z != 1<<40 {
-		t.Errorf("atomics gave %d and %d and left %#x", x, y, z)
+		t.Errorf("atomics returned %d and %d and left %#x", x, y, z)
 	}
 }
 
@@ -179,14 +179,14 @@ func TestCompletionEventsAreReadAndCounted(t *testing.T) {
 		return n == 1
 	})
 	if no, _, _ := b.f.command(uapi.CmdDestroyCQ, uapi.Bytes(&uapi.Destroy{Handle: b.cq}), nil, 8); no != syscall.EBUSY {
-		t.Errorf("destroying a queue in use gave %v", no)
+		t.Errorf("destroying a queue in use: found %v", no)
 	}
 	if no, _, _ := b.f.command(uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: b.handle}), nil, 4); no != 0 {
 		t.Fatal(no)
 	}
 	told, _, _ := do[uapi.DestroyCQResp](b.f, uapi.CmdDestroyCQ, uapi.Bytes(&uapi.Destroy{Handle: b.cq}), 8)
 	if told.CompEvents != 1 || told.AsyncEvents != 0 {
-		t.Errorf("told %+v, one event was read", told)
+		t.Errorf("reported %+v, one event was read", told)
 	}
 	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(b.channel), Events: unix.POLLIN}}, 0); n != 0 {
 		t.Error("an event of a queue that is gone can be read")

@@ -70,7 +70,7 @@ func everyScenario(s *exerciser.Scenario) bool { return !s.OnlyIWARP() }
 func checkResult(t *testing.T, want, got exerciser.Result) {
 	t.Helper()
 	if got.Scenario == "" {
-		t.Errorf("%s: there is no result", want.Role)
+		t.Errorf("%s: no result", want.Role)
 		return
 	}
 	want, got = exerciser.Comparable(want, got)

@@ -89,7 +89,7 @@ func fieldCounts(ctx context.Context, t *testing.T, path, field string) map[int]
 		}
 		n, err := strconv.ParseInt(line, 0, 32)
 		if err != nil {
-			t.Fatalf("tshark gives %q for %s", line, field)
+			t.Fatalf("tshark prints %q for %s", line, field)
 		}
 		counts[int(n)]++
 	}

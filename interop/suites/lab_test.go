@@ -123,7 +123,7 @@ func TestGuestProgramFailureHasStatusAndOutput(t *testing.T) {
 		t.Errorf("got %+v, %v; want status 3, out and err", r, err)
 	}
 	if _, err := g.Run(ctx, "/no/such/program"); err == nil {
-		t.Error("a program that is not there started")
+		t.Error("a program that does not exist started")
 	}
 	p, err := g.Start(ctx, "sh", "-c", "sleep 60 & wait")
 	if err != nil {

@@ -32,6 +32,6 @@ func TestHugePagesAreRequestedForLongRegions(t *testing.T) {
 	}
 	var none client.Answer
 	if collapse(&none, 0, 0, 64*huge, 0, 64*huge); none.Flags != 0 {
-		t.Error("huge pages asked for where there are none")
+		t.Error("huge pages were requested although there are none")
 	}
 }

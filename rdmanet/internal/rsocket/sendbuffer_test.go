@@ -25,7 +25,7 @@ func TestSendBufferPiecesDoNotOverlap(t *testing.T) {
 				}
 				if n == 0 {
 					if len(used) == 0 {
-						t.Fatalf("seed %d: nothing is used, and there is no room", seed)
+						t.Fatalf("seed %d: no room in an empty buffer", seed)
 					}
 					continue
 				}
