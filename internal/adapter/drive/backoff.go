@@ -3,39 +3,38 @@ package drive
 import "time"
 
 const (
-	// pollGrace is how long after the last poll the worker still leaves the progress
-	// to pollers. A poller that sends long messages is longer away: where the lane is
-	// held, up to sendGrace.
+	// pollGrace is the time after the last poll for which the worker still leaves
+	// progress to pollers. While the lane is held it is sendGrace, because a poller that
+	// sends long messages polls less often.
 	pollGrace = 250 * time.Microsecond
 	sendGrace = 5 * time.Millisecond
 
-	// pollPause is how long the worker stays away from pollers. Where it finds them
-	// polling again and again it stays away for longer, up to maxPollPause: each look
-	// takes a processor from a poller that spins.
+	// pollPause is the time that the worker pauses while others poll. The longer they
+	// have polled the longer it pauses, up to maxPollPause, because each time it wakes it
+	// takes the processor from a poller that spins.
 	pollPause    = 200 * time.Microsecond
 	maxPollPause = 20 * time.Millisecond
 
 	// pauseSlack is added to pauses of milliseconds. Go's scheduler sleeps for whole
-	// ones: it would wake just before the pause is over, and again.
+	// milliseconds: it would wake just before the pause is over, and again after it.
 	pauseSlack = 20 * time.Microsecond
 
-	// backoffShare is the time that others have polled, divided by the pause that
-	// follows from it.
+	// backoffShare is the ratio of the time that others have polled to the pause.
 	backoffShare = 16
 
-	// maxBackoff is the longest time of polling that makes a difference.
+	// maxBackoff is the time of polling after which the pause is maxPollPause.
 	maxBackoff = backoffShare * maxPollPause
 )
 
-// A backoff measures for how long others have driven a lane. A break does not end it, but
-// shortens it by backoffShare times the break's length.
+// A backoff measures how long others have driven a lane. A break does not reset that time,
+// but shortens it by backoffShare times the break's length.
 type backoff struct {
-	since time.Duration // they poll as if from then on
-	ended time.Duration // when they were found not to
-	over  bool          // they poll no more
+	since time.Duration // when they began, moved forward by breaks
+	ended time.Duration // when they stopped, if over
+	over  bool          // nobody else polls
 }
 
-// poll notes that others poll, and returns for how long they have.
+// poll notes that others poll, and returns how long they have done so.
 func (b *backoff) poll(now time.Duration) time.Duration {
 	if b.over {
 		polled := b.ended - b.since - backoffShare*(now-b.ended)
@@ -52,8 +51,7 @@ func (b *backoff) end(now time.Duration) {
 	}
 }
 
-// pauseAfter is how long the worker stays away from others who have polled for so
-// long.
+// pauseAfter returns how long the worker pauses when others have polled for a time.
 func pauseAfter(polled time.Duration) time.Duration {
 	t := min(max(polled/backoffShare, pollPause), maxPollPause)
 	if t < time.Millisecond {

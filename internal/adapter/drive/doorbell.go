@@ -6,7 +6,7 @@ import (
 )
 
 // A Doorbell tells the holder of a lane that another goroutine left something for
-// it. Its own lock guards what is left, which is the Port's. The zero value is ready
+// it. Its lock guards what is left, which belongs to the Port. The zero value is ready
 // for use.
 type Doorbell struct {
 	mu   sync.Mutex

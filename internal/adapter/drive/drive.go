@@ -68,11 +68,11 @@ import (
 )
 
 const (
-	// ReceiveBudget, in batches, bounds one round of progress, so that what is
-	// received and what is sent keep each other going.
+	// ReceiveBudget is the maximum number of batches received in one round of progress,
+	// so that a lane that always has packets to receive also sends.
 	ReceiveBudget = 4
 
-	// unlockBudget bounds how often Unlock serves the doorbell of others.
+	// unlockBudget is the maximum number of times that one Unlock serves the doorbell.
 	unlockBudget = 64
 
 	// yieldAfter is the number of empty polls after which a poller yields its processor
@@ -91,8 +91,8 @@ const neverPolled = -int64(time.Hour)
 // never is the deadline of a lane that waits for nothing.
 const never = time.Duration(1<<63 - 1)
 
-// A Port is what is driven: the packets or streams of a lane. All methods are called
-// with the lane's lock held. now is the clock's time.
+// A Port is the lane's side that a driver drives: its packets or streams. All methods are
+// called with the lane's lock held. now is the clock's time.
 type Port interface {
 	// Serve takes what was left with the doorbell, and reports whether there was
 	// something.
@@ -107,7 +107,7 @@ type Port interface {
 	// there was something to do.
 	Act(now time.Duration) bool
 
-	// Transmit sends what is ready.
+	// Transmit lets the ready tasks send, and reports whether there were any.
 	Transmit(now time.Duration) bool
 
 	// Release completes what must be visible before another goroutine has the lock.

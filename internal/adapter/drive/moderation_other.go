@@ -4,5 +4,6 @@ package drive
 
 import "runtime"
 
-// coalesce offers the processor to others: sleeping takes milliseconds here.
+// coalesce yields the processor to other goroutines: a sleep takes milliseconds on these
+// systems.
 func coalesce() { runtime.Gosched() }

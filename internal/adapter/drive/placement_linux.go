@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yield offers the processor to another thread: the one that holds the lane,
-// or the peer's where both poll on the same processor. Where Go runs one
-// goroutine at a time, others of this process get it too; elsewhere they have
-// threads of their own, and going through Go's scheduler costs a poller
-// microseconds. A poller whose processor is taken again and again moves.
+// yield yields the processor to another thread: the one that holds the lane, or the
+// peer's if both poll on the same processor. It calls Go's scheduler only if Go runs one
+// goroutine at a time. Otherwise other goroutines have threads of their own, and the
+// scheduler costs a poller microseconds. A poller that keeps losing its processor moves.
 func (d *Driver) yield() {
 	if d.single {
 		runtime.Gosched()
@@ -24,8 +23,8 @@ func (d *Driver) yield() {
 	}
 }
 
-// leaveProcessor moves the thread to another of its processors, by forbidding
-// it this one for a moment. A thread that may run on one alone stays.
+// leaveProcessor moves the thread to another of its processors, by forbidding it the
+// present one for a moment. A thread that may run on only one stays.
 func leaveProcessor(thread int) {
 	var own, others unix.CPUSet
 	if unix.SchedGetaffinity(thread, &own) != nil {

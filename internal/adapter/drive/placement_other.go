@@ -4,5 +4,5 @@ package drive
 
 import "runtime"
 
-// yield offers the processor to another goroutine.
+// yield yields the processor to another goroutine.
 func (d *Driver) yield() { runtime.Gosched() }

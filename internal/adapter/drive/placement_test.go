@@ -13,8 +13,8 @@ const (
 	otherThread = 12
 )
 
-// yields lets a thread yield n times, and returns how many of them came before
-// it was to move: n where it was not.
+// yields lets a thread yield up to n times, and returns the number of yields before the
+// one that asked it to move, or n if none did.
 func (p *placement) yields(n, thread int, took time.Duration, now *time.Duration) int {
 	for i := range n {
 		*now += lookAgain
@@ -31,7 +31,7 @@ func TestPollerAloneOnItsProcessorStays(t *testing.T) {
 	if n := p.yields(1000, oneThread, aloneYield, &now); n != 1000 {
 		t.Errorf("moved after %d yields in which no other thread ran", n)
 	}
-	// Sometimes another thread is there for a moment: the worker's, a timer's.
+	// Another thread runs for a moment: the worker's or a timer's.
 	for range 100 {
 		if p.yields(residentLimit-1, oneThread, takenYield, &now) != residentLimit-1 || p.yields(1, oneThread, aloneYield, &now) != 1 {
 			t.Fatal("moved for a thread that left")
@@ -74,7 +74,7 @@ func TestPollerYieldsEarlyOnlyOnASharedProcessor(t *testing.T) {
 	}
 }
 
-// What a yield takes depends on the machine: an emulated one is slow.
+// The duration of a yield depends on the machine: on an emulated one it is long.
 func TestSlowYieldsAreNotSharedOnes(t *testing.T) {
 	var p placement
 	now := time.Second
@@ -99,7 +99,7 @@ func TestNewcomerMovesBeforeResident(t *testing.T) {
 	}
 }
 
-// Where all processors are taken moving does not help, and costs.
+// If all processors are busy, moving does not help and costs time.
 func TestMovesInVainBecomeRare(t *testing.T) {
 	var p placement
 	now := time.Second

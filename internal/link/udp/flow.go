@@ -153,8 +153,9 @@ func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 	return f
 }
 
-// reuse takes a flow to the peer that has no users: the one with the same label,
-// or else the one that was used last. It is another one to its users.
+// reuse takes a flow to the peer that has no users: the one with the same label, or else
+// the one that was used last. New users get a new *rocev2.Flow, so that a former user's is
+// not open.
 func (t *flowTable) reuse(o flowOpener, key flowKey) *flow {
 	old := t.byKey[key]
 	for _, f := range slices.Backward(t.idle) {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// keptFlows is how many flows without users are kept: making a socket takes longer
-	// than everything that a short connection does with it.
+	// keptFlows is the number of flows without users that are kept, because making a
+	// socket takes longer than everything that a short connection does with it.
 	keptFlows = 16
 
-	// keptTime is how long they are kept while nothing is received.
+	// keptTime is the time that they are kept while nothing is received.
 	keptTime = time.Second
 )
 
-// trim closes the sockets of flows without users.
+// trim closes the sockets of flows that have no users.
 func (l *Link) trim() {
 	l.stale.Store(false)
 	for _, e := range l.flows.trim() {
@@ -81,8 +81,8 @@ func (l *Link) prepareFlow(e *endpoint, dst netip.AddrPort, port uint16) (netip.
 	return src, nil
 }
 
-// bindFlow binds to the wanted source port, to another one where it is taken,
-// at last to any.
+// bindFlow binds to the wanted source port, or to another one if that is in use, and
+// finally to any.
 func (l *Link) bindFlow(fd int, port uint16) error {
 	for i := range portTries {
 		err := bind(fd, netip.AddrPortFrom(l.local.Addr(), portAfter(port, i)), l.zone)
@@ -96,8 +96,8 @@ func (l *Link) bindFlow(fd int, port uint16) error {
 	return nil
 }
 
-// dropAll makes the kernel drop datagrams to a flow's socket: peers send to the
-// receiving one, and nobody reads this one. ICMP errors still arrive.
+// dropAll makes the kernel drop datagrams to a flow's socket, which is never read: peers
+// send to the receiving socket. ICMP errors still arrive.
 func dropAll(fd int) {
 	none := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	_ = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none[0]})

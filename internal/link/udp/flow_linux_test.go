@@ -65,7 +65,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 	}
 }
 
-// What was kept is closed when nothing has come for a while.
+// Kept sockets are closed when nothing has been received for a while.
 func TestFlowsWithoutUsersAreClosedInTime(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	a.CloseFlow(&openFlow(t, a, b.Local(), 1).Flow)

@@ -47,7 +47,7 @@ func sentIdentification(fd int, src, dst netip.AddrPort) (id uint16, ok bool) {
 		n, _, _, _, err = unix.Recvmsg(fd, b[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 	}
 	// A peer that is not there yet answers on the loopback before the call
-	// returns; that must not be taken for an answer to what is sent later.
+	// returns; that must not be taken for an answer to a later datagram.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, 0)
 	_, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil || n < headersLen {

@@ -34,8 +34,8 @@ func (r *receiver) init(local netip.AddrPort) {
 	r.head.Control = &r.control[0]
 }
 
-// groupTurns: every so many calls, the groups' sockets are read first, so that steady
-// unicast traffic cannot starve them.
+// groupTurns is the number of calls of which one reads the groups' sockets first, so that
+// steady unicast traffic cannot starve them.
 const groupTurns = 16
 
 // Receive implements link.Packets. Addresses have no zone: they are of the link's
@@ -90,7 +90,7 @@ func (r *receiver) from(fd int, rx *link.Rx) (bool, unix.Errno) {
 		case err != 0:
 			return false, err
 		case n == 0 || r.head.Flags&unix.MSG_TRUNC != 0:
-			continue // an empty datagram, or one that no UDP datagram can be
+			continue // an empty datagram, or one longer than any UDP datagram
 		}
 		r.fill(rx, int(n))
 		r.readControl(rx, int(r.head.Controllen))

@@ -120,7 +120,7 @@ func (l *Link) keep(fd, n int, errno syscall.Errno) {
 	s.n++
 }
 
-// destination is where the quoted packet went.
+// destination returns the destination of the quoted packet.
 func (s *reports) destination() netip.AddrPort {
 	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:])
 	if s.name.Family == unix.AF_INET {

@@ -143,8 +143,8 @@ func (f *flow) fallBack(tx *link.Tx, err unix.Errno) bool {
 	return true
 }
 
-// setHeader sets type of service and hop limit of the packets to come. They change
-// seldom: a cached socket option is cheaper than two control messages with each batch.
+// setHeader sets type of service and hop limit of the next packets. They rarely change, so
+// a cached socket option is cheaper than two control messages with each batch.
 func (l *Link) setHeader(e *endpoint, tx *link.Tx) error {
 	hops := int(tx.HopLimit)
 	if hops == 0 {

@@ -17,11 +17,11 @@ const (
 	// peer has posted 32 receives.
 	singleAfter = 8
 
-	// singleSample: in single-packet mode, one of so many packets is received with its
-	// header fields, which is enough to learn that a path marks packets.
+	// singleSample is the number of packets of which single-packet mode receives one with
+	// its header fields, which is enough to learn that a path marks packets.
 	singleSample = 16
 
-	// singleBurst is how many packets may follow each other without a pause in
+	// singleBurst is the number of packets that may follow each other without a pause in
 	// single-packet mode. A longer burst is faster to receive coalesced.
 	singleBurst = 4
 
@@ -63,10 +63,10 @@ func (r *receiver) receive(fd int, rx *link.Rx) (ok bool, err unix.Errno) {
 	return ok, err
 }
 
-// enterSingle turns coalescing off. The socket was empty, but what came meanwhile may
-// be coalesced, and the kernel returns the size of its packets only while coalescing is
-// on: enterSingle gives up then. A batch that another processor queues at this very
-// moment arrives as one long packet and is lost, as in a network.
+// enterSingle turns coalescing off. The socket was empty, but packets that arrived
+// meanwhile may be coalesced, and the kernel returns their size only while coalescing is
+// on. If there are any, enterSingle turns it on again. A batch that another processor
+// queues between these two steps arrives as one long packet and is lost, as in a network.
 func (r *receiver) enterSingle(fd int) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 0) // as when the link was opened
 	if _, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&r.data)), 0, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0); err != unix.EAGAIN {
@@ -82,8 +82,8 @@ func (r *receiver) leaveSingle(fd int) {
 	r.single = singleMode{}
 }
 
-// count counts a batch, or that there was none. It clears run if packets come together,
-// or are marked by congestion, which must be seen of each.
+// count counts a batch, or that there was none. It clears run if packets come together or
+// have a congestion mark, which must be read from each packet.
 func (m *singleMode) count(ok bool, rx *link.Rx) {
 	if !ok {
 		m.burst = 0

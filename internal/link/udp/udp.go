@@ -82,7 +82,7 @@ func (c Config) withDefaults() Config {
 
 // Errors of flows and batches that cannot be sent at all.
 var (
-	// ErrFamily is returned for a peer whose address family is not the link's.
+	// ErrFamily is returned for a peer whose address family differs from the link's.
 	ErrFamily = errors.New("address of the wrong family")
 
 	// ErrFlow is returned for a flow that is not, or no longer, open.
