@@ -44,6 +44,7 @@ type performance struct {
 	sent    []string // completions of the requester, but for what its control may change
 	arrived []string // and of the responder
 	posted  int
+	draw    uint64 // the program's seed
 }
 
 func newPerformance(t *testing.T, m manner, f simnet.Faults) *performance {
@@ -94,7 +95,7 @@ func (p *performance) receive(t *testing.T, n int) {
 // last is flushed. A refusal by the peer can be lost forever, as the peer is
 // silent afterwards.
 func (p *performance) program(n int) []rig.Send {
-	r := rand.New(rand.NewPCG(7, 7))
+	r := rand.New(rand.NewPCG(7, 7+p.draw))
 	at := func(part, size int) uint64 { return performBase + uint64(part*partsOf+r.IntN(partsOf-size)) }
 	var all []rig.Send
 	for i := range n + 2 {
@@ -150,6 +151,31 @@ func (p *performance) run(t *testing.T, program []rig.Send) {
 	}
 }
 
+// bytes identifies what is in both ends' memory.
+func (p *performance) bytes() (sums [2][sha256.Size]byte) {
+	for i := range sums {
+		sums[i] = sha256.Sum256(p.mem[i])
+	}
+	return sums
+}
+
+// compare fails unless completions and memory are those of another performance.
+func (p *performance) compare(t *testing.T, what string, other *performance, want [2][sha256.Size]byte) {
+	t.Helper()
+	for i, list := range [2][2][]string{{p.sent, other.sent}, {p.arrived, other.arrived}} {
+		for k, s := range list[1] {
+			if k >= len(list[0]) || list[0][k] != s {
+				t.Fatalf("%s: end %d has %q, expected %q", what, i, list[0][min(k, len(list[0])):min(k+1, len(list[0]))], s)
+			}
+		}
+	}
+	for i, sum := range p.bytes() {
+		if sum != want[i] {
+			t.Errorf("%s: other bytes at end %d", what, i)
+		}
+	}
+}
+
 // TestLossChangesNoStatusAndNoByte: with any loss, delay, duplication, congestion control
 // and loss recovery, a program sees the
 // same completions in the same order, and leaves the same memory.
@@ -160,10 +186,7 @@ func TestLossChangesNoStatusAndNoByte(t *testing.T) {
 	if last := clean.sent[requests:]; last[0] != fmt.Sprintf("request %d: status %d, operation %d, 0 bytes", requests, queue.LocProtErr, queue.WCWrite) || len(clean.arrived) < requests/8 {
 		t.Fatalf("ends with %q after %d messages", last, len(clean.arrived))
 	}
-	var want [2][sha256.Size]byte
-	for i := range want {
-		want[i] = sha256.Sum256(clean.mem[i])
-	}
+	want := clean.bytes()
 	for control := congestion.Window; control <= congestion.None; control++ {
 		for _, r := range [][2]congestion.Recovery{{congestion.SelectiveRepeat, congestion.SelectiveRepeat}, {congestion.GoBackN, congestion.GoBackN}, {congestion.SelectiveRepeat, congestion.GoBackN}} {
 			for _, loss := range []float64{0, 0.001, 0.01, 0.05} {
@@ -172,18 +195,7 @@ func TestLossChangesNoStatusAndNoByte(t *testing.T) {
 				})
 				p.run(t, p.program(requests))
 				what := fmt.Sprintf("%v, %v with a peer of %v, loss %v", control, r[0], r[1], loss)
-				for i, list := range [2][2][]string{{p.sent, clean.sent}, {p.arrived, clean.arrived}} {
-					for k, s := range list[1] {
-						if k >= len(list[0]) || list[0][k] != s {
-							t.Fatalf("%s: end %d has %q, without loss %q", what, i, list[0][min(k, len(list[0])):min(k+1, len(list[0]))], s)
-						}
-					}
-				}
-				for i := range want {
-					if sha256.Sum256(p.mem[i]) != want[i] {
-						t.Errorf("%s: other bytes at end %d", what, i)
-					}
-				}
+				p.compare(t, what, clean, want)
 			}
 		}
 	}

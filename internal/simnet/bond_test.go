@@ -1,6 +1,7 @@
 package simnet_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/rig"
 )
 
@@ -114,6 +116,78 @@ func TestSeedsThroughMemory(t *testing.T) {
 	for _, r := range []reason.Reason{reason.SequenceAhead, reason.PacketRepeated, reason.CongestionNotified} {
 		if sum.refusals[r] == 0 {
 			t.Errorf("nothing was refused for %v", r)
+		}
+	}
+}
+
+// A flap ends and begins a path now and then.
+type flap struct {
+	t     *testing.T
+	net   *simnet.Network
+	hosts [2]*rig.Host
+	rng   *rand.Rand
+	path  *rig.Bond
+	due   time.Duration
+}
+
+func (f *flap) change() {
+	if f.path != nil {
+		f.path.Part()
+		f.path = nil
+		return
+	}
+	var err error
+	if f.path, err = rig.Join(f.hosts[0], f.hosts[1], rig.BondConfig{Pull: f.rng.IntN(2) > 0, Offer: f.rng.IntN(2) > 0}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Progress implements simnet.Driver.
+func (f *flap) Progress() time.Duration {
+	if now := f.net.Clock(); now >= f.due {
+		f.change()
+		f.due = now + 1 + time.Duration(f.rng.Int64N(int64(100*time.Microsecond)))
+	}
+	return f.due
+}
+
+// TestMemoryChangesNoStatusAndNoByte: through memory, all the time or now and then, a
+// program sees the same completions in the same order as over the network, and leaves
+// the same memory.
+func TestMemoryChangesNoStatusAndNoByte(t *testing.T) {
+	n := uint64(*seedCount)
+	if testing.Short() {
+		n = min(n, 50)
+	}
+	const requests = 40
+	for i := range n {
+		seed := mixed(4_000_000 + *firstSeed + i)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		faults := simnet.Faults{Delay: 10 * time.Microsecond}
+		if rng.IntN(2) == 0 {
+			faults.Loss = 0.02
+		}
+		perform := func(join func(p *performance)) *performance {
+			p := newPerformance(t, manner{}, faults)
+			p.draw = seed
+			for i, h := range p.hosts {
+				h.Expose(p.mem[i])
+			}
+			join(p)
+			p.run(t, p.program(requests))
+			return p
+		}
+		network := perform(func(*performance) {})
+		want := network.bytes()
+		for name, join := range map[string]func(p *performance){
+			"all the time": func(p *performance) { (&flap{t: t, net: p.net, hosts: p.hosts, rng: rng}).change() },
+			"now and then": func(p *performance) { p.net.Drive(&flap{t: t, net: p.net, hosts: p.hosts, rng: rng}) },
+		} {
+			p := perform(join)
+			p.compare(t, fmt.Sprintf("seed %#x, memory %s", seed, name), network, want)
+			if sent, _ := p.hosts[0].Link.Stats(); name == "all the time" && sent.Packets != 0 {
+				t.Fatalf("%d packets took the network", sent.Packets)
+			}
 		}
 	}
 }
