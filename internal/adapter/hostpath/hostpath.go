@@ -117,9 +117,11 @@ func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	p.show(show)
 	l.paths = append(l.paths, p)
 	l.changes++
+	l.mu.Lock()
 	for _, r := range p.rings {
 		l.warm(r)
 	}
+	l.mu.Unlock()
 }
 
 // Remove ends the use of a path. When it returns no memory of the channel is in use on

@@ -106,9 +106,15 @@ func (l *Lane) AskLink(now time.Duration) bool {
 	return due || l.empty > linkQuiet
 }
 
-// answer polls the rings whose bells rang.
+// answer polls the rings whose bells rang. While there is a sleeper it leaves the bells
+// alone: they end the sleep, and the next Receive answers them.
 func (l *Lane) answer() {
 	if l.Bells == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sleeping {
 		return
 	}
 	l.Bells.Rung(func(owner any) {
@@ -123,10 +129,8 @@ func (l *Lane) answer() {
 	})
 }
 
-// warm polls a ring.
+// warm polls a ring. The caller has mu.
 func (l *Lane) warm(r *ring) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	hot := l.polled()
 	if slices.Contains(hot, r) {
 		return

@@ -67,13 +67,13 @@ func (h *Head) second(n int) uint64 {
 }
 
 // set takes the head from the words of a slot and returns the other fields.
-func (h *Head) set(first, second uint64) (f form, header, n int) {
+func (h *Head) set(first, second uint64) (f form, header int, n uint32) {
 	f = form(first >> 40)
 	*h = Head{
 		Kind: Kind(f & 1), TrafficClass: uint8(first >> 48), HopLimit: uint8(first >> 56),
 		Port: uint16(second >> 32), Train: uint16(second >> 48),
 	}
-	return f &^ 1, int(uint8(first >> 32)), int(uint32(second))
+	return f &^ 1, int(uint8(first >> 32)), uint32(second)
 }
 
 // stampOf is the stamp of message number n.

@@ -45,10 +45,14 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 		}
 		return false, reason.Detail{}
 	}
-	f, header, n := m.set(first, shared(slot, 8).Load())
+	f, header, length := m.set(first, shared(slot, 8).Load())
 	if header > MaxHeader {
 		return false, broken(MaxHeader, uint64(header))
 	}
+	if length > ReferMax {
+		return false, broken(ReferMax, uint64(length))
+	}
+	n := int(length)
 	m.Len, m.Refers, m.Ref = n, false, Ref{}
 	at := farAt
 	switch f {
@@ -69,9 +73,6 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 		}
 		m.Payload = r.arena[start : int(start)+n : int(start)+n]
 	case byRef:
-		if n > ReferMax {
-			return false, broken(ReferMax, uint64(n))
-		}
 		m.Payload, m.Refers = nil, true
 		m.Ref = Ref{Segment: uint32(shared(slot, nearAt+8).Load()), Addr: shared(slot, nearAt).Load()}
 	default:
