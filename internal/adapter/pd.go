@@ -109,6 +109,7 @@ func (p *PD) Deregister(r *memory.Region) error {
 	if err == nil {
 		p.uses.Drop()
 		p.dev.endUse()
+		p.dev.withdraw(r)
 	}
 	return err
 }
@@ -121,6 +122,7 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access, s)
 	if err == nil {
 		p.dev.endUse()
+		p.dev.withdraw(old)
 	}
 	return r, err
 }

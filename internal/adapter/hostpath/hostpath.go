@@ -166,6 +166,13 @@ func (l *Lane) ShowPackets(on bool) {
 	}
 }
 
+// Withdraw asks all peers to unmap a segment of this process.
+func (l *Lane) Withdraw(id uint32) {
+	for _, p := range l.paths {
+		p.Far.Withdraw(id)
+	}
+}
+
 func (p *Path) show(on bool) {
 	for _, r := range p.rings {
 		r.SetWantICRC(on)
