@@ -304,3 +304,41 @@ func BenchmarkPostAndReceive(b *testing.B) {
 		y.Receive(0)
 	}
 }
+
+// mappedEnd is an end whose peer has mapped all that it refers to.
+type mappedEnd struct{ *end }
+
+func (mappedEnd) Offered(uint32) bool   { return true }
+func (mappedEnd) Segment(uint32) []byte { return pulled }
+
+// What a machine looks at is a copy, whichever way it came: the peer may change its own
+// memory at any time.
+func TestShortPayloadsAndPacketsArePrivate(t *testing.T) {
+	a, b := newPair(t)
+	b.channel.Far = mappedEnd{b}
+	shared := func(p []byte) bool {
+		at := memory.Addr(p) - memory.Addr(pulled)
+		return len(p) > 0 && at < uint64(len(pulled))
+	}
+	port := &privacy{end: b}
+	b.Port = port
+	s := a.Find(place).To(5)
+	for _, c := range []struct {
+		kind    hostmem.Kind
+		n       int
+		private bool
+	}{{hostmem.Message, 256, true}, {hostmem.Message, privateLimit, true}, {hostmem.Message, 5000, false}, {hostmem.Packet, 5000, true}} {
+		s.Refer(&hostmem.Head{Kind: c.kind}, []byte("header"), hostmem.Ref{Segment: 1}, c.n)
+		if b.Receive(0); len(port.last) != c.n || shared(port.last) == c.private {
+			t.Errorf("kind %d, %d bytes: found %d, shared %v", c.kind, c.n, len(port.last), shared(port.last))
+		}
+	}
+}
+
+type privacy struct {
+	*end
+	last []byte
+}
+
+func (p *privacy) Message(_ time.Duration, _ *Path, _ *hostmem.Received, b []byte)   { p.last = b }
+func (p *privacy) Packet(_ time.Duration, _ *Path, _ *hostmem.Received, _, b []byte) { p.last = b }

@@ -3,6 +3,7 @@ package hostpath
 import (
 	"slices"
 	"time"
+	"unsafe"
 
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
@@ -191,24 +192,36 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 	return true
 }
 
-// payload returns the payload of a message, and false if it cannot be had.
+// payload returns the payload of a message, and false if it cannot be had. What is looked
+// at is private: the peer may change its own memory, and the rings', at any time.
 func (l *Lane) payload(r *ring, m *hostmem.Received) ([]byte, bool) {
-	if !m.Refers {
-		if m.Len > privateLimit && m.Kind != hostmem.Packet {
-			return m.Payload, true
+	b := m.Payload
+	if m.Refers {
+		var ok bool
+		if b, ok = l.referred(r, m); !ok {
+			return nil, false
 		}
-		return l.private(m.Len)[:copy(l.pull, m.Payload)], true
 	}
+	if (m.Len <= privateLimit || m.Kind == hostmem.Packet) && !l.owns(b) {
+		p := l.private(m.Len)
+		copy(p, b)
+		b = p
+	}
+	return b, true
+}
+
+// referred returns the payload that a message refers to.
+func (l *Lane) referred(r *ring, m *hostmem.Received) ([]byte, bool) {
 	if !r.Begin() {
 		l.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Found: uint64(m.Len)})
 		return nil, false
 	}
-	if m.Ref.Segment != 0 {
-		return l.mapped(r, m)
-	}
 	if m.Len > pullLimit {
 		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: pullLimit, Found: uint64(m.Len)})
 		return nil, false
+	}
+	if m.Ref.Segment != 0 {
+		return l.mapped(r, m)
 	}
 	b := l.private(m.Len)
 	if err := r.path.Far.Pull(b, m.Ref.Addr); err != nil {
@@ -232,6 +245,11 @@ func (l *Lane) private(n int) []byte {
 		l.pull = make([]byte, size)
 	}
 	return l.pull[:n]
+}
+
+// owns reports whether b is memory that private has returned.
+func (l *Lane) owns(b []byte) bool {
+	return len(b) == 0 || len(l.pull) > 0 && unsafe.SliceData(b) == unsafe.SliceData(l.pull)
 }
 
 // mapped returns a payload in memory of the peer that is mapped here.
