@@ -2,8 +2,8 @@
 //
 // It owns the layout of that memory: an [Area] is what one device sends to another, with a
 // ring for each pair of lanes. A [Sender] writes messages into a ring and a [Receiver] takes
-// them out, each driven by one goroutine at a time. On Linux the package also owns the
-// descriptors below: sealed memory ([Memory]) and what wakes a lane that sleeps ([Bells]).
+// them out, each used by one goroutine at a time. On Linux the package also owns what that
+// needs of the system: sealed memory ([Memory]), and descriptors that wake a lane ([Bells]).
 //
 // A message is a packet, or a train of packets of one size: its transport headers and its
 // payload, copied into the ring or named by a [Ref]. The package reads neither. It never
@@ -15,8 +15,8 @@
 // Each side may be hostile: it can write anything into the shared memory at any time. A
 // Receiver therefore copies what describes a message into private memory before it checks it.
 // Payload stays in the ring, where it may change until the message is released: users only
-// copy it out. A Sender reads nothing but words, each of which can do no more than delay or
-// lose the messages of this one channel. No index is used that was not bounded before.
+// copy it out. The words that a Sender reads can delay or lose messages of this one channel
+// and do nothing else. Every index is bounded before it is used.
 package hostmem
 
 import (
@@ -54,13 +54,14 @@ import (
 //	24              8         sender    byRef: segment
 //	32                        sender    inArena, byRef: headers
 //
-// The words that a side writes often have lines of their own, 128 bytes apart because
-// processors fetch lines in pairs. The sender writes armed's line never, and its own only to
-// wait and to revoke, so both lines stay in the caches of those who read them.
+// Each group of words has a line of its own, 128 bytes apart because processors fetch lines
+// in pairs. The receiver writes armed's line only to sleep, and the sender writes wake's line
+// only to wait and to revoke. Both lines stay in the cache of the side that reads them for
+// each message.
 //
-// The stamp is written last. It is 1 + the number of times that the ring has gone round, so
-// a slot is never cleared, and the receiver polls the slot itself: a WRITE of 8 bytes (BTH,
-// RETH and payload are 36 bytes) crosses in one line of 64.
+// The stamp is written last. It is 1 + the number of rounds that the ring has made, so that
+// no slot has to be cleared. The receiver polls the slot itself: a WRITE of 8 bytes, whose
+// BTH, RETH and payload are 36 bytes, crosses in one line of 64 bytes.
 const (
 	magic   = 0x6d656d74736f6873
 	version = 1

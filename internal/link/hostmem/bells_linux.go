@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bells wake one lane: each peer rings its own, so that none can take another's wake-up.
-// One descriptor watches all of them.
+// Bells wake one lane. Each peer has a bell of its own, so that none can take another's
+// wake-up. One descriptor watches all bells.
 type Bells struct {
 	epoll int
 
@@ -20,13 +20,13 @@ type Bells struct {
 
 // A Bell is what one peer rings to wake a lane. It has two descriptors to choose from.
 //
-// An eventfd is quicker. But its flags belong to all who hold it, so that a hostile peer
-// could let us, when we ring its eventfd, wait in the system call. Only a peer of the
-// same user, which has other means to stop us, is rung by one. Others pass a datagram
-// socket, which each call can use without waiting, whatever its flags are.
+// An eventfd is faster, but every process that holds it can make it blocking and fill it, so
+// that whoever rings it next hangs in the system call. It is for peers of the same user,
+// which could stop each other by a signal as well. Peers of other users get a datagram
+// socket: a call can ask not to be blocked, whatever the socket's flags are.
 //
-// Reading an eventfd could wait as well. It is never read: the epoll reports edges, and
-// each write is one. Of the two sockets of a pair the peer has the other one.
+// The eventfd is never read, because that could block too: the epoll reports edges, and
+// each write is one. The socket that is read here is the other end of the peer's.
 type Bell struct {
 	in     *Bells
 	number int32
@@ -107,8 +107,8 @@ func (b *Bells) answer(number int32) (owner any, ok bool) {
 	return x.owner, true
 }
 
-// drain makes room in the socket for the next ring. A peer that fills it without end gets
-// no more edges, which is its own loss.
+// drain makes room in the socket for the next ring. A peer that keeps filling it loses only
+// its own wake-ups.
 func (x *Bell) drain() {
 	if x.socket < 0 {
 		return

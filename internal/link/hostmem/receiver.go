@@ -16,7 +16,7 @@ type Receiver struct {
 	// The sender's words, which it may fill with anything.
 	wake, revoked *atomic.Uint64
 
-	next   uint64 // number of the next message, which is also how many were released
+	next   uint64 // number of the next message: that many were released
 	asleep atomic.Bool
 	begun  bool // its Ref is in use
 	header [MaxHeader]byte

@@ -8,9 +8,9 @@ import (
 // # Revocation
 //
 // A receiver that uses a Ref stores copying, then loads revoked. A sender that revokes stores
-// revoked, then loads copying. As with sleep, one of them sees the other: either Begin
-// refuses, or Revoke waits until copying is cleared. Refs in messages that are published
-// later are not affected.
+// revoked, then loads copying. The load that comes last sees the other side's store: either
+// Begin refuses, or Revoke waits until copying is cleared. Messages that are published later
+// are not affected.
 
 // Referring reports whether a message with a Ref is unreleased.
 func (s *Sender) Referring() bool {
@@ -21,9 +21,8 @@ func (s *Sender) Referring() bool {
 	return s.taken < s.refs
 }
 
-// Revoke takes back the Refs of all unreleased messages, which the receiver then treats as
-// lost packets. It waits for a copy that has begun, and returns false if that still runs
-// after limit.
+// Revoke takes back the Refs of all unreleased messages, which then count as lost packets.
+// It waits for a copy that has begun, and returns false if that still runs after limit.
 func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 	if !s.Referring() {
 		return true
@@ -40,8 +39,9 @@ func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 	}
 }
 
-// Begin announces that what the message's Ref names is read from now on. It returns false
-// if the Ref was revoked: nothing may be read, and the message is released as a lost packet.
+// Begin announces that the receiver is about to read the payload that the message's Ref
+// names. It returns false if the Ref was revoked: the payload must not be read, and the
+// message counts as a lost packet.
 func (r *Receiver) Begin() bool {
 	r.begun = true
 	r.copying.Store(r.next + 1)
@@ -52,8 +52,8 @@ func (r *Receiver) Begin() bool {
 	return true
 }
 
-// Valid ends Begin and reports whether what was read is the message's payload. It returns
-// false if the Ref was revoked meanwhile. Release ends Begin as well.
+// Valid ends Begin and reports whether the bytes that were read are the message's payload:
+// they are not if the Ref was revoked meanwhile. Release ends Begin as well.
 func (r *Receiver) Valid() bool {
 	valid := r.revoked.Load() <= r.next
 	r.end()

@@ -2,9 +2,9 @@ package hostmem
 
 import "sync/atomic"
 
-// recheck is the number of bytes of the arena in use, as far as the sender knows, from which
-// it looks whether that is still true: an empty arena is used from its start again, which
-// the caches hold. Messages of 1 KiB take .6 of the time then.
+// recheck is the number of bytes of the arena that may seem to be in use before the sender
+// looks at the head again. If the ring is empty, it uses the start of the arena again, which
+// both caches hold: single messages of 1 KiB take .6 of the time then.
 const recheck = 1 << 10
 
 // A Sender writes messages into one ring. One goroutine at a time uses it.
@@ -17,8 +17,8 @@ type Sender struct {
 	wake, revoked *atomic.Uint64
 
 	sent    uint64 // messages published
-	taken   uint64 // those of them that the receiver has released, as far as we have looked
-	checked uint64 // those of them that Armed has looked at
+	taken   uint64 // of those, released by the receiver when refresh last looked
+	checked uint64 // of those, published before the last Armed
 	refs    uint64 // 1 + number of the last message with a Ref
 	place   places
 }
@@ -147,12 +147,12 @@ func (s *Sender) reserve(n int) (start int, ok bool) {
 	return s.place.take(n), true
 }
 
-// places says which part of the arena is in use. It is the sender's private memory. A
-// payload is contiguous: one that would cross the arena's end goes to the beginning. The
-// numbers count bytes, modulo 2^32, since the first message.
+// places records which part of the arena is in use, in the sender's private memory. A
+// payload is contiguous: one that would cross the arena's end goes to its start. Positions
+// count bytes since the first message, modulo 2^32.
 type places struct {
 	next  uint32        // where the next payload may begin
-	freed uint32        // what lies before is free
+	freed uint32        // everything before is free
 	ends  [slots]uint32 // next, after each message
 }
 
@@ -173,8 +173,7 @@ func (p *places) take(n int) int {
 	return int(at % arenaSize)
 }
 
-// restart begins again at the arena's start, which is more likely in the caches than what
-// follows. Nothing is in use.
+// restart goes back to the arena's start. Nothing is in use.
 func (p *places) restart() {
 	p.next = (p.next + arenaSize - 1) &^ (arenaSize - 1)
 	p.freed = p.next
