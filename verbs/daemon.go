@@ -19,6 +19,7 @@ func (c *Config) refuseDaemons() error {
 		{"ReceiveBuffer", c.ReceiveBuffer != 0}, {"SendBuffer", c.SendBuffer != 0}, {"Window", c.Window != 0}, {"Lanes", c.Lanes > 1},
 		{"Congestion", c.Congestion != ""}, {"Recovery", c.Recovery != ""}, {"TLS", c.TLS != nil}, {"PeerTimeout", c.PeerTimeout != 0},
 		{"MTU", c.MTU != 0}, {"NoLoopback", c.NoLoopback},
+		{"SameHost", c.SameHost != ""}, {"SameHostAllow", len(c.SameHostAllow) > 0},
 	} {
 		if f.set {
 			found = append(found, f.name)

@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
@@ -18,8 +17,10 @@ import (
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
+	"softrdma/internal/samehost"
 )
 
 // Port is the UDP port of RoCE v2 (annex A17.3.2.2).
@@ -32,95 +33,6 @@ var (
 	ErrDestroyed = object.ErrDestroyed // the object was destroyed
 	ErrOverflow  = object.ErrOverflow  // a completion queue had no room for a completion
 )
-
-// DefaultSpin is how long a device polls for packets before it sleeps.
-const DefaultSpin = 20 * time.Microsecond
-
-// A Config tunes a device. The zero value is right for most programs.
-type Config struct {
-	// Spin is how long the device's goroutine and waiting calls poll for packets
-	// before they sleep in the kernel; 0 means DefaultSpin, negative not at all.
-	Spin time.Duration
-
-	// ReceiveBuffer and SendBuffer are the requested sizes of the socket's buffers
-	// in bytes; 0 means 4 MiB. The system may grant less. With iWARP they are for
-	// each connection, and 0 lets the system adapt them.
-	ReceiveBuffer, SendBuffer int
-
-	// Window bounds the bytes in flight of one queue pair; 0 means half of the
-	// granted receive buffer, at least 64 KiB and at most 1 MiB.
-	Window int
-
-	// Congestion and Recovery are the defaults of connections (QPConfig). With
-	// iWARP TCP does both, and they must be empty.
-	Congestion CongestionControl
-	Recovery   Recovery
-
-	// Lanes is how many queue pairs can make progress at the same time; 0 means
-	// one, which is right for a few processors. Each lane has sockets, a lock
-	// and a goroutine of its own and an equal share of the queue pairs, which
-	// never block each other. Polling a completion queue polls each lane that
-	// its queue pairs are on, so a queue per thread is best. RoCE v2 on Linux
-	// has at most 64 lanes, iWARP and other systems one: more are refused with
-	// errors.ErrUnsupported.
-	Lanes int
-
-	// TLS, of an iWARP device, encrypts every connection. siw and RDMA adapters do
-	// not have it: it is for softrdma at both ends of a path that is not trusted.
-	// SharedSecret returns a configuration by which two ends that know one secret
-	// trust each other. Otherwise set Certificates, and RootCAs at the end that
-	// dials, ClientCAs and ClientAuth at the end that listens. A listener whose
-	// ClientAuth is 0 accepts any client. If ServerName is empty, the certificate
-	// must be for the address that is dialled. MinVersion 0 means TLS 1.3. Leave
-	// NextProtos empty: softrdma sets it.
-	TLS *tls.Config
-
-	// TLSRefused, if set, is called for each peer that a listener of the device
-	// refused in its TLS handshake, with the error: the peer has no secret or
-	// another one, a certificate that is not trusted, or does not speak TLS. It may
-	// be called from several goroutines, and any host on the network can cause any
-	// number of calls.
-	TLSRefused func(peer netip.AddrPort, err error)
-
-	// NoCRC, of an iWARP device, leaves out the CRC-32C of each FPDU if the peer
-	// does not ask for it either (RFC 5044 4.4). TCP's checksum, and TLS if it is
-	// used, remain.
-	NoCRC bool
-
-	// Markers, of an iWARP device, asks peers for markers in their streams (RFC 5044
-	// 4.3), which some adapters require. They cost a copy. softrdma always inserts
-	// markers for peers that ask. siw does not support them and rejects the
-	// connection.
-	Markers bool
-
-	// PeerTimeout is how long a connection's peer may be silent before the
-	// connection fails, with or without work in flight.
-	//
-	// With RoCE it is the default of reliable connections (QPConfig has their own);
-	// 0 and negative values mean no timeout, as with adapters, and an idle device
-	// never wakes up. A peer that is silent for a quarter of it is probed with a
-	// duplicate packet, which any adapter acknowledges by itself. So it detects the
-	// loss of the peer's device. A softrdma device ends, and stops, with its
-	// process or daemon.
-	//
-	// With iWARP it detects the loss of the peer's host, whose TCP answers: 0 means
-	// 30 s, and a negative value means the system's default. TCP also answers for a
-	// process that is stopped. So a positive value is the default of queue pairs too,
-	// as with RoCE: a silent peer's device is probed with a READ of zero bytes, whose
-	// answer comes after everything that was sent before. There are no probes on
-	// connections that allow no READs (max_rd_atomic is 0, or the peer serves none),
-	// nor on those of MPA revision 1.
-	PeerTimeout time.Duration
-
-	// MTU limits the port's active MTU: 256, 512, 1024, 2048 or 4096 bytes; 0
-	// means the largest that the interface carries.
-	MTU int
-
-	// NoLoopback sends packets between devices of one stack through the system,
-	// where captures of the network interface see them. Otherwise the devices hand
-	// them over in memory. Device.Capture sees both.
-	NoLoopback bool
-}
 
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
@@ -137,6 +49,7 @@ type Device struct {
 	zone     string
 	spin     time.Duration
 
+	sameHost hostPath
 	spinning atomic.Bool // a waiting call polls for packets
 
 	watcher *host.Watcher // nil if the system has no watcher
@@ -195,6 +108,8 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	if err == nil && protocol == IWARP {
 		err = refuseTransmission("iWARP leaves both to TCP", cfg.Congestion, cfg.Recovery)
 	}
+	mode, allow, modeErr := cfg.sameHost()
+	err = errors.Join(err, modeErr)
 	if err != nil {
 		return nil, openError(name, choice, err)
 	}
@@ -219,14 +134,16 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	if protocol != IWARP && !cfg.NoLoopback {
 		b = &s.reg.Loopback
 	}
+	d := &Device{choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone()}
 	a := adapter.Open(adapter.Config{
 		Networks: networks, Streams: streams, Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
 		PeerTimeout: cfg.PeerTimeout,
 		Loopback:    b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		HostBells: mode != samehost.Off && protocol != IWARP, Reach: func(peer qp.Endpoint) error { return s.reach(d, &cfg, peer) },
 	})
-	d := &Device{
-		drv: local.Device{Device: a}, local: a,
-		choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone(),
+	d.drv, d.local = local.Device{Device: a}, a
+	if err := d.publish(&cfg, mode, allow); err != nil {
+		return nil, errors.Join(openError(name, choice, err), a.Close())
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), protocol), d.portState
 	d.gids = gidTable(protocol, choice)
@@ -261,26 +178,6 @@ func openError(name string, choice host.Choice, err error) error {
 	return fmt.Errorf("open the best RDMA device: %w", err)
 }
 
-// spin returns how long to poll for packets before sleeping.
-func (c *Config) spin() time.Duration {
-	if c.Spin == 0 {
-		return DefaultSpin
-	}
-	return max(c.Spin, 0)
-}
-
-func checkMTU(want, max int) error {
-	switch want {
-	case 256, 512, 1024, 2048, 4096:
-	default:
-		return reason.BadArgument(4096, uint64(want), "MTU: expected 256, 512, 1024, 2048 or 4096, found %d", want)
-	}
-	if want > max {
-		return reason.BadArgument(uint64(max), uint64(want), "MTU: expected at most %d, which the interface carries, found %d", max, want)
-	}
-	return nil
-}
-
 // Name returns the name of the network interface, or the name by which a daemon
 // serves its device.
 func (d *Device) Name() string { return d.choice.Interface.Name }
@@ -300,7 +197,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
-	err := d.drv.Close()
+	err := errors.Join(d.unpublish(), d.drv.Close())
 	releaseDevice(d)
 	d.mu.Lock()
 	captures := d.captures

@@ -71,6 +71,10 @@ var inMemory = flag.Bool("inmemory", false, "hand packets between devices over i
 // onDaemon lets tests have devices of a daemon, which serves the address.
 var onDaemon = flag.Bool("daemon", false, "test devices of a daemon")
 
+// overMemory lets packets between the devices of a test go through memory, as between
+// processes of one host.
+var overMemory = flag.Bool("samehost", false, "require the memory path between devices")
+
 // overEthernet lets tests have RoCE v1 devices, which need CAP_NET_RAW.
 var overEthernet = flag.Bool("roce1", false, "test RoCE v1 devices")
 
@@ -115,6 +119,9 @@ func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 		cfg.Lanes = *lanes
 	}
 	cfg.NoLoopback = cfg.NoLoopback || !*inMemory
+	if *overMemory && cfg.SameHost == "" && !strings.Contains(addr, "iwarp:") {
+		cfg.SameHost = verbs.SameHostRequire
+	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		d, err := verbs.Open(addr, cfg)
 		if err == nil {

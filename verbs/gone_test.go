@@ -38,6 +38,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Protocol":          no(func() { z.dev.Protocol() }),
 			"Query":             no(func() { z.dev.Query() }),
 			"QueryPort":         no(func() { z.dev.QueryPort() }),
+			"SameHost":          no(func() { z.dev.SameHost() }),
 		},
 		z.pd: {
 			"AllocMW":        func() error { return second(z.pd.AllocMW(verbs.MWType2)) },
@@ -74,6 +75,8 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Device":          no(func() { z.qp.Device() }),
 			"Endpoint":        no(func() { z.qp.Endpoint() }),
 			"Number":          no(func() { z.qp.Number() }),
+			"Path":            no(func() { z.qp.Path() }),
+			"WhyNetwork":      no(func() { _ = z.qp.WhyNetwork() }),
 			"PD":              no(func() { z.qp.PD() }),
 			"Query":           no(func() { z.qp.Query() }),
 			"State":           no(func() { z.qp.State() }),
@@ -122,7 +125,7 @@ func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 // succeed on a device that is closed and on an object that is gone.
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
-	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true,
+	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
 	"Bytes": true, "LKey": true, "Len": true, "RKey": true, "SGE": true,
 }

@@ -238,6 +238,7 @@ func (d *Device) Close() error {
 		close(d.done)
 		for _, l := range d.lanes {
 			d.closeErr = errors.Join(d.closeErr, l.link.Close())
+			l.closeHost()
 		}
 	})
 	return d.closeErr

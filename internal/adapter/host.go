@@ -122,6 +122,13 @@ type hostWaiter struct {
 
 func (w hostWaiter) Wait(d time.Duration) error { return w.host.Wait(w.Waiter, d) }
 
+// closeHost closes the bells. The link that watched them is closed.
+func (l *lane) closeHost() {
+	if b := l.host.Bells; b != nil {
+		b.Close()
+	}
+}
+
 // hostSender returns the way to a queue pair of a peer on this host, nil if packets on the
 // flow take the network.
 func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {

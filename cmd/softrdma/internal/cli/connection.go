@@ -78,6 +78,9 @@ func PrivateDataText(b []byte) string {
 // peer ("host:port"), a server, whose peer is "", the best one.
 func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Protocol) (Device, error) {
 	none := Device{Close: func() error { return nil }}
+	if err := ApplySameHostFlags(cmd, name); err != nil {
+		return none, err
+	}
 	secure, err := tlsConfig(cmd, hostOf(peer))
 	if err != nil {
 		return none, err

@@ -17,10 +17,11 @@ import (
 // PcapFlag names the flag with which OpenDevice captures packets.
 const PcapFlag = "pcap"
 
-// AddDeviceFlags adds the flags that OpenDevice reads, those of captures and of iWARP,
-// to a command that opens a device for its user.
+// AddDeviceFlags adds the flags that OpenDevice reads, those of captures, of peers on the
+// same host and of iWARP, to a command that opens a device for its user.
 func AddDeviceFlags(cmd *cobra.Command) {
 	cmd.Flags().String(PcapFlag, "", "write the device's packets to `FILE` (pcapng, for Wireshark and softrdma capture)")
+	addSameHostFlags(cmd)
 	AddIWARPFlags(cmd)
 }
 
@@ -36,7 +37,7 @@ type Device struct {
 	Close func() error
 }
 
-// OpenDevice opens a device with verbs.Open and the iWARP flags of the command. With
+// OpenDevice opens a device with verbs.Open and the flags of AddDeviceFlags. With
 // --pcap it captures the device's packets until Close. Close may be called more than
 // once, and returns the first error of closing the device and the capture.
 //
@@ -44,6 +45,9 @@ type Device struct {
 // name, the next one has .2 before the extension, and so on. One file for both ends
 // would show each packet between them twice.
 func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, error) {
+	if err := ApplySameHostFlags(cmd, name); err != nil {
+		return Device{}, err
+	}
 	if cfg.TLS == nil {
 		var err error
 		if cfg.TLS, err = tlsConfig(cmd, ""); err != nil {

@@ -1,0 +1,201 @@
+package verbs
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/samehost"
+)
+
+// SameHost says whether a device exchanges packets with devices of other processes on
+// this host through shared memory instead of the network. The empty value means what
+// SetSameHost has set.
+type SameHost string
+
+// The modes.
+const (
+	// SameHostAuto uses memory for each peer that can be reached by it, and the network
+	// for all others. It is the default.
+	SameHostAuto SameHost = "auto"
+
+	// SameHostOff uses the network alone. Other processes do not find the device.
+	SameHostOff SameHost = "off"
+
+	// SameHostRequire uses memory alone: connections and address handles to other peers
+	// fail with the reason why there is no path. Opening a device fails if it cannot be
+	// published.
+	SameHostRequire SameHost = "require"
+)
+
+// ParseSameHost returns the mode of a name. The error lists the names.
+func ParseSameHost(name string) (SameHost, error) {
+	m, err := samehost.ParseMode(name)
+	return SameHost(m.String()), err
+}
+
+// sameHostDefault is what devices use whose Config names no mode or no users.
+var sameHostDefault = struct {
+	sync.Mutex
+	mode  SameHost
+	allow []string
+}{mode: SameHostAuto}
+
+// SetSameHost sets what an empty Config.SameHost and an empty Config.SameHostAllow mean
+// for devices opened from now on. That includes the devices that packages rdmacm and
+// rdmanet open by themselves.
+func SetSameHost(mode SameHost, allow ...string) error {
+	mode, err := ParseSameHost(string(mode))
+	if err != nil {
+		return err
+	}
+	sameHostDefault.Lock()
+	defer sameHostDefault.Unlock()
+	sameHostDefault.mode, sameHostDefault.allow = mode, slices.Clone(allow)
+	return nil
+}
+
+// sameHost returns the mode and the users of a configuration.
+func (c *Config) sameHost() (samehost.Mode, []string, error) {
+	sameHostDefault.Lock()
+	defer sameHostDefault.Unlock()
+	name, allow := or(c.SameHost, sameHostDefault.mode), c.SameHostAllow
+	if len(allow) == 0 {
+		allow = sameHostDefault.allow
+	}
+	mode, err := samehost.ParseMode(string(name))
+	return mode, allow, err
+}
+
+// A hostPath is what a device has of the memory path to other processes on this host.
+type hostPath struct {
+	mode samehost.Mode
+	host *samehost.Host // nil if the device is not published
+	why  error          // why it is not
+}
+
+// reachLimit bounds the search for a peer on this host. A peer that does not answer in
+// that time is stopped, and the network is used.
+const reachLimit = 200 * time.Millisecond
+
+// publish makes the device known to other processes on this host. It fails only if the
+// mode requires that.
+func (d *Device) publish(cfg *Config, mode samehost.Mode, allow []string) error {
+	d.sameHost.mode = mode
+	err := d.openHost(cfg, allow)
+	d.sameHost.why = err
+	if mode == samehost.Require {
+		return err
+	}
+	return nil
+}
+
+func (d *Device) openHost(cfg *Config, allow []string) (err error) {
+	switch {
+	case d.sameHost.mode == samehost.Off:
+		return reason.Detail{Reason: reason.HostOff, Expected: uint64(samehost.Auto), Found: uint64(samehost.Off)}.Err()
+	case d.protocol == IWARP:
+		return reason.Detail{Reason: reason.HostTransport, Expected: 1}.Err()
+	}
+	a := d.local
+	d.sameHost.host, err = samehost.Open(samehost.Config{
+		Kind: d.protocol.String(), Local: d.Addr(), Lanes: max(cfg.Lanes, 1), Mode: d.sameHost.mode, Allow: allow,
+		Bell: a.HostBell, Attach: a.AttachHost, Detach: a.DetachHost,
+	})
+	return err
+}
+
+// unpublish ends all paths through memory to other processes.
+func (d *Device) unpublish() error {
+	if d.sameHost.host == nil {
+		return nil
+	}
+	return d.sameHost.host.Close()
+}
+
+// reach looks for a path through memory before a path to a peer is first used. It fails
+// only if there must be one.
+func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint) error {
+	h := d.sameHost.host
+	if h == nil || peer.Addr().IsMulticast() {
+		return nil
+	}
+	if !cfg.NoLoopback && s.reg.Find(peer) != nil {
+		return nil // the devices of this process hand packets over
+	}
+	err := h.Reach(peer, reachLimit)
+	switch {
+	case err == nil || d.sameHost.mode != samehost.Require:
+		return nil
+	case d.local.Closed() != nil:
+		return d.local.Closed()
+	}
+	return fmt.Errorf("same host required: %w", err)
+}
+
+// SameHostState is what a device has of the memory path to other processes on this host.
+type SameHostState struct {
+	Mode   SameHost
+	Socket string // path of the socket by which they find the device; empty for none
+	Why    error  // why there is no socket, with a named reason (ReasonError)
+}
+
+// SameHost returns how other processes on this host reach the device. A daemon's device
+// has no state of its own.
+func (d *Device) SameHost() SameHostState {
+	if d.remote {
+		return SameHostState{}
+	}
+	p := &d.sameHost
+	s := SameHostState{Mode: SameHost(p.mode.String()), Why: p.why}
+	if p.host != nil {
+		s.Socket = p.host.Dir() + "/" + p.host.Name()
+	}
+	return s
+}
+
+// A Path is how the packets of a connection reach its peer.
+type Path string
+
+// The paths.
+const (
+	PathNetwork     Path = "network"
+	PathSameHost    Path = "same host"    // shared memory with another process
+	PathSameProcess Path = "same process" // the peer is a device of the same stack
+	PathUnknown     Path = ""             // not connected, or a daemon's device, whose daemon knows
+)
+
+// Path returns how the queue pair's packets reach its peer now. It can change: a peer that
+// closes and opens its device again is reached through the network in between.
+func (q *QP) Path() Path {
+	local, ok := q.drv.(interface{ Path() adapter.Path })
+	if !ok {
+		return PathUnknown
+	}
+	switch local.Path() {
+	case adapter.PathNetwork:
+		return PathNetwork
+	case adapter.PathSameHost:
+		return PathSameHost
+	case adapter.PathSameProcess:
+		return PathSameProcess
+	}
+	return PathUnknown
+}
+
+// WhyNetwork returns why the queue pair's packets take the network instead of memory, with
+// a named reason (ReasonOf). It returns nil if they do not, or if that is not known.
+func (q *QP) WhyNetwork() error {
+	d := q.Device()
+	if q.Path() != PathNetwork {
+		return nil
+	}
+	if d.sameHost.host == nil {
+		return d.sameHost.why
+	}
+	return d.sameHost.host.Why(q.drv.Query().Path.Dst).Err()
+}
