@@ -166,7 +166,7 @@ func TestDaemonsDeviceReachesThisProcess(t *testing.T) {
 	}
 }
 
-// What an id was told before it knew of the daemon holds there, too.
+// Options that were set before UseDevice apply on the daemon's device, too.
 func TestUseDeviceOfDaemonKeepsOptions(t *testing.T) {
 	leavesNothing(t)
 	d := startDaemon(t, verbs.RoCE, ip(11))

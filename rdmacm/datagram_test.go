@@ -13,7 +13,8 @@ import (
 // grh is the room before a datagram's data.
 const grh = 40
 
-// receiver posts one receive to a datagram queue pair and gives what comes.
+// receiver posts one receive to a datagram queue pair. The result waits for the message
+// and returns it.
 func receiver(t *testing.T, pd *verbs.PD, q *verbs.QP, cq *verbs.CQ) func() (string, verbs.WC) {
 	t.Helper()
 	mr, err := pd.RegisterMemory(make([]byte, grh+64), verbs.LocalWrite)

@@ -290,8 +290,8 @@ func TestListenerCloseEndsWaiting(t *testing.T) {
 	}
 }
 
-// TestDialTakesThePathMTUThatThePeerHas: only the peer's rejection tells that its
-// interface carries less than the client's and the path between them.
+// The peer's interface has a smaller MTU than the client's and the path between them,
+// which the client learns from the peer's rejection.
 func TestDialTakesThePathMTUThatThePeerHas(t *testing.T) {
 	leavesNothing(t)
 	dev, err := verbs.Open(ip(31), verbs.Config{MTU: 1024})

@@ -178,8 +178,8 @@ func TestIDRejectEvent(t *testing.T) {
 	wants(t, e.Err, e.String()[len("RDMA_CM_EVENT_REJECTED: "):])
 }
 
-// TestIDRejectedAfterResponse has the accepting side turn away again before
-// the program takes the response: the rejection is what it hears.
+// The accepting side rejects before the program has taken the event of the response.
+// The program gets the rejection only.
 func TestIDRejectedAfterResponse(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	id := p.request(nil, true)
@@ -204,8 +204,8 @@ func TestIDRejectedAfterResponse(t *testing.T) {
 	}
 }
 
-// The peer takes back what it had accepted before who waits for the connection
-// has looked: it gets a connection that has ended, with the reason.
+// The peer rejects after it has accepted, before the waiting call returns. The call
+// returns a connection that has ended, with the reason.
 func TestConnRejectedBeforeItIsTakenHasEnded(t *testing.T) {
 	leavesNothing(t)
 	d := client()

@@ -22,7 +22,7 @@ func TestIWARPIsTheSame(t *testing.T) {
 	connectionTests(t)
 }
 
-// connectionTests are those of what all devices do.
+// connectionTests runs the tests of what every device supports.
 func connectionTests(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -86,7 +86,7 @@ func TestIWARPWildcardTakesLoopback(t *testing.T) {
 	talk(t, c, s, "to any listener")
 }
 
-// A peer that connects by TCP and says nothing, or nonsense, takes nobody's place.
+// Peers that connect by TCP and send nothing, or nonsense, do not delay other peers.
 func TestIWARPSilentPeersPassedOver(t *testing.T) {
 	leavesNothing(t)
 	testProtocol = verbs.IWARP

@@ -24,8 +24,8 @@ const serverEnv = "SOFTRDMA_CONNECTION_SERVER"
 // small is a queue pair for many: rings of one request.
 var small = verbs.QPConfig{MaxSend: 1, MaxRecv: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
 
-// A served is what the server tells: where it listens, and how much it holds,
-// each time that it is asked.
+// A served is the server's answer to each question: where it listens, and how much it
+// holds.
 type served struct {
 	Addr              string
 	TCP               string

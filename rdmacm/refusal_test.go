@@ -16,7 +16,7 @@ import (
 	"softrdma/verbs"
 )
 
-// impatient is a dialer that gives a silent peer up after about 0.1 s.
+// impatient returns a dialer that waits for a silent peer for about 0.1 s.
 func impatient() Dialer {
 	d := client()
 	d.ResponseTimeout, d.Retries = 13, 2 // 34 ms
@@ -46,7 +46,7 @@ func silent(t *testing.T, at string) {
 }
 
 // TestDialNoDeviceRefused: the peer's host answers by ICMP that no device is open,
-// which is told long before the 70 s in which a request is repeated.
+// and the dial fails long before the 70 s in which a request is repeated.
 func TestDialNoDeviceRefused(t *testing.T) {
 	leavesNothing(t)
 	d := client()

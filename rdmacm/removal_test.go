@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A device that its program closes may do so between any two calls of those who
-// connect on it: each of them tells so, whichever comes first.
+// A program may close a device between any two calls of a connection set-up. The next
+// call fails with verbs.ErrClosed, whichever it is.
 
 func TestEndpointOnClosedDeviceFails(t *testing.T) {
 	hasPD := map[string]bool{"CreateQP after PD": true}

@@ -80,8 +80,8 @@ func TestTLSIsNotLeftOutByEitherEnd(t *testing.T) {
 	}
 }
 
-// A device that was opened with TLS, and that nobody uses any more, makes room for
-// one without, and the other way round, before its linger is over.
+// An unused device with TLS is closed for a device without, and the other way round,
+// before its linger is over.
 func TestTLSIdleDeviceMakesRoom(t *testing.T) {
 	leavesNothing(t)
 	one := secret(t, "a secret of one connection")

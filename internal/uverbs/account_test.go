@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// limited gives the programs of this user small quotas.
+// limited sets small quotas for the programs of this user.
 func limited(s *Server, descriptors, mappings int64) *client.Account {
 	uid := uint32(os.Geteuid())
 	a := s.admission.Account(uid)

@@ -28,7 +28,7 @@ func newServer(t testing.TB, addr string) *Server {
 	return newServerOf(t, addr, Config{})
 }
 
-// newServerOf is newServer with a configuration but for what is the test's own.
+// newServerOf is newServer with a configuration. It sets the devices and the folder.
 func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 	t.Helper()
 	for name := range strings.FieldsSeq(addr) {

@@ -139,7 +139,7 @@ func TestDescriptorsOfMalformedMessagesAreClosed(t *testing.T) {
 	}
 }
 
-// An empty message is one that can be told from the end of the connection only by what comes with it.
+// Only its descriptors distinguish an empty message from the end of the connection.
 func TestEmptyMessagesWithDescriptorsAreClosedAndCounted(t *testing.T) {
 	s, log := newServerFor(t, "127.14.11.2", nil)
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)

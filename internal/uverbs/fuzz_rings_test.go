@@ -31,9 +31,9 @@ type fuzzedEnd interface {
 // the adapter's too, and with siw's provider.
 var ringKinds = []func(c *testClient, s *Server) (ends []fuzzedEnd, files []*devFile){openRxeEnds, openOwnEnds, openSIWEnds}
 
-// FuzzRings has a program write anything to its rings and ring the doorbell. Nothing
-// but its own queue pairs suffers, and everything goes with its files. Each four
-// bytes are a ring, an offset in it and a value.
+// FuzzRings has a program write any bytes to its rings and ring the doorbell. Only its
+// own queue pairs may fail, and closing its files destroys everything. Every four bytes
+// of the input are a ring, an offset in it and a value.
 func FuzzRings(f *testing.F) {
 	for kind := range uint8(2) {
 		f.Add(kind, []byte{0, 0, 0x80, 1})                                              // the send queue's producer index

@@ -19,7 +19,7 @@ import (
 )
 
 // helperEnv makes this test another program, which holds objects of the server
-// whose socket it names and does what it is told.
+// whose socket it names and carries out commands.
 const helperEnv = "UVERBS_TEST_SOCKET"
 
 // helperSIW is set where the device is an iWARP device.

@@ -58,7 +58,7 @@ func newDatagrams(f *devFile, user uint64) *datagrams {
 	return s
 }
 
-// address makes an address handle and gives its number.
+// address makes an address handle and returns its number.
 func (s *datagrams) address(dgid [16]byte) uint32 {
 	s.f.t.Helper()
 	q := uapi.CreateAH{PDHandle: s.pd, Attr: uapi.AHAttr{IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: dgid, HopLimit: 64}}}

@@ -49,8 +49,8 @@ func TestKilledProgramLeavesNothing(t *testing.T) {
 	}
 }
 
-// A server that ends in order leaves nobody waiting: who polls finds what was
-// posted flushed, who waits for events reads one, and then the end.
+// A server that ends in order leaves no program waiting. Programs that poll find their
+// requests flushed. Programs that wait for events read one, and then end of file.
 func TestEndOfTheServerIsReportedToPrograms(t *testing.T) {
 	s := newServer(t, "127.14.2.3")
 	f := newTestClient(t, s).open("uverbs0")

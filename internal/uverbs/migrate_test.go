@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// One thread takes events of a file while another one moves the id that they are
-// about: the program is told of as many as it has, and acknowledges them all.
+// One thread takes events of a file while another one moves the id that the events
+// concern. The program gets the number of events that it took, and acknowledges all.
 func TestMigrateCountsEventsThatAreTakenMeanwhile(t *testing.T) {
 	at := netip.MustParseAddr("127.14.8.2")
 	s := newServer(t, at.String())

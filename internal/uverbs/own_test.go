@@ -18,8 +18,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// openOwn opens a device as programs of this module do, and gives what tells of
-// asynchronous events.
+// openOwn opens a device as programs of this module do. It returns the descriptor of
+// asynchronous events as well.
 func (c *testClient) openOwn() (*devFile, *os.File) {
 	c.t.Helper()
 	f := c.open("uverbs0")
@@ -110,7 +110,7 @@ func TestMemoryIsSharedOnlyIfItCannotShrink(t *testing.T) {
 	if no != 0 {
 		t.Fatal(no)
 	}
-	// What the device writes is in the file, and nowhere else.
+	// The device writes to the file only.
 	region := s.devices[0].Adapter.Memory.Lookup(r.RKey)
 	if d := region.Put(at+8, []byte("shared")); d.Reason != reason.None {
 		t.Fatal(d)

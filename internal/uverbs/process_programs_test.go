@@ -12,7 +12,7 @@ import (
 // python is what Debian's pyverbs is for.
 const python = "/usr/bin/python3"
 
-// runPython runs a script of testdata that uses verbs and gives what it printed.
+// runPython runs a script of testdata that uses verbs, and returns its output.
 func runPython(t *testing.T, s *Server, lib string, args ...string) string {
 	t.Helper()
 	if exec.Command(python, "-c", "import pyverbs").Run() != nil {

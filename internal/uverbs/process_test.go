@@ -135,7 +135,7 @@ func TestProgramKilledInMidTransferLeavesOthersAlone(t *testing.T) {
 			b.completion()
 		}
 	}
-	// Its memory goes before the device is told, or its queue pair with it.
+	// Either its memory goes first, or its queue pair.
 	switch last {
 	case queue.RetryExcErr, queue.RemOpErr, queue.RemAccessErr:
 	default:

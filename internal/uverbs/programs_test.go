@@ -37,8 +37,8 @@ func library(t testing.TB) string {
 	return out
 }
 
-// missing skips a test by the name of what it lacks, but not where everything
-// is installed.
+// missing skips a test and names what it lacks. It fails the test where everything has
+// to be installed.
 func missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -122,7 +122,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 			}
 			var out *bytes.Buffer
 			err := errors.New("never started")
-			// The server needs a moment until it listens, and nothing tells of it.
+			// The server does not report when it listens, so the client tries until it does.
 			for end := time.Now().Add(timeLimit); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 				var client *exec.Cmd
 				client, out = program(ctx, t, b, lib, x.client...)

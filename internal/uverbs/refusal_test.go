@@ -268,8 +268,8 @@ func (f *devFile) ucm(number uint32, body []byte, out int) syscall.Errno {
 	return 0
 }
 
-// Programs send inline without having asked for room: Linux's Soft RoCE tells
-// what a request's entries leave (rdma_xclient).
+// Programs such as rdma_xclient send inline although they requested no room: Linux's
+// Soft RoCE reports the room of a request's entries.
 func TestQueuePairReportsAllOfItsInlineRoom(t *testing.T) {
 	s := newServer(t, "127.14.1.3")
 	f := newTestClient(t, s).open("uverbs0")

@@ -160,8 +160,8 @@ func (s *Server) Devices() (names []string) {
 // Tree is the directory below which the sysfs files lie.
 func (s *Server) Tree() string { return filepath.Join(s.cfg.Dir, "tree") }
 
-// Environment is what a program's environment needs, with the library's path in
-// LD_PRELOAD before what is there.
+// Environment returns the additions to a program's environment. The library's path is
+// first in LD_PRELOAD.
 func (s *Server) Environment(library string) []string {
 	return Environment(library, s.Socket(), s.Tree())
 }
@@ -271,8 +271,8 @@ func (s *Server) remove(id uint64) {
 	s.mu.Unlock()
 }
 
-// random64 returns a number that nobody can guess. To know a file's number is to have
-// the file.
+// random64 returns an unpredictable number. Whoever knows a file's number can use the
+// file.
 func random64() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)

@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// ring gives the producer's and consumer's index of a ring and its slots, as
-// the rxe provider sees them.
+// A ring has the indexes of producer and consumer and the slots of a ring, as the rxe
+// provider sees them.
 type ring struct{ b []byte }
 
 func (r ring) index(off int) *uint32 { return (*uint32)(unsafe.Pointer(&r.b[off])) }

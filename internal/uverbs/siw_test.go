@@ -174,7 +174,7 @@ func TestSIWEventsComeWhereTheProgramArmedInMemory(t *testing.T) {
 	event()
 }
 
-// A queue of completions that nobody takes overflows; it fails its queue pair.
+// A completion queue that is not polled overflows, and its queue pair fails.
 func TestSIWCompletionOverflowEndsTheQueuePair(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.7")
 	a, b := newSIWPair(t, s)

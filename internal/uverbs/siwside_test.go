@@ -233,7 +233,7 @@ const (
 	cmAddrResolved, cmRouteResolved, cmConnectRequest, cmEstablished = 0, 2, 4, 9
 )
 
-// listen makes a listener on an address and gives its port.
+// listen makes a listener on an address and returns its port.
 func (f cmFile) listen(at netip.Addr) (id uint32, port uint16) {
 	f.t.Helper()
 	id = f.id(0x106)

@@ -79,8 +79,8 @@ func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
 	}
 }
 
-// TestProgramsOfADeviceOnAnotherPortReachIt: programs give GIDs and know of no
-// port, and one that gives the device's own means that device.
+// Programs name a peer by its GID and know no port. The device's own GID means the
+// device itself, whatever port it has.
 func TestProgramsOfADeviceOnAnotherPortReachIt(t *testing.T) {
 	a, b := newPair(t, newServer(t, "127.14.0.7:4797"))
 	b.receive(b.sge(0, 8))
@@ -235,8 +235,8 @@ func (s *side) ring() []int {
 	return fds
 }
 
-// A program that rings for one queue pair again and again is told that it need
-// not, and what it posts then is carried out, whenever the server stops to look.
+// A program that rings for one queue pair repeatedly learns that the server polls the
+// queue. Requests that it posts from then on are carried out, whenever polling ends.
 func TestPolledQueuePairNeedsNoDoorbell(t *testing.T) {
 	t.Run("ring of one", func(t *testing.T) { testPolled(t, 1) }) // goes round with every other request
 	t.Run("ring of ten", func(t *testing.T) { testPolled(t, 10) })

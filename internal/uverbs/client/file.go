@@ -193,7 +193,7 @@ func (f *File) Fail() {
 	}
 }
 
-// End gives the file up, once.
+// End closes the file with all its objects. Later calls do nothing.
 func (f *File) End() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -146,8 +146,8 @@ func (p *Pipe) Remove(gone func(record []byte) bool) (n int) {
 	return n
 }
 
-// unread takes all records out of the pipe. Opening a pipe by its name below /proc
-// gives its other end.
+// unread removes all records from the pipe and returns them. It opens the other end of
+// the pipe by its name below /proc.
 func (p *Pipe) unread() (b []byte) {
 	raw, err := p.w.SyscallConn()
 	if err != nil {

@@ -19,7 +19,7 @@ type SharedMemory struct {
 	account *Account
 }
 
-// NewSharedMemory allocates shared memory that nobody can shorten.
+// NewSharedMemory allocates shared memory that is sealed against shortening.
 func (a *Account) NewSharedMemory(n int) (*SharedMemory, error) {
 	if err := a.Descriptors.Take(1); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (m *Mappings) Add(s *SharedMemory) uapi.MmInfo {
 	return uapi.MmInfo{Offset: at, Size: uint32(len(s.Bytes))}
 }
 
-// Take gives the descriptor of the memory at offset to the program, once.
+// Take passes the descriptor of the memory at offset to the program, once.
 func (m *Mappings) Take(c *Call, offset, length uint64) error {
 	s := m.by[offset]
 	if s == nil || s.fd < 0 || length == 0 || length > uint64(len(s.Bytes)) {

@@ -111,7 +111,8 @@ type poller struct {
 	since  time.Time
 }
 
-// look carries out what was posted since the last look. Over is set at the last one.
+// look carries out the requests that were posted since the last call. Over is set in the
+// last call.
 func (w *poller) look(rest, over bool) {
 	q := w.q
 	if q.ended {

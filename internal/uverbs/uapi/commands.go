@@ -83,8 +83,8 @@ type QueryDeviceResp struct {
 	_                          [4]uint8
 }
 
-// ExQueryDeviceResp ends as that of the oldest kernels. Its length says which later
-// fields there are.
+// ExQueryDeviceResp has the fields of the oldest kernels that have the command. Its
+// length says which later fields it has.
 type ExQueryDeviceResp struct {
 	Base                     QueryDeviceResp
 	CompMask, ResponseLength uint32

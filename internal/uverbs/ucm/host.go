@@ -18,8 +18,8 @@ import (
 // and stay open, so that leases are not counted.
 type host struct{ devices []*device.Device }
 
-// Reach returns the device of the peer's own address, else that of the address which
-// the system's routing chooses, else the first of the peer's family.
+// Reach returns the device of the peer's own address, else the device of the address
+// that the system's routing chooses, else the first device of the peer's family.
 func (h host) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	src, err := h.source(dst)
 	if err != nil {

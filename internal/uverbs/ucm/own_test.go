@@ -13,7 +13,7 @@ import (
 )
 
 // Programs on librdmacm get EINVAL for a connection that is over, as from the
-// kernel; the programs of this module get a number of its own.
+// kernel; the programs of this module get a distinct number.
 func TestConnectionThatIsOverHasTheKernelsNumber(t *testing.T) {
 	err := fmt.Errorf("attributes for INIT: %w", cmid.ErrOver)
 	for own, want := range map[bool]syscall.Errno{false: syscall.EINVAL, true: uapi.ErrnoOver} {
