@@ -23,8 +23,8 @@ var sameHost = map[reason.Reason]text{
 		"Open a RoCE device for peers on the same host.",
 		"RFC 5044 7"},
 	reason.HostDirectory: {
-		"Devices of one host find each other by sockets in a directory. It is not configured, cannot be created, or cannot be opened.",
-		"SOFTRDMA_HOST_DIR; else /run/softrdma/host for root, and $XDG_RUNTIME_DIR/softrdma/host for other users.",
+		"Devices of one host find each other by sockets in a directory. It cannot be created or opened.",
+		"SOFTRDMA_HOST_DIR; else /run/softrdma/host for root, and $XDG_RUNTIME_DIR/softrdma/host or /tmp/softrdma-host-UID for other users.",
 		"Set XDG_RUNTIME_DIR to a directory of the user, or SOFTRDMA_HOST_DIR to a directory that all peers see.",
 		localClause},
 	reason.HostDirectoryOwner: {

@@ -30,27 +30,27 @@ type directory struct {
 }
 
 // defaultDirectory returns the directory that all devices of this user use.
-func defaultDirectory() (string, error) {
+// Processes without a session, in containers above all, have no runtime directory of their
+// user. The sticky bit of /tmp keeps other users from replacing the one there, and
+// directory.check refuses one that another user has made.
+func defaultDirectory() string {
 	if dir := os.Getenv("SOFTRDMA_HOST_DIR"); dir != "" {
-		return dir, nil
+		return dir
 	}
 	if os.Geteuid() == 0 {
-		return "/run/softrdma/host", nil
+		return "/run/softrdma/host"
 	}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "softrdma", "host"), nil
+		return filepath.Join(dir, "softrdma", "host")
 	}
-	return "", fmt.Errorf("neither SOFTRDMA_HOST_DIR nor XDG_RUNTIME_DIR is set: %w", failure(reason.HostDirectory, 0, syscall.ENOENT))
+	return fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid())
 }
 
 // openDirectory opens the directory, which it creates for this user if it is missing, and
 // refuses one in which other users could replace sockets.
 func openDirectory(path string, u *users) (*directory, error) {
 	if path == "" {
-		var err error
-		if path, err = defaultDirectory(); err != nil {
-			return nil, err
-		}
+		path = defaultDirectory()
 	}
 	// The parents are not secret. Umask may only take rights away.
 	err := os.MkdirAll(filepath.Dir(path), 0o755)

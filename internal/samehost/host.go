@@ -15,7 +15,8 @@ const MaxLanes = 64
 // required.
 type Config struct {
 	// Dir is the directory of this host's devices. Empty stands for $SOFTRDMA_HOST_DIR,
-	// else /run/softrdma/host for root and $XDG_RUNTIME_DIR/softrdma/host for others.
+	// else /run/softrdma/host for root, and for others $XDG_RUNTIME_DIR/softrdma/host or
+	// /tmp/softrdma-host-UID.
 	Dir string
 
 	Kind  string         // of frames: "RoCE v2"

@@ -388,12 +388,17 @@ func TestDefaultDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		want = "/run/softrdma/host"
 	}
-	if got, err := defaultDirectory(); err != nil || got != want {
-		t.Errorf("%q, %v; expected %q", got, err, want)
+	if got := defaultDirectory(); got != want {
+		t.Errorf("%q, expected %q", got, want)
 	}
 	t.Setenv("SOFTRDMA_HOST_DIR", "/elsewhere")
-	if got, err := defaultDirectory(); err != nil || got != "/elsewhere" {
-		t.Errorf("%q, %v", got, err)
+	if got := defaultDirectory(); got != "/elsewhere" {
+		t.Errorf("%q, expected /elsewhere", got)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("SOFTRDMA_HOST_DIR", "")
+	if got, want := defaultDirectory(), fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid()); os.Geteuid() != 0 && got != want {
+		t.Errorf("%q, expected %q", got, want)
 	}
 }
 

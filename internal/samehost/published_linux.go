@@ -13,9 +13,7 @@ import (
 // that it lists. It makes nothing and connects to nobody.
 func Published(dir string) (path string, list []Device, err error) {
 	if dir == "" {
-		if dir, err = defaultDirectory(); err != nil {
-			return "", nil, err
-		}
+		dir = defaultDirectory()
 	}
 	in, err := ownSpace()
 	if err != nil {
