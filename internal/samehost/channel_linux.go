@@ -3,6 +3,7 @@ package samehost
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -175,7 +176,7 @@ func (c *channel) end(why error) {
 	c.ended.Store(true)
 	_ = c.UnixConn.Close()
 	if c.Peer.IsValid() {
-		c.host.remove(c, goneBecause(why, c.process.pid))
+		c.host.remove(c, c.goneBecause(why))
 	}
 	if c.attached {
 		c.host.cfg.Detach(&c.Channel)
@@ -188,12 +189,17 @@ func (c *channel) end(why error) {
 	c.host.leave(c.UnixConn)
 }
 
-// goneBecause names why a channel has ended. The peer ends one by closing the connection.
-func goneBecause(why error, pid int) error {
-	if d := detailOf(why); d.Reason != reason.HostRefused {
+// goneBecause names why a channel has ended, nil if this end has closed it. The peer ends
+// one by closing the connection.
+func (c *channel) goneBecause(why error) error {
+	var named *reason.Error
+	switch {
+	case errors.As(why, &named):
 		return why
+	case errors.Is(why, net.ErrClosed):
+		return nil
 	}
-	return failure(reason.HostClosed, pid, why)
+	return failure(reason.HostClosed, c.process.pid, why)
 }
 
 // free unmaps and closes everything.

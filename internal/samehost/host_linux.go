@@ -260,7 +260,7 @@ func (h *Host) add(c *channel) {
 	h.counts(c.process.uid).channels++
 }
 
-// remove undoes add, and keeps why the channel has ended.
+// remove undoes add, and keeps why the channel has ended unless why is nil.
 func (h *Host) remove(c *channel, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,7 +271,9 @@ func (h *Host) remove(c *channel, why error) {
 	}
 	if list = slices.Delete(list, i, i+1); len(list) == 0 {
 		delete(h.channels, c.Peer)
-		h.fail(c.Peer, why)
+		if why != nil {
+			h.fail(c.Peer, why)
+		}
 	} else {
 		h.channels[c.Peer] = list
 	}

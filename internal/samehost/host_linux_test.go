@@ -242,6 +242,12 @@ func TestFarCloseEndsTheChannelAndReachMakesAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if w := a.Why(b.cfg.Local); w.Reason != reason.None {
+		t.Errorf("a channel that this end has closed has ended by %v", w)
+	}
+	if w := b.Why(a.cfg.Local); w.Reason != reason.HostClosed {
+		t.Errorf("a channel that the peer has closed has ended by %v", w)
+	}
 	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
 		t.Fatal(err)
 	}
@@ -591,5 +597,19 @@ func TestPublished(t *testing.T) {
 	wantReason(t, err, reason.HostDirectory)
 	if _, err := os.Stat(missing); !os.IsNotExist(err) {
 		t.Errorf("made the directory: %v", err)
+	}
+}
+
+func TestMostLanesConnect(t *testing.T) {
+	a, b := pair(t, [2]int{MaxLanes, MaxLanes})
+	ca, cb := only(t, a), only(t, b)
+	if err := transfer(ca, cb, MaxLanes-1, MaxLanes-1, []byte("last")); err != nil {
+		t.Error(err)
+	}
+	ca.Far.Ring(MaxLanes - 1)
+	rang := false
+	b.bells[MaxLanes-1].Rung(func(owner any) { rang = owner == cb.Owner })
+	if !rang {
+		t.Error("the bell of the last lane did not ring")
 	}
 }

@@ -1,7 +1,9 @@
 package samehost
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -67,6 +69,8 @@ func (s *socket) receive(m *message) (descriptors, error) {
 func (s *socket) expect(m *message, k kind) (descriptors, error) {
 	fds, err := s.receive(m)
 	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
+		return fds, fmt.Errorf("%w: %w", failure(reason.HostRefused, int(k), err), err)
 	case err != nil:
 		return fds, err
 	case m.kind == refused:
