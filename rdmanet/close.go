@@ -70,7 +70,7 @@ func (c *Conn) release() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.freed = true; c.pins == 0 {
-		err = errors.Join(err, c.store.mem.Free())
+		err = errors.Join(err, c.store.free())
 	}
 	return err
 }

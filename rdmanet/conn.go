@@ -166,7 +166,7 @@ func (c *Conn) discard() error {
 	if c.busy != nil {
 		c.busy.release()
 	}
-	return errors.Join(append(errs, c.pd.Dealloc(), c.store.mem.Free())...)
+	return errors.Join(append(errs, c.pd.Dealloc(), c.store.free())...)
 }
 
 // qpConfig returns the configuration of the connection's queue pair.

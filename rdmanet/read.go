@@ -142,7 +142,7 @@ func (c *Conn) giveBack(n int) {
 // mu.
 func (c *Conn) unpin() {
 	if c.pins--; c.pins == 0 && c.freed {
-		_ = c.store.mem.Free() // Close has deregistered it
+		_ = c.store.free() // Close has deregistered it
 	}
 }
 

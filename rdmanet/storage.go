@@ -8,9 +8,11 @@ import (
 )
 
 // storage is a connection's registered memory. One mapping has several regions, so
-// that the peer can access only the memory that it needs.
+// that the peer can access only the memory that it needs. What is sent has a mapping of
+// its own, because a peer on the same host maps an allocation to read from it, and it
+// may see nothing else.
 type storage struct {
-	mem *verbs.Memory
+	mem, sendMem *verbs.Memory
 
 	recv, send, table, words         []byte
 	recvMR, sendMR, tableMR, wordsMR *verbs.MR
@@ -28,12 +30,19 @@ func tableLen(iomaps int) int {
 
 func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 	table := tableLen(iomaps)
-	mem, err := verbs.AllocMemory(pages(recv)+pages(send)+pages(table)+pages(words), verbs.AllocConfig{Device: pd.Device()})
-	if err != nil {
+	s := &storage{}
+	var err error
+	if s.sendMem, err = verbs.AllocMemory(send, verbs.AllocConfig{Device: pd.Device()}); err != nil {
 		return nil, err
 	}
-	s := &storage{mem: mem}
-	b := mem.Bytes()
+	if s.mem, err = verbs.AllocMemory(pages(recv)+pages(table)+pages(words), verbs.AllocConfig{Device: pd.Device()}); err != nil {
+		return nil, errors.Join(err, s.free())
+	}
+	s.send = s.sendMem.Bytes()
+	if s.sendMR, err = pd.RegisterMemory(s.send, 0); err != nil {
+		return nil, errors.Join(err, s.free())
+	}
+	b := s.mem.Bytes()
 	for _, part := range []struct {
 		n      int
 		access verbs.Access
@@ -41,7 +50,6 @@ func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 		mr     **verbs.MR
 	}{
 		{recv, verbs.LocalWrite | verbs.RemoteWrite, &s.recv, &s.recvMR},
-		{send, 0, &s.send, &s.sendMR},
 		{table, verbs.LocalWrite | verbs.RemoteWrite, &s.table, &s.tableMR},
 		{words, verbs.LocalWrite, &s.words, &s.wordsMR},
 	} {
@@ -50,10 +58,21 @@ func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 		}
 		*part.buf, b = b[:part.n:part.n], b[pages(part.n):]
 		if *part.mr, err = pd.RegisterMemory(*part.buf, part.access); err != nil {
-			return nil, errors.Join(err, s.deregister(), mem.Free())
+			return nil, errors.Join(err, s.deregister(), s.free())
 		}
 	}
 	return s, nil
+}
+
+// free unmaps the memory, whose regions were deregistered.
+func (s *storage) free() error {
+	var errs []error
+	for _, m := range []*verbs.Memory{s.mem, s.sendMem} {
+		if m != nil {
+			errs = append(errs, m.Free())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // deregister deregisters the regions. The memory remains mapped.
