@@ -94,7 +94,7 @@ func TestPayloadsArriveWhichWayTheyTravel(t *testing.T) {
 	}
 	a, b := newPair(t)
 	for _, stable := range []bool{false, true} {
-		for _, n := range []int{0, 8, 100, 511, 512, 4095, 4096, 60000} {
+		for _, n := range []int{0, 8, 100, 511, 512, 4096, 8191, 8192, 60000} {
 			a.send(t, n, stable)
 			if !b.Receive(0) || len(b.got) != 1 || !bytes.Equal(b.got[0], pulled[:n]) {
 				t.Fatalf("%d bytes, stable %v: found %d messages", n, stable, len(b.got))
@@ -203,13 +203,13 @@ func TestSlowPeerIsNotStalled(t *testing.T) {
 
 func TestRevokedReferencesAreLost(t *testing.T) {
 	a, b := newPair(t)
-	a.send(t, 5000, true)
+	a.send(t, 9000, true)
 	a.send(t, 5000, false)
 	a.Revoke()
-	a.send(t, 6000, true)
+	a.send(t, 9500, true)
 	for b.Receive(0) {
 	}
-	if len(b.got) != 2 || len(b.got[0]) != 5000 || len(b.got[1]) != 6000 {
+	if len(b.got) != 2 || len(b.got[0]) != 5000 || len(b.got[1]) != 9500 {
 		t.Errorf("found %d messages", len(b.got))
 	}
 	if !slices.Equal(b.refused, []reason.Reason{reason.HostRevoked}) {
@@ -220,7 +220,7 @@ func TestRevokedReferencesAreLost(t *testing.T) {
 func TestFailedPullIsLostPacket(t *testing.T) {
 	a, b := newPair(t)
 	b.pulls = false
-	a.send(t, 5000, true)
+	a.send(t, 9000, true)
 	a.send(t, 10, true)
 	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) {
 		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
@@ -327,7 +327,7 @@ func TestShortPayloadsAndPacketsArePrivate(t *testing.T) {
 		kind    hostmem.Kind
 		n       int
 		private bool
-	}{{hostmem.Message, 256, true}, {hostmem.Message, privateLimit, true}, {hostmem.Message, 5000, false}, {hostmem.Packet, 5000, true}} {
+	}{{hostmem.Message, 256, true}, {hostmem.Message, privateLimit, true}, {hostmem.Message, 5000, false}, {hostmem.Packet, 9000, true}} {
 		s.Refer(&hostmem.Head{Kind: c.kind}, []byte("header"), hostmem.Ref{Segment: 1}, c.n)
 		if b.Receive(0); len(port.last) != c.n || shared(port.last) == c.private {
 			t.Errorf("kind %d, %d bytes: found %d, shared %v", c.kind, c.n, len(port.last), shared(port.last))

@@ -18,8 +18,9 @@ const (
 	referFrom = 512
 
 	// pullFrom is the same for a payload that the peer has to fetch with a system call.
-	// The call takes as long as copying some kilobytes.
-	pullFrom = 4096
+	// The call takes as long as copying some kilobytes: 4 KiB are 1.3 times as fast through
+	// the ring if the two processors share no cache, and 3 times as fast if they do.
+	pullFrom = 8192
 
 	// useWait is how long Revoke waits for a peer to use references, and copyWait how
 	// long for a copy that the peer is making. A train takes some tens of microseconds.
