@@ -99,8 +99,8 @@ const (
 // Saturate implements Sender.
 func (s RDMASender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error) {
 	port := strconv.Itoa(int(loop.FreePort()))
-	serve := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Server.String()}
-	ask := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Client.String(), "--json", "-e", "-s", strconv.Itoa(flowMessage),
+	serve := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Server.String(), "--same-host", p.sameHostMode()}
+	ask := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Client.String(), "--same-host", p.sameHostMode(), "--json", "-e", "-s", strconv.Itoa(flowMessage),
 		"-t", strconv.Itoa(flowWindow / flowMessage / flows), "-q", strconv.Itoa(flows), "-D", fmt.Sprint(d.Seconds()), "--margin", fmt.Sprint(margin.Seconds())}
 	if s.Congestion != "" {
 		ask = append(ask, "--congestion", s.Congestion)

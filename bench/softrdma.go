@@ -55,8 +55,8 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	if w.Protocol != "" {
 		device = w.Protocol + ":"
 	}
-	serve := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(server)}
-	ask := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(client), "--json", "-s", strconv.Itoa(w.Bytes),
+	serve := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(server), "--same-host", p.sameHostMode()}
+	ask := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(client), "--same-host", p.sameHostMode(), "--json", "-s", strconv.Itoa(w.Bytes),
 		"-D", fmt.Sprintf("%.2f", d.Seconds())}
 	if w.Kind == Ping {
 		serve[3], ask[3] = "lat", "lat"
@@ -71,9 +71,6 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	}
 	if w.Events {
 		ask = append(ask, "-e")
-	}
-	if p.sameHost != "" {
-		serve, ask = append(serve, "--same-host", p.sameHost), append(ask, "--same-host", p.sameHost)
 	}
 	if w.Memory != "" {
 		ask = append(ask, "--memory", w.Memory)

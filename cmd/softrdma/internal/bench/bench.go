@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,7 @@ func NewCommand() *cobra.Command {
 	f.IntVar(&opt.rounds, "rounds", 5, "`NUMBER` of rounds")
 	f.DurationVar(&opt.each, "time", time.Second, "`DURATION` of one measurement")
 	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss impairments, whose names contain one of these `WORDS`")
-	f.StringSliceVar(&opt.paths, "paths", []string{"loopback"}, "measure on `PATHS`: host (through memory); loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
+	f.StringSliceVar(&opt.paths, "paths", defaultPaths(), "measure on `PATHS`: host (through memory); loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
 	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay or none (default window)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")
@@ -199,6 +200,15 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 // guestDevice is the RDMA device of a guest's kernel. GID 1 is that of its IPv4
 // address, GID 0 that of the link-local address.
 var guestDevice = bench.Perftest{Device: "rxe0", GID: 1}
+
+// defaultPaths returns the paths that need neither root nor a virtual machine. Devices of
+// other systems than Linux do not use the memory of one machine.
+func defaultPaths() []string {
+	if runtime.GOOS == "linux" {
+		return []string{"host", "loopback"}
+	}
+	return []string{"loopback"}
+}
 
 func openPath(ctx context.Context, name string) (*bench.Path, error) {
 	switch name {

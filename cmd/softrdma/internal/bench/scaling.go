@@ -35,7 +35,7 @@ func newScalingCommand() *cobra.Command {
 			if err != nil {
 				return cli.UsageErrorf("%w", err)
 			}
-			dev, err := cli.OpenDevice(cmd, c.Device, verbs.Config{})
+			dev, err := cli.OpenDevice(cmd, c.Device, verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
 			if err != nil {
 				return err
 			}

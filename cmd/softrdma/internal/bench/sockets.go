@@ -17,7 +17,7 @@ type sockets struct{ dev cli.Device }
 
 // openSockets opens the device of an end's local address.
 func openSockets(cmd *cobra.Command, c *loop.Config) (sockets, error) {
-	dev, err := cli.OpenDevice(cmd, c.Local.String(), verbs.Config{})
+	dev, err := cli.OpenDevice(cmd, c.Local.String(), verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
 	return sockets{dev}, err
 }
 
