@@ -124,13 +124,16 @@ func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	l.mu.Unlock()
 }
 
-// Remove ends the use of a path. When it returns no memory of the channel is in use on
-// this lane. Tasks that wait for it may try again.
+// Remove ends the use of a path. What the peer has sent before it ended is received: its
+// last acknowledges, and its farewell, as a socket keeps them for a peer that has gone.
+// When Remove returns no memory of the channel is in use on this lane. Tasks that wait for
+// it may try again.
 func (l *Lane) Remove(c *hostmem.Channel) {
 	for i, p := range l.paths {
 		if p.Channel != c {
 			continue
 		}
+		l.drain(p)
 		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
 		l.changes++
 		var hot []*ring
@@ -146,6 +149,19 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 			l.touched = without(l.touched, s)
 		}
 		return
+	}
+}
+
+// drainLimit is more messages than a ring holds. A peer that goes on sending while its path
+// ends is not waited for.
+const drainLimit = 1 << 14
+
+// drain receives what is in a path's rings.
+func (l *Lane) drain(p *Path) {
+	now := l.Clock()
+	for _, r := range p.rings {
+		for n := 0; n < drainLimit && l.take(now, r); n++ {
+		}
 	}
 }
 

@@ -342,3 +342,13 @@ type privacy struct {
 
 func (p *privacy) Message(_ time.Duration, _ *Path, _ *hostmem.Received, b []byte)   { p.last = b }
 func (p *privacy) Packet(_ time.Duration, _ *Path, _ *hostmem.Received, _, b []byte) { p.last = b }
+
+func TestLastMessagesOfPeerAreReceived(t *testing.T) {
+	a, b := newPair(t)
+	for range 3 {
+		a.send(t, 10, false)
+	}
+	if b.Remove(b.channel); len(b.got) != 3 {
+		t.Errorf("found %d messages, expected 3", len(b.got))
+	}
+}
