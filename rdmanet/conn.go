@@ -245,6 +245,9 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the peer's address and port, a *net.TCPAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
+// Path returns how the connection's packets reach the peer now.
+func (c *Conn) Path() verbs.Path { return c.qp.Path() }
+
 // SetDeadline sets the deadlines of SetReadDeadline and SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadline(t, &c.r, &c.w) }
 

@@ -98,7 +98,7 @@ type Config struct {
 
 	// SameHost says whether packets to other processes on this host go through
 	// shared memory instead of the network; empty means what SetSameHost has set,
-	// which is SameHostAuto at first. Statuses, events, counters and Device.Capture
+	// usually SameHostAuto. Statuses, events, counters and Device.Capture
 	// are the same. It needs Linux, and a directory that both processes see:
 	// $SOFTRDMA_HOST_DIR, or /run/softrdma/host for root and
 	// $XDG_RUNTIME_DIR/softrdma/host for other users. iWARP devices do not use

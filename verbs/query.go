@@ -106,7 +106,7 @@ type DeviceAttr struct {
 	MaxSRQWR        int    // requests of a shared receive queue
 	MaxQPRdAtom     int    // as responder: max_dest_rd_atomic's limit
 	MaxQPInitRdAtom int    // as requester: max_rd_atomic's limit
-	AtomicCap       string // "IBV_ATOMIC_GLOB": atomic also against this CPU's atomics; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
+	AtomicCap       string // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
 	PhysPorts       int
 	MaxPKeys        int
 }

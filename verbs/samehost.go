@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ type SameHost string
 // The modes.
 const (
 	// SameHostAuto uses memory for each peer that can be reached by it, and the network
-	// for all others. It is the default.
+	// for all others.
 	SameHostAuto SameHost = "auto"
 
 	// SameHostOff uses the network alone. Other processes do not find the device.
@@ -38,19 +39,22 @@ func ParseSameHost(name string) (SameHost, error) {
 	return SameHost(m.String()), err
 }
 
+// sameHostVariable is the environment variable with the mode of programs that set none.
+const sameHostVariable = "SOFTRDMA_SAME_HOST"
+
 // sameHostDefault is what devices use whose Config names no mode or no users.
-var sameHostDefault = struct {
+var sameHostDefault struct {
 	sync.Mutex
 	mode  SameHost
 	allow []string
-}{mode: SameHostAuto}
+}
 
 // SetSameHost sets what an empty Config.SameHost and an empty Config.SameHostAllow mean
 // for devices opened from now on. That includes the devices that packages rdmacm and
-// rdmanet open by themselves.
+// rdmanet open by themselves. An empty mode, which is the default, stands for the
+// environment variable SOFTRDMA_SAME_HOST, and if that is empty for SameHostAuto.
 func SetSameHost(mode SameHost, allow ...string) error {
-	mode, err := ParseSameHost(string(mode))
-	if err != nil {
+	if _, err := samehost.ParseMode(string(mode)); err != nil {
 		return err
 	}
 	sameHostDefault.Lock()
@@ -66,6 +70,13 @@ func (c *Config) sameHost() (samehost.Mode, []string, error) {
 	name, allow := or(c.SameHost, sameHostDefault.mode), c.SameHostAllow
 	if len(allow) == 0 {
 		allow = sameHostDefault.allow
+	}
+	if name == "" {
+		mode, err := samehost.ParseMode(os.Getenv(sameHostVariable))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", sameHostVariable, err)
+		}
+		return mode, allow, err
 	}
 	mode, err := samehost.ParseMode(string(name))
 	return mode, allow, err
@@ -104,7 +115,7 @@ func (d *Device) openHost(cfg *Config, allow []string) (err error) {
 	a := d.local
 	d.sameHost.host, err = samehost.Open(samehost.Config{
 		Kind: d.protocol.String(), Local: d.Addr(), Lanes: max(cfg.Lanes, 1), Mode: d.sameHost.mode, Allow: allow,
-		Bell: a.HostBell, Attach: a.AttachHost, Detach: a.DetachHost, Barrier: a.Barrier,
+		Bell: a.HostBell, Attach: a.AttachHost, Detach: a.DetachHost, Barrier: a.HostBarrier,
 	})
 	return err
 }
@@ -166,7 +177,7 @@ const (
 	PathNetwork     Path = "network"
 	PathSameHost    Path = "same host"    // shared memory with another process
 	PathSameProcess Path = "same process" // the peer is a device of the same stack
-	PathUnknown     Path = ""             // not connected, or a daemon's device, whose daemon knows
+	PathUnknown     Path = "unknown"      // not connected, or a daemon's device, whose daemon knows
 )
 
 // Path returns how the queue pair's packets reach its peer now. It can change: a peer that

@@ -108,7 +108,8 @@ func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
 		p.uses.Drop()
-		p.dev.endUse(r)
+		p.dev.endUse()
+		p.dev.withdraw(r)
 	}
 	return err
 }
@@ -120,7 +121,8 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 	}
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access, s)
 	if err == nil {
-		p.dev.endUse(old)
+		p.dev.endUse()
+		p.dev.withdraw(old)
 	}
 	return r, err
 }

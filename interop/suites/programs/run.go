@@ -87,7 +87,7 @@ func (r *runner) command(ctx context.Context, p *program, end int, argv []string
 	}
 	line = r.net.at(host, line...)
 	c := exec.CommandContext(ctx, line[0], line[1:]...)
-	c.Env = append(os.Environ(), p.env...)
+	c.Env = append(append(os.Environ(), "SOFTRDMA_SAME_HOST=off"), p.env...)
 	out := &said{}
 	c.Stdout, c.Stderr = out, out
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -147,7 +147,7 @@ func (c *command) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.note("connected to %v", conn.RemoteAddr())
+	c.note("connected to %v, path %s", conn.RemoteAddr(), conn.Path())
 	if err = c.copy(ctx, conn); err != nil {
 		conn.SetLinger(0) // the peer must not take the data for complete
 	}

@@ -18,7 +18,9 @@ const long = `Lists the addresses of this machine that can be an RDMA device, th
 the one that commands use without -d. It opens none of them.
 
 -v prints for each device what ibv_devinfo -v prints for an adapter: limits, GUID,
-GID table, port state, MTUs and speed. It also says why the best one is the best.
+GID table, port state, MTUs and speed. It also says why the best one is the best,
+and which devices processes of this machine have published, to be reached through
+memory.
 
 Every address can be a device of either protocol. With --protocol iwarp the list
 describes the iWARP devices.
@@ -97,16 +99,21 @@ func speedName(mbps int) string {
 
 func printDevicesVerbose(out io.Writer, list []verbs.DeviceInfo) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	h := publishedDevices()
 	for i := range list {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		printDevice(w, &list[i])
+		printDevice(w, &list[i], h.state(&list[i]))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	h.print(out)
+	return nil
 }
 
-func printDevice(w io.Writer, d *verbs.DeviceInfo) {
+func printDevice(w io.Writer, d *verbs.DeviceInfo, sameHost string) {
 	row := func(name string, v any) { fmt.Fprintf(w, "    %s\t%v\n", name, v) }
 	best := ""
 	if d.Best {
@@ -142,6 +149,7 @@ func printDevice(w io.Writer, d *verbs.DeviceInfo) {
 	row("active_mtu:", cli.MTUName(p.ActiveMTU))
 	row("active_speed:", speedName(p.SpeedMbps))
 	row("pkey[0]:", fmt.Sprintf("%#04x", p.PKey))
+	row("same_host:", sameHost)
 	for _, g := range d.GIDs() {
 		row(fmt.Sprintf("gid[%d]:", g.Index), fmt.Sprintf("%v, %s, %s", g.GID, g.Type, g.Interface))
 	}
@@ -169,6 +177,7 @@ type record struct {
 	Active    bool         `json:"active"`
 	LinkMTU   int          `json:"link_mtu"`
 	ActiveMTU int          `json:"active_mtu"`
+	Published bool         `json:"same_host_published"` // other processes reach it through memory
 	SpeedMbps int          `json:"speed_mbps,omitempty"`
 	Protocol  string       `json:"protocol"`
 	UDPPort   int          `json:"udp_port,omitempty"` // RoCE v2 only
@@ -198,12 +207,13 @@ type limitsRecord struct {
 
 func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
 	records := make([]record, len(list)) // never encoded as null
+	h := publishedDevices()
 	for i := range list {
 		d := &list[i]
 		a := d.Query()
 		records[i] = record{
 			Interface: d.Interface, Address: d.Addr.String(), Best: d.Best, Why: d.Why, GUID: d.GUID.String(), MAC: strings.ToLower(d.MAC),
-			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(),
+			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(), Published: h.published(d),
 			Limits: limitsRecord{
 				a.MaxMRSize, verbs.MaxMessage, a.MaxQPWR, a.MaxSRQWR, a.MaxSGE, a.MaxInline, a.MaxCQE, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap,
 			},

@@ -12,7 +12,6 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
-	"softrdma/verbs"
 )
 
 const (
@@ -53,7 +52,7 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *options, host strin
 	if opt.device == "" {
 		names = cli.Candidates(addrOf(conn.LocalAddr()), opt.Protocol)
 	}
-	dev, err := cli.OpenFirst(cmd, names, verbs.Config{})
+	dev, err := cli.OpenFirst(cmd, names)
 	if err != nil {
 		c.Fail(err)
 		return err
@@ -76,7 +75,7 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *options, host strin
 		c.Fail(err)
 		return err
 	}
-	p.report = newReport(cmd, opt, cli.DeviceName(dev.Device), opt.Protocol.PeerName(hello.Device), s.QPs[0].Query().PathMTU)
+	p.report = newReport(cmd, opt, cli.DeviceName(dev.Device), opt.Protocol.PeerName(hello.Device), s.QPs[0].Path(), s.QPs[0].Query().PathMTU)
 	if err := p.run(ctx); err != nil {
 		c.Fail(err)
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
 )
 
 // A bandwidthResult is the result of a bandwidth test of one size. It is the sum of
@@ -77,14 +78,15 @@ type report struct {
 	Recovery      string                  `json:"recovery,omitempty"`
 	Client        string                  `json:"client"`
 	Server        string                  `json:"server"`
+	Path          verbs.Path              `json:"path"` // "network", "same host", "same process", "unknown"
 	Bandwidth     []bandwidthResult       `json:"bandwidth,omitempty"`
 	Latency       []measure.LatencyResult `json:"latency,omitempty"`
 }
 
-func newReport(cmd *cobra.Command, opt *options, client, server string, mtu int) *report {
+func newReport(cmd *cobra.Command, opt *options, client, server string, path verbs.Path, mtu int) *report {
 	r := &report{
 		out: cmd.OutOrStdout(), json: opt.json, Operation: opt.Operation, Metric: opt.Metric, Bidirectional: opt.Bidirectional,
-		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server,
+		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server, Path: path,
 		Memory: cmp.Or(opt.Memory, measure.MemoryAlloc), Congestion: string(opt.Congestion), Recovery: string(opt.Recovery),
 	}
 	if !r.json {
@@ -118,7 +120,7 @@ func (r *report) title() {
 	if r.MTU != 0 { // iWARP has TCP's segments instead
 		fmt.Fprintf(r.out, "MTU %d, ", r.MTU)
 	}
-	fmt.Fprint(r.out, waiting)
+	fmt.Fprintf(r.out, "%s, path %s", waiting, r.Path)
 	if r.Memory != measure.MemoryAlloc {
 		fmt.Fprintf(r.out, ", %s memory", r.Memory)
 	}

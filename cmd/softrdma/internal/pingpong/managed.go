@@ -131,6 +131,7 @@ func (p *command) accept(ctx context.Context, dev cli.Device) (err error) {
 func (p *command) runOver(ctx context.Context, r *session, conn *rdmacm.Conn) (err error) {
 	defer func() { err = errors.Join(err, cli.IgnoreClosed(conn.Close())) }()
 	p.printEndpoints(r, conn)
+	p.printPath(r)
 	start := time.Now()
 	if err := r.run(ctx); err != nil {
 		cause := cli.DisconnectError(conn, err)

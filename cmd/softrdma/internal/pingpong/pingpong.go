@@ -69,7 +69,8 @@ type command struct {
 	json     bool
 	managed  bool // connect through the connection manager
 	protocol cli.Protocol
-	host     string // empty for the side that waits
+	host     string     // empty for the side that waits
+	path     verbs.Path // of the first connection
 }
 
 // services lists the values of -t.
@@ -205,6 +206,7 @@ func (p *command) run(ctx context.Context) (err error) {
 	if err := p.exchangeAddresses(ctx, r); err != nil {
 		return err
 	}
+	p.printPath(r)
 	start := time.Now()
 	if err := r.run(ctx); err != nil {
 		return err
@@ -280,6 +282,15 @@ func (p *command) exchangeAddresses(ctx context.Context, r *session) error {
 	return e.receiveDone(ctx)
 }
 
+// printPath prints the path of the first connection. Datagrams have none.
+func (p *command) printPath(r *session) {
+	if p.service == "ud" {
+		return
+	}
+	p.path = r.qps[0].Path()
+	fmt.Fprintf(p.out, "  path:           %s\n", p.path)
+}
+
 // print prints the addresses of one side exactly as the Linux tools do.
 func (p *command) print(side string, list []destination) {
 	sep := ","
@@ -300,13 +311,14 @@ func (p *command) queuePairs() int {
 
 // A record is the result in JSON.
 type record struct {
-	Type    string  `json:"type"`
-	Iters   int     `json:"iters"`
-	Size    int64   `json:"size"`  // bytes of a message
-	Bytes   int64   `json:"bytes"` // in both directions
-	Seconds float64 `json:"seconds"`
-	Mbit    float64 `json:"mbit_per_second"`
-	Usec    float64 `json:"usec_per_iter"`
+	Type    string     `json:"type"`
+	Iters   int        `json:"iters"`
+	Size    int64      `json:"size"`  // bytes of a message
+	Bytes   int64      `json:"bytes"` // in both directions
+	Seconds float64    `json:"seconds"`
+	Mbit    float64    `json:"mbit_per_second"`
+	Usec    float64    `json:"usec_per_iter"`
+	Path    verbs.Path `json:"path,omitempty"` // of the first connection
 }
 
 func (p *command) report(took time.Duration) error {
@@ -314,7 +326,7 @@ func (p *command) report(took time.Duration) error {
 	usec := float64(took) / float64(time.Microsecond)
 	if p.json {
 		return cli.WriteJSON(p.cmd.OutOrStdout(), record{
-			p.service, p.iters, int64(p.size), bytes, took.Seconds(), float64(bytes) * 8 / usec, usec / float64(p.iters),
+			p.service, p.iters, int64(p.size), bytes, took.Seconds(), float64(bytes) * 8 / usec, usec / float64(p.iters), p.path,
 		})
 	}
 	fmt.Fprintf(p.out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, took.Seconds(), float64(bytes)*8/usec)

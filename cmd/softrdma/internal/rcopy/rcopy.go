@@ -152,6 +152,7 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
 	c := &client{newStream(conn, r.Timeout)}
+	via := conn.Path()
 	from, took, err := c.send(f, size, mode, path)
 	switch {
 	case ctx.Err() != nil:
@@ -162,6 +163,6 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 	if from > 0 {
 		fmt.Fprintf(r.out, "continued after %d bytes of an earlier copy\n", from)
 	}
-	fmt.Fprintf(r.out, "copied %s to %s:%s\n%s\n", source, server, path, summaryLine(size-from, took))
+	fmt.Fprintf(r.out, "copied %s to %s:%s, path %s\n%s\n", source, server, path, via, summaryLine(size-from, took))
 	return nil
 }

@@ -180,12 +180,13 @@ func (p *command) param() rdmacm.ConnParam {
 
 // A record is a result in JSON.
 type record struct {
-	Client    string  `json:"client,omitempty"` // in a server's
-	Pings     int     `json:"pings"`
-	Bytes     int     `json:"bytes,omitempty"` // of a ping, in a client's
-	Validated bool    `json:"validated"`
-	Seconds   float64 `json:"seconds,omitempty"` // in a client's
-	Usec      float64 `json:"usec_per_ping,omitempty"`
+	Client    string     `json:"client,omitempty"` // in a server's
+	Pings     int        `json:"pings"`
+	Bytes     int        `json:"bytes,omitempty"` // of a ping, in a client's
+	Validated bool       `json:"validated"`
+	Path      verbs.Path `json:"path,omitempty"`    // of the connection's packets, in a client's
+	Seconds   float64    `json:"seconds,omitempty"` // in a client's
+	Usec      float64    `json:"usec_per_ping,omitempty"`
 }
 
 // result prints a result as text, or with --json as an object.
@@ -261,12 +262,13 @@ func (p *command) runClient(ctx context.Context) (err error) {
 	if err := s.connect(dial); err != nil {
 		return cli.ConnectError(ctx, err, p.serverAddr(), "softrdma rping -s", p.protocol, p.timeout)
 	}
-	p.debugf("connected to %v from %v", s.conn.RemoteAddr(), end.Device().Addr())
+	path := s.qp.Path()
+	p.debugf("connected to %v from %v, path %s", s.conn.RemoteAddr(), end.Device().Addr(), path)
 	start := time.Now()
 	done, err := s.ping(ctx)
 	if took := time.Since(start); done > 0 && (err == nil || ctx.Err() != nil) {
 		each := float64(took) / float64(time.Microsecond) / float64(done)
-		r := record{Pings: done, Bytes: int(p.size), Seconds: took.Seconds(), Usec: each}
+		r := record{Pings: done, Bytes: int(p.size), Seconds: took.Seconds(), Usec: each, Path: path}
 		err = errors.Join(err, p.result(r, "%s of %d bytes in %.3f seconds, %.2f usec/ping%s", cli.Plural(done, "ping"), p.size, took.Seconds(), each, p.validated()))
 	}
 	return err

@@ -113,7 +113,7 @@ func (p *command) answer(ctx context.Context, end connector) (err error) {
 		return err
 	}
 	peer := s.conn.RemoteAddr()
-	p.note("client %v is connected", peer)
+	p.note("client %v is connected, path %s", peer, s.qp.Path())
 	n, err := s.answer(ctx)
 	if err != nil {
 		return err
