@@ -33,23 +33,33 @@ func (d *Device) Capture(w io.Writer) (*Capture, error) {
 		return nil, err
 	}
 	c := &Capture{dev: d, w: cw}
+	if err := c.attach(); err != nil {
+		return nil, err
+	}
+	d.local.ShowPackets()
+	return c, nil
+}
+
+func (c *Capture) attach() error {
+	d := c.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.drv.Closed(); err != nil {
-		return nil, fmt.Errorf("capture: %w", err)
+		return fmt.Errorf("capture: %w", err)
 	}
 	if d.remote {
-		return nil, reason.NotSupported("capture: the daemon captures its devices (--pcap)")
+		return reason.NotSupported("capture: the daemon captures its devices (--pcap)")
 	}
-	c.detach = d.local.Trace.Attach(cw)
+	c.detach = d.local.Trace.Attach(c.w)
 	d.captures = append(d.captures, c)
-	return c, nil
+	return nil
 }
 
 // Close ends the capture and returns the first error of writing it.
 func (c *Capture) Close() error {
 	c.once.Do(func() {
 		c.detach()
+		c.dev.local.ShowPackets()
 		c.err = c.w.Close()
 		c.dev.mu.Lock()
 		defer c.dev.mu.Unlock()

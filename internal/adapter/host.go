@@ -152,8 +152,8 @@ func (q *QP) hostPath() *hostpath.Sender {
 // revoke ends what the peer may still read of the connection's memory, which the program
 // may use again now.
 func (q *QP) revoke() {
-	if s := q.hostPath(); s != nil && q.transport.Acknowledged {
-		s.Revoke()
+	if q.flow != nil && q.transport.Acknowledged {
+		q.lane.host.RevokePeer(q.flow.Peer, q.Attr.DestQPN)
 	}
 }
 

@@ -50,6 +50,7 @@ type Lane struct {
 	timer   schedule.Entry
 	pull    []byte // where payloads of other processes are copied to
 	message hostmem.Received
+	copying bool          // a message whose payload is the peer's memory is being handled
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
@@ -143,7 +144,9 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 			}
 		}
 		l.setHot(hot)
+		p.broken = true // a copy that does not end must not end the path again
 		for _, s := range p.senders {
+			s.revoke() // the peer may see the end of the channel later than its messages
 			s.admitAll()
 			l.full = without(l.full, s)
 			l.touched = without(l.touched, s)
@@ -214,6 +217,17 @@ func Place(a netip.AddrPort) netip.AddrPort {
 
 // To returns the sender of packets to a queue pair of the peer.
 func (p *Path) To(qpn uint32) *Sender { return p.senders[frame.LaneOf(qpn, len(p.senders))] }
+
+// RevokePeer revokes the references to one lane of a peer, of all paths that lead there: the
+// peer still polls the rings of a path that a newer one has replaced.
+func (l *Lane) RevokePeer(peer netip.AddrPort, qpn uint32) {
+	peer = Place(peer)
+	for _, p := range l.paths {
+		if p.Peer == peer {
+			p.To(qpn).Revoke()
+		}
+	}
+}
 
 // Revoke revokes the references that any peer has not used yet (Sender.Revoke).
 func (l *Lane) Revoke() {

@@ -170,10 +170,7 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 	m := &l.message
 	ok, fault := r.Next(m)
 	if fault.Reason != reason.None {
-		r.path.broken = true
-		l.changes++ // Find does not return it any more
-		l.Port.Refused(fault)
-		l.Port.Broken(r.path, fault)
+		l.end(r.path, fault)
 		return false
 	}
 	if !ok {
@@ -183,13 +180,26 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 		if m.Kind == hostmem.Packet {
 			l.Port.Packet(now, r.path, m, m.Header, payload)
 		} else {
+			l.copying = m.Refers
 			l.Port.Message(now, r.path, m, payload)
+			l.copying = false
 		}
 	}
 	if r.Release() {
 		r.path.Far.Ring(r.from)
 	}
 	return true
+}
+
+// end ends a path once.
+func (l *Lane) end(p *Path, why reason.Detail) {
+	l.Port.Refused(why)
+	if p.broken {
+		return
+	}
+	p.broken = true
+	l.changes++ // Find does not return it any more
+	l.Port.Broken(p, why)
 }
 
 // payload returns the payload of a message, and false if it cannot be had. What is looked

@@ -23,9 +23,15 @@ const (
 	pullFrom = 8192
 
 	// useWait is how long Revoke waits for a peer to use references, and copyWait how
-	// long for a copy that the peer is making. A train takes some tens of microseconds.
+	// long for a copy that the peer is making. A train takes some tens of microseconds,
+	// unless the peer has to share its processor: what it then copies is no longer the
+	// payload, and the peer would not notice.
 	useWait  = time.Millisecond
-	copyWait = 2 * time.Millisecond
+	copyWait = StallTime
+
+	// crossWait replaces copyWait while this lane uses a reference itself: the peer may
+	// wait for that.
+	crossWait = 2 * time.Millisecond
 )
 
 // A Sender is the way to one lane of a peer.
@@ -213,7 +219,23 @@ func (s *Sender) Revoke() {
 			runtime.Gosched()
 		}
 	}
-	if s.Referring() && !s.Sender.Revoke(copyWait, s.lane.Clock) {
-		s.lane.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Expected: uint64(copyWait / time.Microsecond)})
+	s.revoke()
+}
+
+// revoke is Revoke for a peer that is given no time to use the references. A copy that does
+// not end ends the path, so that a stopped peer delays this end once.
+func (s *Sender) revoke() {
+	limit := copyWait
+	if s.lane.copying {
+		limit = crossWait
 	}
+	if s.Sender.Revoke(limit, s.lane.Clock) {
+		return
+	}
+	why := reason.Detail{Reason: reason.HostRevoked, Expected: uint64(limit / time.Microsecond)}
+	if s.lane.copying {
+		s.lane.Port.Refused(why)
+		return
+	}
+	s.lane.end(s.path, why)
 }
