@@ -71,8 +71,10 @@ func (p *Path) startServer(ctx context.Context, ready string, argv ...string) (*
 	}()
 	if ready == "" {
 		d := &daemon{pid: cmd.Process.Pid, stop: func() {
-			killGroup(cmd.Process)
+			endGroup(cmd.Process)
+			defer time.AfterFunc(stopGrace, func() { killGroup(cmd.Process) }).Stop()
 			cmd.Wait()
+			killGroup(cmd.Process) // what it started and left
 		}}
 		return d, strings.Join(said, "\n"), nil
 	}
