@@ -84,7 +84,7 @@ func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 	if err := c.Gone(); err != nil {
 		return err
 	}
-	c.dev.barrier() // doorbells that rang before complete what they can
+	c.dev.Barrier() // doorbells that rang before complete what they can
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.ring.Load()

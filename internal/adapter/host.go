@@ -10,7 +10,6 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/machine"
-	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
@@ -46,23 +45,6 @@ func (d *Device) DetachHost(c *hostmem.Channel) {
 		l.host.Remove(c)
 		l.Unlock()
 	}
-}
-
-// HostBarrier returns when no lane uses memory of a peer that its channel gave it before
-// the call.
-func (d *Device) HostBarrier() { d.barrier() }
-
-// withdraw makes peers on this host unmap the segment of a region that has ended, unless
-// another region covers it. A lane may offer it again if one does later.
-func (d *Device) withdraw(r *memory.Region) {
-	s := r.Segment()
-	if s == nil || d.Memory.Segments.Find(memory.Addr(s.Mem)) == s {
-		return
-	}
-	l := d.lanes[0] // each lane has all paths
-	l.Lock()
-	defer l.Unlock()
-	l.host.Withdraw(s.ID)
 }
 
 // ShowPackets tells peers on this host whether a trace of the device wants to see packets

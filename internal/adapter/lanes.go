@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"softrdma/internal/frame"
+	"softrdma/internal/memory"
 )
 
 // MaxLanes is the largest number of lanes of a device: a laneSet is a word.
@@ -40,20 +41,21 @@ func (d *Device) newQPN(l *lane) uint32 {
 	}
 }
 
-// barrier waits until the present holder of each lane has given it up: what was made
+// Barrier waits until the present holder of each lane has given it up: what was made
 // invalid before is not in use after.
-func (d *Device) barrier() {
+func (d *Device) Barrier() {
 	for _, l := range d.lanes {
 		l.Barrier()
 	}
 }
 
-// endUse is barrier for memory that is registered no more: peers on this host do not read
-// it afterwards either.
-func (d *Device) endUse() {
+// endUse is Barrier for a region that is registered no more: peers on this host do not read
+// its memory afterwards either.
+func (d *Device) endUse(r *memory.Region) {
 	for _, l := range d.lanes {
 		l.Lock()
 		l.host.Revoke()
+		l.host.Withdraw(r)
 		l.Unlock()
 	}
 }

@@ -108,8 +108,7 @@ func (p *PD) Deregister(r *memory.Region) error {
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
 		p.uses.Drop()
-		p.dev.endUse()
-		p.dev.withdraw(r)
+		p.dev.endUse(r)
 	}
 	return err
 }
@@ -121,8 +120,7 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 	}
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access, s)
 	if err == nil {
-		p.dev.endUse()
-		p.dev.withdraw(old)
+		p.dev.endUse(old)
 	}
 	return r, err
 }

@@ -43,8 +43,11 @@ func defaultDirectory() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "softrdma", "host")
 	}
-	return fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid())
+	return publicDirectory()
 }
+
+// publicDirectory is where every user can make a directory, also in the name of others.
+func publicDirectory() string { return fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid()) }
 
 // openDirectory opens the directory, which it creates for this user if it is missing, and
 // refuses one in which other users could replace sockets.
@@ -60,7 +63,11 @@ func openDirectory(path string, u *users) (*directory, error) {
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("%w: %w", failure(reason.HostDirectory, len(path), err), err)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	flags := os.O_RDONLY | unix.O_DIRECTORY
+	if path == publicDirectory() {
+		flags |= unix.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flags, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", failure(reason.HostDirectory, len(path), err), err)
 	}
@@ -79,7 +86,7 @@ func (d *directory) check(u *users) error {
 	if err := unix.Fstat(int(d.file.Fd()), &st); err != nil {
 		return failure(reason.HostDirectory, len(d.path), err)
 	}
-	if st.Mode&unix.S_ISVTX != 0 {
+	if st.Mode&unix.S_ISVTX != 0 && d.path != publicDirectory() {
 		return nil
 	}
 	if st.Mode&0o022 != 0 {

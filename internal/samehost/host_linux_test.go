@@ -2,6 +2,7 @@ package samehost
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -611,5 +612,37 @@ func TestMostLanesConnect(t *testing.T) {
 	b.bells[MaxLanes-1].Rung(func(owner any) { rang = owner == cb.Owner })
 	if !rang {
 		t.Error("the bell of the last lane did not ring")
+	}
+}
+
+// Another user could make the directory in /tmp before this one, with any mode.
+func TestPublicDirectoryMustBeOwn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root can make directories of other users")
+	}
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Chown(dir, 12345, -1)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	own := &users{own: 0, mapped: true}
+	if err := (&directory{path: dir, file: f}).check(own); err != nil {
+		t.Errorf("a shared directory is refused: %v", err)
+	}
+	d := &directory{path: publicDirectory(), file: f}
+	wantReason(t, d.check(own), reason.HostDirectoryMode)
+	if err := os.Chmod(dir, 0o700|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, d.check(own), reason.HostDirectoryOwner)
+	if err := os.Chown(dir, 0, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.check(own); err != nil {
+		t.Errorf("the own directory is refused: %v", err)
 	}
 }

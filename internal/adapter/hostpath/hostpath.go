@@ -185,10 +185,15 @@ func (l *Lane) ShowPackets(on bool) {
 	}
 }
 
-// Withdraw asks all peers to unmap a segment of this process.
-func (l *Lane) Withdraw(id uint32) {
+// Withdraw asks all peers to unmap the segment of a region that has ended, unless another
+// region covers it. It is offered again if one does later.
+func (l *Lane) Withdraw(r *memory.Region) {
+	s := r.Segment()
+	if s == nil || len(l.paths) == 0 || l.Segments.Find(memory.Addr(s.Mem)) == s {
+		return
+	}
 	for _, p := range l.paths {
-		p.Far.Withdraw(id)
+		p.Far.Withdraw(s.ID)
 	}
 }
 

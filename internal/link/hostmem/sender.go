@@ -21,6 +21,7 @@ type Sender struct {
 	checked uint64 // of those, published before the last Armed
 	refs    uint64 // 1 + number of the last message with a Ref
 	place   places
+	barrier atomic.Uint64 // see Armed
 }
 
 // Sender returns the sending end of the ring between two lanes. There is one for each ring.
@@ -87,7 +88,7 @@ func (s *Sender) next() []byte {
 // publish makes the message in a slot visible: the stamp is stored last.
 func (s *Sender) publish(slot []byte, first, second uint64) {
 	*word(slot, 8) = second
-	shared(slot, 0).Store(first | uint64(stampOf(s.sent)))
+	storeRelease(word(slot, 0), first|uint64(stampOf(s.sent)))
 	s.place.ends[s.sent%slots] = s.place.next
 	s.sent++
 }

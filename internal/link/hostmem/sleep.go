@@ -8,7 +8,9 @@ package hostmem
 //
 // A receiver that goes to sleep stores armed, then loads the stamp of the next slot. A
 // sender stores that stamp, then loads armed. The load that comes last sees the other
-// side's store: either Arm finds the message, or Armed finds the word.
+// side's store: either Arm finds the message, or Armed finds the word. The stamp is the one
+// word that storeRelease stores, which is no full barrier. Armed makes up for that by an
+// atomic operation on a word of its own, once for all messages since the last call.
 //
 // Armed is called once after several messages, must ring once for them, and cannot clear a
 // word that belongs to the receiver. So the word holds the number of the message that ends
@@ -29,6 +31,7 @@ package hostmem
 // the last call: its bell must be rung. Every publication is followed by a call, at once or
 // after more publications.
 func (s *Sender) Armed() bool {
+	s.barrier.Add(1)
 	at := s.armed.Load()
 	ring := at > s.checked && at <= s.sent
 	s.checked = s.sent

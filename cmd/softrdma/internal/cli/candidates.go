@@ -41,10 +41,10 @@ func Candidates(addr netip.Addr, protocol Protocol) []string {
 }
 
 // OpenFirst opens the first of the devices that exists and is not in use.
-func OpenFirst(cmd *cobra.Command, names []string) (Device, error) {
+func OpenFirst(cmd *cobra.Command, names []string, cfg verbs.Config) (Device, error) {
 	var first error
 	for _, name := range names {
-		dev, err := OpenDevice(cmd, name, verbs.Config{})
+		dev, err := OpenDevice(cmd, name, cfg)
 		if err == nil {
 			return dev, nil
 		}

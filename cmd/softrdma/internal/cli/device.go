@@ -34,7 +34,8 @@ var captureFiles struct {
 // A Device is an open device. Close also ends its capture.
 type Device struct {
 	*verbs.Device
-	Close func() error
+	Close       func() error
+	CaptureFile string // empty for none
 }
 
 // OpenDevice opens a device with verbs.Open and the flags of AddDeviceFlags. With
@@ -65,11 +66,11 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 	if err != nil {
 		return Device{}, err
 	}
-	endCapture, err := CaptureDevice(cmd, dev)
+	file, endCapture, err := captureDevice(cmd, dev)
 	if err != nil {
 		return Device{}, errors.Join(err, dev.Close())
 	}
-	return Device{Device: dev, Close: sync.OnceValue(func() error {
+	return Device{Device: dev, CaptureFile: file, Close: sync.OnceValue(func() error {
 		err := dev.Close() // also ends the capture and returns its error
 		if e := endCapture(); e != nil {
 			err = e
@@ -81,27 +82,34 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 // CaptureDevice captures the packets of an open device to the file of --pcap until the
 // returned function is called.
 func CaptureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) {
+	_, end, err := captureDevice(cmd, dev)
+	return end, err
+}
+
+// captureDevice also returns the name of the file, which is empty without --pcap.
+func captureDevice(cmd *cobra.Command, dev *verbs.Device) (file string, end func() error, err error) {
 	path := FlagText(cmd, PcapFlag)
 	if path == "" {
-		return func() error { return nil }, nil
+		return "", func() error { return nil }, nil
 	}
 	// A failed attempt must not overwrite an existing file.
 	probe, err := dev.Capture(io.Discard)
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", PcapFlag, err)
+		return "", nil, fmt.Errorf("--%s: %w", PcapFlag, err)
 	}
 	if err := probe.Close(); err != nil {
-		return nil, fmt.Errorf("--%s: %w", PcapFlag, err)
+		return "", nil, fmt.Errorf("--%s: %w", PcapFlag, err)
 	}
-	f, err := os.Create(captureFileName(path))
+	path = captureFileName(path)
+	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", PcapFlag, err)
+		return "", nil, fmt.Errorf("--%s: %w", PcapFlag, err)
 	}
 	c, err := dev.Capture(f)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--%s: %w", PcapFlag, err), f.Close())
+		return "", nil, errors.Join(fmt.Errorf("--%s: %w", PcapFlag, err), f.Close())
 	}
-	return sync.OnceValue(func() error {
+	return path, sync.OnceValue(func() error {
 		err := errors.Join(c.Close(), f.Close())
 		if err != nil {
 			err = OutputFailed(fmt.Errorf("--%s: incomplete capture: %w", PcapFlag, err))

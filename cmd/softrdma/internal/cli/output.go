@@ -65,6 +65,20 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// TerminalWidth returns the number of columns of the terminal that w is, or otherwise if w
+// is no terminal or has no size.
+func TerminalWidth(w io.Writer, otherwise int) int {
+	f, ok := w.(interface{ Fd() uintptr })
+	if !ok {
+		return otherwise
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns == 0 {
+		return otherwise
+	}
+	return columns
+}
+
 // Plural returns "1 thing" or "n things".
 func Plural(n int, thing string) string {
 	if n == 1 {

@@ -19,10 +19,10 @@ const (
 
 	transferRuns  = 3         // of each operation; the median counts
 	maxRepeatSize = 512 << 20 // a larger file is moved once
-	latencyRounds = 10_000    // of a latency test
-	warmUpRounds  = 2_000     // not measured
-	additions     = 20_000    // by each end
-	swaps         = 5_000     // by each end
+	latencyRounds = 6_000     // of a latency test
+	warmUpRounds  = 1_000     // not measured
+	additions     = 10_000    // by each end
+	swaps         = 2_500     // by each end
 	slowDivisor   = 10        // of these numbers with --pcap and TLS
 )
 
@@ -57,14 +57,25 @@ var operations = []operation{
 	{name: measure.OpTCP, title: "kernel TCP", client: (*client).tcp, server: (*server).tcp},
 }
 
+// path returns the path of the operation in a session over the given one.
+func (o *operation) path(session verbs.Path) verbs.Path {
+	if o.name == measure.OpTCP {
+		return verbs.PathNetwork
+	}
+	return session
+}
+
 // sideConfig returns the configuration of both ends.
 func sideConfig(dev cli.Device, size int) measure.SideConfig {
 	return measure.SideConfig{
 		Managed: dev.Protocol() == verbs.IWARP, // iWARP connects in no other way
 		QPs:     1, Depth: 4 * measure.SignalEvery, Recv: max(messageCount(size), 2*measure.SignalEvery), Inline: measure.InlineLimit,
-		Memory: scratchOffset(size) + scratchSize,
+		Memory: memorySize(size),
 	}
 }
+
+// memorySize returns the size of the memory of both ends.
+func memorySize(size int) int { return scratchOffset(size) + scratchSize }
 
 // messageCount returns the number of messages that move the file.
 func messageCount(size int) int { return (size + chunkSize - 1) / chunkSize }
@@ -78,6 +89,7 @@ type client struct {
 	c       *measure.Control
 	dev     cli.Device
 	peer    string // device of the second process
+	path    verbs.Path
 	size    int
 	scratch int
 	divisor int64
@@ -86,17 +98,24 @@ type client struct {
 	bar     *progress
 }
 
-// newClient connects this process's end to the second process.
-func newClient(ctx context.Context, dev cli.Device, c *measure.Control, size int) (*client, error) {
-	s, err := measure.NewSide(dev.Device, sideConfig(dev, size))
+// newClient connects this process's end to a device that the second process opens with
+// the given mode.
+func newClient(ctx context.Context, dev cli.Device, f *firstProcess, mode verbs.SameHost) (*client, error) {
+	cfg := sideConfig(dev, f.size)
+	cfg.Shared = f.mem
+	s, err := measure.NewSide(dev.Device, cfg)
 	if err != nil {
 		return nil, err
 	}
-	d := &client{side: s, c: c, dev: dev, size: size, scratch: scratchOffset(size), divisor: 1, repeats: transferRuns}
-	if size > maxRepeatSize {
+	d := &client{
+		side: s, c: f.control, dev: dev, size: f.size, scratch: scratchOffset(f.size), divisor: 1, repeats: transferRuns,
+		sum: f.sum, bar: f.bar,
+	}
+	if f.size > maxRepeatSize {
 		d.repeats = 1
 	}
-	hello, err := c.Ask(ctx, &measure.Message{Do: measure.DoConnect, Size: size, Endpoints: s.Local, Memory: s.Memory()}, measure.DoHello)
+	ask := &measure.Message{Do: measure.DoConnect, Size: f.size, Endpoints: s.Local, Memory: s.Memory(), SameHost: mode}
+	hello, err := d.c.Ask(ctx, ask, measure.DoHello)
 	if err == nil {
 		d.peer = hello.Device
 		if s.Cfg.Managed {
@@ -110,6 +129,7 @@ func newClient(ctx context.Context, dev cli.Device, c *measure.Control, size int
 		s.Close()
 		return nil, err
 	}
+	d.path = s.QPs[0].Path()
 	return d, nil
 }
 
@@ -119,22 +139,29 @@ func (d *client) protocol() cli.Protocol { return cli.ProtocolOf(d.dev.Device) }
 // data returns the memory of the file.
 func (d *client) data() []byte { return d.side.Buf[:d.size] }
 
-// run runs every operation.
-func (d *client) run(ctx context.Context) (*report, error) {
-	r := &report{Bytes: d.size, SHA256: d.sum, Client: cli.DeviceName(d.dev.Device), Server: d.protocol().PeerName(d.peer), Protocol: d.dev.Protocol().String(), Repeats: d.repeats}
+// run runs the operations of the session and adds their rows to the report. The session
+// through memory has none for TCP.
+func (d *client) run(ctx context.Context, r *report) error {
+	total := len(r.Operations) + len(operations)
+	if d.path == verbs.PathSameHost {
+		total += len(operations) - 1 // the second session, which has TCP
+	}
 	for i := range operations {
 		o := &operations[i]
-		d.bar.operation(i+1, len(operations), o.title)
+		if o.name == measure.OpTCP && d.path == verbs.PathSameHost {
+			continue
+		}
+		d.bar.operation(len(r.Operations)+1, total, o.phase(d.path))
 		row, err := d.median(ctx, o)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := d.latency(ctx, o, row); err != nil {
-			return nil, err
+			return err
 		}
 		r.Operations = append(r.Operations, *row)
 	}
-	return r, nil
+	return nil
 }
 
 // median runs an operation several times and returns the run with the median time.
@@ -171,13 +198,16 @@ func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error)
 	if err := o.client(d, watched, ready); err != nil {
 		return nil, err
 	}
-	row := &resultRow{Name: o.name, Title: o.title, Bytes: int64(d.size), Count: count, Seconds: time.Since(start).Seconds()}
+	row := &resultRow{Name: o.name, Path: o.path(d.path), Bytes: int64(d.size), Count: count, Seconds: time.Since(start).Seconds()}
 	client := (loop.CPUTime() - cpu).Seconds()
 	end, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone)
 	if err != nil {
 		return nil, err
 	}
 	row.rate(client, end.CPU)
+	if ours := d.side.QPs[0].Path(); ours != d.path || end.Path != d.path {
+		return nil, cli.PeerErrorf("%s: the path changed while it ran: expected %q, found %q and at the other end %q", o.title, d.path, ours, end.Path)
+	}
 	return row, d.check(o, row, end)
 }
 

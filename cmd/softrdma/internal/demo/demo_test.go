@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
 )
 
 // twoAddresses returns two devices for one test.
@@ -24,105 +24,114 @@ func twoAddresses(t *testing.T) string {
 	return clitest.LoopbackDevice(t) + "," + clitest.LoopbackDevice(t)
 }
 
+// memoryPath gives the demo a directory of its own for the path through memory. It
+// returns the paths that the demo then uses.
+func memoryPath(t *testing.T) []verbs.Path {
+	t.Setenv("SOFTRDMA_HOST_DIR", t.TempDir())
+	if runtime.GOOS != "linux" {
+		return []verbs.Path{verbs.PathNetwork}
+	}
+	return []verbs.Path{verbs.PathSameHost, verbs.PathNetwork}
+}
+
+// phases returns the lines of the progress.
+func phases(paths []verbs.Path) string {
+	var titles []string
+	for i, p := range paths {
+		for _, o := range operations {
+			if o.name != measure.OpTCP || i == len(paths)-1 {
+				titles = append(titles, o.phase(p))
+			}
+		}
+	}
+	s := ""
+	for i, title := range titles {
+		s += fmt.Sprintf("%d/%d %s\n", i+1, len(titles), title)
+	}
+	return s
+}
+
 func TestDemoTableHasEachOperation(t *testing.T) {
+	paths := memoryPath(t)
 	p := clitest.Start(t, "demo", "--size", "3M", "--addr", twoAddresses(t))
 	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Fatalf("code %d: %s", code, &p.Stderr)
 	}
 	out := p.Stdout.String()
 	// Standard error is not a terminal, so each operation is a line.
-	phases := ""
-	for i, o := range operations {
-		phases += fmt.Sprintf("%d/%d %s\n", i+1, len(operations), o.title)
+	if got := p.Stderr.String(); got != phases(paths) {
+		t.Errorf("expected the phases\n%sfound\n%s", phases(paths), got)
 	}
-	if got := p.Stderr.String(); got != phases {
-		t.Errorf("expected the phases\n%sfound\n%s", phases, got)
-	}
-	duration, rate, cpu := `\s*[0-9.]+ (µs|ms|s)\s*`, `\s*[0-9.]+ [KMG]iB/s\s*`, `\s*[0-9.]+ s`
+	duration, rate := `\s*[0-9.]+ (µs|ms|s)\s*`, `\s*[0-9.]+ [MG]B/s\s*`
 	for _, o := range operations {
-		row := []string{regexp.QuoteMeta(o.title) + `\s*`, duration, rate, duration, duration, cpu + `\s*`, cpu}
-		if o.count > 0 {
-			row[2], row[5], row[6] = `\s*[0-9]+ k/s\s*`, `\s*-\s*`, `\s*-`
+		row := []string{regexp.QuoteMeta(o.title) + `\s*`}
+		for i := range paths {
+			figures := []string{rate, duration, duration}
+			switch {
+			case o.count > 0:
+				figures[0] = `\s*[0-9.]+ [kM]/s\s*`
+			case o.name == measure.OpTCP && i < len(paths)-1:
+				figures = []string{`\s*-\s*`, `\s*-\s*`, `\s*-\s*`}
+			}
+			row = append(row, figures...)
 		}
 		if !regexp.MustCompile(`(?m)^\s*` + strings.Join(row, "│") + `$`).MatchString(out) {
 			t.Errorf("expected a row of %s, found\n%s", o.title, out)
 		}
 	}
+	for _, p := range paths {
+		if !strings.Contains(out, pathTitle(p)) {
+			t.Errorf("expected columns for %s, found\n%s", p, out)
+		}
+	}
 	if !regexp.MustCompile(`(?m)^SHA-256 [0-9a-f]{64}$`).MatchString(out) || !strings.Contains(out, "(3 MiB)") {
 		t.Errorf("expected the size and the SHA-256, found\n%s", out)
 	}
-	if !regexp.MustCompile(`(?s)In short: .* RDMA WRITE\s+put\s+8\s+bytes .*kernel\s+TCP\s+took [0-9.]+ .s\.\n$`).MatchString(out) {
+	if !regexp.MustCompile(`(?s)In short: .* RDMA\s+WRITE.*\s+put\s+8\s+bytes .*TCP\s+took\s+[0-9.]+ .s[^.]*(\. ?[0-9]+ .s)?\.\n$`).MatchString(out) {
 		t.Errorf("expected a sentence at the end that says what it means, found\n%s", out)
 	}
-	fitsTerminal(t, out)
+	fitsTerminal(t, out, fullWidth)
 }
 
-// fitsTerminal checks that lines have at most 80 columns and no spaces at their end.
-func fitsTerminal(t *testing.T, out string) {
-	t.Helper()
-	for line := range strings.Lines(out) {
-		line = strings.TrimSuffix(line, "\n")
-		if n := utf8.RuneCountInString(line); n > terminalWidth || strings.HasSuffix(line, " ") {
-			t.Errorf("a line of %d columns, or with spaces at its end: %q", n, line)
+func TestDemoSaysWhyNothingWentThroughMemory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SOFTRDMA_HOST_DIR", file)
+	name := "HOST_DIRECTORY"
+	if runtime.GOOS != "linux" {
+		name = "HOST_UNSUPPORTED"
+	}
+	p := clitest.Start(t, "demo", "--size", "100K", "--addr", twoAddresses(t))
+	if code := p.ExitCode(); code != cli.ExitOK {
+		t.Fatalf("code %d: %s", code, &p.Stderr)
+	}
+	out := strings.Join(strings.Fields(p.Stdout.String()), " ")
+	for _, want := range []string{"Not through memory: ", "softrdma explain " + name, "through the network stack operation", "kernel TCP", "In short: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("expected %q, found\n%s", want, &p.Stdout)
 		}
 	}
-}
-
-// wideReport returns a report with wide figures.
-func wideReport(size int, write, tcp, writeP50, tcpP50 float64) *report {
-	r := &report{File: generatedFile, Bytes: size, SHA256: strings.Repeat("f", 64), Protocol: "RoCE v2", Client: "127.0.0.1:4791", Server: "127.0.0.2:4791", Repeats: 3}
-	for _, o := range operations {
-		row := resultRow{Name: o.name, Title: o.title, Bytes: int64(size), Count: o.count, Seconds: 123.4, P50: 123_456, P99: 99_999_999}
-		row.rate(12345, 12345)
-		r.Operations = append(r.Operations, row)
+	if strings.Contains(out, "through memory put") {
+		t.Errorf("a figure of the path through memory:\n%s", &p.Stdout)
 	}
-	*r.operation(measure.OpWrite).Gbit, r.operation(measure.OpWrite).P50 = write, writeP50
-	*r.operation(measure.OpTCP).Gbit, r.operation(measure.OpTCP).P50 = tcp, tcpP50
-	return r
+	clitest.Start(t, "demo", "--size", "100K", "--same-host", "require", "--addr", twoAddresses(t)).Fails(cli.ExitFailed, "directory")
 }
 
-func TestDemoReportFitsTerminal(t *testing.T) {
-	r := wideReport(defaultSize, 8888.8, 99, 1, 1)
-	r.Encrypted, r.Processors = true, 1
-	fitsTerminal(t, r.text())
-}
-
-func TestDemoConclusionMatchesFigures(t *testing.T) {
-	for name, c := range map[string]struct {
-		report *report
-		words  []string
-	}{
-		"slower":    {wideReport(defaultSize, 16, 32, 4, 8), []string{"moved the file at 50 % of kernel TCP's rate", "in 4 µs, where kernel TCP took 8 µs"}},
-		"as fast":   {wideReport(defaultSize, 30, 32, 4, 8), []string{"moved the file about as fast as kernel TCP"}},
-		"faster":    {wideReport(defaultSize, 48, 32, 12.34, 8), []string{"at 1.5 times kernel TCP's rate", "in 12.3 µs"}},
-		"small":     {wideReport(1<<20, 16, 32, 1500, 0.5), []string{"RDMA WRITE put 8 bytes", "in 1.50 ms, where kernel TCP took 0.50 µs"}},
-		"encrypted": {func() *report { r := wideReport(1<<20, 1, 1, 1, 1); r.Encrypted = true; return r }(), []string{"encrypted here, TCP was not."}},
-		"captured":  {func() *report { r := wideReport(1<<20, 1, 1, 1, 1); r.Capture = "x"; return r }(), []string{"measure speed without --pcap"}},
-	} {
-		got := c.report.conclusion()
-		for _, w := range c.words {
-			if !strings.Contains(got, w) {
-				t.Errorf("%s: expected %q, found %q", name, w, got)
-			}
-		}
-		if strings.Contains(got, "the file") != (c.report.Bytes >= minComparable) {
-			t.Errorf("%s: the throughput of %d bytes: %q", name, c.report.Bytes, got)
-		}
+func TestDemoWithSameHostOff(t *testing.T) {
+	memoryPath(t)
+	var r report
+	if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--size", "100K", "--same-host", "off", "--addr", twoAddresses(t))), &r); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestDemoFiguresHaveThreeDigits(t *testing.T) {
-	for got, want := range map[string]string{
-		duration(0.5): "0.50 µs", duration(9.999): "10.0 µs", duration(99.96): "100 µs", duration(999.9): "1.00 ms", duration(12_340): "12.3 ms", duration(2e6): "2 s",
-		binaryBytes(999): "999 B", binaryBytes(256 << 20): "256 MiB", binaryBytes(1023 << 20): "1.00 GiB", binaryBytes(3 << 30): "3 GiB", binaryBytes(1.5 * (1 << 30)): "1.50 GiB",
-	} {
-		if got != want {
-			t.Errorf("expected %q, found %q", want, got)
-		}
+	if len(r.Operations) != len(operations) || r.Reason != "HOST_OFF" || r.missing() != "Not through memory: --same-host off." {
+		t.Errorf("unexpected report %+v", r)
 	}
 }
 
 func TestDemoMovesAFile(t *testing.T) {
+	paths := memoryPath(t)
 	// The length is a multiple neither of a message nor of a word.
 	data := bytes.Repeat([]byte("softrdma "), 250_000)
 	file := filepath.Join(t.TempDir(), "file")
@@ -133,11 +142,15 @@ func TestDemoMovesAFile(t *testing.T) {
 	if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--file", file, "--addr", twoAddresses(t))), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.File != file || r.Bytes != len(data) || r.SHA256 != sha256Hex(data) || r.Client == r.Server || len(r.Operations) != len(operations) {
+	if r.File != file || r.Bytes != len(data) || r.SHA256 != sha256Hex(data) || r.Client == r.Server || len(r.Operations) != len(paths)*(len(operations)-1)+1 {
 		t.Fatalf("unexpected report %+v", r)
 	}
-	for i, o := range operations {
-		row := r.Operations[i]
+	for i, row := range r.Operations {
+		session := min(i/(len(operations)-1), len(paths)-1) // the last one has one row more
+		o, path := operations[i-session*(len(operations)-1)], paths[session]
+		if row.Path != path {
+			t.Errorf("expected path %q, found %q", path, row.Path)
+		}
 		if row.Name != o.name || row.Count != o.count || row.Seconds <= 0 || row.P50 <= 0 || row.P99 < row.P50 {
 			t.Errorf("unexpected row %+v", row)
 		}
@@ -181,6 +194,7 @@ func TestDemoAvoidsAddressesInUse(t *testing.T) {
 }
 
 func TestDemoCapture(t *testing.T) {
+	paths := memoryPath(t)
 	file := filepath.Join(t.TempDir(), "demo.pcapng")
 	p := clitest.Start(t, "demo", "--pcap", file, "--addr", twoAddresses(t))
 	if code := p.ExitCode(); code != cli.ExitOK {
@@ -189,14 +203,17 @@ func TestDemoCapture(t *testing.T) {
 	if !strings.Contains(p.Stderr.String(), "4 MiB") || !strings.Contains(p.Stdout.String(), "(4 MiB)") || !strings.Contains(p.Stdout.String(), file) {
 		t.Errorf("expected 4 MiB and the capture to be told, found\n%s%s", &p.Stderr, &p.Stdout)
 	}
-	out := clitest.Run(t, "capture", "--strict", file)
-	for _, want := range []string{"RC SEND First", "RC RDMA WRITE", "RC RDMA READ Request", "RC CmpSwap", "RC FetchAdd", "0 faults"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("expected %q in the capture, whose end is\n%s", want, out[max(0, len(out)-2000):])
-		}
+	files, _ := filepath.Glob(strings.TrimSuffix(file, ".pcapng") + "*")
+	if len(files) != len(paths) {
+		t.Errorf("expected a file for each of %q, found %v", paths, files)
 	}
-	if other, _ := filepath.Glob(file + "*"); len(other) != 1 {
-		t.Errorf("expected one file, found %v", other)
+	for _, file := range files {
+		out := clitest.Run(t, "capture", "--strict", file)
+		for _, want := range []string{"RC SEND First", "RC RDMA WRITE", "RC RDMA READ Request", "RC CmpSwap", "RC FetchAdd", "0 faults"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("expected %q in the capture %s, whose end is\n%s", want, file, out[max(0, len(out)-2000):])
+			}
+		}
 	}
 }
 

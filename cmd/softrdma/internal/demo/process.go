@@ -121,15 +121,26 @@ func runPeer(cmd *cobra.Command, devices []string, in io.Reader, out io.Writer) 
 	return nil
 }
 
+// serve runs a session for each path.
 func serve(ctx context.Context, cmd *cobra.Command, c *measure.Control, devices []string) error {
-	dev, err := cli.OpenFirst(cmd, devices)
+	m, err := c.Expect(ctx, measure.DoConnect)
+	for err == nil && m != nil {
+		m, err = serveSession(ctx, cmd, c, devices, m)
+	}
+	return err
+}
+
+// serveSession runs the session that begins with a request to connect. It returns the
+// request that begins the next session, or nil after the last one.
+func serveSession(ctx context.Context, cmd *cobra.Command, c *measure.Control, devices []string, m *measure.Message) (*measure.Message, error) {
+	dev, err := openFirst(cmd, devices, m.SameHost)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dev.Close()
-	s, err := newServer(ctx, dev, c)
+	s, err := newServer(ctx, dev, c, m)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.side.Close()
 	return s.run(ctx)

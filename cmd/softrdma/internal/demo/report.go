@@ -1,31 +1,32 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
 )
 
-// A resultRow is the result of one operation.
+// A resultRow is the result of one operation over one path.
 type resultRow struct {
-	Name      string   `json:"operation"`
-	Title     string   `json:"-"`
-	Bytes     int64    `json:"bytes,omitempty"`
-	Count     int64    `json:"count,omitempty"` // atomics of each end
-	Seconds   float64  `json:"seconds"`
-	Gbit      *float64 `json:"gbit_per_s,omitempty"`
-	Rate      *float64 `json:"operations_per_s,omitempty"`
-	P50       float64  `json:"latency_p50_us"`
-	P99       float64  `json:"latency_p99_us"`
-	ClientCPU *float64 `json:"client_cpu_s_per_gib,omitempty"`
-	ServerCPU *float64 `json:"server_cpu_s_per_gib,omitempty"`
-	Checked   string   `json:"checked"`
+	Name      string     `json:"operation"`
+	Path      verbs.Path `json:"path,omitempty"`
+	Bytes     int64      `json:"bytes,omitempty"`
+	Count     int64      `json:"count,omitempty"` // atomics of each end
+	Seconds   float64    `json:"seconds"`
+	Gbit      *float64   `json:"gbit_per_s,omitempty"`
+	Rate      *float64   `json:"operations_per_s,omitempty"`
+	P50       float64    `json:"latency_p50_us"`
+	P99       float64    `json:"latency_p99_us"`
+	ClientCPU *float64   `json:"client_cpu_s_per_gib,omitempty"`
+	ServerCPU *float64   `json:"server_cpu_s_per_gib,omitempty"`
+	Checked   string     `json:"checked"`
 }
 
 // rate computes the rate and the processor time per GiB.
@@ -51,186 +52,154 @@ type report struct {
 	Client     string      `json:"client"`
 	Server     string      `json:"server"`
 	Repeats    int         `json:"runs"`
-	Capture    string      `json:"capture,omitempty"`
+	Captures   []capture   `json:"captures,omitempty"`
+	WhyNetwork string      `json:"why_network,omitempty"`    // why nothing went through memory
+	Reason     string      `json:"network_reason,omitempty"` // its name
 	Operations []resultRow `json:"operations"`
 
 	Encrypted  bool `json:"-"` // RDMA is encrypted, TCP is not
 	Processors int  `json:"-"`
 }
 
+// A capture is the file with the packets of one path.
+type capture struct {
+	Path verbs.Path `json:"path,omitempty"`
+	File string     `json:"file"`
+}
+
+// explainNetwork records why a queue pair does not use memory.
+func (r *report) explainNetwork(q *verbs.QP) {
+	err := q.WhyNetwork()
+	if err == nil {
+		return
+	}
+	r.WhyNetwork = cli.OneLine(err)
+	if why := verbs.ReasonError(nil); errors.As(err, &why) {
+		r.Reason = why.Reason()
+	}
+}
+
 func (r *report) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return cli.WriteJSON(w, r)
 	}
-	_, err := io.WriteString(w, r.text())
+	_, err := io.WriteString(w, r.text(cli.TerminalWidth(w, fullWidth)))
 	return err
 }
 
-// terminalWidth is the width of a terminal that the report fits.
-const terminalWidth = 80
+// fullWidth is the width of a terminal that the report fits. It is not made wider.
+const fullWidth = 80
 
-func (r *report) text() string {
-	var b strings.Builder
+// text returns the report for a terminal of the given width.
+func (r *report) text(width int) string {
+	width = min(width, fullWidth)
 	file := "a generated file"
 	if r.File != generatedFile {
 		file = r.File
 	}
-	fmt.Fprintf(&b, "%s (%s) over %s\nfrom %s to %s, and back with READ:\n\n", file, binaryBytes(float64(r.Bytes)), r.Protocol, r.Client, r.Server)
-	b.WriteString(r.table())
-	fmt.Fprintf(&b, "\n\nSHA-256 %s\n", r.SHA256)
-	for _, paragraph := range []string{r.notes(), r.captureNote(), r.conclusion()} {
-		if paragraph != "" {
-			fmt.Fprintf(&b, "\n%s\n", trimLines(text.WrapSoft(paragraph, terminalWidth)))
+	title := fmt.Sprintf("%s (%s) between two processes on this machine, over %s from %s to %s, and back with READ:",
+		file, binaryBytes(float64(r.Bytes)), r.Protocol, r.Client, r.Server)
+	paragraphs := []string{wrap(title, width), r.table(width), "SHA-256 " + r.SHA256}
+	for _, p := range []string{r.notes(), r.missing(), r.captureNote(), r.conclusion()} {
+		if p != "" {
+			paragraphs = append(paragraphs, wrap(p, width))
 		}
 	}
-	return b.String()
+	return strings.Join(paragraphs, "\n\n") + "\n"
 }
 
-func (r *report) table() string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.DrawBorder = false
-	t.AppendHeader(table.Row{"operation", "time", "rate", "p50 of\n8 bytes", "p99 of\n8 bytes", "CPU/GiB\nclient", "CPU/GiB\nserver"})
-	for _, o := range r.Operations {
-		t.AppendRow(o.cells())
-	}
-	var right []table.ColumnConfig
-	for n := 2; n <= 7; n++ {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
-	return trimLines(t.Render())
-}
-
-// trimLines removes trailing spaces from lines.
-func trimLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
+// wrap breaks a paragraph into lines, but not at non-breaking spaces (U+00A0), which it
+// replaces by ordinary ones. WrapSoft takes both for the same.
+func wrap(paragraph string, width int) string {
+	const noSpace = "\ue000" // of one column
+	s := text.WrapSoft(strings.ReplaceAll(paragraph, "\u00a0", noSpace), width)
+	return strings.ReplaceAll(trimLines(s), noSpace, " ")
 }
 
 // notes says how the figures were measured.
 func (r *report) notes() string {
-	s := "The file and the sums of the counters were checked after each run. "
+	s := "The file and the counters were checked after each run"
 	if r.Repeats > 1 {
-		s += fmt.Sprintf("Time is the median of %d runs. ", r.Repeats)
+		s += fmt.Sprintf("; rates are the median of %d runs", r.Repeats)
 	}
-	s += "p50 and p99 are measured after a warm-up: half of the round trip, or all of it for READ and atomics," +
-		" in which the other program takes no part. Both ends poll, with TCP as well."
+	s += ". Latency is measured after a warm-up, both ends polling (TCP too): one way, or the round trip of READ and atomics." +
+		r.processorTime()
 	if r.Processors == 1 {
 		s += " The two programs share one processor, so latency is the time to switch between them."
 	}
 	return s
 }
 
+// processorTime says what both ends used for each GiB.
+func (r *report) processorTime() string {
+	if r.Bytes < minComparable {
+		return ""
+	}
+	var parts []string
+	for _, o := range []*resultRow{r.row(measure.OpWrite, verbs.PathSameHost), r.networkWrite(), r.tcp()} {
+		if o == nil || o.ClientCPU == nil || o.ServerCPU == nil {
+			continue
+		}
+		name := pathTitle(o.Path)
+		switch {
+		case o.Name == measure.OpTCP:
+			name = "for TCP"
+		case len(parts) == 0:
+			name = "for WRITE " + name
+		}
+		parts = append(parts, fmt.Sprintf("%s\u00a0s %s", threeDigits(*o.ClientCPU+*o.ServerCPU), name))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " Processor time of both ends per GiB: " + strings.Join(parts, ", ") + "."
+}
+
+// missing says why the table has no figures for the path through memory.
+func (r *report) missing() string {
+	switch {
+	case r.Reason == "HOST_OFF":
+		return "Not through memory: --same-host off."
+	case r.WhyNetwork == "":
+		return ""
+	case r.Reason == "":
+		return fmt.Sprintf("Not through memory: %s.", r.WhyNetwork)
+	}
+	return fmt.Sprintf("Not through memory: %s (see softrdma explain %s).", r.WhyNetwork, r.Reason)
+}
+
 func (r *report) captureNote() string {
-	if r.Capture == "" {
+	if len(r.Captures) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("The packets are in %s: wireshark %s, or softrdma capture %s.", r.Capture, r.Capture, r.Capture)
+	var parts []string
+	for _, c := range r.Captures {
+		parts = append(parts, fmt.Sprintf("%s (%s)", c.File, pathTitle(c.Path)))
+	}
+	file := r.Captures[0].File
+	return fmt.Sprintf("The packets are in %s. Open them with: wireshark %s, or softrdma capture %s.", strings.Join(parts, " and "), file, file)
 }
 
-// minComparable is the file size from which throughput is meaningful; below it the
-// start-up time dominates.
-const minComparable = 16 << 20
-
-// conclusion summarises the figures in one sentence.
-func (r *report) conclusion() string {
-	write, tcp := r.operation(measure.OpWrite), r.operation(measure.OpTCP)
-	switch {
-	case r.Capture != "":
-		return "In short: every operation works, but each packet was also written to disk: measure speed without --pcap."
-	case write == nil || tcp == nil || write.Gbit == nil || tcp.Gbit == nil:
-		return ""
-	}
-	s := "In short: with no RDMA hardware, "
-	if r.Bytes >= minComparable {
-		s += fmt.Sprintf("RDMA WRITE moved the file %s, and it ", comparedToTCP(*write.Gbit / *tcp.Gbit))
-	} else {
-		s += "RDMA WRITE "
-	}
-	s += fmt.Sprintf("put 8 bytes into the other program's memory in %s, where kernel TCP took %s", duration(write.P50), duration(tcp.P50))
-	if r.Encrypted {
-		s += "; RDMA was encrypted here, TCP was not"
-	}
-	return s + "."
-}
-
-// comparedToTCP describes a ratio of throughputs. Differences up to a tenth are within
-// the variation of runs and are not mentioned.
-func comparedToTCP(ratio float64) string {
-	switch {
-	case ratio < 0.9:
-		return fmt.Sprintf("at %.0f %% of kernel TCP's rate", 100*ratio)
-	case ratio <= 1.1:
-		return "about as fast as kernel TCP"
-	}
-	return fmt.Sprintf("at %.1f times kernel TCP's rate", ratio)
-}
-
-func (r *report) operation(name string) *resultRow {
+// row returns the row of an operation over a path, or nil.
+func (r *report) row(name string, path verbs.Path) *resultRow {
 	for i := range r.Operations {
-		if r.Operations[i].Name == name {
-			return &r.Operations[i]
+		if o := &r.Operations[i]; o.Name == name && o.Path == path {
+			return o
 		}
 	}
 	return nil
 }
 
-// cells returns the row of the table.
-func (r *resultRow) cells() table.Row {
-	cpu := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return threeDigits(*v) + " s"
-	}
-	rate := ""
-	if r.Rate != nil {
-		rate = fmt.Sprintf("%.0f k/s", *r.Rate/1e3)
-	} else if r.Gbit != nil {
-		rate = binaryBytes(*r.Gbit/8e-9) + "/s"
-	}
-	return table.Row{r.Title, duration(r.Seconds * 1e6), rate, duration(r.P50), duration(r.P99), cpu(r.ClientCPU), cpu(r.ServerCPU)}
-}
+// tcp returns the row of kernel TCP, or nil.
+func (r *report) tcp() *resultRow { return r.row(measure.OpTCP, verbs.PathNetwork) }
 
-// binaryBytes formats a number of bytes with about three digits and a unit of a power
-// of 1024.
-func binaryBytes(n float64) string {
-	unit := 0
-	for ; n >= 1000 && unit < 4; unit++ {
-		n /= 1024
-	}
-	name := []string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
-	if unit == 0 {
-		return fmt.Sprintf("%.0f %s", n, name)
-	}
-	return threeDigits(n) + " " + name
-}
-
-// duration formats a time in microseconds with a suitable unit.
-func duration(µs float64) string {
-	for _, u := range []struct {
-		µs   float64
-		name string
-	}{{1e6, "s"}, {1e3, "ms"}} {
-		if µs >= u.µs*0.9995 {
-			return threeDigits(µs/u.µs) + " " + u.name
+// networkWrite returns the row of WRITE over the path that is not shared memory of both
+// processes, or nil.
+func (r *report) networkWrite() *resultRow {
+	for _, path := range []verbs.Path{verbs.PathNetwork, verbs.PathUnknown} {
+		if o := r.row(measure.OpWrite, path); o != nil {
+			return o
 		}
 	}
-	return threeDigits(µs) + " µs"
-}
-
-// threeDigits formats a number with three digits. Whole numbers have no decimals.
-func threeDigits(v float64) string {
-	switch {
-	case v == float64(int64(v)) || v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
+	return nil
 }

@@ -21,13 +21,8 @@ type server struct {
 	listener net.Listener // for the client's next TCP connection
 }
 
-// newServer waits until the first process says how large the file is, and connects to
-// it.
-func newServer(ctx context.Context, dev cli.Device, c *measure.Control) (*server, error) {
-	m, err := c.Expect(ctx, measure.DoConnect)
-	if err != nil {
-		return nil, err
-	}
+// newServer connects to the first process, which asks for it with m.
+func newServer(ctx context.Context, dev cli.Device, c *measure.Control, m *measure.Message) (*server, error) {
 	s, err := measure.NewSide(dev.Device, sideConfig(dev, m.Size))
 	if err != nil {
 		return nil, err
@@ -62,25 +57,28 @@ func connectServer(ctx context.Context, s *measure.Side, c *measure.Control, m *
 
 func (s *server) data() []byte { return s.side.Buf[:s.size] }
 
-// run executes what the first process asks for, until it says goodbye.
-func (s *server) run(ctx context.Context) error {
+// run executes what the first process asks for, until it begins another session with the
+// message that run returns, or says goodbye.
+func (s *server) run(ctx context.Context) (*measure.Message, error) {
 	for {
 		m, err := s.c.Next(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		switch m.Do {
+		case measure.DoConnect:
+			return m, nil
 		case measure.DoBegin:
 			err = s.transfer(ctx, m)
 		case measure.DoLatency:
 			err = s.latency(ctx, m)
 		case measure.DoBye:
-			return nil
+			return nil, nil
 		default:
 			err = cli.PeerErrorf("control channel: unexpected %q", m.Do)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -120,7 +118,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	if _, err := s.c.Expect(ctx, measure.DoEnd); err != nil {
 		return err
 	}
-	done := &measure.Message{Do: measure.DoDone, CPU: (loop.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter)}
+	done := &measure.Message{Do: measure.DoDone, CPU: (loop.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter), Path: s.side.QPs[0].Path()}
 	if o.count == 0 {
 		done.SHA256 = sha256Hex(s.data())
 	}

@@ -28,7 +28,9 @@ type Message struct {
 	Device    string           `json:"device,omitempty"`
 	Endpoints []verbs.Endpoint `json:"endpoints,omitempty"`
 	Memory    *RemoteMemory    `json:"memory,omitempty"`
-	Service   *Service         `json:"service,omitempty"` // instead of Endpoints
+	SameHost  verbs.SameHost   `json:"same_host,omitempty"` // how the peer is to open its device
+	Path      verbs.Path       `json:"path,omitempty"`      // of this end's queue pairs
+	Service   *Service         `json:"service,omitempty"`   // instead of Endpoints
 
 	Operation string      `json:"operation,omitempty"`
 	Size      int         `json:"size,omitempty"`

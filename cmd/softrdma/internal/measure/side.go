@@ -37,7 +37,8 @@ type SideConfig struct {
 	Recv       int // depth of each receive queue
 	Memory     int // bytes
 	MemoryKind MemoryKind
-	Inline     int // bytes
+	Shared     *verbs.Memory // memory to use instead, which the caller frees and may have filled
+	Inline     int           // bytes
 	Events     bool
 
 	Congestion verbs.CongestionControl
@@ -89,15 +90,9 @@ func (s *Side) allocate() (err error) {
 	if s.pd, err = dev.AllocPD(); err != nil {
 		return err
 	}
-	if cfg.MemoryKind == MemoryOrdinary {
-		s.Buf = make([]byte, cfg.Memory)
-	} else {
-		if s.mem, err = verbs.AllocMemory(cfg.Memory, verbs.AllocConfig{Device: dev}); err != nil {
-			return err
-		}
-		s.Buf = s.mem.Bytes()
+	if err = s.allocateMemory(); err != nil {
+		return err
 	}
-	clear(s.Buf) // avoid page faults during the measurement
 	all := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if s.MR, err = s.pd.RegisterMemory(s.Buf, all); err != nil {
 		return err
@@ -116,6 +111,23 @@ func (s *Side) allocate() (err error) {
 		s.QPs = append(s.QPs, qp)
 		s.Local = append(s.Local, qp.Endpoint())
 	}
+	return nil
+}
+
+func (s *Side) allocateMemory() (err error) {
+	switch {
+	case s.Cfg.Shared != nil:
+		s.Buf = s.Cfg.Shared.Bytes()
+		return nil
+	case s.Cfg.MemoryKind == MemoryOrdinary:
+		s.Buf = make([]byte, s.Cfg.Memory)
+	default:
+		if s.mem, err = verbs.AllocMemory(s.Cfg.Memory, verbs.AllocConfig{Device: s.Dev}); err != nil {
+			return err
+		}
+		s.Buf = s.mem.Bytes()
+	}
+	clear(s.Buf) // avoid page faults during the measurement
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
 )
 
 const (
@@ -52,7 +53,7 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *options, host strin
 	if opt.device == "" {
 		names = cli.Candidates(addrOf(conn.LocalAddr()), opt.Protocol)
 	}
-	dev, err := cli.OpenFirst(cmd, names)
+	dev, err := cli.OpenFirst(cmd, names, verbs.Config{})
 	if err != nil {
 		c.Fail(err)
 		return err

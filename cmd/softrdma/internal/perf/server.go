@@ -15,6 +15,7 @@ import (
 	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/verbs"
 )
 
 // keepAlive detects within ten seconds that a peer's host is gone.
@@ -86,7 +87,7 @@ func (p *server) run(ctx context.Context, c *peer, notes *cli.Printer) error {
 	dev := p.dev
 	if dev.Device == nil {
 		var err error
-		if dev, err = cli.OpenFirst(p.cmd, cli.Candidates(addrOf(c.conn.LocalAddr()), set.Protocol)); err != nil {
+		if dev, err = cli.OpenFirst(p.cmd, cli.Candidates(addrOf(c.conn.LocalAddr()), set.Protocol), verbs.Config{}); err != nil {
 			return err
 		}
 		defer dev.Close()

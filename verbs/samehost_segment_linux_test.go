@@ -1,0 +1,61 @@
+package verbs_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// mappings returns how many mappings of allocated memory this process has.
+func mappings(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(b), "/memfd:softrdma (deleted)")
+}
+
+// A peer maps allocated memory while it is registered, and no longer.
+func TestSameHostPeerUnmapsFreedMemory(t *testing.T) {
+	const size = 1 << 20
+	a, b := sameHostPair(t, verbs.SameHostRequire, size, false)
+	before := mappings(t)
+	for round := range 4 {
+		m, err := verbs.AllocMemory(size, verbs.AllocConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mr, err := a.pd.RegisterMemory(m.Bytes(), allRights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(m.Bytes(), uint64(round))
+		for end := time.Now().Add(20 * time.Second); mappings(t) < before+2; {
+			if time.Now().After(end) {
+				t.Fatalf("round %d: the peer never maps the memory", round)
+			}
+			a.post(t, verbs.SendWR{
+				Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+			})
+			a.ok(t, verbs.WCWrite)
+		}
+		if string(b.buf) != string(m.Bytes()) {
+			t.Fatalf("round %d: other bytes arrived", round)
+		}
+		if err := mr.Deregister(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Free(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(20 * time.Second); mappings(t) > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("round %d: freed memory stays mapped", round)
+			}
+		}
+	}
+}
