@@ -93,12 +93,12 @@ const fullWidth = 80
 // text returns the report for a terminal of the given width.
 func (r *report) text(width int) string {
 	width = min(width, fullWidth)
-	file := "a generated file"
+	file := "A generated file"
 	if r.File != generatedFile {
 		file = r.File
 	}
-	title := fmt.Sprintf("%s (%s) between two processes on this machine, over %s from %s to %s, and back with READ:",
-		file, binaryBytes(float64(r.Bytes)), r.Protocol, r.Client, r.Server)
+	title := fmt.Sprintf("%s (%s) moves between two processes on this machine, over %s from %s to %s, and back with READ:",
+		file, binaryBytes(float64(r.Bytes)), strings.ReplaceAll(r.Protocol, " ", "\u00a0"), r.Client, r.Server)
 	paragraphs := []string{wrap(title, width), r.table(width), "SHA-256 " + r.SHA256}
 	for _, p := range []string{r.notes(), r.missing(), r.captureNote(), r.conclusion()} {
 		if p != "" {
