@@ -35,6 +35,7 @@ func (d *Device) AttachHost(c *hostmem.Channel) {
 		l.Lock()
 		l.host.Add(c, l.dev.Trace.On())
 		l.Unlock()
+		l.link.Wake() // the peer may have sent before Add armed the rings of a sleeping lane
 	}
 }
 

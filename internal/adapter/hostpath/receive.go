@@ -138,7 +138,7 @@ func (l *Lane) warm(r *ring) {
 	}
 	r.quiet = 0
 	if l.sleeping {
-		r.Arm() // a new ring is empty
+		r.Arm() // which fails if the peer has sent already: who adds a path wakes the sleeper
 	} else {
 		r.Disarm()
 	}
