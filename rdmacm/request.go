@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"softrdma/verbs"
@@ -97,7 +98,21 @@ func (r *Request) begin(p *ConnParam) error {
 			return err
 		}
 	}
-	return id.Accept(p)
+	err := id.Accept(p)
+	if text := pathRefusal(err); text != "" {
+		_ = id.Reject([]byte(text[:min(len(text), MaxPrivateReject)])) // the peer learns why
+	}
+	return err
+}
+
+// pathRefusal returns the named reason if an error says that this side requires a path
+// through memory and there is none, else "".
+func pathRefusal(err error) string {
+	var why verbs.ReasonError
+	if !errors.As(err, &why) || !strings.HasPrefix(why.Reason(), "HOST_") {
+		return ""
+	}
+	return why.Reason() + ": " + why.Error()
 }
 
 func (r *Request) conn() *Conn { return &Conn{end: r.end, param: r.param} }

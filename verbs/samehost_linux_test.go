@@ -243,3 +243,48 @@ func TestClosedSameHostDevicesLeakNothing(t *testing.T) {
 		t.Errorf("left in the directory: %v, %v", list, err)
 	}
 }
+
+// A device that names no mode has that of SetSameHost, and without one that of the
+// environment.
+func TestSameHostModeOfTheProcess(t *testing.T) {
+	needOwn(t, "the mode is the daemon's")
+	if *overMemory {
+		t.Skip("SKIPPED with -samehost: the tests name a mode")
+	}
+	hostDirectory(t)
+	t.Cleanup(func() {
+		if err := verbs.SetSameHost(""); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct{ environment, set, want verbs.SameHost }{
+		{"", "", verbs.SameHostAuto},
+		{verbs.SameHostOff, "", verbs.SameHostOff},
+		{verbs.SameHostOff, verbs.SameHostRequire, verbs.SameHostRequire},
+	} {
+		t.Setenv("SOFTRDMA_SAME_HOST", string(c.environment))
+		if err := verbs.SetSameHost(c.set); err != nil {
+			t.Fatal(err)
+		}
+		dev := openInProcess(t, "127.7.41.3", verbs.Config{})
+		if got := dev.SameHost().Mode; got != c.want {
+			t.Errorf("environment %q, set %q: mode %q, expected %q", c.environment, c.set, got, c.want)
+		}
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := verbs.SetSameHost("sometimes"); reasonOf(err) == "" {
+		t.Errorf("a mode that does not exist: %v", err)
+	}
+	if err := verbs.SetSameHost(""); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SOFTRDMA_SAME_HOST", "sometimes")
+	if dev, err := verbs.Open("127.7.41.3", verbs.Config{}); err == nil || !strings.Contains(err.Error(), "SOFTRDMA_SAME_HOST") {
+		t.Errorf("a mode in the environment that does not exist: %v", err)
+		if err == nil {
+			_ = dev.Close()
+		}
+	}
+}
