@@ -69,13 +69,16 @@ func TestDemoOnMachineWithIPv6Alone(t *testing.T) {
 }
 
 func TestDemoWithoutProc(t *testing.T) {
-	runInContainer(t, func(lo netlink.Link) {
+	r := runInContainer(t, func(lo netlink.Link) {
 		hosttest.Must(t, netlink.LinkSetUp(lo))
 		hosttest.Must(t, unix.Mount("none", "/proc", "tmpfs", 0, ""))
 		if _, err := os.ReadDir("/proc/self"); err == nil {
 			t.Error("/proc is still there")
 		}
 	})
+	if r.Reason != "HOST_UNSUPPORTED" || len(r.Operations) != len(operations) {
+		t.Errorf("expected the network stack alone with HOST_UNSUPPORTED, found %+v", r)
+	}
 }
 
 func TestDemoWithLoopbackDownNamesRemedy(t *testing.T) {

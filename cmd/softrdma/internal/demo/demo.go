@@ -36,7 +36,8 @@ On a terminal one line shows the progress; otherwise each operation prints a lin
 on standard error. --json turns both off. A machine without 127.0.0.1 runs the
 demo on ::1.
 
-The demo leaves nothing behind: no file, no process, no socket.`
+The demo leaves no file, process or socket behind, only the directory in which
+devices of this host find each other.`
 
 const example = `  softrdma demo
   softrdma demo --file /boot/vmlinuz

@@ -269,6 +269,7 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 	}
 	for name, signal := range map[string]os.Signal{"interrupt": os.Interrupt, "kill": os.Kill} {
 		t.Run(name, func(t *testing.T) {
+			memoryPath(t)
 			a, b := clitest.LoopbackDevice(t), clitest.LoopbackDevice(t)
 			p := clitest.Start(t, "demo", "--size", "1G", "--addr", a+","+b)
 			for end := time.Now().Add(clitest.Timeout); len(processesWith(t, peerCommand+"\x00"+b)) != 1; time.Sleep(5 * time.Millisecond) {
@@ -293,6 +294,11 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 			}
 			if len(left) > 0 {
 				t.Errorf("left behind: %v", left)
+			}
+			// A killed process cannot remove its devices' sockets.
+			names, err := os.ReadDir(os.Getenv("SOFTRDMA_HOST_DIR"))
+			if err != nil || signal == os.Interrupt && len(names) > 0 {
+				t.Errorf("left in the directory of devices: %v, %v", names, err)
 			}
 			for _, addr := range []string{a, b} {
 				l, err := net.ListenPacket("udp", net.JoinHostPort(addr, "4791"))
