@@ -99,7 +99,7 @@ func speedName(mbps int) string {
 
 func printDevicesVerbose(out io.Writer, list []verbs.DeviceInfo) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	h := publishedDevices()
+	h := publishedDevices(list)
 	for i := range list {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -207,7 +207,7 @@ type limitsRecord struct {
 
 func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
 	records := make([]record, len(list)) // never encoded as null
-	h := publishedDevices()
+	h := publishedDevices(list)
 	for i := range list {
 		d := &list[i]
 		a := d.Query()

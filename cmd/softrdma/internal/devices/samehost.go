@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"softrdma/internal/samehost"
@@ -17,9 +18,13 @@ type host struct {
 	err     error
 }
 
-func publishedDevices() host {
-	dir, list, err := samehost.Published("")
-	return host{dir, list, err}
+// publishedDevices returns the published devices that speak a protocol of the listed ones.
+func publishedDevices(listed []verbs.DeviceInfo) host {
+	dir, published, err := samehost.Published("")
+	published = slices.DeleteFunc(published, func(p samehost.Device) bool {
+		return !slices.ContainsFunc(listed, func(d verbs.DeviceInfo) bool { return kindOf(d.Protocol) == p.Kind })
+	})
+	return host{dir, published, err}
 }
 
 // published reports whether a process of this network namespace has published the device of
@@ -53,7 +58,7 @@ func (h *host) print(w io.Writer) {
 	if len(h.devices) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nPublished in %s, to be reached through memory:\n", h.dir)
+	fmt.Fprintf(w, "\nPublished in %s, to be reached through memory\n(a killed process leaves its devices there):\n", h.dir)
 	for _, p := range h.devices {
 		note := ""
 		if !p.Same {
