@@ -130,9 +130,10 @@ func (r *report) notes() string {
 	return s
 }
 
-// processorTime says what both ends used for each GiB.
+// processorTime says what both ends used for each GiB. It says nothing if a daemon does
+// the work, whose time is not measured.
 func (r *report) processorTime() string {
-	if r.Bytes < minComparable {
+	if r.Bytes < minComparable || r.row(measure.OpWrite, verbs.PathUnknown) != nil {
 		return ""
 	}
 	var parts []string

@@ -137,3 +137,12 @@ func TestDemoFiguresHaveThreeDigits(t *testing.T) {
 		}
 	}
 }
+
+func TestDemoLeavesOutProcessorTimeOfDaemon(t *testing.T) {
+	for path, want := range map[verbs.Path]bool{verbs.PathUnknown: false, verbs.PathNetwork: true} {
+		r := wideReport(defaultSize, figure{"", 1, 1}, figure{path, 1, 1})
+		if got := strings.Contains(r.notes(), "Processor time"); got != want {
+			t.Errorf("path %q: expected %v, found %v in %q", path, want, got, r.notes())
+		}
+	}
+}
