@@ -52,6 +52,7 @@ func TestPerfOfTwoProtocolsIsRefused(t *testing.T) {
 }
 
 func TestDevicesIWARP(t *testing.T) {
+	t.Setenv("SOFTRDMA_HOST_DIR", t.TempDir()) // where no other devices are published
 	if out := clitest.Run(t, "devices", "-v", "--protocol", "iwarp"); !strings.Contains(out, "iWARP over TCP") || strings.Contains(out, "RoCE") {
 		t.Errorf("unexpected %s", out)
 	}

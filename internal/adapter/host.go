@@ -61,10 +61,11 @@ func (d *Device) ShowPackets() {
 // Prepare looks for a path through memory to a peer that is about to be connected to. It
 // returns an error only if there has to be one (Config.Reach).
 func (d *Device) Prepare(peer qp.Endpoint) error {
-	if d.cfg.Reach == nil {
+	net := d.lanes[0].net
+	if d.cfg.Reach == nil || net == nil {
 		return nil
 	}
-	return d.cfg.Reach(peer)
+	return d.cfg.Reach(net.Key(&qp.Path{Dst: peer}, 0, 0).Dst) // as the network names it
 }
 
 // HostPath reports whether packets to a peer go through memory.

@@ -3,6 +3,7 @@ package samehost
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -206,8 +207,13 @@ func (d *directory) removeStale(name string) {
 	}
 }
 
-// replaceStale removes the names of a device address that killed processes have left. On
-// a file system that other hosts may share, such a name may be that of a living process.
+// looksAtOnce is how many names of other addresses a device that opens looks at. Each look
+// connects to a device that may be alive.
+const looksAtOnce = 8
+
+// replaceStale removes names that killed processes have left: those of a device address,
+// and some of others, so that names of addresses that nobody uses again go as well. On a
+// file system that other hosts may share, such a name may be that of a living process.
 func (d *directory) replaceStale(of name) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(d.file.Fd()), &fs); err != nil || !slices.Contains(localFileSystems, uint32(fs.Type)) {
@@ -216,6 +222,16 @@ func (d *directory) replaceStale(of name) {
 	found, _, _ := d.names(of)
 	for _, n := range found {
 		d.removeStale(n.String())
+	}
+	all, err := d.list()
+	if err != nil || len(all) == 0 {
+		return
+	}
+	first := rand.IntN(len(all))
+	for i := range min(looksAtOnce, len(all)) {
+		if s := all[(first+i)%len(all)]; isName(s) {
+			d.removeStale(s)
+		}
 	}
 }
 

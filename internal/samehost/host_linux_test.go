@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -644,5 +645,43 @@ func TestPublicDirectoryMustBeOwn(t *testing.T) {
 	}
 	if err := d.check(own); err != nil {
 		t.Errorf("the own directory is refused: %v", err)
+	}
+}
+
+// Names that killed processes have left go with time, whichever addresses they are of.
+func TestNamesOfOtherAddressesArePruned(t *testing.T) {
+	dir := t.TempDir()
+	d, err := openDirectory(dir, &users{own: uint32(os.Geteuid())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	in, err := ownSpace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(i int) name {
+		return name{kind: kindText("RoCE v2"), local: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 80, 1, byte(i)}), 4791), space: in, since: uint64(i)}
+	}
+	for i := range 20 {
+		l, err := d.listen(of(i+1), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			defer l.Close()
+			continue
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+	}
+	for range 1000 { // each call looks at some
+		d.replaceStale(of(99))
+		if all, err := d.list(); err != nil || len(all) == 1 {
+			break
+		}
+	}
+	if all, err := d.list(); err != nil || len(all) != 1 || all[0] != of(1).String() {
+		t.Errorf("found %d names, %v; expected the living device's alone", len(all), err)
 	}
 }

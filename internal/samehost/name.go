@@ -75,3 +75,9 @@ func parseName(s string) (n name, ok bool) {
 
 // same reports whether two names are of one device address, in whatever namespaces.
 func (n name) same(o name) bool { return n.kind == o.kind && n.local == o.local }
+
+// isName reports whether a file's name is that of a device.
+func isName(s string) bool {
+	_, ok := parseName(s)
+	return ok
+}
