@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/samehost"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func main() {
 			fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.OneLine(e))
 		}
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
-		os.Exit(cli.ExitInterrupted)
+		exit(cli.ExitInterrupted)
 	}
 	code := cli.ExitCode(err)
 	switch code {
@@ -42,5 +43,11 @@ func main() {
 	default:
 		fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.OneLine(err))
 	}
+	exit(code)
+}
+
+// exit ends the process. Devices that a command did not close leave no sockets.
+func exit(code int) {
+	samehost.RemoveNames()
 	os.Exit(code)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -96,9 +97,39 @@ func Open(cfg Config) (*Host, error) {
 		dir.close()
 		return nil, err
 	}
+	published.Lock()
+	published.hosts[h] = struct{}{}
+	published.Unlock()
 	h.running.Add(1)
 	go h.accept()
 	return h, nil
+}
+
+// published are the hosts whose sockets are in a directory.
+var published = struct {
+	sync.Mutex
+	hosts map[*Host]struct{}
+}{hosts: make(map[*Host]struct{})}
+
+// unpublish removes the host's name, unless that was done.
+func (h *Host) unpublish() {
+	published.Lock()
+	defer published.Unlock()
+	if _, ok := published.hosts[h]; ok {
+		delete(published.hosts, h)
+		h.dir.remove(h.name.String())
+	}
+}
+
+// RemoveNames takes all devices of this process out of their directories. A process calls
+// it that ends without having closed them.
+func RemoveNames() {
+	published.Lock()
+	hosts := slices.Collect(maps.Keys(published.hosts))
+	published.Unlock()
+	for _, h := range hosts {
+		h.unpublish()
+	}
 }
 
 // processStack is the stack of devices that name none.
@@ -128,7 +159,7 @@ func (h *Host) Close() error {
 	var err error
 	if !again {
 		h.cancel()
-		h.dir.remove(h.name.String())
+		h.unpublish()
 		err = h.listener.Close()
 	}
 	h.running.Wait()

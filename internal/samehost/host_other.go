@@ -43,3 +43,6 @@ func (h *Host) Close() error { return nil }
 func Published(dir string) (path string, list []Device, err error) {
 	return dir, nil, unsupported().Err()
 }
+
+// RemoveNames does nothing: no device is published.
+func RemoveNames() {}
