@@ -277,14 +277,14 @@ func tooMany(limit, found int) error {
 	return reason.Detail{Reason: reason.HostLimit, Expected: uint64(limit), Found: uint64(found + 1)}.Err()
 }
 
-// add makes a channel known. If its peer has too many, the oldest ends.
+// add makes a channel known. If its peer has too many, the oldest end.
 func (h *Host) add(c *channel) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := append(h.channels[c.Peer], c)
 	h.channels[c.Peer] = list
-	if len(list) > maxPeerChannels {
-		list[0].Close()
+	for _, old := range list[:max(len(list)-maxPeerChannels, 0)] {
+		old.Close() // more than one if those that were closed before have not ended yet
 	}
 	delete(h.failures, c.Peer)
 	h.total.channels++
