@@ -197,18 +197,20 @@ func (d *directory) owner(name string) (uid uint32, ok bool) {
 }
 
 // removeStale removes a name if nobody listens on it. A name is never used again, so
-// nobody will.
+// nobody will. A socket of another type tells without waking the listener: its connect
+// fails with EPROTOTYPE if there is one.
 func (d *directory) removeStale(name string) {
-	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.at(name), Net: "unixpacket"})
-	if err == nil {
-		_ = c.Close()
-	} else if errors.Is(err, unix.ECONNREFUSED) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if unix.Connect(fd, &unix.SockaddrUnix{Name: d.at(name)}) == unix.ECONNREFUSED {
 		d.remove(name)
 	}
 }
 
-// looksAtOnce is how many names of other addresses a device that opens looks at. Each look
-// connects to a device that may be alive.
+// looksAtOnce is how many names of other addresses a device that opens looks at.
 const looksAtOnce = 8
 
 // replaceStale removes names that killed processes have left: those of a device address,
