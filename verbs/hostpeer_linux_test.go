@@ -60,6 +60,7 @@ type hostPeer struct {
 // startHostPeer starts a peer, which is killed when the test ends.
 func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
+	needOwn(t, "the mode is the daemon's")
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
