@@ -61,6 +61,9 @@ type hostPeer struct {
 func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
 	needOwn(t, "the mode is the daemon's")
+	if *overEthernet {
+		t.Skip("SKIPPED with -roce1: the peer's device speaks RoCE v2")
+	}
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
