@@ -18,7 +18,7 @@ const hugePageFlag = unix.MAP_HUGETLB
 const hugePagesFrom = 2 << 20
 
 // mapShared maps memory that other processes can map by its descriptor. Nobody can make
-// its file shorter, which would end those who access it. Unless writable is true, other
+// its file shorter: an access beyond the end would kill the process. Unless writable is true, other
 // processes cannot write to it.
 func mapShared(n int, writable bool) (buf []byte, fd int, err error) {
 	page := os.Getpagesize()

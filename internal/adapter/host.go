@@ -58,22 +58,14 @@ func (d *Device) ShowPackets() {
 	}
 }
 
-// Prepare looks for a path through memory to a peer that is about to be connected to. It
-// returns an error only if there has to be one (Config.Reach).
+// Prepare looks for a path through memory to a peer that a path is about to lead to. It returns
+// an error only if there has to be one (Config.Reach).
 func (d *Device) Prepare(peer qp.Endpoint) error {
 	net := d.lanes[0].net
 	if d.cfg.Reach == nil || net == nil {
 		return nil
 	}
 	return d.cfg.Reach(net.Key(&qp.Path{Dst: peer}, 0, 0).Dst) // as the network names it
-}
-
-// HostPath reports whether packets to a peer go through memory.
-func (d *Device) HostPath(peer qp.Endpoint) bool {
-	l := d.lanes[0]
-	l.Lock()
-	defer l.Unlock()
-	return l.host.Find(peer) != nil
 }
 
 // initHost prepares the memory path of a lane of packets, and returns what the lane waits

@@ -81,7 +81,7 @@ func openDirectory(path string, u *users) (*directory, error) {
 }
 
 // check refuses a directory in which other users could replace sockets. With the sticky
-// bit only the directory's owner can, who is then trusted as whoever made it shared.
+// bit only the directory's owner can. That user shared the directory, and is trusted.
 func (d *directory) check(u *users) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.file.Fd()), &st); err != nil {

@@ -2,7 +2,7 @@
 // device of this process to them through shared memory.
 //
 // It owns the directory in which devices publish themselves, the handshake with its checks,
-// who is trusted, the connection that stays open to the peer, and the descriptors and
+// the rules of trust, the connection that stays open to the peer, and the descriptors and
 // mappings of each channel (link/hostmem). It sends no packet, reads no ring and knows no
 // queue pair: the adapter does, from Attach to Detach.
 //

@@ -191,8 +191,8 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 	return h.otherStack(m, c.process.pid)
 }
 
-// onlyIn returns why a device in another network namespace is not who packets to its
-// address reach, or nil.
+// onlyIn returns why packets to its address would not reach a device in another network
+// namespace, or nil.
 func (h *Host) onlyIn(n name) error {
 	if err := h.foreign(n); err != nil {
 		return err

@@ -147,7 +147,7 @@ func (h *Host) Name() string { return h.name.String() }
 
 // Close ends all channels, and calls Detach for each. When it returns nobody finds the
 // device, and no goroutine, descriptor or mapping is left. It must not be called from Attach
-// or Detach, nor by who holds what Detach waits for.
+// or Detach, nor while the caller holds a lock that Detach takes.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	again := h.closed

@@ -186,7 +186,7 @@ func TestMalformedHelloLeavesNothing(t *testing.T) {
 	}
 }
 
-// A device is published by somebody who answers wrongly.
+// A process publishes a device and answers with malformed messages.
 func TestMalformedAnswerLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})

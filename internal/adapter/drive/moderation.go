@@ -14,8 +14,8 @@ const (
 	moderateTime = 30 * time.Microsecond
 
 	// moderateLeast is the number of bytes that must come during such a sleep for another
-	// one. Fewer end the stream, so that a caller who waits for each message loses at
-	// most one sleep in moderateAfter bytes.
+	// one. Fewer end the stream, so a caller that waits for each message loses at most
+	// one sleep in moderateAfter bytes.
 	moderateLeast = 32 << 10
 
 	// moderateGap is the longest sleep in the link within a stream. A sender that is

@@ -23,6 +23,7 @@ package hostpath
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,19 +138,14 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 		l.drain(p)
 		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
 		l.changes++
-		var hot []*ring
-		for _, r := range l.polled() {
-			if r.path != p {
-				hot = append(hot, r)
-			}
-		}
-		l.setHot(hot)
+		l.setHot(slices.DeleteFunc(slices.Clone(l.polled()), func(r *ring) bool { return r.path == p }))
 		p.broken = true // a copy that does not end must not end the path again
 		for _, s := range p.senders {
 			s.revoke() // the peer may see the end of the channel later than its messages
 			s.admitAll()
-			l.full = without(l.full, s)
-			l.touched = without(l.touched, s)
+			same := func(x *Sender) bool { return x == s }
+			l.full = slices.DeleteFunc(l.full, same)
+			l.touched = slices.DeleteFunc(l.touched, same)
 		}
 		return
 	}
@@ -166,15 +162,6 @@ func (l *Lane) drain(p *Path) {
 		for n := 0; n < drainLimit && l.take(now, r); n++ {
 		}
 	}
-}
-
-func without(list []*Sender, s *Sender) []*Sender {
-	for i := range list {
-		if list[i] == s {
-			return append(list[:i:i], list[i+1:]...)
-		}
-	}
-	return list
 }
 
 // ShowPackets tells all peers whether a trace wants to see packets as they would be on a

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-	"unsafe"
 
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/link/hostmem"
@@ -172,7 +171,7 @@ func (s *Sender) post(i *Item) bool {
 
 // refer returns how the peer reaches the payload, if it does.
 func (s *Sender) refer(b []byte) (hostmem.Ref, bool) {
-	at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	at := memory.Addr(b)
 	far := s.path.Far
 	if g := s.lane.Segments.Find(at); g != nil && at+uint64(len(b)) <= memory.Addr(g.Mem)+uint64(len(g.Mem)) {
 		if far.Offered(g.ID) {

@@ -46,7 +46,7 @@ func newBellPair(t *testing.T) (a, b *end) {
 	return a, b
 }
 
-// A sleep calls a function in place of sleeping: what others do meanwhile.
+// A sleep is a Sleeper that calls a function instead of sleeping.
 type sleep func()
 
 func (s sleep) Wait(time.Duration) error { s(); return nil }

@@ -7,7 +7,7 @@
 //
 // A message is a packet, or a train of packets of one size: its transport headers and its
 // payload, copied into the ring or named by a [Ref]. The package reads neither. It never
-// decides who is reachable, never trusts a value that it reads from shared memory, and never
+// decides which device is reachable, never trusts a value that it reads from shared memory, and never
 // touches memory that a Ref names.
 //
 // # Trust

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bells wake one lane. Each peer has a bell of its own, so that none can take another's
-// wake-up. One descriptor watches all bells.
+// Bells wake one lane. Each peer has a bell of its own, so no peer can take the
+// wake-up of another. One descriptor watches all bells.
 type Bells struct {
 	epoll int
 
@@ -21,7 +21,7 @@ type Bells struct {
 // A Bell is what one peer rings to wake a lane. It has two descriptors to choose from.
 //
 // An eventfd is faster, but every process that holds it can make it blocking and fill it, so
-// that whoever rings it next hangs in the system call. It is for peers of the same user,
+// that the next process that rings it hangs in the system call. It is for peers of the same user,
 // which could stop each other by a signal as well. Peers of other users get a datagram
 // socket: a call can ask not to be blocked, whatever the socket's flags are.
 //

@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A shared area has a mapping for each process that has a part in it. The third one is of
-// somebody who overwrites it, where the race detector does not see that.
+// A shared area has a mapping for each process that uses it, and a third one for a
+// hostile process. The race detector does not see that it overwrites the others.
 type sharedArea struct{ ours, theirs, hostile []byte }
 
 func newSharedArea(t testing.TB) sharedArea {
