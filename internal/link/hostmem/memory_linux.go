@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
 )
 
@@ -19,35 +20,16 @@ type Memory struct {
 	fd  int
 }
 
-// fixed are the seals of memory whose size nobody can change.
-const fixed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-
 // NewMemory makes zeroed memory of size bytes, a multiple of the page size.
 func NewMemory(size int) (*Memory, error) {
 	if err := strictCommit(); err != nil {
 		return nil, err
 	}
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate("softrdma-host", flags|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate("softrdma-host", flags)
-	}
+	mem, fd, err := memfd.New(size, false)
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	m := &Memory{fd: fd}
-	if err = unix.Ftruncate(fd, int64(size)); err != nil {
-		err = os.NewSyscallError("ftruncate", err)
-	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, fixed); err != nil {
-		err = os.NewSyscallError("fcntl F_ADD_SEALS", err)
-	} else if m.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		err = os.NewSyscallError("mmap", err)
-	}
-	if err != nil {
-		_ = m.Close()
 		return nil, err
 	}
-	return m, nil
+	return &Memory{mem: mem, fd: fd}, nil
 }
 
 // MapMemory maps size bytes of memory whose descriptor a peer has passed, for reading and,
@@ -57,19 +39,14 @@ func MapMemory(fd, size int, write bool) (*Memory, error) {
 	if err := strictCommit(); err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	var fs unix.Statfs_t
-	if err := errors.Join(unix.Fstat(fd, &st), unix.Fstatfs(fd, &fs)); err != nil {
-		return nil, fmt.Errorf("look at the peer's memory: %w", err)
-	}
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	length, flaw, err := memfd.Check(fd)
 	switch {
-	case err != nil || fs.Type != unix.TMPFS_MAGIC:
-		return nil, unusable("type of its file system", unix.TMPFS_MAGIC, uint64(fs.Type))
-	case seals&unix.F_SEAL_SHRINK == 0:
-		return nil, unusable("seals", unix.F_SEAL_SHRINK, uint64(seals))
-	case size <= 0 || int64(size) > st.Size:
-		return nil, unusable("size", uint64(size), uint64(st.Size))
+	case err != nil:
+		return nil, fmt.Errorf("look at the peer's memory: %w", err)
+	case flaw != nil:
+		return nil, unusable(flaw.What, flaw.Expected, flaw.Found)
+	case size <= 0 || uint64(size) > length:
+		return nil, unusable("size", uint64(size), length)
 	}
 	prot := unix.PROT_READ
 	if write {

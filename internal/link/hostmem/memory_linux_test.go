@@ -12,7 +12,7 @@ import (
 )
 
 // memfd makes a memfd with seals.
-func memfd(t *testing.T, flags, size, seals int) int {
+func newMemfd(t *testing.T, flags, size, seals int) int {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", flags|unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err == nil {
@@ -90,17 +90,17 @@ func TestMemoryThatCouldFaultIsRefused(t *testing.T) {
 		}
 	}
 	refused("a file", int(f.Fd()), size)
-	refused("a memfd that can shrink", memfd(t, 0, size, unix.F_SEAL_GROW), size)
-	refused("a short memfd", memfd(t, 0, size, unix.F_SEAL_SHRINK), size+1)
-	refused("no bytes", memfd(t, 0, size, unix.F_SEAL_SHRINK), 0)
+	refused("a memfd that can shrink", newMemfd(t, 0, size, unix.F_SEAL_GROW), size)
+	refused("a short memfd", newMemfd(t, 0, size, unix.F_SEAL_SHRINK), size+1)
+	refused("no bytes", newMemfd(t, 0, size, unix.F_SEAL_SHRINK), 0)
 	t.Run("huge pages", func(t *testing.T) {
-		refused("huge pages", memfd(t, unix.MFD_HUGETLB, 0, unix.F_SEAL_SHRINK), size)
+		refused("huge pages", newMemfd(t, unix.MFD_HUGETLB, 0, unix.F_SEAL_SHRINK), size)
 	})
 }
 
 func TestReadOnlyMemoryMapsForReading(t *testing.T) {
 	size := os.Getpagesize()
-	fd := memfd(t, 0, size, unix.F_SEAL_SHRINK|unix.F_SEAL_FUTURE_WRITE)
+	fd := newMemfd(t, 0, size, unix.F_SEAL_SHRINK|unix.F_SEAL_FUTURE_WRITE)
 	if _, err := MapMemory(fd, size, true); err == nil {
 		t.Error("mapped for writing")
 	}

@@ -3,7 +3,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -234,25 +234,18 @@ func (c *Call) TakeBack(r *Region) {
 
 // MapMemfd maps n bytes at offset of the memfd that came with a call, from the
 // beginning of a page. No access to them can fail here, whatever the program does
-// to the memfd: it is sealed, so that it cannot shrink, and pages that the program
-// gives back are allocated again. Huge pages might not be, and are refused.
+// to the memfd (memfd.Check).
 func (c *Call) MapMemfd(offset, n uint64) ([]byte, error) {
 	if len(c.fds) != 1 {
 		return nil, fmt.Errorf("number of descriptors: %w", Refuse(syscall.EINVAL, reason.MemoryShared, 1, uint64(len(c.fds))))
 	}
 	fd, page := c.fds[0], uint64(os.Getpagesize())
-	var st unix.Stat_t
-	var fs unix.Statfs_t
-	if err := errors.Join(unix.Fstat(fd, &st), unix.Fstatfs(fd, &fs)); err != nil {
-		return nil, err
-	}
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	size := uint64(st.Size)
+	size, flaw, err := memfd.Check(fd)
 	switch {
-	case err != nil || fs.Type != unix.TMPFS_MAGIC:
-		return nil, fmt.Errorf("type of its file system: %w", Refuse(syscall.EINVAL, reason.MemoryShared, unix.TMPFS_MAGIC, uint64(fs.Type)))
-	case seals&unix.F_SEAL_SHRINK == 0:
-		return nil, fmt.Errorf("seals: %w", Refuse(syscall.EINVAL, reason.MemoryShared, unix.F_SEAL_SHRINK, uint64(seals)))
+	case err != nil:
+		return nil, err
+	case flaw != nil:
+		return nil, fmt.Errorf("%s: %w", flaw.What, Refuse(syscall.EINVAL, reason.MemoryShared, flaw.Expected, flaw.Found))
 	case offset > size || n > size-offset || n == 0:
 		return nil, fmt.Errorf("%d bytes at offset %#x of its length: %w", n, offset, Refuse(syscall.EINVAL, reason.MemoryShared, offset+n, size))
 	}

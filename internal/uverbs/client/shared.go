@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/memfd"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -40,20 +41,8 @@ func (a *Account) NewSharedMemory(n int) (*SharedMemory, error) {
 
 func mapShared(n int) (*SharedMemory, error) {
 	n = (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1)
-	fd, err := unix.MemfdCreate("softrdma", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	mem, fd, err := memfd.New(n, false)
 	if err != nil {
-		return nil, err
-	}
-	if err = unix.Ftruncate(fd, int64(n)); err == nil {
-		// A program that shortened the memory would end this process with SIGBUS.
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	}
-	var mem []byte
-	if err == nil {
-		mem, err = unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	}
-	if err != nil {
-		unix.Close(fd)
 		return nil, err
 	}
 	return &SharedMemory{fd: fd, Bytes: mem}, nil

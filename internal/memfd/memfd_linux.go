@@ -1,0 +1,66 @@
+package memfd
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// New maps zeroed memory of size bytes, a multiple of the page size, for reading and
+// writing, and returns the descriptor of its file. If readOnly, nobody can map it for
+// writing after that. The caller unmaps the memory and closes the descriptor.
+func New(size int, readOnly bool) (mem []byte, fd int, err error) {
+	if fd, err = create(); err != nil {
+		return nil, -1, os.NewSyscallError("memfd_create", err)
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err != nil {
+		return nil, -1, errors.Join(os.NewSyscallError("ftruncate", err), unix.Close(fd))
+	}
+	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, -1, errors.Join(os.NewSyscallError("mmap", err), unix.Close(fd))
+	}
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if readOnly {
+		seals |= unix.F_SEAL_FUTURE_WRITE // Linux 5.1; our own mapping is older than the seal
+	}
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, -1, errors.Join(os.NewSyscallError("fcntl F_ADD_SEALS", err), unix.Munmap(mem), unix.Close(fd))
+	}
+	return mem, fd, nil
+}
+
+// create makes an empty file in memory. Systems may demand that it is not executable,
+// which Linux before 6.3 cannot say.
+func create() (fd int, err error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	if fd, err = unix.MemfdCreate("softrdma", flags|unix.MFD_NOEXEC_SEAL); err == unix.EINVAL {
+		fd, err = unix.MemfdCreate("softrdma", flags)
+	}
+	return fd, err
+}
+
+// A Flaw is a property for which memory of another process is refused.
+type Flaw struct {
+	What            string // the property that the numbers belong to
+	Expected, Found uint64
+}
+
+// Check returns the size of the file of another process, and nil if no access to its pages
+// can fail, whatever that process does to it: it cannot shrink, and pages that are taken
+// out of it are allocated again. Huge pages might not be, and are refused.
+func Check(fd int) (size uint64, flaw *Flaw, err error) {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if err := errors.Join(unix.Fstat(fd, &st), unix.Fstatfs(fd, &fs)); err != nil {
+		return 0, nil, err
+	}
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	switch {
+	case err != nil || fs.Type != unix.TMPFS_MAGIC:
+		flaw = &Flaw{"type of its file system", unix.TMPFS_MAGIC, uint64(fs.Type)}
+	case seals&unix.F_SEAL_SHRINK == 0:
+		flaw = &Flaw{"seals", unix.F_SEAL_SHRINK, uint64(seals)}
+	}
+	return uint64(st.Size), flaw, nil
+}
