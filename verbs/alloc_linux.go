@@ -22,7 +22,7 @@ const hugePagesFrom = 2 << 20
 func mapShared(n int, writable bool) (buf []byte, fd int, err error) {
 	page := os.Getpagesize()
 	n = (n + page - 1) / page * page
-	if buf, fd, err = memfd.New(n, !writable); err != nil {
+	if buf, fd, err = memfd.New("softrdma-memory", n, !writable); err != nil {
 		return nil, -1, err
 	}
 	if n >= hugePagesFrom {

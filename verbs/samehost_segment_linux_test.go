@@ -16,7 +16,7 @@ func mappings(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(b), "/memfd:softrdma (deleted)")
+	return strings.Count(string(b), "/memfd:softrdma-memory (deleted)")
 }
 
 // A peer maps allocated memory while it is registered, and no longer.

@@ -8,10 +8,11 @@ import (
 )
 
 // New maps zeroed memory of size bytes, a multiple of the page size, for reading and
-// writing, and returns the descriptor of its file. If readOnly, nobody can map it for
-// writing after that. The caller unmaps the memory and closes the descriptor.
-func New(size int, readOnly bool) (mem []byte, fd int, err error) {
-	if fd, err = create(); err != nil {
+// writing, and returns the descriptor of its file. The name is what /proc/PID/maps shows.
+// If readOnly, nobody can map it for writing after that. The caller unmaps the memory and
+// closes the descriptor.
+func New(name string, size int, readOnly bool) (mem []byte, fd int, err error) {
+	if fd, err = create(name); err != nil {
 		return nil, -1, os.NewSyscallError("memfd_create", err)
 	}
 	if err = unix.Ftruncate(fd, int64(size)); err != nil {
@@ -32,10 +33,10 @@ func New(size int, readOnly bool) (mem []byte, fd int, err error) {
 
 // create makes an empty file in memory. Systems may demand that it is not executable,
 // which Linux before 6.3 cannot say.
-func create() (fd int, err error) {
+func create(name string) (fd int, err error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	if fd, err = unix.MemfdCreate("softrdma", flags|unix.MFD_NOEXEC_SEAL); err == unix.EINVAL {
-		fd, err = unix.MemfdCreate("softrdma", flags)
+	if fd, err = unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL); err == unix.EINVAL {
+		fd, err = unix.MemfdCreate(name, flags)
 	}
 	return fd, err
 }

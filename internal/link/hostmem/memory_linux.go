@@ -25,7 +25,7 @@ func NewMemory(size int) (*Memory, error) {
 	if err := strictCommit(); err != nil {
 		return nil, err
 	}
-	mem, fd, err := memfd.New(size, false)
+	mem, fd, err := memfd.New("softrdma-host", size, false)
 	if err != nil {
 		return nil, err
 	}

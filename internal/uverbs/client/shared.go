@@ -41,7 +41,7 @@ func (a *Account) NewSharedMemory(n int) (*SharedMemory, error) {
 
 func mapShared(n int) (*SharedMemory, error) {
 	n = (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1)
-	mem, fd, err := memfd.New(n, false)
+	mem, fd, err := memfd.New("softrdma-program", n, false)
 	if err != nil {
 		return nil, err
 	}
