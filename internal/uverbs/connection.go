@@ -124,9 +124,7 @@ func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *cl
 			return s.decline(p, b, err)
 		}
 	default:
-		s.mu.Lock()
-		f := s.files[r.File]
-		s.mu.Unlock()
+		f := s.files.Find(r.File)
 		if f == nil {
 			err = syscall.EIO // the file has ended
 			break

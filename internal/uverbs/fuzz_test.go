@@ -48,9 +48,7 @@ func FuzzCommand(f *testing.F) {
 		if err := s.open(p, name, 0, a); err != nil {
 			t.Fatal(err)
 		}
-		s.mu.Lock()
-		x := s.files[a.File]
-		s.mu.Unlock()
+		x := s.files.Find(a.File)
 		unix.Close(a.FDs[0])
 		write := func(b []byte) {
 			a := &client.Answer{}

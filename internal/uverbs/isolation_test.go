@@ -263,9 +263,7 @@ func TestConnectionsOfAnotherProgramAreRefused(t *testing.T) {
 func TestDeviceFileBelongsToOneUser(t *testing.T) {
 	s := newServer(t, "127.14.4.6")
 	f := newTestClient(t, s).open("uverbs0")
-	s.mu.Lock()
-	file := s.files[f.id]
-	s.mu.Unlock()
+	file := s.files.Find(f.id)
 	r := uapi.Request{Op: uapi.OpWrite}
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	for _, p := range []*client.Process{{UID: uid + 1, GID: gid}, {UID: uid, GID: gid + 1}} {

@@ -4,22 +4,16 @@ package uverbs
 
 import (
 	stdcontext "context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
@@ -54,18 +48,12 @@ type Config struct {
 	Log func(string)
 }
 
-// A kind is a device file that programs find.
-type kind struct {
-	rdev uint64
-	open func(f *client.File) client.Service
-}
-
 // A Server serves devices to programs.
 type Server struct {
 	cfg         Config
 	devices     []*device.Device
 	commands    []*commands.Device
-	kinds       map[string]*kind // by the names of their device files
+	files       *client.Files
 	connections *ucm.Manager
 	ln          *net.UnixListener
 	runtime     client.Runtime
@@ -73,8 +61,7 @@ type Server struct {
 
 	admission *client.Admission
 
-	mu        sync.Mutex // taken after a file's lock, and nothing after it
-	files     map[uint64]*client.File
+	mu        sync.Mutex
 	conns     map[*net.UnixConn]struct{} // in Go's poller
 	exchanges map[*exchange]struct{}     // on threads
 	closed    bool
@@ -83,10 +70,8 @@ type Server struct {
 
 // Serve starts a server.
 func Serve(cfg Config) (*Server, error) {
-	s := &Server{
-		cfg: cfg, kinds: make(map[string]*kind),
-		files: make(map[uint64]*client.File), conns: make(map[*net.UnixConn]struct{}), exchanges: make(map[*exchange]struct{}),
-	}
+	s := &Server{cfg: cfg, conns: make(map[*net.UnixConn]struct{}), exchanges: make(map[*exchange]struct{})}
+	s.files = client.NewFiles(&s.runtime)
 	s.runtime.Context, s.stop = stdcontext.WithCancel(stdcontext.Background())
 	s.runtime.Refusals.Log = cfg.Log
 	s.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
@@ -131,13 +116,13 @@ func (s *Server) addDevices() error {
 		s.devices = append(s.devices, d)
 		c := commands.NewDevice(d)
 		s.commands = append(s.commands, c)
-		s.kinds[d.FileName()] = &kind{rdev: d.DeviceNumber(), open: c.Open}
+		s.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}
 	}
 	if len(s.devices) == 0 {
 		return errors.New("a server of no device")
 	}
 	s.connections = ucm.New(s.devices)
-	s.kinds["rdma_cm"] = &kind{rdev: cmRdev, open: s.connections.Open}
+	s.files.Kinds["rdma_cm"] = &client.Kind{Rdev: cmRdev, Open: s.connections.Open}
 	return nil
 }
 
@@ -185,10 +170,8 @@ type Counts struct{ Files, Processes, Objects int }
 
 // Count returns how much clients hold.
 func (s *Server) Count() Counts {
-	s.mu.Lock()
-	c := Counts{Files: len(s.files), Processes: len(s.admission.Processes())}
-	files := slices.Collect(maps.Values(s.files))
-	s.mu.Unlock()
+	files := s.files.All()
+	c := Counts{Files: len(files), Processes: len(s.admission.Processes())}
 	for _, f := range files {
 		c.Objects += f.Count()
 	}
@@ -210,71 +193,24 @@ func (s *Server) Close() error {
 	for e := range s.exchanges {
 		e.hangUp()
 	}
-	files := slices.Collect(maps.Values(s.files))
 	s.mu.Unlock()
 	s.admission.Close()
 	err := s.ln.Close()
-	for _, f := range files {
-		f.Fail()
-		f.End()
-	}
+	s.files.Close()
 	s.stop()
 	s.connections.Wait()
 	s.runtime.Running.Wait()
 	return errors.Join(err, os.RemoveAll(s.Tree()))
 }
 
-// open opens a device file. The program gets a descriptor, and the file ends when that
-// is closed. Probe is an address that the program has mapped: open fails if the
-// program's memory cannot be accessed, because no request would work.
+// open opens a device file. Probe is an address that the program has mapped: open fails if
+// the program's memory cannot be accessed, because no request would work.
 func (s *Server) open(p *client.Process, name string, probe uint64, a *client.Answer) error {
-	kind := s.kinds[name]
-	if kind == nil {
+	if s.files.Kinds[name] == nil {
 		return syscall.ENOENT
 	}
 	if err := p.CheckMemory(probe); err != nil {
 		return err
 	}
-	f, fd, err := client.NewFile(&s.runtime, p, name, kind.open)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		unix.Close(fd)
-		f.End()
-		return syscall.EIO
-	}
-	id := uint64(0)
-	for id < 16 || s.files[id] != nil {
-		id = random64()
-	}
-	s.files[id] = f
-	f.Register(id, func() { s.remove(id) })
-	s.runtime.Running.Add(1)
-	s.mu.Unlock()
-	a.Attach(fd, 0, 0, 0)
-	a.File, a.Rdev = id, kind.rdev
-	if err := f.Watch(s.runtime.Running.Done); err != nil {
-		s.runtime.Running.Done()
-		f.End()
-		return err
-	}
-	return nil
-}
-
-// remove forgets a file after its end.
-func (s *Server) remove(id uint64) {
-	s.mu.Lock()
-	delete(s.files, id)
-	s.mu.Unlock()
-}
-
-// random64 returns an unpredictable number. Whoever knows a file's number can use the
-// file.
-func random64() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
-	return binary.NativeEndian.Uint64(b[:])
+	return s.files.Open(p, name, a)
 }

@@ -26,8 +26,8 @@ func (s *Server) writeTree() error {
 		"sys/class/misc/rdma_cm/abi_version":     strconv.Itoa(cmABI),
 		"sys/class/misc/rdma_cm/dev":             device.FormatNumber(cmRdev),
 	}
-	for name, k := range s.kinds {
-		files["dev/infiniband/"+name] = device.FormatNumber(k.rdev)
+	for name, k := range s.files.Kinds {
+		files["dev/infiniband/"+name] = device.FormatNumber(k.Rdev)
 	}
 	for _, d := range s.devices {
 		d.AddSysfs(files)
