@@ -49,7 +49,7 @@ const windowRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.ZeroB
 // A Bind is the request of a bind work request.
 type Bind struct {
 	Window uint32 // present key of the window
-	NewKey uint32 // key after the bind: another variant of the same index
+	NewKey uint32 // its low byte becomes the window's; the index stays
 	Region uint32 // L_Key of the region
 	Addr   uint64
 	Length uint64 // 0 unbinds a type 1 window
@@ -58,7 +58,9 @@ type Bind struct {
 	QPN    uint32
 }
 
-// Bind binds a window (IBTA 10.6.7.2, C10-72 to C10-75). The zero Detail is success.
+// Bind binds a window (IBTA 10.6.7.2, C10-72 to C10-75). The zero Detail is success. The
+// consumer owns the low byte of the key alone (IBTA 10.6.7.2), so the rest of NewKey is
+// ignored, and NewKey may be the present key.
 func (t *Table) Bind(b *Bind) reason.Detail {
 	refused := reason.Detail{Reason: reason.BindRefused, Expected: uint64(b.Window), Found: uint64(b.Region)}
 	t.mu.Lock()
@@ -67,14 +69,12 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 	switch {
 	case w == nil || w.Key != b.Window || w.Kind == MR || w.PD != b.PD:
 		return refused
-	case b.NewKey>>indexShift != b.Window>>indexShift:
-		return refused
 	case w.Kind == MW2 && w.Valid(): // o10-37.2.30: a type 2 window must be invalidated first
 		return refused
 	case w.Kind == MW2 && b.Length == 0: // o10-37.2.40: binding no bytes does not invalidate it
 		return refused
 	}
-	n := &Region{Kind: w.Kind, Key: b.NewKey, PD: b.PD, Access: b.Access & windowRights, table: t}
+	n := &Region{Kind: w.Kind, Key: w.Key&^0xff | b.NewKey&0xff, PD: b.PD, Access: b.Access & windowRights, table: t}
 	if b.Length != 0 {
 		m := t.regions[b.Region>>indexShift]
 		if m == nil || m.Key != b.Region || m.Kind != MR || !m.Valid() || m.PD != b.PD {
@@ -103,7 +103,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		n.valid.Store(true)
 	}
 	w.unbind()
-	t.regions[b.NewKey>>indexShift] = n
+	t.regions[n.Key>>indexShift] = n
 	return reason.Detail{}
 }
 

@@ -94,7 +94,6 @@ func TestBindRefusals(t *testing.T) {
 		"unknown window":       {MW1, bindable, func(_ *Table, b *Bind) { b.Window ^= 1 << 20; b.NewKey ^= 1 << 20 }, reason.BindRefused},
 		"wrong variant":        {MW1, bindable, func(_ *Table, b *Bind) { b.Window ^= 1 }, reason.BindRefused},
 		"region as window":     {MW1, bindable, func(_ *Table, b *Bind) { b.Window, b.NewKey = b.Region, b.Region }, reason.BindRefused},
-		"new key of another":   {MW1, bindable, func(_ *Table, b *Bind) { b.NewKey ^= 1 << 8 }, reason.BindRefused},
 		"window of another PD": {MW1, bindable, func(_ *Table, b *Bind) { b.PD++ }, reason.BindRefused},
 		"unknown region":       {MW1, bindable, func(_ *Table, b *Bind) { b.Region ^= 1 << 9 }, reason.BindRefused},
 		"region's variant":     {MW1, bindable, func(_ *Table, b *Bind) { b.Region ^= 1 }, reason.BindRefused},
@@ -128,6 +127,27 @@ func TestBindRefusals(t *testing.T) {
 				t.Errorf("the region counts %d windows, %d before", r.windows.Load(), count)
 			}
 		})
+	}
+}
+
+// A program may name any low byte, that of the present key included, and need not repeat
+// the index (IBTA 10.6.7.2).
+func TestBindTakesTheLowByteOfTheNewKey(t *testing.T) {
+	for _, kind := range []Kind{MW1, MW2} {
+		for low := range uint32(256) {
+			for name, newKey := range map[string]func(window uint32) uint32{
+				"with the index":     func(w uint32) uint32 { return w&^0xff | low },
+				"low byte alone":     func(uint32) uint32 { return low },
+				"with another index": func(w uint32) uint32 { return (w^1<<20)&^0xff | low },
+			} {
+				x, _, b := window(t, kind, bindable)
+				b.NewKey = newKey(b.Window)
+				wantReason(t, name, x.Bind(b), reason.None)
+				if w := x.Lookup(b.Window&^0xff | low); w == nil || !w.Valid() || x.Count() != 2 {
+					t.Fatalf("kind %d, low byte %#x, %s: found window %+v, %d keys", kind, low, name, w, x.Count())
+				}
+			}
+		}
 	}
 }
 

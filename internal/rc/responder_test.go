@@ -291,10 +291,10 @@ func TestResponderSendCompletionHasAllFields(t *testing.T) {
 	}
 }
 
-// boundWindow binds a type 2 window of node 1 and returns its key.
-func (w *pair) boundWindow() uint32 {
+// boundWindow binds a window of node 1 and returns its key.
+func (w *pair) boundWindow(kind memory.Kind) uint32 {
 	b := w.n[1]
-	key, err := b.port.Memory.AllocWindow(7, memory.MW2)
+	key, err := b.port.Memory.AllocWindow(7, kind)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func (w *pair) boundWindow() uint32 {
 func TestResponderSendWithInvalidateInvalidates(t *testing.T) {
 	w := newPair(t, nil)
 	a, b := w.n[0], w.n[1]
-	key := w.boundWindow()
+	key := w.boundWindow(memory.MW2)
 	a.post(wqe{op: queue.Write, flags: queue.Inline, inline: []byte("x"), remote: queue.RDMA{Addr: b.mr.Base, RKey: key}})
 	a.post(wqe{op: queue.SendInv, imm: key})
 	b.postRecv(1)
@@ -328,22 +328,34 @@ func TestResponderSendWithInvalidateInvalidates(t *testing.T) {
 }
 
 func TestResponderSendWithBadInvalidateAcknowledgesAndFails(t *testing.T) {
-	w := newPair(t, nil)
-	a, b := w.n[0], w.n[1]
-	b.postRecv(1)
-	a.post(wqe{op: queue.SendInv, imm: b.mr.Key})
-	w.settle()
-	w.wantStatuses(&a.send, 0)
-	w.wantStatuses(&b.recv, queue.RemInvReqErr)
-	if b.port.Attr.State != qp.Err || b.recv.list[0].Reason != reason.InvalidateRefused {
-		t.Errorf("state %v, %+v", b.port.Attr.State, b.recv.list)
+	for name, key := range map[string]func(w *pair) uint32{
+		"region": func(w *pair) uint32 { return w.n[1].mr.Key },
+		// o10-37.2.26: only binding no bytes ends a type 1 window's binding.
+		"type 1 window": func(w *pair) uint32 { return w.boundWindow(memory.MW1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newPair(t, nil)
+			a, b := w.n[0], w.n[1]
+			b.postRecv(1)
+			k := key(w)
+			a.post(wqe{op: queue.SendInv, imm: k})
+			w.settle()
+			w.wantStatuses(&a.send, 0)
+			w.wantStatuses(&b.recv, queue.RemInvReqErr)
+			if b.port.Attr.State != qp.Err || b.recv.list[0].Reason != reason.InvalidateRefused {
+				t.Errorf("state %v, %+v", b.port.Attr.State, b.recv.list)
+			}
+			if !b.port.Memory.Lookup(k).Valid() {
+				t.Error("the key is invalid after a refused invalidation")
+			}
+		})
 	}
 }
 
 func TestResponderKeyInvalidatedInsideWriteIsDenied(t *testing.T) {
 	w := newPair(t, nil)
 	b := w.n[1]
-	key := w.boundWindow()
+	key := w.boundWindow(memory.MW2)
 	w.inject(1, writePacket(ib.RCWriteFirst, 0, testMTU, ib.RETH{Addr: b.mr.Base, RKey: key, Length: 2 * testMTU}))
 	b.port.Memory.Invalidate(key, 7, b.port.QPN)
 	w.answers()
@@ -384,7 +396,7 @@ func TestResponderAtomicIsAtomicAgainstThisHost(t *testing.T) {
 func TestResponderReboundWindowWorksAgain(t *testing.T) {
 	w := newPair(t, nil)
 	b := w.n[1]
-	key := w.boundWindow()
+	key := w.boundWindow(memory.MW2)
 	h := ib.RETH{Addr: b.mr.Base, RKey: key, Length: 8}
 	w.inject(1, writePacket(ib.RCWriteOnly, 0, 8, h))
 	b.port.Memory.Invalidate(key, 7, b.port.QPN)
