@@ -84,10 +84,9 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
 	switch {
 	case w.atomic():
-		if w.length < 8 {
+		if w.length != 8 { // RFC 7306 5.2.2: an Atomic Response brings one word
 			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: uint64(w.length)}
 		}
-		w.length = 8
 		return queue.Success, reason.Detail{}
 	case w.responds(), int(w.length) <= copyBelow:
 		return queue.Success, reason.Detail{}

@@ -241,9 +241,17 @@ func TestLocalFaultFailsRequestInOrder(t *testing.T) {
 			e.Length = 1 << 31
 			return []memory.SGE{e, e}
 		}, queue.LocLenErr, reason.LocalLength},
-		"short atomic": {func(w *queue.SendWQE, r *raw) []memory.SGE {
+		"short fetch-and-add": {func(w *queue.SendWQE, r *raw) []memory.SGE {
 			w.Op = queue.FetchAdd
 			return []memory.SGE{r.sge(0, 7)}
+		}, queue.LocLenErr, reason.LocalLength},
+		"short compare-and-swap": {func(w *queue.SendWQE, r *raw) []memory.SGE {
+			w.Op = queue.CompareSwap
+			return []memory.SGE{r.sge(0, 7)}
+		}, queue.LocLenErr, reason.LocalLength},
+		"long compare-and-swap": {func(w *queue.SendWQE, r *raw) []memory.SGE {
+			w.Op = queue.CompareSwap
+			return []memory.SGE{r.sge(0, 16)}
 		}, queue.LocLenErr, reason.LocalLength},
 		"operation": {func(w *queue.SendWQE, r *raw) []memory.SGE {
 			w.Op = 77

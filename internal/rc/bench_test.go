@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 )
 
 // last is a completion queue that counts completions and keeps the last one.
@@ -169,7 +170,11 @@ func TestSteadyPathDoesNotAllocate(t *testing.T) {
 		u := newPump(t)
 		work := func() {
 			for range 4 {
-				u.post(op, 9000, true)
+				n := 9000
+				if op == queue.FetchAdd {
+					n = conn.AtomicLen
+				}
+				u.post(op, n, true)
 				if op == queue.Send {
 					u.n[1].postRecv(0, u.n[1].sge(0, 9000))
 				}

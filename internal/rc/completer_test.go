@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -229,7 +230,11 @@ func TestCompleterBadResponsesEndTheConnection(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			w := newPair(t, nil)
 			a, b := w.n[0], w.n[1]
-			a.post(wqe{op: r.op, list: []memory.SGE{a.sge(0, 2*testMTU+1)}, remote: b.target(0), atomic: b.word(0)})
+			n := 2*testMTU + 1
+			if r.op.Atomic() {
+				n = conn.AtomicLen
+			}
+			a.post(wqe{op: r.op, list: []memory.SGE{a.sge(0, n)}, remote: b.target(0), atomic: b.word(0)})
 			w.take(0, 100)
 			for _, k := range r.in {
 				w.inject(0, k)

@@ -76,10 +76,9 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 	var access qp.Access
 	switch {
 	case w.atomic():
-		if w.length < conn.AtomicLen {
+		if w.length != conn.AtomicLen { // IBTA 9.4.5: an atomic returns one word
 			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: conn.AtomicLen, Found: uint64(w.length)}
 		}
-		w.length = conn.AtomicLen
 		access = qp.LocalWrite
 	case w.read():
 		access = qp.LocalWrite

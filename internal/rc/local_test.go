@@ -31,8 +31,20 @@ func TestRequesterLocalErrorCompletesAfterEarlierRequests(t *testing.T) {
 			s := memory.SGE{Addr: a.mr.Base, Length: 1 << 31, LKey: a.mr.Key}
 			return wqe{op: queue.Write, list: []memory.SGE{s, good(a)}, remote: b.target(0)}
 		}, queue.LocLenErr, reason.LocalLength},
-		{"atomic without room", func(a, b *node) wqe {
+		{"fetch-and-add without room", func(a, b *node) wqe {
 			return wqe{op: queue.FetchAdd, list: []memory.SGE{a.sge(0, 7)}, atomic: b.word(0)}
+		}, queue.LocLenErr, reason.LocalLength},
+		{"fetch-and-add with too much room", func(a, b *node) wqe {
+			return wqe{op: queue.FetchAdd, list: []memory.SGE{a.sge(0, 9)}, atomic: b.word(0)}
+		}, queue.LocLenErr, reason.LocalLength},
+		{"compare-and-swap without a buffer", func(a, b *node) wqe {
+			return wqe{op: queue.CompareSwap, atomic: b.word(0)}
+		}, queue.LocLenErr, reason.LocalLength},
+		{"compare-and-swap without room", func(a, b *node) wqe {
+			return wqe{op: queue.CompareSwap, list: []memory.SGE{a.sge(0, 4)}, atomic: b.word(0)}
+		}, queue.LocLenErr, reason.LocalLength},
+		{"compare-and-swap with too much room", func(a, b *node) wqe {
+			return wqe{op: queue.CompareSwap, list: []memory.SGE{a.sge(0, 8), a.sge(8, 8)}, atomic: b.word(0)}
 		}, queue.LocLenErr, reason.LocalLength},
 		{"unknown operation", func(a, b *node) wqe { return wqe{op: 77} }, queue.LocQPOpErr, reason.LocalOpcode},
 		{"bind of an unknown window", func(a, b *node) wqe {
