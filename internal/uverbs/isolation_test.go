@@ -155,7 +155,7 @@ func TestHandlesOfAnotherProgramAreRefused(t *testing.T) {
 		"destroy SRQ":      {uapi.CmdDestroySRQ, uapi.Bytes(&uapi.Destroy{Handle: srq.SRQHandle}), 4},
 		"CQ on its events": {uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: int32(o.channel)}), 24},
 	} {
-		want := syscall.EINVAL
+		want := syscall.ENOENT
 		if name == "CQ on its events" {
 			want = syscall.EBADF
 		}

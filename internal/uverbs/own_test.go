@@ -156,7 +156,7 @@ func TestRefusalTextIsSentOnRequest(t *testing.T) {
 		t.Errorf("text %q without a request for it", f.text)
 	}
 	p, _ := f.send(uapi.Request{Op: uapi.OpWrite | uapi.OpTell, File: f.id, Arg: [4]uint64{0, uint64(len(b))}}, b)
-	if p.Result != -int64(syscall.EINVAL) || !strings.Contains(f.text, "COMMAND_HANDLE") || !strings.Contains(f.text, "77") {
+	if p.Result != -int64(syscall.ENOENT) || !strings.Contains(f.text, "COMMAND_HANDLE") || !strings.Contains(f.text, "77") {
 		t.Errorf("result %d, text %q", p.Result, f.text)
 	}
 }

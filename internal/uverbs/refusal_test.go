@@ -36,9 +36,9 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 		"command too short":        {uapi.CmdRegMR, make([]byte, 16), 12, syscall.ENOSPC},
 		"no room for the answer":   {uapi.CmdQueryDevice, uapi.Bytes(&uapi.Response{}), 8, syscall.ENOSPC},
 		"port 2":                   {uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 2}), 40, syscall.EINVAL},
-		"no such PD":               {uapi.CmdDeallocPD, uapi.Bytes(&uapi.HandleOnly{Handle: 99}), 0, syscall.EINVAL},
+		"no such PD":               {uapi.CmdDeallocPD, uapi.Bytes(&uapi.HandleOnly{Handle: 99}), 0, syscall.ENOENT},
 		"a CQ is no PD":            {uapi.CmdDeallocPD, uapi.Bytes(&uapi.HandleOnly{Handle: cq.CQHandle}), 0, syscall.EINVAL},
-		"region without a PD":      {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: 99}), 12, syscall.EINVAL},
+		"region without a PD":      {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: 99}), 12, syscall.ENOENT},
 		"region of nothing":        {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, PDHandle: pd.Handle}), 12, syscall.EINVAL},
 		"region that wraps":        {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: ^uint64(0), PDHandle: pd.Handle}), 12, syscall.EINVAL},
 		"region elsewhere in page": {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at + 1, Length: 10, PDHandle: pd.Handle}), 12, syscall.EINVAL},
@@ -52,14 +52,14 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 		"queue too deep":         {uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: device.MaxCQE + 1, CompChannel: -1}), 24, syscall.EINVAL},
 		"channel that is a file": {uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: 0}), 24, syscall.EBADF},
 		"channel of no number":   {uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: 1 << 30}), 24, syscall.EBADF},
-		"queue pair without CQ":  {uapi.CmdCreateQP, pair(uapi.ExCreateQPBase{PDHandle: pd.Handle, SendCQ: 99, RecvCQ: 99, Type: 2}), 64, syscall.EINVAL},
+		"queue pair without CQ":  {uapi.CmdCreateQP, pair(uapi.ExCreateQPBase{PDHandle: pd.Handle, SendCQ: 99, RecvCQ: 99, Type: 2}), 64, syscall.ENOENT},
 		"raw queue pair": {
 			uapi.CmdCreateQP, pair(uapi.ExCreateQPBase{PDHandle: pd.Handle, SendCQ: cq.CQHandle, RecvCQ: cq.CQHandle, Type: 8}), 64, syscall.EOPNOTSUPP,
 		},
 		"queue pair too deep": {
 			uapi.CmdCreateQP, pair(uapi.ExCreateQPBase{PDHandle: pd.Handle, SendCQ: cq.CQHandle, RecvCQ: cq.CQHandle, Type: 2, MaxSendWR: 1 << 30}), 64, syscall.EINVAL,
 		},
-		"doorbell of nothing":     {uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: 99}), 4, syscall.EINVAL},
+		"doorbell of nothing":     {uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: 99}), 4, syscall.ENOENT},
 		"address without a route": {uapi.CmdCreateAH, uapi.Bytes(&uapi.CreateAH{PDHandle: pd.Handle, Attr: uapi.AHAttr{PortNum: 1}}), 4, syscall.EINVAL},
 	} {
 		if no, _, _ := f.command(c.number, c.core, nil, c.out); no != c.want {
@@ -68,6 +68,63 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 	}
 	if no, _, _ := f.command(uapi.CmdDeallocPD, uapi.Bytes(&pd), nil, 0); no != 0 {
 		t.Errorf("something was left in the PD: %v", no)
+	}
+}
+
+// Linux looks handles up in a table of the file: ENOENT if there is nothing, EINVAL if
+// the object has another type, for each command that names one.
+func TestStaleHandlesHaveTheKernelsErrno(t *testing.T) {
+	s := newServer(t, "127.14.1.6")
+	f := newTestClient(t, s).open("uverbs0")
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	cq, _, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), 24)
+	gone, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	if no, _, _ := f.command(uapi.CmdDeallocPD, uapi.Bytes(&gone), nil, 0); no != 0 {
+		t.Fatal(no)
+	}
+	at := addrOf(f.mem)
+	destroy := func(h uint32) []byte { return uapi.Bytes(&uapi.Destroy{Handle: h}) }
+	only := func(h uint32) []byte { return uapi.Bytes(&uapi.HandleOnly{Handle: h}) }
+	for name, c := range map[string]struct {
+		number uint32
+		core   func(handle uint32) []byte
+		out    int
+		other  uint32 // a handle of another type
+	}{
+		"deallocate PD":      {uapi.CmdDeallocPD, only, 0, cq.CQHandle},
+		"deregister region":  {uapi.CmdDeregMR, only, 0, cq.CQHandle},
+		"deallocate window":  {uapi.CmdDeallocMW, only, 0, cq.CQHandle},
+		"destroy address":    {uapi.CmdDestroyAH, only, 0, cq.CQHandle},
+		"destroy CQ":         {uapi.CmdDestroyCQ, destroy, 8, pd.Handle},
+		"destroy queue pair": {uapi.CmdDestroyQP, destroy, 4, pd.Handle},
+		"destroy SRQ":        {uapi.CmdDestroySRQ, destroy, 4, pd.Handle},
+		"register region": {uapi.CmdRegMR, func(h uint32) []byte {
+			return uapi.Bytes(&uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: h})
+		}, 12, cq.CQHandle},
+		"allocate window": {uapi.CmdAllocMW, func(h uint32) []byte { return uapi.Bytes(&uapi.AllocMW{PDHandle: h, Type: 1}) }, 8, cq.CQHandle},
+		"create address":  {uapi.CmdCreateAH, func(h uint32) []byte { return uapi.Bytes(&uapi.CreateAH{PDHandle: h}) }, 4, cq.CQHandle},
+		"create SRQ": {uapi.CmdCreateSRQ, func(h uint32) []byte {
+			return uapi.Bytes(&uapi.CreateSRQ{PDHandle: h, MaxWR: 1, MaxSGE: 1})
+		}, uapi.Size[uapi.CreateSRQResp](), cq.CQHandle},
+		"create queue pair": {uapi.CmdCreateQP, func(h uint32) []byte {
+			return uapi.Bytes(&uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{PDHandle: pd.Handle, SendCQ: h, RecvCQ: h, Type: 2}})
+		}, 64, pd.Handle},
+		"resize CQ":         {uapi.CmdResizeCQ, func(h uint32) []byte { return uapi.Bytes(&uapi.ResizeCQ{CQHandle: h, CQE: 1}) }, 24, pd.Handle},
+		"arm CQ":            {uapi.CmdReqNotifyCQ, func(h uint32) []byte { return uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: h}) }, 0, pd.Handle},
+		"query queue pair":  {uapi.CmdQueryQP, func(h uint32) []byte { return uapi.Bytes(&uapi.QueryQP{QPHandle: h}) }, uapi.Size[uapi.QueryQPResp](), pd.Handle},
+		"modify queue pair": {uapi.CmdModifyQP, func(h uint32) []byte { return uapi.Bytes(&uapi.ModifyQP{QPHandle: h}) }, 0, pd.Handle},
+		"post a send":       {uapi.CmdPostSend, func(h uint32) []byte { return uapi.Bytes(&uapi.PostSend{QPHandle: h}) }, 4, pd.Handle},
+		"attach":            {uapi.CmdAttachMcast, func(h uint32) []byte { return uapi.Bytes(&uapi.Mcast{QPHandle: h}) }, 0, pd.Handle},
+		"detach":            {uapi.CmdDetachMcast, func(h uint32) []byte { return uapi.Bytes(&uapi.Mcast{QPHandle: h}) }, 0, pd.Handle},
+		"modify SRQ":        {uapi.CmdModifySRQ, func(h uint32) []byte { return uapi.Bytes(&uapi.ModifySRQ{SRQHandle: h}) }, 0, pd.Handle},
+		"query SRQ":         {uapi.CmdQuerySRQ, func(h uint32) []byte { return uapi.Bytes(&uapi.QuerySRQ{SRQHandle: h}) }, uapi.Size[uapi.QuerySRQResp](), pd.Handle},
+	} {
+		for handle, want := range map[uint32]syscall.Errno{gone.Handle: syscall.ENOENT, c.other: syscall.EINVAL} {
+			f.used = 0
+			if no, _, _ := f.command(c.number, c.core(handle), nil, c.out); no != want {
+				t.Errorf("%s with handle %d: found %v, want %v", name, handle, no, want)
+			}
+		}
 	}
 }
 

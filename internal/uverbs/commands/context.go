@@ -53,14 +53,21 @@ func (x *context) add(o object) uint32 {
 	return h
 }
 
-// find returns the object of a handle, which must have the right type.
+// find returns the object of a handle, which must have the right type. As in Linux, a
+// handle of nothing is ENOENT and a handle of another type is EINVAL. Linux before 6.15
+// gives ENOENT only to commands that destroy.
 func find[T object](x *context, handle uint32) (T, error) {
-	o, ok := x.objects[handle].(T)
-	if !ok {
-		return o, fmt.Errorf("no %s: %w", strings.TrimPrefix(fmt.Sprintf("%T", o), "*commands."),
-			client.Refuse(syscall.EINVAL, reason.CommandHandle, uint64(len(x.objects)), uint64(handle)))
+	found, exists := x.objects[handle]
+	o, ok := found.(T)
+	if ok {
+		return o, nil
 	}
-	return o, nil
+	no := syscall.EINVAL
+	if !exists {
+		no = syscall.ENOENT
+	}
+	return o, fmt.Errorf("no %s: %w", strings.TrimPrefix(fmt.Sprintf("%T", o), "*commands."),
+		client.Refuse(no, reason.CommandHandle, uint64(len(x.objects)), uint64(handle)))
 }
 
 // remove destroys the object of a handle.
