@@ -73,6 +73,12 @@ unit: ## unit tests, all seeds
 	elif [ "$$(id -u)" = 0 ]; then set -x; $(GO) test -short ./verbs -args -roce1; \
 	else echo "SKIPPED the verbs over RoCE v1: not root (CAP_NET_RAW)"; fi
 
+# The unit tests play 1000 seeds of each test.
+SEEDS ?= 10000
+.PHONY: soak
+soak: ## SEEDS (10000) seeds of each simulated test, through the network and through memory
+	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
+
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples
 examples: ## the examples do what they say

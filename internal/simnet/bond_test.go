@@ -85,6 +85,10 @@ func (w *world) endBonds() {
 // TestSeedsThroughMemory plays worlds whose devices reach each other through memory, all
 // the time or now and then: the same transports and the same model.
 func TestSeedsThroughMemory(t *testing.T) {
+	if *oneSeed != 0 {
+		replay(t, throughMemory)
+		return
+	}
 	n := uint64(*seedCount)
 	if testing.Short() {
 		n = min(n, 100)
@@ -95,7 +99,7 @@ func TestSeedsThroughMemory(t *testing.T) {
 		seed := mixed(3_000_000 + *firstSeed + i)
 		w := newWorldOver(seed, throughMemory)
 		if err := w.run(); err != nil {
-			t.Errorf("%s, seed %#x: %v", w.profile.name, seed, err)
+			t.Errorf("%s: %v\n\tgo test ./internal/simnet -run TestSeedsThroughMemory -seed=%#x", w.profile.name, err, seed)
 			if failed++; failed == 10 {
 				t.Fatal("giving up")
 			}

@@ -230,9 +230,7 @@ func (e *end) drainReceives() {
 		for e.h.poll() {
 		}
 	}
-	for range 20 {
-		e.h.poll()
-	}
+	e.h.pollAll()
 	if len(e.recvs) != 0 {
 		e.w.fail("%s: %d receives were not flushed", e.name, len(e.recvs))
 	}
@@ -243,6 +241,9 @@ func (e *end) drainReceives() {
 
 // checkEnd checks all memory, all counters, and what must have arrived.
 func (w *world) checkEnd() {
+	for _, h := range w.hosts {
+		h.pollAll()
+	}
 	w.checkCounters()
 	for _, e := range w.ends {
 		for _, r := range e.recvs {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seedCount = flag.Int("seeds", 1000, "how many seeds TestSeeds plays")
+	seedCount = flag.Int("seeds", 1000, "how many seeds each test plays; a fifth over RoCE v1")
 	firstSeed = flag.Uint64("first", 1, "the first of them")
 	oneSeed   = flag.Uint64("seed", 0, "play this seed alone")
 	tell      = flag.Bool("tell", false, "with -seed, print all packets, refusals and changes of state")
@@ -25,24 +25,29 @@ func mixed(i uint64) uint64 {
 	return i ^ i>>31
 }
 
+// replay plays the world of the flag -seed.
+func replay(t *testing.T, m medium) {
+	w := newWorldOver(*oneSeed, m)
+	t.Logf("%s network: %+v", w.profile.name, w.profile.faults)
+	for _, h := range w.hosts {
+		if *tell {
+			h.Dev.Trace.Attach(teller{h})
+		}
+	}
+	for _, e := range w.ends {
+		t.Logf("%s, QPN %#x, trouble %d", e.name, e.q.QPN, e.trouble)
+	}
+	if err := w.run(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%v of virtual time, trace %#x", w.net.Clock(), w.net.Hash())
+}
+
 // TestSeeds plays worlds of random devices, connections, requests and faults
 // against a plain model. A seed that fails is replayed by the command printed.
 func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
-		w := newWorld(*oneSeed)
-		t.Logf("%s network: %+v", w.profile.name, w.profile.faults)
-		for _, h := range w.hosts {
-			if *tell {
-				h.Dev.Trace.Attach(teller{h})
-			}
-		}
-		for _, e := range w.ends {
-			t.Logf("%s, QPN %#x, trouble %d", e.name, e.q.QPN, e.trouble)
-		}
-		if err := w.run(); err != nil {
-			t.Error(err)
-		}
-		t.Logf("%v of virtual time, trace %#x", w.net.Clock(), w.net.Hash())
+		replay(t, overUDP)
 		return
 	}
 	n := *seedCount
@@ -158,16 +163,20 @@ func TestSeedReplaysExactly(t *testing.T) {
 // TestSeedsOverRoCEv1 plays worlds whose devices speak RoCE v1: the same transports, in
 // Ethernet frames.
 func TestSeedsOverRoCEv1(t *testing.T) {
-	n := uint64(200)
+	if *oneSeed != 0 {
+		replay(t, overEthernet)
+		return
+	}
+	n := uint64(*seedCount) / 5
 	if testing.Short() {
-		n = 40
+		n = min(n, 40)
 	}
 	sum := tally{manners: make(map[manner]int)}
 	for i := range n {
-		seed := mixed(2_000_000 + i)
+		seed := mixed(2_000_000 + *firstSeed + i)
 		w := newWorldOver(seed, overEthernet)
 		if err := w.run(); err != nil {
-			t.Fatalf("%s, seed %#x: %v", w.profile.name, seed, err)
+			t.Fatalf("%s: %v\n\tgo test ./internal/simnet -run TestSeedsOverRoCEv1 -seed=%#x", w.profile.name, err, seed)
 		}
 		sum.add(&w.stats)
 	}

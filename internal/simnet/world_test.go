@@ -270,6 +270,13 @@ func (h *host) poll() (any bool) {
 	return any
 }
 
+// pollAll takes all completions: poll leaves out each queue now and then.
+func (h *host) pollAll() {
+	for range 20 {
+		h.poll()
+	}
+}
+
 func (h *host) completion(c *queue.CQE) {
 	e := h.end(c.QPN)
 	switch {
