@@ -17,11 +17,17 @@ export CGO_ENABLED = 0
 build: ## build the command to bin/softrdma
 	$(GO) build -o $(BIN)/softrdma ./cmd/softrdma
 
-PRELOAD := preload/lib/softrdma-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH).so
-.PHONY: preload
-preload: $(PRELOAD) ## build the library of softrdma exec, which the next build embeds (C compiler)
-preload/lib/softrdma-linux-%.so: $(wildcard preload/src/*)
+PRELOAD   := preload/lib/linux
+PRELOADED := $(PRELOAD)-amd64 $(PRELOAD)-arm64
+ENGINES   := $(PRELOADED:%=%/engine.so)
+.PHONY: preload $(PRELOADED) $(ENGINES)
+preload: $(PRELOAD)-$(shell $(GO) env GOARCH) ## build the libraries of softrdma exec, which the next build embeds (C compiler)
+$(PRELOADED): %: %/preload.so %/engine.so
+$(PRELOADED:%=%/preload.so): $(wildcard preload/src/*)
 	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c -ldl
+$(ENGINES): $(PRELOAD)-%/engine.so: # Go knows what changed
+	CC=$${CC:-gcc} CGO_ENABLED=1 GOOS=linux GOARCH=$* $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o $@ ./preload/engine
+	@rm -f $(@:.so=.h)
 
 .PHONY: test
 test: check interop ## every check there is
@@ -94,7 +100,7 @@ dist: ## archives for six systems, with checksums and SBOM, in bin/dist
 	elif command -v $${CC:-gcc} >/dev/null; then $(MAKE) preload; \
 	elif [ -n "$$CI" ]; then echo "dist: no C compiler (gcc)"; exit 1; \
 	else echo "SKIPPED library of softrdma exec: no C compiler (gcc)"; fi
-	@if command -v aarch64-linux-gnu-gcc >/dev/null; then CC=aarch64-linux-gnu-gcc $(MAKE) preload/lib/softrdma-linux-arm64.so; \
+	@if command -v aarch64-linux-gnu-gcc >/dev/null; then CC=aarch64-linux-gnu-gcc $(MAKE) $(PRELOAD)-arm64; \
 	elif [ "$$($(GO) env GOHOSTARCH)" != arm64 ]; then echo "dist: linux-arm64 without the library of softrdma exec: no aarch64-linux-gnu-gcc"; fi
 	cd packaging && $(GO) run ./dist
 

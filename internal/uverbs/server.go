@@ -161,6 +161,21 @@ func Environment(library, socket, tree string) []string {
 	return []string{"LD_PRELOAD=" + preload, "SOFTRDMA_SOCKET=" + socket, "SOFTRDMA_TREE=" + tree}
 }
 
+// EngineEnvironment returns further variables for programs that have the device in their own
+// process (package program). Library is the path of the engine. If it is required,
+// programs find no device where the engine cannot be used, instead of the server's. Verbose
+// prints why not, and each call that the engine refuses.
+func EngineEnvironment(library string, required, verbose bool) []string {
+	env := []string{"SOFTRDMA_ENGINE=" + library}
+	if required {
+		env = append(env, "SOFTRDMA_ENGINE_REQUIRED=1")
+	}
+	if verbose {
+		env = append(env, "SOFTRDMA_ENGINE_VERBOSE=1")
+	}
+	return env
+}
+
 // ShareMemory is a further variable for programs whose registered memory is to be
 // shared with the server where possible.
 const ShareMemory = "SOFTRDMA_SHARE_MEMORY=1"

@@ -48,6 +48,7 @@ __attribute__((constructor)) static void init(void)
 	real();
 	path_init();
 	server_init();
+	engine_init();
 	share_init();
 }
 
@@ -208,8 +209,12 @@ EXPORT int ioctl(int fd, unsigned long command, ...)
 
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
+	ssize_t rung;
+
 	if (!ours(fd))
 		return real()->write(fd, buf, n);
+	if (engine_rings(fd, buf, n, &rung))
+		return rung;
 	if (polled(fd, buf, n))
 		return (ssize_t)n;
 	return (ssize_t)call(fd, OP_WRITE, (uintptr_t)buf, n, 0, buf, n);
@@ -302,10 +307,19 @@ EXPORT void *MMAP(mmap64)(void *addr, size_t len, int prot, int flags, int fd, o
 
 EXPORT int close(int fd)
 {
+	uint64_t inside = 0;
+	int result;
+
 	/* Forget it first: after closing, another thread may get the number. */
-	if (fd >= 0 && fd < TABLE && atomic_load_explicit(&table[fd].file, memory_order_relaxed))
+	if (fd >= 0 && fd < TABLE && atomic_load_explicit(&table[fd].file, memory_order_relaxed)) {
+		if (in_engine(fd))
+			inside = ours(fd);
 		forget(fd);
-	return real()->close(fd);
+	}
+	result = real()->close(fd);
+	if (inside)
+		engine_closed(inside);
+	return result;
 }
 
 EXPORT int dup(int fd)

@@ -29,24 +29,22 @@ void poll_page_map(int memfd)
 		munmap(at, sizeof(*old)); /* another thread was faster */
 }
 
-/* A doorbell is a command without requests, which are in the ring already. */
-struct doorbell {
-	uint32_t command;
-	uint16_t in_words, out_words;
-	uint64_t response;
-	uint32_t handle, requests, entries, size;
-};
 #define POST_SEND 28
+
+int is_doorbell(const void *buf, size_t n, struct doorbell *d)
+{
+	if (n != sizeof(*d))
+		return 0;
+	memcpy(d, buf, sizeof(*d));
+	return d->command == POST_SEND && d->requests == 0;
+}
 
 int polled(int fd, const void *buf, size_t n)
 {
 	_Atomic uint64_t *word = atomic_load_explicit(&poll_page, memory_order_acquire);
 	struct doorbell d;
 
-	if (!word || n != sizeof(d))
-		return 0;
-	memcpy(&d, buf, sizeof(d));
-	if (d.command != POST_SEND || d.requests)
+	if (!word || !is_doorbell(buf, n, &d))
 		return 0;
 	atomic_thread_fence(memory_order_seq_cst); /* after the request was put into the ring */
 	if (atomic_load_explicit(word, memory_order_acquire) != file_of(fd) + d.handle)

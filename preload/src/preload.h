@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 /* Messages on the server's socket, one per SOCK_SEQPACKET datagram. */
-enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_NETLINK = 8 };
+enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_CLOSE = 7, OP_NETLINK };
 
 struct request {
 	uint32_t version; /* PROTOCOL */
@@ -82,6 +82,7 @@ struct entry {
 	_Atomic uint64_t file; /* 0: not ours; one of FILE_; or what OPEN gave */
 	uint64_t rdev; /* FILE_NETLINK: the port id */
 	atomic_int told; /* FILE_ASYNC: of the end of the device */
+	atomic_int engine; /* a file of the engine in this process, not of the server */
 };
 
 enum {
@@ -108,6 +109,30 @@ static inline uint64_t ours(int fd)
 
 	return f < FILE_FIRST ? 0 : f;
 }
+
+/* in_engine reports whether a descriptor is of a device file of the engine in this process. */
+static inline int in_engine(int fd)
+{
+	return ours(fd) && atomic_load_explicit(&table[fd].engine, memory_order_relaxed);
+}
+
+/* engine.c */
+void engine_init(void);
+
+/* engine_use reports whether a device file is to be opened in the engine; -errno if it must be and cannot. */
+int engine_use(const char *file);
+
+/* engine_request carries out a request on a file of the engine. */
+int engine_request(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
+
+/* engine_rings carries out a write that is a doorbell of the engine, and reports whether it was one. */
+int engine_rings(int fd, const void *buf, size_t n, ssize_t *result);
+
+/* engine_closed ends a file of the engine, unless another descriptor refers to it. */
+void engine_closed(uint64_t file);
+
+/* engine_receive receives what may complete to a completion queue of the engine. */
+int engine_receive(int fd, uint32_t cq);
 
 /* path.c */
 const char *redirect(const char *path, char *buf, size_t size);
@@ -144,6 +169,17 @@ void share_undo(uint64_t id);
 void share_init(void);
 
 /* doorbell.c */
+
+/* A doorbell is a command without requests, which are in the ring already. */
+struct doorbell {
+	uint32_t command;
+	uint16_t in_words, out_words;
+	uint64_t response;
+	uint32_t handle, requests, entries, size;
+};
+
+/* is_doorbell reads a write if it is a doorbell, and reports whether it is one. */
+int is_doorbell(const void *buf, size_t n, struct doorbell *d);
 void poll_page_map(int memfd);
 
 /* polled reports whether a write is a doorbell that the server does not need, because it polls the ring. */

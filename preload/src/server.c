@@ -189,6 +189,10 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 	struct pollfd pf;
 
 	*nfds = 0;
+	if (file >= 0 && in_engine(file)) {
+		err = engine_request(r, len, p, fds, nfds);
+		return err < 0 ? err : p->result;
+	}
 
 	for (;;) {
 		for (tries = 0;; tries++) {
@@ -303,14 +307,19 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	return got;
 }
 
-/* obtain sends a call that returns one descriptor: that, or -1. */
-static int obtain(struct request *r, size_t len, int cloexec, int nonblock, struct reply *p)
+/* obtain sends a call that returns one descriptor, to the engine or to the server: that, or -1. */
+static int obtain(struct request *r, size_t len, int cloexec, int nonblock, int inside, struct reply *p)
 {
 	int fds[MAX_FDS], n;
 	int64_t got;
 
 	r->version = PROTOCOL;
-	got = forward(-1, r, REQUEST_HEAD + len, -1, p, fds, &n);
+	if (inside) {
+		got = engine_request(r, REQUEST_HEAD + len, p, fds, &n);
+		got = got < 0 ? got : p->result;
+	} else {
+		got = forward(-1, r, REQUEST_HEAD + len, -1, p, fds, &n);
+	}
 	if (got >= 0 && n != 1)
 		got = -EIO;
 	if (got >= 0 && fds[0] >= TABLE)
@@ -333,10 +342,10 @@ int device_open(const char *path, int flags)
 	struct request r;
 	struct reply p;
 	size_t len = strlen(path);
-	int fd;
+	int fd, inside = engine_use(path);
 
-	if (len > sizeof(r.data)) {
-		errno = ENOENT;
+	if (len > sizeof(r.data) || inside < 0) {
+		errno = inside < 0 ? -inside : ENOENT;
 		return -1;
 	}
 	memset(&r, 0, REQUEST_HEAD);
@@ -344,10 +353,11 @@ int device_open(const char *path, int flags)
 	r.arg[0] = (uint64_t)flags;
 	r.arg[1] = (uintptr_t)&r; /* for the server to see whether it reaches our memory */
 	memcpy(r.data, path, len);
-	fd = obtain(&r, len, flags & O_CLOEXEC, flags & O_NONBLOCK, &p);
+	fd = obtain(&r, len, flags & O_CLOEXEC, flags & O_NONBLOCK, inside, &p);
 	if (fd < 0)
 		return -1;
 	table[fd].rdev = p.rdev;
+	atomic_store(&table[fd].engine, inside);
 	atomic_store_explicit(&table[fd].file, p.file, memory_order_release);
 	return fd;
 }
@@ -361,7 +371,7 @@ int netlink_open(int type)
 
 	memset(&r, 0, REQUEST_HEAD);
 	r.op = OP_NETLINK;
-	fd = obtain(&r, 0, type & SOCK_CLOEXEC, type & SOCK_NONBLOCK, &p);
+	fd = obtain(&r, 0, type & SOCK_CLOEXEC, type & SOCK_NONBLOCK, 0, &p);
 	if (fd < 0) {
 		errno = EPROTONOSUPPORT; /* as without it: the libraries read sysfs */
 		return -1;
@@ -439,5 +449,6 @@ void copied(int from, int to)
 	}
 	table[to].rdev = table[from].rdev;
 	atomic_store(&table[to].told, atomic_load(&table[from].told));
+	atomic_store(&table[to].engine, atomic_load(&table[from].engine));
 	atomic_store_explicit(&table[to].file, f, memory_order_release);
 }

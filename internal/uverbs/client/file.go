@@ -42,6 +42,15 @@ type Service interface {
 	Count() int
 }
 
+// Direct is a service that a program in this process calls without a message, from any
+// of its threads.
+type Direct interface {
+	// Doorbell carries out what was posted to the queue pair of a handle.
+	Doorbell(handle uint32) error
+	// Progress makes the device progress for the completion queue of a handle.
+	Progress(handle uint32) error
+}
+
 // A File is an open device file of a program, however many descriptors refer to
 // it.
 type File struct {
@@ -83,6 +92,12 @@ func (f *File) Watch(done func()) error {
 		defer done()
 		f.End()
 	})
+}
+
+// Direct returns the file's service for calls without a message, or nil.
+func (f *File) Direct() Direct {
+	d, _ := f.service.(Direct)
+	return d
 }
 
 // Between runs do while no call is carried out. It reports false, and does not run

@@ -37,6 +37,7 @@ type Process struct {
 	Account  *Account    // of its user
 	held     atomic.Bool // account counts processDescriptors for it
 	sharing  Sharing
+	self     bool // it is this process
 }
 
 func (p *Process) String() string { return fmt.Sprintf("process %d (user %d)", p.PID, p.UID) }

@@ -27,6 +27,7 @@ type context struct {
 	channels map[uint64]*channel // by the inode of the program's end
 	maps     client.Mappings
 	pollPage pollPage
+	direct   direct
 }
 
 // An object is what a handle stands for.
@@ -50,6 +51,7 @@ func (x *context) add(o object) uint32 {
 	h := x.next
 	x.next++
 	x.objects[h] = o
+	x.direct.set(h, o)
 	return h
 }
 
@@ -80,6 +82,7 @@ func remove[T object](x *context, handle uint32) (T, error) {
 		return o, err
 	}
 	delete(x.objects, handle)
+	x.direct.set(handle, nil)
 	return o, nil
 }
 
@@ -89,6 +92,7 @@ func (x *context) End() {
 		for h, o := range x.objects {
 			if o.rank() == rank && o.destroy() == nil {
 				delete(x.objects, h)
+				x.direct.set(h, nil)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -56,11 +57,11 @@ func (x *context) deallocPD(c *command) error {
 	return err
 }
 
-// mr is registered memory of a process, with its mirror in this process.
+// mr is registered memory of a process.
 type mr struct {
 	pd      *adapter.PD
 	r       *memory.Region
-	mapping []byte
+	mapping []byte // its mirror in this process; nil for this process's own memory
 	account *client.Account
 	client.Region
 }
@@ -68,6 +69,9 @@ type mr struct {
 func (m *mr) destroy() error {
 	if err := m.pd.Deregister(m.r); err != nil {
 		return err
+	}
+	if m.mapping == nil {
+		return nil // memory of this process
 	}
 	m.account.Mappings.Return(m.Mappings())
 	err := unix.Munmap(m.mapping)
@@ -115,7 +119,7 @@ func (x *context) regMR(c *command) error {
 		c.Answer.File = s.ID
 		from, to = s.Start, s.End // an older share is larger than the region
 	}
-	if shared.Flags&uapi.SharedMemory == 0 {
+	if shared.Flags&uapi.SharedMemory == 0 && m.mapping != nil {
 		collapse(c.Answer, HugePage(), q.Start, q.Length, from, to)
 	}
 	return x.created(c, m, func(h uint32) ([]byte, []byte) {
@@ -127,6 +131,10 @@ func (x *context) regMR(c *command) error {
 // program's memory, of which a part may be shared.
 func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access, own *uapi.OwnMR) (*mr, error) {
 	m := &mr{pd: p, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
+	if c.Process.Self() {
+		err := m.inPlace(q, access)
+		return m, err
+	}
 	if own.Flags&uapi.SharedMemory == 0 {
 		if err := c.AddRegion(&m.Region); err != nil {
 			return nil, err
@@ -148,6 +156,14 @@ func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Acce
 		return nil, err
 	}
 	return m, nil
+}
+
+// inPlace registers memory of this process.
+func (m *mr) inPlace(q *uapi.RegMR, access qp.Access) (err error) {
+	at := uintptr(q.Start)
+	mem := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), q.Length) // the program's, so that no collector moves it
+	m.r, err = m.pd.Register(mem, q.HCAVA, access)
+	return err
 }
 
 // mapMirror registers memory of a process with a mirror. The shared part of the mirror

@@ -55,6 +55,8 @@ type Device struct {
 	Name    string
 	Driver  Driver
 
+	inProgram bool // the program runs in this process
+
 	mu     sync.Mutex
 	owners map[uint32]*client.Process // that created a queue pair, by its number
 }
@@ -80,6 +82,14 @@ func New(v *verbs.Device, others []*Device) *Device {
 		}
 	}
 	d.Name = fmt.Sprint(d.Driver.Name, number)
+	return d
+}
+
+// NewInProgram makes the device of a program in this process. Index is that of the
+// server's device whose address it shares.
+func NewInProgram(v *verbs.Device, index int) *Device {
+	d := New(v, nil)
+	d.Index, d.inProgram = index, true
 	return d
 }
 
@@ -156,6 +166,9 @@ func (d *Device) Attributes(own bool) uapi.QueryDeviceResp {
 		AtomicCap: 1,
 		MaxMW:     1 << 20, MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: 1 << 15,
 		MaxSRQ: maxObjects, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
+	}
+	if d.inProgram {
+		r.AtomicCap = 2 // atomic with the processor's own
 	}
 	if d.Adapter.IWARP() && !own {
 		// Report none of what siw's provider cannot ask for.

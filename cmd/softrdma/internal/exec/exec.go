@@ -53,11 +53,12 @@ type options struct {
 	device, socket string
 	protocol       cli.Protocol
 	verbose, share bool
+	engine         engine
 }
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
-	var s options
+	s := options{engine: engineDaemon}
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- PROGRAM [ARGS...]", Short: "Run a program that uses libibverbs, unchanged",
 		Long: long, Example: example, Args: cobra.MinimumNArgs(1),
@@ -68,6 +69,7 @@ func NewCommand() *cobra.Command {
 	f.StringVarP(&s.device, "device", "d", "", "`INTERFACE` or address of a device for this program only")
 	s.protocol.AddFlag(f, "")
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
+	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma where possible")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on the device, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -49,6 +50,10 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err := os.WriteFile(path, library, 0o755); err != nil {
 		return err
 	}
+	engineEnv, err := s.engineEnvironment(cmd, device, dir)
+	if err != nil {
+		return err
+	}
 	env, err := s.daemonEnvironment(cmd, sockets, path)
 	if err != nil {
 		return err
@@ -63,7 +68,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c := exec.CommandContext(cmd.Context(), program, args[1:]...)
 	c.Args[0] = args[0]
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
-	c.Env = append(os.Environ(), env...)
+	c.Env = slices.Concat(os.Environ(), env, engineEnv)
 	if s.share {
 		c.Env = append(c.Env, uverbs.ShareMemory)
 	}
@@ -110,6 +115,33 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, librar
 		}
 	}
 	return nil, nil
+}
+
+// engineEnvironment writes the engine to the directory, and returns the environment by
+// which a program finds it; nil if the program does not use it.
+func (s *options) engineEnvironment(cmd *cobra.Command, device, dir string) ([]string, error) {
+	if s.engine == engineDaemon {
+		return nil, nil
+	}
+	why := s.whyNotInProgram(cmd, device)
+	switch {
+	case why != "" && s.engine == engineProgram:
+		return nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
+	case why != "":
+		if s.verbose {
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
+		}
+		return nil, nil
+	}
+	library, err := preload.Engine()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "engine.so")
+	if err := os.WriteFile(path, library, 0o755); err != nil {
+		return nil, err
+	}
+	return uverbs.EngineEnvironment(path, s.engine == engineProgram, s.verbose), nil
 }
 
 // serve opens a device for the program and serves it.

@@ -1,0 +1,50 @@
+package exec
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+)
+
+// An engine is where the device of a program is.
+type engine string
+
+const (
+	engineAuto    engine = "auto"
+	engineProgram engine = "program" // in the program's own process
+	engineDaemon  engine = "daemon"  // in the process of this command or of a daemon
+)
+
+// String implements pflag.Value.
+func (e *engine) String() string { return string(*e) }
+
+// Type implements pflag.Value.
+func (e *engine) Type() string { return "ENGINE" }
+
+// Set implements pflag.Value.
+func (e *engine) Set(s string) error {
+	switch engine(s) {
+	case engineAuto, engineProgram, engineDaemon:
+		*e = engine(s)
+		return nil
+	}
+	return fmt.Errorf("expected %s, %s or %s, found %q", engineAuto, engineProgram, engineDaemon, s)
+}
+
+// whyNotInProgram returns why the flags rule out a device in the program's own process, ""
+// if they do not. Device is the name to open.
+func (s *options) whyNotInProgram(cmd *cobra.Command, device string) string {
+	switch prefix, _ := cli.SplitProtocol(device); {
+	case prefix != "":
+		return "only a RoCE v2 device can be in the program"
+	case cli.FlagGiven(cmd, cli.PcapFlag):
+		return "--" + cli.PcapFlag + " captures packets in the process of softrdma exec"
+	case cli.TLSFlags(cmd) != nil:
+		return "TLS applies to iWARP devices, which cannot be in the program"
+	case s.share:
+		return "--share-memory: a device in the program needs none"
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+package commands
+
+import (
+	"sync/atomic"
+	"syscall"
+
+	"softrdma/internal/qp"
+)
+
+// directPages and directPage bound the handles that have an entry: larger ones are found
+// under the file's lock.
+const (
+	directPages = 256
+	directPage  = 256
+)
+
+// direct finds objects by their handles without a lock: those that a program in this
+// process posts to and polls.
+type direct struct {
+	pages [directPages]atomic.Pointer[[directPage]atomic.Pointer[directEntry]]
+}
+
+// A directEntry is a queue pair or a completion queue.
+type directEntry struct {
+	qp *queuePair
+	cq *cq
+}
+
+// set enters the object of a handle, nil for none. The caller has the file's lock.
+func (d *direct) set(handle uint32, o object) {
+	if handle >= directPages*directPage {
+		return
+	}
+	e := new(directEntry)
+	switch o := o.(type) {
+	case *queuePair:
+		e.qp = o
+	case *cq:
+		e.cq = o
+	case nil:
+		e = nil
+	default:
+		return
+	}
+	page := &d.pages[handle/directPage]
+	if page.Load() == nil {
+		if e == nil {
+			return
+		}
+		page.Store(new([directPage]atomic.Pointer[directEntry]))
+	}
+	page.Load()[handle%directPage].Store(e)
+}
+
+func (d *direct) find(handle uint32) *directEntry {
+	if handle < directPages*directPage {
+		if p := d.pages[handle/directPage].Load(); p != nil {
+			return p[handle%directPage].Load()
+		}
+	}
+	return nil
+}
+
+// Doorbell implements client.Direct: it sends what the program has posted to a queue
+// pair, on the caller's thread.
+func (x *context) Doorbell(handle uint32) error {
+	q := (*queuePair)(nil)
+	if e := x.direct.find(handle); e != nil {
+		q = e.qp
+	} else if !x.file.Between(func() { q, _ = x.objects[handle].(*queuePair) }) {
+		return syscall.EIO
+	}
+	if q == nil || q.a.StateHint() < qp.RTS {
+		return syscall.EINVAL
+	}
+	q.a.Doorbell()
+	return nil
+}
+
+// Progress implements client.Direct: it receives on the caller's thread what may complete
+// to a completion queue, which the program found empty.
+func (x *context) Progress(handle uint32) error {
+	q := (*cq)(nil)
+	if e := x.direct.find(handle); e != nil {
+		q = e.cq
+	} else if !x.file.Between(func() { q, _ = x.objects[handle].(*cq) }) {
+		return syscall.EIO
+	}
+	if q == nil {
+		return syscall.EINVAL
+	}
+	q.a.Progress()
+	return nil
+}

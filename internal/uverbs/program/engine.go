@@ -1,0 +1,135 @@
+//go:build linux
+
+package program
+
+import (
+	stdcontext "context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/commands"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/verbs"
+)
+
+// An Engine serves this process's program.
+type Engine struct {
+	dev     *verbs.Device
+	runtime client.Runtime
+	stop    stdcontext.CancelFunc
+	files   *client.Files
+	self    *client.Process
+	closing sync.Once
+
+	recent atomic.Pointer[target] // of the last direct call
+}
+
+// A target is a file of direct calls.
+type target struct {
+	file uint64
+	client.Direct
+}
+
+// New makes the engine of a device, which it closes at its end. Index is the device's
+// among those of the server. Log gets a line for each call that is refused, if it is not nil.
+func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
+	if dev.Daemon() {
+		return nil, fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
+	}
+	e := &Engine{dev: dev, self: client.NewSelf()}
+	e.runtime.Context, e.stop = stdcontext.WithCancel(stdcontext.Background())
+	e.runtime.Refusals.Log = log
+	e.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
+	e.files = client.NewFiles(&e.runtime)
+	d := device.NewInProgram(dev, index)
+	e.runtime.Refusals.Count = func(x reason.Detail) { d.Adapter.Trace.Refuse(0, x) }
+	c := commands.NewDevice(d)
+	e.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}
+	e.runtime.Running.Add(1)
+	go func() {
+		defer e.runtime.Running.Done()
+		c.DeliverEvents(e.runtime.Context)
+	}()
+	return e, nil
+}
+
+// Call carries out a request of the preloaded library, with the data behind it. The
+// descriptors of the answer belong to the caller.
+func (e *Engine) Call(r *uapi.Request, data []byte) (p uapi.Reply, fds []int) {
+	a := &client.Answer{}
+	err := e.call(r, data, a)
+	if err != nil {
+		e.runtime.Refusals.Call(e.self, "program", r, data, err)
+		a.Fail(err, false)
+	}
+	return a.Reply, a.FDs
+}
+
+func (e *Engine) call(r *uapi.Request, data []byte, a *client.Answer) error {
+	switch {
+	case r.Version != uapi.Protocol:
+		return client.Refuse(syscall.EPROTO, reason.ClientProtocol, uapi.Protocol, uint64(r.Version))
+	case r.Op == uapi.OpOpen:
+		return e.files.Open(e.self, string(data), a)
+	}
+	f := e.files.Find(r.File)
+	if f == nil {
+		return syscall.EIO // the file has ended
+	}
+	if r.Op == uapi.OpClose {
+		return f.CloseBy(e.self)
+	}
+	return f.Call(e.self, r, data, nil, a)
+}
+
+// Doorbell carries out on the caller's thread what the program has posted to a queue pair
+// of a file.
+func (e *Engine) Doorbell(file uint64, handle uint32) error {
+	t := e.target(file)
+	if t == nil {
+		return syscall.EIO
+	}
+	return t.Doorbell(handle)
+}
+
+// Progress receives on the caller's thread what may complete to a completion queue of a
+// file, which the program found empty.
+func (e *Engine) Progress(file uint64, handle uint32) error {
+	t := e.target(file)
+	if t == nil {
+		return syscall.EIO
+	}
+	return t.Progress(handle)
+}
+
+func (e *Engine) target(file uint64) *target {
+	if t := e.recent.Load(); t != nil && t.file == file {
+		return t
+	}
+	f := e.files.Find(file)
+	if f == nil || f.Direct() == nil {
+		return nil
+	}
+	t := &target{file, f.Direct()}
+	e.recent.Store(t)
+	return t
+}
+
+// Close ends the engine: files, objects and the device. What is owed to peers is sent
+// before.
+func (e *Engine) Close() (err error) {
+	e.closing.Do(func() {
+		e.files.Close()
+		e.stop()
+		err = e.dev.Close()
+		e.runtime.Running.Wait()
+	})
+	return err
+}

@@ -1,0 +1,37 @@
+//go:build linux
+
+package program
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"softrdma/internal/provider/daemon"
+	"softrdma/verbs"
+)
+
+// Open makes the engine of the device behind a device file ("uverbs0") of the server of a
+// socket. Log gets a line for each call that is refused, if it is not nil.
+func Open(socket, file string, log func(string)) (*Engine, error) {
+	info, err := daemon.Ask(socket)
+	if err != nil {
+		return nil, fmt.Errorf("server on %s: %w", socket, err)
+	}
+	number, ok := strings.CutPrefix(file, "uverbs")
+	index, err := strconv.Atoi(number)
+	if !ok || err != nil || index < 0 || index >= len(info.Devices) {
+		return nil, fmt.Errorf("device file: expected uverbs0 to uverbs%d, found %q: %w", len(info.Devices)-1, file, syscall.ENOENT)
+	}
+	name, _, _ := strings.Cut(info.Devices[index], " ")
+	dev, err := verbs.Open("shared:"+socket+"/"+name, verbs.Config{})
+	if err != nil {
+		return nil, err
+	}
+	e, err := New(dev, index, log)
+	if err != nil {
+		_ = dev.Close()
+	}
+	return e, err
+}

@@ -1,0 +1,86 @@
+//go:build linux && cgo
+
+// Command engine is the library that the preloaded library opens in a program: the device
+// of a C program in its own process. It has functions for C and nothing else; package
+// program is the engine.
+package main
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../src
+#include "engine.h"
+#include "preload.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/program"
+	"softrdma/internal/uverbs/uapi"
+)
+
+func main() {}
+
+// engine is set once, before the first call.
+var (
+	engine *program.Engine
+	once   sync.Once
+	failed error
+)
+
+//export softrdma_engine_start
+func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, room C.size_t) C.int {
+	once.Do(func() {
+		var log func(string)
+		if verbose != 0 {
+			log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }
+		}
+		engine, failed = program.Open(C.GoString(socket), C.GoString(file), log)
+	})
+	if failed == nil {
+		return 0
+	}
+	text := unsafe.Slice((*byte)(unsafe.Pointer(why)), room)
+	n := copy(text[:room-1], failed.Error())
+	text[n] = 0
+	return -C.int(client.Errno(failed))
+}
+
+//export softrdma_engine_call
+func softrdma_engine_call(r *C.struct_request, n C.size_t, p *C.struct_reply, fds *C.int, count *C.int) {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(r)), n)
+	request := (*uapi.Request)(unsafe.Pointer(r))
+	answer, list := engine.Call(request, b[uapi.RequestLen:])
+	*(*uapi.Reply)(unsafe.Pointer(p)) = answer
+	to := unsafe.Slice(fds, C.MAX_FDS)
+	for i, fd := range list {
+		to[i] = C.int(fd)
+	}
+	*count = C.int(len(list))
+}
+
+//export softrdma_engine_doorbell
+func softrdma_engine_doorbell(file C.uint64_t, handle C.uint32_t) C.int {
+	return errno(engine.Doorbell(uint64(file), uint32(handle)))
+}
+
+//export softrdma_engine_progress
+func softrdma_engine_progress(file C.uint64_t, handle C.uint32_t) C.int {
+	return errno(engine.Progress(uint64(file), uint32(handle)))
+}
+
+//export softrdma_engine_stop
+func softrdma_engine_stop() {
+	_ = engine.Close() // nobody is left who could be told
+}
+
+func errno(err error) C.int {
+	if err == nil {
+		return 0
+	}
+	return -C.int(client.Errno(err))
+}

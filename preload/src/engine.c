@@ -1,0 +1,201 @@
+/*
+ * The engine in the program's own process: a library in Go, which is loaded when
+ * the program opens the first uverbs device. From then on calls on its files are
+ * function calls. Where it cannot be used, the files are the server's.
+ *
+ * Go has threads and signal handlers of its own. This file keeps both from the
+ * program: the threads block all signals that may be sent to the process, and a
+ * thread's signal mask is restored after its first call. After fork the child has
+ * no engine: its parent's files fail with EIO there, and files that it opens are
+ * the server's.
+ */
+#include "preload.h"
+#include "engine.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNTRIED, READY, ABSENT, FORKED };
+
+static struct {
+	pthread_mutex_t lock;
+	atomic_int state;
+	const char *library; /* NULL: none is wanted */
+	int required, verbose;
+	engine_start *start;
+	engine_call *call;
+	engine_doorbell *doorbell;
+	engine_progress *progress;
+	engine_stop *stop;
+} engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* How deep this thread is in the engine, and whether it was there before. */
+static __thread int depth __attribute__((tls_model("initial-exec")));
+static __thread int known __attribute__((tls_model("initial-exec")));
+
+static void child(void)
+{
+	if (engine.state != UNTRIED)
+		atomic_store(&engine.state, FORKED);
+	pthread_mutex_init(&engine.lock, NULL);
+}
+
+void engine_init(void)
+{
+	const char *s = getenv("SOFTRDMA_ENGINE_REQUIRED");
+
+	engine.library = getenv("SOFTRDMA_ENGINE");
+	engine.required = s && *s == '1';
+	s = getenv("SOFTRDMA_ENGINE_VERBOSE");
+	engine.verbose = s && *s == '1';
+	pthread_atfork(NULL, NULL, child);
+}
+
+/* Signals that the system raises for a fault of the thread itself are not blocked. */
+static void block_signals(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGTRAP);
+	pthread_sigmask(SIG_BLOCK, &all, old);
+}
+
+/*
+ * Go makes a thread its own at its first call, with some signals unblocked, and
+ * keeps it so until the thread ends.
+ */
+static void enter_first(sigset_t *old) { pthread_sigmask(SIG_SETMASK, NULL, old); }
+static void leave_first(const sigset_t *old)
+{
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+	known = 1;
+}
+
+#define IN_ENGINE(statement) \
+	do { \
+		sigset_t old; \
+		int first = !known; \
+		int before = errno; \
+		if (__builtin_expect(first, 0)) \
+			enter_first(&old); \
+		depth++; \
+		statement; \
+		depth--; \
+		if (__builtin_expect(first, 0)) \
+			leave_first(&old); \
+		errno = before; \
+	} while (0)
+
+static int load(const char *file)
+{
+	char why[256] = "";
+	sigset_t old;
+	void *library;
+	int err = 0;
+
+	block_signals(&old);
+	library = dlopen(engine.library, RTLD_NOW | RTLD_LOCAL);
+	if (library) {
+		engine.start = (engine_start *)dlsym(library, "softrdma_engine_start");
+		engine.call = (engine_call *)dlsym(library, "softrdma_engine_call");
+		engine.doorbell = (engine_doorbell *)dlsym(library, "softrdma_engine_doorbell");
+		engine.progress = (engine_progress *)dlsym(library, "softrdma_engine_progress");
+		engine.stop = (engine_stop *)dlsym(library, "softrdma_engine_stop");
+	}
+	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.stop) {
+		snprintf(why, sizeof(why), "%s", dlerror());
+		err = -ELIBACC;
+	} else {
+		IN_ENGINE(err = engine.start(getenv("SOFTRDMA_SOCKET"), file, engine.verbose, why, sizeof(why)));
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err && (engine.verbose || engine.required))
+		fprintf(stderr, "softrdma: the device cannot be in this program: %s\n", why);
+	return err;
+}
+
+/* A device file of uverbs; those of the connection manager are the server's. */
+static int wanted(const char *file) { return engine.library && strncmp(file, "uverbs", 6) == 0; }
+
+int engine_use(const char *file)
+{
+	int state;
+
+	if (!wanted(file))
+		return 0;
+	if (atomic_load(&engine.state) == UNTRIED) {
+		pthread_mutex_lock(&engine.lock);
+		if (atomic_load(&engine.state) == UNTRIED)
+			atomic_store(&engine.state, load(file) == 0 ? READY : ABSENT);
+		pthread_mutex_unlock(&engine.lock);
+	}
+	state = atomic_load(&engine.state);
+	if (state == READY)
+		return 1;
+	return engine.required && state == ABSENT ? -ENODEV : 0;
+}
+
+int engine_request(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
+{
+	*nfds = 0;
+	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
+		return -EIO;
+	IN_ENGINE(engine.call(r, len, p, fds, nfds));
+	return 0;
+}
+
+int engine_rings(int fd, const void *buf, size_t n, ssize_t *result)
+{
+	struct doorbell d;
+	int err;
+
+	if (!in_engine(fd) || !is_doorbell(buf, n, &d) || atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
+		return 0;
+	IN_ENGINE(err = engine.doorbell(file_of(fd), d.handle));
+	*result = (ssize_t)n;
+	if (err < 0) {
+		errno = -err;
+		*result = -1;
+	}
+	return 1;
+}
+
+void engine_closed(uint64_t file)
+{
+	struct request r = { .version = PROTOCOL, .op = OP_CLOSE, .file = file };
+	struct reply p;
+	int fds[MAX_FDS], n, fd;
+
+	for (fd = 0; fd < TABLE; fd++)
+		if (atomic_load_explicit(&table[fd].file, memory_order_relaxed) == file)
+			return;
+	/* The pipe would end the file too, but later: the program may reuse its memory now. */
+	engine_request(&r, REQUEST_HEAD, &p, fds, &n);
+}
+
+int engine_receive(int fd, uint32_t cq)
+{
+	int err;
+
+	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
+		return -EIO;
+	IN_ENGINE(err = engine.progress(file_of(fd), cq));
+	return err;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	/* A signal handler that exits may have interrupted this thread in the engine. */
+	if (atomic_load(&engine.state) == READY && depth == 0)
+		IN_ENGINE(engine.stop());
+}

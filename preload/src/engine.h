@@ -1,0 +1,34 @@
+/*
+ * What the preloaded library and the engine call of each other. The engine is a
+ * library of its own, in Go: preload/engine. All functions return a negative
+ * errno if they fail.
+ */
+#ifndef SOFTRDMA_ENGINE_H
+#define SOFTRDMA_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct request;
+struct reply;
+
+/*
+ * start opens the device behind a device file ("uverbs0") of the server of a
+ * socket, once. Verbose prints refused calls to standard error. The error's text
+ * is stored in why.
+ */
+typedef int engine_start(const char *socket, const char *file, int verbose, char *why, size_t room);
+
+/* call carries out a request of len bytes. fds has room for MAX_FDS. */
+typedef void engine_call(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
+
+/* doorbell sends what was posted to a queue pair. */
+typedef int engine_doorbell(uint64_t file, uint32_t handle);
+
+/* progress receives what may complete to a completion queue. */
+typedef int engine_progress(uint64_t file, uint32_t handle);
+
+/* stop ends the device. What is owed to peers is sent before. */
+typedef void engine_stop(void);
+
+#endif
