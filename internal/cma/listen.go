@@ -31,8 +31,9 @@ type listening struct {
 // their peers send them again.
 //
 // A listener on all devices skips those that it cannot use, for example because
-// another process has the device of an address. Listen fails if it can use none.
-// LeftOut returns the skipped addresses.
+// another process has the device of an address. Listen fails if it skips all.
+// LeftOut returns the skipped addresses. If the host has no address of the listener's
+// family, the listener waits for one (Manager.Refresh), as in Linux.
 func (id *ID) Listen(backlog int) error {
 	id.m.lock()
 	defer id.m.unlock()
@@ -99,7 +100,7 @@ func (id *ID) listenOnAll() error {
 	for _, a := range addrs {
 		id.listenTo(a.Unmap())
 	}
-	if len(id.listens) == 0 {
+	if len(id.listens) == 0 && len(id.leftOut) > 0 {
 		return errors.Join(append([]error{errNoDevice}, id.leftOut...)...)
 	}
 	id.m.wildcards[id] = struct{}{}

@@ -103,6 +103,32 @@ func TestRefreshListensOnNewAddresses(t *testing.T) {
 	w.end()
 }
 
+// Programs listen on the wildcards of both families, whatever devices there are (tgtd).
+func TestListenOnFamilyWithoutDeviceWaitsForOne(t *testing.T) {
+	w := newWorld(t)
+	c := w.computer("10.0.3.1")
+	id := c.id(cmid.PortSpaceTCP)
+	must(t, id.SetAFOnly(true))
+	must(t, id.Bind(at("::")))
+	must(t, id.Listen(0))
+	if id.State() != cmid.Listen || len(id.LeftOut()) != 0 {
+		t.Errorf("state %v, left out %v", id.State(), id.LeftOut())
+	}
+	const later = "fd00:3::1"
+	h, err := rig.Open(w.net, netip.AddrPortFrom(netip.MustParseAddr(later), 4791), simnet.LinkConfig{}, adapter.Config{})
+	must(t, err)
+	c.devs = append(c.devs, h)
+	w.net.Release(c.m)
+	w.net.Drive(c.m) // drive the Manager after the new device
+	must(t, c.m.Refresh())
+	w.client.connecting(cmid.PortSpaceTCP, later)
+	if e := c.next(cmid.EventConnectRequest); e.Listener != id {
+		t.Error("a request of another listener")
+	}
+	must(t, c.ch.Close())
+	w.end()
+}
+
 func TestRemoveDeviceEndsItsIDs(t *testing.T) {
 	w := newWorld(t)
 	wild := w.server.listen(cmid.PortSpaceTCP, "0.0.0.0", 0)

@@ -122,25 +122,35 @@ func TestMemoryIsSharedOnlyIfItCannotShrink(t *testing.T) {
 	eventually(t, "all descriptors closed", func() bool { return openDescriptors(t) <= before+1 }) // one for a memfd of the table
 }
 
-func TestOwnProgramsMayRegisterWhatOthersMayNot(t *testing.T) {
+// Linux registers regions of no bytes, and those of IBV_ACCESS_ZERO_BASED, whose first
+// byte has the address that the command says.
+func TestRegionsOfNoBytesAndZeroBased(t *testing.T) {
 	s := newServer(t, "127.14.7.2")
-	f, _ := newTestClient(t, s).openOwn()
-	other := newTestClient(t, s).open("uverbs0")
-	for _, d := range []*devFile{f, other} {
+	own, _ := newTestClient(t, s).openOwn()
+	for _, d := range []*devFile{own, newTestClient(t, s).open("uverbs0")} {
 		pd, _, _ := do[uapi.HandleOnly](d, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
-		want := syscall.Errno(0)
-		if d == other {
-			want = syscall.EINVAL
-		}
-		buf := addrOf(d.alloc(4096)) + 8
+		page := addrOf(d.alloc(8192)) &^ 4095
+		page += 4096
 		for name, q := range map[string]uapi.RegMR{
-			"no bytes":   {Start: buf, HCAVA: buf},
-			"zero-based": {Start: buf, Length: 64, AccessFlags: uint32(qp.ZeroBased)},
+			"no bytes":                    {Start: page + 8, HCAVA: page + 8},
+			"no bytes at a page's start":  {Start: page, HCAVA: page},
+			"no bytes at all":             {},
+			"zero-based":                  {Start: page, Length: 64, AccessFlags: uint32(qp.ZeroBased | qp.LocalWrite)},
+			"zero-based with its address": {Start: page, HCAVA: page, Length: 64, AccessFlags: uint32(qp.ZeroBased | qp.LocalWrite)},
 		} {
 			q.PDHandle = pd.Handle
-			no, _, _ := d.command(uapi.CmdRegMR, uapi.Bytes(&q), uapi.Bytes(&uapi.OwnMR{}), 12)
-			if no != want && !(want != 0 && no == syscall.EOPNOTSUPP) {
-				t.Errorf("%s: %v, want %v", name, no, want)
+			r, _, _ := do[uapi.RegMRResp](d, uapi.CmdRegMR, uapi.Bytes(&q), 12)
+			region := s.devices[0].Adapter.Memory.Lookup(r.RKey)
+			if region == nil || region.Base != q.HCAVA || region.Len() != q.Length {
+				t.Errorf("%s: found %+v, want %d bytes at %#x", name, region, q.Length, q.HCAVA)
+			}
+			if q.Length > 0 {
+				if why := region.Put(q.HCAVA, []byte("x")); why.Reason != reason.None {
+					t.Errorf("%s: %v", name, why)
+				}
+			}
+			if no, _, _ := d.command(uapi.CmdDeregMR, uapi.Bytes(&uapi.HandleOnly{Handle: r.MRHandle}), nil, 0); no != 0 {
+				t.Errorf("%s: deregistered with %v", name, no)
 			}
 		}
 	}

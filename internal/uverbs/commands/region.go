@@ -81,7 +81,7 @@ func (m *mr) destroy() error {
 func (m *mr) rank() int { return rankMemory }
 
 const (
-	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
+	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.ZeroBased
 	ignoredAccess  = 1<<7 | 0x3ff<<20 // huge pages, and optional flags
 	writableAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteAtomic
 )
@@ -96,12 +96,13 @@ func (x *context) regMR(c *command) error {
 	page := uint64(os.Getpagesize())
 	shared := own[uapi.OwnMR](c, x)
 	// The kernel wants both addresses of a region at the same offset in a page.
-	// Nothing here needs that.
+	// Nothing here needs that. HCAVA is the address of the first byte: ZERO_BASED, by
+	// which Linux's drivers change nothing either, does not set it to 0.
 	aligned := (q.Start-q.HCAVA)&(page-1) == 0 || x.own && access&qp.ZeroBased != 0
 	switch {
-	case access&^knownAccess != 0 && !(x.own && access&^knownAccess == qp.ZeroBased):
+	case access&^knownAccess != 0:
 		return fmt.Errorf("access flags %#x: %w", q.AccessFlags, syscall.EOPNOTSUPP)
-	case q.Length == 0 && !x.own || q.Start+q.Length < q.Start || !aligned || q.Length > 1<<46:
+	case q.Start+q.Length < q.Start || !aligned || q.Length > 1<<46:
 		return fmt.Errorf("%d bytes at %#x, as %#x: %w", q.Length, q.Start, q.HCAVA, syscall.EINVAL)
 	}
 	from, to, err := c.Process.Mapped(q.Start, q.Start+q.Length, access&writableAccess != 0)
