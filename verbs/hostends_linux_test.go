@@ -161,12 +161,14 @@ func TestStoppedHostPeerStopsNobodyElse(t *testing.T) {
 			eventually(t, "traffic to the other peer", func() bool { return others.Load() > mark+100 })
 			stopped.signal(t, syscall.SIGCONT)
 
-			// The second connection works. A peer that was stopped while it copied has lost its
-			// channel, and the network is used.
+			// The second connection works, through memory.
 			fill(again.buf[:1<<20], 2)
 			again.post(t, stopped.to(again, verbs.OpWrite, 0, 1<<20))
 			again.ok(t, verbs.WCWrite)
 			again.sameAt(t, stopped, 1<<20)
+			if got := again.qp.Path(); got != verbs.PathSameHost {
+				t.Errorf("path %q", got)
+			}
 			stopped.end(t)
 			if err := b.qp.ToErr(); err != nil {
 				t.Error(err)

@@ -90,8 +90,12 @@ type hostPath struct {
 }
 
 // reachLimit bounds the search for a peer on this host. A peer that does not answer in
-// that time is stopped, and the network is used.
-const reachLimit = 200 * time.Millisecond
+// that time is taken for stopped, and the network is used. Where memory is required a busy
+// host gets more time.
+const (
+	reachLimit    = 200 * time.Millisecond
+	requiredLimit = 5 * time.Second
+)
 
 // publish makes the device known to other processes on this host. It fails only if the
 // mode requires that.
@@ -139,7 +143,11 @@ func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint) error {
 	if !cfg.NoLoopback && s.reg.Find(peer) != nil {
 		return nil // the devices of this process hand packets over
 	}
-	err := h.Reach(peer, reachLimit)
+	limit := reachLimit
+	if d.sameHost.mode == samehost.Require {
+		limit = requiredLimit
+	}
+	err := h.Reach(peer, limit)
 	switch {
 	case err == nil || d.sameHost.mode != samehost.Require:
 		return nil

@@ -191,8 +191,11 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	if m.Train > 1 && fault == ib.OK && l.in.Opcode.Transport() == ib.RC && l.in.Opcode.Info().Payload {
 		l.in.Train = int(m.Train)
 	}
+	if m.Lent != nil {
+		l.in.Lender = m.Lent
+	}
 	l.checked(now, fault, nil)
-	l.in.Train = 0
+	l.in.Train, l.in.Lender = 0, nil
 }
 
 // Packet implements hostpath.Port.

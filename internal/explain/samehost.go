@@ -143,7 +143,7 @@ var sameHost = map[reason.Reason]text{
 		"Continue the process before the retries of its peers are used up.",
 		localClause},
 	reason.HostRevoked: {
-		"The sender's memory could change before the peer had copied it: the queue pair was reset or failed, the region was deregistered, or the device closed. The packet counts as lost.",
+		"The sender's memory could change before the peer had copied it: the queue pair was reset or failed, the region was deregistered, or the device closed. A peer that was stopped in the middle of the copy drops what it copied. The packet counts as lost.",
 		"What the sender's program did with the queue pair or the region.",
 		"Nothing if the sender ended the transfer on purpose. Otherwise keep both until the completion.",
 		localClause},

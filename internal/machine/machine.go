@@ -81,7 +81,20 @@ type In struct {
 	Src, Dst netip.AddrPort
 	TOS, TTL uint8 // traffic class and hop limit on IPv6
 	Train    int   // packets that it stands for, in memory; 0 is one
+	Lender   Lender
 }
+
+// A Lender owns the memory that a payload lies in, and may take it back at any time. A machine
+// that copies a payload of more than 512 bytes asks Intact afterwards, before anything shows
+// that the packet came. Shorter payloads are copies already.
+type Lender interface {
+	// Intact reports whether the bytes that were read until now are the payload's.
+	Intact() bool
+}
+
+// Intact reports whether the bytes that were read until now are the packet's payload. If not,
+// the packet counts as lost.
+func (in *In) Intact() bool { return in.Lender == nil || in.Lender.Intact() }
 
 // Out is a packet to send. The machine sets the headers but the padding and
 // the P_Key, which the adapter sets, and the pieces of the payload in order.

@@ -31,7 +31,7 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 		q.learnPeer(in, info)
 		r := &q.req
 		w := &r.requests[r.sq.Head]
-		r.deliverResponse(now, r.una, w, 1, uint64((r.una-w.first)<<r.mtuShift), in.Payload)
+		r.deliverResponse(now, r.una, w, in, uint64((r.una-w.first)<<r.mtuShift), in.Payload)
 	default:
 		return false
 	}

@@ -114,6 +114,9 @@ type pair struct {
 
 	longest func() int // longest train to send; nil sends packets
 
+	// lender returns the owner of a payload that node i is about to receive. Nil lends none.
+	lender func(i int, payload []byte) machine.Lender
+
 	fastPath bool // offer packets to Continue first
 	taken    int  // packets that Continue took
 }
@@ -302,6 +305,9 @@ func (w *pair) give(i int, p packet) {
 	in := machine.In{Src: p.src, Dst: w.n[i].addr, Train: p.train}
 	if f := in.Parse(p.b); f != ib.OK {
 		w.t.Fatalf("node %d was sent a malformed packet: fault %d, %v", i, f, in.Opcode)
+	}
+	if w.lender != nil && len(in.Payload) > 0 {
+		in.Lender = w.lender(i, in.Payload)
 	}
 	if w.fastPath && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
 		w.taken++

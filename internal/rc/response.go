@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -50,13 +51,13 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 			r.mismatch(w, e, in, info)
 			return
 		}
-		r.deliverResponse(now, e, w, uint32(in.PSNs()), uint64(done), in.Payload)
+		r.deliverResponse(now, e, w, in, uint64(done), in.Payload)
 		return
 	}
 	// IBTA 9.4.5: the original value, in the host's order.
 	original := r.reads.original[:]
 	binary.NativeEndian.PutUint64(original, in.AtomicAck)
-	r.deliverResponse(now, e, w, 1, 0, original)
+	r.deliverResponse(now, e, w, in, 0, original)
 }
 
 // apart takes the packets of a train one by one.
@@ -70,11 +71,16 @@ func (r *requester) apart(now time.Duration, in *machine.In) {
 	}
 }
 
-// deliverResponse writes a response of so many packets at an offset of the oldest
-// request's list, and completes the request with its last one.
-func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, packets uint32, offset uint64, data []byte) {
+// deliverResponse writes the data of a response at an offset of the oldest request's list, and
+// completes the request with its last packet.
+func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in *machine.In, offset uint64, data []byte) {
+	packets := uint32(in.PSNs())
 	if d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Head), offset, data); d.Reason != reason.None {
 		r.fail(machine.LocalStatus(d), d)
+		return
+	}
+	if !in.Intact() {
+		r.q.c.Refuse(conn.Revoked(in))
 		return
 	}
 	n := packets * overhead
@@ -158,6 +164,8 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 	}
 	d := r.placeAhead(i, off, data)
 	switch {
+	case !in.Intact(): // it stays missing
+		r.q.c.Refuse(conn.Revoked(in))
 	case d.Reason == reason.None:
 		r.fillHoles(now, e, e+1)
 		r.passed(e + 1)

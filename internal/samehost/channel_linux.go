@@ -225,20 +225,19 @@ func (c *channel) free() {
 // Ring implements hostmem.Far.
 func (c *channel) Ring(lane int) { c.ringers[lane].Ring() }
 
-// Pull implements hostmem.Far. A peer whose memory cannot be read any more, for example
-// because it has changed its user, is told so and copies payload into its ring.
+// Pull implements hostmem.Far.
 func (c *channel) Pull(dst []byte, addr uint64) error {
 	if !c.same {
 		return syscall.EPERM
 	}
-	err := c.process.read(dst, addr)
-	if err == nil {
-		return nil
-	}
-	if err != syscall.EFAULT && err != syscall.ESRCH && c.deaf.CompareAndSwap(false, true) {
+	return c.process.read(dst, addr)
+}
+
+// StopPulling implements hostmem.Far. The peer is told once.
+func (c *channel) StopPulling() {
+	if c.same && c.deaf.CompareAndSwap(false, true) {
 		c.put(&message{kind: noPull}, nil)
 	}
-	return err
 }
 
 // Close implements hostmem.Far: run then ends the channel.

@@ -126,7 +126,11 @@ func (d *device) seen() (attached, detached int) {
 func (d *device) pull(c *hostmem.Channel, dst []byte, addr uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return c.Far.Pull(dst, addr)
+	err := c.Far.Pull(dst, addr)
+	if err != nil {
+		c.Far.StopPulling()
+	}
+	return err
 }
 
 // latest returns the channel that was attached last.

@@ -51,7 +51,6 @@ type Lane struct {
 	timer   schedule.Entry
 	pull    []byte // where payloads of other processes are copied to
 	message hostmem.Received
-	copying bool          // a message whose payload is the peer's memory is being handled
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
@@ -76,8 +75,8 @@ type Config struct {
 
 // A Port takes what the memory path receives.
 type Port interface {
-	// Message takes a packet or train without its ICRC. The payload is valid
-	// during the call. What it says was not checked.
+	// Message takes a packet or train without its ICRC. The payload is valid during the call,
+	// and no longer than m.Lent says. What the message says was not checked.
 	Message(now time.Duration, p *Path, m *hostmem.Received, payload []byte)
 
 	// Packet takes a packet from BTH to ICRC, and the frame's header in front of it.
@@ -139,7 +138,7 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
 		l.changes++
 		l.setHot(slices.DeleteFunc(slices.Clone(l.polled()), func(r *ring) bool { return r.path == p }))
-		p.broken = true // a copy that does not end must not end the path again
+		p.broken = true
 		for _, s := range p.senders {
 			s.revoke() // the peer may see the end of the channel later than its messages
 			s.admitAll()

@@ -29,6 +29,7 @@ type end struct {
 	rung    int // bells of this end
 	peer    *end
 	pulls   bool
+	deaf    bool // StopPulling was called
 	channel *hostmem.Channel
 }
 
@@ -48,6 +49,7 @@ func (e *end) Offer(*memory.Segment)       {}
 func (e *end) Offered(uint32) bool         { return false }
 func (e *end) Withdraw(uint32)             {}
 func (e *end) Close()                      {}
+func (e *end) StopPulling()                { e.deaf = true }
 func (e *end) Pull(dst []byte, a uint64) error {
 	if !e.pulls {
 		return errors.New("not allowed")
@@ -222,9 +224,83 @@ func TestFailedPullIsLostPacket(t *testing.T) {
 	b.pulls = false
 	a.send(t, 9000, true)
 	a.send(t, 10, true)
-	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) {
+	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) || !b.deaf {
+		t.Errorf("found %d messages, refused %v, the peer was told: %v", len(b.got), b.refused, b.deaf)
+	}
+}
+
+// While this end copies out of memory that both have mapped, the sender's program takes that
+// memory back. A machine that takes the message finds out before it completes anything.
+func TestMappedPayloadIsRevokedDuringCopy(t *testing.T) {
+	a, b := newPair(t)
+	b.channel.Far = mappedEnd{b}
+	port := &interrupted{end: b, sender: a}
+	b.Port = port
+	s := a.Find(place).To(5)
+	for _, n := range []int{privateLimit, 5000} {
+		for _, revoke := range []bool{false, true} {
+			s.Refer(&hostmem.Head{}, []byte("header"), hostmem.Ref{Segment: 1}, n)
+			port.revoke, port.intact = revoke, nil
+			b.Receive(0)
+			want := []bool{true}
+			if revoke {
+				want = append(want, false)
+			}
+			if n > privateLimit && !slices.Equal(port.intact, want) {
+				t.Errorf("%d bytes, revoked %v: intact %v, expected %v", n, revoke, port.intact, want)
+			}
+			if n == privateLimit && len(port.intact) > 0 {
+				t.Errorf("%d bytes are lent, expected a copy", n)
+			}
+		}
+	}
+	if s.Referring() || a.broken || b.broken {
+		t.Error("the path has ended, or a reference is left")
+	}
+}
+
+// interrupted is an end whose peer revokes the payload of the message that it handles.
+type interrupted struct {
+	*end
+	sender *end
+	revoke bool
+	intact []bool
+}
+
+func (i *interrupted) Message(_ time.Duration, _ *Path, m *hostmem.Received, _ []byte) {
+	if m.Lent == nil {
+		return
+	}
+	i.intact = append(i.intact, m.Lent.Intact())
+	if i.revoke {
+		i.sender.now = 0
+		i.sender.Clock = func() time.Duration { i.sender.now += time.Millisecond; return i.sender.now }
+		i.sender.Revoke()
+		i.intact = append(i.intact, m.Lent.Intact())
+	}
+}
+
+// A payload that is short enough to be copied first is revoked during that copy.
+func TestShortMappedPayloadIsRevokedDuringCopy(t *testing.T) {
+	a, b := newPair(t)
+	s := a.Find(place).To(5)
+	a.Clock = func() time.Duration { a.now += time.Millisecond; return a.now }
+	b.channel.Far = revokingEnd{b, a}
+	s.Refer(&hostmem.Head{}, []byte("header"), hostmem.Ref{Segment: 1}, privateLimit)
+	if b.Receive(0); len(b.got) != 0 || !slices.Equal(b.refused, []reason.Reason{reason.HostRevoked}) {
 		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
 	}
+}
+
+// revokingEnd is an end whose peer revokes a payload when this end begins to copy it.
+type revokingEnd struct {
+	*end
+	sender *end
+}
+
+func (r revokingEnd) Segment(uint32) []byte {
+	r.sender.Revoke()
+	return pulled
 }
 
 func TestBrokenRingEndsItsPath(t *testing.T) {

@@ -180,9 +180,7 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 		if m.Kind == hostmem.Packet {
 			l.Port.Packet(now, r.path, m, m.Header, payload)
 		} else {
-			l.copying = m.Refers
 			l.Port.Message(now, r.path, m, payload)
-			l.copying = false
 		}
 	}
 	if r.Release() {
@@ -215,16 +213,24 @@ func (l *Lane) payload(r *ring, m *hostmem.Received) ([]byte, bool) {
 	if (m.Len <= privateLimit || m.Kind == hostmem.Packet) && !l.owns(b) {
 		p := l.private(m.Len)
 		copy(p, b)
-		b = p
+		if m.Lent != nil && !r.Valid() {
+			return nil, l.revoked(m)
+		}
+		b, m.Lent = p, nil
 	}
 	return b, true
+}
+
+// revoked refuses a message whose payload its sender has taken back. It returns false.
+func (l *Lane) revoked(m *hostmem.Received) bool {
+	l.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Found: uint64(m.Len)})
+	return false
 }
 
 // referred returns the payload that a message refers to.
 func (l *Lane) referred(r *ring, m *hostmem.Received) ([]byte, bool) {
 	if !r.Begin() {
-		l.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Found: uint64(m.Len)})
-		return nil, false
+		return nil, l.revoked(m)
 	}
 	if m.Len > pullLimit {
 		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: pullLimit, Found: uint64(m.Len)})
@@ -234,12 +240,13 @@ func (l *Lane) referred(r *ring, m *hostmem.Received) ([]byte, bool) {
 		return l.mapped(r, m)
 	}
 	b := l.private(m.Len)
-	if err := r.path.Far.Pull(b, m.Ref.Addr); err != nil {
-		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(m.Len), Found: m.Ref.Addr})
-		return nil, false
-	}
+	err := r.path.Far.Pull(b, m.Ref.Addr)
 	if !r.Valid() {
-		l.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Found: uint64(m.Len)})
+		return nil, l.revoked(m)
+	}
+	if err != nil {
+		r.path.Far.StopPulling()
+		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(m.Len), Found: m.Ref.Addr})
 		return nil, false
 	}
 	return b, true
@@ -270,5 +277,6 @@ func (l *Lane) mapped(r *ring, m *hostmem.Received) ([]byte, bool) {
 		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(len(b)), Found: at + n})
 		return nil, false
 	}
+	m.Lent = r.Receiver
 	return b[at : at+n : at+n], true
 }

@@ -21,16 +21,12 @@ const (
 	// the ring if the two processors share no cache, and 3 times as fast if they do.
 	pullFrom = 8192
 
-	// useWait is how long Revoke waits for a peer to use references, and copyWait how
-	// long for a copy that the peer is making. A train takes some tens of microseconds,
-	// unless the peer has to share its processor: what it then copies is no longer the
-	// payload, and the peer would not notice.
+	// useWait is how long Revoke waits for a peer to use references, and copyWait how long for
+	// a copy that the peer is making. A train takes some tens of microseconds, unless the peer
+	// has to share its processor or is stopped. Then what it copies is lost. The peer may itself
+	// be waiting for a copy of this lane.
 	useWait  = time.Millisecond
-	copyWait = StallTime
-
-	// crossWait replaces copyWait while this lane uses a reference itself: the peer may
-	// wait for that.
-	crossWait = 2 * time.Millisecond
+	copyWait = 2 * time.Millisecond
 )
 
 // A Sender is the way to one lane of a peer.
@@ -221,20 +217,9 @@ func (s *Sender) Revoke() {
 	s.revoke()
 }
 
-// revoke is Revoke for a peer that is given no time to use the references. A copy that does
-// not end ends the path, so that a stopped peer delays this end once.
+// revoke is Revoke for a peer that is given no time to use the references.
 func (s *Sender) revoke() {
-	limit := copyWait
-	if s.lane.copying {
-		limit = crossWait
+	if !s.Sender.Revoke(copyWait, s.lane.Clock) {
+		s.lane.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Expected: uint64(copyWait / time.Microsecond)})
 	}
-	if s.Sender.Revoke(limit, s.lane.Clock) {
-		return
-	}
-	why := reason.Detail{Reason: reason.HostRevoked, Expected: uint64(limit / time.Microsecond)}
-	if s.lane.copying {
-		s.lane.Port.Refused(why)
-		return
-	}
-	s.lane.end(s.path, why)
 }

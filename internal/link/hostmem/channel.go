@@ -29,6 +29,10 @@ type Far interface {
 	// fails if the peer has died meanwhile.
 	Pull(dst []byte, addr uint64) error
 
+	// StopPulling tells the peer that its memory cannot be read, so that it copies payload into
+	// its rings from now on. It does not wait.
+	StopPulling()
+
 	// Segment returns the memory of a segment that the peer has offered, nil for none.
 	// It may be called while others are offered and withdrawn.
 	Segment(id uint32) []byte

@@ -44,6 +44,10 @@ type Received struct {
 	Ref     Ref
 	Refers  bool // the payload is what Ref names
 	Len     int  // of the payload
+
+	// Lent is set by who makes Payload the memory that Ref names. Until Release the payload
+	// counts only while Lent.Intact is true.
+	Lent *Receiver
 }
 
 // A form is a message's kind in its lowest bit and the place of its payload above.

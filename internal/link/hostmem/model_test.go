@@ -352,3 +352,62 @@ func TestRevokedMemoryIsNotRead(t *testing.T) {
 		t.Errorf("%d messages taken, expected at least those that were not revoked, %d", taken, rounds/3)
 	}
 }
+
+// A sender that does not wait for a copy changes memory during it. The receiver drops what it
+// copied.
+func TestMemoryThatChangesDuringCopyIsNotTaken(t *testing.T) {
+	const rounds = 20000
+	s, r := newRing(t)
+	var block [64]atomic.Uint32
+	var taken, lost int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var m Received
+		for n := 0; n < rounds; {
+			if ok, fault := r.Next(&m); fault.Reason != reason.None {
+				t.Error(fault)
+				return
+			} else if !ok {
+				runtime.Gosched()
+				continue
+			}
+			n++
+			if !r.Begin() {
+				lost++
+				r.Release()
+				continue
+			}
+			var private [len(block)]uint32
+			for i := range block {
+				private[i] = block[i].Load()
+			}
+			if !r.Valid() {
+				lost++
+			} else {
+				taken++
+				for i, v := range private {
+					if uint16(v) != m.Port {
+						t.Errorf("word %d of message %d is %d", i, m.Port, v)
+						break
+					}
+				}
+			}
+			r.Release()
+		}
+	}()
+	for n := range uint32(rounds) {
+		for i := range block {
+			block[i].Store(n)
+		}
+		for !s.Refer(&Head{Port: uint16(n)}, nil, Ref{}, len(block)) {
+			runtime.Gosched()
+		}
+		for range n % 5 {
+			runtime.Gosched()
+		}
+		s.Revoke(0, func() time.Duration { return 0 })
+	}
+	<-done
+	t.Logf("%d taken, %d lost", taken, lost)
+}

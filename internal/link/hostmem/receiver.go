@@ -53,7 +53,7 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 		return false, broken(ReferMax, uint64(length))
 	}
 	n := int(length)
-	m.Len, m.Refers, m.Ref = n, false, Ref{}
+	m.Len, m.Refers, m.Ref, m.Lent = n, false, Ref{}, nil
 	at := farAt
 	switch f {
 	case inSlot:

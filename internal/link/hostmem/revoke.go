@@ -11,6 +11,10 @@ import (
 // revoked, then loads copying. The load that comes last sees the other side's store: either
 // Begin refuses, or Revoke waits until copying is cleared. Messages that are published later
 // are not affected.
+//
+// The receiver may be stopped while it copies, so Revoke does not wait for ever. Then the
+// sender's program may change the memory that is being copied. The receiver loads revoked once
+// more behind its reads, and drops the message if they may have come too late.
 
 // Referring reports whether a message with a Ref is unreleased.
 func (s *Sender) Referring() bool {
@@ -22,18 +26,21 @@ func (s *Sender) Referring() bool {
 }
 
 // Revoke takes back the Refs of all unreleased messages, which then count as lost packets.
-// It waits for a copy that has begun, and returns false if that still runs after limit.
+// It waits for a copy that has begun, and reports whether that has ended within limit. A copy
+// that goes on is of no use to the receiver (Intact), and no later Revoke waits for it.
 func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 	if !s.Referring() {
 		return true
 	}
 	s.revoked.Store(s.sent)
+	s.refs = 0
 	for start := clock(); ; runtime.Gosched() {
-		if at := s.copying.Load(); at == 0 || at > s.sent {
-			s.refs = 0
+		at := s.copying.Load()
+		if at == 0 || at > s.sent {
 			return true
 		}
-		if clock()-start >= limit {
+		if at == s.stuck || clock()-start >= limit {
+			s.stuck = at
 			return false
 		}
 	}
@@ -52,12 +59,18 @@ func (r *Receiver) Begin() bool {
 	return true
 }
 
-// Valid ends Begin and reports whether the bytes that were read are the message's payload:
-// they are not if the Ref was revoked meanwhile. Release ends Begin as well.
+// Intact reports whether the bytes that were read since Begin are the message's payload: they
+// are not if the Ref was revoked meanwhile.
+func (r *Receiver) Intact() bool {
+	r.copying.Add(0) // orders the reads of the payload before the load
+	return r.revoked.Load() <= r.next
+}
+
+// Valid is Intact, and ends Begin. Release ends Begin as well.
 func (r *Receiver) Valid() bool {
-	valid := r.revoked.Load() <= r.next
+	intact := r.Intact()
 	r.end()
-	return valid
+	return intact
 }
 
 func (r *Receiver) end() {

@@ -368,6 +368,10 @@ func TestRevokeWaitsForCopy(t *testing.T) {
 	if now < 10 || now > 12 {
 		t.Errorf("gave up after %d, expected 10", now)
 	}
+	s.Refer(&Head{}, nil, Ref{}, 100)
+	if now = 0; s.Revoke(10, func() time.Duration { now++; return now }) || now > 2 {
+		t.Errorf("waited for %d more for the same copy", now)
+	}
 	if r.Valid() {
 		t.Error("payload is valid though it was revoked while it was copied")
 	}

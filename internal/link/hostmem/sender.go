@@ -20,6 +20,7 @@ type Sender struct {
 	taken   uint64 // of those, released by the receiver when refresh last looked
 	checked uint64 // of those, published before the last Armed
 	refs    uint64 // 1 + number of the last message with a Ref
+	stuck   uint64 // value of copying that Revoke waits for no longer
 	place   places
 	barrier atomic.Uint64 // see Armed
 }

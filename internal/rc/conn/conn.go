@@ -36,6 +36,11 @@ func (c *Conn) Selective() bool { return c.Peer == Selective }
 // Refuse counts and traces a refusal.
 func (c *Conn) Refuse(d reason.Detail) { c.Port.Host.Refuse(c.Port, d) }
 
+// Revoked is the refusal of a packet whose payload was taken back while it was copied.
+func Revoked(in *machine.In) reason.Detail {
+	return reason.Detail{Reason: reason.HostRevoked, Found: uint64(len(in.Payload))}
+}
+
 // EnterErr takes the queue pair to the error state by itself. The machine flushes the
 // queues before control returns to its caller.
 func (c *Conn) EnterErr(d reason.Detail, s queue.Status) {

@@ -49,6 +49,12 @@ func (r *Responder) hold(in *machine.In, info *ib.Info, d int) bool {
 		r.returnEmpty()
 		return false
 	}
+	h.Lender = nil
+	if !in.Intact() {
+		pool.Free(h)
+		r.returnEmpty()
+		return false
+	}
 	r.c.Refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
 	if r.held.Insert(at, h) || in.AckReq {
 		r.sack.due = true

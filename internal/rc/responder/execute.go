@@ -3,6 +3,7 @@ package responder
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -43,7 +44,7 @@ func (r *Responder) executed(in *machine.In, info *ib.Info) {
 	if info.Headers&ib.HasIETH != 0 && !r.invalidate(in) {
 		return
 	}
-	if info.Last && r.taken {
+	if info.Last && r.taken && (info.Kind == ib.KindSend || info.Headers&ib.HasImmDt != 0) {
 		r.complete(in, info)
 	}
 }
@@ -53,6 +54,9 @@ func (r *Responder) place(in *machine.In) bool {
 	d := r.cursor.Scatter(r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received, in.Payload)
 	switch d.Reason {
 	case reason.None:
+		if !r.intact(in) {
+			return false
+		}
 		r.received += uint64(len(in.Payload))
 		return true
 	case reason.LocalLength:
@@ -78,9 +82,22 @@ func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
 		r.denied(d)
 		return false
 	}
+	if !r.intact(in) {
+		return false
+	}
 	w.addr += uint64(n)
 	w.left -= uint32(n)
 	return true
+}
+
+// intact reports whether the bytes that were just copied are the packet's payload. If not, the
+// packet counts as lost, and its repetition uses the receive that it took.
+func (r *Responder) intact(in *machine.In) bool {
+	if in.Intact() {
+		return true
+	}
+	r.c.Refuse(conn.Revoked(in))
+	return false
 }
 
 // read remembers a READ, whose responses read the memory. Its PSNs are those of its

@@ -23,8 +23,11 @@ func (r *Responder) takeResources(in *machine.In, info *ib.Info) bool {
 	return false
 }
 
-// takeReceive takes the oldest receive.
+// takeReceive takes the oldest receive, unless a packet that was lost later took it already.
 func (r *Responder) takeReceive() bool {
+	if r.taken {
+		return true
+	}
 	if r.p.RQ != nil && r.p.RQ.Take(&r.recv) {
 		r.taken = true
 		return true

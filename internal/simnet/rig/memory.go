@@ -38,9 +38,10 @@ func Join(a, b *Host, c BondConfig) (*Bond, error) {
 	}
 	for i := range x.hosts {
 		peer := x.hosts[1-i]
+		reads := func() bool { return c.Pull && !x.channels[1-i].Far.(*far).deaf }
 		x.channels[i] = &hostmem.Channel{
 			Peer: hostpath.Place(peer.Link.Local()), Out: out[i], In: in[i], Lanes: 1 + len(peer.More),
-			Far: &far{bond: x, peer: peer, config: c}, PeerReads: func() bool { return c.Pull },
+			Far: &far{bond: x, peer: peer, config: c}, PeerReads: reads,
 		}
 	}
 	for i, h := range x.hosts {
@@ -69,6 +70,7 @@ type far struct {
 	peer    *Host
 	config  BondConfig
 	offered []*memory.Segment // of the device at this end, which the peer has mapped
+	deaf    bool              // the peer was told that its memory cannot be read
 }
 
 func (f *far) Ring(int) { f.peer.Net.Poke() }
@@ -85,6 +87,8 @@ func (f *far) Pull(dst []byte, addr uint64) error {
 	}
 	return errMemory
 }
+
+func (f *far) StopPulling() { f.deaf = true }
 
 // Segment looks among those that the peer's end has offered.
 func (f *far) Segment(id uint32) []byte {
