@@ -14,8 +14,6 @@
 package adapter
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -45,9 +43,12 @@ const DefaultPKey = 0xffff
 
 // A Config is what a device is made of. Networks or Streams is required.
 type Config struct {
-	// Networks are those of the lanes, on one endpoint: what is for queue pair n comes
-	// to network n modulo their number (frame.LaneOf). The device closes their links.
+	// Networks are those of the lanes, on one endpoint: what is for a queue pair comes to
+	// the network of its lane (Share). The device closes their links.
 	Networks []frame.Network
+
+	// Share says which lanes of the endpoint they are; zero for all.
+	Share frame.Share
 
 	// Streams is the link of an iWARP device, which has one lane. The device closes it.
 	Streams link.Streams
@@ -150,7 +151,9 @@ func Open(cfg Config) *Device {
 		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
 		ahs: make(map[uint32]*address), done: make(chan struct{}),
 	}
-	d.Memory.Random = cfg.Random
+	if d.Memory.Random = cfg.Random; cfg.Random == nil {
+		d.cfg.Random = memory.Random
+	}
 	if d.clock == nil {
 		epoch := time.Now()
 		d.clock = func() time.Duration { return time.Since(epoch) }
@@ -159,6 +162,9 @@ func Open(cfg Config) *Device {
 	networks := cfg.Networks
 	if cfg.Streams != nil {
 		networks = []frame.Network{nil}
+	}
+	if d.cfg.Share.Of == 0 {
+		d.cfg.Share = frame.Whole(len(networks))
 	}
 	d.lanes = make([]*lane, len(networks))
 	for i, n := range networks {
@@ -274,18 +280,5 @@ func (d *Device) add(n *int, by int) error {
 	*n += by
 	return nil
 }
-
-// random32 is an unpredictable number.
-func (d *Device) random32() uint32 {
-	if d.cfg.Random != nil {
-		return d.cfg.Random()
-	}
-	var b [4]byte
-	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
-	return binary.LittleEndian.Uint32(b[:])
-}
-
-// random24 is an unpredictable number of 24 bits.
-func (d *Device) random24() uint32 { return d.random32() >> 8 }
 
 var _ machine.Host = (*Device)(nil)

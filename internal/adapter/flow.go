@@ -29,8 +29,8 @@ type txFlow struct {
 	memoryOnly  bool // nothing but memory leads to the peer
 }
 
-// A flowKey is what the packets of a flow have in common. A peer with as many lanes as
-// this device gets the packets of each by themselves, as a batch comes to one lane.
+// A flowKey is what the packets of a flow have in common. A peer whose endpoint has as many
+// lanes as this device's gets the packets of each by themselves, as a batch comes to one.
 type flowKey struct {
 	frame.Key
 	lane int
@@ -68,18 +68,18 @@ func (d *Device) GroupGID(ip netip.Addr) netip.Addr {
 
 // openFlow returns the flow of packets from one queue pair to another.
 func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
-	key := flowKey{l.net.Key(path, local, remote), frame.LaneOf(remote, len(l.dev.lanes))}
+	key := flowKey{l.net.Key(path, local, remote), frame.LaneOf(remote, l.dev.cfg.Share.Of)}
 	if f := l.flows[key]; f != nil {
 		return f, nil
 	}
 	l.trimFlows()
 	t := &txFlow{key: key}
-	f, err := l.net.Open(path, l.dev.random32())
+	f, err := l.net.Open(path, l.dev.cfg.Random())
 	switch {
 	case err == nil:
 		t.Flow = f
 	case l.host.Find(path.Dst) != nil: // no network leads there
-		local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.random32()|1))
+		local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.cfg.Random()|1))
 		t.Flow, t.memoryOnly = &frame.Flow{Local: local, Peer: path.Dst}, true
 	default:
 		return nil, err

@@ -92,7 +92,12 @@ func (l *lane) dispatch(now time.Duration, b []byte) {
 		l.deliver(now, q, b)
 		return
 	}
-	if to := l.dev.laneOf(n); to != l {
+	switch to := l.dev.laneOf(n); to {
+	case l:
+	case nil: // of another program, joined to packets of this one on its way
+		l.drop(b, n, reason.PacketSlot, uint64(l.dev.cfg.Share.First+l.index), uint64(n))
+		return
+	default:
 		l.forward(to, b)
 		return
 	}

@@ -1,8 +1,6 @@
 package adapter
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -14,9 +12,6 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// errNoGSI: iWARP sets connections up by frames on their stream.
-var errNoGSI = fmt.Errorf("an iWARP device has no queue pair 1: %w", errors.ErrUnsupported)
-
 // newGSI makes queue pair 1. It is always there and ready; no driver owns it.
 func newGSI(l *lane) *QP {
 	d := l.dev
@@ -25,7 +20,7 @@ func newGSI(l *lane) *QP {
 		local = netip.AddrPortFrom(local.Addr(), ib.UDPPort)
 	}
 	g := gsi.New(cm.Config{
-		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.random32,
+		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
 	q := &QP{lane: l, transport: &transports[qp.UD]}
@@ -41,8 +36,11 @@ func newGSI(l *lane) *QP {
 // progress calls the manager's handler, which may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	l := d.laneOf(gsi.QPN)
+	if l == nil {
+		return gsi.ErrShared
+	}
 	if l.streams != nil {
-		return errNoGSI
+		return gsi.ErrStreams
 	}
 	l.Lock()
 	defer l.Unlock()

@@ -91,7 +91,7 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	}
 	x.Driver.Init(drive.Config{Port: x, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
 	x.tx.init(x)
-	if frame.LaneOf(gsi.QPN, len(d.lanes)) == index {
+	if i, ok := d.cfg.Share.Lane(gsi.QPN); ok && i == index {
 		x.gsi = newGSI(x)
 	}
 	return x

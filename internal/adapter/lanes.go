@@ -3,7 +3,6 @@ package adapter
 import (
 	"math/bits"
 
-	"softrdma/internal/frame"
 	"softrdma/internal/memory"
 )
 
@@ -28,17 +27,13 @@ func (s laneSet) from(i int) (first, rest laneSet) {
 	return s &^ before, s & before
 }
 
-// laneOf returns the lane of the queue pair with a number.
-func (d *Device) laneOf(qpn uint32) *lane { return d.lanes[frame.LaneOf(qpn, len(d.lanes))] }
-
-// newQPN draws an unpredictable number for a queue pair on l. The caller has the lane.
-func (d *Device) newQPN(l *lane) uint32 {
-	for {
-		n := d.random24()
-		if n > 0xff && n < multicastQPN && d.laneOf(n) == l && l.qps[n] == nil {
-			return n
-		}
+// laneOf returns the lane of the queue pair with a number, nil if the number is another
+// device's.
+func (d *Device) laneOf(qpn uint32) *lane {
+	if i, ok := d.cfg.Share.Lane(qpn); ok {
+		return d.lanes[i]
 	}
+	return nil
 }
 
 // Barrier waits until the present holder of each lane has given it up: what was made

@@ -44,14 +44,18 @@ func (b *Loopback) add(d *Device) {
 	if b.devices == nil {
 		b.devices = make(map[place]*Device)
 	}
-	b.devices[d.place()] = d
+	if p := d.place(); b.devices[p] == nil { // of devices that share an address one is reached in memory
+		b.devices[p] = d
+	}
 	b.changes.Add(1)
 }
 
 func (b *Loopback) remove(d *Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.devices, d.place())
+	if p := d.place(); b.devices[p] == d {
+		delete(b.devices, p)
+	}
 	b.changes.Add(1)
 }
 

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	"softrdma/internal/adapter/stream"
@@ -88,13 +89,16 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 }
 
 // place gives a new queue pair a number and a machine on the lane.
-func (l *lane) place(q *QP) error {
+func (l *lane) place(q *QP) (err error) {
 	l.Lock()
 	defer l.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
-	q.QPN = l.dev.newQPN(l)
+	free := func(qpn uint32) bool { return l.qps[qpn] == nil }
+	if q.QPN, err = l.dev.cfg.Share.Draw(l.index, len(l.qps), free, l.dev.cfg.Random); err != nil {
+		return fmt.Errorf("%w: %w", err, syscall.ENOMEM)
+	}
 	q.sendCQ.serve(l)
 	q.recvCQ.serve(l)
 	if l.streams != nil {

@@ -60,6 +60,31 @@ var clients = map[reason.Reason]text{
 		"`ulimit -n` of the server and vm.max_map_count, and how many programs use it.",
 		"Start the server with larger limits, or use fewer rings and regions.",
 		"no clause: local to the host"},
+	reason.SlotUnshared: {
+		"A program asked for a share of a device's address, so that the adapter runs in the program. The server has opened the device in another way, or the device speaks iWARP (1) or RoCE v1 (2) and not RoCE v2 (0).",
+		"The device's protocol, and whether the server's program opens it with verbs.Config.Shared. softrdma exec and softrdma daemon do so.",
+		"Use the device through the server (daemon:), or serve a RoCE v2 device.",
+		localClause},
+	reason.SlotUser: {
+		"A program that has a share of an address receives packets on a socket of the server. Only programs of the server's own user get one.",
+		"The users of the server and of the program.",
+		"Run the program as the server's user, or use the device through the server (daemon:).",
+		localClause},
+	reason.SlotNetwork: {
+		"A program in another network namespace than the server asked for a share of the server's address. The sockets from which it would send have other addresses and routes.",
+		"Whether the program runs in a container or under `ip netns exec`.",
+		"Run the program in the server's network namespace, or use the device through the server (daemon:).",
+		localClause},
+	reason.SlotsTaken: {
+		"An address can be shared by a limited number of programs at the same time.",
+		"How many programs use the device. A share is free again when its program has ended or closed the device.",
+		"End a program, serve a second address, or use the device through the server (daemon:).",
+		localClause},
+	reason.SlotConnections: {
+		"Connections are set up by queue pair 1, and an address has one. On an address that programs share it is that of the process that shares the address out.",
+		"Whether the program uses rdmacm or rdmanet with a device opened as \"shared:\".",
+		"Use package rdmacm with a device of the program's own or of the daemon (daemon:), or exchange queue pair numbers over a connection of another kind.",
+		"IBTA 12.2, 13.5.3"},
 	reason.CommandHandle: {
 		"A command uses a handle that does not exist in its device file, or that names an object of another type.",
 		"Whether the object was destroyed before, and whether another process created it: a handle is valid only in the device file that created it.",

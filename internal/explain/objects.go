@@ -24,6 +24,11 @@ var objects = map[reason.Reason]text{
 		"max_inline_data that the queue pair reports.",
 		"Create the queue pair with a larger max_inline_data, or send without IBV_SEND_INLINE.",
 		"libibverbs, ibv_post_send(3): the specification has no inline data"},
+	reason.QPNumbers: {
+		"A queue pair number has 24 bits. A device with several lanes, or on an address that programs share, has only a part of them.",
+		"How many queue pairs the program has, and whether it destroys those that it no longer uses.",
+		"Destroy queue pairs, or open a device on an address of its own.",
+		"IBTA 3.5.1, 10.2.4"},
 	reason.ObjectBusy: {
 		"An object cannot be destroyed while other objects use it: a PD with regions, a CQ with queue pairs, a region with bound windows.",
 		"Which objects were created from it and are not destroyed yet.",

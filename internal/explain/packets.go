@@ -104,4 +104,9 @@ var packets = map[reason.Reason]text{
 		"Whether many queue pairs of the peer share one source port, so that the system delivers packets for several lanes together; the counter compared with the number of packets received.",
 		"Nothing if it is rare: the peer retransmits the packet. Otherwise open the device with one lane.",
 		"IBTA 9.7.6.1.3"},
+	reason.PacketSlot: {
+		"Several programs share the device's address, each with its own socket. The system delivers packets to sockets by queue pair number, but packets that it has joined to a batch on their way all go where the first one goes.",
+		"Whether a peer sends to queue pairs of several of these programs from one UDP source port. softrdma uses one port for each program if its own address is shared, too; other implementations use one port for each queue pair.",
+		"Nothing if it is rare: the peer retransmits the packet. Otherwise open the peer's device with verbs.Config.Shared, or give the programs addresses of their own.",
+		"IBTA 9.7.6.1.3"},
 }

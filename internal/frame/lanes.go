@@ -5,12 +5,28 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+)
+
+// managementQPN is the highest number of the queue pairs for management, 0 and 1. They
+// belong to lane 0, whatever the number of lanes.
+const managementQPN = 1
+
+// Draw leaves out the numbers up to highestReserved, and that of multicast (IBTA 10.5).
+const (
+	highestReserved = 0xff
+	multicastQPN    = 0xffffff
 )
 
 // LaneOf returns which of n lanes the queue pair with a number belongs to. Packets are
 // steered to the lanes' networks, which share an endpoint, by it.
-func LaneOf(qpn uint32, n int) int { return int(qpn % uint32(n)) }
+func LaneOf(qpn uint32, n int) int {
+	if qpn <= managementQPN {
+		return 0
+	}
+	return int(qpn % uint32(n))
+}
 
 // PacketLane returns the lane of a packet, given from its BTH; the first for one that is
 // too short to tell.
@@ -28,6 +44,43 @@ func LoadLane(bth uint32, n int) []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: bth + ib.DestQPNOffset, Size: 4},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: ib.DestQPNMask},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: managementQPN, SkipTrue: 1},
+		bpf.LoadConstant{Dst: bpf.RegA, Val: 0},
 		bpf.ALUOpConstant{Op: bpf.ALUOpMod, Val: uint32(n)},
 	}
+}
+
+// A Share is what a device has of the lanes of its endpoint: Lanes of Of, from First on.
+// The other lanes belong to devices of other processes.
+type Share struct{ First, Lanes, Of int }
+
+// Whole returns the share of a device that has its endpoint to itself.
+func Whole(lanes int) Share { return Share{Lanes: lanes, Of: lanes} }
+
+// Lane returns the lane of the device that the queue pair with a number belongs to, and
+// false if it is another device's.
+func (s Share) Lane(qpn uint32) (lane int, ok bool) {
+	lane = LaneOf(qpn, s.Of) - s.First
+	return lane, uint(lane) < uint(s.Lanes)
+}
+
+// Draw returns a free queue pair number of a lane, made from random numbers. The
+// lane has used queue pairs.
+func (s Share) Draw(lane, used int, free func(qpn uint32) bool, random func() uint32) (uint32, error) {
+	// A sixteenth of the numbers stays free, so that few draws find one.
+	if limit := (1 << 24) / s.Of / 16 * 15; used >= limit {
+		return 0, reason.Detail{Reason: reason.QPNumbers, Expected: uint64(limit), Found: uint64(used)}.Err()
+	}
+	for {
+		n := random() >> 8
+		n += uint32(s.First+lane) - n%uint32(s.Of)
+		if n > highestReserved && n < multicastQPN && free(n) {
+			return n, nil
+		}
+	}
+}
+
+// Valid reports whether the share is one.
+func (s Share) Valid() bool {
+	return s.First >= 0 && s.Lanes >= 1 && s.First+s.Lanes <= s.Of
 }

@@ -125,6 +125,11 @@ func (t *Table) random() uint32 {
 	if t.Random != nil {
 		return t.Random()
 	}
+	return Random()
+}
+
+// Random returns an unpredictable number.
+func Random() uint32 {
 	var b [4]byte
 	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
 	return binary.LittleEndian.Uint32(b[:])

@@ -62,6 +62,7 @@ const (
 	PacketNoReceive
 	PacketTooLong
 	PacketStray
+	PacketSlot
 
 	// The RC and UC responders.
 	SequenceAhead
@@ -133,6 +134,7 @@ const (
 	TooManySGEs
 	InlineTooLong
 	ObjectBusy
+	QPNumbers
 	AddressUnreachable
 	SendRefused
 	AddressHandle
@@ -252,6 +254,11 @@ const (
 	MemoryShared
 	ServerDescriptors
 	ServerReserve
+	SlotUnshared
+	SlotUser
+	SlotNetwork
+	SlotsTaken
+	SlotConnections
 	CommandHandle
 	CommandRefused
 

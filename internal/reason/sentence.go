@@ -33,6 +33,7 @@ var rows = [Count]row{
 	PacketNoReceive:    {"PACKET_NO_RECEIVE", "no receive posted for a datagram: expected %d, found %d"},
 	PacketTooLong:      {"PACKET_TOO_LONG", "datagram longer than the receive buffer: room for %d bytes, found %d"},
 	PacketStray:        {"PACKET_STRAY", "packet arrived on another lane than its queue pair's, and the queue between lanes is full: limit %d bytes, packet of %d bytes"},
+	PacketSlot:         {"PACKET_SLOT", "packet for another program's queue pair on this address arrived with packets for this program: this program's share is %d, found QPN %#06x"},
 
 	SequenceAhead:            {"SEQUENCE_AHEAD", "PSN sequence error: expected %#06x, found %#06x"},
 	SequenceDuplicate:        {"SEQUENCE_DUPLICATE", "duplicate request: expected PSN %#06x, found %#06x"},
@@ -100,6 +101,7 @@ var rows = [Count]row{
 	QueueFull:          {"QUEUE_FULL", "work queue full: room for %d, %d outstanding"},
 	TooManySGEs:        {"TOO_MANY_SGES", "too many scatter/gather entries: at most %d, found %d"},
 	InlineTooLong:      {"INLINE_TOO_LONG", "inline data too long: at most %d bytes, found %d"},
+	QPNumbers:          {"QP_NUMBERS", "no queue pair number left: a lane of this device may have %d queue pairs, it has %d"},
 	ObjectBusy:         {"OBJECT_BUSY", "object in use: expected %d users, found %d"},
 	AddressUnreachable: {"ADDRESS_UNREACHABLE", "no route to the address: expected address family %v, found %v"},
 	SendRefused:        {"SEND_REFUSED", "no process listens on the peer's UDP port, its host reports: sent %d bytes, found errno %v"},
@@ -213,6 +215,11 @@ var rows = [Count]row{
 	MemoryShared:      {"MEMORY_SHARED", "descriptor for shared memory is not a sealed memfd that covers the region: expected %#x, found %#x"},
 	ServerDescriptors: {"SERVER_DESCRIPTORS", "the server is out of file descriptors: at most %d, errno %v"},
 	ServerReserve:     {"SERVER_RESERVE", "all programs together hold the share of the server's resources reserved for programs: at most %d, found %d"},
+	SlotUnshared:      {"SLOT_UNSHARED", "device's address is not shared with programs: expected protocol %d opened with verbs.Config.Shared, found protocol %d"},
+	SlotUser:          {"SLOT_USER", "address is shared with programs of the server's own user alone: expected user %d, found user %d"},
+	SlotNetwork:       {"SLOT_NETWORK", "shared address is one of another network namespace: expected namespace cookie %d, found %d"},
+	SlotsTaken:        {"SLOTS_TAKEN", "every share of the device's address is in use: %d programs may have one, %d have one"},
+	SlotConnections:   {"SLOT_CONNECTIONS", "connection manager of a shared address belongs to the process that shares it out: expected queue pair %d, found %d"},
 	CommandHandle:     {"COMMAND_HANDLE", "no such object in this device file: %d objects, handle %d"},
 	CommandRefused:    {"COMMAND_REFUSED", "device file refused the call: number %#x, errno %v"},
 

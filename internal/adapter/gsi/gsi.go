@@ -5,6 +5,8 @@
 package gsi
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"softrdma/internal/cm"
@@ -19,6 +21,16 @@ import (
 const (
 	QPN  = 1          // every port's general services interface has it (IBTA 13.5.3)
 	QKey = 0x80010000 // its datagrams have it (IBTA 10.2.5)
+)
+
+// Devices without a GSI return these errors, which wrap errors.ErrUnsupported.
+var (
+	// ErrStreams is that of iWARP, which sets connections up by frames on their stream.
+	ErrStreams = fmt.Errorf("an iWARP device has no queue pair 1: %w", errors.ErrUnsupported)
+
+	// ErrShared is that of a program's share of an address. Queue pair 1 belongs to the
+	// process that shares the address out.
+	ErrShared = error(&reason.Error{Detail: reason.Detail{Reason: reason.SlotConnections, Expected: QPN}, Cause: errors.ErrUnsupported})
 )
 
 // A GSI is a machine.Machine.

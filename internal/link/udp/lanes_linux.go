@@ -21,36 +21,43 @@ import (
 //
 // Their receiving sockets are a group by SO_REUSEPORT. Sockets of flows are not
 // in it: they have ports of their own.
-func OpenLanes(local netip.AddrPort, cfg Config, n int) (links []*Link, err error) {
+func OpenLanes(local netip.AddrPort, cfg Config, n int) ([]*Link, error) {
+	links, err := openFirst(local, cfg, n, n > 1)
+	if err == nil && n > 1 {
+		err = steer(links[0].rx.fd, n)
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeAll(links))
+	}
+	return links, nil
+}
+
+// openFirst opens n links of an address that nobody has. With shared, others may follow.
+func openFirst(local netip.AddrPort, cfg Config, n int, shared bool) (links []*Link, err error) {
 	first, err := Open(local, cfg)
 	if err != nil {
 		return nil, err
 	}
 	links = append(links, first)
-	defer func() {
-		if err != nil {
-			for _, l := range links {
-				err = errors.Join(err, l.Close())
-			}
-			links = nil
-		}
-	}()
-	if n == 1 {
-		return links, nil
-	}
 	// Binding the first one without the option fails if the address is in use. With it,
 	// another device could join the group.
-	if err := shareable(first.rx.fd); err != nil {
-		return nil, err
+	if shared {
+		err = shareable(first.rx.fd)
 	}
-	for len(links) < n {
-		l, err := open(first.local, first.cfg, true)
-		if err != nil {
-			return nil, err
+	for err == nil && len(links) < n {
+		var l *Link
+		if l, err = open(first.local, first.cfg, true); err == nil {
+			links = append(links, l)
 		}
-		links = append(links, l)
 	}
-	return links, steer(first.rx.fd, n)
+	return links, err
+}
+
+func closeAll(links []*Link) (err error) {
+	for _, l := range links {
+		err = errors.Join(err, l.Close())
+	}
+	return err
 }
 
 // shareable lets further sockets bind to a socket's address and port.

@@ -78,7 +78,7 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 				if string(rx.Data) != string(p) || rx.Src != f.Src || rx.Dst != b[to].Local() {
 					t.Fatalf("%s: lane %d of %d received %d bytes from %v, expected packet %d", host, to, n, len(rx.Data), rx.Src, i)
 				}
-				p = packetTo(uint32(i), 80)
+				p = packetTo(uint32(0x100+i), 80)
 				send(t, b[to], &link.Tx{Flow: &back[to].Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
 				receive(t, a[i%2], &rx)
 				if string(rx.Data) != string(p) {
@@ -104,7 +104,7 @@ func TestBatchComesToTheLaneOfItsFirstPacket(t *testing.T) {
 		t.Skip("this system does not segment")
 	}
 	tx := link.Tx{Flow: &f.Flow, Size: 100}
-	for _, qpn := range []uint32{1, 2, 3, 4} {
+	for _, qpn := range []uint32{0x101, 0x102, 0x103, 0x104} {
 		tx.Pieces = append(tx.Pieces, packetTo(qpn, 100))
 		tx.Bytes += 100
 	}

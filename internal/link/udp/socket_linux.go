@@ -36,6 +36,7 @@ type Link struct {
 	reports reports
 
 	receiveBuffer int
+	keeper        int // of Slots; -1 for none
 }
 
 var (
@@ -52,6 +53,9 @@ type endpoint struct {
 	tos, hops int // -1 before the first
 }
 
+// noEndpoint has no socket, and the header fields of a new one.
+var noEndpoint = endpoint{fd: -1, tos: -1, hops: -1}
+
 func (e *endpoint) close() { _ = unix.Close(e.fd) }
 
 // Open opens the link of one local address; port 0 takes any. The address must
@@ -64,35 +68,35 @@ func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{cfg: cfg.withDefaults(), local: local, watched: -1}
+	l := newLink(local, cfg)
+	return l.start(func() error { return l.bindReceiving(shared) })
+}
+
+func newLink(local netip.AddrPort, cfg Config) *Link {
+	l := &Link{cfg: cfg.withDefaults(), local: local, watched: -1, keeper: -1}
+	l.rx, l.group.epoll = noEndpoint, -1
+	return l
+}
+
+// start returns the link when it is ready. Receive makes the receiving socket.
+func (l *Link) start(receive func() error) (*Link, error) {
 	l.life.Init(l.free)
-	if err := l.sleeper.Init(); err != nil {
-		return nil, err
+	err := l.sleeper.Init()
+	if err == nil {
+		err = l.openAll(receive)
 	}
-	l.rx.fd, l.group.epoll = -1, -1
-	if err := l.openAll(shared); err != nil {
+	if err != nil {
 		l.free()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Link) openAll(shared bool) (err error) {
+func (l *Link) openAll(receive func() error) (err error) {
 	if err := l.findInterface(); err != nil {
 		return err
 	}
-	if l.rx, err = newEndpoint(l.local, l.cfg); err != nil {
-		return fmt.Errorf("open UDP link on %v: %w", l.local, err)
-	}
-	if shared {
-		if err := shareable(l.rx.fd); err != nil {
-			return err
-		}
-	}
-	if err := bind(l.rx.fd, l.local, l.zone); err != nil {
-		return bindError(l.local, err)
-	}
-	if l.local, err = localOf(l.rx.fd, l.local); err != nil {
+	if err := receive(); err != nil {
 		return err
 	}
 	l.prepareReceive(l.rx.fd)
@@ -113,13 +117,33 @@ func (l *Link) openAll(shared bool) (err error) {
 	return nil
 }
 
+// bindReceiving makes the receiving socket. With shared, other links may have the address
+// and port as well.
+func (l *Link) bindReceiving(shared bool) (err error) {
+	if l.rx, err = newEndpoint(l.local, l.cfg); err != nil {
+		return fmt.Errorf("open UDP link on %v: %w", l.local, err)
+	}
+	if shared {
+		if err := shareable(l.rx.fd); err != nil {
+			return err
+		}
+	}
+	if err := bind(l.rx.fd, l.local, l.zone); err != nil {
+		return bindError(l.local, err)
+	}
+	l.local, err = localOf(l.rx.fd, l.local)
+	return err
+}
+
 // free closes everything. It runs when no call is inside the link any more.
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
 	l.group.free()
 	l.sleeper.Free()
-	if l.rx.fd >= 0 {
-		_ = unix.Close(l.rx.fd)
+	for _, fd := range []int{l.rx.fd, l.keeper} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 	}
 }
 
@@ -159,7 +183,7 @@ func (l *Link) findInterface() error {
 
 // newEndpoint makes a socket with the options for sending.
 func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
-	e := endpoint{fd: -1, tos: -1, hops: -1}
+	e := noEndpoint
 	family := unix.AF_INET6
 	if local.Addr().Is4() {
 		family = unix.AF_INET

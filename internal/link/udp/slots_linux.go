@@ -1,0 +1,259 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+)
+
+// Slots are the receiving sockets of an address that programs share. Each is a lane of
+// the address: the kernel numbers the sockets of a SO_REUSEPORT group in the order in which
+// they were bound, and steers packets by that number.
+//
+// When a socket of a group is closed, the kernel gives its number to the last one. So none
+// is closed: Slots keeps a descriptor of each, and programs keep all of them open when
+// the process of Slots has ended (see keeper).
+type Slots struct {
+	local netip.AddrPort
+	cfg   Config
+	first int // the lanes below belong to the owner of the address
+	of    int
+
+	keeper keeper
+
+	mu     sync.Mutex
+	socks  []slotSocket // of the lanes from first on
+	closed bool
+}
+
+type slotSocket struct {
+	fd    int
+	taken bool
+}
+
+// OpenSlots opens n links of one local address as OpenLanes does, with the lanes that
+// follow up to of for programs.
+func OpenSlots(local netip.AddrPort, cfg Config, n, of int) ([]*Link, *Slots, error) {
+	links, err := openFirst(local, cfg, n, true)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll(links))
+	}
+	s := &Slots{local: links[0].local, cfg: links[0].cfg, first: n, of: of, keeper: keeper{-1, -1}}
+	if err := s.start(links); err != nil {
+		s.Close()
+		return nil, nil, errors.Join(err, closeAll(links))
+	}
+	return links, s, nil
+}
+
+// start binds the first socket beside the owner's, which makes them a group, and makes the
+// kernel steer packets.
+func (s *Slots) start(owner []*Link) error {
+	if err := s.keeper.open(); err != nil {
+		return err
+	}
+	for _, l := range owner {
+		if err := s.keeper.keep(l.rx.fd); err != nil {
+			return err
+		}
+	}
+	if err := s.add(); err != nil {
+		return err
+	}
+	return steer(s.socks[0].fd, s.of)
+}
+
+// Take lends a lane of the address to a program, and returns its number and descriptors for
+// OpenSlot, which the caller closes. The lane is free again after Give.
+func (s *Slots) Take() (lane int, fds []int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, nil, os.ErrClosed
+	}
+	i := 0
+	for i < len(s.socks) && s.socks[i].taken {
+		i++
+	}
+	if limit := s.of - s.first; i == limit {
+		return 0, nil, reason.Detail{Reason: reason.SlotsTaken, Expected: uint64(limit), Found: uint64(i)}.Err()
+	}
+	if i == len(s.socks) {
+		if err := s.add(); err != nil {
+			return 0, nil, err
+		}
+	}
+	if err := revive(s.socks[i].fd); err != nil {
+		return 0, nil, err
+	}
+	for _, fd := range []int{s.socks[i].fd, s.keeper.end} {
+		n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			closeDescriptors(fds)
+			return 0, nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+		}
+		fds = append(fds, n)
+	}
+	s.socks[i].taken = true
+	return s.first + i, fds, nil
+}
+
+// add binds the next socket.
+func (s *Slots) add() error {
+	l := newLink(s.local, s.cfg)
+	err := l.findInterface()
+	if err == nil {
+		err = l.bindReceiving(true)
+	}
+	if err == nil {
+		drain(l.rx.fd)
+		err = s.keeper.keep(l.rx.fd)
+	}
+	if err != nil {
+		if l.rx.fd >= 0 {
+			l.rx.close() // the last of the group: no other one gets its number
+		}
+		return err
+	}
+	s.socks = append(s.socks, slotSocket{fd: l.rx.fd})
+	return nil
+}
+
+// Give takes back a lane whose program has ended or does not use it any more. Packets to
+// it are dropped until it is lent again.
+func (s *Slots) Give(lane int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := &s.socks[lane-s.first]
+	if s.closed {
+		return
+	}
+	drain(x.fd)
+	x.taken = false
+}
+
+// Close gives up the address. The lanes that programs have go on working.
+func (s *Slots) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	for _, x := range s.socks {
+		_ = unix.Close(x.fd)
+	}
+	s.keeper.close()
+}
+
+// Taken returns how many lanes are lent.
+func (s *Slots) Taken() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.socks {
+		if x.taken {
+			n++
+		}
+	}
+	return n
+}
+
+// revive makes a socket that dropped packets receive again.
+func revive(fd int) error {
+	return os.NewSyscallError("setsockopt SO_DETACH_FILTER", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0))
+}
+
+// drainLimit is more packets than a receive buffer holds.
+const drainLimit = 1 << 16
+
+// drain makes a socket drop what it has received, and all packets that follow.
+func drain(fd int) {
+	dropAll(fd)
+	var b [1]byte
+	for range drainLimit {
+		if _, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC); err == unix.EAGAIN {
+			return
+		}
+	}
+}
+
+func closeDescriptors(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// A keeper holds sockets open for as long as anybody has a descriptor of its end: they are
+// in messages on their way to that end, which nobody receives.
+type keeper struct{ in, end int }
+
+func (k *keeper) open() error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	k.in, k.end = fds[0], fds[1]
+	return nil
+}
+
+func (k *keeper) keep(fd int) error {
+	return os.NewSyscallError("sendmsg", unix.Sendmsg(k.in, []byte{0}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL))
+}
+
+func (k *keeper) close() {
+	if k.in >= 0 {
+		closeDescriptors([]int{k.in, k.end})
+	}
+}
+
+// OpenSlot opens a link on a lane that Slots has lent, on this process's network. It takes
+// over the descriptors. The local address is that of Slots.
+func OpenSlot(fds []int, local netip.AddrPort, cfg Config) (*Link, error) {
+	local, err := checkSlot(fds, local)
+	if err != nil {
+		closeDescriptors(fds)
+		return nil, err
+	}
+	l := newLink(local, cfg)
+	l.rx.fd, l.keeper = fds[0], fds[1]
+	return l.start(func() error { return nil })
+}
+
+// checkSlot checks that descriptors are those of a slot of a local address.
+func checkSlot(fds []int, local netip.AddrPort) (netip.AddrPort, error) {
+	local, err := checkLocal(local)
+	if err != nil {
+		return local, err
+	}
+	if len(fds) != 2 {
+		return local, fmt.Errorf("open UDP link on %v: expected 2 descriptors of a shared address, found %d", local, len(fds))
+	}
+	if bound, err := localOf(fds[0], local); err != nil || bound.Port() != local.Port() {
+		return local, fmt.Errorf("open UDP link on %v: expected a socket on that address, found port %d: %w", local, bound.Port(), errors.Join(err, unix.EINVAL))
+	}
+	return local, sameNetwork(fds[0])
+}
+
+// sameNetwork refuses a socket of another network namespace than this process's, whose
+// addresses and routes are others. Systems before Linux 5.14 do not tell.
+func sameNetwork(fd int) error {
+	own, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(own)
+	here, err := unix.GetsockoptUint64(own, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	there, err2 := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err == nil && err2 == nil && here != there {
+		return reason.Detail{Reason: reason.SlotNetwork, Expected: here, Found: there}.Err()
+	}
+	return nil
+}
