@@ -59,6 +59,7 @@ func (d *Device) Refuse(p *machine.Port, why reason.Detail) { d.Trace.Refuse(p.Q
 func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail) {
 	if q := d.laneOf(p.QPN).qps[p.QPN]; q != nil {
 		q.publishState(p.Attr.State)
+		q.followErr()
 	}
 	if d.Trace.On() {
 		d.Trace.Emit(&trace.Event{Kind: trace.State, Time: time.Now(), QPN: p.QPN, Detail: why, From: uint8(from), To: uint8(p.Attr.State)})

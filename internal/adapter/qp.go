@@ -39,8 +39,9 @@ type QP struct {
 	recvCQ    *CQ
 	srq       *SRQ
 
-	control  congestion.Kind
-	recovery congestion.Recovery
+	control    congestion.Kind
+	recovery   congestion.Recovery
+	sharedRecv bool // another process posts to Recv, without a doorbell
 
 	// The lane's:
 	flow      *txFlow // of a connection
@@ -49,6 +50,7 @@ type QP struct {
 	admitted  bool    // and now it is its turn
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
+	look      *errLook      // in ERR, if another process posts to Recv
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint

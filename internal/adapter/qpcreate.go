@@ -81,7 +81,8 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 		q.RQ, q.RecvPD = c.SRQ, c.SRQ.pd.ID
 		return q
 	}
-	if q.Recv = c.RQ; q.Recv == nil {
+	q.Recv, q.sharedRecv = c.RQ, c.RQ != nil
+	if q.Recv == nil {
 		q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
 	}
 	q.RQ = recvQueue{q.Recv}

@@ -122,12 +122,15 @@ func (l *lane) watch(s *share) {
 	}
 }
 
-// deadline is the earlier of the machine's deadline and that of the share which q
-// watches.
+// deadline is the earliest of the machine's deadline, that of the share which q watches,
+// and the next look for receives.
 func (q *QP) deadline() time.Duration {
 	d := q.m.Deadline()
 	if s := q.share; s != nil && s.watcher == q {
 		d = min(d, s.stallAt)
+	}
+	if q.look != nil {
+		d = min(d, q.look.at)
 	}
 	return d
 }

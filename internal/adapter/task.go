@@ -29,11 +29,10 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 	return packets, more
 }
 
-// Deadline is the earlier of those of the machine and of the share that the queue pair
-// watches.
+// Deadline implements schedule.Task.
 func (t *qpTask) Deadline() time.Duration { return (*QP)(t).deadline() }
 
-// Expire handles the deadline of the machine and that of the share.
+// Expire handles the deadlines that QP.deadline combines.
 func (t *qpTask) Expire(now time.Duration) {
 	q := (*QP)(t)
 	l := q.lane
@@ -44,4 +43,5 @@ func (t *qpTask) Expire(now time.Duration) {
 		l.tasks.Push(&q.entry)
 	}
 	l.expireShare(now, q)
+	q.lookForReceives(now)
 }

@@ -1,0 +1,60 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// Rxe's provider posts a receive by a store to the ring alone. In ERR it is flushed
+// nevertheless, for a program that polls and for one that sleeps until the event.
+func TestReceivesPostedInErrAreFlushed(t *testing.T) {
+	s := newServer(t, "127.14.0.18")
+	a, _ := newPair(t, s)
+	q := uapi.ModifyQP{QPHandle: a.handle, AttrMask: uint32(qp.MaskState), QPAttrs: uapi.QPAttrs{State: uint8(qp.Err)}}
+	if no, _, _ := a.f.command(uapi.CmdModifyQP, uapi.Bytes(&q), nil, 0); no != 0 {
+		t.Fatal(no)
+	}
+	for range 20 { // more than the ring holds
+		a.receive(a.sge(0, 8))
+		if e := a.failure(); e.Status != queue.WRFlushErr || e.WRID != 7 {
+			t.Fatalf("completed as %+v", e)
+		}
+	}
+	for range 2 {
+		if no, _, _ := a.f.command(uapi.CmdReqNotifyCQ, uapi.Bytes(&uapi.ReqNotifyCQ{CQHandle: a.cq}), nil, 0); no != 0 {
+			t.Fatal(no)
+		}
+		a.receive(a.sge(0, 8))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(a.channel), Events: unix.POLLIN}}, int(timeLimit.Milliseconds()))
+		if n != 1 {
+			t.Fatalf("no event: %v", err)
+		}
+		var record [8]byte
+		if _, err := unix.Read(a.channel, record[:]); err != nil {
+			t.Fatal(err)
+		}
+		a.failure()
+	}
+}
+
+// Siw's provider does the same in its own layout.
+func TestSIWReceivesPostedInErrAreFlushed(t *testing.T) {
+	s := newServer(t, "iwarp:127.14.6.28")
+	a, _ := newSIWPair(t, s)
+	if no := a.modify(qp.Err); no != 0 {
+		t.Fatal(no)
+	}
+	for range 2 * a.caps.Receives {
+		a.receive(a.sge(0, 8))
+		if e := a.completion(); e.status != 4 || e.op != siwOpReceive || e.id != 7 { // SIW_WC_WR_FLUSH_ERR
+			t.Fatalf("completed as %+v", e)
+		}
+	}
+}
