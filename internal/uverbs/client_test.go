@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/uverbs/program"
 	"softrdma/internal/uverbs/uapi"
 	"softrdma/verbs"
 )
@@ -73,8 +74,9 @@ type testClient struct {
 	mem  []byte // does not move
 	used int
 
-	rights []byte // go with the next message
-	text   string // that came with the last reply
+	engine *program.Engine // takes the calls in place of conn, if not nil
+	rights []byte          // go with the next message
+	text   string          // that came with the last reply
 }
 
 func newTestClient(t testing.TB, s *Server) *testClient {
@@ -109,6 +111,9 @@ func (c *testClient) send(r uapi.Request, data []byte) (uapi.Reply, []int) {
 	c.t.Helper()
 	if r.Version == 0 {
 		r.Version = uapi.Protocol
+	}
+	if c.engine != nil {
+		return c.engine.Call(&r, data)
 	}
 	if _, _, err := c.conn.WriteMsgUnix(append(append([]byte(nil), uapi.Bytes(&r)...), data...), c.rights, nil); err != nil {
 		c.t.Fatal(err)

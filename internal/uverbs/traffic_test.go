@@ -24,8 +24,12 @@ import (
 )
 
 func TestProgramSendsWritesReadsAndCounts(t *testing.T) {
-	s := newServer(t, "127.14.0.1")
-	a, b := newPair(t, s)
+	a, b := newPair(t, newServer(t, "127.14.0.1"))
+	exercise(t, a, b)
+}
+
+// exercise sends requests of each kind from a to b, and checks what they do.
+func exercise(t *testing.T, a, b *side) {
 	for i := range a.buf {
 		a.buf[i] = byte(i * 7)
 	}

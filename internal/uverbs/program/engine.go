@@ -80,10 +80,12 @@ func (e *Engine) call(r *uapi.Request, data []byte, a *client.Answer) error {
 		return e.files.Open(e.self, string(data), a)
 	}
 	f := e.files.Find(r.File)
-	if f == nil {
+	switch {
+	case r.Op == uapi.OpClose && f == nil:
+		return nil // its pipe was seen closed before
+	case f == nil:
 		return syscall.EIO // the file has ended
-	}
-	if r.Op == uapi.OpClose {
+	case r.Op == uapi.OpClose:
 		return f.CloseBy(e.self)
 	}
 	return f.Call(e.self, r, data, nil, a)

@@ -1,0 +1,133 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/uverbs/program"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/verbs"
+)
+
+// newEngineClient plays the preloaded library of a program whose device is in its own
+// process.
+func newEngineClient(t testing.TB, addr string) *testClient {
+	t.Helper()
+	dev, err := verbs.Open(addr, verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := program.New(dev, 0, func(line string) { t.Log(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if c := dev.Counts(); c != (verbs.Counts{}) {
+			t.Errorf("the device has %+v left", c)
+		}
+		unix.Munmap(mem)
+	})
+	return &testClient{t: t, engine: e, mem: mem}
+}
+
+// newEnginePair connects queue pairs of two programs, each with a device in its process.
+func newEnginePair(t *testing.T, addrs [2]string) (a, b *side) {
+	var sides [2]*side
+	for i, addr := range addrs {
+		f := newEngineClient(t, addr).open("uverbs0")
+		_, _, fds := do[uapi.GetContextResp](f, uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), 8)
+		unix.Close(fds[0])
+		sides[i] = newSide(f, 0x1000)
+	}
+	gid := func(addr string) [16]byte { return verbs.GIDFrom(netip.MustParseAddr(addr)) }
+	sides[0].connect(sides[1].qpn, gid(addrs[1]))
+	sides[1].connect(sides[0].qpn, gid(addrs[0]))
+	return sides[0], sides[1]
+}
+
+func TestProgramWithItsOwnDeviceSendsWritesReadsAndCounts(t *testing.T) {
+	a, b := newEnginePair(t, [2]string{"127.14.15.1", "127.14.15.2"})
+	exercise(t, a, b)
+}
+
+// Doorbells and polls are calls without a message.
+func TestDoorbellSendsAndProgressReceivesOnTheCallersThread(t *testing.T) {
+	a, b := newEnginePair(t, [2]string{"127.14.15.3", "127.14.15.4"})
+	for i := range 100 {
+		copy(a.buf, bytes.Repeat([]byte{byte(i)}, 100))
+		a.put(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} }, a.sge(0, 100))
+		if err := a.f.engine.Doorbell(a.f.id, a.handle); err != nil {
+			t.Fatal(err)
+		}
+		c := *a.events.consumer()
+		for atomic.LoadUint32(a.events.producer()) == c {
+			for _, s := range []*side{a, b} {
+				if err := s.f.engine.Progress(s.f.id, s.cq); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		a.completion()
+		if b.buf[99] != byte(i) {
+			t.Fatalf("message %d: found %d", i, b.buf[99])
+		}
+	}
+}
+
+func TestDirectCallsRefuseWhatIsNotThere(t *testing.T) {
+	a, _ := newEnginePair(t, [2]string{"127.14.15.5", "127.14.15.6"})
+	e := a.f.engine
+	for what, c := range map[string]struct {
+		call   func(file uint64, handle uint32) error
+		file   uint64
+		handle uint32
+		want   syscall.Errno
+	}{
+		"doorbell of no file":                  {e.Doorbell, 7, a.handle, syscall.EIO},
+		"doorbell of no queue pair":            {e.Doorbell, a.f.id, 1 << 15, syscall.EINVAL},
+		"doorbell of a handle beyond the page": {e.Doorbell, a.f.id, 1 << 20, syscall.EINVAL},
+		"doorbell of a completion queue":       {e.Doorbell, a.f.id, a.cq, syscall.EINVAL},
+		"progress of no file":                  {e.Progress, 7, a.cq, syscall.EIO},
+		"progress of a queue pair":             {e.Progress, a.f.id, a.handle, syscall.EINVAL},
+		"progress of no object":                {e.Progress, a.f.id, 1<<32 - 1, syscall.EINVAL},
+	} {
+		if err := c.call(c.file, c.handle); !errors.Is(err, c.want) {
+			t.Errorf("%s: expected %v, found %v", what, c.want, err)
+		}
+	}
+	close := func() int64 {
+		p, _ := a.f.send(uapi.Request{Op: uapi.OpClose, File: a.f.id}, nil)
+		return p.Result
+	}
+	if n, again := close(), close(); n != 0 || again != 0 {
+		t.Errorf("close: %d, once more: %d", n, again)
+	}
+	if err := e.Doorbell(a.f.id, a.handle); err == nil {
+		t.Error("a doorbell of a closed file succeeds")
+	}
+	if p, _ := a.f.send(uapi.Request{Op: uapi.OpWrite, File: a.f.id}, nil); p.Result != -int64(syscall.EIO) {
+		t.Errorf("write to a closed file: %d", p.Result)
+	}
+	if p, _ := a.f.send(uapi.Request{Op: uapi.OpOpen, Version: uapi.Protocol + 1}, []byte("uverbs0")); p.Result != -int64(syscall.EPROTO) {
+		t.Errorf("another version of the protocol: %d", p.Result)
+	}
+	if p, _ := a.f.send(uapi.Request{Op: uapi.OpOpen}, []byte("uverbs1")); p.Result != -int64(syscall.ENOENT) {
+		t.Errorf("a device that is not there: %d", p.Result)
+	}
+}
