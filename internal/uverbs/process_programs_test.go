@@ -20,7 +20,7 @@ func runPython(t *testing.T, s *Server, lib string, args ...string) string {
 	}
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 	defer cancel()
-	c, out := program(ctx, t, s, lib, append([]string{python}, args...)...)
+	c, out := command(ctx, t, s, lib, append([]string{python}, args...)...)
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

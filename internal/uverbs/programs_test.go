@@ -47,8 +47,8 @@ func missing(t testing.TB, what string) {
 	t.Skipf("SKIPPED: %s is not installed", what)
 }
 
-// program makes a program that uses a server's device.
-func program(ctx stdcontext.Context, t testing.TB, s *Server, lib string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+// command makes a program that uses a server's device.
+func command(ctx stdcontext.Context, t testing.TB, s *Server, lib string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	if _, err := exec.LookPath(args[0]); err != nil {
 		missing(t, args[0])
@@ -73,7 +73,7 @@ func TestProgramsFindTheDevice(t *testing.T) {
 		{[]string{"ibstatus"}, []string{"4: ACTIVE"}},
 		{[]string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
 	} {
-		c, out := program(ctx, t, s, lib, x.args...)
+		c, out := command(ctx, t, s, lib, x.args...)
 		if err := c.Run(); err != nil {
 			t.Fatalf("%v: %v\n%s", x.args, err, out)
 		}
@@ -116,7 +116,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 		t.Run(strings.Join(x.client, " "), func(t *testing.T) {
 			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 			defer cancel()
-			server, serverOut := program(ctx, t, a, lib, x.server...)
+			server, serverOut := command(ctx, t, a, lib, x.server...)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 			// The server does not report when it listens, so the client tries until it does.
 			for end := time.Now().Add(timeLimit); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 				var client *exec.Cmd
-				client, out = program(ctx, t, b, lib, x.client...)
+				client, out = command(ctx, t, b, lib, x.client...)
 				if err = client.Run(); err != nil && !strings.Contains(out.String(), "onnect") && !strings.Contains(out.String(), "REJECTED") {
 					break
 				}

@@ -68,8 +68,8 @@ func TestProgramsThatShareAndThatDoNotRunTogether(t *testing.T) {
 				defer cancel()
 				port := freePort(t)
 				args := append(args, "-p", port)
-				server, serverOut := program(ctx, t, s, lib, args...)
-				client, out := program(ctx, t, s, lib, append(args, addr)...)
+				server, serverOut := command(ctx, t, s, lib, args...)
+				client, out := command(ctx, t, s, lib, append(args, addr)...)
 				if mode&1 != 0 {
 					server.Env = append(server.Env, ShareMemory)
 				}
@@ -109,8 +109,8 @@ func TestProgramThatSharesIsKilled(t *testing.T) {
 	for range 3 {
 		port := freePort(t)
 		args := []string{"ib_write_bw", "-F", "-s", "1048576", "--run_infinitely", "-D", "60", "-p", port}
-		server, _ := program(ctx, t, s, lib, args...)
-		client, _ := program(ctx, t, s, lib, append(args, addr)...)
+		server, _ := command(ctx, t, s, lib, args...)
+		client, _ := command(ctx, t, s, lib, append(args, addr)...)
 		server.Env, client.Env = append(server.Env, ShareMemory), append(client.Env, ShareMemory)
 		if err := server.Start(); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func (m *measurement) take(b *testing.B, s *Server, lib, addr string) float64 {
 	defer cancel()
 	port := freePort(b)
 	args := append(slices.Clone(m.args), "-p", port)
-	server, serverOut := program(ctx, b, s, lib, args...)
+	server, serverOut := command(ctx, b, s, lib, args...)
 	if m.ucx != "" {
 		addr, server.Env = "127.0.0.1", append(os.Environ(), "UCX_TLS="+m.ucx)
 	}
@@ -86,7 +86,7 @@ func (m *measurement) take(b *testing.B, s *Server, lib, addr string) float64 {
 		b.Fatal(err)
 	}
 	eventually(b, m.name+" listens", func() bool { return listens(port) })
-	client, out := program(ctx, b, s, lib, append(args, addr)...)
+	client, out := command(ctx, b, s, lib, append(args, addr)...)
 	client.Env = server.Env
 	if err := client.Run(); err != nil {
 		cancel()
