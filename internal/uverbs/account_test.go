@@ -80,6 +80,56 @@ func TestUserThatHoldsTooManyMappingsIsRefused(t *testing.T) {
 	}
 }
 
+// A program can have as many objects of one kind as the device says.
+func TestProgramCanHaveWhatTheDeviceAdvertises(t *testing.T) {
+	s := newServer(t, "127.14.6.4")
+	a := limited(s, 2000, 500)
+	for kind, x := range map[string]struct {
+		most   func(r *uapi.QueryDeviceResp) uint32
+		create func(f *devFile, pd, cq uint32) syscall.Errno
+	}{
+		"queue pairs": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxQP }, func(f *devFile, pd, cq uint32) syscall.Errno {
+			no, _, _ := f.command(uapi.CmdCreateQP, uapi.Bytes(&uapi.CreateQP{ExCreateQPBase: uapi.ExCreateQPBase{
+				PDHandle: pd, SendCQ: cq, RecvCQ: cq, MaxSendWR: 1, MaxRecvWR: 1, Type: uint8(qp.RC),
+			}}), nil, 64)
+			return no
+		}},
+		"completion queues": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxCQ }, func(f *devFile, _, _ uint32) syscall.Errno {
+			no, _, _ := f.command(uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), nil, 24)
+			return no
+		}},
+		"shared receive queues": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxSRQ }, func(f *devFile, pd, _ uint32) syscall.Errno {
+			no, _, _ := f.command(uapi.CmdCreateSRQ, uapi.Bytes(&uapi.CreateSRQ{PDHandle: pd, MaxWR: 1, MaxSGE: 1}), nil, 40)
+			return no
+		}},
+		"regions": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxMR }, func(f *devFile, pd, _ uint32) syscall.Errno {
+			at := addrOf(f.mem)
+			no, _, _ := f.command(uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: pd}), nil, 12)
+			return no
+		}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			f := newTestClient(t, s).open("uverbs0")
+			told, _, _ := do[uapi.QueryDeviceResp](f, uapi.CmdQueryDevice, uapi.Bytes(&uapi.Response{}), uapi.Size[uapi.QueryDeviceResp]())
+			pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+			cq, _, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), 24)
+			most := x.most(&told)
+			if least := uint32(a.Mappings.Max/2 - 100); most < least {
+				t.Fatalf("the device has %d, want %d or more", most, least)
+			}
+			for i := range most {
+				f.used = 0
+				if no := x.create(f, pd.Handle, cq.CQHandle); no != 0 {
+					t.Fatalf("number %d of %d: %v", i+1, most, no)
+				}
+			}
+			unix.Close(f.fd)
+			f.fd = -1
+			eventually(t, "nothing left", func() bool { return s.Count().Objects == 0 })
+		})
+	}
+}
+
 func TestThousandsOfQueuePairsComeAndGo(t *testing.T) {
 	n := 2000
 	if testing.Short() {

@@ -106,13 +106,17 @@ func (x *context) getContext(c *command) error {
 	return nil
 }
 
+func (x *context) attributes() uapi.QueryDeviceResp {
+	return x.dev.Attributes(x.own, x.file.Account.Mappings.Max)
+}
+
 func (x *context) queryDevice(c *command) error {
-	r := x.dev.Attributes(x.own)
+	r := x.attributes()
 	return c.respond(uapi.Bytes(&r), nil)
 }
 
 func (x *context) exQueryDevice(c *command) error {
-	r := uapi.ExQueryDeviceResp{Base: x.dev.Attributes(x.own)}
+	r := uapi.ExQueryDeviceResp{Base: x.attributes()}
 	r.DeviceCapFlagsEx = uint64(r.Base.DeviceCapFlags)
 	if !x.dev.Adapter.IWARP() {
 		r.DeviceCapFlagsEx |= device.AtomicWriteCap

@@ -29,8 +29,13 @@ const (
 	MaxInline  = uapi.MaxInline
 	MaxQPWR    = 1 << 14
 	MaxCQE     = 1 << 18
-	maxObjects = 1 << 16
+	maxObjects = 1 << 16 // queue pairs, completion queues or SRQs
+	maxRegions = 1 << 20
 )
+
+// spareMappings are left for what a program needs beside the objects of one kind: the
+// completion queues of its queue pairs, and a page for each file.
+const spareMappings = 64
 
 // gidTableLen is the length of the port's GID table. The device has one GID; the
 // other entries are empty, as most of a hardware adapter's are.
@@ -153,19 +158,26 @@ func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	return p, nil
 }
 
-// Attributes returns the attributes of the device. The programs of this module may use
-// more of an iWARP device than siw's provider can.
-func (d *Device) Attributes(own bool) uapi.QueryDeviceResp {
+// Attributes returns the attributes of the device for a program whose user may have a
+// number of mappings. The programs of this module may use more of an iWARP device than
+// siw's provider can.
+//
+// The number of objects of each kind is what a program can have of that kind alone. A
+// queue takes a mapping and a queue pair two. A region takes one, or four as long as less
+// than half of the mappings are in use and the program shares its memory.
+func (d *Device) Attributes(own bool, mappings int64) uapi.QueryDeviceResp {
 	q := d.Verbs.Query()
+	most := func(mappings, limit int64) uint32 { return uint32(min(max(mappings, 0), limit)) }
+	pairs, queues := most((mappings-spareMappings)/2, maxObjects), most(mappings-spareMappings, maxObjects)
 	r := uapi.QueryDeviceResp{
 		MaxMRSize: q.MaxMRSize, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
-		MaxQP: maxObjects, MaxQPWR: MaxQPWR, DeviceCapFlags: deviceCaps, MaxSGE: MaxSGE, MaxSGERd: MaxSGE,
-		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: 1 << 20, MaxPD: 1 << 20,
-		MaxQPRdAtom: adapter.MaxReadAtomic, MaxResRdAtom: adapter.MaxReadAtomic * maxObjects, MaxQPInitRdAtom: adapter.MaxReadAtomic,
+		MaxQP: pairs, MaxQPWR: MaxQPWR, DeviceCapFlags: deviceCaps, MaxSGE: MaxSGE, MaxSGERd: MaxSGE,
+		MaxCQ: queues, MaxCQE: MaxCQE, MaxMR: most(mappings/2-spareMappings, maxRegions), MaxPD: 1 << 20,
+		MaxQPRdAtom: adapter.MaxReadAtomic, MaxResRdAtom: adapter.MaxReadAtomic * pairs, MaxQPInitRdAtom: adapter.MaxReadAtomic,
 		// The processor has no atomics on another process's memory (see package memory).
 		AtomicCap: 1,
 		MaxMW:     1 << 20, MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: 1 << 15,
-		MaxSRQ: maxObjects, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
+		MaxSRQ: queues, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
 	}
 	if d.inProgram {
 		r.AtomicCap = 2 // atomic with the processor's own
