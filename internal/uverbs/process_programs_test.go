@@ -44,3 +44,10 @@ func TestProgramsOutOfDescriptorsGoOnWithFewer(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+func TestProgramsInErrHaveTheirReceivesFlushed(t *testing.T) {
+	lib, s := library(t), newServer(t, "127.14.3.6")
+	if out := runPython(t, s, lib, "testdata/errreceives.py"); !strings.Contains(out, "all were flushed") {
+		t.Error(out)
+	}
+}
