@@ -129,7 +129,6 @@ func (d *Device) unpublish() error {
 	if d.sameHost.host == nil {
 		return nil
 	}
-	d.local.Settle() // a peer that only memory leads to gets no acknowledges afterwards
 	return d.sameHost.host.Close()
 }
 

@@ -223,16 +223,6 @@ func (d *Device) Progress() time.Duration {
 	return next
 }
 
-// Settle sends the acknowledges that are owed now, over the paths that exist. Close sends
-// those that are owed later.
-func (d *Device) Settle() {
-	for _, l := range d.lanes {
-		l.Lock()
-		l.settle()
-		l.Unlock()
-	}
-}
-
 // Close ends the device: every queue pair stops, its memory is forgotten and
 // waiters are woken with ErrClosed. Objects need not be destroyed before. When
 // it returns, by the first or another call, no registered memory is touched

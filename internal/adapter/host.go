@@ -39,10 +39,12 @@ func (d *Device) AttachHost(c *hostmem.Channel) {
 	}
 }
 
-// DetachHost ends the use of a channel. When it returns no lane touches its memory.
+// DetachHost ends the use of a channel. When it returns no lane touches the channel's memory.
 func (d *Device) DetachHost(c *hostmem.Channel) {
 	for _, l := range d.lanes {
 		l.Lock()
+		l.host.Drain(c)
+		l.settle() // acknowledges what came
 		l.host.Remove(c)
 		l.Unlock()
 	}

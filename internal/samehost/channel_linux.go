@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -31,7 +32,8 @@ type channel struct {
 	nonce     *nonce            // in private memory, as the peer sees it in our area
 	permitted bool              // to read this process's memory, see permit
 	peerReads atomic.Bool
-	attached  bool
+	use       sync.Mutex
+	attached  bool // use guards it, and is held while Attach and Detach run
 	ended     atomic.Bool
 	deaf      atomic.Bool // the peer knows that its memory cannot be read
 
@@ -151,8 +153,22 @@ func (c *channel) probe(addr uint64) bool {
 }
 
 func (c *channel) attach() {
+	c.use.Lock()
+	defer c.use.Unlock()
 	c.attached = true
 	c.host.cfg.Attach(&c.Channel)
+}
+
+// detach ends the use of the channel, and reports whether it was in use.
+func (c *channel) detach() bool {
+	c.use.Lock()
+	defer c.use.Unlock()
+	was := c.attached
+	c.attached = false
+	if was {
+		c.host.cfg.Detach(&c.Channel)
+	}
+	return was
 }
 
 // run serves the connection until it ends.
@@ -178,12 +194,10 @@ func (c *channel) end(why error) {
 	if c.Peer.IsValid() {
 		c.host.remove(c, c.goneBecause(why))
 	}
-	if c.attached {
-		c.host.cfg.Detach(&c.Channel)
-	}
+	used := c.detach()
 	c.outbox.close()
 	c.free()
-	if c.attached && c.same {
+	if used && c.same {
 		c.host.forget(c.name)
 	}
 	c.host.leave(c.UnixConn)

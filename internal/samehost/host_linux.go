@@ -152,6 +152,15 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	again := h.closed
 	h.closed = true
+	var used []*channel
+	for _, list := range h.channels {
+		used = append(used, list...)
+	}
+	h.mu.Unlock()
+	for _, c := range used {
+		c.detach() // before the peer learns of the end: it still takes the last messages
+	}
+	h.mu.Lock()
 	for c := range h.conns {
 		_ = c.Close()
 	}

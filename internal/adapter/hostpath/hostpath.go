@@ -125,10 +125,9 @@ func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	l.mu.Unlock()
 }
 
-// Remove ends the use of a path. What the peer has sent before it ended is received: its
-// last acknowledges, and its farewell, as a socket keeps them for a peer that has gone.
-// When Remove returns no memory of the channel is in use on this lane. Tasks that wait for
-// it may try again.
+// Remove ends the use of a path. It receives what the peer has sent before, as a socket keeps
+// the last packets of a peer that has gone. When Remove returns the lane does not use the
+// channel's memory any more. Tasks that wait for the path may try again.
 func (l *Lane) Remove(c *hostmem.Channel) {
 	for i, p := range l.paths {
 		if p.Channel != c {
@@ -154,7 +153,16 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 // ends is not waited for.
 const drainLimit = 1 << 14
 
-// drain receives what is in a path's rings.
+// Drain receives what is in a channel's rings.
+func (l *Lane) Drain(c *hostmem.Channel) {
+	for _, p := range l.paths {
+		if p.Channel == c {
+			l.drain(p)
+			return
+		}
+	}
+}
+
 func (l *Lane) drain(p *Path) {
 	now := l.Clock()
 	for _, r := range p.rings {

@@ -12,7 +12,7 @@ import (
 // Begin refuses, or Revoke waits until copying is cleared. Messages that are published later
 // are not affected.
 //
-// The receiver may be stopped while it copies, so Revoke does not wait for ever. Then the
+// The receiver may be stopped while it copies, so Revoke waits for a limited time. Then the
 // sender's program may change the memory that is being copied. The receiver loads revoked once
 // more behind its reads, and drops the message if they may have come too late.
 
