@@ -330,9 +330,8 @@ func TestHostPeerReadsUntilDeregistration(t *testing.T) {
 					t.Fatal(err)
 				}
 				fillWith(a.buf, 0xee)
-				// A response that was revoked is lost, and the repeated request, whose key is
-				// not valid any more, gets no answer.
-				if wc := <-failed; wc.Status != verbs.RemAccessErr && wc.Status != verbs.RetryExcErr {
+				// A response that was revoked is lost. The peer asks again, and its key is refused.
+				if wc := <-failed; wc.Status != verbs.RemAccessErr {
 					t.Fatalf("completion %+v", wc)
 				}
 				var err error

@@ -77,28 +77,14 @@ func (l *lane) initHost(w link.Waiter) link.Waiter {
 		l.host.Init(l.index, hostpath.Config{})
 		return w
 	}
-	c := hostpath.Config{
+	l.host.Init(l.index, hostpath.Config{
 		Port: (*hostPort)(l), Tasks: &l.tasks, Segments: &l.dev.Memory.Segments, Local: hostpath.Place(l.net.Local()), Clock: l.dev.clock,
+	})
+	if l.dev.cfg.HostBells {
+		return l.host.Watch(w)
 	}
-	watcher, can := w.(link.Watcher)
-	if can && l.dev.cfg.HostBells {
-		if b, err := hostmem.NewBells(); err == nil { // otherwise HostBell fails, and packets take the network
-			c.Bells = b
-			watcher.Watch(b.FD())
-			w = hostWaiter{w, &l.host}
-		}
-	}
-	l.host.Init(l.index, c)
 	return w
 }
-
-// A hostWaiter is a lane's link that also waits for peers on this host.
-type hostWaiter struct {
-	link.Waiter
-	host *hostpath.Lane
-}
-
-func (w hostWaiter) Wait(d time.Duration) error { return w.host.Wait(w.Waiter, d) }
 
 // closeHost closes the bells. The link that watched them is closed.
 func (l *lane) closeHost() {
@@ -154,8 +140,9 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 		return
 	}
 	x.Header, x.Pieces, x.Len, x.Stable = l.headers[:o.PutHeaders(l.headers[:])], o.Pieces, o.Len, q.transport.Acknowledged
+	x.Window, o.Window = o.Window, false
 	s.Post(x)
-	x.Pieces = nil
+	x.Pieces, x.Window = nil, false
 }
 
 // postWhole hands over a packet as it would be on a network, for a trace.
@@ -220,6 +207,15 @@ func (l *lane) fromHost(p *hostpath.Path, m *hostmem.Received) {
 
 // Refused implements hostpath.Port.
 func (h *hostPort) Refused(why reason.Detail) { h.dev.Trace.Refuse(0, why) }
+
+// Revoked implements hostpath.Port.
+func (h *hostPort) Revoked(p *hostpath.Path) {
+	for _, q := range h.qps {
+		if r, ok := q.m.(machine.Revoker); ok && q.flow != nil && hostpath.Place(q.flow.Peer) == p.Peer {
+			r.Revoked()
+		}
+	}
+}
 
 // Broken implements hostpath.Port.
 func (h *hostPort) Broken(p *hostpath.Path, _ reason.Detail) { go p.Far.Close() }

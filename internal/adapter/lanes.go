@@ -54,3 +54,12 @@ func (d *Device) endUse(r *memory.Region) {
 		l.Unlock()
 	}
 }
+
+// endWindow is Barrier for a window that was bound: peers do not read its memory afterwards.
+func (d *Device) endWindow() {
+	for _, l := range d.lanes {
+		l.Lock()
+		l.host.RevokeWindows()
+		l.Unlock()
+	}
+}

@@ -143,6 +143,7 @@ func (p *PD) FreeWindow(key uint32) error {
 	err := p.dev.Memory.FreeWindow(key)
 	if err == nil {
 		p.remove(&p.dev.counts.MW)
+		p.dev.endWindow()
 	}
 	return err
 }

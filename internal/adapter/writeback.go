@@ -41,9 +41,10 @@ func (l *lane) lose() {
 }
 
 // stored makes the stores that wait before a completion reports them. If they fail, so
-// does the completion.
+// does the completion. Windows that the completion says are invalid are so for peers, too.
 func (q *QP) stored(e *queue.CQE) {
 	l := q.lane
+	l.host.Invalidated(l.dev.Memory.Invalidations())
 	if !l.dev.Memory.Deferred() {
 		return
 	}

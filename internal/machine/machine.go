@@ -75,6 +75,13 @@ type UnreachableHandler interface {
 	Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool
 }
 
+// A Revoker is a Machine whose answers may be taken back on their way: the peer has not copied
+// them out of this process's memory yet.
+type Revoker interface {
+	// Revoked notes that answers which the machine produced may not have reached the peer.
+	Revoked()
+}
+
 // In is a received packet with what the network told of it.
 type In struct {
 	ib.Packet
@@ -103,6 +110,7 @@ type Out struct {
 	Path      *qp.Path // where to
 	Pieces    [][]byte // the payload; the machine appends to Pieces[:0]
 	Len       int      // sum of the lengths of Pieces
+	Window    bool     // the payload lies in a window, whose key can become invalid; the sender clears it
 	Markable  bool     // slows down for marks: may be sent as ECN-capable; the sender clears it
 	Longest   int      // train that may be made, in packets; the caller sets it, 0 is one
 	Whole     bool     // the train is handed over in memory as a whole; the caller sets it

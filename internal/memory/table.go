@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"softrdma/internal/qp"
@@ -34,6 +35,8 @@ type Table struct {
 
 	mu      sync.RWMutex
 	regions map[uint32]*Region // by index
+
+	invalidations atomic.Uint32
 
 	deferred deferred
 }

@@ -39,8 +39,12 @@ func (t *Table) FreeWindow(key uint32) error {
 func (r *Region) unbind() {
 	if r.valid.Swap(false) && r.parent != nil {
 		r.parent.windows.Add(-1)
+		r.table.invalidations.Add(1)
 	}
 }
+
+// Invalidations counts the bindings of windows that have ended.
+func (t *Table) Invalidations() uint32 { return t.invalidations.Load() }
 
 // windowRights are the rights that a window can grant. Local rights are its region's: one
 // that is named in a bind must not replace the region's.

@@ -62,11 +62,17 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 	}
 	// IBTA 9.7.5.1.2: any NAK acknowledges all that came before it.
 	if r.loss.board != nil {
+		if r.endsRead(e, s) {
+			return
+		}
 		r.loss.board.Refuse(e, s)
 		r.answeredUpTo(now, e)
 		return
 	}
 	if skipped := r.advance(now, e); skipped {
+		if r.endsRead(e, s) {
+			return
+		}
 		r.missing(now, e, e)
 		if r.loss.board != nil {
 			r.loss.board.Refuse(e, s)
@@ -74,6 +80,21 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 		return
 	}
 	r.refusedAt(now, e, s)
+}
+
+// endsRead acts on a NAK that takes the place of a response to the oldest request, a READ, and
+// reports whether it was one. IBTA 9.7.5.2.4: the responder is in the error state then. It
+// cannot repeat the responses before, whether they have arrived or not.
+func (r *requester) endsRead(e uint32, s ib.Syndrome) bool {
+	if s.IsRNR() || s == ib.NAKSequence || r.sq.Idle() {
+		return false
+	}
+	w := &r.requests[r.sq.Head]
+	if r.p.Attr.State == qp.Err || !w.read() || seq.Before(r.una, w.first) || !seq.Before(w.first, e) || seq.Before(w.last, e) {
+		return false
+	}
+	r.refused(e, s)
+	return true
 }
 
 // missing acts on an answer of sequence number e that says that everything up to upTo was

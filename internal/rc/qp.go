@@ -41,6 +41,7 @@ var (
 	_ machine.Receiver           = (*QP)(nil)
 	_ machine.Continuer          = (*QP)(nil)
 	_ machine.UnreachableHandler = (*QP)(nil)
+	_ machine.Revoker            = (*QP)(nil)
 )
 
 // A Config is what a queue pair has beyond the standard. The zero value recovers from
@@ -190,3 +191,6 @@ func low32(a netip.Addr) uint64 {
 	b := a.As16()
 	return uint64(binary.BigEndian.Uint32(b[12:]))
 }
+
+// Revoked implements machine.Revoker.
+func (q *QP) Revoked() { q.resp.Revoked() }

@@ -203,3 +203,28 @@ func TestSelectiveReadsIntoPiecesEndInOrder(t *testing.T) {
 		}
 	}
 }
+
+// The responder refuses the rest of a READ whose first responses were lost. Nothing repeats
+// them: the responder is in the error state.
+func TestRefusalInsideReadWithLossesEndsIt(t *testing.T) {
+	for name, w := range map[string]*pair{"go back N": newPair(t, nil), "selective": newSelective(t, nil)} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			a, b := w.n[0], w.n[1]
+			a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+			w.settle()
+			a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+			a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8*testMTU)}, remote: b.target(0)})
+			w.take(0, 10)
+			w.deliver(1, 10)
+			w.take(1, 4)
+			if err := b.port.Memory.Deregister(b.mr); err != nil {
+				t.Fatal(err)
+			}
+			w.take(1, 10)
+			w.wire[0] = w.wire[0][2:]
+			w.settle()
+			w.wantStatuses(&a.send, queue.Success, queue.Success, queue.RemAccessErr)
+		})
+	}
+}

@@ -54,6 +54,8 @@ type Lane struct {
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
+	invalidated uint32 // bindings of windows that had ended, see Invalidated
+
 	// mu is held while the sleeper arms rings, which it does without the lane's lock,
 	// and while the rings that are polled change. A ring that is not polled is armed, and
 	// all are while there is a sleeper.
@@ -84,6 +86,9 @@ type Port interface {
 
 	// Refused takes note of a packet that was lost or not valid.
 	Refused(why reason.Detail)
+
+	// Revoked tells that packets to a peer, which were handed over, may be lost.
+	Revoked(p *Path)
 
 	// Broken ends a path whose peer breaks the rules. It must not call the lane.
 	Broken(p *Path, why reason.Detail)

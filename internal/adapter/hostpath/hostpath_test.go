@@ -25,6 +25,7 @@ type end struct {
 	packets int
 	refused []reason.Reason
 	broken  bool
+	revoked int // calls of Revoked
 
 	rung    int // bells of this end
 	peer    *end
@@ -42,6 +43,7 @@ func (e *end) Packet(_ time.Duration, _ *Path, _ *hostmem.Received, _, packet []
 	e.got = append(e.got, bytes.Clone(packet))
 }
 func (e *end) Refused(why reason.Detail)   { e.refused = append(e.refused, why.Reason) }
+func (e *end) Revoked(*Path)               { e.revoked++ }
 func (e *end) Broken(*Path, reason.Detail) { e.broken = true }
 func (e *end) Ring(int)                    { e.peer.rung++ }
 func (e *end) Segment(uint32) []byte       { return nil }

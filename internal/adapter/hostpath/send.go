@@ -37,6 +37,7 @@ type Sender struct {
 	to   int
 
 	flushing bool              // in Lane.touched
+	windows  uint64            // messages published up to the last that refers to a window
 	waiting  []*schedule.Entry // tasks that wait for room; in Lane.full if there are any
 	stalled  bool              // the peer takes nothing: packets are dropped
 	taken    uint64            // by the peer, when it last took something
@@ -138,6 +139,9 @@ type Item struct {
 	// Stable says that the payload's memory stays as it is until the peer has
 	// acknowledged it, so that it may be referred to.
 	Stable bool
+
+	// Window says that the payload lies in a window, see Lane.Invalidated.
+	Window bool
 }
 
 // Post hands over a packet or train. Without room for it, it is lost.
@@ -159,7 +163,11 @@ func (s *Sender) Post(i *Item) {
 func (s *Sender) post(i *Item) bool {
 	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
 		if r, ok := s.refer(i.Pieces[0]); ok {
-			return s.Refer(&i.Head, i.Header, r, i.Len)
+			sent := s.Refer(&i.Head, i.Header, r, i.Len)
+			if sent && i.Window {
+				s.windows = s.Sent()
+			}
+			return sent
 		}
 	}
 	return i.Len <= hostmem.InlineMax && s.Copy(&i.Head, i.Header, i.Pieces, i.Len)
@@ -209,17 +217,56 @@ func (l *Lane) Flush() {
 // they name may change or go away. A peer that runs uses them within microseconds, which
 // Revoke waits for: what is revoked has to be sent again.
 func (s *Sender) Revoke() {
-	if s.lane.Bells != nil { // the peer runs beside this lane
-		for start := s.lane.Clock(); s.Referring() && s.lane.Clock()-start < useWait; {
-			runtime.Gosched()
-		}
+	if s.use(s.Sent()) {
+		return
 	}
 	s.revoke()
 }
 
+// use waits for the peer to use the references in the first messages, and reports whether it
+// has.
+func (s *Sender) use(first uint64) bool {
+	used := func() bool { return !s.Referring() || s.Consumed() >= first }
+	if s.lane.Bells == nil { // the peer does not run beside this lane
+		return used()
+	}
+	for start := s.lane.Clock(); !used(); runtime.Gosched() {
+		if s.lane.Clock()-start >= useWait {
+			return false
+		}
+	}
+	return true
+}
+
 // revoke is Revoke for a peer that is given no time to use the references.
 func (s *Sender) revoke() {
+	lost := s.Referring()
 	if !s.Sender.Revoke(copyWait, s.lane.Clock) {
 		s.lane.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Expected: uint64(copyWait / time.Microsecond)})
+	}
+	if lost {
+		s.lane.Port.Revoked(s.path)
+	}
+}
+
+// Invalidated revokes the references to windows if bindings of windows have ended since the
+// last call. n counts those. A completion that reports an invalidation comes after the call.
+func (l *Lane) Invalidated(n uint32) {
+	if n == l.invalidated {
+		return
+	}
+	l.invalidated = n
+	l.RevokeWindows()
+}
+
+// RevokeWindows revokes the references to windows.
+func (l *Lane) RevokeWindows() {
+	for _, p := range l.paths {
+		for _, s := range p.senders {
+			if s.windows != 0 && !s.use(s.windows) {
+				s.revoke()
+			}
+			s.windows = 0
+		}
 	}
 }

@@ -1,6 +1,36 @@
 package hostpath
 
-import "time"
+import (
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/link/hostmem"
+)
+
+// Watch makes bells by which peers wake the lane, and returns a waiter that waits for them and
+// for the lane's link. It returns the link itself if there can be no bells: then HostBell of the
+// device fails, and packets take the network. Watch is called before the lane is used.
+func (l *Lane) Watch(w link.Waiter) link.Waiter {
+	watcher, can := w.(link.Watcher)
+	if !can {
+		return w
+	}
+	b, err := hostmem.NewBells()
+	if err != nil {
+		return w
+	}
+	l.Bells = b
+	watcher.Watch(b.FD())
+	return waiter{w, l}
+}
+
+// A waiter is a lane's link that also waits for peers on this host.
+type waiter struct {
+	link.Waiter
+	lane *Lane
+}
+
+func (w waiter) Wait(d time.Duration) error { return w.lane.Wait(w.Waiter, d) }
 
 // A Sleeper is the lane's link as far as it sleeps.
 type Sleeper interface{ Wait(d time.Duration) error }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
@@ -121,6 +122,7 @@ func (r *Responder) answerRead(res *resource, out *machine.Out) bool {
 	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: res.msn}
 	if n > 0 {
 		out.Pieces = append(out.Pieces, b)
+		out.Window = res.region.Kind != memory.MR
 		out.Len = int(n)
 		out.Train = int((n-1)>>r.shift + 1)
 	}

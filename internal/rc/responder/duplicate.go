@@ -69,8 +69,13 @@ func (r *Responder) readAgain(in *machine.In) bool {
 	if h.Length != 0 {
 		var d reason.Detail
 		// A key that has become invalid since is refused without a NAK: the duplicate may
-		// be the network's, of a READ that was answered long ago.
+		// be the network's, of a READ that was answered long ago. But if the answer was taken
+		// back, the peer asks for what it never had.
 		if region, d = r.find(h.RKey, h.Addr, uint64(h.Length), qp.RemoteRead); d.Reason != reason.None {
+			if res.revoked {
+				r.giveUp(in.PSN, d)
+				return true
+			}
 			r.c.Refuse(d)
 			return false
 		}
@@ -85,6 +90,10 @@ func (r *Responder) readAgain(in *machine.In) bool {
 	r.history.owe(res)
 	return true
 }
+
+// Revoked notes that READ responses which were sent may have been taken back before the peer
+// had them.
+func (r *Responder) Revoked() { r.history.revoked() }
 
 // maxParts bounds the list of parts; the peer asks again for what is left out.
 const maxParts = 256

@@ -28,6 +28,7 @@ type resource struct {
 	atomic  bool
 	pending bool // there is something to send
 	again   bool // for a duplicate: the peer may have received it already
+	revoked bool // some of the answer may have been taken back before the peer had it
 }
 
 // read returns the next n bytes of the answer. It reads more of them at once, as reading
@@ -57,6 +58,13 @@ type history struct {
 }
 
 const none = -1
+
+// revoked notes that answers which were sent may have been taken back.
+func (h *history) revoked() {
+	for i := range h.ring {
+		h.ring[i].revoked = true
+	}
+}
 
 // drop forgets the answers that are owed.
 func (h *history) drop() {

@@ -1,0 +1,158 @@
+package simnet_test
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/rig"
+)
+
+// A fetcher is a device that READs from an owner on the same host. The owner's responses refer
+// to its memory, out of which the fetcher copies them.
+type fetcher struct {
+	hosts [2]*rig.Host // fetcher, owner
+	cqs   [2]*adapter.CQ
+	qps   [2]*adapter.QP
+	bufs  [2][]byte
+	mrs   [2]*memory.Region
+}
+
+const fetched = 128 << 10
+
+func newFetcher(t *testing.T) *fetcher {
+	t.Helper()
+	f := &fetcher{}
+	n := simnet.New(1)
+	for i := range f.hosts {
+		h, err := rig.Open(n, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 4791), simnet.LinkConfig{}, adapter.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.hosts[i] = h
+		if f.cqs[i], err = h.Dev.CreateCQ(100, nil); err != nil {
+			t.Fatal(err)
+		}
+		f.qps[i], err = h.PD.CreateQP(&adapter.QPConfig{
+			Type: qp.RC, SendCQ: f.cqs[i], RecvCQ: f.cqs[i], SendDepth: 64, SendSGE: 4, RecvDepth: 64, RecvSGE: 4,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.bufs[i] = bytes.Repeat([]byte{byte(i)}, fetched)
+		h.Expose(f.bufs[i])
+		if f.mrs[i], err = h.PD.Register(f.bufs[i], 0, rig.AllAccess|qp.LocalWrite|qp.MWBind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := rig.Join(f.hosts[0], f.hosts[1], rig.BondConfig{Pull: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rig.Connect(f.qps[0], f.qps[1], rig.Options{MTU: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// post posts a request of one end, and lets that end alone work.
+func (f *fetcher) post(t *testing.T, i int, s rig.Send) {
+	t.Helper()
+	s.Flags |= queue.Signaled
+	if err := rig.PostSend(f.qps[i], s); err != nil {
+		t.Fatal(err)
+	}
+	f.hosts[i].Dev.Progress()
+}
+
+// polled returns the completions of one end.
+func (f *fetcher) polled(i int) []queue.CQE {
+	list := make([]queue.CQE, 10)
+	return list[:rig.Poll(f.cqs[i], list)]
+}
+
+// bind binds a window of the owner to its region and returns the window's key.
+func (f *fetcher) bind(t *testing.T, kind memory.Kind, key uint32) uint32 {
+	t.Helper()
+	f.post(t, 1, rig.Send{Op: queue.BindMW, MW: queue.MW{
+		Addr: 0, Length: fetched, MRLKey: f.mrs[1].Key, MWRKey: key, RKey: key ^ 1, Access: uint32(qp.RemoteRead),
+	}})
+	if got := f.polled(1); len(got) != 1 || got[0].Status != queue.Success {
+		t.Fatalf("bind: %+v", got)
+	}
+	return key ^ 1
+}
+
+// Nobody fetches memory by a reference to it once its key is invalid. A READ whose responses
+// were taken back ends as on a network, where the responder refuses the key.
+func TestReferencesEndWithTheirKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind memory.Kind
+		end  func(t *testing.T, f *fetcher, key uint32)
+	}{
+		"deregistration": {memory.MR, func(t *testing.T, f *fetcher, _ uint32) {
+			if err := f.hosts[1].PD.Deregister(f.mrs[1]); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"local invalidation": {memory.MW2, func(t *testing.T, f *fetcher, key uint32) {
+			f.post(t, 1, rig.Send{Op: queue.LocalInv, ImmInv: key})
+			if got := f.polled(1); len(got) != 1 || got[0].Status != queue.Success {
+				t.Fatalf("invalidate: %+v", got)
+			}
+		}},
+		"end of a window": {memory.MW2, func(t *testing.T, f *fetcher, key uint32) {
+			if err := f.hosts[1].PD.FreeWindow(key); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"other binding": {memory.MW1, func(t *testing.T, f *fetcher, key uint32) {
+			f.bind(t, memory.MW1, key)
+		}},
+		"remote invalidation": {memory.MW2, func(t *testing.T, f *fetcher, key uint32) {
+			if err := rig.PostRecv(f.qps[1].Recv, 1); err != nil {
+				t.Fatal(err)
+			}
+			// Posting sends at once, and the fetcher takes nothing while it is not driven.
+			if err := rig.PostSend(f.qps[0], rig.Send{Op: queue.SendInv, ImmInv: key, Flags: queue.Signaled}); err != nil {
+				t.Fatal(err)
+			}
+			f.hosts[1].Dev.Progress()
+			if got := f.polled(1); len(got) != 1 || got[0].Status != queue.Success || got[0].Op != queue.WCRecv {
+				t.Fatalf("invalidate: %+v", got)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFetcher(t)
+			key := f.mrs[1].Key
+			if c.kind != memory.MR {
+				window, err := f.hosts[1].PD.AllocWindow(c.kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				key = f.bind(t, c.kind, window)
+			}
+			f.post(t, 0, rig.Send{Op: queue.Read, SGEs: []memory.SGE{{Length: fetched, LKey: f.mrs[0].Key}}, RKey: key})
+			f.hosts[1].Dev.Progress() // its responses are in the ring
+			c.end(t, f, key)
+			for i := range f.bufs[1] {
+				f.bufs[1][i] = 0xee
+			}
+			got, err := f.hosts[0].Wait(f.cqs[0], 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got[0].Status != queue.RemAccessErr {
+				t.Errorf("the READ completed with %v", got[0].Status)
+			}
+			if bytes.IndexByte(f.bufs[0], 0xee) >= 0 {
+				t.Error("bytes were fetched that were stored after the key became invalid")
+			}
+		})
+	}
+}
