@@ -37,6 +37,19 @@ func library(t testing.TB) string {
 	return out
 }
 
+// engines returns what programs need in their environment, for a device in the server's
+// process and for one in their own. It builds the engine.
+func engines(t testing.TB) map[string][]string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "engine.so")
+	c := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", path, "../../preload/engine")
+	c.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if b, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", c, err, b)
+	}
+	return map[string][]string{"daemon": nil, "program": EngineEnvironment(path, true, true)}
+}
+
 // missing skips a test and names what it lacks. It fails the test where everything has
 // to be installed.
 func missing(t testing.TB, what string) {
@@ -64,16 +77,20 @@ func TestProgramsFindTheDevice(t *testing.T) {
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), timeLimit)
 	defer cancel()
 	lib, s := library(t), newServer(t, "127.14.3.1")
+	all := engines(t)
 	for _, x := range []struct {
-		args  []string
-		words []string
+		engine string
+		args   []string
+		words  []string
 	}{
-		{[]string{"ibv_devices"}, []string{"rxe0"}},
-		{[]string{"ibstat", "rxe0"}, []string{"State: Active", "Link layer: Ethernet"}},
-		{[]string{"ibstatus"}, []string{"4: ACTIVE"}},
-		{[]string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
+		{"daemon", []string{"ibv_devices"}, []string{"rxe0"}},
+		{"daemon", []string{"ibstat", "rxe0"}, []string{"State: Active", "Link layer: Ethernet"}},
+		{"daemon", []string{"ibstatus"}, []string{"4: ACTIVE"}},
+		{"daemon", []string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
+		{"program", []string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_GLOB"}},
 	} {
 		c, out := command(ctx, t, s, lib, x.args...)
+		c.Env = append(c.Env, all[x.engine]...)
 		if err := c.Run(); err != nil {
 			t.Fatalf("%v: %v\n%s", x.args, err, out)
 		}
@@ -86,7 +103,8 @@ func TestProgramsFindTheDevice(t *testing.T) {
 	eventually(t, "nothing left", func() bool { return s.Count() == Counts{} })
 }
 
-// Each pair of programs runs on two devices, each with a server of its own.
+// Each pair of programs runs on two devices, each with a server of its own, and on one
+// address.
 func TestProgramsRunUnchanged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of real programs")
@@ -94,6 +112,16 @@ func TestProgramsRunUnchanged(t *testing.T) {
 	lib := library(t)
 	const peer = "127.14.3.2"
 	a, b := newServer(t, peer), newServer(t, "127.14.3.3")
+	for name, env := range engines(t) {
+		t.Run(name, func(t *testing.T) { runUnchanged(t, lib, env, peer, a, b) })
+		if name == "program" {
+			t.Run(name+" on one address", func(t *testing.T) { runUnchanged(t, lib, env, peer, a, a) })
+		}
+	}
+}
+
+// runUnchanged runs pairs of programs on the devices of two servers, which may be one.
+func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Server) {
 	for _, x := range []struct {
 		server, client []string
 		want           string // in what the client prints
@@ -117,6 +145,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 			defer cancel()
 			server, serverOut := command(ctx, t, a, lib, x.server...)
+			server.Env = append(server.Env, env...)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -126,6 +155,7 @@ func TestProgramsRunUnchanged(t *testing.T) {
 			for end := time.Now().Add(timeLimit); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 				var client *exec.Cmd
 				client, out = command(ctx, t, b, lib, x.client...)
+				client.Env = append(client.Env, env...)
 				if err = client.Run(); err != nil && !strings.Contains(out.String(), "onnect") && !strings.Contains(out.String(), "REJECTED") {
 					break
 				}
