@@ -19,8 +19,14 @@ librdmacm (-R of perftest). The daemon's socket is that of --socket, or else
 $XDG_RUNTIME_DIR/softrdma/socket or /run/softrdma/socket.
 
 The libraries are those of the system (Debian: libibverbs1, ibverbs-providers,
-librdmacm1). softrdma preloads a small library into the program, which forwards
-system calls on RDMA device files to softrdma, and nothing else.
+librdmacm1). softrdma preloads a small library into the program, which replaces
+system calls on RDMA device files, and nothing else.
+
+The device is in the program's own process, as a library in Go, or in the process of
+softrdma, where each call is a message (--engine program or daemon). The first is much
+faster. It is for RoCE v2, without --pcap and --share-memory, and for programs of the
+daemon's user. Programs on one address then share it. With auto softrdma takes it
+where that is possible; -v says why not.
 
 The program inherits the terminal, the environment and its arguments. softrdma
 exits with the program's exit code, or with 128 plus the number of the signal that
