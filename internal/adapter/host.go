@@ -148,21 +148,21 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 // postWhole hands over a packet as it would be on a network, for a trace.
 func (l *lane) postWhole(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class frame.Class, traced bool) {
 	l.tx.flush() // frees the arena
-	b := l.tx.build(f, o, true)
+	b := l.tx.Build(f.Flow, o, true)
 	if f.Class != class {
 		l.net.Classify(f.Flow, class)
 	}
 	x := &l.item
 	x.Kind, x.Header, x.Len, x.Stable = hostmem.Packet, f.Header(len(b)), len(b), false
-	l.tx.one[0] = b
-	x.Pieces = l.tx.one[:]
+	l.one[0] = b
+	x.Pieces = l.one[:]
 	if traced {
 		e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: f.traced(class)}
 		e.Packet.Header, e.Packet.Pieces = x.Header, x.Pieces
 		l.dev.Trace.Emit(&e)
 	}
 	s.Post(x)
-	l.tx.one[0], x.Pieces = nil, nil
+	l.one[0], x.Pieces = nil, nil
 }
 
 // A hostPort is a lane as the memory path sees it.

@@ -33,6 +33,7 @@ type lane struct {
 	host    hostpath.Lane // peers on this host
 	item    hostpath.Item
 	headers [hostmem.MaxHeader]byte
+	one     [1][]byte
 
 	streams *stream.Set // nil where the link carries packets
 

@@ -110,7 +110,7 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 	traced := l.dev.Trace.On() || to.dev.Trace.On()
 	// A machine that sends to itself is not called with what it lent.
 	if l.take(to) && !traced && (to != l || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
-		to.accept(f, o, l.tx.join(o.Pieces), class)
+		to.accept(f, o, l.tx.Join(o.Pieces), class)
 		return
 	}
 	if o.Train > 1 {
@@ -121,7 +121,7 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 		return
 	}
 	l.tx.flush() // frees the arena
-	b := l.tx.build(f, o, traced)
+	b := l.tx.Build(f.Flow, o, traced)
 	if traced {
 		if f.Class != class {
 			l.net.Classify(f.Flow, class)
@@ -182,32 +182,4 @@ func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Cla
 	in.Src, in.Dst, in.TOS, in.TTL = f.Local, f.Peer, class.TrafficClass, class.HopLimit
 	l.dispatch(l.dev.clock(), nil)
 	in.Train = 0
-}
-
-// join returns the pieces of a payload as one. It copies several.
-func (t *transmitter) join(pieces [][]byte) []byte {
-	switch len(pieces) {
-	case 0:
-		return nil
-	case 1:
-		return pieces[0]
-	}
-	end := t.used
-	for _, p := range pieces {
-		end += copy(t.arena[end:], p)
-	}
-	return t.arena[t.used:end:end]
-}
-
-// build writes a packet as a whole to the arena, which is free. Without icrc it has four
-// zeros there: nothing checks them on the way.
-func (t *transmitter) build(f *txFlow, o *machine.Out, icrc bool) []byte {
-	end := t.stage(o.PutHeaders(t.arena), o.Pieces, o.Pad)
-	b := t.arena[:end+ib.ICRCLen]
-	crc := uint32(0)
-	if icrc {
-		crc = f.CRC.Sum(0, b)
-	}
-	ib.PutICRC(b[end:], crc)
-	return b
 }

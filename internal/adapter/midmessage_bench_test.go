@@ -47,7 +47,7 @@ func BenchmarkReceiveWrite(b *testing.B) {
 					l.receive(0, &rx)
 					took += time.Since(now)
 				}
-				l.tx.n = 0
+				l.tx.N = 0
 			}
 			if !bytes.Equal(mem, w.data) {
 				b.Fatal("wrong bytes")
