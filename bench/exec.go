@@ -16,8 +16,9 @@ const (
 	ExecEachName   = "exec -d"
 )
 
-// Exec measures unmodified perftest under `softrdma exec`. Both ends use the device of
-// one `softrdma daemon`, which replaces the kernel's RDMA device, unless Each is set.
+// Exec measures unmodified perftest under `softrdma exec`, with devices in processes of
+// their own. Both ends use the device of one `softrdma daemon`, which replaces the kernel's
+// RDMA device, unless Each is set. Program has devices in the programs.
 type Exec struct {
 	Path  string // of the command
 	Share bool   // both ends share their memory with the daemon
@@ -46,7 +47,7 @@ func (Exec) Check() error {
 
 // Run implements Tool.
 func (e Exec) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	under := [2][]string{{e.Path, "exec"}, {e.Path, "exec"}}
+	under := [2][]string{{e.Path, "exec", "--engine", "daemon"}, {e.Path, "exec", "--engine", "daemon"}}
 	for end := range under {
 		switch {
 		case e.Each:

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 
 	"softrdma/bench/loop"
 )
@@ -20,6 +21,8 @@ const (
 	Allocations Metric = "allocations"
 	Idleness    Metric = "CPU time of an idle device"
 	Wakeups     Metric = "wake-ups of an idle device" // a gate of 0 means none
+	Resident    Metric = "memory of a library"
+	Start       Metric = "time to start"
 )
 
 func (r *Result) value(m Metric) float64 {
@@ -40,6 +43,10 @@ func (r *Result) value(m Metric) float64 {
 		return r.Idle
 	case Wakeups:
 		return r.Wakeups
+	case Resident:
+		return r.Resident
+	case Start:
+		return r.Start
 	}
 	return r.P99
 }
@@ -62,6 +69,10 @@ func (m Metric) show() (unit string, scale float64) {
 		return "% of a core", 100
 	case Wakeups:
 		return "in the measured time", 1
+	case Resident:
+		return "MiB", 1. / mib
+	case Start:
+		return "ms", 1e3
 	}
 	return "µs", 1
 }
@@ -117,7 +128,7 @@ func Figures(loopback bool) []Figure {
 		gate, stretch = .8, 1.0
 	}
 	at := func(w Work, m Metric) Measure { return Measure{w, m} }
-	return append([]Figure{
+	figures := []Figure{
 		{"1 MiB WRITE, of raw UDP with GSO", at(write, Throughput), at(udp, Throughput), false, .45, .65},
 		{"1 MiB WRITE, of iperf3 with cubic", at(write, Throughput), at(iperf, Throughput), false, gate, stretch},
 		{"1 MiB WRITE, of a plain TCP stream with cubic", at(write, Throughput), at(tcp, Throughput), false, gate, stretch},
@@ -135,7 +146,11 @@ func Figures(loopback bool) []Figure {
 		{"8 B WRITE rate, of UCX over TCP, tag_bw", at(rdma(Stream, "write", word), Rate), at(ucx(Stream, "tag_bw", word), Rate), false, 15, 40},
 		{"CPU time of 1 MiB WRITE, of iperf3", at(write, CPU), at(iperf, CPU), true, 1.3, 1},
 		{"CPU time of 1 MiB WRITE sleeping, of iperf3", at(sleeping, CPU), at(iperf, CPU), true, 1.3, 1},
-	}, append(scalingFigures(), iwarpFigures()...)...)
+	}
+	if loopback {
+		figures = append(figures, programFigures(false)...)
+	}
+	return slices.Concat(figures, scalingFigures(), iwarpFigures())
 }
 
 // Absolute reports whether the figure is an absolute value and not a ratio.

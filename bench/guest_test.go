@@ -116,7 +116,7 @@ func TestExecRunsPerftestOnOneDaemonsDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := slices.Index(m.ran[0], "-p") + 1
-	under := []string{"softrdma", "exec", "--share-memory", "--"}
+	under := []string{"softrdma", "exec", "--engine", "daemon", "--share-memory", "--"}
 	for _, lines := range [][2][]string{{m.served[1], m.served[2]}, {m.ran[0], m.ran[1]}} {
 		plain := lines[1]
 		plain[port-len(under)] = m.ran[0][port]
@@ -135,7 +135,7 @@ func TestPerftestIsRepeatedAfterAWrongClock(t *testing.T) {
 }
 
 func TestGuestFiguresCompareTheSameWork(t *testing.T) {
-	of := map[string]bool{"softrdma": true, ExecName: true, ExecSharedName: true}
+	of := map[string]bool{"softrdma": true, ExecName: true, ExecSharedName: true, ProgramName: true}
 	peers := map[string]bool{RxeName: true, UCX{}.Name(): true, UCX{Shared: true}.Name(): true}
 	for _, f := range Guest(&machine{}, nil).Figures() {
 		w, against := f.Of.Work, f.Against.Work

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"softrdma/bench/loop"
 )
@@ -28,7 +29,7 @@ func Host() (*Path, error) {
 
 // hostFigures returns the figures for the path through memory.
 func hostFigures() []Figure {
-	return append(append(hostStreams(), hostPings()...), hostUsers()...)
+	return slices.Concat(hostStreams(), hostPings(), hostUsers(), programFigures(true))
 }
 
 const ordinary = "ordinary"

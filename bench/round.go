@@ -193,5 +193,8 @@ func medians(all []Result) Result {
 		Allocations: pick(func(r Result) float64 { return r.Allocations }),
 		Idle:        pick(func(r Result) float64 { return r.Idle }),
 		Wakeups:     pick(func(r Result) float64 { return r.Wakeups }),
+
+		Resident: pick(func(r Result) float64 { return r.Resident }),
+		Start:    pick(func(r Result) float64 { return r.Start }),
 	}
 }

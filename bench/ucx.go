@@ -13,19 +13,31 @@ import (
 
 // UCX measures UCX over TCP with ucx_perftest.
 type UCX struct {
-	Shared bool // over shared memory (posix) and process_vm_readv (cma) instead
+	Shared   bool   // over shared memory (posix) and process_vm_readv (cma) instead
+	Programs string // path of the command: over devices in the programs (rc_v, ud_v) instead
 }
 
-// Name returns "UCX-TCP" or "UCX-shared".
+// Name returns "UCX-TCP", "UCX-shared" or ProgramUCXName.
 func (u UCX) Name() string {
-	if u.Shared {
+	switch {
+	case u.Programs != "":
+		return ProgramUCXName
+	case u.Shared:
 		return "UCX-shared"
 	}
 	return "UCX-TCP"
 }
 
-// Check returns an error unless ucx_perftest is installed.
-func (UCX) Check() error { return installed("ucx_perftest", "ucx-utils") }
+// Check returns an error unless ucx_perftest is installed, and for devices in the programs
+// unless the command contains their libraries.
+func (u UCX) Check() error {
+	if u.Programs != "" {
+		if err := checkEngine(); err != nil {
+			return err
+		}
+	}
+	return installed("ucx_perftest", "ucx-utils")
+}
 
 // Estimates of bytes and messages per second: ucx_perftest takes a number of messages
 // and not a duration.
@@ -102,13 +114,16 @@ func numbers(line string) ([]float64, error) {
 	return v, nil
 }
 
-// env returns the command that sets UCX's environment. It selects the network
+// env returns the command that sets UCX's environment. For TCP it selects the network
 // interface, because UCX would use the loopback interface between two ends on one
 // machine, even if they are in different namespaces.
 func (u UCX) env(p *Path, w Work, end int) []string {
 	transports := "tcp,self"
 	if u.Shared {
 		transports = "posix,cma,self"
+	}
+	if u.Programs != "" {
+		return append(p.inProgram(u.Programs, end), "env", "UCX_TLS=rc_v,ud_v,self", "UCX_NET_DEVICES=rxe0:1", "UCX_WARN_UNUSED_ENV_VARS=n")
 	}
 	env := []string{"env", "UCX_TLS=" + transports, "UCX_WARN_UNUSED_ENV_VARS=n"}
 	if d := p.Device[end]; d != "" && !u.Shared {

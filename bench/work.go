@@ -87,6 +87,9 @@ type Result struct {
 	Allocations float64 `json:"allocations,omitempty"`   // per operation
 	Idle        float64 `json:"idle_cores,omitempty"`    // CPU usage of an idle device
 	Wakeups     float64 `json:"idle_wakeups,omitempty"`  // context switches of an idle device's process
+
+	Resident float64 `json:"library_bytes,omitempty"`   // of a device in an idle program
+	Start    float64 `json:"library_start_s,omitempty"` // that such a device adds to a program's start
 }
 
 // A Tool measures one implementation. Run starts both ends on the path, waits for the

@@ -55,6 +55,10 @@ It also compares perftest on a device of each program with perftest on the devic
 of one daemon, and counts the wake-ups of an idle device. All other paths turn the
 path through memory off.
 
+On the loopback and with --paths host it also compares unmodified programs whose
+devices are in their own processes (softrdma exec --engine program) with softrdma
+perf and with TCP: perftest, ucx_perftest and Open MPI (--figures programs).
+
 With --paths guest it compares softrdma in a virtual machine with Linux's Soft
 RoCE, measured by perftest. It also compares perftest under "softrdma exec" with
 Soft RoCE, and with ucx_perftest over TCP and over shared memory (--figures exec).
@@ -76,6 +80,7 @@ const example = `  softrdma bench
   softrdma bench --paths host
   softrdma bench --figures latency,rate
   softrdma bench --figures "queue pair"
+  softrdma bench --figures programs
   sudo go run -tags interop ./cmd/softrdma bench --paths guest
   sudo go run -tags interop ./cmd/softrdma bench --paths guest --figures exec
   sudo softrdma bench --loss --rounds 3 --html loss.html
@@ -178,6 +183,7 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
 			bench.RawMemory{Path: self}, bench.RDMANet{Path: self},
 			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, bench.Exec{Path: self, Each: true}, guestDevice,
+			bench.Program{Path: self}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.Presence{Path: self},
 		},
 	}
 	if len(run.Figures) == 0 {
