@@ -56,11 +56,10 @@ type Lane struct {
 
 	invalidated uint32 // bindings of windows that had ended, see Invalidated
 
-	// mu is held while the sleeper arms rings, which it does without the lane's lock,
-	// and while the rings that are polled change. A ring that is not polled is armed, and
-	// all are while there is a sleeper.
+	// mu is held while the sleeper arms rings, which it does without the lane's lock. A ring
+	// that is not polled is armed, and all are while there is a sleeper.
 	mu       sync.Mutex
-	hot      atomic.Pointer[[]*ring] // that are polled
+	polled   []*ring // changed with the lane's lock and mu, read with either
 	sleeping bool
 	slept    atomic.Bool // bells may have rung
 }
@@ -106,7 +105,6 @@ type Path struct {
 func (l *Lane) Init(index int, c Config) {
 	l.Config, l.index = c, index
 	l.timer.Init((*timer)(l))
-	l.hot.Store(new([]*ring))
 }
 
 // Changes counts the paths that came and went: what Find returned holds until it changes.
@@ -141,7 +139,9 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 		l.drain(p)
 		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
 		l.changes++
-		l.setHot(slices.DeleteFunc(slices.Clone(l.polled()), func(r *ring) bool { return r.path == p }))
+		l.mu.Lock()
+		l.polled = slices.DeleteFunc(l.polled, func(r *ring) bool { return r.path == p })
+		l.mu.Unlock()
 		p.broken = true
 		for _, s := range p.senders {
 			s.revoke() // the peer may see the end of the channel later than its messages

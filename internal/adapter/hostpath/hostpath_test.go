@@ -198,7 +198,7 @@ func TestSlowPeerIsNotStalled(t *testing.T) {
 			e.Task().Expire(a.now)
 			a.tasks.Set(e, e.Task().Deadline())
 		}
-		b.take(0, b.polled()[0]) // one message
+		b.take(0, b.polled[0]) // one message
 	}
 	if len(a.refused) > 0 {
 		t.Errorf("refused %v", a.refused)

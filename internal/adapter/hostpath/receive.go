@@ -42,15 +42,6 @@ type ring struct {
 	quiet uint // looks since the last message
 }
 
-func (l *Lane) polled() []*ring { return *l.hot.Load() }
-
-// setHot replaces the rings that are polled.
-func (l *Lane) setHot(list []*ring) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hot.Store(&list)
-}
-
 // Idle reports whether there is no path.
 func (l *Lane) Idle() bool { return len(l.paths) == 0 }
 
@@ -65,7 +56,7 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 		l.empty = linkQuiet // it may be the link that ended the sleep
 	}
 	cold := false
-	for _, r := range l.polled() {
+	for _, r := range l.polled {
 		n := 0
 		if l.Bells == nil {
 			r.Disarm()
@@ -132,8 +123,7 @@ func (l *Lane) answer() {
 
 // warm polls a ring. The caller has mu.
 func (l *Lane) warm(r *ring) {
-	hot := l.polled()
-	if slices.Contains(hot, r) {
+	if slices.Contains(l.polled, r) {
 		return
 	}
 	r.quiet = 0
@@ -142,8 +132,7 @@ func (l *Lane) warm(r *ring) {
 	} else {
 		r.Disarm()
 	}
-	hot = append(hot[:len(hot):len(hot)], r)
-	l.hot.Store(&hot)
+	l.polled = append(l.polled, r)
 }
 
 // cool ends polling rings that brought nothing for long, and arms them.
@@ -153,13 +142,7 @@ func (l *Lane) cool() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var hot []*ring
-	for _, r := range l.polled() {
-		if r.quiet <= coolAfter || !r.Arm() {
-			hot = append(hot, r)
-		}
-	}
-	l.hot.Store(&hot)
+	l.polled = slices.DeleteFunc(l.polled, func(r *ring) bool { return r.quiet > coolAfter && r.Arm() })
 }
 
 // take delivers the next message of a ring, and reports whether there was one.

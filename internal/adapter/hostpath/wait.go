@@ -57,7 +57,7 @@ func (l *Lane) fallAsleep() bool {
 
 // arm arms the rings that are polled, and reports whether all are empty.
 func (l *Lane) arm() bool {
-	for _, r := range l.polled() {
+	for _, r := range l.polled {
 		if !r.Arm() {
 			l.disarmAll()
 			return false
@@ -75,7 +75,7 @@ func (l *Lane) disarm() {
 }
 
 func (l *Lane) disarmAll() {
-	for _, r := range l.polled() {
+	for _, r := range l.polled {
 		r.Disarm()
 	}
 }

@@ -56,7 +56,7 @@ func TestRingThatIsNotPolledIsWokenByItsBell(t *testing.T) {
 	for range coolAfter + 2 {
 		b.Receive(0)
 	}
-	if len(b.polled()) != 0 {
+	if len(b.polled) != 0 {
 		t.Fatal("the ring is still polled")
 	}
 	a.send(t, 8, false)
@@ -127,5 +127,39 @@ func TestSleeperIsWokenBesidePollers(t *testing.T) {
 				t.Error("rings though nobody sleeps")
 			}
 		})
+	}
+}
+
+// A ring that is polled only now and then changes that for each message.
+func TestSleepingAllocatesNothing(t *testing.T) {
+	a, b := newBellPair(t)
+	b.Port = sink{b}
+	link := sleep(func() {
+		for _, r := range b.polled {
+			r.quiet = coolAfter
+		}
+		a.send(t, 8, false)
+	})
+	round := func() {
+		_ = b.Wait(link, -1)
+		for b.Receive(0) {
+		}
+		for range 2 {
+			for _, r := range b.polled {
+				r.quiet = coolAfter
+			}
+			b.Receive(0)
+		}
+		if len(b.polled) != 0 {
+			t.Fatal("the ring is still polled")
+		}
+		a.send(t, 8, false)
+		b.answer()
+		for b.Receive(0) {
+		}
+	}
+	round()
+	if n := testing.AllocsPerRun(100, round); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
