@@ -85,6 +85,19 @@ func (p *PD) RegisterSegment(mem []byte, base uint64, access qp.Access, s *memor
 	return r, err
 }
 
+// RegisterUnpinned is Register for memory that may be unmapped (see
+// memory.Table.RegisterUnpinned).
+func (p *PD) RegisterUnpinned(mem []byte, base uint64, access qp.Access) (*memory.Region, error) {
+	if err := p.hold(); err != nil {
+		return nil, err
+	}
+	r, err := p.dev.Memory.RegisterUnpinned(p.ID, mem, base, access)
+	if err != nil {
+		p.uses.Drop()
+	}
+	return r, err
+}
+
 // RegisterForeign makes a memory region of another process's memory in the
 // domain (see memory.Table.RegisterForeign). The mirror is one lane's: a device
 // with more is refused.

@@ -185,7 +185,11 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 			return n, false
 		}
 		if f := l.flowOf(q, l.out.Path, l.out.DestQPN); f != nil {
-			n += l.tx.add(q, f, &l.out)
+			if l.dev.Memory.Unpinned() {
+				n += l.addUnpinned(now, q, f)
+			} else {
+				n += l.tx.add(q, f, &l.out)
+			}
 		} else {
 			n++
 		}

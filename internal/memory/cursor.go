@@ -37,6 +37,9 @@ func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 		if c.region.foreign != nil && !c.fetch(&list[c.entry], pos, len(b)) {
 			return dst, unmapped(c.region.foreign.Addr+list[c.entry].Addr+pos-c.start-c.region.Base, len(b))
 		}
+		if !c.region.mapped(b) {
+			return dst, unmapped(Addr(b), len(b))
+		}
 		dst = append(dst, b)
 		pos += uint64(len(b))
 		n -= len(b)
@@ -52,7 +55,9 @@ func (c *Cursor) Scatter(t *Table, pd uint32, list []SGE, pos uint64, data []byt
 			return d
 		}
 		if c.region.foreign == nil {
-			copy(b, data)
+			if !c.region.copyTo(b, data[:len(b)]) {
+				return unmapped(Addr(b), len(b))
+			}
 		} else if d = c.region.store(list[c.entry].Addr+pos-c.start-c.region.Base, b, data[:len(b)]); d.Reason != reason.None {
 			return d
 		}

@@ -6,9 +6,12 @@ import (
 )
 
 // Place returns n bytes at addr for a socket to write to. It returns nil if they are not
-// all inside the region, or if a slice is only the mirror of another process's memory;
-// then use Put.
+// all inside the region, if a slice is only the mirror of another process's memory, or if
+// the memory is not pinned; then use Put.
 func (r *Region) Place(addr uint64, n int) []byte {
+	if r.unpinned {
+		return nil
+	}
 	if f := r.foreign; f != nil {
 		if !f.shared(addr-r.Base, uint64(n)) {
 			return nil
@@ -25,6 +28,9 @@ func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 		b, d := c.next(t, pd, list, pos, n, qp.LocalWrite)
 		if d.Reason != reason.None {
 			return dst, false, d
+		}
+		if c.region.unpinned {
+			return dst, false, reason.Detail{}
 		}
 		if f := c.region.foreign; f != nil {
 			if !f.shared(list[c.entry].Addr+pos-c.start-c.region.Base, uint64(len(b))) {

@@ -39,13 +39,14 @@ type Region struct {
 	Base   uint64 // address of the first byte, as peers name it
 	Access qp.Access
 
-	mem     []byte
-	foreign *Foreign // nil: mem is the memory itself
-	segment *Segment // that the region covers, nil for none
-	parent  *Region
-	table   *Table
-	valid   atomic.Bool
-	windows atomic.Int32 // windows bound to this region
+	mem      []byte
+	foreign  *Foreign // nil: mem is the memory itself
+	unpinned bool     // mem may be unmapped
+	segment  *Segment // that the region covers, nil for none
+	parent   *Region
+	table    *Table
+	valid    atomic.Bool
+	windows  atomic.Int32 // windows bound to this region
 }
 
 // Len is the region's length in bytes.

@@ -72,7 +72,7 @@ func (r *Region) load(off uint64, n int) bool {
 // or cannot be read.
 func (r *Region) Read(addr uint64, n int) []byte {
 	b := r.Bytes(addr, n)
-	if r.foreign != nil && b != nil && !r.load(addr-r.Base, n) {
+	if b == nil || r.foreign != nil && !r.load(addr-r.Base, n) || !r.mapped(b) {
 		return nil
 	}
 	return b
@@ -84,11 +84,12 @@ func (r *Region) Put(addr uint64, data []byte) reason.Detail {
 	switch {
 	case b == nil:
 		return reason.Detail{Reason: reason.KeyBounds, Expected: r.Base + r.Len(), Found: end(addr, uint64(len(data)))}
-	case r.foreign == nil:
-		copy(b, data)
-		return reason.Detail{}
+	case r.foreign != nil:
+		return r.store(addr-r.Base, b, data)
+	case !r.copyTo(b, data):
+		return unmapped(Addr(b), len(data))
 	}
-	return r.store(addr-r.Base, b, data)
+	return reason.Detail{}
 }
 
 // store copies data to the process. A large store is made at once. A small one is copied
@@ -140,6 +141,9 @@ func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
 // device (IBV_ATOMIC_HCA): the system has no call that changes a word of another process
 // in one step.
 func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
+	if r.unpinned {
+		defer Caught(Guard(), &ok)
+	}
 	word, own := r.word(addr)
 	switch {
 	case word == nil:
@@ -155,6 +159,9 @@ func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 // CompareSwap writes swap to the word at addr if that holds compare, and returns its
 // original value; see FetchAdd.
 func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
+	if r.unpinned {
+		defer Caught(Guard(), &ok)
+	}
 	word, own := r.word(addr)
 	switch {
 	case word == nil:
@@ -176,6 +183,9 @@ func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
 
 // SetWord writes v to the word at addr; see FetchAdd.
 func (r *Region) SetWord(addr, v uint64) (ok bool) {
+	if r.unpinned {
+		defer Caught(Guard(), &ok)
+	}
 	word, own := r.word(addr)
 	switch {
 	case word == nil:

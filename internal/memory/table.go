@@ -37,6 +37,7 @@ type Table struct {
 	regions map[uint32]*Region // by index
 
 	invalidations atomic.Uint32
+	unpinned      atomic.Bool // a region has been
 
 	deferred deferred
 }
@@ -150,7 +151,7 @@ func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, acce
 	}
 	n := &Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem, table: t, segment: coveredBy(mem, s)}
 	if keep {
-		n.foreign = old.foreign
+		n.foreign, n.unpinned = old.foreign, old.unpinned
 	}
 	r, err := t.register(n)
 	if err != nil {

@@ -191,6 +191,22 @@ func (b *Builder) Reset() {
 	b.N, b.used, b.sealed = 0, 0, false
 }
 
+// Truncate removes what Append or Next has added of a packet before a panic.
+func (b *Builder) Truncate() {
+	left := b.Tx.Bytes
+	for i, p := range b.Tx.Pieces {
+		if left < len(p) {
+			b.Tx.Pieces[i] = p[:left:left]
+			n := i + min(left, 1)
+			clear(b.Tx.Pieces[n:])
+			b.Tx.Pieces = b.Tx.Pieces[:n]
+			break
+		}
+		left -= len(p)
+	}
+	b.one[0] = nil
+}
+
 // Join returns the pieces of a payload as one. It copies several.
 func (b *Builder) Join(pieces [][]byte) []byte {
 	switch len(pieces) {

@@ -163,7 +163,7 @@ func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Acce
 func (m *mr) inPlace(q *uapi.RegMR, access qp.Access) (err error) {
 	at := uintptr(q.Start)
 	mem := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), q.Length) // the program's, so that no collector moves it
-	m.r, err = m.pd.Register(mem, q.HCAVA, access)
+	m.r, err = m.pd.RegisterUnpinned(mem, q.HCAVA, access)
 	return err
 }
 
