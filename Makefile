@@ -75,6 +75,7 @@ unit: ## unit tests, all seeds
 	$(GO) test -timeout 15m ./...
 	$(GO) test -short ./verbs -args -inmemory
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi
+	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -samehost; fi
 	@if [ "$$($(GO) env GOOS)" != linux ]; then :; \
 	elif [ "$$(id -u)" = 0 ]; then set -x; $(GO) test -short ./verbs -args -roce1; \
 	else echo "SKIPPED the verbs over RoCE v1: not root (CAP_NET_RAW)"; fi

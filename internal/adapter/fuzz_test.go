@@ -136,7 +136,7 @@ func FuzzReceive(f *testing.F) {
 func quiet(b []byte) bool { return len(b) > 0 && b[0] == byte(ib.CongestionNotify) }
 
 // again checks that the queue pairs work, after a reset if reset is true.
-func (x *target) again(t *testing.T, reset bool) {
+func (x *target) again(t testing.TB, reset bool) {
 	if reset {
 		for i := range x.qps {
 			for _, q := range x.qps[i] {

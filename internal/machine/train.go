@@ -15,7 +15,17 @@ func (in *In) PSNs() int { return max(in.Train, 1) }
 // PSNs returns how many packet sequence numbers it takes.
 func (o *Out) PSNs() int { return max(o.Train, 1) }
 
-// Part makes packet i of a train, whose packets have mtu bytes.
+// Whole reports whether a train has the payload of as many packets as it says. A peer on the
+// same host may say anything, and one may have another path MTU.
+func (in *In) Whole(mtu int) bool {
+	n, full := len(in.Payload), in.PSNs()*mtu
+	if in.Opcode.Info().Last {
+		return n > full-mtu && n <= full
+	}
+	return n == full
+}
+
+// Part makes packet i of a train, which is Whole and whose packets have mtu bytes.
 func (in *In) Part(i, mtu int) In {
 	p := *in
 	p.Train = 0

@@ -46,6 +46,10 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 			r.badResponse(w, in.Opcode)
 			return
 		}
+		if in.Train > 1 && !in.Whole(int(r.mtu)) {
+			r.mismatch(w, e, in, info)
+			return
+		}
 		done := (e - w.first) << r.mtuShift
 		if len(in.Payload) != int(min(w.length-done, uint32(in.PSNs())*r.mtu)) {
 			r.mismatch(w, e, in, info)
@@ -62,6 +66,10 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 
 // apart takes the packets of a train one by one.
 func (r *requester) apart(now time.Duration, in *machine.In) {
+	if !in.Whole(int(r.mtu)) {
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: uint64(in.Train) * uint64(r.mtu), Found: uint64(len(in.Payload))})
+		return
+	}
 	for i := range in.Train {
 		if r.p.Attr.State == qp.Err {
 			return

@@ -66,7 +66,7 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 		}
 		if n > 0 {
 			some, r.quiet = true, 0
-		} else if r.quiet++; r.quiet > coolAfter {
+		} else if r.quiet++; r.quiet > coolAfter || r.path.broken {
 			cold = true
 		}
 	}
@@ -111,7 +111,7 @@ func (l *Lane) answer() {
 	}
 	l.Bells.Rung(func(owner any) {
 		for _, p := range l.paths {
-			if p.Owner != owner {
+			if p.Owner != owner || p.broken {
 				continue
 			}
 			for _, r := range p.rings {
@@ -135,14 +135,14 @@ func (l *Lane) warm(r *ring) {
 	l.polled = append(l.polled, r)
 }
 
-// cool ends polling rings that brought nothing for long, and arms them.
+// cool ends polling rings that brought nothing for long, and arms them. It also ends polling
+// those of broken paths, whose contents would keep the lane awake.
 func (l *Lane) cool() {
-	if l.Bells == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.polled = slices.DeleteFunc(l.polled, func(r *ring) bool { return r.quiet > coolAfter && r.Arm() })
+	l.polled = slices.DeleteFunc(l.polled, func(r *ring) bool {
+		return r.path.broken || l.Bells != nil && r.quiet > coolAfter && r.Arm()
+	})
 }
 
 // take delivers the next message of a ring, and reports whether there was one.

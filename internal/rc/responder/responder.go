@@ -144,6 +144,10 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 	}
 	switch d := in.PSN.Sub(r.expected); {
 	case d != 0 && in.Train > 1:
+		if d := r.checkSegment(in, info, uint32(len(in.Payload))); d.Reason != reason.None {
+			r.c.Refuse(d)
+			return
+		}
 		for i := range in.Train {
 			p := in.Part(i, int(r.mtu))
 			r.Receive(&p, p.Opcode.Info())
