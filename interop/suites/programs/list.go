@@ -9,7 +9,7 @@ import (
 
 // list returns all programs, grouped by package.
 func list() []program {
-	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), others(), iwarp())
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), mpi(), others(), storage(), sockets(), iwarp())
 }
 
 // iwarp returns the programs for an iWARP device. They connect with librdmacm (perftest's -R) and
@@ -135,10 +135,10 @@ func ucx() []program {
 	const pkg = "ucx-utils"
 	var all []program
 	for _, tls := range []string{"rc_v,ud_v,self", "ud_v,self"} {
-		for _, test := range []string{"tag_lat", "tag_bw", "tag_sync_lat", "ucp_am_lat", "ucp_am_bw", "stream_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get"} {
+		for _, test := range []string{"tag_lat", "tag_bw", "tag_sync_lat", "ucp_am_lat", "ucp_am_bw", "stream_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "tag_sync_bw", "stream_lat"} {
 			all = append(all, pair(pkg, "ucx_perftest", "ucx_perftest SERVER -t "+test+" -s 20000 -n "+messages+" -w "+warming+"", "Final:").with("UCX_TLS="+tls))
 		}
-		for _, test := range []string{"ucp_fadd", "ucp_swap", "ucp_cswap"} {
+		for _, test := range []string{"ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"} {
 			all = append(all, pair(pkg, "ucx_perftest", "ucx_perftest SERVER -t "+test+" -s 8 -n "+messages+" -w "+warming+"", "Final:").with("UCX_TLS="+tls))
 		}
 	}
@@ -149,6 +149,7 @@ func ucx() []program {
 		}
 		all = append(all, p)
 	}
+	all = append(all, pair(pkg, "ucx_perftest -d rxe0:1 -x rc_verbs", "ucx_perftest SERVER -d rxe0:1 -x rc_verbs -n "+messages+" -w "+warming+" -s 4096 -t get -D zcopy", "Final:"))
 	for _, layout := range []string{"short", "bcopy", "zcopy"} {
 		all = append(all, pair(pkg, "ucx_perftest -d rxe0:1 -x ud_verbs",
 			"ucx_perftest SERVER -d rxe0:1 -x ud_verbs -n "+messages+" -w "+warming+" -t am_bw -D "+layout, "Final:"))
@@ -167,17 +168,74 @@ func others() []program {
 		alone("iproute2", "rdma link", "rxe0/1 state ACTIVE"),
 		alone("iproute2", "rdma res", "").refusal("Operation not supported", "counts the objects of the kernel's RDMA core"),
 	}
-	for _, test := range []string{"rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap"} {
+	for _, test := range []string{"rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap"} {
 		all = append(all, pair("qperf", "qperf", "qperf -cm 1 -t 1 SERVER "+test, test+":").serves().because("without -cm 1 it connects by LIDs, which RoCE does not have"))
 	}
 	for _, verb := range []string{"write", "read", "send"} {
 		all = append(all, pair("fio", "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=4m --iodepth=16",
 			"fio --name=client --ioengine=rdma --hostname=SERVER --port=7204 --verb="+verb+" --rw=write --bs=64k --size=4m --iodepth=1", "IOPS="))
 	}
+	all = append(all, pair("fio", "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=4m --iodepth=16 --verify=crc32c",
+		"fio --name=client --ioengine=rdma --hostname=SERVER --port=7204 --verb=send --rw=write --bs=64k --size=4m --iodepth=1 --verify=crc32c --do_verify=0 --verify_state_save=0", "IOPS=").
+		because("the server verifies what it receives"))
 	all = append(all, alone("libfabric-bin", "fi_info -p verbs", "FI_EP_DGRAM"))
 	for _, kind := range []string{"verbs -e msg", "verbs -e dgram", "verbs;ofi_rxm -e rdm", "verbs;ofi_rxd -e rdm"} {
 		line := "fi_pingpong -p " + kind + " -I 20"
 		all = append(all, both("libfabric-bin", line, "usec/xfer").onTwoHosts())
 	}
 	return all
+}
+
+// mpi returns a program for several ranks on one device, which compares all that it receives:
+// messages between all pairs, collective operations and windows, up to 1 MiB.
+func mpi() []program {
+	var all []program
+	for _, ranks := range []string{"2", "4"} {
+		all = append(all,
+			alone("openmpi-bin", "mpirun.openmpi --allow-run-as-root --oversubscribe -x UCX_TLS --mca pml ucx --mca osc ucx -np "+ranks+" "+programFile+".openmpi", ranks+" ranks exchanged").
+				compiled("mpicc.openmpi", "libopenmpi-dev").with("UCX_TLS=rc_v,ud_v,self"),
+			alone("mpich", "mpirun.mpich -np "+ranks+" "+programFile+".mpich", ranks+" ranks exchanged").
+				compiled("mpicc.mpich", "libmpich-dev").with("UCX_TLS=rc_v,ud_v,self", "MPIR_CVAR_NOLOCAL=1").
+				because("NOLOCAL: between ranks of one host MPICH would use their memory"))
+	}
+	return all
+}
+
+// target starts tgtd and gives it a disk, to which one initiator has access.
+const target = `tgtd -f -C 0 --iscsi portal=SERVER:3261 &
+trap "kill -9 $!" TERM EXIT
+truncate -s 16M FOLDER/disk
+until tgtadm -C 0 --lld iser --mode target --op new --tid 1 -T iqn.2026-01.test:disk; do sleep .1; done
+tgtadm -C 0 --lld iser --mode logicalunit --op new --tid 1 --lun 1 -b FOLDER/disk
+tgtadm -C 0 --lld iser --mode target --op bind --tid 1 -I ALL
+tgtadm -C 0 --lld iser --mode target --op bind --tid 1 -Q iqn.2026-01.test:initiator
+wait`
+
+// storage returns initiators of SCSI over iSER, with tgtd as the target.
+func storage() []program {
+	const disk = "-i iqn.2026-01.test:initiator iser://SERVER:3260/iqn.2026-01.test:disk/1"
+	var all []program
+	for _, p := range []program{
+		alone("libiscsi-bin", "iscsi-inq "+disk, "VIRTUAL-DISK"),
+		alone("libiscsi-bin", "iscsi-test-cu --dataloss -t SCSI.Write16 "+disk, "return value: 0"),
+		alone("libiscsi-bin", "iscsi-test-cu --dataloss -t SCSI.CompareAndWrite "+disk, "return value: 0"),
+	} {
+		p.server = []string{"sh", "-c", target}
+		all = append(all, p.serves().needing("tgtd", "tgt").with("TGT_IPC_SOCKET=FOLDER/tgt").because("tgtd is the target"))
+	}
+	return all
+}
+
+// sockets returns programs of TCP under librdmacm's preloaded library, which makes rsockets of their
+// sockets. It is loaded after softrdma's.
+func sockets() []program {
+	const (
+		load    = `LD_PRELOAD=$LD_PRELOAD:'/usr/$LIB/rsocket/librspreload.so' exec `
+		noEpoll = "waits by epoll, which librspreload.so does not replace"
+		config  = "daemon off; master_process off; error_log stderr; pid FOLDER/pid; events {} http { access_log off; server { listen SERVER:8080; } }"
+	)
+	return []program{
+		script("nginx-light", "nginx", "echo '"+config+"' > FOLDER/nginx.conf; "+load+"nginx -c FOLDER/nginx.conf", "").refusal("epoll_ctl(1, ", noEpoll).needing("nginx", "nginx-light"),
+		script("redis-server", "redis-server", load+"redis-server --port 7000 --bind SERVER --save ''", "").refusal("Unrecoverable error creating", noEpoll).needing("redis-server", "redis-server"),
+	}
 }

@@ -107,8 +107,10 @@ func run(ctx context.Context, softrdma, page, only, logs string) error {
 // notInstalled returns the packages of the programs that are not installed.
 func notInstalled(list []program) (packages []string) {
 	for _, p := range list {
-		if _, err := exec.LookPath(p.client[0]); err != nil && !slices.Contains(packages, p.pkg) {
-			packages = append(packages, p.pkg)
+		for _, n := range append([]need{{p.client[0], p.pkg}}, p.needs...) {
+			if _, err := exec.LookPath(n.program); err != nil && !slices.Contains(packages, n.pkg) {
+				packages = append(packages, n.pkg)
+			}
 		}
 	}
 	return packages

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ const (
 	serverAddress = "SERVER"
 	clientAddress = "CLIENT"
 	logFolder     = "FOLDER"
+	programFile   = "FOLDER/exchange"
 )
 
 // A program is one command line to run, or two that run against each other.
@@ -35,23 +37,33 @@ type program struct {
 	why     string // the reason for the refusal or for the options
 
 	interrupted bool // a signal ends it, so its exit status is ignored
+
+	title    string // the row's command line, where client is a script
+	compiler string // compiles exchange.c, which client names by programFile
+	needs    []need // beside the client
 }
+
+// A need is an executable and Debian's package that has it.
+type need struct{ program, pkg string }
 
 // interrupting prefixes a program that runs until it is interrupted.
 const interrupting = "timeout -s INT 2 "
 
 // name returns the name for the output and for -run.
 func (p *program) name() string {
-	name := strings.TrimPrefix(strings.Join(append(append([]string(nil), p.env...), p.client...), " "), interrupting)
+	name := strings.TrimPrefix(strings.Join(append(append([]string(nil), p.env...), p.line()), " "), interrupting)
 	if p.iwarp {
 		name = "iwarp: " + name
 	}
 	return name
 }
 
+// line returns the command line that the name shows.
+func (p *program) line() string { return cmp.Or(p.title, strings.Join(p.client, " ")) }
+
 // row splits the name for the table and leaves out the arguments that all rows share.
 func (p *program) row() (program, options string) {
-	fields := strings.Fields(strings.TrimPrefix(strings.Join(p.client, " "), interrupting))
+	fields := strings.Fields(strings.TrimPrefix(p.line(), interrupting))
 	options = strings.NewReplacer(" -F", "", " -n "+messages, "", " -w "+warming, "").Replace(" " + strings.Join(fields[1:], " "))
 	if strings.Contains(options, " "+serverAddress+" -t") || slices.Equal(p.client[:len(p.client)-1], p.server) {
 		options = strings.Replace(options, " "+serverAddress, "", 1) // the only argument
@@ -117,6 +129,24 @@ func (p program) serves() program {
 // onTwoHosts marks a pair that needs two hosts.
 func (p program) onTwoHosts() program {
 	p.apart = true
+	return p
+}
+
+// script returns a program that runs by itself and is a shell script, with the command line that
+// its row shows.
+func script(pkg, title, text, want string) program {
+	return program{pkg: pkg, title: title, client: []string{"sh", "-c", text}, want: want}
+}
+
+// compiled marks a program that a compiler of a package makes from exchange.c.
+func (p program) compiled(compiler, pkg string) program {
+	p.compiler = compiler
+	return p.needing(compiler, pkg)
+}
+
+// needing adds an executable that must be installed.
+func (p program) needing(program, pkg string) program {
+	p.needs = append(p.needs, need{program, pkg})
 	return p
 }
 

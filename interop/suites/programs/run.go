@@ -82,12 +82,16 @@ func (r *runner) command(ctx context.Context, p *program, end int, argv []string
 		device = "iwarp:" + device
 	}
 	line := []string{r.softrdma, "exec", "-v", "-d", device, "--"}
+	names := strings.NewReplacer(serverAddress, addrs[0], clientAddress, addrs[1], logFolder, r.logs)
 	for _, a := range argv {
-		line = append(line, strings.NewReplacer(serverAddress, addrs[0], clientAddress, addrs[1], logFolder, r.logs).Replace(a))
+		line = append(line, names.Replace(a))
 	}
 	line = r.net.at(host, line...)
 	c := exec.CommandContext(ctx, line[0], line[1:]...)
-	c.Env = append(append(os.Environ(), "SOFTRDMA_SAME_HOST=off"), p.env...)
+	c.Env = append(os.Environ(), "SOFTRDMA_SAME_HOST=off")
+	for _, e := range p.env {
+		c.Env = append(c.Env, names.Replace(e))
+	}
 	out := &said{}
 	c.Stdout, c.Stderr = out, out
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -98,8 +102,11 @@ func (r *runner) command(ctx context.Context, p *program, end int, argv []string
 
 func (r *runner) run(ctx context.Context, p program) row {
 	var client, server string
-	var err error
+	err := r.compile(ctx, &p)
 	for range p.attempts() {
+		if err != nil && client == "" { // it could not be compiled
+			break
+		}
 		attempt, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 		client, server, err = r.meet(attempt, &p)
 		cancel()
