@@ -1,5 +1,7 @@
 package adapter
 
+import "softrdma/internal/adapter/drive"
+
 // A handover holds what was left for a lane while another goroutine held it. The driver's
 // doorbell (drive.Doorbell) guards bells and inbox.
 type handover struct {
@@ -9,22 +11,42 @@ type handover struct {
 }
 
 const (
-	// gatherBeyond is how many bytes others must have in flight to a peer for a
-	// doorbell to wait for theirs, and gatherAtMost bounds how many wait.
+	// gatherBeyond is the number of bytes that other queue pairs must have in flight to a
+	// peer for a doorbell to wait for theirs.
 	gatherBeyond = 64 << 10
+
+	// gatherAfter is the number of doorbells without a poll between them after which
+	// further ones wait for each other, if their messages are at most gatherShort bytes
+	// long: the program posts a stream.
+	gatherAfter = 4
+	gatherShort = 4 << 10
+
+	// gatherAtMost bounds how many doorbells wait.
 	gatherAtMost = 32
 )
 
-// gathers reports whether a request that was posted to q may wait for requests to other
-// queue pairs, so that short messages of many leave as one batch. It may while the others
-// have much in flight to the same peer and the worker is awake: the next poll sends it,
-// or the worker if nobody polls.
+// gathers reports whether a request that was posted to q may wait for further ones, so
+// that short messages leave as one batch. The next poll sends it, or the worker if nobody
+// polls, which must be awake.
 func (l *lane) gathers(q *QP) bool {
-	if q.share == nil || q.share.Others(&q.Port) < gatherBeyond || l.gathered == gatherAtMost-1 || l.Sleeping() || q.hostPath() != nil {
+	if l.gathered == gatherAtMost-1 || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
 		return false
 	}
-	l.gathered++
+	if l.gathered++; l.gathered == 1 {
+		l.Defer()
+	}
 	return true
+}
+
+// amongOthers reports whether other queue pairs have much in flight to q's peer.
+func (l *lane) amongOthers(q *QP) bool {
+	return q.share != nil && q.share.Others(&q.Port) >= gatherBeyond && q.hostPath() == nil
+}
+
+// inStream reports whether short messages are posted one after the other.
+func (l *lane) inStream(q *QP) bool {
+	l.rings++
+	return l.rings > gatherAfter && q.Posted() <= gatherShort && l.State() != drive.Stopped
 }
 
 // ring is the doorbell: work was posted to q's send queue, or q's state wants

@@ -63,6 +63,7 @@ type lane struct {
 	drained  bool // the link had nothing to receive when last asked
 	rounds   uint // since deadlines were looked at
 	gathered int  // doorbells that wait, see gathers
+	rings    uint // doorbells since the last poll
 	fast     fastPath
 	reports  reports
 

@@ -62,6 +62,7 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.closed {
 		return now, false
 	}
+	l.rings = 0
 	if l.streams != nil {
 		l.drained = !l.streams.Receive(now)
 		return now, !l.drained

@@ -29,6 +29,16 @@ func (b *Doorbell) Answer() { b.rung.Store(false) }
 // Rung reports whether something was left.
 func (b *Doorbell) Rung() bool { return b.rung.Load() }
 
+// Defer notes that the caller left something ready that is to be sent with what follows:
+// by the next poll, or soon by the worker if nobody polls. The caller has the lane, and
+// nobody sleeps in the link.
+func (d *Driver) Defer() {
+	d.deferred.Store(true)
+	if d.State() == Paused {
+		d.pauseTimer.Reset(pollPause)
+	}
+}
+
 // ServeDoorbell serves the doorbell if the lane is free; otherwise its holder does. The
 // goroutine that rang calls it, because the last holder may have looked just before.
 func (d *Driver) ServeDoorbell() {

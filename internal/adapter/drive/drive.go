@@ -43,6 +43,7 @@
 //	                        a waiter blocks                     that waiter (Block)
 //	Coalescing  sleep lock  its time is over                    worker
 //	Paused      nothing     pollers and waiters have gone       worker, when the pause is over
+//	                        what was deferred waited for long   worker, which pauses briefly then (Defer)
 //	                        the last poller waits elsewhere     that poller (Attend, EnterWait)
 //	                        the waiter leaves and others wait   that waiter (Block)
 //	Stopped     nothing     never                               Stop, or a link that cannot wait
@@ -169,6 +170,7 @@ type Driver struct {
 	state     atomic.Uint32 // the worker's State; the worker stores it
 	blocked   atomic.Bool   // a waiter sleeps in the link, or is about to
 	waiting   atomic.Int32  // waiters that sleep elsewhere
+	deferred  atomic.Bool   // something was left by Defer, perhaps long ago
 	stopping  atomic.Bool
 	stopped   chan struct{}
 

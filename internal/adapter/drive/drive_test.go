@@ -110,6 +110,29 @@ func TestPollerKeepsTheWorkerAway(t *testing.T) {
 	})
 }
 
+// A poller that leaves requests for its next poll, and never polls again, has paused the
+// worker for long before.
+func TestWorkerSoonSendsWhatWasDeferred(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		r.Poll()
+		r.link.Wake()
+		for range 100_000 {
+			r.Poll()
+			time.Sleep(10 * time.Microsecond)
+		}
+		r.expect(Paused)
+		r.with(func(p *port) {
+			p.ready++
+			r.Defer()
+		})
+		time.Sleep(pollGrace + 3*pollPause)
+		r.expect(Asleep)
+		if n := r.seen().sent; n != 1 {
+			t.Errorf("sent %d requests, expected the deferred one", n)
+		}
+	})
+}
+
 func TestPollTakesWhatCameAndLeavesSendingToTheNext(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.Poll()
@@ -362,7 +385,7 @@ func TestNothingIsLeftUndoneInAnyOrder(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			posted, arrived, deadlines := 0, 0, 0
 			for range 200 {
-				switch random.IntN(8) {
+				switch random.IntN(9) {
 				case 0, 1:
 					r.post()
 					posted++
@@ -389,6 +412,13 @@ func TestNothingIsLeftUndoneInAnyOrder(t *testing.T) {
 						if p.deadline == never {
 							deadlines++
 							p.deadline = r.now() + time.Duration(random.IntN(int(time.Millisecond)))
+						}
+					})
+				case 8:
+					posted++
+					r.with(func(p *port) {
+						if p.ready++; !r.Sleeping() {
+							r.Defer()
 						}
 					})
 				}

@@ -118,6 +118,9 @@ func (d *Driver) pause(t time.Duration) {
 	if d.driven(d.clock(), sendGrace) && !d.stopping.Load() {
 		if !d.blocked.Load() {
 			d.pauseTimer.Reset(t)
+			if d.deferred.Swap(false) { // before the timer was set
+				d.pauseTimer.Reset(pollPause)
+			}
 		}
 		select {
 		case <-d.resume:
