@@ -40,6 +40,11 @@ type Config struct {
 	// errors.ErrUnsupported.
 	Lanes int
 
+	// Shared lets other programs of this user open devices on the same address, with
+	// "shared:" names, once a uverbs server serves this device. It needs RoCE v2 and Linux.
+	// The device has 1/256 of the queue pair numbers for each of its lanes.
+	Shared bool
+
 	// TLS, of an iWARP device, encrypts every connection. siw and RDMA adapters do
 	// not have it: it is for softrdma at both ends of a path that is not trusted.
 	// SharedSecret returns a configuration by which two ends that know one secret

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/congestion"
 	"softrdma/internal/host"
+	"softrdma/internal/link/udp"
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
@@ -49,6 +51,8 @@ type Device struct {
 	zone     string
 	spin     time.Duration
 
+	release  func() error // gives a slot of a shared address back; nil for none
+	slots    *udp.Slots   // of a shared address; nil for none
 	sameHost hostPath
 	spinning atomic.Bool // a waiting call polls for packets
 
@@ -89,6 +93,13 @@ type Device struct {
 // the memory. AllocConfig.Device allocates memory that both map, which avoids a copy.
 // When the daemon ends, the device ends with EventDeviceFatal, and waiting calls
 // return ErrClosed. Only devices of this process support captures.
+//
+// The prefix "shared:", followed by the same, opens a device of this process on the address
+// of a daemon's RoCE v2 device, with some of its queue pair numbers. It is as fast as a device
+// with an address of its own. The daemon must run as the same user in the same network
+// namespace; 255 programs or fewer can share an address. The address, the MTU and the
+// GUID are those of the daemon's device. Connections of package rdmacm are refused, as queue
+// pair 1 is the daemon's. The device does not end with the daemon.
 func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
 
 // Open opens a device in the stack. See the function Open.
@@ -100,55 +111,99 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 		}
 		return d, nil
 	}
+	if rest, ok := strings.CutPrefix(name, sharedPrefix); ok {
+		d, err := s.openShared(rest, &cfg)
+		if err != nil {
+			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
+		}
+		return d, nil
+	}
 	choice, protocol, err := choose(name)
 	if err != nil {
 		return nil, openError(name, choice, err)
 	}
-	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
-	if err == nil && protocol == IWARP {
+	p := opening{choice: choice, protocol: protocol}
+	if err = p.check(&cfg); err == nil {
+		s.reg.Vacate(choice.Addr)
+		p.links, err = s.openLinks(protocol, &p.choice, &cfg)
+	}
+	if err != nil {
+		return nil, openError(name, choice, err)
+	}
+	d, err := s.start(&p, &cfg)
+	if err != nil {
+		return nil, openError(name, choice, err)
+	}
+	return d, nil
+}
+
+// An opening is a device while it is opened.
+type opening struct {
+	choice   host.Choice
+	protocol Protocol
+	mtu      int
+	control  congestion.Kind
+	recovery congestion.Recovery
+	mode     samehost.Mode
+	allow    []string
+	links    links
+	release  func() error
+}
+
+// check takes the settings out of a configuration.
+func (p *opening) check(cfg *Config) (err error) {
+	p.control, p.recovery, err = transmission(cfg.Congestion, cfg.Recovery)
+	if err == nil && p.protocol == IWARP {
 		err = refuseTransmission("iWARP leaves both to TCP", cfg.Congestion, cfg.Recovery)
 	}
-	mode, allow, modeErr := cfg.sameHost()
-	err = errors.Join(err, modeErr)
-	if err != nil {
-		return nil, openError(name, choice, err)
+	var modeErr error
+	p.mode, p.allow, modeErr = cfg.sameHost()
+	if err = errors.Join(err, modeErr); err != nil {
+		return err
 	}
-	mtu := host.MTUFor(choice.Interface.MTU)
-	if mtu == 0 && protocol != IWARP {
-		return nil, openError(name, choice, fmt.Errorf("interface %s: %w", choice.Interface.Name, refusal(reason.InterfaceMTU, host.LeastMTU, choice.Interface.MTU)))
+	p.mtu = host.MTUFor(p.choice.Interface.MTU)
+	if p.mtu == 0 && p.protocol != IWARP {
+		return fmt.Errorf("interface %s: %w", p.choice.Interface.Name, refusal(reason.InterfaceMTU, host.LeastMTU, p.choice.Interface.MTU))
 	}
 	if cfg.MTU != 0 {
-		if err := checkMTU(cfg.MTU, mtu); err != nil {
-			return nil, openError(name, choice, err)
+		if err := checkMTU(cfg.MTU, p.mtu); err != nil {
+			return err
 		}
-		mtu = cfg.MTU
+		p.mtu = cfg.MTU
 	}
-	s.reg.Vacate(choice.Addr)
-	networks, streams, err := s.openLinks(protocol, &choice, &cfg)
-	if err != nil {
-		return nil, openError(name, choice, err)
-	}
-	spin := cfg.spin()
+	return nil
+}
+
+// start makes the device on its links, which it closes if it fails.
+func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
+	choice := p.choice
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	var b *adapter.Loopback
-	if protocol != IWARP && !cfg.NoLoopback {
+	if p.protocol != IWARP && !cfg.NoLoopback {
 		b = &s.reg.Loopback
 	}
-	d := &Device{choice: choice, protocol: protocol, spin: spin, guid: guid, zone: choice.Addr.Addr().Zone()}
+	d := &Device{
+		choice: choice, protocol: p.protocol, spin: cfg.spin(), guid: guid, zone: choice.Addr.Addr().Zone(),
+		slots: p.links.slots, release: p.release,
+	}
 	a := adapter.Open(adapter.Config{
-		Networks: networks, Streams: streams, Spin: spin, Window: cfg.Window, Control: control, Recovery: recovery, MTU: mtu, GUID: guid,
-		PeerTimeout: cfg.PeerTimeout,
-		Loopback:    b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
-		HostBells: mode != samehost.Off && protocol != IWARP, Reach: func(peer qp.Endpoint) error { return s.reach(d, &cfg, peer) },
+		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
+		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout,
+		Loopback: b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		HostBells: p.mode != samehost.Off && p.protocol != IWARP, Reach: func(peer qp.Endpoint) error { return s.reach(d, cfg, peer) },
 	})
 	d.drv, d.local = local.Device{Device: a}, a
-	if err := d.publish(&cfg, mode, allow); err != nil {
-		return nil, errors.Join(openError(name, choice, err), a.Close())
+	if err := d.publish(cfg, p.mode, p.allow); err != nil {
+		return nil, errors.Join(err, a.Close(), d.giveUp())
 	}
-	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), protocol), d.portState
-	d.gids = gidTable(protocol, choice)
+	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
+	d.gids = gidTable(p.protocol, choice)
 	d.watch()
-	s.reg.Add(&registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS})
+	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS}
+	if d.slots != nil {
+		e.Slots = d.slots
+	}
+	s.reg.Add(e)
 	return d, nil
 }
 
@@ -197,7 +252,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
-	err := errors.Join(d.unpublish(), d.drv.Close())
+	err := errors.Join(d.unpublish(), d.drv.Close(), d.giveUp())
 	releaseDevice(d)
 	d.mu.Lock()
 	captures := d.captures

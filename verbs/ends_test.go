@@ -115,7 +115,7 @@ func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 		}
 		addr = "roce1:" + strings.TrimPrefix(addr, "roce1:")
 	}
-	if cfg.Lanes == 0 && !strings.HasPrefix(addr, "iwarp:") {
+	if cfg.Lanes == 0 && !strings.HasPrefix(addr, "iwarp:") && !strings.HasPrefix(addr, "shared:") {
 		cfg.Lanes = *lanes
 	}
 	cfg.NoLoopback = cfg.NoLoopback || !*inMemory

@@ -57,8 +57,16 @@ type hostPeer struct {
 	info peerMemory
 }
 
-// startHostPeer starts a peer, which is killed when the test ends.
+// startHostPeer starts a peer, which is killed when the test ends, and waits for it.
 func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
+	t.Helper()
+	p := launchHostPeer(t, cfg)
+	p.meet(t)
+	return p
+}
+
+// launchHostPeer starts a peer that need not come to open its device.
+func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
 	needOwn(t, "the mode is the daemon's")
 	if *overEthernet {
@@ -84,7 +92,6 @@ func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	}
 	t.Cleanup(p.kill)
 	p.out = bufio.NewScanner(out)
-	p.meet(t)
 	return p
 }
 
@@ -104,7 +111,7 @@ func (p *hostPeer) line(t testing.TB, word string) string {
 		if rest, ok := strings.CutPrefix(p.out.Text(), word); ok {
 			return rest
 		}
-		if s := p.out.Text(); strings.HasPrefix(s, "wrong") || strings.Contains(s, "FAIL") {
+		if s := p.out.Text(); strings.HasPrefix(s, "wrong") || strings.Contains(s, "FAIL") || strings.Contains(s, "_test.go:") {
 			t.Errorf("the peer %s says: %s", p.cfg.Addr, s)
 		}
 	}

@@ -93,33 +93,50 @@ func choose(name string) (host.Choice, Protocol, error) {
 	return c, p, nil
 }
 
-// openLinks opens the networks of the device's lanes or its streams.
-func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) ([]frame.Network, link.Streams, error) {
+// links are the networks of a device's lanes, or its streams.
+type links struct {
+	networks []frame.Network
+	share    frame.Share // of the address; zero for all
+	slots    *udp.Slots  // for other programs; nil for none
+	streams  link.Streams
+}
+
+// openLinks opens the links of a device.
+func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err error) {
 	lanes := max(cfg.Lanes, 1)
 	if lanes > adapter.MaxLanes {
-		return nil, nil, reason.BadArgument(adapter.MaxLanes, uint64(lanes), "lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
+		return l, reason.BadArgument(adapter.MaxLanes, uint64(lanes), "lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
+	}
+	if cfg.Shared && p != RoCE {
+		return l, reason.NotSupported("Shared: expected a device of %v, found %v", RoCE, p)
 	}
 	if p == IWARP {
 		if lanes > 1 {
-			return nil, nil, reason.NotSupported("lanes: expected 1 of an iWARP device, found %d", lanes)
+			return l, reason.NotSupported("lanes: expected 1 of an iWARP device, found %d", lanes)
 		}
-		l, err := s.openStreams(c, cfg)
-		return nil, l, err
+		l.streams, err = s.openStreams(c, cfg)
+		return l, err
 	}
 	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
-		return nil, nil, reason.NotSupported("TLS, NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
+		return l, reason.NotSupported("TLS, NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
 	}
 	if p == RoCEv1 {
-		n, err := s.openRoCEv1(c, cfg, lanes)
-		return n, nil, err
+		l.networks, err = s.openRoCEv1(c, cfg, lanes)
+		return l, err
 	}
 	if c.Addr.Port() == rocev1.EtherType {
-		return nil, nil, reason.BadArgument(0, uint64(c.Addr.Port()), "UDP port %d: expected another one: this number stands for RoCE v1", c.Addr.Port())
+		return l, reason.BadArgument(0, uint64(c.Addr.Port()), "UDP port %d: expected another one: this number stands for RoCE v1", c.Addr.Port())
 	}
-	links, err := udp.OpenLanes(c.Addr, udp.Config{
-		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index,
-	}, lanes)
-	return rocev2.Networks(links), nil, err
+	if !cfg.Shared {
+		opened, err := udp.OpenLanes(c.Addr, udpConfig(c, cfg), lanes)
+		return links{networks: rocev2.Networks(opened)}, err
+	}
+	opened, slots, err := udp.OpenSlots(c.Addr, udpConfig(c, cfg), lanes, sharedLanes)
+	return links{networks: rocev2.Networks(opened), share: frame.Share{Lanes: lanes, Of: sharedLanes}, slots: slots}, err
+}
+
+func udpConfig(c *host.Choice, cfg *Config) udp.Config {
+	return udp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, Interface: c.Interface.Index}
 }
 
 func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {

@@ -118,7 +118,7 @@ func (d *Device) openHost(cfg *Config, allow []string) (err error) {
 	}
 	a := d.local
 	d.sameHost.host, err = samehost.Open(samehost.Config{
-		Kind: d.protocol.String(), Local: d.Addr(), Lanes: max(cfg.Lanes, 1), Mode: d.sameHost.mode, Allow: allow,
+		Kind: d.protocol.String(), Local: d.Addr(), Lanes: a.Share().Lanes, First: a.Share().First, Of: a.Share().Of, Mode: d.sameHost.mode, Allow: allow,
 		Bell: a.HostBell, Attach: a.AttachHost, Detach: a.DetachHost, Barrier: a.Barrier,
 	})
 	return err

@@ -98,6 +98,9 @@ func openServedOn(t testing.TB, addr string, cfg verbs.Config) (*verbs.Device, e
 // otherReasons instead of a device's name makes the daemon number reasons otherwise.
 const otherReasons = "other-reasons"
 
+// sharing before a device's name makes the daemon share its address with programs.
+const sharing = "share/"
+
 // TestDaemonProcess is the daemon of [startDaemon].
 func TestDaemonProcess(t *testing.T) {
 	daemontest.ServeOpened(t, func(name string) (*verbs.Device, error) {
@@ -106,7 +109,8 @@ func TestDaemonProcess(t *testing.T) {
 			return nil, nil
 		}
 		*inMemory = true // as softrdma daemon does
-		return openInProcess(t, name, verbs.Config{}), nil
+		addr, shared := strings.CutPrefix(name, sharing)
+		return openInProcess(t, addr, verbs.Config{Shared: shared}), nil
 	})
 }
 

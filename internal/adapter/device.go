@@ -189,6 +189,9 @@ func (d *Device) Local() qp.Endpoint {
 	return d.cfg.Networks[0].Local()
 }
 
+// Share is the device's part of its endpoint's lanes.
+func (d *Device) Share() frame.Share { return d.cfg.Share }
+
 // MTU is the port's active MTU in bytes.
 func (d *Device) MTU() int { return d.cfg.MTU }
 

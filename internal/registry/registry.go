@@ -38,6 +38,7 @@ type Entry struct {
 	Provider provider.Device
 	Adapter  *adapter.Device // nil unless it is a device of this process
 	TLS      *tls.Config     // that it was opened with
+	Slots    Slots           // nil unless the device's address can be shared with programs
 
 	registry *Registry
 
@@ -46,6 +47,13 @@ type Entry struct {
 	own         bool        // the registry opened it
 	localClient bool        // opened for a client to this machine, see connections.Reach
 	idle        *time.Timer // closes an own device without leases
+}
+
+// Slots lends lanes of a device's address to other programs, each with descriptors for
+// link/udp.OpenSlot, which the caller closes.
+type Slots interface {
+	Take() (lane int, fds []int, err error)
+	Give(lane int)
 }
 
 // Registry returns the registry that the device is in.
@@ -107,7 +115,9 @@ func (r *Registry) Add(e *Entry) {
 	if r.open == nil {
 		r.open = make(map[netip.AddrPort]*Entry)
 	}
-	r.open[e.Handle.Addr()] = e
+	if at := e.Handle.Addr(); r.open[at] == nil { // devices that share an address are known by the first
+		r.open[at] = e
+	}
 }
 
 // Remove removes a device that is about to be closed, and tells its lessees. It
@@ -130,7 +140,9 @@ func Remove(h Handle) {
 func (r *Registry) remove(e *Entry) (leases []*Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, e.Handle.Addr())
+	if at := e.Handle.Addr(); r.open[at] == e {
+		delete(r.open, at)
+	}
 	for l := range e.leases {
 		leases = append(leases, l)
 	}

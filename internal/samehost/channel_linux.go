@@ -54,10 +54,11 @@ func (h *Host) newChannel(conn *net.UnixConn, p process, n name) *channel {
 	return c
 }
 
-// make makes what this end passes: the area to a peer with some lanes, and the bells.
-func (c *channel) make(lanes int) (err error) {
-	own := c.host.cfg.Lanes
-	c.Lanes = lanes
+// make makes what this end passes: the area to a peer with the lanes that it has named in
+// its first message, and the bells.
+func (c *channel) make(m *message) (err error) {
+	own, lanes := c.host.cfg.Lanes, m.lanes
+	c.Lanes, c.First, c.Of = lanes, int(m.first), int(m.of)
 	size := hostmem.AreaSize(own, lanes)
 	if c.out, err = newMemory(size); err != nil {
 		return err

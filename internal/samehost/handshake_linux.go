@@ -50,12 +50,12 @@ func (c *channel) introduce() error {
 	if err := h.otherStack(&m, c.process.pid); err != nil {
 		return err
 	}
-	if err := c.make(m.lanes); err != nil {
+	if err := c.make(&m); err != nil {
 		return err
 	}
 	c.permit()
 	err = c.sendMemory(&message{
-		kind: hello, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, device: h.cfg.Kind,
+		kind: hello, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, first: uint32(h.cfg.First), of: uint32(h.cfg.Of), device: h.cfg.Kind,
 		from: h.cfg.Local, to: c.name.local, name: h.name.String(), address: c.nonceAddress(),
 	})
 	if err != nil {
@@ -115,7 +115,9 @@ func (h *Host) serve(conn *net.UnixConn, p process) {
 // greet exchanges what both ends have, and attaches the channel.
 func (c *channel) greet() error {
 	h := c.host
-	err := c.socket.send(&message{kind: welcome, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes})
+	err := c.socket.send(&message{
+		kind: welcome, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, first: uint32(h.cfg.First), of: uint32(h.cfg.Of),
+	})
 	if err != nil {
 		return err
 	}
@@ -155,7 +157,7 @@ func (c *channel) meet(m *message) error {
 	if err := c.host.checkDialer(c, m); err != nil {
 		return err
 	}
-	if err := c.make(m.lanes); err != nil {
+	if err := c.make(m); err != nil {
 		return err
 	}
 	return c.take(fds)

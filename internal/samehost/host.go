@@ -23,6 +23,10 @@ type Config struct {
 	Local netip.AddrPort // the device, as packets name it
 	Lanes int            // at most MaxLanes
 
+	// First and Of say which lanes of the address they are: Lanes of Of, from First on. Of
+	// is 0 for all of them. The others belong to devices of other processes.
+	First, Of int
+
 	// Mode is Auto or Require. Open refuses Off.
 	Mode Mode
 
@@ -54,6 +58,8 @@ func (c *Config) check() error {
 		return reason.Detail{Reason: reason.HostOff, Expected: uint64(Auto), Found: uint64(Off)}.Err()
 	case c.Lanes < 1 || c.Lanes > MaxLanes:
 		return reason.BadArgument(MaxLanes, uint64(c.Lanes), "memory path with %d lanes: expected 1 to %d", c.Lanes, MaxLanes)
+	case c.First < 0 || c.Of > maxOf || c.First+c.Lanes > max(c.Of, c.Lanes):
+		return reason.BadArgument(uint64(c.Of), uint64(c.First), "memory path with %d lanes from %d of %d", c.Lanes, c.First, c.Of)
 	case !c.Local.IsValid() || c.Kind == "" || len(c.Kind) > maxKind:
 		return reason.BadArgument(maxKind, uint64(len(c.Kind)), "memory path of device %v, %q: not an address and a kind of frames", c.Local, c.Kind)
 	}

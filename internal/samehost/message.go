@@ -39,8 +39,9 @@ const (
 
 const (
 	protocolMagic   = 0x68726473 // "sdrh"
-	protocolVersion = 1
+	protocolVersion = 2
 
+	maxOf      = 1 << 16 // lanes of an address
 	headLen    = 8
 	maxMessage = 512
 	maxText    = 160 // of a text in a message
@@ -60,6 +61,7 @@ type message struct {
 	stack            uint64 // of the sender
 	mode             Mode   // of the sender
 	lanes            int    // of the sender
+	first, of        uint32 // which lanes of its address they are; 0 for all
 	device           string // kind of frames
 	from, to         netip.AddrPort
 	name             string // of the sender's socket in the directory
@@ -79,11 +81,11 @@ func (m *message) fields(c *coder) {
 	case welcome:
 		c.number(&m.stack)
 		c.mode(&m.mode)
-		c.small(&m.lanes, 1, MaxLanes)
+		c.share(m)
 	case hello:
 		c.number(&m.stack)
 		c.mode(&m.mode)
-		c.small(&m.lanes, 1, MaxLanes)
+		c.share(m)
 		c.text(&m.device, maxKind)
 		c.endpoint(&m.from)
 		c.endpoint(&m.to)
@@ -196,6 +198,17 @@ func (c *coder) mode(m *Mode) {
 	v := int(*m)
 	c.small(&v, 0, len(modeNames)-1)
 	*m = Mode(v)
+}
+
+// share is which lanes the sender has, of those of its address.
+func (c *coder) share(m *message) {
+	c.small(&m.lanes, 1, MaxLanes)
+	c.id(&m.first)
+	c.id(&m.of)
+	whole := m.first == 0 && m.of == 0
+	if !whole && (m.of > maxOf || m.first >= m.of || m.first+uint32(m.lanes) > m.of) {
+		c.bad = true
+	}
 }
 
 func (c *coder) flag(f *bool) {

@@ -24,7 +24,7 @@ func messages() []message {
 	return []message{
 		{kind: welcome, stack: 1 << 63, mode: Require, lanes: MaxLanes},
 		{
-			kind: hello, stack: 3, lanes: 2, device: "RoCE v2", from: netip.MustParseAddrPort("[fe80::1%eth0]:4791"),
+			kind: hello, stack: 3, lanes: 2, first: 254, of: 256, device: "RoCE v2", from: netip.MustParseAddrPort("[fe80::1%eth0]:4791"),
 			to: netip.MustParseAddrPort("10.0.0.1:1"), name: "rocev2_10.0.0.2_4791_4-1_1", address: 0xc000123456, descriptorsAsked: 3,
 		},
 		{kind: answer, lanes: 5, seen: nonce{1, 2, 15: 3}, reads: true, address: 7, descriptorsAsked: 6},

@@ -60,6 +60,7 @@ type Server struct {
 	stop        stdcontext.CancelFunc
 
 	admission *client.Admission
+	slots     slots
 
 	mu        sync.Mutex
 	conns     map[*net.UnixConn]struct{} // in Go's poller
@@ -77,7 +78,9 @@ func Serve(cfg Config) (*Server, error) {
 	s.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
 	// A refusal is counted by the first device, because it may concern none.
 	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
+	s.slots.taken = make(map[*slot]struct{})
 	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.Allow)
+	s.admission.Ended = s.slots.endOf
 	if err := s.addDevices(); err != nil {
 		return nil, err
 	}
@@ -181,7 +184,7 @@ func EngineEnvironment(library string, required, verbose bool) []string {
 const ShareMemory = "SOFTRDMA_SHARE_MEMORY=1"
 
 // Counts says how much clients hold.
-type Counts struct{ Files, Processes, Objects int }
+type Counts struct{ Files, Processes, Objects, Slots int }
 
 // Count returns how much clients hold.
 func (s *Server) Count() Counts {
@@ -190,6 +193,7 @@ func (s *Server) Count() Counts {
 	for _, f := range files {
 		c.Objects += f.Count()
 	}
+	c.Slots = s.slots.count()
 	return c
 }
 
@@ -210,6 +214,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.admission.Close()
+	s.slots.close()
 	err := s.ln.Close()
 	s.files.Close()
 	s.stop()

@@ -96,8 +96,9 @@ type Port interface {
 // A Path is a channel to a peer as one lane sees it.
 type Path struct {
 	*hostmem.Channel
-	senders []*Sender // one for each lane of the peer
-	rings   []*ring   // likewise
+	share   frame.Share // of the peer's address
+	senders []*Sender   // one for each lane of the peer
+	rings   []*ring     // likewise
 	broken  bool
 }
 
@@ -112,7 +113,7 @@ func (l *Lane) Changes() uint32 { return l.changes }
 
 // Add takes a new path into use. Show is that of ShowPackets.
 func (l *Lane) Add(c *hostmem.Channel, show bool) {
-	p := &Path{Channel: c}
+	p := &Path{Channel: c, share: frame.Share{First: c.First, Lanes: c.Lanes, Of: max(c.Of, c.Lanes)}}
 	for k := range c.Lanes {
 		s := &Sender{lane: l, path: p, to: k, Sender: c.Out.Sender(l.index, k)}
 		p.senders = append(p.senders, s)
@@ -219,16 +220,25 @@ func Place(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// To returns the sender of packets to a queue pair of the peer.
-func (p *Path) To(qpn uint32) *Sender { return p.senders[frame.LaneOf(qpn, len(p.senders))] }
+// To returns the sender of packets to a queue pair of the peer, nil if the queue pair is that
+// of another device on the peer's address.
+func (p *Path) To(qpn uint32) *Sender {
+	if lane, ok := p.share.Lane(qpn); ok {
+		return p.senders[lane]
+	}
+	return nil
+}
 
 // RevokePeer revokes the references to one lane of a peer, of all paths that lead there: the
 // peer still polls the rings of a path that a newer one has replaced.
 func (l *Lane) RevokePeer(peer netip.AddrPort, qpn uint32) {
 	peer = Place(peer)
 	for _, p := range l.paths {
-		if p.Peer == peer {
-			p.To(qpn).Revoke()
+		if p.Peer != peer {
+			continue
+		}
+		if s := p.To(qpn); s != nil {
+			s.Revoke()
 		}
 	}
 }

@@ -12,6 +12,8 @@ type Channel struct {
 	Out   *Area          // from us
 	In    *Area          // to us
 	Lanes int            // of the peer
+	First int            // its first lane, of those of its address
+	Of    int            // how many lanes its address has; 0 for its own alone
 	Owner any            // what the bells that the peer rings were made for
 	Far   Far
 

@@ -91,9 +91,15 @@ func split(name string) (socket, device string) {
 	return name, ""
 }
 
-// Open opens a device. The name is the path of a daemon's socket, "" to search for
-// one, followed by a device name like "/rxe1" unless it is the first device.
-func Open(name string) (*Device, error) {
+// A target is a device of a daemon.
+type target struct {
+	socket, device string
+	file           string // the name of the device's file
+	about          *Info  // of the daemon
+}
+
+// locate finds the device of a name that Open takes.
+func locate(name string) (*target, error) {
 	socket, device := split(name)
 	socket, about, err := find(socket)
 	if err != nil {
@@ -107,12 +113,23 @@ func Open(name string) (*Device, error) {
 		return nil, fmt.Errorf("daemon on %s: no device %q, it serves: %s", socket, device, strings.Join(about.Devices, ", "))
 	}
 	device, _, _ = strings.Cut(about.Devices[index], " ")
+	return &target{socket, device, fmt.Sprint("uverbs", index), about}, nil
+}
+
+// Open opens a device. The name is the path of a daemon's socket, "" to search for
+// one, followed by a device name like "/rxe1" unless it is the first device.
+func Open(name string) (*Device, error) {
+	t, err := locate(name)
+	if err != nil {
+		return nil, err
+	}
+	socket, device := t.socket, t.device
 	d := &Device{
 		socket: socket, conns: make(map[*conn]struct{}), owners: make(map[uint64]any), pins: make(map[*pin]struct{}),
 		pipes: make(map[*records]struct{}), events: make(map[*events]struct{}), next: firstOwner, ended: make(chan struct{}),
 	}
-	d.Info = Attributes{Name: device, Socket: socket, PID: about.PID}
-	if err := d.open(fmt.Sprint("uverbs", index)); err != nil {
+	d.Info = Attributes{Name: device, Socket: socket, PID: t.about.PID}
+	if err := d.open(t.file); err != nil {
 		return nil, fmt.Errorf("daemon on %s: %s: %w", socket, device, err)
 	}
 	if err := d.describe(); err != nil {

@@ -23,11 +23,15 @@ const MaxRefusing = 16
 // An Admission decides which programs are served, and knows the processes that
 // are.
 type Admission struct {
-	allow     func(uid, gid uint32) bool // nil allows the server's own user and root
-	cost      int64                      // descriptors that a connection counts for
-	runtime   *Runtime
-	budget    *Budget
-	refusing  atomic.Int32 // connections that wait to hear why they are refused
+	allow    func(uid, gid uint32) bool // nil allows the server's own user and root
+	cost     int64                      // descriptors that a connection counts for
+	runtime  *Runtime
+	budget   *Budget
+	refusing atomic.Int32 // connections that wait to hear why they are refused
+
+	// Ended, if set, is called when the system reports that a process has ended.
+	Ended func(*Process)
+
 	mu        sync.Mutex
 	closed    bool
 	processes map[int]*Process
@@ -174,6 +178,9 @@ func (s *Admission) Join(p *Process) *Process {
 		}
 		s.mu.Unlock()
 		p.Close()
+		if s.Ended != nil {
+			s.Ended(p)
+		}
 	})
 	if !watched {
 		s.runtime.Running.Done()

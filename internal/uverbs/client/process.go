@@ -123,7 +123,7 @@ func (p *Process) openMemory() error {
 		return err
 	}
 	st, err := os.Stat(fmt.Sprintf("/proc/%d", p.PID))
-	if err == nil && (st.Sys().(*syscall.Stat_t).Uid != p.UID || p.ended()) {
+	if err == nil && (st.Sys().(*syscall.Stat_t).Uid != p.UID || p.Ended()) {
 		err = syscall.EPERM
 	}
 	if err != nil {
@@ -135,11 +135,11 @@ func (p *Process) openMemory() error {
 
 // Same reports whether two are the same process, still running as the same user.
 func (p *Process) Same(other *Process) bool {
-	return p != nil && p.UID == other.UID && p.GID == other.GID && !p.ended()
+	return p != nil && p.UID == other.UID && p.GID == other.GID && !p.Ended()
 }
 
-// ended reports whether the process has ended.
-func (p *Process) ended() bool {
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
 	if p.gone.Load() || p.pidfd == nil {
 		return p.gone.Load()
 	}

@@ -48,6 +48,8 @@ func (s *Refusals) Call(p *Process, name string, r *uapi.Request, data []byte, e
 	switch {
 	case r.Op == uapi.OpOpen:
 		what = "open"
+	case r.Op == uapi.OpSlot:
+		what = "slot"
 	case r.Op == uapi.OpIoctl:
 		what = "ioctl"
 	case r.Op == uapi.OpWrite && len(data) >= 4:

@@ -16,6 +16,7 @@ const (
 	OpClose = 7 // ends the file at once, and not when its last descriptor is closed
 
 	OpNetlink = 8 // opens a socket of RDMA's netlink
+	OpSlot    = 9 // asks for a share of a device's address, see Slot
 
 	// OpTell, added to a call, asks for the text of its refusal behind the reply.
 	OpTell = 1 << 31

@@ -35,6 +35,12 @@ func SplitProtocol(name string) (prefix, rest string) {
 	return "", name
 }
 
+// Sharable reports whether programs can share the address of a device with a name.
+func Sharable(name string) bool {
+	prefix, _ := SplitProtocol(name)
+	return prefix == ""
+}
+
 // DaemonPrefix begins the names of a daemon's devices, see verbs.Open.
 const DaemonPrefix = "daemon:"
 

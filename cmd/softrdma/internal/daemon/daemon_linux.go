@@ -103,7 +103,7 @@ func (s *options) open(cmd *cobra.Command) (list []*verbs.Device, closeAll func(
 		if err != nil {
 			return nil, closeAll, err
 		}
-		d, err := cli.OpenDevice(cmd, name, verbs.Config{})
+		d, err := cli.OpenDevice(cmd, name, verbs.Config{Shared: cli.Sharable(name)})
 		if err != nil {
 			return nil, closeAll, err
 		}

@@ -146,7 +146,7 @@ func (s *options) engineEnvironment(cmd *cobra.Command, device, dir string) ([]s
 
 // serve opens a device for the program and serves it.
 func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []string, end func() error, err error) {
-	dev, err := cli.OpenDevice(cmd, device, verbs.Config{})
+	dev, err := cli.OpenDevice(cmd, device, verbs.Config{Shared: cli.Sharable(device)})
 	if err != nil {
 		return nil, nil, err
 	}

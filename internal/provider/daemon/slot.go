@@ -1,0 +1,83 @@
+//go:build linux
+
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/uapi"
+)
+
+// A Slot is a share of the address of a daemon's device, for an adapter in this process.
+type Slot struct {
+	uapi.Slot
+	Socket string // the daemon's
+	PID    int    // the daemon's
+
+	fds []int
+	end int // whose end gives the slot back
+}
+
+// TakeSlot asks for a slot of a device. Name is as in Open. The error has the daemon's
+// reason.
+func TakeSlot(name string) (*Slot, error) {
+	t, err := locate(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := takeSlot(t)
+	if err != nil {
+		return nil, fmt.Errorf("daemon on %s: %s: %w", t.socket, t.device, err)
+	}
+	s.Socket, s.PID = t.socket, t.about.PID
+	return s, nil
+}
+
+func takeSlot(t *target) (*Slot, error) {
+	c, err := dial(t.socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	p, text, fds, err := c.call(&uapi.Request{Op: uapi.OpSlot | uapi.OpTell, Arg: [4]uint64{uapi.Reasons()}}, []byte(t.file), nil)
+	if err == nil {
+		err = failure(&p, text, p.Result != -int64(syscall.EPROTO)) // of a daemon that numbers reasons otherwise
+	}
+	s := &Slot{}
+	if err == nil {
+		err = json.Unmarshal(text, &s.Slot)
+	}
+	if err == nil && (len(fds) != uapi.SlotDescriptors || s.First < 1 || s.First >= s.Of) {
+		err = fmt.Errorf("slot %d of %d with %d descriptors: %w", s.First, s.Of, len(fds), syscall.EPROTO)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, err
+	}
+	s.fds, s.end = fds[:uapi.SlotDescriptors-1], fds[uapi.SlotDescriptors-1]
+	return s, nil
+}
+
+// Descriptors returns the descriptors for link/udp.OpenSlot, once. The caller closes them.
+func (s *Slot) Descriptors() []int {
+	fds := s.fds
+	s.fds = nil
+	return fds
+}
+
+// Close gives the slot back. A forked child may have its descriptors, too.
+func (s *Slot) Close() error {
+	closeAll(s.Descriptors())
+	if s.end < 0 {
+		return nil
+	}
+	err := errors.Join(os.NewSyscallError("shutdown", unix.Shutdown(s.end, unix.SHUT_RDWR)), unix.Close(s.end))
+	s.end = -1
+	return err
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/registry"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/uapi"
+)
+
+// slots are the shares of devices' addresses that programs have.
+type slots struct {
+	mu     sync.Mutex
+	closed bool
+	taken  map[*slot]struct{}
+}
+
+// A slot is a share of a device's address that a program has until it closes its end of
+// a socket or the process ends.
+type slot struct {
+	from    registry.Slots
+	lane    int
+	process *client.Process
+	end     *os.File // the server's
+}
+
+// slot lends a share of a device's address.
+func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.Answer) error {
+	d, from, err := s.shared(p, name)
+	switch {
+	case reasons != uapi.Reasons():
+		return client.Refuse(syscall.EPROTO, reason.ClientProtocol, uapi.Protocol, 0)
+	case err != nil:
+		return err
+	}
+	lane, fds, err := from.Take()
+	if err != nil {
+		return slotError(err)
+	}
+	for _, fd := range fds {
+		a.Attach(fd, 0, 0, 0)
+	}
+	x := &slot{from: from, lane: lane, process: p}
+	far, err := s.slots.add(s, x)
+	if err != nil {
+		from.Give(lane)
+		return err
+	}
+	a.Attach(far, 0, 0, 0)
+	a.Text, err = json.Marshal(describe(d, lane))
+	return err // which gives the slot back, as it closes far
+}
+
+// shared returns a device of which the process may have a share.
+func (s *Server) shared(p *client.Process, name string) (*device.Device, registry.Slots, error) {
+	for _, d := range s.devices {
+		if d.FileName() != name {
+			continue
+		}
+		from := registry.Of(d.Verbs).Slots
+		switch {
+		case from == nil:
+			return nil, nil, client.Refuse(syscall.EOPNOTSUPP, reason.SlotUnshared, 0, uint64(d.Verbs.Protocol()))
+		case int(p.UID) != os.Geteuid():
+			return nil, nil, client.Refuse(syscall.EACCES, reason.SlotUser, uint64(os.Geteuid()), uint64(p.UID))
+		}
+		return d, from, nil
+	}
+	return nil, nil, syscall.ENOENT
+}
+
+// slotError returns the refusal of a program for which there is no slot.
+func slotError(err error) error {
+	var why *reason.Error
+	if errors.As(err, &why) {
+		return client.Refuse(syscall.EBUSY, why.Detail.Reason, why.Detail.Expected, why.Detail.Found)
+	}
+	return err
+}
+
+// describe says what an adapter needs to know of its slot.
+func describe(d *device.Device, lane int) *uapi.Slot {
+	s := &uapi.Slot{
+		Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
+		First: lane, Of: d.Adapter.Share().Of,
+	}
+	host := d.Verbs.SameHost()
+	s.SameHost = string(host.Mode)
+	if host.Socket != "" {
+		s.SameHostDir = filepath.Dir(host.Socket)
+	}
+	return s
+}
+
+// add records a slot, and returns the program's end of its socket.
+func (t *slots) add(s *Server, x *slot) (far int, err error) {
+	if err := x.process.Account.Descriptors.Take(1); err != nil {
+		return -1, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		x.process.Account.Descriptors.Return(1)
+		return -1, err
+	}
+	x.end = os.NewFile(uintptr(fds[0]), "slot")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || x.process.Ended() {
+		x.process.Account.Descriptors.Return(1)
+		_ = unix.Close(fds[1])
+		return -1, errors.Join(syscall.EIO, x.end.Close())
+	}
+	t.taken[x] = struct{}{}
+	s.runtime.Running.Add(1)
+	go func() {
+		defer s.runtime.Running.Done()
+		var b [1]byte
+		_, _ = x.end.Read(b[:]) // until either end is closed
+		t.remove(x)
+	}()
+	return fds[1], nil
+}
+
+// remove gives a slot back.
+func (t *slots) remove(x *slot) {
+	t.mu.Lock()
+	delete(t.taken, x)
+	t.mu.Unlock()
+	_ = x.end.Close()
+	x.from.Give(x.lane)
+	x.process.Account.Descriptors.Return(1)
+}
+
+// endOf gives back the slots of a process that has ended. A child may have its descriptors.
+func (t *slots) endOf(p *client.Process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for x := range t.taken {
+		if x.process == p {
+			_ = x.end.Close() // ends the Read of add
+		}
+	}
+}
+
+// close gives all slots back. Programs go on using them.
+func (t *slots) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for x := range t.taken {
+		_ = x.end.Close()
+	}
+}
+
+func (t *slots) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.taken)
+}

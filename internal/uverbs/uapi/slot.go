@@ -1,0 +1,25 @@
+package uapi
+
+import "net/netip"
+
+// A Slot is the answer to OpSlot, behind the reply in JSON: a share of a device's address
+// for an adapter in the program. Data of the request is the name of the device's file, and
+// Arg[0] is Reasons: EPROTO refuses programs of another build.
+// Descriptors of the reply are the receiving socket, what keeps the address's other
+// sockets open, and a socket whose end gives the slot back. The server takes the slot back as
+// well when the process ends that has asked for it.
+type Slot struct {
+	Addr      netip.AddrPort // with the zone of a link-local address
+	Interface string
+	GUID      uint64
+	MTU       int // active MTU in bytes
+
+	// The program's queue pairs are those of lane First of Of.
+	First, Of int
+
+	SameHost    string // mode of the server's device, as verbs.SameHost has it
+	SameHostDir string // directory in which it is published; empty for none
+}
+
+// SlotDescriptors is how many descriptors come with a Slot.
+const SlotDescriptors = 3

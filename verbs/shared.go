@@ -1,0 +1,46 @@
+package verbs
+
+import (
+	"errors"
+	"strings"
+
+	"softrdma/internal/reason"
+)
+
+// sharedPrefix begins the name of a device on an address that a daemon shares.
+const sharedPrefix = "shared:"
+
+// sharedLanes is how many lanes a shared address has: those of the device that shares it,
+// and one for each program. It is a variable for tests.
+var sharedLanes = 256
+
+// refuseShared returns an error that names the settings which the owner of a shared
+// address has chosen.
+func (c *Config) refuseShared() error {
+	var found []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"Lanes", c.Lanes > 1}, {"Shared", c.Shared}, {"MTU", c.MTU != 0}, {"TLS", c.TLS != nil}, {"NoCRC", c.NoCRC}, {"Markers", c.Markers},
+	} {
+		if f.set {
+			found = append(found, f.name)
+		}
+	}
+	if len(found) > 0 {
+		return reason.NotSupported("a device on a shared address has one lane of RoCE v2 and the MTU of the address, found %s", strings.Join(found, ", "))
+	}
+	return nil
+}
+
+// giveUp ends the device's part in a shared address. Nothing uses its links any more.
+func (d *Device) giveUp() (err error) {
+	if d.slots != nil {
+		d.slots.Close()
+	}
+	if d.release != nil {
+		err = d.release()
+	}
+	return errors.Join(err)
+}

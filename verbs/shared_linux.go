@@ -1,0 +1,54 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
+	"softrdma/internal/host"
+	"softrdma/internal/link/udp"
+	"softrdma/internal/provider/daemon"
+	"softrdma/internal/reason"
+	"softrdma/internal/samehost"
+)
+
+// openShared opens a device on a slot of a daemon's device.
+func (s *Stack) openShared(name string, cfg *Config) (*Device, error) {
+	if err := cfg.refuseShared(); err != nil {
+		return nil, err
+	}
+	slot, err := daemon.TakeSlot(name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.startShared(slot, cfg)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("daemon on %s: %w", slot.Socket, err), slot.Close())
+	}
+	return d, nil
+}
+
+func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
+	choice, err := host.Resolve(slot.Addr.String())
+	if err != nil {
+		return nil, err
+	}
+	choice.Why = append(choice.Why, fmt.Sprintf("The daemon on %s (process %d) shares it.", slot.Socket, slot.PID))
+	c := *cfg
+	c.MTU = slot.MTU
+	p := opening{choice: choice, release: slot.Close}
+	if err := p.check(&c); err != nil {
+		return nil, err
+	}
+	if p.mode == samehost.Require {
+		return nil, reason.NotSupported("SameHost %q: a device on a shared address uses the network", SameHostRequire)
+	}
+	l, err := udp.OpenSlot(slot.Descriptors(), choice.Addr, udpConfig(&choice, &c))
+	if err != nil {
+		return nil, err
+	}
+	p.links = links{networks: rocev2.Networks([]*udp.Link{l}), share: frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}}
+	p.mode = samehost.Off
+	return s.start(&p, &c)
+}

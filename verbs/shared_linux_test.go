@@ -1,0 +1,296 @@
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// shareAddress serves a device on an address that programs share, and returns the name by
+// which they open devices there.
+func shareAddress(t testing.TB, addr string) (*served, string) {
+	t.Helper()
+	needOwn(t, "a daemon serves no devices of daemons")
+	if *overEthernet || *overMemory {
+		t.Skip("SKIPPED with -roce1 and -samehost: only RoCE v2 addresses are shared, and packets between programs on one take the network")
+	}
+	hostDirectory(t)
+	dev := openInProcess(t, addr, verbs.Config{Shared: true})
+	s := serve(t, dev)
+	return s, "shared:" + filepath.Join(s.dir, "socket")
+}
+
+// openShared opens a device on a shared address in this process.
+func openShared(t testing.TB, name string) *verbs.Device {
+	t.Helper()
+	dev, err := verbs.Open(name, verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dev.Close() })
+	return dev
+}
+
+// exchange checks the operations of a connected queue pair with a peer in another process.
+func exchange(t *testing.T, p *hostPeer, s *side) {
+	t.Helper()
+	const half = peerSlots * peerSlot // the peer's first half is for WRITEs and READs
+	for i, n := range []int{1, 8, 4096, 65536, half / 2} {
+		fill(s.buf[:n], uint64(i))
+		s.post(t, p.to(s, verbs.OpWrite, 0, n))
+		s.ok(t, verbs.WCWrite)
+		want := slices.Clone(s.buf[:n])
+		clear(s.buf[:n])
+		s.post(t, p.to(s, verbs.OpRead, 0, n))
+		if s.ok(t, verbs.WCRead); !slices.Equal(s.buf[:n], want) {
+			t.Fatalf("WRITE and READ of %d bytes: other bytes came back", n)
+		}
+	}
+	for i := range 3 * peerSlots {
+		putMessage(s.buf[:1000], uint64(i))
+		s.post(t, p.to(s, verbs.OpSend, 0, 1000))
+		s.ok(t, verbs.WCSend)
+		p.line(t, "message 1000")
+	}
+}
+
+const sharedSize = 2 * peerSlots * peerSlot
+
+// Programs on one address reach each other, the daemon's own device there, and a device on
+// another address.
+func TestSharedAddressCarriesEveryOperation(t *testing.T) {
+	_, name := shareAddress(t, "127.7.42.1")
+	peer := func(addr string) *hostPeer {
+		return startHostPeer(t, peerConfig{Addr: addr, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true})
+	}
+	program, elsewhere := openShared(t, name), openInProcess(t, "127.7.42.2", verbs.Config{})
+	defer elsewhere.Close()
+	for _, c := range []struct {
+		from *verbs.Device
+		to   string
+	}{{program, name}, {elsewhere, name}, {program, "127.7.42.3"}} {
+		p := peer(c.to)
+		s := on(t, c.from, make([]byte, sharedSize))
+		p.join(t, verbs.ConnectConfig{Timeout: 19}, s)
+		if path := s.qp.Path(); c.to == name && path != verbs.PathNetwork {
+			t.Errorf("%v to %v: path %q", c.from.Addr(), c.to, path)
+		}
+		exchange(t, p, s)
+		p.end(t)
+	}
+}
+
+// Two devices on one address in one process, and the daemon's own, exchange in all
+// directions.
+func TestSharedAddressWithinAProcess(t *testing.T) {
+	daemon, name := shareAddress(t, "127.7.42.1")
+	devices := []*verbs.Device{daemon.dev, openShared(t, name), openShared(t, name)}
+	for _, from := range devices {
+		for _, to := range devices {
+			a, b := on(t, from, make([]byte, 1<<20)), on(t, to, make([]byte, 1<<20))
+			a.peer, b.peer = b, a
+			ends{}.join(t, a, b)
+			fill(a.buf, 1)
+			a.post(t, a.write(0, len(a.buf)))
+			if a.ok(t, verbs.WCWrite); !slices.Equal(a.buf, b.buf) {
+				t.Error("other bytes arrived")
+			}
+		}
+	}
+	if devices[1].Query() != daemon.dev.Query() || devices[1].Addr() != daemon.dev.Addr() || devices[1].QueryPort().ActiveMTU != daemon.dev.QueryPort().ActiveMTU {
+		t.Errorf("device %+v on %v differs from the daemon's %+v on %v", devices[1].Query(), devices[1].Addr(), daemon.dev.Query(), daemon.dev.Addr())
+	}
+}
+
+func TestSharedAddressDatagrams(t *testing.T) {
+	_, name := shareAddress(t, "127.7.42.1")
+	p := startHostPeer(t, peerConfig{Addr: name, Size: sharedSize, QPs: 1, Type: verbs.UD, Report: true})
+	s := onType(t, openShared(t, name), make([]byte, sharedSize), verbs.UD)
+	p.join(t, verbs.ConnectConfig{}, s)
+	ah, err := s.pd.CreateAH(verbs.AddressVector{DGID: s.dev.GID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * peerSlots {
+		putMessage(s.buf[:1000], uint64(i))
+		s.post(t, verbs.SendWR{
+			Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 1000)},
+			AH: ah, RemoteQPN: p.info.Ends[0].QPN, RemoteQKey: peerQKey,
+		})
+		s.ok(t, verbs.WCSend)
+		p.line(t, "message 1000")
+	}
+	p.end(t)
+}
+
+// Each program on an address joins multicast groups for itself.
+func TestSharedAddressMulticast(t *testing.T) {
+	daemon, name := shareAddress(t, "127.7.42.1")
+	group := netip.MustParseAddr("239.77.42.1")
+	var members []*side
+	for _, dev := range []*verbs.Device{daemon.dev, openShared(t, name), openShared(t, name)} {
+		s := onType(t, dev, make([]byte, 4096), verbs.UD)
+		s.readyUD(t, peerQKey)
+		if err := s.qp.AttachMulticast(group); err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, s)
+	}
+	for i, from := range members {
+		ah, err := from.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(group)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range members {
+			m.recv(t, 7, 1024, 2048)
+		}
+		from.post(t, verbs.SendWR{
+			Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.mr.SGE(0, 100)}, AH: ah, RemoteQPN: 0xffffff, RemoteQKey: peerQKey,
+		})
+		for k, m := range members {
+			want := []verbs.WCOp{verbs.WCRecv}
+			if k == i {
+				want = append(want, verbs.WCSend)
+			}
+			for range want {
+				if wc := m.one(t); wc.Err() != nil || !slices.Contains(want, wc.Op) {
+					t.Errorf("member %d: %v, %v", k, wc.Op, wc.Err())
+				}
+			}
+		}
+	}
+}
+
+func TestSharedAddressRefusals(t *testing.T) {
+	defer verbs.SetSharedLanes(3)()
+	s, name := shareAddress(t, "127.7.42.1")
+	first, second := openShared(t, name), openShared(t, name)
+	if _, err := verbs.Open(name, verbs.Config{}); reasonOf(err) != "SLOTS_TAKEN" || !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("a third program of two: %v", err)
+	}
+	if n := s.server.Count().Slots; n != 2 {
+		t.Errorf("%d slots are taken, expected 2", n)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the slot is free", func() bool { return s.server.Count().Slots == 1 })
+	openShared(t, name)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for setting, cfg := range map[string]verbs.Config{"MTU": {MTU: 1024}, "Lanes": {Lanes: 2}, "Shared": {Shared: true}, "Markers": {Markers: true}} {
+		if _, err := verbs.Open(name, cfg); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), setting) {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+	if _, err := verbs.Open(name+"/rxe1", verbs.Config{}); err == nil {
+		t.Error("a device that there is none of")
+	}
+	if _, err := verbs.Open("127.7.42.1", verbs.Config{}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("the address without a slot: %v", err)
+	}
+	if _, err := verbs.Open("iwarp:127.7.42.1", verbs.Config{Shared: true}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("iWARP: %v", err)
+	}
+	alone := serve(t, openInProcess(t, "127.7.42.4", verbs.Config{}))
+	if _, err := verbs.Open("shared:"+filepath.Join(alone.dir, "socket"), verbs.Config{}); reasonOf(err) != "SLOT_UNSHARED" {
+		t.Errorf("a device that is not shared: %v", err)
+	}
+}
+
+// Programs that are killed at any moment leave nothing, and disturb nobody on the address.
+func TestSharedAddressSurvivesKills(t *testing.T) {
+	s, name := shareAddress(t, "127.7.42.1")
+	rounds := 500
+	if testing.Short() {
+		rounds = 30
+	}
+	own := openShared(t, name)
+	p := startHostPeer(t, peerConfig{Addr: name, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true})
+	a := on(t, own, make([]byte, sharedSize))
+	p.join(t, verbs.ConnectConfig{Timeout: 19}, a)
+	before := openDescriptors(t)
+	r := rand.New(rand.NewPCG(42, uint64(rounds)))
+	for i := range rounds {
+		victim := launchHostPeer(t, peerConfig{Addr: name, Size: sharedSize, QPs: 1, Type: verbs.RC})
+		if i%10 == 0 {
+			exchange(t, p, a)
+		}
+		if i%3 == 0 {
+			victim.meet(t)
+			v := on(t, own, make([]byte, sharedSize))
+			victim.join(t, verbs.ConnectConfig{Timeout: 14}, v)
+			v.post(t, victim.to(v, verbs.OpWrite, 0, sharedSize/4))
+			victim.kill()
+			if err := v.qp.Destroy(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+			victim.kill()
+		}
+	}
+	eventually(t, "the slots are free", func() bool { return s.server.Count().Slots == 2 })
+	eventually(t, "the processes are forgotten", func() bool { return s.server.Count().Processes <= 2 })
+	eventually(t, "the descriptors are closed", func() bool { return openDescriptors(t) <= before+slotsKept })
+	exchange(t, p, a)
+	again := openShared(t, name)
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	p.end(t)
+}
+
+// slotsKept is how many sockets the daemon keeps for programs to come, if victims overlap.
+const slotsKept = 4
+
+func openDescriptors(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// A daemon that is killed takes nothing from programs that share its address, but no more
+// can come. Its address is in use until they have ended.
+func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
+	needOwn(t, "a daemon serves no devices of daemons")
+	hostDirectory(t)
+	d := startDaemon(t, sharing+"127.7.42.1")
+	name := "shared:" + d.Socket()
+	p := startHostPeer(t, peerConfig{Addr: name, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true})
+	dev := openShared(t, name)
+	a := on(t, dev, make([]byte, sharedSize))
+	p.join(t, verbs.ConnectConfig{Timeout: 19}, a)
+	exchange(t, p, a)
+	d.Kill()
+	exchange(t, p, a)
+	if _, err := verbs.Open(name, verbs.Config{}); err == nil {
+		t.Error("a slot of a daemon that was killed")
+	}
+	_, err := verbs.Open("127.7.42.1", verbs.Config{Shared: true})
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), "127.7.42.1") {
+		t.Errorf("the address while programs have it: %v", err)
+	}
+	p.end(t)
+	if err := dev.Close(); err != nil {
+		t.Error(err)
+	}
+	again := openInProcess(t, "127.7.42.1", verbs.Config{Shared: true})
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package verbs
+
+import (
+	"runtime"
+
+	"softrdma/internal/reason"
+)
+
+// openShared says what is missing.
+func (*Stack) openShared(string, *Config) (*Device, error) {
+	return nil, reason.NotSupported("a shared address: packets can be steered to programs on Linux only, not on %s", runtime.GOOS)
+}
