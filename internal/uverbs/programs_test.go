@@ -172,3 +172,30 @@ func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Ser
 		})
 	}
 }
+
+// An extended completion queue has a function of its own that polls.
+func TestProgramsPollExtendedQueues(t *testing.T) {
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		missing(t, "libibverbs-dev")
+	}
+	lib, program := library(t), filepath.Join(t.TempDir(), "startpoll")
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", program, "testdata/startpoll.c", "-libverbs", "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := newServer(t, "127.14.3.7")
+	for name, env := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
+			defer cancel()
+			c, out := command(ctx, t, s, lib, program)
+			c.Env = append(c.Env, env...)
+			if err := c.Run(); err != nil || !strings.Contains(out.String(), "all completed") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			receives := strings.Contains(out.String(), "ibv_start_poll is "+filepath.Base(lib))
+			if receives != (name == "program") {
+				t.Errorf("polling receives: %t\n%s", receives, out)
+			}
+		})
+	}
+}

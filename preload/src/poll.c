@@ -4,6 +4,8 @@
  * context has a pointer to the function that polls, which libibverbs allows to
  * be replaced (struct ibv_context, unchanged since version 1.0). The function
  * here calls the provider's, and yields the processor if that finds nothing.
+ * With the engine in this process it receives instead. ibv_start_poll is the
+ * same for extended completion queues, each of which has a pointer of its own.
  * From time to time it checks that the server still runs, because a program
  * that only polls would not notice its end.
  */
@@ -12,9 +14,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 
-/* The beginning of struct ibv_context. */
+/* struct ibv_context */
 enum { OPS_POLL_CQ = 11, OPS = 32 };
 
 typedef int poll_function(void *cq, int n, void *wc);
@@ -22,7 +25,19 @@ typedef int poll_function(void *cq, int n, void *wc);
 struct context {
 	void *device;
 	void *ops[OPS];
-	int cmd_fd;
+	int cmd_fd, async_fd, completion_vectors;
+	pthread_mutex_t lock;
+	void *compatible; /* EXTENDED: struct verbs_context ends with it */
+};
+
+#define EXTENDED ((void *)UINTPTR_MAX)
+
+/* The end of struct verbs_context, which grows at its beginning. */
+struct extended_context {
+	void *create_cq_ex;
+	void *between[13];
+	size_t size; /* of all of it */
+	struct context context;
 };
 
 /* Two providers drive our devices: rxe and siw. */
@@ -54,12 +69,30 @@ static int server_gone(void *cq)
 	return ours(c->cmd_fd) && device_gone(c->cmd_fd);
 }
 
-/* The beginning of struct ibv_cq. */
+/* struct ibv_cq */
 struct completion_queue {
 	struct context *context;
 	void *channel, *user;
 	uint32_t handle;
+	int entries;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint32_t completion_events, async_events;
 };
+
+/* The beginning of struct ibv_cq_ex. */
+struct extended_queue;
+typedef int start_function(struct extended_queue *q, void *attributes);
+
+struct extended_queue {
+	struct completion_queue queue;
+	uint32_t mask;
+	int status;
+	uint64_t id;
+	start_function *start;
+};
+
+typedef struct extended_queue *create_function(struct context *c, void *attributes);
 
 static int poll_with(int provider, void *cq, int n, void *wc)
 {
@@ -85,6 +118,51 @@ static int poll_with(int provider, void *cq, int n, void *wc)
 static int poll_first(void *cq, int n, void *wc) { return poll_with(0, cq, n, wc); }
 static int poll_second(void *cq, int n, void *wc) { return poll_with(1, cq, n, wc); }
 static poll_function *const polls[2] = { poll_first, poll_second };
+
+/* Only the rxe provider has extended completion queues. */
+static _Atomic(create_function *) provider_create;
+static _Atomic(start_function *) provider_start;
+
+static int start_first(struct extended_queue *q, void *attributes)
+{
+	start_function *start = atomic_load_explicit(&provider_start, memory_order_relaxed);
+	int fd = q->queue.context->cmd_fd, err = start(q, attributes);
+
+	if (err != ENOENT)
+		return err;
+	if (engine_receive(fd, q->queue.handle) < 0)
+		return EIO;
+	return start(q, attributes);
+}
+
+static struct extended_queue *create_first(struct context *c, void *attributes)
+{
+	create_function *create = atomic_load_explicit(&provider_create, memory_order_relaxed);
+	struct extended_queue *q = create(c, attributes);
+	start_function *known = NULL;
+
+	if (!q || !in_engine(c->cmd_fd) || !q->start)
+		return q;
+	if (atomic_compare_exchange_strong(&provider_start, &known, q->start) || known == q->start)
+		q->start = start_first;
+	return q;
+}
+
+/* extend replaces what an extended context has. */
+static void extend(struct context *c)
+{
+	struct extended_context *e;
+	create_function *create, *known = NULL;
+
+	if (c->compatible != EXTENDED || !in_engine(c->cmd_fd))
+		return;
+	e = (struct extended_context *)((char *)c - offsetof(struct extended_context, context));
+	if (e->size < sizeof(*e) || !e->create_cq_ex)
+		return;
+	create = (create_function *)e->create_cq_ex;
+	if (atomic_compare_exchange_strong(&provider_create, &known, create) || known == create)
+		e->create_cq_ex = (void *)create_first;
+}
 
 /* Where the library was loaded by dlopen, it does not stand behind this one. */
 static void *libibverbs(const char *name)
@@ -123,5 +201,6 @@ EXPORT void *ibv_open_device(void *device)
 			break;
 		}
 	}
+	extend(c);
 	return c;
 }
