@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"softrdma/verbs"
 )
@@ -31,6 +34,10 @@ type peerConfig struct {
 	Mode    verbs.SameHost
 	Report  bool   // a line for each message
 	Capture string // file that the command "capture" writes
+
+	// Cable is an interface that the peer takes into a network namespace of its own, with
+	// the address CableAddr.
+	Cable, CableAddr string
 }
 
 // A peerMemory is what a peer tells about itself.
@@ -79,6 +86,9 @@ func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	p := &hostPeer{cfg: cfg, cmd: exec.Command("/proc/self/exe", "-test.run=^TestHostPeerProcess$", "-test.v")}
 	p.cmd.Env = append(os.Environ(), hostPeerEnvironment+"="+string(text))
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cfg.Cable != "" {
+		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET
+	}
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -92,6 +102,15 @@ func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	}
 	t.Cleanup(p.kill)
 	p.out = bufio.NewScanner(out)
+	if cfg.Cable != "" {
+		l, err := netlink.LinkByName(cfg.Cable)
+		if err == nil {
+			err = netlink.LinkSetNsPid(l, p.cmd.Process.Pid)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	return p
 }
 
@@ -241,6 +260,9 @@ type peerProcess struct {
 }
 
 func (w *peerProcess) open(t *testing.T) {
+	if w.cfg.Cable != "" {
+		w.plug(t)
+	}
 	dev := openInProcess(t, w.cfg.Addr, verbs.Config{SameHost: w.cfg.Mode, NoLoopback: true, Lanes: w.cfg.Lanes})
 	mem := make([]byte, w.cfg.Size)
 	if w.cfg.Shared {
@@ -256,6 +278,26 @@ func (w *peerProcess) open(t *testing.T) {
 		w.qps = append(w.qps, qp)
 	}
 	w.introduce(t)
+}
+
+// plug sets the peer's interface up once it is there.
+func (w *peerProcess) plug(t *testing.T) {
+	a, err := netlink.ParseAddr(w.cfg.CableAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l netlink.Link
+	eventually(t, "interface "+w.cfg.Cable, func() bool {
+		l, err = netlink.LinkByName(w.cfg.Cable)
+		return err == nil
+	})
+	if err := errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, w.cfg.Cable+" up", func() bool {
+		l, err = netlink.LinkByName(w.cfg.Cable)
+		return err == nil && l.Attrs().OperState == netlink.OperUp
+	})
 }
 
 // introduce tells what the other side has to know.
