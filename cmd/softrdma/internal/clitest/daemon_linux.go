@@ -31,6 +31,12 @@ func ShortDir(t *testing.T) string {
 // StartAsNobody is Start as another user.
 func StartAsNobody(t *testing.T, args ...string) *Process {
 	t.Helper()
+	return StartAs(t, 65534, nil, args...)
+}
+
+// StartAs is Start as a user with some more environment variables.
+func StartAs(t *testing.T, uid uint32, env []string, args ...string) *Process {
+	t.Helper()
 	b, err := os.ReadFile(Command(t)) // the original is not accessible to other users
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +46,8 @@ func StartAsNobody(t *testing.T, args ...string) *Process {
 		t.Fatal(err)
 	}
 	p := Prepare(t, args...)
-	p.Cmd.Path, p.Cmd.Dir = bin, "/"
-	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	p.Cmd.Path, p.Cmd.Dir, p.Cmd.Env = bin, "/", append(os.Environ(), env...)
+	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	p.Start()
 	return p
 }

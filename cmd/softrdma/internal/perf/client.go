@@ -76,7 +76,7 @@ func runClient(ctx context.Context, cmd *cobra.Command, opt *options, host strin
 		c.Fail(err)
 		return err
 	}
-	p.report = newReport(cmd, opt, cli.DeviceName(dev.Device), opt.Protocol.PeerName(hello.Device), s.QPs[0].Path(), s.QPs[0].Query().PathMTU)
+	p.report = newReport(cmd, opt, cli.DeviceName(dev.Device), opt.Protocol.PeerName(hello.Device), s.QPs[0])
 	if err := p.run(ctx); err != nil {
 		c.Fail(err)
 		return err

@@ -2,8 +2,10 @@ package perf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,22 +80,29 @@ type report struct {
 	Recovery      string                  `json:"recovery,omitempty"`
 	Client        string                  `json:"client"`
 	Server        string                  `json:"server"`
-	Path          verbs.Path              `json:"path"` // "network", "same host", "same process", "unknown"
+	Path          verbs.Path              `json:"path"`             // "network", "same host", "same process", "unknown"
+	Reason        string                  `json:"reason,omitempty"` // why the path is not memory
 	Bandwidth     []bandwidthResult       `json:"bandwidth,omitempty"`
 	Latency       []measure.LatencyResult `json:"latency,omitempty"`
 }
 
-func newReport(cmd *cobra.Command, opt *options, client, server string, path verbs.Path, mtu int) *report {
+func newReport(cmd *cobra.Command, opt *options, client, server string, q *verbs.QP) *report {
 	r := &report{
 		out: cmd.OutOrStdout(), json: opt.json, Operation: opt.Operation, Metric: opt.Metric, Bidirectional: opt.Bidirectional,
-		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: mtu, Client: client, Server: server, Path: path,
+		Events: opt.Events, QPs: opt.QPs, Depth: opt.Depth, MTU: q.Query().PathMTU, Client: client, Server: server, Path: q.Path(),
 		Memory: cmp.Or(opt.Memory, measure.MemoryAlloc), Congestion: string(opt.Congestion), Recovery: string(opt.Recovery),
+	}
+	if why := verbs.ReasonError(nil); errors.As(q.WhyNetwork(), &why) {
+		r.Reason = why.Reason()
 	}
 	if !r.json {
 		r.title()
 	}
 	return r
 }
+
+// usualReasons are those of most connections between hosts.
+var usualReasons = []string{"HOST_UNPUBLISHED", "HOST_OFF", "HOST_TRANSPORT", "HOST_UNSUPPORTED"}
 
 var titles = map[string]string{
 	measure.OpWrite: "RDMA WRITE", measure.OpRead: "RDMA READ", measure.OpSend: "SEND", measure.OpAtomic: "Atomic FETCH_AND_ADD",
@@ -121,6 +130,9 @@ func (r *report) title() {
 		fmt.Fprintf(r.out, "MTU %d, ", r.MTU)
 	}
 	fmt.Fprintf(r.out, "%s, path %s", waiting, r.Path)
+	if r.Reason != "" && !slices.Contains(usualReasons, r.Reason) {
+		fmt.Fprintf(r.out, " (%s)", r.Reason)
+	}
 	if r.Memory != measure.MemoryAlloc {
 		fmt.Fprintf(r.out, ", %s memory", r.Memory)
 	}
