@@ -87,7 +87,7 @@ func TestProgramsFindTheDevice(t *testing.T) {
 		{"daemon", []string{"ibstat", "rxe0"}, []string{"State: Active", "Link layer: Ethernet"}},
 		{"daemon", []string{"ibstatus"}, []string{"4: ACTIVE"}},
 		{"daemon", []string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
-		{"program", []string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_GLOB"}},
+		{"program", []string{"ibv_devinfo", "-v"}, []string{"hca_id:\trxe0", "PORT_ACTIVE (4)", "::ffff:127.14.3.1, RoCE v2", "ATOMIC_HCA"}},
 	} {
 		c, out := command(ctx, t, s, lib, x.args...)
 		c.Env = append(c.Env, all[x.engine]...)

@@ -60,8 +60,6 @@ type Device struct {
 	Name    string
 	Driver  Driver
 
-	inProgram bool // the program runs in this process
-
 	mu     sync.Mutex
 	owners map[uint32]*client.Process // that created a queue pair, by its number
 }
@@ -94,7 +92,7 @@ func New(v *verbs.Device, others []*Device) *Device {
 // server's device whose address it shares.
 func NewInProgram(v *verbs.Device, index int) *Device {
 	d := New(v, nil)
-	d.Index, d.inProgram = index, true
+	d.Index = index
 	return d
 }
 
@@ -174,13 +172,12 @@ func (d *Device) Attributes(own bool, mappings int64) uapi.QueryDeviceResp {
 		MaxQP: pairs, MaxQPWR: MaxQPWR, DeviceCapFlags: deviceCaps, MaxSGE: MaxSGE, MaxSGERd: MaxSGE,
 		MaxCQ: queues, MaxCQE: MaxCQE, MaxMR: most(mappings/2-spareMappings, maxRegions), MaxPD: 1 << 20,
 		MaxQPRdAtom: adapter.MaxReadAtomic, MaxResRdAtom: adapter.MaxReadAtomic * pairs, MaxQPInitRdAtom: adapter.MaxReadAtomic,
-		// The processor has no atomics on another process's memory (see package memory).
+		// The processor has no atomics on another process's memory (see package memory). On
+		// memory of this process atomics are its own (IBV_ATOMIC_GLOB), but UCX uses the
+		// atomics of a device only if it finds IBV_ATOMIC_HCA.
 		AtomicCap: 1,
 		MaxMW:     1 << 20, MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: 1 << 15,
 		MaxSRQ: queues, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
-	}
-	if d.inProgram {
-		r.AtomicCap = 2 // atomic with the processor's own
 	}
 	if d.Adapter.IWARP() && !own {
 		// Report none of what siw's provider cannot ask for.

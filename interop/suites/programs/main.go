@@ -30,6 +30,7 @@ func main() {
 	softrdma := flag.String("softrdma", "bin/softrdma", "the command, built where the preloaded library was")
 	page := flag.String("write", "", "page to write the table into")
 	only := flag.String("run", "", "run only programs that match; nothing is written then")
+	engine := flag.String("engine", "", "engine of softrdma exec: program or daemon (default that of the command)")
 	logs := flag.String("logs", "", "folder for what the programs said (default a temporary one, kept where something fails)")
 	flag.Parse()
 	if !inside() {
@@ -37,14 +38,14 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *softrdma, *page, *only, *logs); err != nil {
+	if err := run(ctx, *softrdma, *engine, *page, *only, *logs); err != nil {
 		fmt.Fprintln(os.Stderr, "programs:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, softrdma, page, only, logs string) error {
+func run(ctx context.Context, softrdma, engine, page, only, logs string) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func run(ctx context.Context, softrdma, page, only, logs string) error {
 		return err
 	}
 	defer net.close()
-	r := &runner{softrdma: softrdma, logs: logs, net: net}
+	r := &runner{softrdma: softrdma, engine: engine, logs: logs, net: net}
 	var rows []row
 	failed := 0
 	for _, p := range programs {

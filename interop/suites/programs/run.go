@@ -47,6 +47,7 @@ func (r row) String() string {
 // A runner runs programs in its network.
 type runner struct {
 	softrdma string
+	engine   string // of softrdma exec; empty for the command's default
 	logs     string
 	net      *network
 	count    int
@@ -81,7 +82,11 @@ func (r *runner) command(ctx context.Context, p *program, end int, argv []string
 	if p.iwarp {
 		device = "iwarp:" + device
 	}
-	line := []string{r.softrdma, "exec", "-v", "-d", device, "--"}
+	line := []string{r.softrdma, "exec", "-v", "-d", device}
+	if r.engine != "" && !p.iwarp {
+		line = append(line, "--engine", r.engine)
+	}
+	line = append(line, "--")
 	names := strings.NewReplacer(serverAddress, addrs[0], clientAddress, addrs[1], logFolder, r.logs)
 	for _, a := range argv {
 		line = append(line, names.Replace(a))

@@ -64,7 +64,7 @@ type options struct {
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
-	s := options{engine: engineDaemon}
+	s := options{engine: engineAuto}
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- PROGRAM [ARGS...]", Short: "Run a program that uses libibverbs, unchanged",
 		Long: long, Example: example, Args: cobra.MinimumNArgs(1),
