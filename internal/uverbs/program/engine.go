@@ -27,6 +27,7 @@ type Engine struct {
 	files   *client.Files
 	self    *client.Process
 	closing sync.Once
+	log     func(string) // nil for none
 
 	recent atomic.Pointer[target] // of the last direct call
 }
@@ -38,12 +39,13 @@ type target struct {
 }
 
 // New makes the engine of a device, which it closes at its end. Index is the device's
-// among those of the server. Log gets a line for each call that is refused, if it is not nil.
+// among those of the server. Log gets a line for each call that is refused, and at the end
+// one for each reason that the device gave, if it is not nil.
 func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
 	if dev.Daemon() {
 		return nil, fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
 	}
-	e := &Engine{dev: dev, self: client.NewSelf()}
+	e := &Engine{dev: dev, self: client.NewSelf(), log: log}
 	e.runtime.Context, e.stop = stdcontext.WithCancel(stdcontext.Background())
 	e.runtime.Refusals.Log = log
 	e.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
@@ -130,6 +132,11 @@ func (e *Engine) Close() (err error) {
 	e.closing.Do(func() {
 		e.files.Close()
 		e.stop()
+		if e.log != nil {
+			for name, n := range e.dev.Counters() {
+				e.log(fmt.Sprintf("%s %d", name, n))
+			}
+		}
 		err = e.dev.Close()
 		e.runtime.Running.Wait()
 	})

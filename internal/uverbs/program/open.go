@@ -13,7 +13,7 @@ import (
 )
 
 // Open makes the engine of the device behind a device file ("uverbs0") of the server of a
-// socket. Log gets a line for each call that is refused, if it is not nil.
+// socket. See New about log.
 func Open(socket, file string, log func(string)) (*Engine, error) {
 	info, err := daemon.Ask(socket)
 	if err != nil {
