@@ -15,8 +15,17 @@ import (
 // Rxe's provider posts a receive by a store to the ring alone. In ERR it is flushed
 // nevertheless, for a program that polls and for one that sleeps until the event.
 func TestReceivesPostedInErrAreFlushed(t *testing.T) {
-	s := newServer(t, "127.14.0.18")
-	a, _ := newPair(t, s)
+	t.Run("device in the server", func(t *testing.T) {
+		a, _ := newPair(t, newServer(t, "127.14.0.18"))
+		flushesInErr(t, a)
+	})
+	t.Run("device in the program", func(t *testing.T) {
+		a, _ := newEnginePair(t, [2]string{"127.14.15.11", "127.14.15.12"})
+		flushesInErr(t, a)
+	})
+}
+
+func flushesInErr(t *testing.T, a *side) {
 	q := uapi.ModifyQP{QPHandle: a.handle, AttrMask: uint32(qp.MaskState), QPAttrs: uapi.QPAttrs{State: uint8(qp.Err)}}
 	if no, _, _ := a.f.command(uapi.CmdModifyQP, uapi.Bytes(&q), nil, 0); no != 0 {
 		t.Fatal(no)

@@ -73,8 +73,12 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 // Linux looks handles up in a table of the file: ENOENT if there is nothing, EINVAL if
 // the object has another type, for each command that names one.
 func TestStaleHandlesHaveTheKernelsErrno(t *testing.T) {
-	s := newServer(t, "127.14.1.6")
-	f := newTestClient(t, s).open("uverbs0")
+	t.Run("device in the server", func(t *testing.T) { refusesStaleHandles(t, newTestClient(t, newServer(t, "127.14.1.6"))) })
+	t.Run("device in the program", func(t *testing.T) { refusesStaleHandles(t, newEngineClient(t, "127.14.15.13")) })
+}
+
+func refusesStaleHandles(t *testing.T, c *testClient) {
+	f := c.open("uverbs0")
 	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
 	cq, _, _ := do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), 24)
 	gone, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
