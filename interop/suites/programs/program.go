@@ -76,10 +76,11 @@ func (p *program) row() (program, options string) {
 // makes two connections in turn and does not wait until its server listens for the second one: a
 // client that is too early is refused, tries again with objects it has freed, and crashes
 // (create_rdma_cm_connection and rdma_cm_destroy_cma of 4.5-0.17). Over iWARP its exchange may also
-// send before the other end has posted the next receive, which ends the connection.
+// send before the other end has posted the next receive, which ends the connection. libfabric 1.17's
+// ofi_rxm crashes once in some forty runs when it closes, after all messages were exchanged.
 func (p *program) attempts() int {
 	line := p.name()
-	if slices.Contains(p.client, "-R") || strings.Contains(line, "-c UC") || strings.Contains(line, "-c UD") || strings.Contains(line, "_uc_") || strings.Contains(line, "_ud_") {
+	if slices.Contains(p.client, "-R") || strings.Contains(line, "-c UC") || strings.Contains(line, "-c UD") || strings.Contains(line, "_uc_") || strings.Contains(line, "_ud_") || strings.Contains(line, "ofi_rxm") {
 		return 3
 	}
 	return 1
