@@ -9,7 +9,30 @@ import (
 
 // list returns all programs, grouped by package.
 func list() []program {
-	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), mpi(), others(), storage(), sockets(), iwarp())
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), mpi(), others(), storage(), sockets(), iwarp(), memory())
+}
+
+// memory returns the programs whose two ends, on a device each, reach each other through shared
+// memory.
+func memory() []program {
+	all := []program{
+		both("ibverbs-utils", "ibv_rc_pingpong -g 0 -c", "1000 iters"),
+		both("ibverbs-utils", "ibv_ud_pingpong -g 0 -c", "1000 iters"),
+		pair("rdmacm-utils", "rping -s -a SERVER -C 100 -V", "rping -c -a SERVER -C 100 -V -v", "rdma-ping-99"),
+		pair("rdmacm-utils", "udaddy -b SERVER", "udaddy -s SERVER", "return status 0"),
+		pair("rdmacm-utils", "ucmatose -b SERVER -c 10", "ucmatose -s SERVER -c 10", "return status 0"),
+		pair("rdmacm-utils", "rstream -b SERVER -S 4096 -C 50 -T v", "rstream -s SERVER -S 4096 -C 50 -T v", "custom"),
+	}
+	for _, line := range []string{"ib_write_bw", "ib_write_bw -a -n 5", "ib_write_bw -q 4 -b", "ib_read_bw", "ib_read_bw -R", "ib_send_bw -c UD", "ib_atomic_bw"} {
+		all = append(all, perftestPair(line, "MsgRate"))
+	}
+	for _, line := range []string{"ib_send_lat", "ib_send_lat -e -R", "ib_write_lat", "ib_read_lat"} {
+		all = append(all, perftestPair(line, "t_typical"))
+	}
+	for i := range all {
+		all[i].memory = true
+	}
+	return all
 }
 
 // iwarp returns the programs for an iWARP device. They connect with librdmacm (perftest's -R) and

@@ -33,17 +33,19 @@ func writePage(name string, rows []row, s suiteRun) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s\n\n", before, beginMark)
 	fmt.Fprintf(&b, "perftest with `-F`, perftest and UCX with `-n %s` where nothing else is said.\n\n", messages)
-	writeRows(&b, rows, false)
+	writeRows(&b, rows, func(p *program) bool { return !p.iwarp && !p.memory })
+	b.WriteString("Two programs of one host, each with a device of its own, through shared memory (`softrdma exec --same-host require`):\n\n")
+	writeRows(&b, rows, func(p *program) bool { return p.memory })
 	b.WriteString("On an iWARP device (`softrdma exec --protocol iwarp`), with siw's provider:\n\n")
-	writeRows(&b, rows, true)
+	writeRows(&b, rows, func(p *program) bool { return p.iwarp })
 	writeSuite(&b, s)
 	fmt.Fprintf(&b, "%s%s", endMark, after)
 	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
-// writeRows writes the rows of one protocol. Runs of a program with the same result and reason
+// writeRows writes the rows of some programs. Runs of a program with the same result and reason
 // share a line.
-func writeRows(b *bytes.Buffer, rows []row, iwarp bool) {
+func writeRows(b *bytes.Buffer, rows []row, of func(p *program) bool) {
 	b.WriteString("| package | program | options | result | |\n|---|---|---|---|---|\n")
 	type group struct {
 		key     [4]string
@@ -52,7 +54,7 @@ func writeRows(b *bytes.Buffer, rows []row, iwarp bool) {
 	var groups []*group
 	for _, r := range rows {
 		p := &r.program
-		if p.iwarp != iwarp {
+		if !of(p) {
 			continue
 		}
 		result, why := "✓", p.why

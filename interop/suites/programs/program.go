@@ -30,6 +30,7 @@ type program struct {
 	env    []string
 
 	iwarp   bool // on an iWARP device
+	memory  bool // through shared memory, which is required; the others use the network stack
 	apart   bool // needs two hosts: on one host, routing would choose its addresses
 	lingers bool // the server never exits by itself, on any device; the run ends it
 	want    string
@@ -54,6 +55,9 @@ func (p *program) name() string {
 	name := strings.TrimPrefix(strings.Join(append(append([]string(nil), p.env...), p.line()), " "), interrupting)
 	if p.iwarp {
 		name = "iwarp: " + name
+	}
+	if p.memory {
+		name = "memory: " + name
 	}
 	return name
 }

@@ -94,6 +94,9 @@ func (r *runner) command(ctx context.Context, p *program, end int, argv []string
 	line = r.net.at(host, line...)
 	c := exec.CommandContext(ctx, line[0], line[1:]...)
 	c.Env = append(os.Environ(), "SOFTRDMA_SAME_HOST=off")
+	if p.memory {
+		c.Env = append(os.Environ(), "SOFTRDMA_SAME_HOST=require", "SOFTRDMA_HOST_DIR="+filepath.Join(r.logs, "host"))
+	}
 	for _, e := range p.env {
 		c.Env = append(c.Env, names.Replace(e))
 	}
