@@ -33,6 +33,7 @@
 //	   ▲  ▲  ◄─packet, deadline, Wake───┘                       │
 //	   │  └──────────────────resume, pause over─────────────────┘
 //	   └──30 µs over── Coalescing ◄──nothing there, in a long stream── Working
+//	                              ◄──packets came during a pause──────
 //
 //	state       holds       left when                           moved by
 //	Working     sleep lock  others drive                        worker, at the beginning of a round
@@ -253,8 +254,14 @@ func (d *Driver) Progress() bool {
 	if d.stopping.Load() {
 		return false
 	}
-	now := d.clock()
-	busy := d.port.Serve()
+	now, busy := d.receive(d.clock())
+	return d.port.Act(now) || busy
+}
+
+// receive is the first half of a round: doorbell and packets in. It returns the time, and
+// reports whether there was anything.
+func (d *Driver) receive(now time.Duration) (after time.Duration, busy bool) {
+	busy = d.port.Serve()
 	for range ReceiveBudget {
 		after, ok := d.port.Receive(now)
 		if !ok {
@@ -262,7 +269,7 @@ func (d *Driver) Progress() bool {
 		}
 		now, busy = after, true
 	}
-	return d.port.Act(now) || busy
+	return now, busy
 }
 
 // Stop ends the worker. Later holders of the lane no longer drive it.

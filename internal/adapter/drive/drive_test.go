@@ -133,6 +133,27 @@ func TestWorkerSoonSendsWhatWasDeferred(t *testing.T) {
 	})
 }
 
+// A poller that waits for a peer's WRITE in memory answers what the worker received late.
+// The acknowledge leaves with the answer.
+func TestWorkerLeavesSendingToThePollerAfterAPause(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		r.Poll()
+		r.link.Wake()
+		r.expect(Paused)
+		var rounds int
+		before := r.seen().rounds
+		r.mu.Lock()
+		r.port.answer = func() { rounds = r.port.rounds }
+		r.mu.Unlock()
+		r.arrive()
+		time.Sleep(pollGrace + pollPause)
+		r.expect(Asleep)
+		if n := r.seen(); n.received != 1 || rounds != before || n.rounds == before {
+			t.Errorf("received %d batches, full rounds: %d before, %d when it came, %d at the end", n.received, before, rounds, n.rounds)
+		}
+	})
+}
+
 func TestPollTakesWhatCameAndLeavesSendingToTheNext(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.Poll()

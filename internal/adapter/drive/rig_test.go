@@ -53,6 +53,8 @@ type port struct {
 
 	posted int // left with the doorbell, and guarded by it
 
+	answer func() // called when the lane is given up after a batch was received, if not nil
+
 	// The lane's:
 	deadline time.Duration
 	ready    int // served, but not sent
@@ -113,7 +115,12 @@ func (p *port) Transmit(time.Duration) bool {
 	return n > 0
 }
 
-func (p *port) Release() {}
+func (p *port) Release() {
+	if p.answer != nil && p.received > 0 {
+		p.answer()
+		p.answer = nil
+	}
+}
 
 func (p *port) Next() time.Duration {
 	if p.ready > 0 {

@@ -32,16 +32,23 @@ func (d *Driver) Run() {
 	idleSince := time.Duration(-1)
 	var slept time.Duration // in the link, in the last round
 	others := backoff{over: true}
+	paused := false
 	for !d.stopping.Load() {
 		now := d.clock()
 		if !d.tryWork(now) {
 			d.pause(pauseAfter(others.poll(now)))
-			idleSince = -1
+			idleSince, paused = -1, true
 			continue
 		}
 		others.end(now)
 		d.moderation.slept(slept)
 		slept = 0
+		if paused && d.receiveLate() {
+			others = backoff{over: true}
+			paused = false
+			continue
+		}
+		paused = false
 		busy := d.Progress()
 		deadline := d.port.Next()
 		if !busy && idleSince < 0 {
@@ -66,6 +73,22 @@ func (d *Driver) Run() {
 		}
 		d.sleep.Unlock()
 	}
+}
+
+// receiveLate receives what came while the worker was paused, and reports whether there
+// was something. The poller of before may wait for a peer's WRITE in its memory, and answer
+// it at once. So what is to be sent waits for a moment: the acknowledge and the answer leave
+// together, and the peer finds both with one poll. If it found the acknowledge alone, it
+// would stop polling as well. The worker has the lane and the sleep lock. If there was
+// something, it gives them up.
+func (d *Driver) receiveLate() bool {
+	if _, busy := d.receive(d.clock()); !busy {
+		return false
+	}
+	d.Unlock()
+	d.rest(Coalescing, never)
+	d.sleep.Unlock()
+	return true
 }
 
 // rest sleeps as the next state requires, and returns for how long it slept in the link.
