@@ -34,7 +34,7 @@ func writePage(name string, rows []row, s suiteRun) error {
 	fmt.Fprintf(&b, "%s%s\n\n", before, beginMark)
 	fmt.Fprintf(&b, "perftest with `-F`, perftest and UCX with `-n %s` where nothing else is said.\n\n", messages)
 	writeRows(&b, rows, func(p *program) bool { return !p.iwarp && !p.memory })
-	b.WriteString("Two programs of one host, each with a device of its own, through shared memory (`softrdma exec --same-host require`):\n\n")
+	b.WriteString("Two devices of one host, through shared memory (`softrdma exec --same-host require`):\n\n")
 	writeRows(&b, rows, func(p *program) bool { return p.memory })
 	b.WriteString("On an iWARP device (`softrdma exec --protocol iwarp`), with siw's provider:\n\n")
 	writeRows(&b, rows, func(p *program) bool { return p.iwarp })
