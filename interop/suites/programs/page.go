@@ -32,7 +32,8 @@ func writePage(name string, rows []row, s suiteRun) error {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s\n\n", before, beginMark)
-	fmt.Fprintf(&b, "perftest with `-F`, perftest and UCX with `-n %s` where nothing else is said.\n\n", messages)
+	fmt.Fprintf(&b, "perftest with `-F`, perftest and UCX with `-n %s` where nothing else is said. `exchange` is\n"+
+		"[an MPI program](../interop/suites/programs/testdata/exchange.c) that checks what it receives.\n\n", messages)
 	writeRows(&b, rows, func(p *program) bool { return !p.iwarp && !p.memory })
 	b.WriteString("Two devices of one host, through shared memory (`softrdma exec --same-host require`):\n\n")
 	writeRows(&b, rows, func(p *program) bool { return p.memory })
