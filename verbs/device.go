@@ -190,7 +190,8 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
 		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout,
 		Loopback: b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
-		HostBells: p.mode != samehost.Off && p.protocol != IWARP, Reach: func(peer qp.Endpoint) error { return s.reach(d, cfg, peer) },
+		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
+		Reach: func(peer qp.Endpoint) error { return s.reach(d, cfg, peer) },
 	})
 	d.drv, d.local = local.Device{Device: a}, a
 	if err := d.publish(cfg, p.mode, p.allow); err != nil {

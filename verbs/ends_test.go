@@ -78,6 +78,14 @@ var overMemory = flag.Bool("samehost", false, "require the memory path between d
 // overEthernet lets tests have RoCE v1 devices, which need CAP_NET_RAW.
 var overEthernet = flag.Bool("roce1", false, "test RoCE v1 devices")
 
+// refused is the reason of requests to a device that is gone.
+func refused() string {
+	if *overMemory {
+		return "HOST_CLOSED"
+	}
+	return "SEND_REFUSED"
+}
+
 // needUDP skips a test of what RoCE v2 alone has: IP headers, UDP ports, ICMP.
 func needUDP(t testing.TB) {
 	t.Helper()

@@ -280,6 +280,27 @@ func TestConnectionSurvivesTheEndOfItsChannel(t *testing.T) {
 	}
 }
 
+// A device that requires memory never uses the network: a connection whose channel has ended
+// fails with the reason.
+func TestRequiredMemoryIsNeverReplacedByNetwork(t *testing.T) {
+	hostDirectory(t)
+	p := startHostPeer(t, peerConfig{Addr: "127.7.43.2", Lanes: 1, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto})
+	a := hostSide(t, openHost(t, "127.7.43.1", verbs.Config{SameHost: verbs.SameHostRequire}), 2<<20, false)
+	p.join(t, fast, a)
+	a.post(t, p.to(a, verbs.OpWrite, 0, 1<<20))
+	a.ok(t, verbs.WCWrite)
+	if hangUp(t) != 1 {
+		t.Fatal("no channel to cut")
+	}
+	eventually(t, "end of the channel", func() bool { return areasLeft(t) == 0 })
+	a.post(t, p.to(a, verbs.OpWrite, 0, 8))
+	wc := a.one(t)
+	if wc.Status != verbs.RetryExcErr || wc.Reason() != "HOST_CLOSED" {
+		t.Errorf("completion %+v, %v", wc, wc.Err())
+	}
+	p.end(t)
+}
+
 // round does operations of each kind, and checks what they did.
 func (s *side) round(t testing.TB, p *hostPeer, i uint64) {
 	t.Helper()

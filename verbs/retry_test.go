@@ -211,7 +211,7 @@ func TestPeerThatIsKilledIsNoticed(t *testing.T) {
 	_ = cmd.Wait() // its socket is closed now, not before
 	start := time.Now()
 	a.post(t, w)
-	if wc := a.one(t); wc.Status != verbs.RetryExcErr || wc.Reason() != "SEND_REFUSED" {
+	if wc := a.one(t); wc.Status != verbs.RetryExcErr || wc.Reason() != refused() {
 		t.Fatalf("status %v, reason %s", wc.Status, wc.Reason())
 	}
 	// 4 tries of at least 4.2 ms each.

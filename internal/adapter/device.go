@@ -90,6 +90,10 @@ type Config struct {
 	// HostBells lets the lanes' links wait for peers on this host as well (HostBell).
 	HostBells bool
 
+	// MemoryOnly drops packets to other devices that no path through memory leads to, but not
+	// those of queue pair 1 and to multicast groups.
+	MemoryOnly bool
+
 	// Reach, if set, looks for a path through memory to a peer before a path to it is
 	// used first. It is called without a lane, and returns an error only if there has to
 	// be one.

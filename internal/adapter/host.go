@@ -145,6 +145,14 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 	x.Pieces, x.Window = nil, false
 }
 
+// pathGone drops a packet to a peer that only memory led to.
+func (l *lane) pathGone(q *QP, h *ib.BTH) {
+	q.sendError = reason.Detail{Reason: reason.HostClosed}
+	if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(l.dev.clock(), h, q.sendError) {
+		l.tasks.Set(&q.entry, q.deadline())
+	}
+}
+
 // postWhole hands over a packet as it would be on a network, for a trace.
 func (l *lane) postWhole(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class frame.Class, traced bool) {
 	l.tx.flush() // frees the arena

@@ -7,7 +7,6 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
-	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
@@ -60,8 +59,8 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 		t.lane.post(s, q, f, o, class)
 		return 1
 	}
-	if f.memoryOnly { // and that path has gone
-		q.sendError = reason.Detail{Reason: reason.HostClosed}
+	if f.memoryOnly || t.lane.dev.cfg.MemoryOnly && q != t.lane.gsi && o.DestQPN != multicastQPN {
+		t.lane.pathGone(q, &o.BTH)
 		return 1
 	}
 	if o.Train <= 1 {

@@ -1,9 +1,11 @@
 package cma
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
@@ -91,12 +93,23 @@ func wildcard(a netip.Addr) netip.Addr {
 
 // ResolveRoute determines the path to the peer and reports EventRouteResolved. RoCE
 // has no subnet administrator: the path follows from the device, the host's routing
-// and the options.
+// and the options. If the peer is on this host, the device connects to it through memory,
+// because messages of the connection manager take that path as well. If the device requires
+// memory and the peer is not reached that way, ResolveRoute reports EventRouteError.
 func (id *ID) ResolveRoute() error {
+	why := id.prepare()
 	id.m.lock()
 	defer id.m.unlock()
 	if err := id.want("resolve route", cmid.AddrResolved); err != nil {
 		return err
+	}
+	if why != nil {
+		e := Event{Type: cmid.EventRouteError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve route to %v: %w", id.remote, why)}
+		if named := (*reason.Error)(nil); errors.As(why, &named) {
+			e.Detail = named.Detail
+		}
+		id.push(e)
+		return nil
 	}
 	o := &id.option
 	id.route = Route{
@@ -114,6 +127,23 @@ func (id *ID) ResolveRoute() error {
 	id.state = cmid.RouteResolved
 	id.push(Event{Type: cmid.EventRouteResolved})
 	return nil
+}
+
+// prepare looks for a path through memory to the peer, which may take a while: the manager is
+// not locked. It returns an error only if there has to be one.
+func (id *ID) prepare() error {
+	id.m.lock()
+	ready := id.state == cmid.AddrResolved && id.dev != nil
+	var dev *adapter.Device
+	if ready {
+		dev = id.dev.dev
+	}
+	peer := udp(id.remote.Addr(), id.option.remoteUDP)
+	id.m.unlock()
+	if !ready {
+		return nil
+	}
+	return dev.Prepare(peer)
 }
 
 // pathMTU returns the largest MTU that the device and the path support.

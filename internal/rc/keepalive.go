@@ -137,13 +137,14 @@ func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 }
 
 // Unreachable implements machine.UnreachableHandler. The error is a hint that starts
-// probing at once. Only a refusal (nobody listens on the port) counts: an unreachable
-// host or network may be back soon, and retries and PeerTimeout cover that case.
+// probing at once. It counts only if nobody listens on the port, or if the peer has ended the
+// only path, which leads through memory. An unreachable host or network may be back soon, and
+// retries and PeerTimeout cover that case.
 func (q *QP) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {
 	if q.c.Port.Attr.State != qp.RTS && q.c.Port.Attr.State != qp.SQD || !q.underWay(h) {
 		return false
 	}
-	if d.Reason == reason.SendRefused && q.alive.unreachable.Reason == reason.None {
+	if (d.Reason == reason.SendRefused || d.Reason == reason.HostClosed) && q.alive.unreachable.Reason == reason.None {
 		q.alive.unreachable, q.alive.probes, q.alive.at = d, 0, now
 	}
 	return true
