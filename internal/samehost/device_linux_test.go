@@ -270,3 +270,12 @@ func newSegment(t *testing.T, size int) *memory.Segment {
 	})
 	return s
 }
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(timeLimit); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
