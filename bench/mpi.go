@@ -45,10 +45,10 @@ func (m MPI) Name() string {
 // Check returns an error unless Open MPI is installed, with its compiler, and the command
 // contains the libraries that exec gives to programs.
 func (m MPI) Check() error {
-	if err := installed("mpicc", "libopenmpi-dev"); err != nil {
+	if err := installed("mpicc.openmpi", "libopenmpi-dev"); err != nil {
 		return err
 	}
-	if err := installed("mpirun", "openmpi-bin"); err != nil || m.TCP {
+	if err := installed("mpirun.openmpi", "openmpi-bin"); err != nil || m.TCP {
 		return err
 	}
 	return checkEngine()
@@ -65,7 +65,7 @@ func (m MPI) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result,
 	if err := os.WriteFile(source, mpiSource, 0o644); err != nil {
 		return Result{}, err
 	}
-	if _, err := p.runClient(ctx, "mpicc", "-O2", "-o", program, source); err != nil {
+	if _, err := p.runClient(ctx, "mpicc.openmpi", "-O2", "-o", program, source); err != nil {
 		return Result{}, err
 	}
 	out, err := p.runClient(ctx, m.command(p, program, w, d)...)
@@ -84,8 +84,9 @@ func (m MPI) command(p *Path, program string, w Work, d time.Duration) []string 
 	} else {
 		argv = p.inProgram(m.Path, client)
 	}
-	argv = append(argv, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ucx", "--mca", "osc", "ucx",
-		"--mca", "mpi_yield_when_idle", "0", "-x", "UCX_TLS="+transports, "-x", "UCX_NET_DEVICES="+devices, "-x", "UCX_WARN_UNUSED_ENV_VARS=n")
+	argv = append(argv, "mpirun.openmpi", "-n", "2", "--oversubscribe", "--bind-to", "none",
+		"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "--mca", "mpi_yield_when_idle", "0",
+		"-x", "UCX_TLS="+transports, "-x", "UCX_NET_DEVICES="+devices, "-x", "UCX_WARN_UNUSED_ENV_VARS=n")
 	if os.Geteuid() == 0 {
 		argv = append(argv, "--allow-run-as-root")
 	}

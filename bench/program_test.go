@@ -39,12 +39,12 @@ func TestUCXOnProgramsDevicesUsesVerbs(t *testing.T) {
 func TestMPIRunsBothRanksOnOneDevice(t *testing.T) {
 	w := Work{Op: mpiAllReduce, Bytes: mib}
 	line := strings.Join(MPI{Path: "softrdma"}.command(Loopback(), "/tmp/mpi", w, time.Second/2), " ")
-	if !strings.HasPrefix(line, "softrdma exec --engine program -d 127.12.0.1 --same-host off -- mpirun -n 2 ") ||
+	if !strings.HasPrefix(line, "softrdma exec --engine program -d 127.12.0.1 --same-host off -- mpirun.openmpi -n 2 ") ||
 		!strings.Contains(line, "-x UCX_TLS=rc_v,ud_v,self -x UCX_NET_DEVICES=rxe0:1 ") || !strings.HasSuffix(line, " /tmp/mpi all-reduce 1048576 0.5") {
 		t.Errorf("ran %q", line)
 	}
 	line = strings.Join(MPI{TCP: true}.command(Loopback(), "/tmp/mpi", w, time.Second), " ")
-	if !strings.HasPrefix(line, "mpirun -n 2 ") || !strings.Contains(line, "-x UCX_TLS=tcp,self ") {
+	if !strings.HasPrefix(line, "mpirun.openmpi -n 2 ") || !strings.Contains(line, "-x UCX_TLS=tcp,self ") {
 		t.Errorf("ran %q", line)
 	}
 }
