@@ -20,13 +20,15 @@ build: ## build the command to bin/softrdma
 PRELOAD   := preload/lib/linux
 PRELOADED := $(PRELOAD)-amd64 $(PRELOAD)-arm64
 ENGINES   := $(PRELOADED:%=%/engine.so)
+# Go does not stop threads by SIGURG, which may be the program's.
+ENGINE_LDFLAGS := -s -w -buildid= -X runtime.godebugDefault=asyncpreemptoff=1
 .PHONY: preload $(PRELOADED) $(ENGINES)
 preload: $(PRELOAD)-$(shell $(GO) env GOARCH) ## build the libraries of softrdma exec, which the next build embeds (C compiler)
 $(PRELOADED): %: %/preload.so %/engine.so
 $(PRELOADED:%=%/preload.so): $(wildcard preload/src/*)
 	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c -ldl
 $(ENGINES): $(PRELOAD)-%/engine.so: # Go knows what changed
-	CC=$${CC:-gcc} CGO_ENABLED=1 GOOS=linux GOARCH=$* $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o $@ ./preload/engine
+	CC=$${CC:-gcc} CGO_ENABLED=1 GOOS=linux GOARCH=$* $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags "$(ENGINE_LDFLAGS)" -o $@ ./preload/engine
 	@rm -f $(@:.so=.h)
 
 .PHONY: test

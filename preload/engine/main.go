@@ -7,6 +7,7 @@ package main
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../src
+#cgo LDFLAGS: -Wl,--wrap=pthread_create
 #include "engine.h"
 #include "preload.h"
 */

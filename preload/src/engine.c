@@ -3,9 +3,8 @@
  * the program opens the first uverbs device. From then on calls on its files are
  * function calls. Where it cannot be used, the files are the server's.
  *
- * Go has threads and signal handlers of its own. This file keeps both from the
- * program: the threads block all signals that may be sent to the process, and a
- * thread's signal mask is restored after its first call. After fork the child has
+ * Go has threads and signal handlers of its own. signals.c keeps both from the
+ * program. After fork the child has
  * no engine: its parent's files fail with EIO there, and files that it opens are
  * the server's.
  */
@@ -38,10 +37,13 @@ static struct {
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static __thread int known __attribute__((tls_model("initial-exec")));
 
+int engine_entered(void) { return depth; }
+
 static void child(void)
 {
 	if (engine.state != UNTRIED)
 		atomic_store(&engine.state, FORKED);
+	signals_child();
 	pthread_mutex_init(&engine.lock, NULL);
 }
 
@@ -56,43 +58,35 @@ void engine_init(void)
 	pthread_atfork(NULL, NULL, child);
 }
 
-/* Signals that the system raises for a fault of the thread itself are not blocked. */
 static void block_signals(sigset_t *old)
 {
-	sigset_t all;
+	sigset_t s;
 
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	sigdelset(&all, SIGTRAP);
-	pthread_sigmask(SIG_BLOCK, &all, old);
+	signals_blockable(&s);
+	pthread_sigmask(SIG_BLOCK, &s, old);
 }
 
-/*
- * Go makes a thread its own at its first call, with some signals unblocked, and
- * keeps it so until the thread ends.
- */
-static void enter_first(sigset_t *old) { pthread_sigmask(SIG_SETMASK, NULL, old); }
-static void leave_first(const sigset_t *old)
+/* Go makes a thread its own at the thread's first call, until it ends. */
+static void enter(sigset_t *old)
 {
-	pthread_sigmask(SIG_SETMASK, old, NULL);
+	block_signals(old);
+	if (!known)
+		signals_thread();
 	known = 1;
 }
 
 #define IN_ENGINE(statement) \
 	do { \
 		sigset_t old; \
-		int first = !known; \
+		int block = !known || signals_handled(); \
 		int before = errno; \
-		if (__builtin_expect(first, 0)) \
-			enter_first(&old); \
+		if (__builtin_expect(block, 0)) \
+			enter(&old); \
 		depth++; \
 		statement; \
 		depth--; \
-		if (__builtin_expect(first, 0)) \
-			leave_first(&old); \
+		if (__builtin_expect(block, 0)) \
+			pthread_sigmask(SIG_SETMASK, &old, NULL); \
 		errno = before; \
 	} while (0)
 
@@ -104,7 +98,9 @@ static int load(const char *file)
 	int err = 0;
 
 	block_signals(&old);
+	signals_loading();
 	library = dlopen(engine.library, RTLD_NOW | RTLD_LOCAL);
+	signals_loaded();
 	if (library) {
 		engine.start = (engine_start *)dlsym(library, "softrdma_engine_start");
 		engine.call = (engine_call *)dlsym(library, "softrdma_engine_call");

@@ -11,6 +11,7 @@
 #ifndef SOFTRDMA_PRELOAD_H
 #define SOFTRDMA_PRELOAD_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stddef.h>
@@ -133,6 +134,20 @@ void engine_closed(uint64_t file);
 
 /* engine_receive receives what may complete to a completion queue of the engine. */
 int engine_receive(int fd, uint32_t cq);
+
+/* engine_entered reports whether this thread is in the engine. */
+int engine_entered(void);
+
+/* signals.c */
+#define KERNEL_SIGSET 8 /* bytes of the system's set of signals */
+void signals_loading(void);
+void signals_loaded(void);
+void signals_child(void);
+void signals_thread(void);
+void signals_blockable(sigset_t *s);
+
+/* signals_handled reports whether calls of the engine have to block signals. */
+int signals_handled(void);
 
 /* path.c */
 const char *redirect(const char *path, char *buf, size_t size);

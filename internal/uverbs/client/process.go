@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -37,7 +38,9 @@ type Process struct {
 	Account  *Account    // of its user
 	held     atomic.Bool // account counts processDescriptors for it
 	sharing  Sharing
-	self     bool // it is this process
+	self     bool     // it is this process
+	maps     *os.File // of this process
+	reading  sync.Mutex
 }
 
 func (p *Process) String() string { return fmt.Sprintf("process %d (user %d)", p.PID, p.UID) }
@@ -183,6 +186,9 @@ func (p *Process) Close() {
 	if p.mem != nil {
 		_ = p.mem.Close()
 	}
+	if p.maps != nil {
+		_ = p.maps.Close()
+	}
 }
 
 // ProcessDescriptors is how many descriptors a process counts for.
@@ -214,15 +220,29 @@ func pidfdOf(sock, pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
+// openMaps returns the file with the mappings of the process, and what ends its use.
+func (p *Process) openMaps() (_ io.Reader, done func(), _ error) {
+	if p.maps != nil {
+		p.reading.Lock()
+		if _, err := p.maps.Seek(0, io.SeekStart); err != nil {
+			p.reading.Unlock()
+			return nil, nil, err
+		}
+		return p.maps, p.reading.Unlock, nil
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", p.PID))
+	return f, func() { _ = f.Close() }, err
+}
+
 // Mapped checks that a process has all of a range mapped, and writable if write is
 // set, and returns where the mappings of that range begin and end.
 func (p *Process) Mapped(start, end uint64, write bool) (first, last uint64, _ error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", p.PID))
+	f, done, err := p.openMaps()
 	if err != nil {
 		return 0, 0, syscall.ESRCH
 	}
 	first, last = start, end
-	defer f.Close()
+	defer done()
 	for s := bufio.NewScanner(f); start < end && s.Scan(); {
 		var from, to uint64
 		var perms string

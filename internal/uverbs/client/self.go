@@ -8,11 +8,16 @@ import (
 
 // NewSelf returns the process that this code runs in, whose program uses a device of the
 // same process. Its quotas are what the process may still open and map.
+//
+// It opens the list of its mappings now, as the program may have neither a descriptor left
+// nor /proc when it registers memory.
 func NewSelf() *Process {
-	return &Process{
+	p := &Process{
 		PID: os.Getpid(), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), self: true,
 		Account: NewBudget().NewAccount(),
 	}
+	p.maps, _ = os.Open("/proc/self/maps") // without it, Mapped fails
+	return p
 }
 
 // Self reports whether p is this process: its memory can be used in place.

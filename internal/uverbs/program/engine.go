@@ -139,6 +139,7 @@ func (e *Engine) Close() (err error) {
 		}
 		err = e.dev.Close()
 		e.runtime.Running.Wait()
+		e.self.Close()
 	})
 	return err
 }

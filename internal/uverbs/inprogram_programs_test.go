@@ -1,0 +1,146 @@
+//go:build interop && linux
+
+package uverbs
+
+import (
+	stdcontext "context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// inProgram are C programs of testdata, each of which has its device in its own process.
+type inProgram struct {
+	lib, dir string
+	env      []string
+	s        *Server
+}
+
+func newInProgram(t *testing.T, addr string) *inProgram {
+	t.Helper()
+	return &inProgram{lib: library(t), dir: t.TempDir(), env: engines(t)["program"], s: newServer(t, addr)}
+}
+
+// compile compiles a program of testdata.
+func (p *inProgram) compile(t *testing.T, name string, flags ...string) string {
+	t.Helper()
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		missing(t, "libibverbs-dev")
+	}
+	out := filepath.Join(p.dir, name+strings.Join(flags, ""))
+	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", out, "testdata/inprogram/" + name + ".c"}, flags...)
+	if b, err := exec.Command("gcc", append(args, "-libverbs", "-lpthread")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return out
+}
+
+// run runs a program and returns how it ended, and what it printed.
+func (p *inProgram) run(t *testing.T, env []string, args ...string) (syscall.WaitStatus, string) {
+	t.Helper()
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
+	defer cancel()
+	c, out := command(ctx, t, p.s, p.lib, args...)
+	c.Env = append(append(c.Env, p.env...), env...)
+	c.WaitDelay = time.Second
+	if err := c.Run(); ctx.Err() != nil || c.ProcessState == nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	eventually(t, "nothing left", func() bool { return p.s.Count() == Counts{} })
+	return c.ProcessState.Sys().(syscall.WaitStatus), out.String()
+}
+
+// succeeds runs a program and returns what it printed.
+func (p *inProgram) succeeds(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out := p.run(t, nil, args...)
+	if status != 0 {
+		t.Fatalf("%v: %v\n%s", args, ending(status), out)
+	}
+	return out
+}
+
+func ending(s syscall.WaitStatus) string {
+	if s.Signaled() {
+		return s.Signal().String()
+	}
+	return fmt.Sprint("exit code ", s.ExitStatus())
+}
+
+func TestProgramsUnmapRegisteredMemory(t *testing.T) {
+	p := newInProgram(t, "127.14.4.1")
+	out := p.succeeds(t, p.compile(t, "faults"))
+	for _, what := range []string{"unmapped", "protected", "truncated", "coming and going"} {
+		if !strings.Contains(out, what+": ok") {
+			t.Errorf("%s: not tried\n%s", what, out)
+		}
+	}
+}
+
+func TestProgramsKeepTheirSignals(t *testing.T) {
+	p := newInProgram(t, "127.14.4.2")
+	path := p.compile(t, "signals")
+	for _, mode := range []string{"storm", "jump", "wait", "state", "fault"} {
+		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
+	}
+	for mode, want := range map[string]string{"crash": "segmentation fault", "pipe": "broken pipe", "exit": "exit code 7"} {
+		t.Run(mode, func(t *testing.T) {
+			if status, out := p.run(t, nil, path, mode); ending(status) != want {
+				t.Errorf("expected %s, found %s\n%s", want, ending(status), out)
+			}
+		})
+	}
+}
+
+func TestProgramsStartProcesses(t *testing.T) {
+	p := newInProgram(t, "127.14.4.3")
+	path := p.compile(t, "fork")
+	for _, mode := range []string{"children", "grandchildren", "programs", "descriptors", "daemon"} {
+		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
+	}
+}
+
+func TestProgramsEndWithTrafficInFlight(t *testing.T) {
+	p := newInProgram(t, "127.14.4.4")
+	path := p.compile(t, "ends")
+	for mode, want := range map[string]string{
+		"exit": "exit code 3", "_exit": "exit code 3", "quick_exit": "exit code 3", "thread": "exit code 3",
+		"exec": "exit code 3", "abort": "aborted", "kill": "killed",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			for range 5 {
+				if status, out := p.run(t, nil, path, mode); ending(status) != want {
+					t.Fatalf("expected %s, found %s\n%s", want, ending(status), out)
+				}
+			}
+		})
+	}
+}
+
+func TestProgramsLimitThemselves(t *testing.T) {
+	p := newInProgram(t, "127.14.4.5")
+	path := p.compile(t, "limits")
+	modes := []string{"threads", "many", "stacks", "descriptors", "memory", "undumpable"}
+	if os.Geteuid() == 0 {
+		modes = append(modes, "chroot", "setuid")
+	}
+	for _, mode := range modes {
+		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
+	}
+}
+
+// Variables of Go belong to programs in Go.
+func TestProgramsWithVariablesOfGo(t *testing.T) {
+	p := newInProgram(t, "127.14.4.6")
+	path := p.compile(t, "limits")
+	for _, env := range []string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=1", "GODEBUG=asyncpreemptoff=0,cgocheck=1", "GOTRACEBACK=crash"} {
+		if status, out := p.run(t, []string{env}, path); status != 0 {
+			t.Errorf("%s: %s\n%s", env, ending(status), out)
+		}
+	}
+}
