@@ -59,5 +59,5 @@ func (Iperf3) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result
 		return Result{}, fmt.Errorf("iperf3 -J: nothing was received")
 	}
 	cpu := (e.CPU.Host + e.CPU.Remote) / 100 * e.Received.Seconds
-	return Result{Throughput: e.Received.Bits / 8, CPU: cpu / (e.Received.Bytes / (1 << 30))}, nil
+	return Result{Result: loop.Result{Throughput: e.Received.Bits / 8, CPU: cpu / (e.Received.Bytes / (1 << 30))}}, nil
 }

@@ -99,9 +99,9 @@ func parsePerftest(out string, kind Kind) (Result, error) {
 	case len(v) > 4 && v[4] == 0:
 		return Result{}, errClock
 	case kind == Stream && len(v) == 5: // bytes, iterations, peak and average MiB/s, Mpps
-		return Result{Throughput: v[0] * v[4] * 1e6, Rate: v[4] * 1e6}, nil
+		return Result{Result: loop.Result{Throughput: v[0] * v[4] * 1e6, Rate: v[4] * 1e6}}, nil
 	case kind == Ping && len(v) == 9: // …, min, max, typical, average, deviation, 99 %, 99.9 %
-		return Result{P50: v[4], P99: v[7]}, nil
+		return Result{Result: loop.Result{P50: v[4], P99: v[7]}}, nil
 	}
 	return Result{}, fmt.Errorf("perftest: expected a row of results, found %q", strings.TrimSpace(row))
 }

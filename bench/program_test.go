@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 func TestProgramHasADeviceOfItsOwnAtEachEnd(t *testing.T) {
@@ -50,7 +52,7 @@ func TestMPIRunsBothRanksOnOneDevice(t *testing.T) {
 }
 
 func TestParseMPI(t *testing.T) {
-	if r, err := parseMPI("operations 83333 median_us 5.912\n"); err != nil || r != (Result{P50: 5.912}) {
+	if r, err := parseMPI("operations 83333 median_us 5.912\n"); err != nil || r != (Result{Result: loop.Result{P50: 5.912}}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, out := range []string{"", "operations 0 median_us 1", "operations 5 median_us 0", "operations 5", "no ranks"} {

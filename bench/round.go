@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // A Run measures figures on one path.
@@ -183,11 +185,13 @@ func medians(all []Result) Result {
 		return median(v)
 	}
 	return Result{
-		Throughput: pick(func(r Result) float64 { return r.Throughput }),
-		Rate:       pick(func(r Result) float64 { return r.Rate }),
-		CPU:        pick(func(r Result) float64 { return r.CPU }),
-		P50:        pick(func(r Result) float64 { return r.P50 }),
-		P99:        pick(func(r Result) float64 { return r.P99 }),
+		Result: loop.Result{
+			Throughput: pick(func(r Result) float64 { return r.Throughput }),
+			Rate:       pick(func(r Result) float64 { return r.Rate }),
+			CPU:        pick(func(r Result) float64 { return r.CPU }),
+			P50:        pick(func(r Result) float64 { return r.P50 }),
+			P99:        pick(func(r Result) float64 { return r.P99 }),
+		},
 
 		Memory:      pick(func(r Result) float64 { return r.Memory }),
 		Allocations: pick(func(r Result) float64 { return r.Allocations }),

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"softrdma/bench/loop"
 )
 
 // A fake returns prepared results, one per round.
@@ -39,8 +41,8 @@ func fakeFigures() []Figure {
 
 func TestRunComputesRatiosWithinRounds(t *testing.T) {
 	// The machine is three times as fast in the second round.
-	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1e9, P50: 3}, {Throughput: 3e9, P50: 1}, {Throughput: 1e9, P50: 3}}}}
-	b := &fake{name: "b", results: map[string][]Result{"y": {{Throughput: 2e9, P50: 6}, {Throughput: 6e9, P50: 2}, {Throughput: 2e9, P50: 6}}}}
+	a := &fake{name: "a", results: map[string][]Result{"x": {{Result: loop.Result{Throughput: 1e9, P50: 3}}, {Result: loop.Result{Throughput: 3e9, P50: 1}}, {Result: loop.Result{Throughput: 1e9, P50: 3}}}}}
+	b := &fake{name: "b", results: map[string][]Result{"y": {{Result: loop.Result{Throughput: 2e9, P50: 6}}, {Result: loop.Result{Throughput: 6e9, P50: 2}}, {Result: loop.Result{Throughput: 2e9, P50: 6}}}}}
 	r := Run{Path: Loopback(), Tools: []Tool{a, b}, Figures: fakeFigures(), Rounds: 3}
 	got, err := r.Do(t.Context())
 	if err != nil {
@@ -117,7 +119,7 @@ func TestParseScalingConfigRefusesInvalidValues(t *testing.T) {
 }
 
 func TestRunReportsMissingAndFailingTools(t *testing.T) {
-	a := &fake{name: "a", results: map[string][]Result{"x": {{Throughput: 1}}}}
+	a := &fake{name: "a", results: map[string][]Result{"x": {{Result: loop.Result{Throughput: 1}}}}}
 	for _, c := range []struct {
 		name  string
 		tools []Tool
@@ -127,7 +129,7 @@ func TestRunReportsMissingAndFailingTools(t *testing.T) {
 		{"fails", []Tool{a, &fake{name: "b"}}, "out of order"},
 		{"not there", []Tool{a}, "b was not selected"},
 	} {
-		a.results["x"] = []Result{{Throughput: 1}}
+		a.results["x"] = []Result{{Result: loop.Result{Throughput: 1}}}
 		r := Run{Path: Loopback(), Tools: c.tools, Figures: fakeFigures(), Rounds: 1}
 		got, err := r.Do(t.Context())
 		if err != nil {
@@ -151,10 +153,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestParseUCXReadsTheLastLine(t *testing.T) {
 	const out = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n" +
 		"500,1,1,1,1,1,1,1\n10000,5.657,154.094,1023.976,0.05,2.5,6490,977\n"
-	if r, err := parseUCX(out, Ping); err != nil || r != (Result{P50: 5.657}) {
+	if r, err := parseUCX(out, Ping); err != nil || r != (Result{Result: loop.Result{P50: 5.657}}) {
 		t.Errorf("ping: %+v, %v", r, err)
 	}
-	if r, err := parseUCX(out, Stream); err != nil || r != (Result{Throughput: 2.5 * (1 << 20), Rate: 977}) {
+	if r, err := parseUCX(out, Stream); err != nil || r != (Result{Result: loop.Result{Throughput: 2.5 * (1 << 20), Rate: 977}}) {
 		t.Errorf("stream: %+v, %v", r, err)
 	}
 	if _, err := parseUCX("no numbers", Stream); err == nil {

@@ -86,9 +86,9 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	switch {
 	case w.Kind == Stream && len(r.Bandwidth) == 1:
 		b := r.Bandwidth[0]
-		return Result{Throughput: b.Gbit * 1e9 / 8, Rate: b.Rate, CPU: b.Client + b.Server}, nil
+		return Result{Result: loop.Result{Throughput: b.Gbit * 1e9 / 8, Rate: b.Rate, CPU: b.Client + b.Server}}, nil
 	case w.Kind == Ping && len(r.Latency) == 1:
-		return Result{P50: r.Latency[0].P50, P99: r.Latency[0].P99}, nil
+		return Result{Result: loop.Result{P50: r.Latency[0].P50, P99: r.Latency[0].P99}}, nil
 	}
 	return Result{}, fmt.Errorf("softrdma perf --json: expected one result, found %d and %d", len(r.Bandwidth), len(r.Latency))
 }

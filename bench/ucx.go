@@ -92,9 +92,9 @@ func parseUCX(out string, k Kind) (Result, error) {
 			continue
 		}
 		if k == Ping {
-			return Result{P50: v[1]}, nil
+			return Result{Result: loop.Result{P50: v[1]}}, nil
 		}
-		return Result{Throughput: v[5] * (1 << 20), Rate: v[7]}, nil
+		return Result{Result: loop.Result{Throughput: v[5] * (1 << 20), Rate: v[7]}}, nil
 	}
 	return Result{}, fmt.Errorf("ucx_perftest: expected a line of 8 numbers, found %q", lines[len(lines)-1])
 }

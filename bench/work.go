@@ -77,11 +77,7 @@ func sizeName(n int) string {
 
 // A Result is the result of a measurement. Fields that do not apply are zero.
 type Result struct {
-	Throughput float64 `json:"bytes_per_s,omitempty"`
-	Rate       float64 `json:"messages_per_s,omitempty"`
-	CPU        float64 `json:"cpu_s_per_gib,omitempty"` // of both ends
-	P50        float64 `json:"p50_us,omitempty"`        // half a round trip
-	P99        float64 `json:"p99_us,omitempty"`
+	loop.Result
 
 	Memory      float64 `json:"idle_qp_bytes,omitempty"` // of a connected, unused queue pair
 	Allocations float64 `json:"allocations,omitempty"`   // per operation
