@@ -26,6 +26,9 @@ func TestProgramReachesADaemonOfAnotherProcess(t *testing.T) {
 			if !a.dev.Daemon() || a.dev.Name() != "rxe0" || b.dev.Name() != "rxe1" || a.dev.Addr().String() != "127.7.20.1:4791" {
 				t.Errorf("found %v on %v and %v", a.dev.Name(), a.dev.Addr(), b.dev.Name())
 			}
+			if path := a.qp.Path(); path != verbs.PathSameProcess {
+				t.Errorf("path %q between two devices of the daemon", path)
+			}
 			fill(a.buf, 1)
 			for _, n := range []int{0, 1, 8, 4096, 100_000, len(a.buf)} {
 				clear(b.buf)

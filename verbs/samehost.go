@@ -184,18 +184,21 @@ type Path string
 const (
 	PathNetwork     Path = "network"
 	PathSameHost    Path = "same host"    // shared memory with another process
-	PathSameProcess Path = "same process" // the peer is a device of the same stack
-	PathUnknown     Path = "unknown"      // not connected, or a daemon's device, whose daemon knows
+	PathSameProcess Path = "same process" // the peer is a device of the same stack, or of the same daemon
+	PathUnknown     Path = "unknown"      // not connected
 )
 
 // Path returns how the queue pair's packets reach its peer now. It can change: a peer that
 // closes and opens its device again is reached through the network in between.
 func (q *QP) Path() Path {
-	local, ok := q.drv.(interface{ Path() adapter.Path })
-	if !ok {
-		return PathUnknown
+	var path adapter.Path
+	switch d := q.drv.(type) {
+	case interface{ Path() adapter.Path }:
+		path = d.Path()
+	case interface{ PathNumber() uint32 }: // a daemon's device
+		path = adapter.Path(d.PathNumber())
 	}
-	switch local.Path() {
+	switch path {
 	case adapter.PathNetwork:
 		return PathNetwork
 	case adapter.PathSameHost:

@@ -1,6 +1,6 @@
 package adapter
 
-// A Path is how the packets of a connection reach its peer.
+// A Path is how the packets of a connection reach its peer. A daemon tells its clients the number.
 type Path uint8
 
 // The paths.

@@ -197,6 +197,13 @@ func (x *pair) Query() qp.Attr {
 	return a
 }
 
+// PathNumber returns how the daemon's packets reach the peer, numbered as in package adapter; 0 if
+// that is not known.
+func (x *pair) PathNumber() uint32 {
+	_, own, _ := x.query()
+	return own.Path
+}
+
 func (x *pair) query() (a qp.Attr, own uapi.OwnQPResp, err error) {
 	n := uapi.Size[uapi.QueryQPResp]()
 	b, err := x.d.command(uapi.CmdQueryQP, uapi.Bytes(&uapi.QueryQP{QPHandle: x.handle}), nil, n, uapi.Size[uapi.OwnQPResp]())

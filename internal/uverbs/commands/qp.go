@@ -224,7 +224,7 @@ func (x *context) queryQP(c *command) error {
 	}
 	var more []byte
 	if x.own {
-		more = uapi.Bytes(&uapi.OwnQPResp{Ops: supported(o.a)})
+		more = uapi.Bytes(&uapi.OwnQPResp{Ops: supported(o.a), Path: uint32(o.a.Path())})
 	}
 	return c.respond(uapi.Bytes(&r), more)
 }

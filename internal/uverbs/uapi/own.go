@@ -46,8 +46,9 @@ type OwnQP struct {
 }
 
 // OwnQPResp extends the answer to QUERY_QP with the operations that can be posted, one bit for each
-// operation number of package queue.
-type OwnQPResp struct{ Ops, _ uint32 }
+// operation number of package queue, and with the path of the connection, numbered as in package
+// adapter.
+type OwnQPResp struct{ Ops, Path uint32 }
 
 // OwnPort extends QUERY_PORT. It requests the counters of the reasons numbered From and above.
 type OwnPort struct {
