@@ -146,6 +146,7 @@ type opening struct {
 	recovery congestion.Recovery
 	mode     samehost.Mode
 	allow    []string
+	hostDir  string // of the memory path; empty for the usual one
 	links    links
 	release  func() error
 }
@@ -191,10 +192,10 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout,
 		Loopback: b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
-		Reach: func(peer qp.Endpoint) error { return s.reach(d, cfg, peer) },
+		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },
 	})
 	d.drv, d.local = local.Device{Device: a}, a
-	if err := d.publish(cfg, p.mode, p.allow); err != nil {
+	if err := d.publish(p); err != nil {
 		return nil, errors.Join(err, a.Close(), d.giveUp())
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
@@ -202,7 +203,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	d.watch()
 	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS}
 	if d.slots != nil {
-		e.Slots = d.slots
+		e.Slots = deviceSlots{d}
 	}
 	s.reg.Add(e)
 	return d, nil

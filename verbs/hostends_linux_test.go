@@ -257,7 +257,7 @@ func TestConnectionSurvivesTheEndOfItsChannel(t *testing.T) {
 				defer stop.Store(true)
 				for range 12 {
 					begun := rounds.Load()
-					if err := registry.Adapter(a.dev).Prepare(peer); err != nil {
+					if err := registry.Adapter(a.dev).Prepare(peer, 0); err != nil {
 						t.Errorf("the path does not come back: %v", err)
 						return
 					}

@@ -99,17 +99,17 @@ const (
 
 // publish makes the device known to other processes on this host. It fails only if the
 // mode requires that.
-func (d *Device) publish(cfg *Config, mode samehost.Mode, allow []string) error {
-	d.sameHost.mode = mode
-	err := d.openHost(cfg, allow)
+func (d *Device) publish(o *opening) error {
+	d.sameHost.mode = o.mode
+	err := d.openHost(o)
 	d.sameHost.why = err
-	if mode == samehost.Require {
+	if o.mode == samehost.Require {
 		return err
 	}
 	return nil
 }
 
-func (d *Device) openHost(cfg *Config, allow []string) (err error) {
+func (d *Device) openHost(o *opening) (err error) {
 	switch {
 	case d.sameHost.mode == samehost.Off:
 		return reason.Detail{Reason: reason.HostOff, Expected: uint64(samehost.Auto), Found: uint64(samehost.Off)}.Err()
@@ -118,7 +118,7 @@ func (d *Device) openHost(cfg *Config, allow []string) (err error) {
 	}
 	a := d.local
 	d.sameHost.host, err = samehost.Open(samehost.Config{
-		Kind: d.protocol.String(), Local: d.Addr(), Lanes: a.Share().Lanes, First: a.Share().First, Of: a.Share().Of, Mode: d.sameHost.mode, Allow: allow,
+		Kind: d.protocol.String(), Local: d.Addr(), Lanes: a.Share().Lanes, First: a.Share().First, Of: a.Share().Of, Mode: o.mode, Allow: o.allow, Dir: o.hostDir,
 		Bell: a.HostBell, Attach: a.AttachHost, Detach: a.DetachHost, Barrier: a.Barrier,
 	})
 	return err
@@ -134,19 +134,19 @@ func (d *Device) unpublish() error {
 
 // reach looks for a path through memory before a path to a peer is first used. It fails
 // only if there must be one.
-func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint) error {
+func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint, qpn uint32) error {
 	h := d.sameHost.host
 	if h == nil || peer.Addr().IsMulticast() {
 		return nil
 	}
-	if !cfg.NoLoopback && s.reg.Find(peer) != nil {
+	if !cfg.NoLoopback && s.owns(peer, qpn) {
 		return nil // the devices of this process hand packets over
 	}
 	limit := reachLimit
 	if d.sameHost.mode == samehost.Require {
 		limit = requiredLimit
 	}
-	err := h.Reach(peer, limit)
+	err := h.Reach(peer, qpn, limit)
 	switch {
 	case err == nil || d.sameHost.mode != samehost.Require:
 		return nil
@@ -154,6 +154,16 @@ func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint) error {
 		return d.local.Closed()
 	}
 	return fmt.Errorf("same host required: %w", err)
+}
+
+// owns reports whether a queue pair is that of a device of the stack.
+func (s *Stack) owns(at qp.Endpoint, qpn uint32) bool {
+	e := s.reg.Find(at)
+	if e == nil {
+		return false
+	}
+	_, ok := e.Adapter.Share().Lane(qpn)
+	return ok
 }
 
 // SameHostState is what a device has of the memory path to other processes on this host.
@@ -219,5 +229,6 @@ func (q *QP) WhyNetwork() error {
 	if d.sameHost.host == nil {
 		return d.sameHost.why
 	}
-	return d.sameHost.host.Why(q.drv.Query().Path.Dst).Err()
+	a := q.drv.Query()
+	return d.sameHost.host.Why(a.Path.Dst, a.DestQPN).Err()
 }

@@ -34,6 +34,20 @@ func (c *Config) refuseShared() error {
 	return nil
 }
 
+// deviceSlots lends the slots of a device's address.
+type deviceSlots struct{ dev *Device }
+
+func (s deviceSlots) Take() (lane int, fds []int, err error) { return s.dev.slots.Take() }
+
+// Give takes a slot back, and removes what its program has left in the directory of this
+// host's devices.
+func (s deviceSlots) Give(lane int) {
+	s.dev.slots.Give(lane)
+	if h := s.dev.sameHost.host; h != nil {
+		h.RemoveSlot(lane, s.dev.local.Share().Of)
+	}
+}
+
 // giveUp ends the device's part in a shared address. Nothing uses its links any more.
 func (d *Device) giveUp() (err error) {
 	if d.slots != nil {

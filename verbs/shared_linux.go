@@ -9,8 +9,6 @@ import (
 	"softrdma/internal/host"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/provider/daemon"
-	"softrdma/internal/reason"
-	"softrdma/internal/samehost"
 )
 
 // openShared opens a device on a slot of a daemon's device.
@@ -36,19 +34,15 @@ func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 	}
 	choice.Why = append(choice.Why, fmt.Sprintf("The daemon on %s (process %d) shares it.", slot.Socket, slot.PID))
 	c := *cfg
-	c.MTU = slot.MTU
-	p := opening{choice: choice, release: slot.Close}
+	c.MTU, c.SameHost = slot.MTU, or(c.SameHost, SameHost(slot.SameHost))
+	p := opening{choice: choice, release: slot.Close, hostDir: slot.SameHostDir}
 	if err := p.check(&c); err != nil {
 		return nil, err
-	}
-	if p.mode == samehost.Require {
-		return nil, reason.NotSupported("SameHost %q: a device on a shared address uses the network", SameHostRequire)
 	}
 	l, err := udp.OpenSlot(slot.Descriptors(), choice.Addr, udpConfig(&choice, &c))
 	if err != nil {
 		return nil, err
 	}
 	p.links = links{networks: rocev2.Networks([]*udp.Link{l}), share: frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}}
-	p.mode = samehost.Off
 	return s.start(&p, &c)
 }

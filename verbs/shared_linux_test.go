@@ -22,7 +22,7 @@ func shareAddress(t testing.TB, addr string) (*served, string) {
 	t.Helper()
 	needOwn(t, "a daemon serves no devices of daemons")
 	if *overEthernet || *overMemory {
-		t.Skip("SKIPPED with -roce1 and -samehost: only RoCE v2 addresses are shared, and packets between programs on one take the network")
+		t.Skip("SKIPPED with -roce1 and -samehost: only RoCE v2 addresses are shared, and these tests choose the path")
 	}
 	hostDirectory(t)
 	dev := openInProcess(t, addr, verbs.Config{Shared: true})
@@ -69,23 +69,35 @@ const sharedSize = 2 * peerSlots * peerSlot
 // Programs on one address reach each other, the daemon's own device there, and a device on
 // another address.
 func TestSharedAddressCarriesEveryOperation(t *testing.T) {
-	_, name := shareAddress(t, "127.7.42.1")
-	peer := func(addr string) *hostPeer {
-		return startHostPeer(t, peerConfig{Addr: addr, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true})
+	for _, mode := range []verbs.SameHost{verbs.SameHostOff, verbs.SameHostAuto} {
+		t.Run(string(mode), func(t *testing.T) { carriesEveryOperation(t, mode) })
 	}
-	program, elsewhere := openShared(t, name), openInProcess(t, "127.7.42.2", verbs.Config{})
+}
+
+func carriesEveryOperation(t *testing.T, mode verbs.SameHost) {
+	_, name := shareAddress(t, "127.7.42.1")
+	want := verbs.PathSameHost
+	if mode == verbs.SameHostOff {
+		want = verbs.PathNetwork
+	}
+	program, err := verbs.Open(name, verbs.Config{SameHost: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	elsewhere := openInProcess(t, "127.7.42.2", verbs.Config{SameHost: mode})
 	defer elsewhere.Close()
 	for _, c := range []struct {
 		from *verbs.Device
 		to   string
 	}{{program, name}, {elsewhere, name}, {program, "127.7.42.3"}} {
-		p := peer(c.to)
+		p := startHostPeer(t, peerConfig{Addr: c.to, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true, Mode: mode})
 		s := on(t, c.from, make([]byte, sharedSize))
 		p.join(t, verbs.ConnectConfig{Timeout: 19}, s)
-		if path := s.qp.Path(); c.to == name && path != verbs.PathNetwork {
-			t.Errorf("%v to %v: path %q", c.from.Addr(), c.to, path)
-		}
 		exchange(t, p, s)
+		if path := s.qp.Path(); path != want {
+			t.Errorf("%v to %v: path %q, expected %q: %v", c.from.Addr(), c.to, path, want, s.qp.WhyNetwork())
+		}
 		p.end(t)
 	}
 }

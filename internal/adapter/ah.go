@@ -15,7 +15,7 @@ type address struct {
 // CreateAH makes an address handle and returns its number, by which datagram
 // work requests name it.
 func (p *PD) CreateAH(path qp.Path) (uint32, error) {
-	if err := p.dev.resolve(&path); err != nil {
+	if err := p.dev.resolve(&path, 0); err != nil {
 		return 0, err
 	}
 	if err := p.add(&p.dev.counts.AH); err != nil {

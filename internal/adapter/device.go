@@ -94,10 +94,10 @@ type Config struct {
 	// those of queue pair 1 and to multicast groups.
 	MemoryOnly bool
 
-	// Reach, if set, looks for a path through memory to a peer before a path to it is
-	// used first. It is called without a lane, and returns an error only if there has to
-	// be one.
-	Reach func(peer qp.Endpoint) error
+	// Reach, if set, looks for a path through memory to the peer of a queue pair (0 if not
+	// known) before a path to it is used first. It is called without a lane, and returns an
+	// error only if there has to be one.
+	Reach func(peer qp.Endpoint, qpn uint32) error
 
 	// NoCRC and Markers are what a device of streams wants of each connection: no
 	// CRCs where the peer wants none either, and markers in what the peer sends.

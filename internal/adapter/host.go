@@ -60,14 +60,14 @@ func (d *Device) ShowPackets() {
 	}
 }
 
-// Prepare looks for a path through memory to a peer that a path is about to lead to. It returns
-// an error only if there has to be one (Config.Reach).
-func (d *Device) Prepare(peer qp.Endpoint) error {
+// Prepare looks for a path through memory to the peer of a queue pair that a path is about to
+// lead to. It returns an error only if there has to be one (Config.Reach).
+func (d *Device) Prepare(peer qp.Endpoint, qpn uint32) error {
 	net := d.lanes[0].net
 	if d.cfg.Reach == nil || net == nil {
 		return nil
 	}
-	return d.cfg.Reach(net.Key(&qp.Path{Dst: peer}, 0, 0).Dst) // as the network names it
+	return d.cfg.Reach(net.Key(&qp.Path{Dst: peer}, 0, 0).Dst, qpn) // as the network names it
 }
 
 // initHost prepares the memory path of a lane of packets, and returns what the lane waits
@@ -96,10 +96,16 @@ func (l *lane) closeHost() {
 // hostSender returns the way to a queue pair of a peer on this host, nil if packets on the
 // flow take the network.
 func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {
-	if n := l.host.Changes(); n != f.hostChanges {
-		f.hostChanges, f.host = n, l.host.Find(f.Peer)
+	if qpn == multicastQPN {
+		return nil
 	}
-	if f.host == nil || qpn == multicastQPN {
+	if n := l.host.Changes(); n != f.hostChanges {
+		f.hostChanges, f.host, f.hostShared = n, l.host.Find(f.Peer, qpn), l.host.Shared(f.Peer)
+	}
+	if f.hostShared && (f.host == nil || f.host.To(qpn) == nil) { // of another device there
+		f.host = l.host.Find(f.Peer, qpn)
+	}
+	if f.host == nil {
 		return nil
 	}
 	return f.host.To(qpn)

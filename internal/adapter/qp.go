@@ -99,7 +99,7 @@ func (q *QP) Doorbell() { q.lane.ring(q) }
 func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	l := q.lane
 	if mask&qp.MaskAV != 0 {
-		if err := l.dev.resolve(&a.Path); err != nil {
+		if err := l.dev.resolve(&a.Path, a.DestQPN); err != nil {
 			return err
 		}
 	}

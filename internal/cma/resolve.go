@@ -143,7 +143,7 @@ func (id *ID) prepare() error {
 	if !ready {
 		return nil
 	}
-	return dev.Prepare(peer)
+	return dev.Prepare(peer, 0)
 }
 
 // pathMTU returns the largest MTU that the device and the path support.

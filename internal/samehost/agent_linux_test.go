@@ -146,7 +146,7 @@ func (s *served) do(command string, args []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "ok", s.Reach(addr(args[0]), time.Duration(ms)*time.Millisecond)
+		return "ok", s.Reach(addr(args[0]), 0, time.Duration(ms)*time.Millisecond)
 	case "wait": // attached, detached
 		return "ok", s.until(func(attached, detached int) bool { return fmt.Sprint(attached, detached) == strings.Join(args, " ") })
 	case "reads":

@@ -153,6 +153,9 @@ func (c *channel) probe(addr uint64) bool {
 	return true
 }
 
+// place is the peer's. The channel has a name.
+func (c *channel) place() place { return place{c.Peer, c.name.slot} }
+
 func (c *channel) attach() {
 	c.use.Lock()
 	defer c.use.Unlock()

@@ -161,7 +161,7 @@ func pair(t *testing.T, lanes [2]int) (a, b *device) {
 	dir := t.TempDir()
 	a = openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Lanes: lanes[0], Stack: 1})
 	b = openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Lanes: lanes[1], Stack: 2})
-	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
+	if err := a.Reach(b.cfg.Local, 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	return a, b

@@ -94,7 +94,7 @@ func TestLongDirectory(t *testing.T) {
 	}
 	a := openDevice(t, Config{Dir: dir, Local: addr("[fe80::1111:2222:3333:4444%interface-with-]:65535"), Stack: 1})
 	b := openDevice(t, Config{Dir: dir, Local: addr("[fe80::ffff:ffff:ffff:ffff%interface-with-]:65535"), Stack: 2})
-	if err := b.Reach(a.cfg.Local, timeLimit); err != nil {
+	if err := b.Reach(a.cfg.Local, 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 }
@@ -103,7 +103,7 @@ func TestStaleNames(t *testing.T) {
 	dir := t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
 	local := addr("127.0.0.2:4791")
-	wantReason(t, a.Reach(local, timeLimit), reason.HostUnpublished)
+	wantReason(t, a.Reach(local, 0, timeLimit), reason.HostUnpublished)
 
 	// A process that was killed leaves its socket.
 	d, err := openDirectory(dir, a.users)
@@ -117,21 +117,21 @@ func TestStaleNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	wantReason(t, a.Reach(local, timeLimit), reason.HostStale)
+	wantReason(t, a.Reach(local, 0, timeLimit), reason.HostStale)
 
 	// A device with the same address takes over, and removes it.
 	b := openDevice(t, Config{Dir: dir, Local: local, Stack: 2})
 	if _, err := os.Lstat(filepath.Join(dir, left.String())); !os.IsNotExist(err) {
 		t.Errorf("the stale socket is there: %v", err)
 	}
-	if err := a.Reach(local, timeLimit); err != nil {
+	if err := a.Reach(local, 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 	b.close()
 	if err := a.until(func(_, detached int) bool { return detached == 1 }); err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, a.Reach(local, timeLimit), reason.HostUnpublished)
+	wantReason(t, a.Reach(local, 0, timeLimit), reason.HostUnpublished)
 }
 
 // A device that closes late does not remove the socket of the next one.
@@ -142,7 +142,7 @@ func TestEqualNameIsTakenOver(t *testing.T) {
 	old := openDevice(t, Config{Dir: dir, Local: local, Stack: 2})
 	b := openDevice(t, Config{Dir: dir, Local: local, Stack: 3})
 	old.close()
-	if err := a.Reach(local, timeLimit); err != nil {
+	if err := a.Reach(local, 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	only(t, b)

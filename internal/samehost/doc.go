@@ -3,8 +3,9 @@
 //
 // It owns the directory in which devices publish themselves, the handshake with its checks,
 // the rules of trust, the connection that stays open to the peer, and the descriptors and
-// mappings of each channel (link/hostmem). It sends no packet, reads no ring and knows no
-// queue pair: the adapter does, from Attach to Detach.
+// mappings of each channel (link/hostmem). It sends no packet and reads no ring: the
+// adapter does, from Attach to Detach. Of queue pairs it knows only which of the devices that
+// share an address their numbers belong to.
 //
 // # Who is a peer
 //

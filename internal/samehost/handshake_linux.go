@@ -50,6 +50,9 @@ func (c *channel) introduce() error {
 	if err := h.otherStack(&m, c.process.pid); err != nil {
 		return err
 	}
+	if found := slotOf(int(m.first), int(m.of)); found != c.name.slot {
+		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(c.name.slot.first), Found: uint64(found.first)}.Err()
+	}
 	if err := c.make(&m); err != nil {
 		return err
 	}
@@ -171,7 +174,7 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 			reason.Detail{Reason: reason.HostMessage, Expected: uint64(h.cfg.Local.Port()), Found: uint64(m.to.Port())}.Err())
 	}
 	n, ok := parseName(m.name)
-	if !ok || n.kind != h.name.kind || n.local != m.from {
+	if !ok || n.kind != h.name.kind || n.local != m.from || n.slot != slotOf(int(m.first), int(m.of)) {
 		return fmt.Errorf("name %q of %v: %w", m.name, m.from, reason.Detail{Reason: reason.HostMessage, Expected: uint64(m.from.Port()), Found: uint64(n.local.Port())}.Err())
 	}
 	owner, ok := h.dir.owner(m.name)

@@ -47,11 +47,11 @@ type Host struct {
 	mu       sync.Mutex
 	closed   bool
 	conns    map[*net.UnixConn]struct{}
-	channels map[netip.AddrPort][]*channel // the newest last
-	count    map[uint32]*counts            // by user
+	channels map[place][]*channel // the newest last
+	count    map[uint32]*counts   // by user
 	total    counts
-	attempts map[netip.AddrPort]*attempt
-	failures map[netip.AddrPort]failed
+	attempts map[place]*attempt
+	failures map[place]failed
 }
 
 // counts are what peers take.
@@ -79,12 +79,12 @@ func Open(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		cfg: cfg, users: u, dir: dir,
-		name:     name{kind: kindText(cfg.Kind), local: cfg.Local, space: in, since: uint64(time.Now().UnixNano())},
+		name:     name{kind: kindText(cfg.Kind), local: cfg.Local, slot: slotOf(cfg.First, cfg.Of), space: in, since: uint64(time.Now().UnixNano())},
 		conns:    make(map[*net.UnixConn]struct{}),
-		channels: make(map[netip.AddrPort][]*channel),
+		channels: make(map[place][]*channel),
 		count:    make(map[uint32]*counts),
-		attempts: make(map[netip.AddrPort]*attempt),
-		failures: make(map[netip.AddrPort]failed),
+		attempts: make(map[place]*attempt),
+		failures: make(map[place]failed),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	dir.replaceStale(h.name)
@@ -290,12 +290,13 @@ func tooMany(limit, found int) error {
 func (h *Host) add(c *channel) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := append(h.channels[c.Peer], c)
-	h.channels[c.Peer] = list
+	peer := c.place()
+	list := append(h.channels[peer], c)
+	h.channels[peer] = list
 	for _, old := range list[:max(len(list)-maxPeerChannels, 0)] {
 		old.Close() // more than one if those that were closed before have not ended yet
 	}
-	delete(h.failures, c.Peer)
+	delete(h.failures, peer)
 	h.total.channels++
 	h.counts(c.process.uid).channels++
 }
@@ -304,34 +305,37 @@ func (h *Host) add(c *channel) {
 func (h *Host) remove(c *channel, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := h.channels[c.Peer]
+	peer := c.place()
+	list := h.channels[peer]
 	i := slices.Index(list, c)
 	if i < 0 {
 		return
 	}
 	if list = slices.Delete(list, i, i+1); len(list) == 0 {
-		delete(h.channels, c.Peer)
+		delete(h.channels, peer)
 		if why != nil {
-			h.fail(c.Peer, why)
+			h.fail(peer, why)
 		}
 	} else {
-		h.channels[c.Peer] = list
+		h.channels[peer] = list
 	}
 	h.total.channels--
 	h.counts(c.process.uid).channels--
 }
 
 // connected reports whether there is a channel to a peer.
-func (h *Host) connected(peer netip.AddrPort) bool {
+func (h *Host) connected(peer place) bool {
 	return slices.ContainsFunc(h.channels[peer], func(c *channel) bool { return !c.ended.Load() })
 }
 
-// Why returns why there is no channel to a peer: what the last attempt has found, or why the
-// last channel has ended. It has no reason if there is a channel, or was no attempt.
-func (h *Host) Why(peer netip.AddrPort) reason.Detail {
+// Why returns why there is no channel to the peer of a queue pair: what the last attempt has
+// found, or why the last channel has ended. It has no reason if there is a channel, or was no
+// attempt.
+func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail {
+	at := h.placeOf(peer, qpn)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f, ok := h.failures[h.inZone(peer)]
+	f, ok := h.failures[at]
 	if !ok {
 		return reason.Detail{}
 	}
@@ -339,7 +343,7 @@ func (h *Host) Why(peer netip.AddrPort) reason.Detail {
 }
 
 // fail keeps why a peer cannot be reached.
-func (h *Host) fail(peer netip.AddrPort, err error) {
+func (h *Host) fail(peer place, err error) {
 	if len(h.failures) >= maxFailures {
 		clear(h.failures)
 	}
@@ -348,6 +352,21 @@ func (h *Host) fail(peer netip.AddrPort, err error) {
 
 // inZone returns an address as this device names it.
 func (h *Host) inZone(peer netip.AddrPort) netip.AddrPort { return qp.InZone(peer, h.cfg.Local) }
+
+// placeOf returns where the peer of a queue pair is.
+func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
+	n := name{kind: h.name.kind, local: h.inZone(peer)}
+	n.slot = h.dir.slotAt(n, qpn)
+	return n.place()
+}
+
+// RemoveSlot removes the names of a device on this address whose process has ended.
+func (h *Host) RemoveSlot(first, of int) {
+	found, _, _ := h.dir.names(name{kind: h.name.kind, local: h.cfg.Local, slot: slotOf(first, of)})
+	for _, n := range found {
+		h.dir.removeStale(n.String())
+	}
+}
 
 // detailOf returns the reason of an error.
 func detailOf(err error) reason.Detail {

@@ -38,7 +38,7 @@ func TestDevicesConnect(t *testing.T) {
 			t.Errorf("the bell of lane %d rang %d times", k, rang)
 		}
 	}
-	if w := a.Why(b.cfg.Local); w.Reason != reason.None {
+	if w := a.Why(b.cfg.Local, 0); w.Reason != reason.None {
 		t.Errorf("a connected peer has the reason %v", w)
 	}
 }
@@ -47,10 +47,10 @@ func TestReachAgainUsesTheChannel(t *testing.T) {
 	a, b := pair(t, [2]int{1, 1})
 	only(t, b)
 	for range 3 {
-		if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
+		if err := a.Reach(b.cfg.Local, 0, timeLimit); err != nil {
 			t.Error(err)
 		}
-		if err := b.Reach(a.cfg.Local, timeLimit); err != nil {
+		if err := b.Reach(a.cfg.Local, 0, timeLimit); err != nil {
 			t.Error(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestCloseEndsBothEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
+	if err := a.Reach(b.cfg.Local, 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	g := newSegment(t, 4096)
@@ -82,9 +82,9 @@ func TestCloseEndsBothEnds(t *testing.T) {
 	if err := b.until(func(_, detached int) bool { return detached == 1 }); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the reason is kept", func() bool { return b.Why(a.cfg.Local).Reason == reason.HostClosed })
-	wantReason(t, b.Reach(a.cfg.Local, timeLimit), reason.HostUnpublished)
-	wantReason(t, a.Reach(b.cfg.Local, timeLimit), reason.DeviceClosed)
+	eventually(t, "the reason is kept", func() bool { return b.Why(a.cfg.Local, 0).Reason == reason.HostClosed })
+	wantReason(t, b.Reach(a.cfg.Local, 0, timeLimit), reason.HostUnpublished)
+	wantReason(t, a.Reach(b.cfg.Local, 0, timeLimit), reason.DeviceClosed)
 	b.close()
 	if err := a.Host.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
@@ -135,13 +135,13 @@ func TestFarCloseEndsTheChannelAndReachMakesAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w := a.Why(b.cfg.Local); w.Reason != reason.None {
+	if w := a.Why(b.cfg.Local, 0); w.Reason != reason.None {
 		t.Errorf("a channel that this end has closed has ended by %v", w)
 	}
-	if w := b.Why(a.cfg.Local); w.Reason != reason.HostClosed {
+	if w := b.Why(a.cfg.Local, 0); w.Reason != reason.HostClosed {
 		t.Errorf("a channel that the peer has closed has ended by %v", w)
 	}
-	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
+	if err := a.Reach(b.cfg.Local, 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	if err := transfer(only(t, a), only(t, b), 0, 0, []byte("again")); err != nil {
@@ -156,7 +156,7 @@ func TestConcurrentReachSharesOneAttempt(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
+			if err := a.Reach(b.cfg.Local, 0, timeLimit); err != nil {
 				t.Error(err)
 			}
 		})
@@ -176,7 +176,7 @@ func TestBothEndsDial(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, d := range []struct{ from, to *device }{{a, b}, {b, a}} {
 			wg.Go(func() {
-				if err := d.from.Reach(d.to.cfg.Local, timeLimit); err != nil {
+				if err := d.from.Reach(d.to.cfg.Local, 0, timeLimit); err != nil {
 					t.Error(err)
 				}
 			})
@@ -214,10 +214,10 @@ func TestSameProcessNeedsRequire(t *testing.T) {
 			dir := t.TempDir()
 			a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Mode: c.mode[0]})
 			b := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Mode: c.mode[1]})
-			err := a.Reach(b.cfg.Local, timeLimit)
+			err := a.Reach(b.cfg.Local, 0, timeLimit)
 			if c.want != reason.None {
 				wantReason(t, err, c.want)
-				if w := a.Why(b.cfg.Local); w.Reason != c.want {
+				if w := a.Why(b.cfg.Local, 0); w.Reason != c.want {
 					t.Errorf("kept %v", w)
 				}
 			} else if err != nil {
@@ -240,9 +240,9 @@ func TestManyPeersLeaveNothing(t *testing.T) {
 			}
 			peers = append(peers, d)
 			if i%2 == 0 {
-				err = a.Reach(d.cfg.Local, timeLimit)
+				err = a.Reach(d.cfg.Local, 0, timeLimit)
 			} else {
-				err = d.Reach(a.cfg.Local, timeLimit)
+				err = d.Reach(a.cfg.Local, 0, timeLimit)
 			}
 			if err != nil {
 				t.Fatalf("round %d: %v", round, err)
@@ -276,8 +276,8 @@ func TestCloseWhileDialing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = a.Reach(b.cfg.Local, timeLimit) })
-		wg.Go(func() { _ = b.Reach(a.cfg.Local, timeLimit) })
+		wg.Go(func() { _ = a.Reach(b.cfg.Local, 0, timeLimit) })
+		wg.Go(func() { _ = b.Reach(a.cfg.Local, 0, timeLimit) })
 		wg.Go(a.close)
 		wg.Go(b.close)
 		wg.Wait()
@@ -301,7 +301,7 @@ func BenchmarkReachRemotePeer(b *testing.B) {
 		a = d
 	}
 	for b.Loop() {
-		if err := a.Reach(addr("10.0.0.1:4791"), timeLimit); err == nil {
+		if err := a.Reach(addr("10.0.0.1:4791"), 0, timeLimit); err == nil {
 			b.Fatal("reached")
 		}
 	}
@@ -322,7 +322,7 @@ func BenchmarkReachLocalPeer(b *testing.B) {
 	defer p.close()
 	n := 0
 	for b.Loop() {
-		if err := a.Reach(p.cfg.Local, timeLimit); err != nil {
+		if err := a.Reach(p.cfg.Local, 0, timeLimit); err != nil {
 			b.Fatal(err)
 		}
 		n++

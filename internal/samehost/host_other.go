@@ -31,10 +31,15 @@ func (h *Host) Dir() string { return "" }
 func (h *Host) Name() string { return "" }
 
 // Reach fails.
-func (h *Host) Reach(peer netip.AddrPort, limit time.Duration) error { return unsupported().Err() }
+func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error {
+	return unsupported().Err()
+}
 
 // Why returns HOST_UNSUPPORTED.
-func (h *Host) Why(peer netip.AddrPort) reason.Detail { return unsupported() }
+func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail { return unsupported() }
+
+// RemoveSlot does nothing: no device is published.
+func (h *Host) RemoveSlot(first, of int) {}
 
 // Close does nothing.
 func (h *Host) Close() error { return nil }

@@ -181,7 +181,7 @@ func TestMalformedHelloLeavesNothing(t *testing.T) {
 	if attached, _ := d.seen(); attached != 0 {
 		t.Errorf("%d channels to hostile peers", attached)
 	}
-	if err := peer.Reach(d.cfg.Local, timeLimit); err != nil {
+	if err := peer.Reach(d.cfg.Local, 0, timeLimit); err != nil {
 		t.Errorf("a peer is refused afterwards: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestMalformedAnswerLeavesNothing(t *testing.T) {
 			_, _, _ = s.WriteMsgUnix(c.answer, oob, nil)
 			_, _ = s.receive(&m)
 		}()
-		err := d.Reach(n.local, timeLimit)
+		err := d.Reach(n.local, 0, timeLimit)
 		<-done
 		if err == nil || detailOf(err).Reason != c.want {
 			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
@@ -312,7 +312,7 @@ func TestProxiedMemoryIsNoticed(t *testing.T) {
 			return nil
 		}()
 	}()
-	wantReason(t, a.Reach(b.cfg.Local, timeLimit), reason.HostNonce)
+	wantReason(t, a.Reach(b.cfg.Local, 0, timeLimit), reason.HostNonce)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -344,7 +344,7 @@ func TestSilentDialersAreBounded(t *testing.T) {
 		}
 		_ = s.Close()
 	}
-	if err := peer.Reach(d.cfg.Local, timeLimit); err != nil {
+	if err := peer.Reach(d.cfg.Local, 0, timeLimit); err != nil {
 		t.Errorf("a peer is refused afterwards: %v", err)
 	}
 	before.descriptors += 100 // the peer's
@@ -394,7 +394,7 @@ func TestEstablishedPeerBreaksTheRules(t *testing.T) {
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
 	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
 	bystander := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.3:4791"), Stack: 3})
-	if err := bystander.Reach(d.cfg.Local, timeLimit); err != nil {
+	if err := bystander.Reach(d.cfg.Local, 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	f := newFiles(t, 1, 1)
@@ -443,7 +443,7 @@ func TestEstablishedPeerBreaksTheRules(t *testing.T) {
 			if err := d.until(func(attached, detached int) bool { return attached == attachedBefore+1 && detached == detachedBefore+1 }); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the reason is kept", func() bool { return d.Why(peer.cfg.Local).Reason == c.want })
+			eventually(t, "the reason is kept", func() bool { return d.Why(peer.cfg.Local, 0).Reason == c.want })
 			_ = s.Close()
 			before.descriptors += 8 // of this test, until it ends
 			before.mappings += 2

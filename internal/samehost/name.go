@@ -17,10 +17,12 @@ type space struct{ dev, ino uint64 }
 //
 // It has the kind of frames, the address, the port, the network namespace, and when the
 // device was opened. No name is used twice, so that removing one can never hit that of
-// another device.
+// another device. The port of a device on an address that programs share is followed by its
+// first lane and the number of lanes, as in 4791+7+256, unless it has the first lane of all.
 type name struct {
 	kind  string // as in the name
 	local netip.AddrPort
+	slot  slot
 	space space
 	since uint64 // nanoseconds since 1970
 }
@@ -38,8 +40,44 @@ func kindText(kind string) string {
 	}, kind)
 }
 
+// A slot is which lanes of a shared address a device has: from first on, of so many. It is
+// zero for the device that has the first one.
+type slot struct{ first, of int }
+
+// slotOf returns the slot of a device.
+func slotOf(first, of int) slot {
+	if first == 0 {
+		return slot{}
+	}
+	return slot{first, of}
+}
+
+func (s slot) String() string {
+	if s.first == 0 {
+		return ""
+	}
+	return fmt.Sprintf("+%d+%d", s.first, s.of)
+}
+
+// parseSlot parses what String returns, without the leading +.
+func parseSlot(text string) (s slot, ok bool) {
+	first, of, ok := strings.Cut(text, "+")
+	if !ok {
+		return s, text == ""
+	}
+	var err, err2 error
+	s.first, err = strconv.Atoi(first)
+	s.of, err2 = strconv.Atoi(of)
+	return s, err == nil && err2 == nil && s.first > 0 && s.first < s.of && s.of <= maxOf
+}
+
 func (n name) String() string {
-	return fmt.Sprintf("%s_%v_%d_%x-%d_%s", n.kind, n.local.Addr(), n.local.Port(), n.space.dev, n.space.ino, strconv.FormatUint(n.since, 36))
+	return n.prefix() + fmt.Sprintf("%x-%d_%s", n.space.dev, n.space.ino, strconv.FormatUint(n.since, 36))
+}
+
+// prefix is what the names of one device address begin with.
+func (n name) prefix() string {
+	return fmt.Sprintf("%s_%v_%d%v_", n.kind, n.local.Addr(), n.local.Port(), n.slot)
 }
 
 // parseName parses a name of the directory. Only texts that String returns are names.
@@ -55,8 +93,9 @@ func parseName(s string) (n name, ok bool) {
 	if err != nil {
 		return n, false
 	}
-	port, err := strconv.ParseUint(parts[2], 10, 16)
-	if err != nil {
+	digits, slot, _ := strings.Cut(parts[2], "+")
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if n.slot, ok = parseSlot(slot); err != nil || !ok {
 		return n, false
 	}
 	dev, ino, _ := strings.Cut(parts[3], "-")
@@ -74,7 +113,16 @@ func parseName(s string) (n name, ok bool) {
 }
 
 // same reports whether two names are of one device address, in whatever namespaces.
-func (n name) same(o name) bool { return n.kind == o.kind && n.local == o.local }
+func (n name) same(o name) bool { return n.kind == o.kind && n.local == o.local && n.slot == o.slot }
+
+// place is the device address that the name is of.
+func (n name) place() place { return place{n.local, n.slot} }
+
+// A place is a device address: several devices share an address by their slots.
+type place struct {
+	addr netip.AddrPort
+	slot slot
+}
 
 // isName reports whether a file's name is that of a device.
 func isName(s string) bool {

@@ -105,7 +105,7 @@ func TestKilledPeerLeavesNothing(t *testing.T) {
 		a.expect("ok", "open %s 127.0.0.2:4791 auto", dir)
 		if i%2 == 0 {
 			a.expect("ok", "reach 127.0.0.1:4791 20000")
-		} else if err := d.Reach(addr("127.0.0.2:4791"), timeLimit); err != nil {
+		} else if err := d.Reach(addr("127.0.0.2:4791"), 0, timeLimit); err != nil {
 			t.Fatal(err)
 		}
 		c := only(t, d)
@@ -116,14 +116,14 @@ func TestKilledPeerLeavesNothing(t *testing.T) {
 		if err := d.until(func(_, detached int) bool { return detached == i+1 }); err != nil {
 			t.Fatal(err)
 		}
-		if w := d.Why(c.Peer); w.Reason != reason.HostClosed {
+		if w := d.Why(c.Peer, 0); w.Reason != reason.HostClosed {
 			t.Errorf("the channel has ended by %v", w)
 		}
 		eventually(t, "the name of the killed process is removed", func() bool {
 			list, err := os.ReadDir(dir)
 			return err == nil && len(list) == 1
 		})
-		wantReason(t, d.Reach(c.Peer, timeLimit), reason.HostUnpublished)
+		wantReason(t, d.Reach(c.Peer, 0, timeLimit), reason.HostUnpublished)
 		for range a.lines {
 			t.Error("more answers")
 		}
@@ -157,20 +157,20 @@ func TestStoppedPeerIsGivenUp(t *testing.T) {
 	stopped.expect("ok", "open %s 127.0.0.2:4791 auto", dir)
 	other.expect("ok", "open %s 127.0.0.3:4791 auto", dir)
 	stopped.stop()
-	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 200*time.Millisecond), reason.HostTimeout)
+	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 0, 200*time.Millisecond), reason.HostTimeout)
 	start := time.Now()
-	wantReason(t, d.Reach(addr("127.0.0.2:4791"), timeLimit), reason.HostTimeout)
+	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 0, timeLimit), reason.HostTimeout)
 	if waited := time.Since(start); waited > timeLimit/2 {
 		t.Errorf("asked a silent peer again and waited %v", waited)
 	}
-	if err := d.Reach(addr("127.0.0.3:4791"), timeLimit); err != nil {
+	if err := d.Reach(addr("127.0.0.3:4791"), 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 	only(t, d)
 	if err := stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the peer is reached once it runs again", func() bool { return d.Reach(addr("127.0.0.2:4791"), timeLimit) == nil })
+	eventually(t, "the peer is reached once it runs again", func() bool { return d.Reach(addr("127.0.0.2:4791"), 0, timeLimit) == nil })
 
 	// A peer that is stopped later keeps its channel. What it is told waits.
 	c := d.latest()
@@ -193,12 +193,12 @@ func TestOtherUserIsRefused(t *testing.T) {
 	a := startAgent(t, asUser(t, 12345))
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791")})
 	a.expect("ok", "open %s 127.0.0.2:4791 auto", dir)
-	wantReason(t, d.Reach(addr("127.0.0.2:4791"), timeLimit), reason.HostUser) // root may open every socket
+	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 0, timeLimit), reason.HostUser) // root may open every socket
 	a.expect("HOST_USER", "reach 127.0.0.1:4791 20000")
 
 	// To allow is not enough for the other end.
 	b := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.3:4791"), Allow: []string{"12345"}})
-	wantReason(t, b.Reach(addr("127.0.0.2:4791"), timeLimit), reason.HostUser)
+	wantReason(t, b.Reach(addr("127.0.0.2:4791"), 0, timeLimit), reason.HostUser)
 	a.expect("HOST_USER", "reach 127.0.0.3:4791 20000")
 	if attached, _ := b.seen(); attached != 0 {
 		t.Error("attached")
@@ -322,7 +322,7 @@ func TestNamespacesThatShareTheDirectory(t *testing.T) {
 
 	// From outside, a container is reached as well.
 	d := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.9:4791")})
-	if err := d.Reach(addr("10.9.0.1:4791"), timeLimit); err != nil {
+	if err := d.Reach(addr("10.9.0.1:4791"), 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 }
@@ -333,12 +333,12 @@ func TestAddressesOfOtherNamespaces(t *testing.T) {
 	a, b := startAgent(t, apart(t, unix.CLONE_NEWNET)), startAgent(t, apart(t, unix.CLONE_NEWNET))
 	d := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.9:4791")})
 	a.expect("ok", "open %s 127.0.0.5:4791 auto", dir)
-	wantReason(t, d.Reach(addr("127.0.0.5:4791"), timeLimit), reason.HostNamespace)
+	wantReason(t, d.Reach(addr("127.0.0.5:4791"), 0, timeLimit), reason.HostNamespace)
 	a.expect("ok", "close")
 
 	a.expect("ok", "open %s [fe80::5%%eth0]:4791 auto", dir)
 	e := openDevice(t, Config{Dir: dir, Local: addr("[fe80::6%eth0]:4791")})
-	wantReason(t, e.Reach(addr("[fe80::5]:4791"), timeLimit), reason.HostNamespace)
+	wantReason(t, e.Reach(addr("[fe80::5]:4791"), 0, timeLimit), reason.HostNamespace)
 	a.expect("HOST_NAMESPACE", "reach [fe80::6]:4791 20000")
 	a.expect("ok", "close")
 
@@ -355,12 +355,12 @@ func TestAddressesOfOtherNamespaces(t *testing.T) {
 	for _, x := range []*agent{a, b} {
 		x.expect("ok", "open %s 10.9.0.1:4791 auto", dir)
 	}
-	wantReason(t, d.Reach(addr("10.9.0.1:4791"), timeLimit), reason.HostAmbiguous)
+	wantReason(t, d.Reach(addr("10.9.0.1:4791"), 0, timeLimit), reason.HostAmbiguous)
 	a.expect("HOST_AMBIGUOUS", "reach 10.9.0.9:4791 20000") // nor would the answers come back
 
 	// The own namespace is preferred.
 	own := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.1:4791"), Stack: 1})
-	if err := d.Reach(addr("10.9.0.1:4791"), timeLimit); err != nil {
+	if err := d.Reach(addr("10.9.0.1:4791"), 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 	only(t, own)
@@ -369,7 +369,7 @@ func TestAddressesOfOtherNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expect("ok", "close")
-	if err := d.Reach(addr("10.9.0.1:4791"), timeLimit); err != nil {
+	if err := d.Reach(addr("10.9.0.1:4791"), 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 }
@@ -380,7 +380,7 @@ func TestIdleDeviceSleeps(t *testing.T) {
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791")})
 	a := startAgent(t, nil)
 	a.expect("ok", "open %s 127.0.0.2:4791 auto", dir)
-	if err := d.Reach(addr("127.0.0.2:4791"), timeLimit); err != nil {
+	if err := d.Reach(addr("127.0.0.2:4791"), 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	last := -1

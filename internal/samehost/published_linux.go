@@ -24,7 +24,7 @@ func Published(dir string) (path string, list []Device, err error) {
 		return dir, nil, fmt.Errorf("%w: %w", failure(reason.HostDirectory, len(dir), err), err)
 	}
 	for _, e := range entries {
-		if n, ok := parseName(e.Name()); ok {
+		if n, ok := parseName(e.Name()); ok && n.slot == (slot{}) { // of programs on one address, one stands for all
 			list = append(list, Device{n.kind, n.local, n.space == in})
 		}
 	}

@@ -26,12 +26,13 @@ type failed struct {
 	at  time.Time
 }
 
-// Reach returns nil if there is a channel to a peer, or once one was made, and otherwise
-// an error with the reason. It waits for at most limit. Calls at the same time share one
+// Reach returns nil if there is a channel to the peer of a queue pair, or once one was made,
+// and otherwise an error with the reason. The number of the queue pair may be 0: it matters
+// only if several devices share the address. Reach waits for at most limit. Calls at the same time share one
 // attempt. A peer that has not answered is not asked again for a second, unless the mode
 // is Require.
-func (h *Host) Reach(peer netip.AddrPort, limit time.Duration) error {
-	peer = h.inZone(peer)
+func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error {
+	peer := h.placeOf(addr, qpn)
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -85,11 +86,11 @@ func timedOut(limit, waited time.Duration) error {
 }
 
 // connect makes a channel to a peer.
-func (h *Host) connect(peer netip.AddrPort, limit time.Duration) error {
+func (h *Host) connect(peer place, limit time.Duration) error {
 	start := time.Now()
 	ctx, cancel := context.WithDeadline(h.ctx, start.Add(limit))
 	defer cancel()
-	n, c, err := h.find(ctx, name{kind: h.name.kind, local: peer})
+	n, c, err := h.find(ctx, name{kind: h.name.kind, local: peer.addr, slot: peer.slot})
 	if err == nil {
 		if !h.enter(c) {
 			_ = c.Close()

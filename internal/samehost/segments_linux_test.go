@@ -49,7 +49,7 @@ func TestSegmentIsOfferedMappedAndWithdrawn(t *testing.T) {
 		defer lane.Unlock()
 		return string(c.Far.Segment(id))
 	}
-	if err := a.Reach(b.cfg.Local, timeLimit); err != nil {
+	if err := a.Reach(b.cfg.Local, 0, timeLimit); err != nil {
 		t.Fatal(err)
 	}
 	ca, cb := only(t, a), only(t, b)

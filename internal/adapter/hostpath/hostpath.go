@@ -203,15 +203,21 @@ func (p *Path) show(on bool) {
 	}
 }
 
-// Find returns the newest path to a peer, nil for none.
-func (l *Lane) Find(peer netip.AddrPort) *Path {
+// Find returns the newest path to the peer of a queue pair, nil for none.
+func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 	peer = Place(peer)
 	for i := len(l.paths) - 1; i >= 0; i-- {
-		if p := l.paths[i]; p.Peer == peer && !p.broken {
+		if p := l.paths[i]; p.Peer == peer && !p.broken && p.To(qpn) != nil {
 			return p
 		}
 	}
 	return nil
+}
+
+// Shared reports whether there are paths to devices that share a peer's address with others.
+func (l *Lane) Shared(peer netip.AddrPort) bool {
+	peer = Place(peer)
+	return slices.ContainsFunc(l.paths, func(p *Path) bool { return p.Peer == peer && p.share.Of > p.share.Lanes })
 }
 
 // Place is an address as channels name it: without a zone, which only this host's

@@ -88,7 +88,7 @@ func newPair(t *testing.T) (a, b *end) {
 
 func (e *end) send(t *testing.T, n int, stable bool) {
 	t.Helper()
-	e.Find(place).To(5).Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: stable})
+	e.Find(place, 5).To(5).Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: stable})
 	e.Flush()
 }
 
@@ -117,7 +117,7 @@ func TestPayloadsArriveWhichWayTheyTravel(t *testing.T) {
 
 func TestFullRingMakesTasksWait(t *testing.T) {
 	a, b := newPair(t)
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	var task schedule.Entry
 	task.Init((*timer)(&a.Lane))
 	sent := 0
@@ -147,7 +147,7 @@ func TestFullRingMakesTasksWait(t *testing.T) {
 
 func TestPeerThatTakesNothingIsStalled(t *testing.T) {
 	a, b := newPair(t)
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	var task schedule.Entry
 	task.Init((*timer)(&a.Lane))
 	for s.Admit(0, &task) {
@@ -187,7 +187,7 @@ func TestPeerThatTakesNothingIsStalled(t *testing.T) {
 
 func TestSlowPeerIsNotStalled(t *testing.T) {
 	a, b := newPair(t)
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	var task schedule.Entry
 	task.Init((*timer)(&a.Lane))
 	for ; a.now < 10*StallTime; a.now += StallTime / 2 {
@@ -238,7 +238,7 @@ func TestMappedPayloadIsRevokedDuringCopy(t *testing.T) {
 	b.channel.Far = mappedEnd{b}
 	port := &interrupted{end: b, sender: a}
 	b.Port = port
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	for _, n := range []int{privateLimit, 5000} {
 		for _, revoke := range []bool{false, true} {
 			s.Refer(&hostmem.Head{}, []byte("header"), hostmem.Ref{Segment: 1}, n)
@@ -285,7 +285,7 @@ func (i *interrupted) Message(_ time.Duration, _ *Path, m *hostmem.Received, _ [
 // A payload that is short enough to be copied first is revoked during that copy.
 func TestShortMappedPayloadIsRevokedDuringCopy(t *testing.T) {
 	a, b := newPair(t)
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	a.Clock = func() time.Duration { a.now += time.Millisecond; return a.now }
 	b.channel.Far = revokingEnd{b, a}
 	s.Refer(&hostmem.Head{}, []byte("header"), hostmem.Ref{Segment: 1}, privateLimit)
@@ -323,7 +323,7 @@ func TestBrokenRingEndsItsPath(t *testing.T) {
 	peer := netip.MustParseAddrPort("10.0.0.2:4791")
 	b.Add(&hostmem.Channel{Peer: peer, Out: b.channel.Out, In: good, Lanes: 1, Far: b, PeerReads: func() bool { return false }}, false)
 	b.Receive(0)
-	if !b.broken || b.Find(peer) != nil {
+	if !b.broken || b.Find(peer, 5) != nil {
 		t.Error("the path is still in use")
 	}
 	a.send(t, 10, false)
@@ -337,12 +337,12 @@ func TestRemovedPathIsNotFound(t *testing.T) {
 	before := a.Changes()
 	var task schedule.Entry
 	task.Init((*timer)(&a.Lane))
-	s := a.Find(place).To(1)
+	s := a.Find(place, 5).To(1)
 	for s.Admit(0, &task) {
 		a.send(t, 60000, false)
 	}
 	a.Remove(a.channel)
-	if a.Find(place) != nil || a.Changes() == before || !a.Idle() {
+	if a.Find(place, 5) != nil || a.Changes() == before || !a.Idle() {
 		t.Error("the path is still there")
 	}
 	if a.tasks.Pop() != &task {
@@ -355,7 +355,7 @@ func TestRemovedPathIsNotFound(t *testing.T) {
 
 func TestPostingAndReceivingAllocateNothing(t *testing.T) {
 	a, b := newPair(t)
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	i := &Item{Header: []byte("header"), Pieces: [][]byte{pulled[:8]}, Len: 8}
 	b.Port = sink{b}
 	if n := testing.AllocsPerRun(1000, func() {
@@ -374,7 +374,7 @@ func (sink) Message(time.Duration, *Path, *hostmem.Received, []byte) {}
 func BenchmarkPostAndReceive(b *testing.B) {
 	x, y := newPair(&testing.T{})
 	y.Port = sink{y}
-	s := x.Find(place).To(5)
+	s := x.Find(place, 5).To(5)
 	i := &Item{Header: make([]byte, 28), Pieces: [][]byte{pulled[:8]}, Len: 8}
 	for b.Loop() {
 		s.Post(i)
@@ -400,7 +400,7 @@ func TestShortPayloadsAndPacketsArePrivate(t *testing.T) {
 	}
 	port := &privacy{end: b}
 	b.Port = port
-	s := a.Find(place).To(5)
+	s := a.Find(place, 5).To(5)
 	for _, c := range []struct {
 		kind    hostmem.Kind
 		n       int
