@@ -183,6 +183,9 @@ func (s *served) do(command string, args []string) (string, error) {
 		return "ok", confine(args[0])
 	case "close":
 		return "ok", s.Host.Close()
+	case "end":
+		RemoveNames()
+		return "ok", nil
 	}
 	return "", fmt.Errorf("unknown command %q", command)
 }

@@ -97,9 +97,13 @@ func Open(cfg Config) (*Host, error) {
 		dir.close()
 		return nil, err
 	}
-	published.Lock()
-	published.hosts[h] = struct{}{}
-	published.Unlock()
+	if !h.publish() {
+		_ = h.listener.Close()
+		dir.remove(h.name.String())
+		h.cancel()
+		dir.close()
+		return nil, closedError()
+	}
 	h.running.Add(1)
 	go h.accept()
 	return h, nil
@@ -109,7 +113,18 @@ func Open(cfg Config) (*Host, error) {
 var published = struct {
 	sync.Mutex
 	hosts map[*Host]struct{}
+	ended bool // RemoveNames was called
 }{hosts: make(map[*Host]struct{})}
+
+// publish notes that the host's socket is in the directory, and reports whether it may stay.
+func (h *Host) publish() bool {
+	published.Lock()
+	defer published.Unlock()
+	if !published.ended {
+		published.hosts[h] = struct{}{}
+	}
+	return !published.ended
+}
 
 // unpublish removes the host's name, unless that was done.
 func (h *Host) unpublish() {
@@ -121,10 +136,12 @@ func (h *Host) unpublish() {
 	}
 }
 
-// RemoveNames takes all devices of this process out of their directories. A process calls
-// it that ends without having closed them.
+// RemoveNames removes the sockets of all devices of this process from their directories. No
+// device can be published afterwards. A process that ends without having closed its devices
+// calls it.
 func RemoveNames() {
 	published.Lock()
+	published.ended = true
 	hosts := slices.Collect(maps.Keys(published.hosts))
 	published.Unlock()
 	for _, h := range hosts {

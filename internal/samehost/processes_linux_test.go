@@ -424,3 +424,30 @@ func statuses(t *testing.T, pid int) (list []string) {
 	}
 	return list
 }
+
+// A process that is about to end leaves no name, not even that of a device which it opens then.
+func TestEndingProcessPublishesNothing(t *testing.T) {
+	dir := sharedDirectory(t)
+	a := startAgent(t, nil)
+	a.expect("ok", "open %s 127.0.0.1:4791 auto", dir)
+	a.expect("ok", "end")
+	if names := namesIn(t, dir); len(names) != 0 {
+		t.Errorf("left: %v", names)
+	}
+	a.expect("DEVICE_CLOSED", "open %s 127.0.0.2:4791 auto", dir)
+	if names := namesIn(t, dir); len(names) != 0 {
+		t.Errorf("left: %v", names)
+	}
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
