@@ -9,6 +9,19 @@ const (
 	pollGrace = 250 * time.Microsecond
 	sendGrace = 5 * time.Millisecond
 
+	// answerGrace is the time after the last poll for which the worker leaves the answer to
+	// what it receives to the poller, once.
+	answerGrace = 20 * time.Millisecond
+
+	// shortReceive is the longest time that receiving a short message takes. Whoever streams
+	// does not wait for an answer.
+	shortReceive = 10 * time.Microsecond
+
+	// memoryGrace replaces pollGrace and pollPause for memoryTime after the worker left an
+	// answer to the poller, which waits in memory between its polls.
+	memoryGrace = 30 * time.Microsecond
+	memoryTime  = 50 * time.Millisecond
+
 	// pollPause is the time that the worker pauses while others poll. The longer they
 	// have polled the longer it pauses, up to maxPollPause, because each time it wakes it
 	// takes the processor from a poller that spins.
@@ -51,9 +64,10 @@ func (b *backoff) end(now time.Duration) {
 	}
 }
 
-// pauseAfter returns how long the worker pauses when others have polled for a time.
-func pauseAfter(polled time.Duration) time.Duration {
-	t := min(max(polled/backoffShare, pollPause), maxPollPause)
+// pauseAfter returns how long the worker pauses, at least, when others have polled for a
+// time.
+func pauseAfter(polled, least time.Duration) time.Duration {
+	t := min(max(polled/backoffShare, least), maxPollPause)
 	if t < time.Millisecond {
 		return t
 	}

@@ -11,7 +11,7 @@ func TestPausesGrowWithThePolling(t *testing.T) {
 		{0, pollPause}, {8 * ms, 500 * time.Microsecond}, {16*ms - 1, ms - 1}, {16 * ms, ms + pauseSlack},
 		{100 * ms, 6*ms + pauseSlack}, {time.Hour, maxPollPause + pauseSlack},
 	} {
-		if p := pauseAfter(c.polled); p != c.pause {
+		if p := pauseAfter(c.polled, pollPause); p != c.pause {
 			t.Errorf("after %v: %v, expected %v", c.polled, p, c.pause)
 		}
 	}

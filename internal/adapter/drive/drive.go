@@ -33,7 +33,7 @@
 //	   ▲  ▲  ◄─packet, deadline, Wake───┘                       │
 //	   │  └──────────────────resume, pause over─────────────────┘
 //	   └──30 µs over── Coalescing ◄──nothing there, in a long stream── Working
-//	                              ◄──packets came during a pause──────
+//	                              ◄──packets came, polled lately──────
 //
 //	state       holds       left when                           moved by
 //	Working     sleep lock  others drive                        worker, at the beginning of a round

@@ -135,7 +135,7 @@ func TestWorkerSoonSendsWhatWasDeferred(t *testing.T) {
 
 // A poller that waits for a peer's WRITE in memory answers what the worker received late.
 // The acknowledge leaves with the answer.
-func TestWorkerLeavesSendingToThePollerAfterAPause(t *testing.T) {
+func TestWorkerLeavesTheAnswerToThePoller(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.Poll()
 		r.link.Wake()

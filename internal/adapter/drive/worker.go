@@ -32,23 +32,26 @@ func (d *Driver) Run() {
 	idleSince := time.Duration(-1)
 	var slept time.Duration // in the link, in the last round
 	others := backoff{over: true}
-	paused := false
+	held := neverPolled                  // the poll after which sending was left to the poller last
+	heldAt := time.Duration(neverPolled) // when that was
 	for !d.stopping.Load() {
 		now := d.clock()
-		if !d.tryWork(now) {
-			d.pause(pauseAfter(others.poll(now)))
-			idleSince, paused = -1, true
+		grace, least := pollGrace, pollPause
+		if now-heldAt < memoryTime {
+			grace, least = memoryGrace, memoryGrace
+		}
+		if !d.tryWork(now, grace) {
+			d.pause(pauseAfter(others.poll(now), least))
+			idleSince = -1
 			continue
 		}
 		others.end(now)
 		d.moderation.slept(slept)
 		slept = 0
-		if paused && d.receiveLate() {
-			others = backoff{over: true}
-			paused = false
+		if last := d.polled.Load(); last != held && d.driven(now, answerGrace) && d.receiveForPoller() {
+			others, held, heldAt, idleSince = backoff{over: true}, last, now, -1
 			continue
 		}
-		paused = false
 		busy := d.Progress()
 		deadline := d.port.Next()
 		if !busy && idleSince < 0 {
@@ -75,14 +78,14 @@ func (d *Driver) Run() {
 	}
 }
 
-// receiveLate receives what came while the worker was paused, and reports whether there
-// was something. The poller of before may wait for a peer's WRITE in its memory, and answer
-// it at once. So what is to be sent waits for a moment: the acknowledge and the answer leave
-// together, and the peer finds both with one poll. If it found the acknowledge alone, it
-// would stop polling as well. The worker has the lane and the sleep lock. If there was
-// something, it gives them up.
-func (d *Driver) receiveLate() bool {
-	if _, busy := d.receive(d.clock()); !busy {
+// receiveForPoller receives what came, and reports whether that was a short message. The last
+// poller may wait for a peer's WRITE in its memory, and answer it at once. So what is to be
+// sent waits for a moment: the acknowledge and the answer leave together, and the peer finds
+// both with one poll. If it found the acknowledge alone, it would stop polling as well. The
+// worker has the lane and the sleep lock. For a short message, it gives them up.
+func (d *Driver) receiveForPoller() bool {
+	began := d.clock()
+	if _, busy := d.receive(began); !busy || d.clock()-began > shortReceive {
 		return false
 	}
 	d.Unlock()
@@ -112,9 +115,9 @@ func (d *Driver) rest(next State, deadline time.Duration) (slept time.Duration) 
 }
 
 // tryWork takes the lane and the sleep lock for the worker, unless others drive the
-// lane.
-func (d *Driver) tryWork(now time.Duration) bool {
-	if d.driven(now, pollGrace) || !d.sleep.TryLock() {
+// lane: a poller that polled within grace, or a blocked waiter.
+func (d *Driver) tryWork(now, grace time.Duration) bool {
+	if d.driven(now, grace) || !d.sleep.TryLock() {
 		return false
 	}
 	if d.mu.TryLock() {
