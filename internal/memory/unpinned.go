@@ -41,8 +41,8 @@ func Caught(before bool, ok *bool) {
 	}
 }
 
-// copyUnpinned is copy. It reports false if either memory is not mapped.
-func copyUnpinned(dst, src []byte) (ok bool) {
+// CopyUnpinned is copy. It reports false if either memory is not mapped.
+func CopyUnpinned(dst, src []byte) (ok bool) {
 	ok = true
 	defer Caught(Guard(), &ok)
 	copy(dst, src)
@@ -52,7 +52,7 @@ func copyUnpinned(dst, src []byte) (ok bool) {
 // copyTo copies data to b, which is memory of the region itself.
 func (r *Region) copyTo(b, data []byte) (ok bool) {
 	if r.unpinned {
-		return copyUnpinned(b, data)
+		return CopyUnpinned(b, data)
 	}
 	copy(b, data)
 	return true

@@ -144,3 +144,76 @@ func TestProgramsWithVariablesOfGo(t *testing.T) {
 		}
 	}
 }
+
+// Where the engine cannot run, the device is in the server's process.
+func TestProgramsDenyTheEngineWhatItNeeds(t *testing.T) {
+	p := newInProgram(t, "127.14.4.7")
+	path := p.compile(t, "filter")
+	for _, x := range []struct{ mode, why string }{
+		{"container", ""}, {"memfd", "denies memfd_create"}, {"datagrams", "denies bind"}, {"addresses", "RLIMIT_AS"},
+	} {
+		t.Run(x.mode, func(t *testing.T) {
+			status, out := p.run(t, []string{"SOFTRDMA_ENGINE_REQUIRED=0"}, path, x.mode)
+			if status != 0 || !strings.Contains(out, x.why) || strings.Contains(out, "cannot be in this program") != (x.why != "") {
+				t.Errorf("expected %q, found %s\n%s", x.why, ending(status), out)
+			}
+			if status, out = p.run(t, nil, path, x.mode); (status == 0) != (x.why == "") {
+				t.Errorf("the engine is required: %s\n%s", ending(status), out)
+			}
+		})
+	}
+}
+
+func TestProgramsWithSanitizers(t *testing.T) {
+	p := newInProgram(t, "127.14.4.8")
+	env := []string{"ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0"}
+	for _, flag := range []string{"-fsanitize=address", "-fsanitize=thread"} {
+		for _, name := range []string{"faults", "limits"} {
+			if status, out := p.run(t, env, p.compile(t, name, flag)); status != 0 {
+				t.Errorf("%s with %s: %s\n%s", name, flag, ending(status), out)
+			}
+		}
+	}
+}
+
+func TestProgramsUnderValgrind(t *testing.T) {
+	p := newInProgram(t, "127.14.4.9")
+	p.succeeds(t, "valgrind", "-q", p.compile(t, "limits"))
+}
+
+func TestProgramsWithAllocators(t *testing.T) {
+	p := newInProgram(t, "127.14.4.10")
+	found, _ := filepath.Glob("/usr/lib/*/lib*malloc*.so.[0-9]")
+	if len(found) == 0 {
+		missing(t, "libjemalloc2 or libtcmalloc-minimal4")
+	}
+	for _, allocator := range found {
+		for _, args := range [][]string{{p.compile(t, "faults")}, {p.compile(t, "limits"), "threads"}, {p.compile(t, "fork"), "children"}} {
+			if status, out := p.run(t, []string{"LD_PRELOAD=" + p.lib + ":" + allocator}, args...); status != 0 {
+				t.Errorf("%v with %s: %s\n%s", args, allocator, ending(status), out)
+			}
+		}
+	}
+}
+
+func TestProgramsInOtherLanguages(t *testing.T) {
+	p := newInProgram(t, "127.14.4.11")
+	t.Run("Go", func(t *testing.T) {
+		p.compile(t, "limits") // skips the test if verbs.h is missing
+		path := filepath.Join(p.dir, "gohost")
+		c := exec.Command("go", "build", "-o", path, "./testdata/inprogram/gohost")
+		c.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if b, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		p.succeeds(t, path)
+	})
+	t.Run("Python", func(t *testing.T) {
+		if exec.Command(python, "-c", "import pyverbs").Run() != nil {
+			missing(t, "python3-pyverbs")
+		}
+		if out := p.succeeds(t, python, "testdata/inprogram/signals.py"); !strings.Contains(out, "ok") {
+			t.Error(out)
+		}
+	})
+}

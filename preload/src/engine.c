@@ -90,14 +90,14 @@ static void enter(sigset_t *old)
 		errno = before; \
 	} while (0)
 
-static int load(const char *file)
+/* begin loads the engine and opens its device. The error's text is stored in why. */
+static int begin(const char *file, char *why, size_t room)
 {
-	char why[256] = "";
-	sigset_t old;
 	void *library;
-	int err = 0;
+	int err = engine_allowed(why, room);
 
-	block_signals(&old);
+	if (err)
+		return err;
 	signals_loading();
 	library = dlopen(engine.library, RTLD_NOW | RTLD_LOCAL);
 	signals_loaded();
@@ -109,11 +109,21 @@ static int load(const char *file)
 		engine.stop = (engine_stop *)dlsym(library, "softrdma_engine_stop");
 	}
 	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.stop) {
-		snprintf(why, sizeof(why), "%s", dlerror());
-		err = -ELIBACC;
-	} else {
-		IN_ENGINE(err = engine.start(getenv("SOFTRDMA_SOCKET"), file, engine.verbose, why, sizeof(why)));
+		snprintf(why, room, "%s", dlerror());
+		return -ELIBACC;
 	}
+	IN_ENGINE(err = engine.start(getenv("SOFTRDMA_SOCKET"), file, engine.verbose, why, room));
+	return err;
+}
+
+static int load(const char *file)
+{
+	char why[256] = "";
+	sigset_t old;
+	int err;
+
+	block_signals(&old);
+	err = begin(file, why, sizeof(why));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err && (engine.verbose || engine.required))
 		fprintf(stderr, "softrdma: the device cannot be in this program: %s\n", why);

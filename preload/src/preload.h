@@ -138,6 +138,11 @@ int engine_receive(int fd, uint32_t cq);
 /* engine_entered reports whether this thread is in the engine. */
 int engine_entered(void);
 
+/* allowed.c */
+
+/* engine_allowed returns 0 if the engine can be loaded, or -errno and why not. */
+int engine_allowed(char *why, size_t room);
+
 /* signals.c */
 #define KERNEL_SIGSET 8 /* bytes of the system's set of signals */
 void signals_loading(void);

@@ -168,7 +168,7 @@ void signals_loading(void)
 			before[sig].sa_handler = SIG_ERR;
 		note(sig, before[sig].sa_handler);
 	}
-	if (before[SIGSTKFLT].sa_handler == SIG_DFL && real_sigaction(SIGSTKFLT, &a, NULL) == 0) {
+	if (real_sigaction(SIGSTKFLT, &a, NULL) == 0) { /* another Go program has a handler, which ends it */
 		before[SIGSTKFLT] = a;
 		atomic_store(&blocks_again, 1);
 	}
@@ -225,6 +225,11 @@ EXPORT int sigaction(int sig, const struct sigaction *to, struct sigaction *old)
 		return real_sigaction(sig, to, old);
 	if (atomic_load(&shared) && fault(sig) >= 0) {
 		exchange(fault(sig), to, old);
+		return 0;
+	}
+	if (sig == SIGSTKFLT && atomic_load(&blocks_again)) {
+		if (old)
+			memset(old, 0, sizeof(*old));
 		return 0;
 	}
 	if (to)

@@ -4,6 +4,10 @@ package client
 
 import (
 	"os"
+	"syscall"
+	"unsafe"
+
+	"softrdma/internal/memory"
 )
 
 // NewSelf returns the process that this code runs in, whose program uses a device of the
@@ -22,3 +26,18 @@ func NewSelf() *Process {
 
 // Self reports whether p is this process: its memory can be used in place.
 func (p *Process) Self() bool { return p.self }
+
+// ownMemory returns memory of this process that its program names by an address. It may
+// not be mapped.
+func ownMemory(addr uint64, n int) []byte {
+	at := uintptr(addr)
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n)
+}
+
+// copyOwn is copy of the program's memory.
+func copyOwn(dst, src []byte) error {
+	if !memory.CopyUnpinned(dst, src) {
+		return syscall.EFAULT
+	}
+	return nil
+}

@@ -142,7 +142,7 @@ static void state(void)
 			die("signal %d has another handler", sig);
 	CHECK(pthread_create(&t, NULL, asks, NULL) == 0 && pthread_join(t, NULL) == 0);
 	for (sig = 1; sig < SIGSYS; sig++) {
-		if (sig == SIGKILL || sig == SIGSTOP)
+		if (sig == SIGKILL || sig == SIGSTOP || sig == SIGSTKFLT)
 			continue;
 		CHECK(sigaction(sig, &mine, NULL) == 0);
 		CHECK(sigaction(sig, NULL, &a) == 0 && a.sa_handler == nothing && (a.sa_flags & ~0x4000000) == SA_NODEFER);
