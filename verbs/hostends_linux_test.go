@@ -256,11 +256,10 @@ func TestConnectionSurvivesTheEndOfItsChannel(t *testing.T) {
 			run.Go(func() {
 				defer stop.Store(true)
 				for range 12 {
+					eventually(t, "path through memory", func() bool { // a busy peer may not answer at once
+						return registry.Adapter(a.dev).Prepare(peer, 0) == nil && a.qp.Path() == verbs.PathSameHost
+					})
 					begun := rounds.Load()
-					if err := registry.Adapter(a.dev).Prepare(peer, 0); err != nil {
-						t.Errorf("the path does not come back: %v", err)
-						return
-					}
 					eventually(t, "traffic", func() bool { return rounds.Load() > begun+2 })
 					cut += hangUp(t)
 					eventually(t, "end of the path", func() bool { return a.qp.Path() == verbs.PathNetwork })
@@ -289,7 +288,7 @@ func TestRequiredMemoryIsNeverReplacedByNetwork(t *testing.T) {
 	p.join(t, fast, a)
 	a.post(t, p.to(a, verbs.OpWrite, 0, 1<<20))
 	a.ok(t, verbs.WCWrite)
-	if hangUp(t) != 1 {
+	if hangUp(t) == 0 { // two if both ends have dialed
 		t.Fatal("no channel to cut")
 	}
 	eventually(t, "end of the channel", func() bool { return areasLeft(t) == 0 })
