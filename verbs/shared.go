@@ -42,10 +42,10 @@ func (s deviceSlots) Take() (lane int, fds []int, err error) { return s.dev.slot
 // Give takes a slot back, and removes what its program has left in the directory of this
 // host's devices.
 func (s deviceSlots) Give(lane int) {
-	s.dev.slots.Give(lane)
 	if h := s.dev.sameHost.host; h != nil {
 		h.RemoveSlot(lane, s.dev.local.Share().Of)
 	}
+	s.dev.slots.Give(lane)
 }
 
 // giveUp ends the device's part in a shared address. Nothing uses its links any more.

@@ -256,6 +256,10 @@ func TestSharedAddressSurvivesKills(t *testing.T) {
 	eventually(t, "the slots are free", func() bool { return s.server.Count().Slots == 2 })
 	eventually(t, "the processes are forgotten", func() bool { return s.server.Count().Processes <= 2 })
 	eventually(t, "the descriptors are closed", func() bool { return openDescriptors(t) <= before+slotsKept })
+	eventually(t, "the names of killed programs are gone", func() bool {
+		list, err := os.ReadDir(os.Getenv("SOFTRDMA_HOST_DIR"))
+		return err == nil && len(list) == 3 // the daemon's device and two programs
+	})
 	exchange(t, p, a)
 	again := openShared(t, name)
 	if err := again.Close(); err != nil {
@@ -304,5 +308,45 @@ func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
 	again := openInProcess(t, "127.7.42.1", verbs.Config{Shared: true})
 	if err := again.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Packets to several programs of one address never travel in one batch if the sender's
+// address is shared, too. Other senders' batches may mix them, and what the first program does
+// not have is sent again.
+func TestSharedAddressBatchesOfSeveralPrograms(t *testing.T) {
+	_, name := shareAddress(t, "127.7.42.1")
+	elsewhere := openInProcess(t, "127.7.42.2", verbs.Config{})
+	defer elsewhere.Close()
+	for _, from := range []*verbs.Device{openShared(t, name), elsewhere} {
+		to := []*verbs.Device{openShared(t, name), openShared(t, name)}
+		var sides []*side
+		for i := range 8 {
+			a, b := on(t, from, make([]byte, 4096)), on(t, to[i%2], make([]byte, 4096))
+			a.peer, b.peer = b, a
+			ends{connect: verbs.ConnectConfig{Timeout: 12}}.join(t, a, b)
+			sides = append(sides, a)
+		}
+		for round := range 100 {
+			for _, a := range sides {
+				fill(a.buf, uint64(round))
+				for range 8 {
+					w := a.write(0, 500)
+					w.Flags = 0
+					a.post(t, w)
+				}
+				a.post(t, a.write(0, len(a.buf)))
+			}
+			for _, a := range sides {
+				if a.ok(t, verbs.WCWrite); !slices.Equal(a.buf, a.peer.buf) {
+					t.Fatal("other bytes arrived")
+				}
+			}
+		}
+		stray := counter(to[0], "PACKET_SLOT") + counter(to[1], "PACKET_SLOT")
+		t.Logf("from %v: %d packets came to the wrong program", from.Addr(), stray)
+		if from != elsewhere && stray > 0 {
+			t.Errorf("%d packets came to the wrong program", stray)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -336,11 +337,15 @@ func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
 	return n.place()
 }
 
-// RemoveSlot removes the names of a device on this address whose process has ended.
+// RemoveSlot removes what a device on this address has left in the directory. The device has
+// ended: its process may still be closing its socket.
 func (h *Host) RemoveSlot(first, of int) {
-	found, _, _ := h.dir.names(name{kind: h.name.kind, local: h.cfg.Local, slot: slotOf(first, of)})
-	for _, n := range found {
-		h.dir.removeStale(n.String())
+	texts, _ := h.dir.list() // if it fails, the next device on the address removes them
+	for _, s := range texts {
+		n, ok := parseName(strings.TrimPrefix(s, ".")) // see listen
+		if ok && n.space == h.name.space && n.place() == (place{h.cfg.Local, slotOf(first, of)}) {
+			h.dir.remove(s)
+		}
 	}
 }
 

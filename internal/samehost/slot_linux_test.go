@@ -73,7 +73,8 @@ func TestDevicesOfOneAddress(t *testing.T) {
 	}
 }
 
-// The owner of an address removes what a killed program has left there.
+// The owner of an address removes what a killed program has left there, also before it had
+// published its device.
 func TestRemoveSlot(t *testing.T) {
 	dir := t.TempDir()
 	first := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1, Of: 256})
@@ -82,18 +83,22 @@ func TestRemoveSlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exists := func() bool {
-		_, err := os.Lstat(filepath.Join(dir, left.String()))
-		return err == nil
+	defer l.Close()
+	hidden := filepath.Join(dir, "."+left.String())
+	if err := os.WriteFile(hidden, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if first.RemoveSlot(7, 256); !exists() {
-		t.Error("the name of a device that listens was removed")
+	count := func() int {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
 	}
-	_ = l.Close()
-	if first.RemoveSlot(8, 256); !exists() {
-		t.Error("the name of another slot was removed")
+	if first.RemoveSlot(8, 256); count() != 3 {
+		t.Error("a name of another slot was removed")
 	}
-	if first.RemoveSlot(7, 256); exists() {
-		t.Error("the name is left")
+	if first.RemoveSlot(7, 256); count() != 1 {
+		t.Error("a name is left")
 	}
 }
