@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame"
 	"softrdma/internal/reason"
 )
 
@@ -130,25 +129,6 @@ func (d *directory) names(of name) (found []name, others int, err error) {
 		return 1
 	})
 	return found, others, nil
-}
-
-// slotAt returns the slot of an address that a queue pair belongs to: that of a device which
-// is published there, or the first.
-func (d *directory) slotAt(of name, qpn uint32) slot {
-	texts, err := d.list()
-	if err != nil {
-		return slot{}
-	}
-	prefix := strings.TrimSuffix(of.prefix(), "_") + "+"
-	for _, s := range texts {
-		if !strings.HasPrefix(s, prefix) {
-			continue
-		}
-		if n, ok := parseName(s); ok && frame.LaneOf(qpn, n.slot.of) == n.slot.first {
-			return n.slot
-		}
-	}
-	return slot{}
 }
 
 // list returns all names in the directory. It reads the directory only if it has changed:

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -329,25 +328,6 @@ func (h *Host) fail(peer place, err error) {
 
 // inZone returns an address as this device names it.
 func (h *Host) inZone(peer netip.AddrPort) netip.AddrPort { return qp.InZone(peer, h.cfg.Local) }
-
-// placeOf returns where the peer of a queue pair is.
-func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
-	n := name{kind: h.name.kind, local: h.inZone(peer)}
-	n.slot = h.dir.slotAt(n, qpn)
-	return n.place()
-}
-
-// RemoveSlot removes what a device on this address has left in the directory. The device has
-// ended: its process may still be closing its socket.
-func (h *Host) RemoveSlot(first, of int) {
-	texts, _ := h.dir.list() // if it fails, the next device on the address removes them
-	for _, s := range texts {
-		n, ok := parseName(strings.TrimPrefix(s, ".")) // see listen
-		if ok && n.space == h.name.space && n.place() == (place{h.cfg.Local, slotOf(first, of)}) {
-			h.dir.remove(s)
-		}
-	}
-}
 
 // detailOf returns the reason of an error.
 func detailOf(err error) reason.Detail {

@@ -282,7 +282,8 @@ func bindError(local netip.AddrPort, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("address %v already in use by another device; close that one, take another address "+
-			"(any of 127.0.0.0/8 works on the loopback) or another port. Linux's own Soft RoCE (rdma_rxe) takes port 4791 "+
+			"(any of 127.0.0.0/8 works on the loopback) or another port. Programs that share the address of a softrdma exec or "+
+			"daemon keep it when that has ended. Linux's own Soft RoCE (rdma_rxe) takes port 4791 "+
 			"of every address while it has a device: %w", local, err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("open UDP link on %v: expected an address of this host: %w", local, err)
