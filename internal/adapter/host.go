@@ -18,8 +18,8 @@ import (
 
 // The memory path of one host: packets to peers of other processes go through rings that
 // both have mapped, as those to devices of this process are handed over (loopback.go).
-// The network stays open beside it: when a channel comes or goes, packets take the other
-// way, and the machines' retransmission covers what was lost in between.
+// The network stays open beside it: when a channel is attached or detached, packets take the
+// other path, and the machines' retransmission covers what was lost in between.
 
 // HostBell makes the bell by which a peer on this host wakes a lane.
 func (d *Device) HostBell(lane int, owner any) (*hostmem.Bell, error) {
@@ -29,7 +29,7 @@ func (d *Device) HostBell(lane int, owner any) (*hostmem.Bell, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// AttachHost takes a channel to a peer on this host into use.
+// AttachHost begins to use a channel to a peer on this host.
 func (d *Device) AttachHost(c *hostmem.Channel) {
 	for _, l := range d.lanes {
 		l.Lock()
@@ -93,8 +93,8 @@ func (l *lane) closeHost() {
 	}
 }
 
-// hostSender returns the way to a queue pair of a peer on this host, nil if packets on the
-// flow take the network.
+// hostSender returns the sender of packets through memory to a queue pair, nil if packets on
+// the flow take the network.
 func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {
 	if qpn == multicastQPN {
 		return nil
@@ -111,7 +111,7 @@ func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {
 	return f.host.To(qpn)
 }
 
-// hostPath returns the way of a connection's packets through memory, nil if there is none.
+// hostPath returns the sender of a connection's packets through memory, nil if there is none.
 func (q *QP) hostPath() *hostpath.Sender {
 	if q.flow == nil {
 		return nil
@@ -119,8 +119,8 @@ func (q *QP) hostPath() *hostpath.Sender {
 	return q.lane.hostSender(q.flow, q.Attr.DestQPN)
 }
 
-// revoke ends what the peer may still read of the connection's memory, which the program
-// may use again now.
+// revoke takes back the references to the connection's memory, which the program may use
+// again now.
 func (q *QP) revoke() {
 	if q.flow != nil && q.transport.Acknowledged {
 		q.lane.host.RevokePeer(q.flow.Peer, q.Attr.DestQPN)

@@ -35,7 +35,7 @@ type channel struct {
 	use       sync.Mutex
 	attached  bool // use guards it, and is held while Attach and Detach run
 	ended     atomic.Bool
-	deaf      atomic.Bool // the peer knows that its memory cannot be read
+	pullsOff  atomic.Bool // the peer was told that its memory cannot be read
 
 	outbox   outbox
 	segments segments
@@ -253,7 +253,7 @@ func (c *channel) Pull(dst []byte, addr uint64) error {
 
 // StopPulling implements hostmem.Far. The peer is told once.
 func (c *channel) StopPulling() {
-	if c.same && c.deaf.CompareAndSwap(false, true) {
+	if c.same && c.pullsOff.CompareAndSwap(false, true) {
 		c.put(&message{kind: noPull}, nil)
 	}
 }

@@ -15,8 +15,8 @@
 // # A full ring
 //
 // Tasks wait while a ring is full, because nothing is lost in memory. A peer that takes
-// nothing for StallTime is stopped, or as good as dead. Packets to it are then dropped, as
-// a network drops those to a host that vanished, and the machines' retries end.
+// nothing for StallTime counts as stopped. Packets to it are then dropped, as a network
+// drops those to a host that vanished, and the machines' retries end.
 //
 // All methods are called with the lane's lock held, unless they say otherwise.
 package hostpath
@@ -108,10 +108,11 @@ func (l *Lane) Init(index int, c Config) {
 	l.timer.Init((*timer)(l))
 }
 
-// Changes counts the paths that came and went: what Find returned holds until it changes.
+// Changes counts the paths that were added and removed. What Find returned is valid until
+// the count changes.
 func (l *Lane) Changes() uint32 { return l.changes }
 
-// Add takes a new path into use. Show is that of ShowPackets.
+// Add adds a path. Show has the meaning of ShowPackets's argument.
 func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	p := &Path{Channel: c, share: frame.Share{First: c.First, Lanes: c.Lanes, Of: max(c.Of, c.Lanes)}}
 	for k := range c.Lanes {

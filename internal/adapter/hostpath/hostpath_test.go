@@ -27,11 +27,11 @@ type end struct {
 	broken  bool
 	revoked int // calls of Revoked
 
-	rung    int // bells of this end
-	peer    *end
-	pulls   bool
-	deaf    bool // StopPulling was called
-	channel *hostmem.Channel
+	rung     int // bells of this end
+	peer     *end
+	pulls    bool
+	pullsOff bool // StopPulling was called
+	channel  *hostmem.Channel
 }
 
 func (e *end) Message(_ time.Duration, _ *Path, m *hostmem.Received, payload []byte) {
@@ -51,7 +51,7 @@ func (e *end) Offer(*memory.Segment)       {}
 func (e *end) Offered(uint32) bool         { return false }
 func (e *end) Withdraw(uint32)             {}
 func (e *end) Close()                      {}
-func (e *end) StopPulling()                { e.deaf = true }
+func (e *end) StopPulling()                { e.pullsOff = true }
 func (e *end) Pull(dst []byte, a uint64) error {
 	if !e.pulls {
 		return errors.New("not allowed")
@@ -226,8 +226,8 @@ func TestFailedPullIsLostPacket(t *testing.T) {
 	b.pulls = false
 	a.send(t, 9000, true)
 	a.send(t, 10, true)
-	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) || !b.deaf {
-		t.Errorf("found %d messages, refused %v, the peer was told: %v", len(b.got), b.refused, b.deaf)
+	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) || !b.pullsOff {
+		t.Errorf("found %d messages, refused %v, the peer was told: %v", len(b.got), b.refused, b.pullsOff)
 	}
 }
 

@@ -84,7 +84,7 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 	return false
 }
 
-// AskLink reports whether it is the lane's link's turn after a Receive. What is in the link
+// AskLink reports whether the lane should poll its link after a Receive. A packet in the link
 // waits for linkEvery at most, and ends a sleep.
 func (l *Lane) AskLink(now time.Duration) bool {
 	if l.Bells == nil {
@@ -135,7 +135,7 @@ func (l *Lane) warm(r *ring) {
 	l.polled = append(l.polled, r)
 }
 
-// cool ends polling rings that brought nothing for long, and arms them. It also ends polling
+// cool stops polling rings that have brought nothing for a while, and arms them. It also ends polling
 // those of broken paths, whose contents would keep the lane awake.
 func (l *Lane) cool() {
 	l.mu.Lock()
@@ -183,8 +183,8 @@ func (l *Lane) end(p *Path, why reason.Detail) {
 	l.Port.Broken(p, why)
 }
 
-// payload returns the payload of a message, and false if it cannot be had. What is looked
-// at is private: the peer may change its own memory, and the rings', at any time.
+// payload returns the payload of a message, and false if it is lost. What a machine reads is
+// a private copy: the peer may change its own memory, and the rings', at any time.
 func (l *Lane) payload(r *ring, m *hostmem.Received) ([]byte, bool) {
 	b := m.Payload
 	if m.Refers {

@@ -29,7 +29,7 @@ const (
 	copyWait = 2 * time.Millisecond
 )
 
-// A Sender is the way to one lane of a peer.
+// A Sender sends to one lane of a peer.
 type Sender struct {
 	*hostmem.Sender
 	lane *Lane
@@ -72,7 +72,7 @@ func (s *Sender) wait(now time.Duration, e *schedule.Entry) {
 	}
 }
 
-// look notes whether the peer has taken something since tasks began to wait.
+// look checks whether the peer has taken something since tasks began to wait.
 func (s *Sender) look(now time.Duration) {
 	if len(s.waiting) == 0 {
 		return

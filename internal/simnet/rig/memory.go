@@ -38,7 +38,7 @@ func Join(a, b *Host, c BondConfig) (*Bond, error) {
 	}
 	for i := range x.hosts {
 		peer := x.hosts[1-i]
-		reads := func() bool { return c.Pull && !x.channels[1-i].Far.(*far).deaf }
+		reads := func() bool { return c.Pull && !x.channels[1-i].Far.(*far).pullsOff }
 		x.channels[i] = &hostmem.Channel{
 			Peer: hostpath.Place(peer.Link.Local()), Out: out[i], In: in[i], Lanes: 1 + len(peer.More),
 			Far: &far{bond: x, peer: peer, config: c}, PeerReads: reads,
@@ -66,11 +66,11 @@ func (h *Host) Expose(mem []byte) { h.exposed = append(h.exposed, mem) }
 
 // A far is the peer of one end of a Bond.
 type far struct {
-	bond    *Bond
-	peer    *Host
-	config  BondConfig
-	offered []*memory.Segment // of the device at this end, which the peer has mapped
-	deaf    bool              // the peer was told that its memory cannot be read
+	bond     *Bond
+	peer     *Host
+	config   BondConfig
+	offered  []*memory.Segment // of the device at this end, which the peer has mapped
+	pullsOff bool              // the peer was told that its memory cannot be read
 }
 
 func (f *far) Ring(int) { f.peer.Net.Poke() }
@@ -88,7 +88,7 @@ func (f *far) Pull(dst []byte, addr uint64) error {
 	return errMemory
 }
 
-func (f *far) StopPulling() { f.deaf = true }
+func (f *far) StopPulling() { f.pullsOff = true }
 
 // Segment looks among those that the peer's end has offered.
 func (f *far) Segment(id uint32) []byte {
