@@ -15,7 +15,10 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"unsafe"
 
@@ -36,6 +39,7 @@ var (
 //export softrdma_engine_start
 func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, room C.size_t) C.int {
 	once.Do(func() {
+		setRuntime()
 		var log func(string)
 		if verbose != 0 {
 			log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }
@@ -49,6 +53,14 @@ func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, roo
 	n := copy(text[:room-1], failed.Error())
 	text[n] = 0
 	return -C.int(client.Errno(failed))
+}
+
+// setRuntime sets what the environment may have set: variables of Go are for programs in Go.
+func setRuntime() {
+	runtime.SetDefaultGOMAXPROCS()
+	debug.SetGCPercent(100)
+	debug.SetMemoryLimit(math.MaxInt64)
+	debug.SetMaxThreads(math.MaxInt32) // each thread of the program that calls is one
 }
 
 //export softrdma_engine_call
