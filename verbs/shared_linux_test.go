@@ -145,6 +145,44 @@ func TestSharedAddressDatagrams(t *testing.T) {
 	p.end(t)
 }
 
+// Datagrams find the way through memory to a program by themselves. Devices that require it
+// drop those before.
+func TestSharedAddressDatagramsThroughMemory(t *testing.T) {
+	_, name := shareAddress(t, "127.7.42.1")
+	p := startHostPeer(t, peerConfig{Addr: name, Size: sharedSize, QPs: 1, Type: verbs.UD, Report: true, Mode: verbs.SameHostRequire})
+	dev, err := verbs.Open(name, verbs.Config{SameHost: verbs.SameHostRequire})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	s := onType(t, dev, make([]byte, sharedSize), verbs.UD)
+	p.join(t, verbs.ConnectConfig{}, s)
+	ah, err := s.pd.CreateAH(verbs.AddressVector{DGID: s.dev.GID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := make(chan struct{})
+	go func() {
+		defer close(arrived)
+		p.line(t, "message 1000")
+	}()
+	putMessage(s.buf[:1000], 1)
+	eventually(t, "a datagram through memory", func() bool {
+		s.post(t, verbs.SendWR{
+			Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 1000)},
+			AH: ah, RemoteQPN: p.info.Ends[0].QPN, RemoteQKey: peerQKey,
+		})
+		s.one(t) // whatever became of it
+		select {
+		case <-arrived:
+			return true
+		default:
+			return false
+		}
+	})
+	p.end(t)
+}
+
 // Each program on an address joins multicast groups for itself.
 func TestSharedAddressMulticast(t *testing.T) {
 	daemon, name := shareAddress(t, "127.7.42.1")
