@@ -217,3 +217,26 @@ func TestProgramsInOtherLanguages(t *testing.T) {
 		}
 	})
 }
+
+// A thread of Go that does not block a signal takes it from a program that waits for it.
+func TestProgramsHaveThreadsOfGoThatBlockSignals(t *testing.T) {
+	p := newInProgram(t, "127.14.4.12")
+	out := p.succeeds(t, p.compile(t, "limits"), "masks")
+	n := 0
+	for line := range strings.Lines(out) {
+		var tid int
+		var mask uint64
+		if k, _ := fmt.Sscanf(line, "thread %d blocks %x", &tid, &mask); k != 2 {
+			continue
+		}
+		n++
+		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD, syscall.SIGPROF, syscall.SIGURG, syscall.SIGPIPE} {
+			if mask&(1<<(s-1)) == 0 {
+				t.Errorf("thread %d: %v is not blocked, found %#x", tid, s, mask)
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("%d threads of Go\n%s", n, out)
+	}
+}

@@ -227,11 +227,8 @@ EXPORT int sigaction(int sig, const struct sigaction *to, struct sigaction *old)
 		exchange(fault(sig), to, old);
 		return 0;
 	}
-	if (sig == SIGSTKFLT && atomic_load(&blocks_again)) {
-		if (old)
-			memset(old, 0, sizeof(*old));
-		return 0;
-	}
+	if (sig == SIGSTKFLT && atomic_load(&blocks_again))
+		to = NULL; /* Go's threads look at it: see ../engine/threads.c */
 	if (to)
 		note(sig, to->sa_handler);
 	return real_sigaction(sig, to, old);

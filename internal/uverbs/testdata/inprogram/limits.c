@@ -1,6 +1,7 @@
 /* What a program does to itself after it has opened a device: limits MODE. */
 #include "verbs.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -121,6 +122,27 @@ static void user(void)
 	reregister();
 }
 
+/* masks prints the signal masks of the threads that are not the program's. */
+static void masks(void)
+{
+	char path[300], line[200];
+	struct dirent *e;
+	DIR *all = opendir("/proc/self/task");
+	FILE *f;
+
+	CHECK(all);
+	while ((e = readdir(all))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
+		if (atoi(e->d_name) == 0 || atoi(e->d_name) == getpid() || !(f = fopen(path, "r")))
+			continue;
+		while (fgets(line, sizeof(line), f))
+			if (strncmp(line, "SigBlk:", 7) == 0)
+				printf("thread %s blocks %s", e->d_name, line + 8);
+		fclose(f);
+	}
+	closedir(all);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -129,6 +151,7 @@ int main(int argc, char **argv)
 	} modes[] = {
 		{ "threads", threads }, { "many", many }, { "stacks", small_stacks }, { "descriptors", descriptors },
 		{ "memory", address_space }, { "undumpable", locked }, { "chroot", root }, { "setuid", user },
+		{ "masks", masks },
 	};
 	size_t i;
 
