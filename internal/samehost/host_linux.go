@@ -157,6 +157,17 @@ func (h *Host) Close() error {
 // closedError is why a call on a closed Host fails.
 func closedError() error { return reason.Detail{Reason: reason.DeviceClosed, Expected: 1}.Err() }
 
+// hold makes Close wait until running.Done. It reports false if Close was called before.
+func (h *Host) hold() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.running.Add(1)
+	return true
+}
+
 // enter makes Close close a connection and wait for its goroutine, which calls leave. It
 // reports false if Close was called before.
 func (h *Host) enter(c *net.UnixConn) bool {
@@ -308,6 +319,10 @@ func (h *Host) connected(peer place) bool {
 // found, or why the last channel has ended. It has no reason if there is a channel, or was no
 // attempt.
 func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail {
+	if !h.hold() {
+		return detailOf(closedError())
+	}
+	defer h.running.Done()
 	at := h.placeOf(peer, qpn)
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,6 +32,10 @@ type failed struct {
 // attempt. A peer that has not answered is not asked again for a second, unless the mode
 // is Require.
 func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error {
+	if !h.hold() {
+		return closedError()
+	}
+	defer h.running.Done()
 	peer := h.placeOf(addr, qpn)
 	h.mu.Lock()
 	if h.closed {
@@ -52,10 +56,7 @@ func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error
 	}
 	a := &attempt{done: make(chan struct{})}
 	h.attempts[peer] = a
-	h.running.Add(1)
 	h.mu.Unlock()
-	defer h.running.Done()
-
 	a.err = h.connect(peer, limit)
 	h.mu.Lock()
 	delete(h.attempts, peer)

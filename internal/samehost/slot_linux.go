@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/frame"
 )
 
-// placeOf returns where the peer of a queue pair is.
+// placeOf returns where the peer of a queue pair is. The host does not close meanwhile.
 func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
 	n := name{kind: h.name.kind, local: h.inZone(peer)}
 	n.slot = h.dir.slotAt(n, qpn)
@@ -17,6 +17,10 @@ func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
 // RemoveSlot removes what a device on this address has left in the directory. The device has
 // ended: its process may still be closing its socket.
 func (h *Host) RemoveSlot(first, of int) {
+	if !h.hold() {
+		return
+	}
+	defer h.running.Done()
 	texts, _ := h.dir.list() // if it fails, the next device on the address removes them
 	for _, s := range texts {
 		n, ok := parseName(strings.TrimPrefix(s, ".")) // see listen
