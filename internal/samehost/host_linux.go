@@ -310,37 +310,6 @@ func (h *Host) remove(c *channel, why error) {
 	h.counts(c.process.uid).channels--
 }
 
-// connected reports whether there is a channel to a peer.
-func (h *Host) connected(peer place) bool {
-	return slices.ContainsFunc(h.channels[peer], func(c *channel) bool { return !c.ended.Load() })
-}
-
-// Why returns why there is no channel to the peer of a queue pair: what the last attempt has
-// found, or why the last channel has ended. It has no reason if there is a channel, or was no
-// attempt.
-func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail {
-	if !h.hold() {
-		return detailOf(closedError())
-	}
-	defer h.running.Done()
-	at := h.placeOf(peer, qpn)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f, ok := h.failures[at]
-	if !ok {
-		return reason.Detail{}
-	}
-	return detailOf(f.err)
-}
-
-// fail keeps why a peer cannot be reached.
-func (h *Host) fail(peer place, err error) {
-	if len(h.failures) >= maxFailures {
-		clear(h.failures)
-	}
-	h.failures[peer] = failed{err, time.Now()}
-}
-
 // inZone returns an address as this device names it.
 func (h *Host) inZone(peer netip.AddrPort) netip.AddrPort { return qp.InZone(peer, h.cfg.Local) }
 
