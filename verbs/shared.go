@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"errors"
 	"strings"
 
 	"softrdma/internal/reason"
@@ -49,12 +48,12 @@ func (s deviceSlots) Give(lane int) {
 }
 
 // giveUp ends the device's part in a shared address. Nothing uses its links any more.
-func (d *Device) giveUp() (err error) {
+func (d *Device) giveUp() error {
 	if d.slots != nil {
 		d.slots.Close()
 	}
-	if d.release != nil {
-		err = d.release()
+	if d.release == nil {
+		return nil
 	}
-	return errors.Join(err)
+	return d.release()
 }
