@@ -1,6 +1,10 @@
 package adapter
 
-import "softrdma/internal/adapter/drive"
+import (
+	"time"
+
+	"softrdma/internal/adapter/drive"
+)
 
 // A handover holds what was left for a lane while another goroutine held it. The driver's
 // doorbell (drive.Doorbell) guards bells and inbox.
@@ -23,6 +27,10 @@ const (
 
 	// gatherAtMost bounds how many doorbells wait.
 	gatherAtMost = 32
+
+	// gatherPolled is how long ago the last poll may be: doorbells wait for the next one,
+	// and the drivers of a daemon's programs never poll its lanes.
+	gatherPolled = 5 * time.Millisecond
 )
 
 // gathers reports whether a request that was posted to q may wait for further ones, so
@@ -43,10 +51,11 @@ func (l *lane) amongOthers(q *QP) bool {
 	return q.share != nil && q.share.Others(&q.Port) >= gatherBeyond && q.hostPath() == nil
 }
 
-// inStream reports whether short messages are posted one after the other.
+// inStream reports whether short messages are posted one after the other, by a program
+// that polls.
 func (l *lane) inStream(q *QP) bool {
 	l.rings++
-	return l.rings > gatherAfter && q.Posted() <= gatherShort && l.State() != drive.Stopped
+	return l.rings > gatherAfter && q.Posted() <= gatherShort && l.State() != drive.Stopped && l.Polled(gatherPolled)
 }
 
 // ring is the doorbell: work was posted to q's send queue, or q's state wants

@@ -453,3 +453,19 @@ func TestNothingIsLeftUndoneInAnyOrder(t *testing.T) {
 		})
 	}
 }
+
+func TestPolledTellsWhetherSomebodyPolls(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		if r.Polled(time.Hour) {
+			t.Error("polled before the first poll")
+		}
+		r.Poll()
+		if !r.Polled(time.Millisecond) {
+			t.Error("not polled right after a poll")
+		}
+		time.Sleep(time.Millisecond)
+		if r.Polled(time.Millisecond) {
+			t.Error("polled within a millisecond, a millisecond after the last poll")
+		}
+	})
+}

@@ -1,5 +1,7 @@
 package drive
 
+import "time"
+
 // Poll makes progress on the goroutine of a caller that waits for a completion, or for a
 // peer's WRITE to show in memory. It returns as soon as packets came. What is to be sent
 // then, acknowledges mostly, leaves together with what the caller posts in answer, or with
@@ -44,6 +46,11 @@ func (d *Driver) Poll() {
 	if due {
 		d.yield()
 	}
+}
+
+// Polled reports whether the last poll was less than a time ago.
+func (d *Driver) Polled(within time.Duration) bool {
+	return d.clock()-time.Duration(d.polled.Load()) < within
 }
 
 // yieldDue reports whether the poller has waited long enough to yield its processor. The
