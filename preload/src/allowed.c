@@ -57,7 +57,8 @@ static void try_all(volatile int *now)
 
 /*
  * filtered returns the system call that the program's seccomp filter denies, or NULL. It
- * tries them in a process whose end nobody hears of: a filter may end who calls.
+ * tries the calls in a child process, because a filter may kill the caller. The child
+ * sends no SIGCHLD when it ends.
  */
 static const char *filtered(void)
 {

@@ -45,8 +45,8 @@ type Received struct {
 	Refers  bool // the payload is what Ref names
 	Len     int  // of the payload
 
-	// Lent is set by who makes Payload the memory that Ref names. Until Release the payload
-	// counts only while Lent.Intact is true.
+	// Lent is not nil if Payload is the peer's memory, which Ref names. The payload is then
+	// valid only while Lent.Intact is true, and until Release.
 	Lent *Receiver
 }
 

@@ -48,7 +48,7 @@ func (p *Process) String() string { return fmt.Sprintf("process %d (user %d)", p
 // Load implements memory.Space.
 func (p *Process) Load(dst []byte, addr uint64) error {
 	if p.self {
-		return copyOwn(dst, ownMemory(addr, len(dst)))
+		return copyOwn(dst, OwnMemory(addr, len(dst)))
 	}
 	if p.mem != nil {
 		return memError(p.mem.ReadAt(dst, int64(addr)))
@@ -74,7 +74,7 @@ func (p *Process) Load(dst []byte, addr uint64) error {
 // Store implements memory.Space.
 func (p *Process) Store(addr uint64, src []byte) error {
 	if p.self {
-		return copyOwn(ownMemory(addr, len(src)), src)
+		return copyOwn(OwnMemory(addr, len(src)), src)
 	}
 	if p.mem != nil {
 		return memError(p.mem.WriteAt(src, int64(addr)))

@@ -27,9 +27,9 @@ func NewSelf() *Process {
 // Self reports whether p is this process: its memory can be used in place.
 func (p *Process) Self() bool { return p.self }
 
-// ownMemory returns memory of this process that its program names by an address. It may
-// not be mapped.
-func ownMemory(addr uint64, n int) []byte {
+// OwnMemory returns memory of this process that its program names by an address. It may
+// not be mapped. It is the program's, so that no collector moves it.
+func OwnMemory(addr uint64, n int) []byte {
 	at := uintptr(addr)
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n)
 }

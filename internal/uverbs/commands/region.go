@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -161,9 +160,7 @@ func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Acce
 
 // inPlace registers memory of this process.
 func (m *mr) inPlace(q *uapi.RegMR, access qp.Access) (err error) {
-	at := uintptr(q.Start)
-	mem := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), q.Length) // the program's, so that no collector moves it
-	m.r, err = m.pd.RegisterUnpinned(mem, q.HCAVA, access)
+	m.r, err = m.pd.RegisterUnpinned(client.OwnMemory(q.Start, int(q.Length)), q.HCAVA, access)
 	return err
 }
 

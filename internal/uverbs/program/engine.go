@@ -6,7 +6,6 @@ import (
 	stdcontext "context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -48,7 +47,6 @@ func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
 	e := &Engine{dev: dev, self: client.NewSelf(), log: log}
 	e.runtime.Context, e.stop = stdcontext.WithCancel(stdcontext.Background())
 	e.runtime.Refusals.Log = log
-	e.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
 	e.files = client.NewFiles(&e.runtime)
 	d := device.NewInProgram(dev, index)
 	e.runtime.Refusals.Count = func(x reason.Detail) { d.Adapter.Trace.Refuse(0, x) }

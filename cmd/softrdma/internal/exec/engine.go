@@ -36,8 +36,8 @@ func (e *engine) Set(s string) error {
 // whyNotInProgram returns why the flags rule out a device in the program's own process, ""
 // if they do not. Device is the name to open.
 func (s *options) whyNotInProgram(cmd *cobra.Command, device string) string {
-	switch prefix, _ := cli.SplitProtocol(device); {
-	case prefix != "":
+	switch {
+	case !cli.Sharable(device):
 		return "only a RoCE v2 device can be in the program"
 	case cli.FlagGiven(cmd, cli.PcapFlag):
 		return "--" + cli.PcapFlag + " captures packets in the process of softrdma exec"
