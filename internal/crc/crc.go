@@ -35,6 +35,11 @@ var IEEE = newTable(crc32.IEEETable, crc32.IEEE)
 // Castagnoli is the CRC-32C of iSCSI and of iWARP's MPA (RFC 5044 4.4).
 var Castagnoli = newTable(crc32.MakeTable(crc32.Castagnoli), crc32.Castagnoli)
 
+// VCRC is the CRC-16 of InfiniBand's links (IBTA 7.8.2), polynomial 0x100B, in the lower
+// half of the register. The upper half stays zero from a register of zeros there: it is the
+// CRC-32 whose polynomial is this one times x^16.
+var VCRC = newTable(crc32.MakeTable(0xd008), 0xd008)
+
 // newTable makes the table of a reversed polynomial.
 func newTable(std *crc32.Table, reversed uint32) *Table {
 	t := &Table{std: std}
@@ -90,6 +95,8 @@ func Update(crc uint32, t *Table, b []byte) uint32 {
 		return ^t.rest(^crc, b)
 	case !folds && !multiplies && t == IEEE:
 		return ^t.sparse(^crc, b)
+	case !folds && t == VCRC: // hash/crc32 takes one byte at a time
+		return ^t.words(^crc, b)
 	case !folds:
 		return crc32.Update(crc, t.std, b)
 	}
@@ -122,6 +129,15 @@ func (t *Table) word(r uint32, w uint64) uint32 {
 	r ^= uint32(w)
 	return t.tail[7][byte(r)] ^ t.tail[6][byte(r>>8)] ^ t.tail[5][byte(r>>16)] ^ t.tail[4][r>>24] ^
 		t.tail[3][byte(w>>32)] ^ t.tail[2][byte(w>>40)] ^ t.tail[1][byte(w>>48)] ^ t.tail[0][w>>56]
+}
+
+// words updates the register with b, eight bytes at a time.
+func (t *Table) words(r uint32, b []byte) uint32 {
+	for len(b) >= 16 {
+		r = t.word(r, binary.LittleEndian.Uint64(b))
+		b = b[8:]
+	}
+	return t.rest(r, b)
 }
 
 // rest updates the register with the bytes that do not fill 128 bits.

@@ -30,9 +30,5 @@ func (t *Table) sparse(r uint32, b []byte) uint32 {
 			b = b[8:]
 		}
 	}
-	for len(b) >= 16 {
-		r = t.word(r, binary.LittleEndian.Uint64(b))
-		b = b[8:]
-	}
-	return t.rest(r, b)
+	return t.words(r, b)
 }

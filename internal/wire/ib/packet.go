@@ -1,7 +1,8 @@
 // Package ib has the packet format of the InfiniBand transport: the BTH and every
 // extended header of RC, UC and UD, the GRH, the ICRC, and the IP and UDP headers of
 // RoCE v2 that the ICRC covers. One opcode table drives parsing, building and the
-// sequence checks of the transports above.
+// sequence checks of the transports above. For InfiniBand's own links it has the LRH, the
+// VCRC and the link packets of flow control.
 //
 // It does no I/O, keeps no state and never panics on any input. Parsed
 // payloads alias the buffer that they were parsed from.
@@ -53,12 +54,15 @@ type Fault uint8
 
 // The faults.
 const (
-	OK           Fault = iota
-	Short              // fewer bytes than the opcode's headers and the ICRC
-	BadOpcode          // not in the table
-	BadVersion         // transport header version other than 0
-	BadPad             // padding longer than the payload, or the length no multiple of 4
-	ExtraPayload       // payload behind an opcode that has none
+	OK             Fault = iota
+	Short                // fewer bytes than the opcode's headers and the ICRC
+	BadOpcode            // not in the table
+	BadVersion           // transport header version other than 0
+	BadPad               // padding longer than the payload, or the length no multiple of 4
+	ExtraPayload         // payload behind an opcode that has none
+	BadLinkVersion       // LRH's version other than 0
+	BadLength            // length of the LRH or GRH not the packet's
+	BadGRH               // GRH of another version than 6, or not followed by a BTH
 )
 
 // Parse reads a packet from the bytes between the network header and the end of

@@ -81,10 +81,13 @@ func (f Fault) String() string {
 }
 
 var faultNames = [...]string{
-	OK:           "no fault",
-	Short:        "fewer bytes than the headers and the ICRC need",
-	BadOpcode:    "unknown opcode",
-	BadVersion:   "transport header version other than 0",
-	BadPad:       "padding longer than the payload, or a length that is no multiple of 4",
-	ExtraPayload: "payload behind an opcode that has none",
+	OK:             "no fault",
+	Short:          "fewer bytes than the headers and the ICRC need",
+	BadOpcode:      "unknown opcode",
+	BadVersion:     "transport header version other than 0",
+	BadPad:         "padding longer than the payload, or a length that is no multiple of 4",
+	ExtraPayload:   "payload behind an opcode that has none",
+	BadLinkVersion: "link version other than 0",
+	BadLength:      "packet length in the LRH or GRH wrong",
+	BadGRH:         "GRH of a version other than 6, or not followed by a BTH",
 }
