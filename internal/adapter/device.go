@@ -230,6 +230,13 @@ func (d *Device) Progress() time.Duration {
 	return next
 }
 
+// Flush sends what pollers left to be sent with their next post: they do something else now.
+func (d *Device) Flush() {
+	for _, l := range d.lanes {
+		l.Flush()
+	}
+}
+
 // Close ends the device: every queue pair stops, its memory is forgotten and
 // waiters are woken with ErrClosed. Objects need not be destroyed before. When
 // it returns, by the first or another call, no registered memory is touched

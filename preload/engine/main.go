@@ -86,6 +86,9 @@ func softrdma_engine_progress(file C.uint64_t, handle C.uint32_t) C.int {
 	return errno(engine.Progress(uint64(file), uint32(handle)))
 }
 
+//export softrdma_engine_flush
+func softrdma_engine_flush() { engine.Flush() }
+
 //export softrdma_engine_stop
 func softrdma_engine_stop() {
 	_ = engine.Close() // nobody is left who could be told

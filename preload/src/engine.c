@@ -30,6 +30,7 @@ static struct {
 	engine_call *call;
 	engine_doorbell *doorbell;
 	engine_progress *progress;
+	engine_flush *flush;
 	engine_stop *stop;
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -106,9 +107,10 @@ static int begin(const char *file, char *why, size_t room)
 		engine.call = (engine_call *)dlsym(library, "softrdma_engine_call");
 		engine.doorbell = (engine_doorbell *)dlsym(library, "softrdma_engine_doorbell");
 		engine.progress = (engine_progress *)dlsym(library, "softrdma_engine_progress");
+		engine.flush = (engine_flush *)dlsym(library, "softrdma_engine_flush");
 		engine.stop = (engine_stop *)dlsym(library, "softrdma_engine_stop");
 	}
-	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.stop) {
+	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.stop) {
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
@@ -197,6 +199,12 @@ int engine_receive(int fd, uint32_t cq)
 		return -EIO;
 	IN_ENGINE(err = engine.progress(file_of(fd), cq));
 	return err;
+}
+
+void engine_before_server(void)
+{
+	if (atomic_load_explicit(&engine.state, memory_order_acquire) == READY && depth == 0)
+		IN_ENGINE(engine.flush());
 }
 
 __attribute__((destructor)) static void end(void)

@@ -28,6 +28,9 @@ typedef int engine_doorbell(uint64_t file, uint32_t handle);
 /* progress receives what may complete to a completion queue. */
 typedef int engine_progress(uint64_t file, uint32_t handle);
 
+/* flush sends what polls have left to be sent later: the program calls the server. */
+typedef void engine_flush(void);
+
 /* stop ends the device. What is owed to peers is sent before. */
 typedef void engine_stop(void);
 

@@ -132,6 +132,9 @@ int engine_rings(int fd, const void *buf, size_t n, ssize_t *result);
 /* engine_closed ends a file of the engine, unless another descriptor refers to it. */
 void engine_closed(uint64_t file);
 
+/* engine_before_server lets the engine finish what it left to the program's next poll. */
+void engine_before_server(void);
+
 /* engine_receive receives what may complete to a completion queue of the engine. */
 int engine_receive(int fd, uint32_t cq);
 

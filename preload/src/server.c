@@ -193,7 +193,7 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 		err = engine_request(r, len, p, fds, nfds);
 		return err < 0 ? err : p->result;
 	}
-
+	engine_before_server();
 	for (;;) {
 		for (tries = 0;; tries++) {
 			sock = take(&slot);

@@ -133,6 +133,30 @@ func TestWorkerSoonSendsWhatWasDeferred(t *testing.T) {
 	})
 }
 
+// A poller that says that it stops does not leave an acknowledge to a worker that has
+// paused for long.
+func TestFlushSendsWhatPollsLeft(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		r.Poll()
+		r.link.Wake()
+		for range 100_000 {
+			r.Poll()
+			time.Sleep(10 * time.Microsecond)
+		}
+		r.expect(Paused)
+		r.arrive()
+		r.with(func(p *port) { p.answer = func() { p.ready++ } })
+		r.Poll()
+		if n := r.seen(); n.received != 1 || n.sent != 0 {
+			t.Fatalf("received %d batches, sent %d: expected 1, and the acknowledge to be left", n.received, n.sent)
+		}
+		r.Flush()
+		if n := r.seen().sent; n != 1 {
+			t.Errorf("sent %d, expected the acknowledge", n)
+		}
+	})
+}
+
 // A poller that waits for a peer's WRITE in memory answers what the worker received late.
 // The acknowledge leaves with the answer.
 func TestWorkerLeavesTheAnswerToThePoller(t *testing.T) {

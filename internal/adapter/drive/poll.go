@@ -48,6 +48,15 @@ func (d *Driver) Poll() {
 	}
 }
 
+// Flush sends what polls have left to be sent with what follows them. A poller calls it
+// before it does something else; otherwise the worker does so when its pause is over.
+func (d *Driver) Flush() {
+	if d.State() == Paused && d.mu.TryLock() {
+		d.Progress()
+		d.Unlock()
+	}
+}
+
 // Polled reports whether the last poll was less than a time ago.
 func (d *Driver) Polled(within time.Duration) bool {
 	return d.clock()-time.Duration(d.polled.Load()) < within

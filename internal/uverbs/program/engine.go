@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
@@ -21,6 +22,7 @@ import (
 // An Engine serves this process's program.
 type Engine struct {
 	dev     *verbs.Device
+	adapter *adapter.Device
 	runtime client.Runtime
 	stop    stdcontext.CancelFunc
 	files   *client.Files
@@ -49,6 +51,7 @@ func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
 	e.runtime.Refusals.Log = log
 	e.files = client.NewFiles(&e.runtime)
 	d := device.NewInProgram(dev, index)
+	e.adapter = d.Adapter
 	e.runtime.Refusals.Count = func(x reason.Detail) { d.Adapter.Trace.Refuse(0, x) }
 	c := commands.NewDevice(d)
 	e.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}
@@ -63,6 +66,7 @@ func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
 // Call carries out a request of the preloaded library, with the data behind it. The
 // descriptors of the answer belong to the caller.
 func (e *Engine) Call(r *uapi.Request, data []byte) (p uapi.Reply, fds []int) {
+	e.Flush()
 	a := &client.Answer{}
 	err := e.call(r, data, a)
 	if err != nil {
@@ -110,6 +114,10 @@ func (e *Engine) Progress(file uint64, handle uint32) error {
 	}
 	return t.Progress(handle)
 }
+
+// Flush sends at once what the program's polls have left to be sent with what it posts next:
+// it calls the server now.
+func (e *Engine) Flush() { e.adapter.Flush() }
 
 func (e *Engine) target(file uint64) *target {
 	if t := e.recent.Load(); t != nil && t.file == file {
