@@ -1,0 +1,106 @@
+package topology
+
+import "fmt"
+
+// link joins the ports after all nodes are known, and checks that the ends of
+// each link, the ports' GUIDs and their LIDs agree.
+func (p *parser) link() error {
+	at := make(map[End]*link, len(p.links)) // the line of each port
+	for i := range p.links {
+		l := &p.links[i]
+		p.line = l.line
+		if first := at[l.local]; first != nil {
+			return p.errorf("each port of a node once", "port %d again, after line %d", l.local.Port, first.line)
+		}
+		at[l.local] = l
+	}
+	taken := make(map[End]*link, len(p.links)) // the line that links a port, for those without a line of their own
+	for i := range p.links {
+		l := &p.links[i]
+		p.line = l.line
+		peer, err := p.resolve(l)
+		if err != nil {
+			return err
+		}
+		other := lanes{}
+		if back := at[peer]; back != nil {
+			if p.ids[back.peer] != l.local.Node || back.peer != p.f.Nodes[l.local.Node].ID || back.port != l.local.Port {
+				return p.errorf(fmt.Sprintf("a link that both ends agree on: line %d links %s with %q[%d]", back.line, p.f.EndName(peer), back.peer, back.port),
+					"%q[%d]", l.peer, l.port)
+			}
+			other = back.lanes
+		} else if first := taken[peer]; first != nil {
+			return p.errorf("a peer that no other link uses", "%q[%d], which line %d links with %s", l.peer, l.port, first.line, p.f.EndName(first.local))
+		}
+		taken[peer] = l
+		w, s, ok := negotiate(l.lanes, other)
+		if !ok {
+			return p.errorf(fmt.Sprintf("a width and a speed that line %d enables too", at[peer].line), "none in common")
+		}
+		p.f.connect(l.local, peer, w, s)
+		if l.guid != 0 && p.f.Nodes[peer.Node].Kind != Switch {
+			if err := p.peerGUID(l, peer, at[peer]); err != nil {
+				return err
+			}
+		}
+	}
+	return p.unique(at)
+}
+
+// resolve finds the port that a line names as its peer.
+func (p *parser) resolve(l *link) (End, error) {
+	node, ok := p.ids[l.peer]
+	if !ok {
+		return End{}, p.errorf("the ID of a node in this file", "%q", l.peer)
+	}
+	peer := End{node, l.port}
+	if n := &p.f.Nodes[node]; l.port > n.NumPorts() {
+		return End{}, p.errorf(fmt.Sprintf("a port from 1 to %d, as node %q has", n.NumPorts(), n.ID), "port %d", l.port)
+	}
+	if peer == l.local {
+		return End{}, p.errorf("a link between two ports", "port %d linked with itself", l.port)
+	}
+	return peer, nil
+}
+
+// peerGUID compares or takes the GUID that a switch's line has for an adapter's port.
+func (p *parser) peerGUID(l *link, peer End, back *link) error {
+	port := p.f.Port(peer)
+	if back == nil {
+		port.GUID = l.guid
+	}
+	if port.GUID != l.guid {
+		return p.errorf(fmt.Sprintf("GUID %x, as line %d has for %s", port.GUID, back.line, p.f.EndName(peer)), "%x", l.guid)
+	}
+	return nil
+}
+
+// unique checks that no two ports have the same GUID or LID.
+func (p *parser) unique(at map[End]*link) error {
+	guids := make(map[uint64]End)
+	lids := make(map[uint16]End)
+	for i := range p.f.Nodes {
+		n := &p.f.Nodes[i]
+		for number := range n.Ports {
+			e := End{i, number}
+			p.line = p.guids[n.GUID]
+			if l := at[e]; l != nil {
+				p.line = l.line
+			}
+			port := &n.Ports[number]
+			if n.Kind != Switch && number > 0 {
+				if other, ok := guids[port.GUID]; ok {
+					return p.errorf("a port GUID that no other port has", "%x, which %s has", port.GUID, p.f.EndName(other))
+				}
+				guids[port.GUID] = e
+			}
+			if port.LID == 0 {
+				continue
+			}
+			if err := claimLIDs(p.f, e, lids); err != nil {
+				return p.errorf("LIDs that no other port has", "%v", err)
+			}
+		}
+	}
+	return nil
+}

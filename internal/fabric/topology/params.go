@@ -1,0 +1,74 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// parse reads the parameters of a shape: at most one without a name, which is
+// first, and the others as name=value.
+func (g *generator) parse(text string, s *shape) error {
+	g.params = make(map[string]string)
+	for i, part := range strings.Split(text, ",") {
+		if part == "" && text == "" {
+			break
+		}
+		name, value, named := strings.Cut(part, "=")
+		if !named {
+			name, value = "", part
+		}
+		if _, twice := g.params[name]; twice || !named && i > 0 {
+			return fmt.Errorf("expected each parameter once, as name=value; found %q", part)
+		}
+		g.params[name] = value
+		var err error
+		switch {
+		case name == "width":
+			g.width, err = ParseWidth(value)
+		case name == "speed":
+			g.speed, err = ParseSpeed(value)
+		case !slices.Contains(s.params, name):
+			names := slices.DeleteFunc(slices.Concat(s.params, []string{"width", "speed"}), func(n string) bool { return n == "" })
+			err = fmt.Errorf("expected the parameters %s; found %q", strings.Join(names, ", "), part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number is a parameter within limits. least > otherwise means that the shape needs it.
+func (g *generator) number(name string, least, most, otherwise int) int {
+	text, ok := g.params[name]
+	if !ok && otherwise >= least {
+		return otherwise
+	}
+	label := name + "="
+	if name == "" {
+		label = "a number"
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		g.fail("expected %s from %d to %d; found %q", label, least, most, text)
+		return least
+	}
+	return n
+}
+
+// dimensions reads "4x4x4".
+func (g *generator) dimensions() []int {
+	text := g.params[""]
+	var dims []int
+	for part := range strings.SplitSeq(text, "x") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 2 || n > maxGenerated || len(dims) == maxDimensions {
+			g.fail("expected up to %d dimensions from 2 to %d like 4x4x4; found %q", maxDimensions, maxGenerated, text)
+			return nil
+		}
+		dims = append(dims, n)
+	}
+	return dims
+}

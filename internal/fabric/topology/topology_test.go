@@ -1,0 +1,357 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var generated = []string{
+	"star:1", "star:254", "ring:2", "ring:5,hosts=3", "mesh:4x4", "mesh:2x3x4,hosts=2", "torus:4x4x4", "torus:2x5,hosts=2,speed=NDR,width=12x",
+	"hyperx:4x4,hosts=4", "hyperx:3x3x3", "dragonfly:routers=4,global=2,hosts=2", "dragonfly:routers=4,global=2,hosts=2,groups=3",
+	"fat-tree:k=4,levels=2", "fat-tree:k=8", "fat-tree:k=6,hosts=7,speed=HDR",
+}
+
+func TestGeneratedFabricSurvivesWritingAndParsing(t *testing.T) {
+	for _, text := range generated {
+		for _, lids := range []bool{false, true} {
+			f, err := Generate(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lids {
+				if err := f.AssignLIDs(2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.Check(); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			back, err := Parse("net", string(f.Append(nil)))
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if d := cmp.Diff(f, back); d != "" {
+				t.Fatalf("%s: %s", text, d)
+			}
+		}
+	}
+}
+
+func TestGenerateCounts(t *testing.T) {
+	for _, c := range []struct {
+		text                   string
+		switches, hosts, links int
+	}{
+		{"star:8", 1, 8, 8},
+		{"ring:4", 4, 4, 4 + 4},
+		{"ring:2", 2, 2, 1 + 2},
+		{"mesh:3x3", 9, 9, 12 + 9},
+		{"torus:4x4x4", 64, 64, 3*64 + 64},
+		{"hyperx:4x4,hosts=2", 16, 32, 2*4*6 + 32},
+		{"dragonfly:routers=4,global=2,hosts=2", 36, 72, 9*6 + 36 + 72},
+		{"fat-tree:k=4,levels=2", 6, 8, 8 + 8},
+		{"fat-tree:k=8", 80, 128, 128 + 128 + 128},
+	} {
+		f, err := Generate(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var switches, hosts, ends int
+		for i := range f.Nodes {
+			if f.Nodes[i].Kind == Switch {
+				switches++
+			} else {
+				hosts++
+			}
+			for p := range f.Nodes[i].Ports {
+				if f.Nodes[i].Ports[p].Connected() {
+					ends++
+				}
+			}
+		}
+		if switches != c.switches || hosts != c.hosts || ends != 2*c.links {
+			t.Errorf("%s: %d switches, %d hosts, %d links, expected %d, %d, %d", c.text, switches, hosts, ends/2, c.switches, c.hosts, c.links)
+		}
+	}
+}
+
+func TestGenerateRefusesWithExpectedAndFound(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       `found ""`,
+		"tree:k=8":                               `found "tree"`,
+		"fat-tree":                               `expected k= from 2 to 254; found ""`,
+		"fat-tree:k=7":                           "expected an even k; found 7",
+		"fat-tree:k=8,levels=4":                  `expected levels= from 2 to 3; found "4"`,
+		"fat-tree:k=8,k=8":                       `expected each parameter once, as name=value; found "k=8"`,
+		"fat-tree:8":                             `expected the parameters k, levels, hosts, width, speed; found "8"`,
+		"fat-tree:k=128":                         "expected 32768 nodes at most",
+		"fat-tree:k=8,speed=warp":                `expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, found "warp"`,
+		"fat-tree:k=8,width=3":                   `expected a width of 1x, 2x, 4x, 8x or 12x, found "3"`,
+		"torus:4x":                               `like 4x4x4; found "4x"`,
+		"torus:1x4":                              `like 4x4x4; found "1x4"`,
+		"torus:9999x9999x9999":                   "expected 32768 nodes at most",
+		"torus:4x4,rows=3":                       `found "rows=3"`,
+		"star:255":                               `expected a number from 1 to 254; found "255"`,
+		"star:":                                  `expected a number from 1 to 254; found ""`,
+		"ring:1":                                 `expected a number from 2 to 32768; found "1"`,
+		"hyperx:200x200":                         "expected 32768 nodes at most",
+		"hyperx:130x130":                         "expected switches of 1 to 254 ports, found 259",
+		"dragonfly:routers=4,global=2,groups=10": "expected 9 groups at most, as 4 routers with 2 global links reach; found 10",
+	} {
+		if _, err := Generate(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, expected %s", text, err, want)
+		}
+	}
+}
+
+func TestGenerateIsStable(t *testing.T) {
+	f, err := Generate("torus:2x3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := f.Find("switch-1-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Nodes[n]; got.GUID != switchGUIDs+5 || got.ID != "S-025dfa0001000005" {
+		t.Fatalf("switch-1-2 is %s, GUID 0x%x", got.ID, got.GUID)
+	}
+	if c, ok := Coordinates("switch-1-2"); !ok || !cmp.Equal(c, []int{1, 2}) {
+		t.Fatal(c, ok)
+	}
+}
+
+func TestParseIbsimExample(t *testing.T) {
+	f, err := Parse("net", `# remark
+Switch	8 "Switch1"
+[1]	"Hca1"
+[3]	"Switch2"[3]	w=2 s=4
+[5]	"Switch2"[5]
+
+Switch 8 "Switch2"
+# remark
+[3]	"Switch1"[3]
+[5]	"Switch1"[5]
+[8]	"Hca2"[2]
+
+Hca	2 "Hca1"
+[1]	"Switch1"[1]
+
+Hca	2 "Hca2"
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Nodes[0].Ports[3]; p.Peer != (End{1, 3}) || p.Width != 4 || p.Speed != QDR {
+		t.Fatal(p)
+	}
+	if p := f.Nodes[0].Ports[5]; p.Width != DefaultWidth || p.Speed != DefaultSpeed {
+		t.Fatal(p)
+	}
+	if p := f.Nodes[3].Ports[2]; p.Peer != (End{1, 8}) {
+		t.Fatal("the link that Switch2 mentions alone is missing")
+	}
+	// GUIDs count as ibsim's do.
+	if f.Nodes[0].GUID != 0x200000 || f.Nodes[1].GUID != 0x200001 || f.Nodes[2].GUID != 0x100000 || f.Nodes[3].GUID != 0x100003 || f.Nodes[3].Ports[2].GUID != 0x100005 {
+		t.Fatal(f.Nodes)
+	}
+}
+
+func TestParseIbnetdiscoverOutput(t *testing.T) {
+	text, err := os.ReadFile("testdata/ibnetdiscover.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Parse("ibnetdiscover.txt", string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := f.Find("Hca1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Nodes[n].Ports[2]; p.LID != 4 || p.GUID != 0x100002 || p.Width != 4 || p.Speed != SDR || f.EndName(p.Peer) != "Switch1 port 2" {
+		t.Fatalf("%+v", p)
+	}
+	if _, err := f.Find("0x0000000000200001"); err != nil {
+		t.Fatal(err)
+	}
+	// What Append writes differs from the original only in comments.
+	strip := func(s string) (lines []string) {
+		for l := range strings.Lines(s) {
+			if l[0] != '#' && l != "\n" {
+				lines = append(lines, l)
+			}
+		}
+		return lines
+	}
+	if d := cmp.Diff(strip(string(text)), strip(string(f.Append(nil)))); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestParseRefusesByLine(t *testing.T) {
+	const two = "Switch 4 \"a\"\n[1] \"b\"[1]\n\nSwitch 4 \"b\"\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing", "# empty\n", `net:1: expected a node, like: Switch 8 "leaf-1", found the end of the file`},
+		{"unknown line", "Swich 4 \"a\"\n", `net:1: expected a node (Switch, Ca, Rt), a port ([1] …), an attribute (switchguid=…) or a comment, found "Swich 4 \"a\""`},
+		{"port without node", "[1] \"b\"[1]\n", `net:1: expected a node (Switch, Ca, Rt) before its ports, found "[1] \"b\"[1]"`},
+		{"port behind an empty line", "Switch 4 \"a\"\n\n[1] \"b\"[1]\n", `net:3: expected a node (Switch, Ca, Rt) before its ports`},
+		{"no ports", "Switch \"a\"\n", `net:1: expected a number of ports from 1 to 254, found "\"a\""`},
+		{"too many ports", "Switch 255 \"a\"\n", `net:1: expected a number of ports from 1 to 254`},
+		{"no ID", "Switch 4 a\n", `net:1: expected a node's ID in quotation marks, found "a"`},
+		{"ID twice", two + "\nCa 1 \"a\"\n", `net:6: expected an ID that no other node has, found "a", which line 1 has`},
+		{"GUID twice", "switchguid=0x10\nSwitch 4 \"a\"\nswitchguid=0x10\nSwitch 4 \"b\"\n", `net:4: expected a GUID that no other node has, found 0x0000000000000010, which the node of line 2 has`},
+		{"unknown peer", "Switch 4 \"a\"\n[1] \"b\"[1]\n", `net:2: expected the ID of a node in this file, found "b"`},
+		{"peer's port beyond its count", "Switch 4 \"a\"\n[1] \"b\"[5]\n\nSwitch 4 \"b\"\n", `net:2: expected a port from 1 to 4, as node "b" has, found port 5`},
+		{"port beyond the count", "Switch 4 \"a\"\n[5] \"b\"[1]\n", `net:2: expected a port from 1 to 4, as node "a" has, found port 5`},
+		{"port 0", "Switch 4 \"a\"\n[0] \"b\"[1]\n", `net:2: expected a port from 1 to 254 in brackets`},
+		{"port twice", "Switch 4 \"a\"\n[1] \"b\"[1]\n[1] \"b\"[2]\n\nSwitch 4 \"b\"\n", `net:3: expected each port of a node once, found port 1 again, after line 2`},
+		{"peer's port twice", "Switch 4 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[1]\n\nSwitch 4 \"b\"\n", `net:3: expected a peer that no other link uses, found "b"[1], which line 2 links with a port 1`},
+		{"contradiction", two + "[1] \"a\"[2]\n", `net:2: expected a link that both ends agree on: line 5 links b port 1 with "a"[2], found "b"[1]`},
+		{"itself", "Switch 4 \"a\"\n[1] \"a\"[1]\n", `net:2: expected a link between two ports, found port 1 linked with itself`},
+		{"speeds without a common one", "Switch 4 \"a\"\n[1] \"b\"[1] s=1\n\nSwitch 4 \"b\"\n[1] \"a\"[1] s=4\n", `net:2: expected a width and a speed that line 5 enables too, found none in common`},
+		{"bad speed", "Switch 4 \"a\"\n[1] \"b\"[1] # \"b\" lid 1 4xFAST\n", `net:2: expected a link like 4xEDR behind the peer's LID, found "4xFAST"`},
+		{"bad option", "Switch 4 \"a\"\n[1] \"b\"[1] w=x\n", `net:2: expected an option w=, s= or e= with a number, found "w=x"`},
+		{"bad mask", "Switch 4 \"a\"\n[1] \"b\"[1] w=32\n", `net:2: expected a mask of width up to 31, found 32`},
+		{"LID twice", "Switch 4 \"a\" # \"a\" base port 0 lid 3 lmc 0\nSwitch 4 \"b\" # \"b\" base port 0 lid 3 lmc 0\n", `net:2: expected LIDs that no other port has, found a port 0 and b port 0 both have LID 3`},
+		{"multicast LID", "Switch 4 \"a\" # \"a\" base port 0 lid 49152 lmc 0\n", `net:1: expected a unicast LID`},
+		{"LMC", "Switch 4 \"a\" # \"a\" enhanced port 0 lid 3 lmc 1\n", `LID 3 is no multiple of 2`},
+		{"port GUID twice", "Ca 1 \"a\"\n[1](7) \"s\"[1]\n\nCa 1 \"b\"\n[1](7) \"s\"[2]\n\nSwitch 2 \"s\"\n", `net:5: expected a port GUID that no other port has, found 7, which a port 1 has`},
+		{"port GUIDs differ", "Ca 1 \"a\"\n[1](7) \"s\"[1]\n\nSwitch 2 \"s\"\n[1] \"a\"[1](8)\n", `net:5: expected GUID 7, as line 2 has for a port 1, found 8`},
+		{"attribute", "nodeguid=0x10\n", `found the attribute "nodeguid"`},
+		{"number", "switchguid=ten\n", `net:1: expected a number after switchguid=, found "ten"`},
+		{"include", "include \"other\"\n", `net:1: expected a node`},
+		{"description", "Switch 4 \"a\" # \"" + strings.Repeat("x", 65) + "\"\n", `net:1: expected a description of 64 bytes at most, found 65 bytes`},
+	} {
+		_, err := Parse("net", c.text)
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v\nexpected %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestCheckRefusesContradictions(t *testing.T) {
+	for name, spoil := range map[string]func(*Fabric){
+		"disagree on their link":            func(f *Fabric) { f.Nodes[0].Ports[1].Peer = End{2, 1} },
+		"a port that does not exist":        func(f *Fabric) { f.Nodes[0].Ports[1].Peer = End{9, 1} },
+		"both have LID 1":                   func(f *Fabric) { f.Nodes[0].Ports[0].LID, f.Nodes[1].Ports[1].LID = 1, 1 },
+		"two nodes have the ID":             func(f *Fabric) { f.Nodes[1].ID = f.Nodes[0].ID },
+		"have the GUID":                     func(f *Fabric) { f.Nodes[1].GUID = f.Nodes[0].GUID },
+		"expected 1 to 254":                 func(f *Fabric) { f.Nodes[0].Ports = nil },
+		"expected 64 at most":               func(f *Fabric) { f.Nodes[1].Description = strings.Repeat("x", 65) },
+		"expected an LMC of 0 to 7":         func(f *Fabric) { f.Nodes[1].Ports[1].LID, f.Nodes[1].Ports[1].LMC = 256, 8 },
+		"above 49151, the last unicast LID": func(f *Fabric) { f.Nodes[1].Ports[1].LID, f.Nodes[1].Ports[1].LMC = 0xBFFF, 1 },
+		"a management port has no link":     func(f *Fabric) { f.Nodes[0].Ports[0].Peer = End{1, 1} },
+	} {
+		f, err := Generate("star:3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(f)
+		if err := f.Check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, expected %s", err, name)
+		}
+	}
+}
+
+func TestAssignLIDsKeepsAndAligns(t *testing.T) {
+	f, err := Generate("star:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Nodes[2].Ports[1].LID, f.Nodes[2].Ports[1].LMC = 4, 2
+	if err := f.AssignLIDs(2); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(f.Nodes[0].Ports[0].LID, f.Nodes[1].Ports[1].LID, f.Nodes[2].Ports[1].LID, f.Nodes[3].Ports[1].LID, f.Nodes[4].Ports[1].LID)
+	if got != "1 8 4 12 16" {
+		t.Fatal(got)
+	}
+	if err := f.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFindRefusesAmbiguousNames(t *testing.T) {
+	f, err := Generate("star:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Nodes[2].Description = f.Nodes[1].Description
+	if _, err := f.Find("node-0"); err == nil || !strings.Contains(err.Error(), "both called") {
+		t.Fatal(err)
+	}
+	if _, err := f.Find("node-9"); err == nil {
+		t.Fatal("found a node that does not exist")
+	}
+	if i, err := f.Find(f.Nodes[2].ID); err != nil || i != 2 {
+		t.Fatal(i, err)
+	}
+}
+
+func TestLinkRate(t *testing.T) {
+	for _, c := range []struct {
+		w    Width
+		s    Speed
+		want uint64
+	}{{4, SDR, 8e9}, {4, QDR, 32e9}, {4, EDR, 100e9}, {1, NDR, 100e9}, {12, HDR, 600e9}} {
+		if got := LinkRate(c.w, c.s); got != c.want {
+			t.Errorf("%v%v: %d, expected %d", c.w, c.s, got, c.want)
+		}
+	}
+}
+
+// FuzzParse checks that every fabric that Parse accepts is consistent and is
+// the same after it was written and parsed again.
+func FuzzParse(f *testing.F) {
+	for _, text := range generated {
+		if g, err := Generate(text); err == nil && len(g.Nodes) < 20 {
+			f.Add(string(g.Append(nil)))
+		}
+	}
+	f.Add("Switch 8 \"s\"\n[1] \"h\"[1] w=3 s=4 e=1\n\nHca 2 \"h\"\n")
+	f.Add("switchguid+0x10\nwidth=3\nspeed=7\nSwitch 8 \"s\" # \"x\" base port 0 lid 3 lmc 0\n[1][ext 3] \"h\"[1][ext 4](7) # \"h\" lid 4 4xEDR\n\nRt 2 \"h\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := Parse("net", text)
+		if err != nil {
+			return
+		}
+		if err := a.Check(); err != nil {
+			t.Fatal(err)
+		}
+		written := string(a.Append(nil))
+		b, err := Parse("net", written)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, written)
+		}
+		if again := string(b.Append(nil)); len(again) != len(written) {
+			t.Fatalf("%s\n%s", written, again)
+		}
+	})
+}
+
+// FuzzGenerate checks that every text is refused or gives a consistent fabric.
+func FuzzGenerate(f *testing.F) {
+	for _, text := range generated {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := Generate(text)
+		if err != nil {
+			return
+		}
+		if err := g.Check(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
