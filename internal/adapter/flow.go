@@ -119,6 +119,12 @@ func (l *lane) trimFlows() {
 	}
 }
 
+// shareLimit is what may be in flight to one peer, in bytes: three quarters of what a
+// socket like the lane's holds, because others send to the peer as well.
+func (l *lane) shareLimit() int64 {
+	return int64(max(l.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window))
+}
+
 // closeFlow closes a flow that no connection uses.
 func (l *lane) closeFlow(f *txFlow) {
 	if f.uses > 0 {

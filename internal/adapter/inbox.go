@@ -48,7 +48,7 @@ func (l *lane) gathers(q *QP) bool {
 
 // amongOthers reports whether other queue pairs have much in flight to q's peer.
 func (l *lane) amongOthers(q *QP) bool {
-	return q.share != nil && q.share.Others(&q.Port) >= gatherBeyond && q.hostPath() == nil
+	return q.sharing.Others() >= gatherBeyond && q.hostPath() == nil
 }
 
 // inStream reports whether short messages are posted one after the other, by a program

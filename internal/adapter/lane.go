@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/adapter/share"
 	"softrdma/internal/adapter/stream"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
@@ -44,7 +45,7 @@ type lane struct {
 	tasks   schedule.Queue
 	flows   map[flowKey]*txFlow
 	reply   txFlow // of the answer that is being sent, see replyFlow
-	shares  map[qp.Endpoint]*share
+	shares  share.Table
 	tx      transmitter
 	sent    []*QP   // unacknowledged queue pairs whose packets wait in tx
 	notify  laneSet // lanes that packets were left for
@@ -75,9 +76,10 @@ type lane struct {
 func newLane(d *Device, index int, net frame.Network) *lane {
 	x := &lane{
 		dev: d, index: index, makers: newMakers(len(d.lanes)),
-		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow), shares: make(map[qp.Endpoint]*share),
+		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow),
 		from: new(frame.Source),
 	}
+	x.shares.Init(&x.tasks, d.clock)
 	if net != nil {
 		x.net, x.packets, x.caps = net, net.Link(), net.Link().Capabilities()
 		x.link = x.packets

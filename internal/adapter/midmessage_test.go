@@ -150,7 +150,7 @@ func (k *counted) take(list []testPacket, most int) {
 	}
 	give()
 	if k.other != nil {
-		k.flight = k.qp.share.Others(&k.other.Port)
+		k.flight = k.other.sharing.Others()
 	}
 	l.Transmit(time.Second)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/schedule"
+	"softrdma/internal/adapter/share"
 	"softrdma/internal/adapter/stream"
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
@@ -44,10 +45,8 @@ type QP struct {
 	sharedRecv bool // another process posts to Recv, without a doorbell
 
 	// The lane's:
-	flow      *txFlow // of a connection
-	share     *share  // of what may be in flight to its peer
-	waiting   bool    // in share's line
-	admitted  bool    // and now it is its turn
+	flow      *txFlow      // of a connection
+	sharing   share.Member // of what may be in flight to its peer
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
 	look      *errLook      // in ERR, if another process posts to Recv
@@ -158,7 +157,9 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 	q.closeFlow()
 	q.flow = f
 	q.entry.SetGroup(&f.group)
-	q.lane.joinShare(q, a.Path.Dst)
+	if q.transport.Acknowledged {
+		q.lane.shares.Join(&q.sharing, a.Path.Dst, q.lane.shareLimit())
+	}
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (q *QP) closeFlow() {
 		q.entry.SetGroup(nil)
 		f.uses--
 		q.lane.closeFlow(f)
-		q.lane.leaveShare(q)
+		q.lane.shares.Leave(&q.sharing)
 	}
 }
 
@@ -189,7 +190,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		q.closeFlow()
 		q.sendError = reason.Detail{}
 	}
-	l.countFlight(q)
+	l.shares.Count(&q.sharing, q.flight)
 	l.tasks.Set(&q.entry, q.deadline())
 	l.tasks.Push(&q.entry)
 	l.Transmit(now)

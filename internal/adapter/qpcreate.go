@@ -58,6 +58,7 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 	d := p.dev
 	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, transport: transport}
 	q.entry.Init((*qpTask)(q))
+	q.sharing.Init(&q.Port, &q.entry)
 	if q.control == congestion.Default {
 		q.control = d.cfg.Control
 	}

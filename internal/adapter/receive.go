@@ -120,7 +120,7 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 
 // received follows packets that q's machine took.
 func (l *lane) received(q *QP) {
-	l.countFlight(q)
+	l.shares.Count(&q.sharing, q.flight)
 	l.tasks.Push(&q.entry)
 	if l.dev.Memory.Deferred() {
 		l.stored(q)

@@ -20,13 +20,23 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 	if l.streams != nil { // its stream sent for it
 		packets = stream.Packets
 	}
-	l.countFlight(q)
+	l.shares.Count(&q.sharing, q.flight)
 	if q.sender != nil {
 		l.sent = append(l.sent, q) // its deadline follows Sent
 	} else {
 		l.tasks.Lower(&q.entry, q.m.Deadline())
 	}
 	return packets, more
+}
+
+// deadline is the earliest of the machine's deadline, that of the share which q watches,
+// and the next look for receives.
+func (q *QP) deadline() time.Duration {
+	d := min(q.m.Deadline(), q.sharing.Deadline())
+	if q.look != nil {
+		d = min(d, q.look.at)
+	}
+	return d
 }
 
 // Deadline implements schedule.Task.
@@ -39,9 +49,9 @@ func (t *qpTask) Expire(now time.Duration) {
 	if q.m.Deadline() <= now {
 		l.lookForReports(now, q)
 		q.m.Expire(now)
-		l.countFlight(q)
+		l.shares.Count(&q.sharing, q.flight)
 		l.tasks.Push(&q.entry)
 	}
-	l.expireShare(now, q)
+	l.shares.Expire(now, &q.sharing)
 	q.lookForReceives(now)
 }
