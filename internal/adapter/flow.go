@@ -25,9 +25,10 @@ type txFlow struct {
 	changes uint32
 
 	host        *hostpath.Path // to a peer on this host, when the lane had seen so many
-	hostShared  bool           // there are paths to devices that share the peer's address
+	hostLanes   int            // of the peer's address, if devices share it
 	hostChanges uint32
-	memoryOnly  bool // nothing but memory leads to the peer
+	searches    map[int]*search // by lane of the peer's address
+	memoryOnly  bool            // nothing but memory leads to the peer
 }
 
 // A flowKey is what the packets of a flow have in common. A peer whose endpoint has as many
@@ -79,7 +80,7 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	switch {
 	case err == nil:
 		t.Flow = f
-	case l.host.Find(path.Dst, remote) != nil: // no network leads there
+	case l.host.Find(path.Dst, remote) != nil, l.host.Sharing(path.Dst) > 0: // no network leads there
 		local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.cfg.Random()|1))
 		t.Flow, t.memoryOnly = &frame.Flow{Local: local, Peer: path.Dst}, true
 	default:
@@ -150,16 +151,10 @@ func (l *lane) flowOf(q *QP, path *qp.Path, remote uint32) *txFlow {
 	if q == l.gsi && q.m.(*gsi.GSI).Replies() {
 		open = l.replyFlow
 	}
-	flows := len(l.flows)
 	f, err := open(path, q.QPN, remote)
 	if err != nil {
 		l.dev.Trace.Refuse(q.QPN, link.SendDetail(err, 0))
 		return nil
-	}
-	// An address handle names no queue pair, and so no device on an address that programs
-	// share. The first packets to one take the network.
-	if s := l.dev.cfg.Share; s.Of > s.Lanes && len(l.flows) > flows && q != l.gsi {
-		go func() { _ = l.dev.Prepare(f.Peer, remote) }()
 	}
 	return f
 }

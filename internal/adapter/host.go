@@ -100,9 +100,9 @@ func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {
 		return nil
 	}
 	if n := l.host.Changes(); n != f.hostChanges {
-		f.hostChanges, f.host, f.hostShared = n, l.host.Find(f.Peer, qpn), l.host.Shared(f.Peer)
+		f.hostChanges, f.host, f.hostLanes = n, l.host.Find(f.Peer, qpn), l.host.Sharing(f.Peer)
 	}
-	if f.hostShared && (f.host == nil || f.host.To(qpn) == nil) { // of another device there
+	if f.hostLanes > 0 && (f.host == nil || f.host.To(qpn) == nil) { // of another device there
 		f.host = l.host.Find(f.Peer, qpn)
 	}
 	if f.host == nil {
@@ -154,6 +154,9 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 // pathGone drops a packet to a peer that only memory led to.
 func (l *lane) pathGone(q *QP, h *ib.BTH) {
 	q.sendError = reason.Detail{Reason: reason.HostClosed}
+	if !q.transport.Acknowledged {
+		l.dev.Trace.Refuse(q.QPN, q.sendError)
+	}
 	if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(l.dev.clock(), h, q.sendError) {
 		l.tasks.Set(&q.entry, q.deadline())
 	}

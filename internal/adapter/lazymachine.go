@@ -14,8 +14,9 @@ import (
 type idle struct{ q *QP }
 
 var (
-	_ machine.Machine  = idle{}
-	_ machine.Receiver = idle{}
+	_ machine.Machine   = idle{}
+	_ machine.Receiver  = idle{}
+	_ machine.Addresser = idle{}
 )
 
 // Receive passes the packet to the machine.
@@ -27,6 +28,17 @@ func (x idle) Receive(now time.Duration, in *machine.In) {
 // Next makes the machine if a request was posted, and asks it for a packet.
 func (x idle) Next(now time.Duration, out *machine.Out) bool {
 	return x.q.SQ.Len() > 0 && x.q.begin(now).Next(now, out)
+}
+
+// Destination makes the machine if a request was posted, and asks it.
+func (x idle) Destination() (path *qp.Path, qpn uint32) {
+	if x.q.SQ.Len() == 0 {
+		return nil, 0
+	}
+	if m, ok := x.q.begin(x.q.lane.dev.clock()).(machine.Addresser); ok {
+		return m.Destination()
+	}
+	return nil, 0
 }
 
 // Deadline is never.

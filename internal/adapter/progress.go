@@ -181,6 +181,9 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 		if via != nil && !via.Admit(now, &q.entry) {
 			return n, false
 		}
+		if l.dev.cfg.MemoryOnly && l.awaitsPath(q) {
+			return n, false
+		}
 		l.out.Pieces, l.out.Len, l.out.Path = l.out.Pieces[:0], 0, nil
 		if !q.m.Next(now, &l.out) {
 			return n, false

@@ -59,6 +59,9 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 		t.lane.post(s, q, f, o, class)
 		return 1
 	}
+	if o.Path != nil && q != t.lane.gsi {
+		t.lane.search(f, o.DestQPN)
+	}
 	if f.memoryOnly || t.lane.dev.cfg.MemoryOnly && q != t.lane.gsi && o.DestQPN != multicastQPN {
 		t.lane.pathGone(q, &o.BTH)
 		return 1

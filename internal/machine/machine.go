@@ -58,6 +58,13 @@ type Sender interface {
 	Sent()
 }
 
+// An Addresser is a Machine whose requests name their destinations (UD).
+type Addresser interface {
+	// Destination returns where the packet goes that Next would produce. The path is nil
+	// if there is no such packet, or no such destination. It is valid until the next call.
+	Destination() (path *qp.Path, qpn uint32)
+}
+
 // A Continuer is a Machine (RC) that takes the packets in the middle of a message
 // at less cost.
 type Continuer interface {

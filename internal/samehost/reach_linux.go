@@ -28,10 +28,9 @@ type failed struct {
 }
 
 // Reach returns nil if there is a channel to the peer of a queue pair, or once one was made,
-// and otherwise an error with the reason. The number of the queue pair may be 0: it matters
-// only if several devices share the address. Reach waits for at most limit. Calls at the same time share one
-// attempt. A peer that has not answered is not asked again for a second, unless the mode
-// is Require.
+// and otherwise an error with the reason. Queue pair 0 stands for any device of the address.
+// Reach waits for at most limit. Calls at the same time share one attempt. A peer that has not
+// answered is not asked again for a second, unless the mode is Require.
 func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error {
 	if !h.hold() {
 		return closedError()

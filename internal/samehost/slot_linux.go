@@ -31,20 +31,26 @@ func (h *Host) RemoveSlot(first, of int) {
 }
 
 // slotAt returns the slot of an address that a queue pair belongs to: that of a device which
-// is published there, or the first.
-func (d *directory) slotAt(of name, qpn uint32) slot {
+// is published there, or the first. For queue pair 0, which stands for any, it is the first
+// or, if no device has that, any other.
+func (d *directory) slotAt(of name, qpn uint32) (found slot) {
 	texts, err := d.list()
 	if err != nil {
 		return slot{}
 	}
-	prefix := strings.TrimSuffix(of.prefix(), "_") + "+"
+	whole := of.prefix()
+	prefix := strings.TrimSuffix(whole, "_") + "+"
 	for _, s := range texts {
+		if qpn == 0 && strings.HasPrefix(s, whole) {
+			return slot{}
+		}
 		if !strings.HasPrefix(s, prefix) {
 			continue
 		}
-		if n, ok := parseName(s); ok && frame.LaneOf(qpn, n.slot.of) == n.slot.first {
-			return n.slot
+		n, ok := parseName(s)
+		if ok && (qpn == 0 || frame.LaneOf(qpn, n.slot.of) == n.slot.first) {
+			found = n.slot
 		}
 	}
-	return slot{}
+	return found
 }

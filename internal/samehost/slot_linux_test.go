@@ -73,6 +73,26 @@ func TestDevicesOfOneAddress(t *testing.T) {
 	}
 }
 
+// Queue pair 0 stands for any device of an address, also when the owner of the address has
+// gone.
+func TestReachAnyDeviceOfAnAddress(t *testing.T) {
+	dir := t.TempDir()
+	shared := addr("127.0.0.1:4791")
+	first := openDevice(t, Config{Dir: dir, Local: shared, Stack: 1, Of: 256})
+	a := openDevice(t, Config{Dir: dir, Local: shared, Stack: 2, First: 2, Of: 256})
+	for i, to := range []*device{first, a} {
+		from := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: uint64(3 + i)})
+		if err := from.Reach(shared, 0, timeLimit); err != nil {
+			t.Fatal(err)
+		}
+		if c := from.latest(); c.First != to.cfg.First {
+			t.Errorf("reached the device of lane %d, expected %d", c.First, to.cfg.First)
+		}
+		from.close()
+		first.close()
+	}
+}
+
 // The owner of an address removes what a killed program has left there, also before it had
 // published its device.
 func TestRemoveSlot(t *testing.T) {

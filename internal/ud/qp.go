@@ -29,9 +29,10 @@ type QP struct {
 }
 
 var (
-	_ machine.Machine  = (*QP)(nil)
-	_ machine.Receiver = (*QP)(nil)
-	_ machine.Sender   = (*QP)(nil)
+	_ machine.Machine   = (*QP)(nil)
+	_ machine.Receiver  = (*QP)(nil)
+	_ machine.Sender    = (*QP)(nil)
+	_ machine.Addresser = (*QP)(nil)
 )
 
 // New makes the machine of p, which stays the caller's to fill and to read.

@@ -49,9 +49,11 @@ func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status,
 		return status, d
 	}
 	to := *w.UD()
-	if d := q.resolve(&to, out); d.Reason != reason.None {
+	path, d := q.resolve(&to)
+	if path == nil {
 		return queue.LocQPOpErr, d
 	}
+	out.Path = path
 	q.send.Restart()
 	pieces, status, d := q.Gather(&q.send, i, flags&queue.Inline != 0, 0, int(n), out.Pieces[:0])
 	out.Pieces = pieces
@@ -71,29 +73,38 @@ func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status,
 	return queue.Success, reason.Detail{}
 }
 
+// Destination implements machine.Addresser.
+func (q *QP) Destination() (path *qp.Path, qpn uint32) {
+	w := q.Peek()
+	if w == nil {
+		return nil, 0
+	}
+	to := *w.UD()
+	path, _ = q.resolve(&to) // Next fails the request
+	return path, to.RemoteQPN & 0xffffff
+}
+
 // resolve finds the destination of a datagram: by its address handle, or by the address
-// vector in the request.
-func (q *QP) resolve(to *queue.UD, out *machine.Out) reason.Detail {
+// vector in the request. The path is nil if there is none.
+func (q *QP) resolve(to *queue.UD) (*qp.Path, reason.Detail) {
 	if to.AHNum != 0 {
 		if q.AHs != nil {
-			out.Path = q.AHs(to.AHNum)
+			if path := q.AHs(to.AHNum); path != nil {
+				return path, reason.Detail{}
+			}
 		}
-		if q.AHs == nil || out.Path == nil {
-			return reason.Detail{Reason: reason.AddressHandle, Expected: uint64(q.PD), Found: uint64(to.AHNum)}
-		}
-		return reason.Detail{}
+		return nil, reason.Detail{Reason: reason.AddressHandle, Expected: uint64(q.PD), Found: uint64(to.AHNum)}
 	}
 	av := &to.AV
 	dst, ok := address(av.DGIDAddr[:])
 	if !ok {
-		return reason.Detail{Reason: reason.AddressUnreachable, Expected: inet, Found: uint64(family(av.DGIDAddr[:]))}
+		return nil, reason.Detail{Reason: reason.AddressUnreachable, Expected: inet, Found: uint64(family(av.DGIDAddr[:]))}
 	}
 	q.path = qp.Path{
 		Dst: dst, SGIDIndex: av.SGIDIndex, FlowLabel: av.FlowLabel & 0xfffff,
 		TrafficClass: av.TrafficClass, HopLimit: av.HopLimit,
 	}
-	out.Path = &q.path
-	return reason.Detail{}
+	return &q.path, reason.Detail{}
 }
 
 // Address families of Linux's sockaddr, which address vectors hold on every

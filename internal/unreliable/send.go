@@ -38,6 +38,15 @@ func (q *Queues) Current() (uint32, *queue.SendWQE) {
 	return q.sq.Cur, q.SQ.At(q.sq.Cur)
 }
 
+// Peek returns the request that Current would return, nil if none may be begun. It changes
+// nothing.
+func (q *Queues) Peek() *queue.SendWQE {
+	if q.Attr.State != qp.RTS || q.fault.status != queue.Success || q.sq.Cur == q.SQ.Producer() {
+		return nil
+	}
+	return q.SQ.At(q.sq.Cur)
+}
+
 // Local carries out the current request if it is an operation on local memory windows
 // or keys, and reports whether it was one (IBTA 10.6.7, 11.4.1.1).
 func (q *Queues) Local(w *queue.SendWQE) bool {

@@ -142,34 +142,71 @@ func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Ser
 		{[]string{"ib_read_bw", "-R", "-F", "-n", "100"}, []string{"ib_read_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
 	} {
 		t.Run(strings.Join(x.client, " "), func(t *testing.T) {
-			ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
-			defer cancel()
-			server, serverOut := command(ctx, t, a, lib, x.server...)
-			server.Env = append(server.Env, env...)
-			if err := server.Start(); err != nil {
-				t.Fatal(err)
+			if out := runPair(t, lib, env, a, b, x.server, x.client); !strings.Contains(out, x.want) {
+				t.Error(out)
 			}
-			var out *bytes.Buffer
-			err := errors.New("never started")
-			// The server does not report when it listens, so the client tries until it does.
-			for end := time.Now().Add(timeLimit); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-				var client *exec.Cmd
-				client, out = command(ctx, t, b, lib, x.client...)
-				client.Env = append(client.Env, env...)
-				if err = client.Run(); err != nil && !strings.Contains(out.String(), "onnect") && !strings.Contains(out.String(), "REJECTED") {
-					break
-				}
-			}
-			if err != nil || !strings.Contains(out.String(), x.want) {
-				cancel()
-				_ = server.Wait()
-				t.Fatalf("client: %v\n%s\nserver:\n%s", err, out, serverOut)
-			}
-			if err := server.Wait(); err != nil {
-				t.Errorf("server: %v\n%s", err, serverOut)
-			}
-			eventually(t, "nothing left", func() bool { return a.Count() == Counts{} && b.Count() == Counts{} })
 		})
+	}
+}
+
+// runPair runs a program and its peer, which starts again until the first one listens. It
+// returns what the peer has printed.
+func runPair(t *testing.T, lib string, env []string, a, b *Server, serverArgs, clientArgs []string) string {
+	t.Helper()
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
+	defer cancel()
+	server, serverOut := command(ctx, t, a, lib, serverArgs...)
+	server.Env = append(server.Env, env...)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var out *bytes.Buffer
+	err := errors.New("never started")
+	for end := time.Now().Add(timeLimit); err != nil && time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		var client *exec.Cmd
+		client, out = command(ctx, t, b, lib, clientArgs...)
+		client.Env = append(client.Env, env...)
+		if err = client.Run(); err != nil && !strings.Contains(out.String(), "onnect") && !strings.Contains(out.String(), "REJECTED") {
+			break
+		}
+	}
+	if err != nil {
+		cancel()
+		_ = server.Wait()
+		t.Fatalf("client: %v\n%s\nserver:\n%s", err, out, serverOut)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("server: %v\n%s", err, serverOut)
+	}
+	eventually(t, "nothing left", func() bool { return a.Count() == Counts{} && b.Count() == Counts{} })
+	return out.String()
+}
+
+// Where memory is required no packet takes the network, and no datagram is lost: these
+// programs would wait for it forever.
+func TestProgramsExchangeDatagramsThroughMemory(t *testing.T) {
+	const peer = "127.14.3.20"
+	dir, err := os.MkdirTemp("", "host") // short: a socket's path has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("SOFTRDMA_HOST_DIR", dir)
+	t.Setenv("SOFTRDMA_SAME_HOST", "require")
+	lib := library(t)
+	a, b := newServer(t, peer), newServer(t, "127.14.3.21")
+	for name, env := range engines(t) {
+		for where, of := range map[string]*Server{"one address": a, "two addresses": b} {
+			if name == "daemon" && of == a {
+				continue // one device, whose loopback carries the datagrams
+			}
+			t.Run(name+", "+where, func(t *testing.T) {
+				pingpong := []string{"ibv_ud_pingpong", "-g", "0", "-n", "100"}
+				if out := runPair(t, lib, env, a, of, pingpong, append(pingpong, peer)); !strings.Contains(out, "100 iters") {
+					t.Error(out)
+				}
+			})
+		}
 	}
 }
 

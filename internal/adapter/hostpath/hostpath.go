@@ -215,10 +215,16 @@ func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 	return nil
 }
 
-// Shared reports whether there are paths to devices that share a peer's address with others.
-func (l *Lane) Shared(peer netip.AddrPort) bool {
+// Sharing returns the number of lanes of a peer's address if there is a path to one of
+// several devices that share it, and otherwise 0.
+func (l *Lane) Sharing(peer netip.AddrPort) int {
 	peer = Place(peer)
-	return slices.ContainsFunc(l.paths, func(p *Path) bool { return p.Peer == peer && p.share.Of > p.share.Lanes })
+	for _, p := range l.paths {
+		if p.Peer == peer && p.share.Of > p.share.Lanes {
+			return p.share.Of
+		}
+	}
+	return 0
 }
 
 // Place is an address as channels name it: without a zone, which only this host's
