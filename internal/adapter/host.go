@@ -129,13 +129,6 @@ func (q *QP) revoke() {
 
 // post hands a packet of q to a peer on this host.
 func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class frame.Class) {
-	if o.Train > 1 && len(o.Pieces) > 1 && o.Len > hostmem.InlineMax {
-		for i := range o.Train {
-			l.post(s, q, f, l.partOf(q, o, i), class)
-		}
-		clear(l.part.Pieces)
-		return
-	}
 	if l.tx.flow == f {
 		l.tx.flush() // what was added before leaves before
 	}
@@ -146,9 +139,16 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 		return
 	}
 	x.Header, x.Pieces, x.Len, x.Stable = l.headers[:o.PutHeaders(l.headers[:])], o.Pieces, o.Len, q.transport.Acknowledged
-	x.Window, o.Window = o.Window, false
-	s.Post(x)
+	x.Window = o.Window
+	posted := s.Post(x)
 	x.Pieces, x.Window = nil, false
+	if !posted {
+		for i := range o.Train {
+			l.post(s, q, f, l.partOf(q, o, i), class)
+		}
+		clear(l.part.Pieces)
+	}
+	o.Window = false
 }
 
 // pathGone drops a packet to a peer that only memory led to.
@@ -202,6 +202,19 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	}
 	l.checked(now, fault, nil)
 	l.in.Train, l.in.Lender = 0, nil
+}
+
+// Lost implements hostpath.Port.
+func (h *hostPort) Lost(now time.Duration, p *hostpath.Path, m *hostmem.Received) {
+	l := (*lane)(h)
+	fault := l.in.ParseHeaders(m.Header)
+	l.fromHost(p, m)
+	if fault != ib.OK || l.dev.laneOf(l.in.DestQPN) != l {
+		return // it was refused when it could not be read
+	}
+	l.in.Lost, l.in.Train = true, int(m.Train)
+	l.checked(now, fault, nil)
+	l.in.Lost, l.in.Train = false, 0
 }
 
 // Packet implements hostpath.Port.

@@ -114,6 +114,9 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 		l.drop(b, q.QPN, reason.PacketQPState, uint64(qp.RTR), uint64(s))
 		return
 	}
+	if l.in.Lost && !q.transport.Acknowledged {
+		return
+	}
 	q.receiver.Receive(now, &l.in)
 	l.received(q)
 }

@@ -148,7 +148,7 @@ var sameHost = map[reason.Reason]text{
 		"Nothing if the sender ended the transfer on purpose. Otherwise keep both until the completion.",
 		localClause},
 	reason.HostPull: {
-		"The kernel refused to copy a payload out of the peer's process, or the process ended meanwhile. The packet counts as lost.",
+		"The kernel refused to copy a payload out of the peer's process, or the process ended meanwhile. A reliable connection asks for the packet again at once, and the peer copies payloads through the ring from then on.",
 		"Whether the peer's process ended or unmapped the memory; kernel.yama.ptrace_scope; whether a process changed its user.",
 		"Nothing if the peer ended. Otherwise keep registered memory mapped until it is deregistered.",
 		"process_vm_readv(2), ptrace(2)"},

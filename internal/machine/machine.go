@@ -95,6 +95,7 @@ type In struct {
 	Src, Dst netip.AddrPort
 	TOS, TTL uint8 // traffic class and hop limit on IPv6
 	Train    int   // packets that it stands for, in memory; 0 is one
+	Lost     bool  // the payload did not come, and is nil; only machines with acknowledges get such packets
 	Lender   Lender
 }
 

@@ -117,6 +117,9 @@ type pair struct {
 	// lender returns the owner of a payload that node i is about to receive. Nil lends none.
 	lender func(i int, payload []byte) machine.Lender
 
+	// unread reports whether node i cannot read the payload of a packet. Nil reads all.
+	unread func(i int, p *ib.Packet) bool
+
 	fastPath bool // offer packets to Continue first
 	taken    int  // packets that Continue took
 }
@@ -309,7 +312,10 @@ func (w *pair) give(i int, p packet) {
 	if w.lender != nil && len(in.Payload) > 0 {
 		in.Lender = w.lender(i, in.Payload)
 	}
-	if w.fastPath && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
+	if w.unread != nil && len(in.Payload) > 0 && w.unread(i, &in.Packet) {
+		in.Lost, in.Payload, in.Lender = true, nil, nil
+	}
+	if w.fastPath && !in.Lost && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
 		w.taken++
 	} else {
 		w.n[i].q.Receive(w.now, &in)

@@ -96,9 +96,14 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.raiseEstablished(info)
 		q.learnPeer(in, info)
 	}
-	if isAnswer(info.Kind) {
+	switch answer := isAnswer(info.Kind); {
+	case answer && in.Lost:
+		q.req.responseLost(now, in, info)
+	case answer:
 		q.req.receive(now, in, info)
-	} else {
+	case in.Lost:
+		q.resp.Lost(in, info)
+	default:
 		q.resp.Receive(in, info)
 	}
 	q.settle()

@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/conn"
+	"softrdma/internal/rc/scoreboard"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -89,6 +90,7 @@ func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in 
 	}
 	if !in.Intact() {
 		r.q.c.Refuse(conn.Revoked(in))
+		r.missingResponse(now, e, packets)
 		return
 	}
 	n := packets * overhead
@@ -172,8 +174,10 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 	}
 	d := r.placeAhead(i, off, data)
 	switch {
-	case !in.Intact(): // it stays missing
+	case !in.Intact():
 		r.q.c.Refuse(conn.Revoked(in))
+		r.missingResponse(now, e, uint32(in.PSNs()))
+		return
 	case d.Reason == reason.None:
 		r.fillHoles(now, e, e+1)
 		r.passed(e + 1)
@@ -184,6 +188,40 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 	case e == r.una && i == r.sq.Head: // before its turn it stays missing
 		r.fail(machine.LocalStatus(d), d)
 		return
+	}
+	r.judge(now)
+}
+
+// responseLost takes a READ response whose payload could not be read in memory. The data is
+// asked for again at once.
+func (r *requester) responseLost(now time.Duration, in *machine.In, info *ib.Info) {
+	e := r.sequence(in.PSN)
+	if info.Kind != ib.KindReadResponse || seq.Before(e, r.una) || !seq.Before(e, r.nxt) || !r.requests[r.find(e)].read() {
+		return // it answers nothing that is missing, or everything is being sent again
+	}
+	r.missingResponse(now, e, uint32(in.PSNs()))
+}
+
+// missingResponse acts on the loss of a response of some packets that the peer has certainly
+// sent, which says that it has answered everything before.
+func (r *requester) missingResponse(now time.Duration, e, packets uint32) {
+	if !r.q.c.Selective() {
+		r.advance(now, e)
+		if r.p.Attr.State != qp.Err {
+			r.impliedNAK(now, e)
+		}
+		return
+	}
+	b := r.openBoard()
+	last := r.requests[r.find(e)].last
+	end := seq.Min(e+packets, last+1)
+	b.Executed = seq.Max(b.Executed, last+1)
+	r.arrived(now, r.una, e, false)
+	r.answerLate(now, e, end)
+	r.passed(end)
+	i, k := b.Within(e, end)
+	for ; i < k; i++ {
+		b.Move(&b.Holes[i], scoreboard.Lost)
 	}
 	r.judge(now)
 }

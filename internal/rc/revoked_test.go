@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/psn"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -86,4 +87,59 @@ func revokeSome(t *testing.T, extended bool, longest int, seed uint64) (lost int
 		t.Errorf("seed %d: a message completed with bytes that were revoked", seed)
 	}
 	return a.count(reason.HostRevoked) + b.count(reason.HostRevoked)
+}
+
+// Payloads that the peer cannot read are sent again at once, without any timer.
+func TestUnreadablePayloadIsRepeatedWithoutTimer(t *testing.T) {
+	for _, selective := range []bool{false, true} {
+		for _, longest := range []int{1, 4, 64} {
+			for _, op := range []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.Read} {
+				for requests := 1; requests <= 3; requests++ {
+					t.Run(fmt.Sprintf("selective %v longest %d %v %d", selective, longest, op, requests), func(t *testing.T) {
+						repeatUnread(t, selective, longest, op, requests)
+					})
+				}
+			}
+		}
+	}
+}
+
+func repeatUnread(t *testing.T, selective bool, longest int, op queue.Op, requests int) {
+	forever := func(_ int, p *machine.Port) { p.Attr.Timeout = 0 }
+	w := newPair(t, forever)
+	if selective {
+		w = newSelective(t, forever)
+	}
+	w.longest = func() int { return longest }
+	came := map[psn.PSN]bool{}
+	unread := 0
+	w.unread = func(_ int, p *ib.Packet) bool {
+		if came[p.PSN] {
+			return false
+		}
+		came[p.PSN] = true
+		unread++
+		return true
+	}
+	a, b := w.n[0], w.n[1]
+	const n = 9*testMTU + 5
+	fill(a.mem, 3)
+	fill(b.mem[:requests*n], 5)
+	for i := range requests {
+		b.postRecv(uint64(i), b.sge(i*n, n))
+		a.post(wqe{op: op, list: []memory.SGE{a.sge(i*n, n)}, remote: b.target(i * n)})
+	}
+	w.quiet()
+	w.wantStatuses(&a.send, make([]queue.Status, requests)...)
+	if op == queue.WriteImm || op == queue.Send {
+		w.wantStatuses(&b.recv, make([]queue.Status, requests)...)
+	}
+	if !bytes.Equal(a.mem[:requests*n], b.mem[:requests*n]) {
+		t.Error("other bytes arrived")
+	}
+	if unread == 0 {
+		t.Error("all payloads could be read")
+	}
+	w.settle()
+	w.holdsNothing()
 }

@@ -51,7 +51,11 @@ func (x *bond) change() {
 		return
 	}
 	var err error
-	if x.path, err = rig.Join(x.a.Host, x.b.Host, rig.BondConfig{Pull: x.rng.IntN(3) > 0}); err != nil {
+	c := rig.BondConfig{Pull: x.rng.IntN(3) > 0}
+	if x.rng.IntN(4) == 0 {
+		c.Fails = func() bool { return x.rng.IntN(8) == 0 }
+	}
+	if x.path, err = rig.Join(x.a.Host, x.b.Host, c); err != nil {
 		x.w.fail("joining: %v", err)
 	}
 	x.w.stats.bonds++
@@ -141,7 +145,11 @@ func (f *flap) change() {
 		return
 	}
 	var err error
-	if f.path, err = rig.Join(f.hosts[0], f.hosts[1], rig.BondConfig{Pull: f.rng.IntN(2) > 0, Offer: f.rng.IntN(2) > 0}); err != nil {
+	c := rig.BondConfig{Pull: f.rng.IntN(2) > 0, Offer: f.rng.IntN(2) > 0}
+	if f.rng.IntN(2) == 0 {
+		c.Fails = func() bool { return f.rng.IntN(8) == 0 }
+	}
+	if f.path, err = rig.Join(f.hosts[0], f.hosts[1], c); err != nil {
 		f.t.Fatal(err)
 	}
 }

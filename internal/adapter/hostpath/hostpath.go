@@ -80,6 +80,10 @@ type Port interface {
 	// and no longer than m.Lent says. What the message says was not checked.
 	Message(now time.Duration, p *Path, m *hostmem.Received, payload []byte)
 
+	// Lost takes a packet or train without ICRC whose payload could not be read: the peer has
+	// taken it back, or this process may not read the peer's memory.
+	Lost(now time.Duration, p *Path, m *hostmem.Received)
+
 	// Packet takes a packet from BTH to ICRC, and the frame's header in front of it.
 	Packet(now time.Duration, p *Path, m *hostmem.Received, header, packet []byte)
 

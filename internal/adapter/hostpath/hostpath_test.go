@@ -26,6 +26,7 @@ type end struct {
 	refused []reason.Reason
 	broken  bool
 	revoked int // calls of Revoked
+	lost    int // calls of Lost
 
 	rung     int // bells of this end
 	peer     *end
@@ -42,16 +43,17 @@ func (e *end) Packet(_ time.Duration, _ *Path, _ *hostmem.Received, _, packet []
 	e.packets++
 	e.got = append(e.got, bytes.Clone(packet))
 }
-func (e *end) Refused(why reason.Detail)   { e.refused = append(e.refused, why.Reason) }
-func (e *end) Revoked(*Path)               { e.revoked++ }
-func (e *end) Broken(*Path, reason.Detail) { e.broken = true }
-func (e *end) Ring(int)                    { e.peer.rung++ }
-func (e *end) Segment(uint32) []byte       { return nil }
-func (e *end) Offer(*memory.Segment)       {}
-func (e *end) Offered(uint32) bool         { return false }
-func (e *end) Withdraw(uint32)             {}
-func (e *end) Close()                      {}
-func (e *end) StopPulling()                { e.pullsOff = true }
+func (e *end) Lost(time.Duration, *Path, *hostmem.Received) { e.lost++ }
+func (e *end) Refused(why reason.Detail)                    { e.refused = append(e.refused, why.Reason) }
+func (e *end) Revoked(*Path)                                { e.revoked++ }
+func (e *end) Broken(*Path, reason.Detail)                  { e.broken = true }
+func (e *end) Ring(int)                                     { e.peer.rung++ }
+func (e *end) Segment(uint32) []byte                        { return nil }
+func (e *end) Offer(*memory.Segment)                        {}
+func (e *end) Offered(uint32) bool                          { return false }
+func (e *end) Withdraw(uint32)                              {}
+func (e *end) Close()                                       {}
+func (e *end) StopPulling()                                 { e.pullsOff = true }
 func (e *end) Pull(dst []byte, a uint64) error {
 	if !e.pulls {
 		return errors.New("not allowed")
@@ -88,7 +90,9 @@ func newPair(t *testing.T) (a, b *end) {
 
 func (e *end) send(t *testing.T, n int, stable bool) {
 	t.Helper()
-	e.Find(place, 5).To(5).Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: stable})
+	s := e.Find(place, 5).To(5)
+	s.Longest(1024, false)
+	s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: stable})
 	e.Flush()
 }
 
@@ -167,7 +171,7 @@ func TestPeerThatTakesNothingIsStalled(t *testing.T) {
 	if a.tasks.Pop() != &task || !s.Admit(a.now, &task) {
 		t.Fatal("the task still waits")
 	}
-	for range 3 { // as on a network that leads nowhere
+	for len(a.refused) < 3 { // as on a network that leads nowhere
 		a.send(t, hostmem.InlineMax, false)
 	}
 	if !slices.Equal(a.refused, []reason.Reason{reason.HostStalled, reason.HostStalled, reason.HostStalled}) {
@@ -221,13 +225,39 @@ func TestRevokedReferencesAreLost(t *testing.T) {
 	}
 }
 
+// The machine learns of the loss, so that it can answer at once, and the sender copies from then
+// on, whether or not StopPulling has reached it.
 func TestFailedPullIsLostPacket(t *testing.T) {
 	a, b := newPair(t)
 	b.pulls = false
 	a.send(t, 9000, true)
 	a.send(t, 10, true)
-	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) || !b.pullsOff {
-		t.Errorf("found %d messages, refused %v, the peer was told: %v", len(b.got), b.refused, b.pullsOff)
+	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) || !b.pullsOff || b.lost != 1 {
+		t.Errorf("found %d messages, %d lost, refused %v, the peer was told: %v", len(b.got), b.lost, b.refused, b.pullsOff)
+	}
+	a.send(t, 9000, true)
+	if b.Receive(0); len(b.got) != 2 || len(b.got[1]) != 9000 {
+		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
+	}
+	a, b = newPair(t)
+	b.pulls = false
+	a.send(t, 60000, false) // of a transport that repeats nothing
+	if b.Receive(0); len(b.got) != 1 || len(b.got[0]) != 60000 {
+		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
+	}
+}
+
+func TestTrainsFitRingThatPeerReadsAlone(t *testing.T) {
+	a, b := newPair(t)
+	b.pulls = false
+	a.send(t, 9000, true)
+	b.Receive(0)
+	s := a.Find(place, 5).To(5)
+	if n := s.Longest(4096, false); n*4096 > hostmem.InlineMax {
+		t.Errorf("trains of %d packets do not fit the ring", n)
+	}
+	if s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:pullLimit]}, Len: pullLimit, Stable: true}) {
+		t.Error("a train that has to be taken apart was posted")
 	}
 }
 

@@ -159,12 +159,14 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 	if !ok {
 		return false
 	}
-	if payload, ok := l.payload(r, m); ok {
-		if m.Kind == hostmem.Packet {
-			l.Port.Packet(now, r.path, m, m.Header, payload)
-		} else {
-			l.Port.Message(now, r.path, m, payload)
-		}
+	payload, ok := l.payload(r, m)
+	switch {
+	case ok && m.Kind == hostmem.Packet:
+		l.Port.Packet(now, r.path, m, m.Header, payload)
+	case ok:
+		l.Port.Message(now, r.path, m, payload)
+	case m.Kind == hostmem.Message:
+		l.Port.Lost(now, r.path, m)
 	}
 	if r.Release() {
 		r.path.Far.Ring(r.from)
@@ -228,6 +230,7 @@ func (l *Lane) referred(r *ring, m *hostmem.Received) ([]byte, bool) {
 		return nil, l.revoked(m)
 	}
 	if err != nil {
+		r.WantCopies() // before the answer that the message is lost: its repetition is a copy
 		r.path.Far.StopPulling()
 		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(m.Len), Found: m.Ref.Addr})
 		return nil, false

@@ -36,6 +36,8 @@ type Sender struct {
 	path *Path
 	to   int
 
+	reads    bool              // the peer reads this process's memory; Longest sets it
+	train    int               // packets of the longest train that may be copied one by one, or 0
 	flushing bool              // in Lane.touched
 	windows  uint64            // messages published up to the last that refers to a window
 	waiting  []*schedule.Entry // tasks that wait for room; in Lane.full if there are any
@@ -47,7 +49,7 @@ type Sender struct {
 // Admit reports whether a task may send a packet or train. If not, the task gets a turn
 // when there is room.
 func (s *Sender) Admit(now time.Duration, e *schedule.Entry) bool {
-	for !s.Room(hostmem.InlineMax) {
+	for !s.room() {
 		if s.look(now); s.stalled {
 			return true
 		}
@@ -58,6 +60,14 @@ func (s *Sender) Admit(now time.Duration, e *schedule.Entry) bool {
 	}
 	s.stalled = false
 	return true
+}
+
+// room reports whether a packet or train fits, also if it has to be copied.
+func (s *Sender) room() bool {
+	if s.train > 1 {
+		return s.Room(s.train, pullLimit)
+	}
+	return s.Room(1, hostmem.InlineMax)
 }
 
 // wait makes a task wait for room.
@@ -97,7 +107,7 @@ func (s *Sender) admitAll() {
 func (l *Lane) serveFull(now time.Duration) {
 	for i := 0; i < len(l.full); {
 		s := l.full[i]
-		if !s.Room(hostmem.InlineMax) {
+		if !s.room() {
 			if s.look(now); !s.stalled {
 				i++
 				continue
@@ -144,33 +154,43 @@ type Item struct {
 	Window bool
 }
 
-// Post hands over a packet or train. Without room for it, it is lost.
-func (s *Sender) Post(i *Item) {
-	if !s.post(i) {
+// Post hands over a packet or train. Without room for it, it is lost. Post reports false, and
+// does nothing, if the payload has to be copied and is longer than hostmem.InlineMax: the
+// caller posts the packets of the train instead.
+func (s *Sender) Post(i *Item) bool {
+	posted, fits := s.post(i)
+	if !fits {
+		return false
+	}
+	if !posted {
 		why := reason.HostFull
 		if s.stalled {
 			why = reason.HostStalled
 		}
 		s.lane.Port.Refused(reason.Detail{Reason: why, Expected: uint64(StallTime / time.Millisecond), Found: uint64(i.Len)})
-		return
+		return true
 	}
 	if !s.flushing {
 		s.flushing = true
 		s.lane.touched = append(s.lane.touched, s)
 	}
+	return true
 }
 
-func (s *Sender) post(i *Item) bool {
+func (s *Sender) post(i *Item) (posted, fits bool) {
 	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
 		if r, ok := s.refer(i.Pieces[0]); ok {
-			sent := s.Refer(&i.Head, i.Header, r, i.Len)
-			if sent && i.Window {
+			posted = s.Refer(&i.Head, i.Header, r, i.Len)
+			if posted && i.Window {
 				s.windows = s.Sent()
 			}
-			return sent
+			return posted, true
 		}
 	}
-	return i.Len <= hostmem.InlineMax && s.Copy(&i.Head, i.Header, i.Pieces, i.Len)
+	if i.Len > hostmem.InlineMax {
+		return false, false
+	}
+	return s.Copy(&i.Head, i.Header, i.Pieces, i.Len), true
 }
 
 // refer returns how the peer reaches the payload, if it does.
@@ -183,20 +203,27 @@ func (s *Sender) refer(b []byte) (hostmem.Ref, bool) {
 		}
 		far.Offer(g)
 	}
-	if len(b) >= pullFrom && s.path.PeerReads() {
+	if len(b) >= pullFrom && s.reads {
 		return hostmem.Ref{Addr: at}, true
 	}
 	return hostmem.Ref{}, false
 }
 
+// maxTrain bounds the packets of a train that the peer reads out of this process. If a train
+// has to be copied instead, its packets need a slot each.
+const maxTrain = hostmem.Slots / 4
+
 // Longest returns how many packets of mtu bytes may be handed over as a train; 0 if traces,
-// of which one is here where traced is set, want to see packets.
+// of which one is here where traced is set, want to see packets. It is called before the
+// packets of a burst are made, and decides how their payloads travel.
 func (s *Sender) Longest(mtu int, traced bool) int {
+	s.reads, s.train = s.path.PeerReads() && !s.WantCopies(), 0
 	switch {
 	case traced || s.WantICRC():
 		return 0
-	case s.path.PeerReads():
-		return pullLimit / mtu
+	case s.reads:
+		s.train = min(pullLimit/mtu, maxTrain)
+		return s.train
 	}
 	return hostmem.InlineMax / mtu
 }

@@ -41,6 +41,7 @@ import (
 //	8               8         receiver  copying: 1 + number of the message whose Ref is in use, or 0
 //	128             8         receiver  armed: 1 + number of the message that rings the bell, or 0
 //	136             8         receiver  wantICRC: not 0 while the receiver captures
+//	144             8         receiver  wantCopies: not 0 if the receiver cannot read the sender's process
 //	256             8         sender    wake: the head at which the receiver rings the sender's bell
 //	264             8         sender    revoked: messages before this number have lost their Refs
 //	4096            slots     sender    slots of 128 bytes
@@ -55,8 +56,8 @@ import (
 //	32                        sender    inArena, byRef: headers
 //
 // Each group of words has a line of its own, 128 bytes apart because processors fetch lines
-// in pairs. The receiver writes armed's line only to sleep, and the sender writes wake's line
-// only to wait and to revoke. Both lines stay in the cache of the side that reads them for
+// in pairs. The receiver writes armed's line only to sleep and to change what the sender is to
+// do, and the sender writes wake's line only to wait and to revoke. Both lines stay in the cache of the side that reads them for
 // each message.
 //
 // The stamp is written last. It is 1 + the number of rounds that the ring has made, so that
@@ -72,6 +73,7 @@ const (
 	copyingAt  = 8
 	armedAt    = 128
 	wantICRCAt = 136
+	wantCopyAt = 144
 	wakeAt     = 256
 	revokedAt  = 264
 	slotsAt    = 4096

@@ -166,7 +166,7 @@ func TestSenderSurvivesHostileReceiver(t *testing.T) {
 			} else if !s.Copy(&h, header, [][]byte{payload[:n]}, n) {
 				refused++
 			}
-			s.Room(n)
+			s.Room(1, n)
 			s.Armed()
 			s.AwaitRoom()
 			s.WantICRC()

@@ -82,7 +82,7 @@ func (m *model) send() {
 	}
 	n := m.rng.IntN([]int{16, 200, 5000, InlineMax + 1}[m.rng.IntN(4)])
 	msg.refers = m.rng.IntN(4) == 0
-	room := m.s.Room(n)
+	room := m.s.Room(1, n)
 	before := m.s.Sent()
 	var ok bool
 	if msg.refers {
@@ -204,7 +204,7 @@ func TestSleepersAreWoken(t *testing.T) {
 			if s.Armed() {
 				toReceiver.ring()
 			}
-			if !s.Room(n) && s.AwaitRoom() {
+			if !s.Room(1, n) && s.AwaitRoom() {
 				<-toSender
 			}
 			if rng.IntN(10) == 0 {

@@ -11,7 +11,7 @@ import (
 type Receiver struct {
 	slots, arena []byte
 
-	head, copying, armed, wantICRC *atomic.Uint64
+	head, copying, armed, wantICRC, wantCopies *atomic.Uint64
 
 	// The sender's words, which it may fill with anything.
 	wake, revoked *atomic.Uint64
@@ -28,7 +28,7 @@ func (a *Area) Receiver(from, to int) *Receiver {
 	m := a.ring(from, to)
 	return &Receiver{
 		slots: m[slotsAt:arenaAt:arenaAt], arena: m[arenaAt:],
-		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt),
+		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt), wantCopies: shared(m, wantCopyAt),
 		wake: shared(m, wakeAt), revoked: shared(m, revokedAt),
 	}
 }
@@ -115,3 +115,8 @@ func (r *Receiver) SetWantICRC(want bool) {
 	}
 	r.wantICRC.Store(v)
 }
+
+// WantCopies tells the sender that its process cannot be read, for good: from now on payloads
+// have to come through the ring or in segments. A sender that gets an answer to an earlier
+// message, which was sent after the call, knows it.
+func (r *Receiver) WantCopies() { r.wantCopies.Store(1) }

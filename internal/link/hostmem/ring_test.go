@@ -171,7 +171,7 @@ func TestFullRingRefusesUntilReleased(t *testing.T) {
 				t.Fatalf("%d messages of %d bytes fit", s.Sent(), n)
 			}
 		}
-		if s.Room(n) {
+		if s.Room(1, n) {
 			t.Errorf("room for %d bytes, though Copy found none", n)
 		}
 		full := s.Sent()
@@ -187,7 +187,7 @@ func TestFullRingRefusesUntilReleased(t *testing.T) {
 				t.Errorf("%d messages consumed, expected %d", s.Consumed(), i)
 			}
 			r.Release()
-			if !s.Room(n) || !send() || send() {
+			if !s.Room(1, n) || !send() || send() {
 				t.Fatalf("expected room for one message after message %d of %d bytes", i, n)
 			}
 		}

@@ -12,7 +12,7 @@ type Sender struct {
 	slots, arena []byte
 
 	// The receiver's words, which it may fill with anything.
-	head, copying, armed, wantICRC *atomic.Uint64
+	head, copying, armed, wantICRC, wantCopies *atomic.Uint64
 
 	wake, revoked *atomic.Uint64
 
@@ -30,7 +30,7 @@ func (a *Area) Sender(from, to int) *Sender {
 	m := a.ring(from, to)
 	return &Sender{
 		slots: m[slotsAt:arenaAt:arenaAt], arena: m[arenaAt:],
-		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt),
+		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt), wantCopies: shared(m, wantCopyAt),
 		wake: shared(m, wakeAt), revoked: shared(m, revokedAt),
 	}
 }
@@ -111,9 +111,13 @@ func (s *Sender) refresh() bool {
 	return true
 }
 
-// Room reports whether a message with n bytes of payload fits now.
-func (s *Sender) Room(n int) bool {
-	if s.sent-s.taken == slots && !s.refresh() {
+// Slots is the number of messages that a ring holds.
+const Slots = slots
+
+// Room reports whether so many messages with n bytes of payload together fit now. If there is
+// more than one, the length of each but the last is a multiple of 64.
+func (s *Sender) Room(messages, n int) bool {
+	if !s.holds(messages) && (!s.refresh() || !s.holds(messages)) {
 		return false
 	}
 	if nearAt+MaxHeader+n <= slotSize {
@@ -122,8 +126,14 @@ func (s *Sender) Room(n int) bool {
 	return s.place.fits(n) || s.refresh() && s.place.fits(n)
 }
 
+// holds reports whether there are slots for so many messages.
+func (s *Sender) holds(messages int) bool { return s.sent-s.taken+uint64(messages) <= slots }
+
 // WantICRC reports whether the receiver captures.
 func (s *Sender) WantICRC() bool { return s.wantICRC.Load() != 0 }
+
+// WantCopies reports whether the receiver cannot read this process's memory.
+func (s *Sender) WantCopies() bool { return s.wantCopies.Load() != 0 }
 
 // Sent returns the number of messages published.
 func (s *Sender) Sent() uint64 { return s.sent }

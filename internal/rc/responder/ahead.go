@@ -17,8 +17,28 @@ func (r *Responder) ahead(in *machine.In, info *ib.Info, d int) {
 	}
 	r.c.Refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
 	if !r.nak.sent {
-		r.nak.sent = true
-		r.reject(ib.NAKSequence)
+		r.missing()
+	}
+}
+
+// missing owes the NAK that makes the peer repeat everything from the expected request on.
+func (r *Responder) missing() {
+	r.nak.sent = true
+	r.reject(ib.NAKSequence)
+}
+
+// Lost takes a request whose payload could not be read in memory. A gap that no later packet
+// shows ends without the peer's timer: a NAK asks for the request at once.
+func (r *Responder) Lost(in *machine.In, info *ib.Info) {
+	switch end := in.PSN.Add(in.PSNs()); {
+	case !info.Payload:
+	case !end.After(r.expected):
+		in.PSN, in.Train = end.Add(-1), 0
+		r.duplicate(in, info)
+	case in.PSN.After(r.expected) && r.nak.sent:
+		r.c.Refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	default:
+		r.missing()
 	}
 }
 

@@ -97,6 +97,7 @@ func (r *Responder) intact(in *machine.In) bool {
 		return true
 	}
 	r.c.Refuse(conn.Revoked(in))
+	r.missing()
 	return false
 }
 

@@ -21,6 +21,10 @@ type Bond struct {
 type BondConfig struct {
 	Pull  bool // the receiving side may read memory that Host.Expose was called for
 	Offer bool // segments may be offered
+
+	// Fails, if not nil, reports whether the next read of exposed memory fails. What
+	// StopPulling says is lost then: the ring alone tells the sender.
+	Fails func() bool
 }
 
 // Join connects two devices through memory.
@@ -78,6 +82,9 @@ func (f *far) Ring(int) { f.peer.Net.Poke() }
 var errMemory = errors.New("memory of the peer that is not exposed")
 
 func (f *far) Pull(dst []byte, addr uint64) error {
+	if f.config.Fails != nil && f.config.Fails() {
+		return errMemory
+	}
 	for _, m := range f.peer.exposed {
 		if off := addr - memory.Addr(m); off < uint64(len(m)) && len(dst) <= len(m)-int(off) {
 			copy(dst, m[off:])
@@ -88,7 +95,7 @@ func (f *far) Pull(dst []byte, addr uint64) error {
 	return errMemory
 }
 
-func (f *far) StopPulling() { f.pullsOff = true }
+func (f *far) StopPulling() { f.pullsOff = f.config.Fails == nil }
 
 // Segment looks among those that the peer's end has offered.
 func (f *far) Segment(id uint32) []byte {

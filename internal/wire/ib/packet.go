@@ -92,23 +92,32 @@ func (p *Packet) Parse(b []byte) Fault {
 // ParseParts reads a packet whose headers, from the BTH on, and whose payload without
 // padding lie in different places. The packet's Payload is payload.
 func (p *Packet) ParseParts(headers, payload []byte) Fault {
+	fault := p.ParseHeaders(headers)
+	switch {
+	case fault != OK:
+		return fault
+	case p.Pad != PadLen(len(payload)):
+		return BadPad
+	case !p.Opcode.Info().Payload && len(payload) != 0:
+		return ExtraPayload
+	}
+	p.Payload = payload
+	return OK
+}
+
+// ParseHeaders is ParseParts for a packet whose payload is not known. The payload is nil
+// afterwards.
+func (p *Packet) ParseHeaders(headers []byte) Fault {
+	p.Payload = nil
 	if len(headers) < BTHLen {
 		p.BTH = BTH{}
 		return Short
 	}
 	i, fault := p.parseHeaders(headers)
-	switch {
-	case fault != OK:
-		return fault
-	case len(headers) != i.Len:
+	if fault == OK && len(headers) != i.Len {
 		return Short
-	case p.Pad != PadLen(len(payload)):
-		return BadPad
-	case !i.Payload && len(payload) != 0:
-		return ExtraPayload
 	}
-	p.Payload = payload
-	return OK
+	return fault
 }
 
 // parseHeaders reads the BTH and the extended headers at the beginning of b, which holds a
