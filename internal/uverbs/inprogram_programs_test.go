@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,9 @@ func (p *inProgram) compile(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		missing(t, "libibverbs-dev")
+	}
+	if _, err := os.Stat("/usr/include/rdma/rdma_cma.h"); err != nil && slices.Contains(flags, "-lrdmacm") {
+		missing(t, "librdmacm-dev")
 	}
 	out := filepath.Join(p.dir, name+strings.Join(flags, ""))
 	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", out, "testdata/inprogram/" + name + ".c"}, flags...)
@@ -103,6 +107,13 @@ func TestProgramsStartProcesses(t *testing.T) {
 	for _, mode := range []string{"children", "grandchildren", "programs", "descriptors", "daemon"} {
 		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
 	}
+}
+
+// A program may close a channel of the connection manager while a thread waits for its events.
+func TestProgramsCloseAChannelThatAThreadWaitsFor(t *testing.T) {
+	const addr = "127.14.4.13"
+	p := newInProgram(t, addr)
+	p.succeeds(t, p.compile(t, "channel", "-lrdmacm"), addr)
 }
 
 func TestProgramsEndWithTrafficInFlight(t *testing.T) {

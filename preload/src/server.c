@@ -178,6 +178,53 @@ static int send_request(int sock, const struct request *r, size_t len, int pass)
 	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
+/* exchange sends a request and receives the reply. It returns 0 or -errno. */
+static int exchange(const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
+{
+	int slot, sock, tries, err;
+
+	for (tries = 0;; tries++) {
+		sock = take(&slot);
+		if (sock < 0)
+			return errno == ENODEV && r->file ? -EIO : -errno;
+		if (send_request(sock, r, len, pass))
+			break;
+		give(slot, sock, 1); /* the program has closed our descriptor */
+		if (tries == 2)
+			return -EIO;
+	}
+	err = receive(sock, p, fds, nfds);
+	give(slot, sock, err == -EIO);
+	return err;
+}
+
+/*
+ * wait_readable waits until the file behind a descriptor is readable, and returns
+ * 0 or -errno. As in the kernel a call that waits keeps its file open when another
+ * thread closes the descriptor: held becomes a descriptor that the caller closes.
+ */
+static int wait_readable(int fd, uint64_t file, int *held)
+{
+	struct pollfd pf = { .events = POLLIN };
+
+	if (*held < 0) {
+		*held = real()->fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (ours(fd) != file) { /* closed already: only a signal ends the call */
+			if (*held >= 0)
+				real()->close(*held);
+			*held = -1;
+			poll(NULL, 0, -1);
+			return -EINTR;
+		}
+	}
+	pf.fd = *held < 0 ? fd : *held; /* there may be no descriptor left */
+	if (real()->fcntl(pf.fd, F_GETFL) & O_NONBLOCK)
+		return -EAGAIN;
+	if (poll(&pf, 1, -1) < 0)
+		return -errno;
+	return pf.revents & (POLLERR | POLLHUP | POLLNVAL) ? -EIO : 0;
+}
+
 /*
  * forward sends one call to the server and returns its result, or -errno. Calls
  * on a file fail with EIO when the server is gone, as when the device is gone.
@@ -185,8 +232,7 @@ static int send_request(int sock, const struct request *r, size_t len, int pass)
  */
 int64_t forward(int file, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
 {
-	int slot, sock, tries, err;
-	struct pollfd pf;
+	int err, held = -1;
 
 	*nfds = 0;
 	if (file >= 0 && in_engine(file)) {
@@ -195,38 +241,24 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 	}
 	engine_before_server();
 	for (;;) {
-		for (tries = 0;; tries++) {
-			sock = take(&slot);
-			if (sock < 0)
-				return errno == ENODEV && file >= 0 ? -EIO : -errno;
-			if (send_request(sock, r, len, pass))
-				break;
-			give(slot, sock, 1); /* the program has closed our descriptor */
-			if (tries == 2)
-				return -EIO;
-		}
-		err = receive(sock, p, fds, nfds);
-		give(slot, sock, err == -EIO);
-		if (err < 0) {
-			close_all(fds, *nfds);
-			*nfds = 0;
-			return err;
-		}
-		if (!(p->flags & REPLY_WAIT))
+		err = exchange(r, len, pass, p, fds, nfds);
+		if (err < 0 || !(p->flags & REPLY_WAIT))
 			break;
 		close_all(fds, *nfds);
 		*nfds = 0;
-		if (real()->fcntl(file, F_GETFL) & O_NONBLOCK)
-			return -EAGAIN;
-		pf = (struct pollfd){ .fd = file, .events = POLLIN };
-		if (poll(&pf, 1, -1) < 0)
-			return -errno;
-		if (pf.revents & (POLLERR | POLLHUP | POLLNVAL))
-			return -EIO;
+		err = wait_readable(file, r->file, &held);
+		if (err < 0)
+			break;
 	}
-	if (p->result < 0) { /* brings none */
+	if (held >= 0)
+		real()->close(held);
+	if (err == 0 && p->result < 0)
+		err = (int)p->result;
+	if (err < 0) {
 		close_all(fds, *nfds);
 		*nfds = 0;
+		/* The call may have reached the server after another thread closed the descriptor. */
+		return err == -EIO && file >= 0 && ours(file) != r->file ? -EBADF : err;
 	}
 	return p->result;
 }
