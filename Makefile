@@ -120,8 +120,10 @@ packages: image ## dist and image, and tests of their contents
 
 # Beside those of dist.
 .PHONY: cross
-cross: ## the command builds for FreeBSD
+cross: ## the command builds for FreeBSD, and the libraries of softrdma exec for arm64
 	GOOS=freebsd GOARCH=amd64 $(GO) build -o /dev/null ./cmd/softrdma
+	@packaging/need.sh aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross" || { [ $$? = 1 ] && exit 0 || exit 1; }; \
+	set -x; CC=aarch64-linux-gnu-gcc $(MAKE) $(PRELOAD)-arm64
 
 .PHONY: interop
 interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debian packages)
