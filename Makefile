@@ -30,6 +30,7 @@ $(PRELOADED:%=%/preload.so): $(wildcard preload/src/*)
 $(ENGINES): $(PRELOAD)-%/engine.so: # Go knows what changed
 	CC=$${CC:-gcc} CGO_ENABLED=1 GOOS=linux GOARCH=$* $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags "$(ENGINE_LDFLAGS)" -o $@ ./preload/engine
 	@rm -f $(@:.so=.h)
+	@sha256sum < $@ | cut -d ' ' -f 1 > $(@:.so=.sum)
 
 .PHONY: test
 test: check interop ## every check there is

@@ -40,7 +40,7 @@ func (t Program) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Res
 // checkEngine returns an error unless the command contains the libraries that exec
 // gives to programs.
 func checkEngine() error {
-	if _, err := preload.Engine(); err != nil {
+	if _, _, err := preload.Engine(); err != nil {
 		return err
 	}
 	_, err := preload.Library()

@@ -6,23 +6,38 @@ package preload
 
 import (
 	"errors"
+	"io/fs"
 	"runtime"
+	"strings"
 )
 
-// ErrNotBuilt tells that a library is not part of this build.
+// ErrNotBuilt means that a library is not part of this build.
 var ErrNotBuilt = errors.New("this build of softrdma has no preload library for " + runtime.GOARCH +
 	`: install a C compiler (gcc), run "make preload build" in softrdma's sources and use bin/softrdma`)
 
+// dir is the folder of this system's libraries.
+const dir = "lib/" + runtime.GOOS + "-" + runtime.GOARCH + "/"
+
 // Library returns the preloaded library of this system.
-func Library() ([]byte, error) { return read("preload.so") }
-
-// Engine returns the engine of this system.
-func Engine() ([]byte, error) { return read("engine.so") }
-
-func read(name string) ([]byte, error) {
-	b, err := files.ReadFile("lib/" + runtime.GOOS + "-" + runtime.GOARCH + "/" + name)
+func Library() ([]byte, error) {
+	b, err := files.ReadFile(dir + "preload.so")
 	if err != nil {
 		return nil, ErrNotBuilt
 	}
 	return b, nil
+}
+
+// Engine returns the engine of this system as an open file, and the SHA-256 of its
+// contents in hexadecimal. The file is not read: it is large, and most callers need its
+// contents only once.
+func Engine() (library fs.File, sum string, err error) {
+	b, err := files.ReadFile(dir + "engine.sum")
+	if err != nil {
+		return nil, "", ErrNotBuilt
+	}
+	library, err = files.Open(dir + "engine.so")
+	if err != nil {
+		return nil, "", ErrNotBuilt
+	}
+	return library, strings.TrimSpace(string(b)), nil
 }

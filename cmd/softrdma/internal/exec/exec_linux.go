@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/preload"
+	"softrdma/preload/library"
 	"softrdma/verbs"
 )
 
@@ -37,7 +40,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	library, err := preload.Library()
+	contents, err := preload.Library()
 	if err != nil {
 		return err
 	}
@@ -46,21 +49,25 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "preload.so")
-	if err := os.WriteFile(path, library, 0o755); err != nil {
-		return err
-	}
-	engineEnv, err := s.engineEnvironment(cmd, device, dir)
+	preloaded, err := library.Copy(dir, "preload.so", bytes.NewReader(contents))
 	if err != nil {
 		return err
 	}
-	env, err := s.daemonEnvironment(cmd, sockets, path)
+	defer preloaded.Close()
+	engine, engineEnv, err := s.engineEnvironment(cmd, device, dir)
+	if err != nil {
+		return err
+	}
+	if engine != nil {
+		defer engine.Close()
+	}
+	env, err := s.daemonEnvironment(cmd, sockets, preloaded.Path)
 	if err != nil {
 		return err
 	}
 	if env == nil {
 		var end func() error
-		if env, end, err = s.serve(cmd, device, dir, path); err != nil {
+		if env, end, err = s.serve(cmd, device, dir, preloaded.Path); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
@@ -117,31 +124,63 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, librar
 	return nil, nil
 }
 
-// engineEnvironment writes the engine to the directory, and returns the environment by
-// which a program finds it; nil if the program does not use it.
-func (s *options) engineEnvironment(cmd *cobra.Command, device, dir string) ([]string, error) {
+// engineEnvironment returns the engine's file, and the environment by which a program finds
+// it; neither if the program does not use it.
+func (s *options) engineEnvironment(cmd *cobra.Command, device, dir string) (*library.File, []string, error) {
 	if s.engine == engineDaemon {
-		return nil, nil
+		return nil, nil, nil
 	}
 	why := s.whyNotInProgram(cmd, device)
 	switch {
 	case why != "" && s.engine == engineProgram:
-		return nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
+		return nil, nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
 	case why != "":
 		if s.verbose {
 			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
 		}
-		return nil, nil
+		return nil, nil, nil
 	}
-	library, err := preload.Engine()
+	f, err := s.engineFile(cmd, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, uverbs.EngineEnvironment(f.Path, s.engine == engineProgram, s.verbose), nil
+}
+
+// engineFile returns the engine's file: the user's cached copy, or one for this start.
+func (s *options) engineFile(cmd *cobra.Command, dir string) (*library.File, error) {
+	contents, sum, err := preload.Engine()
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "engine.so")
-	if err := os.WriteFile(path, library, 0o755); err != nil {
+	f, err := cachedEngine(sum, contents)
+	if err == nil {
+		return f, nil
+	}
+	contents, _, openErr := preload.Engine() // the cache may have read a part
+	if openErr != nil {
+		return nil, openErr
+	}
+	f, copyErr := library.Copy(dir, "engine.so", contents)
+	if copyErr != nil {
+		return nil, errors.Join(err, copyErr)
+	}
+	if s.verbose {
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the start is slow, because the engine cannot be cached: %v; it is in %s\n", err, f.Path)
+	}
+	return f, nil
+}
+
+func cachedEngine(sum string, contents fs.File) (*library.File, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
 		return nil, err
 	}
-	return uverbs.EngineEnvironment(path, s.engine == engineProgram, s.verbose), nil
+	cache, err := library.OpenCache(filepath.Join(base, "softrdma"))
+	if err != nil {
+		return nil, err
+	}
+	return cache.Library("engine", sum, contents)
 }
 
 // serve opens a device for the program and serves it.

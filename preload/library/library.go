@@ -1,0 +1,80 @@
+//go:build linux
+
+// Package library puts the libraries of softrdma exec into files that programs can load.
+//
+// It owns the user's cache of large libraries, the checks that nobody else can put a file
+// there, and the memory that holds a library where no file system lets programs execute
+// files. It never loads a library, and does not know what one is for.
+package library
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// A File is a library that programs of this user can load by its path, until Close.
+type File struct {
+	Path string
+	file *os.File // what keeps the file there; nil for nothing
+}
+
+// Close ends the use of the file.
+func (f *File) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}
+
+// Copy writes a library to a new file in dir. If programs cannot execute files there, it
+// keeps the library in memory instead.
+func Copy(dir, name string, contents io.Reader) (*File, error) {
+	if executable(dir) != nil {
+		return inMemory(name, contents)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(f, contents)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return &File{Path: f.Name()}, nil
+}
+
+// inMemory returns a file without a name, which programs reach by the descriptor of this
+// process.
+func inMemory(name string, contents io.Reader) (*File, error) {
+	const flags = unix.MFD_CLOEXEC
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate(name, flags)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
+	if _, err = io.Copy(f, contents); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &File{f.Name(), f}, nil
+}
+
+// executable returns an error if programs cannot execute files below a path.
+func executable(path string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if s.Flags&unix.ST_NOEXEC != 0 {
+		return fmt.Errorf("%s is on a file system that is mounted noexec", path)
+	}
+	return nil
+}
