@@ -35,6 +35,21 @@ var connections = map[reason.Reason]text{
 		"A capture of the packet and of the peer that sent it.",
 		"Update the peer's driver, or softrdma.",
 		"IBTA 12.6.1"},
+	reason.SMPPort: {
+		"A subnet management packet arrived by a port that the node does not have, or its directed route leaves by such a port.",
+		"The path that the tool was given, as with `smpquery -D`, and the ports of the nodes on it.",
+		"Use a path of ports that exist: `ibnetdiscover` prints them.",
+		"IBTA 14.2.2"},
+	reason.SMPHops: {
+		"The hop pointer of a directed route does not fit this node: the route goes through an adapter, is over, or was never begun.",
+		"The path that the tool was given: only its last node may be an adapter.",
+		"Use a path whose hops are switches.",
+		"IBTA 14.2.2"},
+	reason.SMPManagementKey: {
+		"A subnet management packet has another M_Key than the port, whose protection level refuses it. It gets no response.",
+		"Which manager set the key, and whether a second one runs; the port counts the violations and reports them as trap 256.",
+		"Give the tool the key (`-y`), or wait until the key's lease runs out.",
+		"IBTA 14.2.4"},
 	reason.CMService: {
 		"A peer requests a service ID (a port in a port space) on which no program listens on this device.",
 		"Whether the server runs, its port and its port space (TCP, UDP, IB), and the address that it is bound to.",

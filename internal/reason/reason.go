@@ -170,6 +170,9 @@ const (
 	MADClassVersion
 	MADMethod
 	MADAttribute
+	SMPPort
+	SMPHops
+	SMPManagementKey
 	CMService
 	CMTransport
 	CMGID

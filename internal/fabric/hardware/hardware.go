@@ -133,9 +133,9 @@ type Counters struct {
 	QP1Dropped                          uint64
 	VL15Dropped                         uint64
 	XmitWait                            uint64 // ticks in which a packet waited for credits or arbitration
-	InactiveDiscards, NeighborMTU       uint64 // parts of XmitDiscards (IBTA 16.1.4.3)
+	InactiveDiscards, NeighborMTU       uint64 // parts of XmitDiscards
 	LifeTimeDiscards, HOQDiscards       uint64
-	LocalPhysicalErrors, Malformed      uint64 // parts of RcvErrors (IBTA 16.1.4.4)
+	LocalPhysicalErrors, Malformed      uint64 // parts of RcvErrors
 	BufferOverruns                      uint64
 	DLIDMapping, VLMapping, LoopingDLID uint64 // parts of RcvSwitchRelayErrors
 	SLXmitData, SLRcvData               [16]uint64

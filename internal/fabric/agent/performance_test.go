@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"testing"
+
+	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/mad/perf"
+)
+
+// count sends a packet of performance management and returns the answer's data.
+func count(t *testing.T, a *Agent, method uint8, id mad.AttributeID, port uint8, selected uint32) (data *[perf.DataLen]byte, status uint16) {
+	t.Helper()
+	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerformance, ClassVersion: 1, Method: method, TID: 3, Attribute: id}
+	var b [mad.Len]byte
+	h.Put(&b)
+	data = (*[perf.DataLen]byte)(b[perf.DataAt:])
+	perf.SetPortSelect(data, port)
+	perf.SetCounterSelect(id, data, selected)
+	var out Departure
+	o := a.Receive(0, &Arrival{Port: 1, SLID: 7, DLID: 3, QPN: 1, SourceQPN: 1, PKey: 0xffff, MAD: &b}, &out)
+	h.Parse(&out.MAD)
+	if o != Send || out.DLID != 7 || out.SLID != 3 || out.QPN != 1 || out.QKey != mad.GSIQKey || h.Method != mad.MethodGetResponse || h.TID != 3 {
+		t.Fatalf("%v, %+v", o, h)
+	}
+	return (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]), h.Status
+}
+
+func value(t *testing.T, a *Agent, id mad.AttributeID, port uint8, name string) uint64 {
+	t.Helper()
+	data, status := count(t, a, mad.MethodGet, id, port, 0)
+	for _, c := range perf.Counters(id) {
+		if c.Name == name {
+			if status != 0 || perf.PortSelect(data) != port {
+				t.Fatalf("%s: status %#x, port %d", name, status, perf.PortSelect(data))
+			}
+			return c.Get(data)
+		}
+	}
+	t.Fatalf("no counter %s", name)
+	return 0
+}
+
+func TestCountersSaturateAndClearApart(t *testing.T) {
+	b := newBoard(2)
+	a := New(switchConfig(2), b)
+	b.counters[1] = hardware.Counters{XmitData: 1 << 40, SymbolErrors: 70000, LinkDowned: 300, LocalLinkIntegrityErrors: 20, XmitWait: 5, UnicastXmit: 9}
+	for _, c := range []struct {
+		id   mad.AttributeID
+		name string
+		want uint64
+	}{
+		{perf.AttrPortCounters, "PortXmitData", 1<<32 - 1}, {perf.AttrPortCounters, "SymbolErrorCounter", 65535},
+		{perf.AttrPortCounters, "LinkDownedCounter", 255}, {perf.AttrPortCounters, "LocalLinkIntegrityErrors", 15},
+		{perf.AttrPortCounters, "PortXmitWait", 5}, {perf.AttrPortCountersExtended, "PortXmitData", 1 << 40},
+		{perf.AttrPortCountersExtended, "PortUnicastXmitPkts", 9},
+	} {
+		if got := value(t, a, c.id, 1, c.name); got != c.want {
+			t.Errorf("%s is %d, expected %d", c.name, got, c.want)
+		}
+	}
+	count(t, a, mad.MethodSet, perf.AttrPortCounters, 1, 1<<12|1<<16)
+	b.counters[1].XmitData += 7
+	for _, c := range []struct {
+		id   mad.AttributeID
+		name string
+		want uint64
+	}{
+		{perf.AttrPortCounters, "PortXmitData", 7}, {perf.AttrPortCounters, "PortXmitWait", 0},
+		{perf.AttrPortCounters, "SymbolErrorCounter", 65535}, {perf.AttrPortCountersExtended, "PortXmitData", 1<<40 + 7},
+	} {
+		if got := value(t, a, c.id, 1, c.name); got != c.want {
+			t.Errorf("after the Set %s is %d, expected %d", c.name, got, c.want)
+		}
+	}
+	if b.counters[1].XmitData != 1<<40+7 {
+		t.Error("a Set changed the node's own counters")
+	}
+}
+
+func TestCountersOfAllPorts(t *testing.T) {
+	b := newBoard(2)
+	a := New(switchConfig(2), b)
+	b.counters[1].XmitPackets, b.counters[2].XmitPackets = 3, 4
+	b.counters[1].SLXmitData[15], b.counters[2].SLXmitData[15] = 10, 20
+	if got := value(t, a, perf.AttrPortCountersExtended, perf.AllPorts, "PortXmitPkts"); got != 7 {
+		t.Errorf("%d packets, expected 7", got)
+	}
+	if got := value(t, a, perf.AttrXmitDataSL, perf.AllPorts, "XmtDataSL15"); got != 30 {
+		t.Errorf("%d words of SL 15, expected 30", got)
+	}
+	count(t, a, mad.MethodSet, perf.AttrPortCountersExtended, perf.AllPorts, 0xff)
+	if got := value(t, a, perf.AttrPortCountersExtended, perf.AllPorts, "PortXmitPkts"); got != 0 {
+		t.Errorf("%d packets after the Set, expected 0", got)
+	}
+}
+
+func TestPerformanceAgentSaysWhatItHas(t *testing.T) {
+	a := New(adapterConfig(1), newBoard(1))
+	data, status := count(t, a, mad.MethodGet, mad.AttrClassPortInfo, 0, 0)
+	var c mad.ClassPortInfo
+	c.Parse((*[mad.ClassPortInfoLen]byte)(data[:]))
+	if status != 0 || c.ClassVersion != 1 || c.CapabilityMask != 0x1300 {
+		t.Errorf("status %#x, %+v", status, c)
+	}
+	for _, x := range []struct {
+		method uint8
+		id     mad.AttributeID
+		port   uint8
+		status uint16
+	}{
+		{mad.MethodGet, perf.AttrPortCounters, 2, mad.StatusInvalid}, {mad.MethodGet, perf.AttrPortCounters, 0, mad.StatusInvalid},
+		{mad.MethodGet, 0x99, 1, mad.StatusMethodAttribute}, {mad.MethodGetTable, perf.AttrPortCounters, 1, mad.StatusMethod},
+		{mad.MethodSet, mad.AttrClassPortInfo, 1, mad.StatusMethodAttribute},
+	} {
+		if _, status := count(t, a, x.method, x.id, x.port, 0); status != x.status {
+			t.Errorf("attribute %#x of port %d: status %#x, expected %#x", uint16(x.id), x.port, status, x.status)
+		}
+	}
+}
+
+func TestOtherClassesAreForPrograms(t *testing.T) {
+	a := New(adapterConfig(1), newBoard(1))
+	for class, want := range map[uint8]Outcome{mad.ClassAdministration: Local, mad.ClassCM: Local, 0x32: Local,
+		mad.ClassLIDRouted: Discard, mad.ClassDirected: Discard} {
+		b := [mad.Len]byte{1, class, 1, 1}
+		var out Departure
+		if o := a.Receive(0, &Arrival{Port: 1, QPN: 1, MAD: &b}, &out); o != want || o == Local && out.MAD != b {
+			t.Errorf("class %#x: %v, expected %v", class, o, want)
+		}
+	}
+}
