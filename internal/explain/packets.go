@@ -70,9 +70,9 @@ var packets = map[reason.Reason]text{
 		"Attach a UD queue pair to the group before the sender sends.",
 		"IBTA 10.5"},
 	reason.PacketGRH: {
-		"A RoCE v1 frame has a header behind the Ethernet header that is not the GRH of a transport packet.",
+		"A RoCE v1 frame, or an InfiniBand packet of a global path, has a header that is not the GRH of a transport packet.",
 		"The frame (`softrdma capture`, Wireshark): version 6 and next header 0x1b are right.",
-		"Find out who sends it: its source MAC address tells.",
+		"Find out who sends it: its source MAC address or SLID tells.",
 		"IBTA 8.3.1, 8.3.5, 9.6.1.2.1"},
 	reason.PacketGRHLength: {
 		"A RoCE v1 frame ends before the packet does whose length its GRH tells.",
@@ -84,6 +84,26 @@ var packets = map[reason.Reason]text{
 		"The peer's DGID, and this device's GID (`softrdma devices`).",
 		"Give the peer this device's GID: a device has one.",
 		"IBTA 9.6.1.2.3, annex A16"},
+	reason.PacketLRH: {
+		"An InfiniBand packet is raw (without a BTH), or of a link version that is not known.",
+		"The packet (`softrdma capture`, Wireshark): link version 0 and next header 2 (BTH) or 3 (GRH) are right.",
+		"Find out who sends it: its SLID tells.",
+		"IBTA 7.7.2, 7.7.5"},
+	reason.PacketLRHLength: {
+		"An InfiniBand packet is shorter or longer than its LRH says, or too short for a BTH.",
+		"The packet (`softrdma capture`, Wireshark): the length in the LRH counts words of four bytes up to the ICRC.",
+		"Find out who sends it: its SLID tells.",
+		"IBTA 7.7.8"},
+	reason.PacketLID: {
+		"An InfiniBand packet reached this port, but its DLID is not the port's or a group's. The subnet manager has changed the port's LID, or a switch's tables do not fit.",
+		"The port's LID (`ibstat`), and where the switches lead the DLID (`ibtracert`).",
+		"Connect again, or let the subnet manager sweep again.",
+		"IBTA 4.1.3, 9.6.1"},
+	reason.PacketSLID: {
+		"The SLID of an InfiniBand packet is 0 or a group's, which no port has.",
+		"The packet (`softrdma capture`, Wireshark).",
+		"Wait until the subnet manager has given the sender a LID.",
+		"IBTA 4.1.3, 7.7.9"},
 	reason.PacketQKey: {
 		"The datagram's Q_Key is not the queue pair's.",
 		"qkey in this end's modify to INIT, and remote_qkey in the sender's work request (if its highest bit is set, the Q_Key of the sender's queue pair is used).",

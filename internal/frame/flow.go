@@ -37,8 +37,9 @@ func (f *Flow) SetHeader(b []byte, lengths ...ib.Length) {
 func (f *Flow) Header(length int) []byte {
 	if length != f.length {
 		f.length = length
-		for _, l := range f.lengths {
-			binary.BigEndian.PutUint16(f.header[l.At:], uint16(length+l.Add))
+		for i := range f.lengths {
+			l := &f.lengths[i]
+			binary.BigEndian.PutUint16(f.header[l.At:], l.Value(length))
 		}
 	}
 	return f.header

@@ -58,6 +58,10 @@ const (
 	PacketGRH
 	PacketGRHLength
 	PacketGID
+	PacketLRH
+	PacketLRHLength
+	PacketLID
+	PacketSLID
 	PacketQKey
 	PacketNoReceive
 	PacketTooLong

@@ -18,10 +18,14 @@ import (
 const lastWord = 4
 
 // A Length is a 16-bit field of a network header that holds a length: the number of
-// bytes from the BTH to the ICRC, plus Add.
+// bytes from the BTH to the ICRC, plus Add, in units of 1<<Shift bytes.
 type Length struct {
-	At, Add int // where the field begins in the header
+	At, Add int // At is where the field begins in the header
+	Shift   uint8
 }
+
+// Value is the field's value in a packet with length bytes from BTH to ICRC.
+func (l *Length) Value(length int) uint16 { return uint16((length + l.Add) >> l.Shift) }
 
 // A Prefix is the ICRC over what precedes the BTH of a flow's packets. Each direction
 // of a flow has its own, which one goroutine at a time uses.
@@ -48,6 +52,7 @@ type Prefix struct {
 // field.
 type lengthField struct {
 	behind int8
+	shift  uint8
 	add    uint16
 }
 
@@ -65,7 +70,7 @@ func NewPrefix(headers []byte, id int, lengths ...Length) Prefix {
 		p.fields[i].behind = none
 	}
 	for i, l := range lengths {
-		p.fields[i] = lengthField{int8(n - l.At - 2), uint16(l.Add)}
+		p.fields[i] = lengthField{int8(n - l.At - 2), l.Shift, uint16(l.Add)}
 	}
 	if id >= 0 {
 		p.id = int8(n - id - 2)
@@ -97,7 +102,7 @@ func (p *Prefix) Join(length int, id uint16, bth, body []byte) uint32 {
 func (p *Prefix) resize(length int) {
 	p.length, p.sized = length, p.register
 	for _, f := range p.fields {
-		v := uint16(length) + f.add
+		v := (uint16(length) + f.add) >> f.shift
 		switch {
 		case f.behind >= 0:
 			p.sized ^= contribution(v, int(f.behind))

@@ -27,10 +27,10 @@ func NewPseudoHeader(src, dst netip.AddrPort) Prefix {
 	h := b[ones:]
 	s, d := src.Addr().Unmap(), dst.Addr().Unmap()
 	n, id := ipv6Len, -1
-	length := Length{ones + 4, udpLen}
+	length := Length{At: ones + 4, Add: udpLen}
 	if s.Is4() && d.Is4() {
 		n, id = ipv4Len, ones+4
-		length = Length{ones + 2, ipv4Len + udpLen}
+		length = Length{At: ones + 2, Add: ipv4Len + udpLen}
 		h[0] = 0x45
 		h[6] = 0x40 // DF
 		h[9] = protocolUDP
@@ -48,7 +48,7 @@ func NewPseudoHeader(src, dst netip.AddrPort) Prefix {
 	binary.BigEndian.PutUint16(h[n+2:], dst.Port())
 	n += udpLen
 	mask(h[:n])
-	return NewPrefix(b[:ones+n], id, length, Length{ones + n - 4, udpLen})
+	return NewPrefix(b[:ones+n], id, length, Length{At: ones + n - 4, Add: udpLen})
 }
 
 // mask sets the fields that routers change to ones (A17.3.3), in IP and UDP

@@ -1,0 +1,207 @@
+package infiniband
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"softrdma/internal/frame"
+	"softrdma/internal/link"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A port is a Link that carries nothing.
+type port struct {
+	link.Packets
+	lid ib.LID
+	lmc uint8
+}
+
+func (p *port) LID() (ib.LID, uint8) { return p.lid, p.lmc }
+
+var (
+	here  = netip.MustParseAddr("fe80::2:c903:1:1")
+	there = netip.MustParseAddr("fe80::2:c903:1:2")
+	group = netip.MustParseAddr("ff12:401b:ffff::e001:203")
+)
+
+// pair returns two networks that reach each other, with LIDs 4 and 8.
+func pair() (a, b *Network) {
+	return New(&port{lid: 4}, here), New(&port{lid: 8, lmc: 2}, there)
+}
+
+// packet is a whole packet of a flow, from LRH to ICRC.
+func packet(f *frame.Flow, r *rand.Rand) []byte {
+	b := make([]byte, ib.BTHLen+4*r.IntN(1024)+ib.ICRCLen)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	ib.PutICRC(b[len(b)-ib.ICRCLen:], f.CRC.Sum(0, b))
+	return append(bytes.Clone(f.Header(len(b))), b...)
+}
+
+func TestPacketsArriveAsTheyWereSent(t *testing.T) {
+	a, b := pair()
+	r := rand.New(rand.NewPCG(1, 7))
+	if err := b.Join(group); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 500 {
+		dst := []qp.Endpoint{LocalEndpoint(8), LocalEndpoint(11), GlobalEndpoint(there, 9), GlobalEndpoint(group, 0xc003)}[i%4]
+		path := &qp.Path{Dst: dst, FlowLabel: r.Uint32N(1 << 20), ServiceLevel: uint8(r.UintN(16))}
+		f, err := a.Open(path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		class := frame.Class{ServiceLevel: path.ServiceLevel}
+		if global(dst) {
+			class.TrafficClass, class.HopLimit = uint8(r.UintN(256)), uint8(r.UintN(256))
+		}
+		a.Classify(f, frame.Class{TrafficClass: 0xff, HopLimit: 0xff}) // which leaves nothing behind
+		a.Classify(f, class)
+		p := packet(f, r)
+		if want := ib.NativeICRC(p); ib.ICRC(p) != want {
+			t.Fatalf("%v: ICRC %08x, expected %08x", dst, ib.ICRC(p), want)
+		}
+		p[0] |= uint8(r.UintN(15)) << 4 // a link's virtual lane
+		rx := &link.Rx{Data: p, Size: len(p)}
+		s, why := b.Arrive(rx)
+		if s == nil {
+			t.Fatalf("%v: %v", dst, why)
+		}
+		from := LocalEndpoint(4)
+		if global(dst) {
+			from = GlobalEndpoint(here, 4)
+		}
+		if s.From != from || s.To != dst || s.Class != class || rx.Size != len(p) || !s.Check(p[s.Front:]) {
+			t.Fatalf("%v: from %v to %v of class %+v, ICRC %08x", dst, s.From, s.To, s.Class, ib.ICRC(p))
+		}
+		p[s.Front+5] ^= 1
+		if s.Check(p[s.Front:]) {
+			t.Fatalf("%v: changed packet passed its ICRC", dst)
+		}
+	}
+}
+
+func TestArriveRefuses(t *testing.T) {
+	a, b := pair()
+	r := rand.New(rand.NewPCG(2, 7))
+	for _, c := range []struct {
+		name   string
+		dst    qp.Endpoint
+		change func(p []byte) []byte
+		want   reason.Reason
+	}{
+		{"short", LocalEndpoint(8), func(p []byte) []byte { return p[:7] }, reason.PacketShort},
+		{"link version", LocalEndpoint(8), func(p []byte) []byte { p[0] |= 1; return p }, reason.PacketLRH},
+		{"raw", LocalEndpoint(8), func(p []byte) []byte { p[1] &^= 3; return p }, reason.PacketLRH},
+		{"cut", LocalEndpoint(8), func(p []byte) []byte { return p[:len(p)-4] }, reason.PacketLRHLength},
+		{"no BTH", LocalEndpoint(8), func(p []byte) []byte {
+			binary.BigEndian.PutUint16(p[4:], 3)
+			return p[:12]
+		}, reason.PacketLRHLength},
+		{"other LID", LocalEndpoint(12), nil, reason.PacketLID},
+		{"group without a GRH", LocalEndpoint(0xc003), nil, reason.PacketLID},
+		{"from LID 0", LocalEndpoint(8), func(p []byte) []byte { p[6], p[7] = 0, 0; return p }, reason.PacketSLID},
+		{"from a group's LID", LocalEndpoint(8), func(p []byte) []byte { p[6] = 0xc0; return p }, reason.PacketSLID},
+		{"GRH's version", GlobalEndpoint(there, 8), func(p []byte) []byte { p[8] = 0x40; return p }, reason.PacketGRH},
+		{"GRH's length", GlobalEndpoint(there, 8), func(p []byte) []byte { p[13] ^= 4; return p }, reason.PacketGRHLength},
+		{"other GID", GlobalEndpoint(here, 8), nil, reason.PacketGID},
+		{"other group", GlobalEndpoint(group, 0xc003), nil, reason.PacketGID},
+		{"from a group's GID", GlobalEndpoint(there, 8), func(p []byte) []byte { p[16] = 0xff; return p }, reason.PacketGID},
+	} {
+		f, err := a.Open(&qp.Path{Dst: c.dst}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := packet(f, r)
+		if c.change != nil {
+			p = c.change(p)
+		}
+		if s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)}); s != nil || why.Reason != c.want {
+			t.Errorf("%s: %v, expected %v", c.name, why, c.want)
+		}
+	}
+}
+
+func TestOpenNeedsLIDs(t *testing.T) {
+	p := &port{}
+	n := New(p, here)
+	if _, err := n.Open(&qp.Path{Dst: LocalEndpoint(8)}, 0); err == nil {
+		t.Error("a port without a LID opened a flow")
+	}
+	p.lid = 4
+	for _, lid := range []ib.LID{0, ib.PermissiveLID} {
+		if _, err := n.Open(&qp.Path{Dst: LocalEndpoint(lid)}, 0); err == nil {
+			t.Errorf("flow to LID %d", lid)
+		}
+	}
+}
+
+// The LID may change: packets to the old one are refused.
+func TestArriveFollowsTheLID(t *testing.T) {
+	a, b := pair()
+	f, _ := a.Open(&qp.Path{Dst: LocalEndpoint(8)}, 0)
+	p := packet(f, rand.New(rand.NewPCG(3, 7)))
+	if s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)}); s == nil {
+		t.Fatal(why)
+	}
+	b.link.(*port).lid = 16
+	if s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)}); s != nil || why.Reason != reason.PacketLID {
+		t.Errorf("to the LID of before: %v", why)
+	}
+}
+
+func TestFlowsDifferByServiceLevel(t *testing.T) {
+	a, _ := pair()
+	if a.Key(&qp.Path{Dst: LocalEndpoint(8), ServiceLevel: 1}, 0, 0) == a.Key(&qp.Path{Dst: LocalEndpoint(8)}, 0, 0) {
+		t.Error("one flow for two service levels, whose ICRC differ")
+	}
+}
+
+func TestGroupGID(t *testing.T) {
+	a, _ := pair()
+	for ip, want := range map[string]string{
+		"224.1.2.3":  "ff12:401b:ffff::1:203", // RFC 4391 4: 28 bits of the group
+		"239.1.2.3":  "ff12:401b:ffff::f01:203",
+		"ff02::1:23": "ff12:601b:ffff::1:23",
+	} {
+		if g := a.GroupGID(netip.MustParseAddr(ip)); g != netip.MustParseAddr(want) {
+			t.Errorf("%s has group GID %v, expected %v", ip, g, want)
+		}
+	}
+}
+
+func TestLeave(t *testing.T) {
+	a, _ := pair()
+	if err := a.Join(here); err == nil {
+		t.Error("joined a port's GID")
+	}
+	if err := a.Join(group); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Leave(group); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Leave(group); err == nil {
+		t.Error("left a group twice")
+	}
+}
+
+func FuzzArrive(f *testing.F) {
+	a, b := pair()
+	for _, dst := range []qp.Endpoint{LocalEndpoint(8), GlobalEndpoint(there, 9)} {
+		w, _ := a.Open(&qp.Path{Dst: dst}, 0)
+		f.Add(packet(w, rand.New(rand.NewPCG(4, 7))))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		rx := &link.Rx{Data: p, Size: len(p)}
+		if s, _ := b.Arrive(rx); s != nil && (rx.Size != len(p) || s.Front+ib.BTHLen+ib.ICRCLen > len(p)) {
+			t.Errorf("accepted %d bytes as a packet of %d behind %d", len(p), rx.Size, s.Front)
+		}
+	})
+}
