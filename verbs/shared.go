@@ -38,6 +38,8 @@ type deviceSlots struct{ dev *Device }
 
 func (s deviceSlots) Take() (lane int, fds []int, err error) { return s.dev.slots.Take() }
 
+func (s deviceSlots) Key() [16]byte { return s.dev.slots.Key() }
+
 // Give takes a slot back, and removes what its program has left in the directory of this
 // host's devices.
 func (s deviceSlots) Give(lane int) {

@@ -39,7 +39,9 @@ func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 	if err := p.check(&c); err != nil {
 		return nil, err
 	}
-	l, err := udp.OpenSlot(slot.Descriptors(), choice.Addr, udpConfig(&choice, &c))
+	u := udpConfig(&choice, &c)
+	u.Key = slot.Key
+	l, err := udp.OpenSlot(slot.Descriptors(), choice.Addr, u)
 	if err != nil {
 		return nil, err
 	}

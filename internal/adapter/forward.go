@@ -5,6 +5,7 @@ import (
 
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/congestion"
+	"softrdma/internal/frame"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -94,8 +95,8 @@ func (l *lane) dispatch(now time.Duration, b []byte) {
 	}
 	switch to := l.dev.laneOf(n); to {
 	case l:
-	case nil: // of another program, joined to packets of this one on its way
-		l.drop(b, n, reason.PacketSlot, uint64(l.dev.cfg.Share.First+l.index), uint64(n))
+	case nil:
+		l.handOver(b)
 		return
 	default:
 		l.forward(to, b)
@@ -106,4 +107,15 @@ func (l *lane) dispatch(now time.Duration, b []byte) {
 		return
 	}
 	l.drop(b, n, reason.PacketQPN, uint64(len(l.qps)), uint64(n))
+}
+
+// handOver passes a packet on to the program that its queue pair belongs to. The packet was
+// joined to packets of this program on its way. One that was handed over before is dropped:
+// its queue pair belongs to no program.
+func (l *lane) handOver(b []byte) {
+	s, ok := l.net.(frame.Sharer)
+	if ok && l.from != nil && !l.rx.HandedOver && s.HandOver(b, l.in.Src, frame.Class{TrafficClass: l.in.TOS, HopLimit: l.in.TTL}) == nil {
+		return
+	}
+	l.drop(b, l.in.DestQPN, reason.PacketSlot, uint64(l.dev.cfg.Share.First+l.index), uint64(l.in.DestQPN))
 }

@@ -125,8 +125,8 @@ var packets = map[reason.Reason]text{
 		"Nothing if it is rare: the peer retransmits the packet. Otherwise open the device with one lane.",
 		"IBTA 9.7.6.1.3"},
 	reason.PacketSlot: {
-		"Several programs share the device's address, each with its own socket. The system delivers packets to sockets by queue pair number, but packets that it has joined to a batch on their way all go where the first one goes.",
-		"Whether a peer sends to queue pairs of several of these programs from one UDP source port. softrdma uses one port for each program if its own address is shared, too; other implementations use one port for each queue pair.",
-		"Nothing if it is rare: the peer retransmits the packet. Otherwise open the peer's device with verbs.Config.Shared, or give the programs addresses of their own.",
+		"Several programs share the device's address, each with its own socket. The packet is for a queue pair of another program, and could not be handed over: no program has that part of the queue pair numbers, or the other program's daemon is of an older version.",
+		"Whether the peer still sends to a program that has ended.",
+		"Nothing if it is rare: the peer retransmits the packet, or its connection fails as with a host that has gone.",
 		"IBTA 9.7.6.1.3"},
 }

@@ -78,6 +78,13 @@ type Network interface {
 	PutGRH(b []byte, src, dst qp.Endpoint, c Class, length int)
 }
 
+// A Sharer is a Network whose endpoint devices in other processes may share.
+type Sharer interface {
+	// HandOver passes a packet, from BTH to ICRC, on to the device that has its queue pair.
+	// It may be lost.
+	HandOver(packet []byte, src qp.Endpoint, c Class) error
+}
+
 // A Resolver is a Network that may have to ask the network for a peer's link-layer
 // address. The adapter resolves a path before it takes the lane to open a flow, so that
 // a lane does not wait for the answer.

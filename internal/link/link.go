@@ -135,6 +135,9 @@ type Rx struct {
 	Data []byte
 	Size int
 
+	// HandedOver says that another process has received the packet and passed it on.
+	HandedOver bool
+
 	// What a link of sockets knows of the network header that its system removed.
 	// Zero where Data holds the headers.
 	Src, Dst netip.AddrPort

@@ -37,7 +37,7 @@ var rows = [Count]row{
 	PacketNoReceive:    {"PACKET_NO_RECEIVE", "no receive posted for a datagram: expected %d, found %d"},
 	PacketTooLong:      {"PACKET_TOO_LONG", "datagram longer than the receive buffer: room for %d bytes, found %d"},
 	PacketStray:        {"PACKET_STRAY", "packet arrived on another lane than its queue pair's, and the queue between lanes is full: limit %d bytes, packet of %d bytes"},
-	PacketSlot:         {"PACKET_SLOT", "packet for another program's queue pair on this address arrived with packets for this program: this program's share is %d, found QPN %#06x"},
+	PacketSlot:         {"PACKET_SLOT", "packet for a queue pair of another program on this address could not be handed over: this program's share is %d, found QPN %#06x"},
 
 	SequenceAhead:            {"SEQUENCE_AHEAD", "PSN sequence error: expected %#06x, found %#06x"},
 	SequenceDuplicate:        {"SEQUENCE_DUPLICATE", "duplicate request: expected PSN %#06x, found %#06x"},

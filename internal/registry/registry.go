@@ -54,6 +54,7 @@ type Entry struct {
 type Slots interface {
 	Take() (lane int, fds []int, err error)
 	Give(lane int)
+	Key() [16]byte // of the address
 }
 
 // Registry returns the registry that the device is in.

@@ -58,7 +58,7 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 		return err
 	}
 	a.Attach(far, 0, 0, 0)
-	a.Text, err = json.Marshal(describe(d, lane))
+	a.Text, err = json.Marshal(describe(d, from.Key(), lane))
 	return err // which gives the slot back, as it closes far
 }
 
@@ -90,10 +90,10 @@ func slotError(err error) error {
 }
 
 // describe says what an adapter needs to know of its slot.
-func describe(d *device.Device, lane int) *uapi.Slot {
+func describe(d *device.Device, key [16]byte, lane int) *uapi.Slot {
 	s := &uapi.Slot{
 		Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
-		First: lane, Of: d.Adapter.Share().Of,
+		First: lane, Of: d.Adapter.Share().Of, Key: key,
 	}
 	host := d.Verbs.SameHost()
 	s.SameHost = string(host.Mode)

@@ -7,6 +7,7 @@
 package rocev2
 
 import (
+	"errors"
 	"math/bits"
 	"net/netip"
 
@@ -42,6 +43,12 @@ type Link interface {
 	Leave(group netip.Addr) error
 }
 
+// A SharedLink is a Link whose address programs may share.
+type SharedLink interface {
+	// HandOver passes a packet that has arrived here on to the program that it is for.
+	HandOver(packet []byte, src netip.AddrPort, tos, hops uint8) error
+}
+
 // A Flow is a path to one peer with one source port. The link makes it and keeps its
 // numbering up to date.
 type Flow struct {
@@ -59,7 +66,10 @@ type Network struct {
 	reply   frame.Flow
 }
 
-var _ frame.Network = (*Network)(nil)
+var (
+	_ frame.Network = (*Network)(nil)
+	_ frame.Sharer  = (*Network)(nil)
+)
 
 // New makes the network of a link.
 func New(l Link) *Network {
@@ -161,6 +171,14 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 	s.Class.TrafficClass, s.Class.HopLimit = rx.TOS, rx.HopLimit
 	s.Begin()
 	return s, reason.Detail{}
+}
+
+// HandOver implements frame.Sharer.
+func (n *Network) HandOver(packet []byte, src qp.Endpoint, c frame.Class) error {
+	if l, ok := n.link.(SharedLink); ok {
+		return l.HandOver(packet, src, c.TrafficClass, c.HopLimit)
+	}
+	return errors.ErrUnsupported
 }
 
 // Join implements frame.Network.

@@ -58,6 +58,9 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if err != 0 {
 		return false, err
 	}
+	if ok && l.cfg.Key != (Key{}) && rx.Src == rx.Dst {
+		l.takeOver(rx)
+	}
 	return ok, nil
 }
 
@@ -103,7 +106,7 @@ func (r *receiver) fill(rx *link.Rx, n int) {
 	rx.Data = r.data[:n:n]
 	rx.Size = n
 	rx.Dst = r.local
-	rx.TOS, rx.HopLimit = 0, 0
+	rx.TOS, rx.HopLimit, rx.HandedOver = 0, 0, false
 	if r.name.Family == unix.AF_INET {
 		s := (*unix.RawSockaddrInet4)(unsafe.Pointer(&r.name))
 		rx.Src = netip.AddrPortFrom(netip.AddrFrom4(s.Addr), swap(s.Port))

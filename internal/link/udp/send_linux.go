@@ -28,6 +28,8 @@ type sender struct {
 	control  segmentControl
 	dropped  bool // the interface's queue was full
 	bounce   []byte
+	trailer  [trailerLen]byte
+	handed   []byte
 }
 
 // A segmentControl is the control message UDP_SEGMENT, aligned as cmsghdr.

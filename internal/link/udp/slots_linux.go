@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -42,6 +43,7 @@ type slotSocket struct {
 // OpenSlots opens n links of one local address as OpenLanes does, with the lanes that
 // follow up to of for programs.
 func OpenSlots(local netip.AddrPort, cfg Config, n, of int) ([]*Link, *Slots, error) {
+	_, _ = rand.Read(cfg.Key[:]) // never fails
 	links, err := openFirst(local, cfg, n, true)
 	if err != nil {
 		return nil, nil, errors.Join(err, closeAll(links))
@@ -105,6 +107,9 @@ func (s *Slots) Take() (lane int, fds []int, err error) {
 	s.socks[i].taken = true
 	return s.first + i, fds, nil
 }
+
+// Key returns the key of the address, for the Config of OpenSlot.
+func (s *Slots) Key() Key { return s.cfg.Key }
 
 // add binds the next socket.
 func (s *Slots) add() error {

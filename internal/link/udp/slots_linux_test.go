@@ -33,11 +33,16 @@ func openSlots(t *testing.T, host string, n, of int) ([]*Link, *Slots) {
 // take opens the link of the next free lane.
 func take(t *testing.T, s *Slots) (*Link, int) {
 	t.Helper()
+	return takeWith(t, s, Config{})
+}
+
+func takeWith(t *testing.T, s *Slots, cfg Config) (*Link, int) {
+	t.Helper()
 	lane, fds, err := s.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenSlot(fds, s.local, Config{})
+	l, err := OpenSlot(fds, s.local, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

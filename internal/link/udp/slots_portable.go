@@ -21,6 +21,9 @@ func OpenSlots(local netip.AddrPort, _ Config, _, _ int) ([]*Link, *Slots, error
 // OpenSlot fails.
 func OpenSlot(_ []int, local netip.AddrPort, _ Config) (*Link, error) { return nil, noSlots(local) }
 
+// Key is never called.
+func (*Slots) Key() Key { return Key{} }
+
 // Take is never called.
 func (*Slots) Take() (lane int, fds []int, err error) { return 0, nil, errors.ErrUnsupported }
 

@@ -53,7 +53,14 @@ type Config struct {
 	// Further flows share a socket to the same peer. If there is none, they use the
 	// receiving socket and its port.
 	MaxFlowSockets int
+
+	// Key is that of an address which programs share, zero for any other address. Nobody
+	// else may know it. OpenSlots draws one.
+	Key Key
 }
+
+// A Key proves that a packet was handed over by a program which shares the address.
+type Key [16]byte
 
 const (
 	defaultBuffer      = 4 << 20

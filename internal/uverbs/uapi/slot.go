@@ -17,6 +17,9 @@ type Slot struct {
 	// The program's queue pairs are those of lane First of Of.
 	First, Of int
 
+	// Key proves to other programs of the address that a packet comes from one of them.
+	Key [16]byte
+
 	SameHost    string // mode of the server's device, as verbs.SameHost has it
 	SameHostDir string // directory in which it is published; empty for none
 }
