@@ -116,6 +116,38 @@ func TestProgramsCloseAChannelThatAThreadWaitsFor(t *testing.T) {
 	p.succeeds(t, p.compile(t, "channel", "-lrdmacm"), addr)
 }
 
+// A set-user-ID program must not get the device, or the memory, of the program that starts it.
+func TestProgramsStartSetUserIDPrograms(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root makes programs of other users")
+	}
+	p := newInProgram(t, "127.14.4.14")
+	const nobody = 65534
+	secure := p.compile(t, "secure")
+	if err := os.Chown(secure, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(secure, os.ModeSetuid|0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{p.compile(t, "fork"), "other", secure}, {p.compile(t, "fork"), "replaced", secure}, {secure}} {
+		if out := p.succeeds(t, args...); !strings.Contains(out, "no device") {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+}
+
+// plugin compiles what programs load that are not linked to libibverbs.
+func (p *inProgram) plugin(t *testing.T) string {
+	t.Helper()
+	return p.compile(t, "plugin", "-shared", "-fPIC")
+}
+
+func TestProgramsUnloadTheLibraries(t *testing.T) {
+	p := newInProgram(t, "127.14.4.15")
+	p.succeeds(t, p.compile(t, "reopen", "-Wl,--as-needed"), p.plugin(t))
+}
+
 func TestProgramsEndWithTrafficInFlight(t *testing.T) {
 	p := newInProgram(t, "127.14.4.4")
 	path := p.compile(t, "ends")
@@ -218,6 +250,24 @@ func TestProgramsInOtherLanguages(t *testing.T) {
 			t.Fatalf("%v\n%s", err, b)
 		}
 		p.succeeds(t, path)
+	})
+	t.Run("Java", func(t *testing.T) {
+		const jna = "/usr/share/java/jna.jar"
+		if _, err := os.Stat(jna); err != nil {
+			missing(t, "libjna-java")
+		}
+		if _, err := exec.LookPath("javac"); err != nil {
+			missing(t, "default-jdk-headless")
+		}
+		if b, err := exec.Command("javac", "-cp", jna, "-d", p.dir, "testdata/inprogram/Host.java").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		for _, options := range [][]string{{}, {"-Xint"}, {"-Xcheck:jni", "-XX:+UseSerialGC"}} {
+			args := slices.Concat([]string{"java"}, options, []string{"-cp", jna + ":" + p.dir, "Host", p.plugin(t)})
+			if out := p.succeeds(t, args...); !strings.Contains(out, "rxe0: ok") {
+				t.Errorf("%v: %s", options, out)
+			}
+		}
 	})
 	t.Run("Python", func(t *testing.T) {
 		if exec.Command(python, "-c", "import pyverbs").Run() != nil {

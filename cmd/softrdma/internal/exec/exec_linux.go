@@ -40,6 +40,9 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if why := ignoresPreload(program); why != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s finds no device: %s, so it ignores preloaded libraries\n", args[0], why)
+	}
 	contents, err := preload.Library()
 	if err != nil {
 		return err

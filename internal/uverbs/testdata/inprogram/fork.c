@@ -1,4 +1,4 @@
-/* Processes that a program starts after it has opened a device: fork MODE. */
+/* Processes that a program starts after it has opened a device: fork MODE [PROGRAM]. */
 #include "verbs.h"
 
 #include <spawn.h>
@@ -121,6 +121,28 @@ static void background(void)
 	CHECK(pthread_create(&sender, NULL, send_on, &d) == 0);
 }
 
+static char *started[] = { NULL, "descriptors", NULL };
+
+/* Other starts a program beside this one, replaced in its place. */
+static void other(void)
+{
+	pid_t pid;
+
+	CHECK(posix_spawn(&pid, started[0], NULL, NULL, started, environ) == 0);
+	wait_well(pid);
+	if ((pid = fork()) == 0) {
+		execv(started[0], started);
+		_exit(1);
+	}
+	wait_well(pid);
+}
+
+static void replaced(void)
+{
+	execv(started[0], started);
+	die("exec of %s", started[0]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -128,11 +150,13 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} modes[] = {
 		{ "children", children }, { "grandchildren", grandchildren }, { "programs", programs },
-		{ "descriptors", descriptors }, { "daemon", background },
+		{ "descriptors", descriptors }, { "daemon", background }, { "other", other }, { "replaced", replaced },
 	};
 	size_t i;
 	int k;
 
+	started[0] = argc > 2 ? argv[2] : NULL;
+	CHECK(close_range(3, ~0U, 0) == 0); /* those of the test's own shell */
 	device_begin(&d);
 	CHECK(pthread_create(&sender, NULL, send_on, &d) == 0);
 	for (k = 0; k < 5; k++)
