@@ -141,14 +141,13 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 	x.Header, x.Pieces, x.Len, x.Stable = l.headers[:o.PutHeaders(l.headers[:])], o.Pieces, o.Len, q.transport.Acknowledged
 	x.Window = o.Window
 	posted := s.Post(x)
-	x.Pieces, x.Window = nil, false
+	x.Pieces, x.Window = nil, nil
 	if !posted {
 		for i := range o.Train {
 			l.post(s, q, f, l.partOf(q, o, i), class)
 		}
 		clear(l.part.Pieces)
 	}
-	o.Window = false
 }
 
 // pathGone drops a packet to a peer that only memory led to.

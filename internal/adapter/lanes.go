@@ -63,3 +63,16 @@ func (d *Device) endWindow() {
 		l.Unlock()
 	}
 }
+
+// endBindings is endWindow for bindings that requests have ended, by the holder of a lane. It
+// does not wait for the locks of the others.
+func (l *lane) endBindings() {
+	if !l.host.Invalidated(l.dev.Memory.Invalidations()) {
+		return
+	}
+	for _, o := range l.dev.lanes {
+		if o != l {
+			o.host.RevokeWindowsOutside()
+		}
+	}
+}

@@ -69,6 +69,7 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	}
 	some := false
 	if !l.host.Idle() {
+		l.endBindings() // peers that lost references ask again
 		some = l.host.Receive(now)
 		if !l.host.AskLink(now) {
 			l.drained = !some
@@ -184,7 +185,7 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 		if l.dev.cfg.MemoryOnly && l.awaitsPath(q) {
 			return n, false
 		}
-		l.out.Pieces, l.out.Len, l.out.Path = l.out.Pieces[:0], 0, nil
+		l.out.Pieces, l.out.Len, l.out.Path, l.out.Window = l.out.Pieces[:0], 0, nil, nil
 		if !q.m.Next(now, &l.out) {
 			return n, false
 		}

@@ -114,15 +114,15 @@ func (in *In) Intact() bool { return in.Lender == nil || in.Lender.Intact() }
 // Out is a packet to send. The machine sets the headers but the padding and
 // the P_Key, which the adapter sets, and the pieces of the payload in order.
 type Out struct {
-	ib.Packet          // Payload unused
-	Path      *qp.Path // where to
-	Pieces    [][]byte // the payload; the machine appends to Pieces[:0]
-	Len       int      // sum of the lengths of Pieces
-	Window    bool     // the payload lies in a window, whose key can become invalid; the sender clears it
-	Markable  bool     // slows down for marks: may be sent as ECN-capable; the sender clears it
-	Longest   int      // train that may be made, in packets; the caller sets it, 0 is one
-	Whole     bool     // the train is handed over in memory as a whole; the caller sets it
-	Train     int      // packets that it stands for; 0 is one
+	ib.Packet                // Payload unused
+	Path      *qp.Path       // where to
+	Pieces    [][]byte       // the payload; the machine appends to Pieces[:0]
+	Len       int            // sum of the lengths of Pieces
+	Window    *memory.Region // the window that the payload lies in, whose key can become invalid; the caller clears it
+	Markable  bool           // slows down for marks: may be sent as ECN-capable; the sender clears it
+	Longest   int            // train that may be made, in packets; the caller sets it, 0 is one
+	Whole     bool           // the train is handed over in memory as a whole; the caller sets it
+	Train     int            // packets that it stands for; 0 is one
 }
 
 // A CQ takes completions.

@@ -21,6 +21,7 @@ type fetcher struct {
 	qps   [2]*adapter.QP
 	bufs  [2][]byte
 	mrs   [2]*memory.Region
+	other *adapter.QP // of the owner, on another lane than qps[1]; not connected
 }
 
 const fetched = 128 << 10
@@ -30,7 +31,7 @@ func newFetcher(t *testing.T) *fetcher {
 	f := &fetcher{}
 	n := simnet.New(1)
 	for i := range f.hosts {
-		h, err := rig.Open(n, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 4791), simnet.LinkConfig{}, adapter.Config{})
+		h, err := rig.OpenLanes(n, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 4791), simnet.LinkConfig{}, adapter.Config{}, 1+i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,29 @@ func newFetcher(t *testing.T) *fetcher {
 	if err := rig.Connect(f.qps[0], f.qps[1], rig.Options{MTU: 4096}); err != nil {
 		t.Fatal(err)
 	}
+	f.other = f.onOtherLane(t)
 	return f
+}
+
+// onOtherLane makes a queue pair of the owner that may bind windows.
+func (f *fetcher) onOtherLane(t *testing.T) *adapter.QP {
+	t.Helper()
+	var pair [2]*adapter.QP
+	for i := range pair {
+		for pair[i] == nil || pair[i].QPN%2 == f.qps[1].QPN%2 {
+			var err error
+			pair[i], err = f.hosts[1].PD.CreateQP(&adapter.QPConfig{
+				Type: qp.RC, SendCQ: f.cqs[1], RecvCQ: f.cqs[1], SendDepth: 4, SendSGE: 1, RecvDepth: 4, RecvSGE: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := rig.Connect(pair[0], pair[1], rig.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return pair[0]
 }
 
 // post posts a request of one end, and lets that end alone work.
@@ -76,11 +99,15 @@ func (f *fetcher) polled(i int) []queue.CQE {
 }
 
 // bind binds a window of the owner to its region and returns the window's key.
-func (f *fetcher) bind(t *testing.T, kind memory.Kind, key uint32) uint32 {
+func (f *fetcher) bind(t *testing.T, q *adapter.QP, key uint32) uint32 {
 	t.Helper()
-	f.post(t, 1, rig.Send{Op: queue.BindMW, MW: queue.MW{
+	// Posting lets the queue pair's lane work, and no other.
+	err := rig.PostSend(q, rig.Send{Op: queue.BindMW, Flags: queue.Signaled, MW: queue.MW{
 		Addr: 0, Length: fetched, MRLKey: f.mrs[1].Key, MWRKey: key, RKey: key ^ 1, Access: uint32(qp.RemoteRead),
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := f.polled(1); len(got) != 1 || got[0].Status != queue.Success {
 		t.Fatalf("bind: %+v", got)
 	}
@@ -111,7 +138,10 @@ func TestReferencesEndWithTheirKey(t *testing.T) {
 			}
 		}},
 		"other binding": {memory.MW1, func(t *testing.T, f *fetcher, key uint32) {
-			f.bind(t, memory.MW1, key)
+			f.bind(t, f.qps[1], key)
+		}},
+		"other binding by another lane": {memory.MW1, func(t *testing.T, f *fetcher, key uint32) {
+			f.bind(t, f.other, key)
 		}},
 		"remote invalidation": {memory.MW2, func(t *testing.T, f *fetcher, key uint32) {
 			if err := rig.PostRecv(f.qps[1].Recv, 1); err != nil {
@@ -135,7 +165,7 @@ func TestReferencesEndWithTheirKey(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				key = f.bind(t, c.kind, window)
+				key = f.bind(t, f.qps[1], window)
 			}
 			f.post(t, 0, rig.Send{Op: queue.Read, SGEs: []memory.SGE{{Length: fetched, LKey: f.mrs[0].Key}}, RKey: key})
 			f.hosts[1].Dev.Progress() // its responses are in the ring

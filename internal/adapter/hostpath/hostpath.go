@@ -44,7 +44,7 @@ const StallTime = 100 * time.Millisecond
 type Lane struct {
 	Config
 	index   int
-	paths   []*Path // the newest last
+	paths   []*Path // the newest last; changed with the lane's lock and windowMu, read with either
 	changes uint32
 	full    []*Sender // that tasks wait for
 	touched []*Sender // published since the last Flush
@@ -54,7 +54,8 @@ type Lane struct {
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
-	invalidated uint32 // bindings of windows that had ended, see Invalidated
+	invalidated uint32     // bindings of windows that had ended, see Invalidated
+	windowMu    sync.Mutex // see windows; the last of the lane's locks
 
 	// mu is held while the sleeper arms rings, which it does without the lane's lock. A ring
 	// that is not polled is armed, and all are while there is a sleeper.
@@ -125,7 +126,9 @@ func (l *Lane) Add(c *hostmem.Channel, show bool) {
 		p.rings = append(p.rings, &ring{path: p, from: k, Receiver: c.In.Receiver(k, l.index)})
 	}
 	p.show(show)
+	l.windowMu.Lock()
 	l.paths = append(l.paths, p)
+	l.windowMu.Unlock()
 	l.changes++
 	l.mu.Lock()
 	for _, r := range p.rings {
@@ -143,7 +146,9 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 			continue
 		}
 		l.drain(p)
+		l.windowMu.Lock() // no other lane uses the path afterwards
 		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
+		l.windowMu.Unlock()
 		l.changes++
 		l.mu.Lock()
 		l.polled = slices.DeleteFunc(l.polled, func(r *ring) bool { return r.path == p })

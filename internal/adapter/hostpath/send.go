@@ -36,10 +36,10 @@ type Sender struct {
 	path *Path
 	to   int
 
-	reads    bool              // the peer reads this process's memory; Longest sets it
-	train    int               // packets of the longest train that may be copied one by one, or 0
-	flushing bool              // in Lane.touched
-	windows  uint64            // messages published up to the last that refers to a window
+	reads    bool // the peer reads this process's memory; Longest sets it
+	train    int  // packets of the longest train that may be copied one by one, or 0
+	flushing bool // in Lane.touched
+	windows  windows
 	waiting  []*schedule.Entry // tasks that wait for room; in Lane.full if there are any
 	stalled  bool              // the peer takes nothing: packets are dropped
 	taken    uint64            // by the peer, when it last took something
@@ -150,8 +150,8 @@ type Item struct {
 	// acknowledged it, so that it may be referred to.
 	Stable bool
 
-	// Window says that the payload lies in a window, see Lane.Invalidated.
-	Window bool
+	// Window is the window that the payload lies in, nil for none; see windows.
+	Window *memory.Region
 }
 
 // Post hands over a packet or train. Without room for it, it is lost. Post reports false, and
@@ -180,11 +180,10 @@ func (s *Sender) Post(i *Item) bool {
 func (s *Sender) post(i *Item) (posted, fits bool) {
 	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
 		if r, ok := s.refer(i.Pieces[0]); ok {
-			posted = s.Refer(&i.Head, i.Header, r, i.Len)
-			if posted && i.Window {
-				s.windows = s.Sent()
+			if i.Window != nil {
+				return s.referWindow(i, r), true
 			}
-			return posted, true
+			return s.Refer(&i.Head, i.Header, r, i.Len), true
 		}
 	}
 	if i.Len > hostmem.InlineMax {
@@ -269,31 +268,9 @@ func (s *Sender) use(first uint64) bool {
 func (s *Sender) revoke() {
 	lost := s.Referring()
 	if !s.Sender.Revoke(copyWait, s.lane.Clock) {
-		s.lane.Port.Refused(reason.Detail{Reason: reason.HostRevoked, Expected: uint64(copyWait / time.Microsecond)})
+		s.lane.Port.Refused(stillCopied())
 	}
 	if lost {
 		s.lane.Port.Revoked(s.path)
-	}
-}
-
-// Invalidated revokes the references to windows if bindings of windows have ended since the
-// last call. n counts those. A completion that reports an invalidation comes after the call.
-func (l *Lane) Invalidated(n uint32) {
-	if n == l.invalidated {
-		return
-	}
-	l.invalidated = n
-	l.RevokeWindows()
-}
-
-// RevokeWindows revokes the references to windows.
-func (l *Lane) RevokeWindows() {
-	for _, p := range l.paths {
-		for _, s := range p.senders {
-			if s.windows != 0 && !s.use(s.windows) {
-				s.revoke()
-			}
-			s.windows = 0
-		}
 	}
 }

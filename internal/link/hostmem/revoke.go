@@ -32,7 +32,7 @@ func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 	if !s.Referring() {
 		return true
 	}
-	s.revoked.Store(s.sent)
+	s.raiseRevoked(s.sent)
 	s.refs = 0
 	for start := clock(); ; runtime.Gosched() {
 		at := s.copying.Load()
@@ -45,6 +45,39 @@ func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 		}
 	}
 }
+
+// raiseRevoked takes back the Refs of the first n messages.
+func (s *Sender) raiseRevoked(n uint64) {
+	s.revoking.Lock()
+	defer s.revoking.Unlock()
+	if n > s.revokedTo {
+		s.revokedTo = n
+		s.revoked.Store(n)
+	}
+}
+
+// RevokeNext takes back the Refs of all messages that were published, and that of the next
+// one. It does not wait.
+func (s *Sender) RevokeNext() { s.raiseRevoked(s.sent + 1) }
+
+// RevokeFirst is Revoke for the first n messages, which have been published. It may be called
+// by any goroutine.
+func (s *Sender) RevokeFirst(n uint64, limit time.Duration, clock func() time.Duration) bool {
+	s.raiseRevoked(n)
+	for start := clock(); ; runtime.Gosched() {
+		at := s.copying.Load()
+		if at == 0 || at > n {
+			return true
+		}
+		if clock()-start >= limit {
+			return false
+		}
+	}
+}
+
+// Released reports whether the receiver says that it has released the first n messages. It may
+// be called by any goroutine.
+func (s *Sender) Released(n uint64) bool { return s.head.Load() >= n }
 
 // Begin announces that the receiver is about to read the payload that the message's Ref
 // names. It returns false if the Ref was revoked: the payload must not be read, and the

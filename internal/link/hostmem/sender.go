@@ -1,6 +1,9 @@
 package hostmem
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // recheck is the number of bytes of the arena that may seem to be in use before the sender
 // looks at the head again. If the ring is empty, it uses the start of the arena again, which
@@ -23,6 +26,9 @@ type Sender struct {
 	stuck   uint64 // value of copying that Revoke waits for no longer
 	place   places
 	barrier atomic.Uint64 // see Armed
+
+	revoking  sync.Mutex
+	revokedTo uint64 // what revoked holds, unless the receiver has changed that
 }
 
 // Sender returns the sending end of the ring between two lanes. There is one for each ring.

@@ -122,7 +122,9 @@ func (r *Responder) answerRead(res *resource, out *machine.Out) bool {
 	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: res.msn}
 	if n > 0 {
 		out.Pieces = append(out.Pieces, b)
-		out.Window = res.region.Kind != memory.MR
+		if res.region.Kind != memory.MR {
+			out.Window = res.region
+		}
 		out.Len = int(n)
 		out.Train = int((n-1)>>r.shift + 1)
 	}
