@@ -79,7 +79,7 @@ func All() []Entry {
 	all := make([]Entry, 0, int(reason.Count)+64)
 	for r := reason.None + 1; r < reason.Count; r++ {
 		e := Entry{Kind: Reason, Name: r.String(), Number: int(r), Meaning: r.Sentence()}
-		for _, group := range []map[reason.Reason]text{packets, responder, requester, objects, sockets, connections, iwarp, clients, calls, sameHost} {
+		for _, group := range []map[reason.Reason]text{packets, responder, requester, objects, sockets, connections, iwarp, clients, calls, sameHost, fabric} {
 			if t, ok := group[r]; ok {
 				e.Cause, e.Look, e.Remedy, e.Clause = t.cause, t.look, t.remedy, t.clause
 			}

@@ -53,7 +53,7 @@ func TestEveryReasonAndStatusIsExplained(t *testing.T) {
 	if kinds[Reason] != int(reason.Count)-1 || kinds[Status] != int(queue.Statuses) {
 		t.Errorf("%d reasons and %d statuses, expected %d and %d", kinds[Reason], kinds[Status], reason.Count-1, queue.Statuses)
 	}
-	if total := len(packets) + len(responder) + len(requester) + len(objects) + len(sockets) + len(connections) + len(iwarp) + len(clients) + len(calls) + len(sameHost); total != int(reason.Count)-1 {
+	if total := len(packets) + len(responder) + len(requester) + len(objects) + len(sockets) + len(connections) + len(iwarp) + len(clients) + len(calls) + len(sameHost) + len(fabric); total != int(reason.Count)-1 {
 		t.Errorf("the groups hold %d reasons, expected %d each in one group", total, reason.Count-1)
 	}
 	for s := range 256 {

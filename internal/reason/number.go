@@ -31,6 +31,7 @@ const (
 	NumSharing                       // why a region's memory is not shared with the server
 	NumIDState                       // of a communication identifier
 	NumHostMode                      // whether a device uses the memory path
+	NumPortState                     // of an InfiniBand link
 	numbers
 )
 
@@ -95,6 +96,8 @@ var named = [Count][2]Number{
 	WaitFailed:   {0, NumErrno},
 	IDState:      {NumIDState, NumIDState},
 	Disconnected: {NumIDState, NumIDState},
+
+	FabricPortState: {NumPortState, NumPortState},
 
 	HostOff:       {NumHostMode, NumHostMode},
 	HostDirectory: {0, NumErrno},

@@ -323,5 +323,27 @@ const (
 	HostRevoked
 	HostPull
 
+	// Packets that an InfiniBand fabric drops.
+	FabricLength
+	FabricVCRC
+	FabricVersion
+	FabricVL
+	FabricManagementVL
+	FabricDLID
+	FabricPortState
+	FabricManagementFull
+	FabricOverrun
+	FabricRaw
+	FabricPKey
+	FabricLinkPacket
+	FabricMTU
+	FabricLifeTime
+	FabricStalled
+	FabricHOQLife
+	FabricRoute
+	FabricLoop
+	FabricLane
+	FabricForeign
+
 	Count // the number of reasons
 )

@@ -280,6 +280,27 @@ var rows = [Count]row{
 	HostStalled:        {"HOST_STALLED", "peer takes nothing from its ring, packet dropped: waited %d ms, packet of %d bytes"},
 	HostRevoked:        {"HOST_REVOKED", "sender revoked a payload before it was copied: limit %d µs, payload of %d bytes"},
 	HostPull:           {"HOST_PULL", "payload in the peer's memory cannot be read: %d bytes, found %#x"},
+
+	FabricLength:         {"FABRIC_LENGTH", "packet's length on the link is not that of its LRH: expected %d bytes, found %d"},
+	FabricVCRC:           {"FABRIC_VCRC", "wrong VCRC: expected %#04x, found %#04x"},
+	FabricVersion:        {"FABRIC_VERSION", "wrong link version: expected %d, found %d"},
+	FabricVL:             {"FABRIC_VL", "virtual lane not in operation: %d data lanes are, found lane %d"},
+	FabricManagementVL:   {"FABRIC_MANAGEMENT_VL", "not a subnet management packet on lane 15: expected next header %d, found %d"},
+	FabricDLID:           {"FABRIC_DLID", "reserved destination LID: expected at least %#04x, found %#04x"},
+	FabricPortState:      {"FABRIC_PORT_STATE", "port not in a state for this packet: expected %v, found %v"},
+	FabricManagementFull: {"FABRIC_MANAGEMENT_FULL", "buffer of lane 15 full: room for %d packets, %d in it"},
+	FabricOverrun:        {"FABRIC_OVERRUN", "packet without credit: buffer of %d blocks, %d needed"},
+	FabricRaw:            {"FABRIC_RAW", "raw packet at a port that filters them: expected next header %d, found %d"},
+	FabricPKey:           {"FABRIC_PKEY", "P_Key not in the port's partition table: %d entries, found %#04x"},
+	FabricLinkPacket:     {"FABRIC_LINK_PACKET", "reserved link packet: expected an operation up to %d, found %d"},
+	FabricMTU:            {"FABRIC_MTU", "packet longer than the neighbor takes: expected at most %d bytes, found %d"},
+	FabricLifeTime:       {"FABRIC_LIFE_TIME", "packet too long in the switch: until %d ns, now %d ns"},
+	FabricStalled:        {"FABRIC_STALLED", "lane stalled, packet discarded: limit of %d discards in a row, found %d"},
+	FabricHOQLife:        {"FABRIC_HOQ_LIFE", "packet too long at the head of its lane: at most %d ns, found %d ns"},
+	FabricRoute:          {"FABRIC_ROUTE", "no port for this LID in the forwarding table: highest LID %#04x, found %#04x"},
+	FabricLoop:           {"FABRIC_LOOP", "packet would leave by the port at which it arrived: port %d, LID %#04x"},
+	FabricLane:           {"FABRIC_LANE", "service level has no lane here: expected a lane below %d, found service level %d"},
+	FabricForeign:        {"FABRIC_FOREIGN", "packet to a LID that is not the port's: expected LID %#04x, found %#04x"},
 }
 
 var verb = regexp.MustCompile(`%[#0-9]*[a-z]`)

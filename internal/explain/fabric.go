@@ -1,0 +1,107 @@
+package explain
+
+import "softrdma/internal/reason"
+
+// fabric explains why an InfiniBand fabric drops a packet.
+var fabric = map[reason.Reason]text{
+	reason.FabricLength: {
+		"The packet is shorter than any packet, or its local route header gives another length than it has.",
+		"The node that sent the packet, and whether bit errors are injected on the link.",
+		"Update or repair the sender; on a link with injected errors this is expected.",
+		"IBTA 7.4, 7.7.8"},
+	reason.FabricVCRC: {
+		"The packet or link packet was corrupted on the link that it arrived by. The next node would not have seen it.",
+		"SymbolErrors and LocalPhysicalErrors of the port (`perfquery`), and the fault rules of the link.",
+		"Replace the cable; on a link with injected errors this is expected.",
+		"IBTA 7.3, 7.8.2"},
+	reason.FabricVersion: {
+		"The local route header has a version other than 0, the only defined one.",
+		"The node that sent the packet.",
+		"Update the sender.",
+		"IBTA 7.4, 7.7"},
+	reason.FabricVL: {
+		"The packet is on a lane that this port has or uses no buffer for: the two ends of the link have different OperationalVLs, or a table maps the service level to a lane that the port does not have.",
+		"OperationalVLs of both ends (`smpquery portinfo`), and the SL to VL tables (`smpquery sl2vl`).",
+		"Let the subnet manager set the same number of lanes at both ends.",
+		"IBTA 7.4, 7.6.3"},
+	reason.FabricManagementVL: {
+		"Lane 15 carries subnet management packets alone, which have no GRH and no multicast address.",
+		"The node that sent the packet.",
+		"Send other packets on a data lane.",
+		"IBTA 7.6.4"},
+	reason.FabricDLID: {
+		"The destination LID is 0, which no port has.",
+		"Whether a subnet manager has assigned LIDs, and the address that the sender used.",
+		"Wait until the port is ACTIVE before sending.",
+		"IBTA 4.1.3"},
+	reason.FabricPortState: {
+		"A port passes data packets when it is ACTIVE, and takes them when it is ARMED. A port in INIT passes subnet management packets alone, and a port that is down none.",
+		"The states of both ends of the link (`iblinkinfo`), and whether a subnet manager runs (`sminfo`).",
+		"Start a subnet manager, or enable the port (`ibportstate`).",
+		"IBTA 7.2, 7.2.2"},
+	reason.FabricManagementFull: {
+		"Lane 15 has no flow control. Subnet management packets that arrive faster than they leave are dropped.",
+		"VL15Dropped of the port, and the number of packets that the subnet manager has outstanding.",
+		"Lower the manager's number of outstanding packets (opensm: max_wire_smps); it sends lost packets again.",
+		"IBTA 7.9.1"},
+	reason.FabricOverrun: {
+		"The sender sent more than the port had granted, so that the lane's buffer is full.",
+		"ExcessiveBufferOverruns of the port.",
+		"Repair the sender's flow control.",
+		"IBTA 7.9.4"},
+	reason.FabricRaw: {
+		"The subnet manager has told the port to drop packets without a base transport header.",
+		"FilterRawInbound and FilterRawOutbound of the port (`smpquery portinfo`).",
+		"Let the subnet manager clear the filter, or do not send raw packets.",
+		"IBTA 14.2.5.6"},
+	reason.FabricPKey: {
+		"The switch enforces partitions on this port. The packet's partition is not in the port's table, or both are limited members.",
+		"The partition table of the switch's port (`smpquery pkeys LID PORT`) and the P_Key of the queue pair.",
+		"Add both ends to the partition in the subnet manager's configuration.",
+		"IBTA 10.9.3"},
+	reason.FabricLinkPacket: {
+		"A link packet has an operation that is not defined.",
+		"The node at the other end of the link.",
+		"Update the node.",
+		"IBTA 7.9.4"},
+	reason.FabricMTU: {
+		"The packet is longer than NeighborMTU of the port by which it would leave.",
+		"The path MTU of the queue pair, and NeighborMTU along the path (`smpquery portinfo`).",
+		"Use the MTU of the path record.",
+		"IBTA 14.2.5.6"},
+	reason.FabricLifeTime: {
+		"The packet did not leave the switch within the LifeTimeValue that the subnet manager has set.",
+		"XmitWait of the port by which it would leave, and what the neighbor does with its packets.",
+		"Find the receiver that does not take its packets, or raise the switch's life time.",
+		"IBTA 18.2.5.4"},
+	reason.FabricStalled: {
+		"So many packets in a row waited too long at the head of the lane that the switch discards all for a while.",
+		"XmitDiscards and XmitWait of the port, and what the neighbor does with its packets.",
+		"Find the receiver that does not take its packets, or a cycle of links that wait for each other.",
+		"IBTA 18.2.5.4"},
+	reason.FabricHOQLife: {
+		"The neighbor granted no credit within HOQLife, so the switch discards the packet to let others pass.",
+		"XmitDiscards and XmitWait of the port, and what the neighbor does with its packets.",
+		"Find the receiver that does not take its packets, or a cycle of links that wait for each other.",
+		"IBTA 18.2.5.4"},
+	reason.FabricRoute: {
+		"The switch's forwarding table has no port for the packet's destination.",
+		"The table (`ibroute`), the path (`ibtracert`), and whether the destination has left the fabric.",
+		"Wait for the subnet manager's sweep, or ask for a new path record.",
+		"IBTA 14.2.5.10, 18.2.4.3"},
+	reason.FabricLoop: {
+		"Two neighbors each believe that the other is nearer to the destination, as happens while tables change.",
+		"The forwarding tables of both (`ibroute`), and when the subnet manager swept last.",
+		"Wait for the subnet manager to finish its sweep.",
+		"IBTA 18.2.4.3"},
+	reason.FabricLane: {
+		"The SL to VL table maps the service level to lane 15, which means that such packets are discarded.",
+		"The table of the two ports (`smpquery sl2vl`) and the service level of the path record.",
+		"Use the service level of the path record.",
+		"IBTA 7.6.6"},
+	reason.FabricForeign: {
+		"The packet arrived at an adapter's port that has another LID.",
+		"The forwarding tables along the path (`ibtracert`), and the LIDs of the port (`ibstat`).",
+		"Ask for a new path record: LIDs may have changed since the last one.",
+		"IBTA 9.6.1"},
+}

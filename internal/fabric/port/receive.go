@@ -1,0 +1,156 @@
+package port
+
+import (
+	"encoding/binary"
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// Receive takes a frame whose first byte arrives now: a packet or a link packet. The port
+// owns it from now on. It returns the packet if that goes on in the node, with its place
+// in the buffer of its lane, otherwise nil.
+func (p *Port) Receive(now time.Duration, frame []byte) *Packet {
+	if p.link.Physical != smp.PhysicalLinkUp {
+		p.refuse(frame, reason.Detail{Reason: reason.FabricPortState, Expected: uint64(smp.PortInit), Found: uint64(p.link.State)})
+		return nil
+	}
+	if len(frame) == ib.FlowControlLen {
+		p.receiveGrant(now, frame)
+		return nil
+	}
+	var h ib.LRH
+	if d := p.check(&h, frame); d.Reason != reason.None {
+		p.Counters.RcvErrors++
+		p.refuse(frame, d)
+		return nil
+	}
+	p.countReceived(&h)
+	k := p.env.Pool.packet()
+	k.Data, k.LRH, k.blocks, k.VL = frame, h, ib.PacketBlocks(h.Words), h.VL
+	k.Tail, k.Due, k.Ends = now+p.Duration(len(frame)), now, Never
+	if h.VL == ib.ManagementVL {
+		return p.receiveManagement(now, k)
+	}
+	return p.receiveData(now, k)
+}
+
+// check makes the checks of the packet receiver and the data packet check (IBTA 7.3, 7.4).
+func (p *Port) check(h *ib.LRH, frame []byte) reason.Detail {
+	const shortest = ib.LRHLen + 3*4 + ib.VCRCLen // IBTA 7.7.8: five words, and the CRC
+	if len(frame) < shortest || !h.Parse(frame) {
+		p.Counters.Malformed++
+		return reason.Detail{Reason: reason.FabricLength, Expected: shortest, Found: uint64(len(frame))}
+	}
+	if want, found := ib.CheckVCRC(frame); want != found {
+		p.Counters.LocalPhysicalErrors++
+		p.Counters.SymbolErrors++
+		return reason.Detail{Reason: reason.FabricVCRC, Expected: uint64(want), Found: uint64(found)}
+	}
+	p.Counters.Malformed++ // unless it proves well-formed
+	if h.Version != 0 {
+		return reason.Detail{Reason: reason.FabricVersion, Expected: 0, Found: uint64(h.Version)}
+	}
+	if n := 4*int(h.Words) + ib.VCRCLen; n != len(frame) {
+		return reason.Detail{Reason: reason.FabricLength, Expected: uint64(n), Found: uint64(len(frame))}
+	}
+	if h.VL != ib.ManagementVL && int(h.VL) >= p.config.VLs {
+		return reason.Detail{Reason: reason.FabricVL, Expected: uint64(p.config.VLs), Found: uint64(h.VL)}
+	}
+	if h.VL == ib.ManagementVL && (h.Next != ib.LocalBTH || h.DLID.Multicast()) { // IBTA 7.6.4
+		return reason.Detail{Reason: reason.FabricManagementVL, Expected: uint64(ib.LocalBTH), Found: uint64(h.Next)}
+	}
+	if h.DLID == 0 { // reserved (IBTA 4.1.3)
+		return reason.Detail{Reason: reason.FabricDLID, Expected: 1, Found: uint64(h.DLID)}
+	}
+	p.Counters.Malformed--
+	return reason.Detail{}
+}
+
+func (p *Port) countReceived(h *ib.LRH) {
+	c := &p.Counters
+	c.RcvPackets++
+	c.RcvData += uint64(h.Words)
+	c.SLRcvData[h.SL] += uint64(h.Words)
+	if h.DLID.Multicast() {
+		c.MulticastRcv++
+	} else {
+		c.UnicastRcv++
+	}
+}
+
+func (p *Port) receiveManagement(now time.Duration, k *Packet) *Packet {
+	if p.managed >= p.room { // lane 15 has no credits (IBTA 7.9.1)
+		p.Counters.VL15Dropped++
+		p.drop(now, k, reason.Detail{Reason: reason.FabricManagementFull, Expected: uint64(p.room), Found: uint64(p.managed)})
+		return nil
+	}
+	p.managed++
+	k.in, k.inVL = p, ib.ManagementVL
+	return k
+}
+
+func (p *Port) receiveData(now time.Duration, k *Packet) *Packet {
+	l := &p.lanes[k.LRH.VL]
+	if l.occupied+k.blocks > p.buffer { // the sender disregards its credits
+		p.Counters.ExcessiveBufferOverruns++
+		p.Counters.BufferOverruns++
+		p.Counters.RcvErrors++
+		p.drop(now, k, reason.Detail{Reason: reason.FabricOverrun, Expected: uint64(p.buffer), Found: uint64(l.occupied + k.blocks)})
+		return nil
+	}
+	l.received = l.received.Add(k.blocks)
+	l.occupied += k.blocks
+	k.in, k.inVL = p, k.LRH.VL
+	if d := p.admit(k); d.Reason != reason.None {
+		p.drop(now, k, d)
+		return nil
+	}
+	return k
+}
+
+// admit decides on a data packet by the state of the link and by what a manager has set.
+func (p *Port) admit(k *Packet) reason.Detail {
+	switch p.link.State {
+	case smp.PortInit: // IBTA 7.2.2: management and link packets alone
+		return reason.Detail{Reason: reason.FabricPortState, Expected: uint64(smp.PortArmed), Found: uint64(p.link.State)}
+	case smp.PortArmed: // IBTA 7.2.7: the neighbor is active already
+		p.link.State = smp.PortActive
+		if p.env.Changed != nil {
+			p.env.Changed(p.number)
+		}
+	}
+	if p.config.FilterRawInbound && k.LRH.Next < ib.LocalBTH {
+		p.Counters.RcvConstraintErrors++
+		return reason.Detail{Reason: reason.FabricRaw, Expected: uint64(ib.LocalBTH), Found: uint64(k.LRH.Next)}
+	}
+	if p.config.EnforceInbound {
+		if key, ok := p.partition(k); !ok {
+			p.Counters.RcvConstraintErrors++
+			return reason.Detail{Reason: reason.FabricPKey, Expected: uint64(len(p.partitions)), Found: uint64(key)}
+		}
+	}
+	return reason.Detail{}
+}
+
+// partition returns the P_Key of a packet and reports whether it matches one of the port's
+// table: the lower 15 bits are the same, and at least one of the two is of a full member
+// (IBTA 10.9.3). Raw packets have no key and match.
+func (p *Port) partition(k *Packet) (uint16, bool) {
+	at := k.LRH.HeaderLen() + 2 // the P_Key in the BTH
+	if k.LRH.Next < ib.LocalBTH {
+		return 0, true
+	}
+	if len(k.Data) < at+2 {
+		return 0, false
+	}
+	key := binary.BigEndian.Uint16(k.Data[at:])
+	for _, t := range p.partitions {
+		if (t^key)&^smp.FullMember == 0 && (t|key)&smp.FullMember != 0 && t&^smp.FullMember != 0 {
+			return key, true
+		}
+	}
+	return key, false
+}
