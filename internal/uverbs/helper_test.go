@@ -4,6 +4,7 @@ package uverbs
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/provider/daemon"
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -30,6 +33,7 @@ const helperSIW = "UVERBS_TEST_SIW"
 //
 //	connect QPN GID   connects the queue pair
 //	show OFFSET N     prints N bytes of its memory
+//	share             asks for a share of the device's address
 func TestHelper(t *testing.T) {
 	path := os.Getenv(helperEnv)
 	if path == "" {
@@ -65,9 +69,29 @@ func TestHelper(t *testing.T) {
 		} else if n, _ = fmt.Sscanf(in.Text(), "show %d %d", &a, &b); n == 2 {
 			fmt.Printf("%q\n", s.buf[a:][:b])
 			continue
+		} else if in.Text() == "share" {
+			fmt.Println(takeSlot(path))
+			continue
 		}
 		fmt.Println("done")
 	}
+}
+
+// takeSlot asks for a share of the address of a server's first device, and says what became
+// of that.
+func takeSlot(socket string) string {
+	slot, err := daemon.TakeSlot(socket)
+	var why *reason.Error
+	switch {
+	case errors.As(err, &why):
+		return fmt.Sprint(why.Detail.Reason, " ", why.Detail.Expected, " ", why.Detail.Found, " ", errors.Is(err, syscall.EACCES))
+	case err != nil:
+		return err.Error()
+	}
+	if err := slot.Close(); err != nil {
+		return err.Error()
+	}
+	return "taken"
 }
 
 // A helper is that program, running.

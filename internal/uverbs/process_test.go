@@ -3,6 +3,7 @@
 package uverbs
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -102,6 +103,24 @@ func TestProgramsOfTwoUsersShareADevice(t *testing.T) {
 	oneSided(t, s, h)
 	h.kill()
 	eventually(t, "nothing of the other user's", func() bool { return s.Count().Processes == 1 })
+}
+
+// Programs that share an address can forge each other's queue pair numbers: so only those of
+// the server's user get a share, whoever else may use the device.
+func TestProgramOfAnotherUserGetsNoShareOfTheAddress(t *testing.T) {
+	user := nobody(t)
+	s, log := newServerFor(t, "127.14.5.5", func(uint32, uint32) bool { return true })
+	h := startHelper(t, s, user)
+	if h.error != "" {
+		t.Fatal(h.error, log())
+	}
+	if got, want := h.tell("share"), fmt.Sprintf("SLOT_USER %d %d true", os.Geteuid(), user.Uid); got != want {
+		t.Errorf("another user's program: %s, expected %s", got, want)
+	}
+	if got := startHelper(t, s, nil).tell("share"); got != "taken" {
+		t.Errorf("a program of the server's user: %s", got)
+	}
+	eventually(t, "no share is taken", func() bool { return s.Count().Slots == 0 })
 }
 
 func TestProgramKilledInMidTransferLeavesOthersAlone(t *testing.T) {

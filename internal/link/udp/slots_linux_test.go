@@ -5,6 +5,7 @@ package udp
 import (
 	"errors"
 	"net/netip"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -175,5 +176,47 @@ func TestOpenSlotRefusesOtherSockets(t *testing.T) {
 	}
 	if _, err := unix.FcntlInt(uintptr(other), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the refused descriptor is open: %v", err)
+	}
+}
+
+// A program in another network namespace has other addresses and routes.
+func TestOpenSlotRefusesAnotherNetwork(t *testing.T) {
+	_, s := openSlots(t, "127.0.0.1", 1, 256)
+	lane, fds, err := s.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Give(lane)
+	own, err := unix.GetsockoptUint64(fds[0], unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		closeDescriptors(fds)
+		t.Skipf("SKIPPED: the system does not tell networks apart: %v", err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			closeDescriptors(fds)
+			result <- err
+			return
+		}
+		l, err := OpenSlot(fds, s.local, Config{})
+		if err == nil {
+			_ = l.Close()
+		}
+		result <- err
+	}()
+	err = <-result
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("SKIPPED: no rights to make a network namespace: %v", err)
+	}
+	var why *reason.Error
+	if !errors.As(err, &why) || why.Detail.Reason != reason.SlotNetwork || why.Detail.Found != own || why.Detail.Expected == own {
+		t.Errorf("slot of another network: %v, expected SLOT_NETWORK with cookie %d", err, own)
+	}
+	for _, fd := range fds {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+			t.Errorf("descriptor %d of the refused slot is open: %v", fd, err)
+		}
 	}
 }
