@@ -31,7 +31,7 @@ type Config struct {
 	// Deliver gets each packet that ends here, with the port at which it arrived, or 0 if
 	// the node itself sent it: all packets of an adapter, and those to port 0 of a switch. It
 	// owns the frame if it returns true. With false the frame stays in the node, with
-	// all behind it on its lane, until Resume.
+	// all behind it on its lane, until Resume. Deliver may call Send.
 	Deliver func(port int, frame []byte) bool
 
 	// Writable is called when Send takes packets of a port again after it refused one. It may
@@ -206,9 +206,6 @@ func (n *Node) Disconnect(now time.Duration, number int) {
 	n.now = now
 	n.ports[number].Disconnect(now)
 }
-
-// Trainable reports whether a port looks for a neighbor.
-func (n *Node) Trainable(number int) bool { return n.ports[number].Trainable() }
 
 // PortConfig returns what a manager has set of a port, with the width and speed that it has
 // enabled.

@@ -111,34 +111,6 @@ func TestMulticastReachesEachPortOnce(t *testing.T) {
 	}
 }
 
-// management is a subnet management packet by directed route.
-func management() []byte {
-	return ib.AppendNative(nil, ib.LRH{VL: ib.ManagementVL, Next: ib.LocalBTH, DLID: ib.PermissiveLID, SLID: ib.PermissiveLID}, nil,
-		&ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: 0xffff}, DETH: ib.DETH{}, Payload: make([]byte, 256)})
-}
-
-func TestDirectedRoutePacketsPassNodesInInit(t *testing.T) {
-	w := newWorld(t)
-	line(w, 1, Config{Port: quiet})
-	w.run(w.now + time.Microsecond)
-	if l := w.nodes[2].Link(1); l.State != smp.PortInit || l.Physical != smp.PhysicalLinkUp {
-		t.Fatalf("link %+v", l)
-	}
-	w.nodes[0].Send(w.now, 1, management())
-	w.run(w.now + 10*time.Microsecond)
-	if len(w.arrived[2]) != 1 {
-		t.Fatalf("%d packets at the switch's port 0", len(w.arrived[2]))
-	}
-	w.nodes[2].Send(w.now, 2, management()) // as its agent sends it on
-	w.run(w.now + 10*time.Microsecond)
-	if len(w.arrived[1]) != 1 {
-		t.Errorf("%d packets at the other adapter", len(w.arrived[1]))
-	}
-	if w.send(0, 1, 0, 0, 8); len(w.drops) != 1 || w.drops[0].Reason != reason.FabricPortState {
-		t.Errorf("data packet in INIT: dropped %v", w.drops)
-	}
-}
-
 func TestSwitchRefusesByName(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -218,45 +190,6 @@ func TestSwitchLifeTimeDiscards(t *testing.T) {
 	}
 }
 
-func TestLinkDownDiscardsWhatWaitsAndComesBack(t *testing.T) {
-	w := newWorld(t)
-	line(w, 2, Config{Port: quiet})
-	w.activate(hardware.PortConfig{})
-	s := &stream{src: 0, dst: 1, size: 2048, total: 100}
-	for s.next < 20 && w.send(0, 1, 0, s.next, 2048) {
-		s.next++
-	}
-	w.run(w.now + 2*time.Microsecond)
-	a, b := end{2, 2}, end{3, 1}
-	w.nodes[a.node].SetLink(a.port, hardware.LinkDown)
-	w.nodes[b.node].Disconnect(w.now, b.port)
-	w.run(w.now + 20*time.Microsecond)
-	if c := w.nodes[2].Counters(2); c.LinkDowned != 1 || c.InactiveDiscards == 0 {
-		t.Errorf("down %d times, %d discards", c.LinkDowned, c.InactiveDiscards)
-	}
-	w.checkEmpty(0)
-	w.join(a, b, linkQDR4x)
-	for _, e := range []end{a, b} {
-		n := w.nodes[e.node]
-		if n.SetLink(e.port, hardware.LinkActivate) {
-			t.Error("port became active without having been armed")
-		}
-		if !n.SetLink(e.port, hardware.LinkArm) {
-			t.Error("port cannot be armed")
-		}
-	}
-	w.nodes[a.node].SetLink(a.port, hardware.LinkActivate)
-	w.arrived[1] = nil
-	w.send(0, 1, 0, 0, 100)
-	w.run(w.now + 20*time.Microsecond)
-	if len(w.arrived[1]) != 1 {
-		t.Errorf("%d packets arrived after the link came back", len(w.arrived[1]))
-	}
-	if s := w.nodes[b.node].Link(b.port).State; s != smp.PortActive { // by the packet, IBTA 7.2.7
-		t.Errorf("armed port that got a packet is %v, expected active", s)
-	}
-}
-
 func TestTablesReadAsTheyWereSet(t *testing.T) {
 	n := New(Config{Switch: true, Ports: 36})
 	if f := n.Forwarding(7); f[0] != smp.NoPort || f[63] != smp.NoPort {
@@ -315,4 +248,82 @@ func TestAdapterTakesTheLIDsOfItsMask(t *testing.T) {
 	if len(w.drops) != 1 || w.drops[0].Reason != reason.FabricForeign || len(w.arrived[0]) != 1 {
 		t.Errorf("dropped %v, %d packets came back", w.drops, len(w.arrived[0]))
 	}
+}
+
+// An agent answers from within Deliver.
+func TestDeliverMaySend(t *testing.T) {
+	w := newWorld(t)
+	line(w, 1, Config{Port: quiet})
+	w.activate(hardware.PortConfig{})
+	n := w.nodes[1]
+	first := true
+	w.refuse = func(node int, _ []byte) bool {
+		if node == 1 && first {
+			first = false
+			n.Send(w.now, 1, w.datagram(1, ib.LID(lidOf(0)), 0, 0, 64))
+			n.Send(w.now, 1, w.datagram(1, ib.LID(lidOf(1)), 0, 1, 64)) // to itself
+		}
+		return false
+	}
+	w.send(0, 1, 0, 0, 64)
+	w.run(w.now + 20*time.Microsecond)
+	if len(w.arrived[0]) != 1 || len(w.arrived[1]) != 2 {
+		t.Errorf("%d and %d packets arrived, expected 1 and 2", len(w.arrived[0]), len(w.arrived[1]))
+	}
+}
+
+// The ICRC covers reserved bits of the LRH, which a switch must not change with the lane.
+func TestChangeOfLaneKeepsTheICRC(t *testing.T) {
+	w := newWorld(t)
+	line(w, 1, Config{Port: quiet})
+	w.activate(hardware.PortConfig{})
+	w.nodes[2].SetSLtoVL(1, 2, &smp.SLtoVL{3})
+	var got []byte
+	w.refuse = func(_ int, frame []byte) bool {
+		got = append([]byte(nil), frame...)
+		return false
+	}
+	frame := w.datagram(0, ib.LID(lidOf(1)), 0, 0, 64)
+	frame[1] |= 0xc
+	frame[4] |= 0xf8
+	end := len(frame) - ib.VCRCLen
+	ib.PutICRC(frame[end-ib.ICRCLen:], ib.NativeICRC(frame[:end]))
+	ib.PutVCRC(frame)
+	w.nodes[0].Send(w.now, 1, frame)
+	w.run(w.now + 20*time.Microsecond)
+	if got == nil || got[0]>>4 != 3 {
+		t.Fatalf("frame % x, expected one on lane 3", got)
+	}
+	if sum := ib.NativeICRC(got[:end]); sum != ib.ICRC(got[:end]) {
+		t.Errorf("ICRC %#08x, the packet has %#08x", sum, ib.ICRC(got[:end]))
+	}
+}
+
+// FuzzSwitch sends arbitrary packets with a right VCRC through a switch.
+func FuzzSwitch(f *testing.F) {
+	w := newWorld(f)
+	f.Add(w.datagram(0, 2, 0, 0, 64))
+	f.Add(w.datagram(0, 0xc003, 0, 0, 64))
+	f.Add(management())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < ib.VCRCLen || len(b) > ib.MaxNativeLen {
+			return
+		}
+		w := newWorld(t)
+		line(w, 1, Config{Port: quiet})
+		w.activate(hardware.PortConfig{EnforceInbound: true})
+		s := w.nodes[2]
+		s.SetMulticast(0, 0, &smp.MulticastForwarding{3: 7})
+		for _, number := range []int{1, 2} {
+			frame := w.pool.Buffer(len(b))
+			copy(frame, b)
+			ib.PutVCRC(frame)
+			s.Receive(w.now, number, frame)
+		}
+		own := append([]byte(nil), b...)
+		ib.PutVCRC(own)
+		s.Send(w.now, 0, own)
+		w.run(w.now + 100*time.Microsecond)
+		w.checkEmpty(0)
+	})
 }

@@ -265,6 +265,9 @@ func (w *world) checkCounters() {
 			w.t.Errorf("link %v to %v: %d bytes, counted %d and %d; packets %d and %d",
 				a, b, w.sent[a], 4*out.XmitData, 4*in.RcvData, out.XmitPackets, in.RcvPackets)
 		}
+		if in.ExcessiveBufferOverruns != 0 {
+			w.t.Errorf("%v sent %d packets without credit", a, in.ExcessiveBufferOverruns)
+		}
 	}
 }
 

@@ -37,10 +37,11 @@ func (p *Port) Send(now time.Duration, k *Packet) {
 	p.reschedule(now)
 }
 
-// relabel writes the lane of the next link into the LRH, which changes the VCRC alone.
+// relabel writes the lane of the next link into the LRH. The ICRC covers all other bits of
+// the LRH, so that they stay as they are.
 func relabel(k *Packet) {
 	k.LRH.VL = k.VL
-	k.LRH.Put(k.Data)
+	k.Data[0] = k.VL<<4 | k.Data[0]&0xf
 	ib.PutVCRC(k.Data)
 }
 
