@@ -1,0 +1,144 @@
+package subnet
+
+import (
+	"time"
+
+	"softrdma/internal/fabric/agent"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// Queue pair 1 and its Q_Key (IBTA 3.9.3, 10.2.5).
+const (
+	gsiQPN  = 1
+	gsiQKey = 0x80010000
+)
+
+// deliver sorts the packets that end at a node: those of queue pairs 0 and 1 wait for the
+// agents, the others are the program's.
+func (s *Subnet) deliver(m *member, port int, frame []byte) bool {
+	var n ib.Native
+	if n.Parse(frame) == ib.OK && n.LRH.Next >= ib.LocalBTH && queuePair(n.Body) <= gsiQPN {
+		m.inbox = append(m.inbox, frameAt{port, frame})
+		return true
+	}
+	if m.program != nil {
+		return m.program.Packet(s.now, port, frame)
+	}
+	s.drop(m, port, reason.Detail{Reason: reason.PacketQPN, Found: uint64(queuePair(n.Body))})
+	s.pool.Recycle(frame)
+	return true
+}
+
+// queuePair is the destination of a packet that has a BTH.
+func queuePair(bth []byte) uint32 {
+	if len(bth) < ib.BTHLen {
+		return ib.DestQPNMask
+	}
+	return uint32(bth[5])<<16 | uint32(bth[6])<<8 | uint32(bth[7])
+}
+
+func (s *Subnet) drop(m *member, port int, d reason.Detail) {
+	if s.config.Dropped != nil {
+		s.config.Dropped(topology.End{Node: m.index, Port: port}, d)
+	}
+}
+
+// manage lets the agents of a node act on the management packets that came, and send traps
+// that are due.
+func (s *Subnet) manage(m *member) {
+	for len(m.inbox) > 0 {
+		f := m.inbox[0]
+		if m.inbox = m.inbox[1:]; len(m.inbox) == 0 {
+			m.inbox = nil
+		}
+		s.receiveMAD(m, f.port, f.frame)
+		s.pool.Recycle(f.frame)
+	}
+	for {
+		var out agent.Departure
+		o, ok := m.agent.Trap(s.now, &out)
+		if !ok {
+			break
+		}
+		s.carryOut(m, &agent.Arrival{Port: out.Port, SLID: out.SLID, DLID: out.DLID}, o, &out)
+	}
+	s.drain(m)
+}
+
+// receiveMAD gives a management packet to a node's agents.
+func (s *Subnet) receiveMAD(m *member, port int, frame []byte) {
+	var n ib.Native
+	var p ib.Packet
+	if n.Parse(frame) != ib.OK || p.Parse(n.Body) != ib.OK || len(p.Payload) != mad.Len || p.Opcode != ib.UDSendOnly {
+		s.drop(m, port, reason.Detail{Reason: reason.PacketLRHLength, Expected: mad.Len, Found: uint64(len(p.Payload))})
+		return
+	}
+	if want := ib.NativeICRC(frame[:len(frame)-ib.VCRCLen]); want != ib.ICRC(n.Body) {
+		s.drop(m, port, reason.Detail{Reason: reason.PacketICRC, Expected: uint64(want), Found: uint64(ib.ICRC(n.Body))})
+		return
+	}
+	if p.DestQPN == gsiQPN && p.DETH.QKey != gsiQKey {
+		s.drop(m, port, reason.Detail{Reason: reason.PacketQKey, Expected: gsiQKey, Found: uint64(p.DETH.QKey)})
+		return
+	}
+	in := agent.Arrival{
+		Port: port, SLID: uint16(n.LRH.SLID), DLID: uint16(n.LRH.DLID), SL: n.LRH.SL, QPN: p.DestQPN, SourceQPN: p.DETH.SrcQPN,
+		PKey: p.PKey, MAD: (*[mad.Len]byte)(p.Payload),
+	}
+	var out agent.Departure
+	s.carryOut(m, &in, m.agent.Receive(s.now, &in, &out), &out)
+}
+
+// SendMAD sends a management packet of a node's program. Port is that of an adapter, or 0 of
+// a switch. A packet of queue pair 0 may be for the node itself.
+func (s *Subnet) SendMAD(now time.Duration, node int, out *agent.Departure) {
+	s.now = max(s.now, now)
+	m := s.members[node]
+	if out.QPN == smp.QPN {
+		in := agent.Arrival{Port: out.Port, SLID: out.SLID, DLID: out.DLID, SL: out.SL, QPN: out.QPN, SourceQPN: out.SourceQPN, PKey: out.PKey, MAD: &out.MAD}
+		var next agent.Departure
+		s.carryOut(m, &in, m.agent.Originate(s.now, &in, &next), &next)
+	} else {
+		s.sendMAD(m, out)
+	}
+	s.schedule(m)
+}
+
+// carryOut does what an agent decided.
+func (s *Subnet) carryOut(m *member, in *agent.Arrival, o agent.Outcome, out *agent.Departure) {
+	switch o {
+	case agent.Send:
+		s.sendMAD(m, out)
+	case agent.Local:
+		if m.program != nil {
+			own := *in
+			own.MAD = &out.MAD
+			m.program.MAD(s.now, &own)
+		}
+	case agent.Discard:
+		if out.Reason.Reason != reason.None {
+			s.drop(m, in.Port, out.Reason)
+		}
+	}
+}
+
+// sendMAD puts a management packet into a frame (IBTA 13.5.1, 14.2.1) and sends it.
+func (s *Subnet) sendMAD(m *member, out *agent.Departure) {
+	h := ib.LRH{SL: out.SL, Next: ib.LocalBTH, DLID: ib.LID(out.DLID), SLID: ib.LID(out.SLID)}
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: out.PKey, DestQPN: out.QPN}, Payload: out.MAD[:]}
+	p.DETH = ib.DETH{SrcQPN: out.SourceQPN}
+	if out.QPN == smp.QPN {
+		h.VL, p.PKey = ib.ManagementVL, smp.DefaultPKey
+	} else {
+		p.DETH.QKey = out.QKey
+	}
+	frame := ib.AppendNative(s.pool.Buffer(0), h, nil, &p)
+	if !m.node.Send(s.now, out.Port, frame) {
+		s.pool.Recycle(frame)
+		s.drop(m, out.Port, reason.Detail{Reason: reason.FabricPortState})
+	}
+}

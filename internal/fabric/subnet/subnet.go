@@ -1,0 +1,302 @@
+// Package subnet joins the nodes of an InfiniBand fabric to a subnet: cables that carry
+// frames between their ports, and in each node the agents that answer management packets.
+// Everything that one process has of a fabric is one Subnet.
+//
+// It moves frames and decides which of them end at an agent, and when a cable trains. What a
+// node does with a frame is package node's business, what an agent answers package agent's.
+//
+//	        frames                      frames
+//	node ------------> cable: delay ------------> node
+//	 |  ^                                          |  ^
+//	 v  |  QP0, QP1                                v  |
+//	agents ---> Program: managers, umad           agents
+//	 node ----> Program: data packets              node
+//
+// The package does no I/O and reads no clock. A Subnet belongs to one goroutine at a time.
+package subnet
+
+import (
+	"container/heap"
+	"time"
+
+	"softrdma/internal/eventqueue"
+	"softrdma/internal/fabric/agent"
+	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/fabric/node"
+	"softrdma/internal/fabric/port"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/reason"
+)
+
+// Never is a deadline that does not come.
+const Never time.Duration = 1<<63 - 1
+
+// DefaultCable is the delay of a cable of five metres.
+const DefaultCable = 25 * time.Nanosecond
+
+// training is how long the two ends of a cable take to agree on a link.
+const training = time.Microsecond
+
+// A Program is what runs on a node above its agents: managers, drivers, tools. It is called
+// from within Run, and may call Send and SendMAD.
+type Program interface {
+	// MAD gets a management packet that is not the agents'. It keeps nothing of it.
+	MAD(now time.Duration, in *agent.Arrival)
+
+	// Packet gets another packet, from LRH to VCRC, with the port by which it came. It owns
+	// the frame if it returns true. With false the packet stays in the node, and with it its
+	// lane, until Resume.
+	Packet(now time.Duration, port int, frame []byte) bool
+
+	// Notify tells what a manager changed at an end port.
+	Notify(port int, e agent.Event)
+}
+
+// A Config is what a subnet is made of.
+type Config struct {
+	Fabric *topology.Fabric // nodes and cables
+	Cable  time.Duration    // delay of each cable; 0 is DefaultCable
+	Port   port.Config      // of each port; the number is set
+	Node   node.Config      // Hop and StoreAndForward alone
+
+	// Dropped is called for each packet that is dropped. It may be nil.
+	Dropped func(at topology.End, d reason.Detail)
+}
+
+// A Subnet is nodes, cables and agents.
+type Subnet struct {
+	config  Config
+	now     time.Duration
+	pool    port.Pool
+	members []*member
+	flights eventqueue.Queue[flight]
+	due     dueHeap
+	changed []topology.End // whose link state may have changed
+}
+
+// A member is a node with its agents.
+type member struct {
+	index   int
+	node    *node.Node
+	agent   *agent.Agent
+	program Program
+	inbox   []frameAt // of queue pairs 0 and 1
+	cables  []cable   // by port
+
+	deadline time.Duration
+	place    int // in the heap of deadlines
+}
+
+// A cable is one end of a cable.
+type cable struct {
+	peer  topology.End // Port is 0 without a cable
+	cut   bool
+	epoch uint32 // counts the links that were up: what is under way on an older one is lost
+	link  hardware.Link
+}
+
+type frameAt struct {
+	port  int
+	frame []byte
+}
+
+// A flight is a frame on a cable, or the end of training if the frame is nil.
+type flight struct {
+	to    topology.End
+	epoch uint32
+	frame []byte
+}
+
+// New makes the subnet of a fabric. All cables train.
+func New(c Config) *Subnet {
+	if c.Cable == 0 {
+		c.Cable = DefaultCable
+	}
+	s := &Subnet{config: c}
+	for i := range c.Fabric.Nodes {
+		s.members = append(s.members, s.newMember(i))
+	}
+	for i, m := range s.members {
+		for p := 1; p < len(m.cables); p++ {
+			s.train(topology.End{Node: i, Port: p})
+		}
+	}
+	return s
+}
+
+func (s *Subnet) newMember(i int) *member {
+	t := &s.config.Fabric.Nodes[i]
+	m := &member{index: i, cables: make([]cable, len(t.Ports)), deadline: Never, place: -1}
+	nc := node.Config{
+		Switch: t.Kind == topology.Switch, Ports: t.NumPorts(), Port: s.config.Port, Hop: s.config.Node.Hop,
+		StoreAndForward: s.config.Node.StoreAndForward, Pool: &s.pool,
+		Deliver: func(port int, frame []byte) bool { return s.deliver(m, port, frame) },
+		Changed: func(port int) { s.changed = append(s.changed, topology.End{Node: i, Port: port}) },
+	}
+	if d := s.config.Dropped; d != nil {
+		nc.Dropped = func(port int, why reason.Detail) { d(topology.End{Node: i, Port: port}, why) }
+	}
+	for p := 1; p < len(t.Ports); p++ {
+		m.cables[p] = cable{peer: t.Ports[p].Peer, link: linkOf(&t.Ports[p])}
+	}
+	m.node = node.New(nc)
+	ac := agentConfig(t, &s.config.Port)
+	ac.Notify = func(port int, e agent.Event) {
+		if m.program != nil {
+			m.program.Notify(port, e)
+		}
+	}
+	m.agent = agent.New(ac, m.node)
+	return m
+}
+
+// Attach sets the program of a node, nil for none.
+func (s *Subnet) Attach(node int, p Program) { s.members[node].program = p }
+
+// Agent returns the agents of a node, which know its LIDs and GIDs.
+func (s *Subnet) Agent(node int) *agent.Agent { return s.members[node].agent }
+
+// Node returns a node's ports and tables.
+func (s *Subnet) Node(node int) *node.Node { return s.members[node].node }
+
+// Pool returns the buffers for the frames of Send.
+func (s *Subnet) Pool() *port.Pool { return &s.pool }
+
+// Send sends a frame of the node's program by a port, from its LRH to its VCRC. If it
+// returns true, the subnet owns the frame. With false the node has no room for it.
+func (s *Subnet) Send(now time.Duration, from topology.End, frame []byte) bool {
+	s.now = max(s.now, now)
+	m := s.members[from.Node]
+	ok := m.node.Send(s.now, from.Port, frame)
+	s.schedule(m)
+	return ok
+}
+
+// Resume makes a node offer packets again that its program did not take.
+func (s *Subnet) Resume(now time.Duration, at topology.End) {
+	s.now = max(s.now, now)
+	m := s.members[at.Node]
+	m.node.Resume(s.now, at.Port)
+	s.schedule(m)
+}
+
+// Deadline is when Run has something to do.
+func (s *Subnet) Deadline() time.Duration {
+	d := Never
+	if at, ok := s.flights.Next(); ok {
+		d = at
+	}
+	if len(s.due) > 0 {
+		d = min(d, s.due[0].deadline)
+	}
+	if len(s.changed) > 0 {
+		d = s.now
+	}
+	return d
+}
+
+// Run lets everything happen that is due until a time.
+func (s *Subnet) Run(until time.Duration) {
+	for s.Deadline() <= until {
+		s.now = max(s.now, s.Deadline())
+		s.step()
+	}
+	s.now = max(s.now, until)
+}
+
+// step lets happen what is due now.
+func (s *Subnet) step() {
+	for {
+		f, _, ok := s.flights.Pop(s.now)
+		if !ok {
+			break
+		}
+		s.land(&f)
+	}
+	for len(s.due) > 0 && s.due[0].deadline <= s.now {
+		m := s.due[0]
+		s.drain(m)
+		s.manage(m)
+		s.schedule(m)
+	}
+	for len(s.changed) > 0 {
+		e := s.changed[0]
+		s.changed = s.changed[1:]
+		s.follow(e)
+	}
+	s.changed = nil
+}
+
+// land is the arrival of a frame at the far end of a cable.
+func (s *Subnet) land(f *flight) {
+	m := s.members[f.to.Node]
+	c := &m.cables[f.to.Port]
+	switch {
+	case f.frame == nil:
+		s.trained(f.to, f.epoch)
+		return
+	case f.epoch != c.epoch:
+		s.pool.Recycle(f.frame)
+		return
+	}
+	m.node.Receive(s.now, f.to.Port, f.frame)
+	s.schedule(m)
+}
+
+// drain puts the frames that leave a node now on their cables.
+func (s *Subnet) drain(m *member) {
+	for {
+		number, frame := m.node.Next(s.now)
+		if frame == nil {
+			return
+		}
+		c := &m.cables[number]
+		if c.peer.Port == 0 || c.cut {
+			s.pool.Recycle(frame)
+			continue
+		}
+		s.flights.Push(s.now+s.config.Cable, flight{c.peer, c.epoch, frame})
+	}
+}
+
+// schedule notes when a node wants to be called.
+func (s *Subnet) schedule(m *member) {
+	m.deadline = min(m.node.Deadline(), m.agent.Deadline())
+	if len(m.inbox) > 0 {
+		m.deadline = s.now
+	}
+	switch {
+	case m.place >= 0 && m.deadline == Never:
+		heap.Remove(&s.due, m.place)
+	case m.place >= 0:
+		heap.Fix(&s.due, m.place)
+	case m.deadline != Never:
+		heap.Push(&s.due, m)
+	}
+}
+
+// A dueHeap is members by deadline.
+type dueHeap []*member
+
+// The methods implement heap.Interface.
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
+
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	m := x.(*member)
+	m.place = len(*h)
+	*h = append(*h, m)
+}
+
+func (h *dueHeap) Pop() any {
+	m := (*h)[len(*h)-1]
+	m.place = -1
+	*h = (*h)[:len(*h)-1]
+	return m
+}
