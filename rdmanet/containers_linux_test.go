@@ -2,11 +2,13 @@ package rdmanet_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -19,20 +21,25 @@ import (
 // containerEnvironment says what TestContainerProcess is: a server, or a client.
 const containerEnvironment = "SOFTRDMA_TEST_CONTAINER"
 
+// containerProtocol is the number of the protocol that it speaks.
+const containerProtocol = "SOFTRDMA_TEST_CONTAINER_PROTOCOL"
+
 const containerServer = "10.77.0.1"
 
 // Two containers have no network between them, but a directory. The connection manager's
 // messages take memory, as does all that follows.
 func TestContainersConnectWithoutNetwork(t *testing.T) {
-	for _, mode := range []string{"auto", "require"} {
-		t.Run(mode, func(t *testing.T) {
-			dir := t.TempDir()
-			server := startContainer(t, dir, mode, "server", containerServer)
-			server.expect("ready")
-			client := startContainer(t, dir, mode, "client", "10.77.0.2")
-			client.expect("echo 1000000 bytes, same host")
-			server.expect("served")
-		})
+	for _, protocol := range []verbs.Protocol{verbs.RoCE, verbs.RoCEv1} {
+		for _, mode := range []string{"auto", "require"} {
+			t.Run(fmt.Sprint(protocol, " ", mode), func(t *testing.T) {
+				dir := t.TempDir()
+				server := startContainer(t, protocol, dir, mode, "server", containerServer)
+				server.expect("ready")
+				client := startContainer(t, protocol, dir, mode, "client", "10.77.0.2")
+				client.expect("echo 1000000 bytes, same host")
+				server.expect("served")
+			})
+		}
 	}
 }
 
@@ -42,10 +49,10 @@ type container struct {
 	out *bufio.Scanner
 }
 
-func startContainer(t *testing.T, dir, mode, role, addr string) *container {
+func startContainer(t *testing.T, protocol verbs.Protocol, dir, mode, role, addr string) *container {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestContainerProcess$", "-test.v")
-	cmd.Env = append(os.Environ(), containerEnvironment+"="+role, "SOFTRDMA_HOST_DIR="+dir, "SOFTRDMA_SAME_HOST="+mode)
+	cmd.Env = append(os.Environ(), containerEnvironment+"="+role, fmt.Sprintf("%s=%d", containerProtocol, protocol), "SOFTRDMA_HOST_DIR="+dir, "SOFTRDMA_SAME_HOST="+mode)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -82,9 +89,11 @@ func (c *container) expect(line string) {
 func TestContainerProcess(t *testing.T) {
 	const size = 1_000_000
 	at := net.JoinHostPort(containerServer, "7000")
+	number, _ := strconv.Atoi(os.Getenv(containerProtocol))
+	protocol := verbs.Protocol(number)
 	switch os.Getenv(containerEnvironment) {
 	case "server":
-		l, err := rdmanet.Listen("rdma", at)
+		l, err := (&rdmanet.ListenConfig{Protocol: protocol}).Listen(context.Background(), "rdma", at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +108,7 @@ func TestContainerProcess(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 		fmt.Println("served")
 	case "client":
-		d := rdmanet.Dialer{Timeout: 20 * time.Second}
+		d := rdmanet.Dialer{Timeout: 20 * time.Second, Protocol: protocol}
 		c, err := d.Dial("rdma", at)
 		if err != nil {
 			t.Fatal(err)

@@ -52,12 +52,33 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 	if err := d.Prepare(path.Dst, remote); err != nil {
 		return err
 	}
-	if l := d.lanes[0]; l.net != nil {
-		if r, ok := l.net.(frame.Resolver); ok {
-			return r.Resolve(path)
-		}
+	l := d.lanes[0]
+	r, ok := l.net.(frame.Resolver)
+	if !ok {
+		return nil
 	}
-	return nil
+	l.Lock()
+	found := l.inMemory(path, remote)
+	l.Unlock()
+	if found { // perhaps nobody answers in the network
+		return nil
+	}
+	return r.Resolve(path)
+}
+
+// inMemory reports whether a path through memory leads to the peer, or will once it is used.
+func (l *lane) inMemory(path *qp.Path, remote uint32) bool {
+	dst := l.net.Key(path, 0, remote).Dst
+	return l.host.Find(dst, remote) != nil || l.host.Sharing(dst) > 0
+}
+
+// memoryFlow returns a flow to a peer that memory leads to and no network.
+func (l *lane) memoryFlow(path *qp.Path) *frame.Flow {
+	if o, ok := l.net.(frame.Offline); ok {
+		return o.Offline(path)
+	}
+	local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.cfg.Random()|1))
+	return &frame.Flow{Local: local, Peer: path.Dst}
 }
 
 // GroupGID returns the GID of an IP multicast group, as an address.
@@ -80,9 +101,8 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	switch {
 	case err == nil:
 		t.Flow = f
-	case l.host.Find(path.Dst, remote) != nil, l.host.Sharing(path.Dst) > 0: // no network leads there
-		local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.cfg.Random()|1))
-		t.Flow, t.memoryOnly = &frame.Flow{Local: local, Peer: path.Dst}, true
+	case l.inMemory(path, remote):
+		t.Flow, t.memoryOnly = l.memoryFlow(path), true
 	default:
 		return nil, err
 	}
@@ -92,15 +112,19 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 
 // replyFlow returns the flow of one answer to a peer whose address may be forged. A flow
 // of its own would cost a socket for each address.
-func (l *lane) replyFlow(path *qp.Path, _, _ uint32) (*txFlow, error) {
+func (l *lane) replyFlow(path *qp.Path, _, remote uint32) (*txFlow, error) {
 	if l.tx.flow == &l.reply {
 		l.tx.flush()
 	}
 	f, err := l.net.Reply(path)
-	if err != nil {
+	switch {
+	case err == nil:
+		l.reply = txFlow{Flow: f}
+	case l.inMemory(path, remote):
+		l.reply = txFlow{Flow: l.memoryFlow(path), memoryOnly: true}
+	default:
 		return nil, err
 	}
-	l.reply = txFlow{Flow: f}
 	return &l.reply, nil
 }
 

@@ -94,6 +94,13 @@ type Resolver interface {
 	Resolve(path *qp.Path) error
 }
 
+// An Offline is a Network whose flows have headers also where no network leads to the peer.
+// Their packets travel in memory, where traces show the headers.
+type Offline interface {
+	// Offline returns the flow of a path, which is never given to Close.
+	Offline(path *qp.Path) *Flow
+}
+
 // A Key is what the packets of one flow have in common.
 type Key struct {
 	Dst  qp.Endpoint

@@ -99,6 +99,7 @@ type Network struct {
 var (
 	_ frame.Network  = (*Network)(nil)
 	_ frame.Resolver = (*Network)(nil)
+	_ frame.Offline  = (*Network)(nil)
 )
 
 // Networks makes the networks of several lanes' links, which have one GID.
@@ -158,6 +159,10 @@ func (n *Network) Open(path *qp.Path, _ uint32) (*frame.Flow, error) {
 	}
 	return n.flow(via, mac, path), nil
 }
+
+// Offline implements frame.Offline. The frames have no MAC address to go to, as those to devices
+// on this host.
+func (n *Network) Offline(path *qp.Path) *frame.Flow { return n.flow(n.link.Host(), MAC{}, path) }
 
 // Resolve implements frame.Resolver.
 func (n *Network) Resolve(path *qp.Path) error {
