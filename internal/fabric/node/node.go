@@ -28,9 +28,9 @@ type Config struct {
 
 	Pool *port.Pool // can be shared with other nodes of the same goroutine; nil is a new one
 
-	// Deliver gets each packet that ends here, with the port at which it arrived, or 0 if
-	// the node itself sent it: all packets of an adapter, and those to port 0 of a switch. It
-	// owns the frame if it returns true. With false the frame stays in the node, with
+	// Deliver gets each packet that ends here: all packets of an adapter, with their port, and
+	// those to port 0 of a switch, with the port at which they arrived, 0 if the switch itself
+	// sent them. It owns the frame if it returns true. With false the frame stays in the node, with
 	// all behind it on its lane, until Resume. Deliver may call Send.
 	Deliver func(port int, frame []byte) bool
 
@@ -40,6 +40,10 @@ type Config struct {
 
 	// Dropped is called for each packet that the node drops. It may be nil.
 	Dropped func(port int, d reason.Detail)
+
+	// Violated is called for each packet whose P_Key a port refuses, before it is dropped.
+	// The frame stays the node's. It may be nil.
+	Violated func(port int, frame []byte)
 
 	// Changed is called when the link state of a port has changed. It may be nil. It calls no
 	// method of the node that changes something.
@@ -78,7 +82,7 @@ func New(c Config) *Node {
 	}
 	n := &Node{config: c, ports: make([]*port.Port, c.Ports+1), hosts: make([]*port.Host, c.Ports+1),
 		refused: make([]bool, c.Ports+1), lanes: make([][]uint64, c.Ports+1), lifeTime: hardware.Unlimited}
-	n.env = port.Env{Pool: c.Pool, Dropped: c.Dropped, Changed: c.Changed}
+	n.env = port.Env{Pool: c.Pool, Dropped: c.Dropped, Violated: c.Violated, Changed: c.Changed}
 	n.tables.init(c.Ports)
 	n.zero.partitions = []uint16{smp.DefaultPKey}
 	for i := 1; i <= c.Ports; i++ {

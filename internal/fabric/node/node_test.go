@@ -144,6 +144,9 @@ func TestSwitchRefusesByName(t *testing.T) {
 		if len(w.drops) != 1 || w.drops[0].Reason != c.want {
 			t.Errorf("%s: dropped %v, expected %v", c.name, w.drops, c.want)
 		}
+		if (w.foreign == 1) != (c.want == reason.FabricPKey) {
+			t.Errorf("%s: %d violations of a partition", c.name, w.foreign)
+		}
 		w.checkEmpty(0)
 	}
 }

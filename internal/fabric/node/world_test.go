@@ -36,7 +36,9 @@ type world struct {
 	arrived [][]arrival // by node
 	sent    map[end]uint64
 	drops   []reason.Detail
+	foreign int                               // packets whose P_Key a port refused
 	refuse  func(node int, frame []byte) bool // whether a host does not take a frame
+	deliver func(at end, frame []byte)        // gets frames that a host takes
 	lose    func(e end, frame []byte) bool    // whether a frame is lost on the link that it leaves by
 	pool    port.Pool
 }
@@ -64,9 +66,18 @@ func (w *world) add(c Config) int {
 		c.Port.VLs = portLanes
 	}
 	c.Dropped = func(_ int, d reason.Detail) { w.drops = append(w.drops, d) }
-	c.Deliver = func(_ int, frame []byte) bool {
+	c.Violated = func(_ int, frame []byte) {
+		var n ib.Native
+		if n.Parse(frame) == ib.OK {
+			w.foreign++
+		}
+	}
+	c.Deliver = func(number int, frame []byte) bool {
 		if w.refuse != nil && w.refuse(i, frame) {
 			return false
+		}
+		if w.deliver != nil {
+			w.deliver(end{i, number}, frame)
 		}
 		a := arrival{at: w.now}
 		a.lrh.Parse(frame)

@@ -18,9 +18,10 @@ type Host struct {
 	refused uint16 // lanes whose first packet the host did not take
 }
 
-// NewHost returns the host of a port. deliver gets each frame with the number of the port at
-// which it arrived. It owns the frame if it returns true. If it returns false, it gets the
-// frame again after Resume.
+// NewHost returns the host of a port. deliver gets each frame with the number of the host's
+// port, or for port 0 that of the port at which the frame arrived, 0 if the node itself sent
+// it. It owns the frame if it returns true. If it returns false, it gets the frame again
+// after Resume.
 func NewHost(env *Env, number int, deliver func(in int, frame []byte) bool) *Host {
 	return &Host{env: env, timer: Timer{Port: number, Host: true}, deliver: deliver}
 }
@@ -44,7 +45,11 @@ func (h *Host) Run(now time.Duration) {
 		vl := first(rest)
 		q := &h.lanes[vl]
 		for q.n > 0 && q.head.Due <= now {
-			if !h.deliver(q.head.In(), q.head.Data) {
+			in := h.timer.Port
+			if in == 0 {
+				in = q.head.In()
+			}
+			if !h.deliver(in, q.head.Data) {
 				h.refused |= 1 << vl
 				break
 			}

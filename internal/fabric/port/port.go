@@ -52,6 +52,10 @@ type Env struct {
 	// be nil.
 	Dropped func(port int, d reason.Detail)
 
+	// Violated is called for each packet whose P_Key a port refuses, before it is dropped,
+	// which leaves the frame to the port. It may be nil.
+	Violated func(port int, frame []byte)
+
 	// Changed is called after the link state of a port has changed. It may be nil.
 	Changed func(port int)
 }

@@ -127,12 +127,22 @@ func (p *Port) admit(k *Packet) reason.Detail {
 		return reason.Detail{Reason: reason.FabricRaw, Expected: uint64(ib.LocalBTH), Found: uint64(k.LRH.Next)}
 	}
 	if p.config.EnforceInbound {
-		if key, ok := p.partition(k); !ok {
-			p.Counters.RcvConstraintErrors++
-			return reason.Detail{Reason: reason.FabricPKey, Expected: uint64(len(p.partitions)), Found: uint64(key)}
-		}
+		return p.enforce(k, &p.Counters.RcvConstraintErrors)
 	}
 	return reason.Detail{}
+}
+
+// enforce refuses a packet of a partition that the port is not in.
+func (p *Port) enforce(k *Packet, errors *uint64) reason.Detail {
+	key, ok := p.partition(k)
+	if ok {
+		return reason.Detail{}
+	}
+	*errors++
+	if p.env.Violated != nil {
+		p.env.Violated(p.number, k.Data)
+	}
+	return reason.Detail{Reason: reason.FabricPKey, Expected: uint64(len(p.partitions)), Found: uint64(key)}
 }
 
 // partition returns the P_Key of a packet and reports whether it matches one of the port's

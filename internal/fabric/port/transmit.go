@@ -75,10 +75,7 @@ func (p *Port) permit(k *Packet) reason.Detail {
 		return reason.Detail{Reason: reason.FabricRaw, Expected: uint64(ib.LocalBTH), Found: uint64(k.LRH.Next)}
 	}
 	if p.config.EnforceOutbound {
-		if key, ok := p.partition(k); !ok {
-			c.XmitConstraintErrors++
-			return reason.Detail{Reason: reason.FabricPKey, Expected: uint64(len(p.partitions)), Found: uint64(key)}
-		}
+		return p.enforce(k, &c.XmitConstraintErrors)
 	}
 	return reason.Detail{}
 }
