@@ -35,6 +35,31 @@ func newGSI(l *lane) *QP {
 // until f returns, and then sends what the manager has to send. Whoever makes the device
 // progress calls the manager's handler, which may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
+	return d.withGSI(func(g *gsi.GSI, now time.Duration) { f(g.CM, now) })
+}
+
+// HandleMADs sets who gets the management datagrams that are not the communication
+// manager's; nil for nobody. Whoever makes the device progress calls h.
+func (d *Device) HandleMADs(h gsi.Handler) error {
+	return d.withGSI(func(g *gsi.GSI, _ time.Duration) { g.Handler = h })
+}
+
+// SendMAD sends a management datagram from queue pair 1. The datagram is the device's from
+// then on.
+func (d *Device) SendMAD(m *gsi.Datagram) error {
+	if err := d.resolve(&m.Path, m.QPN); err != nil {
+		return err
+	}
+	var err error
+	if e := d.withGSI(func(g *gsi.GSI, _ time.Duration) { err = g.Send(m) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// withGSI calls f with queue pair 1, which nobody else uses until f returns, and then sends
+// what it has to send.
+func (d *Device) withGSI(f func(g *gsi.GSI, now time.Duration)) error {
 	l := d.laneOf(gsi.QPN)
 	if l == nil {
 		return gsi.ErrShared
@@ -48,7 +73,7 @@ func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 		return ErrClosed
 	}
 	now := d.clock()
-	f(l.gsi.m.(*gsi.GSI).CM, now)
+	f(l.gsi.m.(*gsi.GSI), now)
 	l.tasks.Set(&l.gsi.entry, l.gsi.m.Deadline())
 	l.tasks.Push(&l.gsi.entry)
 	l.Transmit(now)

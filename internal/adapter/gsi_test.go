@@ -120,3 +120,81 @@ func gsiDevice(t *testing.T) (*Device, *stub) {
 	t.Cleanup(func() { dev.Close() })
 	return dev, link
 }
+
+func TestGSIHandlerGetsWhatIsNotTheManagers(t *testing.T) {
+	dev, link := gsiDevice(t)
+	var got []gsi.Datagram
+	var dropped reason.Detail
+	taken := true
+	if err := dev.HandleMADs(func(d *gsi.Datagram) (bool, reason.Detail) {
+		got = append(got, *d)
+		return taken, dropped
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var b [mad.Len]byte
+	from := netip.MustParseAddrPort("127.0.0.9:50000")
+	deliver := func(h mad.Header, n int, want int, refused reason.Reason) {
+		t.Helper()
+		h.Put(&b)
+		got = nil
+		before := dev.Trace.Counter(refused)
+		datagram(dev, from, ib.UDSendOnly, gsi.QKey, b[:n])
+		if len(got) != want || refused != reason.None && dev.Trace.Counter(refused) != before+1 {
+			t.Errorf("%+v, %d bytes: the handler got %d, expected %d; %d refusals as %v", h, n, len(got), want, dev.Trace.Counter(refused)-before, refused)
+		}
+	}
+	query := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerformance, Method: mad.MethodGet}
+	deliver(query, mad.Len, 1, reason.None)
+	if d := got[0]; d.Path.Dst != netip.MustParseAddrPort("127.0.0.9:4791") || d.QPN != gsi.QPN || d.MAD != b {
+		t.Errorf("datagram %+v", d)
+	}
+	deliver(query, mad.Len-4, 0, reason.MADLength)
+	deliver(mad.Header{BaseVersion: 2, Class: mad.ClassPerformance}, mad.Len, 0, reason.MADVersion)
+	deliver(mad.NewHeader(99, 1), mad.Len, 0, reason.MADAttribute)
+	taken = false
+	deliver(query, mad.Len, 1, reason.MADClass)
+	dropped.Reason = reason.MADReceiveQueue
+	deliver(query, mad.Len, 1, reason.MADReceiveQueue)
+	if err := dev.HandleMADs(nil); err != nil {
+		t.Fatal(err)
+	}
+	deliver(query, mad.Len, 0, reason.MADClass)
+	if n := link.count(); n != 0 {
+		t.Errorf("%d packets sent in answer", n)
+	}
+}
+
+func TestGSISendsDatagrams(t *testing.T) {
+	dev, link := gsiDevice(t)
+	d := &gsi.Datagram{QPN: 0x123, MAD: [mad.Len]byte{7: 1}}
+	d.Path.Dst = netip.MustParseAddrPort("127.0.0.9:4791")
+	if err := dev.SendMAD(d); err != nil {
+		t.Fatal(err)
+	}
+	var sent ib.Packet
+	if link.count() != 1 || sent.Parse(link.sent[0]) != ib.OK {
+		t.Fatalf("%d packets sent", link.count())
+	}
+	if sent.DestQPN != 0x123 || sent.DETH != (ib.DETH{QKey: gsi.QKey, SrcQPN: gsi.QPN}) || [mad.Len]byte(sent.Payload) != d.MAD {
+		t.Errorf("sent to QPN %d with %+v, % x", sent.DestQPN, sent.DETH, sent.Payload)
+	}
+	g := gsi.New(cm.Config{})
+	for range gsi.MaxQueued {
+		if err := g.Send(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var full *reason.Error
+	if err := g.Send(d); !errors.As(err, &full) || full.Detail.Reason != reason.MADSendQueue {
+		t.Errorf("one datagram too many: %v", err)
+	}
+	for range gsi.MaxQueued {
+		if !g.Next(0, &machine.Out{}) {
+			t.Fatal("a datagram is missing")
+		}
+	}
+	if g.Next(0, &machine.Out{}) {
+		t.Error("more datagrams than were queued")
+	}
+}

@@ -16,8 +16,8 @@ var connections = map[reason.Reason]text{
 		"Use a peer that speaks RoCE v2.",
 		"IBTA 13.4.2"},
 	reason.MADClass: {
-		"A management datagram has a class other than communication management (0x07); for example, it queries counters.",
-		"Which tool sends it: perfquery, ibstat over the fabric and subnet managers get no answer from softrdma.",
+		"A management datagram has a class other than communication management (0x07), and no program on the device registered for its class and method.",
+		"Which tool sends it: perfquery and subnet managers get no answer from a RoCE device.",
 		"Read counters with `softrdma` on the host itself.",
 		"IBTA 13.4.4, 13.5.3"},
 	reason.MADClassVersion: {
@@ -50,6 +50,41 @@ var connections = map[reason.Reason]text{
 		"Which manager set the key, and whether a second one runs; the port counts the violations and reports them as trap 256.",
 		"Give the tool the key (`-y`), or wait until the key's lease runs out.",
 		"IBTA 14.2.4"},
+	reason.MADQueuePair: {
+		"A program registered a management agent of queue pair 0, the subnet management interface, at a port of Ethernet, which has none.",
+		"Which class the program uses: subnet management (0x01, 0x81) is InfiniBand's alone.",
+		"Use such tools on an InfiniBand fabric. Linux refuses this too.",
+		"IBTA 13.5.2, annex A16.4"},
+	reason.MADTransfer: {
+		"A program sends, or is sent, a multi-packet transfer (RMPP) that the device file of management datagrams would have to carry out for it, which softrdma does not.",
+		"The argument rmpp_version of umad_register, or a class of mad_rpc_open_port that implies it (subnet administration).",
+		"Register with rmpp_version 0; the program then gets each packet of a transfer.",
+		"IBTA 13.6"},
+	reason.MADAgentTaken: {
+		"A program registered a management agent for a method of a class that another agent of the port has, or that is the communication manager's.",
+		"Which other programs use umad on this device, for example a second ibping server.",
+		"End the other program, or register other methods. Linux refuses this too.",
+		"no clause: local to the host"},
+	reason.MADAgents: {
+		"A program registered more than 32 management agents with one open device file.",
+		"Whether the program unregisters agents that it does not use any more.",
+		"Open the device file again for more agents. Linux has the same limit.",
+		"no clause: local to the host"},
+	reason.MADSendQueue: {
+		"A program sent management datagrams faster than they leave, or has too many requests without a response.",
+		"How many requests the program sends before it reads responses.",
+		"Read responses and time-outs in between.",
+		"no clause: local to the host"},
+	reason.MADReceiveQueue: {
+		"A management datagram for a program was dropped because the program has not read those before it.",
+		"Whether the program reads the device file.",
+		"Read it, or unregister the agent.",
+		"no clause: local to the host"},
+	reason.MADNoRequest: {
+		"A response came after the request had timed out or its agent was unregistered, or came twice, or is forged.",
+		"The timeout and the retries of the program's requests, against the time that the peer takes.",
+		"Raise the timeout.",
+		"IBTA 13.4.6"},
 	reason.CMService: {
 		"A peer requests a service ID (a port in a port space) on which no program listens on this device.",
 		"Whether the server runs, its port and its port space (TCP, UDP, IB), and the address that it is bound to.",

@@ -177,6 +177,13 @@ const (
 	SMPPort
 	SMPHops
 	SMPManagementKey
+	MADQueuePair
+	MADTransfer
+	MADAgentTaken
+	MADAgents
+	MADSendQueue
+	MADReceiveQueue
+	MADNoRequest
 	CMService
 	CMTransport
 	CMGID

@@ -1,12 +1,14 @@
-// Package gsi is the machine of queue pair 1, the general services interface (IBTA 13.5),
-// whose datagrams are the communication manager's. Like any machine of a lane it makes
-// progress when a goroutine polls or posts. It needs no goroutine, queues or memory
-// regions of its own. It decides nothing about connections, which package cm does.
+// Package gsi is the machine of queue pair 1, the general services interface (IBTA 13.5).
+// It passes the messages of the communication manager to package cm, which decides about
+// connections, and other management datagrams to the device's handler, if it has one.
+// Like any machine of a lane it makes progress when a goroutine polls or posts. It needs
+// no goroutine, queues or memory regions of its own.
 package gsi
 
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"softrdma/internal/cm"
@@ -33,13 +35,37 @@ var (
 	ErrShared = error(&reason.Error{Detail: reason.Detail{Reason: reason.SlotConnections, Expected: QPN}, Cause: errors.ErrUnsupported})
 )
 
+// A Datagram is a management datagram that is not the communication manager's.
+type Datagram struct {
+	Path qp.Path // to the peer; of an arrival the way back, to the peer's standard UDP port
+	QPN  uint32  // the peer's
+	MAD  [mad.Len]byte
+
+	// Reply reports that the datagram answers one whose source may be forged, so that it
+	// is sent without keeping state for the peer.
+	Reply bool
+}
+
+// A Handler gets the datagrams that are not the communication manager's. It reports whether
+// it took the datagram, or why it dropped it. It may neither block nor call the device, and
+// the datagram is the caller's again when it returns.
+type Handler func(d *Datagram) (taken bool, dropped reason.Detail)
+
+// MaxQueued bounds the datagrams of Send that wait for Next.
+const MaxQueued = 1024
+
 // A GSI is a machine.Machine.
 type GSI struct {
-	CM *cm.Manager
+	CM      *cm.Manager
+	Handler Handler // nil: only the communication manager gets datagrams
 
 	refuse func(reason.Detail)
 	out    cm.Datagram
+	queue  []*Datagram
+	sent   Datagram // in Next; its bytes stay until the next call
+	reply  bool     // of what Next has made
 	psn    psn.PSN
+	in     Datagram
 }
 
 // New makes the machine, and the communication manager with c.
@@ -47,31 +73,74 @@ func New(c cm.Config) *GSI { return &GSI{CM: cm.New(c), refuse: c.Refuse} }
 
 // Replies reports whether the datagram that Next has made answers one of a peer that
 // nothing is known of.
-func (g *GSI) Replies() bool { return g.out.Reply }
+func (g *GSI) Replies() bool { return g.reply }
 
-// Receive passes a management datagram to the manager.
+// Send queues a datagram for Next.
+func (g *GSI) Send(d *Datagram) error {
+	if n := len(g.queue); n >= MaxQueued {
+		return &reason.Error{Detail: reason.Detail{Reason: reason.MADSendQueue, Expected: MaxQueued, Found: uint64(n)}}
+	}
+	g.queue = append(g.queue, d)
+	return nil
+}
+
+// Receive passes a management datagram to the handler or to the manager.
 func (g *GSI) Receive(now time.Duration, in *machine.In) {
 	switch {
 	case in.Opcode != ib.UDSendOnly: // IBTA 13.5.3: datagrams without immediate data
 		g.refuse(reason.Detail{Reason: reason.PacketOpcode, Expected: uint64(ib.UDSendOnly), Found: uint64(in.Opcode)})
 	case in.DETH.QKey != QKey:
 		g.refuse(reason.Detail{Reason: reason.PacketQKey, Expected: QKey, Found: uint64(in.DETH.QKey)})
-	default:
+	case !g.handle(in):
 		g.CM.Receive(now, in.Src, in.TOS, in.Payload)
 	}
 }
 
-// Next fills out with the manager's next datagram.
-func (g *GSI) Next(now time.Duration, out *machine.Out) bool {
-	if !g.CM.Next(now, &g.out) {
+// handle offers a datagram to the handler, and reports whether that is done with it. The
+// manager refuses by name what is no datagram, and what nobody takes.
+func (g *GSI) handle(in *machine.In) bool {
+	if g.Handler == nil || len(in.Payload) != mad.Len {
 		return false
 	}
-	// A path's flow label spreads the packets of connections. Few datagrams set
-	// one up, and each label would keep a flow open.
-	g.out.Path.FlowLabel = 0
-	out.BTH = ib.BTH{Opcode: ib.UDSendOnly, DestQPN: QPN, PSN: g.psn}
+	copy(g.in.MAD[:], in.Payload)
+	var h mad.Header
+	h.Parse(&g.in.MAD)
+	if h.BaseVersion != mad.BaseVersion || h.Class == mad.ClassCM && h.Method == mad.MethodSend {
+		return false
+	}
+	g.in.QPN = in.DETH.SrcQPN
+	g.in.Path = qp.Path{Dst: netip.AddrPortFrom(in.Src.Addr(), ib.UDPPort), TrafficClass: in.TOS, HopLimit: in.TTL}
+	taken, dropped := g.Handler(&g.in)
+	if dropped.Reason != reason.None {
+		g.refuse(dropped)
+		return true
+	}
+	return taken
+}
+
+// Next fills out with the next datagram. The manager's go first.
+func (g *GSI) Next(now time.Duration, out *machine.Out) bool {
+	to := uint32(QPN)
+	switch {
+	case g.CM.Next(now, &g.out):
+		// A path's flow label spreads the packets of connections. Few datagrams set
+		// one up, and each label would keep a flow open.
+		g.out.Path.FlowLabel = 0
+		g.reply = g.out.Reply
+		out.Pieces, out.Path = append(out.Pieces[:0], g.out.MAD[:]), &g.out.Path
+	case len(g.queue) > 0:
+		g.sent, g.queue[0] = *g.queue[0], nil
+		if g.queue = g.queue[1:]; len(g.queue) == 0 {
+			g.queue = nil
+		}
+		to, g.reply = g.sent.QPN, g.sent.Reply
+		out.Pieces, out.Path = append(out.Pieces[:0], g.sent.MAD[:]), &g.sent.Path
+	default:
+		return false
+	}
+	out.BTH = ib.BTH{Opcode: ib.UDSendOnly, DestQPN: to, PSN: g.psn}
 	out.DETH = ib.DETH{QKey: QKey, SrcQPN: QPN}
-	out.Pieces, out.Len, out.Path = append(out.Pieces[:0], g.out.MAD[:]), mad.Len, &g.out.Path
+	out.Len = mad.Len
 	g.psn = g.psn.Next()
 	return true
 }
