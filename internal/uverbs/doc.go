@@ -11,7 +11,8 @@
 //   - client: the programs, what they hold, and how their memory is accessed;
 //   - device: what programs are told about a device;
 //   - commands: the commands of rdma/ib_user_verbs.h, on one device each;
-//   - ucm: the commands of rdma/rdma_user_cm.h, on all devices.
+//   - ucm: the commands of rdma/rdma_user_cm.h, on all devices;
+//   - umad: the calls of rdma/ib_user_mad.h, on one port each.
 //
 // None of them holds a protocol rule: the adapter and cma do. No address that a
 // program names is ever used as an address of this process.

@@ -29,6 +29,7 @@ func FuzzCommand(f *testing.F) {
 			f.Add(device, b)
 		}
 	}
+	f.Add(uint8(4), make([]byte, 64+256))
 	victim := exec.Command("sleep", "1000")
 	if err := victim.Start(); err != nil {
 		f.Skip("no program sleep to stand for a client")
@@ -41,7 +42,7 @@ func FuzzCommand(f *testing.F) {
 		_ = victim.Wait()
 	})
 	f.Fuzz(func(t *testing.T, device uint8, b []byte) {
-		name := []string{"uverbs0", "uverbs1", "rdma_cm", "rdma_cm"}[device%4]
+		name := []string{"uverbs0", "uverbs1", "rdma_cm", "rdma_cm", "umad0"}[device%5]
 		uid := uint32(os.Geteuid())
 		p := s.admission.Join(&client.Process{PID: victim.Process.Pid, UID: uid, GID: uint32(os.Getegid()), Account: s.admission.Account(uid)})
 		a := &client.Answer{}
@@ -58,12 +59,28 @@ func FuzzCommand(f *testing.F) {
 			}
 			a.Close()
 		}
-		if device%4 == 3 { // a program of this module's
+		if device%5 == 3 { // a program of this module's
 			write(slices.Concat(uapi.Bytes(&uapi.CMHeader{Command: uapi.CMOwn, In: uint16(uapi.Size[uapi.OwnCM]()), Out: uint16(uapi.Size[uapi.OwnCMResp]())}), uapi.Bytes(&uapi.OwnCM{})))
+		}
+		if device%5 == 4 {
+			ioctls(x, p, b)
 		}
 		for range 2 {
 			write(b)
 		}
 		x.End()
 	})
+}
+
+// ioctls makes each ioctl of a file of management datagrams, and reads. The victim has no
+// structure where they point.
+func ioctls(x *client.File, p *client.Process, b []byte) {
+	at := uint64(0)
+	for _, c := range b[:min(len(b), 8)] {
+		at = at<<8 | uint64(c)
+	}
+	for _, number := range []uint64{uapi.MADEnablePKey, uapi.MADRegisterAgent, uapi.MADRegisterAgent2, uapi.MADUnregisterAgent, at} {
+		_ = x.Call(p, &uapi.Request{Op: uapi.OpIoctl, Arg: [4]uint64{number, at}}, nil, nil, &client.Answer{})
+	}
+	_ = x.Call(p, &uapi.Request{Op: uapi.OpRead, Arg: [4]uint64{at, at}}, nil, nil, &client.Answer{})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"softrdma/internal/uverbs/commands"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/ucm"
+	"softrdma/internal/uverbs/umad"
 	"softrdma/verbs"
 )
 
@@ -55,6 +57,7 @@ type Server struct {
 	commands    []*commands.Device
 	files       *client.Files
 	connections *ucm.Manager
+	management  *umad.Manager
 	ln          *net.UnixListener
 	runtime     client.Runtime
 	stop        stdcontext.CancelFunc
@@ -94,6 +97,7 @@ func Serve(cfg Config) (*Server, error) {
 	s.ln = ln
 	s.runtime.Running.Add(1 + len(s.commands))
 	go s.accept()
+	s.management.Start()
 	for _, d := range s.commands {
 		go func() {
 			defer s.runtime.Running.Done()
@@ -126,6 +130,14 @@ func (s *Server) addDevices() error {
 	}
 	s.connections = ucm.New(s.devices)
 	s.files.Kinds["rdma_cm"] = &client.Kind{Rdev: cmRdev, Open: s.connections.Open}
+	var ports []umad.Port
+	for _, d := range s.devices {
+		if !d.Adapter.IWARP() { // which has no queue pair 1
+			ports = append(ports, umad.RoCE(d))
+		}
+	}
+	s.management = umad.New(&s.runtime, ports)
+	maps.Copy(s.files.Kinds, s.management.Kinds())
 	return nil
 }
 
@@ -217,6 +229,7 @@ func (s *Server) Close() error {
 	s.slots.close()
 	err := s.ln.Close()
 	s.files.Close()
+	s.management.Close()
 	s.stop()
 	s.connections.Wait()
 	s.runtime.Running.Wait()

@@ -32,6 +32,7 @@ func (s *Server) writeTree() error {
 	for _, d := range s.devices {
 		d.AddSysfs(files)
 	}
+	s.management.AddSysfs(files)
 	for name, text := range files {
 		path := filepath.Join(s.Tree(), name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

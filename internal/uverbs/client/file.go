@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -42,6 +44,13 @@ type Service interface {
 	Count() int
 }
 
+// A Reader is a service of a file that is read. Where nothing is there yet it sets
+// uapi.ReplyWait and returns EAGAIN.
+type Reader interface {
+	// Read stores data in the program's memory and sets the result of the answer.
+	Read(c *Call, to Buffer) error
+}
+
 // Direct is a service that a program in this process calls without a message, from any
 // of its threads.
 type Direct interface {
@@ -71,13 +80,17 @@ type File struct {
 
 // NewFile opens a device file for a process, with the service that open returns, and
 // returns the program's descriptor of it as well.
-func NewFile(s *Runtime, p *Process, name string, open func(*File) Service) (f *File, fd int, _ error) {
+func NewFile(s *Runtime, p *Process, name string, open func(*File) (Service, error)) (f *File, fd int, _ error) {
 	tell, fd, err := NewPipe(1, p.Account)
 	if err != nil {
 		return nil, -1, err
 	}
 	f = &File{Runtime: s, Name: name, uid: p.UID, gid: p.GID, Account: p.Account, Pipe: tell, onEnd: func() {}}
-	f.service = open(f)
+	if f.service, err = open(f); err != nil {
+		tell.Close()
+		_ = unix.Close(fd)
+		return nil, -1, err
+	}
 	return f, fd, nil
 }
 
@@ -176,7 +189,10 @@ func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answ
 	case uapi.OpMmap:
 		return f.service.Mmap(c, r.Arg[0], r.Arg[1], int(r.Arg[2]))
 	case uapi.OpRead:
-		return syscall.EINVAL // neither kind of file is read
+		if s, ok := f.service.(Reader); ok {
+			return s.Read(c, Buffer{r.Arg[0], int(min(r.Arg[1], MaxCommand))})
+		}
+		return syscall.EINVAL
 	}
 	return syscall.ENOSYS
 }

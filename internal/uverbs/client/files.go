@@ -6,17 +6,21 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/reason"
 )
 
 // A Kind is a device file that programs find.
 type Kind struct {
-	Rdev uint64
-	Open func(f *File) Service
+	Rdev    uint64
+	Open    func(f *File) (Service, error)
+	Private bool // only root and the server's user open it, as a file of mode 0600
 }
 
 // Files are the open device files of all programs.
@@ -40,6 +44,9 @@ func (t *Files) Open(p *Process, name string, a *Answer) error {
 	kind := t.Kinds[name]
 	if kind == nil {
 		return syscall.ENOENT
+	}
+	if own := uint32(os.Geteuid()); kind.Private && p.UID != own && p.UID != 0 {
+		return Refuse(syscall.EACCES, reason.ClientFile, uint64(own), uint64(p.UID))
 	}
 	f, fd, err := NewFile(t.Runtime, p, name, kind.Open)
 	if err != nil {

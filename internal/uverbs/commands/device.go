@@ -38,7 +38,7 @@ func NewDevice(d *device.Device) *Device {
 }
 
 // Open opens the device's file for a program.
-func (d *Device) Open(f *client.File) client.Service { return newContext(f, d) }
+func (d *Device) Open(f *client.File) (client.Service, error) { return newContext(f, d), nil }
 
 func (d *Device) forget(x *context) {
 	d.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // The numbers were printed by a C program from Linux's rdma/ib_user_verbs.h,
-// rdma/rdma_user_cm.h and rdma/rdma_user_rxe.h with sizeof and offsetof.
+// rdma/rdma_user_cm.h, rdma/ib_user_mad.h and rdma/rdma_user_rxe.h with sizeof and offsetof.
 func TestLayoutMatchesTheKernel(t *testing.T) {
 	var (
 		dev   QueryDeviceResp
@@ -54,6 +54,13 @@ func TestLayoutMatchesTheKernel(t *testing.T) {
 		"ib_uverbs_attach_mcast":                             {unsafe.Sizeof(Mcast{}), 24},
 		"ib_uverbs_qp_attr":                                  {unsafe.Sizeof(attr), 144},
 		"ib_uverbs_qp_attr.alt_timeout":                      {unsafe.Offsetof(attr.AltTimeout), 138},
+		"ib_user_mad_hdr":                                    {unsafe.Sizeof(MADHeader{}), 64},
+		"ib_user_mad_hdr.gid":                                {unsafe.Offsetof(MADHeader{}.GID), 36},
+		"ib_user_mad_hdr.pkey_index":                         {unsafe.Offsetof(MADHeader{}.PKeyIndex), MADHeaderOld},
+		"ib_user_mad_reg_req":                                {unsafe.Sizeof(MADRegister{}), MADRegisterAgent >> 16 & 0x3fff},
+		"ib_user_mad_reg_req.rmpp_version":                   {unsafe.Offsetof(MADRegister{}.RMPPVersion), 26},
+		"ib_user_mad_reg_req2":                               {unsafe.Sizeof(MADRegister2{}), MADRegisterAgent2 >> 16 & 0x3fff},
+		"ib_user_mad_reg_req2.oui":                           {unsafe.Offsetof(MADRegister2{}.OUI), 32},
 		"rxe_create_srq_resp":                                {unsafe.Sizeof(CreateSRQDriver{}), 24},
 		"rxe_create_qp_resp":                                 {unsafe.Sizeof(RxeQP{}), 32},
 		"siw_uresp_alloc_ctx":                                {unsafe.Sizeof(SIWContext{}), 8},

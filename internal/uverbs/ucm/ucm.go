@@ -37,7 +37,7 @@ func New(devices []*device.Device) *Manager {
 }
 
 // Open opens the device file of connection management for a program.
-func (a *Manager) Open(f *client.File) client.Service { return newChannel(f, a) }
+func (a *Manager) Open(f *client.File) (client.Service, error) { return newChannel(f, a), nil }
 
 // Wait waits until the connections of all files that have ended are closed.
 func (a *Manager) Wait() { a.cma.Wait() }

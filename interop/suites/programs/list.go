@@ -182,11 +182,11 @@ func ucx() []program {
 
 // others returns programs of other packages that link libibverbs or librdmacm.
 func others() []program {
-	const noMAD = "sends management datagrams of a subnet (umad), of which RoCE has none"
+	const noMAD = "sends subnet management packets from queue pair 0, which RoCE does not have"
 	all := []program{
 		alone("infiniband-diags", "ibstat rxe0", "State: Active"),
 		alone("infiniband-diags", "ibstatus", "4: ACTIVE"),
-		alone("infiniband-diags", "ibhosts", "").refusal("can't open UMAD port", noMAD),
+		alone("infiniband-diags", "ibhosts", "").refusal("can't open MAD port", noMAD),
 		alone("iproute2", "rdma dev", "rxe0: node_type ca"),
 		alone("iproute2", "rdma link", "rxe0/1 state ACTIVE"),
 		alone("iproute2", "rdma res", "").refusal("Operation not supported", "counts the objects of the kernel's RDMA core"),

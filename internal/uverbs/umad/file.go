@@ -1,0 +1,226 @@
+//go:build linux
+
+package umad
+
+import (
+	"encoding/binary"
+	"slices"
+	"syscall"
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/mad"
+)
+
+// The limits of an open file. Linux has the first and, at 200,000 datagrams, the last.
+const (
+	maxAgents   = 32
+	maxWaiting  = 1 << 14 // requests without a response
+	maxReceived = 1 << 14 // datagrams that the program has not read
+)
+
+// A file is an open file umadN. One call at a time uses it.
+type file struct {
+	agents *agents
+	wake   func(readable bool) // may not block
+
+	list       [maxAgents]*agent
+	registered bool // has had an agent
+	pkeys      bool // its headers have the P_Key index
+
+	// Of agents.mu.
+	waiting  map[duplicate]int
+	count    int // requests that wait
+	received []packet
+}
+
+// A packet is what a program reads: a datagram that arrived, or the beginning of one whose
+// response is overdue.
+type packet struct {
+	header uapi.MADHeader
+	data   []byte
+}
+
+func newFile(a *agents, wake func(readable bool)) *file {
+	return &file{agents: a, wake: wake, waiting: make(map[duplicate]int)}
+}
+
+func (f *file) headerLen() int {
+	if f.pkeys {
+		return uapi.Size[uapi.MADHeader]()
+	}
+	return uapi.MADHeaderOld
+}
+
+// register makes an agent and returns its number.
+func (f *file) register(r *registration) (uint32, error) {
+	id := slices.Index(f.list[:], nil)
+	if id < 0 {
+		return 0, client.Refuse(syscall.ENOMEM, reason.MADAgents, maxAgents, maxAgents+1)
+	}
+	g, err := f.agents.register(f, uint32(id), r)
+	if err != nil {
+		return 0, err
+	}
+	f.list[id] = g
+	return uint32(id), nil
+}
+
+// agent returns the agent of a number, or nil.
+func (f *file) agent(id uint32) *agent {
+	if id >= maxAgents {
+		return nil
+	}
+	return f.list[id]
+}
+
+func (f *file) unregister(id uint32) error {
+	g := f.agent(id)
+	if g == nil {
+		return syscall.EINVAL
+	}
+	f.agents.unregister(g)
+	f.list[id] = nil
+	return nil
+}
+
+// close ends all agents.
+func (f *file) close() {
+	for id, g := range f.list {
+		if g != nil {
+			f.agents.unregister(g)
+			f.list[id] = nil
+		}
+	}
+	f.agents.mu.Lock()
+	f.received = nil
+	f.agents.mu.Unlock()
+}
+
+// send sends what a program has written: a header and a datagram, whose missing end is zero.
+func (f *file) send(now time.Duration, b []byte) error {
+	n := f.headerLen()
+	if len(b) < n+transferLen {
+		return syscall.EINVAL
+	}
+	r := &request{index: -1}
+	copy(uapi.Bytes(&r.header), b[:n])
+	b = b[n:]
+	r.agent = f.agent(r.header.ID)
+	var h mad.Header
+	if r.agent == nil || copy(r.mad.Data[:], b) < len(b) {
+		return syscall.EINVAL
+	}
+	if h.Parse(&r.mad.Data); len(b) < dataOffset(h.Class) {
+		return syscall.EINVAL
+	}
+	if r.agent.rmpp && segment(h.Class, &r.mad.Data) {
+		return client.Refuse(syscall.EOPNOTSUPP, reason.MADTransfer, 0, 1)
+	}
+	r.answers = response(&h)
+	if !r.answers { // the response names the agent by its transaction ID
+		h.TID = uint64(r.agent.tid)<<32 | h.TID&0xffffffff
+		h.Put(&r.mad.Data)
+	}
+	r.mad.QPN, r.mad.PeerQPN, r.mad.Peer = r.agent.qpn, binary.BigEndian.Uint32(r.header.QPN[:])&0xffffff, addressOf(&r.header)
+	r.key = duplicate{transaction: transaction{h.TID, h.Class}, answers: r.answers}
+	if r.answers {
+		r.key.global, r.key.peer = r.mad.Peer.Global, r.header.GID
+		if !r.key.global {
+			r.key.peer = [16]byte{0: r.header.LID[0], 1: r.header.LID[1]}
+		}
+	}
+	r.timeout, r.retries = time.Duration(r.header.TimeoutMS)*time.Millisecond, r.header.Retries
+	r.due = now + r.timeout
+	return f.post(r)
+}
+
+// post sends a datagram, and makes it wait if it has a time-out.
+func (f *file) post(r *request) error {
+	a := f.agents
+	a.mu.Lock()
+	if f.waiting[r.key] > 0 && !segment(r.key.class, &r.mad.Data) {
+		a.mu.Unlock()
+		return syscall.EINVAL
+	}
+	if r.timeout > 0 {
+		if f.count >= maxWaiting {
+			a.mu.Unlock()
+			return client.Refuse(syscall.ENOMEM, reason.MADSendQueue, maxWaiting, uint64(f.count)+1)
+		}
+		a.begin(r)
+	}
+	m, first := r.mad, r.index == 0
+	a.mu.Unlock()
+	if first {
+		a.notify()
+	}
+	err := a.port.Send(&m)
+	if err != nil {
+		a.mu.Lock()
+		a.end(r)
+		a.mu.Unlock()
+	}
+	return err
+}
+
+// arrived adds a datagram for an agent. The caller holds agents.mu.
+func (f *file) arrived(g *agent, m *MAD) reason.Detail {
+	if g.rmpp && segment(m.Data[1], &m.Data) {
+		return reason.Detail{Reason: reason.MADTransfer, Found: 1}
+	}
+	if n := len(f.received); n >= maxReceived {
+		return reason.Detail{Reason: reason.MADReceiveQueue, Expected: maxReceived, Found: uint64(n) + 1}
+	}
+	f.add(packet{headerOf(m, g.id), slices.Clone(m.Data[:])})
+	return reason.Detail{}
+}
+
+// timedOut returns a request to the program: its header and that of the datagram. The caller
+// holds agents.mu.
+func (f *file) timedOut(r *request) {
+	h := r.header
+	h.Status = uint32(syscall.ETIMEDOUT)
+	f.add(packet{h, slices.Clone(r.mad.Data[:mad.HeaderLen])})
+}
+
+func (f *file) add(p packet) {
+	f.received = append(f.received, p)
+	if len(f.received) == 1 {
+		f.wake(true)
+	}
+}
+
+// next returns the oldest packet as the program reads it into n bytes. The packet stays.
+func (f *file) next(n int) ([]byte, error) {
+	size := f.headerLen()
+	if n < size {
+		return nil, syscall.EINVAL
+	}
+	f.agents.mu.Lock()
+	defer f.agents.mu.Unlock()
+	if len(f.received) == 0 {
+		return nil, syscall.EAGAIN
+	}
+	p := f.received[0]
+	if n < size+len(p.data) {
+		return nil, syscall.EINVAL
+	}
+	if p.header.Status == 0 {
+		p.header.Length = uint32(size + len(p.data))
+	}
+	return append(uapi.Bytes(&p.header)[:size:size], p.data...), nil
+}
+
+// remove removes the oldest packet.
+func (f *file) remove() {
+	f.agents.mu.Lock()
+	defer f.agents.mu.Unlock()
+	f.received[0] = packet{}
+	if f.received = f.received[1:]; len(f.received) == 0 {
+		f.received = nil
+		f.wake(false)
+	}
+}

@@ -1,0 +1,148 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/mad"
+)
+
+// madFile is an open file of management datagrams with an agent.
+type madFile struct{ *devFile }
+
+func openMAD(t testing.TB, s *Server, methods ...uint8) madFile {
+	f := madFile{newTestClient(t, s).open("umad0")}
+	r := uapi.MADRegister2{QPN: 1, Class: 0x34, Version: 1, OUI: 0x010203}
+	for _, m := range methods {
+		r.Methods[m/8] |= 1 << (m % 8)
+	}
+	if no := f.ioctl(uapi.MADRegisterAgent2, uapi.Bytes(&r)); no != 0 {
+		t.Fatal(no)
+	}
+	return f
+}
+
+// ioctl passes a structure, which is overwritten with what the server stores in it.
+func (f madFile) ioctl(number uint64, b []byte) syscall.Errno {
+	f.t.Helper()
+	arg := f.alloc(len(b))
+	copy(arg, b)
+	p, _ := f.send(uapi.Request{Op: uapi.OpIoctl, File: f.id, Arg: [4]uint64{number, addrOf(arg)}}, nil)
+	copy(b, arg)
+	return syscall.Errno(-p.Result)
+}
+
+// read waits until the file is readable, and reads.
+func (f madFile) read() (uapi.MADHeader, []byte) {
+	f.t.Helper()
+	fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
+	eventually(f.t, "something to read", func() bool {
+		n, _ := unix.Poll(fds, 100)
+		return n == 1
+	})
+	buf := f.alloc(320)
+	p, _ := f.send(uapi.Request{Op: uapi.OpRead, File: f.id, Arg: [4]uint64{addrOf(buf), 320}}, nil)
+	h, ok := uapi.Parse[uapi.MADHeader](buf)
+	if p.Result != 320 || !ok {
+		f.t.Fatalf("read: %+v", p)
+	}
+	return h, buf[64:]
+}
+
+func TestManagementDatagramsCrossTheNetwork(t *testing.T) {
+	const peer = "127.14.19.1"
+	server := openMAD(t, newServer(t, peer), mad.MethodGet)
+	asks := openMAD(t, newServer(t, "127.14.19.2"))
+	h := uapi.MADHeader{TimeoutMS: 1000, Retries: 10, QPN: [4]byte{3: 1}, GRHPresent: 1, HopLimit: 9, TrafficClass: 0x20, GID: netip.MustParseAddr(peer).As16()}
+	var b [mad.Len]byte
+	(&mad.Header{BaseVersion: 1, Class: 0x34, ClassVersion: 1, Method: mad.MethodGet, TID: 7}).Put(&b)
+	copy(b[37:], "\x01\x02\x03hello")
+	if n, _, _ := asks.write(slices.Concat(uapi.Bytes(&h), b[:])); n != 320 {
+		t.Fatal(syscall.Errno(-n))
+	}
+	got, data := server.read()
+	if got.GRHPresent != 1 || got.GID != netip.MustParseAddr("127.14.19.2").As16() || got.HopLimit != 9 || got.TrafficClass != 0x20 ||
+		got.QPN != [4]byte{3: 1} || got.Length != 320 || !strings.HasPrefix(string(data[40:]), "hello") {
+		t.Fatalf("request %+v % x", got, data)
+	}
+	data[3] |= mad.ResponseBit
+	if n, _, _ := server.write(slices.Concat(uapi.Bytes(&got), data)); n != 320 {
+		t.Fatal(syscall.Errno(-n))
+	}
+	if got, data := asks.read(); got.Status != 0 || data[3] != mad.MethodGetResponse || !strings.HasPrefix(string(data[40:]), "hello") {
+		t.Errorf("response %+v % x", got, data)
+	}
+	if p, _ := asks.send(uapi.Request{Op: uapi.OpRead, File: asks.id, Arg: [4]uint64{0, 320}}, nil); p.Result != -int64(syscall.EAGAIN) || p.Flags != uapi.ReplyWait {
+		t.Errorf("read of nothing: %+v", p)
+	}
+	h.GRHPresent = 0 // Ethernet has no LIDs
+	if n, _, _ := asks.write(slices.Concat(uapi.Bytes(&h), b[:])); n != -int64(syscall.EINVAL) {
+		t.Errorf("without a GRH: %d", n)
+	}
+}
+
+func TestManagementFileObeysItsIoctls(t *testing.T) {
+	s := newServer(t, "127.14.19.3")
+	f := madFile{newTestClient(t, s).open("umad0")}
+	old := uapi.MADRegister{QPN: 1}
+	flags := uapi.MADRegister2{QPN: 1, Flags: 5}
+	for _, c := range []struct {
+		name   string
+		number uint64
+		arg    []byte
+		want   syscall.Errno
+	}{
+		{"an unknown ioctl", 0x1b09, nil, syscall.ENOTTY},
+		{"queue pair 2", uapi.MADRegisterAgent, uapi.Bytes(&uapi.MADRegister{QPN: 2}), syscall.EINVAL},
+		{"queue pair 0", uapi.MADRegisterAgent, uapi.Bytes(&uapi.MADRegister{Class: 1, Version: 1}), syscall.EPROTONOSUPPORT},
+		{"unknown flags", uapi.MADRegisterAgent2, uapi.Bytes(&flags), syscall.EINVAL},
+		{"an OUI out of range", uapi.MADRegisterAgent2, uapi.Bytes(&uapi.MADRegister2{QPN: 1, Class: 0x34, OUI: 1 << 24}), syscall.EINVAL},
+		{"P_Key indexes", uapi.MADEnablePKey, nil, 0},
+		{"an agent", uapi.MADRegisterAgent, uapi.Bytes(&old), 0},
+		{"P_Key indexes too late", uapi.MADEnablePKey, nil, syscall.EINVAL},
+		{"no such agent", uapi.MADUnregisterAgent, []byte{1, 0, 0, 0}, syscall.EINVAL},
+		{"an agent out of range", uapi.MADUnregisterAgent, []byte{0, 0, 0, 0x80}, syscall.EINVAL},
+		{"its end", uapi.MADUnregisterAgent, binary.NativeEndian.AppendUint32(nil, old.ID), 0},
+	} {
+		if no := f.ioctl(c.number, c.arg); no != c.want {
+			t.Errorf("%s: %v, expected %v", c.name, no, c.want)
+		}
+	}
+	if flags.Flags != 0 {
+		t.Errorf("known flags: %#x", flags.Flags)
+	}
+	if p, _ := f.send(uapi.Request{Op: uapi.OpIoctl, File: f.id, Arg: [4]uint64{uapi.MADRegisterAgent, 8}}, nil); p.Result != -int64(syscall.EFAULT) {
+		t.Errorf("a structure at no address: %+v", p)
+	}
+}
+
+func TestManagementFileIsOfItsUserAndRoot(t *testing.T) {
+	s := newServer(t, "127.14.19.4 iwarp:127.14.19.4")
+	other := uint32(os.Geteuid()) + 1
+	p := &client.Process{PID: os.Getpid(), UID: other, GID: other, Account: s.admission.Account(other)}
+	if err := s.files.Open(p, "umad0", &client.Answer{}); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("opened by another user: %v", err)
+	}
+	for name, want := range map[string]string{
+		"abi_version": "5\n", "umad0/ibdev": "rxe0\n", "umad0/port": "1\n", "umad0/dev": "231:0\n",
+		"umad1/ibdev": "", "issm0/ibdev": "", // of iWARP, and of ports without queue pair 0
+	} {
+		b, err := os.ReadFile(filepath.Join(s.Tree(), "sys/class/infiniband_mad", name))
+		if string(b) != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}
