@@ -90,7 +90,7 @@ const (
 
 func switchConfig(ports int) *Config {
 	return &Config{Type: smp.Switch, NumPorts: ports, Description: "leaf 1", SystemImageGUID: switchGUID, NodeGUID: switchGUID,
-		PortGUIDs: []uint64{switchGUID}, VendorID: 0x2c9, DeviceID: 0xcb20, Revision: 0xa1, Partitions: 32, ExternalPartitions: 64,
+		PortGUIDs: []uint64{switchGUID}, VendorID: 0x5f00, DeviceID: 0x1, Revision: 0xa1, Partitions: 32, ExternalPartitions: 64,
 		Width: smp.Width1x | smp.Width4x, Speed: 7, ExtSpeed: smp.ExtSpeedFDR | smp.ExtSpeedEDR, MTU: 5, VLs: smp.VL0to7, Arbitration: 8, GUIDs: 1,
 		LinearCap: 48 * 1024, MulticastCap: 1024, EnhancedPort0: true}
 }
