@@ -171,7 +171,7 @@ func (n *Node) Resume(now time.Duration, number int) {
 }
 
 // Send sends a frame of the node itself, from its LRH to its VCRC. If it returns true, the
-// node owns the frame.
+// node owns the frame, and drops one whose LRH has another length.
 //
 // An adapter sends by the port, on the lane of the service level, or on lane 15 if the LRH
 // says so. A switch sends by the port, or as its tables say if that is 0. An adapter's full
@@ -179,14 +179,17 @@ func (n *Node) Resume(now time.Duration, number int) {
 func (n *Node) Send(now time.Duration, number int, frame []byte) bool {
 	n.now = now
 	var h ib.LRH
-	if !h.Parse(frame) {
-		return false
-	}
-	if !n.config.Switch && h.VL != ib.ManagementVL && n.ports[number].Queued(n.lane(0, number, h.SL)) >= sendQueue {
+	if h.Parse(frame) && !n.config.Switch && h.VL != ib.ManagementVL && n.ports[number].Queued(n.lane(0, number, h.SL)) >= sendQueue {
 		n.refused[number] = true
 		return false
 	}
-	k, _ := n.env.Pool.Own(frame)
+	k, ok := n.env.Pool.Own(frame)
+	if !ok {
+		if n.config.Dropped != nil {
+			n.config.Dropped(number, reason.Detail{Reason: reason.FabricLength, Expected: 4*uint64(h.Words) + ib.VCRCLen, Found: uint64(len(frame))})
+		}
+		return true
+	}
 	k.Due, k.Tail = now, now
 	switch {
 	case n.config.Switch && number == 0:

@@ -330,3 +330,18 @@ func FuzzSwitch(f *testing.F) {
 		w.checkEmpty(0)
 	})
 }
+
+// A frame that its LRH describes wrongly must not wait for credit that no peer can grant.
+func TestSendDropsFramesOfAnotherLength(t *testing.T) {
+	w := newWorld(t)
+	line(w, 1, Config{Port: quiet})
+	w.activate(hardware.PortConfig{})
+	long := w.datagram(0, ib.LID(lidOf(1)), 0, 0, 64)
+	long[4], long[5] = 0x07, 0xff
+	for _, frame := range [][]byte{nil, long[:5], long, long[:len(long)-1]} {
+		w.drops = nil
+		if !w.nodes[0].Send(w.now, 1, append([]byte(nil), frame...)) || len(w.drops) != 1 || w.drops[0].Reason != reason.FabricLength {
+			t.Errorf("%d bytes: dropped %v", len(frame), w.drops)
+		}
+	}
+}

@@ -86,10 +86,10 @@ func (p *Pool) recyclePacket(k *Packet) {
 }
 
 // Own makes a packet of the node itself of a frame, which the packet then owns. It reports
-// whether the frame has an LRH.
+// whether the frame has an LRH, with the frame's length. The pool takes other frames back.
 func (p *Pool) Own(frame []byte) (*Packet, bool) {
 	var h ib.LRH
-	if !h.Parse(frame) {
+	if !h.Parse(frame) || len(frame) != 4*int(h.Words)+ib.VCRCLen {
 		p.Recycle(frame)
 		return nil, false
 	}

@@ -18,6 +18,7 @@ const (
 	MaxBuffer   = ib.MaxCredit
 	minBuffer   = (ib.MaxNativeLen + ib.CreditBlock - 1) / ib.CreditBlock
 	defaultSize = 512
+	maxMTU      = 4096
 )
 
 // A Config is what a port is made with.
@@ -124,7 +125,7 @@ func New(env *Env, c Config) *Port {
 	p := &Port{number: c.Number, env: env, timer: Timer{Port: c.Number}, lanes: make([]lane, min(c.VLs, MaxVLs)),
 		buffer: min(max(c.Buffer, minBuffer), MaxBuffer), room: c.Management, refresh: c.Refresh, instant: c.Instant,
 		partitions: []uint16{smp.DefaultPKey}, waits: -1}
-	p.config = hardware.PortConfig{MTU: 4096, VLs: 1, HOQLife: hardware.Unlimited,
+	p.config = hardware.PortConfig{MTU: maxMTU, VLs: 1, HOQLife: hardware.Unlimited,
 		Width: smp.WidthAsSupported, Speed: smp.SpeedAsSupported, ExtSpeed: smp.ExtSpeedAsSupported, DownDefault: smp.PhysicalPolling}
 	p.link = hardware.Link{State: smp.PortDown, Physical: smp.PhysicalPolling}
 	return p
@@ -140,6 +141,7 @@ func (p *Port) Config() *hardware.PortConfig { return &p.config }
 func (p *Port) Configure(now time.Duration, c *hardware.PortConfig) {
 	p.config = *c
 	p.config.VLs = min(max(c.VLs, 1), len(p.lanes))
+	p.config.MTU = min(c.MTU, maxMTU)
 	if c.DownDefault == smp.PhysicalNoChange {
 		p.config.DownDefault = smp.PhysicalPolling
 	}

@@ -204,6 +204,12 @@ func TestReceiveRefusesByName(t *testing.T) {
 		if p.Buffered(0) != 0 {
 			t.Errorf("%s: %d blocks in use", c.name, p.Buffered(0))
 		}
+		// The sender has used credits for it, which come back.
+		var h ib.LRH
+		counted := len(c.frame) > ib.FlowControlLen && h.Parse(c.frame) && h.VL < 8 && c.want != reason.FabricVCRC && c.name != "short"
+		if got := p.lanes[h.VL&7].received; (got != 0) != counted {
+			t.Errorf("%s: %d blocks counted", c.name, got)
+		}
 	}
 }
 

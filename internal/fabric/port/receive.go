@@ -24,6 +24,9 @@ func (p *Port) Receive(now time.Duration, frame []byte) *Packet {
 	var h ib.LRH
 	if d := p.check(&h, frame); d.Reason != reason.None {
 		p.Counters.RcvErrors++
+		if d.Reason != reason.FabricVCRC { // otherwise the header may be wrong
+			p.passBy(now, &h)
+		}
 		p.refuse(frame, d)
 		return nil
 	}
@@ -67,6 +70,18 @@ func (p *Port) check(h *ib.LRH, frame []byte) reason.Detail {
 	}
 	p.Counters.Malformed--
 	return reason.Detail{}
+}
+
+// passBy counts a packet that is dropped before it gets into a buffer, so that its sender gets
+// its credits back.
+func (p *Port) passBy(now time.Duration, h *ib.LRH) {
+	if int(h.VL) >= len(p.lanes) {
+		return
+	}
+	l := &p.lanes[h.VL]
+	l.received = l.received.Add(ib.PacketBlocks(h.Words))
+	p.grant(now, int(h.VL))
+	p.reschedule(now)
 }
 
 func (p *Port) countReceived(h *ib.LRH) {
