@@ -4,54 +4,33 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/gsi"
+	"softrdma/internal/adapter/handover"
 	"softrdma/internal/congestion"
 	"softrdma/internal/frame"
-	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
-// forwardLimit bounds the bytes of the packets that wait for a lane. Those beyond it are
-// lost, as beyond a receive buffer.
-const forwardLimit = 4 << 20
-
-// A forwarded packet came to another lane than its queue pair's, or from a lane of
-// this process. The system steers packets to lanes, and a batch that was joined on its
-// way goes where its first packet goes.
-type forwarded struct {
-	src, dst qp.Endpoint
-	tos, ttl uint8
-	n        int // bytes
-}
-
-// A forwardQueue holds packets in order, with their bytes one behind the other.
-type forwardQueue struct {
-	list []forwarded
-	data []byte
-}
-
-func (f *forwardQueue) clear() { f.list, f.data = f.list[:0], f.data[:0] }
+// The system steers packets to lanes, and a batch that was joined on its way goes where its
+// first packet goes.
 
 // forward hands the packet b, which l.in holds and whose ICRC and P_Key were
 // checked, to the lane of its queue pair.
 func (l *lane) forward(to *lane, b []byte) {
-	if !to.put(forwarded{l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL, len(b)}, b) {
-		l.drop(b, l.in.DestQPN, reason.PacketStray, forwardLimit, uint64(len(b)))
+	if !to.put(handover.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL}, b) {
+		l.drop(b, l.in.DestQPN, reason.PacketStray, handover.Limit, uint64(len(b)))
 		return
 	}
 	l.notify |= to.bit()
 }
 
 // put leaves a packet for the lane, and reports whether there was room.
-func (l *lane) put(f forwarded, b []byte) bool {
-	in := &l.handover.inbox
+func (l *lane) put(p handover.Packet, b []byte) bool {
 	l.Bell.Lock()
 	defer l.Bell.Unlock()
-	if len(in.data)+len(b) > forwardLimit {
+	if !l.left.inbox.Put(p, b) {
 		return false
 	}
-	in.list = append(in.list, f)
-	in.data = append(in.data, b...)
 	l.Bell.Ring()
 	return true
 }
@@ -67,19 +46,14 @@ func (l *lane) notifyForwarded() {
 // receiveForwarded delivers what other lanes left.
 func (l *lane) receiveForwarded() {
 	now := l.dev.clock()
-	taken := &l.handover.taken
-	data := taken.data
-	for i := range taken.list {
-		f := &taken.list[i]
-		b := data[:f.n:f.n]
-		data = data[f.n:]
-		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = f.src, f.dst, f.tos, f.ttl
+	for p, b := range l.left.taken.All() {
+		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = p.Src, p.Dst, p.TOS, p.TTL
 		l.in.Parse(b) // without fault, as in the other lane
 		if !l.closed {
 			l.dispatch(now, b)
 		}
 	}
-	taken.clear()
+	l.left.taken.Clear()
 }
 
 // dispatch passes a valid packet to its queue pair.

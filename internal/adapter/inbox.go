@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/adapter/handover"
 )
 
-// A handover holds what was left for a lane while another goroutine held it. The driver's
+// A remainder is what was left for a lane while another goroutine held it. The driver's
 // doorbell (drive.Doorbell) guards bells and inbox.
-type handover struct {
-	bells []*QP        // that have something to send
-	inbox forwardQueue // packets that came to other lanes
-	taken forwardQueue // out of inbox; the lane's
+type remainder struct {
+	bells []*QP          // that have something to send
+	inbox handover.Queue // packets that came to other lanes
+	taken handover.Queue // out of inbox; the lane's
 }
 
 const (
@@ -70,7 +71,7 @@ func (l *lane) ring(q *QP) {
 	}
 	if !q.rung.Swap(true) {
 		l.Bell.Lock()
-		l.handover.bells = append(l.handover.bells, q)
+		l.left.bells = append(l.left.bells, q)
 		l.Bell.Ring()
 		l.Bell.Unlock()
 	}
@@ -82,7 +83,7 @@ func (l *lane) Serve() bool {
 	if !l.Bell.Rung() {
 		return false
 	}
-	h := &l.handover
+	h := &l.left
 	l.Bell.Lock()
 	for i, q := range h.bells {
 		q.rung.Store(false)

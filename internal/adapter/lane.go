@@ -69,7 +69,7 @@ type lane struct {
 	reports  reports
 
 	// any goroutine
-	handover  handover
+	left      remainder
 	overflows atomic.Bool // a completion queue overflowed
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/adapter/handover"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -70,7 +71,7 @@ func TestForwardedPacketsBeyondTheLimitAreDropped(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
 	home, wrong := e.qp.lane, other.lane
-	room := forwardLimit / len(second.give)
+	room := handover.Limit / len(second.give)
 	home.Lock()
 	wrong.Lock()
 	for range room + 3 {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/handover"
 	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
@@ -132,8 +133,8 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 		e.Kind, e.QPN = trace.Received, o.DestQPN
 		to.dev.Trace.Emit(&e)
 	}
-	if !to.put(forwarded{f.Local, f.Peer, class.TrafficClass, class.HopLimit, len(b)}, b) {
-		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: forwardLimit, Found: uint64(len(b))})
+	if !to.put(handover.Packet{Src: f.Local, Dst: f.Peer, TOS: class.TrafficClass, TTL: class.HopLimit}, b) {
+		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: handover.Limit, Found: uint64(len(b))})
 	}
 	l.take(to) // its holder may have looked into the inbox just before
 }
