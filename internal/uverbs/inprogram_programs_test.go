@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"softrdma/verbs"
 )
 
 // inProgram are C programs of testdata, each of which has its device in its own process.
@@ -106,6 +108,31 @@ func TestProgramsStartProcesses(t *testing.T) {
 	path := p.compile(t, "fork")
 	for _, mode := range []string{"children", "grandchildren", "programs", "descriptors", "daemon"} {
 		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
+	}
+}
+
+// A child that lives on when the program and its server have ended does not keep the address.
+func TestProgramsLeaveNobodyTheAddress(t *testing.T) {
+	const addr = "127.14.4.21"
+	var child int
+	t.Run("program", func(t *testing.T) {
+		p := newInProgram(t, addr)
+		status, out := p.run(t, nil, p.compile(t, "fork"), "left")
+		if n, _ := fmt.Sscanf(out, "left %d", &child); n != 1 {
+			t.Fatalf("%v\n%s", status, out)
+		}
+	})
+	if child == 0 {
+		return
+	}
+	dev, err := verbs.Open(addr, verbs.Config{})
+	if err != nil {
+		t.Error(err)
+	} else if err := dev.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Errorf("the child of the program has ended: %v", err)
 	}
 }
 

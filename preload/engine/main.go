@@ -22,6 +22,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"softrdma/internal/inherit"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/program"
 	"softrdma/internal/uverbs/uapi"
@@ -40,6 +41,7 @@ var (
 func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, room C.size_t) C.int {
 	once.Do(func() {
 		setRuntime()
+		inherit.Into((*[C.INHERITED]int32)(unsafe.Pointer(&C.softrdma_engine_inherited))[:])
 		var log func(string)
 		if verbose != 0 {
 			log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }

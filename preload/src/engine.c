@@ -4,9 +4,8 @@
  * function calls. Where it cannot be used, the files are the server's.
  *
  * Go has threads and signal handlers of its own. signals.c keeps both from the
- * program. After fork the child has
- * no engine: its parent's files fail with EIO there, and files that it opens are
- * the server's.
+ * program. After fork the child has no engine: its parent's files fail with EIO
+ * there, and files that it opens are the server's.
  */
 #include "preload.h"
 #include "engine.h"
@@ -18,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { UNTRIED, READY, ABSENT, FORKED };
 
@@ -32,6 +33,7 @@ static struct {
 	engine_progress *progress;
 	engine_flush *flush;
 	engine_stop *stop;
+	int32_t *inherited;
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* How deep this thread is in the engine, and whether it was there before. */
@@ -40,8 +42,20 @@ static __thread int known __attribute__((tls_model("initial-exec")));
 
 int engine_entered(void) { return depth; }
 
+/* close_inherited closes what would keep the address in use when the parent has ended. */
+static void close_inherited(void)
+{
+	int i;
+
+	for (i = 0; engine.inherited && i < INHERITED; i++)
+		if (engine.inherited[i] > 0)
+			syscall(SYS_close, engine.inherited[i] - 1);
+	engine.inherited = NULL;
+}
+
 static void child(void)
 {
+	close_inherited();
 	if (engine.state != UNTRIED)
 		atomic_store(&engine.state, FORKED);
 	signals_child();
@@ -109,8 +123,9 @@ static int begin(const char *file, char *why, size_t room)
 		engine.progress = (engine_progress *)dlsym(library, "softrdma_engine_progress");
 		engine.flush = (engine_flush *)dlsym(library, "softrdma_engine_flush");
 		engine.stop = (engine_stop *)dlsym(library, "softrdma_engine_stop");
+		engine.inherited = (int32_t *)dlsym(library, "softrdma_engine_inherited");
 	}
-	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.stop) {
+	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.stop || !engine.inherited) {
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}

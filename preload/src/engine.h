@@ -22,6 +22,13 @@ typedef int engine_start(const char *socket, const char *file, int verbose, char
 /* call carries out a request of len bytes. fds has room for MAX_FDS. */
 typedef void engine_call(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
 
+/*
+ * Descriptors plus 1 that a forked child closes: those by which it would keep the
+ * address in use. Entries of 0 are free.
+ */
+enum { INHERITED = 8 };
+extern int32_t softrdma_engine_inherited[INHERITED];
+
 /* doorbell sends what was posted to a queue pair. */
 typedef int engine_doorbell(uint64_t file, uint32_t handle);
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/inherit"
 	"softrdma/internal/reason"
 )
 
@@ -229,6 +230,7 @@ func OpenSlot(fds []int, local netip.AddrPort, cfg Config) (*Link, error) {
 	}
 	l := newLink(local, cfg)
 	l.rx.fd, l.keeper = fds[0], fds[1]
+	inherit.Add(fds...)
 	return l.start(func() error { return nil })
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/frame/rocev2"
+	"softrdma/internal/inherit"
 	"softrdma/internal/link"
 	"softrdma/internal/link/wake"
 )
@@ -142,6 +143,7 @@ func (l *Link) free() {
 	l.sleeper.Free()
 	for _, fd := range []int{l.rx.fd, l.keeper} {
 		if fd >= 0 {
+			inherit.Remove(fd)
 			_ = unix.Close(fd)
 		}
 	}

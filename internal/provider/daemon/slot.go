@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/inherit"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -61,6 +62,7 @@ func takeSlot(t *target) (*Slot, error) {
 		return nil, err
 	}
 	s.fds, s.end = fds[:uapi.SlotDescriptors-1], fds[uapi.SlotDescriptors-1]
+	inherit.Add(s.end)
 	return s, nil
 }
 
@@ -77,6 +79,7 @@ func (s *Slot) Close() error {
 	if s.end < 0 {
 		return nil
 	}
+	inherit.Remove(s.end)
 	err := errors.Join(os.NewSyscallError("shutdown", unix.Shutdown(s.end, unix.SHUT_RDWR)), unix.Close(s.end))
 	s.end = -1
 	return err

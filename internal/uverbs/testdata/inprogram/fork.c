@@ -121,6 +121,21 @@ static void background(void)
 	CHECK(pthread_create(&sender, NULL, send_on, &d) == 0);
 }
 
+/* A child that lives on without the descriptors of the program's starter. */
+static void left(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		close_range(0, 2, 0);
+		sleep(60);
+		_exit(0);
+	}
+	printf("left %d\n", pid);
+	fflush(stdout);
+	_exit(0);
+}
+
 static char *started[] = { NULL, "descriptors", NULL };
 
 /* Other starts a program beside this one, replaced in its place. */
@@ -150,7 +165,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} modes[] = {
 		{ "children", children }, { "grandchildren", grandchildren }, { "programs", programs },
-		{ "descriptors", descriptors }, { "daemon", background }, { "other", other }, { "replaced", replaced },
+		{ "descriptors", descriptors }, { "daemon", background }, { "left", left }, { "other", other }, { "replaced", replaced },
 	};
 	size_t i;
 	int k;
