@@ -198,7 +198,7 @@ func (x *programPair) run(t *testing.T, lib string, env []string, a, b *Server) 
 // they have on Linux too:
 //   - A client of perftest 4.5 with -R that is refused before its server listens for the second
 //     connection uses what it has freed, and crashes. The server then waits for it forever.
-//   - rping before rdma-core 45 closes its event channel while a thread still reads events. If the
+//   - rping of rdma-core 44 closes its event channel while a thread still reads events. If the
 //     thread calls again after that, it ends the program.
 func (x *programPair) meet(t *testing.T, lib string, env []string, a, b *Server) (race bool, _ error) {
 	t.Helper()

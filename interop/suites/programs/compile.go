@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 )
 
@@ -16,14 +15,18 @@ import (
 //go:embed testdata/exchange.c
 var exchangeSource string
 
+// serverSource is a server of HTTP for one request.
+//
+//go:embed testdata/serve.c
+var serverSource string
+
 // compile makes the executable of a program that is compiled here.
 func (r *runner) compile(ctx context.Context, p *program) error {
 	if p.compiler == "" {
 		return nil
 	}
-	to := strings.Replace(programFile, logFolder, r.logs, 1) + filepath.Ext(p.compiler)
-	c := exec.CommandContext(ctx, p.compiler, "-O1", "-Wall", "-x", "c", "-o", to, "-")
-	c.Stdin = strings.NewReader(exchangeSource)
+	c := exec.CommandContext(ctx, p.compiler, "-O1", "-Wall", "-x", "c", "-o", strings.Replace(p.binary, logFolder, r.logs, 1), "-")
+	c.Stdin = strings.NewReader(p.source)
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", p.compiler, err, out)
 	}

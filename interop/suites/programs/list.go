@@ -9,7 +9,7 @@ import (
 
 // list returns all programs, grouped by package.
 func list() []program {
-	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), mpi(), others(), storage(), sockets(), iwarp(), memory())
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), mpi(), others(), storage(), migration(), sockets(), iwarp(), memory())
 }
 
 // memory returns the programs whose two ends, on a device each, reach each other through shared
@@ -194,12 +194,15 @@ func others() []program {
 	for _, test := range []string{"rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap"} {
 		all = append(all, pair("qperf", "qperf", "qperf -cm 1 -t 1 SERVER "+test, test+":").serves().because("without -cm 1 it connects by LIDs, which RoCE does not have"))
 	}
+	// The server has a receive for each SEND: fio sets the RNR retries of its connections to 0.
+	const (
+		fioServer = "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=4m --iodepth=64"
+		fioClient = "fio --name=client --ioengine=rdma --hostname=SERVER --port=7204 --rw=write --bs=64k --size=4m --iodepth=1"
+	)
 	for _, verb := range []string{"write", "read", "send"} {
-		all = append(all, pair("fio", "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=4m --iodepth=16",
-			"fio --name=client --ioengine=rdma --hostname=SERVER --port=7204 --verb="+verb+" --rw=write --bs=64k --size=4m --iodepth=1", "IOPS="))
+		all = append(all, pair("fio", fioServer, fioClient+" --verb="+verb, "IOPS="))
 	}
-	all = append(all, pair("fio", "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=4m --iodepth=16 --verify=crc32c",
-		"fio --name=client --ioengine=rdma --hostname=SERVER --port=7204 --verb=send --rw=write --bs=64k --size=4m --iodepth=1 --verify=crc32c --do_verify=0 --verify_state_save=0", "IOPS=").
+	all = append(all, pair("fio", fioServer+" --verify=crc32c", fioClient+" --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0", "IOPS=").
 		because("the server verifies what it receives"))
 	all = append(all, alone("libfabric-bin", "fi_info -p verbs", "FI_EP_DGRAM"))
 	for _, kind := range []string{"verbs -e msg", "verbs -e dgram", "verbs;ofi_rxm -e rdm", "verbs;ofi_rxd -e rdm"} {
@@ -216,9 +219,9 @@ func mpi() []program {
 	for _, ranks := range []string{"2", "4"} {
 		all = append(all,
 			alone("openmpi-bin", "mpirun.openmpi --allow-run-as-root --oversubscribe -x UCX_TLS --mca pml ucx --mca osc ucx -np "+ranks+" "+programFile+".openmpi", ranks+" ranks exchanged").
-				compiled("mpicc.openmpi", "libopenmpi-dev").with("UCX_TLS=rc_v,ud_v,self"),
+				compiled("mpicc.openmpi", "libopenmpi-dev", exchangeSource, programFile+".openmpi").with("UCX_TLS=rc_v,ud_v,self"),
 			alone("mpich", "mpirun.mpich -np "+ranks+" "+programFile+".mpich", ranks+" ranks exchanged").
-				compiled("mpicc.mpich", "libmpich-dev").with("UCX_TLS=rc_v,ud_v,self", "MPIR_CVAR_NOLOCAL=1").
+				compiled("mpicc.mpich", "libmpich-dev", exchangeSource, programFile+".mpich").with("UCX_TLS=rc_v,ud_v,self", "MPIR_CVAR_NOLOCAL=1").
 				because("NOLOCAL: between ranks of one host MPICH would use their memory"))
 	}
 	return all
@@ -249,6 +252,21 @@ func storage() []program {
 	return all
 }
 
+// migration returns virtual machines that move to another QEMU, with the guest's memory in RDMA WRITEs.
+func migration() []program {
+	const machine = "qemu-system-x86_64 -machine pc,accel=tcg -m 64M -display none -nodefaults -monitor stdio"
+	var all []program
+	for _, pin := range []string{"off", "on"} {
+		set := `echo "migrate_set_capability rdma-pin-all ` + pin + `"; `
+		p := script("qemu-system-x86", "qemu-system-x86_64 -m 64M, migrate rdma:SERVER:4444, rdma-pin-all "+pin,
+			"("+set+`echo "migrate rdma:SERVER:4444"; echo "info migrate"; echo quit) | `+machine, "Migration status: completed")
+		p.server = []string{"sh", "-c", ": > FOLDER/monitor; (" + set + `echo "migrate_incoming rdma:SERVER:4444"
+until grep -q "VM status: running" FOLDER/monitor; do sleep .2; echo "info status"; done; echo quit) | ` + machine + " -incoming defer | tee FOLDER/monitor"}
+		all = append(all, p.needing("qemu-system-x86_64", "qemu-system-x86"))
+	}
+	return all
+}
+
 // sockets returns programs of TCP under librdmacm's preloaded library, which makes rsockets of their
 // sockets. It is loaded after softrdma's.
 func sockets() []program {
@@ -257,7 +275,10 @@ func sockets() []program {
 		noEpoll = "waits by epoll, which librspreload.so does not replace"
 		config  = "daemon off; master_process off; error_log stderr; pid FOLDER/pid; events {} http { access_log off; server { listen SERVER:8080; } }"
 	)
+	fetch := script("curl", "curl http://SERVER:8080/", load+"curl -sS --output FOLDER/fetched --write-out 'fetched %{size_download} bytes' http://SERVER:8080/", "fetched 1048576 bytes")
+	fetch.server = []string{"sh", "-c", load + serverFile + " SERVER 8080 1048576"}
 	return []program{
+		fetch.needing("curl", "curl").compiled("gcc", "gcc", serverSource, serverFile).because("the server waits in accept and read"),
 		script("nginx-light", "nginx", "echo '"+config+"' > FOLDER/nginx.conf; "+load+"nginx -c FOLDER/nginx.conf", "").refusal("epoll_ctl(1, ", noEpoll).needing("nginx", "nginx-light"),
 		script("redis-server", "redis-server", load+"redis-server --port 7000 --bind SERVER --save ''", "").refusal("Unrecoverable error creating", noEpoll).needing("redis-server", "redis-server"),
 	}

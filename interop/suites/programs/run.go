@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	// connectTime is how long a client may fail to reach its server. A server needs a moment until it
-	// listens and gives no sign when it does.
+	// connectTime is how long a client may fail to reach its server.
 	connectTime = 10 * time.Second
 	again       = 100 * time.Millisecond
+
+	// headStart is the time that a server first gets until it listens.
+	headStart = 300 * time.Millisecond
 
 	// grace is how long a server may run after its client has ended.
 	grace = 10 * time.Second
@@ -130,60 +132,99 @@ func (r *runner) run(ctx context.Context, p program) row {
 	return row{p, err}
 }
 
-// meet runs both ends of a program, or the only one, and returns their output.
-func (r *runner) meet(ctx context.Context, p *program) (client, server string, err error) {
-	serving, end := context.WithCancel(ctx)
-	defer end()
-	done := make(chan error, 1)
-	serverSaid := &said{}
-	if p.server != nil {
-		var c *exec.Cmd
-		c, serverSaid = r.command(serving, p, 0, p.server)
-		if err := c.Start(); err != nil {
+// A server is the serving end of a pair while it runs.
+type server struct {
+	said *said
+	done chan error // receives how it ended
+	end  context.CancelFunc
+}
+
+func (r *runner) serve(ctx context.Context, p *program) (*server, error) {
+	ctx, end := context.WithCancel(ctx)
+	c, out := r.command(ctx, p, 0, p.server)
+	if err := c.Start(); err != nil {
+		end()
+		return nil, err
+	}
+	s := &server{out, make(chan error, 1), end}
+	go func() { s.done <- wait(c) }()
+	return s, nil
+}
+
+// meet runs both ends of a program, or the only one, and returns their output. A server gives no
+// sign when it listens, and one that exits after its client may wait for the rest of a client that
+// came too early. Both start again then, with more time for the server.
+func (r *runner) meet(ctx context.Context, p *program) (client, served string, err error) {
+	if p.server == nil {
+		out, err := r.runClient(ctx, p, 0)
+		return out, "", p.judge(ctx, out, err)
+	}
+	began := time.Now()
+	for wait := headStart; ; wait *= 2 {
+		s, err := r.serve(ctx, p)
+		if err != nil {
 			return "", "", err
 		}
-		go func() { done <- c.Wait() }()
+		time.Sleep(wait)
+		out, err := r.reach(ctx, p, s, began)
+		if p.tooEarly(ctx, err, out+s.said.String(), began) {
+			s.end()
+			<-s.done
+			continue
+		}
+		err = p.judge(ctx, out, err)
+		e := s.last(p, err != nil)
+		served = s.said.String()
+		if p.refused != "" {
+			if err = nil; !strings.Contains(out+served, p.refused) {
+				err = fmt.Errorf("expected to be refused with %q", p.refused)
+			}
+			return out, served, err
+		}
+		return out, served, errors.Join(err, e)
 	}
-	var out *said
-	began := time.Now()
+}
+
+// reach runs the client, again and again if the server serves many.
+func (r *runner) reach(ctx context.Context, p *program, s *server, began time.Time) (out string, err error) {
 	for {
-		var c *exec.Cmd
-		end := 1
-		if p.server == nil {
-			end = 0
-		}
-		c, out = r.command(ctx, p, end, p.client)
-		err = c.Run()
-		if p.interrupted {
-			err = nil
-		}
-		if err == nil && !strings.Contains(out.String(), p.want) {
-			err = fmt.Errorf("no %q in what it said", p.want)
-		}
-		if err == nil || p.server == nil || ctx.Err() != nil || time.Since(began) > connectTime || strings.Contains(out.String()+serverSaid.String(), p.refused) && p.refused != "" {
-			break
-		}
-		if len(done) > 0 { // the server failed too
-			break
-		}
-		if crashed(err) {
-			break // it had reached the server, which now waits for the rest
+		out, err = r.runClient(ctx, p, 1)
+		if !p.lingers || len(s.done) > 0 || !p.tooEarly(ctx, err, out+s.said.String(), began) {
+			return out, err
 		}
 		time.Sleep(again)
 	}
-	err = p.judge(ctx, out.String(), err)
-	if p.server == nil {
-		return out.String(), "", err
+}
+
+// runClient runs the client, or the only program, on the device of an end.
+func (r *runner) runClient(ctx context.Context, p *program, end int) (string, error) {
+	c, out := r.command(ctx, p, end, p.client)
+	err := c.Start()
+	if err == nil {
+		err = wait(c)
 	}
-	e := r.last(p, end, done, err != nil)
-	all := out.String() + serverSaid.String()
-	if p.refused != "" {
-		if !strings.Contains(all, p.refused) {
-			return out.String(), serverSaid.String(), fmt.Errorf("expected to be refused with %q", p.refused)
-		}
-		return out.String(), serverSaid.String(), nil
+	if p.interrupted {
+		err = nil
 	}
-	return out.String(), serverSaid.String(), errors.Join(err, e)
+	if err == nil && !strings.Contains(out.String(), p.want) {
+		err = fmt.Errorf("no %q in what it said", p.want)
+	}
+	return out.String(), err
+}
+
+// wait waits until a command ends, and kills what it has left: a program that lives on would keep the
+// address of its device.
+func wait(c *exec.Cmd) error {
+	err := c.Wait()
+	_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // ESRCH: nothing is left
+	return err
+}
+
+// tooEarly reports whether a client may have failed because its server did not listen yet. A client
+// that crashed has reached its server.
+func (p *program) tooEarly(ctx context.Context, err error, said string, began time.Time) bool {
+	return err != nil && ctx.Err() == nil && time.Since(began) < connectTime && !crashed(err) &&
+		(p.refused == "" || !strings.Contains(said, p.refused))
 }
 
 // lastSignal is the highest signal number.
@@ -211,21 +252,22 @@ func (p *program) judge(ctx context.Context, out string, err error) error {
 }
 
 // last waits until the server exits, or ends it if it would serve on.
-func (r *runner) last(p *program, end context.CancelFunc, done <-chan error, failed bool) error {
+func (s *server) last(p *program, failed bool) error {
+	defer s.end()
 	if p.lingers || failed || p.refused != "" {
-		end()
-		<-done
+		s.end()
+		<-s.done
 		return nil
 	}
 	select {
-	case err := <-done:
+	case err := <-s.done:
 		if err != nil {
 			return fmt.Errorf("server: %w", err)
 		}
 		return nil
 	case <-time.After(grace):
-		end()
-		<-done
+		s.end()
+		<-s.done
 		return fmt.Errorf("the server has not ended %v after its client", grace)
 	}
 }
