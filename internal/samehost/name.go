@@ -40,8 +40,8 @@ func kindText(kind string) string {
 	}, kind)
 }
 
-// A slot is which lanes of a shared address a device has: from first on, of so many. It is
-// zero for the device that has the first one.
+// A slot names a device on an address that programs share: first is the number of its first
+// lane, and of is the number of lanes of the address. It is zero for the device with lane 0.
 type slot struct{ first, of int }
 
 // slotOf returns the slot of a device.

@@ -15,7 +15,7 @@ func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
 }
 
 // RemoveSlot removes what a device on this address has left in the directory. The device has
-// ended: its process may still be closing its socket.
+// ended, but its process may still be closing its socket.
 func (h *Host) RemoveSlot(first, of int) {
 	if !h.hold() {
 		return
@@ -30,9 +30,9 @@ func (h *Host) RemoveSlot(first, of int) {
 	}
 }
 
-// slotAt returns the slot of an address that a queue pair belongs to: that of a device which
-// is published there, or the first. For queue pair 0, which stands for any, it is the first
-// or, if no device has that, any other.
+// slotAt returns the slot of the published device that a queue pair of an address belongs to.
+// If there is none it returns the first slot. Queue pair 0 stands for any device: slotAt
+// prefers the first slot and returns another one only if no device has the first.
 func (d *directory) slotAt(of name, qpn uint32) (found slot) {
 	texts, err := d.list()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Slots are the receiving sockets of an address that programs share. Each is a lane of
-// the address: the kernel numbers the sockets of a SO_REUSEPORT group in the order in which
-// they were bound, and steers packets by that number.
+// Slots are the receiving sockets of an address that programs share, one for each lane of the
+// address. The kernel numbers the sockets of a SO_REUSEPORT group in the order in which they
+// were bound, and steers packets by that number.
 //
 // When a socket of a group is closed, the kernel gives its number to the last one. So none
 // is closed: Slots keeps a descriptor of each, and programs keep all of them open when
@@ -74,8 +74,8 @@ func (s *Slots) start(owner []*Link) error {
 	return steer(s.socks[0].fd, s.of)
 }
 
-// Take lends a lane of the address to a program, and returns its number and descriptors for
-// OpenSlot, which the caller closes. The lane is free again after Give.
+// Take lends a lane of the address to a program. It returns the lane's number and the
+// descriptors for OpenSlot, which the caller closes. Give frees the lane.
 func (s *Slots) Take() (lane int, fds []int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Slots) Give(lane int) {
 	x.taken = false
 }
 
-// Close gives up the address. The lanes that programs have go on working.
+// Close gives up the address. Lanes that are lent to programs keep working.
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,8 +249,8 @@ func checkSlot(fds []int, local netip.AddrPort) (netip.AddrPort, error) {
 	return local, sameNetwork(fds[0])
 }
 
-// sameNetwork refuses a socket of another network namespace than this process's, whose
-// addresses and routes are others. Systems before Linux 5.14 do not tell.
+// sameNetwork refuses a socket of another network namespace, which has other addresses and
+// routes. Linux before 5.14 does not tell namespaces apart.
 func sameNetwork(fd int) error {
 	own, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
