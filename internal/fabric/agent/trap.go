@@ -43,8 +43,13 @@ type trap struct {
 }
 
 // raise makes a trap pending. A newer event of the kind replaces an older one.
+// Without a manager there is nobody to tell: a later one reads PortStateChange
+// and the counters of violations.
 func (a *Agent) raise(now time.Duration, n, kind int, notice mad.Notice) {
 	e := &a.ends[n]
+	if e.lid == 0 || e.smLID == 0 {
+		return
+	}
 	t := &e.traps[kind]
 	a.tid++
 	notice.Generic, notice.Producer = true, mad.ProducerAdapter
@@ -55,12 +60,8 @@ func (a *Agent) raise(now time.Duration, n, kind int, notice mad.Notice) {
 	t.next = max(t.next, now)
 }
 
-// canTrap reports whether an end port knows where traps go, and may send.
+// canTrap reports whether an end port may send traps.
 func (a *Agent) canTrap(n int) bool {
-	e := &a.ends[n]
-	if e.lid == 0 || e.smLID == 0 || e.smLID >= firstMulticast {
-		return false
-	}
 	return a.isSwitch() || a.node.Link(n).State == smp.PortActive
 }
 

@@ -138,10 +138,16 @@ func TestTrapWaitsUntilThePortCanSend(t *testing.T) {
 	b := newBoard(1)
 	a := New(adapterConfig(1), b)
 	a.QKeyViolation(0, 1, &Violation{Key: 5})
-	if a.Deadline() != Never {
-		t.Error("a port without a LID has something to send")
-	}
 	a.ends[1].lid, a.ends[1].smLID, b.links[1].State = 4, 4, smp.PortActive
+	if a.Deadline() != Never || a.ends[1].qkeyViolations != 1 {
+		t.Error("a violation before there was a manager is reported, or not counted")
+	}
+	b.links[1].State = smp.PortInit
+	a.QKeyViolation(0, 1, &Violation{Key: 5})
+	if a.Deadline() != Never {
+		t.Error("a port that is not active has something to send")
+	}
+	b.links[1].State = smp.PortActive
 	var out Departure
 	if o, ok := a.Trap(0, &out); !ok || o != Local {
 		t.Errorf("to a manager at the same port: %v, %v", o, ok)
