@@ -96,7 +96,7 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Discard Outcome = iota // for the reason in the departure
+	Discard Outcome = iota // nothing leaves: for the reason in the departure, or without one if no answer is due
 	Send                   // the departure leaves the node
 	Local                  // the departure's MAD is for the programs of the node
 )
