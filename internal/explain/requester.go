@@ -80,7 +80,7 @@ var requester = map[reason.Reason]text{
 		"Post sends in RTS, and receives in INIT or later; after an error start again from RESET.",
 		"IBTA 10.3.1, 10.8.2"},
 	reason.BindRefused: {
-		"The window cannot be bound: it has the wrong type or PD, is already bound, is a type 2 window with length 0, or its new key has another index.",
+		"The window cannot be bound: it has the wrong type or PD, is already bound, is a type 2 window with length 0 or a zero-based window of type 1, or its new key has another index.",
 		"The window's type, the region's PD, and the new R_Key (only its lowest 8 bits may change).",
 		"Invalidate a type 2 window before binding it again, and make the new key with ibv_inc_rkey.",
 		"IBTA 10.6.7.2"},

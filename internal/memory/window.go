@@ -73,6 +73,8 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 	switch {
 	case w == nil || w.Key != b.Window || w.Kind == MR || w.PD != b.PD:
 		return refused
+	case w.Kind == MW1 && b.Access&qp.ZeroBased != 0: // o10-36.2.2: a type 1 window has addresses of its region
+		return refused
 	case w.Kind == MW2 && w.Valid(): // o10-37.2.30: a type 2 window must be invalidated first
 		return refused
 	case w.Kind == MW2 && b.Length == 0: // o10-37.2.40: binding no bytes does not invalidate it

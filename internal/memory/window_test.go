@@ -107,6 +107,7 @@ func TestBindRefusals(t *testing.T) {
 		"right of its own":      {MW1, qp.MWBind, func(_ *Table, b *Bind) { b.Access |= qp.LocalWrite }, reason.KeyAccess},
 		"atomic, not writable":  {MW2, qp.MWBind, func(_ *Table, b *Bind) { b.Access = qp.RemoteAtomic }, reason.KeyAccess},
 		"zero-based region":     {MW1, bindable | qp.ZeroBased, nil, reason.KeyAccess},
+		"type 1 zero-based":     {MW1, bindable, func(_ *Table, b *Bind) { b.Access |= qp.ZeroBased }, reason.BindRefused},
 		"below":                 {MW1, bindable, func(_ *Table, b *Bind) { b.Addr = 999 }, reason.KeyBounds},
 		"above":                 {MW1, bindable, func(_ *Table, b *Bind) { b.Length = 91 }, reason.KeyBounds},
 		"overflow":              {MW1, bindable, func(_ *Table, b *Bind) { b.Length = ^uint64(0) }, reason.KeyBounds},

@@ -76,7 +76,7 @@ func (e *end) bind(v *window) *wr {
 	v.off = e.w.rng.IntN(len(e.target.mem) - v.n + 1)
 	v.next = v.key&^0xff | (v.key+1)&0xff
 	access := qp.RemoteWrite | qp.RemoteRead
-	if v.based = e.w.chance(30); v.based {
+	if v.based = v.kind == memory.MW2 && e.w.chance(30); v.based {
 		access |= qp.ZeroBased
 	}
 	r.MW = queue.MW{
