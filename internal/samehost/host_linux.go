@@ -51,6 +51,7 @@ type Host struct {
 	total    counts
 	attempts map[place]*attempt
 	failures map[place]failed
+	later    map[place]bool // peers that are asked again in the background
 }
 
 // counts are what peers take.
@@ -84,6 +85,7 @@ func Open(cfg Config) (*Host, error) {
 		count:    make(map[uint32]*counts),
 		attempts: make(map[place]*attempt),
 		failures: make(map[place]failed),
+		later:    make(map[place]bool),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	dir.replaceStale(h.name)

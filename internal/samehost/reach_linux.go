@@ -30,7 +30,8 @@ type failed struct {
 // Reach returns nil if there is a channel to the peer of a queue pair, or once one was made,
 // and otherwise an error with the reason. Queue pair 0 stands for any device of the address.
 // Reach waits for at most limit. Calls at the same time share one attempt. A peer that has not
-// answered is not asked again for a second, unless the mode is Require.
+// answered is not asked again for a second, unless the mode is Require. In mode Auto it is asked
+// again in the background, so that connections which have begun on the network move to memory.
 func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error {
 	if !h.hold() {
 		return closedError()
@@ -54,9 +55,21 @@ func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error
 		h.mu.Unlock()
 		return a.wait(limit)
 	}
+	a := h.begun(peer)
+	h.mu.Unlock()
+	h.try(a, peer, limit)
+	return a.err
+}
+
+// begun returns a new attempt, which others share from now on. The caller has mu, and calls try.
+func (h *Host) begun(peer place) *attempt {
 	a := &attempt{done: make(chan struct{})}
 	h.attempts[peer] = a
-	h.mu.Unlock()
+	return a
+}
+
+// try makes an attempt.
+func (h *Host) try(a *attempt, peer place, limit time.Duration) {
 	a.err = h.connect(peer, limit)
 	h.mu.Lock()
 	delete(h.attempts, peer)
@@ -65,10 +78,10 @@ func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error
 	}
 	if a.err != nil {
 		h.fail(peer, a.err)
+		h.askLater(peer, a.err)
 	}
 	h.mu.Unlock()
 	close(a.done)
-	return a.err
 }
 
 func (a *attempt) wait(limit time.Duration) error {
