@@ -47,8 +47,8 @@ func (s *Subnet) drop(m *member, port int, d reason.Detail) {
 	}
 }
 
-// manage lets the agents of a node act on the management packets that came, and send traps
-// that are due.
+// manage lets the agents of a node act on the management packets that came, and sends traps
+// that are due and the packets of its manager.
 func (s *Subnet) manage(m *member) {
 	for len(m.inbox) > 0 {
 		f := m.inbox[0]
@@ -66,6 +66,7 @@ func (s *Subnet) manage(m *member) {
 		}
 		s.carryOut(m, &agent.Arrival{Port: out.Port, SLID: out.SLID, DLID: out.DLID}, o, &out)
 	}
+	s.managerTurn(m)
 	s.drain(m)
 }
 
@@ -114,11 +115,9 @@ func (s *Subnet) carryOut(m *member, in *agent.Arrival, o agent.Outcome, out *ag
 	case agent.Send:
 		s.sendMAD(m, out)
 	case agent.Local:
-		if m.program != nil {
-			own := *in
-			own.MAD = &out.MAD
-			m.program.MAD(s.now, &own)
-		}
+		own := *in
+		own.MAD = &out.MAD
+		s.take(m, &own)
 	case agent.Discard:
 		if out.Reason.Reason != reason.None {
 			s.drop(m, in.Port, out.Reason)

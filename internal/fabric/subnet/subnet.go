@@ -24,6 +24,7 @@ import (
 	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
 )
@@ -76,12 +77,14 @@ type Subnet struct {
 
 // A member is a node with its agents.
 type member struct {
-	index   int
-	node    *node.Node
-	agent   *agent.Agent
-	program Program
-	inbox   []frameAt // of queue pairs 0 and 1
-	cables  []cable   // by port
+	index    int
+	isSwitch bool
+	node     *node.Node
+	agent    *agent.Agent
+	program  Program
+	manager  *sm.Manager // nil without one
+	inbox    []frameAt   // of queue pairs 0 and 1
+	cables   []cable     // by port
 
 	deadline time.Duration
 	place    int // in the heap of deadlines
@@ -126,9 +129,9 @@ func New(c Config) *Subnet {
 
 func (s *Subnet) newMember(i int) *member {
 	t := &s.config.Fabric.Nodes[i]
-	m := &member{index: i, cables: make([]cable, len(t.Ports)), deadline: Never, place: -1}
+	m := &member{index: i, isSwitch: t.Kind == topology.Switch, cables: make([]cable, len(t.Ports)), deadline: Never, place: -1}
 	nc := node.Config{
-		Switch: t.Kind == topology.Switch, Ports: t.NumPorts(), Port: s.config.Port, Hop: s.config.Node.Hop,
+		Switch: m.isSwitch, Ports: t.NumPorts(), Port: s.config.Port, Hop: s.config.Node.Hop,
 		StoreAndForward: s.config.Node.StoreAndForward, Pool: &s.pool,
 		Deliver: func(port int, frame []byte) bool { return s.deliver(m, port, frame) },
 		Changed: func(port int) { s.changed = append(s.changed, topology.End{Node: i, Port: port}) },
@@ -262,6 +265,9 @@ func (s *Subnet) drain(m *member) {
 // schedule notes when a node wants to be called.
 func (s *Subnet) schedule(m *member) {
 	m.deadline = min(m.node.Deadline(), m.agent.Deadline())
+	if m.manager != nil {
+		m.deadline = min(m.deadline, m.manager.Deadline())
+	}
 	if len(m.inbox) > 0 {
 		m.deadline = s.now
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/agent"
+	"softrdma/internal/fabric/port"
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
@@ -40,7 +41,7 @@ func newRig(t *testing.T, shape string) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t}
-	r.Subnet = New(Config{Fabric: f, Dropped: func(_ topology.End, d reason.Detail) { r.drops = append(r.drops, d) }})
+	r.Subnet = New(Config{Fabric: f, Port: port.Config{Refresh: port.Never}, Dropped: func(_ topology.End, d reason.Detail) { r.drops = append(r.drops, d) }})
 	r.Run(10 * time.Microsecond)
 	return r
 }
