@@ -28,13 +28,14 @@ func (m *Manager) configure() {
 			return
 		}
 	}
-	m.fabric, m.tables = f, tables
+	m.fabric, m.tables, m.view = f, tables, m.order
 	for _, n := range m.order {
 		m.wanted(n)
 		if n.isSwitch() {
 			m.programSwitch(n)
 		}
 	}
+	m.programMulticast()
 }
 
 // buildFabric turns what the sweep found into a topology, ordered by GUID.
@@ -174,9 +175,14 @@ func (m *Manager) programSwitch(n *node) {
 	}
 	if p0.info.LID == 0 {
 		delete(m.programmed, n.info.NodeGUID) // it was reset
+		delete(m.multicast, n.info.NodeGUID)
 	}
 	if p0.config != settled(&p0.info) {
-		m.set(n.path, smp.AttrPortInfo, 0, &p0.config, func(*smp.Packet) {})
+		m.set(n.path, smp.AttrPortInfo, 0, &p0.config, func(p *smp.Packet) {
+			if p != nil {
+				p0.info.Parse(&p.Data)
+			}
+		})
 	}
 	lft := m.tables.LFT[n.index]
 	if len(lft) > int(n.sw.LinearCap) {

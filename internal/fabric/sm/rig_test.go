@@ -40,6 +40,7 @@ type simNode struct {
 	lanes     map[[2]int]smp.SLtoVL
 	weights   map[[2]int]smp.VLArbitration
 	keys      map[[2]int]smp.PKeyTable
+	multicast map[[2]int]smp.MulticastForwarding
 	wakes     time.Duration // when the agent's trap is scheduled
 	unplugged bool          // answers nothing
 }
@@ -67,9 +68,13 @@ func (n *simNode) Partitions(p, block int) smp.PKeyTable            { return n.k
 func (n *simNode) SetPartitions(p, block int, t *smp.PKeyTable)     { n.keys[[2]int{p, block}] = *t }
 func (n *simNode) Forwarding(block int) smp.LinearForwarding        { return n.linear[block] }
 func (n *simNode) SetForwarding(block int, t *smp.LinearForwarding) { n.linear[block] = *t }
-func (n *simNode) Multicast(int, int) (m smp.MulticastForwarding)   { return m }
-func (n *simNode) SetMulticast(int, int, *smp.MulticastForwarding)  {}
-func (n *simNode) Counters(int) *hardware.Counters                  { return new(hardware.Counters) }
+func (n *simNode) Multicast(block, position int) smp.MulticastForwarding {
+	return n.multicast[[2]int{block, position}]
+}
+func (n *simNode) SetMulticast(block, position int, t *smp.MulticastForwarding) {
+	n.multicast[[2]int{block, position}] = *t
+}
+func (n *simNode) Counters(int) *hardware.Counters { return new(hardware.Counters) }
 
 // out is the port for a LID, or NoPort.
 func (n *simNode) out(lid uint16) int {
@@ -129,7 +134,7 @@ func newRig(t testing.TB, text string) *rig {
 
 func newSimNode(n *topology.Node) *simNode {
 	s := &simNode{links: make([]hardware.Link, len(n.Ports)), configs: make([]hardware.PortConfig, len(n.Ports)), linear: map[int]smp.LinearForwarding{},
-		lanes: map[[2]int]smp.SLtoVL{}, weights: map[[2]int]smp.VLArbitration{}, keys: map[[2]int]smp.PKeyTable{}, wakes: Never}
+		lanes: map[[2]int]smp.SLtoVL{}, weights: map[[2]int]smp.VLArbitration{}, keys: map[[2]int]smp.PKeyTable{}, multicast: map[[2]int]smp.MulticastForwarding{}, wakes: Never}
 	for i := range s.links {
 		s.links[i] = hardware.Link{State: smp.PortDown, Physical: smp.PhysicalPolling}
 	}

@@ -1,7 +1,8 @@
 // Package sm has the subnet manager of an InfiniBand fabric (IBTA chapter 14):
 // it discovers the subnet by directed routes, assigns LIDs, computes and
 // programs forwarding tables, brings links up, watches for changes, and agrees
-// with other managers on one master.
+// with other managers on one master. As subnet administrator (chapter 15) it
+// answers queries for single records and keeps multicast groups.
 //
 // The Manager is a machine: management packets in, management packets out,
 // next deadline. It does no I/O and reads no clock. How packets travel is the
@@ -97,7 +98,11 @@ type Manager struct {
 	reregister bool                  // clients must register again with the new master
 	fabric     *topology.Fabric
 	tables     *routing.Tables
-	status     Status
+	view       []*node // the nodes of fabric, by index
+
+	groups    map[mad.GID]*group
+	multicast map[uint64]map[multicastBlock]smp.MulticastForwarding // what switches hold, by GUID
+	status    Status
 }
 
 // An assignment is a port's LIDs.
@@ -117,7 +122,8 @@ type Status struct {
 
 // New returns a manager that begins to discover at its first Next.
 func New(c *Config) *Manager {
-	m := &Manager{config: *c, state: smp.SMDiscovering, again: true, lids: make(map[uint64]assignment), programmed: make(map[uint64][]uint8)}
+	m := &Manager{config: *c, state: smp.SMDiscovering, again: true, lids: make(map[uint64]assignment), programmed: make(map[uint64][]uint8),
+		groups: make(map[mad.GID]*group), multicast: make(map[uint64]map[multicastBlock]smp.MulticastForwarding)}
 	m.config.setDefaults()
 	m.requests.outstanding = make(map[uint64]*request)
 	return m

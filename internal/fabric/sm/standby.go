@@ -61,6 +61,8 @@ func (m *Manager) discovered() {
 func (m *Manager) becomeMaster() {
 	m.state, m.reregister, m.master = smp.SMMaster, true, nil
 	clear(m.programmed) // another manager may have written the tables
+	clear(m.multicast)
+	clear(m.groups)
 }
 
 // standBy leaves the subnet to another manager, and polls it.
