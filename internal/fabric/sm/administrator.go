@@ -68,7 +68,7 @@ func (m *Manager) administer(in *Arrival, h *sa.Header, query, record *[sa.DataL
 	return mad.StatusMethodAttribute
 }
 
-// one writes the record that matches a query. A Get has exactly one (IBTA 15.4.2).
+// one writes the record that matches a query. A Get has exactly one.
 func one(h *sa.Header, query, record *[sa.DataLen]byte, all func(yield func(sa.Record))) uint16 {
 	found := 0
 	all(func(r sa.Record) {
@@ -104,7 +104,7 @@ func (m *Manager) portRecords(yield func(sa.Record)) {
 		for i := range n.ports {
 			if n.ports[i].known && (n.isSwitch() || i == e.Port) {
 				info := n.ports[i].info
-				info.MKey = 0 // IBTA 15.4.1: not for everybody
+				info.MKey = 0 // the key is not for everybody
 				yield(&sa.PortInfoRecord{LID: m.fabric.Port(e).LID, Port: uint8(i), Info: info})
 			}
 		}

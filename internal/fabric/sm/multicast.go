@@ -27,7 +27,7 @@ const (
 	groupRate = 3
 )
 
-// join makes a port a member of a group, which it creates if there is none (IBTA 15.2.5.17.2).
+// join makes a port a member of a group, which it creates if there is none (IBTA 15.2.5.17).
 func (m *Manager) join(in *Arrival, mask uint64, query, record *[sa.DataLen]byte) uint16 {
 	var q sa.MCMemberRecord
 	q.Parse(query)
@@ -56,7 +56,7 @@ func (m *Manager) join(in *Arrival, mask uint64, query, record *[sa.DataLen]byte
 	return mad.StatusOK
 }
 
-// leave ends a membership. The last full member takes the group with it (IBTA 15.2.5.17.3).
+// leave ends a membership. The last full member takes the group with it (IBTA 15.2.5.17).
 func (m *Manager) leave(in *Arrival, mask uint64, query, record *[sa.DataLen]byte) uint16 {
 	var q sa.MCMemberRecord
 	q.Parse(query)
@@ -121,7 +121,7 @@ func (m *Manager) createGroup(mask uint64, q *sa.MCMemberRecord) (*group, uint16
 	}
 	r.MLID, r.JoinState, r.ProxyJoin, r.PortGID = mlid, 0, false, mad.GID{}
 	if mask&sa.MemberMGID == 0 || r.MGID == (mad.GID{}) {
-		// IBTA 15.2.5.17.1: transient, of link-local scope, with a number that no other group has.
+		// IBTA 15.2.5.17: transient, of link-local scope, with a number that no other group has.
 		r.MGID = mad.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1c, 14: byte(mlid >> 8), 15: byte(mlid)}
 	}
 	r.MTU, r.Rate = exactly(mask&sa.MemberMTU != 0, q.MTU, groupMTU), exactly(mask&sa.MemberRate != 0, q.Rate, groupRate)
@@ -175,7 +175,7 @@ func (m *Manager) sortedGroups() []*group {
 	return slices.SortedFunc(maps.Values(m.groups), func(a, b *group) int { return cmp.Compare(a.record.MLID, b.record.MLID) })
 }
 
-// memberRecords yields a record for each group: of a Get nobody learns the members (IBTA 15.4.3).
+// memberRecords yields a record for each group: of a Get nobody learns the members.
 func (m *Manager) memberRecords(yield func(sa.Record)) {
 	for _, g := range m.sortedGroups() {
 		yield(&g.record)

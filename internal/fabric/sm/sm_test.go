@@ -33,6 +33,9 @@ func (r *rig) check(m *Manager, a routing.Algorithm, cut ...topology.End) {
 			}
 		}
 		for p := 1; p <= f.Nodes[i].NumPorts(); p++ {
+			if keys := r.nodes[i].keys[[2]int{p, 0}]; f.Nodes[i].Kind != topology.Switch && keys[0] != smp.DefaultPKey {
+				r.t.Fatalf("%s has the P_Key %#x", f.EndName(topology.End{Node: i, Port: p}), keys[0])
+			}
 			if state := r.nodes[i].links[p].State; f.Nodes[i].Ports[p].Connected() != (state == smp.PortActive) {
 				r.t.Fatalf("%s is %v", f.EndName(topology.End{Node: i, Port: p}), state)
 			}
