@@ -136,7 +136,8 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 .PHONY: programs
 programs: preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs ./cmd/softrdma/...
-	$(GO) run -tags interop ./interop/suites/programs -write docs/interop.md
+	$(GO) run -tags interop ./interop/suites/programs -engine daemon
+	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/interop.md
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s
