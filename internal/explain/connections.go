@@ -55,11 +55,6 @@ var connections = map[reason.Reason]text{
 		"Which class the program uses: subnet management (0x01, 0x81) is InfiniBand's alone.",
 		"Use such tools on an InfiniBand fabric. Linux refuses this too.",
 		"IBTA 13.5.2, annex A16.4"},
-	reason.MADTransfer: {
-		"A program sends, or is sent, a multi-packet transfer (RMPP) that the device file of management datagrams would have to carry out for it, which softrdma does not.",
-		"The argument rmpp_version of umad_register, or a class of mad_rpc_open_port that implies it (subnet administration).",
-		"Register with rmpp_version 0; the program then gets each packet of a transfer.",
-		"IBTA 13.6"},
 	reason.MADAgentTaken: {
 		"A program registered a management agent for a method of a class that another agent of the port has, or that is the communication manager's.",
 		"Which other programs use umad on this device, for example a second ibping server.",

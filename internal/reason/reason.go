@@ -178,7 +178,6 @@ const (
 	SMPHops
 	SMPManagementKey
 	MADQueuePair
-	MADTransfer
 	MADAgentTaken
 	MADAgents
 	MADSendQueue

@@ -142,7 +142,6 @@ var rows = [Count]row{
 	SMPManagementKey: {"SMP_MANAGEMENT_KEY", "wrong M_Key in a subnet management packet: protection level %d, attribute %#04x"},
 
 	MADQueuePair:    {"MAD_QUEUE_PAIR", "management queue pair that the port does not have: it has queue pair %d, found %d"},
-	MADTransfer:     {"MAD_TRANSFER", "multi-packet transfer (RMPP) that the program leaves to the device: expected version %d, found %d"},
 	MADAgentTaken:   {"MAD_AGENT_TAKEN", "method of a management class that another agent has: class %#02x, method %#02x"},
 	MADAgents:       {"MAD_AGENTS", "too many management agents of one file: at most %d, found %d"},
 	MADSendQueue:    {"MAD_SEND_QUEUE", "too many management datagrams wait to be sent or answered: at most %d, found %d"},

@@ -5,6 +5,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,8 +16,7 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// MaxCommand is the longest command that is read from a program. No command is
-// longer.
+// MaxCommand is the longest command that is read from a program, but for a LongWriter.
 const MaxCommand = 16 << 10
 
 // A Runtime is what a server lends to everything that it runs for programs.
@@ -50,6 +50,9 @@ type Reader interface {
 	// Read stores data in the program's memory and sets the result of the answer.
 	Read(c *Call, to Buffer) error
 }
+
+// A LongWriter is a service that takes writes of more than MaxCommand bytes.
+type LongWriter interface{ MaxWrite() int }
 
 // Direct is a service that a program in this process calls without a message, from any
 // of its threads.
@@ -172,7 +175,11 @@ func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answ
 	switch r.Op {
 	case uapi.OpWrite:
 		n := r.Arg[1]
-		if n > MaxCommand {
+		limit := MaxCommand
+		if s, ok := f.service.(LongWriter); ok {
+			limit = s.MaxWrite()
+		}
+		if n > uint64(limit) {
 			return syscall.EINVAL
 		}
 		if n > uint64(len(data)) {
@@ -190,7 +197,7 @@ func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answ
 		return f.service.Mmap(c, r.Arg[0], r.Arg[1], int(r.Arg[2]))
 	case uapi.OpRead:
 		if s, ok := f.service.(Reader); ok {
-			return s.Read(c, Buffer{r.Arg[0], int(min(r.Arg[1], MaxCommand))})
+			return s.Read(c, Buffer{r.Arg[0], int(min(r.Arg[1], math.MaxInt32))})
 		}
 		return syscall.EINVAL
 	}

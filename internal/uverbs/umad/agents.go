@@ -4,6 +4,7 @@ package umad
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +26,8 @@ type agents struct {
 	byTID    map[uint32]*agent
 	lastTID  uint32
 	requests requests
+	inbound  map[*inbound]struct{}
+	outbound map[*outbound]struct{}
 }
 
 // A method is a method of a version of a management class.
@@ -39,10 +42,12 @@ type agent struct {
 	id       uint32 // in the file
 	qpn      uint32
 	tid      uint32 // the high half of its transaction IDs
-	rmpp     bool   // leaves multi-packet transfers to the file, which refuses them
+	rmpp     bool   // leaves multi-packet transfers to the port
 	methods  []method
 	requests map[transaction]*request // those that a response ends
 	waiting  map[*request]struct{}    // all that wait
+	inbound  map[transferKey]*inbound
+	outbound map[transferKey]*outbound
 }
 
 // A transaction identifies a request of an agent.
@@ -55,7 +60,10 @@ type transaction struct {
 var connectionManager agent
 
 func newAgents(p Port, notify func()) *agents {
-	a := &agents{port: p, notify: notify, methods: make(map[method]*agent), byTID: make(map[uint32]*agent)}
+	a := &agents{
+		port: p, notify: notify, methods: make(map[method]*agent), byTID: make(map[uint32]*agent),
+		inbound: make(map[*inbound]struct{}), outbound: make(map[*outbound]struct{}),
+	}
 	a.methods[method{class: mad.ClassCM, version: mad.CMClassVersion, method: mad.MethodSend}] = &connectionManager
 	return a
 }
@@ -97,7 +105,10 @@ func (a *agents) register(f *file, id uint32, r *registration) (*agent, error) {
 	if err := r.check(a.port); err != nil {
 		return nil, err
 	}
-	g := &agent{file: f, id: id, qpn: r.qpn, rmpp: r.transfers != 0, requests: make(map[transaction]*request), waiting: make(map[*request]struct{})}
+	g := &agent{
+		file: f, id: id, qpn: r.qpn, rmpp: r.transfers != 0, requests: make(map[transaction]*request), waiting: make(map[*request]struct{}),
+		inbound: make(map[transferKey]*inbound), outbound: make(map[transferKey]*outbound),
+	}
 	k := method{class: r.class, version: r.version}
 	if vendor(r.class) {
 		k.oui = r.oui
@@ -135,10 +146,13 @@ func (a *agents) unregister(g *agent) {
 	for r := range g.waiting {
 		a.end(r)
 	}
+	for _, in := range g.inbound {
+		a.forgetInbound(in)
+	}
 }
 
-// receive gives a datagram to the agent that it is for. It is a Handler.
-func (a *agents) receive(m *MAD) (taken bool, dropped reason.Detail) {
+// receive gives a datagram to the agent that it is for, as a Handler does.
+func (a *agents) receive(now time.Duration, m *MAD) (taken bool, dropped reason.Detail) {
 	var h mad.Header
 	h.Parse(&m.Data)
 	if subnet(h.Class) != (m.QPN == 0) {
@@ -147,7 +161,7 @@ func (a *agents) receive(m *MAD) (taken bool, dropped reason.Detail) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if response(&h) {
-		return a.respond(m, &h)
+		return a.respond(now, m, &h)
 	}
 	k := method{class: h.Class, version: h.ClassVersion, method: h.Method}
 	if vendor(h.Class) {
@@ -157,14 +171,20 @@ func (a *agents) receive(m *MAD) (taken bool, dropped reason.Detail) {
 	if g == nil || g == &connectionManager {
 		return false, dropped
 	}
-	return true, g.file.arrived(g, m)
+	if g.rmpp && segment(h.Class, &m.Data) {
+		return true, a.segment(now, g, m, &h)
+	}
+	return true, g.file.arrived(g, m, slices.Clone(m.Data[:]))
 }
 
 // respond gives a response to the agent whose request it answers.
-func (a *agents) respond(m *MAD, h *mad.Header) (taken bool, dropped reason.Detail) {
+func (a *agents) respond(now time.Duration, m *MAD, h *mad.Header) (taken bool, dropped reason.Detail) {
 	g := a.byTID[uint32(h.TID>>32)]
 	if g == nil || g.qpn != m.QPN {
 		return false, dropped
+	}
+	if g.rmpp && segment(h.Class, &m.Data) {
+		return true, a.segment(now, g, m, h)
 	}
 	r := g.requests[transaction{h.TID, h.Class}]
 	switch {
@@ -173,23 +193,25 @@ func (a *agents) respond(m *MAD, h *mad.Header) (taken bool, dropped reason.Deta
 	case !segment(h.Class, &m.Data): // programs that carry out transfers themselves get all segments
 		return true, reason.Detail{Reason: reason.MADNoRequest, Expected: uint64(h.Class), Found: h.TID}
 	}
-	return true, g.file.arrived(g, m)
+	return true, g.file.arrived(g, m, slices.Clone(m.Data[:]))
 }
 
 // deadline is when expire is to be called next.
 func (a *agents) deadline() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.requests) == 0 {
-		return never
+	due := a.transferDeadline()
+	if len(a.requests) > 0 {
+		due = min(due, a.requests[0].due)
 	}
-	return a.requests[0].due
+	return due
 }
 
-// expire sends requests again whose response is late, and reports time-outs to programs.
+// expire sends what transfers have to send, sends requests again whose response is late,
+// and reports time-outs to programs.
 func (a *agents) expire(now time.Duration) {
-	var again []MAD
 	a.mu.Lock()
+	again := a.transfer(now)
 	for len(a.requests) > 0 && a.requests[0].due <= now {
 		r := a.requests[0]
 		if r.retries == 0 {

@@ -3,7 +3,8 @@
 // datagrams, and issmN, whose being open says that the port has a subnet manager.
 //
 // It owns the agents of the ports: which method of which management class is whose, the
-// transaction IDs, and the requests that wait for a response, with their time-outs. Below
-// it stands a [Port], which carries datagrams and knows nothing of agents. Package umad
-// knows no attribute of any class, and answers nothing by itself.
+// transaction IDs, the requests that wait for a response, with their time-outs, and the
+// multi-packet transfers of agents that leave them to the port. Below it stands a [Port],
+// which carries datagrams and knows nothing of agents. Package umad knows no attribute of
+// any class, and answers nothing by itself.
 package umad

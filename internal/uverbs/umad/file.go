@@ -19,6 +19,7 @@ const (
 	maxAgents   = 32
 	maxWaiting  = 1 << 14 // requests without a response
 	maxReceived = 1 << 14 // datagrams that the program has not read
+	maxBytes    = 1 << 26 // and their bytes
 )
 
 // A file is an open file umadN. One call at a time uses it.
@@ -31,9 +32,11 @@ type file struct {
 	pkeys      bool // its headers have the P_Key index
 
 	// Of agents.mu.
-	waiting  map[duplicate]int
-	count    int // requests that wait
-	received []packet
+	waiting   map[duplicate]int
+	count     int // requests that wait
+	received  []packet
+	bytes     int // of received
+	transfers int // that arrive
 }
 
 // A packet is what a program reads: a datagram that arrived, or the beginning of one whose
@@ -110,14 +113,14 @@ func (f *file) send(now time.Duration, b []byte) error {
 	b = b[n:]
 	r.agent = f.agent(r.header.ID)
 	var h mad.Header
-	if r.agent == nil || copy(r.mad.Data[:], b) < len(b) {
+	if r.agent == nil {
 		return syscall.EINVAL
 	}
-	if h.Parse(&r.mad.Data); len(b) < dataOffset(h.Class) {
+	copy(r.mad.Data[:], b)
+	h.Parse(&r.mad.Data)
+	whole := r.agent.rmpp && segment(h.Class, &r.mad.Data) // the port makes the segments
+	if len(b) < dataOffset(h.Class) || len(b) > mad.Len && !whole || len(b) > maxTransfer {
 		return syscall.EINVAL
-	}
-	if r.agent.rmpp && segment(h.Class, &r.mad.Data) {
-		return client.Refuse(syscall.EOPNOTSUPP, reason.MADTransfer, 0, 1)
 	}
 	r.answers = response(&h)
 	if !r.answers { // the response names the agent by its transaction ID
@@ -134,21 +137,36 @@ func (f *file) send(now time.Duration, b []byte) error {
 	}
 	r.timeout, r.retries = time.Duration(r.header.TimeoutMS)*time.Millisecond, r.header.Retries
 	r.due = now + r.timeout
-	return f.post(r)
+	if whole {
+		return f.post(r, slices.Clone(b[dataOffset(h.Class):]))
+	}
+	return f.post(r, nil)
 }
 
-// post sends a datagram, and makes it wait if it has a time-out.
-func (f *file) post(r *request) error {
+// post sends a datagram, or data as a transfer if it is not nil. It makes a datagram wait
+// that has a time-out.
+func (f *file) post(r *request, data []byte) error {
 	a := f.agents
 	a.mu.Lock()
-	if f.waiting[r.key] > 0 && !segment(r.key.class, &r.mad.Data) {
+	if f.waiting[r.key] > 0 && (r.agent.rmpp || !segment(r.key.class, &r.mad.Data)) {
 		a.mu.Unlock()
 		return syscall.EINVAL
 	}
-	if r.timeout > 0 {
+	if !r.answers { // an earlier response may have come in a transfer that is still known
+		if in := r.agent.inbound[transferKey{r.key.transaction, peerOf(&r.mad.Peer), r.mad.Peer.Global}]; in != nil {
+			a.forgetInbound(in)
+		}
+	}
+	if r.timeout > 0 || data != nil {
 		if f.count >= maxWaiting {
 			a.mu.Unlock()
 			return client.Refuse(syscall.ENOMEM, reason.MADSendQueue, maxWaiting, uint64(f.count)+1)
+		}
+		if data != nil {
+			a.dispatch(r, data)
+			a.mu.Unlock()
+			a.notify()
+			return nil
 		}
 		a.begin(r)
 	}
@@ -166,15 +184,13 @@ func (f *file) post(r *request) error {
 	return err
 }
 
-// arrived adds a datagram for an agent. The caller holds agents.mu.
-func (f *file) arrived(g *agent, m *MAD) reason.Detail {
-	if g.rmpp && segment(m.Data[1], &m.Data) {
-		return reason.Detail{Reason: reason.MADTransfer, Found: 1}
-	}
-	if n := len(f.received); n >= maxReceived {
+// arrived adds a datagram or the data of a transfer for an agent. The caller holds
+// agents.mu.
+func (f *file) arrived(g *agent, m *MAD, data []byte) reason.Detail {
+	if n := len(f.received); n >= maxReceived || f.bytes > maxBytes {
 		return reason.Detail{Reason: reason.MADReceiveQueue, Expected: maxReceived, Found: uint64(n) + 1}
 	}
-	f.add(packet{headerOf(m, g.id), slices.Clone(m.Data[:])})
+	f.add(packet{headerOf(m, g.id), data})
 	return reason.Detail{}
 }
 
@@ -188,12 +204,15 @@ func (f *file) timedOut(r *request) {
 
 func (f *file) add(p packet) {
 	f.received = append(f.received, p)
+	f.bytes += len(p.data)
 	if len(f.received) == 1 {
 		f.wake(true)
 	}
 }
 
-// next returns the oldest packet as the program reads it into n bytes. The packet stays.
+// next returns the oldest packet as the program reads it into n bytes. The packet stays. If
+// there is no room for a whole transfer, it returns ENOSPC and its beginning, whose header
+// has the length.
 func (f *file) next(n int) ([]byte, error) {
 	size := f.headerLen()
 	if n < size {
@@ -205,11 +224,15 @@ func (f *file) next(n int) ([]byte, error) {
 		return nil, syscall.EAGAIN
 	}
 	p := f.received[0]
-	if n < size+len(p.data) {
-		return nil, syscall.EINVAL
-	}
 	if p.header.Status == 0 {
 		p.header.Length = uint32(size + len(p.data))
+	}
+	short := n < size+len(p.data)
+	if short && n < size+min(len(p.data), mad.Len) {
+		return nil, syscall.EINVAL
+	}
+	if short {
+		return append(uapi.Bytes(&p.header)[:size:size], p.data[:mad.Len]...), syscall.ENOSPC
 	}
 	return append(uapi.Bytes(&p.header)[:size:size], p.data...), nil
 }
@@ -218,6 +241,7 @@ func (f *file) next(n int) ([]byte, error) {
 func (f *file) remove() {
 	f.agents.mu.Lock()
 	defer f.agents.mu.Unlock()
+	f.bytes -= len(f.received[0].data)
 	f.received[0] = packet{}
 	if f.received = f.received[1:]; len(f.received) == 0 {
 		f.received = nil

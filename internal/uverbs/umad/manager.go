@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
@@ -58,7 +59,7 @@ func New(r *client.Runtime, ports []Port) *Manager {
 // Start makes the ports deliver what arrives, until Close. Time-outs end with the runtime.
 func (m *Manager) Start() {
 	for _, p := range m.ports {
-		p.Handle(p.agents.receive)
+		p.Handle(func(x *MAD) (bool, reason.Detail) { return p.agents.receive(p.clock(), x) })
 		m.runtime.Running.Add(1)
 		go func() {
 			defer m.runtime.Running.Done()

@@ -20,7 +20,8 @@ type request struct {
 	timeout time.Duration
 	retries uint32 // that are left
 	due     time.Duration
-	index   int // in requests; -1 when it has ended
+	index   int       // in requests; -1 when it has ended
+	out     *outbound // while it is sent in a transfer
 }
 
 // A duplicate is what two datagrams of a file that wait must not have in common.
@@ -48,6 +49,9 @@ func (a *agents) end(r *request) {
 		return
 	}
 	heap.Remove(&a.requests, r.index)
+	if r.out != nil {
+		a.forgetOutbound(r.out)
+	}
 	f := r.agent.file
 	if f.waiting[r.key]--; f.waiting[r.key] == 0 {
 		delete(f.waiting, r.key)

@@ -20,16 +20,19 @@ type service struct {
 // Write implements client.Service (ib_umad_write).
 func (s *service) Write(_ *client.Call, buf []byte) error { return s.send(s.port.clock(), buf) }
 
+// MaxWrite implements client.LongWriter.
+func (s *service) MaxWrite() int { return uapi.Size[uapi.MADHeader]() + maxTransfer }
+
 // Read implements client.Reader (ib_umad_read).
 func (s *service) Read(c *client.Call, to client.Buffer) error {
 	b, err := s.next(to.N)
 	if err == syscall.EAGAIN {
 		c.Answer.Flags |= uapi.ReplyWait
 	}
-	if err != nil {
-		return err
+	if e := c.Store(to, b); e != nil {
+		return e
 	}
-	if err := c.Store(to, b); err != nil {
+	if err != nil {
 		return err
 	}
 	s.remove()

@@ -129,7 +129,7 @@ func (r *rig) answer() *MAD {
 // arrive delivers a datagram, and checks what becomes of it.
 func (r *rig) arrive(m *MAD, taken bool, dropped reason.Reason) {
 	r.t.Helper()
-	if ok, d := r.all.receive(m); ok != taken || d.Reason != dropped {
+	if ok, d := r.all.receive(r.now, m); ok != taken || d.Reason != dropped {
 		r.t.Fatalf("taken %t, dropped as %v, expected %t, %v", ok, d.Reason, taken, dropped)
 	}
 }
@@ -399,22 +399,96 @@ func TestProgramThatDoesNotReadLosesDatagrams(t *testing.T) {
 	}
 }
 
-func TestTransfersAreRefusedByName(t *testing.T) {
-	r := newRig(t, false)
-	p := r.open()
+// carry delivers what the port has sent, from the agents of one rig to those of another,
+// until nothing is left. It loses each datagram for which lost reports true.
+func carry(a, b *rig, lost func(m *MAD) bool) {
+	for range 1000 {
+		a.advance(time.Millisecond)
+		b.advance(time.Millisecond)
+		for _, x := range [][2]*rig{{a, b}, {b, a}} {
+			sent := x[0].port.sent
+			x[0].port.sent = nil
+			for i := range sent {
+				if !lost(&sent[i]) {
+					_, _ = x[1].all.receive(x[1].now, &sent[i])
+				}
+			}
+		}
+	}
+}
+
+func TestTransfersAreThePortsIfTheAgentAsks(t *testing.T) {
+	a, b := newRig(t, false), newRig(t, false)
+	server, asks := a.open(), b.open()
 	k := vendorClass(mad.MethodGet)
 	k.transfers = 1
-	id := p.newAgent(k)
-	b := written(id, mad.MethodGet, 1, 0, 0)
-	p.write(b, nil)
-	b[64+transferFlags] = 1
-	p.write(b, syscall.EOPNOTSUPP)
-	m := MAD{QPN: 1}
+	id, own := server.newAgent(k), asks.newAgent(&registration{qpn: 1, transfers: 1})
+	asks.write(written(own, mad.MethodGet, 1, 500, 5), nil)
+	n := 0
+	lost := func(*MAD) bool { n++; return n%23 == 3 }
+	carry(a, b, lost)
+	h, data := server.read()
+	data[3] |= mad.ResponseBit
+	data[24], data[25], data[transferFlags] = 1, 1, 1
+	data = append(data[:40], make([]byte, 20000)...)
+	for i := range data[40:] {
+		data[40+i] = byte(i * 7)
+	}
+	h.ID, h.TimeoutMS, h.Retries = id, 20, 50
+	server.write(append(uapi.Bytes(&h), data...), nil)
+	carry(a, b, lost)
+	if !asks.readable {
+		t.Fatal("no response")
+	}
+	short, err := asks.next(64 + mad.Len)
+	if got, _ := uapi.Parse[uapi.MADHeader](short); !errors.Is(err, syscall.ENOSPC) || len(short) != 64+mad.Len || got.Length != 64+40+20000 {
+		t.Fatalf("too little room: %d bytes, length %d, %v", len(short), got.Length, err)
+	}
+	got, whole := asks.next(64 + 40 + 20000)
+	if whole != nil || !slices.Equal(got[64+40:], data[40:]) {
+		t.Fatalf("%d bytes, %v", len(got), whole)
+	}
+	asks.remove()
+	for _, r := range []*rig{a, b} {
+		r.advance(2 * arrivalTime)
+		r.advance(time.Millisecond)
+	}
+	for server.readable { // the response's time-out
+		server.read()
+	}
+	if asks.readable || a.all.deadline() != never || b.all.deadline() != never || server.count+asks.count+server.transfers+asks.transfers != 0 {
+		t.Errorf("left: %d and %d requests", server.count, asks.count)
+	}
+}
+
+func TestTransferWithoutAnswerTimesOut(t *testing.T) {
+	r := newRig(t, false)
+	p := r.open()
+	k := vendorClass()
+	k.transfers = 1
+	b := written(p.newAgent(k), mad.MethodGet, 1, 100, 0)
+	b[64+24], b[64+25], b[64+transferFlags] = 1, 1, 1
+	p.write(append(b, make([]byte, 5000)...), nil)
+	for range 20 {
+		r.advance(100 * time.Millisecond)
+	}
+	if h, data := p.read(); h.Status != uint32(syscall.ETIMEDOUT) || len(data) != mad.HeaderLen || r.all.deadline() != never {
+		t.Errorf("status %d, %d bytes", h.Status, len(data))
+	}
+	p.write(append(b, make([]byte, maxTransfer)...), syscall.EINVAL)
+	// Nobody waits for this response.
+	var m MAD
+	m.QPN = 1
 	copy(m.Data[:], b[64:])
-	r.arrive(&m, true, reason.MADTransfer)
-	// A program that carries them out itself sends and gets each segment.
-	own := p.newAgent(vendorClass(mad.MethodSet))
-	b = written(own, mad.MethodSet, 2, 1000, 0)
+	m.Data[3] |= mad.ResponseBit
+	binary.BigEndian.PutUint32(m.Data[8:], p.agent(0).tid)
+	r.arrive(&m, true, reason.MADNoRequest)
+}
+
+func TestProgramMayCarryOutTransfersItself(t *testing.T) {
+	r := newRig(t, false)
+	p := r.open()
+	b := written(p.newAgent(vendorClass()), mad.MethodSet, 2, 1000, 0)
 	b[64+transferFlags] = 1
 	p.write(b, nil)
 	p.write(b, nil)
@@ -442,16 +516,16 @@ func FuzzFile(f *testing.F) {
 		_ = p.send(0, b)
 		_ = p.send(0, b)
 		for _, m := range r.port.sent {
-			_, _ = r.all.receive(&m)
+			_, _ = r.all.receive(r.now, &m)
 			m.Data[3] ^= mad.ResponseBit
-			_, _ = r.all.receive(&m)
+			_, _ = r.all.receive(r.now, &m)
 		}
 		r.advance(time.Hour)
 		for p.readable {
 			p.read()
 		}
 		p.close()
-		if len(r.all.byTID) != 0 || len(r.all.methods) != 1 || len(r.all.requests) != 0 || p.count != 0 {
+		if len(r.all.byTID) != 0 || len(r.all.methods) != 1 || len(r.all.requests)+len(r.all.inbound)+len(r.all.outbound) != 0 || p.count+p.transfers != 0 {
 			t.Errorf("left: %d agents, %d methods, %d requests", len(r.all.byTID), len(r.all.methods), len(r.all.requests))
 		}
 	})
