@@ -22,7 +22,7 @@ const (
 
 	// gatherAfter is the number of doorbells without a poll between them after which
 	// further ones wait for each other, if their messages are at most gatherShort bytes
-	// long: the program posts a stream.
+	// long: the program posts a stream. If it did so before the last poll too, all wait.
 	gatherAfter = 4
 	gatherShort = 4 << 10
 
@@ -38,12 +38,13 @@ const (
 // that short messages leave as one batch. The next poll sends it, or the worker if nobody
 // polls, which must be awake.
 func (l *lane) gathers(q *QP) bool {
-	if l.gathered == gatherAtMost-1 || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
+	if l.gathered == gatherAtMost-1 || q.deferring() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
 		return false
 	}
 	if l.gathered++; l.gathered == 1 {
 		l.Defer()
 	}
+	q.offerDeferral(gatherAtMost - 1 - l.gathered)
 	return true
 }
 
@@ -56,7 +57,7 @@ func (l *lane) amongOthers(q *QP) bool {
 // that polls.
 func (l *lane) inStream(q *QP) bool {
 	l.rings++
-	return l.rings > gatherAfter && q.Posted() <= gatherShort && l.State() != drive.Stopped && l.Polled(gatherPolled)
+	return (l.rings > gatherAfter || l.streamed) && q.Posted() <= gatherShort && l.State() != drive.Stopped && l.Polled(gatherPolled)
 }
 
 // ring is the doorbell: work was posted to q's send queue, or q's state wants

@@ -65,6 +65,7 @@ type lane struct {
 	rounds   uint // since deadlines were looked at
 	gathered int  // doorbells that wait, see gathers
 	rings    uint // doorbells since the last poll
+	streamed bool // the program posted a stream between the polls before
 	fast     fastPath
 	reports  reports
 

@@ -62,7 +62,9 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.closed {
 		return now, false
 	}
-	l.rings = 0
+	if l.rings > 0 {
+		l.streamed, l.rings = l.rings > gatherAfter, 0
+	}
 	if l.streams != nil {
 		l.drained = !l.streams.Receive(now)
 		return now, !l.drained
@@ -176,6 +178,7 @@ func (l *lane) Transmit(now time.Duration) bool {
 // burst sends up to maxBurst packets of a queue pair. It returns how many those were
 // and reports whether it may have more.
 func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
+	q.endDeferral()
 	via := q.hostPath()
 	l.out.Longest, l.out.Whole = l.longest(q, via)
 	for n < maxBurst {

@@ -44,6 +44,9 @@ type QP struct {
 	recovery   congestion.Recovery
 	sharedRecv bool // another process posts to Recv, without a doorbell
 
+	deferral     *Deferral // nil where the program cannot see one
+	deferralName uint64
+
 	// The lane's:
 	flow      *txFlow      // of a connection
 	sharing   share.Member // of what may be in flight to its peer
@@ -228,6 +231,7 @@ func (q *QP) Gone() error {
 
 // publishState shows the state to those who post.
 func (q *QP) publishState(s qp.State) {
+	q.endDeferral()
 	q.state.Store(uint32(s))
 	q.SQ.SetState(uint32(s))
 }

@@ -74,9 +74,10 @@ type testClient struct {
 	mem  []byte // does not move
 	used int
 
-	engine *program.Engine // takes the calls in place of conn, if not nil
-	rights []byte          // go with the next message
-	text   string          // that came with the last reply
+	engine    *program.Engine // takes the calls in place of conn, if not nil
+	deferrals []deferral      // which doorbells the engine can do without
+	rights    []byte          // go with the next message
+	text      string          // that came with the last reply
 }
 
 func newTestClient(t testing.TB, s *Server) *testClient {

@@ -6,12 +6,16 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/program"
 	"softrdma/internal/uverbs/uapi"
@@ -26,7 +30,8 @@ func newEngineClient(t testing.TB, addr string) *testClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := program.New(dev, 0, func(line string) { t.Log(line) })
+	deferrals := make([]adapter.Deferral, 8)
+	e, err := program.New(dev, 0, deferrals, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +48,122 @@ func newEngineClient(t testing.TB, addr string) *testClient {
 		}
 		unix.Munmap(mem)
 	})
-	return &testClient{t: t, engine: e, mem: mem}
+	seen := unsafe.Slice((*deferral)(unsafe.Pointer(&deferrals[0])), len(deferrals))
+	return &testClient{t: t, engine: e, mem: mem, deferrals: seen}
+}
+
+// A deferral is an adapter.Deferral as the preloaded library sees it.
+type deferral struct {
+	name atomic.Uint64
+	left atomic.Uint32
+	_    [52]byte
+}
+
+// ringUnlessDeferred rings the doorbell unless the engine can do without, as the preloaded library does. It
+// reports whether it rang.
+func (s *side) ringUnlessDeferred() bool {
+	s.f.t.Helper()
+	d := &s.f.deferrals[s.handle%uint32(len(s.f.deferrals))]
+	if left := d.left.Load(); d.name.Load() == s.f.id+uint64(s.handle) && left > 0 {
+		d.left.Store(left - 1)
+		return false
+	}
+	if err := s.f.engine.Doorbell(s.f.id, s.handle); err != nil {
+		s.f.t.Fatal(err)
+	}
+	return true
+}
+
+// The requests whose doorbells were left out are sent by the next poll, or by the device's
+// own thread if nobody polls. Polls of another thread come between writing a request and
+// looking for the deferral.
+func TestRequestsWithoutTheDoorbellsThatTheEngineDefersAreSent(t *testing.T) {
+	a, b := newEnginePair(t, [2]string{"127.14.15.7", "127.14.15.8"})
+	poll := func(s *side) {
+		if err := s.f.engine.Progress(s.f.id, s.cq); err != nil {
+			t.Error(err)
+		}
+	}
+	var posting atomic.Bool
+	var pollers sync.WaitGroup
+	ended := make(chan struct{})
+	pollers.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			if posting.Load() {
+				poll(a)
+			}
+			runtime.Gosched()
+		}
+	})
+	rung, leftOut := 0, 0
+	for burst := range 300 {
+		poll(a)
+		posting.Store(burst%3 == 0)
+		const requests = 10
+		for i := range requests {
+			a.buf[i] = byte(burst)
+			a.put(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf[i:]), RKey: b.key} }, a.sge(i, 1))
+			if a.ringUnlessDeferred() {
+				rung++
+			} else {
+				leftOut++
+			}
+		}
+		posting.Store(false)
+		if burst%3 == 1 {
+			poll(a)
+		}
+		for range requests {
+			a.completion()
+		}
+		for i, found := range b.buf[:requests] {
+			if found != byte(burst) {
+				t.Fatalf("burst %d, request %d: found %d", burst, i, found)
+			}
+		}
+	}
+	close(ended)
+	pollers.Wait()
+	if leftOut == 0 {
+		t.Error("the engine could do without no doorbell")
+	}
+	t.Logf("%d doorbells rung, %d left out", rung, leftOut)
+}
+
+func TestDestroyedQueuePairLeavesNoDeferralToTheNext(t *testing.T) {
+	a, b := newEnginePair(t, [2]string{"127.14.15.9", "127.14.15.10"})
+	deferred := false
+	for attempt := 0; !deferred && attempt < 1000; attempt++ {
+		if err := a.f.engine.Progress(a.f.id, a.cq); err != nil {
+			t.Fatal(err)
+		}
+		posted := 0
+		for ; !deferred && posted < 8; posted++ {
+			a.put(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} }, a.sge(0, 1))
+			deferred = !a.ringUnlessDeferred()
+		}
+		for range posted {
+			if !deferred {
+				a.completion()
+			}
+		}
+	}
+	if !deferred {
+		t.Fatal("the engine deferred no doorbell")
+	}
+	if no, _, _ := a.f.command(uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: a.handle}), nil, 4); no != 0 {
+		t.Fatal(no)
+	}
+	for i := range a.f.deferrals {
+		if name := a.f.deferrals[i].name.Load(); name != 0 {
+			t.Errorf("place %d has name %#x", i, name)
+		}
+	}
 }
 
 // newEnginePair connects queue pairs of two programs, each with a device in its process.

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/inherit"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/program"
@@ -38,7 +39,7 @@ var (
 )
 
 //export softrdma_engine_start
-func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, room C.size_t) C.int {
+func softrdma_engine_start(socket, file *C.char, d *C.struct_deferral, places C.size_t, verbose C.int, why *C.char, room C.size_t) C.int {
 	once.Do(func() {
 		setRuntime()
 		inherit.Into((*[C.INHERITED]int32)(unsafe.Pointer(&C.softrdma_engine_inherited))[:])
@@ -46,7 +47,7 @@ func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, roo
 		if verbose != 0 {
 			log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }
 		}
-		engine, failed = program.Open(C.GoString(socket), C.GoString(file), log)
+		engine, failed = program.Open(C.GoString(socket), C.GoString(file), deferrals(d, places), log)
 	})
 	if failed == nil {
 		return 0
@@ -55,6 +56,13 @@ func softrdma_engine_start(socket, file *C.char, verbose C.int, why *C.char, roo
 	n := copy(text[:room-1], failed.Error())
 	text[n] = 0
 	return -C.int(client.Errno(failed))
+}
+
+var _ [unsafe.Sizeof(adapter.Deferral{})]byte = [C.sizeof_struct_deferral]byte{} // of one size
+
+// deferrals returns the memory in which the program finds out which doorbells to leave out.
+func deferrals(d *C.struct_deferral, n C.size_t) []adapter.Deferral {
+	return unsafe.Slice((*adapter.Deferral)(unsafe.Pointer(d)), n)
 }
 
 // setRuntime sets what the environment may have set: variables of Go are for programs in Go.

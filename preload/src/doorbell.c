@@ -1,5 +1,8 @@
 /*
- * Doorbells that are not needed. When a program posts to one queue pair again
+ * Doorbells that are not needed. The engine in this process says in memory which ones
+ * those are.
+ *
+ * With the server in another process: when a program posts to one queue pair again
  * and again, the server polls the ring of that queue pair. A word in shared
  * memory names the queue pair. The server clears it before it polls for the
  * last time, so a program that finds the name after it has put a request into
@@ -37,6 +40,23 @@ int is_doorbell(const void *buf, size_t n, struct doorbell *d)
 		return 0;
 	memcpy(d, buf, sizeof(*d));
 	return d->command == POST_SEND && d->requests == 0;
+}
+
+struct deferral deferrals[DEFERRALS];
+
+int deferred(uint64_t file, uint32_t handle)
+{
+	struct deferral *d = &deferrals[handle % DEFERRALS];
+	uint32_t left;
+
+	atomic_thread_fence(memory_order_seq_cst); /* after the request was put into the ring */
+	if (atomic_load_explicit(&d->name, memory_order_acquire) != file + handle)
+		return 0;
+	left = atomic_load_explicit(&d->left, memory_order_relaxed);
+	if (left == 0)
+		return 0;
+	atomic_store_explicit(&d->left, left - 1, memory_order_relaxed); /* another thread's may be lost: left is no exact count */
+	return 1;
 }
 
 int polled(int fd, const void *buf, size_t n)

@@ -129,7 +129,7 @@ static int begin(const char *file, char *why, size_t room)
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
-	IN_ENGINE(err = engine.start(getenv("SOFTRDMA_SOCKET"), file, engine.verbose, why, room));
+	IN_ENGINE(err = engine.start(getenv("SOFTRDMA_SOCKET"), file, deferrals, DEFERRALS, engine.verbose, why, room));
 	return err;
 }
 
@@ -184,8 +184,10 @@ int engine_rings(int fd, const void *buf, size_t n, ssize_t *result)
 
 	if (!in_engine(fd) || !is_doorbell(buf, n, &d) || atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
 		return 0;
-	IN_ENGINE(err = engine.doorbell(file_of(fd), d.handle));
 	*result = (ssize_t)n;
+	if (deferred(file_of(fd), d.handle))
+		return 1;
+	IN_ENGINE(err = engine.doorbell(file_of(fd), d.handle));
 	if (err < 0) {
 		errno = -err;
 		*result = -1;

@@ -11,13 +11,14 @@
 
 struct request;
 struct reply;
+struct deferral;
 
 /*
  * start opens the device behind a device file ("uverbs0") of the server of a
- * socket, once. Verbose prints refused calls to standard error. The error's text
- * is stored in why.
+ * socket, once. It tells in n deferrals which doorbells can be left out. Verbose
+ * prints refused calls to standard error. The error's text is stored in why.
  */
-typedef int engine_start(const char *socket, const char *file, int verbose, char *why, size_t room);
+typedef int engine_start(const char *socket, const char *file, struct deferral *d, size_t n, int verbose, char *why, size_t room);
 
 /* call carries out a request of len bytes. fds has room for MAX_FDS. */
 typedef void engine_call(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);

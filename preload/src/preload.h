@@ -205,6 +205,22 @@ struct doorbell {
 int is_doorbell(const void *buf, size_t n, struct doorbell *d);
 void poll_page_map(int memfd);
 
+/*
+ * Which doorbells of a queue pair the engine can do without: those of the name, as often
+ * as left says. A queue pair's name is its file's number plus its handle, and its place is
+ * that of its handle modulo DEFERRALS. See internal/adapter/deferral.go.
+ */
+struct deferral {
+	_Alignas(64) _Atomic uint64_t name;
+	_Atomic uint32_t left;
+};
+
+#define DEFERRALS 256
+extern struct deferral deferrals[DEFERRALS];
+
+/* deferred reports whether the engine can do without a doorbell. */
+int deferred(uint64_t file, uint32_t handle);
+
 /* polled reports whether a write is a doorbell that the server does not need, because it polls the ring. */
 int polled(int fd, const void *buf, size_t n);
 

@@ -33,7 +33,16 @@ type queuePair struct {
 }
 
 func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
-func (q *queuePair) rank() int                       { return rankQP }
+
+// setHandle is called before the program knows the queue pair.
+func (q *queuePair) setHandle(h uint32) {
+	q.caps.QPHandle = h
+	if d := q.x.dev.Deferrals; d != nil {
+		q.a.SetDeferral(&d[h%uint32(len(d))], q.pollName())
+	}
+}
+
+func (q *queuePair) rank() int { return rankQP }
 
 func (q *queuePair) destroy() error {
 	q.x.dev.SetOwner(q.a.QPN, nil)
@@ -131,7 +140,7 @@ func (x *context) createQP(c *command) error {
 		return err
 	}
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
-		o.caps.QPHandle = h
+		o.setHandle(h)
 		return uapi.Bytes(&o.caps), driver
 	})
 }
@@ -147,7 +156,7 @@ func (x *context) exCreateQP(c *command) error {
 		return err
 	}
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
-		o.caps.QPHandle = h
+		o.setHandle(h)
 		r := struct {
 			uapi.CreateQPResp
 			uapi.ExResp

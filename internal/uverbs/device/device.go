@@ -60,6 +60,8 @@ type Device struct {
 	Name    string
 	Driver  Driver
 
+	Deferrals []adapter.Deferral // where the program of this process looks, by handles; nil elsewhere
+
 	mu     sync.Mutex
 	owners map[uint32]*client.Process // that created a queue pair, by its number
 }
@@ -89,10 +91,11 @@ func New(v *verbs.Device, others []*Device) *Device {
 }
 
 // NewInProgram makes the device of a program in this process. Index is that of the
-// server's device whose address it shares.
-func NewInProgram(v *verbs.Device, index int) *Device {
+// server's device whose address it shares. The program finds in deferrals, which may be
+// nil, which doorbells it may leave out.
+func NewInProgram(v *verbs.Device, index int, deferrals []adapter.Deferral) *Device {
 	d := New(v, nil)
-	d.Index = index
+	d.Index, d.Deferrals = index, deferrals
 	return d
 }
 

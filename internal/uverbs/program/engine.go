@@ -40,9 +40,10 @@ type target struct {
 }
 
 // New makes the engine of a device, which it closes at its end. Index is the device's
-// among those of the server. Log gets a line for each call that is refused, and at the end
+// among those of the server. The program finds in deferrals, which may be nil, which doorbells
+// it may leave out. Log gets a line for each call that is refused, and at the end
 // one for each reason that the device gave, if it is not nil.
-func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
+func New(dev *verbs.Device, index int, deferrals []adapter.Deferral, log func(string)) (*Engine, error) {
 	if dev.Daemon() {
 		return nil, fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
 	}
@@ -50,7 +51,7 @@ func New(dev *verbs.Device, index int, log func(string)) (*Engine, error) {
 	e.runtime.Context, e.stop = stdcontext.WithCancel(stdcontext.Background())
 	e.runtime.Refusals.Log = log
 	e.files = client.NewFiles(&e.runtime)
-	d := device.NewInProgram(dev, index)
+	d := device.NewInProgram(dev, index, deferrals)
 	e.adapter = d.Adapter
 	e.runtime.Refusals.Count = func(x reason.Detail) { d.Adapter.Trace.Refuse(0, x) }
 	c := commands.NewDevice(d)

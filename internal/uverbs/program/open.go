@@ -8,13 +8,14 @@ import (
 	"strings"
 	"syscall"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/provider/daemon"
 	"softrdma/verbs"
 )
 
 // Open makes the engine of the device behind a device file ("uverbs0") of the server of a
-// socket. See New about log.
-func Open(socket, file string, log func(string)) (*Engine, error) {
+// socket. See New about deferrals and log.
+func Open(socket, file string, deferrals []adapter.Deferral, log func(string)) (*Engine, error) {
 	info, err := daemon.Ask(socket)
 	if err != nil {
 		return nil, fmt.Errorf("server on %s: %w", socket, err)
@@ -29,7 +30,7 @@ func Open(socket, file string, log func(string)) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := New(dev, index, log)
+	e, err := New(dev, index, deferrals, log)
 	if err != nil {
 		_ = dev.Close()
 	}
