@@ -175,7 +175,7 @@ func Open(cfg Config) *Device {
 		d.lanes[i] = newLane(d, i, n)
 	}
 	if cfg.Loopback != nil {
-		cfg.Loopback.add(d)
+		cfg.Loopback.devices.Add(d.place(), d)
 	}
 	if !cfg.Manual {
 		for _, l := range d.lanes { // all are there: they hand each other packets
@@ -247,7 +247,7 @@ func (d *Device) Close() error {
 		d.closed = true
 		d.mu.Unlock()
 		if b := d.cfg.Loopback; b != nil {
-			b.remove(d)
+			b.devices.Remove(d.place(), d)
 		}
 		for _, l := range d.lanes {
 			l.stop()

@@ -1,12 +1,11 @@
 package adapter
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter/handover"
 	"softrdma/internal/adapter/hostpath"
+	"softrdma/internal/adapter/places"
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -19,51 +18,14 @@ import (
 // itself, are handed over in memory. Machines, packet order and traces are the same as
 // on a network. There is no system call, and no ICRC unless a trace shows it. The zero
 // value is ready for use.
-type Loopback struct {
-	mu      sync.Mutex
-	devices map[place]*Device
-	changes atomic.Uint32
-}
+type Loopback struct{ devices places.Map[*Device] }
 
-// A place is where a device is reached, and by what frames.
-type place struct {
-	kind string
-	at   qp.Endpoint
-}
-
-func (d *Device) place() place {
-	p := place{at: d.Local()}
+func (d *Device) place() places.Place {
+	p := places.Place{At: d.Local()}
 	if d.cfg.Streams == nil {
-		p.kind = d.cfg.Networks[0].Kind()
+		p.Kind = d.cfg.Networks[0].Kind()
 	}
 	return p
-}
-
-func (b *Loopback) add(d *Device) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.devices == nil {
-		b.devices = make(map[place]*Device)
-	}
-	if p := d.place(); b.devices[p] == nil { // of devices that share an address one is reached in memory
-		b.devices[p] = d
-	}
-	b.changes.Add(1)
-}
-
-func (b *Loopback) remove(d *Device) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p := d.place(); b.devices[p] == d {
-		delete(b.devices, p)
-	}
-	b.changes.Add(1)
-}
-
-func (b *Loopback) find(a place) *Device {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.devices[a]
 }
 
 // localLane returns the lane of this process that packets on a flow are for, nil if
@@ -73,8 +35,8 @@ func (l *lane) localLane(f *txFlow, qpn uint32) *lane {
 	if b == nil || qpn == multicastQPN {
 		return nil
 	}
-	if n := b.changes.Load(); n != f.changes {
-		f.changes, f.peer = n, b.find(place{l.net.Kind(), qp.InZone(f.Peer, l.net.Local())})
+	if n := b.devices.Changes(); n != f.changes {
+		f.changes, f.peer = n, b.devices.Find(places.Place{Kind: l.net.Kind(), At: qp.InZone(f.Peer, l.net.Local())})
 	}
 	if f.peer == nil {
 		return nil
