@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -281,13 +282,21 @@ func TestConnectionSurvivesTheEndOfItsChannel(t *testing.T) {
 
 // A device that requires memory never uses the network: a connection whose channel has ended
 // fails with the reason.
+// The peer's name is removed, because the device would find the peer again.
 func TestRequiredMemoryIsNeverReplacedByNetwork(t *testing.T) {
-	hostDirectory(t)
+	dir := hostDirectory(t)
 	p := startHostPeer(t, peerConfig{Addr: "127.7.43.2", Lanes: 1, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto})
 	a := hostSide(t, openHost(t, "127.7.43.1", verbs.Config{SameHost: verbs.SameHostRequire}), 2<<20, false)
 	p.join(t, fast, a)
 	a.post(t, p.to(a, verbs.OpWrite, 0, 1<<20))
 	a.ok(t, verbs.WCWrite)
+	names, err := filepath.Glob(filepath.Join(dir, "*127.7.43.2_*"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("names of the peer: %v, %v", names, err)
+	}
+	if err := os.Remove(names[0]); err != nil {
+		t.Fatal(err)
+	}
 	if hangUp(t) == 0 { // two if both ends have dialed
 		t.Fatal("no channel to cut")
 	}
