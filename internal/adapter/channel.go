@@ -3,8 +3,6 @@ package adapter
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"softrdma/internal/adapter/drive"
@@ -15,13 +13,11 @@ import (
 type Channel struct {
 	dev    *Device
 	uses   object.Uses // completion queues
-	mu     sync.Mutex
-	list   []*CQ
-	signal chan struct{}
+	events object.Events[*CQ]
 	gone   chan struct{} // closed with Destroy
 
 	lanes  atomic.Uint64 // laneSet of the queues
-	notify func(*CQ)     // takes the events instead of list
+	notify func(*CQ)     // takes the events instead
 	wait   drive.BlockingWait
 }
 
@@ -30,7 +26,8 @@ func (d *Device) CreateChannel() (*Channel, error) {
 	if err := d.add(&d.counts.Channel, 1); err != nil {
 		return nil, err
 	}
-	h := &Channel{dev: d, signal: make(chan struct{}, 1), gone: make(chan struct{})}
+	h := &Channel{dev: d, gone: make(chan struct{})}
+	h.events.Init()
 	h.wait.Init()
 	return h, nil
 }
@@ -61,43 +58,19 @@ func (h *Channel) push(c *CQ) {
 		h.notify(c)
 		return
 	}
-	h.mu.Lock()
-	h.list = append(h.list, c)
-	h.mu.Unlock()
-	h.wake()
-}
-
-func (h *Channel) wake() {
-	select {
-	case h.signal <- struct{}{}:
-	default:
-	}
+	h.events.Push(c)
 	h.wait.Wake()
 }
 
 // Pending implements drive.Events.
-func (h *Channel) Pending() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.list) > 0 || h.ended()
-}
+func (h *Channel) Pending() bool { return h.events.Len() > 0 || h.ended() }
 
-func (h *Channel) drop(c *CQ) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.list = slices.DeleteFunc(h.list, func(x *CQ) bool { return x == c })
-}
+func (h *Channel) drop(c *CQ) { h.events.Drop(func(x *CQ) bool { return x == c }) }
 
 func (h *Channel) take() *CQ {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.list) == 0 {
-		return nil
-	}
-	c := h.list[0]
-	h.list = slices.Delete(h.list, 0, 1)
-	if len(h.list) > 0 {
-		h.wake()
+	c, _ := h.events.Take()
+	if h.events.Len() > 0 {
+		h.wait.Wake()
 	}
 	return c
 }
@@ -158,7 +131,7 @@ func (h *Channel) sleep(ctx context.Context) (*CQ, error) {
 		defer l.LeaveWait()
 	}
 	select {
-	case <-h.signal:
+	case <-h.events.Signal():
 		return h.take(), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

@@ -38,13 +38,13 @@ const (
 // that short messages leave as one batch. The next poll sends it, or the worker if nobody
 // polls, which must be awake.
 func (l *lane) gathers(q *QP) bool {
-	if l.gathered == gatherAtMost-1 || q.deferring() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
+	if l.gathered == gatherAtMost-1 || q.deferral.Stands() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
 		return false
 	}
 	if l.gathered++; l.gathered == 1 {
 		l.Defer()
 	}
-	q.offerDeferral(gatherAtMost - 1 - l.gathered)
+	q.deferral.Make(gatherAtMost - 1 - l.gathered)
 	return true
 }
 

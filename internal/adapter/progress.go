@@ -178,7 +178,7 @@ func (l *lane) Transmit(now time.Duration) bool {
 // burst sends up to maxBurst packets of a queue pair. It returns how many those were
 // and reports whether it may have more.
 func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
-	q.endDeferral()
+	q.deferral.End()
 	via := q.hostPath()
 	l.out.Longest, l.out.Whole = l.longest(q, via)
 	for n < maxBurst {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/adapter/share"
 	"softrdma/internal/adapter/stream"
@@ -44,8 +45,7 @@ type QP struct {
 	recovery   congestion.Recovery
 	sharedRecv bool // another process posts to Recv, without a doorbell
 
-	deferral     *Deferral // nil where the program cannot see one
-	deferralName uint64
+	deferral deferral.Offer
 
 	// The lane's:
 	flow      *txFlow      // of a connection
@@ -92,6 +92,10 @@ func (r received) Push(e *queue.CQE) {
 
 // Posted returns the length of the message posted last, 0 if all have completed.
 func (q *QP) Posted() int { return q.SQ.Posted() }
+
+// SetDeferral gives the queue pair, before anything is posted to it, the place in which the
+// program finds its name when it may leave out doorbells.
+func (q *QP) SetDeferral(p *deferral.Place, name uint64) { q.deferral = deferral.New(p, name) }
 
 // Doorbell tells the device that the send queue has new requests.
 func (q *QP) Doorbell() { q.lane.ring(q) }
@@ -231,7 +235,7 @@ func (q *QP) Gone() error {
 
 // publishState shows the state to those who post.
 func (q *QP) publishState(s qp.State) {
-	q.endDeferral()
+	q.deferral.End()
 	q.state.Store(uint32(s))
 	q.SQ.SetState(uint32(s))
 }

@@ -33,6 +33,13 @@ func (q *Events[E]) wake() {
 	}
 }
 
+// Len returns the number of events.
+func (q *Events[E]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.list)
+}
+
 // Take removes the oldest event, and reports whether there was one.
 func (q *Events[E]) Take() (e E, ok bool) {
 	q.mu.Lock()

@@ -75,7 +75,7 @@ type testClient struct {
 	used int
 
 	engine    *program.Engine // takes the calls in place of conn, if not nil
-	deferrals []deferral      // which doorbells the engine can do without
+	deferrals []seenPlace     // which doorbells the engine can do without
 	rights    []byte          // go with the next message
 	text      string          // that came with the last reply
 }

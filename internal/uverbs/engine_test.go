@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/program"
 	"softrdma/internal/uverbs/uapi"
@@ -30,7 +30,7 @@ func newEngineClient(t testing.TB, addr string) *testClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deferrals := make([]adapter.Deferral, 8)
+	deferrals := make([]deferral.Place, 8)
 	e, err := program.New(dev, 0, deferrals, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)
@@ -48,12 +48,12 @@ func newEngineClient(t testing.TB, addr string) *testClient {
 		}
 		unix.Munmap(mem)
 	})
-	seen := unsafe.Slice((*deferral)(unsafe.Pointer(&deferrals[0])), len(deferrals))
+	seen := unsafe.Slice((*seenPlace)(unsafe.Pointer(&deferrals[0])), len(deferrals))
 	return &testClient{t: t, engine: e, mem: mem, deferrals: seen}
 }
 
-// A deferral is an adapter.Deferral as the preloaded library sees it.
-type deferral struct {
+// A seenPlace is a deferral.Place as the preloaded library sees it.
+type seenPlace struct {
 	name atomic.Uint64
 	left atomic.Uint32
 	_    [52]byte
@@ -76,7 +76,7 @@ func (s *side) ringUnlessDeferred() bool {
 
 // The requests whose doorbells were left out are sent by the next poll, or by the device's
 // own thread if nobody polls. Polls of another thread come between writing a request and
-// looking for the deferral.
+// looking for its place.
 func TestRequestsWithoutTheDoorbellsThatTheEngineDefersAreSent(t *testing.T) {
 	a, b := newEnginePair(t, [2]string{"127.14.15.7", "127.14.15.8"})
 	poll := func(s *side) {

@@ -22,7 +22,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/inherit"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/program"
@@ -58,11 +58,11 @@ func softrdma_engine_start(socket, file *C.char, d *C.struct_deferral, places C.
 	return -C.int(client.Errno(failed))
 }
 
-var _ [unsafe.Sizeof(adapter.Deferral{})]byte = [C.sizeof_struct_deferral]byte{} // of one size
+var _ [unsafe.Sizeof(deferral.Place{})]byte = [C.sizeof_struct_deferral]byte{} // of one size
 
 // deferrals returns the memory in which the program finds out which doorbells to leave out.
-func deferrals(d *C.struct_deferral, n C.size_t) []adapter.Deferral {
-	return unsafe.Slice((*adapter.Deferral)(unsafe.Pointer(d)), n)
+func deferrals(d *C.struct_deferral, n C.size_t) []deferral.Place {
+	return unsafe.Slice((*deferral.Place)(unsafe.Pointer(d)), n)
 }
 
 // setRuntime sets what the environment may have set: variables of Go are for programs in Go.

@@ -208,7 +208,7 @@ void poll_page_map(int memfd);
 /*
  * Which doorbells of a queue pair the engine can do without: those of the name, as often
  * as left says. A queue pair's name is its file's number plus its handle, and its place is
- * that of its handle modulo DEFERRALS. See internal/adapter/deferral.go.
+ * that of its handle modulo DEFERRALS. See internal/adapter/deferral.
  */
 struct deferral {
 	_Alignas(64) _Atomic uint64_t name;

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -60,7 +61,7 @@ type Device struct {
 	Name    string
 	Driver  Driver
 
-	Deferrals []adapter.Deferral // where the program of this process looks, by handles; nil elsewhere
+	Deferrals []deferral.Place // where the program of this process looks, by handles; nil elsewhere
 
 	mu     sync.Mutex
 	owners map[uint32]*client.Process // that created a queue pair, by its number
@@ -93,7 +94,7 @@ func New(v *verbs.Device, others []*Device) *Device {
 // NewInProgram makes the device of a program in this process. Index is that of the
 // server's device whose address it shares. The program finds in deferrals, which may be
 // nil, which doorbells it may leave out.
-func NewInProgram(v *verbs.Device, index int, deferrals []adapter.Deferral) *Device {
+func NewInProgram(v *verbs.Device, index int, deferrals []deferral.Place) *Device {
 	d := New(v, nil)
 	d.Index, d.Deferrals = index, deferrals
 	return d

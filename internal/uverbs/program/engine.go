@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
@@ -43,7 +44,7 @@ type target struct {
 // among those of the server. The program finds in deferrals, which may be nil, which doorbells
 // it may leave out. Log gets a line for each call that is refused, and at the end
 // one for each reason that the device gave, if it is not nil.
-func New(dev *verbs.Device, index int, deferrals []adapter.Deferral, log func(string)) (*Engine, error) {
+func New(dev *verbs.Device, index int, deferrals []deferral.Place, log func(string)) (*Engine, error) {
 	if dev.Daemon() {
 		return nil, fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"syscall"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/provider/daemon"
 	"softrdma/verbs"
 )
 
 // Open makes the engine of the device behind a device file ("uverbs0") of the server of a
 // socket. See New about deferrals and log.
-func Open(socket, file string, deferrals []adapter.Deferral, log func(string)) (*Engine, error) {
+func Open(socket, file string, deferrals []deferral.Place, log func(string)) (*Engine, error) {
 	info, err := daemon.Ask(socket)
 	if err != nil {
 		return nil, fmt.Errorf("server on %s: %w", socket, err)

@@ -21,7 +21,7 @@ const (
 // response (IBTA 16.2).
 const modifierResponse = 1
 
-// Where a datagram has the header of multi-packet transfers (IBTA 13.6.2), and a vendor's
+// Where a datagram has the header of multi-packet transfers (IBTA 13.6), and a vendor's
 // class its OUI (IBTA 16.5).
 const (
 	transferFlags = 26 // its lowest bit: the datagram is of a transfer

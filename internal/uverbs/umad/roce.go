@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// roce is the port of a RoCE device. It has no queue pair 0 (annex A16.4).
+// roce is the port of a RoCE device. It has no queue pair 0 (annex A16).
 type roce struct{ dev *device.Device }
 
 // RoCE returns the port of a RoCE device.
