@@ -54,7 +54,7 @@ var connections = map[reason.Reason]text{
 		"A program registered a management agent of queue pair 0, the subnet management interface, at a port of Ethernet, which has none.",
 		"Which class the program uses: subnet management (0x01, 0x81) is InfiniBand's alone.",
 		"Use such tools on an InfiniBand fabric. Linux refuses this too.",
-		"IBTA 13.5.2, annex A16.4"},
+		"IBTA 13.5.2, annex A16"},
 	reason.MADAgentTaken: {
 		"A program registered a management agent for a method of a class that another agent of the port has, or that is the communication manager's.",
 		"Which other programs use umad on this device, for example a second ibping server.",
