@@ -281,23 +281,30 @@ func (m *Manager) arm() {
 		if c == settled(&q.info) {
 			return
 		}
-		m.set(n.route(i), smp.AttrPortInfo, uint32(i), &c, func(p *smp.Packet) {
-			if p != nil {
-				q.info.Parse(&p.Data)
-			}
-		})
-		if !n.isSwitch() {
-			m.joinDefaultPartition(n, i)
+		set := func() {
+			m.set(n.route(i), smp.AttrPortInfo, uint32(i), &c, func(p *smp.Packet) {
+				if p != nil {
+					q.info.Parse(&p.Data)
+				}
+			})
 		}
+		if n.isSwitch() || q.info.State != smp.PortInit {
+			set()
+			return
+		}
+		m.joinDefaultPartition(n, i, set)
 	})
 }
 
-// joinDefaultPartition makes an adapter's port a full member of the default partition (IBTA 10.9.1.2).
-func (m *Manager) joinDefaultPartition(n *node, i int) {
-	if n.ports[i].info.State != smp.PortInit {
-		return
-	}
-	m.set(n.route(i), smp.AttrPKeyTable, smp.PKeyModifier(0, 0), &smp.PKeyTable{smp.DefaultPKey}, func(*smp.Packet) {})
+// joinDefaultPartition makes an adapter's port a full member of the default partition (IBTA
+// 10.9.1.2), and calls done then. Without an answer the port stays in Init, so that the next
+// sweep tries again.
+func (m *Manager) joinDefaultPartition(n *node, i int, done func()) {
+	m.set(n.route(i), smp.AttrPKeyTable, smp.PKeyModifier(0, 0), &smp.PKeyTable{smp.DefaultPKey}, func(p *smp.Packet) {
+		if p != nil {
+			done()
+		}
+	})
 }
 
 // activate takes armed ports to Active (IBTA 7.2.7).
