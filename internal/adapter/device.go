@@ -224,7 +224,7 @@ func (d *Device) Progress() time.Duration {
 	next := machine.Never
 	for _, l := range d.lanes {
 		l.Lock()
-		next = min(next, l.Next())
+		next = min(next, l.port.Next())
 		l.Unlock()
 	}
 	return next

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -35,31 +36,23 @@ func newGSI(l *lane) *QP {
 // until f returns, and then sends what the manager has to send. Whoever makes the device
 // progress calls the manager's handler, which may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
-	return d.withGSI(func(g *gsi.GSI, now time.Duration) { f(g.CM, now) })
-}
-
-// HandleMADs sets who gets the management datagrams that are not the communication
-// manager's; nil for nobody. Whoever makes the device progress calls h.
-func (d *Device) HandleMADs(h gsi.Handler) error {
-	return d.withGSI(func(g *gsi.GSI, _ time.Duration) { g.Handler = h })
+	return d.GSI(func(g *gsi.GSI, now time.Duration) { f(g.CM, now) })
 }
 
 // SendMAD sends a management datagram from queue pair 1. The datagram is the device's from
 // then on.
 func (d *Device) SendMAD(m *gsi.Datagram) error {
-	if err := d.resolve(&m.Path, m.QPN); err != nil {
+	err := d.resolve(&m.Path, m.QPN)
+	if err != nil {
 		return err
 	}
-	var err error
-	if e := d.withGSI(func(g *gsi.GSI, _ time.Duration) { err = g.Send(m) }); e != nil {
-		return e
-	}
-	return err
+	e := d.GSI(func(g *gsi.GSI, _ time.Duration) { err = g.Send(m) })
+	return cmp.Or(e, err)
 }
 
-// withGSI calls f with queue pair 1, which nobody else uses until f returns, and then sends
-// what it has to send.
-func (d *Device) withGSI(f func(g *gsi.GSI, now time.Duration)) error {
+// GSI calls f with queue pair 1, which nobody else uses until f returns, and then sends
+// what it has to send. Whoever makes the device progress calls the handler that f may set.
+func (d *Device) GSI(f func(g *gsi.GSI, now time.Duration)) error {
 	l := d.laneOf(gsi.QPN)
 	if l == nil {
 		return gsi.ErrShared

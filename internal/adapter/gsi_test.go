@@ -126,10 +126,11 @@ func TestGSIHandlerGetsWhatIsNotTheManagers(t *testing.T) {
 	var got []gsi.Datagram
 	var dropped reason.Detail
 	taken := true
-	if err := dev.HandleMADs(func(d *gsi.Datagram) (bool, reason.Detail) {
+	handler := func(d *gsi.Datagram) (bool, reason.Detail) {
 		got = append(got, *d)
 		return taken, dropped
-	}); err != nil {
+	}
+	if err := dev.GSI(func(g *gsi.GSI, _ time.Duration) { g.Handler = handler }); err != nil {
 		t.Fatal(err)
 	}
 	var b [mad.Len]byte
@@ -156,7 +157,7 @@ func TestGSIHandlerGetsWhatIsNotTheManagers(t *testing.T) {
 	deliver(query, mad.Len, 1, reason.MADClass)
 	dropped.Reason = reason.MADReceiveQueue
 	deliver(query, mad.Len, 1, reason.MADReceiveQueue)
-	if err := dev.HandleMADs(nil); err != nil {
+	if err := dev.GSI(func(g *gsi.GSI, _ time.Duration) { g.Handler = nil }); err != nil {
 		t.Fatal(err)
 	}
 	deliver(query, mad.Len, 0, reason.MADClass)

@@ -60,6 +60,13 @@ func (l *lane) inStream(q *QP) bool {
 	return (l.rings > gatherAfter || l.streamed) && q.Posted() <= gatherShort && l.State() != drive.Stopped && l.Polled(gatherPolled)
 }
 
+// polledAgain ends a row of doorbells.
+func (l *lane) polledAgain() {
+	if l.rings > 0 {
+		l.streamed, l.rings = l.rings > gatherAfter, 0
+	}
+}
+
 // ring is the doorbell: work was posted to q's send queue, or q's state wants
 // it to send.
 func (l *lane) ring(q *QP) {

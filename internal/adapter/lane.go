@@ -37,6 +37,7 @@ type lane struct {
 	one     [1][]byte
 
 	streams *stream.Set // nil where the link carries packets
+	port    drive.Port  // the lane as its driver sees it
 
 	qps     map[uint32]*QP
 	gsi     *QP // queue pair 1, which is not in qps; nil in other lanes than its own
@@ -94,7 +95,11 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 			Host: (*streamHost)(x), Link: d.cfg.Streams, Tasks: &x.tasks, NoCRC: d.cfg.NoCRC, Markers: d.cfg.Markers,
 		})
 	}
-	x.Driver.Init(drive.Config{Port: x, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
+	x.port = x
+	if x.streams != nil {
+		x.port = streamPort{x}
+	}
+	x.Driver.Init(drive.Config{Port: x.port, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
 	x.tx.init(x)
 	if i, ok := d.cfg.Share.Lane(gsi.QPN); ok && i == index {
 		x.gsi = newGSI(x)

@@ -55,20 +55,39 @@ const (
 	overdue = 512
 )
 
-var _ drive.Port = (*lane)(nil)
+// The ports of a driver: lanes of packets, and lanes of streams.
+var (
+	_ drive.Port = (*lane)(nil)
+	_ drive.Port = streamPort{}
+)
+
+// A streamPort is a lane of streams. The streams receive in place of packets.
+type streamPort struct{ *lane }
+
+// Receive implements drive.Port.
+func (p streamPort) Receive(now time.Duration) (after time.Duration, ok bool) {
+	if p.closed {
+		return now, false
+	}
+	p.polledAgain()
+	p.drained = !p.streams.Receive(now)
+	return now, !p.drained
+}
+
+// Next implements drive.Port.
+func (p streamPort) Next() time.Duration {
+	if !p.closed && p.streams.Pending() {
+		return 0
+	}
+	return p.lane.Next()
+}
 
 // Receive implements drive.Port.
 func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.closed {
 		return now, false
 	}
-	if l.rings > 0 {
-		l.streamed, l.rings = l.rings > gatherAfter, 0
-	}
-	if l.streams != nil {
-		l.drained = !l.streams.Receive(now)
-		return now, !l.drained
-	}
+	l.polledAgain()
 	some := false
 	if !l.host.Idle() {
 		l.endBindings() // peers that lost references ask again
@@ -110,7 +129,7 @@ func (l *lane) Next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load() || l.streams != nil && l.streams.Pending():
+	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load():
 		return 0
 	}
 	return l.tasks.NextDue()

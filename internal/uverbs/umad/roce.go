@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/reason"
@@ -58,5 +59,5 @@ func (p roce) Handle(h Handler) {
 			return h(&m)
 		}
 	}
-	_ = p.dev.Adapter.HandleMADs(handler) // fails if the device is closed
+	_ = p.dev.Adapter.GSI(func(g *gsi.GSI, _ time.Duration) { g.Handler = handler }) // fails if the device is closed
 }
