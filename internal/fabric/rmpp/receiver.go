@@ -58,7 +58,7 @@ func (r *Receiver) Next(d *[mad.Len]byte) bool {
 		return false
 	}
 	*d = r.first
-	clear(d[rmpp.At+rmpp.Len:])
+	clear(d[rmpp.At+rmpp.Len+r.config.HeaderLen:])
 	d[3] ^= mad.ResponseBit // IBTA 13.6.2.4: an answer has the other direction
 	d[4], d[5] = 0, 0
 	r.reply.Version, r.reply.Flags = rmpp.Version, rmpp.Active

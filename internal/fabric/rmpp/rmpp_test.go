@@ -137,6 +137,25 @@ func data(change func(*rmpp.Header)) *[mad.Len]byte {
 	return &d
 }
 
+// A vendor's class has its OUI there, without which nobody knows whose the answer is.
+func TestAnswersHaveTheHeaderOfTheClass(t *testing.T) {
+	d := data(func(*rmpp.Header) {})
+	header := d[rmpp.At+rmpp.Len:][:config.HeaderLen]
+	for i := range header {
+		header[i] = byte(i + 1)
+	}
+	r := NewReceiver(&config, 0, d)
+	r.Receive(0, d)
+	var answer [mad.Len]byte
+	if !r.Next(&answer) {
+		t.Fatal("no answer")
+	}
+	rest := answer[rmpp.At+rmpp.Len:]
+	if !bytes.Equal(rest[:config.HeaderLen], header) || !bytes.Equal(rest[config.HeaderLen:], make([]byte, len(rest)-config.HeaderLen)) {
+		t.Errorf("behind the RMPP header: %x, expected %x and zeros", rest, header)
+	}
+}
+
 func TestReceiverAbortsByStatus(t *testing.T) {
 	for want, change := range map[rmpp.Status]func(*rmpp.Header){
 		rmpp.StatusVersion: func(h *rmpp.Header) { h.Version = 2 },

@@ -146,8 +146,6 @@ func (a *agents) transfer(now time.Duration) (out []MAD) {
 	for in := range a.inbound {
 		over := in.Expire(now)
 		for m := in.from; in.Next(&m.Data); {
-			// As in Linux: the peer finds its agent by a vendor's OUI.
-			copy(m.Data[transferLen:dataOffset(in.key.class)], in.from.Data[transferLen:])
 			out = append(out, m)
 		}
 		if over {
