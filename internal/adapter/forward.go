@@ -11,11 +11,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// The system steers packets to lanes, and a batch that was joined on its way goes where its
-// first packet goes.
-
-// forward hands the packet b, which l.in holds and whose ICRC and P_Key were
-// checked, to the lane of its queue pair.
+// forward hands the packet b, which l.in holds and whose ICRC and P_Key were checked, to the
+// lane of its queue pair. A batch that was joined on its way went to its first packet's lane.
 func (l *lane) forward(to *lane, b []byte) {
 	if !to.put(handover.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL}, b) {
 		l.drop(b, l.in.DestQPN, reason.PacketStray, handover.Limit, uint64(len(b)))

@@ -7,25 +7,25 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// partitionBlock returns the port and block that a modifier names, and reports
-// whether they exist (IBTA 14.2.5.7).
-func (a *Agent) partitionBlock(in *Arrival, modifier uint32) (port, block int, ok bool) {
+// partitionBlock returns the port and block that a modifier names, the number of entries
+// of the port's table, and reports whether they exist (IBTA 14.2.5.7).
+func (a *Agent) partitionBlock(in *Arrival, modifier uint32) (port, block, entries int, ok bool) {
 	port, block = int(modifier>>16), int(modifier&0xffff)
-	entries := a.config.Partitions
+	entries = a.config.Partitions
 	switch {
 	case !a.isSwitch():
 		if port != 0 && port != in.Port {
-			return 0, 0, false
+			return 0, 0, 0, false
 		}
 		port = in.Port
 	case port > 0:
 		entries = a.config.ExternalPartitions
 	}
-	return port, block, port <= a.config.NumPorts && block < (entries+31)/32
+	return port, block, entries, port <= a.config.NumPorts && block < (entries+31)/32
 }
 
 func (a *Agent) getPartitions(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
-	port, block, ok := a.partitionBlock(in, p.Modifier)
+	port, block, _, ok := a.partitionBlock(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
 	}
@@ -35,16 +35,12 @@ func (a *Agent) getPartitions(in *Arrival, p *smp.Packet, data *[smp.DataLen]byt
 }
 
 func (a *Agent) setPartitions(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
-	port, block, ok := a.partitionBlock(in, p.Modifier)
+	port, block, entries, ok := a.partitionBlock(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
 	}
 	var t smp.PKeyTable
 	t.Parse(&p.Data)
-	entries := a.config.Partitions
-	if a.isSwitch() && port > 0 {
-		entries = a.config.ExternalPartitions
-	}
 	for i := entries - 32*block; i < len(t); i++ { // the table ends inside of the block
 		t[i] = 0
 	}

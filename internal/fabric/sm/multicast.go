@@ -21,7 +21,7 @@ type group struct {
 	members map[uint64]uint8  // JoinState by port GUID
 }
 
-// What a group has if who creates it says nothing of it: 2,048 bytes, 10 Gb/s.
+// The defaults of a group whose creator names no values: 2,048 bytes, 10 Gb/s.
 const (
 	groupMTU  = 4
 	groupRate = 3

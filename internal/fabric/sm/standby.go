@@ -32,7 +32,7 @@ func (m *Manager) precedes(o *smp.SMInfo) bool {
 	return o.GUID < m.config.GUID
 }
 
-// discovered decides, when everything was asked, who manages (IBTA 14.4.1).
+// discovered chooses the master when all nodes have answered or were given up (IBTA 14.4.1).
 func (m *Manager) discovered() {
 	var first *manager // the master, or else whoever is to become it
 	for i := range m.managers {
@@ -72,7 +72,7 @@ func (m *Manager) standBy(master *manager) {
 	m.next = m.now + m.config.PollInterval
 }
 
-// rediscover makes a standby look for itself who is master.
+// rediscover makes a standby sweep the fabric to find the master.
 func (m *Manager) rediscover() {
 	m.state, m.again, m.master = smp.SMDiscovering, true, nil
 }
