@@ -129,7 +129,7 @@ cross: ## the command builds for FreeBSD, and the libraries of softrdma exec for
 .PHONY: interop
 interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debian packages)
 	@mkdir -p $(BIN); rm -f $(BIN)/interop-notes; set -x; \
-	SOFTRDMA_LAB_NOTES=$(CURDIR)/$(BIN)/interop-notes $(GO) test -tags interop -count=1 -timeout 45m ./interop/... || status=$$?; \
+	SOFTRDMA_LAB_NOTES=$(CURDIR)/$(BIN)/interop-notes $(GO) test -tags interop -count=1 -p 1 -timeout 45m ./interop/... || status=$$?; \
 	set +x; [ ! -e $(BIN)/interop-notes ] || { echo "interop: tests passed at another attempt only:"; cat $(BIN)/interop-notes; }; \
 	exit $${status:-0}
 

@@ -13,24 +13,19 @@ import (
 const (
 	ExecName       = "exec"
 	ExecSharedName = "exec --share-memory"
-	ExecEachName   = "exec -d"
 )
 
 // Exec measures unmodified perftest under `softrdma exec`, with devices in processes of
 // their own. Both ends use the device of one `softrdma daemon`, which replaces the kernel's
-// RDMA device, unless Each is set. Program has devices in the programs.
+// RDMA device. Program has devices in the programs.
 type Exec struct {
 	Path  string // of the command
 	Share bool   // both ends share their memory with the daemon
-	Each  bool   // each end has a device of its own, without a daemon
 }
 
-// Name returns ExecName, ExecSharedName or ExecEachName.
+// Name returns ExecName or ExecSharedName.
 func (e Exec) Name() string {
-	switch {
-	case e.Each:
-		return ExecEachName
-	case e.Share:
+	if e.Share {
 		return ExecSharedName
 	}
 	return ExecName
@@ -48,26 +43,16 @@ func (Exec) Check() error {
 // Run implements Tool.
 func (e Exec) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
 	under := [2][]string{{e.Path, "exec", "--engine", "daemon"}, {e.Path, "exec", "--engine", "daemon"}}
+	socket, stop, err := e.startDaemon(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	defer stop()
 	for end := range under {
-		switch {
-		case e.Each:
-			under[end] = append(under[end], "-d", p.device(end), "--same-host", p.sameHostMode())
-		case e.Share:
+		if e.Share {
 			under[end] = append(under[end], "--share-memory")
 		}
-	}
-	if !e.Each {
-		socket, stop, err := e.startDaemon(ctx, p)
-		if err != nil {
-			return Result{}, err
-		}
-		defer stop()
-		for end := range under {
-			under[end] = append(under[end], socket...)
-		}
-	}
-	for end := range under {
-		under[end] = append(under[end], "--")
+		under[end] = append(append(under[end], socket...), "--")
 	}
 	return Perftest{Device: "rxe0"}.under(ctx, under, p, w, d)
 }

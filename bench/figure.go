@@ -150,7 +150,7 @@ func Figures(loopback bool) []Figure {
 	if loopback {
 		figures = append(figures, programFigures(false)...)
 	}
-	return slices.Concat(figures, scalingFigures(), iwarpFigures())
+	return slices.Concat(figures, messageFigures(false), scalingFigures(), iwarpFigures())
 }
 
 // Absolute reports whether the figure is an absolute value and not a ratio.

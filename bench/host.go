@@ -29,7 +29,7 @@ func Host() (*Path, error) {
 
 // hostFigures returns the figures for the path through memory.
 func hostFigures() []Figure {
-	return slices.Concat(hostStreams(), hostPings(), hostUsers(), programFigures(true))
+	return slices.Concat(hostStreams(), hostPings(), hostUsers(), messageFigures(true), programFigures(true))
 }
 
 const ordinary = "ordinary"
@@ -102,8 +102,8 @@ func hostUsers() []Figure {
 	return []Figure{
 		{"rdmanet stream, of TCP with cubic", at(stream(RDMANetName, ""), Throughput), at(stream("kernel", loop.OpTCP), Throughput), false, 1.3, 2},
 		{"rdmanet 64 B ping-pong, of TCP", at(ping(RDMANetName, ""), P50), at(ping("kernel", loop.OpTCP), P50), true, .5, .25},
-		{"ib_write_lat 8 B, a device each, of one daemon", at(program(ExecEachName, Ping, word), P50), at(program(ExecName, Ping, word), P50), true, 1.5, 1.1},
-		{"ib_write_bw 64 KiB, a device each, of one daemon", at(program(ExecEachName, Stream, block), Throughput), at(program(ExecName, Stream, block), Throughput), false, .7, .9},
+		{"ib_write_lat 8 B, an exec each, of one daemon", at(program(ProgramName, Ping, word), P50), at(program(ExecName, Ping, word), P50), true, 1.5, 1.1},
+		{"ib_write_bw 64 KiB, an exec each, of one daemon", at(program(ProgramName, Stream, block), Throughput), at(program(ExecName, Stream, block), Throughput), false, .7, .9},
 		{"wake-ups of an idle device", at(idle, Wakeups), Measure{}, true, 0, 0},
 	}
 }

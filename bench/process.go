@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,6 +98,18 @@ func (p *Path) runClient(ctx context.Context, argv ...string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, text)
 	}
 	return out, nil
+}
+
+// runClientJSON is runClient for a subcommand of bench, which prints its result in JSON.
+func (p *Path) runClientJSON(ctx context.Context, result any, argv ...string) error {
+	out, err := p.runClient(ctx, argv...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, result); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(argv[1:3], " "), err)
+	}
+	return nil
 }
 
 // run runs both ends, and stops the server when the client has ended.

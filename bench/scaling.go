@@ -93,14 +93,8 @@ func (s Softrdma) scaling(ctx context.Context, p *Path, w Work, d time.Duration)
 	if err != nil {
 		return r, err
 	}
-	out, err := p.runClient(ctx, ask...)
-	if err != nil {
-		return r, err
-	}
-	if err := json.Unmarshal(out, &r); err != nil {
-		return r, fmt.Errorf("bench scaling: %w", err)
-	}
-	return r, nil
+	err = p.runClientJSON(ctx, &r, ask...)
+	return r, err
 }
 
 // scalingFigures returns the figures about many queue pairs between two devices.

@@ -110,7 +110,7 @@ func names(cell string) (all []string) {
 }
 
 // entry matches an entry of the map: the clauses, the rule, and two lists of names.
-var entry = regexp.MustCompile(`(?ms)^- \*\*([^\n]+?)\*\* .+?\n  - Code: (.+?)\n  - Tests: ((?:[^\n]|\n    )+)`)
+var entry = regexp.MustCompile(`(?ms)^- \*\*([^*]+?)\*\* .+?\n  - Code: (.+?)\n  - Tests: ((?:[^\n]|\n    )+)`)
 
 func specMap(t *testing.T) (all []mapped) {
 	t.Helper()
@@ -183,13 +183,13 @@ func existsTest(ref string) error {
 	return err
 }
 
-// clause finds numbers of sections of the chapters 5 to 17 and of annex A17, and
-// compliance statements. A bare number is a clause where "IBTA", "annex" or
+// clause finds numbers of sections of the chapters 4 to 18 and of the annexes
+// A10, A11, A16 and A17, and compliance statements. A bare number is a clause where "IBTA", "annex" or
 // another clause stands before it; the others are everywhere.
 var (
-	clause  = regexp.MustCompile(`\b(?:RFC \d{4} \d+(?:\.\d+)*|A1[167](?:\.\d+)+|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:5|7|8|9|10|11|12|13|17)(?:\.\d+)+|5)\b`)
+	clause  = regexp.MustCompile(`\b(?:RFC \d{4} \d+(?:\.\d+)*|A1[0167](?:\.\d+)+|A10|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:4|5|7|8|9|1[0-8])(?:\.\d+)+|5)\b`)
 	citing  = regexp.MustCompile(`(?:IBTA|[Aa]nnex)[ \n](?:` + clause.String() + `)(?:(?:, | to | and |; )(?:` + clause.String() + `))*`)
-	plain   = regexp.MustCompile(`\b(?:A1[167](?:\.\d+)+|CA17-\d+|[Co](?:9|10|11)-\d+(?:\.\d+)*)\b`)
+	plain   = regexp.MustCompile(`\b(?:A1[0167](?:\.\d+)+|CA17-\d+|[Co](?:9|10|11)-\d+(?:\.\d+)*)\b`)
 	comment = regexp.MustCompile(`(?m)//[^\n]*(?:\n[ \t]*//[^\n]*)*|"(?:IBTA|annex)[^"]*"`)
 	slashes = regexp.MustCompile(`\n[ \t]*//`)
 )

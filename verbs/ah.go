@@ -5,15 +5,16 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"softrdma/internal/provider/fabric"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
 // An AddressVector is the destination of a queue pair's packets or of a datagram
-// (IBTA 11.2.2, annex A17.4.2). It has the fields of ibv_ah_attr that RoCE uses.
+// (IBTA 11.2.2, annex A17.4.2). It has the fields of ibv_ah_attr.
 type AddressVector struct {
-	DGID         GID    // the peer's address, or a multicast group's
-	SGIDIndex    uint8  // 0: a device has one GID
+	DGID         GID    // the peer's address, or a multicast group's; on a fabric zero for packets without a GRH
+	SGIDIndex    uint8  // of the device's GID; only ports of a fabric can have several
 	FlowLabel    uint32 // 20 bits; chooses one of at most four random UDP source ports; if 0 the QP numbers choose it
 	HopLimit     uint8  // 0 means 64
 	TrafficClass uint8  // the upper six bits are the DSCP
@@ -22,6 +23,13 @@ type AddressVector struct {
 	// implementations listen on. RoCE v1 has none.
 	UDPPort uint16
 
+	// DLID is the LID of the peer, or of a multicast group or a router, on a fabric. Other
+	// networks have none.
+	DLID uint16
+
+	// PathBits are the low bits of the source LID, up to the port's LMC, on a fabric.
+	PathBits uint8
+
 	// ServiceLevel is 0 to 15. In RoCE v1 its low three bits are the 802.1p priority
 	// of frames in a VLAN; RoCE v2 has no place for it.
 	ServiceLevel uint8
@@ -29,6 +37,9 @@ type AddressVector struct {
 
 // path returns the path that the vector means on a device.
 func (d *Device) path(v *AddressVector) (qp.Path, error) {
+	if d.fabric != nil {
+		return d.fabricPath(v)
+	}
 	a := v.DGID.Addr()
 	local := d.choice.Addr.Addr()
 	switch {
@@ -54,6 +65,26 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 		Dst: netip.AddrPortFrom(a, port), SGIDIndex: v.SGIDIndex,
 		FlowLabel: v.FlowLabel, TrafficClass: v.TrafficClass, HopLimit: v.HopLimit, ServiceLevel: v.ServiceLevel,
 	}, nil
+}
+
+// fabricPath is path on a port of a fabric.
+func (d *Device) fabricPath(v *AddressVector) (qp.Path, error) {
+	switch gids := len(fabric.Config(d.fabric.Port.Info()).GIDs); {
+	case v.DLID == 0 || v.DLID == 0xffff:
+		return qp.Path{}, reason.BadArgument(0xfffe, uint64(v.DLID), "address: DLID: expected that of a port or of a multicast group, found %d", v.DLID)
+	case v.DGID != GID{} && int(v.SGIDIndex) >= gids:
+		return qp.Path{}, reason.BadArgument(uint64(gids-1), uint64(v.SGIDIndex), "address: SGID index: expected at most %d, found %d", gids-1, v.SGIDIndex)
+	case v.FlowLabel >= 1<<20:
+		return qp.Path{}, reason.BadArgument(1<<20-1, uint64(v.FlowLabel), "address: flow label: expected 20 bits, found %#x", v.FlowLabel)
+	}
+	p := qp.Path{
+		Dst: qp.LIDEndpoint(v.DLID), FlowLabel: v.FlowLabel, TrafficClass: v.TrafficClass, HopLimit: v.HopLimit,
+		ServiceLevel: v.ServiceLevel, PathBits: v.PathBits,
+	}
+	if v.DGID != (GID{}) {
+		p.Dst, p.SGIDIndex = netip.AddrPortFrom(netip.AddrFrom16(v.DGID), v.DLID), v.SGIDIndex
+	}
+	return p, qp.Validate(qp.MaskAV, &qp.Attr{Path: p})
 }
 
 // An AH is an address handle: the destination of datagrams.

@@ -22,8 +22,8 @@ type Config struct {
 	// each connection, and 0 lets the system adapt them.
 	ReceiveBuffer, SendBuffer int
 
-	// Window bounds the bytes in flight of one queue pair; 0 means half of the
-	// granted receive buffer, at least 64 KiB and at most 1 MiB.
+	// Window bounds the bytes in flight of one queue pair on a network; 0 means
+	// half of the granted receive buffer, at least 64 KiB and at most 1 MiB.
 	Window int
 
 	// Congestion and Recovery are the defaults of connections (QPConfig). With
@@ -93,7 +93,8 @@ type Config struct {
 	PeerTimeout time.Duration
 
 	// MTU limits the port's active MTU: 256, 512, 1024, 2048 or 4096 bytes; 0
-	// means the largest that the interface carries.
+	// means the largest that the interface carries. That of a port of a fabric is the
+	// subnet manager's to choose.
 	MTU int
 
 	// NoLoopback sends packets between devices of one stack through the system,
@@ -106,8 +107,8 @@ type Config struct {
 	// usually SameHostAuto. Statuses, events, counters and Device.Capture
 	// are the same. It needs Linux, and a directory that both processes see:
 	// $SOFTRDMA_HOST_DIR, or /run/softrdma/host for root and
-	// $XDG_RUNTIME_DIR/softrdma/host for other users. iWARP devices do not use
-	// memory, and refuse SameHostRequire.
+	// $XDG_RUNTIME_DIR/softrdma/host for other users. iWARP devices and ports of
+	// a fabric do not use memory, and refuse SameHostRequire.
 	SameHost SameHost
 
 	// SameHostAllow names the users besides this process's own whose processes may

@@ -13,6 +13,7 @@ type Endpoint struct {
 	PSN     uint32 `json:"psn"` // PSN of the first packet that this side sends, 24 bits
 	GID     GID    `json:"gid"`
 	UDPPort uint16 `json:"port,omitempty"` // 0 means 4791
+	LID     uint16 `json:"lid,omitempty"`  // of a port of a fabric
 	MTU     int    `json:"mtu"`            // active MTU of the port, bytes
 }
 
@@ -22,7 +23,10 @@ type Endpoint struct {
 func (q *QP) Endpoint() Endpoint {
 	d := q.Device()
 	e := Endpoint{QPN: q.Number(), PSN: q.firstPSN(), GID: d.GID(), MTU: d.drv.MTU()}
-	if p := d.Addr().Port(); p != Port {
+	switch p := d.Addr().Port(); {
+	case d.fabric != nil:
+		e.LID = d.fabric.Port.Info().PortInfo.LID
+	case p != Port:
 		e.UDPPort = p
 	}
 	return e
@@ -57,6 +61,8 @@ type ConnectConfig struct {
 	FlowLabel    uint32 // as in AddressVector
 	HopLimit     uint8
 	TrafficClass uint8
+	ServiceLevel uint8
+	PathBits     uint8
 }
 
 func or[T comparable](v, def T) T {
@@ -88,6 +94,16 @@ func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 	if local.QPN != q.Number() {
 		return reason.BadArgument(uint64(q.Number()), uint64(local.QPN), "connect QP %#06x: the local endpoint is of QP %#06x", q.Number(), local.QPN)
 	}
+	av := AddressVector{
+		DGID: remote.GID, UDPPort: remote.UDPPort, FlowLabel: cfg.FlowLabel, HopLimit: cfg.HopLimit, TrafficClass: cfg.TrafficClass,
+		DLID: remote.LID, ServiceLevel: cfg.ServiceLevel, PathBits: cfg.PathBits,
+	}
+	if q.Device().fabric != nil {
+		av.DGID = GID{} // LIDs lead to each port of a subnet, without a GRH
+		if remote.LID == 0 {
+			return reason.BadArgument(1, 0, "connect QP %#06x: the remote endpoint has no LID: expected one that a subnet manager has set", q.Number())
+		}
+	}
 	reads := or(cfg.ReadAtomic, 16)
 	err := q.ToInit(InitAttr{Access: or(cfg.Access, RemoteWrite|RemoteRead|RemoteAtomic)})
 	if err != nil {
@@ -95,7 +111,7 @@ func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 	}
 	err = q.ToRTR(RTRAttr{
 		PathMTU: mtu, DestQPN: remote.QPN, RQPSN: remote.PSN, MaxDestRdAtomic: reads, MinRNRTimer: or(cfg.MinRNRTimer, 12),
-		AV: AddressVector{DGID: remote.GID, UDPPort: remote.UDPPort, FlowLabel: cfg.FlowLabel, HopLimit: cfg.HopLimit, TrafficClass: cfg.TrafficClass},
+		AV: av,
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,11 @@ type WC struct {
 	Flags          WCFlags
 	PKeyIndex      uint16
 
+	// Of a datagram that arrived at a port of a fabric:
+	SLID     uint16 // of the sender
+	SL       uint8
+	PathBits uint8 // low bits of the destination LID, up to the port's LMC
+
 	why reason.Detail
 }
 
@@ -54,7 +59,7 @@ type WCFlags uint32
 
 // The flags.
 const (
-	WCGRH     WCFlags = 1 << 0 // the receive buffer starts with the GRH area
+	WCGRH     WCFlags = 1 << 0 // the packet had a GRH, or IP header, which the receive buffer starts with
 	WCWithImm WCFlags = 1 << 1 // Imm is set
 	WCWithInv WCFlags = 1 << 3 // InvalidatedKey is set
 )
@@ -185,6 +190,9 @@ func (c *CQ) take(wcs []WC) int {
 	i, n := r.Consumer(), min(r.Len(), len(wcs))
 	for k := range n {
 		wcs[k].from(r.At(i))
+		if c.dev.fabric != nil {
+			wcs[k].linkRoute(r.At(i))
+		}
 		i = r.Next(i)
 	}
 	if n > 0 {
@@ -211,6 +219,8 @@ func (w *WC) from(e *queue.CQE) {
 		w.InvalidatedKey = e.ImmInv
 	}
 }
+
+func (w *WC) linkRoute(e *queue.CQE) { w.SLID, w.SL, w.PathBits = e.SLID, e.SL, e.DLIDPath }
 
 // Arm requests one event on the queue's channel: at the next completion, or with
 // solicitedOnly at the next solicited or failed completion (ibv_req_notify_cq).

@@ -18,6 +18,7 @@ import (
 	"softrdma/internal/link/udp"
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
+	"softrdma/internal/provider/fabric"
 	"softrdma/internal/provider/local"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -42,6 +43,7 @@ type Device struct {
 	local    *adapter.Device // the adapter of drv, nil if remote
 	remote   bool            // the device of a daemon
 	unnamed  bool            // the daemon is of a version that numbers reasons otherwise
+	fabric   *fabric.Device  // nil unless the device is a port of a fabric
 	choice   host.Choice
 	protocol Protocol
 	guid     uint64
@@ -85,6 +87,15 @@ type Device struct {
 // with the EUI-64 of the MAC address. Peers of both address families can be reached.
 // UDP ports have no meaning.
 //
+// The prefix "ib:" ("ib:FABRIC/NODE", "ib:FABRIC/NODE:2") opens a port of an InfiniBand fabric
+// that `softrdma fabric up` runs on this host. NODE is the node's name in the topology or its
+// GUID, and without a port number the port is 1. All packets go through the fabric's
+// switches, also those to devices of the same process and host, and to the device itself. The
+// device opens even if no subnet manager has configured the port yet, or if its link is down:
+// packets are lost until the port is active. LID, MTU, partitions and GIDs are what the subnet
+// manager sets, at any time; [Device.NextEvent] tells of changes and queue pairs follow them.
+// Peers are reached by LID (AddressVector.DLID).
+//
 // The prefix "daemon:" opens a device that `softrdma daemon` shares between programs.
 // "daemon:" is the first device of the daemon that `softrdma exec` also finds,
 // "daemon:/run/my/socket" that of the daemon on a socket, and a device name at the end
@@ -113,6 +124,13 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	}
 	if rest, ok := strings.CutPrefix(name, sharedPrefix); ok {
 		d, err := s.openShared(rest, &cfg)
+		if err != nil {
+			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
+		}
+		return d, nil
+	}
+	if rest, ok := strings.CutPrefix(name, fabricPrefix); ok {
+		d, err := s.openFabric(rest, &cfg)
 		if err != nil {
 			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
 		}
@@ -240,8 +258,9 @@ func openError(name string, choice host.Choice, err error) error {
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
 // Addr returns the local address and UDP port that peers send to. The port of an
-// iWARP device is 0: each connection has a TCP port of its own. That of a RoCE v1
-// device is its EtherType, 0x8915, and means nothing to peers.
+// iWARP device is 0: each connection has a TCP port of its own. Those of a RoCE v1 device, its
+// EtherType 0x8915, and of a port of a fabric, 32, mean nothing to peers. The address of such a
+// port is that of the fabric's table of IP addresses, or else its GID.
 func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 
 // Explain says how the device's address was chosen, one sentence per line.

@@ -12,7 +12,7 @@ import (
 type InitAttr struct {
 	Access    Access // rights of the peer: RemoteWrite, RemoteRead, RemoteAtomic (RC, UC)
 	QKey      uint32 // Q_Key that datagrams to this queue pair must have (UD)
-	PKeyIndex uint16 // 0: a device has one partition key
+	PKeyIndex uint16 // of the port's P_Key table, which has one entry except on a fabric
 }
 
 // RTRAttr takes a queue pair from INIT to RTR, where it receives. UD uses none of
@@ -63,7 +63,7 @@ func (q *QP) ToRTR(a RTRAttr) error {
 			mask |= qp.MaskDestQPN
 			attr.DestQPN = a.DestQPN
 		}
-		if a.AV.DGID != (GID{}) {
+		if a.AV.DGID != (GID{}) || a.AV.DLID != 0 {
 			path, err := q.Device().path(&a.AV)
 			if err != nil {
 				return q.modifyError(qp.RTR, err)

@@ -24,9 +24,10 @@ type Protocol uint8
 
 // The protocols.
 const (
-	RoCE   Protocol = iota // RoCE v2, over UDP
-	IWARP                  // iWARP, over TCP
-	RoCEv1                 // RoCE v1, over Ethernet
+	RoCE       Protocol = iota // RoCE v2, over UDP
+	IWARP                      // iWARP, over TCP
+	RoCEv1                     // RoCE v1, over Ethernet
+	InfiniBand                 // a port of an InfiniBand fabric in software
 )
 
 // String returns the name of the protocol.
@@ -38,6 +39,8 @@ func (p Protocol) String() string {
 		return "iWARP"
 	case RoCEv1:
 		return "RoCE v1"
+	case InfiniBand:
+		return "InfiniBand"
 	}
 	return fmt.Sprintf("protocol %d", uint8(p))
 }
@@ -152,8 +155,13 @@ func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 }
 
 // nodeGUID returns a GUID that differs between the protocols' devices on one
-// address.
-func (p Protocol) nodeGUID(g GUID) GUID { return g ^ GUID(p)<<24 }
+// address. A port of a fabric has the GUID of its node.
+func (p Protocol) nodeGUID(g GUID) GUID {
+	if p == InfiniBand {
+		return g
+	}
+	return g ^ GUID(p)<<24
+}
 
 // Protocol returns the device's protocol.
 func (d *Device) Protocol() Protocol { return d.protocol }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/host"
+	"softrdma/internal/provider/fabric"
 	"softrdma/internal/reason"
 )
 
@@ -57,7 +58,7 @@ func (g *GID) UnmarshalText(b []byte) (err error) {
 type GIDEntry struct {
 	Index     int
 	GID       GID
-	Type      string // "RoCE v2", "RoCE v1" or "iWARP"
+	Type      string // "RoCE v2", "RoCE v1", "iWARP" or "InfiniBand"
 	Interface string // network interface that has the address
 }
 
@@ -73,6 +74,9 @@ func gidTable(p Protocol, c host.Choice) []GIDEntry {
 // GIDs returns the port's current GID table. It is empty while the interface does
 // not have the device's address.
 func (d *Device) GIDs() []GIDEntry {
+	if d.fabric != nil {
+		return d.fabricGIDs()
+	}
 	if !d.state().Addr {
 		return nil
 	}
@@ -80,7 +84,12 @@ func (d *Device) GIDs() []GIDEntry {
 }
 
 // GID returns the entry at index 0, which connections use.
-func (d *Device) GID() GID { return d.gids[0].GID }
+func (d *Device) GID() GID {
+	if d.fabric != nil {
+		return GIDFrom(fabric.Config(d.fabric.Port.Info()).GIDs[0])
+	}
+	return d.gids[0].GID
+}
 
 // A GUID is a 64-bit identifier.
 type GUID uint64
@@ -130,12 +139,36 @@ type PortAttr struct {
 	ActiveMTU int  // bytes
 	SpeedMbps int  // 0 if the system does not say
 	GIDs      int
-	PKey      uint16
-	LinkLayer string
+	PKey      uint16 // entry 0 of the P_Key table
+	LinkLayer string // "Ethernet" or "InfiniBand"
+
+	// Only ports of a fabric have what follows; a subnet manager sets it.
+	State        PortState
+	PKeys        []uint16 // the P_Key table; 0 for an empty entry
+	LID          uint16   // the first of 1<<LMC; 0 for none yet
+	LMC          uint8
+	SMLID        uint16 // of the master subnet manager
+	SMSL         uint8  // service level to it
+	SubnetPrefix uint64 // upper half of the GIDs
 }
+
+// A PortState is the state of a port of a fabric (IBTA 14.2.5.6). The numbers are those of
+// ibv_port_state.
+type PortState uint8
+
+// The states.
+const (
+	PortDown   PortState = 1
+	PortInit   PortState = 2
+	PortArmed  PortState = 3
+	PortActive PortState = 4
+)
 
 // QueryPort returns the port's current attributes.
 func (d *Device) QueryPort() PortAttr {
+	if d.fabric != nil {
+		return d.queryFabric()
+	}
 	s := d.state()
 	a := PortAttr{
 		Active: s.Up, MaxMTU: 4096, ActiveMTU: d.drv.MTU(), SpeedMbps: d.choice.Interface.SpeedMbps,

@@ -98,9 +98,13 @@ const (
 	EventDeviceFatal      EventType = 8 // the device cannot go on
 	EventPortActive       EventType = 9
 	EventPortErr          EventType = 10
+	EventLIDChange        EventType = 11 // of a port of a fabric, as the next three
+	EventPKeyChange       EventType = 12
+	EventSMChange         EventType = 13
 	EventSRQErr           EventType = 14
 	EventSRQLimitReached  EventType = 15 // see SRQ.SetLimit
 	EventQPLastWQEReached EventType = 16 // the queue pair is in ERR and takes no more receives of its SRQ
+	EventClientReregister EventType = 17 // join multicast groups again
 	EventGIDChange        EventType = 18
 )
 
@@ -109,6 +113,8 @@ var eventNames = map[EventType]string{
 	EventQPAccessErr: "IBV_EVENT_QP_ACCESS_ERR", EventCommEst: "IBV_EVENT_COMM_EST", EventSQDrained: "IBV_EVENT_SQ_DRAINED",
 	EventDeviceFatal: "IBV_EVENT_DEVICE_FATAL", EventPortActive: "IBV_EVENT_PORT_ACTIVE", EventPortErr: "IBV_EVENT_PORT_ERR",
 	EventSRQErr: "IBV_EVENT_SRQ_ERR", EventSRQLimitReached: "IBV_EVENT_SRQ_LIMIT_REACHED",
+	EventLIDChange: "IBV_EVENT_LID_CHANGE", EventPKeyChange: "IBV_EVENT_PKEY_CHANGE", EventSMChange: "IBV_EVENT_SM_CHANGE",
+	EventClientReregister: "IBV_EVENT_CLIENT_REREGISTER",
 	EventQPLastWQEReached: "IBV_EVENT_QP_LAST_WQE_REACHED", EventGIDChange: "IBV_EVENT_GID_CHANGE",
 }
 

@@ -19,6 +19,7 @@ import (
 	"softrdma/cmd/softrdma/internal/devices"
 	"softrdma/cmd/softrdma/internal/exec"
 	"softrdma/cmd/softrdma/internal/explain"
+	"softrdma/cmd/softrdma/internal/fabric"
 	"softrdma/cmd/softrdma/internal/perf"
 	"softrdma/cmd/softrdma/internal/pingpong"
 	"softrdma/cmd/softrdma/internal/rcopy"
@@ -74,6 +75,7 @@ func newRootCommand() *cobra.Command {
 		perf.NewCommand(), bench.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), daemon.NewCommand(),
+		fabric.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),
 		explain.NewCommand(),

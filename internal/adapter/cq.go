@@ -91,12 +91,7 @@ func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 	if n := old.Len(); n > r.Depth() {
 		return fmt.Errorf("completion queue cannot shrink to %d: it holds %d completions", r.Depth(), n)
 	}
-	w := r.Producer()
-	for i, end := old.Consumer(), old.Producer(); i != end; i = old.Next(i) {
-		*r.At(w) = *old.At(i)
-		w = r.Next(w)
-	}
-	r.Publish(w)
+	r.Append(old)
 	if c.overflowed.Load() {
 		r.SetState(1)
 	}

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/adapter/handles"
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/congestion"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
@@ -36,10 +38,6 @@ var (
 	ErrDestroyed = object.ErrDestroyed
 	ErrOverflow  = object.ErrOverflow
 )
-
-// DefaultPKey is the one entry of the partition table: full membership of the
-// default partition, as RoCE has it (annex A17.4.7).
-const DefaultPKey = 0xffff
 
 // A Config is what a device is made of. Networks or Streams is required.
 type Config struct {
@@ -83,6 +81,9 @@ type Config struct {
 	// means 4096.
 	MTU int
 
+	// PKeys is the port's P_Key table; nil is that of RoCE.
+	PKeys partition.Table
+
 	// Loopback is shared with other devices of this process, to which packets
 	// are handed over in memory; nil for none.
 	Loopback *Loopback
@@ -122,7 +123,6 @@ type Device struct {
 	mu     sync.Mutex
 	counts object.Counts
 	nextPD uint32
-	nextAH uint32
 	closed bool
 
 	placed   atomic.Uint32 // queue pairs made, to spread them over the lanes
@@ -131,8 +131,9 @@ type Device struct {
 	closing  sync.Once
 	closeErr error
 
-	ahMu sync.RWMutex
-	ahs  map[uint32]*address
+	handles handles.Table
+	mtu     atomic.Int64 // of the port, active
+	pkeys   atomic.Pointer[partition.Table]
 
 	events object.Events[AsyncEvent]
 }
@@ -153,8 +154,13 @@ func Open(cfg Config) *Device {
 	}
 	d := &Device{
 		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
-		ahs: make(map[uint32]*address), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
+	if cfg.PKeys == nil {
+		d.cfg.PKeys = partition.RoCE
+	}
+	d.mtu.Store(int64(cfg.MTU))
+	d.pkeys.Store(&d.cfg.PKeys)
 	if d.Memory.Random = cfg.Random; cfg.Random == nil {
 		d.cfg.Random = memory.Random
 	}
@@ -197,7 +203,7 @@ func (d *Device) Local() qp.Endpoint {
 func (d *Device) Share() frame.Share { return d.cfg.Share }
 
 // MTU is the port's active MTU in bytes.
-func (d *Device) MTU() int { return d.cfg.MTU }
+func (d *Device) MTU() int { return int(d.mtu.Load()) }
 
 // Count returns how many objects exist.
 func (d *Device) Count() object.Counts {

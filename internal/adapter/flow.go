@@ -40,7 +40,7 @@ type flowKey struct {
 
 // traced is a packet of the flow as the trace shows it, without its bytes.
 func (f *txFlow) traced(c frame.Class) trace.Packet {
-	return trace.Packet{Src: f.Local, Dst: f.Peer, TOS: c.TrafficClass, TTL: c.HopLimit}
+	return trace.Packet{Src: f.Local, Dst: f.Peer, TOS: c.TrafficClass, TTL: c.HopLimit, Native: f.Native}
 }
 
 // maxDatagramFlows bounds the flows kept open for datagrams.

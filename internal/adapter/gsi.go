@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/gsi"
+	"softrdma/internal/adapter/transports"
 	"softrdma/internal/cm"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -24,7 +25,7 @@ func newGSI(l *lane) *QP {
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
-	q := &QP{lane: l, transport: &transports[qp.UD]}
+	q := &QP{lane: l, transport: transports.UD()}
 	q.entry.Init((*qpTask)(q))
 	q.setMachine(g)
 	q.Port = machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/gsi"
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/cm"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
@@ -18,7 +19,7 @@ import (
 // datagram delivers a UD packet with a valid ICRC to queue pair 1.
 func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload []byte) {
 	in := machine.In{Src: from, Dst: d.Local()}
-	in.Opcode, in.DestQPN, in.PKey, in.Payload = op, gsi.QPN, DefaultPKey, payload
+	in.Opcode, in.DestQPN, in.PKey, in.Payload = op, gsi.QPN, partition.Default, payload
 	in.DETH = ib.DETH{QKey: qkey, SrcQPN: gsi.QPN}
 	b := in.Append(nil)
 	b = append(b, 0, 0, 0, 0)

@@ -44,8 +44,10 @@ func (d *Device) DetachHost(c *hostmem.Channel) {
 	for _, l := range d.lanes {
 		l.Lock()
 		l.host.Drain(c)
+		l.endRun()
 		l.settle() // acknowledges what came
 		l.host.Remove(c)
+		l.endRun()
 		l.Unlock()
 	}
 }
@@ -142,12 +144,34 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 	x.Window = o.Window
 	posted := s.Post(x)
 	x.Pieces, x.Window = nil, nil
+	if posted && o.Train == 1 {
+		l.posted = s
+	}
 	if !posted {
 		for i := range o.Train {
 			l.post(s, q, f, l.partOf(q, o, i), class)
 		}
 		clear(l.part.Pieces)
 	}
+}
+
+// add adds l.out to what is sent, and up to most short messages of q that follow it through
+// memory. It returns how many packets those are.
+func (l *lane) add(now time.Duration, q *QP, f *txFlow, most int) int {
+	n := l.tx.add(q, f, &l.out)
+	if q.follower == nil || l.posted == nil {
+		return n
+	}
+	x, o := &l.item, &l.out
+	for n < most && l.posted.Admit(now, &q.entry) && q.follower.Follow(now, o) {
+		o.Pad = ib.PadLen(o.Len)
+		o.PutHeaders(l.headers[:])
+		x.Pieces, x.Len = o.Pieces, o.Len
+		l.posted.Post(x)
+		n++
+	}
+	x.Pieces = nil
+	return n
 }
 
 // pathGone drops a packet to a peer that only memory led to.
@@ -188,6 +212,9 @@ type hostPort lane
 func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
 	l := (*lane)(h)
 	fault := l.in.ParseParts(m.Header, payload)
+	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
+		return
+	}
 	l.fromHost(p, m)
 	if fault == ib.OK && l.dev.laneOf(l.in.DestQPN) != l {
 		l.drop(nil, l.in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(l.in.DestQPN))
@@ -199,7 +226,11 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	if m.Lent != nil {
 		l.in.Lender = m.Lent
 	}
-	l.checked(now, fault, nil)
+	if l.checked(now, fault, nil) {
+		if q := l.qps[l.in.DestQPN]; q != nil && q.continuer != nil {
+			l.run.Begin(p, q, q.continuer, &l.in, m)
+		}
+	}
 	l.in.Train, l.in.Lender = 0, nil
 }
 
@@ -229,7 +260,15 @@ func (h *hostPort) Packet(now time.Duration, p *hostpath.Path, m *hostmem.Receiv
 	l.header = nil
 }
 
+// endRun does once what follows the messages of a run.
+func (l *lane) endRun() {
+	if q, taken := l.run.End(); taken {
+		l.received(q)
+	}
+}
+
 func (l *lane) fromHost(p *hostpath.Path, m *hostmem.Received) {
+	l.endRun()
 	l.in.Src, l.in.Dst = netip.AddrPortFrom(p.Peer.Addr(), m.Port), l.host.Local
 	l.in.TOS, l.in.TTL = m.TrafficClass, m.HopLimit
 }

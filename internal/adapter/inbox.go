@@ -1,9 +1,8 @@
 package adapter
 
 import (
-	"time"
-
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/adapter/gather"
 	"softrdma/internal/adapter/handover"
 )
 
@@ -15,56 +14,30 @@ type remainder struct {
 	taken handover.Queue // out of inbox; the lane's
 }
 
-const (
-	// gatherBeyond is the number of bytes that other queue pairs must have in flight to a
-	// peer for a doorbell to wait for theirs.
-	gatherBeyond = 64 << 10
-
-	// gatherAfter is the number of doorbells without a poll between them after which
-	// further ones wait for each other, if their messages are at most gatherShort bytes
-	// long: the program posts a stream. If it did so before the last poll too, all wait.
-	gatherAfter = 4
-	gatherShort = 4 << 10
-
-	// gatherAtMost bounds how many doorbells wait.
-	gatherAtMost = 32
-
-	// gatherPolled is how long ago the last poll may be: doorbells wait for the next one,
-	// and the drivers of a daemon's programs never poll its lanes.
-	gatherPolled = 5 * time.Millisecond
-)
-
 // gathers reports whether a request that was posted to q may wait for further ones, so
 // that short messages leave as one batch. The next poll sends it, or the worker if nobody
 // polls, which must be awake.
 func (l *lane) gathers(q *QP) bool {
-	if l.gathered == gatherAtMost-1 || q.deferral.Stands() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
+	if l.gather.Full() || q.deferral.Stands() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
 		return false
 	}
-	if l.gathered++; l.gathered == 1 {
+	left, first := l.gather.Wait()
+	if first {
 		l.Defer()
 	}
-	q.deferral.Make(gatherAtMost - 1 - l.gathered)
+	q.deferral.Make(left)
 	return true
 }
 
 // amongOthers reports whether other queue pairs have much in flight to q's peer.
 func (l *lane) amongOthers(q *QP) bool {
-	return q.sharing.Others() >= gatherBeyond && q.hostPath() == nil
+	return q.sharing.Others() >= gather.Beyond && q.hostPath() == nil
 }
 
 // inStream reports whether short messages are posted one after the other, by a program
 // that polls.
 func (l *lane) inStream(q *QP) bool {
-	l.rings++
-	return (l.rings > gatherAfter || l.streamed) && q.Posted() <= gatherShort && l.State() != drive.Stopped && l.Polled(gatherPolled)
-}
-
-// polledAgain ends a row of doorbells.
-func (l *lane) polledAgain() {
-	if l.rings > 0 {
-		l.streamed, l.rings = l.rings > gatherAfter, 0
-	}
+	return l.gather.InStream() && q.Posted() <= gather.Short && l.State() != drive.Stopped && l.Polled(gather.Polled)
 }
 
 // ring is the doorbell: work was posted to q's send queue, or q's state wants

@@ -1,15 +1,20 @@
 package adapter
 
 import (
-	"net/netip"
 	"sync/atomic"
 
 	"softrdma/internal/adapter/drive"
+	"softrdma/internal/adapter/gather"
+	"softrdma/internal/adapter/groups"
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/hostpath"
+	"softrdma/internal/adapter/hostrun"
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/adapter/share"
 	"softrdma/internal/adapter/stream"
+	"softrdma/internal/adapter/transports"
+	"softrdma/internal/adapter/unreachable"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/link/hostmem"
@@ -29,20 +34,24 @@ type lane struct {
 	// What carries packets; nil and zero where the link carries streams.
 	net     frame.Network
 	packets link.Packets
+	limited link.Limited // packets, if it is one
+	waiting schedule.Waiting
 	caps    link.Capabilities
 
 	host    hostpath.Lane // peers on this host
 	item    hostpath.Item
 	headers [hostmem.MaxHeader]byte
 	one     [1][]byte
+	posted  *hostpath.Sender // of the single packet that was added last, nil for none
 
 	streams *stream.Set // nil where the link carries packets
 	port    drive.Port  // the lane as its driver sees it
 
 	qps     map[uint32]*QP
 	gsi     *QP // queue pair 1, which is not in qps; nil in other lanes than its own
-	makers  makers
-	groups  map[netip.Addr][]*QP
+	makers  transports.Makers
+	groups  groups.Table[*QP]
+	pkeys   partition.Table // of the port
 	tasks   schedule.Queue
 	flows   map[flowKey]*txFlow
 	reply   txFlow // of the answer that is being sent, see replyFlow
@@ -55,20 +64,19 @@ type lane struct {
 	losses  []memory.Loss
 	closed  bool // the link is: nothing more is received or sent
 
-	rx       link.Rx
-	in       machine.In
-	out      machine.Out
-	part     machine.Out   // of a train
-	from     *frame.Source // of the batch
-	header   []byte        // the frame's, of the packet
-	putGRH   machine.GRHWriter
-	drained  bool // the link had nothing to receive when last asked
-	rounds   uint // since deadlines were looked at
-	gathered int  // doorbells that wait, see gathers
-	rings    uint // doorbells since the last poll
-	streamed bool // the program posted a stream between the polls before
-	fast     fastPath
-	reports  reports
+	rx      link.Rx
+	in      machine.In
+	out     machine.Out
+	part    machine.Out   // of a train
+	from    *frame.Source // of the batch
+	header  []byte        // the frame's, of the packet
+	putGRH  machine.GRHWriter
+	drained bool // the link had nothing to receive when last asked
+	rounds  uint // since deadlines were looked at
+	gather  gather.Counts
+	fast    fastPath
+	run     hostrun.Run[*hostpath.Path, *QP]
+	reports unreachable.Reader
 
 	// any goroutine
 	left      remainder
@@ -77,15 +85,16 @@ type lane struct {
 
 func newLane(d *Device, index int, net frame.Network) *lane {
 	x := &lane{
-		dev: d, index: index, makers: newMakers(len(d.lanes)),
-		qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP), flows: make(map[flowKey]*txFlow),
-		from: new(frame.Source),
+		dev: d, index: index, makers: transports.NewMakers(len(d.lanes)),
+		qps: make(map[uint32]*QP), flows: make(map[flowKey]*txFlow),
+		from: new(frame.Source), pkeys: d.cfg.PKeys,
 	}
 	x.shares.Init(&x.tasks, d.clock)
 	if net != nil {
 		x.net, x.packets, x.caps = net, net.Link(), net.Link().Capabilities()
 		x.link = x.packets
-		x.reports.link, _ = x.packets.(link.Reporter)
+		x.limited, _ = x.packets.(link.Limited)
+		x.reports = unreachable.NewReader(x.packets)
 		x.putGRH = func(b []byte, in *machine.In, length int) {
 			net.PutGRH(b, in.Src, in.Dst, frame.Class{TrafficClass: in.TOS, HopLimit: in.TTL}, length)
 		}

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/frame"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
@@ -189,7 +190,7 @@ func (l *liar) slot(n uint64, form uint8, header int, length uint32, place, segm
 func (l *liar) header(i int, op ib.Opcode, p psn.PSN, n int) *ib.Packet {
 	b := l.x.b
 	return &ib.Packet{
-		BTH:  ib.BTH{Opcode: op, PKey: adapter.DefaultPKey, DestQPN: l.x.qps[i][1].QPN, PSN: p, AckReq: true, Pad: ib.PadLen(n)},
+		BTH:  ib.BTH{Opcode: op, PKey: partition.Default, DestQPN: l.x.qps[i][1].QPN, PSN: p, AckReq: true, Pad: ib.PadLen(n)},
 		DETH: ib.DETH{QKey: 0x11, SrcQPN: 0x55}, RETH: ib.RETH{Addr: b.mr.Base, RKey: b.mr.Key, Length: uint32(n)},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/link"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -81,7 +82,7 @@ type writer struct {
 func (w *writer) write() {
 	mtu := w.q.Attr.PathMTU
 	w.batches, w.stride = w.batches[:0], mtu+ib.BTHLen+ib.ICRCLen
-	p := ib.Packet{BTH: ib.BTH{DestQPN: w.q.QPN, PKey: DefaultPKey}}
+	p := ib.Packet{BTH: ib.BTH{DestQPN: w.q.QPN, PKey: partition.Default}}
 	var batch []byte
 	id := uint16(0) // counts the packets of a batch
 	for at := 0; at < len(w.data); at += mtu {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -97,7 +98,7 @@ type testPacket struct {
 
 func (k *counted) wire(c *testPacket, id uint16) []byte {
 	p := c.Packet
-	p.PKey, p.DestQPN, p.Pad = DefaultPKey, k.qp.QPN, ib.PadLen(len(p.Payload))
+	p.PKey, p.DestQPN, p.Pad = partition.Default, k.qp.QPN, ib.PadLen(len(p.Payload))
 	switch {
 	case c.foreign:
 		p.DestQPN = k.other.QPN

@@ -24,17 +24,15 @@ func (q *QP) AttachMulticast(group netip.Addr) error {
 	if !group.IsMulticast() {
 		return fmt.Errorf("%v is no multicast address", group)
 	}
-	for _, x := range l.groups[group] {
-		if x == q {
-			return nil
-		}
+	if l.groups.Has(group, q) {
+		return nil
 	}
-	if len(l.groups[group]) == 0 {
+	if len(l.groups.Of(group)) == 0 {
 		if err := l.net.Join(group); err != nil {
 			return fmt.Errorf("joining %v: %w", group, err)
 		}
 	}
-	l.groups[group] = append(l.groups[group], q)
+	l.groups.Add(group, q)
 	q.groups = append(q.groups, group)
 	return nil
 }
@@ -47,30 +45,16 @@ func (q *QP) DetachMulticast(group netip.Addr) error {
 	if err := q.gone(); err != nil {
 		return err
 	}
-	if !q.detach(group) {
+	if !l.groups.Has(group, q) {
 		return fmt.Errorf("queue pair %#06x is not attached to %v", q.QPN, group)
 	}
+	q.detach(group)
 	return nil
 }
 
-func (q *QP) detach(group netip.Addr) (found bool) {
-	l := q.lane
-	var kept []*QP
-	for _, x := range l.groups[group] {
-		if x == q {
-			found = true
-		} else {
-			kept = append(kept, x)
-		}
-	}
-	if !found {
-		return false
-	}
-	l.groups[group] = kept
+func (q *QP) detach(group netip.Addr) {
 	q.groups = slices.DeleteFunc(q.groups, func(g netip.Addr) bool { return g == group })
-	if len(kept) == 0 {
-		delete(l.groups, group)
-		_ = l.net.Leave(group) // the kernel forgets it with the socket at the latest
+	if q.lane.groups.Remove(group, q) {
+		_ = q.lane.net.Leave(group) // the kernel forgets it with the socket at the latest
 	}
-	return true
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/adapter/partition"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
@@ -168,5 +169,5 @@ func counters(d *adapter.Device) (c [reason.Count]uint64) {
 
 // send is a SEND Only packet to q.
 func send(q *adapter.QP, p psn.PSN) *ib.Packet {
-	return &ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: adapter.DefaultPKey, DestQPN: q.QPN, PSN: p}, Payload: []byte("hostile!")}
+	return &ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: partition.Default, DestQPN: q.QPN, PSN: p}, Payload: []byte("hostile!")}
 }

@@ -69,7 +69,7 @@ func (p streamPort) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if p.closed {
 		return now, false
 	}
-	p.polledAgain()
+	p.gather.PolledAgain()
 	p.drained = !p.streams.Receive(now)
 	return now, !p.drained
 }
@@ -87,11 +87,12 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.closed {
 		return now, false
 	}
-	l.polledAgain()
+	l.gather.PolledAgain()
 	some := false
 	if !l.host.Idle() {
 		l.endBindings() // peers that lost references ask again
 		some = l.host.Receive(now)
+		l.endRun()
 		if !l.host.AskLink(now) {
 			l.drained = !some
 			return now, some
@@ -121,6 +122,7 @@ func (l *lane) Act(now time.Duration) bool {
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
 	}
+	l.waiting.Resume(&l.tasks, l.limited)
 	return l.Transmit(now)
 }
 
@@ -129,7 +131,7 @@ func (l *lane) Next() time.Duration {
 	switch {
 	case l.closed:
 		return machine.Never
-	case l.tasks.Ready() > 0 || l.reports.pending || l.overflows.Load():
+	case l.tasks.Ready() > 0 || l.reports.Pending() || l.overflows.Load():
 		return 0
 	}
 	return l.tasks.NextDue()
@@ -169,7 +171,7 @@ func (l *lane) Transmit(now time.Duration) bool {
 	if l.closed || l.tasks.Ready() == 0 {
 		return false
 	}
-	l.gathered = 0
+	l.gather.Sent()
 	for budget := transmitBudget; budget > 0; {
 		e := l.tasks.Pop()
 		if e == nil {
@@ -200,22 +202,29 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 	q.deferral.End()
 	via := q.hostPath()
 	l.out.Longest, l.out.Whole = l.longest(q, via)
+	l.out.Lossless = via != nil
+	mayWait := l.dev.cfg.MemoryOnly && !q.transport.Connected
 	for n < maxBurst {
 		if via != nil && !via.Admit(now, &q.entry) {
 			return n, false
 		}
-		if l.dev.cfg.MemoryOnly && l.awaitsPath(q) {
+		if mayWait && l.awaitsPath(q) {
 			return n, false
 		}
+		if l.limited != nil && !l.limited.Room(q.level) {
+			l.waiting.Add(&q.entry, q.level)
+			return n, false
+		}
+		l.posted = nil
 		l.out.Pieces, l.out.Len, l.out.Path, l.out.Window = l.out.Pieces[:0], 0, nil, nil
 		if !q.m.Next(now, &l.out) {
 			return n, false
 		}
 		if f := l.flowOf(q, l.out.Path, l.out.DestQPN); f != nil {
 			if l.dev.Memory.Unpinned() {
-				n += l.addUnpinned(now, q, f)
+				n += l.addUnpinned(now, q, f, maxBurst-n)
 			} else {
-				n += l.tx.add(q, f, &l.out)
+				n += l.add(now, q, f, maxBurst-n)
 			}
 		} else {
 			n++

@@ -32,10 +32,12 @@ type QP struct {
 	lane      *lane
 	transport *machine.Transport
 	entry     schedule.Entry           // among the lane's tasks
+	level     uint8                    // service level of the last packet
 	m         machine.Machine          // an idle until there is something to do
 	receiver  machine.Receiver         // m, unless it is a stream's
 	sender    machine.Sender           // m, where it wants to know that packets left
 	flight    machine.InFlightReporter // m, where it knows what is in flight
+	follower  machine.Follower         // m, where it sends short messages in a row faster
 	continuer machine.Continuer        // m, where it takes the packets in the middle of a message faster
 	sendCQ    *CQ
 	recvCQ    *CQ
@@ -129,8 +131,8 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	if err := qp.Validate(mask, a); err != nil {
 		return err
 	}
-	if mask&qp.MaskPathMTU != 0 && a.PathMTU > l.dev.cfg.MTU {
-		return fmt.Errorf("path MTU %d exceeds the port's active MTU %d", a.PathMTU, l.dev.cfg.MTU)
+	if err := q.checkPort(mask, a); err != nil {
+		return err
 	}
 	if r, d := a.MaxRdAtomic, a.MaxDestRdAtomic; mask&qp.MaskMaxRdAtomic != 0 && r > MaxReadAtomic ||
 		mask&qp.MaskMaxDestRdAtomic != 0 && d > MaxReadAtomic {

@@ -109,7 +109,7 @@ func (l *lane) place(q *QP) (err error) {
 		q.setMachine(idle{q})
 	}
 	if !q.transport.Connected {
-		q.Attr.PathMTU = l.dev.cfg.MTU
+		q.Attr.PathMTU = l.dev.MTU()
 		l.dev.headed.Add(1)
 	}
 	l.qps[q.QPN] = q

@@ -23,6 +23,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	}
 	l.from = from
 	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = from.From, from.To, from.Class.TrafficClass, from.Class.HopLimit
+	l.in.LRH = from.LRH
 	for data := rx.Data; ; { // an empty batch is one packet, which is refused
 		n := min(max(rx.Size, 1), len(data))
 		front := min(from.Front, n)
@@ -68,28 +69,12 @@ func (l *lane) packet(now time.Duration, b []byte) {
 // It reports whether a queue pair got it.
 func (l *lane) checked(now time.Duration, fault ib.Fault, b []byte) bool {
 	in := &l.in
-	switch fault {
-	case ib.OK:
-	case ib.Short:
-		l.drop(b, in.DestQPN, reason.PacketShort, uint64(in.HeaderLen()+ib.ICRCLen), uint64(len(b)))
-		return false
-	case ib.BadOpcode:
-		l.drop(b, in.DestQPN, reason.PacketOpcode, 256, uint64(in.Opcode))
-		return false
-	case ib.BadVersion:
-		l.drop(b, in.DestQPN, reason.PacketVersion, 0, uint64(in.Version))
-		return false
-	case ib.ExtraPayload:
-		l.drop(b, in.DestQPN, reason.PacketExtraPayload, 0, uint64(len(in.Payload)))
-		return false
-	default:
-		l.drop(b, in.DestQPN, reason.PacketPad, 4, uint64(len(b)))
+	if d := in.Fault(fault, len(b)); d.Reason != reason.None {
+		l.drop(b, in.DestQPN, d.Reason, d.Expected, d.Found)
 		return false
 	}
-	// IBTA 10.9.3: the low 15 bits must match, and one side be a full member.
-	// The device has the default key alone, as a full member.
-	if in.PKey&0x7fff != DefaultPKey&0x7fff {
-		l.drop(b, in.DestQPN, reason.PacketPKey, DefaultPKey, uint64(in.PKey))
+	if !l.inPartition() {
+		l.drop(b, in.DestQPN, reason.PacketPKey, uint64(l.pkeys.Key(0)), uint64(in.PKey))
 		return false
 	}
 	if in.DestQPN == multicastQPN {
@@ -108,6 +93,10 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	}
 	if want := q.transport.Opcodes; l.in.Opcode.Transport() != want && l.in.Opcode != ib.CongestionNotify {
 		l.drop(b, q.QPN, reason.PacketTransport, uint64(want), uint64(l.in.Opcode.Transport()))
+		return
+	}
+	if !q.admits(l.in.PKey) {
+		l.drop(b, q.QPN, reason.PacketPKey, uint64(l.pkeys.Key(q.Attr.PKeyIndex)), uint64(l.in.PKey))
 		return
 	}
 	if s := q.Attr.State; s < qp.RTR || s == qp.Err {
@@ -132,11 +121,11 @@ func (l *lane) received(q *QP) {
 
 // multicast delivers a datagram to every queue pair attached to its group (IBTA 10.5).
 func (l *lane) multicast(now time.Duration, b []byte) {
-	qps := l.groups[l.in.Dst.Addr()]
+	qps := l.groups.Of(l.in.Dst.Addr())
 	if len(qps) == 0 {
 		a := l.in.Dst.Addr().As16()
 		low := uint64(a[12])<<24 | uint64(a[13])<<16 | uint64(a[14])<<8 | uint64(a[15])
-		l.drop(b, multicastQPN, reason.PacketMulticast, uint64(len(l.groups)), low)
+		l.drop(b, multicastQPN, reason.PacketMulticast, uint64(l.groups.Len()), low)
 		return
 	}
 	for _, q := range qps {
@@ -162,5 +151,5 @@ func (l *lane) traced(b []byte) trace.Packet {
 	if l.from != nil { // the memory path numbers no packets
 		id = l.from.ID()
 	}
-	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Header: l.header, Pieces: [][]byte{b}}
+	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Header: l.header, Native: l.in.LRH.Present, Pieces: [][]byte{b}}
 }

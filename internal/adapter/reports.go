@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"syscall"
 	"time"
 
 	"softrdma/internal/adapter/gsi"
@@ -11,30 +10,10 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// reportBudget limits how many ICMP reports a lane handles within reportTime: each may
-// need a search of every queue pair, and any host can send them.
-const (
-	reportBudget = 64
-	reportTime   = time.Second
-)
-
-// reports is a lane's state for handling ICMP reports.
-//
-// Nobody waits for them. A lane learns of one when a later send on the flow fails
-// because of it, and looks for them when a deadline of a queue pair passes: an answer
-// is overdue then.
-type reports struct {
-	link    link.Reporter // nil where the link has none
-	pending bool          // a send failed, which may have collected some
-	left    int           // of reportBudget
-	until   time.Duration // when it is filled up again
-}
-
 // handleReports passes the reports that failed sends have collected to the queue pairs
 // whose packets they quote.
 func (l *lane) handleReports(now time.Duration) {
-	if l.reports.pending {
-		l.reports.pending = false
+	if l.reports.Pending() {
 		l.takeReports(now)
 	}
 }
@@ -42,51 +21,29 @@ func (l *lane) handleReports(now time.Duration) {
 // lookForReports does so with the reports about q's flow. Queue pairs of datagrams have
 // none of their own.
 func (l *lane) lookForReports(now time.Duration, q *QP) {
-	if l.reports.link != nil && q.flow != nil {
-		l.reports.link.Look(q.flow.Link)
+	if q.flow != nil && l.reports.Look(q.flow.Link) {
 		l.takeReports(now)
 	}
 }
 
-// takeReports handles what the link has collected. A report that quotes no packet in
-// flight is forged or late.
 func (l *lane) takeReports(now time.Duration) {
-	r := &l.reports
-	if now >= r.until {
-		r.left, r.until = reportBudget, now+reportTime
-	}
-	for p := r.link.NextReport(); p != nil; p = r.link.NextReport() {
-		if r.left > 0 {
-			r.left--
-			l.handleReport(now, p)
+	l.reports.Take(now, func(r *link.Report, h *ib.BTH, d reason.Detail) {
+		if h.DestQPN == gsi.QPN {
+			l.reportToManager(now, r, h, d)
+			return
 		}
-	}
-}
-
-func (l *lane) handleReport(now time.Duration, r *link.Report) {
-	var h ib.BTH
-	if !h.Parse(r.Quoted) {
-		return // too little came back to tell whose packet it was
-	}
-	d := reason.Detail{Reason: reason.SendUnreachable, Expected: uint64(len(r.Quoted)), Found: uint64(r.Err)}
-	if r.Err == syscall.ECONNREFUSED {
-		d.Reason = reason.SendRefused
-	}
-	if h.DestQPN == gsi.QPN {
-		l.reportToManager(now, r, &h, d)
-		return
-	}
-	for _, q := range l.qps {
-		if q.flow == nil || q.Attr.DestQPN != h.DestQPN || q.flow.Peer != r.Dst || q.flow.Local != r.Src {
-			continue
+		for _, q := range l.qps {
+			if q.flow == nil || q.Attr.DestQPN != h.DestQPN || q.flow.Peer != r.Dst || q.flow.Local != r.Src {
+				continue
+			}
+			if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(now, h, d) {
+				q.sendError = d
+				l.dev.Trace.Refuse(q.QPN, d)
+				l.tasks.Set(&q.entry, q.deadline())
+			}
+			return
 		}
-		if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(now, &h, d) {
-			q.sendError = d
-			l.dev.Trace.Refuse(q.QPN, d)
-			l.tasks.Set(&q.entry, q.deadline())
-		}
-		return
-	}
+	})
 }
 
 // reportToManager gives a report to the communication manager, whose datagrams it

@@ -65,13 +65,13 @@ type cabled struct {
 	mr  *memory.Region
 }
 
-func newCabled(b *testing.B, c *cable) *cabled {
+func newCabled(b *testing.B, c *cable, depth int) *cabled {
 	e := &cabled{dev: adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(c)}, Manual: true}), mem: make([]byte, 4096)}
 	pd, err := e.dev.AllocPD()
 	must(b, err)
 	e.cq, err = e.dev.CreateCQ(64, nil)
 	must(b, err)
-	e.qp, err = pd.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: e.cq, RecvCQ: e.cq, SendDepth: 15, SendSGE: 1, RecvDepth: 1, RecvSGE: 1, Inline: 64})
+	e.qp, err = pd.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: e.cq, RecvCQ: e.cq, SendDepth: depth, SendSGE: 1, RecvDepth: 1, RecvSGE: 1, Inline: 64})
 	must(b, err)
 	e.mr, err = pd.Register(e.mem, 0x10000, qp.LocalWrite|qp.RemoteWrite)
 	must(b, err)
@@ -83,7 +83,7 @@ func newCabled(b *testing.B, c *cable) *cabled {
 func BenchmarkWrite8HalfRoundTrip(b *testing.B) {
 	x, y := &cable{local: netip.MustParseAddrPort("10.0.0.1:4791")}, &cable{local: netip.MustParseAddrPort("10.0.0.2:4791")}
 	x.peer, y.peer = y, x
-	ends := [2]*cabled{newCabled(b, x), newCabled(b, y)}
+	ends := [2]*cabled{newCabled(b, x, 15), newCabled(b, y, 15)}
 	must(b, rig.Connect(ends[0].qp, ends[1].qp, rig.Options{}))
 	s := rig.Send{ID: 1, Op: queue.Write, Inline: make([]byte, 8), Addr: 0x10000}
 	list := []rig.Send{s}

@@ -64,7 +64,7 @@ func (l *lane) runSearch(s *search, peer qp.Endpoint, qpn uint32) {
 // search.
 func (l *lane) awaitsPath(q *QP) bool {
 	m, ok := q.m.(machine.Addresser)
-	if !ok || q.transport.Connected {
+	if !ok {
 		return false
 	}
 	path, qpn := m.Destination()

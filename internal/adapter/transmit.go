@@ -41,6 +41,7 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 	if path == nil {
 		path = &q.Attr.Path
 	}
+	q.level = path.ServiceLevel
 	class := frame.Class{TrafficClass: path.TrafficClass &^ 3, HopLimit: path.HopLimit, ServiceLevel: path.ServiceLevel}
 	if o.Markable { // CA17-5: 00 where nobody slows down for marks
 		class.TrafficClass |= ect0
@@ -50,7 +51,13 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 		class.HopLimit = defaultHopLimit
 	}
 	o.Pad = ib.PadLen(o.Len)
-	o.PKey = DefaultPKey
+	index := q.Attr.PKeyIndex
+	if q == t.lane.gsi {
+		index = o.PKeyIndex
+	}
+	if !t.lane.putPKey(q, &o.BTH, index) {
+		return 1
+	}
 	if to := t.lane.localLane(f, o.DestQPN); to != nil {
 		t.lane.hand(to, q, f, o, class)
 		return 1
@@ -125,7 +132,7 @@ func (t *transmitter) flush() {
 			q.sendError = d
 		}
 		t.lane.dev.Trace.Refuse(t.qps[0].QPN, d)
-		t.lane.reports.pending = t.lane.reports.link != nil
+		t.lane.reports.SendFailed()
 	}
 	t.Reset()
 	t.qps = t.qps[:0]

@@ -1,24 +1,11 @@
 package adapter
 
 import (
-	"errors"
-	"fmt"
-
+	"softrdma/internal/adapter/transports"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
-	"softrdma/internal/rc"
-	"softrdma/internal/uc"
-	"softrdma/internal/ud"
 )
-
-// transports are the transports of packets, by the type of queue pair that they
-// serve. A new one is a line here.
-var transports = [...]machine.Transport{
-	qp.RC: rc.Transport,
-	qp.UC: uc.Transport,
-	qp.UD: ud.Transport,
-}
 
 // overStream is the transport of queue pairs over streams, which is iWARP's. Their
 // machines are of package stream.
@@ -30,22 +17,7 @@ func (d *Device) transportOf(t qp.Type) (*machine.Transport, error) {
 	if d.lanes[0].streams != nil {
 		return &overStream, iwarp.CheckType(t)
 	}
-	if int(t) < len(transports) && transports[t].Lane != nil {
-		return &transports[t], nil
-	}
-	return nil, fmt.Errorf("%v: %w", t, errors.ErrUnsupported)
-}
-
-// makers are what makes a lane's machines, by type of queue pair.
-type makers [len(transports)]machine.Maker
-
-func newMakers(lanes int) (m makers) {
-	for t := range transports {
-		if prepare := transports[t].Lane; prepare != nil {
-			m[t] = prepare(lanes)
-		}
-	}
-	return m
+	return transports.Of(t)
 }
 
 // setMachine sets the queue pair's machine and the optional interfaces that it has.
@@ -54,5 +26,6 @@ func (q *QP) setMachine(m machine.Machine) {
 	q.receiver, _ = m.(machine.Receiver)
 	q.sender, _ = m.(machine.Sender)
 	q.flight, _ = m.(machine.InFlightReporter)
+	q.follower, _ = m.(machine.Follower)
 	q.continuer, _ = m.(machine.Continuer)
 }

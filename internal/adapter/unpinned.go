@@ -7,10 +7,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// addUnpinned adds l.out to what is sent. A machine gathers only memory that is mapped.
-// If the program unmaps it before it is copied, the queue pair fails.
-func (l *lane) addUnpinned(now time.Duration, q *QP, f *txFlow) int {
-	n, ok := l.tryAdd(q, f)
+// addUnpinned is add. A machine gathers only memory that is mapped. If the program unmaps it
+// before it is copied, the queue pair fails.
+func (l *lane) addUnpinned(now time.Duration, q *QP, f *txFlow, most int) int {
+	n, ok := l.tryAdd(now, q, f, most)
 	if !ok {
 		d := reason.Detail{Reason: reason.MemoryUnmapped, Expected: uint64(l.out.Len)}
 		if len(l.out.Pieces) > 0 {
@@ -22,7 +22,7 @@ func (l *lane) addUnpinned(now time.Duration, q *QP, f *txFlow) int {
 	return n
 }
 
-func (l *lane) tryAdd(q *QP, f *txFlow) (n int, ok bool) {
+func (l *lane) tryAdd(now time.Duration, q *QP, f *txFlow, most int) (n int, ok bool) {
 	n, ok = 1, true
 	defer func() {
 		if !ok {
@@ -31,5 +31,5 @@ func (l *lane) tryAdd(q *QP, f *txFlow) (n int, ok bool) {
 		}
 	}()
 	defer memory.Caught(memory.Guard(), &ok)
-	return l.tx.add(q, f, &l.out), ok
+	return l.add(now, q, f, most), ok
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"softrdma/internal/frame/rocev1"
+	"softrdma/internal/qp"
 	"softrdma/internal/wire/ib"
 )
 
@@ -28,6 +29,7 @@ type decoder struct {
 
 	prefix  ib.Prefix // of the ICRC of RoCE v1 between two GIDs
 	between [2]netip.Addr
+	native  []byte // the current packet of InfiniBand, from LRH to ICRC
 }
 
 // first returns the first layer of frames of a link type.
@@ -69,8 +71,14 @@ func (d *decoder) parser(t gopacket.LayerType) *gopacket.DecodingLayerParser {
 }
 
 // decode fills in the fields of p that the headers have, and reports whether the
-// frame is of RoCE v1 or an unfragmented UDP datagram.
+// frame is of InfiniBand or RoCE v1, or an unfragmented UDP datagram.
 func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
+	switch link {
+	case linkInfiniBand:
+		return d.decodeNative(data, p)
+	case linkERF: // the highest bit of the type says that more headers follow
+		return len(data) > erfHeaderLen && data[8] == erfInfiniBand && d.decodeNative(data[erfHeaderLen:], p)
+	}
 	t := first(link, data)
 	if t == gopacket.LayerTypeZero {
 		return false
@@ -160,14 +168,41 @@ func (d *decoder) decodeV1(b []byte, p *Packet) bool {
 	return true
 }
 
+// decodeNative fills in the fields of p that the headers of an InfiniBand packet have, and
+// reports whether it is a packet of queue pairs.
+func (d *decoder) decodeNative(b []byte, p *Packet) bool {
+	var h ib.LRH
+	if !h.Parse(b) || h.Next != ib.LocalBTH && h.Next != ib.GlobalGRH || len(b) < h.HeaderLen() {
+		return false
+	}
+	p.Native, p.Src, p.Dst = true, qp.LIDEndpoint(uint16(h.SLID)), qp.LIDEndpoint(uint16(h.DLID))
+	if h.Next == ib.GlobalGRH {
+		var g ib.GRH
+		if !g.Parse(b[ib.LRHLen:]) || g.NextHeader != ib.NextBTH {
+			return false
+		}
+		p.Src = netip.AddrPortFrom(netip.AddrFrom16(g.SGID), uint16(h.SLID))
+		p.Dst = netip.AddrPortFrom(netip.AddrFrom16(g.DGID), uint16(h.DLID))
+		p.TOS, p.TTL = g.TrafficClass, g.HopLimit
+	}
+	end := 4 * int(h.Words)
+	d.native = b[:min(len(b), end)]
+	p.Length, p.Data = end-h.HeaderLen(), d.native[h.HeaderLen():]
+	p.Truncated = len(b) < end
+	return p.Length >= 0
+}
+
 // sum returns the ICRC that a packet should have, and reports whether it can be
 // computed.
 func (d *decoder) sum(p *Packet) (uint32, bool) {
-	if !p.V1 {
+	if !p.V1 && !p.Native {
 		return ib.SumCaptured(d.headers[:d.n], p.Data)
 	}
 	if len(p.Data) < ib.BTHLen+ib.ICRCLen {
 		return 0, false
+	}
+	if p.Native {
+		return ib.NativeICRC(d.native), true
 	}
 	return d.prefix.Sum(0, p.Data), true
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"softrdma/internal/qp"
 	"softrdma/internal/wire/ib"
 )
 
@@ -46,7 +47,8 @@ type Packet struct {
 	Number    int // of the frame in the file, from 1, counting frames of every kind
 	Part      int // number of the packet in a frame with several packets, from 1; else 0
 	Time      time.Time
-	V1        bool           // RoCE v1; otherwise RoCE v2
+	V1        bool           // RoCE v1
+	Native    bool           // InfiniBand; otherwise RoCE v2, unless V1
 	Src, Dst  netip.AddrPort // GIDs and, of RoCE v2, UDP ports
 	TOS, TTL  uint8
 	ID        uint16 // IPv4 identification
@@ -68,15 +70,26 @@ func (p *Packet) ECN() uint8 { return p.TOS & 3 }
 // Endpoints returns the packet's source and destination as text, without a port where
 // there is none.
 func (p *Packet) Endpoints() (src, dst string) {
-	if p.V1 {
+	switch {
+	case p.V1:
 		return p.Src.Addr().String(), p.Dst.Addr().String()
+	case p.Native:
+		return nativeEndpoint(p.Src), nativeEndpoint(p.Dst)
 	}
 	return p.Src.String(), p.Dst.String()
 }
 
-// A Reader yields the RoCE v1 and v2 packets of a capture file, pcapng or pcap, of
-// the link types Ethernet (with VLAN tags), Linux cooked (1 and 2), raw IP and
-// BSD loopback. It counts and skips everything else in the file.
+// nativeEndpoint is the LID of an endpoint, and its GID if the packet has a GRH.
+func nativeEndpoint(e qp.Endpoint) string {
+	if e.Addr() == qp.LocalGID {
+		return fmt.Sprintf("LID %d", e.Port())
+	}
+	return fmt.Sprintf("%v (LID %d)", e.Addr(), e.Port())
+}
+
+// A Reader yields the packets of RoCE v1, RoCE v2 and InfiniBand of a capture file, pcapng
+// or pcap, of the link types Ethernet (with VLAN tags), Linux cooked (1 and 2), raw IP, BSD
+// loopback and InfiniBand. It counts and skips everything else in the file.
 type Reader struct {
 	read    func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error)
 	blocks  blocks          // of a pcapng file
@@ -163,7 +176,7 @@ func (c *Reader) Next(p *Packet) error {
 			link, _ = info.AncillaryData[0].(layers.LinkType)
 		}
 		*p = Packet{Number: c.number, Time: info.Timestamp, Comments: opts.Comments}
-		if !c.decoder.decode(link, data, p) || !p.V1 && !slices.Contains(c.ports, p.Dst.Port()) {
+		if !c.decoder.decode(link, data, p) || !p.V1 && !p.Native && !slices.Contains(c.ports, p.Dst.Port()) {
 			continue
 		}
 		if opts.Flags != nil {

@@ -25,7 +25,7 @@ import (
 func datagram(t testing.TB, e *trace.Event) []byte {
 	t.Helper()
 	var w Writer
-	if err := w.build(&e.Packet); err != nil {
+	if err := w.build(&e.Packet, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	return bytes.Clone(w.frame)

@@ -9,6 +9,7 @@ package capture
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -37,8 +38,8 @@ var ErrClosed = errors.New("capture closed")
 
 // A Writer writes a device's packets to a pcapng file, as a listener of its
 // trace. It adds the headers that the packets have on the wire, so that their ICRC
-// can be verified: IP and UDP headers on a raw IP interface, or for RoCE v1 the
-// device's own headers on an Ethernet interface. Refusals and state changes become
+// can be verified: IP and UDP headers on a raw IP interface, or the device's own headers
+// on an Ethernet interface (RoCE v1) or an InfiniBand interface. Refusals and state changes become
 // comments of the packet before them. Its memory is bounded, and it starts no
 // goroutine.
 //
@@ -55,8 +56,8 @@ type Writer struct {
 	// The last packet is held until the next one arrives, to collect the
 	// comments about it.
 	held     bool
-	ethernet int    // number of the Ethernet interface in the file, 0 while there is none
-	frame    []byte // from the first header to the ICRC
+	frames   [2]int // numbers of the interfaces in the file, Ethernet and InfiniBand; 0 while there is none
+	frame    []byte // from the first header to the ICRC, or VCRC
 	data     []byte // the part of frame from the BTH on
 	info     gopacket.CaptureInfo
 	flags    pcapgo.NgEpbFlags
@@ -133,7 +134,7 @@ func (c *Writer) comment(s string) {
 // from before the first packet belong to the first packet.
 func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
 	c.write()
-	if err := c.build(&e.Packet); err != nil {
+	if err := c.build(&e.Packet, e.Time); err != nil {
 		c.fail(err)
 		return
 	}
@@ -145,14 +146,14 @@ func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
 	}
 	c.info = gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(c.frame), Length: len(c.frame)}
 	if len(e.Packet.Header) > 0 {
-		c.info.InterfaceIndex = c.ethernet
+		c.info.InterfaceIndex = c.frames[kindOf(&e.Packet)]
 	}
 }
 
 // build assembles the frame from its headers and the packet's pieces.
-func (c *Writer) build(p *trace.Packet) error {
+func (c *Writer) build(p *trace.Packet, t time.Time) error {
 	if len(p.Header) > 0 {
-		return c.buildEthernet(p)
+		return c.buildFrame(p, t)
 	}
 	n := 0
 	for _, b := range p.Pieces {
@@ -178,22 +179,64 @@ func (c *Writer) build(p *trace.Packet) error {
 	return nil
 }
 
-// buildEthernet assembles a frame whose headers the device has written.
-func (c *Writer) buildEthernet(p *trace.Packet) error {
-	if c.ethernet == 0 {
-		i, err := c.ng.AddInterface(pcapgo.NgInterface{
-			Name: "softrdma-ethernet", LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS, TimestampResolution: 9,
-		})
+// Packets of InfiniBand, from LRH to VCRC, are in ERF records: of the two forms that there
+// are, Wireshark 4.0 reads this one alone.
+const (
+	linkInfiniBand layers.LinkType = 247 // LINKTYPE_INFINIBAND
+	linkERF        layers.LinkType = 197
+	erfHeaderLen                   = 16
+	erfInfiniBand                  = 21 // the type of records of InfiniBand packets
+)
+
+// putERF writes the header of the record of n bytes behind it.
+func putERF(b []byte, t time.Time, n int) {
+	stamp := uint64(max(t.Unix(), 0))<<32 | uint64(t.Nanosecond())<<32/1e9
+	binary.LittleEndian.PutUint64(b, stamp)
+	b[8] = erfInfiniBand
+	binary.BigEndian.PutUint16(b[10:], uint16(erfHeaderLen+n))
+	binary.BigEndian.PutUint16(b[14:], uint16(n))
+}
+
+// interfaces are those for packets whose headers the device has written.
+var interfaces = [2]pcapgo.NgInterface{
+	{Name: "softrdma-ethernet", LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS, TimestampResolution: 9},
+	{Name: "softrdma-infiniband", LinkType: linkERF, OS: runtime.GOOS, TimestampResolution: 9},
+}
+
+// kindOf is the interface of a packet with headers.
+func kindOf(p *trace.Packet) int {
+	if p.Native {
+		return 1
+	}
+	return 0
+}
+
+// buildFrame assembles a frame whose headers the device has written. The VCRC is that of
+// the virtual lane in the LRH.
+func (c *Writer) buildFrame(p *trace.Packet, t time.Time) error {
+	k := kindOf(p)
+	if c.frames[k] == 0 {
+		i, err := c.ng.AddInterface(interfaces[k])
 		if err != nil {
 			return err
 		}
-		c.ethernet = i
+		c.frames[k] = i
 	}
-	c.frame = append(c.frame[:0], p.Header...)
+	front := 0
+	if p.Native {
+		front = erfHeaderLen
+	}
+	c.frame = append(append(c.frame[:0], make([]byte, front)...), p.Header...)
 	for _, b := range p.Pieces {
 		c.frame = append(c.frame, b...)
 	}
-	c.data = c.frame[len(p.Header):]
+	end := len(c.frame)
+	if p.Native {
+		c.frame = append(c.frame, 0, 0)
+		ib.PutVCRC(c.frame[front:])
+		putERF(c.frame, t, len(c.frame)-front)
+	}
+	c.data = c.frame[front+len(p.Header) : end]
 	return nil
 }
 

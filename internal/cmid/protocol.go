@@ -6,10 +6,11 @@ type Protocol uint8
 
 // The protocols.
 const (
-	RoCE   Protocol = 0   // by datagrams of the communication manager (IBTA chapter 12)
-	IWARP  Protocol = 1   // by MPA frames on the TCP stream of the connection (RFC 5044)
-	RoCEv1 Protocol = 2   // as RoCE, without UDP and IP
-	Any    Protocol = 255 // by whatever the device of the id's address speaks, as in librdmacm
+	RoCE       Protocol = 0   // by datagrams of the communication manager (IBTA chapter 12)
+	IWARP      Protocol = 1   // by MPA frames on the TCP stream of the connection (RFC 5044)
+	RoCEv1     Protocol = 2   // as RoCE, without UDP and IP
+	InfiniBand Protocol = 3   // ports of a fabric, on which nothing connects ids yet
+	Any        Protocol = 255 // by whatever the device of the id's address speaks, as in librdmacm
 )
 
 // RoCEv1Port stands for a UDP port in the addresses of RoCE v1 devices: the protocol's

@@ -46,7 +46,7 @@ var connections = map[reason.Reason]text{
 		"Use a path whose hops are switches.",
 		"IBTA 14.2.2"},
 	reason.SMPManagementKey: {
-		"A subnet management packet has another M_Key than the port, whose protection level refuses it. It gets no response.",
+		"A management packet has another M_Key than the port, or another CC_Key than the node, whose protection refuses it. It gets no response.",
 		"Which manager set the key, and whether a second one runs; the port counts the violations and reports them as trap 256.",
 		"Give the tool the key (`-y`), or wait until the key's lease runs out.",
 		"IBTA 14.2.4"},

@@ -35,9 +35,10 @@ var eventTexts = []eventText{
 	{machine.EventDeviceFatal, "DEVICE_FATAL", "The device failed and none of its objects can be used.", text{
 		"The device's process has ended or its network is gone.", "The log of the device.", "Close all objects and open the device again.", "IBTA 11.6.3"}},
 	{machine.EventPortActive, "PORT_ACTIVE", "The port came up.", text{
-		"The network interface has a link and an address.", "Nothing.", "Nothing.", "IBTA 11.6.3"}},
+		"The network interface has a link and an address, or the subnet manager has set up the port of a fabric.", "Nothing.", "Nothing.", "IBTA 11.6.3"}},
 	{machine.EventPortErr, "PORT_ERR", "The port went down.", text{
-		"The network interface lost its link or was taken down.", "`ip link` on the interface.", "Bring the interface up.", "IBTA 11.6.3"}},
+		"The network interface lost its link or was taken down. A port of a fabric lost its cable, or the fabric has ended.",
+		"`ip link` on the interface, `softrdma fabric status`.", "Bring the interface up; start the fabric again or put the cable back.", "IBTA 11.6.3"}},
 	{machine.EventSRQErr, "SRQ_ERR", "A shared receive queue failed.", text{
 		"The device found the queue corrupted.", "The reason given with the event.", "Create it and its queue pairs again.", "IBTA 11.6.3"}},
 	{machine.EventSRQLimitReached, "SRQ_LIMIT_REACHED", "A shared receive queue has fewer receives than its limit.", text{
@@ -46,8 +47,19 @@ var eventTexts = []eventText{
 	{machine.EventQPLastWQEReached, "QP_LAST_WQE_REACHED", "A queue pair on a shared receive queue has taken its last receive.", text{
 		"The queue pair went to ERR and takes no more receives from the shared queue.", "The first failed completion of the queue pair.",
 		"Poll its remaining completions; then destroy or RESET it.", "IBTA 11.6.3, 10.2.9.4"}},
+	{machine.EventLIDChange, "LID_CHANGE", "The port's LID or LMC changed.", text{
+		"The subnet manager gave the port another LID.", "`smpquery portinfo LID`, and the log of the subnet manager.",
+		"Tell peers the new LID, and connect again: this port's own packets carry it already.", "IBTA 11.6.3, 14.4.3"}},
+	{machine.EventPKeyChange, "PKEY_CHANGE", "The port's P_Key table changed.", text{
+		"The subnet manager changed the partitions of the port.", "`smpquery pkeys LID`.",
+		"Query the table again; queue pairs use the key that is at their index now.", "IBTA 11.6.3, 10.9"}},
+	{machine.EventSMChange, "SM_CHANGE", "Another subnet manager is the master, or its LID or service level changed.", text{
+		"The master ended, or one with a higher priority came.", "`sminfo`.", "Send queries to the new one.", "IBTA 11.6.3, 14.4.1"}},
+	{machine.EventClientReregister, "CLIENT_REREGISTER", "The subnet manager asks for multicast joins and subscriptions again.", text{
+		"It has lost what was registered, as a new master has.", "`saquery -g` for the groups that it knows.",
+		"Join the multicast groups again.", "IBTA 11.6.3, 14.4.3"}},
 	{machine.EventGIDChange, "GID_CHANGE", "The port's GID table changed.", text{
-		"An address was added to or removed from the interface.", "`ip address` on the interface.",
+		"An address was added to or removed from the interface, or the subnet manager changed the prefix or the GUIDs of a port.", "`ip address` on the interface, `ibaddr`.",
 		"Query the table again; establish connections again that used a removed address.", "libibverbs, ibv_get_async_event(3)"}},
 }
 

@@ -74,7 +74,7 @@ func TestLookup(t *testing.T) {
 		want  string // names, in order
 	}{
 		{"9", "IBV_WC_REM_INV_REQ_ERR IBV_EVENT_PORT_ACTIVE INVALID_TRANSPORT_TYPE RDMA_CM_EVENT_ESTABLISHED IBV_WR_SEND_WITH_INV IBV_WC_ATOMIC_WRITE RNR_TIMER_9"},
-		{"12", "IBV_WC_RETRY_EXC_ERR INVALID_GID RDMA_CM_EVENT_MULTICAST_JOIN RNR_TIMER_12"},
+		{"12", "IBV_WC_RETRY_EXC_ERR IBV_EVENT_PKEY_CHANGE INVALID_GID RDMA_CM_EVENT_MULTICAST_JOIN RNR_TIMER_12"},
 		{" 13 ", "IBV_WC_RNR_RETRY_EXC_ERR"},
 		{"28", "CONSUMER_REJECT RNR_TIMER_28"},
 		{"consumer reject", "CONSUMER_REJECT"},
@@ -135,6 +135,18 @@ func TestLookupBySentence(t *testing.T) {
 	found, err := Lookup("no process listens")
 	if err != nil || len(found) != 1 || found[0].Name != "SEND_REFUSED" {
 		t.Errorf("found %v, %v, expected SEND_REFUSED", found, err)
+	}
+}
+
+func TestLookupFindsNumbersOfASubnet(t *testing.T) {
+	for query, want := range map[string]string{
+		"trap link state": "TRAP_LINK_STATE_CHANGE", "144": "TRAP_CAPABILITY_CHANGE", "258": "TRAP_QKEY_VIOLATION", "66": "TRAP_MULTICAST_GROUP_CREATED",
+		"armed": "PORT_STATE_ARMED", "port_state_init": "PORT_STATE_INIT", "polling": "PHYSICAL_POLLING", "sm_standby": "SM_STANDBY",
+	} {
+		found, err := Lookup(query)
+		if err != nil || !slices.ContainsFunc(found, func(e Entry) bool { return e.Name == want && e.Meaning != "" }) {
+			t.Errorf("%q: %v, %v; expected %s", query, found, err, want)
+		}
 	}
 }
 

@@ -104,4 +104,94 @@ var fabric = map[reason.Reason]text{
 		"The forwarding tables along the path (`ibtracert`), and the LIDs of the port (`ibstat`).",
 		"Ask for a new path record: LIDs may have changed since the last one.",
 		"IBTA 9.6.1"},
+	reason.FabricAddress: {
+		"The text does not name a port of a fabric as NAME/NODE or NAME/NODE:PORT.",
+		"The name of the fabric and of the node (`softrdma fabric status`).",
+		"Write the fabric's name, a slash, the node's name or GUID, and the port behind a colon if it is not 1.",
+		localClause},
+	reason.FabricAbsent: {
+		"No process runs a fabric of this name, or it is another user's.",
+		"SOFTRDMA_FABRIC_DIR, which is $XDG_RUNTIME_DIR/softrdma/fabric or /run/softrdma/fabric if it is not set.",
+		"Start the fabric (`softrdma fabric up --name NAME`).",
+		localClause},
+	reason.FabricRefused: {
+		"The process of the fabric did not do what was asked for.",
+		"The text of the error, and the output of `softrdma fabric up`.",
+		"Do what the text says.",
+		localClause},
+	reason.FabricNode: {
+		"Programs attach to the ports of adapters. The node does not exist, is a switch, or has fewer ports.",
+		"The nodes of the fabric (`softrdma fabric status`).",
+		"Name an adapter of the fabric and one of its ports.",
+		localClause},
+	reason.FabricHeld: {
+		"One program at a time is attached to a port.",
+		"The process that the error names.",
+		"Use another port, or share the port between programs by `softrdma daemon -d ib:NAME/NODE`.",
+		localClause},
+	reason.FabricMessage: {
+		"A message on the fabric's socket has a wrong kind, length or content.",
+		"Whether the program and the fabric are of the same version of softrdma.",
+		"Start both from one version.",
+		localClause},
+	reason.FabricBatch: {
+		"The rings between a program and the fabric hold something that is no packet.",
+		"Whether the program and the fabric are of the same version of softrdma.",
+		"Start both from one version.",
+		localClause},
+	reason.FabricGone: {
+		"The process of the fabric has ended, or it closed the connection.",
+		"Whether `softrdma fabric up` still runs.",
+		"Start the fabric again: its ports come back by themselves.",
+		localClause},
+	reason.FabricFull: {
+		"The port takes packets of this service level more slowly than the program sends them.",
+		"XmitWait of the port (`perfquery`), and the state of the receiver.",
+		"Find the receiver that does not take its packets.",
+		"IBTA 7.9"},
+	reason.FabricTrunkPacket: {
+		"A packet came from the address of a trunk's other end that no end of a trunk sends.",
+		"What else sends to this UDP port (`tcpdump`).",
+		"Give the trunk a UDP port of its own.",
+		localClause},
+	reason.FabricTrunkVersion: {
+		"The two fabrics run different versions of softrdma, whose trunks do not understand each other.",
+		"`softrdma version` on both hosts.",
+		"Run one version on both.",
+		localClause},
+	reason.FabricTrunkSecret: {
+		"The code in the packet that opens a session is not that of the own secret. Somebody else may have sent it.",
+		"The file of --trunk-secret on both hosts.",
+		"Give both fabrics the same file.",
+		localClause},
+	reason.FabricTrunkSession: {
+		"A packet does not belong to the present session: it was late, or somebody without the connection's number sent it.",
+		"Whether one of the two fabrics was restarted at that moment.",
+		"Nothing, if it was. Otherwise find out who sends to this UDP port.",
+		localClause},
+	reason.FabricTrunkMessage: {
+		"The other end of the trunk sent something that makes no sense at this point. The session begins again.",
+		"Whether both fabrics are of the same version of softrdma.",
+		"Start both from one version.",
+		localClause},
+	reason.FabricTrunkNode: {
+		"GUIDs are unique in a subnet. Generated fabrics of the same shape have the same GUIDs.",
+		"The nodes of both fabrics (`softrdma fabric status`).",
+		"Give each generated fabric a number of its own (`--topology star:4,part=1`), or change the GUIDs in the file.",
+		"IBTA 4.1.1"},
+	reason.FabricTrunkSilent: {
+		"The process at the other end of the trunk has ended, its host is down, or the network between loses all packets.",
+		"Whether the other fabric runs, and whether UDP packets pass between the hosts.",
+		"Start the other fabric again: the link comes back by itself.",
+		localClause},
+	reason.FabricTrunkClosed: {
+		"The fabric at the other end of the trunk ended, or it refused this one. The number found is that of its reason.",
+		"The output of the other fabric.",
+		"Start the other fabric again, or do what it says.",
+		localClause},
+	reason.FabricTrunkOverrun: {
+		"The other end granted credits again and again without acknowledging what it got.",
+		"Whether both fabrics are of the same version of softrdma.",
+		"Start both from one version.",
+		"IBTA 7.9"},
 }

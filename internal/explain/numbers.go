@@ -92,7 +92,7 @@ func numbers() (all []Entry) {
 	for _, t := range slices.Sorted(slices.Values(rdmap.Terms())) {
 		add(Terminate, int(t), t.String(), "The error that a Terminate message reports.", "RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8")
 	}
-	return append(all, verbsNumbers()...)
+	return slices.Concat(all, verbsNumbers(), subnetNumbers())
 }
 
 // verbsNumbers returns the entries for the numbers of libibverbs, of protocol

@@ -69,6 +69,11 @@ var objects = map[reason.Reason]text{
 		"The errno: 113 (EHOSTUNREACH) means a host that does not answer on its network, 101 (ENETUNREACH) a missing route, 13 (EACCES) a firewall.",
 		"Check the route, the peer's address, and that its host is up.",
 		"RFC 1122 3.2.2.1, RFC 4443 3.1"},
+	reason.SendPKey: {
+		"The subnet manager has removed the partition key that the queue pair's index names, so its packets cannot be sent. They count as lost.",
+		"The port's P_Key table (`smpquery pkeys LID`), and pkey_index of the queue pair.",
+		"Add the port to the partition again, or give the queue pair the index of another key.",
+		"IBTA 10.9"},
 	reason.PathMTU: {
 		"The path no longer carries packets of the connection's path MTU: an interface's MTU was lowered, or the route to the peer changed to one with a smaller MTU. The packets count as lost.",
 		"`ip link` for the interface's MTU, `ip route get PEER` for the route's, and the connection's path MTU.",

@@ -37,7 +37,7 @@ var packets = map[reason.Reason]text{
 	reason.PacketPKey: {
 		"The packet's partition key is not in the queue pair's table, or both ends are limited members.",
 		"pkey_index of both queue pairs and the P_Key tables of both devices.",
-		"Use pkey_index 0 (the default partition, 0xffff) on both ends.",
+		"Give both queue pairs the index of the same partition, of which at least one end is a full member. Ports of RoCE have only index 0 (the default partition, 0xffff).",
 		"IBTA 9.6.1, 10.9.3"},
 	reason.PacketQPN: {
 		"No queue pair has this number: it was destroyed, never created, or the peer has a wrong number.",

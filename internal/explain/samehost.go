@@ -17,6 +17,11 @@ var sameHost = map[reason.Reason]text{
 		"`uname -r`, and whether /proc is mounted in the container.",
 		"Mount /proc, or use the network path: --same-host auto does.",
 		localClause},
+	reason.HostFabric: {
+		"Packets between two ports of a fabric go through its switches even if both ports belong to one host or process, so that tables, lanes and counters are those of the traffic.",
+		"The name of the device, which begins with ib:.",
+		"Open a RoCE device for peers on the same host.",
+		localClause},
 	reason.HostTransport: {
 		"An iWARP connection is a TCP stream with its own set-up and order. Only RoCE devices use the memory path.",
 		"The protocol of the device.",

@@ -13,6 +13,7 @@ type Flow struct {
 	Link        *link.Flow // for link.Tx; nil where the link needs none
 	Local, Peer qp.Endpoint
 	CRC         ib.Prefix
+	Native      bool // the header begins with InfiniBand's LRH
 
 	// Numbers says how packets are numbered on their way; nil where they are not.
 	Numbers *Numbering

@@ -101,10 +101,25 @@ type Offline interface {
 	Offline(path *qp.Path) *Flow
 }
 
+// A Configurable is a Network whose port a subnet manager configures while it is open.
+type Configurable interface {
+	// Configure takes the port's addresses, which the flows that are open follow. No batch is
+	// being built.
+	Configure(p *Port)
+}
+
+// A Port is the addresses of a port of an InfiniBand subnet.
+type Port struct {
+	LID  uint16 // the first of 1<<LMC; 0 until a subnet manager has configured the port
+	LMC  uint8
+	GIDs []netip.Addr
+}
+
 // A Key is what the packets of one flow have in common.
 type Key struct {
 	Dst  qp.Endpoint
 	Slot uint32 // one of several paths to it, in the low 28 bits
+	From uint16 // which of the port's addresses the packets are from, where it has several
 }
 
 // A Class is how a network is to treat a packet. No ICRC covers it.

@@ -12,7 +12,8 @@ import (
 type Source struct {
 	From, To qp.Endpoint
 	Class    Class // of the batch
-	Front    int   // bytes in front of each packet's BTH
+	LRH      qp.LinkRoute
+	Front    int // bytes in front of each packet's BTH
 	CRC      ib.Prefix
 	Checker  *ib.Checker // shared by the sources of a lane
 

@@ -71,7 +71,7 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 		return queue.Success, reason.Detail{}
 	}
 	inline := queue.Flags(w.flags)&queue.Inline != 0 && !w.responds()
-	length, status, d := r.p.Measure(i, inline)
+	length, status, d := r.p.Measure(s, inline)
 	if w.length = length; inline || status != queue.Success {
 		return status, d
 	}

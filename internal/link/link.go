@@ -84,6 +84,16 @@ type Packets interface {
 	Receive(*Rx) (bool, error)
 }
 
+// A Limited is a link of packets that loses nothing and has room for a limited number of
+// packets of each service level. What Send takes without room is lost.
+type Limited interface {
+	Packets
+
+	// Room reports whether Send takes several batches of a service level. If not, Wait ends
+	// when it does.
+	Room(serviceLevel uint8) bool
+}
+
 // Capabilities are the properties of a link of packets.
 type Capabilities struct {
 	// Packets and Bytes bound one batch: at most MaxPackets and MaxBatch. A link with

@@ -70,13 +70,16 @@ type Received struct {
 	ImmInv    uint32
 	Solicited bool
 	SrcQPN    uint32 // of a datagram
-	Header    uint8  // of a datagram: queue.PacketIPv4 or queue.PacketIPv6
+	SL        uint8  // of a datagram: service level on InfiniBand, else queue.PacketIPv4 or queue.PacketIPv6
+	SLID      uint16 // of a datagram on InfiniBand
+	PathBits  uint8  // of the destination LID of such a datagram
 }
 
 // Received completes a receive with success (IBTA 11.4.2.1).
 func (c *Completions) Received(wrid uint64, m *Received) {
 	e := c.fill(wrid, m.Op, queue.Success, reason.Detail{})
-	e.ByteLen, e.Flags, e.ImmInv, e.SrcQPN, e.SL = m.Length, m.Flags, m.ImmInv, m.SrcQPN, m.Header
+	e.ByteLen, e.Flags, e.ImmInv, e.SrcQPN = m.Length, m.Flags, m.ImmInv, m.SrcQPN
+	e.SL, e.SLID, e.DLIDPath = m.SL, m.SLID, m.PathBits
 	if m.Solicited {
 		e.Solicited = 1
 	}

@@ -65,12 +65,21 @@ type Addresser interface {
 	Destination() (path *qp.Path, qpn uint32)
 }
 
-// A Continuer is a Machine (RC) that takes the packets in the middle of a message
-// at less cost.
+// A Follower is a Machine (RC) that produces a short message behind another one at less cost.
+type Follower interface {
+	// Follow does what Next does if the next message is like the one that out holds: of one
+	// packet and short, with the same opcode, and nothing else is to be sent before it. It
+	// changes PSN, RETH, AckReq, Pieces and Len, and reports whether it did. Otherwise it does
+	// nothing. out is as Next or Follow has left it, and the machine was not called since.
+	Follow(now time.Duration, out *Out) bool
+}
+
+// A Continuer is a Machine (RC) that takes the packets in the middle of a message, and
+// short WRITEs, at less cost.
 type Continuer interface {
 	// Continue does what Receive does if the packet is the one expected next in the
-	// middle of a message, and reports whether it did. Otherwise it does nothing, and
-	// the caller calls Receive.
+	// middle of a message, or a WRITE of one packet, and reports whether it did. Otherwise
+	// it does nothing, and the caller calls Receive.
 	Continue(now time.Duration, in *In) bool
 }
 
@@ -92,11 +101,13 @@ type Revoker interface {
 // In is a received packet with what the network told of it.
 type In struct {
 	ib.Packet
-	Src, Dst netip.AddrPort
-	TOS, TTL uint8 // traffic class and hop limit on IPv6
-	Train    int   // packets that it stands for, in memory; 0 is one
-	Lost     bool  // the payload did not come, and is nil; only machines with acknowledges get such packets
-	Lender   Lender
+	Src, Dst  netip.AddrPort
+	TOS, TTL  uint8 // traffic class and hop limit on IPv6
+	LRH       qp.LinkRoute
+	PKeyIndex uint16 // index in the port's P_Key table; of packets to queue pair 1
+	Train     int    // packets that it stands for, in memory; 0 is one
+	Lost      bool   // the payload did not come, and is nil; only machines with acknowledges get such packets
+	Lender    Lender
 }
 
 // A Lender owns the memory that a payload lies in, and may take it back at any time. A machine
@@ -116,12 +127,14 @@ func (in *In) Intact() bool { return in.Lender == nil || in.Lender.Intact() }
 type Out struct {
 	ib.Packet                // Payload unused
 	Path      *qp.Path       // where to
+	PKeyIndex uint16         // index of the P_Key; of packets from queue pair 1
 	Pieces    [][]byte       // the payload; the machine appends to Pieces[:0]
 	Len       int            // sum of the lengths of Pieces
 	Window    *memory.Region // the window that the payload lies in, whose key can become invalid; the caller clears it
 	Markable  bool           // slows down for marks: may be sent as ECN-capable; the sender clears it
 	Longest   int            // train that may be made, in packets; the caller sets it, 0 is one
 	Whole     bool           // the train is handed over in memory as a whole; the caller sets it
+	Lossless  bool           // a packet for which there is no room waits, as on a ring in memory; the caller sets it
 	Train     int            // packets that it stands for; 0 is one
 }
 
@@ -168,9 +181,13 @@ const (
 	EventDeviceFatal      Event = 8
 	EventPortActive       Event = 9
 	EventPortErr          Event = 10
+	EventLIDChange        Event = 11
+	EventPKeyChange       Event = 12
+	EventSMChange         Event = 13
 	EventSRQErr           Event = 14
 	EventSRQLimitReached  Event = 15
 	EventQPLastWQEReached Event = 16
+	EventClientReregister Event = 17
 	EventGIDChange        Event = 18
 )
 

@@ -13,8 +13,7 @@ const MaxMessage = 1 << 31
 
 // Measure is the length of the message at ring index i, of inline data or of
 // its scatter/gather list, and what is wrong with it.
-func (p *Port) Measure(i uint32, inline bool) (uint32, queue.Status, reason.Detail) {
-	s := p.SQ.At(i)
+func (p *Port) Measure(s *queue.SendWQE, inline bool) (uint32, queue.Status, reason.Detail) {
 	if inline {
 		n := s.Length
 		if most := p.SQ.MaxInline(); int64(n) > int64(most) {
@@ -26,7 +25,7 @@ func (p *Port) Measure(i uint32, inline bool) (uint32, queue.Status, reason.Deta
 		return 0, queue.LocQPOpErr, reason.Detail{Reason: reason.TooManySGEs, Expected: uint64(most), Found: uint64(n)}
 	}
 	var sum uint64
-	for _, e := range p.SQ.SGEs(i) {
+	for _, e := range p.SQ.SGEsOf(s) {
 		sum += uint64(e.Length)
 	}
 	if sum > MaxMessage {

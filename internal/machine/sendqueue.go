@@ -44,17 +44,21 @@ func (q *SendQueue) More() bool { return q.ring.Next(q.Cur) != q.ring.Producer()
 // Fetch moves End past the next request and returns the request's index. It reports
 // false if there is none.
 func (q *SendQueue) Fetch() (i uint32, ok bool) {
-	i = q.End
-	if i == q.ring.Producer() {
-		return i, false
+	if i, ok = q.Peek(); ok {
+		q.Take()
 	}
-	next := q.ring.Next(i)
-	if next == q.Head {
-		return i, false // a shared ring whose producer overtook its consumer
-	}
-	q.End = next
-	return i, true
+	return i, ok
 }
+
+// Peek is Fetch without moving End, which Take does.
+func (q *SendQueue) Peek() (i uint32, ok bool) {
+	// A producer of a shared ring may have overtaken its consumer.
+	i = q.End
+	return i, i != q.ring.Producer() && q.ring.Next(i) != q.Head
+}
+
+// Take moves End past the request that Peek has returned.
+func (q *SendQueue) Take() { q.End = q.ring.Next(q.End) }
 
 // Forward moves Cur to the next request.
 func (q *SendQueue) Forward() { q.Cur = q.ring.Next(q.Cur) }
@@ -62,14 +66,23 @@ func (q *SendQueue) Forward() { q.Cur = q.ring.Next(q.Cur) }
 // Release frees the slot of the request at Head. It reports whether Cur had to move
 // with Head: the request completed before it was sent again.
 func (q *SendQueue) Release() (moved bool) {
+	moved = q.Retire()
+	q.Free()
+	return moved
+}
+
+// Retire is Release for several requests: Free frees their slots after the last.
+func (q *SendQueue) Retire() (moved bool) {
 	next := q.ring.Next(q.Head)
 	if moved = q.Cur == q.Head; moved {
 		q.Cur = next
 	}
 	q.Head = next
-	q.ring.Release(next)
 	return moved
 }
+
+// Free frees the slots of the requests before Head.
+func (q *SendQueue) Free() { q.ring.Release(q.Head) }
 
 // Flush completes every request in the ring with WR_FLUSH_ERR, and reports whether there
 // was one.

@@ -84,8 +84,8 @@ func (e *RangeError) Unwrap() error {
 }
 
 // Validate reports whether the attributes that mask names are in range; the
-// error is a *RangeError. What depends on the device's limits, as the numbers
-// of outstanding READs do, is the device's to check.
+// error is a *RangeError. What depends on the device, as the numbers of outstanding
+// READs and the P_Key table do, is the device's to check: see ValidatePKey.
 func Validate(mask Mask, a *Attr) error {
 	if mask&MaskAltPath != 0 {
 		// Automatic path migration (IBTA 10.4, 17.2.8) has no meaning on one port.
@@ -105,7 +105,6 @@ func Validate(mask Mask, a *Attr) error {
 		min, max uint32
 	}{
 		{MaskPort, uint32(a.Port), 1, 1},
-		{MaskPKeyIndex, uint32(a.PKeyIndex), 0, 0},
 		{MaskDestQPN, a.DestQPN, 0, 1<<24 - 1},
 		{MaskRQPSN, uint32(a.RQPSN), 0, 1<<24 - 1},
 		{MaskSQPSN, uint32(a.SQPSN), 0, 1<<24 - 1},
@@ -125,6 +124,18 @@ func Validate(mask Mask, a *Attr) error {
 	return nil
 }
 
+// ValidatePKey reports whether the index is one of a table with n entries.
+func ValidatePKey(mask Mask, a *Attr, n int) error {
+	if mask&MaskPKeyIndex == 0 || int(a.PKeyIndex) < n {
+		return nil
+	}
+	expected := "0"
+	if n > 1 {
+		expected = fmt.Sprintf("0..%d", n-1)
+	}
+	return rangeError(MaskPKeyIndex, expected, a.PKeyIndex)
+}
+
 func validMTU(n int) bool {
 	return n == 256 || n == 512 || n == 1024 || n == 2048 || n == 4096
 }
@@ -133,6 +144,10 @@ func validatePath(p *Path) error {
 	switch {
 	case !p.Dst.Addr().IsValid() || p.Dst.Addr().IsUnspecified():
 		return rangeError(MaskAV, "the peer's IP address", p.Dst.Addr())
+	case p.ServiceLevel > 15:
+		return rangeError(MaskAV, "a service level of 0..15", p.ServiceLevel)
+	case p.PathBits > 127: // IBTA 7.11.1: LMC has three bits
+		return rangeError(MaskAV, "source path bits of 0..127", p.PathBits)
 	case p.FlowLabel >= 1<<20:
 		return rangeError(MaskAV, "a flow label of 0..1048575", p.FlowLabel)
 	}

@@ -59,6 +59,27 @@ func TestApplySetsNamedFieldAlone(t *testing.T) {
 	}
 }
 
+func TestValidatePKeyNamesTheTable(t *testing.T) {
+	for _, c := range []struct {
+		entries int
+		index   uint16
+		want    string // empty for in range
+	}{
+		{1, 0, ""},
+		{1, 1, "IBV_QP_PKEY_INDEX: expected 0, found 1"},
+		{32, 31, ""},
+		{32, 32, "IBV_QP_PKEY_INDEX: expected 0..31, found 32"},
+	} {
+		err := ValidatePKey(MaskPKeyIndex, &Attr{PKeyIndex: c.index}, c.entries)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
+			t.Errorf("found %v, want %q", err, c.want)
+		}
+	}
+	if err := ValidatePKey(MaskPort, &Attr{PKeyIndex: 1}, 1); err != nil {
+		t.Errorf("an attribute that is not set: %v", err)
+	}
+}
+
 func TestValidateRanges(t *testing.T) {
 	path := func(p Path) func(*Attr) { return func(a *Attr) { a.Path = p } }
 	for _, c := range []struct {
@@ -85,8 +106,9 @@ func TestValidateRanges(t *testing.T) {
 		{MaskPort, func(a *Attr) { a.Port = 1 }, ""},
 		{MaskPort, func(a *Attr) {}, "IBV_QP_PORT: expected 1, found 0"},
 		{MaskPort, func(a *Attr) { a.Port = 2 }, "IBV_QP_PORT: expected 1, found 2"},
-		{MaskPKeyIndex, func(a *Attr) {}, ""},
-		{MaskPKeyIndex, func(a *Attr) { a.PKeyIndex = 1 }, "IBV_QP_PKEY_INDEX: expected 0, found 1"},
+		{MaskAV, path(Path{Dst: LIDEndpoint(8), PathBits: 127, ServiceLevel: 15}), ""},
+		{MaskAV, path(Path{Dst: LIDEndpoint(8), PathBits: 128}), "IBV_QP_AV: expected source path bits of 0..127, found 128"},
+		{MaskAV, path(Path{Dst: LIDEndpoint(8), ServiceLevel: 16}), "IBV_QP_AV: expected a service level of 0..15, found 16"},
 		{MaskAV, path(Path{Dst: netip.MustParseAddrPort("[2001:db8::1]:0")}), ""},
 		{MaskAV, path(Path{}), "IBV_QP_AV: expected the peer's IP address, found invalid IP"},
 		{MaskAV, path(Path{Dst: netip.MustParseAddrPort("0.0.0.0:4791")}), "IBV_QP_AV: expected the peer's IP address, found 0.0.0.0"},

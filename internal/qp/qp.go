@@ -135,6 +135,15 @@ func InZone(e, local Endpoint) Endpoint {
 	return netip.AddrPortFrom(e.Addr().WithZone(local.Addr().Zone()), e.Port())
 }
 
+// LocalGID stands for a GID in endpoints of an InfiniBand subnet that are reached by LID,
+// without a GRH. It is of the discard prefix (RFC 6666), which no port has.
+var LocalGID = netip.AddrFrom16([16]byte{0: 1})
+
+// LIDEndpoint returns the endpoint of a LID that is reached without a GRH. Endpoints that
+// are reached with one have the GID, and as number the LID of the port or of the router
+// that leads to it.
+func LIDEndpoint(lid uint16) Endpoint { return netip.AddrPortFrom(LocalGID, lid) }
+
 // A Path is where packets go: what an address handle resolves to.
 type Path struct {
 	Dst          Endpoint
@@ -143,6 +152,21 @@ type Path struct {
 	TrafficClass uint8  // its upper six bits are the DSCP
 	HopLimit     uint8  // 0 means 64
 	ServiceLevel uint8  // 0 to 15; RoCE v2 over IP has no place for it
+	PathBits     uint8  // InfiniBand: the low bits of the source LID, up to the port's LMC
+}
+
+// Global reports whether packets have a GRH on InfiniBand's links, where RoCE's always have.
+func (p *Path) Global() bool { return p.Dst.Addr() != LocalGID }
+
+// LID is the destination on InfiniBand's links.
+func (p *Path) LID() uint16 { return p.Dst.Port() }
+
+// A LinkRoute is what InfiniBand's link headers say of a packet that came over such links.
+type LinkRoute struct {
+	Present  bool  // otherwise the packet came over another network
+	Global   bool  // the packet has a GRH
+	SL       uint8 // service level
+	PathBits uint8 // of the destination LID, up to the port's LMC
 }
 
 // Attr are the attributes of a queue pair.

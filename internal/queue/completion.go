@@ -144,6 +144,16 @@ func (r *CompletionRing) Depth() int {
 // At is the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }
 
+// Append adds the completions that another ring holds, for which there is room.
+func (r *CompletionRing) Append(from *CompletionRing) {
+	w := r.Producer()
+	for i, end := from.Consumer(), from.Producer(); i != end; i = from.Next(i) {
+		*r.At(w) = *from.At(i)
+		w = r.Next(w)
+	}
+	r.Publish(w)
+}
+
 // Put adds a completion, and reports whether there was room for it.
 func (r *CompletionRing) Put(e *CQE) bool {
 	if r.siw != nil {

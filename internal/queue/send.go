@@ -182,9 +182,12 @@ func (r *SendRing) Posted() int {
 }
 
 // SGEs are the entries of the request at index i, at most MaxSGE.
-func (r *SendRing) SGEs(i uint32) []memory.SGE {
-	n := min(r.At(i).NumSGE, uint32(r.maxSGE))
-	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), SendWQELen)), n)
+func (r *SendRing) SGEs(i uint32) []memory.SGE { return r.SGEsOf(r.At(i)) }
+
+// SGEsOf are the entries of a request in the ring, at most MaxSGE.
+func (r *SendRing) SGEsOf(w *SendWQE) []memory.SGE {
+	n := min(w.NumSGE, uint32(r.maxSGE))
+	return unsafe.Slice((*memory.SGE)(unsafe.Add(unsafe.Pointer(w), SendWQELen)), n)
 }
 
 // SGERoom is the room for entries of the request at index i, for the producer.

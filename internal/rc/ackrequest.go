@@ -26,9 +26,9 @@ const (
 // ackEvery is after how many bytes an acknowledge is requested.
 func (r *requester) ackEvery() int64 {
 	if r.trips.acks.Least() > longTrip {
-		return int64(r.q.ctl.Window() / longAckShare)
+		return r.limit() / longAckShare
 	}
-	return int64(r.q.ctl.Window() / ackShare)
+	return r.limit() / ackShare
 }
 
 // quiet reports whether the message at sq.Cur, whose only packet was just accounted for,
@@ -41,7 +41,7 @@ func (r *requester) quiet(now time.Duration, w *request, seg int) bool {
 		r.p.SQSigAll, queue.Flags(w.flags)&queue.Signaled != 0,
 		w.takesReceive() && r.credits.inFlight >= r.quietCredits(),
 		r.p.SQ.Distance(r.sq.Head, r.sq.Cur) >= r.p.SQ.Depth()/ackShare,
-		int64(r.window.sent-r.window.acked) >= int64(r.q.ctl.Window()/ackShare):
+		int64(r.window.sent-r.window.acked) >= r.limit()/ackShare:
 		return false
 	}
 	// Without an acknowledge only the tail-loss probe detects a loss. The retransmission

@@ -13,12 +13,13 @@ import (
 // not answered, and reports whether e lies behind it: then its response was lost (IBTA
 // 9.7.6, implied NAK).
 func (r *requester) advance(now time.Duration, e uint32) (skipped bool) {
-	una := r.una
+	una, head := r.una, r.sq.Head
 loop:
 	for !r.sq.Idle() {
 		w := &r.requests[r.sq.Head]
 		switch {
 		case w.state&failed != 0:
+			r.sq.Free()
 			r.fail(r.failure.status, r.failure.detail)
 			return false
 		case w.local():
@@ -50,14 +51,18 @@ loop:
 		}
 		r.complete(w)
 	}
+	if r.sq.Head != head {
+		r.sq.Free()
+	}
 	if r.una != una {
 		r.progress(now)
 	}
 	return skipped
 }
 
-// complete completes the oldest request with success. Its slot is free before the
-// completion can be seen, as a program that counts completions may post again at once.
+// complete completes the oldest request with success. The caller frees its slot, unless there
+// is a completion: then the slot is free before that can be seen, as a program that counts
+// completions may post again at once.
 func (r *requester) complete(w *request) {
 	if w.responds() {
 		r.reads.outstanding--
@@ -68,15 +73,19 @@ func (r *requester) complete(w *request) {
 	if w.takesReceive() {
 		r.credits.inFlight--
 	}
-	wrid := r.p.SQ.At(r.sq.Head).WRID
-	op, flags, length := queue.Op(w.op), queue.Flags(w.flags), w.length
-	r.release()
+	if !r.p.SQSigAll && queue.Flags(w.flags)&queue.Signaled == 0 {
+		r.retire()
+		return
+	}
+	wrid, op, flags, length := r.p.SQ.At(r.sq.Head).WRID, queue.Op(w.op), queue.Flags(w.flags), w.length
+	r.retire()
+	r.sq.Free()
 	r.q.c.Done.Sent(wrid, op, flags, length)
 }
 
-// release frees the slot of the oldest request.
-func (r *requester) release() {
-	if r.sq.Release() {
+// retire removes the oldest request.
+func (r *requester) retire() {
+	if r.sq.Retire() {
 		r.off = 0
 		r.gather.Restart()
 	}
@@ -88,7 +97,8 @@ func (r *requester) fail(s queue.Status, d reason.Detail) {
 	r.q.c.Refuse(d)
 	wrid, op := r.p.SQ.At(r.sq.Head).WRID, queue.Op(r.requests[r.sq.Head].op)
 	r.q.c.EnterErr(d, s)
-	r.release()
+	r.retire()
+	r.sq.Free()
 	r.q.c.Done.SendFailed(wrid, op, s, d)
 	r.q.resp.Stop()
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Continue implements machine.Continuer: a faster path for packets in the middle of a
-// message. Each check is one of those that Receive makes. If one fails, Receive refuses
+// message, and for WRITEs of one packet. Each check is one of those that Receive makes. If one fails, Receive refuses
 // the packet, or knows what to do.
 func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 	st := q.c.Port.Attr.State
@@ -19,7 +19,7 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 	}
 	info := in.Opcode.Info()
 	switch in.Opcode {
-	case ib.RCWriteMiddle, ib.RCSendMiddle:
+	case ib.RCWriteMiddle, ib.RCSendMiddle, ib.RCWriteOnly:
 		if !q.origins[ofRequests].Is(in.Src.Port()) || !q.resp.Continue(in, info) {
 			return false
 		}

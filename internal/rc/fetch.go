@@ -26,7 +26,7 @@ func (r *requester) fetch() bool {
 	s := r.p.SQ.At(i)
 	w := &r.requests[i]
 	*w = request{first: r.nxt, last: r.nxt - 1, op: uint8(min(s.Op, 0xff)), flags: uint8(s.Flags)}
-	if status, d := r.check(w, i, s); status != queue.Success {
+	if status, d := r.check(w, s); status != queue.Success {
 		r.failLater(w, status, d)
 		return false
 	}
@@ -46,7 +46,7 @@ func (r *requester) packets(w *request) uint32 {
 }
 
 // check finds what is wrong with a work request, and its length.
-func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status, reason.Detail) {
+func (r *requester) check(w *request, s *queue.SendWQE) (queue.Status, reason.Detail) {
 	op := queue.Op(w.op)
 	if op > queue.SendInv && op != queue.AtomicWrite || w.responds() && r.p.Attr.MaxRdAtomic == 0 {
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(r.p.Type), Found: uint64(s.Op)}
@@ -61,17 +61,19 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 		return queue.Success, reason.Detail{}
 	}
 	inline := queue.Flags(w.flags)&queue.Inline != 0 && !w.responds()
-	length, status, d := r.p.Measure(i, inline)
+	length, status, d := r.p.Measure(s, inline)
 	w.length = length
 	if inline || status != queue.Success {
 		return status, d
 	}
 	w.flags &^= uint8(queue.Inline)
-	return r.checkList(w, r.p.SQ.SGEs(i))
+	if !w.responds() && w.length <= r.mtu {
+		return queue.Success, reason.Detail{} // the list is checked when the packet is gathered
+	}
+	return r.checkList(w, r.p.SQ.SGEsOf(s))
 }
 
-// checkList checks a scatter/gather list. The list of a message of one packet is checked
-// when the packet is gathered.
+// checkList checks a scatter/gather list.
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
 	var access qp.Access
 	switch {
@@ -82,8 +84,6 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 		access = qp.LocalWrite
 	case w.read():
 		access = qp.LocalWrite
-	case w.length <= r.mtu:
-		return queue.Success, reason.Detail{}
 	}
 	d := r.p.Memory.CheckList(r.p.PD, list, access)
 	return machine.LocalStatus(d), d

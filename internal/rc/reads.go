@@ -30,16 +30,26 @@ func (r *reads) admit(most uint16) bool {
 	return r.outstanding-r.landed < most && r.outstanding < conn.KeepFactor*most
 }
 
+// wholeWindows is the number of windows that READs in flight may bring through memory. The
+// requester copies all that has come before it asks for more. With one window, the peer had
+// answered everything by then and slept.
+const wholeWindows = 6
+
 // fitsDue reports whether n bytes may be added to what READs in flight bring. They arrive
 // as one burst in the buffer of this side's own socket, whose size is known, so a control
 // of their own bounds them, not the one that probes for the peer's. A long READ begins
-// when half of the window is free; if it waited longer, nothing would be in flight.
-func (r *requester) fitsDue(n uint32) bool {
+// when half of the window is free; if it waited longer, nothing would be in flight. In
+// memory, where whole is set, no buffer holds what READs bring.
+func (r *requester) fitsDue(n uint32, whole bool) bool {
 	d := &r.reads
 	if d.ctl == nil {
 		d.ctl = congestion.NewFetch(r.q.kind, r.limits())
 	}
-	return int64(d.due)+min(int64(n), int64(d.ctl.Window()/2)) <= int64(d.ctl.Window())
+	window := int64(d.ctl.Window())
+	if whole {
+		window *= wholeWindows
+	}
+	return int64(d.due)+min(int64(n), window/2) <= window
 }
 
 // responseMarked notes that a router marked a READ response: less is asked for at a time.
@@ -59,7 +69,7 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 	if w.read() {
 		brings += w.length - r.off
 	}
-	if !r.fits(now, n, overhead) || !r.fitsDue(brings) || !r.admits(overhead+brings) {
+	if !r.fits(now, n, overhead) || !r.fitsDue(brings, out.Whole) || !r.admits(overhead+brings) {
 		return false
 	}
 	fresh := w.state&started == 0

@@ -278,6 +278,32 @@ func TestResponderAnswerToDuplicateMakesRoomForNewRead(t *testing.T) {
 	}
 }
 
+// The peer asks for a READ once more, has the answer then, and tells the program, which takes
+// the memory away before the second answer leaves. Nobody waits for that.
+func TestResponderOwesNoAnswerToDuplicateReadOfMemoryThatIsGone(t *testing.T) {
+	for name, w := range map[string]*pair{"go-back-N": newPair(t, nil), "selective": newSelective(t, nil)} {
+		t.Run(name, func(t *testing.T) {
+			b := w.n[1]
+			h := ib.RETH{Addr: b.mr.Base, RKey: b.mr.Key, Length: 4 * testMTU}
+			w.inject(1, writePacket(ib.RCReadRequest, 0, 0, h))
+			w.answers()
+			w.inject(1, writePacket(ib.RCReadRequest, 0, 0, h))
+			b.q.Revoked() // a path through memory takes back what it lent
+			if err := b.port.Memory.Deregister(b.mr); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.answers(); len(got) != 0 || b.port.Attr.State != qp.RTS {
+				t.Errorf("answers %+v in state %v, expected none in RTS", got, b.port.Attr.State)
+			}
+			h.Length = 0 // needs no key
+			w.inject(1, writePacket(ib.RCReadRequest, 4, 0, h))
+			if got := w.answers(); len(got) != 1 || got[0].Opcode != ib.RCReadResponseOnly {
+				t.Errorf("answers %+v to the next READ", got)
+			}
+		})
+	}
+}
+
 func TestResponderDuplicateReadAnsweredBeforeLaterOne(t *testing.T) {
 	w := newPair(t, nil)
 	b := w.n[1]

@@ -38,7 +38,7 @@ func (r *requester) retransmit(now time.Duration, out *machine.Out) bool {
 	case w.atomic():
 		r.askFor(w, at, h.First, 1, out)
 	default:
-		if f := r.flight(); f > 0 && f+int64(r.mtu+overhead) > int64(r.q.ctl.Window()) {
+		if f := r.flight(); f > 0 && f+int64(r.mtu+overhead) > r.limit() {
 			return false
 		}
 		if !r.segmentAgain(w, at, h.First, out) {

@@ -22,6 +22,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 		out.Longest = 0 // it paces packets
 	}
 	out.Train = 0
+	q.req.window.lossless = out.Lossless
 	if !q.urgent(out) && !q.next(now, out) {
 		return false
 	}

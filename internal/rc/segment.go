@@ -47,7 +47,7 @@ func (r *requester) train(w *request, out *machine.Out) uint32 {
 	}
 	n := min(uint32(out.Longest), (left-1)>>r.mtuShift+1)
 	if flight := r.flight(); flight > 0 {
-		room := max(int64(r.q.ctl.Window())-flight, 0)
+		room := max(r.limit()-flight, 0)
 		n = min(n, uint32(room/int64(r.mtu+overhead)))
 	}
 	if !out.Whole { // it ends where an acknowledge is due, which only the last packet can request

@@ -19,7 +19,21 @@ type window struct {
 	reported    uint32 // acked as far as the congestion control knows
 	early       uint32 // what the control was told of before acked counts it
 	sinceAckReq uint32 // sent since an acknowledge was last requested
+	lossless    bool   // of the way that packets take now: machine.Out.Lossless
 	leftover    leftover
+}
+
+// losslessWindow is what may be in flight where nothing can be lost for want of room. The
+// congestion window does not apply: it keeps a queue from overflowing. It is several long
+// messages, so that the peer has work until the acknowledge of one has woken this side.
+const losslessWindow = 4 << 20
+
+// limit is how many bytes may be in flight.
+func (r *requester) limit() int64 {
+	if r.window.lossless {
+		return losslessWindow
+	}
+	return int64(r.q.ctl.Window())
 }
 
 // fits reports whether n PSNs and cost bytes may be added to what is in flight. A single
@@ -33,7 +47,7 @@ func (r *requester) fits(now time.Duration, n, cost uint32) bool {
 	if flight == 0 {
 		return true
 	}
-	free := int64(r.q.ctl.Window()) - flight - int64(cost)
+	free := r.limit() - flight - int64(cost)
 	if free >= 0 && r.window.leftover.bytes > 0 {
 		free -= r.window.leftover.left(now)
 		if free < 0 {
@@ -46,7 +60,7 @@ func (r *requester) fits(now time.Duration, n, cost uint32) bool {
 // admits reports whether all queue pairs to the peer together may have n bytes more in
 // flight, in either direction.
 func (r *requester) admits(n uint32) bool {
-	return r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.trips.acks.Least())
+	return r.window.lossless || r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.trips.acks.Least())
 }
 
 // InFlight implements machine.InFlightReporter. What was sent to a peer that does not answer does

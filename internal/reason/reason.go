@@ -151,6 +151,7 @@ const (
 	PathMTU
 	InterfaceMTU
 	SendWouldBlock
+	SendPKey
 
 	// Violations of the rsockets protocol.
 	SocketVersion
@@ -302,6 +303,7 @@ const (
 	HostOff
 	HostUnsupported
 	HostTransport
+	HostFabric
 	HostDirectory
 	HostDirectoryOwner
 	HostDirectoryMode
@@ -350,6 +352,28 @@ const (
 	FabricLoop
 	FabricLane
 	FabricForeign
+
+	// A program and the process of the fabric.
+	FabricAddress
+	FabricAbsent
+	FabricRefused
+	FabricNode
+	FabricHeld
+	FabricMessage
+	FabricBatch
+	FabricGone
+	FabricFull
+
+	// Refusals of trunks between fabrics.
+	FabricTrunkPacket
+	FabricTrunkVersion
+	FabricTrunkSecret
+	FabricTrunkSession
+	FabricTrunkMessage
+	FabricTrunkNode
+	FabricTrunkSilent
+	FabricTrunkClosed
+	FabricTrunkOverrun
 
 	Count // the number of reasons
 )

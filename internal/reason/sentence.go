@@ -118,6 +118,7 @@ var rows = [Count]row{
 	PathMTU:         {"PATH_MTU", "packet too long for the path to the peer: expected at most %d bytes, found %d"},
 	InterfaceMTU:    {"INTERFACE_MTU", "network interface's MTU is too small for RoCE v2: expected at least %d bytes, found %d"},
 	SendWouldBlock:  {"SEND_WOULD_BLOCK", "socket send buffer full: %d bytes to send, waited %d ms"},
+	SendPKey:        {"SEND_PKEY", "no P_Key at the queue pair's index: the port's table has %d entries, index %d is empty"},
 
 	SocketVersion:  {"SOCKET_VERSION", "wrong version of the connection data: expected %d, found %d"},
 	SocketConnData: {"SOCKET_CONN_DATA", "connection data too short: expected %d bytes, found %d"},
@@ -139,7 +140,7 @@ var rows = [Count]row{
 	MADAttribute:     {"MAD_ATTRIBUTE", "unknown connection manager message: expected one of %d, found %v"},
 	SMPPort:          {"SMP_PORT", "subnet management packet for or from a port that the node does not have: expected at most %d, found %d"},
 	SMPHops:          {"SMP_HOPS", "directed route that does not lead on from this node: expected %d, found %d"},
-	SMPManagementKey: {"SMP_MANAGEMENT_KEY", "wrong M_Key in a subnet management packet: protection level %d, attribute %#04x"},
+	SMPManagementKey: {"SMP_MANAGEMENT_KEY", "wrong M_Key or CC_Key in a management packet: protection level %d, attribute %#04x"},
 
 	MADQueuePair:    {"MAD_QUEUE_PAIR", "management queue pair that the port does not have: it has queue pair %d, found %d"},
 	MADAgentTaken:   {"MAD_AGENT_TAKEN", "method of a management class that another agent has: class %#02x, method %#02x"},
@@ -262,6 +263,7 @@ var rows = [Count]row{
 	HostOff:            {"HOST_OFF", "memory path to peers on this host is switched off: expected mode %v, found %v"},
 	HostUnsupported:    {"HOST_UNSUPPORTED", "memory path needs Linux with /proc: expected %d, found %d"},
 	HostTransport:      {"HOST_TRANSPORT", "device sends streams, and the memory path carries packets: expected at least %d packet lane, found %d"},
+	HostFabric:         {"HOST_FABRIC", "ports of a fabric send all packets through its switches: expected %d paths through memory, found %d"},
 	HostDirectory:      {"HOST_DIRECTORY", "no usable directory for the sockets of this host's devices: path of %d bytes, errno %v"},
 	HostDirectoryOwner: {"HOST_DIRECTORY_OWNER", "directory of this host's devices belongs to another user: expected user %d, found %d"},
 	HostDirectoryMode:  {"HOST_DIRECTORY_MODE", "other users can replace sockets in the directory of this host's devices: expected mode %#o, found %#o"},
@@ -309,6 +311,26 @@ var rows = [Count]row{
 	FabricLoop:           {"FABRIC_LOOP", "packet would leave by the port at which it arrived: port %d, LID %#04x"},
 	FabricLane:           {"FABRIC_LANE", "service level has no lane here: expected a lane below %d, found service level %d"},
 	FabricForeign:        {"FABRIC_FOREIGN", "packet to a LID that is not the port's: expected LID %#04x, found %#04x"},
+
+	FabricAddress: {"FABRIC_ADDRESS", "not the address of a fabric's port: expected %d, found %d"},
+	FabricAbsent:  {"FABRIC_ABSENT", "no such fabric runs: expected %d, found %d"},
+	FabricRefused: {"FABRIC_REFUSED", "the fabric refused the request: expected %d, found %d"},
+	FabricNode:    {"FABRIC_NODE", "the fabric has no such port for programs: expected a port up to %d, found port %d"},
+	FabricHeld:    {"FABRIC_HELD", "another program is attached to the port: expected process %d, found process %d"},
+	FabricMessage: {"FABRIC_MESSAGE", "malformed message between a program and its fabric: expected %d, found %d"},
+	FabricBatch:   {"FABRIC_BATCH", "malformed packets between a program and its fabric: expected %d bytes, found %d"},
+	FabricGone:    {"FABRIC_GONE", "the process of the fabric does not answer: expected %d, found %d"},
+	FabricFull:    {"FABRIC_FULL", "no room between the program and its port: service level %d, packets of %d bytes"},
+
+	FabricTrunkPacket:  {"FABRIC_TRUNK_PACKET", "malformed packet of a trunk: expected %d, found %d"},
+	FabricTrunkVersion: {"FABRIC_TRUNK_VERSION", "the other end of the trunk has another version: expected %d, found %d"},
+	FabricTrunkSecret:  {"FABRIC_TRUNK_SECRET", "the other end of the trunk has another secret: expected a code of %d bytes, found a wrong one in a packet of %d bytes"},
+	FabricTrunkSession: {"FABRIC_TRUNK_SESSION", "packet of another session of the trunk: expected connection %#x, found %#x"},
+	FabricTrunkMessage: {"FABRIC_TRUNK_MESSAGE", "malformed message on a trunk: expected %d, found %d"},
+	FabricTrunkNode:    {"FABRIC_TRUNK_NODE", "both sides of the trunk have a node or port with the same GUID: expected %d such, found %#016x"},
+	FabricTrunkSilent:  {"FABRIC_TRUNK_SILENT", "the other end of the trunk fell silent or began again: expected a packet in %d ns, found none for %d ns"},
+	FabricTrunkClosed:  {"FABRIC_TRUNK_CLOSED", "the other end of the trunk closed it: expected %d, found reason %d"},
+	FabricTrunkOverrun: {"FABRIC_TRUNK_OVERRUN", "more waits for the other end of the trunk than credits allow: expected at most %d segments, found %d"},
 }
 
 var verb = regexp.MustCompile(`%[#0-9]*[a-z]`)

@@ -23,6 +23,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/provider"
 )
 
@@ -38,6 +39,7 @@ type Entry struct {
 	Provider provider.Device
 	Adapter  *adapter.Device // nil unless it is a device of this process
 	TLS      *tls.Config     // that it was opened with
+	Fabric   *attach.Port    // nil unless the device is a port of a fabric
 	Slots    Slots           // nil unless the device's address can be shared with programs
 
 	registry *Registry

@@ -22,11 +22,16 @@ func TestPeersReadEachOthersMemory(t *testing.T) {
 	if err := a.pull(ca, got, uint64(uintptr(unsafe.Pointer(&want[0])))); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("pulled other bytes: %v", err)
 	}
-	if err := b.pull(cb, got, 4096); err != unix.EFAULT {
+	if err := cb.Far.Pull(got, 4096); err != unix.EFAULT {
 		t.Errorf("pulled from an address without memory: %v", err)
 	}
-	if !ca.PeerReads() {
-		t.Error("a wrong address ends reading")
+	if err := b.pull(cb, got, uint64(uintptr(unsafe.Pointer(&want[0])))); err != nil {
+		t.Errorf("a wrong address ended reading: %v", err)
+	}
+	cb.Far.StopPulling()
+	eventually(t, "the peer learns that its memory is not read any more", func() bool { return !ca.PeerReads() })
+	if !cb.PeerReads() {
+		t.Error("one end stopped both")
 	}
 	n := testing.AllocsPerRun(100, func() { _ = a.pull(ca, got[:64], uint64(uintptr(unsafe.Pointer(&want[0])))) })
 	if n != 0 {

@@ -110,7 +110,7 @@ func (l *EthernetLink) Send(tx *link.Tx) error {
 		p.tos, p.hops = b[rocev1.EthernetLen]<<4|b[rocev1.EthernetLen+1]>>4, b[rocev1.EthernetLen+7]
 		if undetected(p) || l.config.AnyICRC {
 			l.net.note(noteSent, l.index, p)
-			l.out.pass(l.net, l.Link, nil, p)
+			l.out.pass(l.net, l.index, place{}, p)
 			continue
 		}
 		l.net.drop(p)

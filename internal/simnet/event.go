@@ -12,12 +12,20 @@ type packet struct {
 	front     []byte // Ethernet header and GRH of a frame, see EthernetLink
 	src, dst  netip.AddrPort
 	tos, hops uint8
+	routed    bool    // it has its way through the switches
+	segment   segment // of a link that carries TCP
 }
 
-// An event is the arrival of a packet, at a link or in the middle of the network, or a
-// call.
+// A place is where a packet arrives: at a link, at the next of a list of switch ports, or, if
+// it is zero, in the middle of the network.
+type place struct {
+	link  *Link
+	ports []*Port
+}
+
+// An event is the arrival of a packet, or a call.
 type event struct {
-	link   *Link
+	place
 	packet *packet
 	call   func()
 }

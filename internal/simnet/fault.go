@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"softrdma/internal/frame/rocev1"
@@ -23,6 +24,10 @@ type Faults struct {
 	Bandwidth int64 // bits per second on the wire; 0 is unlimited
 	Queue     int   // bytes that may wait for their turn; 0 means 1 MiB
 	MarkAbove int   // bytes waiting above which ECN-capable packets are marked CE; 0 is never
+
+	// CutThrough says that a packet leaves while it still arrives, by a link as fast as this
+	// one. Otherwise it leaves when all of it is there.
+	CutThrough bool
 
 	MTU int // longest datagram payload that passes; 0 is any
 }
@@ -62,34 +67,34 @@ type direction struct {
 // no number, so that a new kind of fault leaves old seeds alone.
 func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() < p }
 
-// pass passes a packet through the direction of link l, to arrive at link to (nil: in the
-// middle of the network) or nowhere.
-func (d *direction) pass(n *Network, l, to *Link, p *packet) {
+// pass passes a packet through the direction of the link or port with an index, to arrive at
+// to or nowhere.
+func (d *direction) pass(n *Network, index int, to place, p *packet) {
 	f := &d.faults
 	d.stats.Packets++
 	if f.MTU > 0 && len(p.data) > f.MTU {
 		d.stats.TooLong++
-		n.lose(noteTooLong, l, p)
+		n.lose(noteTooLong, index, p)
 		return
 	}
-	at, ok := d.queue(n, l, p)
+	at, ok := d.queue(n, index, p)
 	if !ok {
 		return
 	}
 	if d.chance(f.Loss) {
 		d.stats.Lost++
-		n.lose(noteLost, l, p)
+		n.lose(noteLost, index, p)
 		return
 	}
 	if d.chance(f.Corrupt) {
 		d.stats.Corrupted++
 		d.corrupt(p)
-		n.note(noteCorrupted, l.index, p)
+		n.note(noteCorrupted, index, p)
 	}
 	at += d.delay()
 	if d.chance(f.Reorder) {
 		d.stats.Reordered++
-		n.note(noteReordered, l.index, p)
+		n.note(noteReordered, index, p)
 		at += d.lateness()
 	} else {
 		at = max(at, d.last)
@@ -97,7 +102,7 @@ func (d *direction) pass(n *Network, l, to *Link, p *packet) {
 	}
 	if d.chance(f.Duplicate) {
 		d.stats.Duplicated++
-		n.note(noteDuplicated, l.index, p)
+		n.note(noteDuplicated, index, p)
 		n.schedule(at+d.jitter(), to, n.copy(p))
 	}
 	n.schedule(at, to, p)
@@ -105,7 +110,7 @@ func (d *direction) pass(n *Network, l, to *Link, p *packet) {
 
 // queue lets the packet wait for the wire. It returns when the packet has left the wire,
 // and false if the queue was full.
-func (d *direction) queue(n *Network, l *Link, p *packet) (time.Duration, bool) {
+func (d *direction) queue(n *Network, index int, p *packet) (time.Duration, bool) {
 	f := &d.faults
 	if f.Bandwidth == 0 {
 		return n.now, true
@@ -114,11 +119,12 @@ func (d *direction) queue(n *Network, l *Link, p *packet) (time.Duration, bool) 
 	if room == 0 {
 		room = defaultQueue
 	}
+	free := d.busy
 	d.busy = max(d.busy, n.now)
 	waiting := int((d.busy - n.now).Seconds() * float64(f.Bandwidth) / 8)
 	if waiting+len(p.data) > room {
 		d.stats.QueueFull++
-		n.lose(noteQueueFull, l, p)
+		n.lose(noteQueueFull, index, p)
 		return 0, false
 	}
 	d.stats.Peak = max(d.stats.Peak, waiting+len(p.data))
@@ -127,10 +133,15 @@ func (d *direction) queue(n *Network, l *Link, p *packet) (time.Duration, bool) 
 	if f.MarkAbove > 0 && waiting > f.MarkAbove && (p.tos&3 == 1 || p.tos&3 == 2) {
 		d.stats.Marked++
 		p.tos |= 3
-		n.note(noteMarked, l.index, p)
+		n.note(noteMarked, index, p)
 	}
 	bits := int64(len(p.data)+wireOverhead) * 8
-	d.busy += time.Duration(bits * int64(time.Second) / f.Bandwidth)
+	on := time.Duration(bits * int64(time.Second) / f.Bandwidth)
+	if f.CutThrough {
+		d.busy = max(free+on, n.now)
+	} else {
+		d.busy += on
+	}
 	return d.busy, true
 }
 
@@ -193,7 +204,11 @@ func undetected(p *packet) bool {
 }
 
 // lose drops a packet.
-func (n *Network) lose(why note, l *Link, p *packet) {
-	n.note(why, l.index, p)
+func (n *Network) lose(why note, index int, p *packet) {
+	n.note(why, index, p)
 	n.drop(p)
+}
+
+func withPort(a netip.AddrPort, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr(), port)
 }

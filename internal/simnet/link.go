@@ -83,6 +83,8 @@ type Link struct {
 	groups  []netip.Addr
 	macs    []rocev1.MAC // of groups, of an EthernetLink
 
+	segments func(*packet) // takes what arrives, where the link carries TCP
+
 	inbox  []*packet // from head on
 	head   int
 	bytes  int // waiting in the inbox
@@ -244,7 +246,7 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 			return err
 		}
 		l.net.note(noteSent, l.index, p)
-		l.out.pass(l.net, l, nil, p)
+		l.out.pass(l.net, l.index, place{}, p)
 	}
 	if f.Counts {
 		f.First += uint16(f.datagram(i-1)) + 1
@@ -296,10 +298,15 @@ func (l *Link) lane(packet []byte) *Link {
 func (l *Link) enqueue(p *packet) bool {
 	if l.closed || l.bytes+len(p.data) > l.config.ReceiveBuffer {
 		l.Overruns++
-		l.net.lose(noteBufferFull, l, p)
+		l.net.lose(noteBufferFull, l.index, p)
 		return false
 	}
 	l.net.note(noteReceived, l.index, p)
+	if l.segments != nil {
+		l.segments(p)
+		l.net.drop(p)
+		return true
+	}
 	if l.head > 0 && len(l.inbox) == cap(l.inbox) {
 		l.inbox = l.inbox[:copy(l.inbox, l.inbox[l.head:])]
 		l.head = 0
@@ -389,8 +396,4 @@ func (l *Link) Capabilities() link.Capabilities {
 func (l *Link) Close() error {
 	l.closed = true
 	return nil
-}
-
-func withPort(a netip.AddrPort, port uint16) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr(), port)
 }

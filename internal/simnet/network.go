@@ -49,6 +49,8 @@ type Network struct {
 	links   []*Link
 	streams []*StreamLink
 	drivers []Driver
+	route   func(src, dst netip.AddrPort) []*Port // see Route
+	ports   int
 	free    []*packet
 	hash    uint64
 }
@@ -223,7 +225,7 @@ func (n *Network) packet(size int) *packet {
 	if cap(p.data) < size {
 		p.data = make([]byte, size, max(size, 2048))
 	}
-	p.data, p.front = p.data[:size], p.front[:0]
+	p.data, p.front, p.routed, p.segment = p.data[:size], p.front[:0], false, segment{}
 	return p
 }
 
@@ -236,8 +238,12 @@ func (n *Network) arrive(e event) {
 		return
 	}
 	p := e.packet
-	if e.link != nil {
+	switch {
+	case e.link != nil:
 		e.link.enqueue(p)
+		return
+	case len(e.ports) > 0:
+		n.leave(e.ports, p)
 		return
 	}
 	if p.dst.Addr().IsMulticast() {
@@ -255,17 +261,24 @@ func (n *Network) arrive(e event) {
 		n.drop(p)
 		return
 	}
+	if n.route != nil && !p.routed {
+		p.routed = true
+		if ports := n.route(p.src, p.dst); len(ports) > 0 {
+			n.leave(ports, p)
+			return
+		}
+	}
 	n.enter(l.lane(p.data), p)
 }
 
 // enter passes a packet through the faults between the network and a link.
-func (n *Network) enter(l *Link, p *packet) { l.in.pass(n, l, l, p) }
+func (n *Network) enter(l *Link, p *packet) { l.in.pass(n, l.index, place{link: l}, p) }
 
 func (n *Network) copy(p *packet) *packet {
 	c := n.packet(len(p.data))
 	copy(c.data, p.data)
 	c.front = append(c.front, p.front...)
-	c.src, c.dst, c.tos, c.hops = p.src, p.dst, p.tos, p.hops
+	c.src, c.dst, c.tos, c.hops, c.routed, c.segment = p.src, p.dst, p.tos, p.hops, p.routed, p.segment
 	return c
 }
 
@@ -278,7 +291,7 @@ func (n *Network) call(at time.Duration, f func()) {
 	n.events.Push(at, event{call: f})
 }
 
-// schedule lets a packet arrive at link l, or in the middle of the network if l is nil.
-func (n *Network) schedule(at time.Duration, l *Link, p *packet) {
-	n.events.Push(at, event{link: l, packet: p})
+// schedule lets a packet arrive at a place.
+func (n *Network) schedule(at time.Duration, to place, p *packet) {
+	n.events.Push(at, event{place: to, packet: p})
 }

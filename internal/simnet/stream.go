@@ -23,6 +23,8 @@ type stream struct {
 	wants         bool // a Write waits for room
 	shut          bool
 	last          time.Duration // when the last piece arrives
+	tcp           *tcp          // that carries what this end writes; nil without one
+	told          bool          // the peer knows that nothing more comes
 }
 
 // fail ends a stream with an error.
@@ -78,17 +80,26 @@ func (s *stream) Read(pieces [][]byte) (n int, err error) {
 	return 0, link.ErrWouldBlock
 }
 
-// free returns n bytes of window to the peer.
+// free returns n bytes of window to the peer. With TCP the acknowledge did.
 func (s *stream) free(n int) {
+	if s.tcp != nil {
+		return
+	}
 	p, net := s.peer, s.l.net
-	net.call(net.now+s.l.config.Delay, func() {
-		p.used -= n
-		if p.wants {
-			p.wants = false
-			p.l.notify(&p.notice, link.Readiness{Writable: true})
-		}
-	})
+	net.call(net.now+s.l.config.Delay, func() { p.room(n) })
 }
+
+// room takes n bytes of window back.
+func (s *stream) room(n int) {
+	s.used -= n
+	if s.wants {
+		s.wants = false
+		s.l.notify(&s.notice, link.Readiness{Writable: true})
+	}
+}
+
+// readable reports that something has arrived.
+func (s *stream) readable() { s.l.notify(&s.notice, link.Readiness{Readable: true}) }
 
 // Write sends as much as the window has room for.
 func (s *stream) Write(pieces [][]byte) (n int, err error) {
@@ -118,6 +129,10 @@ func (s *stream) Write(pieces [][]byte) (n int, err error) {
 
 // carry sends a piece.
 func (s *stream) carry(b []byte) {
+	if s.tcp != nil {
+		s.tcp.write(b)
+		return
+	}
 	n := s.l.net
 	data := append([]byte(nil), b...)
 	n.note(noteSent, s.l.index, &packet{data: data, src: s.local})
@@ -130,7 +145,7 @@ func (s *stream) carry(b []byte) {
 		}
 		p.in = append(p.in, data...)
 		n.note(noteReceived, p.l.index, &packet{data: data, src: s.local})
-		p.l.notify(&p.notice, link.Readiness{Readable: true})
+		p.readable()
 		if cut {
 			s.fail(syscall.ECONNRESET)
 			p.fail(syscall.ECONNRESET)
@@ -154,11 +169,21 @@ func (s *stream) ShutWrite() error {
 		return nil
 	}
 	s.shut = true
+	s.finish()
+	return nil
+}
+
+// finish tells the peer of the end once everything before it is on its way: with TCP, once it
+// has arrived.
+func (s *stream) finish() {
+	if !s.shut || s.told || s.tcp != nil && len(s.tcp.buffer) > 0 {
+		return
+	}
+	s.told = true
 	s.l.net.call(s.due(), func() {
 		s.peer.eof = true
 		s.peer.l.notify(&s.peer.notice, link.Readiness{Readable: true, Hangup: true})
 	})
-	return nil
 }
 
 // Close implements link.Stream. What was written still arrives.

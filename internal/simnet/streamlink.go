@@ -34,6 +34,8 @@ type StreamLink struct {
 
 	listeners map[uint16]*streamListener
 	ready     []*notice
+	tcp       *TCPConfig // with TCP, and the link that carries its segments
+	packets   *Link
 	open      int
 	closed    bool
 }
@@ -188,6 +190,9 @@ func (s *stream) reach() {
 	p := &stream{l: to, local: s.remote, remote: s.local, peer: s, dialed: true}
 	to.open++
 	s.peer = p
+	if to.tcp != nil && s.l.tcp != nil {
+		s.tcp, p.tcp = newTCP(s, *s.l.tcp), newTCP(p, *to.tcp)
+	}
 	x.queue = append(x.queue, p)
 	to.notify(&x.notice, link.Readiness{Readable: true})
 	n.call(n.now+to.config.Delay, func() {

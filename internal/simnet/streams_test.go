@@ -74,7 +74,7 @@ func (w *streamWorld) failf(format string, a ...any) {
 	}
 }
 
-func newStreamWorld(seed uint64, cut bool) (*streamWorld, error) {
+func newStreamWorld(seed uint64, cut, tcp bool) (*streamWorld, error) {
 	w := &streamWorld{rng: rand.New(rand.NewPCG(seed, 5)), net: simnet.New(seed)}
 	pick := func(list ...int) int { return list[w.rng.IntN(len(list))] }
 	// Each piece is an event: those of a few bytes go with short messages.
@@ -88,7 +88,15 @@ func newStreamWorld(seed uint64, cut bool) (*streamWorld, error) {
 		if cut {
 			c.Cut = 1 / float64(pick(3, 30, 300))
 		}
-		w.links[i] = w.net.AttachStreams(netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}), c)
+		address := netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)})
+		if tcp {
+			f := simnet.Faults{Delay: time.Duration(w.rng.IntN(1000)) * time.Microsecond, Bandwidth: int64(pick(1e8, 1e9)), Queue: pick(20000, 1<<20),
+				Loss: float64(pick(0, 1, 10)) / 100, Duplicate: float64(pick(0, 5)) / 100}
+			c.Segment, c.Jitter = 0, 0
+			w.links[i] = w.net.AttachTCP(address, simnet.LinkConfig{Egress: f}, c, simnet.TCPConfig{MSS: pick(500, 1448, 9000)})
+		} else {
+			w.links[i] = w.net.AttachStreams(address, c)
+		}
 		w.devs[i] = adapter.Open(adapter.Config{
 			Streams: w.links[i], Clock: w.net.Clock, Manual: true, Random: w.net.Random(uint64(7 + i)).Uint32,
 			NoCRC: w.rng.IntN(4) == 0, Markers: w.rng.IntN(4) == 0,
@@ -378,17 +386,32 @@ func (w *streamWorld) close() error {
 // coalesced and reset by the seed, against a plain model: exactly once, in order, the
 // right bytes.
 func TestStreamSeeds(t *testing.T) {
+	whole, broken := streamSeeds(t, false)
+	if whole == 0 || broken == 0 {
+		t.Errorf("%d ends were whole, %d broken off, expected both", whole, broken)
+	}
+}
+
+// TestStreamSeedsOverTCP plays the same over TCP segments that are queued, lost and
+// duplicated.
+func TestStreamSeedsOverTCP(t *testing.T) {
+	if whole, broken := streamSeeds(t, true); whole == 0 || broken > 0 {
+		t.Errorf("%d ends were whole, %d broken off, expected none", whole, broken)
+	}
+}
+
+// streamSeeds runs the seeds and returns how many ends stayed whole and were broken off.
+func streamSeeds(t *testing.T, tcp bool) (whole, broken int) {
 	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 25
 	}
-	whole, broken := 0, 0
 	for i := range seeds {
 		seed := mixed(i + 1)
-		cut := i%3 == 2
+		cut := i%3 == 2 && !tcp
 		var hashes [2]uint64
 		for k := range 2 {
-			w, err := newStreamWorld(seed, cut)
+			w, err := newStreamWorld(seed, cut, tcp)
 			if err == nil {
 				err = w.run(cut)
 			}
@@ -412,7 +435,6 @@ func TestStreamSeeds(t *testing.T) {
 			t.Errorf("seed %d does not run the same way twice", i)
 		}
 	}
-	if t.Logf("%d ends were whole, %d broken off", whole, broken); whole == 0 || broken == 0 {
-		t.Error("expected both")
-	}
+	t.Logf("%d ends were whole, %d broken off", whole, broken)
+	return whole, broken
 }

@@ -47,6 +47,9 @@ func (q *QP) receive(in *machine.In) reason.Detail {
 		return reason.Detail{} // reported already, and the state is ERR
 	}
 	flags := queue.WCGRH
+	if in.LRH.Present && !in.LRH.Global { // IBTA 11.4.2.1
+		flags = 0
+	}
 	if i.Headers&ib.HasImmDt != 0 {
 		flags |= queue.WCImm
 	}

@@ -41,11 +41,14 @@ func (q *Queues) Scatter(c *memory.Cursor, pos uint64, data []byte) bool {
 func (q *Queues) Deliver(op queue.WCOp, n uint64, in *machine.In, flags uint32) {
 	q.held = false
 	m := machine.Received{Op: op, Length: uint32(n), Flags: flags, Solicited: in.Solicited, SrcQPN: in.DETH.SrcQPN}
-	if flags&queue.WCGRH != 0 {
-		m.Header = queue.PacketIPv6
-		if in.Dst.Addr().Is4() {
-			m.Header = queue.PacketIPv4
-		}
+	switch {
+	case in.LRH.Present:
+		m.SL, m.SLID, m.PathBits = in.LRH.SL, in.Src.Port(), in.LRH.PathBits
+	case flags&queue.WCGRH == 0:
+	case in.Dst.Addr().Is4():
+		m.SL = queue.PacketIPv4
+	default:
+		m.SL = queue.PacketIPv6
 	}
 	if flags&queue.WCImm != 0 {
 		m.ImmInv = queue.NetworkOrder(in.Imm)

@@ -91,7 +91,7 @@ func TestProgramsUnmapRegisteredMemory(t *testing.T) {
 func TestProgramsKeepTheirSignals(t *testing.T) {
 	p := newInProgram(t, "127.14.4.2")
 	path := p.compile(t, "signals")
-	for _, mode := range []string{"storm", "jump", "wait", "state", "fault"} {
+	for _, mode := range []string{"storm", "queued", "jump", "wait", "state", "fault"} {
 		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
 	}
 	for mode, want := range map[string]string{"crash": "segmentation fault", "pipe": "broken pipe", "exit": "exit code 7"} {

@@ -196,8 +196,11 @@ func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkR
 func netlinkDevice(d *device.Device, h *unix.NlMsghdr, flags uint16) []byte {
 	q := d.Verbs.Query()
 	kind, protocol := uint8(1), "roce" // of node: CA
-	if d.Adapter.IWARP() {
+	switch {
+	case d.Adapter.IWARP():
 		kind, protocol = 4, "iw" // RNIC
+	case d.Fabric != nil:
+		protocol = "ib"
 	}
 	return netlinkMessage(h, flags,
 		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.Index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.Name),
@@ -220,10 +223,18 @@ func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRou
 	if err != nil {
 		return nil, err
 	}
-	return [][]byte{netlinkMessage(h, flags,
+	parts := [][]byte{
 		attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, uint32(d.Index)), attrText(nl.RDMA_NLDEV_ATTR_DEV_NAME, d.Name), attr32(nl.RDMA_NLDEV_ATTR_PORT_INDEX, 1),
 		attr8(nl.RDMA_NLDEV_ATTR_PORT_STATE, p.State), attr8(nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE, p.PhysState),
-		attr32(nldevInterface, uapi.ZoneIndex(d.Verbs.Name())), attrText(nl.RDMA_NLDEV_ATTR_NDEV_NAME, d.Verbs.Name()))}, nil
+	}
+	if d.Fabric != nil {
+		parts = append(parts,
+			attr64(nl.RDMA_NLDEV_ATTR_CAP_FLAGS, uint64(p.PortCapFlags)), attr64(nl.RDMA_NLDEV_ATTR_SUBNET_PREFIX, d.Fabric.Info().PortInfo.GIDPrefix),
+			attr32(nl.RDMA_NLDEV_ATTR_LID, uint32(p.LID)), attr32(nl.RDMA_NLDEV_ATTR_SM_LID, uint32(p.SMLID)), attr8(nl.RDMA_NLDEV_ATTR_LMC, p.LMC))
+	} else {
+		parts = append(parts, attr32(nldevInterface, uapi.ZoneIndex(d.Verbs.Name())), attrText(nl.RDMA_NLDEV_ATTR_NDEV_NAME, d.Verbs.Name()))
+	}
+	return [][]byte{netlinkMessage(h, flags, parts...)}, nil
 }
 
 // netlinkChardev describes the device file of a kind.

@@ -58,6 +58,7 @@ type Server struct {
 	files       *client.Files
 	connections *ucm.Manager
 	management  *umad.Manager
+	tree        tree
 	ln          *net.UnixListener
 	runtime     client.Runtime
 	stop        stdcontext.CancelFunc
@@ -87,7 +88,8 @@ func Serve(cfg Config) (*Server, error) {
 	if err := s.addDevices(); err != nil {
 		return nil, err
 	}
-	if err := s.writeTree(); err != nil {
+	s.tree = tree{dir: s.Tree(), written: make(map[string]string)}
+	if err := s.tree.update(s.treeFiles()); err != nil {
 		return nil, fmt.Errorf("sysfs tree: %w", err)
 	}
 	ln, err := listen(s.Socket(), cfg.Mode)
@@ -95,8 +97,12 @@ func Serve(cfg Config) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(s.Tree()))
 	}
 	s.ln = ln
-	s.runtime.Running.Add(1 + len(s.commands))
+	s.runtime.Running.Add(2 + len(s.commands))
 	go s.accept()
+	go func() {
+		defer s.runtime.Running.Done()
+		s.followPorts()
+	}()
 	s.management.Start()
 	for _, d := range s.commands {
 		go func() {
@@ -132,7 +138,10 @@ func (s *Server) addDevices() error {
 	s.files.Kinds["rdma_cm"] = &client.Kind{Rdev: cmRdev, Open: s.connections.Open}
 	var ports []umad.Port
 	for _, d := range s.devices {
-		if !d.Adapter.IWARP() { // which has no queue pair 1
+		switch {
+		case d.Fabric != nil:
+			ports = append(ports, umad.InfiniBand(d))
+		case !d.Adapter.IWARP(): // which has no queue pair 1
 			ports = append(ports, umad.RoCE(d))
 		}
 	}

@@ -3,12 +3,15 @@
 package uverbs
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/uverbs/device"
 )
 
@@ -18,9 +21,51 @@ var cmRdev = unix.Mkdev(10, 59)
 // cmABI is the version of the interface of connection management.
 const cmABI = 4
 
-// writeTree writes the files that libraries and programs read below /sys, and the
-// numbers of the device files.
-func (s *Server) writeTree() error {
+// A tree is the files that libraries and programs read below /sys, and the numbers of the
+// device files.
+type tree struct {
+	dir     string
+	written map[string]string
+}
+
+// update makes the files have these contents. A file is replaced as a whole, so that
+// readers find its old contents or the new ones.
+func (t *tree) update(files map[string]string) error {
+	for name, text := range files {
+		if old, ok := t.written[name]; ok && old == text {
+			continue
+		}
+		if err := t.write(filepath.Join(t.dir, name), text+"\n"); err != nil {
+			return err
+		}
+		t.written[name] = text
+	}
+	for name := range t.written {
+		if _, ok := files[name]; ok {
+			continue
+		}
+		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		delete(t.written, name)
+	}
+	return nil
+}
+
+func (t *tree) write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	// The new file is outside the directory, which programs list.
+	next := filepath.Join(t.dir, "next")
+	if err := os.WriteFile(next, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+// treeFiles returns the present contents of all files of the tree.
+func (s *Server) treeFiles() map[string]string {
 	files := map[string]string{
 		"sys/class/infiniband_verbs/abi_version": "6",
 		"sys/class/misc/rdma_cm/abi_version":     strconv.Itoa(cmABI),
@@ -33,14 +78,32 @@ func (s *Server) writeTree() error {
 		d.AddSysfs(files)
 	}
 	s.management.AddSysfs(files)
-	for name, text := range files {
-		path := filepath.Join(s.Tree(), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
+	return files
+}
+
+// followPorts writes the files again whenever a port of a fabric has changed.
+func (s *Server) followPorts() {
+	changed := make(chan struct{}, 1)
+	for _, d := range s.devices {
+		if d.Fabric == nil {
+			continue
 		}
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-			return err
+		stop := d.Fabric.Watch(func(_, _ *attach.Info, _ attach.Event) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+		defer stop()
+	}
+	for {
+		if err := s.tree.update(s.treeFiles()); err != nil && s.cfg.Log != nil {
+			s.cfg.Log("sysfs tree: " + err.Error())
+		}
+		select {
+		case <-changed:
+		case <-s.runtime.Context.Done():
+			return
 		}
 	}
-	return nil
 }

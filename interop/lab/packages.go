@@ -32,6 +32,8 @@ var packages = []debianPackage{
 	{"iperf3", "/usr/bin/iperf3"},
 	{"perftest", "/usr/bin/ib_write_bw"},
 	{"infiniband-diags", "/usr/sbin/ibstat"},
+	{"opensm", "/usr/sbin/opensm"},
+	{"ibutils", "/usr/bin/ibdiagnet"},
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 

@@ -90,10 +90,14 @@ static void enter(sigset_t *old)
 	known = 1;
 }
 
-#define IN_ENGINE(statement) \
+/* What sleeps in the system must not be interrupted either. */
+#define SLEEPS handlers_some()
+#define RUNS 0
+
+#define IN_ENGINE(blocks, statement) \
 	do { \
 		sigset_t old; \
-		int block = !known || signals_handled(); \
+		int block = !known || signals_handled() || (blocks); \
 		int before = errno; \
 		if (__builtin_expect(block, 0)) \
 			enter(&old); \
@@ -102,6 +106,7 @@ static void enter(sigset_t *old)
 		depth--; \
 		if (__builtin_expect(block, 0)) \
 			pthread_sigmask(SIG_SETMASK, &old, NULL); \
+		handlers_resume(); \
 		errno = before; \
 	} while (0)
 
@@ -129,7 +134,7 @@ static int begin(const char *file, char *why, size_t room)
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
-	IN_ENGINE(err = engine.start(getenv("SOFTRDMA_SOCKET"), file, deferrals, DEFERRALS, engine.verbose, why, room));
+	IN_ENGINE(SLEEPS, err = engine.start(getenv("SOFTRDMA_SOCKET"), file, deferrals, DEFERRALS, engine.verbose, why, room));
 	return err;
 }
 
@@ -173,7 +178,7 @@ int engine_request(const struct request *r, size_t len, struct reply *p, int *fd
 	*nfds = 0;
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
 		return -EIO;
-	IN_ENGINE(engine.call(r, len, p, fds, nfds));
+	IN_ENGINE(SLEEPS, engine.call(r, len, p, fds, nfds));
 	return 0;
 }
 
@@ -187,7 +192,7 @@ int engine_rings(int fd, const void *buf, size_t n, ssize_t *result)
 	*result = (ssize_t)n;
 	if (deferred(file_of(fd), d.handle))
 		return 1;
-	IN_ENGINE(err = engine.doorbell(file_of(fd), d.handle));
+	IN_ENGINE(RUNS, err = engine.doorbell(file_of(fd), d.handle));
 	if (err < 0) {
 		errno = -err;
 		*result = -1;
@@ -214,19 +219,19 @@ int engine_receive(int fd, uint32_t cq)
 
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
 		return -EIO;
-	IN_ENGINE(err = engine.progress(file_of(fd), cq));
+	IN_ENGINE(RUNS, err = engine.progress(file_of(fd), cq));
 	return err;
 }
 
 void engine_before_server(void)
 {
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) == READY && depth == 0)
-		IN_ENGINE(engine.flush());
+		IN_ENGINE(RUNS, engine.flush());
 }
 
 __attribute__((destructor)) static void end(void)
 {
 	/* A signal handler that exits may have interrupted this thread in the engine. */
 	if (atomic_load(&engine.state) == READY && depth == 0)
-		IN_ENGINE(engine.stop());
+		IN_ENGINE(SLEEPS, engine.stop());
 }

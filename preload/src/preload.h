@@ -156,6 +156,26 @@ void signals_blockable(sigset_t *s);
 
 /* signals_handled reports whether calls of the engine have to block signals. */
 int signals_handled(void);
+void signals_note(int sig, void (*handler)(int));
+
+/* handlers.c */
+typedef int sigaction_function(int sig, const struct sigaction *to, struct sigaction *old);
+
+/* handlers_wait reports whether a handler is one that handlers_set makes wait. */
+int handlers_wait(int sig, const struct sigaction *a);
+
+/* handlers_set is sigaction, by a function that sets what the kernel calls. The handler waits while its thread is in the engine. */
+int handlers_set(sigaction_function *set, int sig, const struct sigaction *to, struct sigaction *old);
+
+/* handlers_asked returns what the program has asked for where the kernel calls h. */
+void (*handlers_asked(int sig, void (*h)(int)))(int);
+
+/* handlers_some reports whether there have been handlers that wait. */
+int handlers_some(void);
+
+/* handlers_resume lets handlers run that have waited. */
+void handlers_resume(void);
+void handlers_child(void);
 
 /* path.c */
 const char *redirect(const char *path, char *buf, size_t size);
@@ -226,6 +246,9 @@ int polled(int fd, const void *buf, size_t n);
 
 /* poll.c */
 int device_gone(int fd);
+
+/* A function of libibverbs. Where that was loaded by dlopen, next does not find it. */
+void *libibverbs(const char *name);
 
 /* calls.c */
 struct real {

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -368,6 +369,19 @@ static int obtain(struct request *r, size_t len, int cloexec, int nonblock, int 
 	return fds[0];
 }
 
+/*
+ * waits waits a moment where an open is to be tried again: a file issmN is open once at
+ * a time, and the next program waits for its turn, unless it wants O_NONBLOCK.
+ */
+static int waits(const char *path, int flags)
+{
+	static const struct timespec moment = { .tv_nsec = 50 * 1000 * 1000 };
+
+	if (errno != EAGAIN || flags & O_NONBLOCK || strncmp(path, "issm", 4) != 0)
+		return 0;
+	return nanosleep(&moment, NULL) == 0; /* or EINTR */
+}
+
 /* device_open opens a device file and returns its descriptor, or -1. */
 int device_open(const char *path, int flags)
 {
@@ -385,9 +399,9 @@ int device_open(const char *path, int flags)
 	r.arg[0] = (uint64_t)flags;
 	r.arg[1] = (uintptr_t)&r; /* for the server to see whether it reaches our memory */
 	memcpy(r.data, path, len);
-	fd = obtain(&r, len, flags & O_CLOEXEC, flags & O_NONBLOCK, inside, &p);
-	if (fd < 0)
-		return -1;
+	while ((fd = obtain(&r, len, flags & O_CLOEXEC, flags & O_NONBLOCK, inside, &p)) < 0)
+		if (!waits(path, flags))
+			return -1;
 	table[fd].rdev = p.rdev;
 	atomic_store(&table[fd].engine, inside);
 	atomic_store_explicit(&table[fd].file, p.file, memory_order_release);

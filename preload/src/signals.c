@@ -1,9 +1,9 @@
 /*
  * Signals of a program that has the engine in its process. A goroutine's stack has
  * no room for a signal handler of C, and a handler that leaves by longjmp would
- * leave the engine locked. So no handler of the program runs in the engine: calls
- * block the signals for which the program has handlers. A program without handlers
- * pays nothing.
+ * leave the engine locked. So no handler of the program runs in the engine. Most
+ * wait until the thread has left it (handlers.c). For the others, calls block
+ * signals.
  *
  * SIGSEGV and SIGBUS that the engine's code causes are the engine's, which finds out
  * by them that the program has unmapped registered memory. The others are the program's.
@@ -16,7 +16,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-static atomic_int handlers; /* the program has had a handler for a signal that can be blocked */
+static atomic_int handlers; /* the program has had a handler that cannot wait */
+static atomic_int watched; /* handlers that are set are to be known from now on */
 static atomic_int shared; /* the program's actions for faults are in faults[] */
 
 /* A FAULT is a signal that the engine handles and passes on. */
@@ -62,8 +63,8 @@ void signals_blockable(sigset_t *s)
 
 int signals_handled(void) { return atomic_load_explicit(&handlers, memory_order_relaxed); }
 
-/* note remembers that the program has a handler. It is called before the handler is set. */
-static void note(int sig, void (*handler)(int))
+/* signals_note remembers a handler that cannot wait. It is called before the handler is set. */
+void signals_note(int sig, void (*handler)(int))
 {
 	sigset_t s;
 
@@ -153,7 +154,7 @@ static void block_again(int sig, siginfo_t *info, void *context)
 	memcpy(&c->uc_sigmask, &s, KERNEL_SIGSET); /* the system's frame has no room for more */
 }
 
-static struct sigaction before[NSIG];
+static struct sigaction before[NSIG], had[NSIG]; /* had are the program's, before also those of the engine that stay */
 static atomic_int blocks_again; /* block_again is the handler of SIGSTKFLT */
 
 /* signals_loading is called before the engine is loaded. */
@@ -163,10 +164,11 @@ void signals_loading(void)
 	int sig;
 
 	sigfillset(&a.sa_mask);
+	atomic_store(&watched, 1);
 	for (sig = 1; sig < NSIG; sig++) {
 		if (real_sigaction(sig, NULL, &before[sig]) != 0)
 			before[sig].sa_handler = SIG_ERR;
-		note(sig, before[sig].sa_handler);
+		had[sig] = before[sig];
 	}
 	if (real_sigaction(SIGSTKFLT, &a, NULL) == 0) { /* another Go program has a handler, which ends it */
 		before[SIGSTKFLT] = a;
@@ -192,10 +194,15 @@ void signals_loaded(void)
 	a.sa_sigaction = faulted;
 	for (i = 0; i < FAULTS; i++)
 		real_sigaction(fault_signals[i], &a, NULL);
-	for (sig = 1; sig < NSIG; sig++)
+	for (sig = 1; sig < NSIG; sig++) {
 		if (fault(sig) < 0 && before[sig].sa_handler != SIG_ERR && real_sigaction(sig, NULL, &a) == 0 &&
 		    (a.sa_handler != before[sig].sa_handler || a.sa_flags != before[sig].sa_flags))
 			real_sigaction(sig, &before[sig], NULL);
+		if (!handlers_wait(sig, &had[sig]))
+			signals_note(sig, had[sig].sa_handler);
+		else if (before[sig].sa_handler == had[sig].sa_handler)
+			handlers_set(real_sigaction, sig, &had[sig], NULL);
+	}
 }
 
 /* signals_child gives faults back to the program, in a process that has no engine. */
@@ -203,6 +210,7 @@ void signals_child(void)
 {
 	int i;
 
+	handlers_child();
 	if (!atomic_exchange(&shared, 0))
 		return;
 	for (i = 0; i < FAULTS; i++) {
@@ -229,15 +237,15 @@ EXPORT int sigaction(int sig, const struct sigaction *to, struct sigaction *old)
 	}
 	if (sig == SIGSTKFLT && atomic_load(&blocks_again))
 		to = NULL; /* Go's threads look at it: see ../engine/threads.c */
-	if (to)
-		note(sig, to->sa_handler);
+	if (atomic_load(&watched))
+		return handlers_set(real_sigaction, sig, to, old);
 	return real_sigaction(sig, to, old);
 }
 
 typedef void handler(int);
 
-/* set is one of libc's older functions for a signal's handler. */
-static handler *set(const char *name, _Atomic(void *) *at, int flags, int sig, handler *h)
+/* set is one of libc's older functions for a signal's handler. With waits it is the same as sigaction with flags. */
+static handler *set(const char *name, _Atomic(void *) *at, int flags, int waits, int sig, handler *h)
 {
 	struct sigaction a = { .sa_handler = h, .sa_flags = flags }, old;
 	handler *(*function)(int, handler *);
@@ -246,25 +254,32 @@ static handler *set(const char *name, _Atomic(void *) *at, int flags, int sig, h
 		exchange(fault(sig), &a, &old);
 		return old.sa_handler;
 	}
-	note(sig, h);
+	if (atomic_load(&watched)) {
+		if (waits) {
+			sigemptyset(&a.sa_mask);
+			sigaddset(&a.sa_mask, sig);
+			return handlers_set(real_sigaction, sig, &a, &old) == 0 ? old.sa_handler : SIG_ERR;
+		}
+		signals_note(sig, h);
+	}
 	function = (handler *(*)(int, handler *))atomic_load(at);
 	if (!function) {
 		function = (handler *(*)(int, handler *))next(name);
 		atomic_store(at, (void *)function);
 	}
-	return function(sig, h);
+	return handlers_asked(sig, function(sig, h));
 }
 
-#define SET(name, flags) \
+#define SET(name, flags, waits) \
 	EXPORT handler *name(int sig, handler *h) \
 	{ \
 		static _Atomic(void *) at; \
-		return set(#name, &at, (int)(flags), sig, h); \
+		return set(#name, &at, (int)(flags), waits, sig, h); \
 	}
 
-SET(signal, SA_RESTART)
-SET(bsd_signal, SA_RESTART)
-SET(ssignal, SA_RESTART)
-SET(sysv_signal, SA_RESETHAND | SA_NODEFER)
-SET(__sysv_signal, SA_RESETHAND | SA_NODEFER)
-SET(sigset, 0)
+SET(signal, SA_RESTART, 1)
+SET(bsd_signal, SA_RESTART, 1)
+SET(ssignal, SA_RESTART, 1)
+SET(sysv_signal, SA_RESETHAND | SA_NODEFER, 0)
+SET(__sysv_signal, SA_RESETHAND | SA_NODEFER, 0)
+SET(sigset, 0, 0)

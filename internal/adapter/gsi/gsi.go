@@ -37,9 +37,11 @@ var (
 
 // A Datagram is a management datagram that is not the communication manager's.
 type Datagram struct {
-	Path qp.Path // to the peer; of an arrival the way back, to the peer's standard UDP port
-	QPN  uint32  // the peer's
-	MAD  [mad.Len]byte
+	Path      qp.Path      // to the peer; of an arrival the path back, to the peer's standard UDP port
+	LRH       qp.LinkRoute // of an arrival
+	PKeyIndex uint16       // of an arrival the first entry of the port's table that matches
+	QPN       uint32       // the peer's
+	MAD       [mad.Len]byte
 
 	// Reply reports that the datagram answers one whose source may be forged, so that it
 	// is sent without keeping state for the peer.
@@ -50,6 +52,9 @@ type Datagram struct {
 // it took the datagram, or why it dropped it. It may neither block nor call the device, and
 // the datagram is the caller's again when it returns.
 type Handler func(d *Datagram) (taken bool, dropped reason.Detail)
+
+// classAt is the place of the class in a management datagram.
+const classAt = 1
 
 // MaxQueued bounds the datagrams of Send that wait for Next.
 const MaxQueued = 1024
@@ -91,7 +96,14 @@ func (g *GSI) Receive(now time.Duration, in *machine.In) {
 		g.refuse(reason.Detail{Reason: reason.PacketOpcode, Expected: uint64(ib.UDSendOnly), Found: uint64(in.Opcode)})
 	case in.DETH.QKey != QKey:
 		g.refuse(reason.Detail{Reason: reason.PacketQKey, Expected: QKey, Found: uint64(in.DETH.QKey)})
-	case !g.handle(in):
+	case g.handle(in):
+	case in.LRH.Present: // the manager knows no LIDs
+		class := uint64(0)
+		if len(in.Payload) > classAt {
+			class = uint64(in.Payload[classAt])
+		}
+		g.refuse(reason.Detail{Reason: reason.MADClass, Expected: uint64(mad.ClassAdministration), Found: class})
+	default:
 		g.CM.Receive(now, in.Src, in.TOS, in.Payload)
 	}
 }
@@ -108,8 +120,11 @@ func (g *GSI) handle(in *machine.In) bool {
 	if h.BaseVersion != mad.BaseVersion || h.Class == mad.ClassCM && h.Method == mad.MethodSend {
 		return false
 	}
-	g.in.QPN = in.DETH.SrcQPN
+	g.in.QPN, g.in.PKeyIndex, g.in.LRH = in.DETH.SrcQPN, in.PKeyIndex, in.LRH
 	g.in.Path = qp.Path{Dst: netip.AddrPortFrom(in.Src.Addr(), ib.UDPPort), TrafficClass: in.TOS, HopLimit: in.TTL}
+	if in.LRH.Present { // IBTA 13.5.3: the answer takes the path back
+		g.in.Path.Dst, g.in.Path.ServiceLevel, g.in.Path.PathBits = in.Src, in.LRH.SL, in.LRH.PathBits
+	}
 	taken, dropped := g.Handler(&g.in)
 	if dropped.Reason != reason.None {
 		g.refuse(dropped)
@@ -121,6 +136,7 @@ func (g *GSI) handle(in *machine.In) bool {
 // Next fills out with the next datagram. The manager's go first.
 func (g *GSI) Next(now time.Duration, out *machine.Out) bool {
 	to := uint32(QPN)
+	out.PKeyIndex = 0
 	switch {
 	case g.CM.Next(now, &g.out):
 		// A path's flow label spreads the packets of connections. Few datagrams set
@@ -133,7 +149,7 @@ func (g *GSI) Next(now time.Duration, out *machine.Out) bool {
 		if g.queue = g.queue[1:]; len(g.queue) == 0 {
 			g.queue = nil
 		}
-		to, g.reply = g.sent.QPN, g.sent.Reply
+		to, g.reply, out.PKeyIndex = g.sent.QPN, g.sent.Reply, g.sent.PKeyIndex
 		out.Pieces, out.Path = append(out.Pieces[:0], g.sent.MAD[:]), &g.sent.Path
 	default:
 		return false

@@ -184,6 +184,7 @@ func (l *Lane) drain(p *Path) {
 	for _, r := range p.rings {
 		for n := 0; n < drainLimit && l.take(now, r); n++ {
 		}
+		r.show()
 	}
 }
 

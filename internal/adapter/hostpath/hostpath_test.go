@@ -203,6 +203,7 @@ func TestSlowPeerIsNotStalled(t *testing.T) {
 			a.tasks.Set(e, e.Task().Deadline())
 		}
 		b.take(0, b.polled[0]) // one message
+		b.polled[0].show()
 	}
 	if len(a.refused) > 0 {
 		t.Errorf("refused %v", a.refused)

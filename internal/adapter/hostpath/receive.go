@@ -64,6 +64,7 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 		for n < receiveBudget && l.take(now, r) {
 			n++
 		}
+		r.show()
 		if n > 0 {
 			some, r.quiet = true, 0
 		} else if r.quiet++; r.quiet > coolAfter || r.path.broken {
@@ -168,10 +169,17 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 	case m.Kind == hostmem.Message:
 		l.Port.Lost(now, r.path, m)
 	}
-	if r.Release() {
+	if r.Retire() {
 		r.path.Far.Ring(r.from)
 	}
 	return true
+}
+
+// show tells the peer which messages were taken.
+func (r *ring) show() {
+	if r.Show() {
+		r.path.Far.Ring(r.from)
+	}
 }
 
 // end ends a path once.

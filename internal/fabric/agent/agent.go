@@ -1,7 +1,8 @@
 // Package agent has the agents that every node of an InfiniBand fabric has:
 // the subnet management interface, which forwards directed routes (IBTA
 // 14.2.2), the subnet management agent (IBTA 14.3), which answers a manager and
-// sends traps, and the performance agent (IBTA 16.1).
+// sends traps, the performance agent (IBTA 16.1), and the congestion control agent
+// (Annex A10).
 //
 // It decides what a management packet may read and change. The ports, tables
 // and counters themselves belong to the node, behind hardware.Node. Packets for
@@ -122,8 +123,11 @@ type Agent struct {
 	ports       []port // by number; index 0 of an adapter is not used
 	ends        []end  // by number of an end port
 	sw          smp.SwitchInfo
-	counters    []baseline // by port
-	tid         uint64     // of the last trap
+	counters    []baseline  // by port
+	congestion  *congestion // nil until somebody asks for it
+	tid         uint64      // of the last trap
+	quiet       bool        // no trap is pending and no command delayed; Deadline sets it
+	delayed     []delayedCommand
 }
 
 // A port is what a manager sets of a link.

@@ -125,9 +125,19 @@ func TestDirectedRouteWithForgedPointers(t *testing.T) {
 	}
 }
 
-// TestDirectedRouteWithPartsRoutedByLID begins at a switch that is reached by
-// LID, and goes on by LID after its hop.
+// The directed part begins at a switch that is reached by LID, and the packet goes on by
+// LID after its hop.
 func TestDirectedRouteWithPartsRoutedByLID(t *testing.T) {
+	source := New(adapterConfig(1), newBoard(1))
+	source.ends[1].lid = 7
+	first := smp.NewDirected(mad.MethodGet, smp.AttrNodeInfo, 0, 5, 0, []uint8{2})
+	first.DrSLID = 7
+	var b [mad.Len]byte
+	first.Put(&b)
+	var sent Departure
+	if o := source.Originate(0, &Arrival{Port: 1, SLID: 7, DLID: 3, MAD: &b}, &sent); o != Send || sent.SLID != 7 || sent.DLID != 3 || sent.MAD != b {
+		t.Errorf("source: %v from %d to %d", o, sent.SLID, sent.DLID)
+	}
 	sw := New(switchConfig(4), newBoard(4))
 	sw.ends[0].lid = 3
 	p := smp.NewDirected(mad.MethodGet, smp.AttrNodeInfo, 0, 5, 0, []uint8{2})

@@ -51,6 +51,8 @@ func FuzzAgent(f *testing.F) {
 		seed(p, 1)
 		p.Method = mad.MethodSet
 		seed(p, 1)
+		p.Class, p.ClassVersion = mad.ClassCongestion, 2
+		seed(p, 1)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, port, qpn uint8, seconds uint64) {
 		if len(b) < mad.Len {

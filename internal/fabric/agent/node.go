@@ -14,13 +14,7 @@ func (a *Agent) getNodeDescription(_ *Arrival, _ *smp.Packet, data *[smp.DataLen
 }
 
 func (a *Agent) getNodeInfo(in *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
-	n := smp.NodeInfo{
-		BaseVersion: mad.BaseVersion, ClassVersion: smp.ClassVersion,
-		Type: a.config.Type, NumPorts: uint8(a.config.NumPorts),
-		SystemImageGUID: a.config.SystemImageGUID, NodeGUID: a.config.NodeGUID, PortGUID: a.portGUID(in.Port),
-		PartitionCap: uint16(a.config.Partitions), DeviceID: a.config.DeviceID, Revision: a.config.Revision,
-		LocalPort: uint8(in.Port), VendorID: a.config.VendorID,
-	}
+	n := a.NodeInfo(in.Port)
 	n.Put(data)
 	return mad.StatusOK
 }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/perf"
@@ -13,25 +15,29 @@ type baseline struct {
 	short, extended *hardware.Counters
 }
 
-// general handles a packet to queue pair 1: performance management is the
-// agent's, the other classes belong to programs of the node.
-func (a *Agent) general(in *Arrival, out *Departure) Outcome {
+// general handles a packet to queue pair 1: performance management and congestion control are
+// the agent's, the other classes belong to programs of the node.
+func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome {
 	var h mad.Header
 	h.Parse(in.MAD)
 	out.MAD = *in.MAD
-	if h.Class != mad.ClassPerformance || h.Method&mad.ResponseBit != 0 {
+	switch {
+	case h.Method&mad.ResponseBit != 0:
+		return Local
+	case h.Class == mad.ClassPerformance:
+		h.Status = a.count(&h, (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]))
+	case h.Class == mad.ClassCongestion:
+		if !a.control(now, in, &h, out) {
+			return Discard
+		}
+	default:
 		return Local
 	}
-	data := (*[perf.DataLen]byte)(out.MAD[perf.DataAt:])
-	h.Status = a.count(&h, data)
 	h.Method = mad.MethodGetResponse
 	h.Put(&out.MAD)
 	out.address(a, in, in.SLID)
 	out.SLID = in.DLID
 	out.QPN, out.SourceQPN, out.QKey, out.PKey = in.SourceQPN, mad.GSIQPN, mad.GSIQKey, in.PKey
-	if a.ends[a.endPort(in.Port)].owns(in.SLID) {
-		return Local
-	}
 	return Send
 }
 

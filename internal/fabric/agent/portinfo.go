@@ -76,7 +76,7 @@ func (a *Agent) portInfo(n int) smp.PortInfo {
 const responseTime = 8
 
 // setPortInfo checks all fields before it changes one.
-func (a *Agent) setPortInfo(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
+func (a *Agent) setPortInfo(now time.Duration, in *Arrival, p *smp.Packet) uint16 {
 	n, ok := a.portOf(in, p.Modifier)
 	if !ok || !a.isSwitch() && n != in.Port { // the M_Key that was checked is that of the other port
 		return mad.StatusInvalid
@@ -94,7 +94,7 @@ func (a *Agent) setPortInfo(_ time.Duration, in *Arrival, p *smp.Packet) uint16 
 		a.setLink(n, &info)
 	}
 	a.configure(n)
-	if link && !a.command(n, &info) {
+	if link && !a.command(now, in, n, &info) {
 		return mad.StatusInvalid
 	}
 	return mad.StatusOK
@@ -223,7 +223,7 @@ func (a *Agent) configure(n int) {
 }
 
 // command performs the commands of a Set, which validState allowed.
-func (a *Agent) command(n int, info *smp.PortInfo) bool {
+func (a *Agent) command(now time.Duration, in *Arrival, n int, info *smp.PortInfo) bool {
 	switch {
 	case info.State == smp.PortArmed || info.State == smp.PortActive:
 		if a.node.Link(n).State == info.State {
@@ -234,13 +234,13 @@ func (a *Agent) command(n int, info *smp.PortInfo) bool {
 		}
 		return a.node.SetLink(n, hardware.LinkActivate)
 	case info.Physical == smp.PhysicalSleep:
-		return a.node.SetLink(n, hardware.LinkSleep)
+		return a.takeDown(now, in, n, hardware.LinkSleep)
 	case info.Physical == smp.PhysicalPolling:
-		return a.node.SetLink(n, hardware.LinkPoll)
+		return a.takeDown(now, in, n, hardware.LinkPoll)
 	case info.Physical == smp.PhysicalDisabled:
-		return a.node.SetLink(n, hardware.LinkDisable)
+		return a.takeDown(now, in, n, hardware.LinkDisable)
 	case info.State == smp.PortDown:
-		return a.node.SetLink(n, hardware.LinkDown)
+		return a.takeDown(now, in, n, hardware.LinkDown)
 	}
 	return true
 }

@@ -34,18 +34,19 @@ func (a *Agent) handle(now time.Duration, in *Arrival, out *Departure, local boo
 		if management { // IBTA 13.5.3: subnet management has queue pair 0 of its own
 			return out.discard(reason.MADClass, mad.ClassPerformance, uint64(in.MAD[1]))
 		}
-		return a.general(in, out)
+		return a.general(now, in, out)
 	}
 	if !management {
 		return out.discard(reason.MADClass, mad.ClassLIDRouted, uint64(in.MAD[1]))
 	}
 	var p smp.Packet
 	p.Parse(in.MAD)
+	byLID := !p.Directed() || p.BeginsByLID() && in.DLID != smp.PermissiveLID
+	if local && byLID && !a.ends[a.endPort(in.Port)].owns(in.DLID) {
+		return a.relay(in, out)
+	}
 	if p.Directed() {
 		return a.directed(now, in, out, &p, local)
-	}
-	if local && !a.ends[a.endPort(in.Port)].owns(in.DLID) {
-		return a.relay(in, out)
 	}
 	return a.manage(now, in, out, &p, local)
 }
@@ -85,8 +86,9 @@ func (a *Agent) manage(now time.Duration, in *Arrival, out *Departure, p *smp.Pa
 		return Discard
 	}
 	if p.Method == mad.MethodTrapRepress {
-		if p.Attribute == mad.AttrNotice {
-			a.repress(in, p)
+		if p.Attribute == mad.AttrNotice && !a.repress(in, p) {
+			out.MAD = *in.MAD
+			return Local
 		}
 		return out.discard(reason.None, 0, 0)
 	}

@@ -57,6 +57,7 @@ func (a *Agent) raise(now time.Duration, n, kind int, notice mad.Notice) {
 		notice.Producer = mad.ProducerSwitch
 	}
 	t.left, t.tid, t.notice = trapRepeats, a.tid, notice
+	a.quiet = false
 	t.next = max(t.next, now)
 }
 
@@ -65,16 +66,26 @@ func (a *Agent) canTrap(n int) bool {
 	return a.isSwitch() || a.node.Link(n).State == smp.PortActive
 }
 
-// Deadline returns when Trap has something to send.
+// Deadline returns when Trap has something to send or Expire something to do.
 func (a *Agent) Deadline() time.Duration {
+	if a.quiet {
+		return Never
+	}
 	first := Never
+	a.quiet = len(a.delayed) == 0
+	for i := range a.delayed {
+		first = min(first, a.delayed[i].due)
+	}
 	for n := range a.ends {
-		if !a.isSwitch() && n == 0 || !a.canTrap(n) {
+		if !a.isSwitch() && n == 0 {
 			continue
 		}
 		for i := range a.ends[n].traps {
 			if t := &a.ends[n].traps[i]; t.left > 0 {
-				first = min(first, t.next)
+				a.quiet = false
+				if a.canTrap(n) {
+					first = min(first, t.next)
+				}
 			}
 		}
 	}
@@ -113,17 +124,21 @@ func (a *Agent) Trap(now time.Duration, out *Departure) (Outcome, bool) {
 	return Discard, false
 }
 
-// repress ends a trap that a manager has received.
-func (a *Agent) repress(in *Arrival, p *smp.Packet) {
+// repress ends a trap that a manager has received, and reports whether the trap was the
+// agent's. Programs of the node send traps, too.
+func (a *Agent) repress(in *Arrival, p *smp.Packet) (own bool) {
 	var n mad.Notice
 	n.ParseManagement(&p.Data)
 	e := &a.ends[a.endPort(in.Port)]
 	for i := range e.traps {
+		t := &e.traps[i]
+		own = own || t.tid == p.TID && t.notice.Number == n.Number
 		// A newer event of the kind has other details, and is still to be reported.
-		if t := &e.traps[i]; t.notice.Number == n.Number && t.notice.Details == n.Details {
+		if t.notice.Number == n.Number && t.notice.Details == n.Details {
 			t.left = 0
 		}
 	}
+	return own
 }
 
 // LinkChanged tells the agent that the state of a port may have changed. A

@@ -62,6 +62,10 @@ func TestLinkStateTrapRepeatsUntilRepressed(t *testing.T) {
 	if _, _, o := ask(t, a, start+3*time.Second, 1, p); o != Discard || a.Deadline() != Never {
 		t.Errorf("repressed: %v, deadline %v", o, a.Deadline())
 	}
+	p.TID |= 1 << 32
+	if _, _, o := ask(t, a, start+4*time.Second, 1, p); o != Local {
+		t.Errorf("the repress of a program's trap: %v", o)
+	}
 }
 
 func TestTrapsEndWithoutARepress(t *testing.T) {

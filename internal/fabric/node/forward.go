@@ -155,17 +155,23 @@ func (t *tables) unicast(l ib.LID) uint8 {
 	return t.linear[l]
 }
 
-// multicast returns the ports of a group. Groups without an entry go to the default port.
-func (t *tables) multicast(l ib.LID, in int) (set portSet) {
+// group returns the entry of a multicast LID, and reports whether it has one.
+func (t *tables) group(l ib.LID) (set portSet, ok bool) {
 	at := int(l-ib.MulticastLID) * t.positions
-	some := false
-	if at+t.positions <= len(t.groups) && (t.multicastTop == 0 || uint16(l) <= t.multicastTop) {
-		for i, mask := range t.groups[at : at+t.positions] {
-			set[i/4] |= uint64(mask) << (i % 4 * 16)
-			some = some || mask != 0
-		}
+	if at+t.positions > len(t.groups) || t.multicastTop != 0 && uint16(l) > t.multicastTop {
+		return set, false
 	}
-	if !some {
+	for i, mask := range t.groups[at : at+t.positions] {
+		set[i/4] |= uint64(mask) << (i % 4 * 16)
+		ok = ok || mask != 0
+	}
+	return set, ok
+}
+
+// multicast returns the ports of a group. Groups without an entry go to the default port.
+func (t *tables) multicast(l ib.LID, in int) portSet {
+	set, ok := t.group(l)
+	if !ok {
 		def := t.primary
 		if int(def) == in {
 			def = t.notPrimary

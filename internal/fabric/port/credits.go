@@ -107,3 +107,18 @@ func (p *Port) refreshGrants(now time.Duration) {
 		}
 	}
 }
+
+// SetRefresh sets the longest time between two grants of credit for a lane, and lets the port
+// repeat all grants now. See Config.Refresh.
+func (p *Port) SetRefresh(now, every time.Duration) {
+	p.refresh = every
+	p.setRate()
+	if p.link.Physical == smp.PhysicalLinkUp {
+		p.grants |= 1<<p.config.VLs - 1
+	}
+	p.reschedule(now)
+}
+
+// SetBuffer sets the room of each data lane, as Config.Buffer does, for a link with another
+// delay than the node's other links have. The link is down.
+func (p *Port) SetBuffer(blocks int) { p.buffer = min(max(blocks, minBuffer), MaxBuffer) }

@@ -42,6 +42,10 @@ type Config struct {
 
 	// Instant is a link on which packets take no time.
 	Instant bool
+
+	// NoVCRC is a link that changes nothing, as within a process: no VCRC is computed. Its two
+	// bytes are 0, and a receiver takes any other value for a wrong VCRC.
+	NoVCRC bool
 }
 
 // An Env is what the ports of a node share.
@@ -97,6 +101,7 @@ type Port struct {
 	refresh    time.Duration // as configured
 	every      time.Duration // refresh of the link at its speed
 	instant    bool
+	noVCRC     bool
 
 	waiting uint16 // data lanes with packets to send
 	grants  uint16 // data lanes with a grant to send
@@ -123,7 +128,7 @@ func New(env *Env, c Config) *Port {
 		c.Management = 64
 	}
 	p := &Port{number: c.Number, env: env, timer: Timer{Port: c.Number}, lanes: make([]lane, min(c.VLs, MaxVLs)),
-		buffer: min(max(c.Buffer, minBuffer), MaxBuffer), room: c.Management, refresh: c.Refresh, instant: c.Instant,
+		buffer: min(max(c.Buffer, minBuffer), MaxBuffer), room: c.Management, refresh: c.Refresh, instant: c.Instant, noVCRC: c.NoVCRC,
 		partitions: []uint16{smp.DefaultPKey}, waits: -1}
 	p.config = hardware.PortConfig{MTU: maxMTU, VLs: 1, HOQLife: hardware.Unlimited,
 		Width: smp.WidthAsSupported, Speed: smp.SpeedAsSupported, ExtSpeed: smp.ExtSpeedAsSupported, DownDefault: smp.PhysicalPolling}

@@ -21,7 +21,7 @@ func (p *Port) Send(now time.Duration, k *Packet) {
 		return
 	}
 	if k.LRH.VL != k.VL {
-		relabel(k)
+		p.relabel(k)
 	}
 	if k.VL == ib.ManagementVL {
 		p.management.push(k)
@@ -39,10 +39,12 @@ func (p *Port) Send(now time.Duration, k *Packet) {
 
 // relabel writes the lane of the next link into the LRH. The ICRC covers all other bits of
 // the LRH, so that they stay as they are.
-func relabel(k *Packet) {
+func (p *Port) relabel(k *Packet) {
 	k.LRH.VL = k.VL
 	k.Data[0] = k.VL<<4 | k.Data[0]&0xf
-	ib.PutVCRC(k.Data)
+	if !p.noVCRC {
+		ib.PutVCRC(k.Data)
+	}
 }
 
 // permit decides whether a packet may leave by this port.

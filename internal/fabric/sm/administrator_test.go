@@ -41,8 +41,11 @@ func ask(t testing.TB, m *Manager, now time.Duration, slid uint16, method uint8,
 	var in [mad.Len]byte
 	h.Put(&in)
 	record.Put(sa.Data(&in))
+	if !m.Administer(now, &Arrival{SLID: slid, SL: 3, SourceQPN: 9, MAD: &in}) {
+		t.Fatal("the request was not taken")
+	}
 	var out Departure
-	if !m.Administer(now, &Arrival{SLID: slid, SL: 3, MAD: &in}, &out) {
+	if !m.Next(now, &out) {
 		t.Fatal("no answer")
 	}
 	h.Parse(&out.MAD)
@@ -50,7 +53,7 @@ func ask(t testing.TB, m *Manager, now time.Duration, slid uint16, method uint8,
 	if method == mad.MethodSet {
 		want = mad.MethodGetResponse
 	}
-	if h.MAD.Method != want || h.MAD.TID != 77 || h.MAD.Attribute != a || out.DLID != slid || out.SL != 3 {
+	if h.MAD.Method != want || h.MAD.TID != 77 || h.MAD.Attribute != a || out.DLID != slid || out.SL != 3 || out.QPN != 1 || out.DestinationQPN != 9 {
 		t.Fatalf("%+v to LID %d", h.MAD, out.DLID)
 	}
 	record.Parse(sa.Data(&out.MAD))
@@ -116,15 +119,17 @@ func TestRecordsOfNodesPortsAndSwitches(t *testing.T) {
 	if s := ask(t, m, r.now, lid, mad.MethodGet, sa.AttrNodeRecord, 0, &n); s != sa.StatusTooManyRecords {
 		t.Fatalf("all nodes: %#x", s)
 	}
-	if s := ask(t, m, r.now, lid, mad.MethodGetTable, sa.AttrNodeRecord, 0, &n); s != mad.StatusMethodAttribute {
-		t.Fatalf("a table: %#x", s)
-	}
 }
 
 // groupMask are the components that create a group.
 const groupMask = sa.MemberMGID | sa.MemberPortGID | sa.MemberJoinState | sa.MemberQKey | sa.MemberPKey | sa.MemberSL | sa.MemberFlowLabel | sa.MemberTrafficClass
 
-var broadcast = mad.GID{0: 0xff, 1: 0x12, 2: 0x40, 3: 0x1b, 4: 0xff, 5: 0xff, 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
+// broadcast is IPoIB's group of the default partition, which the manager makes, and multicast a
+// group that clients make.
+var (
+	broadcast = mad.GID{0: 0xff, 1: 0x12, 2: 0x40, 3: 0x1b, 4: 0xff, 5: 0xff, 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
+	multicast = mad.GID{0: 0xff, 1: 0x12, 15: 9}
+)
 
 // checkMulticast compares the switches' tables with the tree of the members.
 func (r *rig) checkMulticast(mlid uint16, members ...topology.End) {
@@ -148,8 +153,8 @@ func TestMembersJoinAndLeaveAGroup(t *testing.T) {
 	mlid := uint16(0)
 	for _, name := range []string{"node-0", "node-6", "node-11"} {
 		e, lid, gid := r.end(name)
-		q := sa.MCMemberRecord{MGID: broadcast, PortGID: gid, QKey: 0xb1b, PKey: 0xffff, JoinState: sa.JoinFull}
-		if s := ask(t, m, r.now, lid, mad.MethodSet, sa.AttrMCMemberRecord, groupMask, &q); s != mad.StatusOK || q.MLID != 0xC000 || q.MTU.Value != groupMTU {
+		q := sa.MCMemberRecord{MGID: multicast, PortGID: gid, QKey: 0xb1b, PKey: 0xffff, JoinState: sa.JoinFull}
+		if s := ask(t, m, r.now, lid, mad.MethodSet, sa.AttrMCMemberRecord, groupMask, &q); s != mad.StatusOK || q.MLID != 0xC001 || q.MTU.Value != groupMTU {
 			t.Fatalf("%s: %#x %+v", name, s, q)
 		}
 		mlid = q.MLID
@@ -170,7 +175,7 @@ func TestMembersJoinAndLeaveAGroup(t *testing.T) {
 	r.pass(time.Minute)
 
 	_, lid, gid := r.end("node-6")
-	q := sa.MCMemberRecord{MGID: broadcast, PortGID: gid, JoinState: sa.JoinFull}
+	q := sa.MCMemberRecord{MGID: multicast, PortGID: gid, JoinState: sa.JoinFull}
 	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberJoinState
 	if s := ask(t, m, r.now, lid, mad.MethodDelete, sa.AttrMCMemberRecord, mask, &q); s != mad.StatusOK {
 		t.Fatalf("%#x", s)
@@ -183,7 +188,7 @@ func TestMembersJoinAndLeaveAGroup(t *testing.T) {
 	}
 	for _, name := range []string{"node-0", "node-11"} {
 		_, lid, gid := r.end(name)
-		q := sa.MCMemberRecord{MGID: broadcast, PortGID: gid, JoinState: sa.JoinFull}
+		q := sa.MCMemberRecord{MGID: multicast, PortGID: gid, JoinState: sa.JoinFull}
 		if s := ask(t, m, r.now, lid, mad.MethodDelete, sa.AttrMCMemberRecord, mask, &q); s != mad.StatusOK {
 			t.Fatalf("%#x", s)
 		}
@@ -197,22 +202,31 @@ func TestJoinRefusals(t *testing.T) {
 	r, m := administered(t)
 	_, lid, gid := r.end("node-0")
 	_, _, other := r.end("node-1")
-	good := sa.MCMemberRecord{MGID: broadcast, PortGID: gid, QKey: 1, PKey: 0xffff, JoinState: sa.JoinFull}
+	good := sa.MCMemberRecord{MGID: multicast, PortGID: gid, QKey: 1, PKey: 0xffff, JoinState: sa.JoinFull}
 	for _, c := range []struct {
 		name   string
 		mask   uint64
 		change func(*sa.MCMemberRecord)
 		want   uint16
 	}{
-		{"for another port", groupMask, func(q *sa.MCMemberRecord) { q.PortGID = other }, sa.StatusDenied},
-		{"for an unknown port", groupMask, func(q *sa.MCMemberRecord) { q.PortGID[15]++ }, sa.StatusInvalidGID},
+		{"for a port of another subnet", groupMask, func(q *sa.MCMemberRecord) { q.PortGID[0] = 1 }, sa.StatusInvalidGID},
+		{"for an unknown port", groupMask, func(q *sa.MCMemberRecord) { q.PortGID[15]++ }, sa.StatusInvalid},
 		{"too little to create a group", groupMask &^ sa.MemberQKey, func(*sa.MCMemberRecord) {}, sa.StatusTooFew},
 		{"no state", groupMask, func(q *sa.MCMemberRecord) { q.JoinState = 0 }, sa.StatusInvalid},
 		{"a new group without a full member", groupMask, func(q *sa.MCMemberRecord) { q.JoinState = sa.JoinNon }, sa.StatusInvalid},
 		{"a unicast MGID", groupMask, func(q *sa.MCMemberRecord) { q.MGID[0] = 0xfe }, sa.StatusInvalid},
 		{"the group", groupMask, func(*sa.MCMemberRecord) {}, mad.StatusOK},
 		{"the group with another Q_Key", groupMask, func(q *sa.MCMemberRecord) { q.QKey = 2 }, sa.StatusInvalid},
-		{"a group of its own", groupMask &^ sa.MemberMGID, func(*sa.MCMemberRecord) {}, mad.StatusOK},
+		{"the group for another port", groupMask, func(q *sa.MCMemberRecord) { q.PortGID = other }, mad.StatusOK},
+		{"without a component for the MGID", groupMask &^ sa.MemberMGID, func(*sa.MCMemberRecord) {}, sa.StatusTooFew},
+		{"a group of its own", groupMask, func(q *sa.MCMemberRecord) { q.MGID = mad.GID{} }, mad.StatusOK},
+		{"a MGID that only the administrator makes", groupMask, func(q *sa.MCMemberRecord) { q.MGID = mad.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b} }, sa.StatusInvalid},
+		{"a new group of 8,192 bytes", groupMask | sa.MemberMTU | sa.MemberMTUSelector, func(q *sa.MCMemberRecord) {
+			q.MGID[15], q.MTU = 1, sa.Limit{Selector: sa.Exactly, Value: 6}
+		}, sa.StatusInvalid},
+		{"a group faster than the link", groupMask | sa.MemberRate | sa.MemberRateSelector, func(q *sa.MCMemberRecord) {
+			q.MGID[15], q.Rate = 1, sa.Limit{Selector: sa.Greater, Value: 16}
+		}, sa.StatusInvalid},
 	} {
 		q := good
 		c.change(&q)
@@ -220,7 +234,7 @@ func TestJoinRefusals(t *testing.T) {
 			t.Errorf("%s: %#x, expected %#x", c.name, got, c.want)
 		}
 	}
-	if len(m.groups) != 2 {
+	if len(m.groups) != 3 {
 		t.Fatalf("%d groups", len(m.groups))
 	}
 }
@@ -230,7 +244,7 @@ func TestOnlyTheMasterAdministers(t *testing.T) {
 	var in [mad.Len]byte
 	h := sa.Header{MAD: mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassAdministration, ClassVersion: sa.ClassVersion, Method: mad.MethodGet, Attribute: sa.AttrPathRecord}}
 	h.Put(&in)
-	if m.Administer(0, &Arrival{SLID: 1, MAD: &in}, new(Departure)) {
+	if m.Administer(0, &Arrival{SLID: 1, MAD: &in}) {
 		t.Fatal("a manager that discovers answered")
 	}
 }
@@ -239,12 +253,12 @@ func TestOnlyTheMasterAdministers(t *testing.T) {
 func FuzzAdminister(f *testing.F) {
 	r, m := administered(f)
 	_, lid, gid := r.end("node-0")
-	for _, a := range []mad.AttributeID{sa.AttrPathRecord, sa.AttrMCMemberRecord, sa.AttrNodeRecord} {
-		for _, method := range []uint8{mad.MethodGet, mad.MethodSet, mad.MethodDelete} {
+	for _, a := range []mad.AttributeID{sa.AttrPathRecord, sa.AttrMCMemberRecord, sa.AttrNodeRecord, sa.AttrServiceRecord, mad.AttrInformInfo, sa.AttrMultiPathRecord, sa.AttrSLtoVLRecord} {
+		for _, method := range []uint8{mad.MethodGet, mad.MethodSet, mad.MethodDelete, mad.MethodGetTable, mad.MethodGetMulti} {
 			var in [mad.Len]byte
 			h := sa.Header{MAD: mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassAdministration, ClassVersion: sa.ClassVersion, Method: method, Attribute: a}, ComponentMask: groupMask}
 			h.Put(&in)
-			q := sa.MCMemberRecord{MGID: broadcast, PortGID: gid, JoinState: sa.JoinFull}
+			q := sa.MCMemberRecord{MGID: multicast, PortGID: gid, JoinState: sa.JoinFull}
 			q.Put(sa.Data(&in))
 			f.Add(in[:])
 		}
@@ -252,7 +266,10 @@ func FuzzAdminister(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var in [mad.Len]byte
 		copy(in[:], b)
-		m.Administer(r.now, &Arrival{SLID: lid, MAD: &in}, new(Departure))
-		m.requests.forget()
+		m.Administer(r.now, &Arrival{SLID: lid, MAD: &in})
+		for i := 0; i < 100 && m.Next(r.now, new(Departure)); i++ {
+		}
+		m.forget()
+		m.answers = nil
 	})
 }

@@ -29,12 +29,14 @@ func (m *Manager) configure() {
 		}
 	}
 	m.fabric, m.tables, m.view = f, tables, m.order
+	m.indexEnds()
 	for _, n := range m.order {
 		m.wanted(n)
 		if n.isSwitch() {
 			m.programSwitch(n)
 		}
 	}
+	m.createBroadcastGroups()
 	m.programMulticast()
 }
 
@@ -159,6 +161,10 @@ func (m *Manager) wanted(n *node) {
 			}
 			q.config.ClientReregister = m.reregister && q.info.CapabilityMask&smp.CapClientReregistration != 0
 		}
+		if n.isSwitch() && i > 0 {
+			q.config.EnforceInbound = m.enforces(n, i)
+			q.config.EnforceOutbound = q.config.EnforceInbound
+		}
 		if q.peer != nil {
 			peer := &q.peer.ports[q.peerPort].info
 			q.config.NeighborMTU = min(q.info.MTUCap, peer.MTUCap)
@@ -278,7 +284,7 @@ func (m *Manager) arm() {
 		if q.info.State == smp.PortInit {
 			c.State = smp.PortArmed
 		}
-		if c == settled(&q.info) {
+		if c == settled(&q.info) && !m.reregister {
 			return
 		}
 		set := func() {
@@ -288,22 +294,11 @@ func (m *Manager) arm() {
 				}
 			})
 		}
-		if n.isSwitch() || q.info.State != smp.PortInit {
+		if n.isSwitch() && !m.enforces(n, i) || !n.isSwitch() && q.info.State != smp.PortInit && !m.reregister {
 			set()
 			return
 		}
-		m.joinDefaultPartition(n, i, set)
-	})
-}
-
-// joinDefaultPartition makes an adapter's port a full member of the default partition (IBTA
-// 10.9.1.2), and calls done then. Without an answer the port stays in Init, so that the next
-// sweep tries again.
-func (m *Manager) joinDefaultPartition(n *node, i int, done func()) {
-	m.set(n.route(i), smp.AttrPKeyTable, smp.PKeyModifier(0, 0), &smp.PKeyTable{smp.DefaultPKey}, func(p *smp.Packet) {
-		if p != nil {
-			done()
-		}
+		m.joinPartitions(n, i, set)
 	})
 }
 

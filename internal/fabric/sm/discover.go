@@ -205,6 +205,7 @@ func (m *Manager) trap(in *Arrival, p *smp.Packet) {
 	m.answers = append(m.answers, d)
 	var n mad.Notice
 	n.ParseManagement(&p.Data)
+	m.forward(n)
 	if n.Generic && (n.Number == trapLinkState || n.Number == trapCapabilityMask) {
 		m.again = true
 	}

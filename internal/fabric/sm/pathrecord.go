@@ -3,6 +3,7 @@ package sm
 import (
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/mad/rmpp"
 	"softrdma/internal/wire/mad/sa"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -10,60 +11,196 @@ import (
 // pathLifeTime is the PacketLifeTime of all paths: a second.
 const pathLifeTime = 18
 
-// pathRecord answers a query for a path (IBTA 15.2.5.16). Source and destination
-// are given by GID or LID.
-func (m *Manager) pathRecord(mask uint64, query, record *[sa.DataLen]byte) uint16 {
-	var q sa.PathRecord
-	q.Parse(query)
-	if mask&(sa.PathSGID|sa.PathSLID) == 0 || mask&(sa.PathDGID|sa.PathDLID) == 0 {
-		return sa.StatusTooFew
+// maxPaths is how many pairs of ports one query may make the administrator route.
+const maxPaths = 1 << 18
+
+// paths answers a query for paths (IBTA 15.2.5.16). Source and destination are given by GID or
+// LID. A Get has both and gets the first path, a GetTable all paths that match.
+func (m *Manager) paths(q *query) {
+	var r sa.PathRecord
+	r.Parse(&q.data)
+	mask := q.header.ComponentMask
+	get := q.header.MAD.Method == mad.MethodGet
+	if get && (mask&(sa.PathSGID|sa.PathSLID) == 0 || mask&(sa.PathDGID|sa.PathDLID) == 0) {
+		m.refuse(q, sa.StatusTooFew)
+		return
 	}
-	from, slid, ok := m.pathEnd(mask&sa.PathSGID != 0, q.SGID, mask&sa.PathSLID != 0, q.SLID)
-	if !ok {
-		return sa.StatusNoRecords
+	from := m.pathEnds(mask&sa.PathSGID != 0, r.SGID, mask&sa.PathSLID != 0, r.SLID)
+	to := m.pathEnds(mask&sa.PathDGID != 0, r.DGID, mask&sa.PathDLID != 0, r.DLID)
+	want := pathQuery{mask: mask, record: r, limit: 1<<7 - 1}
+	if get {
+		want.limit = 1
+	} else if mask&sa.PathNumPaths != 0 && r.NumPaths > 0 {
+		want.limit = int(r.NumPaths)
 	}
-	to, dlid, ok := m.pathEnd(mask&sa.PathDGID != 0, q.DGID, mask&sa.PathDLID != 0, q.DLID)
-	if !ok {
-		return sa.StatusNoRecords
+	t := newTable(q)
+	if !m.addPaths(t, &want, from, to) {
+		m.refuse(q, sa.StatusNoResources)
+		return
 	}
+	m.answerTable(q, t)
+}
+
+// A pathQuery is what a query for paths says of them.
+type pathQuery struct {
+	mask   uint64
+	record sa.PathRecord
+	limit  int // paths of each pair of ports
+}
+
+// A pathEnd is a port with the LIDs that a path may use.
+type pathEnd struct {
+	end  topology.End
+	lids []uint16
+}
+
+// pathEnds lists the ports that a GID or LID names, or all.
+func (m *Manager) pathEnds(hasGID bool, gid mad.GID, hasLID bool, lid uint16) (list []pathEnd) {
+	if hasGID || hasLID {
+		e, ok := m.findEnd(gid)
+		at, found := m.findLID(lid)
+		switch {
+		case hasGID && !ok, hasLID && !found, hasGID && hasLID && at != e:
+			return nil
+		case hasLID:
+			return []pathEnd{{at, []uint16{lid}}}
+		}
+		return []pathEnd{{e, m.lidsOf(e)}}
+	}
+	m.eachEnd(func(e topology.End, _ *node) { list = append(list, pathEnd{e, m.lidsOf(e)}) })
+	return list
+}
+
+// lidsOf lists the LIDs of a port.
+func (m *Manager) lidsOf(e topology.End) []uint16 {
+	p := m.fabric.Port(e)
+	lids := make([]uint16, 1<<p.LMC)
+	for i := range lids {
+		lids[i] = p.LID + uint16(i)
+	}
+	return lids
+}
+
+// addPaths adds the paths between ports to a table, and reports whether it has room for them.
+func (m *Manager) addPaths(t *table, want *pathQuery, from, to []pathEnd) bool {
+	if len(from)*len(to) > maxPaths {
+		return false
+	}
+	for _, a := range from {
+		for _, b := range to {
+			// Equal path bits are different ways through the fabric.
+			for i, n := 0, 0; i < max(len(a.lids), len(b.lids)) && n < want.limit; i++ {
+				p, ok := m.path(a.end, a.lids[i%len(a.lids)], b.end, b.lids[i%len(b.lids)], want.partition())
+				if !ok || !want.allows(&p) {
+					continue
+				}
+				n++
+				var d [sa.DataLen]byte
+				p.Put(&d)
+				if !t.add(&d) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// partition is the partition that a query asks for, or 0.
+func (want *pathQuery) partition() uint16 {
+	if want.mask&sa.PathPKey == 0 {
+		return 0
+	}
+	return want.record.PKey
+}
+
+// path is the path from a port to a LID, and reports whether there is one. If partition is not
+// 0, the path is in it.
+func (m *Manager) path(from topology.End, slid uint16, to topology.End, dlid, partition uint16) (p sa.PathRecord, ok bool) {
 	links, err := m.tables.Path(from, dlid)
-	if err != nil {
-		return sa.StatusNoRecords
+	key, shared := m.sharedPartition(from, to, partition)
+	if err != nil || !shared {
+		return p, false
 	}
 	mtu, rate := m.linkLimits(from, links)
-	p := sa.PathRecord{DGID: m.gid(to), SGID: m.gid(from), DLID: dlid, SLID: slid, Reversible: true, NumPaths: 1, PKey: smp.DefaultPKey,
+	p = sa.PathRecord{DGID: m.gid(to), SGID: m.gid(from), DLID: dlid, SLID: slid, Reversible: true, NumPaths: 1, PKey: key,
 		MTU: sa.Limit{Selector: sa.Exactly, Value: uint8(mtu)}, Rate: sa.Limit{Selector: sa.Exactly, Value: rate},
 		LifeTime: sa.Limit{Selector: sa.Exactly, Value: pathLifeTime}}
 	if m.tables.SL != nil {
 		p.SL = m.tables.SL(slid, dlid)
 	}
-	const mtuLimit, rateLimit, lifeLimit = sa.PathMTU | sa.PathMTUSelector, sa.PathRate | sa.PathRateSelector, sa.PathLifeTime | sa.PathLifeTimeSelector
-	switch {
-	case mask&mtuLimit == mtuLimit && !q.MTU.Allows(p.MTU.Value),
-		mask&rateLimit == rateLimit && !allowsRate(q.Rate, rate),
-		mask&lifeLimit == lifeLimit && !q.LifeTime.Allows(pathLifeTime),
-		mask&sa.PathSL != 0 && q.SL != p.SL,
-		mask&sa.PathPKey != 0 && q.PKey|smp.FullMember != p.PKey:
-		return sa.StatusNoRecords
-	}
-	p.Put(record)
-	return mad.StatusOK
+	return p, true
 }
 
-// pathEnd finds one end of a path, and the LID to use.
-func (m *Manager) pathEnd(hasGID bool, gid mad.GID, hasLID bool, lid uint16) (topology.End, uint16, bool) {
-	var e topology.End
-	ok := true
-	if hasGID {
-		if e, ok = m.findEnd(gid); !ok {
-			return e, 0, false
+// allows reports whether a path has what a query asks for, and gives it what the query chooses.
+func (want *pathQuery) allows(p *sa.PathRecord) bool {
+	const mtuLimit, rateLimit, lifeLimit = sa.PathMTU | sa.PathMTUSelector, sa.PathRate | sa.PathRateSelector, sa.PathLifeTime | sa.PathLifeTimeSelector
+	q, mask := &want.record, want.mask
+	switch {
+	case mask&mtuLimit == mtuLimit && !q.MTU.Allows(p.MTU.Value),
+		mask&rateLimit == rateLimit && !allowsRate(q.Rate, p.Rate.Value),
+		mask&lifeLimit == lifeLimit && !q.LifeTime.Allows(pathLifeTime),
+		mask&sa.PathSL != 0 && q.SL != p.SL,
+		mask&sa.PathPKey != 0 && q.PKey|smp.FullMember != p.PKey|smp.FullMember:
+		return false
+	}
+	if mask&sa.PathServiceID != 0 {
+		p.ServiceID = q.ServiceID
+	}
+	if mask&sa.PathFlowLabel != 0 {
+		p.FlowLabel = q.FlowLabel
+	}
+	if mask&sa.PathTrafficClass != 0 {
+		p.TrafficClass = q.TrafficClass
+	}
+	return true
+}
+
+// multiPath answers a query for paths between sets of ports (IBTA 15.2.5.20) that one packet
+// holds.
+func (m *Manager) multiPath(q *query) {
+	var r sa.MultiPathRecord
+	r.Parse(&q.data)
+	if r.Sources == 0 || r.Destinations == 0 || int(r.Sources)+int(r.Destinations) > len(r.GIDs) {
+		m.refuse(q, sa.StatusInvalid)
+		return
+	}
+	var ends [2][]pathEnd
+	for i, gid := range r.GIDs[:r.Sources+r.Destinations] {
+		e, ok := m.findEnd(gid)
+		if !ok {
+			m.refuse(q, sa.StatusInvalidGID)
+			return
+		}
+		side := 0
+		if i >= int(r.Sources) {
+			side = 1
+		}
+		ends[side] = append(ends[side], pathEnd{e, m.lidsOf(e)})
+	}
+	if q.header.RMPP.Flags&rmpp.Active != 0 { // a request of one segment, which wants an ACK
+		m.answers = append(m.answers, q.acknowledgement())
+	}
+	want := pathQuery{limit: 1<<7 - 1}
+	for _, c := range multiPathComponents {
+		if q.header.ComponentMask&c.multi != 0 {
+			want.mask |= c.single
 		}
 	}
-	if hasLID {
-		at, ok := m.findLID(lid)
-		return at, lid, ok && (!hasGID || at == e)
+	want.record = sa.PathRecord{PKey: r.PKey, SL: r.SL, MTU: r.MTU, Rate: r.Rate, LifeTime: r.LifeTime, FlowLabel: r.FlowLabel, TrafficClass: r.TrafficClass}
+	t := newTable(q)
+	if !m.addPaths(t, &want, ends[0], ends[1]) {
+		m.refuse(q, sa.StatusNoResources)
+		return
 	}
-	return e, m.fabric.Port(e).LID, ok
+	m.answerTable(q, t)
+}
+
+// multiPathComponents are the components of a MultiPathRecord that a path is compared by, and
+// those of a PathRecord.
+var multiPathComponents = []struct{ multi, single uint64 }{
+	{1 << 2, sa.PathFlowLabel}, {1 << 4, sa.PathTrafficClass}, {1 << 7, sa.PathPKey}, {1 << 9, sa.PathSL}, {1 << 10, sa.PathMTUSelector},
+	{1 << 11, sa.PathMTU}, {1 << 12, sa.PathRateSelector}, {1 << 13, sa.PathRate}, {1 << 14, sa.PathLifeTimeSelector}, {1 << 15, sa.PathLifeTime},
 }
 
 // linkLimits are the smallest MTU and rate of the links of a path. A path from a
@@ -110,14 +247,16 @@ func rateIndex(w topology.Width, s topology.Speed) int {
 
 // allowsRate compares rates, whose codes are not in their order.
 func allowsRate(l sa.Limit, code uint8) bool {
-	limit, rate := 0, 0
+	limit := ratePlace(l.Value)
+	return limit != 0 && sa.Limit{Selector: l.Selector, Value: limit}.Allows(ratePlace(code))
+}
+
+// ratePlace is the place of a code in the order of rates, from 1 on, or 0 for an unknown code.
+func ratePlace(code uint8) uint8 {
 	for i := range rates {
-		if rates[i].code == l.Value {
-			limit = i + 1
-		}
 		if rates[i].code == code {
-			rate = i + 1
+			return uint8(i + 1)
 		}
 	}
-	return limit != 0 && sa.Limit{Selector: l.Selector, Value: uint8(limit)}.Allows(uint8(rate))
+	return 0
 }

@@ -65,5 +65,9 @@ func (m *Manager) finishSweep() {
 	m.status.Sweeps++
 	m.status.Failures = m.failures
 	m.reregister = false
+	if m.fabric != nil {
+		m.announcePorts(m.announced)
+		m.announced = m.admin.byGUID
+	}
 	m.next = m.now + m.config.SweepInterval
 }

@@ -108,8 +108,9 @@ func (m *Manager) answered(p *smp.Packet) {
 	q.done(p)
 }
 
-// forget drops all requests without calling anybody.
-func (r *requests) forget() {
-	r.waiting = nil
-	clear(r.outstanding)
+// forget drops all requests without calling anybody, and the work of the administrator.
+func (m *Manager) forget() {
+	m.requests.waiting = nil
+	clear(m.requests.outstanding)
+	m.admin.reading, m.admin.transfers, m.admin.reports = 0, nil, nil
 }

@@ -26,6 +26,7 @@ type rig struct {
 	lose     func() bool
 	watch    func(p *smp.Packet)
 	spoil    func(b *[mad.Len]byte) // changes what managers receive
+	general  [][mad.Len]byte        // what administrators sent
 }
 
 // linkDelay is the time that a packet takes to the next node.
@@ -267,6 +268,10 @@ func (r *rig) pump(node int, m *Manager) {
 		var d Departure
 		if !m.Next(r.now, &d) {
 			return
+		}
+		if d.QPN != 0 {
+			r.general = append(r.general, d.MAD)
+			continue
 		}
 		if r.watch != nil {
 			var p smp.Packet

@@ -2,7 +2,8 @@
 // it discovers the subnet by directed routes, assigns LIDs, computes and
 // programs forwarding tables, brings links up, watches for changes, and agrees
 // with other managers on one master. As subnet administrator (chapter 15) it
-// answers queries for single records and keeps multicast groups.
+// answers queries for records and tables, and keeps multicast groups, services
+// and subscriptions to notices.
 //
 // The Manager is a machine: management packets in, management packets out,
 // next deadline. It does no I/O and reads no clock. How packets travel is the
@@ -23,13 +24,22 @@ const Never time.Duration = 1<<63 - 1
 
 // A Config says how a manager works. Zero values have defaults.
 type Config struct {
-	GUID      uint64 // of the port at which the manager runs
-	Priority  uint8  // 0 to 15; among equals the lower GUID wins (IBTA 14.4.1)
-	SMKey     uint64
-	MKey      uint64
+	GUID     uint64 // of the port at which the manager runs
+	Priority uint8  // 0 to 15; among equals the lower GUID wins (IBTA 14.4.1)
+	SMKey    uint64 // of the managers that agree with this one: 1, which others have as their default
+	MKey     uint64
+
+	// AdministrationKey is the SM_Key of trusted queries to the administrator: 1, which
+	// other managers and tools have as their default.
+	AdministrationKey uint64
+
 	GIDPrefix uint64 // of the subnet: fe80::/64
 	LMC       uint8
 	Algorithm routing.Algorithm // UpDown takes its place where it cannot route the fabric
+
+	// Partitions are the partitions of the subnet. Without any, all ports are full members
+	// of the default one.
+	Partitions []Partition
 
 	MaxNodes      int           // of a fabric, beyond which a sweep takes no notice of more: 49,151
 	Outstanding   int           // requests without an answer: 64
@@ -42,6 +52,8 @@ type Config struct {
 
 func (c *Config) setDefaults() {
 	set(&c.GIDPrefix, 0xfe80000000000000)
+	set(&c.SMKey, 1)
+	set(&c.AdministrationKey, 1)
 	set(&c.MaxNodes, topology.LastUnicastLID)
 	set(&c.Outstanding, 64)
 	set(&c.Timeout, 200*time.Millisecond)
@@ -58,24 +70,33 @@ func set[T comparable](v *T, otherwise T) {
 	}
 }
 
-// An Arrival is a packet of queue pair 0 for the manager.
+// MaxPriority is the highest priority of a manager.
+const MaxPriority = 15
+
+// An Arrival is a packet for the manager, which came to queue pair 0, or for
+// the administrator, which came to queue pair 1.
 type Arrival struct {
-	SLID uint16
-	SL   uint8
-	MAD  *[mad.Len]byte
+	SLID      uint16
+	SL        uint8
+	SourceQPN uint32
+	MAD       *[mad.Len]byte
 }
 
-// A Departure is a packet that the manager sends from queue pair 0.
+// A Departure is a packet that leaves from queue pair QPN and has a
+// destination of its own. QPN is 0 for the manager's packets.
 type Departure struct {
-	DLID uint16 // the permissive LID for a directed route
-	SL   uint8
-	MAD  [mad.Len]byte
+	DLID           uint16 // the permissive LID for a directed route
+	SL             uint8
+	QPN            uint32
+	DestinationQPN uint32
+	MAD            [mad.Len]byte
 }
 
 // A Manager is a subnet manager. It is not safe for concurrent use.
 type Manager struct {
 	config Config
 	state  smp.SMState
+	off    bool // stopped
 	now    time.Duration
 	acts   uint32 // ActCount of SMInfo
 
@@ -100,7 +121,10 @@ type Manager struct {
 	tables     *routing.Tables
 	view       []*node // the nodes of fabric, by index
 
+	admin     administrator
+	announced map[uint64]topology.End // the ports with LIDs at the end of the last sweep
 	groups    map[mad.GID]*group
+	mgids     uint16                                                // MGIDs that the manager has made
 	multicast map[uint64]map[multicastBlock]smp.MulticastForwarding // what switches hold, by GUID
 	status    Status
 }
@@ -138,7 +162,7 @@ func (m *Manager) Status() Status {
 
 // Idle reports whether the manager has nothing to do before its deadline.
 func (m *Manager) Idle() bool {
-	return m.phase == idle && !m.again && m.requests.empty() && len(m.answers) == 0
+	return m.phase == idle && !m.again && m.requests.empty() && len(m.answers) == 0 && len(m.admin.transfers) == 0 && len(m.admin.reports) == 0
 }
 
 // Fabric returns the fabric as the last complete sweep found it, and the tables
@@ -155,7 +179,7 @@ func (m *Manager) Next(now time.Duration, out *Departure) bool {
 			m.answers = m.answers[1:]
 			return true
 		}
-		if m.send(out) {
+		if m.sendTransfers(out) || m.sendReports(out) || m.send(out) {
 			return true
 		}
 		if !m.requests.empty() || !m.advance() {
@@ -169,21 +193,39 @@ func (m *Manager) Deadline() time.Duration {
 	if len(m.answers) > 0 || m.requests.ready(m.config.Outstanding) {
 		return 0
 	}
-	if !m.requests.empty() {
-		return m.requests.deadline()
-	}
-	if m.phase != idle || m.again && m.state != smp.SMStandby && m.state != smp.SMNotActive {
+	d := m.administrationDeadline()
+	switch {
+	case !m.requests.empty():
+		return min(d, m.requests.deadline())
+	case m.phase != idle || m.again && m.state != smp.SMStandby && m.state != smp.SMNotActive:
 		return 0
+	case m.state == smp.SMNotActive:
+		return d
 	}
-	if m.state == smp.SMNotActive {
-		return Never
+	return min(d, m.next)
+}
+
+// Stop makes the manager as if it was not there: it sends nothing and ignores what comes.
+func (m *Manager) Stop() {
+	m.forget()
+	m.answers, m.off = nil, true
+	m.state, m.phase, m.again, m.master = smp.SMNotActive, idle, false, nil
+}
+
+// Restart makes a stopped manager discover the subnet, and become master or stand by.
+func (m *Manager) Restart() {
+	if m.off {
+		m.off = false
+		m.rediscover()
 	}
-	return m.next
 }
 
 // Receive handles a packet.
 func (m *Manager) Receive(now time.Duration, in *Arrival) {
 	m.now = now
+	if m.off {
+		return
+	}
 	var p smp.Packet
 	p.Parse(in.MAD)
 	switch {

@@ -332,3 +332,44 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// opensm takes a handover without an ACKNOWLEDGE.
+func TestHandoverNeedsNoAcknowledge(t *testing.T) {
+	r := newRig(t, "star:4")
+	old := r.manage(1, Config{Priority: 3})
+	r.settle(old)
+	lost := false
+	r.watch = func(p *smp.Packet) {
+		lost = p.Attribute == smp.AttrSMInfo && p.Method == mad.MethodSet && p.Modifier == smp.SMAcknowledge
+	}
+	r.lose = func() bool { // the ACKNOWLEDGE alone
+		l := lost
+		lost = false
+		return l
+	}
+	higher := r.manage(2, Config{Priority: 7})
+	r.pass(time.Minute)
+	if old.Status().State != smp.SMStandby || higher.Status().State != smp.SMMaster {
+		t.Fatalf("%v and %v", old.Status().State, higher.Status().State)
+	}
+}
+
+func TestManagerWithAnotherKeyIsNotTrusted(t *testing.T) {
+	r := newRig(t, "star:4")
+	old := r.manage(1, Config{Priority: 3})
+	r.settle(old)
+	other := New(&Config{GUID: 99, Priority: 9, SMKey: 5})
+	info := other.ownInfo()
+	p := smp.NewRouted(mad.MethodSet, smp.AttrSMInfo, smp.SMHandover, 3, 0)
+	info.Put(&p.Data)
+	var b [mad.Len]byte
+	p.Put(&b)
+	old.Receive(r.now, &Arrival{SLID: 1, MAD: &b})
+	var out Departure
+	if !old.Next(r.now, &out) {
+		t.Fatal("no answer")
+	}
+	if p.Parse(&out.MAD); p.Status != mad.StatusInvalid || !old.Idle() {
+		t.Errorf("status %#x", p.Status)
+	}
+}

@@ -20,6 +20,9 @@ func (m *Manager) readManager(n *node, i int) {
 		}
 		o := manager{path: path}
 		o.info.Parse(&p.Data)
+		if o.info.SMKey != m.config.SMKey { // it is not trusted, and takes no part in the election
+			return
+		}
 		m.managers = append(m.managers, o)
 	})
 }
@@ -63,11 +66,12 @@ func (m *Manager) becomeMaster() {
 	clear(m.programmed) // another manager may have written the tables
 	clear(m.multicast)
 	clear(m.groups)
+	m.admin, m.announced = administrator{}, nil
 }
 
 // standBy leaves the subnet to another manager, and polls it.
 func (m *Manager) standBy(master *manager) {
-	m.requests.forget()
+	m.forget()
 	m.state, m.phase, m.again, m.master, m.unanswered = smp.SMStandby, idle, false, master, 0
 	m.next = m.now + m.config.PollInterval
 }
@@ -101,11 +105,15 @@ func (m *Manager) poll() {
 	})
 }
 
-// handOver offers the subnet to a manager that precedes this one. This one stays
-// master until the other acknowledges.
+// handOver offers the subnet to a manager that precedes this one, and leaves it when the other
+// takes it. Managers need not send the ACKNOWLEDGE of IBTA 14.4.1.3: opensm never does.
 func (m *Manager) handOver(to *manager) {
 	info := m.ownInfo()
-	m.set(to.path, smp.AttrSMInfo, smp.SMHandover, &info, func(*smp.Packet) {})
+	m.set(to.path, smp.AttrSMInfo, smp.SMHandover, &info, func(p *smp.Packet) {
+		if p != nil && m.state == smp.SMMaster {
+			m.standBy(to)
+		}
+	})
 }
 
 func (m *Manager) ownInfo() smp.SMInfo {
@@ -142,6 +150,8 @@ func (m *Manager) answer(in *Arrival, r *smp.Packet) {
 // present state has one (IBTA 14.4.1.2, table of SMInfo controls).
 func (m *Manager) obey(p *smp.Packet, other *smp.SMInfo) bool {
 	switch {
+	case other.SMKey != m.config.SMKey:
+		return false
 	case p.Modifier == smp.SMHandover && (m.state == smp.SMStandby || m.state == smp.SMMaster):
 		m.takeOver(p)
 	case p.Modifier == smp.SMAcknowledge && m.state == smp.SMMaster:
@@ -149,8 +159,9 @@ func (m *Manager) obey(p *smp.Packet, other *smp.SMInfo) bool {
 		if m.master == nil {
 			m.rediscover()
 		}
+	case p.Modifier == smp.SMAcknowledge && m.state == smp.SMStandby && m.master != nil && m.master.info.GUID == other.GUID:
 	case p.Modifier == smp.SMDisable && m.state == smp.SMStandby:
-		m.requests.forget()
+		m.forget()
 		m.state, m.phase = smp.SMNotActive, idle
 	case p.Modifier == smp.SMStandBy && m.state == smp.SMNotActive:
 		m.rediscover()
@@ -166,7 +177,7 @@ func (m *Manager) obey(p *smp.Packet, other *smp.SMInfo) bool {
 // the way by which its packet came.
 func (m *Manager) takeOver(p *smp.Packet) {
 	if m.state == smp.SMStandby {
-		m.requests.forget()
+		m.forget()
 		m.phase = idle
 		m.becomeMaster()
 	}

@@ -20,7 +20,15 @@ func (s *Subnet) Repair(at topology.End) { s.setCut(at, false) }
 
 func (s *Subnet) setCut(at topology.End, cut bool) {
 	c := s.cable(at)
-	if c.peer.Port == 0 || c.cut == cut {
+	if c.peer.Port == 0 && c.trunk == nil || c.cut == cut {
+		return
+	}
+	if c.trunk != nil {
+		c.cut = cut
+		if cut {
+			s.lose(at)
+		}
+		s.changed = append(s.changed, at)
 		return
 	}
 	for _, e := range []topology.End{at, c.peer} {
@@ -49,8 +57,13 @@ func (s *Subnet) lose(e topology.End) {
 func (s *Subnet) follow(e topology.End) {
 	m := s.members[e.Node]
 	m.agent.LinkChanged(s.now, e.Port)
+	m.notify(e.Port, 0)
 	s.schedule(m)
 	c := &m.cables[e.Port]
+	if c.trunk != nil {
+		c.trunk.Changed()
+		return
+	}
 	if c.peer.Port == 0 || m.node.Link(e.Port).Physical == smp.PhysicalLinkUp {
 		return
 	}
@@ -90,36 +103,50 @@ func (s *Subnet) trained(e topology.End, epoch uint32) {
 	s.schedule(b)
 }
 
-// linkOf is the link that the ends of a port's cable agree on.
+// linkOf has the widths and speeds that the ends of a port's cable may agree on: those that
+// the topology names, and the lower ones.
 func linkOf(p *topology.Port) hardware.Link {
-	l := hardware.Link{Speed: smp.SpeedQDR}
+	l := hardware.Link{Width: smp.Width1x, Speed: smp.SpeedSDR | smp.SpeedDDR | smp.SpeedQDR}
 	switch p.Width {
 	case 1:
-		l.Width = smp.Width1x
 	case 2:
-		l.Width = smp.Width2x
+		l.Width |= smp.Width2x
 	case 8:
-		l.Width = smp.Width8x
+		l.Width |= smp.Width4x | smp.Width8x
 	case 12:
-		l.Width = smp.Width12x
+		l.Width |= smp.Width4x | smp.Width12x
 	default:
-		l.Width = smp.Width4x
+		l.Width |= smp.Width4x
 	}
 	switch p.Speed {
 	case topology.SDR:
 		l.Speed = smp.SpeedSDR
 	case topology.DDR:
-		l.Speed = smp.SpeedDDR
+		l.Speed = smp.SpeedSDR | smp.SpeedDDR
 	case topology.FDR10, topology.FDR:
 		l.ExtSpeed = smp.ExtSpeedFDR
 	case topology.EDR:
-		l.ExtSpeed = smp.ExtSpeedEDR
+		l.ExtSpeed = smp.ExtSpeedFDR | smp.ExtSpeedEDR
 	case topology.HDR:
-		l.ExtSpeed = smp.ExtSpeedHDR
+		l.ExtSpeed = smp.ExtSpeedFDR | smp.ExtSpeedEDR | smp.ExtSpeedHDR
 	case topology.NDR, topology.XDR:
-		l.ExtSpeed = smp.ExtSpeedNDR
+		l.ExtSpeed = smp.ExtSpeedFDR | smp.ExtSpeedEDR | smp.ExtSpeedHDR | smp.ExtSpeedNDR
 	}
 	return l
+}
+
+// supported has the widths and speeds of a node: those of its cables.
+func supported(t *topology.Node) (all hardware.Link) {
+	for i := range t.Ports {
+		if p := &t.Ports[i]; p.Peer.Port != 0 {
+			l := linkOf(p)
+			all.Width, all.Speed, all.ExtSpeed = all.Width|l.Width, all.Speed|l.Speed, all.ExtSpeed|l.ExtSpeed
+		}
+	}
+	if all.Width == 0 {
+		return linkOf(new(topology.Port))
+	}
+	return all
 }
 
 // Sizes of tables: those of a small switch, which most fabrics have.
@@ -133,13 +160,12 @@ const (
 
 // agentConfig describes a node to its agents.
 func agentConfig(t *topology.Node, pc *port.Config) *agent.Config {
+	link := supported(t)
 	c := &agent.Config{
 		Type: smp.NodeType(t.Kind), NumPorts: t.NumPorts(), Description: t.Description, SystemImageGUID: t.SystemGUID,
 		NodeGUID: t.GUID, VendorID: t.VendorID, DeviceID: uint16(t.DeviceID), Partitions: adapterPartitions,
-		Width:    smp.Width1x | smp.Width2x | smp.Width4x | smp.Width8x | smp.Width12x,
-		Speed:    smp.SpeedSDR | smp.SpeedDDR | smp.SpeedQDR,
-		ExtSpeed: smp.ExtSpeedFDR | smp.ExtSpeedEDR | smp.ExtSpeedHDR | smp.ExtSpeedNDR,
-		MTU:      mad.MTUFrom(4096), VLs: lanesOf(pc.VLs), Arbitration: arbitrationLen, GUIDs: adapterGUIDs,
+		Width: link.Width, Speed: link.Speed, ExtSpeed: link.ExtSpeed,
+		MTU: mad.MTUFrom(4096), VLs: lanesOf(pc.VLs), Arbitration: arbitrationLen, GUIDs: adapterGUIDs,
 	}
 	first, last := t.EndPorts()
 	for p := first; p <= last; p++ {

@@ -11,26 +11,46 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// Queue pair 1 and its Q_Key (IBTA 3.9.3, 10.2.5).
-const (
-	gsiQPN  = 1
-	gsiQKey = 0x80010000
-)
-
 // deliver sorts the packets that end at a node: those of queue pairs 0 and 1 wait for the
 // agents, the others are the program's.
 func (s *Subnet) deliver(m *member, port int, frame []byte) bool {
 	var n ib.Native
-	if n.Parse(frame) == ib.OK && n.LRH.Next >= ib.LocalBTH && queuePair(n.Body) <= gsiQPN {
+	if n.Parse(frame) == ib.OK && n.LRH.Next >= ib.LocalBTH && queuePair(n.Body) <= mad.GSIQPN {
+		if len(m.held) > 0 && queuePair(n.Body) == mad.GSIQPN {
+			return false
+		}
 		m.inbox = append(m.inbox, frameAt{port, frame})
 		return true
 	}
-	if m.program != nil {
+	switch {
+	case m.stalled>>n.LRH.SL&1 != 0:
+		return false
+	case s.arrived(n.Body):
+		s.pool.Recycle(frame)
+		return true
+	case m.program != nil:
 		return m.program.Packet(s.now, port, frame)
 	}
-	s.drop(m, port, reason.Detail{Reason: reason.PacketQPN, Found: uint64(queuePair(n.Body))})
-	s.pool.Recycle(frame)
+	s.unwanted(m, frameAt{port, frame})
 	return true
+}
+
+// offer gives a packet of queue pair 1 to the node's program.
+func (s *Subnet) offer(m *member, f frameAt) {
+	switch {
+	case m.program == nil:
+		s.unwanted(m, f)
+	case len(m.held) > 0 || !m.program.Packet(s.now, f.port, f.frame):
+		m.held = append(m.held, f)
+	}
+}
+
+// unwanted drops a packet for a program that the node does not have.
+func (s *Subnet) unwanted(m *member, f frameAt) {
+	var n ib.Native
+	n.Parse(f.frame)
+	s.drop(m, f.port, reason.Detail{Reason: reason.PacketQPN, Found: uint64(queuePair(n.Body))})
+	s.pool.Recycle(f.frame)
 }
 
 // queuePair is the destination of a packet that has a BTH.
@@ -55,10 +75,16 @@ func (s *Subnet) manage(m *member) {
 		if m.inbox = m.inbox[1:]; len(m.inbox) == 0 {
 			m.inbox = nil
 		}
-		s.receiveMAD(m, f.port, f.frame)
-		s.pool.Recycle(f.frame)
+		if s.receiveMAD(m, f.port, f.frame) {
+			s.offer(m, f)
+		} else {
+			s.pool.Recycle(f.frame)
+		}
 	}
-	for {
+	if m.agent.Deadline() <= s.now {
+		m.agent.Expire(s.now)
+	}
+	for m.agent.Deadline() <= s.now {
 		var out agent.Departure
 		o, ok := m.agent.Trap(s.now, &out)
 		if !ok {
@@ -66,33 +92,47 @@ func (s *Subnet) manage(m *member) {
 		}
 		s.carryOut(m, &agent.Arrival{Port: out.Port, SLID: out.SLID, DLID: out.DLID}, o, &out)
 	}
-	s.managerTurn(m)
+	if m.manager != nil && m.manager.Deadline() <= s.now {
+		s.managerTurn(m)
+	}
 	s.drain(m)
 }
 
-// receiveMAD gives a management packet to a node's agents.
-func (s *Subnet) receiveMAD(m *member, port int, frame []byte) {
+// receiveMAD gives a management packet to a node's agents and administrator. It reports
+// whether the packet is one of queue pair 1 for the node's program.
+func (s *Subnet) receiveMAD(m *member, port int, frame []byte) (program bool) {
 	var n ib.Native
 	var p ib.Packet
 	if n.Parse(frame) != ib.OK || p.Parse(n.Body) != ib.OK || len(p.Payload) != mad.Len || p.Opcode != ib.UDSendOnly {
 		s.drop(m, port, reason.Detail{Reason: reason.PacketLRHLength, Expected: mad.Len, Found: uint64(len(p.Payload))})
-		return
+		return false
 	}
 	if want := ib.NativeICRC(frame[:len(frame)-ib.VCRCLen]); want != ib.ICRC(n.Body) {
 		s.drop(m, port, reason.Detail{Reason: reason.PacketICRC, Expected: uint64(want), Found: uint64(ib.ICRC(n.Body))})
-		return
+		return false
 	}
-	if p.DestQPN == gsiQPN && p.DETH.QKey != gsiQKey {
-		s.drop(m, port, reason.Detail{Reason: reason.PacketQKey, Expected: gsiQKey, Found: uint64(p.DETH.QKey)})
-		return
+	if p.DestQPN == mad.GSIQPN && p.DETH.QKey != mad.GSIQKey { // IBTA 10.2.5
+		s.drop(m, port, reason.Detail{Reason: reason.PacketQKey, Expected: mad.GSIQKey, Found: uint64(p.DETH.QKey)})
+		return false
 	}
 	in := agent.Arrival{
 		Port: port, SLID: uint16(n.LRH.SLID), DLID: uint16(n.LRH.DLID), SL: n.LRH.SL, QPN: p.DestQPN, SourceQPN: p.DETH.SrcQPN,
 		PKey: p.PKey, MAD: (*[mad.Len]byte)(p.Payload),
 	}
 	var out agent.Departure
-	s.carryOut(m, &in, m.agent.Receive(s.now, &in, &out), &out)
+	o := m.agent.Receive(s.now, &in, &out)
+	if in.QPN == mad.GSIQPN && o == agent.Local {
+		return !s.administer(m, &in)
+	}
+	s.carryOut(m, &in, o, &out)
+	if in.QPN == smp.QPN && in.MAD[methodAt] == mad.MethodSet {
+		m.notify(port, 0)
+	}
+	return false
 }
+
+// methodAt is where a management packet has its method (IBTA 13.4.2).
+const methodAt = 3
 
 // SendMAD sends a management packet of a node's program. Port is that of an adapter, or 0 of
 // a switch. A packet of queue pair 0 may be for the node itself.
@@ -136,8 +176,36 @@ func (s *Subnet) sendMAD(m *member, out *agent.Departure) {
 		p.DETH.QKey = out.QKey
 	}
 	frame := ib.AppendNative(s.pool.Buffer(0), h, nil, &p)
+	if s.config.Port.NoVCRC {
+		clear(frame[len(frame)-ib.VCRCLen:])
+	}
 	if !m.node.Send(s.now, out.Port, frame) {
 		s.pool.Recycle(frame)
 		s.drop(m, out.Port, reason.Detail{Reason: reason.FabricPortState})
 	}
+}
+
+// violated makes the agent of a node report a packet whose P_Key a port refuses.
+func (s *Subnet) violated(m *member, port int, frame []byte) {
+	if v, ok := violation(frame); ok {
+		m.agent.PKeyViolation(s.now, port, &v)
+	}
+}
+
+// violation is what a trap says of a packet. Only datagrams name the queue pair that sent them.
+func violation(frame []byte) (v agent.Violation, ok bool) {
+	var n ib.Native
+	var p ib.Packet
+	if n.Parse(frame) != ib.OK || n.LRH.Next < ib.LocalBTH || len(n.Body) < ib.BTHLen {
+		return v, false
+	}
+	if p.Parse(n.Body) != ib.OK {
+		p = ib.Packet{}
+		p.BTH.Parse(n.Body)
+	}
+	v = agent.Violation{SLID: uint16(n.LRH.SLID), DLID: uint16(n.LRH.DLID), SL: n.LRH.SL, SourceQPN: p.DETH.SrcQPN, DestinationQPN: p.DestQPN, Key: uint32(p.PKey)}
+	if n.LRH.Next == ib.GlobalGRH {
+		v.Global, v.Source, v.Destination = true, n.GRH.SGID, n.GRH.DGID
+	}
+	return v, true
 }

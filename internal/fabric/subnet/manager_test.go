@@ -187,3 +187,48 @@ func (r *managed) between(k topology.Kind) topology.End {
 	r.t.Fatal("no such cable")
 	return topology.End{}
 }
+
+// A datagram of a partition that its source or its destination is not in does not pass the switch,
+// which counts it at the port that refuses it.
+func TestPartitionsPart(t *testing.T) {
+	r := &managed{rig: newRig(t, "star:4")}
+	r.ends = r.adapters()
+	f := r.config.Fabric
+	guid := func(i int) uint64 { return f.Nodes[r.ends[i]].Ports[1].GUID }
+	r.manager = sm.New(&sm.Config{GUID: guid(0), Partitions: []sm.Partition{
+		{Key: 1, Members: map[uint64]sm.Membership{guid(1): sm.FullMember, guid(2): sm.LimitedMember}},
+		{Key: 2, Members: map[uint64]sm.Membership{guid(2): sm.FullMember, guid(3): sm.FullMember}},
+	}})
+	r.Manage(r.now, r.ends[0], r.manager)
+	for i, n := range r.ends {
+		r.sinks = append(r.sinks, &sink{})
+		r.Attach(n, r.sinks[i])
+	}
+	r.settle()
+	r.drops = nil
+	for i, x := range []struct {
+		from, to int
+		key      uint16
+		arrives  bool
+	}{{1, 2, 0x8001, true}, {2, 1, 1, true}, {2, 3, 0x8002, true}, {1, 2, 0x8002, false}, {1, 3, 0x8001, false}} {
+		payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(x.from)), uint32(i))
+		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: x.key, DestQPN: 77}, Payload: payload}
+		frame := ib.AppendNative(r.Pool().Buffer(0), ib.LRH{Next: ib.LocalBTH, DLID: ib.LID(r.lid(x.to)), SLID: ib.LID(r.lid(x.from))}, nil, &p)
+		r.Send(r.now, topology.End{Node: r.ends[x.from], Port: 1}, frame)
+		r.Run(r.now + time.Millisecond)
+		if got := slices.Contains(r.sinks[x.to].got, datagram{uint32(x.from), uint32(i)}); got != x.arrives {
+			t.Errorf("from %d to %d in %#x: arrived %v, drops %v", x.from, x.to, x.key, got, r.drops)
+		}
+	}
+	if len(r.drops) != 2 {
+		t.Errorf("drops: %v", r.drops)
+	}
+	a := r.get(r.ends[1], []uint8{1}, smp.AttrPortInfo, uint32(f.Port(topology.End{Node: r.ends[1], Port: 1}).Peer.Port))
+	var info smp.PortInfo
+	if a == nil {
+		t.Fatal("the switch does not answer")
+	}
+	if info.Parse(&a.Data); info.PKeyViolations != 1 {
+		t.Errorf("the sender's switch counted %d violations, expected 1", info.PKeyViolations)
+	}
+}

@@ -17,6 +17,7 @@ package subnet
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"time"
 
 	"softrdma/internal/eventqueue"
@@ -41,15 +42,18 @@ const training = time.Microsecond
 // A Program is what runs on a node above its agents: managers, drivers, tools. It is called
 // from within Run, and may call Send and SendMAD.
 type Program interface {
-	// MAD gets a management packet that is not the agents'. It keeps nothing of it.
+	// MAD gets a packet of queue pair 0 that is not for the agents or the manager. It keeps
+	// nothing of it.
 	MAD(now time.Duration, in *agent.Arrival)
 
-	// Packet gets another packet, from LRH to VCRC, with the port by which it came. It owns
-	// the frame if it returns true. With false the packet stays in the node, and with it its
+	// Packet gets another packet, from LRH to VCRC, with the port by which it came: data, and
+	// packets of queue pair 1 that are not for the agents or the administrator. It owns the
+	// frame if it returns true. With false the packet stays in the node, and with it its
 	// lane, until Resume.
 	Packet(now time.Duration, port int, frame []byte) bool
 
-	// Notify tells what a manager changed at an end port.
+	// Notify tells that a manager changed something at an end port, or that the state of its
+	// link may have changed, for which the event is 0.
 	Notify(port int, e agent.Event)
 }
 
@@ -60,19 +64,26 @@ type Config struct {
 	Port   port.Config      // of each port; the number is set
 	Node   node.Config      // Hop and StoreAndForward alone
 
+	// FaultSeed is the seed of the random numbers by which faults of cables happen.
+	FaultSeed int64
+
 	// Dropped is called for each packet that is dropped. It may be nil.
 	Dropped func(at topology.End, d reason.Detail)
 }
 
 // A Subnet is nodes, cables and agents.
 type Subnet struct {
-	config  Config
-	now     time.Duration
-	pool    port.Pool
-	members []*member
-	flights eventqueue.Queue[flight]
-	due     dueHeap
-	changed []topology.End // whose link state may have changed
+	config   Config
+	now      time.Duration
+	pool     port.Pool
+	members  []*member
+	flights  eventqueue.Queue[flight]
+	due      dueHeap
+	changed  []topology.End // whose link state may have changed
+	random   *rand.Rand     // of faults; nil until there are some
+	loads    []*load
+	loadBase uint32                  // number of the first load
+	pace     eventqueue.Queue[*load] // when loads send
 }
 
 // A member is a node with its agents.
@@ -84,7 +95,10 @@ type member struct {
 	program  Program
 	manager  *sm.Manager // nil without one
 	inbox    []frameAt   // of queue pairs 0 and 1
+	held     []frameAt   // of queue pair 1, which the program did not take
 	cables   []cable     // by port
+	stalled  uint16      // service levels, see Stall
+	loads    []*load     // that it sends
 
 	deadline time.Duration
 	place    int // in the heap of deadlines
@@ -92,10 +106,12 @@ type member struct {
 
 // A cable is one end of a cable.
 type cable struct {
-	peer  topology.End // Port is 0 without a cable
-	cut   bool
-	epoch uint32 // counts the links that were up: what is under way on an older one is lost
-	link  hardware.Link
+	peer   topology.End // Port is 0 without a cable
+	trunk  Trunk        // instead of a peer; nil for none
+	cut    bool
+	faults Faults
+	epoch  uint32 // counts the links that were up: what is under way on an older one is lost
+	link   hardware.Link
 }
 
 type frameAt struct {
@@ -133,8 +149,10 @@ func (s *Subnet) newMember(i int) *member {
 	nc := node.Config{
 		Switch: m.isSwitch, Ports: t.NumPorts(), Port: s.config.Port, Hop: s.config.Node.Hop,
 		StoreAndForward: s.config.Node.StoreAndForward, Pool: &s.pool,
-		Deliver: func(port int, frame []byte) bool { return s.deliver(m, port, frame) },
-		Changed: func(port int) { s.changed = append(s.changed, topology.End{Node: i, Port: port}) },
+		Deliver:  func(port int, frame []byte) bool { return s.deliver(m, port, frame) },
+		Violated: func(port int, frame []byte) { s.violated(m, port, frame) },
+		Changed:  func(port int) { s.changed = append(s.changed, topology.End{Node: i, Port: port}) },
+		Writable: func(port int) { s.writable(m, port) },
 	}
 	if d := s.config.Dropped; d != nil {
 		nc.Dropped = func(port int, why reason.Detail) { d(topology.End{Node: i, Port: port}, why) }
@@ -144,17 +162,22 @@ func (s *Subnet) newMember(i int) *member {
 	}
 	m.node = node.New(nc)
 	ac := agentConfig(t, &s.config.Port)
-	ac.Notify = func(port int, e agent.Event) {
-		if m.program != nil {
-			m.program.Notify(port, e)
-		}
-	}
+	ac.Notify = func(port int, e agent.Event) { m.notify(port, e) }
 	m.agent = agent.New(ac, m.node)
 	return m
 }
 
+func (m *member) notify(port int, e agent.Event) {
+	if m.program != nil {
+		m.program.Notify(port, e)
+	}
+}
+
 // Attach sets the program of a node, nil for none.
 func (s *Subnet) Attach(node int, p Program) { s.members[node].program = p }
+
+// Program returns the program of a node, nil for none.
+func (s *Subnet) Program(node int) Program { return s.members[node].program }
 
 // Agent returns the agents of a node, which know its LIDs and GIDs.
 func (s *Subnet) Agent(node int) *agent.Agent { return s.members[node].agent }
@@ -165,7 +188,8 @@ func (s *Subnet) Node(node int) *node.Node { return s.members[node].node }
 // Pool returns the buffers for the frames of Send.
 func (s *Subnet) Pool() *port.Pool { return &s.pool }
 
-// Send sends a frame of the node's program by a port, from its LRH to its VCRC. If it
+// Send sends a frame of the node's program by a port, from its LRH to its VCRC (see
+// port.Config.NoVCRC). If it
 // returns true, the subnet owns the frame. With false the node has no room for it.
 func (s *Subnet) Send(now time.Duration, from topology.End, frame []byte) bool {
 	s.now = max(s.now, now)
@@ -179,15 +203,26 @@ func (s *Subnet) Send(now time.Duration, from topology.End, frame []byte) bool {
 func (s *Subnet) Resume(now time.Duration, at topology.End) {
 	s.now = max(s.now, now)
 	m := s.members[at.Node]
+	held := m.held
+	m.held = nil
+	for _, f := range held {
+		s.offer(m, f)
+	}
 	m.node.Resume(s.now, at.Port)
 	s.schedule(m)
 }
+
+// Wake makes a node look again at its agents, one of which the caller has changed.
+func (s *Subnet) Wake(node int) { s.schedule(s.members[node]) }
 
 // Deadline is when Run has something to do.
 func (s *Subnet) Deadline() time.Duration {
 	d := Never
 	if at, ok := s.flights.Next(); ok {
 		d = at
+	}
+	if at, ok := s.pace.Next(); ok {
+		d = min(d, at)
 	}
 	if len(s.due) > 0 {
 		d = min(d, s.due[0].deadline)
@@ -199,12 +234,16 @@ func (s *Subnet) Deadline() time.Duration {
 }
 
 // Run lets everything happen that is due until a time.
-func (s *Subnet) Run(until time.Duration) {
+func (s *Subnet) Run(until time.Duration) { s.RunAhead(until, until) }
+
+// RunAhead lets everything happen that is due until a time, which is not before now. What the
+// caller does next happens at now, or after the last event if that was later.
+func (s *Subnet) RunAhead(now, until time.Duration) {
 	for s.Deadline() <= until {
 		s.now = max(s.now, s.Deadline())
 		s.step()
 	}
-	s.now = max(s.now, until)
+	s.now = max(s.now, now)
 }
 
 // step lets happen what is due now.
@@ -216,6 +255,7 @@ func (s *Subnet) step() {
 		}
 		s.land(&f)
 	}
+	s.feedLoads()
 	for len(s.due) > 0 && s.due[0].deadline <= s.now {
 		m := s.due[0]
 		s.drain(m)
@@ -254,7 +294,14 @@ func (s *Subnet) drain(m *member) {
 			return
 		}
 		c := &m.cables[number]
-		if c.peer.Port == 0 || c.cut {
+		if c.trunk != nil {
+			if !c.cut {
+				c.trunk.Send(frame)
+			}
+			s.pool.Recycle(frame)
+			continue
+		}
+		if c.peer.Port == 0 || c.cut || c.faults != (Faults{}) && !s.disturb(c.faults, frame) {
 			s.pool.Recycle(frame)
 			continue
 		}
@@ -264,6 +311,7 @@ func (s *Subnet) drain(m *member) {
 
 // schedule notes when a node wants to be called.
 func (s *Subnet) schedule(m *member) {
+	before := m.deadline
 	m.deadline = min(m.node.Deadline(), m.agent.Deadline())
 	if m.manager != nil {
 		m.deadline = min(m.deadline, m.manager.Deadline())
@@ -272,6 +320,7 @@ func (s *Subnet) schedule(m *member) {
 		m.deadline = s.now
 	}
 	switch {
+	case m.deadline == before && (m.place >= 0 || before == Never):
 	case m.place >= 0 && m.deadline == Never:
 		heap.Remove(&s.due, m.place)
 	case m.place >= 0:

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/fabric/port"
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -59,7 +60,12 @@ func (r *rig) adapters() (list []int) {
 // get asks for an attribute along a route from the first port of a node, and returns the
 // answer, nil if there is none.
 func (r *rig) get(node int, route []uint8, attr mad.AttributeID, mod uint32) *smp.Packet {
-	p := smp.NewDirected(mad.MethodGet, attr, mod, 7, 0, route)
+	return r.ask(node, smp.NewDirected(mad.MethodGet, attr, mod, 7, 0, route))
+}
+
+// ask sends a request from the first port of a node, and returns the answer, nil if there is
+// none.
+func (r *rig) ask(node int, p smp.Packet) *smp.Packet {
 	out := agent.Departure{Port: 1, DLID: smp.PermissiveLID, SLID: smp.PermissiveLID}
 	p.Put(&out.MAD)
 	r.tool.got = nil
@@ -142,6 +148,58 @@ func TestCutAndRepairMoveTheLinkOfBothEnds(t *testing.T) {
 	}
 	if r.get(a[0], route, smp.AttrNodeInfo, 0) == nil {
 		t.Errorf("no answer over the repaired cable: %v", r.drops)
+	}
+}
+
+// A port supports what its cable does, and a manager may enable less: the link trains to the
+// highest that both ends have enabled.
+func TestLinkTrainsToWhatIsEnabled(t *testing.T) {
+	r := newRig(t, "star:2,width=4,speed=EDR")
+	a := r.adapters()
+	at := topology.End{Node: a[1], Port: 1}
+	far := r.config.Fabric.Port(at).Peer
+	route := []uint8{1}
+	var info smp.PortInfo
+	info.Parse(&r.get(a[0], route, smp.AttrPortInfo, uint32(far.Port)).Data)
+	if info.WidthSupported != smp.Width1x|smp.Width4x || info.WidthActive != smp.Width4x ||
+		info.ExtSpeedSupported != smp.ExtSpeedFDR|smp.ExtSpeedEDR || info.ExtSpeedActive != smp.ExtSpeedEDR {
+		t.Fatalf("port of a 4x EDR cable: %+v", info)
+	}
+	info.WidthEnabled, info.ExtSpeedEnabled, info.State, info.Physical = smp.Width1x, smp.ExtSpeedFDR, smp.PortDown, smp.PhysicalPolling
+	set := smp.NewDirected(mad.MethodSet, smp.AttrPortInfo, uint32(far.Port), 7, 0, route)
+	info.Put(&set.Data)
+	if x := r.ask(a[0], set); x == nil || x.Status != 0 {
+		t.Fatalf("answer %+v, drops %v", x, r.drops)
+	}
+	r.Run(r.now + time.Millisecond)
+	for _, e := range []topology.End{at, far} {
+		if l := r.Node(e.Node).Link(e.Port); l.State != smp.PortInit || l.Width != smp.Width1x || l.ExtSpeed != smp.ExtSpeedFDR {
+			t.Errorf("%v: %+v, expected 1x FDR in Init", e, l)
+		}
+	}
+}
+
+func TestViolationNamesBothQueuePairsOfADatagram(t *testing.T) {
+	h := ib.LRH{Next: ib.LocalBTH, SL: 3, SLID: 4, DLID: 5}
+	for _, c := range []struct {
+		p      ib.Packet
+		source uint32
+	}{
+		{ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: 0x8123, DestQPN: 77}, DETH: ib.DETH{QKey: 1, SrcQPN: 66}, Payload: make([]byte, 8)}, 66},
+		{ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: 0x8123, DestQPN: 77}, Payload: make([]byte, 8)}, 0},
+	} {
+		want := agent.Violation{SLID: 4, DLID: 5, SL: 3, SourceQPN: c.source, DestinationQPN: 77, Key: 0x8123}
+		frame := ib.AppendNative(nil, h, nil, &c.p)
+		if v, ok := violation(frame); !ok || v != want {
+			t.Errorf("opcode %v: %+v, %v, expected %+v", c.p.Opcode, v, ok, want)
+		}
+		frame[ib.LRHLen], want.SourceQPN = 0xc0, 0
+		if v, ok := violation(frame); !ok || v != want {
+			t.Errorf("an opcode of no transport: %+v, %v, expected %+v", v, ok, want)
+		}
+		if _, ok := violation(frame[:ib.LRHLen+4]); ok {
+			t.Error("half a packet is a violation")
+		}
 	}
 }
 

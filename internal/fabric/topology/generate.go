@@ -13,10 +13,13 @@ const (
 )
 
 // GUIDs of generated nodes, locally administered. They depend on the node's
-// position among its kind only, so that the same text always gives the same fabric.
+// position among its kind and the part only, so that the same text always gives
+// the same fabric.
 const (
 	adapterGUIDs = 0x025dfa0000100000
 	switchGUIDs  = 0x025dfa0001000000
+	partShift    = 32
+	maxPart      = 255
 )
 
 // A shape is one kind of fabric that Generate knows.
@@ -38,7 +41,9 @@ var shapes = []shape{
 }
 
 // Generate builds a regular fabric from a text like "fat-tree:k=8". Every shape
-// takes width= and speed= of its links as well.
+// takes width= and speed= of its links as well. With spare=2 each switch has two
+// more ports, for trunks. Fabrics that trunks join need different GUIDs: part=1
+// to 255 changes those and the names of the nodes.
 //
 //   - fat-tree:k=8,levels=3 has switches of k ports in two or three levels, and
 //     k/2 hosts on each leaf switch (or hosts=).
@@ -79,6 +84,8 @@ type generator struct {
 	speed    Speed
 	switches int
 	hosts    int
+	part     int
+	spare    int   // ports of each switch without a link
 	used     []int // by node: the highest port that has a link
 	err      error
 }
@@ -108,17 +115,29 @@ func (g *generator) checkPorts(ports int) bool {
 // addSwitch adds a switch and returns its index. Switches come before hosts, so
 // their indices are their numbers.
 func (g *generator) addSwitch(name string, ports int) int {
-	guid := uint64(switchGUIDs + g.switches)
+	guid := g.guid(switchGUIDs + g.switches)
 	g.switches++
 	g.used = append(g.used, 0)
-	return g.f.addNode(Switch, fmt.Sprintf("S-%016x", guid), name, guid, ports)
+	g.checkPorts(ports + g.spare)
+	return g.f.addNode(Switch, fmt.Sprintf("S-%016x", guid), g.name(name), guid, min(ports+g.spare, MaxPorts))
+}
+
+// guid is the GUID of a node of this part.
+func (g *generator) guid(n int) uint64 { return uint64(n) + uint64(g.part)<<partShift }
+
+// name is the name of a node of this part.
+func (g *generator) name(s string) string {
+	if g.part == 0 {
+		return s
+	}
+	return fmt.Sprintf("p%d-%s", g.part, s)
 }
 
 // addHosts connects n hosts with a switch's next ports.
 func (g *generator) addHosts(to, n int) {
 	for range n {
-		guid := uint64(adapterGUIDs + 2*g.hosts) // one for the node and one for its port
-		host := g.f.addNode(Adapter, fmt.Sprintf("H-%016x", guid), fmt.Sprintf("node-%d", g.hosts), guid, 1)
+		guid := g.guid(adapterGUIDs + 2*g.hosts) // one for the node and one for its port
+		host := g.f.addNode(Adapter, fmt.Sprintf("H-%016x", guid), g.name(fmt.Sprintf("node-%d", g.hosts)), guid, 1)
 		g.hosts++
 		g.used[to]++
 		g.f.connect(End{host, 1}, End{to, g.used[to]}, g.width, g.speed)

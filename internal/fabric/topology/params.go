@@ -29,16 +29,22 @@ func (g *generator) parse(text string, s *shape) error {
 			g.width, err = ParseWidth(value)
 		case name == "speed":
 			g.speed, err = ParseSpeed(value)
+		case slices.Contains(common, name):
 		case !slices.Contains(s.params, name):
-			names := slices.DeleteFunc(slices.Concat(s.params, []string{"width", "speed"}), func(n string) bool { return n == "" })
+			names := slices.DeleteFunc(slices.Concat(s.params, common), func(n string) bool { return n == "" })
 			err = fmt.Errorf("expected the parameters %s; found %q", strings.Join(names, ", "), part)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	g.part = g.number("part", 0, maxPart, 0)
+	g.spare = g.number("spare", 0, MaxPorts-1, 0)
+	return g.err
 }
+
+// common are the parameters that every shape knows.
+var common = []string{"width", "speed", "part", "spare"}
 
 // number is a parameter within limits. least > otherwise means that the shape needs it.
 func (g *generator) number(name string, least, most, otherwise int) int {

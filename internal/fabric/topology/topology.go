@@ -117,9 +117,19 @@ func (f *Fabric) Find(name string) (int, error) {
 		found = i
 	}
 	if found < 0 {
-		return 0, fmt.Errorf("the fabric has no node %q", name)
+		return 0, fmt.Errorf("the fabric has no node %q: expected a description, ID or GUID of a node, as softrdma fabric status lists them", name)
 	}
 	return found, nil
+}
+
+// Name returns the name by which Find finds a node: its description, or its ID if another node
+// has the same description.
+func (f *Fabric) Name(node int) string {
+	n := &f.Nodes[node]
+	if at, err := f.Find(n.Description); n.Description != "" && err == nil && at == node {
+		return n.Description
+	}
+	return n.ID
 }
 
 // addNode appends a node with unconnected ports, whose GUIDs follow the node's

@@ -88,7 +88,7 @@ func TestGenerateRefusesWithExpectedAndFound(t *testing.T) {
 		"fat-tree:k=7":                           "expected an even k; found 7",
 		"fat-tree:k=8,levels=4":                  `expected levels= from 2 to 3; found "4"`,
 		"fat-tree:k=8,k=8":                       `expected each parameter once, as name=value; found "k=8"`,
-		"fat-tree:8":                             `expected the parameters k, levels, hosts, width, speed; found "8"`,
+		"fat-tree:8":                             `expected the parameters k, levels, hosts, width, speed, part, spare; found "8"`,
 		"fat-tree:k=128":                         "expected 32768 nodes at most",
 		"fat-tree:k=8,speed=warp":                `expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, found "warp"`,
 		"fat-tree:k=8,width=3":                   `expected a width of 1x, 2x, 4x, 8x or 12x, found "3"`,
@@ -354,4 +354,31 @@ func FuzzGenerate(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestPartsOfAFabricShareNoGUID(t *testing.T) {
+	seen := make(map[uint64]string)
+	for _, text := range []string{"star:3", "star:3,part=1,spare=2", "star:3,part=255", "fat-tree:k=4,part=2,spare=1"} {
+		f, err := Generate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range f.Nodes {
+			for _, guid := range []uint64{f.Nodes[i].GUID, f.Nodes[i].Ports[1].GUID} {
+				if other, ok := seen[guid]; ok && other != f.Nodes[i].Description {
+					t.Errorf("%s: %s and %s have GUID %x", text, other, f.Nodes[i].Description, guid)
+				}
+				seen[guid] = f.Nodes[i].Description
+			}
+		}
+	}
+	f, _ := Generate("star:3,part=1,spare=2")
+	if n := &f.Nodes[0]; n.Description != "p1-switch-0" || n.NumPorts() != 5 || n.Ports[3].Peer.Port == 0 || n.Ports[4].Connected() || n.Ports[5].Connected() {
+		t.Errorf("%+v", n)
+	}
+	for _, text := range []string{"star:3,part=256", "star:3,spare=252", "star:3,spare=x"} {
+		if _, err := Generate(text); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
 }

@@ -1,8 +1,6 @@
 package infiniband
 
 import (
-	"errors"
-
 	"softrdma/internal/frame"
 	"softrdma/internal/qp"
 	"softrdma/internal/wire/ib"
@@ -10,8 +8,6 @@ import (
 
 // MaxFrame is the length of the longest packet for a path MTU, from LRH to ICRC.
 func MaxFrame(mtu int) int { return ib.LRHLen + ib.GRHLen + ib.MaxHeaderLen + mtu + ib.ICRCLen }
-
-var errNoLID = errors.New("the port has no LID: no subnet manager has configured it yet")
 
 // Places in an LRH and a GRH.
 const (
@@ -50,24 +46,27 @@ func globalPrefix(sgid, dgid [16]byte) ib.Prefix {
 	return ib.NewPrefix(b[:], -1, payloadBytes)
 }
 
-// flow returns a flow of a path from a LID, with its header. The link sets the virtual lane.
-func (n *Network) flow(path *qp.Path, from ib.LID) *frame.Flow {
-	l := ib.LRH{SL: path.ServiceLevel, Next: ib.LocalBTH, DLID: lidOf(path.Dst), SLID: from}
-	if !global(path.Dst) {
-		f := &frame.Flow{Local: LocalEndpoint(from), Peer: path.Dst, CRC: localPrefix(l)}
+// address writes the flow's header and the beginning of its ICRC for a path from the port's
+// present addresses. The link sets the virtual lane.
+func (n *Network) address(f *frame.Flow, path *qp.Path) {
+	from := ib.LID(n.port.LID | uint16(path.PathBits)&(1<<n.port.LMC-1)) // IBTA 7.11.1
+	l := ib.LRH{SL: path.ServiceLevel, Next: ib.LocalBTH, DLID: ib.LID(path.LID()), SLID: from}
+	f.Peer, f.Class, f.Native = path.Dst, frame.Class{}, true
+	if !path.Global() {
+		f.Local, f.CRC = qp.LIDEndpoint(uint16(from)), localPrefix(l)
 		b := make([]byte, ib.LRHLen)
 		l.Put(b)
 		f.SetHeader(b, localWords)
-		return f
+		return
 	}
 	l.Next = ib.GlobalGRH
-	g := ib.GRH{FlowLabel: path.FlowLabel, NextHeader: ib.NextBTH, SGID: n.gid.As16(), DGID: path.Dst.Addr().As16()}
-	f := &frame.Flow{Local: GlobalEndpoint(n.gid, from), Peer: path.Dst, CRC: globalPrefix(g.SGID, g.DGID)}
+	sgid := n.gid(path.SGIDIndex)
+	g := ib.GRH{FlowLabel: path.FlowLabel, NextHeader: ib.NextBTH, SGID: sgid.As16(), DGID: path.Dst.Addr().As16()}
+	f.Local, f.CRC = Global(sgid, uint16(from)), globalPrefix(g.SGID, g.DGID)
 	b := make([]byte, ib.LRHLen+ib.GRHLen)
 	l.Put(b)
 	g.Put(b[ib.LRHLen:])
 	f.SetHeader(b, globalWords, payloadBytes)
-	return f
 }
 
 // Classify implements frame.Network. The service level is the flow's, see Key. A local

@@ -10,8 +10,8 @@
 // The VCRC behind the packet and the virtual lane in the LRH change at each hop. They
 // belong to the link.
 //
-// An endpoint is a GID with a LID as its port number. Endpoints of paths without a GRH
-// have LocalGID for their LID in place of a GID.
+// An endpoint is a GID with a LID as its port number, see qp.LIDEndpoint. A subnet manager
+// may change the port's addresses at any time: flows that are open follow.
 package infiniband
 
 import (
@@ -25,53 +25,58 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Link carries packets from LRH to ICRC by one port of a fabric.
-type Link interface {
-	link.Packets
-
-	// LID is the port's first LID, 0 before the subnet manager has given it one. The
-	// port has 1<<lmc of them. Any goroutine may call it.
-	LID() (first ib.LID, lmc uint8)
-}
+// Number stands for a UDP port in the addresses of devices: ARP's hardware type for
+// InfiniBand. It tells them from the devices of other protocols on one IP address.
+const Number = 32
 
 // A Network is a frame.Network of one port.
 type Network struct {
-	link    Link
+	link    link.Packets
+	port    frame.Port
 	local   qp.Endpoint
-	gid     netip.Addr
+	flows   map[*frame.Flow]qp.Path
 	groups  []netip.Addr
 	last    *source // what Arrive returned last
 	sources sources
 	checker ib.Checker
 }
 
-var _ frame.Network = (*Network)(nil)
+var (
+	_ frame.Network      = (*Network)(nil)
+	_ frame.Configurable = (*Network)(nil)
+)
 
-// New makes the network of a port with a GID.
-func New(l Link, gid netip.Addr) *Network {
-	return &Network{link: l, local: netip.AddrPortFrom(gid, 0), gid: gid, last: &source{}}
+// New makes the network of a port, whose link carries packets from LRH to ICRC.
+func New(l link.Packets, p frame.Port) *Network {
+	n := &Network{link: l, flows: make(map[*frame.Flow]qp.Path), last: &source{}}
+	n.Configure(&p)
+	n.local = netip.AddrPortFrom(n.gid(0), 0)
+	return n
 }
 
-// LocalGID stands for a GID in endpoints of paths without a GRH. It is an address of the
-// discard prefix (RFC 6666), which no port has.
-func LocalGID(lid ib.LID) netip.Addr {
-	return netip.AddrFrom16([16]byte{0: 1, 14: byte(lid >> 8), 15: byte(lid)})
+// Configure implements frame.Configurable.
+func (n *Network) Configure(p *frame.Port) {
+	n.port = *p
+	n.last, n.sources = &source{}, sources{}
+	for f, path := range n.flows {
+		n.address(f, &path)
+	}
 }
 
-// LocalEndpoint is the endpoint of a path without a GRH.
-func LocalEndpoint(lid ib.LID) qp.Endpoint { return netip.AddrPortFrom(LocalGID(lid), uint16(lid)) }
-
-// GlobalEndpoint is the endpoint of a path with a GRH. The LID is that of the port, or of
-// the router that leads to it.
-func GlobalEndpoint(gid netip.Addr, lid ib.LID) qp.Endpoint {
-	return netip.AddrPortFrom(gid, uint16(lid))
+// gid is an entry of the port's table, which may lose entries that paths name.
+func (n *Network) gid(index uint8) netip.Addr {
+	if int(index) >= len(n.port.GIDs) {
+		return netip.IPv6Unspecified()
+	}
+	return n.port.GIDs[index]
 }
 
-// lidOf is the LID of an endpoint.
-func lidOf(e qp.Endpoint) ib.LID { return ib.LID(e.Port()) }
+// Global returns the endpoint of a path with a GRH. The LID is that of the port, or of the
+// router that leads to it.
+func Global(gid netip.Addr, lid uint16) qp.Endpoint { return netip.AddrPortFrom(gid, lid) }
 
 // global reports whether a path to the endpoint has a GRH.
-func global(e qp.Endpoint) bool { return e.Addr() != LocalGID(lidOf(e)) }
+func global(e qp.Endpoint) bool { return e.Addr() != qp.LocalGID }
 
 // Kind implements frame.Network.
 func (n *Network) Kind() string { return "InfiniBand" }
@@ -79,7 +84,7 @@ func (n *Network) Kind() string { return "InfiniBand" }
 // Link implements frame.Network.
 func (n *Network) Link() link.Packets { return n.link }
 
-// Local implements frame.Network. The LID may change, so that it is not a part of it.
+// Local implements frame.Network. It has no LID, which may change.
 func (n *Network) Local() qp.Endpoint { return n.local }
 
 // Standard implements frame.Network.
@@ -105,27 +110,33 @@ func (n *Network) GroupGID(ip netip.Addr) netip.Addr {
 // Key implements frame.Network. The ICRC of a local packet covers its service level, and
 // switches choose the path by the destination's LID alone.
 func (n *Network) Key(path *qp.Path, _, _ uint32) frame.Key {
-	return frame.Key{Dst: path.Dst, Slot: uint32(path.ServiceLevel)<<20 | path.FlowLabel}
+	return frame.Key{
+		Dst: path.Dst, Slot: uint32(path.ServiceLevel)<<20 | path.FlowLabel, From: uint16(path.SGIDIndex)<<8 | uint16(path.PathBits),
+	}
 }
 
-// Open implements frame.Network.
+// Open implements frame.Network. A flow of a port without a LID gets one with Configure; the
+// port carries nothing until then.
 func (n *Network) Open(path *qp.Path, _ uint32) (*frame.Flow, error) {
-	to := lidOf(path.Dst)
-	if to == 0 || to == ib.PermissiveLID {
-		return nil, fmt.Errorf("LID %d: expected that of a port or of a group", to)
+	f, err := n.Reply(path)
+	if err == nil {
+		n.flows[f] = *path
 	}
-	from, _ := n.link.LID()
-	if from == 0 {
-		return nil, errNoLID
-	}
-	return n.flow(path, from), nil
+	return f, err
 }
 
 // Reply implements frame.Network.
-func (n *Network) Reply(path *qp.Path) (*frame.Flow, error) { return n.Open(path, 0) }
+func (n *Network) Reply(path *qp.Path) (*frame.Flow, error) {
+	if to := ib.LID(path.LID()); to == 0 || to == ib.PermissiveLID {
+		return nil, fmt.Errorf("LID %d: expected that of a port or of a group", to)
+	}
+	f := &frame.Flow{}
+	n.address(f, path)
+	return f, nil
+}
 
 // Close implements frame.Network.
-func (n *Network) Close(*frame.Flow) {}
+func (n *Network) Close(f *frame.Flow) { delete(n.flows, f) }
 
 // Join implements frame.Network. The subnet's administrator leads the group's packets to
 // the port, which the caller has asked it for.

@@ -14,24 +14,19 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A port is a Link that carries nothing.
-type port struct {
-	link.Packets
-	lid ib.LID
-	lmc uint8
-}
-
-func (p *port) LID() (ib.LID, uint8) { return p.lid, p.lmc }
-
 var (
 	here  = netip.MustParseAddr("fe80::2:c903:1:1")
 	there = netip.MustParseAddr("fe80::2:c903:1:2")
 	group = netip.MustParseAddr("ff12:401b:ffff::e001:203")
 )
 
+func port(gid netip.Addr, lid uint16, lmc uint8) frame.Port {
+	return frame.Port{LID: lid, LMC: lmc, GIDs: []netip.Addr{gid}}
+}
+
 // pair returns two networks that reach each other, with LIDs 4 and 8.
 func pair() (a, b *Network) {
-	return New(&port{lid: 4}, here), New(&port{lid: 8, lmc: 2}, there)
+	return New(nil, port(here, 4, 0)), New(nil, port(there, 8, 2))
 }
 
 // packet is a whole packet of a flow, from LRH to ICRC.
@@ -51,7 +46,7 @@ func TestPacketsArriveAsTheyWereSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 500 {
-		dst := []qp.Endpoint{LocalEndpoint(8), LocalEndpoint(11), GlobalEndpoint(there, 9), GlobalEndpoint(group, 0xc003)}[i%4]
+		dst := []qp.Endpoint{qp.LIDEndpoint(8), qp.LIDEndpoint(11), Global(there, 9), Global(group, 0xc003)}[i%4]
 		path := &qp.Path{Dst: dst, FlowLabel: r.Uint32N(1 << 20), ServiceLevel: uint8(r.UintN(16))}
 		f, err := a.Open(path, 0)
 		if err != nil {
@@ -73,9 +68,9 @@ func TestPacketsArriveAsTheyWereSent(t *testing.T) {
 		if s == nil {
 			t.Fatalf("%v: %v", dst, why)
 		}
-		from := LocalEndpoint(4)
+		from := qp.LIDEndpoint(4)
 		if global(dst) {
-			from = GlobalEndpoint(here, 4)
+			from = Global(here, 4)
 		}
 		if s.From != from || s.To != dst || s.Class != class || rx.Size != len(p) || !s.Check(p[s.Front:]) {
 			t.Fatalf("%v: from %v to %v of class %+v, ICRC %08x", dst, s.From, s.To, s.Class, ib.ICRC(p))
@@ -96,23 +91,23 @@ func TestArriveRefuses(t *testing.T) {
 		change func(p []byte) []byte
 		want   reason.Reason
 	}{
-		{"short", LocalEndpoint(8), func(p []byte) []byte { return p[:7] }, reason.PacketShort},
-		{"link version", LocalEndpoint(8), func(p []byte) []byte { p[0] |= 1; return p }, reason.PacketLRH},
-		{"raw", LocalEndpoint(8), func(p []byte) []byte { p[1] &^= 3; return p }, reason.PacketLRH},
-		{"cut", LocalEndpoint(8), func(p []byte) []byte { return p[:len(p)-4] }, reason.PacketLRHLength},
-		{"no BTH", LocalEndpoint(8), func(p []byte) []byte {
+		{"short", qp.LIDEndpoint(8), func(p []byte) []byte { return p[:7] }, reason.PacketShort},
+		{"link version", qp.LIDEndpoint(8), func(p []byte) []byte { p[0] |= 1; return p }, reason.PacketLRH},
+		{"raw", qp.LIDEndpoint(8), func(p []byte) []byte { p[1] &^= 3; return p }, reason.PacketLRH},
+		{"cut", qp.LIDEndpoint(8), func(p []byte) []byte { return p[:len(p)-4] }, reason.PacketLRHLength},
+		{"no BTH", qp.LIDEndpoint(8), func(p []byte) []byte {
 			binary.BigEndian.PutUint16(p[4:], 3)
 			return p[:12]
 		}, reason.PacketLRHLength},
-		{"other LID", LocalEndpoint(12), nil, reason.PacketLID},
-		{"group without a GRH", LocalEndpoint(0xc003), nil, reason.PacketLID},
-		{"from LID 0", LocalEndpoint(8), func(p []byte) []byte { p[6], p[7] = 0, 0; return p }, reason.PacketSLID},
-		{"from a group's LID", LocalEndpoint(8), func(p []byte) []byte { p[6] = 0xc0; return p }, reason.PacketSLID},
-		{"GRH's version", GlobalEndpoint(there, 8), func(p []byte) []byte { p[8] = 0x40; return p }, reason.PacketGRH},
-		{"GRH's length", GlobalEndpoint(there, 8), func(p []byte) []byte { p[13] ^= 4; return p }, reason.PacketGRHLength},
-		{"other GID", GlobalEndpoint(here, 8), nil, reason.PacketGID},
-		{"other group", GlobalEndpoint(group, 0xc003), nil, reason.PacketGID},
-		{"from a group's GID", GlobalEndpoint(there, 8), func(p []byte) []byte { p[16] = 0xff; return p }, reason.PacketGID},
+		{"other LID", qp.LIDEndpoint(12), nil, reason.PacketLID},
+		{"group without a GRH", qp.LIDEndpoint(0xc003), nil, reason.PacketLID},
+		{"from LID 0", qp.LIDEndpoint(8), func(p []byte) []byte { p[6], p[7] = 0, 0; return p }, reason.PacketSLID},
+		{"from a group's LID", qp.LIDEndpoint(8), func(p []byte) []byte { p[6] = 0xc0; return p }, reason.PacketSLID},
+		{"GRH's version", Global(there, 8), func(p []byte) []byte { p[8] = 0x40; return p }, reason.PacketGRH},
+		{"GRH's length", Global(there, 8), func(p []byte) []byte { p[13] ^= 4; return p }, reason.PacketGRHLength},
+		{"other GID", Global(here, 8), nil, reason.PacketGID},
+		{"other group", Global(group, 0xc003), nil, reason.PacketGID},
+		{"from a group's GID", Global(there, 8), func(p []byte) []byte { p[16] = 0xff; return p }, reason.PacketGID},
 	} {
 		f, err := a.Open(&qp.Path{Dst: c.dst}, 0)
 		if err != nil {
@@ -128,37 +123,68 @@ func TestArriveRefuses(t *testing.T) {
 	}
 }
 
-func TestOpenNeedsLIDs(t *testing.T) {
-	p := &port{}
-	n := New(p, here)
-	if _, err := n.Open(&qp.Path{Dst: LocalEndpoint(8)}, 0); err == nil {
-		t.Error("a port without a LID opened a flow")
-	}
-	p.lid = 4
-	for _, lid := range []ib.LID{0, ib.PermissiveLID} {
-		if _, err := n.Open(&qp.Path{Dst: LocalEndpoint(lid)}, 0); err == nil {
+func TestOpenNeedsADestination(t *testing.T) {
+	n, _ := pair()
+	for _, lid := range []uint16{0, uint16(ib.PermissiveLID)} {
+		if _, err := n.Open(&qp.Path{Dst: qp.LIDEndpoint(lid)}, 0); err == nil {
 			t.Errorf("flow to LID %d", lid)
 		}
 	}
 }
 
-// The LID may change: packets to the old one are refused.
-func TestArriveFollowsTheLID(t *testing.T) {
+// Packets to the LID that a port had before are refused, and flows that were open before
+// leave from the new one, with the right ICRC.
+func TestConfigureMovesFlows(t *testing.T) {
 	a, b := pair()
-	f, _ := a.Open(&qp.Path{Dst: LocalEndpoint(8)}, 0)
-	p := packet(f, rand.New(rand.NewPCG(3, 7)))
-	if s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)}); s == nil {
-		t.Fatal(why)
+	a.Configure(&frame.Port{}) // no subnet manager has seen the port yet
+	r := rand.New(rand.NewPCG(3, 7))
+	for _, dst := range []qp.Endpoint{qp.LIDEndpoint(8), Global(there, 8)} {
+		b.Configure(&frame.Port{LID: 8, LMC: 2, GIDs: []netip.Addr{there}})
+		f, err := a.Open(&qp.Path{Dst: dst, PathBits: 3}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Configure(&frame.Port{LID: 16, LMC: 1, GIDs: []netip.Addr{here}})
+		p := packet(f, r)
+		s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)})
+		if s == nil {
+			t.Fatal(why)
+		}
+		if s.From.Port() != 17 || f.Local != s.From || !s.Check(p[s.Front:]) {
+			t.Errorf("from %v, the flow is from %v", s.From, f.Local)
+		}
+		b.Configure(&frame.Port{LID: 32, GIDs: []netip.Addr{there}})
+		if s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)}); s != nil || why.Reason != reason.PacketLID {
+			t.Errorf("to the LID of before: %v", why)
+		}
+		a.Close(f)
 	}
-	b.link.(*port).lid = 16
-	if s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)}); s != nil || why.Reason != reason.PacketLID {
-		t.Errorf("to the LID of before: %v", why)
+	if len(a.flows) != 0 {
+		t.Errorf("%d flows after Close", len(a.flows))
+	}
+}
+
+func TestArriveTellsTheLinkRoute(t *testing.T) {
+	a, b := pair()
+	for _, dst := range []qp.Endpoint{qp.LIDEndpoint(10), Global(there, 11)} {
+		f, err := a.Open(&qp.Path{Dst: dst, ServiceLevel: 5}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := packet(f, rand.New(rand.NewPCG(5, 7)))
+		s, why := b.Arrive(&link.Rx{Data: p, Size: len(p)})
+		if s == nil {
+			t.Fatal(why)
+		}
+		if want := (qp.LinkRoute{Present: true, Global: global(dst), SL: 5, PathBits: uint8(dst.Port() - 8)}); s.LRH != want {
+			t.Errorf("%+v, expected %+v", s.LRH, want)
+		}
 	}
 }
 
 func TestFlowsDifferByServiceLevel(t *testing.T) {
 	a, _ := pair()
-	if a.Key(&qp.Path{Dst: LocalEndpoint(8), ServiceLevel: 1}, 0, 0) == a.Key(&qp.Path{Dst: LocalEndpoint(8)}, 0, 0) {
+	if a.Key(&qp.Path{Dst: qp.LIDEndpoint(8), ServiceLevel: 1}, 0, 0) == a.Key(&qp.Path{Dst: qp.LIDEndpoint(8)}, 0, 0) {
 		t.Error("one flow for two service levels, whose ICRC differ")
 	}
 }
@@ -194,7 +220,7 @@ func TestLeave(t *testing.T) {
 
 func FuzzArrive(f *testing.F) {
 	a, b := pair()
-	for _, dst := range []qp.Endpoint{LocalEndpoint(8), GlobalEndpoint(there, 9)} {
+	for _, dst := range []qp.Endpoint{qp.LIDEndpoint(8), Global(there, 9)} {
 		w, _ := a.Open(&qp.Path{Dst: dst}, 0)
 		f.Add(packet(w, rand.New(rand.NewPCG(4, 7))))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -71,31 +72,32 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 // mine reports whether a packet to the LID is for this port: one of its own, or that of a
 // group, which the GRH tells.
 func (n *Network) mine(lid ib.LID) bool {
-	first, lmc := n.link.LID()
-	return lid >= first && lid < first+1<<lmc && first != 0 || lid.Multicast()
+	first := ib.LID(n.port.LID)
+	return lid >= first && lid < first+1<<n.port.LMC && first != 0 || lid.Multicast()
 }
 
 // find returns the source of a packet, or nil and the reason why no packet to this port
 // has such headers.
 func (n *Network) find(route uint64, h *ib.LRH, grh []byte) (*source, reason.Detail) {
-	if first, _ := n.link.LID(); !n.mine(h.DLID) || h.DLID.Multicast() && grh == nil {
-		return nil, reason.Detail{Reason: reason.PacketLID, Expected: uint64(first), Found: uint64(h.DLID)}
+	if !n.mine(h.DLID) || h.DLID.Multicast() && grh == nil {
+		return nil, reason.Detail{Reason: reason.PacketLID, Expected: uint64(n.port.LID), Found: uint64(h.DLID)}
 	}
 	if h.SLID == 0 || h.SLID >= ib.MulticastLID {
 		return nil, reason.Detail{Reason: reason.PacketSLID, Expected: uint64(ib.MulticastLID - 1), Found: uint64(h.SLID)}
 	}
 	s := &source{lrh: route}
 	s.Checker, s.Front = &n.checker, h.HeaderLen()
+	s.LRH = qp.LinkRoute{Present: true, Global: grh != nil, SL: h.SL, PathBits: uint8(h.DLID) & (1<<n.port.LMC - 1)}
 	if grh == nil {
-		s.From, s.To, s.CRC = LocalEndpoint(h.SLID), LocalEndpoint(h.DLID), localPrefix(*h)
+		s.From, s.To, s.CRC = qp.LIDEndpoint(uint16(h.SLID)), qp.LIDEndpoint(uint16(h.DLID)), localPrefix(*h)
 	} else {
 		s.gids = [32]byte(grh[gidsAt:])
 		from, to := [16]byte(s.gids[:16]), [16]byte(s.gids[16:])
 		sgid, dgid := netip.AddrFrom16(from), netip.AddrFrom16(to)
-		if sgid.IsMulticast() || sgid.IsUnspecified() || dgid != n.gid && !slices.Contains(n.groups, dgid) {
-			return nil, reason.Detail{Reason: reason.PacketGID, Expected: low(n.gid), Found: low(dgid)}
+		if sgid.IsMulticast() || sgid.IsUnspecified() || !slices.Contains(n.port.GIDs, dgid) && !slices.Contains(n.groups, dgid) {
+			return nil, reason.Detail{Reason: reason.PacketGID, Expected: low(n.gid(0)), Found: low(dgid)}
 		}
-		s.From, s.To, s.CRC = GlobalEndpoint(sgid, h.SLID), GlobalEndpoint(dgid, h.DLID), globalPrefix(from, to)
+		s.From, s.To, s.CRC = Global(sgid, uint16(h.SLID)), Global(dgid, uint16(h.DLID)), globalPrefix(from, to)
 	}
 	at := &n.sources[hash(route)]
 	if k := *at; k != nil && k.lrh == route && k.gids == s.gids {

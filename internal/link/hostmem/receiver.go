@@ -17,8 +17,10 @@ type Receiver struct {
 	wake, revoked *atomic.Uint64
 
 	next   uint64 // number of the next message: that many were released
+	shown  uint64 // of those, the sender knows: what head holds
 	asleep atomic.Bool
 	begun  bool // its Ref is in use
+	short  bool // its payload lies in its slot
 	header [MaxHeader]byte
 }
 
@@ -54,6 +56,7 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 	}
 	n := int(length)
 	m.Len, m.Refers, m.Ref, m.Lent = n, false, Ref{}, nil
+	r.short = f == inSlot
 	at := farAt
 	switch f {
 	case inSlot:
@@ -93,18 +96,41 @@ func (r *Receiver) slot(n uint64) []byte {
 	return r.slots[at : at+slotSize : at+slotSize]
 }
 
+// showEvery is the number of short messages that Retire frees before it tells the sender. To
+// tell it takes a full barrier, and the sender a cache miss when it looks.
+const showEvery = 16
+
 // Release frees the message that Next has read. ring reports that the sender waits for
 // this: its bell is to be rung.
 func (r *Receiver) Release() (ring bool) {
+	return r.Retire() || r.Show()
+}
+
+// Retire is Release for several messages in a row. The sender may learn that a short message is
+// free only by the next Show, which the caller calls when it takes no more messages for now.
+func (r *Receiver) Retire() (ring bool) {
+	r.next++
 	if r.begun {
 		r.end()
+	} else if r.short && r.next-r.shown < showEvery {
+		return false
 	}
-	r.next++
+	return r.Show()
+}
+
+// Show tells the sender of all messages that are free. ring has the meaning of Release's.
+func (r *Receiver) Show() (ring bool) {
+	before := r.shown
+	if r.next == before {
+		return false
+	}
+	r.shown = r.next
 	r.head.Store(r.next)
 	if r.asleep.Load() {
 		r.armed.Store(r.next + 1)
 	}
-	return r.wake.Load() == r.next
+	wake := r.wake.Load()
+	return wake > before && wake <= r.next
 }
 
 // SetWantICRC tells the sender whether the receiver captures.

@@ -18,13 +18,14 @@ package hostmem
 // published earlier, that call would have come after it, and Arm would have found it.
 //
 // While one goroutine sleeps another one may take messages. The sleeper would then miss the
-// following message, if the first ring was answered by the other goroutine. So Release moves
-// the word on. Release stores head, then loads asleep; Arm stores asleep, then loads
-// head: if Release does not see the sleeper, Arm sees the new head. Arm looks at head again
-// before it gives up, so that it never leaves an older number than Release has stored.
+// following message, if the first ring was answered by the other goroutine. So Show moves
+// the word on. Show stores head, then loads asleep; Arm stores asleep, then loads
+// head: if Show does not see the sleeper, Arm sees the new head. Arm looks at head again
+// before it gives up, so that it never leaves an older number than Show has stored. Before
+// Show, Arm finds the messages that Retire has freed, and does not let the sleeper sleep.
 //
 // A sender that waits for room is the same with the sides exchanged. AwaitRoom stores wake,
-// then loads head; Release stores head, then loads wake, and rings at the head that wake
+// then loads head; Show stores head, then loads wake, and rings if head has reached what wake
 // holds.
 
 // Armed reports whether the receiver sleeps and waits for a message that was published since

@@ -41,10 +41,12 @@ func (r *Responder) OwesAckOnly() bool { return r.ack.due && !r.nak.due && !r.St
 // first, as each acknowledges all that is before it. One NAK or one coalesced acknowledge
 // follows them (IBTA 9.7.5.1.2).
 func (r *Responder) Next(out *machine.Out) bool {
-	if len(r.parts) > 0 && r.answerPart(out) {
-		return true
+	for len(r.parts) > 0 {
+		if r.answerPart(out) {
+			return true
+		}
 	}
-	if r.history.pending > 0 {
+	for r.history.pending > 0 {
 		res := r.history.oldest()
 		if res.atomic {
 			r.answerAtomic(res, out)
@@ -94,7 +96,8 @@ func (r *Responder) answerAtomic(res *resource, out *machine.Out) {
 }
 
 // answerRead produces the next response packet of a READ, or a train of them. It reads
-// the memory when the packet is built, so the key must still be valid then.
+// the memory when the packet is built, so the key must still be valid then. If it is not, the
+// READ is given up, and no longer owed.
 func (r *Responder) answerRead(res *resource, out *machine.Out) bool {
 	p := res.first.Add(int(res.pos >> r.shift))
 	n := min(res.to-res.pos, r.mtu*uint32(max(out.Longest, 1)))
@@ -104,7 +107,7 @@ func (r *Responder) answerRead(res *resource, out *machine.Out) bool {
 			b = res.read(n)
 		}
 		if b == nil {
-			r.giveUp(p, reason.Detail{Reason: reason.KeyInvalid, Expected: 1})
+			r.abandon(res, p)
 			return false
 		}
 	}
@@ -140,14 +143,35 @@ func (r *Responder) answerPart(out *machine.Out) bool {
 	if !r.answerRead(p, out) {
 		return false
 	}
-	if p.pos != p.to {
-		return true
+	if p.pos == p.to {
+		r.endPart()
 	}
+	return true
+}
+
+// endPart ends the first of the parts.
+func (r *Responder) endPart() {
 	r.parts = slices.Delete(r.parts, 0, 1)
 	if len(r.parts) == 0 {
 		r.dropParts()
 	}
-	return true
+}
+
+// abandon ends the answer of a READ whose memory went away, at PSN p. The peer may have had the
+// answer to a duplicate already, and have told the program, which then took the memory away. If
+// it still waits, it asks again (see readAgain).
+func (r *Responder) abandon(res *resource, p psn.PSN) {
+	d := reason.Detail{Reason: reason.KeyInvalid, Expected: 1}
+	switch {
+	case len(r.parts) > 0 && res == &r.parts[0]:
+		r.c.Refuse(d)
+		r.endPart()
+	case res.again:
+		r.c.Refuse(d)
+		r.history.answered(res)
+	default:
+		r.giveUp(p, d)
+	}
 }
 
 // giveUp ends a READ whose memory went away while it was answered. A NAK takes the place

@@ -96,6 +96,8 @@ type Options struct {
 	MinRNRTimer  uint8         // 0 means 6 (80 µs)
 	TrafficClass uint8
 	FlowLabel    uint32
+
+	Peer [2]qp.Endpoint // where a and b send to; zero is the other's device
 }
 
 const (
@@ -125,6 +127,9 @@ func (o *Options) attr(i int, self, peer *adapter.QP) qp.Attr {
 		MaxRdAtomic: or(o.Reads, 8, false), MaxDestRdAtomic: or(o.Reads, 8, false),
 		MinRNRTimer: or(o.MinRNRTimer, defaultRNRTimer, false), Timeout: or(o.Timeout, defaultTimeout, o.NoTimeout),
 		RetryCnt: or(o.Retry, defaultRetry, o.NoRetry), RNRRetry: or(o.RNRRetry, defaultRetry, o.NoRNRRetry),
+	}
+	if o.Peer[i].IsValid() {
+		a.Path.Dst = o.Peer[i]
 	}
 	if a.PathMTU == 0 {
 		a.PathMTU = 1024

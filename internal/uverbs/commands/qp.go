@@ -228,7 +228,7 @@ func (x *context) queryQP(c *command) error {
 		r.SQD = 1
 	}
 	if a.Path.Dst.Addr().IsValid() {
-		h := uapi.AHOf(&a.Path)
+		h := x.dev.AH(&a.Path)
 		r.Dest = h.Dest()
 	}
 	var more []byte

@@ -14,6 +14,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/adapter/deferral"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -60,6 +61,7 @@ type Device struct {
 	Index   int // among all devices
 	Name    string
 	Driver  Driver
+	Fabric  *attach.Port // the port of an InfiniBand fabric; nil of other devices
 
 	Deferrals []deferral.Place // where the program of this process looks, by handles; nil elsewhere
 
@@ -77,7 +79,10 @@ type Driver struct {
 // New makes the device after others. Its name is the driver's with a number,
 // as Linux names the devices of its rxe and siw drivers.
 func New(v *verbs.Device, others []*Device) *Device {
-	d := &Device{Verbs: v, Adapter: registry.Adapter(v), Driver: Driver{"rxe", 14}, Index: len(others), owners: make(map[uint32]*client.Process)}
+	d := &Device{
+		Verbs: v, Adapter: registry.Adapter(v), Driver: Driver{"rxe", 14}, Fabric: registry.Of(v).Fabric,
+		Index: len(others), owners: make(map[uint32]*client.Process),
+	}
 	if d.Adapter.IWARP() {
 		d.Driver = Driver{"siw", 18}
 	}
@@ -133,11 +138,14 @@ func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }
 
-// Path returns the path to an address, with a UDP port, or 0 for RoCE's. Programs
-// know no ports: the device's own address is the device itself, whatever port it has.
+// Path returns the path to an address. On RoCE v2 it ends at a UDP port, 0 for RoCE's.
+// Programs know no ports: the device's own address is the device itself, whatever port it has.
 func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
-	if d.Adapter.IWARP() {
+	switch {
+	case d.Adapter.IWARP():
 		return qp.Path{}, fmt.Errorf("an iWARP device has no paths, librdmacm connects its queue pairs: %w", syscall.EOPNOTSUPP)
+	case d.Fabric != nil:
+		return fabricPath(h)
 	}
 	p := h.Path(port)
 	local, a := d.Addr(), p.Dst.Addr()
@@ -189,20 +197,28 @@ func (d *Device) Attributes(own bool, mappings int64) uapi.QueryDeviceResp {
 		r.DeviceCapFlags, r.AtomicCap, r.MaxMW, r.MaxAH, r.MaxPKeys, r.LocalCAAckDelay = iwarpCaps, 0, 0, 0, 0, 0
 		r.MaxMcastGrp, r.MaxMcastQPAttach, r.MaxTotalMcastQPAttach = 0, 0, 0
 	}
+	if d.Fabric != nil {
+		n := &d.Fabric.Info().NodeInfo
+		r.VendorID, r.VendorPartID, r.HWVer, r.MaxPKeys = n.VendorID, uint32(n.DeviceID), n.Revision, n.PartitionCap
+	}
 	binary.BigEndian.PutUint64(r.NodeGUID[:], uint64(q.NodeGUID))
 	binary.BigEndian.PutUint64(r.SysImageGUID[:], uint64(q.SysImageGUID))
 	return r
 }
 
+// Port returns the attributes of a port, of which there is one.
 func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 	if port != 1 {
 		return uapi.QueryPortResp{}, syscall.EINVAL
+	}
+	if d.Fabric != nil {
+		return fabricPort(d.Fabric.Info()), nil
 	}
 	p := d.Verbs.QueryPort()
 	r := uapi.QueryPortResp{
 		PortCapFlags: 1 << 16, // connection management is supported
 		MaxMsgSz:     1 << 31, GIDTblLen: gidTableLen, PKeyTblLen: 1, State: 1, PhysState: 3,
-		MaxMTU: uapi.MTUNumber(p.MaxMTU), ActiveMTU: uapi.MTUNumber(p.ActiveMTU), MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, LinkLayer: 2,
+		MaxMTU: uapi.MTUNumber(p.MaxMTU), ActiveMTU: uapi.MTUNumber(p.ActiveMTU), MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, LinkLayer: linkEthernet,
 	}
 	if p.Active {
 		r.State, r.PhysState = 4, 5 // active, link up

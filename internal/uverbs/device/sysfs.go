@@ -11,7 +11,7 @@ import (
 	"softrdma/verbs"
 )
 
-// AddSysfs adds the files of a device.
+// AddSysfs adds the files of a device, with their present contents.
 func (d *Device) AddSysfs(files map[string]string) {
 	uverbs := "sys/class/infiniband_verbs/" + d.FileName() + "/"
 	files[uverbs+"ibdev"] = d.Name
@@ -25,10 +25,21 @@ func (d *Device) AddSysfs(files map[string]string) {
 	}
 	files[ib+"node_guid"] = q.NodeGUID.String()
 	files[ib+"sys_image_guid"] = q.SysImageGUID.String()
-	files[ib+"node_desc"] = "softrdma"
 	files[ib+"fw_ver"] = "0.0.0"
-	files[ib+"device/net/"+d.Verbs.Name()+"/device"] = d.Name // the name of the directory is what is read
 	port := ib + "ports/1/"
+	if d.Fabric != nil {
+		i := d.Fabric.Info()
+		files[ib+"node_desc"] = i.Description
+		addFabricPort(i, port, files)
+		return
+	}
+	files[ib+"node_desc"] = "softrdma"
+	files[ib+"device/net/"+d.Verbs.Name()+"/device"] = d.Name // the name of the directory is what is read
+	d.addEthernetPort(port, files)
+}
+
+// addEthernetPort adds the files of the port of a RoCE or iWARP device.
+func (d *Device) addEthernetPort(port string, files map[string]string) {
 	files[port+"link_layer"] = "Ethernet"
 	files[port+"state"], files[port+"phys_state"] = "1: DOWN", "3: Disabled"
 	if d.Verbs.QueryPort().Active {

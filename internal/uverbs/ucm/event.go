@@ -65,7 +65,7 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 		r.UID = g.uid
 	}
 	if e.ID.Type() == qp.UD {
-		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: ahOf(&e.UD.Path)}
+		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: m.address(e.ID, &e.UD.Path)}
 		p.PrivateLen = uint8(copy(p.Private[:], e.UD.PrivateData))
 		if e.Type == cmid.EventConnectRequest { // whose private data is there
 			p.PrivateLen = uint8(copy(p.Private[:], longer(e.UD.PrivateData, e.Conn.PrivateData)))

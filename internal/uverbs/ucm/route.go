@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -147,9 +148,12 @@ func (m *channel) reject(c *command) error {
 	return x.id.Reject(q.Private[:q.PrivateLen])
 }
 
-// ahOf converts a path to a program's address. Programs take a hop limit of 0 as it
-// stands.
-func ahOf(p *qp.Path) uapi.AHAttr {
+// address converts a path of the id's device to a program's address. On Ethernet, programs
+// take a hop limit of 0 as it stands.
+func (m *channel) address(id *cma.ID, p *qp.Path) uapi.AHAttr {
+	if d := m.all.host.of(id.Device()); d != nil && d.Fabric != nil {
+		return d.AH(p)
+	}
 	h := uapi.AHOf(p)
 	h.GRH.HopLimit = max(h.GRH.HopLimit, 1)
 	return h
@@ -170,7 +174,7 @@ func (m *channel) initQPAttr(c *command) error {
 	}
 	r := uapi.QPAttrOf(mask, &a)
 	if mask&qp.MaskAV != 0 {
-		r.AH = ahOf(&a.Path)
+		r.AH = m.address(x.id, &a.Path)
 	}
 	if !m.own {
 		return c.respond(q.Response, uapi.Bytes(&r))

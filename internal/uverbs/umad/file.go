@@ -35,8 +35,9 @@ type file struct {
 	waiting   map[duplicate]int
 	count     int // requests that wait
 	received  []packet
-	bytes     int // of received
-	transfers int // that arrive
+	bytes     int        // of received
+	transfers int        // that arrive
+	arrivals  []*inbound // transfers that have arrived, the oldest first
 }
 
 // A packet is what a program reads: a datagram that arrived, or the beginning of one whose

@@ -16,7 +16,7 @@ import (
 // The limits of multi-packet transfers. Linux gives a transfer that arrives 40 seconds, and
 // waits for an ACK two seconds at most.
 const (
-	maxTransfers = 64      // of a file that arrive
+	maxTransfers = 64      // of a file that arrive, and as many that have arrived
 	maxTransfer  = 4 << 20 // bytes
 	arrivalTime  = 40 * time.Second
 	ackTime      = 2 * time.Second
@@ -93,7 +93,24 @@ func (a *agents) forgetOutbound(o *outbound) {
 func (a *agents) forgetInbound(in *inbound) {
 	delete(a.inbound, in)
 	delete(in.agent.inbound, in.key)
-	in.agent.file.transfers--
+	f := in.agent.file
+	if i := slices.Index(f.arrivals, in); i >= 0 {
+		f.arrivals = slices.Delete(f.arrivals, i, i+1)
+	} else {
+		f.transfers--
+	}
+}
+
+// delivered notes that all of a transfer has arrived. It stays for a time to acknowledge what
+// the peer repeats, unless others follow.
+func (a *agents) delivered(in *inbound) {
+	in.delivered = true
+	f := in.agent.file
+	f.transfers--
+	f.arrivals = append(f.arrivals, in)
+	if len(f.arrivals) > maxTransfers {
+		a.forgetInbound(f.arrivals[0])
+	}
 }
 
 // segment takes a packet of a transfer of an agent. The caller holds agents.mu.
@@ -133,7 +150,7 @@ func (a *agents) segment(now time.Duration, g *agent, m *MAD, h *mad.Header) rea
 	if !complete || in.delivered {
 		return reason.Detail{}
 	}
-	in.delivered = true
+	a.delivered(in)
 	if waits != nil {
 		a.end(waits)
 	}

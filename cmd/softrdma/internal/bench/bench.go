@@ -51,7 +51,7 @@ With --paths host two processes of this machine use softrdma through memory
 (--same-host require). The peers are a loop that copies memory on one core,
 ping-pongs of two processes on a cache line and on a futex, ucx_perftest over
 shared memory (posix,cma) and over TCP, iperf3, and for rdmanet the kernel's TCP.
-It also compares perftest on a device of each program with perftest on the device
+It also compares perftest under an exec of each program with perftest on the device
 of one daemon, and counts the wake-ups of an idle device. All other paths turn the
 path through memory off.
 
@@ -81,6 +81,7 @@ const example = `  softrdma bench
   softrdma bench --figures latency,rate
   softrdma bench --figures "queue pair"
   softrdma bench --figures programs
+  softrdma bench --figures msg:
   sudo go run -tags interop ./cmd/softrdma bench --paths guest
   sudo go run -tags interop ./cmd/softrdma bench --paths guest --figures exec
   sudo softrdma bench --loss --rounds 3 --html loss.html
@@ -105,7 +106,7 @@ func NewCommand() *cobra.Command {
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")
 	f.StringVar(&opt.html, "html", "", "also measure over message sizes, and write tables and plots to `FILE` (takes much longer)")
 	cli.CompleteFlag(cmd, "paths", "host", "loopback", "veth1500", "veth9000", "guest")
-	cmd.AddCommand(newEndCommand(), newMemoryCommand(), newScalingCommand())
+	cmd.AddCommand(newEndCommand(), newMemoryCommand(), newMessagesCommand(), newScalingCommand())
 	return cmd
 }
 
@@ -181,8 +182,8 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 		Path: path, Rounds: opt.rounds, Each: opt.each, Figures: chooseFigures(path.Figures(), opt.only),
 		Tools: []bench.Tool{
 			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
-			bench.RawMemory{Path: self}, bench.RDMANet{Path: self},
-			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, bench.Exec{Path: self, Each: true}, guestDevice,
+			bench.RawMemory{Path: self}, bench.RDMANet{Path: self}, bench.Messages{Path: self},
+			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
 			bench.Program{Path: self}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.Presence{Path: self},
 		},
 	}

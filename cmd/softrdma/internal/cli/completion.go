@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,14 +61,17 @@ func oneOf(names ...string) completionFunc {
 }
 
 // completeDevices offers interfaces and addresses, with the prefix of a
-// protocol if the user typed one.
-func completeDevices(_ *cobra.Command, _ []string, toComplete string) (names []string, d cobra.ShellCompDirective) {
+// protocol if the user typed one, and the ports of fabrics.
+func completeDevices(cmd *cobra.Command, _ []string, toComplete string) (names []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp
 	list, err := verbs.Devices()
 	if err != nil {
 		return nil, d
 	}
 	prefix, _ := SplitProtocol(toComplete)
+	if prefix == InfiniBandPrefix {
+		return fabricPorts(cmd.Context()), d
+	}
 	for i := range list {
 		about := fmt.Sprintf("%s, MTU %s", StateName(list[i].Up), MTUName(list[i].ActiveMTU))
 		if name := prefix + list[i].Interface + "\t" + about; !slices.Contains(names, name) {
@@ -76,6 +80,9 @@ func completeDevices(_ *cobra.Command, _ []string, toComplete string) (names []s
 	}
 	for i := range list {
 		names = append(names, fmt.Sprintf("%s%v\ton %s", prefix, list[i].Addr, list[i].Interface))
+	}
+	if strings.HasPrefix(InfiniBandPrefix, toComplete) {
+		names = append(names, fabricPorts(cmd.Context())...)
 	}
 	return names, d
 }

@@ -16,18 +16,22 @@ const (
 	ProtocolRoCE   = "roce" // RoCE v2
 	ProtocolIWARP  = "iwarp"
 	ProtocolRoCEv1 = "roce1"
+
+	protocolInfiniBand = "ib" // is no value of the flag: the name says which fabric
 )
 
 // What the names of devices that do not speak RoCE v2 begin with, see verbs.Open.
 const (
 	IWARPPrefix  = ProtocolIWARP + ":"
 	RoCEv1Prefix = ProtocolRoCEv1 + ":"
+
+	InfiniBandPrefix = protocolInfiniBand + ":" // a port of a fabric: ib:FABRIC/NODE:PORT
 )
 
 // SplitProtocol splits a device name into the prefix of its protocol, "" for RoCE v2, and
 // the rest.
 func SplitProtocol(name string) (prefix, rest string) {
-	for _, prefix := range []string{IWARPPrefix, RoCEv1Prefix} {
+	for _, prefix := range []string{IWARPPrefix, RoCEv1Prefix, InfiniBandPrefix} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
 			return prefix, rest
 		}
@@ -99,6 +103,8 @@ func (p Protocol) device() string {
 		return "an iWARP device"
 	case ProtocolRoCEv1:
 		return "a RoCE v1 device"
+	case protocolInfiniBand:
+		return "a port of an InfiniBand fabric"
 	}
 	return "a RoCE v2 device"
 }
@@ -121,6 +127,8 @@ func (p Protocol) Verbs() verbs.Protocol {
 		return verbs.IWARP
 	case ProtocolRoCEv1:
 		return verbs.RoCEv1
+	case protocolInfiniBand:
+		return verbs.InfiniBand
 	}
 	return verbs.RoCE
 }
@@ -132,6 +140,8 @@ func ProtocolOf(dev *verbs.Device) Protocol {
 		return ProtocolIWARP
 	case verbs.RoCEv1:
 		return ProtocolRoCEv1
+	case verbs.InfiniBand:
+		return protocolInfiniBand
 	}
 	return ProtocolRoCE
 }
@@ -139,7 +149,7 @@ func ProtocolOf(dev *verbs.Device) Protocol {
 // Command returns the command to start at the other end, with --protocol if it is
 // needed there.
 func (p Protocol) Command(command string) string {
-	if p.prefix() != "" {
+	if p.prefix() != "" && p != protocolInfiniBand { // of which the other end's -d tells
 		return command + " --protocol " + string(p)
 	}
 	return command
@@ -147,8 +157,11 @@ func (p Protocol) Command(command string) string {
 
 // DeviceName returns the name of an open device as -d takes it.
 func DeviceName(dev *verbs.Device) string {
-	if prefix := ProtocolOf(dev).prefix(); prefix != "" {
-		return prefix + dev.Addr().Addr().String()
+	switch p := ProtocolOf(dev); {
+	case p == protocolInfiniBand:
+		return InfiniBandPrefix + dev.Name()
+	case p.prefix() != "":
+		return p.prefix() + dev.Addr().Addr().String()
 	}
 	return dev.Addr().String()
 }

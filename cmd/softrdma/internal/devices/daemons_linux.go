@@ -3,6 +3,7 @@ package devices
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -31,4 +32,10 @@ func printDaemons(out io.Writer) {
 		}
 		first = false
 	}
+}
+
+// programName is the name of a process's program, "" if it is not known.
+func programName(pid int) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(b))
 }

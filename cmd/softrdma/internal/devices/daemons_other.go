@@ -6,3 +6,6 @@ import "io"
 
 // printDaemons prints nothing, because daemons exist only on Linux.
 func printDaemons(io.Writer) {}
+
+// programName returns nothing, because fabrics exist only on Linux.
+func programName(int) string { return "" }

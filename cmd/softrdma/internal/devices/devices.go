@@ -26,7 +26,9 @@ Every address can be a device of either protocol. With --protocol iwarp the list
 describes the iWARP devices.
 
 If a daemon is running (softrdma daemon), its devices follow, with the names that
--d takes.`
+-d takes. So do the ports of the InfiniBand fabrics of this machine (softrdma fabric),
+with their state, their LID, the LID of the subnet manager, and the process that has
+opened them. -v lists all ports of large fabrics.`
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -45,9 +47,13 @@ func NewCommand() *cobra.Command {
 				list[i].Protocol = protocol.Verbs()
 			}
 			out := cmd.OutOrStdout()
+			var ports []cli.Fabric
+			if !protocol.IWARP() {
+				ports = fabrics(cmd.Context())
+			}
 			switch {
 			case asJSON:
-				return printDevicesJSON(out, list)
+				return printDevicesJSON(out, list, ports)
 			case len(list) == 0:
 				return errors.New("this machine has no address that could be an RDMA device: bring up an interface, for example with \"ip link set lo up\"")
 			case verbose:
@@ -57,6 +63,7 @@ func NewCommand() *cobra.Command {
 			}
 			if err == nil && !protocol.IWARP() {
 				printDaemons(out)
+				err = printFabrics(out, ports, verbose)
 			}
 			return err
 		},
@@ -205,13 +212,13 @@ type limitsRecord struct {
 	AtomicCap       string `json:"atomic_cap"`
 }
 
-func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
-	records := make([]record, len(list)) // never encoded as null
+func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo, ports []cli.Fabric) error {
+	records := make([]any, 0, len(list)) // never encoded as null
 	h := publishedDevices(list)
 	for i := range list {
 		d := &list[i]
 		a := d.Query()
-		records[i] = record{
+		r := record{
 			Interface: d.Interface, Address: d.Addr.String(), Best: d.Best, Why: d.Why, GUID: d.GUID.String(), MAC: strings.ToLower(d.MAC),
 			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(), Published: h.published(d),
 			Limits: limitsRecord{
@@ -219,13 +226,14 @@ func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo) error {
 			},
 		}
 		if d.Protocol == verbs.RoCE {
-			records[i].UDPPort = verbs.Port
+			r.UDPPort = verbs.Port
 		}
 		for _, g := range d.GIDs() {
-			records[i].GIDs = append(records[i].GIDs, gidRecord{g.Index, g.GID.String(), g.Type, g.Interface})
+			r.GIDs = append(r.GIDs, gidRecord{g.Index, g.GID.String(), g.Type, g.Interface})
 		}
+		records = append(records, r)
 	}
-	return cli.WriteJSON(out, records)
+	return cli.WriteJSON(out, append(records, portRecords(ports)...))
 }
 
 // noArguments refuses arguments, which could be taken for device names.

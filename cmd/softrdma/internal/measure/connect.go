@@ -11,6 +11,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/rdmacm"
+	"softrdma/verbs"
 )
 
 // connectLimit limits the time for connecting one queue pair.
@@ -77,10 +78,19 @@ func withConnectTimeout(ctx context.Context) (context.Context, context.CancelFun
 // setRNRTimer sets the RNR timer that Connect sets without the connection manager.
 func setRNRTimer(id *rdmacm.ID) error { return id.SetOption(rdmacm.OptionMinRNRTimer, 1) }
 
+// deviceAddress names the device to the other end: by its address, which a connection manager
+// there connects to, or as a port of a fabric.
+func deviceAddress(dev *verbs.Device) string {
+	if dev.Protocol() == verbs.InfiniBand {
+		return cli.DeviceName(dev)
+	}
+	return dev.Addr().String()
+}
+
 // Hello returns the message that tells the client about this end. If the connection
 // manager connects the queue pairs, they listen for the client from then on.
 func (s *Side) Hello() (*Message, error) {
-	m := &Message{Do: DoHello, Device: s.Dev.Addr().String(), Endpoints: s.Local, Memory: s.Memory()}
+	m := &Message{Do: DoHello, Device: deviceAddress(s.Dev), Endpoints: s.Local, Memory: s.Memory()}
 	if !s.Cfg.Managed {
 		return m, nil
 	}

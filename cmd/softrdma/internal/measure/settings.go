@@ -121,7 +121,7 @@ func (p *Settings) checkTest() error {
 // checkTransport checks how the queue pairs are connected.
 func (p *Settings) checkTransport() error {
 	switch {
-	case p.Protocol != "" && p.Protocol != cli.ProtocolRoCE && p.Protocol != cli.ProtocolIWARP && p.Protocol != cli.ProtocolRoCEv1:
+	case p.Protocol != "" && p.Protocol != cli.ProtocolRoCE && p.Protocol.Verbs() == verbs.RoCE: // of an unknown one
 		return cli.UsageErrorf("--protocol: expected %s, %s or %s, found %q", cli.ProtocolRoCE, cli.ProtocolRoCEv1, cli.ProtocolIWARP, p.Protocol)
 	case p.Protocol == cli.ProtocolIWARP && (p.Congestion != "" || p.Recovery != ""):
 		return cli.UsageErrorf("--congestion, --recovery: iWARP leaves both to TCP")

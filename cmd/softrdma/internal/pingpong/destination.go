@@ -12,7 +12,7 @@ import (
 // A destination tells the peer about a queue pair. On the wire it is 51 characters
 // LID:QPN:PSN:GID in hexadecimal and a zero byte.
 //
-// RoCE does not use LIDs, so the field is 0. A device on another UDP port than 4791
+// Ports of an InfiniBand fabric have a LID. RoCE does not use LIDs, so the field is 0. A device on another UDP port than 4791
 // sends the port in it. Only softrdma understands that, and only softrdma can send to
 // such a port.
 type destination struct {
@@ -59,12 +59,14 @@ func (d *destination) line(side, sep string) string {
 	return fmt.Sprintf("  %-15s LID 0x%04x, QPN 0x%06x, PSN 0x%06x%s GID %v", side+" address:", d.lid, d.qpn, d.psn, sep, d.gid)
 }
 
-// check refuses destinations that no RoCE device has.
-func (d *destination) check() error {
+// check refuses destinations that no device has: of RoCE, or of a fabric.
+func (d *destination) check(fabric bool) error {
 	switch {
+	case fabric && d.lid == 0:
+		return fmt.Errorf("the peer sent LID 0: its device is no port of an InfiniBand fabric, or no subnet manager has set it up")
 	case d.qpn < 2:
 		return fmt.Errorf("the peer sent the address of queue pair %d: do both sides have the same -q?", d.qpn)
-	case d.gid == verbs.GID{}:
+	case !fabric && d.gid == verbs.GID{}:
 		return fmt.Errorf("the peer sent no GID: ibv_*_pingpong needs -g INDEX with the index of a RoCE v2 GID of its device (see: ibv_devinfo -v, show_gids)")
 	}
 	return nil
@@ -74,4 +76,9 @@ func (d *destination) check() error {
 // class selector of the same number, which RoCE v2 routers look at.
 func (d *destination) path(gidIndex, sl int) verbs.AddressVector {
 	return verbs.AddressVector{DGID: d.gid, SGIDIndex: uint8(gidIndex), TrafficClass: uint8(sl) << 5, UDPPort: d.lid}
+}
+
+// fabricPath is path on an InfiniBand fabric. Without a GID packets have no GRH.
+func (d *destination) fabricPath(gidIndex, sl int) verbs.AddressVector {
+	return verbs.AddressVector{DLID: d.lid, DGID: d.gid, SGIDIndex: uint8(gidIndex), ServiceLevel: uint8(sl)}
 }

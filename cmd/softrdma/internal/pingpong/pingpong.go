@@ -56,6 +56,7 @@ type command struct {
 	service  string
 	device   string
 	gidIndex int
+	noGID    bool // -g was not given
 	port     uint16
 	size     cli.ByteSize
 	mtu      int
@@ -124,6 +125,7 @@ func NewCommand() *cobra.Command {
 // checkFlags checks the flags before anything is opened.
 func (p *command) checkFlags() error {
 	p.service = strings.ToLower(p.service)
+	p.noGID = !p.cmd.Flags().Changed("gid-idx")
 	if err := p.protocol.Reconcile(&p.device); err != nil {
 		return err
 	}

@@ -118,11 +118,20 @@ func (s *session) addQP(i int) error {
 	s.qps = append(s.qps, q)
 	s.index[q.Number()] = i
 	s.local[i] = destination{lid: e.UDPPort, qpn: e.QPN, psn: e.PSN, gid: e.GID}
+	if s.onFabric() {
+		s.local[i].lid = e.LID
+		if s.cmd.noGID { // as ibv_*_pingpong without -g, which then sends without a GRH
+			s.local[i].gid = verbs.GID{}
+		}
+	}
 	if s.create != nil {
 		return nil
 	}
 	return q.ToInit(init)
 }
+
+// onFabric reports whether the device is a port of an InfiniBand fabric, which has a LID.
+func (s *session) onFabric() bool { return s.dev.Protocol() == verbs.InfiniBand }
 
 // refill posts receives until all are posted.
 func (s *session) refill() error {
@@ -144,10 +153,13 @@ func (s *session) connect(remote []destination) error {
 		return fmt.Errorf("the peer has more than %d queue pairs: both sides need the same -q", n)
 	}
 	for i, q := range s.qps {
-		if err := remote[i].check(); err != nil {
+		if err := remote[i].check(s.onFabric()); err != nil {
 			return err
 		}
 		av := remote[i].path(s.cmd.gidIndex, s.cmd.sl)
+		if s.onFabric() {
+			av = remote[i].fabricPath(s.cmd.gidIndex, s.cmd.sl)
+		}
 		rtr := verbs.RTRAttr{MaxDestRdAtomic: 1, MinRNRTimer: 12}
 		rts := verbs.RTSAttr{SQPSN: s.local[i].psn, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}
 		if s.cmd.service == "ud" {

@@ -66,6 +66,61 @@ static void storm(void)
 	CHECK(count >= 2000);
 }
 
+#define QUEUED 5000
+static volatile int out_of_order, wrong_mask, wrong_info;
+
+static void value(int sig, siginfo_t *info, void *context)
+{
+	sigset_t now;
+
+	(void)context;
+	tick(sig);
+	out_of_order += info->si_value.sival_int != count - 1;
+	wrong_info += info->si_code != SI_QUEUE || info->si_pid != getpid() || sig != SIGRTMIN;
+	wrong_mask += pthread_sigmask(SIG_SETMASK, NULL, &now) != 0 || !sigismember(&now, SIGRTMIN) || !sigismember(&now, SIGUSR1) || sigismember(&now, SIGUSR2);
+}
+
+static void *sends(void *unused)
+{
+	struct timespec t = { 0, 5000 };
+	union sigval v;
+
+	for (v.sival_int = 0; v.sival_int < QUEUED; v.sival_int++) {
+		while (sigqueue(getpid(), SIGRTMIN, v) != 0)
+			CHECK(errno == EAGAIN);
+		nanosleep(&t, NULL);
+	}
+	return unused;
+}
+
+/* Signals that come while the program is in the engine reach it as they were sent. */
+static void queued(void)
+{
+	struct sigaction a = { .sa_sigaction = value, .sa_flags = SA_SIGINFO }, found;
+	sigset_t s, before, after;
+	double x = 1, end = now() + 60;
+	pthread_t t;
+
+	find_stack();
+	sigemptyset(&a.sa_mask);
+	sigaddset(&a.sa_mask, SIGUSR1);
+	CHECK(sigaction(SIGRTMIN, &a, NULL) == 0 && sigaction(SIGRTMIN, NULL, &found) == 0);
+	CHECK(found.sa_sigaction == value && (found.sa_flags & ~0x4000000) == SA_SIGINFO);
+	CHECK(sigismember(&found.sa_mask, SIGUSR1) && !sigismember(&found.sa_mask, SIGUSR2));
+	CHECK(pthread_sigmask(SIG_SETMASK, NULL, &before) == 0);
+	sigemptyset(&s);
+	sigaddset(&s, SIGRTMIN);
+	CHECK(pthread_sigmask(SIG_BLOCK, &s, NULL) == 0 && pthread_create(&t, NULL, sends, NULL) == 0);
+	CHECK(pthread_sigmask(SIG_UNBLOCK, &s, NULL) == 0);
+	while (count < QUEUED && now() < end) {
+		traffic(&d);
+		x = x * 1.5 > 1e6 ? 1 : x * 1.5;
+	}
+	CHECK(count == QUEUED && !out_of_order && !wrong_info && !wrong_mask && x >= 1);
+	CHECK(pthread_sigmask(SIG_SETMASK, NULL, &after) == 0 && memcmp(&before, &after, 8) == 0);
+	CHECK(pthread_join(t, NULL) == 0 && signal(SIGRTMIN, SIG_DFL) != SIG_ERR);
+}
+
 static sigjmp_buf back;
 static void leave(int sig) { (void)sig; siglongjmp(back, 1); }
 
@@ -216,7 +271,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = {
-		{ "storm", storm }, { "jump", jump }, { "wait", wait_for }, { "state", state }, { "fault", fault },
+		{ "storm", storm }, { "queued", queued }, { "jump", jump }, { "wait", wait_for }, { "state", state }, { "fault", fault },
 		{ "crash", crash }, { "pipe", broken_pipe }, { "exit", leaving },
 	};
 	size_t i;

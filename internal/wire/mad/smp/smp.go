@@ -74,6 +74,12 @@ type Packet struct {
 // Directed reports whether the packet has a directed route.
 func (p *Packet) Directed() bool { return p.Class == mad.ClassDirected }
 
+// BeginsByLID reports whether a request with a directed route goes by LID to the node where
+// the directed part begins, and has not arrived there (IBTA 14.2.2).
+func (p *Packet) BeginsByLID() bool {
+	return p.Directed() && !p.Returning && p.DrSLID != PermissiveLID && p.HopPointer == 0
+}
+
 // Parse reads the packet.
 func (p *Packet) Parse(b *[mad.Len]byte) {
 	p.BaseVersion, p.Class, p.ClassVersion, p.Method = b[0], b[1], b[2], b[3]

@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/bench"
+	"softrdma/bench/loop"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/msg"
+	"softrdma/verbs"
+)
+
+// The tags of a loop. A data message of one byte is the last of a stream.
+const (
+	tagAddress = iota // of the client's worker
+	tagData
+)
+
+// newMessagesCommand returns the hidden command that bench starts as one end of a loop over
+// package msg.
+func newMessagesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "messages CONFIG", Short: "One end of a loop over package msg, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c bench.MessagesConfig
+			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+				return cli.UsageErrorf("configuration of an end: %w", err)
+			}
+			if c.Bytes < 2 || c.Bytes > 1<<24 {
+				return cli.UsageErrorf("bytes of a message: expected 2 to %d, found %d", 1<<24, c.Bytes)
+			}
+			dev, err := cli.OpenDevice(cmd, c.Device, verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			w, err := msg.NewWorker(dev.Device, msg.Config{Progress: msg.ProgressCaller})
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			m := &messages{c: c, w: w, ctx: cmd.Context()}
+			if c.Peer == "" {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "ready %x\n", w.Address()); err != nil {
+					return err
+				}
+				return m.serve()
+			}
+			r, err := m.ask()
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		},
+	}
+}
+
+// messages is one end of a loop.
+type messages struct {
+	c   bench.MessagesConfig
+	w   *msg.Worker
+	to  *msg.Endpoint
+	ctx context.Context
+}
+
+// await polls until a request has ended, and releases it.
+func (m *messages) await(r *msg.Request) (int, error) {
+	for i := 1; ; i++ {
+		info, ended, err := r.Poll()
+		if ended {
+			r.Release()
+			return info.Length, err
+		}
+		if i%1024 == 0 && m.ctx.Err() != nil {
+			return 0, m.ctx.Err()
+		}
+	}
+}
+
+// window returns how many messages are in flight in a stream.
+func (m *messages) window() int { return max(4, min(64, 8<<20/m.c.Bytes)) }
+
+func (m *messages) serve() error {
+	buf := make([]byte, 1024)
+	n, err := m.await(m.w.Receive(buf, tagAddress, msg.All))
+	if err == nil {
+		m.to, err = m.w.Connect(m.ctx, buf[:n])
+	}
+	if err != nil {
+		return err
+	}
+	if m.c.Kind == loop.Ping {
+		err = m.echo()
+	} else {
+		err = m.sink()
+	}
+	for err == nil && m.ctx.Err() == nil { // for the client's last requests
+		m.w.Progress()
+	}
+	if errors.Is(err, msg.ErrPeer) || errors.Is(err, context.Canceled) {
+		return nil // the client has ended
+	}
+	return err
+}
+
+func (m *messages) echo() error {
+	buf := make([]byte, m.c.Bytes)
+	for {
+		if _, err := m.await(m.w.Receive(buf, tagData, msg.All)); err != nil {
+			return err
+		}
+		if _, err := m.await(m.to.Send(tagData, buf)); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *messages) sink() error {
+	var list []*msg.Request
+	var buffers [][]byte
+	for range m.window() {
+		b := make([]byte, m.c.Bytes)
+		buffers = append(buffers, b)
+		list = append(list, m.w.Receive(b, tagData, msg.All))
+	}
+	for i := 0; ; i = (i + 1) % len(list) {
+		n, err := m.await(list[i])
+		if err != nil || n == 1 {
+			return err
+		}
+		list[i] = m.w.Receive(buffers[i], tagData, msg.All)
+	}
+}
+
+func (m *messages) ask() (r loop.Result, err error) {
+	peer, err := hex.DecodeString(m.c.Peer)
+	if err != nil {
+		return r, err
+	}
+	if m.to, err = m.w.Connect(m.ctx, peer); err != nil {
+		return r, err
+	}
+	if _, err = m.await(m.to.SendSync(tagAddress, m.w.Address())); err != nil {
+		return r, err
+	}
+	d := time.Duration(m.c.Seconds * float64(time.Second))
+	if m.c.Kind == loop.Ping {
+		return m.ping(d)
+	}
+	if err = m.stream(d/10, &loop.Result{}); err == nil { // warms up
+		err = m.stream(d, &r)
+	}
+	if err == nil {
+		_, err = m.await(m.to.SendSync(tagData, make([]byte, 1)))
+	}
+	return r, err
+}
+
+func (m *messages) ping(d time.Duration) (loop.Result, error) {
+	buf, out := make([]byte, m.c.Bytes), make([]byte, m.c.Bytes)
+	trips := make([]float64, 0, 1<<20)
+	start := time.Now()
+	for now := start; now.Sub(start) < d+d/10 && len(trips) < cap(trips); {
+		r := m.w.Receive(buf, tagData, msg.All)
+		if _, err := m.await(m.to.Send(tagData, out)); err != nil {
+			return loop.Result{}, err
+		}
+		if _, err := m.await(r); err != nil {
+			return loop.Result{}, err
+		}
+		end := time.Now()
+		if end.Sub(start) > d/10 { // after a warm-up
+			trips = append(trips, float64(end.Sub(now).Nanoseconds())/2e3)
+		}
+		now = end
+	}
+	if len(trips) == 0 {
+		return loop.Result{}, errors.New("no round trip in the measured time")
+	}
+	slices.Sort(trips)
+	return loop.Result{P50: trips[len(trips)/2], P99: trips[len(trips)*99/100]}, nil
+}
+
+// stream sends for some time, until the last message was matched.
+func (m *messages) stream(d time.Duration, result *loop.Result) error {
+	var list []*msg.Request
+	var buffers [][]byte
+	for range m.window() {
+		b := make([]byte, m.c.Bytes)
+		buffers = append(buffers, b)
+		list = append(list, m.to.Send(tagData, b))
+	}
+	n := len(list)
+	start := time.Now()
+	for now := start; now.Sub(start) < d; now = time.Now() {
+		for i := range list {
+			if _, err := m.await(list[i]); err != nil {
+				return err
+			}
+			list[i] = m.to.Send(tagData, buffers[i])
+		}
+		n += len(list)
+	}
+	for _, r := range list {
+		if _, err := m.await(r); err != nil {
+			return err
+		}
+	}
+	if _, err := m.await(m.to.SendSync(tagData, buffers[0])); err != nil {
+		return err
+	}
+	s := time.Since(start).Seconds()
+	result.Rate = float64(n+1) / s
+	result.Throughput = result.Rate * float64(m.c.Bytes)
+	return nil
+}

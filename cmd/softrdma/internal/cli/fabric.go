@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/console"
+)
+
+// AskFabric asks a fabric that a process of this machine runs.
+func AskFabric(ctx context.Context, name string, r console.Request) (*console.Reply, error) {
+	question, err := json.Marshal(&r)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := attach.Do(ctx, name, question)
+	if err != nil {
+		return nil, err
+	}
+	reply := new(console.Reply)
+	if err := json.Unmarshal(answer, reply); err != nil {
+		return nil, fmt.Errorf("answer of fabric %s: %w", name, err)
+	}
+	return reply, nil
+}
+
+// askTime limits the wait for one of several fabrics.
+const askTime = 5 * time.Second
+
+// Fabrics returns the fabrics of this machine that answer a question, with their answers. The
+// error names those that refuse this user.
+func Fabrics(ctx context.Context, r console.Request) (all []Fabric, err error) {
+	sockets, err := attach.Sockets()
+	for _, s := range sockets {
+		one, cancel := context.WithTimeout(ctx, askTime)
+		reply, e := AskFabric(one, s.Name, r)
+		cancel()
+		if e == nil {
+			all = append(all, Fabric{s, reply})
+		} else if errors.Is(e, fs.ErrPermission) {
+			err = errors.Join(err, e)
+		}
+	}
+	return all, err
+}
+
+// A Fabric is a fabric that has answered.
+type Fabric struct {
+	attach.Socket
+	Reply *console.Reply
+}
+
+// fabricPorts returns the names of the ports of all fabrics, with what they are.
+func fabricPorts(ctx context.Context) (names []string) {
+	all, _ := Fabrics(ctx, console.Request{Verb: console.VerbPorts})
+	for i := range all {
+		for k := range all[i].Reply.Ports {
+			p := &all[i].Reply.Ports[k]
+			names = append(names, fmt.Sprintf("%s\tLID %d, %s", all[i].Device(p), p.LID, p.State))
+		}
+	}
+	return names
+}
+
+// Device returns the name of a port as -d takes it.
+func (f *Fabric) Device(p *console.Port) string {
+	name := InfiniBandPrefix + f.Name + "/" + p.Node
+	if p.Port != 1 {
+		name += ":" + strconv.Itoa(p.Port)
+	}
+	return name
+}

@@ -1,0 +1,115 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/console"
+)
+
+// fewPorts is how many ports of a fabric are listed without -v.
+const fewPorts = 32
+
+// fabrics returns the fabrics of this machine that answer. Most machines run none.
+func fabrics(ctx context.Context) []cli.Fabric {
+	all, _ := cli.Fabrics(ctx, console.Request{Verb: console.VerbPorts})
+	return all
+}
+
+// printFabrics lists the ports of fabrics by the names that -d takes.
+func printFabrics(out io.Writer, all []cli.Fabric, verbose bool) error {
+	for i := range all {
+		f := &all[i]
+		fmt.Fprintf(out, "\nThe InfiniBand fabric %s has the ports:\n", f.Name)
+		if verbose {
+			fmt.Fprintf(out, "   (its socket is %s)\n", f.Path)
+		}
+		if err := printPorts(out, f, verbose); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printPorts lists the ports of a fabric. Of a large one it lists those in use, unless all are
+// asked for.
+func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
+	all = all || len(f.Reply.Ports) <= fewPorts
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "   DEVICE\tSTATE\tLID\tMANAGER\tMTU\tSPEED\tGUID\tPROCESS")
+	left := 0
+	for i := range f.Reply.Ports {
+		p := &f.Reply.Ports[i]
+		if !all && p.Process == 0 && i > 0 {
+			left++
+			continue
+		}
+		fmt.Fprintf(w, "   %s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Device(p), strings.ToUpper(p.State),
+			lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), processName(p.Process))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(out, "   and %d ports that no process has opened; softrdma devices -v lists them\n", left)
+	}
+	return nil
+}
+
+func lidName(lid uint16) string {
+	if lid == 0 {
+		return "-"
+	}
+	return strconv.Itoa(int(lid))
+}
+
+// guidName writes a GUID as the list of devices does.
+func guidName(guid uint64) string {
+	return fmt.Sprintf("%04x:%04x:%04x:%04x", guid>>48, guid>>32&0xffff, guid>>16&0xffff, guid&0xffff)
+}
+
+// processName is the number of a process with the name of its program, if that is known.
+func processName(pid int) string {
+	if pid == 0 {
+		return "-"
+	}
+	return strings.TrimSpace(strconv.Itoa(pid) + " " + programName(pid))
+}
+
+// A portRecord is a port of a fabric in JSON.
+type portRecord struct {
+	Device    string `json:"device"` // as -d takes it
+	Fabric    string `json:"fabric"`
+	Socket    string `json:"socket"`
+	Node      string `json:"node"`
+	Port      int    `json:"port"`
+	Protocol  string `json:"protocol"`
+	GUID      string `json:"guid"`
+	Active    bool   `json:"active"`
+	State     string `json:"state"`
+	LID       uint16 `json:"lid"`
+	Manager   uint16 `json:"sm_lid"`
+	ActiveMTU int    `json:"active_mtu"`
+	Width     string `json:"width,omitempty"`
+	Speed     string `json:"speed,omitempty"`
+	Process   int    `json:"process,omitempty"`
+}
+
+func portRecords(all []cli.Fabric) (records []any) {
+	for i := range all {
+		f := &all[i]
+		for k := range f.Reply.Ports {
+			p := &f.Reply.Ports[k]
+			records = append(records, portRecord{
+				Device: f.Device(p), Fabric: f.Name, Socket: f.Path, Node: p.Node, Port: p.Port, Protocol: "InfiniBand", GUID: guidName(p.GUID),
+				Active: p.State == "active", State: p.State, LID: p.LID, Manager: p.Manager, ActiveMTU: p.MTU, Width: p.Width, Speed: p.Speed, Process: p.Process,
+			})
+		}
+	}
+	return records
+}

@@ -1,0 +1,155 @@
+package fabric
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/drawing"
+	"softrdma/internal/fabric/subnet"
+)
+
+// terminalColumns is the width of a drawing that is not printed on a terminal.
+const terminalColumns = 100
+
+// write writes a picture where the user wants it. A file is replaced at once, so that a
+// browser never reads half of one.
+func (d *drawer) write(cmd *cobra.Command, p *drawing.Picture) error {
+	out := cmd.OutOrStdout()
+	switch d.output {
+	case "-":
+		_, err := out.Write(drawing.SVG(p))
+		return err
+	case "":
+		var b bytes.Buffer
+		if d.watch && cli.IsTerminal(out) {
+			b.WriteString("\x1b[H\x1b[2J")
+		}
+		b.WriteString(drawing.Terminal(p, cli.TerminalWidth(out, terminalColumns), cli.IsTerminal(out)))
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	next := d.output + ".new"
+	if err := os.WriteFile(next, drawing.SVG(p), 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(next, d.output); err != nil {
+		return err
+	}
+	if !d.watch {
+		fmt.Fprintf(out, "wrote %s\n", d.output)
+	}
+	return nil
+}
+
+func newLink() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "link", Short: "Take cables away and put them back",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newChange(console.VerbLinkDown, "down PORT...", "Take the cables of ports away",
+			`Takes cables away. Both ends go down, packets on the cable are lost, and switches
+report the change to the subnet manager, which routes around it.`, "  softrdma fabric link down leaf-0-0:1"),
+		newChange(console.VerbLinkUp, "up PORT...", "Put the cables of ports back",
+			`Puts cables back that "softrdma fabric link down" or "fail" took away. The links train
+again, and carry data once a subnet manager has set them up.`, "  softrdma fabric link up leaf-0-0:1"),
+	)
+	return cmd
+}
+
+func newFail() *cobra.Command {
+	return newChange(console.VerbFail, "fail SWITCH...", "Take all cables of switches away",
+		`Takes all cables of switches away, as if they had lost power. The switches keep their
+tables. "softrdma fabric repair" puts the cables back.`, "  softrdma fabric fail spine-0-0")
+}
+
+func newRepair() *cobra.Command {
+	return newChange(console.VerbRepair, "repair SWITCH...", "Put all cables of switches back",
+		`Puts all cables of switches back, also those that "softrdma fabric link down" took away.`, "  softrdma fabric repair spine-0-0")
+}
+
+func newManager() *cobra.Command {
+	var a asker
+	cmd := &cobra.Command{
+		Use: "sm {on|off}", Short: "Stop the fabric's own subnet manager, or let it run again",
+		Long: `Stops the fabric's own subnet manager, or lets it run again. A manager that is off answers
+nobody, and its port no longer says that a manager is there: standby managers, such as opensm on
+a node, take the fabric over when it leaves some of their requests without a good answer. One
+that is on discovers the fabric. It becomes master, or stands by if another is master already.
+
+The ports keep what they have been given, so data flows without a manager, until a link
+changes.`,
+		Example: `  softrdma fabric sm off
+  softrdma fabric sm on`,
+		Args: cobra.ExactArgs(1), ValidArgs: []string{"on", "off"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd, console.Request{Verb: console.VerbManager, Args: args}, nil, func(w io.Writer, r *console.Reply) {
+				fmt.Fprintf(w, "manager  %s\n", managerText(&r.Status.Manager))
+			})
+		},
+	}
+	a.flags(cmd)
+	return cmd
+}
+
+// newChange returns a command that changes cables and prints what they are afterwards.
+func newChange(verb, use, short, long, example string) *cobra.Command {
+	var a asker
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd, console.Request{Verb: verb, Args: args}, nil, func(w io.Writer, r *console.Reply) { printChanged(w, r.Links) })
+		},
+	}
+	a.flags(cmd)
+	cmd.ValidArgsFunction = a.completePorts
+	if verb == console.VerbFail || verb == console.VerbRepair {
+		cmd.ValidArgsFunction = a.completeNodes("switch", unlimited)
+	}
+	return cmd
+}
+
+func newFaults() *cobra.Command {
+	var a asker
+	var f subnet.Faults
+	none := false
+	cmd := &cobra.Command{
+		Use: "faults [PORT...]", Short: "Let cables flip bits or lose credits, or list those that do",
+		Long: `Without ports, lists the cables with faults. With ports, their cables flip bits of packets
+(--bit-errors, the probability for each bit), or lose the link packets that grant credit
+(--credit-loss, the probability for each), in both directions, until --none. A packet with
+a flipped bit fails the check of its VCRC and is counted as an error at the end of the cable.
+The ends of such a cable repeat their grants of credit every millisecond, so that the
+credits of lost packets come back.`,
+		Example: `  softrdma fabric faults leaf-0-0:1 --bit-errors 1e-7
+  softrdma fabric faults
+  softrdma fabric faults leaf-0-0:1 --none`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			given := cmd.Flag("bit-errors").Changed || cmd.Flag("credit-loss").Changed
+			if given == none && len(args) > 0 {
+				return cli.UsageErrorf("expected --bit-errors or --credit-loss, or --none")
+			}
+			r := console.Request{Verb: console.VerbFaults, Args: args}
+			if len(args) > 0 {
+				r.Faults = &f
+			} else if given || none {
+				return cli.UsageErrorf("expected the ports whose cables are meant")
+			}
+			return a.show(cmd, r, func(r *console.Reply) any { return append([]console.Link{}, r.Links...) }, printFaults)
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	cmd.Flags().Float64Var(&f.BitErrors, "bit-errors", 0, "`PROBABILITY` that a bit flips")
+	cmd.Flags().Float64Var(&f.CreditLoss, "credit-loss", 0, "`PROBABILITY` that a link packet is lost")
+	cmd.Flags().BoolVar(&none, "none", false, "end the faults of these cables")
+	cmd.ValidArgsFunction = a.completePorts
+	return cmd
+}

@@ -1,0 +1,345 @@
+package fabric
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/console"
+)
+
+// manyNodes is from how many on nodes are listed with -v alone.
+const manyNodes = 64
+
+func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// plural returns a number with a noun.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// summary is a fabric in one line.
+func summary(name string, s *console.Status) string {
+	links := 0
+	for _, n := range s.Links {
+		links += n
+	}
+	return fmt.Sprintf("fabric %s: %s, %s, %s (%s)", name, plural(s.Switches, "switch", "switches"), cli.Plural(s.Adapters, "adapter"),
+		cli.Plural(links, "link"), linkStates(s))
+}
+
+// linkStates counts links by state.
+func linkStates(s *console.Status) string {
+	var parts []string
+	for _, state := range []string{console.LinkActive, console.LinkArmed, console.LinkInit, console.LinkDown, console.LinkCut} {
+		if n := s.Links[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// managerText describes who manages a fabric.
+func managerText(m *console.Manager) string {
+	var b strings.Builder
+	switch {
+	case m.LID == 0:
+		b.WriteString("none has set up the ports")
+	case m.Node != "":
+		fmt.Fprintf(&b, "at %s, LID %d", m.Node, m.LID)
+	default:
+		fmt.Fprintf(&b, "at LID %d, which no node has now", m.LID)
+	}
+	if own := m.Own; own != nil {
+		fmt.Fprintf(&b, "; the fabric's own is %s, %s", own.State, cli.Plural(own.Sweeps, "sweep"))
+		if own.Sweeps > 0 {
+			fmt.Fprintf(&b, ", routing %s", own.Routing)
+		}
+		if own.Failures > 0 {
+			fmt.Fprintf(&b, ", %s without an answer", cli.Plural(own.Failures, "request"))
+		}
+		if own.Note != "" {
+			fmt.Fprintf(&b, " (%s)", own.Note)
+		}
+	} else {
+		b.WriteString("; the fabric has none of its own")
+	}
+	return b.String()
+}
+
+func printStatus(out io.Writer, name string, r *console.Reply, verbose bool) {
+	s := r.Status
+	fmt.Fprintln(out, summary(name, s))
+	fmt.Fprintf(out, "up       %v\n", r.Now.Round(time.Second))
+	fmt.Fprintf(out, "manager  %s\n", managerText(&s.Manager))
+	fmt.Fprintf(out, "LIDs     %d assigned, the highest is %d\n", s.LIDs, s.TopLID)
+	if len(s.Nodes) > manyNodes && !verbose {
+		fmt.Fprintln(out, "\nsoftrdma fabric status -v lists the nodes.")
+		return
+	}
+	w := table(out)
+	fmt.Fprintln(w, "\nNODE\tKIND\tLID\tPORTS\tCABLES\tACTIVE\tGUID")
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t0x%016x\n", n.Name, n.Kind, lidText(n.LIDs), n.Ports, n.Cables, n.Active, n.GUID)
+	}
+	w.Flush()
+}
+
+// lidText lists LIDs, - for those that were not assigned.
+func lidText(lids []uint16) string {
+	var parts []string
+	for _, l := range lids {
+		if l == 0 {
+			parts = append(parts, "-")
+			continue
+		}
+		parts = append(parts, fmt.Sprint(l))
+	}
+	return strings.Join(parts, ",")
+}
+
+func printLinks(out io.Writer, r *console.Reply) {
+	w := table(out)
+	fmt.Fprintln(w, "LINK\t\tLIDS\tSTATE\tSPEED\tLOAD\t\tWAIT\tERRORS\tDISCARDS\tDOWNS")
+	for i := range r.Links {
+		l := &r.Links[i]
+		a, b := &l.Ends[0], &l.Ends[1]
+		speed := "-"
+		if l.Width != "" {
+			speed = l.Width + " " + l.Speed
+		}
+		state := l.State
+		if l.Faults != nil {
+			state += ", faults"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s - %s\t%s\t%s\t→ %s\t← %s\t%s\t%d\t%d\t%d\n", a.Name(), b.Name(), lidText([]uint16{a.LID}), lidText([]uint16{b.LID}),
+			state, speed, loadText(a.Load), loadText(b.Load), waitText(a.Wait+b.Wait), a.Errors+b.Errors, a.Discards+b.Discards, max(a.Downed, b.Downed))
+	}
+	w.Flush()
+}
+
+func loadText(load float64) string {
+	switch {
+	case load == 0:
+		return "0 %"
+	case load < 0.001:
+		return "< 0.1 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*load)
+}
+
+func waitText(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0"
+	case d < time.Millisecond:
+		return d.Round(10 * time.Nanosecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+func printRoutes(out io.Writer, r *console.Routes) {
+	fmt.Fprintf(out, "%s, LID %s: its linear forwarding table ends at LID %d\n", r.Switch, lidText([]uint16{r.LID}), r.Top)
+	if len(r.Ports) == 0 {
+		fmt.Fprintln(out, "and is empty: no subnet manager has written it")
+	}
+	for _, p := range r.Ports {
+		where := "to itself"
+		if p.Port != 0 {
+			where = fmt.Sprintf("by port %d to %s", p.Port, p.To)
+		}
+		fmt.Fprintf(out, "  %s: %s\n", where, routeLIDs(p.LIDs))
+	}
+	for _, g := range r.Groups {
+		fmt.Fprintf(out, "  multicast group %#x by %s %s\n", g.LID, strings.TrimPrefix(cli.Plural(len(g.Ports), "port"), fmt.Sprintf("%d ", len(g.Ports))), join(g.Ports))
+	}
+	if len(r.Groups) == 0 {
+		fmt.Fprintln(out, "  no multicast group")
+	}
+}
+
+func join(numbers []int) string {
+	var parts []string
+	for _, n := range numbers {
+		parts = append(parts, fmt.Sprint(n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// routeLIDs lists LIDs with their nodes. Those of one node are together.
+func routeLIDs(lids []console.RouteLID) string {
+	var parts []string
+	for i := 0; i < len(lids); {
+		k := i
+		for k+1 < len(lids) && lids[k+1].Node == lids[i].Node && lids[k+1].LID == lids[k].LID+1 {
+			k++
+		}
+		text := fmt.Sprint(lids[i].LID)
+		if k > i {
+			text += fmt.Sprintf("-%d", lids[k].LID)
+		}
+		if lids[i].Node != "" {
+			text = lids[i].Node + " (" + text + ")"
+		}
+		parts = append(parts, text)
+		i = k + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+func printTrace(out io.Writer, t *console.Trace) {
+	fmt.Fprintf(out, "from %s (LID %d) to %s (LID %d) with service level %d", t.From, t.SLID, t.To, t.DLID, t.SL)
+	if t.Assumed {
+		fmt.Fprint(out, ", assumed: its manager is not the fabric's own")
+	}
+	fmt.Fprintln(out)
+	w := table(out)
+	for i, h := range t.Hops {
+		fmt.Fprintf(w, "  %d\t%s\tLID %s\t", i, h.Node, lidText([]uint16{h.LID}))
+		switch {
+		case h.Out == 0 && t.Broken == nil:
+			fmt.Fprintf(w, "arrives at port %d", h.In)
+		case h.Out == 0:
+			fmt.Fprintf(w, "in by port %d", h.In)
+		case h.In == 0:
+			fmt.Fprintf(w, "out by port %d on lane %d to %s", h.Out, h.VL, h.To)
+		default:
+			fmt.Fprintf(w, "in by port %d, out by port %d on lane %d to %s", h.In, h.Out, h.VL, h.To)
+		}
+		fmt.Fprintln(w)
+	}
+	w.Flush()
+	if t.Trunk != "" {
+		fmt.Fprintf(out, "goes on by the trunk to %s\n", t.Trunk)
+	}
+	if t.Broken == nil {
+		return
+	}
+	fmt.Fprintf(out, "lost at %s: %s", t.Broken.Node, t.Broken.Text)
+	if t.Broken.Reason != "" {
+		fmt.Fprintf(out, " (%s)", t.Broken.Reason)
+	}
+	fmt.Fprintln(out)
+}
+
+func printCounters(out io.Writer, list []console.Counters) {
+	for i := range list {
+		c := &list[i]
+		fmt.Fprintf(out, "%s:%d\n", c.Node, c.Port)
+		w := table(out)
+		for _, v := range c.Values {
+			fmt.Fprintf(w, "  %s\t%d\n", v.Name, v.Value)
+		}
+		w.Flush()
+	}
+}
+
+func channelText(c *console.Channel) string {
+	return fmt.Sprintf("%s:%d lane %d", c.Node, c.Port, c.VL)
+}
+
+// circleText is a cycle in one line for each channel.
+func circleText(out io.Writer, cycle []console.Channel) {
+	for i := range cycle {
+		fmt.Fprintf(out, "  %s waits for %s\n", channelText(&cycle[i]), channelText(&cycle[(i+1)%len(cycle)]))
+	}
+}
+
+func printDeadlock(out io.Writer, d *console.Deadlock) {
+	assumed := ""
+	if d.Assumed {
+		assumed = ", if packets have the assumed service level (--sl)"
+	}
+	if len(d.Cycle) == 0 {
+		fmt.Fprintf(out, "The forwarding tables allow no deadlock%s.\n", assumed)
+	} else {
+		fmt.Fprintf(out, "The forwarding tables allow a deadlock%s. Packets can fill these buffers so that\n", assumed)
+		circleText(out, d.Cycle)
+	}
+	if len(d.Still) == 0 {
+		fmt.Fprintln(out, "No lane stands still.")
+		return
+	}
+	if len(d.Deadlock) > 0 {
+		fmt.Fprintf(out, "DEADLOCK: %s wait for each other now, and move no packet again:\n", cli.Plural(len(d.Deadlock), "lane"))
+		circleText(out, d.Deadlock)
+	}
+	fmt.Fprintf(out, "%s still:\n", plural(len(d.Still), "lane stands", "lanes stand"))
+	w := table(out)
+	fmt.Fprintln(w, "  LANE\tTO\tFOR\tPACKETS\tWAITS FOR")
+	for i := range d.Still {
+		l := &d.Still[i]
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%d\t%s\n", channelText(&l.Channel), l.To, waitText(l.Time), l.Packets, causes[l.Cause])
+	}
+	w.Flush()
+}
+
+var causes = map[string]string{
+	console.CauseDeadlock: "lanes in the deadlock",
+	console.CauseProgram:  "a program that takes no packets",
+	console.CauseCredits:  "credits that were lost",
+	console.CauseTraffic:  "other traffic, which moves",
+}
+
+// printChanged prints the state of links that were changed.
+func printChanged(out io.Writer, links []console.Link) {
+	for i := range links {
+		l := &links[i]
+		state := l.State
+		if state == console.LinkDown {
+			state = "back, and trains"
+		}
+		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name(), l.Ends[1].Name(), state)
+	}
+}
+
+func printFaults(out io.Writer, r *console.Reply) {
+	if len(r.Links) == 0 {
+		fmt.Fprintln(out, "no cable has faults")
+	}
+	for i := range r.Links {
+		l := &r.Links[i]
+		text := "no faults"
+		if f := l.Faults; f != nil {
+			text = fmt.Sprintf("bit errors %g, credit loss %g", f.BitErrors, f.CreditLoss)
+		}
+		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name(), l.Ends[1].Name(), text)
+	}
+}
+
+func printLoads(out io.Writer, r *console.Reply) {
+	if len(r.Loads) == 0 {
+		fmt.Fprintln(out, "no load")
+		return
+	}
+	w := table(out)
+	fmt.Fprintln(w, "FROM\tTO\tLEVEL\tBYTES\tPACKETS\tSENT\tARRIVED")
+	for i := range r.Loads {
+		l := &r.Loads[i]
+		to := l.To
+		if to == "" {
+			to = fmt.Sprintf("LID %d", l.DLID)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", l.From, to, l.SL, l.Size, l.Packets, l.Sent, l.Arrived)
+	}
+	w.Flush()
+}
+
+func printStalled(out io.Writer, r *console.Reply) {
+	if len(r.Stalled) == 0 {
+		fmt.Fprintln(out, "all adapters take packets")
+	}
+	for _, s := range r.Stalled {
+		fmt.Fprintf(out, "%s takes no packets of service level %s\n", s.Node, join(s.Levels))
+	}
+}

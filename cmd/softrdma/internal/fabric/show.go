@@ -1,0 +1,272 @@
+package fabric
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/drawing"
+)
+
+// show runs a command that asks one question: it prints part of the reply in JSON, or all of
+// it as text.
+func (a *asker) show(cmd *cobra.Command, r console.Request, part func(*console.Reply) any, text func(io.Writer, *console.Reply)) error {
+	reply, err := a.ask(cmd.Context(), r)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return cli.WriteJSON(cmd.OutOrStdout(), part(reply))
+	}
+	text(cmd.OutOrStdout(), reply)
+	return nil
+}
+
+func newStatus() *cobra.Command {
+	var a asker
+	verbose := false
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show the nodes, links, LIDs and the subnet manager",
+		Long: `Shows what a fabric consists of: its nodes with their LIDs, the states of its links,
+and who manages it. The nodes of a large fabric are listed with -v.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.show(cmd, console.Request{Verb: console.VerbStatus}, func(r *console.Reply) any { return r.Status },
+				func(w io.Writer, r *console.Reply) { printStatus(w, a.name, r, verbose) })
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "list all nodes")
+	return cmd
+}
+
+// interval adds -i, the time over which load is measured.
+func interval(cmd *cobra.Command, d *time.Duration) {
+	cmd.Flags().DurationVarP(d, "interval", "i", time.Second/2, "measure the load for this `DURATION`; 0 leaves it out")
+}
+
+// askLinks asks for links, twice if their load is to be measured.
+func (a *asker) askLinks(cmd *cobra.Command, nodes []string, d time.Duration) (*console.Reply, error) {
+	if d < 0 {
+		return nil, cli.UsageErrorf("--interval: expected a duration from 0, found %v", d)
+	}
+	r := console.Request{Verb: console.VerbLinks, Args: nodes}
+	before, err := a.ask(cmd.Context(), r)
+	if err != nil || d == 0 {
+		return before, err
+	}
+	select {
+	case <-time.After(d):
+	case <-cmd.Context().Done():
+		return nil, cmd.Context().Err()
+	}
+	after, err := a.ask(cmd.Context(), r)
+	if err != nil {
+		return nil, err
+	}
+	console.Loads(before, after)
+	return after, nil
+}
+
+func newLinks() *cobra.Command {
+	var a asker
+	var d time.Duration
+	cmd := &cobra.Command{
+		Use: "links [NODE...]", Short: "Show each cable: ends, LIDs, speed, state, load and errors",
+		Long: `Shows each cable, or those of some nodes: both ends with their LIDs, width and speed,
+the state, the load that each end sends, and counters. A link is "init" until a subnet
+manager has set it up, "down" if its ends do not answer each other, and "cut" if
+"softrdma fabric link down" or "fail" took the cable away.`,
+		Example: "  softrdma fabric links\n  softrdma fabric links leaf-0-0 -i 5s",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			reply, err := a.askLinks(cmd, args, d)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return cli.WriteJSON(cmd.OutOrStdout(), append([]console.Link{}, reply.Links...))
+			}
+			printLinks(cmd.OutOrStdout(), reply)
+			return nil
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	interval(cmd, &d)
+	cmd.ValidArgsFunction = a.completeNodes("", unlimited)
+	return cmd
+}
+
+func newRoutes() *cobra.Command {
+	var a asker
+	cmd := &cobra.Command{
+		Use: "routes SWITCH", Short: "Show the forwarding tables of a switch, in words",
+		Long: `Shows by which port a switch sends packets to which LIDs and nodes, as its linear
+forwarding table says now, and the ports of each multicast group.`,
+		Example: "  softrdma fabric routes leaf-0-0", Args: exactly(1, "a switch"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd, console.Request{Verb: console.VerbRoutes, Args: args}, func(r *console.Reply) any { return r.Routes },
+				func(w io.Writer, r *console.Reply) { printRoutes(w, r.Routes) })
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	cmd.ValidArgsFunction = a.completeNodes("switch", 1)
+	return cmd
+}
+
+// levelFlag adds --sl.
+func levelFlag(cmd *cobra.Command, sl *int) {
+	cmd.Flags().IntVar(sl, "sl", -1, "service `LEVEL` of the packets, 0 to 15 (default: that of the fabric's subnet manager, else 0)")
+}
+
+// level is the value of --sl.
+func level(cmd *cobra.Command, sl int) (*uint8, error) {
+	if !cmd.Flag("sl").Changed {
+		return nil, nil
+	}
+	if sl < 0 || sl > 15 {
+		return nil, cli.UsageErrorf("--sl: expected 0 to 15, found %d", sl)
+	}
+	v := uint8(sl)
+	return &v, nil
+}
+
+func newTrace() *cobra.Command {
+	var a asker
+	sl := 0
+	cmd := &cobra.Command{
+		Use: "trace FROM TO", Short: "Follow a packet hop by hop, and see where it is lost",
+		Long: `Follows a packet from one node to another, or to a LID, by the tables and states of
+this moment: which port of which switch, on which virtual lane. If the packet would be
+lost, it says where and why.`,
+		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1", Args: exactly(2, "the nodes FROM and TO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := level(cmd, sl)
+			if err != nil {
+				return err
+			}
+			return a.show(cmd, console.Request{Verb: console.VerbTrace, Args: args, SL: v}, func(r *console.Reply) any { return r.Trace },
+				func(w io.Writer, r *console.Reply) { printTrace(w, r.Trace) })
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	levelFlag(cmd, &sl)
+	cmd.ValidArgsFunction = a.completeNodes("", 2)
+	return cmd
+}
+
+func newCounters() *cobra.Command {
+	var a asker
+	cmd := &cobra.Command{
+		Use: "counters [PORT|NODE...]", Short: "Show what ports have counted",
+		Long: `Shows the counters of all ports, or of some, that are not zero. They count from the
+start of the fabric: perfquery reads the same counters, and clearing them there does not
+clear them here. PortXmitData and PortRcvData are in words of four bytes, PortXmitWait in
+ticks of 4 ns.`,
+		Example: "  softrdma fabric counters node-0\n  softrdma fabric counters leaf-0-0:1 leaf-0-0:2",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd, console.Request{Verb: console.VerbCounters, Args: args}, func(r *console.Reply) any { return append([]console.Counters{}, r.Counters...) },
+				func(w io.Writer, r *console.Reply) { printCounters(w, r.Counters) })
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	cmd.ValidArgsFunction = a.completeNodes("", unlimited)
+	return cmd
+}
+
+func newDeadlock() *cobra.Command {
+	var a asker
+	var still time.Duration
+	sl := 0
+	cmd := &cobra.Command{
+		Use: "deadlock", Short: "Find lanes that can wait for each other in a circle, or do",
+		Long: `Looks for deadlocks in two ways. First, whether the present forwarding tables allow
+one: a cycle in the graph of channels (a virtual lane of a link), in which a packet that
+holds the buffer behind one channel waits for the next. Second, which lanes stand still
+now, and for what they wait: for a circle of lanes that wait for each other, for a program
+that takes no packets, or for credits that were lost.`,
+		Example: "  softrdma fabric deadlock\n  softrdma fabric deadlock --still 100ms --json", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := level(cmd, sl)
+			if err != nil {
+				return err
+			}
+			return a.show(cmd, console.Request{Verb: console.VerbDeadlock, SL: v, Still: still}, func(r *console.Reply) any { return r.Deadlock },
+				func(w io.Writer, r *console.Reply) { printDeadlock(w, r.Deadlock) })
+		},
+	}
+	a.flags(cmd)
+	a.jsonFlag(cmd)
+	levelFlag(cmd, &sl)
+	cmd.Flags().DurationVar(&still, "still", time.Millisecond, "a lane stands still if its first packet has lacked credit for this `DURATION`")
+	return cmd
+}
+
+// A drawer is the command that draws.
+type drawer struct {
+	asker
+	interval time.Duration
+	output   string
+	watch    bool
+}
+
+func newDraw() *cobra.Command {
+	var d drawer
+	cmd := &cobra.Command{
+		Use: "draw", Short: "Draw the fabric with load and errors, on the terminal or as SVG",
+		Long: `Draws the fabric: trees in levels, tori and meshes as grids, other shapes as circles.
+Each half of a link has the color of the load that the nearer end sends. Links that are
+down, ports with errors, and lanes in a deadlock are marked.
+
+With -o the drawing is an SVG file, in which each link and node has a tooltip.`,
+		Example: "  softrdma fabric draw\n  softrdma fabric draw --watch\n  softrdma fabric draw -o fabric.svg", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
+	}
+	d.flags(cmd)
+	interval(cmd, &d.interval)
+	cmd.Flags().StringVarP(&d.output, "output", "o", "", "write SVG to `FILE`, - for standard output")
+	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "draw again and again, until interrupted")
+	return cmd
+}
+
+func (d *drawer) run(cmd *cobra.Command) error {
+	if d.watch && d.interval == 0 {
+		return cli.UsageErrorf("--watch: expected an --interval greater than 0")
+	}
+	for {
+		p, err := d.picture(cmd)
+		switch {
+		case err != nil && cmd.Context().Err() != nil && d.watch:
+			return cli.ErrSignalled
+		case err != nil:
+			return err
+		}
+		if err := d.write(cmd, p); err != nil || !d.watch {
+			return err
+		}
+	}
+}
+
+// picture asks for all that is drawn.
+func (d *drawer) picture(cmd *cobra.Command) (*drawing.Picture, error) {
+	links, err := d.askLinks(cmd, nil, d.interval)
+	if err != nil {
+		return nil, err
+	}
+	status, err := d.ask(cmd.Context(), console.Request{Verb: console.VerbStatus})
+	if err != nil {
+		return nil, err
+	}
+	deadlock, err := d.ask(cmd.Context(), console.Request{Verb: console.VerbDeadlock})
+	if err != nil {
+		return nil, err
+	}
+	return &drawing.Picture{Title: summary(d.name, status.Status), Nodes: status.Status.Nodes, Links: links.Links, Deadlock: deadlock.Deadlock.Deadlock}, nil
+}

@@ -1,0 +1,147 @@
+package attach
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/mad/smp"
+)
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]Address{
+		"net/H1":                   {"net", "H1", 1},
+		"net/H1:2":                 {"net", "H1", 2},
+		"a.b-c_d/0x00000000000001": {"a.b-c_d", "0x00000000000001", 1},
+		"net/Switch 4: left:255":   {"net", "Switch 4: left", 255},
+	} {
+		if a, err := ParseAddress(text); err != nil || a != want {
+			t.Errorf("%q: %+v, %v", text, a, err)
+		}
+	}
+	for _, text := range []string{"", "net", "net/", "/H1", "net/H1:0", "net/H1:256", "net/H1:", "net/:1", "../x/H1", "a b/H1", ".net/H1"} {
+		a, err := ParseAddress(text)
+		var named *reason.Error
+		if !errors.As(err, &named) || named.Detail.Reason != reason.FabricAddress {
+			t.Errorf("%q: %+v, %v", text, a, err)
+		}
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	t.Setenv("SOFTRDMA_FABRIC_DIR", "/some/where")
+	if d := directories(); !slices.Equal(d, []string{"/some/where"}) {
+		t.Errorf("%q", d)
+	}
+	t.Setenv("SOFTRDMA_FABRIC_DIR", filepath.Join(t.TempDir(), "missing"))
+	if all, err := Sockets(); err != nil || all != nil {
+		t.Errorf("%q, %v", all, err)
+	}
+}
+
+func TestMessagesOfQueuePair0(t *testing.T) {
+	d := Departure{DLID: 0xffff, SL: 15, MAD: [mad.Len]byte{0: 1, 255: 2}}
+	var e Departure
+	if err := e.Parse(d.Message()); err != nil || e != d {
+		t.Errorf("%+v, %v", e, err)
+	}
+	a := Arrival{SLID: 1, DLID: 2, SL: 3, SourceQPN: 4, MAD: &d.MAD}
+	var b Arrival
+	if err := b.Parse(a.Message()); err != nil || !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+func TestRefusalsKeepTheirReason(t *testing.T) {
+	for _, err := range []error{
+		&reason.Error{Detail: reason.Detail{Reason: reason.FabricHeld, Expected: 1, Found: 2}, Text: "held by 2"},
+		errors.New("something else"),
+	} {
+		m, e := AppendJSON(Refused, Refusal(err))
+		var r RefusedBody
+		if e != nil || ParseJSON(m, &r) != nil {
+			t.Fatal(e)
+		}
+		got := new(reason.Error)
+		if !errors.As(r.Err(), &got) || got.Error() != err.Error() {
+			t.Errorf("%v became %v", err, got)
+		}
+		var named *reason.Error
+		if errors.As(err, &named) && got.Detail != named.Detail {
+			t.Errorf("%+v became %+v", named.Detail, got.Detail)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	var a Info
+	b := Info{Up: true, PKeys: []uint16{0xffff}, GUIDs: []uint64{1}, Addrs: []netip.Addr{netip.IPv6Loopback()}}
+	b.PortInfo = smp.PortInfo{LID: 1, MasterSMLID: 2, GIDPrefix: 3, State: smp.PortActive}
+	if e := changes(&a, &b); !slices.Equal(e, []Event{FabricBack, LIDChanged, ManagerChanged, PrefixChanged, PartitionsChanged, GUIDsChanged, PortActive}) {
+		t.Errorf("%v", e)
+	}
+	c := b
+	c.Up, c.PortInfo.State = false, smp.PortDown
+	if e := changes(&b, &c); !slices.Equal(e, []Event{PortError, FabricGone}) {
+		t.Errorf("%v", e)
+	}
+	if e := changes(&b, &b); e != nil {
+		t.Errorf("%v", e)
+	}
+}
+
+func FuzzMessages(f *testing.F) {
+	d := Departure{MAD: [mad.Len]byte{1}}
+	f.Add(d.Message())
+	a := Arrival{MAD: &d.MAD}
+	f.Add(a.Message())
+	for _, body := range []any{HelloBody{Version: 1, Node: "H1", Port: 1}, InfoBody{}, RefusedBody{Reason: "FABRIC_HELD"}} {
+		m, err := AppendJSON(Hello, body)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(m)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return // the end of a connection
+		}
+		if d.Parse(b) == nil && !bytes.Equal(d.Message()[1:], b[1:]) {
+			t.Errorf("departure %x", b)
+		}
+		if a.Parse(b) == nil && !bytes.Equal(a.Message()[1:], b[1:]) {
+			t.Errorf("arrival %x", b)
+		}
+		var h HelloBody
+		var i InfoBody
+		var r RefusedBody
+		_, _ = ParseJSON(b, &h), ParseJSON(b, &i)
+		if ParseJSON(b, &r) == nil {
+			_ = r.Err().Error()
+		}
+	})
+}
+
+func TestFabricsOfRootAreOptional(t *testing.T) {
+	for _, c := range []struct {
+		dir  string
+		err  error
+		want bool
+	}{
+		{systemDirectory, fs.ErrPermission, os.Geteuid() != 0},
+		{systemDirectory, fs.ErrInvalid, false},
+		{"/some/where", fs.ErrPermission, false},
+	} {
+		if got := notOurs(c.dir, c.err); got != c.want {
+			t.Errorf("%s, %v: skipped %v, expected %v", c.dir, c.err, got, c.want)
+		}
+	}
+}

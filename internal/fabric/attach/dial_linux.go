@@ -1,0 +1,172 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+)
+
+// answerTime bounds the wait for a fabric's answer to a port that attaches again.
+const answerTime = 5 * time.Second
+
+// dial connects to the socket of a fabric. When ctx ends, so does what waits on it, until
+// stop.
+func dial(ctx context.Context, name string) (c *Conn, stop func() bool, err error) {
+	places := directories()
+	for i, dir := range places {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "unixpacket", filepath.Join(dir, name))
+		if err == nil {
+			c := NewConn(conn.(*net.UnixConn))
+			return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
+		}
+		switch {
+		case notOurs(dir, err):
+			places[i] += ", without permission"
+		case !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED):
+			return nil, nil, err
+		}
+	}
+	return nil, nil, &reason.Error{
+		Detail: reason.Detail{Reason: reason.FabricAbsent, Expected: 1}, Cause: syscall.ENOENT,
+		Text: fmt.Sprintf("no fabric %q runs (looked in %s): start it with softrdma fabric up --name %s", name, strings.Join(places, " and "), name),
+	}
+}
+
+// attach connects to the fabric and takes the port.
+func (p *Port) attach(ctx context.Context) (err error) {
+	c, stop, err := dial(ctx, p.address.Fabric)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	bell, err := p.link.NewBell()
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	end, ringer, m, err := p.shakeHands(c, bell)
+	if err != nil {
+		_ = c.Close()
+		bell.Close()
+		return errors.Join(ctx.Err(), err)
+	}
+	stop()
+	_ = c.SetDeadline(time.Time{})
+	p.mu.Lock()
+	p.conn, p.bell = c, bell
+	sm := p.sm
+	p.mu.Unlock()
+	if p.life.Err() != nil { // Close may have looked for a connection already
+		_ = c.Close()
+	}
+	p.link.Connect(end, ringer)
+	p.update(m)
+	if sm {
+		_ = c.Send(setSM(true))
+	}
+	return nil
+}
+
+// shakeHands asks for the port and opens the rings.
+func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer *hostmem.Ringer, m *InfoBody, err error) {
+	if err := p.sayHello(c, bell); err != nil {
+		return nil, nil, nil, err
+	}
+	b, fds, err := c.Expect(Welcome, 2)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	m = new(InfoBody)
+	if err = ParseJSON(b, m); err == nil {
+		end, err = fabric.OpenEnd(fds[0])
+	}
+	_ = unix.Close(fds[0])
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, unix.Close(fds[1]))
+	}
+	if ringer, err = hostmem.OpenRinger(fds[1], OtherUser(c)); err != nil {
+		return nil, nil, nil, errors.Join(err, end.Close())
+	}
+	return end, ringer, m, nil
+}
+
+// sayHello sends the first message, with the bell for the fabric's process.
+func (p *Port) sayHello(c *Conn, bell *hostmem.Bell) error {
+	hello, err := AppendJSON(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0])})
+	if err != nil {
+		return err
+	}
+	return c.SendBell(hello, bell)
+}
+
+// SendBell sends a message with a bell for the other side, behind other descriptors.
+func (c *Conn) SendBell(message []byte, bell *hostmem.Bell, fds ...int) error {
+	if !OtherUser(c) {
+		return c.Send(message, append(fds, bell.FD())...)
+	}
+	fd, err := bell.ForOther()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return c.Send(message, append(fds, fd)...)
+}
+
+// OtherUser reports whether the process at the other end is another user's.
+func OtherUser(c *Conn) bool {
+	_, uid := c.Peer()
+	return uid != uint32(os.Geteuid())
+}
+
+// maxAnswer bounds the answer to a command in bytes.
+const maxAnswer = 256 << 20
+
+// Do asks the console of a fabric a question and returns the answer.
+func Do(ctx context.Context, name string, question []byte) (answer []byte, err error) {
+	if len(question) >= MaxMessage {
+		return nil, malformed(MaxMessage-1, uint64(len(question)))
+	}
+	c, stop, err := dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	defer stop()
+	if err := c.Send(append([]byte{byte(Command)}, question...)); err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	for {
+		b, fds, err := c.Receive()
+		CloseAll(fds)
+		switch {
+		case err != nil:
+			return nil, errors.Join(ctx.Err(), err)
+		case Kind(b[0]) == Refused:
+			var r RefusedBody
+			if err := ParseJSON(b, &r); err != nil {
+				return nil, err
+			}
+			return nil, r.Err()
+		case Kind(b[0]) != Part && Kind(b[0]) != Last:
+			return nil, malformed(uint64(Last), uint64(b[0]))
+		case len(answer) > maxAnswer:
+			return nil, malformed(maxAnswer, uint64(len(answer)))
+		}
+		answer = append(answer, b[1:]...)
+		if Kind(b[0]) == Last {
+			return answer, nil
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package attach
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A Kind says what a message on the socket is.
+type Kind uint8
+
+// The kinds. A connection begins with Hello or Command.
+const (
+	Hello   Kind = 1 + iota // program: a HelloBody; descriptor: its bell
+	Send                    // program: a packet of queue pair 0
+	SetSM                   // program: one byte, 1 if a subnet manager runs there
+	Command                 // program: a question to the fabric's console
+
+	Welcome // fabric: an InfoBody; descriptors: the memory of the rings, the fabric's bell
+	Refused // fabric: a RefusedBody, and the end
+	Changed // fabric: an InfoBody
+	Arrived // fabric: a packet of queue pair 0
+	Part    // fabric: a part of the answer to a command
+	Last    // fabric: the last part
+)
+
+// MaxMessage is the length of the longest message.
+const MaxMessage = 64 << 10
+
+// Version is that of the messages.
+const Version = 1
+
+// A HelloBody asks for a port.
+type HelloBody struct {
+	Version int
+	Node    string
+	Port    uint8
+	Program string // for people
+}
+
+// An InfoBody says what a port is.
+type InfoBody struct {
+	Info       Info
+	Reregister bool // the manager has asked for it since the last message
+}
+
+// A RefusedBody says why a request is refused.
+type RefusedBody struct {
+	Reason          string
+	Expected, Found uint64
+	Text            string
+}
+
+// Refusal makes the body of a refusal. Errors without a named reason have FabricRefused.
+func Refusal(err error) RefusedBody {
+	d := reason.Detail{Reason: reason.FabricRefused}
+	var named *reason.Error
+	if errors.As(err, &named) {
+		d = named.Detail
+	}
+	return RefusedBody{Reason: d.Reason.String(), Expected: d.Expected, Found: d.Found, Text: err.Error()}
+}
+
+// Err returns the refusal as an error. It has a text, because other versions may have other
+// reasons.
+func (r *RefusedBody) Err() error {
+	d := reason.Detail{Reason: reason.FabricRefused}
+	for k := reason.None + 1; k < reason.Count; k++ {
+		if k.String() == r.Reason {
+			d = reason.Detail{Reason: k, Expected: r.Expected, Found: r.Found}
+		}
+	}
+	return &reason.Error{Detail: d, Text: r.Text}
+}
+
+// AppendJSON makes a message with a body in JSON.
+func AppendJSON(k Kind, body any) ([]byte, error) {
+	b, err := json.Marshal(body)
+	if err == nil && 1+len(b) > MaxMessage {
+		err = malformed(MaxMessage, uint64(1+len(b)))
+	}
+	return append([]byte{byte(k)}, b...), err
+}
+
+// ParseJSON reads the body of a message.
+func ParseJSON(message []byte, body any) error {
+	if err := json.Unmarshal(message[1:], body); err != nil {
+		return fmt.Errorf("%w: %w", malformed(uint64(message[0]), uint64(len(message))), err)
+	}
+	return nil
+}
+
+func malformed(expected, found uint64) error {
+	return reason.Detail{Reason: reason.FabricMessage, Expected: expected, Found: found}.Err()
+}
+
+// The lengths of messages with packets of queue pair 0.
+const (
+	sendLen    = 1 + 2 + 1 + mad.Len
+	arrivedLen = 1 + 2 + 2 + 1 + 4 + mad.Len
+)
+
+// Message returns the departure as a message:
+//
+//	kind (1), DLID (2), SL (1), MAD (256)
+func (d *Departure) Message() []byte {
+	b := make([]byte, 0, sendLen)
+	b = append(b, byte(Send))
+	b = binary.BigEndian.AppendUint16(b, d.DLID)
+	b = append(b, d.SL)
+	return append(b, d.MAD[:]...)
+}
+
+// Parse reads a message of kind Send.
+func (d *Departure) Parse(b []byte) error {
+	if len(b) != sendLen || b[3] > 15 {
+		return malformed(sendLen, uint64(len(b)))
+	}
+	d.DLID, d.SL = binary.BigEndian.Uint16(b[1:]), b[3]
+	copy(d.MAD[:], b[4:])
+	return nil
+}
+
+// Message returns the arrival as a message:
+//
+//	kind (1), SLID (2), DLID (2), SL (1), source queue pair (4), MAD (256)
+func (a *Arrival) Message() []byte {
+	b := make([]byte, 0, arrivedLen)
+	b = append(b, byte(Arrived))
+	b = binary.BigEndian.AppendUint16(b, a.SLID)
+	b = binary.BigEndian.AppendUint16(b, a.DLID)
+	b = append(b, a.SL)
+	b = binary.BigEndian.AppendUint32(b, a.SourceQPN)
+	return append(b, a.MAD[:]...)
+}
+
+// Parse reads a message of kind Arrived. The MAD stays the message's.
+func (a *Arrival) Parse(b []byte) error {
+	if len(b) != arrivedLen {
+		return malformed(arrivedLen, uint64(len(b)))
+	}
+	a.SLID, a.DLID = binary.BigEndian.Uint16(b[1:]), binary.BigEndian.Uint16(b[3:])
+	a.SL, a.SourceQPN = b[5], binary.BigEndian.Uint32(b[6:])
+	a.MAD = (*[mad.Len]byte)(b[10:])
+	return nil
+}

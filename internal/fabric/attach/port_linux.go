@@ -1,0 +1,249 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// A Port is a port of a fabric to which this program is attached. Any goroutine may call
+// its methods.
+type Port struct {
+	address Address
+	link    *fabric.Link
+	info    atomic.Pointer[Info]
+	handler atomic.Pointer[func(*Arrival) bool]
+	life    context.Context // until Close
+	end     context.CancelFunc
+	done    chan struct{}
+	closed  sync.Once
+
+	mu       sync.Mutex // watchers, last, conn, bell, sm
+	watchers map[int]func(old, now *Info, e Event)
+	last     int
+	conn     *Conn // nil without a fabric
+	bell     *hostmem.Bell
+	sm       bool
+
+	telling sync.Mutex // held while watchers are called
+}
+
+// Open attaches to a port: "NAME/NODE" or "NAME/NODE:PORT", port 1 without a number. NODE is
+// the ID of the node in the topology, its description or its GUID as 0x….
+func Open(ctx context.Context, address string) (*Port, error) {
+	a, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	p := &Port{address: a, done: make(chan struct{}), watchers: make(map[int]func(*Info, *Info, Event))}
+	p.life, p.end = context.WithCancel(context.Background())
+	p.info.Store(&Info{Fabric: a.Fabric, Node: a.Node, Port: a.Port})
+	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", a, err)
+	}
+	if err := p.attach(ctx); err != nil {
+		_ = p.link.Close()
+		return nil, fmt.Errorf("attach to %s: %w", a, err)
+	}
+	go p.run()
+	return p, nil
+}
+
+// Info returns what the port is now.
+func (p *Port) Info() *Info { return p.info.Load() }
+
+// Link returns the link of the port's packets, from LRH to ICRC, but those of queue pair 0.
+// It is one lane. Close closes it.
+func (p *Port) Link() *fabric.Link { return p.link }
+
+// Watch calls f after each change, with the Infos before and after it. f neither blocks
+// nor calls the port. After stop has returned, f is not called any more.
+func (p *Port) Watch(f func(old, now *Info, e Event)) (stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	n := p.last
+	p.watchers[n] = f
+	return func() {
+		p.telling.Lock()
+		defer p.telling.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.watchers, n)
+	}
+}
+
+// HandleMAD sets the function that gets the packets of queue pair 0 that no agent or manager
+// of the node has taken. It reports whether it has taken the packet.
+func (p *Port) HandleMAD(f func(*Arrival) bool) { p.handler.Store(&f) }
+
+// SendMAD sends a packet from queue pair 0: by its directed route, or by LID.
+func (p *Port) SendMAD(d *Departure) error {
+	c := p.connection()
+	if c == nil {
+		return reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
+	}
+	return c.Send(d.Message())
+}
+
+// SetSM says whether a subnet manager runs at the port (capability IsSM).
+func (p *Port) SetSM(on bool) error {
+	p.mu.Lock()
+	p.sm = on
+	c := p.conn
+	p.mu.Unlock()
+	if c == nil {
+		return nil // the next fabric learns of it when the port attaches
+	}
+	return c.Send(setSM(on))
+}
+
+func setSM(on bool) []byte {
+	b := []byte{byte(SetSM), 0}
+	if on {
+		b[1] = 1
+	}
+	return b
+}
+
+// Close ends the attachment and its link.
+func (p *Port) Close() (err error) {
+	p.closed.Do(func() {
+		p.end()
+		p.hangUp()
+		<-p.done
+		if err = p.link.Close(); errors.Is(err, link.ErrClosed) {
+			err = nil // its user has closed it
+		}
+	})
+	return err
+}
+
+func (p *Port) connection() *Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conn
+}
+
+// hangUp ends the connection: run then attaches again, or ends.
+func (p *Port) hangUp() {
+	if c := p.connection(); c != nil {
+		_ = c.Close()
+	}
+}
+
+// The waits between attempts to attach again.
+const (
+	firstWait = 10 * time.Millisecond
+	longWait  = time.Second
+)
+
+// run receives what the fabric says, and attaches again after it has gone.
+func (p *Port) run() {
+	defer close(p.done)
+	for {
+		for p.receive() == nil {
+		}
+		p.detach()
+		if !p.attachAgain() {
+			return
+		}
+	}
+}
+
+// attachAgain tries until it succeeds, and reports false once the port is closed.
+func (p *Port) attachAgain() bool {
+	for wait := firstWait; ; wait = min(2*wait, longWait) {
+		select {
+		case <-p.life.Done():
+			return false
+		case <-time.After(wait):
+		}
+		ctx, cancel := context.WithTimeout(p.life, answerTime)
+		err := p.attach(ctx)
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+}
+
+// receive handles one message.
+func (p *Port) receive() error {
+	b, fds, err := p.conn.Receive()
+	CloseAll(fds)
+	if err != nil {
+		return err
+	}
+	switch Kind(b[0]) {
+	case Changed:
+		var m InfoBody
+		if err := ParseJSON(b, &m); err != nil {
+			return err
+		}
+		p.update(&m)
+	case Arrived:
+		var a Arrival
+		if err := a.Parse(b); err != nil {
+			return err
+		}
+		if f := p.handler.Load(); f != nil {
+			(*f)(&a)
+		}
+	default:
+		return malformed(uint64(Changed), uint64(b[0]))
+	}
+	return nil
+}
+
+// detach notes that the fabric has gone.
+func (p *Port) detach() {
+	p.mu.Lock()
+	c, bell := p.conn, p.bell
+	p.conn, p.bell = nil, nil
+	p.mu.Unlock()
+	_ = c.Close()
+	p.link.Disconnect()
+	bell.Close()
+	now := *p.Info()
+	now.Up = false
+	now.PortInfo.State, now.PortInfo.Physical = smp.PortDown, smp.PhysicalPolling
+	p.update(&InfoBody{Info: now})
+}
+
+// update publishes an Info and tells the watchers.
+func (p *Port) update(m *InfoBody) {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	old, now := p.Info(), &m.Info
+	p.info.Store(now)
+	p.link.SetLID(ib.LID(now.PortInfo.LID), now.PortInfo.LMC)
+	events := changes(old, now)
+	if m.Reregister {
+		events = append(events, ClientReregister)
+	}
+	if len(events) == 0 {
+		events = []Event{InfoChanged}
+	}
+	p.mu.Lock()
+	list := make([]func(old, now *Info, e Event), 0, len(p.watchers))
+	for _, f := range p.watchers {
+		list = append(list, f)
+	}
+	p.mu.Unlock()
+	for _, e := range events {
+		for _, f := range list {
+			f(old, now, e)
+		}
+	}
+}

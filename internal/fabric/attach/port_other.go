@@ -1,0 +1,42 @@
+//go:build !linux
+
+package attach
+
+import (
+	"context"
+
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/reason"
+)
+
+// A Port is a port of a fabric to which this program is attached. This system has none.
+type Port struct{}
+
+var errSystem = reason.NotSupported("programs attach to a fabric on Linux only")
+
+// Open fails.
+func Open(context.Context, string) (*Port, error) { return nil, errSystem }
+
+// Do fails.
+func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }
+
+// Info returns nothing.
+func (p *Port) Info() *Info { return &Info{} }
+
+// Link returns nothing.
+func (p *Port) Link() *fabric.Link { return nil }
+
+// Watch does nothing.
+func (p *Port) Watch(func(old, now *Info, e Event)) (stop func()) { return func() {} }
+
+// HandleMAD does nothing.
+func (p *Port) HandleMAD(func(*Arrival) bool) {}
+
+// SendMAD fails.
+func (p *Port) SendMAD(*Departure) error { return errSystem }
+
+// SetSM fails.
+func (p *Port) SetSM(bool) error { return errSystem }
+
+// Close does nothing.
+func (p *Port) Close() error { return nil }

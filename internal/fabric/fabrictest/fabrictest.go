@@ -1,0 +1,116 @@
+// Package fabrictest runs fabrics for tests of the programs that attach to them.
+package fabrictest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/live"
+	"softrdma/internal/fabric/sm"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// A Fabric is a fabric of a test.
+type Fabric struct {
+	*live.Fabric
+	Name     string
+	Adapters []string // addresses "NAME/NODE" of the adapters, in the order of the topology
+
+	t      testing.TB
+	config live.Config
+}
+
+// Start runs a fabric of a shape such as "star:3" with a subnet manager, in a directory of the
+// test, which SOFTRDMA_FABRIC_DIR names: tests that use it are not parallel. Adapter i has the
+// IP address 10.77.0.1+i. The fabric ends with the test.
+func Start(t testing.TB, shape string) *Fabric {
+	t.Helper()
+	return StartWith(t, shape, func(*live.Config) {})
+}
+
+// StartWith is Start with a change of the configuration.
+func StartWith(t testing.TB, shape string, change func(*live.Config)) *Fabric {
+	t.Helper()
+	f, err := topology.Generate(shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &Fabric{Name: "test", t: t}
+	x.config = live.Config{Name: x.Name, Directory: t.TempDir(), Fabric: f, Manager: &sm.Config{}, Addrs: make(map[topology.End][]netip.Addr)}
+	t.Setenv("SOFTRDMA_FABRIC_DIR", x.config.Directory)
+	addr := netip.AddrFrom4([4]byte{10, 77, 0, 1})
+	for i := range f.Nodes {
+		if f.Nodes[i].Kind == topology.Adapter {
+			x.Adapters = append(x.Adapters, x.Name+"/"+f.Nodes[i].ID)
+			x.config.Addrs[topology.End{Node: i, Port: 1}] = []netip.Addr{addr}
+			addr = addr.Next()
+		}
+	}
+	x.config.Dropped = func(at topology.End, d reason.Detail) {
+		if testing.Verbose() {
+			fmt.Printf("fabric: %s: dropped: %v\n", f.EndName(at), d)
+		}
+	}
+	change(&x.config)
+	x.Restart()
+	t.Cleanup(func() { _ = x.Close() })
+	return x
+}
+
+// Restart ends the fabric, if it runs, and starts another one of the same name.
+func (x *Fabric) Restart() {
+	x.t.Helper()
+	if x.Fabric != nil {
+		_ = x.Close()
+	}
+	var err error
+	if x.Fabric, err = live.Start(x.config); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// Attach attaches to port 1 of adapter i, until the end of the test, and waits until the
+// manager has brought the port up.
+func (x *Fabric) Attach(i int) *attach.Port {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	p, err := attach.Open(ctx, x.Adapters[i])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { _ = p.Close() })
+	WaitFor(x.t, "an active port", func() bool { return p.Info().PortInfo.State == smp.PortActive && p.Info().PortInfo.LID != 0 })
+	return p
+}
+
+// WaitFor waits until a condition is true.
+func WaitFor(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// FreeUDP returns loopback addresses with UDP ports that were free a moment ago.
+func FreeUDP(t testing.TB, n int) (list []string) {
+	t.Helper()
+	for range n {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		list = append(list, c.LocalAddr().String())
+	}
+	return list
+}

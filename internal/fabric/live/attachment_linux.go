@@ -1,0 +1,363 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"reflect"
+	"time"
+
+	"softrdma/internal/fabric/agent"
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// A program is what is attached to the ports of a node.
+type program struct {
+	fabric *Fabric
+	node   int
+	ports  []*attachment // by number, nil for none
+}
+
+// Process implements console.Host.
+func (p *program) Process(port int) int {
+	if a := p.ports[port]; a != nil {
+		return a.pid
+	}
+	return 0
+}
+
+// MAD implements subnet.Program.
+func (p *program) MAD(_ time.Duration, in *agent.Arrival) {
+	if a := p.ports[in.Port]; a != nil {
+		a.tellMAD(in)
+	}
+}
+
+// Packet implements subnet.Program.
+func (p *program) Packet(_ time.Duration, port int, frame []byte) bool {
+	a := p.ports[port]
+	if a != nil && !a.put(frame[:len(frame)-ib.VCRCLen]) {
+		return false
+	}
+	if a == nil {
+		p.fabric.drop(topology.End{Node: p.node, Port: port}, reason.Detail{Reason: reason.PacketQPN})
+	}
+	p.fabric.subnet.Pool().Recycle(frame)
+	return true
+}
+
+// Notify implements subnet.Program.
+func (p *program) Notify(port int, e agent.Event) {
+	if a := p.ports[port]; a != nil {
+		a.reregister = a.reregister || e == agent.ClientReregister
+		a.changed()
+	}
+}
+
+func (f *Fabric) drop(at topology.End, d reason.Detail) {
+	if f.config.Dropped != nil {
+		f.config.Dropped(at, d)
+	}
+}
+
+// An attachment is a program at a port. The loop owns it.
+type attachment struct {
+	fabric *Fabric
+	at     topology.End
+	pid    int
+	end    *fabric.End
+	bell   *hostmem.Bell   // the program rings it
+	ringer *hostmem.Ringer // rings the program's
+	outbox *outbox
+	ended  bool
+
+	hot     bool // in Fabric.hot
+	in      [fabric.Levels]input
+	next    uint8  // service level that pull looks at first
+	full    uint16 // service levels whose ring to the program had no room
+	unheard uint16 // service levels with packets that the program was not woken for
+
+	info       attach.Info // as the program knows it
+	stale      bool        // in Fabric.stale
+	reregister bool
+}
+
+// An input is the message of a service level that is being sent.
+type input struct {
+	batch fabric.Batch
+	at    int    // bytes of it that were read
+	frame []byte // that the node did not take yet, with VCRC; nil for none
+}
+
+// pullBudget is the number of packets that one program sends in a round.
+const pullBudget = 128
+
+// pull sends what the program has put into its rings, and reports whether there was something.
+func (a *attachment) pull(now time.Duration) (some bool) {
+	budget := pullBudget
+	for range fabric.Levels {
+		sl := a.next
+		a.next = (a.next + 1) % fabric.Levels
+		for budget > 0 && !a.ended && a.pullOne(now, sl) {
+			some = true
+			budget--
+		}
+	}
+	return some
+}
+
+// pullOne sends the next packet of a service level, if there is one and the node takes it.
+func (a *attachment) pullOne(now time.Duration, sl uint8) bool {
+	x := &a.in[sl]
+	if x.frame == nil {
+		if len(x.batch.Data) == 0 {
+			ok, fault := a.end.Next(sl, &x.batch)
+			if fault.Reason != reason.None {
+				a.fail(fault)
+			}
+			if !ok {
+				return false
+			}
+			x.at = 0
+		}
+		if !a.read(sl, x) {
+			return true
+		}
+	}
+	if !a.fabric.subnet.Send(now, a.at, x.frame) {
+		return false
+	}
+	x.frame = nil
+	return true
+}
+
+// read copies the next packet out of a message, and checks what an adapter's hardware writes
+// itself. It reports false for a packet that is dropped.
+func (a *attachment) read(sl uint8, x *input) bool {
+	n := min(x.batch.Size, len(x.batch.Data)-x.at)
+	frame := a.fabric.subnet.Pool().Buffer(n + ib.VCRCLen)
+	copy(frame, x.batch.Data[x.at:x.at+n])
+	if x.at += n; x.at == len(x.batch.Data) {
+		x.batch.Data = nil
+		if a.end.Release(sl) {
+			a.ringer.Ring()
+		}
+	}
+	var h ib.LRH
+	var d reason.Detail
+	lid, lmc := a.fabric.subnet.Agent(a.at.Node).LID(a.at.Port)
+	switch {
+	case !h.Parse(frame) || 4*int(h.Words) != n || n < h.HeaderLen()+ib.BTHLen+ib.ICRCLen:
+		d = reason.Detail{Reason: reason.FabricLength, Expected: 4 * uint64(h.Words), Found: uint64(n)}
+	case h.Next < ib.LocalBTH || h.Version != 0:
+		d = reason.Detail{Reason: reason.PacketLRH, Expected: uint64(ib.LocalBTH), Found: uint64(h.Version)<<8 | uint64(h.Next)}
+	case h.DLID == ib.PermissiveLID || [3]byte(frame[h.HeaderLen()+destQPNAt:]) == [3]byte{}: // IBTA 7.6.4: lane 15 is for queue pair 0
+		d = reason.Detail{Reason: reason.FabricManagementVL, Expected: uint64(ib.LocalBTH), Found: uint64(h.Next)}
+	case h.VL != 0:
+		d = reason.Detail{Reason: reason.FabricVL, Expected: 1, Found: uint64(h.VL)}
+	case h.SL != sl:
+		d = reason.Detail{Reason: reason.FabricLane, Expected: uint64(sl), Found: uint64(h.SL)}
+	case lid == 0 || uint16(h.SLID)>>lmc != lid>>lmc:
+		d = reason.Detail{Reason: reason.PacketSLID, Expected: uint64(lid), Found: uint64(h.SLID)}
+	default:
+		clear(frame[n:]) // see port.Config.NoVCRC
+		x.frame = frame
+		return true
+	}
+	a.fabric.drop(a.at, d)
+	a.fabric.subnet.Pool().Recycle(frame)
+	return false
+}
+
+// refused returns the service levels of which the node did not take a packet.
+func (a *attachment) refused() (set uint16) {
+	for sl := range a.in {
+		if a.in[sl].frame != nil {
+			set |= 1 << sl
+		}
+	}
+	return set
+}
+
+// destQPNAt is where a BTH has the destination's number.
+const destQPNAt = 5
+
+// put gives a packet to the program, and reports whether there was room.
+func (a *attachment) put(packet []byte) bool {
+	if a.ended {
+		return true
+	}
+	sl := packet[1] >> 4
+	if !a.end.Room(sl, 1, len(packet)) || !a.end.PutOne(sl, packet) {
+		a.full |= 1 << sl
+		return false
+	}
+	if a.unheard == 0 {
+		a.fabric.wrote = append(a.fabric.wrote, a)
+	}
+	a.unheard |= 1 << sl
+	return true
+}
+
+// ring wakes the program if it sleeps.
+func (a *attachment) ring() {
+	wake := false
+	for rest := a.unheard; rest != 0 && !a.ended; rest &= rest - 1 {
+		wake = a.end.Sleeps(uint8(bits.TrailingZeros16(rest))) || wake
+	}
+	a.unheard = 0
+	if wake {
+		a.ringer.Ring()
+	}
+}
+
+// resume offers packets again for which the program has made room, and reports whether there
+// was some.
+func (a *attachment) resume(now time.Duration) (some bool) {
+	for rest := a.full; rest != 0; rest &= rest - 1 {
+		sl := uint8(bits.TrailingZeros16(rest))
+		if a.end.Room(sl, 1, ib.MaxNativeLen) {
+			a.full &^= 1 << sl
+			some = true
+		}
+	}
+	if some {
+		a.fabric.subnet.Resume(now, a.at)
+	}
+	return some
+}
+
+// fail ends an attachment whose program broke the rules.
+func (a *attachment) fail(d reason.Detail) {
+	a.ended = true
+	a.fabric.drop(a.at, d)
+	a.outbox.close()
+}
+
+// changed notes that the program is to learn of a change.
+func (a *attachment) changed() {
+	if !a.stale {
+		a.stale = true
+		a.fabric.stale = append(a.fabric.stale, a)
+	}
+}
+
+// tell tells programs what changed.
+func (f *Fabric) tell() {
+	for _, a := range f.stale {
+		a.stale = false
+		now := f.describe(a.at)
+		if a.ended || !a.reregister && reflect.DeepEqual(&a.info, &now) {
+			continue
+		}
+		a.info = now
+		a.outbox.info(&attach.InfoBody{Info: now, Reregister: a.reregister})
+		a.reregister = false
+	}
+	f.stale = f.stale[:0]
+}
+
+// describe returns what a port is.
+func (f *Fabric) describe(at topology.End) attach.Info {
+	n := &f.config.Fabric.Nodes[at.Node]
+	g := f.subnet.Agent(at.Node)
+	i := attach.Info{
+		Up: true, Fabric: f.config.Name, Node: f.config.Fabric.Name(at.Node), Port: uint8(at.Port), Description: n.Description,
+		NodeInfo: g.NodeInfo(at.Port), PortInfo: g.PortInfo(at.Port), GUIDs: g.GUIDs(at.Port), Addrs: f.config.Addrs[at],
+	}
+	for block := 0; len(i.PKeys) < int(i.NodeInfo.PartitionCap); block++ {
+		t := f.subnet.Node(at.Node).Partitions(at.Port, block)
+		i.PKeys = append(i.PKeys, t[:]...)
+	}
+	return i
+}
+
+// attach gives a port to a program, and returns what the port is.
+func (f *Fabric) attach(a *attachment) (attach.Info, error) {
+	p := f.programs[a.at.Node]
+	if p == nil {
+		p = &program{fabric: f, node: a.at.Node, ports: make([]*attachment, len(f.config.Fabric.Nodes[a.at.Node].Ports))}
+		f.programs[a.at.Node] = p
+		f.subnet.Attach(a.at.Node, p)
+	}
+	if held := p.ports[a.at.Port]; held != nil {
+		name := attach.Address{Fabric: f.config.Name, Node: f.config.Fabric.Name(a.at.Node), Port: uint8(a.at.Port)}
+		return attach.Info{}, &reason.Error{
+			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
+			Text:   fmt.Sprintf("process %d is attached to it: share the port by softrdma daemon -d ib:%v", held.pid, name),
+		}
+	}
+	p.ports[a.at.Port] = a
+	a.info = f.describe(a.at)
+	f.heat(a)
+	return a.info, nil
+}
+
+// drainLimit is how long a fabric goes on sending what an ended program has sent. It is several
+// times what a link takes for full rings, unless the receivers give no credit.
+const drainLimit = 2 * time.Millisecond
+
+// detach takes a program from its port, after what the program has sent. What waits for it is
+// dropped.
+func (f *Fabric) detach(a *attachment) {
+	for now, end := f.now(), f.now()+drainLimit; now < end && (a.pull(now) || a.refused() != 0); now = f.now() {
+		f.subnet.RunAhead(now, now+ahead)
+		f.ring()
+	}
+	f.cool(a)
+	a.ended = true
+	f.programs[a.at.Node].ports[a.at.Port] = nil
+	for i := range a.in {
+		if x := a.in[i].frame; x != nil {
+			f.subnet.Pool().Recycle(x)
+		}
+	}
+	now := f.now()
+	f.subnet.Resume(now, a.at)
+	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
+	f.subnet.Wake(a.at.Node)
+}
+
+// free frees what the loop does not use any more.
+func (a *attachment) free() error {
+	a.outbox.close()
+	a.bell.Close()
+	return errors.Join(a.ringer.Close(), a.end.Close())
+}
+
+// sendMAD sends a packet of queue pair 0 of a program.
+func (a *attachment) sendMAD(d *attach.Departure) {
+	if a.ended {
+		return
+	}
+	lid, _ := a.fabric.subnet.Agent(a.at.Node).LID(a.at.Port)
+	a.fabric.subnet.SendMAD(a.fabric.now(), a.at.Node, &agent.Departure{
+		Port: a.at.Port, SLID: lid, DLID: d.DLID, SL: d.SL, QPN: smp.QPN, SourceQPN: smp.QPN, PKey: smp.DefaultPKey, MAD: d.MAD,
+	})
+}
+
+func (a *attachment) setSM(on bool) {
+	if a.ended {
+		return
+	}
+	a.fabric.subnet.Agent(a.at.Node).SetCapability(a.fabric.now(), a.at.Port, smp.CapSM, on)
+	a.fabric.subnet.Wake(a.at.Node)
+	a.changed()
+}
+
+// tellMAD gives the program a packet of queue pair 0. Lane 15 has no credits: a program that
+// does not read loses packets (IBTA 7.9.1).
+func (a *attachment) tellMAD(in *agent.Arrival) {
+	m := *in.MAD
+	x := attach.Arrival{SLID: in.SLID, DLID: in.DLID, SL: in.SL, SourceQPN: in.SourceQPN, MAD: (*[mad.Len]byte)(m[:])}
+	if !a.outbox.mad(x.Message()) {
+		a.fabric.drop(a.at, reason.Detail{Reason: reason.FabricManagementFull, Expected: outboxLen, Found: outboxLen})
+	}
+}

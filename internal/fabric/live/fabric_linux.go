@@ -1,0 +1,289 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/port"
+	"softrdma/internal/fabric/sm"
+	"softrdma/internal/fabric/subnet"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/link/wake"
+)
+
+// A Fabric is a subnet that runs.
+type Fabric struct {
+	config   Config
+	path     string
+	listener *net.UnixListener
+	start    time.Time
+	life     wake.Lifetime
+	sleeper  wake.Sleeper
+	bells    *hostmem.Bells
+	work     chan func()
+	closing  chan struct{}
+	ended    chan struct{} // the loop has returned
+	once     sync.Once
+	serving  sync.WaitGroup // the loop, the listener and all connections
+
+	mu    sync.Mutex
+	conns map[*attach.Conn]bool
+
+	// The loop's alone.
+	subnet   *subnet.Subnet
+	manager  *sm.Manager
+	programs map[int]*program // by node
+	trunks   *trunks
+	hot      []*attachment // whose rings are looked at
+	wrote    []*attachment // whose program has not been woken for what was put
+	stale    []*attachment // whose program is to learn of changes
+}
+
+// Start runs a fabric until Close.
+func Start(c Config) (f *Fabric, err error) {
+	if err := attach.CheckName(c.Name); err != nil {
+		return nil, err
+	}
+	f = &Fabric{
+		config: c, start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
+		programs: make(map[int]*program),
+	}
+	c.Port.Refresh, c.Port.NoVCRC = port.Never, true
+	f.subnet = subnet.New(subnet.Config{Fabric: c.Fabric, Cable: c.Cable, Port: c.Port, Node: c.Node, Dropped: c.Dropped})
+	if c.Manager != nil {
+		at := managerNode(c.Fabric)
+		mc := *c.Manager
+		mc.GUID = ManagerGUID(c.Fabric)
+		f.manager = sm.New(&mc)
+		f.subnet.Manage(0, at, f.manager)
+	}
+	if f.bells, err = hostmem.NewBells(); err != nil {
+		return nil, err
+	}
+	if err := f.sleeper.Init(); err != nil {
+		f.bells.Close()
+		return nil, err
+	}
+	f.life.Init(func() {
+		f.sleeper.Free()
+		f.bells.Close()
+	})
+	if f.trunks, err = newTrunks(f); err == nil {
+		if err = f.listen(); err != nil {
+			f.trunks.close(0)
+		}
+	}
+	if err != nil {
+		f.life.Close(f.sleeper.Interrupt)
+		return nil, fmt.Errorf("fabric %s: %w", c.Name, err)
+	}
+	f.serving.Go(f.loop)
+	f.serving.Go(f.accept)
+	return f, nil
+}
+
+// Close ends the fabric. Its programs see their ports go down.
+func (f *Fabric) Close() error {
+	err := errors.New("fabric closed already")
+	f.once.Do(func() {
+		f.unpublish()
+		err = f.listener.Close()
+		close(f.closing)
+		f.mu.Lock()
+		for c := range f.conns {
+			_ = c.Close()
+		}
+		f.mu.Unlock()
+		f.wake()
+		f.serving.Wait()
+		f.life.Close(f.sleeper.Interrupt)
+	})
+	return err
+}
+
+// Do calls fn in the goroutine that owns the subnet, and reports whether it was called. m is
+// nil without a manager.
+func (f *Fabric) Do(fn func(now time.Duration, s *subnet.Subnet, m *sm.Manager)) bool {
+	return f.call(func() { fn(f.now(), f.subnet, f.manager) })
+}
+
+// call calls a function in the loop, and reports whether it was called. If not, the loop has
+// ended.
+func (f *Fabric) call(fn func()) bool {
+	done := make(chan struct{})
+	f.post(func() {
+		fn()
+		close(done)
+	})
+	select {
+	case <-done:
+		return true
+	case <-f.ended:
+	}
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Socket returns the path of the fabric's socket.
+func (f *Fabric) Socket() string { return f.path }
+
+// post leaves a function to the loop, unless that has ended. It waits while the loop has many.
+func (f *Fabric) post(fn func()) {
+	select {
+	case f.work <- fn:
+		f.wake()
+	case <-f.ended:
+	}
+}
+
+func (f *Fabric) wake() {
+	if f.sleeper.Set() && f.life.Enter() {
+		f.sleeper.Interrupt()
+		f.life.Leave()
+	}
+}
+
+// now is the real time since the start.
+func (f *Fabric) now() time.Duration { return time.Since(f.start) }
+
+// loop owns the subnet.
+func (f *Fabric) loop() {
+	defer close(f.ended)
+	for {
+		select {
+		case <-f.closing:
+			f.trunks.close(f.now())
+			return
+		default:
+		}
+		now := f.now()
+		busy := f.doWork()
+		busy = f.trunks.receive(now) || busy
+		until := now + ahead
+		if d := f.subnet.Deadline(); d < until-slice {
+			until = d + slice
+		}
+		f.subnet.RunAhead(now, until)
+		f.trunks.send(now)
+		f.ring()
+		f.tell()
+		// What the nodes refused is offered again after each event, which may have made room.
+		for _, a := range f.hot {
+			resumed := a.resume(now)
+			busy = a.pull(now) || resumed || busy
+		}
+		if !busy {
+			f.sleep()
+		}
+	}
+}
+
+// doWork calls what was left to the loop, and reports whether there was something.
+func (f *Fabric) doWork() (some bool) {
+	for range cap(f.work) {
+		select {
+		case fn := <-f.work:
+			fn()
+			some = true
+		default:
+			return some
+		}
+	}
+	return some
+}
+
+// sleep waits until something is due or a program wants something.
+func (f *Fabric) sleep() {
+	wait := time.Duration(-1)
+	if d := f.subnet.Deadline(); d != subnet.Never {
+		if wait = d - ahead - f.now(); wait <= 0 {
+			return
+		}
+	}
+	if d := f.trunks.deadline(); d != subnet.Never {
+		left := d - f.now()
+		if left <= 0 {
+			return
+		}
+		if wait < 0 || left < wait {
+			wait = left
+		}
+	}
+	for i, a := range f.hot {
+		if !a.end.Arm(a.refused()) {
+			for _, b := range f.hot[:i] {
+				b.end.Disarm()
+			}
+			return
+		}
+	}
+	ready, _ := f.sleeper.Sleep(&f.life, wait, f.bells.FD(), f.trunks.descriptor())
+	// Rings stay armed until their bell rings, except those of which the node holds a packet:
+	// any event may make room for that.
+	n := 0
+	for _, a := range f.hot {
+		if a.hot = a.refused() != 0; a.hot {
+			a.end.Disarm()
+			f.hot[n] = a
+			n++
+		}
+	}
+	clear(f.hot[n:])
+	f.hot = f.hot[:n]
+	if ready&1 != 0 {
+		f.bells.Rung(func(owner any) { f.heat(owner.(*attachment)) })
+	}
+}
+
+// heat makes the loop look at the rings of a program.
+func (f *Fabric) heat(a *attachment) {
+	if a.hot || a.ended {
+		return
+	}
+	a.hot = true
+	a.end.Disarm()
+	f.hot = append(f.hot, a)
+}
+
+// cool ends heat.
+func (f *Fabric) cool(a *attachment) {
+	if i := slices.Index(f.hot, a); i >= 0 {
+		f.hot = slices.Delete(f.hot, i, i+1)
+	}
+	a.hot = false
+}
+
+// ring wakes the programs that sleep and got packets.
+func (f *Fabric) ring() {
+	for i, a := range f.wrote {
+		a.ring()
+		f.wrote[i] = nil
+	}
+	f.wrote = f.wrote[:0]
+}
+
+// findPort returns the port that a program asks for. Only adapters have such.
+func (f *Fabric) findPort(h *attach.HelloBody) (topology.End, error) {
+	i, err := f.config.Fabric.Find(h.Node)
+	if err != nil {
+		return topology.End{}, refused(h, 0, err)
+	}
+	n := &f.config.Fabric.Nodes[i]
+	if n.Kind == topology.Switch {
+		return topology.End{}, refused(h, 0, fmt.Errorf("%s is a switch: programs attach to adapters", n.ID))
+	}
+	if int(h.Port) > n.NumPorts() || h.Port == 0 {
+		return topology.End{}, refused(h, n.NumPorts(), fmt.Errorf("%s has ports 1 to %d, found %d", n.ID, n.NumPorts(), h.Port))
+	}
+	return topology.End{Node: i, Port: int(h.Port)}, nil
+}

@@ -1,0 +1,256 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+)
+
+// listen makes the socket. A fabric of the same name that runs is refused, the socket of one
+// that has ended is replaced.
+func (f *Fabric) listen() error {
+	dir := f.config.Directory
+	if dir == "" {
+		dir = attach.Directory()
+	}
+	err := os.MkdirAll(filepath.Dir(dir), 0o755)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: set SOFTRDMA_FABRIC_DIR to a directory that this user may write", err)
+	}
+	f.path = filepath.Join(dir, f.config.Name)
+	if runs(f.path) {
+		return fmt.Errorf("%s: a fabric of this name runs already: choose another one by --name", f.path)
+	}
+	hidden := filepath.Join(dir, fmt.Sprintf(".%s.%d", f.config.Name, os.Getpid()))
+	_ = os.Remove(hidden)
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: hidden, Net: "unixpacket"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	if err := os.Rename(hidden, f.path); err != nil {
+		return errors.Join(err, l.Close(), os.Remove(hidden))
+	}
+	f.listener = l
+	return nil
+}
+
+// runs reports whether a process listens on a socket. A socket of another type tells without
+// waking it: the connect then fails with EPROTOTYPE.
+func runs(path string) bool {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) == unix.EPROTOTYPE
+}
+
+// unpublish removes the socket.
+func (f *Fabric) unpublish() { _ = os.Remove(f.path) }
+
+// The limits on connections that have no port yet.
+const (
+	maxWaiting = 64
+	helloTime  = 5 * time.Second
+)
+
+// accept serves the connections.
+func (f *Fabric) accept() {
+	waiting := make(chan struct{}, maxWaiting)
+	for {
+		c, err := f.listener.AcceptUnix()
+		if err != nil {
+			select {
+			case <-f.closing:
+				return
+			case <-time.After(100 * time.Millisecond): // no descriptors are left
+			}
+			continue
+		}
+		conn := attach.NewConn(c)
+		if !f.enter(conn) {
+			_ = c.Close()
+			return
+		}
+		select {
+		case waiting <- struct{}{}:
+		case <-f.closing:
+		}
+		f.serving.Go(func() {
+			defer f.leave(conn)
+			f.serve(conn, func() { <-waiting })
+		})
+	}
+}
+
+// enter notes a connection, which Close ends. It reports false if the fabric has ended.
+func (f *Fabric) enter(c *attach.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-f.closing:
+		return false
+	default:
+	}
+	f.conns[c] = true
+	return true
+}
+
+func (f *Fabric) leave(c *attach.Conn) {
+	_ = c.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, c)
+}
+
+// serve serves a connection until its end. begun is called once, when its first message was
+// handled.
+func (f *Fabric) serve(c *attach.Conn, begun func()) {
+	a, err := f.first(c)
+	begun()
+	if err != nil {
+		if m, err := attach.AppendJSON(attach.Refused, attach.Refusal(err)); err == nil {
+			_ = c.Send(m)
+		}
+	}
+	if a == nil {
+		return
+	}
+	f.serving.Go(a.outbox.run)
+	for f.receive(c, a) == nil {
+	}
+	f.call(func() { f.detach(a) })
+	_ = a.free()
+}
+
+// first handles the first message of a connection.
+func (f *Fabric) first(c *attach.Conn) (*attachment, error) {
+	_ = c.SetDeadline(time.Now().Add(helloTime))
+	b, fds, err := c.Receive()
+	defer func() { attach.CloseAll(fds) }()
+	if err != nil {
+		return nil, err
+	}
+	switch k := attach.Kind(b[0]); {
+	case k == attach.Command && len(fds) == 0:
+		return nil, f.command(c, b[1:])
+	case k != attach.Hello || len(fds) != 1:
+		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Hello), Found: uint64(k)}.Err()
+	}
+	var h attach.HelloBody
+	if err := attach.ParseJSON(b, &h); err != nil {
+		return nil, err
+	}
+	if h.Version != attach.Version {
+		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: attach.Version, Found: uint64(h.Version)}.Err()
+	}
+	bell := fds[0]
+	fds = nil
+	return f.welcome(c, &h, bell)
+}
+
+// welcome attaches a program to the port that it asks for. It owns the descriptor of the
+// program's bell.
+func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attachment, error) {
+	ringer, err := hostmem.OpenRinger(bell, attach.OtherUser(c))
+	if err != nil {
+		return nil, err
+	}
+	at, err := f.findPort(h)
+	if err != nil {
+		return nil, errors.Join(err, ringer.Close())
+	}
+	end, err := fabric.NewEnd()
+	if err != nil {
+		return nil, errors.Join(err, ringer.Close())
+	}
+	a := &attachment{fabric: f, at: at, ringer: ringer, outbox: newOutbox(c), end: end}
+	a.pid, _ = c.Peer()
+	if a.bell, err = f.bells.Add(a); err != nil {
+		return nil, errors.Join(err, ringer.Close(), end.Close())
+	}
+	var info attach.Info
+	err = net.ErrClosed
+	f.call(func() { info, err = f.attach(a) })
+	if err != nil {
+		a.bell.Close()
+		return nil, errors.Join(err, ringer.Close(), end.Close())
+	}
+	m, err := attach.AppendJSON(attach.Welcome, attach.InfoBody{Info: info})
+	if err == nil {
+		err = c.SendBell(m, a.bell, end.FD())
+	}
+	_ = end.CloseFD()
+	_ = c.SetDeadline(time.Time{})
+	if err != nil {
+		a.outbox.close() // serve detaches it
+	}
+	return a, nil
+}
+
+// refused says why a program does not get the port that it asks for.
+func refused(h *attach.HelloBody, ports int, why error) error {
+	return &reason.Error{Detail: reason.Detail{Reason: reason.FabricNode, Expected: uint64(ports), Found: uint64(h.Port)}, Text: why.Error(), Cause: why}
+}
+
+// receive handles a message of an attached program.
+func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
+	b, fds, err := c.Receive()
+	attach.CloseAll(fds)
+	if err != nil {
+		return err
+	}
+	switch k := attach.Kind(b[0]); {
+	case k == attach.Send:
+		d := new(attach.Departure)
+		if err := d.Parse(b); err != nil {
+			return err
+		}
+		f.post(func() { a.sendMAD(d) })
+	case k == attach.SetSM && len(b) == 2 && b[1] <= 1:
+		on := b[1] == 1
+		f.post(func() { a.setSM(on) })
+	default:
+		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
+	}
+	return nil
+}
+
+// partLen is the length of a part of an answer.
+const partLen = 32 << 10
+
+// command answers a question.
+func (f *Fabric) command(c *attach.Conn, question []byte) error {
+	if f.config.Console == nil {
+		return reason.NotSupported("this fabric answers no questions")
+	}
+	var answer []byte
+	err := net.ErrClosed
+	f.call(func() { answer, err = f.config.Console(f.now(), f.subnet, f.manager, question) })
+	if err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(helloTime))
+	for len(answer) > partLen {
+		if err := c.Send(append([]byte{byte(attach.Part)}, answer[:partLen]...)); err != nil {
+			return err
+		}
+		answer = answer[partLen:]
+	}
+	return c.Send(append([]byte{byte(attach.Last)}, answer...))
+}

@@ -1,0 +1,74 @@
+// Package live runs a subnet in real time, and lets other processes attach to its ports
+// (package attach).
+//
+// One goroutine owns the subnet: it lets happen what is due, moves packets between nodes and
+// the rings of the programs, and sleeps when nothing is due. Everybody else asks it by Do.
+// The subnet's clock may be ahead of the real one by up to 100 µs, so that the delays of cables and
+// switches cost no sleep, and it is behind when the machine is late.
+//
+// The package decides nothing that a node, an agent or a manager decides.
+package live
+
+import (
+	"net/netip"
+	"time"
+
+	"softrdma/internal/fabric/node"
+	"softrdma/internal/fabric/port"
+	"softrdma/internal/fabric/sm"
+	"softrdma/internal/fabric/subnet"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/reason"
+)
+
+// A Config says what a fabric is.
+type Config struct {
+	Name      string // by which programs find it
+	Directory string // of its socket; "" is attach.Directory()
+
+	Fabric *topology.Fabric
+	Cable  time.Duration // see subnet.Config
+	Port   port.Config   // the same; Refresh and NoVCRC are set
+	Node   node.Config   // the same
+
+	// Manager is the subnet manager, nil for none. It runs at port 0 of the first switch, or
+	// at the first adapter if there is no switch. The GUID is set.
+	Manager *sm.Config
+
+	// Addrs is the table of IP addresses of adapters' ports.
+	Addrs map[topology.End][]netip.Addr
+
+	Trunks Trunks // to other fabrics
+
+	// Console answers the questions of attach.Do. It is called by the goroutine that owns the
+	// subnet. The manager is nil if there is none. Nil refuses all questions.
+	Console func(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error)
+
+	// Dropped is called by the goroutine that owns the subnet for each packet that is
+	// dropped. It may be nil.
+	Dropped func(at topology.End, d reason.Detail)
+}
+
+// ahead is how far the subnet's clock may be ahead of the real one.
+const ahead = 100 * time.Microsecond
+
+// slice is how much of the subnet's time passes at once if the machine is late. The clock then
+// moves on to the real time, so that lateness delays what follows and does not add up.
+const slice = time.Millisecond
+
+// managerNode is where the manager runs.
+func managerNode(f *topology.Fabric) int {
+	for i := range f.Nodes {
+		if f.Nodes[i].Kind == topology.Switch {
+			return i
+		}
+	}
+	return 0
+}
+
+// ManagerGUID is the GUID of the port at which the manager of a fabric runs.
+func ManagerGUID(f *topology.Fabric) uint64 {
+	n := &f.Nodes[managerNode(f)]
+	first, _ := n.EndPorts()
+	return n.Ports[first].GUID
+}

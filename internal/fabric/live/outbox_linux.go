@@ -1,0 +1,84 @@
+package live
+
+import (
+	"sync"
+
+	"softrdma/internal/fabric/attach"
+)
+
+// outboxLen is the number of packets of queue pair 0 that may wait for a program.
+const outboxLen = 512
+
+// An outbox sends to a program what the loop has for it. The loop never waits.
+type outbox struct {
+	conn  *attach.Conn
+	mads  chan []byte
+	news  chan struct{}
+	ended chan struct{}
+	once  sync.Once
+
+	mu   sync.Mutex
+	last *attach.InfoBody // that was not sent
+}
+
+func newOutbox(c *attach.Conn) *outbox {
+	return &outbox{conn: c, mads: make(chan []byte, outboxLen), news: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+// close ends the connection.
+func (o *outbox) close() {
+	o.once.Do(func() {
+		close(o.ended)
+		_ = o.conn.Close()
+	})
+}
+
+// mad sends a message, and reports whether there was room for it.
+func (o *outbox) mad(message []byte) bool {
+	select {
+	case o.mads <- message:
+		return true
+	default:
+		return false
+	}
+}
+
+// info sends what the port is now. It replaces an earlier one that was not sent.
+func (o *outbox) info(m *attach.InfoBody) {
+	o.mu.Lock()
+	if o.last != nil {
+		m.Reregister = m.Reregister || o.last.Reregister
+	}
+	o.last = m
+	o.mu.Unlock()
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until the connection ends.
+func (o *outbox) run() {
+	defer o.close()
+	for {
+		var message []byte
+		var err error
+		select {
+		case <-o.ended:
+			return
+		case message = <-o.mads:
+		case <-o.news:
+			o.mu.Lock()
+			m := o.last
+			o.last = nil
+			o.mu.Unlock()
+			if m == nil { // an earlier turn sent it
+				continue
+			}
+			message, err = attach.AppendJSON(attach.Changed, m)
+		}
+		if err != nil || o.conn.Send(message) != nil {
+			return
+		}
+	}
+}

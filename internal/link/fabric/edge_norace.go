@@ -1,0 +1,7 @@
+//go:build !race
+
+package fabric
+
+func beforePut() {}
+
+func afterNext() {}

@@ -1,0 +1,153 @@
+package fabric
+
+import (
+	"encoding/binary"
+
+	"softrdma/internal/link"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/reason"
+)
+
+// An End is one end of the rings between a program and its port: 16 to send and 16 to
+// receive. One goroutine at a time uses it.
+type End struct {
+	memory *hostmem.Memory
+	out    [Levels]*hostmem.Sender
+	in     [Levels]*hostmem.Receiver
+	header [2]byte
+	one    [1][]byte
+}
+
+// areaSize is the size of the rings of one direction. Those of the fabric come first.
+var areaSize = hostmem.AreaSize(Levels, 1)
+
+// MemorySize is the size of the memory of both directions.
+var MemorySize = (2*areaSize + 65535) &^ 65535
+
+// NewEnd returns the fabric's end, which makes the memory.
+func NewEnd() (*End, error) {
+	m, err := hostmem.NewMemory(MemorySize)
+	if err != nil {
+		return nil, err
+	}
+	b := m.Bytes()
+	// The program's area has its geometry before the program opens it.
+	out, in := hostmem.NewArea(b[:areaSize], Levels, 1), hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1)
+	return newEnd(m, out, in), nil
+}
+
+// OpenEnd returns the program's end, in memory whose descriptor the fabric has passed. The
+// descriptor stays the caller's.
+func OpenEnd(fd int) (*End, error) {
+	m, err := hostmem.MapMemory(fd, MemorySize, true)
+	if err != nil {
+		return nil, err
+	}
+	b := m.Bytes()
+	in, err := hostmem.OpenArea(b[:areaSize], Levels, 1)
+	if err != nil {
+		_ = m.Close()
+		return nil, err
+	}
+	return newEnd(m, hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1), in), nil
+}
+
+func newEnd(m *hostmem.Memory, out, in *hostmem.Area) *End {
+	e := &End{memory: m}
+	for i := range Levels {
+		e.out[i], e.in[i] = out.Sender(i, 0), in.Receiver(i, 0)
+	}
+	return e
+}
+
+// FD returns the descriptor of memory that NewEnd made.
+func (e *End) FD() int { return e.memory.FD() }
+
+// CloseFD closes the descriptor once it was passed to the program.
+func (e *End) CloseFD() error { return e.memory.CloseFD() }
+
+// Close frees the memory.
+func (e *End) Close() error { return e.memory.Close() }
+
+// Room reports whether messages of n bytes together fit for a service level. If not, the other end rings
+// the bell when it has made room.
+func (e *End) Room(sl uint8, messages, n int) bool {
+	s := e.out[sl%Levels]
+	for !s.Room(messages, n) {
+		if s.AwaitRoom() {
+			return false
+		}
+	}
+	return true
+}
+
+// Put publishes packets of size bytes each, the last perhaps shorter, n bytes together, and
+// reports whether there was room.
+func (e *End) Put(sl uint8, size int, pieces [][]byte, n int) bool {
+	beforePut()
+	binary.LittleEndian.PutUint16(e.header[:], uint16(size))
+	return e.out[sl%Levels].Copy(&hostmem.Head{Kind: hostmem.Packet}, e.header[:], pieces, n)
+}
+
+// PutOne publishes one packet and reports whether there was room.
+func (e *End) PutOne(sl uint8, packet []byte) bool {
+	e.one[0] = packet
+	ok := e.Put(sl, len(packet), e.one[:], len(packet))
+	e.one[0] = nil
+	return ok
+}
+
+// Sleeps reports whether the other end sleeps and is to be woken for what was published on
+// a service level since the last call.
+func (e *End) Sleeps(sl uint8) bool { return e.out[sl%Levels].Armed() }
+
+// A Batch is packets that an End has received.
+type Batch struct {
+	Data []byte // in shared memory, which the other side may change at any time
+	Size int    // of each packet, the last may be shorter
+
+	message hostmem.Received
+}
+
+// Next reads the next message of a service level and reports whether there is one. Release
+// frees it. A fault says that the other side has broken the rules.
+func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
+	ok, fault = e.in[sl].Next(&b.message)
+	if !ok {
+		return false, fault
+	}
+	afterNext()
+	m := &b.message
+	if m.Kind != hostmem.Packet || m.Refers || len(m.Header) != len(e.header) || len(m.Payload) == 0 || len(m.Payload) > link.MaxBatch {
+		return false, reason.Detail{Reason: reason.FabricBatch, Expected: link.MaxBatch, Found: uint64(len(m.Payload))}
+	}
+	size := int(binary.LittleEndian.Uint16(m.Header))
+	if size == 0 || size > maxFrame {
+		return false, reason.Detail{Reason: reason.FabricBatch, Expected: maxFrame, Found: uint64(size)}
+	}
+	b.Data, b.Size = m.Payload, size
+	return true, reason.Detail{}
+}
+
+// Release frees the message that Next has read, and reports whether the other end waits for
+// room and is to be woken.
+func (e *End) Release(sl uint8) (ring bool) { return e.in[sl].Release() }
+
+// Arm asks the other end to ring the bell for the next message of each service level, except
+// those of a mask. It reports false if there is a message already.
+func (e *End) Arm(except uint16) (empty bool) {
+	for i, r := range e.in {
+		if except&(1<<i) == 0 && !r.Arm() {
+			e.Disarm()
+			return false
+		}
+	}
+	return true
+}
+
+// Disarm ends Arm.
+func (e *End) Disarm() {
+	for _, r := range e.in {
+		r.Disarm()
+	}
+}

@@ -1,0 +1,254 @@
+package fabric
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/link/wake"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A Link carries the packets of one port. It exists before it is connected, and stays when
+// the fabric ends. Without a fabric nothing arrives, and what is sent is lost.
+type Link struct {
+	wake.Lifetime
+	sleep  wake.Sleeper
+	bells  *hostmem.Bells
+	watch  int // see Watch; -1 for none
+	lid    atomic.Uint32
+	broken func(reason.Detail)
+
+	mu     sync.Mutex // end and ringer
+	end    *End       // nil without a fabric
+	ringer *hostmem.Ringer
+	next   uint8 // service level at which Receive looks first
+	batch  Batch
+	read   int // bytes of batch that were received; 0 without a batch
+	level  uint8
+
+	buffer [maxFrame]byte
+}
+
+var (
+	_ link.Watcher = (*Link)(nil)
+	_ link.Limited = (*Link)(nil)
+)
+
+// New returns a link that is not connected. broken is called, perhaps within Receive, if the
+// fabric's process broke the rules of the rings: the link is then no longer connected.
+func New(broken func(reason.Detail)) (*Link, error) {
+	l := &Link{watch: -1, broken: broken}
+	if err := l.sleep.Init(); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.bells, err = hostmem.NewBells(); err != nil {
+		l.sleep.Free()
+		return nil, err
+	}
+	l.Lifetime.Init(func() {
+		l.Disconnect()
+		l.bells.Close()
+		l.sleep.Free()
+	})
+	return l, nil
+}
+
+// NewBell returns a bell that the fabric rings to wake the link.
+func (l *Link) NewBell() (*hostmem.Bell, error) {
+	if !l.Enter() {
+		return nil, link.ErrClosed
+	}
+	defer l.Leave()
+	return l.bells.Add(nil)
+}
+
+// Connect gives the link its end of the rings and the fabric's bell. The link owns both from
+// then on.
+func (l *Link) Connect(e *End, r *hostmem.Ringer) {
+	l.mu.Lock()
+	closed := !l.Enter()
+	if !closed {
+		l.end, l.ringer = e, r
+		l.Leave()
+	}
+	l.mu.Unlock()
+	if closed {
+		closeEnd(e, r)
+		return
+	}
+	l.Wake()
+}
+
+// Disconnect frees the rings.
+func (l *Link) Disconnect() {
+	l.mu.Lock()
+	e, r := l.end, l.ringer
+	l.end, l.ringer, l.read = nil, nil, 0
+	l.mu.Unlock()
+	closeEnd(e, r)
+}
+
+func closeEnd(e *End, r *hostmem.Ringer) {
+	if e != nil {
+		_ = e.Close()
+	}
+	if r != nil {
+		_ = r.Close()
+	}
+}
+
+// SetLID sets what LID returns.
+func (l *Link) SetLID(first ib.LID, lmc uint8) { l.lid.Store(uint32(first)<<8 | uint32(lmc)) }
+
+// LID returns the port's LIDs, see SetLID.
+func (l *Link) LID() (first ib.LID, lmc uint8) {
+	v := l.lid.Load()
+	return ib.LID(v >> 8), uint8(v)
+}
+
+// Capabilities implements link.Packets.
+func (l *Link) Capabilities() link.Capabilities { return capabilities }
+
+// batches is the number of largest batches for which Room asks: one that is being built, and
+// one that may precede it.
+const batches = 3
+
+// Room implements link.Limited. Without a fabric there is no end of room.
+func (l *Link) Room(sl uint8) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end == nil || l.end.Room(sl, batches, batches*link.MaxBatch)
+}
+
+// Send implements link.Packets. It fails without a fabric, and if the service level's ring is
+// full, for which Room tells.
+func (l *Link) Send(tx *link.Tx) error {
+	if l.Closed() {
+		return link.ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end == nil {
+		return reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
+	}
+	sl := tx.Pieces[0][1] >> 4
+	if !l.end.Put(sl, tx.Size, tx.Pieces, tx.Bytes) {
+		return reason.Detail{Reason: reason.FabricFull, Expected: uint64(sl), Found: uint64(tx.Bytes)}.Err()
+	}
+	if l.end.Sleeps(sl) {
+		l.ringer.Ring()
+	}
+	return nil
+}
+
+// Receive implements link.Packets. A batch has one packet.
+func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	if l.Closed() {
+		return false, link.ErrClosed
+	}
+	l.mu.Lock()
+	n, fault := l.receive()
+	l.mu.Unlock()
+	if fault.Reason != reason.None {
+		l.Disconnect()
+		l.broken(fault)
+	}
+	rx.Data, rx.Size = l.buffer[:n], n
+	return n > 0, nil
+}
+
+// receive copies the next packet out of the rings and returns its length, 0 if there is none.
+func (l *Link) receive() (n int, fault reason.Detail) {
+	if l.end == nil {
+		return 0, reason.Detail{}
+	}
+	if l.read == 0 {
+		var found bool
+		if found, fault = l.find(); !found {
+			return 0, fault
+		}
+	}
+	b := l.batch.Data[l.read:]
+	n = copy(l.buffer[:], b[:min(len(b), l.batch.Size)])
+	if l.read += n; l.read == len(l.batch.Data) {
+		l.read = 0
+		if l.end.Release(l.level) {
+			l.ringer.Ring()
+		}
+	}
+	return n, reason.Detail{}
+}
+
+// find reads the next message, of each service level in turn.
+func (l *Link) find() (bool, reason.Detail) {
+	for range Levels {
+		sl := l.next
+		l.next = (l.next + 1) % Levels
+		ok, fault := l.end.Next(sl, &l.batch)
+		if ok || fault.Reason != reason.None {
+			l.level = sl
+			return ok, fault
+		}
+	}
+	return false, reason.Detail{}
+}
+
+// Wait implements link.Waiter.
+func (l *Link) Wait(d time.Duration) error {
+	if !l.Enter() {
+		return link.ErrClosed
+	}
+	defer l.Leave()
+	if !l.arm() {
+		return nil
+	}
+	ready, err := l.sleep.Sleep(&l.Lifetime, d, l.bells.FD(), l.watch)
+	if ready&1 != 0 {
+		l.bells.Rung(func(any) {})
+	}
+	l.disarm()
+	if l.Closed() {
+		return link.ErrClosed
+	}
+	return err
+}
+
+// arm asks for the bell and reports whether nothing is there to be received.
+func (l *Link) arm() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end == nil || l.read == 0 && l.end.Arm(0)
+}
+
+func (l *Link) disarm() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		l.end.Disarm()
+	}
+}
+
+// Watch implements link.Watcher.
+func (l *Link) Watch(fd int) { l.watch = fd }
+
+// Wake implements link.Waiter.
+func (l *Link) Wake() {
+	if l.sleep.Set() && l.Enter() {
+		l.sleep.Interrupt()
+		l.Leave()
+	}
+}
+
+// Close implements link.Waiter.
+func (l *Link) Close() error {
+	if l.Closed() {
+		return link.ErrClosed
+	}
+	l.Lifetime.Close(l.sleep.Interrupt)
+	return nil
+}

@@ -1,0 +1,46 @@
+//go:build !linux
+
+package fabric
+
+import (
+	"time"
+
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// A Link carries the packets of one port. This system has none.
+type Link struct{}
+
+var errSystem = reason.NotSupported("programs attach to a fabric on Linux only")
+
+// New fails.
+func New(func(reason.Detail)) (*Link, error) { return nil, errSystem }
+
+// SetLID does nothing.
+func (l *Link) SetLID(ib.LID, uint8) {}
+
+// LID returns no LID.
+func (l *Link) LID() (first ib.LID, lmc uint8) { return 0, 0 }
+
+// Capabilities implements link.Packets.
+func (l *Link) Capabilities() link.Capabilities { return capabilities }
+
+// Room implements link.Limited.
+func (l *Link) Room(uint8) bool { return true }
+
+// Send fails.
+func (l *Link) Send(*link.Tx) error { return errSystem }
+
+// Receive fails.
+func (l *Link) Receive(*link.Rx) (bool, error) { return false, errSystem }
+
+// Wait fails.
+func (l *Link) Wait(time.Duration) error { return errSystem }
+
+// Wake does nothing.
+func (l *Link) Wake() {}
+
+// Close does nothing.
+func (l *Link) Close() error { return nil }

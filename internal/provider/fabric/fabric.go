@@ -1,0 +1,109 @@
+// Package fabric makes an adapter on a port of an InfiniBand fabric that another process
+// runs. What the subnet manager sets at the port reaches the adapter, and programs as
+// asynchronous events.
+//
+// It sends and receives nothing: packets are the adapter's, and the port's link carries them.
+package fabric
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/infiniband"
+	"softrdma/internal/machine"
+	"softrdma/internal/provider/local"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// A Device is the adapter of a port.
+type Device struct {
+	local.Device
+	Port *attach.Port
+}
+
+// Open attaches to a port, and makes an adapter of c with the port's network, tables and
+// GUID. The address is as for attach.Open.
+func Open(ctx context.Context, address string, c adapter.Config) (*Device, error) {
+	port, err := attach.Open(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	info := port.Info()
+	p := Config(info)
+	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
+	c.GUID = info.NodeInfo.NodeGUID
+	d := &Device{local.Device{Device: adapter.Open(c)}, port}
+	port.Watch(func(_, _ *attach.Info, e attach.Event) { d.changed(e) })
+	d.Configure(Config(port.Info())) // the port may have changed before Watch
+	return d, nil
+}
+
+// events are the asynchronous events of changes (IBTA 11.6.3).
+var events = map[attach.Event]machine.Event{
+	attach.PortActive: machine.EventPortActive, attach.PortError: machine.EventPortErr, attach.LIDChanged: machine.EventLIDChange,
+	attach.ManagerChanged: machine.EventSMChange, attach.ClientReregister: machine.EventClientReregister,
+	attach.PartitionsChanged: machine.EventPKeyChange, attach.GUIDsChanged: machine.EventGIDChange, attach.PrefixChanged: machine.EventGIDChange,
+}
+
+func (d *Device) changed(e attach.Event) {
+	d.Configure(Config(d.Port.Info()))
+	if t, ok := events[e]; ok {
+		d.Raise(t, nil, reason.Detail{})
+	}
+}
+
+// Active reports whether the port carries packets of queue pairs.
+func (d *Device) Active() bool { return d.Port.Info().PortInfo.State == smp.PortActive }
+
+// leastMTU is the smallest MTU of a port in bytes.
+const leastMTU = 256
+
+// Config is what an adapter is to know of a port.
+func Config(i *attach.Info) *adapter.PortConfig {
+	p := &adapter.PortConfig{MTU: i.PortInfo.NeighborMTU.Bytes(), PKeys: make([]uint16, max(int(i.NodeInfo.PartitionCap), len(i.PKeys), 1))}
+	copy(p.PKeys, i.PKeys)
+	if p.MTU == 0 { // no subnet manager has set it
+		p.MTU = max(i.PortInfo.MTUCap.Bytes(), leastMTU)
+	}
+	p.LID, p.LMC = i.PortInfo.LID, i.PortInfo.LMC
+	guids := i.GUIDs
+	if len(guids) == 0 || guids[0] == 0 {
+		guids = []uint64{i.NodeInfo.PortGUID}
+	}
+	p.GIDs = make([]netip.Addr, len(guids))
+	for n, guid := range guids {
+		if guid != 0 {
+			p.GIDs[n] = gid(Prefix(i), guid)
+		}
+	}
+	return p
+}
+
+// defaultPrefix is the GID prefix of a port that no subnet manager has given another one.
+const defaultPrefix = 0xfe80 << 48
+
+// Prefix is the upper half of the port's GIDs.
+func Prefix(i *attach.Info) uint64 {
+	if i.PortInfo.GIDPrefix == 0 {
+		return defaultPrefix
+	}
+	return i.PortInfo.GIDPrefix
+}
+
+func gid(prefix, guid uint64) netip.Addr {
+	var g [16]byte
+	binary.BigEndian.PutUint64(g[:], prefix)
+	binary.BigEndian.PutUint64(g[8:], guid)
+	return netip.AddrFrom16(g)
+}
+
+// SpeedMbps is the rate of the port's link in Mbit/s.
+func SpeedMbps(i *attach.Info) int {
+	q := &i.PortInfo
+	return int(smp.LaneRate(q.SpeedActive, q.ExtSpeedActive) * uint64(q.WidthActive.Lanes()) / 1e6)
+}

@@ -1,0 +1,125 @@
+package comparison
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table to docs/protocols.md")
+
+// Where the table stands.
+const (
+	document = "../../../docs/protocols.md"
+	opening  = "<!-- Written by: go test -run TestTable ./internal/simnet/comparison -update -timeout 1h -->\n"
+	closing  = "<!-- End of the table. -->\n"
+)
+
+// cut returns the document before the table, the table, and what follows.
+func cut(t *testing.T) (before, table, after string) {
+	t.Helper()
+	b, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(b), opening)
+	table, after, ok2 := strings.Cut(rest, closing)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the table", document)
+	}
+	return before, table, after
+}
+
+// TestTable runs rows of the comparison again, those that do not take long. What the document
+// says of them must be about right: whoever changes retransmission or congestion control writes
+// the table again.
+func TestTable(t *testing.T) {
+	before, table, after := cut(t)
+	lines := map[string]string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.SplitN(line, " | ", 4); len(cells) == 4 {
+			lines[strings.Join(cells[:3], " | ")] = line
+		}
+	}
+	text := "\n" + Header
+	for _, r := range Rows() {
+		if !*update && long(&r) {
+			continue
+		}
+		x, err := r.Run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := r.Line(&x)
+		t.Log(strings.TrimSpace(line))
+		text += line
+		if *update {
+			continue
+		}
+		stands, ok := lines["| "+r.name()]
+		if !ok {
+			t.Errorf("%s is not in the table", r.name())
+			continue
+		}
+		compare(t, stands, line)
+		check(t, &r, &x)
+	}
+	if *update {
+		if err := os.WriteFile(document, []byte(before+opening+text+"\n"+closing+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// long reports whether a row takes too long to be run each time.
+func long(r *Row) bool {
+	switch {
+	case r.Load.Name == "permutation":
+		return testing.Short() || r.Protocol != InfiniBand || r.Params.Loss > 0
+	case r.Params.Loss == 0:
+		return false
+	}
+	return testing.Short() || r.Params.Loss < 1e-3
+}
+
+// compare compares the figures of two lines: they may differ by a third, or by little.
+func compare(t *testing.T, stands, found string) {
+	t.Helper()
+	a, b := strings.Split(stands, " | "), strings.Split(found, " | ")
+	if len(a) != len(b) {
+		t.Fatalf("%q, expected the cells of %q", stands, found)
+	}
+	little := []float64{3: .2, 4: .5, 5: 1, 6: .05, 7: 100}
+	for i := 3; i < len(a); i++ {
+		x, y := figure(t, a[i]), figure(t, b[i])
+		if d := max(x-y, y-x); d > max(x, y)/3 && d > little[i] {
+			t.Errorf("the document has\n%sexpected\n%s", stands, found)
+			return
+		}
+	}
+}
+
+// figure is the number in a cell, 0 without one.
+func figure(t *testing.T, cell string) (x float64) {
+	t.Helper()
+	if f := strings.Fields(strings.Trim(cell, "| \n")); len(f) > 0 {
+		var err error
+		if x, err = strconv.ParseFloat(f[0], 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return x
+}
+
+// check checks what the document says of the protocols.
+func check(t *testing.T, r *Row, x *Result) {
+	t.Helper()
+	if r.Protocol == InfiniBand && x.Drops > 0 {
+		t.Errorf("%s: credits lose nothing, but %d packets were dropped", r.name(), x.Drops)
+	}
+	if r.Load.Name == "incast" && x.Rate < .8*float64(r.Params.Bandwidth) {
+		t.Errorf("%s: %.1f Gb/s of a link of %.1f", r.name(), x.Rate/1e9, float64(r.Params.Bandwidth)/1e9)
+	}
+}

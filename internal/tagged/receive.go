@@ -1,0 +1,242 @@
+package tagged
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Receive posts a receive, which may end at once.
+func (w *Worker) Receive(r *Receive) {
+	r.Receive.Owner = r
+	if x := w.matcher.Post(&r.Receive); x != nil {
+		m := x.Owner.(*Message)
+		drop(m)
+		w.give(r, m)
+	}
+}
+
+// Cancel ends a receive that has no message yet, and reports whether it did.
+func (w *Worker) Cancel(r *Receive) bool {
+	if !w.matcher.Cancel(&r.Receive) {
+		return false
+	}
+	w.env.Received(r, Info{}, ErrCanceled)
+	return true
+}
+
+// CancelAll ends all receives that have no message yet.
+func (w *Worker) CancelAll(err error) {
+	for _, x := range w.matcher.Posted() {
+		w.matcher.Cancel(x)
+		w.env.Received(x.Owner.(*Receive), Info{}, err)
+	}
+}
+
+// Probe describes the oldest message that a receive with this tag and mask takes, and reports
+// whether there is one.
+func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
+	if x := w.matcher.Probe(tag, mask); x != nil {
+		return x.Owner.(*Message).Info, true
+	}
+	return Info{}, false
+}
+
+// Claim removes the message that Probe describes for ReceiveMessage. It returns nil if there is
+// none.
+func (w *Worker) Claim(tag, mask uint64) *Message {
+	if x := w.matcher.Take(tag, mask); x != nil {
+		return x.Owner.(*Message)
+	}
+	return nil
+}
+
+// ReceiveMessage receives a claimed message, once.
+func (w *Worker) ReceiveMessage(r *Receive, m *Message) {
+	drop(m)
+	w.give(r, m)
+}
+
+// drop removes a message from the announced messages of its peer.
+func drop(m *Message) {
+	if p := m.Info.From; m.header.kind == kindAnnounce {
+		if i := slices.Index(p.kept, m); i >= 0 {
+			p.kept = slices.Delete(p.kept, i, i+1)
+		}
+	}
+}
+
+// Arrive takes a frame of a peer. After an error the peer does not keep to the protocol: the
+// owner ends the connection and calls Fail.
+func (w *Worker) Arrive(p *Peer, frame []byte) error {
+	h := &w.in
+	if err := h.parse(frame); err != nil {
+		return err
+	}
+	if p.err != nil {
+		return nil
+	}
+	if p.credits += int(h.credits); p.credits > p.config.Credits {
+		return fmt.Errorf("%w: %d credits, expected at most %d", ErrFrame, p.credits, p.config.Credits)
+	}
+	if h.credits > 0 {
+		p.full = false
+	}
+	if h.flags&flagFull != 0 {
+		p.full = true
+	}
+	if err := w.take(p, h, frame); err != nil {
+		return err
+	}
+	if len(p.queue) > 0 {
+		w.resume(p)
+	}
+	return nil
+}
+
+func (w *Worker) take(p *Peer, h *Header, frame []byte) error {
+	switch h.kind {
+	case kindEager:
+		if h.length != uint64(len(frame)-HeaderLen) || h.length > uint64(w.config.Eager) {
+			return fmt.Errorf("%w: message of %d bytes in a frame of %d", ErrFrame, h.length, len(frame))
+		}
+		if p.unpaid++; p.unpaid > w.config.Credits {
+			return fmt.Errorf("%w: more than %d eager messages", ErrLimit, w.config.Credits)
+		}
+		w.message(p, h, frame[HeaderLen:])
+		if p.unpaid == w.config.Credits {
+			w.refill(p)
+		}
+	case kindAnnounce:
+		if h.length > 1<<62 {
+			return fmt.Errorf("%w: message of %d bytes", ErrFrame, h.length)
+		}
+		if p.accepted++; p.accepted > w.config.Announced {
+			return fmt.Errorf("%w: more than %d announced messages", ErrLimit, w.config.Announced)
+		}
+		w.message(p, h, nil)
+	case kindFinish:
+		s := p.sends[h.number]
+		if s == nil {
+			return fmt.Errorf("%w: finish of message %d, which does not wait for one", ErrFrame, h.number)
+		}
+		delete(p.sends, h.number)
+		i := slices.Index(p.order, h.number)
+		p.order = slices.Delete(p.order, i, i+1)
+		if s.exposed {
+			p.offered--
+		}
+		w.end(s, nil)
+	}
+	return nil
+}
+
+// refill answers a peer that has no credits left: with credits, or if unmatched messages hold
+// all of them, by saying so.
+func (w *Worker) refill(p *Peer) {
+	w.out = Header{kind: kindCredit}
+	if p.owed == 0 {
+		w.out.flags = flagFull
+	}
+	w.transmit(p, &w.out, nil)
+}
+
+// message takes a message that arrived.
+func (w *Worker) message(p *Peer, h *Header, data []byte) {
+	m := w.fresh()
+	m.Info, m.header, m.Tag = Info{Tag: h.tag, Length: int(h.length), From: p}, *h, h.tag
+	if x := w.matcher.Arrive(&m.Message); x != nil {
+		w.deliver(x.Owner.(*Receive), m, data)
+		return
+	}
+	m.data = append(m.data[:0], data...)
+	if h.kind == kindAnnounce {
+		p.kept = append(p.kept, m)
+	}
+}
+
+// maxSpare bounds the messages that a worker keeps for reuse.
+const maxSpare = 256
+
+// fresh returns an unused message.
+func (w *Worker) fresh() *Message {
+	if n := len(w.spare); n > 0 {
+		m := w.spare[n-1]
+		w.spare = w.spare[:n-1]
+		return m
+	}
+	m := &Message{}
+	m.Message.Owner = m
+	return m
+}
+
+// recycle takes back a message that has ended.
+func (w *Worker) recycle(m *Message) {
+	if len(w.spare) < maxSpare {
+		m.Info.From = nil
+		w.spare = append(w.spare, m)
+	}
+}
+
+// give hands a kept message to a receive.
+func (w *Worker) give(r *Receive, m *Message) { w.deliver(r, m, m.data) }
+
+// deliver hands a message to the receive that it was matched with.
+func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
+	p, h := m.Info.From, &m.header
+	var err error
+	switch long := m.Info.Length > len(r.Buffer); {
+	case h.kind == kindEager:
+		if copy(r.Buffer, data); long {
+			err = ErrTruncated
+		}
+		w.matched(p, h)
+	case p.err != nil:
+		err = p.err
+	case long:
+		err = ErrTruncated
+		w.finish(p, h)
+	case m.Info.Length == 0:
+		w.finish(p, h)
+	default:
+		r.fetching = m
+		p.fetching = append(p.fetching, r)
+		w.env.Fetch(p, r, h.address, h.key, m.Info.Length)
+		return
+	}
+	info := m.Info
+	w.recycle(m)
+	w.env.Received(r, info, err)
+}
+
+// matched returns the credit of an eager message, and finishes a synchronous one.
+func (w *Worker) matched(p *Peer, h *Header) {
+	if p.err != nil {
+		return
+	}
+	p.owed++
+	switch {
+	case h.flags&flagSync != 0:
+		w.finish(p, h)
+	case p.owed*2 >= w.config.Credits:
+		w.out = Header{kind: kindCredit}
+		w.transmit(p, &w.out, nil)
+	}
+}
+
+// Fetched ends a Fetch. An error is followed by Fail. After Fail it does nothing.
+func (w *Worker) Fetched(r *Receive, err error) {
+	m := r.fetching
+	if m == nil {
+		return
+	}
+	p := m.Info.From
+	r.fetching = nil
+	i := slices.Index(p.fetching, r)
+	p.fetching = slices.Delete(p.fetching, i, i+1)
+	if err == nil {
+		w.finish(p, &m.header)
+	}
+	info := m.Info
+	w.recycle(m)
+	w.env.Received(r, info, err)
+}

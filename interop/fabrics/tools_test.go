@@ -1,0 +1,220 @@
+//go:build interop && linux
+
+package fabrics
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The fat tree has 16 adapters, 20 switches and 48 cables.
+const tree = "fat-tree:k=4"
+
+// TestToolsOfInfiniBandSeeTheFabric runs Debian's tools on a fabric that opensm has set up.
+func TestToolsOfInfiniBandSeeTheFabric(t *testing.T) {
+	r := newRig(t, "--topology", tree, "--no-sm")
+	r.opensm("node-0")
+	r.at("node-2", "ibping", "-S")
+	r.at("node-3", "ibsysstat", "-S")
+	lids := r.lids()
+	out := t.TempDir()
+	for _, x := range []struct {
+		args  string
+		words []string // regular expressions, of which each matches
+		count map[string]int
+	}{
+		{"ibstat", []string{"State: Active", "Link layer: InfiniBand", "Rate: 100"}, nil},
+		{"ibnetdiscover", nil, map[string]int{`(?m)^Switch\t`: 20, `(?m)^Ca\t`: 16, "4xEDR": 96}},
+		{"iblinkinfo -l", nil, map[string]int{`4X +25.78125 Gbps Active/  LinkUp`: 96, "Could be": 0}},
+		{"ibhosts", nil, map[string]int{`"node-\d+"`: 16}},
+		{"ibswitches", nil, map[string]int{`(?m)^Switch\t`: 20}},
+		{"ibqueryerrors --threshold-file /dev/null -s LinkDownedCounter", []string{"36 nodes checked, 0 bad nodes"}, nil},
+		{"ibroute spine-0-0", []string{"36 valid lids"}, nil},
+		{"ibtracert node-1 node-15", []string{`To ca .* "node-15"`}, map[string]int{`-> switch port`: 5}},
+		{"dump_lfts", nil, map[string]int{"36 valid lids dumped": 20}},
+		{"dump_mfts", nil, map[string]int{"(?m)^Multicast mlids": 20}},
+		{"sminfo", []string{"SMINFO_MASTER"}, nil},
+		{"smpquery portinfo node-0 1", []string{"LinkState:\\.*Active", "LinkWidthSupported:\\.*1X or 4X"}, nil},
+		{"smpquery switchinfo spine-0-0", []string{"LinearFdbCap:\\.*[1-9]"}, nil},
+		{"perfquery -x node-0 1", []string{`PortXmitData:\.*[1-9]`}, nil},
+		{"saquery NR", nil, map[string]int{"NodeRecord dump": 36}},
+		{"saquery PIR", nil, map[string]int{"PortInfoRecord dump": 20 + 80 + 16}},
+		{"saquery SWIR", nil, map[string]int{"SwitchInfoRecord dump": 20}},
+		{"saquery LR", nil, map[string]int{"LinkRecord dump": 96}},
+		{"saquery LFTR", nil, map[string]int{"LFT Record dump": 20}},
+		{"saquery SMIR", []string{"SMInfoRecord dump"}, nil},
+		{"saquery GIR", nil, map[string]int{"GUIDInfo Record dump": 36}},
+		{"saquery MCMR", []string{"MCMember Record dump"}, nil},
+		{"saquery PR --src-to-dst 1:2", []string{"PathRecord dump"}, nil},
+		{"saquery SL2VL", []string{"SL2VLTableRecord dump"}, nil},
+		{"saquery VLAR", []string{"VLArbTableRecord dump"}, nil},
+		{"saquery CPI", []string{"SA ClassPortInfo"}, nil},
+		{"ibping -c 3 node-2", []string{"3 packets transmitted, 3 received, 0% packet loss"}, nil},
+		{"ibsysstat node-3", []string{"sysstat ping succeeded"}, nil},
+		{"ibccquery CongestionInfo node-0", []string{"CongestionInfo:"}, nil},
+		{"ibdiagnet -o " + out, []string{"Discovering \\.\\.\\. 36 nodes \\(20 Switches & 16 CA-s\\)", "No bad Guids", "Link State Active Check +0 +0", "Performance Counters Report +0 +0"}, nil},
+		{"osmtest -f c -i " + out + "/inventory", []string{"OSMTEST: TEST \"Create Inventory\" PASS"}, nil},
+		{"osmtest -f a -i " + out + "/inventory", []string{"OSMTEST: TEST \"All Validations\" PASS"}, nil},
+	} {
+		t.Run(x.args, func(t *testing.T) {
+			sub := *r
+			sub.t = t
+			args := strings.Fields(x.args)
+			for i, a := range args {
+				if lid, ok := lids[a]; ok {
+					args[i] = lid
+				}
+			}
+			said := sub.run("node-1", args...)
+			for _, w := range x.words {
+				if !regexp.MustCompile(w).MatchString(said) {
+					t.Errorf("no %q in:\n%s", w, tail(said))
+				}
+			}
+			for w, n := range x.count {
+				if got := len(regexp.MustCompile(w).FindAllString(said, -1)); got != n {
+					t.Errorf("%q %d times, expected %d, in:\n%s", w, got, n, tail(said))
+				}
+			}
+		})
+	}
+}
+
+func tail(s string) string { return s[max(0, len(s)-2000):] }
+
+// find returns the first group of a regular expression.
+func find(t *testing.T, text, expression string) string {
+	t.Helper()
+	m := regexp.MustCompile(expression).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no %q in:\n%s", expression, tail(text))
+	}
+	return m[1]
+}
+
+// lids returns the LIDs of nodes by their names.
+func (r *rig) lids() map[string]string {
+	r.t.Helper()
+	all := make(map[string]string)
+	said := r.run("node-1", "ibnetdiscover")
+	for _, m := range regexp.MustCompile(`(?m)^Switch\t.*# "([^"]+)" .*port 0 lid (\d+)`).FindAllStringSubmatch(said, -1) {
+		all[m[1]] = m[2]
+	}
+	for _, m := range regexp.MustCompile(`(?m)^Ca\t.*# "([^"]+)"\n\[1\].*# lid (\d+)`).FindAllStringSubmatch(said, -1) {
+		all[m[1]] = m[2]
+	}
+	if len(all) != 36 {
+		r.t.Fatalf("%d nodes with LIDs, expected 36, in:\n%s", len(all), tail(said))
+	}
+	return all
+}
+
+// A hop is a cable of a route: what leaves one port arrives at the other.
+type hop struct{ from, to end }
+
+type end struct{ lid, port string }
+
+// route asks ibtracert for the cables between two adapters.
+func (r *rig) route(from, to string) (hops []hop) {
+	r.t.Helper()
+	lids := r.lids()
+	said := r.run("node-1", "ibtracert", lids[from], lids[to])
+	last := find(r.t, said, `From ca .* lid (\d+)-`)
+	for _, m := range regexp.MustCompile(`\[(\d+)\] -> (?:switch|ca) port \{[^}]*\}\[(\d+)\] lid (\d+)-`).FindAllStringSubmatch(said, -1) {
+		hops = append(hops, hop{end{last, m[1]}, end{m[3], m[2]}})
+		last = m[3]
+	}
+	return hops
+}
+
+// counter reads a counter of 64 bits of a port.
+func (r *rig) counter(e end, name string) int {
+	r.t.Helper()
+	n, err := strconv.Atoi(find(r.t, r.run("node-1", "perfquery", "-x", e.lid, e.port), name+`:\.*(\d+)`))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// TestCountersOfTheWayEqualWhatWasSent sends WRITEs by the LIDs that opensm has assigned, and
+// compares the counters of every cable on the way.
+func TestCountersOfTheWayEqualWhatWasSent(t *testing.T) {
+	r := newRig(t, "--topology", tree, "--no-sm")
+	r.opensm("node-0")
+	way := r.route("node-2", "node-14")
+	if len(way) != 6 {
+		t.Fatalf("%d cables from one pod to another, expected 6: %v", len(way), way)
+	}
+	read := func() (all []int) {
+		for _, h := range way {
+			all = append(all, r.counter(h.from, "PortXmitData"), r.counter(h.to, "PortRcvData"))
+		}
+		return all
+	}
+	const messages, size, mtu = 2000, 65536, 4096
+	before := read()
+	server := r.at("node-14", "stdbuf", "-oL", "ib_write_bw", "-F", "-s", fmt.Sprint(size), "-n", fmt.Sprint(messages), "-m", fmt.Sprint(mtu))
+	server.await("Waiting for client")
+	r.run("node-2", "ib_write_bw", "-F", "-s", fmt.Sprint(size), "-n", fmt.Sprint(messages), "-m", fmt.Sprint(mtu), "127.0.0.1")
+	server.succeeds()
+	// LRH, BTH and ICRC of each packet, and the RETH of each message, in words of 4 bytes.
+	want := messages * (size + size/mtu*(8+12+4) + 16) / 4
+	for i, now := range read() {
+		// Management and the datagrams that read the counters take the same cables.
+		if got := now - before[i]; got < want || got > want+want/100 {
+			t.Errorf("cable %d of %d, end %d: %d words, expected %d and up to a hundredth more", i/2+1, len(way), i%2, got, want)
+		}
+	}
+}
+
+// TestTransferSurvivesACutCable cuts a cable on the way of a transfer. opensm learns of it by a
+// trap and routes around it.
+func TestTransferSurvivesACutCable(t *testing.T) {
+	r := newRig(t, "--topology", tree, "--no-sm")
+	sm := r.opensm("node-0")
+	before := r.fabric("trace", "node-2", "node-14")
+	spine := find(t, before, `(spine-\d+-\d+|core-\d+-\d+|core-\d+)`)
+	server := r.at("node-14", "stdbuf", "-oL", "ib_write_bw", "-F", "-D", "8")
+	server.await("Waiting for client")
+	client := r.at("node-2", "stdbuf", "-oL", "ib_write_bw", "-F", "-D", "8", "127.0.0.1")
+	client.await("#bytes")
+	r.fabric("fail", spine)
+	r.eventually("a way around "+spine, func() bool { return !strings.Contains(r.fabric("trace", "node-2", "node-14"), spine) })
+	if said := sm.said.String(); !strings.Contains(said, "num:128") {
+		t.Errorf("opensm got no trap 128:\n%s", tail(said))
+	}
+	r.fabric("repair", spine)
+	r.eventually("all links", func() bool { return strings.Contains(r.fabric("status"), "48 active") })
+	client.succeeds()
+	server.succeeds()
+}
+
+// TestManagersTakeOverFromEachOther ends opensm and the fabric's own manager in turn.
+func TestManagersTakeOverFromEachOther(t *testing.T) {
+	r := newRig(t, "--topology", "star:4", "--priority", "5")
+	r.eventually("the own manager", func() bool { return strings.Contains(r.run("node-1", "sminfo"), "priority 5 state 3") })
+	first := r.opensm("node-0", "-p", "9")
+	r.eventually("opensm as master", func() bool { return strings.Contains(r.run("node-1", "sminfo"), "priority 9 state 3") })
+	first.signal(syscall.SIGKILL)
+	r.eventually("the own manager after opensm was killed", func() bool {
+		p := r.at("node-1", "sminfo")
+		<-p.done // it fails while nobody answers
+		return strings.Contains(p.said.String(), "priority 5 state 3")
+	})
+	conf := t.TempDir() + "/opensm.conf"
+	writeFile(t, conf, "sminfo_polling_timeout 1000\npolling_retry_number 3\n")
+	second := r.at("node-0", "opensm", "-F", conf, "-p", "1", "-f", "stdout")
+	second.await("Entering STANDBY state")
+	r.fabric("sm", "off")
+	second.await("SUBNET UP")
+	if said := r.run("node-1", "sminfo"); !strings.Contains(said, "priority 1 state 3") {
+		t.Errorf("with the own manager off: %s", said)
+	}
+	r.fabric("sm", "on")
+	r.eventually("the own manager, which is back", func() bool { return strings.Contains(r.run("node-1", "sminfo"), "priority 5 state 3") })
+}

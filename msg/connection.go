@@ -1,0 +1,294 @@
+package msg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"softrdma/internal/tagged"
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+const (
+	sendSlots = 64 // frames in flight
+	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
+	maxReads  = 16 // READs in flight
+)
+
+// The kind of a work request, in the upper bits of its number. The connection and the slot follow.
+const (
+	workSend = iota
+	workReceive
+	workRead
+)
+
+// id returns the number of a work request.
+func (c *connection) id(kind, i int) uint64 {
+	return uint64(kind)<<48 | uint64(c.number)<<16 | uint64(i)
+}
+
+// A connection carries frames to and from one worker. The worker's lock guards it.
+type connection struct {
+	w      *Worker
+	number uint32 // of the worker's connections, in completions
+	peer   *tagged.Peer
+	conn   *rdmacm.Conn
+	qp     *verbs.QP
+	room   int // completions in the worker's queue
+
+	out, in slots
+	free    []int // slots of out
+	backlog []work
+	reads   [maxReads]*tagged.Receive
+	reading int
+	started bool       // conn is established and set
+	early   []verbs.WC // completions before that
+	ended   bool       // conn has ended
+	broken  error      // why work could not be posted
+	err     error      // why the connection failed
+	idle    *Request   // ends when nothing is in flight; nil if nobody waits
+
+	sge [1]verbs.SGE
+}
+
+// Slots are registered memory for frames of one length.
+type slots struct {
+	memory *verbs.Memory
+	region *verbs.MR
+	size   int
+}
+
+func (w *Worker) newSlots(n, size int) (s slots, err error) {
+	s.size = size
+	if s.memory, err = verbs.AllocMemory(n*size, verbs.AllocConfig{}); err != nil {
+		return s, err
+	}
+	s.region, err = w.pd.RegisterMemory(s.memory.Bytes(), verbs.LocalWrite)
+	return s, err
+}
+
+func (s *slots) bytes(i int) []byte { return s.memory.Bytes()[i*s.size : (i+1)*s.size] }
+
+func (s *slots) release() {
+	if s.region != nil {
+		_ = s.region.Deregister() // no window is bound to it
+	}
+	if s.memory != nil {
+		_ = s.memory.Free() // no region is left
+	}
+}
+
+// work is a frame or a READ that waits for room in the send queue.
+type work struct {
+	frame   []byte
+	read    *tagged.Receive
+	address uint64
+	key     uint32
+	n       int
+}
+
+// newConnection makes a connection with its receives posted. After an error the caller releases
+// what there is of it.
+func (w *Worker) newConnection(takes tagged.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
+	c.peer.Context = c
+	receives := w.config.Unexpected + spareRecv
+	if err = w.reserve(c, sendSlots+maxReads+receives); err != nil {
+		return c, err
+	}
+	if c.out, err = w.newSlots(sendSlots, tagged.HeaderLen+takes.Eager); err != nil {
+		return c, err
+	}
+	if c.in, err = w.newSlots(receives, tagged.HeaderLen+w.config.Eager); err != nil {
+		return c, err
+	}
+	c.qp, err = create(verbs.QPConfig{
+		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		PeerTimeout: w.config.PeerTimeout, SignalAll: true,
+	})
+	if err != nil {
+		return c, err
+	}
+	for i := range sendSlots {
+		c.free = append(c.free, i)
+	}
+	for i := range receives {
+		if err := c.receive(i); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// entry returns a list of one entry, which is valid until the next call.
+func (c *connection) entry(e verbs.SGE) []verbs.SGE {
+	c.sge[0] = e
+	return c.sge[:]
+}
+
+func (c *connection) receive(i int) error {
+	s := c.entry(c.in.region.SGE(i*c.in.size, c.in.size))
+	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: s})
+}
+
+// complete takes a completion.
+func (c *connection) complete(wc *verbs.WC) {
+	switch {
+	case c.err != nil:
+		return
+	case !c.started:
+		c.early = append(c.early, *wc)
+		return
+	}
+	if wc.Status != verbs.Success {
+		err := c.conn.Err() // names the cause of flushed work
+		if err == nil {
+			err = wc.Err()
+		}
+		c.fail(err)
+		return
+	}
+	i := int(uint16(wc.WRID))
+	switch wc.WRID >> 48 {
+	case workSend:
+		c.free = append(c.free, i)
+	case workReceive:
+		err := c.w.machine.Arrive(c.peer, c.in.bytes(i)[:wc.ByteLen])
+		if err == nil {
+			err = c.receive(i)
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	case workRead:
+		r := c.reads[i]
+		c.reads[i] = nil
+		c.reading--
+		c.w.machine.Fetched(r, nil)
+	}
+	if len(c.backlog) > 0 || c.idle != nil {
+		c.w.dirty = append(c.w.dirty, c)
+	}
+}
+
+// add queues work for Worker.flush.
+func (c *connection) add(x work) {
+	c.backlog = append(c.backlog, x)
+	c.w.dirty = append(c.w.dirty, c)
+}
+
+// push posts what waits for room.
+func (c *connection) push() {
+	for c.broken == nil && len(c.backlog) > 0 && c.err == nil {
+		x := &c.backlog[0]
+		switch {
+		case x.read == nil && len(c.free) > 0:
+			i := c.slot()
+			c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
+		case x.read != nil && c.reading < maxReads:
+			c.broken = c.read(x)
+		default:
+			return
+		}
+		c.backlog = slices.Delete(c.backlog, 0, 1)
+	}
+	if c.broken != nil {
+		c.fail(c.broken)
+		return
+	}
+	if c.idle != nil && len(c.free) == sendSlots && c.peer.Waiting() == 0 {
+		c.idle.end(Info{}, nil)
+		c.idle = nil
+	}
+}
+
+// slot takes a free slot.
+func (c *connection) slot() int {
+	i := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	return i
+}
+
+// send posts the frame of n bytes in a slot.
+func (c *connection) send(i, n int) error {
+	s := c.entry(c.out.region.SGE(i*c.out.size, n))
+	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, SGL: s})
+}
+
+// read reads the bytes of an announced message.
+func (c *connection) read(x *work) error {
+	q := x.read.Context.(*Request)
+	m, err := c.w.pd.RegisterMemory(x.read.Buffer[:x.n], verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	q.region = m
+	i := slices.Index(c.reads[:], nil)
+	c.reads[i] = x.read
+	c.reading++
+	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
+		SGL: c.entry(m.SGE(0, x.n)), RemoteAddr: x.address, RKey: x.key})
+}
+
+// fail ends the connection and everything that waits for it. The caller holds the lock.
+func (c *connection) fail(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = fmt.Errorf("%w: %w", ErrPeer, err)
+	if errors.Is(err, rdmacm.ErrDisconnected) {
+		c.err = fmt.Errorf("%w: it closed the connection: %w", ErrPeer, err)
+	}
+	c.backlog = nil
+	_ = c.conn.Disconnect() // it may have ended; afterwards no READ writes to a buffer
+	w := c.w
+	w.machine.Fail(c.peer, c.err)
+	if c.idle != nil {
+		c.idle.end(Info{}, c.err)
+		c.idle = nil
+	}
+	i := slices.Index(w.conns, c)
+	w.conns = slices.Delete(w.conns, i, i+1)
+	delete(w.numbers, c.number)
+	w.running.Add(1)
+	go func() {
+		defer w.running.Done()
+		c.release()
+	}()
+}
+
+// watch tells the worker of the connection's end.
+func (c *connection) watch(ctx context.Context) {
+	w := c.w
+	defer w.running.Done()
+	select {
+	case <-c.conn.Done():
+	case <-ctx.Done():
+		return
+	}
+	w.mu.Lock()
+	c.ended = true
+	w.ending = true
+	w.event()
+	w.unlock()
+}
+
+// release gives back everything that the connection owns.
+func (c *connection) release() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	if c.qp != nil {
+		_ = c.qp.Destroy()
+	}
+	c.in.release()
+	c.out.release()
+	w := c.w
+	w.mu.Lock()
+	w.progress() // takes what is left of this connection
+	w.room -= c.room
+	delete(w.numbers, c.number)
+	w.unlock()
+}

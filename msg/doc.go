@@ -1,0 +1,49 @@
+// Package msg sends tagged messages between workers, over any device of package verbs. It
+// chooses how a message travels: the bytes of short messages are sent at once, and the receiver
+// reads long messages from the sender's memory. The semantics are those of UCP's tags.
+//
+// A Worker receives messages from all workers that know its address, which programs exchange
+// themselves. Connect makes an Endpoint, which sends to one worker:
+//
+//	w, err := msg.NewWorker(dev, msg.Config{})
+//	e, err := w.Connect(ctx, address) // from Address of the other worker
+//	_, err = e.Send(7, data).Wait(ctx)
+//	info, err := w.Receive(buf, 7, msg.All).Wait(ctx)
+//
+// # Matching
+//
+// A receive names the bits of the tag that count by a mask. A message goes to the oldest posted
+// receive that matches, and a receive gets the oldest message that matches. Messages of one
+// endpoint are matched in the order in which they were sent.
+//
+// # Memory
+//
+// The program owns the bytes of a send and the buffer of a receive. It does not change the bytes
+// and does not use the buffer until the request has ended.
+//
+// A receiving worker keeps messages that no receive has matched: of each peer up to
+// Config.Unexpected messages of up to Config.Eager bytes. Further messages, and longer ones, stay
+// in the sender's memory, so their requests end only after a receive has matched them. After
+// Config.Announced of them, sends wait without any frame.
+//
+// # Progress
+//
+// With ProgressPackage, a goroutine of the worker makes progress while nobody waits. With
+// ProgressCaller the program does: it calls Progress, or Wait or Poll of a request. To sleep until
+// something happens, it calls Arm and then waits for the channel of Wakeup or the descriptor of
+// Descriptor:
+//
+//	for w.Progress() > 0 || !w.Arm() {
+//	}
+//	<-w.Wakeup()
+//
+// # Errors
+//
+// Each request ends once. When a peer fails or closes, the requests that wait for it end with an
+// error that matches ErrPeer, at most about Config.PeerTimeout after the failure. Receives that
+// no message of the peer was matched with go on, because another peer may send. A receive whose
+// buffer is shorter than the message ends with ErrTruncated, a canceled receive with ErrCanceled.
+//
+// Methods may be called from any goroutine. The package holds no protocol rule: package
+// internal/tagged decides which frames are sent.
+package msg

@@ -1,0 +1,30 @@
+package msg
+
+import (
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// Device returns the worker's device.
+func (w *Worker) Device() *verbs.Device { return w.dev }
+
+// Listener returns where the worker with an address listens.
+func Listener(b []byte) (at string, udp uint16) {
+	a, err := parseAddress(b)
+	if err != nil {
+		panic(err)
+	}
+	return a.listener.String(), a.udp
+}
+
+// Refusal returns the error of a client whose request for the worker with an address was rejected
+// with private data.
+func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
+	a, err := parseAddress(to)
+	if err != nil {
+		panic(err)
+	}
+	x := *r
+	x.PrivateData = private
+	return refusal(&x, a)
+}

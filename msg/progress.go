@@ -1,0 +1,254 @@
+package msg
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// Progress takes what has arrived, posts what waits, and ends requests. It returns how many
+// completions it took; 0 means that nothing happened. It does not block.
+func (w *Worker) Progress() int {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.progress()
+}
+
+// progress is Progress for a caller that holds the lock.
+func (w *Worker) progress() (total int) {
+	for {
+		n, err := w.cq.Poll(w.list[:])
+		for i := range w.list[:n] {
+			wc := &w.list[i]
+			if c := w.numbers[uint32(wc.WRID>>16)]; c != nil {
+				c.complete(wc)
+			}
+		}
+		if err != nil {
+			w.failAll(err)
+		}
+		w.flush()
+		if total += n; n == 0 || n < len(w.list) && !w.ending {
+			break
+		}
+	}
+	if w.ending { // all that arrived before the end was taken
+		w.ending = false
+		for _, c := range slices.Clone(w.conns) {
+			if c.ended {
+				c.fail(c.conn.Err())
+				total++
+			}
+		}
+	}
+	return total
+}
+
+// failAll ends all connections. The caller holds the lock.
+func (w *Worker) failAll(err error) {
+	for len(w.conns) > 0 {
+		w.conns[0].fail(err)
+	}
+}
+
+// reserve makes room for a connection's completions and numbers it.
+func (w *Worker) reserve(c *connection, room int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.room+room > w.cq.Depth() {
+		if err := w.cq.Resize(2 * (w.room + room)); err != nil {
+			return err
+		}
+	}
+	w.room += room
+	c.room = room
+	w.number++
+	c.number = w.number
+	w.numbers[c.number] = c
+	return nil
+}
+
+// Arm prepares the worker for sleep: the next event makes the channel of Wakeup and the
+// descriptor ready. It reports whether the program may sleep; if not, events were pending and
+// Arm has handled them, and the program calls it again.
+func (w *Worker) Arm() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	select {
+	case <-w.ready:
+	default:
+	}
+	if w.signaled {
+		w.signaled = false
+		var b [1]byte
+		_, _ = w.pipe[0].Read(b[:]) // signal wrote one byte
+	}
+	w.arm()
+	return w.progress() == 0
+}
+
+// arm asks for an event. The caller holds the lock, and polls then.
+func (w *Worker) arm() {
+	w.cq.Arm(false)
+	token(w.armed)
+}
+
+// Wakeup returns a channel that has a value when something happened since Arm. It is for
+// ProgressCaller.
+func (w *Worker) Wakeup() <-chan struct{} { return w.ready }
+
+// Descriptor returns a file descriptor that is readable when something happened since Arm, for
+// poll or epoll. It is for ProgressCaller. The worker reads it and closes it. On Windows the error
+// matches errors.ErrUnsupported.
+func (w *Worker) Descriptor() (uintptr, error) {
+	if runtime.GOOS == "windows" {
+		return 0, errors.ErrUnsupported
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, ErrClosed
+	}
+	if w.pipe[0] == nil {
+		in, out, err := os.Pipe()
+		if err != nil {
+			return 0, err
+		}
+		w.pipe = [2]*os.File{in, out}
+	}
+	return w.pipe[0].Fd(), nil
+}
+
+// signal wakes all goroutines that sleep. The caller holds the lock.
+func (w *Worker) signal() {
+	token(w.ready)
+	token(w.wake)
+	if w.pipe[1] != nil && !w.signaled {
+		w.signaled = true
+		_, _ = w.pipe[1].Write([]byte{0}) // at most one byte waits, so it does not block
+	}
+}
+
+func token(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// drive handles events until ctx ends. With ProgressPackage it makes progress, otherwise it
+// wakes those who wait. It waits for events only after arm, because a goroutine that waits makes
+// the device slower for those who poll.
+func (w *Worker) drive(ctx context.Context) {
+	defer w.running.Done()
+	for {
+		select {
+		case <-w.armed:
+		case <-ctx.Done():
+			return
+		}
+		_, err := w.events.Next(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.mu.Lock()
+		if err != nil { // the device has closed
+			w.failAll(err)
+			w.unlock()
+			return
+		}
+		w.event()
+		w.unlock()
+	}
+}
+
+// event handles an event. The caller holds the lock.
+func (w *Worker) event() {
+	if w.config.Progress == ProgressCaller {
+		w.signal()
+		return
+	}
+	w.progress()
+	if w.pollers == 0 { // the last poller arms otherwise
+		w.arm()
+		w.progress()
+	}
+}
+
+// wait makes progress until a request has ended. It polls for a short time before it sleeps.
+func (w *Worker) wait(ctx context.Context, r *Request) error {
+	for slept := false; ; slept = true {
+		w.poll(r)
+		err := ctx.Err()
+		if err == nil && !r.ended.Load() {
+			w.sleep(ctx, r)
+			continue
+		}
+		if slept { // perhaps with the event of another goroutine
+			w.mu.Lock()
+			if w.sleepers > 0 {
+				token(w.wake)
+			}
+			w.mu.Unlock()
+		}
+		if r.ended.Load() {
+			return nil
+		}
+		return err
+	}
+}
+
+// sleep waits until a request has ended, something has happened, or ctx has ended.
+func (w *Worker) sleep(ctx context.Context, r *Request) {
+	done, wake := r.Done(), w.wake
+	if w.config.Progress == ProgressPackage {
+		wake = nil // drive ends the request
+	}
+	w.mu.Lock()
+	w.sleepers++
+	w.arm()
+	w.progress()
+	w.unlock()
+	select {
+	case <-done:
+	case <-wake:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	w.sleepers--
+	w.mu.Unlock()
+}
+
+// poll makes progress until a request has ended, for verbs.DefaultSpin at most.
+func (w *Worker) poll(r *Request) {
+	var until time.Time
+	w.mu.Lock()
+	w.pollers++
+	for i := 0; ; i++ {
+		w.progress()
+		if r.ended.Load() {
+			break
+		}
+		if i%32 == 31 {
+			now := time.Now()
+			if until.IsZero() {
+				until = now.Add(verbs.DefaultSpin)
+			} else if now.After(until) {
+				break
+			}
+		}
+		w.unlock() // for those who send
+		w.mu.Lock()
+	}
+	w.pollers--
+	if w.pollers == 0 && w.config.Progress == ProgressPackage {
+		w.arm()
+		w.progress()
+	}
+	w.unlock()
+}

@@ -1,0 +1,106 @@
+package msg_test
+
+import (
+	"testing"
+	"time"
+
+	"softrdma/msg"
+)
+
+func TestCallerMakesProgress(t *testing.T) {
+	each(t, msg.Config{Progress: msg.ProgressCaller, Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		for _, n := range []int{5, 5000} {
+			s := e.SendSync(1, random(n))
+			r := b.Receive(make([]byte, n), 1, msg.All)
+			for both := 0; both < 2; {
+				both = 0
+				for _, q := range []*msg.Request{s, r} {
+					if _, ended, err := q.Poll(); err != nil {
+						t.Fatal(err)
+					} else if ended {
+						both++
+					}
+				}
+			}
+		}
+	})
+}
+
+// Wait makes progress itself, and sleeps without an event.
+func TestCallerWaits(t *testing.T) {
+	each(t, msg.Config{Progress: msg.ProgressCaller, Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		const waiters = 4
+		errs := make(chan error, waiters)
+		for i := range waiters {
+			r := b.Receive(make([]byte, 5000), uint64(i), msg.All)
+			go func() {
+				_, err := r.Wait(within(t))
+				errs <- err
+			}()
+		}
+		time.Sleep(5 * time.Millisecond) // longer than they poll; the result does not depend on it
+		for i := range waiters {
+			wait(t, e.Send(uint64(i), random(5+i*1000)))
+		}
+		for range waiters {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestThenIsCalledOnceAndMayStartOperations(t *testing.T) {
+	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		second := make(chan error, 2)
+		b.Receive(make([]byte, 1), 1, msg.All).Then(func(i msg.Info, err error) {
+			if err != nil || i.Length != 1 {
+				t.Errorf("%+v, %v", i, err)
+			}
+			b.Receive(make([]byte, 1), 2, msg.All).Then(func(_ msg.Info, err error) { second <- err })
+		})
+		wait(t, e.Send(1, []byte{1}))
+		wait(t, e.Send(2, []byte{2}))
+		select {
+		case err := <-second:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-within(t).Done():
+			t.Fatal("the second function was not called")
+		}
+		s := e.Send(3, nil)
+		wait(t, s)
+		s.Then(func(_ msg.Info, err error) { second <- err })
+		if err := <-second; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A short message needs no memory once its request is released.
+func TestShortMessagesDoNotAllocate(t *testing.T) {
+	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		data, buf := make([]byte, 8), make([]byte, 8)
+		one := func() {
+			r := b.Receive(buf, 1, msg.All)
+			s := e.Send(1, data)
+			for ended := false; !ended; {
+				a.Progress()
+				_, ended, _ = r.Poll()
+			}
+			r.Release()
+			s.Release()
+		}
+		for range 1000 {
+			one()
+		}
+		if n := testing.AllocsPerRun(1000, one); n >= 1 && !raceEnabled {
+			t.Errorf("%v allocations per message, expected 0", n)
+		}
+	})
+}

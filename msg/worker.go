@@ -1,0 +1,278 @@
+package msg
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"softrdma/internal/tagged"
+	"softrdma/rdmacm"
+	"softrdma/verbs"
+)
+
+// A Progress is who processes completions and timers of a worker: the package or the program.
+type Progress uint8
+
+const (
+	// ProgressPackage lets a goroutine of the worker make progress while nobody waits. It sleeps
+	// while nothing happens.
+	ProgressPackage Progress = iota
+	// ProgressCaller leaves progress to the program: to Worker.Progress and to Wait and Poll of
+	// requests. This is the fastest. A worker whose program makes no progress receives nothing.
+	ProgressCaller
+)
+
+// Limits of a Config.
+const (
+	MaxEager      = 1 << 20 // bytes
+	MaxUnexpected = 1 << 10 // messages
+)
+
+// A Config says what a worker is made of. The zero value is right for most programs. For each
+// connection a worker registers memory for Unexpected + 32 messages of Eager bytes to receive,
+// and for 64 messages of the peer's Eager bytes to send.
+type Config struct {
+	// Eager is the length in bytes up to which a message's bytes are copied and sent at once, at
+	// most MaxEager; 0 means 8 KiB. The receiver reads longer messages from the sender's memory.
+	Eager int
+
+	// Unexpected is how many eager messages of each peer the worker keeps until a receive matches
+	// them, at most MaxUnexpected; 0 means 64. More messages stay in the sender's memory.
+	Unexpected int
+
+	// Announced is how many messages that stay in the sender's memory a peer may announce, at
+	// most MaxUnexpected; 0 means 256. Further sends to the worker wait.
+	Announced int
+
+	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
+	PeerTimeout time.Duration
+
+	// Progress is who processes completions and timers of the worker.
+	Progress Progress
+
+	// Refused, if not nil, is called with the reason for each connection request that the worker
+	// refuses. It matches ErrAddress, ErrVersion or ErrStale if the request is at fault.
+	Refused func(from netip.AddrPort, err error)
+}
+
+// complete checks the limits and sets the defaults.
+func (c *Config) complete() error {
+	set := func(name string, v *int, most, def int) error {
+		if *v < 0 || *v > most {
+			return fmt.Errorf("msg: %s is %d, expected 0 to %d", name, *v, most)
+		}
+		if *v == 0 {
+			*v = def
+		}
+		return nil
+	}
+	if c.PeerTimeout == 0 {
+		c.PeerTimeout = 10 * time.Second
+	}
+	if c.PeerTimeout < 0 {
+		return fmt.Errorf("msg: PeerTimeout is %v, expected a positive duration", c.PeerTimeout)
+	}
+	err := set("Eager", &c.Eager, MaxEager, 8<<10)
+	if err == nil {
+		err = set("Unexpected", &c.Unexpected, MaxUnexpected, 64)
+	}
+	if err == nil {
+		err = set("Announced", &c.Announced, MaxUnexpected, 256)
+	}
+	return err
+}
+
+// A Worker receives tagged messages, and sends them through its endpoints.
+type Worker struct {
+	dev      *verbs.Device
+	config   Config
+	pd       *verbs.PD
+	events   *verbs.CompChannel
+	cq       *verbs.CQ // of all connections
+	listener *rdmacm.Listener
+	address  address
+	context  context.Context // until Close
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	ready    chan struct{} // for the program
+	wake     chan struct{} // for wait
+	armed    chan struct{} // for drive
+
+	mu       sync.Mutex
+	machine  *tagged.Worker
+	conns    []*connection
+	numbers  map[uint32]*connection // of conns and those that are being made
+	number   uint32                 // of the last connection
+	room     int                    // completions that connections may have
+	ending   bool                   // a connection has ended
+	list     [32]verbs.WC
+	dirty    []*connection // with work to post
+	spare    []*Request
+	calls    []call
+	pollers  int // goroutines that poll in wait
+	sleepers int // goroutines that sleep in wait
+	pipe     [2]*os.File
+	signaled bool // pipe has a byte
+	closed   bool
+}
+
+// NewWorker makes a worker on a device. The caller closes the worker before the device. The
+// errors are those of verbs and rdmacm, or name the field of c that is out of range.
+func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	accepts := tagged.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced}
+	w.machine = tagged.New(env{w}, accepts)
+	var err error
+	if w.pd, err = dev.AllocPD(); err != nil {
+		return nil, err
+	}
+	if w.events, err = dev.CreateCompChannel(); err != nil {
+		_ = w.pd.Dealloc() // it is empty
+		return nil, err
+	}
+	if w.cq, err = dev.CreateCQ(verbs.CQConfig{Channel: w.events}); err != nil {
+		_ = w.events.Destroy() // nothing uses it
+		_ = w.pd.Dealloc()
+		return nil, err
+	}
+	at := netip.AddrPortFrom(dev.Addr().Addr(), 0)
+	if w.listener, err = rdmacm.Listen(at.String(), rdmacm.ListenConfig{Device: dev}); err != nil {
+		_ = w.cq.Destroy() // nothing uses it
+		_ = w.events.Destroy()
+		_ = w.pd.Dealloc()
+		return nil, err
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	w.address = address{
+		hello:    hello{binary.BigEndian.Uint64(id[:]), accepts},
+		listener: netip.MustParseAddrPort(w.listener.Addr().String()),
+		udp:      dev.Addr().Port(),
+	}
+	w.context, w.stop = context.WithCancel(context.Background())
+	w.running.Add(2)
+	go w.accept()
+	go w.drive(w.context)
+	return w, nil
+}
+
+// Address returns the bytes by which other workers connect to this one. They are valid until
+// Close.
+func (w *Worker) Address() []byte { return w.address.bytes() }
+
+// Receive receives the oldest message whose tag equals tag in the bits of mask, or the next such
+// message that arrives. The program must not use buf until the request has ended.
+func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.receive(buf, tag, mask)
+	if w.closed {
+		r.end(Info{}, ErrClosed)
+		return r
+	}
+	w.machine.Receive(&r.receive)
+	w.flush()
+	return r
+}
+
+// ReceiveMessage receives a message that Claim took. A message can be received once: a second
+// request ends with ErrReceived.
+func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.receive(buf, m.Tag, All)
+	switch {
+	case w.closed:
+		r.end(Info{}, ErrClosed)
+	case m.m == nil:
+		r.end(Info{}, ErrReceived)
+	default:
+		w.machine.ReceiveMessage(&r.receive, m.m)
+		m.m = nil
+		w.flush()
+	}
+	return r
+}
+
+// receive returns the request of a receive.
+func (w *Worker) receive(buf []byte, tag, mask uint64) *Request {
+	r := w.request()
+	r.receiving = true
+	r.receive.Buffer, r.receive.Context = buf, r
+	r.receive.Tag, r.receive.Mask = tag, mask
+	return r
+}
+
+// flush posts what the machine wants to send. The caller holds the lock.
+func (w *Worker) flush() {
+	for i := 0; i < len(w.dirty); i++ {
+		w.dirty[i].push()
+	}
+	clear(w.dirty)
+	w.dirty = w.dirty[:0]
+}
+
+// Probe describes the message that a receive would get at once, and reports whether there is
+// one. The message stays where it is.
+func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	w.progress()
+	i, ok := w.machine.Probe(tag, mask)
+	return Info{i.Tag, i.Length}, ok
+}
+
+// Claim takes the message that a receive would get at once, for ReceiveMessage, so that no other
+// receive gets it. It returns nil if there is none. A claimed message counts against the peer's
+// limits until it is received.
+func (w *Worker) Claim(tag, mask uint64) *Message {
+	w.mu.Lock()
+	defer w.unlock()
+	w.progress()
+	m := w.machine.Claim(tag, mask)
+	if m == nil {
+		return nil
+	}
+	return &Message{Info{m.Info.Tag, m.Info.Length}, m}
+}
+
+// Close ends all connections and requests of the worker, with errors that match ErrClosed. Messages
+// that a peer has not received may be lost; see Endpoint.Close. A second Close returns ErrClosed.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	if w.closed {
+		w.unlock()
+		return ErrClosed
+	}
+	w.closed = true
+	w.failAll(ErrClosed)
+	w.machine.CancelAll(ErrClosed)
+	w.signal()
+	w.unlock()
+	w.stop()
+	err := w.listener.Close()
+	w.running.Wait()
+	for _, f := range w.pipe {
+		if f != nil {
+			_ = f.Close() // holds no data of the program
+		}
+	}
+	if e := w.cq.Destroy(); err == nil {
+		err = e
+	}
+	if e := w.events.Destroy(); err == nil {
+		err = e
+	}
+	if e := w.pd.Dealloc(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/frame/infiniband"
+	"softrdma/internal/host"
+	"softrdma/internal/provider/fabric"
+	"softrdma/internal/reason"
+	"softrdma/internal/registry"
+	"softrdma/internal/samehost"
+)
+
+// fabricPrefix is the prefix of the names of ports of a fabric.
+const fabricPrefix = "ib:"
+
+// attachTime bounds the wait for the process of a fabric.
+const attachTime = 10 * time.Second
+
+// openFabric opens a device on a port of a fabric. Its packets go through the fabric, also
+// to devices of this process and host: the switches are what the fabric is for.
+func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
+	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
+	if err = errors.Join(err, cfg.refuseFabric()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), attachTime)
+	defer cancel()
+	p, err := fabric.Open(ctx, name, adapter.Config{
+		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	info := p.Port.Info()
+	d := &Device{
+		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
+		drv: p, local: p.Device.Device, release: p.Port.Close,
+		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
+	}
+	d.sameHost.why = reason.Detail{Reason: reason.HostFabric, Expected: 1}.Err()
+	d.attr = attributes(d.Name(), GUID(d.guid), GUID(info.NodeInfo.SystemImageGUID), InfiniBand)
+	d.attr.MaxPKeys = len(fabric.Config(info).PKeys)
+	s.reg.Add(&registry.Entry{Handle: d, Provider: p, Adapter: d.local, Fabric: p.Port})
+	return d, nil
+}
+
+// refuseFabric refuses the settings that a port of a fabric does not have.
+func (cfg *Config) refuseFabric() error {
+	switch {
+	case cfg.Lanes > 1:
+		return reason.NotSupported("lanes: expected 1 of a port of a fabric, found %d", cfg.Lanes)
+	case cfg.Shared || cfg.TLS != nil || cfg.NoCRC || cfg.Markers:
+		return reason.NotSupported("Shared, TLS, NoCRC and Markers: expected a device of another protocol than %v", InfiniBand)
+	case cfg.MTU != 0:
+		return reason.NotSupported("MTU: the subnet manager chooses that of a port of a fabric")
+	}
+	mode, _, err := cfg.sameHost()
+	if err == nil && mode == samehost.Require { // all packets of a port go through the fabric
+		err = reason.Detail{Reason: reason.HostFabric, Expected: 1}.Err()
+	}
+	return err
+}
+
+// fabricChoice describes the port as an interface.
+func fabricChoice(i *attach.Info) host.Choice {
+	addr := fabric.Config(i).GIDs[0]
+	if len(i.Addrs) > 0 {
+		addr = i.Addrs[0]
+	}
+	name := attach.Address{Fabric: i.Fabric, Node: i.Node, Port: i.Port}.String()
+	return host.Choice{
+		Addr: netip.AddrPortFrom(addr, infiniband.Number), Interface: host.Interface{Name: name},
+		Why: []string{fmt.Sprintf("It is port %d of %s in fabric %s, whose packets all go through the fabric.", i.Port, i.Node, i.Fabric)},
+	}
+}
+
+// fabricGIDs is the GID table of the port without its empty entries.
+func (d *Device) fabricGIDs() (list []GIDEntry) {
+	for i, g := range fabric.Config(d.fabric.Port.Info()).GIDs {
+		if g.IsValid() {
+			list = append(list, GIDEntry{i, GIDFrom(g), InfiniBand.String(), d.Name()})
+		}
+	}
+	return list
+}
+
+// queryFabric is QueryPort of a port of a fabric.
+func (d *Device) queryFabric() PortAttr {
+	i := d.fabric.Port.Info()
+	q, c := &i.PortInfo, fabric.Config(i)
+	return PortAttr{
+		Active: d.fabric.Active(), State: PortState(q.State), MaxMTU: q.MTUCap.Bytes(), ActiveMTU: c.MTU, SpeedMbps: fabric.SpeedMbps(i),
+		GIDs: len(d.fabricGIDs()), PKey: c.PKeys[0], PKeys: c.PKeys, LinkLayer: InfiniBand.String(),
+		LID: q.LID, LMC: q.LMC, SMLID: q.MasterSMLID, SMSL: q.MasterSMSL, SubnetPrefix: fabric.Prefix(i),
+	}
+}
