@@ -210,6 +210,23 @@ func (r *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// waitCut returns the error of receiving when a connection that ended has failed
+// sending as well, in either order: it says whether the peer's stream is whole. It is
+// nil if the stream ended in order, or if it was not the connection that failed.
+func waitCut(ctx context.Context, sending error, in <-chan copyResult) error {
+	var op *net.OpError
+	over := errors.Is(sending, syscall.ECONNRESET) || errors.Is(sending, syscall.ETIMEDOUT)
+	if in == nil || !over || !errors.As(sending, &op) {
+		return nil
+	}
+	select {
+	case received := <-in:
+		return received.err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
 // copy copies in both directions until both have ended.
 func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 	start := time.Now()
@@ -229,6 +246,9 @@ func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 		case sent = <-out:
 			out = nil
 			if sent.err != nil {
+				if cut := waitCut(ctx, sent.err, in); cut != nil {
+					return c.failed("receive", cut)
+				}
 				return c.failed("send", sent.err)
 			}
 			c.note("sent %d bytes", sent.n)
