@@ -65,16 +65,24 @@ lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
 	$(BIN)/golangci-lint run ./...
 	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs ./cmd/softrdma/...
 
+# The unit tests compare with these programs of others, and skip what a missing one judges.
+.PHONY: oracles
+oracles:
+	@packaging/need.sh tshark tshark || [ $$? = 1 ]
+	@packaging/need.sh opensm opensm || [ $$? = 1 ]
+	@packaging/need.sh ibsim ibsim-utils || [ $$? = 1 ]
+	@packaging/need.sh ibnetdiscover infiniband-diags || [ $$? = 1 ]
+
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
 .PHONY: race
-race: ## unit tests with the race detector, few seeds
+race: oracles ## unit tests with the race detector, few seeds
 	@if command -v $${CC:-gcc} >/dev/null; then set -x; CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./...; \
 	elif [ -n "$$CI" ]; then echo "race: no C compiler (gcc)"; exit 1; \
 	else echo "SKIPPED race: no C compiler (gcc)"; fi
 
 .PHONY: unit
-unit: ## unit tests, all seeds
+unit: oracles ## unit tests, all seeds
 	$(GO) test -timeout 15m ./...
 	$(GO) test -short ./verbs -args -inmemory
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi
