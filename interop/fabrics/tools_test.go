@@ -172,16 +172,20 @@ func TestCountersOfTheWayEqualWhatWasSent(t *testing.T) {
 	}
 }
 
-// TestTransferSurvivesACutCable cuts a cable on the way of a transfer. opensm learns of it by a
-// trap and routes around it.
+// TestTransferSurvivesACutCable cuts the cables of a switch on the way of a transfer. opensm
+// learns of it by traps and routes around the switch.
+//
+// This can take opensm ten seconds: a sweep that runs when the cables are cut waits .8 s for each
+// four questions that it has sent through them. So the queue pairs have a timeout of 1.07 s (18)
+// and its repetitions, 27 s in all, in place of perftest's 67 ms, which give up after 1.8 s.
 func TestTransferSurvivesACutCable(t *testing.T) {
 	r := newRig(t, "--topology", tree, "--no-sm")
 	sm := r.opensm("node-0")
 	before := r.fabric("trace", "node-2", "node-14")
 	spine := find(t, before, `(spine-\d+-\d+|core-\d+-\d+|core-\d+)`)
-	server := r.at("node-14", "stdbuf", "-oL", "ib_write_bw", "-F", "-D", "8")
+	server := r.at("node-14", "stdbuf", "-oL", "ib_write_bw", "-F", "-u", "18", "-D", "8")
 	server.await("Waiting for client")
-	client := r.at("node-2", "stdbuf", "-oL", "ib_write_bw", "-F", "-D", "8", "127.0.0.1")
+	client := r.at("node-2", "stdbuf", "-oL", "ib_write_bw", "-F", "-u", "18", "-D", "8", "127.0.0.1")
 	client.await("#bytes")
 	r.fabric("fail", spine)
 	r.eventually("a way around "+spine, func() bool { return !strings.Contains(r.fabric("trace", "node-2", "node-14"), spine) })
