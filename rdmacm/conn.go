@@ -58,7 +58,7 @@ func (c *Conn) Done() <-chan struct{} { return c.end.done }
 // was closed. It is set before the queue pair goes to ERR, so a program that finds
 // flushed completions finds the error as well.
 func (c *Conn) Err() error {
-	if err := c.end.why(); err != nil || !c.end.id.iwarp() {
+	if err := c.end.why(); err != nil || !c.end.id.speaks(verbs.IWARP) {
 		return err
 	}
 	// The end of a stream moves the queue pair by itself, before the event of it

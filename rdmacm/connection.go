@@ -84,7 +84,7 @@ func (id *ID) Reject(private []byte) error {
 func (id *ID) Disconnect() error {
 	// An iWARP stream ends in order while the queue pair works, and then moves it to
 	// ERR. Data of completed requests may still be in flight.
-	if !id.iwarp() {
+	if !id.speaks(verbs.IWARP) {
 		id.toErr()
 	}
 	err := id.c.Disconnect()

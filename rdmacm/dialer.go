@@ -16,7 +16,8 @@ type Dialer struct {
 	Device *verbs.Device // nil: by the host's routing, see the package documentation
 
 	// Protocol is the protocol of the device that the host's routing chooses:
-	// verbs.RoCE, verbs.IWARP or verbs.RoCEv1. It is ignored if Device is set.
+	// verbs.RoCE, verbs.IWARP, verbs.RoCEv1, or verbs.InfiniBand for a port of a fabric
+	// that is open. It is ignored if Device is set.
 	Protocol verbs.Protocol
 
 	// TLS, of iWARP, encrypts the connection, as described at verbs.Config.TLS. The

@@ -80,6 +80,7 @@ func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok boo
 	if e.ID, _ = c.Owner.(*ID); e.ID == nil {
 		return e, false
 	}
+	e.UD.AV = e.ID.addressVector(&c.UD.Path)
 	e.Err = e.failure(c)
 	return e, e.ID.progress(&e)
 }

@@ -39,7 +39,7 @@ func (o Option) String() string {
 // SetOption sets an option before the call that it affects (rdma_set_option). The
 // ranges are at the options.
 func (id *ID) SetOption(o Option, value int) error {
-	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, int(verbs.RoCEv1), math.MaxUint16}
+	limits := [...]int{math.MaxUint8, 1, 1, 31, 31, 31, 15, int(verbs.InfiniBand), math.MaxUint16}
 	if o < 0 || int(o) >= len(limits) {
 		return reason.BadArgument(uint64(len(limits)-1), uint64(o), "set option: expected one of %v, found %v", optionNames, o)
 	}

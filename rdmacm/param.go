@@ -178,20 +178,30 @@ func connParam(c *cmid.ConnParam) ConnParam {
 	}
 }
 
-// udParam returns the datagram address that an event brought.
+// udParam returns the datagram address that an event brought, without its path.
 func udParam(u *cmid.UDParam) UDParam {
-	return UDParam{PrivateData: u.PrivateData, AV: addressVector(&u.Path), QPN: u.QPN, QKey: u.QKey}
+	return UDParam{PrivateData: u.PrivateData, QPN: u.QPN, QKey: u.QKey}
 }
 
-// addressVector returns a path as package verbs has it.
-func addressVector(p *qp.Path) verbs.AddressVector {
+// addressVector returns a path of the id's device as package verbs has it.
+func (id *ID) addressVector(p *qp.Path) verbs.AddressVector {
 	if !p.Dst.IsValid() {
 		return verbs.AddressVector{}
 	}
-	return verbs.AddressVector{
-		DGID: verbs.GIDFrom(p.Dst.Addr().WithZone("")), SGIDIndex: p.SGIDIndex, FlowLabel: p.FlowLabel,
-		HopLimit: p.HopLimit, TrafficClass: p.TrafficClass, UDPPort: p.Dst.Port(),
+	v := verbs.AddressVector{
+		SGIDIndex: p.SGIDIndex, FlowLabel: p.FlowLabel, HopLimit: p.HopLimit, TrafficClass: p.TrafficClass,
+		ServiceLevel: p.ServiceLevel, PathBits: p.PathBits,
 	}
+	fabric := id.speaks(verbs.InfiniBand)
+	if fabric {
+		v.DLID = p.LID()
+	} else {
+		v.UDPPort = p.Dst.Port()
+	}
+	if !fabric || p.Global() {
+		v.DGID = verbs.GIDFrom(p.Dst.Addr().WithZone(""))
+	}
+	return v
 }
 
 // sameFamily reports whether two addresses can be ends of one connection.

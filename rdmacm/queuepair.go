@@ -189,7 +189,7 @@ func (id *ID) InitAttr() (verbs.InitAttr, error) {
 func (id *ID) RTRAttr() (verbs.RTRAttr, error) {
 	_, a, err := id.c.InitQPAttr(qp.RTR)
 	return verbs.RTRAttr{
-		PathMTU: a.PathMTU, DestQPN: a.DestQPN, RQPSN: uint32(a.RQPSN), AV: addressVector(&a.Path),
+		PathMTU: a.PathMTU, DestQPN: a.DestQPN, RQPSN: uint32(a.RQPSN), AV: id.addressVector(&a.Path),
 		MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer,
 	}, err
 }
@@ -230,7 +230,7 @@ func (id *ID) toRTS(c *cmid.ConnParam) error {
 	if err != nil {
 		return err
 	}
-	if err := q.ToInit(first); err != nil || id.iwarp() {
+	if err := q.ToInit(first); err != nil || id.speaks(verbs.IWARP) {
 		return err // iWARP takes it to RTS with the connection
 	}
 	ready, err := id.RTRAttr()
@@ -255,10 +255,10 @@ func (id *ID) toRTS(c *cmid.ConnParam) error {
 	return q.ToRTS(last)
 }
 
-// iwarp reports whether the id's device speaks iWARP.
-func (id *ID) iwarp() bool {
+// speaks reports whether the id's device speaks a protocol.
+func (id *ID) speaks(p verbs.Protocol) bool {
 	dev := id.Device()
-	return dev != nil && dev.Protocol() == verbs.IWARP
+	return dev != nil && dev.Protocol() == p
 }
 
 // toErr flushes the queue pair, if it has got anywhere.

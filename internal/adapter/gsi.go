@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/transports"
 	"softrdma/internal/cm"
+	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -21,14 +22,14 @@ func newGSI(l *lane) *QP {
 	if l.net != nil && l.net.Standard() { // the manager tells peers of another UDP port than this
 		local = netip.AddrPortFrom(local.Addr(), ib.UDPPort)
 	}
-	g := gsi.New(cm.Config{
+	_, fabric := l.net.(frame.Configurable)
+	g := gsi.New(fabric, cm.Config{
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
-	q := &QP{lane: l, transport: transports.UD()}
+	q := &QP{lane: l, transport: transports.UD(), Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}
 	q.entry.Init((*qpTask)(q))
 	q.setMachine(g)
-	q.Port = machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}
 	q.Attr.State, q.Attr.QKey, q.Attr.PathMTU = qp.RTS, gsi.QKey, d.cfg.MTU
 	return q
 }

@@ -11,6 +11,7 @@ import (
 	"softrdma/internal/cm"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
@@ -57,7 +58,7 @@ func TestGSIRequestForUnknownServiceIsRejectedOnTheWire(t *testing.T) {
 	}
 	var got cm.Event
 	peer.SetHandler(func(e *cm.Event) { got = *e })
-	peer.Receive(0, dev.Local(), 0, sent.Payload)
+	peer.Receive(0, cm.Route{Path: qp.Path{Dst: dev.Local()}}, sent.Payload)
 	if got.Kind != cm.EventRejReceived || got.Reject != mad.RejectInvalidServiceID {
 		t.Errorf("the peer heard %v, %v", got.Kind, got.Reject)
 	}
@@ -181,7 +182,7 @@ func TestGSISendsDatagrams(t *testing.T) {
 	if sent.DestQPN != 0x123 || sent.DETH != (ib.DETH{QKey: gsi.QKey, SrcQPN: gsi.QPN}) || [mad.Len]byte(sent.Payload) != d.MAD {
 		t.Errorf("sent to QPN %d with %+v, % x", sent.DestQPN, sent.DETH, sent.Payload)
 	}
-	g := gsi.New(cm.Config{})
+	g := gsi.New(false, cm.Config{})
 	for range gsi.MaxQueued {
 		if err := g.Send(d); err != nil {
 			t.Fatal(err)

@@ -43,6 +43,7 @@ func (l *lane) configure(p *PortConfig) {
 	}
 	if l.gsi != nil {
 		l.gsi.Attr.PathMTU = p.MTU
+		l.gsi.m.(*gsi.GSI).Configure(&p.Port, p.MTU, p.PKeys)
 	}
 }
 

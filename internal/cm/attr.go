@@ -43,7 +43,7 @@ func (c *Conn) Attr(to qp.State) (qp.Mask, qp.Attr, error) {
 }
 
 func (c *Conn) initAttr(a *qp.Attr) qp.Mask {
-	a.Port = 1
+	a.Port, a.PKeyIndex = 1, c.reach.PKeyIndex
 	a.Access = qp.RemoteWrite
 	if c.resources > 0 {
 		a.Access |= qp.RemoteRead | qp.RemoteAtomic

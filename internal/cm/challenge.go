@@ -54,10 +54,9 @@ const (
 // A waitingRequest waits for its sender's proof or, once proven, for room.
 type waitingRequest struct {
 	at   time.Duration
-	from netip.AddrPort
+	back Route
 	tid  uint64 // transaction ID of the challenge; 0 marks a free entry
 	id   uint32 // communication ID of the challenge
-	tos  uint8
 	mad  [mad.Len]byte
 }
 
@@ -75,15 +74,15 @@ type screening struct {
 	next  int              // the next entry to overwrite once the ring is full
 	asked *askedTable
 
-	queues map[netip.Addr]*sourceQueue // requests of proven senders
-	turns  []*sourceQueue              // the same queues in the order in which they are served
+	queues map[netip.AddrPort]*sourceQueue // requests of proven senders
+	turns  []*sourceQueue                  // the same queues in the order in which they are served
 	queued int
 	retry  bool // a half-open connection ended since the queues were served
 }
 
 // A sourceQueue holds the requests of one source, oldest first.
 type sourceQueue struct {
-	source netip.Addr
+	source netip.AddrPort
 	list   []waitingRequest
 }
 
@@ -91,7 +90,7 @@ func (t *screening) init(m *Manager) {
 	t.m = m
 	t.timer.owner = t
 	t.trust, t.again = newBucket(trustBurst, trustEvery), newBucket(againBurst, againEvery)
-	t.queues = map[netip.Addr]*sourceQueue{}
+	t.queues = map[netip.AddrPort]*sourceQueue{}
 }
 
 // suspect has every request challenged for suspectTime.
@@ -122,13 +121,13 @@ func (t *screening) challenge(now time.Duration) {
 	}
 	p := &t.ring[i]
 	*p = waitingRequest{
-		at: now, from: r.from, tos: r.tos, mad: *r.datagram,
+		at: now, back: r.back, mad: *r.datagram,
 		// The transaction ID must not be 0, which marks a free entry, nor the
 		// communication ID, which is 0 at a peer that waits for its REP.
 		tid: uint64(t.m.config.Random())<<32 | uint64(t.m.config.Random()) | 1<<63,
 		id:  t.m.config.Random()&^(maxChallenged-1) | uint32(i) | 1<<31,
 	}
-	t.m.refuse(reason.CMChallenge, trustBurst, low(r.from.Addr()))
+	t.m.refuse(reason.CMChallenge, trustBurst, t.m.number(r.from()))
 	if at := now + sweepTime; t.timer.place == 0 || t.timer.at > at {
 		t.m.timers.set(&t.timer, at)
 	}
@@ -155,7 +154,7 @@ func (t *screening) answered(now time.Duration, a *mad.DREP) bool {
 		return false
 	}
 	p, r := &t.ring[i], &t.m.received
-	if p.tid == 0 || p.tid != r.header.TID || p.id != a.RemoteID || home(p.from).Addr() != home(r.from).Addr() {
+	if p.tid == 0 || p.tid != r.header.TID || p.id != a.RemoteID || !t.m.same(p.back.Path.Dst, r.from()) {
 		return false
 	}
 	was := *p
@@ -166,7 +165,7 @@ func (t *screening) answered(now time.Duration, a *mad.DREP) bool {
 
 // queue appends a request of a proven sender to its source's queue.
 func (t *screening) queue(now time.Duration, p *waitingRequest) {
-	s := sourceOf(p.from)
+	s := t.m.sourceOf(p.back.Path.Dst)
 	q := t.queues[s]
 	if q == nil {
 		q = &sourceQueue{source: s}

@@ -18,7 +18,7 @@ func TestManagerThatIgnoresChallengesIsAdmittedOnRepetition(t *testing.T) {
 	q := asks(b, b)
 	q.Primary.LocalGID = mad.GIDFrom(peer.Addr())
 	for i, want := range []int{0, 0, 1} {
-		b.m.Receive(w.now, peer, 0, craft(mad.AttrREQ, &q))
+		b.m.Receive(w.now, back(peer, 0), craft(mad.AttrREQ, &q))
 		w.work()
 		if len(b.events) != want {
 			t.Fatalf("after %d requests b heard %q", i+1, b.kinds())
@@ -39,7 +39,7 @@ func TestChallengeNeedsItsAnswerFromItsAddress(t *testing.T) {
 	peer := netip.MustParseAddrPort("192.0.2.77:4791")
 	q := asks(b, b)
 	q.Primary.LocalGID = mad.GIDFrom(peer.Addr())
-	b.m.Receive(w.now, peer, 0, craft(mad.AttrREQ, &q))
+	b.m.Receive(w.now, back(peer, 0), craft(mad.AttrREQ, &q))
 	w.work()
 	var h mad.Header
 	var c mad.DREQ
@@ -52,7 +52,7 @@ func TestChallengeNeedsItsAnswerFromItsAddress(t *testing.T) {
 		d := [mad.Len]byte(craft(mad.AttrDREP, &mad.DREP{LocalID: q.LocalID, RemoteID: id}))
 		h := mad.NewHeader(mad.AttrDREP, tid)
 		h.Put(&d)
-		b.m.Receive(w.now, from, 0, d[:])
+		b.m.Receive(w.now, back(from, 0), d[:])
 		w.work()
 	}
 	drep(netip.MustParseAddrPort("192.0.2.78:4791"), h.TID, c.LocalID)
@@ -75,7 +75,7 @@ func TestPeerCannotMakeTheReplyWaitForLong(t *testing.T) {
 	b.accept()
 	q := asks(a, b)
 	q.LocalResponseTimeout, q.MaxCMRetries, q.Primary.AckTimeout = 31, 15, 31
-	b.m.Receive(w.now, a.addr, 0, craft(mad.AttrREQ, &q))
+	b.m.Receive(w.now, back(a.addr, 0), craft(mad.AttrREQ, &q))
 	w.pass(confirmTime + time.Millisecond)
 	b.one(EventRepTimeout).Conn.Destroy(w.now)
 	if n := b.sent[mad.AttrREP]; n != int(confirmTime/confirmWait) {
@@ -85,7 +85,7 @@ func TestPeerCannotMakeTheReplyWaitForLong(t *testing.T) {
 	b.empty()
 	// A peer that did not confirm causes later requests to be challenged.
 	q.LocalID++
-	b.m.Receive(w.now, a.addr, 0, craft(mad.AttrREQ, &q))
+	b.m.Receive(w.now, back(a.addr, 0), craft(mad.AttrREQ, &q))
 	if b.refusals(reason.CMChallenge) != 1 {
 		t.Errorf("refused %v", b.refused)
 	}
@@ -98,13 +98,13 @@ func TestAnswersToUnknownPeersAreRateLimited(t *testing.T) {
 	b.dead = true
 	c := a.connect(b)
 	for i := range 10 * answerBurst {
-		a.m.Receive(w.now, netip.MustParseAddrPort("203.0.113.9:4791"), 0, craft(mad.AttrDREQ, &mad.DREQ{LocalID: uint32(i + 1), RemoteID: 5}))
+		a.m.Receive(w.now, back(netip.MustParseAddrPort("203.0.113.9:4791"), 0), craft(mad.AttrDREQ, &mad.DREQ{LocalID: uint32(i + 1), RemoteID: 5}))
 	}
 	w.work()
 	if a.sent[mad.AttrDREP] != answerBurst || a.refusals(reason.CMAnswerRate) != 9*answerBurst {
 		t.Errorf("%d answers, %d left out", a.sent[mad.AttrDREP], a.refusals(reason.CMAnswerRate))
 	}
-	a.m.Receive(w.now, b.addr, 0, craft(mad.AttrDREQ, &mad.DREQ{LocalID: 9, RemoteID: c.LocalID()}))
+	a.m.Receive(w.now, back(b.addr, 0), craft(mad.AttrDREQ, &mad.DREQ{LocalID: 9, RemoteID: c.LocalID()}))
 	w.work()
 	d := a.last[mad.AttrDREP]
 	var p mad.DREP

@@ -23,7 +23,7 @@ type Conn struct {
 	waiting  *[mad.Len]byte // sent, repeated until its answer comes
 	private  []byte         // of the MRA, RTU or DREP that answers duplicates
 	path     qp.Path        // of the queue pair's packets
-	peer     netip.AddrPort // where messages go
+	reach    Route          // of messages
 	service  mad.ServiceID
 	guid     uint64        // of the peer's adapter
 	tid      uint64        // of the current exchange
@@ -111,9 +111,7 @@ func privateFits(op, field string, n, room int) error {
 
 // send sends a message of the connection.
 func (c *Conn) send(d *[mad.Len]byte) {
-	p := c.path
-	p.Dst = c.peer
-	c.m.send(p, d)
+	c.m.send(&c.reach, d)
 }
 
 // ask sends a message and repeats it until it is answered.
@@ -188,11 +186,14 @@ func (c *Conn) leaveRemotes() {
 	}
 }
 
-func (c *Conn) key(num uint32) remoteKey { return remoteKey{home(c.peer), c.guid, num} }
+func (c *Conn) key(num uint32) remoteKey { return remoteKey{c.m.home(c.peer()), c.guid, num} }
+
+// peer is the endpoint of the peer's communication manager.
+func (c *Conn) peer() netip.AddrPort { return c.reach.Path.Dst }
 
 func (c *Conn) leaveCrossing() {
 	if c.peerToPeer {
-		delete(c.m.crossing, crossKey{home(c.peer), c.service})
+		delete(c.m.crossing, crossKey{c.m.home(c.peer()), c.service})
 		c.peerToPeer = false
 	}
 }
@@ -327,11 +328,11 @@ func (m *Manager) asking(local uint32) bool {
 // fromPeer returns the connection if the message that is being received comes from its
 // peer's address. The port is not checked, as it spreads flows.
 func (m *Manager) fromPeer(c *Conn) *Conn {
-	from := home(m.received.from).Addr()
-	if from == home(c.peer).Addr() || from == home(c.path.Dst).Addr() {
+	from := m.received.from()
+	if m.same(from, c.peer()) || m.same(from, c.path.Dst) {
 		return c
 	}
-	m.refuse(reason.CMSource, low(c.peer.Addr()), low(from))
+	m.refuse(reason.CMSource, m.number(c.peer()), m.number(from))
 	return nil
 }
 

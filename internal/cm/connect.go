@@ -28,8 +28,9 @@ func within(op string, limits ...limit) error {
 	return nil
 }
 
-func (p *ConnectParams) check(c *Config) error {
+func (p *ConnectParams) check(m *Manager) error {
 	const op = "connect"
+	c := &m.config
 	if p.Type != 0 && p.Type != qp.RC && p.Type != qp.UC {
 		return &Error{op, "Type", reason.Detail{Reason: reason.CMTransport, Expected: uint64(mad.TransportUC), Found: uint64(p.Type)}}
 	}
@@ -38,6 +39,9 @@ func (p *ConnectParams) check(c *Config) error {
 	}
 	if p.PathMTU != 0 && (mad.MTUFrom(p.PathMTU) == 0 || p.PathMTU > c.MTU) {
 		return &Error{op, "PathMTU", reason.Detail{Reason: reason.CMMTU, Expected: uint64(c.MTU), Found: uint64(p.PathMTU)}}
+	}
+	if err := m.checkPKey(op, p.PKey); err != nil {
+		return err
 	}
 	if err := privateFits(op, "Private", len(p.Private), mad.REQPrivateLen); err != nil {
 		return err
@@ -52,7 +56,7 @@ func (p *ConnectParams) check(c *Config) error {
 }
 
 // or returns v, or the value that zero stands for.
-func or[T ~uint8 | ~uint32 | ~int](v, zero T) T {
+func or[T ~uint8 | ~uint16 | ~uint32 | ~int](v, zero T) T {
 	if v == 0 {
 		return zero
 	}
@@ -62,17 +66,17 @@ func or[T ~uint8 | ~uint32 | ~int](v, zero T) T {
 // Connect asks a peer for a connection: it sends the REQ (IBTA 12.9.5). The error is an
 // *Error.
 func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
-	if err := p.check(&m.config); err != nil {
+	if err := p.check(m); err != nil {
 		return nil, err
 	}
-	cross := crossKey{home(p.Path.Dst), p.Service}
+	cross := crossKey{m.home(p.Path.Dst), p.Service}
 	if p.PeerToPeer && m.crossing[cross] != nil {
 		return nil, &Error{"connect", "PeerToPeer", reason.Detail{Reason: reason.CMServiceBusy, Expected: 0, Found: uint64(p.Service)}}
 	}
 	lifeTime := or(p.PacketLifeTime, DefaultPacketLifeTime)
 	c := m.newConn()
 	c.Context = p.Context
-	c.path, c.peer = p.Path, p.Path.Dst
+	c.path, c.reach = p.Path, m.route(&p.Path, p.PKey)
 	c.service, c.tid = p.Service, m.transaction(c.localID)
 	c.kind = or(p.Type, qp.RC)
 	c.localQPN, c.recvPSN = p.QPN, or(p.PSN, psn.New(m.config.Random()))
@@ -107,7 +111,7 @@ func (m *Manager) newREQ(c *Conn, p *ConnectParams, lifeTime uint8) *[mad.Len]by
 		StartingPSN:           c.recvPSN,
 		RetryCount:            p.RetryCount,
 		RNRRetryCount:         p.RNRRetryCount,
-		PKey:                  defaultPKey,
+		PKey:                  or(p.PKey, defaultPKey),
 		MTU:                   c.mtu,
 		MaxCMRetries:          c.retries,
 		SRQ:                   p.SRQ,
@@ -125,7 +129,9 @@ func (m *Manager) newREQ(c *Conn, p *ConnectParams, lifeTime uint8) *[mad.Len]by
 	}
 	// RoCE has no LIDs. Linux fills them with the permissive LID on a path
 	// that may be routed, and leaves them zero on one that stays in its subnet.
-	if q.Primary.HopLimit > 1 {
+	if m.port != nil {
+		m.port.requestPath(&q.Primary, p)
+	} else if q.Primary.HopLimit > 1 {
 		q.Primary.LocalLID, q.Primary.RemoteLID = mad.PermissiveLID, mad.PermissiveLID
 	} else {
 		q.Primary.SubnetLocal = true

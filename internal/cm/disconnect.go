@@ -102,7 +102,7 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 		c.sendDREP(now, nil)
 		return
 	}
-	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from})
+	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from()})
 }
 
 // answerUnknownDREQ answers the DREQ of a connection that does not exist.
@@ -129,5 +129,5 @@ func (m *Manager) receiveDREP(now time.Duration, p *mad.DREP) {
 		return
 	}
 	c.enterTimewait(now)
-	c.tell(Event{Kind: EventDrepReceived, Private: p.Private[:], Source: m.received.from})
+	c.tell(Event{Kind: EventDrepReceived, Private: p.Private[:], Source: m.received.from()})
 }

@@ -3,6 +3,9 @@
 // REJ, DREQ and DREP, and service ID resolution by SIDR_REQ and SIDR_REP.
 // Alternate paths (LAP) are refused, as RoCE has none.
 //
+// On an InfiniBand fabric (Configure) the peers' addresses are LIDs, and the paths are those
+// that a subnet administrator has answered.
+//
 // Like the machines of the transports it does no I/O, starts no goroutine and
 // reads no clock: datagrams of queue pair 1, calls and the time come in;
 // datagrams, events and the next deadline go out. One goroutine at a time

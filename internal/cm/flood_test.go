@@ -42,7 +42,7 @@ func (f *flood) start() {
 	if f.lookup {
 		msg = craft(mad.AttrSIDRReq, &mad.SIDRReq{RequestID: f.rand.Uint32(), PKey: 0xffff, Service: service})
 	}
-	f.to.m.Receive(f.w.now, src, 0, msg)
+	f.to.m.Receive(f.w.now, back(src, 0), msg)
 	f.sent++
 	n := Count{Conns: f.to.m.live, Detached: len(f.to.m.conns) - f.to.m.live}
 	f.most.Conns, f.most.Detached = max(f.most.Conns, n.Conns), max(f.most.Detached, n.Detached)
@@ -196,7 +196,7 @@ func (w *world) linux(addr string) *host {
 		var q mad.DREQ
 		q.Parse(d)
 		hd = mad.NewHeader(mad.AttrDREP, hd.TID)
-		out := Datagram{Path: qp.Path{Dst: netip.AddrPortFrom(from.Addr(), 4791)}}
+		out := Datagram{Route: back(netip.AddrPortFrom(from.Addr(), 4791), 0)}
 		hd.Put(&out.MAD)
 		(&mad.DREP{LocalID: q.RemoteID, RemoteID: q.LocalID}).Put(&out.MAD)
 		h.transmit(&out)
@@ -288,9 +288,9 @@ func TestForgedRequestAndItsRejectionSeldomReachTheProgram(t *testing.T) {
 			Primary: mad.Path{LocalGID: mad.GIDFrom(src.Addr()), RemoteGID: f.to.m.gid}}
 		j := mad.REJ{LocalID: q.LocalID, Reason: mad.RejectTimeout, InfoLen: 8}
 		j.Info[7] = 5
-		f.to.m.Receive(f.w.now, src, 0, craft(mad.AttrREQ, &q))
+		f.to.m.Receive(f.w.now, back(src, 0), craft(mad.AttrREQ, &q))
 		f.w.pass(200 * time.Microsecond)
-		f.to.m.Receive(f.w.now, src, 0, craft(mad.AttrREJ, &j))
+		f.to.m.Receive(f.w.now, back(src, 0), craft(mad.AttrREJ, &j))
 		f.w.work()
 	}
 	if s.taken > trustBurst+2 {

@@ -20,6 +20,9 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		w, a, b, l := pair(t)
+		if len(script)%2 != 0 {
+			w, a, b, l = fabricPair(t)
+		}
 		l.Backlog = 4
 		conns := everyState(t, w, a, b)
 		b.user = func(e seen) {
@@ -32,7 +35,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		for steps := 0; len(script) >= 3 && steps < 40; steps++ {
 			n := min(len(script), 3+int(script[2]%32))
-			b.m.Receive(w.now, a.origin(), 0, almost(a, b, conns, script[:n]))
+			b.m.Receive(w.now, back(a.origin(), 0), almost(a, b, conns, script[:n]))
 			script = script[n:]
 			w.work()
 			w.pass(time.Millisecond)
@@ -51,7 +54,7 @@ func everyState(t testing.TB, w *world, a, b *host) (all []*Conn) {
 	for i := range 6 {
 		q := asks(a, b)
 		q.LocalID, q.QPN = uint32(1000+i), uint32(1000+i)
-		b.m.Receive(w.now, a.origin(), 0, craft(mad.AttrREQ, &q))
+		b.m.Receive(w.now, back(a.origin(), 0), craft(mad.AttrREQ, &q))
 		w.work()
 		c := b.events[len(b.events)-1].Conn
 		p := accepting

@@ -39,27 +39,31 @@ const (
 // halfOpen counts the connections between REQ and RTU.
 type halfOpen struct {
 	n       int
-	sources map[netip.Addr]int
+	sources map[netip.AddrPort]int
 
 	// Connections whose REP was sent, oldest first, linked by Conn.older and newer.
 	oldest, newest *Conn
 }
 
 // sourceOf returns the key by which shares are counted: the IPv4 address; the /64
-// of an IPv6 address, because one host may own all of it; or the whole link-local
-// address.
-func sourceOf(a netip.AddrPort) netip.Addr {
-	s := home(a).Addr()
+// of an IPv6 address, because one host may own all of it; the whole link-local
+// address; or the LID.
+func (m *Manager) sourceOf(a netip.AddrPort) netip.AddrPort {
+	a = m.home(a)
+	if m.port != nil {
+		return a
+	}
+	s := a.Addr()
 	if s.Is6() && !s.IsLinkLocalUnicast() {
 		p, _ := s.Prefix(64) // no error: the length fits
-		return p.Addr()
+		s = p.Addr()
 	}
-	return s
+	return netip.AddrPortFrom(s, 0)
 }
 
 // fits reports whether a listener can take one more request from a source. With
 // replace it makes room if necessary.
-func (m *Manager) fits(now time.Duration, l *Listener, source netip.Addr, replace bool) bool {
+func (m *Manager) fits(now time.Duration, l *Listener, source netip.AddrPort, replace bool) bool {
 	h := &m.half
 	if l.Backlog == 0 { // no limit
 		return true
@@ -68,7 +72,7 @@ func (m *Manager) fits(now time.Duration, l *Listener, source netip.Addr, replac
 		return false
 	}
 	if h.sources[source] >= maxShare {
-		return replace && m.evict(now, func(c *Conn) bool { return sourceOf(c.peer) == source })
+		return replace && m.evict(now, func(c *Conn) bool { return m.sourceOf(c.peer()) == source })
 	}
 	if h.n >= maxHalfOpen {
 		return replace && m.evict(now, func(*Conn) bool { return true })
@@ -91,10 +95,10 @@ func (m *Manager) evict(now time.Duration, match func(*Conn) bool) bool {
 // open counts a connection as half-open.
 func (h *halfOpen) open(c *Conn) {
 	if h.sources == nil {
-		h.sources = map[netip.Addr]int{}
+		h.sources = map[netip.AddrPort]int{}
 	}
 	h.n++
-	h.sources[sourceOf(c.peer)]++
+	h.sources[c.m.sourceOf(c.peer())]++
 	c.half = true
 }
 
@@ -119,7 +123,7 @@ func (c *Conn) leaveHalfOpen() {
 	c.half = false
 	c.m.screening.retry = true
 	h.n--
-	s := sourceOf(c.peer)
+	s := c.m.sourceOf(c.peer())
 	if h.sources[s]--; h.sources[s] == 0 {
 		delete(h.sources, s)
 	}

@@ -10,13 +10,13 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// defaultPKey is the only partition, as full member.
+// defaultPKey is full membership of the default partition, which is RoCE's only one.
 const defaultPKey = 0xffff
 
 // Config configures a Manager.
 type Config struct {
 	GUID     uint64              // Local CA GUID
-	Local    netip.AddrPort      // the device's address and UDP port
+	Local    netip.AddrPort      // the device's address and UDP port; on a fabric see Configure
 	MTU      int                 // active MTU, bytes
 	AckDelay uint8               // Local CA ACK Delay, an exponent to 4.096 µs; Linux's Soft RoCE has 15
 	Random   func() uint32       // communication and transaction IDs, PSNs: unpredictable
@@ -26,17 +26,30 @@ type Config struct {
 // A Datagram is a management datagram to send from queue pair 1 to queue pair 1
 // of the path's end.
 type Datagram struct {
-	Path qp.Path
-	MAD  [mad.Len]byte
+	Route
+	MAD [mad.Len]byte
 
 	// Reply reports that the message belongs to no connection. It answers one
 	// datagram, whose source may be forged, so no state is kept for a second one.
 	Reply bool
 }
 
+// A Route is how a datagram travels.
+type Route struct {
+	Path      qp.Path
+	PKeyIndex uint16 // in the port's table
+}
+
+// route returns the route of a path in a partition of the port's.
+func (m *Manager) route(p *qp.Path, key uint16) Route {
+	i, _ := m.pkeyIndex(or(key, defaultPKey))
+	return Route{*p, i}
+}
+
 // A Manager is the communication manager of one device.
 type Manager struct {
 	config  Config
+	port    *Port // on an InfiniBand fabric; otherwise nil
 	gid     mad.GID
 	handler func(*Event)
 
@@ -62,7 +75,7 @@ type Manager struct {
 
 // A remoteKey identifies a connection by a number that the peer chose.
 type remoteKey struct {
-	peer netip.AddrPort // its address and UDP port, see home
+	peer netip.AddrPort // its endpoint, see home
 	guid uint64
 	num  uint32
 }
@@ -76,10 +89,9 @@ type crossKey struct {
 // scratch holds the message that is being received.
 type scratch struct {
 	now      time.Duration
-	from     netip.AddrPort
+	back     Route // to the sender's communication manager
 	header   mad.Header
 	datagram *[mad.Len]byte
-	tos      uint8
 	req      mad.REQ
 	mra      mad.MRA
 	rej      mad.REJ
@@ -92,9 +104,20 @@ type scratch struct {
 	sidrRep  mad.SIDRRep
 }
 
+// from is the sender's endpoint.
+func (s *scratch) from() netip.AddrPort { return s.back.Path.Dst }
+
+// announced takes the UDP port to which the sender wants answers (annex A17.3.2.2). Ports of
+// a fabric have none.
+func (m *Manager) announced(port uint16) {
+	if port != 0 && m.port == nil {
+		m.received.back.Path.Dst = netip.AddrPortFrom(m.received.from().Addr(), port)
+	}
+}
+
 // A pending datagram waits for Next. Its bytes never change.
 type pending struct {
-	path  qp.Path
+	route Route
 	mad   *[mad.Len]byte
 	reply bool
 }
@@ -163,8 +186,8 @@ func (m *Manager) Count() Count {
 }
 
 // Receive takes the payload of a SEND to queue pair 1, of any length and content, with
-// its source and traffic class.
-func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []byte) {
+// the route back to its sender.
+func (m *Manager) Receive(now time.Duration, back Route, b []byte) {
 	r := &m.received
 	d, refusal := mad.ParseHeader(b, &r.header)
 	if d == nil {
@@ -173,10 +196,11 @@ func (m *Manager) Receive(now time.Duration, src netip.AddrPort, tos uint8, b []
 	}
 	// The source port of a packet spreads flows; the destination is 4791 unless
 	// the message announces another (annex A17.3.2.1, A17.3.2.2).
-	r.now, r.datagram, r.tos, r.from = now, d, tos, netip.AddrPortFrom(src.Addr().Unmap(), ib.UDPPort)
-	if r.header.Port != 0 {
-		r.from = netip.AddrPortFrom(r.from.Addr(), r.header.Port)
+	r.now, r.datagram, r.back = now, d, back
+	if m.port == nil {
+		r.back.Path.Dst = netip.AddrPortFrom(r.from().Addr().Unmap(), ib.UDPPort)
 	}
+	m.announced(r.header.Port)
 	if refusal.Reason != reason.None {
 		m.config.Refuse(refusal)
 		if refusal.Reason == reason.MADClassVersion && r.header.Method == mad.MethodSend {
@@ -235,7 +259,7 @@ func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
 		return false
 	}
 	p := &m.queue[m.sent]
-	out.Path, out.MAD, out.Reply = p.path, *p.mad, p.reply
+	out.Route, out.MAD, out.Reply = p.route, *p.mad, p.reply
 	*p = pending{}
 	m.sent++
 	if m.sent == len(m.queue) {
@@ -284,8 +308,8 @@ func (m *Manager) message(a mad.AttributeID, tid uint64, body interface{ Put(*[m
 	return d
 }
 
-func (m *Manager) send(p qp.Path, d *[mad.Len]byte) {
-	m.queue = append(m.queue, pending{path: p, mad: d})
+func (m *Manager) send(r *Route, d *[mad.Len]byte) {
+	m.queue = append(m.queue, pending{route: *r, mad: d})
 }
 
 // Messages of no connection are answered at no more than this rate. With a forged
@@ -300,7 +324,7 @@ const (
 // connection.
 func (m *Manager) answer(d *[mad.Len]byte) {
 	if !m.answers.take(m.received.now) {
-		m.refuse(reason.CMAnswerRate, uint64(time.Second/answerEvery), low(m.received.from.Addr()))
+		m.refuse(reason.CMAnswerRate, uint64(time.Second/answerEvery), m.number(m.received.from()))
 		return
 	}
 	m.reply(d)
@@ -308,7 +332,7 @@ func (m *Manager) answer(d *[mad.Len]byte) {
 
 // reply sends a message to the source of the one that is being received.
 func (m *Manager) reply(d *[mad.Len]byte) {
-	m.queue = append(m.queue, pending{qp.Path{Dst: m.received.from, TrafficClass: m.received.tos}, d, true})
+	m.queue = append(m.queue, pending{m.received.back, d, true})
 }
 
 // transaction draws a transaction ID.
@@ -326,12 +350,6 @@ func (m *Manager) newID() uint32 {
 			return id
 		}
 	}
-}
-
-// home is an address in the form in which addresses are compared, without a zone, which
-// is this host's alone.
-func home(a netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
 // low is the part of an address that fits in a Detail.

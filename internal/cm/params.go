@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"net/netip"
 	"time"
 
 	"softrdma/internal/psn"
@@ -27,7 +28,15 @@ type ConnectParams struct {
 	Type    qp.Type // RC (also for 0) or UC
 	QPN     uint32  // of the own queue pair, 24 bits
 	PSN     psn.PSN // that the peer's requests start with, 24 bits; 0 draws one
-	PathMTU int     // bytes; 0 is the device's
+
+	// On an InfiniBand fabric: the peer's GID, unless the path names it, the partition, and
+	// the rate of the path as an administrator's path record has it. A PKey of 0 is the
+	// default partition.
+	RemoteGID  netip.Addr
+	PKey       uint16
+	PacketRate uint8 // 6 bits
+
+	PathMTU int // bytes; 0 is the device's
 
 	// ResponderResources is how many READs and ATOMICs the own queue pair serves at a
 	// time, InitiatorDepth how many it wants to have in flight.
@@ -79,6 +88,7 @@ type AcceptParams struct {
 type SIDRParams struct {
 	Service mad.ServiceID
 	Path    qp.Path       // to the peer
+	PKey    uint16        // on an InfiniBand fabric; 0 is the default partition
 	Timeout time.Duration // for one answer; 0 is that of DefaultResponseTimeout
 	Retries uint8         // at most 15; 0 is DefaultRetries
 	Private []byte        // at most 216 bytes, copied

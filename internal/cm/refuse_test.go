@@ -23,7 +23,7 @@ func craft(attr mad.AttributeID, m interface{ Put(*[mad.Len]byte) }) []byte {
 func asks(a, b *host) mad.REQ {
 	return mad.REQ{LocalID: 77, Service: service, GUID: 0xa, QPN: 0x11, StartingPSN: 5, RetryCount: 7, PKey: 0xffff, MTU: 3,
 		LocalResponseTimeout: 10, MaxCMRetries: 3,
-		Primary: mad.Path{LocalGID: mad.GIDFrom(a.addr.Addr()), RemoteGID: mad.GIDFrom(b.addr.Addr()), AckTimeout: 14, HopLimit: 64}}
+		Primary: mad.Path{LocalGID: a.m.gid, RemoteGID: b.m.gid, AckTimeout: 14, HopLimit: 64}}
 }
 
 // origin returns the source address and port of a host's packets.
@@ -63,7 +63,7 @@ func TestRequestsThatTheDeviceCannotServe(t *testing.T) {
 		w, a, b, _ := pair(t)
 		q := asks(a, b)
 		c.change(&q)
-		b.m.Receive(0, a.origin(), 0, craft(mad.AttrREQ, &q))
+		b.m.Receive(0, back(a.origin(), 0), craft(mad.AttrREQ, &q))
 		w.work()
 		j := lastREJ(t, b)
 		if j.Reason != c.reject || string(j.ARI()) != c.ari || j.RemoteID != 77 || j.LocalID != 0 || j.Of != mad.OfREQ {
@@ -78,7 +78,7 @@ func TestRequestsThatTheDeviceCannotServe(t *testing.T) {
 	w, a, b, _ := pair(t)
 	q := asks(a, b)
 	q.PKey = 0x7fff
-	b.m.Receive(0, a.origin(), 0, craft(mad.AttrREQ, &q))
+	b.m.Receive(0, back(a.origin(), 0), craft(mad.AttrREQ, &q))
 	w.work()
 	b.one(EventReqReceived)
 }
@@ -121,7 +121,7 @@ func TestForeignDatagramsAreRefusedByName(t *testing.T) {
 		h := mad.NewHeader(mad.AttrREQ, 9)
 		c.change(&h)
 		h.Put(&d)
-		b.m.Receive(0, a.origin(), 0, d[:])
+		b.m.Receive(0, back(a.origin(), 0), d[:])
 		var out Datagram
 		answered := b.m.Next(0, &out)
 		if len(b.refused) != 1 || b.refused[0].Reason != c.refuse || answered != (c.answer != 0) {
@@ -149,7 +149,7 @@ func TestForeignDatagramsAreRefusedByName(t *testing.T) {
 	d := append(craft(mad.AttrREQ, &q), make([]byte, 40)...)
 	for n := range d {
 		if n != mad.Len {
-			b.m.Receive(0, a.origin(), 0, d[:n:n])
+			b.m.Receive(0, back(a.origin(), 0), d[:n:n])
 		}
 	}
 	if len(b.refused) != len(d)-1 || b.refusals(reason.MADLength) != len(d)-1 || b.m.Count().Queued != 0 {
@@ -170,7 +170,7 @@ func TestDuplicateREQIsAnsweredByState(t *testing.T) {
 		w, a, b, _, cb := established(t)
 		d := a.last[mad.AttrREQ]
 		cb.state = c.state
-		b.m.Receive(w.now, a.origin(), 0, d[:])
+		b.m.Receive(w.now, back(a.origin(), 0), d[:])
 		var out Datagram
 		var h mad.Header
 		if b.m.Next(w.now, &out) {
@@ -214,14 +214,14 @@ func TestHostileIDsChangeNothing(t *testing.T) {
 	} {
 		for attr, d := range c.all {
 			b.refused = nil
-			b.m.Receive(w.now, c.src, 0, d)
+			b.m.Receive(w.now, back(c.src, 0), d)
 			if len(b.refused) != 1 || b.refused[0].Reason != c.reason {
 				t.Errorf("%v %s: refused %v", attr, c.name, b.refused)
 			}
 		}
 	}
 	b.refused = nil
-	b.m.Receive(w.now, a.origin(), 0, messages(ca.LocalID(), cb.LocalID(), 0x23)[mad.AttrDREQ])
+	b.m.Receive(w.now, back(a.origin(), 0), messages(ca.LocalID(), cb.LocalID(), 0x23)[mad.AttrDREQ])
 	if b.refusals(reason.CMQPN) != 1 {
 		t.Errorf("DREQ of another queue pair: refused %v", b.refused)
 	}
@@ -231,7 +231,7 @@ func TestHostileIDsChangeNothing(t *testing.T) {
 		mad.AttrDREP: messages(ca.LocalID(), cb.LocalID(), 0)[mad.AttrDREP],
 	} {
 		b.refused = nil
-		b.m.Receive(w.now, a.origin(), 0, d)
+		b.m.Receive(w.now, back(a.origin(), 0), d)
 		if b.refusals(reason.CMState)+b.refusals(reason.CMDuplicate) != 1 {
 			t.Errorf("%v in the wrong state: refused %v", attr, b.refused)
 		}
@@ -263,7 +263,7 @@ func TestAnswersToMessagesOfUnknownConnections(t *testing.T) {
 		{mad.AttrAPR, &mad.APR{LocalID: 5, RemoteID: 6}, 0},
 	} {
 		_, a, b, _ := pair(t)
-		b.m.Receive(0, a.origin(), 0x40, craft(c.attr, c.m))
+		b.m.Receive(0, back(a.origin(), 0x40), craft(c.attr, c.m))
 		var out Datagram
 		var h mad.Header
 		if b.m.Next(0, &out) {
@@ -286,7 +286,7 @@ func TestAnswersToMessagesOfUnknownConnections(t *testing.T) {
 
 func TestAlternatePathIsRefused(t *testing.T) {
 	w, a, b, ca, cb := established(t)
-	b.m.Receive(w.now, a.origin(), 0, craft(mad.AttrLAP, &mad.LAP{LocalID: ca.LocalID(), RemoteID: cb.LocalID(), RemoteQPN: 0x22}))
+	b.m.Receive(w.now, back(a.origin(), 0), craft(mad.AttrLAP, &mad.LAP{LocalID: ca.LocalID(), RemoteID: cb.LocalID(), RemoteQPN: 0x22}))
 	var out Datagram
 	if !b.m.Next(w.now, &out) {
 		t.Fatal("no answer to the LAP")
@@ -303,7 +303,7 @@ func TestAlternatePathIsRefused(t *testing.T) {
 	w, a, b, _ = pair(t)
 	q := asks(a, b)
 	q.Alternate = q.Primary
-	b.m.Receive(w.now, a.origin(), 0, craft(mad.AttrREQ, &q))
+	b.m.Receive(w.now, back(a.origin(), 0), craft(mad.AttrREQ, &q))
 	w.work()
 	w.must(b.one(EventReqReceived).Conn.Accept(w.now, &accepting))
 	w.work()
@@ -364,7 +364,7 @@ func TestFullBacklogDropsRequests(t *testing.T) {
 func TestSecondAnswerToOneRequestIsRejected(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	r := mad.REP{LocalID: cb.LocalID() + 1, RemoteID: ca.LocalID(), QPN: 0x99, GUID: 0xb}
-	a.m.Receive(w.now, b.origin(), 0, craft(mad.AttrREP, &r))
+	a.m.Receive(w.now, back(b.origin(), 0), craft(mad.AttrREP, &r))
 	w.work()
 	j := lastREJ(t, a)
 	if j.Reason != mad.RejectInvalidCommInstance || j.Of != mad.OfREP || j.RemoteID != cb.LocalID()+1 || j.LocalID != ca.LocalID() {

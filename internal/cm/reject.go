@@ -103,7 +103,7 @@ func (m *Manager) timedOut(j *mad.REJ) *Conn {
 		return m.fromPeer(c)
 	}
 	guid := binary.BigEndian.Uint64(j.Info[:])
-	if c := m.remotes[remoteKey{home(m.received.from), guid, j.LocalID}]; c != nil {
+	if c := m.remotes[remoteKey{m.home(m.received.from()), guid, j.LocalID}]; c != nil {
 		return c
 	}
 	m.refuse(reason.CMCommID, uint64(j.RemoteID), uint64(j.LocalID))
@@ -134,7 +134,7 @@ func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
 	}
 	d := reason.Detail{Reason: reason.CMRejected, Expected: uint64(found), Found: uint64(j.Reason)}
 	m.config.Refuse(d)
-	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from, Detail: d})
+	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from(), Detail: d})
 }
 
 // endRejected ends a connection that was not established. After a stale one the number of

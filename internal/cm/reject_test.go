@@ -64,7 +64,7 @@ func TestRejectMayOvertakeTheReply(t *testing.T) {
 		t.Errorf("heard %v", e.Reject)
 	}
 	d := b.last[mad.AttrREP]
-	a.m.Receive(w.now, b.origin(), 0, d[:]) // the REP arrives
+	a.m.Receive(w.now, back(b.origin(), 0), d[:]) // the REP arrives
 	w.settle(time.Second)
 	w.state(ca, Idle)
 	ca.Destroy(w.now)
@@ -96,13 +96,13 @@ func TestReadyForARejectedConnectionIsRejectedAgain(t *testing.T) {
 func TestRejectOfAnEstablishedConnectionEndsIt(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	j := mad.REJ{LocalID: cb.LocalID(), RemoteID: ca.LocalID(), Of: mad.OfOther, Reason: mad.RejectUnsupported}
-	a.m.Receive(w.now, b.origin(), 0, craft(mad.AttrREJ, &j))
+	a.m.Receive(w.now, back(b.origin(), 0), craft(mad.AttrREJ, &j))
 	w.work()
 	if a.one(EventRejReceived).Reject != mad.RejectUnsupported {
 		t.Error(a.kinds())
 	}
 	w.state(ca, Timewait)
-	a.m.Receive(w.now, b.origin(), 0, craft(mad.AttrREJ, &j)) // a second REJ has no effect
+	a.m.Receive(w.now, back(b.origin(), 0), craft(mad.AttrREJ, &j)) // a second REJ has no effect
 	if a.refusals(reason.CMDuplicate) != 1 {
 		t.Errorf("refused %v", a.refused)
 	}

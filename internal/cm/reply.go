@@ -25,7 +25,7 @@ func (m *Manager) receiveREP(now time.Duration, p *mad.REP) {
 		m.duplicateREP(c, p)
 		return
 	}
-	key := remoteKey{home(c.peer), p.GUID, p.LocalID}
+	key := remoteKey{m.home(c.peer()), p.GUID, p.LocalID}
 	if m.remotes[key] != nil {
 		c.duplicate(mad.AttrREP)
 		return
@@ -37,7 +37,7 @@ func (m *Manager) receiveREP(now time.Duration, p *mad.REP) {
 		return
 	}
 	c.takeREP(p)
-	c.tell(Event{Kind: EventRepReceived, REP: p, Private: p.Private[:], Source: m.received.from})
+	c.tell(Event{Kind: EventRepReceived, REP: p, Private: p.Private[:], Source: m.received.from()})
 }
 
 func (c *Conn) takeREP(p *mad.REP) {
@@ -102,7 +102,7 @@ func (m *Manager) receiveRTU(u *mad.RTU) {
 	switch {
 	case c.state == RepSent || c.state == MRARepReceived:
 		c.confirmed()
-		c.tell(Event{Kind: EventRtuReceived, Private: u.Private[:], Source: m.received.from})
+		c.tell(Event{Kind: EventRtuReceived, Private: u.Private[:], Source: m.received.from()})
 	case c.state == Timewait && c.rejection != 0:
 		// The peer is ready for a connection that this end withdrew: the REJ was lost.
 		c.wrongState(RepSent)
@@ -198,7 +198,7 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 	c.early = 0
 	c.wait = min(duration(a.ServiceTimeout)+duration(c.ack), maxDelay)
 	m.timers.set(&c.timer, now+c.wait)
-	c.tell(Event{Kind: EventMraReceived, ServiceTimeout: a.ServiceTimeout, Private: a.Private[:], Source: m.received.from})
+	c.tell(Event{Kind: EventMraReceived, ServiceTimeout: a.ServiceTimeout, Private: a.Private[:], Source: m.received.from()})
 }
 
 // receiveLAP refuses an alternate path: RoCE has none (annex A16). Linux drops the LAP

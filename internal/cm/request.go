@@ -17,9 +17,9 @@ import (
 func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done bool) {
 	r := &m.received
 	if port, ok := q.Announcement.Port(); ok {
-		r.from = netip.AddrPortFrom(r.from.Addr(), port)
+		m.announced(port)
 	}
-	key := remoteKey{home(r.from), q.GUID, q.LocalID}
+	key := remoteKey{m.home(r.from()), q.GUID, q.LocalID}
 	if c := m.remotes[key]; c != nil {
 		m.duplicateREQ(c)
 		return true
@@ -60,7 +60,7 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done b
 		c.takeREQ(q)
 		m.half.open(c)
 	}
-	c.tell(Event{Kind: EventReqReceived, Listener: l, REQ: q, Private: q.Private[:], Source: r.from})
+	c.tell(Event{Kind: EventReqReceived, Listener: l, REQ: q, Private: q.Private[:], Source: r.from()})
 	return true
 }
 
@@ -68,7 +68,7 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done b
 // received. If it cannot, it challenges the sender of an unproven request, and
 // leaves a proven request in its queue unless done is set.
 func (m *Manager) admit(now time.Duration, l *Listener, k remoteKey, proven bool) (admitted, done bool) {
-	fits := m.fits(now, l, sourceOf(k.peer), proven)
+	fits := m.fits(now, l, m.sourceOf(k.peer), proven)
 	switch {
 	case proven && !fits:
 		return false, false
@@ -88,7 +88,7 @@ func (m *Manager) admit(now time.Duration, l *Listener, k remoteKey, proven bool
 // whether it is finished.
 func (m *Manager) admitWaiting(now time.Duration, p *waitingRequest) bool {
 	r := &m.received
-	r.now, r.datagram, r.tos, r.from = now, &p.mad, p.tos, p.from
+	r.now, r.datagram, r.back = now, &p.mad, p.back
 	mad.ParseHeader(p.mad[:], &r.header) // cannot fail: it was parsed before
 	if r.header.Attribute == mad.AttrSIDRReq {
 		r.sidrReq.Parse(r.datagram)
@@ -105,13 +105,20 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 	c.state, c.known = ReqReceived, true
 	c.service, c.tid, c.guid = q.Service, m.received.header.TID, q.GUID
 	c.remoteID, c.remoteQPN = q.LocalID, q.QPN
-	c.peer = m.received.from
-	// The queue pair's packets go to the GID that the peer names; messages go to where
-	// they come from.
-	c.path = qp.Path{
-		Dst:          netip.AddrPortFrom(m.withZone(q.Primary.LocalGID.Addr()), c.peer.Port()),
-		FlowLabel:    q.Primary.FlowLabel,
-		TrafficClass: q.Primary.TrafficClass,
+	// The queue pair's packets go to where the peer names; messages go to where they come
+	// from.
+	c.reach = m.received.back
+	if m.port != nil {
+		c.path = m.port.replyPath(&q.Primary, &c.reach.Path)
+		c.reach.PKeyIndex, _ = m.pkeyIndex(q.PKey)
+	} else {
+		c.path = qp.Path{
+			Dst:          netip.AddrPortFrom(m.withZone(q.Primary.LocalGID.Addr()), c.peer().Port()),
+			FlowLabel:    q.Primary.FlowLabel,
+			TrafficClass: q.Primary.TrafficClass,
+		}
+		c.reach.Path = c.path
+		c.reach.Path.Dst = m.received.from()
 	}
 	c.kind = qp.RC
 	if q.Transport == mad.TransportUC {
@@ -140,7 +147,7 @@ func (m *Manager) duplicateREQ(c *Conn) {
 
 // crossed returns the own request that a peer's REQ crosses (IBTA 12.10.4).
 func (m *Manager) crossed(q *mad.REQ) *Conn {
-	c := m.crossing[crossKey{home(m.received.from), q.Service}]
+	c := m.crossing[crossKey{m.home(m.received.from()), q.Service}]
 	if c == nil || q.GUID == m.config.GUID && q.LocalID == c.localID {
 		return nil // the own REQ, reflected
 	}
@@ -158,21 +165,21 @@ func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
 
 // acceptable rejects a REQ that asks for what the device does not have.
 func (m *Manager) acceptable(q *mad.REQ) bool {
-	local, own := q.Primary.LocalGID.Addr(), home(m.config.Local).Addr()
+	local, own := q.Primary.LocalGID.Addr(), m.gid.Addr()
 	mtu := mad.MTUFrom(m.config.MTU)
 	switch {
 	case q.Transport != mad.TransportRC && q.Transport != mad.TransportUC:
 		m.refuse(reason.CMTransport, uint64(mad.TransportUC), uint64(q.Transport))
 		m.answerREJ(mad.RejectInvalidTransport, mad.OfREQ, q.LocalID, 0, nil)
-	case q.PKey&0x7fff != defaultPKey&0x7fff:
+	case !m.inPartition(q.PKey):
 		// There is no reject reason for partitions. Linux uses the one for paths.
-		m.refuse(reason.CMPKey, defaultPKey, uint64(q.PKey))
+		m.refuse(reason.CMPKey, uint64(m.firstPKey()), uint64(q.PKey))
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
-	case q.Primary.RemoteGID != m.gid:
+	case !m.hasGID(q.Primary.RemoteGID):
 		m.refuse(reason.CMGID, low(own), low(q.Primary.RemoteGID.Addr()))
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
 	case local.IsUnspecified() || local.IsMulticast() || local.Is4() != own.Is4():
-		m.refuse(reason.CMPeerGID, low(m.received.from.Addr()), low(local))
+		m.refuse(reason.CMPeerGID, m.number(m.received.from()), low(local))
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
 	case q.MTU.Bytes() == 0 || q.MTU > mtu:
 		m.refuse(reason.CMMTU, uint64(mtu.Bytes()), uint64(q.MTU.Bytes()))
@@ -193,7 +200,7 @@ func (m *Manager) stale(now time.Duration, old *Conn) {
 		return // it ends already, or times out
 	}
 	old.sendDREQ(now, nil)
-	old.tell(Event{Kind: EventStaleConnection, Source: m.received.from, Detail: d})
+	old.tell(Event{Kind: EventStaleConnection, Source: m.received.from(), Detail: d})
 }
 
 // Accept answers a request: it sends the REP (IBTA 12.9.6). The error is a

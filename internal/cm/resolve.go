@@ -15,7 +15,7 @@ type Lookup struct {
 
 	m       *Manager
 	id      uint32
-	path    qp.Path
+	route   Route
 	timer   timer
 	waiting *[mad.Len]byte
 	hint    reason.Detail // what the network reported about the peer
@@ -33,27 +33,30 @@ func (m *Manager) Resolve(now time.Duration, p *SIDRParams) (*Lookup, error) {
 	if err := privateFits(op, "Private", len(p.Private), mad.SIDRReqPrivateLen); err != nil {
 		return nil, err
 	}
+	if err := m.checkPKey(op, p.PKey); err != nil {
+		return nil, err
+	}
 	if err := within(op, limit{"Retries", uint64(p.Retries), 15}); err != nil {
 		return nil, err
 	}
-	l := &Lookup{Context: p.Context, m: m, id: m.newID(), path: p.Path, timeout: p.Timeout,
+	l := &Lookup{Context: p.Context, m: m, id: m.newID(), route: m.route(&p.Path, p.PKey), timeout: p.Timeout,
 		retries: or(p.Retries, DefaultRetries)}
 	l.left = l.retries
 	if l.timeout <= 0 {
 		l.timeout = duration(DefaultResponseTimeout)
 	}
 	l.timer.owner = l
-	q := mad.SIDRReq{RequestID: l.id, PKey: defaultPKey, Port: m.config.Local.Port(), Service: p.Service}
+	q := mad.SIDRReq{RequestID: l.id, PKey: or(p.PKey, defaultPKey), Port: m.config.Local.Port(), Service: p.Service}
 	copy(q.Private[:], p.Private)
 	l.waiting = m.message(mad.AttrSIDRReq, m.transaction(l.id), &q)
 	m.lookups[l.id] = l
-	m.send(l.path, l.waiting)
+	m.send(&l.route, l.waiting)
 	m.timers.set(&l.timer, now+l.timeout)
 	return l, nil
 }
 
 // Path is the path to the peer.
-func (l *Lookup) Path() qp.Path { return l.path }
+func (l *Lookup) Path() qp.Path { return l.route.Path }
 
 // Destroy withdraws the question. No event follows.
 func (l *Lookup) Destroy(_ time.Duration) { l.done() }
@@ -70,7 +73,7 @@ func (l *Lookup) done() {
 func (l *Lookup) expire(now time.Duration) {
 	if l.left > 0 {
 		l.left--
-		l.m.send(l.path, l.waiting)
+		l.m.send(&l.route, l.waiting)
 		l.m.timers.set(&l.timer, now+l.timeout)
 		return
 	}
@@ -89,12 +92,12 @@ func (m *Manager) receiveSIDRRep(p *mad.SIDRRep) {
 		m.refuse(reason.CMCommID, uint64(p.RequestID), 0)
 		return
 	}
-	if from := home(m.received.from).Addr(); from != home(l.path.Dst).Addr() {
-		m.refuse(reason.CMSource, low(l.path.Dst.Addr()), low(from))
+	if from := m.received.from(); !m.same(from, l.route.Path.Dst) {
+		m.refuse(reason.CMSource, m.number(l.route.Path.Dst), m.number(from))
 		return
 	}
 	l.done()
-	e := Event{Kind: EventSidrRepReceived, Lookup: l, SIDRRep: p, Private: p.Private[:], Source: m.received.from}
+	e := Event{Kind: EventSidrRepReceived, Lookup: l, SIDRRep: p, Private: p.Private[:], Source: m.received.from()}
 	if p.Status != mad.SIDRSuccess {
 		e.Detail = reason.Detail{Reason: reason.CMSIDRRefused, Expected: uint64(mad.SIDRSuccess), Found: uint64(p.Status)}
 		m.config.Refuse(e.Detail)
@@ -109,7 +112,7 @@ type Inquiry struct {
 	m        *Manager
 	listener *Listener
 	key      inquiryKey
-	path     qp.Path
+	route    Route
 	tid      uint64
 	service  mad.ServiceID
 	done     bool
@@ -123,10 +126,8 @@ type inquiryKey struct {
 
 func (m *Manager) receiveSIDRReq(now time.Duration, q *mad.SIDRReq, proven bool) (done bool) {
 	r := &m.received
-	if q.Port != 0 {
-		r.from = netip.AddrPortFrom(r.from.Addr(), q.Port)
-	}
-	key := inquiryKey{home(r.from), q.RequestID}
+	m.announced(q.Port)
+	key := inquiryKey{m.home(r.from()), q.RequestID}
 	if m.inquiries[key] != nil {
 		m.refuse(reason.CMDuplicate, uint64(mad.AttrSIDRReq), uint64(Idle))
 		return true
@@ -140,9 +141,9 @@ func (m *Manager) receiveSIDRReq(now time.Duration, q *mad.SIDRReq, proven bool)
 	if admitted, done := m.admit(now, l, remoteKey{peer: key.peer, num: key.id}, proven); !admitted {
 		return done
 	}
-	i := &Inquiry{m: m, listener: l, key: key, path: qp.Path{Dst: r.from, TrafficClass: r.tos}, tid: r.header.TID, service: q.Service}
+	i := &Inquiry{m: m, listener: l, key: key, route: r.back, tid: r.header.TID, service: q.Service}
 	m.inquiries[key] = i
-	m.tell(Event{Kind: EventSidrReqReceived, Listener: l, Inquiry: i, SIDRReq: q, Private: q.Private[:], Source: r.from})
+	m.tell(Event{Kind: EventSidrReqReceived, Listener: l, Inquiry: i, SIDRReq: q, Private: q.Private[:], Source: r.from()})
 	return true
 }
 
@@ -154,7 +155,7 @@ func (m *Manager) answerSIDR(q *mad.SIDRReq, s mad.SIDRStatus) {
 }
 
 // Path is the path to the peer that asks.
-func (r *Inquiry) Path() qp.Path { return r.path }
+func (r *Inquiry) Path() qp.Path { return r.route.Path }
 
 // Service is the service ID that it asks for.
 func (r *Inquiry) Service() mad.ServiceID { return r.service }
@@ -179,7 +180,7 @@ func (r *Inquiry) Reply(_ time.Duration, p *SIDRReply) error {
 	copy(a.Info[:], p.Info)
 	copy(a.Private[:], p.Private)
 	d := r.m.message(mad.AttrSIDRRep, r.tid, &a)
-	r.m.send(r.path, d)
+	r.m.send(&r.route, d)
 	r.done = true
 	r.listener.waiting--
 	r.m.screening.retry = true

@@ -113,7 +113,7 @@ func TestResolveDuplicatesAndUnknownPeers(t *testing.T) {
 	d := a.last[mad.AttrSIDRReq]
 	var q mad.SIDRReq
 	q.Parse(&d)
-	a.m.Receive(w.now, netip.MustParseAddrPort("203.0.113.9:4791"), 0, craft(mad.AttrSIDRRep, &mad.SIDRRep{RequestID: q.RequestID}))
+	a.m.Receive(w.now, back(netip.MustParseAddrPort("203.0.113.9:4791"), 0), craft(mad.AttrSIDRRep, &mad.SIDRRep{RequestID: q.RequestID}))
 	if a.refusals(reason.CMSource) != 1 || a.m.Count().Lookups != 2 {
 		t.Errorf("refused %v", a.refused)
 	}

@@ -47,7 +47,7 @@ func (d *duo) pump(t testing.TB) {
 			}
 			for m.Next(d.now, &d.out) {
 				again = true
-				other.Receive(d.now, m.config.Local, 0, d.out.MAD[:])
+				other.Receive(d.now, back(m.config.Local, 0), d.out.MAD[:])
 			}
 			for _, e := range d.todo[i] {
 				again = true
@@ -171,7 +171,7 @@ func BenchmarkRefusal(b *testing.B) {
 			msg := craft(mad.AttrRTU, &mad.RTU{LocalID: 1, RemoteID: 2})
 			b.ReportAllocs()
 			for b.Loop() {
-				d.b.Receive(d.now, d.a.config.Local, 0, msg)
+				d.b.Receive(d.now, back(d.a.config.Local, 0), msg)
 			}
 		})
 	}

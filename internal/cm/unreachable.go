@@ -33,14 +33,14 @@ func (m *Manager) Unreachable(now time.Duration, dst netip.AddrPort, quoted []by
 		return false
 	}
 	id := binary.BigEndian.Uint32(quoted[mad.HeaderLen:])
-	if c := m.conns[id]; c != nil && isBeginning(quoted, c.waiting) && home(c.peer) == home(dst) {
+	if c := m.conns[id]; c != nil && isBeginning(quoted, c.waiting) && m.home(c.peer()) == m.home(dst) {
 		if c.hint.Reason == reason.None {
 			c.hint, c.left, c.wait, c.early = d, min(c.left, hintRetries), min(c.wait, hintWait), 0
 			m.timers.set(&c.timer, now+c.wait)
 		}
 		return true
 	}
-	if l := m.lookups[id]; l != nil && isBeginning(quoted, l.waiting) && home(l.path.Dst) == home(dst) {
+	if l := m.lookups[id]; l != nil && isBeginning(quoted, l.waiting) && m.home(l.route.Path.Dst) == m.home(dst) {
 		if l.hint.Reason == reason.None {
 			l.hint, l.left, l.timeout = d, min(l.left, hintRetries), min(l.timeout, hintWait)
 			m.timers.set(&l.timer, now+l.timeout)

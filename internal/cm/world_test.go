@@ -51,6 +51,11 @@ type host struct {
 	foreign func(from netip.AddrPort, d []byte) // if set, receives datagrams instead of m
 }
 
+// back is the route back to the sender of a packet over IP.
+func back(src netip.AddrPort, tos uint8) Route {
+	return Route{Path: qp.Path{Dst: src, TrafficClass: tos}}
+}
+
 // seen is a copy of an event.
 type seen struct {
 	Event
@@ -63,7 +68,7 @@ type flight struct {
 	order int
 	from  netip.AddrPort
 	to    netip.AddrPort
-	tos   uint8
+	route Route
 	mad   [mad.Len]byte
 	do    func() // set for an action instead of a datagram
 }
@@ -172,7 +177,7 @@ func (h *host) transmit(d *Datagram) {
 	}
 	for range w.copies() {
 		w.order++
-		heap.Push(&w.air, &flight{w.now + w.delay(), w.order, netip.AddrPortFrom(h.addr.Addr(), h.source), d.Path.Dst, d.Path.TrafficClass, d.MAD, nil})
+		heap.Push(&w.air, &flight{w.now + w.delay(), w.order, netip.AddrPortFrom(h.addr.Addr(), h.source), d.Path.Dst, d.Route, d.MAD, nil})
 	}
 }
 
@@ -224,7 +229,9 @@ func (w *world) arrive(f *flight) {
 		case h.foreign != nil:
 			h.foreign(f.from, f.mad[:])
 		default:
-			h.m.Receive(w.now, f.from, f.tos, f.mad[:])
+			r := back(f.from, f.route.Path.TrafficClass)
+			r.Path.ServiceLevel, r.PKeyIndex = f.route.Path.ServiceLevel, f.route.PKeyIndex
+			h.m.Receive(w.now, r, f.mad[:])
 		}
 	}
 }

@@ -46,6 +46,7 @@ func (id *ID) request(p *cmid.ConnParam) error {
 		x.c, err = c.Connect(now, &cm.ConnectParams{
 			Service: mad.ServiceOf(id.space, id.remote.Port()), Path: id.route.Path, Type: id.kind,
 			QPN: p.QPN, PathMTU: id.route.MTU, PacketLifeTime: id.route.PacketLifeTime,
+			RemoteGID: id.route.GID, PKey: id.route.PKey, PacketRate: id.route.Rate,
 			ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 			RetryCount: min(p.RetryCount, 7), RNRRetryCount: min(p.RNRRetryCount, 7),
 			FlowControl: p.FlowControl, SRQ: p.SRQ,

@@ -17,6 +17,7 @@ type device struct {
 	m         *Manager
 	dev       *adapter.Device
 	lease     Lease
+	fabric    Fabric // nil unless the device is a port of one
 	uses      int
 	ids       map[*ID]struct{} // the ids on the device
 	listeners map[any]*ID      // keys are *cm.Listener or *adapter.StreamListener
@@ -40,7 +41,7 @@ func (m *Manager) leased(x Lease) (*device, error) {
 		d.uses++
 		return d, nil
 	}
-	d := &device{m: m, dev: dev, lease: x, uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[any]*ID)}
+	d := &device{m: m, dev: dev, lease: x, fabric: x.Fabric(), uses: 1, ids: make(map[*ID]struct{}), listeners: make(map[any]*ID)}
 	err := d.manage(func(c *cm.Manager, now time.Duration) error {
 		c.SetHandler(func(e *cm.Event) { m.inbox.add(d, e) })
 		return nil
@@ -51,6 +52,14 @@ func (m *Manager) leased(x Lease) (*device, error) {
 	}
 	m.devices[dev] = d
 	return d, nil
+}
+
+// addr is the IP address by which ids name the device.
+func (d *device) addr() netip.Addr {
+	if d.fabric != nil {
+		return d.fabric.Addr()
+	}
+	return d.dev.Local().Addr()
 }
 
 // release removes one use.

@@ -6,6 +6,8 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cmid"
+	"softrdma/internal/qp"
+	"softrdma/internal/wire/mad"
 )
 
 // A Host finds and opens devices. Its methods are called with the Manager
@@ -31,8 +33,36 @@ type Host interface {
 type Lease interface {
 	Device() *adapter.Device
 
+	// Fabric returns the fabric of the device, nil unless it is a port of an InfiniBand
+	// fabric.
+	Fabric() Fabric
+
 	// Release ends the lease. It is called once, with the Manager locked.
 	Release()
+}
+
+// A Fabric finds peers of a device on an InfiniBand fabric. Its methods but Addr wait for
+// answers. The Manager is not locked then.
+type Fabric interface {
+	// Addr returns the IP address of the device, by which ids name it.
+	Addr() netip.Addr
+
+	// FindGID returns the GID of the port with an IP address.
+	FindGID(ip netip.Addr) (netip.Addr, error)
+
+	// FindPath asks the subnet administrator for a path to a port, for the traffic of a
+	// service and a class.
+	FindPath(gid netip.Addr, service mad.ServiceID, class uint8) (*FabricPath, error)
+}
+
+// A FabricPath is a path that a subnet administrator has answered.
+type FabricPath struct {
+	Path     qp.Path
+	GID      netip.Addr // of the port at its end
+	PKey     uint16
+	Rate     uint8 // as in path records
+	LifeTime uint8 // of packets, field: 4.096 µs × 2^LifeTime
+	MTU      int   // bytes
 }
 
 // DeviceOptions say which device of an address an id needs.
@@ -43,13 +73,16 @@ type DeviceOptions struct {
 }
 
 // Place returns the local address with the port that the device of the options
-// has: a UDP port if it speaks RoCE v2, RoCEv1Port if it speaks RoCE v1, otherwise 0.
+// has: a UDP port if it speaks RoCE v2, RoCEv1Port or InfiniBandPort if it speaks these,
+// otherwise 0.
 func (o *DeviceOptions) Place(local netip.Addr) netip.AddrPort {
 	switch o.Protocol {
 	case cmid.RoCE:
 		return udp(local, o.UDPPort)
 	case cmid.RoCEv1:
 		return netip.AddrPortFrom(local, cmid.RoCEv1Port)
+	case cmid.InfiniBand:
+		return netip.AddrPortFrom(local, cmid.InfiniBandPort)
 	}
 	return netip.AddrPortFrom(local, 0)
 }

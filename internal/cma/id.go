@@ -17,6 +17,11 @@ type Route struct {
 	Path           qp.Path
 	MTU            int   // path MTU in bytes
 	PacketLifeTime uint8 // field: 4.096 µs × 2^PacketLifeTime
+
+	// On an InfiniBand fabric:
+	GID  netip.Addr // of the peer's port
+	PKey uint16
+	Rate uint8 // as in path records
 }
 
 // An ID is one communication identifier: rdma_cm_id. Its methods may be called
@@ -84,6 +89,20 @@ func (id *ID) Device() *adapter.Device {
 		return nil
 	}
 	return id.dev.dev
+}
+
+// DeviceAddr returns the address and port under which the host has the id's device
+// (DeviceOptions.Place), the zero value if the id has none.
+func (id *ID) DeviceAddr() netip.AddrPort {
+	id.m.lock()
+	defer id.m.unlock()
+	switch {
+	case id.dev == nil:
+		return netip.AddrPort{}
+	case id.dev.fabric != nil:
+		return netip.AddrPortFrom(id.dev.addr(), cmid.InfiniBandPort)
+	}
+	return id.dev.dev.Local()
 }
 
 // Local returns the id's address and port.

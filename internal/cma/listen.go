@@ -122,7 +122,7 @@ func (id *ID) listenTo(a netip.Addr) {
 	}
 	// The port of iWARP is the system's, and the id may need another one
 	// (listenStream).
-	for _, o.device.Protocol = range []cmid.Protocol{cmid.IWARP, cmid.RoCE, cmid.RoCEv1} {
+	for _, o.device.Protocol = range []cmid.Protocol{cmid.IWARP, cmid.RoCE, cmid.RoCEv1, cmid.InfiniBand} {
 		id.listenAs(a, &o)
 	}
 }

@@ -18,7 +18,7 @@ func (id *ID) ask(p *cmid.ConnParam) error {
 	o := &id.option
 	err := id.dev.do(func(c *cm.Manager, now time.Duration) (err error) {
 		id.lookup, err = c.Resolve(now, &cm.SIDRParams{
-			Service: mad.ServiceOf(id.space, id.remote.Port()), Path: id.route.Path,
+			Service: mad.ServiceOf(id.space, id.remote.Port()), Path: id.route.Path, PKey: id.route.PKey,
 			Timeout: o.responseTime(), Retries: o.retries, Private: id.private(p.PrivateData), Context: id,
 		})
 		return err

@@ -75,6 +75,13 @@ func (m *Manager) lock() {
 
 func (m *Manager) unlock() { m.mu.Unlock() }
 
+// apart calls a function that waits, without the Manager's lock, which the caller holds.
+func (m *Manager) apart(f func()) {
+	m.unlock()
+	defer m.lock()
+	f()
+}
+
 // sorted returns ids in creation order, so that every run of a simulation does the
 // same.
 func (m *Manager) sorted(ids map[*ID]struct{}) []*ID {

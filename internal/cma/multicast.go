@@ -38,6 +38,8 @@ func (id *ID) JoinMulticast(addr netip.Addr, context any) error {
 		return reason.BadArgument(0, 0, "%s: expected an id bound to an address of this host, found %v", op, id.local)
 	case !addr.IsMulticast():
 		return reason.BadArgument(0, 0, "%s: expected a multicast group, found %v", op, addr)
+	case id.dev.fabric != nil:
+		return reason.NotSupported("join multicast: ids on a port of an InfiniBand fabric cannot join groups yet")
 	case addr.Is4() != id.local.Addr().Is4():
 		return reason.BadArgument(0, 0, "%s: expected a group of the family of %v, found %v", op, id.local.Addr(), addr)
 	}

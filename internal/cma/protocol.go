@@ -16,11 +16,8 @@ func (id *ID) SetProtocol(p cmid.Protocol) error {
 		if err := id.want("set protocol", cmid.Idle); err != nil {
 			return err
 		}
-		if p == cmid.InfiniBand {
-			return reason.NotSupported("set protocol: ports of an InfiniBand fabric have no connection manager: connect queue pairs by their LIDs (verbs.QP.Connect)")
-		}
-		if p != cmid.RoCE && p != cmid.IWARP && p != cmid.RoCEv1 && p != cmid.Any {
-			return reason.BadArgument(0, 0, "set protocol: expected RoCE, RoCE v1, iWARP or any, found %d", p)
+		if p > cmid.InfiniBand && p != cmid.Any {
+			return reason.BadArgument(0, 0, "set protocol: expected RoCE, RoCE v1, iWARP, InfiniBand or any, found %d", p)
 		}
 		o.device.Protocol = p
 		return nil

@@ -29,7 +29,7 @@ func (m *Manager) request(r *report) {
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
 	id.state, id.waiting = cmid.Connect, true
-	id.local = netip.AddrPortFrom(r.dev.dev.Local().Addr(), l.local.Port())
+	id.local = netip.AddrPortFrom(r.dev.addr(), l.local.Port())
 	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
 	r.dev.uses++
 	id.use(r.dev)
@@ -43,6 +43,9 @@ func (m *Manager) request(r *report) {
 		x := &managed{dev: r.dev, c: r.Conn}
 		id.conn, r.Conn.Context = x, id
 		id.route = Route{Path: r.Conn.Path(), MTU: r.REQ.MTU.Bytes(), PacketLifeTime: cm.DefaultPacketLifeTime}
+		if r.dev.fabric != nil {
+			id.route.GID, id.route.PKey, id.route.Rate = r.REQ.Primary.LocalGID.Addr(), r.REQ.PKey, r.REQ.Primary.PacketRate
+		}
 		e.Conn = requested(r.REQ, private)
 		// If the peer asks again, tell it to wait: the program may take a long
 		// time.
@@ -68,7 +71,7 @@ func (id *ID) match(r *report, h *mad.IPHeader) reason.Detail {
 			Reason: reason.CMIPHeader, Expected: 0, Found: uint64(h.Version)<<8 | uint64(h.IPVersion),
 		}
 	}
-	local, dst := r.dev.dev.Local().Addr().WithZone(""), h.Dst.Unmap()
+	local, dst := r.dev.addr().WithZone(""), h.Dst.Unmap()
 	if dst != local || id.option.afOnly && dst.Is4() != id.local.Addr().Is4() {
 		return reason.Detail{Reason: reason.CMIPAddress, Expected: low(local), Found: low(dst)}
 	}

@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
 )
 
 // hopLimit is Linux's default for a route without a hop limit.
@@ -52,9 +53,39 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 		})
 		return nil
 	}
+	return id.findPeer()
+}
+
+// findPeer ends ResolveAddr. On a fabric it finds the peer's GID first.
+func (id *ID) findPeer() error {
+	if f, dst := id.dev.fabric, id.remote; f != nil {
+		var gid netip.Addr
+		var err error
+		id.m.apart(func() { gid, err = f.FindGID(dst.Addr()) })
+		if e := id.want("resolve address", cmid.AddrQuery); e != nil {
+			return e // destroyed, or the device was removed
+		}
+		if err != nil {
+			id.state = cmid.AddrBound
+			id.push(Event{
+				Type: cmid.EventAddrError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve address %v: %w", dst, err),
+				Detail: detail(err, reason.AddressUnreachable),
+			})
+			return nil
+		}
+		id.route = Route{GID: gid}
+	}
 	id.state = cmid.AddrResolved
 	id.push(Event{Type: cmid.EventAddrResolved})
 	return nil
+}
+
+// detail returns the named reason of an error, or another one.
+func detail(err error, other reason.Reason) reason.Detail {
+	if named := (*reason.Error)(nil); errors.As(err, &named) {
+		return named.Detail
+	}
+	return reason.Detail{Reason: other}
 }
 
 // findSource sets the device and the address by which an id reaches its peer.
@@ -73,7 +104,7 @@ func (id *ID) findSource() error {
 	if err := id.own(d); err != nil {
 		return fmt.Errorf("no device for local address %v: %w", d.dev.Local().Addr(), err)
 	}
-	id.local = netip.AddrPortFrom(id.dev.dev.Local().Addr(), id.local.Port())
+	id.local = netip.AddrPortFrom(id.dev.addr(), id.local.Port())
 	return nil
 }
 
@@ -93,31 +124,29 @@ func wildcard(a netip.Addr) netip.Addr {
 
 // ResolveRoute determines the path to the peer and reports EventRouteResolved. RoCE
 // has no subnet administrator: the path follows from the device, the host's routing
-// and the options. If the peer is on this host, the device connects to it through memory,
-// because messages of the connection manager take that path as well. If the device requires
-// memory and the peer is not reached that way, ResolveRoute reports EventRouteError.
+// and the options. On an InfiniBand fabric the administrator answers it. If the peer is on
+// this host, the device connects to it through memory, because messages of the connection
+// manager take that path as well. If the device requires memory and the peer is not reached
+// that way, ResolveRoute reports EventRouteError.
 func (id *ID) ResolveRoute() error {
-	why := id.prepare()
+	found, why := id.prepare()
 	id.m.lock()
 	defer id.m.unlock()
 	if err := id.want("resolve route", cmid.AddrResolved); err != nil {
 		return err
 	}
 	if why != nil {
-		e := Event{Type: cmid.EventRouteError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve route to %v: %w", id.remote, why)}
-		if named := (*reason.Error)(nil); errors.As(why, &named) {
-			e.Detail = named.Detail
-		}
-		id.push(e)
+		id.push(Event{
+			Type: cmid.EventRouteError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve route to %v: %w", id.remote, why),
+			Detail: detail(why, reason.None),
+		})
 		return nil
 	}
 	o := &id.option
-	id.route = Route{
-		Path: qp.Path{
-			Dst: udp(id.remote.Addr(), o.remoteUDP), HopLimit: hopLimit, TrafficClass: o.tos, FlowLabel: id.flowLabel(),
-		},
-		MTU:            id.pathMTU(),
-		PacketLifeTime: cm.DefaultPacketLifeTime,
+	if found != nil {
+		id.route = Route{Path: found.Path, MTU: min(found.MTU, id.dev.dev.MTU()), PacketLifeTime: found.LifeTime, GID: found.GID, PKey: found.PKey, Rate: found.Rate}
+	} else {
+		id.route = id.plainRoute()
 	}
 	if o.ackTimeoutSet && o.ackTimeout != 0 {
 		// IBTA 12.7.34: the acknowledge timeout is twice the packet lifetime plus
@@ -129,21 +158,39 @@ func (id *ID) ResolveRoute() error {
 	return nil
 }
 
-// prepare looks for a path through memory to the peer, which may take a while: the manager is
-// not locked. It returns an error only if there has to be one.
-func (id *ID) prepare() error {
+// plainRoute is the route of a device that has no subnet administrator.
+func (id *ID) plainRoute() Route {
+	o := &id.option
+	return Route{
+		Path: qp.Path{
+			Dst: udp(id.remote.Addr(), o.remoteUDP), HopLimit: hopLimit, TrafficClass: o.tos, FlowLabel: id.flowLabel(),
+		},
+		MTU:            id.pathMTU(),
+		PacketLifeTime: cm.DefaultPacketLifeTime,
+	}
+}
+
+// prepare asks a fabric's administrator for the path to the peer. On another device it looks
+// for a path through memory. Either may take a while: the manager is not locked. It returns an
+// error only if there has to be a path.
+func (id *ID) prepare() (*FabricPath, error) {
 	id.m.lock()
 	ready := id.state == cmid.AddrResolved && id.dev != nil
 	var dev *adapter.Device
+	var f Fabric
 	if ready {
-		dev = id.dev.dev
+		dev, f = id.dev.dev, id.dev.fabric
 	}
+	gid, service, class := id.route.GID, mad.ServiceOf(id.space, id.remote.Port()), id.option.tos
 	peer := udp(id.remote.Addr(), id.option.remoteUDP)
 	id.m.unlock()
-	if !ready {
-		return nil
+	switch {
+	case !ready:
+		return nil, nil
+	case f != nil:
+		return f.FindPath(gid, service, class)
 	}
-	return dev.Prepare(peer, 0)
+	return nil, dev.Prepare(peer, 0)
 }
 
 // pathMTU returns the largest MTU that the device and the path support.

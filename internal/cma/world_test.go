@@ -66,6 +66,7 @@ type lease struct {
 
 func (l lease) Device() *adapter.Device { return l.dev }
 func (l lease) Release()                { l.release() }
+func (l lease) Fabric() cma.Fabric      { return nil }
 
 func (c *computer) Addresses() (list []netip.Addr, err error) {
 	for _, d := range c.devs {

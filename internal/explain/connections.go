@@ -106,9 +106,9 @@ var connections = map[reason.Reason]text{
 		"Nothing if the peer is softrdma: it repeats the request with the MTU in the rejection. Otherwise set the same interface MTU on both ends, or request the smaller path MTU.",
 		"IBTA 12.6.5, 12.6.7.2"},
 	reason.CMPKey: {
-		"A peer requests a connection in a partition other than the default one (0xffff).",
-		"The P_Key that the peer's program uses.",
-		"Use the default partition.",
+		"A peer requests a connection in a partition of which this port is no member. A port of an InfiniBand fabric is a member of those in its table, other devices of the default partition (0xffff) alone.",
+		"The P_Key that the peer's program uses. The table of a fabric's port: smpquery pkeys.",
+		"Use the default partition, or make both ports members of the partition at the subnet manager.",
 		"IBTA 12.6.5, 10.9"},
 	reason.CMBacklog: {
 		"Requests arrive faster than the program accepts or rejects them. This one is dropped, and the peer repeats it later.",
@@ -220,6 +220,26 @@ var connections = map[reason.Reason]text{
 		"Which program listens on the port in this port space.",
 		"Use another port, or close the other listener.",
 		"IBTA 12.7.3"},
+	reason.SANone: {
+		"A program asks for a path on an InfiniBand fabric that has no subnet manager, or whose manager has not reached the port yet.",
+		"Whether a manager runs: softrdma fabric status, or sminfo and ibstat under softrdma exec. The port's state must be Active.",
+		"Start opensm, or leave out --no-sm of softrdma fabric up. Then wait until the port is active.",
+		"IBTA 14.4.3, 15.4"},
+	reason.SATimeout: {
+		"The subnet administrator did not answer a query for a path: the manager has ended, its node cannot be reached, or it is busy with a sweep.",
+		"Whether the manager still runs, and the way to it: softrdma fabric trace, or ibtracert.",
+		"Start a manager, or repair the way to it, and connect again.",
+		"IBTA 15.4"},
+	reason.SAStatus: {
+		"The subnet administrator knows no path for what was asked: the peer's port is not in its tables, or shares no partition with this one. Status 0x0300 means no records.",
+		"The administrator's view: saquery -p. The partitions of both ports: smpquery pkeys, or softrdma fabric status.",
+		"Connect to a port that is active, and configure both ports as members of one partition.",
+		"IBTA 15.2.3, 15.2.5.16"},
+	reason.SAAnswer: {
+		"The subnet administrator answered a path without an MTU or with a LID that is not a port's.",
+		"The answer in a capture, or by saquery -p.",
+		"Report it to whoever maintains the subnet manager.",
+		"IBTA 15.2.5.16"},
 	reason.CMParameter: {
 		"A parameter of a call does not fit its field: 24 bits for QPN and PSN, 5 for timeouts, 4 for message retries, 3 for retry counts.",
 		"The parameters of the call that failed.",

@@ -218,6 +218,12 @@ const (
 	CMServiceType
 	CMQKey
 
+	// The subnet's administrator, asked for a path.
+	SANone
+	SATimeout
+	SAStatus
+	SAAnswer
+
 	// iWARP: MPA, DDP and RDMAP.
 	MPAKey
 	MPARevision

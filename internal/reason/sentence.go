@@ -183,6 +183,11 @@ var rows = [Count]row{
 	CMServiceType:   {"CM_SERVICE_TYPE", "connection request for a service type other than the listener's: expected %v, found %v"},
 	CMQKey:          {"CM_QKEY", "datagram peer uses another Q_Key than this id: expected %#08x, found %#08x"},
 
+	SANone:    {"SA_NONE", "no subnet manager has configured the port: expected the LID of one (%d), found %d"},
+	SATimeout: {"SA_TIMEOUT", "no answer from the subnet administrator within %d ms, asked at LID %d"},
+	SAStatus:  {"SA_STATUS", "subnet administrator refuses the query: expected status %d, found %#04x"},
+	SAAnswer:  {"SA_ANSWER", "path from the subnet administrator is not usable: expected an MTU and the LID of a port (%d), found LID %d"},
+
 	MPAKey:           {"MPA_KEY", "stream does not begin with an MPA start-up frame: expected %#08x, found %#08x"},
 	MPARevision:      {"MPA_REVISION", "unsupported MPA revision in the start-up frame: expected %d, found %d"},
 	MPAFallback:      {"MPA_FALLBACK", "peer does not support MPA revision %d: connecting with revision %d"},

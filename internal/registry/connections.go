@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
+	"syscall"
 
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
@@ -37,6 +39,9 @@ func (c *connections) request(at netip.AddrPort, o *cma.DeviceOptions) Request {
 
 // Acquire implements cma.Host.
 func (c *connections) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	if o.Protocol == cmid.InfiniBand && c.r.Find(o.Place(local)) == nil {
+		return nil, fmt.Errorf("no open port of a fabric has the address %v: %w", local, syscall.EADDRNOTAVAIL)
+	}
 	return leased(c.r.Acquire(c.request(o.Place(local), &o)))
 }
 
@@ -63,6 +68,9 @@ func leased(l *Lease, err error) (cma.Lease, error) {
 // RoCE v1 has no ports: its clients can only have another loopback address. iWARP
 // needs none of this: any number of processes can use one address.
 func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	if o.Protocol == cmid.InfiniBand {
+		return c.reachFabric(dst, &o)
+	}
 	src, err := host.Source(dst)
 	if err != nil {
 		return nil, fmt.Errorf("no route: %w", err)
@@ -72,6 +80,29 @@ func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, err
 		return nil, fmt.Errorf("no device for local address %v: %w", src, err)
 	}
 	return l, nil
+}
+
+// reachFabric leases an open port of a fabric. A program opens the port that it wants to use.
+func (c *connections) reachFabric(dst netip.Addr, o *cma.DeviceOptions) (cma.Lease, error) {
+	for _, at := range c.r.fabricPorts() {
+		if at.Addr().Is4() == dst.Is4() {
+			return leased(c.r.Acquire(c.request(at, o)))
+		}
+	}
+	return nil, fmt.Errorf("no port of a fabric is open whose address is of the family of %v: %w", dst, syscall.ENETUNREACH)
+}
+
+// fabricPorts lists the addresses of the open ports of fabrics.
+func (r *Registry) fabricPorts() (list []netip.AddrPort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, e := range r.open {
+		if e.Fabric != nil {
+			list = append(list, at)
+		}
+	}
+	slices.SortFunc(list, netip.AddrPort.Compare)
+	return list
 }
 
 func (c *connections) reach(src, dst netip.Addr, o *cma.DeviceOptions) (*Lease, error) {

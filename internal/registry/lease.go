@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/cma"
+	"softrdma/internal/fabric/sa"
 	"softrdma/internal/object"
 )
 
@@ -27,6 +29,14 @@ type Lease struct {
 
 // Device returns the leased device.
 func (l *Lease) Device() *adapter.Device { return l.e.Adapter }
+
+// Fabric implements cma.Lease.
+func (l *Lease) Fabric() cma.Fabric {
+	if l.e.Fabric == nil {
+		return nil
+	}
+	return sa.New(l.e.Fabric, l.e.Adapter)
+}
 
 // Release ends the lease.
 func (l *Lease) Release() {

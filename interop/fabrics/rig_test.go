@@ -82,6 +82,13 @@ func newRig(t *testing.T, args ...string) *rig {
 	return r
 }
 
+// within returns the rig for a part of a test, at whose end its processes end.
+func (r *rig) within(t *testing.T) *rig {
+	x := *r
+	x.t = t
+	return &x
+}
+
 // A process runs until the test ends.
 type process struct {
 	r    *rig
@@ -118,6 +125,16 @@ func (r *rig) start(argv ...string) *process {
 
 // signal sends a signal to the process and its children.
 func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
+
+// ended reports whether the process has ended.
+func ended(p *process) bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // await waits until the process has printed words.
 func (p *process) await(words string) {

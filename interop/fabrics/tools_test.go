@@ -198,6 +198,47 @@ func TestTransferSurvivesACutCable(t *testing.T) {
 	server.succeeds()
 }
 
+// TestProgramsConnectByAddress runs programs of rdma_cm, which name their peers by IP address.
+// opensm answers their questions for paths.
+func TestProgramsConnectByAddress(t *testing.T) {
+	r := newRig(t, "--topology", tree, "--no-sm")
+	r.opensm("node-0")
+	const addr = "10.77.0.15" // of node-14
+	for _, x := range []struct{ name, server, client, words string }{
+		{"rping", "rping -s -v -C 3 -a " + addr, "rping -c -v -C 3 -a " + addr, "ping data: rdma-ping-2: CDEFGH"},
+		{"ucmatose", "ucmatose -b " + addr, "ucmatose -s " + addr, "return status 0"},
+		{"udaddy", "udaddy -b " + addr, "udaddy -s " + addr, "return status 0"},
+		{"rstream", "rstream -S 4096 -C 100 -b " + addr, "rstream -S 4096 -C 100 -s " + addr, "800k"},
+		{"write", "ib_write_bw -F -R -n 200", "ib_write_bw -F -R -n 200 " + addr, "rdma_cm QPs\t : ON"},
+		{"send", "ib_send_lat -F -R -n 200", "ib_send_lat -F -R -n 200 " + addr, "rdma_cm QPs\t : ON"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			r := r.within(t)
+			var server, client *process
+			r.eventually("a connection", func() bool { // nothing tells when a server listens
+				perftest := strings.HasPrefix(x.server, "ib_")
+				if server == nil || perftest || ended(server) {
+					if server != nil { // perftest's is lost with a client that came early
+						server.signal(syscall.SIGKILL)
+						<-server.done
+					}
+					server = r.at("node-14", append([]string{"stdbuf", "-oL"}, strings.Fields(x.server)...)...)
+				}
+				if perftest {
+					server.await("Waiting for client")
+				}
+				client = r.at("node-2", strings.Fields(x.client)...)
+				<-client.done
+				return client.err == nil
+			})
+			if said := client.said.String(); !strings.Contains(said, x.words) {
+				t.Errorf("no %q in:\n%s", x.words, said)
+			}
+			server.succeeds()
+		})
+	}
+}
+
 // TestManagersTakeOverFromEachOther ends opensm and the fabric's own manager in turn.
 func TestManagersTakeOverFromEachOther(t *testing.T) {
 	r := newRig(t, "--topology", "star:4", "--priority", "5")

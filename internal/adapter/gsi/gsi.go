@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"softrdma/internal/cm"
+	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
@@ -53,9 +54,6 @@ type Datagram struct {
 // the datagram is the caller's again when it returns.
 type Handler func(d *Datagram) (taken bool, dropped reason.Detail)
 
-// classAt is the place of the class in a management datagram.
-const classAt = 1
-
 // MaxQueued bounds the datagrams of Send that wait for Next.
 const MaxQueued = 1024
 
@@ -64,17 +62,30 @@ type GSI struct {
 	CM      *cm.Manager
 	Handler Handler // nil: only the communication manager gets datagrams
 
-	refuse func(reason.Detail)
-	out    cm.Datagram
-	queue  []*Datagram
-	sent   Datagram // in Next; its bytes stay until the next call
-	reply  bool     // of what Next has made
-	psn    psn.PSN
-	in     Datagram
+	refuse  func(reason.Detail)
+	awaited map[uint64]func(*Datagram) // by transaction ID
+	out     cm.Datagram
+	queue   []*Datagram
+	sent    Datagram // in Next; its bytes stay until the next call
+	reply   bool     // of what Next has made
+	psn     psn.PSN
+	in      Datagram
 }
 
-// New makes the machine, and the communication manager with c.
-func New(c cm.Config) *GSI { return &GSI{CM: cm.New(c), refuse: c.Refuse} }
+// New makes the machine, and the communication manager with c. That of a fabric's port has no
+// addresses until Configure.
+func New(fabric bool, c cm.Config) *GSI {
+	g := &GSI{CM: cm.New(c), refuse: c.Refuse}
+	if fabric {
+		g.Configure(&frame.Port{}, c.MTU, nil)
+	}
+	return g
+}
+
+// Configure tells the communication manager what the subnet manager has set at the port.
+func (g *GSI) Configure(p *frame.Port, mtu int, pkeys []uint16) {
+	g.CM.Configure(&cm.Port{GIDs: p.GIDs, LID: p.LID, LMC: p.LMC, MTU: mtu, PKeys: pkeys})
+}
 
 // Replies reports whether the datagram that Next has made answers one of a peer that
 // nothing is known of.
@@ -89,6 +100,18 @@ func (g *GSI) Send(d *Datagram) error {
 	return nil
 }
 
+// Await passes the answer of the subnet's administrator to a transaction to f, for which the
+// rules of a Handler hold.
+func (g *GSI) Await(tid uint64, f func(*Datagram)) {
+	if g.awaited == nil {
+		g.awaited = make(map[uint64]func(*Datagram))
+	}
+	g.awaited[tid] = f
+}
+
+// Forget ends Await.
+func (g *GSI) Forget(tid uint64) { delete(g.awaited, tid) }
+
 // Receive passes a management datagram to the handler or to the manager.
 func (g *GSI) Receive(now time.Duration, in *machine.In) {
 	switch {
@@ -97,21 +120,23 @@ func (g *GSI) Receive(now time.Duration, in *machine.In) {
 	case in.DETH.QKey != QKey:
 		g.refuse(reason.Detail{Reason: reason.PacketQKey, Expected: QKey, Found: uint64(in.DETH.QKey)})
 	case g.handle(in):
-	case in.LRH.Present: // the manager knows no LIDs
-		class := uint64(0)
-		if len(in.Payload) > classAt {
-			class = uint64(in.Payload[classAt])
-		}
-		g.refuse(reason.Detail{Reason: reason.MADClass, Expected: uint64(mad.ClassAdministration), Found: class})
 	default:
-		g.CM.Receive(now, in.Src, in.TOS, in.Payload)
+		g.CM.Receive(now, route(in), in.Payload)
+	}
+}
+
+// route is the way back to the sender of a datagram (IBTA 13.5.3).
+func route(in *machine.In) cm.Route {
+	return cm.Route{
+		Path:      qp.Path{Dst: in.Src, TrafficClass: in.TOS, ServiceLevel: in.LRH.SL, PathBits: in.LRH.PathBits},
+		PKeyIndex: in.PKeyIndex,
 	}
 }
 
 // handle offers a datagram to the handler, and reports whether that is done with it. The
 // manager refuses by name what is no datagram, and what nobody takes.
 func (g *GSI) handle(in *machine.In) bool {
-	if g.Handler == nil || len(in.Payload) != mad.Len {
+	if g.Handler == nil && len(g.awaited) == 0 || len(in.Payload) != mad.Len {
 		return false
 	}
 	copy(g.in.MAD[:], in.Payload)
@@ -124,6 +149,13 @@ func (g *GSI) handle(in *machine.In) bool {
 	g.in.Path = qp.Path{Dst: netip.AddrPortFrom(in.Src.Addr(), ib.UDPPort), TrafficClass: in.TOS, HopLimit: in.TTL}
 	if in.LRH.Present { // IBTA 13.5.3: the answer takes the path back
 		g.in.Path.Dst, g.in.Path.ServiceLevel, g.in.Path.PathBits = in.Src, in.LRH.SL, in.LRH.PathBits
+	}
+	if f := g.awaited[h.TID]; f != nil && h.Class == mad.ClassAdministration && h.Method == mad.MethodGetResponse {
+		f(&g.in)
+		return true
+	}
+	if g.Handler == nil {
+		return false
 	}
 	taken, dropped := g.Handler(&g.in)
 	if dropped.Reason != reason.None {
@@ -142,7 +174,7 @@ func (g *GSI) Next(now time.Duration, out *machine.Out) bool {
 		// A path's flow label spreads the packets of connections. Few datagrams set
 		// one up, and each label would keep a flow open.
 		g.out.Path.FlowLabel = 0
-		g.reply = g.out.Reply
+		g.reply, out.PKeyIndex = g.out.Reply, g.out.PKeyIndex
 		out.Pieces, out.Path = append(out.Pieces[:0], g.out.MAD[:]), &g.out.Path
 	case len(g.queue) > 0:
 		g.sent, g.queue[0] = *g.queue[0], nil

@@ -110,6 +110,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		f.Add(m)
 	}
+	f.Add(append([]byte{byte(Find)}, make([]byte, 16)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) == 0 {
 			return // the end of a connection
@@ -119,6 +120,9 @@ func FuzzMessages(f *testing.F) {
 		}
 		if a.Parse(b) == nil && !bytes.Equal(a.Message()[1:], b[1:]) {
 			t.Errorf("arrival %x", b)
+		}
+		if ip, err := ParseAddr(b); (err == nil) != (len(b) == 17) || err == nil && ip.As16() != [16]byte(b[1:]) {
+			t.Errorf("address %x: %v, %v", b, ip, err)
 		}
 		var h HelloBody
 		var i InfoBody

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,4 +170,23 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 			return answer, nil
 		}
 	}
+}
+
+// FindGID asks a fabric for the GID of the port with an IP address.
+func FindGID(ctx context.Context, name string, ip netip.Addr) (netip.Addr, error) {
+	c, stop, err := dial(ctx, name)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	defer stop()
+	b := ip.As16()
+	if err := c.Send(append([]byte{byte(Find)}, b[:]...)); err != nil {
+		return netip.Addr{}, errors.Join(ctx.Err(), err)
+	}
+	m, _, err := c.Expect(Found, 0)
+	if err != nil {
+		return netip.Addr{}, errors.Join(ctx.Err(), err)
+	}
+	return ParseAddr(m)
 }

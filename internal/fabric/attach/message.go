@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
@@ -26,6 +27,9 @@ const (
 	Arrived // fabric: a packet of queue pair 0
 	Part    // fabric: a part of the answer to a command
 	Last    // fabric: the last part
+
+	Find  // program: 16 bytes, the IP address of a port; it may begin a connection
+	Found // fabric: 16 bytes, the GID of that port, and the end
 )
 
 // MaxMessage is the length of the longest message.
@@ -96,6 +100,14 @@ func ParseJSON(message []byte, body any) error {
 
 func malformed(expected, found uint64) error {
 	return reason.Detail{Reason: reason.FabricMessage, Expected: expected, Found: found}.Err()
+}
+
+// ParseAddr reads the address of a message of kind Find or Found.
+func ParseAddr(m []byte) (netip.Addr, error) {
+	if len(m) != 1+16 {
+		return netip.Addr{}, malformed(1+16, uint64(len(m)))
+	}
+	return netip.AddrFrom16([16]byte(m[1:])), nil
 }
 
 // The lengths of messages with packets of queue pair 0.

@@ -4,6 +4,7 @@ package attach
 
 import (
 	"context"
+	"net/netip"
 
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
@@ -19,6 +20,11 @@ func Open(context.Context, string) (*Port, error) { return nil, errSystem }
 
 // Do fails.
 func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }
+
+// FindGID fails.
+func FindGID(context.Context, string, netip.Addr) (netip.Addr, error) {
+	return netip.Addr{}, errSystem
+}
 
 // Info returns nothing.
 func (p *Port) Info() *Info { return &Info{} }

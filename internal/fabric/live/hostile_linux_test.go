@@ -109,6 +109,8 @@ func TestMalformedMessagesEndTheirConnectionAlone(t *testing.T) {
 		{"no JSON", []byte{byte(attach.Hello), '{'}, []int{0}},
 		{"an unknown kind", []byte{200}, nil},
 		{"a packet before the hello", new(attach.Departure).Message(), nil},
+		{"half an address", []byte{byte(attach.Find), 1, 2, 3}, nil},
+		{"an address and a descriptor", append([]byte{byte(attach.Find)}, make([]byte, 16)...), []int{0}},
 	} {
 		conn := dial(t, f)
 		if err := conn.Send(c.message, c.fds...); err != nil {

@@ -1,12 +1,14 @@
 package live
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -149,6 +151,8 @@ func (f *Fabric) first(c *attach.Conn) (*attachment, error) {
 	switch k := attach.Kind(b[0]); {
 	case k == attach.Command && len(fds) == 0:
 		return nil, f.command(c, b[1:])
+	case k == attach.Find && len(fds) == 0:
+		return nil, f.find(c, b)
 	case k != attach.Hello || len(fds) != 1:
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Hello), Found: uint64(k)}.Err()
 	}
@@ -229,6 +233,32 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
 	}
 	return nil
+}
+
+// find answers which port has an IP address.
+func (f *Fabric) find(c *attach.Conn, question []byte) error {
+	ip, err := attach.ParseAddr(question)
+	if err != nil {
+		return err
+	}
+	ip = ip.Unmap()
+	for at, addrs := range f.config.Addrs {
+		if !slices.Contains(addrs, ip) {
+			continue
+		}
+		var gid [16]byte
+		f.call(func() {
+			g := f.subnet.Agent(at.Node)
+			p := g.PortInfo(at.Port)
+			binary.BigEndian.PutUint64(gid[:], p.GIDPrefix)
+			binary.BigEndian.PutUint64(gid[8:], g.GUIDs(at.Port)[0])
+		})
+		return c.Send(append([]byte{byte(attach.Found)}, gid[:]...))
+	}
+	return &reason.Error{
+		Detail: reason.Detail{Reason: reason.AddressUnreachable},
+		Text:   fmt.Sprintf("no port of fabric %s has the IP address %v", f.config.Name, ip),
+	}
 }
 
 // partLen is the length of a part of an answer.

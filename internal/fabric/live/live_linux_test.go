@@ -317,6 +317,25 @@ func TestCutCable(t *testing.T) {
 	fabrictest.WaitFor(t, "an active port", func() bool { return a.Info().PortInfo.State == smp.PortActive })
 }
 
+func TestAddressesOfPorts(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	b := f.Attach(1).Info()
+	for _, ip := range []string{"10.77.0.2", "::ffff:10.77.0.2"} {
+		gid, err := attach.FindGID(t.Context(), "test", netip.MustParseAddr(ip))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gid.As16(); binary.BigEndian.Uint64(got[:]) != b.PortInfo.GIDPrefix || binary.BigEndian.Uint64(got[8:]) != b.GUIDs[0] {
+			t.Errorf("%s: GID %v", ip, gid)
+		}
+	}
+	_, err := attach.FindGID(t.Context(), "test", netip.MustParseAddr("10.77.0.9"))
+	var named *reason.Error
+	if !errors.As(err, &named) || named.Detail.Reason != reason.AddressUnreachable || !strings.Contains(err.Error(), "no port of fabric test has the IP address 10.77.0.9") {
+		t.Errorf("an address that no port has: %v", err)
+	}
+}
+
 func TestConsole(t *testing.T) {
 	fabrictest.StartWith(t, "star:2", func(c *live.Config) {
 		c.Console = func(_ time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error) {

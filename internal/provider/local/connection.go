@@ -50,12 +50,7 @@ type id struct{ *cma.ID }
 func (x id) SetOwner(owner any) { x.Context = owner }
 
 // Device implements provider.Identity.
-func (x id) Device() netip.AddrPort {
-	if dev := x.ID.Device(); dev != nil {
-		return dev.Local()
-	}
-	return netip.AddrPort{}
-}
+func (x id) Device() netip.AddrPort { return x.ID.DeviceAddr() }
 
 // Removed implements provider.Identity.
 func (x id) Removed() bool { return x.State() == cmid.DeviceRemoval }

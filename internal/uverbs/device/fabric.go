@@ -163,3 +163,18 @@ func rateText(p *smp.PortInfo) string {
 	}
 	return fmt.Sprintf("%d%s Gb/sec (%dX %s)", lane*lanes/10, half, lanes, name)
 }
+
+// PutPath fills in what only a path of a fabric has: GID, LIDs, service level and P_Key. A
+// path that is not known yet has no LIDs.
+func (d *Device) PutPath(r *uapi.UserPathRec, p *qp.Path, pkey uint16) {
+	i := d.Fabric.Info()
+	r.SGID = fabricGIDs(i)[0]
+	if pkey != 0 {
+		binary.BigEndian.PutUint16(r.PKey[:], pkey)
+	}
+	if p.Dst.IsValid() {
+		binary.BigEndian.PutUint16(r.DLID[:], p.LID())
+		binary.BigEndian.PutUint16(r.SLID[:], i.PortInfo.LID|uint16(p.PathBits))
+		r.SL = p.ServiceLevel
+	}
+}

@@ -79,7 +79,7 @@ type CMPair struct{ ID, Arg uint32 }
 // UserPathRec is ib_user_path_rec.
 type UserPathRec struct {
 	DGID, SGID             [16]byte
-	DLID, SLID             uint16
+	DLID, SLID             [2]byte // big endian
 	RawTraffic             uint32
 	FlowLabel              [4]byte // big endian
 	Reversible, MTU        uint32

@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
+	"softrdma/internal/fabric/sa"
 	hostpkg "softrdma/internal/host"
 	"softrdma/internal/uverbs/device"
 )
@@ -65,8 +66,10 @@ func speaks(d *device.Device, p cmid.Protocol) bool {
 		return true
 	case cmid.IWARP:
 		return d.Adapter.IWARP()
+	case cmid.InfiniBand:
+		return d.Fabric != nil
 	}
-	return !d.Adapter.IWARP() && (d.Adapter.Local().Port() == cmid.RoCEv1Port) == (p == cmid.RoCEv1)
+	return !d.Adapter.IWARP() && d.Fabric == nil && (d.Adapter.Local().Port() == cmid.RoCEv1Port) == (p == cmid.RoCEv1)
 }
 
 // meant returns the address that a program means to bind to. As in Linux, the loopback
@@ -85,16 +88,23 @@ func (h host) meant(a netip.AddrPort) netip.AddrPort {
 // Acquire returns the device of an address.
 func (h host) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	if d := h.on(local, o.Protocol); d != nil {
-		return lease{d.Adapter}, nil
+		return lease{d}, nil
 	}
 	return nil, fmt.Errorf("no device has the address %v: %w", local, syscall.EADDRNOTAVAIL)
 }
 
 // A lease is a use of a device, which the server keeps open.
-type lease struct{ dev *adapter.Device }
+type lease struct{ dev *device.Device }
 
-func (l lease) Device() *adapter.Device { return l.dev }
+func (l lease) Device() *adapter.Device { return l.dev.Adapter }
 func (l lease) Release()                {}
+
+func (l lease) Fabric() cma.Fabric {
+	if l.dev.Fabric == nil {
+		return nil
+	}
+	return sa.New(l.dev.Fabric, l.dev.Adapter)
+}
 
 func (h host) Addresses() (list []netip.Addr, _ error) {
 	for _, d := range h.devices {

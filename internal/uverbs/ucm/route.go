@@ -38,14 +38,19 @@ func (m *channel) queryRoute(c *command) error {
 	uapi.PutAddr(r.Dst[:], x.id.Remote())
 	if d := m.all.host.of(x.id.Device()); d != nil {
 		r.NodeGUID, r.PortNum = d.GUID(), 1
+		route := x.id.Route()
 		r.Path[0] = uapi.UserPathRec{DGID: gid(x.id.Remote().Addr()), SGID: gid(x.id.Local().Addr()), PKey: pkey}
-		if route := x.id.Route(); route.MTU != 0 {
+		if d.Fabric != nil {
+			d.PutPath(&r.Path[0], &route.Path, route.PKey)
+			r.Path[0].DGID = gid(route.GID)
+		}
+		if route.MTU != 0 {
 			r.NumPaths = 1
 			p := &r.Path[0]
 			p.Reversible, p.NumbPath, p.MTU, p.MTUSelector = 1, 1, uint32(uapi.MTUNumber(route.MTU)), 2
 			p.HopLimit, p.TrafficClass = route.Path.HopLimit, route.Path.TrafficClass
 			binary.BigEndian.PutUint32(p.FlowLabel[:], route.Path.FlowLabel)
-			p.RateSelector, p.Rate = 2, 2 // 2.5 Gb/s: nothing is paced by it
+			p.RateSelector, p.Rate = 2, max(route.Rate, 2) // otherwise 2.5 Gb/s: nothing is paced by it
 			p.LifeTimeSelector, p.LifeTime = 2, route.PacketLifeTime
 		}
 	}

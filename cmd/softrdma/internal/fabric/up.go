@@ -270,12 +270,18 @@ func (b *builder) algorithm(shape string) (routing.Algorithm, error) {
 func (b *builder) greet(out io.Writer, c *live.Config, from string) {
 	switches, cables := 0, 0
 	var adapters []string
+	var addrs []string // of the adapters, "" for none
 	for i := range c.Fabric.Nodes {
 		n := &c.Fabric.Nodes[i]
 		if n.Kind == topology.Switch {
 			switches++
 		} else {
 			adapters = append(adapters, n.Description)
+			addr := ""
+			if list := c.Addrs[topology.End{Node: i, Port: 1}]; len(list) > 0 {
+				addr = " (" + list[0].String() + ")"
+			}
+			addrs = append(addrs, addr)
 		}
 		for p := range n.Ports {
 			if n.Ports[p].Connected() {
@@ -285,7 +291,8 @@ func (b *builder) greet(out io.Writer, c *live.Config, from string) {
 	}
 	fmt.Fprintf(out, "fabric %s from %s: %s, %s, %s\n", b.name, from, plural(switches, "switch", "switches"), cli.Plural(len(adapters), "adapter"), cli.Plural(cables/2, "link"))
 	if len(adapters) > 1 {
-		fmt.Fprintf(out, "adapters %s to %s\n", adapters[0], adapters[len(adapters)-1])
+		last := len(adapters) - 1
+		fmt.Fprintf(out, "adapters %s%s to %s%s\n", adapters[0], addrs[0], adapters[last], addrs[last])
 	}
 	fmt.Fprintf(out, `
 Look at it from another terminal:

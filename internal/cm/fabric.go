@@ -1,0 +1,134 @@
+package cm
+
+import (
+	"net/netip"
+	"slices"
+
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/mad"
+)
+
+// A Port is what the subnet manager has set at a port of an InfiniBand fabric. Nobody
+// changes it.
+type Port struct {
+	GIDs  []netip.Addr // of which the first is in requests
+	LID   uint16
+	LMC   uint8
+	MTU   int      // active, bytes
+	PKeys []uint16 // by index; 0 for none
+}
+
+// Configure makes the Manager that of a port on an InfiniBand fabric, or tells it what the
+// subnet manager has changed. Its endpoints are those of qp.LIDEndpoint, or GIDs with the LID
+// as number. Connections keep their paths.
+func (m *Manager) Configure(p *Port) {
+	m.port = p
+	m.config.MTU = p.MTU
+	m.gid = mad.GID{}
+	if len(p.GIDs) > 0 {
+		m.gid = mad.GIDFrom(p.GIDs[0])
+	}
+}
+
+// hasGID reports whether requests to a GID are for this device.
+func (m *Manager) hasGID(g mad.GID) bool {
+	if m.port == nil {
+		return g == m.gid
+	}
+	return g != mad.GID{} && slices.ContainsFunc(m.port.GIDs, func(a netip.Addr) bool { return mad.GIDFrom(a) == g })
+}
+
+// pkeyIndex is the entry of the port's table for a path's P_Key.
+func (m *Manager) pkeyIndex(key uint16) (index uint16, ok bool) {
+	if m.port == nil {
+		return 0, samePartition(key, defaultPKey)
+	}
+	i := slices.IndexFunc(m.port.PKeys, func(k uint16) bool { return k == key })
+	if i < 0 { // the peer may be the full member
+		i = slices.IndexFunc(m.port.PKeys, func(k uint16) bool { return k != 0 && samePartition(k, key) && (k|key)&fullMember != 0 })
+	}
+	return uint16(max(i, 0)), i >= 0
+}
+
+// inPartition reports whether the port may talk to members of a key's partition.
+func (m *Manager) inPartition(key uint16) bool {
+	_, ok := m.pkeyIndex(key)
+	return ok
+}
+
+// checkPKey checks the partition of a request; 0 is the default one.
+func (m *Manager) checkPKey(op string, key uint16) error {
+	key = or(key, defaultPKey)
+	if m.inPartition(key) {
+		return nil
+	}
+	return &Error{op, "PKey", reason.Detail{Reason: reason.CMPKey, Expected: uint64(m.firstPKey()), Found: uint64(key)}}
+}
+
+// firstPKey is the key that a refusal names as expected.
+func (m *Manager) firstPKey() uint16 {
+	if m.port == nil || len(m.port.PKeys) == 0 {
+		return defaultPKey
+	}
+	return m.port.PKeys[0]
+}
+
+const fullMember = 0x8000
+
+// samePartition compares P_Keys without their membership (IBTA 10.9.3).
+func samePartition(a, b uint16) bool { return (a^b)&^fullMember == 0 }
+
+// pathBits are the bits of a LID that choose among those of the port.
+func (p *Port) pathBits(lid uint16) uint8 { return uint8(lid & (1<<p.LMC - 1)) }
+
+// requestPath fills in the path of a REQ, seen from its sender (IBTA 12.6.5). As Linux does, it
+// names LIDs only on a path inside the subnet.
+func (p *Port) requestPath(q *mad.Path, c *ConnectParams) {
+	q.SL, q.PacketRate = c.Path.ServiceLevel, c.PacketRate
+	q.HopLimit, q.LocalLID, q.RemoteLID = c.Path.HopLimit, mad.PermissiveLID, mad.PermissiveLID
+	if q.SubnetLocal = !c.Path.Global(); q.SubnetLocal {
+		q.RemoteGID = mad.GIDFrom(c.RemoteGID)
+		q.LocalLID, q.RemoteLID = p.LID|uint16(c.Path.PathBits), c.Path.LID()
+		return
+	}
+	q.HopLimit = or(q.HopLimit, hopLimit)
+}
+
+// replyPath is the path to the peer's queue pair, from its request and the way that the
+// request took.
+func (p *Port) replyPath(q *mad.Path, back *qp.Path) qp.Path {
+	path := qp.Path{Dst: qp.LIDEndpoint(q.LocalLID), ServiceLevel: q.SL, PathBits: p.pathBits(q.RemoteLID)}
+	if q.LocalLID == mad.PermissiveLID { // the sender does not know how it is seen from here
+		path.Dst, path.ServiceLevel, path.PathBits = qp.LIDEndpoint(back.LID()), back.ServiceLevel, back.PathBits
+	}
+	if !q.SubnetLocal {
+		path.Dst = netip.AddrPortFrom(netip.AddrFrom16(q.LocalGID), path.LID())
+		path.FlowLabel, path.TrafficClass, path.HopLimit = q.FlowLabel, q.TrafficClass, q.HopLimit
+	}
+	return path
+}
+
+// home is an endpoint in the form in which peers are compared. On a fabric that is the LID,
+// with or without a GRH. Elsewhere it has no zone, which is this host's alone.
+func (m *Manager) home(a netip.AddrPort) netip.AddrPort {
+	if m.port != nil {
+		return qp.LIDEndpoint(a.Port())
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// same reports whether two endpoints are one peer's. Elsewhere than on a fabric the numbers
+// are not compared, because source ports spread flows.
+func (m *Manager) same(a, b netip.AddrPort) bool {
+	a, b = m.home(a), m.home(b)
+	return a.Addr() == b.Addr() && (m.port == nil || a.Port() == b.Port())
+}
+
+// number is the part of an endpoint that fits in a Detail.
+func (m *Manager) number(a netip.AddrPort) uint64 {
+	if m.port != nil {
+		return uint64(a.Port())
+	}
+	return low(a.Addr())
+}
