@@ -163,11 +163,18 @@ func (l *lane) add(now time.Duration, q *QP, f *txFlow, most int) int {
 		return n
 	}
 	x, o := &l.item, &l.out
+	like := (*ib.WriteHeader)(l.headers[:]) // follow does not use other opcodes
 	for n < most && l.posted.Admit(now, &q.entry) && q.follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
-		o.PutHeaders(l.headers[:])
-		x.Pieces, x.Len = o.Pieces, o.Len
-		l.posted.Post(x)
+		if b := l.posted.Slot(len(like) + o.Len); b != nil {
+			o.PutWrite((*ib.WriteHeader)(b), like)
+			copy(b[len(like):], o.Pieces[0])
+			l.posted.Publish(&x.Head, len(like), o.Len)
+		} else {
+			o.PutWrite((*ib.WriteHeader)(l.headers[:]), like)
+			x.Pieces, x.Len = o.Pieces, o.Len
+			l.posted.Post(x)
+		}
 		n++
 	}
 	x.Pieces = nil
