@@ -243,6 +243,20 @@ func (d *Device) Flush() {
 	}
 }
 
+// Poll makes the device progress on the caller's goroutine, for whatever may complete.
+func (d *Device) Poll() {
+	for _, l := range d.lanes {
+		l.Poll()
+	}
+}
+
+// Attend lets the device progress by itself from now on: who polled so far is going to sleep.
+func (d *Device) Attend() {
+	for _, l := range d.lanes {
+		l.Attend()
+	}
+}
+
 // Close ends the device: every queue pair stops, its memory is forgotten and
 // waiters are woken with ErrClosed. Objects need not be destroyed before. When
 // it returns, by the first or another call, no registered memory is touched
