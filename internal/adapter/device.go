@@ -237,23 +237,17 @@ func (d *Device) Progress() time.Duration {
 }
 
 // Flush sends what pollers left to be sent with their next post: they do something else now.
-func (d *Device) Flush() {
-	for _, l := range d.lanes {
-		l.Flush()
-	}
-}
+func (d *Device) Flush() { d.each((*lane).Flush) }
 
 // Poll makes the device progress on the caller's goroutine, for whatever may complete.
-func (d *Device) Poll() {
-	for _, l := range d.lanes {
-		l.Poll()
-	}
-}
+func (d *Device) Poll() { d.each((*lane).Poll) }
 
 // Attend lets the device progress by itself from now on: who polled so far is going to sleep.
-func (d *Device) Attend() {
+func (d *Device) Attend() { d.each((*lane).Attend) }
+
+func (d *Device) each(f func(*lane)) {
 	for _, l := range d.lanes {
-		l.Attend()
+		f(l)
 	}
 }
 
