@@ -133,7 +133,6 @@ func (f *Fabric) serve(c *attach.Conn, begun func()) {
 	if a == nil {
 		return
 	}
-	f.serving.Go(a.outbox.run)
 	for f.receive(c, a) == nil {
 	}
 	f.call(func() { f.detach(a) })
@@ -195,6 +194,12 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 		a.bell.Close()
 		return nil, errors.Join(err, ringer.Close(), end.Close())
 	}
+	welcomed := make(chan struct{})
+	f.serving.Go(func() { // all that serves the program runs when it is welcomed
+		<-welcomed
+		a.outbox.run()
+	})
+	defer close(welcomed)
 	m, err := attach.AppendJSON(attach.Welcome, attach.InfoBody{Info: info})
 	if err == nil {
 		err = c.SendBell(m, a.bell, end.FD())
