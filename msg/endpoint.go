@@ -2,10 +2,8 @@ package msg
 
 import (
 	"context"
-	"fmt"
 
-	"softrdma/internal/tagged"
-	"softrdma/verbs"
+	"softrdma/internal/message"
 )
 
 // An Endpoint sends to one worker.
@@ -21,18 +19,12 @@ func (e *Endpoint) Send(tag uint64, data []byte) *Request { return e.send(tag, d
 func (e *Endpoint) SendSync(tag uint64, data []byte) *Request { return e.send(tag, data, true) }
 
 func (e *Endpoint) send(tag uint64, data []byte, sync bool) *Request {
-	c := e.c
-	w := c.w
+	w := e.c.w
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	if len(data) > verbs.MaxMessage {
-		r.end(Info{tag, len(data)}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, len(data), verbs.MaxMessage))
-		return r
-	}
-	r.send = tagged.Send{Tag: tag, Data: data, Sync: sync, Context: r}
-	w.machine.Send(c.peer, &r.send)
-	w.flush()
+	r.send = message.Send{Tag: tag, Data: r.piece(data), Length: len(data), Sync: sync}
+	e.post(r)
 	return r
 }
 
