@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"softrdma/internal/message"
-	"softrdma/verbs"
 )
 
 // MaxHeader is the length in bytes up to which an active message may have a header.
@@ -68,7 +67,18 @@ func (e *Endpoint) SendActive(id uint16, header, data []byte) *Request {
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.send.Data, r.send.Length = r.piece(data), len(data)
+	r.send.Data, r.send.Length = r.piece(data)
+	e.sendActive(r, id, header)
+	return r
+}
+
+// SendActiveVec is like SendActive for data in pieces. The program may change the list at once.
+func (e *Endpoint) SendActiveVec(id uint16, header []byte, data [][]byte) *Request {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.send.Data, r.send.Length = r.pieces(data)
 	e.sendActive(r, id, header)
 	return r
 }
@@ -81,18 +91,6 @@ func (e *Endpoint) sendActive(r *Request, id uint16, header []byte) {
 		return
 	}
 	e.post(r)
-}
-
-// post starts a send.
-func (e *Endpoint) post(r *Request) {
-	w, s := e.c.w, &r.send
-	if s.Length > verbs.MaxMessage {
-		r.end(Info{s.Tag, s.Length}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, s.Length, verbs.MaxMessage))
-		return
-	}
-	s.Context = r
-	w.machine.Send(e.c.peer, s)
-	w.flush()
 }
 
 // Keep makes the message and its bytes stay when the handler returns, until Release. Kept messages
@@ -137,7 +135,19 @@ func (m *Active) Receive(buf []byte) *Request {
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.piece(buf), len(buf)
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	m.receive(r)
+	return r
+}
+
+// ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
+// program may change the list at once.
+func (m *Active) ReceiveVec(bufs [][]byte) *Request {
+	w := m.c.w
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
 	m.receive(r)
 	return r
 }

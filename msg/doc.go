@@ -31,6 +31,13 @@
 // choice with Active.Receive. Header and data that came with the message stay beyond the handler if
 // it calls Active.Keep.
 //
+// # Pieces
+//
+// Methods whose names end in Vec take a message in pieces of memory, which are gathered and
+// scattered without another copy:
+//
+//	e.SendVec(7, [][]byte{header, body})
+//
 // # Memory
 //
 // The program owns the bytes of a send and the buffer of a receive. It does not change the bytes

@@ -1,6 +1,8 @@
 package msg
 
 import (
+	"slices"
+
 	"softrdma/internal/message"
 	"softrdma/verbs"
 )
@@ -36,7 +38,14 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 
 func (e env) Expose(s *message.Send, list []message.Segment) ([]message.Segment, error) {
 	r := s.Context.(*Request)
-	for _, b := range s.Data {
+	data := s.Data
+	if n := len(data); n > message.MaxSegments {
+		empty := func(b []byte) bool { return len(b) == 0 }
+		if data = slices.DeleteFunc(data, empty); len(data) > message.MaxSegments {
+			data = [][]byte{slices.Concat(data...)}
+		}
+	}
+	for _, b := range data {
 		if len(b) == 0 {
 			continue
 		}

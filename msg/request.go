@@ -62,10 +62,18 @@ type Request struct {
 	reads     int         // that have not ended
 }
 
-// piece makes a list of one piece of bytes.
-func (r *Request) piece(b []byte) [][]byte {
+// pieces returns a copy of a list of pieces of bytes, and their length.
+func (r *Request) pieces(list [][]byte) (own [][]byte, length int) {
+	for _, b := range list {
+		length += len(b)
+	}
+	return append(r.one[:0], list...), length
+}
+
+// piece returns a list of one piece.
+func (r *Request) piece(b []byte) ([][]byte, int) {
 	r.one[0] = b
-	return r.one[:]
+	return r.one[:], len(b)
 }
 
 // Done returns a channel that is closed when the request has ended. With ProgressCaller some

@@ -193,14 +193,33 @@ func (w *Worker) Address() []byte { return w.address.bytes() }
 func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 	w.mu.Lock()
 	defer w.unlock()
-	r := w.receive(tag, mask, buf)
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	w.receive(r, tag, mask)
+	return r
+}
+
+// ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
+// program may change the list at once.
+func (w *Worker) ReceiveVec(bufs [][]byte, tag, mask uint64) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
+	w.receive(r, tag, mask)
+	return r
+}
+
+// receive posts a receive whose buffer is set in a request.
+func (w *Worker) receive(r *Request, tag, mask uint64) {
+	r.receiving = true
+	r.receive.Tag, r.receive.Mask, r.receive.Context = tag, mask, r
 	if w.closed {
 		r.end(Info{}, ErrClosed)
-		return r
+		return
 	}
 	w.machine.Receive(&r.receive)
 	w.flush()
-	return r
 }
 
 // ReceiveMessage receives a message that Claim took. A message can be received once: a second
@@ -208,7 +227,26 @@ func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 	w.mu.Lock()
 	defer w.unlock()
-	r := w.receive(m.Tag, All, buf)
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	w.receiveMessage(r, m)
+	return r
+}
+
+// ReceiveMessageVec is like ReceiveMessage into a buffer in pieces, which are filled one after the
+// other. The program may change the list at once.
+func (w *Worker) ReceiveMessageVec(bufs [][]byte, m *Message) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
+	w.receiveMessage(r, m)
+	return r
+}
+
+// receiveMessage receives a message into the buffer that is set in a request.
+func (w *Worker) receiveMessage(r *Request, m *Message) {
+	r.receive.Tag, r.receive.Mask, r.receive.Context = m.Tag, All, r
 	switch {
 	case w.closed:
 		r.end(Info{}, ErrClosed)
@@ -219,16 +257,6 @@ func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 		m.m = nil
 		w.flush()
 	}
-	return r
-}
-
-// receive returns the request of a receive into a buffer.
-func (w *Worker) receive(tag, mask uint64, buf []byte) *Request {
-	r := w.request()
-	r.receiving = true
-	r.receive.Buffer, r.receive.Length = r.piece(buf), len(buf)
-	r.receive.Tag, r.receive.Mask, r.receive.Context = tag, mask, r
-	return r
 }
 
 // flush posts what the machine wants to send. The caller holds the lock.
