@@ -1,5 +1,5 @@
 // Package msg sends messages between workers, over any device of package verbs: tagged messages,
-// which receives pick, and active messages, which call handlers. It chooses how a message travels:
+// which receives pick, active messages, which call handlers, and streams of bytes. It chooses how a message travels:
 // the bytes of short messages are sent at once, and the receiver reads long messages from the
 // sender's memory. The semantics are those of UCP.
 //
@@ -30,6 +30,13 @@
 // If the data is long, the handler gets only the header, and reads the data into memory of its
 // choice with Active.Receive. Header and data that came with the message stay beyond the handler if
 // it calls Active.Keep.
+//
+// # Streams
+//
+// An endpoint carries a stream of bytes in both directions, too, for programs that need no messages:
+//
+//	e.SendStream(data)
+//	info, err := e.ReceiveStream(buf).Wait(ctx) // info.Length bytes
 //
 // # Pieces
 //

@@ -56,7 +56,8 @@ type Request struct {
 
 	send      message.Send
 	receive   message.Receive
-	receiving bool
+	receiving bool        // receive waits for a tag
+	stream    *connection // of which receive receives the stream
 	one       [1][]byte   // the bytes, if they are in one piece
 	regions   []*verbs.MR // over the bytes that READs move
 	reads     int         // that have not ended
@@ -130,13 +131,19 @@ func (r *Request) Then(f func(Info, error)) {
 	f(r.info, r.err)
 }
 
-// Cancel ends a receive that has no message yet, with ErrCanceled. It reports whether it did.
-// Sends cannot be canceled.
+// Cancel ends a receive that has no message yet, or no bytes of a stream, with ErrCanceled. It
+// reports whether it did. Sends cannot be canceled.
 func (r *Request) Cancel() bool {
 	w := r.worker
 	w.mu.Lock()
 	defer w.unlock()
-	return r.receiving && !r.ended.Load() && w.machine.Cancel(&r.receive)
+	switch {
+	case r.ended.Load():
+		return false
+	case r.stream != nil:
+		return w.machine.CancelStream(r.stream.peer, &r.receive)
+	}
+	return r.receiving && w.machine.Cancel(&r.receive)
 }
 
 // Release gives a request that has ended back to the worker, which uses it again. The program

@@ -31,6 +31,7 @@ const (
 const (
 	MaxEager      = 1 << 20 // bytes
 	MaxUnexpected = 1 << 10 // messages
+	MaxStream     = 1 << 30 // bytes
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
@@ -54,6 +55,10 @@ type Config struct {
 	// means 64. Further sends to the worker wait until handlers have returned, or messages that they
 	// kept are released.
 	Active int
+
+	// Stream is how many bytes of each peer's stream the worker keeps until they are received, at most
+	// MaxStream; 0 means 128 KiB. Further bytes wait in the sender's memory.
+	Stream int
 
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
@@ -100,6 +105,9 @@ func (c *Config) complete() error {
 	if err == nil {
 		err = set("Active", &c.Active, MaxUnexpected, 64)
 	}
+	if err == nil {
+		err = set("Stream", &c.Stream, MaxStream, 128<<10)
+	}
 	return err
 }
 
@@ -129,9 +137,10 @@ type Worker struct {
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
 	spare    []*Request
-	calls    []call // functions to call without the lock
-	called   []call // the memory of earlier calls
-	calling  bool   // a goroutine makes calls
+	peers    []*message.Peer // for Readable
+	calls    []call          // functions to call without the lock
+	called   []call          // the memory of earlier calls
+	calling  bool            // a goroutine makes calls
 	handlers map[uint16]Handler
 	unknown  uint64 // active messages without a handler
 	pollers  int    // goroutines that poll in wait
@@ -148,7 +157,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
-	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
 	w.machine = message.New(env{w}, accepts)
 	var err error
 	if w.pd, err = dev.AllocPD(); err != nil {

@@ -38,6 +38,11 @@ type end struct {
 	held    []*active
 	handled int // active messages of the other end that arrived here
 	actives []*Send
+
+	streamed []byte // bytes of the stream that were sent
+	read     int    // bytes of the other end's stream that were read
+	reading  []*Receive
+	chunks   []*Chunk
 }
 
 // An active is an active message that the end has not released, or whose data is being read.
@@ -64,7 +69,10 @@ func (w *world) failf(format string, a ...any) {
 	}
 }
 
-func (e *end) Transmit(_ *Peer, h *Header, payload [][]byte) {
+func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
+	if p.err != nil {
+		e.world.failf("frame to a peer that has failed")
+	}
 	b := make([]byte, HeaderLen)
 	h.Put(b)
 	if b = append(b, slices.Concat(payload...)...); e.other != nil && len(b) > e.other.w.config.FrameLen() {
@@ -111,6 +119,17 @@ func (e *end) Sent(s *Send, err error) { e.over(s, err) }
 // takes its tag.
 func (e *end) Received(r *Receive, i Info, err error) {
 	e.over(r, err)
+	if j := slices.Index(e.reading, r); j >= 0 {
+		e.reading = slices.Delete(e.reading, j, j+1)
+		if j > 0 && err != ErrCanceled && r.Length > 0 {
+			e.world.failf("receives of a stream end in another order")
+		}
+		if err == nil && r.Length > i.Length && (r.All || i.Length == 0) {
+			e.world.failf("receive of %d bytes of a stream ends with %d", r.Length, i.Length)
+		}
+		e.readBytes(slices.Concat(r.Buffer...)[:i.Length])
+		return
+	}
 	if err != nil {
 		return
 	}
@@ -211,6 +230,61 @@ func (e *end) Over(a *Active) {
 	e.held = slices.Delete(e.held, i, i+1)
 }
 
+// stream sends bytes of the stream.
+func (e *end) stream(n int) {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(e.world.rng.Uint32())
+	}
+	e.streamed = append(e.streamed, b...)
+	s := &Send{Class: Stream, Data: e.world.pieces(b), Length: n}
+	e.sends = append(e.sends, s)
+	e.w.Send(e.peer, s)
+}
+
+// readBytes checks that bytes of the stream come once and in order.
+func (e *end) readBytes(b []byte) {
+	if e.other == nil {
+		return
+	}
+	if sent := e.other.streamed; e.read+len(b) > len(sent) || !bytes.Equal(sent[e.read:e.read+len(b)], b) {
+		e.world.failf("other bytes of the stream arrive at %d", e.read)
+	}
+	e.read += len(b)
+}
+
+// readStream reads some of the stream in one of the ways.
+func (e *end) readStream() {
+	rng := e.world.rng
+	switch rng.IntN(5) {
+	case 0, 1:
+		r := e.buffer(rng.IntN(100))
+		r.All = rng.IntN(3) == 0
+		e.reading = append(e.reading, r)
+		e.w.ReceiveStream(e.peer, r)
+	case 2:
+		readable := len(e.w.Readable(make([]*Peer, 0, 1))) == 1
+		c, _ := e.w.TakeStream(e.peer)
+		if (c != nil) != readable {
+			e.world.failf("a stream with bytes is not readable, or the reverse")
+		}
+		if c != nil {
+			e.readBytes(c.Bytes)
+			e.chunks = append(e.chunks, c)
+		}
+	case 3:
+		if len(e.chunks) > 0 {
+			i := rng.IntN(len(e.chunks))
+			e.w.ReleaseChunk(e.chunks[i])
+			e.chunks = slices.Delete(e.chunks, i, i+1)
+		}
+	case 4:
+		if len(e.reading) > 0 {
+			e.w.CancelStream(e.peer, e.reading[rng.IntN(len(e.reading))])
+		}
+	}
+}
+
 // handle does something with one of the active messages.
 func (e *end) handle(receive bool) {
 	if len(e.held) == 0 {
@@ -280,7 +354,7 @@ func (e *end) step() {
 	tag := rng.Uint64N(3)
 	mask := []uint64{tagmatch.All, tagmatch.All, 0, 1}[rng.IntN(4)]
 	size := []int{200, 200, 200, 10}[rng.IntN(4)]
-	switch rng.IntN(13) {
+	switch rng.IntN(16) {
 	case 0, 1:
 		e.send(rng.IntN(100), tag, rng.IntN(4) == 0)
 	case 2, 3:
@@ -316,13 +390,20 @@ func (e *end) step() {
 		e.sendActive(rng.IntN(100), []uint64{1, 2, unknown}[tag])
 	case 12:
 		e.handle(rng.IntN(2) == 0)
+	case 13:
+		e.stream(rng.IntN(200))
+	case 14, 15:
+		e.readStream()
 	}
 }
 
 // drain lets everything end: both ends receive all that comes.
 func (w *world) drain(failed bool) {
-	for range 2000 {
+	for round, busy := 0, 0; round < busy+100; round++ {
 		for _, e := range w.ends {
+			if len(e.out)+len(e.fetches)+len(e.held)+len(e.peer.in.chunks) > 0 {
+				busy = round
+			}
 			e.deliver()
 			e.fetch()
 			for len(e.claimed) > 0 {
@@ -333,11 +414,28 @@ func (w *world) drain(failed bool) {
 				e.w.Receive(e.buffer(200))
 			}
 			e.handle(w.rng.IntN(2) == 0)
+			e.readStream()
 		}
 	}
 	for _, e := range w.ends {
 		for _, r := range e.receives {
-			e.w.Cancel(r)
+			if _, ended := e.ended[r]; !ended && !slices.Contains(e.reading, r) {
+				e.w.Cancel(r)
+			}
+		}
+		for len(e.reading) > 0 && w.err == nil {
+			if r := e.reading[0]; !e.w.CancelStream(e.peer, r) {
+				e.reading = e.reading[1:]
+				if !r.All { // with All it waits for bytes that nobody sends
+					w.failf("a receive of a stream never ends")
+				}
+				e.readBytes(slices.Concat(r.Buffer...)[:r.filled])
+				e.ended[r] = nil
+			}
+		}
+		for len(e.chunks) > 0 {
+			e.w.ReleaseChunk(e.chunks[0])
+			e.chunks = e.chunks[1:]
 		}
 		for _, r := range e.receives {
 			if _, ok := e.ended[r]; !ok {
@@ -360,9 +458,31 @@ func (w *world) drain(failed bool) {
 		if n := e.peer.active.credits + e.other.peer.active.owed; !failed && n != e.other.w.config.Active {
 			w.failf("%d credits of active messages, expected %d", n, e.other.w.config.Active)
 		}
+		if sent := len(e.other.streamed); !failed && e.read != sent {
+			w.failf("%d bytes of the stream arrived, expected %d", e.read, sent)
+		}
 		if len(e.held) > 0 || !failed && e.handled != len(e.other.actives) {
 			w.failf("%d active messages of %d arrived, %d are not over", e.handled, len(e.other.actives), len(e.held))
 		}
+	}
+}
+
+// connect makes two ends of a connection.
+func (w *world) connect(configs [2]Config) {
+	for i := range w.ends {
+		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
+		e.w = New(e, configs[i])
+		e.peer = e.w.NewPeer(configs[1-i])
+		w.ends[i] = e
+	}
+	w.ends[0].other, w.ends[1].other = w.ends[1], w.ends[0]
+}
+
+// flow delivers all frames.
+func (w *world) flow() {
+	for len(w.ends[0].out)+len(w.ends[1].out) > 0 {
+		w.ends[0].deliver()
+		w.ends[1].deliver()
 	}
 }
 
@@ -371,15 +491,9 @@ func play(seed uint64) error {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
 	var configs [2]Config
 	for i := range configs {
-		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6)}
+		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6), Stream: 1 + w.rng.IntN(300)}
 	}
-	for i := range w.ends {
-		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
-		e.w = New(e, configs[i])
-		e.peer = e.w.NewPeer(configs[1-i])
-		w.ends[i] = e
-	}
-	w.ends[0].other, w.ends[1].other = w.ends[1], w.ends[0]
+	w.connect(configs)
 	steps := 50 + w.rng.IntN(300)
 	failAt := -1
 	if w.rng.IntN(3) == 0 {
@@ -417,6 +531,46 @@ func TestEveryOperationEndsOnceWithTheRightBytes(t *testing.T) {
 	}
 }
 
+// A receiver that keeps most of what it may keep goes on to receive with the rest.
+func TestReceiverThatKeepsMuchStillReceives(t *testing.T) {
+	w := &world{rng: rand.New(rand.NewPCG(1, 2))}
+	c := Config{Eager: 60, Credits: 8, Announced: 8, Active: 8, Stream: 80}
+	w.connect([2]Config{c, c})
+	a, b := w.ends[0], w.ends[1]
+	for range 12 {
+		a.sendActive(1, 1)
+		a.stream(10)
+	}
+	w.flow()
+	if len(b.held) != c.Active || b.peer.in.unpaid != c.Stream {
+		t.Fatalf("%d active messages and %d bytes arrived", len(b.held), b.peer.in.unpaid)
+	}
+	for i := range 4 { // one at a time; the other seven stay
+		b.w.ReleaseActive(&b.held[len(b.held)-1].Active)
+		w.flow()
+		if b.handled != c.Active+i+1 {
+			t.Errorf("after %d releases %d active messages arrived", i+1, b.handled)
+		}
+	}
+	for range 6 { // 60 of the 80 bytes stay
+		chunk, _ := b.w.TakeStream(b.peer)
+		b.readBytes(chunk.Bytes)
+		b.chunks = append(b.chunks, chunk)
+	}
+	for b.read < 120 {
+		r := b.buffer(10)
+		b.reading = append(b.reading, r)
+		b.w.ReceiveStream(b.peer, r)
+		w.flow()
+		if _, ended := b.ended[r]; !ended {
+			t.Fatalf("the stream stops after %d of 120 bytes, with 60 kept", b.read)
+		}
+	}
+	if w.err != nil {
+		t.Error(w.err)
+	}
+}
+
 func FuzzArrive(f *testing.F) {
 	for k := kindEager; k < kinds; k++ {
 		f.Add([]byte{version, byte(k), HeaderLen - 1: 0})
@@ -426,7 +580,7 @@ func FuzzArrive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{rng: rand.New(rand.NewPCG(1, 2))}
 		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
-		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2}
+		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2, Stream: 20}
 		e.w = New(e, c)
 		e.peer = e.w.NewPeer(c)
 		r := &Receive{Buffer: [][]byte{make([]byte, 8)}, Length: 8}

@@ -18,6 +18,8 @@ type Peer struct {
 		owed    int // credits to return
 		unpaid  int // active messages that arrived and whose credits were not returned
 	}
+	window   int // bytes of the stream that may be sent
+	in       stream
 	number   uint32
 	queues   [classes][]*Send // for credits or for finishes, oldest first
 	sends    map[uint32]*Send // for their finish
@@ -29,7 +31,7 @@ type Peer struct {
 
 // NewPeer returns a connection to a worker with a configuration, on which nothing was sent yet.
 func (w *Worker) NewPeer(c Config) *Peer {
-	p := &Peer{config: c, credits: c.Credits, sends: map[uint32]*Send{}}
+	p := &Peer{config: c, credits: c.Credits, window: c.Stream, sends: map[uint32]*Send{}}
 	p.active.credits = c.Active
 	return p
 }
@@ -56,8 +58,11 @@ func (w *Worker) Send(p *Peer, s *Send) {
 
 // begin sends the first frame of a message, and reports whether the peer's limits allow it.
 func (w *Worker) begin(p *Peer, s *Send) bool {
-	if s.Class == Actives {
+	switch s.Class {
+	case Actives:
 		return w.beginActive(p, s)
+	case Stream:
+		return w.beginStream(p, s)
 	}
 	h := &w.out // a local header would escape
 	*h = Header{tag: s.Tag, length: uint64(s.Length), number: p.number}
@@ -188,4 +193,5 @@ func (w *Worker) Fail(p *Peer, err error) {
 		r.fetching = nil
 		w.received(r, m, err)
 	}
+	w.failStream(p, err)
 }

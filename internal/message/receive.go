@@ -118,6 +118,10 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 		w.message(p, h, nil)
 	case kindActive, kindActiveAnnounce:
 		return w.takeActive(p, h, payload)
+	case kindStream:
+		return w.takeStream(p, h, payload)
+	case kindWindow:
+		return w.takeWindow(p, h)
 	case kindFinish:
 		return w.finished(p, h)
 	}
