@@ -22,6 +22,7 @@ const (
 	workSend = iota
 	workReceive
 	workRead
+	workAccess
 )
 
 // id returns the number of a work request.
@@ -33,22 +34,24 @@ func (c *connection) id(kind, i int) uint64 {
 type connection struct {
 	w      *Worker
 	number uint32 // of the worker's connections, in completions
+	worker uint64 // the peer's; 0 if it is not known
 	peer   *tagged.Peer
 	conn   *rdmacm.Conn
 	qp     *verbs.QP
 	room   int // completions in the worker's queue
 
-	out, in slots
-	free    []int // slots of out
-	backlog []work
-	reads   [maxReads]*tagged.Receive
-	reading int
-	started bool       // conn is established and set
-	early   []verbs.WC // completions before that
-	ended   bool       // conn has ended
-	broken  error      // why work could not be posted
-	err     error      // why the connection failed
-	idle    *Request   // ends when nothing is in flight; nil if nobody waits
+	out, in  slots
+	free     []int // slots of out
+	backlog  []work
+	pipeline pipeline
+	reads    [maxReads]*tagged.Receive
+	reading  int
+	started  bool       // conn is established and set
+	early    []verbs.WC // completions before that
+	ended    bool       // conn has ended
+	broken   error      // why work could not be posted
+	err      error      // why the connection failed
+	idle     *Request   // ends when nothing is in flight; nil if nobody waits
 
 	sge [1]verbs.SGE
 }
@@ -94,8 +97,9 @@ type work struct {
 func (w *Worker) newConnection(takes tagged.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
 	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
 	c.peer.Context = c
+	c.pipeline.c = c
 	receives := w.config.Unexpected + spareRecv
-	if err = w.reserve(c, sendSlots+maxReads+receives); err != nil {
+	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
 		return c, err
 	}
 	if c.out, err = w.newSlots(sendSlots, tagged.HeaderLen+takes.Eager); err != nil {
@@ -105,8 +109,8 @@ func (w *Worker) newConnection(takes tagged.Config, create func(verbs.QPConfig) 
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
-		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
-		PeerTimeout: w.config.PeerTimeout, SignalAll: true,
+		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads + maxAccesses, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout, SignalAll: true,
 	})
 	if err != nil {
 		return c, err
@@ -143,11 +147,7 @@ func (c *connection) complete(wc *verbs.WC) {
 		return
 	}
 	if wc.Status != verbs.Success {
-		err := c.conn.Err() // names the cause of flushed work
-		if err == nil {
-			err = wc.Err()
-		}
-		c.fail(err)
+		c.fail(c.why(wc))
 		return
 	}
 	i := int(uint16(wc.WRID))
@@ -167,6 +167,8 @@ func (c *connection) complete(wc *verbs.WC) {
 		c.reads[i] = nil
 		c.reading--
 		c.w.machine.Fetched(r, nil)
+	case workAccess:
+		c.pipeline.complete(i)
 	}
 	if len(c.backlog) > 0 || c.idle != nil {
 		c.w.dirty = append(c.w.dirty, c)
@@ -198,7 +200,7 @@ func (c *connection) push() {
 		c.fail(c.broken)
 		return
 	}
-	if c.idle != nil && len(c.free) == sendSlots && c.peer.Waiting() == 0 {
+	if c.idle != nil && len(c.free) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
 		c.idle.end(Info{}, nil)
 		c.idle = nil
 	}
@@ -245,6 +247,7 @@ func (c *connection) fail(err error) {
 	_ = c.conn.Disconnect() // it may have ended; afterwards no READ writes to a buffer
 	w := c.w
 	w.machine.Fail(c.peer, c.err)
+	c.pipeline.endAll(c.err)
 	if c.idle != nil {
 		c.idle.end(Info{}, c.err)
 		c.idle = nil
@@ -285,6 +288,7 @@ func (c *connection) release() {
 	}
 	c.in.release()
 	c.out.release()
+	c.pipeline.results.release()
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection

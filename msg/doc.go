@@ -1,6 +1,7 @@
-// Package msg sends tagged messages between workers, over any device of package verbs. It
-// chooses how a message travels: the bytes of short messages are sent at once, and the receiver
-// reads long messages from the sender's memory. The semantics are those of UCP's tags.
+// Package msg sends tagged messages between workers and accesses their memory, over any device of
+// package verbs. It chooses how a message travels: the bytes of short messages are sent at once, and
+// the receiver reads long messages from the sender's memory. The semantics are those of UCP's tags
+// and remote memory.
 //
 // A Worker receives messages from all workers that know its address, which programs exchange
 // themselves. Connect makes an Endpoint, which sends to one worker:
@@ -25,6 +26,17 @@
 // Config.Unexpected messages of up to Config.Eager bytes. Further messages, and longer ones, stay
 // in the sender's memory, so their requests end only after a receive has matched them. After
 // Config.Announced of them, sends wait without any frame.
+//
+// # Remote memory
+//
+// Map makes a Region of memory that peers can access. They need its key, which programs exchange.
+// Remote of an endpoint reads the key; Put, Get and atomic operations of the result access the memory
+// without the peer's program:
+//
+//	region, err := w.Map(buf, msg.AllowAll) // and send region.Key()
+//	m, err := e.Remote(key)                 // at the other end
+//	m.Put(0, data)
+//	_, err = e.Flush().Wait(ctx)            // data is in buf
 //
 // # Progress
 //

@@ -28,3 +28,17 @@ func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
 	x.PrivateData = private
 	return refusal(&x, a)
 }
+
+// PackKey returns a key.
+func PackKey(worker, address, length uint64, rkey uint32, r Rights) []byte {
+	return (&key{rights: r, worker: worker, address: address, length: length, key: rkey}).bytes()
+}
+
+// Repack returns the bytes of the key that b is read as.
+func Repack(b []byte) ([]byte, error) {
+	k, err := parseKey(b)
+	if err != nil {
+		return nil, err
+	}
+	return k.bytes(), nil
+}

@@ -39,7 +39,7 @@ type Info struct {
 	Length int // in bytes
 }
 
-// A Request is an operation that was started: a send or a receive. Until it has ended the
+// A Request is an operation that was started: a send, a receive, or one on remote memory. Until it has ended the
 // program does not change a send's bytes and does not use a receive's buffer.
 type Request struct {
 	worker *Worker
@@ -54,6 +54,7 @@ type Request struct {
 	receive   tagged.Receive
 	receiving bool
 	region    *verbs.MR // over the bytes that a READ moves
+	parts     int       // accesses that have not ended
 }
 
 // Done returns a channel that is closed when the request has ended. With ProgressCaller some

@@ -56,7 +56,9 @@ type Config struct {
 	Progress Progress
 
 	// Refused, if not nil, is called with the reason for each connection request that the worker
-	// refuses. It matches ErrAddress, ErrVersion or ErrStale if the request is at fault.
+	// refuses. It matches ErrAddress, ErrVersion or ErrStale if the request is at fault. It is
+	// also called, with an error that matches ErrRefused, for each connection that ended because
+	// the peer tried an access for which it has no right. It must not block.
 	Refused func(from netip.AddrPort, err error)
 }
 
@@ -113,12 +115,15 @@ type Worker struct {
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
 	spare    []*Request
+	regions  []*Region
 	calls    []call
 	pollers  int // goroutines that poll in wait
 	sleepers int // goroutines that sleep in wait
 	pipe     [2]*os.File
 	signaled bool // pipe has a byte
 	closed   bool
+
+	spareAccesses []*access
 }
 
 // NewWorker makes a worker on a device. The caller closes the worker before the device. The
@@ -264,6 +269,9 @@ func (w *Worker) Close() error {
 		if f != nil {
 			_ = f.Close() // holds no data of the program
 		}
+	}
+	if e := w.unmapAll(); err == nil {
+		err = e
 	}
 	if e := w.cq.Destroy(); err == nil {
 		err = e
