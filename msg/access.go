@@ -53,7 +53,7 @@ func (p *pipeline) prepare() (err error) {
 		return nil
 	}
 	if p.results, err = p.c.w.newSlots(maxAccesses, shortAccess); err != nil {
-		p.results.release()
+		p.release()
 		p.results = slots{}
 		return err
 	}
@@ -189,6 +189,12 @@ func (p *pipeline) idle() bool {
 	return len(p.waiting) == 0 && (p.results.region == nil || len(p.free) == maxAccesses)
 }
 
+// release gives back the memory of results.
+func (p *pipeline) release() {
+	p.results.deregister()
+	p.results.free()
+}
+
 // endAll ends all accesses of a connection that has failed. The device does not use their memory
 // any more.
 func (p *pipeline) endAll(err error) {
@@ -253,23 +259,19 @@ func (w *Worker) access(r *Request, kind accessKind) *access {
 	return x
 }
 
-// why returns why a connection ends with an unsuccessful completion. At the end that refused an access
-// it reports the refusal.
+// why returns why a connection ends with an unsuccessful completion. Both ends of a refused access
+// report the refusal.
 func (c *connection) why(wc *verbs.WC) error {
 	err := wc.Err()
 	status := wc.Status
 	if e := (*verbs.CompletionError)(nil); status == verbs.WRFlushErr && errors.As(err, &e) {
 		status = verbs.Status(e.Found()) // of the first error
 	}
-	switch {
-	case status == verbs.RemAccessErr:
-		err = fmt.Errorf("%w: %w", ErrRefused, err)
-		if refused := c.w.config.Refused; refused != nil && c.worker == 0 {
-			from := c.conn.RemoteAddr()
-			c.w.calls = append(c.w.calls, call{f: func(_ Info, err error) { refused(from, err) }, err: err})
-		}
-	case c.conn.Err() != nil:
-		return c.conn.Err() // names the cause of flushed work
+	if status == verbs.RemAccessErr {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if cause := c.conn.Err(); cause != nil {
+		return cause // of flushed work
 	}
 	return err
 }

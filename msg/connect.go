@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -40,7 +40,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 		c.release()
 		return nil, err
 	}
-	return &Endpoint{c}, nil
+	return &c.endpoint, nil
 }
 
 // refusal names the reason for which a worker rejected a connection.
@@ -98,7 +98,7 @@ func (w *Worker) answer(r *rdmacm.Request) error {
 	return w.admit(r, h.accepts)
 }
 
-func (w *Worker) admit(r *rdmacm.Request, takes tagged.Config) error {
+func (w *Worker) admit(r *rdmacm.Request, takes message.Config) error {
 	c, err := w.newConnection(takes, func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(w.pd, cfg) })
 	if err == nil {
 		c.conn, err = r.Accept(w.context, rdmacm.ConnParam{PrivateData: w.address.hello.bytes()})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -35,16 +35,22 @@ type connection struct {
 	w      *Worker
 	number uint32 // of the worker's connections, in completions
 	worker uint64 // the peer's; 0 if it is not known
-	peer   *tagged.Peer
+	peer   *message.Peer
 	conn   *rdmacm.Conn
 	qp     *verbs.QP
 	room   int // completions in the worker's queue
 
+	endpoint Endpoint
 	out, in  slots
-	free     []int // slots of out
+	vacant   []int    // slots of out
+	actives  []Active // by slot of in
+	arriving int      // the slot of the frame that the machine takes
+	taken    bool     // an active message keeps that slot
+	held     int      // slots that active messages keep
+	released bool     // only active messages use memory of in
 	backlog  []work
 	pipeline pipeline
-	reads    [maxReads]*tagged.Receive
+	reads    [maxReads]*message.Receive
 	reading  int
 	started  bool       // conn is established and set
 	early    []verbs.WC // completions before that
@@ -74,10 +80,14 @@ func (w *Worker) newSlots(n, size int) (s slots, err error) {
 
 func (s *slots) bytes(i int) []byte { return s.memory.Bytes()[i*s.size : (i+1)*s.size] }
 
-func (s *slots) release() {
+func (s *slots) deregister() {
 	if s.region != nil {
 		_ = s.region.Deregister() // no window is bound to it
 	}
+}
+
+// free frees the memory, which is not registered any more.
+func (s *slots) free() {
 	if s.memory != nil {
 		_ = s.memory.Free() // no region is left
 	}
@@ -86,26 +96,26 @@ func (s *slots) release() {
 // work is a frame or a READ that waits for room in the send queue.
 type work struct {
 	frame   []byte
-	read    *tagged.Receive
+	read    *message.Receive
+	to      []byte // what a READ fills
 	address uint64
 	key     uint32
-	n       int
 }
 
 // newConnection makes a connection with its receives posted. After an error the caller releases
 // what there is of it.
-func (w *Worker) newConnection(takes tagged.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
 	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
-	c.peer.Context = c
-	c.pipeline.c = c
-	receives := w.config.Unexpected + spareRecv
+	c.peer.Context, c.endpoint.c, c.pipeline.c = c, c, c
+	receives := w.config.Unexpected + w.config.Active + spareRecv
+	c.actives = make([]Active, receives)
 	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
 		return c, err
 	}
-	if c.out, err = w.newSlots(sendSlots, tagged.HeaderLen+takes.Eager); err != nil {
+	if c.out, err = w.newSlots(sendSlots, takes.FrameLen()); err != nil {
 		return c, err
 	}
-	if c.in, err = w.newSlots(receives, tagged.HeaderLen+w.config.Eager); err != nil {
+	if c.in, err = w.newSlots(receives, w.address.accepts.FrameLen()); err != nil {
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
@@ -116,7 +126,7 @@ func (w *Worker) newConnection(takes tagged.Config, create func(verbs.QPConfig) 
 		return c, err
 	}
 	for i := range sendSlots {
-		c.free = append(c.free, i)
+		c.vacant = append(c.vacant, i)
 	}
 	for i := range receives {
 		if err := c.receive(i); err != nil {
@@ -153,10 +163,11 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		c.free = append(c.free, i)
+		c.vacant = append(c.vacant, i)
 	case workReceive:
+		c.arriving, c.taken = i, false
 		err := c.w.machine.Arrive(c.peer, c.in.bytes(i)[:wc.ByteLen])
-		if err == nil {
+		if err == nil && !c.taken {
 			err = c.receive(i)
 		}
 		if err != nil {
@@ -166,7 +177,10 @@ func (c *connection) complete(wc *verbs.WC) {
 		r := c.reads[i]
 		c.reads[i] = nil
 		c.reading--
-		c.w.machine.Fetched(r, nil)
+		q := r.Context.(*Request)
+		if q.reads--; q.reads == 0 {
+			c.w.machine.Fetched(r, nil)
+		}
 	case workAccess:
 		c.pipeline.complete(i)
 	}
@@ -186,7 +200,7 @@ func (c *connection) push() {
 	for c.broken == nil && len(c.backlog) > 0 && c.err == nil {
 		x := &c.backlog[0]
 		switch {
-		case x.read == nil && len(c.free) > 0:
+		case x.read == nil && len(c.vacant) > 0:
 			i := c.slot()
 			c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
 		case x.read != nil && c.reading < maxReads:
@@ -200,7 +214,7 @@ func (c *connection) push() {
 		c.fail(c.broken)
 		return
 	}
-	if c.idle != nil && len(c.free) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
+	if c.idle != nil && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
 		c.idle.end(Info{}, nil)
 		c.idle = nil
 	}
@@ -208,8 +222,8 @@ func (c *connection) push() {
 
 // slot takes a free slot.
 func (c *connection) slot() int {
-	i := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
+	i := c.vacant[len(c.vacant)-1]
+	c.vacant = c.vacant[:len(c.vacant)-1]
 	return i
 }
 
@@ -219,19 +233,19 @@ func (c *connection) send(i, n int) error {
 	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, SGL: s})
 }
 
-// read reads the bytes of an announced message.
+// read reads bytes of an announced message.
 func (c *connection) read(x *work) error {
 	q := x.read.Context.(*Request)
-	m, err := c.w.pd.RegisterMemory(x.read.Buffer[:x.n], verbs.LocalWrite)
+	m, err := c.w.pd.RegisterMemory(x.to, verbs.LocalWrite)
 	if err != nil {
 		return err
 	}
-	q.region = m
+	q.regions = append(q.regions, m)
 	i := slices.Index(c.reads[:], nil)
 	c.reads[i] = x.read
 	c.reading++
 	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
-		SGL: c.entry(m.SGE(0, x.n)), RemoteAddr: x.address, RKey: x.key})
+		SGL: c.entry(m.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
 // fail ends the connection and everything that waits for it. The caller holds the lock.
@@ -248,6 +262,9 @@ func (c *connection) fail(err error) {
 	w := c.w
 	w.machine.Fail(c.peer, c.err)
 	c.pipeline.endAll(c.err)
+	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
+		w.calls = append(w.calls, call{failed: f, from: &c.endpoint, err: c.err})
+	}
 	if c.idle != nil {
 		c.idle.end(Info{}, c.err)
 		c.idle = nil
@@ -278,7 +295,8 @@ func (c *connection) watch(ctx context.Context) {
 	w.unlock()
 }
 
-// release gives back everything that the connection owns.
+// release gives back everything that the connection owns. Memory that active messages use is given
+// back when they are over.
 func (c *connection) release() {
 	if c.conn != nil {
 		_ = c.conn.Close()
@@ -286,13 +304,24 @@ func (c *connection) release() {
 	if c.qp != nil {
 		_ = c.qp.Destroy()
 	}
-	c.in.release()
-	c.out.release()
-	c.pipeline.results.release()
+	c.in.deregister()
+	c.out.deregister()
+	c.out.free()
+	c.pipeline.release()
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection
 	w.room -= c.room
 	delete(w.numbers, c.number)
+	c.released = true
+	c.free()
 	w.unlock()
+}
+
+// free frees the memory of frames that arrived when nothing uses it any more. The caller holds the
+// lock.
+func (c *connection) free() {
+	if c.released && c.held == 0 {
+		c.in.free()
+	}
 }

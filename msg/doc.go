@@ -1,10 +1,11 @@
-// Package msg sends tagged messages between workers and accesses their memory, over any device of
-// package verbs. It chooses how a message travels: the bytes of short messages are sent at once, and
-// the receiver reads long messages from the sender's memory. The semantics are those of UCP's tags
-// and remote memory.
+// Package msg sends messages between workers, over any device of package verbs: tagged messages,
+// which receives pick, and active messages, which call handlers. It also accesses the memory of other
+// workers. It chooses how a message travels: the bytes of short messages are sent at once, and the
+// receiver reads long messages from the sender's memory. The semantics are those of UCP.
 //
 // A Worker receives messages from all workers that know its address, which programs exchange
-// themselves. Connect makes an Endpoint, which sends to one worker:
+// themselves. Connect makes an Endpoint, which sends to one worker. The other worker gets an
+// endpoint, too, with the first active message.
 //
 //	w, err := msg.NewWorker(dev, msg.Config{})
 //	e, err := w.Connect(ctx, address) // from Address of the other worker
@@ -17,6 +18,26 @@
 // receive that matches, and a receive gets the oldest message that matches. Messages of one
 // endpoint are matched in the order in which they were sent.
 //
+// # Active messages
+//
+// An active message names a handler of the other worker by an ID, and has a header and data:
+//
+//	w.Handle(1, func(m *msg.Active) {
+//		m.From.SendActive(2, nil, answer) // no address is needed
+//	})
+//	e.SendActive(1, header, data)
+//
+// If the data is long, the handler gets only the header, and reads the data into memory of its
+// choice with Active.Receive. Header and data that came with the message stay beyond the handler if
+// it calls Active.Keep.
+//
+// # Pieces
+//
+// Methods whose names end in Vec take a message in pieces of memory, which are gathered and
+// scattered without another copy:
+//
+//	e.SendVec(7, [][]byte{header, body})
+//
 // # Memory
 //
 // The program owns the bytes of a send and the buffer of a receive. It does not change the bytes
@@ -25,7 +46,8 @@
 // A receiving worker keeps messages that no receive has matched: of each peer up to
 // Config.Unexpected messages of up to Config.Eager bytes. Further messages, and longer ones, stay
 // in the sender's memory, so their requests end only after a receive has matched them. After
-// Config.Announced of them, sends wait without any frame.
+// Config.Announced of them, sends wait without any frame. Active messages have a limit of their own,
+// Config.Active.
 //
 // # Remote memory
 //
@@ -57,5 +79,5 @@
 // buffer is shorter than the message ends with ErrTruncated, a canceled receive with ErrCanceled.
 //
 // Methods may be called from any goroutine. The package holds no protocol rule: package
-// internal/tagged decides which frames are sent.
+// internal/message decides which frames are sent.
 package msg

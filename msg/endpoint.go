@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"softrdma/internal/tagged"
 	"softrdma/verbs"
 )
 
@@ -20,20 +19,46 @@ func (e *Endpoint) Send(tag uint64, data []byte) *Request { return e.send(tag, d
 // receive.
 func (e *Endpoint) SendSync(tag uint64, data []byte) *Request { return e.send(tag, data, true) }
 
+// SendVec is like Send for a message in pieces. The program may change the list at once.
+func (e *Endpoint) SendVec(tag uint64, data [][]byte) *Request { return e.sendVec(tag, data, false) }
+
+// SendSyncVec is like SendSync for a message in pieces. The program may change the list at once.
+func (e *Endpoint) SendSyncVec(tag uint64, data [][]byte) *Request {
+	return e.sendVec(tag, data, true)
+}
+
 func (e *Endpoint) send(tag uint64, data []byte, sync bool) *Request {
-	c := e.c
-	w := c.w
+	w := e.c.w
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	if len(data) > verbs.MaxMessage {
-		r.end(Info{tag, len(data)}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, len(data), verbs.MaxMessage))
-		return r
-	}
-	r.send = tagged.Send{Tag: tag, Data: data, Sync: sync, Context: r}
-	w.machine.Send(c.peer, &r.send)
-	w.flush()
+	r.send.Data, r.send.Length = r.piece(data)
+	r.send.Tag, r.send.Sync = tag, sync
+	e.post(r)
 	return r
+}
+
+func (e *Endpoint) sendVec(tag uint64, data [][]byte, sync bool) *Request {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.send.Data, r.send.Length = r.pieces(data)
+	r.send.Tag, r.send.Sync = tag, sync
+	e.post(r)
+	return r
+}
+
+// post starts a send.
+func (e *Endpoint) post(r *Request) {
+	w, s := e.c.w, &r.send
+	if s.Length > verbs.MaxMessage {
+		r.end(Info{s.Tag, s.Length}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, s.Length, verbs.MaxMessage))
+		return
+	}
+	s.Context = r
+	w.machine.Send(e.c.peer, s)
+	w.flush()
 }
 
 // Err returns nil while the endpoint works, and then an error that says why it failed.

@@ -30,6 +30,32 @@ func Example() {
 }
 
 // Errors are ignored for brevity.
+func ExampleWorker_Handle() {
+	ctx := context.Background()
+	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
+	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
+	a, _ := msg.NewWorker(here, msg.Config{})
+	b, _ := msg.NewWorker(there, msg.Config{})
+
+	const double, doubled = 1, 2
+	b.Handle(double, func(m *msg.Active) {
+		m.From.SendActive(doubled, m.Header, []byte{2 * m.Data[0]})
+	})
+	answers := make(chan string)
+	a.Handle(doubled, func(m *msg.Active) {
+		answer := fmt.Sprintf("%s: %d", m.Header, m.Data[0])
+		go func() { answers <- answer }() // a handler must not block
+	})
+	e, _ := a.Connect(ctx, b.Address())
+	e.SendActive(double, []byte("request 1"), []byte{21})
+	fmt.Println(<-answers)
+
+	_, _, _ = e.Close(ctx), a.Close(), b.Close()
+	_, _ = here.Close(), there.Close()
+	// Output: request 1: 42
+}
+
+// Errors are ignored for brevity.
 func ExampleEndpoint_Remote() {
 	ctx := context.Background()
 	here, _ := verbs.Open("127.0.0.24", verbs.Config{})

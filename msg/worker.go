@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -34,8 +34,9 @@ const (
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
-// connection a worker registers memory for Unexpected + 32 messages of Eager bytes to receive,
-// and for 64 messages of the peer's Eager bytes to send.
+// connection a worker registers memory for Unexpected + Active + 32 frames of Eager bytes to
+// receive, and for 64 frames of the peer's Eager bytes to send. Frames have room for at least
+// MaxHeader bytes.
 type Config struct {
 	// Eager is the length in bytes up to which a message's bytes are copied and sent at once, at
 	// most MaxEager; 0 means 8 KiB. The receiver reads longer messages from the sender's memory.
@@ -49,6 +50,11 @@ type Config struct {
 	// most MaxUnexpected; 0 means 256. Further sends to the worker wait.
 	Announced int
 
+	// Active is how many active messages of each peer the worker holds, at most MaxUnexpected; 0
+	// means 64. Further sends to the worker wait until handlers have returned, or messages that they
+	// kept are released.
+	Active int
+
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
 
@@ -56,10 +62,15 @@ type Config struct {
 	Progress Progress
 
 	// Refused, if not nil, is called with the reason for each connection request that the worker
-	// refuses. It matches ErrAddress, ErrVersion or ErrStale if the request is at fault. It is
-	// also called, with an error that matches ErrRefused, for each connection that ended because
-	// the peer tried an access for which it has no right. It must not block.
+	// refuses. It matches ErrAddress, ErrVersion or ErrStale if the request is at fault.
 	Refused func(from netip.AddrPort, err error)
+
+	// Unhandled, if not nil, is called for each active message that has no handler, like a handler.
+	Unhandled func(from *Endpoint, id uint16)
+
+	// Failed, if not nil, is called once for each connection that ends without a Close of this
+	// worker or its endpoint, like a handler. The error is that of Endpoint.Err.
+	Failed func(e *Endpoint, err error)
 }
 
 // complete checks the limits and sets the defaults.
@@ -86,10 +97,13 @@ func (c *Config) complete() error {
 	if err == nil {
 		err = set("Announced", &c.Announced, MaxUnexpected, 256)
 	}
+	if err == nil {
+		err = set("Active", &c.Active, MaxUnexpected, 64)
+	}
 	return err
 }
 
-// A Worker receives tagged messages, and sends them through its endpoints.
+// A Worker receives messages, and sends them through its endpoints.
 type Worker struct {
 	dev      *verbs.Device
 	config   Config
@@ -106,7 +120,7 @@ type Worker struct {
 	armed    chan struct{} // for drive
 
 	mu       sync.Mutex
-	machine  *tagged.Worker
+	machine  *message.Worker
 	conns    []*connection
 	numbers  map[uint32]*connection // of conns and those that are being made
 	number   uint32                 // of the last connection
@@ -116,9 +130,13 @@ type Worker struct {
 	dirty    []*connection // with work to post
 	spare    []*Request
 	regions  []*Region
-	calls    []call
-	pollers  int // goroutines that poll in wait
-	sleepers int // goroutines that sleep in wait
+	calls    []call // functions to call without the lock
+	called   []call // the memory of earlier calls
+	calling  bool   // a goroutine makes calls
+	handlers map[uint16]Handler
+	unknown  uint64 // active messages without a handler
+	pollers  int    // goroutines that poll in wait
+	sleepers int    // goroutines that sleep in wait
 	pipe     [2]*os.File
 	signaled bool // pipe has a byte
 	closed   bool
@@ -132,9 +150,9 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
-	accepts := tagged.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced}
-	w.machine = tagged.New(env{w}, accepts)
+	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active}
+	w.machine = message.New(env{w}, accepts)
 	var err error
 	if w.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
@@ -178,14 +196,33 @@ func (w *Worker) Address() []byte { return w.address.bytes() }
 func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 	w.mu.Lock()
 	defer w.unlock()
-	r := w.receive(buf, tag, mask)
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	w.receive(r, tag, mask)
+	return r
+}
+
+// ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
+// program may change the list at once.
+func (w *Worker) ReceiveVec(bufs [][]byte, tag, mask uint64) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
+	w.receive(r, tag, mask)
+	return r
+}
+
+// receive posts a receive whose buffer is set in a request.
+func (w *Worker) receive(r *Request, tag, mask uint64) {
+	r.receiving = true
+	r.receive.Tag, r.receive.Mask, r.receive.Context = tag, mask, r
 	if w.closed {
 		r.end(Info{}, ErrClosed)
-		return r
+		return
 	}
 	w.machine.Receive(&r.receive)
 	w.flush()
-	return r
 }
 
 // ReceiveMessage receives a message that Claim took. A message can be received once: a second
@@ -193,7 +230,26 @@ func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 	w.mu.Lock()
 	defer w.unlock()
-	r := w.receive(buf, m.Tag, All)
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	w.receiveMessage(r, m)
+	return r
+}
+
+// ReceiveMessageVec is like ReceiveMessage into a buffer in pieces, which are filled one after the
+// other. The program may change the list at once.
+func (w *Worker) ReceiveMessageVec(bufs [][]byte, m *Message) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
+	w.receiveMessage(r, m)
+	return r
+}
+
+// receiveMessage receives a message into the buffer that is set in a request.
+func (w *Worker) receiveMessage(r *Request, m *Message) {
+	r.receive.Tag, r.receive.Mask, r.receive.Context = m.Tag, All, r
 	switch {
 	case w.closed:
 		r.end(Info{}, ErrClosed)
@@ -204,16 +260,6 @@ func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 		m.m = nil
 		w.flush()
 	}
-	return r
-}
-
-// receive returns the request of a receive.
-func (w *Worker) receive(buf []byte, tag, mask uint64) *Request {
-	r := w.request()
-	r.receiving = true
-	r.receive.Buffer, r.receive.Context = buf, r
-	r.receive.Tag, r.receive.Mask = tag, mask
-	return r
 }
 
 // flush posts what the machine wants to send. The caller holds the lock.

@@ -1,4 +1,4 @@
-package tagged
+package message
 
 import "slices"
 
@@ -13,8 +13,13 @@ type Peer struct {
 	unpaid   int    // eager messages that arrived and whose credits were not returned
 	offered  int    // announced messages that the peer has not finished
 	accepted int    // announced messages that arrived and were not finished
+	active   struct {
+		credits int // active messages that may be sent
+		owed    int // credits to return
+		unpaid  int // active messages that arrived and whose credits were not returned
+	}
 	number   uint32
-	queue    []*Send          // for credits or for finishes, oldest first
+	queues   [classes][]*Send // for credits or for finishes, oldest first
 	sends    map[uint32]*Send // for their finish
 	order    []uint32         // of sends
 	fetching []*Receive
@@ -24,27 +29,39 @@ type Peer struct {
 
 // NewPeer returns a connection to a worker with a configuration, on which nothing was sent yet.
 func (w *Worker) NewPeer(c Config) *Peer {
-	return &Peer{config: c, credits: c.Credits, sends: map[uint32]*Send{}}
+	p := &Peer{config: c, credits: c.Credits, sends: map[uint32]*Send{}}
+	p.active.credits = c.Active
+	return p
 }
 
 // Waiting returns the number of sends that have not ended.
-func (p *Peer) Waiting() int { return len(p.sends) + len(p.queue) }
+func (p *Peer) Waiting() int {
+	n := len(p.sends)
+	for _, q := range p.queues {
+		n += len(q)
+	}
+	return n
+}
 
 // Send sends a message to a peer.
 func (w *Worker) Send(p *Peer, s *Send) {
+	q := &p.queues[s.Class]
 	switch {
 	case p.err != nil:
 		w.env.Sent(s, p.err)
-	case len(p.queue) > 0 || !w.begin(p, s):
-		p.queue = append(p.queue, s)
+	case len(*q) > 0 || !w.begin(p, s):
+		*q = append(*q, s)
 	}
 }
 
 // begin sends the first frame of a message, and reports whether the peer's limits allow it.
 func (w *Worker) begin(p *Peer, s *Send) bool {
+	if s.Class == Actives {
+		return w.beginActive(p, s)
+	}
 	h := &w.out // a local header would escape
-	*h = Header{tag: s.Tag, length: uint64(len(s.Data)), number: p.number}
-	if len(s.Data) <= p.config.Eager && p.credits > 0 {
+	*h = Header{tag: s.Tag, length: uint64(s.Length), number: p.number}
+	if s.Length <= p.config.Eager && p.credits > 0 {
 		p.credits--
 		h.kind = kindEager
 		if s.Sync {
@@ -60,29 +77,51 @@ func (w *Worker) begin(p *Peer, s *Send) bool {
 	if p.offered >= p.config.Announced {
 		return false
 	}
-	if len(s.Data) <= p.config.Eager && !p.full {
+	if s.Length <= p.config.Eager && !p.full {
 		return false // credits are on their way, or the peer will say that it is full
 	}
-	address, key, err := w.env.Expose(s)
-	if err != nil {
-		w.env.Sent(s, err)
-		return true
+	h.kind = kindAnnounce
+	if w.announce(p, s, h) {
+		p.offered++
 	}
-	p.offered++
+	return true
+}
+
+// announce sends the frame of an announced message. It reports whether it did; otherwise the send
+// has ended.
+func (w *Worker) announce(p *Peer, s *Send, h *Header) bool {
+	var err error
+	if w.list, err = w.env.Expose(s, w.list[:0]); err != nil {
+		w.env.Sent(s, err)
+		return false
+	}
 	s.exposed = true
-	h.kind, h.address, h.key = kindAnnounce, address, key
+	w.parts = append(w.parts[:0], s.Header)
+	switch len(w.list) {
+	case 0:
+	case 1:
+		h.address, h.key = w.list[0].Address, w.list[0].Key
+	default:
+		h.flags |= flagSegments
+		w.tail = appendSegments(w.tail[:0], w.list)
+		w.parts = append(w.parts, w.tail)
+	}
 	p.await(s)
-	w.transmit(p, h, nil)
+	w.transmit(p, h, w.parts)
+	clear(w.parts)
 	return true
 }
 
 // resume sends messages that waited for the peer's limits.
 func (w *Worker) resume(p *Peer) {
-	n := 0
-	for n < len(p.queue) && w.begin(p, p.queue[n]) {
-		n++
+	for i := range p.queues {
+		q := &p.queues[i]
+		n := 0
+		for n < len(*q) && w.begin(p, (*q)[n]) {
+			n++
+		}
+		*q = slices.Delete(*q, 0, n)
 	}
-	p.queue = slices.Delete(p.queue, 0, n)
 }
 
 // await records that a message ends with a finish.
@@ -93,19 +132,20 @@ func (p *Peer) await(s *Send) {
 }
 
 // transmit sends a frame, with the credits that are owed.
-func (w *Worker) transmit(p *Peer, h *Header, payload []byte) {
-	h.credits = uint16(min(p.owed, 1<<16-1))
-	p.owed -= int(h.credits)
-	p.unpaid -= int(h.credits)
+func (w *Worker) transmit(p *Peer, h *Header, payload [][]byte) {
+	h.credits, h.active = uint16(p.owed), uint16(p.active.owed) // the configuration bounds them
+	p.unpaid -= p.owed
+	p.active.unpaid -= p.active.owed
+	p.owed, p.active.owed = 0, 0
 	w.env.Transmit(p, h, payload)
 }
 
 // finish tells the peer that its message was matched, and read if it was announced.
-func (w *Worker) finish(p *Peer, h *Header) {
+func (w *Worker) finish(p *Peer, h *Header, flags uint8) {
 	if h.kind == kindAnnounce {
 		p.accepted--
 	}
-	w.out = Header{kind: kindFinish, number: h.number}
+	w.out = Header{kind: kindFinish, flags: flags, number: h.number}
 	w.transmit(p, &w.out, nil)
 }
 
@@ -131,20 +171,21 @@ func (w *Worker) Fail(p *Peer, err error) {
 			w.recycle(m)
 		}
 	}
-	sends, queue, fetching := p.order, p.queue, p.fetching
-	p.order, p.queue, p.fetching, p.kept = nil, nil, nil, nil
+	sends, queues, fetching := p.order, p.queues, p.fetching
+	p.order, p.queues, p.fetching, p.kept = nil, [classes][]*Send{}, nil, nil
 	for _, n := range sends {
 		s := p.sends[n]
 		delete(p.sends, n)
 		w.end(s, err)
 	}
-	for _, s := range queue {
-		w.env.Sent(s, err)
+	for _, q := range queues {
+		for _, s := range q {
+			w.env.Sent(s, err)
+		}
 	}
 	for _, r := range fetching {
 		m := r.fetching
 		r.fetching = nil
-		w.env.Received(r, m.Info, err)
-		w.recycle(m)
+		w.received(r, m, err)
 	}
 }
