@@ -30,8 +30,8 @@ type access struct {
 	request *Request
 	address uint64
 	key     uint32
-	data    []byte    // the bytes of a put or the buffer of a get
-	region  *verbs.MR // over data, nil if it is short
+	data    []byte        // the bytes of a put or the buffer of a get
+	memory  *registration // of data, nil if it is short
 	atomic  wordOp
 }
 
@@ -131,15 +131,14 @@ func (p *pipeline) post(i int, x *access) error {
 		r.Op = verbs.OpRead
 		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, len(x.data)))
 	default:
-		local := verbs.Access(0)
 		if r.Op = verbs.OpWrite; x.kind == accessGet {
-			r.Op, local = verbs.OpRead, verbs.LocalWrite
+			r.Op = verbs.OpRead
 		}
 		var err error
-		if x.region, err = p.c.w.pd.RegisterMemory(x.data, local); err != nil {
+		if x.memory, err = p.c.w.cache.register(x.data, x.kind == accessGet); err != nil {
 			return err
 		}
-		r.SGL = p.c.entry(x.region.SGE(0, len(x.data)))
+		r.SGL = p.c.entry(x.memory.mr.SGE(0, len(x.data)))
 	}
 	if err := p.c.qp.PostSend(r); err != nil {
 		return err
@@ -164,7 +163,7 @@ func (p *pipeline) complete(i int) {
 		if x.atomic.loop() {
 			p.loops--
 		}
-	case x.kind == accessGet && x.region == nil:
+	case x.kind == accessGet && x.memory == nil:
 		copy(x.data, result)
 	}
 	p.posted[i] = nil
@@ -223,9 +222,9 @@ func (p *pipeline) end(x *access, err error) {
 
 // settle ends an access's part of its request. The program may change or use the data then.
 func (p *pipeline) settle(x *access, err error) {
-	if x.region != nil {
-		_ = x.region.Deregister() // no window is bound to it
-		x.region = nil
+	if x.memory != nil {
+		p.c.w.cache.release(x.memory)
+		x.memory = nil
 	}
 	x.data = nil
 	if r := x.request; r != nil {

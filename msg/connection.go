@@ -236,16 +236,16 @@ func (c *connection) send(i, n int) error {
 // read reads bytes of an announced message.
 func (c *connection) read(x *work) error {
 	q := x.read.Context.(*Request)
-	m, err := c.w.pd.RegisterMemory(x.to, verbs.LocalWrite)
+	m, err := c.w.cache.register(x.to, true)
 	if err != nil {
 		return err
 	}
-	q.regions = append(q.regions, m)
+	q.memory = append(q.memory, m)
 	i := slices.Index(c.reads[:], nil)
 	c.reads[i] = x.read
 	c.reading++
 	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
-		SGL: c.entry(m.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
+		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
 // fail ends the connection and everything that waits for it. The caller holds the lock.
