@@ -26,6 +26,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	}
 	c, err := w.newConnection(a.accepts, func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(w.pd, cfg) })
 	if err == nil {
+		c.worker = a.worker
 		request := hello{a.worker, w.address.accepts}
 		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.bytes()})
 		err = refusal(err, a)

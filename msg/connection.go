@@ -22,6 +22,7 @@ const (
 	workSend = iota
 	workReceive
 	workRead
+	workAccess
 )
 
 // id returns the number of a work request.
@@ -33,6 +34,7 @@ func (c *connection) id(kind, i int) uint64 {
 type connection struct {
 	w      *Worker
 	number uint32 // of the worker's connections, in completions
+	worker uint64 // the peer's; 0 if it is not known
 	peer   *message.Peer
 	conn   *rdmacm.Conn
 	qp     *verbs.QP
@@ -47,6 +49,7 @@ type connection struct {
 	held     int      // slots that active messages keep
 	released bool     // only active messages use memory of in
 	backlog  []work
+	pipeline pipeline
 	reads    [maxReads]*message.Receive
 	reading  int
 	started  bool       // conn is established and set
@@ -103,10 +106,10 @@ type work struct {
 // what there is of it.
 func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
 	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
-	c.peer.Context, c.endpoint.c = c, c
+	c.peer.Context, c.endpoint.c, c.pipeline.c = c, c, c
 	receives := w.config.Unexpected + w.config.Active + spareRecv
 	c.actives = make([]Active, receives)
-	if err = w.reserve(c, sendSlots+maxReads+receives); err != nil {
+	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
 		return c, err
 	}
 	if c.out, err = w.newSlots(sendSlots, takes.FrameLen()); err != nil {
@@ -116,8 +119,8 @@ func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig)
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
-		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
-		PeerTimeout: w.config.PeerTimeout, SignalAll: true,
+		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads + maxAccesses, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout, SignalAll: true,
 	})
 	if err != nil {
 		return c, err
@@ -154,11 +157,7 @@ func (c *connection) complete(wc *verbs.WC) {
 		return
 	}
 	if wc.Status != verbs.Success {
-		err := c.conn.Err() // names the cause of flushed work
-		if err == nil {
-			err = wc.Err()
-		}
-		c.fail(err)
+		c.fail(c.why(wc))
 		return
 	}
 	i := int(uint16(wc.WRID))
@@ -182,6 +181,8 @@ func (c *connection) complete(wc *verbs.WC) {
 		if q.reads--; q.reads == 0 {
 			c.w.machine.Fetched(r, nil)
 		}
+	case workAccess:
+		c.pipeline.complete(i)
 	}
 	if len(c.backlog) > 0 || c.idle != nil {
 		c.w.dirty = append(c.w.dirty, c)
@@ -213,7 +214,7 @@ func (c *connection) push() {
 		c.fail(c.broken)
 		return
 	}
-	if c.idle != nil && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 {
+	if c.idle != nil && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
 		c.idle.end(Info{}, nil)
 		c.idle = nil
 	}
@@ -235,16 +236,16 @@ func (c *connection) send(i, n int) error {
 // read reads bytes of an announced message.
 func (c *connection) read(x *work) error {
 	q := x.read.Context.(*Request)
-	m, err := c.w.pd.RegisterMemory(x.to, verbs.LocalWrite)
+	m, err := c.w.cache.register(x.to, true)
 	if err != nil {
 		return err
 	}
-	q.regions = append(q.regions, m)
+	q.memory = append(q.memory, m)
 	i := slices.Index(c.reads[:], nil)
 	c.reads[i] = x.read
 	c.reading++
 	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
-		SGL: c.entry(m.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
+		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
 // fail ends the connection and everything that waits for it. The caller holds the lock.
@@ -260,6 +261,7 @@ func (c *connection) fail(err error) {
 	_ = c.conn.Disconnect() // it may have ended; afterwards no READ writes to a buffer
 	w := c.w
 	w.machine.Fail(c.peer, c.err)
+	c.pipeline.endAll(c.err)
 	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
 		w.calls = append(w.calls, call{failed: f, from: &c.endpoint, err: c.err})
 	}
@@ -305,6 +307,7 @@ func (c *connection) release() {
 	c.in.deregister()
 	c.out.deregister()
 	c.out.free()
+	c.pipeline.release()
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection

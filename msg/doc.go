@@ -1,7 +1,8 @@
 // Package msg sends messages between workers, over any device of package verbs: tagged messages,
-// which receives pick, active messages, which call handlers, and streams of bytes. It chooses how a message travels:
-// the bytes of short messages are sent at once, and the receiver reads long messages from the
-// sender's memory. The semantics are those of UCP.
+// which receives pick, active messages, which call handlers, and streams of bytes. It also accesses
+// the memory of other workers. It chooses how a message travels: the bytes of short messages are
+// sent at once, and the receiver reads long messages from the sender's memory. The semantics are
+// those of UCP.
 //
 // A Worker receives messages from all workers that know its address, which programs exchange
 // themselves. Connect makes an Endpoint, which sends to one worker. The other worker gets an
@@ -55,6 +56,17 @@
 // in the sender's memory, so their requests end only after a receive has matched them. After
 // Config.Announced of them, sends wait without any frame. Active messages have a limit of their own,
 // Config.Active.
+//
+// # Remote memory
+//
+// Map makes a Region of memory that peers can access. They need its key, which programs exchange.
+// Remote of an endpoint reads the key; Put, Get and atomic operations of the result access the memory
+// without the peer's program:
+//
+//	region, err := w.Map(buf, msg.AllowAll) // and send region.Key()
+//	m, err := e.Remote(key)                 // at the other end
+//	m.Put(0, data)
+//	_, err = e.Flush().Wait(ctx)            // data is in buf
 //
 // # Progress
 //

@@ -68,8 +68,8 @@ func (e *Endpoint) Err() error {
 	return e.c.err
 }
 
-// Close waits until all sends have ended and their frames have arrived, or ctx ends, and ends the
-// connection. It returns the context's error, or the endpoint's if that failed before. With a
+// Close waits until all sends have ended and their frames have arrived, and all accesses are complete
+// (see Flush), or ctx ends, and ends the connection. It returns the context's error, or the endpoint's if that failed before. With a
 // context that has ended, Close does not wait. A second Close does nothing.
 func (e *Endpoint) Close(ctx context.Context) error {
 	c := e.c
@@ -81,6 +81,7 @@ func (e *Endpoint) Close(ctx context.Context) error {
 	}
 	if c.idle == nil {
 		c.idle = w.request()
+		c.pipeline.add(&access{kind: accessFlush})
 	}
 	r := c.idle
 	c.push()

@@ -53,7 +53,7 @@ func (e env) Expose(s *message.Send, list []message.Segment) ([]message.Segment,
 		if err != nil {
 			return list, err
 		}
-		r.regions = append(r.regions, m)
+		r.exposed = append(r.exposed, m)
 		list = append(list, message.Segment{Address: m.Addr(), Key: m.RKey(), Length: len(b)})
 	}
 	return list, nil

@@ -54,3 +54,28 @@ func ExampleWorker_Handle() {
 	_, _ = here.Close(), there.Close()
 	// Output: request 1: 42
 }
+
+// Errors are ignored for brevity.
+func ExampleEndpoint_Remote() {
+	ctx := context.Background()
+	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
+	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
+	a, _ := msg.NewWorker(here, msg.Config{})
+	b, _ := msg.NewWorker(there, msg.Config{}) // in another process, on another host
+
+	region, _ := b.Map(make([]byte, 16), msg.AllowAll)
+	e, _ := a.Connect(ctx, b.Address())
+	m, _ := e.Remote(region.Key()) // the key is bytes that programs exchange
+
+	m.Put(8, []byte("hello"))
+	m.Atomic64(msg.AtomicAdd, 0, 41, nil)
+	e.Fence()
+	var old uint64
+	m.Atomic64(msg.AtomicAdd, 0, 1, &old)
+	_, _ = e.Flush().Wait(ctx)
+	fmt.Printf("%d %s\n", old, region.Bytes()[8:13])
+
+	_, _, _ = e.Close(ctx), a.Close(), b.Close()
+	_, _ = here.Close(), there.Close()
+	// Output: 41 hello
+}

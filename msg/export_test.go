@@ -28,3 +28,40 @@ func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
 	x.PrivateData = private
 	return refusal(&x, a)
 }
+
+// PackKey returns a key.
+func PackKey(worker, address, length uint64, rkey uint32, r Rights) []byte {
+	return (&key{rights: r, worker: worker, address: address, length: length, key: rkey}).bytes()
+}
+
+// Repack returns the bytes of the key that b is read as.
+func Repack(b []byte) ([]byte, error) {
+	k, err := parseKey(b)
+	if err != nil {
+		return nil, err
+	}
+	return k.bytes(), nil
+}
+
+// Kept returns how many pieces of memory, and bytes, a worker keeps registered after requests.
+func (w *Worker) Kept() (pieces, bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.cache.kept), w.cache.bytes
+}
+
+// KeptKey returns a key of kept memory, as a peer would forge it.
+func (w *Worker) KeptKey(buf []byte) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.cache.kept[cacheKey{&buf[0], len(buf), true}].mr
+	return PackKey(w.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowAll)
+}
+
+// ExposedKey returns a key of the memory that a peer may read for a request.
+func (r *Request) ExposedKey() []byte {
+	r.worker.mu.Lock()
+	defer r.worker.mu.Unlock()
+	m := r.exposed[0]
+	return PackKey(r.worker.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
+}

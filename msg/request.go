@@ -43,7 +43,7 @@ type Info struct {
 	Length int    // in bytes
 }
 
-// A Request is an operation that was started: a send or a receive. Until it has ended the
+// A Request is an operation that was started: a send, a receive, or one on remote memory. Until it has ended the
 // program does not change a send's bytes and does not use a receive's buffer.
 type Request struct {
 	worker *Worker
@@ -56,11 +56,13 @@ type Request struct {
 
 	send      message.Send
 	receive   message.Receive
-	receiving bool        // receive waits for a tag
-	stream    *connection // of which receive receives the stream
-	one       [1][]byte   // the bytes, if they are in one piece
-	regions   []*verbs.MR // over the bytes that READs move
-	reads     int         // that have not ended
+	receiving bool            // receive waits for a tag
+	stream    *connection     // of which receive receives the stream
+	one       [1][]byte       // the bytes, if they are in one piece
+	exposed   []*verbs.MR     // that the peer reads
+	memory    []*registration // that READs fill
+	reads     int             // that have not ended
+	parts     int             // accesses that have not ended
 }
 
 // pieces returns a copy of a list of pieces of bytes, and their length.
@@ -175,10 +177,13 @@ func (w *Worker) request() *Request {
 
 // end ends a request. The caller holds the lock.
 func (r *Request) end(i Info, err error) {
-	for _, m := range r.regions {
+	for _, m := range r.exposed {
 		_ = m.Deregister() // no window is bound to it
 	}
-	r.regions = nil
+	for _, m := range r.memory {
+		r.worker.cache.release(m)
+	}
+	r.exposed, r.memory = nil, nil
 	r.info, r.err = i, err
 	r.ended.Store(true)
 	if r.done != nil {

@@ -60,6 +60,11 @@ type Config struct {
 	// MaxStream; 0 means 128 KiB. Further bytes wait in the sender's memory.
 	Stream int
 
+	// Cache is how many bytes of the program's memory stay registered after requests that used
+	// them, so that requests that use them again are faster; 0 means 16 MiB, and a negative value
+	// none. The garbage collector does not free them meanwhile.
+	Cache int
+
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
 
@@ -88,6 +93,9 @@ func (c *Config) complete() error {
 			*v = def
 		}
 		return nil
+	}
+	if c.Cache == 0 {
+		c.Cache = 16 << 20
 	}
 	if c.PeerTimeout == 0 {
 		c.PeerTimeout = 10 * time.Second
@@ -137,6 +145,8 @@ type Worker struct {
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
 	spare    []*Request
+	regions  []*Region
+	cache    *cache
 	peers    []*message.Peer // for Readable
 	calls    []call          // functions to call without the lock
 	called   []call          // the memory of earlier calls
@@ -148,6 +158,8 @@ type Worker struct {
 	pipe     [2]*os.File
 	signaled bool // pipe has a byte
 	closed   bool
+
+	spareAccesses []*access
 }
 
 // NewWorker makes a worker on a device. The caller closes the worker before the device. The
@@ -163,6 +175,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if w.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
+	w.cache = newCache(w.pd, c.Cache)
 	if w.events, err = dev.CreateCompChannel(); err != nil {
 		_ = w.pd.Dealloc() // it is empty
 		return nil, err
@@ -321,6 +334,12 @@ func (w *Worker) Close() error {
 		if f != nil {
 			_ = f.Close() // holds no data of the program
 		}
+	}
+	w.mu.Lock()
+	w.cache.clear()
+	w.mu.Unlock()
+	if e := w.unmapAll(); err == nil {
+		err = e
 	}
 	if e := w.cq.Destroy(); err == nil {
 		err = e
