@@ -65,3 +65,20 @@ func (r *Request) ExposedKey() []byte {
 	m := r.exposed[0]
 	return PackKey(r.worker.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
 }
+
+// Hold takes the free frames of an endpoint's send queue until the returned function is called.
+func (e *Endpoint) Hold() (release func()) {
+	c := e.c
+	w := c.w
+	w.mu.Lock()
+	defer w.unlock()
+	held := c.vacant
+	c.vacant = nil
+	return func() {
+		w.mu.Lock()
+		defer w.unlock()
+		c.vacant = append(c.vacant, held...)
+		w.dirty = append(w.dirty, c)
+		w.flush()
+	}
+}

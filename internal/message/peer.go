@@ -22,6 +22,7 @@ type Peer struct {
 	in       stream
 	number   uint32
 	queues   [classes][]*Send // for credits or for finishes, oldest first
+	begun    Mark
 	sends    map[uint32]*Send // for their finish
 	order    []uint32         // of sends
 	fetching []*Receive
@@ -45,6 +46,28 @@ func (p *Peer) Waiting() int {
 	return n
 }
 
+// A Mark is a place in the order of a peer's sends.
+type Mark [classes]uint64
+
+// Mark returns the place behind all sends that were started.
+func (p *Peer) Mark() (m Mark) {
+	for i, q := range p.queues {
+		m[i] = p.begun[i] + uint64(len(q))
+	}
+	return m
+}
+
+// Passed reports whether the frames of all sends before a place were transmitted. The peer may still
+// have to read the bytes of announced messages.
+func (p *Peer) Passed(m Mark) bool {
+	for i, n := range p.begun {
+		if n < m[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // Send sends a message to a peer.
 func (w *Worker) Send(p *Peer, s *Send) {
 	q := &p.queues[s.Class]
@@ -53,6 +76,8 @@ func (w *Worker) Send(p *Peer, s *Send) {
 		w.env.Sent(s, p.err)
 	case len(*q) > 0 || !w.begin(p, s):
 		*q = append(*q, s)
+	default:
+		p.begun[s.Class]++
 	}
 }
 
@@ -124,6 +149,7 @@ func (w *Worker) resume(p *Peer) {
 		n := 0
 		for n < len(*q) && w.begin(p, (*q)[n]) {
 			n++
+			p.begun[i]++
 		}
 		*q = slices.Delete(*q, 0, n)
 	}
