@@ -30,12 +30,13 @@ const (
 	addressLen = helloLen + 16 + 2 + 2
 )
 
-// A hello is the private data of a connection's request, reply and rejection.
+// A hello begins the private data of a connection's request, reply and rejection.
 //
 //	magic (12 bytes) | version (1) | worker (8) | eager bytes (4) | credits (2) | announced (2)
 //	active messages (2) | bytes of the stream (4)
 //
-// In a request the number names the worker that the client expects, otherwise the sender.
+// In a request for a worker the number names the worker that the client expects, otherwise the
+// sender.
 type hello struct {
 	worker  uint64
 	accepts message.Config
@@ -75,6 +76,40 @@ func parseHello(b []byte) (h hello, err error) {
 			ErrAddress, c.Credits, c.Eager, c.Announced, c.Active, c.Stream)
 	}
 	return h, nil
+}
+
+// What a request is for, and in a rejection who rejects.
+const (
+	toWorker   = 0 // the worker of an address
+	toListener = 1 // whoever listens
+	byProgram  = 1 // not the worker itself
+)
+
+// A greeting is the private data of a connection's request, reply and rejection.
+//
+//	hello | how (1) | length (1) | the program's private data
+type greeting struct {
+	hello
+	how     byte
+	private []byte
+}
+
+func (g greeting) bytes() []byte {
+	b := append(g.hello.bytes(), g.how, byte(len(g.private)))
+	return append(b, g.private...)
+}
+
+// parseGreeting reads a greeting, which may be followed by other bytes.
+func parseGreeting(b []byte) (g greeting, err error) {
+	if g.hello, err = parseHello(b); err != nil {
+		return g, err
+	}
+	b = b[helloLen:]
+	if len(b) < 2 || len(b)-2 < int(b[1]) {
+		return g, fmt.Errorf("%w: %d bytes of private data, which is incomplete", ErrAddress, len(b))
+	}
+	g.how, g.private = b[0], b[2:2+b[1]]
+	return g, nil
 }
 
 // An address says where a worker listens and what it accepts.

@@ -32,13 +32,14 @@ func (c *connection) id(kind, i int) uint64 {
 
 // A connection carries frames to and from one worker. The worker's lock guards it.
 type connection struct {
-	w      *Worker
-	number uint32 // of the worker's connections, in completions
-	worker uint64 // the peer's; 0 if it is not known
-	peer   *message.Peer
-	conn   *rdmacm.Conn
-	qp     *verbs.QP
-	room   int // completions in the worker's queue
+	w       *Worker
+	number  uint32 // of the worker's connections, in completions
+	worker  uint64 // the peer's; 0 if it is not known
+	private []byte // from the peer's program
+	peer    *message.Peer
+	conn    *rdmacm.Conn
+	qp      *verbs.QP
+	room    int // completions in the worker's queue
 
 	endpoint Endpoint
 	out, in  slots
@@ -107,15 +108,12 @@ type work struct {
 
 // newConnection makes a connection with its receives posted. After an error the caller releases
 // what there is of it.
-func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
-	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
-	c.peer.Context, c.endpoint.c, c.pipeline.c = c, c, c
+func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+	c = &connection{w: w}
+	c.endpoint.c, c.pipeline.c = c, c
 	receives := w.config.Unexpected + w.config.Active + spareRecv
 	c.actives = make([]Active, receives)
 	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
-		return c, err
-	}
-	if c.out, err = w.newSlots(sendSlots, takes.FrameLen()); err != nil {
 		return c, err
 	}
 	if c.in, err = w.newSlots(receives, w.address.accepts.FrameLen()); err != nil {
@@ -128,15 +126,23 @@ func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig)
 	if err != nil {
 		return c, err
 	}
-	for i := range sendSlots {
-		c.vacant = append(c.vacant, i)
-	}
 	for i := range receives {
 		if err := c.receive(i); err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// meet prepares the connection to send to a worker with a configuration.
+func (c *connection) meet(takes message.Config) (err error) {
+	c.peer = c.w.machine.NewPeer(takes)
+	c.peer.Context = c
+	for i := range sendSlots {
+		c.vacant = append(c.vacant, i)
+	}
+	c.out, err = c.w.newSlots(sendSlots, takes.FrameLen())
+	return err
 }
 
 // entry returns a list of one entry, which is valid until the next call.

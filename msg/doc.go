@@ -13,6 +13,13 @@
 //	_, err = e.Send(7, data).Wait(ctx)
 //	info, err := w.Receive(buf, 7, msg.All).Wait(ctx)
 //
+// Without an exchange of addresses, one worker listens on a host and port, and the other dials:
+//
+//	l, err := w.Listen("192.0.2.1:7471")
+//	e, err := l.Accept(ctx) // or l.Request, to look at the request first
+//
+//	e, err := w.Dial(ctx, "192.0.2.1:7471", nil)
+//
 // # Matching
 //
 // A receive names the bits of the tag that count by a mask. A message goes to the oldest posted

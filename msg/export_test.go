@@ -8,8 +8,8 @@ import (
 // Device returns the worker's device.
 func (w *Worker) Device() *verbs.Device { return w.dev }
 
-// Listener returns where the worker with an address listens.
-func Listener(b []byte) (at string, udp uint16) {
+// ListensAt returns where the worker with an address listens.
+func ListensAt(b []byte) (at string, udp uint16) {
 	a, err := parseAddress(b)
 	if err != nil {
 		panic(err)

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -121,19 +123,20 @@ func (c *Config) complete() error {
 
 // A Worker receives messages, and sends them through its endpoints.
 type Worker struct {
-	dev      *verbs.Device
-	config   Config
-	pd       *verbs.PD
-	events   *verbs.CompChannel
-	cq       *verbs.CQ // of all connections
-	listener *rdmacm.Listener
-	address  address
-	context  context.Context // until Close
-	stop     context.CancelFunc
-	running  sync.WaitGroup
-	ready    chan struct{} // for the program
-	wake     chan struct{} // for wait
-	armed    chan struct{} // for drive
+	dev       *verbs.Device
+	config    Config
+	pd        *verbs.PD
+	events    *verbs.CompChannel
+	cq        *verbs.CQ // of all connections
+	listener  *rdmacm.Listener
+	address   address
+	listeners map[*Listener]bool // that Listen made
+	context   context.Context    // until Close
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+	ready     chan struct{} // for the program
+	wake      chan struct{} // for wait
+	armed     chan struct{} // for drive
 
 	mu       sync.Mutex
 	machine  *message.Worker
@@ -168,7 +171,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
 	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
 	w.machine = message.New(env{w}, accepts)
 	var err error
@@ -325,10 +328,16 @@ func (w *Worker) Close() error {
 	w.closed = true
 	w.failAll(ErrClosed)
 	w.machine.CancelAll(ErrClosed)
+	listeners := slices.Collect(maps.Keys(w.listeners))
 	w.signal()
 	w.unlock()
 	w.stop()
 	err := w.listener.Close()
+	for _, l := range listeners {
+		if e := l.Close(); err == nil {
+			err = e
+		}
+	}
 	w.running.Wait()
 	for _, f := range w.pipe {
 		if f != nil {
