@@ -22,8 +22,11 @@ var (
 	// ErrPeer is matched by the errors of requests whose peer has failed or closed. The errors
 	// also match the cause.
 	ErrPeer = errors.New("peer is gone")
-	// ErrLimit is matched by the error of a connection whose peer sent more unexpected messages
-	// than Config allows.
+	// ErrFrame is matched by the error of a connection whose peer sent what is no frame of the
+	// protocol.
+	ErrFrame = message.ErrFrame
+	// ErrLimit is matched by the error of a connection whose peer sent more messages or bytes than
+	// Config allows.
 	ErrLimit = message.ErrLimit
 	// ErrTooLong is matched by the error of a send of more than verbs.MaxMessage bytes, or of a
 	// header of more than MaxHeader.

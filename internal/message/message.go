@@ -39,7 +39,7 @@ var (
 	ErrTruncated = errors.New("message truncated: longer than the receive's buffer")
 	ErrCanceled  = errors.New("receive canceled")
 	ErrFrame     = errors.New("frame not understood")
-	ErrLimit     = errors.New("peer exceeds the limit of unexpected messages")
+	ErrLimit     = errors.New("peer exceeds the limit of what this worker keeps")
 	ErrVersion   = errors.New("peer has another protocol version")
 	ErrHandler   = errors.New("the peer has no handler for the active message")
 )
