@@ -44,7 +44,7 @@ type pipeline struct {
 	waiting []*access // for a slot, for loops or for their fence; oldest first
 	loops   int       // atomics in flight that may need further compare-and-swaps
 	fence   bool      // of the next access
-	unsure  bool      // an access was posted since the last flush was
+	unsure  bool      // an access or a frame was posted since the last flush was
 }
 
 // prepare makes what accesses need, before the first of them.
@@ -66,7 +66,7 @@ func (p *pipeline) prepare() (err error) {
 // add begins an access, or keeps it until the accesses before it have begun. The caller holds the
 // lock and calls Worker.flush.
 func (p *pipeline) add(x *access) {
-	if p.c.err == nil && x.kind != accessFlush {
+	if p.c.err == nil && (x.kind != accessFlush || p.unsure) {
 		if err := p.prepare(); err != nil {
 			p.end(x, err)
 			return
@@ -244,9 +244,11 @@ func (r *Request) endPart(err error) {
 	}
 }
 
-// access returns an unused access that is a part of a request.
+// access returns an unused access that is a part of a request, if that is not nil.
 func (w *Worker) access(r *Request, kind accessKind) *access {
-	r.parts++
+	if r != nil {
+		r.parts++
+	}
 	var x *access
 	if n := len(w.spareAccesses); n > 0 {
 		x = w.spareAccesses[n-1]

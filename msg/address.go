@@ -26,16 +26,17 @@ const magic = "softrdma msg"
 const version = 2
 
 const (
-	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2 + 2
+	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4
 	addressLen = helloLen + 16 + 2 + 2
 )
 
-// A hello is the private data of a connection's request, reply and rejection.
+// A hello begins the private data of a connection's request, reply and rejection.
 //
 //	magic (12 bytes) | version (1) | worker (8) | eager bytes (4) | credits (2) | announced (2)
-//	active messages (2)
+//	active messages (2) | bytes of the stream (4)
 //
-// In a request the number names the worker that the client expects, otherwise the sender.
+// In a request for a worker the number names the worker that the client expects, otherwise the
+// sender.
 type hello struct {
 	worker  uint64
 	accepts message.Config
@@ -47,7 +48,8 @@ func (h hello) bytes() []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(h.accepts.Eager))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Credits))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Announced))
-	return binary.BigEndian.AppendUint16(b, uint16(h.accepts.Active))
+	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Active))
+	return binary.BigEndian.AppendUint32(b, uint32(h.accepts.Stream))
 }
 
 // parseHello reads a hello, which may be followed by other bytes.
@@ -65,15 +67,49 @@ func parseHello(b []byte) (h hello, err error) {
 	h.worker = binary.BigEndian.Uint64(b)
 	c := message.Config{
 		Eager: int(binary.BigEndian.Uint32(b[8:])), Credits: int(binary.BigEndian.Uint16(b[12:])), Announced: int(binary.BigEndian.Uint16(b[14:])),
-		Active: int(binary.BigEndian.Uint16(b[16:])),
+		Active: int(binary.BigEndian.Uint16(b[16:])), Stream: int(binary.BigEndian.Uint32(b[18:])),
 	}
 	h.accepts = c
-	few := min(c.Credits, c.Announced, c.Active)
-	if many := max(c.Credits, c.Announced, c.Active); c.Eager > MaxEager || many > MaxUnexpected || few == 0 {
-		return h, fmt.Errorf("%w: %d eager messages of %d bytes, %d announced and %d active messages: outside of the limits",
-			ErrAddress, c.Credits, c.Eager, c.Announced, c.Active)
+	few := min(c.Credits, c.Announced, c.Active, c.Stream, c.Eager)
+	if many := max(c.Credits, c.Announced, c.Active); c.Eager > MaxEager || many > MaxUnexpected || c.Stream > MaxStream || few == 0 {
+		return h, fmt.Errorf("%w: %d eager messages of %d bytes, %d announced and %d active messages, %d bytes of a stream: outside of the limits",
+			ErrAddress, c.Credits, c.Eager, c.Announced, c.Active, c.Stream)
 	}
 	return h, nil
+}
+
+// What a request is for, and in a rejection who rejects.
+const (
+	toWorker   = 0 // the worker of an address
+	toListener = 1 // whoever listens
+	byProgram  = 1 // not the worker itself
+)
+
+// A greeting is the private data of a connection's request, reply and rejection.
+//
+//	hello | how (1) | length (1) | the program's private data
+type greeting struct {
+	hello
+	how     byte
+	private []byte
+}
+
+func (g greeting) bytes() []byte {
+	b := append(g.hello.bytes(), g.how, byte(len(g.private)))
+	return append(b, g.private...)
+}
+
+// parseGreeting reads a greeting, which may be followed by other bytes.
+func parseGreeting(b []byte) (g greeting, err error) {
+	if g.hello, err = parseHello(b); err != nil {
+		return g, err
+	}
+	b = b[helloLen:]
+	if len(b) < 2 || len(b)-2 < int(b[1]) {
+		return g, fmt.Errorf("%w: %d bytes of private data, which is incomplete", ErrAddress, len(b))
+	}
+	g.how, g.private = b[0], b[2:2+b[1]]
+	return g, nil
 }
 
 // An address says where a worker listens and what it accepts.

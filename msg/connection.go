@@ -32,13 +32,14 @@ func (c *connection) id(kind, i int) uint64 {
 
 // A connection carries frames to and from one worker. The worker's lock guards it.
 type connection struct {
-	w      *Worker
-	number uint32 // of the worker's connections, in completions
-	worker uint64 // the peer's; 0 if it is not known
-	peer   *message.Peer
-	conn   *rdmacm.Conn
-	qp     *verbs.QP
-	room   int // completions in the worker's queue
+	w       *Worker
+	number  uint32 // of the worker's connections, in completions
+	worker  uint64 // the peer's; 0 if it is not known
+	private []byte // from the peer's program
+	peer    *message.Peer
+	conn    *rdmacm.Conn
+	qp      *verbs.QP
+	room    int // completions in the worker's queue
 
 	endpoint Endpoint
 	out, in  slots
@@ -57,7 +58,10 @@ type connection struct {
 	ended    bool       // conn has ended
 	broken   error      // why work could not be posted
 	err      error      // why the connection failed
-	idle     *Request   // ends when nothing is in flight; nil if nobody waits
+	flushes  []flush    // that wait for sends, oldest first
+	added    uint64     // work that was ever in backlog
+	closing  bool       // no sends begin any more
+	idle     []*Request // end when nothing is in flight
 
 	sge [1]verbs.SGE
 }
@@ -104,15 +108,12 @@ type work struct {
 
 // newConnection makes a connection with its receives posted. After an error the caller releases
 // what there is of it.
-func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
-	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
-	c.peer.Context, c.endpoint.c, c.pipeline.c = c, c, c
+func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+	c = &connection{w: w}
+	c.endpoint.c, c.pipeline.c = c, c
 	receives := w.config.Unexpected + w.config.Active + spareRecv
 	c.actives = make([]Active, receives)
 	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
-		return c, err
-	}
-	if c.out, err = w.newSlots(sendSlots, takes.FrameLen()); err != nil {
 		return c, err
 	}
 	if c.in, err = w.newSlots(receives, w.address.accepts.FrameLen()); err != nil {
@@ -125,15 +126,23 @@ func (w *Worker) newConnection(takes message.Config, create func(verbs.QPConfig)
 	if err != nil {
 		return c, err
 	}
-	for i := range sendSlots {
-		c.vacant = append(c.vacant, i)
-	}
 	for i := range receives {
 		if err := c.receive(i); err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// meet prepares the connection to send to a worker with a configuration.
+func (c *connection) meet(takes message.Config) (err error) {
+	c.peer = c.w.machine.NewPeer(takes)
+	c.peer.Context = c
+	for i := range sendSlots {
+		c.vacant = append(c.vacant, i)
+	}
+	c.out, err = c.w.newSlots(sendSlots, takes.FrameLen())
+	return err
 }
 
 // entry returns a list of one entry, which is valid until the next call.
@@ -184,7 +193,7 @@ func (c *connection) complete(wc *verbs.WC) {
 	case workAccess:
 		c.pipeline.complete(i)
 	}
-	if len(c.backlog) > 0 || c.idle != nil {
+	if len(c.backlog) > 0 || len(c.flushes) > 0 || c.closing {
 		c.w.dirty = append(c.w.dirty, c)
 	}
 }
@@ -192,32 +201,39 @@ func (c *connection) complete(wc *verbs.WC) {
 // add queues work for Worker.flush.
 func (c *connection) add(x work) {
 	c.backlog = append(c.backlog, x)
+	c.added++
 	c.w.dirty = append(c.w.dirty, c)
 }
 
 // push posts what waits for room.
 func (c *connection) push() {
-	for c.broken == nil && len(c.backlog) > 0 && c.err == nil {
-		x := &c.backlog[0]
-		switch {
-		case x.read == nil && len(c.vacant) > 0:
-			i := c.slot()
-			c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
-		case x.read != nil && c.reading < maxReads:
-			c.broken = c.read(x)
-		default:
-			return
-		}
-		c.backlog = slices.Delete(c.backlog, 0, 1)
+	n := 0
+	for c.broken == nil && c.err == nil && n < len(c.backlog) && c.post(&c.backlog[n]) {
+		n++
 	}
+	c.backlog = slices.Delete(c.backlog, 0, n)
 	if c.broken != nil {
 		c.fail(c.broken)
 		return
 	}
-	if c.idle != nil && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
-		c.idle.end(Info{}, nil)
-		c.idle = nil
+	c.passFlushes()
+	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
+		c.close()
 	}
+}
+
+// post posts work, and reports whether there was room.
+func (c *connection) post(x *work) bool {
+	switch {
+	case x.read == nil && len(c.vacant) > 0:
+		i := c.slot()
+		c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
+	case x.read != nil && c.reading < maxReads:
+		c.broken = c.read(x)
+	default:
+		return false
+	}
+	return true
 }
 
 // slot takes a free slot.
@@ -229,6 +245,7 @@ func (c *connection) slot() int {
 
 // send posts the frame of n bytes in a slot.
 func (c *connection) send(i, n int) error {
+	c.pipeline.unsure = true
 	s := c.entry(c.out.region.SGE(i*c.out.size, n))
 	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, SGL: s})
 }
@@ -265,10 +282,13 @@ func (c *connection) fail(err error) {
 	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
 		w.calls = append(w.calls, call{failed: f, from: &c.endpoint, err: c.err})
 	}
-	if c.idle != nil {
-		c.idle.end(Info{}, c.err)
-		c.idle = nil
+	for _, f := range c.flushes {
+		c.pipeline.end(f.access, c.err)
 	}
+	for _, r := range c.idle {
+		r.end(Info{}, c.err)
+	}
+	c.flushes, c.idle = nil, nil
 	i := slices.Index(w.conns, c)
 	w.conns = slices.Delete(w.conns, i, i+1)
 	delete(w.numbers, c.number)

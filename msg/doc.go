@@ -1,7 +1,8 @@
 // Package msg sends messages between workers, over any device of package verbs: tagged messages,
-// which receives pick, and active messages, which call handlers. It also accesses the memory of other
-// workers. It chooses how a message travels: the bytes of short messages are sent at once, and the
-// receiver reads long messages from the sender's memory. The semantics are those of UCP.
+// which receives pick, active messages, which call handlers, and streams of bytes. It also accesses
+// the memory of other workers. It chooses how a message travels: the bytes of short messages are
+// sent at once, and the receiver reads long messages from the sender's memory. The semantics are
+// those of UCP.
 //
 // A Worker receives messages from all workers that know its address, which programs exchange
 // themselves. Connect makes an Endpoint, which sends to one worker. The other worker gets an
@@ -11,6 +12,13 @@
 //	e, err := w.Connect(ctx, address) // from Address of the other worker
 //	_, err = e.Send(7, data).Wait(ctx)
 //	info, err := w.Receive(buf, 7, msg.All).Wait(ctx)
+//
+// Without an exchange of addresses, one worker listens on a host and port, and the other dials:
+//
+//	l, err := w.Listen("192.0.2.1:7471")
+//	e, err := l.Accept(ctx) // or l.Request, to look at the request first
+//
+//	e, err := w.Dial(ctx, "192.0.2.1:7471", nil)
 //
 // # Matching
 //
@@ -30,6 +38,13 @@
 // If the data is long, the handler gets only the header, and reads the data into memory of its
 // choice with Active.Receive. Header and data that came with the message stay beyond the handler if
 // it calls Active.Keep.
+//
+// # Streams
+//
+// An endpoint carries a stream of bytes in both directions, too, for programs that need no messages:
+//
+//	e.SendStream(data)
+//	info, err := e.ReceiveStream(buf).Wait(ctx) // info.Length bytes
 //
 // # Pieces
 //

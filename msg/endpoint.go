@@ -56,6 +56,10 @@ func (e *Endpoint) post(r *Request) {
 		r.end(Info{s.Tag, s.Length}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, s.Length, verbs.MaxMessage))
 		return
 	}
+	if e.c.closing && e.c.err == nil {
+		r.end(Info{s.Tag, s.Length}, ErrClosed)
+		return
+	}
 	s.Context = r
 	w.machine.Send(e.c.peer, s)
 	w.flush()
@@ -68,27 +72,53 @@ func (e *Endpoint) Err() error {
 	return e.c.err
 }
 
-// Close waits until all sends have ended and their frames have arrived, and all accesses are complete
-// (see Flush), or ctx ends, and ends the connection. It returns the context's error, or the endpoint's if that failed before. With a
-// context that has ended, Close does not wait. A second Close does nothing.
+// Close waits until all sends have ended and their frames have arrived, and all accesses are
+// complete (see Flush), or ctx ends, and ends the connection. It returns the context's error, or the
+// endpoint's if that failed before. New sends end with ErrClosed meanwhile. With a context that has
+// ended, Close does not wait. A Close of an endpoint that has failed does nothing.
 func (e *Endpoint) Close(ctx context.Context) error {
+	_, err := e.StartClose().Wait(ctx)
+	e.Abort()
+	return err
+}
+
+// StartClose is like Close, but does not wait: the returned request ends when the connection has
+// ended.
+func (e *Endpoint) StartClose() *Request {
 	c := e.c
 	w := c.w
 	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
 	if c.err != nil {
-		w.unlock()
-		return nil
+		r.end(Info{}, nil)
+		return r
 	}
-	if c.idle == nil {
-		c.idle = w.request()
-		c.pipeline.add(&access{kind: accessFlush})
+	if c.idle = append(c.idle, r); !c.closing {
+		c.addFlush(nil)
+		c.closing = true
 	}
-	r := c.idle
-	c.push()
-	w.unlock()
-	_, err := r.Wait(ctx)
+	w.dirty = append(w.dirty, c)
+	w.flush()
+	return r
+}
+
+// close ends a connection on which nothing is in flight.
+func (c *connection) close() {
+	idle := c.idle
+	c.idle = nil
+	c.fail(ErrClosed)
+	for _, r := range idle {
+		r.end(Info{}, nil)
+	}
+}
+
+// Abort ends the connection at once. Requests that wait for the peer end with errors that match
+// ErrClosed, and what they sent may not have arrived. Abort of an endpoint that has failed does
+// nothing.
+func (e *Endpoint) Abort() {
+	w := e.c.w
 	w.mu.Lock()
 	defer w.unlock()
-	c.fail(ErrClosed)
-	return err
+	e.c.fail(ErrClosed)
 }

@@ -8,8 +8,8 @@ import (
 // Device returns the worker's device.
 func (w *Worker) Device() *verbs.Device { return w.dev }
 
-// Listener returns where the worker with an address listens.
-func Listener(b []byte) (at string, udp uint16) {
+// ListensAt returns where the worker with an address listens.
+func ListensAt(b []byte) (at string, udp uint16) {
 	a, err := parseAddress(b)
 	if err != nil {
 		panic(err)
@@ -64,4 +64,21 @@ func (r *Request) ExposedKey() []byte {
 	defer r.worker.mu.Unlock()
 	m := r.exposed[0]
 	return PackKey(r.worker.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
+}
+
+// Hold takes the free frames of an endpoint's send queue until the returned function is called.
+func (e *Endpoint) Hold() (release func()) {
+	c := e.c
+	w := c.w
+	w.mu.Lock()
+	defer w.unlock()
+	held := c.vacant
+	c.vacant = nil
+	return func() {
+		w.mu.Lock()
+		defer w.unlock()
+		c.vacant = append(c.vacant, held...)
+		w.dirty = append(w.dirty, c)
+		w.flush()
+	}
 }

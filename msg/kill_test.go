@@ -160,6 +160,12 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 // key of its region.
 func startPeer(t *testing.T, p verbs.Protocol) (kill func(), address, key []byte) {
 	t.Helper()
+	_, kill, address, key = startProcess(t, p)
+	return kill, address, key
+}
+
+func startProcess(t *testing.T, p verbs.Protocol) (process *os.Process, kill func(), address, key []byte) {
+	t.Helper()
 	name := "127.0.0.23"
 	if p == verbs.IWARP {
 		name = "iwarp:" + name
@@ -197,5 +203,5 @@ func startPeer(t *testing.T, p verbs.Protocol) (kill func(), address, key []byte
 	if _, err := fmt.Sscanf(line, "%x %x", &address, &key); err != nil {
 		t.Fatal(err)
 	}
-	return kill, address, key
+	return cmd.Process, kill, address, key
 }

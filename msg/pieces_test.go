@@ -25,16 +25,12 @@ func cut(b []byte, n int) [][]byte {
 func TestMessagesInPiecesArrive(t *testing.T) {
 	each(t, msg.Config{Eager: 1000}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
-		var buffers [][]byte
+		buffers, received := make(chan [][]byte, 1), make(chan error, 1)
 		b.Handle(idFirst, func(m *msg.Active) {
-			r, from := m.ReceiveVec(buffers), m.From
-			clear(buffers)
-			r.Then(func(_ msg.Info, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-				from.Send(2, nil)
-			})
+			list := <-buffers
+			r := m.ReceiveVec(list)
+			clear(list)
+			r.Then(func(_ msg.Info, err error) { received <- err })
 		})
 		for _, n := range []int{0, 7, 1000, 1001, 70000} {
 			for _, pieces := range [][2]int{{1, 1}, {1, 5}, {3, 1}, {16, 16}, {17, 3}, {100, 100}} {
@@ -66,10 +62,11 @@ func TestMessagesInPiecesArrive(t *testing.T) {
 				wait(t, s)
 				check("claimed")
 
-				buffers = slices.Clone(to)
-				answer := a.Receive(nil, 2, msg.All)
+				buffers <- slices.Clone(to)
 				wait(t, e.SendActiveVec(idFirst, nil, from))
-				wait(t, answer)
+				if err := next(t, received); err != nil {
+					t.Error(err)
+				}
 				check("active")
 			}
 		}

@@ -22,8 +22,11 @@ var (
 	// ErrPeer is matched by the errors of requests whose peer has failed or closed. The errors
 	// also match the cause.
 	ErrPeer = errors.New("peer is gone")
-	// ErrLimit is matched by the error of a connection whose peer sent more unexpected messages
-	// than Config allows.
+	// ErrFrame is matched by the error of a connection whose peer sent what is no frame of the
+	// protocol.
+	ErrFrame = message.ErrFrame
+	// ErrLimit is matched by the error of a connection whose peer sent more messages or bytes than
+	// Config allows.
 	ErrLimit = message.ErrLimit
 	// ErrTooLong is matched by the error of a send of more than verbs.MaxMessage bytes, or of a
 	// header of more than MaxHeader.
@@ -56,7 +59,8 @@ type Request struct {
 
 	send      message.Send
 	receive   message.Receive
-	receiving bool
+	receiving bool            // receive waits for a tag
+	stream    *connection     // of which receive receives the stream
 	one       [1][]byte       // the bytes, if they are in one piece
 	exposed   []*verbs.MR     // that the peer reads
 	memory    []*registration // that READs fill
@@ -132,13 +136,19 @@ func (r *Request) Then(f func(Info, error)) {
 	f(r.info, r.err)
 }
 
-// Cancel ends a receive that has no message yet, with ErrCanceled. It reports whether it did.
-// Sends cannot be canceled.
+// Cancel ends a receive that has no message yet, or no bytes of a stream, with ErrCanceled. It
+// reports whether it did. Sends cannot be canceled.
 func (r *Request) Cancel() bool {
 	w := r.worker
 	w.mu.Lock()
 	defer w.unlock()
-	return r.receiving && !r.ended.Load() && w.machine.Cancel(&r.receive)
+	switch {
+	case r.ended.Load():
+		return false
+	case r.stream != nil:
+		return w.machine.CancelStream(r.stream.peer, &r.receive)
+	}
+	return r.receiving && w.machine.Cancel(&r.receive)
 }
 
 // Release gives a request that has ended back to the worker, which uses it again. The program

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +33,7 @@ const (
 const (
 	MaxEager      = 1 << 20 // bytes
 	MaxUnexpected = 1 << 10 // messages
+	MaxStream     = 1 << 30 // bytes
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
@@ -54,6 +57,10 @@ type Config struct {
 	// means 64. Further sends to the worker wait until handlers have returned, or messages that they
 	// kept are released.
 	Active int
+
+	// Stream is how many bytes of each peer's stream the worker keeps until they are received, at most
+	// MaxStream; 0 means 128 KiB. Further bytes wait in the sender's memory.
+	Stream int
 
 	// Cache is how many bytes of the program's memory stay registered after requests that used
 	// them, so that requests that use them again are faster; 0 means 16 MiB, and a negative value
@@ -108,24 +115,28 @@ func (c *Config) complete() error {
 	if err == nil {
 		err = set("Active", &c.Active, MaxUnexpected, 64)
 	}
+	if err == nil {
+		err = set("Stream", &c.Stream, MaxStream, 128<<10)
+	}
 	return err
 }
 
 // A Worker receives messages, and sends them through its endpoints.
 type Worker struct {
-	dev      *verbs.Device
-	config   Config
-	pd       *verbs.PD
-	events   *verbs.CompChannel
-	cq       *verbs.CQ // of all connections
-	listener *rdmacm.Listener
-	address  address
-	context  context.Context // until Close
-	stop     context.CancelFunc
-	running  sync.WaitGroup
-	ready    chan struct{} // for the program
-	wake     chan struct{} // for wait
-	armed    chan struct{} // for drive
+	dev       *verbs.Device
+	config    Config
+	pd        *verbs.PD
+	events    *verbs.CompChannel
+	cq        *verbs.CQ // of all connections
+	listener  *rdmacm.Listener
+	address   address
+	listeners map[*Listener]bool // that Listen made
+	context   context.Context    // until Close
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+	ready     chan struct{} // for the program
+	wake      chan struct{} // for wait
+	armed     chan struct{} // for drive
 
 	mu       sync.Mutex
 	machine  *message.Worker
@@ -139,9 +150,10 @@ type Worker struct {
 	spare    []*Request
 	regions  []*Region
 	cache    *cache
-	calls    []call // functions to call without the lock
-	called   []call // the memory of earlier calls
-	calling  bool   // a goroutine makes calls
+	peers    []*message.Peer // for Readable
+	calls    []call          // functions to call without the lock
+	called   []call          // the memory of earlier calls
+	calling  bool            // a goroutine makes calls
 	handlers map[uint16]Handler
 	unknown  uint64 // active messages without a handler
 	pollers  int    // goroutines that poll in wait
@@ -159,8 +171,8 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
-	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active}
+	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
 	w.machine = message.New(env{w}, accepts)
 	var err error
 	if w.pd, err = dev.AllocPD(); err != nil {
@@ -316,10 +328,16 @@ func (w *Worker) Close() error {
 	w.closed = true
 	w.failAll(ErrClosed)
 	w.machine.CancelAll(ErrClosed)
+	listeners := slices.Collect(maps.Keys(w.listeners))
 	w.signal()
 	w.unlock()
 	w.stop()
 	err := w.listener.Close()
+	for _, l := range listeners {
+		if e := l.Close(); err == nil {
+			err = e
+		}
+	}
 	w.running.Wait()
 	for _, f := range w.pipe {
 		if f != nil {

@@ -32,6 +32,8 @@ const (
 	kindCredit                         // only credits
 	kindActive                         // an active message: its header and its bytes follow
 	kindActiveAnnounce                 // an active message whose bytes the receiver reads: its header follows
+	kindStream                         // bytes of a stream
+	kindWindow                         // bytes of a stream were read
 	kinds
 )
 

@@ -20,6 +20,9 @@
 // They have credits of their own, which return when the receiver is done with the message, so
 // tagged messages that wait do not hold them up.
 //
+// Bytes of a stream travel in frames as well. The receiver keeps what no receive waits for, up to a
+// window of bytes, and returns what was read.
+//
 // Every operation ends once: with success, canceled, or with the error with which its peer
 // failed. The package does no I/O and reads no clock. One goroutine at a time uses a Worker and
 // what belongs to it.
@@ -36,7 +39,7 @@ var (
 	ErrTruncated = errors.New("message truncated: longer than the receive's buffer")
 	ErrCanceled  = errors.New("receive canceled")
 	ErrFrame     = errors.New("frame not understood")
-	ErrLimit     = errors.New("peer exceeds the limit of unexpected messages")
+	ErrLimit     = errors.New("peer exceeds the limit of what this worker keeps")
 	ErrVersion   = errors.New("peer has another protocol version")
 	ErrHandler   = errors.New("the peer has no handler for the active message")
 )
@@ -73,6 +76,7 @@ type Config struct {
 	Credits   int // unmatched eager messages of each peer
 	Announced int // announced messages of each peer that are not finished
 	Active    int // active messages of each peer that are not over
+	Stream    int // bytes of each peer's stream that were not read
 }
 
 // Info describes a message.
@@ -89,6 +93,7 @@ type Class uint8
 const (
 	Tagged Class = iota
 	Actives
+	Stream
 	classes
 )
 
@@ -103,16 +108,19 @@ type Send struct {
 	Context any
 
 	exposed bool
+	sent    int // bytes of a stream
 }
 
-// A Receive is a receive. The owner does not use it or its buffer until Env.Received.
+// A Receive is a receive of a message or of a stream. The owner does not use it or its buffer until Env.Received.
 type Receive struct {
 	tagmatch.Receive
 	Buffer  [][]byte // in pieces
 	Length  int      // of all pieces
+	All     bool     // of a stream: ends only when the buffer is full
 	Context any
 
 	fetching *Message // the message that is being read
+	filled   int      // of a stream: bytes
 }
 
 // A Message has arrived and was not received yet. After the receive that takes it has ended it
@@ -138,6 +146,8 @@ type Worker struct {
 	list     []Segment // of the frame that arrives, or to send
 	tail     []byte    // list as bytes
 	arriving Active    // for Env.Active
+	ready    []*Peer   // that may have chunks
+	chunks   []*Chunk  // unused
 }
 
 // New returns a worker without peers.

@@ -38,13 +38,11 @@ type end struct {
 	held    []*active
 	handled int // active messages of the other end that arrived here
 	actives []*Send
-}
 
-// An active is an active message that the end has not released, or whose data is being read.
-type active struct {
-	Active
-	frame []byte
-	over  bool
+	streamed []byte // bytes of the stream that were sent
+	read     int    // bytes of the other end's stream that were read
+	reading  []*Receive
+	chunks   []*Chunk
 }
 
 type fetch struct {
@@ -64,7 +62,10 @@ func (w *world) failf(format string, a ...any) {
 	}
 }
 
-func (e *end) Transmit(_ *Peer, h *Header, payload [][]byte) {
+func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
+	if p.err != nil {
+		e.world.failf("frame to a peer that has failed")
+	}
 	b := make([]byte, HeaderLen)
 	h.Put(b)
 	if b = append(b, slices.Concat(payload...)...); e.other != nil && len(b) > e.other.w.config.FrameLen() {
@@ -111,6 +112,17 @@ func (e *end) Sent(s *Send, err error) { e.over(s, err) }
 // takes its tag.
 func (e *end) Received(r *Receive, i Info, err error) {
 	e.over(r, err)
+	if j := slices.Index(e.reading, r); j >= 0 {
+		e.reading = slices.Delete(e.reading, j, j+1)
+		if j > 0 && err != ErrCanceled && r.Length > 0 {
+			e.world.failf("receives of a stream end in another order")
+		}
+		if err == nil && r.Length > i.Length && (r.All || i.Length == 0) {
+			e.world.failf("receive of %d bytes of a stream ends with %d", r.Length, i.Length)
+		}
+		e.readBytes(slices.Concat(r.Buffer...)[:i.Length])
+		return
+	}
 	if err != nil {
 		return
 	}
@@ -165,64 +177,6 @@ func (e *end) send(n int, tag uint64, sync bool) {
 	s := e.message(n, tag)
 	s.Sync = sync
 	e.w.Send(e.peer, s)
-}
-
-// unknown is the ID of active messages without a handler.
-const unknown = 9
-
-// sendActive sends an active message whose header has its number, too.
-func (e *end) sendActive(n int, id uint64) {
-	s := e.message(n, id)
-	s.Class = Actives
-	s.Header = make([]byte, 4+e.world.rng.IntN(40))
-	binary.BigEndian.PutUint32(s.Header, uint32(len(e.actives)))
-	e.actives = append(e.actives, s)
-	e.w.Send(e.peer, s)
-}
-
-// Active checks that active messages come in order and with their headers.
-func (e *end) Active(a *Active) bool {
-	if e.other == nil { // a forged frame
-		return a.ID != unknown
-	}
-	if e.handled >= len(e.other.actives) {
-		e.world.failf("more active messages than were sent")
-		return false
-	}
-	s := e.other.actives[e.handled]
-	e.handled++
-	if !bytes.Equal(a.Header, s.Header) || uint64(a.ID) != s.Tag || a.Length != s.Length {
-		e.world.failf("active message %d arrives as %d", binary.BigEndian.Uint32(s.Header), a.Header)
-	}
-	if a.ID == unknown {
-		return false
-	}
-	e.held = append(e.held, &active{Active: *a, frame: e.frame})
-	return true
-}
-
-func (e *end) Over(a *Active) {
-	i := slices.IndexFunc(e.held, func(x *active) bool { return &x.Active == a })
-	if i < 0 {
-		e.world.failf("an active message is over twice")
-		return
-	}
-	clear(e.held[i].frame)
-	e.held = slices.Delete(e.held, i, i+1)
-}
-
-// handle does something with one of the active messages.
-func (e *end) handle(receive bool) {
-	if len(e.held) == 0 {
-		return
-	}
-	a := e.held[e.world.rng.IntN(len(e.held))]
-	if receive && !a.Taken() {
-		r := e.buffer([]int{200, 200, 10}[e.world.rng.IntN(3)])
-		e.w.ReceiveActive(r, &a.Active)
-	} else {
-		e.w.ReleaseActive(&a.Active)
-	}
 }
 
 // buffer returns a receive that takes everything.
@@ -280,7 +234,7 @@ func (e *end) step() {
 	tag := rng.Uint64N(3)
 	mask := []uint64{tagmatch.All, tagmatch.All, 0, 1}[rng.IntN(4)]
 	size := []int{200, 200, 200, 10}[rng.IntN(4)]
-	switch rng.IntN(13) {
+	switch rng.IntN(16) {
 	case 0, 1:
 		e.send(rng.IntN(100), tag, rng.IntN(4) == 0)
 	case 2, 3:
@@ -316,13 +270,20 @@ func (e *end) step() {
 		e.sendActive(rng.IntN(100), []uint64{1, 2, unknown}[tag])
 	case 12:
 		e.handle(rng.IntN(2) == 0)
+	case 13:
+		e.stream(rng.IntN(200))
+	case 14, 15:
+		e.readStream()
 	}
 }
 
 // drain lets everything end: both ends receive all that comes.
 func (w *world) drain(failed bool) {
-	for range 2000 {
+	for round, busy := 0, 0; round < busy+100; round++ {
 		for _, e := range w.ends {
+			if len(e.out)+len(e.fetches)+len(e.held)+len(e.peer.in.chunks) > 0 {
+				busy = round
+			}
 			e.deliver()
 			e.fetch()
 			for len(e.claimed) > 0 {
@@ -333,11 +294,28 @@ func (w *world) drain(failed bool) {
 				e.w.Receive(e.buffer(200))
 			}
 			e.handle(w.rng.IntN(2) == 0)
+			e.readStream()
 		}
 	}
 	for _, e := range w.ends {
 		for _, r := range e.receives {
-			e.w.Cancel(r)
+			if _, ended := e.ended[r]; !ended && !slices.Contains(e.reading, r) {
+				e.w.Cancel(r)
+			}
+		}
+		for len(e.reading) > 0 && w.err == nil {
+			if r := e.reading[0]; !e.w.CancelStream(e.peer, r) {
+				e.reading = e.reading[1:]
+				if !r.All { // with All it waits for bytes that nobody sends
+					w.failf("a receive of a stream never ends")
+				}
+				e.readBytes(slices.Concat(r.Buffer...)[:r.filled])
+				e.ended[r] = nil
+			}
+		}
+		for len(e.chunks) > 0 {
+			e.w.ReleaseChunk(e.chunks[0])
+			e.chunks = e.chunks[1:]
 		}
 		for _, r := range e.receives {
 			if _, ok := e.ended[r]; !ok {
@@ -360,9 +338,31 @@ func (w *world) drain(failed bool) {
 		if n := e.peer.active.credits + e.other.peer.active.owed; !failed && n != e.other.w.config.Active {
 			w.failf("%d credits of active messages, expected %d", n, e.other.w.config.Active)
 		}
+		if sent := len(e.other.streamed); !failed && e.read != sent {
+			w.failf("%d bytes of the stream arrived, expected %d", e.read, sent)
+		}
 		if len(e.held) > 0 || !failed && e.handled != len(e.other.actives) {
 			w.failf("%d active messages of %d arrived, %d are not over", e.handled, len(e.other.actives), len(e.held))
 		}
+	}
+}
+
+// connect makes two ends of a connection.
+func (w *world) connect(configs [2]Config) {
+	for i := range w.ends {
+		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
+		e.w = New(e, configs[i])
+		e.peer = e.w.NewPeer(configs[1-i])
+		w.ends[i] = e
+	}
+	w.ends[0].other, w.ends[1].other = w.ends[1], w.ends[0]
+}
+
+// flow delivers all frames.
+func (w *world) flow() {
+	for len(w.ends[0].out)+len(w.ends[1].out) > 0 {
+		w.ends[0].deliver()
+		w.ends[1].deliver()
 	}
 }
 
@@ -371,15 +371,9 @@ func play(seed uint64) error {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
 	var configs [2]Config
 	for i := range configs {
-		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6)}
+		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6), Stream: 1 + w.rng.IntN(300)}
 	}
-	for i := range w.ends {
-		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
-		e.w = New(e, configs[i])
-		e.peer = e.w.NewPeer(configs[1-i])
-		w.ends[i] = e
-	}
-	w.ends[0].other, w.ends[1].other = w.ends[1], w.ends[0]
+	w.connect(configs)
 	steps := 50 + w.rng.IntN(300)
 	failAt := -1
 	if w.rng.IntN(3) == 0 {
@@ -426,7 +420,7 @@ func FuzzArrive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{rng: rand.New(rand.NewPCG(1, 2))}
 		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
-		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2}
+		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2, Stream: 20}
 		e.w = New(e, c)
 		e.peer = e.w.NewPeer(c)
 		r := &Receive{Buffer: [][]byte{make([]byte, 8)}, Length: 8}

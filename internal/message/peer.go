@@ -18,8 +18,11 @@ type Peer struct {
 		owed    int // credits to return
 		unpaid  int // active messages that arrived and whose credits were not returned
 	}
+	window   int // bytes of the stream that may be sent
+	in       stream
 	number   uint32
 	queues   [classes][]*Send // for credits or for finishes, oldest first
+	begun    Mark
 	sends    map[uint32]*Send // for their finish
 	order    []uint32         // of sends
 	fetching []*Receive
@@ -29,7 +32,7 @@ type Peer struct {
 
 // NewPeer returns a connection to a worker with a configuration, on which nothing was sent yet.
 func (w *Worker) NewPeer(c Config) *Peer {
-	p := &Peer{config: c, credits: c.Credits, sends: map[uint32]*Send{}}
+	p := &Peer{config: c, credits: c.Credits, window: c.Stream, sends: map[uint32]*Send{}}
 	p.active.credits = c.Active
 	return p
 }
@@ -43,6 +46,28 @@ func (p *Peer) Waiting() int {
 	return n
 }
 
+// A Mark is a place in the order of a peer's sends.
+type Mark [classes]uint64
+
+// Mark returns the place behind all sends that were started.
+func (p *Peer) Mark() (m Mark) {
+	for i, q := range p.queues {
+		m[i] = p.begun[i] + uint64(len(q))
+	}
+	return m
+}
+
+// Passed reports whether the frames of all sends before a place were transmitted. The peer may still
+// have to read the bytes of announced messages.
+func (p *Peer) Passed(m Mark) bool {
+	for i, n := range p.begun {
+		if n < m[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // Send sends a message to a peer.
 func (w *Worker) Send(p *Peer, s *Send) {
 	q := &p.queues[s.Class]
@@ -51,13 +76,18 @@ func (w *Worker) Send(p *Peer, s *Send) {
 		w.env.Sent(s, p.err)
 	case len(*q) > 0 || !w.begin(p, s):
 		*q = append(*q, s)
+	default:
+		p.begun[s.Class]++
 	}
 }
 
 // begin sends the first frame of a message, and reports whether the peer's limits allow it.
 func (w *Worker) begin(p *Peer, s *Send) bool {
-	if s.Class == Actives {
+	switch s.Class {
+	case Actives:
 		return w.beginActive(p, s)
+	case Stream:
+		return w.beginStream(p, s)
 	}
 	h := &w.out // a local header would escape
 	*h = Header{tag: s.Tag, length: uint64(s.Length), number: p.number}
@@ -119,6 +149,7 @@ func (w *Worker) resume(p *Peer) {
 		n := 0
 		for n < len(*q) && w.begin(p, (*q)[n]) {
 			n++
+			p.begun[i]++
 		}
 		*q = slices.Delete(*q, 0, n)
 	}
@@ -188,4 +219,5 @@ func (w *Worker) Fail(p *Peer, err error) {
 		r.fetching = nil
 		w.received(r, m, err)
 	}
+	w.failStream(p, err)
 }

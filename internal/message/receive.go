@@ -118,6 +118,16 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 		w.message(p, h, nil)
 	case kindActive, kindActiveAnnounce:
 		return w.takeActive(p, h, payload)
+	case kindStream:
+		return w.takeStream(p, h, payload)
+	default:
+		if len(payload) > 0 {
+			return fmt.Errorf("%w: %d bytes after a frame of kind %d", ErrFrame, len(payload), h.kind)
+		}
+	}
+	switch h.kind {
+	case kindWindow:
+		return w.takeWindow(p, h)
 	case kindFinish:
 		return w.finished(p, h)
 	}
