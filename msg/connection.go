@@ -246,8 +246,13 @@ func (c *connection) slot() int {
 // send posts the frame of n bytes in a slot.
 func (c *connection) send(i, n int) error {
 	c.pipeline.unsure = true
-	s := c.entry(c.out.region.SGE(i*c.out.size, n))
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, SGL: s})
+	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend}
+	if n <= shortAccess {
+		r.Inline = c.out.bytes(i)[:n]
+	} else {
+		r.SGL = c.entry(c.out.region.SGE(i*c.out.size, n))
+	}
+	return c.qp.PostSend(r)
 }
 
 // read reads bytes of an announced message.
