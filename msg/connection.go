@@ -15,6 +15,8 @@ const (
 	sendSlots = 64 // frames in flight
 	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
 	maxReads  = 16 // READs in flight
+
+	receiveBatch = 8 // receives that are posted at once; less than spareRecv
 )
 
 // The kind of a work request, in the upper bits of its number. The connection and the slot follow.
@@ -63,7 +65,9 @@ type connection struct {
 	closing  bool       // no sends begin any more
 	idle     []*Request // end when nothing is in flight
 
-	sge [1]verbs.SGE
+	sge      [1]verbs.SGE
+	unposted []int // slots of in
+	entries  [receiveBatch]verbs.SGE
 }
 
 // Slots are registered memory for frames of one length.
@@ -131,7 +135,7 @@ func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (
 			return c, err
 		}
 	}
-	return c, nil
+	return c, c.postReceives()
 }
 
 // meet prepares the connection to send to a worker with a configuration.
@@ -151,9 +155,25 @@ func (c *connection) entry(e verbs.SGE) []verbs.SGE {
 	return c.sge[:]
 }
 
+// receive posts a receive to a slot, together with others: up to receiveBatch - 1 slots wait.
 func (c *connection) receive(i int) error {
-	s := c.entry(c.in.region.SGE(i*c.in.size, c.in.size))
-	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: s})
+	c.unposted = append(c.unposted, i)
+	if len(c.unposted) < receiveBatch {
+		return nil
+	}
+	return c.postReceives()
+}
+
+// postReceives posts the receives that wait, at most receiveBatch.
+func (c *connection) postReceives() error {
+	var list [receiveBatch]verbs.RecvWR
+	for k, i := range c.unposted {
+		c.entries[k] = c.in.region.SGE(i*c.in.size, c.in.size)
+		list[k] = verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entries[k : k+1]}
+	}
+	n := len(c.unposted)
+	c.unposted = c.unposted[:0]
+	return c.qp.PostRecv(list[:n]...)
 }
 
 // complete takes a completion.
@@ -246,8 +266,13 @@ func (c *connection) slot() int {
 // send posts the frame of n bytes in a slot.
 func (c *connection) send(i, n int) error {
 	c.pipeline.unsure = true
-	s := c.entry(c.out.region.SGE(i*c.out.size, n))
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, SGL: s})
+	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend}
+	if n <= shortAccess {
+		r.Inline = c.out.bytes(i)[:n]
+	} else {
+		r.SGL = c.entry(c.out.region.SGE(i*c.out.size, n))
+	}
+	return c.qp.PostSend(r)
 }
 
 // read reads bytes of an announced message.
