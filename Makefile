@@ -96,6 +96,8 @@ SEEDS ?= 10000
 .PHONY: soak
 soak: ## SEEDS (10000) seeds of each simulated test, through the network and through memory
 	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
+	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((100 * $(SEEDS)))
+	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples

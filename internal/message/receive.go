@@ -1,4 +1,4 @@
-package tagged
+package message
 
 import (
 	"fmt"
@@ -78,55 +78,79 @@ func (w *Worker) Arrive(p *Peer, frame []byte) error {
 	if p.credits += int(h.credits); p.credits > p.config.Credits {
 		return fmt.Errorf("%w: %d credits, expected at most %d", ErrFrame, p.credits, p.config.Credits)
 	}
+	if p.active.credits += int(h.active); p.active.credits > p.config.Active {
+		return fmt.Errorf("%w: %d credits of active messages, expected at most %d", ErrFrame, p.active.credits, p.config.Active)
+	}
 	if h.credits > 0 {
 		p.full = false
 	}
 	if h.flags&flagFull != 0 {
 		p.full = true
 	}
-	if err := w.take(p, h, frame); err != nil {
+	if err := w.take(p, h, frame[HeaderLen:]); err != nil {
 		return err
 	}
-	if len(p.queue) > 0 {
-		w.resume(p)
-	}
+	w.resume(p)
 	return nil
 }
 
-func (w *Worker) take(p *Peer, h *Header, frame []byte) error {
+func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 	switch h.kind {
 	case kindEager:
-		if h.length != uint64(len(frame)-HeaderLen) || h.length > uint64(w.config.Eager) {
-			return fmt.Errorf("%w: message of %d bytes in a frame of %d", ErrFrame, h.length, len(frame))
+		if h.length != uint64(len(payload)) || h.length > uint64(w.config.Eager) {
+			return fmt.Errorf("%w: message of %d bytes in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
 		}
 		if p.unpaid++; p.unpaid > w.config.Credits {
 			return fmt.Errorf("%w: more than %d eager messages", ErrLimit, w.config.Credits)
 		}
-		w.message(p, h, frame[HeaderLen:])
+		w.message(p, h, payload)
 		if p.unpaid == w.config.Credits {
 			w.refill(p)
 		}
 	case kindAnnounce:
-		if h.length > 1<<62 {
-			return fmt.Errorf("%w: message of %d bytes", ErrFrame, h.length)
+		list, err := h.segments(w.list[:0], payload)
+		if w.list = list; err != nil {
+			return err
 		}
 		if p.accepted++; p.accepted > w.config.Announced {
 			return fmt.Errorf("%w: more than %d announced messages", ErrLimit, w.config.Announced)
 		}
 		w.message(p, h, nil)
-	case kindFinish:
-		s := p.sends[h.number]
-		if s == nil {
-			return fmt.Errorf("%w: finish of message %d, which does not wait for one", ErrFrame, h.number)
+	case kindActive, kindActiveAnnounce:
+		return w.takeActive(p, h, payload)
+	case kindStream:
+		return w.takeStream(p, h, payload)
+	default:
+		if len(payload) > 0 {
+			return fmt.Errorf("%w: %d bytes after a frame of kind %d", ErrFrame, len(payload), h.kind)
 		}
-		delete(p.sends, h.number)
-		i := slices.Index(p.order, h.number)
-		p.order = slices.Delete(p.order, i, i+1)
-		if s.exposed {
-			p.offered--
-		}
-		w.end(s, nil)
 	}
+	switch h.kind {
+	case kindWindow:
+		return w.takeWindow(p, h)
+	case kindFinish:
+		return w.finished(p, h)
+	}
+	return nil
+}
+
+// finished ends a send that the peer has finished.
+func (w *Worker) finished(p *Peer, h *Header) error {
+	s := p.sends[h.number]
+	if s == nil {
+		return fmt.Errorf("%w: finish of message %d, which does not wait for one", ErrFrame, h.number)
+	}
+	delete(p.sends, h.number)
+	i := slices.Index(p.order, h.number)
+	p.order = slices.Delete(p.order, i, i+1)
+	if s.exposed && s.Class == Tagged {
+		p.offered--
+	}
+	var err error
+	if h.flags&flagRefused != 0 {
+		err = fmt.Errorf("%w: ID %d", ErrHandler, s.Tag)
+	}
+	w.end(s, err)
 	return nil
 }
 
@@ -144,6 +168,9 @@ func (w *Worker) refill(p *Peer) {
 func (w *Worker) message(p *Peer, h *Header, data []byte) {
 	m := w.fresh()
 	m.Info, m.header, m.Tag = Info{Tag: h.tag, Length: int(h.length), From: p}, *h, h.tag
+	if h.kind == kindAnnounce {
+		m.segments = append(m.segments[:0], w.list...)
+	}
 	if x := w.matcher.Arrive(&m.Message); x != nil {
 		w.deliver(x.Owner.(*Receive), m, data)
 		return
@@ -172,7 +199,7 @@ func (w *Worker) fresh() *Message {
 // recycle takes back a message that has ended.
 func (w *Worker) recycle(m *Message) {
 	if len(w.spare) < maxSpare {
-		m.Info.From = nil
+		m.Info.From, m.active = nil, nil
 		w.spare = append(w.spare, m)
 	}
 }
@@ -184,9 +211,9 @@ func (w *Worker) give(r *Receive, m *Message) { w.deliver(r, m, m.data) }
 func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 	p, h := m.Info.From, &m.header
 	var err error
-	switch long := m.Info.Length > len(r.Buffer); {
+	switch long := m.Info.Length > r.Length; {
 	case h.kind == kindEager:
-		if copy(r.Buffer, data); long {
+		if spread(r.Buffer, data); long {
 			err = ErrTruncated
 		}
 		w.matched(p, h)
@@ -194,18 +221,29 @@ func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 		err = p.err
 	case long:
 		err = ErrTruncated
-		w.finish(p, h)
+		w.finish(p, h, 0)
 	case m.Info.Length == 0:
-		w.finish(p, h)
+		w.finish(p, h, 0)
 	default:
 		r.fetching = m
 		p.fetching = append(p.fetching, r)
-		w.env.Fetch(p, r, h.address, h.key, m.Info.Length)
+		w.env.Fetch(p, r, m.segments)
 		return
 	}
-	info := m.Info
+	w.received(r, m, err)
+}
+
+// received ends a receive and the message that it was matched with.
+func (w *Worker) received(r *Receive, m *Message, err error) {
+	info, a := m.Info, m.active
 	w.recycle(m)
 	w.env.Received(r, info, err)
+	if a == nil {
+		return
+	}
+	if a.fetching = false; a.released {
+		w.over(a)
+	}
 }
 
 // matched returns the credit of an eager message, and finishes a synchronous one.
@@ -216,7 +254,7 @@ func (w *Worker) matched(p *Peer, h *Header) {
 	p.owed++
 	switch {
 	case h.flags&flagSync != 0:
-		w.finish(p, h)
+		w.finish(p, h, 0)
 	case p.owed*2 >= w.config.Credits:
 		w.out = Header{kind: kindCredit}
 		w.transmit(p, &w.out, nil)
@@ -234,9 +272,7 @@ func (w *Worker) Fetched(r *Receive, err error) {
 	i := slices.Index(p.fetching, r)
 	p.fetching = slices.Delete(p.fetching, i, i+1)
 	if err == nil {
-		w.finish(p, &m.header)
+		w.finish(p, &m.header, 0)
 	}
-	info := m.Info
-	w.recycle(m)
-	w.env.Received(r, info, err)
+	w.received(r, m, err)
 }
