@@ -41,7 +41,7 @@ func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
 	info := p.Port.Info()
 	d := &Device{
 		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
-		drv: p, local: p.Device.Device, release: p.Port.Close,
+		drv: p, local: p.Device.Device,
 		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
 	}
 	d.sameHost.why = reason.Detail{Reason: reason.HostFabric, Expected: 1}.Err()
