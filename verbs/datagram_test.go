@@ -73,17 +73,19 @@ func TestDatagramArrivesAfterGRHArea(t *testing.T) {
 }
 
 func TestMulticastReachesEveryAttachedQP(t *testing.T) {
-	if *overFabric {
-		t.Skip("SKIPPED with -infiniband: groups are joined at the subnet administrator")
-	}
 	a, b := newSide(t, addrA, 8192, verbs.UD), newSide(t, addrB, 8192, verbs.UD)
 	a.readyUD(t, 5)
 	b.readyUD(t, 5)
 	group := netip.MustParseAddr("239.10.20.30")
+	to := verbs.AddressVector{DGID: verbs.GIDFrom(group)}
+	if *overFabric {
+		to = joinGroup(t, 5, a, b)
+		group = to.DGID.Addr()
+	}
 	if err := b.qp.AttachMulticast(group); err != nil {
 		t.Fatal(err)
 	}
-	ah, err := a.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(group)})
+	ah, err := a.pd.CreateAH(to)
 	if err != nil {
 		t.Fatal(err)
 	}

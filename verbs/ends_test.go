@@ -84,6 +84,9 @@ var overFabric = flag.Bool("infiniband", false, "test devices on an InfiniBand f
 // openPort opens the port of a fabric that stands for an address.
 var openPort func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
 
+// joinGroup makes ports of a fabric members of a new multicast group, and returns its address.
+var joinGroup func(t testing.TB, qkey uint32, members ...*side) verbs.AddressVector
+
 // refused is the reason of requests to a device that is gone.
 func refused() string {
 	if *overMemory {

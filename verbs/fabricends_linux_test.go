@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
 
+	"softrdma/internal/cma"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/topology"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
@@ -91,7 +94,7 @@ func runWithFabric(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	openPort = s.open
+	openPort, joinGroup = s.open, joinGroupOfPorts
 	return m.Run(), nil
 }
 
@@ -140,4 +143,20 @@ func (s *suite) open(t testing.TB, addr string, cfg verbs.Config) *verbs.Device 
 	}
 	eventually(t, "an active port", func() bool { p := d.QueryPort(); return p.Active && p.LID != 0 })
 	return d
+}
+
+// joinGroupOfPorts lets the administrator choose the group for the first member.
+func joinGroupOfPorts(t testing.TB, qkey uint32, members ...*side) (to verbs.AddressVector) {
+	t.Helper()
+	mgid := netip.IPv6Unspecified()
+	for _, m := range members {
+		g, err := registry.Of(m.dev).Subnet.Join(t.Context(), &cma.FabricJoin{MGID: mgid, QKey: qkey})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.Leave)
+		mgid = g.Path.Dst.Addr()
+		to = verbs.AddressVector{DGID: verbs.GIDFrom(mgid), DLID: g.Path.LID(), ServiceLevel: g.Path.ServiceLevel}
+	}
+	return to
 }
