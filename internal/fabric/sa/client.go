@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -85,9 +84,10 @@ func (c *Client) FindGID(ip netip.Addr) (netip.Addr, error) {
 // path in the port's default partition.
 func (c *Client) FindPath(to netip.Addr, service mad.ServiceID, class uint8) (*cma.FabricPath, error) {
 	i := c.port.Info()
+	key, _ := defaultPartition(i.PKeys)
 	q := sa.PathRecord{
 		ServiceID: uint64(service), SGID: mad.GIDFrom(fabric.Config(i).GIDs[0]), DGID: mad.GIDFrom(to),
-		Reversible: true, NumPaths: 1, PKey: defaultPartition(i.PKeys), TrafficClass: class,
+		Reversible: true, NumPaths: 1, PKey: key, TrafficClass: class,
 	}
 	mask := uint64(sa.PathServiceID | sa.PathSGID | sa.PathDGID | sa.PathReversible | sa.PathNumPaths | sa.PathPKey | sa.PathTrafficClass)
 	var r sa.PathRecord
@@ -118,22 +118,18 @@ func path(i *attach.Info, r *sa.PathRecord) (*cma.FabricPath, error) {
 const maxLifeTime = 30
 
 // Partition implements cma.Fabric.
-func (c *Client) Partition() (key, index uint16) {
-	keys := c.port.Info().PKeys
-	key = defaultPartition(keys)
-	return key, uint16(max(slices.Index(keys, key), 0))
-}
+func (c *Client) Partition() (key, index uint16) { return defaultPartition(c.port.Info().PKeys) }
 
-// defaultPartition is the port's key of the default partition, otherwise its first key.
-func defaultPartition(keys []uint16) uint16 {
-	first := uint16(0)
-	for _, k := range keys {
+// defaultPartition is the port's key of the default partition, otherwise its first key, and the
+// place of the key.
+func defaultPartition(keys []uint16) (key, index uint16) {
+	for i, k := range keys {
 		if k&0x7fff == 0x7fff {
-			return k
+			return k, uint16(i)
 		}
-		if first == 0 {
-			first = k
+		if key == 0 && k != 0 {
+			key, index = k, uint16(i)
 		}
 	}
-	return first
+	return key, index
 }

@@ -58,7 +58,9 @@ func New(l link.Packets, p frame.Port) *Network {
 }
 
 // A looper is a link that loops packets of the port's own groups back.
-type looper interface{ Members(f func(mgid []byte) bool) }
+type looper interface {
+	Members(f func(mgid []byte) bool)
+}
 
 // Configure implements frame.Configurable.
 func (n *Network) Configure(p *frame.Port) {
