@@ -87,6 +87,7 @@ unit: oracles ## unit tests, all seeds
 	$(GO) test -short ./verbs -args -inmemory
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -samehost; fi
+	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -infiniband; fi
 	@if [ "$$($(GO) env GOOS)" != linux ]; then :; \
 	elif [ "$$(id -u)" = 0 ]; then set -x; $(GO) test -short ./verbs -args -roce1; \
 	else echo "SKIPPED the verbs over RoCE v1: not root (CAP_NET_RAW)"; fi

@@ -115,14 +115,20 @@ func (e *Endpoint) Lookup(ctx context.Context, private []byte) (UDParam, error) 
 
 // JoinMulticast joins a group with the endpoint's queue pair (PortSpaceUDP), before
 // any Lookup. The result says where to send. LeaveMulticast or Close leaves the
-// group.
+// group. On an InfiniBand fabric the membership also ends when the port goes down or has
+// another LID, partition or subnet manager, of which Device.NextEvent tells: then leave the group
+// and join it again.
 func (e *Endpoint) JoinMulticast(ctx context.Context, group netip.Addr) (UDParam, error) {
 	e.op.Lock()
 	defer e.op.Unlock()
-	if err := e.end.id.JoinMulticast(group, nil); err != nil {
+	join := new(int) // tells this join's events from those of earlier ones
+	if err := e.end.id.JoinMulticast(group, join); err != nil {
 		return UDParam{}, err
 	}
 	v, err := e.end.wait(ctx, "the group's address for")
+	for v.Type == EventMulticastError && v.Context != any(join) { // a membership that has ended
+		v, err = e.end.wait(ctx, "the group's address for")
+	}
 	if err == nil && v.Type != EventMulticastJoin {
 		err = fmt.Errorf("join multicast group %v: expected %v, found %v", group, EventMulticastJoin, v.Type)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"runtime"
+	"strings"
 	"testing"
 
 	"softrdma/internal/fabric/fabrictest"
@@ -31,6 +33,10 @@ func fabricPorts(t *testing.T, shape string, manager bool) (devices []*verbs.Dev
 		}
 		devices = append(devices, d)
 	}
+	fabrictest.WaitFor(t, "the fabric's goroutines", func() bool { // which leavesNothing counts
+		b := make([]byte, 1<<20)
+		return strings.Count(string(b[:runtime.Stack(b, true)]), "live.(*outbox).run(") == len(devices)
+	})
 	return devices
 }
 

@@ -61,7 +61,7 @@ func TestTooManyReadsInFlightAreRefused(t *testing.T) {
 	if err := a.qp.ToInit(verbs.InitAttr{}); err != nil {
 		t.Fatal(err)
 	}
-	err := a.qp.ToRTR(verbs.RTRAttr{PathMTU: 1024, DestQPN: 5, AV: verbs.AddressVector{DGID: a.dev.GID()}, MaxDestRdAtomic: verbs.MaxReadAtomic + 1})
+	err := a.qp.ToRTR(verbs.RTRAttr{PathMTU: 1024, DestQPN: 5, AV: vector(a.dev), MaxDestRdAtomic: verbs.MaxReadAtomic + 1})
 	if err == nil || !strings.Contains(err.Error(), "129") {
 		t.Fatalf("max_dest_rd_atomic 129: %v", err)
 	}

@@ -79,7 +79,7 @@ func TestAddressHandleOfAnotherDomainIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ah, err := other.CreateAH(verbs.AddressVector{DGID: a.dev.GID()})
+	ah, err := other.CreateAH(vector(a.dev))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,11 +28,15 @@ func (s *side) recv(t testing.TB, id uint64, off, n int) {
 }
 
 func TestDatagramArrivesAfterGRHArea(t *testing.T) {
-	needUDP(t)
+	if !*overFabric {
+		needUDP(t)
+	}
 	a, b := newSide(t, addrA, 8192, verbs.UD), newSide(t, addrB, 8192, verbs.UD)
 	a.readyUD(t, 0x11)
 	b.readyUD(t, 0x22)
-	ah, err := a.pd.CreateAH(verbs.AddressVector{DGID: b.dev.GID(), HopLimit: 9})
+	to := vector(b.dev)
+	to.HopLimit = 9
+	ah, err := a.pd.CreateAH(to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +57,12 @@ func TestDatagramArrivesAfterGRHArea(t *testing.T) {
 	}
 	// RoCE v2 lays an IPv4 header into the area's last 20 bytes.
 	h := b.buf[20:40]
-	if h[0] != 0x45 || h[8] != 9 || !bytes.Equal(h[12:20], []byte{127, 7, 0, 1, 127, 7, 0, 2}) {
+	if !*overFabric && (h[0] != 0x45 || h[8] != 9 || !bytes.Equal(h[12:20], []byte{127, 7, 0, 1, 127, 7, 0, 2})) {
 		t.Fatalf("header in the GRH area: % x", h)
+	}
+	from, dgid := a.dev.GID(), b.dev.GID()
+	if g := b.buf[:40]; *overFabric && (g[0]>>4 != 6 || g[7] != 9 || !bytes.Equal(g[8:24], from[:]) || !bytes.Equal(g[24:], dgid[:])) {
+		t.Fatalf("GRH: % x", g)
 	}
 	if n := counter(b.dev, "PACKET_QKEY"); n != 1 {
 		t.Fatalf("PACKET_QKEY counted %d times, expected 1", n)
@@ -69,10 +77,15 @@ func TestMulticastReachesEveryAttachedQP(t *testing.T) {
 	a.readyUD(t, 5)
 	b.readyUD(t, 5)
 	group := netip.MustParseAddr("239.10.20.30")
+	to := verbs.AddressVector{DGID: verbs.GIDFrom(group)}
+	if *overFabric {
+		to = joinGroup(t, 5, a, b)
+		group = to.DGID.Addr()
+	}
 	if err := b.qp.AttachMulticast(group); err != nil {
 		t.Fatal(err)
 	}
-	ah, err := a.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(group)})
+	ah, err := a.pd.CreateAH(to)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,15 @@ var overMemory = flag.Bool("samehost", false, "require the memory path between d
 // overEthernet lets tests have RoCE v1 devices, which need CAP_NET_RAW.
 var overEthernet = flag.Bool("roce1", false, "test RoCE v1 devices")
 
+// overFabric lets tests have ports of an InfiniBand fabric.
+var overFabric = flag.Bool("infiniband", false, "test devices on an InfiniBand fabric")
+
+// openPort opens the port of a fabric that stands for an address.
+var openPort func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
+
+// joinGroup makes ports of a fabric members of a new multicast group, and returns its address.
+var joinGroup func(t testing.TB, qkey uint32, members ...*side) verbs.AddressVector
+
 // refused is the reason of requests to a device that is gone.
 func refused() string {
 	if *overMemory {
@@ -89,8 +98,8 @@ func refused() string {
 // needUDP skips a test of what RoCE v2 alone has: IP headers, UDP ports, ICMP.
 func needUDP(t testing.TB) {
 	t.Helper()
-	if *overEthernet {
-		t.Skip("SKIPPED with -roce1: a test of UDP over IP")
+	if *overEthernet || *overFabric {
+		t.Skip("SKIPPED with -roce1 and -infiniband: a test of UDP over IP")
 	}
 }
 
@@ -117,10 +126,13 @@ func openDevice(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 // openInProcess waits for an address that another run of these tests has.
 func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	t.Helper()
+	if at, err := netip.ParseAddrPort(addr); err == nil && (*overEthernet || *overFabric) {
+		t.Skipf("SKIPPED with -roce1 and -infiniband: %v has a UDP port", at)
+	}
+	if *overFabric && !strings.Contains(addr, ":") {
+		return openPort(t, addr, cfg)
+	}
 	if *overEthernet && !strings.Contains(addr, "iwarp:") {
-		if at, err := netip.ParseAddrPort(addr); err == nil {
-			t.Skipf("SKIPPED with -roce1: %v has a UDP port", at)
-		}
 		addr = "roce1:" + strings.TrimPrefix(addr, "roce1:")
 	}
 	if cfg.Lanes == 0 && !strings.HasPrefix(addr, "iwarp:") && !strings.HasPrefix(addr, "shared:") {
@@ -139,6 +151,11 @@ func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 			t.Fatal(err)
 		}
 	}
+}
+
+// vector is the address of a device's port, with a GRH on a fabric.
+func vector(d *verbs.Device) verbs.AddressVector {
+	return verbs.AddressVector{DGID: d.GID(), DLID: d.QueryPort().LID}
 }
 
 const allRights = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind

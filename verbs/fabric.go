@@ -9,6 +9,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/sa"
 	"softrdma/internal/frame/infiniband"
 	"softrdma/internal/host"
 	"softrdma/internal/provider/fabric"
@@ -41,13 +42,13 @@ func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
 	info := p.Port.Info()
 	d := &Device{
 		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
-		drv: p, local: p.Device.Device, release: p.Port.Close,
+		drv: p, local: p.Device.Device,
 		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
 	}
 	d.sameHost.why = reason.Detail{Reason: reason.HostFabric, Expected: 1}.Err()
 	d.attr = attributes(d.Name(), GUID(d.guid), GUID(info.NodeInfo.SystemImageGUID), InfiniBand)
 	d.attr.MaxPKeys = len(fabric.Config(info).PKeys)
-	s.reg.Add(&registry.Entry{Handle: d, Provider: p, Adapter: d.local, Fabric: p.Port})
+	s.reg.Add(&registry.Entry{Handle: d, Provider: p, Adapter: d.local, Fabric: p.Port, Subnet: sa.New(p.Port, d.local)})
 	return d, nil
 }
 

@@ -17,7 +17,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 	time.AfterFunc(5*time.Second, cancel)
 	wcs := make([]verbs.WC, 1)
 	no := func(f func()) func() error { return func() error { f(); return nil } }
-	e := verbs.Endpoint{QPN: z.qp.Number(), GID: z.dev.GID()}
+	e := verbs.Endpoint{QPN: z.qp.Number(), GID: z.dev.GID(), LID: z.dev.QueryPort().LID}
 	group := verbs.GID{10: 0xff, 11: 0xff, 12: 239, 13: 1, 14: 2, 15: 3}.Addr()
 	return map[any]map[string]func() error{
 		z.dev: {
@@ -42,7 +42,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 		},
 		z.pd: {
 			"AllocMW":        func() error { return second(z.pd.AllocMW(verbs.MWType2)) },
-			"CreateAH":       func() error { return second(z.pd.CreateAH(verbs.AddressVector{DGID: z.dev.GID()})) },
+			"CreateAH":       func() error { return second(z.pd.CreateAH(vector(z.dev))) },
 			"CreateQP":       func() error { return second(z.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: z.cq})) },
 			"CreateSRQ":      func() error { return second(z.pd.CreateSRQ(verbs.SRQConfig{})) },
 			"RegisterMemory": func() error { return second(z.pd.RegisterMemory(make([]byte, 8), verbs.LocalWrite)) },

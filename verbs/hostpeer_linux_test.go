@@ -76,8 +76,8 @@ func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
 	needOwn(t, "the mode is the daemon's")
-	if *overEthernet {
-		t.Skip("SKIPPED with -roce1: the peer's device speaks RoCE v2")
+	if *overEthernet || *overFabric {
+		t.Skip("SKIPPED with -roce1 and -infiniband: the peer's device speaks RoCE v2")
 	}
 	text, err := json.Marshal(cfg)
 	if err != nil {

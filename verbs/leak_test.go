@@ -88,7 +88,7 @@ func newZoo(t testing.TB, addr string) *zoo {
 	check(err)
 	z.mw, err = z.pd.AllocMW(verbs.MWType1)
 	check(err)
-	z.ah, err = z.pd.CreateAH(verbs.AddressVector{DGID: z.dev.GID()})
+	z.ah, err = z.pd.CreateAH(vector(z.dev))
 	check(err)
 	z.qp, err = z.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: z.cq})
 	check(err)

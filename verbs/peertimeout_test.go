@@ -18,7 +18,7 @@ func (s *side) vanish(t *testing.T, silent bool) {
 	if err := s.dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !silent {
+	if !silent || *overFabric { // a port of a fabric that nobody has is silent
 		return
 	}
 	c, err := net.ListenPacket("udp", at)

@@ -97,7 +97,7 @@ func TestErrorOfATransitionNamesBothStates(t *testing.T) {
 	if err := s.qp.ToInit(verbs.InitAttr{}); err != nil {
 		t.Fatal(err)
 	}
-	names(t, s.qp.ToRTR(verbs.RTRAttr{PathMTU: 7, DestQPN: 1, AV: verbs.AddressVector{DGID: s.dev.GID()}}), "from INIT to RTR")
+	names(t, s.qp.ToRTR(verbs.RTRAttr{PathMTU: 7, DestQPN: 1, AV: vector(s.dev)}), "from INIT to RTR")
 }
 
 func TestFailedCompletionNamesItsReason(t *testing.T) {

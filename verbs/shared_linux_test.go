@@ -21,8 +21,8 @@ import (
 func shareAddress(t testing.TB, addr string) (*served, string) {
 	t.Helper()
 	needOwn(t, "a daemon serves no devices of daemons")
-	if *overEthernet || *overMemory {
-		t.Skip("SKIPPED with -roce1 and -samehost: only RoCE v2 addresses are shared, and these tests choose the path")
+	if *overEthernet || *overMemory || *overFabric {
+		t.Skip("SKIPPED with -roce1, -samehost and -infiniband: only RoCE v2 addresses are shared, and these tests choose the path")
 	}
 	hostDirectory(t)
 	dev := openInProcess(t, addr, verbs.Config{Shared: true})

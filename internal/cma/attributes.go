@@ -53,9 +53,17 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 		if to != qp.Init {
 			return 0, attr, reason.BadArgument(0, 0, "expected a connection, found none")
 		}
-		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess, qp.Attr{State: qp.Init, Port: 1}, nil
+		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess, qp.Attr{State: qp.Init, Port: 1, PKeyIndex: id.pkeyIndex()}, nil
 	}
 	return id.conn.attr(to)
+}
+
+// pkeyIndex is the place of the P_Key of queue pairs that no connection has chosen one for.
+func (id *ID) pkeyIndex() (index uint16) {
+	if f := id.dev.fabric; f != nil {
+		_, index = f.Partition()
+	}
+	return index
 }
 
 // datagramAttr returns the attributes of a UD queue pair, which do not depend on a
@@ -64,7 +72,7 @@ func (id *ID) datagramAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	switch to {
 	case qp.Init:
 		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskQKey,
-			qp.Attr{State: qp.Init, Port: 1, QKey: id.defaultQKey()}, nil
+			qp.Attr{State: qp.Init, Port: 1, QKey: id.defaultQKey(), PKeyIndex: id.pkeyIndex()}, nil
 	case qp.RTR:
 		return qp.MaskState, qp.Attr{State: qp.RTR}, nil
 	case qp.RTS:

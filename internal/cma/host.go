@@ -1,12 +1,14 @@
 package cma
 
 import (
+	"context"
 	"crypto/tls"
 	"net/netip"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -41,8 +43,8 @@ type Lease interface {
 	Release()
 }
 
-// A Fabric finds peers of a device on an InfiniBand fabric. Its methods but Addr wait for
-// answers. The Manager is not locked then.
+// A Fabric finds peers of a device on an InfiniBand fabric. Its methods but Addr and Partition wait
+// for answers. The Manager is not locked then.
 type Fabric interface {
 	// Addr returns the IP address of the device, by which ids name it.
 	Addr() netip.Addr
@@ -53,6 +55,36 @@ type Fabric interface {
 	// FindPath asks the subnet administrator for a path to a port, for the traffic of a
 	// service and a class.
 	FindPath(gid netip.Addr, service mad.ServiceID, class uint8) (*FabricPath, error)
+
+	// Partition returns the P_Key with which ids use the device, and its place in the
+	// port's table. It does not wait.
+	Partition() (key, index uint16)
+
+	// Join makes the port a member of a multicast group.
+	Join(ctx context.Context, j *FabricJoin) (*FabricGroup, error)
+}
+
+// A FabricJoin asks for a membership in a multicast group.
+type FabricJoin struct {
+	MGID     netip.Addr // the zero GID lets the administrator choose one
+	QKey     uint32
+	SendOnly bool
+
+	// Lost is called in a goroutine of its own when the membership has ended for another
+	// reason than Leave.
+	Lost func(reason.Detail)
+}
+
+// A FabricGroup is a group that a port has joined.
+type FabricGroup struct {
+	Path qp.Path // to its members
+	QKey uint32
+	PKey uint16
+	Rate uint8 // as in path records
+	MTU  int   // bytes
+
+	// Leave ends the membership. It is called once, and does not wait.
+	Leave func()
 }
 
 // A FabricPath is a path that a subnet administrator has answered.

@@ -48,7 +48,7 @@ type ID struct {
 	route     Route
 	qkey      uint32 // 0 if not set yet
 	option    options
-	groups    []group
+	groups    []*group
 
 	listens []listening
 	backlog int
@@ -167,6 +167,9 @@ func (id *ID) release() {
 	if id.dev != nil {
 		id.abandon()
 		id.leave()
+	}
+	for _, g := range id.groups {
+		g.leave()
 	}
 	id.groups = nil
 	id.m.dropPort(id)

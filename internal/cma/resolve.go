@@ -58,7 +58,12 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 
 // findPeer ends ResolveAddr. On a fabric it finds the peer's GID first.
 func (id *ID) findPeer() error {
-	if f, dst := id.dev.fabric, id.remote; f != nil {
+	switch f, dst := id.dev.fabric, id.remote; {
+	case f == nil:
+	case dst.Addr().IsMulticast(): // a group's address follows from its IP address
+		key, _ := f.Partition()
+		id.route = Route{GID: fabricMGID(dst.Addr(), id.space, key)}
+	default:
 		var gid netip.Addr
 		var err error
 		id.m.apart(func() { gid, err = f.FindGID(dst.Addr()) })

@@ -50,8 +50,10 @@ func (t EventType) String() string {
 // Statuses of events that are neither a reject reason nor a SIDR status. They
 // are negative error numbers of Linux on every system.
 const (
+	StatusAgain    = -11  // EAGAIN
 	StatusNoDevice = -19  // ENODEV
 	StatusInvalid  = -22  // EINVAL
+	StatusReset    = -102 // ENETRESET
 	StatusTimedOut = -110 // ETIMEDOUT
 )
 

@@ -231,15 +231,25 @@ var connections = map[reason.Reason]text{
 		"Start a manager, or repair the way to it, and connect again.",
 		"IBTA 15.4"},
 	reason.SAStatus: {
-		"The subnet administrator knows no path for what was asked: the peer's port is not in its tables, or shares no partition with this one. Status 0x0300 means no records.",
-		"The administrator's view: saquery -p. The partitions of both ports: smpquery pkeys, or softrdma fabric status.",
-		"Connect to a port that is active, and configure both ports as members of one partition.",
+		"The subnet administrator knows no path for what was asked: the peer's port is not in its tables, or shares no partition with this one. Or it refuses a membership in a multicast group. Status 0x0300 means no records, 0x0200 an invalid request.",
+		"The administrator's view: saquery -p, saquery -g. The partitions of both ports: smpquery pkeys, or softrdma fabric status.",
+		"Connect to a port that is active, and configure both ports as members of one partition. A group has the Q_Key and the service level of its first member, and the link of a member has at least its MTU and rate.",
 		"IBTA 15.2.3, 15.2.5.16"},
 	reason.SAAnswer: {
 		"The subnet administrator answered a path without an MTU or with a LID that is not a port's.",
 		"The answer in a capture, or by saquery -p.",
 		"Report it to whoever maintains the subnet manager.",
 		"IBTA 15.2.5.16"},
+	reason.SAGroup: {
+		"The subnet administrator answered a join of a multicast group without an MTU or with a LID that is not a group's.",
+		"The answer in a capture, or by saquery -g.",
+		"Report it to whoever maintains the subnet manager.",
+		"IBTA 15.2.5.17"},
+	reason.SAForgotten: {
+		"The port went down, or has another LID, partition or subnet manager, or the manager asked for new joins. The port's multicast groups end with that, as in Linux.",
+		"The event: 10 port error, 11 LID change, 12 P_Key change, 13 SM change, 17 client reregister. Groups and members: saquery -g, saquery -m.",
+		"Leave the group and join it again when the port is active.",
+		"IBTA 14.4.4, 15.2.5.17"},
 	reason.CMParameter: {
 		"A parameter of a call does not fit its field: 24 bits for QPN and PSN, 5 for timeouts, 4 for message retries, 3 for retry counts.",
 		"The parameters of the call that failed.",

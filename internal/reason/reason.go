@@ -218,11 +218,13 @@ const (
 	CMServiceType
 	CMQKey
 
-	// The subnet's administrator, asked for a path.
+	// The subnet's administrator, asked for a path or for membership in a group.
 	SANone
 	SATimeout
 	SAStatus
 	SAAnswer
+	SAGroup
+	SAForgotten
 
 	// iWARP: MPA, DDP and RDMAP.
 	MPAKey

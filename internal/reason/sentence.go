@@ -188,6 +188,9 @@ var rows = [Count]row{
 	SAStatus:  {"SA_STATUS", "subnet administrator refuses the query: expected status %d, found %#04x"},
 	SAAnswer:  {"SA_ANSWER", "path from the subnet administrator is not usable: expected an MTU and the LID of a port (%d), found LID %d"},
 
+	SAGroup:     {"SA_GROUP", "multicast group from the subnet administrator is not usable: expected an MTU and a LID from %#04x, found LID %#04x"},
+	SAForgotten: {"SA_FORGOTTEN", "the subnet manager may have forgotten the membership in a multicast group: expected LID %#04x, found event %d of the port"},
+
 	MPAKey:           {"MPA_KEY", "stream does not begin with an MPA start-up frame: expected %#08x, found %#08x"},
 	MPARevision:      {"MPA_REVISION", "unsupported MPA revision in the start-up frame: expected %d, found %d"},
 	MPAFallback:      {"MPA_FALLBACK", "peer does not support MPA revision %d: connecting with revision %d"},

@@ -8,7 +8,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
-	"softrdma/internal/fabric/sa"
 	"softrdma/internal/object"
 )
 
@@ -32,10 +31,10 @@ func (l *Lease) Device() *adapter.Device { return l.e.Adapter }
 
 // Fabric implements cma.Lease.
 func (l *Lease) Fabric() cma.Fabric {
-	if l.e.Fabric == nil {
+	if l.e.Subnet == nil {
 		return nil
 	}
-	return sa.New(l.e.Fabric, l.e.Adapter)
+	return l.e.Subnet
 }
 
 // Release ends the lease.

@@ -24,6 +24,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/sa"
 	"softrdma/internal/provider"
 )
 
@@ -40,6 +41,7 @@ type Entry struct {
 	Adapter  *adapter.Device // nil unless it is a device of this process
 	TLS      *tls.Config     // that it was opened with
 	Fabric   *attach.Port    // nil unless the device is a port of a fabric
+	Subnet   *sa.Client      // of the same
 	Slots    Slots           // nil unless the device's address can be shared with programs
 
 	registry *Registry
@@ -136,6 +138,9 @@ func Remove(h Handle) {
 	}
 	for _, l := range e.registry.remove(e) {
 		l.closing(e.Adapter)
+	}
+	if e.Subnet != nil {
+		e.Subnet.Close()
 	}
 }
 

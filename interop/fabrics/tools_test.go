@@ -263,3 +263,33 @@ func TestManagersTakeOverFromEachOther(t *testing.T) {
 	r.fabric("sm", "on")
 	r.eventually("the own manager, which is back", func() bool { return strings.Contains(r.run("node-1", "sminfo"), "priority 5 state 3") })
 }
+
+// Members of a multicast group at three nodes join at the subnet administrator, and get what one of
+// them sends: with opensm, and with the fabric's own manager.
+func TestProgramsShareAMulticastGroup(t *testing.T) {
+	for _, manager := range []string{"--no-sm", "--sm"} {
+		t.Run(manager, func(t *testing.T) {
+			r := newRig(t, "--topology", tree, manager)
+			if manager == "--no-sm" {
+				r.opensm("node-0")
+			}
+			mckey := func(node, ip string, more ...string) *process {
+				return r.at(node, append([]string{"stdbuf", "-oL", "mckey", "-m", "239.7.7.7", "-b", ip}, more...)...)
+			}
+			members := []*process{mckey("node-5", "10.77.0.6"), mckey("node-15", "10.77.0.16")}
+			for _, p := range members {
+				p.await("joined dgid: ff12:4001:ffff::f07:707 mlid 0xc0")
+			}
+			members = append(members, mckey("node-2", "10.77.0.3", "-s")) // waits for 3 s after the join
+			for _, p := range members {
+				p.succeeds()
+				if said := p.said.String(); !strings.Contains(said, "return status 0") {
+					t.Errorf("%s: found\n%s", p.name, said)
+				}
+			}
+			if said := r.run("node-1", "saquery", "-g"); strings.Contains(said, "ff12:4001") {
+				t.Errorf("a group without members is left:\n%s", tail(said))
+			}
+		})
+	}
+}

@@ -150,7 +150,8 @@ func (g *GSI) handle(in *machine.In) bool {
 	if in.LRH.Present { // IBTA 13.5.3: the answer takes the path back
 		g.in.Path.Dst, g.in.Path.ServiceLevel, g.in.Path.PathBits = in.Src, in.LRH.SL, in.LRH.PathBits
 	}
-	if f := g.awaited[h.TID]; f != nil && h.Class == mad.ClassAdministration && h.Method == mad.MethodGetResponse {
+	answer := h.Method == mad.MethodGetResponse || h.Method == mad.MethodDeleteResponse
+	if f := g.awaited[h.TID]; f != nil && h.Class == mad.ClassAdministration && answer {
 		f(&g.in)
 		return true
 	}

@@ -71,6 +71,20 @@ func (c *Conn) Peer() (pid int, uid uint32) {
 	return pid, uid
 }
 
+// HungUp reports whether the other end has closed the connection, or this one has.
+func (c *Conn) HungUp() bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	list := []unix.PollFd{{Events: unix.POLLRDHUP}}
+	err = raw.Control(func(fd uintptr) {
+		list[0].Fd = int32(fd)
+		_, _ = unix.Poll(list, 0) // without an answer it has not
+	})
+	return err != nil || list[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) != 0
+}
+
 // rights returns all descriptors of control messages.
 func rights(oob []byte) (fds []int) {
 	list, err := unix.ParseSocketControlMessage(oob)

@@ -77,6 +77,7 @@ type attachment struct {
 	ringer *hostmem.Ringer // rings the program's
 	outbox *outbox
 	ended  bool
+	gone   chan struct{} // closed when the port is free for another program
 
 	hot     bool // in Fabric.hot
 	in      [fabric.Levels]input

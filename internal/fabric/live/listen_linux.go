@@ -136,6 +136,7 @@ func (f *Fabric) serve(c *attach.Conn, begun func()) {
 	for f.receive(c, a) == nil {
 	}
 	f.call(func() { f.detach(a) })
+	close(a.gone)
 	_ = a.free()
 }
 
@@ -182,14 +183,12 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
-	a := &attachment{fabric: f, at: at, ringer: ringer, outbox: newOutbox(c), end: end}
+	a := &attachment{fabric: f, at: at, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
 	a.pid, _ = c.Peer()
 	if a.bell, err = f.bells.Add(a); err != nil {
 		return nil, errors.Join(err, ringer.Close(), end.Close())
 	}
-	var info attach.Info
-	err = net.ErrClosed
-	f.call(func() { info, err = f.attach(a) })
+	info, err := f.take(a)
 	if err != nil {
 		a.bell.Close()
 		return nil, errors.Join(err, ringer.Close(), end.Close())
@@ -210,6 +209,26 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 		a.outbox.close() // serve detaches it
 	}
 	return a, nil
+}
+
+// take attaches a program to its port. It first waits for the end of a program that has hung up
+// there, of which the loop may not know yet.
+func (f *Fabric) take(a *attachment) (info attach.Info, err error) {
+	for {
+		var before *attachment
+		err = net.ErrClosed
+		f.call(func() {
+			info, err = f.attach(a)
+			before = f.programs[a.at.Node].ports[a.at.Port]
+		})
+		if before == nil || before == a || !before.outbox.conn.HungUp() {
+			return info, err
+		}
+		select {
+		case <-before.gone:
+		case <-f.ended:
+		}
+	}
 }
 
 // refused says why a program does not get the port that it asks for.

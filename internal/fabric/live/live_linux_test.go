@@ -122,6 +122,20 @@ func TestPacketsOfAProgramThatEndsLeave(t *testing.T) {
 	}
 }
 
+// A port is free as soon as its program has closed it.
+func TestPortOpensAgainAtOnce(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	for range 200 {
+		p, err := attach.Open(t.Context(), f.Adapters[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A program that does not read one service level stops neither another one nor the sender
 // of others, and nothing is lost.
 func TestAServiceLevelThatStandsStillStopsNoOther(t *testing.T) {

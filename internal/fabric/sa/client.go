@@ -7,15 +7,12 @@ package sa
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/cma"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/provider/fabric"
@@ -26,11 +23,20 @@ import (
 	"softrdma/internal/wire/mad/sa"
 )
 
-// A Client is a cma.Fabric of a device on a port of a fabric.
+// A Client is a cma.Fabric of a device on a port of a fabric. A device has one, because the
+// administrator knows a port's membership in a multicast group, and not how many programs or
+// queue pairs of the port it is for.
 type Client struct {
 	port *attach.Port
 	dev  *adapter.Device
 	wait time.Duration // for one answer
+
+	life    context.Context // until Close
+	end     context.CancelFunc
+	unwatch func()
+
+	mu     sync.Mutex
+	groups map[groupKey]*group
 }
 
 var _ cma.Fabric = (*Client)(nil)
@@ -42,8 +48,19 @@ const (
 	attempts = 4
 )
 
-// New makes the client of a port's device.
-func New(port *attach.Port, dev *adapter.Device) *Client { return &Client{port, dev, waitTime} }
+// New makes the client of a port's device. Close ends it.
+func New(port *attach.Port, dev *adapter.Device) *Client {
+	c := &Client{port: port, dev: dev, wait: waitTime, groups: make(map[groupKey]*group)}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.unwatch = port.Watch(c.changed)
+	return c
+}
+
+// Close ends what waits for answers. It neither leaves groups nor closes the device.
+func (c *Client) Close() {
+	c.unwatch()
+	c.end()
+}
 
 // Addr implements cma.Fabric. A port without an IP address is known by its GID.
 func (c *Client) Addr() netip.Addr { return addr(c.port.Info()) }
@@ -58,7 +75,7 @@ func addr(i *attach.Info) netip.Addr {
 // FindGID implements cma.Fabric: it asks the fabric, which has what ARP over IP over
 // InfiniBand would answer.
 func (c *Client) FindGID(ip netip.Addr) (netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), attempts*c.wait)
+	ctx, cancel := context.WithTimeout(c.life, attempts*c.wait)
 	defer cancel()
 	return attach.FindGID(ctx, c.port.Info().Fabric, ip)
 }
@@ -67,13 +84,14 @@ func (c *Client) FindGID(ip netip.Addr) (netip.Addr, error) {
 // path in the port's default partition.
 func (c *Client) FindPath(to netip.Addr, service mad.ServiceID, class uint8) (*cma.FabricPath, error) {
 	i := c.port.Info()
+	key, _ := defaultPartition(i.PKeys)
 	q := sa.PathRecord{
 		ServiceID: uint64(service), SGID: mad.GIDFrom(fabric.Config(i).GIDs[0]), DGID: mad.GIDFrom(to),
-		Reversible: true, NumPaths: 1, PKey: defaultPartition(i.PKeys), TrafficClass: class,
+		Reversible: true, NumPaths: 1, PKey: key, TrafficClass: class,
 	}
 	mask := uint64(sa.PathServiceID | sa.PathSGID | sa.PathDGID | sa.PathReversible | sa.PathNumPaths | sa.PathPKey | sa.PathTrafficClass)
 	var r sa.PathRecord
-	if err := c.get(sa.AttrPathRecord, mask, &q, &r); err != nil {
+	if err := c.ask(c.life, &question{mad.MethodGet, sa.AttrPathRecord, mask, &q}, &r); err != nil {
 		return nil, fmt.Errorf("path to %v: %w", to, err)
 	}
 	return path(i, &r)
@@ -99,81 +117,19 @@ func path(i *attach.Info, r *sa.PathRecord) (*cma.FabricPath, error) {
 // maxLifeTime is the longest PacketLifeTime that leaves room for an acknowledge timeout.
 const maxLifeTime = 30
 
-// defaultPartition is the port's key of the default partition, otherwise its first key.
-func defaultPartition(keys []uint16) uint16 {
-	first := uint16(0)
-	for _, k := range keys {
+// Partition implements cma.Fabric.
+func (c *Client) Partition() (key, index uint16) { return defaultPartition(c.port.Info().PKeys) }
+
+// defaultPartition is the port's key of the default partition, otherwise its first key, and the
+// place of the key.
+func defaultPartition(keys []uint16) (key, index uint16) {
+	for i, k := range keys {
 		if k&0x7fff == 0x7fff {
-			return k
+			return k, uint16(i)
 		}
-		if first == 0 {
-			first = k
-		}
-	}
-	return first
-}
-
-// get asks for one record until an answer comes.
-func (c *Client) get(a mad.AttributeID, mask uint64, q, r sa.Record) error {
-	h := sa.Header{
-		MAD: mad.Header{
-			BaseVersion: mad.BaseVersion, Class: mad.ClassAdministration, ClassVersion: sa.ClassVersion, Method: mad.MethodGet, TID: transaction(), Attribute: a,
-		},
-		ComponentMask: mask,
-	}
-	answers := make(chan [mad.Len]byte, 1)
-	if err := c.await(h.MAD.TID, answers); err != nil {
-		return err
-	}
-	defer c.forget(h.MAD.TID)
-	var lid uint16
-	for range attempts {
-		i := c.port.Info()
-		if lid = i.PortInfo.MasterSMLID; lid == 0 || !i.Up {
-			return reason.Detail{Reason: reason.SANone, Expected: 1}.Err()
-		}
-		d := &gsi.Datagram{Path: qp.Path{Dst: qp.LIDEndpoint(lid), ServiceLevel: i.PortInfo.MasterSMSL}, QPN: gsi.QPN}
-		h.Put(&d.MAD)
-		q.Put(sa.Data(&d.MAD))
-		if err := c.dev.SendMAD(d); err != nil {
-			return err
-		}
-		select {
-		case m := <-answers:
-			h.Parse(&m)
-			if h.MAD.Status != 0 {
-				return reason.Detail{Reason: reason.SAStatus, Expected: 0, Found: uint64(h.MAD.Status)}.Err()
-			}
-			r.Parse(sa.Data(&m))
-			return nil
-		case <-time.After(c.wait):
+		if key == 0 && k != 0 {
+			key, index = k, uint16(i)
 		}
 	}
-	return reason.Detail{Reason: reason.SATimeout, Expected: uint64((attempts * c.wait).Milliseconds()), Found: uint64(lid)}.Err()
-}
-
-// await passes the answer to a transaction on.
-func (c *Client) await(tid uint64, answers chan<- [mad.Len]byte) error {
-	return c.dev.GSI(func(g *gsi.GSI, _ time.Duration) {
-		g.Await(tid, func(d *gsi.Datagram) {
-			select {
-			case answers <- d.MAD:
-			default: // a duplicate
-			}
-		})
-	})
-}
-
-func (c *Client) forget(tid uint64) {
-	err := c.dev.GSI(func(g *gsi.GSI, _ time.Duration) { g.Forget(tid) })
-	if err != nil && !errors.Is(err, adapter.ErrClosed) {
-		panic(err) // await has succeeded on the same device
-	}
-}
-
-// transaction draws a transaction ID that nobody else has.
-func transaction() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
-	return binary.BigEndian.Uint64(b[:])
+	return key, index
 }

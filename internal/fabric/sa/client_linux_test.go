@@ -32,6 +32,7 @@ func open(t *testing.T, f *fabrictest.Fabric, i int) (*Client, *fabric.Device) {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	c := New(d.Port, d.Device.Device)
+	t.Cleanup(c.Close)
 	return c, d
 }
 

@@ -51,7 +51,15 @@ func New(l link.Packets, p frame.Port) *Network {
 	n := &Network{link: l, flows: make(map[*frame.Flow]qp.Path), last: &source{}}
 	n.Configure(&p)
 	n.local = netip.AddrPortFrom(n.gid(0), 0)
+	if x, ok := l.(looper); ok {
+		x.Members(func(mgid []byte) bool { return slices.Contains(n.groups, netip.AddrFrom16([16]byte(mgid))) })
+	}
 	return n
+}
+
+// A looper is a link that loops packets of the port's own groups back.
+type looper interface {
+	Members(f func(mgid []byte) bool)
 }
 
 // Configure implements frame.Configurable.

@@ -1,6 +1,8 @@
 package fabric
 
 import (
+	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +31,9 @@ type Link struct {
 	batch  Batch
 	read   int // bytes of batch that were received; 0 without a batch
 	level  uint8
+
+	member func(mgid []byte) bool // see Members; nil for never
+	looped [][]byte               // packets for Receive that the port has sent to its own groups
 
 	buffer [maxFrame]byte
 }
@@ -125,6 +130,31 @@ func (l *Link) Room(sl uint8) bool {
 	return l.end == nil || l.end.Room(sl, batches, batches*link.MaxBatch)
 }
 
+// Members sets the function that tells whether the port has members of a group. Switches do not
+// send a packet back to where it came from, so the link gives Receive a copy of what it sends to
+// such groups, as adapters do. It is called before the link is used, and f by Send.
+func (l *Link) Members(f func(mgid []byte) bool) { l.member = f }
+
+// maxLooped bounds the packets of looped. Datagrams beyond it are lost.
+const maxLooped = 1024
+
+// loop keeps a copy of packets that the port's own members are to get.
+func (l *Link) loop(tx *link.Tx) {
+	const dgidAt = ib.LRHLen + 24
+	h := tx.Pieces[0]
+	dlid := ib.LID(binary.BigEndian.Uint16(h[2:]))
+	if l.member == nil || !dlid.Multicast() || len(h) < ib.LRHLen+ib.GRHLen || !l.member(h[dgidAt:dgidAt+16]) {
+		return
+	}
+	all := slices.Concat(tx.Pieces...)
+	for len(all) > 0 && len(l.looped) < maxLooped {
+		n := min(tx.Size, len(all))
+		l.looped = append(l.looped, all[:n])
+		all = all[n:]
+	}
+	l.Wake()
+}
+
 // Send implements link.Packets. It fails without a fabric, and if the service level's ring is
 // full, for which Room tells.
 func (l *Link) Send(tx *link.Tx) error {
@@ -143,6 +173,7 @@ func (l *Link) Send(tx *link.Tx) error {
 	if l.end.Sleeps(sl) {
 		l.ringer.Ring()
 	}
+	l.loop(tx)
 	return nil
 }
 
@@ -164,6 +195,13 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 
 // receive copies the next packet out of the rings and returns its length, 0 if there is none.
 func (l *Link) receive() (n int, fault reason.Detail) {
+	if len(l.looped) > 0 {
+		n = copy(l.buffer[:], l.looped[0])
+		if l.looped = l.looped[1:]; len(l.looped) == 0 {
+			l.looped = nil
+		}
+		return n, reason.Detail{}
+	}
 	if l.end == nil {
 		return 0, reason.Detail{}
 	}
@@ -222,7 +260,7 @@ func (l *Link) Wait(d time.Duration) error {
 func (l *Link) arm() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.end == nil || l.read == 0 && l.end.Arm(0)
+	return len(l.looped) == 0 && (l.end == nil || l.read == 0 && l.end.Arm(0))
 }
 
 func (l *Link) disarm() {

@@ -8,6 +8,7 @@ package fabric
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net/netip"
 
 	"softrdma/internal/adapter"
@@ -24,6 +25,8 @@ import (
 type Device struct {
 	local.Device
 	Port *attach.Port
+
+	unwatch func()
 }
 
 // Open attaches to a port, and makes an adapter of c with the port's network, tables and
@@ -37,10 +40,17 @@ func Open(ctx context.Context, address string, c adapter.Config) (*Device, error
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
 	c.GUID = info.NodeInfo.NodeGUID
-	d := &Device{local.Device{Device: adapter.Open(c)}, port}
-	port.Watch(func(_, _ *attach.Info, e attach.Event) { d.changed(e) })
+	d := &Device{Device: local.Device{Device: adapter.Open(c)}, Port: port}
+	d.unwatch = port.Watch(func(_, _ *attach.Info, e attach.Event) { d.changed(e) })
 	d.Configure(Config(port.Info())) // the port may have changed before Watch
 	return d, nil
+}
+
+// Close implements provider.Device. It also ends the attachment. What happens at the port then
+// is no event of the device.
+func (d *Device) Close() error {
+	d.unwatch()
+	return errors.Join(d.Device.Close(), d.Port.Close())
 }
 
 // events are the asynchronous events of changes (IBTA 11.6.3).

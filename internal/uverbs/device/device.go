@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/sa"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -62,6 +63,7 @@ type Device struct {
 	Name    string
 	Driver  Driver
 	Fabric  *attach.Port // the port of an InfiniBand fabric; nil of other devices
+	Subnet  *sa.Client   // of the same
 
 	Deferrals []deferral.Place // where the program of this process looks, by handles; nil elsewhere
 
@@ -79,8 +81,9 @@ type Driver struct {
 // New makes the device after others. Its name is the driver's with a number,
 // as Linux names the devices of its rxe and siw drivers.
 func New(v *verbs.Device, others []*Device) *Device {
+	e := registry.Of(v)
 	d := &Device{
-		Verbs: v, Adapter: registry.Adapter(v), Driver: Driver{"rxe", 14}, Fabric: registry.Of(v).Fabric,
+		Verbs: v, Adapter: e.Adapter, Driver: Driver{"rxe", 14}, Fabric: e.Fabric, Subnet: e.Subnet,
 		Index: len(others), owners: make(map[uint32]*client.Process),
 	}
 	if d.Adapter.IWARP() {

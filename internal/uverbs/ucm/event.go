@@ -97,7 +97,7 @@ func longer(a, b []byte) []byte {
 
 func (m *channel) joinIP(c *command) error {
 	q, _ := uapi.Parse[uapi.CMJoinIPCmd](c.in)
-	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:])
+	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:], false)
 }
 
 func (m *channel) join(c *command) error {
@@ -105,10 +105,10 @@ func (m *channel) join(c *command) error {
 	if q.JoinFlags != 0 && q.JoinFlags != 1 { // full member, or send-only member
 		return syscall.EINVAL
 	}
-	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:])
+	return m.joinGroup(c, q.Response, q.UID, q.ID, q.Addr[:], q.JoinFlags == 1)
 }
 
-func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte) error {
+func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte, sendOnly bool) error {
 	a, err := uapi.ParseAddr(addr)
 	if err != nil {
 		return err
@@ -126,7 +126,11 @@ func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte)
 	m.all.next++
 	x.groups[n] = g
 	m.all.mu.Unlock()
-	if err = x.id.JoinMulticast(g.addr, g); err == nil {
+	join := x.id.JoinMulticast
+	if sendOnly {
+		join = x.id.JoinMulticastToSend
+	}
+	if err = join(g.addr, g); err == nil {
 		if err = c.respond(to, uapi.Bytes(&uapi.HandleOnly{Handle: n})); err != nil {
 			_ = x.id.LeaveMulticast(g.addr)
 		}

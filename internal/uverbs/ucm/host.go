@@ -10,7 +10,6 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
-	"softrdma/internal/fabric/sa"
 	hostpkg "softrdma/internal/host"
 	"softrdma/internal/uverbs/device"
 )
@@ -100,10 +99,10 @@ func (l lease) Device() *adapter.Device { return l.dev.Adapter }
 func (l lease) Release()                {}
 
 func (l lease) Fabric() cma.Fabric {
-	if l.dev.Fabric == nil {
+	if l.dev.Subnet == nil {
 		return nil
 	}
-	return sa.New(l.dev.Fabric, l.dev.Adapter)
+	return l.dev.Subnet
 }
 
 func (h host) Addresses() (list []netip.Addr, _ error) {
