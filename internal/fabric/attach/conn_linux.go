@@ -71,6 +71,20 @@ func (c *Conn) Peer() (pid int, uid uint32) {
 	return pid, uid
 }
 
+// HungUp reports whether the other end is closed, though messages of it may wait to be received.
+func (c *Conn) HungUp() (yes bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		_, _ = unix.Poll(p, 0)
+		yes = p[0].Revents != 0
+	})
+	return yes || err != nil
+}
+
 // rights returns all descriptors of control messages.
 func rights(oob []byte) (fds []int) {
 	list, err := unix.ParseSocketControlMessage(oob)

@@ -183,14 +183,12 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
-	a := &attachment{fabric: f, at: at, ringer: ringer, outbox: newOutbox(c), end: end}
+	a := &attachment{fabric: f, at: at, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
 	a.pid, _ = c.Peer()
 	if a.bell, err = f.bells.Add(a); err != nil {
 		return nil, errors.Join(err, ringer.Close(), end.Close())
 	}
-	var info attach.Info
-	err = net.ErrClosed
-	f.call(func() { info, err = f.attach(a) })
+	info, err := f.take(a)
 	if err != nil {
 		a.bell.Close()
 		return nil, errors.Join(err, ringer.Close(), end.Close())
@@ -205,6 +203,24 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 		a.outbox.close() // serve detaches it
 	}
 	return a, nil
+}
+
+// take gives a port to a program. If the one that has it has ended, but the loop has not heard
+// of it yet, it waits for that.
+func (f *Fabric) take(a *attachment) (info attach.Info, err error) {
+	for {
+		var held *attachment
+		err = net.ErrClosed
+		f.call(func() { info, held, err = f.attach(a) })
+		if held == nil || !held.outbox.conn.HungUp() {
+			return info, err
+		}
+		select {
+		case <-held.gone:
+		case <-f.ended:
+			return info, err
+		}
+	}
 }
 
 // refused says why a program does not get the port that it asks for.

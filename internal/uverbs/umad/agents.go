@@ -4,6 +4,8 @@ package umad
 
 import (
 	"container/heap"
+	"crypto/rand"
+	"encoding/binary"
 	"slices"
 	"sync"
 	"syscall"
@@ -24,7 +26,7 @@ type agents struct {
 	mu       sync.Mutex // never held while the port sends
 	methods  map[method]*agent
 	byTID    map[uint32]*agent
-	lastTID  uint32
+	lastTID  uint32 // begins at random: peers still repeat responses to the process before at this port
 	requests requests
 	inbound  map[*inbound]struct{}
 	outbound map[*outbound]struct{}
@@ -60,8 +62,10 @@ type transaction struct {
 var connectionManager agent
 
 func newAgents(p Port, notify func()) *agents {
+	var start [4]byte
+	rand.Read(start[:])
 	a := &agents{
-		port: p, notify: notify, methods: make(map[method]*agent), byTID: make(map[uint32]*agent),
+		port: p, notify: notify, methods: make(map[method]*agent), byTID: make(map[uint32]*agent), lastTID: binary.NativeEndian.Uint32(start[:]) % maxTID,
 		inbound: make(map[*inbound]struct{}), outbound: make(map[*outbound]struct{}),
 	}
 	a.methods[method{class: mad.ClassCM, version: mad.CMClassVersion, method: mad.MethodSend}] = &connectionManager

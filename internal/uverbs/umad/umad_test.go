@@ -416,3 +416,16 @@ func carry(a, b *rig, lost func(m *MAD) bool) {
 		}
 	}
 }
+
+// TestAgentsOfTheNextProcessHaveOtherTransactions: the peers of a port may still repeat their
+// responses to a process that has ended, which would be taken for those to its successor.
+func TestAgentsOfTheNextProcessHaveOtherTransactions(t *testing.T) {
+	seen := make(map[uint32]bool)
+	for range 4 {
+		p := newRig(t, false).open()
+		seen[p.agent(p.newAgent(vendorClass())).tid] = true
+	}
+	if len(seen) < 3 { // two equal ones are a chance of one in three million
+		t.Errorf("4 processes use %d halves of transaction IDs", len(seen))
+	}
+}
