@@ -126,8 +126,9 @@ type Agent struct {
 	counters    []baseline  // by port
 	congestion  *congestion // nil until somebody asks for it
 	tid         uint64      // of the last trap
-	quiet       bool        // no trap is pending and no command delayed; Deadline sets it
+	quiet       bool        // no trap is pending, no command delayed and no sample taken; Deadline sets it
 	delayed     []delayedCommand
+	sample      sample
 }
 
 // A port is what a manager sets of a link.
