@@ -30,6 +30,7 @@ type agents struct {
 	requests requests
 	inbound  map[*inbound]struct{}
 	outbound map[*outbound]struct{}
+	complete []*inbound // transfers whose last ACK has not left
 }
 
 // A method is a method of a version of a management class.
@@ -215,7 +216,8 @@ func (a *agents) deadline() time.Duration {
 // and reports time-outs to programs.
 func (a *agents) expire(now time.Duration) {
 	a.mu.Lock()
-	again := a.transfer(now)
+	again, complete := a.transfer(now), a.complete
+	a.complete = nil
 	for len(a.requests) > 0 && a.requests[0].due <= now {
 		r := a.requests[0]
 		if r.retries == 0 {
@@ -231,5 +233,8 @@ func (a *agents) expire(now time.Duration) {
 	a.mu.Unlock()
 	for i := range again {
 		_ = a.port.Send(&again[i]) // counts as lost
+	}
+	if len(complete) > 0 {
+		a.hand(complete)
 	}
 }

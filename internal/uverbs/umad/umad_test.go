@@ -21,6 +21,7 @@ type fakePort struct {
 	sent   []MAD
 	broken error
 	sm     bool
+	onSend func() // nil for nothing
 }
 
 func (p *fakePort) Device() string      { return "fake0" }
@@ -29,6 +30,9 @@ func (p *fakePort) SMI() bool           { return p.smi }
 func (p *fakePort) Handle(Handler)      {}
 func (p *fakePort) SetSM(on bool) error { p.sm = on; return p.broken }
 func (p *fakePort) Send(m *MAD) error {
+	if p.onSend != nil {
+		p.onSend()
+	}
 	if p.broken == nil {
 		p.sent = append(p.sent, *m)
 	}
