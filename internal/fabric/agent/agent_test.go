@@ -127,6 +127,16 @@ func TestSwitchInfoSetsWhatIsWritable(t *testing.T) {
 	}
 }
 
+// TestPortStartsWithWhatItSupports: opensm resets links whose MTU or lanes it has to change.
+func TestPortStartsWithWhatItSupports(t *testing.T) {
+	for _, a := range []*Agent{New(adapterConfig(1), newBoard(1)), New(switchConfig(4), newBoard(4))} {
+		info := portInfo(t, a, 1, 1)
+		if info.NeighborMTU != info.MTUCap || info.OperationalVLs != info.VLCap || info.VLCap == 0 {
+			t.Errorf("%+v", info)
+		}
+	}
+}
+
 // TestPortInfoBringsAPortUp sets what opensm sets of an adapter's port.
 func TestPortInfoBringsAPortUp(t *testing.T) {
 	b := newBoard(1)

@@ -71,8 +71,8 @@ func (a *Agent) Deadline() time.Duration {
 	if a.quiet {
 		return Never
 	}
-	first := Never
-	a.quiet = len(a.delayed) == 0
+	first := a.sampleDeadline()
+	a.quiet = len(a.delayed) == 0 && first == Never
 	for i := range a.delayed {
 		first = min(first, a.delayed[i].due)
 	}

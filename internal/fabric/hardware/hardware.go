@@ -138,6 +138,7 @@ type Counters struct {
 	LocalPhysicalErrors, Malformed      uint64 // parts of RcvErrors
 	BufferOverruns                      uint64
 	DLIDMapping, VLMapping, LoopingDLID uint64 // parts of RcvSwitchRelayErrors
+	FlowXmit, FlowRcv                   uint64 // link packets
 	SLXmitData, SLRcvData               [16]uint64
 	VLXmitWait                          [16]uint64
 }

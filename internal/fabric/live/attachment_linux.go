@@ -77,7 +77,7 @@ type attachment struct {
 	ringer *hostmem.Ringer // rings the program's
 	outbox *outbox
 	ended  bool
-	gone   chan struct{} // closed when the port is free for another program
+	gone   chan struct{} // closed when the port is free again
 
 	hot     bool // in Fabric.hot
 	in      [fabric.Levels]input
@@ -280,8 +280,8 @@ func (f *Fabric) describe(at topology.End) attach.Info {
 	return i
 }
 
-// attach gives a port to a program, and returns what the port is.
-func (f *Fabric) attach(a *attachment) (attach.Info, error) {
+// attach gives a port to a program, and returns what the port is, or who has it.
+func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err error) {
 	p := f.programs[a.at.Node]
 	if p == nil {
 		p = &program{fabric: f, node: a.at.Node, ports: make([]*attachment, len(f.config.Fabric.Nodes[a.at.Node].Ports))}
@@ -290,7 +290,7 @@ func (f *Fabric) attach(a *attachment) (attach.Info, error) {
 	}
 	if held := p.ports[a.at.Port]; held != nil {
 		name := attach.Address{Fabric: f.config.Name, Node: f.config.Fabric.Name(a.at.Node), Port: uint8(a.at.Port)}
-		return attach.Info{}, &reason.Error{
+		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
 			Text:   fmt.Sprintf("process %d is attached to it: share the port by softrdma daemon -d ib:%v", held.pid, name),
 		}
@@ -298,20 +298,39 @@ func (f *Fabric) attach(a *attachment) (attach.Info, error) {
 	p.ports[a.at.Port] = a
 	a.info = f.describe(a.at)
 	f.heat(a)
-	return a.info, nil
+	return a.info, nil, nil
 }
 
-// drainLimit is how long a fabric goes on sending what an ended program has sent. It is several
-// times what a link takes for full rings, unless the receivers give no credit.
-const drainLimit = 2 * time.Millisecond
+// Limits on sending what an ended program has sent: it ends after a time, and so many looks,
+// in which no packet has left, and after more packets than the rings hold.
+const (
+	drainLimit  = 2 * time.Millisecond
+	drainLooks  = 64
+	drainRounds = 1 << 12
+)
+
+// drain sends what an ended program has sent, as far as the receivers give credit.
+func (f *Fabric) drain(a *attachment) {
+	last, idle := f.now(), 0
+	for range drainRounds {
+		now := f.now()
+		switch {
+		case a.pull(now):
+			last, idle = now, 0
+		case a.refused() == 0 || now-last >= drainLimit && idle >= drainLooks:
+			return
+		default:
+			idle++
+		}
+		f.subnet.RunAhead(now, now+ahead)
+		f.ring()
+	}
+}
 
 // detach takes a program from its port, after what the program has sent. What waits for it is
 // dropped.
 func (f *Fabric) detach(a *attachment) {
-	for now, end := f.now(), f.now()+drainLimit; now < end && (a.pull(now) || a.refused() != 0); now = f.now() {
-		f.subnet.RunAhead(now, now+ahead)
-		f.ring()
-	}
+	f.drain(a)
 	f.cool(a)
 	a.ended = true
 	f.programs[a.at.Node].ports[a.at.Port] = nil
@@ -324,6 +343,7 @@ func (f *Fabric) detach(a *attachment) {
 	f.subnet.Resume(now, a.at)
 	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
 	f.subnet.Wake(a.at.Node)
+	close(a.gone)
 }
 
 // free frees what the loop does not use any more.

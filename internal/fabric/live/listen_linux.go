@@ -136,7 +136,6 @@ func (f *Fabric) serve(c *attach.Conn, begun func()) {
 	for f.receive(c, a) == nil {
 	}
 	f.call(func() { f.detach(a) })
-	close(a.gone)
 	_ = a.free()
 }
 
@@ -211,22 +210,20 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 	return a, nil
 }
 
-// take attaches a program to its port. It first waits for the end of a program that has hung up
-// there, of which the loop may not know yet.
+// take gives a port to a program. If the one that has it has ended, but the loop has not heard
+// of it yet, it waits for that.
 func (f *Fabric) take(a *attachment) (info attach.Info, err error) {
 	for {
-		var before *attachment
+		var held *attachment
 		err = net.ErrClosed
-		f.call(func() {
-			info, err = f.attach(a)
-			before = f.programs[a.at.Node].ports[a.at.Port]
-		})
-		if before == nil || before == a || !before.outbox.conn.HungUp() {
+		f.call(func() { info, held, err = f.attach(a) })
+		if held == nil || !held.outbox.conn.HungUp() {
 			return info, err
 		}
 		select {
-		case <-before.gone:
+		case <-held.gone:
 		case <-f.ended:
+			return info, err
 		}
 	}
 }

@@ -22,6 +22,7 @@ func (p *Port) receiveGrant(now time.Duration, frame []byte) {
 		return
 	}
 	p.env.Pool.Recycle(frame)
+	p.Counters.FlowRcv++
 	if int(f.VL) >= len(p.lanes) { // the peer has more lanes
 		return
 	}
@@ -81,6 +82,7 @@ func (p *Port) sendGrant(now time.Duration) []byte {
 	f := ib.FlowControl{Op: p.operation(), VL: uint8(vl), Sent: l.sent, Limit: l.told}
 	f.Put(frame)
 	p.occupy(now, ib.FlowControlLen)
+	p.Counters.FlowXmit++
 	return frame
 }
 

@@ -130,7 +130,7 @@ func New(env *Env, c Config) *Port {
 	p := &Port{number: c.Number, env: env, timer: Timer{Port: c.Number}, lanes: make([]lane, min(c.VLs, MaxVLs)),
 		buffer: min(max(c.Buffer, minBuffer), MaxBuffer), room: c.Management, refresh: c.Refresh, instant: c.Instant, noVCRC: c.NoVCRC,
 		partitions: []uint16{smp.DefaultPKey}, waits: -1}
-	p.config = hardware.PortConfig{MTU: maxMTU, VLs: 1, HOQLife: hardware.Unlimited,
+	p.config = hardware.PortConfig{MTU: maxMTU, VLs: min(c.VLs, MaxVLs), HOQLife: hardware.Unlimited,
 		Width: smp.WidthAsSupported, Speed: smp.SpeedAsSupported, ExtSpeed: smp.ExtSpeedAsSupported, DownDefault: smp.PhysicalPolling}
 	p.link = hardware.Link{State: smp.PortDown, Physical: smp.PhysicalPolling}
 	return p

@@ -27,6 +27,7 @@ const (
 	AttrPortCounters         mad.AttributeID = 0x0012
 	AttrRcvErrorDetails      mad.AttributeID = 0x0015
 	AttrXmitDiscardDetails   mad.AttributeID = 0x0016
+	AttrFlowControl          mad.AttributeID = 0x0018
 	AttrVLXmitWait           mad.AttributeID = 0x001c
 	AttrPortCountersExtended mad.AttributeID = 0x001d
 	AttrXmitDataSL           mad.AttributeID = 0x0036
@@ -149,6 +150,12 @@ var XmitDiscardDetails = []Counter{
 	{"PortSwHOQLifetimeLimitDiscards", 10, 0, 16},
 }
 
+// FlowControl are the link packets (IBTA 16.1.4, PortFlowCtlCounters).
+var FlowControl = []Counter{
+	{"PortXmitFlowPkts", 4, 0, 32},
+	{"PortRcvFlowPkts", 8, 0, 32},
+}
+
 // Counters of each SL or VL: 16 of them from byte 4 on.
 var (
 	XmitDataSL = each("XmtDataSL", 32)
@@ -175,6 +182,8 @@ func Counters(a mad.AttributeID) []Counter {
 		return RcvErrorDetails
 	case AttrXmitDiscardDetails:
 		return XmitDiscardDetails
+	case AttrFlowControl:
+		return FlowControl
 	case AttrXmitDataSL:
 		return XmitDataSL
 	case AttrRcvDataSL:
