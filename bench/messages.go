@@ -81,7 +81,7 @@ func messageFigures(host bool) []Figure {
 		{"msg: 8 B tag rate, of UCX over TCP, tag_bw", rate, against("UCX-TCP", "tag_bw", rate), false, 8, 20},
 	}
 	if host {
-		return slices.Concat(shared, []Figure{
+		return slices.Concat(shared, collectiveFigures(), []Figure{
 			{"msg: 8 B tag latency, of UCX over posix,cma, tag_lat", lat, against("UCX-shared", "tag_lat", lat), true, 5, 2.5},
 			{"msg: 1 MiB tag bandwidth, of UCX over posix,cma, tag_bw", bw, against("UCX-shared", "tag_bw", bw), false, .8, 1},
 		})

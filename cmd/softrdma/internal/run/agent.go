@@ -50,19 +50,7 @@ func command(ctx context.Context, j job, in io.WriteCloser, events io.Reader, ou
 		return nil, err
 	}
 	if j.First == 0 && stdin != nil {
-		go func() { // until the process ends, or its input
-			b := make([]byte, inputSize)
-			for {
-				n, err := stdin.Read(b)
-				if n > 0 && send(order{Input: b[:n]}) != nil {
-					return
-				}
-				if err != nil {
-					_ = send(order{EOF: true}) // the agent may have ended
-					return
-				}
-			}
-		}()
+		go forwardInput(stdin, send) // until the process ends, or its input
 	}
 	done := make(chan struct{})
 	defer close(done)
@@ -94,7 +82,22 @@ func command(ctx context.Context, j job, in io.WriteCloser, events io.Reader, ou
 		if e.Rank < j.First || e.Rank >= j.First+j.Ranks {
 			return nil, fmt.Errorf("output of rank %d, expected %d to %d", e.Rank, j.First, j.First+j.Ranks-1)
 		}
-		_, _ = out.writer(e.Rank, e.Stderr).Write(e.Output) // OutOrStdout reports its errors
+		_, _ = out.writer(e.Rank, e.Stderr).Write(e.Output) // standard output reports its errors
+	}
+}
+
+// forwardInput sends the input of rank 0.
+func forwardInput(stdin io.Reader, send func(order) error) {
+	b := make([]byte, inputSize)
+	for {
+		n, err := stdin.Read(b)
+		if n > 0 && send(order{Input: b[:n]}) != nil {
+			return
+		}
+		if err != nil {
+			_ = send(order{EOF: true}) // the agent may have ended
+			return
+		}
 	}
 }
 
