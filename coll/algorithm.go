@@ -48,8 +48,6 @@ const (
 	Pairwise                    // each member exchanges with each other
 	Bruck                       // blocks travel together, at doubling distances
 	Dissemination               // each member informs others at doubling distances
-
-	algorithms = iota
 )
 
 var algorithmNames = [...]string{"automatic", "linear", "binomial", "recursive doubling", "Rabenseifner", "ring", "scatter and all-gather", "pairwise", "Bruck", "dissemination"}
