@@ -72,6 +72,8 @@ oracles:
 	@packaging/need.sh opensm opensm || [ $$? = 1 ]
 	@packaging/need.sh ibsim ibsim-utils || [ $$? = 1 ]
 	@packaging/need.sh ibnetdiscover infiniband-diags || [ $$? = 1 ]
+	@packaging/need.sh mpiexec.hydra mpich || [ $$? = 1 ]
+	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.

@@ -89,7 +89,7 @@ func messageFigures(host bool) []Figure {
 	if host {
 		allocated := bw
 		allocated.Work.Op = tagAllocated
-		return slices.Concat(shared, []Figure{
+		return slices.Concat(shared, collectiveFigures(), []Figure{
 			{"msg: 8 B tag latency, of UCX over posix,cma, tag_lat", lat, against("UCX-shared", "tag_lat", lat), true, 5, 2.5},
 			{"msg: 1 MiB tag bandwidth, Go memory, of UCX over posix,cma, tag_bw", bw, against("UCX-shared", "tag_bw", bw), false, .8, 1},
 			{"msg: 1 MiB tag bandwidth, of UCX over posix,cma, tag_bw", allocated, against("UCX-shared", "tag_bw", bw), false, .8, 1},

@@ -1,0 +1,108 @@
+package coll
+
+import (
+	"context"
+
+	"softrdma/msg"
+)
+
+// close ends the connections. If all members are in close, they leave together: a member that is
+// slower must not take the end of a connection for a failure, nor miss what was sent before.
+//
+//  1. flush: each member waits until what it has sent has arrived. All still receive control messages.
+//  2. It receives the watches of others, which so learn that it leaves.
+//  3. It waits for the ends of its own watches, and says that it has seen them.
+//  4. It waits until others have said that.
+func (m *mesh) close(ctx context.Context, failed bool) error {
+	m.telling.Wait()
+	m.mu.Lock()
+	m.closing = true
+	m.mu.Unlock()
+	limit, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if failed {
+		cancel()
+	} else {
+		m.flush(limit)
+		m.leave(limit)
+	}
+	m.mu.Lock()
+	m.stop()
+	m.control.Cancel()
+	m.mu.Unlock()
+	for i := range m.links {
+		if e := m.links[i].endpoint.Load(); e != nil {
+			if !m.links[i].left.Load() {
+				cancel() // its watch does not end
+			}
+			_ = e.Close(limit) // the groups have ended
+		}
+	}
+	return m.pool.close()
+}
+
+// flush waits until everything that was sent has arrived: a member that has taken a later message
+// has the earlier ones.
+func (m *mesh) flush(ctx context.Context) {
+	sent := make([]*msg.Request, len(m.links))
+	for i := range m.links {
+		if e := m.links[i].endpoint.Load(); e != nil {
+			sent[i] = e.SendSync(m.tag(m.rank, 0, 0, whatFlush)|tagControl, nil)
+		}
+	}
+	for _, r := range sent {
+		if r == nil {
+			continue
+		}
+		select {
+		case <-r.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leave does the steps 2 to 4 of close.
+func (m *mesh) leave(ctx context.Context) {
+	const bits = tagPackage | tagControl | whatWatch
+	tag, mask := bits|m.id<<shiftID, uint64(bits|MaxID<<shiftID)
+	released := make(chan struct{}, len(m.links))
+	waiting := 0
+	for x := m.w.Claim(tag, mask); x != nil; x = m.w.Claim(tag, mask) {
+		if _, err := m.w.ReceiveMessage(nil, x).Wait(ctx); err == nil {
+			waiting++
+		}
+	}
+	late := m.w.Receive(nil, tag, mask) // of a member that has just connected
+	late.Then(func(_ msg.Info, err error) {
+		if err == nil {
+			released <- struct{}{}
+		}
+	})
+	defer late.Cancel()
+	for i := range m.links {
+		l := &m.links[i]
+		e := l.endpoint.Load()
+		if e == nil {
+			continue
+		}
+		select {
+		case <-l.ended:
+			if l.left.Load() {
+				e.Send(m.tag(m.rank, 0, 0, whatSeen)|tagControl, nil)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+	for waiting > 0 {
+		select {
+		case <-m.seen:
+			waiting--
+		case <-released:
+			waiting++
+		case <-ctx.Done():
+			return
+		}
+	}
+}
