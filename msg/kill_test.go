@@ -39,7 +39,7 @@ func bePeer(name string) error {
 	if err != nil {
 		return err
 	}
-	w.Handle(idFirst, func(m *msg.Active) { m.Keep() }) // for ever
+	w.Handle(idFirst, func(m *msg.Active) { m.Keep() }) // and never releases it
 	region, err := w.Map(make([]byte, 5000), msg.AllowAll)
 	if err != nil {
 		return err
