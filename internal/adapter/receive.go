@@ -135,6 +135,9 @@ func (l *lane) multicast(now time.Duration, b []byte) {
 
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
 	d := reason.Detail{Reason: r, Expected: expected, Found: found}
+	if r == reason.PacketPKey {
+		l.violated(r)
+	}
 	if !l.dev.Trace.On() || b == nil {
 		l.dev.Trace.Refuse(qpn, d)
 		return

@@ -143,6 +143,21 @@ func TestTransferSurvivesACutCable(t *testing.T) {
 	server.succeeds()
 }
 
+// TestLinksInTroubleTellTheManager loses the grants of a cable, then most of its packets. The
+// leaf at its end reports the watchdog of flow control and the errors of the link to opensm.
+func TestLinksInTroubleTellTheManager(t *testing.T) {
+	r := newRig(t, "--topology", tree, "--no-sm")
+	sm := r.opensm("node-0")
+	r.fabric("faults", "node-15:1", "--credit-loss", "1")
+	sm.await("num:131")
+	r.fabric("faults", "node-15:1", "--none")
+	r.fabric("faults", "node-15:1", "--bit-errors", "1e-3")
+	r.eventually("trap 129", func() bool {
+		<-r.at("node-15", "smpquery", "-t", "100", "-D", "nodeinfo", "0,1").done // most of its packets are lost
+		return strings.Contains(sm.said.String(), "num:129")
+	})
+}
+
 // TestProgramsConnectByAddress runs programs of rdma_cm, which name their peers by IP address.
 // opensm answers their questions for paths.
 func TestProgramsConnectByAddress(t *testing.T) {

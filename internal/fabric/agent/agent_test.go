@@ -154,7 +154,7 @@ func TestPortInfoBringsAPortUp(t *testing.T) {
 	if answer, status := set(t, a, 1, smp.AttrPortInfo, 1, &info); status != 0 {
 		t.Fatalf("status %#x, %+v", status, answer)
 	}
-	want := hardware.PortConfig{LID: 4, LMC: 1, MTU: 2048, VLs: 4, HOQLife: 4096 * time.Nanosecond << 18, StallCount: 7,
+	want := hardware.PortConfig{LID: 4, LMC: 1, MTU: 2048, VLs: 4, HOQLife: 4096 * time.Nanosecond << 18, StallCount: 7, PhysicalErrors: 8,
 		Width: c.Width, Speed: c.Speed, ExtSpeed: c.ExtSpeed, DownDefault: smp.PhysicalPolling}
 	if b.configs[1] != want {
 		t.Errorf("configured %+v, expected %+v", b.configs[1], want)

@@ -364,6 +364,23 @@ func (a *attachment) sendMAD(d *attach.Departure) {
 	})
 }
 
+// violated counts and reports a packet that the program's adapter has refused for its key.
+func (a *attachment) violated(v *attach.Violation) {
+	if a.ended {
+		return
+	}
+	x := agent.Violation{SLID: v.SLID, DLID: v.DLID, SL: v.SL, SourceQPN: v.SourceQPN, DestinationQPN: v.DestinationQPN, Key: v.Key,
+		Global: v.Global, Source: v.Source, Destination: v.Destination}
+	g := a.fabric.subnet.Agent(a.at.Node)
+	if v.QKey {
+		g.QKeyViolation(a.fabric.now(), a.at.Port, &x)
+	} else {
+		g.PKeyViolation(a.fabric.now(), a.at.Port, &x)
+	}
+	a.fabric.subnet.Wake(a.at.Node)
+	a.changed()
+}
+
 func (a *attachment) setSM(on bool) {
 	if a.ended {
 		return

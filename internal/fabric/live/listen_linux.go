@@ -250,6 +250,12 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 	case k == attach.SetSM && len(b) == 2 && b[1] <= 1:
 		on := b[1] == 1
 		f.post(func() { a.setSM(on) })
+	case k == attach.Violated:
+		v := new(attach.Violation)
+		if err := v.Parse(b); err != nil {
+			return err
+		}
+		f.post(func() { a.violated(v) })
 	default:
 		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
 	}

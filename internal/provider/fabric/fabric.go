@@ -42,6 +42,10 @@ func Open(ctx context.Context, address string, c adapter.Config) (*Device, error
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
 	c.GUID = info.NodeInfo.NodeGUID
+	c.Violated = func(v *adapter.Violation) {
+		port.Violated(&attach.Violation{QKey: v.QKey, Key: v.Key, SLID: v.SLID, DLID: v.DLID, SL: v.LRH.SL, SourceQPN: v.SourceQPN,
+			DestinationQPN: v.QPN, Global: v.LRH.Global, Source: v.Source, Destination: v.Target})
+	}
 	d := &Device{Device: local.Device{Device: adapter.Open(c)}, Port: port}
 	d.follower = follower{info: port.Info, configure: d.Configure}
 	d.unwatch = port.Watch(func(_, _ *attach.Info, e attach.Event) { d.changed(e) })
