@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"sync/atomic"
 
-	"softrdma/internal/provider/fabric"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
@@ -69,7 +68,8 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 
 // fabricPath is path on a port of a fabric.
 func (d *Device) fabricPath(v *AddressVector) (qp.Path, error) {
-	switch gids := len(fabric.Config(d.fabric.Port.Info()).GIDs); {
+	_, table := d.fabric.query()
+	switch gids := len(table); {
 	case v.DLID == 0 || v.DLID == 0xffff:
 		return qp.Path{}, reason.BadArgument(0xfffe, uint64(v.DLID), "address: DLID: expected that of a port or of a multicast group, found %d", v.DLID)
 	case v.DGID != GID{} && int(v.SGIDIndex) >= gids:

@@ -18,7 +18,6 @@ import (
 	"softrdma/internal/link/udp"
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
-	"softrdma/internal/provider/fabric"
 	"softrdma/internal/provider/local"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -43,7 +42,7 @@ type Device struct {
 	local    *adapter.Device // the adapter of drv, nil if remote
 	remote   bool            // the device of a daemon
 	unnamed  bool            // the daemon is of a version that numbers reasons otherwise
-	fabric   *fabric.Device  // nil unless the device is a port of a fabric
+	fabric   fabricPort      // nil unless the device is a port of a fabric
 	choice   host.Choice
 	protocol Protocol
 	guid     uint64

@@ -41,7 +41,7 @@ func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
 	}
 	info := p.Port.Info()
 	d := &Device{
-		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
+		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: ownPort{p}, choice: fabricChoice(info),
 		drv: p, local: p.Device.Device,
 		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
 	}
@@ -82,23 +82,39 @@ func fabricChoice(i *attach.Info) host.Choice {
 	}
 }
 
+// A fabricPort is a port of a fabric, of this process or of a daemon.
+type fabricPort interface {
+	// query returns what the subnet manager has set, but for the number of GIDs, and the GID
+	// table. Entry 0 always exists, others may be zero.
+	query() (PortAttr, []GID)
+}
+
+// ownPort is a port of this process.
+type ownPort struct{ *fabric.Device }
+
+func (p ownPort) query() (PortAttr, []GID) {
+	i := p.Port.Info()
+	q, c := &i.PortInfo, fabric.Config(i)
+	gids := make([]GID, len(c.GIDs))
+	for n, g := range c.GIDs {
+		if g.IsValid() {
+			gids[n] = GIDFrom(g)
+		}
+	}
+	return PortAttr{
+		Active: p.Active(), State: PortState(q.State), MaxMTU: q.MTUCap.Bytes(), ActiveMTU: c.MTU, SpeedMbps: fabric.SpeedMbps(i),
+		PKey: c.PKeys[0], PKeys: c.PKeys, LinkLayer: InfiniBand.String(),
+		LID: q.LID, LMC: q.LMC, SMLID: q.MasterSMLID, SMSL: q.MasterSMSL, SubnetPrefix: fabric.Prefix(i),
+	}, gids
+}
+
 // fabricGIDs is the GID table of the port without its empty entries.
 func (d *Device) fabricGIDs() (list []GIDEntry) {
-	for i, g := range fabric.Config(d.fabric.Port.Info()).GIDs {
-		if g.IsValid() {
-			list = append(list, GIDEntry{i, GIDFrom(g), InfiniBand.String(), d.Name()})
+	_, gids := d.fabric.query()
+	for i, g := range gids {
+		if g != (GID{}) {
+			list = append(list, GIDEntry{i, g, InfiniBand.String(), d.Name()})
 		}
 	}
 	return list
-}
-
-// queryFabric is QueryPort of a port of a fabric.
-func (d *Device) queryFabric() PortAttr {
-	i := d.fabric.Port.Info()
-	q, c := &i.PortInfo, fabric.Config(i)
-	return PortAttr{
-		Active: d.fabric.Active(), State: PortState(q.State), MaxMTU: q.MTUCap.Bytes(), ActiveMTU: c.MTU, SpeedMbps: fabric.SpeedMbps(i),
-		GIDs: len(d.fabricGIDs()), PKey: c.PKeys[0], PKeys: c.PKeys, LinkLayer: InfiniBand.String(),
-		LID: q.LID, LMC: q.LMC, SMLID: q.MasterSMLID, SMSL: q.MasterSMSL, SubnetPrefix: fabric.Prefix(i),
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"softrdma/internal/host"
-	"softrdma/internal/provider/fabric"
 	"softrdma/internal/reason"
 )
 
@@ -86,7 +85,8 @@ func (d *Device) GIDs() []GIDEntry {
 // GID returns the entry at index 0, which connections use.
 func (d *Device) GID() GID {
 	if d.fabric != nil {
-		return GIDFrom(fabric.Config(d.fabric.Port.Info()).GIDs[0])
+		_, gids := d.fabric.query()
+		return gids[0]
 	}
 	return d.gids[0].GID
 }
@@ -167,7 +167,9 @@ const (
 // QueryPort returns the port's current attributes.
 func (d *Device) QueryPort() PortAttr {
 	if d.fabric != nil {
-		return d.queryFabric()
+		a, _ := d.fabric.query()
+		a.GIDs = len(d.fabricGIDs())
+		return a
 	}
 	s := d.state()
 	a := PortAttr{

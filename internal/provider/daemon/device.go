@@ -23,6 +23,7 @@ import (
 	"softrdma/internal/cmid"
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -222,12 +223,40 @@ func (d *Device) describe() error {
 	d.Info.GUID = binary.BigEndian.Uint64(d.Info.Limits.NodeGUID[:])
 	p, err := d.port()
 	d.Info.MTU = uapi.MTU(p.ActiveMTU)
-	d.Info.SpeedMbps = speed(p.ActiveWidth, p.ActiveSpeed)
+	d.Info.SpeedMbps = Speed(&p)
 	return err
 }
 
 func (d *Device) port() (uapi.QueryPortResp, error) {
 	return ask[uapi.QueryPortResp](d, uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}))
+}
+
+// FabricPort returns the port of an InfiniBand fabric and its tables.
+func (d *Device) FabricPort() (p uapi.QueryPortResp, t uapi.OwnPortTables, err error) {
+	n := uapi.Size[uapi.QueryPortResp]()
+	own := uapi.OwnPort{Tables: 1}
+	a, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortTables]())
+	if err == nil {
+		p, _ = uapi.Parse[uapi.QueryPortResp](a)
+		t, _ = uapi.Parse[uapi.OwnPortTables](a[n:])
+	}
+	return p, t, err
+}
+
+// ah converts a path of the device.
+func (d *Device) ah(p *qp.Path) uapi.AHAttr {
+	if d.Info.Protocol == cmid.InfiniBand {
+		return uapi.FabricAHOf(p)
+	}
+	return uapi.AHOf(p)
+}
+
+// path converts ah back. The UDP port is that of a RoCE device.
+func (d *Device) path(h *uapi.AHAttr, port uint16) qp.Path {
+	if d.Info.Protocol == cmid.InfiniBand {
+		return h.FabricPath()
+	}
+	return h.Path(port)
 }
 
 // Counters implements provider.Device. There are none if the daemon numbers reasons
@@ -258,10 +287,10 @@ func (d *Device) Up() bool {
 	return err == nil && p.State == 4 // IB_PORT_ACTIVE
 }
 
-// speed converts a port's width and speed to Mb/s.
-func speed(width, speed uint8) int {
-	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12}[width]
-	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[speed]
+// Speed returns a port's rate in Mb/s.
+func Speed(p *uapi.QueryPortResp) int {
+	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12}[p.ActiveWidth]
+	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[p.ActiveSpeed]
 }
 
 // MTU implements provider.Device.

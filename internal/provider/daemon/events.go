@@ -263,7 +263,7 @@ func (h *events) event(a []byte) (provider.ConnEvent, bool) {
 		p, _ := uapi.Parse[uapi.UDParam](v.Param[:])
 		e.UD = cmid.UDParam{QPN: p.QPN, QKey: p.QKey, PrivateData: private(p.Private[:], p.PrivateLen)}
 		if own.UDPPort != 0 {
-			e.UD.Path = p.AH.Path(own.UDPPort)
+			e.UD.Path = h.d.path(&p.AH, own.UDPPort)
 		}
 	} else {
 		p, _ := uapi.Parse[uapi.ConnParam](v.Param[:])

@@ -61,6 +61,9 @@ func (x *id) InitQPAttr(to qp.State) (qp.Mask, qp.Attr, error) {
 	r, _ := uapi.Parse[uapi.QPAttr](b)
 	own, _ := uapi.Parse[uapi.OwnPath](b[n:])
 	mask, a := r.Attr(own.UDPPort)
+	if mask&qp.MaskAV != 0 {
+		a.Path = x.d.path(&r.AH, own.UDPPort)
+	}
 	return mask, a, nil
 }
 

@@ -200,7 +200,7 @@ func (p *domain) CreateAH(path qp.Path) (uint32, error) {
 	if err := p.check(); err != nil {
 		return 0, err
 	}
-	q := uapi.CreateAH{PDHandle: p.handle, Attr: uapi.AHOf(&path)}
+	q := uapi.CreateAH{PDHandle: p.handle, Attr: p.d.ah(&path)}
 	own := uapi.OwnPath{UDPPort: path.Dst.Port()}
 	a, err := p.d.command(uapi.CmdCreateAH, uapi.Bytes(&q), uapi.Bytes(&own), uapi.Size[uapi.HandleOnly](), 4)
 	if err != nil {

@@ -184,7 +184,7 @@ func (x *pair) Modify(mask qp.Mask, a *qp.Attr) error {
 	var own uapi.OwnPath
 	if mask&qp.MaskAV != 0 {
 		own.UDPPort = a.Path.Dst.Port()
-		h := uapi.AHOf(&a.Path)
+		h := x.d.ah(&a.Path)
 		q.Dest = h.Dest()
 	}
 	_, err := x.d.command(uapi.CmdModifyQP, uapi.Bytes(&q), uapi.Bytes(&own), 0, 0)

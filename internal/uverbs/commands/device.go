@@ -131,7 +131,10 @@ func (x *context) queryPort(c *command) error {
 	if err != nil {
 		return err
 	}
-	if from, ok := ownPart[uapi.OwnPort](c, x); ok {
+	if from, ok := ownPart[uapi.OwnPort](c, x); ok && from.Tables == 1 {
+		more := x.dev.Tables()
+		return c.respond(uapi.Bytes(&r), uapi.Bytes(&more))
+	} else if ok {
 		more := x.dev.Counters(reason.Reason(from.From))
 		return c.respond(uapi.Bytes(&r), uapi.Bytes(&more))
 	}

@@ -5,7 +5,6 @@ package device
 import (
 	"encoding/binary"
 	"fmt"
-	"net/netip"
 	"syscall"
 
 	"softrdma/internal/fabric/attach"
@@ -21,13 +20,6 @@ import (
 const (
 	linkInfiniBand = 1
 	linkEthernet   = 2
-)
-
-// What fields of an address have room for (IBTA 7.6.5, 4.1.3, 8.2.4).
-const (
-	maxServiceLevel = 0xf
-	maxPathBits     = 0x7f
-	maxFlowLabel    = 0xfffff
 )
 
 // fabricPort describes the port of a fabric as its subnet manager has configured it.
@@ -108,26 +100,26 @@ func fabricPath(h *uapi.AHAttr) (qp.Path, error) {
 	case lid.Multicast() && h.IsGlobal == 0:
 		return qp.Path{}, fmt.Errorf("DLID %#x of a group: expected a GID as well: %w", h.DLID, syscall.EINVAL)
 	}
-	p := qp.Path{Dst: qp.LIDEndpoint(h.DLID), ServiceLevel: h.SL & maxServiceLevel, PathBits: h.SrcPathBits & maxPathBits}
-	if h.IsGlobal != 0 {
-		g := &h.GRH
-		p.Dst = netip.AddrPortFrom(netip.AddrFrom16(g.DGID), h.DLID)
-		p.SGIDIndex, p.FlowLabel, p.HopLimit, p.TrafficClass = g.SGIDIndex, g.FlowLabel&maxFlowLabel, g.HopLimit, g.TrafficClass
-	}
-	return p, nil
+	return h.FabricPath(), nil
 }
 
 // AH converts a path back to an address.
 func (d *Device) AH(p *qp.Path) uapi.AHAttr {
-	h := uapi.AHOf(p)
 	if d.Fabric == nil {
-		return h
+		return uapi.AHOf(p)
 	}
-	h.DLID, h.SrcPathBits = p.LID(), p.PathBits
-	if !p.Global() {
-		h.IsGlobal, h.GRH = 0, uapi.GlobalRoute{}
+	return uapi.FabricAHOf(p)
+}
+
+// Tables returns the tables of a fabric's port.
+func (d *Device) Tables() (t uapi.OwnPortTables) {
+	if d.Fabric == nil {
+		return t
 	}
-	return h
+	i := d.Fabric.Info()
+	copy(t.GIDs[:], fabricGIDs(i))
+	copy(t.PKeys[:], i.PKeys)
+	return t
 }
 
 // named prints a value and its name.

@@ -114,6 +114,34 @@ func AHOf(p *qp.Path) AHAttr {
 	return h
 }
 
+// FabricAHOf converts a path of an InfiniBand fabric, which may have no GRH.
+func FabricAHOf(p *qp.Path) AHAttr {
+	h := AHOf(p)
+	h.DLID, h.SrcPathBits = p.LID(), p.PathBits
+	if !p.Global() {
+		h.IsGlobal, h.GRH = 0, GlobalRoute{}
+	}
+	return h
+}
+
+// FabricPath converts the structure to a path of an InfiniBand fabric.
+func (h *AHAttr) FabricPath() qp.Path {
+	p := qp.Path{Dst: qp.LIDEndpoint(h.DLID), ServiceLevel: h.SL & maxServiceLevel, PathBits: h.SrcPathBits & maxPathBits}
+	if h.IsGlobal != 0 {
+		g := &h.GRH
+		p.Dst = netip.AddrPortFrom(netip.AddrFrom16(g.DGID), h.DLID)
+		p.SGIDIndex, p.FlowLabel, p.HopLimit, p.TrafficClass = g.SGIDIndex, g.FlowLabel&maxFlowLabel, g.HopLimit, g.TrafficClass
+	}
+	return p
+}
+
+// What fields of an address have room for (IBTA 7.6.5, 4.1.3, 8.2.4).
+const (
+	maxServiceLevel = 0xf
+	maxPathBits     = 0x7f
+	maxFlowLabel    = 0xfffff
+)
+
 // Path converts the structure to a path to a UDP port. A service level has four bits
 // (IBTA 7.6.5); adapters ignore the others.
 func (h *AHAttr) Path(port uint16) qp.Path {

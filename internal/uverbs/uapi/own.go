@@ -50,9 +50,18 @@ type OwnQP struct {
 // adapter.
 type OwnQPResp struct{ Ops, Path uint32 }
 
-// OwnPort extends QUERY_PORT. It requests the counters of the reasons numbered From and above.
+// OwnPort extends QUERY_PORT. It requests the counters of the reasons numbered From and above, or
+// with Tables the port's tables.
 type OwnPort struct {
-	From, _ uint32
+	From   uint32
+	Tables uint32 // 0 or 1
+}
+
+// OwnPortTables extends the answer to QUERY_PORT of a fabric's port. QueryPortResp has their
+// lengths.
+type OwnPortTables struct {
+	GIDs  [8][16]byte
+	PKeys [128]uint16
 }
 
 // OwnPortResp extends the answer to QUERY_PORT. It holds counters in the order of their reasons;
