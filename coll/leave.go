@@ -14,7 +14,7 @@ import (
 //  3. It waits for the ends of its own watches, and says that it has seen them.
 //  4. It waits until others have said that.
 func (m *mesh) close(ctx context.Context, failed bool) error {
-	m.telling.Wait()
+	m.told(ctx)
 	m.mu.Lock()
 	m.closing = true
 	m.mu.Unlock()
@@ -44,6 +44,24 @@ func (m *mesh) close(ctx context.Context, failed bool) error {
 		}
 	}
 	return m.pool.close()
+}
+
+// told waits until notices of failures were sent. It does not wait long for members that do not
+// answer either.
+func (m *mesh) told(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.telling.Wait()
+	}()
+	limit, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	select {
+	case <-done:
+	case <-limit.Done():
+		m.stop() // ends them
+		<-done
+	}
 }
 
 // flush waits until everything that was sent has arrived: a member that has taken a later message

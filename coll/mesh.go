@@ -15,11 +15,13 @@ import (
 )
 
 // connectTimeout bounds the connection to a member, leaveTimeout the wait for members that do not
-// answer when this one leaves, and noticeTimeout the same when its group has failed.
+// answer when this one leaves, and noticeTimeout the same when its group has failed. TellTimeout
+// bounds the time in which Close sends notices.
 const (
 	connectTimeout = 20 * time.Second
 	leaveTimeout   = 10 * time.Second
 	noticeTimeout  = time.Second
+	tellTimeout    = 5 * time.Second
 )
 
 // A mesh is the member's connections to the members of the first group, which all groups that

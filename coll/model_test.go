@@ -158,7 +158,7 @@ func TestOperationsHaveTheModelsResults(t *testing.T) {
 	const most = 9
 	w := openWorkers(t, most, msg.Config{})
 	for n := 1; n <= most; n++ {
-		if testing.Short() && n > 5 && n != 7 {
+		if testing.Short() && n != 1 && n != 2 && n != 5 {
 			continue
 		}
 		all := w.groups(t, n)
@@ -183,6 +183,19 @@ func TestOperationsHaveTheModelsResults(t *testing.T) {
 		}
 		closeAll(t, all)
 	}
+}
+
+// Operations have the model's results on other devices, too.
+func TestOperationsOnIWARP(t *testing.T) {
+	const n = 3
+	w := openNamed(t, "iwarp:", n, msg.Config{})
+	all := w.groups(t, n)
+	for _, x := range trials {
+		for _, length := range lengths {
+			x.run(t, all, 1, length, compose)
+		}
+	}
+	closeAll(t, all)
 }
 
 // Blocks of several segments have the result of the model.
