@@ -21,11 +21,14 @@ type workers struct {
 	id      int // of the next groups
 }
 
-func openWorkers(t testing.TB, n int, c msg.Config) *workers {
+func openWorkers(t testing.TB, n int, c msg.Config) *workers { return openNamed(t, "", n, c) }
+
+// openNamed is openWorkers for devices whose names begin with the prefix of a protocol.
+func openNamed(t testing.TB, prefix string, n int, c msg.Config) *workers {
 	t.Helper()
 	w := &workers{}
 	for i := range n {
-		dev, err := verbs.Open(fmt.Sprintf("127.0.0.%d", 60+i), verbs.Config{})
+		dev, err := verbs.Open(fmt.Sprintf("%s127.0.0.%d", prefix, 60+i), verbs.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package coll_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,59 @@ func TestMemberThatEndsIsNamed(t *testing.T) {
 	failed(t, append(errs[:1:1], errs[2:]...), 1, coll.ErrGone)
 	for _, g := range all {
 		_ = g.Close(within(t)) // of failed groups
+	}
+}
+
+// A member that ends at any point of any operation is named by all others, whose calls end.
+func TestMemberThatEndsAtAnyPointIsNamed(t *testing.T) {
+	const n = 5
+	rounds := 30
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
+		w := openWorkers(t, n, msg.Config{})
+		all := w.groups(t, n)
+		victim := rand.IntN(n)
+		wait := time.Duration(rand.Int64N(int64(30 * time.Millisecond)))
+		errs := each(all, func(g *coll.Group) error {
+			if g.Rank() == victim {
+				time.AfterFunc(wait, func() { _ = w.list[victim].Close() })
+			}
+			var err error
+			x, y := make([]int64, 40_000), make([]int64, 40_000)
+			for i := 0; err == nil; i++ {
+				switch i % 6 {
+				case 0:
+					err = coll.AllReduce(within(t), g, y, x, coll.Sum[int64]())
+				case 1:
+					err = coll.Broadcast(within(t), g, i%n, x[:10])
+				case 2:
+					err = coll.AllToAll(within(t), g, y, x)
+				case 3:
+					err = coll.Reduce(within(t), g, i%n, y, x, coll.Max[int64]())
+				case 4:
+					err = coll.Scan(within(t), g, y[:100], x[:100], coll.Sum[int64]())
+				case 5:
+					var sub *coll.Group
+					if sub, err = g.Split(within(t), g.Rank()%2, 0); err == nil {
+						err = coll.Barrier(within(t), sub)
+					}
+					if err != nil { // of the smaller group
+						err = coll.Barrier(within(t), g)
+					}
+				}
+			}
+			_ = g.Close(within(t)) // of a failed group
+			return err
+		})
+		failed(t, append(errs[:victim:victim], errs[victim+1:]...), victim, coll.ErrGone)
+		for i := range n {
+			_ = w.list[i].Close() // the cleanup reports errors
+			if err := w.devices[i].Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"softrdma/msg"
 	"softrdma/verbs"
@@ -48,6 +49,7 @@ type Group struct {
 	cancel    context.CancelCauseFunc
 	algorithm [operations]Algorithm
 	call      call
+	informed  []atomic.Bool // who has sent a notice, by rank
 
 	mu     sync.Mutex
 	err    error        // *MemberError or ErrClosed
@@ -90,7 +92,7 @@ func New(ctx context.Context, w *msg.Worker, c Config) (*Group, error) {
 
 // newGroup makes the group of members, one of which is this one.
 func newGroup(m *mesh, id groupID, members []int) *Group {
-	g := &Group{mesh: m, id: id, members: members, ranks: map[int]int{}}
+	g := &Group{mesh: m, id: id, members: members, ranks: map[int]int{}, informed: make([]atomic.Bool, len(members))}
 	for r, member := range members {
 		g.ranks[member] = r
 	}
@@ -142,12 +144,13 @@ func (g *Group) fail(e *MemberError) {
 // notified fails the group, because another member says so.
 func (g *Group) notified(text []byte, from int) {
 	if r, is := g.ranks[from]; is {
+		g.informed[r].Store(true)
 		g.fail(parseNotice(text, g.Size(), r))
 	}
 }
 
-// tell sends a notice to all members. It connects to those that are not connected, because they
-// may wait for members that end.
+// tell sends a notice to all members that have sent none. It connects to those that are not
+// connected, because they may wait for members that end.
 func (g *Group) tell(e *MemberError) {
 	m := g.mesh
 	text := notice(e)
@@ -160,6 +163,9 @@ func (g *Group) tell(e *MemberError) {
 			continue
 		}
 		all.Go(func() {
+			if g.informed[r].Load() {
+				return
+			}
 			if to, err := m.link(ctx, member); err == nil {
 				_, _ = to.Send(m.tag(m.rank, g.id, 0, whatNotice)|tagControl, text).Wait(ctx) // a failure is noticed elsewhere
 			}

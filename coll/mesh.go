@@ -14,11 +14,14 @@ import (
 	"softrdma/msg"
 )
 
-// connectTimeout bounds the connection to a member, and leaveTimeout the wait for members that do
-// not answer when this one leaves.
+// connectTimeout bounds the connection to a member, leaveTimeout the wait for members that do not
+// answer when this one leaves, and noticeTimeout the same when its group has failed. TellTimeout
+// bounds the time in which Close sends notices.
 const (
 	connectTimeout = 20 * time.Second
 	leaveTimeout   = 10 * time.Second
+	noticeTimeout  = time.Second
+	tellTimeout    = 5 * time.Second
 )
 
 // A mesh is the member's connections to the members of the first group, which all groups that
@@ -54,6 +57,7 @@ type link struct {
 	endpoint atomic.Pointer[msg.Endpoint]
 	left     atomic.Bool   // the member has closed its group; everything that it sent has arrived
 	failed   atomic.Bool   // the connection has failed
+	informed atomic.Bool   // the member has sent a notice
 	ended    chan struct{} // closed after left or failed was set
 }
 
@@ -101,6 +105,7 @@ func (m *mesh) await(r *msg.Request) {
 	switch what := i.Tag & whatMask; {
 	case from >= len(m.links):
 	case what == whatNotice:
+		m.links[from].informed.Store(true)
 		m.notified(group(i.Tag), bytes.Clone(m.buffer[:min(i.Length, len(m.buffer))]), from)
 	case what == whatSeen:
 		select {

@@ -44,8 +44,9 @@ func TestRanksFormAGroup(t *testing.T) {
 	device := clitest.LoopbackDevice(t)
 	network := device[:strings.LastIndexByte(device, '.')+1]
 	for name, flags := range map[string][]string{
-		"one host":  {"-n", "4"},
-		"two hosts": append(remotely(t), "--device", network+"20{rank}"),
+		"one host":       {"-n", "4"},
+		"two hosts":      append(remotely(t), "--device", network+"20{rank}"),
+		"with this host": append(remotely(t), "--hosts", "localhost:2,two:2", "--device", network+"21{rank}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := ranks(t, "sum", append(flags, "--label")...)
