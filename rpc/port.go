@@ -96,7 +96,10 @@ func (p *port) lead(generation int) {
 func (p *port) runHere(t *task, generation int) bool {
 	p.beat.Add(1)
 	if p.guarding.CompareAndSwap(false, true) {
-		p.watch <- struct{}{} // has room: guard takes one for each change
+		select {
+		case p.watch <- struct{}{}:
+		default: // guard has not taken the last one yet
+		}
 	}
 	p.e.ending.Done()
 	p.e.mu.Unlock()

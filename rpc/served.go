@@ -17,7 +17,7 @@ type served struct {
 	id     session.ID
 	client session.Hello
 	peer   netip.AddrPort // of its first connection
-	frame  int // bytes of an answer's frame
+	frame  int            // bytes of an answer's frame
 	domain *domain
 	pool   *pool
 	out    frames // answers of the slots
