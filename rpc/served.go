@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -136,8 +135,8 @@ func (s *served) end(err error) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		switch {
-		case t.state == taskRunning && t.call != nil:
-			t.call.cancel(context.Canceled)
+		case t.state == taskRunning:
+			t.cancel()
 		case t.state == taskBroken:
 			t.state = taskIdle
 			s.busy--
@@ -199,10 +198,7 @@ func (s *served) arrive(c *conn, h *session.Header, body []byte, at int) (keep b
 		return s.request(c, h, body, at)
 	case session.Cancel:
 		if t := s.current(h); t != nil && t.state != taskAnswered {
-			t.canceled = true
-			if t.call != nil {
-				t.call.cancel(context.Canceled)
-			}
+			t.cancel()
 		}
 	case session.Done:
 		if t := s.current(h); t != nil && t.state == taskAnswered && t.posts == 0 {
@@ -240,6 +236,9 @@ func (s *served) request(c *conn, h *session.Header, body []byte, at int) (keep 
 	case session.Running:
 		t.conn = c
 		t.address, t.key = h.Address, h.Key
+		if h.Flags&session.Canceled != 0 {
+			t.cancel()
+		}
 		if t.state == taskBroken {
 			t.fetch(c)
 		}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -119,6 +120,14 @@ func (t *task) begin() bool {
 	}
 	t.finish()
 	return false
+}
+
+// cancel ends the context of the handler, or keeps it from being run.
+func (t *task) cancel() {
+	t.canceled = true
+	if t.call != nil {
+		t.call.cancel(context.Canceled)
+	}
 }
 
 // run runs the handler.
