@@ -80,7 +80,7 @@ func TestWorldUnderLauncherThatOnlyNumbers(t *testing.T) {
 	for r := range n {
 		cmd := exec.CommandContext(within(t), self)
 		cmd.Env = append(os.Environ(), memberOfWorld+"=1", fmt.Sprintf("SLURM_PROCID=%d", r), fmt.Sprintf("SLURM_NTASKS=%d", n),
-			"SOFTRDMA_RUN="+meet, "SOFTRDMA_RUN_SECRET="+strings.Repeat("5a", 16), fmt.Sprintf("SOFTRDMA_DEVICE=127.0.0.%d", 90+r))
+			"SOFTRDMA_RUN="+meet, "SOFTRDMA_RUN_SECRET="+strings.Repeat("5a", 16), "SOFTRDMA_DEVICE="+loopback(200+r))
 		go func() {
 			out, err := cmd.CombinedOutput()
 			outputs <- fmt.Sprint(string(out), err)
