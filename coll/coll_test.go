@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -23,12 +25,19 @@ type workers struct {
 
 func openWorkers(t testing.TB, n int, c msg.Config) *workers { return openNamed(t, "", n, c) }
 
+// network distinguishes the addresses of this process from those of other tests that run at the same
+// time.
+var network = fmt.Sprintf("127.%d.%d.", 20+rand.IntN(40), rand.IntN(256))
+
+// loopback returns an address of the loopback interface.
+func loopback(i int) string { return network + strconv.Itoa(1+i) }
+
 // openNamed is openWorkers for devices whose names begin with the prefix of a protocol.
 func openNamed(t testing.TB, prefix string, n int, c msg.Config) *workers {
 	t.Helper()
 	w := &workers{}
 	for i := range n {
-		dev, err := verbs.Open(fmt.Sprintf("%s127.0.0.%d", prefix, 60+i), verbs.Config{})
+		dev, err := verbs.Open(prefix+loopback(i), verbs.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

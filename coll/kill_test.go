@@ -17,12 +17,12 @@ import (
 	"softrdma/verbs"
 )
 
-// memberRank is the environment variable with the rank of a process that is a member.
+// memberRank is the environment variable with the rank and the device of a process that is a member.
 const memberRank = "SOFTRDMA_TEST_COLL_RANK"
 
 func TestMain(m *testing.M) {
-	if rank := os.Getenv(memberRank); rank != "" {
-		if err := beMember(rank); err != nil {
+	if place := os.Getenv(memberRank); place != "" {
+		if err := beMember(place); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -43,13 +43,14 @@ const peerTimeout = 3 * time.Second
 
 // beMember prints the address of a worker, reads those of all, and calls operations until one fails.
 // It prints who has failed and in what.
-func beMember(rank string) error {
+func beMember(place string) error {
 	var c coll.Config
-	if _, err := fmt.Sscan(rank, &c.Rank); err != nil {
+	var device string
+	if _, err := fmt.Sscan(place, &c.Rank, &device); err != nil {
 		return err
 	}
 	var err error
-	if c.Device, err = verbs.Open(fmt.Sprintf("127.0.0.%d", 80+c.Rank), verbs.Config{}); err != nil {
+	if c.Device, err = verbs.Open(device, verbs.Config{}); err != nil {
 		return err
 	}
 	w, err := msg.NewWorker(c.Device, msg.Config{PeerTimeout: peerTimeout})
@@ -123,7 +124,7 @@ func TestKilledMemberEndsTheCallsOfAll(t *testing.T) {
 		var inputs [n]*json.Encoder
 		for i := range n {
 			cmd := exec.CommandContext(within(t), self)
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", memberRank, i))
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", memberRank, i, loopback(100+i)))
 			cmd.Stderr = os.Stderr
 			in, err := cmd.StdinPipe()
 			if err != nil {

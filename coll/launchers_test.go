@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,6 +58,38 @@ func TestWorldUnderOtherLaunchers(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+// A launcher that only numbers its programs starts groups, too, if it is told where they meet.
+func TestWorldUnderLauncherThatOnlyNumbers(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	meet := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 3
+	outputs := make(chan string, n)
+	for r := range n {
+		cmd := exec.CommandContext(within(t), self)
+		cmd.Env = append(os.Environ(), memberOfWorld+"=1", fmt.Sprintf("SLURM_PROCID=%d", r), fmt.Sprintf("SLURM_NTASKS=%d", n),
+			"SOFTRDMA_RUN="+meet, "SOFTRDMA_RUN_SECRET="+strings.Repeat("5a", 16), "SOFTRDMA_DEVICE="+loopback(200+r))
+		go func() {
+			out, err := cmd.CombinedOutput()
+			outputs <- fmt.Sprint(string(out), err)
+		}()
+	}
+	for range n {
+		if out := <-outputs; out != "sum 3 of 3\n<nil>" {
+			t.Error(out)
+		}
 	}
 }
 

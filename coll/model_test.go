@@ -119,6 +119,11 @@ var trials = map[string]trial{
 	"AllGather": {coll.OpAllGather, func(ctx context.Context, g *coll.Group, _ int, dst, src []affine, _ coll.Op[affine]) error {
 		return coll.AllGather(ctx, g, dst, src)
 	}, one, many, func(_, _, _ int, all [][]affine, _ coll.Op[affine]) []affine { return slices.Concat(all...) }},
+	"AllGather in place": {coll.OpAllGather, func(ctx context.Context, g *coll.Group, _ int, dst, src []affine, _ coll.Op[affine]) error {
+		own := dst[g.Rank()*len(src):][:len(src)]
+		copy(own, src)
+		return coll.AllGather(ctx, g, dst, own)
+	}, one, many, func(_, _, _ int, all [][]affine, _ coll.Op[affine]) []affine { return slices.Concat(all...) }},
 	"AllToAll": {coll.OpAllToAll, func(ctx context.Context, g *coll.Group, _ int, dst, src []affine, _ coll.Op[affine]) error {
 		return coll.AllToAll(ctx, g, dst, src)
 	}, many, many, func(r, _, length int, all [][]affine, _ coll.Op[affine]) (want []affine) {
