@@ -45,6 +45,7 @@ type pipeline struct {
 	loops   int       // atomics in flight that may need further compare-and-swaps
 	fence   bool      // of the next access
 	unsure  bool      // an access or a frame was posted since the last flush was
+	flushes int       // in flight
 }
 
 // prepare makes what accesses need, before the first of them.
@@ -86,7 +87,7 @@ func (p *pipeline) add(x *access) {
 // begin posts an access, and reports whether it could be posted now.
 func (p *pipeline) begin(x *access) bool {
 	switch {
-	case x.kind == accessFlush && p.loops == 0 && !p.unsure:
+	case x.kind == accessFlush && p.loops == 0 && !p.unsure && p.flushes == 0:
 		p.end(x, nil) // everything before it is complete
 		return true
 	case len(p.free) == 0, p.loops > 0 && (x.fenced || x.kind == accessFlush):
@@ -98,7 +99,9 @@ func (p *pipeline) begin(x *access) bool {
 	if x.kind == accessAtomic && x.atomic.loop() {
 		p.loops++
 	}
-	p.unsure = x.kind != accessFlush
+	if p.unsure = x.kind != accessFlush; !p.unsure {
+		p.flushes++
+	}
 	p.fail(p.post(i, x))
 	return true
 }
@@ -165,6 +168,8 @@ func (p *pipeline) complete(i int) {
 		}
 	case x.kind == accessGet && x.memory == nil:
 		copy(x.data, result)
+	case x.kind == accessFlush:
+		p.flushes--
 	}
 	p.posted[i] = nil
 	p.free = append(p.free, i)

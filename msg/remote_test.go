@@ -60,6 +60,29 @@ func TestPutsOfAllSizesArriveBeforeTheFlushEnds(t *testing.T) {
 	})
 }
 
+// A flush waits also if one before it waits for the same accesses.
+func TestSecondFlushWaitsAsTheFirstDoes(t *testing.T) {
+	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		_, m := share(t, b, e, make([]byte, 5000), msg.AllowPut)
+		m.Put(0, random(5000))
+		first := e.Flush()
+		ended := false
+		second := e.Flush()
+		second.Then(func(msg.Info, error) { ended = true })
+		if ended {
+			t.Error("the second flush ended before any progress")
+		}
+		for done := false; !done; {
+			b.Progress()
+			_, done, _ = second.Poll()
+		}
+		if _, done, err := first.Poll(); !done || err != nil {
+			t.Errorf("the first flush has ended: %v, %v", done, err)
+		}
+	})
+}
+
 func TestGetsOfAllSizes(t *testing.T) {
 	const size = 3 << 20
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
