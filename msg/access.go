@@ -33,6 +33,7 @@ type access struct {
 	data    []byte        // the bytes of a put or the buffer of a get
 	memory  *registration // of data, nil if it is short
 	atomic  wordOp
+	frames  uint64 // that a flush is behind
 }
 
 // A pipeline carries out the accesses of one connection, in order. The worker's lock guards it.
@@ -117,9 +118,9 @@ func (p *pipeline) fail(err error) {
 
 // post posts the work request of the access in a slot.
 func (p *pipeline) post(i int, x *access) error {
-	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, RKey: x.key}
+	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, RKey: x.key, Flags: verbs.Signaled}
 	if x.fenced {
-		r.Flags = verbs.Fence
+		r.Flags |= verbs.Fence
 	}
 	short := len(x.data) <= shortAccess
 	switch {
@@ -130,6 +131,7 @@ func (p *pipeline) post(i int, x *access) error {
 		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, 8))
 	case x.kind == accessFlush:
 		r.Op = verbs.OpRead // of no bytes: its response follows all that came before
+		x.frames = p.c.sent.total
 	case short:
 		r.Op = verbs.OpRead
 		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, len(x.data)))
@@ -170,6 +172,7 @@ func (p *pipeline) complete(i int) {
 		copy(x.data, result)
 	case x.kind == accessFlush:
 		p.flushes--
+		p.c.vacant = p.c.sent.before(x.frames, p.c.vacant)
 	}
 	p.posted[i] = nil
 	p.free = append(p.free, i)
