@@ -40,11 +40,10 @@ type Active struct {
 func (w *Worker) Handle(id uint16, h Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h == nil {
-		delete(w.handlers, id)
-	} else {
-		w.handlers[id] = h
+	if n := int(id) + 1; n > len(w.handlers) {
+		w.handlers = append(w.handlers, make([]Handler, n-len(w.handlers))...)
 	}
+	w.handlers[id] = h
 }
 
 // Unhandled returns how many active messages had no handler. Config.Unhandled names them.
@@ -168,7 +167,10 @@ func (m *Active) receive(r *Request) {
 func (e env) Active(a *message.Active) bool {
 	w := e.w
 	c := a.From.Context.(*connection)
-	h := w.handlers[a.ID]
+	var h Handler
+	if int(a.ID) < len(w.handlers) {
+		h = w.handlers[a.ID]
+	}
 	if h == nil {
 		w.unknown++
 		if f := w.config.Unhandled; f != nil {
@@ -177,7 +179,9 @@ func (e env) Active(a *message.Active) bool {
 		return false
 	}
 	m := &c.actives[c.arriving]
-	*m = Active{ID: a.ID, Header: a.Header, Data: a.Data, Length: a.Length, From: &c.endpoint, c: c, slot: c.arriving, m: *a, holds: 1}
+	m.ID, m.Header, m.Data, m.Length, m.From = a.ID, a.Header, a.Data, a.Length, &c.endpoint
+	m.c, m.slot, m.kept, m.holds = c, c.arriving, false, 1
+	m.m = *a
 	m.m.Context = m
 	c.taken = true
 	c.held++

@@ -12,7 +12,8 @@ import (
 // send queue.
 func TestFlushEndsWhenMessagesHaveArrived(t *testing.T) {
 	each(t, msg.Config{Eager: 100, Unexpected: 200}, func(t *testing.T, a, b *msg.Worker) {
-		e, other := connect(t, a, b), connect(t, a, b)
+		e, _ := connectBoth(t, a, b) // the other worker has begun to serve it
+		other, _ := connectBoth(t, a, b)
 		for _, f := range []func() *msg.Request{func() *msg.Request { return e.Flush() }, a.Flush} {
 			const n = 190
 			for i := range n {
@@ -35,7 +36,7 @@ func TestFlushEndsWhenMessagesHaveArrived(t *testing.T) {
 				t.Error("the message of the other endpoint is not there")
 			}
 			// Claimed messages hold their credits.
-			e = connect(t, a, b)
+			e, _ = connectBoth(t, a, b)
 		}
 	})
 }
@@ -43,7 +44,7 @@ func TestFlushEndsWhenMessagesHaveArrived(t *testing.T) {
 // A flush waits for frames that wait for room in the send queue.
 func TestFlushWaitsForTheSendQueue(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
-		e := connect(t, a, b)
+		e, _ := connectBoth(t, a, b)
 		wait(t, e.Flush())
 		release := e.Hold()
 		e.Send(1, nil)

@@ -35,10 +35,11 @@ func bePeer(name string) error {
 	if err != nil {
 		return err
 	}
-	w, err := msg.NewWorker(dev, msg.Config{Eager: 100, Unexpected: 4, Announced: 4})
+	w, err := msg.NewWorker(dev, msg.Config{Eager: 100, Unexpected: 4, Announced: 4, Active: 4, Stream: 1000})
 	if err != nil {
 		return err
 	}
+	w.Handle(idFirst, func(m *msg.Active) { m.Keep() }) // and never releases it
 	region, err := w.Map(make([]byte, 5000), msg.AllowAll)
 	if err != nil {
 		return err
@@ -61,8 +62,10 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 		calls := make(chan error, 100)
 		var waiting []*msg.Request
 		for range 10 { // eager, announced, and those beyond both limits
-			waiting = append(waiting, e.SendSync(1, random(5)), e.Send(1, random(5000)))
+			waiting = append(waiting, e.SendSync(1, random(5)), e.Send(1, random(5000)), e.SendActive(idFirst, nil, random(5000)),
+				e.SendStream(random(2000)), e.ReceiveStream(make([]byte, 5)), e.ReceiveStreamFull(make([]byte, 5)))
 		}
+		waiting = append(waiting, e.Flush(), a.Flush(), e.StartClose())
 		for _, r := range waiting {
 			r.Then(func(_ msg.Info, err error) { calls <- err })
 		}
@@ -86,6 +89,7 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 		if _, err := e.Send(1, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) || e.Err() == nil {
 			t.Errorf("send after the failure: %v, endpoint %v", err, e.Err())
 		}
+		wait(t, a.Flush()) // no endpoint is left
 		if len(calls) > 0 {
 			t.Error("an operation ended twice")
 		}

@@ -119,10 +119,10 @@ func TestListenerRefusesOthersAndGoesOn(t *testing.T) {
 	c := msg.Config{Refused: func(_ netip.AddrPort, err error) { refused <- err }}
 	each(t, c, func(t *testing.T, a, b *msg.Worker) {
 		l := listen(t, b)
+		accepted := make(chan error, 1)
 		go func() {
-			if _, err := l.Accept(within(t)); err != nil {
-				t.Error(err)
-			}
+			_, err := l.Accept(within(t))
+			accepted <- err
 		}()
 		greeting := append(bytes.Clone(a.Address()[:len(a.Address())-20]), 1, 0) // how, length
 		other, long, byAddress := bytes.Clone(greeting), bytes.Clone(greeting), bytes.Clone(greeting)
@@ -160,6 +160,9 @@ func TestListenerRefusesOthersAndGoesOn(t *testing.T) {
 		}
 		next(t, refused)
 		if _, err := a.Dial(within(t), l.Addr().String(), nil); err != nil {
+			t.Error(err)
+		}
+		if err := next(t, accepted); err != nil {
 			t.Error(err)
 		}
 	})

@@ -154,10 +154,10 @@ type Worker struct {
 	calls    []call          // functions to call without the lock
 	called   []call          // the memory of earlier calls
 	calling  bool            // a goroutine makes calls
-	handlers map[uint16]Handler
-	unknown  uint64 // active messages without a handler
-	pollers  int    // goroutines that poll in wait
-	sleepers int    // goroutines that sleep in wait
+	handlers []Handler       // by ID
+	unknown  uint64          // active messages without a handler
+	pollers  int             // goroutines that poll in wait
+	sleepers int             // goroutines that sleep in wait
 	pipe     [2]*os.File
 	signaled bool // pipe has a byte
 	closed   bool
@@ -171,7 +171,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, handlers: map[uint16]Handler{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
 	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
 	w.machine = message.New(env{w}, accepts)
 	var err error

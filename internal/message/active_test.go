@@ -10,7 +10,6 @@ import (
 type active struct {
 	Active
 	frame []byte
-	over  bool
 }
 
 // unknown is the ID of active messages without a handler.
