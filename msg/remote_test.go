@@ -30,7 +30,7 @@ func share(t testing.TB, w *msg.Worker, e *msg.Endpoint, buf []byte, rights msg.
 //go:norace
 func peek(b []byte) []byte {
 	c := make([]byte, len(b))
-	for i := range b {
+	for i := len(b) - 1; i >= 0; i-- { // copy is instrumented
 		c[i] = b[i]
 	}
 	return c
