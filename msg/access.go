@@ -33,6 +33,7 @@ type access struct {
 	data    []byte        // the bytes of a put or the buffer of a get
 	memory  *registration // of data, nil if it is short
 	atomic  wordOp
+	frames  uint64 // that a flush is behind
 }
 
 // A pipeline carries out the accesses of one connection, in order. The worker's lock guards it.
@@ -45,6 +46,7 @@ type pipeline struct {
 	loops   int       // atomics in flight that may need further compare-and-swaps
 	fence   bool      // of the next access
 	unsure  bool      // an access or a frame was posted since the last flush was
+	flushes int       // in flight
 }
 
 // prepare makes what accesses need, before the first of them.
@@ -86,7 +88,7 @@ func (p *pipeline) add(x *access) {
 // begin posts an access, and reports whether it could be posted now.
 func (p *pipeline) begin(x *access) bool {
 	switch {
-	case x.kind == accessFlush && p.loops == 0 && !p.unsure:
+	case x.kind == accessFlush && p.loops == 0 && !p.unsure && p.flushes == 0:
 		p.end(x, nil) // everything before it is complete
 		return true
 	case len(p.free) == 0, p.loops > 0 && (x.fenced || x.kind == accessFlush):
@@ -98,7 +100,9 @@ func (p *pipeline) begin(x *access) bool {
 	if x.kind == accessAtomic && x.atomic.loop() {
 		p.loops++
 	}
-	p.unsure = x.kind != accessFlush
+	if p.unsure = x.kind != accessFlush; !p.unsure {
+		p.flushes++
+	}
 	p.fail(p.post(i, x))
 	return true
 }
@@ -114,9 +118,9 @@ func (p *pipeline) fail(err error) {
 
 // post posts the work request of the access in a slot.
 func (p *pipeline) post(i int, x *access) error {
-	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, RKey: x.key}
+	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, RKey: x.key, Flags: verbs.Signaled}
 	if x.fenced {
-		r.Flags = verbs.Fence
+		r.Flags |= verbs.Fence
 	}
 	short := len(x.data) <= shortAccess
 	switch {
@@ -127,6 +131,7 @@ func (p *pipeline) post(i int, x *access) error {
 		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, 8))
 	case x.kind == accessFlush:
 		r.Op = verbs.OpRead // of no bytes: its response follows all that came before
+		x.frames = p.c.sent.total
 	case short:
 		r.Op = verbs.OpRead
 		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, len(x.data)))
@@ -165,6 +170,9 @@ func (p *pipeline) complete(i int) {
 		}
 	case x.kind == accessGet && x.memory == nil:
 		copy(x.data, result)
+	case x.kind == accessFlush:
+		p.flushes--
+		p.c.vacant = p.c.sent.before(x.frames, p.c.vacant)
 	}
 	p.posted[i] = nil
 	p.free = append(p.free, i)

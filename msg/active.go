@@ -93,7 +93,9 @@ func (e *Endpoint) sendActive(r *Request, id uint16, header []byte) {
 }
 
 // Keep makes the message and its bytes stay when the handler returns, until Release. Kept messages
-// count against Config.Active: a peer whose messages are all kept cannot send more.
+// count against Config.Active: a peer whose messages are all kept cannot send more. So a program must
+// not wait for its own sends to the peer before it releases the peer's messages. If both did, both
+// would wait forever.
 func (m *Active) Keep() {
 	w := m.c.w
 	w.mu.Lock()

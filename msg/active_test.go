@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"softrdma/msg"
@@ -321,5 +322,94 @@ func TestShortActiveMessagesDoNotAllocate(t *testing.T) {
 		if handled != answered || handled < 2000 {
 			t.Errorf("%d messages, %d answers", handled, answered)
 		}
+	})
+}
+
+// Many goroutines send active messages of all lengths in both directions, and others receive, release
+// and answer them while handlers run and a stream flows. Each message arrives once, with its bytes.
+func TestManyActiveMessagesAtATime(t *testing.T) {
+	each(t, msg.Config{Eager: 200, Active: 8, Stream: 1000}, func(t *testing.T, a, b *msg.Worker) {
+		const senders, messages = 4, 60
+		atA, atB := connectBoth(t, a, b)
+		var done sync.WaitGroup
+		for _, end := range []struct {
+			w *msg.Worker
+			e *msg.Endpoint
+		}{{a, atA}, {b, atB}} {
+			answers := make(chan byte, senders*messages)
+			kept := make(chan *msg.Active, senders*messages)
+			end.w.Handle(idFirst, func(m *msg.Active) {
+				if m.Data != nil && m.Header[0]%2 == 0 {
+					m.From.SendActive(idReply, []byte{m.Header[0]}, bytes.Clone(m.Data[:1])).Release()
+					return
+				}
+				m.Keep()
+				kept <- m
+			})
+			end.w.Handle(idReply, func(m *msg.Active) {
+				if m.Data[0] != m.Header[0] {
+					t.Errorf("answer %d to message %d", m.Data[0], m.Header[0])
+				}
+				answers <- m.Header[0]
+			})
+			for range 2 { // receivers of what was kept
+				go func() {
+					for m := range kept {
+						buf := make([]byte, m.Length)
+						if _, err := m.Receive(buf).Wait(within(t)); err != nil {
+							t.Error(err)
+						}
+						header, from := bytes.Clone(m.Header), m.From
+						m.Release()
+						// It does not wait for the send: the peer's places may be full of messages whose
+						// receivers wait for this one.
+						from.SendActive(idReply, header, buf[len(buf)-1:])
+					}
+				}()
+			}
+			for s := range senders {
+				done.Go(func() {
+					for i := range messages {
+						n := byte(s*messages + i)
+						data := bytes.Repeat([]byte{n}, 1+i*i)
+						if _, err := end.e.SendActive(idFirst, []byte{n}, data).Wait(within(t)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			done.Go(func() {
+				got := map[byte]bool{}
+				for range senders * messages {
+					select {
+					case n := <-answers:
+						if got[n] {
+							t.Errorf("message %d is answered twice", n)
+						}
+						got[n] = true
+					case <-within(t).Done():
+						t.Errorf("%d of %d messages are answered", len(got), senders*messages)
+						return
+					}
+				}
+			})
+			data, buf := random(50000), make([]byte, 50000)
+			done.Go(func() {
+				if _, err := end.e.SendStream(data).Wait(within(t)); err != nil {
+					t.Error(err)
+				}
+			})
+			other := atB
+			if end.e == atB {
+				other = atA
+			}
+			done.Go(func() {
+				if _, err := other.ReceiveStreamFull(buf).Wait(within(t)); err != nil || !bytes.Equal(buf, data) {
+					t.Errorf("stream: %v, same bytes %v", err, bytes.Equal(buf, data))
+				}
+			})
+			defer close(kept)
+		}
+		done.Wait()
 	})
 }

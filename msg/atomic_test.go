@@ -1,6 +1,7 @@
 package msg_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 	"sync"
@@ -42,8 +43,8 @@ func model[T uint32 | uint64](op msg.AtomicOp, old, operand, compare T) T {
 func TestAtomicsAgreeWithTheModel(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
-		region, m := share(t, b, e, random(32), msg.AllowAtomic)
-		want := append([]byte(nil), region.Bytes()...)
+		want := random(32)
+		region, m := share(t, b, e, bytes.Clone(want), msg.AllowAtomic)
 		for i := range 1200 {
 			op := msg.AtomicOp(i%6) + msg.AtomicAdd
 			var r *msg.Request
@@ -82,8 +83,8 @@ func TestAtomicsAgreeWithTheModel(t *testing.T) {
 				check = func() bool { return found == nil || *found == old }
 			}
 			wait(t, r)
-			if !check() || string(region.Bytes()) != string(want) {
-				t.Fatalf("operation %d (%d): former value right: %v\nfound    %x\nexpected %x", i, op, check(), region.Bytes(), want)
+			if !check() || string(peek(region.Bytes())) != string(want) {
+				t.Fatalf("operation %d (%d): former value right: %v\nfound    %x\nexpected %x", i, op, check(), peek(region.Bytes()), want)
 			}
 		}
 	})
@@ -130,7 +131,7 @@ func TestAtomicsOfSeveralWorkersLoseNothing(t *testing.T) {
 			}()
 		}
 		all.Wait()
-		x := region.Bytes()
+		x := peek(region.Bytes())
 		var low uint32 // each worker flips its bits rounds/16 times or once more
 		for k := range rounds {
 			low ^= 3 << (2 * (k % 16))

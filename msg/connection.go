@@ -16,7 +16,8 @@ const (
 	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
 	maxReads  = 16 // READs in flight
 
-	receiveBatch = 8 // receives that are posted at once; less than spareRecv
+	receiveBatch = 8  // receives that are posted at once; less than spareRecv
+	signalEvery  = 16 // frames of which one has a completion; less than sendSlots
 )
 
 // The kind of a work request, in the upper bits of its number. The connection and the slot follow.
@@ -45,7 +46,8 @@ type connection struct {
 
 	endpoint Endpoint
 	out, in  slots
-	vacant   []int    // slots of out
+	vacant   []int // slots of out
+	sent     sentSlots
 	actives  []Active // by slot of in
 	arriving int      // the slot of the frame that the machine takes
 	taken    bool     // an active message keeps that slot
@@ -125,7 +127,7 @@ func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (
 	}
 	c.qp, err = create(verbs.QPConfig{
 		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads + maxAccesses, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
-		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout, SignalAll: true,
+		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout,
 	})
 	if err != nil {
 		return c, err
@@ -192,7 +194,7 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		c.vacant = append(c.vacant, i)
+		c.vacant = c.sent.upTo(i, c.vacant)
 	case workReceive:
 		c.arriving, c.taken = i, false
 		err := c.w.machine.Arrive(c.peer, c.in.bytes(i)[:wc.ByteLen])
@@ -266,7 +268,7 @@ func (c *connection) slot() int {
 // send posts the frame of n bytes in a slot.
 func (c *connection) send(i, n int) error {
 	c.pipeline.unsure = true
-	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend}
+	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, Flags: c.sent.add(i, c.closing)}
 	if n <= shortAccess {
 		r.Inline = c.out.bytes(i)[:n]
 	} else {
@@ -286,7 +288,7 @@ func (c *connection) read(x *work) error {
 	i := slices.Index(c.reads[:], nil)
 	c.reads[i] = x.read
 	c.reading++
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
+	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead, Flags: verbs.Signaled,
 		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
