@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
 )
 
@@ -25,12 +26,12 @@ func TestFabricCountsPacketsWithWrongKeys(t *testing.T) {
 	fabrictest.WaitFor(t, "an active port", func() bool { a := d.QueryPort(); return a.Active && a.LID != 0 })
 	const qkey, other = 7, 0x1234
 	to := datagramEnd(t, d, qkey)
-	if err := to.PostRecv(RecvWR{SGL: []SGE{to.mr.SGE(0, 64)}}); err != nil {
+	if err := to.PostRecv(RecvWR{SGL: []SGE{to.mr.SGE(0, 40+mad.Len)}}); err != nil {
 		t.Fatal(err)
 	}
-	send := func(pkey uint16, key uint32) {
+	send := func(qpn uint32, pkey uint16, key uint32) {
 		t.Helper()
-		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: pkey, DestQPN: to.Number()}, Payload: make([]byte, 8)}
+		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: pkey, DestQPN: qpn}, Payload: make([]byte, mad.Len)}
 		p.DETH = ib.DETH{QKey: key, SrcQPN: 9}
 		b := ib.AppendNative(nil, ib.LRH{Next: ib.LocalBTH, DLID: ib.LID(d.QueryPort().LID), SLID: ib.LID(from.Info().PortInfo.LID)}, nil, &p)
 		b = b[:len(b)-ib.VCRCLen]
@@ -49,13 +50,15 @@ func TestFabricCountsPacketsWithWrongKeys(t *testing.T) {
 		})
 		return pkeys, qkeys
 	}
-	send(other, qkey)
+	send(to.Number(), other, qkey)
 	fabrictest.WaitFor(t, "a P_Key violation", func() bool { p, _ := violations(); return p == 1 })
-	send(smp.DefaultPKey, other)
+	send(to.Number(), smp.DefaultPKey, other)
 	fabrictest.WaitFor(t, "a Q_Key violation", func() bool { _, q := violations(); return q == 1 })
-	send(smp.DefaultPKey, qkey)
+	send(mad.GSIQPN, smp.DefaultPKey, other)
+	fabrictest.WaitFor(t, "a Q_Key violation of queue pair 1", func() bool { _, q := violations(); return q == 2 })
+	send(to.Number(), smp.DefaultPKey, qkey)
 	to.wait(t)
-	if p, q := violations(); p != 1 || q != 1 {
-		t.Errorf("%d and %d violations after a good packet, expected 1 each", p, q)
+	if p, q := violations(); p != 1 || q != 2 {
+		t.Errorf("%d and %d violations after a good packet, expected 1 and 2", p, q)
 	}
 }

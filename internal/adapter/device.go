@@ -109,11 +109,8 @@ type Config struct {
 
 	// Random draws queue pair numbers and keys; nil takes crypto/rand.
 	// Simulations that must run the same way twice set it, nobody else does.
-	Random func() uint32
-
-	// Violated gets the packets of a fabric that are refused for their keys. It may neither
-	// block nor call the device, and keeps nothing of v. Nil ignores them.
-	Violated func(v *Violation)
+	Random   func() uint32
+	Violated machine.Violations // gets packets of a fabric that are refused for their keys
 }
 
 // A Device is one channel adapter with one port.

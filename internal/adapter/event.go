@@ -52,6 +52,12 @@ func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
 	d.Raise(e, d.laneOf(p.QPN).qps[p.QPN], why)
 }
 
+// Refuse implements machine.Host.
+func (d *Device) Refuse(p *machine.Port, why reason.Detail) {
+	d.Trace.Refuse(p.QPN, why)
+	d.cfg.Violated.Report(&d.laneOf(p.QPN).in, why.Reason)
+}
+
 // StateChanged implements machine.Host.
 func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail) {
 	if q := d.laneOf(p.QPN).qps[p.QPN]; q != nil {

@@ -135,9 +135,7 @@ func (l *lane) multicast(now time.Duration, b []byte) {
 
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
 	d := reason.Detail{Reason: r, Expected: expected, Found: found}
-	if r == reason.PacketPKey {
-		l.violated(r)
-	}
+	l.dev.cfg.Violated.Report(&l.in, r)
 	if !l.dev.Trace.On() || b == nil {
 		l.dev.Trace.Refuse(qpn, d)
 		return

@@ -113,6 +113,7 @@ var tools = []tool{
 	{"perfquery -E {leaf-0-0} 1", []string{`PortLocalPhysicalErrors:\.*0`, `PortLoopingErrors:\.*0`}, nil},
 	{"perfquery --vlxmitcounters {leaf-0-0} 1", []string{`PortVLXmitWait0:\.*\d`}, nil},
 	{"perfquery --flowctlcounters {leaf-0-0} 1", []string{`PortXmitFlowPkts:\.*[1-9]`, `PortRcvFlowPkts:\.*[1-9]`}, nil},
+	{"perfquery --vlxmitflowctlerrors {leaf-0-0} 1", []string{`PortVLXmitFlowCtlUpdateErrors15:\.*0`}, nil},
 	{"perfquery -c {leaf-0-0} 1", []string{`CounterWidth:\.*4`, `CounterMask0:\.*0x01`, `SampleStatus:\.*0`}, nil},
 	{"perfquery -R {leaf-1-0} 1", nil, nil},
 	{"perfquery -x -r {leaf-1-0} 1", []string{`PortRcvData:\.*[1-9]`}, nil},

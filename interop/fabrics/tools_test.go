@@ -150,6 +150,10 @@ func TestLinksInTroubleTellTheManager(t *testing.T) {
 	sm := r.opensm("node-0")
 	r.fabric("faults", "node-15:1", "--credit-loss", "1")
 	sm.await("num:131")
+	leaf := r.lids()["leaf-3-1"]
+	if said := r.run("node-1", "perfquery", "--vlxmitflowctlerrors", leaf, "4"); !regexp.MustCompile(`UpdateErrors0:\.*[1-3]`).MatchString(said) {
+		t.Errorf("the counters of the leaf: %s", said)
+	}
 	r.fabric("faults", "node-15:1", "--none")
 	r.fabric("faults", "node-15:1", "--bit-errors", "1e-3")
 	r.eventually("trap 129", func() bool {

@@ -142,6 +142,8 @@ func counter(c *hardware.Counters, id mad.AttributeID, i int) *uint64 {
 		return [...]*uint64{&c.InactiveDiscards, &c.NeighborMTU, &c.LifeTimeDiscards, &c.HOQDiscards}[i]
 	case perf.AttrFlowControl:
 		return [...]*uint64{&c.FlowXmit, &c.FlowRcv}[i]
+	case perf.AttrVLFlowControlErrors:
+		return &c.VLFlowControlErrors[i]
 	case perf.AttrXmitDataSL:
 		return &c.SLXmitData[i]
 	case perf.AttrRcvDataSL:

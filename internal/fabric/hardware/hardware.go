@@ -153,4 +153,5 @@ type Counters struct {
 	FlowXmit, FlowRcv                   uint64 // link packets
 	SLXmitData, SLRcvData               [16]uint64
 	VLXmitWait                          [16]uint64
+	VLFlowControlErrors                 [16]uint64 // times without a grant of credit
 }

@@ -108,7 +108,7 @@ func (p *Port) refreshGrants(now time.Duration) {
 		if p.lanes[i].refreshed+p.every <= now {
 			p.grants |= 1 << i
 		}
-		p.watch(now, &p.lanes[i])
+		p.watch(now, i)
 	}
 }
 
@@ -118,11 +118,13 @@ const watchdogPeriods = 6
 
 // watch reports a lane for which the neighbor has not granted credit for long. The link stays
 // up: a real one would train again.
-func (p *Port) watch(now time.Duration, l *lane) {
+func (p *Port) watch(now time.Duration, vl int) {
+	l := &p.lanes[vl]
 	if p.link.State != smp.PortActive || now-l.heard < watchdogPeriods*p.every {
 		return
 	}
 	l.heard = now
+	p.Counters.VLFlowControlErrors[vl]++
 	p.failed(hardware.FlowControlUpdate)
 }
 

@@ -42,7 +42,7 @@ func Open(ctx context.Context, address string, c adapter.Config) (*Device, error
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
 	c.GUID = info.NodeInfo.NodeGUID
-	c.Violated = func(v *adapter.Violation) {
+	c.Violated = func(v *machine.Violation) {
 		port.Violated(&attach.Violation{QKey: v.QKey, Key: v.Key, SLID: v.SLID, DLID: v.DLID, SL: v.LRH.SL, SourceQPN: v.SourceQPN,
 			DestinationQPN: v.QPN, Global: v.LRH.Global, Source: v.Source, Destination: v.Target})
 	}
