@@ -130,7 +130,7 @@ func (l *Link) Room(sl uint8) bool {
 	return l.end == nil || l.end.Room(sl, batches, batches*link.MaxBatch)
 }
 
-// Members sets the function that tells whether the port has members of a group. Switches do not
+// Members sets the function that reports whether the port has members of a group. Switches do not
 // send a packet back to where it came from, so the link gives Receive a copy of what it sends to
 // such groups, as adapters do. It is called before the link is used, and f by Send.
 func (l *Link) Members(f func(mgid []byte) bool) { l.member = f }
