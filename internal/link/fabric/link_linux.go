@@ -142,8 +142,10 @@ const maxLooped = 1024
 func (l *Link) loop(tx *link.Tx) {
 	const dgidAt = ib.LRHLen + 24
 	h := tx.Pieces[0]
-	dlid := ib.LID(binary.BigEndian.Uint16(h[2:]))
-	if l.member == nil || !dlid.Multicast() || len(h) < ib.LRHLen+ib.GRHLen || !l.member(h[dgidAt:dgidAt+16]) {
+	if l.member == nil || len(h) < ib.LRHLen+ib.GRHLen {
+		return
+	}
+	if !ib.LID(binary.BigEndian.Uint16(h[2:])).Multicast() || !l.member(h[dgidAt:dgidAt+16]) {
 		return
 	}
 	all := slices.Concat(tx.Pieces...)
