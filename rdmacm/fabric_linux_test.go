@@ -171,3 +171,30 @@ func wantsReason(t *testing.T, err error, want string) {
 		t.Errorf("expected the reason %s, found %v", want, err)
 	}
 }
+
+// A port on which no program runs refuses what a host refuses on which nobody listens. It does so
+// after a program has ended as well, of which a connection learns when it ends.
+func TestPortWithoutAProgramRefuses(t *testing.T) {
+	f := fabrictest.Start(t, "star:3")
+	var devices []*verbs.Device
+	for _, name := range f.Adapters[:2] {
+		d, err := verbs.Open("ib:"+name, verbs.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fabrictest.WaitFor(t, "an active port", func() bool { return d.QueryPort().State == verbs.PortActive })
+		devices = append(devices, d)
+	}
+	defer closed(t, devices[0])
+	closed(t, devices[1])
+	for _, ip := range []string{"10.77.0.2", "10.77.0.3"} { // a port that a program had, and one that none had
+		d := dialerAt(devices[0])
+		_, err := d.Dial(within(t), ip+":4000")
+		if r := isReject(t, err); r != nil {
+			wants(t, r, "no listener")
+		}
+		d.PortSpace = PortSpaceUDP
+		_, _, err = d.Lookup(within(t), ip+":4000")
+		wants(t, err, "service ID not supported")
+	}
+}

@@ -68,8 +68,7 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 
 // fabricPath is path on a port of a fabric.
 func (d *Device) fabricPath(v *AddressVector) (qp.Path, error) {
-	_, table := d.fabric.query()
-	switch gids := len(table); {
+	switch gids := len(d.fabric.FabricPort().GIDs); {
 	case v.DLID == 0 || v.DLID == 0xffff:
 		return qp.Path{}, reason.BadArgument(0xfffe, uint64(v.DLID), "address: DLID: expected that of a port or of a multicast group, found %d", v.DLID)
 	case v.DGID != GID{} && int(v.SGIDIndex) >= gids:

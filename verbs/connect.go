@@ -22,14 +22,10 @@ type Endpoint struct {
 // ToReset.
 func (q *QP) Endpoint() Endpoint {
 	d := q.Device()
-	e := Endpoint{QPN: q.Number(), PSN: q.firstPSN(), MTU: d.drv.MTU()}
-	if d.fabric != nil {
-		a, gids := d.fabric.query()
-		e.LID, e.GID, e.MTU = a.LID, gids[0], a.ActiveMTU
-		return e
-	}
-	e.GID = d.GID()
+	e := Endpoint{QPN: q.Number(), PSN: q.firstPSN(), GID: d.GID(), MTU: d.drv.MTU()}
 	switch p := d.Addr().Port(); {
+	case d.fabric != nil:
+		e.LID = d.fabric.FabricPort().LID
 	case p != Port:
 		e.UDPPort = p
 	}

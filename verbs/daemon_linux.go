@@ -7,7 +7,6 @@ import (
 	"softrdma/internal/host"
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/registry"
-	"softrdma/internal/uverbs/uapi"
 )
 
 // openDaemon opens a device that a daemon serves.
@@ -38,31 +37,11 @@ func (s *Stack) openDaemon(name string, cfg *Config) (*Device, error) {
 	}
 	d.gids = gidTable(d.protocol, d.choice)
 	if d.protocol == InfiniBand {
-		d.fabric = daemonPort{drv}
+		d.fabric = drv
 	}
 	if d.protocol == IWARP {
 		d.gids[0].GID = about.GID // the interface's, of which nothing else is known
 	}
 	s.reg.Add(&registry.Entry{Handle: d, Provider: drv})
 	return d, nil
-}
-
-// daemonPort is a port of a fabric that a daemon has.
-type daemonPort struct{ dev *daemon.Device }
-
-func (p daemonPort) query() (PortAttr, []GID) {
-	q, t, err := p.dev.FabricPort()
-	if err != nil { // the daemon has ended
-		return PortAttr{State: PortDown, PKeys: []uint16{0}, LinkLayer: InfiniBand.String()}, []GID{p.dev.Info.GID}
-	}
-	gids := make([]GID, max(1, min(int(q.GIDTblLen), len(t.GIDs))))
-	for i := range gids {
-		gids[i] = t.GIDs[i]
-	}
-	keys := t.PKeys[:max(1, min(int(q.PKeyTblLen), len(t.PKeys)))]
-	return PortAttr{
-		Active: q.State == uint8(PortActive), State: PortState(q.State), MaxMTU: uapi.MTU(q.MaxMTU), ActiveMTU: uapi.MTU(q.ActiveMTU),
-		SpeedMbps: daemon.Speed(&q), PKey: keys[0], PKeys: keys, LinkLayer: InfiniBand.String(),
-		LID: q.LID, LMC: q.LMC, SMLID: q.SMLID, SMSL: q.SMSL, SubnetPrefix: binary.BigEndian.Uint64(gids[0][:8]),
-	}, gids
 }

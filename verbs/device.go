@@ -42,7 +42,7 @@ type Device struct {
 	local    *adapter.Device // the adapter of drv, nil if remote
 	remote   bool            // the device of a daemon
 	unnamed  bool            // the daemon is of a version that numbers reasons otherwise
-	fabric   fabricPort      // nil unless the device is a port of a fabric
+	fabric   provider.Fabric // nil unless the device is a port of a fabric
 	choice   host.Choice
 	protocol Protocol
 	guid     uint64

@@ -41,7 +41,7 @@ func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
 	}
 	info := p.Port.Info()
 	d := &Device{
-		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: ownPort{p}, choice: fabricChoice(info),
+		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
 		drv: p, local: p.Device.Device,
 		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
 	}
@@ -71,50 +71,28 @@ func (cfg *Config) refuseFabric() error {
 
 // fabricChoice describes the port as an interface.
 func fabricChoice(i *attach.Info) host.Choice {
-	addr := fabric.Config(i).GIDs[0]
-	if len(i.Addrs) > 0 {
-		addr = i.Addrs[0]
-	}
-	name := attach.Address{Fabric: i.Fabric, Node: i.Node, Port: i.Port}.String()
 	return host.Choice{
-		Addr: netip.AddrPortFrom(addr, infiniband.Number), Interface: host.Interface{Name: name},
+		Addr: netip.AddrPortFrom(fabric.Addr(i), infiniband.Number), Interface: host.Interface{Name: i.Address().String()},
 		Why: []string{fmt.Sprintf("It is port %d of %s in fabric %s, whose packets all go through the fabric.", i.Port, i.Node, i.Fabric)},
 	}
 }
 
-// A fabricPort is a port of a fabric, of this process or of a daemon.
-type fabricPort interface {
-	// query returns what the subnet manager has set, but for the number of GIDs, and the GID
-	// table. Entry 0 always exists, others may be zero.
-	query() (PortAttr, []GID)
-}
-
-// ownPort is a port of this process.
-type ownPort struct{ *fabric.Device }
-
-func (p ownPort) query() (PortAttr, []GID) {
-	i := p.Port.Info()
-	q, c := &i.PortInfo, fabric.Config(i)
-	gids := make([]GID, len(c.GIDs))
-	for n, g := range c.GIDs {
-		if g.IsValid() {
-			gids[n] = GIDFrom(g)
-		}
-	}
-	return PortAttr{
-		Active: p.Active(), State: PortState(q.State), MaxMTU: q.MTUCap.Bytes(), ActiveMTU: c.MTU, SpeedMbps: fabric.SpeedMbps(i),
-		PKey: c.PKeys[0], PKeys: c.PKeys, LinkLayer: InfiniBand.String(),
-		LID: q.LID, LMC: q.LMC, SMLID: q.MasterSMLID, SMSL: q.MasterSMSL, SubnetPrefix: fabric.Prefix(i),
-	}, gids
-}
-
 // fabricGIDs is the GID table of the port without its empty entries.
 func (d *Device) fabricGIDs() (list []GIDEntry) {
-	_, gids := d.fabric.query()
-	for i, g := range gids {
+	for i, g := range d.fabric.FabricPort().GIDs {
 		if g != (GID{}) {
 			list = append(list, GIDEntry{i, g, InfiniBand.String(), d.Name()})
 		}
 	}
 	return list
+}
+
+// queryFabric is QueryPort of a port of a fabric.
+func (d *Device) queryFabric() PortAttr {
+	p := d.fabric.FabricPort()
+	return PortAttr{
+		Active: PortState(p.State) == PortActive, State: PortState(p.State), MaxMTU: p.MaxMTU, ActiveMTU: p.ActiveMTU, SpeedMbps: p.SpeedMbps,
+		GIDs: len(d.fabricGIDs()), PKey: p.PKeys[0], PKeys: p.PKeys, LinkLayer: InfiniBand.String(),
+		LID: p.LID, LMC: p.LMC, SMLID: p.SMLID, SMSL: p.SMSL, SubnetPrefix: p.SubnetPrefix,
+	}
 }

@@ -85,8 +85,7 @@ func (d *Device) GIDs() []GIDEntry {
 // GID returns the entry at index 0, which connections use.
 func (d *Device) GID() GID {
 	if d.fabric != nil {
-		_, gids := d.fabric.query()
-		return gids[0]
+		return d.fabric.FabricPort().GIDs[0]
 	}
 	return d.gids[0].GID
 }
@@ -167,9 +166,7 @@ const (
 // QueryPort returns the port's current attributes.
 func (d *Device) QueryPort() PortAttr {
 	if d.fabric != nil {
-		a, _ := d.fabric.query()
-		a.GIDs = len(d.fabricGIDs())
-		return a
+		return d.queryFabric()
 	}
 	s := d.state()
 	a := PortAttr{

@@ -29,6 +29,9 @@ type Info struct {
 	Addrs []netip.Addr
 }
 
+// Address returns the port's name.
+func (i *Info) Address() Address { return Address{Fabric: i.Fabric, Node: i.Node, Port: i.Port} }
+
 // An Event says why an Info replaced another one.
 type Event uint8
 

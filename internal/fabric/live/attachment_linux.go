@@ -47,7 +47,8 @@ func (p *program) Packet(_ time.Duration, port int, frame []byte) bool {
 		return false
 	}
 	if a == nil {
-		p.fabric.drop(topology.End{Node: p.node, Port: port}, reason.Detail{Reason: reason.PacketQPN})
+		p.fabric.subnet.Unwanted(topology.End{Node: p.node, Port: port}, frame)
+		return true
 	}
 	p.fabric.subnet.Pool().Recycle(frame)
 	return true

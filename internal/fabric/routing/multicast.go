@@ -8,6 +8,9 @@ type PortSet [4]uint64
 // Add adds a port.
 func (p *PortSet) Add(port int) { p[port/64] |= 1 << (port % 64) }
 
+// Remove removes a port.
+func (p *PortSet) Remove(port int) { p[port/64] &^= 1 << (port % 64) }
+
 // Has reports whether a port is in the set.
 func (p *PortSet) Has(port int) bool { return p[port/64]>>(port%64)&1 != 0 }
 

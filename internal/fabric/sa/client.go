@@ -63,14 +63,7 @@ func (c *Client) Close() {
 }
 
 // Addr implements cma.Fabric. A port without an IP address is known by its GID.
-func (c *Client) Addr() netip.Addr { return addr(c.port.Info()) }
-
-func addr(i *attach.Info) netip.Addr {
-	if len(i.Addrs) > 0 {
-		return i.Addrs[0]
-	}
-	return fabric.Config(i).GIDs[0]
-}
+func (c *Client) Addr() netip.Addr { return fabric.Addr(c.port.Info()) }
 
 // FindGID implements cma.Fabric: it asks the fabric, which has what ARP over IP over
 // InfiniBand would answer.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"softrdma/internal/fabric/routing"
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/sa"
@@ -16,7 +15,7 @@ import (
 // firstMulticast is the lowest multicast LID (IBTA 4.1.3).
 const firstMulticast = 0xC000
 
-// A group is a multicast group. All its members get the packets, those that only send as well.
+// A group is a multicast group.
 type group struct {
 	record  sa.MCMemberRecord // without a member
 	members map[uint64]member // by port GUID
@@ -73,7 +72,7 @@ func (m *Manager) join(q *query) {
 	if isNewGroup {
 		m.announce(noticeGroupCreated, g.record.MGID)
 	}
-	if old.state == 0 {
+	if g.members[guid].state != old.state {
 		m.programMulticast()
 	}
 }
@@ -314,73 +313,3 @@ func (m *Manager) memberRecords(q *query) {
 
 // sortedKeys returns the keys of a map in their order, so that answers do not depend on chance.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-// A multicastBlock names a block of a multicast table.
-type multicastBlock struct{ block, position int }
-
-func compareBlocks(a, b multicastBlock) int {
-	return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.position, b.position))
-}
-
-// programMulticast sets the blocks of the multicast tables that differ from what the switches hold.
-func (m *Manager) programMulticast() {
-	want := make([]map[multicastBlock]smp.MulticastForwarding, len(m.view))
-	for _, g := range m.sortedGroups() {
-		sets := routing.Multicast(m.fabric, m.groupEnds(g))
-		index := int(g.record.MLID - firstMulticast)
-		for i, n := range m.view {
-			for position := range (len(n.ports) + 15) / 16 {
-				mask := sets[i].Mask(position)
-				if mask == 0 {
-					continue
-				}
-				if want[i] == nil {
-					want[i] = make(map[multicastBlock]smp.MulticastForwarding)
-				}
-				key := multicastBlock{index / 32, position}
-				t := want[i][key]
-				t[index%32] = mask
-				want[i][key] = t
-			}
-		}
-	}
-	for i, n := range m.view {
-		if n.isSwitch() {
-			m.programMulticastSwitch(n, want[i])
-		}
-	}
-}
-
-// programMulticastSwitch sets the blocks of one switch.
-func (m *Manager) programMulticastSwitch(n *node, want map[multicastBlock]smp.MulticastForwarding) {
-	held := m.multicast[n.info.NodeGUID]
-	if held == nil {
-		held = make(map[multicastBlock]smp.MulticastForwarding)
-		m.multicast[n.info.NodeGUID] = held
-	}
-	keys := maps.Clone(held)
-	maps.Copy(keys, want)
-	for _, key := range slices.SortedFunc(maps.Keys(keys), compareBlocks) {
-		t := want[key]
-		if old, ok := held[key]; ok && old == t {
-			continue
-		}
-		held[key] = t
-		m.set(n.path, smp.AttrMulticastForwarding, smp.MulticastModifier(key.position, key.block), &t, func(p *smp.Packet) {
-			if p == nil {
-				delete(held, key)
-				m.status.Failures++ // look at everything again, in time
-			}
-		})
-	}
-}
-
-// groupEnds are the ports of the members that the fabric has at present.
-func (m *Manager) groupEnds(g *group) (ends []topology.End) {
-	m.eachEnd(func(e topology.End, _ *node) {
-		if g.members[m.fabric.Port(e).GUID].state != 0 {
-			ends = append(ends, e)
-		}
-	})
-	return ends
-}

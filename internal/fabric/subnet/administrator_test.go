@@ -2,6 +2,7 @@ package subnet
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,30 +84,40 @@ func TestProgramsJoinAGroupAndItsDataArrives(t *testing.T) {
 	group := mad.GID{0: 0xff, 1: 0x12, 15: 7}
 	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberJoinState | sa.MemberQKey | sa.MemberPKey | sa.MemberSL | sa.MemberFlowLabel | sa.MemberTrafficClass
 	mlid := uint16(0)
-	for _, i := range members {
+	for n, i := range members {
 		g := sa.MCMemberRecord{MGID: group, PortGID: r.portGID(i), QKey: 3, PKey: smp.DefaultPKey, JoinState: sa.JoinFull}
+		if n == 0 {
+			g.JoinState = sa.JoinSendOnlyFull
+		}
 		if s := r.ask(i, clients[i], mad.MethodSet, sa.AttrMCMemberRecord, mask, &g); s != mad.StatusOK {
 			t.Fatalf("join of adapter %d: status %#x", i, s)
 		}
 		mlid = g.MLID
 	}
 	r.settle()
-	payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), 42)
-	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: smp.DefaultPKey, DestQPN: ib.DestQPNMask}, Payload: payload}
-	p.DETH = ib.DETH{SrcQPN: 77, QKey: 3}
-	grh := ib.GRH{HopLimit: 1, SGID: r.portGID(1), DGID: group}
-	f := ib.AppendNative(r.Pool().Buffer(0), ib.LRH{Next: ib.GlobalGRH, DLID: ib.LID(mlid), SLID: ib.LID(r.lid(1))}, &grh, &p)
-	if !r.Send(r.now, topology.End{Node: r.ends[1], Port: 1}, f) {
-		t.Fatal("the node has no room for a datagram")
-	}
-	r.Run(r.now + time.Millisecond)
-	for i, c := range clients {
-		want := 0
-		if i == 5 || i == len(r.ends)-1 {
-			want = 1
+	send := func(from int) {
+		payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), uint32(from))
+		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: smp.DefaultPKey, DestQPN: ib.DestQPNMask}, Payload: payload}
+		p.DETH = ib.DETH{SrcQPN: 77, QKey: 3}
+		grh := ib.GRH{HopLimit: 1, SGID: r.portGID(from), DGID: group}
+		f := ib.AppendNative(r.Pool().Buffer(0), ib.LRH{Next: ib.GlobalGRH, DLID: ib.LID(mlid), SLID: ib.LID(r.lid(from))}, &grh, &p)
+		if !r.Send(r.now, topology.End{Node: r.ends[from], Port: 1}, f) {
+			t.Fatal("the node has no room for a datagram")
 		}
-		if len(c.got) != want || want == 1 && c.got[0] != (datagram{1, 42}) {
-			t.Errorf("adapter %d received %v, expected %d datagrams", i, c.got, want)
+		r.Run(r.now + time.Millisecond)
+	}
+	send(1) // which only sends
+	send(5)
+	for i, c := range clients {
+		var want []datagram
+		switch i {
+		case 5:
+			want = []datagram{{1, 1}}
+		case len(r.ends) - 1:
+			want = []datagram{{1, 1}, {1, 5}}
+		}
+		if !slices.Equal(c.got, want) {
+			t.Errorf("adapter %d received %v, expected %v", i, c.got, want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (s *Subnet) deliver(m *member, port int, frame []byte) bool {
 	case m.program != nil:
 		return m.program.Packet(s.now, port, frame)
 	}
-	s.unwanted(m, frameAt{port, frame})
+	s.Unwanted(topology.End{Node: m.index, Port: port}, frame)
 	return true
 }
 
@@ -39,18 +39,10 @@ func (s *Subnet) deliver(m *member, port int, frame []byte) bool {
 func (s *Subnet) offer(m *member, f frameAt) {
 	switch {
 	case m.program == nil:
-		s.unwanted(m, f)
+		s.Unwanted(topology.End{Node: m.index, Port: f.port}, f.frame)
 	case len(m.held) > 0 || !m.program.Packet(s.now, f.port, f.frame):
 		m.held = append(m.held, f)
 	}
-}
-
-// unwanted drops a packet for a program that the node does not have.
-func (s *Subnet) unwanted(m *member, f frameAt) {
-	var n ib.Native
-	n.Parse(f.frame)
-	s.drop(m, f.port, reason.Detail{Reason: reason.PacketQPN, Found: uint64(queuePair(n.Body))})
-	s.pool.Recycle(f.frame)
 }
 
 // queuePair is the destination of a packet that has a BTH.

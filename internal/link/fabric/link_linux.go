@@ -130,7 +130,7 @@ func (l *Link) Room(sl uint8) bool {
 	return l.end == nil || l.end.Room(sl, batches, batches*link.MaxBatch)
 }
 
-// Members sets the function that tells whether the port has members of a group. Switches do not
+// Members sets the function that reports whether the port has members of a group. Switches do not
 // send a packet back to where it came from, so the link gives Receive a copy of what it sends to
 // such groups, as adapters do. It is called before the link is used, and f by Send.
 func (l *Link) Members(f func(mgid []byte) bool) { l.member = f }
@@ -142,8 +142,10 @@ const maxLooped = 1024
 func (l *Link) loop(tx *link.Tx) {
 	const dgidAt = ib.LRHLen + 24
 	h := tx.Pieces[0]
-	dlid := ib.LID(binary.BigEndian.Uint16(h[2:]))
-	if l.member == nil || !dlid.Multicast() || len(h) < ib.LRHLen+ib.GRHLen || !l.member(h[dgidAt:dgidAt+16]) {
+	if l.member == nil || len(h) < ib.LRHLen+ib.GRHLen {
+		return
+	}
+	if !ib.LID(binary.BigEndian.Uint16(h[2:])).Multicast() || !l.member(h[dgidAt:dgidAt+16]) {
 		return
 	}
 	all := slices.Concat(tx.Pieces...)

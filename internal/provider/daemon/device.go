@@ -223,7 +223,7 @@ func (d *Device) describe() error {
 	d.Info.GUID = binary.BigEndian.Uint64(d.Info.Limits.NodeGUID[:])
 	p, err := d.port()
 	d.Info.MTU = uapi.MTU(p.ActiveMTU)
-	d.Info.SpeedMbps = Speed(&p)
+	d.Info.SpeedMbps = speed(&p)
 	return err
 }
 
@@ -231,16 +231,21 @@ func (d *Device) port() (uapi.QueryPortResp, error) {
 	return ask[uapi.QueryPortResp](d, uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}))
 }
 
-// FabricPort returns the port of an InfiniBand fabric and its tables.
-func (d *Device) FabricPort() (p uapi.QueryPortResp, t uapi.OwnPortTables, err error) {
+// FabricPort implements provider.Fabric. The port of a daemon that has ended is down.
+func (d *Device) FabricPort() provider.FabricPort {
 	n := uapi.Size[uapi.QueryPortResp]()
 	own := uapi.OwnPort{Tables: 1}
 	a, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortTables]())
-	if err == nil {
-		p, _ = uapi.Parse[uapi.QueryPortResp](a)
-		t, _ = uapi.Parse[uapi.OwnPortTables](a[n:])
+	if err != nil {
+		return provider.FabricPort{State: 1, GIDs: [][16]byte{d.Info.GID}, PKeys: []uint16{0}}
 	}
-	return p, t, err
+	p, _ := uapi.Parse[uapi.QueryPortResp](a)
+	t, _ := uapi.Parse[uapi.OwnPortTables](a[n:])
+	return provider.FabricPort{
+		State: p.State, MaxMTU: uapi.MTU(p.MaxMTU), ActiveMTU: uapi.MTU(p.ActiveMTU), SpeedMbps: speed(&p),
+		LID: p.LID, LMC: p.LMC, SMLID: p.SMLID, SMSL: p.SMSL, SubnetPrefix: binary.BigEndian.Uint64(t.GIDs[0][:8]),
+		GIDs: t.GIDs[:max(1, min(int(p.GIDTblLen), len(t.GIDs)))], PKeys: t.PKeys[:max(1, min(int(p.PKeyTblLen), len(t.PKeys)))],
+	}
 }
 
 // ah converts a path of the device.
@@ -287,14 +292,19 @@ func (d *Device) Up() bool {
 	return err == nil && p.State == 4 // IB_PORT_ACTIVE
 }
 
-// Speed returns a port's rate in Mb/s.
-func Speed(p *uapi.QueryPortResp) int {
+// speed returns a port's rate in Mb/s.
+func speed(p *uapi.QueryPortResp) int {
 	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12}[p.ActiveWidth]
 	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[p.ActiveSpeed]
 }
 
-// MTU implements provider.Device.
-func (d *Device) MTU() int { return d.Info.MTU }
+// MTU implements provider.Device. A subnet manager may change that of a port of a fabric.
+func (d *Device) MTU() int {
+	if d.Info.Protocol == cmid.InfiniBand {
+		return d.FabricPort().ActiveMTU
+	}
+	return d.Info.MTU
+}
 
 // Closed implements provider.Device. It is also true after the end of the daemon.
 func (d *Device) Closed() error {
@@ -345,4 +355,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-var _ provider.Device = (*Device)(nil)
+var (
+	_ provider.Device = (*Device)(nil)
+	_ provider.Fabric = (*Device)(nil)
+)

@@ -17,6 +17,7 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/infiniband"
 	"softrdma/internal/machine"
+	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad/smp"
@@ -90,6 +91,30 @@ func (d *Device) changed(e attach.Event) {
 
 // Active reports whether the port carries packets of queue pairs.
 func (d *Device) Active() bool { return d.Port.Info().PortInfo.State == smp.PortActive }
+
+// FabricPort implements provider.Fabric.
+func (d *Device) FabricPort() provider.FabricPort {
+	i := d.Port.Info()
+	q, c := &i.PortInfo, Config(i)
+	p := provider.FabricPort{
+		State: uint8(q.State), MaxMTU: q.MTUCap.Bytes(), ActiveMTU: c.MTU, SpeedMbps: SpeedMbps(i), LID: q.LID, LMC: q.LMC,
+		SMLID: q.MasterSMLID, SMSL: q.MasterSMSL, SubnetPrefix: Prefix(i), GIDs: make([][16]byte, len(c.GIDs)), PKeys: c.PKeys,
+	}
+	for n, g := range c.GIDs {
+		if g.IsValid() {
+			p.GIDs[n] = g.As16()
+		}
+	}
+	return p
+}
+
+// Addr is the port's IP address by the table of the fabric, or its GID if it has none.
+func Addr(i *attach.Info) netip.Addr {
+	if len(i.Addrs) > 0 {
+		return i.Addrs[0]
+	}
+	return Config(i).GIDs[0]
+}
 
 // leastMTU is the smallest MTU of a port in bytes.
 const leastMTU = 256
