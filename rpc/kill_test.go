@@ -101,7 +101,7 @@ func TestKilledServerEndsEachCallOnce(t *testing.T) {
 			}
 			kill, address, udp := startServer(t, device)
 			c, err := rpc.Dial(within(t), address, rpc.ClientConfig{Device: openDevice(t, prefix), RemoteUDPPort: udp, Connections: 2,
-				PeerTimeout: time.Second, ConnectTimeout: 300 * time.Millisecond, ReconnectTimeout: 600 * time.Millisecond})
+				PeerTimeout: time.Second, ConnectTimeout: 2 * time.Second, ReconnectTimeout: 600 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
