@@ -107,6 +107,7 @@ LIMIT := $(if $(shell command -v timeout),timeout 120)
 examples: ## the examples do what they say
 	@set -e; for d in examples/*/; do echo "go run $$d"; (cd $$d && $(LIMIT) $(GO) run .); done
 	cd examples/grpc && $(GO) vet . && $(GO) test . && $(GO) mod tidy -diff
+	cd rpc/protobuf && $(GO) vet ./... && $(GO) test ./... && $(GO) mod tidy -diff
 
 # Archives for all supported systems; see packaging/README.md.
 # softrdma exec needs a library in C. Without a C compiler for a system, the archive

@@ -89,14 +89,14 @@ func messageFigures(host bool) []Figure {
 	if host {
 		allocated := bw
 		allocated.Work.Op = tagAllocated
-		return slices.Concat(shared, collectiveFigures(), []Figure{
+		return slices.Concat(shared, collectiveFigures(), callFigures(), []Figure{
 			{"msg: 8 B tag latency, of UCX over posix,cma, tag_lat", lat, against("UCX-shared", "tag_lat", lat), true, 5, 2.5},
 			{"msg: 1 MiB tag bandwidth, Go memory, of UCX over posix,cma, tag_bw", bw, against("UCX-shared", "tag_bw", bw), false, .8, 1},
 			{"msg: 1 MiB tag bandwidth, of UCX over posix,cma, tag_bw", allocated, against("UCX-shared", "tag_bw", bw), false, .8, 1},
 		})
 	}
 	shared[0].Gate, shared[0].Stretch = 0, 0 // only for comparison
-	return slices.Concat(shared, []Figure{
+	return slices.Concat(shared, callFigures(), []Figure{
 		{"msg: 8 B tag latency, of SEND", lat, against("softrdma", "send", lat), true, 1.25, 1.1},
 		{"msg: 1 MiB tag bandwidth, of WRITE", bw, against("softrdma", "write", bw), false, .9, .97},
 	})

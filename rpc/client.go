@@ -109,6 +109,7 @@ type Client struct {
 
 	current atomic.Pointer[link] // nil before Dial and after Close
 	mu      sync.Mutex           // who replaces current
+	attempt *attempt             // to do so
 	closed  atomic.Bool
 	context context.Context // until Close
 	stop    context.CancelFunc
@@ -171,43 +172,69 @@ func (c *Client) connect(ctx context.Context, address string) (*link, error) {
 	return nil, fmt.Errorf("%w: redirected %d times in a row, at last to %s", ErrUnreachable, maxRedirects, address)
 }
 
+// An attempt makes a session for all calls that wait for one, so that they fail together.
+type attempt struct {
+	done chan struct{}
+	link *link
+	err  error
+}
+
 // session returns the session for new calls. If there is none, it makes one.
 func (c *Client) session(ctx context.Context) (*link, error) {
 	if s := c.current.Load(); s != nil && s.usable.Load() {
 		return s, nil
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	old := c.current.Load()
-	if old != nil && old.usable.Load() {
+	switch {
+	case c.closed.Load():
+		c.mu.Unlock()
+		return nil, ErrClosed
+	case old != nil && old.usable.Load():
+		c.mu.Unlock()
 		return old, nil
 	}
-	if c.closed.Load() {
-		return nil, ErrClosed
+	a := c.attempt
+	if a == nil {
+		a = &attempt{done: make(chan struct{})}
+		c.attempt = a
+		c.running.Add(1)
+		go c.renew(a, old)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ReconnectTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.context, cancel)()
+	c.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.link, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// renew makes the session that follows an old one.
+func (c *Client) renew(a *attempt, old *link) {
+	defer c.running.Done()
 	address := c.address
 	if old != nil {
 		if to := old.successor(); to != "" {
 			address = to
 		}
 	}
-	s, err := c.retry(ctx, address)
-	switch {
-	case err == nil:
-	case c.closed.Load():
-		return nil, ErrClosed
-	default:
-		return nil, err
+	ctx, cancel := context.WithTimeout(c.context, c.cfg.ReconnectTimeout)
+	defer cancel()
+	a.link, a.err = c.retry(ctx, address)
+	c.mu.Lock()
+	c.attempt = nil
+	switch closed := c.closed.Load(); {
+	case closed && a.err == nil:
+		go a.link.shut(ErrClosed) // Close waits for it
+		a.link, a.err = nil, ErrClosed
+	case closed:
+		a.err = ErrClosed
+	case a.err == nil:
+		c.current.Store(a.link)
 	}
-	c.current.Store(s)
-	if c.closed.Load() { // in the meantime
-		s.shut(ErrClosed)
-		return nil, ErrClosed
-	}
-	return s, nil
+	c.mu.Unlock()
+	close(a.done)
 }
 
 // retry connects until it succeeds, the server refuses for good, or ctx ends.
@@ -266,7 +293,7 @@ func (c *Client) Close() error {
 		return ErrClosed
 	}
 	c.stop()
-	c.mu.Lock() // no session is being made
+	c.mu.Lock()
 	c.current.Store(nil)
 	c.mu.Unlock()
 	c.linksMu.Lock()

@@ -136,3 +136,11 @@ func CheckQuery(b []byte) error {
 	}
 	return nil
 }
+
+// Busy returns how many calls of a client are in flight.
+func Busy(c *Client) int {
+	s := c.link()
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	return s.busy
+}

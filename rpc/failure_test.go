@@ -209,7 +209,7 @@ func TestServerThatIsGoneEndsCallsInTime(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}))
-	c := w.dial(rpc.ClientConfig{ReconnectTimeout: 300 * time.Millisecond, ConnectTimeout: 200 * time.Millisecond})
+	c := w.dial(rpc.ClientConfig{ReconnectTimeout: 300 * time.Millisecond})
 	m := c.Method("test/block", nil)
 	got := make(chan error, 1)
 	go func() {
@@ -225,6 +225,19 @@ func TestServerThatIsGoneEndsCallsInTime(t *testing.T) {
 	}
 	if _, err := m.Bytes(within(t), nil, nil); !errors.Is(err, rpc.ErrUnreachable) || errors.Is(err, rpc.ErrOutcomeUnknown) {
 		t.Errorf("later call: %v, expected only %v", err, rpc.ErrUnreachable)
+	}
+	from := time.Now()
+	var all sync.WaitGroup
+	for range 50 { // together, not one after the other
+		all.Go(func() {
+			if _, err := m.Bytes(within(t), nil, nil); !errors.Is(err, rpc.ErrUnreachable) {
+				t.Errorf("one of many calls: %v, expected %v", err, rpc.ErrUnreachable)
+			}
+		})
+	}
+	all.Wait()
+	if d := time.Since(from); d > 10*time.Second {
+		t.Errorf("50 calls failed after %v, expected about 300 ms", d)
 	}
 	if _, err := rpc.Dial(within(t), w.address.String(), rpc.ClientConfig{Device: w.dev, RemoteUDPPort: w.server.Addr().Port()}); !errors.Is(err, rpc.ErrUnreachable) {
 		t.Errorf("dial: %v, expected %v", err, rpc.ErrUnreachable)

@@ -134,10 +134,10 @@ func (s *served) end(err error) {
 	}
 	for i := range s.tasks {
 		t := &s.tasks[i]
-		switch {
-		case t.state == taskRunning:
+		switch t.state {
+		case taskRunning:
 			t.cancel()
-		case t.state == taskBroken:
+		case taskBroken:
 			t.state = taskIdle
 			s.busy--
 		}

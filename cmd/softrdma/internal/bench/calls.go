@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	netrpc "net/rpc"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/bench"
+	"softrdma/bench/loop"
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rpc"
+	"softrdma/verbs"
+)
+
+// newCallsCommand returns the hidden command that bench starts as one end of a loop over a library
+// for remote procedure calls.
+func newCallsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "calls CONFIG", Short: "One end of a loop of remote procedure calls, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c bench.CallsConfig
+			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+				return cli.UsageErrorf("configuration of an end: %w", err)
+			}
+			if c.Bytes < 0 || c.Bytes > 1<<24 {
+				return cli.UsageErrorf("bytes of a body: expected at most %d, found %d", 1<<24, c.Bytes)
+			}
+			switch {
+			case c.Library == bench.NetRPCName && c.Peer == "":
+				return serveNetRPC(cmd.Context(), cmd.OutOrStdout(), c.Local)
+			case c.Library == bench.NetRPCName:
+				return askNetRPC(cmd.OutOrStdout(), &c)
+			case c.Library == bench.CallsName:
+				return calls(cmd, &c)
+			}
+			return cli.UsageErrorf("unknown library %q", c.Library)
+		},
+	}
+}
+
+// calls is one end of package rpc.
+func calls(cmd *cobra.Command, c *bench.CallsConfig) error {
+	dev, err := cli.OpenDevice(cmd, c.Device, verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if c.Peer == "" {
+		return serveCalls(cmd.Context(), cmd.OutOrStdout(), dev.Device)
+	}
+	client, err := rpc.Dial(cmd.Context(), c.Peer, rpc.ClientConfig{Device: dev.Device, RemoteUDPPort: c.UDPPort})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	m, body, dst := client.Method("bench/echo", rpc.Raw), make([]byte, c.Bytes), make([]byte, 0, c.Bytes)
+	return measureCalls(cmd.OutOrStdout(), c.Seconds, func() error {
+		_, err := m.Bytes(cmd.Context(), body, dst)
+		return err
+	})
+}
+
+func serveCalls(ctx context.Context, out io.Writer, dev *verbs.Device) error {
+	s := rpc.NewServer(rpc.ServerConfig{Device: dev})
+	defer s.Close()
+	err := s.Register("bench", rpc.Func("echo", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
+		b, err := c.Reserve(len(c.Body()))
+		copy(b, c.Body())
+		return err
+	}))
+	if err != nil {
+		return err
+	}
+	at, err := s.Listen(netip.AddrPortFrom(dev.Addr().Addr(), 0).String())
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "ready %v %d\n", at, dev.Addr().Port()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Echo is the service of net/rpc.
+type Echo struct{}
+
+// Echo returns its argument.
+func (Echo) Echo(in []byte, out *[]byte) error {
+	*out = in
+	return nil
+}
+
+func serveNetRPC(ctx context.Context, out io.Writer, local string) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(local, "0"))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	s := netrpc.NewServer()
+	if err := s.Register(Echo{}); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "ready %v 0\n", l.Addr()); err != nil {
+		return err
+	}
+	go s.Accept(l)
+	<-ctx.Done()
+	return nil
+}
+
+func askNetRPC(out io.Writer, c *bench.CallsConfig) error {
+	client, err := netrpc.Dial("tcp", c.Peer)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	body, answer := make([]byte, c.Bytes), make([]byte, c.Bytes)
+	return measureCalls(out, c.Seconds, func() error { return client.Call("Echo.Echo", body, &answer) })
+}
+
+// measureCalls makes calls for some time after a warm-up, and prints percentiles of how long they
+// took.
+func measureCalls(out io.Writer, s float64, call func() error) error {
+	d := time.Duration(s * float64(time.Second))
+	times := make([]float64, 0, 1<<20)
+	start := time.Now()
+	for now := start; now.Sub(start) < d+d/10 && len(times) < cap(times); {
+		if err := call(); err != nil {
+			return err
+		}
+		end := time.Now()
+		if end.Sub(start) > d/10 {
+			times = append(times, float64(end.Sub(now).Nanoseconds())/1e3)
+		}
+		now = end
+	}
+	if len(times) == 0 {
+		return errors.New("no call in the measured time")
+	}
+	slices.Sort(times)
+	return json.NewEncoder(out).Encode(loop.Result{P50: times[len(times)/2], P99: times[len(times)*99/100]})
+}
