@@ -7,7 +7,7 @@ import (
 )
 
 // A Violation is a packet from a fabric that is refused for its P_Key or Q_Key. The port
-// counts it, and the subnet manager may learn of it by a trap (IBTA 10.9.4, 14.2.5.1).
+// counts it, and the subnet manager may learn of it by a trap (IBTA 14.2.5.1).
 type Violation struct {
 	QKey       bool // otherwise P_Key
 	Key        uint32

@@ -79,7 +79,7 @@ func (c LinkCommand) String() string {
 	return "unknown link command"
 }
 
-// A LinkError is what is wrong with a link that stays up (IBTA 7.12.2, 14.2.5.1).
+// A LinkError is what is wrong with a link that stays up (IBTA 14.2.5.1, 16.1.3.5).
 type LinkError uint8
 
 // The errors of links.

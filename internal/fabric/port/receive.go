@@ -95,7 +95,7 @@ func (p *Port) passBy(now time.Duration, h *ib.LRH) {
 }
 
 // physicalError counts a packet with a physical error against those without. More than the
-// threshold are an error of the link's integrity (IBTA 7.12.2).
+// threshold are an error of the link's integrity (IBTA 16.1.3.5).
 func (p *Port) physicalError() {
 	if p.marginal++; p.marginal > int(p.config.PhysicalErrors) {
 		p.marginal = 0
