@@ -72,6 +72,8 @@ oracles:
 	@packaging/need.sh opensm opensm || [ $$? = 1 ]
 	@packaging/need.sh ibsim ibsim-utils || [ $$? = 1 ]
 	@packaging/need.sh ibnetdiscover infiniband-diags || [ $$? = 1 ]
+	@packaging/need.sh mpiexec.hydra mpich || [ $$? = 1 ]
+	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
@@ -97,6 +99,8 @@ SEEDS ?= 10000
 .PHONY: soak
 soak: ## SEEDS (10000) seeds of each simulated test, through the network and through memory
 	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
+	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((100 * $(SEEDS)))
+	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples

@@ -27,6 +27,9 @@ type MessagesConfig struct {
 	Kind     loop.Kind `json:"kind"`      // loop.Ping or loop.Stream
 	Bytes    int       `json:"bytes"`     // of a message
 	Seconds  float64   `json:"seconds"`
+
+	// Allocated takes the buffers of a stream from Worker.Allocate; otherwise they are Go memory.
+	Allocated bool `json:"allocated"`
 }
 
 // Name returns MessagesName.
@@ -37,7 +40,7 @@ func (Messages) Check() error { return nil }
 
 // Run implements Tool.
 func (t Messages) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	c := MessagesConfig{Device: p.device(client), SameHost: p.sameHostMode(), Kind: w.Kind, Bytes: w.Bytes, Seconds: d.Seconds()}
+	c := MessagesConfig{Device: p.device(client), SameHost: p.sameHostMode(), Kind: w.Kind, Bytes: w.Bytes, Seconds: d.Seconds(), Allocated: w.Op == tagAllocated}
 	s := c
 	s.Device = p.device(server)
 	serve, err := s.args(t.Path)
@@ -64,6 +67,9 @@ func (c *MessagesConfig) args(path string) ([]string, error) {
 	return []string{path, "bench", "messages", string(text)}, err
 }
 
+// tagAllocated is the operation of tagged messages in memory of Worker.Allocate.
+const tagAllocated = "tag allocated"
+
 // messageFigures returns the figures of package msg on a path, compared with UCX's tags and with
 // softrdma's own operations.
 func messageFigures(host bool) []Figure {
@@ -81,9 +87,12 @@ func messageFigures(host bool) []Figure {
 		{"msg: 8 B tag rate, of UCX over TCP, tag_bw", rate, against("UCX-TCP", "tag_bw", rate), false, 8, 20},
 	}
 	if host {
-		return slices.Concat(shared, []Figure{
+		allocated := bw
+		allocated.Work.Op = tagAllocated
+		return slices.Concat(shared, collectiveFigures(), []Figure{
 			{"msg: 8 B tag latency, of UCX over posix,cma, tag_lat", lat, against("UCX-shared", "tag_lat", lat), true, 5, 2.5},
-			{"msg: 1 MiB tag bandwidth, of UCX over posix,cma, tag_bw", bw, against("UCX-shared", "tag_bw", bw), false, .8, 1},
+			{"msg: 1 MiB tag bandwidth, Go memory, of UCX over posix,cma, tag_bw", bw, against("UCX-shared", "tag_bw", bw), false, .8, 1},
+			{"msg: 1 MiB tag bandwidth, of UCX over posix,cma, tag_bw", allocated, against("UCX-shared", "tag_bw", bw), false, .8, 1},
 		})
 	}
 	shared[0].Gate, shared[0].Stretch = 0, 0 // only for comparison

@@ -28,15 +28,19 @@ const (
 var mpiSource []byte
 
 // MPI measures two ranks of Open MPI with a program of its own, over UCX. On TCP it
-// measures the same program over UCX's TCP.
+// measures the same program over UCX's TCP, and on a host four ranks in its own way.
 type MPI struct {
 	Path string // of the command, whose device both ranks share
 	TCP  bool
+	Host bool
 }
 
-// Name returns MPIName or MPITCPName.
+// Name returns MPIName, MPITCPName or MPIHostName.
 func (m MPI) Name() string {
-	if m.TCP {
+	switch {
+	case m.Host:
+		return MPIHostName
+	case m.TCP:
 		return MPITCPName
 	}
 	return MPIName
@@ -48,7 +52,7 @@ func (m MPI) Check() error {
 	if err := installed("mpicc.openmpi", "libopenmpi-dev"); err != nil {
 		return err
 	}
-	if err := installed("mpirun.openmpi", "openmpi-bin"); err != nil || m.TCP {
+	if err := installed("mpirun.openmpi", "openmpi-bin"); err != nil || m.TCP || m.Host {
 		return err
 	}
 	return checkEngine()
@@ -79,14 +83,21 @@ func (m MPI) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result,
 func (m MPI) command(p *Path, program string, w Work, d time.Duration) []string {
 	transports, devices := "rc_v,ud_v,self", "rxe0:1"
 	var argv []string
-	if m.TCP {
+	ranks := 2
+	switch {
+	case m.Host:
+		ranks = groupRanks
+	case m.TCP:
 		transports, devices = "tcp,self", "all"
-	} else {
+	default:
 		argv = p.inProgram(m.Path, client)
 	}
-	argv = append(argv, "mpirun.openmpi", "-n", "2", "--oversubscribe", "--bind-to", "none",
-		"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "--mca", "mpi_yield_when_idle", "0",
-		"-x", "UCX_TLS="+transports, "-x", "UCX_NET_DEVICES="+devices, "-x", "UCX_WARN_UNUSED_ENV_VARS=n")
+	argv = append(argv, "mpirun.openmpi", "-n", strconv.Itoa(ranks), "--oversubscribe", "--bind-to", "none")
+	if !m.Host {
+		argv = append(argv,
+			"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "--mca", "mpi_yield_when_idle", "0",
+			"-x", "UCX_TLS="+transports, "-x", "UCX_NET_DEVICES="+devices, "-x", "UCX_WARN_UNUSED_ENV_VARS=n")
+	}
 	if os.Geteuid() == 0 {
 		argv = append(argv, "--allow-run-as-root")
 	}

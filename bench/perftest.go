@@ -61,7 +61,7 @@ func (t Perftest) under(ctx context.Context, prefix [2][]string, p *Path, w Work
 		argv = append(argv, "-m", strconv.Itoa(w.MTU))
 	}
 	if w.Kind == Stream {
-		argv = append(argv, "-t", strconv.Itoa(min(streamDepth(w.Bytes), 512)))
+		argv = append(argv, "-t", strconv.Itoa(streamDepth(w.Bytes)))
 	}
 	serve := slices.Concat(prefix[server], argv)
 	ask := slices.Concat(prefix[client], argv, []string{p.Server.String()})

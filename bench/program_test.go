@@ -49,6 +49,10 @@ func TestMPIRunsBothRanksOnOneDevice(t *testing.T) {
 	if !strings.HasPrefix(line, "mpirun.openmpi -n 2 ") || !strings.Contains(line, "-x UCX_TLS=tcp,self ") {
 		t.Errorf("ran %q", line)
 	}
+	line = strings.Join(MPI{Host: true}.command(Loopback(), "/tmp/mpi", w, time.Second), " ")
+	if !strings.HasPrefix(line, "mpirun.openmpi -n 4 ") || strings.Contains(line, "ucx") || !strings.HasSuffix(line, " /tmp/mpi all-reduce 1048576 1") {
+		t.Errorf("ran %q", line)
+	}
 }
 
 func TestParseMPI(t *testing.T) {

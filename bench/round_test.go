@@ -168,7 +168,7 @@ func TestFiguresUseExistingTools(t *testing.T) {
 	tools := map[string]bool{
 		"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true, "UCX-shared": true,
 		RawMemoryName: true, RDMANetName: true, MessagesName: true, ExecName: true,
-		ProgramName: true, ProgramUCXName: true, MPIName: true, MPITCPName: true, PresenceName: true,
+		ProgramName: true, ProgramUCXName: true, MPIName: true, MPITCPName: true, MPIHostName: true, CollectiveName: true, PresenceName: true,
 	}
 	for _, figures := range [][]Figure{Figures(true), Figures(false), hostFigures()} {
 		for _, f := range figures {

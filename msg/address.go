@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 )
 
 // The errors of addresses. Connect returns them, and Config.Refused gets them at the other end.
@@ -14,7 +14,7 @@ var (
 	// ErrAddress is matched by errors about bytes that are not the address of a worker.
 	ErrAddress = errors.New("not a worker's address")
 	// ErrVersion is matched by errors about a worker whose protocol has another version.
-	ErrVersion = tagged.ErrVersion
+	ErrVersion = message.ErrVersion
 	// ErrStale is matched by errors about the address of a worker that has closed.
 	ErrStale = errors.New("the worker with this address has closed")
 )
@@ -23,21 +23,23 @@ var (
 const magic = "softrdma msg"
 
 // version is the version of the protocol. It follows the magic in every version.
-const version = 1
+const version = 2
 
 const (
-	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2
+	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4
 	addressLen = helloLen + 16 + 2 + 2
 )
 
-// A hello is the private data of a connection's request, reply and rejection.
+// A hello begins the private data of a connection's request, reply and rejection.
 //
 //	magic (12 bytes) | version (1) | worker (8) | eager bytes (4) | credits (2) | announced (2)
+//	active messages (2) | bytes of the stream (4)
 //
-// In a request the number names the worker that the client expects, otherwise the sender.
+// In a request for a worker the number names the worker that the client expects, otherwise the
+// sender.
 type hello struct {
 	worker  uint64
-	accepts tagged.Config
+	accepts message.Config
 }
 
 func (h hello) bytes() []byte {
@@ -45,7 +47,9 @@ func (h hello) bytes() []byte {
 	b = binary.BigEndian.AppendUint64(b, h.worker)
 	b = binary.BigEndian.AppendUint32(b, uint32(h.accepts.Eager))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Credits))
-	return binary.BigEndian.AppendUint16(b, uint16(h.accepts.Announced))
+	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Announced))
+	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Active))
+	return binary.BigEndian.AppendUint32(b, uint32(h.accepts.Stream))
 }
 
 // parseHello reads a hello, which may be followed by other bytes.
@@ -61,14 +65,51 @@ func parseHello(b []byte) (h hello, err error) {
 		b = b[n+1:]
 	}
 	h.worker = binary.BigEndian.Uint64(b)
-	c := tagged.Config{
+	c := message.Config{
 		Eager: int(binary.BigEndian.Uint32(b[8:])), Credits: int(binary.BigEndian.Uint16(b[12:])), Announced: int(binary.BigEndian.Uint16(b[14:])),
+		Active: int(binary.BigEndian.Uint16(b[16:])), Stream: int(binary.BigEndian.Uint32(b[18:])),
 	}
 	h.accepts = c
-	if c.Eager > MaxEager || c.Credits > MaxUnexpected || c.Announced > MaxUnexpected || c.Credits == 0 || c.Announced == 0 {
-		return h, fmt.Errorf("%w: %d eager messages of %d bytes, %d announced messages: outside of the limits", ErrAddress, c.Credits, c.Eager, c.Announced)
+	few := min(c.Credits, c.Announced, c.Active, c.Stream, c.Eager)
+	if many := max(c.Credits, c.Announced, c.Active); c.Eager > MaxEager || many > MaxUnexpected || c.Stream > MaxStream || few == 0 {
+		return h, fmt.Errorf("%w: %d eager messages of %d bytes, %d announced and %d active messages, %d bytes of a stream: outside of the limits",
+			ErrAddress, c.Credits, c.Eager, c.Announced, c.Active, c.Stream)
 	}
 	return h, nil
+}
+
+// What a request is for, and in a rejection who rejects.
+const (
+	toWorker   = 0 // the worker of an address
+	toListener = 1 // whoever listens
+	byProgram  = 1 // not the worker itself
+)
+
+// A greeting is the private data of a connection's request, reply and rejection.
+//
+//	hello | how (1) | length (1) | the program's private data
+type greeting struct {
+	hello
+	how     byte
+	private []byte
+}
+
+func (g greeting) bytes() []byte {
+	b := append(g.hello.bytes(), g.how, byte(len(g.private)))
+	return append(b, g.private...)
+}
+
+// parseGreeting reads a greeting, which may be followed by other bytes.
+func parseGreeting(b []byte) (g greeting, err error) {
+	if g.hello, err = parseHello(b); err != nil {
+		return g, err
+	}
+	b = b[helloLen:]
+	if len(b) < 2 || len(b)-2 < int(b[1]) {
+		return g, fmt.Errorf("%w: %d bytes of private data, which is incomplete", ErrAddress, len(b))
+	}
+	g.how, g.private = b[0], b[2:2+b[1]]
+	return g, nil
 }
 
 // An address says where a worker listens and what it accepts.

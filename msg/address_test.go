@@ -68,7 +68,7 @@ func TestOtherVersionIsNamedAtBothEnds(t *testing.T) {
 	refused := make(chan error, 4)
 	c := msg.Config{Refused: func(_ netip.AddrPort, err error) { refused <- err }}
 	each(t, c, func(t *testing.T, a, b *msg.Worker) {
-		at, udp := msg.Listener(b.Address())
+		at, udp := msg.ListensAt(b.Address())
 		request := bytes.Clone(b.Address()[:versionAt+17])
 		request[versionAt]++
 		d := rdmacm.Dialer{Device: a.Device(), RemoteUDPPort: udp, Param: rdmacm.ConnParam{PrivateData: request}}

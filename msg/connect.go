@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/tagged"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -19,27 +18,76 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := rdmacm.Dialer{Device: w.dev, RemoteUDPPort: a.udp}
-	e, err := d.Resolve(ctx, a.listener.String())
+	request := greeting{hello: hello{a.worker, w.address.accepts}, how: toWorker}
+	e, err := w.dial(ctx, a.listener.String(), a.udp, request.bytes())
+	return e, refusal(err, a)
+}
+
+// dial asks for a connection.
+func (w *Worker) dial(ctx context.Context, to string, udp uint16, request []byte) (*Endpoint, error) {
+	ctx, leave, err := w.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c, err := w.newConnection(a.accepts, func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(w.pd, cfg) })
+	defer leave()
+	d := rdmacm.Dialer{Device: w.dev, RemoteUDPPort: udp}
+	e, err := d.Resolve(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.newConnection(func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(w.pd, cfg) })
 	if err == nil {
-		request := hello{a.worker, w.address.accepts}
-		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.bytes()})
-		err = refusal(err, a)
+		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request})
 	}
 	if c.conn == nil {
 		_ = e.Close() // the first error counts
-	} else {
+	}
+	if err == nil {
+		err = c.greeted()
+	}
+	return w.begin(c, err)
+}
+
+// begin begins to serve a connection that was made, or releases it after an error.
+func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
+	if err == nil {
 		err = w.start(c)
 	}
-	if err != nil {
-		c.release()
-		return nil, err
+	if err == nil {
+		return &c.endpoint, nil
 	}
-	return &Endpoint{c}, nil
+	c.release()
+	if w.context.Err() != nil && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return nil, err
+}
+
+// greeted takes the reply to a request.
+func (c *connection) greeted() error {
+	g, err := parseGreeting(c.conn.PrivateData())
+	if err != nil {
+		return err
+	}
+	c.worker, c.private = g.worker, g.private
+	return c.meet(g.accepts)
+}
+
+// enter begins a call that Close of the worker ends and waits for. The caller calls leave.
+func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, nil, ErrClosed
+	}
+	w.running.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(w.context, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		w.running.Done()
+	}, nil
 }
 
 // refusal names the reason for which a worker rejected a connection.
@@ -87,28 +135,33 @@ func (w *Worker) refuse(r *rdmacm.Request, from netip.AddrPort, err error) {
 }
 
 func (w *Worker) answer(r *rdmacm.Request) error {
-	h, err := parseHello(r.PrivateData())
-	if err != nil {
+	g, err := parseGreeting(r.PrivateData())
+	switch {
+	case err != nil:
 		return err
+	case g.how != toWorker:
+		return fmt.Errorf("%w: request for a listener, this is the address of a worker", ErrAddress)
+	case g.worker != w.address.worker:
+		return fmt.Errorf("%w: request for worker %#x, this is %#x", ErrStale, g.worker, w.address.worker)
 	}
-	if h.worker != w.address.worker {
-		return fmt.Errorf("%w: request for worker %#x, this is %#x", ErrStale, h.worker, w.address.worker)
-	}
-	return w.admit(r, h.accepts)
+	_, err = w.admit(w.context, r, g, nil)
+	return err
 }
 
-func (w *Worker) admit(r *rdmacm.Request, takes tagged.Config) error {
-	c, err := w.newConnection(takes, func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(w.pd, cfg) })
+// admit accepts a connection.
+func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g greeting, private []byte) (*Endpoint, error) {
+	c, err := w.newConnection(func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(w.pd, cfg) })
 	if err == nil {
-		c.conn, err = r.Accept(w.context, rdmacm.ConnParam{PrivateData: w.address.hello.bytes()})
+		err = c.meet(g.accepts)
+	}
+	if c.private = g.private; g.how == toListener {
+		c.worker = g.worker
 	}
 	if err == nil {
-		err = w.start(c)
+		reply := greeting{hello: w.address.hello, private: private}
+		c.conn, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.bytes()})
 	}
-	if err != nil {
-		c.release()
-	}
-	return err
+	return w.begin(c, err)
 }
 
 // start begins to serve a connection.

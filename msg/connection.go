@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -15,6 +15,9 @@ const (
 	sendSlots = 64 // frames in flight
 	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
 	maxReads  = 16 // READs in flight
+
+	receiveBatch = 8  // receives that are posted at once; less than spareRecv
+	signalEvery  = 16 // frames of which one has a completion; less than sendSlots
 )
 
 // The kind of a work request, in the upper bits of its number. The connection and the slot follow.
@@ -22,6 +25,7 @@ const (
 	workSend = iota
 	workReceive
 	workRead
+	workAccess
 )
 
 // id returns the number of a work request.
@@ -31,26 +35,41 @@ func (c *connection) id(kind, i int) uint64 {
 
 // A connection carries frames to and from one worker. The worker's lock guards it.
 type connection struct {
-	w      *Worker
-	number uint32 // of the worker's connections, in completions
-	peer   *tagged.Peer
-	conn   *rdmacm.Conn
-	qp     *verbs.QP
-	room   int // completions in the worker's queue
+	w       *Worker
+	number  uint32 // of the worker's connections, in completions
+	worker  uint64 // the peer's; 0 if it is not known
+	private []byte // from the peer's program
+	peer    *message.Peer
+	conn    *rdmacm.Conn
+	qp      *verbs.QP
+	room    int // completions in the worker's queue
 
-	out, in slots
-	free    []int // slots of out
-	backlog []work
-	reads   [maxReads]*tagged.Receive
-	reading int
-	started bool       // conn is established and set
-	early   []verbs.WC // completions before that
-	ended   bool       // conn has ended
-	broken  error      // why work could not be posted
-	err     error      // why the connection failed
-	idle    *Request   // ends when nothing is in flight; nil if nobody waits
+	endpoint Endpoint
+	out, in  slots
+	vacant   []int // slots of out
+	sent     sentSlots
+	actives  []Active // by slot of in
+	arriving int      // the slot of the frame that the machine takes
+	taken    bool     // an active message keeps that slot
+	held     int      // slots that active messages keep
+	released bool     // only active messages use memory of in
+	backlog  []work
+	pipeline pipeline
+	reads    [maxReads]*message.Receive
+	reading  int
+	started  bool       // conn is established and set
+	early    []verbs.WC // completions before that
+	ended    bool       // conn has ended
+	broken   error      // why work could not be posted
+	err      error      // why the connection failed
+	flushes  []flush    // that wait for sends, oldest first
+	added    uint64     // work that was ever in backlog
+	closing  bool       // no sends begin any more
+	idle     []*Request // end when nothing is in flight
 
-	sge [1]verbs.SGE
+	sge      [1]verbs.SGE
+	unposted []int // slots of in
+	entries  [receiveBatch]verbs.SGE
 }
 
 // Slots are registered memory for frames of one length.
@@ -71,10 +90,14 @@ func (w *Worker) newSlots(n, size int) (s slots, err error) {
 
 func (s *slots) bytes(i int) []byte { return s.memory.Bytes()[i*s.size : (i+1)*s.size] }
 
-func (s *slots) release() {
+func (s *slots) deregister() {
 	if s.region != nil {
 		_ = s.region.Deregister() // no window is bound to it
 	}
+}
+
+// free frees the memory, which is not registered any more.
+func (s *slots) free() {
 	if s.memory != nil {
 		_ = s.memory.Free() // no region is left
 	}
@@ -83,43 +106,49 @@ func (s *slots) release() {
 // work is a frame or a READ that waits for room in the send queue.
 type work struct {
 	frame   []byte
-	read    *tagged.Receive
+	read    *message.Receive
+	to      []byte // what a READ fills
 	address uint64
 	key     uint32
-	n       int
 }
 
 // newConnection makes a connection with its receives posted. After an error the caller releases
 // what there is of it.
-func (w *Worker) newConnection(takes tagged.Config, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
-	c = &connection{w: w, peer: w.machine.NewPeer(takes)}
-	c.peer.Context = c
-	receives := w.config.Unexpected + spareRecv
-	if err = w.reserve(c, sendSlots+maxReads+receives); err != nil {
+func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+	c = &connection{w: w}
+	c.endpoint.c, c.pipeline.c = c, c
+	receives := w.config.Unexpected + w.config.Active + spareRecv
+	c.actives = make([]Active, receives)
+	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
 		return c, err
 	}
-	if c.out, err = w.newSlots(sendSlots, tagged.HeaderLen+takes.Eager); err != nil {
-		return c, err
-	}
-	if c.in, err = w.newSlots(receives, tagged.HeaderLen+w.config.Eager); err != nil {
+	if c.in, err = w.newSlots(receives, w.address.accepts.FrameLen()); err != nil {
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
-		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
-		PeerTimeout: w.config.PeerTimeout, SignalAll: true,
+		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads + maxAccesses, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout,
 	})
 	if err != nil {
 		return c, err
-	}
-	for i := range sendSlots {
-		c.free = append(c.free, i)
 	}
 	for i := range receives {
 		if err := c.receive(i); err != nil {
 			return c, err
 		}
 	}
-	return c, nil
+	return c, c.postReceives()
+}
+
+// meet prepares the connection to send to a worker with a configuration.
+func (c *connection) meet(takes message.Config) (err error) {
+	c.peer = c.w.machine.NewPeer(takes)
+	c.peer.Context = c
+	for i := range sendSlots {
+		c.vacant = append(c.vacant, i)
+	}
+	c.out, err = c.w.newSlots(sendSlots, takes.FrameLen())
+	return err
 }
 
 // entry returns a list of one entry, which is valid until the next call.
@@ -128,9 +157,25 @@ func (c *connection) entry(e verbs.SGE) []verbs.SGE {
 	return c.sge[:]
 }
 
+// receive posts a receive to a slot, together with others: up to receiveBatch - 1 slots wait.
 func (c *connection) receive(i int) error {
-	s := c.entry(c.in.region.SGE(i*c.in.size, c.in.size))
-	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: s})
+	c.unposted = append(c.unposted, i)
+	if len(c.unposted) < receiveBatch {
+		return nil
+	}
+	return c.postReceives()
+}
+
+// postReceives posts the receives that wait, at most receiveBatch.
+func (c *connection) postReceives() error {
+	var list [receiveBatch]verbs.RecvWR
+	for k, i := range c.unposted {
+		c.entries[k] = c.in.region.SGE(i*c.in.size, c.in.size)
+		list[k] = verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entries[k : k+1]}
+	}
+	n := len(c.unposted)
+	c.unposted = c.unposted[:0]
+	return c.qp.PostRecv(list[:n]...)
 }
 
 // complete takes a completion.
@@ -143,20 +188,17 @@ func (c *connection) complete(wc *verbs.WC) {
 		return
 	}
 	if wc.Status != verbs.Success {
-		err := c.conn.Err() // names the cause of flushed work
-		if err == nil {
-			err = wc.Err()
-		}
-		c.fail(err)
+		c.fail(c.why(wc))
 		return
 	}
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		c.free = append(c.free, i)
+		c.vacant = c.sent.upTo(i, c.vacant)
 	case workReceive:
+		c.arriving, c.taken = i, false
 		err := c.w.machine.Arrive(c.peer, c.in.bytes(i)[:wc.ByteLen])
-		if err == nil {
+		if err == nil && !c.taken {
 			err = c.receive(i)
 		}
 		if err != nil {
@@ -166,9 +208,14 @@ func (c *connection) complete(wc *verbs.WC) {
 		r := c.reads[i]
 		c.reads[i] = nil
 		c.reading--
-		c.w.machine.Fetched(r, nil)
+		q := r.Context.(*Request)
+		if q.reads--; q.reads == 0 {
+			c.w.machine.Fetched(r, nil)
+		}
+	case workAccess:
+		c.pipeline.complete(i)
 	}
-	if len(c.backlog) > 0 || c.idle != nil {
+	if len(c.backlog) > 0 || len(c.flushes) > 0 || c.closing {
 		c.w.dirty = append(c.w.dirty, c)
 	}
 }
@@ -176,60 +223,73 @@ func (c *connection) complete(wc *verbs.WC) {
 // add queues work for Worker.flush.
 func (c *connection) add(x work) {
 	c.backlog = append(c.backlog, x)
+	c.added++
 	c.w.dirty = append(c.w.dirty, c)
 }
 
 // push posts what waits for room.
 func (c *connection) push() {
-	for c.broken == nil && len(c.backlog) > 0 && c.err == nil {
-		x := &c.backlog[0]
-		switch {
-		case x.read == nil && len(c.free) > 0:
-			i := c.slot()
-			c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
-		case x.read != nil && c.reading < maxReads:
-			c.broken = c.read(x)
-		default:
-			return
-		}
-		c.backlog = slices.Delete(c.backlog, 0, 1)
+	n := 0
+	for c.broken == nil && c.err == nil && n < len(c.backlog) && c.post(&c.backlog[n]) {
+		n++
 	}
+	c.backlog = slices.Delete(c.backlog, 0, n)
 	if c.broken != nil {
 		c.fail(c.broken)
 		return
 	}
-	if c.idle != nil && len(c.free) == sendSlots && c.peer.Waiting() == 0 {
-		c.idle.end(Info{}, nil)
-		c.idle = nil
+	c.passFlushes()
+	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
+		c.close()
 	}
+}
+
+// post posts work, and reports whether there was room.
+func (c *connection) post(x *work) bool {
+	switch {
+	case x.read == nil && len(c.vacant) > 0:
+		i := c.slot()
+		c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
+	case x.read != nil && c.reading < maxReads:
+		c.broken = c.read(x)
+	default:
+		return false
+	}
+	return true
 }
 
 // slot takes a free slot.
 func (c *connection) slot() int {
-	i := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
+	i := c.vacant[len(c.vacant)-1]
+	c.vacant = c.vacant[:len(c.vacant)-1]
 	return i
 }
 
 // send posts the frame of n bytes in a slot.
 func (c *connection) send(i, n int) error {
-	s := c.entry(c.out.region.SGE(i*c.out.size, n))
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, SGL: s})
+	c.pipeline.unsure = true
+	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, Flags: c.sent.add(i, c.closing)}
+	if n <= shortAccess {
+		r.Inline = c.out.bytes(i)[:n]
+	} else {
+		r.SGL = c.entry(c.out.region.SGE(i*c.out.size, n))
+	}
+	return c.qp.PostSend(r)
 }
 
-// read reads the bytes of an announced message.
+// read reads bytes of an announced message.
 func (c *connection) read(x *work) error {
 	q := x.read.Context.(*Request)
-	m, err := c.w.pd.RegisterMemory(x.read.Buffer[:x.n], verbs.LocalWrite)
+	m, err := c.w.cache.register(x.to, true)
 	if err != nil {
 		return err
 	}
-	q.region = m
+	q.memory = append(q.memory, m)
 	i := slices.Index(c.reads[:], nil)
 	c.reads[i] = x.read
 	c.reading++
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
-		SGL: c.entry(m.SGE(0, x.n)), RemoteAddr: x.address, RKey: x.key})
+	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead, Flags: verbs.Signaled,
+		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
 // fail ends the connection and everything that waits for it. The caller holds the lock.
@@ -245,10 +305,17 @@ func (c *connection) fail(err error) {
 	_ = c.conn.Disconnect() // it may have ended; afterwards no READ writes to a buffer
 	w := c.w
 	w.machine.Fail(c.peer, c.err)
-	if c.idle != nil {
-		c.idle.end(Info{}, c.err)
-		c.idle = nil
+	c.pipeline.endAll(c.err)
+	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
+		w.calls = append(w.calls, call{failed: f, from: &c.endpoint, err: c.err})
 	}
+	for _, f := range c.flushes {
+		c.pipeline.end(f.access, c.err)
+	}
+	for _, r := range c.idle {
+		r.end(Info{}, c.err)
+	}
+	c.flushes, c.idle = nil, nil
 	i := slices.Index(w.conns, c)
 	w.conns = slices.Delete(w.conns, i, i+1)
 	delete(w.numbers, c.number)
@@ -275,7 +342,8 @@ func (c *connection) watch(ctx context.Context) {
 	w.unlock()
 }
 
-// release gives back everything that the connection owns.
+// release gives back everything that the connection owns. Memory that active messages use is given
+// back when they are over.
 func (c *connection) release() {
 	if c.conn != nil {
 		_ = c.conn.Close()
@@ -283,12 +351,24 @@ func (c *connection) release() {
 	if c.qp != nil {
 		_ = c.qp.Destroy()
 	}
-	c.in.release()
-	c.out.release()
+	c.in.deregister()
+	c.out.deregister()
+	c.out.free()
+	c.pipeline.release()
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection
 	w.room -= c.room
 	delete(w.numbers, c.number)
+	c.released = true
+	c.free()
 	w.unlock()
+}
+
+// free frees the memory of frames that arrived when nothing uses it any more. The caller holds the
+// lock.
+func (c *connection) free() {
+	if c.released && c.held == 0 {
+		c.in.free()
+	}
 }

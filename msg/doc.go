@@ -1,20 +1,57 @@
-// Package msg sends tagged messages between workers, over any device of package verbs. It
-// chooses how a message travels: the bytes of short messages are sent at once, and the receiver
-// reads long messages from the sender's memory. The semantics are those of UCP's tags.
+// Package msg sends messages between workers, over any device of package verbs: tagged messages,
+// which receives pick, active messages, which call handlers, and streams of bytes. It also accesses
+// the memory of other workers. It chooses how a message travels: the bytes of short messages are
+// sent at once, and the receiver reads long messages from the sender's memory. The semantics are
+// those of UCP.
 //
 // A Worker receives messages from all workers that know its address, which programs exchange
-// themselves. Connect makes an Endpoint, which sends to one worker:
+// themselves. Connect makes an Endpoint, which sends to one worker. The other worker gets an
+// endpoint, too, with the first active message.
 //
 //	w, err := msg.NewWorker(dev, msg.Config{})
 //	e, err := w.Connect(ctx, address) // from Address of the other worker
 //	_, err = e.Send(7, data).Wait(ctx)
 //	info, err := w.Receive(buf, 7, msg.All).Wait(ctx)
 //
+// Without an exchange of addresses, one worker listens on a host and port, and the other dials:
+//
+//	l, err := w.Listen("192.0.2.1:7471")
+//	e, err := l.Accept(ctx) // or l.Request, to look at the request first
+//
+//	e, err := w.Dial(ctx, "192.0.2.1:7471", nil)
+//
 // # Matching
 //
 // A receive names the bits of the tag that count by a mask. A message goes to the oldest posted
 // receive that matches, and a receive gets the oldest message that matches. Messages of one
 // endpoint are matched in the order in which they were sent.
+//
+// # Active messages
+//
+// An active message names a handler of the other worker by an ID, and has a header and data:
+//
+//	w.Handle(1, func(m *msg.Active) {
+//		m.From.SendActive(2, nil, answer) // no address is needed
+//	})
+//	e.SendActive(1, header, data)
+//
+// If the data is long, the handler gets only the header, and reads the data into memory of its
+// choice with Active.Receive. Header and data that came with the message stay beyond the handler if
+// it calls Active.Keep.
+//
+// # Streams
+//
+// An endpoint carries a stream of bytes in both directions, too, for programs that need no messages:
+//
+//	e.SendStream(data)
+//	info, err := e.ReceiveStream(buf).Wait(ctx) // info.Length bytes
+//
+// # Pieces
+//
+// Methods whose names end in Vec take a message in pieces of memory, which are gathered and
+// scattered without another copy:
+//
+//	e.SendVec(7, [][]byte{header, body})
 //
 // # Memory
 //
@@ -24,7 +61,19 @@
 // A receiving worker keeps messages that no receive has matched: of each peer up to
 // Config.Unexpected messages of up to Config.Eager bytes. Further messages, and longer ones, stay
 // in the sender's memory, so their requests end only after a receive has matched them. After
-// Config.Announced of them, sends wait without any frame.
+// Config.Announced of them, sends wait without any frame. Active messages have a limit of their own,
+// Config.Active.
+//
+// # Remote memory
+//
+// Map makes a Region of memory that peers can access. They need its key, which programs exchange.
+// Remote of an endpoint reads the key; Put, Get and atomic operations of the result access the memory
+// without the peer's program:
+//
+//	region, err := w.Map(buf, msg.AllowAll) // and send region.Key()
+//	m, err := e.Remote(key)                 // at the other end
+//	m.Put(0, data)
+//	_, err = e.Flush().Wait(ctx)            // data is in buf
 //
 // # Progress
 //
@@ -45,5 +94,5 @@
 // buffer is shorter than the message ends with ErrTruncated, a canceled receive with ErrCanceled.
 //
 // Methods may be called from any goroutine. The package holds no protocol rule: package
-// internal/tagged decides which frames are sent.
+// internal/message decides which frames are sent.
 package msg

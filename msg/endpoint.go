@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"softrdma/internal/tagged"
 	"softrdma/verbs"
 )
 
@@ -20,20 +19,50 @@ func (e *Endpoint) Send(tag uint64, data []byte) *Request { return e.send(tag, d
 // receive.
 func (e *Endpoint) SendSync(tag uint64, data []byte) *Request { return e.send(tag, data, true) }
 
+// SendVec is like Send for a message in pieces. The program may change the list at once.
+func (e *Endpoint) SendVec(tag uint64, data [][]byte) *Request { return e.sendVec(tag, data, false) }
+
+// SendSyncVec is like SendSync for a message in pieces. The program may change the list at once.
+func (e *Endpoint) SendSyncVec(tag uint64, data [][]byte) *Request {
+	return e.sendVec(tag, data, true)
+}
+
 func (e *Endpoint) send(tag uint64, data []byte, sync bool) *Request {
-	c := e.c
-	w := c.w
+	w := e.c.w
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	if len(data) > verbs.MaxMessage {
-		r.end(Info{tag, len(data)}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, len(data), verbs.MaxMessage))
-		return r
-	}
-	r.send = tagged.Send{Tag: tag, Data: data, Sync: sync, Context: r}
-	w.machine.Send(c.peer, &r.send)
-	w.flush()
+	r.send.Data, r.send.Length = r.piece(data)
+	r.send.Tag, r.send.Sync = tag, sync
+	e.post(r)
 	return r
+}
+
+func (e *Endpoint) sendVec(tag uint64, data [][]byte, sync bool) *Request {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.send.Data, r.send.Length = r.pieces(data)
+	r.send.Tag, r.send.Sync = tag, sync
+	e.post(r)
+	return r
+}
+
+// post starts a send.
+func (e *Endpoint) post(r *Request) {
+	w, s := e.c.w, &r.send
+	if s.Length > verbs.MaxMessage {
+		r.end(Info{s.Tag, s.Length}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, s.Length, verbs.MaxMessage))
+		return
+	}
+	if e.c.closing && e.c.err == nil {
+		r.end(Info{s.Tag, s.Length}, ErrClosed)
+		return
+	}
+	s.Context = r
+	w.machine.Send(e.c.peer, s)
+	w.flush()
 }
 
 // Err returns nil while the endpoint works, and then an error that says why it failed.
@@ -43,26 +72,53 @@ func (e *Endpoint) Err() error {
 	return e.c.err
 }
 
-// Close waits until all sends have ended and their frames have arrived, or ctx ends, and ends the
-// connection. It returns the context's error, or the endpoint's if that failed before. With a
-// context that has ended, Close does not wait. A second Close does nothing.
+// Close waits until all sends have ended and their frames have arrived, and all accesses are
+// complete (see Flush), or ctx ends, and ends the connection. It returns the context's error, or the
+// endpoint's if that failed before. New sends end with ErrClosed meanwhile. With a context that has
+// ended, Close does not wait. A Close of an endpoint that has failed does nothing.
 func (e *Endpoint) Close(ctx context.Context) error {
+	_, err := e.StartClose().Wait(ctx)
+	e.Abort()
+	return err
+}
+
+// StartClose is like Close, but does not wait: the returned request ends when the connection has
+// ended.
+func (e *Endpoint) StartClose() *Request {
 	c := e.c
 	w := c.w
 	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
 	if c.err != nil {
-		w.unlock()
-		return nil
+		r.end(Info{}, nil)
+		return r
 	}
-	if c.idle == nil {
-		c.idle = w.request()
+	if c.idle = append(c.idle, r); !c.closing {
+		c.addFlush(nil)
+		c.closing = true
 	}
-	r := c.idle
-	c.push()
-	w.unlock()
-	_, err := r.Wait(ctx)
+	w.dirty = append(w.dirty, c)
+	w.flush()
+	return r
+}
+
+// close ends a connection on which nothing is in flight.
+func (c *connection) close() {
+	idle := c.idle
+	c.idle = nil
+	c.fail(ErrClosed)
+	for _, r := range idle {
+		r.end(Info{}, nil)
+	}
+}
+
+// Abort ends the connection at once. Requests that wait for the peer end with errors that match
+// ErrClosed, and what they sent may not have arrived. Abort of an endpoint that has failed does
+// nothing.
+func (e *Endpoint) Abort() {
+	w := e.c.w
 	w.mu.Lock()
 	defer w.unlock()
-	c.fail(ErrClosed)
-	return err
+	e.c.fail(ErrClosed)
 }

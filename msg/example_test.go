@@ -2,6 +2,7 @@ package msg_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"softrdma/msg"
@@ -27,4 +28,117 @@ func Example() {
 	_, _, _ = e.Close(ctx), a.Close(), b.Close()
 	_, _ = here.Close(), there.Close()
 	// Output: tag 7: hello
+}
+
+// Errors are ignored for brevity.
+func ExampleWorker_Handle() {
+	ctx := context.Background()
+	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
+	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
+	a, _ := msg.NewWorker(here, msg.Config{})
+	b, _ := msg.NewWorker(there, msg.Config{})
+
+	const double, doubled = 1, 2
+	b.Handle(double, func(m *msg.Active) {
+		m.From.SendActive(doubled, m.Header, []byte{2 * m.Data[0]})
+	})
+	answers := make(chan string)
+	a.Handle(doubled, func(m *msg.Active) {
+		answer := fmt.Sprintf("%s: %d", m.Header, m.Data[0])
+		go func() { answers <- answer }() // a handler must not block
+	})
+	e, _ := a.Connect(ctx, b.Address())
+	e.SendActive(double, []byte("request 1"), []byte{21})
+	fmt.Println(<-answers)
+
+	_, _, _ = e.Close(ctx), a.Close(), b.Close()
+	_, _ = here.Close(), there.Close()
+	// Output: request 1: 42
+}
+
+// Errors are ignored for brevity.
+func ExampleEndpoint_Remote() {
+	ctx := context.Background()
+	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
+	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
+	a, _ := msg.NewWorker(here, msg.Config{})
+	b, _ := msg.NewWorker(there, msg.Config{}) // in another process, on another host
+
+	region, _ := b.Map(make([]byte, 16), msg.AllowAll)
+	e, _ := a.Connect(ctx, b.Address())
+	m, _ := e.Remote(region.Key()) // the key is bytes that programs exchange
+
+	m.Put(8, []byte("hello"))
+	m.Atomic64(msg.AtomicAdd, 0, 41, nil)
+	e.Fence()
+	var old uint64
+	m.Atomic64(msg.AtomicAdd, 0, 1, &old)
+	_, _ = e.Flush().Wait(ctx)
+	fmt.Printf("%d %s\n", old, region.Bytes()[8:13])
+
+	_, _, _ = e.Close(ctx), a.Close(), b.Close()
+	_, _ = here.Close(), there.Close()
+	// Output: 41 hello
+}
+
+// A program listens, another dials, and they exchange bytes without messages. Errors are ignored for
+// brevity.
+func ExampleWorker_Listen() {
+	ctx := context.Background()
+	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
+	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
+	a, _ := msg.NewWorker(here, msg.Config{})
+	b, _ := msg.NewWorker(there, msg.Config{})
+
+	l, _ := b.Listen("127.0.0.25:7471")
+	go func() {
+		for {
+			r, err := l.Request(ctx)
+			if err != nil {
+				return
+			}
+			if string(r.PrivateData()) != "please" {
+				_ = r.Reject([]byte("say please"))
+				continue
+			}
+			e, _ := r.Accept(ctx, nil)
+			_, _ = e.SendStream([]byte("welcome")).Wait(ctx)
+		}
+	}()
+
+	_, err := a.Dial(ctx, "127.0.0.25:7471", nil)
+	var rejected *msg.RejectedError
+	if errors.As(err, &rejected) {
+		fmt.Printf("rejected: %s\n", rejected.PrivateData)
+	}
+	e, _ := a.Dial(ctx, "127.0.0.25:7471", []byte("please"))
+	buf := make([]byte, 7)
+	_, _ = e.ReceiveStreamFull(buf).Wait(ctx)
+	fmt.Printf("%s\n", buf)
+
+	_, _, _ = e.Close(ctx), a.Close(), b.Close()
+	_, _ = here.Close(), there.Close()
+	// Output:
+	// rejected: say please
+	// welcome
+}
+
+// A header and a body are sent as one message, and received apart. Errors are ignored for brevity.
+func ExampleEndpoint_SendVec() {
+	ctx := context.Background()
+	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
+	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
+	a, _ := msg.NewWorker(here, msg.Config{})
+	b, _ := msg.NewWorker(there, msg.Config{})
+	e, _ := a.Connect(ctx, b.Address())
+
+	sent := e.SendVec(7, [][]byte{[]byte("head"), []byte("the body")})
+	head, body := make([]byte, 4), make([]byte, 100)
+	info, _ := b.ReceiveVec([][]byte{head, body}, 7, msg.All).Wait(ctx)
+	fmt.Printf("%s: %s\n", head, body[:info.Length-len(head)])
+
+	_, _ = sent.Wait(ctx)
+	_, _, _ = e.Close(ctx), a.Close(), b.Close()
+	_, _ = here.Close(), there.Close()
+	// Output: head: the body
 }

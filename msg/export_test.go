@@ -8,8 +8,8 @@ import (
 // Device returns the worker's device.
 func (w *Worker) Device() *verbs.Device { return w.dev }
 
-// Listener returns where the worker with an address listens.
-func Listener(b []byte) (at string, udp uint16) {
+// ListensAt returns where the worker with an address listens.
+func ListensAt(b []byte) (at string, udp uint16) {
 	a, err := parseAddress(b)
 	if err != nil {
 		panic(err)
@@ -27,4 +27,58 @@ func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
 	x := *r
 	x.PrivateData = private
 	return refusal(&x, a)
+}
+
+// PackKey returns a key.
+func PackKey(worker, address, length uint64, rkey uint32, r Rights) []byte {
+	return (&key{rights: r, worker: worker, address: address, length: length, key: rkey}).bytes()
+}
+
+// Repack returns the bytes of the key that b is read as.
+func Repack(b []byte) ([]byte, error) {
+	k, err := parseKey(b)
+	if err != nil {
+		return nil, err
+	}
+	return k.bytes(), nil
+}
+
+// Kept returns how many pieces of memory, and bytes, a worker keeps registered after requests.
+func (w *Worker) Kept() (pieces, bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.cache.kept), w.cache.bytes
+}
+
+// KeptKey returns a key of kept memory, as a peer would forge it.
+func (w *Worker) KeptKey(buf []byte) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.cache.kept[cacheKey{&buf[0], len(buf), true}].mr
+	return PackKey(w.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowAll)
+}
+
+// ExposedKey returns a key of the memory that a peer may read for a request.
+func (r *Request) ExposedKey() []byte {
+	r.worker.mu.Lock()
+	defer r.worker.mu.Unlock()
+	m := r.exposed[0]
+	return PackKey(r.worker.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
+}
+
+// Hold takes the free frames of an endpoint's send queue until the returned function is called.
+func (e *Endpoint) Hold() (release func()) {
+	c := e.c
+	w := c.w
+	w.mu.Lock()
+	defer w.unlock()
+	held := c.vacant
+	c.vacant = nil
+	return func() {
+		w.mu.Lock()
+		defer w.unlock()
+		c.vacant = append(c.vacant, held...)
+		w.dirty = append(w.dirty, c)
+		w.flush()
+	}
 }

@@ -2,7 +2,7 @@ package msg_test
 
 import (
 	"bufio"
-	"encoding/hex"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -29,17 +29,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bePeer is a worker that receives nothing, until standard input ends.
+// bePeer is a worker with a region that receives nothing, until standard input ends.
 func bePeer(name string) error {
 	dev, err := verbs.Open(name, verbs.Config{})
 	if err != nil {
 		return err
 	}
-	w, err := msg.NewWorker(dev, msg.Config{Eager: 100, Unexpected: 4, Announced: 4})
+	w, err := msg.NewWorker(dev, msg.Config{Eager: 100, Unexpected: 4, Announced: 4, Active: 4, Stream: 1000})
 	if err != nil {
 		return err
 	}
-	fmt.Println(hex.EncodeToString(w.Address()))
+	w.Handle(idFirst, func(m *msg.Active) { m.Keep() }) // and never releases it
+	region, err := w.Map(make([]byte, 5000), msg.AllowAll)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%x %x\n", w.Address(), region.Key())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
@@ -49,7 +54,7 @@ func bePeer(name string) error {
 func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 	const timeout = 3 * time.Second
 	each(t, msg.Config{PeerTimeout: timeout}, func(t *testing.T, a, _ *msg.Worker) {
-		kill, address := startPeer(t, a.Device().Protocol())
+		kill, address, _ := startPeer(t, a.Device().Protocol())
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +62,10 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 		calls := make(chan error, 100)
 		var waiting []*msg.Request
 		for range 10 { // eager, announced, and those beyond both limits
-			waiting = append(waiting, e.SendSync(1, random(5)), e.Send(1, random(5000)))
+			waiting = append(waiting, e.SendSync(1, random(5)), e.Send(1, random(5000)), e.SendActive(idFirst, nil, random(5000)),
+				e.SendStream(random(2000)), e.ReceiveStream(make([]byte, 5)), e.ReceiveStreamFull(make([]byte, 5)))
 		}
+		waiting = append(waiting, e.Flush(), a.Flush(), e.StartClose())
 		for _, r := range waiting {
 			r.Then(func(_ msg.Info, err error) { calls <- err })
 		}
@@ -82,6 +89,7 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 		if _, err := e.Send(1, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) || e.Err() == nil {
 			t.Errorf("send after the failure: %v, endpoint %v", err, e.Err())
 		}
+		wait(t, a.Flush()) // no endpoint is left
 		if len(calls) > 0 {
 			t.Error("an operation ended twice")
 		}
@@ -91,8 +99,76 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 	})
 }
 
-// startPeer starts a process that is a worker, and returns its address.
-func startPeer(t *testing.T, p verbs.Protocol) (kill func(), address []byte) {
+// Each access of a killed process ends once, with ErrPeer: those in flight, those that wait for them,
+// and those that wait for a fence. So do flushes.
+func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
+	each(t, msg.Config{PeerTimeout: 2 * time.Second}, func(t *testing.T, a, b *msg.Worker) {
+		kill, address, key := startPeer(t, a.Device().Protocol())
+		e, err := a.Connect(within(t), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := e.Remote(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := connect(t, a, b)
+		region, alive := share(t, b, other, make([]byte, 8), msg.AllowAll)
+		wait(t, m.Get(0, make([]byte, 5000)))
+		kill()
+		calls := make(chan error, 1000)
+		var old uint64
+		n := 0
+		start := func(list ...*msg.Request) {
+			for _, r := range list {
+				n++
+				r.Then(func(_ msg.Info, err error) { calls <- err })
+			}
+		}
+		buf, data := make([]byte, 5000), random(5000)
+		for range 50 {
+			start(m.Get(0, buf[:8]), m.Get(0, buf), m.Atomic64(msg.AtomicAdd, 0, 1, &old), m.Atomic32(msg.AtomicSwap, 8, 1, nil),
+				m.GetList(0, [][]byte{buf[:300], buf[300:600]}), e.Flush())
+			// TCP takes the bytes of a put although nobody receives them.
+			if puts := []*msg.Request{m.Put(0, data), m.PutList(0, [][]byte{data[:300], data[300:600]})}; a.Device().Protocol() != verbs.IWARP {
+				start(puts...)
+			}
+			e.Fence()
+			wait(t, alive.Put(0, data[:8]))
+		}
+		flush := a.Flush()
+		for range n {
+			select {
+			case err := <-calls:
+				if !errors.Is(err, msg.ErrPeer) {
+					t.Errorf("%v, expected %v", err, msg.ErrPeer)
+				}
+			case <-within(t).Done():
+				t.Fatal("an access does not end")
+			}
+		}
+		if len(calls) > 0 {
+			t.Error("an access ended twice")
+		}
+		if _, err := flush.Wait(within(t)); err != nil && !errors.Is(err, msg.ErrPeer) {
+			t.Errorf("flush of the worker: %v", err)
+		}
+		wait(t, a.Flush())
+		if !bytes.Equal(peek(region.Bytes()), data[:8]) {
+			t.Error("accesses of another peer did not go on")
+		}
+	})
+}
+
+// startPeer starts a process that is a worker, and returns its address and the
+// key of its region.
+func startPeer(t *testing.T, p verbs.Protocol) (kill func(), address, key []byte) {
+	t.Helper()
+	_, kill, address, key = startProcess(t, p)
+	return kill, address, key
+}
+
+func startProcess(t *testing.T, p verbs.Protocol) (process *os.Process, kill func(), address, key []byte) {
 	t.Helper()
 	name := "127.0.0.23"
 	if p == verbs.IWARP {
@@ -128,8 +204,8 @@ func startPeer(t *testing.T, p verbs.Protocol) (kill func(), address []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if address, err = hex.DecodeString(line[:len(line)-1]); err != nil {
+	if _, err := fmt.Sscanf(line, "%x %x", &address, &key); err != nil {
 		t.Fatal(err)
 	}
-	return kill, address
+	return cmd.Process, kill, address, key
 }

@@ -245,3 +245,25 @@ func TestManySendersAndReceivers(t *testing.T) {
 		done.Wait()
 	})
 }
+
+// Close finds out that all frames have arrived, however many of them have no completion of their own.
+func TestCloseAfterAnyNumberOfFrames(t *testing.T) {
+	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		for _, n := range []int{0, 1, 15, 16, 17, 32, 33, 63, 64, 65, 100} {
+			e := connect(t, a, b)
+			var receives []*msg.Request
+			for range n {
+				receives = append(receives, b.Receive(make([]byte, 1), uint64(n), msg.All))
+			}
+			for range n {
+				e.Send(uint64(n), []byte{1})
+			}
+			if err := e.Close(within(t)); err != nil {
+				t.Errorf("%d frames: %v", n, err)
+			}
+			for _, r := range receives {
+				wait(t, r)
+			}
+		}
+	})
+}

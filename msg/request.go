@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 	"softrdma/verbs"
 )
 
@@ -16,18 +16,25 @@ const All uint64 = 1<<64 - 1
 var (
 	// ErrTruncated ends a receive whose buffer is shorter than the message. Info has the
 	// message's length. The rest of the message is lost.
-	ErrTruncated = tagged.ErrTruncated
+	ErrTruncated = message.ErrTruncated
 	// ErrCanceled ends a receive that Request.Cancel canceled.
-	ErrCanceled = tagged.ErrCanceled
+	ErrCanceled = message.ErrCanceled
 	// ErrPeer is matched by the errors of requests whose peer has failed or closed. The errors
 	// also match the cause.
 	ErrPeer = errors.New("peer is gone")
-	// ErrLimit is matched by the error of a connection whose peer sent more unexpected messages
-	// than Config allows.
-	ErrLimit = tagged.ErrLimit
-	// ErrTooLong is matched by the error of a send of more than verbs.MaxMessage bytes.
+	// ErrFrame is matched by the error of a connection whose peer sent what is no frame of the
+	// protocol.
+	ErrFrame = message.ErrFrame
+	// ErrLimit is matched by the error of a connection whose peer sent more messages or bytes than
+	// Config allows.
+	ErrLimit = message.ErrLimit
+	// ErrTooLong is matched by the error of a send of more than verbs.MaxMessage bytes, or of a
+	// header of more than MaxHeader.
 	ErrTooLong = errors.New("message too long")
-	// ErrReceived ends a second ReceiveMessage of one Message.
+	// ErrHandler is matched by the error of a send of announced data to a worker that has no handler
+	// for the message's ID.
+	ErrHandler = message.ErrHandler
+	// ErrReceived ends a second receive of one Message or Active.
 	ErrReceived = errors.New("message was received before")
 	// ErrClosed is the error of operations on a closed worker or endpoint.
 	ErrClosed = errors.New("closed")
@@ -35,11 +42,11 @@ var (
 
 // Info describes a message.
 type Info struct {
-	Tag    uint64
-	Length int // in bytes
+	Tag    uint64 // of an active message its ID
+	Length int    // in bytes
 }
 
-// A Request is an operation that was started: a send or a receive. Until it has ended the
+// A Request is an operation that was started: a send, a receive, or one on remote memory. Until it has ended the
 // program does not change a send's bytes and does not use a receive's buffer.
 type Request struct {
 	worker *Worker
@@ -50,10 +57,29 @@ type Request struct {
 	done chan struct{} // made by Done; guarded by the worker's lock
 	then func(Info, error)
 
-	send      tagged.Send
-	receive   tagged.Receive
-	receiving bool
-	region    *verbs.MR // over the bytes that a READ moves
+	send      message.Send
+	receive   message.Receive
+	receiving bool            // receive waits for a tag
+	stream    *connection     // of which receive receives the stream
+	one       [1][]byte       // the bytes, if they are in one piece
+	exposed   []*verbs.MR     // that the peer reads
+	memory    []*registration // that READs fill
+	reads     int             // that have not ended
+	parts     int             // accesses that have not ended
+}
+
+// pieces returns a copy of a list of pieces of bytes, and their length.
+func (r *Request) pieces(list [][]byte) (own [][]byte, length int) {
+	for _, b := range list {
+		length += len(b)
+	}
+	return append(r.one[:0], list...), length
+}
+
+// piece returns a list of one piece.
+func (r *Request) piece(b []byte) ([][]byte, int) {
+	r.one[0] = b
+	return r.one[:], len(b)
 }
 
 // Done returns a channel that is closed when the request has ended. With ProgressCaller some
@@ -110,13 +136,19 @@ func (r *Request) Then(f func(Info, error)) {
 	f(r.info, r.err)
 }
 
-// Cancel ends a receive that has no message yet, with ErrCanceled. It reports whether it did.
-// Sends cannot be canceled.
+// Cancel ends a receive that has no message yet, or no bytes of a stream, with ErrCanceled. It
+// reports whether it did. Sends cannot be canceled.
 func (r *Request) Cancel() bool {
 	w := r.worker
 	w.mu.Lock()
 	defer w.unlock()
-	return r.receiving && !r.ended.Load() && w.machine.Cancel(&r.receive)
+	switch {
+	case r.ended.Load():
+		return false
+	case r.stream != nil:
+		return w.machine.CancelStream(r.stream.peer, &r.receive)
+	}
+	return r.receiving && w.machine.Cancel(&r.receive)
 }
 
 // Release gives a request that has ended back to the worker, which uses it again. The program
@@ -148,40 +180,26 @@ func (w *Worker) request() *Request {
 
 // end ends a request. The caller holds the lock.
 func (r *Request) end(i Info, err error) {
-	if r.region != nil {
-		_ = r.region.Deregister() // no window is bound to it
-		r.region = nil
+	for _, m := range r.exposed {
+		_ = m.Deregister() // no window is bound to it
 	}
+	for _, m := range r.memory {
+		r.worker.cache.release(m)
+	}
+	r.exposed, r.memory = nil, nil
 	r.info, r.err = i, err
 	r.ended.Store(true)
 	if r.done != nil {
 		close(r.done)
 	}
 	if r.then != nil {
-		r.worker.calls = append(r.worker.calls, call{r.then, i, err})
+		r.worker.calls = append(r.worker.calls, call{then: r.then, info: i, err: err})
 		r.then = nil
-	}
-}
-
-// A call is a function of Then to call without the lock.
-type call struct {
-	f   func(Info, error)
-	i   Info
-	err error
-}
-
-// unlock releases the worker's lock and calls the functions of requests that ended.
-func (w *Worker) unlock() {
-	calls := w.calls
-	w.calls = nil
-	w.mu.Unlock()
-	for _, c := range calls {
-		c.f(c.i, c.err)
 	}
 }
 
 // A Message is a message that Worker.Claim took.
 type Message struct {
 	Info
-	m *tagged.Message
+	m *message.Message
 }

@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
-	"softrdma/internal/tagged"
+	"softrdma/internal/message"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -31,11 +33,13 @@ const (
 const (
 	MaxEager      = 1 << 20 // bytes
 	MaxUnexpected = 1 << 10 // messages
+	MaxStream     = 1 << 30 // bytes
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
-// connection a worker registers memory for Unexpected + 32 messages of Eager bytes to receive,
-// and for 64 messages of the peer's Eager bytes to send.
+// connection a worker registers memory for Unexpected + Active + 32 frames of Eager bytes to
+// receive, and for 64 frames of the peer's Eager bytes to send. Frames have room for at least
+// MaxHeader bytes.
 type Config struct {
 	// Eager is the length in bytes up to which a message's bytes are copied and sent at once, at
 	// most MaxEager; 0 means 8 KiB. The receiver reads longer messages from the sender's memory.
@@ -49,6 +53,20 @@ type Config struct {
 	// most MaxUnexpected; 0 means 256. Further sends to the worker wait.
 	Announced int
 
+	// Active is how many active messages of each peer the worker holds, at most MaxUnexpected; 0
+	// means 64. Further sends to the worker wait until handlers have returned, or messages that they
+	// kept are released.
+	Active int
+
+	// Stream is how many bytes of each peer's stream the worker keeps until they are received, at most
+	// MaxStream; 0 means 128 KiB. Further bytes wait in the sender's memory.
+	Stream int
+
+	// Cache is how many bytes of the program's memory stay registered after requests that used
+	// them, so that requests that use them again are faster; 0 means 16 MiB, and a negative value
+	// none. The garbage collector does not free them meanwhile.
+	Cache int
+
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
 
@@ -58,6 +76,13 @@ type Config struct {
 	// Refused, if not nil, is called with the reason for each connection request that the worker
 	// refuses. It matches ErrAddress, ErrVersion or ErrStale if the request is at fault.
 	Refused func(from netip.AddrPort, err error)
+
+	// Unhandled, if not nil, is called for each active message that has no handler, like a handler.
+	Unhandled func(from *Endpoint, id uint16)
+
+	// Failed, if not nil, is called once for each connection that ends without a Close of this
+	// worker or its endpoint, like a handler. The error is that of Endpoint.Err.
+	Failed func(e *Endpoint, err error)
 }
 
 // complete checks the limits and sets the defaults.
@@ -70,6 +95,9 @@ func (c *Config) complete() error {
 			*v = def
 		}
 		return nil
+	}
+	if c.Cache == 0 {
+		c.Cache = 16 << 20
 	}
 	if c.PeerTimeout == 0 {
 		c.PeerTimeout = 10 * time.Second
@@ -84,27 +112,34 @@ func (c *Config) complete() error {
 	if err == nil {
 		err = set("Announced", &c.Announced, MaxUnexpected, 256)
 	}
+	if err == nil {
+		err = set("Active", &c.Active, MaxUnexpected, 64)
+	}
+	if err == nil {
+		err = set("Stream", &c.Stream, MaxStream, 128<<10)
+	}
 	return err
 }
 
-// A Worker receives tagged messages, and sends them through its endpoints.
+// A Worker receives messages, and sends them through its endpoints.
 type Worker struct {
-	dev      *verbs.Device
-	config   Config
-	pd       *verbs.PD
-	events   *verbs.CompChannel
-	cq       *verbs.CQ // of all connections
-	listener *rdmacm.Listener
-	address  address
-	context  context.Context // until Close
-	stop     context.CancelFunc
-	running  sync.WaitGroup
-	ready    chan struct{} // for the program
-	wake     chan struct{} // for wait
-	armed    chan struct{} // for drive
+	dev       *verbs.Device
+	config    Config
+	pd        *verbs.PD
+	events    *verbs.CompChannel
+	cq        *verbs.CQ // of all connections
+	listener  *rdmacm.Listener
+	address   address
+	listeners map[*Listener]bool // that Listen made
+	context   context.Context    // until Close
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+	ready     chan struct{} // for the program
+	wake      chan struct{} // for wait
+	armed     chan struct{} // for drive
 
 	mu       sync.Mutex
-	machine  *tagged.Worker
+	machine  *message.Worker
 	conns    []*connection
 	numbers  map[uint32]*connection // of conns and those that are being made
 	number   uint32                 // of the last connection
@@ -113,12 +148,21 @@ type Worker struct {
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
 	spare    []*Request
-	calls    []call
-	pollers  int // goroutines that poll in wait
-	sleepers int // goroutines that sleep in wait
+	regions  []*Region
+	cache    *cache
+	peers    []*message.Peer // for Readable
+	calls    []call          // functions to call without the lock
+	called   []call          // the memory of earlier calls
+	calling  bool            // a goroutine makes calls
+	handlers []Handler       // by ID
+	unknown  uint64          // active messages without a handler
+	pollers  int             // goroutines that poll in wait
+	sleepers int             // goroutines that sleep in wait
 	pipe     [2]*os.File
 	signaled bool // pipe has a byte
 	closed   bool
+
+	spareAccesses []*access
 }
 
 // NewWorker makes a worker on a device. The caller closes the worker before the device. The
@@ -127,13 +171,14 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
-	accepts := tagged.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced}
-	w.machine = tagged.New(env{w}, accepts)
+	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
+	w.machine = message.New(env{w}, accepts)
 	var err error
 	if w.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
+	w.cache = newCache(w.pd, c.Cache)
 	if w.events, err = dev.CreateCompChannel(); err != nil {
 		_ = w.pd.Dealloc() // it is empty
 		return nil, err
@@ -173,14 +218,33 @@ func (w *Worker) Address() []byte { return w.address.bytes() }
 func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 	w.mu.Lock()
 	defer w.unlock()
-	r := w.receive(buf, tag, mask)
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	w.receive(r, tag, mask)
+	return r
+}
+
+// ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
+// program may change the list at once.
+func (w *Worker) ReceiveVec(bufs [][]byte, tag, mask uint64) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
+	w.receive(r, tag, mask)
+	return r
+}
+
+// receive posts a receive whose buffer is set in a request.
+func (w *Worker) receive(r *Request, tag, mask uint64) {
+	r.receiving = true
+	r.receive.Tag, r.receive.Mask, r.receive.Context = tag, mask, r
 	if w.closed {
 		r.end(Info{}, ErrClosed)
-		return r
+		return
 	}
 	w.machine.Receive(&r.receive)
 	w.flush()
-	return r
 }
 
 // ReceiveMessage receives a message that Claim took. A message can be received once: a second
@@ -188,7 +252,26 @@ func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 	w.mu.Lock()
 	defer w.unlock()
-	r := w.receive(buf, m.Tag, All)
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.piece(buf)
+	w.receiveMessage(r, m)
+	return r
+}
+
+// ReceiveMessageVec is like ReceiveMessage into a buffer in pieces, which are filled one after the
+// other. The program may change the list at once.
+func (w *Worker) ReceiveMessageVec(bufs [][]byte, m *Message) *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
+	w.receiveMessage(r, m)
+	return r
+}
+
+// receiveMessage receives a message into the buffer that is set in a request.
+func (w *Worker) receiveMessage(r *Request, m *Message) {
+	r.receive.Tag, r.receive.Mask, r.receive.Context = m.Tag, All, r
 	switch {
 	case w.closed:
 		r.end(Info{}, ErrClosed)
@@ -199,16 +282,6 @@ func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 		m.m = nil
 		w.flush()
 	}
-	return r
-}
-
-// receive returns the request of a receive.
-func (w *Worker) receive(buf []byte, tag, mask uint64) *Request {
-	r := w.request()
-	r.receiving = true
-	r.receive.Buffer, r.receive.Context = buf, r
-	r.receive.Tag, r.receive.Mask = tag, mask
-	return r
 }
 
 // flush posts what the machine wants to send. The caller holds the lock.
@@ -255,15 +328,27 @@ func (w *Worker) Close() error {
 	w.closed = true
 	w.failAll(ErrClosed)
 	w.machine.CancelAll(ErrClosed)
+	listeners := slices.Collect(maps.Keys(w.listeners))
 	w.signal()
 	w.unlock()
 	w.stop()
 	err := w.listener.Close()
+	for _, l := range listeners {
+		if e := l.Close(); err == nil {
+			err = e
+		}
+	}
 	w.running.Wait()
 	for _, f := range w.pipe {
 		if f != nil {
 			_ = f.Close() // holds no data of the program
 		}
+	}
+	w.mu.Lock()
+	w.cache.clear()
+	w.mu.Unlock()
+	if e := w.unmapAll(); err == nil {
+		err = e
 	}
 	if e := w.cq.Destroy(); err == nil {
 		err = e

@@ -112,6 +112,13 @@ func (m *Memory) Free() error {
 	return errors.Join(unmapMemory(buf), m.use.close())
 }
 
+// Allocated reports whether buf begins in memory of AllocMemory that was not freed.
+func Allocated(buf []byte) bool {
+	allocated.Lock()
+	defer allocated.Unlock()
+	return allocationOf(buf) != nil
+}
+
 // shareFrom is the size from which memory is shared with peers on the same host. Less
 // travels in the ring.
 const shareFrom = 16 << 10

@@ -197,13 +197,8 @@ type MW struct {
 
 // AllocMW makes an unbound window (IBTA 10.6.7).
 func (p *PD) AllocMW(t MWType) (*MW, error) {
-	var kind memory.Kind
-	switch t {
-	case MWType1:
-		kind = memory.MW1
-	case MWType2:
-		kind = memory.MW2
-	default:
+	kind := memory.Kind(t) // of the same numbers
+	if kind != memory.MW1 && kind != memory.MW2 {
 		return nil, reason.BadArgument(2, uint64(t), "alloc MW: expected type 1 or 2, found %d", t)
 	}
 	key, err := p.drv.AllocWindow(kind)

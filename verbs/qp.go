@@ -92,9 +92,7 @@ type QP struct {
 // CreateQP makes a queue pair in state RESET (IBTA 11.2.5.1). Its number is
 // unpredictable.
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
-	switch cfg.Type {
-	case RC, UC, UD:
-	default:
+	if cfg.Type != RC && cfg.Type != UC && cfg.Type != UD {
 		return nil, reason.NotSupported("create QP: type: expected RC, UC or UD, found %v", cfg.Type)
 	}
 	if cfg.SendCQ == nil {

@@ -24,6 +24,7 @@ import (
 	"softrdma/cmd/softrdma/internal/pingpong"
 	"softrdma/cmd/softrdma/internal/rcopy"
 	"softrdma/cmd/softrdma/internal/rping"
+	"softrdma/cmd/softrdma/internal/run"
 )
 
 const rootLong = `softrdma provides RDMA over any network adapter, without RDMA hardware, kernel
@@ -74,7 +75,7 @@ func newRootCommand() *cobra.Command {
 		pingpong.NewCommand(),
 		perf.NewCommand(), bench.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
-		exec.NewCommand(), daemon.NewCommand(),
+		exec.NewCommand(), daemon.NewCommand(), run.NewCommand(),
 		fabric.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),

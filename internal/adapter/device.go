@@ -109,7 +109,8 @@ type Config struct {
 
 	// Random draws queue pair numbers and keys; nil takes crypto/rand.
 	// Simulations that must run the same way twice set it, nobody else does.
-	Random func() uint32
+	Random   func() uint32
+	Violated machine.Violations // gets packets of a fabric that are refused for their keys
 }
 
 // A Device is one channel adapter with one port.
@@ -237,9 +238,17 @@ func (d *Device) Progress() time.Duration {
 }
 
 // Flush sends what pollers left to be sent with their next post: they do something else now.
-func (d *Device) Flush() {
+func (d *Device) Flush() { d.each((*lane).Flush) }
+
+// Poll makes the device progress on the caller's goroutine, for whatever may complete.
+func (d *Device) Poll() { d.each((*lane).Poll) }
+
+// Attend lets the device progress by itself from now on: who polled so far is going to sleep.
+func (d *Device) Attend() { d.each((*lane).Attend) }
+
+func (d *Device) each(f func(*lane)) {
 	for _, l := range d.lanes {
-		l.Flush()
+		f(l)
 	}
 }
 

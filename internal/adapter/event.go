@@ -53,7 +53,10 @@ func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
 }
 
 // Refuse implements machine.Host.
-func (d *Device) Refuse(p *machine.Port, why reason.Detail) { d.Trace.Refuse(p.QPN, why) }
+func (d *Device) Refuse(p *machine.Port, why reason.Detail) {
+	d.Trace.Refuse(p.QPN, why)
+	d.cfg.Violated.Report(&d.laneOf(p.QPN).in, why.Reason)
+}
 
 // StateChanged implements machine.Host.
 func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail) {

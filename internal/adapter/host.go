@@ -163,11 +163,18 @@ func (l *lane) add(now time.Duration, q *QP, f *txFlow, most int) int {
 		return n
 	}
 	x, o := &l.item, &l.out
+	like := (*ib.WriteHeader)(l.headers[:]) // follow does not use other opcodes
 	for n < most && l.posted.Admit(now, &q.entry) && q.follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
-		o.PutHeaders(l.headers[:])
-		x.Pieces, x.Len = o.Pieces, o.Len
-		l.posted.Post(x)
+		if b := l.posted.Slot(len(like) + o.Len); b != nil {
+			o.PutWrite((*ib.WriteHeader)(b), like)
+			copy(b[len(like):], o.Pieces[0])
+			l.posted.Publish(&x.Head, len(like), o.Len)
+		} else {
+			o.PutWrite((*ib.WriteHeader)(l.headers[:]), like)
+			x.Pieces, x.Len = o.Pieces, o.Len
+			l.posted.Post(x)
+		}
 		n++
 	}
 	x.Pieces = nil
@@ -211,12 +218,23 @@ type hostPort lane
 // Message implements hostpath.Port.
 func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
 	l := (*lane)(h)
+	if m.Unread && !placesItself(m.Header) {
+		if m.Unread = false; !l.host.Load(payload, 0) {
+			h.Lost(now, p, m)
+			return
+		}
+	}
 	fault := l.in.ParseParts(m.Header, payload)
+	if m.Unread {
+		l.in.Source = &l.host
+	}
 	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
+		l.in.Source = nil
 		return
 	}
 	l.fromHost(p, m)
 	if fault == ib.OK && l.dev.laneOf(l.in.DestQPN) != l {
+		l.in.Source = nil
 		l.drop(nil, l.in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(l.in.DestQPN))
 		return
 	}
@@ -231,7 +249,18 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 			l.run.Begin(p, q, q.continuer, &l.in, m)
 		}
 	}
-	l.in.Train, l.in.Lender = 0, nil
+	l.in.Train, l.in.Lender, l.in.Source = 0, nil, nil
+}
+
+// placesItself reports whether the machine copies the payload of a packet from its source: that of
+// READ responses, WRITEs and SENDs of RC.
+func placesItself(header []byte) bool {
+	if len(header) == 0 {
+		return false
+	}
+	op := ib.Opcode(header[0])
+	info := op.Info()
+	return op.Transport() == ib.RC && info != nil && (info.Kind == ib.KindReadResponse || info.Kind == ib.KindWrite || info.Kind == ib.KindSend)
 }
 
 // Lost implements hostpath.Port.

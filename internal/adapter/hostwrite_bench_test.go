@@ -77,3 +77,31 @@ func BenchmarkWrite8ThroughMemory(b *testing.B) {
 		b.ReportMetric(float64(d.Nanoseconds())/float64(posted), name+"-ns/op")
 	}
 }
+
+// BenchmarkRoundThroughMemory measures the time of both ends for one request at a time: a WRITE of
+// 8 bytes with its acknowledge, and a fetch-and-add.
+func BenchmarkRoundThroughMemory(b *testing.B) {
+	for _, op := range []queue.Op{queue.Write, queue.FetchAdd} {
+		b.Run(op.String(), func(b *testing.B) {
+			ends := joined(b, 127)
+			s := rig.Send{
+				Op: op, Addr: 0x10000, RKey: ends[1].mr.Key, Flags: queue.Signaled, CompareAdd: 1,
+				SGEs: []memory.SGE{{Addr: 0x10000, Length: 8, LKey: ends[0].mr.Key}},
+			}
+			var got [8]queue.CQE
+			b.ReportAllocs()
+			for range b.N {
+				if err := rig.PostSend(ends[0].qp, s); err != nil {
+					b.Fatal(err)
+				}
+				for rig.Poll(ends[0].cq, got[:]) == 0 {
+					ends[1].cq.Progress()
+					ends[0].cq.Progress()
+				}
+				if got[0].Status != queue.Success {
+					b.Fatal(got[0])
+				}
+			}
+		})
+	}
+}

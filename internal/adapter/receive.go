@@ -135,6 +135,7 @@ func (l *lane) multicast(now time.Duration, b []byte) {
 
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
 	d := reason.Detail{Reason: r, Expected: expected, Found: found}
+	l.dev.cfg.Violated.Report(&l.in, r)
 	if !l.dev.Trace.On() || b == nil {
 		l.dev.Trace.Refuse(qpn, d)
 		return

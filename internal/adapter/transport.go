@@ -7,15 +7,11 @@ import (
 	"softrdma/internal/qp"
 )
 
-// overStream is the transport of queue pairs over streams, which is iWARP's. Their
-// machines are of package stream.
-var overStream = machine.Transport{Connected: true, Acknowledged: true}
-
 // transportOf returns the transport of a type of queue pair, or an error that
 // wraps errors.ErrUnsupported.
 func (d *Device) transportOf(t qp.Type) (*machine.Transport, error) {
 	if d.lanes[0].streams != nil {
-		return &overStream, iwarp.CheckType(t)
+		return transports.Stream(), iwarp.CheckType(t)
 	}
 	return transports.Of(t)
 }

@@ -108,6 +108,7 @@ type In struct {
 	Train     int    // packets that it stands for, in memory; 0 is one
 	Lost      bool   // the payload did not come, and is nil; only machines with acknowledges get such packets
 	Lender    Lender
+	Source    Source // not nil if Payload was not copied: it has the length, but not the bytes
 }
 
 // A Lender owns the memory that a payload lies in, and may take it back at any time. A machine

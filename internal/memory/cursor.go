@@ -47,6 +47,17 @@ func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 	return dst, reason.Detail{}
 }
 
+// Whole returns the n bytes of a list of one entry as one slice, if they lie in the region that the
+// cursor knows and in this process's memory; otherwise nil, and Gather has to look. The cursor is
+// at the start.
+func (c *Cursor) Whole(e *SGE, n int) []byte {
+	r := c.region
+	if r == nil || c.key != e.LKey || c.access != 0 || r.foreign != nil || r.unpinned || !r.Valid() {
+		return nil
+	}
+	return r.Bytes(e.Addr, n)
+}
+
 // Scatter copies data to message offset pos of the list.
 func (c *Cursor) Scatter(t *Table, pd uint32, list []SGE, pos uint64, data []byte) reason.Detail {
 	for len(data) > 0 {

@@ -202,3 +202,32 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+func TestCursorWholeIsOnlyTheRegionThatItKnows(t *testing.T) {
+	x := NewTable()
+	r, other := register(t, x, 100, 1000, 0), register(t, x, 100, 1000, 0)
+	e := SGE{1010, 20, r.Key}
+	var c Cursor
+	if c.Whole(&e, 20) != nil {
+		t.Error("bytes of a region that was not checked")
+	}
+	if _, d := c.Gather(x, pd, []SGE{e}, 0, 20, nil); d.Reason != reason.None {
+		t.Fatal(d)
+	}
+	if b := c.Whole(&e, 20); len(b) != 20 || &b[0] != &r.mem[10] {
+		t.Errorf("%d bytes, expected 20 of the region", len(b))
+	}
+	for name, e := range map[string]SGE{
+		"another key": {1010, 20, other.Key}, "beyond the region": {1081, 20, r.Key}, "before it": {999, 20, r.Key},
+	} {
+		if c.Whole(&e, 20) != nil {
+			t.Error(name)
+		}
+	}
+	if err := x.Deregister(r); err != nil {
+		t.Fatal(err)
+	}
+	if c.Whole(&e, 20) != nil {
+		t.Error("bytes of a region that is gone")
+	}
+}

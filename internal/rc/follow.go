@@ -49,14 +49,19 @@ func (r *requester) follow(now time.Duration, out *machine.Out) bool {
 	if flight := r.flight(); n-1 >= quietLength || flight > 0 && flight+int64(cost) > r.limit() || !r.admits(cost) {
 		return false
 	}
-	pieces, d := r.gather.Gather(r.p.Memory, r.p.PD, list, 0, int(n), out.Pieces[:0])
-	if d.Reason != reason.None || len(pieces) != 1 {
-		return false
+	if b := r.gather.Whole(&list[0], int(n)); b != nil {
+		out.Pieces = append(out.Pieces[:0], b)
+	} else {
+		pieces, d := r.gather.Gather(r.p.Memory, r.p.PD, list, 0, int(n), out.Pieces[:0])
+		if d.Reason != reason.None || len(pieces) != 1 {
+			return false
+		}
+		out.Pieces = pieces
 	}
 	r.sq.Take()
 	w := &r.requests[i]
 	*w = request{first: r.nxt, last: r.nxt, length: n, op: uint8(queue.Write), flags: uint8(flags)}
-	out.PSN, out.Pieces, out.Len = psn.New(r.nxt), pieces, int(n)
+	out.PSN, out.Len = psn.New(r.nxt), int(n)
 	to := s.RDMA()
 	out.RETH = ib.RETH{Addr: to.Addr, RKey: to.RKey, Length: n}
 	r.account(now, w, 1, cost)

@@ -30,10 +30,10 @@ func (r *reads) admit(most uint16) bool {
 	return r.outstanding-r.landed < most && r.outstanding < conn.KeepFactor*most
 }
 
-// wholeWindows is the number of windows that READs in flight may bring through memory. The
-// requester copies all that has come before it asks for more. With one window, the peer had
-// answered everything by then and slept.
-const wholeWindows = 6
+// wholeReads is how many bytes READs in flight may bring through memory. The requester copies all
+// that has come before it asks for more. With 6 MiB the peer had answered everything by then, and
+// slept.
+const wholeReads = 16 << 20
 
 // fitsDue reports whether n bytes may be added to what READs in flight bring. They arrive
 // as one burst in the buffer of this side's own socket, whose size is known, so a control
@@ -47,7 +47,7 @@ func (r *requester) fitsDue(n uint32, whole bool) bool {
 	}
 	window := int64(d.ctl.Window())
 	if whole {
-		window *= wholeWindows
+		window = wholeReads
 	}
 	return int64(d.due)+min(int64(n), window/2) <= window
 }

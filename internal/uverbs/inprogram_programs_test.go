@@ -88,6 +88,17 @@ func TestProgramsUnmapRegisteredMemory(t *testing.T) {
 	}
 }
 
+// A thread that waits for an event receives for a moment, and then leaves that to the engine.
+func TestProgramsWaitForEvents(t *testing.T) {
+	p := newInProgram(t, "127.14.4.22")
+	out := p.succeeds(t, p.compile(t, "events"))
+	for _, what := range []string{"at once", "asleep", "nonblocking", "interrupted"} {
+		if !strings.Contains(out, what+": ok") {
+			t.Errorf("%s: not tried\n%s", what, out)
+		}
+	}
+}
+
 func TestProgramsKeepTheirSignals(t *testing.T) {
 	p := newInProgram(t, "127.14.4.2")
 	path := p.compile(t, "signals")

@@ -22,64 +22,9 @@ func TestToolsOfInfiniBandSeeTheFabric(t *testing.T) {
 	r.at("node-3", "ibsysstat", "-S")
 	lids := r.lids()
 	out := t.TempDir()
-	for _, x := range []struct {
-		args  string
-		words []string // regular expressions, of which each matches
-		count map[string]int
-	}{
-		{"ibstat", []string{"State: Active", "Link layer: InfiniBand", "Rate: 100"}, nil},
-		{"ibnetdiscover", nil, map[string]int{`(?m)^Switch\t`: 20, `(?m)^Ca\t`: 16, "4xEDR": 96}},
-		{"iblinkinfo -l", nil, map[string]int{`4X +25.78125 Gbps Active/  LinkUp`: 96, "Could be": 0}},
-		{"ibhosts", nil, map[string]int{`"node-\d+"`: 16}},
-		{"ibswitches", nil, map[string]int{`(?m)^Switch\t`: 20}},
-		{"ibqueryerrors --threshold-file /dev/null -s LinkDownedCounter", []string{"36 nodes checked, 0 bad nodes"}, nil},
-		{"ibroute spine-0-0", []string{"36 valid lids"}, nil},
-		{"ibtracert node-1 node-15", []string{`To ca .* "node-15"`}, map[string]int{`-> switch port`: 5}},
-		{"dump_lfts", nil, map[string]int{"36 valid lids dumped": 20}},
-		{"dump_mfts", nil, map[string]int{"(?m)^Multicast mlids": 20}},
-		{"sminfo", []string{"SMINFO_MASTER"}, nil},
-		{"smpquery portinfo node-0 1", []string{"LinkState:\\.*Active", "LinkWidthSupported:\\.*1X or 4X"}, nil},
-		{"smpquery switchinfo spine-0-0", []string{"LinearFdbCap:\\.*[1-9]"}, nil},
-		{"perfquery -x node-0 1", []string{`PortXmitData:\.*[1-9]`}, nil},
-		{"saquery NR", nil, map[string]int{"NodeRecord dump": 36}},
-		{"saquery PIR", nil, map[string]int{"PortInfoRecord dump": 20 + 80 + 16}},
-		{"saquery SWIR", nil, map[string]int{"SwitchInfoRecord dump": 20}},
-		{"saquery LR", nil, map[string]int{"LinkRecord dump": 96}},
-		{"saquery LFTR", nil, map[string]int{"LFT Record dump": 20}},
-		{"saquery SMIR", []string{"SMInfoRecord dump"}, nil},
-		{"saquery GIR", nil, map[string]int{"GUIDInfo Record dump": 36}},
-		{"saquery MCMR", []string{"MCMember Record dump"}, nil},
-		{"saquery PR --src-to-dst 1:2", []string{"PathRecord dump"}, nil},
-		{"saquery SL2VL", []string{"SL2VLTableRecord dump"}, nil},
-		{"saquery VLAR", []string{"VLArbTableRecord dump"}, nil},
-		{"saquery CPI", []string{"SA ClassPortInfo"}, nil},
-		{"ibping -c 3 node-2", []string{"3 packets transmitted, 3 received, 0% packet loss"}, nil},
-		{"ibsysstat node-3", []string{"sysstat ping succeeded"}, nil},
-		{"ibccquery CongestionInfo node-0", []string{"CongestionInfo:"}, nil},
-		{"ibdiagnet -o " + out, []string{"Discovering \\.\\.\\. 36 nodes \\(20 Switches & 16 CA-s\\)", "No bad Guids", "Link State Active Check +0 +0", "Performance Counters Report +0 +0"}, nil},
-		{"osmtest -f c -i " + out + "/inventory", []string{"OSMTEST: TEST \"Create Inventory\" PASS"}, nil},
-		{"osmtest -f a -i " + out + "/inventory", []string{"OSMTEST: TEST \"All Validations\" PASS"}, nil},
-	} {
+	for _, x := range tools {
 		t.Run(x.args, func(t *testing.T) {
-			sub := *r
-			sub.t = t
-			args := strings.Fields(x.args)
-			for i, a := range args {
-				if lid, ok := lids[a]; ok {
-					args[i] = lid
-				}
-			}
-			said := sub.run("node-1", args...)
-			for _, w := range x.words {
-				if !regexp.MustCompile(w).MatchString(said) {
-					t.Errorf("no %q in:\n%s", w, tail(said))
-				}
-			}
-			for w, n := range x.count {
-				if got := len(regexp.MustCompile(w).FindAllString(said, -1)); got != n {
-					t.Errorf("%q %d times, expected %d, in:\n%s", w, got, n, tail(said))
-				}
-			}
+			x.run(r.within(t), "node-1", lids, out)
 		})
 	}
 }
@@ -196,6 +141,25 @@ func TestTransferSurvivesACutCable(t *testing.T) {
 	r.eventually("all links", func() bool { return strings.Contains(r.fabric("status"), "48 active") })
 	client.succeeds()
 	server.succeeds()
+}
+
+// TestLinksInTroubleTellTheManager loses the grants of a cable, then most of its packets. The
+// leaf at its end reports the watchdog of flow control and the errors of the link to opensm.
+func TestLinksInTroubleTellTheManager(t *testing.T) {
+	r := newRig(t, "--topology", tree, "--no-sm")
+	sm := r.opensm("node-0")
+	r.fabric("faults", "node-15:1", "--credit-loss", "1")
+	sm.await("num:131")
+	leaf := r.lids()["leaf-3-1"]
+	if said := r.run("node-1", "perfquery", "--vlxmitflowctlerrors", leaf, "4"); !regexp.MustCompile(`UpdateErrors0:\.*[1-3]`).MatchString(said) {
+		t.Errorf("the counters of the leaf: %s", said)
+	}
+	r.fabric("faults", "node-15:1", "--none")
+	r.fabric("faults", "node-15:1", "--bit-errors", "1e-3")
+	r.eventually("trap 129", func() bool {
+		<-r.at("node-15", "smpquery", "-t", "100", "-D", "nodeinfo", "0,1").done // most of its packets are lost
+		return strings.Contains(sm.said.String(), "num:129")
+	})
 }
 
 // TestProgramsConnectByAddress runs programs of rdma_cm, which name their peers by IP address.

@@ -34,6 +34,7 @@ var packages = []debianPackage{
 	{"infiniband-diags", "/usr/sbin/ibstat"},
 	{"opensm", "/usr/sbin/opensm"},
 	{"ibutils", "/usr/bin/ibdiagnet"},
+	{"ibacm", "/usr/sbin/ibacm"},
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 

@@ -99,6 +99,12 @@ func softrdma_engine_progress(file C.uint64_t, handle C.uint32_t) C.int {
 //export softrdma_engine_flush
 func softrdma_engine_flush() { engine.Flush() }
 
+//export softrdma_engine_poll
+func softrdma_engine_poll() { engine.Poll() }
+
+//export softrdma_engine_attend
+func softrdma_engine_attend() { engine.Attend() }
+
 //export softrdma_engine_stop
 func softrdma_engine_stop() {
 	_ = engine.Close() // nobody is left who could be told

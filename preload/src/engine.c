@@ -12,12 +12,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { UNTRIED, READY, ABSENT, FORKED };
@@ -32,6 +35,8 @@ static struct {
 	engine_doorbell *doorbell;
 	engine_progress *progress;
 	engine_flush *flush;
+	engine_poll *poll;
+	engine_attend *attend;
 	engine_stop *stop;
 	int32_t *inherited;
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -127,10 +132,12 @@ static int begin(const char *file, char *why, size_t room)
 		engine.doorbell = (engine_doorbell *)dlsym(library, "softrdma_engine_doorbell");
 		engine.progress = (engine_progress *)dlsym(library, "softrdma_engine_progress");
 		engine.flush = (engine_flush *)dlsym(library, "softrdma_engine_flush");
+		engine.poll = (engine_poll *)dlsym(library, "softrdma_engine_poll");
+		engine.attend = (engine_attend *)dlsym(library, "softrdma_engine_attend");
 		engine.stop = (engine_stop *)dlsym(library, "softrdma_engine_stop");
 		engine.inherited = (int32_t *)dlsym(library, "softrdma_engine_inherited");
 	}
-	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.stop || !engine.inherited) {
+	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.poll || !engine.attend || !engine.stop || !engine.inherited) {
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
@@ -227,6 +234,55 @@ void engine_before_server(void)
 {
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) == READY && depth == 0)
 		IN_ENGINE(RUNS, engine.flush());
+}
+
+/*
+ * How long a program that waits for an event polls before it sleeps: longer after a
+ * short sleep. Where two programs wait for each other, one that sleeps answers
+ * later than the other one polls, and without this both would sleep from then on.
+ */
+#define LINGER_NS 20000
+#define LONG_LINGER_NS 100000
+static __thread int64_t patience __attribute__((tls_model("initial-exec")));
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* arrives polls for a moment, and reports whether an event of a channel came. */
+static int arrives(int fd)
+{
+	struct pollfd pf = { .fd = fd, .events = POLLIN };
+	int64_t began = now_ns();
+	int found;
+
+	while ((found = poll(&pf, 1, 0)) == 0 && now_ns() - began < LINGER_NS + patience)
+		IN_ENGINE(RUNS, engine.poll());
+	patience = 0;
+	return found;
+}
+
+ssize_t engine_event(int fd, void *buf, size_t n)
+{
+	ssize_t got;
+	int64_t began;
+	int old = errno;
+
+	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY || depth > 0 || real()->fcntl(fd, F_GETFL) & O_NONBLOCK || arrives(fd)) {
+		errno = old;
+		return real()->read(fd, buf, n);
+	}
+	IN_ENGINE(RUNS, engine.attend());
+	errno = old;
+	began = now_ns();
+	got = real()->read(fd, buf, n);
+	if (now_ns() - began < LONG_LINGER_NS)
+		patience = LONG_LINGER_NS;
+	return got;
 }
 
 __attribute__((destructor)) static void end(void)

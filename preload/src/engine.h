@@ -39,6 +39,12 @@ typedef int engine_progress(uint64_t file, uint32_t handle);
 /* flush sends what polls have left to be sent later: the program calls the server. */
 typedef void engine_flush(void);
 
+/* poll receives whatever has arrived. */
+typedef void engine_poll(void);
+
+/* attend leaves receiving to the engine's own thread, until the next poll. */
+typedef void engine_attend(void);
+
 /* stop ends the device. What is owed to peers is sent before. */
 typedef void engine_stop(void);
 

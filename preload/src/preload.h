@@ -138,6 +138,12 @@ void engine_before_server(void);
 /* engine_receive receives what may complete to a completion queue of the engine. */
 int engine_receive(int fd, uint32_t cq);
 
+/*
+ * engine_event is read on a completion channel of the engine. It receives on this thread
+ * for a moment before it sleeps. An event that comes then needs no other thread.
+ */
+ssize_t engine_event(int fd, void *buf, size_t n);
+
 /* engine_entered reports whether this thread is in the engine. */
 int engine_entered(void);
 

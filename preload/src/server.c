@@ -330,6 +330,7 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 			real()->fcntl(fds[i], F_SETFD, 0);
 		if (fds[i] < TABLE && p.place[i].kind) {
 			atomic_store(&table[fds[i]].told, 0);
+			atomic_store(&table[fds[i]].engine, in_engine(fd));
 			atomic_store(&table[fds[i]].file, p.place[i].kind);
 		}
 		if (p.place[i].width == 8)
@@ -442,8 +443,9 @@ struct async_event {
  */
 ssize_t event_read(int fd, void *buf, size_t n)
 {
-	ssize_t got = real()->read(fd, buf, n);
 	struct async_event e = { .type = DEVICE_FATAL };
+	int own = table[fd].file == FILE_CHANNEL && table[fd].engine;
+	ssize_t got = own ? engine_event(fd, buf, n) : real()->read(fd, buf, n);
 
 	if (table[fd].file == FILE_ASYNC && n >= sizeof(e)) {
 		if (got == (ssize_t)sizeof(e)) {

@@ -51,6 +51,7 @@ type Lane struct {
 	timer   schedule.Entry
 	pull    []byte // where payloads of other processes are copied to
 	message hostmem.Received
+	from    *ring         // of message
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
@@ -78,7 +79,8 @@ type Config struct {
 // A Port takes what the memory path receives.
 type Port interface {
 	// Message takes a packet or train without its ICRC. The payload is valid during the call,
-	// and no longer than m.Lent says. What the message says was not checked.
+	// and no longer than m.Lent says. If m.Unread, it has only its length, and Lane.Load copies it
+	// during the call. What the message says was not checked.
 	Message(now time.Duration, p *Path, m *hostmem.Received, payload []byte)
 
 	// Lost takes a packet or train without ICRC whose payload could not be read: the peer has

@@ -36,6 +36,10 @@ type end struct {
 }
 
 func (e *end) Message(_ time.Duration, _ *Path, m *hostmem.Received, payload []byte) {
+	if m.Unread && !e.Load(payload, 0) {
+		e.lost++
+		return
+	}
 	e.got = append(e.got, bytes.Clone(payload))
 }
 

@@ -160,6 +160,7 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 	if !ok {
 		return false
 	}
+	l.from = r
 	payload, ok := l.payload(r, m)
 	switch {
 	case ok && m.Kind == hostmem.Packet:
@@ -233,17 +234,29 @@ func (l *Lane) referred(r *ring, m *hostmem.Received) ([]byte, bool) {
 		return l.mapped(r, m)
 	}
 	b := l.private(m.Len)
-	err := r.path.Far.Pull(b, m.Ref.Addr)
-	if !r.Valid() {
-		return nil, l.revoked(m)
+	if m.Len > privateLimit && m.Kind == hostmem.Message {
+		m.Unread = true
+		return b, true
+	}
+	return b, l.Load(b, 0)
+}
+
+// Load implements machine.Source for the message that Port gets: it copies the payload, which is in
+// the peer's process, from offset off.
+func (l *Lane) Load(dst []byte, off int) bool {
+	r, m := l.from, &l.message
+	at := m.Ref.Addr + uint64(off)
+	err := r.path.Far.Pull(dst, at)
+	if !r.Intact() {
+		return l.revoked(m)
 	}
 	if err != nil {
 		r.WantCopies() // before the answer that the message is lost: its repetition is a copy
 		r.path.Far.StopPulling()
-		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(m.Len), Found: m.Ref.Addr})
-		return nil, false
+		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(len(dst)), Found: at})
+		return false
 	}
-	return b, true
+	return true
 }
 
 // private returns n bytes of this process. They are used again for the next message.

@@ -32,6 +32,13 @@ func Of(t qp.Type) (*machine.Transport, error) {
 // UD returns the transport of datagrams.
 func UD() *machine.Transport { return &table[qp.UD] }
 
+// stream is the transport of queue pairs over streams, which is iWARP's. Their machines are of
+// package stream.
+var stream = machine.Transport{Connected: true, Acknowledged: true}
+
+// Stream returns the transport of queue pairs over streams.
+func Stream() *machine.Transport { return &stream }
+
 // Makers make a lane's machines, by type of queue pair.
 type Makers [len(table)]machine.Maker
 

@@ -126,8 +126,9 @@ type Agent struct {
 	counters    []baseline  // by port
 	congestion  *congestion // nil until somebody asks for it
 	tid         uint64      // of the last trap
-	quiet       bool        // no trap is pending and no command delayed; Deadline sets it
+	quiet       bool        // no trap is pending, no command delayed and no sample taken; Deadline sets it
 	delayed     []delayedCommand
+	sample      sample
 }
 
 // A port is what a manager sets of a link.
@@ -170,6 +171,9 @@ type end struct {
 // defaultPrefix is the GID prefix of a port that no manager has set (IBTA 4.1.1).
 const defaultPrefix = 0xfe80000000000000
 
+// defaultErrors are the thresholds of errors of links.
+const defaultErrors = 8
+
 // defaultSubnetTimeout is a second.
 const defaultSubnetTimeout = 18
 
@@ -180,8 +184,10 @@ func New(c *Config, n hardware.Node) *Agent {
 	a.ports = make([]port, c.NumPorts+1)
 	a.counters = make([]baseline, c.NumPorts+1)
 	for i := range a.ports {
+		// A port starts with all that it supports, as adapters and switches do. A manager resets
+		// a link whose MTU or lanes it has to change, which counts as LinkDowned.
 		a.ports[i] = port{widthEnabled: c.Width, speedEnabled: c.Speed, extEnabled: c.ExtSpeed,
-			downDefault: smp.PhysicalPolling, neighborMTU: 1, vls: smp.VL0, hoqLife: 20, state: smp.PortDown}
+			downDefault: smp.PhysicalPolling, neighborMTU: max(c.MTU, 1), vls: max(c.VLs, smp.VL0), hoqLife: 20, localPhyErrors: defaultErrors, overrunErrors: defaultErrors, state: smp.PortDown}
 	}
 	ends := 1
 	if c.Type != smp.Switch {

@@ -127,6 +127,16 @@ func TestSwitchInfoSetsWhatIsWritable(t *testing.T) {
 	}
 }
 
+// TestPortStartsWithWhatItSupports: opensm resets links whose MTU or lanes it has to change.
+func TestPortStartsWithWhatItSupports(t *testing.T) {
+	for _, a := range []*Agent{New(adapterConfig(1), newBoard(1)), New(switchConfig(4), newBoard(4))} {
+		info := portInfo(t, a, 1, 1)
+		if info.NeighborMTU != info.MTUCap || info.OperationalVLs != info.VLCap || info.VLCap == 0 {
+			t.Errorf("%+v", info)
+		}
+	}
+}
+
 // TestPortInfoBringsAPortUp sets what opensm sets of an adapter's port.
 func TestPortInfoBringsAPortUp(t *testing.T) {
 	b := newBoard(1)
@@ -144,7 +154,7 @@ func TestPortInfoBringsAPortUp(t *testing.T) {
 	if answer, status := set(t, a, 1, smp.AttrPortInfo, 1, &info); status != 0 {
 		t.Fatalf("status %#x, %+v", status, answer)
 	}
-	want := hardware.PortConfig{LID: 4, LMC: 1, MTU: 2048, VLs: 4, HOQLife: 4096 * time.Nanosecond << 18, StallCount: 7,
+	want := hardware.PortConfig{LID: 4, LMC: 1, MTU: 2048, VLs: 4, HOQLife: 4096 * time.Nanosecond << 18, StallCount: 7, PhysicalErrors: 8,
 		Width: c.Width, Speed: c.Speed, ExtSpeed: c.ExtSpeed, DownDefault: smp.PhysicalPolling}
 	if b.configs[1] != want {
 		t.Errorf("configured %+v, expected %+v", b.configs[1], want)

@@ -28,8 +28,9 @@ func (a *Agent) takeDown(now time.Duration, in *Arrival, n int, c hardware.LinkC
 	return true
 }
 
-// Expire carries out the commands whose answers have left.
+// Expire carries out the commands whose answers have left, and starts and ends samples.
 func (a *Agent) Expire(now time.Duration) {
+	a.expireSample(now)
 	late := a.delayed
 	a.delayed = nil
 	for _, d := range late {

@@ -45,7 +45,7 @@ func FuzzAgent(f *testing.F) {
 		p.HopPointer = 3
 		seed(p, 0)
 	}
-	for _, id := range []mad.AttributeID{1, 0x12, 0x15, 0x16, 0x1c, 0x1d, 0x36} {
+	for _, id := range []mad.AttributeID{1, 0x10, 0x11, 0x12, 0x15, 0x16, 0x18, 0x1b, 0x1c, 0x1d, 0x36} {
 		p := smp.NewRouted(mad.MethodGet, id, 0, 1, 0)
 		p.Class = mad.ClassPerformance
 		seed(p, 1)

@@ -25,7 +25,7 @@ func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome 
 	case h.Method&mad.ResponseBit != 0:
 		return Local
 	case h.Class == mad.ClassPerformance:
-		h.Status = a.count(&h, (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]))
+		h.Status = a.count(now, &h, (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]))
 	case h.Class == mad.ClassCongestion:
 		if !a.control(now, in, &h, out) {
 			return Discard
@@ -43,7 +43,7 @@ func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome 
 
 // count performs a Get or Set of performance management, and returns the status
 // of the response.
-func (a *Agent) count(h *mad.Header, data *[perf.DataLen]byte) uint16 {
+func (a *Agent) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
 	switch {
 	case h.ClassVersion != perf.ClassVersion:
 		return mad.StatusVersion
@@ -55,6 +55,10 @@ func (a *Agent) count(h *mad.Header, data *[perf.DataLen]byte) uint16 {
 		clear(data[:])
 		c.Put((*[mad.ClassPortInfoLen]byte)(data[:]))
 		return mad.StatusOK
+	case h.Attribute == perf.AttrPortSamplesControl:
+		return a.samplesControl(now, h, data)
+	case h.Attribute == perf.AttrPortSamplesResult:
+		return a.samplesResult(now, h, data)
 	}
 	table := perf.Counters(h.Attribute)
 	if table == nil {
@@ -136,6 +140,10 @@ func counter(c *hardware.Counters, id mad.AttributeID, i int) *uint64 {
 		return [...]*uint64{&c.LocalPhysicalErrors, &c.Malformed, &c.BufferOverruns, &c.DLIDMapping, &c.VLMapping, &c.LoopingDLID}[i]
 	case perf.AttrXmitDiscardDetails:
 		return [...]*uint64{&c.InactiveDiscards, &c.NeighborMTU, &c.LifeTimeDiscards, &c.HOQDiscards}[i]
+	case perf.AttrFlowControl:
+		return [...]*uint64{&c.FlowXmit, &c.FlowRcv}[i]
+	case perf.AttrVLFlowControlErrors:
+		return &c.VLFlowControlErrors[i]
 	case perf.AttrXmitDataSL:
 		return &c.SLXmitData[i]
 	case perf.AttrRcvDataSL:

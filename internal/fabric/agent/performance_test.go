@@ -2,6 +2,7 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/wire/mad"
@@ -92,6 +93,88 @@ func TestCountersOfAllPorts(t *testing.T) {
 	count(t, a, mad.MethodSet, perf.AttrPortCountersExtended, perf.AllPorts, 0xff)
 	if got := value(t, a, perf.AttrPortCountersExtended, perf.AllPorts, "PortXmitPkts"); got != 0 {
 		t.Errorf("%d packets after the Set, expected 0", got)
+	}
+}
+
+// ask1 sends a packet of performance management with data, at a time.
+func ask1(t *testing.T, a *Agent, now time.Duration, method uint8, id mad.AttributeID, data *[perf.DataLen]byte) (answer *[perf.DataLen]byte, status uint16) {
+	t.Helper()
+	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerformance, ClassVersion: 1, Method: method, TID: 3, Attribute: id}
+	var b [mad.Len]byte
+	h.Put(&b)
+	copy(b[perf.DataAt:], data[:])
+	var out Departure
+	if o := a.Receive(now, &Arrival{Port: 1, SLID: 7, DLID: 3, QPN: 1, SourceQPN: 1, PKey: 0xffff, MAD: &b}, &out); o != Send {
+		t.Fatalf("%v", o)
+	}
+	h.Parse(&out.MAD)
+	return (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]), h.Status
+}
+
+// TestSampleCountsWithinItsInterval: the sample waits 1 µs and takes 2 µs.
+func TestSampleCountsWithinItsInterval(t *testing.T) {
+	b := newBoard(2)
+	a := New(switchConfig(2), b)
+	b.counters[2].XmitPackets = 100
+	c := perf.SamplesControl{Port: 2, Start: 250, Interval: 500, Tag: 77, Select: [perf.SampleCounters]perf.Quantity{perf.SampleXmitPackets, perf.SampleRcvData, perf.SampleNothing}}
+	var data [perf.DataLen]byte
+	c.Put(&data)
+	start := time.Second
+	set, status := ask1(t, a, start, mad.MethodSet, perf.AttrPortSamplesControl, &data)
+	var got perf.SamplesControl
+	if got.Parse(set); status != 0 || got.Status != perf.SampleStarted || got.Port != 2 || got.Tag != 77 || got.Interval != 500 || got.Width != perf.CounterWidth32 {
+		t.Fatalf("status %#x, %+v", status, got)
+	}
+	if d := a.Deadline(); d != start+time.Microsecond {
+		t.Fatalf("deadline %v", d)
+	}
+	b.counters[2].XmitPackets = 110 // before the interval
+	a.Expire(start + time.Microsecond)
+	b.counters[2].XmitPackets, b.counters[2].RcvData = 115, 9
+	result := func(now time.Duration) (r perf.SamplesResult) {
+		d, status := ask1(t, a, now, mad.MethodGet, perf.AttrPortSamplesResult, new([perf.DataLen]byte))
+		if status != 0 {
+			t.Fatalf("status %#x", status)
+		}
+		r.Parse(d)
+		return r
+	}
+	if r := result(start + 2*time.Microsecond); r.Status != perf.SampleRunning || r.Tag != 77 {
+		t.Errorf("during the sample: %+v", r)
+	}
+	c.Tag = 78
+	c.Put(&data)
+	again, _ := ask1(t, a, start+2*time.Microsecond, mad.MethodSet, perf.AttrPortSamplesControl, &data)
+	if got.Parse(again); got.Tag != 77 || got.Status != perf.SampleRunning {
+		t.Errorf("a Set during the sample: %+v", got)
+	}
+	if d := a.Deadline(); d != start+3*time.Microsecond {
+		t.Errorf("deadline %v", d)
+	}
+	a.Expire(start + 3*time.Microsecond)
+	b.counters[2].XmitPackets = 1000 // after the interval
+	if r := result(start + time.Minute); r.Status != perf.SampleDone || r.Counters != [perf.SampleCounters]uint32{5, 9} {
+		t.Errorf("%+v", r)
+	}
+	if d := a.Deadline(); d != Never {
+		t.Errorf("deadline %v after the sample", d)
+	}
+}
+
+func TestSampleRefusals(t *testing.T) {
+	a := New(switchConfig(2), newBoard(2))
+	for name, c := range map[string]perf.SamplesControl{
+		"port":     {Port: 3},
+		"quantity": {Port: 1, Select: [perf.SampleCounters]perf.Quantity{perf.SampleXmitWait + 1}},
+	} {
+		var data [perf.DataLen]byte
+		c.Put(&data)
+		if _, status := ask1(t, a, 0, mad.MethodSet, perf.AttrPortSamplesControl, &data); status != mad.StatusInvalid {
+			t.Errorf("%s: status %#x", name, status)
+		}
+	}
+	if _, status := ask1(t, a, 0, mad.MethodSet, perf.AttrPortSamplesResult, new([perf.DataLen]byte)); status != mad.StatusMethodAttribute {
+		t.Errorf("Set of the result: status %#x", status)
 	}
 }
 

@@ -212,7 +212,7 @@ func (a *Agent) configure(n int) {
 	c := &q.config
 	c.MTU, c.VLs, c.HOQLife, c.StallCount = q.neighborMTU.Bytes(), q.vls.Count(), lifetime(q.hoqLife), q.stallCount
 	c.Width, c.Speed, c.DownDefault = q.widthEnabled, q.speedEnabled, q.downDefault
-	c.ExtSpeed = q.extEnabled
+	c.ExtSpeed, c.PhysicalErrors = q.extEnabled, q.localPhyErrors
 	if q.extEnabled == smp.ExtSpeedNone {
 		c.ExtSpeed = 0
 	}

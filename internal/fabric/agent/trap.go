@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -11,6 +12,9 @@ import (
 // Numbers of the traps that nodes send (IBTA 14.2.5.1).
 const (
 	TrapLinkState      = 128
+	TrapLinkIntegrity  = 129
+	TrapBufferOverrun  = 130
+	TrapFlowControl    = 131
 	TrapCapabilityMask = 144
 	TrapMKey           = 256
 	TrapPKey           = 257
@@ -26,7 +30,8 @@ const (
 	pkeyViolation
 	qkeyViolation
 	switchPKeyViolation
-	trapKinds
+	linkErrors // and one for each hardware.LinkError
+	trapKinds  = linkErrors + int(hardware.LinkErrors)
 )
 
 // trapRepeats is how often a trap is sent that nobody represses. A manager that
@@ -71,8 +76,8 @@ func (a *Agent) Deadline() time.Duration {
 	if a.quiet {
 		return Never
 	}
-	first := Never
-	a.quiet = len(a.delayed) == 0
+	first := a.sampleDeadline()
+	a.quiet = len(a.delayed) == 0 && first == Never
 	for i := range a.delayed {
 		first = min(first, a.delayed[i].due)
 	}
@@ -157,6 +162,17 @@ func (a *Agent) LinkChanged(now time.Duration, n int) {
 	notice := mad.Notice{Type: mad.NoticeUrgent, Number: TrapLinkState}
 	binary.BigEndian.PutUint16(notice.Details[0:], a.ends[0].lid)
 	a.raise(now, 0, linkState, notice)
+}
+
+// LinkFailed reports an error of a link, which stays up.
+func (a *Agent) LinkFailed(now time.Duration, n int, e hardware.LinkError) {
+	if !a.valid(n) || n == 0 || e >= hardware.LinkErrors {
+		return
+	}
+	notice := mad.Notice{Type: mad.NoticeUrgent, Number: TrapLinkIntegrity + uint16(e)}
+	binary.BigEndian.PutUint16(notice.Details[2:], a.ends[a.endPort(n)].lid)
+	notice.Details[4] = uint8(n)
+	a.raise(now, a.endPort(n), linkErrors+int(e), notice)
 }
 
 // SetCapability sets or clears bits of an end port's capability mask, as when a

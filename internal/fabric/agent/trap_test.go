@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -155,5 +156,23 @@ func TestTrapWaitsUntilThePortCanSend(t *testing.T) {
 	var out Departure
 	if o, ok := a.Trap(0, &out); !ok || o != Local {
 		t.Errorf("to a manager at the same port: %v, %v", o, ok)
+	}
+}
+
+func TestTrapsOfLinksInTroubleNameThePort(t *testing.T) {
+	a, _ := managed(t)
+	for e, number := range map[hardware.LinkError]uint16{hardware.LinkIntegrity: 129, hardware.BufferOverrun: 130, hardware.FlowControlUpdate: 131} {
+		a.LinkFailed(time.Hour, 3, e)
+		var out Departure
+		o, ok := a.Trap(time.Hour, &out)
+		_, n := notice(t, &out)
+		if !ok || o != Send || n.Number != number || n.Type != mad.NoticeUrgent || binary.BigEndian.Uint16(n.Details[2:]) != 3 || n.Details[4] != 3 {
+			t.Errorf("%v, %v: %+v", o, ok, n)
+		}
+	}
+	a.LinkFailed(time.Hour, 9, hardware.LinkIntegrity)
+	var out Departure
+	if _, ok := a.Trap(time.Hour, &out); ok {
+		t.Error("a trap of a port that the node does not have")
 	}
 }

@@ -111,6 +111,8 @@ func FuzzMessages(f *testing.F) {
 		f.Add(m)
 	}
 	f.Add(append([]byte{byte(Find)}, make([]byte, 16)...))
+	v := Violation{QKey: true, Global: true, Key: 5, SLID: 1, DLID: 2, SL: 3, SourceQPN: 4, DestinationQPN: 6, Source: mad.GID{7}, Destination: mad.GID{8}}
+	f.Add(v.Message())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) == 0 {
 			return // the end of a connection
@@ -120,6 +122,9 @@ func FuzzMessages(f *testing.F) {
 		}
 		if a.Parse(b) == nil && !bytes.Equal(a.Message()[1:], b[1:]) {
 			t.Errorf("arrival %x", b)
+		}
+		if v.Parse(b) == nil && !bytes.Equal(v.Message()[1:], b[1:]) {
+			t.Errorf("violation %x", b)
 		}
 		if ip, err := ParseAddr(b); (err == nil) != (len(b) == 17) || err == nil && ip.As16() != [16]byte(b[1:]) {
 			t.Errorf("address %x: %v, %v", b, ip, err)

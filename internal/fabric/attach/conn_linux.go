@@ -71,18 +71,18 @@ func (c *Conn) Peer() (pid int, uid uint32) {
 	return pid, uid
 }
 
-// HungUp reports whether the other end has closed the connection, or this one has.
-func (c *Conn) HungUp() bool {
+// HungUp reports whether the other end is closed, though messages of it may wait to be received.
+func (c *Conn) HungUp() (yes bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return true
 	}
-	list := []unix.PollFd{{Events: unix.POLLRDHUP}}
 	err = raw.Control(func(fd uintptr) {
-		list[0].Fd = int32(fd)
-		_, _ = unix.Poll(list, 0) // without an answer it has not
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		_, _ = unix.Poll(p, 0)
+		yes = p[0].Revents != 0
 	})
-	return err != nil || list[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) != 0
+	return yes || err != nil
 }
 
 // rights returns all descriptors of control messages.

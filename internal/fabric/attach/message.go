@@ -30,6 +30,8 @@ const (
 
 	Find  // program: 16 bytes, the IP address of a port; it may begin a connection
 	Found // fabric: 16 bytes, the GID of that port, and the end
+
+	Violated // program: a Violation
 )
 
 // MaxMessage is the length of the longest message.

@@ -28,6 +28,9 @@ type Port struct {
 	done    chan struct{}
 	closed  sync.Once
 
+	refused   chan *Violation // for report
+	reporting atomic.Bool     // report runs
+
 	mu       sync.Mutex // watchers, last, conn, bell, sm
 	watchers map[int]func(old, now *Info, e Event)
 	last     int
@@ -45,7 +48,7 @@ func Open(ctx context.Context, address string) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{address: a, done: make(chan struct{}), watchers: make(map[int]func(*Info, *Info, Event))}
+	p := &Port{address: a, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
 	p.life, p.end = context.WithCancel(context.Background())
 	p.info.Store(&Info{Fabric: a.Fabric, Node: a.Node, Port: a.Port})
 	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {
@@ -57,6 +60,39 @@ func Open(ctx context.Context, address string) (*Port, error) {
 	}
 	go p.run()
 	return p, nil
+}
+
+// maxRefused is the number of violations that may wait for the fabric. More are not reported.
+const maxRefused = 64
+
+// Violated tells the fabric of a packet that the program's adapter has refused. It does not
+// wait.
+func (p *Port) Violated(v *Violation) {
+	select {
+	case p.refused <- v:
+	default:
+	}
+	if p.reporting.CompareAndSwap(false, true) {
+		go p.report()
+	}
+}
+
+// report sends what Violated leaves, until nothing is left.
+func (p *Port) report() {
+	for {
+		select {
+		case v := <-p.refused:
+			if c := p.connection(); c != nil {
+				_ = c.Send(v.Message()) // the fabric may have gone
+			}
+			continue
+		default:
+		}
+		p.reporting.Store(false)
+		if len(p.refused) == 0 || !p.reporting.CompareAndSwap(false, true) {
+			return
+		}
+	}
 }
 
 // Info returns what the port is now.

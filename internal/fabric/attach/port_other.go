@@ -41,6 +41,9 @@ func (p *Port) HandleMAD(func(*Arrival) bool) {}
 // SendMAD fails.
 func (p *Port) SendMAD(*Departure) error { return errSystem }
 
+// Violated does nothing.
+func (p *Port) Violated(*Violation) {}
+
 // SetSM fails.
 func (p *Port) SetSM(bool) error { return errSystem }
 

@@ -79,6 +79,17 @@ func (c LinkCommand) String() string {
 	return "unknown link command"
 }
 
+// A LinkError is what is wrong with a link that stays up (IBTA 7.12.2, 14.2.5.1).
+type LinkError uint8
+
+// The errors of links.
+const (
+	LinkIntegrity     LinkError = iota // more physical errors than the threshold allows
+	BufferOverrun                      // the neighbor disregards its credits
+	FlowControlUpdate                  // no grant of credit within the time of the watchdog
+	LinkErrors                         // how many there are
+)
+
 // Unlimited is a HOQLife or LifeTime that never ends.
 const Unlimited time.Duration = 1<<63 - 1
 
@@ -95,6 +106,7 @@ type PortConfig struct {
 	HighLimit         uint8         // units of 4,096 bytes of high-priority packets; 0: one packet, 255: no limit
 	HOQLife           time.Duration // how long a packet may wait at the head of its lane
 	StallCount        uint8         // consecutive discards for HOQLife after which the lane stalls
+	PhysicalErrors    uint8         // threshold of LinkIntegrity
 	Width             smp.Width     // enabled, for the next training
 	Speed             smp.Speed
 	ExtSpeed          smp.ExtSpeed
@@ -138,6 +150,8 @@ type Counters struct {
 	LocalPhysicalErrors, Malformed      uint64 // parts of RcvErrors
 	BufferOverruns                      uint64
 	DLIDMapping, VLMapping, LoopingDLID uint64 // parts of RcvSwitchRelayErrors
+	FlowXmit, FlowRcv                   uint64 // link packets
 	SLXmitData, SLRcvData               [16]uint64
 	VLXmitWait                          [16]uint64
+	VLFlowControlErrors                 [16]uint64 // times without a grant of credit
 }

@@ -78,7 +78,7 @@ type attachment struct {
 	ringer *hostmem.Ringer // rings the program's
 	outbox *outbox
 	ended  bool
-	gone   chan struct{} // closed when the port is free for another program
+	gone   chan struct{} // closed when the port is free again
 
 	hot     bool // in Fabric.hot
 	in      [fabric.Levels]input
@@ -281,8 +281,8 @@ func (f *Fabric) describe(at topology.End) attach.Info {
 	return i
 }
 
-// attach gives a port to a program, and returns what the port is.
-func (f *Fabric) attach(a *attachment) (attach.Info, error) {
+// attach gives a port to a program, and returns what the port is, or who has it.
+func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err error) {
 	p := f.programs[a.at.Node]
 	if p == nil {
 		p = &program{fabric: f, node: a.at.Node, ports: make([]*attachment, len(f.config.Fabric.Nodes[a.at.Node].Ports))}
@@ -291,7 +291,7 @@ func (f *Fabric) attach(a *attachment) (attach.Info, error) {
 	}
 	if held := p.ports[a.at.Port]; held != nil {
 		name := attach.Address{Fabric: f.config.Name, Node: f.config.Fabric.Name(a.at.Node), Port: uint8(a.at.Port)}
-		return attach.Info{}, &reason.Error{
+		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
 			Text:   fmt.Sprintf("process %d is attached to it: share the port by softrdma daemon -d ib:%v", held.pid, name),
 		}
@@ -299,32 +299,7 @@ func (f *Fabric) attach(a *attachment) (attach.Info, error) {
 	p.ports[a.at.Port] = a
 	a.info = f.describe(a.at)
 	f.heat(a)
-	return a.info, nil
-}
-
-// drainLimit is how long a fabric goes on sending what an ended program has sent. It is several
-// times what a link takes for full rings, unless the receivers give no credit.
-const drainLimit = 2 * time.Millisecond
-
-// detach takes a program from its port, after what the program has sent. What waits for it is
-// dropped.
-func (f *Fabric) detach(a *attachment) {
-	for now, end := f.now(), f.now()+drainLimit; now < end && (a.pull(now) || a.refused() != 0); now = f.now() {
-		f.subnet.RunAhead(now, now+ahead)
-		f.ring()
-	}
-	f.cool(a)
-	a.ended = true
-	f.programs[a.at.Node].ports[a.at.Port] = nil
-	for i := range a.in {
-		if x := a.in[i].frame; x != nil {
-			f.subnet.Pool().Recycle(x)
-		}
-	}
-	now := f.now()
-	f.subnet.Resume(now, a.at)
-	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
-	f.subnet.Wake(a.at.Node)
+	return a.info, nil, nil
 }
 
 // free frees what the loop does not use any more.
@@ -343,6 +318,23 @@ func (a *attachment) sendMAD(d *attach.Departure) {
 	a.fabric.subnet.SendMAD(a.fabric.now(), a.at.Node, &agent.Departure{
 		Port: a.at.Port, SLID: lid, DLID: d.DLID, SL: d.SL, QPN: smp.QPN, SourceQPN: smp.QPN, PKey: smp.DefaultPKey, MAD: d.MAD,
 	})
+}
+
+// violated counts and reports a packet that the program's adapter has refused for its key.
+func (a *attachment) violated(v *attach.Violation) {
+	if a.ended {
+		return
+	}
+	x := agent.Violation{SLID: v.SLID, DLID: v.DLID, SL: v.SL, SourceQPN: v.SourceQPN, DestinationQPN: v.DestinationQPN, Key: v.Key,
+		Global: v.Global, Source: v.Source, Destination: v.Destination}
+	g := a.fabric.subnet.Agent(a.at.Node)
+	if v.QKey {
+		g.QKeyViolation(a.fabric.now(), a.at.Port, &x)
+	} else {
+		g.PKeyViolation(a.fabric.now(), a.at.Port, &x)
+	}
+	a.fabric.subnet.Wake(a.at.Node)
+	a.changed()
 }
 
 func (a *attachment) setSM(on bool) {

@@ -133,11 +133,9 @@ func (f *Fabric) serve(c *attach.Conn, begun func()) {
 	if a == nil {
 		return
 	}
-	f.serving.Go(a.outbox.run)
 	for f.receive(c, a) == nil {
 	}
 	f.call(func() { f.detach(a) })
-	close(a.gone)
 	_ = a.free()
 }
 
@@ -194,6 +192,12 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 		a.bell.Close()
 		return nil, errors.Join(err, ringer.Close(), end.Close())
 	}
+	welcomed := make(chan struct{})
+	f.serving.Go(func() { // all that serves the program runs when it is welcomed
+		<-welcomed
+		a.outbox.run()
+	})
+	defer close(welcomed)
 	m, err := attach.AppendJSON(attach.Welcome, attach.InfoBody{Info: info})
 	if err == nil {
 		err = c.SendBell(m, a.bell, end.FD())
@@ -206,22 +210,20 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 	return a, nil
 }
 
-// take attaches a program to its port. It first waits for the end of a program that has hung up
-// there, of which the loop may not know yet.
+// take gives a port to a program. If the one that has it has ended, but the loop has not heard
+// of it yet, it waits for that.
 func (f *Fabric) take(a *attachment) (info attach.Info, err error) {
 	for {
-		var before *attachment
+		var held *attachment
 		err = net.ErrClosed
-		f.call(func() {
-			info, err = f.attach(a)
-			before = f.programs[a.at.Node].ports[a.at.Port]
-		})
-		if before == nil || before == a || !before.outbox.conn.HungUp() {
+		f.call(func() { info, held, err = f.attach(a) })
+		if held == nil || !held.outbox.conn.HungUp() {
 			return info, err
 		}
 		select {
-		case <-before.gone:
+		case <-held.gone:
 		case <-f.ended:
+			return info, err
 		}
 	}
 }
@@ -248,6 +250,12 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 	case k == attach.SetSM && len(b) == 2 && b[1] <= 1:
 		on := b[1] == 1
 		f.post(func() { a.setSM(on) })
+	case k == attach.Violated:
+		v := new(attach.Violation)
+		if err := v.Parse(b); err != nil {
+			return err
+		}
+		f.post(func() { a.violated(v) })
 	default:
 		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
 	}

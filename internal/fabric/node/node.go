@@ -45,6 +45,9 @@ type Config struct {
 	// The frame stays the node's. It may be nil.
 	Violated func(port int, frame []byte)
 
+	// Failed is called when a link that stays up has an error.
+	Failed func(port int, e hardware.LinkError)
+
 	// Changed is called when the link state of a port has changed. It may be nil. It calls no
 	// method of the node that changes something.
 	Changed func(port int)
@@ -82,7 +85,7 @@ func New(c Config) *Node {
 	}
 	n := &Node{config: c, ports: make([]*port.Port, c.Ports+1), hosts: make([]*port.Host, c.Ports+1),
 		refused: make([]bool, c.Ports+1), lanes: make([][]uint64, c.Ports+1), lifeTime: hardware.Unlimited}
-	n.env = port.Env{Pool: c.Pool, Dropped: c.Dropped, Violated: c.Violated, Changed: c.Changed}
+	n.env = port.Env{Pool: c.Pool, Dropped: c.Dropped, Violated: c.Violated, Failed: c.Failed, Changed: c.Changed}
 	n.tables.init(c.Ports)
 	n.zero.partitions = []uint16{smp.DefaultPKey}
 	for i := 1; i <= c.Ports; i++ {

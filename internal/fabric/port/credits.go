@@ -3,6 +3,7 @@ package port
 import (
 	"time"
 
+	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
@@ -22,11 +23,12 @@ func (p *Port) receiveGrant(now time.Duration, frame []byte) {
 		return
 	}
 	p.env.Pool.Recycle(frame)
+	p.Counters.FlowRcv++
 	if int(f.VL) >= len(p.lanes) { // the peer has more lanes
 		return
 	}
 	l := &p.lanes[f.VL]
-	l.limit = f.Limit
+	l.limit, l.heard = f.Limit, now
 	if l.received != f.Sent { // packets were lost on the link: their credits are free again
 		l.received = f.Sent
 	}
@@ -81,6 +83,7 @@ func (p *Port) sendGrant(now time.Duration) []byte {
 	f := ib.FlowControl{Op: p.operation(), VL: uint8(vl), Sent: l.sent, Limit: l.told}
 	f.Put(frame)
 	p.occupy(now, ib.FlowControlLen)
+	p.Counters.FlowXmit++
 	return frame
 }
 
@@ -105,6 +108,29 @@ func (p *Port) refreshGrants(now time.Duration) {
 		if p.lanes[i].refreshed+p.every <= now {
 			p.grants |= 1 << i
 		}
+		p.watch(now, i)
+	}
+}
+
+// watchdogPeriods is the time of the flow control update watchdog in refresh periods. IBTA
+// 7.9.4 has 400,000 symbol times, and 65,536 for the refresh.
+const watchdogPeriods = 6
+
+// watch reports a lane for which the neighbor has not granted credit for long. The link stays
+// up: a real one would train again.
+func (p *Port) watch(now time.Duration, vl int) {
+	l := &p.lanes[vl]
+	if p.link.State != smp.PortActive || now-l.heard < watchdogPeriods*p.every {
+		return
+	}
+	l.heard = now
+	p.Counters.VLFlowControlErrors[vl]++
+	p.failed(hardware.FlowControlUpdate)
+}
+
+func (p *Port) failed(e hardware.LinkError) {
+	if p.env.Failed != nil {
+		p.env.Failed(p.number, e)
 	}
 }
 
@@ -113,6 +139,9 @@ func (p *Port) refreshGrants(now time.Duration) {
 func (p *Port) SetRefresh(now, every time.Duration) {
 	p.refresh = every
 	p.setRate()
+	for i := range p.lanes {
+		p.lanes[i].heard = now
+	}
 	if p.link.Physical == smp.PhysicalLinkUp {
 		p.grants |= 1<<p.config.VLs - 1
 	}

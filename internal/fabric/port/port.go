@@ -61,6 +61,9 @@ type Env struct {
 	// which leaves the frame to the port. It may be nil.
 	Violated func(port int, frame []byte)
 
+	// Failed is called when a link that stays up has an error. It may be nil.
+	Failed func(port int, e hardware.LinkError)
+
 	// Changed is called after the link state of a port has changed. It may be nil.
 	Changed func(port int)
 }
@@ -81,6 +84,7 @@ type lane struct {
 	discards  uint8         // in a row, for their time at the head of the queue
 	stalled   time.Duration // until when all packets are discarded
 	refreshed time.Duration // when the last grant left
+	heard     time.Duration // when the last grant came
 }
 
 // A Port is one port. Its methods keep its deadline in Env.Schedule.
@@ -102,6 +106,8 @@ type Port struct {
 	every      time.Duration // refresh of the link at its speed
 	instant    bool
 	noVCRC     bool
+
+	marginal int // packets with physical errors, less those without that followed
 
 	waiting uint16 // data lanes with packets to send
 	grants  uint16 // data lanes with a grant to send
@@ -130,8 +136,8 @@ func New(env *Env, c Config) *Port {
 	p := &Port{number: c.Number, env: env, timer: Timer{Port: c.Number}, lanes: make([]lane, min(c.VLs, MaxVLs)),
 		buffer: min(max(c.Buffer, minBuffer), MaxBuffer), room: c.Management, refresh: c.Refresh, instant: c.Instant, noVCRC: c.NoVCRC,
 		partitions: []uint16{smp.DefaultPKey}, waits: -1}
-	p.config = hardware.PortConfig{MTU: maxMTU, VLs: 1, HOQLife: hardware.Unlimited,
-		Width: smp.WidthAsSupported, Speed: smp.SpeedAsSupported, ExtSpeed: smp.ExtSpeedAsSupported, DownDefault: smp.PhysicalPolling}
+	p.config = hardware.PortConfig{MTU: maxMTU, VLs: min(c.VLs, MaxVLs), HOQLife: hardware.Unlimited,
+		Width: smp.WidthAsSupported, PhysicalErrors: 8, Speed: smp.SpeedAsSupported, ExtSpeed: smp.ExtSpeedAsSupported, DownDefault: smp.PhysicalPolling}
 	p.link = hardware.Link{State: smp.PortDown, Physical: smp.PhysicalPolling}
 	return p
 }

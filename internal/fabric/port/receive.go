@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
@@ -50,6 +51,7 @@ func (p *Port) check(h *ib.LRH, frame []byte) reason.Detail {
 	if want, found := p.vcrc(frame); want != found {
 		p.Counters.LocalPhysicalErrors++
 		p.Counters.SymbolErrors++
+		p.physicalError()
 		return reason.Detail{Reason: reason.FabricVCRC, Expected: uint64(want), Found: uint64(found)}
 	}
 	p.Counters.Malformed++ // unless it proves well-formed
@@ -92,7 +94,18 @@ func (p *Port) passBy(now time.Duration, h *ib.LRH) {
 	p.reschedule(now)
 }
 
+// physicalError counts a packet with a physical error against those without. More than the
+// threshold are an error of the link's integrity (IBTA 7.12.2).
+func (p *Port) physicalError() {
+	if p.marginal++; p.marginal > int(p.config.PhysicalErrors) {
+		p.marginal = 0
+		p.Counters.LocalLinkIntegrityErrors++
+		p.failed(hardware.LinkIntegrity)
+	}
+}
+
 func (p *Port) countReceived(h *ib.LRH) {
+	p.marginal = max(p.marginal-1, 0)
 	c := &p.Counters
 	c.RcvPackets++
 	c.RcvData += uint64(h.Words)
@@ -121,6 +134,7 @@ func (p *Port) receiveData(now time.Duration, k *Packet) *Packet {
 		p.Counters.ExcessiveBufferOverruns++
 		p.Counters.BufferOverruns++
 		p.Counters.RcvErrors++
+		p.failed(hardware.BufferOverrun)
 		p.drop(now, k, reason.Detail{Reason: reason.FabricOverrun, Expected: uint64(p.buffer), Found: uint64(l.occupied + k.blocks)})
 		return nil
 	}

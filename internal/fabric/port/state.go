@@ -26,7 +26,7 @@ func (p *Port) Connect(now time.Duration, l hardware.Link) {
 	p.setRate()
 	p.busy, p.carry, p.grants = now, 0, 0
 	for i := range p.lanes {
-		p.lanes[i] = lane{blocked: -1, occupied: p.lanes[i].occupied}
+		p.lanes[i] = lane{blocked: -1, occupied: p.lanes[i].occupied, heard: now}
 		p.grants |= 1 << i
 	}
 	p.changed(now)

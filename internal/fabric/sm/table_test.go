@@ -188,11 +188,21 @@ func TestTablesOfPortsAreReadFromTheNodes(t *testing.T) {
 	n.keys[[2]int{1, 0}] = smp.PKeyTable{0xffff, 0x8001}
 	n.lanes[[2]int{1, 1}] = smp.SLtoVL{3, 1, 4}
 	n.weights[[2]int{1, smp.ArbitrationHigh}] = smp.VLArbitration{{VL: 2, Weight: 9}}
+	if h, _ := c.request(mad.MethodGetTable, sa.AttrPKeyTableRecord, 0, 0, &sa.PKeyTableRecord{}); h.MAD.Status != sa.StatusInvalid {
+		t.Errorf("partitions for an untrusted query: status %#x", h.MAD.Status)
+	}
+	c.key = c.m.config.AdministrationKey
 	if r := tableOf(c, sa.AttrPKeyTableRecord, 0, 1, sa.PKeyTableRecord{LID: c.lid}); len(r) == 0 || r[0].Table[1] != 0x8001 || r[0].Port != 1 {
 		t.Errorf("partitions: %+v", r)
 	}
 	if r := tableOf(c, sa.AttrSLtoVLRecord, 0, 1, sa.SLtoVLRecord{LID: c.lid}); len(r) != 1 || r[0].Table != (smp.SLtoVL{3, 1, 4}) {
 		t.Errorf("lanes: %+v", r)
+	}
+	if r := tableOf(c, sa.AttrSLtoVLRecord, 0, 7, sa.SLtoVLRecord{LID: c.lid}); len(r) != 1 || r[0].Out != 1 {
+		t.Errorf("lanes of an adapter's port 0: %+v", r)
+	}
+	if r := tableOf(c, sa.AttrVLArbitrationRecord, 0, 7, sa.VLArbitrationRecord{LID: c.lid, Block: smp.ArbitrationHigh}); len(r) != 1 || r[0].Port != 1 {
+		t.Errorf("weights of an adapter's port 0: %+v", r)
 	}
 	const lidAndBlock = 1 | 1<<2
 	if r := tableOf(c, sa.AttrVLArbitrationRecord, 0, lidAndBlock, sa.VLArbitrationRecord{LID: c.lid, Block: smp.ArbitrationHigh}); len(r) != 1 || r[0].Table[0].Weight != 9 {

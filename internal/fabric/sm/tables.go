@@ -1,6 +1,8 @@
 package sm
 
 import (
+	"encoding/binary"
+
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/sa"
@@ -23,6 +25,11 @@ type block struct {
 func (m *Manager) readTables(q *query) {
 	attribute := map[mad.AttributeID]mad.AttributeID{sa.AttrSLtoVLRecord: smp.AttrSLtoVL, sa.AttrVLArbitrationRecord: smp.AttrVLArbitration,
 		sa.AttrPKeyTableRecord: smp.AttrPKeyTable, sa.AttrGUIDInfoRecord: smp.AttrGUIDInfo}[q.header.MAD.Attribute]
+	if q.header.MAD.Attribute == sa.AttrPKeyTableRecord && !q.trusted { // IBTA 15.4.1.1: of trusted queries alone
+		m.refuse(q, sa.StatusInvalid)
+		return
+	}
+	q.portOfAdapter(m)
 	var blocks []block
 	m.eachEnd(func(e topology.End, n *node) {
 		for _, b := range m.blocks(q.header.MAD.Attribute, e, n) {
@@ -59,6 +66,27 @@ func (m *Manager) readTables(q *query) {
 
 // places are the components of the LID, the ports and the block in records of tables.
 const places = 1<<3 - 1
+
+// portOfAdapter gives a query of an adapter's port its number. Such queries have 0, because the
+// LID names the port already (IBTA 15.2.5.8, 15.2.5.9).
+func (q *query) portOfAdapter(m *Manager) {
+	const hasLID, hasPort, hasOut = 1 << 0, 1 << 1, 1 << 2
+	e, ok := m.findLID(binary.BigEndian.Uint16(q.data[:]))
+	if !ok || q.header.ComponentMask&hasLID == 0 || m.view[e.Node].isSwitch() {
+		return
+	}
+	at, component := 2, uint64(hasPort)
+	switch q.header.MAD.Attribute {
+	case sa.AttrVLArbitrationRecord:
+	case sa.AttrSLtoVLRecord:
+		at, component = 3, hasOut
+	default:
+		return
+	}
+	if q.header.ComponentMask&component != 0 && q.data[at] == 0 {
+		q.data[at] = uint8(e.Port)
+	}
+}
 
 // names reports whether the places that a query names are those of a record.
 func (q *query) names(r sa.Record) bool {

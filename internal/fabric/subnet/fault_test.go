@@ -42,3 +42,32 @@ func TestFaultsOfACable(t *testing.T) {
 		}
 	}
 }
+
+// A lane whose grants are lost, and a cable that changes most packets, count as errors of the
+// link, which stays up. A good cable counts none.
+func TestLinksInTroubleCount(t *testing.T) {
+	r := newManaged(t, "star:2")
+	at := topology.End{Node: r.ends[1], Port: 1}
+	far := r.config.Fabric.Port(at).Peer
+	counts := func() (watchdog, integrity uint64) {
+		c := r.Node(far.Node).Counters(far.Port)
+		return c.VLFlowControlErrors[0], c.LocalLinkIntegrityErrors
+	}
+	r.SetFaults(r.now, at, Faults{CreditLoss: 1})
+	r.Run(r.now + 10*faultRefresh)
+	if w, i := counts(); w != 1 || i != 0 {
+		t.Errorf("without grants: %d times for the watchdog, %d for the integrity", w, i)
+	}
+	r.SetFaults(r.now, at, Faults{BitErrors: .01})
+	for range 10 {
+		r.get(r.ends[1], []uint8{1}, smp.AttrNodeInfo, 0)
+	}
+	if w, i := counts(); w != 1 || i != 1 {
+		t.Errorf("with changed packets: %d times for the watchdog, %d for the integrity", w, i)
+	}
+	r.SetFaults(r.now, at, Faults{})
+	r.Run(r.now + 20*faultRefresh)
+	if w, i := counts(); w != 1 || i != 1 || r.Node(far.Node).Link(far.Port).State != smp.PortActive {
+		t.Errorf("over a good cable: %d times for the watchdog, %d for the integrity", w, i)
+	}
+}

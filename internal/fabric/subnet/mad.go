@@ -105,6 +105,10 @@ func (s *Subnet) receiveMAD(m *member, port int, frame []byte) (program bool) {
 	}
 	if p.DestQPN == mad.GSIQPN && p.DETH.QKey != mad.GSIQKey { // IBTA 10.2.5
 		s.drop(m, port, reason.Detail{Reason: reason.PacketQKey, Expected: mad.GSIQKey, Found: uint64(p.DETH.QKey)})
+		if v, ok := violation(frame); ok {
+			v.Key = p.DETH.QKey
+			m.agent.QKeyViolation(s.now, m.endPort(port), &v)
+		}
 		return false
 	}
 	in := agent.Arrival{
@@ -175,6 +179,14 @@ func (s *Subnet) sendMAD(m *member, out *agent.Departure) {
 		s.pool.Recycle(frame)
 		s.drop(m, out.Port, reason.Detail{Reason: reason.FabricPortState})
 	}
+}
+
+// endPort is the end port to which a packet at a port belongs.
+func (m *member) endPort(port int) int {
+	if m.isSwitch {
+		return 0
+	}
+	return port
 }
 
 // violated makes the agent of a node report a packet whose P_Key a port refuses.

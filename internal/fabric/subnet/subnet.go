@@ -151,6 +151,7 @@ func (s *Subnet) newMember(i int) *member {
 		StoreAndForward: s.config.Node.StoreAndForward, Pool: &s.pool,
 		Deliver:  func(port int, frame []byte) bool { return s.deliver(m, port, frame) },
 		Violated: func(port int, frame []byte) { s.violated(m, port, frame) },
+		Failed:   func(port int, e hardware.LinkError) { m.agent.LinkFailed(s.now, port, e) },
 		Changed:  func(port int) { s.changed = append(s.changed, topology.End{Node: i, Port: port}) },
 		Writable: func(port int) { s.writable(m, port) },
 	}

@@ -48,6 +48,9 @@ type Received struct {
 	// Lent is not nil if Payload is the peer's memory, which Ref names. The payload is then
 	// valid only while Lent.Intact is true, and until Release.
 	Lent *Receiver
+
+	// Unread says that the payload is in the peer's process and was not copied.
+	Unread bool
 }
 
 // A form is a message's kind in its lowest bit and the place of its payload above.

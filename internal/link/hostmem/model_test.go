@@ -88,6 +88,10 @@ func (m *model) send() {
 	if msg.refers {
 		msg.ref, msg.payload = Ref{uint32(m.seed), m.seed << 40}, make([]byte, n)
 		ok = m.s.Refer(&msg.head, msg.header, msg.ref, n)
+	} else if b := m.s.Slot(len(msg.header) + n); b != nil && m.rng.IntN(2) == 0 {
+		msg.payload, ok = pattern(m.seed, n), true
+		copy(b[copy(b, msg.header):], msg.payload)
+		m.s.Publish(&msg.head, len(msg.header), n)
 	} else {
 		msg.payload = pattern(m.seed, n)
 		ok = m.s.Copy(&msg.head, msg.header, split(msg.payload, m.rng.IntN(4)+1), n)

@@ -55,7 +55,7 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 		return false, broken(ReferMax, uint64(length))
 	}
 	n := int(length)
-	m.Len, m.Refers, m.Ref, m.Lent = n, false, Ref{}, nil
+	m.Len, m.Refers, m.Ref, m.Lent, m.Unread = n, false, Ref{}, nil, false
 	r.short = f == inSlot
 	at := farAt
 	switch f {

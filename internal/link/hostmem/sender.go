@@ -86,6 +86,22 @@ func (s *Sender) Refer(h *Head, header []byte, r Ref, n int) bool {
 	return true
 }
 
+// Slot returns n bytes in the slot of the next message, for its headers and directly behind them a
+// short payload. The caller writes all of them and calls Publish. Slot returns nil if n bytes do
+// not fit a slot, or if there is no slot.
+func (s *Sender) Slot(n int) []byte {
+	if nearAt+n > slotSize || s.sent-s.taken == slots && !s.refresh() {
+		return nil
+	}
+	return s.next()[nearAt : nearAt+n : nearAt+n]
+}
+
+// Publish publishes the message that was written to Slot, with so many bytes of headers and of
+// payload.
+func (s *Sender) Publish(h *Head, header, payload int) {
+	s.publish(s.next(), h.first(inSlot, header), h.second(payload))
+}
+
 // next returns the slot of the next message.
 func (s *Sender) next() []byte {
 	at := int(s.sent%slots) * slotSize

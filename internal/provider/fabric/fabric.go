@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"sync"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
@@ -27,6 +28,7 @@ type Device struct {
 	local.Device
 	Port *attach.Port
 
+	follower
 	unwatch func()
 }
 
@@ -41,10 +43,29 @@ func Open(ctx context.Context, address string, c adapter.Config) (*Device, error
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
 	c.GUID = info.NodeInfo.NodeGUID
+	c.Violated = func(v *machine.Violation) {
+		port.Violated(&attach.Violation{QKey: v.QKey, Key: v.Key, SLID: v.SLID, DLID: v.DLID, SL: v.LRH.SL, SourceQPN: v.SourceQPN,
+			DestinationQPN: v.QPN, Global: v.LRH.Global, Source: v.Source, Destination: v.Target})
+	}
 	d := &Device{Device: local.Device{Device: adapter.Open(c)}, Port: port}
+	d.follower = follower{info: port.Info, configure: d.Configure}
 	d.unwatch = port.Watch(func(_, _ *attach.Info, e attach.Event) { d.changed(e) })
-	d.Configure(Config(port.Info())) // the port may have changed before Watch
+	d.follow() // the port may have changed before Watch
 	return d, nil
+}
+
+// A follower configures an adapter as its port is.
+type follower struct {
+	mu        sync.Mutex // from reading what the port is until the adapter has it
+	info      func() *attach.Info
+	configure func(*adapter.PortConfig)
+}
+
+// follow makes the adapter what the port is now. Several goroutines may call it.
+func (f *follower) follow() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.configure(Config(f.info()))
 }
 
 // Close implements provider.Device. It also ends the attachment. What happens at the port then
@@ -62,7 +83,7 @@ var events = map[attach.Event]machine.Event{
 }
 
 func (d *Device) changed(e attach.Event) {
-	d.Configure(Config(d.Port.Info()))
+	d.follow()
 	if t, ok := events[e]; ok {
 		d.Raise(t, nil, reason.Detail{})
 	}

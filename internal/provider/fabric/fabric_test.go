@@ -3,8 +3,12 @@ package fabric
 import (
 	"net/netip"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
@@ -26,5 +30,40 @@ func TestConfigOfAPort(t *testing.T) {
 	if c.LID != 8 || c.LMC != 2 || c.MTU != 1024 || !slices.Equal(c.PKeys, []uint16{0xffff, 0x8001, 0, 0}) ||
 		!slices.Equal(c.GIDs, []netip.Addr{netip.MustParseAddr("fec0::11"), {}, netip.MustParseAddr("fec0::33")}) {
 		t.Errorf("a port as a manager set it: %+v", c)
+	}
+}
+
+// What a port was before does not replace what it is now, whoever hears of it first.
+func TestFollowerKeepsTheLatestOfThePort(t *testing.T) {
+	info := func(lid uint16) *attach.Info { return &attach.Info{PortInfo: smp.PortInfo{LID: lid}} }
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	var port atomic.Pointer[attach.Info]
+	port.Store(info(0))
+	slow := true
+	var lid uint16
+	f := follower{configure: func(c *adapter.PortConfig) { lid = c.LID }}
+	f.info = func() *attach.Info {
+		i := port.Load()
+		if slow {
+			slow = false
+			close(reading)
+			<-goOn
+		}
+		return i
+	}
+	var done sync.WaitGroup
+	done.Go(f.follow)
+	<-reading
+	port.Store(info(7))
+	second := make(chan struct{})
+	done.Go(func() { defer close(second); f.follow() })
+	select {
+	case <-second:
+	case <-time.After(20 * time.Millisecond): // it waits for the first
+	}
+	close(goOn)
+	done.Wait()
+	if lid != 7 {
+		t.Errorf("the adapter has the LID %d, expected 7", lid)
 	}
 }

@@ -51,10 +51,10 @@ func (r *Responder) executed(in *machine.In, info *ib.Info) {
 
 // place writes the payload of a SEND to the receive (IBTA 9.4.1).
 func (r *Responder) place(in *machine.In) bool {
-	d := r.cursor.Scatter(r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received, in.Payload)
+	came, d := in.Scatter(&r.cursor, r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received)
 	switch d.Reason {
 	case reason.None:
-		if !r.intact(in) {
+		if !r.intact(in, came) {
 			return false
 		}
 		r.received += uint64(len(in.Payload))
@@ -78,11 +78,12 @@ func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
 	if n == 0 {
 		return true
 	}
-	if d := w.region.Put(w.addr, in.Payload); d.Reason != reason.None {
+	came, d := in.Put(w.region, w.addr)
+	if d.Reason != reason.None {
 		r.denied(d)
 		return false
 	}
-	if !r.intact(in) {
+	if !r.intact(in, came) {
 		return false
 	}
 	w.addr += uint64(n)
@@ -90,13 +91,15 @@ func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
 	return true
 }
 
-// intact reports whether the bytes that were just copied are the packet's payload. If not, the
-// packet counts as lost, and its repetition uses the receive that it took.
-func (r *Responder) intact(in *machine.In) bool {
-	if in.Intact() {
+// intact reports whether the bytes that were just copied are the packet's payload; came says whether
+// they could be. If not, the packet counts as lost, and its repetition uses the receive that it took.
+func (r *Responder) intact(in *machine.In, came bool) bool {
+	if came && in.Intact() {
 		return true
 	}
-	r.c.Refuse(conn.Revoked(in))
+	if came {
+		r.c.Refuse(conn.Revoked(in))
+	}
 	r.missing()
 	return false
 }

@@ -142,7 +142,12 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 	if in.Disown && r.held != nil && r.c.Trusted {
 		r.disown(in)
 	}
-	switch d := in.PSN.Sub(r.expected); {
+	d := in.PSN.Sub(r.expected)
+	if d != 0 && !in.Load() {
+		r.Lost(in, info)
+		return
+	}
+	switch {
 	case d != 0 && in.Train > 1:
 		if d := r.checkSegment(in, info, uint32(len(in.Payload))); d.Reason != reason.None {
 			r.c.Refuse(d)

@@ -121,6 +121,12 @@ func (e *Engine) Progress(file uint64, handle uint32) error {
 // it calls the server now.
 func (e *Engine) Flush() { e.adapter.Flush() }
 
+// Poll receives on the caller's thread whatever has arrived: the program waits for an event.
+func (e *Engine) Poll() { e.adapter.Poll() }
+
+// Attend leaves receiving to the engine's own thread: the program sleeps until an event.
+func (e *Engine) Attend() { e.adapter.Attend() }
+
 func (e *Engine) target(file uint64) *target {
 	if t := e.recent.Load(); t != nil && t.file == file {
 		return t

@@ -4,6 +4,8 @@ package umad
 
 import (
 	"container/heap"
+	"crypto/rand"
+	"encoding/binary"
 	"slices"
 	"sync"
 	"syscall"
@@ -24,10 +26,11 @@ type agents struct {
 	mu       sync.Mutex // never held while the port sends
 	methods  map[method]*agent
 	byTID    map[uint32]*agent
-	lastTID  uint32
+	lastTID  uint32 // begins at random: peers still repeat responses to the process before at this port
 	requests requests
 	inbound  map[*inbound]struct{}
 	outbound map[*outbound]struct{}
+	complete []*inbound // transfers whose last ACK has not left
 }
 
 // A method is a method of a version of a management class.
@@ -60,8 +63,10 @@ type transaction struct {
 var connectionManager agent
 
 func newAgents(p Port, notify func()) *agents {
+	var start [4]byte
+	rand.Read(start[:])
 	a := &agents{
-		port: p, notify: notify, methods: make(map[method]*agent), byTID: make(map[uint32]*agent),
+		port: p, notify: notify, methods: make(map[method]*agent), byTID: make(map[uint32]*agent), lastTID: binary.NativeEndian.Uint32(start[:]) % maxTID,
 		inbound: make(map[*inbound]struct{}), outbound: make(map[*outbound]struct{}),
 	}
 	a.methods[method{class: mad.ClassCM, version: mad.CMClassVersion, method: mad.MethodSend}] = &connectionManager
@@ -211,7 +216,8 @@ func (a *agents) deadline() time.Duration {
 // and reports time-outs to programs.
 func (a *agents) expire(now time.Duration) {
 	a.mu.Lock()
-	again := a.transfer(now)
+	again, complete := a.transfer(now), a.complete
+	a.complete = nil
 	for len(a.requests) > 0 && a.requests[0].due <= now {
 		r := a.requests[0]
 		if r.retries == 0 {
@@ -227,5 +233,8 @@ func (a *agents) expire(now time.Duration) {
 	a.mu.Unlock()
 	for i := range again {
 		_ = a.port.Send(&again[i]) // counts as lost
+	}
+	if len(complete) > 0 {
+		a.hand(complete)
 	}
 }

@@ -188,11 +188,19 @@ func (f *file) post(r *request, data []byte) error {
 // arrived adds a datagram or the data of a transfer for an agent. The caller holds
 // agents.mu.
 func (f *file) arrived(g *agent, m *MAD, data []byte) reason.Detail {
-	if n := len(f.received); n >= maxReceived || f.bytes > maxBytes {
-		return reason.Detail{Reason: reason.MADReceiveQueue, Expected: maxReceived, Found: uint64(n) + 1}
+	d := f.full()
+	if d.Reason == reason.None {
+		f.add(packet{headerOf(m, g.id), data})
 	}
-	f.add(packet{headerOf(m, g.id), data})
-	return reason.Detail{}
+	return d
+}
+
+// full returns a reason if the program leaves too much unread. The caller holds agents.mu.
+func (f *file) full() (d reason.Detail) {
+	if n := len(f.received); n >= maxReceived || f.bytes > maxBytes {
+		d = reason.Detail{Reason: reason.MADReceiveQueue, Expected: maxReceived, Found: uint64(n) + 1}
+	}
+	return d
 }
 
 // timedOut returns a request to the program: its header and that of the datagram. The caller

@@ -45,6 +45,7 @@ type inbound struct {
 	key       transferKey
 	from      MAD // its first datagram
 	delivered bool
+	whole     []byte // for the program, in agents.complete
 }
 
 // An outbound is a transfer that leaves.
@@ -154,7 +155,25 @@ func (a *agents) segment(now time.Duration, g *agent, m *MAD, h *mad.Header) rea
 	if waits != nil {
 		a.end(waits)
 	}
-	return g.file.arrived(g, &in.from, slices.Concat(first[:dataOffset(h.Class)], data))
+	if d := g.file.full(); d.Reason != reason.None {
+		return d
+	}
+	in.whole = slices.Concat(first[:dataOffset(h.Class)], data)
+	a.complete = append(a.complete, in)
+	return reason.Detail{}
+}
+
+// hand gives transfers to their programs. Their ACKs have left before, as Linux does it: the
+// peer otherwise keeps a transfer for each request of a program that asks in a loop.
+func (a *agents) hand(complete []*inbound) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, in := range complete {
+		if g := in.agent; a.byTID[g.tid] == g {
+			_ = g.file.arrived(g, &in.from, in.whole) // there was room when it had arrived
+		}
+		in.whole = nil
+	}
 }
 
 // transfer lets the transfers send, and ends those that are over. The caller holds

@@ -92,6 +92,34 @@ func TestTransfersInARowArrive(t *testing.T) {
 	}
 }
 
+// The ACK of a transfer leaves before its program can read it and send the next request.
+// Otherwise a program that asks in a loop makes its peer keep one transfer for each request.
+func TestTransferIsAcknowledgedBeforeItIsRead(t *testing.T) {
+	a, b := newRig(t, false), newRig(t, false)
+	server, asks := a.open(), b.open()
+	k := vendorClass(mad.MethodGet)
+	k.transfers = 1
+	id, own := server.newAgent(k), asks.newAgent(&registration{qpn: 1, transfers: 1})
+	asks.write(written(own, mad.MethodGet, 1, 500, 5), nil)
+	carry(a, b, func(*MAD) bool { return false })
+	h, data := server.read()
+	data[3] |= mad.ResponseBit
+	data[24], data[25], data[transferFlags] = 1, 1, 1
+	h.ID, h.TimeoutMS, h.Retries = id, 20, 3
+	server.write(append(uapi.Bytes(&h), append(data[:40], make([]byte, 100)...)...), nil)
+	acknowledged := false
+	b.port.onSend = func() {
+		acknowledged = true
+		if asks.readable {
+			t.Error("the transfer was readable before its ACK left")
+		}
+	}
+	carry(a, b, func(*MAD) bool { return false })
+	if !acknowledged || !asks.readable {
+		t.Errorf("acknowledged: %t, readable: %t", acknowledged, asks.readable)
+	}
+}
+
 func TestTransferWithoutAnswerTimesOut(t *testing.T) {
 	r := newRig(t, false)
 	p := r.open()

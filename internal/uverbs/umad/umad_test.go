@@ -21,6 +21,7 @@ type fakePort struct {
 	sent   []MAD
 	broken error
 	sm     bool
+	onSend func() // nil for nothing
 }
 
 func (p *fakePort) Device() string      { return "fake0" }
@@ -29,6 +30,9 @@ func (p *fakePort) SMI() bool           { return p.smi }
 func (p *fakePort) Handle(Handler)      {}
 func (p *fakePort) SetSM(on bool) error { p.sm = on; return p.broken }
 func (p *fakePort) Send(m *MAD) error {
+	if p.onSend != nil {
+		p.onSend()
+	}
 	if p.broken == nil {
 		p.sent = append(p.sent, *m)
 	}
@@ -414,5 +418,18 @@ func carry(a, b *rig, lost func(m *MAD) bool) {
 				}
 			}
 		}
+	}
+}
+
+// TestAgentsOfTheNextProcessHaveOtherTransactions: the peers of a port may still repeat their
+// responses to a process that has ended, which would be taken for those to its successor.
+func TestAgentsOfTheNextProcessHaveOtherTransactions(t *testing.T) {
+	seen := make(map[uint32]bool)
+	for range 4 {
+		p := newRig(t, false).open()
+		seen[p.agent(p.newAgent(vendorClass())).tid] = true
+	}
+	if len(seen) < 3 { // two equal ones are a chance of one in three million
+		t.Errorf("4 processes use %d halves of transaction IDs", len(seen))
 	}
 }

@@ -206,6 +206,18 @@ func (p *Packet) PutHeaders(b []byte) int {
 	return i.Len
 }
 
+// A WriteHeader is the headers of a WRITE Only packet.
+type WriteHeader [BTHLen + RETHLen]byte
+
+// PutWrite writes the headers of a WRITE Only packet to b. Like differs from them in padding,
+// acknowledge request, PSN and RETH alone.
+func (p *Packet) PutWrite(b, like *WriteHeader) {
+	*b = *like
+	b[1] = like[1]&^0x30 | p.Pad&3<<4
+	binary.BigEndian.PutUint32(b[8:], uint32(p.PSN)|uint32(like[8]&^0x80|bit(p.AckReq, 7))<<24)
+	p.RETH.put(b[BTHLen:])
+}
+
 // Append appends headers, payload and padding (from BTH.Pad) to b, without
 // the ICRC, which depends on the addresses: see Prefix.
 func (p *Packet) Append(b []byte) []byte {

@@ -2,6 +2,7 @@ package ib
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 
 	"softrdma/internal/psn"
@@ -54,5 +55,23 @@ func TestTemplateMatchesNothingElse(t *testing.T) {
 	}
 	if !m.Match(h[:]) {
 		t.Error("the expected header does not match")
+	}
+}
+
+// PutWrite writes what PutHeaders does, whatever the WRITE was like before which it follows.
+func TestPutWriteWritesTheHeadersOfAWriteOnly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	like, got, want := new(WriteHeader), new(WriteHeader), new(WriteHeader)
+	p := Packet{BTH: BTH{Opcode: RCWriteOnly, Solicited: true, PKey: 0x8001, MigReq: true, BECN: true, DestQPN: 0xabcdef, Selective: true, Keep: true}}
+	p.PutHeaders(like[:])
+	for range 1000 {
+		p.PSN, p.Pad, p.AckReq = psn.New(rng.Uint32()), uint8(rng.IntN(4)), rng.IntN(2) == 0
+		p.RETH = RETH{Addr: rng.Uint64(), RKey: rng.Uint32(), Length: rng.Uint32()}
+		p.PutWrite(got, like)
+		p.PutHeaders(want[:])
+		if *got != *want {
+			t.Fatalf("%x, want %x", *got, *want)
+		}
+		*like = *got
 	}
 }

@@ -106,7 +106,7 @@ func NewCommand() *cobra.Command {
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")
 	f.StringVar(&opt.html, "html", "", "also measure over message sizes, and write tables and plots to `FILE` (takes much longer)")
 	cli.CompleteFlag(cmd, "paths", "host", "loopback", "veth1500", "veth9000", "guest")
-	cmd.AddCommand(newEndCommand(), newMemoryCommand(), newMessagesCommand(), newScalingCommand())
+	cmd.AddCommand(newEndCommand(), newMemoryCommand(), newMessagesCommand(), newCollectiveCommand(), newScalingCommand())
 	return cmd
 }
 
@@ -184,7 +184,7 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
 			bench.RawMemory{Path: self}, bench.RDMANet{Path: self}, bench.Messages{Path: self},
 			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
-			bench.Program{Path: self}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.Presence{Path: self},
+			bench.Program{Path: self}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.MPI{Host: true}, bench.Collective{Path: self}, bench.Presence{Path: self},
 		},
 	}
 	if len(run.Figures) == 0 {

@@ -41,7 +41,7 @@ func startSecondProcess(ctx context.Context, devices, flags []string) (*secondPr
 		return nil, nil, err
 	}
 	cmd := exec.Command(self, append([]string{"demo", peerCommand, strings.Join(devices, ",")}, flags...)...)
-	cmd.SysProcAttr = killWithParent()
+	cmd.SysProcAttr = cli.KillWithParent()
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -27,6 +27,8 @@ const (
 	AttrPortCounters         mad.AttributeID = 0x0012
 	AttrRcvErrorDetails      mad.AttributeID = 0x0015
 	AttrXmitDiscardDetails   mad.AttributeID = 0x0016
+	AttrFlowControl          mad.AttributeID = 0x0018
+	AttrVLFlowControlErrors  mad.AttributeID = 0x001b
 	AttrVLXmitWait           mad.AttributeID = 0x001c
 	AttrPortCountersExtended mad.AttributeID = 0x001d
 	AttrXmitDataSL           mad.AttributeID = 0x0036
@@ -149,17 +151,25 @@ var XmitDiscardDetails = []Counter{
 	{"PortSwHOQLifetimeLimitDiscards", 10, 0, 16},
 }
 
+// FlowControl are the link packets (IBTA 16.1.4, PortFlowCtlCounters).
+var FlowControl = []Counter{
+	{"PortXmitFlowPkts", 4, 0, 32},
+	{"PortRcvFlowPkts", 8, 0, 32},
+}
+
 // Counters of each SL or VL: 16 of them from byte 4 on.
 var (
 	XmitDataSL = each("XmtDataSL", 32)
 	RcvDataSL  = each("RcvDataSL", 32)
 	VLXmitWait = each("PortVLXmitWait", 16)
+
+	VLFlowControlErrors = each("PortVLXmitFlowCtlUpdateErrors", 2)
 )
 
 func each(name string, bits int) (t []Counter) {
 	for i := range 16 {
 		t = append(t, Counter{name + [...]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}[i],
-			4 + i*bits/8, 0, bits})
+			4 + i*bits/8, i * bits % 8, bits})
 	}
 	return t
 }
@@ -175,10 +185,14 @@ func Counters(a mad.AttributeID) []Counter {
 		return RcvErrorDetails
 	case AttrXmitDiscardDetails:
 		return XmitDiscardDetails
+	case AttrFlowControl:
+		return FlowControl
 	case AttrXmitDataSL:
 		return XmitDataSL
 	case AttrRcvDataSL:
 		return RcvDataSL
+	case AttrVLFlowControlErrors:
+		return VLFlowControlErrors
 	case AttrVLXmitWait:
 		return VLXmitWait
 	}

@@ -1,0 +1,82 @@
+//go:build unix
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/coll"
+)
+
+// role is the environment variable with what this program does as a rank.
+const role = "SOFTRDMA_TEST_RUN_ROLE"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(role); what != "" {
+		os.Exit(beRank(what))
+	}
+	clitest.Main(m)
+}
+
+func beRank(what string) int {
+	rank := os.Getenv("SOFTRDMA_RANK")
+	switch what {
+	case "sum":
+		if err := sum(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	case "fail": // rank 1 fails, the others wait
+		if rank == "1" {
+			return 7
+		}
+		fallthrough
+	case "wait":
+		fmt.Println("waiting")
+		time.Sleep(clitest.Timeout)
+	case "killed":
+		if rank == "2" {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		time.Sleep(clitest.Timeout)
+	case "signal":
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGUSR1)
+		fmt.Println("waiting")
+		fmt.Println("got", <-c)
+	case "input":
+		b, err := io.ReadAll(os.Stdin)
+		fmt.Printf("%d bytes, %v\n", len(b), err)
+	case "device":
+		fmt.Println(os.Getenv("SOFTRDMA_DEVICE"), os.Getenv("SOFTRDMA_LOCAL_RANK"), os.Getenv("SOFTRDMA_LOCAL_SIZE"), os.Getenv("EXTRA"))
+	}
+	return 0
+}
+
+// sum adds the ranks at all ranks.
+func sum() error {
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.Timeout)
+	defer cancel()
+	g, err := coll.World(ctx)
+	if err != nil {
+		return err
+	}
+	x := []int{g.Rank(), 1}
+	if err := coll.AllReduce(ctx, g, x, x, coll.Sum[int]()); err != nil {
+		return err
+	}
+	if n := g.Size(); x[0] != n*(n-1)/2 || x[1] != n {
+		return errors.New("wrong sums")
+	}
+	fmt.Printf("rank %d: sum %d\n", g.Rank(), x[0])
+	return g.Close(ctx)
+}

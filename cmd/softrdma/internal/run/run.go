@@ -1,0 +1,246 @@
+// Package run is the command that starts the programs of a group, on this host and on others, and
+// lets them exchange their addresses. Package coll joins them.
+package run
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/launch"
+)
+
+const long = `Starts a number of processes of a program, called ranks, which find each other by
+coll.World of softrdma's Go packages. Without --hosts all ranks run on this host. With it,
+softrdma starts itself on the other hosts by ssh. A host may have a number of ranks
+("a,b:2"). The name localhost is this host.
+
+The environment of each rank has
+
+  SOFTRDMA_RANK, SOFTRDMA_SIZE              its number, and that of all ranks
+  SOFTRDMA_LOCAL_RANK, SOFTRDMA_LOCAL_SIZE  the same among those on its host
+  SOFTRDMA_RUN, SOFTRDMA_RUN_SECRET         where ranks exchange addresses
+  SOFTRDMA_DEVICE                           the device of --device, if that is given
+
+Rank 0 has standard input. Output appears line by line; --label puts the rank before
+each line. When a rank ends with an exit code other than 0 or by a signal, softrdma
+ends the others, names the rank and its host, and exits with its exit code, or with 128
+plus the number of the signal. SIGHUP, SIGUSR1 and SIGUSR2 go to all ranks. SIGINT and
+SIGTERM end all ranks.
+
+On one host, each rank opens a device on a loopback address of its own. On several hosts
+it uses the address by which it reaches the first host, and UDP ports from 4792, which
+firewalls must allow. --device overrides that; "{rank}" and "{local}" in it stand for
+the rank's numbers.
+
+On other hosts the program has the environment of a login by ssh, the variables above
+and those of --env, and the same working directory. Ranks there connect to this host
+by TCP to exchange addresses.`
+
+const example = `  softrdma run -n 4 -- ./train
+  softrdma run -n 2 --label -- go run ./examples/train
+  softrdma run --hosts node1:2,node2:2 -- ./train
+  softrdma run -n 2 --device '127.0.9.{rank}' -- ./train`
+
+// options holds the command's flags.
+type options struct {
+	n       int
+	hosts   string
+	label   bool
+	device  string
+	env     []string
+	ssh     string
+	remote  string
+	address string
+	agent   bool
+}
+
+// NewCommand returns the command.
+func NewCommand() *cobra.Command {
+	s := options{}
+	cmd := &cobra.Command{
+		Use: "run [flags] -- PROGRAM [ARGS...]", Short: "Run the programs of a group, on one host or several",
+		Long: long, Example: example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case s.agent && len(args) == 0:
+				return serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			case len(args) == 0:
+				return cli.UsageErrorf("expected a program to run")
+			}
+			return run(cmd, &s, args)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // flags after PROGRAM are the program's
+	f.IntVarP(&s.n, "ranks", "n", 0, "number of ranks; without it one, or those of --hosts")
+	f.StringVar(&s.hosts, "hosts", "", "`HOSTS` to run on, with their numbers of ranks: a,b:2")
+	f.BoolVar(&s.label, "label", false, "begin each line of output with the rank")
+	f.StringVar(&s.device, "device", "", "`DEVICE` for each rank, which may have {rank} or {local} in it")
+	f.StringArrayVar(&s.env, "env", nil, "`NAME` or NAME=VALUE of the environment for ranks on all hosts (repeatable)")
+	f.StringVar(&s.ssh, "ssh", "ssh", "`COMMAND` that runs a command on a host, with the host and the command as last arguments")
+	f.StringVar(&s.remote, "remote", "softrdma", "`PATH` of softrdma on other hosts")
+	f.StringVar(&s.address, "address", "", "`ADDRESS` of this host for the others (default: that which leads to the first of them)")
+	f.BoolVar(&s.agent, "agent", false, "run what the standard input says, as the other end of --hosts")
+	_ = f.MarkHidden("agent") // it exists
+	return cmd
+}
+
+// run starts all ranks and waits for them.
+func run(cmd *cobra.Command, s *options, program []string) error {
+	hosts, err := s.plan()
+	if err != nil {
+		return err
+	}
+	size, remote := 0, ""
+	for _, h := range hosts {
+		size += h.ranks
+		if h.name != "" && remote == "" {
+			remote = h.name
+		}
+	}
+	address, err := s.ownAddress(remote)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return err
+	}
+	secret := launch.NewSecret()
+	server := launch.Serve(l, secret, size)
+	defer server.Close()
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	j := job{Program: program, Dir: dir, Env: s.environment(), Device: s.device, Size: size, Exchange: l.Addr().String(), Secret: hex.EncodeToString(secret)}
+	return s.start(cmd, hosts, j)
+}
+
+// ownAddress returns the address of this host for ranks.
+func (s *options) ownAddress(remote string) (string, error) {
+	switch {
+	case s.address != "":
+		return s.address, nil
+	case remote == "":
+		return "127.0.0.1", nil
+	}
+	c, err := net.Dial("udp", net.JoinHostPort(remote, "9")) // sends nothing
+	if err != nil {
+		return "", fmt.Errorf("address of this host for %s: %w (see --address)", remote, err)
+	}
+	defer c.Close()
+	address, _, err := net.SplitHostPort(c.LocalAddr().String())
+	return address, err
+}
+
+// environment returns the variables of --env.
+func (s *options) environment() (env []string) {
+	for _, v := range s.env {
+		if !strings.Contains(v, "=") {
+			v += "=" + os.Getenv(v)
+		}
+		env = append(env, v)
+	}
+	return env
+}
+
+// start runs the ranks of each host, until all have ended or one has failed.
+func (s *options) start(cmd *cobra.Command, hosts []host, j job) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	out := &outputs{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), label: s.label}
+	signals, stop := notify()
+	defer stop()
+	var routes []chan os.Signal // one for each host
+	results := make(chan error, len(hosts))
+	first := 0
+	var all sync.WaitGroup
+	for _, h := range hosts {
+		x := j
+		x.First, x.Ranks, x.Host = first, h.ranks, h.name
+		first += h.ranks
+		forward := make(chan os.Signal, 8)
+		routes = append(routes, forward)
+		all.Go(func() {
+			if h.name != "" {
+				results <- s.there(ctx, x, out, cmd.InOrStdin(), forward)
+				return
+			}
+			x.Host, _ = os.Hostname() // only for messages
+			if e := x.run(ctx, out, cmd.InOrStdin(), forward); e != nil {
+				results <- e.error(x.Host)
+				return
+			}
+			results <- nil
+		})
+	}
+	go func() {
+		for sig := range signals {
+			for _, r := range routes {
+				select {
+				case r <- sig:
+				default: // the host is busy with earlier ones
+				}
+			}
+		}
+	}()
+	var failure error
+	for range hosts {
+		if err := <-results; err != nil && failure == nil {
+			failure = err
+			cancel() // ends the others
+		}
+	}
+	all.Wait()
+	out.flush()
+	return failure
+}
+
+// there runs a job on another host.
+func (s *options) there(ctx context.Context, j job, out *outputs, stdin io.Reader, signals <-chan os.Signal) error {
+	words := strings.Fields(s.ssh)
+	if len(words) == 0 {
+		return cli.UsageErrorf("--ssh: expected a command")
+	}
+	c := exec.Command(words[0], append(words[1:], j.Host, quote(s.remote)+" run --agent")...)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		return err
+	}
+	events, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("host %s: %w", j.Host, err)
+	}
+	end, err := command(ctx, j, in, events, out, stdin, signals)
+	if e := c.Wait(); err == nil && end == nil {
+		err = e
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case end != nil && end.Code != 0:
+		return end.error(j.Host)
+	case err != nil:
+		return cli.PeerErrorf("host %s: %s: %w", j.Host, words[0], err)
+	}
+	return nil
+}
+
+// quote quotes a word for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

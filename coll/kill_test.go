@@ -1,0 +1,181 @@
+package coll_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"softrdma/coll"
+	"softrdma/msg"
+	"softrdma/verbs"
+)
+
+// memberRank is the environment variable with the rank and the device of a process that is a member.
+const memberRank = "SOFTRDMA_TEST_COLL_RANK"
+
+func TestMain(m *testing.M) {
+	if place := os.Getenv(memberRank); place != "" {
+		if err := beMember(place); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if os.Getenv(memberOfWorld) != "" {
+		if err := joinWorld(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// peerTimeout is that of the processes.
+const peerTimeout = 3 * time.Second
+
+// beMember prints the address of a worker, reads those of all, and calls operations until one fails.
+// It prints who has failed and in what.
+func beMember(place string) error {
+	var c coll.Config
+	var device string
+	if _, err := fmt.Sscan(place, &c.Rank, &device); err != nil {
+		return err
+	}
+	var err error
+	if c.Device, err = verbs.Open(device, verbs.Config{}); err != nil {
+		return err
+	}
+	w, err := msg.NewWorker(c.Device, msg.Config{PeerTimeout: peerTimeout})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(w.Address()); err != nil {
+		return err
+	}
+	if err := json.NewDecoder(os.Stdin).Decode(&c.Addresses); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	g, err := coll.New(ctx, w, c)
+	if err != nil {
+		return err
+	}
+	x := make([]float64, 100_000)
+	for i := 0; err == nil; i++ {
+		if i == 3 {
+			fmt.Println("running")
+		}
+		switch i % 5 {
+		case 0:
+			err = coll.AllReduce(ctx, g, x, x, coll.Sum[float64]())
+		case 1:
+			err = coll.Broadcast(ctx, g, i%g.Size(), x)
+		case 2:
+			err = coll.AllToAll(ctx, g, x, append([]float64(nil), x...))
+		case 3:
+			err = coll.Barrier(ctx, g)
+		case 4:
+			err = coll.Reduce(ctx, g, i%g.Size(), x[:10], x[:10], coll.Max[float64]())
+		}
+	}
+	again := coll.Barrier(ctx, g)
+	e := (*coll.MemberError)(nil)
+	if !errors.As(err, &e) || !errors.Is(again, coll.ErrMember) {
+		return fmt.Errorf("%w, then %w", err, again)
+	}
+	if err := out.Encode(ending{e.Rank, errors.Is(err, coll.ErrGone)}); err != nil {
+		return err
+	}
+	if err := g.Close(ctx); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+type ending struct {
+	Rank int
+	Gone bool
+}
+
+// A process that is killed at any point ends the calls of all others, with an error that names it.
+func TestKilledMemberEndsTheCallsOfAll(t *testing.T) {
+	const n = 4
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range rounds {
+		var members [n]*exec.Cmd
+		var outputs [n]*bufio.Reader
+		addresses := make([][]byte, n)
+		var inputs [n]*json.Encoder
+		for i := range n {
+			cmd := exec.CommandContext(within(t), self)
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", memberRank, i, loopback(100+i)))
+			cmd.Stderr = os.Stderr
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			members[i], outputs[i], inputs[i] = cmd, bufio.NewReader(out), json.NewEncoder(in)
+			if err := json.Unmarshal(line(t, outputs[i]), &addresses[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, in := range inputs {
+			if err := in.Encode(addresses); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, out := range outputs {
+			line(t, out) // running
+		}
+		victim := rand.IntN(n)
+		time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+		if err := members[victim].Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for i, cmd := range members {
+			if i == victim {
+				_ = cmd.Wait()
+				continue
+			}
+			var e ending
+			if err := json.Unmarshal(line(t, outputs[i]), &e); err != nil || e != (ending{victim, true}) {
+				t.Errorf("rank %d: %+v, %v, expected that rank %d is gone", i, e, err, victim)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	}
+}
+
+func line(t testing.TB, r *bufio.Reader) []byte {
+	t.Helper()
+	b, err := r.ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,52 @@
+package live
+
+import (
+	"time"
+
+	"softrdma/internal/wire/mad/smp"
+)
+
+// Limits on sending what an ended program has sent: it ends after a time, and so many looks,
+// in which no packet has left, and after more packets than the rings hold.
+const (
+	drainLimit  = 2 * time.Millisecond
+	drainLooks  = 64
+	drainRounds = 1 << 12
+)
+
+// drain sends what an ended program has sent, as far as the receivers give credit.
+func (f *Fabric) drain(a *attachment) {
+	last, idle := f.now(), 0
+	for range drainRounds {
+		now := f.now()
+		switch {
+		case a.pull(now):
+			last, idle = now, 0
+		case a.refused() == 0 || now-last >= drainLimit && idle >= drainLooks:
+			return
+		default:
+			idle++
+		}
+		f.subnet.RunAhead(now, now+ahead)
+		f.ring()
+	}
+}
+
+// detach takes a program from its port, after what the program has sent. What waits for it is
+// dropped.
+func (f *Fabric) detach(a *attachment) {
+	f.drain(a)
+	f.cool(a)
+	a.ended = true
+	f.programs[a.at.Node].ports[a.at.Port] = nil
+	for i := range a.in {
+		if x := a.in[i].frame; x != nil {
+			f.subnet.Pool().Recycle(x)
+		}
+	}
+	now := f.now()
+	f.subnet.Resume(now, a.at)
+	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
+	f.subnet.Wake(a.at.Node)
+	close(a.gone)
+}

@@ -1,0 +1,323 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// MinSecret is the least length of a secret in bytes.
+const MinSecret = 16
+
+// The errors of an exchange.
+var (
+	// ErrSecret is matched by errors about an end that does not know the secret.
+	ErrSecret = errors.New("the other end does not know the secret")
+	// ErrExchange is matched by errors about an end that does not keep to the protocol.
+	ErrExchange = errors.New("exchange not understood")
+)
+
+// NewSecret returns a random secret.
+func NewSecret() []byte {
+	b := make([]byte, MinSecret)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// ParseSecret reads a secret from hexadecimal digits.
+func ParseSecret(s string) ([]byte, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) < MinSecret {
+		return nil, fmt.Errorf("launch: %s: expected at least %d hexadecimal digits", EnvSecret, 2*MinSecret)
+	}
+	return b, nil
+}
+
+// The messages of an exchange are lines of JSON. The server begins with a challenge, each client
+// answers it with its value, and gets all values when all clients have answered. Codes prove that
+// both ends know the secret; values are not hidden.
+type (
+	challenge struct {
+		Nonce []byte `json:"nonce"`
+	}
+	request struct {
+		Rank  int    `json:"rank"`
+		Nonce []byte `json:"nonce"`
+		Value []byte `json:"value"`
+		Code  []byte `json:"code"`
+	}
+	reply struct {
+		Values [][]byte `json:"values"`
+		Code   []byte   `json:"code"`
+	}
+)
+
+const (
+	maxRequest       = 4 * (MaxValue + 256) // of a line in bytes
+	maxReply         = MaxRanks * 2 * MaxValue
+	handshakeTimeout = 20 * time.Second
+)
+
+// code authenticates parts of a message.
+func code(secret []byte, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:", len(p)) // so that parts have one reading
+		h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+func (r *request) code(secret, nonce []byte) []byte {
+	return code(secret, []byte("request"), nonce, r.Nonce, fmt.Appendf(nil, "%d", r.Rank), r.Value)
+}
+
+func (r *reply) code(secret, nonce []byte) []byte {
+	return code(secret, append([][]byte{[]byte("reply"), nonce}, r.Values...)...)
+}
+
+// readLine reads a message of at most limit bytes.
+func readLine(r *bufio.Reader, limit int, v any) error {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > limit {
+			return fmt.Errorf("%w: a line of more than %d bytes", ErrExchange, limit)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(line, v); err != nil {
+			return fmt.Errorf("%w: %w", ErrExchange, err)
+		}
+		return nil
+	}
+}
+
+// parseRequest reads a client's answer to a challenge.
+func parseRequest(r *bufio.Reader, secret, nonce []byte, size int) (q request, err error) {
+	if err := readLine(r, maxRequest, &q); err != nil {
+		return q, err
+	}
+	switch {
+	case !hmac.Equal(q.Code, q.code(secret, nonce)):
+		return q, ErrSecret
+	case q.Rank < 0 || q.Rank >= size:
+		return q, fmt.Errorf("%w: rank %d, expected 0 to %d", ErrExchange, q.Rank, size-1)
+	case len(q.Value) > MaxValue:
+		return q, fmt.Errorf("%w: value of %d bytes, expected at most %d", ErrExchange, len(q.Value), MaxValue)
+	}
+	return q, nil
+}
+
+// A Server gives the values of all ranks to all.
+type Server struct {
+	listener net.Listener
+	secret   []byte
+	size     int
+	handlers sync.WaitGroup
+
+	mu      sync.Mutex
+	values  [][]byte
+	missing int
+	all     chan struct{} // closed when no value is missing
+	conns   map[net.Conn]bool
+	closed  bool
+}
+
+// Serve serves an exchange of some ranks on a listener, which it owns.
+func Serve(l net.Listener, secret []byte, size int) *Server {
+	s := &Server{listener: l, secret: secret, size: size, values: make([][]byte, size), missing: size, all: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s.handlers.Go(s.accept)
+	return s
+}
+
+// Addr returns the listener's address.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Close ends the exchange.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	err := s.listener.Close()
+	for c := range s.conns {
+		_ = c.Close() // its client fails
+	}
+	s.mu.Unlock()
+	s.handlers.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed || len(s.conns) > 2*s.size+16 {
+			_ = c.Close()
+			s.mu.Unlock()
+			continue
+		}
+		s.conns[c] = true
+		s.mu.Unlock()
+		s.handlers.Go(func() {
+			_ = s.serve(c) // the client reports it
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+			_ = c.Close()
+		})
+	}
+}
+
+func (s *Server) serve(c net.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(handshakeTimeout)) // a TCP connection has deadlines
+	nonce := NewSecret()
+	if err := json.NewEncoder(c).Encode(challenge{nonce}); err != nil {
+		return err
+	}
+	q, err := parseRequest(bufio.NewReader(c), s.secret, nonce, s.size)
+	if err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Time{})
+	s.mu.Lock()
+	switch old := s.values[q.Rank]; {
+	case old == nil:
+		s.values[q.Rank] = append([]byte{}, q.Value...)
+		if s.missing--; s.missing == 0 {
+			close(s.all)
+		}
+	case !bytes.Equal(old, q.Value):
+		s.mu.Unlock()
+		return fmt.Errorf("%w: rank %d has two values", ErrExchange, q.Rank)
+	}
+	s.mu.Unlock()
+	gone := make(chan struct{})
+	go func() { // a client sends nothing more
+		defer close(gone)
+		_, _ = c.Read(make([]byte, 1))
+	}()
+	select {
+	case <-s.all:
+	case <-gone:
+		return io.ErrUnexpectedEOF
+	}
+	p := reply{Values: s.values}
+	p.Code = p.code(s.secret, q.Nonce)
+	return json.NewEncoder(c).Encode(p)
+}
+
+// A Client is a rank of an exchange.
+type Client struct {
+	Address    string // of the server
+	Secret     []byte
+	Rank, Size int
+	Serve      bool // this rank is the server, too
+}
+
+// Exchange gives a value to all ranks and returns those of all. It waits until the server listens.
+func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
+	if x.Serve {
+		l, err := net.Listen("tcp", x.Address)
+		if err != nil {
+			return nil, err
+		}
+		s := Serve(l, x.Secret, x.Size)
+		values, err := x.ask(ctx, value)
+		if err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+		go func() { // the others get theirs
+			s.handlersIdle()
+			_ = s.Close()
+		}()
+		return values, nil
+	}
+	for {
+		values, err := x.ask(ctx, value)
+		if o := (*net.OpError)(nil); !errors.As(err, &o) || o.Op != "dial" {
+			return values, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// handlersIdle waits until no client is connected, for handshakeTimeout at most.
+func (s *Server) handlersIdle() {
+	for end := time.Now().Add(handshakeTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		s.mu.Lock()
+		n := len(s.conns)
+		s.mu.Unlock()
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func (x *Client) ask(ctx context.Context, value []byte) ([][]byte, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", x.Address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	values, err := x.talk(c, value)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, fmt.Errorf("exchange with %s: %w", x.Address, err)
+	}
+	return values, nil
+}
+
+func (x *Client) talk(c io.ReadWriter, value []byte) ([][]byte, error) {
+	r := bufio.NewReader(c)
+	var begin challenge
+	if err := readLine(r, maxRequest, &begin); err != nil {
+		return nil, err
+	}
+	q := request{Rank: x.Rank, Nonce: NewSecret(), Value: value}
+	q.Code = q.code(x.Secret, begin.Nonce)
+	if err := json.NewEncoder(c).Encode(q); err != nil {
+		return nil, err
+	}
+	var p reply
+	if err := readLine(r, maxReply, &p); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%w, or a rank has ended: %w", ErrSecret, err)
+		}
+		return nil, err
+	}
+	switch {
+	case !hmac.Equal(p.Code, p.code(x.Secret, q.Nonce)):
+		return nil, ErrSecret
+	case len(p.Values) != x.Size:
+		return nil, fmt.Errorf("%w: %d values, expected %d", ErrExchange, len(p.Values), x.Size)
+	}
+	return p.Values, nil
+}

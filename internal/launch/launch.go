@@ -1,0 +1,126 @@
+// Package launch is what a launcher of parallel programs and the programs say to each other: the
+// environment that names ranks, and the exchange of a value of each rank between all. It knows the
+// launchers of others too. It opens no device and starts no process.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// The environment of a program that `softrdma run` starts.
+const (
+	EnvRank      = "SOFTRDMA_RANK"
+	EnvSize      = "SOFTRDMA_SIZE"
+	EnvLocalRank = "SOFTRDMA_LOCAL_RANK"
+	EnvLocalSize = "SOFTRDMA_LOCAL_SIZE"
+	EnvExchange  = "SOFTRDMA_RUN"        // host and port of the exchange
+	EnvSecret    = "SOFTRDMA_RUN_SECRET" // hexadecimal digits
+	EnvDevice    = "SOFTRDMA_DEVICE"     // for verbs.Open
+)
+
+// MaxRanks is the largest number of ranks.
+const MaxRanks = 1 << 12
+
+// MaxValue is the length of the longest value of an exchange, in bytes.
+const MaxValue = 1 << 10
+
+// ErrNotStarted is the error of a program that no launcher has started.
+var ErrNotStarted = errors.New("no launcher has started this program: expected the environment of softrdma run, mpirun, srun or another launcher with PMI")
+
+// A Job is a program's place among those that were started together.
+type Job struct {
+	Rank, Size           int
+	LocalRank, LocalSize int
+	Device               string // that the launcher wants, usually ""
+	ID                   string // the same at all ranks, and different for each job
+	Remote               string // host and port of the launcher, "" if it is not known
+
+	exchange func(ctx context.Context, value []byte) ([][]byte, error)
+}
+
+// Exchange gives the value of each rank to all. All ranks call it, once.
+func (j *Job) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
+	if len(value) > MaxValue {
+		return nil, fmt.Errorf("launch: value of %d bytes, expected at most %d", len(value), MaxValue)
+	}
+	return j.exchange(ctx, value)
+}
+
+// names are the variables by which a launcher names ranks.
+type names struct{ rank, size, localRank, localSize string }
+
+var launchers = []names{
+	{EnvRank, EnvSize, EnvLocalRank, EnvLocalSize},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
+}
+
+// FromEnvironment returns this program's job.
+func FromEnvironment() (*Job, error) { return find(os.Getenv) }
+
+func find(get func(string) string) (*Job, error) {
+	for _, n := range launchers {
+		if get(n.rank) == "" {
+			continue
+		}
+		j, err := n.job(get)
+		if err != nil {
+			return nil, err
+		}
+		return j, j.connect(get)
+	}
+	return nil, ErrNotStarted
+}
+
+// job reads the ranks. Without local ranks every program may be on a host of its own.
+func (n *names) job(get func(string) string) (*Job, error) {
+	j := &Job{Device: get(EnvDevice), LocalSize: 1}
+	var err error
+	read := func(v *int, name string, least, most int) {
+		text := get(name)
+		if err != nil || text == "" && v != &j.Rank && v != &j.Size {
+			return
+		}
+		i, wrong := strconv.Atoi(text)
+		if wrong != nil || i < least || i > most {
+			err = fmt.Errorf("launch: %s is %q, expected %d to %d", name, text, least, most)
+			return
+		}
+		*v = i
+	}
+	read(&j.Size, n.size, 1, MaxRanks)
+	read(&j.Rank, n.rank, 0, j.Size-1)
+	read(&j.LocalSize, n.localSize, 1, j.Size)
+	read(&j.LocalRank, n.localRank, 0, j.Size-1)
+	return j, err
+}
+
+// connect finds the way of exchange: softrdma's own, PMI, or a directory of this host.
+func (j *Job) connect(get func(string) string) error {
+	directory := get("PMIX_SERVER_TMPDIR")
+	switch {
+	case get(EnvExchange) != "":
+		secret, err := ParseSecret(get(EnvSecret))
+		if err != nil {
+			return err
+		}
+		j.ID, j.Remote = get(EnvSecret), get(EnvExchange)
+		c := Client{Address: j.Remote, Secret: secret, Rank: j.Rank, Size: j.Size, Serve: j.Rank == 0 && get(EnvRank) == ""}
+		j.exchange = c.Exchange
+	case get("PMI_FD") != "":
+		return j.connectPMI(get("PMI_FD"))
+	case directory != "" && j.LocalSize == j.Size:
+		j.ID = directory
+		d := directoryExchange{directory, j.Rank, j.Size}
+		j.exchange = d.Exchange
+	default:
+		return fmt.Errorf("launch: rank %d has no way to exchange addresses: set %s to a free HOST:PORT of the host of rank 0, and %s to 32 random hexadecimal digits, for all ranks",
+			j.Rank, EnvExchange, EnvSecret)
+	}
+	return nil
+}

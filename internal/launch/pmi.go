@@ -1,0 +1,106 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// ErrPMI is matched by errors about a launcher that does not speak version 1 of PMI.
+var ErrPMI = errors.New("launcher does not speak PMI-1")
+
+// A pmi is a connection to a launcher that speaks PMI-1, as MPICH's does: lines of words of the
+// form key=value, the first of which is cmd.
+type pmi struct {
+	rw   io.ReadWriter
+	r    *bufio.Reader
+	name string // of the job's key-value space
+}
+
+// maxPMILine is the length of the longest line of a launcher in bytes.
+const maxPMILine = 4096
+
+// connectPMI prepares an exchange through the launcher at the other end of a descriptor.
+func (j *Job) connectPMI(text string) error {
+	fd, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return fmt.Errorf("launch: PMI_FD is %q, expected a descriptor", text)
+	}
+	f := os.NewFile(uintptr(fd), "PMI")
+	p, err := newPMI(f)
+	if err != nil {
+		return err
+	}
+	j.ID = p.name
+	j.exchange = func(_ context.Context, value []byte) ([][]byte, error) {
+		defer f.Close()
+		return p.exchange(j.Rank, j.Size, value)
+	}
+	return nil
+}
+
+func newPMI(rw io.ReadWriter) (*pmi, error) {
+	p := &pmi{rw: rw, r: bufio.NewReaderSize(rw, maxPMILine)}
+	if _, err := p.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
+		return nil, err
+	}
+	answer, err := p.ask("cmd=get_my_kvsname", "my_kvsname")
+	p.name = answer["kvsname"]
+	return p, err
+}
+
+// exchange puts a value and gets those of all ranks. The program then leaves PMI, so that its end
+// is judged by its exit code alone.
+func (p *pmi) exchange(rank, size int, value []byte) ([][]byte, error) {
+	if _, err := p.ask(fmt.Sprintf("cmd=put kvsname=%s key=softrdma-%d value=%x", p.name, rank, value), "put_result"); err != nil {
+		return nil, err
+	}
+	if _, err := p.ask("cmd=barrier_in", "barrier_out"); err != nil {
+		return nil, err
+	}
+	values := make([][]byte, size)
+	for r := range values {
+		answer, err := p.ask(fmt.Sprintf("cmd=get kvsname=%s key=softrdma-%d", p.name, r), "get_result")
+		if err != nil {
+			return nil, err
+		}
+		if values[r], err = hex.DecodeString(answer["value"]); err != nil {
+			return nil, fmt.Errorf("%w: value %q of rank %d", ErrPMI, answer["value"], r)
+		}
+	}
+	_, err := p.ask("cmd=finalize", "finalize_ack")
+	return values, err
+}
+
+// ask sends a command and returns the words of the answer.
+func (p *pmi) ask(command, expected string) (map[string]string, error) {
+	if _, err := io.WriteString(p.rw, command+"\n"); err != nil {
+		return nil, err
+	}
+	line, err := p.r.ReadSlice('\n')
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPMI, err)
+	}
+	return parsePMI(string(line), expected)
+}
+
+// parsePMI reads the words of an answer, which must be to the command that was sent and say that
+// it succeeded.
+func parsePMI(line, expected string) (map[string]string, error) {
+	words := map[string]string{}
+	for _, w := range strings.Fields(line) {
+		if key, value, ok := strings.Cut(w, "="); ok {
+			words[key] = value
+		}
+	}
+	if rc, given := words["rc"]; words["cmd"] != expected || given && rc != "0" {
+		return nil, fmt.Errorf("%w: expected %s, found %q", ErrPMI, expected, strings.TrimSpace(line))
+	}
+	return words, nil
+}

@@ -1,0 +1,167 @@
+package message
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// HeaderLen is the length of the header of each frame.
+const HeaderLen = 40
+
+// What follows the header of a frame.
+const (
+	MaxHeader   = 1024 // bytes of an active message's header
+	MaxSegments = 16   // pieces of memory of an announced message
+	segmentLen  = 16
+	maxAnnounce = MaxHeader + MaxSegments*segmentLen
+)
+
+// FrameLen returns the length of the longest frame for a worker with a configuration.
+func (c *Config) FrameLen() int { return HeaderLen + max(c.Eager, maxAnnounce) }
+
+// version is the version of the format. Workers of different versions cannot communicate.
+const version = 2
+
+// A kind is the type of a frame.
+type kind uint8
+
+const (
+	kindEager          kind = iota + 1 // a message, whose bytes follow the header
+	kindAnnounce                       // a message whose bytes the receiver reads from the sender's memory
+	kindFinish                         // a message was matched and, if it was announced, read
+	kindCredit                         // only credits
+	kindActive                         // an active message: its header and its bytes follow
+	kindActiveAnnounce                 // an active message whose bytes the receiver reads: its header follows
+	kindStream                         // bytes of a stream
+	kindWindow                         // bytes of a stream were read
+	kinds
+)
+
+// The flags of a frame.
+const (
+	flagSync     = 1 << iota // finish this eager message when it is matched
+	flagFull                 // unmatched messages hold all credits: announce further messages
+	flagSegments             // the announced message has several pieces, listed at the frame's end
+	flagRefused              // the finished active message has no handler
+)
+
+// A Header is the beginning of each frame.
+//
+//	 0               1               2               3
+//	+---------------+---------------+---------------+---------------+
+//	|    version    |     kind      |     flags     |   reserved    |
+//	+---------------+---------------+---------------+---------------+
+//	|            credits            |        active credits         |
+//	+---------------+---------------+---------------+---------------+
+//	|  tag, or header's length (4 bytes) and ID (4) of an active    |
+//	|  message                                                      |
+//	|                        length (8 bytes)                       |
+//	|                number of the message (4 bytes)                |
+//	|                         key (4 bytes)                         |
+//	|                       address (8 bytes)                       |
+//	+---------------------------------------------------------------+
+//
+// An announced message of several pieces has no key and address here. Each piece has 16 bytes at
+// the end of the frame:
+//
+//	| address (8 bytes) | key (4 bytes) | length (4 bytes) |
+type Header struct {
+	kind    kind
+	flags   uint8
+	credits uint16 // eager messages that the sender of the frame has matched since the last frame
+	active  uint16 // active messages that it has handled
+	tag     uint64
+	length  uint64
+	number  uint32 // by which a finish names the message
+	key     uint32 // of an announced message
+	address uint64 // of an announced message in the sender's memory
+}
+
+// name makes the tag of an active message.
+func name(id uint16, header int) uint64 { return uint64(header)<<32 | uint64(id) }
+
+// id and header return the parts of the tag of an active message.
+func (h *Header) id() uint16  { return uint16(h.tag) }
+func (h *Header) header() int { return int(h.tag >> 32) }
+
+// Put writes the header to b, which has at least HeaderLen bytes.
+func (h *Header) Put(b []byte) {
+	be := binary.BigEndian
+	b[0], b[1], b[2], b[3] = version, byte(h.kind), h.flags, 0
+	be.PutUint16(b[4:], h.credits)
+	be.PutUint16(b[6:], h.active)
+	be.PutUint64(b[8:], h.tag)
+	be.PutUint64(b[16:], h.length)
+	be.PutUint32(b[24:], h.number)
+	be.PutUint32(b[28:], h.key)
+	be.PutUint64(b[32:], h.address)
+}
+
+// parse reads the header at the beginning of b.
+func (h *Header) parse(b []byte) error {
+	switch {
+	case len(b) < HeaderLen:
+		return fmt.Errorf("%w: %d bytes, expected at least %d", ErrFrame, len(b), HeaderLen)
+	case b[0] != version:
+		return fmt.Errorf("%w: frame of version %d, expected %d", ErrVersion, b[0], version)
+	case kind(b[1]) == 0 || kind(b[1]) >= kinds:
+		return fmt.Errorf("%w: expected a kind from 1 to %d, found %d", ErrFrame, kinds-1, b[1])
+	}
+	be := binary.BigEndian
+	*h = Header{
+		kind: kind(b[1]), flags: b[2], credits: be.Uint16(b[4:]), active: be.Uint16(b[6:]), tag: be.Uint64(b[8:]), length: be.Uint64(b[16:]),
+		number: be.Uint32(b[24:]), key: be.Uint32(b[28:]), address: be.Uint64(b[32:]),
+	}
+	return nil
+}
+
+// A Segment is a piece of a sender's memory.
+type Segment struct {
+	Address uint64
+	Key     uint32
+	Length  int
+}
+
+// appendSegments appends the list of pieces at the end of a frame.
+func appendSegments(b []byte, list []Segment) []byte {
+	for _, s := range list {
+		b = binary.BigEndian.AppendUint64(b, s.Address)
+		b = binary.BigEndian.AppendUint32(b, s.Key)
+		b = binary.BigEndian.AppendUint32(b, uint32(s.Length))
+	}
+	return b
+}
+
+// segments appends the pieces of an announced message to a list. B is what follows the frame's
+// header and the message's.
+func (h *Header) segments(list []Segment, b []byte) ([]Segment, error) {
+	if h.length > maxLength {
+		return list, fmt.Errorf("%w: message of %d bytes", ErrFrame, h.length)
+	}
+	if h.flags&flagSegments == 0 {
+		if len(b) > 0 {
+			return list, fmt.Errorf("%w: %d bytes after an announced message", ErrFrame, len(b))
+		}
+		return append(list, Segment{h.address, h.key, int(h.length)}), nil
+	}
+	if len(b)%segmentLen != 0 || len(b) > MaxSegments*segmentLen {
+		return list, fmt.Errorf("%w: pieces in %d bytes, expected at most %d of %d", ErrFrame, len(b), MaxSegments, segmentLen)
+	}
+	left := h.length
+	for ; len(b) > 0; b = b[segmentLen:] {
+		be := binary.BigEndian
+		n := be.Uint32(b[12:])
+		if n == 0 || uint64(n) > left {
+			return list, fmt.Errorf("%w: piece of %d bytes, %d bytes are left of the message", ErrFrame, n, left)
+		}
+		left -= uint64(n)
+		list = append(list, Segment{be.Uint64(b), be.Uint32(b[8:]), int(n)})
+	}
+	if left > 0 {
+		return list, fmt.Errorf("%w: no pieces for %d bytes of the message", ErrFrame, left)
+	}
+	return list, nil
+}
+
+// maxLength bounds the length of an announced message.
+const maxLength = 1 << 31

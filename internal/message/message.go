@@ -1,0 +1,166 @@
+// Package message is the protocol of messages between two workers, above a connection that
+// carries frames in order and reads the peer's memory. It decides how a message travels: with
+// its bytes in a frame (eager), or announced, so that the receiver reads it from the sender's
+// memory (rendezvous).
+//
+//	sender                               receiver
+//	eager    header + bytes ------------------>  matched or kept
+//	         <----------------------- credits    when it is matched
+//	announce header, key and address --------->  matched or kept
+//	         <------------------- READ ---------
+//	         <---------------------- finish      the sender's memory is free
+//
+// Tagged messages are matched with receives, between two workers in the order in which they were
+// sent. A worker keeps the bytes of eager messages that no receive has matched. Credits bound
+// them: each peer may have that many unmatched. A sender without credits waits for more. If
+// unmatched messages hold all credits, the receiver says that it is full, and the sender announces
+// further messages. The number of announced messages is bounded too.
+//
+// Active messages name a handler instead, and are handled in the order in which they were sent.
+// They have credits of their own, which return when the receiver is done with the message, so
+// tagged messages that wait do not hold them up.
+//
+// Bytes of a stream travel in frames as well. The receiver keeps what no receive waits for, up to a
+// window of bytes, and returns what was read.
+//
+// Every operation ends once: with success, canceled, or with the error with which its peer
+// failed. The package does no I/O and reads no clock. One goroutine at a time uses a Worker and
+// what belongs to it.
+package message
+
+import (
+	"errors"
+
+	"softrdma/internal/tagmatch"
+)
+
+// The errors of operations and frames.
+var (
+	ErrTruncated = errors.New("message truncated: longer than the receive's buffer")
+	ErrCanceled  = errors.New("receive canceled")
+	ErrFrame     = errors.New("frame not understood")
+	ErrLimit     = errors.New("peer exceeds the limit of what this worker keeps")
+	ErrVersion   = errors.New("peer has another protocol version")
+	ErrHandler   = errors.New("the peer has no handler for the active message")
+)
+
+// An Env carries out what a worker decides. Its methods call no method of the worker.
+type Env interface {
+	// Transmit sends a frame to a peer, in order. It keeps neither header nor payload, which is in
+	// pieces.
+	Transmit(p *Peer, h *Header, payload [][]byte)
+
+	// Expose lets a peer read the bytes of a message until Conceal. It appends where they are to a
+	// list, in at most MaxSegments pieces that are not empty.
+	Expose(s *Send, list []Segment) ([]Segment, error)
+	Conceal(s *Send)
+
+	// Fetch begins to read announced bytes into r.Buffer. The owner calls Fetched at the end. The
+	// list of pieces is valid until then.
+	Fetch(p *Peer, r *Receive, from []Segment)
+
+	// Sent and Received report the end of an operation and return it to the owner.
+	Sent(s *Send, err error)
+	Received(r *Receive, i Info, err error)
+
+	// Active takes an active message, and reports whether there is a handler for it. If so, the
+	// owner keeps a copy of *a, whose header and data stay in the frame, until Over, and calls
+	// Worker.ReleaseActive. The frame's memory is the owner's again with Over.
+	Active(a *Active) bool
+	Over(a *Active)
+}
+
+// A Config is what a worker accepts. Its peers must know it.
+type Config struct {
+	Eager     int // longest eager message in bytes
+	Credits   int // unmatched eager messages of each peer
+	Announced int // announced messages of each peer that are not finished
+	Active    int // active messages of each peer that are not over
+	Stream    int // bytes of each peer's stream that were not read
+}
+
+// Info describes a message.
+type Info struct {
+	Tag    uint64
+	Length int
+	From   *Peer
+}
+
+// A Class is the kind of message that a Send sends.
+type Class uint8
+
+// The classes of messages. Messages of one class between two workers keep their order.
+const (
+	Tagged Class = iota
+	Actives
+	Stream
+	classes
+)
+
+// A Send is a message to send. The owner does not change it or its bytes until Env.Sent.
+type Send struct {
+	Class   Class
+	Tag     uint64   // of a tagged message; an active message's ID
+	Header  []byte   // of an active message, at most MaxHeader bytes
+	Data    [][]byte // the message in pieces
+	Length  int      // of all pieces
+	Sync    bool     // ends when the message was matched; otherwise when Data is free
+	Context any
+
+	exposed bool
+	sent    int // bytes of a stream
+}
+
+// A Receive is a receive of a message or of a stream. The owner does not use it or its buffer until Env.Received.
+type Receive struct {
+	tagmatch.Receive
+	Buffer  [][]byte // in pieces
+	Length  int      // of all pieces
+	All     bool     // of a stream: ends only when the buffer is full
+	Context any
+
+	fetching *Message // the message that is being read
+	filled   int      // of a stream: bytes
+}
+
+// A Message has arrived and was not received yet. After the receive that takes it has ended it
+// is the worker's again.
+type Message struct {
+	tagmatch.Message
+	Info Info
+
+	data     []byte // of an eager message
+	header   Header
+	segments []Segment // of an announced message
+	active   *Active   // that it is the bytes of
+}
+
+// A Worker is one end of many connections, with one matcher for all of them.
+type Worker struct {
+	env      Env
+	config   Config
+	matcher  tagmatch.Matcher
+	spare    []*Message
+	in, out  Header    // the frame that arrives, and the frame to send
+	parts    [][]byte  // of the frame to send
+	list     []Segment // of the frame that arrives, or to send
+	tail     []byte    // list as bytes
+	arriving Active    // for Env.Active
+	ready    []*Peer   // that may have chunks
+	chunks   []*Chunk  // unused
+}
+
+// New returns a worker without peers.
+func New(env Env, c Config) *Worker {
+	return &Worker{env: env, config: c}
+}
+
+// spread copies bytes to a buffer in pieces.
+func spread(to [][]byte, from []byte) {
+	for _, b := range to {
+		if len(from) == 0 {
+			return
+		}
+		from = from[copy(b, from):]
+	}
+}

@@ -1,0 +1,223 @@
+package message
+
+import "slices"
+
+// A Peer is a connection to another worker.
+type Peer struct {
+	Context any
+
+	config   Config // of the other end
+	credits  int    // eager messages that may be sent
+	full     bool   // the peer's credits are all held by unmatched messages
+	owed     int    // credits to return
+	unpaid   int    // eager messages that arrived and whose credits were not returned
+	offered  int    // announced messages that the peer has not finished
+	accepted int    // announced messages that arrived and were not finished
+	active   struct {
+		credits int // active messages that may be sent
+		owed    int // credits to return
+		unpaid  int // active messages that arrived and whose credits were not returned
+	}
+	window   int // bytes of the stream that may be sent
+	in       stream
+	number   uint32
+	queues   [classes][]*Send // for credits or for finishes, oldest first
+	begun    Mark
+	sends    map[uint32]*Send // for their finish
+	order    []uint32         // of sends
+	fetching []*Receive
+	kept     []*Message // announced and not matched
+	err      error      // why it failed
+}
+
+// NewPeer returns a connection to a worker with a configuration, on which nothing was sent yet.
+func (w *Worker) NewPeer(c Config) *Peer {
+	p := &Peer{config: c, credits: c.Credits, window: c.Stream, sends: map[uint32]*Send{}}
+	p.active.credits = c.Active
+	return p
+}
+
+// Waiting returns the number of sends that have not ended.
+func (p *Peer) Waiting() int {
+	n := len(p.sends)
+	for _, q := range p.queues {
+		n += len(q)
+	}
+	return n
+}
+
+// A Mark is a place in the order of a peer's sends.
+type Mark [classes]uint64
+
+// Mark returns the place behind all sends that were started.
+func (p *Peer) Mark() (m Mark) {
+	for i, q := range p.queues {
+		m[i] = p.begun[i] + uint64(len(q))
+	}
+	return m
+}
+
+// Passed reports whether the frames of all sends before a place were transmitted. The peer may still
+// have to read the bytes of announced messages.
+func (p *Peer) Passed(m Mark) bool {
+	for i, n := range p.begun {
+		if n < m[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Send sends a message to a peer.
+func (w *Worker) Send(p *Peer, s *Send) {
+	q := &p.queues[s.Class]
+	switch {
+	case p.err != nil:
+		w.env.Sent(s, p.err)
+	case len(*q) > 0 || !w.begin(p, s):
+		*q = append(*q, s)
+	default:
+		p.begun[s.Class]++
+	}
+}
+
+// begin sends the first frame of a message, and reports whether the peer's limits allow it.
+func (w *Worker) begin(p *Peer, s *Send) bool {
+	switch s.Class {
+	case Actives:
+		return w.beginActive(p, s)
+	case Stream:
+		return w.beginStream(p, s)
+	}
+	h := &w.out // a local header would escape
+	*h = Header{tag: s.Tag, length: uint64(s.Length), number: p.number}
+	if s.Length <= p.config.Eager && p.credits > 0 {
+		p.credits--
+		h.kind = kindEager
+		if s.Sync {
+			h.flags = flagSync
+			p.await(s)
+		}
+		w.transmit(p, h, s.Data)
+		if !s.Sync {
+			w.env.Sent(s, nil)
+		}
+		return true
+	}
+	if p.offered >= p.config.Announced {
+		return false
+	}
+	if s.Length <= p.config.Eager && !p.full {
+		return false // credits are on their way, or the peer will say that it is full
+	}
+	h.kind = kindAnnounce
+	if w.announce(p, s, h) {
+		p.offered++
+	}
+	return true
+}
+
+// announce sends the frame of an announced message. It reports whether it did; otherwise the send
+// has ended.
+func (w *Worker) announce(p *Peer, s *Send, h *Header) bool {
+	var err error
+	if w.list, err = w.env.Expose(s, w.list[:0]); err != nil {
+		w.env.Sent(s, err)
+		return false
+	}
+	s.exposed = true
+	w.parts = append(w.parts[:0], s.Header)
+	switch len(w.list) {
+	case 0:
+	case 1:
+		h.address, h.key = w.list[0].Address, w.list[0].Key
+	default:
+		h.flags |= flagSegments
+		w.tail = appendSegments(w.tail[:0], w.list)
+		w.parts = append(w.parts, w.tail)
+	}
+	p.await(s)
+	w.transmit(p, h, w.parts)
+	clear(w.parts)
+	return true
+}
+
+// resume sends messages that waited for the peer's limits.
+func (w *Worker) resume(p *Peer) {
+	for i := range p.queues {
+		q := &p.queues[i]
+		n := 0
+		for n < len(*q) && w.begin(p, (*q)[n]) {
+			n++
+			p.begun[i]++
+		}
+		*q = slices.Delete(*q, 0, n)
+	}
+}
+
+// await records that a message ends with a finish.
+func (p *Peer) await(s *Send) {
+	p.sends[p.number] = s
+	p.order = append(p.order, p.number)
+	p.number++
+}
+
+// transmit sends a frame, with the credits that are owed.
+func (w *Worker) transmit(p *Peer, h *Header, payload [][]byte) {
+	h.credits, h.active = uint16(p.owed), uint16(p.active.owed) // the configuration bounds them
+	p.unpaid -= p.owed
+	p.active.unpaid -= p.active.owed
+	p.owed, p.active.owed = 0, 0
+	w.env.Transmit(p, h, payload)
+}
+
+// finish tells the peer that its message was matched, and read if it was announced.
+func (w *Worker) finish(p *Peer, h *Header, flags uint8) {
+	if h.kind == kindAnnounce {
+		p.accepted--
+	}
+	w.out = Header{kind: kindFinish, flags: flags, number: h.number}
+	w.transmit(p, &w.out, nil)
+}
+
+// end ends a send.
+func (w *Worker) end(s *Send, err error) {
+	if s.exposed {
+		s.exposed = false
+		w.env.Conceal(s)
+	}
+	w.env.Sent(s, err)
+}
+
+// Fail ends a connection. The operations that wait for the peer end with the error, in the order
+// in which they began. Eager messages that arrived can still be received; announced messages are
+// lost. The owner has ended all reads from the peer before.
+func (w *Worker) Fail(p *Peer, err error) {
+	if p.err != nil {
+		return
+	}
+	p.err = err
+	for _, m := range p.kept {
+		if w.matcher.Remove(&m.Message) {
+			w.recycle(m)
+		}
+	}
+	sends, queues, fetching := p.order, p.queues, p.fetching
+	p.order, p.queues, p.fetching, p.kept = nil, [classes][]*Send{}, nil, nil
+	for _, n := range sends {
+		s := p.sends[n]
+		delete(p.sends, n)
+		w.end(s, err)
+	}
+	for _, q := range queues {
+		for _, s := range q {
+			w.env.Sent(s, err)
+		}
+	}
+	for _, r := range fetching {
+		m := r.fetching
+		r.fetching = nil
+		w.received(r, m, err)
+	}
+	w.failStream(p, err)
+}

@@ -1,0 +1,278 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Receive posts a receive, which may end at once.
+func (w *Worker) Receive(r *Receive) {
+	r.Receive.Owner = r
+	if x := w.matcher.Post(&r.Receive); x != nil {
+		m := x.Owner.(*Message)
+		drop(m)
+		w.give(r, m)
+	}
+}
+
+// Cancel ends a receive that has no message yet, and reports whether it did.
+func (w *Worker) Cancel(r *Receive) bool {
+	if !w.matcher.Cancel(&r.Receive) {
+		return false
+	}
+	w.env.Received(r, Info{}, ErrCanceled)
+	return true
+}
+
+// CancelAll ends all receives that have no message yet.
+func (w *Worker) CancelAll(err error) {
+	for _, x := range w.matcher.Posted() {
+		w.matcher.Cancel(x)
+		w.env.Received(x.Owner.(*Receive), Info{}, err)
+	}
+}
+
+// Probe describes the oldest message that a receive with this tag and mask takes, and reports
+// whether there is one.
+func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
+	if x := w.matcher.Probe(tag, mask); x != nil {
+		return x.Owner.(*Message).Info, true
+	}
+	return Info{}, false
+}
+
+// Claim removes the message that Probe describes for ReceiveMessage. It returns nil if there is
+// none.
+func (w *Worker) Claim(tag, mask uint64) *Message {
+	if x := w.matcher.Take(tag, mask); x != nil {
+		return x.Owner.(*Message)
+	}
+	return nil
+}
+
+// ReceiveMessage receives a claimed message, once.
+func (w *Worker) ReceiveMessage(r *Receive, m *Message) {
+	drop(m)
+	w.give(r, m)
+}
+
+// drop removes a message from the announced messages of its peer.
+func drop(m *Message) {
+	if p := m.Info.From; m.header.kind == kindAnnounce {
+		if i := slices.Index(p.kept, m); i >= 0 {
+			p.kept = slices.Delete(p.kept, i, i+1)
+		}
+	}
+}
+
+// Arrive takes a frame of a peer. After an error the peer does not keep to the protocol: the
+// owner ends the connection and calls Fail.
+func (w *Worker) Arrive(p *Peer, frame []byte) error {
+	h := &w.in
+	if err := h.parse(frame); err != nil {
+		return err
+	}
+	if p.err != nil {
+		return nil
+	}
+	if p.credits += int(h.credits); p.credits > p.config.Credits {
+		return fmt.Errorf("%w: %d credits, expected at most %d", ErrFrame, p.credits, p.config.Credits)
+	}
+	if p.active.credits += int(h.active); p.active.credits > p.config.Active {
+		return fmt.Errorf("%w: %d credits of active messages, expected at most %d", ErrFrame, p.active.credits, p.config.Active)
+	}
+	if h.credits > 0 {
+		p.full = false
+	}
+	if h.flags&flagFull != 0 {
+		p.full = true
+	}
+	if err := w.take(p, h, frame[HeaderLen:]); err != nil {
+		return err
+	}
+	w.resume(p)
+	return nil
+}
+
+func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
+	switch h.kind {
+	case kindEager:
+		if h.length != uint64(len(payload)) || h.length > uint64(w.config.Eager) {
+			return fmt.Errorf("%w: message of %d bytes in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
+		}
+		if p.unpaid++; p.unpaid > w.config.Credits {
+			return fmt.Errorf("%w: more than %d eager messages", ErrLimit, w.config.Credits)
+		}
+		w.message(p, h, payload)
+		if p.unpaid == w.config.Credits {
+			w.refill(p)
+		}
+	case kindAnnounce:
+		list, err := h.segments(w.list[:0], payload)
+		if w.list = list; err != nil {
+			return err
+		}
+		if p.accepted++; p.accepted > w.config.Announced {
+			return fmt.Errorf("%w: more than %d announced messages", ErrLimit, w.config.Announced)
+		}
+		w.message(p, h, nil)
+	case kindActive, kindActiveAnnounce:
+		return w.takeActive(p, h, payload)
+	case kindStream:
+		return w.takeStream(p, h, payload)
+	default:
+		if len(payload) > 0 {
+			return fmt.Errorf("%w: %d bytes after a frame of kind %d", ErrFrame, len(payload), h.kind)
+		}
+	}
+	switch h.kind {
+	case kindWindow:
+		return w.takeWindow(p, h)
+	case kindFinish:
+		return w.finished(p, h)
+	}
+	return nil
+}
+
+// finished ends a send that the peer has finished.
+func (w *Worker) finished(p *Peer, h *Header) error {
+	s := p.sends[h.number]
+	if s == nil {
+		return fmt.Errorf("%w: finish of message %d, which does not wait for one", ErrFrame, h.number)
+	}
+	delete(p.sends, h.number)
+	i := slices.Index(p.order, h.number)
+	p.order = slices.Delete(p.order, i, i+1)
+	if s.exposed && s.Class == Tagged {
+		p.offered--
+	}
+	var err error
+	if h.flags&flagRefused != 0 {
+		err = fmt.Errorf("%w: ID %d", ErrHandler, s.Tag)
+	}
+	w.end(s, err)
+	return nil
+}
+
+// refill answers a peer that has no credits left: with credits, or if unmatched messages hold
+// all of them, by saying so.
+func (w *Worker) refill(p *Peer) {
+	w.out = Header{kind: kindCredit}
+	if p.owed == 0 {
+		w.out.flags = flagFull
+	}
+	w.transmit(p, &w.out, nil)
+}
+
+// message takes a message that arrived.
+func (w *Worker) message(p *Peer, h *Header, data []byte) {
+	m := w.fresh()
+	m.Info, m.header, m.Tag = Info{Tag: h.tag, Length: int(h.length), From: p}, *h, h.tag
+	if h.kind == kindAnnounce {
+		m.segments = append(m.segments[:0], w.list...)
+	}
+	if x := w.matcher.Arrive(&m.Message); x != nil {
+		w.deliver(x.Owner.(*Receive), m, data)
+		return
+	}
+	m.data = append(m.data[:0], data...)
+	if h.kind == kindAnnounce {
+		p.kept = append(p.kept, m)
+	}
+}
+
+// maxSpare bounds the messages that a worker keeps for reuse.
+const maxSpare = 256
+
+// fresh returns an unused message.
+func (w *Worker) fresh() *Message {
+	if n := len(w.spare); n > 0 {
+		m := w.spare[n-1]
+		w.spare = w.spare[:n-1]
+		return m
+	}
+	m := &Message{}
+	m.Message.Owner = m
+	return m
+}
+
+// recycle takes back a message that has ended.
+func (w *Worker) recycle(m *Message) {
+	if len(w.spare) < maxSpare {
+		m.Info.From, m.active = nil, nil
+		w.spare = append(w.spare, m)
+	}
+}
+
+// give hands a kept message to a receive.
+func (w *Worker) give(r *Receive, m *Message) { w.deliver(r, m, m.data) }
+
+// deliver hands a message to the receive that it was matched with.
+func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
+	p, h := m.Info.From, &m.header
+	var err error
+	switch long := m.Info.Length > r.Length; {
+	case h.kind == kindEager:
+		if spread(r.Buffer, data); long {
+			err = ErrTruncated
+		}
+		w.matched(p, h)
+	case p.err != nil:
+		err = p.err
+	case long:
+		err = ErrTruncated
+		w.finish(p, h, 0)
+	case m.Info.Length == 0:
+		w.finish(p, h, 0)
+	default:
+		r.fetching = m
+		p.fetching = append(p.fetching, r)
+		w.env.Fetch(p, r, m.segments)
+		return
+	}
+	w.received(r, m, err)
+}
+
+// received ends a receive and the message that it was matched with.
+func (w *Worker) received(r *Receive, m *Message, err error) {
+	info, a := m.Info, m.active
+	w.recycle(m)
+	w.env.Received(r, info, err)
+	if a == nil {
+		return
+	}
+	if a.fetching = false; a.released {
+		w.over(a)
+	}
+}
+
+// matched returns the credit of an eager message, and finishes a synchronous one.
+func (w *Worker) matched(p *Peer, h *Header) {
+	if p.err != nil {
+		return
+	}
+	p.owed++
+	switch {
+	case h.flags&flagSync != 0:
+		w.finish(p, h, 0)
+	case p.owed*2 >= w.config.Credits:
+		w.out = Header{kind: kindCredit}
+		w.transmit(p, &w.out, nil)
+	}
+}
+
+// Fetched ends a Fetch. An error is followed by Fail. After Fail it does nothing.
+func (w *Worker) Fetched(r *Receive, err error) {
+	m := r.fetching
+	if m == nil {
+		return
+	}
+	p := m.Info.From
+	r.fetching = nil
+	i := slices.Index(p.fetching, r)
+	p.fetching = slices.Delete(p.fetching, i, i+1)
+	if err == nil {
+		w.finish(p, &m.header, 0)
+	}
+	w.received(r, m, err)
+}

@@ -1,0 +1,228 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A stream is the bytes of a peer that belong to no message. Receives wait only while there are no
+// chunks.
+type stream struct {
+	receives []*Receive
+	chunks   []*Chunk // that were not read, oldest first
+	owed     int      // bytes that were read, to return to the peer's window
+	unpaid   int      // bytes that arrived and were not returned
+	ready    bool     // in Worker.ready
+}
+
+// A Chunk is bytes of a stream.
+type Chunk struct {
+	Bytes []byte
+
+	from   *Peer
+	memory []byte
+}
+
+// beginStream sends bytes of a stream, and reports whether it sent all of them.
+func (w *Worker) beginStream(p *Peer, s *Send) bool {
+	for s.sent < s.Length {
+		n := min(s.Length-s.sent, p.config.Eager, p.window)
+		if n == 0 {
+			return false
+		}
+		w.parts = cut(w.parts[:0], s.Data, s.sent, n)
+		s.sent += n
+		p.window -= n
+		w.out = Header{kind: kindStream, length: uint64(n)}
+		w.transmit(p, &w.out, w.parts)
+		clear(w.parts)
+	}
+	w.env.Sent(s, nil)
+	return true
+}
+
+// cut appends the pieces of n bytes at an offset.
+func cut(list, from [][]byte, at, n int) [][]byte {
+	for _, b := range from {
+		if at >= len(b) {
+			at -= len(b)
+			continue
+		}
+		b = b[at:min(at+n, len(b))]
+		list = append(list, b)
+		if n -= len(b); n == 0 {
+			break
+		}
+		at = 0
+	}
+	return list
+}
+
+// takeStream takes bytes of a stream.
+func (w *Worker) takeStream(p *Peer, h *Header, payload []byte) error {
+	if h.length != uint64(len(payload)) || len(payload) == 0 || len(payload) > w.config.Eager {
+		return fmt.Errorf("%w: %d bytes of a stream in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
+	}
+	in := &p.in
+	if in.unpaid += len(payload); in.unpaid > w.config.Stream {
+		return fmt.Errorf("%w: more than %d bytes of a stream", ErrLimit, w.config.Stream)
+	}
+	for len(in.receives) > 0 && len(payload) > 0 {
+		r := in.receives[0]
+		payload = payload[w.fill(p, r, payload):]
+		if r.full() {
+			in.receives = slices.Delete(in.receives, 0, 1)
+			w.env.Received(r, Info{Length: r.filled, From: p}, nil)
+		}
+	}
+	if len(payload) > 0 {
+		w.keep(p, payload)
+	}
+	w.reopen(p)
+	return nil
+}
+
+// takeWindow takes the return of bytes to this worker's window.
+func (w *Worker) takeWindow(p *Peer, h *Header) error {
+	if h.length > uint64(p.config.Stream-p.window) {
+		return fmt.Errorf("%w: window of %d and %d bytes, expected at most %d", ErrFrame, p.window, h.length, p.config.Stream)
+	}
+	p.window += int(h.length)
+	return nil
+}
+
+// full reports whether a receive of a stream has what it waits for.
+func (r *Receive) full() bool { return r.filled == r.Length || r.filled > 0 && !r.All }
+
+// fill gives bytes to a receive, and returns how many it took.
+func (w *Worker) fill(p *Peer, r *Receive, b []byte) int {
+	n := min(len(b), r.Length-r.filled)
+	w.parts = cut(w.parts[:0], r.Buffer, r.filled, n)
+	spread(w.parts, b)
+	clear(w.parts)
+	r.filled += n
+	p.in.owed += n
+	return n
+}
+
+// maxChunks bounds the chunks that a worker keeps for reuse.
+const maxChunks = 256
+
+// keep keeps bytes that no receive waits for.
+func (w *Worker) keep(p *Peer, b []byte) {
+	c := &Chunk{}
+	if n := len(w.chunks); n > 0 {
+		c, w.chunks = w.chunks[n-1], w.chunks[:n-1]
+	}
+	c.from, c.memory = p, append(c.memory[:0], b...)
+	c.Bytes = c.memory
+	p.in.chunks = append(p.in.chunks, c)
+	if !p.in.ready {
+		p.in.ready = true
+		w.ready = append(w.ready, p)
+	}
+}
+
+// reopen returns bytes to the peer's window: when half of it is owed, and before a receiver with
+// nothing left to read waits for a peer without a window.
+func (w *Worker) reopen(p *Peer) {
+	in := &p.in
+	if p.err != nil || in.owed == 0 || in.owed*2 < w.config.Stream && (in.unpaid < w.config.Stream || len(in.chunks) > 0) {
+		return
+	}
+	w.out = Header{kind: kindWindow, length: uint64(in.owed)}
+	in.unpaid -= in.owed
+	in.owed = 0
+	w.transmit(p, &w.out, nil)
+}
+
+// ReceiveStream receives bytes of a peer's stream: as many as r.Buffer holds if r.All, otherwise
+// those that are there, and at least one. Receives of a peer end in the order in which they began;
+// an empty one ends at once.
+func (w *Worker) ReceiveStream(p *Peer, r *Receive) {
+	in := &p.in
+	r.filled = 0
+	for len(in.chunks) > 0 && r.filled < r.Length {
+		c := in.chunks[0]
+		if c.Bytes = c.Bytes[w.fill(p, r, c.Bytes):]; len(c.Bytes) == 0 {
+			in.chunks = slices.Delete(in.chunks, 0, 1)
+			w.recycleChunk(c)
+		}
+	}
+	switch {
+	case r.full():
+		w.env.Received(r, Info{Length: r.filled, From: p}, nil)
+	case p.err != nil:
+		w.env.Received(r, Info{Length: r.filled, From: p}, p.err)
+	default:
+		in.receives = append(in.receives, r)
+	}
+	w.reopen(p)
+}
+
+// CancelStream ends a receive of a stream that has no bytes yet, and reports whether it did.
+func (w *Worker) CancelStream(p *Peer, r *Receive) bool {
+	i := slices.Index(p.in.receives, r)
+	if i < 0 || r.filled > 0 {
+		return false
+	}
+	p.in.receives = slices.Delete(p.in.receives, i, i+1)
+	w.env.Received(r, Info{From: p}, ErrCanceled)
+	return true
+}
+
+// TakeStream takes the oldest bytes of a peer's stream that were not read, or nil. The owner calls
+// ReleaseChunk. The error is that with which the peer failed, if there are no bytes.
+func (w *Worker) TakeStream(p *Peer) (*Chunk, error) {
+	in := &p.in
+	if len(in.chunks) == 0 {
+		return nil, p.err
+	}
+	c := in.chunks[0]
+	in.chunks = slices.Delete(in.chunks, 0, 1)
+	return c, nil
+}
+
+// ReleaseChunk gives back a chunk that TakeStream returned. Its bytes are the worker's again.
+func (w *Worker) ReleaseChunk(c *Chunk) {
+	p := c.from
+	p.in.owed += len(c.Bytes)
+	w.recycleChunk(c)
+	w.reopen(p)
+}
+
+func (w *Worker) recycleChunk(c *Chunk) {
+	if c.Bytes, c.from = nil, nil; len(w.chunks) < maxChunks {
+		w.chunks = append(w.chunks, c)
+	}
+}
+
+// Readable appends the peers whose streams have bytes that were not read to a list, up to its
+// capacity. Each call begins with those that were not reported for the longest time.
+func (w *Worker) Readable(list []*Peer) []*Peer {
+	reported := len(list)
+	n := 0
+	for _, p := range w.ready {
+		switch {
+		case len(p.in.chunks) == 0:
+			p.in.ready = false
+			continue
+		case len(list) < cap(list):
+			list = append(list, p)
+			continue
+		}
+		w.ready[n] = p
+		n++
+	}
+	w.ready = append(w.ready[:n], list[reported:]...)
+	return list
+}
+
+// failStream ends the receives of a stream.
+func (w *Worker) failStream(p *Peer, err error) {
+	receives := p.in.receives
+	p.in.receives = nil
+	for _, r := range receives {
+		w.env.Received(r, Info{Length: r.filled, From: p}, err)
+	}
+}

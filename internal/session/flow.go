@@ -1,0 +1,46 @@
+package session
+
+import "fmt"
+
+// reserved are the receives of the peer that only Credit frames use. One is on its way at most:
+// the next one needs frames of the peer, which has consumed the first one to send them.
+const reserved = 2
+
+// A Flow counts the frames of one connection, so that neither end sends a frame for which the
+// other has no receive.
+type Flow struct {
+	own, peer uint32 // receives of each end
+	sent      uint32
+	acked     uint32 // frames that the peer has consumed
+	consumed  uint32
+	reported  uint32 // of consumed, in the last frame
+}
+
+// NewFlow returns the flow of a connection with the receives of both ends.
+func NewFlow(own, peer int) Flow { return Flow{own: uint32(own), peer: uint32(peer)} }
+
+// Ready reports whether the peer has a receive for a frame.
+func (f *Flow) Ready() bool { return f.sent-f.acked < f.peer-reserved }
+
+// Send counts a frame and returns its field Consumed.
+func (f *Flow) Send() uint32 {
+	f.sent++
+	f.reported = f.consumed
+	return f.consumed
+}
+
+// Learn takes the field Consumed of a frame. The error matches ErrProtocol.
+func (f *Flow) Learn(consumed uint32) error {
+	if consumed-f.acked > f.sent-f.acked {
+		return fmt.Errorf("%w: it has consumed frame %d, the last one was %d", ErrProtocol, consumed, f.sent)
+	}
+	f.acked = consumed
+	return nil
+}
+
+// Consume counts a frame of the peer whose receive was posted again.
+func (f *Flow) Consume() { f.consumed++ }
+
+// Owes reports whether the peer must be told of consumed frames by a Credit frame if no other
+// frame leaves.
+func (f *Flow) Owes() bool { return f.consumed-f.reported >= f.own/2 }

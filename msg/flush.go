@@ -1,0 +1,89 @@
+package msg
+
+import (
+	"slices"
+
+	"softrdma/internal/message"
+)
+
+// A flush is a request to flush that waits for sends.
+type flush struct {
+	sends  message.Mark
+	passed bool   // the frames of these sends are posted or in the backlog
+	added  uint64 // work that was in the backlog by then
+	access *access
+}
+
+// addFlush begins a part of a request to flush. The caller holds the lock and calls Worker.flush.
+func (c *connection) addFlush(r *Request) {
+	x := c.w.access(r, accessFlush)
+	if c.err != nil {
+		c.pipeline.end(x, c.err)
+		return
+	}
+	c.flushes = append(c.flushes, flush{sends: c.peer.Mark(), access: x})
+	c.w.dirty = append(c.w.dirty, c)
+}
+
+// passFlushes hands flushes whose sends are posted to the pipeline.
+func (c *connection) passFlushes() {
+	for len(c.flushes) > 0 {
+		f := &c.flushes[0]
+		if !f.passed && c.peer.Passed(f.sends) {
+			f.passed, f.added = true, c.added
+		}
+		if !f.passed || c.added-uint64(len(c.backlog)) < f.added {
+			return
+		}
+		x := f.access
+		c.flushes = slices.Delete(c.flushes, 0, 1)
+		c.pipeline.add(x)
+	}
+}
+
+// Flush returns a request that ends when everything of the endpoint that began before it is complete:
+// accesses in the peer's memory and in this program's buffers, and messages and streams in the peer's
+// worker. Of announced messages that is the announcement; what the peer's limits hold back has to
+// begin first. If something fails, or the peer, the request ends with the error.
+func (e *Endpoint) Flush() *Request {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	e.c.addFlush(r)
+	w.flush()
+	return r
+}
+
+// Flush is like Flush of an endpoint, for all endpoints of the worker that have not failed.
+func (w *Worker) Flush() *Request {
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.parts++ // until all have begun
+	for _, c := range w.conns {
+		c.addFlush(r)
+	}
+	r.endPart(nil)
+	w.flush()
+	return r
+}
+
+// Fence orders the endpoint's accesses: those that begin later are carried out after those that
+// began before. It does not wait.
+func (e *Endpoint) Fence() {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.c.pipeline.fence = true
+}
+
+// Fence orders the accesses of each endpoint, as Fence of the endpoint does. Accesses of different
+// endpoints are not ordered.
+func (w *Worker) Fence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		c.pipeline.fence = true
+	}
+}

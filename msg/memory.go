@@ -1,0 +1,207 @@
+package msg
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"softrdma/verbs"
+)
+
+// The errors of remote memory.
+var (
+	// ErrKey is matched by errors about bytes that are not the key of a region.
+	ErrKey = errors.New("not a region's key")
+	// ErrRights is matched by the error of an access that the region's key does not allow.
+	ErrRights = errors.New("access not allowed by the region's key")
+	// ErrBounds is matched by the error of an access beyond the end of a region.
+	ErrBounds = errors.New("access outside of the region")
+	// ErrAlignment is matched by the error of an atomic operation at an address that is not a
+	// multiple of the word's length.
+	ErrAlignment = errors.New("atomic operation not aligned")
+	// ErrRefused is matched by the error of a connection that ended because an access was
+	// refused: the region was unmapped, or a key did not come from Region.Key.
+	ErrRefused = errors.New("access to a region refused")
+)
+
+// Rights are what peers that have a region's key may do with its memory.
+type Rights uint8
+
+// The rights.
+const (
+	AllowGet Rights = 1 << iota
+	AllowPut
+	AllowAtomic
+	AllowAll = AllowGet | AllowPut | AllowAtomic
+)
+
+// A Region is memory of a worker that peers access without this program's help. They need its
+// key.
+type Region struct {
+	w      *Worker
+	mr     *verbs.MR
+	rights Rights
+	buf    []byte
+
+	unmap  sync.Once
+	err    error         // of Unmap
+	memory *verbs.Memory // nil if the program owns the memory
+}
+
+// Map gives peers access to buf, which may be empty, until Unmap or the worker's Close. The program
+// owns the memory, may use it meanwhile, and must not use it for something else before Unmap
+// returns. Atomic operations of 32 bits need whole aligned words of 64 bits in buf.
+func (w *Worker) Map(buf []byte, rights Rights) (*Region, error) {
+	if rights&^AllowAll != 0 {
+		return nil, fmt.Errorf("msg: map memory: rights %#x, expected at most %#x", uint8(rights), uint8(AllowAll))
+	}
+	return w.mapMemory(&Region{w: w, rights: rights, buf: buf})
+}
+
+// Allocate is like Map for n bytes of new memory outside of the Go heap, see verbs.AllocMemory. It
+// is the fastest memory for peers on the same host. Unmap frees it.
+func (w *Worker) Allocate(n int, rights Rights) (*Region, error) {
+	m, err := verbs.AllocMemory(n, verbs.AllocConfig{Device: w.dev})
+	if err != nil {
+		return nil, err
+	}
+	r, err := w.Map(m.Bytes(), rights)
+	if err != nil {
+		_ = m.Free() // no region is left
+		return nil, err
+	}
+	r.memory = m
+	return r, nil
+}
+
+func (w *Worker) mapMemory(r *Region) (*Region, error) {
+	access := verbs.LocalWrite
+	if r.rights&AllowGet != 0 {
+		access |= verbs.RemoteRead
+	}
+	if r.rights&AllowPut != 0 {
+		access |= verbs.RemoteWrite
+	}
+	if r.rights&AllowAtomic != 0 {
+		access |= verbs.RemoteAtomic
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	if w.closed {
+		return nil, ErrClosed
+	}
+	var err error
+	if r.mr, err = w.pd.RegisterMemory(r.buf, access); err != nil {
+		return nil, err
+	}
+	w.regions = append(w.regions, r)
+	return r, nil
+}
+
+// Bytes returns the memory. That of Allocate must not be used after Unmap.
+func (r *Region) Bytes() []byte { return r.buf }
+
+// Unmap ends the access of peers. When it returns nobody accesses the memory any more. A peer that
+// tries it loses its connection with an error that matches ErrRefused. The program's own requests
+// that use the memory must have ended before. A second Unmap does nothing.
+func (r *Region) Unmap() error {
+	r.unmap.Do(func() {
+		w := r.w
+		w.mu.Lock()
+		if i := slices.Index(w.regions, r); i >= 0 {
+			w.regions = slices.Delete(w.regions, i, i+1)
+		}
+		w.unlock()
+		if r.err = r.mr.Deregister(); r.err == nil && r.memory != nil {
+			r.buf = nil
+			r.err = r.memory.Free()
+		}
+	})
+	return r.err
+}
+
+// unmapAll ends all regions of a worker that closes.
+func (w *Worker) unmapAll() (err error) {
+	w.mu.Lock()
+	regions := slices.Clone(w.regions)
+	w.unlock()
+	for _, r := range regions {
+		err = errors.Join(err, r.Unmap())
+	}
+	return err
+}
+
+// keyMagic begins the keys of regions.
+const keyMagic = "softrdma key"
+
+// keyVersion is the version of the format of keys. It follows the magic in every version.
+const keyVersion = 1
+
+const keyLen = len(keyMagic) + 1 + 1 + 8 + 8 + 8 + 4
+
+// keyBigEndian is the bit in a key's flags that says that the region's words are big-endian.
+const keyBigEndian = 1 << 7
+
+// A key names a region to peers.
+//
+//	magic (12 bytes) | version (1) | flags (1) | worker (8) | address (8) | length (8) | R_Key (4)
+//
+// The flags are the rights, and keyBigEndian.
+type key struct {
+	rights    Rights
+	bigEndian bool
+	worker    uint64
+	address   uint64
+	length    uint64
+	key       uint32
+}
+
+// Key returns the bytes by which peers name the region, at most 64. Who has them may use the
+// region's rights.
+func (r *Region) Key() []byte {
+	k := key{
+		rights: r.rights, bigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
+		worker: r.w.address.worker, address: r.mr.Addr(), length: uint64(len(r.buf)), key: r.mr.RKey(),
+	}
+	return k.bytes()
+}
+
+func (k *key) bytes() []byte {
+	flags := byte(k.rights)
+	if k.bigEndian {
+		flags |= keyBigEndian
+	}
+	b := append([]byte(keyMagic), keyVersion, flags)
+	b = binary.BigEndian.AppendUint64(b, k.worker)
+	b = binary.BigEndian.AppendUint64(b, k.address)
+	b = binary.BigEndian.AppendUint64(b, k.length)
+	return binary.BigEndian.AppendUint32(b, k.key)
+}
+
+func parseKey(b []byte) (k key, err error) {
+	switch n := len(keyMagic); {
+	case len(b) <= n || string(b[:n]) != keyMagic:
+		return k, fmt.Errorf("%w: expected %q at its beginning", ErrKey, keyMagic)
+	case b[n] != keyVersion:
+		return k, fmt.Errorf("%w: key of version %d, expected %d", ErrVersion, b[n], keyVersion)
+	case len(b) != keyLen:
+		return k, fmt.Errorf("%w: %d bytes, expected %d", ErrKey, len(b), keyLen)
+	default:
+		b = b[n+1:]
+	}
+	if b[0]&^(byte(AllowAll)|keyBigEndian) != 0 {
+		return k, fmt.Errorf("%w: unknown flags %#x", ErrKey, b[0])
+	}
+	k.rights, k.bigEndian = Rights(b[0])&AllowAll, b[0]&keyBigEndian != 0
+	b = b[1:]
+	k.worker = binary.BigEndian.Uint64(b)
+	k.address = binary.BigEndian.Uint64(b[8:])
+	k.length = binary.BigEndian.Uint64(b[16:])
+	k.key = binary.BigEndian.Uint32(b[24:])
+	if k.length > verbs.MaxRegionLength || k.address+k.length < k.address {
+		return k, fmt.Errorf("%w: %d bytes at %#x", ErrKey, k.length, k.address)
+	}
+	return k, nil
+}

@@ -1,0 +1,271 @@
+package rpc
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"softrdma/internal/session"
+	"softrdma/rdmacm"
+)
+
+// A served is a server's end of a session. The engine's lock guards it.
+type served struct {
+	port   *port
+	id     session.ID
+	client session.Hello
+	peer   netip.AddrPort // of its first connection
+	frame  int            // bytes of an answer's frame
+	domain *domain
+	pool   *pool
+	out    frames // answers of the slots
+
+	conns   []*conn
+	joining int // conns and those that are being made
+	table   session.Table
+	tasks   []task
+	bytes   uint64 // of far requests
+	owed    uint64 // of far answers that the client has not read
+	busy    int    // tasks that run or fetch
+	leaving bool
+	ended   bool
+	expiry  *time.Timer
+}
+
+// frameOf returns the size of the answers' frames for a client.
+func frameOf(srv *Server, h *session.Hello) int {
+	return min(int(h.Frame), srv.cfg.Inline+session.HeaderLen)
+}
+
+func (p *port) newServed(h *session.Hello, peer netip.AddrPort) (*served, error) {
+	n := min(int(h.Slots), p.srv.cfg.Calls)
+	s := &served{port: p, id: h.ID, client: *h, peer: peer, frame: frameOf(p.srv, h), table: session.NewTable(n), tasks: make([]task, n)}
+	var err error
+	if s.domain, err = newDomain(p.e.dev); err != nil {
+		return nil, err
+	}
+	s.pool = newPool(s.domain)
+	if s.out, err = s.domain.frames(n, s.frame, 0); err != nil {
+		s.pool.close()
+		s.domain.release()
+		return nil, err
+	}
+	for i := range s.tasks {
+		s.tasks[i] = task{owner: s, slot: uint16(i)}
+	}
+	return s, nil
+}
+
+// enter counts a connection that is being made.
+func (s *served) enter() {
+	s.joining++
+	if s.expiry != nil {
+		s.expiry.Stop()
+		s.expiry = nil
+	}
+}
+
+// left counts a connection that was not made.
+func (s *served) left() {
+	s.port.e.mu.Lock()
+	defer s.port.e.mu.Unlock()
+	s.exit()
+}
+
+// exit counts a connection that has gone.
+func (s *served) exit() {
+	s.joining--
+	switch {
+	case s.joining > 0:
+	case s.ended:
+		s.free()
+	case s.expiry == nil:
+		var t *time.Timer
+		t = time.AfterFunc(s.port.srv.cfg.SessionTimeout, func() {
+			s.port.e.mu.Lock()
+			defer s.port.e.mu.Unlock()
+			if s.expiry == t {
+				s.end(fmt.Errorf("%w: it did not come back", ErrOutcomeUnknown))
+			}
+		})
+		s.expiry = t
+	}
+}
+
+// join begins to serve a connection.
+func (s *served) join(c *conn, cm *rdmacm.Conn, own, peer int) {
+	s.port.e.mu.Lock()
+	defer s.port.e.mu.Unlock()
+	s.conns = append(s.conns, c)
+	c.start(cm, own, peer)
+	if s.ended {
+		c.fail(ErrClosed)
+		return
+	}
+	if s.leaving {
+		s.leaving = false
+		s.leave(*s.port.leaving)
+	}
+	s.port.Signal(&s.port.work)
+}
+
+// leave asks the client to use another session.
+func (s *served) leave(address string) {
+	s.leaving = true
+	for _, c := range s.conns {
+		c.tell(session.Header{Kind: session.Leave}, []byte(address))
+	}
+}
+
+// end ends the session: no connection, and no task whose answer anybody gets.
+func (s *served) end(err error) {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	delete(s.port.sessions, s.id)
+	if s.expiry != nil {
+		s.expiry.Stop()
+		s.expiry = nil
+	}
+	for _, c := range slices.Clone(s.conns) {
+		c.fail(err)
+	}
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		switch {
+		case t.state == taskRunning:
+			t.cancel()
+		case t.state == taskBroken:
+			t.state = taskIdle
+			s.busy--
+		}
+	}
+	if s.joining == 0 {
+		s.free()
+	}
+	s.port.srv.exitLater()
+}
+
+// free gives the session's memory back when nobody uses it.
+func (s *served) free() {
+	if s.busy > 0 || s.domain == nil {
+		return
+	}
+	for i := range s.tasks {
+		s.tasks[i].drop()
+	}
+	s.out.free()
+	s.pool.close()
+	s.domain.release()
+	s.domain = nil
+}
+
+// broken implements owner.
+func (s *served) broken(c *conn) {
+	if i := slices.Index(s.conns, c); i >= 0 {
+		s.conns = slices.Delete(s.conns, i, i+1)
+	}
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.conn == c {
+			t.conn = nil
+		}
+	}
+	s.port.report(s, c.err)
+	s.exit()
+}
+
+// sent implements owner.
+func (s *served) sent(_ *conn, i int) {
+	t := &s.tasks[i]
+	if t.posts--; t.posts > 0 {
+		return
+	}
+	switch {
+	case t.state == taskWaiting && t.loaded:
+		s.port.enqueue(t)
+	case t.again:
+		t.again = false
+		t.send()
+	}
+}
+
+// arrive implements owner.
+func (s *served) arrive(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+	switch h.Kind {
+	case session.Request:
+		return s.request(c, h, body, at)
+	case session.Cancel:
+		if t := s.current(h); t != nil && t.state != taskAnswered {
+			t.cancel()
+		}
+	case session.Done:
+		if t := s.current(h); t != nil && t.state == taskAnswered && t.posts == 0 {
+			t.done = true
+			t.drop()
+		}
+	case session.Bye:
+		s.end(ErrClosed)
+	case session.Credit:
+	default:
+		return false, fmt.Errorf("%w: a frame of kind %d from a client", ErrProtocol, h.Kind)
+	}
+	return false, nil
+}
+
+func (s *served) current(h *session.Header) *task {
+	if !s.table.Current(h.Slot, h.Sequence) {
+		return nil
+	}
+	return &s.tasks[h.Slot]
+}
+
+// request takes a request.
+func (s *served) request(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+	verdict, err := s.table.Request(h.Slot, h.Sequence)
+	if err != nil || s.ended {
+		return false, err
+	}
+	t := &s.tasks[h.Slot]
+	switch verdict {
+	case session.New:
+		t.drop()
+		s.busy++
+		return t.take(c, h, body, at)
+	case session.Running:
+		t.conn = c
+		t.address, t.key = h.Address, h.Key
+		if h.Flags&session.Canceled != 0 {
+			t.cancel()
+		}
+		if t.state == taskBroken {
+			t.fetch(c)
+		}
+	case session.Answered:
+		t.conn = c
+		if t.posts > 0 {
+			t.again = true
+		} else {
+			t.send()
+		}
+	}
+	return false, nil
+}
+
+// fetched implements owner.
+func (s *served) fetched(c *conn, i int, err error) {
+	t := &s.tasks[i]
+	switch {
+	case err == nil:
+		t.body = t.in.Bytes()
+		t.load()
+	case s.ended:
+		t.state = taskIdle
+		s.busy--
+	case t.conn != nil && t.conn != c && t.conn.err == nil:
+		t.fetch(t.conn)
+	default:
+		t.state = taskBroken
+	}
+}
