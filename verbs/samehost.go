@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"softrdma/internal/adapter"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/samehost"
@@ -201,19 +201,19 @@ const (
 // Path returns how the queue pair's packets reach its peer now. It can change: a peer that
 // closes and opens its device again is reached through the network in between.
 func (q *QP) Path() Path {
-	var path adapter.Path
+	var path object.Path
 	switch d := q.drv.(type) {
-	case interface{ Path() adapter.Path }:
+	case interface{ Path() object.Path }:
 		path = d.Path()
 	case interface{ PathNumber() uint32 }: // a daemon's device
-		path = adapter.Path(d.PathNumber())
+		path = object.Path(d.PathNumber())
 	}
 	switch path {
-	case adapter.PathNetwork:
+	case object.PathNetwork:
 		return PathNetwork
-	case adapter.PathSameHost:
+	case object.PathSameHost:
 		return PathSameHost
-	case adapter.PathSameProcess:
+	case object.PathSameProcess:
 		return PathSameProcess
 	}
 	return PathUnknown

@@ -264,12 +264,8 @@ func (d *Device) Close() error {
 		if b := d.cfg.Loopback; b != nil {
 			b.devices.Remove(d.place(), d)
 		}
-		for _, l := range d.lanes {
-			l.stop()
-		}
-		for _, l := range d.lanes {
-			l.close()
-		}
+		d.each((*lane).stop)
+		d.each((*lane).close)
 		close(d.done)
 		for _, l := range d.lanes {
 			d.closeErr = errors.Join(d.closeErr, l.link.Close())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/hostpath"
+	"softrdma/internal/adapter/hostrun"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/link/hostmem"
@@ -218,7 +219,7 @@ type hostPort lane
 // Message implements hostpath.Port.
 func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
 	l := (*lane)(h)
-	if m.Unread && !placesItself(m.Header) {
+	if m.Unread && !hostrun.PlacesItself(m.Header) {
 		if m.Unread = false; !l.host.Load(payload, 0) {
 			h.Lost(now, p, m)
 			return
@@ -250,17 +251,6 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 		}
 	}
 	l.in.Train, l.in.Lender, l.in.Source = 0, nil, nil
-}
-
-// placesItself reports whether the machine copies the payload of a packet from its source: that of
-// READ responses, WRITEs and SENDs of RC.
-func placesItself(header []byte) bool {
-	if len(header) == 0 {
-		return false
-	}
-	op := ib.Opcode(header[0])
-	info := op.Info()
-	return op.Transport() == ib.RC && info != nil && (info.Kind == ib.KindReadResponse || info.Kind == ib.KindWrite || info.Kind == ib.KindSend)
 }
 
 // Lost implements hostpath.Port.

@@ -39,9 +39,7 @@ func (d *Device) laneOf(qpn uint32) *lane {
 // Barrier waits until the present holder of each lane has given it up: what was made
 // invalid before is not in use after.
 func (d *Device) Barrier() {
-	for _, l := range d.lanes {
-		l.Barrier()
-	}
+	d.each((*lane).Barrier)
 }
 
 // endUse is Barrier for a region that is registered no more: peers on this host do not read

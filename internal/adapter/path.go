@@ -1,29 +1,20 @@
 package adapter
 
-// A Path is how the packets of a connection reach its peer. A daemon tells its clients the number.
-type Path uint8
-
-// The paths.
-const (
-	PathNone        Path = iota // not connected, or datagrams
-	PathNetwork                 // frames, or a stream
-	PathSameHost                // memory that is shared with another process
-	PathSameProcess             // handed over to a device of this process
-)
+import "softrdma/internal/object"
 
 // Path returns how the connection's packets reach its peer now.
-func (q *QP) Path() Path {
+func (q *QP) Path() object.Path {
 	q.lane.Lock()
 	defer q.lane.Unlock()
 	switch {
 	case q.lane.net == nil:
-		return PathNetwork
+		return object.PathNetwork
 	case q.flow == nil:
-		return PathNone
+		return object.PathNone
 	case q.lane.localLane(q.flow, q.Attr.DestQPN) != nil:
-		return PathSameProcess
+		return object.PathSameProcess
 	case q.hostPath() != nil:
-		return PathSameHost
+		return object.PathSameHost
 	}
-	return PathNetwork
+	return object.PathNetwork
 }
