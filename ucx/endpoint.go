@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 	"unsafe"
 
 	"softrdma/msg"
@@ -26,8 +27,10 @@ type UcpEp struct {
 	status     UcsStatus   // UCS_OK, or why it failed
 	closed     bool
 
-	receiving int      // receives of data in the peer's memory; guarded by the worker's lock
-	received  []func() // to call when there are none; guarded by the worker's lock
+	// The worker's lock guards these.
+	unfinished int      // requests
+	receiving  int      // receives of data in the peer's memory
+	received   []func() // to call when there are none
 }
 
 // An operation begins on a connection. It ends at once if the endpoint has failed.
@@ -108,9 +111,19 @@ func (e *UcpEp) start(p *UcpRequestParams, err error, op func(c *msg.Endpoint) *
 				r.end(msg.Info{}, NewUcxError(failed))
 				return
 			}
-			op(c).Then(r.end)
+			e.count(1)
+			op(c).Then(func(i msg.Info, err error) {
+				e.count(-1)
+				r.end(i, err)
+			})
 		})
 	})
+}
+
+func (e *UcpEp) count(n int) {
+	e.w.mu.Lock()
+	e.unfinished += n
+	e.w.mu.Unlock()
 }
 
 // failed is Config.Failed of the worker.
@@ -263,6 +276,9 @@ func (e *UcpEp) CloseNonBlockingFlush(params *UcpRequestParams) (*UcpRequest, er
 // CloseNonBlocking closes the endpoint, which must not be used any more. Mode 0 waits for requests,
 // as FlushNonBlocking does. UCP_EP_CLOSE_FLAG_FORCE ends them with UCS_ERR_CANCELED, and what was sent
 // before may not arrive. The request ends when the endpoint is closed. A callback is a UcpSendCallback.
+//
+// If all requests have ended, a close by force still delivers what they sent, unless that takes longer
+// than a second. It does not wait for that, but UcpWorker.Close does.
 func (e *UcpEp) CloseNonBlocking(mode uint32, params *UcpRequestParams) (*UcpRequest, error) {
 	return e.w.start(params, send, nil, func(r *request) {
 		if mode&UCP_EP_CLOSE_FLAG_FORCE != 0 {
@@ -285,11 +301,35 @@ func (e *UcpEp) abort(r *request) {
 	}
 	e.mu.Unlock()
 	e.cancel()
-	if c != nil {
+	if c != nil && !again {
 		e.w.forget(c)
-		c.Abort()
+		e.drop(c)
 	}
 	e.end(r, again)
+}
+
+// linger is how long a close by force tries to deliver what was sent.
+const linger = time.Second
+
+// drop ends a connection, at once if requests have not ended.
+func (e *UcpEp) drop(c *msg.Endpoint) {
+	w := e.w
+	w.mu.Lock()
+	now := e.unfinished+e.receiving > 0 || w.closed
+	if !now {
+		w.lingering.Add(1)
+	}
+	w.mu.Unlock()
+	if now {
+		c.Abort()
+		return
+	}
+	go func() {
+		defer w.lingering.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), linger)
+		defer cancel()
+		_ = c.Close(ctx) // the program does not want to know
+	}()
 }
 
 func (e *UcpEp) close(r *request) {

@@ -19,7 +19,8 @@ type UcpWorker struct {
 	done   context.Context // until Close
 	stop   context.CancelFunc
 
-	running sync.WaitGroup // goroutines that wait for connections
+	running   sync.WaitGroup // goroutines that wait for connections
+	lingering sync.WaitGroup // goroutines that close connections
 
 	mu          sync.Mutex // no other lock is taken while it is held
 	queue       []event    // for Progress
@@ -85,6 +86,7 @@ func (w *UcpWorker) Close() {
 	if closed {
 		return
 	}
+	w.lingering.Wait()
 	w.stop()
 	_ = w.worker.Close() // there is nobody to tell
 	w.running.Wait()
