@@ -71,6 +71,19 @@ func (e *Endpoint) SendActive(id uint16, header, data []byte) *Request {
 	return r
 }
 
+// AnnounceActive is like SendActive, but leaves the data where it is even if it is short: the handler
+// decides where it goes.
+func (e *Endpoint) AnnounceActive(id uint16, header, data []byte) *Request {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.unlock()
+	r := w.request()
+	r.send.Data, r.send.Length = r.piece(data)
+	r.send.Announce = true
+	e.sendActive(r, id, header)
+	return r
+}
+
 // SendActiveVec is like SendActive for data in pieces. The program may change the list at once.
 func (e *Endpoint) SendActiveVec(id uint16, header []byte, data [][]byte) *Request {
 	w := e.c.w

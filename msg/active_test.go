@@ -213,6 +213,38 @@ func TestAnnouncedDataIsReadLaterOnceOrDropped(t *testing.T) {
 	})
 }
 
+func TestAnnouncedShortDataStaysWithTheSender(t *testing.T) {
+	each(t, msg.Config{Eager: 1000}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		messages := make(chan *msg.Active, 1)
+		b.Handle(idFirst, func(m *msg.Active) {
+			m.Keep()
+			messages <- m
+		})
+		for _, n := range []int{1, 1000, 70000} {
+			data := random(n)
+			sent := e.AnnounceActive(idFirst, []byte("h"), data)
+			m := next(t, messages)
+			if _, ended, err := sent.Poll(); m.Data != nil || m.Length != n || string(m.Header) != "h" || ended {
+				t.Fatalf("%d of %d bytes came with header %q, ended %v, %v: expected the header alone", len(m.Data), m.Length, m.Header, ended, err)
+			}
+			buf := make([]byte, n)
+			wait(t, m.Receive(buf))
+			m.Release()
+			wait(t, sent)
+			if !bytes.Equal(buf, data) {
+				t.Fatalf("%d other bytes arrived", n)
+			}
+		}
+		sent := e.AnnounceActive(idFirst, []byte("h"), nil) // there is nothing to receive
+		m := next(t, messages)
+		m.Release()
+		if wait(t, sent); m.Length != 0 {
+			t.Fatal(m.Length)
+		}
+	})
+}
+
 func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 	unhandled := make(chan uint16, 10)
 	c := msg.Config{Eager: 100, Unhandled: func(_ *msg.Endpoint, id uint16) { unhandled <- id }}

@@ -124,6 +124,16 @@ func (w *Worker) Descriptor() (uintptr, error) {
 	return w.pipe[0].Fd(), nil
 }
 
+// Signal makes the channel of Wakeup and the descriptor ready, as an event does, and wakes waiting
+// calls. So a program can wake its own goroutine that makes progress.
+func (w *Worker) Signal() {
+	w.mu.Lock()
+	defer w.unlock()
+	if !w.closed {
+		w.signal()
+	}
+}
+
 // signal wakes all goroutines that sleep. The caller holds the lock.
 func (w *Worker) signal() {
 	token(w.ready)

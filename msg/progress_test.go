@@ -52,6 +52,19 @@ func TestCallerWaits(t *testing.T) {
 	})
 }
 
+func TestSignalWakesTheProgramsGoroutine(t *testing.T) {
+	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, _ *msg.Worker) {
+		for !a.Arm() {
+		}
+		a.Signal()
+		next(t, a.Wakeup())
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a.Signal() // does nothing
+	})
+}
+
 func TestThenIsCalledOnceAndMayStartOperations(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)

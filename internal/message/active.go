@@ -31,7 +31,7 @@ func (w *Worker) beginActive(p *Peer, s *Send) bool {
 	}
 	h := &w.out
 	*h = Header{kind: kindActive, tag: name(uint16(s.Tag), len(s.Header)), length: uint64(s.Length), number: p.number}
-	if len(s.Header)+s.Length <= p.config.Eager {
+	if len(s.Header)+s.Length <= p.config.Eager && (!s.Announce || s.Length == 0) {
 		p.active.credits--
 		w.parts = append(append(w.parts[:0], s.Header), s.Data...)
 		w.transmit(p, h, w.parts)

@@ -107,6 +107,8 @@ type Send struct {
 	Sync    bool     // ends when the message was matched; otherwise when Data is free
 	Context any
 
+	Announce bool // an active message's Data stays where it is, however short it is
+
 	exposed bool
 	sent    int // bytes of a stream
 }
