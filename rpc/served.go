@@ -209,7 +209,7 @@ func (s *served) arrive(c *conn, h *session.Header, body []byte, at int) (keep b
 		s.end(ErrClosed)
 	case session.Credit:
 	default:
-		return false, fmt.Errorf("%w: a frame of kind %d from a client", ErrProtocol, h.Kind)
+		return false, fmt.Errorf("%w: a frame %q from a client", ErrProtocol, h.Kind)
 	}
 	return false, nil
 }

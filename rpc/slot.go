@@ -207,7 +207,7 @@ func (s *link) arrive(c *conn, h *session.Header, body []byte, at int) (keep boo
 		s.leave(string(body))
 	case session.Credit:
 	default:
-		return false, fmt.Errorf("%w: a frame of kind %d from a server", ErrProtocol, h.Kind)
+		return false, fmt.Errorf("%w: a frame %q from a server", ErrProtocol, h.Kind)
 	}
 	return false, nil
 }

@@ -37,6 +37,14 @@ const (
 	kinds
 )
 
+var kindNames = [kinds]string{
+	kindEager: "eager", kindAnnounce: "announce", kindFinish: "finish", kindCredit: "credit",
+	kindActive: "active", kindActiveAnnounce: "announce active", kindStream: "stream", kindWindow: "window",
+}
+
+// String returns the kind's name. Arrive has refused kinds without one.
+func (k kind) String() string { return kindNames[k] }
+
 // The flags of a frame.
 const (
 	flagSync     = 1 << iota // finish this eager message when it is matched

@@ -122,7 +122,7 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 		return w.takeStream(p, h, payload)
 	default:
 		if len(payload) > 0 {
-			return fmt.Errorf("%w: %d bytes after a frame of kind %d", ErrFrame, len(payload), h.kind)
+			return fmt.Errorf("%w: %d bytes after a frame %q", ErrFrame, len(payload), h.kind)
 		}
 	}
 	switch h.kind {

@@ -25,6 +25,18 @@ const (
 	kinds
 )
 
+var kindNames = [kinds]string{
+	Request: "request", Answer: "answer", Taken: "taken", Done: "done", Cancel: "cancel", Credit: "credit", Leave: "leave", Bye: "bye",
+}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if k > 0 && k < kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
 // A Flag says more about a frame.
 type Flag uint8
 
@@ -98,9 +110,9 @@ func Parse(b []byte) (h Header, body []byte, err error) {
 	body = b[HeaderLen:]
 	switch {
 	case h.Kind == 0 || h.Kind >= kinds || h.Flags >= flags:
-		return h, nil, fmt.Errorf("%w: a frame of kind %d with flags %#x", ErrProtocol, h.Kind, h.Flags)
+		return h, nil, fmt.Errorf("%w: frame %q with flags %#x", ErrProtocol, h.Kind, uint8(h.Flags))
 	case h.Flags&Far != 0 && (h.Kind != Request && h.Kind != Answer || len(body) > 0 || h.Length == 0):
-		return h, nil, fmt.Errorf("%w: a frame of kind %d and %d bytes announces a body of %d bytes", ErrProtocol, h.Kind, len(b), h.Length)
+		return h, nil, fmt.Errorf("%w: frame %q of %d bytes announces a body of %d bytes", ErrProtocol, h.Kind, len(b), h.Length)
 	case h.Flags&Far == 0 && h.Length != uint64(len(body)):
 		return h, nil, fmt.Errorf("%w: a body of %d bytes, expected %d", ErrProtocol, len(body), h.Length)
 	case h.Kind == Taken && len(body)%PlaceLen != 0:

@@ -82,7 +82,7 @@ func ParseRequest(b []byte) (h Hello, err error) {
 	case err != nil:
 		return h, err
 	case kind != helloNew && kind != helloResume:
-		return h, fmt.Errorf("%w: private data of kind %d in a request", ErrProtocol, kind)
+		return h, fmt.Errorf("%w: private data begins with %#02x, expected a request", ErrProtocol, kind)
 	case len(b) < requestLen:
 		return h, fmt.Errorf("%w: %d bytes of private data, expected %d", ErrProtocol, len(b), requestLen)
 	}
@@ -97,7 +97,7 @@ func ParseReply(b []byte) (h Hello, err error) {
 	case err != nil:
 		return h, err
 	case kind != helloReply:
-		return h, fmt.Errorf("%w: private data of kind %d in a reply", ErrProtocol, kind)
+		return h, fmt.Errorf("%w: private data begins with %#02x, expected a reply", ErrProtocol, kind)
 	case len(b) < replyLen:
 		return h, fmt.Errorf("%w: %d bytes of private data, expected %d", ErrProtocol, len(b), replyLen)
 	}
@@ -152,7 +152,7 @@ func ParseRefusal(b []byte) (r Refusal, err error) {
 		return r, err
 	}
 	if kind != helloRefusal || len(b) < prefixLen+2 {
-		return r, fmt.Errorf("%w: private data of kind %d in a rejection", ErrProtocol, kind)
+		return r, fmt.Errorf("%w: private data begins with %#02x, expected a rejection", ErrProtocol, kind)
 	}
 	b = b[prefixLen:]
 	r.Cause = Cause(b[0])
