@@ -28,6 +28,9 @@ type MessagesConfig struct {
 	Bytes    int       `json:"bytes"`     // of a message
 	Seconds  float64   `json:"seconds"`
 
+	// Active sends active messages instead of tagged ones. Kind is loop.Ping.
+	Active bool `json:"active"`
+
 	// Allocated takes the buffers of a stream from Worker.Allocate; otherwise they are Go memory.
 	Allocated bool `json:"allocated"`
 }
@@ -40,7 +43,7 @@ func (Messages) Check() error { return nil }
 
 // Run implements Tool.
 func (t Messages) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	c := MessagesConfig{Device: p.device(client), SameHost: p.sameHostMode(), Kind: w.Kind, Bytes: w.Bytes, Seconds: d.Seconds(), Allocated: w.Op == tagAllocated}
+	c := MessagesConfig{Device: p.device(client), SameHost: p.sameHostMode(), Kind: w.Kind, Bytes: w.Bytes, Seconds: d.Seconds(), Active: w.Op == activeMessage, Allocated: w.Op == tagAllocated}
 	s := c
 	s.Device = p.device(server)
 	serve, err := s.args(t.Path)
@@ -67,8 +70,11 @@ func (c *MessagesConfig) args(path string) ([]string, error) {
 	return []string{path, "bench", "messages", string(text)}, err
 }
 
-// tagAllocated is the operation of tagged messages in memory of Worker.Allocate.
-const tagAllocated = "tag allocated"
+// The operations beside tagged messages in Go memory.
+const (
+	activeMessage = "active message"
+	tagAllocated  = "tag allocated" // in memory of Worker.Allocate
+)
 
 // messageFigures returns the figures of package msg on a path, compared with UCX's tags and with
 // softrdma's own operations.
@@ -86,6 +92,9 @@ func messageFigures(host bool) []Figure {
 		{"msg: 8 B tag latency, of UCX over TCP, tag_lat", lat, against("UCX-TCP", "tag_lat", lat), true, .25, .12},
 		{"msg: 8 B tag rate, of UCX over TCP, tag_bw", rate, against("UCX-TCP", "tag_bw", rate), false, 8, 20},
 	}
+	active := lat
+	active.Work.Op = activeMessage
+	shared = append(shared, Figure{"msg: 8 B active message latency, of tag", active, lat, true, 1, .8})
 	if host {
 		allocated := bw
 		allocated.Work.Op = tagAllocated

@@ -24,6 +24,9 @@ const (
 	tagData
 )
 
+// activeData is the ID of active messages.
+const activeData = 1
+
 // newMessagesCommand returns the hidden command that bench starts as one end of a loop over
 // package msg.
 func newMessagesCommand() *cobra.Command {
@@ -124,6 +127,10 @@ func (m *messages) serve() error {
 }
 
 func (m *messages) echo() error {
+	if m.c.Active {
+		m.w.Handle(activeData, func(a *msg.Active) { a.From.SendActive(activeData, nil, a.Data).Release() })
+		return nil // the handler answers while serve makes progress
+	}
 	buf := make([]byte, m.c.Bytes)
 	for {
 		if _, err := m.await(m.w.Receive(buf, tagData, msg.All)); err != nil {
@@ -182,15 +189,14 @@ func (m *messages) ask() (r loop.Result, err error) {
 }
 
 func (m *messages) ping(d time.Duration) (loop.Result, error) {
-	buf, out := make([]byte, m.c.Bytes), make([]byte, m.c.Bytes)
+	trip := m.tagTrip()
+	if m.c.Active {
+		trip = m.activeTrip()
+	}
 	trips := make([]float64, 0, 1<<20)
 	start := time.Now()
 	for now := start; now.Sub(start) < d+d/10 && len(trips) < cap(trips); {
-		r := m.w.Receive(buf, tagData, msg.All)
-		if _, err := m.await(m.to.Send(tagData, out)); err != nil {
-			return loop.Result{}, err
-		}
-		if _, err := m.await(r); err != nil {
+		if err := trip(); err != nil {
 			return loop.Result{}, err
 		}
 		end := time.Now()
@@ -204,6 +210,39 @@ func (m *messages) ping(d time.Duration) (loop.Result, error) {
 	}
 	slices.Sort(trips)
 	return loop.Result{P50: trips[len(trips)/2], P99: trips[len(trips)*99/100]}, nil
+}
+
+// tagTrip returns a function that sends a tagged message and waits for the answer.
+func (m *messages) tagTrip() func() error {
+	buf, out := make([]byte, m.c.Bytes), make([]byte, m.c.Bytes)
+	return func() error {
+		r := m.w.Receive(buf, tagData, msg.All)
+		if _, err := m.await(m.to.Send(tagData, out)); err != nil {
+			return err
+		}
+		_, err := m.await(r)
+		return err
+	}
+}
+
+// activeTrip does so with active messages.
+func (m *messages) activeTrip() func() error {
+	out, answers := make([]byte, m.c.Bytes), 0
+	m.w.Handle(activeData, func(*msg.Active) { answers++ })
+	return func() error {
+		before := answers
+		if _, err := m.await(m.to.SendActive(activeData, nil, out)); err != nil {
+			return err
+		}
+		for i := 1; answers == before; i++ {
+			if m.w.Progress(); i%1024 == 0 {
+				if err := errors.Join(m.ctx.Err(), m.to.Err()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
 }
 
 // stream sends for some time, until the last message was matched.
