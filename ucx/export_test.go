@@ -1,0 +1,8 @@
+package ucx
+
+// Waiters returns how many calls of Wait sleep.
+func (w *UcpWorker) Waiters() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiters
+}
