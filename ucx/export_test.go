@@ -6,3 +6,6 @@ func (w *UcpWorker) Waiters() int {
 	defer w.mu.Unlock()
 	return w.waiters
 }
+
+// StatusOf returns the status of an error of a package below.
+func StatusOf(err error) UcsStatus { return statusOf(err) }
