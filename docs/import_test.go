@@ -84,3 +84,42 @@ func TestReadmeLinesImportAClone(t *testing.T) {
 		t.Errorf("the program printed %q", out)
 	}
 }
+
+// The lines of docs/ucx.md make a program that imports UCX's binding build without cgo, with nothing
+// from the network.
+func TestUCXLinesReplaceTheBinding(t *testing.T) {
+	clone, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	module := filepath.Join(dir, "program")
+	if err := os.Mkdir(module, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(clone, filepath.Join(dir, "softrdma")); err != nil {
+		t.Skipf("SKIPPED: this system makes no symbolic links: %v", err)
+	}
+	const path = "github.com/openucx/ucx/bindings/go/src/ucx"
+	for name, text := range map[string]string{
+		"go.mod":  "module example.com/program\n\nrequire " + path + " v0.0.0-00010101000000-000000000000\n", // as UCX's
+		"main.go": "package main\n\nimport \"" + path + "\"\n\nfunc main() { println(ucx.UCS_ERR_BUSY.String()) }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range commands(t, section(t, "ucx.md", "Use it in a program")) {
+		args := strings.Fields(strings.TrimPrefix(line, "CGO_ENABLED=0 "))
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = module
+		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	out, err := exec.Command(filepath.Join(module, "program")).CombinedOutput()
+	if runtime.GOOS != "windows" && (err != nil || string(out) != "busy\n") {
+		t.Errorf("the program printed %q, %v", out, err)
+	}
+}

@@ -2,11 +2,14 @@ package ucx_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"unsafe"
 
 	. "github.com/openucx/ucx/bindings/go/src/ucx"
+	"softrdma/msg"
+	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
@@ -186,5 +189,27 @@ func TestErrorsCompareByStatus(t *testing.T) {
 	}
 	if err.Error() != UCS_ERR_UNSUPPORTED.String() || UCS_ERR_UNSUPPORTED.String() == UCS_ERR_BUSY.String() || UcsStatus(-50).String() != "status -50" {
 		t.Error(err, UCS_ERR_BUSY, UcsStatus(-50))
+	}
+}
+
+func TestErrorsOfPackagesBelowHaveStatuses(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want UcsStatus
+	}{
+		{nil, UCS_OK},
+		{fmt.Errorf("%w: %w", msg.ErrPeer, rdmacm.ErrDisconnected), UCS_ERR_CONNECTION_RESET},
+		{fmt.Errorf("%w: %w", msg.ErrPeer, msg.ErrClosed), UCS_ERR_CANCELED}, // this end closed it
+		{fmt.Errorf("%w: %w", msg.ErrPeer, errors.New("silent")), UCS_ERR_ENDPOINT_TIMEOUT},
+		{&rdmacm.UnreachableError{}, UCS_ERR_UNREACHABLE},
+		{&rdmacm.ResolveError{}, UCS_ERR_UNREACHABLE},
+		{fmt.Errorf("%w: %w", msg.ErrStale, &rdmacm.RejectedError{}), UCS_ERR_UNREACHABLE},
+		{&rdmacm.RejectedError{}, UCS_ERR_REJECTED},
+		{fmt.Errorf("call: %w", NewUcxError(UCS_ERR_BUSY)), UCS_ERR_BUSY},
+		{errors.New("other"), UCS_ERR_IO_ERROR},
+	} {
+		if s := StatusOf(x.err); s != x.want {
+			t.Errorf("%v has status %v, expected %v", x.err, s, x.want)
+		}
 	}
 }

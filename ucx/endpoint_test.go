@@ -238,6 +238,18 @@ func TestCloseBeforeTheConnectionFlushes(t *testing.T) {
 	ends(t, started(t)(b.RecvTagNonBlocking(p, 1, 1, 1, nil)), UCS_OK, b)
 }
 
+func TestEndpointNeedsAnAddressAndPort(t *testing.T) {
+	w := newWorker(t, &UcpWorkerParams{})
+	for _, a := range []*net.TCPAddr{nil, {Port: 7}, {IP: net.IPv4(127, 0, 0, 41)}, {IP: net.IPv6unspecified, Port: 7}} {
+		p := &UcpEpParams{}
+		if _, err := p.SetSocketAddress(a); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.NewEndpoint(p)
+		refused(t, nil, err, UCS_ERR_INVALID_ADDR)
+	}
+}
+
 func TestListenerRefusesWhatItCannotDo(t *testing.T) {
 	w := newWorker(t, &UcpWorkerParams{})
 	to := listen(t, w, func(*UcpConnectionRequest) {})

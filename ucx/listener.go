@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 
 	"softrdma/msg"
 )
@@ -127,6 +129,9 @@ func (w *UcpWorker) connector(p *UcpEpParams) (func(context.Context) (*msg.Endpo
 	case p.address != nil:
 		return func(ctx context.Context) (*msg.Endpoint, error) { return w.worker.Connect(ctx, p.address) }, nil
 	case p.socket != "":
+		if to, err := netip.ParseAddrPort(p.socket); err != nil || to.Port() == 0 || to.Addr().IsUnspecified() {
+			return nil, &UcxError{UCS_ERR_INVALID_ADDR, fmt.Errorf("%s, expected the address and port of a listener", p.socket)}
+		}
 		var private []byte
 		if p.clientID {
 			private = binary.BigEndian.AppendUint64(nil, w.params.clientID)

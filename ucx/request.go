@@ -105,6 +105,7 @@ type request struct {
 	closed   atomic.Bool
 	starting bool // the operation ends at once if it ends now; guarded by the worker's lock
 	info     msg.Info
+	err      error
 }
 
 // start begins an operation, unless err or the parameters say that it is impossible.
@@ -128,14 +129,12 @@ func (w *UcpWorker) start(p *UcpRequestParams, k kind, err error, op func(r *req
 	w.mu.Lock()
 	r.starting = false
 	s := UcsStatus(r.status.Load())
+	err = failure(r.err)
 	w.mu.Unlock()
 	if s == UCS_INPROGRESS {
 		return &UcpRequest{r, s}, nil
 	}
 	r.call()
-	if s != UCS_OK && err == nil {
-		err = NewUcxError(s)
-	}
 	return &UcpRequest{r, s}, err
 }
 
@@ -143,7 +142,7 @@ func (w *UcpWorker) start(p *UcpRequestParams, k kind, err error, op func(r *req
 func (r *request) end(i msg.Info, err error) {
 	w := r.w
 	w.mu.Lock()
-	r.info = i
+	r.info, r.err = i, err
 	r.status.Store(int32(statusOf(err)))
 	starting := r.starting
 	if !starting {

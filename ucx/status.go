@@ -127,6 +127,9 @@ func failure(err error) error {
 	if err == nil {
 		return nil
 	}
+	if x, ok := err.(*UcxError); ok {
+		return x
+	}
 	return &UcxError{statusOf(err), err}
 }
 
@@ -165,6 +168,11 @@ func statusOf(err error) UcsStatus {
 	if errors.As(err, &rejected) {
 		return UCS_ERR_REJECTED
 	}
+	var resolve *rdmacm.ResolveError
+	var unreachable *rdmacm.UnreachableError
+	if errors.As(err, &resolve) || errors.As(err, &unreachable) {
+		return UCS_ERR_UNREACHABLE
+	}
 	var known *UcxError
 	if errors.As(err, &known) {
 		return known.status
@@ -173,6 +181,10 @@ func statusOf(err error) UcsStatus {
 		if errors.Is(err, x.err) {
 			return x.status
 		}
+	}
+	var refused *rdmacm.RejectedError // by what is no worker of this version
+	if errors.As(err, &refused) {
+		return UCS_ERR_REJECTED
 	}
 	return UCS_ERR_IO_ERROR
 }

@@ -122,19 +122,13 @@ func TestSignalWakesAllWhoWait(t *testing.T) {
 	for range 3 {
 		all = append(all, waits(w))
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // until they sleep, one after the other
-		if err := w.Signal(); err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for _, c := range all {
-			n += len(c)
-		}
-		if n == len(all) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d woke", n, len(all))
+	until(t, "all sleep", func() bool { return w.Waiters() == len(all) })
+	if err := w.Signal(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if err := woken(t, c); err != nil {
+			t.Error(err)
 		}
 	}
 }
