@@ -364,29 +364,35 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 		const senders, messages = 4, 60
 		atA, atB := connectBoth(t, a, b)
 		var done sync.WaitGroup
-		for _, end := range []struct {
-			w *msg.Worker
-			e *msg.Endpoint
-		}{{a, atA}, {b, atB}} {
-			answers := make(chan byte, senders*messages)
-			kept := make(chan *msg.Active, senders*messages)
+		type side struct {
+			w       *msg.Worker
+			e       *msg.Endpoint
+			answers chan byte
+			kept    chan *msg.Active
+		}
+		var sides []side
+		for w, e := range map[*msg.Worker]*msg.Endpoint{a: atA, b: atB} {
+			end := side{w, e, make(chan byte, senders*messages), make(chan *msg.Active, senders*messages)}
+			sides = append(sides, end)
 			end.w.Handle(idFirst, func(m *msg.Active) {
 				if m.Data != nil && m.Header[0]%2 == 0 {
 					m.From.SendActive(idReply, []byte{m.Header[0]}, bytes.Clone(m.Data[:1])).Release()
 					return
 				}
 				m.Keep()
-				kept <- m
+				end.kept <- m
 			})
 			end.w.Handle(idReply, func(m *msg.Active) {
 				if m.Data[0] != m.Header[0] {
 					t.Errorf("answer %d to message %d", m.Data[0], m.Header[0])
 				}
-				answers <- m.Header[0]
+				end.answers <- m.Header[0]
 			})
+		}
+		for _, end := range sides { // both handle messages before one sends
 			for range 2 { // receivers of what was kept
 				go func() {
-					for m := range kept {
+					for m := range end.kept {
 						buf := make([]byte, m.Length)
 						if _, err := m.Receive(buf).Wait(within(t)); err != nil {
 							t.Error(err)
@@ -414,7 +420,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 				got := map[byte]bool{}
 				for range senders * messages {
 					select {
-					case n := <-answers:
+					case n := <-end.answers:
 						if got[n] {
 							t.Errorf("message %d is answered twice", n)
 						}
@@ -440,7 +446,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 					t.Errorf("stream: %v, same bytes %v", err, bytes.Equal(buf, data))
 				}
 			})
-			defer close(kept)
+			defer close(end.kept)
 		}
 		done.Wait()
 	})

@@ -16,7 +16,9 @@ func connectBoth(t testing.TB, a, b *msg.Worker) (atA, atB *msg.Endpoint) {
 	b.Handle(idFirst, func(m *msg.Active) { from <- m.From })
 	atA = connect(t, a, b)
 	wait(t, atA.SendActive(idFirst, nil, nil))
-	return atA, next(t, from)
+	atB = next(t, from)
+	b.Handle(idFirst, nil)
+	return atA, atB
 }
 
 // Bytes of all lengths arrive in order, whatever reads them: partial and full receives, in pieces or
