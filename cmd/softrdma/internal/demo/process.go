@@ -22,7 +22,7 @@ import (
 
 // endTimeout limits the time until the second process ends after its standard input has
 // ended.
-const endTimeout = 2 * time.Second
+const endTimeout = 10 * time.Second
 
 // A secondProcess is the second process, as the first one sees it.
 type secondProcess struct {
