@@ -59,13 +59,20 @@ type follower struct {
 	mu        sync.Mutex // from reading what the port is until the adapter has it
 	info      func() *attach.Info
 	configure func(*adapter.PortConfig)
+	followed  *attach.Info // what the adapter has
 }
 
-// follow makes the adapter what the port is now. Several goroutines may call it.
-func (f *follower) follow() {
+// follow makes the adapter what the port is now, and returns that. Several goroutines may call it.
+// A program that has seen an active port may send at once, so it gets nothing that the adapter
+// does not have.
+func (f *follower) follow() *attach.Info {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.configure(Config(f.info()))
+	if i := f.info(); i != f.followed {
+		f.configure(Config(i))
+		f.followed = i
+	}
+	return f.followed
 }
 
 // Close implements provider.Device. It also ends the attachment. What happens at the port then
@@ -90,11 +97,11 @@ func (d *Device) changed(e attach.Event) {
 }
 
 // Active reports whether the port carries packets of queue pairs.
-func (d *Device) Active() bool { return d.Port.Info().PortInfo.State == smp.PortActive }
+func (d *Device) Active() bool { return d.follow().PortInfo.State == smp.PortActive }
 
 // FabricPort implements provider.Fabric.
 func (d *Device) FabricPort() provider.FabricPort {
-	i := d.Port.Info()
+	i := d.follow()
 	q, c := &i.PortInfo, Config(i)
 	p := provider.FabricPort{
 		State: uint8(q.State), MaxMTU: q.MTUCap.Bytes(), ActiveMTU: c.MTU, SpeedMbps: SpeedMbps(i), LID: q.LID, LMC: q.LMC,

@@ -52,7 +52,7 @@ func TestFollowerKeepsTheLatestOfThePort(t *testing.T) {
 		return i
 	}
 	var done sync.WaitGroup
-	done.Go(f.follow)
+	done.Go(func() { f.follow() })
 	<-reading
 	port.Store(info(7))
 	second := make(chan struct{})
@@ -65,5 +65,21 @@ func TestFollowerKeepsTheLatestOfThePort(t *testing.T) {
 	done.Wait()
 	if lid != 7 {
 		t.Errorf("the adapter has the LID %d, expected 7", lid)
+	}
+}
+
+// What a program sees of a port is what the adapter has: it may send when it has seen a LID.
+func TestFollowerShowsWhatTheAdapterHas(t *testing.T) {
+	port := &attach.Info{}
+	var lid uint16
+	configured := 0
+	f := follower{info: func() *attach.Info { return port }, configure: func(c *adapter.PortConfig) { lid, configured = c.LID, configured+1 }}
+	f.follow()
+	port = &attach.Info{PortInfo: smp.PortInfo{LID: 7}} // before anybody is told
+	if seen := f.follow().PortInfo.LID; seen != 7 || lid != 7 {
+		t.Errorf("a program sees LID %d, the adapter has %d, expected 7", seen, lid)
+	}
+	if f.follow(); configured != 2 {
+		t.Errorf("the adapter was configured %d times, expected 2", configured)
 	}
 }
