@@ -9,7 +9,7 @@ import (
 // the payload goes copies it there at once.
 type Source interface {
 	// Load copies the bytes of the payload at offset off to dst, and reports whether it could. If
-	// not, the packet counts as lost.
+	// not, as when dst is not mapped, the packet counts as lost. Its repetition finds out why.
 	Load(dst []byte, off int) bool
 }
 
@@ -28,7 +28,7 @@ func (in *In) Scatter(c *memory.Cursor, t *memory.Table, pd uint32, list []memor
 		return true, c.Scatter(t, pd, list, pos, in.Payload)
 	}
 	var room [4][]byte // enough for most lists
-	to, direct, d := c.Places(t, pd, list, pos, len(in.Payload), room[:0])
+	to, direct, d := c.LoadPlaces(t, pd, list, pos, len(in.Payload), room[:0])
 	if d.Reason != reason.None {
 		return true, d
 	}
@@ -51,7 +51,7 @@ func (in *In) Scatter(c *memory.Cursor, t *memory.Table, pd uint32, list []memor
 // Put copies the payload to an address of a region. Its results are those of Scatter.
 func (in *In) Put(r *memory.Region, addr uint64) (came bool, d reason.Detail) {
 	if in.Source != nil {
-		if b := r.Place(addr, len(in.Payload)); b != nil {
+		if b := r.LoadPlace(addr, len(in.Payload)); b != nil {
 			return in.Source.Load(b, 0), d
 		}
 		if !in.Load() {

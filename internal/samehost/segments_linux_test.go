@@ -25,6 +25,18 @@ func TestPeersReadEachOthersMemory(t *testing.T) {
 	if err := cb.Far.Pull(got, 4096); err != unix.EFAULT {
 		t.Errorf("pulled from an address without memory: %v", err)
 	}
+	page := unix.Getpagesize()
+	gone, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(gone)
+	if err := unix.Mprotect(gone[page:], unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.pull(cb, gone, uint64(uintptr(unsafe.Pointer(&want[0])))); err == nil {
+		t.Error("pulled into memory that is not mapped")
+	}
 	if err := b.pull(cb, got, uint64(uintptr(unsafe.Pointer(&want[0])))); err != nil {
 		t.Errorf("a wrong address ended reading: %v", err)
 	}
