@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 const peerTimeout = 3 * time.Second
 
 // beMember prints the address of a worker, reads those of all, and calls operations until one fails.
-// It prints who has failed and in what.
+// It prints the rank that failed and the operation.
 func beMember(place string) error {
 	var c coll.Config
 	var device string

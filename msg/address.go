@@ -78,7 +78,7 @@ func parseHello(b []byte) (h hello, err error) {
 	return h, nil
 }
 
-// What a request is for, and in a rejection who rejects.
+// These say what a request is for. In a rejection they say which side rejects.
 const (
 	toWorker   = 0 // the worker of an address
 	toListener = 1 // whoever listens

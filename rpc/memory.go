@@ -7,7 +7,7 @@ import (
 )
 
 // A domain is the protection domain of one session, so that a peer's keys are good for the memory
-// of its own session alone. It ends with the last one who holds it.
+// of its own session alone. It ends when its last holder releases it.
 type domain struct {
 	pd    *verbs.PD
 	users atomic.Int32

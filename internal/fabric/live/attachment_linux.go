@@ -281,7 +281,8 @@ func (f *Fabric) describe(at topology.End) attach.Info {
 	return i
 }
 
-// attach gives a port to a program, and returns what the port is, or who has it.
+// attach gives a port to a program and returns the state of the port. If another program has the
+// port, attach returns that program as held, and an error.
 func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err error) {
 	p := f.programs[a.at.Node]
 	if p == nil {

@@ -33,7 +33,7 @@ func TestConfigOfAPort(t *testing.T) {
 	}
 }
 
-// What a port was before does not replace what it is now, whoever hears of it first.
+// An earlier state of a port does not replace a later one, in whatever order goroutines read them.
 func TestFollowerKeepsTheLatestOfThePort(t *testing.T) {
 	info := func(lid uint16) *attach.Info { return &attach.Info{PortInfo: smp.PortInfo{LID: lid}} }
 	reading, goOn := make(chan struct{}), make(chan struct{})

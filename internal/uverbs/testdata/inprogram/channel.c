@@ -38,22 +38,6 @@ static void *wait_for_event(void *unused)
 	return unused;
 }
 
-/* in_poll reports whether a thread waits in poll. */
-static int in_poll(int tid)
-{
-	char path[100];
-	long number = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
-	if (!(f = fopen(path, "r")))
-		return 0;
-	if (fscanf(f, "%ld", &number) != 1)
-		number = -1;
-	fclose(f);
-	return number == SYS_poll;
-}
-
 static void expect(struct rdma_event_channel *c, enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *e;
@@ -85,7 +69,7 @@ int main(int argc, char **argv)
 	CHECK(rdma_create_qp(id, NULL, &init) == 0);
 
 	CHECK(pthread_create(&t, NULL, wait_for_event, NULL) == 0);
-	while (!atomic_load(&waiter) || !in_poll(atomic_load(&waiter)))
+	while (!atomic_load(&waiter) || !in_call(atomic_load(&waiter), SYS_poll))
 		if (now() > end)
 			die("the thread does not wait");
 	CHECK(close(server->fd) == 0);

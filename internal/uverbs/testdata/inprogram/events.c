@@ -10,27 +10,11 @@ static struct ibv_comp_channel *channel;
 static struct side from, to;
 static atomic_int waiter;
 
-/* sleeps reports whether a thread waits in read. */
-static int sleeps(int tid)
-{
-	char path[100];
-	long number = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
-	if (!(f = fopen(path, "r")))
-		return 0;
-	if (fscanf(f, "%ld", &number) != 1)
-		number = -1;
-	fclose(f);
-	return number == SYS_read;
-}
-
 static void await_sleep(void)
 {
 	double end = now() + 30;
 
-	while (!atomic_load(&waiter) || !sleeps(atomic_load(&waiter)))
+	while (!atomic_load(&waiter) || !in_call(atomic_load(&waiter), SYS_read))
 		if (now() > end)
 			die("the thread does not wait");
 }

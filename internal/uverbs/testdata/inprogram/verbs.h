@@ -56,6 +56,22 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* in_call reports whether a thread waits in a system call. */
+__attribute__((unused)) static int in_call(int tid, long wanted)
+{
+	char path[100];
+	long number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	if (!(f = fopen(path, "r")))
+		return 0;
+	if (fscanf(f, "%ld", &number) != 1)
+		number = -1;
+	fclose(f);
+	return number == wanted;
+}
+
 static struct ibv_context *open_device(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
