@@ -19,7 +19,7 @@ const (
 
 	// memoryGrace replaces pollGrace and pollPause for memoryTime after the worker left an
 	// answer to the poller, which waits in memory between its polls.
-	memoryGrace = 30 * time.Microsecond
+	memoryGrace = moderateTime
 	memoryTime  = 50 * time.Millisecond
 
 	// pollPause is the time that the worker pauses while others poll. The longer they

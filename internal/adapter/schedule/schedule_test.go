@@ -88,6 +88,45 @@ func TestTasksBecomeDueInOrder(t *testing.T) {
 	}
 }
 
+// A waits is a task that waits for a deadline, and notes when it was asked to act.
+type waits struct {
+	named
+	until time.Duration
+	acted []time.Duration
+}
+
+func (w *waits) Deadline() time.Duration { return w.until }
+func (w *waits) Expire(now time.Duration) {
+	w.acted = append(w.acted, now)
+	w.until = Never
+}
+
+// A due time that is earlier than the task's deadline is corrected, and nobody is overdue.
+func TestOverdueLooksAtDeadlines(t *testing.T) {
+	var q Queue
+	moved, due, none := &waits{until: 50}, &waits{until: 20}, &waits{until: Never}
+	for _, w := range []*waits{moved, due, none} {
+		e := new(Entry)
+		e.Init(w)
+		q.Set(e, 10)
+	}
+	if q.Overdue(15) {
+		t.Error("overdue at 15, before the first deadline, which is at 20")
+	}
+	if d, n := q.NextDue(), q.Timers(); d != 20 || n != 2 {
+		t.Errorf("%d tasks, the first due at %d, expected 2 and 20", n, d)
+	}
+	if !q.Overdue(20) || !q.Overdue(25) {
+		t.Error("not overdue when the deadline of 20 has passed")
+	}
+	if q.Expire(25); !slices.Equal(due.acted, []time.Duration{25}) || moved.acted != nil || none.acted != nil {
+		t.Errorf("acted at %v, %v and %v, expected 25 and never", due.acted, moved.acted, none.acted)
+	}
+	if q.Overdue(49) || q.NextDue() != 50 {
+		t.Errorf("due at %d, expected 50", q.NextDue())
+	}
+}
+
 // The memory of a FIFO is used again, and keeps nothing alive.
 func TestFIFOUsesItsMemoryAgain(t *testing.T) {
 	var f FIFO[*int]

@@ -31,6 +31,28 @@ func (q *Queue) Due(now time.Duration) *Entry {
 	return heap.Pop(&q.timers).(*Entry)
 }
 
+// Overdue reports whether a deadline has passed. Due times that are earlier than their
+// task's deadline do not count, and are corrected.
+func (q *Queue) Overdue(now time.Duration) bool {
+	for q.NextDue() <= now {
+		e := q.timers.list[0]
+		d := e.task.Deadline()
+		if d <= now {
+			return true
+		}
+		q.Set(e, d)
+	}
+	return false
+}
+
+// Expire lets the tasks act whose deadlines have passed.
+func (q *Queue) Expire(now time.Duration) {
+	for e := q.Due(now); e != nil; e = q.Due(now) {
+		e.task.Expire(now)
+		q.Set(e, e.task.Deadline())
+	}
+}
+
 // Lower makes a task due at d unless it is due earlier.
 func (q *Queue) Lower(e *Entry, d time.Duration) {
 	if d < e.due {
