@@ -185,7 +185,7 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 			bench.RawMemory{Path: self}, bench.RDMANet{Path: self}, bench.Messages{Path: self},
 			bench.Calls{Library: bench.CallsName, Path: self}, bench.Calls{Library: bench.NetRPCName, Path: self},
 			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
-			bench.Program{Path: self}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.MPI{Host: true}, bench.Collective{Path: self}, bench.Presence{Path: self},
+			bench.Program{Path: self}, bench.Program{Path: self, Memory: true}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.MPI{Host: true}, bench.Collective{Path: self}, bench.Presence{Path: self},
 		},
 	}
 	if len(run.Figures) == 0 {
