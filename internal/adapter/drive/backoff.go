@@ -15,7 +15,7 @@ const (
 
 	// shortReceive is the longest time that receiving a short message takes. Whoever streams
 	// does not wait for an answer.
-	shortReceive = 10 * time.Microsecond
+	shortReceive = 100 * time.Microsecond
 
 	// memoryGrace replaces pollGrace and pollPause for memoryTime after the worker left an
 	// answer to the poller, which waits in memory between its polls.
