@@ -26,7 +26,7 @@ const (
 	// have polled the longer it pauses, up to maxPollPause, because each time it wakes it
 	// takes the processor from a poller that spins.
 	pollPause    = 200 * time.Microsecond
-	maxPollPause = 20 * time.Millisecond
+	maxPollPause = 4 * time.Millisecond
 
 	// pauseSlack is added to pauses of milliseconds. Go's scheduler sleeps for whole
 	// milliseconds: it would wake just before the pause is over, and again after it.
