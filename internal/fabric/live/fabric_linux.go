@@ -41,6 +41,7 @@ type Fabric struct {
 	programs map[int]*program // by node
 	trunks   *trunks
 	hot      []*attachment // whose rings are looked at
+	linger   linger
 	wrote    []*attachment // whose program has not been woken for what was put
 	stale    []*attachment // whose program is to learn of changes
 }
@@ -182,9 +183,7 @@ func (f *Fabric) loop() {
 			resumed := a.resume(now)
 			busy = a.pull(now) || resumed || busy
 		}
-		if !busy {
-			f.sleep()
-		}
+		f.rest(busy)
 	}
 }
 
