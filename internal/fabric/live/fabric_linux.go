@@ -55,7 +55,7 @@ func Start(c Config) (f *Fabric, err error) {
 		config: c, start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
 		programs: make(map[int]*program),
 	}
-	c.Port.Refresh, c.Port.NoVCRC = port.Never, true
+	c.Port.Refresh, c.Port.NoVCRC, c.Port.Early = port.Never, true, early
 	f.subnet = subnet.New(subnet.Config{Fabric: c.Fabric, Cable: c.Cable, Port: c.Port, Node: c.Node, Dropped: c.Dropped})
 	if c.Manager != nil {
 		at := managerNode(c.Fabric)
