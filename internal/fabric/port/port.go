@@ -117,8 +117,8 @@ type Port struct {
 	waiting uint16 // data lanes with packets to send
 	grants  uint16 // data lanes with a grant to send
 
-	rate    uint64 // picoseconds for a byte
-	carry   uint64 // picoseconds behind busy
+	rate    uint64        // picoseconds for a byte
+	carry   uint64        // picoseconds behind busy
 	busy    time.Duration // until when packets that have left take the link
 	sending *Packet       // leaves its buffer when the next packet may leave
 
