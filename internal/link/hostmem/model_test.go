@@ -232,7 +232,13 @@ func TestSleepersAreWoken(t *testing.T) {
 				if n > 0 {
 					payload[n-1] = byte(i)
 				}
-				if i == messages || !s.Copy(&Head{Port: uint16(i)}, nil, [][]byte{payload}, n) {
+				if i == messages {
+					break
+				}
+				if b := s.Slot(n); b != nil && rng.IntN(8) > 0 {
+					copy(b, payload)
+					s.Append(&Head{Port: uint16(i)}, 0, n)
+				} else if !s.Copy(&Head{Port: uint16(i)}, nil, [][]byte{payload}, n) {
 					break
 				}
 				i++
