@@ -25,9 +25,10 @@ const (
 	// was none for linkQuiet looks. Asking a socket takes several times as long as looking
 	// into a ring. It is a time and not a number of looks: a peer that is a little slower
 	// would otherwise make this end ask the socket in each round trip, and this end the
-	// peer.
-	linkEvery = 20 * time.Microsecond
-	linkQuiet = 4096
+	// peer. While the link brings nothing the interval doubles up to linkSeldom.
+	linkEvery  = 20 * time.Microsecond
+	linkSeldom = 80 * time.Microsecond
+	linkQuiet  = 4096
 
 	// coolAfter is the number of empty looks after which a ring is no longer polled. Its
 	// bell brings it back.
@@ -86,18 +87,24 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 }
 
 // AskLink reports whether the lane should poll its link after a Receive. A packet in the link
-// waits for linkEvery at most, and ends a sleep.
+// waits for linkSeldom at most, for linkEvery if others came lately, and ends a sleep.
 func (l *Lane) AskLink(now time.Duration) bool {
 	if l.Bells == nil {
 		return true
 	}
-	due := now-l.asked >= linkEvery
-	if due {
-		l.asked = now
+	if now-l.answered >= linkEvery {
+		l.answered = now
 		l.answer() // rings that are not polled
 	}
-	return due || l.empty > linkQuiet
+	if now-l.asked < l.linkGap {
+		return l.empty > linkQuiet
+	}
+	l.asked, l.linkGap = now, min(max(2*l.linkGap, linkEvery), linkSeldom)
+	return true
 }
+
+// LinkBrought notes that the link had something when it was asked.
+func (l *Lane) LinkBrought() { l.linkGap = linkEvery }
 
 // answer polls the rings whose bells rang. While there is a sleeper it leaves the bells
 // alone: they end the sleep, and the next Receive answers them.
