@@ -103,7 +103,6 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.drained = err != nil || !ok; l.drained {
 		return now, some
 	}
-	l.host.LinkBrought()
 	now = l.dev.clock()
 	l.Received(len(l.rx.Data))
 	l.receive(now, &l.rx)

@@ -51,12 +51,9 @@ type Lane struct {
 	timer   schedule.Entry
 	pull    []byte // where payloads of other processes are copied to
 	message hostmem.Received
-	from    *ring // of message
-	empty   uint  // looks since a message came
-
-	asked    time.Duration // when it was the link's turn
-	linkGap  time.Duration // until it is its turn again
-	answered time.Duration // when bells were looked at
+	from    *ring         // of message
+	empty   uint          // looks since a message came
+	asked   time.Duration // when it was the link's turn
 
 	invalidated uint32     // bindings of windows that had ended, see Invalidated
 	windowMu    sync.Mutex // see windows; the last of the lane's locks

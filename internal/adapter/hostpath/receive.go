@@ -25,10 +25,9 @@ const (
 	// was none for linkQuiet looks. Asking a socket takes several times as long as looking
 	// into a ring. It is a time and not a number of looks: a peer that is a little slower
 	// would otherwise make this end ask the socket in each round trip, and this end the
-	// peer. While the link brings nothing the interval doubles up to linkSeldom.
-	linkEvery  = 20 * time.Microsecond
-	linkSeldom = 80 * time.Microsecond
-	linkQuiet  = 4096
+	// peer.
+	linkEvery = 20 * time.Microsecond
+	linkQuiet = 4096
 
 	// coolAfter is the number of empty looks after which a ring is no longer polled. Its
 	// bell brings it back.
@@ -87,24 +86,18 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 }
 
 // AskLink reports whether the lane should poll its link after a Receive. A packet in the link
-// waits for linkSeldom at most, for linkEvery if others came lately, and ends a sleep.
+// waits for linkEvery at most, and ends a sleep.
 func (l *Lane) AskLink(now time.Duration) bool {
 	if l.Bells == nil {
 		return true
 	}
-	if now-l.answered >= linkEvery {
-		l.answered = now
+	due := now-l.asked >= linkEvery
+	if due {
+		l.asked = now
 		l.answer() // rings that are not polled
 	}
-	if now-l.asked < l.linkGap {
-		return l.empty > linkQuiet
-	}
-	l.asked, l.linkGap = now, min(max(2*l.linkGap, linkEvery), linkSeldom)
-	return true
+	return due || l.empty > linkQuiet
 }
-
-// LinkBrought notes that the link had something when it was asked.
-func (l *Lane) LinkBrought() { l.linkGap = linkEvery }
 
 // answer polls the rings whose bells rang. While there is a sleeper it leaves the bells
 // alone: they end the sleep, and the next Receive answers them.

@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -73,32 +72,6 @@ func TestRingThatIsNotPolledIsWokenByItsBell(t *testing.T) {
 	a.send(t, 8, false)
 	if b.Receive(0); len(b.got) != 3 || b.rung != 1 {
 		t.Errorf("found %d messages and rang %d times, expected 3 and once: the ring is polled", len(b.got), b.rung)
-	}
-}
-
-// Looks into the link must not take the time of messages, and packets must not wait for long.
-func TestLinkIsAskedMoreRarelyWhileItBringsNothing(t *testing.T) {
-	a, b := newBellPair(t)
-	var asked []time.Duration
-	var last time.Duration
-	for now := time.Duration(0); now < time.Millisecond; now += time.Microsecond {
-		a.send(t, 8, false)
-		b.Receive(now)
-		if !b.AskLink(now) {
-			continue
-		}
-		asked = append(asked, now-last)
-		if last = now; len(asked) == 6 {
-			b.LinkBrought()
-		}
-		if len(asked) == 10 {
-			break
-		}
-	}
-	us := time.Microsecond
-	expected := []time.Duration{0, 20 * us, 40 * us, 80 * us, 80 * us, 80 * us, 20 * us, 40 * us, 80 * us, 80 * us}
-	if !slices.Equal(asked, expected) {
-		t.Errorf("asked after %v, expected %v", asked, expected)
 	}
 }
 
