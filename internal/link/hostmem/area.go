@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"softrdma/internal/link/lines"
 	"softrdma/internal/reason"
 )
 
@@ -83,7 +84,6 @@ const (
 	slotBits  = 10
 	slots     = 1 << slotBits
 	slotSize  = 128
-	lineSize  = 64
 	arenaSize = 1 << 20
 
 	nearAt = 16 // headers of inSlot
@@ -106,7 +106,7 @@ func AreaSize(from, to int) int { return ringsAt + from*to*ringSize }
 // NewArea returns the sender's view of an area. mem is AreaSize bytes, zero and aligned to
 // a line.
 func NewArea(mem []byte, from, to int) *Area {
-	if uintptr(unsafe.Pointer(&mem[0]))%lineSize != 0 {
+	if uintptr(unsafe.Pointer(&mem[0]))%lines.Size != 0 {
 		panic("hostmem: area between lines")
 	}
 	a := &Area{mem: mem[:AreaSize(from, to)], from: from, to: to}

@@ -1,15 +1,16 @@
 package hostmem
 
+import "softrdma/internal/link/lines"
+
 // # Batches
 //
-// The receiver's cache has the line of a slot when the sender uses it again. An ordinary store
-// waits for the line, and soon all stores behind it wait as well. A streaming store of a whole
-// line does not: the sender goes on while the line is on its way to memory.
+// The receiver's cache has the line of a slot when the sender uses it again, so several messages
+// in a row are written by streaming stores (package lines).
 //
-// Streaming stores become visible in any order, and a line may become visible in parts. So a
-// batch keeps back the stamp of its first message, which ordinary stores write. The receiver
-// looks at no later slot before it has taken that message, and End stores the stamp behind a
-// barrier for all streamed lines. The receiver knows nothing of batches.
+// Those become visible in any order, and a line may become visible in parts. So a batch keeps
+// back the stamp of its first message, which ordinary stores write. The receiver looks at no later
+// slot before it has taken that message, and End stores the stamp behind a barrier for all streamed
+// lines. The receiver knows nothing of batches.
 
 // maxBatch is the number of messages of a batch. The receiver works on one while the sender
 // makes the next.
@@ -49,7 +50,7 @@ func (s *Sender) Append(h *Head, header, payload int) {
 		b.slot, b.first = slot, first
 	} else {
 		*word(b.lines[:], 0), *word(b.lines[:], 8) = first, second
-		stream(&slot[0], &b.lines[0], (nearAt+header+payload+lineSize-1)/lineSize)
+		lines.Copy(&slot[0], &b.lines[0], (nearAt+header+payload+lines.Size-1)/lines.Size)
 	}
 	s.count()
 	if b.n++; b.n == maxBatch {
@@ -64,7 +65,7 @@ func (s *Sender) End() {
 		return
 	}
 	if b.n > 1 {
-		awaitStream()
+		lines.Await()
 	}
 	storeRelease(word(b.slot, 0), b.first)
 	b.n, b.slot = 0, nil

@@ -3,17 +3,9 @@
 package hostmem
 
 // storeRelease stores v behind all earlier stores. On amd64 every store is in order, except those
-// of stream. A store by sync/atomic is a full barrier as well: for each message it would wait until
+// of lines.Copy. A store by sync/atomic is a full barrier as well: for each message it would wait until
 // the other processor has given up the line. Without that, WRITEs of 8 bytes have 1.12 times the
 // rate.
 //
 //go:noescape
 func storeRelease(p *uint64, v uint64)
-
-// stream copies so many lines, at least one, by streaming stores. dst is aligned to 16 bytes.
-//
-//go:noescape
-func stream(dst, src *byte, lines int)
-
-// awaitStream makes later stores wait until other processors see all streaming stores.
-func awaitStream()
