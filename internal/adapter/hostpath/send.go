@@ -252,6 +252,7 @@ func (s *Sender) Revoke() {
 // use waits for the peer to use the references in the first messages, and reports whether it
 // has.
 func (s *Sender) use(first uint64) bool {
+	s.End()
 	used := func() bool { return !s.Referring() || s.Consumed() >= first }
 	if s.lane.Bells == nil { // the peer does not run beside this lane
 		return used()
