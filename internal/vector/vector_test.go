@@ -34,10 +34,13 @@ type named float32
 
 func compare[T Number](t *testing.T) {
 	t.Run(fmt.Sprint(reflect.TypeFor[T]()), func(t *testing.T) {
-		r := rand.New(rand.NewPCG(1, 2))
-		for _, n := range []int{0, 1, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 4096, 20000} {
+		r := rand.NewChaCha8([32]byte{})
+		for _, n := range []int{0, 1, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 20000} {
 			for offset := range 3 {
 				for same := range 3 {
+					if n > 1000 && offset != same { // a pass for each overlap is enough
+						continue
+					}
 					left, right, dst := numbers[T](r, n+8), numbers[T](r, n+8), numbers[T](r, n+8)
 					switch same {
 					case 1:
@@ -63,12 +66,10 @@ func raw[T any](x []T) []byte {
 
 // numbers returns random bits, with some special values of floating-point numbers. Of the sum of two
 // NaNs Go does not say which it is, so there are none: infinities make one.
-func numbers[T Number](r *rand.Rand, n int) []T {
+func numbers[T Number](r *rand.ChaCha8, n int) []T {
 	x := make([]T, n)
 	b := raw(x)
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
+	_, _ = r.Read(b) // never fails
 	switch reflect.TypeFor[T]().Kind() {
 	case reflect.Float32, reflect.Complex64:
 		for i := 0; i < len(b)/4; i++ {
