@@ -60,9 +60,7 @@ func Or[T Integer]() Op[T] { return Op[T]{Combine: or[T]} }
 // Xor returns the Op of bitwise exclusive or.
 func Xor[T Integer]() Op[T] { return Op[T]{Combine: xor[T]} }
 
-// The loop takes eight elements at a time through pointers to arrays, so that it needs no check of
-// bounds.
-
+// prod takes eight elements at a time through pointers to arrays, which need no check of bounds.
 func prod[T Number](dst, left, right []T) {
 	for len(dst) >= 8 && len(left) >= 8 && len(right) >= 8 {
 		d, l, r := (*[8]T)(dst), (*[8]T)(left), (*[8]T)(right)
