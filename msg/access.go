@@ -145,7 +145,7 @@ func (p *pipeline) post(i int, x *access) error {
 		}
 		r.SGL = p.c.entry(x.memory.mr.SGE(0, len(x.data)))
 	}
-	if err := p.c.qp.PostSend(r); err != nil {
+	if err := p.c.postBehind(&r); err != nil {
 		return err
 	}
 	if x.kind == accessPut && short {

@@ -54,6 +54,7 @@ type connection struct {
 	held     int      // slots that active messages keep
 	released bool     // only active messages use memory of in
 	backlog  []work
+	unposted []verbs.SendWR // frames that Worker.flush posts, all with one doorbell
 	pipeline pipeline
 	reads    [maxReads]*message.Receive
 	reading  int
@@ -67,9 +68,10 @@ type connection struct {
 	closing  bool       // no sends begin any more
 	idle     []*Request // end when nothing is in flight
 
-	sge      [1]verbs.SGE
-	unposted []int // slots of in
-	entries  [receiveBatch]verbs.SGE
+	sge     [1]verbs.SGE
+	frames  [sendSlots]verbs.SGE // of unposted, by slot
+	empty   []int                // slots of in without a receive
+	entries [receiveBatch]verbs.SGE
 }
 
 // Slots are registered memory for frames of one length.
@@ -159,8 +161,8 @@ func (c *connection) entry(e verbs.SGE) []verbs.SGE {
 
 // receive posts a receive to a slot, together with others: up to receiveBatch - 1 slots wait.
 func (c *connection) receive(i int) error {
-	c.unposted = append(c.unposted, i)
-	if len(c.unposted) < receiveBatch {
+	c.empty = append(c.empty, i)
+	if len(c.empty) < receiveBatch {
 		return nil
 	}
 	return c.postReceives()
@@ -169,12 +171,12 @@ func (c *connection) receive(i int) error {
 // postReceives posts the receives that wait, at most receiveBatch.
 func (c *connection) postReceives() error {
 	var list [receiveBatch]verbs.RecvWR
-	for k, i := range c.unposted {
+	for k, i := range c.empty {
 		c.entries[k] = c.in.region.SGE(i*c.in.size, c.in.size)
 		list[k] = verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entries[k : k+1]}
 	}
-	n := len(c.unposted)
-	c.unposted = c.unposted[:0]
+	n := len(c.empty)
+	c.empty = c.empty[:0]
 	return c.qp.PostRecv(list[:n]...)
 }
 
@@ -234,6 +236,7 @@ func (c *connection) push() {
 		n++
 	}
 	c.backlog = slices.Delete(c.backlog, 0, n)
+	c.postFrames()
 	if c.broken != nil {
 		c.fail(c.broken)
 		return
@@ -249,7 +252,7 @@ func (c *connection) post(x *work) bool {
 	switch {
 	case x.read == nil && len(c.vacant) > 0:
 		i := c.slot()
-		c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
+		c.send(i, copy(c.out.bytes(i), x.frame))
 	case x.read != nil && c.reading < maxReads:
 		c.broken = c.read(x)
 	default:
@@ -265,18 +268,6 @@ func (c *connection) slot() int {
 	return i
 }
 
-// send posts the frame of n bytes in a slot.
-func (c *connection) send(i, n int) error {
-	c.pipeline.unsure = true
-	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, Flags: c.sent.add(i, c.closing)}
-	if n <= shortAccess {
-		r.Inline = c.out.bytes(i)[:n]
-	} else {
-		r.SGL = c.entry(c.out.region.SGE(i*c.out.size, n))
-	}
-	return c.qp.PostSend(r)
-}
-
 // read reads bytes of an announced message.
 func (c *connection) read(x *work) error {
 	q := x.read.Context.(*Request)
@@ -288,7 +279,7 @@ func (c *connection) read(x *work) error {
 	i := slices.Index(c.reads[:], nil)
 	c.reads[i] = x.read
 	c.reading++
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead, Flags: verbs.Signaled,
+	return c.postBehind(&verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead, Flags: verbs.Signaled,
 		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
