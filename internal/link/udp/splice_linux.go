@@ -34,10 +34,12 @@ const (
 	spliceFrom  = 32 << 10
 	spliceAfter = 16 << 20
 
-	// stageSlot is the room of a batch: the pages that one splice takes.
+	// stageSlot is the room that a batch needs: the pages that one splice takes. It begins a page,
+	// so up to a page is lost with each batch.
 	stageSlot = 64 << 10
+	pageSize  = 4 << 10
 
-	// maxStages is the number of stages of a link, of 9 MiB each by default. Other flows send as
+	// maxStages is the number of stages of a link, of 10 MiB each by default. Other flows send as
 	// to other hosts.
 	maxStages = 8
 
@@ -112,8 +114,9 @@ func (l *Link) newStage() []byte {
 	if n >= maxStages {
 		return nil
 	}
-	size := 2*l.cfg.ReceiveBuffer/stageSlot + 16 // the kernel grants twice what is asked for
-	mem, err := unix.Mmap(-1, 0, size*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	size := 2 * l.cfg.ReceiveBuffer // the kernel grants twice what is asked for
+	size += size / (spliceFrom / pageSize)
+	mem, err := unix.Mmap(-1, 0, (size/stageSlot+16)*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil
 	}
@@ -134,7 +137,7 @@ func (l *Link) splice(f *flow, tx *link.Tx, pieces [][]byte) bool {
 		return false
 	}
 	p.failures = 0
-	if g.at += stageSlot; g.at == len(g.mem) {
+	if g.at += (tx.Bytes + pageSize - 1) &^ (pageSize - 1); g.at+stageSlot > len(g.mem) {
 		g.at = 0
 	}
 	return true
