@@ -24,8 +24,9 @@ import (
 //
 // The kernel does not say when it needs the pages no more. They hold the bytes until the peer has
 // received them, at the latest until its socket's buffer has turned over. A stage is larger than
-// that buffer, if the peer's is not larger than this end's own. Otherwise packets may change while
-// they wait: the peer finds that their ICRC is wrong, and they are sent again. A stage has data
+// that buffer, if the peer's is not larger than this end's own, and than the windows of what may
+// wait elsewhere on the way (link.Tx.Windowed). Otherwise packets may change while they wait: the
+// peer finds that their ICRC is wrong, and they are sent again. A stage has data
 // for one peer only, which therefore sees no other peer's, whatever it does.
 
 const (
@@ -87,7 +88,7 @@ var canSplice = func() bool {
 // splices reports whether a batch is to be spliced.
 func (l *Link) splices(f *flow, tx *link.Tx) bool {
 	g := &f.end.stage
-	if tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
+	if !tx.Windowed || tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
 		!canSplice || g.failed || l.out.splicer.failures >= spliceFailures || !f.end.connected || !f.Dst.Addr().IsLoopback() {
 		return false
 	}

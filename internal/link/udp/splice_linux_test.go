@@ -26,7 +26,7 @@ func spliced(t testing.TB, host string) (a, b *Link, f *rocev2.Flow) {
 
 // batch makes a batch of n packets in many pieces, as packets with headers and payloads are.
 func batch(f *rocev2.Flow, n, size int, seed byte) *link.Tx {
-	tx := &link.Tx{Flow: &f.Flow, Bytes: n * size, Size: size}
+	tx := &link.Tx{Flow: &f.Flow, Bytes: n * size, Size: size, Windowed: true}
 	for range n {
 		p := pattern(size)
 		p[0] = seed
@@ -116,10 +116,15 @@ func TestStageHoldsMoreThanReceiveBuffer(t *testing.T) {
 	}
 }
 
-func TestBatchWithWrongLengthIsNotSpliced(t *testing.T) {
+func TestBatchOfNoWindowOrWrongLengthIsNotSpliced(t *testing.T) {
 	a, _, f := spliced(t, "127.0.0.1")
 	tx := batch(f, 15, 4112, 1)
-	tx.Pieces = tx.Pieces[:len(tx.Pieces)-1]
+	tx.Windowed = false // as READ responses
+	send(t, a, tx)
+	if at := stageAt(a, f); at >= 0 {
+		t.Error("the flow of a batch that no window bounds has a stage")
+	}
+	tx.Windowed, tx.Pieces = true, tx.Pieces[:len(tx.Pieces)-1]
 	_ = a.Send(tx)
 	if at := stageAt(a, f); at != 0 {
 		t.Errorf("the next batch goes to %d, expected the stage's begin", at)
