@@ -24,8 +24,9 @@ import (
 //
 // The kernel does not say when it needs the pages no more. They hold the bytes until the peer has
 // received them, at the latest until its socket's buffer has turned over. A stage is larger than
-// that buffer, if the peer's is not larger than this end's own. Otherwise packets may change while
-// they wait: the peer finds that their ICRC is wrong, and they are sent again. A stage has data
+// that buffer, if the peer's is not larger than this end's own, and than the windows of what may
+// wait elsewhere on the way (link.Tx.Windowed). Otherwise packets may change while they wait: the
+// peer finds that their ICRC is wrong, and they are sent again. A stage has data
 // for one peer only, which therefore sees no other peer's, whatever it does.
 
 const (
@@ -34,10 +35,12 @@ const (
 	spliceFrom  = 32 << 10
 	spliceAfter = 16 << 20
 
-	// stageSlot is the room of a batch: the pages that one splice takes.
+	// stageSlot is the room that a batch needs: the pages that one splice takes. It begins a page,
+	// so up to a page is lost with each batch.
 	stageSlot = 64 << 10
+	pageSize  = 4 << 10
 
-	// maxStages is the number of stages of a link, of 9 MiB each by default. Other flows send as
+	// maxStages is the number of stages of a link, of 10 MiB each by default. Other flows send as
 	// to other hosts.
 	maxStages = 8
 
@@ -85,7 +88,7 @@ var canSplice = func() bool {
 // splices reports whether a batch is to be spliced.
 func (l *Link) splices(f *flow, tx *link.Tx) bool {
 	g := &f.end.stage
-	if tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
+	if !tx.Windowed || tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
 		!canSplice || g.failed || l.out.splicer.failures >= spliceFailures || !f.end.connected || !f.Dst.Addr().IsLoopback() {
 		return false
 	}
@@ -112,8 +115,9 @@ func (l *Link) newStage() []byte {
 	if n >= maxStages {
 		return nil
 	}
-	size := 2*l.cfg.ReceiveBuffer/stageSlot + 16 // the kernel grants twice what is asked for
-	mem, err := unix.Mmap(-1, 0, size*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	size := 2 * l.cfg.ReceiveBuffer // the kernel grants twice what is asked for
+	size += size / (spliceFrom / pageSize)
+	mem, err := unix.Mmap(-1, 0, (size/stageSlot+16)*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil
 	}
@@ -134,7 +138,7 @@ func (l *Link) splice(f *flow, tx *link.Tx, pieces [][]byte) bool {
 		return false
 	}
 	p.failures = 0
-	if g.at += stageSlot; g.at == len(g.mem) {
+	if g.at += (tx.Bytes + pageSize - 1) &^ (pageSize - 1); g.at+stageSlot > len(g.mem) {
 		g.at = 0
 	}
 	return true

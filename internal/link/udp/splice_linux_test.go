@@ -26,7 +26,7 @@ func spliced(t testing.TB, host string) (a, b *Link, f *rocev2.Flow) {
 
 // batch makes a batch of n packets in many pieces, as packets with headers and payloads are.
 func batch(f *rocev2.Flow, n, size int, seed byte) *link.Tx {
-	tx := &link.Tx{Flow: &f.Flow, Bytes: n * size, Size: size}
+	tx := &link.Tx{Flow: &f.Flow, Bytes: n * size, Size: size, Windowed: true}
 	for range n {
 		p := pattern(size)
 		p[0] = seed
@@ -46,12 +46,14 @@ func stageAt(l *Link, f *rocev2.Flow) int {
 func TestSplicedBatchesArriveAsOthers(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b, f := spliced(t, host)
+		end := 0
 		for i, n := range []int{15, 8, 14, 15} {
 			tx := batch(f, n, 4112, byte(i))
 			first := f.First
 			send(t, a, tx)
-			if at := stageAt(a, f); at != (i+1)*stageSlot {
-				t.Fatalf("%s: the next batch goes to %d, expected %d: the batch was not spliced", host, at, (i+1)*stageSlot)
+			end += (tx.Bytes + pageSize - 1) / pageSize * pageSize
+			if at := stageAt(a, f); at != end {
+				t.Fatalf("%s: the next batch goes to %d, expected %d: the batch was not spliced", host, at, end)
 			}
 			if f.Counts && f.First != first+1 {
 				t.Errorf("%s: identification %d after %d, expected one more for a datagram", host, f.First, first)
@@ -77,47 +79,52 @@ func TestLongerPacketAfterSplicedBatchIsWhole(t *testing.T) {
 	}
 }
 
-// A batch must keep its bytes while as many follow as a peer's socket holds.
-func TestStageIsUsedAgainAfterReceiveBuffer(t *testing.T) {
-	a, b, f := spliced(t, "127.0.0.1")
-	send(t, a, batch(f, 15, 4112, 0))
-	last := 0
-	for i := 1; ; i++ {
-		send(t, a, batch(f, 15, 4112, byte(i)))
-		if stageAt(a, f) == 0 {
-			last = i
-			break
+// A batch must keep its bytes while as many follow as a peer's socket holds, however long they are.
+func TestStageHoldsMoreThanReceiveBuffer(t *testing.T) {
+	for _, size := range []int{4112, spliceFrom/15 + 1} {
+		a, b, f := spliced(t, "127.0.0.1")
+		sent := 0
+		for i := 0; i == 0 || stageAt(a, f) != 0; i++ {
+			tx := batch(f, 15, size, byte(i))
+			send(t, a, tx)
+			sent += tx.Bytes
 		}
-	}
-	granted, err := unix.GetsockoptInt(b.rx.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sent := (last + 1) * stageSlot; sent <= granted {
-		t.Errorf("the stage holds %d bytes, and the peer's receive buffer %d", sent, granted)
-	}
-	var rx link.Rx
-	for i := 0; ; i++ {
-		ok, err := b.Receive(&rx)
+		granted, err := unix.GetsockoptInt(b.rx.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ok {
-			if i < 2 {
-				t.Errorf("received %d batches", i)
-			}
-			return
+		if sent <= granted {
+			t.Errorf("the stage holds %d bytes, and the peer's receive buffer %d", sent, granted)
 		}
-		if want := batch(f, 15, 4112, byte(i)); !bytes.Equal(rx.Data, bytes.Join(want.Pieces, nil)) {
-			t.Fatalf("batch %d has changed", i)
+		send(t, a, batch(f, 15, size, 0)) // takes the place of the first
+		var rx link.Rx
+		for i := 0; ; i++ {
+			ok, err := b.Receive(&rx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				if i < 2 {
+					t.Errorf("received %d batches", i)
+				}
+				break
+			}
+			if want := batch(f, 15, size, byte(i)); !bytes.Equal(rx.Data, bytes.Join(want.Pieces, nil)) {
+				t.Fatalf("batch %d of %d bytes has changed", i, want.Bytes)
+			}
 		}
 	}
 }
 
-func TestBatchWithWrongLengthIsNotSpliced(t *testing.T) {
+func TestBatchOfNoWindowOrWrongLengthIsNotSpliced(t *testing.T) {
 	a, _, f := spliced(t, "127.0.0.1")
 	tx := batch(f, 15, 4112, 1)
-	tx.Pieces = tx.Pieces[:len(tx.Pieces)-1]
+	tx.Windowed = false // as READ responses
+	send(t, a, tx)
+	if at := stageAt(a, f); at >= 0 {
+		t.Error("the flow of a batch that no window bounds has a stage")
+	}
+	tx.Windowed, tx.Pieces = true, tx.Pieces[:len(tx.Pieces)-1]
 	_ = a.Send(tx)
 	if at := stageAt(a, f); at != 0 {
 		t.Errorf("the next batch goes to %d, expected the stage's begin", at)
