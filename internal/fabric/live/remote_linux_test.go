@@ -67,7 +67,7 @@ func TestAnotherHostIsRefusedByName(t *testing.T) {
 	if err := os.WriteFile(file, []byte("open"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	place := strings.TrimPrefix(f.Name, "test@")
+	at := place(f).String()
 	nobody := fabrictest.FreeUDP(t, 1)[0]
 	for _, c := range []struct {
 		address, secret string
@@ -75,7 +75,7 @@ func TestAnotherHostIsRefusedByName(t *testing.T) {
 		words           string
 	}{
 		{f.Adapters[0], "", reason.FabricRemoteSecret, "SOFTRDMA_FABRIC_SECRET"},
-		{"other@" + place + "/H1", file, reason.FabricAbsent, "another fabric runs there"},
+		{"other@" + at + "/H1", file, reason.FabricAbsent, "another fabric runs there"},
 		{f.Name + "/nowhere", file, reason.FabricNode, "nowhere"},
 		{f.Adapters[0] + ":3", file, reason.FabricNode, "found 3"},
 		{"test@" + nobody + "/H1", file, reason.FabricRemoteSilent, "no answer"},
