@@ -81,7 +81,7 @@ func TestProgramsAttachFromAnotherHost(t *testing.T) {
 	}
 
 	const nodeOfServer, addr = "node-2", "10.77.0.3"
-	server := near.at(nodeOfServer, "ibv_rc_pingpong", "-n", "500")
+	server := near.at(nodeOfServer, "stdbuf", "-oL", "ibv_rc_pingpong", "-n", "500")
 	server.await("local address:")
 	if said := far.run("node-3", "ibv_rc_pingpong", "-n", "500", fabricHost); !strings.Contains(said, "500 iters") {
 		t.Errorf("ibv_rc_pingpong: %s", tail(said))
@@ -106,7 +106,7 @@ func TestProgramsAttachFromAnotherHost(t *testing.T) {
 	server.succeeds()
 
 	// A program that vanishes takes its port down, and opensm hears of it. The next one brings it up.
-	lost := far.at("node-3", "ibv_rc_pingpong")
+	lost := far.at("node-3", "stdbuf", "-oL", "ibv_rc_pingpong")
 	lost.await("local address:")
 	lost.signal(syscall.SIGKILL)
 	near.up.await("FABRIC_REMOTE_SILENT")

@@ -50,7 +50,7 @@ func TestProgramsOfAnotherHostAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Prints("FABRIC_REMOTE_SILENT")
-	until(t, "1 down", "fabric", "status")
+	until(t, "(1 active, 1 cut)", "fabric", "status")
 	exchange() // the next program brings the port up
 	until(t, "(2 active)", "fabric", "status")
 }
