@@ -49,7 +49,7 @@ type relay struct {
 	leaveBy   time.Duration       // when the relay ends then at the latest
 	ended     bool                // the trunk's session has ended
 	endedAt   time.Duration       // when finished noticed that
-	why       reason.Detail       // for what
+	why       reason.Detail       // why it has
 	ready     func()              // the trunk has a link
 	ending    func(reason.Detail) // called before the connection is closed
 	dropped   func(reason.Detail)
@@ -187,12 +187,13 @@ func (r *relay) forward(now time.Duration) (some bool) {
 		if m == nil || !f.room(messageCost(len(m.bytes))) {
 			return some
 		}
-		if m.fds != nil && !r.takeRings(m.fds) {
-			r.fail(reason.Detail{Reason: reason.FabricMessage, Expected: 1, Found: uint64(len(m.fds))})
+		fds := m.fds
+		if m.fds = nil; fds != nil && !r.takeRings(fds) {
+			r.fail(reason.Detail{Reason: reason.FabricMessage, Expected: 1, Found: uint64(len(fds))})
 			return true
 		}
 		f.sent += messageCost(len(m.bytes))
-		parts(m.bytes, m.fds != nil, func(b []byte) { r.transmit(now, b) })
+		parts(m.bytes, fds != nil, func(b []byte) { r.transmit(now, b) })
 		r.messages.drop()
 		some = true
 	}
