@@ -209,8 +209,8 @@ var fabric = map[reason.Reason]text{
 		"The file of --attach-secret at the fabric, and that of SOFTRDMA_FABRIC_SECRET at the program.",
 		"Give both the same file.",
 		localClause},
-	reason.FabricRemoteStranger: {
-		"A datagram at the fabric's UDP port belongs to no session and opens none: it was late, or a stranger sent it.",
+	reason.FabricRemoteUnknown: {
+		"A datagram at the fabric's UDP port belongs to no session and opens none: it was late, or somebody else sent it.",
 		"Whether a program or the fabric has ended at that moment.",
 		"Nothing, if so. Otherwise find out who sends to this UDP port.",
 		localClause},

@@ -387,7 +387,7 @@ const (
 	FabricRemotePacket
 	FabricRemoteVersion
 	FabricRemoteSecret
-	FabricRemoteStranger
+	FabricRemoteUnknown
 	FabricRemoteSilent
 	FabricRemoteClosed
 	FabricRemoteFull

@@ -39,13 +39,13 @@ func TestFromAnotherHost(t *testing.T) {
 	}
 }
 
-// strangers counts the packets of other hosts that a fabric refused or ignored.
-type strangers struct {
+// refusals counts the packets of other hosts that a fabric refused or ignored.
+type refusals struct {
 	mu    sync.Mutex
 	count map[reason.Reason]int
 }
 
-func (s *strangers) note(_ netip.AddrPort, d reason.Detail) {
+func (s *refusals) note(_ netip.AddrPort, d reason.Detail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count == nil {
@@ -54,14 +54,14 @@ func (s *strangers) note(_ netip.AddrPort, d reason.Detail) {
 	s.count[d.Reason]++
 }
 
-func (s *strangers) of(r reason.Reason) int {
+func (s *refusals) of(r reason.Reason) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count[r]
 }
 
 func TestAnotherHostIsRefusedByName(t *testing.T) {
-	var s strangers
+	var s refusals
 	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Secret, c.Remote.Dropped = []byte("open"), s.note })
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("open"), 0o600); err != nil {
@@ -82,7 +82,7 @@ func TestAnotherHostIsRefusedByName(t *testing.T) {
 		{"test@127.0.0.1:0/H1", file, reason.FabricAddress, "NAME@HOST"},
 	} {
 		t.Setenv(attach.SecretVariable, c.secret)
-		ctx, cancel := context.WithTimeout(t.Context(), patience(c.want))
+		ctx, cancel := context.WithTimeout(t.Context(), timeLimit(c.want))
 		p, err := attach.Open(ctx, c.address)
 		cancel()
 		var named *reason.Error
@@ -106,8 +106,8 @@ func TestAnotherHostIsRefusedByName(t *testing.T) {
 	}
 }
 
-// patience is how long a program waits for an answer: not long for one that does not come.
-func patience(want reason.Reason) time.Duration {
+// timeLimit is how long a program waits for an answer: not long for one that does not come.
+func timeLimit(want reason.Reason) time.Duration {
 	if want == reason.FabricRemoteSilent {
 		return 300 * time.Millisecond
 	}

@@ -127,8 +127,8 @@ func TestHostileProgramsOnOtherHostsEndAlone(t *testing.T) {
 }
 
 // Datagrams without a session's numbers are counted and change nothing.
-func TestStrangersChangeNothing(t *testing.T) {
-	var s strangers
+func TestPacketsOfNoSessionChangeNothing(t *testing.T) {
+	var s refusals
 	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Dropped = s.note })
 	a, b := f.Attach(0), f.Attach(1)
 	gone := 0
@@ -154,7 +154,7 @@ func TestStrangersChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fabrictest.WaitFor(t, "strangers to be counted", func() bool { return s.of(reason.FabricRemoteStranger) > 0 })
+	fabrictest.WaitFor(t, "packets of no session to be counted", func() bool { return s.of(reason.FabricRemoteUnknown) > 0 })
 	for seq := range uint32(20) {
 		want := datagram(a, b, 0, seq, 1024)
 		send(t, a, want)

@@ -58,7 +58,7 @@ func TestMessagesArriveWhole(t *testing.T) {
 	}
 }
 
-// The largest message fits the credits of an idle lane: otherwise it would wait for ever.
+// The largest message fits the credits of an idle lane: otherwise it would wait without limit.
 func TestLongestMessageFitsTheWindow(t *testing.T) {
 	if n := messageCost(maxMessage); n > window-grantEvery {
 		t.Errorf("%d of %d", n, window)

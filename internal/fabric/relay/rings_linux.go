@@ -186,7 +186,7 @@ var reasons = map[reason.Reason]reason.Reason{
 	reason.FabricTrunkVersion: reason.FabricRemoteVersion,
 	reason.FabricTrunkSecret:  reason.FabricRemoteSecret,
 	reason.FabricTrunkSilent:  reason.FabricRemoteSilent,
-	reason.FabricTrunkSession: reason.FabricRemoteStranger,
+	reason.FabricTrunkSession: reason.FabricRemoteUnknown,
 	reason.FabricTrunkClosed:  reason.FabricRemoteClosed,
 	reason.FabricTrunkPacket:  reason.FabricRemotePacket,
 	reason.FabricTrunkMessage: reason.FabricRemotePacket,
