@@ -88,7 +88,8 @@ type Device struct {
 //
 // The prefix "ib:" ("ib:FABRIC/NODE", "ib:FABRIC/NODE:2") opens a port of an InfiniBand fabric
 // that `softrdma fabric up` runs on this host. NODE is the node's name in the topology or its
-// GUID, and without a port number the port is 1. All packets go through the fabric's
+// GUID, and without a port number the port is 1. "ib:FABRIC@HOST/NODE" opens one of a fabric on
+// another host, by UDP. All packets go through the fabric's
 // switches, also those to devices of the same process and host, and to the device itself. The
 // device opens even if no subnet manager has configured the port yet, or if its link is down:
 // packets are lost until the port is active. LID, MTU, partitions and GIDs are what the subnet

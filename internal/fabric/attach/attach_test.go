@@ -22,12 +22,14 @@ func TestParseAddress(t *testing.T) {
 		"net/H1:2":                 {"net", "H1", 2},
 		"a.b-c_d/0x00000000000001": {"a.b-c_d", "0x00000000000001", 1},
 		"net/Switch 4: left:255":   {"net", "Switch 4: left", 255},
+		"net@10.0.0.1/H1":          {"net@10.0.0.1", "H1", 1},
+		"net@[fd00::1]:7/H1:2":     {"net@[fd00::1]:7", "H1", 2},
 	} {
 		if a, err := ParseAddress(text); err != nil || a != want {
 			t.Errorf("%q: %+v, %v", text, a, err)
 		}
 	}
-	for _, text := range []string{"", "net", "net/", "/H1", "net/H1:0", "net/H1:256", "net/H1:", "net/:1", "../x/H1", "a b/H1", ".net/H1"} {
+	for _, text := range []string{"", "net", "net/", "/H1", "net/H1:0", "net/H1:256", "net/H1:", "net/:1", "../x/H1", "a b/H1", ".net/H1", "@host/H1", "net@/H1"} {
 		a, err := ParseAddress(text)
 		var named *reason.Error
 		if !errors.As(err, &named) || named.Detail.Reason != reason.FabricAddress {

@@ -48,5 +48,6 @@ func (f *Fabric) detach(a *attachment) {
 	f.subnet.Resume(now, a.at)
 	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
 	f.subnet.Wake(a.at.Node)
+	f.depart(a)
 	close(a.gone)
 }
