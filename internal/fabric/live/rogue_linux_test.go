@@ -71,6 +71,7 @@ func (r *rogue) pump(what string, condition func() bool) {
 		for p := r.trunk.Next(now); p != nil; p = r.trunk.Next(now) {
 			r.socket.Send(0, p)
 		}
+		r.socket.Flush()
 		return condition()
 	})
 }

@@ -177,6 +177,7 @@ func (r *relay) send(now time.Duration) {
 	for b := r.trunk.Next(now); b != nil && !r.ended; b = r.trunk.Next(now) {
 		r.socket.Send(0, b)
 	}
+	r.socket.Flush()
 }
 
 // forward sends the messages of the own process, as far as they have credit.

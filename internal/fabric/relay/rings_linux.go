@@ -168,6 +168,7 @@ func (r *relay) finish() {
 		for range farewells { // the network may lose some
 			r.socket.Send(0, b)
 		}
+		r.socket.Flush()
 	}
 	r.ending(r.why)
 	r.messages.end()
