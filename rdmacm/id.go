@@ -41,7 +41,7 @@ type ID struct {
 	srq       bool
 	sendCQ    *verbs.CQ // made with the queue pair
 	recvCQ    *verbs.CQ
-	groups    map[netip.Addr]netip.Addr // that the queue pair is attached to: the address of its GID
+	groups    map[netip.Addr]netip.Addr // that the queue pair is attached to: the address of its GID, the zero one if it only sends
 	broken    bool                      // the queue pair could not be moved when the reply came
 	away      bool                      // of leave
 	destroyed bool

@@ -43,6 +43,7 @@ type Fabric struct {
 	hot      []*attachment // whose rings are looked at
 	wrote    []*attachment // whose program has not been woken for what was put
 	stale    []*attachment // whose program is to learn of changes
+	leaves   uint64        // transactions of leaveGroups
 }
 
 // Start runs a fabric until Close.
