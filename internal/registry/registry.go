@@ -164,6 +164,18 @@ func (r *Registry) Find(at netip.AddrPort) *Entry {
 	return r.open[at]
 }
 
+// Claim returns the device that connections find by the address of e: e itself, unless an older
+// one is open.
+func (r *Registry) Claim(e *Entry) *Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := e.Handle.Addr()
+	if r.open[at] == nil {
+		r.open[at] = e
+	}
+	return r.open[at]
+}
+
 // Vacate closes the device on an address if the registry opened it and nobody
 // uses it any more, so that the program can open it.
 func (r *Registry) Vacate(at netip.AddrPort) {

@@ -55,6 +55,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// inCI reports whether nothing may be skipped.
+func inCI() bool { return os.Getenv("CI") == "true" }
+
 // A rig is a fabric that "softrdma fabric up" runs.
 type rig struct {
 	t        *testing.T
@@ -75,7 +78,7 @@ func newRig(t *testing.T, args ...string) *rig {
 func newRigAt(t *testing.T, host []string, args ...string) *rig {
 	t.Helper()
 	path, err := command()
-	if lab.IsLack(err) && os.Getenv("CI") != "true" {
+	if lab.IsLack(err) && !inCI() {
 		t.Skip("SKIPPED: ", err)
 	}
 	if err != nil {

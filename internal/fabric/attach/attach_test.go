@@ -115,6 +115,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add(append([]byte{byte(Find)}, make([]byte, 16)...))
 	v := Violation{QKey: true, Global: true, Key: 5, SLID: 1, DLID: 2, SL: 3, SourceQPN: 4, DestinationQPN: 6, Source: mad.GID{7}, Destination: mad.GID{8}}
 	f.Add(v.Message())
+	member := Membership{MGID: mad.GID{0xff, 0x12}, State: 1}
+	f.Add(member.message(true))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) == 0 {
 			return // the end of a connection
@@ -127,6 +129,9 @@ func FuzzMessages(f *testing.F) {
 		}
 		if v.Parse(b) == nil && !bytes.Equal(v.Message()[1:], b[1:]) {
 			t.Errorf("violation %x", b)
+		}
+		if on, err := member.Parse(b); err == nil && !bytes.Equal(member.message(on)[1:], b[1:]) {
+			t.Errorf("membership %x", b)
 		}
 		if ip, err := ParseAddr(b); (err == nil) != (len(b) == 17) || err == nil && ip.As16() != [16]byte(b[1:]) {
 			t.Errorf("address %x: %v, %v", b, ip, err)

@@ -103,6 +103,13 @@ func (p *Port) Violated(v *Violation) {
 	}
 }
 
+// SetMember tells the fabric that a membership of the program begins or ends.
+func (p *Port) SetMember(m Membership, on bool) {
+	if c := p.connection(); c != nil {
+		_ = c.Send(m.message(on)) // a fabric that has gone has no members
+	}
+}
+
 // report sends what Violated leaves, until nothing is left.
 func (p *Port) report() {
 	for {

@@ -91,6 +91,7 @@ type attachment struct {
 	full    uint16 // service levels whose ring to the program had no room
 	unheard uint16 // service levels with packets that the program was not woken for
 
+	members    map[attach.Membership]struct{}
 	info       attach.Info // as the program knows it
 	stale      bool        // in Fabric.stale
 	reregister bool

@@ -48,6 +48,7 @@ type Fabric struct {
 	linger   linger
 	wrote    []*attachment // whose program has not been woken for what was put
 	stale    []*attachment // whose program is to learn of changes
+	leaves   uint64        // transactions of leaveGroups
 
 	unplugged map[topology.End]bool // ports that are down because their program was lost
 }

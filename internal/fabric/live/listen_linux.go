@@ -260,6 +260,13 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 			return err
 		}
 		f.post(func() { a.violated(v) })
+	case k == attach.Member:
+		var m attach.Membership
+		on, err := m.Parse(b)
+		if err != nil {
+			return err
+		}
+		f.post(func() { a.setMember(m, on) })
 	default:
 		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
 	}
