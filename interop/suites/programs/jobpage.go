@@ -13,8 +13,8 @@ import (
 func writeJobs(b *bytes.Buffer, rows []row) {
 	fmt.Fprintf(b, "Programs of several ranks. `mpirun` starts them on one device, or on two hosts with a device each.\n"+
 		"The share is that of the bytes that the ranks sent each other, as the devices counted them. At least\n"+
-		"%.0f %% must have passed. It is above 100 %% with headers of UCX and libfabric, and with messages of UD that\n"+
-		"UCX repeats.\n\n"+
+		"%.0f %% must have passed. It is above 100 %% with headers of UCX and libfabric, and with messages of UD\n"+
+		"that UCX repeats.\n\n"+
 		"| package | program | over | ranks | result | share | |\n|---|---|---|---|---|---|---|\n", 100*leastShare)
 	for _, r := range rows {
 		j := r.program.job
