@@ -51,6 +51,7 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 		class.HopLimit = defaultHopLimit
 	}
 	o.Pad = ib.PadLen(o.Len)
+	t.lane.traffic.Sent += uint64(o.Len)
 	index := q.Attr.PKeyIndex
 	if q == t.lane.gsi {
 		index = o.PKeyIndex
