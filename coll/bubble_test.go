@@ -130,11 +130,13 @@ func (s *seedRun) calls(g *coll.Group) {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(s.seed, 0)) // the same for all
 	var err error
+	var began time.Time // of the call, or of the end of the victim
 	for i := 0; err == nil && i < 12; i++ {
 		n := 1 + rng.IntN(20)
 		if rng.IntN(2) == 0 {
 			n = 100 + rng.IntN(2000)
 		}
+		began = time.Now()
 		err = s.call(ctx, g, rng.IntN(9), rng.IntN(g.Size()), n)
 	}
 	if again := coll.Barrier(ctx, g); err == nil {
@@ -152,8 +154,11 @@ func (s *seedRun) calls(g *coll.Group) {
 	s.cut++
 	s.mu.Unlock()
 	e, at := (*coll.MemberError)(nil), s.at.Load()
-	if at == nil || time.Since(*at) > endsWithin || !errors.As(err, &e) || e.Rank != s.victim || !errors.Is(err, coll.ErrGone) {
-		s.report("rank %d: %v, expected that rank %d is gone", g.Rank(), err, s.victim)
+	if at != nil && at.After(began) {
+		began = *at
+	}
+	if at == nil || time.Since(began) > endsWithin || !errors.As(err, &e) || e.Rank != s.victim || !errors.Is(err, coll.ErrGone) {
+		s.report("rank %d: %v, after %v, expected that rank %d is gone", g.Rank(), err, time.Since(began), s.victim)
 	}
 }
 

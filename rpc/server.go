@@ -352,9 +352,9 @@ func (s *Server) Close() error {
 	for _, l := range list {
 		err = errors.Join(err, l.Close())
 	}
+	s.running.Wait() // connections that are being made use the ports
 	for _, p := range s.all() {
 		p.close()
 	}
-	s.running.Wait()
 	return err
 }

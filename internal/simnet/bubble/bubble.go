@@ -92,6 +92,13 @@ func (h *Host) Kill() {
 	h.dead = true
 }
 
+// Restore ends what Kill began.
+func (h *Host) Restore() {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	h.dead = false
+}
+
 // deliver delivers packets when they are due.
 func (w *World) deliver() {
 	t := time.NewTimer(0)
