@@ -21,6 +21,9 @@ import (
 	"softrdma/verbs"
 )
 
+// limit bounds the virtual time of a world. A program that keeps itself busy for so long does not end.
+const limit = time.Hour
+
 // A World is a network and the hosts on it. It belongs to one bubble.
 type World struct {
 	epoch  time.Time
@@ -109,6 +112,9 @@ func (w *World) deliver() {
 			return
 		case <-w.wake:
 		case <-t.C:
+		}
+		if time.Since(w.epoch) > limit {
+			panic("bubble: a program is busy after " + limit.String() + " of virtual time")
 		}
 		w.mu.Lock()
 		w.advance()

@@ -42,7 +42,7 @@ type Queue interface {
 	sync.Locker
 	Progress()                      // handles completions
 	Arm()                           // asks for an event at the next completion
-	Next(ctx context.Context) error // waits for the event, without the lock
+	Next(ctx context.Context) error // waits for the event; if ctx has not ended, without the lock
 	Dead() error                    // why nothing arrives any more, nil if that is not so
 	Fail(err error)                 // makes the queue dead
 	Spin() time.Duration            // how long to poll before a sleep
