@@ -123,8 +123,38 @@ func (x *slot) bodyOf() []byte {
 	return x.answer
 }
 
-// exchange makes a call. Unless the call is one-way, the caller leaves the slot.
-func (m *Method) exchange(ctx context.Context, r *request) (*link, int, error) {
+// exchange makes a call, within the program's interceptor if it has one. Unless the call is one-way,
+// the caller leaves the slot.
+func (m *Method) exchange(ctx context.Context, r *request) (s *link, i int, err error) {
+	f := m.client.cfg.Intercept
+	if f == nil {
+		return m.direct(ctx, r)
+	}
+	made, held := false, false
+	leave := func() {
+		if held && !r.oneWay {
+			s.leaveSlot(i)
+		}
+		held = false
+	}
+	err = f(ctx, m.name, func(ctx context.Context) error {
+		leave()
+		var err error
+		s, i, err = m.direct(ctx, r)
+		made, held = true, err == nil
+		return err
+	})
+	switch {
+	case err != nil:
+		leave()
+	case !held:
+		err = fmt.Errorf("rpc: %s: Intercept returned no error, but made no call that succeeded (made: %t)", m.name, made)
+	}
+	return s, i, err
+}
+
+// direct makes a call.
+func (m *Method) direct(ctx context.Context, r *request) (*link, int, error) {
 	for {
 		s, number, err := m.bind(ctx)
 		if err != nil {
@@ -321,8 +351,11 @@ const (
 	kindStream
 )
 
-// lookupNumber is the method that tells the numbers of the others.
-const lookupNumber = 0
+// The method that tells the numbers of the others. Names of the program's have a slash.
+const (
+	lookupNumber = 0
+	lookupName   = "lookup"
+)
 
 // A query asks for a method's number.
 //
