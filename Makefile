@@ -76,6 +76,7 @@ oracles:
 	@packaging/need.sh ibnetdiscover infiniband-diags || [ $$? = 1 ]
 	@packaging/need.sh mpiexec.hydra mpich || [ $$? = 1 ]
 	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
+	@packaging/need.sh srun "slurmctld slurmd slurm-client" || [ $$? = 1 ]
 	@packaging/need.sh sshd openssh-server || [ $$? = 1 ]
 
 # The race detector needs a C compiler on most systems. Without one this fails
