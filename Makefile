@@ -112,7 +112,7 @@ LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples
 examples: ## the examples do what they say
 	@set -e; for d in examples/*/; do echo "go run $$d"; (cd $$d && $(LIMIT) $(GO) run .); done
-	cd examples/grpc && $(GO) vet . && $(GO) test . && $(GO) mod tidy -diff
+	cd examples/grpc && $(GO) vet ./... && $(GO) test ./... && $(GO) mod tidy -diff
 	cd rpc/protobuf && $(GO) vet ./... && $(GO) test ./... && $(GO) mod tidy -diff
 
 # Archives for all supported systems; see packaging/README.md.

@@ -170,6 +170,9 @@ func TestFiguresUseExistingTools(t *testing.T) {
 		RawMemoryName: true, RDMANetName: true, MessagesName: true, CallsName: true, NetRPCName: true, ExecName: true,
 		ProgramName: true, ProgramUCXName: true, MPIName: true, MPITCPName: true, MPIHostName: true, CollectiveName: true, PresenceName: true,
 	}
+	for _, tool := range CallTools("") {
+		tools[tool.Name()] = true
+	}
 	for _, figures := range [][]Figure{Figures(true), Figures(false), hostFigures()} {
 		for _, f := range figures {
 			for _, m := range f.measures() {
