@@ -30,7 +30,7 @@ func snippet(t *testing.T, heading string) string {
 // program builds a program whose function main is a block, with more at its end.
 func program(t *testing.T, imports, begin, block, end string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(root, "snippet") // in this module, for its requirements
+	dir, err := os.MkdirTemp(root, "_snippet") // in this module, for its requirements; ./... leaves it out
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,11 +125,15 @@ func (x *slot) bodyOf() []byte {
 
 // exchange makes a call, within the program's interceptor if it has one. Unless the call is one-way,
 // the caller leaves the slot.
-func (m *Method) exchange(ctx context.Context, r *request) (s *link, i int, err error) {
-	f := m.client.cfg.Intercept
-	if f == nil {
-		return m.direct(ctx, r)
+func (m *Method) exchange(ctx context.Context, r *request) (*link, int, error) {
+	if f := m.client.cfg.Intercept; f != nil {
+		return m.intercepted(ctx, r, f)
 	}
+	return m.direct(ctx, r)
+}
+
+// intercepted makes a call within an interceptor.
+func (m *Method) intercepted(ctx context.Context, r *request, f func(context.Context, string, func(context.Context) error) error) (s *link, i int, err error) {
 	made, held := false, false
 	leave := func() {
 		if held && !r.oneWay {
