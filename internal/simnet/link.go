@@ -355,9 +355,6 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	return true, nil
 }
 
-// Waiting reports whether Receive has something to deliver.
-func (l *Link) Waiting() bool { return l.head < len(l.inbox) }
-
 // joins reports whether a packet may be the next of a batch.
 func joins(rx *link.Rx, p *packet) bool {
 	return p.src == rx.Src && p.dst == rx.Dst && p.tos == rx.TOS && p.hops == rx.HopLimit &&
