@@ -20,7 +20,7 @@ type queue struct {
 	event   chan struct{}
 	dead    error
 	spin    time.Duration // also how long a call of Progress takes
-	polls   int           // calls of Progress
+	polls   atomic.Int32  // calls of Progress
 
 	broken error        // of Next
 	sleeps atomic.Int32 // calls of Next that may wait
@@ -34,7 +34,7 @@ func newQueue() *queue {
 }
 
 func (q *queue) Progress() {
-	q.polls++
+	q.polls.Add(1)
 	if q.spin > 0 {
 		time.Sleep(time.Microsecond)
 	}
@@ -128,8 +128,8 @@ func TestWaiterThatIsReadyDoesNotSleep(t *testing.T) {
 	run(t, func(t *testing.T, q *queue) {
 		w := &Waiter{Ready: true}
 		expect(t, "await", q.await(t.Context(), w), nil)
-		if q.polls != 0 || q.sleeps.Load() != 0 {
-			t.Errorf("%d polls and %d sleeps", q.polls, q.sleeps.Load())
+		if q.polls.Load() != 0 || q.sleeps.Load() != 0 {
+			t.Errorf("%d polls and %d sleeps", q.polls.Load(), q.sleeps.Load())
 		}
 	})
 }
@@ -141,8 +141,8 @@ func TestLeaderPollsForTheSpinAndThenSleeps(t *testing.T) {
 		done := q.await(t.Context(), &w)
 		time.Sleep(time.Second)
 		waits(t, "the leader", done)
-		if q.polls < 50 || q.polls > 100 || q.sleeps.Load() != 1 {
-			t.Errorf("%d polls of a microsecond and %d sleeps, expected some fifty and one", q.polls, q.sleeps.Load())
+		if q.polls.Load() < 50 || q.polls.Load() > 100 || q.sleeps.Load() != 1 {
+			t.Errorf("%d polls of a microsecond and %d sleeps, expected some fifty and one", q.polls.Load(), q.sleeps.Load())
 		}
 		q.arrive(&w)
 		time.Sleep(time.Millisecond) // Progress takes a while
@@ -246,7 +246,7 @@ func TestIdleLeadsWhileNobodyWaits(t *testing.T) {
 			ended <- nil
 		}()
 		time.Sleep(idleAfter / 2)
-		if q.arrive(&Waiter{}); q.polls != 0 {
+		if q.arrive(&Waiter{}); q.polls.Load() != 0 {
 			t.Error("idle polls at once")
 		}
 		time.Sleep(2 * idleAfter)
