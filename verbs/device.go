@@ -115,26 +115,16 @@ func Open(name string, cfg Config) (*Device, error) { return process.Open(name, 
 
 // Open opens a device in the stack. See the function Open.
 func (s *Stack) Open(name string, cfg Config) (*Device, error) {
-	if rest, ok := strings.CutPrefix(name, daemonPrefix); ok {
-		d, err := s.openDaemon(rest, &cfg)
-		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
+	for prefix, open := range map[string]func(string, *Config) (*Device, error){
+		daemonPrefix: s.openDaemon, sharedPrefix: s.openShared, fabricPrefix: s.openFabric,
+	} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			d, err := open(rest, &cfg)
+			if err != nil {
+				return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
+			}
+			return d, nil
 		}
-		return d, nil
-	}
-	if rest, ok := strings.CutPrefix(name, sharedPrefix); ok {
-		d, err := s.openShared(rest, &cfg)
-		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
-		}
-		return d, nil
-	}
-	if rest, ok := strings.CutPrefix(name, fabricPrefix); ok {
-		d, err := s.openFabric(rest, &cfg)
-		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
-		}
-		return d, nil
 	}
 	choice, protocol, err := choose(name)
 	if err != nil {
@@ -218,7 +208,9 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
 	d.gids = gidTable(p.protocol, choice)
-	d.watch()
+	if s.reg.Networks == nil {
+		d.watch()
+	}
 	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS}
 	if d.slots != nil {
 		e.Slots = deviceSlots{d}
@@ -262,6 +254,9 @@ func (d *Device) Name() string { return d.choice.Interface.Name }
 // EtherType 0x8915, and of a port of a fabric, 32, mean nothing to peers. The address of such a
 // port is that of the fabric's table of IP addresses, or else its GID.
 func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
+
+// Spin returns how long waiting calls poll before they sleep: Config.Spin, or its default.
+func (d *Device) Spin() time.Duration { return d.spin }
 
 // Explain says how the device's address was chosen, one sentence per line.
 func (d *Device) Explain() []string { return d.choice.Why }
