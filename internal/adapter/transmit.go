@@ -123,10 +123,11 @@ func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class
 }
 
 // windowed reports whether a window bounds what is in flight to the peer of such packets. Each
-// queue pair has responses to READs in flight besides, as its peer asks for.
+// queue pair has responses to READs in flight besides, six windows of them: few if it is the
+// only one.
 func (t *transmitter) windowed(q *QP, o *machine.Out) bool {
-	const most = 4 << 20
-	return q.transport.Acknowledged && t.lane.dev.cfg.Window <= most && o.Opcode.Info().Kind != ib.KindReadResponse
+	const most = 1 << 20
+	return q.transport.Acknowledged && t.lane.dev.cfg.Window <= most && (len(t.lane.qps) == 1 || o.Opcode.Info().Kind != ib.KindReadResponse)
 }
 
 // flush sends the batch.
