@@ -89,12 +89,11 @@ type Device struct {
 // The prefix "ib:" ("ib:FABRIC/NODE", "ib:FABRIC/NODE:2") opens a port of an InfiniBand fabric
 // that `softrdma fabric up` runs on this host. NODE is the node's name in the topology or its
 // GUID, and without a port number the port is 1. "ib:FABRIC@HOST/NODE" opens one of a fabric on
-// another host, by UDP. All packets go through the fabric's
-// switches, also those to devices of the same process and host, and to the device itself. The
-// device opens even if no subnet manager has configured the port yet, or if its link is down:
-// packets are lost until the port is active. LID, MTU, partitions and GIDs are what the subnet
-// manager sets, at any time; [Device.NextEvent] tells of changes and queue pairs follow them.
-// Peers are reached by LID (AddressVector.DLID).
+// another host, by UDP. All packets go through the fabric's switches, also those to devices of
+// this process and host, and to the device itself. The device opens even if no subnet manager has
+// configured the port yet, or if its link is down: packets are lost until the port is active.
+// LID, MTU, partitions and GIDs are what the manager sets, at any time; [Device.NextEvent] tells
+// of changes and queue pairs follow them. Peers are reached by LID (AddressVector.DLID).
 //
 // The prefix "daemon:" opens a device that `softrdma daemon` shares between programs.
 // "daemon:" is the first device of the daemon that `softrdma exec` also finds,
