@@ -157,7 +157,6 @@ func newRig(t *testing.T, c Config) *rig {
 	r.port = &port{rig: r, deadline: never, events: make(chan struct{}, 1)}
 	r.events.Init()
 	c.Port, c.Waiter, c.Clock = r.port, r.link, r.now
-	c.doze = func() { time.Sleep(moderateTime) }
 	r.Init(c)
 	return r
 }

@@ -162,14 +162,19 @@ func (d *Driver) pause(t time.Duration) {
 }
 
 // pauseBriefly is a pause of memoryGrace, which nothing ends. Go's timers would make it one of
-// a millisecond and more, because its scheduler sleeps for whole milliseconds.
+// a millisecond and more, because its scheduler sleeps for whole milliseconds. Only they move a
+// virtual clock.
 func (d *Driver) pauseBriefly() {
+	before := d.clock()
 	d.enter(Paused)
 	if !d.stopping.Load() {
-		d.doze()
+		coalesce()
 		d.dozed.take(d.clock())
 	}
 	d.enter(Working)
+	if d.clock() == before {
+		d.pause(memoryGrace)
+	}
 }
 
 // Attend makes the worker drive from now on: the goroutine that polled so far goes to
