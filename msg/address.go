@@ -23,17 +23,17 @@ var (
 const magic = "softrdma msg"
 
 // version is the version of the protocol. It follows the magic in every version.
-const version = 2
+const version = 3
 
 const (
-	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4
+	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4 + 1
 	addressLen = helloLen + 16 + 2 + 2
 )
 
 // A hello begins the private data of a connection's request, reply and rejection.
 //
 //	magic (12 bytes) | version (1) | worker (8) | eager bytes (4) | credits (2) | announced (2)
-//	active messages (2) | bytes of the stream (4)
+//	active messages (2) | bytes of the stream (4) | flags (1)
 //
 // In a request for a worker the number names the worker that the client expects, otherwise the
 // sender.
@@ -49,8 +49,16 @@ func (h hello) bytes() []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Credits))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Announced))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.accepts.Active))
-	return binary.BigEndian.AppendUint32(b, uint32(h.accepts.Stream))
+	b = binary.BigEndian.AppendUint32(b, uint32(h.accepts.Stream))
+	if h.accepts.Put {
+		return append(b, helloPut)
+	}
+	return append(b, 0)
 }
+
+// helloPut is the bit in a hello's flags that says that the worker does not read announced messages:
+// peers write them.
+const helloPut = 1
 
 // parseHello reads a hello, which may be followed by other bytes.
 func parseHello(b []byte) (h hello, err error) {
@@ -68,6 +76,10 @@ func parseHello(b []byte) (h hello, err error) {
 	c := message.Config{
 		Eager: int(binary.BigEndian.Uint32(b[8:])), Credits: int(binary.BigEndian.Uint16(b[12:])), Announced: int(binary.BigEndian.Uint16(b[14:])),
 		Active: int(binary.BigEndian.Uint16(b[16:])), Stream: int(binary.BigEndian.Uint32(b[18:])),
+		Put: b[22]&helloPut != 0,
+	}
+	if b[22]&^helloPut != 0 {
+		return h, fmt.Errorf("%w: unknown flags %#x", ErrAddress, b[22])
 	}
 	h.accepts = c
 	few := min(c.Credits, c.Announced, c.Active, c.Stream, c.Eager)

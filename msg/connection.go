@@ -14,7 +14,7 @@ import (
 const (
 	sendSlots = 64 // frames in flight
 	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
-	maxReads  = 16 // READs in flight
+	maxReads  = 16 // READs and WRITEs of messages in flight
 
 	receiveBatch = 8  // receives that are posted at once; less than spareRecv
 	signalEvery  = 16 // frames of which one has a completion; less than sendSlots
@@ -55,7 +55,7 @@ type connection struct {
 	released bool     // only active messages use memory of in
 	backlog  []work
 	pipeline pipeline
-	reads    [maxReads]*message.Receive
+	reads    [maxReads]work // READs and WRITEs of messages in flight
 	reading  int
 	started  bool       // conn is established and set
 	early    []verbs.WC // completions before that
@@ -103,11 +103,12 @@ func (s *slots) free() {
 	}
 }
 
-// work is a frame or a READ that waits for room in the send queue.
+// work is a frame, or a READ or WRITE of a message, that waits for room in the send queue.
 type work struct {
 	frame   []byte
-	read    *message.Receive
-	to      []byte // what a READ fills
+	request *Request // whose message is read or written
+	write   bool
+	data    []byte // what a READ fills or a WRITE sends
 	address uint64
 	key     uint32
 }
@@ -142,7 +143,7 @@ func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (
 
 // meet prepares the connection to send to a worker with a configuration.
 func (c *connection) meet(takes message.Config) (err error) {
-	c.peer = c.w.machine.NewPeer(takes)
+	c.peer = c.w.machine.NewPeer(takes, 1)
 	c.peer.Context = c
 	for i := range sendSlots {
 		c.vacant = append(c.vacant, i)
@@ -205,13 +206,7 @@ func (c *connection) complete(wc *verbs.WC) {
 			c.fail(err)
 		}
 	case workRead:
-		r := c.reads[i]
-		c.reads[i] = nil
-		c.reading--
-		q := r.Context.(*Request)
-		if q.reads--; q.reads == 0 {
-			c.w.machine.Fetched(r, nil)
-		}
+		c.moved(i)
 	case workAccess:
 		c.pipeline.complete(i)
 	}
@@ -247,11 +242,11 @@ func (c *connection) push() {
 // post posts work, and reports whether there was room.
 func (c *connection) post(x *work) bool {
 	switch {
-	case x.read == nil && len(c.vacant) > 0:
+	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
 		c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
-	case x.read != nil && c.reading < maxReads:
-		c.broken = c.read(x)
+	case x.request != nil && c.reading < maxReads:
+		c.broken = c.move(x)
 	default:
 		return false
 	}
@@ -275,21 +270,6 @@ func (c *connection) send(i, n int) error {
 		r.SGL = c.entry(c.out.region.SGE(i*c.out.size, n))
 	}
 	return c.qp.PostSend(r)
-}
-
-// read reads bytes of an announced message.
-func (c *connection) read(x *work) error {
-	q := x.read.Context.(*Request)
-	m, err := c.w.cache.register(x.to, true)
-	if err != nil {
-		return err
-	}
-	q.memory = append(q.memory, m)
-	i := slices.Index(c.reads[:], nil)
-	c.reads[i] = x.read
-	c.reading++
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead, Flags: verbs.Signaled,
-		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
 }
 
 // fail ends the connection and everything that waits for it. The caller holds the lock.

@@ -21,9 +21,11 @@ const (
 	frameActiveAnnounce
 	frameStream
 	frameWindow
+	frameAccept
+	frameWritten
 
 	frameLen      = 40
-	frameVersion  = 2
+	frameVersion  = 3
 	flagSegments  = 4
 	activeCredits = 6
 )
@@ -86,6 +88,8 @@ func TestHostilePeerLosesItsConnection(t *testing.T) {
 		"stream beyond the window":     {[][]byte{frame(frameStream, 0, 0, 60, make([]byte, 60)...), frame(frameStream, 0, 0, 60, make([]byte, 60)...)}, msg.ErrLimit},
 		"window beyond the limit":      {[][]byte{frame(frameWindow, 0, 0, 1)}, msg.ErrFrame},
 		"window of 2^64-1 bytes":       {[][]byte{frame(frameWindow, 0, 0, 1<<64-1)}, msg.ErrFrame},
+		"accept of nothing":            {[][]byte{frame(frameAccept, 0, 0, 5)}, msg.ErrFrame},
+		"written that is not accepted": {[][]byte{frame(frameWritten, 0, 0, 0)}, msg.ErrFrame},
 		"finish of nothing":            {[][]byte{frame(frameFinish, 0, 0, 0)}, msg.ErrFrame},
 		"credits beyond the limit":     {[][]byte{with(frame(frameCredit, 0, 0, 0), 4, 255)}, msg.ErrFrame},
 		"active credits beyond":        {[][]byte{with(frame(frameCredit, 0, 0, 0), activeCredits, 255)}, msg.ErrFrame},

@@ -64,7 +64,8 @@ type Request struct {
 	one       [1][]byte       // the bytes, if they are in one piece
 	exposed   []*verbs.MR     // that the peer reads
 	memory    []*registration // that READs fill
-	reads     int             // that have not ended
+	reads     int             // READs and WRITEs of the message that have not ended
+	joined    []byte          // where the peer writes instead of to many pieces
 	parts     int             // accesses that have not ended
 }
 
@@ -186,7 +187,12 @@ func (r *Request) end(i Info, err error) {
 	for _, m := range r.memory {
 		r.worker.cache.release(m)
 	}
-	r.exposed, r.memory = nil, nil
+	if r.exposed, r.memory = nil, nil; r.joined != nil {
+		if err == nil {
+			scatter(r.receive.Buffer, r.joined)
+		}
+		r.joined = nil
+	}
 	r.info, r.err = i, err
 	r.ended.Store(true)
 	if r.done != nil {
@@ -195,6 +201,13 @@ func (r *Request) end(i Info, err error) {
 	if r.then != nil {
 		r.worker.calls = append(r.worker.calls, call{then: r.then, info: i, err: err})
 		r.then = nil
+	}
+}
+
+// scatter copies bytes to a buffer in pieces.
+func scatter(to [][]byte, from []byte) {
+	for _, b := range to {
+		from = from[copy(b, from):]
 	}
 }
 

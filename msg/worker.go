@@ -67,6 +67,9 @@ type Config struct {
 	// none. The garbage collector does not free them meanwhile.
 	Cache int
 
+	// Rendezvous is how the bytes of messages that stay in the sender's memory get here.
+	Rendezvous Rendezvous
+
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
 
@@ -104,6 +107,9 @@ func (c *Config) complete() error {
 	}
 	if c.PeerTimeout < 0 {
 		return fmt.Errorf("msg: PeerTimeout is %v, expected a positive duration", c.PeerTimeout)
+	}
+	if c.Rendezvous > RendezvousPut {
+		return fmt.Errorf("msg: Rendezvous is %d, expected at most %d", c.Rendezvous, RendezvousPut)
 	}
 	err := set("Eager", &c.Eager, MaxEager, 8<<10)
 	if err == nil {
@@ -172,7 +178,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
-	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
 	w.machine = message.New(env{w}, accepts)
 	var err error
 	if w.pd, err = dev.AllocPD(); err != nil {
