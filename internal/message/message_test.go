@@ -27,6 +27,8 @@ type end struct {
 	fetches  []fetch
 	stores   []*store
 	admitted map[uint32]*Receive
+	rails    *Rails // nil if the connection has one rail
+	wires    []wire // to the other end
 	exposed  map[uint32]*Send
 	key      uint32
 
@@ -75,6 +77,10 @@ func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
 	if p.err != nil {
 		e.world.failf("frame to a peer that has failed")
 	}
+	if e.rails != nil {
+		e.rails.Send(h, payload)
+		return
+	}
 	b := make([]byte, HeaderLen)
 	h.Put(b)
 	if b = append(b, slices.Concat(payload...)...); e.other != nil && len(b) > e.other.w.config.FrameLen() {
@@ -86,9 +92,11 @@ func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
 func (e *end) Expose(_ *Peer, s *Send, list []Segment) ([]Segment, error) {
 	e.key++
 	e.exposed[e.key] = s
-	for i, b := range s.Data {
-		if len(b) > 0 {
-			list = append(list, Segment{uint64(i), e.key, len(b)})
+	for range e.peer.rails {
+		for i, b := range s.Data {
+			if len(b) > 0 {
+				list = append(list, Segment{uint64(i), e.key, len(b)})
+			}
 		}
 	}
 	return list, nil
@@ -111,17 +119,20 @@ func (e *end) Fetch(_ *Peer, r *Receive, from []Segment) {
 func (e *end) Admit(_ *Peer, r *Receive, length int, list []Segment) ([]Segment, error) {
 	e.key++
 	e.admitted[e.key] = r
-	for i, b := range r.Buffer {
-		if n := min(len(b), length); n > 0 {
-			list = append(list, Segment{uint64(i), e.key, n})
-			length -= n
+	for range e.peer.rails {
+		left := length
+		for i, b := range r.Buffer {
+			if n := min(len(b), left); n > 0 {
+				list = append(list, Segment{uint64(i), e.key, n})
+				left -= n
+			}
 		}
 	}
 	return list, nil
 }
 
 func (e *end) Store(_ *Peer, s *Send, to []Segment) bool {
-	x := &store{s: s, to: slices.Clone(to), ordered: e.world.rng.IntN(2) == 0}
+	x := &store{s: s, to: slices.Clone(to), ordered: e.rails == nil && e.world.rng.IntN(2) == 0}
 	e.stores = append(e.stores, x)
 	if x.ordered {
 		e.write(x)
@@ -132,7 +143,7 @@ func (e *end) Store(_ *Peer, s *Send, to []Segment) bool {
 // write writes the bytes of a message.
 func (e *end) write(x *store) {
 	all := slices.Concat(x.s.Data...)
-	for _, to := range x.to {
+	for _, to := range x.to[:len(x.to)/e.peer.rails] {
 		r := e.other.admitted[to.Key]
 		if r == nil {
 			e.world.failf("write to memory that is not open")
@@ -253,11 +264,20 @@ func (e *end) buffer(n int) *Receive {
 
 // deliver hands over the oldest frame to the other end.
 func (e *end) deliver() {
+	if e.rails != nil {
+		e.deliverRail()
+		return
+	}
 	if len(e.out) == 0 {
 		return
 	}
 	b := e.out[0]
 	e.out = e.out[1:]
+	e.arrive(b)
+}
+
+// arrive hands over a frame to the other end.
+func (e *end) arrive(b []byte) {
 	o := e.other
 	o.frame = b
 	if err := o.w.Arrive(o.peer, b); err != nil {
@@ -277,7 +297,7 @@ func (e *end) fetch() {
 	f := e.fetches[i]
 	e.fetches = slices.Delete(e.fetches, i, i+1)
 	var all []byte
-	for _, x := range f.from {
+	for _, x := range f.from[:len(f.from)/e.peer.rails] {
 		s := e.other.exposed[x.Key]
 		if s == nil || len(s.Data[x.Address]) != x.Length {
 			e.world.failf("read of memory that is not exposed")
@@ -347,7 +367,7 @@ func (e *end) step() {
 func (w *world) drain(failed bool) {
 	for round, busy := 0, 0; round < busy+100; round++ {
 		for _, e := range w.ends {
-			if len(e.out)+len(e.fetches)+len(e.stores)+len(e.held)+len(e.peer.in.chunks) > 0 {
+			if len(e.out)+e.flying()+len(e.fetches)+len(e.stores)+len(e.held)+len(e.peer.in.chunks) > 0 {
 				busy = round
 			}
 			e.deliver()
@@ -418,11 +438,11 @@ func (w *world) drain(failed bool) {
 }
 
 // connect makes two ends of a connection.
-func (w *world) connect(configs [2]Config) {
+func (w *world) connect(configs [2]Config, rails int) {
 	for i := range w.ends {
 		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
 		e.w = New(e, configs[i])
-		e.peer = e.w.NewPeer(configs[1-i], 1)
+		e.peer = e.w.NewPeer(configs[1-i], rails)
 		w.ends[i] = e
 	}
 	w.ends[0].other, w.ends[1].other = w.ends[1], w.ends[0]
@@ -436,14 +456,18 @@ func (w *world) flow() {
 	}
 }
 
-// play plays a seed.
-func play(seed uint64) error {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
-	var configs [2]Config
+// configs chooses what both ends accept.
+func (w *world) configs() (configs [2]Config) {
 	for i := range configs {
 		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6), Stream: 1 + w.rng.IntN(300), Put: w.rng.IntN(2) == 0}
 	}
-	w.connect(configs)
+	return configs
+}
+
+// play plays a seed.
+func play(seed uint64) error {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
+	w.connect(w.configs(), 1)
 	steps := 50 + w.rng.IntN(300)
 	failAt := -1
 	if w.rng.IntN(3) == 0 {
