@@ -29,7 +29,8 @@ type access struct {
 	fenced  bool // begins after all accesses before it
 	request *Request
 	address uint64
-	key     uint32
+	keys    []uint32      // of the region, by the peer's devices
+	order   uint64        // of all accesses of a pipeline
 	data    []byte        // the bytes of a put or the buffer of a get
 	memory  *registration // of data, nil if it is short
 	atomic  wordOp
@@ -47,6 +48,7 @@ type pipeline struct {
 	fence   bool      // of the next access
 	unsure  bool      // an access or a frame was posted since the last flush was
 	flushes int       // in flight
+	order   uint64    // of the last access
 }
 
 // prepare makes what accesses need, before the first of them.
@@ -54,7 +56,7 @@ func (p *pipeline) prepare() (err error) {
 	if p.results.region != nil {
 		return nil
 	}
-	if p.results, err = p.c.w.newSlots(maxAccesses, shortAccess); err != nil {
+	if p.results, err = p.c.rail.newSlots(maxAccesses, shortAccess); err != nil {
 		p.release()
 		p.results = slots{}
 		return err
@@ -78,8 +80,10 @@ func (p *pipeline) add(x *access) {
 		p.end(x, p.c.err)
 		return
 	}
-	x.fenced = p.fence
+	x.fenced = x.fenced || p.fence
 	p.fence = false
+	p.order++
+	x.order = p.order
 	if len(p.waiting) > 0 || !p.begin(x) {
 		p.waiting = append(p.waiting, x)
 	}
@@ -118,7 +122,10 @@ func (p *pipeline) fail(err error) {
 
 // post posts the work request of the access in a slot.
 func (p *pipeline) post(i int, x *access) error {
-	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, RKey: x.key, Flags: verbs.Signaled}
+	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, Flags: verbs.Signaled}
+	if x.keys != nil {
+		r.RKey = x.keys[p.c.remote]
+	}
 	if x.fenced {
 		r.Flags |= verbs.Fence
 	}
@@ -140,18 +147,23 @@ func (p *pipeline) post(i int, x *access) error {
 			r.Op = verbs.OpRead
 		}
 		var err error
-		if x.memory, err = p.c.w.cache.register(x.data, x.kind == accessGet); err != nil {
+		if x.memory, err = p.c.rail.cache.register(x.data, x.kind == accessGet); err != nil {
 			return err
 		}
 		r.SGL = p.c.entry(x.memory.mr.SGE(0, len(x.data)))
 	}
-	if err := p.c.qp.PostSend(r); err != nil {
-		return err
+	var err error
+	if x.kind == accessPut {
+		err = p.c.postWrite(r)
+	} else {
+		err = p.c.qp.PostSend(r)
 	}
-	if x.kind == accessPut && short {
+	if err == nil && x.kind == accessPut && short {
+		again := p.c.keep(x.data)
 		p.settle(x, nil) // the bytes are copied
+		x.data = again
 	}
-	return nil
+	return err
 }
 
 // complete takes the completion of the access in a slot.
@@ -231,7 +243,7 @@ func (p *pipeline) end(x *access, err error) {
 // settle ends an access's part of its request. The program may change or use the data then.
 func (p *pipeline) settle(x *access, err error) {
 	if x.memory != nil {
-		p.c.w.cache.release(x.memory)
+		x.memory.cache.release(x.memory)
 		x.memory = nil
 	}
 	x.data = nil

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/message"
+	"softrdma/verbs"
 )
 
 // The errors of addresses. Connect returns them, and Config.Refused gets them at the other end.
@@ -17,6 +18,9 @@ var (
 	ErrVersion = message.ErrVersion
 	// ErrStale is matched by errors about the address of a worker that has closed.
 	ErrStale = errors.New("the worker with this address has closed")
+	// ErrPath is matched by the error of Connect to a worker none of whose devices has the protocol of
+	// one of this worker's devices.
+	ErrPath = errors.New("no devices of the same protocol")
 )
 
 // magic begins addresses and the private data of connections.
@@ -26,8 +30,8 @@ const magic = "softrdma msg"
 const version = 3
 
 const (
-	helloLen   = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4 + 1
-	addressLen = helloLen + 16 + 2 + 2
+	helloLen = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4 + 1
+	railLen  = 1 + 16 + 2 + 2
 )
 
 // A hello begins the private data of a connection's request, reply and rejection.
@@ -94,6 +98,7 @@ func parseHello(b []byte) (h hello, err error) {
 const (
 	toWorker   = 0 // the worker of an address
 	toListener = 1 // whoever listens
+	toGroup    = 2 // the worker of an address, as one of several rails
 	byProgram  = 1 // not the worker itself
 )
 
@@ -127,27 +132,41 @@ func parseGreeting(b []byte) (g greeting, err error) {
 // An address says where a worker listens and what it accepts.
 type address struct {
 	hello
-	listener netip.AddrPort // the connection manager's port
-	udp      uint16         // the device's port
+	rails []railAddress // at least one
+}
+
+// A railAddress says where a worker listens on one of its devices.
+//
+//	protocol (1) | IP address (16) | port of the connection manager (2) | port of the device (2)
+type railAddress struct {
+	protocol verbs.Protocol
+	listener netip.AddrPort
+	udp      uint16
 }
 
 func (a *address) bytes() []byte {
 	b := a.hello.bytes()
-	ip := a.listener.Addr().As16()
-	b = append(b, ip[:]...)
-	b = binary.BigEndian.AppendUint16(b, a.listener.Port())
-	return binary.BigEndian.AppendUint16(b, a.udp)
+	for _, r := range a.rails {
+		ip := r.listener.Addr().As16()
+		b = append(append(b, byte(r.protocol)), ip[:]...)
+		b = binary.BigEndian.AppendUint16(b, r.listener.Port())
+		b = binary.BigEndian.AppendUint16(b, r.udp)
+	}
+	return b
 }
 
 func parseAddress(b []byte) (a address, err error) {
 	if a.hello, err = parseHello(b); err != nil {
 		return a, err
 	}
-	if len(b) != addressLen {
-		return a, fmt.Errorf("%w: %d bytes, expected %d", ErrAddress, len(b), addressLen)
-	}
 	b = b[helloLen:]
-	a.listener = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b)).Unmap(), binary.BigEndian.Uint16(b[16:]))
-	a.udp = binary.BigEndian.Uint16(b[18:])
+	if n := len(b) / railLen; n == 0 || n > message.MaxRails || n*railLen != len(b) {
+		return a, fmt.Errorf("%w: %d bytes about devices, expected %d each of 1 to %d", ErrAddress, len(b), railLen, message.MaxRails)
+	}
+	for ; len(b) > 0; b = b[railLen:] {
+		ip := netip.AddrFrom16([16]byte(b[1:])).Unmap()
+		r := railAddress{verbs.Protocol(b[0]), netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[17:])), binary.BigEndian.Uint16(b[19:])}
+		a.rails = append(a.rails, r)
+	}
 	return a, nil
 }

@@ -29,6 +29,7 @@ type cacheKey struct {
 
 // A registration is memory that requests use.
 type registration struct {
+	cache          *cache
 	mr             *verbs.MR
 	key            cacheKey
 	uses           int
@@ -59,7 +60,7 @@ func (c *cache) register(buf []byte, write bool) (*registration, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &registration{mr: m, key: k, uses: 1}
+	r := &registration{cache: c, mr: m, key: k, uses: 1}
 	// The program may free what it allocated as soon as no request uses it.
 	if len(buf) <= max(c.limit, 0)/4 && !verbs.Allocated(buf) {
 		r.cached = true

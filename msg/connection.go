@@ -36,13 +36,19 @@ func (c *connection) id(kind, i int) uint64 {
 // A connection carries frames to and from one worker. The worker's lock guards it.
 type connection struct {
 	w       *Worker
+	rail    *rail
+	group   *group // nil if the endpoint has one rail
+	pair    int    // of the group
+	remote  int    // the peer's device
+	takes   message.Config
 	number  uint32 // of the worker's connections, in completions
 	worker  uint64 // the peer's; 0 if it is not known
 	private []byte // from the peer's program
 	peer    *message.Peer
 	conn    *rdmacm.Conn
 	qp      *verbs.QP
-	room    int // completions in the worker's queue
+	room    int // completions in the device's queue
+	extra   int // bytes before each frame
 
 	endpoint Endpoint
 	out, in  slots
@@ -79,7 +85,7 @@ type slots struct {
 	size   int
 }
 
-func (w *Worker) newSlots(n, size int) (s slots, err error) {
+func (w *rail) newSlots(n, size int) (s slots, err error) {
 	s.size = size
 	if s.memory, err = verbs.AllocMemory(n*size, verbs.AllocConfig{}); err != nil {
 		return s, err
@@ -111,23 +117,31 @@ type work struct {
 	data    []byte // what a READ fills or a WRITE sends
 	address uint64
 	key     uint32
+
+	peers   []message.Segment // of a group: the memory of the whole message for all rails, and
+	segment int               // where in it
+	offset  uint64
 }
 
-// newConnection makes a connection with its receives posted. After an error the caller releases
-// what there is of it.
-func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
-	c = &connection{w: w}
+// newConnection makes a connection on a device, with its receives posted, for frames of extra bytes more.
+// After an error the caller releases what there is of it.
+func (w *Worker) newConnection(r *rail, extra int, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+	c = &connection{w: w, rail: r, extra: extra}
 	c.endpoint.c, c.pipeline.c = c, c
 	receives := w.config.Unexpected + w.config.Active + spareRecv
 	c.actives = make([]Active, receives)
-	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
+	sends := sendSlots + maxReads + maxAccesses
+	if extra > 0 {
+		sends += maxReads + maxAccesses // for the READs that follow WRITEs
+	}
+	if err = w.reserve(c, sends+receives); err != nil {
 		return c, err
 	}
-	if c.in, err = w.newSlots(receives, w.address.accepts.FrameLen()); err != nil {
+	if c.in, err = r.newSlots(receives, extra+w.address.accepts.FrameLen()); err != nil {
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
-		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads + maxAccesses, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		Type: verbs.RC, SendCQ: w.cq, MaxSend: sends, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
 		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout,
 	})
 	if err != nil {
@@ -143,12 +157,11 @@ func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (
 
 // meet prepares the connection to send to a worker with a configuration.
 func (c *connection) meet(takes message.Config) (err error) {
-	c.peer = c.w.machine.NewPeer(takes, 1)
-	c.peer.Context = c
+	c.takes = takes
 	for i := range sendSlots {
 		c.vacant = append(c.vacant, i)
 	}
-	c.out, err = c.w.newSlots(sendSlots, takes.FrameLen())
+	c.out, err = c.rail.newSlots(sendSlots, c.extra+takes.FrameLen())
 	return err
 }
 
@@ -198,7 +211,7 @@ func (c *connection) complete(wc *verbs.WC) {
 		c.vacant = c.sent.upTo(i, c.vacant)
 	case workReceive:
 		c.arriving, c.taken = i, false
-		err := c.w.machine.Arrive(c.peer, c.in.bytes(i)[:wc.ByteLen])
+		err := c.arrive(c.in.bytes(i)[:wc.ByteLen])
 		if err == nil && !c.taken {
 			err = c.receive(i)
 		}
@@ -210,9 +223,19 @@ func (c *connection) complete(wc *verbs.WC) {
 	case workAccess:
 		c.pipeline.complete(i)
 	}
-	if len(c.backlog) > 0 || len(c.flushes) > 0 || c.closing {
+	if c.group != nil {
+		c.group.wake(c)
+	} else if len(c.backlog) > 0 || len(c.flushes) > 0 || c.closing {
 		c.w.dirty = append(c.w.dirty, c)
 	}
+}
+
+// arrive takes what arrived in the current slot.
+func (c *connection) arrive(b []byte) error {
+	if c.group != nil {
+		return c.group.arrive(c, b)
+	}
+	return c.w.machine.Arrive(c.peer, b)
 }
 
 // add queues work for Worker.flush.
@@ -224,6 +247,10 @@ func (c *connection) add(x work) {
 
 // push posts what waits for room.
 func (c *connection) push() {
+	if c.logical() {
+		c.group.push()
+		return
+	}
 	n := 0
 	for c.broken == nil && c.err == nil && n < len(c.backlog) && c.post(&c.backlog[n]) {
 		n++
@@ -231,6 +258,10 @@ func (c *connection) push() {
 	c.backlog = slices.Delete(c.backlog, 0, n)
 	if c.broken != nil {
 		c.fail(c.broken)
+		return
+	}
+	if c.group != nil {
+		c.group.pull(c)
 		return
 	}
 	c.passFlushes()
@@ -277,13 +308,20 @@ func (c *connection) fail(err error) {
 	if c.err != nil {
 		return
 	}
+	if c.group != nil && !c.logical() {
+		c.group.fail(c, err)
+		return
+	}
 	c.err = fmt.Errorf("%w: %w", ErrPeer, err)
 	if errors.Is(err, rdmacm.ErrDisconnected) {
 		c.err = fmt.Errorf("%w: it closed the connection: %w", ErrPeer, err)
 	}
-	c.backlog = nil
-	_ = c.conn.Disconnect() // it may have ended; afterwards no READ writes to a buffer
 	w := c.w
+	if c.group != nil {
+		c.group.end()
+	} else {
+		c.disconnect()
+	}
 	w.machine.Fail(c.peer, c.err)
 	c.pipeline.endAll(c.err)
 	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
@@ -298,6 +336,14 @@ func (c *connection) fail(err error) {
 	c.flushes, c.idle = nil, nil
 	i := slices.Index(w.conns, c)
 	w.conns = slices.Delete(w.conns, i, i+1)
+}
+
+// disconnect ends the use of the queue pair. Afterwards no READ and no WRITE of the peer writes to a
+// buffer. The caller holds the lock.
+func (c *connection) disconnect() {
+	w := c.w
+	c.backlog = nil
+	_ = c.conn.Disconnect() // it may have ended
 	delete(w.numbers, c.number)
 	w.running.Add(1)
 	go func() {
@@ -338,7 +384,7 @@ func (c *connection) release() {
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection
-	w.room -= c.room
+	c.rail.room -= c.room
 	delete(w.numbers, c.number)
 	c.released = true
 	c.free()

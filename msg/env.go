@@ -7,6 +7,10 @@ type env struct{ w *Worker }
 
 func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 	c := p.Context.(*connection)
+	if c.group != nil {
+		c.group.rails.Send(h, payload)
+		return
+	}
 	if len(c.backlog) > 0 || len(c.vacant) == 0 {
 		b := make([]byte, message.HeaderLen)
 		h.Put(b)

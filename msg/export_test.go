@@ -14,7 +14,7 @@ func ListensAt(b []byte) (at string, udp uint16) {
 	if err != nil {
 		panic(err)
 	}
-	return a.listener.String(), a.udp
+	return a.rails[0].listener.String(), a.rails[0].udp
 }
 
 // Refusal returns the error of a client whose request for the worker with an address was rejected
@@ -26,12 +26,12 @@ func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
 	}
 	x := *r
 	x.PrivateData = private
-	return refusal(&x, a)
+	return refusal(&x, &a, 0)
 }
 
 // PackKey returns a key.
 func PackKey(worker, address, length uint64, rkey uint32, r Rights) []byte {
-	return (&key{rights: r, worker: worker, address: address, length: length, key: rkey}).bytes()
+	return (&key{rights: r, worker: worker, address: address, length: length, keys: []uint32{rkey}}).bytes()
 }
 
 // Repack returns the bytes of the key that b is read as.

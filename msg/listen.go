@@ -45,7 +45,11 @@ func (w *Worker) Dial(ctx context.Context, to string, private []byte) (*Endpoint
 		return nil, err
 	}
 	request := greeting{hello: w.address.hello, how: toListener, private: private}
-	e, err := w.dial(ctx, to, 0, request.bytes())
+	c, err := w.dial(ctx, w.rail, to, 0, request, 0)
+	if err == nil {
+		err = c.met(c.takes)
+	}
+	e, err := w.begin(c, err)
 	var rejected *rdmacm.RejectedError
 	if !errors.As(err, &rejected) {
 		return e, err

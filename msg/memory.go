@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"softrdma/internal/message"
 	"softrdma/verbs"
 )
 
@@ -41,7 +42,7 @@ const (
 // key.
 type Region struct {
 	w      *Worker
-	mr     *verbs.MR
+	mrs    []*verbs.MR // by device; nil if that has closed
 	rights Rights
 	buf    []byte
 
@@ -92,9 +93,21 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 	if w.closed {
 		return nil, ErrClosed
 	}
-	var err error
-	if r.mr, err = w.pd.RegisterMemory(r.buf, access); err != nil {
-		return nil, err
+	for _, d := range w.rails {
+		var m *verbs.MR
+		var err error
+		if !d.gone {
+			m, err = d.pd.RegisterMemory(r.buf, access)
+		}
+		if err == nil && m != nil && len(r.mrs) > 0 && r.mrs[0] != nil && r.mrs[0].Addr() != m.Addr() {
+			err = fmt.Errorf("msg: map memory: address %#x on one device, %#x on another", r.mrs[0].Addr(), m.Addr())
+			_ = m.Deregister() // no window is bound to it
+		}
+		if err != nil {
+			_ = r.deregister() // the first error counts
+			return nil, err
+		}
+		r.mrs = append(r.mrs, m)
 	}
 	w.regions = append(w.regions, r)
 	return r, nil
@@ -114,12 +127,24 @@ func (r *Region) Unmap() error {
 			w.regions = slices.Delete(w.regions, i, i+1)
 		}
 		w.unlock()
-		if r.err = r.mr.Deregister(); r.err == nil && r.memory != nil {
+		if r.err = r.deregister(); r.err == nil && r.memory != nil {
 			r.buf = nil
 			r.err = r.memory.Free()
 		}
 	})
 	return r.err
+}
+
+func (r *Region) deregister() (err error) {
+	for i, m := range r.mrs {
+		if m == nil {
+			continue
+		}
+		if e := m.Deregister(); err == nil && !r.w.rails[i].gone {
+			err = e
+		}
+	}
+	return err
 }
 
 // unmapAll ends all regions of a worker that closes.
@@ -146,7 +171,8 @@ const keyBigEndian = 1 << 7
 
 // A key names a region to peers.
 //
-//	magic (12 bytes) | version (1) | flags (1) | worker (8) | address (8) | length (8) | R_Key (4)
+//	magic (12 bytes) | version (1) | flags (1) | worker (8) | address (8) | length (8)
+//	R_Key (4) for each of the worker's devices
 //
 // The flags are the rights, and keyBigEndian.
 type key struct {
@@ -155,7 +181,7 @@ type key struct {
 	worker    uint64
 	address   uint64
 	length    uint64
-	key       uint32
+	keys      []uint32
 }
 
 // Key returns the bytes by which peers name the region, at most 64. Who has them may use the
@@ -163,7 +189,15 @@ type key struct {
 func (r *Region) Key() []byte {
 	k := key{
 		rights: r.rights, bigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
-		worker: r.w.address.worker, address: r.mr.Addr(), length: uint64(len(r.buf)), key: r.mr.RKey(),
+		worker: r.w.address.worker, length: uint64(len(r.buf)),
+	}
+	for _, m := range r.mrs {
+		if m == nil {
+			k.keys = append(k.keys, 0)
+			continue
+		}
+		k.address = m.Addr()
+		k.keys = append(k.keys, m.RKey())
 	}
 	return k.bytes()
 }
@@ -177,7 +211,10 @@ func (k *key) bytes() []byte {
 	b = binary.BigEndian.AppendUint64(b, k.worker)
 	b = binary.BigEndian.AppendUint64(b, k.address)
 	b = binary.BigEndian.AppendUint64(b, k.length)
-	return binary.BigEndian.AppendUint32(b, k.key)
+	for _, x := range k.keys {
+		b = binary.BigEndian.AppendUint32(b, x)
+	}
+	return b
 }
 
 func parseKey(b []byte) (k key, err error) {
@@ -186,7 +223,7 @@ func parseKey(b []byte) (k key, err error) {
 		return k, fmt.Errorf("%w: expected %q at its beginning", ErrKey, keyMagic)
 	case b[n] != keyVersion:
 		return k, fmt.Errorf("%w: key of version %d, expected %d", ErrVersion, b[n], keyVersion)
-	case len(b) != keyLen:
+	case len(b) < keyLen || len(b) > keyLen+4*(message.MaxRails-1) || len(b)%4 != keyLen%4:
 		return k, fmt.Errorf("%w: %d bytes, expected %d", ErrKey, len(b), keyLen)
 	default:
 		b = b[n+1:]
@@ -199,7 +236,9 @@ func parseKey(b []byte) (k key, err error) {
 	k.worker = binary.BigEndian.Uint64(b)
 	k.address = binary.BigEndian.Uint64(b[8:])
 	k.length = binary.BigEndian.Uint64(b[16:])
-	k.key = binary.BigEndian.Uint32(b[24:])
+	for b := b[24:]; len(b) > 0; b = b[4:] {
+		k.keys = append(k.keys, binary.BigEndian.Uint32(b))
+	}
 	if k.length > verbs.MaxRegionLength || k.address+k.length < k.address {
 		return k, fmt.Errorf("%w: %d bytes at %#x", ErrKey, k.length, k.address)
 	}

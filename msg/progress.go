@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"softrdma/verbs"
@@ -21,8 +20,26 @@ func (w *Worker) Progress() int {
 
 // progress is Progress for a caller that holds the lock.
 func (w *Worker) progress() (total int) {
-	for {
-		n, err := w.cq.Poll(w.list[:])
+	for _, r := range w.rails {
+		total += w.take(r)
+	}
+	if w.ending { // all that arrived before the end was taken
+		w.ending = false
+		for _, c := range w.connections() {
+			if c.ended && c.err == nil {
+				c.fail(c.conn.Err())
+				total++
+			}
+		}
+		w.flush()
+	}
+	return total
+}
+
+// take takes the completions of a device.
+func (w *Worker) take(r *rail) (total int) {
+	for !r.gone {
+		n, err := r.cq.Poll(w.list[:])
 		for i := range w.list[:n] {
 			wc := &w.list[i]
 			if c := w.numbers[uint32(wc.WRID>>16)]; c != nil {
@@ -30,20 +47,11 @@ func (w *Worker) progress() (total int) {
 			}
 		}
 		if err != nil {
-			w.failAll(err)
+			w.lose(r, err)
 		}
 		w.flush()
 		if total += n; n == 0 || n < len(w.list) && !w.ending {
 			break
-		}
-	}
-	if w.ending { // all that arrived before the end was taken
-		w.ending = false
-		for _, c := range slices.Clone(w.conns) {
-			if c.ended {
-				c.fail(c.conn.Err())
-				total++
-			}
 		}
 	}
 	return total
@@ -60,12 +68,13 @@ func (w *Worker) failAll(err error) {
 func (w *Worker) reserve(c *connection, room int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.room+room > w.cq.Depth() {
-		if err := w.cq.Resize(2 * (w.room + room)); err != nil {
+	r := c.rail
+	if r.room+room > r.cq.Depth() {
+		if err := r.cq.Resize(2 * (r.room + room)); err != nil {
 			return err
 		}
 	}
-	w.room += room
+	r.room += room
 	c.room = room
 	w.number++
 	c.number = w.number
@@ -94,8 +103,12 @@ func (w *Worker) Arm() bool {
 
 // arm asks for an event. The caller holds the lock, and polls then.
 func (w *Worker) arm() {
-	w.cq.Arm(false)
-	token(w.armed)
+	for _, r := range w.rails {
+		if !r.gone {
+			r.cq.Arm(false)
+			token(r.armed)
+		}
+	}
 }
 
 // Wakeup returns a channel that has a value when something happened since Arm. It is for
@@ -148,32 +161,6 @@ func token(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// drive handles events until ctx ends. With ProgressPackage it makes progress, otherwise it
-// wakes those who wait. It waits for events only after arm, because a goroutine that waits makes
-// the device slower for those who poll.
-func (w *Worker) drive(ctx context.Context) {
-	defer w.running.Done()
-	for {
-		select {
-		case <-w.armed:
-		case <-ctx.Done():
-			return
-		}
-		_, err := w.events.Next(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		w.mu.Lock()
-		if err != nil { // the device has closed
-			w.failAll(err)
-			w.unlock()
-			return
-		}
-		w.event()
-		w.unlock()
 	}
 }
 

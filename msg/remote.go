@@ -30,6 +30,9 @@ func (e *Endpoint) Remote(key []byte) (*Remote, error) {
 	if to := e.c.worker; to != 0 && k.worker != to {
 		return nil, fmt.Errorf("%w: key of worker %#x, the endpoint's is %#x", ErrStale, k.worker, to)
 	}
+	if n := e.c.devices(); len(k.keys) < n {
+		return nil, fmt.Errorf("%w: for %d devices, the endpoint uses %d", ErrKey, len(k.keys), n)
+	}
 	return &Remote{e.c, k}, nil
 }
 
@@ -110,12 +113,12 @@ func (m *Remote) transferList(kind accessKind, right Rights, offset int, list []
 // piece begins the access of one piece of a request.
 func (m *Remote) piece(r *Request, kind accessKind, offset int, data []byte) {
 	x := m.c.w.access(r, kind)
-	x.address, x.key, x.data = m.key.address+uint64(offset), m.key.key, data
+	x.address, x.keys, x.data = m.key.address+uint64(offset), m.key.keys, data
 	if len(data) == 0 && m.c.err == nil {
 		m.c.pipeline.end(x, nil)
 		return
 	}
-	m.c.pipeline.add(x)
+	m.c.access(x)
 }
 
 // check returns why an access of n bytes is impossible.
@@ -175,8 +178,8 @@ func (m *Remote) atomic(offset int, a wordOp) *Request {
 		return r
 	}
 	x := w.access(r, accessAtomic)
-	x.address, x.key, x.atomic = address, m.key.key, a
-	m.c.pipeline.add(x)
+	x.address, x.keys, x.atomic = address, m.key.keys, a
+	m.c.access(x)
 	w.flush()
 	return r
 }

@@ -25,13 +25,38 @@ func (r Rendezvous) put(dev *verbs.Device) bool {
 	return r == RendezvousPut || r == RendezvousAuto && dev.Query().MaxQPInitRdAtom == 0
 }
 
-// open gives the peer access to pieces of a request's memory. It appends where they are to a list.
-func (c *connection) open(r *Request, pieces [][]byte, access verbs.Access, list []message.Segment) ([]message.Segment, error) {
+// open gives the peer access to pieces of a request's memory on all rails. It appends where they are to
+// a list. On a device that has closed they have no key.
+func (c *connection) open(r *Request, pieces [][]byte, access verbs.Access, list []message.Segment) (_ []message.Segment, err error) {
+	if c.group == nil {
+		return c.openOn(c.rail, r, pieces, access, list)
+	}
+	for _, p := range c.group.pairs {
+		n := len(list)
+		if on := c.w.rails[p.own]; !on.gone {
+			if list, err = c.openOn(on, r, pieces, access, list); err == nil {
+				continue
+			} else if !on.gone {
+				return list, err
+			}
+		}
+		list = list[:n]
+		for _, b := range pieces {
+			if len(b) > 0 {
+				list = append(list, message.Segment{Length: len(b)})
+			}
+		}
+	}
+	return list, nil
+}
+
+// openOn gives the peer access to pieces of a request's memory. It appends where they are to a list.
+func (c *connection) openOn(on *rail, r *Request, pieces [][]byte, access verbs.Access, list []message.Segment) ([]message.Segment, error) {
 	for _, b := range pieces {
 		if len(b) == 0 {
 			continue
 		}
-		m, err := c.w.pd.RegisterMemory(b, access)
+		m, err := on.pd.RegisterMemory(b, access)
 		if err != nil {
 			return list, err
 		}
@@ -41,10 +66,11 @@ func (c *connection) open(r *Request, pieces [][]byte, access verbs.Access, list
 	return list, nil
 }
 
-// few returns pieces of which at most message.MaxSegments are not empty. It reports whether it had to
-// join them.
-func few(pieces [][]byte) (_ [][]byte, joined bool) {
-	if len(pieces) <= message.MaxSegments {
+// few returns pieces of which few enough are not empty to name each for all rails. It reports whether it
+// had to join them.
+func few(pieces [][]byte, rails int) (_ [][]byte, joined bool) {
+	most := message.MaxSegments / rails
+	if len(pieces) <= most {
 		return pieces, false
 	}
 	filled := 0
@@ -53,15 +79,16 @@ func few(pieces [][]byte) (_ [][]byte, joined bool) {
 			filled++
 		}
 	}
-	if filled <= message.MaxSegments {
+	if filled <= most {
 		return pieces, false
 	}
 	return [][]byte{slices.Concat(pieces...)}, true
 }
 
 func (e env) Expose(p *message.Peer, s *message.Send, list []message.Segment) ([]message.Segment, error) {
-	data, _ := few(s.Data)
-	return p.Context.(*connection).open(s.Context.(*Request), data, verbs.RemoteRead, list)
+	c := p.Context.(*connection)
+	data, _ := few(s.Data, c.paths())
+	return c.open(s.Context.(*Request), data, verbs.RemoteRead, list)
 }
 
 // Conceal leaves the regions to the end of the request, which follows.
@@ -75,11 +102,12 @@ func (e env) Admit(p *message.Peer, r *message.Receive, length int, list []messa
 		length -= len(b)
 		buffer = append(buffer, b)
 	}
-	open, joined := few(buffer)
+	c := p.Context.(*connection)
+	open, joined := few(buffer, c.paths())
 	if joined {
 		q.joined = open[0]
 	}
-	return p.Context.(*connection).open(q, open, verbs.LocalWrite|verbs.RemoteWrite, list)
+	return c.open(q, open, verbs.LocalWrite|verbs.RemoteWrite, list)
 }
 
 // Fetch reads each piece of memory that is contiguous at both ends.
@@ -89,12 +117,17 @@ func (env) Fetch(p *message.Peer, r *message.Receive, from []message.Segment) {
 
 // Store writes them. Frames follow WRITEs on the same connection.
 func (env) Store(p *message.Peer, s *message.Send, to []message.Segment) (ordered bool) {
-	p.Context.(*connection).transfer(s.Context.(*Request), true, s.Data, to)
-	return true
+	c := p.Context.(*connection)
+	c.transfer(s.Context.(*Request), true, s.Data, to)
+	return c.group == nil // frames of others follow when the WRITEs are complete
 }
 
 // transfer begins to read the bytes of a message from the peer's memory, or to write them there.
 func (c *connection) transfer(q *Request, write bool, own [][]byte, peers []message.Segment) {
+	if c.group != nil {
+		c.group.transfer(q, write, own, peers)
+		return
+	}
 	var piece []byte
 	for _, s := range peers {
 		for s.Length > 0 {
@@ -113,20 +146,24 @@ func (c *connection) transfer(q *Request, write bool, own [][]byte, peers []mess
 
 // move posts the READ or WRITE of a part of a message.
 func (c *connection) move(x *work) error {
-	m, err := c.w.cache.register(x.data, !x.write)
+	i := slices.IndexFunc(c.reads[:], func(x work) bool { return x.request == nil })
+	c.reads[i] = *x
+	c.reading++
+	m, err := c.rail.cache.register(x.data, !x.write)
 	if err != nil {
 		return err
 	}
 	x.request.memory = append(x.request.memory, m)
-	i := slices.IndexFunc(c.reads[:], func(x work) bool { return x.request == nil })
-	c.reads[i] = *x
-	c.reading++
 	op := verbs.OpRead
 	if x.write {
 		op = verbs.OpWrite
 	}
-	return c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: op, Flags: verbs.Signaled,
-		SGL: c.entry(m.mr.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key})
+	r := verbs.SendWR{WRID: c.id(workRead, i), Op: op, Flags: verbs.Signaled,
+		SGL: c.entry(m.mr.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key}
+	if x.write {
+		return c.postWrite(r)
+	}
+	return c.qp.PostSend(r)
 }
 
 // moved takes the completion of a part of a message.

@@ -185,7 +185,7 @@ func (r *Request) end(i Info, err error) {
 		_ = m.Deregister() // no window is bound to it
 	}
 	for _, m := range r.memory {
-		r.worker.cache.release(m)
+		m.cache.release(m)
 	}
 	if r.exposed, r.memory = nil, nil; r.joined != nil {
 		if err == nil {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"softrdma/internal/message"
-	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
@@ -69,6 +68,10 @@ type Config struct {
 
 	// Rendezvous is how the bytes of messages that stay in the sender's memory get here.
 	Rendezvous Rendezvous
+
+	// Rails are further devices of the worker, at most 3. An endpoint connects on each that it shares
+	// with the other worker, and goes on while one works. The caller closes them after the worker.
+	Rails []*verbs.Device
 
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
@@ -129,12 +132,9 @@ func (c *Config) complete() error {
 
 // A Worker receives messages, and sends them through its endpoints.
 type Worker struct {
-	dev       *verbs.Device
+	*rail     // the first device
+	rails     []*rail
 	config    Config
-	pd        *verbs.PD
-	events    *verbs.CompChannel
-	cq        *verbs.CQ // of all connections
-	listener  *rdmacm.Listener
 	address   address
 	listeners map[*Listener]bool // that Listen made
 	context   context.Context    // until Close
@@ -142,20 +142,18 @@ type Worker struct {
 	running   sync.WaitGroup
 	ready     chan struct{} // for the program
 	wake      chan struct{} // for wait
-	armed     chan struct{} // for drive
 
 	mu       sync.Mutex
 	machine  *message.Worker
 	conns    []*connection
 	numbers  map[uint32]*connection // of conns and those that are being made
 	number   uint32                 // of the last connection
-	room     int                    // completions that connections may have
-	ending   bool                   // a connection has ended
+	groups   map[groupToken]*group
+	ending   bool // a connection has ended
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
 	spare    []*Request
 	regions  []*Region
-	cache    *cache
 	peers    []*message.Peer // for Readable
 	calls    []call          // functions to call without the lock
 	called   []call          // the memory of earlier calls
@@ -177,41 +175,25 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
+	w := &Worker{config: c, numbers: map[uint32]*connection{}, groups: map[groupToken]*group{}, listeners: map[*Listener]bool{},
+		ready: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
 	w.machine = message.New(env{w}, accepts)
-	var err error
-	if w.pd, err = dev.AllocPD(); err != nil {
-		return nil, err
-	}
-	w.cache = newCache(w.pd, c.Cache)
-	if w.events, err = dev.CreateCompChannel(); err != nil {
-		_ = w.pd.Dealloc() // it is empty
-		return nil, err
-	}
-	if w.cq, err = dev.CreateCQ(verbs.CQConfig{Channel: w.events}); err != nil {
-		_ = w.events.Destroy() // nothing uses it
-		_ = w.pd.Dealloc()
-		return nil, err
-	}
-	at := netip.AddrPortFrom(dev.Addr().Addr(), 0)
-	if w.listener, err = rdmacm.Listen(at.String(), rdmacm.ListenConfig{Device: dev}); err != nil {
-		_ = w.cq.Destroy() // nothing uses it
-		_ = w.events.Destroy()
-		_ = w.pd.Dealloc()
+	if err := w.newRails(dev); err != nil {
 		return nil, err
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	w.address = address{
-		hello:    hello{binary.BigEndian.Uint64(id[:]), accepts},
-		listener: netip.MustParseAddrPort(w.listener.Addr().String()),
-		udp:      dev.Addr().Port(),
+	w.address = address{hello: hello{binary.BigEndian.Uint64(id[:]), accepts}}
+	for _, r := range w.rails {
+		w.address.rails = append(w.address.rails, r.address())
 	}
 	w.context, w.stop = context.WithCancel(context.Background())
-	w.running.Add(2)
-	go w.accept()
-	go w.drive(w.context)
+	for _, r := range w.rails {
+		w.running.Add(2)
+		go w.accept(r)
+		go w.drive(w.context, r)
+	}
 	return w, nil
 }
 
@@ -338,7 +320,12 @@ func (w *Worker) Close() error {
 	w.signal()
 	w.unlock()
 	w.stop()
-	err := w.listener.Close()
+	var err error
+	for _, r := range w.rails {
+		if e := r.listener.Close(); err == nil && !r.gone {
+			err = e
+		}
+	}
 	for _, l := range listeners {
 		if e := l.Close(); err == nil {
 			err = e
@@ -351,19 +338,17 @@ func (w *Worker) Close() error {
 		}
 	}
 	w.mu.Lock()
-	w.cache.clear()
+	for _, r := range w.rails {
+		r.cache.clear()
+	}
 	w.mu.Unlock()
 	if e := w.unmapAll(); err == nil {
 		err = e
 	}
-	if e := w.cq.Destroy(); err == nil {
-		err = e
-	}
-	if e := w.events.Destroy(); err == nil {
-		err = e
-	}
-	if e := w.pd.Dealloc(); err == nil {
-		err = e
+	for _, r := range w.rails {
+		if e := r.close(); err == nil {
+			err = e
+		}
 	}
 	return err
 }

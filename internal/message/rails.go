@@ -29,7 +29,8 @@ const railWindow = 64
 type Rails struct {
 	post    func(rail int, b []byte)
 	rails   int
-	down    uint8 // rails, as bits
+	joined  uint8 // rails that were ever up, as bits
+	down    uint8 // rails that have failed, or never came up
 	known   uint8 // those of down that the peer knows of
 	current int
 	kept    [][]byte // frames that are not acknowledged, from number acked + 1
@@ -39,11 +40,26 @@ type Rails struct {
 	said    uint64 // the newest that the peer knows to have arrived
 }
 
-// NewRails returns rails that are all up. Post sends bytes on one of them, in order; it does not change
+// NewRails returns rails of which none is up. Post sends bytes on one of them, in order; it does not change
 // them, and may use them later.
 func NewRails(rails int, post func(rail int, b []byte)) *Rails {
 	return &Rails{rails: rails, post: post}
 }
+
+// Join says that a rail is up. It reports false if the rail is down for the peer.
+func (r *Rails) Join(rail int) bool {
+	if r.Down(rail) {
+		return false
+	}
+	if r.joined |= 1 << rail; !r.up(r.current) {
+		r.current = rail
+	}
+	r.pump()
+	return true
+}
+
+// up reports whether frames can be sent on a rail.
+func (r *Rails) up(rail int) bool { return r.joined&^r.down&(1<<rail) != 0 }
 
 // Send sends a frame.
 func (r *Rails) Send(h *Header, payload [][]byte) {
@@ -66,19 +82,19 @@ func (r *Rails) Last() uint64 { return r.acked + uint64(len(r.kept)) }
 // Acknowledged returns the number of the newest frame that has arrived at the peer.
 func (r *Rails) Acknowledged() uint64 { return r.acked }
 
-// Current returns the rail that carries frames. It reports false if all are down.
-func (r *Rails) Current() (rail int, ok bool) { return r.current, !r.Down(r.current) }
+// Current returns the rail that carries frames. It reports false if none is up.
+func (r *Rails) Current() (rail int, ok bool) { return r.current, r.up(r.current) }
 
-// Down reports whether a rail is down.
+// Down reports whether a rail has failed.
 func (r *Rails) Down(rail int) bool { return r.down&(1<<rail) != 0 }
 
-// Settled reports whether a rail is down and the peer knows that, so that nothing travels on it any
-// more.
-func (r *Rails) Settled(rail int) bool { return r.known&(1<<rail) != 0 }
+// Settled reports whether the peer knows of all rails that have failed, so that nothing travels on them
+// any more.
+func (r *Rails) Settled() bool { return r.down&^r.known == 0 }
 
 // pump sends frames as far as the window allows.
 func (r *Rails) pump() {
-	for r.sent < r.Last() && r.sent-r.acked < railWindow && !r.Down(r.current) {
+	for r.sent < r.Last() && r.sent-r.acked < railWindow && r.up(r.current) {
 		b := r.kept[r.sent-r.acked]
 		r.sent++
 		r.stamp(b, r.sent, 0)
@@ -95,7 +111,7 @@ func (r *Rails) stamp(b []byte, number uint64, flags byte) {
 
 // tell sends on a rail what the peer must know without a frame.
 func (r *Rails) tell(rail int, flags byte) {
-	if r.Down(rail) {
+	if !r.up(rail) {
 		return
 	}
 	b := make([]byte, RailLen)
@@ -113,7 +129,7 @@ func (r *Rails) Fail(rail int) {
 		return
 	}
 	r.down |= 1 << rail
-	for i := 0; i < r.rails && r.Down(r.current); i++ {
+	for i := 0; i < r.rails && !r.up(r.current); i++ {
 		r.current = (r.current + 1) % r.rails
 		r.sent = r.acked
 	}
