@@ -85,12 +85,12 @@ type slots struct {
 	size   int
 }
 
-func (w *rail) newSlots(n, size int) (s slots, err error) {
+func (r *rail) newSlots(n, size int) (s slots, err error) {
 	s.size = size
 	if s.memory, err = verbs.AllocMemory(n*size, verbs.AllocConfig{}); err != nil {
 		return s, err
 	}
-	s.region, err = w.pd.RegisterMemory(s.memory.Bytes(), verbs.LocalWrite)
+	s.region, err = r.pd.RegisterMemory(s.memory.Bytes(), verbs.LocalWrite)
 	return s, err
 }
 
@@ -141,7 +141,7 @@ func (w *Worker) newConnection(r *rail, extra int, create func(verbs.QPConfig) (
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
-		Type: verbs.RC, SendCQ: w.cq, MaxSend: sends, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		Type: verbs.RC, SendCQ: r.cq, MaxSend: sends, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
 		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout,
 	})
 	if err != nil {

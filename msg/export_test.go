@@ -82,3 +82,20 @@ func (e *Endpoint) Hold() (release func()) {
 		w.flush()
 	}
 }
+
+// HoldRail keeps a rail of all endpoints from reading and writing messages until the returned function is
+// called.
+func (w *Worker) HoldRail(i int) (release func()) {
+	change := func(n int) {
+		w.mu.Lock()
+		defer w.unlock()
+		for _, g := range w.groups {
+			m := g.members[i]
+			m.reading += n
+			w.dirty = append(w.dirty, m)
+		}
+		w.flush()
+	}
+	change(railParts)
+	return func() { change(-railParts) }
+}

@@ -50,11 +50,11 @@ type group struct {
 }
 
 // newGroup makes a group without members. The caller holds the lock.
-func (w *Worker) newGroup(token groupToken, pairs []pair, m *connection) *group {
-	c := &connection{w: w, worker: m.worker, takes: m.takes, conn: m.conn}
+func (w *Worker) newGroup(token groupToken, pairs []pair, worker uint64, takes message.Config) *group {
+	c := &connection{w: w, worker: worker, takes: takes}
 	g := &group{c: c, token: token, pairs: pairs, members: make([]*connection, len(pairs))}
 	c.endpoint.c, c.pipeline.c, c.group = c, c, g
-	c.peer = w.machine.NewPeer(m.takes, len(pairs))
+	c.peer = w.machine.NewPeer(takes, len(pairs))
 	c.peer.Context = c
 	g.rails = message.NewRails(len(pairs), g.post)
 	w.groups[token] = g
@@ -82,6 +82,23 @@ func (c *connection) devices() int {
 		}
 	}
 	return n
+}
+
+// Rails returns the worker's devices on which the endpoint works.
+func (e *Endpoint) Rails() (list []*verbs.Device) {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	members := []*connection{e.c}
+	if g := e.c.group; g != nil {
+		members = g.members
+	}
+	for _, m := range members {
+		if m != nil && m.err == nil && !slices.Contains(list, m.rail.dev) {
+			list = append(list, m.rail.dev)
+		}
+	}
+	return list
 }
 
 // carrier returns the member that carries frames and accesses.

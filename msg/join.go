@@ -131,28 +131,50 @@ func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from greeting) error {
 		return err
 	case w.rails[j.pairs[j.rail].own] != on:
 		return fmt.Errorf("%w: request for device %d at the address of another", ErrAddress, j.pairs[j.rail].own)
-	case !w.joinable(&j):
+	case !w.expect(&j, from.accepts):
 		return fmt.Errorf("%w: request for a rail that nobody expects", ErrStale)
 	}
 	c, err := w.accepted(w.context, on, r, from, nil, message.RailLen)
-	_, err = w.join(c, &j, err)
+	if _, err = w.join(c, &j, err); err != nil {
+		w.giveUp(&j)
+	}
 	return err
 }
 
-// joinable reports whether a rail can join its group.
-func (w *Worker) joinable(j *joining) bool {
+// expect prepares for the connection of a rail, and reports whether it can join its group. A new group is
+// there before the first connection, because the client may ask for the second earlier.
+func (w *Worker) expect(j *joining, takes message.Config) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if g := w.groups[j.token]; j.new == (g != nil) || w.closed {
+		return false
+	}
+	if j.new {
+		w.newGroup(j.token, j.pairs, 0, takes)
+		j.new = false
+	}
 	return w.expects(j)
 }
 
-// expects is joinable for a caller that holds the lock.
+// expects reports whether a rail can join its group. The caller holds the lock.
 func (w *Worker) expects(j *joining) bool {
 	g := w.groups[j.token]
 	if g == nil || j.new {
 		return g == nil && j.new
 	}
 	return slices.Equal(g.pairs, j.pairs) && g.members[j.rail] == nil && !g.rails.Down(j.rail)
+}
+
+// giveUp says that a rail that was expected does not come.
+func (w *Worker) giveUp(j *joining) {
+	w.mu.Lock()
+	defer w.unlock()
+	if g := w.groups[j.token]; g != nil && g.members[j.rail] == nil {
+		if g.rails.Fail(j.rail); g.carrier() == nil {
+			g.c.fail(ErrClosed)
+		}
+		w.flush()
+	}
 }
 
 // join makes a connection that was made a member of its group, or releases it after an error.
@@ -179,7 +201,10 @@ func (w *Worker) member(c *connection, j *joining) (*group, error) {
 	}
 	g := w.groups[j.token]
 	if g == nil {
-		g = w.newGroup(j.token, j.pairs, c)
+		g = w.newGroup(j.token, j.pairs, c.worker, c.takes)
+	}
+	if g.c.conn == nil {
+		g.c.conn = c.conn // for its address
 	}
 	c.group, c.pair, c.remote, c.peer = g, j.rail, j.pairs[j.rail].peer, g.c.peer
 	g.members[j.rail] = c

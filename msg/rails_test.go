@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 
 	"softrdma/msg"
@@ -39,6 +40,7 @@ func openRails(t *testing.T, c msg.Config, names ...string) *railWorker {
 	}
 	c.Rails = w.devices[1:]
 	c.Failed = func(_ *msg.Endpoint, err error) { w.failed <- err }
+	c.Refused = func(from netip.AddrPort, err error) { t.Logf("%v is refused: %v", from, err) }
 	var err error
 	if w.Worker, err = msg.NewWorker(w.devices[0], c); err != nil {
 		t.Fatal(err)

@@ -26,20 +26,20 @@ func (r Rendezvous) put(dev *verbs.Device) bool {
 }
 
 // open gives the peer access to pieces of a request's memory on all rails. It appends where they are to
-// a list. On a device that has closed they have no key.
+// a list. On devices that refuse, because they have closed, they have no key.
 func (c *connection) open(r *Request, pieces [][]byte, access verbs.Access, list []message.Segment) (_ []message.Segment, err error) {
 	if c.group == nil {
 		return c.openOn(c.rail, r, pieces, access, list)
 	}
+	opened := false
 	for _, p := range c.group.pairs {
 		n := len(list)
-		if on := c.w.rails[p.own]; !on.gone {
-			if list, err = c.openOn(on, r, pieces, access, list); err == nil {
-				continue
-			} else if !on.gone {
-				return list, err
-			}
+		more, e := c.openOn(c.w.rails[p.own], r, pieces, access, list)
+		if list = more; e == nil {
+			opened = true
+			continue
 		}
+		err = e
 		list = list[:n]
 		for _, b := range pieces {
 			if len(b) > 0 {
@@ -47,7 +47,10 @@ func (c *connection) open(r *Request, pieces [][]byte, access verbs.Access, list
 			}
 		}
 	}
-	return list, nil
+	if opened {
+		err = nil
+	}
+	return list, err
 }
 
 // openOn gives the peer access to pieces of a request's memory. It appends where they are to a list.
