@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+	"time"
 
 	"softrdma/msg"
 	"softrdma/verbs"
@@ -207,5 +208,65 @@ func TestRailsPairDevicesOfOneProtocol(t *testing.T) {
 			wait(t, r)
 			checkRailAccesses(t, p[1], e)
 		}
+	}
+}
+
+// Atomic operations whose device closes end with their result or ErrUncertain, and none is carried out
+// twice. Later ones use the other device. Nothing stays on the device that is left.
+func TestAtomicsOfARailThatFailsAreNotRepeated(t *testing.T) {
+	for name, devices := range railed {
+		t.Run(name, func(t *testing.T) {
+			a, b := openRails(t, msg.Config{}, devices[0][:]...), openRails(t, msg.Config{}, devices[1][:]...)
+			before := a.devices[1].Counts()
+			e := connect(t, a.Worker, b.Worker)
+			region, m := share(t, b.Worker, e, make([]byte, 16), msg.AllowAll)
+			const adds = 2000
+			var requests []*msg.Request
+			closed := make(chan error, 1)
+			for i := range adds {
+				requests = append(requests, m.Atomic64(msg.AtomicAdd, 0, 1, nil), m.Put(8, []byte{byte(i)}))
+				if i%8 == 0 {
+					e.Fence()
+				}
+				if i == adds/2 {
+					go func() { closed <- a.devices[0].Close() }() // the device of accesses
+				}
+			}
+			uncertain := uint64(0)
+			for _, r := range requests {
+				if _, err := r.Wait(within(t)); errors.Is(err, msg.ErrUncertain) {
+					uncertain++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			wait(t, e.Flush())
+			if err := next(t, closed); err != nil {
+				t.Error(err)
+			}
+			n := word64(peek(region.Bytes())[:8])
+			t.Logf("%d operations are uncertain, %d were carried out", uncertain, n)
+			if n > adds || n < adds-uncertain || uncertain > 64 {
+				t.Errorf("the word is %d after %d operations, %d of them uncertain", n, adds, uncertain)
+			}
+			if x := peek(region.Bytes())[8]; x != byte((adds-1)%256) {
+				t.Errorf("the last put wrote %d", x)
+			}
+			if rails := e.Rails(); len(rails) != 1 || rails[0] != a.devices[1] {
+				t.Errorf("%d devices work, expected the second", len(rails))
+			}
+			if err := e.Close(within(t)); err != nil {
+				t.Error(err)
+			}
+			for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+				now := a.devices[1].Counts()
+				if now == before {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("objects %+v are left, expected %+v", now, before)
+				}
+			}
+		})
 	}
 }
