@@ -35,7 +35,7 @@ func bePeer(name string) error {
 	if err != nil {
 		return err
 	}
-	for dev.QueryPort().State != verbs.PortActive { // of a fabric
+	for dev.Protocol() == verbs.InfiniBand && dev.QueryPort().State != verbs.PortActive {
 		time.Sleep(time.Millisecond)
 	}
 	w, err := msg.NewWorker(dev, msg.Config{Eager: 100, Unexpected: 4, Announced: 4, Active: 4, Stream: 1000})

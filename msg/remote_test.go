@@ -410,6 +410,7 @@ func TestCloseWaitsForAccesses(t *testing.T) {
 // A short put needs no memory once its request is released.
 func TestShortPutsDoNotAllocate(t *testing.T) {
 	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		needOwnProgress(t)
 		e := connect(t, a, b)
 		_, m := share(t, b, e, make([]byte, 64), msg.AllowAll)
 		data, buf := make([]byte, 8), make([]byte, 8)

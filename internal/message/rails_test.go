@@ -141,9 +141,9 @@ func TestRailsLoseRepeatAndReorderNothing(t *testing.T) {
 	switch {
 	case n > 0:
 	case testing.Short():
-		n = 300
+		n = 200
 	default:
-		n = 3000
+		n = 1000
 	}
 	for seed := range uint64(n) {
 		if err := playRails(seed); err != nil {
