@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // bePeer is a worker with a region that receives nothing, until standard input ends.
 func bePeer(name string) error {
-	dev, err := verbs.Open(name, verbs.Config{})
+	dev, err := openFree(name, verbs.Config{})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/msg"
@@ -44,7 +46,7 @@ func needOwnProgress(t *testing.T) {
 // openOn opens a device of a path. Of a fabric it waits until the port is active.
 func openOn(t testing.TB, p *path, i int) *verbs.Device {
 	t.Helper()
-	dev, err := verbs.Open(p.devices[i], p.config)
+	dev, err := openFree(p.devices[i], p.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +59,16 @@ func openOn(t testing.TB, p *path, i int) *verbs.Device {
 		fabrictest.WaitFor(t, "an active port", func() bool { return dev.QueryPort().State == verbs.PortActive })
 	}
 	return dev
+}
+
+// openFree opens a device. It waits for an address that another run of these tests has.
+func openFree(name string, c verbs.Config) (*verbs.Device, error) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		dev, err := verbs.Open(name, c)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			return dev, err
+		}
+	}
 }
 
 // start makes a path usable for a test.

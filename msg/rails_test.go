@@ -32,7 +32,7 @@ func openRails(t *testing.T, c msg.Config, names ...string) *railWorker {
 	t.Helper()
 	w := &railWorker{failed: make(chan error, 10)}
 	for _, name := range names {
-		dev, err := verbs.Open(name, verbs.Config{NoLoopback: true})
+		dev, err := openFree(name, verbs.Config{NoLoopback: true})
 		if err != nil {
 			t.Fatal(err)
 		}
