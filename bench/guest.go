@@ -71,11 +71,13 @@ func execFigures() []Figure {
 	add("exec --share-memory: ib_write_bw 1 MiB", ExecSharedName, Stream, "write", mib, Throughput, 2, 4)
 	add("exec: ib_write_bw 8 B", ExecName, Stream, "write", word, Rate, 2, 5)
 	program := func(name string, kind Kind, bytes int, m Metric, gate, stretch float64) {
-		of, against := work(ProgramName, kind, "write", bytes), work(RxeName, kind, "write", bytes)
-		all = append(all, Figure{name, Measure{of, m}, Measure{against, m}, kind == Ping, gate, stretch})
+		for _, x := range [][2]string{{ProgramMemoryName, "through memory"}, {ProgramName, "over UDP"}} {
+			of, against := work(x[0], kind, "write", bytes), work(RxeName, kind, "write", bytes)
+			all = append(all, Figure{name + " " + x[1] + ", of rxe", Measure{of, m}, Measure{against, m}, kind == Ping, gate, stretch})
+		}
 	}
-	program("programs: ib_write_lat 8 B, of rxe", Ping, word, P50, 4, 3)
-	program("programs: ib_write_bw 64 KiB, of rxe", Stream, block, Throughput, 2, 3)
+	program("programs: ib_write_lat 8 B", Ping, word, P50, 4, 3)
+	program("programs: ib_write_bw 64 KiB", Stream, block, Throughput, 2, 3)
 	// UCX has no gates here, as the virtual machine's processors may be emulated.
 	withUCX := func(name, tool string, kind Kind, op string, bytes int, peer, test string, m Metric) {
 		of, against := work(tool, kind, op, bytes), Work{Tool: peer, Kind: kind, Op: test, Bytes: bytes}

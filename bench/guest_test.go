@@ -135,7 +135,7 @@ func TestPerftestIsRepeatedAfterAWrongClock(t *testing.T) {
 }
 
 func TestGuestFiguresCompareTheSameWork(t *testing.T) {
-	of := map[string]bool{"softrdma": true, ExecName: true, ExecSharedName: true, ProgramName: true}
+	of := map[string]bool{"softrdma": true, ExecName: true, ExecSharedName: true, ProgramName: true, ProgramMemoryName: true}
 	peers := map[string]bool{RxeName: true, UCX{}.Name(): true, UCX{Shared: true}.Name(): true}
 	for _, f := range Guest(&machine{}, nil).Figures() {
 		w, against := f.Of.Work, f.Against.Work

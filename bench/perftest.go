@@ -35,6 +35,11 @@ const (
 	wordsPerSecond  = 8000
 	pingsPerSecond  = 1000
 	perftestNative  = 40 // factor for processors that are not emulated
+
+	// An emulator translates code when it first runs. Fewer messages than these measure
+	// mostly that.
+	leastBlocks = 1200
+	leastPings  = 3000
 )
 
 // Run implements Tool.
@@ -44,19 +49,20 @@ func (t Perftest) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 
 // under runs both ends with prefixes of their command lines.
 func (t Perftest) under(ctx context.Context, prefix [2][]string, p *Path, w Work, d time.Duration) (Result, error) {
-	program, rate := "ib_"+w.Op+"_bw", blocksPerSecond*block/max(w.Bytes, block)
+	program, rate, least := "ib_"+w.Op+"_bw", blocksPerSecond*block/max(w.Bytes, block), leastBlocks*block/max(w.Bytes, block)
 	switch {
 	case w.Kind == Ping:
-		program, rate = "ib_"+w.Op+"_lat", pingsPerSecond
+		program, rate, least = "ib_"+w.Op+"_lat", pingsPerSecond, leastPings
 	case w.Bytes <= word:
 		rate = wordsPerSecond
 	}
 	if p.machine == nil {
 		rate *= perftestNative
+		least = 100
 	}
 	// perftest buffers its output unless it is a terminal.
 	argv := []string{"stdbuf", "-oL", program, "-F", "-d", t.Device, "-x", strconv.Itoa(t.GID), "-p", strconv.Itoa(int(loop.FreePort())),
-		"-s", strconv.Itoa(w.Bytes), "-n", strconv.Itoa(max(100, int(float64(rate)*d.Seconds())))}
+		"-s", strconv.Itoa(w.Bytes), "-n", strconv.Itoa(max(least, int(float64(rate)*d.Seconds())))}
 	if w.MTU != 0 {
 		argv = append(argv, "-m", strconv.Itoa(w.MTU))
 	}

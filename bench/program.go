@@ -11,16 +11,25 @@ import (
 // Names of the tools that run unmodified programs with the device in the program's own
 // process.
 const (
-	ProgramName    = "exec --engine program"
-	ProgramUCXName = "UCX-verbs"
+	ProgramName       = "exec --engine program"
+	ProgramMemoryName = "exec --engine program --same-host require"
+	ProgramUCXName    = "UCX-verbs"
 )
 
 // Program measures unmodified perftest under `softrdma exec --engine program`. Each end
 // has a device of its own.
-type Program struct{ Path string } // of the command
+type Program struct {
+	Path   string // of the command
+	Memory bool   // through memory, whatever the path
+}
 
-// Name returns ProgramName.
-func (Program) Name() string { return ProgramName }
+// Name returns ProgramName or ProgramMemoryName.
+func (t Program) Name() string {
+	if t.Memory {
+		return ProgramMemoryName
+	}
+	return ProgramName
+}
 
 // Check returns an error unless perftest is installed and the command contains the
 // libraries that exec gives to programs.
@@ -33,6 +42,10 @@ func (Program) Check() error {
 
 // Run implements Tool.
 func (t Program) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
+	if t.Memory {
+		q := *p
+		q.sameHost, p = "require", &q
+	}
 	under := [2][]string{p.inProgram(t.Path, client), p.inProgram(t.Path, server)}
 	return Perftest{Device: "rxe0"}.under(ctx, under, p, w, d)
 }

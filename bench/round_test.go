@@ -169,6 +169,7 @@ func TestFiguresUseExistingTools(t *testing.T) {
 		"softrdma": true, "kernel": true, "iperf3": true, "UCX-TCP": true, "UCX-shared": true,
 		RawMemoryName: true, RDMANetName: true, MessagesName: true, CallsName: true, NetRPCName: true, ExecName: true,
 		ProgramName: true, ProgramUCXName: true, MPIName: true, MPITCPName: true, MPIHostName: true, CollectiveName: true, PresenceName: true,
+		FabricName: true, TrunkName: true,
 	}
 	for _, figures := range [][]Figure{Figures(true), Figures(false), hostFigures()} {
 		for _, f := range figures {

@@ -110,10 +110,15 @@ type Path struct {
 	port    uint16  // UDP port of softrdma's devices, 0 for RoCE's
 
 	sameHost string // value of softrdma's --same-host; "" means off
+
+	devices [2]string // of softrdma, "" for the one at the end's address
 }
 
 // device returns the name of softrdma's device at an end.
 func (p *Path) device(end int) string {
+	if d := p.devices[end]; d != "" {
+		return d
+	}
 	addr := [2]netip.Addr{p.Client, p.Server}[end]
 	if p.port == 0 {
 		return addr.String()

@@ -1,5 +1,7 @@
 package coll
 
+import "softrdma/internal/vector"
+
 // Integer is a type of integers.
 type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
@@ -38,7 +40,7 @@ func Each[T any](f func(left, right T) T) Op[T] {
 }
 
 // Sum returns the Op that adds.
-func Sum[T Number]() Op[T] { return Op[T]{Combine: sum[T]} }
+func Sum[T Number]() Op[T] { return Op[T]{Combine: vector.Add[T]} }
 
 // Prod returns the Op that multiplies.
 func Prod[T Number]() Op[T] { return Op[T]{Combine: prod[T]} }
@@ -58,21 +60,7 @@ func Or[T Integer]() Op[T] { return Op[T]{Combine: or[T]} }
 // Xor returns the Op of bitwise exclusive or.
 func Xor[T Integer]() Op[T] { return Op[T]{Combine: xor[T]} }
 
-// The loops take eight elements at a time through pointers to arrays, so that they need no check
-// of bounds.
-
-func sum[T Number](dst, left, right []T) {
-	for len(dst) >= 8 && len(left) >= 8 && len(right) >= 8 {
-		d, l, r := (*[8]T)(dst), (*[8]T)(left), (*[8]T)(right)
-		d[0], d[1], d[2], d[3] = l[0]+r[0], l[1]+r[1], l[2]+r[2], l[3]+r[3]
-		d[4], d[5], d[6], d[7] = l[4]+r[4], l[5]+r[5], l[6]+r[6], l[7]+r[7]
-		dst, left, right = dst[8:], left[8:], right[8:]
-	}
-	for i := range dst {
-		dst[i] = left[i] + right[i]
-	}
-}
-
+// prod takes eight elements at a time through pointers to arrays, which need no check of bounds.
 func prod[T Number](dst, left, right []T) {
 	for len(dst) >= 8 && len(left) >= 8 && len(right) >= 8 {
 		d, l, r := (*[8]T)(dst), (*[8]T)(left), (*[8]T)(right)

@@ -154,9 +154,9 @@ func (p *pipeline) post(i int, x *access) error {
 	}
 	var err error
 	if x.kind == accessPut {
-		err = p.c.postWrite(r)
+		err = p.c.postWrite(&r)
 	} else {
-		err = p.c.qp.PostSend(r)
+		err = p.c.postBehind(&r)
 	}
 	if err == nil && x.kind == accessPut && short {
 		again := p.c.keep(x.data)

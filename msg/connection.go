@@ -60,6 +60,7 @@ type connection struct {
 	held     int      // slots that active messages keep
 	released bool     // only active messages use memory of in
 	backlog  []work
+	unposted []verbs.SendWR // frames that Worker.flush posts, all with one doorbell
 	pipeline pipeline
 	reads    [maxReads]work // READs and WRITEs of messages in flight
 	reading  int
@@ -73,9 +74,10 @@ type connection struct {
 	closing  bool       // no sends begin any more
 	idle     []*Request // end when nothing is in flight
 
-	sge      [1]verbs.SGE
-	unposted []int // slots of in
-	entries  [receiveBatch]verbs.SGE
+	sge     [1]verbs.SGE
+	frames  [sendSlots]verbs.SGE // of unposted, by slot
+	empty   []int                // slots of in without a receive
+	entries [receiveBatch]verbs.SGE
 }
 
 // Slots are registered memory for frames of one length.
@@ -173,8 +175,8 @@ func (c *connection) entry(e verbs.SGE) []verbs.SGE {
 
 // receive posts a receive to a slot, together with others: up to receiveBatch - 1 slots wait.
 func (c *connection) receive(i int) error {
-	c.unposted = append(c.unposted, i)
-	if len(c.unposted) < receiveBatch {
+	c.empty = append(c.empty, i)
+	if len(c.empty) < receiveBatch {
 		return nil
 	}
 	return c.postReceives()
@@ -183,12 +185,12 @@ func (c *connection) receive(i int) error {
 // postReceives posts the receives that wait, at most receiveBatch.
 func (c *connection) postReceives() error {
 	var list [receiveBatch]verbs.RecvWR
-	for k, i := range c.unposted {
+	for k, i := range c.empty {
 		c.entries[k] = c.in.region.SGE(i*c.in.size, c.in.size)
 		list[k] = verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entries[k : k+1]}
 	}
-	n := len(c.unposted)
-	c.unposted = c.unposted[:0]
+	n := len(c.empty)
+	c.empty = c.empty[:0]
 	return c.qp.PostRecv(list[:n]...)
 }
 
@@ -256,6 +258,7 @@ func (c *connection) push() {
 		n++
 	}
 	c.backlog = slices.Delete(c.backlog, 0, n)
+	c.postFrames()
 	if c.broken != nil {
 		c.fail(c.broken)
 		return
@@ -275,7 +278,7 @@ func (c *connection) post(x *work) bool {
 	switch {
 	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
-		c.broken = c.send(i, copy(c.out.bytes(i), x.frame))
+		c.send(i, copy(c.out.bytes(i), x.frame))
 	case x.request != nil && c.reading < maxReads:
 		c.broken = c.move(x)
 	default:
@@ -289,18 +292,6 @@ func (c *connection) slot() int {
 	i := c.vacant[len(c.vacant)-1]
 	c.vacant = c.vacant[:len(c.vacant)-1]
 	return i
-}
-
-// send posts the frame of n bytes in a slot.
-func (c *connection) send(i, n int) error {
-	c.pipeline.unsure = true
-	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, Flags: c.sent.add(i, c.closing)}
-	if n <= shortAccess {
-		r.Inline = c.out.bytes(i)[:n]
-	} else {
-		r.SGL = c.entry(c.out.region.SGE(i*c.out.size, n))
-	}
-	return c.qp.PostSend(r)
 }
 
 // fail ends the connection and everything that waits for it. The caller holds the lock.

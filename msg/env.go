@@ -27,12 +27,7 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 	for _, x := range payload {
 		n += copy(b[n:], x)
 	}
-	if c.broken == nil {
-		c.broken = c.send(i, n)
-	}
-	if c.broken != nil {
-		e.w.dirty = append(e.w.dirty, c) // flush ends the connection: the machine may not be called here
-	}
+	c.send(i, n)
 }
 
 func (env) Sent(s *message.Send, err error) {

@@ -99,3 +99,35 @@ func (w *Worker) HoldRail(i int) (release func()) {
 	change(railParts)
 	return func() { change(-railParts) }
 }
+
+// Take takes completions without posting the frames that they release, and returns how many of an
+// endpoint wait for that. Progress posts them.
+func (w *Worker) Take(e *Endpoint) int {
+	w.mu.Lock()
+	defer w.unlock()
+	n, _ := w.cq.Poll(w.list[:])
+	for i := range w.list[:n] {
+		wc := &w.list[i]
+		if c := w.numbers[uint32(wc.WRID>>16)]; c != nil {
+			c.complete(wc)
+		}
+	}
+	return len(e.c.unposted)
+}
+
+// SendAndFlush begins to send bytes and to flush, without Worker.flush. It returns the requests, and
+// how many frames were not posted before the flush was.
+func (e *Endpoint) SendAndFlush(tag uint64, data []byte) (send, flush *Request, behind int) {
+	c := e.c
+	w := c.w
+	w.mu.Lock()
+	defer w.unlock()
+	send, flush = w.request(), w.request()
+	send.send.Data, send.send.Length = send.piece(data)
+	send.send.Tag, send.send.Context = tag, send
+	w.machine.Send(c.peer, &send.send)
+	c.pipeline.add(w.access(flush, accessFlush))
+	behind = len(c.unposted)
+	w.flush()
+	return send, flush, behind
+}

@@ -118,8 +118,6 @@ func (g *group) post(rail int, b []byte) {
 	x := work{frame: b}
 	if len(m.backlog) > 0 || !m.post(&x) {
 		m.add(x)
-	} else if m.broken != nil {
-		g.c.w.dirty = append(g.c.w.dirty, m) // flush ends the rail: the machine may not be called here
 	}
 }
 
@@ -268,6 +266,7 @@ func (g *group) push() {
 	if g.rails.Acknowledged() < g.rails.Last() {
 		g.rails.Ask()
 	} else if m := g.carrier(); m != nil && m.pipeline.idle() {
+		m.postFrames() // the peer may wait for what they acknowledge
 		c.close()
 	}
 }
@@ -369,10 +368,13 @@ func (c *connection) keep(data []byte) []byte {
 
 // postWrite posts a WRITE. Its completion says that the bytes are in the peer's memory if there are
 // several rails. Over iWARP it would say that TCP has taken them, so a READ of no bytes follows.
-func (c *connection) postWrite(r verbs.SendWR) error {
+func (c *connection) postWrite(r *verbs.SendWR) error {
 	if c.group == nil || c.rail.dev.Protocol() != verbs.IWARP {
-		return c.qp.PostSend(r)
+		return c.postBehind(r)
+	}
+	if c.postFrames(); c.broken != nil {
+		return c.broken
 	}
 	r.Flags &^= verbs.Signaled
-	return c.qp.PostSend(r, verbs.SendWR{WRID: r.WRID, Op: verbs.OpRead, Flags: verbs.Signaled})
+	return c.qp.PostSend(*r, verbs.SendWR{WRID: r.WRID, Op: verbs.OpRead, Flags: verbs.Signaled})
 }

@@ -106,6 +106,7 @@ func (w *Worker) drive(ctx context.Context, r *rail) {
 		w.mu.Lock()
 		if err != nil { // the device has closed
 			w.lose(r, err)
+			w.flush()
 			w.event()
 			w.unlock()
 			return

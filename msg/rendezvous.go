@@ -164,9 +164,9 @@ func (c *connection) move(x *work) error {
 	r := verbs.SendWR{WRID: c.id(workRead, i), Op: op, Flags: verbs.Signaled,
 		SGL: c.entry(m.mr.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key}
 	if x.write {
-		return c.postWrite(r)
+		return c.postWrite(&r)
 	}
-	return c.qp.PostSend(r)
+	return c.postBehind(&r)
 }
 
 // moved takes the completion of a part of a message.

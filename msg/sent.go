@@ -50,3 +50,40 @@ func (s *sentSlots) take() uint8 {
 	s.n--
 	return slot
 }
+
+// send sends the frame of n bytes in a slot with the next Worker.flush. So frames that leave for one
+// reason leave together: those that waited for credits, or credits and the answers of handlers.
+func (c *connection) send(i, n int) {
+	if len(c.unposted) == 0 {
+		c.w.dirty = append(c.w.dirty, c)
+	}
+	c.pipeline.unsure = true
+	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, Flags: c.sent.add(i, c.closing)}
+	if n <= shortAccess {
+		r.Inline = c.out.bytes(i)[:n]
+	} else {
+		c.frames[i] = c.out.region.SGE(i*c.out.size, n)
+		r.SGL = c.frames[i : i+1]
+	}
+	c.unposted = append(c.unposted, r)
+}
+
+// postFrames posts the frames that wait for Worker.flush.
+func (c *connection) postFrames() {
+	list := c.unposted
+	if len(list) == 0 {
+		return
+	}
+	c.unposted = list[:0]
+	if c.broken == nil && c.err == nil {
+		c.broken = c.qp.PostSend(list...)
+	}
+}
+
+// postBehind posts a work request behind the frames that wait.
+func (c *connection) postBehind(r *verbs.SendWR) error {
+	if c.postFrames(); c.broken != nil {
+		return c.broken
+	}
+	return c.qp.PostSend(*r)
+}

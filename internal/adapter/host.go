@@ -170,7 +170,7 @@ func (l *lane) add(now time.Duration, q *QP, f *txFlow, most int) int {
 		if b := l.posted.Slot(len(like) + o.Len); b != nil {
 			o.PutWrite((*ib.WriteHeader)(b), like)
 			copy(b[len(like):], o.Pieces[0])
-			l.posted.Publish(&x.Head, len(like), o.Len)
+			l.posted.Append(&x.Head, len(like), o.Len)
 		} else {
 			o.PutWrite((*ib.WriteHeader)(l.headers[:]), like)
 			x.Pieces, x.Len = o.Pieces, o.Len
@@ -178,6 +178,7 @@ func (l *lane) add(now time.Duration, q *QP, f *txFlow, most int) int {
 		}
 		n++
 	}
+	l.posted.End()
 	x.Pieces = nil
 	return n
 }

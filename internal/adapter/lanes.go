@@ -47,7 +47,7 @@ func (d *Device) Barrier() {
 func (d *Device) endUse(r *memory.Region) {
 	for _, l := range d.lanes {
 		l.Lock()
-		l.host.Revoke()
+		l.host.RevokeRegion(r)
 		l.host.Withdraw(r)
 		l.Unlock()
 	}

@@ -117,7 +117,7 @@ func (l *lane) Act(now time.Duration) bool {
 	l.handleReports(now)
 	if l.rounds++; l.drained || l.rounds > overdue {
 		l.rounds = 0
-		l.expire(now)
+		l.tasks.Expire(now)
 	}
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
@@ -137,6 +137,9 @@ func (l *lane) Next() time.Duration {
 	return l.tasks.NextDue()
 }
 
+// Overdue implements drive.Port.
+func (l *lane) Overdue(now time.Duration) bool { return l.tasks.Overdue(now) }
+
 // Release implements drive.Port.
 func (l *lane) Release() { l.writeBack() }
 
@@ -151,17 +154,6 @@ func (l *lane) Failed(err error) {
 	l.dev.Raise(machine.EventDeviceFatal, nil, d)
 	for _, q := range l.qps {
 		q.fail(l.dev.clock(), d)
-	}
-}
-
-func (l *lane) expire(now time.Duration) {
-	for {
-		e := l.tasks.Due(now)
-		if e == nil {
-			return
-		}
-		e.Task().Expire(now)
-		l.tasks.Set(e, e.Task().Deadline())
 	}
 }
 

@@ -131,6 +131,10 @@ type Tx struct {
 	Bytes  int // sum of the lengths of Pieces
 	Size   int
 
+	// Windowed says that the sender waits for the peer after some MiB of such packets: a link may
+	// use memory again in which a batch waited, after more than a receive buffer's worth.
+	Windowed bool
+
 	// For links of sockets, whose system writes the network header. Packets of other
 	// links begin with it.
 	Flow     *Flow

@@ -15,18 +15,18 @@ const (
 
 	// shortReceive is the longest time that receiving a short message takes. Whoever streams
 	// does not wait for an answer.
-	shortReceive = 10 * time.Microsecond
+	shortReceive = 100 * time.Microsecond
 
 	// memoryGrace replaces pollGrace and pollPause for memoryTime after the worker left an
 	// answer to the poller, which waits in memory between its polls.
-	memoryGrace = 30 * time.Microsecond
+	memoryGrace = moderateTime
 	memoryTime  = 50 * time.Millisecond
 
 	// pollPause is the time that the worker pauses while others poll. The longer they
 	// have polled the longer it pauses, up to maxPollPause, because each time it wakes it
 	// takes the processor from a poller that spins.
 	pollPause    = 200 * time.Microsecond
-	maxPollPause = 20 * time.Millisecond
+	maxPollPause = 4 * time.Millisecond
 
 	// pauseSlack is added to pauses of milliseconds. Go's scheduler sleeps for whole
 	// milliseconds: it would wake just before the pause is over, and again after it.

@@ -9,7 +9,7 @@ func TestPausesGrowWithThePolling(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ polled, pause time.Duration }{
 		{0, pollPause}, {8 * ms, 500 * time.Microsecond}, {16*ms - 1, ms - 1}, {16 * ms, ms + pauseSlack},
-		{100 * ms, 6*ms + pauseSlack}, {time.Hour, maxPollPause + pauseSlack},
+		{50 * ms, 3*ms + pauseSlack}, {time.Hour, maxPollPause + pauseSlack},
 	} {
 		if p := pauseAfter(c.polled, pollPause); p != c.pause {
 			t.Errorf("after %v: %v, expected %v", c.polled, p, c.pause)
@@ -26,7 +26,7 @@ func TestBackoffOutlastsABreak(t *testing.T) {
 		{5 * ms, 0}, {45 * ms, 40 * ms},
 		{45 * ms, -1}, {46 * ms, -1}, {47 * ms, 8 * ms}, // 2 ms cost 32
 		{57 * ms, 18 * ms}, {57 * ms, -1}, {60 * ms, 0}, // 3 ms cost all
-		{1060 * ms, maxBackoff}, {1065 * ms, maxBackoff}, {1065 * ms, -1}, {1075 * ms, maxBackoff - 160*ms},
+		{1060 * ms, maxBackoff}, {1065 * ms, maxBackoff}, {1065 * ms, -1}, {1067 * ms, maxBackoff - 32*ms},
 	} {
 		if step.polled < 0 {
 			b.end(step.at)

@@ -119,6 +119,10 @@ type Port interface {
 	// once, the highest time for never.
 	Next() time.Duration
 
+	// Overdue reports whether a deadline has passed. Next may be earlier than the
+	// deadlines, because packets move them.
+	Overdue(now time.Duration) bool
+
 	// Failed is called once if the link cannot wait any more. The port is driven no longer.
 	Failed(err error)
 }
@@ -147,6 +151,9 @@ type Config struct {
 
 	// Manual leaves out the worker: the caller drives by Progress.
 	Manual bool
+
+	// doze replaces coalesce in brief pauses on virtual time.
+	doze func()
 }
 
 // A Driver drives one lane. It is the lane's lock.
@@ -156,7 +163,8 @@ type Driver struct {
 	clock  func() time.Duration
 	spin   time.Duration
 	manual bool
-	single bool // Go runs one goroutine at a time
+	doze   func() // pauses for memoryGrace
+	single bool   // Go runs one goroutine at a time
 
 	// mu is the lane's lock. Its holder owns the fields below.
 	mu         sync.Mutex
@@ -186,6 +194,9 @@ type Driver struct {
 // Init prepares the driver. Run is the worker's to call, unless Config.Manual is set.
 func (d *Driver) Init(c Config) {
 	d.port, d.waiter, d.clock, d.spin, d.manual = c.Port, c.Waiter, c.Clock, c.Spin, c.Manual
+	if d.doze = c.doze; d.doze == nil {
+		d.doze = coalesce
+	}
 	d.single = runtime.GOMAXPROCS(0) == 1
 	d.polled.Store(neverPolled)
 	d.stopped, d.resume, d.pauseTimer = make(chan struct{}), make(chan struct{}, 1), time.NewTimer(pollPause)

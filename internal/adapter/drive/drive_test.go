@@ -211,6 +211,26 @@ func TestPollThatAlwaysReceivesServesDoorbellAndDeadline(t *testing.T) {
 	})
 }
 
+// Packets that come late may have moved a deadline that has passed. A poll that finds them
+// leaves what they make ready to the caller, who answers.
+func TestPollOfPacketsThatMoveTheDeadlineReturnsAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		moves time.Duration
+		acts  bool
+	}{{"moved", time.Hour, false}, {"passed", 0, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, Config{Manual: true})
+			r.with(func(p *port) { p.deadline, p.moves = r.now(), c.moves })
+			r.arrive()
+			r.Poll()
+			if n := r.seen(); n.received != 1 || (n.rounds > 0) != c.acts {
+				t.Errorf("received %d batches, %d rounds acted, expected 1 batch and to act: %v", n.received, n.rounds, c.acts)
+			}
+		})
+	}
+}
+
 func TestUnlockServesTheDoorbell(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.expect(Asleep)

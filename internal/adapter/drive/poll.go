@@ -17,7 +17,7 @@ func (d *Driver) Poll() {
 		return
 	}
 	busy := d.port.Serve()
-	late := d.port.Next() <= now
+	late := d.port.Next() == 0
 	again := d.emptyPolls > 0 // a second look costs less than coming back for it
 	for range ReceiveBudget {
 		after, ok := d.port.Receive(now)
@@ -29,7 +29,7 @@ func (d *Driver) Poll() {
 			continue
 		}
 		now, busy = after, true
-		if !late {
+		if !late && !d.port.Overdue(now) { // what came may have moved the deadline
 			d.emptyPolls = 0
 			d.Unlock()
 			return

@@ -57,7 +57,8 @@ type port struct {
 
 	// The lane's:
 	deadline time.Duration
-	ready    int // served, but not sent
+	moves    time.Duration // where a batch moves the deadline, 0 for not
+	ready    int           // served, but not sent
 	counts
 }
 
@@ -90,6 +91,9 @@ func (p *port) Receive(now time.Duration) (time.Duration, bool) {
 	}
 	p.here--
 	p.received++
+	if p.moves != 0 {
+		p.deadline = p.moves
+	}
 	select {
 	case p.events <- struct{}{}:
 	default:
@@ -129,6 +133,8 @@ func (p *port) Next() time.Duration {
 	return p.deadline
 }
 
+func (p *port) Overdue(now time.Duration) bool { return p.deadline <= now }
+
 func (p *port) Failed(err error) { p.failed = err }
 
 // Pending implements Events: a packet is an event.
@@ -151,6 +157,7 @@ func newRig(t *testing.T, c Config) *rig {
 	r.port = &port{rig: r, deadline: never, events: make(chan struct{}, 1)}
 	r.events.Init()
 	c.Port, c.Waiter, c.Clock = r.port, r.link, r.now
+	c.doze = func() { time.Sleep(moderateTime) }
 	r.Init(c)
 	return r
 }

@@ -41,7 +41,11 @@ func (d *Driver) Run() {
 			grace, least = memoryGrace, memoryGrace
 		}
 		if !d.tryWork(now, grace) {
-			d.pause(pauseAfter(others.poll(now), least))
+			if polled := others.poll(now); least == memoryGrace && !d.single && !d.blocked.Load() {
+				d.pauseBriefly()
+			} else {
+				d.pause(pauseAfter(polled, least))
+			}
 			idleSince = -1
 			continue
 		}
@@ -153,6 +157,17 @@ func (d *Driver) pause(t time.Duration) {
 		case <-d.pauseTimer.C:
 		}
 		d.pauseTimer.Stop()
+	}
+	d.enter(Working)
+}
+
+// pauseBriefly is a pause of memoryGrace, which nothing ends. Go's timers would make it one of
+// a millisecond and more, because its scheduler sleeps for whole milliseconds.
+func (d *Driver) pauseBriefly() {
+	d.enter(Paused)
+	if !d.stopping.Load() {
+		d.doze()
+		d.turns.take(d.clock())
 	}
 	d.enter(Working)
 }

@@ -170,8 +170,7 @@ func TestPeerThatTakesNothingIsStalled(t *testing.T) {
 		t.Fatal("stalled too early")
 	}
 	a.now = StallTime
-	e := a.tasks.Due(a.now)
-	e.Task().Expire(a.now)
+	a.tasks.Expire(a.now)
 	if a.tasks.Pop() != &task || !s.Admit(a.now, &task) {
 		t.Fatal("the task still waits")
 	}
@@ -202,10 +201,7 @@ func TestSlowPeerIsNotStalled(t *testing.T) {
 		for s.Admit(a.now, &task) {
 			a.send(t, 60000, false)
 		}
-		if e := a.tasks.Due(a.now); e != nil {
-			e.Task().Expire(a.now)
-			a.tasks.Set(e, e.Task().Deadline())
-		}
+		a.tasks.Expire(a.now)
 		b.take(0, b.polled[0]) // one message
 		b.polled[0].show()
 	}

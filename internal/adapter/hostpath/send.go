@@ -36,14 +36,15 @@ type Sender struct {
 	path *Path
 	to   int
 
-	reads    bool // the peer reads this process's memory; Longest sets it
-	train    int  // packets of the longest train that may be copied one by one, or 0
-	flushing bool // in Lane.touched
-	windows  windows
-	waiting  []*schedule.Entry // tasks that wait for room; in Lane.full if there are any
-	stalled  bool              // the peer takes nothing: packets are dropped
-	taken    uint64            // by the peer, when it last took something
-	takenAt  time.Duration
+	reads      bool // the peer reads this process's memory; Longest sets it
+	train      int  // packets of the longest train that may be copied one by one, or 0
+	flushing   bool // in Lane.touched
+	windows    windows
+	references references
+	waiting    []*schedule.Entry // tasks that wait for room; in Lane.full if there are any
+	stalled    bool              // the peer takes nothing: packets are dropped
+	taken      uint64            // by the peer, when it last took something
+	takenAt    time.Duration
 }
 
 // Admit reports whether a task may send a packet or train. If not, the task gets a turn
@@ -181,9 +182,14 @@ func (s *Sender) post(i *Item) (posted, fits bool) {
 	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
 		if r, ok := s.refer(i.Pieces[0]); ok {
 			if i.Window != nil {
-				return s.referWindow(i, r), true
+				posted = s.referWindow(i, r)
+			} else {
+				posted = s.Refer(&i.Head, i.Header, r, i.Len)
 			}
-			return s.Refer(&i.Head, i.Header, r, i.Len), true
+			if posted {
+				s.references.add(s.Sender, i.Pieces[0])
+			}
+			return posted, true
 		}
 	}
 	if i.Len > hostmem.InlineMax {
@@ -252,6 +258,7 @@ func (s *Sender) Revoke() {
 // use waits for the peer to use the references in the first messages, and reports whether it
 // has.
 func (s *Sender) use(first uint64) bool {
+	s.End()
 	used := func() bool { return !s.Referring() || s.Consumed() >= first }
 	if s.lane.Bells == nil { // the peer does not run beside this lane
 		return used()

@@ -1,6 +1,6 @@
 // Package schedule decides which task of a lane sends next and which one waits for
 // which deadline. It knows nothing of queue pairs, packets or streams: it owns the
-// order in which tasks send (Queue.Pop) and the heap of their deadlines (Queue.Due).
+// order in which tasks send (Queue.Pop) and the heap of their deadlines (Queue.Expire).
 // It takes no lock; the holder of the lane's lock calls it.
 package schedule
 
@@ -19,7 +19,7 @@ type Task interface {
 	// Deadline is when Expire is to be called, Never for not at all.
 	Deadline() time.Duration
 
-	// Expire acts on deadlines that have passed; there may be none, see Queue.Due.
+	// Expire acts on deadlines that have passed.
 	Expire(now time.Duration)
 }
 

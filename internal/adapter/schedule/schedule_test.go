@@ -61,12 +61,61 @@ func TestReadyTasksTakeTurnsByGroup(t *testing.T) {
 	}
 }
 
-func TestTasksBecomeDueInOrder(t *testing.T) {
+// A waits is a task that waits for a deadline, and notes when it was asked to act.
+type waits struct {
+	named
+	until time.Duration
+	acted []time.Duration
+	order *[]string // names of those that acted, if not nil
+}
+
+func (w *waits) Deadline() time.Duration { return w.until }
+func (w *waits) Expire(now time.Duration) {
+	w.acted = append(w.acted, now)
+	if w.order != nil {
+		*w.order = append(*w.order, string(w.named))
+	}
+	w.until = Never
+}
+
+// A due time that is earlier than the task's deadline is corrected, and nobody is overdue.
+func TestOverdueLooksAtDeadlines(t *testing.T) {
 	var q Queue
-	all := entries(nil, "a", "b", "c", "d")
+	moved, due, none := &waits{until: 50}, &waits{until: 20}, &waits{until: Never}
+	for _, w := range []*waits{moved, due, none} {
+		e := new(Entry)
+		e.Init(w)
+		q.Set(e, 10)
+	}
+	if q.Overdue(15) {
+		t.Error("overdue at 15, before the first deadline, which is at 20")
+	}
+	if d, n := q.NextDue(), q.Timers(); d != 20 || n != 2 {
+		t.Errorf("%d tasks, the first due at %d, expected 2 and 20", n, d)
+	}
+	if !q.Overdue(20) || !q.Overdue(25) {
+		t.Error("not overdue when the deadline of 20 has passed")
+	}
+	if q.Expire(25); !slices.Equal(due.acted, []time.Duration{25}) || moved.acted != nil || none.acted != nil {
+		t.Errorf("acted at %v, %v and %v, expected 25 and never", due.acted, moved.acted, none.acted)
+	}
+	if q.Overdue(49) || q.NextDue() != 50 {
+		t.Errorf("due at %d, expected 50", q.NextDue())
+	}
+}
+
+func TestTasksExpireInOrder(t *testing.T) {
+	var q Queue
+	var order []string
+	tasks := map[string]*waits{}
+	all := map[string]*Entry{}
 	for n, d := range map[string]time.Duration{"a": 30, "b": 10, "c": 20, "d": 40} {
+		w := &waits{named: named(n), until: d, order: &order}
+		all[n], tasks[n] = new(Entry), w
+		all[n].Init(w)
 		q.Set(all[n], d)
 	}
+	tasks["a"].until = 5
 	q.Lower(all["a"], 5)
 	q.Lower(all["b"], 15) // later than it is due: stays
 	q.Set(all["c"], Never)
@@ -75,13 +124,11 @@ func TestTasksBecomeDueInOrder(t *testing.T) {
 	if d, n := q.NextDue(), q.Timers(); d != 5 || n != 2 {
 		t.Fatalf("%d tasks, the first due at %d, expected 2 and 5", n, d)
 	}
-	if e := q.Due(4); e != nil {
-		t.Fatalf("%v is due before its time", e.Task())
+	if q.Expire(4); len(order) != 0 {
+		t.Fatalf("%v expired before their time", order)
 	}
-	for _, want := range []*Entry{all["a"], all["b"], nil} {
-		if e := q.Due(10); e != want {
-			t.Fatalf("found %+v, expected %+v", e, want)
-		}
+	if q.Expire(10); !slices.Equal(order, []string{"a", "b"}) {
+		t.Fatalf("%v expired, expected a and b", order)
 	}
 	if d := q.NextDue(); d != Never {
 		t.Errorf("due at %d with no task left", d)

@@ -10,7 +10,7 @@ import (
 // with every packet, and moving the due time back is left until it passes.
 type timers struct{ list []*Entry }
 
-// NextDue is when Due may have a task, Never where none waits.
+// NextDue is when a task may be overdue, Never where none waits.
 func (q *Queue) NextDue() time.Duration {
 	if len(q.timers.list) == 0 {
 		return Never
@@ -21,14 +21,27 @@ func (q *Queue) NextDue() time.Duration {
 // Timers returns the number of tasks that wait for a deadline.
 func (q *Queue) Timers() int { return len(q.timers.list) }
 
-// Due takes the first task off whose due time has passed, nil where there is none.
-// Its deadline may have moved behind now. The caller lets it act on what has passed
-// (Task.Expire) and puts it back with its present deadline (Set).
-func (q *Queue) Due(now time.Duration) *Entry {
-	if len(q.timers.list) == 0 || q.timers.list[0].due > now {
-		return nil
+// Overdue reports whether a deadline has passed. Due times that are earlier than their
+// task's deadline do not count, and are corrected.
+func (q *Queue) Overdue(now time.Duration) bool {
+	for q.NextDue() <= now {
+		e := q.timers.list[0]
+		d := e.task.Deadline()
+		if d <= now {
+			return true
+		}
+		q.Set(e, d)
 	}
-	return heap.Pop(&q.timers).(*Entry)
+	return false
+}
+
+// Expire lets the tasks act whose deadlines have passed.
+func (q *Queue) Expire(now time.Duration) {
+	for q.Overdue(now) {
+		e := heap.Pop(&q.timers).(*Entry)
+		e.task.Expire(now)
+		q.Set(e, e.task.Deadline())
+	}
 }
 
 // Lower makes a task due at d unless it is due earlier.

@@ -37,8 +37,8 @@ const (
 // MaxMessage is the length of the longest message.
 const MaxMessage = 64 << 10
 
-// Version is that of the messages.
-const Version = 1
+// Version is that of the messages, and of the memory between a program and its port.
+const Version = 2
 
 // A HelloBody asks for a port.
 type HelloBody struct {

@@ -3,7 +3,6 @@ package live
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"reflect"
 	"time"
 
@@ -43,15 +42,11 @@ func (p *program) MAD(_ time.Duration, in *agent.Arrival) {
 // Packet implements subnet.Program.
 func (p *program) Packet(_ time.Duration, port int, frame []byte) bool {
 	a := p.ports[port]
-	if a != nil && !a.put(frame[:len(frame)-ib.VCRCLen]) {
-		return false
-	}
 	if a == nil {
 		p.fabric.subnet.Unwanted(topology.End{Node: p.node, Port: port}, frame)
 		return true
 	}
-	p.fabric.subnet.Pool().Recycle(frame)
-	return true
+	return a.put(frame)
 }
 
 // Notify implements subnet.Program.
@@ -82,7 +77,8 @@ type attachment struct {
 
 	hot     bool // in Fabric.hot
 	in      [fabric.Levels]input
-	next    uint8  // service level that pull looks at first
+	next    uint8 // service level that pull looks at first
+	out     train
 	full    uint16 // service levels whose ring to the program had no room
 	unheard uint16 // service levels with packets that the program was not woken for
 
@@ -104,9 +100,10 @@ const pullBudget = 128
 // pull sends what the program has put into its rings, and reports whether there was something.
 func (a *attachment) pull(now time.Duration) (some bool) {
 	budget := pullBudget
-	for range fabric.Levels {
-		sl := a.next
-		a.next = (a.next + 1) % fabric.Levels
+	for levels := a.end.Waiting() | a.refused(); levels != 0; {
+		sl := fabric.NextLevel(levels, a.next)
+		levels &^= 1 << sl
+		a.next = (sl + 1) % fabric.Levels
 		for budget > 0 && !a.ended && a.pullOne(now, sl) {
 			some = true
 			budget--
@@ -190,51 +187,6 @@ func (a *attachment) refused() (set uint16) {
 
 // destQPNAt is where a BTH has the destination's number.
 const destQPNAt = 5
-
-// put gives a packet to the program, and reports whether there was room.
-func (a *attachment) put(packet []byte) bool {
-	if a.ended {
-		return true
-	}
-	sl := packet[1] >> 4
-	if !a.end.Room(sl, 1, len(packet)) || !a.end.PutOne(sl, packet) {
-		a.full |= 1 << sl
-		return false
-	}
-	if a.unheard == 0 {
-		a.fabric.wrote = append(a.fabric.wrote, a)
-	}
-	a.unheard |= 1 << sl
-	return true
-}
-
-// ring wakes the program if it sleeps.
-func (a *attachment) ring() {
-	wake := false
-	for rest := a.unheard; rest != 0 && !a.ended; rest &= rest - 1 {
-		wake = a.end.Sleeps(uint8(bits.TrailingZeros16(rest))) || wake
-	}
-	a.unheard = 0
-	if wake {
-		a.ringer.Ring()
-	}
-}
-
-// resume offers packets again for which the program has made room, and reports whether there
-// was some.
-func (a *attachment) resume(now time.Duration) (some bool) {
-	for rest := a.full; rest != 0; rest &= rest - 1 {
-		sl := uint8(bits.TrailingZeros16(rest))
-		if a.end.Room(sl, 1, ib.MaxNativeLen) {
-			a.full &^= 1 << sl
-			some = true
-		}
-	}
-	if some {
-		a.fabric.subnet.Resume(now, a.at)
-	}
-	return some
-}
 
 // fail ends an attachment whose program broke the rules.
 func (a *attachment) fail(d reason.Detail) {

@@ -41,6 +41,7 @@ type Fabric struct {
 	programs map[int]*program // by node
 	trunks   *trunks
 	hot      []*attachment // whose rings are looked at
+	linger   linger
 	wrote    []*attachment // whose program has not been woken for what was put
 	stale    []*attachment // whose program is to learn of changes
 }
@@ -54,7 +55,7 @@ func Start(c Config) (f *Fabric, err error) {
 		config: c, start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
 		programs: make(map[int]*program),
 	}
-	c.Port.Refresh, c.Port.NoVCRC = port.Never, true
+	c.Port.Refresh, c.Port.NoVCRC, c.Port.Early = port.Never, true, early
 	f.subnet = subnet.New(subnet.Config{Fabric: c.Fabric, Cable: c.Cable, Port: c.Port, Node: c.Node, Dropped: c.Dropped})
 	if c.Manager != nil {
 		at := managerNode(c.Fabric)
@@ -182,9 +183,7 @@ func (f *Fabric) loop() {
 			resumed := a.resume(now)
 			busy = a.pull(now) || resumed || busy
 		}
-		if !busy {
-			f.sleep()
-		}
+		f.rest(busy)
 	}
 }
 

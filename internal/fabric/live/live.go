@@ -28,7 +28,7 @@ type Config struct {
 
 	Fabric *topology.Fabric
 	Cable  time.Duration // see subnet.Config
-	Port   port.Config   // the same; Refresh and NoVCRC are set
+	Port   port.Config   // the same; Refresh, NoVCRC and Early are set
 	Node   node.Config   // the same
 
 	// Manager is the subnet manager, nil for none. It runs at port 0 of the first switch, or
@@ -55,6 +55,10 @@ const ahead = 100 * time.Microsecond
 // slice is how much of the subnet's time passes at once if the machine is late. The clock then
 // moves on to the real time, so that lateness delays what follows and does not add up.
 const slice = time.Millisecond
+
+// early is how long before a link is free the next packet may leave. It is little beside what
+// the clock may be ahead, and lets a row of packets cross each node together.
+const early = 5 * time.Microsecond
 
 // managerNode is where the manager runs.
 func managerNode(f *topology.Fabric) int {

@@ -168,6 +168,7 @@ func (t *trunks) send(now time.Duration) {
 			t.sockets.Send(e.peer, b)
 		}
 	}
+	t.sockets.Flush()
 }
 
 // deadline is when send has something to do.

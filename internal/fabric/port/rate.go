@@ -48,7 +48,7 @@ func (p *Port) Duration(n int) time.Duration {
 // up in carry.
 func (p *Port) occupy(now time.Duration, n int) {
 	t := uint64(n+framing)*p.rate + p.carry
-	p.busy, p.carry = now+time.Duration(t/1000), t%1000
+	p.busy, p.carry = max(now, p.busy)+time.Duration(t/1000), t%1000
 }
 
 // Negotiate returns the fastest link that both ends have enabled, and reports whether

@@ -102,7 +102,7 @@ func (p *Port) Next(now time.Duration) []byte {
 }
 
 func (p *Port) next(now time.Duration) []byte {
-	if now < p.busy || p.link.Physical != smp.PhysicalLinkUp {
+	if now < p.start() || p.link.Physical != smp.PhysicalLinkUp {
 		return nil
 	}
 	p.finish(now)
@@ -155,11 +155,14 @@ func (p *Port) transmit(now time.Duration, k *Packet) []byte {
 	k.Data = nil
 	p.occupy(now, len(frame))
 	p.sending = k
-	if p.busy <= now {
+	if p.start() <= now {
 		p.finish(now)
 	}
 	return frame
 }
+
+// start is when the next packet may leave.
+func (p *Port) start() time.Duration { return p.busy - p.early }
 
 // finish ends the transmission of a packet.
 func (p *Port) finish(now time.Duration) {
@@ -265,7 +268,7 @@ func (p *Port) waited(now time.Duration) {
 func (p *Port) reschedule(now time.Duration) {
 	at := Never
 	if p.link.Physical == smp.PhysicalLinkUp {
-		at = p.deadline(max(now, p.busy))
+		at = p.deadline(max(now, p.start()))
 	}
 	p.env.Schedule.Set(&p.timer, at)
 }

@@ -77,7 +77,7 @@ func (s *Subnet) follow(e topology.End) {
 func (s *Subnet) train(e topology.End) {
 	c := s.cable(e)
 	if s.trains(e) {
-		s.flights.Push(s.now+training, flight{to: e, epoch: c.epoch})
+		s.training.Push(s.now+trainingTime, training{e, c.epoch})
 	}
 }
 

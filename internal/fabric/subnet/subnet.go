@@ -16,7 +16,6 @@
 package subnet
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"time"
 
@@ -36,8 +35,8 @@ const Never time.Duration = 1<<63 - 1
 // DefaultCable is the delay of a cable of five metres.
 const DefaultCable = 25 * time.Nanosecond
 
-// training is how long the two ends of a cable take to agree on a link.
-const training = time.Microsecond
+// trainingTime is how long the two ends of a cable take to agree on a link.
+const trainingTime = time.Microsecond
 
 // A Program is what runs on a node above its agents: managers, drivers, tools. It is called
 // from within Run, and may call Send and SendMAD.
@@ -77,7 +76,8 @@ type Subnet struct {
 	now      time.Duration
 	pool     port.Pool
 	members  []*member
-	flights  eventqueue.Queue[flight]
+	flights  flights
+	training eventqueue.Queue[training]
 	due      dueHeap
 	changed  []topology.End // whose link state may have changed
 	random   *rand.Rand     // of faults; nil until there are some
@@ -116,13 +116,6 @@ type cable struct {
 
 type frameAt struct {
 	port  int
-	frame []byte
-}
-
-// A flight is a frame on a cable, or the end of training if the frame is nil.
-type flight struct {
-	to    topology.End
-	epoch uint32
 	frame []byte
 }
 
@@ -218,9 +211,9 @@ func (s *Subnet) Wake(node int) { s.schedule(s.members[node]) }
 
 // Deadline is when Run has something to do.
 func (s *Subnet) Deadline() time.Duration {
-	d := Never
-	if at, ok := s.flights.Next(); ok {
-		d = at
+	d := s.flights.next()
+	if at, ok := s.training.Next(); ok {
+		d = min(d, at)
 	}
 	if at, ok := s.pace.Next(); ok {
 		d = min(d, at)
@@ -240,8 +233,8 @@ func (s *Subnet) Run(until time.Duration) { s.RunAhead(until, until) }
 // RunAhead lets everything happen that is due until a time, which is not before now. What the
 // caller does next happens at now, or after the last event if that was later.
 func (s *Subnet) RunAhead(now, until time.Duration) {
-	for s.Deadline() <= until {
-		s.now = max(s.now, s.Deadline())
+	for d := s.Deadline(); d <= until; d = s.Deadline() {
+		s.now = max(s.now, d)
 		s.step()
 	}
 	s.now = max(s.now, now)
@@ -250,10 +243,14 @@ func (s *Subnet) RunAhead(now, until time.Duration) {
 // step lets happen what is due now.
 func (s *Subnet) step() {
 	for {
-		f, _, ok := s.flights.Pop(s.now)
+		t, _, ok := s.training.Pop(s.now)
 		if !ok {
 			break
 		}
+		s.trained(t.at, t.epoch)
+	}
+	for s.flights.next() <= s.now {
+		f := s.flights.pop()
 		s.land(&f)
 	}
 	s.feedLoads()
@@ -275,11 +272,7 @@ func (s *Subnet) step() {
 func (s *Subnet) land(f *flight) {
 	m := s.members[f.to.Node]
 	c := &m.cables[f.to.Port]
-	switch {
-	case f.frame == nil:
-		s.trained(f.to, f.epoch)
-		return
-	case f.epoch != c.epoch:
+	if f.epoch != c.epoch {
 		s.pool.Recycle(f.frame)
 		return
 	}
@@ -306,7 +299,7 @@ func (s *Subnet) drain(m *member) {
 			s.pool.Recycle(frame)
 			continue
 		}
-		s.flights.Push(s.now+s.config.Cable, flight{c.peer, c.epoch, frame})
+		s.flights.push(flight{s.now + s.config.Cable, c.peer, c.epoch, frame})
 	}
 }
 
@@ -323,36 +316,10 @@ func (s *Subnet) schedule(m *member) {
 	switch {
 	case m.deadline == before && (m.place >= 0 || before == Never):
 	case m.place >= 0 && m.deadline == Never:
-		heap.Remove(&s.due, m.place)
+		s.due.remove(m)
 	case m.place >= 0:
-		heap.Fix(&s.due, m.place)
+		s.due.fix(m)
 	case m.deadline != Never:
-		heap.Push(&s.due, m)
+		s.due.push(m)
 	}
-}
-
-// A dueHeap is members by deadline.
-type dueHeap []*member
-
-// The methods implement heap.Interface.
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
-
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-func (h *dueHeap) Push(x any) {
-	m := x.(*member)
-	m.place = len(*h)
-	*h = append(*h, m)
-}
-
-func (h *dueHeap) Pop() any {
-	m := (*h)[len(*h)-1]
-	m.place = -1
-	*h = (*h)[:len(*h)-1]
-	return m
 }

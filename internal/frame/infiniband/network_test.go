@@ -82,6 +82,41 @@ func TestPacketsArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
+// A batch has packets of one size, the last may be shorter.
+func TestBatchesArrive(t *testing.T) {
+	a, b := pair()
+	for _, dst := range []qp.Endpoint{qp.LIDEndpoint(8), Global(there, 9)} {
+		f, err := a.Open(&qp.Path{Dst: dst}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var batch []byte
+		size := 0
+		for _, payload := range []int{1024, 1024, 8} {
+			p := make([]byte, ib.BTHLen+payload+ib.ICRCLen)
+			ib.PutICRC(p[len(p)-ib.ICRCLen:], f.CRC.Sum(0, p))
+			batch = append(append(batch, f.Header(len(p))...), p...)
+			size = max(size, len(f.Header(len(p)))+len(p))
+		}
+		rx := &link.Rx{Data: batch, Size: size}
+		s, why := b.Arrive(rx)
+		if s == nil {
+			t.Fatal(why)
+		}
+		if rx.Size != size || len(rx.Data) != len(batch) {
+			t.Errorf("%v: batch of %d bytes in packets of %d", dst, len(rx.Data), rx.Size)
+		}
+		for rest := batch; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			if p := rest[:min(size, len(rest))]; !s.Check(p[s.Front:]) {
+				t.Errorf("%v: ICRC %08x of a packet of %d bytes", dst, ib.ICRC(p), len(p))
+			}
+		}
+		if s, why := b.Arrive(&link.Rx{Data: batch, Size: size - 4}); s != nil || why.Reason != reason.PacketLRHLength {
+			t.Errorf("%v: packets of another size: %v", dst, why)
+		}
+	}
+}
+
 func TestArriveRefuses(t *testing.T) {
 	a, b := pair()
 	r := rand.New(rand.NewPCG(2, 7))

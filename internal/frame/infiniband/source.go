@@ -39,10 +39,9 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 		return nil, reason.Detail{Reason: reason.PacketLRH, Expected: uint64(ib.LocalBTH), Found: uint64(h.Version)<<8 | uint64(h.Next)}
 	}
 	front, length := h.HeaderLen(), 4*int(h.Words)
-	if length != len(b) || length < front+ib.BTHLen+ib.ICRCLen {
+	if length != min(rx.Size, len(b)) || length < front+ib.BTHLen+ib.ICRCLen {
 		return nil, reason.Detail{Reason: reason.PacketLRHLength, Expected: uint64(length), Found: uint64(len(b))}
 	}
-	rx.Size = length
 	var g []byte
 	if h.Next == ib.GlobalGRH {
 		g = b[ib.LRHLen:front]

@@ -2,27 +2,30 @@ package fabric
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"softrdma/internal/link"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 )
 
 // An End is one end of the rings between a program and its port: 16 to send and 16 to
 // receive. One goroutine at a time uses it.
 type End struct {
-	memory *hostmem.Memory
-	out    [Levels]*hostmem.Sender
-	in     [Levels]*hostmem.Receiver
-	header [2]byte
-	one    [1][]byte
+	memory     *hostmem.Memory
+	out        [Levels]*hostmem.Sender
+	in         [Levels]*hostmem.Receiver
+	sent, told index
+	header     [2]byte
+	one        [1][]byte
 }
 
 // areaSize is the size of the rings of one direction. Those of the fabric come first.
 var areaSize = hostmem.AreaSize(Levels, 1)
 
-// MemorySize is the size of the memory of both directions.
-var MemorySize = (2*areaSize + 65535) &^ 65535
+// MemorySize is the size of the memory of both directions, and of their indexes.
+var MemorySize = (indexesLen + 2*areaSize + 65535) &^ 65535
 
 // NewEnd returns the fabric's end, which makes the memory.
 func NewEnd() (*End, error) {
@@ -30,10 +33,12 @@ func NewEnd() (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := m.Bytes()
+	b := m.Bytes()[indexesLen:]
 	// The program's area has its geometry before the program opens it.
 	out, in := hostmem.NewArea(b[:areaSize], Levels, 1), hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1)
-	return newEnd(m, out, in), nil
+	e := newEnd(m, out, in)
+	e.sent, e.told = newIndex(m.Bytes(), 0), newIndex(m.Bytes(), 1)
+	return e, nil
 }
 
 // OpenEnd returns the program's end, in memory whose descriptor the fabric has passed. The
@@ -43,13 +48,15 @@ func OpenEnd(fd int) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := m.Bytes()
+	b := m.Bytes()[indexesLen:]
 	in, err := hostmem.OpenArea(b[:areaSize], Levels, 1)
 	if err != nil {
 		_ = m.Close()
 		return nil, err
 	}
-	return newEnd(m, hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1), in), nil
+	e := newEnd(m, hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1), in)
+	e.sent, e.told = newIndex(m.Bytes(), 1), newIndex(m.Bytes(), 0)
+	return e, nil
 }
 
 func newEnd(m *hostmem.Memory, out, in *hostmem.Area) *End {
@@ -86,7 +93,32 @@ func (e *End) Room(sl uint8, messages, n int) bool {
 func (e *End) Put(sl uint8, size int, pieces [][]byte, n int) bool {
 	beforePut()
 	binary.LittleEndian.PutUint16(e.header[:], uint16(size))
-	return e.out[sl%Levels].Copy(&hostmem.Head{Kind: hostmem.Packet}, e.header[:], pieces, n)
+	if !e.out[sl%Levels].Copy(&hostmem.Head{Kind: hostmem.Packet}, e.header[:], pieces, n) {
+		return false
+	}
+	e.sent.add(sl % Levels)
+	return true
+}
+
+// Follows reports whether a packet may be behind another one in a batch: it is not longer, has the
+// length that it says, and their headers differ in nothing but lengths.
+func Follows(packet, next []byte) bool {
+	var p, n ib.LRH
+	if len(next) > len(packet) || !p.Parse(packet) || !n.Parse(next) || 4*int(n.Words) != len(next) {
+		return false
+	}
+	if p.Words = n.Words; p != n {
+		return false
+	}
+	if n.Next != ib.GlobalGRH {
+		return true
+	}
+	var pg, ng ib.GRH
+	if len(next) < n.HeaderLen() || !pg.Parse(packet[ib.LRHLen:]) || !ng.Parse(next[ib.LRHLen:]) {
+		return false
+	}
+	pg.PayLen = ng.PayLen
+	return pg == ng && int(ng.PayLen) == len(next)-n.HeaderLen()
 }
 
 // PutOne publishes one packet and reports whether there was room.
@@ -97,9 +129,9 @@ func (e *End) PutOne(sl uint8, packet []byte) bool {
 	return ok
 }
 
-// Sleeps reports whether the other end sleeps and is to be woken for what was published on
-// a service level since the last call.
-func (e *End) Sleeps(sl uint8) bool { return e.out[sl%Levels].Armed() }
+// Sleeps reports whether the other end sleeps and is to be woken for what was published on a
+// service level.
+func (e *End) Sleeps(sl uint8) bool { return e.sent.takeArmed(sl % Levels) }
 
 // A Batch is packets that an End has received.
 type Batch struct {
@@ -109,11 +141,25 @@ type Batch struct {
 	message hostmem.Received
 }
 
+// Waiting returns the service levels with messages.
+func (e *End) Waiting() (levels uint16) { return e.told.waiting() }
+
+// NextLevel returns the first service level of a set that is not empty, from one on.
+func NextLevel(levels uint16, from uint8) uint8 {
+	turned := bits.RotateLeft16(levels, -int(from))
+	return (from + uint8(bits.TrailingZeros16(turned))) % Levels
+}
+
 // Next reads the next message of a service level and reports whether there is one. Release
 // frees it. A fault says that the other side has broken the rules.
 func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
+	published := e.told.published[sl].Load()
+	if published == e.told.taken[sl] {
+		return false, reason.Detail{}
+	}
 	ok, fault = e.in[sl].Next(&b.message)
 	if !ok {
+		e.told.taken[sl] = published // as the sender should have said
 		return false, fault
 	}
 	afterNext()
@@ -131,23 +177,14 @@ func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 
 // Release frees the message that Next has read, and reports whether the other end waits for
 // room and is to be woken.
-func (e *End) Release(sl uint8) (ring bool) { return e.in[sl].Release() }
+func (e *End) Release(sl uint8) (ring bool) {
+	e.told.taken[sl]++
+	return e.in[sl].Release()
+}
 
 // Arm asks the other end to ring the bell for the next message of each service level, except
 // those of a mask. It reports false if there is a message already.
-func (e *End) Arm(except uint16) (empty bool) {
-	for i, r := range e.in {
-		if except&(1<<i) == 0 && !r.Arm() {
-			e.Disarm()
-			return false
-		}
-	}
-	return true
-}
+func (e *End) Arm(except uint16) (empty bool) { return e.told.arm(^except) }
 
 // Disarm ends Arm.
-func (e *End) Disarm() {
-	for _, r := range e.in {
-		r.Disarm()
-	}
-}
+func (e *End) Disarm() { e.told.disarm() }

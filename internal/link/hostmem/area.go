@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"softrdma/internal/link/lines"
 	"softrdma/internal/reason"
 )
 
@@ -103,8 +104,11 @@ type Area struct {
 func AreaSize(from, to int) int { return ringsAt + from*to*ringSize }
 
 // NewArea returns the sender's view of an area. mem is AreaSize bytes, zero and aligned to
-// 8 bytes.
+// a line.
 func NewArea(mem []byte, from, to int) *Area {
+	if uintptr(unsafe.Pointer(&mem[0]))%lines.Size != 0 {
+		panic("hostmem: area between lines")
+	}
 	a := &Area{mem: mem[:AreaSize(from, to)], from: from, to: to}
 	for i, v := range geometry(from, to) {
 		atomic.StoreUint64(word(mem, 8*i), v)

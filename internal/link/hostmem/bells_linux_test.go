@@ -35,6 +35,9 @@ func newBell(t *testing.T, b *Bells, owner any, other bool) (*Bell, *Ringer) {
 func readable(t *testing.T, b *Bells) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.FD()), Events: unix.POLLIN}}, 0)
+	for err == unix.EINTR { // by a signal of Go's scheduler
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(b.FD()), Events: unix.POLLIN}}, 0)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,9 @@ type model struct {
 	r     *Receiver
 	queue []sent
 	seed  uint64
+
+	batch  int // messages since the last End
+	before int // messages in queue before them
 }
 
 func TestRingIsAQueue(t *testing.T) {
@@ -91,7 +94,8 @@ func (m *model) send() {
 	} else if b := m.s.Slot(len(msg.header) + n); b != nil && m.rng.IntN(2) == 0 {
 		msg.payload, ok = pattern(m.seed, n), true
 		copy(b[copy(b, msg.header):], msg.payload)
-		m.s.Publish(&msg.head, len(msg.header), n)
+		m.s.Append(&msg.head, len(msg.header), n)
+		m.appended()
 	} else {
 		msg.payload = pattern(m.seed, n)
 		ok = m.s.Copy(&msg.head, msg.header, split(msg.payload, m.rng.IntN(4)+1), n)
@@ -111,18 +115,46 @@ func (m *model) send() {
 	}
 }
 
+// appended counts a message that the next End publishes.
+func (m *model) appended() {
+	if m.batch == 0 {
+		m.before = len(m.queue)
+	}
+	if m.batch++; m.batch == maxBatch {
+		m.batch = 0
+	}
+}
+
+// end ends a batch.
+func (m *model) end() {
+	m.s.End()
+	m.batch = 0
+}
+
+// visible returns how many messages the receiver sees.
+func (m *model) visible() int {
+	if m.batch > 0 {
+		return m.before
+	}
+	return len(m.queue)
+}
+
 // take compares the next message with the model's.
 func (m *model) take() {
+	if m.rng.IntN(20) == 0 {
+		m.end()
+	}
 	var got Received
 	ok, fault := m.r.Next(&got)
-	if fault.Reason != reason.None || ok != (len(m.queue) > 0) {
-		m.Fatalf("message: %v, fault %v, with %d messages under way", ok, fault, len(m.queue))
+	if fault.Reason != reason.None || ok != (m.visible() > 0) {
+		m.Fatalf("message: %v, fault %v, with %d messages under way, %d of them visible", ok, fault, len(m.queue), m.visible())
 	}
 	if !ok {
 		return
 	}
 	want := m.queue[0]
 	m.queue = m.queue[1:]
+	m.before--
 	if got.Head != want.head || got.Refers != want.refers || got.Ref != want.ref || got.Len != len(want.payload) || !bytes.Equal(got.Header, want.header) {
 		m.Errorf("found %+v, expected %+v", got, want)
 	}
@@ -200,7 +232,13 @@ func TestSleepersAreWoken(t *testing.T) {
 				if n > 0 {
 					payload[n-1] = byte(i)
 				}
-				if i == messages || !s.Copy(&Head{Port: uint16(i)}, nil, [][]byte{payload}, n) {
+				if i == messages {
+					break
+				}
+				if b := s.Slot(n); b != nil && rng.IntN(8) > 0 {
+					copy(b, payload)
+					s.Append(&Head{Port: uint16(i)}, 0, n)
+				} else if !s.Copy(&Head{Port: uint16(i)}, nil, [][]byte{payload}, n) {
 					break
 				}
 				i++

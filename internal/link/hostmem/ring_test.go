@@ -194,6 +194,44 @@ func TestFullRingRefusesUntilReleased(t *testing.T) {
 	}
 }
 
+// The receiver must not see the first of several messages before all are complete.
+func TestMessagesOfABatchAppearTogether(t *testing.T) {
+	for _, end := range []func(*Sender){(*Sender).End, func(s *Sender) { s.Armed() }} {
+		for _, n := range []int{1, 2, maxBatch - 1} {
+			s, r := newRing(t)
+			for i := range n {
+				m := pattern(uint64(i), slotSize-nearAt-i)
+				copy(s.Slot(len(m)), m)
+				s.Append(&Head{Port: uint16(i)}, 40, len(m)-40)
+			}
+			if none(t, r); s.Sent() != uint64(n) {
+				t.Errorf("sent %d messages, expected %d", s.Sent(), n)
+			}
+			end(s)
+			for i := range n {
+				want, got := pattern(uint64(i), slotSize-nearAt-i), take(t, r)
+				if got.Port != uint16(i) || !bytes.Equal(got.Header, want[:40]) || !bytes.Equal(got.Payload, want[40:]) {
+					t.Errorf("message %d of %d: found %+v", i, n, got)
+				}
+				r.Release()
+			}
+			none(t, r)
+		}
+	}
+}
+
+func TestLongBatchIsPublishedInParts(t *testing.T) {
+	s, r := newRing(t)
+	for range maxBatch {
+		s.Slot(1)[0] = 1
+		s.Append(&Head{}, 1, 0)
+	}
+	for range maxBatch {
+		take(t, r)
+		r.Release()
+	}
+}
+
 func TestReferencesFillSlotsOnly(t *testing.T) {
 	s, r := newRing(t)
 	for s.Refer(&Head{}, nil, Ref{}, ReferMax) {

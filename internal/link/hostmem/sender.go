@@ -25,6 +25,7 @@ type Sender struct {
 	refs    uint64 // 1 + number of the last message with a Ref
 	stuck   uint64 // value of copying that Revoke waits for no longer
 	place   places
+	batch   batch
 	barrier atomic.Uint64 // see Armed
 
 	revoking  sync.Mutex
@@ -86,22 +87,6 @@ func (s *Sender) Refer(h *Head, header []byte, r Ref, n int) bool {
 	return true
 }
 
-// Slot returns n bytes in the slot of the next message, for its headers and directly behind them a
-// short payload. The caller writes all of them and calls Publish. Slot returns nil if n bytes do
-// not fit a slot, or if there is no slot.
-func (s *Sender) Slot(n int) []byte {
-	if nearAt+n > slotSize || s.sent-s.taken == slots && !s.refresh() {
-		return nil
-	}
-	return s.next()[nearAt : nearAt+n : nearAt+n]
-}
-
-// Publish publishes the message that was written to Slot, with so many bytes of headers and of
-// payload.
-func (s *Sender) Publish(h *Head, header, payload int) {
-	s.publish(s.next(), h.first(inSlot, header), h.second(payload))
-}
-
 // next returns the slot of the next message.
 func (s *Sender) next() []byte {
 	at := int(s.sent%slots) * slotSize
@@ -112,6 +97,11 @@ func (s *Sender) next() []byte {
 func (s *Sender) publish(slot []byte, first, second uint64) {
 	*word(slot, 8) = second
 	storeRelease(word(slot, 0), first|uint64(stampOf(s.sent)))
+	s.count()
+}
+
+// count counts the message that was written to the next slot.
+func (s *Sender) count() {
 	s.place.ends[s.sent%slots] = s.place.next
 	s.sent++
 }

@@ -10,7 +10,8 @@ package hostmem
 // sender stores that stamp, then loads armed. The load that comes last sees the other
 // side's store: either Arm finds the message, or Armed finds the word. The stamp is the one
 // word that storeRelease stores, which is no full barrier. Armed makes up for that by an
-// atomic operation on a word of its own, once for all messages since the last call.
+// atomic operation on a word of its own, once for all messages since the last call. Before that
+// it ends a batch, whose first stamp is not stored yet.
 //
 // Armed is called once after several messages, must ring once for them, and cannot clear a
 // word that belongs to the receiver. So the word holds the number of the message that ends
@@ -32,6 +33,7 @@ package hostmem
 // the last call: its bell must be rung. Every publication is followed by a call, at once or
 // after more publications.
 func (s *Sender) Armed() bool {
+	s.End()
 	s.barrier.Add(1)
 	at := s.armed.Load()
 	ring := at > s.checked && at <= s.sent

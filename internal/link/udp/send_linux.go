@@ -30,6 +30,7 @@ type sender struct {
 	bounce   []byte
 	trailer  [trailerLen]byte
 	handed   []byte
+	splicer  splicer
 }
 
 // A segmentControl is the control message UDP_SEGMENT, aligned as cmsghdr.
@@ -90,6 +91,15 @@ func (l *Link) send(tx *link.Tx) error {
 		}
 	}
 	pieces := tx.Pieces
+	if l.splices(f, tx) && l.splice(f, tx, pieces) {
+		if f.Counts {
+			f.First++
+		}
+		return nil
+	}
+	if f.end.segment != 0 && min(tx.Size, tx.Bytes) > f.end.segment && !f.end.setSegment(0) {
+		return f.sendError(tx, unix.EINVAL, false)
+	}
 	if len(pieces) > maxPieces {
 		pieces = l.out.join(pieces)
 	}

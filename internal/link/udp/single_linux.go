@@ -25,6 +25,12 @@ const (
 	// single-packet mode. A longer burst is faster to receive coalesced.
 	singleBurst = 4
 
+	// pairWeight is what a burst counts, against packets that come alone, and pairLimit the
+	// sum that ends single-packet mode. An answer that always leaves in one batch with an
+	// acknowledge is to arrive with it: one poll then finds both.
+	pairWeight = 6
+	pairLimit  = 18
+
 	// singleSize is the longest packet of single-packet mode. For larger packets the cost
 	// of the system call does not matter.
 	singleSize = 2048
@@ -41,6 +47,7 @@ type singleMode struct {
 	on    bool // the kernel coalesces nothing
 	run   int  // single packets received in a row
 	burst int  // packets received since the socket was empty
+	pairs int  // bursts, weighed against packets that came alone
 }
 
 // receive reads the next batch. For single packets it takes a faster path.
@@ -94,6 +101,15 @@ func (m *singleMode) count(ok bool, rx *link.Rx) {
 	most := 1
 	if m.on {
 		most = singleBurst
+		switch m.burst {
+		case 1:
+			m.pairs = max(m.pairs-1, 0)
+		case 2:
+			m.pairs += pairWeight
+		}
+		if m.pairs >= pairLimit {
+			most = 1
+		}
 	}
 	if m.burst > most || len(rx.Data) > min(rx.Size, singleSize) || rx.TOS&congested == congested {
 		m.run = 0

@@ -158,6 +158,31 @@ func TestBurstEndsSinglePacketMode(t *testing.T) {
 	}
 }
 
+// Packets that come in pairs are received as pairs. A ping-pong in which the acknowledge comes
+// with one message of many stays in single-packet mode.
+func TestPairsEndSinglePacketMode(t *testing.T) {
+	short := link.Rx{Data: pattern(64), Size: 64}
+	for _, c := range []struct {
+		alone int // packets before each pair
+		ends  bool
+	}{{0, true}, {1, true}, {6, false}, {13, false}} {
+		l := singleMode{on: true, run: singleAfter}
+		rounds := 0
+		for ; rounds < 1000 && l.run > 0; rounds++ {
+			for range c.alone {
+				l.count(true, &short)
+				l.count(false, &short)
+			}
+			l.count(true, &short)
+			l.count(true, &short)
+			l.count(false, &short)
+		}
+		if ended := l.run == 0; ended != c.ends || ended && rounds > 5 {
+			t.Errorf("%d packets alone before each pair: ended %v in %d rounds, expected %v", c.alone, ended, rounds, c.ends)
+		}
+	}
+}
+
 // Once a path marks packets, the mark of each one is received.
 func TestMarksEndSinglePacketMode(t *testing.T) {
 	r := newSingleRig(t, "127.0.0.1")

@@ -52,12 +52,17 @@ type endpoint struct {
 	counts    bool // identifications count up from first, see frame.Numbering
 	first     uint16
 	tos, hops int // -1 before the first
+	segment   int // of datagrams without a control message, see setSegment; 0 for none
+	stage     stage
 }
 
 // noEndpoint has no socket, and the header fields of a new one.
 var noEndpoint = endpoint{fd: -1, tos: -1, hops: -1}
 
-func (e *endpoint) close() { _ = unix.Close(e.fd) }
+func (e *endpoint) close() {
+	_ = unix.Close(e.fd)
+	e.stage.free()
+}
 
 // Open opens the link of one local address; port 0 takes any. The address must
 // be a single one of this host, and no other link may be open on it.
@@ -139,6 +144,7 @@ func (l *Link) bindReceiving(shared bool) (err error) {
 // free closes everything. It runs when no call is inside the link any more.
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
+	l.out.splicer.close()
 	l.group.free()
 	l.sleeper.Free()
 	for _, fd := range []int{l.rx.fd, l.keeper} {

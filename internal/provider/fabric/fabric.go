@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"time"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
@@ -32,6 +33,10 @@ type Device struct {
 	unwatch func()
 }
 
+// mostSpin is how long the adapter's goroutine looks for packets before it sleeps, at most. The
+// fabric's process has to run before packets come, and may need the processor.
+const mostSpin = 5 * time.Microsecond
+
 // Open attaches to a port, and makes an adapter of c with the port's network, tables and
 // GUID. The address is as for attach.Open.
 func Open(ctx context.Context, address string, c adapter.Config) (*Device, error) {
@@ -42,7 +47,7 @@ func Open(ctx context.Context, address string, c adapter.Config) (*Device, error
 	info := port.Info()
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
-	c.GUID = info.NodeInfo.NodeGUID
+	c.GUID, c.Spin = info.NodeInfo.NodeGUID, min(c.Spin, mostSpin)
 	c.Violated = func(v *machine.Violation) {
 		port.Violated(&attach.Violation{QKey: v.QKey, Key: v.Key, SLID: v.SLID, DLID: v.DLID, SL: v.LRH.SL, SourceQPN: v.SourceQPN,
 			DestinationQPN: v.QPN, Global: v.LRH.Global, Source: v.Source, Destination: v.Target})

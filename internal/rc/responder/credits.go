@@ -9,13 +9,14 @@ import (
 
 // A responder that reported no credits sends an
 // unsolicited acknowledge when receives have been posted (IBTA 9.7.7.2.5). It is not
-// notified of posted receives, so it polls, less often the longer there are none.
+// notified of posted receives, so it polls, less often the longer there are none: the
+// peer may use WRITEs only.
 //
 // announcement is the state of that.
 type announcement struct {
 	exhausted bool          // the peer was just told that no receive is posted
 	at        time.Duration // when to look for receives posted since
-	wait      time.Duration
+	wait      time.Duration // before that; 0 once there were some
 }
 
 const (
@@ -35,16 +36,21 @@ func (r *Responder) creditCount() ib.Syndrome {
 	if r.taken {
 		n++ // the requester counts the message that has it
 	}
-	r.posted.exhausted = n == 0
+	if r.posted.exhausted = n == 0; n > 0 {
+		r.posted.at, r.posted.wait = machine.Never, 0
+	}
 	return ib.Credits(n)
 }
 
 // Sent follows each packet that left. After an acknowledge without credits it starts to
 // look for receives.
 func (r *Responder) Sent(now time.Duration) {
-	if r.posted.exhausted {
-		r.posted = announcement{at: now + firstPoll, wait: firstPoll}
+	a := &r.posted
+	if a.exhausted && a.at == machine.Never {
+		a.wait = max(a.wait, firstPoll)
+		a.at = now + a.wait
 	}
+	a.exhausted = false
 }
 
 // Deadline is when to look for receives that were posted.
@@ -60,7 +66,7 @@ func (r *Responder) Expire(now time.Duration) {
 	switch {
 	case !r.c.Selective() || r.p.RQ == nil:
 	case r.p.RQ.Len() > 0:
-		r.sack.due = true
+		r.sack.due, a.wait = true, 0
 	case a.wait < lastPoll:
 		a.wait *= 2
 		a.at = now + a.wait

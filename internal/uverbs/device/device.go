@@ -141,8 +141,9 @@ func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }
 
-// Path returns the path to an address. On RoCE v2 it ends at a UDP port, 0 for RoCE's.
-// Programs know no ports: the device's own address is the device itself, whatever port it has.
+// Path returns the path to an address. On RoCE v2 it ends at a UDP port, 0 for the device's
+// own: programs know no ports, and a device that is not at RoCE's port can be answered only
+// by devices that send to its port.
 func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	switch {
 	case d.Adapter.IWARP():
@@ -163,10 +164,7 @@ func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
 		a = a.WithZone(local.Zone())
 	}
-	if port == 0 && a == local {
-		port = d.Verbs.Addr().Port()
-	}
-	p.Dst = netip.AddrPortFrom(a, cmp.Or(port, verbs.Port))
+	p.Dst = netip.AddrPortFrom(a, cmp.Or(port, d.Verbs.Addr().Port()))
 	p.FlowLabel &= 0xfffff
 	return p, nil
 }

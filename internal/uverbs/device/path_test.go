@@ -33,14 +33,14 @@ func TestPath(t *testing.T) {
 		port uint16
 		want qp.Path
 	}{
-		{"peer without a port", at("10.0.0.1", nil), 0, qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4791")}},
+		{"peer without a port", at("10.0.0.1", nil), 0, qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793")}},
 		{"peer with a port", at("10.0.0.1", nil), 4799, qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4799")}},
 		{"the device itself", at("127.14.10.1", nil), 0, qp.Path{Dst: netip.MustParseAddrPort("127.14.10.1:4793")}},
 		{
 			"service level", at("10.0.0.1", func(h *uapi.AHAttr) {
 				h.SL, h.GRH.TrafficClass, h.GRH.HopLimit, h.GRH.FlowLabel = 5, 0xb8, 3, 0xfff00001
 			}), 0,
-			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4791"), ServiceLevel: 5, TrafficClass: 0xb8, HopLimit: 3, FlowLabel: 1},
+			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), ServiceLevel: 5, TrafficClass: 0xb8, HopLimit: 3, FlowLabel: 1},
 		},
 	} {
 		if got, err := d.Path(c.h, c.port); got != c.want || err != nil {

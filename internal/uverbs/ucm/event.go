@@ -117,6 +117,9 @@ func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte,
 	if err != nil {
 		return err
 	}
+	if err := m.setPeerPort(x.id); err != nil {
+		return err
+	}
 	g := &membership{addr: a.Addr(), uid: uid}
 	m.all.mu.Lock()
 	for m.all.ids[m.all.next] != nil || m.member(m.all.next) != nil {

@@ -322,7 +322,21 @@ func (m *channel) resolveRoute(c *command) error {
 	if err != nil {
 		return err
 	}
+	if err := m.setPeerPort(x.id); err != nil {
+		return err
+	}
 	return x.id.ResolveRoute()
+}
+
+// setPeerPort gives the peers of an id the UDP port of its device: programs know no ports (see
+// device.Device.Path). Those of this module name the port.
+func (m *channel) setPeerPort(id *cma.ID) error {
+	switch p := id.DeviceAddr().Port(); {
+	case m.own, p == 0, p == cmid.RoCEv1Port, p == cmid.InfiniBandPort:
+		return nil
+	default:
+		return id.SetUDPPorts(0, p)
+	}
 }
 
 func (m *channel) listen(c *command) error {

@@ -59,6 +59,10 @@ On the loopback and with --paths host it also compares unmodified programs whose
 devices are in their own processes (softrdma exec --engine program) with softrdma
 perf and with TCP: perftest, ucx_perftest and Open MPI (--figures programs).
 
+On the loopback it also compares two programs on an InfiniBand fabric in software
+(softrdma fabric up), with two switches between them, with two programs on UDP
+(--paths loopback --figures fabric:).
+
 With --paths guest it compares softrdma in a virtual machine with Linux's Soft
 RoCE, measured by perftest. It also compares perftest under "softrdma exec" with
 Soft RoCE, and with ucx_perftest over TCP and over shared memory (--figures exec).
@@ -82,6 +86,7 @@ const example = `  softrdma bench
   softrdma bench --figures "queue pair"
   softrdma bench --figures programs
   softrdma bench --figures msg:
+  softrdma bench --paths loopback --figures fabric:
   sudo go run -tags interop ./cmd/softrdma bench --paths guest
   sudo go run -tags interop ./cmd/softrdma bench --paths guest --figures exec
   sudo softrdma bench --loss --rounds 3 --html loss.html
@@ -185,7 +190,8 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 			bench.RawMemory{Path: self}, bench.RDMANet{Path: self}, bench.Messages{Path: self},
 			bench.Calls{Library: bench.CallsName, Path: self}, bench.Calls{Library: bench.NetRPCName, Path: self},
 			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
-			bench.Program{Path: self}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.MPI{Host: true}, bench.Collective{Path: self}, bench.Presence{Path: self},
+			bench.Program{Path: self}, bench.Program{Path: self, Memory: true}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.MPI{Host: true}, bench.Collective{Path: self}, bench.Presence{Path: self},
+			bench.Fabric{Path: self}, bench.Fabric{Path: self, Trunk: true},
 		},
 	}
 	if len(run.Figures) == 0 {

@@ -18,14 +18,14 @@ import (
 	"softrdma/verbs"
 )
 
-// The tags of a loop. A data message of one byte is the last of a stream.
-const (
-	tagAddress = iota // of the client's worker
-	tagData
-)
+// tagData is the tag of a loop's messages. A message of one byte is the last of a stream.
+const tagData = 1
 
-// activeData is the ID of active messages.
-const activeData = 1
+// IDs of active messages. The server answers on the connection of the client's hello.
+const (
+	activeHello = iota
+	activeData
+)
 
 // newMessagesCommand returns the hidden command that bench starts as one end of a loop over
 // package msg.
@@ -104,17 +104,17 @@ func (m *messages) buffer() ([]byte, error) {
 func (m *messages) window() int { return max(4, min(64, 8<<20/m.c.Bytes)) }
 
 func (m *messages) serve() error {
-	buf := make([]byte, 1024)
-	n, err := m.await(m.w.Receive(buf, tagAddress, msg.All))
-	if err == nil {
-		m.to, err = m.w.Connect(m.ctx, buf[:n])
+	m.w.Handle(activeHello, func(a *msg.Active) { m.to = a.From })
+	m.w.Handle(activeData, func(a *msg.Active) { a.From.SendActive(activeData, nil, a.Data).Release() })
+	for m.to == nil && m.ctx.Err() == nil {
+		m.w.Progress()
 	}
-	if err != nil {
-		return err
-	}
-	if m.c.Kind == loop.Ping {
+	var err error
+	switch {
+	case m.c.Active: // the handler answers while there is progress
+	case m.c.Kind == loop.Ping:
 		err = m.echo()
-	} else {
+	default:
 		err = m.sink()
 	}
 	for err == nil && m.ctx.Err() == nil { // for the client's last requests
@@ -127,10 +127,6 @@ func (m *messages) serve() error {
 }
 
 func (m *messages) echo() error {
-	if m.c.Active {
-		m.w.Handle(activeData, func(a *msg.Active) { a.From.SendActive(activeData, nil, a.Data).Release() })
-		return nil // the handler answers while serve makes progress
-	}
 	buf := make([]byte, m.c.Bytes)
 	for {
 		if _, err := m.await(m.w.Receive(buf, tagData, msg.All)); err != nil {
@@ -168,7 +164,7 @@ func (m *messages) ask() (r loop.Result, err error) {
 	if m.to, err = m.w.Connect(m.ctx, peer); err != nil {
 		return r, err
 	}
-	if _, err = m.await(m.to.SendSync(tagAddress, m.w.Address())); err != nil {
+	if _, err = m.await(m.to.SendActive(activeHello, nil, nil)); err != nil {
 		return r, err
 	}
 	d := time.Duration(m.c.Seconds * float64(time.Second))

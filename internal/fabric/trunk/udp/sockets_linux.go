@@ -16,6 +16,8 @@ const bufferSize = 4 << 20
 type Sockets struct {
 	epoll int
 	fds   []int
+	in    []inbox // by peer
+	out   outbox
 }
 
 // Open opens sockets from a local address to peers, which have different addresses. An
@@ -95,6 +97,8 @@ func (s *Sockets) open(local, peer netip.AddrPort) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) // without it, packets come one by one
+	s.in = append(s.in, inbox{})
 	err = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 	return os.NewSyscallError("epoll_ctl", err)
 }
@@ -108,17 +112,6 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 
 // FD returns the descriptor that is readable while a packet or an error waits.
 func (s *Sockets) FD() int { return s.epoll }
-
-// Receive reads a packet from a peer into b, and reports whether there was one. It does not
-// wait. An error, such as that nobody listens at the peer, counts as no packet.
-func (s *Sockets) Receive(peer int, b []byte) (n int, ok bool) {
-	n, err := unix.Read(s.fds[peer], b)
-	return n, err == nil
-}
-
-// Send sends a packet to a peer. It loses packets for which there is no room, as the network
-// does.
-func (s *Sockets) Send(peer int, b []byte) { _, _ = unix.Write(s.fds[peer], b) }
 
 // Close closes the sockets.
 func (s *Sockets) Close() {

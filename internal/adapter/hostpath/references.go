@@ -1,0 +1,74 @@
+package hostpath
+
+import (
+	"slices"
+
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/memory"
+)
+
+// A reference says which memory a message that was published refers to.
+type reference struct {
+	message  uint64 // messages published up to this one
+	from, to uint64 // addresses
+}
+
+// references are those of one Sender that the peer may not have used yet, oldest first.
+type references []reference
+
+// add records the reference of the newest message to a payload. It removes those that the peer has
+// used when there is no room, unless they are few.
+func (r *references) add(s *hostmem.Sender, payload []byte) {
+	if n := len(*r); n == cap(*r) {
+		if used := r.used(s.Consumed()); used > n/2 {
+			*r = slices.Delete(*r, 0, used)
+		}
+	}
+	at := memory.Addr(payload)
+	*r = append(*r, reference{s.Sent(), at, at + uint64(len(payload))})
+}
+
+// used returns how many of the references are in the first messages.
+func (r references) used(consumed uint64) int {
+	n, _ := slices.BinarySearchFunc(r, consumed+1, func(x reference, m uint64) int {
+		if x.message < m {
+			return -1
+		}
+		return 1
+	})
+	return n
+}
+
+// last returns how many messages were published up to the last one that refers to some memory and
+// that is not among the first messages. It returns 0 if there is none.
+func (r references) last(consumed uint64, mem []byte) uint64 {
+	from := memory.Addr(mem)
+	to := from + uint64(len(mem))
+	for _, x := range slices.Backward(r[r.used(consumed):]) {
+		if x.from < to && from < x.to {
+			return x.message
+		}
+	}
+	return 0
+}
+
+// RevokeRegion revokes the references to the memory of a region that any peer has not used yet. The
+// others stay: programs that take regions away while they send do not wait for their own messages.
+func (l *Lane) RevokeRegion(r *memory.Region) {
+	mem := r.Bytes(r.Base, int(r.Len()))
+	for _, p := range l.paths {
+		for _, s := range p.senders {
+			s.revokeMemory(mem)
+		}
+	}
+}
+
+// revokeMemory is Revoke for references to some memory.
+func (s *Sender) revokeMemory(mem []byte) {
+	if len(mem) == 0 || !s.Referring() {
+		return
+	}
+	if n := s.references.last(s.Consumed(), mem); n > 0 && !s.use(n) {
+		s.revoke()
+	}
+}

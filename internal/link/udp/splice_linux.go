@@ -1,0 +1,220 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+	"softrdma/internal/link/lines"
+	"softrdma/internal/memory"
+)
+
+// # Batches to a peer on this host
+//
+// sendmsg copies a batch into pages of the kernel that the receiver's processor has read last. If
+// the two processors share no cache, each line of them has to be fetched from there, and the copy
+// takes most of the sender's time. So long batches of a stream to a loopback address are copied to
+// memory of the flow instead, by streaming stores, and the socket takes its pages by splice.
+//
+// The kernel does not say when it needs the pages no more. They hold the bytes until the peer has
+// received them, at the latest until its socket's buffer has turned over. A stage is larger than
+// that buffer, if the peer's is not larger than this end's own, and than the windows of what may
+// wait elsewhere on the way (link.Tx.Windowed). Otherwise packets may change while they wait: the
+// peer finds that their ICRC is wrong, and they are sent again. A stage has data
+// for one peer only, which therefore sees no other peer's, whatever it does.
+
+const (
+	// spliceFrom is the shortest batch that is spliced, and spliceAfter the number of bytes in
+	// such batches after which a flow begins. A stage is memory, and making it takes time.
+	spliceFrom  = 32 << 10
+	spliceAfter = 16 << 20
+
+	// stageSlot is the room that a batch needs: the pages that one splice takes. It begins a page,
+	// so up to a page is lost with each batch.
+	stageSlot = 64 << 10
+	pageSize  = 4 << 10
+
+	// maxStages is the number of stages of a link, of 10 MiB each by default. Other flows send as
+	// to other hosts.
+	maxStages = 8
+
+	// spliceFailures is the number of failures after which a link splices no more.
+	spliceFailures = 4
+)
+
+// A stage is the memory of a flow that its batches lie in.
+type stage struct {
+	mem    []byte
+	at     int
+	before int // bytes that were sent without it
+	failed bool
+}
+
+// free gives the memory up. Pages that wait in sockets stay as they are.
+func (g *stage) free() {
+	if g.mem != nil {
+		_ = unix.Munmap(g.mem)
+	}
+	*g = stage{}
+}
+
+// A splicer takes batches from stages to sockets.
+type splicer struct {
+	pipe     [2]int // of 16 pages, empty between two batches
+	open     bool
+	failures int
+}
+
+// canSplice reports whether splice hands a datagram's pages to a socket at once, as it does since
+// Linux 6.5.
+var canSplice = func() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	major, rest, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), ".")
+	minor := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	a, _ := strconv.Atoi(major)
+	b, _ := strconv.Atoi(minor)
+	return a > 6 || a == 6 && b >= 5
+}()
+
+// splices reports whether a batch is to be spliced.
+func (l *Link) splices(f *flow, tx *link.Tx) bool {
+	g := &f.end.stage
+	if !tx.Windowed || tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
+		!canSplice || g.failed || l.out.splicer.failures >= spliceFailures || !f.end.connected || !f.Dst.Addr().IsLoopback() {
+		return false
+	}
+	if g.mem != nil {
+		return true
+	}
+	if g.before += tx.Bytes; g.before < spliceAfter {
+		return false
+	}
+	g.mem = l.newStage()
+	g.failed = g.mem == nil
+	return !g.failed
+}
+
+// newStage returns memory for a stage, nil if there are enough. It is in huge pages if the system
+// has some: splice looks each page up, and a huge one takes less.
+func (l *Link) newStage() []byte {
+	n := 0
+	l.flows.each(func(e *endpoint) {
+		if e.stage.mem != nil {
+			n++
+		}
+	})
+	if n >= maxStages {
+		return nil
+	}
+	size := 2 * l.cfg.ReceiveBuffer // the kernel grants twice what is asked for
+	size += size / (spliceFrom / pageSize)
+	mem, err := unix.Mmap(-1, 0, (size/stageSlot+16)*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil
+	}
+	_, _ = unix.Madvise(mem, unix.MADV_DONTFORK), unix.Madvise(mem, unix.MADV_HUGEPAGE)
+	return mem
+}
+
+// splice sends a batch from the flow's stage, as one datagram that the system segments. It
+// reports false if nothing was sent.
+func (l *Link) splice(f *flow, tx *link.Tx, pieces [][]byte) bool {
+	g, p := &f.end.stage, &l.out.splicer
+	slot := g.mem[g.at : g.at+stageSlot]
+	if !stageBatch(slot, pieces, tx.Bytes) || !f.end.setSegment(tx.Size) {
+		return false
+	}
+	if sent := p.splice(f.end.fd, slot[:tx.Bytes]); !sent {
+		p.failures++
+		return false
+	}
+	p.failures = 0
+	if g.at += (tx.Bytes + pageSize - 1) &^ (pageSize - 1); g.at+stageSlot > len(g.mem) {
+		g.at = 0
+	}
+	return true
+}
+
+// splice sends b, whose first byte begins a page, as one datagram. What did not leave the pipe is
+// lost with it.
+func (p *splicer) splice(fd int, b []byte) bool {
+	if !p.open {
+		if unix.Pipe2(p.pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK) != nil {
+			return false
+		}
+		p.open = true
+	}
+	v := unix.Iovec{Base: &b[0]}
+	v.SetLen(len(b))
+	n, _, _ := unix.RawSyscall6(unix.SYS_VMSPLICE, uintptr(p.pipe[1]), uintptr(unsafe.Pointer(&v)), 1, unix.SPLICE_F_NONBLOCK, 0, 0)
+	if n == uintptr(len(b)) {
+		n, _, _ = unix.RawSyscall6(unix.SYS_SPLICE, uintptr(p.pipe[0]), 0, uintptr(fd), 0, uintptr(len(b)), unix.SPLICE_F_NONBLOCK)
+	}
+	runtime.KeepAlive(b)
+	if n != uintptr(len(b)) {
+		p.close()
+		return false
+	}
+	return true
+}
+
+func (p *splicer) close() {
+	if p.open {
+		_, _ = unix.Close(p.pipe[0]), unix.Close(p.pipe[1])
+		p.open = false
+	}
+}
+
+// stageBatch copies n bytes in pieces to slot. It reports false if the pieces have another length,
+// or if their memory is not mapped any more.
+func stageBatch(slot []byte, pieces [][]byte, n int) (ok bool) {
+	for _, p := range pieces {
+		n -= len(p)
+	}
+	if n != 0 {
+		return false
+	}
+	ok = true
+	defer memory.Caught(memory.Guard(), &ok)
+	var line [lines.Size]byte
+	n = 0 // bytes in line
+	for _, p := range pieces {
+		if n > 0 {
+			k := copy(line[n:], p)
+			if n, p = n+k, p[k:]; n < lines.Size {
+				continue
+			}
+			lines.Copy(&slot[0], &line[0], 1)
+			slot = slot[lines.Size:]
+		}
+		if k := len(p) / lines.Size; k > 0 {
+			lines.Copy(&slot[0], &p[0], k)
+			slot, p = slot[k*lines.Size:], p[k*lines.Size:]
+		}
+		n = copy(line[:], p)
+	}
+	copy(slot, line[:n])
+	lines.Await()
+	return true
+}
+
+// setSegment makes the socket segment datagrams that do not say themselves how.
+func (e *endpoint) setSegment(n int) bool {
+	if e.segment == n {
+		return true
+	}
+	if unix.SetsockoptInt(e.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, n) != nil {
+		return false
+	}
+	e.segment = n
+	return true
+}
