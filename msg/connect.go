@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -15,19 +16,19 @@ import (
 // protocol at both workers. The error matches ErrAddress, ErrVersion or ErrStale if the address is
 // at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
 func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
-	a, err := parseAddress(to)
+	a, err := format.ParseAddress(to)
 	if err != nil {
 		return nil, err
 	}
-	pairs := w.pairs(&a)
+	pairs := format.Pairs(w.protocols(), &a)
 	switch {
 	case len(pairs) == 0:
 		return nil, fmt.Errorf("%w: %v here", ErrPath, w.dev.Protocol())
-	case len(w.rails) > 1 || len(a.rails) > 1:
+	case len(w.rails) > 1 || len(a.Rails) > 1:
 		return w.connectRails(ctx, &a, pairs)
 	}
-	request := greeting{hello: hello{a.worker, w.address.accepts}, how: toWorker}
-	c, err := w.dial(ctx, w.rail, a.rails[0].listener.String(), a.rails[0].udp, request, 0)
+	request := format.Greeting{Hello: format.Hello{Worker: a.Worker, Accepts: w.address.Accepts}, How: format.ToWorker}
+	c, err := w.dial(ctx, w.rail, a.Rails[0].Listener.String(), a.Rails[0].UDP, request, 0)
 	if err == nil {
 		err = c.met(c.takes)
 	}
@@ -36,7 +37,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 }
 
 // dial asks for a connection. After an error the caller releases what there is of it.
-func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request greeting, extra int) (*connection, error) {
+func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request format.Greeting, extra int) (*connection, error) {
 	ctx, leave, err := w.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, reque
 	}
 	c, err := w.newConnection(r, extra, func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(r.pd, cfg) })
 	if err == nil {
-		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.bytes()})
+		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.Bytes()})
 	}
 	if c.conn == nil {
 		_ = e.Close() // the first error counts
@@ -79,12 +80,12 @@ func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
 
 // greeted takes the reply to a request.
 func (c *connection) greeted() error {
-	g, err := parseGreeting(c.conn.PrivateData())
+	g, err := format.ParseGreeting(c.conn.PrivateData())
 	if err != nil {
 		return err
 	}
-	c.worker, c.private = g.worker, g.private
-	return c.meet(g.accepts)
+	c.worker, c.private = g.Worker, g.Private
+	return c.meet(g.Accepts)
 }
 
 // met makes a connection the only one to its peer.
@@ -112,19 +113,19 @@ func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), er
 }
 
 // refusal names the reason for which a worker rejected a connection.
-func refusal(err error, a *address, rail int) error {
+func refusal(err error, a *format.Address, rail int) error {
 	var rejected *rdmacm.RejectedError
 	if !errors.As(err, &rejected) {
 		return err
 	}
-	h, wrong := parseHello(rejected.PrivateData)
+	h, wrong := format.ParseHello(rejected.PrivateData)
 	switch {
 	case errors.Is(wrong, ErrVersion):
 		return fmt.Errorf("%w: %w", wrong, err)
 	case wrong != nil:
-		return fmt.Errorf("%w: no worker at %v: %w", ErrStale, a.rails[rail].listener, err)
-	case h.worker != a.worker:
-		return fmt.Errorf("%w: worker %#x at %v, expected %#x: %w", ErrStale, h.worker, a.rails[rail].listener, a.worker, err)
+		return fmt.Errorf("%w: no worker at %v: %w", ErrStale, a.Rails[rail].Listener, err)
+	case h.Worker != a.Worker:
+		return fmt.Errorf("%w: worker %#x at %v, expected %#x: %w", ErrStale, h.Worker, a.Rails[rail].Listener, a.Worker, err)
 	}
 	return err
 }
@@ -149,23 +150,23 @@ func (w *Worker) accept(on *rail) {
 }
 
 func (w *Worker) refuse(r *rdmacm.Request, from netip.AddrPort, err error) {
-	_ = r.Reject(w.address.hello.bytes()) // the peer's request fails without it, too
+	_ = r.Reject(w.address.Hello.Bytes()) // the peer's request fails without it, too
 	if w.config.Refused != nil && w.context.Err() == nil {
 		w.config.Refused(from, err)
 	}
 }
 
 func (w *Worker) answer(on *rail, r *rdmacm.Request) error {
-	g, err := parseGreeting(r.PrivateData())
+	g, err := format.ParseGreeting(r.PrivateData())
 	switch {
 	case err != nil:
 		return err
-	case g.how == toListener:
+	case g.How == format.ToListener:
 		return fmt.Errorf("%w: request for a listener, this is the address of a worker", ErrAddress)
-	case g.worker != w.address.worker:
-		return fmt.Errorf("%w: request for worker %#x, this is %#x", ErrStale, g.worker, w.address.worker)
+	case g.Worker != w.address.Worker:
+		return fmt.Errorf("%w: request for worker %#x, this is %#x", ErrStale, g.Worker, w.address.Worker)
 	}
-	if g.how == toGroup {
+	if g.How == format.ToGroup {
 		return w.admitRail(on, r, g)
 	}
 	_, err = w.admit(w.context, r, g, nil)
@@ -173,26 +174,26 @@ func (w *Worker) answer(on *rail, r *rdmacm.Request) error {
 }
 
 // admit accepts a connection on the worker's first device.
-func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g greeting, private []byte) (*Endpoint, error) {
+func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g format.Greeting, private []byte) (*Endpoint, error) {
 	c, err := w.accepted(ctx, w.rail, r, g, private, 0)
-	if c.private = g.private; g.how == toListener {
-		c.worker = g.worker
+	if c.private = g.Private; g.How == format.ToListener {
+		c.worker = g.Worker
 	}
 	if err == nil {
-		err = c.met(g.accepts)
+		err = c.met(g.Accepts)
 	}
 	return w.begin(c, err)
 }
 
 // accepted makes the connection of a request. After an error the caller releases what there is of it.
-func (w *Worker) accepted(ctx context.Context, on *rail, r *rdmacm.Request, g greeting, private []byte, extra int) (*connection, error) {
+func (w *Worker) accepted(ctx context.Context, on *rail, r *rdmacm.Request, g format.Greeting, private []byte, extra int) (*connection, error) {
 	c, err := w.newConnection(on, extra, func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(on.pd, cfg) })
 	if err == nil {
-		err = c.meet(g.accepts)
+		err = c.meet(g.Accepts)
 	}
 	if err == nil {
-		reply := greeting{hello: w.address.hello, private: private}
-		c.conn, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.bytes()})
+		reply := format.Greeting{Hello: w.address.Hello, Private: private}
+		c.conn, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.Bytes()})
 	}
 	return c, err
 }

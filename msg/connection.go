@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/slots"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
 const (
-	sendSlots = 64 // frames in flight
-	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
-	maxReads  = 16 // READs and WRITEs of messages in flight
+	sendSlots = slots.RingLen // frames in flight
+	spareRecv = 32            // receives beyond those for eager messages; a frame without one is sent again
+	maxReads  = 16            // READs and WRITEs of messages in flight
 
-	receiveBatch = 8  // receives that are posted at once; less than spareRecv
-	signalEvery  = 16 // frames of which one has a completion; less than sendSlots
+	receiveBatch = 8 // receives that are posted at once; less than spareRecv
 )
 
 // The kind of a work request, in the upper bits of its number. The connection and the slot follow.
@@ -51,9 +51,9 @@ type connection struct {
 	extra   int // bytes before each frame
 
 	endpoint Endpoint
-	out, in  slots
+	out, in  slots.Memory
 	vacant   []int // slots of out
-	sent     sentSlots
+	sent     slots.Ring
 	actives  []Active // by slot of in
 	arriving int      // the slot of the frame that the machine takes
 	taken    bool     // an active message keeps that slot
@@ -78,37 +78,6 @@ type connection struct {
 	frames  [sendSlots]verbs.SGE // of unposted, by slot
 	empty   []int                // slots of in without a receive
 	entries [receiveBatch]verbs.SGE
-}
-
-// Slots are registered memory for frames of one length.
-type slots struct {
-	memory *verbs.Memory
-	region *verbs.MR
-	size   int
-}
-
-func (r *rail) newSlots(n, size int) (s slots, err error) {
-	s.size = size
-	if s.memory, err = verbs.AllocMemory(n*size, verbs.AllocConfig{}); err != nil {
-		return s, err
-	}
-	s.region, err = r.pd.RegisterMemory(s.memory.Bytes(), verbs.LocalWrite)
-	return s, err
-}
-
-func (s *slots) bytes(i int) []byte { return s.memory.Bytes()[i*s.size : (i+1)*s.size] }
-
-func (s *slots) deregister() {
-	if s.region != nil {
-		_ = s.region.Deregister() // no window is bound to it
-	}
-}
-
-// free frees the memory, which is not registered any more.
-func (s *slots) free() {
-	if s.memory != nil {
-		_ = s.memory.Free() // no region is left
-	}
 }
 
 // work is a frame, or a READ or WRITE of a message, that waits for room in the send queue.
@@ -139,7 +108,7 @@ func (w *Worker) newConnection(r *rail, extra int, create func(verbs.QPConfig) (
 	if err = w.reserve(c, sends+receives); err != nil {
 		return c, err
 	}
-	if c.in, err = r.newSlots(receives, extra+w.address.accepts.FrameLen()); err != nil {
+	if c.in, err = slots.New(r.pd, receives, extra+w.address.Accepts.FrameLen()); err != nil {
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
@@ -163,7 +132,7 @@ func (c *connection) meet(takes message.Config) (err error) {
 	for i := range sendSlots {
 		c.vacant = append(c.vacant, i)
 	}
-	c.out, err = c.rail.newSlots(sendSlots, c.extra+takes.FrameLen())
+	c.out, err = slots.New(c.rail.pd, sendSlots, c.extra+takes.FrameLen())
 	return err
 }
 
@@ -186,7 +155,7 @@ func (c *connection) receive(i int) error {
 func (c *connection) postReceives() error {
 	var list [receiveBatch]verbs.RecvWR
 	for k, i := range c.empty {
-		c.entries[k] = c.in.region.SGE(i*c.in.size, c.in.size)
+		c.entries[k] = c.in.SGE(i, c.in.Size())
 		list[k] = verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entries[k : k+1]}
 	}
 	n := len(c.empty)
@@ -210,10 +179,10 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		c.vacant = c.sent.upTo(i, c.vacant)
+		c.vacant = c.sent.UpTo(i, c.vacant)
 	case workReceive:
 		c.arriving, c.taken = i, false
-		err := c.arrive(c.in.bytes(i)[:wc.ByteLen])
+		err := c.arrive(c.in.Bytes(i)[:wc.ByteLen])
 		if err == nil && !c.taken {
 			err = c.receive(i)
 		}
@@ -278,7 +247,7 @@ func (c *connection) post(x *work) bool {
 	switch {
 	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
-		c.send(i, copy(c.out.bytes(i), x.frame))
+		c.send(i, copy(c.out.Bytes(i), x.frame))
 	case x.request != nil && c.reading < maxReads:
 		c.broken = c.move(x)
 	default:
@@ -368,9 +337,9 @@ func (c *connection) release() {
 	if c.qp != nil {
 		_ = c.qp.Destroy()
 	}
-	c.in.deregister()
-	c.out.deregister()
-	c.out.free()
+	c.in.Deregister()
+	c.out.Deregister()
+	c.out.Free()
 	c.pipeline.release()
 	w := c.w
 	w.mu.Lock()
@@ -386,6 +355,6 @@ func (c *connection) release() {
 // lock.
 func (c *connection) free() {
 	if c.released && c.held == 0 {
-		c.in.free()
+		c.in.Free()
 	}
 }

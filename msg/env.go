@@ -21,7 +21,7 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 		return
 	}
 	i := c.slot()
-	b := c.out.bytes(i)
+	b := c.out.Bytes(i)
 	h.Put(b)
 	n := message.HeaderLen
 	for _, x := range payload {

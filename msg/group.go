@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
 	"softrdma/verbs"
 )
 
@@ -22,12 +23,6 @@ var ErrUncertain = errors.New("rail failed during an atomic operation, which may
 // errDown is why a rail that works here ends.
 var errDown = errors.New("the rail is down for the peer")
 
-// A groupToken names a group to both workers.
-type groupToken [8]byte
-
-// A pair is a rail of a group: a device of each worker.
-type pair struct{ own, peer int }
-
 // A group is the connection of an endpoint with several rails. The endpoint, the machine and the program
 // know its logical connection c, which has no queue pair. Its members have the queue pairs. Package
 // message keeps frames in order over them.
@@ -38,8 +33,8 @@ type pair struct{ own, peer int }
 // arrives later.
 type group struct {
 	c        *connection
-	token    groupToken
-	pairs    []pair
+	token    format.Token
+	pairs    []format.Pair
 	members  []*connection // nil if the rail is not connected
 	arriving *connection   // on which the machine's frame arrived
 	rails    *message.Rails
@@ -50,7 +45,7 @@ type group struct {
 }
 
 // newGroup makes a group without members. The caller holds the lock.
-func (w *Worker) newGroup(token groupToken, pairs []pair, worker uint64, takes message.Config) *group {
+func (w *Worker) newGroup(token format.Token, pairs []format.Pair, worker uint64, takes message.Config) *group {
 	c := &connection{w: w, worker: worker, takes: takes}
 	g := &group{c: c, token: token, pairs: pairs, members: make([]*connection, len(pairs))}
 	c.endpoint.c, c.pipeline.c, c.group = c, c, g
@@ -78,7 +73,7 @@ func (c *connection) devices() int {
 	n := c.remote + 1
 	if c.group != nil {
 		for _, p := range c.group.pairs {
-			n = max(n, p.peer+1)
+			n = max(n, p.Peer+1)
 		}
 	}
 	return n
@@ -177,7 +172,7 @@ func (g *group) rescue(p *pipeline) {
 			continue
 		}
 		if x.memory != nil {
-			x.memory.cache.release(x.memory)
+			x.memory.Release()
 			x.memory = nil
 		}
 		list = append(list, x)
@@ -291,19 +286,10 @@ func (c *connection) left() uint64 {
 // transfer begins to read or write a message in parts.
 func (g *group) transfer(q *Request, write bool, own [][]byte, peers []message.Segment) {
 	peers = slices.Clone(peers)
-	var piece []byte
-	for i := range len(peers) / len(g.pairs) {
-		for at := 0; at < peers[i].Length; {
-			for len(piece) == 0 {
-				piece, own = own[0], own[1:]
-			}
-			n := min(peers[i].Length-at, len(piece), partSize)
-			q.reads++
-			g.parts = append(g.parts, work{request: q, write: write, data: piece[:n], peers: peers, segment: i, offset: uint64(at)})
-			piece = piece[n:]
-			at += n
-		}
-	}
+	message.Cut(own, peers[:len(peers)/len(g.pairs)], partSize, func(i, at int, b []byte) {
+		q.reads++
+		g.parts = append(g.parts, work{request: q, write: write, data: b, peers: peers, segment: i, offset: uint64(at)})
+	})
 	g.wakeAll()
 }
 

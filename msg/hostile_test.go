@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"softrdma/msg"
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -146,7 +147,7 @@ func hostile(t *testing.T, a *msg.Worker, l *msg.Listener) *enemy {
 	t.Helper()
 	go func() { _, _ = l.Accept(within(t)) }()
 	address := a.Address()
-	greeting := append(address[:len(address)-21:len(address)-21], 1, 0) // how, length
+	greeting := append(bytes.Clone(address[:len(address)-format.RailLen]), format.ToListener, 0) // length
 	d := rdmacm.Dialer{Device: a.Device(), Param: rdmacm.ConnParam{PrivateData: greeting}}
 	c, err := d.Dial(within(t), l.Addr().String())
 	if err != nil {

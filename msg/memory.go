@@ -7,14 +7,14 @@ import (
 	"slices"
 	"sync"
 
-	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
 	"softrdma/verbs"
 )
 
 // The errors of remote memory.
 var (
 	// ErrKey is matched by errors about bytes that are not the key of a region.
-	ErrKey = errors.New("not a region's key")
+	ErrKey = format.ErrKey
 	// ErrRights is matched by the error of an access that the region's key does not allow.
 	ErrRights = errors.New("access not allowed by the region's key")
 	// ErrBounds is matched by the error of an access beyond the end of a region.
@@ -158,89 +158,20 @@ func (w *Worker) unmapAll() (err error) {
 	return err
 }
 
-// keyMagic begins the keys of regions.
-const keyMagic = "softrdma key"
-
-// keyVersion is the version of the format of keys. It follows the magic in every version.
-const keyVersion = 1
-
-const keyLen = len(keyMagic) + 1 + 1 + 8 + 8 + 8 + 4
-
-// keyBigEndian is the bit in a key's flags that says that the region's words are big-endian.
-const keyBigEndian = 1 << 7
-
-// A key names a region to peers.
-//
-//	magic (12 bytes) | version (1) | flags (1) | worker (8) | address (8) | length (8)
-//	R_Key (4) for each of the worker's devices
-//
-// The flags are the rights, and keyBigEndian.
-type key struct {
-	rights    Rights
-	bigEndian bool
-	worker    uint64
-	address   uint64
-	length    uint64
-	keys      []uint32
-}
-
 // Key returns the bytes by which peers name the region, at most 64. Who has them may use the
 // region's rights.
 func (r *Region) Key() []byte {
-	k := key{
-		rights: r.rights, bigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
-		worker: r.w.address.worker, length: uint64(len(r.buf)),
+	k := format.Key{
+		Rights: uint8(r.rights), BigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
+		Worker: r.w.address.Worker, Length: uint64(len(r.buf)),
 	}
 	for _, m := range r.mrs {
 		if m == nil {
-			k.keys = append(k.keys, 0)
+			k.Keys = append(k.Keys, 0)
 			continue
 		}
-		k.address = m.Addr()
-		k.keys = append(k.keys, m.RKey())
+		k.Address = m.Addr()
+		k.Keys = append(k.Keys, m.RKey())
 	}
-	return k.bytes()
-}
-
-func (k *key) bytes() []byte {
-	flags := byte(k.rights)
-	if k.bigEndian {
-		flags |= keyBigEndian
-	}
-	b := append([]byte(keyMagic), keyVersion, flags)
-	b = binary.BigEndian.AppendUint64(b, k.worker)
-	b = binary.BigEndian.AppendUint64(b, k.address)
-	b = binary.BigEndian.AppendUint64(b, k.length)
-	for _, x := range k.keys {
-		b = binary.BigEndian.AppendUint32(b, x)
-	}
-	return b
-}
-
-func parseKey(b []byte) (k key, err error) {
-	switch n := len(keyMagic); {
-	case len(b) <= n || string(b[:n]) != keyMagic:
-		return k, fmt.Errorf("%w: expected %q at its beginning", ErrKey, keyMagic)
-	case b[n] != keyVersion:
-		return k, fmt.Errorf("%w: key of version %d, expected %d", ErrVersion, b[n], keyVersion)
-	case len(b) < keyLen || len(b) > keyLen+4*(message.MaxRails-1) || len(b)%4 != keyLen%4:
-		return k, fmt.Errorf("%w: %d bytes, expected %d", ErrKey, len(b), keyLen)
-	default:
-		b = b[n+1:]
-	}
-	if b[0]&^(byte(AllowAll)|keyBigEndian) != 0 {
-		return k, fmt.Errorf("%w: unknown flags %#x", ErrKey, b[0])
-	}
-	k.rights, k.bigEndian = Rights(b[0])&AllowAll, b[0]&keyBigEndian != 0
-	b = b[1:]
-	k.worker = binary.BigEndian.Uint64(b)
-	k.address = binary.BigEndian.Uint64(b[8:])
-	k.length = binary.BigEndian.Uint64(b[16:])
-	for b := b[24:]; len(b) > 0; b = b[4:] {
-		k.keys = append(k.keys, binary.BigEndian.Uint32(b))
-	}
-	if k.length > verbs.MaxRegionLength || k.address+k.length < k.address {
-		return k, fmt.Errorf("%w: %d bytes at %#x", ErrKey, k.length, k.address)
-	}
-	return k, nil
+	return k.Bytes()
 }

@@ -2,11 +2,9 @@ package msg
 
 import (
 	"context"
-	"errors"
-	"os"
-	"runtime"
 	"time"
 
+	"softrdma/msg/internal/wakeup"
 	"softrdma/verbs"
 )
 
@@ -88,15 +86,7 @@ func (w *Worker) reserve(c *connection, room int) error {
 func (w *Worker) Arm() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	select {
-	case <-w.ready:
-	default:
-	}
-	if w.signaled {
-		w.signaled = false
-		var b [1]byte
-		_, _ = w.pipe[0].Read(b[:]) // signal wrote one byte
-	}
+	w.alarm.Reset()
 	w.arm()
 	return w.progress() == 0
 }
@@ -106,35 +96,25 @@ func (w *Worker) arm() {
 	for _, r := range w.rails {
 		if !r.gone {
 			r.cq.Arm(false)
-			token(r.armed)
+			wakeup.Token(r.armed)
 		}
 	}
 }
 
 // Wakeup returns a channel that has a value when something happened since Arm. It is for
 // ProgressCaller.
-func (w *Worker) Wakeup() <-chan struct{} { return w.ready }
+func (w *Worker) Wakeup() <-chan struct{} { return w.alarm.Channel() }
 
 // Descriptor returns a file descriptor that is readable when something happened since Arm, for
 // poll or epoll. It is for ProgressCaller. The worker reads it and closes it. On Windows the error
 // matches errors.ErrUnsupported.
 func (w *Worker) Descriptor() (uintptr, error) {
-	if runtime.GOOS == "windows" {
-		return 0, errors.ErrUnsupported
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return 0, ErrClosed
 	}
-	if w.pipe[0] == nil {
-		in, out, err := os.Pipe()
-		if err != nil {
-			return 0, err
-		}
-		w.pipe = [2]*os.File{in, out}
-	}
-	return w.pipe[0].Fd(), nil
+	return w.alarm.Descriptor()
 }
 
 // Signal makes the channel of Wakeup and the descriptor ready, as an event does, and wakes waiting
@@ -149,19 +129,8 @@ func (w *Worker) Signal() {
 
 // signal wakes all goroutines that sleep. The caller holds the lock.
 func (w *Worker) signal() {
-	token(w.ready)
-	token(w.wake)
-	if w.pipe[1] != nil && !w.signaled {
-		w.signaled = true
-		_, _ = w.pipe[1].Write([]byte{0}) // at most one byte waits, so it does not block
-	}
-}
-
-func token(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	w.alarm.Signal()
+	wakeup.Token(w.wake)
 }
 
 // event handles an event. The caller holds the lock.
@@ -189,7 +158,7 @@ func (w *Worker) wait(ctx context.Context, r *Request) error {
 		if slept { // perhaps with the event of another goroutine
 			w.mu.Lock()
 			if w.sleepers > 0 {
-				token(w.wake)
+				wakeup.Token(w.wake)
 			}
 			w.mu.Unlock()
 		}

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/regcache"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -16,7 +18,7 @@ type rail struct {
 	pd       *verbs.PD
 	events   *verbs.CompChannel
 	cq       *verbs.CQ // of all connections
-	cache    *cache
+	cache    *regcache.Cache
 	listener *rdmacm.Listener
 	room     int           // completions that connections may have
 	armed    chan struct{} // for drive
@@ -29,7 +31,7 @@ func newRail(dev *verbs.Device, cached int) (r *rail, err error) {
 	if r.pd, err = dev.AllocPD(); err != nil {
 		return r, err
 	}
-	r.cache = newCache(r.pd, cached)
+	r.cache = regcache.New(r.pd, cached)
 	if r.events, err = dev.CreateCompChannel(); err != nil {
 		return r, err
 	}
@@ -42,8 +44,10 @@ func newRail(dev *verbs.Device, cached int) (r *rail, err error) {
 }
 
 // address returns how peers find the device.
-func (r *rail) address() railAddress {
-	return railAddress{r.dev.Protocol(), netip.MustParseAddrPort(r.listener.Addr().String()), r.dev.Addr().Port()}
+func (r *rail) address() format.RailAddress {
+	return format.RailAddress{
+		Protocol: r.dev.Protocol(), Listener: netip.MustParseAddrPort(r.listener.Addr().String()), UDP: r.dev.Addr().Port(),
+	}
 }
 
 // close destroys what the worker had on the device. A device that has closed has done so.
@@ -63,6 +67,14 @@ func (r *rail) close() (err error) {
 		keep(r.pd.Dealloc())
 	}
 	return err
+}
+
+// protocols returns those of the worker's devices.
+func (w *Worker) protocols() (list []verbs.Protocol) {
+	for _, r := range w.rails {
+		list = append(list, r.dev.Protocol())
+	}
+	return list
 }
 
 // newRails prepares the devices of a worker, of which dev is the first.

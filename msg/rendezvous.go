@@ -1,6 +1,7 @@
 package msg
 
 import (
+	"math"
 	"slices"
 
 	"softrdma/internal/message"
@@ -34,7 +35,7 @@ func (c *connection) open(r *Request, pieces [][]byte, access verbs.Access, list
 	opened := false
 	for _, p := range c.group.pairs {
 		n := len(list)
-		more, e := c.openOn(c.w.rails[p.own], r, pieces, access, list)
+		more, e := c.openOn(c.w.rails[p.Own], r, pieces, access, list)
 		if list = more; e == nil {
 			opened = true
 			continue
@@ -131,20 +132,10 @@ func (c *connection) transfer(q *Request, write bool, own [][]byte, peers []mess
 		c.group.transfer(q, write, own, peers)
 		return
 	}
-	var piece []byte
-	for _, s := range peers {
-		for s.Length > 0 {
-			for len(piece) == 0 {
-				piece, own = own[0], own[1:]
-			}
-			n := min(s.Length, len(piece))
-			q.reads++
-			c.add(work{request: q, write: write, data: piece[:n], address: s.Address, key: s.Key})
-			piece = piece[n:]
-			s.Address += uint64(n)
-			s.Length -= n
-		}
-	}
+	message.Cut(own, peers, math.MaxInt, func(i, at int, b []byte) {
+		q.reads++
+		c.add(work{request: q, write: write, data: b, address: peers[i].Address + uint64(at), key: peers[i].Key})
+	})
 }
 
 // move posts the READ or WRITE of a part of a message.
@@ -152,7 +143,7 @@ func (c *connection) move(x *work) error {
 	i := slices.IndexFunc(c.reads[:], func(x work) bool { return x.request == nil })
 	c.reads[i] = *x
 	c.reading++
-	m, err := c.rail.cache.register(x.data, !x.write)
+	m, err := c.rail.cache.Register(x.data, !x.write)
 	if err != nil {
 		return err
 	}
@@ -162,7 +153,7 @@ func (c *connection) move(x *work) error {
 		op = verbs.OpWrite
 	}
 	r := verbs.SendWR{WRID: c.id(workRead, i), Op: op, Flags: verbs.Signaled,
-		SGL: c.entry(m.mr.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key}
+		SGL: c.entry(m.MR.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key}
 	if x.write {
 		return c.postWrite(&r)
 	}

@@ -87,25 +87,33 @@ func TestWrittenMessagesAreTruncatedDroppedAndHandled(t *testing.T) {
 	})
 }
 
-// A worker that closes while it waits for bytes ends both requests with errors.
+// A worker that closes while it waits for bytes ends both requests with errors. The sender, whose program
+// makes progress only then, has not written them.
 func TestWrittenMessagesEndWithTheirPeer(t *testing.T) {
-	each(t, msg.Config{Eager: 100, Rendezvous: msg.RendezvousPut}, func(t *testing.T, a, b *msg.Worker) {
+	c := msg.Config{Eager: 100, Rendezvous: msg.RendezvousPut, Progress: msg.ProgressCaller}
+	each(t, c, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		var sends, receives []*msg.Request
 		for range 4 {
-			receives = append(receives, b.Receive(make([]byte, 8<<20), 1, msg.All))
 			sends = append(sends, e.Send(1, make([]byte, 8<<20)))
+			ctx := within(t)
+			m := b.Claim(1, msg.All)
+			for ; m == nil && ctx.Err() == nil; m = b.Claim(1, msg.All) {
+			}
+			if m == nil {
+				t.Fatal("no message arrives")
+			}
+			receives = append(receives, b.ReceiveMessage(make([]byte, 8<<20), m))
 		}
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for i := range sends {
-			_, err := receives[i].Wait(within(t))
-			if err != nil && !errors.Is(err, msg.ErrClosed) {
-				t.Errorf("receive: %v", err)
+			if _, err := receives[i].Wait(within(t)); !errors.Is(err, msg.ErrClosed) {
+				t.Errorf("receive: %v, expected %v", err, msg.ErrClosed)
 			}
-			if _, sent := sends[i].Wait(within(t)); err != nil && sent == nil || sent != nil && !errors.Is(sent, msg.ErrPeer) {
-				t.Errorf("send: %v, its receive: %v", sent, err)
+			if _, err := sends[i].Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
+				t.Errorf("send: %v, expected %v", err, msg.ErrPeer)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/regcache"
 	"softrdma/verbs"
 )
 
@@ -59,14 +60,14 @@ type Request struct {
 
 	send      message.Send
 	receive   message.Receive
-	receiving bool            // receive waits for a tag
-	stream    *connection     // of which receive receives the stream
-	one       [1][]byte       // the bytes, if they are in one piece
-	exposed   []*verbs.MR     // that the peer reads
-	memory    []*registration // that READs fill
-	reads     int             // READs and WRITEs of the message that have not ended
-	joined    []byte          // where the peer writes instead of to many pieces
-	parts     int             // accesses that have not ended
+	receiving bool                     // receive waits for a tag
+	stream    *connection              // of which receive receives the stream
+	one       [1][]byte                // the bytes, if they are in one piece
+	exposed   []*verbs.MR              // that the peer reads
+	memory    []*regcache.Registration // that READs fill
+	reads     int                      // READs and WRITEs of the message that have not ended
+	joined    []byte                   // where the peer writes instead of to many pieces
+	parts     int                      // accesses that have not ended
 }
 
 // pieces returns a copy of a list of pieces of bytes, and their length.
@@ -185,7 +186,7 @@ func (r *Request) end(i Info, err error) {
 		_ = m.Deregister() // no window is bound to it
 	}
 	for _, m := range r.memory {
-		m.cache.release(m)
+		m.Release()
 	}
 	if r.exposed, r.memory = nil, nil; r.joined != nil {
 		if err == nil {

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/wakeup"
 	"softrdma/verbs"
 )
 
@@ -30,9 +31,9 @@ const (
 
 // Limits of a Config.
 const (
-	MaxEager      = 1 << 20 // bytes
-	MaxUnexpected = 1 << 10 // messages
-	MaxStream     = 1 << 30 // bytes
+	MaxEager      = format.MaxEager      // bytes, 1 MiB
+	MaxUnexpected = format.MaxUnexpected // messages, 1024
+	MaxStream     = format.MaxStream     // bytes, 1 GiB
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
@@ -135,12 +136,11 @@ type Worker struct {
 	*rail     // the first device
 	rails     []*rail
 	config    Config
-	address   address
+	address   format.Address
 	listeners map[*Listener]bool // that Listen made
 	context   context.Context    // until Close
 	stop      context.CancelFunc
 	running   sync.WaitGroup
-	ready     chan struct{} // for the program
 	wake      chan struct{} // for wait
 
 	mu       sync.Mutex
@@ -148,7 +148,7 @@ type Worker struct {
 	conns    []*connection
 	numbers  map[uint32]*connection // of conns and those that are being made
 	number   uint32                 // of the last connection
-	groups   map[groupToken]*group
+	groups   map[format.Token]*group
 	ending   bool // a connection has ended
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
@@ -162,8 +162,7 @@ type Worker struct {
 	unknown  uint64          // active messages without a handler
 	pollers  int             // goroutines that poll in wait
 	sleepers int             // goroutines that sleep in wait
-	pipe     [2]*os.File
-	signaled bool // pipe has a byte
+	alarm    *wakeup.Alarm   // for the program
 	closed   bool
 
 	spareAccesses []*access
@@ -175,8 +174,8 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{config: c, numbers: map[uint32]*connection{}, groups: map[groupToken]*group{}, listeners: map[*Listener]bool{},
-		ready: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	w := &Worker{config: c, numbers: map[uint32]*connection{}, groups: map[format.Token]*group{}, listeners: map[*Listener]bool{},
+		alarm: wakeup.New(), wake: make(chan struct{}, 1)}
 	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
 	w.machine = message.New(env{w}, accepts)
 	if err := w.newRails(dev); err != nil {
@@ -184,9 +183,9 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	w.address = address{hello: hello{binary.BigEndian.Uint64(id[:]), accepts}}
+	w.address = format.Address{Hello: format.Hello{Worker: binary.BigEndian.Uint64(id[:]), Accepts: accepts}}
 	for _, r := range w.rails {
-		w.address.rails = append(w.address.rails, r.address())
+		w.address.Rails = append(w.address.Rails, r.address())
 	}
 	w.context, w.stop = context.WithCancel(context.Background())
 	for _, r := range w.rails {
@@ -199,7 +198,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 
 // Address returns the bytes by which other workers connect to this one. They are valid until
 // Close.
-func (w *Worker) Address() []byte { return w.address.bytes() }
+func (w *Worker) Address() []byte { return w.address.Bytes() }
 
 // Receive receives the oldest message whose tag equals tag in the bits of mask, or the next such
 // message that arrives. The program must not use buf until the request has ended.
@@ -332,14 +331,10 @@ func (w *Worker) Close() error {
 		}
 	}
 	w.running.Wait()
-	for _, f := range w.pipe {
-		if f != nil {
-			_ = f.Close() // holds no data of the program
-		}
-	}
+	w.alarm.Close()
 	w.mu.Lock()
 	for _, r := range w.rails {
-		r.cache.clear()
+		r.cache.Clear()
 	}
 	w.mu.Unlock()
 	if e := w.unmapAll(); err == nil {
